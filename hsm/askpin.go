@@ -1,0 +1,124 @@
+package hsm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// maxAsks bounds how often one call of AskPIN asks after refusals.
+const maxAsks = 3
+
+// AskPIN is the one way a PIN reaches a token. It reads the PIN state (state
+// must not spend a try), refuses a locked PIN before anybody types, wants a
+// separate yes for the last try, asks p, turns away what cannot be the PIN (a
+// YubiKey one-time password typed by a touch, a wrong length) without spending
+// a try, and hands the rest to try. A refused PIN ([*PINError]) is asked for
+// again, at most three times in all; nothing is ever tried that was not typed
+// for it.
+//
+// Errors: [ErrPINLocked], [ErrPINNotSet], [ErrCancelled], [ErrNoTerminal],
+// [*PINError], or whatever state and try return.
+func AskPIN(ctx context.Context, p Prompter, kind PINKind, state func() (TokenInfo, error), try func(*Secret) error) error {
+	if p == nil {
+		return ErrPINRequired
+	}
+	again := ""
+	for ask := 1; ; ask++ {
+		info, err := state()
+		if err != nil {
+			return err
+		}
+		if err := admit(ctx, p, kind, info); err != nil {
+			return err
+		}
+		if info.PIN.PINPad {
+			err = try(nil) // typed on the reader
+		} else {
+			err = askOnce(ctx, p, PINPrompt{Kind: kind, Token: info, Purpose: PurposeOf(ctx), Retries: info.PIN.Retries, Again: again}, try)
+		}
+		var refused *PINError
+		switch {
+		case err == nil:
+			return nil
+		case ask < maxAsks && errors.As(err, &refused) && refused.Retries != 0 && !info.PIN.PINPad:
+			again = refused.Error()
+		case ask < maxAsks && errors.Is(err, ErrPINInvalid):
+			again = err.Error()
+		default:
+			return err
+		}
+	}
+}
+
+// admit refuses PINs that cannot succeed and guards the last try.
+func admit(ctx context.Context, p Prompter, kind PINKind, info TokenInfo) error {
+	if kind != UserPIN && kind != PIVPIN {
+		return nil
+	}
+	switch s := info.PIN; {
+	case s.Locked:
+		return WithHint(fmt.Errorf("token %s: %w", quote(info.Name()), ErrPINLocked),
+			"unblock it with its PUK or SO PIN, or use another token")
+	case s.NotSet:
+		return WithHint(fmt.Errorf("token %s: %w", quote(info.Name()), ErrPINNotSet),
+			"set a user PIN on the token first")
+	case s.Final || s.Retries == 1:
+		yes, err := p.Confirm(ctx, ConfirmPrompt{
+			Detail:   fmt.Sprintf("One try is left for the %s of token %s. A wrong one locks it.", kind, quote(info.Name())),
+			Question: "Use the last try?",
+		})
+		if err != nil {
+			return err
+		}
+		if !yes {
+			return fmt.Errorf("the last %s try was not used: %w", kind, ErrCancelled)
+		}
+	}
+	return nil
+}
+
+func askOnce(ctx context.Context, p Prompter, prompt PINPrompt, try func(*Secret) error) error {
+	pin, err := p.PIN(ctx, prompt)
+	if err != nil {
+		return err
+	}
+	defer pin.Zero()
+	if err := CheckPIN(pin, prompt.Token.PIN); err != nil {
+		return err
+	}
+	return try(pin)
+}
+
+// CheckPIN turns away what cannot be a PIN, so that no try is spent on it. The
+// error wraps [ErrPINInvalid].
+func CheckPIN(pin *Secret, s PINState) error {
+	switch n := pin.Len(); {
+	case n == 0:
+		return fmt.Errorf("%w: it is empty", ErrPINInvalid)
+	case looksLikeOTP(pin.Bytes()):
+		return fmt.Errorf("%w: that was a one-time password, typed by a touch of the YubiKey; no try was spent", ErrPINInvalid)
+	case s.MinLen > 0 && n < s.MinLen:
+		return fmt.Errorf("%w: it has at least %d characters; no try was spent", ErrPINInvalid, s.MinLen)
+	case s.MaxLen > 0 && n > s.MaxLen:
+		return fmt.Errorf("%w: it has at most %d characters; no try was spent", ErrPINInvalid, s.MaxLen)
+	}
+	return nil
+}
+
+// looksLikeOTP recognises 32 or more ModHex characters, what a YubiKey types
+// when its sensor is touched by accident (12 of identity, 32 of password).
+func looksLikeOTP(b []byte) bool {
+	if len(b) < 32 {
+		return false
+	}
+	for _, c := range b {
+		if !strings.ContainsRune("cbdefghijklnrtuv", rune(c)) {
+			return false
+		}
+	}
+	return true
+}
+
+func quote(s string) string { return fmt.Sprintf("%q", s) }

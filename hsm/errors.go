@@ -1,0 +1,140 @@
+package hsm
+
+import (
+	"errors"
+	"fmt"
+)
+
+// The errors that every driver and prompter uses, wrapped with what happened.
+// Callers compare with [errors.Is].
+var (
+	ErrNoToken       = errors.New("no such token")
+	ErrSeveralTokens = errors.New("several tokens match")
+	ErrNoKey         = errors.New("no such key")
+	ErrSeveralKeys   = errors.New("several keys match")
+	ErrNoCertificate = errors.New("no such certificate")
+	ErrOccupied      = errors.New("the slot is occupied")
+	ErrKeyMismatch   = errors.New("the key in the slot is not the one on record")
+	ErrPINIncorrect  = errors.New("wrong PIN")
+	ErrPINLocked     = errors.New("the PIN is locked")
+	ErrPINNotSet     = errors.New("no PIN has been set")
+	ErrPINRequired   = errors.New("a PIN is needed")
+	ErrPINInvalid    = errors.New("not a usable PIN")
+	ErrNoTerminal    = errors.New("no terminal to ask on")
+	ErrCancelled     = errors.New("cancelled")
+	ErrTouchTimeout  = errors.New("the token was not touched in time")
+	ErrBusy          = errors.New("the token is in use by another program")
+	ErrRemoved       = errors.New("the token was removed")
+	ErrModule        = errors.New("the token's driver library failed")
+	ErrUnsupported   = errors.New("not supported by this token")
+	ErrUnavailable   = errors.New("not available in this build")
+	ErrBadURI        = errors.New("malformed token URI")
+)
+
+// codes name the sentinels where an error crosses a process boundary.
+var codes = []struct {
+	code string
+	err  error
+}{
+	{"no-token", ErrNoToken}, {"several-tokens", ErrSeveralTokens},
+	{"no-key", ErrNoKey}, {"several-keys", ErrSeveralKeys},
+	{"no-certificate", ErrNoCertificate}, {"occupied", ErrOccupied},
+	{"key-mismatch", ErrKeyMismatch}, {"pin-incorrect", ErrPINIncorrect},
+	{"pin-locked", ErrPINLocked}, {"pin-not-set", ErrPINNotSet},
+	{"pin-required", ErrPINRequired}, {"pin-invalid", ErrPINInvalid},
+	{"no-terminal", ErrNoTerminal}, {"cancelled", ErrCancelled},
+	{"touch-timeout", ErrTouchTimeout}, {"busy", ErrBusy},
+	{"removed", ErrRemoved}, {"module", ErrModule},
+	{"unsupported", ErrUnsupported}, {"unavailable", ErrUnavailable},
+	{"bad-uri", ErrBadURI},
+}
+
+// ErrorCode returns the stable name of the sentinel that err wraps, or "".
+func ErrorCode(err error) string {
+	for _, c := range codes {
+		if errors.Is(err, c.err) {
+			return c.code
+		}
+	}
+	return ""
+}
+
+// FromCode rebuilds an error from what [ErrorCode], Error and [Hint] gave in
+// another process: its text is message, it wraps the sentinel that code names
+// (if any) and carries hint (if not empty).
+func FromCode(code, message, hint string) error {
+	err := error(remoteError{message: message})
+	for _, c := range codes {
+		if c.code == code {
+			err = remoteError{message: message, is: c.err}
+		}
+	}
+	return WithHint(err, hint)
+}
+
+type remoteError struct {
+	message string
+	is      error
+}
+
+func (e remoteError) Error() string { return e.message }
+func (e remoteError) Unwrap() error { return e.is }
+
+// WithHint attaches the next step that helps with err: one line, lower case,
+// without a final stop. A nil err or an empty hint is returned as it is.
+func WithHint(err error, hint string) error {
+	if err == nil || hint == "" {
+		return err
+	}
+	return &hintError{err: err, hint: hint}
+}
+
+// Hintf is [WithHint] with a format.
+func Hintf(err error, format string, args ...any) error {
+	return WithHint(err, fmt.Sprintf(format, args...))
+}
+
+// Hint returns the outermost hint in err's chain, or "".
+func Hint(err error) string {
+	var h interface{ Hint() string }
+	if errors.As(err, &h) {
+		return h.Hint()
+	}
+	return ""
+}
+
+type hintError struct {
+	err  error
+	hint string
+}
+
+func (e *hintError) Error() string { return e.err.Error() }
+func (e *hintError) Unwrap() error { return e.err }
+func (e *hintError) Hint() string  { return e.hint }
+
+// PINError says that a PIN was refused and how many tries are left. It wraps
+// [ErrPINIncorrect], or [ErrPINLocked] when Retries is 0.
+type PINError struct {
+	Kind    PINKind
+	Retries int // tries left; -1 unknown
+}
+
+func (e *PINError) Error() string {
+	switch {
+	case e.Retries == 0:
+		return fmt.Sprintf("wrong %s: it is locked now", e.Kind)
+	case e.Retries == 1:
+		return fmt.Sprintf("wrong %s: 1 try left", e.Kind)
+	case e.Retries > 1:
+		return fmt.Sprintf("wrong %s: %d tries left", e.Kind, e.Retries)
+	}
+	return fmt.Sprintf("wrong %s", e.Kind)
+}
+
+// Unwrap returns the sentinel that fits.
+func (e *PINError) Unwrap() error {
+	if e.Retries == 0 {
+		return ErrPINLocked
+	}
+	return ErrPINIncorrect
+}

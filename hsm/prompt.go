@@ -1,0 +1,86 @@
+package hsm
+
+import "context"
+
+// PINKind says which secret is asked for, in the words printed on prompts.
+type PINKind string
+
+// The kinds. People mix up a YubiKey's FIDO PIN and PIV PIN: say which.
+const (
+	UserPIN       PINKind = "PIN"            // PKCS#11 CKU_USER
+	SOPIN         PINKind = "SO PIN"         // PKCS#11 CKU_SO
+	PIVPIN        PINKind = "PIV PIN"        // SP 800-73-4 key reference 80
+	PUK           PINKind = "PUK"            // SP 800-73-4 key reference 81
+	ManagementKey PINKind = "management key" // SP 800-73-4 key reference 9B
+)
+
+// Purpose says why a person is asked, for the prompt to name.
+type Purpose struct {
+	// Cluster is the name under which the user enrolled the cluster; never
+	// text from a kubeconfig.
+	Cluster string `json:"cluster,omitempty"`
+	// Action is a clause: "sign in", "generate a key", "store the certificate".
+	Action string `json:"action,omitempty"`
+	// Command is the program that waits, as "kubectl get pods", if known.
+	Command string `json:"command,omitempty"`
+}
+
+// PINPrompt asks for a secret.
+type PINPrompt struct {
+	Kind    PINKind   `json:"kind"`
+	Token   TokenInfo `json:"token"`
+	Purpose Purpose   `json:"purpose"`
+	// Retries is the number of tries left, -1 unknown.
+	Retries int `json:"retries"`
+	// Again is why it is asked once more ("wrong PIN"), "" the first time.
+	Again string `json:"again,omitempty"`
+	// New: a new secret is chosen (ask twice).
+	New bool `json:"new,omitempty"`
+}
+
+// TouchPrompt says that a token waits to be touched.
+type TouchPrompt struct {
+	Token   TokenInfo `json:"token"`
+	Purpose Purpose   `json:"purpose"`
+}
+
+// ConfirmPrompt asks a yes-or-no question.
+type ConfirmPrompt struct {
+	// Question is one line: "use the last PIN try?".
+	Question string `json:"question"`
+	// Detail is zero or more lines shown above the question.
+	Detail string `json:"detail,omitempty"`
+	// Type, if set, is what must be typed for a yes (a serial).
+	Type string `json:"type,omitempty"`
+	// DefaultYes makes Enter mean yes. Destructive questions leave it false.
+	DefaultYes bool `json:"defaultYes,omitempty"`
+}
+
+// Prompter asks a person. Implementations are in the ui; drivers and agents
+// only know this. Methods return [ErrCancelled] when the person declines to
+// answer, [ErrNoTerminal] when nobody can be asked, or ctx's error.
+type Prompter interface {
+	// PIN returns a secret that the caller zeroes.
+	PIN(ctx context.Context, p PINPrompt) (*Secret, error)
+	// Touch shows that a touch is awaited until the returned function is
+	// called (once or more). It returns at once; a prompter may wait a moment
+	// before it shows anything, as most tokens answer without a touch.
+	Touch(ctx context.Context, p TouchPrompt) (done func())
+	// Confirm returns the answer.
+	Confirm(ctx context.Context, p ConfirmPrompt) (bool, error)
+}
+
+// purposeKey carries a Purpose in a context: drivers ask, but only their
+// callers know why.
+type purposeKey struct{}
+
+// WithPurpose returns a context whose prompts name why they are asked.
+func WithPurpose(ctx context.Context, p Purpose) context.Context {
+	return context.WithValue(ctx, purposeKey{}, p)
+}
+
+// PurposeOf returns what [WithPurpose] put into ctx.
+func PurposeOf(ctx context.Context) Purpose {
+	p, _ := ctx.Value(purposeKey{}).(Purpose)
+	return p
+}

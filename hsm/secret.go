@@ -1,0 +1,74 @@
+package hsm
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"unsafe"
+)
+
+// Secret is a PIN, a PUK, a management key or the like. It prints as
+// "[redacted]" in every format, marshals to the same, and is overwritten by
+// [Secret.Zero]. Pass it by pointer; a nil Secret is empty.
+type Secret struct{ b []byte }
+
+const redacted = "[redacted]"
+
+// NewSecret takes ownership of b: the caller must not use it any more.
+func NewSecret(b []byte) *Secret { return &Secret{b: b} }
+
+// Bytes returns the secret itself, not a copy. It is invalid after [Secret.Zero].
+func (s *Secret) Bytes() []byte {
+	if s == nil {
+		return nil
+	}
+	return s.b
+}
+
+// Unsafe returns the secret as a string that shares its memory, for C libraries'
+// wrappers that take a string: an ordinary conversion would leave a copy that
+// cannot be overwritten. The string must not be kept beyond the call and is
+// invalid after [Secret.Zero].
+func (s *Secret) Unsafe() string {
+	if s.Len() == 0 {
+		return ""
+	}
+	return unsafe.String(&s.b[0], len(s.b))
+}
+
+// Len returns the length in bytes.
+func (s *Secret) Len() int {
+	if s == nil {
+		return 0
+	}
+	return len(s.b)
+}
+
+// Clone returns a copy with memory of its own, to be zeroed on its own.
+func (s *Secret) Clone() *Secret {
+	return &Secret{b: append(make([]byte, 0, s.Len()), s.Bytes()...)}
+}
+
+// Zero overwrites the secret and empties it. It may be called more than once.
+func (s *Secret) Zero() {
+	if s == nil {
+		return
+	}
+	clear(s.b[:cap(s.b)])
+	s.b = nil
+}
+
+// String implements [fmt.Stringer] without the secret.
+func (s *Secret) String() string { return redacted }
+
+// GoString implements [fmt.GoStringer] without the secret.
+func (s *Secret) GoString() string { return redacted }
+
+// Format implements [fmt.Formatter]: no verb prints the secret.
+func (s *Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
+
+// MarshalText implements [encoding.TextMarshaler] without the secret.
+func (s *Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
+
+// LogValue implements [slog.LogValuer] without the secret.
+func (s *Secret) LogValue() slog.Value { return slog.StringValue(redacted) }

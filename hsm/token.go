@@ -1,0 +1,199 @@
+package hsm
+
+import (
+	"context"
+	"crypto"
+	"crypto/x509"
+)
+
+// TokenInfo describes a token without needing a PIN.
+type TokenInfo struct {
+	Scheme       string `json:"scheme"` // "pkcs11" or "piv"
+	Label        string `json:"label,omitempty"`
+	Manufacturer string `json:"manufacturer,omitempty"`
+	Model        string `json:"model,omitempty"`
+	Serial       string `json:"serial,omitempty"`
+	Firmware     string `json:"firmware,omitempty"`
+	// Reader is the PC/SC reader, or the description of the PKCS#11 slot.
+	Reader string `json:"reader,omitempty"`
+	// Module is the PKCS#11 library that reaches the token.
+	Module *Module `json:"module,omitempty"`
+	// SlotID is the PKCS#11 slot number of the moment. It moves: show it, never keep it.
+	SlotID uint64 `json:"slotID,omitempty"`
+	// Initialized is false for a PKCS#11 token that still awaits C_InitToken.
+	Initialized bool     `json:"initialized"`
+	ReadOnly    bool     `json:"readOnly,omitempty"`
+	PIN         PINState `json:"pin"`
+}
+
+// URI returns the URI that names this token, with module-path where known.
+func (t TokenInfo) URI() URI {
+	u := URI{Scheme: t.Scheme, Serial: t.Serial}
+	if t.Scheme == SchemePKCS11 {
+		u.Token, u.Manufacturer, u.Model = t.Label, t.Manufacturer, t.Model
+		if t.Module != nil {
+			u.ModulePath = t.Module.Path
+		}
+	}
+	return u
+}
+
+// Name is the shortest text a person knows the token by: its label, else its
+// model and serial. It is raw: clean it before it is printed.
+func (t TokenInfo) Name() string {
+	switch {
+	case t.Label != "":
+		return t.Label
+	case t.Model != "" && t.Serial != "":
+		return t.Model + " " + t.Serial
+	case t.Serial != "":
+		return t.Serial
+	}
+	return t.Reader
+}
+
+// Module describes a PKCS#11 library (C_GetInfo).
+type Module struct {
+	Name         string `json:"name,omitempty"` // p11-kit's name, if it has one
+	Path         string `json:"path"`
+	Description  string `json:"description,omitempty"`
+	Manufacturer string `json:"manufacturer,omitempty"`
+	Version      string `json:"version,omitempty"`
+}
+
+// PINState is what the token tells of its user PIN without a try being spent.
+type PINState struct {
+	// Retries is the number of tries left; -1 when the token does not tell.
+	Retries int `json:"retries"`
+	// Low, Final and Locked are PKCS#11's CKF_USER_PIN_COUNT_LOW, _FINAL_TRY
+	// and _LOCKED; a driver that knows Retries sets them too.
+	Low    bool `json:"low,omitempty"`
+	Final  bool `json:"final,omitempty"`
+	Locked bool `json:"locked,omitempty"`
+	// NotSet: the token has no user PIN yet. NotNeeded: it works without login.
+	NotSet    bool `json:"notSet,omitempty"`
+	NotNeeded bool `json:"notNeeded,omitempty"`
+	// Default: the factory PIN is still in force, where the token tells.
+	Default bool `json:"default,omitempty"`
+	// PINPad: the PIN is typed on the reader, not here (CKF_PROTECTED_AUTHENTICATION_PATH).
+	PINPad bool `json:"pinPad,omitempty"`
+	// MinLen and MaxLen bound the PIN's length in bytes; 0 unknown.
+	MinLen int `json:"minLen,omitempty"`
+	MaxLen int `json:"maxLen,omitempty"`
+}
+
+// Origin says where a key was made.
+type Origin string
+
+// The origins. An unknown one is empty.
+const (
+	Generated Origin = "generated" // on the token
+	Imported  Origin = "imported"
+)
+
+// Key describes the key in a slot; the private part stays in the token.
+type Key struct {
+	Algorithm Algorithm        `json:"algorithm"`
+	Public    crypto.PublicKey `json:"-"`
+	Origin    Origin           `json:"origin,omitempty"`
+	PIN       PINPolicy        `json:"pinPolicy"`
+	Touch     TouchPolicy      `json:"touchPolicy"`
+	// Extractable is true if the token says that the private key may leave it
+	// (CKA_EXTRACTABLE, or not CKA_SENSITIVE). Such a key is no hardware key.
+	Extractable bool `json:"extractable"`
+}
+
+// Slot is a place on a token for one key and its certificate: a PIV slot (9a),
+// or on a PKCS#11 token the objects that share a CKA_ID.
+type Slot struct {
+	// URI names the slot: token and slot id, or token, object label and id.
+	URI URI `json:"uri"`
+	// ID is "9a" for PIV, the CKA_ID in hex for PKCS#11.
+	ID    string `json:"id"`
+	Label string `json:"label,omitempty"`
+	// Key is nil when the slot holds none, or only a certificate.
+	Key         *Key              `json:"key,omitempty"`
+	Certificate *x509.Certificate `json:"-"`
+	// Problem says in a clause why the slot cannot be used, "" if it can.
+	Problem string `json:"problem,omitempty"`
+}
+
+// CertificateMatches tells whether the slot's certificate is for its key.
+func (s Slot) CertificateMatches() bool {
+	return s.Key != nil && s.Certificate != nil && SameKey(s.Key.Public, s.Certificate.PublicKey)
+}
+
+// GenerateOptions say what key to make and where.
+type GenerateOptions struct {
+	// Slot is the PIV slot ("9a"). PKCS#11 ignores it: the id is made from the public key.
+	Slot string
+	// Label is the PKCS#11 object label. PIV ignores it.
+	Label     string
+	Algorithm Algorithm // "" is [ECDSAP256]
+	PIN       PINPolicy
+	Touch     TouchPolicy
+	// Overwrite allows the key of an occupied PIV slot to be destroyed. Without
+	// it such a slot gives [ErrOccupied].
+	Overwrite bool
+}
+
+// Driver reaches one kind of token. It is safe for concurrent use.
+type Driver interface {
+	// Scheme is the URI scheme it serves: [SchemePKCS11] or [SchemePIV].
+	Scheme() string
+	// List finds the tokens present now. An odd module, reader or card never
+	// hides the others: it becomes a Problem.
+	List(ctx context.Context) (Listing, error)
+	// Open finds the one token that u names. Errors: [ErrNoToken],
+	// [ErrSeveralTokens], [ErrBusy], [ErrModule].
+	Open(ctx context.Context, u URI) (Token, error)
+	// Close releases modules and connections. Tokens opened from it are dead then.
+	Close() error
+}
+
+// Listing is what [Driver.List] found.
+type Listing struct {
+	Tokens   []TokenInfo `json:"tokens"`
+	Problems []Problem   `json:"problems,omitempty"`
+}
+
+// Problem is a module or reader that could not be listed.
+type Problem struct {
+	Source string // module path or reader name
+	Err    error
+}
+
+// Token is one token. It is safe for concurrent use; its driver serialises
+// access and holds the device only as long as an operation needs it. Every
+// method may return [ErrRemoved], [ErrBusy] or [ErrModule]; those that take a
+// [Prompter] may ask for the PIN and return what [AskPIN] returns.
+type Token interface {
+	// Info reads the token's description and PIN state afresh.
+	Info(ctx context.Context) (TokenInfo, error)
+	// Slots lists keys and certificates; p may be nil. Tokens that hide public
+	// objects before login are asked for a PIN only if p is not nil.
+	Slots(ctx context.Context, p Prompter) ([]Slot, error)
+	// Slot finds the one slot that u names: [ErrNoKey], [ErrSeveralKeys].
+	Slot(ctx context.Context, u URI) (Slot, error)
+	// Unlock verifies the user PIN, asking p. It does nothing when unlocked.
+	Unlock(ctx context.Context, p Prompter) error
+	// Unlocked tells whether keys can be used without asking for a PIN.
+	Unlocked() bool
+	// Lock forgets the PIN and logs out, here and on the token.
+	Lock() error
+	// Generate makes a key pair on the token, private and non-extractable, and
+	// returns its slot. A half-made key is removed again on error.
+	Generate(ctx context.Context, o GenerateOptions, p Prompter) (Slot, error)
+	// StoreCertificate writes the certificate beside the key in the slot that u
+	// names, replacing an older one for that key. [ErrKeyMismatch] if it is for
+	// another key.
+	StoreCertificate(ctx context.Context, u URI, cert *x509.Certificate, p Prompter) error
+	// Delete removes key and certificate from the slot that u names.
+	Delete(ctx context.Context, u URI, p Prompter) error
+	// Signer returns a signer for the key in the slot that u names. If want is
+	// not nil, the slot's public key must equal it ([ErrKeyMismatch]); it is
+	// checked again before every signature. Signing uses ctx and asks p.
+	Signer(ctx context.Context, u URI, want crypto.PublicKey, p Prompter) (crypto.Signer, error)
+	// Close lets the token go. It does not lock it for other users of the driver.
+	Close() error
+}
