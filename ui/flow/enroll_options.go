@@ -1,0 +1,143 @@
+package flow
+
+import (
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// EnrollOptions say what to enrol. [Env.Complete] fills what is left open.
+type EnrollOptions struct {
+	// Name is the enrolment's name, and that of the context, cluster and user
+	// entries written. Default: the source context's name with "-hsm".
+	Name string `json:"name"`
+
+	// Token names the token. Key names an existing key on it; if it is the zero
+	// URI a key is generated with Generate.
+	Token    hsm.URI             `json:"token"`
+	Key      hsm.URI             `json:"key,omitzero"`
+	Generate hsm.GenerateOptions `json:"generate"`
+
+	// Context is the kubeconfig context whose cluster is joined and whose
+	// credential files the request. Default: the current context.
+	Context string `json:"context"`
+	// User and Groups are the identity asked for (CN and O).
+	User   string   `json:"user"`
+	Groups []string `json:"groups,omitempty"`
+	// SignerName signs the request. Default kubernetes.io/kube-apiserver-client.
+	SignerName string `json:"signerName,omitempty"`
+	// Expiration is the lifetime asked for, at least 10 min; 0 leaves it to the signer.
+	Expiration time.Duration `json:"expiration,omitempty"`
+	// Reason is shown to the approver.
+	Reason string `json:"reason,omitempty"`
+
+	// ApproveWith is a kubeconfig file whose current context may approve the
+	// request at once; "" waits for somebody to approve it.
+	ApproveWith string `json:"approveWith,omitempty"`
+	// KeepCurrent leaves kubeconfig's current-context as it is.
+	KeepCurrent bool `json:"keepCurrent,omitempty"`
+	// Replace allows a kubeconfig entry of the same name that is not kubehsm's to be replaced.
+	Replace bool `json:"replace,omitempty"`
+}
+
+// Step is one named step of an enrolment, in the order of [Steps].
+type Step string
+
+// The steps. Each is idempotent and recorded, so that an enrolment resumes.
+const (
+	StepToken       Step = "token"       // find the token
+	StepKey         Step = "key"         // generate or find the key
+	StepRequest     Step = "request"     // sign the PKCS#10 on the token and file it
+	StepApproval    Step = "approval"    // wait for approval and issue
+	StepCertificate Step = "certificate" // check, keep, write to the token
+	StepKubeconfig  Step = "kubeconfig"  // write the entries
+	StepVerify      Step = "verify"      // sign in through the bridge and ask who we are
+)
+
+// Steps lists the steps in order.
+func Steps() []Step {
+	return []Step{StepToken, StepKey, StepRequest, StepApproval, StepCertificate, StepKubeconfig, StepVerify}
+}
+
+// Title is the step in a few words, for people.
+func (s Step) Title() string {
+	switch s {
+	case StepToken:
+		return "find the token"
+	case StepKey:
+		return "key on the token"
+	case StepRequest:
+		return "file the request"
+	case StepApproval:
+		return "wait for approval"
+	case StepCertificate:
+		return "store the certificate"
+	case StepKubeconfig:
+		return "write the kubeconfig"
+	case StepVerify:
+		return "sign in with the token"
+	}
+	return string(s)
+}
+
+// StepState is how far a step is.
+type StepState string
+
+// The states of a step.
+const (
+	StepPending StepState = "pending"
+	StepRunning StepState = "running"
+	StepDone    StepState = "done"
+	StepReused  StepState = "reused" // was done before; nothing was to do
+	StepFailed  StepState = "failed"
+)
+
+// Event is progress of an enrolment. Message is raw: clean it before printing.
+type Event struct {
+	Step    Step      `json:"step"`
+	State   StepState `json:"state"`
+	Message string    `json:"message,omitempty"`
+	// Err is set when State is [StepFailed].
+	Err error `json:"-"`
+}
+
+// Review is what an enrolment would do, to be looked at before it is done.
+type Review struct {
+	Options EnrollOptions
+	// Token is the token found.
+	Token hsm.TokenInfo
+	// Server is the API server's URL.
+	Server string
+	// Resumes lists the steps that an earlier run has done already.
+	Resumes []Step
+	// Notes are clauses worth knowing ("the user may not approve its own request").
+	Notes []string
+	// Commands are the equivalent commands, one a line.
+	Commands []string
+	// KubeconfigFile is the file that would be written; KubeconfigDiff the
+	// unified diff, secrets redacted.
+	KubeconfigFile string
+	KubeconfigDiff string
+}
+
+// Result is a finished enrolment.
+type Result struct {
+	Name        string    `json:"name"`
+	Context     string    `json:"context"`
+	Kubeconfig  string    `json:"kubeconfig"`
+	Key         hsm.URI   `json:"key"`
+	Fingerprint string    `json:"fingerprint"` // SHA-256 of the public key, hex
+	Request     string    `json:"request"`     // the CertificateSigningRequest's name
+	NotAfter    time.Time `json:"notAfter"`
+	// User and Groups are what the API server says we are.
+	User   string   `json:"user"`
+	Groups []string `json:"groups,omitempty"`
+	// Rights is false when the user may not do anything yet; Ask is then the
+	// line to send to an admin.
+	Rights bool   `json:"rights"`
+	Ask    string `json:"ask,omitempty"`
+	// Notes are clauses worth knowing ("lifetime is shorter than asked").
+	Notes []string `json:"notes,omitempty"`
+	// Next are the commands to type next.
+	Next []string `json:"next"`
+}

@@ -1,0 +1,24 @@
+package flow
+
+import (
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/home"
+)
+
+// Env is what every use case works with. Main fills it once.
+type Env struct {
+	Dirs    home.Dirs
+	Drivers hsm.Drivers
+	// Executable is the absolute path of this program: kubeconfig entries name
+	// it and the agent is started from it.
+	Executable string
+	// Kubeconfig is the file named by --kubeconfig; "" means kubectl's rules
+	// ($KUBECONFIG, else ~/.kube/config).
+	Kubeconfig string
+	// Version is this build's version.
+	Version string
+	// RequestTimeout bounds one request to an API server; 0 means 30 s.
+	RequestTimeout time.Duration
+}
