@@ -1,0 +1,23 @@
+// Package csr obtains a client certificate from a Kubernetes cluster for a key
+// that cannot leave its token. It builds the PKCS#10 request with any
+// crypto.Signer, files it as a CertificateSigningRequest, follows that to its
+// end, checks what comes back, and serves the approver on the other side.
+//
+// The life of a request:
+//
+//	der, err := csr.NewRequest(key, csr.Subject{User: "jane"}, csr.RequestOptions{})
+//	spec := csr.Spec{Name: csr.RequestName("jane", hash), Request: der}
+//	obj, err := client.Create(ctx, spec)
+//	status, err := client.Wait(ctx, csr.RefOf(obj), report)
+//	cert, err := csr.Collect(status.Object, csr.Want{PublicKey: key.Public()})
+//
+// The API client is a small one over rest.RESTClient and a scheme of three
+// groups: the generated clientset would double the start-up time of a program
+// that kubectl runs for every command.
+//
+// Text that comes from the cluster or from a request (messages, subjects,
+// reasons) is passed on as it is. It is untrusted; whoever prints it cleans it.
+//
+// Sources: RFC 2986 (PKCS#10), RFC 5280 (X.509), and the Kubernetes API
+// reference, certificates.k8s.io/v1.
+package csr

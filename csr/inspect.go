@@ -1,0 +1,184 @@
+package csr
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"encoding/hex"
+	"encoding/pem"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+)
+
+// RequestInfo is what a PKCS#10 request says, for the one who must decide on it.
+// All text in it was chosen by the requester.
+type RequestInfo struct {
+	// Subject is the user and the groups as Kubernetes will read them.
+	Subject Subject
+	// DistinguishedName is the whole subject (RFC 2253), with parts that
+	// Kubernetes ignores.
+	DistinguishedName string
+	// KeyAlgorithm is the kind of key in words: "ECDSA P-256", "RSA 2048", "Ed25519".
+	KeyAlgorithm string
+	// PublicKey is the key asked for.
+	PublicKey crypto.PublicKey
+	// SPKIHash is the key's fingerprint: hex SHA-256 of its SubjectPublicKeyInfo.
+	SPKIHash string
+	// Alternative names asked for.
+	DNSNames       []string
+	EmailAddresses []string
+	IPAddresses    []net.IP
+	URIs           []*url.URL
+	// Extensions are all the requested extensions, an attestation among them.
+	Extensions []pkix.Extension
+	// Oddities are properties an approver should be told, in words.
+	Oddities []string
+}
+
+var (
+	oidCommonName       = asn1.ObjectIdentifier{2, 5, 4, 3}
+	oidOrganization     = asn1.ObjectIdentifier{2, 5, 4, 10}
+	oidBasicConstraints = asn1.ObjectIdentifier{2, 5, 29, 19}
+)
+
+// InspectRequest parses the PEM of a PKCS#10 request and verifies its
+// self-signature. A request that is malformed, followed by a second one, or
+// signed by another key than its own is an error.
+func InspectRequest(data []byte) (*RequestInfo, error) {
+	req, err := parseRequest(data)
+	if err != nil {
+		return nil, err
+	}
+	return &RequestInfo{
+		Subject:           subjectOf(req.Subject),
+		DistinguishedName: req.Subject.String(),
+		KeyAlgorithm:      KeyAlgorithm(req.PublicKey),
+		PublicKey:         req.PublicKey,
+		SPKIHash:          hashHex(req.RawSubjectPublicKeyInfo),
+		DNSNames:          req.DNSNames,
+		EmailAddresses:    req.EmailAddresses,
+		IPAddresses:       req.IPAddresses,
+		URIs:              req.URIs,
+		Extensions:        req.Extensions,
+		Oddities:          oddities(req),
+	}, nil
+}
+
+func parseRequest(data []byte) (*x509.CertificateRequest, error) {
+	block, rest := pem.Decode(data)
+	if block == nil || block.Type != requestBlock {
+		return nil, fmt.Errorf("no PEM block %q in the request", requestBlock)
+	}
+	if next, _ := pem.Decode(rest); next != nil {
+		return nil, fmt.Errorf("more than one PEM block in the request")
+	}
+	req, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("parse the certificate request: %w", err)
+	}
+	if err := req.CheckSignature(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSignature, err)
+	}
+	return req, nil
+}
+
+func subjectOf(n pkix.Name) Subject {
+	return Subject{User: n.CommonName, Groups: slices.Clone(n.Organization)}
+}
+
+// KeyAlgorithm names the kind and size of a public key in words.
+func KeyAlgorithm(pub crypto.PublicKey) string {
+	switch k := pub.(type) {
+	case *ecdsa.PublicKey:
+		return "ECDSA " + k.Curve.Params().Name
+	case *rsa.PublicKey:
+		return fmt.Sprintf("RSA %d", k.N.BitLen())
+	case ed25519.PublicKey:
+		return "Ed25519"
+	default:
+		return "unknown"
+	}
+}
+
+// SPKIHash is the fingerprint by which a public key is named everywhere: the
+// SHA-256 of its DER SubjectPublicKeyInfo in lower-case hex, 64 characters.
+func SPKIHash(pub crypto.PublicKey) (string, error) {
+	der, err := x509.MarshalPKIXPublicKey(pub)
+	if err != nil {
+		return "", fmt.Errorf("encode the public key: %w", err)
+	}
+	return hashHex(der), nil
+}
+
+func hashHex(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+func samePublicKey(spki []byte, pub crypto.PublicKey) (bool, error) {
+	der, err := x509.MarshalPKIXPublicKey(pub)
+	if err != nil {
+		return false, fmt.Errorf("encode the public key: %w", err)
+	}
+	return bytes.Equal(spki, der), nil
+}
+
+func oddities(req *x509.CertificateRequest) []string {
+	var out []string
+	names := 0
+	for _, a := range req.Subject.Names {
+		switch {
+		case a.Type.Equal(oidCommonName):
+			names++
+		case !a.Type.Equal(oidOrganization):
+			out = append(out, "the subject has an attribute that Kubernetes ignores: "+a.Type.String())
+		}
+	}
+	if names > 1 {
+		out = append(out, fmt.Sprintf("the subject has %d common names; the last one counts", names))
+	}
+	s := subjectOf(req.Subject)
+	if err := validateName("user", s.User); err != nil {
+		out = append(out, err.Error())
+	}
+	for i, g := range s.Groups {
+		if err := validateName("group", g); err != nil {
+			out = append(out, err.Error())
+		}
+		if slices.Contains(s.Groups[:i], g) {
+			out = append(out, fmt.Sprintf("group: %q is named twice", g))
+		}
+		if g == mastersGroup {
+			out = append(out, "it asks for "+mastersGroup+", which bypasses all access rules")
+		}
+	}
+	if asksForCA(req) {
+		out = append(out, "it asks to be a certificate authority")
+	}
+	return out
+}
+
+func asksForCA(req *x509.CertificateRequest) bool {
+	for _, e := range req.Extensions {
+		if !e.Id.Equal(oidBasicConstraints) {
+			continue
+		}
+		var bc struct {
+			IsCA bool `asn1:"optional"`
+			Path int  `asn1:"optional,default:-1"`
+		}
+		// What cannot be read is reported too: nobody harmless sends it.
+		if _, err := asn1.Unmarshal(e.Value, &bc); err != nil || bc.IsCA {
+			return true
+		}
+	}
+	return false
+}

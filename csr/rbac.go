@@ -1,0 +1,215 @@
+package csr
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/yaml"
+)
+
+const signers = "signers"
+
+// Rule is one right in the terms of RBAC, for cluster-scoped resources.
+type Rule struct {
+	Verb string
+	// Group is the API group, Resource the plural, with "/subresource" if any.
+	Group, Resource string
+	// Name limits the right to one object; empty means all.
+	Name string
+}
+
+// String says the rule in words.
+func (r Rule) String() string {
+	s := r.Verb + " on " + r.Resource
+	if r.Name != "" {
+		s += " named " + r.Name
+	}
+	return s
+}
+
+// requesterRules is what it takes to file a request and follow it. Nothing
+// else than create is strictly needed to file.
+func requesterRules() []Rule {
+	var out []Rule
+	for _, verb := range []string{"create", "get", "list", "watch"} {
+		out = append(out, Rule{Verb: verb, Group: certificatesv1.GroupName, Resource: resource})
+	}
+	return out
+}
+
+// approverRules is what it takes to approve or deny for a signer.
+func approverRules(signer string) []Rule {
+	return []Rule{
+		{Verb: "get", Group: certificatesv1.GroupName, Resource: resource},
+		{Verb: "list", Group: certificatesv1.GroupName, Resource: resource},
+		{Verb: "watch", Group: certificatesv1.GroupName, Resource: resource},
+		{Verb: "update", Group: certificatesv1.GroupName, Resource: resource + "/approval"},
+		{Verb: "approve", Group: certificatesv1.GroupName, Resource: signers, Name: signer},
+	}
+}
+
+// ForbiddenError: RBAC does not allow a call. It carries what to send to an
+// admin who can change that.
+type ForbiddenError struct {
+	// Op says what was tried.
+	Op string
+	// User is who the cluster takes the caller for; empty if it did not say.
+	User string
+	// Missing are the rights without which the call cannot work.
+	Missing []Rule
+	// Rules are the rights of the whole role, Missing among them.
+	Rules []Rule
+	// Err is the cluster's answer.
+	Err error
+}
+
+func (e *ForbiddenError) Error() string {
+	who := "you are"
+	if e.User != "" {
+		who = e.User + " is"
+	}
+	var words []string
+	for _, r := range e.Missing {
+		words = append(words, r.String())
+	}
+	return fmt.Sprintf("%s: %s not allowed to (needs %s)", e.Op, who, strings.Join(words, ", "))
+}
+
+// Unwrap gives the cluster's answer.
+func (e *ForbiddenError) Unwrap() error { return e.Err }
+
+// Hint says whom to ask for what; Grant has the text to send.
+func (e *ForbiddenError) Hint() string {
+	if cmd := e.command(); cmd != "" {
+		return "a cluster admin can allow it with: " + cmd
+	}
+	return "a cluster admin must allow it; send them the role"
+}
+
+// Grant is text for a shell that gives the rights: what to send to an admin.
+func (e *ForbiddenError) Grant() string {
+	if cmd := e.command(); cmd != "" {
+		return strings.ReplaceAll(cmd, " && ", "\n") + "\n"
+	}
+	return heredoc(e.manifest())
+}
+
+func (e *ForbiddenError) role() string {
+	for _, r := range e.Rules {
+		switch r.Verb {
+		case "approve":
+			return "kubehsm-approver"
+		case "create":
+			return "kubehsm-requester"
+		}
+	}
+	return "kubehsm-" + e.Rules[0].Verb
+}
+
+func (e *ForbiddenError) user() string {
+	if e.User == "" {
+		return "USER"
+	}
+	return e.User
+}
+
+// command is the role as kubectl commands on one line, which can only say one
+// resource with the same verbs.
+func (e *ForbiddenError) command() string {
+	var verbs []string
+	first := e.Rules[0]
+	for _, r := range e.Rules {
+		if r.Group != first.Group || r.Resource != first.Resource || r.Name != "" {
+			return ""
+		}
+		verbs = append(verbs, r.Verb)
+	}
+	return fmt.Sprintf("kubectl create clusterrole %[1]s --verb=%[2]s --resource=%[3]s.%[4]s"+
+		" && kubectl create clusterrolebinding %[6]s --clusterrole=%[1]s --user=%[5]s",
+		e.role(), strings.Join(verbs, ","), first.Resource, first.Group, shellQuote(e.user()), e.binding())
+}
+
+// binding is named after the user too: the role is shared.
+func (e *ForbiddenError) binding() string {
+	if user := nameSafe(e.user(), maxNameUser); user != "" {
+		return e.role() + "-" + user
+	}
+	return e.role()
+}
+
+func (e *ForbiddenError) manifest() []map[string]any {
+	const api = "rbac.authorization.k8s.io"
+	var rules []map[string]any
+	for _, r := range e.Rules {
+		rule := map[string]any{"apiGroups": []string{r.Group}, "resources": []string{r.Resource}, "verbs": []string{r.Verb}}
+		if r.Name != "" {
+			rule["resourceNames"] = []string{r.Name}
+		}
+		rules = append(rules, rule)
+	}
+	return []map[string]any{{
+		"apiVersion": api + "/v1", "kind": "ClusterRole",
+		"metadata": map[string]any{"name": e.role()},
+		"rules":    rules,
+	}, {
+		"apiVersion": api + "/v1", "kind": "ClusterRoleBinding",
+		"metadata": map[string]any{"name": e.binding()},
+		"roleRef":  map[string]any{"apiGroup": api, "kind": "ClusterRole", "name": e.role()},
+		"subjects": []map[string]any{{"apiGroup": api, "kind": "User", "name": e.user()}},
+	}}
+}
+
+// heredoc is a command that applies the objects. They hold strings only, which
+// always marshal; the quoted end mark keeps the shell's hands off them.
+func heredoc(objects []map[string]any) string {
+	var docs []string
+	for _, o := range objects {
+		data, err := yaml.Marshal(o)
+		if err != nil {
+			panic("csr: marshal strings: " + err.Error())
+		}
+		docs = append(docs, string(data))
+	}
+	return "kubectl apply -f - <<'EOF'\n" + strings.Join(docs, "---\n") + "EOF\n"
+}
+
+// shellQuote makes one word of s for a POSIX shell.
+func shellQuote(s string) string {
+	plain := func(r rune) bool {
+		return r < 128 && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("@%+=:,./_-", r))
+	}
+	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// forbidden explains a 403. Not every one is RBAC's: admission refuses with the
+// same code. So the cluster is asked which of the needed rights are missing; if
+// none is, or it will not say, its own words stand. The role is what to grant.
+func (c *Client) forbidden(ctx context.Context, op string, err error, needed, role []Rule) error {
+	missing, askErr := c.missing(ctx, needed)
+	if askErr != nil && ctx.Err() != nil {
+		return fmt.Errorf("%s: %w", op, ctx.Err())
+	}
+	if len(missing) == 0 {
+		return &Error{Op: op, Kind: ErrRefused, Err: err, detail: cause(err)}
+	}
+	out := &ForbiddenError{Op: op, Missing: missing, Rules: role, Err: err}
+	if me, err := c.WhoAmI(ctx); err == nil {
+		out.User = me.User
+	}
+	return out
+}
+
+// lacks is forbidden for one verb on requests.
+func (c *Client) lacks(ctx context.Context, op string, err error, verb string) error {
+	rules := []Rule{{Verb: verb, Group: certificatesv1.GroupName, Resource: resource}}
+	return c.forbidden(ctx, op, err, rules, rules)
+}
+
+// IsForbidden reports whether err is a refusal with code 403, explained or not.
+func IsForbidden(err error) bool { return apierrors.IsForbidden(err) }
