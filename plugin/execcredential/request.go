@@ -1,0 +1,123 @@
+package execcredential
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	sigsjson "sigs.k8s.io/json"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+const (
+	// EnvVar is the environment variable that carries the request.
+	EnvVar = "KUBERNETES_EXEC_INFO"
+	// V1 and V1beta1 are the versions spoken here.
+	V1      = group + "/v1"
+	V1beta1 = group + "/v1beta1"
+	// ClusterExtension is the name of the kubeconfig cluster extension whose
+	// content arrives as [Cluster.Config].
+	ClusterExtension = group + "/exec"
+	// MaxRequest is the largest request read, in bytes. Linux itself ends an
+	// environment variable at 128 KiB.
+	MaxRequest = 1 << 20
+
+	group    = "client.authentication.k8s.io"
+	kind     = "ExecCredential"
+	v1alpha1 = group + "/v1alpha1"
+)
+
+var (
+	// ErrNoRequest says that [EnvVar] is unset or empty: the command was not
+	// called by a Kubernetes client.
+	ErrNoRequest = errors.New(EnvVar + " is not set")
+	// ErrVersion says that the request speaks a version not spoken here.
+	ErrVersion = errors.New("unsupported exec credential version")
+	// ErrRequest says that the request could not be understood.
+	ErrRequest = errors.New("malformed exec credential request")
+)
+
+// Request is what the client asks for and tells.
+type Request struct {
+	// APIVersion is [V1] or [V1beta1]; the answer must carry the same one.
+	APIVersion string
+	// Interactive is true if standard input is a terminal handed to us.
+	Interactive bool
+	// Cluster is nil unless the kubeconfig user says provideClusterInfo: true
+	// and the client is new enough to honour it.
+	Cluster *Cluster
+}
+
+// Cluster is the kubeconfig cluster that the client is about to talk to. Every
+// field is untrusted text.
+type Cluster struct {
+	Server                   string          `json:"server"`
+	TLSServerName            string          `json:"tls-server-name"`
+	InsecureSkipTLSVerify    bool            `json:"insecure-skip-tls-verify"`
+	CertificateAuthorityData []byte          `json:"certificate-authority-data"` // PEM
+	ProxyURL                 string          `json:"proxy-url"`
+	DisableCompression       bool            `json:"disable-compression"`
+	Config                   json.RawMessage `json:"config"` // of [ClusterExtension]; nil if absent or null
+}
+
+type wireRequest struct {
+	Kind       string `json:"kind"`
+	APIVersion string `json:"apiVersion"`
+	Spec       struct {
+		Interactive bool     `json:"interactive"`
+		Cluster     *Cluster `json:"cluster"`
+	} `json:"spec"`
+}
+
+// Read parses the value of [EnvVar]. Unknown fields are ignored, as newer
+// clients may send more; doubled ones are refused, as two readers could
+// understand them differently. Field names are compared with their case, as
+// client-go does.
+//
+// Errors wrap [ErrNoRequest], [ErrVersion] or [ErrRequest], and carry a hint
+// where there is a next step. They quote none of the request but its version.
+func Read(env string) (Request, error) {
+	if strings.TrimSpace(env) == "" {
+		return Request{}, hsm.WithHint(ErrNoRequest,
+			"this command is called by kubectl; to use a key run kubectl with a context that kubehsm has set up")
+	}
+	if len(env) > MaxRequest {
+		return Request{}, fmt.Errorf("%w: %d bytes, at most %d are read", ErrRequest, len(env), MaxRequest)
+	}
+	var w wireRequest
+	strict, err := sigsjson.UnmarshalStrict([]byte(env), &w, sigsjson.DisallowDuplicateFields)
+	if err != nil {
+		return Request{}, fmt.Errorf("%w: %w", ErrRequest, err)
+	}
+	if len(strict) > 0 {
+		return Request{}, fmt.Errorf("%w: a field appears twice", ErrRequest)
+	}
+	if err := checkVersion(w.APIVersion, w.Kind); err != nil {
+		return Request{}, err
+	}
+	r := Request{APIVersion: w.APIVersion, Interactive: w.Spec.Interactive, Cluster: w.Spec.Cluster}
+	if r.Cluster != nil && string(r.Cluster.Config) == "null" {
+		r.Cluster.Config = nil
+	}
+	return r, nil
+}
+
+func checkVersion(version, k string) error {
+	switch version {
+	case V1, V1beta1:
+	case v1alpha1:
+		return hsm.WithHint(fmt.Errorf("%w: %s was removed from Kubernetes in 1.24", ErrVersion, v1alpha1),
+			"set apiVersion: "+V1beta1+" in the kubeconfig user's exec section")
+	case "":
+		return fmt.Errorf("%w: it has no apiVersion", ErrRequest)
+	default:
+		return hsm.WithHint(fmt.Errorf("%w: %.80q", ErrVersion, version),
+			"set apiVersion: "+V1beta1+" or "+V1+" in the kubeconfig user's exec section")
+	}
+	if k != kind {
+		return fmt.Errorf("%w: kind is %.80q, not %s", ErrRequest, k, kind)
+	}
+	return nil
+}
