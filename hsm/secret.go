@@ -9,20 +9,22 @@ import (
 
 // Secret is a PIN, a PUK, a management key or the like. It prints as
 // "[redacted]" in every format, marshals to the same, and is overwritten by
-// [Secret.Zero]. Pass it by pointer; a nil Secret is empty.
-type Secret struct{ b []byte }
+// [Secret.Zero]. Pass it by pointer; a nil Secret is empty. The bytes are held
+// behind a pointer of its own, so that even a Secret printed by value, or
+// inside another struct, shows an address at most.
+type Secret struct{ p *[]byte }
 
 const redacted = "[redacted]"
 
 // NewSecret takes ownership of b: the caller must not use it any more.
-func NewSecret(b []byte) *Secret { return &Secret{b: b} }
+func NewSecret(b []byte) *Secret { return &Secret{p: &b} }
 
 // Bytes returns the secret itself, not a copy. It is invalid after [Secret.Zero].
 func (s *Secret) Bytes() []byte {
-	if s == nil {
+	if s == nil || s.p == nil {
 		return nil
 	}
-	return s.b
+	return *s.p
 }
 
 // Unsafe returns the secret as a string that shares its memory, for C libraries'
@@ -30,32 +32,25 @@ func (s *Secret) Bytes() []byte {
 // cannot be overwritten. The string must not be kept beyond the call and is
 // invalid after [Secret.Zero].
 func (s *Secret) Unsafe() string {
-	if s.Len() == 0 {
-		return ""
-	}
-	return unsafe.String(&s.b[0], len(s.b))
+	b := s.Bytes()
+	return unsafe.String(unsafe.SliceData(b), len(b))
 }
 
 // Len returns the length in bytes.
-func (s *Secret) Len() int {
-	if s == nil {
-		return 0
-	}
-	return len(s.b)
-}
+func (s *Secret) Len() int { return len(s.Bytes()) }
 
 // Clone returns a copy with memory of its own, to be zeroed on its own.
 func (s *Secret) Clone() *Secret {
-	return &Secret{b: append(make([]byte, 0, s.Len()), s.Bytes()...)}
+	return NewSecret(append(make([]byte, 0, s.Len()), s.Bytes()...))
 }
 
 // Zero overwrites the secret and empties it. It may be called more than once.
 func (s *Secret) Zero() {
-	if s == nil {
+	if s == nil || s.p == nil {
 		return
 	}
-	clear(s.b[:cap(s.b)])
-	s.b = nil
+	clear((*s.p)[:cap(*s.p)])
+	*s.p = nil
 }
 
 // String implements [fmt.Stringer] without the secret.

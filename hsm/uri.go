@@ -124,7 +124,9 @@ func (u *URI) setPath(name, value string) error {
 	}
 	switch name {
 	case "id":
-		u.ID = []byte(value)
+		if value != "" {
+			u.ID = []byte(value)
+		}
 	case "type":
 		switch value {
 		case "public", "private", "cert", "secret-key", "data":
@@ -219,7 +221,7 @@ func (u URI) String() string {
 	sep := ""
 	add := func(name, value string) {
 		if value != "" {
-			b.WriteString(sep + name + "=" + escape(value))
+			b.WriteString(sep + name + "=" + escape(value, ""))
 			sep = ";"
 		}
 	}
@@ -248,7 +250,7 @@ func (u URI) String() string {
 	sep = "?"
 	query := func(name, value string) {
 		if value != "" {
-			b.WriteString(sep + name + "=" + escape(value))
+			b.WriteString(sep + name + "=" + escape(value, "/"))
 			sep = "&"
 		}
 	}
@@ -258,8 +260,10 @@ func (u URI) String() string {
 	return b.String()
 }
 
-func escape(s string) string {
-	const plain = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~:[]@!$'()*+,/"
+// escape percent-encodes all but the unreserved bytes and those that RFC 7512
+// section 2.3 allows in paths and queries alike, and in extra.
+func escape(s, extra string) string {
+	plain := "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~:[]@!$'()*+," + extra
 	var b strings.Builder
 	for i := range len(s) {
 		if strings.IndexByte(plain, s[i]) >= 0 {
