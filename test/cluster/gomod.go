@@ -1,0 +1,89 @@
+//go:build ignore
+
+// Command gomod writes this folder's go.mod and go.sum for a Kubernetes and an
+// etcd version:
+//
+//	go run gomod.go v1.37.1 v3.7.0
+//
+// k8s.io/kubernetes cannot be required as it is: its own go.mod replaces every
+// staging module by a folder of its repository, and replaces of a dependency
+// do not count. Each of them is published too, as v0.MINOR.PATCH, and is
+// replaced by that here.
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+const module = "github.com/kubehsm/kubehsm/test/cluster"
+
+// goMod is what `go mod edit -json` says, as far as it is needed.
+type goMod struct {
+	Go      string
+	Godebug []struct{ Key, Value string }
+	Replace []struct{ Old, New struct{ Path string } }
+}
+
+func main() {
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: go run gomod.go KUBERNETES_VERSION ETCD_VERSION")
+		os.Exit(2)
+	}
+	if err := generate(os.Args[1], os.Args[2]); err != nil {
+		fmt.Fprintln(os.Stderr, "gomod:", err)
+		os.Exit(1)
+	}
+}
+
+func generate(kubernetes, etcd string) error {
+	minor, ok := strings.CutPrefix(kubernetes, "v1.")
+	if !ok {
+		return fmt.Errorf("%q is not a Kubernetes version such as v1.37.1", kubernetes)
+	}
+	var download struct{ GoMod, Error string }
+	if err := goJSON(&download, "mod", "download", "-json", "k8s.io/kubernetes@"+kubernetes); err != nil {
+		return err
+	}
+	var up goMod
+	if err := goJSON(&up, "mod", "edit", "-json", download.GoMod); err != nil {
+		return err
+	}
+	if err := os.WriteFile("go.mod", text(up, kubernetes, "v0."+minor, etcd), 0o644); err != nil {
+		return err
+	}
+	tidy := exec.Command("go", "mod", "tidy")
+	tidy.Stdout, tidy.Stderr = os.Stdout, os.Stderr
+	return tidy.Run()
+}
+
+func text(up goMod, kubernetes, staging, etcd string) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "module %s\n\ngo %s\n\n", module, up.Go)
+	for _, d := range up.Godebug {
+		fmt.Fprintf(&b, "godebug %s=%s\n", d.Key, d.Value)
+	}
+	fmt.Fprintf(&b, "\nrequire (\n\tgo.etcd.io/etcd/server/v3 %s\n\tk8s.io/kubernetes %s\n)\n\nreplace (\n", etcd, kubernetes)
+	for _, r := range up.Replace {
+		if strings.HasPrefix(r.New.Path, "./staging/") {
+			fmt.Fprintf(&b, "\t%s => %s %s\n", r.Old.Path, r.Old.Path, staging)
+		}
+	}
+	b.WriteString(")\n")
+	return b.Bytes()
+}
+
+// goJSON runs the go command and decodes its output into v.
+func goJSON(v any, args ...string) error {
+	cmd := exec.Command("go", args...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("go %s: %w", strings.Join(args, " "), err)
+	}
+	return json.Unmarshal(out, v)
+}
