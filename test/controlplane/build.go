@@ -1,0 +1,259 @@
+package controlplane
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+// programs are the names in a folder that [Build] made. All are links to one
+// binary, which looks at the name it is called by.
+var programs = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kubectl"}
+
+const (
+	binary    = "cluster"
+	stampFile = "stamp"
+)
+
+// Progress is told how many of the total packages that need compiling are
+// compiled. total is 0 while it is not known yet (modules are being fetched).
+type Progress func(done, total int)
+
+// Build makes the control plane's programs in the checkout's .cache/cluster,
+// unless they are there and current, and returns that folder. The first build
+// takes minutes; Go's build cache makes later ones a matter of seconds.
+// progress may be nil.
+func Build(ctx context.Context, progress Progress) (string, error) {
+	root, err := Checkout()
+	if err != nil {
+		return "", err
+	}
+	bin := cacheDir(root)
+	return bin, BuildInto(ctx, bin, progress)
+}
+
+// Built returns the folder that [Build] fills and whether its programs are
+// current.
+func Built(ctx context.Context) (bin string, current bool, err error) {
+	root, err := Checkout()
+	if err != nil {
+		return "", false, err
+	}
+	b := builder{source: sourceDir(root), bin: cacheDir(root)}
+	current, err = b.current(ctx)
+	return b.bin, current, err
+}
+
+// BuildInto is [Build] with another folder for the programs. Two builds into
+// one folder wait for each other.
+func BuildInto(ctx context.Context, bin string, progress Progress) error {
+	root, err := Checkout()
+	if err != nil {
+		return err
+	}
+	if progress == nil {
+		progress = func(int, int) {}
+	}
+	b := builder{source: sourceDir(root), bin: bin, progress: progress}
+	if err := b.build(ctx); err != nil {
+		return fmt.Errorf("build the control plane: %w", err)
+	}
+	return nil
+}
+
+func cacheDir(root string) string  { return filepath.Join(root, ".cache", "cluster") }
+func sourceDir(root string) string { return filepath.Join(root, "test", "cluster") }
+
+type builder struct {
+	source   string // folder of the nested module
+	bin      string // folder to fill
+	progress Progress
+}
+
+func (b *builder) build(ctx context.Context) error {
+	if err := os.MkdirAll(b.bin, 0o755); err != nil {
+		return err
+	}
+	lock := flock.New(filepath.Join(b.bin, "lock"))
+	if _, err := lock.TryLockContext(ctx, 200*time.Millisecond); err != nil {
+		return fmt.Errorf("wait for another build: %w", err)
+	}
+	defer lock.Unlock()
+
+	want, err := b.stamp(ctx)
+	if err != nil {
+		return err
+	}
+	if b.has(want) {
+		return nil
+	}
+	b.progress(0, 0)
+	stale, err := b.stale(ctx)
+	if err != nil {
+		return err
+	}
+	if err := b.compile(ctx, stale); err != nil {
+		return err
+	}
+	for _, name := range programs {
+		link := filepath.Join(b.bin, name)
+		if err := os.Remove(link); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		if err := os.Symlink(binary, link); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(filepath.Join(b.bin, stampFile), []byte(want+"\n"), 0o644)
+}
+
+func (b *builder) current(ctx context.Context) (bool, error) {
+	want, err := b.stamp(ctx)
+	return err == nil && b.has(want), err
+}
+
+func (b *builder) has(stamp string) bool {
+	have, err := os.ReadFile(filepath.Join(b.bin, stampFile))
+	if err != nil || strings.TrimSpace(string(have)) != stamp {
+		return false
+	}
+	for _, name := range programs {
+		if _, err := os.Stat(filepath.Join(b.bin, name)); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// stamp is a digest of all that decides what the build makes.
+func (b *builder) stamp(ctx context.Context) (string, error) {
+	flags, err := b.linkFlags(ctx)
+	if err != nil {
+		return "", err
+	}
+	toolchain, err := b.output(ctx, "env", "GOVERSION", "GOOS", "GOARCH")
+	if err != nil {
+		return "", err
+	}
+	h := sha256.New()
+	fmt.Fprintf(h, "%s\n%s\n", flags, toolchain)
+	for _, name := range []string{"go.mod", "go.sum", "main.go"} {
+		content, err := os.ReadFile(filepath.Join(b.source, name))
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(h, "%s %d\n%s", name, len(content), content)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// linkFlags stamp the Kubernetes version of go.mod into the programs, as
+// upstream's release build does. The commit is left out: a module has none.
+func (b *builder) linkFlags(ctx context.Context) (string, error) {
+	version, err := b.output(ctx, "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
+	if err != nil {
+		return "", err
+	}
+	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
+	if len(parts) != 3 {
+		return "", fmt.Errorf("k8s.io/kubernetes has version %q, want vX.Y.Z", version)
+	}
+	flags := []string{"-s", "-w"}
+	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
+		for name, value := range map[string]string{
+			"gitVersion": version, "gitMajor": parts[0], "gitMinor": parts[1], "gitCommit": "",
+		} {
+			flags = append(flags, fmt.Sprintf("-X=%s.%s=%s", pkg, name, value))
+		}
+	}
+	slices.Sort(flags[2:])
+	return strings.Join(flags, " "), nil
+}
+
+// stale returns the packages that are not in Go's build cache. Asking also
+// fetches missing modules.
+func (b *builder) stale(ctx context.Context) (map[string]bool, error) {
+	out, err := b.output(ctx, "list", "-trimpath", "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}", ".")
+	if err != nil {
+		return nil, err
+	}
+	set := map[string]bool{}
+	for _, path := range strings.Fields(out) {
+		set[path] = true
+	}
+	return set, nil
+}
+
+func (b *builder) compile(ctx context.Context, stale map[string]bool) error {
+	flags, err := b.linkFlags(ctx)
+	if err != nil {
+		return err
+	}
+	fresh := filepath.Join(b.bin, binary+".new")
+	cmd := b.command(ctx, "build", "-trimpath", "-buildvcs=false", "-v", "-ldflags", flags, "-o", fresh, ".")
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		return err
+	}
+	b.progress(0, len(stale))
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	makeNice(cmd.Process.Pid)
+	words := b.follow(stderr, stale)
+	if err := cmd.Wait(); err != nil {
+		return fmt.Errorf("go build: %w\n%s", err, words)
+	}
+	return os.Rename(fresh, filepath.Join(b.bin, binary))
+}
+
+// follow counts the package lines of `go build -v` and returns the end of what
+// else it said.
+func (b *builder) follow(r io.Reader, stale map[string]bool) string {
+	var other []string
+	done := 0
+	for lines := bufio.NewScanner(r); lines.Scan(); {
+		line := strings.TrimSpace(lines.Text())
+		if stale[line] {
+			done++
+			b.progress(done, len(stale))
+			continue
+		}
+		other = append(other, line)
+		other = other[max(0, len(other)-30):]
+	}
+	return strings.Join(other, "\n")
+}
+
+// command is the go command in the nested module. Its process group is its
+// own, so that a cancelled build takes the compilers with it.
+func (b *builder) command(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = b.source
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	endWithGroup(cmd)
+	return cmd
+}
+
+func (b *builder) output(ctx context.Context, args ...string) (string, error) {
+	cmd := b.command(ctx, args...)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("go %s: %w\n%s", args[0], err, strings.TrimSpace(stderr.String()))
+	}
+	return strings.TrimSpace(string(out)), nil
+}

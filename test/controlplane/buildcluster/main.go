@@ -1,0 +1,44 @@
+// Command buildcluster builds the control plane that tests run on, unless it is
+// built already, and shows how far it is:
+//
+//	go run ./test/controlplane/buildcluster
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/kubehsm/kubehsm/test/controlplane"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	bin, err := controlplane.Build(ctx, report(time.Now, 5*time.Second))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		stop()
+		os.Exit(1)
+	}
+	fmt.Println("control plane:", bin)
+}
+
+// report returns a progress callback that prints a line at most every interval.
+func report(now func() time.Time, interval time.Duration) controlplane.Progress {
+	var last time.Time
+	return func(done, total int) {
+		if total == 0 {
+			fmt.Println("control plane: fetching modules; the first build takes about 8 minutes")
+			return
+		}
+		if done < total && now().Sub(last) < interval {
+			return
+		}
+		last = now()
+		fmt.Printf("control plane: %d/%d packages\n", done, total)
+	}
+}

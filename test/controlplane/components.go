@@ -1,0 +1,90 @@
+package controlplane
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+)
+
+// Component is one of a cluster's servers.
+type Component string
+
+// The servers, in the order of starting.
+const (
+	Etcd              Component = "etcd"
+	APIServer         Component = "kube-apiserver"
+	ControllerManager Component = "kube-controller-manager"
+)
+
+var components = []Component{Etcd, APIServer, ControllerManager}
+
+// controllers are the loops that certificates and bootstrap tokens need.
+const controllers = "csrsigning,csrapproving,csrcleaner,bootstrapsigner,tokencleaner"
+
+func loopback(port int) string { return fmt.Sprintf("https://127.0.0.1:%d", port) }
+
+// arguments returns component's command line.
+func (c *Cluster) arguments(component Component) []string {
+	switch component {
+	case Etcd:
+		return c.etcdArguments()
+	case APIServer:
+		return append(c.apiServerArguments(), c.state.Options.APIServerFlags...)
+	default:
+		return append(c.managerArguments(), c.state.Options.ControllerManagerFlags...)
+	}
+}
+
+func (c *Cluster) etcdArguments() []string {
+	client, peer := loopback(c.state.Ports.Etcd), loopback(c.state.Ports.Peer)
+	args := []string{
+		"--name=kubehsm", "--data-dir=" + filepath.Join(c.dir, "etcd"),
+		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
+		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer,
+		"--initial-cluster=kubehsm=" + peer,
+		"--cert-file=" + c.pki.etcd.cert, "--key-file=" + c.pki.etcd.key,
+		"--trusted-ca-file=" + c.pki.etcdCA.file, "--client-cert-auth",
+		"--peer-cert-file=" + c.pki.etcd.cert, "--peer-key-file=" + c.pki.etcd.key,
+		"--peer-trusted-ca-file=" + c.pki.etcdCA.file, "--peer-client-cert-auth",
+	}
+	if !c.state.Options.Detached { // nothing outlives a test, so nothing need survive a power cut
+		args = append(args, "--unsafe-no-fsync")
+	}
+	return args
+}
+
+func (c *Cluster) apiServerArguments() []string {
+	return []string{
+		"--etcd-servers=" + loopback(c.state.Ports.Etcd), "--etcd-cafile=" + c.pki.etcdCA.file,
+		"--etcd-certfile=" + c.pki.etcdClient.cert, "--etcd-keyfile=" + c.pki.etcdClient.key,
+		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.state.Ports.API),
+		"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
+		"--tls-cert-file=" + c.pki.apiServer.cert, "--tls-private-key-file=" + c.pki.apiServer.key,
+		"--client-ca-file=" + c.pki.ca.file, "--authorization-mode=RBAC", "--enable-bootstrap-token-auth",
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + c.pki.accountPublicKey,
+		"--service-account-signing-key-file=" + c.pki.accountKey,
+		"--service-cluster-ip-range=10.96.0.0/24",
+	}
+}
+
+func (c *Cluster) managerArguments() []string {
+	args := []string{
+		"--kubeconfig=" + c.managerKubeconfig(), "--leader-elect=false", "--use-service-account-credentials",
+		"--controllers=" + controllers,
+		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.state.Ports.Manager),
+		"--tls-cert-file=" + c.pki.manager.cert, "--tls-private-key-file=" + c.pki.manager.key,
+		"--cluster-signing-cert-file=" + c.pki.ca.file, "--cluster-signing-key-file=" + c.pki.ca.keyFile,
+	}
+	if d := c.state.Options.SigningDuration; d > 0 {
+		args = append(args, "--cluster-signing-duration="+d.String())
+	}
+	return args
+}
+
+func (c *Cluster) logFile(component Component) string {
+	return filepath.Join(c.dir, "log", string(component)+".log")
+}
+
+// portTaken tells whether a server ended because its port was in use.
+func portTaken(log string) bool { return strings.Contains(log, "address already in use") }
