@@ -1,0 +1,115 @@
+//go:build linux && cgo
+
+package vcard
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/ebfe/scard"
+	"golang.org/x/sys/unix"
+)
+
+// reexec runs this program again in user, mount and network namespaces of its
+// own and returns its exit code. An error says that they could not be made.
+func reexec() (int, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return 0, err
+	}
+	// The child dies with the thread that made it.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	cmd := exec.Command(self, os.Args[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), labVar+"=enter")
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+		Pdeathsig:   syscall.SIGKILL,
+	}
+	if err := cmd.Start(); err != nil {
+		return 0, fmt.Errorf("private namespaces are not allowed here: %w", err)
+	}
+	_ = cmd.Wait() // the exit code tells all
+	return cmd.ProcessState.ExitCode(), nil
+}
+
+// enter makes the namespaces usable: a /run of its own and a loopback
+// interface. It runs once in the child, before anything else of the lab.
+func enter() error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("private mounts: %w", err)
+	}
+	if err := unix.Mount("tmpfs", "/run", "tmpfs", 0, "mode=755"); err != nil {
+		return fmt.Errorf("a private /run: %w", err)
+	}
+	if err := os.Mkdir("/run/pcscd", 0o755); err != nil {
+		return err
+	}
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	ifr, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	ifr.SetUint16(unix.IFF_UP)
+	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, ifr); err != nil {
+		return fmt.Errorf("loopback interface: %w", err)
+	}
+	return nil
+}
+
+func dieWithParent(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// readersListed tells whether pcscd lists n readers.
+func readersListed(n int) bool {
+	ctx, err := scard.EstablishContext()
+	if err != nil {
+		return false
+	}
+	defer ctx.Release()
+	readers, err := ctx.ListReaders()
+	return err == nil && len(readers) == n
+}
+
+// waitCard waits until pcscd sees a card, or none, in a reader.
+func waitCard(reader string, present bool, patience time.Duration) error {
+	ctx, err := scard.EstablishContext()
+	if err != nil {
+		return err
+	}
+	defer ctx.Release()
+	readers, err := ctx.ListReaders()
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(readers, reader) {
+		return fmt.Errorf("vcard: no reader %q among %q", reader, readers)
+	}
+	states := []scard.ReaderState{{Reader: reader}}
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); {
+		err := ctx.GetStatusChange(states, time.Until(deadline))
+		if err != nil && !errors.Is(err, scard.ErrTimeout) {
+			return err
+		}
+		if present && states[0].EventState&scard.StatePresent != 0 && states[0].EventState&scard.StateMute == 0 ||
+			!present && states[0].EventState&scard.StateEmpty != 0 {
+			return nil
+		}
+		states[0].CurrentState = states[0].EventState
+	}
+	return fmt.Errorf("vcard: reader %q did not change in time", reader)
+}

@@ -1,0 +1,118 @@
+package vcard
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+)
+
+// vpcd's control messages, one byte each (virtualsmartcard, "vpcd" protocol).
+const (
+	controlOff   = 0
+	controlOn    = 1
+	controlReset = 2
+	controlATR   = 4
+)
+
+// atr is a YubiKey 5's: T=1, historical bytes "YubiKey".
+func atr() []byte {
+	b := []byte{0x3b, 0xf8, 0x13, 0x00, 0x00, 0x81, 0x31, 0xfe, 0x15, 0x59, 0x75, 0x62, 0x69, 0x6b, 0x65, 0x79, 0x34}
+	var check byte
+	for _, x := range b[1:] {
+		check ^= x
+	}
+	return append(b, check)
+}
+
+// insertion is a card in a reader of vpcd.
+type insertion struct {
+	conn net.Conn
+	out  sync.Once
+	done chan struct{} // closed when the card is pulled out
+	gone chan struct{} // closed when the reading loop has ended
+}
+
+// insert connects card to the vpcd that listens on address.
+func insert(ctx context.Context, address string, card *Card) (*insertion, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("vpcd: %w", err)
+	}
+	in := &insertion{conn: conn, done: make(chan struct{}), gone: make(chan struct{})}
+	go func() {
+		defer close(in.gone)
+		in.serve(card)
+		in.pull()
+	}()
+	return in, nil
+}
+
+// pull takes the card out; a waiting touch ends.
+func (in *insertion) pull() {
+	in.out.Do(func() {
+		close(in.done)
+		in.conn.Close()
+	})
+}
+
+// serve answers until the connection ends.
+func (in *insertion) serve(card *Card) {
+	card.power()
+	defer card.power()
+	for {
+		msg, err := in.read()
+		if err != nil {
+			return
+		}
+		if len(msg) != 1 {
+			reply := card.Process(msg, in.done)
+			if reply == nil || in.write(reply) != nil {
+				return
+			}
+			continue
+		}
+		switch msg[0] {
+		case controlOff, controlOn, controlReset:
+			card.power()
+		case controlATR:
+			if in.write(atr()) != nil {
+				return
+			}
+		}
+	}
+}
+
+func (c *Card) power() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.powerOff()
+}
+
+var errLong = errors.New("vpcd: message too long")
+
+// read reads one message. The kernel is asked to acknowledge at once before
+// every read: vpcd sends length and payload apart, and a delayed
+// acknowledgement would cost 40 ms each time.
+func (in *insertion) read() ([]byte, error) {
+	var head [2]byte
+	quickACK(in.conn)
+	if _, err := io.ReadFull(in.conn, head[:]); err != nil {
+		return nil, err
+	}
+	msg := make([]byte, binary.BigEndian.Uint16(head[:]))
+	quickACK(in.conn)
+	_, err := io.ReadFull(in.conn, msg)
+	return msg, err
+}
+
+func (in *insertion) write(msg []byte) error {
+	if len(msg) > 0xffff {
+		return errLong
+	}
+	_, err := in.conn.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(msg))), msg...))
+	return err
+}
