@@ -1,0 +1,18 @@
+// Package bridge is the loopback side of stock kubectl's way to a hardware
+// key: kubectl speaks TLS to https://127.0.0.1:PORT/c/NAME with an ephemeral
+// client certificate, and its requests go on over a connection to the real API
+// server whose TLS client signature the token made.
+//
+// [Setup] makes the bridge's own identity once. [Sessions] hands out loopback
+// certificates. [Server] judges each request in HTTP and carries it over an
+// [Upstream], which pools one HTTP/2 connection and dials once however many ask.
+//
+// What passes: method, path (to the byte), query, headers, status, bodies and
+// trailers, User-Agent and Impersonate-* included. What does not: hop-by-hop
+// headers (RFC 9110 section 7.6.1), and requests with an Authorization header,
+// which get a 401 that says why: a bearer token beside a hardware identity is a
+// mistake, and the API server would have ignored one of the two.
+//
+// Streams end when the agent locks. They do not end because a session expires:
+// expiry only stops new requests.
+package bridge

@@ -1,0 +1,242 @@
+package bridge
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	mathrand "math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/home"
+)
+
+// The port is chosen below the ranges that systems give to outgoing
+// connections and Kubernetes to NodePorts, so that it is still free tomorrow.
+const (
+	firstPort = 20000
+	lastPort  = 29999
+)
+
+// identityLife is how long the bridge's certificate holds. Its authority's key
+// is gone at once, so nothing else can ever be vouched for.
+const identityLife = 10 * 365 * 24 * time.Hour
+
+// Endpoint is where the bridge listens and how to recognise it.
+type Endpoint struct {
+	Port int
+	// CAPEM is the certificate that vouches for the bridge, for the kubeconfig.
+	CAPEM []byte
+}
+
+// URL is the server URL of the enrolment called name.
+func (e Endpoint) URL(name string) string {
+	return "https://" + e.Address() + PathPrefix + name
+}
+
+// Address is the host and port the bridge listens on.
+func (e Endpoint) Address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(e.Port)) }
+
+// PathPrefix precedes the enrolment's name in the bridge's paths. kubectl keys
+// its discovery cache by URL: clusters on one URL would mix theirs up.
+const PathPrefix = "/c/"
+
+// Setup makes the bridge's identity in state/bridge, or reads the one that is
+// there: a free port, a P-256 authority, and one server certificate of it for
+// 127.0.0.1, ::1 and localhost. The authority's key is never written down. A
+// folder appears whole or not at all; several processes may call it at once.
+func Setup(d home.Dirs) (Endpoint, error) {
+	if ep, _, err := Load(d); !errors.Is(err, fs.ErrNotExist) {
+		return ep, err
+	}
+	if err := d.Prepare(); err != nil {
+		return Endpoint{}, fmt.Errorf("set up the bridge: %w", err)
+	}
+	lock := flock.New(dir(d)+".lock", flock.SetPermissions(0o600))
+	if err := lock.Lock(); err != nil {
+		return Endpoint{}, fmt.Errorf("set up the bridge: %w", err)
+	}
+	defer lock.Close()
+	ep, _, err := Load(d)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := create(d); err != nil {
+			return Endpoint{}, fmt.Errorf("set up the bridge: %w", err)
+		}
+		ep, _, err = Load(d)
+	}
+	return ep, err
+}
+
+// Load reads what [Setup] made. A missing folder is [fs.ErrNotExist]; a damaged
+// one is an error with a hint, as a new identity would not fit the kubeconfigs.
+func Load(d home.Dirs) (Endpoint, tls.Certificate, error) {
+	if _, err := os.Stat(dir(d)); err != nil {
+		return Endpoint{}, tls.Certificate{}, err
+	}
+	ep, cert, err := load(d)
+	if err != nil {
+		err = hsm.Hintf(fmt.Errorf("the bridge's identity is damaged: %v", err), // not wrapped: a missing file here is not "not set up"
+			"remove %s, then write the kubeconfig entries again with `kubehsm kubeconfig set`", dir(d))
+	}
+	return ep, cert, err
+}
+
+func load(d home.Dirs) (Endpoint, tls.Certificate, error) {
+	files := map[string][]byte{"port": nil, "ca.crt": nil, "server.crt": nil, "server.key": nil}
+	for name := range files {
+		path := filepath.Join(dir(d), name)
+		if err := home.CheckFile(path); err != nil {
+			return Endpoint{}, tls.Certificate{}, err
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return Endpoint{}, tls.Certificate{}, err
+		}
+		files[name] = b
+	}
+	port, err := strconv.Atoi(strings.TrimSpace(string(files["port"])))
+	if err != nil || port < 1 || port > 65535 {
+		return Endpoint{}, tls.Certificate{}, fmt.Errorf("%q is not a port", files["port"])
+	}
+	cert, err := tls.X509KeyPair(files["server.crt"], files["server.key"])
+	clear(files["server.key"])
+	if err != nil {
+		return Endpoint{}, tls.Certificate{}, err
+	}
+	return Endpoint{Port: port, CAPEM: files["ca.crt"]}, cert, nil
+}
+
+// create writes everything into a folder beside the final one and renames it.
+func create(d home.Dirs) (err error) {
+	port, err := choosePort()
+	if err != nil {
+		return err
+	}
+	files, err := identity()
+	if err != nil {
+		return err
+	}
+	defer clear(files["server.key"])
+	files["port"] = []byte(strconv.Itoa(port) + "\n")
+	tmp, err := os.MkdirTemp(d.State, ".bridge-")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.RemoveAll(tmp))
+		}
+	}()
+	for name, b := range files {
+		if err := home.WriteFile(filepath.Join(tmp, name), b); err != nil {
+			return err
+		}
+	}
+	return os.Rename(tmp, dir(d))
+}
+
+// choosePort finds a loopback port that is free now.
+func choosePort() (int, error) {
+	var err error
+	for range 100 {
+		port := firstPort + mathrand.IntN(lastPort-firstPort+1)
+		var l net.Listener
+		if l, err = net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
+			return port, l.Close()
+		}
+	}
+	return 0, fmt.Errorf("no free port between %d and %d: %w", firstPort, lastPort, err)
+}
+
+// identity makes the authority, its one certificate, and forgets its key.
+func identity() (map[string][]byte, error) {
+	ca, caKey, err := newAuthority("kubehsm bridge", identityLife)
+	if err != nil {
+		return nil, err
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	serial, err := newSerial()
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: serial,
+		Subject:      pkix.Name{CommonName: "127.0.0.1"},
+		NotBefore:    ca.NotBefore,
+		NotAfter:     ca.NotAfter,
+		KeyUsage:     x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames:     []string{"localhost"},
+		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+	}, ca, key.Public(), caKey)
+	if err != nil {
+		return nil, err
+	}
+	keyDER, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	defer clear(keyDER)
+	return map[string][]byte{
+		"ca.crt":     pemCertificate(ca.Raw),
+		"server.crt": pemCertificate(der),
+		"server.key": pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER}),
+	}, nil
+}
+
+// newAuthority makes a self-signed P-256 certificate authority.
+func newAuthority(name string, life time.Duration) (*x509.Certificate, *ecdsa.PrivateKey, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	serial, err := newSerial()
+	if err != nil {
+		return nil, nil, err
+	}
+	now := time.Now()
+	t := &x509.Certificate{
+		SerialNumber:          serial,
+		Subject:               pkix.Name{CommonName: name},
+		NotBefore:             now.Add(-5 * time.Minute),
+		NotAfter:              now.Add(life),
+		KeyUsage:              x509.KeyUsageCertSign,
+		BasicConstraintsValid: true,
+		IsCA:                  true,
+		MaxPathLenZero:        true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, t, t, key.Public(), key)
+	if err != nil {
+		return nil, nil, err
+	}
+	ca, err := x509.ParseCertificate(der)
+	return ca, key, err
+}
+
+func newSerial() (*big.Int, error) {
+	return rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+}
+
+func pemCertificate(der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+func dir(d home.Dirs) string { return filepath.Join(d.State, "bridge") }

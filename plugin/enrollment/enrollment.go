@@ -1,0 +1,154 @@
+package enrollment
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// The store's errors.
+var (
+	// ErrUnknown says that no enrolment has that name.
+	ErrUnknown = errors.New("no such enrolment")
+	// ErrInvalid says that an enrolment or its name cannot be used.
+	ErrInvalid = errors.New("not a usable enrolment")
+)
+
+// Policies say which requests need the user's consent.
+const (
+	PolicySession = "session" // none beyond signing in; the default
+	PolicyWrites  = "writes"  // all but get, list and watch
+	PolicyAlways  = "always"
+)
+
+// Enrollment is one cluster, key and identity under a name.
+type Enrollment struct {
+	// Name matches ^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$.
+	Name    string  `json:"name"`
+	Cluster Cluster `json:"cluster"`
+	// Key names the key on its token.
+	Key hsm.URI `json:"key"`
+	// KeyHash is [hsm.Fingerprint] of the public key: 64 lower-case hex digits.
+	KeyHash string `json:"keyHash"`
+	// User and Groups are the identity in the certificate (CN and O).
+	User   string   `json:"user"`
+	Groups []string `json:"groups,omitempty"`
+	// Policy is one of the Policy constants; "" is [PolicySession].
+	Policy string `json:"policy,omitempty"`
+	// Context is the kubeconfig context that was enrolled from, Namespace its
+	// namespace, Kubeconfig the file that our entries were written to.
+	Context    string    `json:"context,omitempty"`
+	Namespace  string    `json:"namespace,omitempty"`
+	Kubeconfig string    `json:"kubeconfig,omitempty"`
+	Created    time.Time `json:"created"`
+}
+
+// Cluster is the API server as the user enrolled it.
+type Cluster struct {
+	// Server is its https URL, with a path prefix if it has one.
+	Server string `json:"server"`
+	// CAData is the PEM bundle that its certificate is checked with; empty means
+	// the system's roots.
+	CAData []byte `json:"caData,omitempty"`
+	// TLSServerName is checked instead of the server's host name, if set.
+	TLSServerName string `json:"tlsServerName,omitempty"`
+	// ProxyURL is the proxy to reach it by (http, https, socks5); "" means what
+	// the environment says.
+	ProxyURL string `json:"proxyURL,omitempty"`
+}
+
+var (
+	nameRE = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$`)
+	hashRE = regexp.MustCompile(`^[0-9a-f]{64}$`)
+)
+
+// ValidName says why name cannot name an enrolment, or nil. Errors wrap [ErrInvalid].
+func ValidName(name string) error {
+	if !nameRE.MatchString(name) {
+		return hsm.WithHint(fmt.Errorf("name %q: %w", name, ErrInvalid),
+			"use 1 to 63 lower-case letters, digits, dots and dashes, beginning and ending with a letter or digit")
+	}
+	return nil
+}
+
+// Validate says what is wrong with e, or nil. Errors wrap [ErrInvalid].
+func (e Enrollment) Validate() error {
+	if err := ValidName(e.Name); err != nil {
+		return err
+	}
+	if err := e.validate(); err != nil {
+		return fmt.Errorf("enrolment %s: %w: %w", e.Name, ErrInvalid, err)
+	}
+	return nil
+}
+
+func (e Enrollment) validate() error {
+	server, err := url.Parse(e.Cluster.Server)
+	if err != nil || server.Scheme != "https" || server.Host == "" || server.User != nil || server.RawQuery != "" || server.Fragment != "" {
+		return fmt.Errorf("server %q is not a plain https URL", e.Cluster.Server)
+	}
+	if ca := e.Cluster.CAData; len(ca) > 0 && !x509.NewCertPool().AppendCertsFromPEM(ca) {
+		return errors.New("the certificate authority data holds no certificate")
+	}
+	if p := e.Cluster.ProxyURL; p != "" {
+		u, err := url.Parse(p)
+		if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "socks5") {
+			return errors.New("the proxy is not an http, https or socks5 URL")
+		}
+	}
+	if !hashRE.MatchString(e.KeyHash) {
+		return fmt.Errorf("key hash %q is not a SHA-256 in hex", e.KeyHash)
+	}
+	if e.Key.Scheme == "" {
+		return errors.New("no key is named")
+	}
+	switch e.Policy {
+	case "", PolicySession, PolicyWrites, PolicyAlways:
+	default:
+		return fmt.Errorf("unknown policy %q", e.Policy)
+	}
+	return nil
+}
+
+// Host is the API server's host and port, for people.
+func (e Enrollment) Host() string {
+	u, err := url.Parse(e.Cluster.Server)
+	if err != nil {
+		return e.Cluster.Server
+	}
+	return u.Host
+}
+
+// encodeChain writes a chain as PEM, in its order.
+func encodeChain(chain []*x509.Certificate) []byte {
+	var out []byte
+	for _, c := range chain {
+		out = append(out, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})...)
+	}
+	return out
+}
+
+// decodeChain reads one or more CERTIFICATE blocks; text around them is allowed.
+func decodeChain(b []byte) ([]*x509.Certificate, error) {
+	var chain []*x509.Certificate
+	for block, rest := pem.Decode(b); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			return nil, fmt.Errorf("unexpected PEM block %q", block.Type)
+		}
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, err
+		}
+		chain = append(chain, c)
+	}
+	if len(chain) == 0 {
+		return nil, errors.New("no certificate in it")
+	}
+	return chain, nil
+}

@@ -1,0 +1,213 @@
+package enrollment
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/home"
+)
+
+// maxFile bounds the files of the store, in bytes.
+const maxFile = 1 << 20
+
+// Store keeps enrolments and certificates in the state folder. Several
+// processes may use it at once: every write replaces a whole file.
+type Store struct {
+	enrollments  string
+	certificates string
+}
+
+// NewStore returns the store in d.State. It touches nothing.
+func NewStore(d home.Dirs) Store {
+	return Store{
+		enrollments:  filepath.Join(d.State, "enrollments"),
+		certificates: filepath.Join(d.State, "certificates"),
+	}
+}
+
+// Save writes e, replacing an enrolment of that name. Errors: [ErrInvalid],
+// [home.ErrUnsafe], or the file system's.
+func (s Store) Save(e Enrollment) error {
+	if err := e.Validate(); err != nil {
+		return err
+	}
+	b, err := json.MarshalIndent(e, "", "  ")
+	if err != nil {
+		return fmt.Errorf("enrolment %s: %w", e.Name, err)
+	}
+	if err := home.MakeDir(s.enrollments); err != nil {
+		return fmt.Errorf("enrolment %s: %w", e.Name, err)
+	}
+	return home.WriteFile(s.file(e.Name), append(b, '\n'))
+}
+
+// Load reads the enrolment of that name. Errors: [ErrUnknown], [ErrInvalid],
+// [home.ErrUnsafe], or the file system's.
+func (s Store) Load(name string) (Enrollment, error) {
+	if err := ValidName(name); err != nil {
+		return Enrollment{}, err
+	}
+	b, err := read(s.file(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Enrollment{}, hsm.WithHint(fmt.Errorf("%q: %w", name, ErrUnknown),
+			"enrol it with `kubehsm enroll`; `kubehsm kubeconfig list` shows what is enrolled")
+	}
+	if err != nil {
+		return Enrollment{}, fmt.Errorf("enrolment %s: %w", name, err)
+	}
+	var e Enrollment
+	dec := json.NewDecoder(bytes.NewReader(b))
+	dec.DisallowUnknownFields() // a field of a later version may be a restriction: never ignore it
+	if err := dec.Decode(&e); err != nil {
+		return Enrollment{}, fmt.Errorf("enrolment %s: %w: %s: %w", name, ErrInvalid, s.file(name), err)
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return Enrollment{}, fmt.Errorf("enrolment %s: %w: %s holds more than one object", name, ErrInvalid, s.file(name))
+	}
+	if e.Name != name {
+		return Enrollment{}, fmt.Errorf("enrolment %s: %w: %s says it is %q", name, ErrInvalid, s.file(name), e.Name)
+	}
+	return e, e.Validate()
+}
+
+// List returns the enrolments in the order of their names. Those that cannot
+// be read are left out and named in the error.
+func (s Store) List() ([]Enrollment, error) {
+	entries, err := os.ReadDir(s.enrollments)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var all []Enrollment
+	var errs []error
+	for _, entry := range entries {
+		name, ok := strings.CutSuffix(entry.Name(), ".json")
+		if !ok || strings.HasPrefix(name, ".") {
+			continue
+		}
+		e, err := s.Load(name)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		all = append(all, e)
+	}
+	return all, errors.Join(errs...)
+}
+
+// Delete removes the enrolment and its certificates. A missing one is [ErrUnknown].
+func (s Store) Delete(name string) error {
+	if err := ValidName(name); err != nil {
+		return err
+	}
+	err := os.Remove(s.file(name)) // first: without it nothing serves the certificate
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%q: %w", name, ErrUnknown)
+	}
+	if err != nil {
+		return err
+	}
+	chains, err := filepath.Glob(filepath.Join(s.certificates, "*", name+".pem"))
+	if err != nil {
+		return err
+	}
+	for _, c := range chains {
+		err = errors.Join(err, os.Remove(c))
+	}
+	return err
+}
+
+// SaveCertificate writes the chain, leaf first, for e's key and name. The leaf
+// must be for that key ([hsm.ErrKeyMismatch]).
+func (s Store) SaveCertificate(e Enrollment, chain []*x509.Certificate) error {
+	if err := e.Validate(); err != nil {
+		return err
+	}
+	if err := checkLeaf(e, chain); err != nil {
+		return err
+	}
+	if err := home.MakeDir(filepath.Dir(s.chain(e))); err != nil {
+		return fmt.Errorf("certificate of %s: %w", e.Name, err)
+	}
+	return home.WriteFile(s.chain(e), encodeChain(chain))
+}
+
+// Certificate reads e's chain, leaf first. Errors: [hsm.ErrNoCertificate],
+// [hsm.ErrKeyMismatch], [ErrInvalid]. Its dates are the caller's concern.
+func (s Store) Certificate(e Enrollment) ([]*x509.Certificate, error) {
+	b, err := read(s.chain(e))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, hsm.Hintf(fmt.Errorf("enrolment %s has no certificate yet: %w", e.Name, hsm.ErrNoCertificate),
+			"finish it with `kubehsm enroll --name %s`", e.Name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("certificate of %s: %w", e.Name, err)
+	}
+	chain, err := decodeChain(b)
+	if err != nil {
+		return nil, fmt.Errorf("certificate of %s: %w: %s: %w", e.Name, ErrInvalid, s.chain(e), err)
+	}
+	return chain, checkLeaf(e, chain)
+}
+
+// Version changes whenever the enrolment or its certificate is written anew.
+// It costs two stats, so that who holds both in memory can tell cheaply.
+func (s Store) Version(e Enrollment) string {
+	return stamp(s.file(e.Name)) + " " + stamp(s.chain(e))
+}
+
+func stamp(path string) string {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "-"
+	}
+	return fmt.Sprintf("%d/%d/%s", info.ModTime().UnixNano(), info.Size(), inode(info))
+}
+
+func checkLeaf(e Enrollment, chain []*x509.Certificate) error {
+	if len(chain) == 0 {
+		return fmt.Errorf("certificate of %s: %w", e.Name, hsm.ErrNoCertificate)
+	}
+	hash, err := hsm.Fingerprint(chain[0].PublicKey)
+	if err != nil {
+		return fmt.Errorf("certificate of %s: %w", e.Name, err)
+	}
+	if hash != e.KeyHash {
+		return hsm.Hintf(fmt.Errorf("the certificate of %s is for another key: %w", e.Name, hsm.ErrKeyMismatch),
+			"enrol again with `kubehsm enroll --name %s`", e.Name)
+	}
+	return nil
+}
+
+func read(path string) ([]byte, error) {
+	if err := home.CheckFile(path); err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(b) > maxFile {
+		err = fmt.Errorf("%s is larger than %d bytes", path, maxFile)
+	}
+	return b, err
+}
+
+func (s Store) file(name string) string { return filepath.Join(s.enrollments, name+".json") }
+
+func (s Store) chain(e Enrollment) string {
+	return filepath.Join(s.certificates, e.KeyHash, e.Name+".pem")
+}

@@ -1,0 +1,152 @@
+package home
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// Config is the user's own configuration. What it lists is trusted: libraries
+// named here are loaded, programs named here are started.
+type Config struct {
+	// Modules are PKCS#11 libraries to load besides those the system registers.
+	Modules []Module `yaml:"modules"`
+	// Pinentry is the absolute path of the program that asks for PINs when
+	// there is no terminal; "" means none.
+	Pinentry string `yaml:"pinentry"`
+	// Unlock bounds how long the agent keeps a token unlocked.
+	Unlock Unlock `yaml:"unlock"`
+}
+
+// Module is a PKCS#11 library.
+type Module struct {
+	// Name is what the user calls it; "" is the file's name.
+	Name string `yaml:"name"`
+	// Path is absolute.
+	Path string `yaml:"path"`
+	// Env is set in our process before the library is loaded: kubectl started
+	// from a desktop lacks what a login shell would have set.
+	Env map[string]string `yaml:"env"`
+}
+
+// Unlock is the unlock window.
+type Unlock struct {
+	// Idle is how long a token stays unlocked without use, 1 m to 24 h; 0 is 30 min.
+	Idle time.Duration `yaml:"idle"`
+	// Max is how long it stays unlocked in all, 1 m to 24 h; 0 is 8 h.
+	Max time.Duration `yaml:"max"`
+}
+
+// The default unlock window.
+const (
+	DefaultIdle = 30 * time.Minute
+	DefaultMax  = 8 * time.Hour
+)
+
+// maxConfig bounds config.yaml's size in bytes.
+const maxConfig = 1 << 20
+
+// LoadConfig reads config.yaml. A missing file is the zero Config with the
+// default window. Unknown fields, and values out of range, are refused with
+// their line; a file that others may change is refused ([ErrUnsafe]).
+func LoadConfig(d Dirs) (Config, error) {
+	path := d.ConfigFile()
+	var c Config
+	switch err := CheckFile(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		c.defaults()
+		return c, nil
+	case err != nil:
+		return Config{}, fmt.Errorf("configuration: %w", err)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return Config{}, fmt.Errorf("configuration: %w", err)
+	}
+	if len(b) > maxConfig {
+		return Config{}, fmt.Errorf("configuration: %s is larger than %d bytes", path, maxConfig)
+	}
+	if err := c.parse(b); err != nil {
+		return Config{}, hsm.WithHint(fmt.Errorf("configuration: %s: %w", path, err), "correct the file, or move it away to start afresh")
+	}
+	c.defaults()
+	return c, nil
+}
+
+func (c *Config) parse(b []byte) error {
+	dec := yaml.NewDecoder(bytes.NewReader(b))
+	dec.KnownFields(true)
+	if err := dec.Decode(c); err != nil && !errors.Is(err, io.EOF) { // EOF: only comments
+		var t *yaml.TypeError
+		if errors.As(err, &t) {
+			return errors.New(strings.ReplaceAll(strings.Join(t.Errors, "; "), " in type home.", " in "))
+		}
+		return err
+	}
+	if err := dec.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return errors.New("more than one document")
+	}
+	return c.validate()
+}
+
+func (c *Config) validate() error {
+	if c.Pinentry != "" && !filepath.IsAbs(c.Pinentry) {
+		return fmt.Errorf("pinentry %q is not an absolute path", c.Pinentry)
+	}
+	for _, w := range []struct {
+		name string
+		d    time.Duration
+	}{{"unlock.idle", c.Unlock.Idle}, {"unlock.max", c.Unlock.Max}} {
+		if w.d != 0 && (w.d < time.Minute || w.d > 24*time.Hour) {
+			return fmt.Errorf("%s is %s: between 1m and 24h is possible", w.name, w.d)
+		}
+	}
+	env := map[string]string{}
+	for i, m := range c.Modules {
+		if !filepath.IsAbs(m.Path) {
+			return fmt.Errorf("modules[%d]: path %q is not absolute", i, m.Path)
+		}
+		for k, v := range m.Env {
+			if k == "" || strings.ContainsAny(k, "=\x00") || strings.Contains(v, "\x00") {
+				return fmt.Errorf("modules[%d]: env %q cannot be set", i, k)
+			}
+			if old, ok := env[k]; ok && old != v {
+				return fmt.Errorf("modules[%d]: env %s is given another value than before; all modules share one environment", i, k)
+			}
+			env[k] = v
+		}
+	}
+	return nil
+}
+
+func (c *Config) defaults() {
+	if c.Unlock.Idle == 0 {
+		c.Unlock.Idle = DefaultIdle
+	}
+	if c.Unlock.Max == 0 {
+		c.Unlock.Max = DefaultMax
+	}
+}
+
+// SetEnv sets what the modules need in the process's environment, by set
+// ([os.Setenv]). It must happen before any library is loaded.
+func (c Config) SetEnv(set func(key, value string) error) error {
+	for _, m := range c.Modules {
+		for k, v := range m.Env {
+			if err := set(k, v); err != nil {
+				return fmt.Errorf("module %s: set %s: %w", m.Path, k, err)
+			}
+		}
+	}
+	return nil
+}
