@@ -68,6 +68,11 @@ func NewClient(config *rest.Config) (*Client, error) {
 	if cfg.UserAgent == "" {
 		cfg.UserAgent = rest.DefaultKubernetesUserAgent()
 	}
+	if cfg.QPS == 0 {
+		// The default of 5 calls a second is for controllers; the API server
+		// does its own sharing out.
+		cfg.QPS = -1
+	}
 	if cfg.WarningHandler == nil && cfg.WarningHandlerWithContext == nil {
 		cfg.WarningHandler = rest.NoWarnings{}
 	}

@@ -3,6 +3,7 @@ package csr
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -28,6 +29,10 @@ func (r Rule) String() string {
 		s += " named " + r.Name
 	}
 	return s
+}
+
+func (r Rule) sameObject(o Rule) bool {
+	return r.Group == o.Group && r.Resource == o.Resource && r.Name == o.Name
 }
 
 // requesterRules is what it takes to file a request and follow it. Nothing
@@ -86,13 +91,13 @@ func (e *ForbiddenError) Hint() string {
 	if cmd := e.command(); cmd != "" {
 		return "a cluster admin can allow it with: " + cmd
 	}
-	return "a cluster admin must allow it; send them the role"
+	return "a cluster admin must allow it, with a role that holds what is named above"
 }
 
 // Grant is text for a shell that gives the rights: what to send to an admin.
 func (e *ForbiddenError) Grant() string {
 	if cmd := e.command(); cmd != "" {
-		return strings.ReplaceAll(cmd, " && ", "\n") + "\n"
+		return strings.ReplaceAll(cmd, "; kubectl", "\nkubectl") + "\n"
 	}
 	return heredoc(e.manifest())
 }
@@ -122,33 +127,38 @@ func (e *ForbiddenError) command() string {
 	var verbs []string
 	first := e.Rules[0]
 	for _, r := range e.Rules {
-		if r.Group != first.Group || r.Resource != first.Resource || r.Name != "" {
+		if !r.sameObject(first) || r.Name != "" {
 			return ""
 		}
 		verbs = append(verbs, r.Verb)
 	}
 	return fmt.Sprintf("kubectl create clusterrole %[1]s --verb=%[2]s --resource=%[3]s.%[4]s"+
-		" && kubectl create clusterrolebinding %[6]s --clusterrole=%[1]s --user=%[5]s",
+		"; kubectl create clusterrolebinding %[6]s --clusterrole=%[1]s --user=%[5]s",
 		e.role(), strings.Join(verbs, ","), first.Resource, first.Group, shellQuote(e.user()), e.binding())
 }
 
-// binding is named after the user too: the role is shared.
+// binding is named after the user too, since the role is shared; the hash keeps
+// apart users whose names look alike without their punctuation.
 func (e *ForbiddenError) binding() string {
-	if user := nameSafe(e.user(), maxNameUser); user != "" {
-		return e.role() + "-" + user
-	}
-	return e.role()
+	parts := []string{e.role(), nameSafe(e.user(), maxNameUser), hashHex([]byte(e.user()))[:6]}
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "-")
 }
 
 func (e *ForbiddenError) manifest() []map[string]any {
 	const api = "rbac.authorization.k8s.io"
 	var rules []map[string]any
-	for _, r := range e.Rules {
-		rule := map[string]any{"apiGroups": []string{r.Group}, "resources": []string{r.Resource}, "verbs": []string{r.Verb}}
+	var verbs []string
+	for i, r := range e.Rules {
+		verbs = append(verbs, r.Verb)
+		if next := i + 1; next < len(e.Rules) && e.Rules[next].sameObject(r) {
+			continue
+		}
+		rule := map[string]any{"apiGroups": []string{r.Group}, "resources": []string{r.Resource}, "verbs": verbs}
 		if r.Name != "" {
 			rule["resourceNames"] = []string{r.Name}
 		}
 		rules = append(rules, rule)
+		verbs = nil
 	}
 	return []map[string]any{{
 		"apiVersion": api + "/v1", "kind": "ClusterRole",
@@ -196,13 +206,20 @@ func (c *Client) forbidden(ctx context.Context, op string, err error, needed, ro
 		return fmt.Errorf("%s: %w", op, ctx.Err())
 	}
 	if len(missing) == 0 {
-		return &Error{Op: op, Kind: ErrRefused, Err: err, detail: cause(err)}
+		return &Error{Op: op, Kind: ErrRefused, Err: err, detail: cause(err), hint: anonymousHint(err)}
 	}
 	out := &ForbiddenError{Op: op, Missing: missing, Rules: role, Err: err}
 	if me, err := c.WhoAmI(ctx); err == nil {
 		out.User = me.User
 	}
 	return out
+}
+
+func anonymousHint(err error) string {
+	if strings.Contains(err.Error(), `"system:anonymous"`) {
+		return "no credential reached the cluster: the context has none, or a proxy took it off"
+	}
+	return ""
 }
 
 // lacks is forbidden for one verb on requests.

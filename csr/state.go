@@ -113,42 +113,40 @@ func condition(obj *certificatesv1.CertificateSigningRequest, t certificatesv1.R
 func (s Status) Err() error {
 	switch s.State {
 	case Denied:
-		return &DeniedError{outcome{s}}
+		return &DeniedError{Status: s}
 	case Failed:
-		return &FailedError{outcome{s}}
+		return &FailedError{Status: s}
 	default:
 		return nil
 	}
 }
 
-// outcome is what the errors about an ended request share.
-type outcome struct {
-	// Status is the last one seen.
-	Status Status
-}
-
-func (o outcome) name() string {
-	if o.Status.Object == nil {
-		return "request"
+// subject names the request that the status is of.
+func (s Status) subject() string {
+	if s.Object == nil {
+		return "the request"
 	}
-	return "request " + o.Status.Object.Name
+	return "request " + s.Object.Name
 }
 
 // because adds reason and message of the cluster as far as they are given.
-func (o outcome) because() string {
+func (s Status) because() string {
 	out := ""
-	for _, s := range []string{o.Status.Reason, o.Status.Message} {
-		if s != "" {
-			out += ": " + s
+	for _, t := range []string{s.Reason, s.Message} {
+		if t != "" {
+			out += ": " + t
 		}
 	}
 	return out
 }
 
 // DeniedError: the request was denied, for good.
-type DeniedError struct{ outcome }
+type DeniedError struct {
+	// Status is the last one seen.
+	Status Status
+}
 
-func (e *DeniedError) Error() string { return e.name() + " was denied" + e.because() }
+func (e *DeniedError) Error() string { return e.Status.subject() + " was denied" + e.Status.because() }
 
 // Hint says that only a new request helps.
 func (e *DeniedError) Hint() string {
@@ -156,9 +154,14 @@ func (e *DeniedError) Hint() string {
 }
 
 // FailedError: the request was approved, but the signer refused it, for good.
-type FailedError struct{ outcome }
+type FailedError struct {
+	// Status is the last one seen.
+	Status Status
+}
 
-func (e *FailedError) Error() string { return e.name() + " was not signed" + e.because() }
+func (e *FailedError) Error() string {
+	return e.Status.subject() + " was not signed" + e.Status.because()
+}
 
 // Hint says what the signer is likely to want.
 func (e *FailedError) Hint() string {
@@ -170,15 +173,16 @@ func (e *FailedError) Hint() string {
 
 // DeletedError: the request is gone without a certificate having been seen.
 type DeletedError struct {
-	outcome
+	// Status is the last one seen.
+	Status Status
 	// Recreated: another request now has the name.
 	Recreated bool
 }
 
 func (e *DeletedError) Error() string {
-	s := fmt.Sprintf("%s was deleted (last seen %s)", e.name(), e.Status.State)
-	if e.Status.Object == nil {
-		s = "the request was deleted"
+	s := e.Status.subject() + " was deleted"
+	if e.Status.Object != nil {
+		s += fmt.Sprintf(" (last seen %s)", e.Status.State)
 	}
 	if e.Recreated {
 		s += ", and another request has its name now"

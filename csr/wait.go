@@ -102,6 +102,7 @@ type waiter struct {
 	seen    bool
 	pause   time.Duration
 	refused time.Time        // since when the server refuses; zero if it does not
+	reading bool             // a read was begun and has not succeeded
 	expired bool             // the last watch was too old to begin with
 	stall   *time.Timer      // runs while approved
 	stalled <-chan time.Time // nil once told
@@ -131,13 +132,15 @@ func (w *waiter) roundFromNow(ctx context.Context) error {
 }
 
 func (w *waiter) read(ctx context.Context) (*certificatesv1.CertificateSigningRequest, error) {
+	w.reading = true
 	obj, err := w.c.get(ctx, w.ref.Name)
 	if isObjectNotFound(err) && (w.seen || w.ref.UID != "") {
-		return nil, &DeletedError{outcome: outcome{w.last}}
+		return nil, &DeletedError{Status: w.last}
 	}
 	if err != nil {
 		return nil, err
 	}
+	w.reading = false
 	return obj, w.observe(obj)
 }
 
@@ -149,7 +152,10 @@ func (w *waiter) follow(ctx context.Context, version string, opened func() error
 	late := time.AfterFunc(callTimeout, cancel)
 	seconds := int64(w.cfg.watchFor.Seconds() * (1 + rand.Float64()))
 	stream, err := w.c.watch(ctx, ListOptions{Name: w.ref.Name, ResourceVersion: version}, &seconds)
-	if !late.Stop() && err != nil {
+	if !late.Stop() {
+		if stream != nil {
+			stream.Stop()
+		}
 		return &timeoutError{}
 	}
 	if apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err) {
@@ -199,7 +205,7 @@ func (w *waiter) event(e watch.Event) error {
 		}
 		// It may have been decided and deleted in one go.
 		if s := StateOf(obj); !s.State.Final() {
-			return &DeletedError{outcome: outcome{s}}
+			return &DeletedError{Status: s}
 		}
 	}
 	return w.observe(obj)
@@ -212,7 +218,7 @@ func (w *waiter) observe(obj *certificatesv1.CertificateSigningRequest) error {
 		w.ref.UID = obj.UID
 	}
 	if obj.UID != w.ref.UID {
-		return &DeletedError{outcome: outcome{w.last}, Recreated: true}
+		return &DeletedError{Status: w.last, Recreated: true}
 	}
 	now := StateOf(obj)
 	news := !w.seen || w.last.State != now.State || w.last.Lost != nil
@@ -266,7 +272,10 @@ func (w *waiter) judge(ctx context.Context, err error) (done bool, result error)
 		w.expired = true
 		return false, nil
 	case transient(err), w.seen && w.inGrace(err):
-		w.lose(err)
+		// A watch that fails is followed by a read, which tells for sure.
+		if w.reading {
+			w.lose(err)
+		}
 		return false, nil
 	case apierrors.IsForbidden(err):
 		return true, w.c.lacks(ctx, "read request "+w.ref.Name, err, "get")

@@ -1,0 +1,306 @@
+package csr
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
+)
+
+func TestCreate(t *testing.T) {
+	f := newFake(t)
+	c := f.client()
+	spec := Spec{Name: "a", Request: newPEM(t, newKey(t), Subject{User: "jane"}), Expiration: time.Hour}
+	obj, err := c.Create(t.Context(), spec)
+	if err != nil || obj.UID == "" || obj.Spec.Username != "jane" || string(obj.Spec.Request) != string(spec.Request) {
+		t.Fatalf("%+v, %v", obj, err)
+	}
+	again, err := c.Create(t.Context(), spec)
+	if err != nil || again.UID != obj.UID {
+		t.Fatalf("the same once more: %v", err)
+	}
+	spec.Expiration = 2 * time.Hour
+	if _, err := c.Create(t.Context(), spec); !errors.Is(err, ErrExists) {
+		t.Fatalf("other terms: %v", err)
+	}
+	spec = Spec{Name: "a", Request: newPEM(t, newKey(t), Subject{User: "jane"})}
+	if _, err := c.Create(t.Context(), spec); !errors.Is(err, ErrExists) {
+		t.Fatalf("another key: %v", err)
+	}
+	if _, err := c.Create(t.Context(), Spec{Name: "b"}); err == nil {
+		t.Fatal("sent a spec without a request")
+	}
+}
+
+func TestCreateForbidden(t *testing.T) {
+	f := newFake(t)
+	f.denied = []string{"create " + resource, "list " + resource}
+	_, err := f.client().Create(t.Context(), Spec{Name: "a", Request: newPEM(t, newKey(t), Subject{User: "jane"})})
+	var e *ForbiddenError
+	if !errors.As(err, &e) || e.User != "jane" || len(e.Missing) != 1 || !IsForbidden(err) {
+		t.Fatalf("got %v", err)
+	}
+	want := "kubectl create clusterrole kubehsm-requester --verb=create,get,list,watch --resource=certificatesigningrequests.certificates.k8s.io\n" +
+		"kubectl create clusterrolebinding kubehsm-requester-jane-81f8f6 --clusterrole=kubehsm-requester --user=jane\n"
+	if e.Grant() != want {
+		t.Errorf("grant:\n%s", e.Grant())
+	}
+	if !strings.Contains(e.Hint(), "--user=jane") || strings.Contains(e.Hint(), "\n") {
+		t.Errorf("hint %q", e.Hint())
+	}
+	missing, err := f.client().MayRequest(t.Context())
+	if err != nil || len(missing) != 2 {
+		t.Errorf("MayRequest: %v, %v", missing, err)
+	}
+}
+
+// Admission refuses with the same code as RBAC; the rights are all there then.
+func TestCreateRefusedByAdmission(t *testing.T) {
+	f := newFake(t)
+	f.answer = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != "POST" || !strings.HasPrefix(r.URL.Path, basePath) {
+			return false
+		}
+		f.fail(w, http.StatusForbidden, metav1.StatusReasonForbidden, "a", "a policy says no")
+		return true
+	}
+	_, err := f.client().Create(t.Context(), Spec{Name: "a", Request: newPEM(t, newKey(t), Subject{User: "jane"})})
+	var e *ForbiddenError
+	if errors.As(err, &e) || !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "a policy says no") {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestDelete(t *testing.T) {
+	f := newFake(t)
+	c := f.client()
+	ref := RefOf(f.put(pending("a")))
+	var conflict *ConflictError
+	if err := c.Delete(t.Context(), Ref{Name: "a", UID: "other"}); !errors.As(err, &conflict) || conflict.Change != Recreated {
+		t.Fatalf("other UID: %v", err)
+	}
+	if err := c.Delete(t.Context(), ref); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Delete(t.Context(), ref); !errors.Is(err, ErrNotFound) {
+		t.Fatalf("twice: %v", err)
+	}
+	if _, err := c.Get(t.Context(), "a"); !errors.Is(err, ErrNotFound) {
+		t.Fatalf("get: %v", err)
+	}
+}
+
+func TestListPages(t *testing.T) {
+	f := newFake(t)
+	for i := range 25 {
+		f.put(pending(fmt.Sprintf("a%02d", i)))
+	}
+	other := pending("other")
+	other.Spec.SignerName = "example.com/x"
+	f.put(other)
+	var names []string
+	for obj, err := range f.client().List(t.Context(), ListOptions{SignerName: ClientSigner, PageSize: 10}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = append(names, obj.Name)
+	}
+	if len(names) != 25 || names[0] != "a00" || names[24] != "a24" {
+		t.Errorf("got %q", names)
+	}
+	for range f.client().List(t.Context(), ListOptions{PageSize: 10}) {
+		break // must not panic on leaving early
+	}
+}
+
+func TestListExpiredPage(t *testing.T) {
+	f := newFake(t)
+	for i := range 5 {
+		f.put(pending(fmt.Sprintf("a%d", i)))
+	}
+	gave := false
+	f.answer = func(w http.ResponseWriter, r *http.Request) bool {
+		token := r.URL.Query().Get("continue")
+		if token == "" || gave {
+			return false
+		}
+		gave = true
+		s := f.status(http.StatusGone, metav1.StatusReasonExpired, "", "the continue parameter is too old")
+		s.Continue = "a1+" // sorts after a1, before a2: the server's inconsistent continuation
+		f.reply(w, http.StatusGone, "v1", "Status", s)
+		return true
+	}
+	n := 0
+	for _, err := range f.client().List(t.Context(), ListOptions{PageSize: 2}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	if n != 5 || !gave {
+		t.Errorf("%d items", n)
+	}
+	f.answer = func(w http.ResponseWriter, r *http.Request) bool {
+		f.fail(w, http.StatusGone, metav1.StatusReasonExpired, "", "too old")
+		return true
+	}
+	for _, err := range f.client().List(t.Context(), ListOptions{}) {
+		if !errors.Is(err, ErrExpired) {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+func TestWatch(t *testing.T) {
+	f := newFake(t)
+	f.put(pending("a"))
+	c := f.client()
+	w, err := c.Watch(t.Context(), ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	next := func() watch.Event {
+		select {
+		case e := <-w.ResultChan():
+			return e
+		case <-time.After(patience):
+			t.Fatal("no event")
+			return watch.Event{}
+		}
+	}
+	if e := next(); e.Type != watch.Added || c.WatchError(e) != nil {
+		t.Fatalf("got %+v", e)
+	}
+	f.remove("a")
+	if e := next(); e.Type != watch.Deleted {
+		t.Fatalf("got %+v", e)
+	}
+	f.compact()
+	old, err := c.Watch(t.Context(), ListOptions{ResourceVersion: "1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Stop()
+	if err := c.WatchError(<-old.ResultChan()); !errors.Is(err, ErrExpired) {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func TestIdentity(t *testing.T) {
+	f := newFake(t)
+	f.denied = []string{"approve signers " + ClientSigner}
+	c := f.client()
+	me, err := c.WhoAmI(t.Context())
+	if err != nil || me.User != "jane" || len(me.Groups) != 2 || me.Extra["k"][0] != "v" {
+		t.Errorf("%+v, %v", me, err)
+	}
+	if ok, err := c.CanI(t.Context(), "approve", "certificates.k8s.io", "signers", "", ClientSigner); ok || err != nil {
+		t.Errorf("%v, %v", ok, err)
+	}
+	if missing, err := c.MayApprove(t.Context(), ""); err != nil || len(missing) != 0 {
+		t.Errorf("the right on domain/* counts: %v, %v", missing, err)
+	}
+	f.denied = append(f.denied, "approve signers kubernetes.io/*")
+	if missing, err := c.MayApprove(t.Context(), ""); err != nil || len(missing) != 1 {
+		t.Errorf("%v, %v", missing, err)
+	}
+}
+
+func TestErrorsOfTheServer(t *testing.T) {
+	for name, tt := range map[string]struct {
+		code int
+		body string
+		want error
+	}{
+		"expired certificate": {401, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Unauthorized","code":401}`, ErrUnauthorized},
+		"not Kubernetes":      {404, "<html>nginx</html>", ErrNotServed},
+		"group not served":    {404, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","details":{},"code":404}`, ErrNotServed},
+		"invalid":             {422, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","message":"bad usages","code":422}`, ErrRefused},
+	} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasPrefix(tt.body, "{") {
+				w.Header().Set("Content-Type", "application/json")
+			}
+			w.WriteHeader(tt.code)
+			fmt.Fprint(w, tt.body)
+		}))
+		c, err := NewClient(&rest.Config{Host: s.URL})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Get(t.Context(), "a"); !errors.Is(err, tt.want) {
+			t.Errorf("%s: got %v", name, err)
+		}
+		s.Close()
+	}
+}
+
+func TestErrorsOfTheNetwork(t *testing.T) {
+	s := httptest.NewTLSServer(http.NotFoundHandler())
+	defer s.Close()
+	down := httptest.NewServer(http.NotFoundHandler())
+	down.Close()
+	for host, hint := range map[string]string{
+		s.URL:    "certificate authority",
+		down.URL: "is " + down.URL + " up",
+	} {
+		c, err := NewClient(&rest.Config{Host: host})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var e *Error
+		if _, err := c.Get(t.Context(), "a"); !errors.As(err, &e) || !errors.Is(err, ErrUnreachable) || !strings.Contains(e.Hint(), hint) {
+			t.Errorf("%s: %v, hint %q", host, err, e.Hint())
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	c, err := NewClient(&rest.Config{Host: s.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Get(ctx, "a"); !errors.Is(err, context.Canceled) || errors.Is(err, ErrUnreachable) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if _, err := NewClient(&rest.Config{Host: "http://a b"}); err == nil {
+		t.Error("a host with a space was accepted")
+	}
+}
+
+// A hint that a driver gave survives the way through HTTP.
+func TestErrorKeepsInnerHint(t *testing.T) {
+	e := &Error{Op: "x", Kind: ErrUnreachable, Err: fmt.Errorf("dial: %w", &InputError{Field: "f", hint: "plug it in"}), hint: "outer"}
+	if e.Hint() != "plug it in" {
+		t.Errorf("got %q", e.Hint())
+	}
+}
+
+// The clientset or one more API group costs start-up time in every kubectl command.
+func TestDependencies(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	allowed := map[string]bool{
+		"k8s.io/api/certificates/v1": true, "k8s.io/api/authorization/v1": true,
+		"k8s.io/api/authentication/v1": true, "k8s.io/api/core/v1": true, // core: imported by certificates
+	}
+	for dep := range strings.Lines(string(out)) {
+		dep = strings.TrimSpace(dep)
+		ours := strings.HasPrefix(dep, "github.com/kubehsm/") && dep != "github.com/kubehsm/kubehsm/csr"
+		if strings.HasPrefix(dep, "k8s.io/api/") && !allowed[dep] || ours ||
+			strings.HasPrefix(dep, "k8s.io/client-go/kubernetes") || strings.HasPrefix(dep, "k8s.io/client-go/discovery") {
+			t.Errorf("must not depend on %s", dep)
+		}
+	}
+}
