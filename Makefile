@@ -1,0 +1,62 @@
+# kubehsm: what there is to do with a checkout. `make` lists it.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+GO ?= go
+# The trial's folder, and nothing else of it, is where `make demo` works.
+DEMO_DIR ?= $(CURDIR)/.demo
+# A version control system that is missing or mistrusts the folder is no reason not to build.
+BUILD := $(GO) build -buildvcs=false
+
+##@ Use
+.PHONY: demo
+demo: ## try it: a trial token, a trial cluster, kubectl signed in by the token
+	@test/install/debian.sh demo
+	@mkdir -p '$(DEMO_DIR)/bin' && chmod 700 '$(DEMO_DIR)'
+	@echo 'building kubehsm (the first time takes a minute or two)'
+	@$(BUILD) -o '$(DEMO_DIR)/bin/kubehsm' .
+	@$(BUILD) -o '$(DEMO_DIR)/bin/demo' ./test/demo
+	@'$(DEMO_DIR)/bin/demo' up '$(DEMO_DIR)'
+
+.PHONY: demo-down
+demo-down: ## stop the trial and remove every trace of it
+	@$(GO) run -buildvcs=false ./test/demo down '$(DEMO_DIR)'
+
+.PHONY: build
+build: ## build ./kubehsm
+	$(BUILD) -trimpath -o kubehsm .
+
+##@ Check
+.PHONY: test
+test: prerequisites cluster lint ## everything: prerequisites, control plane, lint, all tests
+	@failed=; \
+	echo '== unit and contract tests, with the race detector'; \
+	$(GO) test -race -timeout 30m $$($(GO) list ./... | grep -v '/test\(/\|$$\)') || failed=1; \
+	echo '== integration and end-to-end tests, on real parts'; \
+	$(GO) test -timeout 30m ./test/... || failed=1; \
+	[ -z "$$failed" ]
+
+.PHONY: prerequisites
+prerequisites: ## install what tests need (says what and why)
+	@test/install/debian.sh test
+
+.PHONY: cluster
+cluster: ## build the control plane that tests run on (8 minutes the first time)
+	@$(GO) run -buildvcs=false ./test/controlplane/buildcluster
+
+.PHONY: lint
+lint: ## gofmt and go vet
+	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go' 2>/dev/null || find . -name '*.go')); \
+	  [ -z "$$unformatted" ] || { echo "not gofmt'ed:"; echo "$$unformatted"; exit 1; }
+	$(GO) vet ./...
+	cd test/cluster && CGO_ENABLED=0 $(GO) vet -trimpath ./...
+
+##@ Tidy
+.PHONY: clean
+clean: ## remove what was built (the trial is left: see demo-down)
+	rm -rf kubehsm dist .cache
+
+.PHONY: help
+help: ## this list
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# Installs what building and testing kubehsm needs on Debian (and its kin), and
+# says what and why. What is there already is left alone; if nothing is missing
+# nothing is run.
+#
+#   debian.sh demo    what `make demo` needs
+#   debian.sh test    what `make test` needs
+#   debian.sh make    make itself, for a machine that has not even that
+#
+# On another system it prints the list and stops. KUBEHSM_INSTALL=skip goes on
+# without looking, for who has the parts from elsewhere.
+set -euo pipefail
+
+profile=${1:-}
+case $profile in demo|test|make) ;; *) echo "usage: debian.sh demo|test|make" >&2; exit 2 ;; esac
+[ "${KUBEHSM_INSTALL:-}" != skip ] || exit 0
+
+go_wanted=1.26
+
+# profiles | Debian package | reason
+packages() {
+  awk -F'|' -v want="$profile" 'index(" " $1, " " want " ")' <<'LIST'
+demo test make | make               | runs the Makefile
+demo test      | ca-certificates    | lets Go fetch modules over https
+demo test      | gcc                | compiles the drivers' C parts (cgo)
+demo test      | libc6-dev          | C headers for gcc
+demo test      | pkg-config         | tells cgo where libpcsclite is
+demo test      | libpcsclite-dev    | the smart card interface that the PIV driver links
+demo test      | softhsm2           | a token in software, behind PKCS#11
+test           | opensc             | pkcs11-tool and opensc-tool, to check our work with other people's tools
+test           | opensc-pkcs11      | a second PKCS#11 module
+test           | p11-kit            | lists configured PKCS#11 modules
+test           | pcscd              | the smart card daemon; tests run a private one
+test           | vsmartcard-vpcd    | a reader in software for that daemon
+test           | yubico-piv-tool    | checks the PIV side with Yubico's own tool
+test           | ykcs11             | Yubico's PKCS#11 module
+test           | iproute2           | brings up loopback in a private network namespace
+test           | tmux               | a terminal for the tests of the terminal UI
+LIST
+}
+
+trim() { local s=$1; s=${s#"${s%%[![:space:]]*}"}; printf '%s' "${s%"${s##*[![:space:]]}"}"; }
+installed() { [ "$(dpkg-query -W -f='${db:Status-Abbrev}' "$1" 2>/dev/null || true)" = "ii " ]; }
+list() { while IFS='|' read -r _ name why; do printf '  %-17s %s\n' "$(trim "$name")" "$(trim "$why")"; done < <(packages); }
+
+# Go comes first: Debian 12's own is too old, so apt cannot help.
+check_go() {
+  local have=
+  if command -v go >/dev/null; then
+    have=$(go env GOVERSION); have=${have#go}
+    [ "$(printf '%s\n' "$go_wanted" "$have" | sort -V | head -n 1)" = "$go_wanted" ] && return 0
+  fi
+  echo "Go $go_wanted or newer is needed; found: ${have:-none on PATH}." >&2
+  echo "Get it from https://go.dev/dl/ (Debian 12's own is too old), unpack it to /usr/local/go" >&2
+  echo "and put /usr/local/go/bin on PATH." >&2
+  return 1
+}
+
+if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
+  echo "This is not a Debian system. Install what these Debian packages hold, then run again with KUBEHSM_INSTALL=skip:" >&2
+  list >&2
+  [ "$profile" = make ] || check_go || true
+  exit 1
+fi
+[ "$profile" = make ] || check_go
+
+missing=()
+while IFS='|' read -r _ name why; do
+  name=$(trim "$name")
+  installed "$name" && continue
+  [ ${#missing[@]} -gt 0 ] || echo "Missing on this machine, to be installed with apt-get:"
+  printf '  %-17s %s\n' "$name" "$(trim "$why")"
+  missing+=("$name")
+  [ "$name" != vsmartcard-vpcd ] ||
+    echo "                    (a pcscd that runs on this machine will load it and listen on port 35963)"
+done < <(packages)
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+root=()
+if [ "$(id -u)" -ne 0 ]; then
+  command -v sudo >/dev/null || { echo "Run this as root, or install sudo: apt-get install ${missing[*]}" >&2; exit 1; }
+  root=(sudo)
+  echo "sudo may ask for your password."
+fi
+apt() { "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y "$@"; }
+# One broken source among many must not stop the rest: what counts is the install.
+apt update || echo "apt-get update failed in part; going on with what is there." >&2
+apt install --no-install-recommends "${missing[@]}"
