@@ -1,0 +1,157 @@
+// Package layout holds the tree to its plan: what lies at the top level, who
+// may import whom, and what the binary must not drag in.
+package layout
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/kubehsm/kubehsm"
+
+type pkg struct {
+	ImportPath string
+	Imports    []string
+	Deps       []string
+}
+
+// list runs `go list -json` at the top of the module.
+func list(t *testing.T, env []string, patterns ...string) []pkg {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"list", "-json=ImportPath,Imports,Deps"}, patterns...)...)
+	cmd.Dir = filepath.Join("..", "..")
+	cmd.Env = append(os.Environ(), env...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var all []pkg
+	for dec := json.NewDecoder(out); ; {
+		var p pkg
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if len(all) == 0 {
+		t.Fatalf("go list %s found nothing", strings.Join(patterns, " "))
+	}
+	return all
+}
+
+// layers says what of ours each part may import; the longest matching prefix
+// counts. Test code is free.
+var layers = []struct {
+	part string
+	may  []string
+}{
+	{"main", []string{"hsm", "csr", "kubeconfig", "plugin", "ui"}},
+	{"hsm", nil},
+	{"hsm/piv", []string{"hsm"}},
+	{"hsm/pkcs11", []string{"hsm"}},
+	{"hsm/attest", []string{"hsm"}},
+	{"hsm/hsmtest", []string{"hsm", "test/need"}},
+	{"csr", nil},
+	{"kubeconfig", []string{"kubeconfig"}},
+	{"plugin", []string{"hsm", "csr", "kubeconfig", "plugin"}},
+	{"ui", []string{"hsm", "csr", "kubeconfig", "plugin"}},
+	{"ui/text", nil},
+	{"ui/prompt", []string{"hsm", "ui/text"}},
+	{"ui/flow", []string{"hsm", "csr", "kubeconfig", "plugin"}},
+	{"ui/cli", []string{"hsm", "csr", "kubeconfig", "plugin", "ui"}},
+	{"ui/tui", []string{"hsm", "csr", "kubeconfig", "plugin", "ui"}},
+	{"assets", nil},
+	{"test", []string{"hsm", "csr", "kubeconfig", "plugin", "ui", "test", "assets"}},
+}
+
+func under(path, part string) bool { return path == part || strings.HasPrefix(path, part+"/") }
+
+// drivers and charm are what only main, and only ui/tui, may import.
+var drivers = []string{"hsm/piv", "hsm/pkcs11"}
+
+func TestImports(t *testing.T) {
+	for _, p := range list(t, nil, "./...") {
+		self := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+		if self == "" {
+			self = "main"
+		}
+		rule := -1
+		for i, l := range layers {
+			if under(self, l.part) && (rule < 0 || len(l.part) > len(layers[rule].part)) {
+				rule = i
+			}
+		}
+		if rule < 0 {
+			t.Errorf("%s is in no known part of the tree", self)
+			continue
+		}
+		for _, imp := range p.Imports {
+			if strings.HasPrefix(imp, "charm.land/") && !under(self, "ui/tui") && !under(self, "test") {
+				t.Errorf("%s imports %s: only the terminal UI may", self, imp)
+			}
+			dep, ours := strings.CutPrefix(imp, module+"/")
+			if !ours {
+				continue
+			}
+			if slices.Contains(drivers, dep) && self != "main" && !under(self, "test") && !under(self, "hsm/hsmtest") {
+				t.Errorf("%s imports the driver %s: only main may", self, dep)
+			}
+			if !slices.ContainsFunc(layers[rule].may, func(m string) bool { return under(dep, m) }) {
+				t.Errorf("%s imports %s: not by the plan (docs/how-it-works.md)", self, dep)
+			}
+		}
+	}
+}
+
+// TestBinaryIsLean: kubectl starts the binary for every command. The generated
+// clientset and the discovery client would double its start-up.
+func TestBinaryIsLean(t *testing.T) {
+	allowed := []string{"k8s.io/api/certificates/", "k8s.io/api/authentication/", "k8s.io/api/authorization/",
+		"k8s.io/api/core/", "k8s.io/api/rbac/", "k8s.io/api/coordination/"}
+	for _, dep := range list(t, nil, ".")[0].Deps {
+		switch {
+		case under(dep, "k8s.io/client-go/kubernetes"), under(dep, "k8s.io/client-go/discovery"):
+			t.Errorf("the binary contains %s", dep)
+		case strings.HasPrefix(dep, "k8s.io/api/"):
+			if !slices.ContainsFunc(allowed, func(a string) bool { return strings.HasPrefix(dep+"/", a) }) {
+				t.Errorf("the binary contains %s, an API group that it does not speak", dep)
+			}
+		case strings.HasPrefix(dep, "testing"), under(dep, module+"/test"):
+			t.Errorf("the binary contains %s", dep)
+		}
+	}
+}
+
+// TestTopLevel: the top level is fixed.
+func TestTopLevel(t *testing.T) {
+	fixed := []string{"go.mod", "go.sum", "main.go", "ui", "hsm", "kubeconfig", "plugin", "csr", "assets", "test",
+		"goreleaser.yaml", "README.md", "docs", "LICENSE", "Makefile"}
+	cmd := exec.Command("git", "ls-files")
+	cmd.Dir = filepath.Join("..", "..")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("git ls-files: %v", err)
+	}
+	for _, f := range strings.Fields(string(out)) {
+		top, _, _ := strings.Cut(f, "/")
+		if !strings.HasPrefix(top, ".") && !slices.Contains(fixed, top) {
+			t.Errorf("%s: %q is not part of the top level", f, top)
+		}
+	}
+}
