@@ -203,3 +203,34 @@ func TestWaitEndsOnFailedHandshake(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 }
+
+// Only a failed read means that the connection is lost: proxies that cut
+// watches must not make the display flicker.
+func TestWaitKeepsQuietAboutFailedWatches(t *testing.T) {
+	f := newFake(t)
+	ref := RefOf(f.put(pending("a")))
+	tried := make(chan struct{}, 1000)
+	f.answer = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Query().Get("watch") == "" {
+			return false
+		}
+		http.Error(w, "no streams here", http.StatusBadGateway)
+		tried <- struct{}{}
+		return true
+	}
+	w := startWait(t, t.Context(), f, ref, quick())
+	w.expectState(Pending)
+	for range 3 {
+		select {
+		case <-tried:
+		case <-time.After(patience):
+			t.Fatal("no further watch was tried")
+		}
+	}
+	f.update("a", approve)
+	w.expectState(Approved)
+	f.update("a", issue)
+	if err := w.end(); err != nil {
+		t.Fatal(err)
+	}
+}
