@@ -5,8 +5,8 @@
 //
 // The life of a request:
 //
-//	der, err := csr.NewRequest(key, csr.Subject{User: "jane"}, csr.RequestOptions{})
-//	spec := csr.Spec{Name: csr.RequestName("jane", hash), Request: der}
+//	pem, err := csr.NewRequest(key, csr.Subject{User: "jane"}, csr.RequestOptions{})
+//	spec := csr.Spec{Name: csr.RequestName("jane", hash), Request: pem}
 //	obj, err := client.Create(ctx, spec)
 //	status, err := client.Wait(ctx, csr.RefOf(obj), report)
 //	cert, err := csr.Collect(status.Object, csr.Want{PublicKey: key.Public()})
