@@ -1,0 +1,61 @@
+package prompt
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/kubehsm/kubehsm/ui/text"
+)
+
+// block is a prompt on the screen: clean lines above, and the label that the
+// answer follows. Nobody is left to tell when writing to the terminal fails:
+// reading from it then fails too.
+type block struct {
+	w       io.Writer
+	columns func() int
+	ansi    bool
+	above   []string
+	label   string
+}
+
+func (b block) draw() {
+	out := ""
+	for _, line := range b.above {
+		out += line + "\n"
+	}
+	_, _ = io.WriteString(b.w, out+b.label)
+}
+
+// erase removes the block and the answer echoed after it. below says that the
+// cursor is on the line below it, as after Enter with echo. A terminal without
+// escape sequences keeps the lines and gets a line break where one is missing.
+func (b block) erase(answer string, below bool) {
+	if !b.ansi {
+		if !below {
+			_, _ = io.WriteString(b.w, "\n")
+		}
+		return
+	}
+	up := b.rows(b.label+text.Clean(answer)) - 1
+	for _, line := range b.above {
+		up += b.rows(line)
+	}
+	if below {
+		up++
+	}
+	out := "\r"
+	if up > 0 {
+		out += fmt.Sprintf("\x1b[%dA", up)
+	}
+	_, _ = io.WriteString(b.w, out+"\x1b[J")
+}
+
+// rows is the number of screen rows that a line takes.
+func (b block) rows(line string) int {
+	columns := b.columns()
+	if columns < 1 {
+		return 1
+	}
+	return max(1, (text.Width(strings.TrimRight(line, "\n"))+columns-1)/columns)
+}

@@ -1,0 +1,133 @@
+//go:build unix
+
+package prompt
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+func TestMain(m *testing.M) {
+	if mode := os.Getenv("PROMPT_TEST_CHILD"); mode != "" {
+		runChild(mode)
+		return
+	}
+	os.Exit(m.Run())
+}
+
+var testToken = hsm.TokenInfo{Scheme: hsm.SchemePIV, Label: "Ada's key", Serial: "1234567"}
+
+func testPIN() hsm.PINPrompt {
+	return hsm.PINPrompt{
+		Kind: hsm.PIVPIN, Token: testToken, Retries: 3,
+		Purpose: hsm.Purpose{Cluster: "prod", Action: "sign in", Command: "kubectl get pods"},
+	}
+}
+
+// digest names a PIN in the output without showing it.
+func digest(pin string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(pin)))[:12] }
+
+// runChild is the program that the tests run on a terminal. Its last line
+// starts with RESULT.
+func runChild(mode string) {
+	ctx := context.Background()
+	t := NewTerminal(TerminalOptions{LockDir: os.Getenv("PROMPT_TEST_LOCKDIR")})
+	verb, arg, _ := strings.Cut(mode, ":")
+	switch verb {
+	case "pin":
+		pinResult(t.PIN(ctx, testPIN()))
+	case "new":
+		p := testPIN()
+		p.New = true
+		pinResult(t.PIN(ctx, p))
+	case "after-stdin":
+		line, _ := bufio.NewReader(os.Stdin).ReadString('\n')
+		fmt.Fprintf(os.Stderr, "got %q\n", line)
+		pinResult(t.PIN(ctx, testPIN()))
+	case "pin-then-stdin":
+		pinResult(t.PIN(ctx, testPIN()))
+		rest, _ := io.ReadAll(os.Stdin)
+		fmt.Fprintf(os.Stderr, "STDIN %q\n", rest)
+	case "timeout":
+		pinResult(NewTerminal(TerminalOptions{Timeout: 300 * time.Millisecond}).PIN(ctx, testPIN()))
+	case "context":
+		ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+		defer cancel()
+		pinResult(t.PIN(ctx, testPIN()))
+	case "panic":
+		childPanic()
+	case "confirm":
+		yes, err := t.Confirm(ctx, hsm.ConfirmPrompt{
+			Question: "go on?", Detail: "first line\nsecond \x1b[31m line", DefaultYes: arg == "yes",
+		})
+		fmt.Fprintf(os.Stderr, "RESULT %v %v\n", yes, err)
+	case "type":
+		yes, err := t.Confirm(ctx, hsm.ConfirmPrompt{Question: "erase it?", Type: "1234567"})
+		fmt.Fprintf(os.Stderr, "RESULT %v %v\n", yes, err)
+	case "touch":
+		done := t.Touch(ctx, hsm.TouchPrompt{Token: testToken, Purpose: testPIN().Purpose})
+		if arg == "pin" {
+			waitLine()
+			pin, err := t.PIN(ctx, testPIN())
+			defer pinResult(pin, err)
+		}
+		waitLine()
+		done()
+		fmt.Fprintln(os.Stderr, "RESULT touched")
+	case "pin-then-wait":
+		pinResult(t.PIN(ctx, testPIN()))
+		waitLine()
+		fmt.Fprintln(os.Stderr, "RESULT waited")
+	case "pinentry":
+		p := NewPinentry(arg, time.Minute)
+		pinResult(p.PIN(ctx, testPIN()))
+	case "assuan":
+		fakePinentry(arg)
+	}
+}
+
+// waitLine waits for the parent's go-ahead on stdin, byte by byte.
+func waitLine() {
+	b := make([]byte, 1)
+	for {
+		if n, err := os.Stdin.Read(b); err != nil || (n == 1 && b[0] == '\n') {
+			return
+		}
+	}
+}
+
+func childPanic() {
+	defer func() { fmt.Fprintf(os.Stderr, "RESULT panic %v\n", recover()) }()
+	c, err := openConsole()
+	if err != nil {
+		panic(err)
+	}
+	_, _ = c.readLine(context.Background(), readOptions{
+		timeout: time.Minute,
+		jobs:    &jobs{},
+		draw:    func() { panic("while echo is off") },
+		erase:   func() {},
+	}, make([]byte, 8))
+}
+
+func pinResult(s *hsm.Secret, err error) {
+	defer s.Zero()
+	switch {
+	case err == nil:
+		fmt.Fprintf(os.Stderr, "RESULT pin %s\n", digest(string(s.Bytes())))
+	case errors.Is(err, context.DeadlineExceeded):
+		fmt.Fprintf(os.Stderr, "RESULT timed out: %v\n", err)
+	default:
+		fmt.Fprintf(os.Stderr, "RESULT %s: %v; hint: %s\n", hsm.ErrorCode(err), err, hsm.Hint(err))
+	}
+}

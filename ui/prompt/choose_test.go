@@ -1,0 +1,190 @@
+package prompt
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// scripted answers PIN prompts with what it is told.
+type scripted struct {
+	None
+	err   error
+	asked int
+}
+
+func (s *scripted) PIN(context.Context, hsm.PINPrompt) (*hsm.Secret, error) {
+	s.asked++
+	if s.err != nil {
+		return nil, s.err
+	}
+	return hsm.NewSecret([]byte("scripted")), nil
+}
+
+func (s *scripted) Confirm(context.Context, hsm.ConfirmPrompt) (bool, error) {
+	s.asked++
+	return s.err == nil, s.err
+}
+
+func pipeWith(t *testing.T, content string) int {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.WriteString(content); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	fd := int(r.Fd())
+	t.Cleanup(func() { _ = r.Close() }) // keeps r, and with it the descriptor, alive
+	return fd
+}
+
+func userPIN(again string) hsm.PINPrompt { return hsm.PINPrompt{Kind: hsm.UserPIN, Again: again} }
+
+func TestFD(t *testing.T) {
+	ctx := context.Background()
+	next := &scripted{}
+	f := NewFD(pipeWith(t, "271828\r\nnot the PIN\n"), next)
+	for range 2 { // the same PIN for a second, independent prompt
+		s, err := f.PIN(ctx, userPIN(""))
+		if err != nil || string(s.Bytes()) != "271828" {
+			t.Fatalf("%v, %v", s.Len(), err)
+		}
+		s.Zero()
+	}
+	if s, err := f.PIN(ctx, hsm.PINPrompt{Kind: hsm.SOPIN}); err != nil || string(s.Bytes()) != "scripted" {
+		t.Errorf("another kind: %v", err)
+	}
+	if _, err := f.PIN(ctx, userPIN("wrong PIN: 2 tries left")); !errors.Is(err, hsm.ErrPINIncorrect) || err.Error() != "wrong PIN: 2 tries left" {
+		t.Errorf("after a refusal: %v", err)
+	}
+	if _, err := f.PIN(ctx, userPIN("")); !errors.Is(err, hsm.ErrPINIncorrect) {
+		t.Errorf("a refused PIN was given again: %v", err)
+	}
+	if yes, err := f.Confirm(ctx, hsm.ConfirmPrompt{}); !yes || err != nil {
+		t.Errorf("confirm was not passed on: %v", err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.PIN(ctx, userPIN("")); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+func TestFDBadInput(t *testing.T) {
+	for name, content := range map[string]string{"empty": "", "empty line": "\n", "endless": strings.Repeat("x", 5000)} {
+		if _, err := NewFD(pipeWith(t, content), None{}).PIN(context.Background(), userPIN("")); !errors.Is(err, hsm.ErrPINInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := NewFD(987, None{}).PIN(context.Background(), userPIN("")); err == nil {
+		t.Error("a closed descriptor gave a PIN")
+	}
+}
+
+func TestFirst(t *testing.T) {
+	ctx := context.Background()
+	none, some := &scripted{err: hsm.WithHint(hsm.ErrNoTerminal, "h")}, &scripted{}
+	if s, err := First(none, some).PIN(ctx, userPIN("")); err != nil || s.Len() == 0 {
+		t.Errorf("%v", err)
+	}
+	if yes, err := First(none, some).Confirm(ctx, hsm.ConfirmPrompt{}); err != nil || !yes {
+		t.Errorf("%v", err)
+	}
+	if _, err := First(none, none).PIN(ctx, userPIN("")); !errors.Is(err, hsm.ErrNoTerminal) || hsm.Hint(err) != "h" {
+		t.Errorf("%v", err)
+	}
+	declined := &scripted{err: hsm.ErrCancelled}
+	some.asked = 0
+	if _, err := First(declined, some).PIN(ctx, userPIN("")); !errors.Is(err, hsm.ErrCancelled) || some.asked != 0 {
+		t.Errorf("a declined prompt was asked again elsewhere: %v", err)
+	}
+}
+
+func TestCoolDown(t *testing.T) {
+	ctx, dir := context.Background(), t.TempDir()
+	under := &scripted{err: hsm.ErrCancelled}
+	p := CoolDown(under, dir, time.Hour)
+	ask := func(token string) error {
+		_, err := p.PIN(ctx, hsm.PINPrompt{Token: hsm.TokenInfo{Label: token}})
+		return err
+	}
+	if err := ask("a/../x"); !errors.Is(err, hsm.ErrCancelled) || under.asked != 1 {
+		t.Fatalf("%v, asked %d times", err, under.asked)
+	}
+	if err := ask("a/../x"); !errors.Is(err, hsm.ErrCancelled) || under.asked != 1 || hsm.Hint(err) == "" {
+		t.Fatalf("the prompt came back: %v, asked %d times", err, under.asked)
+	}
+	if err := ask("b"); !errors.Is(err, hsm.ErrCancelled) || under.asked != 2 {
+		t.Fatalf("another token was silenced: %v", err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "cancelled-*"))
+	if err != nil || len(files) != 2 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	for _, f := range files { // as if the hour had passed
+		then := time.Now().Add(-2 * time.Hour)
+		if err := os.Chtimes(f, then, then); err != nil {
+			t.Fatal(err)
+		}
+	}
+	under.err = nil
+	if err := ask("b"); err != nil || under.asked != 3 {
+		t.Fatalf("after the cool-down: %v", err)
+	}
+	if files, _ = filepath.Glob(filepath.Join(dir, "cancelled-*")); len(files) != 1 {
+		t.Errorf("an answered prompt left its mark: %v", files)
+	}
+}
+
+func TestNone(t *testing.T) {
+	if _, err := (None{}).PIN(context.Background(), userPIN("")); !errors.Is(err, hsm.ErrNoTerminal) || !strings.Contains(hsm.Hint(err), "kubehsm unlock") {
+		t.Errorf("%v", err)
+	}
+	if _, err := (None{}).Confirm(context.Background(), hsm.ConfirmPrompt{}); !errors.Is(err, hsm.ErrNoTerminal) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestWords(t *testing.T) {
+	above, label := pinWords(hsm.PINPrompt{
+		Kind: hsm.UserPIN, Token: hsm.TokenInfo{Label: "evil\x1b[2J" + strings.Repeat("x", 99)},
+		Purpose: hsm.Purpose{Action: "generate a key", Command: strings.Repeat("long ", 99)}, Retries: -1,
+	})
+	if label != "PIN: " {
+		t.Errorf("label %q", label)
+	}
+	if strings.Contains(above[0], "\x1b") || len(above[0]) > 220 {
+		t.Errorf("%q", above[0])
+	}
+	for _, c := range []struct {
+		retries int
+		again   string
+		want    string
+	}{{1, "", "PIN (1 try left): "}, {8, "", "PIN (8 tries left): "}, {2, "wrong PIN: 2 tries left", "PIN: "}, {0, "", "PIN: "}} {
+		if _, label := pinWords(hsm.PINPrompt{Kind: hsm.UserPIN, Retries: c.retries, Again: c.again}); label != c.want {
+			t.Errorf("%+v: label %q", c, label)
+		}
+	}
+	for p, want := range map[hsm.Purpose]string{
+		{Cluster: "prod"}: " to sign in to prod",
+		{Cluster: "prod", Action: "store the certificate"}: " to store the certificate for prod",
+		{Action: "sign in to prod", Cluster: "prod"}:       " to sign in to prod",
+		{}: "",
+	} {
+		if got := why(p); got != want {
+			t.Errorf("why(%+v) = %q, want %q", p, got, want)
+		}
+	}
+}

@@ -1,0 +1,253 @@
+//go:build unix
+
+package prompt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// consoleHasANSI: TERM says whether the terminal understands escape sequences.
+const consoleHasANSI = true
+
+// console is the controlling terminal, opened for one prompt. It is used by
+// descriptor, not as an os.File: Go's poller does not serve terminals on every
+// system.
+type console struct {
+	fd int
+	// hidden: echo was on and has been turned off here.
+	hidden bool
+}
+
+// openConsole opens the terminal if this process may use it; errors wrap
+// [hsm.ErrNoTerminal].
+func openConsole() (*console, error) {
+	fd, err := unix.Open("/dev/tty", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%w: /dev/tty: %w", hsm.ErrNoTerminal, err)
+	}
+	c := &console{fd: fd}
+	if err := c.usable(); err != nil {
+		c.close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// usable tells whether a line may be read: by the foreground group only, and
+// not while a full-screen program or a pager has the terminal in raw mode.
+func (c *console) usable() error {
+	if !c.foreground() {
+		return fmt.Errorf("%w: this process is in the background", hsm.ErrNoTerminal)
+	}
+	modes, err := unix.IoctlGetTermios(c.fd, ioctlGet)
+	if err != nil {
+		return fmt.Errorf("%w: reading its modes: %w", hsm.ErrNoTerminal, err)
+	}
+	if modes.Lflag&unix.ICANON == 0 {
+		return fmt.Errorf("%w: another program (a pager, a full-screen program) holds it", hsm.ErrNoTerminal)
+	}
+	return nil
+}
+
+func (c *console) foreground() bool {
+	group, err := unix.IoctlGetInt(c.fd, unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
+}
+
+func (c *console) close() { _ = unix.Close(c.fd) }
+
+func (c *console) Write(p []byte) (int, error) {
+	for done := 0; done < len(p); {
+		n, err := unix.Write(c.fd, p[done:])
+		if err != nil && !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.EAGAIN) {
+			return done, err
+		}
+		done += max(n, 0)
+	}
+	return len(p), nil
+}
+
+// columns is the width of the terminal, 0 if it does not tell.
+func (c *console) columns() int {
+	size, err := unix.IoctlGetWinsize(c.fd, unix.TIOCGWINSZ)
+	if err != nil {
+		return 0
+	}
+	return int(size.Col)
+}
+
+// readOptions say how a line is read. draw and erase put the prompt on the
+// screen and take it off: the reader does so again around a ctrl-z.
+type readOptions struct {
+	echo        bool
+	flush       bool
+	timeout     time.Duration
+	draw, erase func()
+	jobs        *jobs
+}
+
+// readLine shows the prompt and reads a line into buf, without its end.
+// Errors: [hsm.ErrCancelled] for ctrl-c, ctrl-\, ctrl-d and a signal to end,
+// [hsm.ErrNoTerminal] if the terminal is taken away, an error that wraps
+// [context.DeadlineExceeded] after the timeout, or ctx's. Echo is restored on
+// every way out, a panic included.
+func (c *console) readLine(ctx context.Context, o readOptions, buf []byte) (n int, err error) {
+	w, err := newWaker(ctx, o.timeout)
+	if err != nil {
+		return 0, err
+	}
+	defer w.close()
+	defer o.jobs.watch(w)()
+	// Restoring the modes must not stop this process when the shell has taken
+	// the terminal back already, as it does when kubectl dies first.
+	signal.Ignore(unix.SIGTTOU)
+	defer signal.Reset(unix.SIGTTOU)
+	defer c.restore()
+	if err := c.enter(o); err != nil {
+		return 0, err
+	}
+	o.draw()
+	for {
+		ev, err := w.wait(c.fd)
+		if err != nil {
+			return n, fmt.Errorf("%w: %w", hsm.ErrNoTerminal, err)
+		}
+		switch ev {
+		case eventInput:
+			var complete bool
+			if n, complete, err = c.read(buf, n); complete || err != nil {
+				return n, err
+			}
+		case eventStop:
+			n = 0 // the terminal has forgotten the line that was begun
+			clear(buf)
+			c.restore()
+			o.erase()
+			w.stopSelf()
+			if err := c.resume(w, o); err != nil {
+				return 0, err
+			}
+		case eventContinue:
+			o.erase()
+			if err := c.resume(w, o); err != nil {
+				return 0, err
+			}
+		case eventTimeout:
+			return n, timedOut(o.timeout)
+		case eventContext:
+			return n, context.Cause(ctx)
+		case eventInterrupt:
+			return n, hsm.ErrCancelled
+		case eventTerminate:
+			return n, fmt.Errorf("%w by a signal", hsm.ErrCancelled)
+		}
+	}
+}
+
+// read takes what the terminal has: in canonical mode a line, with its end
+// unless ctrl-d was typed after other characters.
+func (c *console) read(buf []byte, n int) (total int, complete bool, err error) {
+	if err := c.usable(); err != nil {
+		return n, false, err
+	}
+	k, err := unix.Read(c.fd, buf[n:])
+	switch {
+	case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN):
+		return n, false, nil
+	case err != nil:
+		return n, false, fmt.Errorf("%w: reading: %w", hsm.ErrNoTerminal, err)
+	case k == 0 && n == 0:
+		return 0, false, hsm.ErrCancelled
+	case k == 0:
+		return n, true, nil
+	}
+	n += k
+	if buf[n-1] == '\n' {
+		buf[n-1] = 0
+		return n - 1, true, nil
+	}
+	if n == len(buf) {
+		return n, false, fmt.Errorf("%w: it is longer than %d bytes", hsm.ErrPINInvalid, len(buf)-1)
+	}
+	return n, false, nil
+}
+
+// enter throws type-ahead away and turns echo off, as o says, in one step, so
+// that nothing typed in between shows. Signals and line editing stay on.
+func (c *console) enter(o readOptions) error {
+	if err := c.usable(); err != nil {
+		return err
+	}
+	modes, err := unix.IoctlGetTermios(c.fd, ioctlGet)
+	if err != nil {
+		return fmt.Errorf("%w: reading its modes: %w", hsm.ErrNoTerminal, err)
+	}
+	hide := !o.echo && modes.Lflag&unix.ECHO != 0
+	if hide {
+		modes.Lflag &^= unix.ECHO
+	}
+	how := uint(ioctlSet)
+	if o.flush {
+		how = ioctlSetFlush
+	}
+	if err := unix.IoctlSetTermios(c.fd, how, modes); err != nil {
+		return fmt.Errorf("%w: setting its modes: %w", hsm.ErrNoTerminal, err)
+	}
+	c.hidden = c.hidden || hide
+	return nil
+}
+
+// restore turns echo on again if it was turned off here, and if nobody else
+// (the shell, after ctrl-c or ctrl-z) has set the terminal up anew since.
+func (c *console) restore() {
+	if !c.hidden {
+		return
+	}
+	c.hidden = false
+	modes, err := unix.IoctlGetTermios(c.fd, ioctlGet)
+	if err != nil || modes.Lflag&unix.ICANON == 0 || modes.Lflag&unix.ECHO != 0 {
+		return
+	}
+	modes.Lflag |= unix.ECHO
+	_ = unix.IoctlSetTermios(c.fd, ioctlSet, modes) // a terminal that went away needs none
+}
+
+// resume takes the prompt up again after the process was continued. In the
+// background (bg) it stops again until it is called to the foreground.
+func (c *console) resume(w *waker, o readOptions) error {
+	for !c.foreground() {
+		if !w.stopSelf() {
+			return c.usable()
+		}
+	}
+	if err := c.enter(o); err != nil {
+		return err
+	}
+	w.timer.Reset(o.timeout)
+	o.draw()
+	return nil
+}
+
+// sessionName names the terminal session: all processes under one login shell
+// or terminal window share it.
+func sessionName() string {
+	id, err := unix.Getsid(0)
+	if err != nil {
+		id = os.Getpid()
+	}
+	return strconv.Itoa(id)
+}
+
+// lockMemory keeps b out of the swap file where the system allows it; a limit
+// on locked memory must not keep a person from signing in.
+func lockMemory(b []byte) { _ = unix.Mlock(b) }

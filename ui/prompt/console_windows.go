@@ -1,0 +1,150 @@
+package prompt
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+	"golang.org/x/term"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// consoleHasANSI: older consoles show escape sequences as text; the prompt
+// stays on the screen instead.
+const consoleHasANSI = false
+
+// console is the process's console, opened for one prompt.
+type console struct{ in, out *os.File }
+
+// openConsole opens the console; errors wrap [hsm.ErrNoTerminal].
+func openConsole() (*console, error) {
+	in, err := os.OpenFile("CONIN$", os.O_RDWR, 0)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", hsm.ErrNoTerminal, err)
+	}
+	out, err := os.OpenFile("CONOUT$", os.O_RDWR, 0)
+	if err != nil {
+		_ = in.Close()
+		return nil, fmt.Errorf("%w: %w", hsm.ErrNoTerminal, err)
+	}
+	var mode uint32
+	if err := windows.GetConsoleMode(windows.Handle(in.Fd()), &mode); err != nil || mode&windows.ENABLE_LINE_INPUT == 0 {
+		_ = in.Close()
+		_ = out.Close()
+		return nil, fmt.Errorf("%w: another program holds the console", hsm.ErrNoTerminal)
+	}
+	return &console{in: in, out: out}, nil
+}
+
+func (c *console) close() {
+	_ = c.in.Close()
+	_ = c.out.Close()
+}
+
+// foreground: a console has no background processes.
+func (c *console) foreground() bool { return true }
+
+func (c *console) Write(p []byte) (int, error) { return c.out.Write(p) }
+
+func (c *console) columns() int {
+	w, _, err := term.GetSize(int(c.out.Fd()))
+	if err != nil {
+		return 0
+	}
+	return w
+}
+
+type readOptions struct {
+	echo        bool
+	flush       bool
+	timeout     time.Duration
+	draw, erase func()
+	jobs        *jobs
+}
+
+// jobs is empty: there is no job control.
+type jobs struct{}
+
+// readLine shows the prompt and reads a line into buf, without its end. When
+// it ends early, the read goes on in the background until Enter is pressed;
+// what it reads is dropped.
+func (c *console) readLine(ctx context.Context, o readOptions, buf []byte) (int, error) {
+	if o.flush {
+		if err := windows.FlushConsoleInputBuffer(windows.Handle(c.in.Fd())); err != nil {
+			return 0, fmt.Errorf("%w: %w", hsm.ErrNoTerminal, err)
+		}
+	}
+	state, err := term.GetState(int(c.in.Fd()))
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", hsm.ErrNoTerminal, err)
+	}
+	defer func() { _ = term.Restore(int(c.in.Fd()), state) }()
+	o.draw()
+	type result struct {
+		line []byte
+		err  error
+	}
+	lines := make(chan result, 1)
+	go func() {
+		var r result
+		if o.echo {
+			r.line, r.err = readEchoed(c.in)
+		} else {
+			r.line, r.err = term.ReadPassword(int(c.in.Fd()))
+		}
+		lines <- r
+	}()
+	timer := time.NewTimer(o.timeout)
+	defer timer.Stop()
+	select {
+	case r := <-lines:
+		defer clear(r.line)
+		if errors.Is(r.err, io.EOF) {
+			return 0, hsm.ErrCancelled
+		}
+		if r.err != nil {
+			return 0, fmt.Errorf("%w: %w", hsm.ErrNoTerminal, r.err)
+		}
+		if len(r.line) > len(buf) {
+			return 0, fmt.Errorf("%w: it is longer than %d bytes", hsm.ErrPINInvalid, len(buf))
+		}
+		return copy(buf, r.line), nil
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	case <-timer.C:
+		return 0, timedOut(o.timeout)
+	}
+}
+
+func readEchoed(r io.Reader) ([]byte, error) {
+	var line []byte
+	for b := make([]byte, 256); ; {
+		n, err := r.Read(b)
+		line = append(line, b[:n]...)
+		if i := bytes.IndexByte(line, '\n'); i >= 0 {
+			return bytes.TrimRight(line[:i], "\r"), nil
+		}
+		if err != nil {
+			return line, err
+		}
+	}
+}
+
+// sessionName names the console: its window, or this process without one.
+func sessionName() string { return strconv.Itoa(os.Getppid()) }
+
+// lockMemory keeps b out of the page file where the system allows it.
+func lockMemory(b []byte) {
+	_ = windows.VirtualLock(uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
+}
+
+// continued returns a channel that never tells: there is no job control.
+func continued() (resumed <-chan os.Signal, stop func()) { return nil, func() {} }

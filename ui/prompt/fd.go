@@ -1,0 +1,123 @@
+package prompt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// FD answers PIN prompts with one line read from a file descriptor that the
+// parent process has opened (--pin-fd). The PIN is read at the first prompt
+// and serves the later ones of the same kind until [FD.Close]; once it was
+// refused it is never given again, so that a wrong PIN costs a single try. Other
+// questions go to the prompter it was made with.
+type FD struct {
+	next hsm.Prompter
+
+	mu      sync.Mutex
+	fd      int
+	read    bool
+	kind    hsm.PINKind
+	secret  *hsm.Secret
+	refused bool
+	err     error
+}
+
+// NewFD returns a prompter that reads from descriptor fd and closes it after.
+// next gets touches, confirmations, and PINs of another kind than the first.
+func NewFD(fd int, next hsm.Prompter) *FD { return &FD{fd: fd, next: next} }
+
+// PIN implements [hsm.Prompter]. Errors: [hsm.ErrPINIncorrect] when asked again
+// after a refusal, [hsm.ErrPINInvalid] if the descriptor holds no PIN.
+func (f *FD) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.read {
+		f.read, f.kind = true, p.Kind
+		f.secret, f.err = readFD(f.fd)
+	}
+	if f.err != nil {
+		return nil, f.err
+	}
+	if p.Kind != f.kind {
+		return f.next.PIN(ctx, p)
+	}
+	if p.Again != "" {
+		f.refused = true
+		return nil, hsm.WithHint(&refusedError{p.Again}, "the PIN came from --pin-fd and is tried only once")
+	}
+	if f.refused {
+		return nil, hsm.WithHint(fmt.Errorf("%w: the one from --pin-fd was refused before", hsm.ErrPINIncorrect),
+			"the PIN came from --pin-fd and is tried only once")
+	}
+	return f.secret.Clone(), nil
+}
+
+// Touch implements [hsm.Prompter].
+func (f *FD) Touch(ctx context.Context, p hsm.TouchPrompt) func() { return f.next.Touch(ctx, p) }
+
+// Confirm implements [hsm.Prompter].
+func (f *FD) Confirm(ctx context.Context, p hsm.ConfirmPrompt) (bool, error) {
+	return f.next.Confirm(ctx, p)
+}
+
+// Close overwrites the PIN. Prompts after it fail.
+func (f *FD) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.secret.Zero()
+	f.read, f.err = true, os.ErrClosed
+	return nil
+}
+
+// refusedError passes on the token's words for a refused PIN.
+type refusedError struct{ words string }
+
+func (e *refusedError) Error() string { return e.words }
+func (e *refusedError) Unwrap() error { return hsm.ErrPINIncorrect }
+
+func readFD(fd int) (*hsm.Secret, error) {
+	file := os.NewFile(uintptr(fd), "pin-fd")
+	if file == nil {
+		return nil, fmt.Errorf("--pin-fd: %d is not a file descriptor", fd)
+	}
+	defer file.Close() //nolint:errcheck // only read from
+	s, err := readSecret(file)
+	if err != nil {
+		return nil, hsm.Hintf(fmt.Errorf("reading the PIN from descriptor %d: %w", fd, err),
+			"open it in the shell: kubehsm … --pin-fd %d %d< <(print-the-pin)", fd, fd)
+	}
+	return s, nil
+}
+
+// readSecret reads the first line of r, byte by byte: what follows it is not ours.
+func readSecret(r io.Reader) (*hsm.Secret, error) {
+	buf := make([]byte, maxSecret)
+	lockMemory(buf)
+	n := 0
+	for {
+		k, err := r.Read(buf[n : n+1])
+		switch {
+		case k == 1 && buf[n] == '\n', errors.Is(err, io.EOF) && k == 0:
+			if n > 0 && buf[n-1] == '\r' {
+				n--
+			}
+			if n == 0 {
+				return nil, fmt.Errorf("%w: it is empty", hsm.ErrPINInvalid)
+			}
+			return hsm.NewSecret(buf[:n]), nil
+		case err != nil && !errors.Is(err, io.EOF):
+			clear(buf)
+			return nil, err
+		}
+		if n += k; n == len(buf) {
+			clear(buf)
+			return nil, fmt.Errorf("%w: it is longer than %d bytes", hsm.ErrPINInvalid, maxSecret-1)
+		}
+	}
+}

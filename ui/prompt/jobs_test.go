@@ -1,0 +1,103 @@
+//go:build unix
+
+package prompt
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/test/need"
+)
+
+// run is how the shell starts the program.
+const run = `PROMPT_TEST_CHILD=pin "$CHILD"`
+
+func startShell(t *testing.T) *screen {
+	t.Helper()
+	need.Program(t, "dash")
+	s := start(t, shell())
+	s.expect("ready> ")
+	return s
+}
+
+func TestStopAndForeground(t *testing.T) {
+	s := startShell(t)
+	s.typed(run + "\n")
+	s.asking(pinLabel)
+	s.typed("12\x1a")
+	s.expect("Stopped")
+	s.expect("ready> ", 2)
+	if !s.echo() {
+		t.Error("the shell got the terminal back without echo")
+	}
+	s.gone("PIV PIN (")
+	s.typed("echo he''llo\n")
+	s.expect("hello")
+	s.typed("fg\n")
+	s.asking(pinLabel, 2)
+	s.typed("271828\n")
+	s.expect("RESULT pin " + digest("271828"))
+	s.expect("ready> ", 4)
+	s.never("271828")
+	s.restored()
+}
+
+func TestStopBackgroundForeground(t *testing.T) {
+	s := startShell(t)
+	s.typed(run + "\n")
+	s.asking(pinLabel)
+	s.typed("\x1a")
+	s.expect("ready> ", 2)
+	s.typed("bg\n") // it wants the terminal, so it stops again
+	s.expect("ready> ", 3)
+	s.typed("\n")
+	s.until("second stop", func() bool {
+		s.typed("jobs\n")
+		return strings.Contains(s.output(), "tty input") || strings.Count(s.output(), "Stopped") >= 2
+	})
+	if !s.echo() {
+		t.Error("no echo while the program is in the background")
+	}
+	s.typed("fg\n")
+	s.asking(pinLabel, 2)
+	s.typed("271828\n")
+	s.expect("RESULT pin " + digest("271828"))
+	s.restored()
+}
+
+func TestBackground(t *testing.T) {
+	s := startShell(t)
+	s.typed(run + " &\n")
+	s.expect("RESULT no-terminal: no terminal to ask on: this process is in the background")
+	s.never("PIV PIN (")
+	s.restored()
+}
+
+// TestStopWhereNothingContinues: on a terminal without job control (ssh -t host
+// kubectl …) ctrl-z must not lose the prompt.
+func TestStopWhereNothingContinues(t *testing.T) {
+	s := start(t, child("pin"))
+	s.asking(pinLabel)
+	s.typed("12\x1a")
+	s.expect(pinLabel, 2)
+	s.until("echo off", func() bool { return !s.echo() })
+	s.typed("271828\n")
+	s.expect("RESULT pin " + digest("271828"))
+	s.restored()
+}
+
+// TestStopAfterAPrompt: catching ctrl-z once must not swallow it later.
+func TestStopAfterAPrompt(t *testing.T) {
+	s := startShell(t)
+	s.typed(`PROMPT_TEST_CHILD=pin-then-wait "$CHILD"` + "\n")
+	s.asking(pinLabel)
+	s.typed("271828\n")
+	s.expect("RESULT pin " + digest("271828"))
+	s.typed("\x1a")
+	s.expect("Stopped")
+	s.expect("ready> ", 2)
+	s.typed("fg\n")
+	s.expect(`"${CHILD}"`, 2)
+	s.typed("\n")
+	s.expect("RESULT waited")
+}

@@ -1,0 +1,219 @@
+package prompt
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/text"
+)
+
+// Pinentry asks in a window, through a pinentry program (pinentry-gnome3,
+// pinentry-mac, …), one process per prompt.
+type Pinentry struct {
+	program string
+	timeout time.Duration
+}
+
+// NewPinentry returns a prompter that runs program, a path or a name on PATH.
+// It must come from the user's own configuration. A timeout of 0 is [DefaultTimeout].
+func NewPinentry(program string, timeout time.Duration) *Pinentry {
+	if timeout <= 0 {
+		timeout = DefaultTimeout
+	}
+	return &Pinentry{program: program, timeout: timeout}
+}
+
+// PIN implements [hsm.Prompter]. A new secret is asked for twice. Errors wrap
+// [hsm.ErrNoTerminal] if the program cannot show its window.
+func (p *Pinentry) PIN(ctx context.Context, prompt hsm.PINPrompt) (*hsm.Secret, error) {
+	above, label := pinWords(prompt)
+	title := strings.TrimSuffix(label, ": ")
+	s, err := p.secret(ctx, above[0], title, strings.Join(above[1:], "\n"))
+	for round := 1; err == nil && prompt.New; round++ {
+		var again *hsm.Secret
+		if again, err = p.secret(ctx, above[0], "Repeat it", ""); err != nil {
+			break
+		}
+		same := bytes.Equal(s.Bytes(), again.Bytes())
+		again.Zero()
+		if same {
+			return s, nil
+		}
+		s.Zero()
+		if round == maxRounds {
+			return nil, fmt.Errorf("%w: the two entries differ", hsm.ErrPINInvalid)
+		}
+		s, err = p.secret(ctx, above[0], title, "The two entries differ.")
+	}
+	if err != nil {
+		s.Zero()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (p *Pinentry) secret(ctx context.Context, description, label, problem string) (s *hsm.Secret, err error) {
+	err = p.run(ctx, func(a *assuan) error {
+		if err := texts(a, description, label+":", problem); err != nil {
+			return err
+		}
+		buf := make([]byte, 0, maxSecret)
+		lockMemory(buf[:cap(buf)])
+		buf, err := a.data("GETPIN", buf)
+		s = hsm.NewSecret(buf)
+		return err
+	})
+	if err != nil {
+		s.Zero()
+		return nil, err
+	}
+	return s, nil
+}
+
+// texts sets what the window says. Not every pinentry knows every command;
+// only the description must get through, as it names the token.
+func texts(a *assuan, description, label, problem string) error {
+	for _, c := range []struct {
+		command, argument string
+		must              bool
+	}{
+		{"SETTITLE", "kubehsm", false},
+		{"SETDESC", description, true},
+		{"SETPROMPT", label, false},
+		{"SETERROR", problem, false},
+	} {
+		if c.argument == "" {
+			continue
+		}
+		err := a.call(c.command, c.argument)
+		var refused *assuanError
+		if err != nil && (c.must || !errors.As(err, &refused)) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Confirm implements [hsm.Prompter]. Where something must be typed it is typed
+// in a field that does not hide it on principle but may.
+func (p *Pinentry) Confirm(ctx context.Context, prompt hsm.ConfirmPrompt) (bool, error) {
+	above, label := confirmWords(prompt)
+	description := strings.Join(append(above, strings.TrimSuffix(strings.TrimSuffix(label, " [y/N] "), " [Y/n] ")), "\n")
+	if prompt.Type != "" {
+		s, err := p.secret(ctx, description, "Confirm", "")
+		if err != nil {
+			return false, err
+		}
+		defer s.Zero()
+		return string(bytes.TrimSpace(s.Bytes())) == prompt.Type, nil
+	}
+	yes := false
+	err := p.run(ctx, func(a *assuan) error {
+		if err := texts(a, description, "", ""); err != nil {
+			return err
+		}
+		err := a.call("CONFIRM", "")
+		var refused *assuanError
+		if errors.As(err, &refused) && (refused.code == gpgNotConfirmed || refused.code == gpgCancelled) {
+			return nil
+		}
+		yes = err == nil
+		return err
+	})
+	return yes, err
+}
+
+// Touch implements [hsm.Prompter]; it shows nothing, as a window that nobody
+// answers would stay after the touch.
+func (p *Pinentry) Touch(context.Context, hsm.TouchPrompt) func() { return func() {} }
+
+// run starts the program, lets f talk to it and ends it.
+func (p *Pinentry) run(ctx context.Context, f func(*assuan) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, p.timeout, timedOut(p.timeout))
+	defer cancel()
+	cmd := exec.CommandContext(ctx, p.program)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return hsm.WithHint(fmt.Errorf("%w: starting pinentry: %w", hsm.ErrNoTerminal, err),
+			"check the pinentry program in the configuration file")
+	}
+	a := newAssuan(in, out)
+	defer a.zero()
+	err = a.greeting()
+	if err == nil {
+		if err = p.options(a); err == nil {
+			err = f(a)
+		}
+	}
+	_ = in.Close() // ends it; what it says after the answer does not matter
+	cancelled := ctx.Err() != nil
+	cause := context.Cause(ctx)
+	cancel()
+	_ = cmd.Wait()
+	if err != nil && cancelled {
+		return cause
+	}
+	return pinentryError(err)
+}
+
+// options tells the program where to show itself, which it learns from nowhere
+// else, and how long to wait.
+func (p *Pinentry) options(a *assuan) error {
+	options := []string{"grab"}
+	if tty := os.Getenv("GPG_TTY"); tty != "" {
+		options = append(options, "ttyname="+tty)
+		if term := os.Getenv("TERM"); term != "" {
+			options = append(options, "ttytype="+term)
+		}
+	}
+	for _, variable := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
+		if v := os.Getenv(variable); v != "" {
+			options = append(options, "lc-ctype="+v)
+			break
+		}
+	}
+	for _, o := range options {
+		if err := optional(a.call("OPTION", text.Clean(o))); err != nil {
+			return err
+		}
+	}
+	return optional(a.call("SETTIMEOUT", fmt.Sprint(max(1, int(p.timeout.Seconds())))))
+}
+
+// optional passes on all errors but the program's own refusal.
+func optional(err error) error {
+	var refused *assuanError
+	if errors.As(err, &refused) {
+		return nil
+	}
+	return err
+}
+
+// pinentryError turns the program's codes into ours.
+func pinentryError(err error) error {
+	var e *assuanError
+	if !errors.As(err, &e) {
+		return err
+	}
+	switch e.code {
+	case gpgCancelled, gpgFullyCancel, gpgNotConfirmed:
+		return hsm.ErrCancelled
+	case gpgTimeout:
+		return fmt.Errorf("%w: %w", e, context.DeadlineExceeded)
+	}
+	return fmt.Errorf("%w: %w", hsm.ErrNoTerminal, e)
+}

@@ -1,0 +1,161 @@
+//go:build unix
+
+package prompt
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/test/need"
+)
+
+// fakePinentry answers as a pinentry does and logs what it is asked.
+func fakePinentry(behaviour string) {
+	log, err := os.OpenFile(os.Getenv("PINENTRY_LOG"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		panic(err)
+	}
+	if behaviour == "silent" {
+		select {}
+	}
+	fmt.Println("OK Pleased to meet you")
+	in := bufio.NewScanner(os.Stdin)
+	for in.Scan() {
+		line := in.Text()
+		fmt.Fprintln(log, line)
+		command, _, _ := strings.Cut(line, " ")
+		switch {
+		case command == "OPTION" && behaviour == "picky":
+			fmt.Println("ERR 83886254 Unknown option <Pinentry>")
+		case command != "GETPIN" && command != "CONFIRM":
+			fmt.Println("# a comment\nOK")
+		case behaviour == "cancel":
+			fmt.Println("ERR 83886179 Operation cancelled <Pinentry>")
+		case behaviour == "timeout":
+			fmt.Println("ERR 83886142 Timeout <Pinentry>")
+		case behaviour == "no-display":
+			fmt.Println("ERR 83886165 No display <Pinentry>")
+		case behaviour == "die":
+			return
+		case command == "CONFIRM":
+			fmt.Println("OK")
+		default:
+			fmt.Println("S PASSWORD_FROM_CACHE\nD 12%2534\nD 56\nOK")
+		}
+	}
+}
+
+// pinentryFor writes a program that runs this binary as a fake pinentry.
+func pinentryFor(t *testing.T, behaviour string) (program, log string) {
+	t.Helper()
+	dir := t.TempDir()
+	program, log = filepath.Join(dir, "pinentry"), filepath.Join(dir, "log")
+	script := fmt.Sprintf("#!/bin/sh\nPINENTRY_LOG='%s' PROMPT_TEST_CHILD='assuan:%s' exec '%s'\n", log, behaviour, os.Args[0])
+	if err := os.WriteFile(program, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return program, log
+}
+
+func TestPinentry(t *testing.T) {
+	for _, behaviour := range []string{"good", "picky"} {
+		program, logFile := pinentryFor(t, behaviour)
+		prompt := testPIN()
+		prompt.Again = "wrong PIV PIN\n"
+		s, err := NewPinentry(program, 0).PIN(context.Background(), prompt)
+		if err != nil {
+			t.Fatalf("%s: %v", behaviour, err)
+		}
+		if got := string(s.Bytes()); got != "12%3456" {
+			t.Errorf("%s: the PIN is %q", behaviour, got)
+		}
+		said, err := os.ReadFile(logFile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{
+			`SETDESC Token "Ada's key" (serial 1234567) needs its PIV PIN to sign in to prod, for: kubectl get pods` + "\n",
+			"SETPROMPT PIV PIN (3 tries left):\n", `SETERROR Wrong PIV PIN\n` + "\n", "SETTIMEOUT 120\n",
+		} {
+			if !strings.Contains(string(said), want) {
+				t.Errorf("%s: %q is missing in:\n%s", behaviour, want, said)
+			}
+		}
+	}
+}
+
+func TestPinentryErrors(t *testing.T) {
+	for behaviour, want := range map[string]error{
+		"cancel":     hsm.ErrCancelled,
+		"timeout":    context.DeadlineExceeded,
+		"no-display": hsm.ErrNoTerminal,
+	} {
+		program, _ := pinentryFor(t, behaviour)
+		if _, err := NewPinentry(program, 0).PIN(context.Background(), testPIN()); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", behaviour, err, want)
+		}
+	}
+	program, _ := pinentryFor(t, "die")
+	if _, err := NewPinentry(program, 0).PIN(context.Background(), testPIN()); err == nil {
+		t.Error("a pinentry that died gave a PIN")
+	}
+	program, _ = pinentryFor(t, "silent")
+	if _, err := NewPinentry(program, 200*time.Millisecond).PIN(context.Background(), testPIN()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a silent pinentry: %v", err)
+	}
+	if _, err := NewPinentry("/nonexistent/pinentry", 0).PIN(context.Background(), testPIN()); !errors.Is(err, hsm.ErrNoTerminal) || hsm.Hint(err) == "" {
+		t.Errorf("a missing pinentry: %v", err)
+	}
+}
+
+func TestPinentryConfirm(t *testing.T) {
+	for behaviour, want := range map[string]bool{"good": true, "cancel": false} {
+		program, _ := pinentryFor(t, behaviour)
+		yes, err := NewPinentry(program, 0).Confirm(context.Background(), hsm.ConfirmPrompt{Question: "go on?"})
+		if err != nil || yes != want {
+			t.Errorf("%s: %v, %v", behaviour, yes, err)
+		}
+	}
+}
+
+// TestRealPinentry talks to the program that GnuPG's authors ship.
+func TestRealPinentry(t *testing.T) {
+	program := need.Program(t, "pinentry-tty")
+	tty := exec.Command("sh", "-c", `GPG_TTY=$(tty) PROMPT_TEST_CHILD="pinentry:$PINENTRY" exec "$CHILD"`)
+	tty.Env = append(os.Environ(), "TERM=xterm", "CHILD="+os.Args[0], "PINENTRY="+program)
+	s := start(t, tty)
+	s.expect("needs its PIV PIN to sign in to prod")
+	s.until("echo off", func() bool { return !s.echo() })
+	s.typed("271828\n")
+	s.expect("RESULT pin " + digest("271828"))
+	s.never("271828")
+}
+
+func FuzzAssuan(f *testing.F) {
+	f.Add([]byte("OK hi\nOK\nD 12%2534\nOK\n"))
+	f.Add([]byte("ERR 99999999999 x\n"))
+	f.Add([]byte("D %\nOK\n"))
+	f.Fuzz(func(t *testing.T, answers []byte) {
+		a := newAssuan(discard{}, strings.NewReader(string(answers)))
+		if a.greeting() != nil {
+			return
+		}
+		buf, err := a.data("GETPIN", make([]byte, 0, 16))
+		if err == nil && len(buf) > 16 {
+			t.Fatalf("%d bytes", len(buf))
+		}
+	})
+}
+
+type discard struct{}
+
+func (discard) Write(p []byte) (int, error) { return len(p), nil }

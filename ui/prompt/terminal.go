@@ -1,0 +1,226 @@
+package prompt
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+const (
+	// DefaultTimeout bounds a prompt that nobody answers.
+	DefaultTimeout = 2 * time.Minute
+	// maxSecret is the length in bytes up to which a secret is read.
+	maxSecret = 4096
+	// maxRounds bounds how often one prompt is repeated: two entries that
+	// differ, an answer that is neither yes nor no.
+	maxRounds = 3
+)
+
+// TerminalOptions tune a [Terminal]; the zero value is fine.
+type TerminalOptions struct {
+	// Timeout bounds each prompt; 0 is [DefaultTimeout]. A prompt that ends by
+	// it gives an error that wraps [context.DeadlineExceeded].
+	Timeout time.Duration
+	// KeepTypeAhead leaves what was typed before the prompt appeared as its
+	// answer. By default it is thrown away: it was meant for something else.
+	KeepTypeAhead bool
+	// LockDir is an existing folder for the lock that keeps two processes from
+	// asking on one terminal at the same time; "" does without.
+	LockDir string
+}
+
+// Terminal asks on the controlling terminal with plain lines, erased after the
+// answer. It is safe for concurrent use: one prompt is shown at a time.
+type Terminal struct {
+	opts    TerminalOptions
+	turn    chan struct{} // holds one value: the right to prompt
+	touches touches
+	jobs    jobs
+}
+
+// NewTerminal returns a prompter for the controlling terminal. The terminal is
+// opened for each prompt; if that fails, if this process is in the background
+// or a full-screen program holds the terminal, methods return [hsm.ErrNoTerminal].
+func NewTerminal(o TerminalOptions) *Terminal {
+	if o.Timeout <= 0 {
+		o.Timeout = DefaultTimeout
+	}
+	t := &Terminal{opts: o, turn: make(chan struct{}, 1)}
+	t.turn <- struct{}{}
+	return t
+}
+
+// PIN implements [hsm.Prompter]. A new secret is asked for twice.
+func (t *Terminal) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error) {
+	above, label := pinWords(p)
+	var secret *hsm.Secret
+	err := t.hold(ctx, func(c *console) error {
+		if !p.New {
+			var err error
+			secret, err = t.secret(ctx, c, above, label)
+			return err
+		}
+		for range maxRounds {
+			s, same, err := t.twice(ctx, c, above, label, "Repeat it: ")
+			if err != nil {
+				return err
+			}
+			if same {
+				secret = s
+				return nil
+			}
+			above = []string{above[0], "The two entries differ."}
+		}
+		return fmt.Errorf("%w: the two entries differ", hsm.ErrPINInvalid)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return secret, nil
+}
+
+// secret reads one secret.
+func (t *Terminal) secret(ctx context.Context, c *console, above []string, label string) (*hsm.Secret, error) {
+	buf := make([]byte, maxSecret)
+	lockMemory(buf)
+	n, err := t.ask(ctx, c, above, label, buf, false)
+	s := hsm.NewSecret(buf[:n])
+	if err != nil {
+		s.Zero()
+		return nil, err
+	}
+	return s, nil
+}
+
+// twice reads a secret two times and tells whether both are the same; if not,
+// nothing is returned.
+func (t *Terminal) twice(ctx context.Context, c *console, above []string, first, second string) (*hsm.Secret, bool, error) {
+	a, err := t.secret(ctx, c, above, first)
+	if err != nil {
+		return nil, false, err
+	}
+	b, err := t.secret(ctx, c, above, second)
+	if err != nil {
+		a.Zero()
+		return nil, false, err
+	}
+	defer b.Zero()
+	if !bytes.Equal(a.Bytes(), b.Bytes()) {
+		a.Zero()
+		return nil, false, nil
+	}
+	return a, true, nil
+}
+
+// Confirm implements [hsm.Prompter]. An answer that is neither yes nor no is
+// asked for again, at most three times in all; then it counts as a no.
+func (t *Terminal) Confirm(ctx context.Context, p hsm.ConfirmPrompt) (yes bool, err error) {
+	above, label := confirmWords(p)
+	err = t.hold(ctx, func(c *console) error {
+		buf := make([]byte, maxSecret)
+		for range maxRounds {
+			n, err := t.ask(ctx, c, above, label, buf, true)
+			if err != nil {
+				return err
+			}
+			answer := strings.TrimSpace(string(buf[:n]))
+			if p.Type != "" {
+				yes = answer == p.Type
+				return nil
+			}
+			switch strings.ToLower(answer) {
+			case "y", "yes":
+				yes = true
+				return nil
+			case "n", "no":
+				return nil
+			case "":
+				yes = p.DefaultYes
+				return nil
+			}
+		}
+		return nil
+	})
+	return yes, err
+}
+
+// hold runs f with the terminal, alone in this process and, with a LockDir, in
+// this terminal session. Touch lines are hidden meanwhile.
+func (t *Terminal) hold(ctx context.Context, f func(*console) error) error {
+	select {
+	case <-t.turn:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { t.turn <- struct{}{} }()
+	unlock, err := t.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	c, err := openConsole()
+	if err != nil {
+		return hsm.WithHint(err, unlockHint)
+	}
+	defer c.close()
+	t.touches.pause()
+	defer t.touches.resume()
+	return f(c)
+}
+
+// lockRetry is how often a terminal held by another process is tried again.
+const lockRetry = 50 * time.Millisecond
+
+// lock takes the terminal session's lock file.
+func (t *Terminal) lock(ctx context.Context) (unlock func(), err error) {
+	if t.opts.LockDir == "" {
+		return func() {}, nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, t.opts.Timeout,
+		fmt.Errorf("another kubehsm asks on this terminal: %w", context.DeadlineExceeded))
+	defer cancel()
+	l := flock.New(filepath.Join(t.opts.LockDir, "prompt-"+sessionName()+".lock"), flock.SetPermissions(0o600))
+	if _, err := l.TryLockContext(ctx, lockRetry); err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, fmt.Errorf("locking the terminal: %w", err)
+	}
+	// The file stays: removing it would let two others lock two different files.
+	return func() { _ = l.Unlock() }, nil
+}
+
+// ask draws a prompt, reads one line into buf and erases the prompt.
+func (t *Terminal) ask(ctx context.Context, c *console, above []string, label string, buf []byte, echo bool) (int, error) {
+	b := block{w: c, columns: c.columns, ansi: ansiTerminal(), above: above, label: label}
+	n, err := c.readLine(ctx, readOptions{
+		echo: echo, flush: !t.opts.KeepTypeAhead, timeout: t.opts.Timeout, jobs: &t.jobs,
+		draw: b.draw, erase: func() { b.erase("", false) },
+	}, buf)
+	switch {
+	case err == nil && echo:
+		b.erase(string(buf[:n]), true)
+	case err == nil || c.foreground(): // after ctrl-c the shell may be back already
+		b.erase("", false)
+	}
+	return n, err
+}
+
+// timedOut is the error of a prompt that nobody answered.
+func timedOut(after time.Duration) error {
+	return fmt.Errorf("nobody answered the prompt within %s: %w", after, context.DeadlineExceeded)
+}
+
+// ansiTerminal tells whether escape sequences may be sent to the terminal.
+func ansiTerminal() bool {
+	term := os.Getenv("TERM")
+	return consoleHasANSI && term != "" && term != "dumb"
+}

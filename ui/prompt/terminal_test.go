@@ -1,0 +1,224 @@
+//go:build unix
+
+package prompt
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+const pinLabel = "PIV PIN (3 tries left): "
+
+func TestPIN(t *testing.T) {
+	s := start(t, child("pin"))
+	s.asking(pinLabel)
+	for _, want := range []string{`Token "Ada's key" (serial 1234567) needs its PIV PIN to sign in to prod`, "kubectl get pods"} {
+		if !strings.Contains(strings.ReplaceAll(s.shown(), "\n", ""), want) {
+			t.Errorf("the prompt lacks %q:\n%s", want, s.shown())
+		}
+	}
+	s.typed("271828\n")
+	s.expect("RESULT pin " + digest("271828"))
+	s.never("271828")
+	s.gone("PIV PIN")
+	s.gone("Ada's key")
+	s.restored()
+}
+
+func TestPINEditing(t *testing.T) {
+	s := start(t, child("pin"))
+	s.asking(pinLabel)
+	s.typed("12x\x7f3\x154567\n") // backspace, then ctrl-u
+	s.expect("RESULT pin " + digest("4567"))
+	s.restored()
+}
+
+func TestPINEndings(t *testing.T) {
+	for _, c := range []struct{ name, keys, want string }{
+		{"ctrl-c", "123\x03", "RESULT cancelled: cancelled"},
+		{"ctrl-backslash", "123\x1c", "RESULT cancelled: cancelled"},
+		{"ctrl-d", "\x04", "RESULT cancelled: cancelled"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := start(t, child("pin"))
+			s.asking(pinLabel)
+			s.typed(c.keys)
+			s.expect(c.want)
+			s.never("123 ")
+			s.gone("PIV PIN")
+			s.restored()
+		})
+	}
+	for _, sig := range []syscall.Signal{unix.SIGTERM, unix.SIGHUP, unix.SIGINT} {
+		t.Run(sig.String(), func(t *testing.T) {
+			s := start(t, child("pin"))
+			s.asking(pinLabel)
+			if err := s.cmd.Process.Signal(sig); err != nil {
+				t.Fatal(err)
+			}
+			s.expect("RESULT cancelled")
+			s.restored()
+		})
+	}
+	for mode, want := range map[string]string{
+		"timeout": "RESULT timed out: nobody answered the prompt within 300ms",
+		"context": "RESULT timed out: context deadline exceeded",
+		"panic":   "RESULT panic while echo is off",
+	} {
+		t.Run(mode, func(t *testing.T) {
+			s := start(t, child(mode))
+			s.expect(want)
+			s.restored()
+		})
+	}
+}
+
+func TestNewPIN(t *testing.T) {
+	s := start(t, child("new"))
+	s.asking("New PIV PIN: ")
+	s.typed("111111\n")
+	s.asking("Repeat it: ")
+	s.typed("222222\n")
+	s.expect("The two entries differ.")
+	s.asking("New PIV PIN: ", 2)
+	s.typed("333333\n")
+	s.asking("Repeat it: ", 2)
+	s.typed("333333\n")
+	s.expect("RESULT pin " + digest("333333"))
+	s.never("111111")
+	s.never("333333")
+	s.restored()
+}
+
+func TestRawTerminal(t *testing.T) {
+	s := start(t, child("pin"), func(tty *os.File) {
+		modes, err := unix.IoctlGetTermios(int(tty.Fd()), ioctlGet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		modes.Lflag &^= unix.ICANON | unix.ECHO // as less does
+		if err := unix.IoctlSetTermios(int(tty.Fd()), ioctlSet, modes); err != nil {
+			t.Fatal(err)
+		}
+	})
+	s.expect("RESULT no-terminal: ")
+	s.expect("hint: run `kubehsm unlock`")
+	s.never("PIV PIN")
+	s.restored()
+}
+
+func TestNoTerminal(t *testing.T) {
+	cmd := child("pin")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.HasPrefix(string(out), "RESULT no-terminal: ") {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
+func TestStandardInputIsLeftAlone(t *testing.T) {
+	cmd := child("pin-then-stdin")
+	cmd.Stdin = strings.NewReader("kind: Pod\n")
+	s := start(t, cmd)
+	s.asking(pinLabel)
+	s.typed("271828\n")
+	s.expect("RESULT pin " + digest("271828"))
+	s.expect(`STDIN "kind: Pod\n"`)
+}
+
+func TestTypeAheadIsDropped(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	cmd := child("after-stdin")
+	cmd.Stdin = r
+	s := start(t, cmd)
+	s.typed("cccccc\n") // echoed: it lies in the terminal's queue
+	s.expect("cccccc")
+	if _, err := w.WriteString("go\n"); err != nil {
+		t.Fatal(err)
+	}
+	s.asking(pinLabel)
+	s.typed("271828\n")
+	s.expect("RESULT pin " + digest("271828"))
+}
+
+func TestDumbTerminal(t *testing.T) {
+	s := start(t, child("pin", "TERM=dumb"))
+	s.asking(pinLabel)
+	s.typed("271828\n")
+	s.expect("RESULT pin")
+	s.never("\x1b")
+	if !strings.Contains(s.output(), pinLabel+"\r\nRESULT") {
+		t.Errorf("no line break after the answer: %q", s.output())
+	}
+}
+
+func TestConfirm(t *testing.T) {
+	for _, c := range []struct{ mode, keys, want string }{
+		{"confirm", "y\n", "RESULT true <nil>"},
+		{"confirm", "YES\n", "RESULT true <nil>"},
+		{"confirm", "n\n", "RESULT false <nil>"},
+		{"confirm", "\n", "RESULT false <nil>"},
+		{"confirm:yes", "\n", "RESULT true <nil>"},
+		{"confirm", "\x03", "RESULT false cancelled"},
+		{"type", "1234567\n", "RESULT true <nil>"},
+		{"type", "y\n", "RESULT false <nil>"},
+	} {
+		t.Run(c.mode+" "+strings.TrimSpace(c.keys), func(t *testing.T) {
+			s := start(t, child(c.mode))
+			if c.mode == "type" {
+				s.expect("Type 1234567 to confirm: ")
+			} else {
+				s.expect("Go on? [")
+				s.expect(`second \x1b[31m line`)
+			}
+			s.typed(c.keys)
+			s.expect(c.want)
+			s.gone("Go on?")
+			s.gone("first line")
+			s.gone("confirm")
+			s.restored()
+		})
+	}
+	t.Run("unclear answers", func(t *testing.T) {
+		s := start(t, child("confirm"))
+		for i, keys := range []string{"what\n", "hm\n", "maybe\n"} {
+			s.expect("Go on? [y/N] ", i+1)
+			s.typed(keys)
+		}
+		s.expect("RESULT false <nil>")
+	})
+}
+
+// bothAsk runs two programs in one foreground group.
+const bothAsk = `PROMPT_TEST_CHILD=pin "$CHILD" & PROMPT_TEST_CHILD=pin "$CHILD"; wait`
+
+func TestTwoProcessesTakeTurns(t *testing.T) {
+	cmd := exec.Command("sh", "-c", bothAsk)
+	dir := t.TempDir()
+	cmd.Env = append(os.Environ(), "CHILD="+os.Args[0], "PROMPT_TEST_LOCKDIR="+dir, "TERM=xterm")
+	s := start(t, cmd)
+	s.asking(pinLabel)
+	s.typed("111111\n")
+	s.expect("RESULT pin " + digest("111111"))
+	s.asking(pinLabel, 2)
+	s.typed("222222\n")
+	s.expect("RESULT pin " + digest("222222"))
+	s.restored()
+	if first, second := strings.Index(s.output(), "RESULT"), strings.LastIndex(s.output(), pinLabel); first > second {
+		t.Errorf("both asked at the same time: %q", s.output())
+	}
+	if locks, err := filepath.Glob(filepath.Join(dir, "prompt-*.lock")); err != nil || len(locks) != 1 {
+		t.Errorf("lock files: %v, %v", locks, err)
+	}
+}

@@ -1,0 +1,182 @@
+//go:build unix
+
+package prompt
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// event is why a wait for input ended.
+type event byte
+
+const (
+	eventInput event = iota + 1
+	eventContext
+	eventTimeout
+	eventInterrupt // SIGINT, SIGQUIT: ctrl-c, ctrl-\
+	eventTerminate // SIGTERM, SIGHUP
+	eventStop      // SIGTSTP: ctrl-z
+	eventContinue  // SIGCONT
+)
+
+// stopGrace is how long a process may take to stop after it told itself to.
+// Where nothing can wake it again (an orphaned group) it is not stopped at all.
+const stopGrace = 200 * time.Millisecond
+
+// waker waits for input, a signal, a timeout or a context's end, whichever is
+// first. While it lives the terminal's signals do not end the process.
+type waker struct {
+	r, w    *os.File // one byte per event: what select(2) can wait for
+	events  chan event
+	signals chan os.Signal
+	timer   *time.Timer
+	quit    chan struct{}
+	done    chan struct{}
+}
+
+func newWaker(ctx context.Context, timeout time.Duration) (*waker, error) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	k := &waker{
+		r: r, w: w,
+		events:  make(chan event, 1),
+		signals: make(chan os.Signal, 16),
+		timer:   time.NewTimer(timeout),
+		quit:    make(chan struct{}),
+		done:    make(chan struct{}),
+	}
+	k.notify()
+	go k.run(ctx)
+	return k, nil
+}
+
+// notify takes over the signals that were not ignored from the start (nohup).
+func (k *waker) notify() {
+	for _, s := range []os.Signal{unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGHUP, unix.SIGCONT} {
+		if !signal.Ignored(s) {
+			signal.Notify(k.signals, s)
+		}
+	}
+}
+
+func (k *waker) close() {
+	signal.Stop(k.signals)
+	close(k.quit)
+	<-k.done
+	k.timer.Stop()
+	_ = k.r.Close()
+	_ = k.w.Close()
+}
+
+func (k *waker) run(ctx context.Context) {
+	defer close(k.done)
+	ended := ctx.Done()
+	for {
+		var ev event
+		select {
+		case <-k.quit:
+			return
+		case <-ended:
+			ev, ended = eventContext, nil
+		case <-k.timer.C:
+			ev = eventTimeout
+		case s := <-k.signals:
+			ev = eventOf(s)
+		}
+		if _, err := k.w.Write([]byte{0}); err != nil {
+			return
+		}
+		select {
+		case k.events <- ev:
+		case <-k.quit:
+			return
+		}
+	}
+}
+
+func eventOf(s os.Signal) event {
+	switch s {
+	case unix.SIGTSTP:
+		return eventStop
+	case unix.SIGCONT:
+		return eventContinue
+	case unix.SIGTERM, unix.SIGHUP:
+		return eventTerminate
+	}
+	return eventInterrupt
+}
+
+// wait returns the next event; events come before input.
+func (k *waker) wait(fd int) (event, error) {
+	wake := int(k.r.Fd())
+	if fd >= unix.FD_SETSIZE || wake >= unix.FD_SETSIZE {
+		return 0, errors.New("too many open files")
+	}
+	for {
+		var set unix.FdSet
+		set.Set(fd)
+		set.Set(wake)
+		_, err := unix.Select(max(fd, wake)+1, &set, nil, nil, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return 0, err
+		case set.IsSet(wake):
+			var b [1]byte
+			if _, err := k.r.Read(b[:]); err != nil {
+				return 0, err
+			}
+			return <-k.events, nil
+		}
+		return eventInput, nil
+	}
+}
+
+// stopSelf stops this process as ctrl-z does and returns when it is continued.
+// It returns false if it was not stopped. The signals it waits for are not
+// taken over meanwhile.
+func (k *waker) stopSelf() bool {
+	signal.Stop(k.signals)
+	defer k.notify()
+	return stopSelf()
+}
+
+// stopSelf stops this process where somebody can continue it. It uses SIGTTIN,
+// which nothing here ever catches: once Go has caught SIGTSTP it cannot give
+// that signal its default effect back (runtime.sigdisable).
+func stopSelf() bool {
+	resumed, stop := continued()
+	defer stop()
+	if err := unix.Kill(unix.Getpid(), unix.SIGTTIN); err != nil {
+		return false
+	}
+	timer := time.NewTimer(stopGrace)
+	defer timer.Stop()
+	select {
+	case <-resumed:
+		return true
+	case <-timer.C: // it also runs out while the process is stopped
+		select {
+		case <-resumed:
+			return true
+		default:
+			return false
+		}
+	}
+}
+
+// continued returns a channel that is told when the process is continued.
+func continued() (resumed <-chan os.Signal, stop func()) {
+	ch := make(chan os.Signal, 1)
+	signal.Notify(ch, unix.SIGCONT)
+	return ch, func() { signal.Stop(ch) }
+}
