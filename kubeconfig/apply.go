@@ -1,0 +1,158 @@
+package kubeconfig
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// Apply writes the plan, all files or none: it takes client-go's locks (waiting
+// up to [LockWait]), reads every file again, records the change in j and
+// renames the new files into place. A nil j keeps no record. An empty plan
+// writes nothing and returns a zero Step.
+//
+// Errors wrap [ErrChanged] (plan again), [ErrLocked] (a [LockError]),
+// [ErrReadOnly] or what the system said; the files are then as they were. The
+// exception is an error after the last rename, to release a lock say: the Step
+// that comes with it is not zero, and the change is made.
+func (p *Plan) Apply(ctx context.Context, j *Journal) (step Step, err error) {
+	if p.Empty() {
+		return Step{}, nil
+	}
+	var paths []string
+	for _, f := range p.files {
+		paths = append(paths, f.path)
+		if err := makeFolder(f.path); err != nil {
+			return Step{}, err
+		}
+	}
+	release, err := lockAll(ctx, paths)
+	if err != nil {
+		return Step{}, err
+	}
+	defer func() { err = errors.Join(err, release()) }()
+	p.at("locked")
+	if err := p.unchanged(); err != nil {
+		return Step{}, err
+	}
+	return p.write(ctx, j)
+}
+
+// makeFolder makes the folder of path's target, for the user alone.
+func makeFolder(path string) error {
+	target, err := targetOf(path)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(target), 0o700)
+	}
+	if err == nil && target != path {
+		err = os.MkdirAll(filepath.Dir(path), 0o700)
+	}
+	if err != nil {
+		return denied(fmt.Errorf("write kubeconfig: %w", err), filepath.Dir(path))
+	}
+	return nil
+}
+
+// unchanged compares every file that the plan rests on.
+func (p *Plan) unchanged() error {
+	for _, s := range p.sources {
+		now, err := readSource(s.path)
+		if err != nil {
+			return err
+		}
+		if now.exists != s.exists || !bytes.Equal(now.data, s.data) {
+			return withHint(fmt.Errorf("%s: %w", s.path, ErrChanged), "look at the new difference and try again")
+		}
+	}
+	return nil
+}
+
+// write does the work under the locks.
+func (p *Plan) write(ctx context.Context, j *Journal) (step Step, err error) {
+	var ready []replacement
+	done := 0
+	defer func() {
+		for _, r := range ready[done:] {
+			err = errors.Join(err, r.discard())
+		}
+	}()
+	for _, f := range p.files {
+		if err := sweep(f.path); err != nil {
+			return Step{}, err
+		}
+		if f.remove {
+			continue
+		}
+		r, err := prepare(f.path, f.after)
+		if err != nil {
+			return Step{}, err
+		}
+		ready = append(ready, r)
+		p.at("prepared")
+	}
+	if err := ctx.Err(); err != nil {
+		return Step{}, err
+	}
+	step, err = j.begin(p)
+	if err != nil {
+		return Step{}, err
+	}
+	p.at("recorded")
+	for i := range ready {
+		if err := ready[i].commit(); err != nil {
+			return Step{}, errors.Join(err, p.rollBack(ready[:i+1]), j.drop(step))
+		}
+		done++
+		p.at("renamed")
+	}
+	for _, f := range p.files {
+		if f.remove {
+			target, err := targetOf(f.path)
+			if err == nil {
+				err = os.Remove(target)
+			}
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return step, denied(fmt.Errorf("remove kubeconfig: %w", err), f.path)
+			}
+		}
+	}
+	p.at("written")
+	return step, j.finish(p, step)
+}
+
+// rollBack restores the files that were renamed before one could not be.
+func (p *Plan) rollBack(renamed []replacement) error {
+	var errs []error
+	for _, r := range renamed {
+		i := slices.IndexFunc(p.files, func(f *fileEdit) bool { t, err := targetOf(f.path); return err == nil && t == r.target })
+		if i < 0 {
+			continue
+		}
+		now, err := readSource(r.target)
+		switch f := p.files[i]; {
+		case err != nil:
+			errs = append(errs, err)
+		case now.exists == f.exists && bytes.Equal(now.data, f.data): // not renamed after all
+		case !f.exists:
+			errs = append(errs, os.Remove(r.target))
+		default:
+			old, err := prepare(r.target, f.data)
+			if err == nil {
+				err = old.commit()
+			}
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (p *Plan) at(step string) {
+	if p.fault != nil {
+		p.fault(step)
+	}
+}

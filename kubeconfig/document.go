@@ -1,0 +1,252 @@
+package kubeconfig
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
+)
+
+// wholeLimit is the size in bytes up to which a file is parsed as a whole
+// before and after an edit. Above it, and if the quick scanner understood every
+// line, the items that no edit names are left out of both parses: their bytes
+// are equal, and the scanner has proved where they begin and end.
+const wholeLimit = 256 << 10
+
+// document is a kubeconfig text with its meaning.
+type document struct {
+	data    []byte
+	outline *outline
+	quick   bool
+	names   map[string]string // see openDocument
+	value   object
+}
+
+// openDocument parses data. Of a section that is in names only the item of that
+// name matters; see wholeLimit.
+func openDocument(data []byte, names map[string]string) (*document, error) {
+	o, quick, err := locate(data)
+	if err != nil {
+		return nil, err
+	}
+	d := &document{data: data, outline: o, quick: quick, names: names}
+	d.value, err = decode(d.view(data, o))
+	return d, err
+}
+
+// view is data, or what is left of a large text without the items that do not
+// matter.
+func (d *document) view(data []byte, o *outline) []byte {
+	if !d.quick || len(data) <= wholeLimit {
+		return data
+	}
+	var cuts []splice
+	for name, s := range o.sections {
+		for _, it := range s.items {
+			if wanted, ok := d.names[name]; ok && it.name != wanted && s.style == styleBlock {
+				if n := len(cuts); n > 0 && cuts[n-1].End == it.start {
+					cuts[n-1].End = it.end
+				} else {
+					cuts = append(cuts, splice{Start: it.start, End: it.end})
+				}
+			}
+		}
+	}
+	slices.SortFunc(cuts, func(a, b splice) int { return a.Start - b.Start })
+	return applySplices(data, cuts)
+}
+
+// decode reads a kubeconfig as generic values, once clientcmd has accepted it.
+func decode(data []byte) (object, error) {
+	text, err := yaml.YAMLToJSON(data)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrParse, err)
+	}
+	var value object
+	if err := decodeJSON(text, &value); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrParse, err)
+	}
+	if value == nil {
+		return object{}, nil // nothing but comments
+	}
+	if _, err := clientcmd.Load(text); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrParse, err)
+	}
+	return value, nil
+}
+
+func decodeJSON(data []byte, to any) error {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	return d.Decode(to)
+}
+
+// body is the value of an item, or nil.
+func (d *document) body(section, name string) object {
+	list, _ := d.value[section].([]any)
+	for _, x := range list {
+		if m, ok := x.(object); ok && m["name"] == name {
+			body, _ := m[bodyKey[section]].(object)
+			if body == nil {
+				body = object{}
+			}
+			return body
+		}
+	}
+	return nil
+}
+
+func (d *document) current() string {
+	s, _ := d.value[currentContext].(string)
+	return s
+}
+
+// raw is the text of an item, for the journal.
+func (d *document) raw(section, name string) []byte {
+	s := d.outline.sections[section]
+	it := s.find(name)
+	if it == nil || s.style != styleBlock {
+		return nil
+	}
+	return bytes.Clone(d.data[it.start:it.end])
+}
+
+// change edits the text and proves that nothing but the edits has changed.
+func (d *document) change(edits []edit) (after []byte, splices []splice, err error) {
+	splices, err = editText(d.data, d.outline, edits)
+	if err != nil {
+		return nil, nil, err
+	}
+	after = applySplices(d.data, splices)
+	if err := d.prove(after, edits); err != nil {
+		return nil, nil, withHint(fmt.Errorf("%w: internal: %w", ErrUnsupported, err),
+			"nothing was written; use another file with --kubeconfig, or let kubectl rewrite this one: kubectl config view --raw --flatten")
+	}
+	return after, splices, nil
+}
+
+func (d *document) prove(after []byte, edits []edit) error {
+	o, quick, err := locate(after)
+	if err != nil {
+		return err
+	}
+	if quick != d.quick && len(after) > wholeLimit {
+		return errors.New("the text has changed its shape")
+	}
+	if err := sameNames(d.outline, o, edits); err != nil {
+		return err
+	}
+	got, err := decode(d.view(after, o))
+	if err != nil {
+		return err
+	}
+	want := expected(d.value, edits)
+	if d.outline.empty {
+		want["apiVersion"], want["kind"] = "v1", "Config"
+	}
+	for _, s := range []string{clusters, contexts, users} {
+		for _, v := range []object{got, want} {
+			if list, ok := v[s].([]any); v[s] == nil || ok && len(list) == 0 {
+				delete(v, s) // none, null and [] mean the same
+			}
+		}
+	}
+	if got[currentContext] == "" || got[currentContext] == nil {
+		delete(got, currentContext)
+	}
+	if want[currentContext] == "" || want[currentContext] == nil {
+		delete(want, currentContext)
+	}
+	if !reflect.DeepEqual(got, want) {
+		return errors.New("more than the entry would change")
+	}
+	return nil
+}
+
+// expected is what value becomes by the edits. value is not changed.
+func expected(value object, edits []edit) object {
+	want := object{}
+	for k, v := range value {
+		want[k] = v
+	}
+	for _, e := range edits {
+		if e.Section == currentContext {
+			want[currentContext] = e.Value
+			continue
+		}
+		list, _ := want[e.Section].([]any)
+		list = slices.Clone(list)
+		at := slices.IndexFunc(list, func(x any) bool { m, ok := x.(object); return ok && m["name"] == e.Name })
+		switch {
+		case at >= 0 && e.Body == nil:
+			list = slices.Delete(list, at, at+1)
+		case at >= 0 && e.raw == nil:
+			list[at] = itemValue(e)
+		case at >= 0:
+			list[at] = rawValue(e)
+		case e.Body != nil && e.raw == nil:
+			list = append(list, itemValue(e))
+		case e.Body != nil:
+			list = append(list, rawValue(e))
+		}
+		want[e.Section] = list
+	}
+	return want
+}
+
+// rawValue is the meaning of an item's own old lines, which may say more than
+// name and body.
+func rawValue(e edit) any {
+	text, err := yaml.YAMLToJSON(e.raw)
+	var list []any
+	if err != nil || decodeJSON(text, &list) != nil || len(list) != 1 {
+		return itemValue(e)
+	}
+	return list[0]
+}
+
+// sameNames checks that the lists hold the names they held, in order, but for
+// the edits.
+func sameNames(before, after *outline, edits []edit) error {
+	for _, section := range []string{clusters, contexts, users} {
+		var names []string
+		if s := before.sections[section]; s != nil {
+			for _, it := range s.items {
+				names = append(names, it.name)
+			}
+		}
+		for _, e := range edits {
+			if e.Section != section {
+				continue
+			}
+			at := slices.Index(names, e.Name)
+			if at >= 0 && e.Body == nil {
+				names = slices.Delete(names, at, at+1)
+			} else if at < 0 && e.Body != nil {
+				names = append(names, e.Name)
+			}
+		}
+		var got []string
+		if s := after.sections[section]; s != nil {
+			for _, it := range s.items {
+				got = append(got, it.name)
+			}
+		}
+		if !slices.Equal(names, got) {
+			return fmt.Errorf("the list %s would not hold what it held", section)
+		}
+	}
+	return nil
+}
+
+func parseError(path string, err error) error {
+	if errors.Is(err, ErrParse) || errors.Is(err, ErrUnsupported) {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return fmt.Errorf("%s: %w: %w", path, ErrParse, err)
+}

@@ -1,0 +1,96 @@
+package kubeconfig
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Errors of this package, wrapped with the file or the entry they speak of.
+var (
+	// ErrNoContext: the context (or a current one) does not exist.
+	ErrNoContext = errors.New("no such context")
+	// ErrNotOurs: an entry of that name exists and was not made by kubehsm.
+	ErrNotOurs = errors.New("an entry of this name exists and is not kubehsm's")
+	// ErrInvalid: the wanted entry is not usable.
+	ErrInvalid = errors.New("unusable kubeconfig entry")
+	// ErrParse: a kubeconfig file cannot be read as one.
+	ErrParse = errors.New("not a readable kubeconfig")
+	// ErrUnsupported: the file's shape cannot be edited without touching more
+	// than the entry.
+	ErrUnsupported = errors.New("this kubeconfig cannot be edited safely")
+	// ErrChanged: a file changed between Plan and Apply; plan again.
+	ErrChanged = errors.New("the kubeconfig has changed meanwhile")
+	// ErrReadOnly: the file or its folder may not be written.
+	ErrReadOnly = errors.New("the kubeconfig is read-only")
+	// ErrLocked: another program holds the file's lock, see [LockError].
+	ErrLocked = errors.New("the kubeconfig is locked")
+	// ErrConflict: what an undo would take back was changed by others since.
+	ErrConflict = errors.New("changed by others since")
+	// ErrNoStep: the journal has no such step.
+	ErrNoStep = errors.New("no such step in the journal")
+)
+
+// LockError says that client-go's lock on a kubeconfig could not be had. It
+// wraps [ErrLocked].
+type LockError struct {
+	Path string        // of the lock file
+	Age  time.Duration // since the lock was made; not negative
+}
+
+// Stale reports whether the lock is older than [StaleLock].
+func (e *LockError) Stale() bool { return e.Age >= StaleLock }
+
+func (e *LockError) Error() string {
+	if e.Stale() {
+		return fmt.Sprintf("%v: %s is %s old, its program has probably died", ErrLocked, e.Path, e.Age.Round(time.Second))
+	}
+	return fmt.Sprintf("%v: %s exists", ErrLocked, e.Path)
+}
+
+// Unwrap returns [ErrLocked].
+func (e *LockError) Unwrap() error { return ErrLocked }
+
+// Hint is the next step.
+func (e *LockError) Hint() string {
+	if e.Stale() {
+		return "if no kubectl or other program is changing the kubeconfig, remove the lock: rm " + quoteArg(e.Path)
+	}
+	return "another program is changing the kubeconfig: try again in a moment"
+}
+
+// hinted carries a next step, as the hsm package's errors do; this package
+// imports none of ours.
+type hinted struct {
+	error
+	hint string
+}
+
+func (e *hinted) Unwrap() error { return e.error }
+func (e *hinted) Hint() string  { return e.hint }
+
+func withHint(err error, format string, args ...any) error {
+	return &hinted{err, fmt.Sprintf(format, args...)}
+}
+
+// quoteArg quotes a path for a POSIX shell where it needs it.
+func quoteArg(s string) string {
+	plain := s != ""
+	quoted := []rune{'\''}
+	for _, r := range s {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '/', r == '.', r == '_', r == '-':
+			quoted = append(quoted, r)
+		case r == '\'':
+			plain = false
+			quoted = append(quoted, []rune(`'\''`)...)
+		default:
+			plain = false
+			quoted = append(quoted, r)
+		}
+	}
+	if plain {
+		return s
+	}
+	return string(append(quoted, '\''))
+}

@@ -1,0 +1,252 @@
+package kubeconfig
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"time"
+)
+
+// KeepSteps is how many steps a journal keeps; older ones are removed.
+const KeepSteps = 100
+
+// Journal records what Apply did, so that it can be taken back. Its records
+// hold the replaced lines, and with them any secret that stood there: the
+// folder is made 0700, the files 0600.
+type Journal struct {
+	Dir string // absolute; made when needed
+}
+
+// Step is one applied plan.
+type Step struct {
+	ID    string    // sorts by time
+	Time  time.Time // UTC
+	Title string    // of the plan
+	Name  string    // of the entry
+	Files []string  // absolute paths
+	Done  bool      // false: the process died before it had renamed every file
+}
+
+// record is a step on disk.
+type record struct {
+	Version int          `json:"version"`
+	Time    time.Time    `json:"time"`
+	Title   string       `json:"title"`
+	Name    string       `json:"name"`
+	Done    bool         `json:"done"`
+	Files   []fileRecord `json:"files"`
+}
+
+type fileRecord struct {
+	Path    string   `json:"path"`
+	Existed bool     `json:"existed"`
+	Removed bool     `json:"removed,omitempty"`
+	Before  string   `json:"before"` // sha256
+	After   string   `json:"after"`
+	Undo    []splice `json:"undo"` // from after to before
+	Edits   []edit   `json:"edits"`
+	Reverse []edit   `json:"reverse"`
+	Raw     [][]byte `json:"raw"` // of Reverse
+}
+
+var stepID = regexp.MustCompile(`^[0-9]{8}T[0-9]{6}\.[0-9]{9}Z$`)
+
+const stepTime = "20060102T150405.000000000Z"
+
+// History lists the steps, newest first. A journal that does not exist yet is
+// empty.
+func (j *Journal) History(ctx context.Context) ([]Step, error) {
+	ids, err := j.ids()
+	if err != nil {
+		return nil, err
+	}
+	var steps []Step
+	for _, id := range slices.Backward(ids) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		r, err := j.load(id)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // pruned by another process
+		}
+		if err != nil {
+			return nil, err
+		}
+		steps = append(steps, r.step(id))
+	}
+	return steps, nil
+}
+
+func (r *record) step(id string) Step {
+	s := Step{ID: id, Time: r.Time, Title: r.Title, Name: r.Name, Done: r.Done}
+	for _, f := range r.Files {
+		s.Files = append(s.Files, f.Path)
+	}
+	return s
+}
+
+func (j *Journal) ids() ([]string, error) {
+	entries, err := os.ReadDir(j.Dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig journal: %w", err)
+	}
+	var ids []string
+	for _, e := range entries {
+		if id, ok := cutJSON(e.Name()); ok && stepID.MatchString(id) {
+			ids = append(ids, id)
+		}
+	}
+	slices.SortFunc(ids, cmp.Compare[string])
+	return ids, nil
+}
+
+func cutJSON(name string) (string, bool) {
+	ext := filepath.Ext(name)
+	return name[:len(name)-len(ext)], ext == ".json"
+}
+
+func (j *Journal) path(id string) string { return filepath.Join(j.Dir, id+".json") }
+
+func (j *Journal) load(id string) (*record, error) {
+	data, err := os.ReadFile(j.path(id))
+	if err != nil {
+		return nil, fmt.Errorf("read the kubeconfig journal: %w", err)
+	}
+	var r record
+	if err := decodeJSON(data, &r); err != nil {
+		return nil, fmt.Errorf("read the kubeconfig journal: %s: %w", j.path(id), err)
+	}
+	if r.Version != 1 {
+		return nil, fmt.Errorf("read the kubeconfig journal: %s: unknown version %d", j.path(id), r.Version)
+	}
+	for i := range r.Files {
+		f := &r.Files[i]
+		if len(f.Raw) != len(f.Reverse) {
+			return nil, fmt.Errorf("read the kubeconfig journal: %s: incomplete", j.path(id))
+		}
+		for k := range f.Reverse {
+			f.Reverse[k].raw = f.Raw[k]
+		}
+	}
+	return &r, nil
+}
+
+// begin writes the record of p before any file is renamed.
+func (j *Journal) begin(p *Plan) (Step, error) {
+	now := time.Now().UTC()
+	r, err := newRecord(p, now)
+	if err != nil {
+		return Step{}, err
+	}
+	id := now.Format(stepTime)
+	if j == nil {
+		return r.step(id), nil
+	}
+	if err := os.MkdirAll(j.Dir, 0o700); err != nil {
+		return Step{}, fmt.Errorf("write the kubeconfig journal: %w", err)
+	}
+	for {
+		_, err := os.Lstat(j.path(id))
+		if errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		if err != nil {
+			return Step{}, fmt.Errorf("write the kubeconfig journal: %w", err)
+		}
+		now = now.Add(1) // another process in the same nanosecond
+		id = now.Format(stepTime)
+	}
+	return r.step(id), j.save(id, r)
+}
+
+// finish marks the step as done and removes the oldest ones.
+func (j *Journal) finish(p *Plan, s Step) error {
+	if j == nil {
+		return nil
+	}
+	r, err := newRecord(p, s.Time)
+	if err != nil {
+		return err
+	}
+	r.Done = true
+	if err := j.save(s.ID, r); err != nil {
+		return err
+	}
+	ids, err := j.ids()
+	if err != nil {
+		return err
+	}
+	for _, id := range ids[:max(0, len(ids)-KeepSteps)] {
+		if err := os.Remove(j.path(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("prune the kubeconfig journal: %w", err)
+		}
+	}
+	return nil
+}
+
+// drop removes the record of a step that did not happen.
+func (j *Journal) drop(s Step) error {
+	if j == nil {
+		return nil
+	}
+	return os.Remove(j.path(s.ID))
+}
+
+func (j *Journal) save(id string, r *record) error {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	w, err := prepare(j.path(id), append(data, '\n'))
+	if err == nil {
+		err = w.commit()
+	}
+	if err != nil {
+		return fmt.Errorf("kubeconfig journal: %w", err)
+	}
+	return nil
+}
+
+func newRecord(p *Plan, at time.Time) (*record, error) {
+	r := &record{Version: 1, Time: at, Title: p.Title, Name: p.name}
+	for _, f := range p.files {
+		path, err := filepath.Abs(f.path)
+		if err != nil {
+			return nil, err
+		}
+		fr := fileRecord{Path: path, Existed: f.exists, Removed: f.remove, Before: digest(f.data), After: digest(f.after),
+			Undo: inverse(f.data, f.splices), Edits: f.edits, Reverse: f.reverse}
+		for _, e := range f.reverse {
+			fr.Raw = append(fr.Raw, e.raw)
+		}
+		r.Files = append(r.Files, fr)
+	}
+	return r, nil
+}
+
+// inverse are the splices that lead back to before.
+func inverse(before []byte, splices []splice) []splice {
+	var out []splice
+	shift := 0
+	for _, s := range splices {
+		start := s.Start + shift
+		out = append(out, splice{start, start + len(s.Text), bytesOf(before, s)})
+		shift += len(s.Text) - (s.End - s.Start)
+	}
+	return out
+}
+
+func bytesOf(data []byte, s splice) []byte { return slices.Clone(data[s.Start:s.End]) }
+
+func digest(data []byte) string { return fmt.Sprintf("%x", sha256.Sum256(data)) }

@@ -1,0 +1,280 @@
+package kubeconfig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Options of [Rules.Plan] and [Rules.PlanRemove].
+type Options struct {
+	// Replace overwrites (or removes) an entry of that name that is not ours.
+	Replace bool
+}
+
+// Plan is a change worked out and not yet made. It holds the files as they
+// were read, and with them any secret they hold: do not print it.
+type Plan struct {
+	// Title says what the plan does, such as "set prod".
+	Title string
+	// Notes are remarks for the user, in words, one line each. Names in them
+	// come from the files and are untrusted.
+	Notes []string
+
+	name    string
+	sources []source // everything that was considered
+	files   []*fileEdit
+	fault   func(step string) // tests end the process here
+}
+
+// fileEdit is the change of one file.
+type fileEdit struct {
+	source
+	after   []byte
+	remove  bool // delete the file: undo of its creation
+	splices []splice
+	edits   []edit
+	reverse []edit
+}
+
+// FileChange says what a plan does to one file.
+type FileChange struct {
+	Path    string
+	Created bool
+	Removed bool
+}
+
+// Empty reports whether everything is already as wanted: Apply will write
+// nothing.
+func (p *Plan) Empty() bool { return len(p.files) == 0 }
+
+// Files lists the files that Apply writes.
+func (p *Plan) Files() []FileChange {
+	var list []FileChange
+	for _, f := range p.files {
+		list = append(list, FileChange{Path: f.path, Created: !f.exists, Removed: f.remove})
+	}
+	return list
+}
+
+// Plan works out how the files become to say e. Each of the three parts stays
+// in the file that defines it; new ones go to [Rules.DefaultFile], as does the
+// current context. Nothing is written.
+//
+// Errors wrap [ErrInvalid], [ErrNotOurs], [ErrParse] or [ErrUnsupported].
+func (r Rules) Plan(ctx context.Context, e Entry, opts Options) (*Plan, error) {
+	if err := e.check(); err != nil {
+		return nil, err
+	}
+	w, err := r.open(ctx, map[string]string{clusters: e.Name, contexts: e.Name, users: e.Name})
+	if err != nil {
+		return nil, err
+	}
+	if err := w.claim(e.Name, opts.Replace); err != nil {
+		return nil, err
+	}
+	ours := map[string]object{}
+	for section := range bodyKey {
+		if i := w.where(section, e.Name); i >= 0 && isOurs(section, e.Name, w.docs[i].body(section, e.Name)) {
+			ours[section] = w.docs[i].body(section, e.Name)
+		}
+	}
+	bodies, err := e.bodies(ours)
+	if err != nil {
+		return nil, err
+	}
+	edits := make([][]edit, len(w.docs))
+	for _, section := range []string{clusters, contexts, users} {
+		i := w.where(section, e.Name)
+		if i < 0 {
+			i = w.target
+		}
+		if !reflect.DeepEqual(w.docs[i].body(section, e.Name), bodies[section]) {
+			edits[i] = append(edits[i], edit{Section: section, Name: e.Name, Body: bodies[section]})
+		}
+	}
+	if e.SetCurrent && w.current() != e.Name {
+		edits[w.target] = append(edits[w.target], edit{Section: currentContext, Value: e.Name})
+	}
+	return w.plan("set "+e.Name, e.Name, edits)
+}
+
+// PlanRemove works out how the context, cluster and user called name leave the
+// files. A current context of that name is cleared. Parts that are not there
+// are skipped; the plan is empty if none is.
+func (r Rules) PlanRemove(ctx context.Context, name string, opts Options) (*Plan, error) {
+	w, err := r.open(ctx, map[string]string{clusters: name, users: name}) // all contexts: they may use it
+	if err != nil {
+		return nil, err
+	}
+	if err := w.claim(name, opts.Replace); err != nil {
+		return nil, err
+	}
+	edits := make([][]edit, len(w.docs))
+	for _, section := range []string{clusters, contexts, users} {
+		if i := w.where(section, name); i >= 0 {
+			edits[i] = append(edits[i], edit{Section: section, Name: name})
+		}
+	}
+	for i, d := range w.docs {
+		if name != "" && d.current() == name && w.where(contexts, name) >= 0 {
+			edits[i] = append(edits[i], edit{Section: currentContext})
+			w.notes = append(w.notes, "no context is current afterwards: choose one with kubectl config use-context")
+		}
+	}
+	return w.plan("remove "+name, name, edits)
+}
+
+// work is all files, opened.
+type work struct {
+	sources []source
+	docs    []*document
+	target  int // of new entries
+	notes   []string
+}
+
+func (r Rules) open(ctx context.Context, names map[string]string) (*work, error) {
+	sources, err := r.readSettled(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w := &work{sources: sources, target: slices.Index(r.Paths(), r.DefaultFile())}
+	for _, s := range sources {
+		d, err := openDocument(s.data, names)
+		if err != nil {
+			return nil, parseError(s.path, err)
+		}
+		w.docs = append(w.docs, d)
+	}
+	return w, nil
+}
+
+// readSettled reads the files. kubectl truncates a file before it writes it,
+// under its lock: a file that is locked and makes no sense is read again for a
+// moment.
+func (r Rules) readSettled(ctx context.Context) ([]source, error) {
+	deadline := time.Now().Add(2 * time.Second)
+	for {
+		sources, err := r.readAll()
+		if err != nil {
+			return nil, err
+		}
+		again := false
+		for _, s := range sources {
+			if _, err := os.Lstat(lockName(s.path)); err == nil && s.exists && !plausible(s.data) {
+				again = true
+			}
+		}
+		if !again || time.Now().After(deadline) {
+			return sources, nil
+		}
+		if err := pause(ctx, lockPoll); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func plausible(data []byte) bool {
+	if len(data) == 0 {
+		return false
+	}
+	_, _, err := locate(data)
+	return err == nil
+}
+
+// where is the index of the file that defines the item, or -1.
+func (w *work) where(section, name string) int {
+	return slices.IndexFunc(w.docs, func(d *document) bool { return d.body(section, name) != nil })
+}
+
+// current is the context that kubectl takes for the current one.
+func (w *work) current() string {
+	for _, d := range w.docs {
+		if c := d.current(); c != "" {
+			return c
+		}
+	}
+	return ""
+}
+
+// claim refuses entries that are not ours, unless replace is asked for.
+func (w *work) claim(name string, replace bool) error {
+	for _, section := range []string{clusters, users, contexts} {
+		i := w.where(section, name)
+		if replace || i < 0 || isOurs(section, name, w.docs[i].body(section, name)) {
+			continue
+		}
+		return withHint(fmt.Errorf("%s %q in %s: %w", bodyKey[section], name, w.sources[i].path, ErrNotOurs),
+			"use another name, or say that the entry may be replaced")
+	}
+	return nil
+}
+
+// plan makes the edits of each file.
+func (w *work) plan(title, name string, edits [][]edit) (*Plan, error) {
+	p := &Plan{Title: title, Notes: w.notes, name: name, sources: w.sources}
+	for i, list := range edits {
+		if len(list) == 0 {
+			continue
+		}
+		d := w.docs[i]
+		after, splices, err := d.change(list)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", w.sources[i].path, err)
+		}
+		f := &fileEdit{source: w.sources[i], after: after, splices: splices, edits: list}
+		for _, e := range list {
+			f.reverse = append(f.reverse, reverseOf(d, e))
+		}
+		p.files = append(p.files, f)
+		p.Notes = append(p.Notes, modeNotes(f)...)
+		p.Notes = append(p.Notes, otherUses(d, list, name)...)
+	}
+	return p, nil
+}
+
+// reverseOf is the edit that takes e back.
+func reverseOf(d *document, e edit) edit {
+	if e.Section == currentContext {
+		return edit{Section: currentContext, Value: d.current()}
+	}
+	return edit{Section: e.Section, Name: e.Name, Body: d.body(e.Section, e.Name), raw: d.raw(e.Section, e.Name)}
+}
+
+// modeNotes warns of a kubeconfig that others can read.
+func modeNotes(f *fileEdit) []string {
+	info, err := os.Stat(f.path)
+	if errors.Is(err, os.ErrNotExist) || err != nil || info.Mode().Perm()&0o077 == 0 || !modeMatters {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s can be read by others (mode %#o, which is kept): chmod 600 %s", f.path, info.Mode().Perm(), quoteArg(f.path))}
+}
+
+// otherUses names the contexts that use what is being removed.
+func otherUses(d *document, edits []edit, name string) []string {
+	removed := map[string]bool{}
+	for _, e := range edits {
+		if e.Section != currentContext && e.Body == nil {
+			removed[bodyKey[e.Section]] = true
+		}
+	}
+	var users []string
+	list, _ := d.value[contexts].([]any)
+	for _, x := range list {
+		m, _ := x.(object)
+		body, _ := m[bodyKey[contexts]].(object)
+		other, _ := m["name"].(string)
+		if other != name && (removed["cluster"] && body["cluster"] == name || removed["user"] && body["user"] == name) {
+			users = append(users, other)
+		}
+	}
+	if len(users) == 0 {
+		return nil
+	}
+	return []string{"these contexts use it too and will not work any more: " + strings.Join(users, ", ")}
+}

@@ -1,0 +1,510 @@
+package kubeconfig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+)
+
+// entry is what the enrolment writes.
+func entry(name string) Entry {
+	return Entry{Name: name, Server: "https://127.0.0.1:7443/c/" + name, CAData: []byte("-----BEGIN CERTIFICATE-----\n"),
+		Extension: map[string]any{"enrollment": name, "server": "https://real:6443"},
+		Exec: &Exec{APIVersion: "client.authentication.k8s.io/v1beta1", Command: "/usr/bin/kubehsm",
+			Args: []string{"credential", "--enrollment", name}, Env: []EnvVar{{"KUBEHSM_HOME", "/home/u/hsm"}},
+			InteractiveMode: "IfAvailable", ProvideClusterInfo: true},
+		SetCurrent: true}
+}
+
+func one(t testing.TB, text string) (Rules, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return Rules{Files: []string{path}}, path
+}
+
+func text(t testing.TB, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func mustPlan(t testing.TB, r Rules, e Entry) *Plan {
+	t.Helper()
+	p, err := r.Plan(context.Background(), e, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func mustApply(t testing.TB, p *Plan, j *Journal) Step {
+	t.Helper()
+	s, err := p.Apply(context.Background(), j)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// checkEntry reads the result with clientcmd alone.
+func checkEntry(t testing.TB, path, name string) *api.Config {
+	t.Helper()
+	c, err := clientcmd.LoadFromFile(path)
+	if err != nil {
+		t.Fatalf("%v in:\n%s", err, text(t, path))
+	}
+	e := entry(name)
+	cluster, user, ctx := c.Clusters[name], c.AuthInfos[name], c.Contexts[name]
+	if cluster == nil || user == nil || ctx == nil {
+		t.Fatalf("entry is missing in:\n%s", text(t, path))
+	}
+	if cluster.Server != e.Server || string(cluster.CertificateAuthorityData) != string(e.CAData) || cluster.Extensions[ExecExtension] == nil {
+		t.Errorf("cluster %+v", cluster)
+	}
+	x := user.Exec
+	if x == nil || x.Command != e.Exec.Command || !reflect.DeepEqual(x.Args, e.Exec.Args) || x.APIVersion != e.Exec.APIVersion ||
+		len(x.Env) != 1 || x.Env[0].Value != "/home/u/hsm" || string(x.InteractiveMode) != "IfAvailable" || !x.ProvideClusterInfo {
+		t.Errorf("user %+v", user)
+	}
+	if ctx.Cluster != name || ctx.AuthInfo != name || c.CurrentContext != name {
+		t.Errorf("context %+v, current %s", ctx, c.CurrentContext)
+	}
+	return c
+}
+
+// others is the file's meaning without our entry.
+func others(t testing.TB, data []byte, name string) object {
+	t.Helper()
+	v, err := decode(data)
+	if err != nil {
+		t.Fatalf("%v in:\n%s", err, data)
+	}
+	delete(v, currentContext)
+	for section := range bodyKey {
+		list, _ := v[section].([]any)
+		var kept []any
+		for _, x := range list {
+			if x.(object)["name"] != name {
+				kept = append(kept, x)
+			}
+		}
+		delete(v, section)
+		if len(kept) > 0 {
+			v[section] = kept
+		}
+	}
+	delete(v, "apiVersion")
+	delete(v, "kind")
+	return v
+}
+
+const kubectlStyle = `apiVersion: v1
+clusters:
+- cluster:
+    server: https://one:6443
+  name: one
+contexts:
+- context:
+    cluster: one
+    user: one
+  name: one
+current-context: one
+kind: Config
+preferences: {}
+users:
+- name: one
+  user:
+    token: sesame
+`
+
+// shapes are kubeconfigs as people have them; keep are lines that must survive
+// as they are (an empty list means all).
+var shapes = map[string]struct {
+	text string
+	keep []string
+}{
+	"missing list keys": {"apiVersion: v1\nkind: Config\n", nil},
+	"empty":             {"", nil},
+	"blank":             {"\n\n", nil},
+	"comments only":     {"# my clusters\n# go here\n", nil},
+	"document mark":     {"---\n", nil},
+	"kubectl":           {kubectlStyle, without(kubectlStyle, "current-context: one")},
+	"empty lists": {"apiVersion: v1\nclusters: []\ncontexts: []  # none yet\ncurrent-context: \"\"\nkind: Config\npreferences: {}\nusers: []\n",
+		[]string{"kind: Config", "preferences: {}"}},
+	"null lists":          {"apiVersion: v1\nclusters: null\ncontexts:\ncurrent-context:\nkind: Config\nusers: ~\n", []string{"kind: Config"}},
+	"no final line":       {"clusters: []\nkind: Config\nusers:\n- name: x\n  user: {}", []string{"kind: Config", "- name: x", "  user: {}"}},
+	"no final line, null": {"kind: Config\nusers:", []string{"kind: Config", "users:"}},
+	"CRLF":                {strings.ReplaceAll(kubectlStyle, "\n", "\r\n"), without(strings.ReplaceAll(kubectlStyle, "\n", "\r\n"), "current-context: one\r")},
+	"comments everywhere": {`# head
+apiVersion: v1   # version
+kind: Config
+
+# the clusters
+clusters:   # here
+  # first
+  - name: a       # name last year was b
+    cluster:
+      server: "https://a"   # quoted
+      # inside
+
+  # second
+  - cluster: {server: 'https://b'}
+    name: 'b'
+# contexts
+contexts:
+  - name: a
+    context: {cluster: a, user: a}   # flow
+  # trailing
+
+# users
+users:
+  - name: a
+    user:
+      token: >-
+        abc
+        # not a comment
+current-context: "a"   # mine
+# foot
+`, nil},
+	"anchors": {`apiVersion: v1
+kind: Config
+x-base: &base
+  insecure-skip-tls-verify: true
+clusters:
+- name: &n one
+  cluster:
+    <<: *base
+    server: https://one
+- &two
+  name: two
+  cluster: {server: "https://two"}
+contexts:
+- name: one
+  context: {cluster: *n, user: one}
+users: []
+current-context: *n
+`, []string{"x-base: &base", "- name: &n one", "    <<: *base", "- &two"}},
+	"unknown fields": {`apiVersion: v1
+kind: Config
+mine: {a: [1, 2.50, 0x10, ~], b: "x: y"}
+extensions:
+- name: minikube
+  extension: {version: v1.30}
+clusters:
+- name: one
+  cluster: {server: https://one, unknown: yes}
+  extra: 1
+contexts: [ ]
+users: null
+`, []string{`mine: {a: [1, 2.50, 0x10, ~], b: "x: y"}`, "  extension: {version: v1.30}", "  cluster: {server: https://one, unknown: yes}", "  extra: 1"}},
+	"flow lists in a block document": {`apiVersion: v1
+kind: Config
+clusters: [{name: one, cluster: {server: "https://one"}}]   # flow
+contexts: [
+  {name: one, context: {cluster: one, user: one}},  # it's one
+]
+users: [{"name":"one","user":{"token":"a, b] }"}}]
+current-context: one
+`, []string{"kind: Config", "  {name: one, context: {cluster: one, user: one}},  # it's one"}},
+	"JSON on one line": {`{"apiVersion":"v1","kind":"Config","clusters":[{"name":"one","cluster":{"server":"https://one"}}],"contexts":[],"users":null,"current-context":""}`, []string{}},
+	"JSON": {`{
+    "kind": "Config",
+    "apiVersion": "v1",
+    "clusters": [
+        {
+            "name": "one",
+            "cluster": {
+                "server": "https://one"
+            }
+        }
+    ],
+    "users": [],
+    "preferences": {}
+}
+`, []string{`    "kind": "Config",`, `    "apiVersion": "v1",`, `            "name": "one",`}},
+	"empty JSON":       {"{}\n", []string{}},
+	"YAML flow":        {"{apiVersion: v1, kind: Config, clusters: [{name: one, cluster: {server: 'https://one'}}], 'users': [], }\n", []string{}},
+	"literal blocks":   {"users:\n- name: one\n  user:\n    token: |\n      clusters:\n      - name: x\n\n# c\nkind: Config\n", nil},
+	"quoted keys":      {"\"apiVersion\": v1\n'clusters':\n- {name: one, cluster: {server: 'https://x'}}\n\"current-context\": 'one'\n", []string{"\"apiVersion\": v1", "'clusters':", "- {name: one, cluster: {server: 'https://x'}}"}},
+	"dash on its line": {"clusters:\n-\n  name: one\n  cluster:\n    server: https://one\n-   name: two\n    cluster: {}\nkind: Config\n", nil},
+	"indented root":    {"  apiVersion: v1\n  clusters:\n  - name: one\n    cluster: {server: 'https://x'}\n", nil},
+	"second document":  {"apiVersion: v1\nclusters: []\n---\nclusters: [{name: hidden}]\n", []string{"apiVersion: v1", "---", "clusters: [{name: hidden}]"}},
+	"document end":     {"apiVersion: v1\nusers:\n- name: x\n  user: {}\n...\n", nil},
+	"not ASCII":        {"apiVersion: v1\n# Schlüssel – 鍵\nclusters:\n- name: \"prod-\\u00fc\"\n  cluster: {server: 'https://ü'}\n- name: 鍵\n  cluster: {server: 'https://x'}\n", nil},
+	"byte order mark":  {"\ufeffapiVersion: v1\nclusters: []\nkind: Config\n", []string{"kind: Config"}},
+	"numbers as names": {"clusters:\n- name: \"1\"\n  cluster: {server: 'https://1'}\ncontexts: []\n", nil},
+}
+
+// without returns the lines of text but for one.
+func without(text, line string) []string {
+	var out []string
+	for _, l := range strings.Split(text, "\n") {
+		if l != line {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+func TestShapes(t *testing.T) {
+	for name, c := range shapes {
+		t.Run(name, func(t *testing.T) {
+			r, path := one(t, c.text)
+			j := &Journal{Dir: t.TempDir()}
+			p := mustPlan(t, r, entry("prod"))
+			mustApply(t, p, j)
+			checkEntry(t, path, "prod")
+			got := text(t, path)
+			if !reflect.DeepEqual(others(t, []byte(c.text), "prod"), others(t, []byte(got), "prod")) {
+				t.Errorf("others have changed:\n%s", got)
+			}
+			keep := c.keep
+			if keep == nil {
+				for _, line := range strings.Split(c.text, "\n") {
+					if !strings.HasPrefix(line, currentContext) && !strings.HasPrefix(line, "contexts: []") {
+						keep = append(keep, line)
+					}
+				}
+			}
+			inOrder(t, got, keep)
+			if strings.Contains(c.text, "\r\n") && strings.Contains(strings.ReplaceAll(got, "\r\n", ""), "\n") {
+				t.Errorf("line ends are mixed:\n%q", got)
+			}
+			if again := mustPlan(t, r, entry("prod")); !again.Empty() || again.Diff() != "" {
+				t.Errorf("not idempotent:\n%s", again.Diff())
+			}
+			// Change it, remove it, and take every step back.
+			e := entry("prod")
+			e.Server = "https://127.0.0.1:7444/c/prod"
+			mustApply(t, mustPlan(t, r, e), j)
+			changed := text(t, path)
+			rm, err := r.PlanRemove(context.Background(), "prod", Options{})
+			if err != nil {
+				t.Fatalf("%v in:\n%s", err, changed)
+			}
+			mustApply(t, rm, j)
+			removed := text(t, path)
+			if v := others(t, []byte(removed), "prod"); !reflect.DeepEqual(others(t, []byte(c.text), "prod"), v) || strings.Contains(removed, "7444") {
+				t.Errorf("after removal:\n%s", removed)
+			}
+			steps, err := j.History(context.Background())
+			if err != nil || len(steps) != 3 {
+				t.Fatalf("history %v, %v", steps, err)
+			}
+			for i, want := range []string{changed, got, c.text} {
+				undo, err := j.PlanUndo(context.Background(), steps[i].ID)
+				if err != nil {
+					t.Fatal(err)
+				}
+				mustApply(t, undo, j)
+				if now := text(t, path); now != want {
+					t.Errorf("undo %d gives\n%s\nwant\n%s", i, now, want)
+				}
+			}
+		})
+	}
+}
+
+func inOrder(t *testing.T, got string, lines []string) {
+	t.Helper()
+	rest := "\n" + got + "\n"
+	for _, line := range lines {
+		i := strings.Index(rest, "\n"+line+"\n")
+		if i < 0 {
+			t.Errorf("the line %q is gone or has moved in:\n%s", line, got)
+			return
+		}
+		rest = rest[i+len(line)+1:]
+	}
+}
+
+func TestPlanRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		text string
+		want error
+	}{
+		"not YAML":           {"clusters: [\n", ErrParse},
+		"a list":             {"- a\n", ErrParse},
+		"wrong type":         {"clusters: 5\n", ErrParse},
+		"doubled name":       {"users:\n- {name: a, user: {}}\n- {name: a, user: {}}\n", ErrParse},
+		"doubled key":        {"clusters: []\nusers: []\nclusters: []\n", ErrUnsupported},
+		"alias for a list":   {"x: &x []\nclusters: *x\n", ErrUnsupported},
+		"binary":             {"\x00\x01", ErrUnsupported},
+		"latin-1":            {"# \xfc\n", ErrUnsupported},
+		"somebody's":         {"clusters:\n- name: prod\n  cluster: {server: https://x}\n", ErrNotOurs},
+		"somebody's user":    {"users:\n- name: prod\n  user: {token: x}\n", ErrNotOurs},
+		"somebody's context": {"contexts:\n- name: prod\n  context: {cluster: a, user: b}\n", ErrNotOurs},
+		"kept blank lines":   {"users:\n- name: one\n  user:\n    token: |+\n      x\n\n\nkind: Config\n", ErrUnsupported},
+		"ours is an anchor":  {"clusters:\n- name: prod\n  cluster: &c {server: https://x, extensions: [{name: " + ExecExtension + ", extension: {enrollment: p}}]}\n- name: b\n  cluster: *c\n", ErrUnsupported},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, path := one(t, c.text)
+			_, err := r.Plan(context.Background(), entry("prod"), Options{})
+			if !errors.Is(err, c.want) {
+				t.Errorf("error %v, want %v", err, c.want)
+			}
+			if text(t, path) != c.text {
+				t.Error("the file has changed")
+			}
+		})
+	}
+	for name, change := range map[string]func(*Entry){
+		"no name":          func(e *Entry) { e.Name = "" },
+		"line in name":     func(e *Entry) { e.Name = "a\nb" },
+		"http":             func(e *Entry) { e.Server = "http://x" },
+		"password in URL":  func(e *Entry) { e.Server = "https://u:p@x" },
+		"no user":          func(e *Entry) { e.Exec = nil },
+		"two users":        func(e *Entry) { e.AuthProvider = &AuthProvider{Name: "x"} },
+		"relative command": func(e *Entry) { e.Exec.Command = "./kubehsm" },
+		"v1, no mode":      func(e *Entry) { e.Exec.APIVersion, e.Exec.InteractiveMode = "client.authentication.k8s.io/v1", "" },
+		"v1alpha1":         func(e *Entry) { e.Exec.APIVersion = "client.authentication.k8s.io/v1alpha1" },
+		"insecure with CA": func(e *Entry) { e.InsecureSkipTLSVerify = true },
+		"environment":      func(e *Entry) { e.Exec.Env = []EnvVar{{"A=B", ""}} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, _ := one(t, "")
+			e := entry("prod")
+			change(&e)
+			if _, err := r.Plan(context.Background(), e, Options{}); !errors.Is(err, ErrInvalid) {
+				t.Errorf("error %v", err)
+			}
+		})
+	}
+}
+
+func TestReplaceAndKeep(t *testing.T) {
+	r, path := one(t, "clusters:\n- name: prod\n  cluster: {server: https://x}\n# end\n")
+	p, err := r.Plan(context.Background(), entry("prod"), Options{Replace: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustApply(t, p, nil)
+	checkEntry(t, path, "prod")
+	// The user's own namespace and other tools' extensions outlive an update.
+	c, err := clientcmd.LoadFromFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Contexts["prod"].Namespace = "team"
+	if err := clientcmd.WriteToFile(*c, path); err != nil {
+		t.Fatal(err)
+	}
+	e := entry("prod")
+	e.CAData = []byte("other")
+	mustApply(t, mustPlan(t, r, e), nil)
+	got, err := r.Get(context.Background(), "prod")
+	if err != nil || got.Namespace != "team" || string(got.Cluster.CAData) != "other" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	e.Namespace = "dev"
+	mustApply(t, mustPlan(t, r, e), nil)
+	if got, err = r.Get(context.Background(), ""); err != nil || got.Namespace != "dev" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestFiles checks where entries go against kubectl's own PathOptions.
+func TestFiles(t *testing.T) {
+	for _, exist := range []string{"", "a", "b", "ab", "bc"} {
+		dir := t.TempDir()
+		var files []string
+		for _, n := range []string{"a", "b", "c"} {
+			files = append(files, filepath.Join(dir, n))
+			if strings.Contains(exist, n) {
+				if err := os.WriteFile(files[len(files)-1], nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		t.Setenv("KUBECONFIG", strings.Join(append([]string{""}, files...), string(os.PathListSeparator)))
+		r := DefaultRules("")
+		if got, want := r.DefaultFile(), clientcmd.NewDefaultPathOptions().GetDefaultFilename(); got != want {
+			t.Errorf("%q exist: new entries go to %s, kubectl writes %s", exist, got, want)
+		}
+	}
+	t.Setenv("KUBECONFIG", "")
+	t.Setenv("HOME", "/home/u")
+	if got := DefaultRules("").Paths(); !reflect.DeepEqual(got, []string{"/home/u/.kube/config"}) {
+		t.Errorf("default %v", got)
+	}
+	if got := DefaultRules("/x").Paths(); !reflect.DeepEqual(got, []string{"/x"}) {
+		t.Errorf("explicit %v", got)
+	}
+}
+
+func TestSeveralFiles(t *testing.T) {
+	dir := t.TempDir()
+	a, b, none := filepath.Join(dir, "a"), filepath.Join(dir, "b"), filepath.Join(dir, "none")
+	e := entry("prod")
+	own := Rules{Files: []string{b}}
+	e.SetCurrent = false
+	mustApply(t, mustPlan(t, own, e), nil) // the entry lives in b
+	if err := os.WriteFile(a, []byte(kubectlStyle), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := Rules{Files: []string{none, a, b}}
+	e.Server, e.SetCurrent = "https://127.0.0.1:1/c/prod", true
+	j := &Journal{Dir: filepath.Join(dir, "journal")}
+	before := [2]string{text(t, a), text(t, b)}
+	p := mustPlan(t, r, e)
+	if fmt.Sprint(p.Files()) != fmt.Sprint([]FileChange{{Path: a}, {Path: b}}) {
+		t.Errorf("files %v", p.Files())
+	}
+	mustApply(t, p, j)
+	if got := text(t, a); got != strings.Replace(kubectlStyle, "current-context: one", "current-context: prod", 1) {
+		t.Errorf("a:\n%s", got)
+	}
+	list, err := r.List(context.Background())
+	if err != nil || len(list) != 2 {
+		t.Fatalf("%v, %v", list, err)
+	}
+	if c := list[1]; c.File != b || !c.Current || c.Cluster.Server != e.Server || c.User.Kind != UserOurs || c.User.Enrollment != "prod" || !c.Cluster.Ours {
+		t.Errorf("%+v", c)
+	}
+	if c := list[0]; c.File != a || c.User.Kind != UserToken || c.Cluster.Ours {
+		t.Errorf("%+v", c)
+	}
+	if _, err := os.Stat(none); !errors.Is(err, os.ErrNotExist) {
+		t.Error("a missing file was made")
+	}
+	undo, err := j.PlanUndo(context.Background(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustApply(t, undo, j)
+	if text(t, a) != before[0] || text(t, b) != before[1] {
+		t.Error("undo did not restore both files")
+	}
+}
+
+func TestRESTConfig(t *testing.T) {
+	r, _ := one(t, kubectlStyle)
+	c, err := r.RESTConfig(context.Background(), "")
+	if err != nil || c.Host != "https://one:6443" || c.BearerToken != "sesame" {
+		t.Errorf("%v, %v", c, err)
+	}
+	if _, err := r.RESTConfig(context.Background(), "two"); !errors.Is(err, ErrNoContext) {
+		t.Errorf("error %v", err)
+	}
+	empty, _ := one(t, "")
+	if _, err := empty.RESTConfig(context.Background(), ""); !errors.Is(err, ErrNoContext) {
+		t.Errorf("error %v", err)
+	}
+	if _, err := (Rules{Explicit: "/does/not/exist"}).List(context.Background()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,16 @@
+//go:build !unix
+
+package kubeconfig
+
+import (
+	"io/fs"
+	"os"
+)
+
+// keepOwner: a new file gets its owner and access list from its folder.
+func keepOwner(*os.File, fs.FileInfo) error { return nil }
+
+func isReadOnlyFS(error) bool { return false }
+
+// syncDir: folders cannot be synced here.
+func syncDir(string) error { return nil }

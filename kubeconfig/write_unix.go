@@ -1,0 +1,43 @@
+//go:build unix
+
+package kubeconfig
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// keepOwner gives f the owner and group of the file that it replaces.
+func keepOwner(f *os.File, info fs.FileInfo) error {
+	now, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	want, ok1 := info.Sys().(*syscall.Stat_t)
+	have, ok2 := now.Sys().(*syscall.Stat_t)
+	if !ok1 || !ok2 || want.Uid == have.Uid && want.Gid == have.Gid {
+		return nil
+	}
+	if err := f.Chown(int(want.Uid), int(want.Gid)); err != nil {
+		return fmt.Errorf("keep the file's owner: %w", err)
+	}
+	return nil
+}
+
+func isReadOnlyFS(err error) bool { return errors.Is(err, syscall.EROFS) }
+
+// syncDir brings a rename to the disk.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
+		err = nil // some file systems cannot
+	}
+	return errors.Join(err, d.Close())
+}
