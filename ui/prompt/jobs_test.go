@@ -53,7 +53,7 @@ func TestStopBackgroundForeground(t *testing.T) {
 	s.typed("\n")
 	s.until("second stop", func() bool {
 		s.typed("jobs\n")
-		return strings.Contains(s.output(), "tty input") || strings.Count(s.output(), "Stopped") >= 2
+		return strings.Count(s.output(), "Stopped") >= 2
 	})
 	if !s.echo() {
 		t.Error("no echo while the program is in the background")
