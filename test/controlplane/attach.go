@@ -17,7 +17,7 @@ func Attach(dir string) (*Cluster, error) {
 		return nil, err
 	}
 	for _, component := range []Component{Etcd, APIServer} {
-		if p := c.procs[component]; p == nil || !p.alive() {
+		if p := c.procs[component]; p == nil || !p.Alive() {
 			return nil, fmt.Errorf("%w: %s: %s is gone", ErrNotRunning, c.dir, component)
 		}
 	}
@@ -52,7 +52,7 @@ func open(dir string) (*Cluster, error) {
 	}
 	c := &Cluster{dir: dir, state: s, procs: map[Component]*process{}}
 	for name, id := range s.Processes {
-		c.procs[Component(name)] = &process{ident: id}
+		c.procs[Component(name)] = &process{Ident: id}
 	}
 	if c.pki, err = openPKI(filepath.Join(dir, "pki")); err != nil {
 		return nil, err

@@ -85,7 +85,7 @@ func prepare(ctx context.Context, dir string, o Options) (*Cluster, error) {
 		return nil, err
 	}
 	for name, id := range old.Processes {
-		if id.alive() {
+		if id.Alive() {
 			return nil, fmt.Errorf("%w: %s is process %d", ErrRunning, name, id.PID)
 		}
 	}
@@ -141,7 +141,7 @@ func (c *Cluster) startAll(ctx context.Context) (err error) {
 
 // start runs component and waits until it is ready. c.mu is held.
 func (c *Cluster) start(ctx context.Context, component Component) error {
-	if p := c.procs[component]; p != nil && p.alive() {
+	if p := c.procs[component]; p != nil && p.Alive() {
 		return nil
 	}
 	log, err := os.OpenFile(c.logFile(component), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
@@ -188,9 +188,9 @@ func (c *Cluster) kill(ctx context.Context, component Component) error {
 
 // record writes the cluster's state. c.mu is held.
 func (c *Cluster) record() error {
-	c.state.Processes = map[string]ident{}
+	c.state.Processes = map[string]Ident{}
 	for component, p := range c.procs {
-		c.state.Processes[string(component)] = p.ident
+		c.state.Processes[string(component)] = p.Ident
 	}
 	if err := c.state.write(c.dir); err != nil {
 		return fmt.Errorf("record the cluster's processes: %w", err)

@@ -127,15 +127,15 @@ func TestLifecycle(t *testing.T) {
 	if err := c.StartControllerManager(ctx); err != nil {
 		t.Fatal(err)
 	}
-	var all []ident
+	var all []Ident
 	for _, p := range c.procs {
-		all = append(all, p.ident)
+		all = append(all, p.Ident)
 	}
 	if err := c.Stop(ctx); err != nil {
 		t.Fatal(err)
 	}
 	for _, id := range append(all, before[string(Etcd)], before[string(APIServer)]) {
-		if id.alive() {
+		if id.Alive() {
 			t.Errorf("process %d is left", id.PID)
 		}
 	}
@@ -208,18 +208,18 @@ func TestStartFailureLeavesNothing(t *testing.T) {
 }
 
 func TestIdentTellsProcessesApart(t *testing.T) {
-	self, err := identify(os.Getpid())
+	self, err := Identify(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !self.alive() {
+	if !self.Alive() {
 		t.Error("this process is not alive")
 	}
-	other := ident{PID: self.PID, Started: self.Started + "0"}
-	if other.alive() {
+	other := Ident{PID: self.PID, Started: self.Started + "0"}
+	if other.Alive() {
 		t.Error("a process of the same pid and another start is taken for this one")
 	}
-	if err := other.signal(os.Kill); !errors.Is(err, os.ErrProcessDone) {
+	if err := other.Signal(os.Kill); !errors.Is(err, os.ErrProcessDone) {
 		t.Errorf("signal to a successor: %v", err)
 	}
 }

@@ -13,22 +13,22 @@ import (
 // ErrUnsupported says that this system cannot run a control plane.
 var ErrUnsupported = errors.New("the control plane runs on Linux only")
 
-// ident names one process for good: a pid is used again some day, a pid with
+// Ident names one process for good: a pid is used again some day, a pid with
 // the moment of its start is not.
-type ident struct {
+type Ident struct {
 	PID int `json:"pid"`
 	// Started is the boot's id and the start in clock ticks since that boot.
 	Started string `json:"started"`
 }
 
-// identify returns the ident of the running process pid.
-func identify(pid int) (ident, error) {
+// Identify returns the Ident of the running process pid.
+func Identify(pid int) (Ident, error) {
 	started, _, err := processStart(pid)
-	return ident{PID: pid, Started: started}, err
+	return Ident{PID: pid, Started: started}, err
 }
 
-// alive tells whether the process still runs; a zombie does not.
-func (i ident) alive() bool {
+// Alive tells whether the process still runs; a zombie does not.
+func (i Ident) Alive() bool {
 	if i.PID <= 0 {
 		return false
 	}
@@ -36,15 +36,15 @@ func (i ident) alive() bool {
 	return err == nil && started == i.Started && !zombie
 }
 
-// signal sends sig to the process if it is still the one. The handle is taken
+// Signal sends sig to the process if it is still the one. The handle is taken
 // before the check, so that the signal cannot reach a successor of the pid.
-func (i ident) signal(sig os.Signal) error {
+func (i Ident) Signal(sig os.Signal) error {
 	p, err := os.FindProcess(i.PID)
 	if err != nil {
 		return err
 	}
 	defer p.Release()
-	if !i.alive() {
+	if !i.Alive() {
 		return os.ErrProcessDone
 	}
 	return p.Signal(sig)
@@ -52,7 +52,7 @@ func (i ident) signal(sig os.Signal) error {
 
 // process is a running program of a cluster.
 type process struct {
-	ident
+	Ident
 	// done is closed once the process is reaped; nil if it is not our child.
 	done chan struct{}
 }
@@ -71,7 +71,7 @@ func launch(cmd *exec.Cmd, detached bool) (*process, error) {
 
 // stop sends sig and waits until the process is gone; ctx ends the wait.
 func (p *process) stop(ctx context.Context, sig os.Signal) error {
-	if err := p.signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := p.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("signal process %d: %w", p.PID, err)
 	}
 	return p.wait(ctx)
@@ -81,7 +81,7 @@ func (p *process) stop(ctx context.Context, sig os.Signal) error {
 func (p *process) wait(ctx context.Context) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for p.alive() {
+	for p.Alive() {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("wait for process %d to end: %w", p.PID, ctx.Err())
@@ -103,4 +103,11 @@ func (p *process) end(ctx context.Context, patience time.Duration) error {
 		return nil
 	}
 	return p.stop(ctx, syscall.SIGKILL)
+}
+
+// End asks the process i to end and kills it if it still runs after patience.
+// ctx ends the wait. It is no error if the process is gone.
+func (i Ident) End(ctx context.Context, patience time.Duration) error {
+	p := process{Ident: i}
+	return p.end(ctx, patience)
 }

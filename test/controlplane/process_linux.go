@@ -42,8 +42,8 @@ func (p *process) run(cmd *exec.Cmd, started chan<- error) {
 		started <- err
 		return
 	}
-	id, err := identify(cmd.Process.Pid) // not reaped yet, so it is there
-	p.ident = id
+	id, err := Identify(cmd.Process.Pid) // not reaped yet, so it is there
+	p.Ident = id
 	if err != nil {
 		_ = cmd.Process.Kill() // it may have ended by itself: nothing else to do with it
 	}

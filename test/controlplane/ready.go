@@ -34,7 +34,7 @@ func (c *Cluster) waitReady(ctx context.Context, component Component, p *process
 		if last == nil {
 			return nil
 		}
-		if !p.alive() {
+		if !p.Alive() {
 			log := c.LogTail(component, 15)
 			if portTaken(log) {
 				return fmt.Errorf("%s: %w", component, errPortTaken)

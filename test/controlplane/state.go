@@ -16,7 +16,7 @@ type state struct {
 	Bin       string           `json:"bin"`
 	Ports     ports            `json:"ports"`
 	Options   Options          `json:"options"`
-	Processes map[string]ident `json:"processes"`
+	Processes map[string]Ident `json:"processes"`
 }
 
 // readState returns the record in dir; [os.ErrNotExist] says that there is none.
