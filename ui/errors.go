@@ -107,8 +107,23 @@ func Message(err error) string {
 // Hint returns the hint of err, cleaned to one line, or "".
 func Hint(err error) string { return text.Clean(hsm.Hint(err)) }
 
+// Details returns what err carries beside its message, "" if nothing: lines to
+// paste, such as what to send to an admin. Errors give them with Details or,
+// where a right is missing, Grant.
+func Details(err error) string {
+	var d interface{ Details() string }
+	var g interface{ Grant() string }
+	switch {
+	case errors.As(err, &d):
+		return text.CleanLines(d.Details())
+	case errors.As(err, &g):
+		return text.CleanLines(g.Grant())
+	}
+	return ""
+}
+
 // Report writes err as an "error:" line and, if it has a hint, a "hint:" line.
-// Further lines of either are indented. Nothing is written for nil. Where the
+// Further lines of either are indented; details follow as they are. Nothing is written for nil. Where the
 // words cannot be written there is nobody to tell.
 func Report(w io.Writer, err error) {
 	if err == nil {
@@ -117,6 +132,9 @@ func Report(w io.Writer, err error) {
 	out := "error: " + strings.ReplaceAll(Message(err), "\n", "\n  ") + "\n"
 	if h := Hint(err); h != "" {
 		out += "hint: " + h + "\n"
+	}
+	if d := Details(err); d != "" {
+		out += "\n" + strings.TrimRight(d, "\n") + "\n"
 	}
 	_, _ = io.WriteString(w, out)
 }

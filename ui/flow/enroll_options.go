@@ -38,6 +38,10 @@ type EnrollOptions struct {
 	KeepCurrent bool `json:"keepCurrent,omitempty"`
 	// Replace allows a kubeconfig entry of the same name that is not kubehsm's to be replaced.
 	Replace bool `json:"replace,omitempty"`
+	// Restart forgets what an earlier run of the same name did.
+	Restart bool `json:"-"`
+	// Timeout bounds the wait for approval; 0 waits until cancelled.
+	Timeout time.Duration `json:"-"`
 }
 
 // Step is one named step of an enrolment, in the order of [Steps].

@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
 
@@ -22,3 +24,7 @@ type Env struct {
 	// RequestTimeout bounds one request to an API server; 0 means 30 s.
 	RequestTimeout time.Duration
 }
+
+func (e *Env) enrollments() enrollment.Store { return enrollment.NewStore(e.Dirs) }
+
+func (e *Env) bridge() (bridge.Endpoint, error) { return bridge.Setup(e.Dirs) }

@@ -1,0 +1,212 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+)
+
+// ConflictError says that an enrolment of this name was begun with other options.
+type ConflictError struct {
+	Name, Option, Recorded, Asked string
+}
+
+func (e *ConflictError) Error() string {
+	return fmt.Sprintf("the enrolment %q was begun with %s %q, not %q", e.Name, e.Option, e.Recorded, e.Asked)
+}
+
+// Hint says how to go on.
+func (e *ConflictError) Hint() string {
+	return fmt.Sprintf("`kubehsm enroll --name %s` goes on with what was begun; --restart begins anew; another --name makes a second one", e.Name)
+}
+
+// continues tells whether o can go on from j: what it names must be the same.
+func (j *Journal) continues(o EnrollOptions) error {
+	old := j.Options
+	for _, c := range []struct{ option, recorded, asked string }{
+		{"context", old.Context, o.Context},
+		{"user", old.User, o.User},
+		{"groups", strings.Join(old.Groups, ","), strings.Join(o.Groups, ",")},
+		{"signer name", old.SignerName, o.SignerName},
+		{"algorithm", string(old.Generate.Algorithm), string(o.Generate.Algorithm)},
+	} {
+		if c.recorded != c.asked {
+			return &ConflictError{Name: old.Name, Option: c.option, Recorded: c.recorded, Asked: c.asked}
+		}
+	}
+	if j.did(StepToken) && !sameToken(o.Token, old.Token) {
+		return &ConflictError{Name: old.Name, Option: "token", Recorded: old.Token.String(), Asked: o.Token.String()}
+	}
+	return nil
+}
+
+// sameToken tells whether asked, which may be short, names what recorded, which
+// is whole, names.
+func sameToken(asked, recorded hsm.URI) bool {
+	eq := func(a, r string) bool { return a == "" || a == r }
+	return asked.Scheme == recorded.Scheme && eq(asked.Token, recorded.Token) && eq(asked.Serial, recorded.Serial) &&
+		eq(asked.Manufacturer, recorded.Manufacturer) && eq(asked.Model, recorded.Model)
+}
+
+// Complete fills what o leaves open: first from the record of an unfinished
+// enrolment of that name, then with defaults. It checks what can be checked
+// without a token or a cluster.
+func (e *Env) Complete(ctx context.Context, o EnrollOptions) (EnrollOptions, error) {
+	if err := e.completeContext(ctx, &o); err != nil {
+		return o, err
+	}
+	if err := enrollment.ValidName(o.Name); err != nil {
+		return o, err
+	}
+	if !o.Restart {
+		if err := e.completeFromJournal(&o); err != nil {
+			return o, err
+		}
+	}
+	if o.SignerName == "" {
+		o.SignerName = csr.ClientSigner
+	}
+	if o.Generate.Algorithm == "" {
+		o.Generate.Algorithm = hsm.ECDSAP256
+	}
+	if o.Generate.Label == "" {
+		o.Generate.Label = o.Name
+	}
+	if err := e.completeToken(ctx, &o); err != nil {
+		return o, err
+	}
+	if o.Token.Scheme == hsm.SchemePIV && o.Generate.Slot == "" {
+		o.Generate.Slot = "9a"
+		if o.Token.Slot != "" {
+			o.Generate.Slot = o.Token.Slot
+		}
+	}
+	if o.User == "" {
+		return o, hsm.WithHint(errors.New("no user name is given"), "say who the certificate is for: --user NAME (and --group NAME)")
+	}
+	if err := (csr.Subject{User: o.User, Groups: o.Groups}).Validate(o.SignerName); err != nil {
+		return o, err
+	}
+	if o.Expiration != 0 && o.Expiration < csr.MinExpiration {
+		return o, hsm.WithHint(fmt.Errorf("a lifetime of %v is too short", o.Expiration), "the shortest that Kubernetes signs is 10m")
+	}
+	return o, nil
+}
+
+// completeToken takes the only token there is if none is named.
+func (e *Env) completeToken(ctx context.Context, o *EnrollOptions) error {
+	if o.Token.Scheme != "" {
+		return nil
+	}
+	if o.Key.Scheme != "" {
+		o.Token = o.Key.TokenOnly()
+		return nil
+	}
+	l, err := e.Drivers.List(ctx)
+	if err != nil {
+		return err
+	}
+	usable := slices.DeleteFunc(l.Tokens, func(t hsm.TokenInfo) bool { return !t.Initialized })
+	switch len(usable) {
+	case 0:
+		return hsm.WithHint(hsm.ErrNoToken, "insert one; `kubehsm token list` shows what is found and what is wrong")
+	case 1:
+		o.Token = usable[0].URI()
+		return nil
+	}
+	return hsm.WithHint(hsm.ErrSeveralTokens, "choose one with --token; `kubehsm token list` shows their URIs")
+}
+
+func (e *Env) completeContext(ctx context.Context, o *EnrollOptions) error {
+	if o.Context != "" && o.Name != "" {
+		return nil
+	}
+	if o.Name != "" { // a record may know the context
+		if _, err := e.loadJournal(o.Name); err == nil && !o.Restart {
+			return nil
+		}
+	}
+	contexts, err := e.Contexts(ctx)
+	if err != nil {
+		return err
+	}
+	if o.Context == "" {
+		for _, c := range contexts {
+			if c.Current {
+				o.Context = c.Name
+			}
+		}
+		if o.Context == "" {
+			return hsm.WithHint(errors.New("no cluster is chosen and the kubeconfig has no current context"),
+				"choose one with --context; `kubehsm kubeconfig list` shows them")
+		}
+	}
+	if o.Name == "" {
+		o.Name = nameFor(o.Context)
+		for _, c := range contexts { // run from the enrolled context itself
+			if c.Name == o.Context && c.Ours {
+				o.Name = o.Context
+			}
+		}
+	}
+	return nil
+}
+
+var notName = regexp.MustCompile(`[^a-z0-9.-]+`)
+
+// nameFor makes an enrolment's name from a context's, which may hold anything.
+func nameFor(context string) string {
+	const suffix, longest = "-hsm", 63
+	base := strings.Trim(notName.ReplaceAllString(strings.ToLower(context), "-"), "-.")
+	if len(base) > longest-len(suffix) {
+		base = strings.TrimRight(base[:longest-len(suffix)], "-.")
+	}
+	return strings.TrimPrefix(base+suffix, "-")
+}
+
+// completeFromJournal fills open options from an earlier run.
+func (e *Env) completeFromJournal(o *EnrollOptions) error {
+	j, err := e.loadJournal(o.Name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	old := j.Options
+	fill(&o.Context, old.Context)
+	fill(&o.User, old.User)
+	fill(&o.SignerName, old.SignerName)
+	fill(&o.Reason, old.Reason)
+	fill(&o.Generate.Algorithm, old.Generate.Algorithm)
+	fill(&o.Generate.Label, old.Generate.Label)
+	fill(&o.Generate.Slot, old.Generate.Slot)
+	fill(&o.Generate.PIN, old.Generate.PIN)
+	fill(&o.Generate.Touch, old.Generate.Touch)
+	fill(&o.Expiration, old.Expiration)
+	if o.Groups == nil {
+		o.Groups = old.Groups
+	}
+	if o.Key.Scheme == "" {
+		o.Key = old.Key
+	}
+	if o.Token.Scheme == "" || sameToken(o.Token, old.Token) {
+		o.Token = old.Token
+	}
+	return nil
+}
+
+func fill[T comparable](to *T, from T) {
+	var zero T
+	if *to == zero {
+		*to = from
+	}
+}

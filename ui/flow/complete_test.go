@@ -1,0 +1,179 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/home"
+)
+
+const testKubeconfig = `apiVersion: v1
+kind: Config
+clusters:
+- name: prod
+  cluster: {server: "https://10.0.0.1:6443", certificate-authority-data: ""}
+- name: open
+  cluster: {server: "https://10.0.0.2:6443", insecure-skip-tls-verify: true}
+contexts:
+- name: Prod/EU west
+  context: {cluster: prod, user: jane}
+- name: open
+  context: {cluster: open, user: jane}
+users:
+- name: jane
+  user: {token: secret}
+current-context: Prod/EU west
+`
+
+// testEnv is an Env over folders of its own, with tokens labelled as named.
+func testEnv(t *testing.T, labels ...string) (*Env, *hsmtest.Fake) {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "kubeconfig")
+	if err := os.WriteFile(file, []byte(testKubeconfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	root := filepath.Join(dir, "home")
+	if err := os.Mkdir(root, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	dirs, err := home.FromEnv(func(k string) string { return map[string]string{home.EnvHome: root}[k] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	fake := hsmtest.NewFake(hsm.SchemePKCS11)
+	for _, l := range labels {
+		fake.Add(hsmtest.FakeOptions{Label: l})
+	}
+	return &Env{Dirs: dirs, Drivers: hsm.Drivers{fake}, Executable: "/usr/local/bin/kubehsm", Kubeconfig: file}, fake
+}
+
+func TestComplete(t *testing.T) {
+	e, _ := testEnv(t, "blue")
+	got, err := e.Complete(context.Background(), EnrollOptions{User: "jane"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Context != "Prod/EU west" || got.Name != "prod-eu-west-hsm" || got.Token.Token != "blue" ||
+		got.SignerName != csr.ClientSigner || got.Generate.Algorithm != hsm.ECDSAP256 || got.Generate.Label != got.Name {
+		t.Errorf("defaults: %+v", got)
+	}
+}
+
+func TestCompleteRefuses(t *testing.T) {
+	ctx := context.Background()
+	two, _ := testEnv(t, "blue", "red")
+	none, _ := testEnv(t)
+	one, _ := testEnv(t, "blue")
+	for _, tc := range []struct {
+		name string
+		env  *Env
+		o    EnrollOptions
+		want error
+		text string
+	}{
+		{"two tokens and none named", two, EnrollOptions{User: "jane"}, hsm.ErrSeveralTokens, ""},
+		{"no token", none, EnrollOptions{User: "jane"}, hsm.ErrNoToken, ""},
+		{"no user", one, EnrollOptions{}, nil, "no user name"},
+		{"system:masters", one, EnrollOptions{User: "jane", Groups: []string{"system:masters"}}, nil, "system:masters"},
+		{"too short", one, EnrollOptions{User: "jane", Expiration: time.Minute}, nil, "too short"},
+		{"bad name", one, EnrollOptions{User: "jane", Name: "../x"}, enrollment.ErrInvalid, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := tc.env.Complete(ctx, tc.o)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			if tc.want != nil && !errors.Is(err, tc.want) {
+				t.Errorf("error %v does not wrap %v", err, tc.want)
+			}
+			if !strings.Contains(err.Error(), tc.text) {
+				t.Errorf("error %v does not say %q", err, tc.text)
+			}
+		})
+	}
+}
+
+func TestRecordRefusesOtherOptions(t *testing.T) {
+	ctx := context.Background()
+	e, _ := testEnv(t, "blue")
+	if err := e.Dirs.Prepare(); err != nil {
+		t.Fatal(err)
+	}
+	if err := home.MakeDir(e.journalDir()); err != nil {
+		t.Fatal(err)
+	}
+	first, err := e.Complete(ctx, EnrollOptions{User: "jane"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.openJournal(ctx, first); err != nil {
+		t.Fatal(err)
+	}
+	again, err := e.Complete(ctx, EnrollOptions{Name: first.Name})
+	if err != nil {
+		t.Fatalf("the name alone does not resume: %v", err)
+	}
+	if again.User != "jane" || again.Context != first.Context || again.Token.String() != first.Token.String() {
+		t.Errorf("resumed with %+v", again)
+	}
+	other, err := e.Complete(ctx, EnrollOptions{Name: first.Name, User: "joe"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var conflict *ConflictError
+	if _, err := e.recordFor(ctx, other); !errors.As(err, &conflict) || conflict.Option != "user" {
+		t.Errorf("another user: %v", err)
+	}
+	other.Restart = true
+	if _, err := e.recordFor(ctx, other); err != nil {
+		t.Errorf("restart: %v", err)
+	}
+	list, err := e.Unfinished(ctx)
+	if err != nil || len(list) != 1 || list[0].Options.Name != first.Name {
+		t.Errorf("unfinished: %v, %v", list, err)
+	}
+}
+
+func TestUnverifiedClusterIsRefused(t *testing.T) {
+	e, _ := testEnv(t, "blue")
+	err := e.cluster(context.Background(), &Journal{Options: EnrollOptions{Context: "open"}})
+	if err == nil || !strings.Contains(err.Error(), "insecure-skip-tls-verify") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestNameFor(t *testing.T) {
+	for in, want := range map[string]string{
+		"prod": "prod-hsm", "arn:aws:eks:eu:1:cluster/x": "arn-aws-eks-eu-1-cluster-x-hsm",
+		"..": "hsm", "Ünïcode": "n-code-hsm", strings.Repeat("a", 80): strings.Repeat("a", 59) + "-hsm",
+	} {
+		got := nameFor(in)
+		if got != want {
+			t.Errorf("nameFor(%q) = %q, want %q", in, got, want)
+		}
+		if err := enrollment.ValidName(got); err != nil {
+			t.Errorf("nameFor(%q) = %q: %v", in, got, err)
+		}
+	}
+}
+
+func TestShellWord(t *testing.T) {
+	for in, want := range map[string]string{
+		"": "''", "a-b/c.d": "a-b/c.d", "pkcs11:token=x;serial=1": "'pkcs11:token=x;serial=1'",
+		"it's": `'it'\''s'`, "$(reboot)": "'$(reboot)'", "a\nb": "'a\nb'",
+	} {
+		if got := shellWord(in); got != want {
+			t.Errorf("shellWord(%q) = %s, want %s", in, got, want)
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package flow
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/kubeconfig"
+)
+
+// ContextView is one kubeconfig context, as a screen or table shows it. Its
+// text comes from files: clean it before printing.
+type ContextView struct {
+	Name      string `json:"name"`
+	Cluster   string `json:"cluster"`
+	Server    string `json:"server"`
+	User      string `json:"user"`
+	UserKind  string `json:"userKind"` // see [kubeconfig.UserKind]
+	Namespace string `json:"namespace,omitempty"`
+	File      string `json:"file"`
+	Current   bool   `json:"current"`
+	// Ours: the user is kubehsm; Enrollment is its name.
+	Ours       bool   `json:"ours"`
+	Enrollment string `json:"enrollment,omitempty"`
+}
+
+func (e *Env) rules() kubeconfig.Rules { return kubeconfig.DefaultRules(e.Kubeconfig) }
+
+// Contexts lists the contexts of the kubeconfig files.
+func (e *Env) Contexts(ctx context.Context) ([]ContextView, error) {
+	list, err := e.rules().List(ctx)
+	views := make([]ContextView, 0, len(list))
+	for _, c := range list {
+		views = append(views, ContextView{
+			Name: c.Name, Cluster: c.Cluster.Name, Server: c.Cluster.Server,
+			User: c.User.Name, UserKind: string(c.User.Kind), Namespace: c.Namespace,
+			File: c.File, Current: c.Current,
+			Ours: c.User.Kind == kubeconfig.UserOurs, Enrollment: c.User.Enrollment,
+		})
+	}
+	return views, err
+}
+
+// client speaks to the cluster of a context, as its user; "" is the current one.
+func (e *Env) client(ctx context.Context, name string) (*csr.Client, error) {
+	return clientOf(ctx, e.rules(), name)
+}
+
+func clientOf(ctx context.Context, rules kubeconfig.Rules, name string) (*csr.Client, error) {
+	config, err := rules.RESTConfig(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return csr.NewClient(config)
+}
+
+// cluster reads the endpoint of a context's cluster into j. A cluster entry
+// that already is kubehsm's names the bridge, not a cluster: it is followed to
+// the enrolment it came from.
+func (e *Env) cluster(ctx context.Context, j *Journal) error {
+	c, err := e.rules().Get(ctx, j.Options.Context)
+	if err != nil {
+		return err
+	}
+	switch {
+	case c.Cluster.Missing:
+		return fmt.Errorf("context %q names a cluster %q that is not in the kubeconfig", c.Name, c.Cluster.Name)
+	case c.Cluster.Ours:
+		from, err := e.enrollments().Load(c.User.Enrollment)
+		if err != nil {
+			return err
+		}
+		j.Cluster = from.Cluster
+		return nil
+	case c.Cluster.InsecureSkipTLSVerify:
+		return hsm.WithHint(fmt.Errorf("context %q does not verify its API server (insecure-skip-tls-verify)", c.Name),
+			"put the cluster's CA into certificate-authority-data: whoever answers there would get this key's signatures")
+	}
+	ca, err := c.Cluster.CA()
+	if err != nil {
+		return err
+	}
+	j.Cluster.Server, j.Cluster.CAData = c.Cluster.Server, ca
+	j.Cluster.TLSServerName, j.Cluster.ProxyURL = c.Cluster.TLSServerName, c.Cluster.ProxyURL
+	return nil
+}

@@ -1,0 +1,176 @@
+package flow
+
+import (
+	"context"
+	"crypto"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// Enroll takes a key from nothing to a working kubeconfig context: see [Steps].
+// It resumes what an earlier call of the same name began. p is asked for PINs,
+// report (which may be nil) hears of every step.
+//
+// Errors: those of the token (package hsm) and of the cluster (package csr),
+// [*SendToAdmin] where somebody else must act, [*ConflictError] where an
+// enrolment of that name was begun with other options.
+func (e *Env) Enroll(ctx context.Context, o EnrollOptions, p hsm.Prompter, report func(Event)) (Result, error) {
+	o, err := e.Complete(ctx, o)
+	if err != nil {
+		return Result{}, err
+	}
+	release, err := e.lockName(ctx, o.Name)
+	if err != nil {
+		return Result{}, err
+	}
+	defer release()
+	j, err := e.openJournal(ctx, o)
+	if err != nil {
+		return Result{}, err
+	}
+	if report == nil {
+		report = func(Event) {}
+	}
+	r := &enrolment{env: e, j: j, prompt: newOnePIN(p), report: report}
+	defer r.close()
+	for _, step := range Steps() {
+		if err := r.run(ctx, step); err != nil {
+			return Result{}, err
+		}
+	}
+	return r.result, nil
+}
+
+// enrolment is one run of [Env.Enroll].
+type enrolment struct {
+	env    *Env
+	j      *Journal
+	prompt *onePIN
+	report func(Event)
+
+	token  hsm.Token
+	info   hsm.TokenInfo
+	public crypto.PublicKey
+	file   string // the kubeconfig written
+	notes  []string
+	result Result
+}
+
+func (r *enrolment) close() {
+	r.prompt.zero()
+	if r.token != nil {
+		r.token.Close()
+	}
+}
+
+// outcome is what a step tells when it went well.
+type outcome struct {
+	message string
+	reused  bool
+}
+
+func (r *enrolment) run(ctx context.Context, s Step) error {
+	r.report(Event{Step: s, State: StepRunning})
+	do := map[Step]func(context.Context) (outcome, error){
+		StepToken: r.findToken, StepKey: r.makeKey, StepRequest: r.fileRequest,
+		StepApproval: r.awaitApproval, StepCertificate: r.storeCertificate,
+		StepKubeconfig: r.writeKubeconfig, StepVerify: r.verify,
+	}[s]
+	out, err := do(ctx)
+	if err == nil {
+		r.j.mark(s)
+		err = r.env.saveJournal(r.j)
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", s.Title(), err)
+		r.report(Event{Step: s, State: StepFailed, Err: err})
+		return err
+	}
+	state := StepDone
+	if out.reused {
+		state = StepReused
+	}
+	r.report(Event{Step: s, State: state, Message: out.message})
+	return nil
+}
+
+// progress reports a message of a running step.
+func (r *enrolment) progress(s Step, format string, args ...any) {
+	r.report(Event{Step: s, State: StepRunning, Message: fmt.Sprintf(format, args...)})
+}
+
+// openJournal returns the record that o continues, or a new one, saved.
+func (e *Env) openJournal(ctx context.Context, o EnrollOptions) (*Journal, error) {
+	j, err := e.recordFor(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return j, e.saveJournal(j)
+}
+
+// recordFor is openJournal without writing.
+func (e *Env) recordFor(ctx context.Context, o EnrollOptions) (*Journal, error) {
+	j, err := e.loadJournal(o.Name)
+	if errors.Is(err, fs.ErrNotExist) || (err == nil && o.Restart) {
+		j = &Journal{Options: o}
+		return j, e.cluster(ctx, j)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := j.continues(o); err != nil {
+		return nil, err
+	}
+	// How to go about it may differ from run to run; what is enrolled may not.
+	j.Options.ApproveWith, j.Options.KeepCurrent = o.ApproveWith, o.KeepCurrent
+	j.Options.Replace, j.Options.Timeout = o.Replace, o.Timeout
+	return j, nil
+}
+
+// purpose names the enrolment on the prompts of a step.
+func (r *enrolment) purpose(ctx context.Context, action string) context.Context {
+	return hsm.WithPurpose(ctx, hsm.Purpose{Cluster: r.j.Options.Name, Action: action})
+}
+
+func (r *enrolment) findToken(ctx context.Context) (outcome, error) {
+	t, err := r.env.Drivers.Open(ctx, r.j.Options.Token)
+	if err != nil {
+		return outcome{}, err
+	}
+	r.token = t
+	if r.info, err = t.Info(ctx); err != nil {
+		return outcome{}, err
+	}
+	r.j.Options.Token = r.info.URI()
+	return outcome{message: r.info.Name(), reused: r.j.did(StepToken)}, nil
+}
+
+// haveCertificate returns the chain on record, or nil if there is none that is
+// still valid; an expired one is forgotten so that a new request is filed.
+func (r *enrolment) haveCertificate() (*csr.Certificate, error) {
+	if len(r.j.Certificate) == 0 {
+		return nil, nil
+	}
+	c, err := csr.ParseCertificate(r.j.Certificate)
+	if err != nil {
+		return nil, fmt.Errorf("the certificate on record: %w", err)
+	}
+	if time.Now().After(c.Leaf.NotAfter) {
+		r.note("the certificate on record expired on %s; a new one is asked for", day(c.Leaf.NotAfter))
+		r.j.Certificate, r.j.Request, r.j.RequestName, r.j.RequestUID = nil, nil, "", ""
+		r.j.unmark(StepRequest)
+		return nil, r.env.saveJournal(r.j)
+	}
+	return c, nil
+}
+
+func (r *enrolment) note(format string, args ...any) {
+	r.notes = append(r.notes, fmt.Sprintf(format, args...))
+}
+
+func day(t time.Time) string { return t.Local().Format("2006-01-02 15:04") }

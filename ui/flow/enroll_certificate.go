@@ -1,0 +1,79 @@
+package flow
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+)
+
+// storeCertificate checks the chain once more against the key in the slot,
+// keeps it in the state folder and writes the leaf to the token.
+func (r *enrolment) storeCertificate(ctx context.Context) (outcome, error) {
+	cert, err := csr.ParseCertificate(r.j.Certificate)
+	if err != nil {
+		return outcome{}, err
+	}
+	if err := cert.Check(r.public, true, time.Time{}); err != nil {
+		return outcome{}, err
+	}
+	if err := r.enroll(cert); err != nil {
+		return outcome{}, err
+	}
+	slot, err := r.token.Slot(ctx, r.j.Key)
+	if err != nil {
+		return outcome{}, err
+	}
+	switch {
+	case slot.Certificate != nil && bytes.Equal(slot.Certificate.Raw, cert.Leaf.Raw):
+		return outcome{message: "on the token already", reused: true}, nil
+	case slot.Certificate != nil && slot.CertificateMatches() && slot.Certificate.NotAfter.After(cert.Leaf.NotAfter):
+		return outcome{message: "kept in the state folder; the slot keeps the longer-lived one of another cluster"}, nil
+	}
+	ctx = r.purpose(ctx, "store the certificate")
+	err = r.token.StoreCertificate(ctx, r.j.Key, cert.Leaf, r.prompt)
+	if errors.Is(err, hsm.ErrUnsupported) {
+		r.note("this token stores no certificates; it is kept in the state folder")
+		return outcome{message: "kept in the state folder"}, nil
+	}
+	if err != nil {
+		return outcome{}, err
+	}
+	r.prompt.prove()
+	back, err := r.token.Slot(ctx, r.j.Key)
+	if err != nil {
+		return outcome{}, fmt.Errorf("read the certificate back: %w", err)
+	}
+	if back.Certificate == nil || !bytes.Equal(back.Certificate.Raw, cert.Leaf.Raw) {
+		return outcome{}, hsm.WithHint(errors.New("the token did not keep the certificate as it was written"),
+			"the token may be full; `kubehsm key list` shows what is on it")
+	}
+	return outcome{message: "written to the token and read back"}, nil
+}
+
+// enroll puts the tuple that the agent may serve into its store.
+func (r *enrolment) enroll(cert *csr.Certificate) error {
+	en := r.enrollment()
+	if old, err := r.env.enrollments().Load(en.Name); err == nil {
+		en.Created, en.Policy = old.Created, old.Policy
+	}
+	if err := r.env.enrollments().Save(en); err != nil {
+		return err
+	}
+	return r.env.enrollments().SaveCertificate(en, append([]*x509.Certificate{cert.Leaf}, cert.Chain...))
+}
+
+func (r *enrolment) enrollment() enrollment.Enrollment {
+	o := r.j.Options
+	return enrollment.Enrollment{
+		Name: o.Name, Cluster: r.j.Cluster, Key: r.j.Key, KeyHash: r.j.KeyHash,
+		User: o.User, Groups: o.Groups, Policy: enrollment.PolicySession,
+		Context: o.Context, Created: time.Now().UTC().Truncate(time.Second),
+	}
+}

@@ -1,0 +1,114 @@
+package flow
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// makeKey generates the key on the token, or finds the one on record or asked for.
+func (r *enrolment) makeKey(ctx context.Context) (outcome, error) {
+	ctx = r.purpose(ctx, "generate a key")
+	switch {
+	case r.j.KeyHash != "":
+		return r.reuseKey(ctx, r.j.Key)
+	case r.j.Options.Key.Scheme != "":
+		return r.reuseKey(ctx, r.j.Options.Key)
+	}
+	found, before, err := r.inPlace(ctx)
+	if err != nil {
+		return outcome{}, err
+	}
+	if found != nil {
+		return r.takeKey(*found, true)
+	}
+	r.j.Generating, r.j.Before = true, before
+	if err := r.env.saveJournal(r.j); err != nil {
+		return outcome{}, err
+	}
+	slot, err := r.token.Generate(ctx, r.j.Options.Generate, r.prompt)
+	if err != nil {
+		return outcome{}, err
+	}
+	r.prompt.prove()
+	return r.takeKey(slot, false)
+}
+
+// reuseKey checks that u names a usable key, and the same one as before if one
+// is on record.
+func (r *enrolment) reuseKey(ctx context.Context, u hsm.URI) (outcome, error) {
+	slot, err := r.token.Slot(ctx, u)
+	if err != nil {
+		return outcome{}, err
+	}
+	return r.takeKey(slot, true)
+}
+
+func (r *enrolment) takeKey(slot hsm.Slot, reused bool) (outcome, error) {
+	if slot.Key == nil {
+		return outcome{}, hsm.WithHint(fmt.Errorf("%s holds no key: %w", slot.URI, hsm.ErrNoKey),
+			"`kubehsm key list` shows the keys there are")
+	}
+	if slot.Problem != "" {
+		return outcome{}, fmt.Errorf("%s cannot be used: %s", slot.URI, slot.Problem)
+	}
+	if slot.Key.Extractable {
+		return outcome{}, hsm.WithHint(fmt.Errorf("the private key %s can be read out of the token", slot.URI),
+			"generate a new key; leave --key out")
+	}
+	hash, err := hsm.Fingerprint(slot.Key.Public)
+	if err != nil {
+		return outcome{}, err
+	}
+	if r.j.KeyHash != "" && r.j.KeyHash != hash {
+		return outcome{}, hsm.Hintf(fmt.Errorf("%s: %w", slot.URI, hsm.ErrKeyMismatch),
+			"the key was replaced since; start anew with --restart or another --name")
+	}
+	r.public = slot.Key.Public
+	r.j.Key, r.j.KeyHash, r.j.Generating = slot.URI, hash, false
+	return outcome{message: fmt.Sprintf("%s, %s", slot.Key.Algorithm, shortHash(hash)), reused: reused}, nil
+}
+
+// inPlace looks at what is where the new key would go. It returns the key that
+// an earlier run generated but did not live to record, and the fingerprints of
+// all keys there. A key that is not ours is an error unless it may be
+// overwritten: labels are how people tell keys apart.
+func (r *enrolment) inPlace(ctx context.Context) (ours *hsm.Slot, hashes []string, err error) {
+	slots, err := r.token.Slots(ctx, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	o := r.j.Options.Generate
+	for _, s := range slots {
+		here, place := s.Label == o.Label, s.Label
+		if r.info.Scheme == hsm.SchemePIV {
+			here, place = s.ID == o.Slot, s.ID
+		}
+		if !here || s.Key == nil {
+			continue
+		}
+		hash, err := hsm.Fingerprint(s.Key.Public)
+		if err != nil {
+			return nil, nil, err
+		}
+		switch {
+		case r.j.Generating && !slices.Contains(r.j.Before, hash):
+			return &s, nil, nil
+		case !o.Overwrite:
+			return nil, nil, hsm.Hintf(fmt.Errorf("token %q has a key %q already: %w", r.info.Name(), place, hsm.ErrOccupied),
+				"reuse it with --key '%s', or choose another --name", s.URI)
+		}
+		hashes = append(hashes, hash)
+	}
+	return nil, hashes, nil
+}
+
+// shortHash is enough of a fingerprint for eyes.
+func shortHash(hash string) string {
+	if len(hash) < 16 {
+		return "SHA256:" + hash
+	}
+	return "SHA256:" + hash[:16] + "…"
+}

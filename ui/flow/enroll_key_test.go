@@ -1,0 +1,110 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/home"
+)
+
+// begin is an enrolment whose token was found.
+func begin(t *testing.T, e *Env, o EnrollOptions, p hsm.Prompter) *enrolment {
+	t.Helper()
+	ctx := context.Background()
+	if err := e.Dirs.Prepare(); err != nil {
+		t.Fatal(err)
+	}
+	if err := home.MakeDir(e.journalDir()); err != nil {
+		t.Fatal(err)
+	}
+	o, err := e.Complete(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := e.openJournal(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &enrolment{env: e, j: j, prompt: newOnePIN(p), report: func(Event) {}}
+	t.Cleanup(r.close)
+	if _, err := r.findToken(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestMakeKeySurvivesACrash(t *testing.T) {
+	ctx := context.Background()
+	e, _ := testEnv(t, "blue")
+	first := begin(t, e, EnrollOptions{User: "jane"}, &typist{})
+	if _, err := first.makeKey(ctx); err != nil {
+		t.Fatal(err)
+	}
+	// The process dies between the token's answer and the record of it.
+	lost := *first.j
+	lost.Key, lost.KeyHash, lost.Generating = hsm.URI{}, "", true
+	if err := e.saveJournal(&lost); err != nil {
+		t.Fatal(err)
+	}
+	second := begin(t, e, EnrollOptions{Name: lost.Options.Name}, &typist{})
+	out, err := second.makeKey(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !out.reused || second.j.KeyHash != first.j.KeyHash {
+		t.Errorf("made another key: %+v", out)
+	}
+}
+
+func TestMakeKeyRefusesAForeignKey(t *testing.T) {
+	ctx := context.Background()
+	e, fake := testEnv(t, "blue")
+	tok, err := fake.Open(ctx, hsm.URI{Scheme: hsm.SchemePKCS11, Token: "blue"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tok.Close()
+	if _, err := tok.Generate(ctx, hsm.GenerateOptions{Label: "prod-eu-west-hsm"}, &typist{}); err != nil {
+		t.Fatal(err)
+	}
+	r := begin(t, e, EnrollOptions{User: "jane"}, &typist{})
+	_, err = r.makeKey(ctx)
+	if !errors.Is(err, hsm.ErrOccupied) || hsm.Hint(err) == "" {
+		t.Errorf("got %v (hint %q)", err, hsm.Hint(err))
+	}
+	if r.j.Generating {
+		t.Error("the foreign key could be taken for ours on the next run")
+	}
+}
+
+func TestMakeKeyNoticesAReplacedKey(t *testing.T) {
+	ctx := context.Background()
+	e, _ := testEnv(t, "blue")
+	r := begin(t, e, EnrollOptions{User: "jane"}, &typist{})
+	if _, err := r.makeKey(ctx); err != nil {
+		t.Fatal(err)
+	}
+	r.j.KeyHash = "00" + r.j.KeyHash[2:]
+	if _, err := r.makeKey(ctx); !errors.Is(err, hsm.ErrKeyMismatch) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestWrongPINKeepsNothingHalf(t *testing.T) {
+	ctx := context.Background()
+	e, _ := testEnv(t, "blue")
+	r := begin(t, e, EnrollOptions{User: "jane"}, hsmtest.NewScript(t, hsmtest.PIN("000000"), hsmtest.Cancel()))
+	if _, err := r.makeKey(ctx); !errors.Is(err, hsm.ErrCancelled) {
+		t.Fatalf("got %v", err)
+	}
+	slots, err := r.token.Slots(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(slots) != 0 || r.j.KeyHash != "" {
+		t.Errorf("left behind: %v, %q", slots, r.j.KeyHash)
+	}
+}

@@ -1,0 +1,202 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// SendToAdmin is an error that only somebody else can mend: Text is what to
+// send to them. It wraps the refusal.
+type SendToAdmin struct {
+	Err  error
+	Text string
+}
+
+func (e *SendToAdmin) Error() string { return e.Err.Error() }
+
+// Unwrap returns the refusal.
+func (e *SendToAdmin) Unwrap() error { return e.Err }
+
+// Details returns Text.
+func (e *SendToAdmin) Details() string { return e.Text }
+
+// Hint says what to do with Text.
+func (e *SendToAdmin) Hint() string {
+	return "send the lines below to an admin of the cluster; then run the same command again"
+}
+
+// fileRequest signs the PKCS#10 on the token and files it, or finds it filed.
+func (r *enrolment) fileRequest(ctx context.Context) (outcome, error) {
+	have, err := r.haveCertificate()
+	if err != nil {
+		return outcome{}, err
+	}
+	if have != nil {
+		return outcome{message: "already issued", reused: true}, nil
+	}
+	client, err := r.env.client(ctx, r.j.Options.Context)
+	if err != nil {
+		return outcome{}, err
+	}
+	if r.j.RequestUID != "" {
+		filed, err := r.stillFiled(ctx, client)
+		if err != nil || filed {
+			return outcome{message: r.j.RequestName, reused: true}, err
+		}
+	}
+	if len(r.j.Request) == 0 {
+		if err := r.signRequest(ctx); err != nil {
+			return outcome{}, err
+		}
+	}
+	return r.file(ctx, client)
+}
+
+// stillFiled tells whether the request on record is there and not at a dead
+// end; if not, it is forgotten so that a new one is filed.
+func (r *enrolment) stillFiled(ctx context.Context, client *csr.Client) (bool, error) {
+	obj, err := client.Get(ctx, r.j.RequestName)
+	switch {
+	case errors.Is(err, csr.ErrNotFound):
+		r.note("the request %s was gone; a new one was filed", r.j.RequestName)
+	case err != nil:
+		return false, err
+	case string(obj.UID) != r.j.RequestUID:
+		r.note("the request %s was replaced by somebody; a new one was filed", r.j.RequestName)
+	default:
+		refused := csr.StateOf(obj).Err()
+		if refused == nil {
+			return true, nil
+		}
+		r.note("the earlier request %s ended: %v; a new one was filed", r.j.RequestName, refused)
+	}
+	r.j.RequestName, r.j.RequestUID, r.j.Request = "", "", nil
+	return false, r.env.saveJournal(r.j)
+}
+
+func (r *enrolment) signRequest(ctx context.Context) error {
+	ctx = r.purpose(ctx, "sign the certificate request")
+	signer, err := r.token.Signer(ctx, r.j.Key, r.public, r.prompt)
+	if err != nil {
+		return err
+	}
+	o := r.j.Options
+	pem, err := csr.NewRequest(signer, csr.Subject{User: o.User, Groups: o.Groups}, csr.RequestOptions{SignerName: o.SignerName})
+	if err != nil {
+		return err
+	}
+	r.prompt.prove()
+	r.j.Request, r.j.RequestName = pem, csr.RequestName(o.User, r.j.KeyHash)
+	return r.env.saveJournal(r.j)
+}
+
+func (r *enrolment) spec() csr.Spec {
+	o := r.j.Options
+	return csr.Spec{Name: r.j.RequestName, Request: r.j.Request, SignerName: o.SignerName,
+		Expiration: o.Expiration, Reason: o.Reason}
+}
+
+func (r *enrolment) file(ctx context.Context, client *csr.Client) (outcome, error) {
+	obj, err := client.Create(ctx, r.spec())
+	if csr.IsForbidden(err) {
+		// An admin may have filed it in our stead.
+		if got, getErr := client.Get(ctx, r.j.RequestName); getErr == nil && string(got.Spec.Request) == string(r.j.Request) {
+			obj, err = got, nil
+		}
+	}
+	if csr.IsForbidden(err) {
+		text, textErr := csr.AdminCommand(r.spec())
+		if textErr != nil {
+			return outcome{}, errors.Join(err, textErr)
+		}
+		return outcome{}, &SendToAdmin{Err: err, Text: text}
+	}
+	if err != nil {
+		return outcome{}, err
+	}
+	r.j.RequestUID = string(obj.UID)
+	return outcome{message: r.j.RequestName}, nil
+}
+
+// awaitApproval approves the request where that was asked for, and waits for
+// the certificate.
+func (r *enrolment) awaitApproval(ctx context.Context) (outcome, error) {
+	if len(r.j.Certificate) > 0 {
+		return outcome{message: "already issued", reused: true}, nil
+	}
+	client, err := r.env.client(ctx, r.j.Options.Context)
+	if err != nil {
+		return outcome{}, err
+	}
+	if with := r.j.Options.ApproveWith; with != "" {
+		r.progress(StepApproval, "approving as %s", with)
+		if err := r.env.approveOwn(ctx, with, r.ref(), r.j.Request); err != nil {
+			return outcome{}, err
+		}
+	}
+	if r.j.Options.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, r.j.Options.Timeout)
+		defer cancel()
+	}
+	r.progress(StepApproval, "waiting for somebody to approve %s", r.j.RequestName)
+	status, err := client.Wait(ctx, r.ref(), func(s csr.Status) {
+		r.progress(StepApproval, "%s", statusLine(r.j.RequestName, s))
+	})
+	if err != nil {
+		return outcome{}, hsm.WithHint(err, waitHint(err, r.j.Options.Name))
+	}
+	got, err := csr.Collect(status.Object, csr.Want{PublicKey: r.public, Request: r.j.Request})
+	if err != nil {
+		return outcome{}, err
+	}
+	for _, n := range got.Notes {
+		r.note("%s", n)
+	}
+	r.j.Certificate = got.PEM
+	return outcome{message: "issued, valid until " + day(got.Leaf.NotAfter)}, nil
+}
+
+func (r *enrolment) ref() csr.Ref {
+	return csr.Ref{Name: r.j.RequestName, UID: types.UID(r.j.RequestUID)}
+}
+
+func waitHint(err error, name string) string {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return fmt.Sprintf("nothing is lost: `kubehsm enroll --name %s` goes on from here", name)
+	}
+	return hsm.Hint(err)
+}
+
+// statusLine says where a request is, in a line.
+func statusLine(name string, s csr.Status) string {
+	switch {
+	case s.Lost != nil:
+		return "connection lost, trying again: " + s.Lost.Error()
+	case s.Note != "":
+		return s.Note
+	case s.State == csr.Pending:
+		return "waiting for somebody to approve " + name
+	case s.State == csr.Approved:
+		return name + " is approved; waiting for the signer"
+	}
+	line := name + " is " + s.State.String()
+	if s.Message != "" {
+		line += ": " + s.Message
+	}
+	return line
+}
+
+// requestTimeout is what one request to an API server may take.
+func (e *Env) requestTimeout() time.Duration {
+	if e.RequestTimeout > 0 {
+		return e.RequestTimeout
+	}
+	return 30 * time.Second
+}

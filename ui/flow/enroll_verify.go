@@ -1,0 +1,116 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent"
+	"k8s.io/client-go/rest"
+)
+
+// verify signs in as kubectl will, through the agent and its bridge, and asks
+// the API server who we are and whether we may do anything.
+func (r *enrolment) verify(ctx context.Context) (outcome, error) {
+	name := r.j.Options.Name
+	// The token is let go first: the agent may need it to itself.
+	r.token.Close()
+	r.token = nil
+	client, err := r.env.throughBridge(r.purpose(ctx, "sign in"), name, r.prompt)
+	if err != nil {
+		return outcome{}, err
+	}
+	me, err := client.WhoAmI(ctx)
+	if errors.Is(err, csr.ErrNotServed) { // before Kubernetes 1.28
+		me, err = csr.Identity{User: r.j.Options.User, Groups: r.j.Options.Groups}, nil
+	}
+	if err != nil {
+		return outcome{}, err
+	}
+	r.result = r.finished(me)
+	has, complete, err := client.HasRights(ctx, "default")
+	if err != nil {
+		return outcome{}, err
+	}
+	if r.result.Rights = has; !has {
+		r.result.Ask = askForRights(me, complete)
+	}
+	return outcome{message: "authenticated as " + me.User}, nil
+}
+
+// throughBridge returns a client that reaches the enrolment's cluster as
+// kubectl does.
+func (e *Env) throughBridge(ctx context.Context, name string, p hsm.Prompter) (*csr.Client, error) {
+	client, err := agent.Ensure(ctx, e.Dirs, e.Executable)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	session, err := client.Prepare(ctx, agent.PrepareRequest{Enrollment: name, Purpose: hsm.PurposeOf(ctx)}, p)
+	if err != nil {
+		return nil, err
+	}
+	endpoint, err := e.bridge()
+	if err != nil {
+		return nil, err
+	}
+	return csr.NewClient(&rest.Config{
+		Host: endpoint.URL(name),
+		TLSClientConfig: rest.TLSClientConfig{
+			CAData: endpoint.CAPEM, CertData: session.Certificate, KeyData: session.Key,
+		},
+		// A proxy from the environment has no business on loopback.
+		Proxy: noProxy,
+	})
+}
+
+func (r *enrolment) finished(me csr.Identity) Result {
+	j := r.j
+	res := Result{
+		Name: j.Options.Name, Context: j.Options.Name, Kubeconfig: r.file, Key: j.Key,
+		Fingerprint: j.KeyHash, Request: j.RequestName, User: me.User, Groups: me.Groups, Notes: r.notes,
+	}
+	if cert, err := csr.ParseCertificate(j.Certificate); err == nil {
+		res.NotAfter = cert.Leaf.NotAfter
+	}
+	kubectl := "kubectl --context " + j.Options.Name
+	if r.env.Kubeconfig != "" {
+		kubectl += " --kubeconfig " + shellWord(r.env.Kubeconfig)
+	}
+	res.Next = []string{kubectl + " auth whoami", kubectl + " get namespaces", "kubehsm agent status"}
+	return res
+}
+
+// askForRights is the line to send to an admin.
+func askForRights(me csr.Identity, complete bool) string {
+	line := fmt.Sprintf("kubectl create clusterrolebinding %s --clusterrole=view --user=%s",
+		shellWord(bindingName(me.User)), shellWord(me.User))
+	if !complete {
+		line += "  # the cluster could not list all rules: there may be rights already"
+	}
+	return line
+}
+
+// bindingName makes an RBAC object name, a path segment, from a user's.
+func bindingName(user string) string {
+	return strings.Trim(notName.ReplaceAllString(strings.ToLower(user), "-"), "-.") + "-view"
+}
+
+// shellWord quotes s for a POSIX shell where it must be.
+func shellWord(s string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@%+=,", r)
+	}
+	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// noProxy keeps loopback connections direct, whatever the environment says.
+func noProxy(*http.Request) (*url.URL, error) { return nil, nil }

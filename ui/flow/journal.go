@@ -1,0 +1,135 @@
+package flow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/home"
+)
+
+// Journal records how far an enrolment is, before and after each thing that
+// cannot be repeated, so that it resumes after an unplugged token, a closed
+// laptop or an approval that takes a day. It holds nothing secret.
+type Journal struct {
+	Options EnrollOptions `json:"options"`
+	// Cluster is the API server's endpoint, as read from the source context.
+	Cluster enrollment.Cluster `json:"cluster"`
+	// Generating is set before a key is generated, with the fingerprints of the
+	// keys that were in its place then (Before): another one found there
+	// afterwards is ours.
+	Generating bool     `json:"generating,omitempty"`
+	Before     []string `json:"before,omitempty"`
+	// Key and KeyHash name the key once it exists.
+	Key     hsm.URI `json:"key,omitzero"`
+	KeyHash string  `json:"keyHash,omitempty"`
+	// RequestName and Request are recorded before the request is filed, UID after.
+	RequestName string `json:"requestName,omitempty"`
+	Request     []byte `json:"request,omitempty"`
+	RequestUID  string `json:"requestUID,omitempty"`
+	// Certificate is the issued chain, PEM, leaf first.
+	Certificate []byte    `json:"certificate,omitempty"`
+	Done        []Step    `json:"done"`
+	Updated     time.Time `json:"updated"`
+}
+
+// did tells whether step s was finished.
+func (j *Journal) did(s Step) bool { return slices.Contains(j.Done, s) }
+
+func (j *Journal) mark(s Step) {
+	if !j.did(s) {
+		j.Done = append(j.Done, s)
+	}
+}
+
+// unmark forgets that s and all later steps were done.
+func (j *Journal) unmark(s Step) {
+	from := slices.Index(Steps(), s)
+	j.Done = slices.DeleteFunc(j.Done, func(d Step) bool { return slices.Index(Steps(), d) >= from })
+}
+
+// Finished tells whether nothing is left to do.
+func (j *Journal) Finished() bool { return j.did(StepVerify) }
+
+func (e *Env) journalDir() string { return filepath.Join(e.Dirs.State, "enrolling") }
+
+func (e *Env) journalPath(name string) string {
+	return filepath.Join(e.journalDir(), name+".json")
+}
+
+// saveJournal writes j whole or not at all.
+func (e *Env) saveJournal(j *Journal) error {
+	j.Updated = time.Now().UTC().Truncate(time.Second)
+	b, err := json.MarshalIndent(j, "", "  ")
+	if err != nil {
+		return fmt.Errorf("enrolment record: %w", err)
+	}
+	if err := home.WriteFile(e.journalPath(j.Options.Name), append(b, '\n')); err != nil {
+		return fmt.Errorf("enrolment record: %w", err)
+	}
+	return nil
+}
+
+// loadJournal reads the record of the enrolment called name. The error wraps
+// [fs.ErrNotExist] if there is none.
+func (e *Env) loadJournal(name string) (*Journal, error) {
+	if err := enrollment.ValidName(name); err != nil {
+		return nil, err
+	}
+	b, err := os.ReadFile(e.journalPath(name))
+	if err != nil {
+		return nil, fmt.Errorf("enrolment record: %w", err)
+	}
+	var j Journal
+	if err := json.Unmarshal(b, &j); err != nil {
+		return nil, hsm.Hintf(fmt.Errorf("enrolment record %s: %w", e.journalPath(name), err),
+			"remove it and enrol again; the key on the token can be reused with --key")
+	}
+	return &j, nil
+}
+
+// dropJournal forgets the record of a finished or abandoned enrolment.
+func (e *Env) dropJournal(name string) error {
+	err := os.Remove(e.journalPath(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Unfinished lists the enrolments that were begun and not finished, the latest first.
+func (e *Env) Unfinished(ctx context.Context) ([]Journal, error) {
+	entries, err := os.ReadDir(e.journalDir())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("enrolment records: %w", err)
+	}
+	var all []Journal
+	for _, entry := range entries {
+		name, ok := strings.CutSuffix(entry.Name(), ".json")
+		if !ok {
+			continue
+		}
+		j, err := e.loadJournal(name)
+		if err != nil {
+			return nil, err
+		}
+		if !j.Finished() {
+			all = append(all, *j)
+		}
+	}
+	sort.Slice(all, func(a, b int) bool { return all[a].Updated.After(all[b].Updated) })
+	return all, ctx.Err()
+}

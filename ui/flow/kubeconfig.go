@@ -1,0 +1,129 @@
+package flow
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/kubeconfig"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/home"
+)
+
+// execVersion serves every kubectl from 1.20 on: older ones refuse v1.
+const execVersion = "client.authentication.k8s.io/v1beta1"
+
+// kubeconfigJournal keeps what is needed to take kubeconfig changes back.
+func (e *Env) kubeconfigJournal() *kubeconfig.Journal {
+	return &kubeconfig.Journal{Dir: filepath.Join(e.Dirs.State, "kubeconfig")}
+}
+
+// entry is the kubeconfig entry of an enrolment: its cluster is the bridge, its
+// user this program as exec plugin. The enrolment is named twice, as some
+// clients hand no cluster information to the plugin.
+func (e *Env) entry(en enrollment.Enrollment, setCurrent bool) (kubeconfig.Entry, error) {
+	endpoint, err := e.bridge()
+	if err != nil {
+		return kubeconfig.Entry{}, err
+	}
+	exec := &kubeconfig.Exec{
+		APIVersion: execVersion, Command: e.Executable,
+		Args:            []string{"credential", "--enrollment", en.Name},
+		InteractiveMode: "IfAvailable", ProvideClusterInfo: true,
+		InstallHint: "kubehsm signs in with the key in your hardware token; it is not at the path that this kubeconfig names",
+	}
+	if e.Dirs.Home != "" {
+		exec.Env = []kubeconfig.EnvVar{{Name: home.EnvHome, Value: e.Dirs.Home}}
+	}
+	return kubeconfig.Entry{
+		Name: en.Name, Server: endpoint.URL(en.Name), CAData: endpoint.CAPEM,
+		Extension: map[string]any{"enrollment": en.Name, "server": en.Cluster.Server},
+		Exec:      exec, Namespace: en.Namespace, SetCurrent: setCurrent,
+	}, nil
+}
+
+// KubeconfigChange is a change of the kubeconfig files, looked at before it is made.
+type KubeconfigChange struct {
+	env  *Env
+	plan *kubeconfig.Plan
+}
+
+// Empty tells whether everything is as wanted already.
+func (c *KubeconfigChange) Empty() bool { return c.plan.Empty() }
+
+// Diff is a unified diff, secrets redacted. It is raw: clean it before printing.
+func (c *KubeconfigChange) Diff() string { return c.plan.Diff() }
+
+// Notes are remarks, a line each, raw.
+func (c *KubeconfigChange) Notes() []string { return c.plan.Notes }
+
+// Files are the paths that would be written.
+func (c *KubeconfigChange) Files() []string {
+	var out []string
+	for _, f := range c.plan.Files() {
+		out = append(out, f.Path)
+	}
+	return out
+}
+
+// Apply makes the change, all of it or none.
+func (c *KubeconfigChange) Apply(ctx context.Context) error {
+	if c.plan.Empty() {
+		return nil
+	}
+	if err := home.MakeDir(c.env.kubeconfigJournal().Dir); err != nil {
+		return err
+	}
+	_, err := c.plan.Apply(ctx, c.env.kubeconfigJournal())
+	return err
+}
+
+// KubeconfigSet plans the entry of the enrolment called name.
+func (e *Env) KubeconfigSet(ctx context.Context, name string, setCurrent, replace bool) (*KubeconfigChange, error) {
+	en, err := e.enrollments().Load(name)
+	if err != nil {
+		return nil, hsm.WithHint(err, "`kubehsm enroll` makes an enrolment")
+	}
+	return e.planEntry(ctx, en, setCurrent, replace)
+}
+
+func (e *Env) planEntry(ctx context.Context, en enrollment.Enrollment, setCurrent, replace bool) (*KubeconfigChange, error) {
+	entry, err := e.entry(en, setCurrent)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := e.rules().Plan(ctx, entry, kubeconfig.Options{Replace: replace})
+	if err != nil {
+		return nil, err
+	}
+	return &KubeconfigChange{env: e, plan: plan}, nil
+}
+
+// KubeconfigUndo plans to take the latest change back.
+func (e *Env) KubeconfigUndo(ctx context.Context) (*KubeconfigChange, error) {
+	plan, err := e.kubeconfigJournal().PlanUndo(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	return &KubeconfigChange{env: e, plan: plan}, nil
+}
+
+// writeKubeconfig writes the entries; a second run finds them as they should be.
+func (r *enrolment) writeKubeconfig(ctx context.Context) (outcome, error) {
+	change, err := r.env.planEntry(ctx, r.enrollment(), !r.j.Options.KeepCurrent, r.j.Options.Replace)
+	if err != nil {
+		return outcome{}, err
+	}
+	r.file = r.env.rules().DefaultFile()
+	if change.Empty() {
+		return outcome{message: r.file, reused: true}, nil
+	}
+	r.file = change.Files()[0]
+	for _, n := range change.Notes() {
+		r.note("%s", n)
+	}
+	if err := change.Apply(ctx); err != nil {
+		return outcome{}, err
+	}
+	return outcome{message: r.file}, nil
+}

@@ -1,0 +1,91 @@
+package flow
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// onePINLife bounds how long a typed PIN is kept for a second use.
+const onePINLife = 5 * time.Minute
+
+// onePIN lets a person type the PIN of a token once for a flow in which this
+// process and the agent both need it. A PIN is handed out again only if the
+// token took it, only once per token, and only while it is young; after a refusal the
+// person is asked, as always.
+type onePIN struct {
+	hsm.Prompter
+	mu   sync.Mutex
+	kept map[string]*keptPIN
+}
+
+type keptPIN struct {
+	pin   *hsm.Secret
+	typed time.Time
+	// proven is set once the flow knows that the token took it.
+	proven bool
+}
+
+func newOnePIN(p hsm.Prompter) *onePIN {
+	return &onePIN{Prompter: p, kept: map[string]*keptPIN{}}
+}
+
+// PIN implements [hsm.Prompter].
+func (o *onePIN) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error) {
+	key := p.Token.URI().String()
+	if p.Kind != hsm.UserPIN && p.Kind != hsm.PIVPIN {
+		return o.Prompter.PIN(ctx, p)
+	}
+	if pin := o.take(key, p.Again != ""); pin != nil {
+		return pin, nil
+	}
+	pin, err := o.Prompter.PIN(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if old := o.kept[key]; old != nil {
+		old.pin.Zero()
+	}
+	o.kept[key] = &keptPIN{pin: pin.Clone(), typed: time.Now()}
+	return pin, nil
+}
+
+// take hands out a proven PIN once and forgets it; again discards it unused.
+func (o *onePIN) take(key string, again bool) *hsm.Secret {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	k := o.kept[key]
+	if k == nil {
+		return nil
+	}
+	if again || !k.proven || time.Since(k.typed) > onePINLife {
+		k.pin.Zero()
+		delete(o.kept, key)
+		return nil
+	}
+	delete(o.kept, key)
+	return k.pin
+}
+
+// prove says that the PINs typed so far were taken by their tokens.
+func (o *onePIN) prove() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, k := range o.kept {
+		k.proven = true
+	}
+}
+
+// zero forgets every PIN.
+func (o *onePIN) zero() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for key, k := range o.kept {
+		k.pin.Zero()
+		delete(o.kept, key)
+	}
+}

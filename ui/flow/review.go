@@ -1,0 +1,108 @@
+package flow
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// Review works out what [Env.Enroll] would do. Nothing is changed, no PIN is
+// asked for.
+func (e *Env) Review(ctx context.Context, o EnrollOptions) (Review, error) {
+	o, err := e.Complete(ctx, o)
+	if err != nil {
+		return Review{}, err
+	}
+	if err := e.Dirs.Prepare(); err != nil {
+		return Review{}, err
+	}
+	j, err := e.recordFor(ctx, o)
+	if err != nil {
+		return Review{}, err
+	}
+	t, err := e.Drivers.Open(ctx, o.Token)
+	if err != nil {
+		return Review{}, err
+	}
+	defer t.Close()
+	rev := Review{Options: o, Server: j.Cluster.Server, Resumes: j.Done, Commands: e.commands(o)}
+	if rev.Token, err = t.Info(ctx); err != nil {
+		return Review{}, err
+	}
+	run := &enrolment{env: e, j: j}
+	change, err := e.planEntry(ctx, run.enrollment(), !o.KeepCurrent, o.Replace)
+	if err != nil {
+		return Review{}, err
+	}
+	rev.KubeconfigFile, rev.KubeconfigDiff = e.rules().DefaultFile(), change.Diff()
+	if files := change.Files(); len(files) > 0 {
+		rev.KubeconfigFile = files[0]
+	}
+	rev.Notes = append(change.Notes(), e.forecast(ctx, o, rev.Token)...)
+	return rev, nil
+}
+
+// forecast says what is likely to stand in the way. Not being able to tell is
+// no obstacle: the step itself will say it.
+func (e *Env) forecast(ctx context.Context, o EnrollOptions, info hsm.TokenInfo) []string {
+	var notes []string
+	if info.PIN.Locked {
+		notes = append(notes, "the token's PIN is locked: unblock it first")
+	}
+	client, err := e.client(ctx, o.Context)
+	if err != nil {
+		return append(notes, "the cluster cannot be asked: "+err.Error())
+	}
+	missing, err := client.MayRequest(ctx)
+	switch {
+	case err != nil:
+		return append(notes, "the cluster cannot be asked: "+err.Error())
+	case len(missing) > 0:
+		notes = append(notes, fmt.Sprintf("context %q may not %s: the request will be printed for an admin to file", o.Context, ruleList(missing)))
+	}
+	if o.ApproveWith == "" {
+		notes = append(notes, "somebody with the right to approve must approve the request")
+	}
+	return notes
+}
+
+func ruleList(rules []csr.Rule) string {
+	words := make([]string, len(rules))
+	for i, r := range rules {
+		words[i] = r.String()
+	}
+	return strings.Join(words, ", ")
+}
+
+// commands are what a person would type to do the same.
+func (e *Env) commands(o EnrollOptions) []string {
+	line := []string{"kubehsm enroll", "--name", shellWord(o.Name), "--token", shellWord(o.Token.String()),
+		"--context", shellWord(o.Context), "--user", shellWord(o.User)}
+	if e.Kubeconfig != "" {
+		line = append(line, "--kubeconfig", shellWord(e.Kubeconfig))
+	}
+	for _, g := range o.Groups {
+		line = append(line, "--group", shellWord(g))
+	}
+	if o.Key.Scheme != "" {
+		line = append(line, "--key", shellWord(o.Key.String()))
+	} else {
+		line = append(line, "--algorithm", string(o.Generate.Algorithm))
+	}
+	if o.Token.Scheme == hsm.SchemePIV {
+		line = append(line, "--slot", o.Generate.Slot, "--pin-policy", o.Generate.PIN.String(), "--touch-policy", o.Generate.Touch.String())
+	}
+	if o.Expiration != 0 {
+		line = append(line, "--expiration", o.Expiration.String())
+	}
+	if o.SignerName != csr.ClientSigner {
+		line = append(line, "--signer-name", shellWord(o.SignerName))
+	}
+	if o.ApproveWith != "" {
+		line = append(line, "--approve-with", shellWord(o.ApproveWith))
+	}
+	return []string{strings.Join(line, " ")}
+}
