@@ -1,0 +1,420 @@
+//go:build unix
+
+package kubeconfig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/kubehsm/kubehsm/test/need"
+)
+
+func TestApplyKeepsTheFile(t *testing.T) {
+	t.Run("new file", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "new", "dir", "config")
+		j := &Journal{Dir: filepath.Join(t.TempDir(), "state", "kubeconfig")}
+		r := Rules{Explicit: path}
+		p := mustPlan(t, r, entry("prod"))
+		if f := p.Files(); len(f) != 1 || !f[0].Created {
+			t.Errorf("files %v", f)
+		}
+		if _, err := os.Stat(filepath.Dir(path)); !errors.Is(err, fs.ErrNotExist) {
+			t.Error("Plan has made a folder")
+		}
+		mustApply(t, p, j)
+		checkEntry(t, path, "prod")
+		for name, want := range map[string]fs.FileMode{path: 0o600, filepath.Dir(path): 0o700 | fs.ModeDir, j.Dir: 0o700 | fs.ModeDir} {
+			if info, err := os.Stat(name); err != nil || info.Mode() != want {
+				t.Errorf("%s: %v, %v", name, info.Mode(), err)
+			}
+		}
+		files, err := os.ReadDir(j.Dir)
+		if err != nil || len(files) != 1 {
+			t.Fatalf("journal %v, %v", files, err)
+		}
+		if info, err := files[0].Info(); err != nil || info.Mode() != 0o600 {
+			t.Errorf("journal mode %v, %v", info.Mode(), err)
+		}
+		undo, err := j.PlanUndo(context.Background(), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f := undo.Files(); len(f) != 1 || !f[0].Removed || !strings.Contains(undo.Diff(), "+++ /dev/null") {
+			t.Errorf("files %v, diff %s", f, undo.Diff())
+		}
+		mustApply(t, undo, j)
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			t.Error("undo has left the file that the step made")
+		}
+		if undo, err = j.PlanUndo(context.Background(), ""); err != nil {
+			t.Fatal(err)
+		}
+		mustApply(t, undo, j)
+		checkEntry(t, path, "prod")
+	})
+	t.Run("link and mode", func(t *testing.T) {
+		dir := t.TempDir()
+		target, link := filepath.Join(dir, "dotfiles", "kube"), filepath.Join(dir, "config")
+		if err := errors.Join(os.Mkdir(filepath.Dir(target), 0o755), os.WriteFile(target, []byte(kubectlStyle), 0o644), os.Symlink("dotfiles/kube", link)); err != nil {
+			t.Fatal(err)
+		}
+		p := mustPlan(t, Rules{Explicit: link}, entry("prod"))
+		if len(p.Notes) != 1 || !strings.Contains(p.Notes[0], "0644") {
+			t.Errorf("notes %q", p.Notes)
+		}
+		mustApply(t, p, nil)
+		checkEntry(t, target, "prod")
+		if to, err := os.Readlink(link); err != nil || to != "dotfiles/kube" {
+			t.Errorf("the link is %q, %v", to, err)
+		}
+		if info, err := os.Stat(target); err != nil || info.Mode() != 0o644 {
+			t.Errorf("mode %v, %v", info.Mode(), err)
+		}
+		left, err := filepath.Glob(filepath.Join(dir, "*", "*"))
+		if err != nil || len(left) != 1 {
+			t.Errorf("left behind: %v, %v", left, err)
+		}
+	})
+	t.Run("owner", func(t *testing.T) {
+		if os.Geteuid() != 0 {
+			need.Missing(t, "only root can keep another user's ownership")
+		}
+		r, path := one(t, kubectlStyle)
+		if err := os.Chown(path, 12345, 23456); err != nil {
+			t.Fatal(err)
+		}
+		mustApply(t, mustPlan(t, r, entry("prod")), nil)
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := info.Sys().(*syscall.Stat_t); s.Uid != 12345 || s.Gid != 23456 {
+			t.Errorf("owner %d:%d", s.Uid, s.Gid)
+		}
+	})
+	t.Run("read-only", func(t *testing.T) {
+		r, path := one(t, kubectlStyle)
+		if err := os.Chmod(path, 0o400); err != nil {
+			t.Fatal(err)
+		}
+		_, err := mustPlan(t, r, entry("prod")).Apply(context.Background(), nil)
+		var h interface{ Hint() string }
+		if !errors.Is(err, ErrReadOnly) || !errors.As(err, &h) || !strings.Contains(h.Hint(), "--kubeconfig") {
+			t.Errorf("error %v", err)
+		}
+		if text(t, path) != kubectlStyle {
+			t.Error("a read-only file was replaced")
+		}
+		onlyFile(t, path)
+	})
+}
+
+// onlyFile checks that nothing lies beside path.
+func onlyFile(t *testing.T, path string) {
+	t.Helper()
+	left, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(left) != 1 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestApplyRefusesChangedFiles(t *testing.T) {
+	r, path := one(t, kubectlStyle)
+	p := mustPlan(t, r, entry("prod"))
+	if err := os.WriteFile(path, []byte(kubectlStyle+"# new\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Apply(context.Background(), nil); !errors.Is(err, ErrChanged) {
+		t.Errorf("error %v", err)
+	}
+	if text(t, path) != kubectlStyle+"# new\n" {
+		t.Error("the file was overwritten")
+	}
+	onlyFile(t, path)
+	mustApply(t, mustPlan(t, r, entry("prod")), nil)
+	checkEntry(t, path, "prod")
+}
+
+func TestLocks(t *testing.T) {
+	r, path := one(t, kubectlStyle)
+	p := mustPlan(t, r, entry("prod"))
+	name := path + ".lock"
+	if err := os.WriteFile(name, nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	var busy *LockError
+	if _, err := p.Apply(ctx, nil); !errors.As(err, &busy) || !errors.Is(err, ErrLocked) || busy.Stale() || busy.Path != name {
+		t.Errorf("fresh lock: %v", err)
+	}
+	gone, stop := context.WithCancel(context.Background())
+	stop()
+	if _, err := p.Apply(gone, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	old := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(name, old, old); err != nil {
+		t.Fatal(err)
+	}
+	_, err := p.Apply(context.Background(), nil)
+	if !errors.As(err, &busy) || !busy.Stale() || !strings.Contains(busy.Hint(), "rm "+name) {
+		t.Errorf("stale lock: %v", err)
+	}
+	if _, err := os.Stat(name); err != nil {
+		t.Errorf("the stale lock was broken: %v", err)
+	}
+	if text(t, path) != kubectlStyle {
+		t.Error("the file was written without the lock")
+	}
+	// A lock that goes away is waited for.
+	now := time.Now()
+	if err := os.Chtimes(name, now, now); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error)
+	go func() {
+		_, err := p.Apply(context.Background(), nil)
+		done <- err
+	}()
+	if err := os.Remove(name); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	checkEntry(t, path, "prod")
+	onlyFile(t, path)
+}
+
+// TestConcurrentWriters runs kubectl's own writer against ours: each adds its
+// contexts, and none is lost.
+func TestConcurrentWriters(t *testing.T) {
+	r, path := one(t, kubectlStyle)
+	j := &Journal{Dir: t.TempDir()}
+	const each = 25
+	var wg sync.WaitGroup
+	work := func(one func(i int) (again bool, err error)) {
+		defer wg.Done()
+		for i := range each {
+			for {
+				again, err := one(i)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if !again {
+					break
+				}
+			}
+		}
+	}
+	wg.Add(3)
+	go work(func(i int) (bool, error) {
+		err := modify(path, fmt.Sprintf("theirs-%d", i))
+		return errors.Is(err, fs.ErrExist), err2(err, fs.ErrExist) // client-go does not wait for the lock
+	})
+	for _, who := range []string{"a", "b"} {
+		go work(func(i int) (bool, error) {
+			e := entry(fmt.Sprintf("ours-%s-%d", who, i))
+			e.SetCurrent = false
+			p, err := r.Plan(context.Background(), e, Options{})
+			if errors.Is(err, ErrParse) {
+				return true, nil // read while client-go, which truncates, was writing
+			}
+			if err != nil {
+				return false, err
+			}
+			_, err = p.Apply(context.Background(), j)
+			return errors.Is(err, ErrChanged) || errors.Is(err, ErrLocked), err2(err, ErrChanged, ErrLocked)
+		})
+	}
+	wg.Wait()
+	c, err := clientcmd.LoadFromFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range each {
+		if c.Contexts[fmt.Sprintf("theirs-%d", i)] == nil {
+			t.Errorf("client-go's context %d is lost", i)
+		}
+		for _, who := range []string{"a", "b"} {
+			name := fmt.Sprintf("ours-%s-%d", who, i)
+			if c.Contexts[name] == nil || c.Clusters[name] == nil || c.AuthInfos[name] == nil {
+				t.Errorf("our context %s is lost", name)
+			}
+		}
+	}
+	onlyFile(t, path)
+}
+
+// err2 is err unless it is one of expected.
+func err2(err error, expected ...error) error {
+	for _, e := range expected {
+		if errors.Is(err, e) {
+			return nil
+		}
+	}
+	return err
+}
+
+// TestKilled kills a process at every step of Apply: both files are the old or
+// the new ones, and the next run heals what was left.
+func TestKilled(t *testing.T) {
+	if step := os.Getenv("KUBECONFIG_TEST_KILL"); step != "" {
+		killSelf(t, step)
+		return
+	}
+	for _, step := range []string{"locked", "prepared 1", "prepared 2", "recorded", "renamed 1", "renamed 2", "written"} {
+		t.Run(step, func(t *testing.T) {
+			dir := t.TempDir()
+			r := twoFiles(t, dir)
+			before := [2]string{text(t, r.Files[0]), text(t, r.Files[1])}
+			cmd := exec.Command(os.Args[0], "-test.run=^TestKilled$")
+			cmd.Env = append(os.Environ(), "KUBECONFIG_TEST_KILL="+step, "KUBECONFIG_TEST_DIR="+dir)
+			out, err := cmd.CombinedOutput()
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) || !exit.Sys().(syscall.WaitStatus).Signaled() {
+				t.Fatalf("the helper was not killed: %v\n%s", err, out)
+			}
+			for i, path := range r.Files {
+				now := text(t, path)
+				if isNew := strings.Contains(now, "127.0.0.1:9/") || strings.Contains(now, currentContext+": prod"); now != before[i] && !isNew {
+					t.Errorf("%s is neither old nor new:\n%s", path, now)
+				}
+				if _, err := clientcmd.LoadFromFile(path); err != nil {
+					t.Error(err)
+				}
+				// The lock stays, and is the user's to remove.
+				old := time.Now().Add(-time.Hour)
+				if err := os.Chtimes(path+".lock", old, old); err != nil {
+					t.Fatal(err)
+				}
+			}
+			j := &Journal{Dir: filepath.Join(dir, "journal")}
+			_, err = mustPlan(t, r, killEntry()).Apply(context.Background(), j)
+			if step != "renamed 2" && step != "written" && !errors.Is(err, ErrLocked) {
+				t.Errorf("error %v", err)
+			}
+			for _, path := range r.Files {
+				if err := os.Remove(path + ".lock"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			// Undo of the interrupted step leads back from wherever it stopped.
+			if steps, err := j.History(context.Background()); err != nil {
+				t.Fatal(err)
+			} else if len(steps) > 0 {
+				if steps[0].Done {
+					t.Error("an interrupted step is said to be done")
+				}
+				undo, err := j.PlanUndo(context.Background(), "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				mustApply(t, undo, j)
+				if text(t, r.Files[0]) != before[0] || text(t, r.Files[1]) != before[1] {
+					t.Error("undo did not restore the files")
+				}
+			}
+			mustApply(t, mustPlan(t, r, killEntry()), j)
+			checkCurrent(t, r)
+			left, err := filepath.Glob(filepath.Join(dir, "kube", ".*"))
+			if err != nil || len(left) != 0 {
+				t.Errorf("left behind: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+func twoFiles(t *testing.T, dir string) Rules {
+	t.Helper()
+	a, b := filepath.Join(dir, "kube", "a"), filepath.Join(dir, "kube", "b")
+	e := entry("prod")
+	e.SetCurrent = false
+	mustApply(t, mustPlan(t, Rules{Explicit: b}, e), nil)
+	if err := os.WriteFile(a, []byte(kubectlStyle), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return Rules{Files: []string{a, b}}
+}
+
+func killEntry() Entry {
+	e := entry("prod")
+	e.Server = "https://127.0.0.1:9/c/prod"
+	return e
+}
+
+func checkCurrent(t *testing.T, r Rules) {
+	t.Helper()
+	c, err := r.Get(context.Background(), "")
+	if err != nil || c.Name != "prod" || c.Cluster.Server != killEntry().Server {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+// killSelf is the helper process.
+func killSelf(t *testing.T, step string) {
+	dir := os.Getenv("KUBECONFIG_TEST_DIR")
+	p := mustPlan(t, Rules{Files: []string{filepath.Join(dir, "kube", "a"), filepath.Join(dir, "kube", "b")}}, killEntry())
+	count := map[string]int{}
+	p.fault = func(s string) {
+		count[s]++
+		if s == step || fmt.Sprintf("%s %d", s, count[s]) == step {
+			if err := syscall.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			select {}
+		}
+	}
+	_, err := p.Apply(context.Background(), &Journal{Dir: filepath.Join(dir, "journal")})
+	t.Fatalf("survived %s: %v", step, err)
+}
+
+// TestDiskFull applies on a file system of 64 KiB, in a mount namespace of its
+// own.
+func TestDiskFull(t *testing.T) {
+	if dir := os.Getenv("KUBECONFIG_TEST_FULL"); dir != "" {
+		diskFull(t, dir)
+		return
+	}
+	unshare := need.Program(t, "unshare")
+	if out, err := exec.Command(unshare, "-Urm", "true").CombinedOutput(); err != nil {
+		need.Missing(t, "no user and mount namespaces: "+strings.TrimSpace(string(out)))
+	}
+	dir := t.TempDir()
+	cmd := exec.Command(unshare, "-Urm", "sh", "-ec", `mount -t tmpfs -o size=64k none "$KUBECONFIG_TEST_FULL"; exec "$0" -test.run='^TestDiskFull$' -test.v`, os.Args[0])
+	cmd.Env = append(os.Environ(), "KUBECONFIG_TEST_FULL="+dir)
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "PASS: TestDiskFull") {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+func diskFull(t *testing.T, dir string) {
+	path := filepath.Join(dir, "config")
+	data := kubectlStyle + "# " + strings.Repeat("x", 40<<10) + "\n"
+	if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := mustPlan(t, Rules{Explicit: path}, entry("prod")).Apply(context.Background(), nil)
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("error %v, want no space", err)
+	}
+	if text(t, path) != data {
+		t.Error("the file has changed")
+	}
+	onlyFile(t, path)
+}

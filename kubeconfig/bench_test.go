@@ -1,0 +1,125 @@
+package kubeconfig
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+)
+
+// big is a kubeconfig of n contexts, each with its own cluster and user, as the
+// cloud tools write them; ca is the size of the CA data.
+func big(n, ca int) []byte {
+	var b strings.Builder
+	b.WriteString("apiVersion: v1\nclusters:\n")
+	for i := range n {
+		fmt.Fprintf(&b, "- cluster:\n    certificate-authority-data: %s\n    server: https://10.0.0.1:%d\n  name: cluster-%d\n", strings.Repeat("QUJD", ca/4), i, i)
+	}
+	b.WriteString("contexts:\n")
+	for i := range n {
+		fmt.Fprintf(&b, "- context:\n    cluster: cluster-%d\n    namespace: default\n    user: user-%d\n  name: ctx-%d\n", i, i, i)
+	}
+	b.WriteString("current-context: ctx-0\nkind: Config\npreferences: {}\nusers:\n")
+	for i := range n {
+		fmt.Fprintf(&b, "- name: user-%d\n  user:\n    exec:\n      apiVersion: client.authentication.k8s.io/v1\n      args:\n      - eks\n      - get-token\n      command: aws\n      env: null\n      interactiveMode: IfAvailable\n      provideClusterInfo: false\n", i)
+	}
+	return []byte(b.String())
+}
+
+func TestBig(t *testing.T) {
+	data := big(5000, 1460)
+	o, ok := scan(data)
+	if !ok || len(o.sections[users].items) != 5000 {
+		t.Fatal("the quick scanner does not understand what kubectl writes")
+	}
+	r, path := one(t, string(data))
+	j := &Journal{Dir: t.TempDir()}
+	mustApply(t, mustPlan(t, r, entry("prod")), j)
+	c := checkEntry(t, path, "prod")
+	if len(c.Contexts) != 5001 || len(c.Clusters) != 5001 || len(c.AuthInfos) != 5001 {
+		t.Errorf("%d contexts, %d clusters, %d users", len(c.Contexts), len(c.Clusters), len(c.AuthInfos))
+	}
+	if p := mustPlan(t, r, entry("prod")); !p.Empty() {
+		t.Error("not idempotent")
+	}
+	rm, err := r.PlanRemove(context.Background(), "ctx-7", Options{})
+	if err == nil {
+		t.Errorf("a foreign entry would go: %v", rm.Files())
+	}
+	undo, err := j.PlanUndo(context.Background(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustApply(t, undo, nil)
+	if text(t, path) != string(data) {
+		t.Error("undo did not restore the file")
+	}
+}
+
+// BenchmarkBig is the bar of 300 ms for plan and apply with 5,000 contexts;
+// clientcmd's own ModifyConfig is beside it to compare with.
+func BenchmarkBig(b *testing.B) {
+	for _, ca := range []int{0, 1460} {
+		data := big(5000, ca)
+		name := fmt.Sprintf("%dMB/", len(data)>>20)
+		b.Run(name+"plan+apply", func(b *testing.B) {
+			r, path := one(b, string(data))
+			j := &Journal{Dir: b.TempDir()}
+			for b.Loop() {
+				b.StopTimer()
+				if err := os.WriteFile(path, data, 0o600); err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+				mustApply(b, mustPlan(b, r, entry("prod")), j)
+			}
+		})
+		b.Run(name+"diff", func(b *testing.B) {
+			r, _ := one(b, string(data))
+			p := mustPlan(b, r, entry("prod"))
+			for b.Loop() {
+				p.Diff()
+			}
+		})
+		b.Run(name+"list", func(b *testing.B) {
+			r, _ := one(b, string(data))
+			for b.Loop() {
+				if _, err := r.List(context.Background()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(name+"clientcmd.ModifyConfig", func(b *testing.B) {
+			path := filepath.Join(b.TempDir(), "config")
+			for b.Loop() {
+				b.StopTimer()
+				if err := os.WriteFile(path, data, 0o600); err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+				if err := modify(path, "mine"); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// modify adds a context as `kubectl config set-context` does.
+func modify(path, name string) error {
+	access := clientcmd.NewDefaultPathOptions()
+	access.LoadingRules.ExplicitPath = path
+	c, err := access.GetStartingConfig()
+	if err != nil {
+		return err
+	}
+	c = c.DeepCopy()
+	c.Contexts[name] = api.NewContext()
+	c.Contexts[name].Cluster, c.Contexts[name].AuthInfo = name, name
+	return clientcmd.ModifyConfig(access, *c, false)
+}

@@ -1,0 +1,95 @@
+package kubeconfig
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+)
+
+func seeds(f *testing.F) {
+	for _, c := range shapes {
+		f.Add([]byte(c.text))
+	}
+	f.Add(big(3, 8))
+	f.Add([]byte("users:\n- name: a\n  user: {}\n- # c\n  name: b\nclusters:\n  - name: x # y\n    cluster:\n      a: |\n\n        # z\n      b: 'q' # r\n"))
+}
+
+// FuzzScan holds the quick scanner against the parser: what it accepts, it
+// must understand alike.
+func FuzzScan(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		quick, ok := scan(data)
+		if !ok {
+			return
+		}
+		slow, err := parseOutline(data)
+		if errors.Is(err, ErrParse) {
+			return // refused when the text is decoded
+		}
+		if err != nil {
+			t.Fatalf("the parser says %v of\n%s", err, data)
+		}
+		for name := range quick.sections {
+			switch name {
+			case clusters, contexts, users, currentContext:
+			default:
+				delete(quick.sections, name) // the parser does not note others
+			}
+		}
+		if quick.empty != slow.empty || quick.end != slow.end && !quick.empty || len(quick.sections) != len(slow.sections) {
+			t.Fatalf("quick %+v\nslow  %+v\n%s", quick, slow, data)
+		}
+		for name, s := range quick.sections {
+			if p := slow.sections[name]; p == nil || !reflect.DeepEqual(*s, *p) && s.style != styleOther {
+				t.Fatalf("%s: quick %+v\nslow  %+v\n%s", name, s, p, data)
+			}
+		}
+	})
+}
+
+// FuzzSplice adds, changes and removes an entry in any text that clientcmd
+// reads: it works and changes nothing else, or it is refused by name.
+func FuzzSplice(f *testing.F) {
+	seeds(f)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if _, err := decode(data); err != nil {
+			return
+		}
+		path := filepath.Join(t.TempDir(), "config")
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r := Rules{Explicit: path}
+		p, err := r.Plan(context.Background(), entry("prod"), Options{Replace: true})
+		if err != nil {
+			if !errors.Is(err, ErrUnsupported) && !errors.Is(err, ErrParse) {
+				t.Fatalf("unnamed error %v", err)
+			}
+			return
+		}
+		p.Diff()
+		j := &Journal{Dir: filepath.Join(t.TempDir(), "j")}
+		mustApply(t, p, j)
+		after := []byte(text(t, path))
+		if !reflect.DeepEqual(others(t, data, "prod"), others(t, after, "prod")) {
+			t.Fatalf("others have changed:\n%s", after)
+		}
+		if !p.Empty() {
+			checkEntry(t, path, "prod")
+		}
+		undo := p
+		if !p.Empty() {
+			if undo, err = j.PlanUndo(context.Background(), ""); err != nil {
+				t.Fatal(err)
+			}
+			mustApply(t, undo, j)
+		}
+		if got := text(t, path); got != string(data) {
+			t.Fatalf("undo gives %q, want %q", got, data)
+		}
+	})
+}
