@@ -1,0 +1,208 @@
+package pkcs11
+
+import (
+	"cmp"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// program is our name in p11-kit's enable-in and disable-in.
+const program = "kubehsm"
+
+// places are where modules and p11-kit's configuration are looked for.
+type places struct {
+	systemConf, userConf string   // pkcs11.conf files
+	system               []string // folders of *.module files, the stronger last
+	user                 string   // the user's own such folder, stronger still
+	libraries            []string // where bare module names are looked up
+	wellKnown            []string // paths without p11-kit
+}
+
+// standardPlaces are p11-kit's, see pkcs11.conf(5).
+func standardPlaces() places {
+	config := os.Getenv("XDG_CONFIG_HOME")
+	if !filepath.IsAbs(config) {
+		config = ""
+		if home, err := os.UserHomeDir(); err == nil {
+			config = filepath.Join(home, ".config")
+		}
+	}
+	p := places{
+		systemConf: "/etc/pkcs11/pkcs11.conf",
+		system:     []string{"/usr/share/p11-kit/modules", "/etc/pkcs11/modules"},
+	}
+	if config != "" {
+		p.userConf = filepath.Join(config, "pkcs11", "pkcs11.conf")
+		p.user = filepath.Join(config, "pkcs11", "modules")
+	}
+	lib := []string{"/usr/lib64", "/usr/lib", "/usr/local/lib"}
+	if t := triplet(runtime.GOARCH); t != "" {
+		lib = append([]string{"/usr/lib/" + t}, lib...)
+	}
+	if runtime.GOOS == "darwin" {
+		lib = []string{"/opt/homebrew/lib", "/usr/local/lib", "/Library/OpenSC/lib"}
+		p.system = append(p.system, "/opt/homebrew/share/p11-kit/modules", "/opt/homebrew/etc/pkcs11/modules")
+	}
+	for _, dir := range lib {
+		p.libraries = append(p.libraries, filepath.Join(dir, "pkcs11"))
+	}
+	for _, name := range []string{
+		"softhsm/libsofthsm2", "pkcs11/libsofthsm2", "libykcs11", "pkcs11/libykcs11", "pkcs11/opensc-pkcs11",
+		"opensc-pkcs11", "pkcs11/yubihsm_pkcs11", "pkcs11/libtpm2_pkcs11", "opencryptoki/libopencryptoki",
+	} {
+		for _, dir := range lib {
+			for _, ext := range []string{".so", ".so.2", ".so.1", ".dylib"} {
+				p.wellKnown = append(p.wellKnown, filepath.Join(dir, name+ext))
+			}
+		}
+	}
+	return p
+}
+
+// triplet is Debian's multiarch name of a GOARCH.
+func triplet(arch string) string {
+	return map[string]string{
+		"amd64": "x86_64-linux-gnu", "arm64": "aarch64-linux-gnu", "arm": "arm-linux-gnueabihf", "386": "i386-linux-gnu",
+		"ppc64le": "powerpc64le-linux-gnu", "s390x": "s390x-linux-gnu", "riscv64": "riscv64-linux-gnu",
+	}[arch]
+}
+
+// discover lists the modules of p11-kit's configuration, then those in
+// well-known places, each real file once. What p11-kit's configuration turns
+// off for us, or has for certificates only, is left out altogether.
+func (p places) discover() ([]Module, []hsm.Problem) {
+	configs, problems := p.configs()
+	var found []Module
+	seen := map[string]bool{}
+	for _, c := range configs {
+		path := p.resolve(c.values["module"])
+		if path == "" || seen[realPath(path)] {
+			continue
+		}
+		seen[realPath(path)] = true
+		if c.wanted() && !isTrust(path) && !isProxy(path) {
+			found = append(found, Module{Name: c.name, Path: path})
+		}
+	}
+	for _, path := range p.wellKnown {
+		info, err := os.Stat(path)
+		if err != nil || !info.Mode().IsRegular() || seen[realPath(path)] {
+			continue
+		}
+		seen[realPath(path)] = true
+		found = append(found, Module{Path: path})
+	}
+	return found, problems
+}
+
+// resolve makes a module's path absolute as p11-kit does.
+func (p places) resolve(path string) string {
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	for _, dir := range p.libraries {
+		if full := filepath.Join(dir, path); exists(full) {
+			return full
+		}
+	}
+	if len(p.libraries) > 0 { // reported as missing where p11-kit would look
+		return filepath.Join(p.libraries[0], path)
+	}
+	return path
+}
+
+// configs reads the .module files, merged by name, the highest priority first.
+func (p places) configs() ([]config, []hsm.Problem) {
+	var problems []hsm.Problem
+	load := func(path string) map[string]string {
+		values, err := readConfig(path)
+		if err != nil && !os.IsNotExist(err) {
+			problems = append(problems, hsm.Problem{Source: path, Err: err})
+		}
+		return values
+	}
+	dirs := p.system
+	switch cmp.Or(load(p.userConf)["user-config"], load(p.systemConf)["user-config"], "merge") {
+	case "merge":
+		dirs = append(slices.Clone(dirs), p.user)
+	case "only":
+		dirs = []string{p.user}
+	}
+	merged := map[string]config{}
+	for _, dir := range dirs {
+		files, err := filepath.Glob(filepath.Join(dir, "*.module"))
+		if dir == "" || err != nil {
+			continue
+		}
+		for _, file := range files {
+			name := strings.TrimSuffix(filepath.Base(file), ".module")
+			c := config{name: name, values: map[string]string{}}
+			for k, v := range merged[name].values {
+				c.values[k] = v
+			}
+			for k, v := range load(file) {
+				c.values[k] = v
+			}
+			merged[name] = c
+		}
+	}
+	all := make([]config, 0, len(merged))
+	for _, c := range merged {
+		all = append(all, c)
+	}
+	slices.SortFunc(all, func(a, b config) int {
+		return cmp.Or(cmp.Compare(b.priority(), a.priority()), cmp.Compare(a.name, b.name))
+	})
+	return all, problems
+}
+
+// isProxy recognises p11-kit's proxy module, which shows the tokens of all
+// configured modules once more.
+func isProxy(path string) bool {
+	return strings.HasPrefix(filepath.Base(realPath(path)), "p11-kit-proxy") ||
+		strings.HasPrefix(filepath.Base(realPath(path)), "libp11-kit")
+}
+
+// isTrust recognises p11-kit's module of trusted certificates.
+func isTrust(path string) bool {
+	return strings.HasPrefix(filepath.Base(path), "p11-kit-trust") || strings.HasPrefix(filepath.Base(path), "libnssckbi")
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// config is one module's configuration.
+type config struct {
+	name   string
+	values map[string]string
+}
+
+func (c config) priority() int {
+	n, err := strconv.Atoi(c.values["priority"])
+	if err != nil {
+		return 0 // p11-kit's default
+	}
+	return n
+}
+
+// wanted applies enable-in, disable-in and trust-policy.
+func (c config) wanted() bool {
+	in := func(key string) bool {
+		return slices.Contains(strings.FieldsFunc(c.values[key], func(r rune) bool { return r == ',' || r == ' ' }), program)
+	}
+	switch {
+	case c.values["trust-policy"] == "yes":
+		return false
+	case c.values["enable-in"] != "":
+		return in("enable-in")
+	}
+	return !in("disable-in")
+}

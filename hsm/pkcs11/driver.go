@@ -1,0 +1,246 @@
+//go:build cgo
+
+package pkcs11
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// Driver reaches the tokens of PKCS#11 modules. Make one with [New]. It is safe
+// for concurrent use.
+type Driver struct {
+	options Options
+
+	mu      sync.Mutex
+	modules map[string]*module // by real path
+	devices map[identity]*device
+	closed  bool
+}
+
+var _ hsm.Driver = (*Driver)(nil)
+
+// New returns a driver. No module is loaded before it is needed.
+func New(o Options) *Driver {
+	return &Driver{options: o, modules: map[string]*module{}, devices: map[identity]*device{}}
+}
+
+// Scheme implements [hsm.Driver].
+func (d *Driver) Scheme() string { return hsm.SchemePKCS11 }
+
+// List implements [hsm.Driver]. A module that cannot be loaded is a Problem.
+func (d *Driver) List(ctx context.Context) (hsm.Listing, error) {
+	var l hsm.Listing
+	candidates, problems := d.candidates(hsm.URI{})
+	l.Problems = problems
+	for _, c := range candidates {
+		_, tokens, problems, err := d.tokens(ctx, c)
+		if ctx.Err() != nil || errors.Is(err, errClosed) {
+			return l, errors.Join(ctx.Err(), err)
+		}
+		if err != nil {
+			problems = append(problems, hsm.Problem{Source: c.Path, Err: err})
+		}
+		l.Tokens = append(l.Tokens, tokens...)
+		l.Problems = append(l.Problems, problems...)
+	}
+	return l, nil
+}
+
+// tokens lists those of one module.
+func (d *Driver) tokens(ctx context.Context, c Module) (*module, []hsm.TokenInfo, []hsm.Problem, error) {
+	m, err := d.module(ctx, c)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	tokens, problems, err := m.tokens(ctx)
+	return m, tokens, problems, err
+}
+
+// module returns a loaded module, loading it the first time.
+func (d *Driver) module(ctx context.Context, c Module) (*module, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, errClosed
+	}
+	if m := d.modules[realPath(c.Path)]; m != nil {
+		return m, nil
+	}
+	m, err := load(ctx, c, d.options.LockDir)
+	if m != nil && err != nil {
+		err = errors.Join(err, m.close())
+	}
+	if err != nil {
+		return nil, err
+	}
+	d.modules[m.real] = m
+	return m, nil
+}
+
+// candidates lists the modules that may hold what u names, each once.
+func (d *Driver) candidates(u hsm.URI) ([]Module, []hsm.Problem) {
+	where := standardPlaces()
+	var all []Module
+	var problems []hsm.Problem
+	seen, proxied := map[string]bool{}, false
+	for _, m := range d.options.Modules {
+		if !strings.ContainsRune(m.Path, '/') {
+			m.Path = where.resolve(m.Path)
+		}
+		if real := realPath(m.Path); !seen[real] {
+			seen[real] = true
+			proxied = proxied || isProxy(m.Path)
+			all = append(all, m)
+		}
+	}
+	if u.ModulePath != "" { // that one and no other
+		for _, m := range all {
+			if realPath(m.Path) == realPath(u.ModulePath) {
+				return []Module{m}, nil
+			}
+		}
+		return []Module{{Path: u.ModulePath}}, nil
+	}
+	if d.options.Discover && !proxied {
+		var found []Module
+		found, problems = where.discover()
+		for _, m := range found {
+			if real := realPath(m.Path); !seen[real] {
+				seen[real] = true
+				all = append(all, m)
+			}
+		}
+	}
+	if u.ModuleName != "" {
+		named := all[:0:0]
+		for _, m := range all {
+			if m.named(u.ModuleName) {
+				named = append(named, m)
+			}
+		}
+		all = named
+	}
+	return all, problems
+}
+
+// match is a token that a URI names.
+type match struct {
+	module *module
+	info   hsm.TokenInfo
+}
+
+// Open implements [hsm.Driver]. Modules are loaded one after the other; the
+// first token that fits is taken if u has a serial, else all are looked
+// through, so that an ambiguous name is noticed.
+func (d *Driver) Open(ctx context.Context, u hsm.URI) (hsm.Token, error) {
+	if u.Scheme != hsm.SchemePKCS11 {
+		return nil, fmt.Errorf("%s: %w", u, hsm.ErrNoToken)
+	}
+	candidates, _ := d.candidates(u)
+	var found, blank []match
+	var failed []error
+	for _, c := range candidates {
+		m, tokens, problems, err := d.tokens(ctx, c)
+		if ctx.Err() != nil || errors.Is(err, errClosed) {
+			return nil, errors.Join(ctx.Err(), err)
+		}
+		if err != nil {
+			failed = append(failed, err)
+		}
+		for _, p := range problems {
+			failed = append(failed, p.Err)
+		}
+		for _, info := range matching(tokens, u) {
+			if info.Initialized {
+				found = append(found, match{m, info})
+			} else {
+				blank = append(blank, match{m, info})
+			}
+		}
+		if len(found) > 0 && u.Serial != "" {
+			break
+		}
+	}
+	switch {
+	case len(found) == 1:
+		return d.device(found[0])
+	case len(found) > 1:
+		return nil, several(u, found)
+	case len(blank) > 0:
+		return nil, hsm.WithHint(fmt.Errorf("%s: the token is not initialised: %w", u, hsm.ErrNoToken),
+			"initialise it with the maker's tool, for example pkcs11-tool --init-token")
+	case len(failed) > 0:
+		return nil, fmt.Errorf("%s: %w: %w", u, hsm.ErrNoToken, errors.Join(failed...))
+	}
+	return nil, hsm.WithHint(fmt.Errorf("%s: %w", u, hsm.ErrNoToken), "plug the token in, or see `kubehsm token list`")
+}
+
+// matching returns the tokens that u names. Some libraries change a token's
+// label with its certificate: if nothing fits exactly, a full identity fits
+// without the label.
+func matching(tokens []hsm.TokenInfo, u hsm.URI) []hsm.TokenInfo {
+	u.ModulePath, u.ModuleName = "", "" // settled by the choice of modules
+	fit := func(u hsm.URI) (all []hsm.TokenInfo) {
+		for _, t := range tokens {
+			if u.MatchToken(t) {
+				all = append(all, t)
+			}
+		}
+		return all
+	}
+	all := fit(u)
+	if len(all) == 0 && u.Serial != "" && u.Model != "" && u.Manufacturer != "" {
+		u.Token = ""
+		all = fit(u)
+	}
+	return all
+}
+
+func several(u hsm.URI, found []match) error {
+	names := make([]string, 0, len(found))
+	for _, f := range found {
+		names = append(names, "'"+f.info.URI().String()+"'")
+	}
+	return hsm.WithHint(fmt.Errorf("%s: %w", u, hsm.ErrSeveralTokens), "name one of "+strings.Join(names, ", "))
+}
+
+// device returns a token on the device of f.
+func (d *Driver) device(f match) (hsm.Token, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, errClosed
+	}
+	id := identify(f.module, f.info)
+	dev := d.devices[id]
+	if dev == nil {
+		dev = newDevice(f.module, f.info)
+		d.devices[id] = dev
+	}
+	dev.use(1)
+	return &token{device: dev}, nil
+}
+
+// Close implements [hsm.Driver]: all tokens are logged out.
+func (d *Driver) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil
+	}
+	d.closed = true
+	var errs []error
+	for _, dev := range d.devices {
+		errs = append(errs, dev.close())
+	}
+	for _, m := range d.modules {
+		errs = append(errs, m.close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,27 @@
+//go:build cgo && windows
+
+package pkcs11
+
+import (
+	"errors"
+
+	p11 "github.com/miekg/pkcs11"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// library is a loaded module.
+type library struct{}
+
+func openLibrary(path string) (*library, *p11.Ctx, error) {
+	ctx := p11.New(path)
+	if ctx == nil {
+		return nil, nil, errors.New("it cannot be loaded")
+	}
+	return &library{}, ctx, nil
+}
+
+// login is C_Login. A nil pin is typed on the reader.
+func (*library) login(ctx *p11.Ctx, sh p11.SessionHandle, user uint, pin *hsm.Secret) error {
+	return ctx.Login(sh, user, pin.Unsafe())
+}

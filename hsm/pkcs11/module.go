@@ -1,0 +1,234 @@
+//go:build cgo
+
+package pkcs11
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+
+	p11 "github.com/miekg/pkcs11"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// module is a loaded and initialised PKCS#11 library.
+type module struct {
+	Module
+	real  string // its identity
+	ctx   *p11.Ctx
+	lib   *library
+	lock  fileLock
+	owned atomic.Bool // we called C_Initialize, not another part of the program
+	about hsm.Module
+	// gate is shared by all tokens of a library that cannot do threads; nil for
+	// the others.
+	gate gate
+}
+
+// gate admits one at a time.
+type gate chan struct{}
+
+func newGate() gate { return make(gate, 1) }
+
+// enter waits for its turn. A nil gate is open.
+func (g gate) enter(ctx context.Context) error {
+	if err := ctx.Err(); err != nil || g == nil {
+		return err
+	}
+	select {
+	case g <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (g gate) leave() {
+	if g != nil {
+		<-g
+	}
+}
+
+// load loads and initialises m.
+func load(ctx context.Context, m Module, lockDir string) (*module, error) {
+	for name, value := range m.Env {
+		if err := os.Setenv(name, value); err != nil {
+			return nil, fmt.Errorf("environment of %s: %w", m.Path, err)
+		}
+	}
+	real := realPath(m.Path)
+	lock, err := newLock(lockDir, real)
+	if err != nil {
+		return nil, err
+	}
+	if !exists(m.Path) { // said plainly; the loader's own words differ by system
+		return nil, hsm.WithHint(fmt.Errorf("%w: %s does not exist", hsm.ErrModule, m.Path), "install the token's PKCS#11 library")
+	}
+	lib, c, err := openLibrary(m.Path)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", hsm.ErrModule, m.Path, err)
+	}
+	loaded := &module{Module: m, real: real, ctx: c, lib: lib, lock: lock}
+	if err := loaded.initialize(ctx); err != nil {
+		return nil, err
+	}
+	return loaded, loaded.describe()
+}
+
+// initialize calls C_Initialize, for threads if the library can.
+func (m *module) initialize(ctx context.Context) error {
+	err := m.lock.shared(ctx, func() error {
+		err := m.ctx.Initialize(p11.InitializeWithFlags(p11.CKF_OS_LOCKING_OK))
+		if is(err, p11.CKR_CANT_LOCK, p11.CKR_NEED_TO_CREATE_THREADS) {
+			if m.gate == nil {
+				m.gate = newGate()
+			}
+			err = m.ctx.Initialize(p11.InitializeWithFlags(0))
+		}
+		return err
+	})
+	switch {
+	case err == nil:
+		m.owned.Store(true)
+		return nil
+	case is(err, p11.CKR_CRYPTOKI_ALREADY_INITIALIZED):
+		return nil
+	}
+	return fault("initialise "+m.Path, err)
+}
+
+func (m *module) describe() error {
+	info, err := m.ctx.GetInfo()
+	if err != nil {
+		return fault("describe "+m.Path, err)
+	}
+	m.about = hsm.Module{
+		Name: m.Name, Path: m.Path, Description: trim(info.LibraryDescription), Manufacturer: trim(info.ManufacturerID),
+		Version: fmt.Sprintf("%d.%d", info.LibraryVersion.Major, info.LibraryVersion.Minor),
+	}
+	return nil
+}
+
+// close finalises the library if it is ours.
+func (m *module) close() error {
+	if !m.owned.Swap(false) {
+		return nil
+	}
+	if err := m.ctx.Finalize(); !is(err, p11.CKR_CRYPTOKI_NOT_INITIALIZED) {
+		return fault("finalise "+m.Path, err)
+	}
+	return nil
+}
+
+// tokens lists the tokens present. One that cannot be described becomes a
+// problem.
+func (m *module) tokens(ctx context.Context) ([]hsm.TokenInfo, []hsm.Problem, error) {
+	if err := m.gate.enter(ctx); err != nil {
+		return nil, nil, err
+	}
+	defer m.gate.leave()
+	return m.scan(ctx)
+}
+
+// scan is [module.tokens] for those who hold the gate.
+func (m *module) scan(ctx context.Context) (all []hsm.TokenInfo, problems []hsm.Problem, err error) {
+	err = m.refresh(ctx)
+	if is(err, p11.CKR_CRYPTOKI_NOT_INITIALIZED) { // another part of the program finalised it
+		if err := m.initialize(ctx); err != nil {
+			return nil, nil, err
+		}
+		err = m.refresh(ctx)
+	}
+	if err != nil {
+		return nil, nil, fault("list the tokens of "+m.Path, err)
+	}
+	err = m.lock.shared(ctx, func() error {
+		slots, err := m.ctx.GetSlotList(true)
+		if err != nil {
+			return err
+		}
+		for _, slot := range slots {
+			info, err := m.token(slot)
+			switch {
+			case err == nil:
+				all = append(all, info)
+			case !is(err, p11.CKR_TOKEN_NOT_PRESENT, p11.CKR_DEVICE_REMOVED, p11.CKR_SLOT_ID_INVALID):
+				problems = append(problems, hsm.Problem{Source: m.Path + ": " + info.Reader, Err: fault("read the token", err)})
+			}
+		}
+		return nil
+	})
+	return all, problems, fault("list the tokens of "+m.Path, err)
+}
+
+// refresh has the library look for new readers and tokens, which it does only
+// when asked for all slots (PKCS#11 v2.40, C_GetSlotList).
+func (m *module) refresh(ctx context.Context) error {
+	return m.lock.shared(ctx, func() error {
+		_, err := m.ctx.GetSlotList(false)
+		return err
+	})
+}
+
+// token describes the token in slot; the lock is held.
+func (m *module) token(slot uint) (hsm.TokenInfo, error) {
+	about := m.about
+	info := hsm.TokenInfo{Scheme: hsm.SchemePKCS11, SlotID: uint64(slot), Module: &about}
+	s, err := m.ctx.GetSlotInfo(slot)
+	if err != nil {
+		return info, err
+	}
+	info.Reader = trim(s.SlotDescription)
+	t, err := m.ctx.GetTokenInfo(slot)
+	if err != nil {
+		return info, err
+	}
+	info.Label, info.Manufacturer, info.Model, info.Serial = trim(t.Label), trim(t.ManufacturerID), trim(t.Model), trim(t.SerialNumber)
+	info.Firmware = fmt.Sprintf("%d.%d", t.FirmwareVersion.Major, t.FirmwareVersion.Minor)
+	info.Initialized = t.Flags&p11.CKF_TOKEN_INITIALIZED != 0
+	info.ReadOnly = t.Flags&p11.CKF_WRITE_PROTECTED != 0
+	info.PIN = pinState(t)
+	return info, nil
+}
+
+// pinState reads CK_TOKEN_INFO's flags (PKCS#11 v2.40 section 3.2).
+func pinState(t p11.TokenInfo) hsm.PINState {
+	has := func(flag uint) bool { return t.Flags&flag != 0 }
+	s := hsm.PINState{
+		Retries: -1,
+		Low:     has(p11.CKF_USER_PIN_COUNT_LOW), Final: has(p11.CKF_USER_PIN_FINAL_TRY), Locked: has(p11.CKF_USER_PIN_LOCKED),
+		NotSet: !has(p11.CKF_USER_PIN_INITIALIZED), NotNeeded: !has(p11.CKF_LOGIN_REQUIRED),
+		Default: has(p11.CKF_USER_PIN_TO_BE_CHANGED), PINPad: has(p11.CKF_PROTECTED_AUTHENTICATION_PATH),
+		MinLen: length(t.MinPinLen), MaxLen: length(t.MaxPinLen),
+	}
+	switch {
+	case s.Locked:
+		s.Retries = 0
+	case s.Final:
+		s.Retries = 1
+	}
+	return s
+}
+
+// length is a PIN length, 0 for what no library can mean
+// (CK_UNAVAILABLE_INFORMATION).
+func length(n uint) int {
+	if n > 4096 {
+		return 0
+	}
+	return int(n)
+}
+
+// trim removes the padding of fixed-size fields: blanks, in some libraries zeros.
+func trim(s string) string {
+	if i := strings.IndexByte(s, 0); i >= 0 {
+		s = s[:i]
+	}
+	return strings.TrimRight(s, " ")
+}
+
+var errClosed = errors.New("the driver is closed")

@@ -1,0 +1,44 @@
+package pkcs11
+
+import (
+	"path/filepath"
+	"strings"
+)
+
+// Options configure [New].
+type Options struct {
+	// Modules are tried in order, before any that are discovered.
+	Modules []Module
+	// Discover adds the modules of p11-kit's configuration and of well-known places.
+	Discover bool
+	// LockDir is the folder of the lock files shared by all processes of the
+	// user; it is made (0700) when needed. Empty: no locking, for programs that
+	// are sure to be alone.
+	LockDir string
+}
+
+// Module names a PKCS#11 library.
+type Module struct {
+	// Name is p11-kit's name for it, if any. It answers to module-name in URIs.
+	Name string
+	// Path is absolute, or a bare file name in p11-kit's module folder.
+	Path string
+	// Env is put into this process's environment before the module is loaded:
+	// many libraries find their configuration by it. It stays there.
+	Env map[string]string
+}
+
+// named tells whether a URI's module-name (RFC 7512 section 2.3) means m.
+func (m Module) named(name string) bool {
+	base := filepath.Base(m.Path)
+	stem, _, _ := strings.Cut(base, ".")
+	return name == m.Name || name == base || name == stem || "lib"+name == stem
+}
+
+// realPath is the module's identity: two paths to one file are one module.
+func realPath(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return filepath.Clean(path)
+}
