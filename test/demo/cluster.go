@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/kubehsm/kubehsm/test/controlplane"
+)
+
+// rights are the trial's RBAC objects.
+//
+//go:embed rights.yaml
+var rights string
+
+// background builds and starts the control plane, and tells how far it is in
+// the progress file. `up` runs it beside itself: it goes on when `up` ends.
+func background(ctx context.Context, t *trial) error {
+	self, err := controlplane.Identify(os.Getpid())
+	if err != nil {
+		return err
+	}
+	if err := recordBackground(t, self); err != nil {
+		return err
+	}
+	s := status{trial: t, started: time.Now()}
+	if err := s.set(phaseBuilding, 0, 0, "looking for what is to compile"); err != nil {
+		return err
+	}
+	// `up` waits for this: from here on the process can be found and stopped.
+	if err := os.NewFile(3, "recorded").Close(); err != nil {
+		return err
+	}
+	if err := provide(ctx, t, s); err != nil {
+		message := err.Error()
+		if ctx.Err() != nil {
+			message = "stopped"
+		}
+		return errors.Join(err, s.set(phaseFailed, 0, 0, message))
+	}
+	return s.set(phaseReady, 0, 0, "the cluster is ready")
+}
+
+// provide makes the control plane run, whatever is there of it already.
+func provide(ctx context.Context, t *trial, s status) error {
+	var writing error
+	err := controlplane.BuildInto(ctx, t.clusterPrograms(), func(done, total int) {
+		message := "compiling the control plane"
+		if total == 0 {
+			message = "fetching the control plane's modules"
+		}
+		writing = errors.Join(writing, s.set(phaseBuilding, done, total, message))
+	})
+	if err = errors.Join(err, writing); err != nil {
+		return err
+	}
+	if err := s.set(phaseStarting, 0, 0, "starting etcd, the API server and the controller manager"); err != nil {
+		return err
+	}
+	if err := controlplane.StopDir(ctx, t.cluster()); err != nil { // remains of a start that was cut short
+		return err
+	}
+	c, err := controlplane.Start(ctx, t.cluster(), controlplane.Options{Bin: t.clusterPrograms(), Detached: true})
+	if err != nil {
+		return err
+	}
+	if err := equip(ctx, t, c); err != nil {
+		return errors.Join(err, c.Stop(context.WithoutCancel(ctx)))
+	}
+	return nil
+}
+
+// equip gives the trial's people their rights and kubeconfig files.
+func equip(ctx context.Context, t *trial, c *controlplane.Cluster) error {
+	if err := c.Apply(ctx, rights); err != nil {
+		return err
+	}
+	kubectl := t.kubectl()
+	if err := os.Remove(kubectl); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := os.Symlink(c.Kubectl(), kubectl); err != nil {
+		return err
+	}
+	if err := c.WriteKubeconfig(t.adminKubeconfig(), contextIn, "trial-admin", "system:masters"); err != nil {
+		return err
+	}
+	// The user's file holds what an enrolment wrote: it is made once.
+	if _, err := os.Stat(t.kubeconfig()); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return c.WriteKubeconfig(t.kubeconfig(), contextIn, "trial-bootstrap")
+}
+
+// ensureCluster starts background unless the cluster runs or is on its way.
+func ensureCluster(ctx context.Context, t *trial) error {
+	if backgroundAlive(t) {
+		return nil
+	}
+	if _, err := controlplane.Attach(t.cluster()); err == nil {
+		p, err := os.ReadFile(t.progressFile())
+		var now struct{ Phase string }
+		if err == nil && json.Unmarshal(p, &now) == nil && now.Phase == phaseReady {
+			return nil
+		}
+	} else if !errors.Is(err, controlplane.ErrNotRunning) {
+		return err
+	}
+	return startBackground(ctx, t)
+}
+
+func startBackground(ctx context.Context, t *trial) error {
+	program := t.path("bin", "demo")
+	if err := copySelf(program); err != nil {
+		return err
+	}
+	log, err := os.OpenFile(t.clusterLog(), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	recorded, held, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer recorded.Close()
+	cmd := exec.Command(program, "cluster", t.dir)
+	cmd.Env, cmd.Stdout, cmd.Stderr = t.env(), log, log
+	cmd.ExtraFiles = []*os.File{held}
+	detach(cmd)
+	err = cmd.Start()
+	if err := errors.Join(err, held.Close()); err != nil {
+		return fmt.Errorf("start the control plane: %w", err)
+	}
+	go cmd.Wait() // reaps it; how it went is in the progress file
+	_, err = io.Copy(io.Discard, recorded)
+	return err
+}
+
+// copySelf puts this program where it lasts: `go run` removes its own.
+func copySelf(target string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	b, err := os.ReadFile(self)
+	if err != nil {
+		return err
+	}
+	fresh := target + ".new"
+	if err := os.WriteFile(fresh, b, 0o700); err != nil {
+		return err
+	}
+	return os.Rename(fresh, target)
+}
+
+func recordBackground(t *trial, id controlplane.Ident) error {
+	b, err := json.Marshal(id)
+	if err != nil {
+		return err
+	}
+	fresh := t.backgroundFile() + ".new"
+	if err := os.WriteFile(fresh, b, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(fresh, t.backgroundFile())
+}
+
+// backgroundProcess returns the background process on record; the zero Ident,
+// which never lives, if there is none.
+func backgroundProcess(t *trial) (controlplane.Ident, error) {
+	var id controlplane.Ident
+	b, err := os.ReadFile(t.backgroundFile())
+	if errors.Is(err, os.ErrNotExist) {
+		return id, nil
+	}
+	if err != nil {
+		return id, err
+	}
+	if err := json.Unmarshal(b, &id); err != nil {
+		return id, fmt.Errorf("%s: %w", filepath.Base(t.backgroundFile()), err)
+	}
+	return id, nil
+}
+
+func backgroundAlive(t *trial) bool {
+	id, err := backgroundProcess(t)
+	return err == nil && id.Alive()
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow"
+)
+
+// The phases of the cluster, in the file that the terminal UI reads
+// ([flow.ReadClusterProgress]).
+const (
+	phaseBuilding = "building"
+	phaseStarting = "starting"
+	phaseReady    = "ready"
+	phaseFailed   = "failed"
+)
+
+// status writes the progress file. Each write replaces it whole.
+type status struct {
+	trial   *trial
+	started time.Time
+}
+
+func (s status) set(phase string, done, total int, message string) error {
+	b, err := json.Marshal(flow.ClusterProgress{Phase: phase, Done: done, Total: total, Message: message, Started: s.started})
+	if err != nil {
+		return err
+	}
+	fresh := s.trial.progressFile() + ".new"
+	if err := os.WriteFile(fresh, append(b, '\n'), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(fresh, s.trial.progressFile())
+}
+
+// awaitCluster returns once the cluster is ready, saying how far it is.
+func awaitCluster(ctx context.Context, t *trial) error {
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	said, last := "", time.Time{}
+	for {
+		// Asked before the file is read: what a process wrote last is then seen.
+		alive := backgroundAlive(t)
+		p, err := flow.ReadClusterProgress(t.progressFile())
+		switch {
+		case err != nil:
+			return err
+		case p.Ready():
+			return nil
+		case p.Failed():
+			return hsm.Hintf(fmt.Errorf("the control plane: %s", p.Message), "the whole story is in %s", t.clusterLog())
+		case !alive:
+			return hsm.Hintf(errors.New("the control plane's start ended before it was ready"), "look into %s, and run `make demo` again", t.clusterLog())
+		}
+		if line := describe(p); line != said && (time.Since(last) > 5*time.Second || !sameKind(line, said)) {
+			fmt.Println("  " + line)
+			said, last = line, time.Now()
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the control plane: %w", ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+func describe(p flow.ClusterProgress) string {
+	if p.Phase == phaseBuilding && p.Total > 0 {
+		return fmt.Sprintf("compiling the control plane: %d/%d packages, %s", p.Done, p.Total, time.Since(p.Started).Round(time.Second))
+	}
+	return p.Message
+}
+
+// sameKind tells whether two lines differ in their numbers only.
+func sameKind(a, b string) bool {
+	a, _, _ = strings.Cut(a, ":")
+	b, _, _ = strings.Cut(b, ":")
+	return a == b
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/term"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// up starts what is not there yet and does the main job.
+func up(ctx context.Context, t *trial) error {
+	if err := t.claim(); err != nil {
+		return err
+	}
+	release, err := t.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	fmt.Printf("The trial lives in %s; your own kubeconfig and tokens are not touched.\n", t.dir)
+	module, err := findModule()
+	if err != nil {
+		return err
+	}
+	if err := t.configure(module); err != nil {
+		return err
+	}
+	heading("build kubehsm (a minute or two the first time)")
+	if err := buildKubehsm(ctx, t); err != nil {
+		return err
+	}
+	heading("make the token, start the cluster")
+	token, err := openToken(t, module)
+	if err != nil {
+		return err
+	}
+	defer token.close()
+	fmt.Printf("  token %q, in software (SoftHSM); its PIN is %s\n", tokenLabel, trialPIN)
+	if err := ensureCluster(ctx, t); err != nil {
+		return err
+	}
+	fmt.Println("  a control plane, compiled from its published modules if need be (about 8 minutes the first time)")
+	enrol := unattended
+	if interactive() {
+		enrol = guided
+	}
+	if err := enrol(ctx, t); err != nil {
+		return err
+	}
+	if err := useKubectl(ctx, t); err != nil {
+		return err
+	}
+	if err := prove(ctx, t, token); err != nil {
+		return err
+	}
+	farewell(t)
+	return nil
+}
+
+// interactive tells whether a person is there and a full screen can be drawn.
+func interactive() bool {
+	return term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("TERM") != "dumb"
+}
+
+// enrolArguments are the enrolment's, for both ways to do it.
+func enrolArguments(t *trial) []string {
+	return []string{"enroll", "--name", contextOut, "--context", contextIn, "--kubeconfig", t.kubeconfig(),
+		"--token", "pkcs11:token=" + tokenLabel, "--user", trialUser, "--group", trialGroup,
+		"--approve-with", t.adminKubeconfig()}
+}
+
+// guided has the user enrol the token in the terminal UI, while the cluster is
+// still on its way.
+func guided(ctx context.Context, t *trial) error {
+	heading("enrol the token, in the terminal UI")
+	fmt.Printf("  When it asks for the PIN of the token, type %s.\n", trialPIN)
+	if done, err := enrolled(t); err != nil {
+		return err
+	} else if !done {
+		if err := pressEnter(ctx); err != nil {
+			return err
+		}
+	}
+	args := append(enrolArguments(t), "--tui", "--cluster-progress", t.progressFile())
+	if err := t.command(ctx, t.kubehsm(), args...).attached(); err != nil {
+		return hsm.WithHint(fmt.Errorf("the terminal UI: %w", err), "`make demo` goes on from here; `make demo-down` removes the trial")
+	}
+	done, err := enrolled(t)
+	if err != nil {
+		return err
+	}
+	if !done {
+		return hsm.WithHint(errors.New("the enrolment is not finished"), "`make demo` goes on from here; `make demo-down` removes the trial")
+	}
+	return awaitCluster(ctx, t)
+}
+
+func pressEnter(ctx context.Context) error {
+	fmt.Print("  Press Enter to open it. ")
+	read := make(chan error, 1)
+	go func() {
+		_, err := bufio.NewReader(os.Stdin).ReadString('\n')
+		read <- err
+	}()
+	select {
+	case err := <-read:
+		return err
+	case <-ctx.Done():
+		fmt.Println()
+		return ctx.Err()
+	}
+}
+
+// enrolled tells whether the kubeconfig has the context that enrolment writes last.
+func enrolled(t *trial) (bool, error) {
+	if _, err := os.Stat(t.kubeconfig()); errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	config, err := clientcmd.LoadFromFile(t.kubeconfig())
+	if err != nil {
+		return false, err
+	}
+	_, ok := config.Contexts[contextOut]
+	return ok, nil
+}
+
+// unattended enrols by the command line, with the PIN on a file descriptor.
+func unattended(ctx context.Context, t *trial) error {
+	heading("list the tokens")
+	if err := t.command(ctx, t.kubehsm(), "token", "list").shown(); err != nil {
+		return err
+	}
+	heading("wait for the cluster")
+	if err := awaitCluster(ctx, t); err != nil {
+		return err
+	}
+	heading("enrol: key on the token, request, approval, certificate, kubeconfig")
+	enrol := t.command(ctx, t.kubehsm(), append(enrolArguments(t), "--yes", "--pin-fd", "3")...)
+	if err := enrol.withPIN().shown(); err != nil {
+		return err
+	}
+	heading("unlock the token, for there is no terminal that kubectl's plugin could ask on")
+	return t.command(ctx, t.kubehsm(), "unlock", "--enrollment", contextOut, "--pin-fd", "3").withPIN().shown()
+}
+
+// useKubectl runs the real kubectl with the context that the enrolment wrote.
+func useKubectl(ctx context.Context, t *trial) error {
+	heading("kubectl, unmodified, signed in by the token's key")
+	for _, args := range [][]string{
+		{"version"},
+		{"auth", "whoami"},
+		{"get", "namespaces"},
+	} {
+		if err := t.command(ctx, t.kubectl(), append([]string{"--context", contextOut}, args...)...).shown(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func farewell(t *trial) {
+	fmt.Printf(`
+Done. Go on as you like:
+  . %s                       use kubehsm and kubectl of the trial in this shell
+  kubectl --context %s get namespaces
+  kubehsm agent status                    what is unlocked, and for how long
+  kubehsm                                 the terminal UI
+  make demo-down                          stop the trial and remove it
+`, quote(t.path("env")), contextOut)
+}
+
+func heading(text string) { fmt.Printf("\n==> %s\n", text) }
