@@ -98,7 +98,7 @@ func others(t testing.TB, data []byte, name string) object {
 		list, _ := v[section].([]any)
 		var kept []any
 		for _, x := range list {
-			if x.(object)["name"] != name {
+			if m, ok := x.(object); !ok || m["name"] != name {
 				kept = append(kept, x)
 			}
 		}

@@ -45,8 +45,14 @@ func redact(text string) []string {
 			continue
 		}
 		hideBelow = -1
-		if m := element.FindStringSubmatch(line); hideNext && m != nil {
-			lines[i], hideNext = m[1]+redacted+end, false
+		if hideNext {
+			if m := element.FindStringSubmatch(line); m != nil {
+				lines[i], hideNext = m[1]+redacted+end, false
+				continue
+			}
+		}
+		if !suspicious(line) {
+			hideNext = false
 			continue
 		}
 		hideNext = secretFlagNext.MatchString(line)
@@ -71,6 +77,22 @@ func redact(text string) []string {
 		lines[i] = secretFlag.ReplaceAllString(line, "${1}"+redacted) + end
 	}
 	return lines
+}
+
+// suspicious sorts out, without a regular expression, the lines that need no
+// second look: plain block lines whose key says nothing of a secret.
+func suspicious(line string) bool {
+	if strings.ContainsAny(line, "{[") || strings.HasPrefix(strings.TrimSpace(line), `"`) || strings.Contains(line, "--") || strings.Contains(line, " -") {
+		return true
+	}
+	key, _, _ := strings.Cut(line, ":")
+	key = strings.ToLower(key)
+	for _, word := range []string{"token", "secret", "pass", "key", "pin", "value"} {
+		if strings.Contains(key, word) {
+			return true
+		}
+	}
+	return strings.HasPrefix(line, "-")
 }
 
 func besideHarmless(lines []string, i int) bool {

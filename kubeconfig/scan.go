@@ -201,7 +201,7 @@ func (s *scanner) key(pos, next, col int, key string, value []byte, offset int) 
 		switch {
 		case text != nil:
 			s.current.style, s.current.scalar = styleScalar, string(text)
-		case value[0] == '[' || value[0] == '{':
+		case value[0] == '[':
 			s.current.style = styleFlow
 		case nullText.Match(value[:length]):
 			s.current.style = styleNull

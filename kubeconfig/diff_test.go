@@ -1,0 +1,250 @@
+package kubeconfig
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/test/need"
+)
+
+func TestDiffGolden(t *testing.T) {
+	r, path := one(t, "apiVersion: v1\nkind: Config\nclusters:\n- name: one\n  cluster: {server: 'https://one'}\n# c\ncontexts: []\ncurrent-context: one\nusers:\n- name: one\n  user:\n    token: sesame\n")
+	want := strings.ReplaceAll(`--- FILE
++++ FILE
+@@ -3,10 +3,47 @@
+ clusters:
+ - name: one
+   cluster: {server: 'https://one'}
++- cluster:
++    certificate-authority-data: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCg==
++    extensions:
++    - extension:
++        enrollment: prod
++        server: https://real:6443
++      name: client.authentication.k8s.io/exec
++    server: https://127.0.0.1:7443/c/prod
++  name: prod
+ # c
+-contexts: []
+-current-context: one
++contexts:
++- context:
++    cluster: prod
++    user: prod
++  name: prod
++current-context: prod
+ users:
+ - name: one
+   user:
+     token: (redacted)
++- name: prod
++  user:
++    exec:
++      apiVersion: client.authentication.k8s.io/v1beta1
++      args:
++      - credential
++      - --enrollment
++      - prod
++      command: /usr/bin/kubehsm
++      env:
++      - name: KUBEHSM_HOME
++        value: /home/u/hsm
++      interactiveMode: IfAvailable
++      provideClusterInfo: true
+`, "FILE", path)
+	want = strings.Replace(want, "@@ -3,10 +3,47 @@", "@@ -3,10 +3,37 @@", 1)
+	if got := mustPlan(t, r, entry("prod")).Diff(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestDiffIsADiff gives the diffs of all shapes to patch(1).
+func TestDiffIsADiff(t *testing.T) {
+	patch := need.Program(t, "patch")
+	for name, c := range shapes {
+		t.Run(name, func(t *testing.T) {
+			if strings.Contains(c.text, "token") {
+				return // redacted: not to be patched with
+			}
+			r, path := one(t, c.text)
+			p := mustPlan(t, r, entry("prod"))
+			copied := filepath.Join(t.TempDir(), "copy")
+			if err := os.WriteFile(copied, []byte(c.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command(patch, "--binary", "-s", copied)
+			cmd.Stdin = strings.NewReader(p.Diff())
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s\n%s", err, out, p.Diff())
+			}
+			mustApply(t, p, nil)
+			want := text(t, path)
+			if strings.Contains(want, redacted) {
+				t.Error("redaction reached the file")
+			}
+			if got := text(t, copied); strings.ReplaceAll(got, "\r", "") != strings.ReplaceAll(hidden(want), "\r", "") {
+				t.Errorf("patched:\n%s\nwant:\n%s", got, want)
+			}
+		})
+	}
+}
+
+func hidden(s string) string { return strings.Join(redact(s), "") }
+
+func TestDiffHidesSecrets(t *testing.T) {
+	for i, c := range []string{
+		"users:\n- name: one\n  user:\n    token: SECRETxx\n",
+		"users:\n- name: one\n  user: {token: SECRETxx, client-key-data: SECRETxx}\n",
+		"users:\n- name: one\n  user: {\"password\": \"a \\\" SECRETxx, }\"}\n",
+		"users:\n- name: one\n  user:\n    client-key-data: |\n      SECRETxx\n\n      SECRETxx\n",
+		"users:\n- name: one\n  user:\n    client-key-data: >-\n     SECRETxx\n    password: 'x\n      SECRETxx'\n",
+		"users:\n- name: one\n  user:\n    \"client-key-data\":   SECRETxx # SECRETxx\n",
+		"users:\n- user:\n    auth-provider:\n      config:\n        id-token: SECRETxx\n        refresh-token: SECRETxx\n        client-secret: SECRETxx\n        pin: SECRETxx\n      name: oidc\n  name: one\n",
+		"users:\n- name: one\n  user:\n    exec: {command: x, apiVersion: client.authentication.k8s.io/v1beta1, env: [{name: A, value: SECRETxx}], args: [\"--token=SECRETxx\", \"--password\", \"SECRETxx\"]}\n",
+		"users:\n- name: one\n  user:\n    exec:\n      command: x\n      apiVersion: client.authentication.k8s.io/v1beta1\n      env:\n      - name: A\n        value: SECRETxx\n      - value: SECRETxx\n        name: B\n      args:\n      - --oidc-client-secret=SECRETxx\n      - --token\n      - SECRETxx\n",
+	} {
+		for _, text := range []string{c, strings.ReplaceAll(c, "\n", "\r\n")} {
+			// Removing the entry prints every line of it.
+			r, _ := one(t, text)
+			p, err := r.PlanRemove(context.Background(), "one", Options{Replace: true})
+			if err != nil {
+				t.Fatalf("%d: %v", i, err)
+			}
+			if d := p.Diff(); strings.Contains(d, "SECRET") || !strings.Contains(d, redacted) {
+				t.Errorf("%d: the diff shows\n%s", i, d)
+			}
+		}
+	}
+	visible := "users:\n- name: one\n  user:\n    client-key: /path\n    tokenFile: /path\n    client-certificate-data: QUJD\n"
+	if hidden(visible) != visible {
+		t.Errorf("hides too much:\n%s", hidden(visible))
+	}
+}
+
+func TestUndoConflicts(t *testing.T) {
+	ctx := context.Background()
+	change := func(t *testing.T, path, from, to string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(strings.Replace(text(t, path), from, to, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Run("other lines", func(t *testing.T) {
+		r, path := one(t, kubectlStyle)
+		j := &Journal{Dir: t.TempDir()}
+		mustApply(t, mustPlan(t, r, entry("prod")), j)
+		if err := modify(path, "theirs"); err != nil { // client-go writes every line anew
+			t.Fatal(err)
+		}
+		undo, err := j.PlanUndo(ctx, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustApply(t, undo, j)
+		list, err := r.List(ctx)
+		if err != nil || len(list) != 2 || list[0].Name != "one" || !list[0].Current || list[1].Name != "theirs" {
+			t.Errorf("%+v, %v", list, err)
+		}
+	})
+	t.Run("the same lines", func(t *testing.T) {
+		r, path := one(t, kubectlStyle)
+		j := &Journal{Dir: t.TempDir()}
+		step := mustApply(t, mustPlan(t, r, entry("prod")), j)
+		change(t, path, "127.0.0.1:7443", "127.0.0.1:1")
+		if _, err := j.PlanUndo(ctx, step.ID); err == nil || !strings.Contains(fmt.Sprint(err), ErrConflict.Error()) {
+			t.Errorf("error %v", err)
+		}
+	})
+	t.Run("current context", func(t *testing.T) {
+		r, path := one(t, strings.Replace(kubectlStyle, "current-context: one", "current-context: zero", 1))
+		j := &Journal{Dir: t.TempDir()}
+		mustApply(t, mustPlan(t, r, entry("prod")), j)
+		change(t, path, "current-context: prod", "current-context: one")
+		undo, err := j.PlanUndo(ctx, "")
+		if err != nil || len(undo.Notes) != 1 {
+			t.Fatalf("%v, notes %v", err, undo)
+		}
+		mustApply(t, undo, j)
+		if got := text(t, path); got != kubectlStyle {
+			t.Errorf("got\n%s", got)
+		}
+	})
+	t.Run("replaced entry comes back with its comments", func(t *testing.T) {
+		before := "clusters:\n- name: prod   # mine\n  cluster: {server: https://x}\nkind: Config\n"
+		r, path := one(t, before)
+		j := &Journal{Dir: t.TempDir()}
+		p, err := r.Plan(ctx, entry("prod"), Options{Replace: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustApply(t, p, j)
+		change(t, path, "kind: Config", "kind: Config # new")
+		undo, err := j.PlanUndo(ctx, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustApply(t, undo, j)
+		if got := text(t, path); !strings.HasPrefix(got, strings.Replace(before, "Config", "Config # new", 1)) {
+			t.Errorf("got\n%s", got)
+		}
+	})
+	t.Run("no step", func(t *testing.T) {
+		j := &Journal{Dir: filepath.Join(t.TempDir(), "none")}
+		for _, id := range []string{"", "../../etc/passwd", "20260101T000000.000000000Z"} {
+			if _, err := j.PlanUndo(ctx, id); err == nil || !strings.Contains(err.Error(), ErrNoStep.Error()) {
+				t.Errorf("%q: error %v", id, err)
+			}
+		}
+		if steps, err := j.History(ctx); err != nil || len(steps) != 0 {
+			t.Errorf("%v, %v", steps, err)
+		}
+	})
+	t.Run("pruned", func(t *testing.T) {
+		r, _ := one(t, kubectlStyle)
+		j := &Journal{Dir: t.TempDir()}
+		for i := range KeepSteps + 3 {
+			e := entry("prod")
+			e.Namespace = fmt.Sprint("n", i)
+			mustApply(t, mustPlan(t, r, e), j)
+		}
+		steps, err := j.History(ctx)
+		if err != nil || len(steps) != KeepSteps || !steps[0].Done || steps[0].ID < steps[1].ID {
+			t.Errorf("%d steps, %v", len(steps), err)
+		}
+	})
+}
+
+func TestPlanRemove(t *testing.T) {
+	ctx := context.Background()
+	r, path := one(t, kubectlStyle)
+	mustApply(t, mustPlan(t, r, entry("prod")), nil)
+	if err := modify(path, "other"); err != nil {
+		t.Fatal(err)
+	}
+	data := strings.Replace(text(t, path), "    cluster: other\n    user: other\n", "    cluster: prod\n    user: one\n", 1)
+	if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p, err := r.PlanRemove(ctx, "prod", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Notes) != 2 || !strings.Contains(p.Notes[1], "other") {
+		t.Errorf("notes %q", p.Notes)
+	}
+	mustApply(t, p, nil)
+	if got := text(t, path); strings.Contains(got, "7443") || !strings.Contains(got, "current-context: \"\"") {
+		t.Errorf("got\n%s", got)
+	}
+	if p, err = r.PlanRemove(ctx, "prod", Options{}); err != nil || !p.Empty() {
+		t.Errorf("second removal: %v, %v", p, err)
+	}
+	if _, err = r.PlanRemove(ctx, "one", Options{}); err == nil {
+		t.Error("a foreign entry would be removed")
+	}
+}
