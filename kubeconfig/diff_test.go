@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kubehsm/kubehsm/test/need"
 )
@@ -207,6 +208,14 @@ func TestUndoConflicts(t *testing.T) {
 	t.Run("pruned", func(t *testing.T) {
 		r, _ := one(t, kubectlStyle)
 		j := &Journal{Dir: t.TempDir()}
+		left := filepath.Join(j.Dir, ".20260101T000000.000000000Z.json.kubehsm-1")
+		if err := os.WriteFile(left, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		old := time.Now().Add(-2 * time.Hour)
+		if err := os.Chtimes(left, old, old); err != nil {
+			t.Fatal(err)
+		}
 		for i := range KeepSteps + 3 {
 			e := entry("prod")
 			e.Namespace = fmt.Sprint("n", i)
@@ -215,6 +224,9 @@ func TestUndoConflicts(t *testing.T) {
 		steps, err := j.History(ctx)
 		if err != nil || len(steps) != KeepSteps || !steps[0].Done || steps[0].ID < steps[1].ID {
 			t.Errorf("%d steps, %v", len(steps), err)
+		}
+		if _, err := os.Stat(left); !os.IsNotExist(err) {
+			t.Errorf("an unfinished record is still there: %v", err)
 		}
 	})
 }

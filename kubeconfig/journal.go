@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -189,6 +190,28 @@ func (j *Journal) finish(p *Plan, s Step) error {
 	}
 	for _, id := range ids[:max(0, len(ids)-KeepSteps)] {
 		if err := os.Remove(j.path(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("prune the kubeconfig journal: %w", err)
+		}
+	}
+	return j.sweep()
+}
+
+// sweep removes what killed processes left half-written; other processes may
+// be writing now.
+func (j *Journal) sweep() error {
+	entries, err := os.ReadDir(j.Dir)
+	if err != nil {
+		return fmt.Errorf("prune the kubeconfig journal: %w", err)
+	}
+	for _, e := range entries {
+		if e.Name()[0] != '.' || !strings.Contains(e.Name(), tempMark) {
+			continue
+		}
+		info, err := e.Info()
+		if err == nil && time.Since(info.ModTime()) > time.Hour {
+			err = os.Remove(filepath.Join(j.Dir, e.Name()))
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("prune the kubeconfig journal: %w", err)
 		}
 	}

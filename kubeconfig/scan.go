@@ -148,6 +148,9 @@ func (s *scanner) open(c collection, first bool) bool {
 	}
 	top := s.stack[len(s.stack)-1]
 	if s.pending && (c.col > top.col || c.seq && c.col == top.col) {
+		if len(s.stack) == 1 && !c.seq {
+			s.current.style = styleOther
+		}
 		s.stack = append(s.stack, c)
 		return true
 	}

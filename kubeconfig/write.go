@@ -41,8 +41,11 @@ type replacement struct {
 	temp, target string
 }
 
+// tempMark is in the names of our temporary files.
+const tempMark = ".kubehsm-"
+
 // tempPrefix begins the names of our temporary files of one kubeconfig.
-func tempPrefix(target string) string { return "." + filepath.Base(target) + ".kubehsm-" }
+func tempPrefix(target string) string { return "." + filepath.Base(target) + tempMark }
 
 // prepare writes data beside path's target, with the target's mode and owner,
 // and brings it to the disk.
