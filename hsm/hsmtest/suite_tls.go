@@ -17,12 +17,22 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 )
 
-// certify makes a self-signed client certificate with the key of s.
+// certify is [Certify] for tests.
 func certify(t *testing.T, s crypto.Signer, name string) *x509.Certificate {
 	t.Helper()
+	cert, err := Certify(s, name)
+	if err != nil {
+		t.Fatalf("certificate for %s: %v", name, err)
+	}
+	return cert
+}
+
+// Certify makes a self-signed certificate with the key of s, for clients and
+// for the server "hsmtest", valid from an hour ago for two hours.
+func Certify(s crypto.Signer, name string) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	template := &x509.Certificate{
 		SerialNumber: serial,
@@ -35,13 +45,9 @@ func certify(t *testing.T, s crypto.Signer, name string) *x509.Certificate {
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, s.Public(), s)
 	if err != nil {
-		t.Fatalf("certificate for %s: %v", name, err)
+		return nil, err
 	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cert
+	return x509.ParseCertificate(der)
 }
 
 // testTLS signs real client handshakes with the token.

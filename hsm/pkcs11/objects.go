@@ -27,7 +27,6 @@ type entry struct {
 	key     crypto.PublicKey
 	// What the private object says, or the public one for local before login.
 	local, extractable, always, seen bool
-	inferred                         bool // key is a certificate's: the rest is hidden
 }
 
 // certificate is a certificate object.
@@ -56,14 +55,11 @@ func (d *device) entries(r *reader) []*entry {
 	visible := d.unlocked.Load() || d.info.PIN.NotNeeded
 	for _, e := range all {
 		if e.key == nil && len(e.certs) > 0 && (len(e.private) > 0 || (!visible && !e.certs[0].cert.IsCA)) {
-			e.key, e.inferred = e.certs[0].cert.PublicKey, true
+			e.key = e.certs[0].cert.PublicKey
 		}
 	}
 	return all
 }
-
-// identityAttributes say which slot an object belongs to.
-var identityAttributes = []uint{p11.CKA_ID, p11.CKA_LABEL}
 
 func (r *reader) privateEntry(o p11.ObjectHandle) *entry {
 	a := r.attributes(o, p11.CKA_ID, p11.CKA_LABEL, p11.CKA_LOCAL, p11.CKA_SENSITIVE, p11.CKA_EXTRACTABLE, p11.CKA_ALWAYS_AUTHENTICATE)
@@ -79,7 +75,7 @@ func (r *reader) privateEntry(o p11.ObjectHandle) *entry {
 
 // addPublic puts a public key object to its private one, or by itself.
 func (r *reader) addPublic(all []*entry, o p11.ObjectHandle) []*entry {
-	a := r.attributes(o, identityAttributes...)
+	a := r.attributes(o, p11.CKA_ID, p11.CKA_LABEL)
 	id, label, key := a[p11.CKA_ID], trim(string(a[p11.CKA_LABEL])), r.publicKey(o)
 	for _, e := range all {
 		same := len(e.private) > 0 && bytes.Equal(e.id, id) && (len(id) > 0 || e.label == label)

@@ -1,0 +1,229 @@
+//go:build cgo
+
+package pkcs11
+
+import (
+	"context"
+	"crypto"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	p11 "github.com/miekg/pkcs11"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+)
+
+var sum = sha256.Sum256([]byte("kubehsm"))
+
+func mustSign(t *testing.T, s crypto.Signer) {
+	t.Helper()
+	if _, err := s.Sign(rand.Reader, sum[:], crypto.SHA256); err != nil {
+		t.Fatalf("sign: %v", err)
+	}
+}
+
+// TestSessionLost: what ends sessions behind the driver's back costs a PIN
+// prompt, never an error.
+func TestSessionLost(t *testing.T) {
+	for name, end := range map[string]func(spy, uint) error{
+		"closed":    func(s spy, slot uint) error { return s.CloseAllSessions(slot) },
+		"loggedOut": func(s spy, _ uint) error { return s.Logout(s.sh) },
+		"finalised": func(s spy, _ uint) error { return s.Finalize() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, soft := softHSM(t)
+			tok := openToken(t, d)
+			slot := generateKey(t, tok, hsm.GenerateOptions{})
+			p := hsmtest.NewScript(t, hsmtest.PIN(testPIN))
+			s, err := tok.Signer(t.Context(), slot.URI, nil, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			mustSign(t, s)
+			if n := len(p.PINs()); n != 0 {
+				t.Fatalf("asked %d times while unlocked", n)
+			}
+			if err := end(spyOn(t, soft, testLabel), tok.(*token).slot); err != nil {
+				t.Fatal(err)
+			}
+			if tok.Unlocked() {
+				t.Error("unlocked after the session ended")
+			}
+			if slots, err := tok.Slots(t.Context(), nil); err != nil || len(slots) != 1 {
+				t.Errorf("%d slots, %v", len(slots), err)
+			}
+			mustSign(t, s)
+			if n := len(p.PINs()); n != 1 {
+				t.Errorf("asked %d times, want once", n)
+			}
+		})
+	}
+}
+
+// TestTokenGone: the token's files vanish under a driver that starts anew.
+func TestTokenGone(t *testing.T) {
+	d, soft := softHSM(t)
+	tok := openToken(t, d)
+	u := tokenURI(t, d, testLabel)
+	away := filepath.Join(t.TempDir(), "tokens")
+	s := spyOn(t, soft, testLabel)
+	if err := os.Rename(soft.Tokens, away); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(soft.Tokens, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Finalize(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := tok.Slots(t.Context(), nil)
+	if !errors.Is(err, hsm.ErrRemoved) || hsm.Hint(err) == "" {
+		t.Errorf("a token that is gone: %v, hint %q", err, hsm.Hint(err))
+	}
+	if _, err := d.Open(t.Context(), u); !errors.Is(err, hsm.ErrNoToken) {
+		t.Errorf("open: %v", err)
+	}
+	if err := os.Remove(soft.Tokens); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(away, soft.Tokens); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Finalize(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tok.Slots(t.Context(), nil); err != nil {
+		t.Errorf("after it came back: %v", err)
+	}
+}
+
+// TestCloseKeepsLogin: one handle's Close does not lock the token for others,
+// nor for who opens it next.
+func TestCloseKeepsLogin(t *testing.T) {
+	d, _ := softHSM(t)
+	one, two := openToken(t, d), openToken(t, d)
+	slot := generateKey(t, one, hsm.GenerateOptions{})
+	for _, tok := range []hsm.Token{one, one, two} {
+		if err := tok.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	three := openToken(t, d)
+	s, err := three.Signer(t.Context(), slot.URI, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustSign(t, s)
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if three.Unlocked() {
+		t.Error("unlocked after the driver was closed")
+	}
+	if _, err := s.Sign(rand.Reader, sum[:], crypto.SHA256); err == nil {
+		t.Error("signed after the driver was closed")
+	}
+	if _, err := d.List(t.Context()); err == nil {
+		t.Error("listed after the driver was closed")
+	}
+}
+
+// TestAlwaysAuthenticate: a key that wants the PIN every time gets it, asked
+// for once per signature, the login included.
+func TestAlwaysAuthenticate(t *testing.T) {
+	d, _ := softHSM(t)
+	tok := openToken(t, d)
+	slot := generateKey(t, tok, hsm.GenerateOptions{PIN: hsm.PINAlways})
+	if slot.Key.PIN != hsm.PINAlways {
+		t.Fatalf("PIN policy %s", slot.Key.PIN)
+	}
+	p := hsmtest.NewScript(t, hsmtest.PIN(testPIN), hsmtest.PIN("000000"), hsmtest.PIN(testPIN), hsmtest.PIN(testPIN), hsmtest.Cancel())
+	s, err := tok.Signer(t.Context(), slot.URI, nil, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range []int{1, 3} {
+		mustSign(t, s)
+		if got := len(p.PINs()); got != want {
+			t.Fatalf("signature %d: asked %d times so far, want %d", n, got, want)
+		}
+	}
+	if err := tok.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	mustSign(t, s)
+	if got := len(p.PINs()); got != 4 {
+		t.Fatalf("after Lock: asked %d times so far, want 4", got)
+	}
+	if _, err := s.Sign(rand.Reader, sum[:], crypto.SHA256); !errors.Is(err, hsm.ErrCancelled) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// TestRSARestricted: a token that refuses CKM_RSA_PKCS_PSS gets padded input.
+func TestRSARestricted(t *testing.T) {
+	d, soft := softHSM(t)
+	conf, err := os.OpenFile(soft.Conf, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conf.WriteString("slots.mechanisms = CKM_RSA_PKCS_KEY_PAIR_GEN,CKM_EC_KEY_PAIR_GEN,CKM_ECDSA,CKM_RSA_PKCS,CKM_RSA_X_509\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := conf.Close(); err != nil {
+		t.Fatal(err)
+	}
+	tok := openToken(t, d).(*token)
+	slot := generateKey(t, tok, hsm.GenerateOptions{Algorithm: hsm.RSA2048})
+	err = tok.reading(t.Context(), func(sh p11.SessionHandle) error {
+		s := &signer{t: tok, ctx: t.Context(), uri: slot.URI, id: slot.URI.ID, pub: slot.Key.Public}
+		key, _, err := s.find(sh)
+		if err != nil {
+			return err
+		}
+		pss := p11.NewMechanism(p11.CKM_RSA_PKCS_PSS, p11.NewPSSParams(p11.CKM_SHA256, p11.CKG_MGF1_SHA256, 32))
+		return tok.module.ctx.SignInit(sh, []*p11.Mechanism{pss}, key)
+	})
+	if !refused(err) {
+		t.Fatalf("the token was to refuse PSS: %v", err)
+	}
+	s, err := tok.Signer(t.Context(), slot.URI, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, salt := range []int{-1, 0, 11} {
+		o := pssOptions(salt)
+		sig, err := s.Sign(rand.Reader, sum[:], o)
+		if err != nil {
+			t.Fatalf("salt %d: %v", salt, err)
+		}
+		if err := verifyPSS(s.Public(), sum[:], sig, o); err != nil {
+			t.Errorf("salt %d: %v", salt, err)
+		}
+	}
+	for _, o := range []hsm.GenerateOptions{{Touch: hsm.TouchAlways}, {PIN: hsm.PINNever}} {
+		if _, err := tok.Generate(t.Context(), o, nil); !errors.Is(err, hsm.ErrUnsupported) {
+			t.Errorf("generate what PKCS#11 cannot express: %v", err)
+		}
+	}
+}
+
+// TestWaitingIsCancellable: who waits for a busy token can give up.
+func TestWaitingIsCancellable(t *testing.T) {
+	d, _ := softHSM(t)
+	tok := openToken(t, d).(*token)
+	ctx, cancel := context.WithCancel(t.Context())
+	err := tok.with(t.Context(), func(p11.SessionHandle) error {
+		cancel()
+		_, err := tok.Info(ctx)
+		return err
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v", err)
+	}
+}
