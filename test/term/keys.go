@@ -1,0 +1,28 @@
+//go:build linux
+
+package term
+
+// Key is what a key sends, as xterm encodes it.
+type Key string
+
+// The keys that programs here listen to.
+const (
+	Enter     Key = "\r"
+	Escape    Key = "\x1b"
+	Tab       Key = "\t"
+	BackTab   Key = "\x1b[Z"
+	Space     Key = " "
+	Backspace Key = "\x7f"
+	Up        Key = "\x1b[A"
+	Down      Key = "\x1b[B"
+	Right     Key = "\x1b[C"
+	Left      Key = "\x1b[D"
+	Home      Key = "\x1b[H"
+	End       Key = "\x1b[F"
+	PageUp    Key = "\x1b[5~"
+	PageDown  Key = "\x1b[6~"
+	CtrlC     Key = "\x03"
+	CtrlD     Key = "\x04"
+	CtrlU     Key = "\x15"
+	CtrlZ     Key = "\x1a"
+)

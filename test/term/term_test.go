@@ -1,0 +1,132 @@
+//go:build linux
+
+package term
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+func shell(t *testing.T, script string, o Options) *Session {
+	t.Helper()
+	o.Path, o.Args = "/bin/sh", []string{"-c", script}
+	o.Env = append(o.Env, "PATH="+os.Getenv("PATH"))
+	return Run(t, o)
+}
+
+func TestScreen(t *testing.T) {
+	s := shell(t, `printf '\033[>1u\033[1;31mred\033[0m 証明書|\n'; printf '%s' "$(stty size)"`, Options{Columns: 30, Rows: 5})
+	if code := s.Exit(); code != 0 {
+		t.Fatal("exit code", code)
+	}
+	if got, want := s.Screen(), "red 証明書|\n5 30"; got != want {
+		t.Errorf("screen %q, want %q", got, want)
+	}
+	row := s.Frame().Cells[0]
+	if !row[0].Bold || row[0].Foreground == nil || row[3].Bold {
+		t.Errorf("style of the first cells: %+v, %+v", row[0], row[3])
+	}
+	if row[4].Width != 2 || row[5].Width != 0 || row[10].Text != "|" {
+		t.Errorf("wide cells: %+v", row[4:11])
+	}
+}
+
+func TestExitCode(t *testing.T) {
+	if code := shell(t, "exit 5", Options{}).Exit(); code != 5 {
+		t.Errorf("exit code %d", code)
+	}
+	if code := shell(t, "kill -9 $$", Options{}).Exit(); code != 137 {
+		t.Errorf("killed: %d", code)
+	}
+}
+
+func TestSecrets(t *testing.T) {
+	const secret = "271828"
+	quiet := shell(t, `stty -echo; printf 'PIN: '; read pin; stty echo; echo; echo got ${#pin}`, Options{})
+	quiet.WaitFor("PIN:")
+	if quiet.Cooked() {
+		t.Error("echo is off, but the terminal is called cooked")
+	}
+	quiet.Answer("PIN:", secret)
+	quiet.WaitFor("got 6")
+	quiet.Exit()
+	if !quiet.Cooked() {
+		t.Error("the terminal was restored, but is not called cooked")
+	}
+	if shown := quiet.Shown(); len(shown) != 0 {
+		t.Errorf("shown: %q", shown)
+	}
+	for name, script := range map[string]string{
+		"echoed":            `printf 'PIN: '; read pin`,
+		"echoed and erased": `printf 'PIN: '; read pin; printf '\033[2J'`,
+		"in pieces":         `stty -echo; printf 'PIN: '; read pin; printf '271\033[0m828'; printf '\033[2J'; echo done`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			// Not a Session: its end would fail this test, as it should.
+			s, err := Start(Options{Path: "/bin/sh", Args: []string{"-c", script}, Env: []string{"PATH=" + os.Getenv("PATH")}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			if err := s.Wait(t.Context(), func(f Frame) bool { return f.Contains("PIN:") }); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.TypeSecret(secret + "\r"); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.TypeSecret(secret); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.ExitCode(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if len(s.Shown()) == 0 {
+				t.Errorf("an echoed secret was not noticed in %q", s.Raw())
+			}
+		})
+	}
+}
+
+func TestPipesBesideTheTerminal(t *testing.T) {
+	in, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, stdout, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	s := shell(t, `read a </dev/tty; read b; echo "$a $b"`, Options{Stdin: in, Stdout: stdout})
+	in.Close()
+	stdout.Close()
+	if _, err := w.WriteString("piped\n"); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	s.Type("typed\r")
+	s.Exit()
+	got := make([]byte, 100)
+	n, _ := out.Read(got)
+	if string(got[:n]) != "typed piped\n" {
+		t.Errorf("got %q", got[:n])
+	}
+}
+
+func TestResizeAndCtrlC(t *testing.T) {
+	s := shell(t, `trap 'stty size' WINCH; echo ready; while :; do sleep 0.1; done`, Options{})
+	s.WaitFor("ready")
+	s.Resize(100, 30)
+	s.WaitFor("30 100")
+	if f := s.Frame(); f.Columns != 100 || f.Rows != 30 || len(f.Cells) != 30 {
+		t.Errorf("the frame is %d×%d", f.Columns, f.Rows)
+	}
+	s.Press(CtrlC)
+	if code := s.Exit(); code != 130 {
+		t.Errorf("exit code %d after ctrl-c", code)
+	}
+	if !strings.Contains(string(s.Raw()), "ready") {
+		t.Error("the stream is not kept")
+	}
+}
