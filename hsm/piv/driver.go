@@ -1,0 +1,150 @@
+package piv
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// Options set up a [Driver]. The zero value is right for production.
+type Options struct {
+	// Patience is how long to wait for a card that another program holds
+	// before [hsm.ErrBusy]; 0 is two seconds.
+	Patience time.Duration
+}
+
+// Driver reaches the PIV cards in this machine's PC/SC readers.
+type Driver struct {
+	system   system
+	patience time.Duration
+
+	mu     sync.Mutex
+	turns  map[string]chan struct{} // by reader: who may work on it
+	tokens map[*Token]struct{}
+}
+
+var _ hsm.Driver = (*Driver)(nil)
+
+// defaultPatience lets ssh or gpg finish a signature.
+const defaultPatience = 2 * time.Second
+
+// New returns the driver. It touches nothing until it is used.
+func New(o Options) *Driver {
+	d := &Driver{system: newSystem(), patience: o.Patience, turns: map[string]chan struct{}{}, tokens: map[*Token]struct{}{}}
+	if d.patience == 0 {
+		d.patience = defaultPatience
+	}
+	return d
+}
+
+// Scheme implements [hsm.Driver].
+func (d *Driver) Scheme() string { return hsm.SchemePIV }
+
+// turn returns the reader's semaphore.
+func (d *Driver) turn(name string) chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.turns[name] == nil {
+		d.turns[name] = make(chan struct{}, 1)
+	}
+	return d.turns[name]
+}
+
+// List implements [hsm.Driver]. Readers that are empty, foreign cards, cards
+// that are busy or do not answer become Problems; [ErrNoService] and
+// [ErrDenied] are the errors of the whole.
+func (d *Driver) List(ctx context.Context) (hsm.Listing, error) {
+	var l hsm.Listing
+	if err := ctx.Err(); err != nil {
+		return l, err
+	}
+	readers, err := d.system.readers()
+	if errors.Is(err, ErrNoReader) {
+		l.Problems = append(l.Problems, hsm.Problem{Source: "PC/SC", Err: err})
+		return l, nil
+	}
+	if err != nil {
+		return l, err
+	}
+	for _, r := range readers {
+		info, err := operate(ctx, d, r, func(s *session) (hsm.TokenInfo, error) {
+			if s.id, err = s.identify(); err != nil {
+				return hsm.TokenInfo{}, err
+			}
+			return s.describe(r.name)
+		})
+		if err != nil {
+			if ctx.Err() != nil {
+				return l, ctx.Err()
+			}
+			l.Problems = append(l.Problems, hsm.Problem{Source: r.name, Err: err})
+			continue
+		}
+		l.Tokens = append(l.Tokens, info)
+	}
+	return l, nil
+}
+
+// Open implements [hsm.Driver].
+func (d *Driver) Open(ctx context.Context, u hsm.URI) (hsm.Token, error) {
+	if u.Scheme != hsm.SchemePIV {
+		return nil, fmt.Errorf("scheme %q: %w", u.Scheme, hsm.ErrNoToken)
+	}
+	l, err := d.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var found []hsm.TokenInfo
+	for _, info := range l.Tokens {
+		if u.TokenOnly().MatchToken(info) {
+			found = append(found, info)
+		}
+	}
+	switch {
+	case len(found) == 0:
+		return nil, notFound(u, l)
+	case len(found) > 1:
+		return nil, hsm.WithHint(fmt.Errorf("%d PIV cards: %w", len(found), hsm.ErrSeveralTokens),
+			"name one by its serial, as "+found[0].URI().String())
+	}
+	return d.newToken(found[0]), nil
+}
+
+// notFound says why no token fits: the likeliest problem if there is one.
+func notFound(u hsm.URI, l hsm.Listing) error {
+	for _, p := range l.Problems {
+		if errors.Is(p.Err, hsm.ErrBusy) {
+			return p.Err
+		}
+	}
+	if len(l.Tokens) == 0 && u.Serial == "" && len(l.Problems) > 0 {
+		if p := l.Problems[0]; errors.Is(p.Err, hsm.ErrNoToken) {
+			return p.Err
+		}
+		return fmt.Errorf("%w: %w", hsm.ErrNoToken, l.Problems[0].Err)
+	}
+	if len(l.Tokens) == 0 && len(l.Problems) == 1 && errors.Is(l.Problems[0].Err, ErrNoReader) {
+		return l.Problems[0].Err
+	}
+	hint := "insert the token"
+	if len(l.Tokens) > 0 {
+		hint = "insert it, or use the one that is there: " + l.Tokens[0].URI().String()
+	}
+	return hsm.WithHint(fmt.Errorf("%s: %w", u.TokenOnly(), hsm.ErrNoToken), hint)
+}
+
+// Close implements [hsm.Driver]: all tokens opened from d forget their PINs.
+func (d *Driver) Close() error {
+	d.mu.Lock()
+	tokens := d.tokens
+	d.tokens = map[*Token]struct{}{}
+	d.mu.Unlock()
+	for t := range tokens {
+		t.forget()
+	}
+	return nil
+}

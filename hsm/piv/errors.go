@@ -1,0 +1,86 @@
+package piv
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// The four ways in which there is no card to work with. All wrap [hsm.ErrNoToken].
+var (
+	ErrNoService = fmt.Errorf("%w: the smart card service is not running", hsm.ErrNoToken)
+	ErrDenied    = fmt.Errorf("%w: the smart card service refuses this user", hsm.ErrNoToken)
+	ErrNoReader  = fmt.Errorf("%w: no smart card reader or YubiKey is connected", hsm.ErrNoToken)
+	ErrNoCard    = fmt.Errorf("%w: no card is in the reader", hsm.ErrNoToken)
+)
+
+// Internal reasons to go and ask a person.
+var (
+	errNeedPIN        = errors.New("the PIN is needed")
+	errNeedManagement = errors.New("the management key is needed")
+	errOtherCard      = errors.New("another card")
+)
+
+func perOS(linux, darwin, windows string) string {
+	switch runtime.GOOS {
+	case "darwin":
+		return darwin
+	case "windows":
+		return windows
+	}
+	return linux
+}
+
+func errNoService() error {
+	return hsm.WithHint(ErrNoService, perOS(
+		"start it with `sudo systemctl enable --now pcscd.socket`, or install the package pcscd (pcsc-lite)",
+		"plug the token in again; macOS starts its service then",
+		"start the service \"Smart Card\" (SCardSvr), for example with `sc start SCardSvr`"))
+}
+
+func errDenied() error {
+	return hsm.WithHint(ErrDenied, perOS(
+		"polkit allows only local sessions: log in at the machine, or let a polkit rule allow org.debian.pcsc-lite.access_pcsc and access_card",
+		"allow this program to use smart cards in the privacy settings",
+		"run it in the session that the token is connected to, not over remote desktop"))
+}
+
+func errNoReader() error {
+	return hsm.WithHint(ErrNoReader, perOS(
+		"plug the token in; if it is, see whether `lsusb` lists it and the package for CCID readers (ccid) is installed, and that CCID is enabled on the YubiKey (`ykman config usb`)",
+		"plug the token in; if it is, see whether CCID is enabled on it (`ykman config usb`)",
+		"plug the token in; if it is, see whether the device manager lists a smart card reader"))
+}
+
+func errNoCard(name string) error {
+	return hsm.WithHint(fmt.Errorf("reader %q: %w", name, ErrNoCard), "insert the card")
+}
+
+func errMute(name string) error {
+	return hsm.WithHint(fmt.Errorf("reader %q: the card does not answer: %w", name, hsm.ErrUnsupported),
+		"take it out and insert it again, the chip first")
+}
+
+func errForeign(name string, atr []byte) error {
+	return hsm.WithHint(fmt.Errorf("reader %q: no PIV card (ATR %x): %w", name, atr, hsm.ErrUnsupported),
+		"use it through its PKCS#11 module if it has one; on a YubiKey enable the PIV application with `ykman config usb --enable PIV`")
+}
+
+// errBusy names who likely holds the card and what to do.
+func errBusy(name string) error {
+	err := fmt.Errorf("reader %q: %w", name, hsm.ErrBusy)
+	likely := holders()
+	if len(likely) == 0 {
+		return hsm.WithHint(err, "close other programs that use the token: gpg (`gpgconf --kill scdaemon`), a browser, an SSH agent")
+	}
+	hint := "likely held by " + strings.Join(likely, ", ")
+	if strings.Contains(hint, "scdaemon") {
+		hint += "; `gpgconf --kill scdaemon` releases it"
+	} else {
+		hint += "; close it or let it release the token"
+	}
+	return hsm.WithHint(err, hint)
+}

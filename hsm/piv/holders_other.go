@@ -1,0 +1,6 @@
+//go:build !linux
+
+package piv
+
+// holders is known on Linux only.
+func holders() []string { return nil }

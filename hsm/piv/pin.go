@@ -1,0 +1,83 @@
+package piv
+
+import (
+	"context"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// padded returns a PIN or PUK as the card wants it: 8 bytes, filled with FF
+// (SP 800-73-4 part 2 section 2.4.3). To be cleared.
+func padded(secret *hsm.Secret) []byte {
+	b := make([]byte, maxPIN)
+	for i := copy(b, secret.Bytes()); i < maxPIN; i++ {
+		b[i] = 0xff
+	}
+	return b
+}
+
+// verify proves the PIN to the card. A refusal is a [*hsm.PINError].
+func (s *session) verify(pin *hsm.Secret) error {
+	data := padded(pin)
+	defer clear(data)
+	_, err := s.send(command{ins: insVerify, p2: refPIN, data: data})
+	if err == nil {
+		s.verified = true
+	}
+	return pinError(hsm.PIVPIN, err)
+}
+
+// pinError turns a status that counts tries into a [*hsm.PINError].
+func pinError(kind hsm.PINKind, err error) error {
+	if n, ok := triesLeft(err); ok {
+		return &hsm.PINError{Kind: kind, Retries: n}
+	}
+	return err
+}
+
+// Unlock implements [hsm.Token].
+func (t *Token) Unlock(ctx context.Context, p hsm.Prompter) error {
+	select {
+	case t.asking <- struct{}{}:
+		defer func() { <-t.asking }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if t.Unlocked() { // somebody else was asked meanwhile
+		return ctx.Err()
+	}
+	return hsm.AskPIN(ctx, p, hsm.PIVPIN,
+		func() (hsm.TokenInfo, error) { return t.Info(ctx) },
+		func(pin *hsm.Secret) error {
+			_, err := do(ctx, t, func(s *session) (struct{}, error) { return struct{}{}, s.verify(pin) })
+			if err == nil {
+				t.hold(pin)
+			}
+			return err
+		})
+}
+
+// verifyHeld proves the PIN that was typed before. It never spends the last
+// try on it, and forgets a PIN that the card refuses: both ask again
+// (errNeedPIN).
+func (t *Token) verifyHeld(s *session) error {
+	pin := t.held()
+	if pin == nil {
+		return errNeedPIN
+	}
+	defer pin.Zero()
+	state, err := s.pinState()
+	if err != nil {
+		return err
+	}
+	if state.Locked || state.Final {
+		t.forget()
+		return errNeedPIN
+	}
+	err = s.verify(pin)
+	if _, wrong := err.(*hsm.PINError); wrong {
+		t.forget()
+		return errNeedPIN
+	}
+	return err
+}

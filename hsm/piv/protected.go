@@ -1,0 +1,124 @@
+package piv
+
+import (
+	"bytes"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// ykman keeps two objects of its own (yubikey-manager, "PivmanData" and
+// "PivmanProtectedData"): flags that anybody may read, and, in the object for
+// printed information, which wants the PIN, the management key. yubikey-agent
+// and other users of piv-go write the second alone.
+const (
+	tagPivman     = 0x80
+	tagFlags      = 0x81
+	tagProtected  = 0x88
+	tagProtectKey = 0x89
+
+	flagPUKBlocked = 0x01
+	flagKeyStored  = 0x02
+)
+
+// pivman is ykman's object of flags.
+type pivman struct {
+	known  bool // the object is there
+	stored bool // the management key is in the protected object
+	raw    objects
+}
+
+func (s *session) pivman() (pivman, error) {
+	content, err := s.getObject(objectPivman)
+	if err != nil {
+		if refused(err) {
+			return pivman{}, nil
+		}
+		return pivman{}, err
+	}
+	return parsePivman(content), nil
+}
+
+// parsePivman reads the flags; what cannot be read counts as absent.
+func parsePivman(content []byte) pivman {
+	if len(content) == 0 {
+		return pivman{}
+	}
+	inner, err := unwrap(content, tagPivman)
+	if err != nil {
+		return pivman{}
+	}
+	fields, err := parseTLV(inner)
+	if err != nil {
+		return pivman{}
+	}
+	flags, _ := fields.get(tagFlags)
+	return pivman{known: true, stored: len(flags) == 1 && flags[0]&flagKeyStored != 0, raw: fields}
+}
+
+// with returns the object with the stored flag set or cleared, its other
+// fields kept.
+func (m pivman) with(stored bool) []byte {
+	flags := []byte{0}
+	if old, _ := m.raw.get(tagFlags); len(old) == 1 {
+		flags[0] = old[0] &^ flagKeyStored
+	}
+	if stored {
+		flags[0] |= flagKeyStored
+	}
+	return tlv(tagPivman, m.raw.replace(tagFlags, flags))
+}
+
+// replace encodes the objects with the value under tag set, or removed if nil.
+func (all objects) replace(tag uint32, value []byte) []byte {
+	var out []byte
+	if value != nil {
+		out = tlv(tag, value)
+	}
+	for _, o := range all {
+		if o.tag != tag {
+			out = append(out, tlv(o.tag, o.value)...)
+		}
+	}
+	return out
+}
+
+// protectedKey reads the management key that the card keeps, nil if there is
+// none. The PIN must have been proved.
+func (s *session) protectedKey() (*hsm.Secret, error) {
+	content, err := s.getObject(objectPrinted)
+	if err != nil {
+		if refused(err) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	defer clear(content)
+	return parseProtected(content), nil
+}
+
+// parseProtected finds the key; other content of the object is no error.
+func parseProtected(content []byte) *hsm.Secret {
+	inner, err := unwrap(content, tagProtected)
+	if err != nil {
+		return nil
+	}
+	fields, err := parseTLV(inner)
+	if err != nil {
+		return nil
+	}
+	key, ok := fields.get(tagProtectKey)
+	if !ok || len(key) != 16 && len(key) != 24 && len(key) != 32 {
+		return nil
+	}
+	return hsm.NewSecret(bytes.Clone(key))
+}
+
+// protect encodes the protected object with key in it, or without one (nil);
+// its other fields are kept.
+func protect(content []byte, key *hsm.Secret) []byte {
+	var fields objects
+	if inner, err := unwrap(content, tagProtected); err == nil {
+		fields, _ = parseTLV(inner) // nonsense is replaced
+	}
+	return tlv(tagProtected, fields.replace(tagProtectKey, key.Bytes()))
+}

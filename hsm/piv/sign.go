@@ -1,0 +1,189 @@
+package piv
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// signer is a key in a slot.
+type signer struct {
+	ctx  context.Context
+	t    *Token
+	p    hsm.Prompter
+	slot byte
+	code byte // algorithm
+	key  hsm.Key
+}
+
+// Public implements [crypto.Signer].
+func (k *signer) Public() crypto.PublicKey { return k.key.Public }
+
+// Sign implements [crypto.Signer]: ECDSA, RSA (PKCS #1 v1.5 and PSS, padded
+// here) and Ed25519. The card's key is compared before, and the signature is
+// checked after: a card whose slot cannot be read gives itself away by it.
+func (k *signer) Sign(random io.Reader, digest []byte, opts crypto.SignerOpts) ([]byte, error) {
+	block, err := prepare(random, k.key.Public, digest, opts)
+	if err != nil {
+		return nil, err
+	}
+	for asks := 0; ; asks++ {
+		sig, err := do(k.ctx, k.t, func(s *session) ([]byte, error) { return k.sign(s, block) })
+		if errors.Is(err, errNeedPIN) && asks < 2 {
+			if err := k.t.Unlock(k.ctx, k.p); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if errors.Is(err, errNeedPIN) {
+			err = hsm.ErrPINRequired
+		}
+		if err != nil {
+			return nil, fmt.Errorf("sign with slot %s: %w", slotName(k.slot), err)
+		}
+		if !verifies(k.key.Public, digest, sig, opts) {
+			return nil, fmt.Errorf("slot %s signed with another key: %w", slotName(k.slot), hsm.ErrKeyMismatch)
+		}
+		return sig, nil
+	}
+}
+
+// sign makes one signature within s.
+func (k *signer) sign(s *session, block []byte) ([]byte, error) {
+	key, err := k.current(s)
+	if err != nil {
+		return nil, err
+	}
+	// Slot 9e needs no PIN where nobody says otherwise (SP 800-73-4 part 1 table 4b).
+	free := key.PIN == hsm.PINNever || key.PIN == hsm.PINDefault && k.slot == 0x9e
+	if !free {
+		if err := k.t.verifyHeld(s); err != nil {
+			return nil, err
+		}
+	}
+	sig, err := k.use(s, key, block)
+	if isStatus(err, swNotSatisfied) && free && key.PIN == hsm.PINDefault {
+		if err := k.t.verifyHeld(s); err != nil {
+			return nil, err
+		}
+		sig, err = k.use(s, key, block)
+	}
+	if isStatus(err, swNotSatisfied) && key.Touch != hsm.TouchNever {
+		return nil, hsm.WithHint(fmt.Errorf("%w: %w", hsm.ErrTouchTimeout, err), "touch the token while it blinks")
+	}
+	return sig, err
+}
+
+// current compares the key in the slot with ours and returns its policies of
+// now. Without metadata only the certificate is compared, as an attestation
+// takes as long as a signature; the check of the signature stands in.
+func (k *signer) current(s *session) (hsm.Key, error) {
+	m, err := s.metadata(k.slot)
+	switch {
+	case errors.Is(err, errNoReference):
+		return hsm.Key{}, hsm.ErrKeyMismatch
+	case err == nil:
+		now, err := m.key()
+		if err != nil {
+			return hsm.Key{}, err
+		}
+		if !hsm.SameKey(now.Public, k.key.Public) {
+			return hsm.Key{}, hsm.ErrKeyMismatch
+		}
+		return *now, nil
+	case !refused(err):
+		return hsm.Key{}, err
+	}
+	return k.key, nil
+}
+
+// use applies the private key to block. PIN and touch are up to the caller.
+func (k *signer) use(s *session, key hsm.Key, block []byte) ([]byte, error) {
+	if key.Touch != hsm.TouchNever {
+		defer k.t.touching(k.ctx, k.p)()
+	}
+	b, err := s.send(command{ins: insAuthenticate, p1: k.code, p2: k.slot, data: tlv(0x7c, tlv(0x82), tlv(0x81, block))})
+	if err != nil {
+		return nil, err
+	}
+	template, err := unwrap(b, 0x7c)
+	if err != nil {
+		return nil, nonsense{err}
+	}
+	return unwrap(template, 0x82)
+}
+
+// touching shows that a touch may be awaited, until the returned function is
+// called or ctx ends.
+func (t *Token) touching(ctx context.Context, p hsm.Prompter) func() {
+	if p == nil {
+		return func() {}
+	}
+	done := p.Touch(ctx, hsm.TouchPrompt{Token: t.about(), Purpose: hsm.PurposeOf(ctx)})
+	stop := context.AfterFunc(ctx, done)
+	return func() {
+		stop()
+		done()
+	}
+}
+
+// prepare makes what the card is given to sign: the digest, the message
+// (Ed25519), or the padded block (RSA).
+func prepare(random io.Reader, pub crypto.PublicKey, digest []byte, opts crypto.SignerOpts) ([]byte, error) {
+	h := opts.HashFunc()
+	if _, ed := pub.(ed25519.PublicKey); ed {
+		if o, ok := opts.(*ed25519.Options); h != 0 || ok && o.Context != "" {
+			return nil, fmt.Errorf("Ed25519 with a prehash or a context: %w", hsm.ErrUnsupported)
+		}
+		return digest, nil
+	}
+	if h != 0 && len(digest) != h.Size() {
+		return nil, fmt.Errorf("%d bytes are no %s digest", len(digest), h)
+	}
+	switch k := pub.(type) {
+	case *ecdsa.PublicKey:
+		size := (k.Curve.Params().BitSize + 7) / 8
+		if len(digest) == 0 {
+			return nil, errors.New("nothing to sign")
+		}
+		return fit(digest, size), nil
+	case *rsa.PublicKey:
+		if o, ok := opts.(*rsa.PSSOptions); ok {
+			return padPSS(random, k, h, digest, o)
+		}
+		return padPKCS1(k, h, digest)
+	}
+	return nil, fmt.Errorf("keys of type %T: %w", pub, hsm.ErrUnsupported)
+}
+
+// fit cuts a digest to the curve's size (FIPS 186-5 section 6.4.1), or fills a
+// shorter one from the left, as some firmware wants full length.
+func fit(digest []byte, size int) []byte {
+	if len(digest) >= size {
+		return digest[:size]
+	}
+	return append(make([]byte, size-len(digest), size), digest...)
+}
+
+// verifies checks a signature with the public key.
+func verifies(pub crypto.PublicKey, digest, sig []byte, opts crypto.SignerOpts) bool {
+	switch k := pub.(type) {
+	case *ecdsa.PublicKey:
+		return ecdsa.VerifyASN1(k, digest, sig)
+	case ed25519.PublicKey:
+		return len(sig) == ed25519.SignatureSize && ed25519.Verify(k, digest, sig)
+	case *rsa.PublicKey:
+		if o, ok := opts.(*rsa.PSSOptions); ok {
+			return rsa.VerifyPSS(k, o.HashFunc(), digest, sig, &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthAuto}) == nil
+		}
+		return rsa.VerifyPKCS1v15(k, opts.HashFunc(), digest, sig) == nil
+	}
+	return false
+}
