@@ -1,0 +1,201 @@
+// Package describe puts tokens, slots, policies and certificates into the words
+// that screens show. Everything it returns is clean text.
+package describe
+
+import (
+	"crypto/x509"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/text"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
+)
+
+// Level says how good or bad a state is.
+type Level int
+
+// The levels.
+const (
+	Good Level = iota
+	Quiet
+	Warn
+	Bad
+)
+
+// PIN puts a token's PIN state into a few words.
+func PIN(t hsm.TokenInfo) (string, Level) {
+	switch s := t.PIN; {
+	case !t.Initialized:
+		return "not initialised", Bad
+	case s.Locked || s.Retries == 0 && !s.NotNeeded && !s.NotSet:
+		return "PIN locked", Bad
+	case s.NotSet:
+		return "no PIN set", Bad
+	case s.Final || s.Retries == 1:
+		return "last PIN try", Warn
+	case s.Low && s.Retries < 1:
+		return "few PIN tries left", Warn
+	case s.Low:
+		return fmt.Sprintf("%d PIN tries left", s.Retries), Warn
+	case s.NotNeeded:
+		return "no PIN needed", Quiet
+	case s.Default:
+		return "factory PIN", Warn
+	case s.PINPad:
+		return "PIN on the reader", Quiet
+	case s.Retries > 1:
+		return fmt.Sprintf("%d PIN tries", s.Retries), Quiet
+	}
+	return "PIN set", Quiet
+}
+
+// Unusable says why no key on the token can be used or made, "" if one can.
+func Unusable(t hsm.TokenInfo) string {
+	switch {
+	case !t.Initialized:
+		return "the token is not initialised"
+	case t.PIN.Locked:
+		return "its PIN is locked"
+	case t.PIN.NotSet:
+		return "it has no PIN yet"
+	}
+	return ""
+}
+
+// Kind says what a token is, in a word or two.
+func Kind(t hsm.TokenInfo) string {
+	model := text.Clean(strings.TrimSpace(t.Model))
+	if t.Scheme == hsm.SchemePIV {
+		return strings.TrimSpace("PIV " + strings.TrimPrefix(model, "PIV"))
+	}
+	if model == "" {
+		return "PKCS#11"
+	}
+	return model
+}
+
+// Token is a token's name.
+func Token(t hsm.TokenInfo) string {
+	if n := text.Clean(strings.TrimSpace(t.Name())); n != "" {
+		return n
+	}
+	return "(no name)"
+}
+
+// Slot is a slot's name: "9a", or for PKCS#11 the label, else the id.
+func Slot(s hsm.Slot) string {
+	if s.URI.Scheme == hsm.SchemePIV || s.Label == "" {
+		return ID(s)
+	}
+	return text.Clean(s.Label)
+}
+
+// ID is a slot's id, shortened to 8 characters.
+func ID(s hsm.Slot) string {
+	id := text.Clean(s.ID)
+	if len(id) > 9 {
+		return id[:8] + "…"
+	}
+	if id == "" {
+		return "-"
+	}
+	return id
+}
+
+// Purpose says what a PIV slot is meant for (SP 800-73-4 part 1, section 3.2).
+func Purpose(slot string) string {
+	switch slot {
+	case "9a":
+		return "authentication"
+	case "9c":
+		return "signature: the PIN is asked every time"
+	case "9d":
+		return "key management"
+	case "9e":
+		return "card authentication: no PIN is asked"
+	}
+	return "retired key"
+}
+
+// Certificate is the name in a certificate: its common name, else its subject.
+func Certificate(c *x509.Certificate) string {
+	if c == nil {
+		return ""
+	}
+	if cn := strings.TrimSpace(c.Subject.CommonName); cn != "" {
+		return text.Clean(cn)
+	}
+	if s := c.Subject.String(); s != "" {
+		return text.Clean(s)
+	}
+	return "serial " + c.SerialNumber.Text(16)
+}
+
+// Expiry says how long a certificate is still good, and how much of its life
+// is left, 0 to 1.
+func Expiry(c *x509.Certificate, now time.Time) (words string, left float64, l Level) {
+	if c == nil {
+		return "", 0, Quiet
+	}
+	life := c.NotAfter.Sub(c.NotBefore)
+	rest := c.NotAfter.Sub(now)
+	switch {
+	case now.Before(c.NotBefore):
+		return "not yet valid", 1, Warn
+	case rest <= 0:
+		return "expired", 0, Bad
+	}
+	left = min(float64(rest)/float64(max(life, 1)), 1)
+	l = Good
+	if left < 0.2 {
+		l = Warn
+	}
+	return "in " + widget.Span(rest), left, l
+}
+
+// PINPolicy explains a PIN policy in a clause.
+func PINPolicy(p hsm.PINPolicy) string {
+	switch p {
+	case hsm.PINNever:
+		return "never asked: whoever holds the token can use the key"
+	case hsm.PINOnce:
+		return "asked once, until the token is locked or unplugged"
+	case hsm.PINAlways:
+		return "asked for every single signature"
+	}
+	return "the token's own choice, mostly once"
+}
+
+// TouchPolicy explains a touch policy in a clause.
+func TouchPolicy(p hsm.TouchPolicy) string {
+	switch p {
+	case hsm.TouchNever:
+		return "no touch: programs on this machine can sign unseen"
+	case hsm.TouchCached:
+		return "one touch counts for 15 seconds"
+	case hsm.TouchAlways:
+		return "a touch for every single signature"
+	}
+	return "the token's own choice, mostly never"
+}
+
+// Algorithm explains an algorithm in a clause.
+func Algorithm(a hsm.Algorithm) string {
+	switch a {
+	case hsm.ECDSAP256:
+		return "every token has it; fast, TLS 1.2 and 1.3"
+	case hsm.ECDSAP384:
+		return "stronger than P-256, a little slower"
+	case hsm.RSA2048:
+		return "for tokens without elliptic curves; slow to generate"
+	case hsm.RSA3072:
+		return "few tokens; YubiKey firmware 5.7 and newer"
+	case hsm.RSA4096:
+		return "few tokens, very slow; YubiKey firmware 5.7 and newer"
+	case hsm.Ed25519:
+		return "few tokens; YubiKey firmware 5.7 and newer"
+	}
+	return ""
+}

@@ -1,0 +1,74 @@
+package dialog
+
+import (
+	"strings"
+	"time"
+
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/ui/text"
+	"github.com/kubehsm/kubehsm/ui/tui/keys"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
+)
+
+// Command shows the exact commands of what is on the screen, to copy.
+type Command struct {
+	title  string
+	lines  []string
+	keys   keys.Map
+	scroll widget.Scroll
+}
+
+// NewCommand returns a dialog for m.
+func NewCommand(k keys.Map, m screen.CommandMsg) *Command {
+	return &Command{title: m.Title, lines: m.Lines, keys: k}
+}
+
+// Title implements [Dialog].
+func (d *Command) Title() string { return text.Clean(d.title) }
+
+// Tone implements [Dialog].
+func (d *Command) Tone() Tone { return Plain }
+
+// Open implements [Dialog].
+func (d *Command) Open(time.Time) tea.Cmd { return nil }
+
+// Drop implements [Dialog].
+func (d *Command) Drop() {}
+
+// Animating implements [Dialog].
+func (d *Command) Animating() bool { return false }
+
+// Actions implements [Dialog].
+func (d *Command) Actions() []screen.Action {
+	return []screen.Action{act(d.keys.Copy), act(keys.As(d.keys.Back, "close"))}
+}
+
+// Update implements [Dialog].
+func (d *Command) Update(msg tea.Msg, _ time.Time) (bool, tea.Cmd) {
+	k, ok := msg.(tea.KeyPressMsg)
+	switch {
+	case !ok || d.scroll.Update(k, d.keys):
+		return false, nil
+	case key.Matches(k, d.keys.Copy):
+		return true, screen.Send(screen.CopyMsg{What: "command", Text: strings.Join(d.lines, "\n")})
+	}
+	return key.Matches(k, d.keys.Back, d.keys.Command, d.keys.Quit, d.keys.Enter), nil
+}
+
+// View implements [Dialog].
+func (d *Command) View(f screen.Frame) string {
+	var lines []string
+	for _, l := range d.lines {
+		for i, part := range widget.Wrap(text.Clean(l), max(f.Width-2, 1)) {
+			lead := "  "
+			if i == 0 {
+				lead = f.Theme.Accent.Render("$ ")
+			}
+			lines = append(lines, lead+f.Theme.Text.Render(part))
+		}
+	}
+	return d.scroll.View(f.Theme, lines, f.Width, min(len(lines), f.Height))
+}

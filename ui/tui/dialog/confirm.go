@@ -1,0 +1,132 @@
+package dialog
+
+import (
+	"strings"
+	"time"
+
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/text"
+	"github.com/kubehsm/kubehsm/ui/tui/keys"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
+)
+
+// Confirm asks a yes-or-no question. The button for no has the focus unless
+// the prompt says otherwise; where something must be typed for a yes there are
+// no buttons.
+type Confirm struct {
+	prompt hsm.ConfirmPrompt
+	keys   keys.Map
+	guard  guard
+	reply  *reply[bool]
+	yes    tea.Cmd
+	onYes  bool // the focus
+	input  widget.Input
+}
+
+// NewConfirm returns a dialog that a screen opens itself; yes runs after a yes.
+func NewConfirm(p hsm.ConfirmPrompt, k keys.Map, yes tea.Cmd) *Confirm {
+	return &Confirm{prompt: p, keys: k, yes: yes, onYes: p.DefaultYes}
+}
+
+// Title implements [Dialog].
+func (d *Confirm) Title() string { return text.Clean(d.prompt.Question) }
+
+// Tone implements [Dialog].
+func (d *Confirm) Tone() Tone {
+	if d.prompt.DefaultYes {
+		return Plain
+	}
+	return Caution
+}
+
+// Open implements [Dialog].
+func (d *Confirm) Open(now time.Time) tea.Cmd {
+	d.guard.open(now)
+	return nil
+}
+
+// Drop implements [Dialog].
+func (d *Confirm) Drop() {
+	if d.reply != nil {
+		d.reply.cancel()
+	}
+}
+
+// Animating implements [Dialog].
+func (d *Confirm) Animating() bool { return false }
+
+// Actions implements [Dialog].
+func (d *Confirm) Actions() []screen.Action {
+	if d.prompt.Type != "" {
+		return []screen.Action{act(keys.As(d.keys.Enter, "confirm")), act(keys.As(d.keys.Back, "cancel"))}
+	}
+	return []screen.Action{act(d.keys.Yes), act(d.keys.No), act(keys.As(d.keys.Back, "cancel"))}
+}
+
+// Update implements [Dialog].
+func (d *Confirm) Update(msg tea.Msg, now time.Time) (bool, tea.Cmd) {
+	if d.guard.drops(msg, now) {
+		return false, nil
+	}
+	k, isKey := msg.(tea.KeyPressMsg)
+	switch {
+	case isKey && key.Matches(k, d.keys.Back):
+		return true, nil
+	case d.prompt.Type != "":
+		if isKey && key.Matches(k, d.keys.Enter) {
+			if d.input.Value() == d.prompt.Type {
+				return d.answer(true)
+			}
+			return false, nil
+		}
+		d.input.Update(msg)
+	case !isKey:
+	case key.Matches(k, d.keys.Yes):
+		return d.answer(true)
+	case key.Matches(k, d.keys.No):
+		return d.answer(false)
+	case key.Matches(k, d.keys.Enter):
+		return d.answer(d.onYes)
+	case key.Matches(k, d.keys.Left, d.keys.Right, d.keys.Next, d.keys.Prev, d.keys.Up, d.keys.Down):
+		d.onYes = !d.onYes
+	}
+	return false, nil
+}
+
+func (d *Confirm) answer(yes bool) (bool, tea.Cmd) {
+	if d.reply != nil {
+		d.reply.give(yes)
+	}
+	if yes {
+		return true, d.yes
+	}
+	return true, nil
+}
+
+// View implements [Dialog].
+func (d *Confirm) View(f screen.Frame) string {
+	t, w := f.Theme, f.Width
+	var lines []string
+	if d.prompt.Detail != "" {
+		for _, l := range strings.Split(text.CleanLines(d.prompt.Detail), "\n") {
+			lines = append(lines, widget.Paragraph(t.Text, l, w)...)
+		}
+		lines = append(lines, "")
+	}
+	if d.prompt.Type != "" {
+		ask := "Type " + text.Clean(d.prompt.Type) + " to confirm:"
+		lines = append(lines, widget.Paragraph(t.Text, ask, w)...)
+		return strings.Join(append(lines, t.Accent.Render(t.Glyphs.Sep)+" "+d.input.View(t, w-2, true)), "\n")
+	}
+	button := func(label string, focused bool) string {
+		if focused {
+			return t.Accent.Render(t.Glyphs.Mark) + t.Button.Render(" "+label+" ")
+		}
+		return " " + t.Muted.Render(" "+label+" ")
+	}
+	return strings.Join(append(lines, button("No", !d.onYes)+"  "+button("Yes", d.onYes)), "\n")
+}

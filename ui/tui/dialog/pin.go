@@ -1,0 +1,210 @@
+package dialog
+
+import (
+	"crypto/subtle"
+	"fmt"
+	"strings"
+	"time"
+
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/text"
+	"github.com/kubehsm/kubehsm/ui/tui/keys"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
+)
+
+// PIN asks for a secret.
+type PIN struct {
+	prompt  hsm.PINPrompt
+	keys    keys.Map
+	guard   guard
+	reply   *reply[*hsm.Secret]
+	field   *widget.SecretField
+	first   *hsm.Secret // a new secret, typed once
+	problem string
+}
+
+// Title implements [Dialog].
+func (d *PIN) Title() string {
+	kind := string(d.prompt.Kind)
+	if d.prompt.New {
+		kind = "New " + kind
+	}
+	return kind + " of " + text.Clean(d.prompt.Token.Name())
+}
+
+// Tone implements [Dialog].
+func (d *PIN) Tone() Tone {
+	if d.last() {
+		return Caution
+	}
+	return Plain
+}
+
+func (d *PIN) last() bool { return d.prompt.Retries == 1 || d.prompt.Token.PIN.Final }
+
+// Open implements [Dialog].
+func (d *PIN) Open(now time.Time) tea.Cmd {
+	d.field = widget.NewSecretField()
+	d.guard.open(now)
+	return nil
+}
+
+// Drop implements [Dialog].
+func (d *PIN) Drop() {
+	d.field.Zero()
+	d.first.Zero()
+	d.reply.cancel()
+}
+
+// Animating implements [Dialog].
+func (d *PIN) Animating() bool { return false }
+
+// Actions implements [Dialog].
+func (d *PIN) Actions() []screen.Action {
+	return []screen.Action{act(keys.As(d.keys.Enter, "continue")), act(keys.As(d.keys.Back, "cancel"))}
+}
+
+// Update implements [Dialog].
+func (d *PIN) Update(msg tea.Msg, now time.Time) (bool, tea.Cmd) {
+	if d.guard.drops(msg, now) {
+		return false, nil
+	}
+	if k, ok := msg.(tea.KeyPressMsg); ok {
+		switch {
+		case key.Matches(k, d.keys.Back):
+			return true, nil
+		case key.Matches(k, d.keys.Enter):
+			return d.enter(), nil
+		}
+	}
+	if d.field.Update(msg) {
+		d.problem = ""
+	}
+	return false, nil
+}
+
+// enter takes what was typed. What cannot be the PIN is told here and now: no
+// try is spent on it.
+func (d *PIN) enter() (closed bool) {
+	if d.field.Len() == 0 {
+		d.problem = "type the " + string(d.prompt.Kind) + " first"
+		return false
+	}
+	s := d.field.Take()
+	if err := hsm.CheckPIN(s, d.prompt.Token.PIN); err != nil {
+		s.Zero()
+		d.problem = ui.Message(err)
+		return false
+	}
+	if d.prompt.New {
+		return d.twice(s)
+	}
+	d.reply.give(s)
+	return true
+}
+
+func (d *PIN) twice(s *hsm.Secret) (closed bool) {
+	if d.first == nil {
+		d.first = s
+		return false
+	}
+	same := subtle.ConstantTimeCompare(d.first.Bytes(), s.Bytes()) == 1
+	d.first.Zero()
+	d.first = nil
+	if !same {
+		s.Zero()
+		d.problem = "the two are not the same: type it twice again"
+		return false
+	}
+	d.reply.give(s)
+	return true
+}
+
+// View implements [Dialog].
+func (d *PIN) View(f screen.Frame) string {
+	t, w := f.Theme, f.Width
+	lines := widget.Paragraph(t.Muted, purpose(d.prompt.Purpose, d.prompt.Token), w)
+	label := string(d.prompt.Kind)
+	if d.first != nil {
+		label = "again"
+	}
+	lines = append(lines, "", t.Title.Render(label)+"  "+d.field.View(t, w-widget.Width(label)-3), "")
+	switch {
+	case d.problem != "":
+		lines = append(lines, widget.Paragraph(t.Bad, t.Glyphs.Failed+" "+d.problem, w)...)
+	case d.prompt.Again != "":
+		lines = append(lines, widget.Paragraph(t.Bad, t.Glyphs.Failed+" "+text.Clean(d.prompt.Again), w)...)
+	}
+	if s := d.tries(); s != "" {
+		st := t.Muted
+		if d.last() || d.prompt.Token.PIN.Low || (d.prompt.Retries > 0 && d.prompt.Retries < 3) {
+			st = t.Warn
+		}
+		lines = append(lines, widget.Paragraph(st, s, w)...)
+	}
+	if s := rules(d.prompt); s != "" {
+		lines = append(lines, widget.Paragraph(t.Muted, s, w)...)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (d *PIN) tries() string {
+	switch n := d.prompt.Retries; {
+	case d.prompt.New:
+		return ""
+	case d.last():
+		return "! The last try: a wrong " + string(d.prompt.Kind) + " locks it."
+	case n > 0:
+		return triesLeft(n)
+	case d.prompt.Token.PIN.Low:
+		return "! Few tries are left."
+	}
+	return ""
+}
+
+// rules says beside the field what the token takes.
+func rules(p hsm.PINPrompt) string {
+	lo, hi := p.Token.PIN.MinLen, p.Token.PIN.MaxLen
+	s := ""
+	switch {
+	case p.Kind == hsm.PIVPIN:
+		s = "Letters work too, not just digits. It is not the FIDO PIN."
+	case p.New && lo > 0 && hi > 0:
+		s = fmt.Sprintf("%d to %d characters; letters work too.", lo, hi)
+	}
+	if p.Token.PIN.Default {
+		s = strings.TrimSpace(s + " The factory PIN is still in force: change it soon.")
+	}
+	return s
+}
+
+// purpose says why a person is asked.
+func purpose(p hsm.Purpose, t hsm.TokenInfo) string {
+	s := "To use the key"
+	if p.Action != "" {
+		s = "To " + text.Clean(p.Action)
+	}
+	if p.Cluster != "" {
+		s += " for " + text.Clean(p.Cluster)
+	}
+	if p.Command != "" {
+		s += " (" + text.Clean(p.Command) + ")"
+	}
+	s += "."
+	if t.Serial != "" && t.Name() != t.Serial {
+		s += " Serial " + text.Clean(t.Serial) + "."
+	}
+	return s
+}
+
+func triesLeft(n int) string {
+	if n == 1 {
+		return "1 try left"
+	}
+	return fmt.Sprintf("%d tries left", n)
+}

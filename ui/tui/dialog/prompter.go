@@ -1,0 +1,153 @@
+package dialog
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/tui/keys"
+)
+
+// TouchDelay is how long a token may be busy before the touch dialog opens:
+// most answer without a touch.
+const TouchDelay = 200 * time.Millisecond
+
+// Prompter implements [hsm.Prompter] with dialogs. It is safe for concurrent use.
+type Prompter struct {
+	send       func(tea.Msg)
+	keys       keys.Map
+	grace      time.Duration
+	touchDelay time.Duration
+	last       atomic.Uint64
+}
+
+var _ hsm.Prompter = (*Prompter)(nil)
+
+// NewPrompter returns a prompter that opens its dialogs by send, which may
+// block until the program takes the message.
+func NewPrompter(send func(tea.Msg), k keys.Map, grace, touchDelay time.Duration) *Prompter {
+	return &Prompter{send: send, keys: k, grace: grace, touchDelay: touchDelay}
+}
+
+// PIN implements [hsm.Prompter].
+func (p *Prompter) PIN(ctx context.Context, q hsm.PINPrompt) (*hsm.Secret, error) {
+	r := newReply(func(s *hsm.Secret) { s.Zero() })
+	return ask(ctx, p, r, &PIN{prompt: q, keys: p.keys, guard: guard{grace: p.grace}, reply: r})
+}
+
+// Confirm implements [hsm.Prompter].
+func (p *Prompter) Confirm(ctx context.Context, q hsm.ConfirmPrompt) (bool, error) {
+	r := newReply(func(bool) {})
+	d := NewConfirm(q, p.keys, nil)
+	d.guard, d.reply = guard{grace: p.grace}, r
+	return ask(ctx, p, r, d)
+}
+
+// Touch implements [hsm.Prompter].
+func (p *Prompter) Touch(_ context.Context, q hsm.TouchPrompt) (done func()) {
+	id := p.last.Add(1)
+	var mu sync.Mutex
+	opened, over := false, false
+	t := time.AfterFunc(p.touchDelay, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if !over {
+			opened = true
+			p.send(OpenMsg{ID: id, Dialog: &Touch{prompt: q, keys: p.keys, guard: guard{grace: p.grace}}})
+		}
+	})
+	return func() {
+		t.Stop()
+		mu.Lock()
+		defer mu.Unlock()
+		if opened && !over {
+			p.send(CloseMsg{ID: id})
+		}
+		over = true
+	}
+}
+
+// ask opens d and waits for its answer or the end of ctx.
+func ask[T any](ctx context.Context, p *Prompter, r *reply[T], d Dialog) (T, error) {
+	var zero T
+	if err := ctx.Err(); err != nil {
+		return zero, err
+	}
+	id := p.last.Add(1)
+	sent := make(chan struct{})
+	go func() { // the program may have ended: send gives up then
+		defer close(sent)
+		p.send(OpenMsg{ID: id, Dialog: d})
+	}()
+	select {
+	case a := <-r.ch:
+		if !a.answered {
+			return zero, hsm.ErrCancelled
+		}
+		return a.value, nil
+	case <-ctx.Done():
+		r.abandon()
+		go func() {
+			<-sent
+			p.send(CloseMsg{ID: id})
+		}()
+		return zero, ctx.Err()
+	}
+}
+
+// reply carries one answer from a dialog to the goroutine that asked.
+type reply[T any] struct {
+	mu   sync.Mutex
+	done bool
+	ch   chan outcome[T]
+	drop func(T) // for an answer that nobody waits for any more
+}
+
+type outcome[T any] struct {
+	value    T
+	answered bool
+}
+
+func newReply[T any](drop func(T)) *reply[T] {
+	return &reply[T]{ch: make(chan outcome[T], 1), drop: drop}
+}
+
+// give answers v, once.
+func (r *reply[T]) give(v T) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.done {
+		r.drop(v)
+		return
+	}
+	r.done = true
+	r.ch <- outcome[T]{value: v, answered: true}
+}
+
+// cancel answers that the person declined, unless there is an answer already.
+func (r *reply[T]) cancel() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.done {
+		r.done = true
+		r.ch <- outcome[T]{}
+	}
+}
+
+// abandon is called by who asked and waits no more.
+func (r *reply[T]) abandon() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.done = true
+	select {
+	case a := <-r.ch:
+		if a.answered {
+			r.drop(a.value)
+		}
+	default:
+	}
+}

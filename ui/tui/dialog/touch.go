@@ -1,0 +1,75 @@
+package dialog
+
+import (
+	"strings"
+	"time"
+
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/text"
+	"github.com/kubehsm/kubehsm/ui/tui/keys"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
+)
+
+// bellAfter is how long a touch is awaited before the terminal rings.
+const bellAfter = 5 * time.Second
+
+// Touch says that a token waits to be touched.
+type Touch struct {
+	prompt hsm.TouchPrompt
+	keys   keys.Map
+	guard  guard
+	rung   bool
+}
+
+// Title implements [Dialog].
+func (d *Touch) Title() string { return "Touch " + text.Clean(d.prompt.Token.Name()) }
+
+// Tone implements [Dialog].
+func (d *Touch) Tone() Tone { return Plain }
+
+// Open implements [Dialog].
+func (d *Touch) Open(now time.Time) tea.Cmd {
+	d.guard.open(now)
+	return nil
+}
+
+// Drop implements [Dialog].
+func (d *Touch) Drop() {}
+
+// Animating implements [Dialog].
+func (d *Touch) Animating() bool { return true }
+
+// Actions implements [Dialog].
+func (d *Touch) Actions() []screen.Action {
+	return []screen.Action{act(keys.As(d.keys.Back, "stop waiting"))}
+}
+
+// Update implements [Dialog].
+func (d *Touch) Update(msg tea.Msg, now time.Time) (bool, tea.Cmd) {
+	if !d.rung && now.Sub(d.guard.opened) >= bellAfter {
+		d.rung = true
+		return false, tea.Raw("\a")
+	}
+	if d.guard.drops(msg, now) {
+		return false, nil
+	}
+	if k, ok := msg.(tea.KeyPressMsg); ok && key.Matches(k, d.keys.Back) {
+		return true, screen.Send(screen.InterruptedMsg{})
+	}
+	return false, nil
+}
+
+// View implements [Dialog].
+func (d *Touch) View(f screen.Frame) string {
+	t := f.Theme
+	lines := widget.Paragraph(t.Muted, purpose(d.prompt.Purpose, d.prompt.Token), f.Width)
+	wait := widget.Spinner(t, d.guard.opened.Add(-widget.SpinnerDelay), f.Now) + " " + t.Title.Render("Waiting for your touch")
+	if e := f.Now.Sub(d.guard.opened); e >= widget.ElapsedDelay {
+		wait += t.Muted.Render(" " + t.Glyphs.Dot + " " + widget.Elapsed(e))
+	}
+	return strings.Join(append(lines, "", wait), "\n")
+}

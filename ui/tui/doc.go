@@ -1,0 +1,10 @@
+// Package tui is the terminal UI on bubbletea. The root model routes messages
+// and owns what there is one of: size, theme, keys, the stacks of screens and
+// dialogs, toasts and the store. Screens (ui/tui/screen/...) own their view
+// state and render strings; only the root returns a View. Slow work runs in
+// commands made by a task.Runner, with ids and contexts; flows ask for PINs by
+// dialogs (ui/tui/dialog). Nothing does I/O in Init, Update or View.
+//
+// A new screen is a package under ui/tui/screen that implements screen.Screen,
+// and one line in the root's factory.
+package tui

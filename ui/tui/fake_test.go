@@ -1,0 +1,247 @@
+package tui
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"math/big"
+	"sync"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow"
+)
+
+// fakeNow is the time that tests run at.
+func fakeNow() time.Time { return time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC) }
+
+// fakeBackend plays the use cases: it asks for the PIN as a token does, and
+// fails where it is told to.
+type fakeBackend struct {
+	mu         sync.Mutex
+	tokens     []flow.TokenView
+	problems   []hsm.Problem
+	contexts   []flow.ContextView
+	unfinished []flow.Journal
+	tokensErr  error
+	reviewErr  error
+	notes      []string
+
+	pin      string
+	tries    int
+	fail     map[flow.Step]error // each fails once
+	hang     map[flow.Step]bool  // waits until cancelled
+	done     []flow.Step         // what earlier runs did
+	pace     time.Duration       // for looking at it by eye
+	noRights bool
+
+	asked  []hsm.PINPrompt
+	got    flow.EnrollOptions
+	runs   int
+	cancel int
+}
+
+func fakeKey(seed int64) crypto.PublicKey {
+	c := elliptic.P256()
+	x, y := c.ScalarBaseMult(big.NewInt(seed).Bytes()) //nolint:staticcheck // a fixed key for stable frames
+	return &ecdsa.PublicKey{Curve: c, X: x, Y: y}
+}
+
+func fakeCertificate(cn string, key crypto.PublicKey, before, after time.Duration) *x509.Certificate {
+	return &x509.Certificate{
+		Subject: pkix.Name{CommonName: cn, Organization: []string{"dev"}}, Issuer: pkix.Name{CommonName: "kubernetes"},
+		SerialNumber: big.NewInt(42), PublicKey: key,
+		NotBefore: fakeNow().Add(-before), NotAfter: fakeNow().Add(after),
+	}
+}
+
+func softToken() flow.TokenView {
+	info := hsm.TokenInfo{Scheme: hsm.SchemePKCS11, Label: "trial", Manufacturer: "SoftHSM project", Model: "SoftHSM v2",
+		Serial: "8fc1d3a25d90be17", Reader: "SoftHSM slot ID 0x5d90be17", Initialized: true,
+		Module: &hsm.Module{Path: "/usr/lib/softhsm/libsofthsm2.so"}, PIN: hsm.PINState{Retries: -1, MinLen: 4, MaxLen: 255}}
+	return flow.TokenView{Info: info}
+}
+
+func pivToken() flow.TokenView {
+	info := hsm.TokenInfo{Scheme: hsm.SchemePIV, Model: "YubiKey 5C NFC", Manufacturer: "Yubico", Serial: "12345678", Firmware: "5.4.3",
+		Reader: "Yubico YubiKey OTP+FIDO+CCID 00 00", Initialized: true, PIN: hsm.PINState{Retries: 2, Low: true, MinLen: 6, MaxLen: 8}}
+	slot := func(id string) hsm.Slot {
+		u := info.URI()
+		u.Slot = id
+		return hsm.Slot{URI: u, ID: id}
+	}
+	day := 24 * time.Hour
+	a, c, d := slot("9a"), slot("9c"), slot("9d")
+	a.Key = &hsm.Key{Algorithm: hsm.ECDSAP256, Public: fakeKey(7), Origin: hsm.Generated, PIN: hsm.PINOnce, Touch: hsm.TouchCached}
+	a.Certificate = fakeCertificate("jane", a.Key.Public, 10*day, 80*day)
+	c.Key = &hsm.Key{Algorithm: hsm.RSA2048, Public: fakeKey(9), Origin: hsm.Imported, PIN: hsm.PINAlways, Touch: hsm.TouchNever}
+	c.Certificate = fakeCertificate("田中 太郎", c.Key.Public, 300*day, 5*day)
+	return flow.TokenView{Info: info, Slots: []hsm.Slot{a, c, d}}
+}
+
+func newFake() *fakeBackend {
+	return &fakeBackend{
+		tokens: []flow.TokenView{softToken(), pivToken()},
+		contexts: []flow.ContextView{
+			{Name: "trial-admin", Cluster: "trial", Server: "https://127.0.0.1:6443", User: "admin", UserKind: "key file", File: "/home/jane/.kube/config", Current: true},
+			{Name: "staging", Cluster: "staging", Server: "https://staging.example.com:6443", User: "jane", UserKind: "token", File: "/home/jane/.kube/config"},
+		},
+		pin: "648219", tries: 3, fail: map[flow.Step]error{}, hang: map[flow.Step]bool{},
+	}
+}
+
+func (f *fakeBackend) Tokens(ctx context.Context) ([]flow.TokenView, []hsm.Problem, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.tokens, f.problems, errors.Join(f.tokensErr, ctx.Err())
+}
+
+func (f *fakeBackend) Contexts(ctx context.Context) ([]flow.ContextView, error) {
+	return f.contexts, ctx.Err()
+}
+
+func (f *fakeBackend) Unfinished(ctx context.Context) ([]flow.Journal, error) {
+	return f.unfinished, ctx.Err()
+}
+
+func (f *fakeBackend) Complete(ctx context.Context, o flow.EnrollOptions) (flow.EnrollOptions, error) {
+	if o.Context == "" {
+		o.Context = "trial-admin"
+	}
+	if o.Name == "" {
+		o.Name = o.Context + "-hsm"
+	}
+	if o.User == "" {
+		return o, errors.New("no user name is given")
+	}
+	return o, ctx.Err()
+}
+
+func (f *fakeBackend) Review(ctx context.Context, o flow.EnrollOptions) (flow.Review, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	o, err := f.Complete(ctx, o)
+	if f.reviewErr != nil && !o.Restart {
+		err = f.reviewErr
+	}
+	if err != nil {
+		return flow.Review{}, err
+	}
+	return flow.Review{
+		Options: o, Token: f.tokens[0].Info, Server: "https://127.0.0.1:6443", Resumes: f.done,
+		Notes:    append([]string{"somebody with the right to approve must approve the request"}, f.notes...),
+		Commands: []string{"kubehsm enroll --name " + o.Name + " --token 'pkcs11:token=trial' --context " + o.Context + " --user " + o.User},
+		KubeconfigFile: "/home/jane/.kube/config",
+		KubeconfigDiff: "--- /home/jane/.kube/config\n+++ /home/jane/.kube/config\n@@ -10,3 +10,12 @@\n   user: admin\n" +
+			"-current-context: trial-admin\n+- cluster: trial-admin-hsm\n+  name: trial-admin-hsm\n+current-context: trial-admin-hsm\n kind: Config\n",
+	}, nil
+}
+
+func (f *fakeBackend) takeFailure(s flow.Step) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	err := f.fail[s]
+	delete(f.fail, s)
+	return err
+}
+
+func (f *fakeBackend) Enroll(ctx context.Context, o flow.EnrollOptions, p hsm.Prompter, report func(flow.Event)) (flow.Result, error) {
+	f.mu.Lock()
+	f.got, f.runs = o, f.runs+1
+	f.mu.Unlock()
+	for _, s := range flow.Steps() {
+		report(flow.Event{Step: s, State: flow.StepRunning, Message: map[flow.Step]string{flow.StepApproval: "waiting for somebody to approve " + o.Name}[s]})
+		if err := f.step(ctx, s, p); err != nil {
+			if ctx.Err() != nil {
+				f.mu.Lock()
+				f.cancel++
+				f.mu.Unlock()
+			}
+			report(flow.Event{Step: s, State: flow.StepFailed, Err: err})
+			return flow.Result{}, err
+		}
+		f.mu.Lock()
+		state := flow.StepDone
+		for _, d := range f.done {
+			if d == s {
+				state = flow.StepReused
+			}
+		}
+		f.done = append(f.done, s)
+		f.mu.Unlock()
+		report(flow.Event{Step: s, State: state, Message: "ok"})
+	}
+	return fakeResult(o, !f.noRights), nil
+}
+
+func (f *fakeBackend) step(ctx context.Context, s flow.Step, p hsm.Prompter) error {
+	if f.pace > 0 {
+		t := time.NewTimer(f.pace)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if err := f.takeFailure(s); err != nil {
+		return err
+	}
+	if f.hang[s] {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	if s == flow.StepKey {
+		return f.unlock(hsm.WithPurpose(ctx, hsm.Purpose{Cluster: "trial-admin-hsm", Action: "generate a key"}), p)
+	}
+	return ctx.Err()
+}
+
+func (f *fakeBackend) unlock(ctx context.Context, p hsm.Prompter) error {
+	state := func() (hsm.TokenInfo, error) {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		i := f.tokens[0].Info
+		i.PIN.Retries, i.PIN.Final, i.PIN.Locked = f.tries, f.tries == 1, f.tries == 0
+		return i, nil
+	}
+	return hsm.AskPIN(ctx, recorder{f, p}, hsm.UserPIN, state, func(s *hsm.Secret) error {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if string(s.Bytes()) == f.pin {
+			return nil
+		}
+		f.tries--
+		return &hsm.PINError{Kind: hsm.UserPIN, Retries: f.tries}
+	})
+}
+
+// recorder notes what is asked.
+type recorder struct {
+	f *fakeBackend
+	hsm.Prompter
+}
+
+func (r recorder) PIN(ctx context.Context, q hsm.PINPrompt) (*hsm.Secret, error) {
+	r.f.mu.Lock()
+	r.f.asked = append(r.f.asked, q)
+	r.f.mu.Unlock()
+	return r.Prompter.PIN(ctx, q)
+}
+
+func fakeResult(o flow.EnrollOptions, rights bool) flow.Result {
+	r := flow.Result{
+		Name: o.Name, Context: o.Name, Kubeconfig: "/home/jane/.kube/config", Key: o.Token, Request: "kubehsm-jane-7x2kp",
+		Fingerprint: "3b1f0c6de1c54cf5b9be9a3e6c1fb0a70d4a9e1da8a40f2f51f3c79a6d0c2e11",
+		NotAfter:    fakeNow().Add(90 * 24 * time.Hour), User: o.User, Groups: []string{"dev", "system:authenticated"}, Rights: rights,
+		Next: []string{"kubectl --context " + o.Name + " auth whoami", "kubectl get namespaces"},
+	}
+	if !rights {
+		r.Ask = "kubectl create clusterrolebinding " + o.User + "-view --clusterrole=view --user=" + o.User
+	}
+	return r
+}

@@ -1,0 +1,76 @@
+package tui
+
+import (
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/tui/dialog"
+	"github.com/kubehsm/kubehsm/ui/tui/keys"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+)
+
+// key routes a key: ctrl-c always leaves, a dialog takes all others, letters
+// are text while something is typed, then come the root's own keys, and what
+// is left is the screen's.
+func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
+	typing := m.top().Typing()
+	switch {
+	case key.Matches(k, m.keys.Leave):
+		m.outcome.Interrupted = true
+		return tea.Quit
+	case key.Matches(k, m.keys.Suspend):
+		return tea.Suspend
+	case len(m.dialogs) > 0:
+		return m.toTop(k)
+	case !typing && key.Matches(k, m.keys.Help):
+		return screen.Send(dialog.OpenMsg{Dialog: m.help()})
+	case !typing && key.Matches(k, m.keys.Quit):
+		return m.quit()
+	}
+	if reason := m.refusal(k, typing); reason != "" {
+		m.toast(reason, true)
+		return nil
+	}
+	return m.top().Update(k, m.now)
+}
+
+// refusal says why k cannot be used now, "" if it can or is no action's key.
+func (m *model) refusal(k tea.KeyPressMsg, typing bool) string {
+	if typing && k.Text != "" {
+		return ""
+	}
+	reason := ""
+	for _, a := range m.top().Actions() {
+		if !key.Matches(k, a.Key) {
+			continue
+		}
+		if a.Reason == "" {
+			return ""
+		}
+		reason = a.Key.Help().Desc + ": " + a.Reason
+	}
+	return reason
+}
+
+// quit leaves, after a second thought where something is under way.
+func (m *model) quit() tea.Cmd {
+	why := m.top().Leave()
+	if why == "" {
+		return tea.Quit
+	}
+	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewConfirm(
+		hsm.ConfirmPrompt{Question: "Leave?", Detail: why}, m.keys, tea.Quit)})
+}
+
+// help makes the overlay from the bindings that are live now.
+func (m *model) help() dialog.Dialog {
+	k := m.keys
+	var everywhere []screen.Action
+	for _, b := range []key.Binding{k.Up, k.Down, k.PageUp, k.PageDown, k.Home, k.End,
+		k.Back, k.Help, k.Quit, k.Suspend, keys.As(k.Leave, "leave at once, whatever is under way")} {
+		everywhere = append(everywhere, screen.Action{Key: b})
+	}
+	return dialog.NewHelp(k, dialog.Group{Name: m.top().Title(), Actions: m.top().Actions()},
+		dialog.Group{Name: "Everywhere", Actions: everywhere})
+}

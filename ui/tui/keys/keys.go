@@ -1,0 +1,58 @@
+// Package keys holds the key map that every screen and dialog of the terminal
+// UI uses, so that a key means the same everywhere.
+package keys
+
+import "charm.land/bubbles/v2/key"
+
+// Map is the key map. It is passed to screens, never global.
+type Map struct {
+	Up, Down, Left, Right, PageUp, PageDown, Home, End key.Binding
+
+	Enter, Back, Quit, Leave, Help, Filter   key.Binding
+	Next, Prev                               key.Binding
+	Refresh, Copy, CopyPrint, Command, Retry key.Binding
+	Enroll, Anew, Suspend                    key.Binding
+	Yes, No                                  key.Binding
+}
+
+// Default returns the key map: arrows and vi's letters, and what k9s, lazygit
+// and gh have taught.
+func Default() Map {
+	b := func(keys []string, show, does string) key.Binding {
+		return key.NewBinding(key.WithKeys(keys...), key.WithHelp(show, does))
+	}
+	return Map{
+		Up:        b([]string{"up", "k"}, "↑/k", "up"),
+		Down:      b([]string{"down", "j"}, "↓/j", "down"),
+		Left:      b([]string{"left", "h"}, "←/h", "left"),
+		Right:     b([]string{"right", "l"}, "→/l", "right"),
+		PageUp:    b([]string{"pgup", "ctrl+b", "ctrl+u"}, "pgup", "page up"),
+		PageDown:  b([]string{"pgdown", "ctrl+f", "ctrl+d"}, "pgdn", "page down"),
+		Home:      b([]string{"home", "g"}, "g", "top"),
+		End:       b([]string{"end", "G"}, "G", "bottom"),
+		Enter:     b([]string{"enter"}, "enter", "choose"),
+		Back:      b([]string{"esc"}, "esc", "back"),
+		Quit:      b([]string{"q"}, "q", "quit"),
+		Leave:     b([]string{"ctrl+c"}, "ctrl+c", "leave at once"),
+		Help:      b([]string{"?"}, "?", "help"),
+		Filter:    b([]string{"/"}, "/", "filter"),
+		Next:      b([]string{"tab"}, "tab", "next field"),
+		Prev:      b([]string{"shift+tab"}, "shift+tab", "previous field"),
+		Refresh:   b([]string{"r"}, "r", "refresh"),
+		Copy:      b([]string{"c"}, "c", "copy"),
+		CopyPrint: b([]string{"f"}, "f", "copy fingerprint"),
+		Command:   b([]string{"x"}, "x", "show command"),
+		Retry:     b([]string{"r"}, "r", "try again"),
+		Enroll:    b([]string{"e"}, "e", "enrol"),
+		Suspend:   b([]string{"ctrl+z"}, "ctrl+z", "suspend"),
+		Anew:      b([]string{"a"}, "a", "begin anew"),
+		Yes:       b([]string{"y"}, "y", "yes"),
+		No:        b([]string{"n"}, "n", "no"),
+	}
+}
+
+// As returns b with other help text: the same key, said in a screen's own words.
+func As(b key.Binding, does string) key.Binding {
+	b.SetHelp(b.Help().Key, does)
+	return b
+}

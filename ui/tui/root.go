@@ -1,0 +1,272 @@
+package tui
+
+import (
+	"context"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/colorprofile"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/tui/dialog"
+	"github.com/kubehsm/kubehsm/ui/tui/keys"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/screen/enroll"
+	"github.com/kubehsm/kubehsm/ui/tui/screen/tokens"
+	"github.com/kubehsm/kubehsm/ui/tui/store"
+	"github.com/kubehsm/kubehsm/ui/tui/task"
+	"github.com/kubehsm/kubehsm/ui/tui/theme"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
+)
+
+// model is the root: it routes, and owns what there is one of.
+type model struct {
+	backend  Backend
+	runner   *task.Runner
+	store    *store.Store
+	keys     keys.Map
+	prompter *dialog.Prompter
+	clock    func() time.Time
+
+	look  theme.Options
+	theme theme.Theme
+
+	width, height int
+	now           time.Time
+	screens       []screen.Screen
+	dialogs       []opened
+	toasts        []toast
+	ticking       bool // an animation tick is under way
+	polling       bool // a poll tick is under way
+	draft         enroll.Draft
+	outcome       Outcome
+}
+
+type opened struct {
+	id     uint64
+	dialog dialog.Dialog
+}
+
+type toast struct {
+	text  string
+	warn  bool
+	until time.Time
+}
+
+// toastFor is how long a toast stays.
+const toastFor = 4 * time.Second
+
+type (
+	tickMsg struct{}
+	pollMsg struct{}
+)
+
+// timing holds what tests change.
+type timing struct {
+	clock             func() time.Time
+	grace, touchDelay time.Duration
+}
+
+func newModel(ctx context.Context, o Options) *model {
+	return newModelWith(ctx, o, timing{clock: time.Now, grace: dialog.Grace, touchDelay: dialog.TouchDelay})
+}
+
+func newModelWith(ctx context.Context, o Options, t timing) *model {
+	m := &model{
+		backend: o.Backend, runner: task.New(ctx), keys: keys.Default(), clock: t.clock, now: t.clock(),
+		look: theme.Options{Profile: colorprofile.TrueColor, ASCII: theme.PlainCharset(o.Env)},
+	}
+	m.theme = theme.New(m.look)
+	m.store = store.New(o.Backend, m.runner, o.ClusterProgress)
+	m.prompter = dialog.NewPrompter(m.runner.Send, m.keys, t.grace, t.touchDelay)
+	m.screens = []screen.Screen{tokens.New(m.store, m.keys, m.enrollScreen)}
+	if o.Start == ScreenEnroll {
+		m.screens = append(m.screens, enroll.New(m.services(), enroll.Start{Options: o.Enroll}))
+	}
+	return m
+}
+
+func (m *model) services() enroll.Services {
+	return enroll.Services{Backend: m.backend, Store: m.store, Runner: m.runner, Keys: m.keys, Prompter: m.prompter, Draft: &m.draft}
+}
+
+// enrollScreen makes the wizard, on a token if one is named.
+func (m *model) enrollScreen(token *flow.TokenView, slot *hsm.Slot) screen.Screen {
+	return enroll.New(m.services(), enroll.Start{Token: token, Slot: slot})
+}
+
+// Init implements [tea.Model]: the first frame waits for nothing.
+func (m *model) Init() tea.Cmd {
+	cmds := []tea.Cmd{m.runner.Listen(), tea.RequestBackgroundColor, m.store.LoadTokens(m.now), m.store.LoadCluster(m.now)}
+	for _, s := range m.screens {
+		cmds = append(cmds, s.Open(m.now))
+	}
+	return tea.Batch(append(cmds, m.timers())...)
+}
+
+// Update implements [tea.Model].
+func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	m.now = m.clock()
+	var cmds []tea.Cmd
+	if r, ok := msg.(task.Received); ok {
+		msg = r.Msg
+		cmds = append(cmds, m.runner.Listen())
+	}
+	cmds = append(cmds, m.route(msg))
+	m.dropToasts()
+	return m, tea.Batch(append(cmds, m.timers())...)
+}
+
+// route gives msg to whom it concerns.
+func (m *model) route(msg tea.Msg) tea.Cmd {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		m.width, m.height = msg.Width, msg.Height
+	case tea.BackgroundColorMsg:
+		m.look.Light = !msg.IsDark()
+		m.theme = theme.New(m.look)
+	case tea.ColorProfileMsg:
+		m.look.Profile = msg.Profile
+		m.theme = theme.New(m.look)
+	case tickMsg:
+		m.ticking = false
+		return m.toTop(msg)
+	case pollMsg:
+		m.polling = false
+		return m.poll()
+	case tea.KeyPressMsg:
+		return m.key(msg)
+	case tea.PasteMsg:
+		return m.toTop(msg)
+	case dialog.OpenMsg:
+		m.dialogs = append(m.dialogs, opened{msg.ID, msg.Dialog})
+		return msg.Dialog.Open(m.now)
+	case dialog.CloseMsg:
+		m.closeDialog(msg.ID)
+	default:
+		return m.message(msg)
+	}
+	return nil
+}
+
+// message handles what screens and the store send.
+func (m *model) message(msg tea.Msg) tea.Cmd {
+	switch msg := msg.(type) {
+	case screen.OpenMsg:
+		m.screens = append(m.screens, msg.Screen)
+		return msg.Screen.Open(m.now)
+	case screen.BackMsg:
+		if len(m.screens) > 1 {
+			m.top().Close()
+			m.screens = m.screens[:len(m.screens)-1]
+		}
+		return nil
+	case screen.ToastMsg:
+		m.toast(msg.Text, msg.Warn)
+		return nil
+	case screen.CopyMsg:
+		m.toast(msg.What+" copied", false)
+		return tea.SetClipboard(msg.Text)
+	case screen.CommandMsg:
+		return screen.Send(dialog.OpenMsg{Dialog: dialog.NewCommand(m.keys, msg)})
+	case screen.ResultMsg:
+		m.outcome.Result = &msg.Result
+	case store.ClusterReadyMsg:
+		m.toast("the cluster is ready", false)
+	}
+	fresh, cmd := m.store.Update(msg, m.now)
+	if !fresh {
+		return cmd
+	}
+	cmds := []tea.Cmd{cmd}
+	for _, s := range m.screens {
+		cmds = append(cmds, s.Update(msg, m.now))
+	}
+	return tea.Batch(cmds...)
+}
+
+func (m *model) top() screen.Screen { return m.screens[len(m.screens)-1] }
+
+// toTop gives msg to the top dialog, or else to the top screen.
+func (m *model) toTop(msg tea.Msg) tea.Cmd {
+	if n := len(m.dialogs); n > 0 {
+		top := m.dialogs[n-1]
+		closed, cmd := top.dialog.Update(msg, m.now)
+		if closed {
+			top.dialog.Drop()
+			m.dialogs = m.dialogs[:n-1]
+		}
+		return cmd
+	}
+	return m.top().Update(msg, m.now)
+}
+
+func (m *model) closeDialog(id uint64) {
+	for i, o := range m.dialogs {
+		if id != 0 && o.id == id {
+			o.dialog.Drop()
+			m.dialogs = append(m.dialogs[:i:i], m.dialogs[i+1:]...)
+			return
+		}
+	}
+}
+
+func (m *model) toast(text string, warn bool) {
+	const most = 3
+	m.toasts = append(m.toasts, toast{text: text, warn: warn, until: m.now.Add(toastFor)})
+	m.toasts = m.toasts[max(len(m.toasts)-most, 0):]
+}
+
+func (m *model) dropToasts() {
+	for len(m.toasts) > 0 && !m.now.Before(m.toasts[0].until) {
+		m.toasts = m.toasts[1:]
+	}
+}
+
+// timers starts the ticks that are needed now: none while nothing moves.
+func (m *model) timers() tea.Cmd {
+	var cmds []tea.Cmd
+	if !m.ticking && m.animating() {
+		m.ticking = true
+		cmds = append(cmds, tea.Tick(widget.Frame, func(time.Time) tea.Msg { return tickMsg{} }))
+	}
+	if !m.polling && (m.store.Building() || m.top().Watching()) {
+		m.polling = true
+		cmds = append(cmds, tea.Tick(store.ClusterEvery, func(time.Time) tea.Msg { return pollMsg{} }))
+	}
+	return tea.Batch(cmds...)
+}
+
+func (m *model) animating() bool {
+	if n := len(m.dialogs); n > 0 && m.dialogs[n-1].dialog.Animating() {
+		return true
+	}
+	return len(m.toasts) > 0 || m.top().Animating()
+}
+
+// poll looks again at what may have changed outside.
+func (m *model) poll() tea.Cmd {
+	var cmds []tea.Cmd
+	if m.store.Building() {
+		if _, busy := m.store.Cluster.Loading(); !busy {
+			cmds = append(cmds, m.store.LoadCluster(m.now))
+		}
+	}
+	if m.top().Watching() && m.store.TokensDue(m.now) {
+		cmds = append(cmds, m.store.LoadTokens(m.now))
+	}
+	return tea.Batch(cmds...)
+}
+
+// close ends all work; nobody waits for an answer after it.
+func (m *model) close(grace time.Duration) {
+	for _, o := range m.dialogs {
+		o.dialog.Drop()
+	}
+	m.dialogs = nil
+	for _, s := range m.screens {
+		s.Close()
+	}
+	m.runner.Close(grace)
+}

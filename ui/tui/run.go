@@ -1,0 +1,130 @@
+package tui
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/term"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/screen/enroll"
+	"github.com/kubehsm/kubehsm/ui/tui/store"
+)
+
+// Backend is what the terminal UI needs of the use cases; [flow.Env] is one.
+type Backend interface {
+	store.Source
+	enroll.Backend
+}
+
+// ScreenID names a screen to start at.
+type ScreenID = screen.ID
+
+// The screens to start at.
+const (
+	ScreenTokens = screen.Tokens
+	ScreenEnroll = screen.Enroll
+)
+
+// Options say what to run and where.
+type Options struct {
+	Backend Backend
+	// Start is the first screen; "" is [ScreenTokens].
+	Start ScreenID
+	// Enroll pre-fills the enrolment wizard.
+	Enroll flow.EnrollOptions
+	// ClusterProgress is the progress file of a cluster that is being built
+	// (see [flow.ReadClusterProgress]), or "".
+	ClusterProgress string
+	// In and Out are the terminal; nil means the standard streams.
+	In  io.Reader
+	Out io.Writer
+	// Env is the environment that tells what the terminal can do; nil means the process's.
+	Env []string
+}
+
+// Outcome is what came of it.
+type Outcome struct {
+	// Result is the last enrolment finished, or nil.
+	Result *flow.Result
+	// Interrupted is true if the program was left by ctrl-c.
+	Interrupted bool
+}
+
+// closeGrace is how long work that was cancelled may take to end when the
+// program is left: a driver library that hangs must not keep it.
+const closeGrace = 5 * time.Second
+
+// Run shows the terminal UI until the person leaves or ctx ends. All work that
+// it started is cancelled then. Signals are the caller's business: they should
+// cancel ctx. Errors: [hsm.ErrNoTerminal] if there is no terminal to draw on,
+// ctx's error, or a failure of the terminal.
+func Run(ctx context.Context, o Options) (Outcome, error) {
+	if o.In == nil {
+		o.In = os.Stdin
+	}
+	if o.Out == nil {
+		o.Out = os.Stdout
+	}
+	if o.Env == nil {
+		o.Env = os.Environ()
+	}
+	if err := Usable(o.In, o.Out, o.Env); err != nil {
+		return Outcome{}, err
+	}
+	// bubbletea writes every key into the file that TEA_TRACE names, typed PINs too.
+	if err := os.Unsetenv("TEA_TRACE"); err != nil {
+		return Outcome{}, fmt.Errorf("terminal: %w", err)
+	}
+	m := newModel(ctx, o)
+	_, err := tea.NewProgram(m,
+		tea.WithContext(ctx), tea.WithInput(o.In), tea.WithOutput(o.Out), tea.WithEnvironment(o.Env),
+		tea.WithoutSignalHandler(),
+	).Run()
+	m.close(closeGrace)
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return m.outcome, ctx.Err()
+	default:
+		return m.outcome, fmt.Errorf("terminal: %w", err)
+	}
+	return m.outcome, nil
+}
+
+// Usable tells whether a terminal UI can be shown: both streams are terminals
+// and the terminal can place the cursor. If not the error wraps
+// [hsm.ErrNoTerminal] and says what to use instead.
+func Usable(in io.Reader, out io.Writer, env []string) error {
+	no := func(why string) error {
+		return hsm.WithHint(fmt.Errorf("%w: %s", hsm.ErrNoTerminal, why),
+			"use the commands instead: `kubehsm token list`, `kubehsm enroll`")
+	}
+	for _, s := range []any{in, out} {
+		if f, ok := s.(interface{ Fd() uintptr }); !ok || !term.IsTerminal(f.Fd()) {
+			return no("the input or output is not a terminal")
+		}
+	}
+	if t := lookup(env, "TERM"); t == "" || t == "dumb" {
+		return no("TERM says that the terminal cannot place its cursor")
+	}
+	return nil
+}
+
+// lookup returns the last value of name in env, "" if there is none.
+func lookup(env []string, name string) string {
+	for _, kv := range slices.Backward(env) {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			return v
+		}
+	}
+	return ""
+}

@@ -1,0 +1,124 @@
+package enroll
+
+import (
+	"strings"
+
+	"github.com/kubehsm/kubehsm/ui/text"
+	"github.com/kubehsm/kubehsm/ui/tui/describe"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
+)
+
+// From this width on the way through the wizard is a column beside the page;
+// below it is one line above it.
+const (
+	railFrom  = 96
+	railWidth = 26
+)
+
+// stop is one station on the way through the wizard.
+type stop struct {
+	name        string
+	first, last stage
+}
+
+func stops() []stop {
+	return []stop{
+		{"Token", stageToken, stageToken}, {"Key", stageKey, stagePolicy}, {"Cluster", stageCluster, stageCluster},
+		{"Subject", stageSubject, stageSubject}, {"Review", stageReview, stageReview}, {"Enrol", stageRun, stageResult},
+	}
+}
+
+func (m *Model) layout(f screen.Frame) string {
+	if m.at == stageResume {
+		return widget.Block(m.page().view(f), f.Width, f.Height)
+	}
+	if f.Width >= railFrom {
+		gap := " " + f.Theme.Faint.Render(f.Theme.Glyphs.Bar) + "  "
+		w := f.Width - railWidth - 4
+		rail := widget.Block(strings.Join(m.rail(f), "\n"), railWidth, f.Height)
+		return widget.Beside(rail, railWidth, gap, widget.Block(m.page().view(f.With(w, f.Height)), w, f.Height))
+	}
+	if f.Height < 12 {
+		return m.line(f) + "\n" + widget.Block(m.page().view(f.With(f.Width, f.Height-1)), f.Width, f.Height-1)
+	}
+	return m.line(f) + "\n\n" + widget.Block(m.page().view(f.With(f.Width, f.Height-2)), f.Width, f.Height-2)
+}
+
+// line draws the way as one line: where we are, what lies behind and before.
+func (m *Model) line(f screen.Frame) string {
+	t := f.Theme
+	var parts []string
+	for _, s := range stops() {
+		switch {
+		case m.at > s.last || m.at == stageResult:
+			parts = append(parts, t.Good.Render(t.Glyphs.Done)+" "+t.Muted.Render(s.name))
+		case m.at >= s.first:
+			parts = append(parts, t.Accent.Render(t.Glyphs.On)+" "+t.Title.Render(s.name))
+		default:
+			parts = append(parts, t.Faint.Render(t.Glyphs.Off+" "+s.name))
+		}
+	}
+	sep := "  "
+	if f.Width >= 70 {
+		sep = "    "
+	}
+	return widget.Cut(strings.Join(parts, sep), f.Width)
+}
+
+// rail draws the way as a column, with what was chosen.
+func (m *Model) rail(f screen.Frame) []string {
+	t := f.Theme
+	var lines []string
+	for _, s := range stops() {
+		switch {
+		case m.at > s.last || m.at == stageResult:
+			lines = append(lines, t.Good.Render(t.Glyphs.Done)+" "+t.Text.Render(s.name))
+		case m.at >= s.first:
+			lines = append(lines, t.Accent.Render(t.Glyphs.On)+" "+t.Title.Render(s.name))
+		default:
+			lines = append(lines, t.Faint.Render(t.Glyphs.Off+" "+s.name))
+		}
+		if m.at > s.first {
+			for _, v := range m.chosen(s.first) {
+				lines = append(lines, "  "+t.Muted.Render(widget.Cut(v, railWidth-2)))
+			}
+		}
+		lines = append(lines, "")
+	}
+	return lines
+}
+
+// chosen says what was chosen at a stage, in a few words each.
+func (m *Model) chosen(s stage) []string {
+	o := m.opts
+	var out []string
+	add := func(v string) {
+		if v != "" {
+			out = append(out, text.Clean(v))
+		}
+	}
+	switch s {
+	case stageToken:
+		if m.token != nil {
+			add(describe.Token(m.token.Info))
+			break
+		}
+		add(o.Token.Token)
+	case stageKey:
+		switch {
+		case o.Key.Scheme != "":
+			add("reuse " + keyName(o.Key))
+		case m.at > stageKey:
+			add("new, " + string(algorithm(o)))
+		}
+	case stageCluster:
+		if add(o.Context); o.Context == "" && m.at > stageCluster {
+			add("the current context")
+		}
+	case stageSubject:
+		add(o.User)
+		add(strings.Join(o.Groups, ", "))
+	}
+	return out
+}

@@ -1,0 +1,170 @@
+package enroll
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/text"
+	"github.com/kubehsm/kubehsm/ui/tui/describe"
+	"github.com/kubehsm/kubehsm/ui/tui/keys"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/store"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
+)
+
+// clusterPage chooses the kubeconfig context whose cluster is joined. While
+// that cluster is still being built it shows how far it is, and goes on by
+// itself when it is ready.
+type clusterPage struct {
+	m      *Model
+	list   picker
+	waited bool // the cluster was being built while this page was shown
+}
+
+func newCluster(m *Model) *clusterPage { return &clusterPage{m: m} }
+
+func (p *clusterPage) enter(now time.Time) tea.Cmd {
+	p.waited = p.m.Store.Building()
+	p.fill()
+	if p.waited || p.m.Store.Contexts.Err == nil {
+		return nil
+	}
+	return p.m.Store.LoadContexts(now)
+}
+func (p *clusterPage) leave()       {}
+func (p *clusterPage) typing() bool { return p.list.filter.Typing() }
+func (p *clusterPage) animating() bool {
+	return p.m.Store.Building() || !p.m.Store.Contexts.Loaded
+}
+
+func (p *clusterPage) fill() {
+	var items []item
+	prefer := ""
+	for i, c := range p.m.Store.Contexts.Value {
+		it := item{id: c.Name, index: i, name: text.Clean(c.Name), level: describe.Quiet,
+			about: text.Clean(c.Server), right: text.Clean(c.UserKind),
+			detail: []string{text.Clean("cluster " + c.Cluster + ", user " + c.User + ", in " + c.File)}}
+		if c.Current {
+			it.right = strings.TrimSpace(it.right + ", current")
+		}
+		if c.Name == p.m.opts.Context || c.Current && p.m.opts.Context == "" {
+			prefer = c.Name
+		}
+		items = append(items, it)
+	}
+	p.list.set(items, prefer)
+}
+
+func (p *clusterPage) update(msg tea.Msg, now time.Time) tea.Cmd {
+	switch msg.(type) {
+	case store.ContextsMsg:
+		p.fill()
+		if it, ok := p.list.selected(); p.waited && !p.m.Store.Building() && ok {
+			p.waited = false
+			return p.choose(it, now)
+		}
+		return nil
+	}
+	building := p.m.Store.Building()
+	if !building && p.list.update(msg, p.m.Keys) {
+		return nil
+	}
+	k, ok := msg.(tea.KeyPressMsg)
+	switch {
+	case !ok:
+	case key.Matches(k, p.m.Keys.Back):
+		return p.m.back(now)
+	case key.Matches(k, p.m.Keys.Refresh) && !building:
+		return p.m.Store.LoadContexts(now)
+	case key.Matches(k, p.m.Keys.Enter) && building:
+		return p.m.to(stageSubject, now)
+	case key.Matches(k, p.m.Keys.Enter):
+		if it, ok := p.list.selected(); ok && it.reason == "" {
+			return p.choose(it, now)
+		}
+	}
+	return nil
+}
+
+func (p *clusterPage) choose(it item, now time.Time) tea.Cmd {
+	p.m.opts.Context = p.m.Store.Contexts.Value[it.index].Name
+	return p.m.to(stageSubject, now)
+}
+
+func (p *clusterPage) actions() []screen.Action {
+	if p.m.Store.Building() {
+		return []screen.Action{{Key: keys.As(p.m.Keys.Enter, "fill in the subject meanwhile")}, {Key: p.m.Keys.Back}}
+	}
+	a := p.list.actions(p.m.Keys, "join this cluster", "back")
+	if p.typing() {
+		return a
+	}
+	return append(a, screen.Action{Key: p.m.Keys.Refresh})
+}
+
+func (p *clusterPage) view(f screen.Frame) string {
+	t, s := f.Theme, p.m.Store
+	lines := heading(t, "Which cluster shall it open?", f.Height)
+	since, _ := s.Contexts.Loading()
+	switch {
+	case s.Building():
+		return strings.Join(append(lines, clusterProgress(s, f)...), "\n")
+	case s.Cluster.Value.Failed():
+		err := hsm.WithHint(errors.New("the cluster could not be started: "+s.Cluster.Value.Message),
+			"what is listed below can be joined all the same")
+		lines = append(append(lines, widget.Failure(t, err, f.Width)...), "")
+	}
+	switch {
+	case s.Contexts.Err != nil:
+		lines = append(append(lines, widget.Failure(t, s.Contexts.Err, f.Width)...), "", t.Muted.Render("r reads it again."))
+	case !s.Contexts.Loaded:
+		lines = append(lines, widget.Working(t, "Reading the kubeconfig", since, f.Now))
+	case len(p.list.items) == 0:
+		lines = append(lines, t.Text.Render("The kubeconfig has no contexts."), "")
+		lines = append(lines, widget.Paragraph(t.Muted,
+			"Put the cluster's admin or bootstrap kubeconfig in place (KUBECONFIG or ~/.kube/config) and press r.", f.Width)...)
+	default:
+		lines = append(lines, p.list.view(f.With(f.Width, f.Height-len(lines))))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// clusterProgress draws how far a cluster that is being built is.
+func clusterProgress(s *store.Store, f screen.Frame) []string {
+	t, c := f.Theme, s.Cluster.Value
+	lines := widget.Paragraph(t.Text, "The trial's control plane is being made ready. This takes some minutes the first time only.", f.Width)
+	lines = append(lines, "")
+	elapsed := ""
+	if !c.Started.IsZero() {
+		elapsed = widget.Elapsed(f.Now.Sub(c.Started))
+	}
+	phase := map[string]string{"building": "compiling", "starting": "starting", "": "starting"}[c.Phase]
+	if phase == "" {
+		phase = text.Clean(c.Phase)
+	}
+	if c.Total > 0 {
+		done := min(c.Done, c.Total)
+		w := min(f.Width-8, 48)
+		pct := percent(done, c.Total)
+		lines = append(lines, widget.Bar(t, w, float64(done)/float64(c.Total))+" "+t.Strong.Render(pct))
+		phase += ", " + count(done, c.Total)
+	}
+	spin := widget.Spinner(t, c.Started, f.Now)
+	status := spin + " " + t.Text.Render(phase)
+	if elapsed != "" {
+		status += t.Muted.Render(" " + t.Glyphs.Dot + " " + elapsed)
+	}
+	lines = append(lines, widget.Cut(status, f.Width))
+	if c.Message != "" {
+		lines = append(lines, "  "+t.Faint.Render(widget.Cut(text.Clean(c.Message), f.Width-2)))
+	}
+	if s.Cluster.Err != nil {
+		lines = append(append(lines, ""), widget.Failure(t, s.Cluster.Err, f.Width)...)
+	}
+	return append(lines, "", t.Muted.Render(widget.Cut("It goes on by itself when the cluster is ready.", f.Width)))
+}

@@ -1,0 +1,191 @@
+package enroll
+
+import (
+	"strings"
+	"time"
+
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/text"
+	"github.com/kubehsm/kubehsm/ui/tui/describe"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/store"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
+)
+
+// keyPage chooses between a new key and one that is on the token already.
+type keyPage struct {
+	m     *Model
+	list  picker
+	slots []hsm.Slot
+	token string // the token that the list is of
+}
+
+func newKey(m *Model) *keyPage { return &keyPage{m: m} }
+
+func (p *keyPage) enter(now time.Time) tea.Cmd {
+	if u := p.m.opts.Token.String(); u != p.token {
+		p.token, p.list = u, picker{}
+	}
+	p.fill(now)
+	return nil
+}
+func (p *keyPage) leave()          {}
+func (p *keyPage) typing() bool    { return p.list.filter.Typing() }
+func (p *keyPage) animating() bool { return false }
+
+func (p *keyPage) piv() bool { return p.m.token != nil && p.m.token.Info.Scheme == hsm.SchemePIV }
+
+func (p *keyPage) fill(now time.Time) {
+	if p.m.token == nil {
+		return
+	}
+	p.slots = p.m.token.Slots
+	if p.piv() {
+		p.slots = withEmptySlots(p.m.token.Info.URI(), p.slots)
+	}
+	var items []item
+	if !p.piv() {
+		items = append(items, item{id: "new", index: itemNew, name: "Generate a new key",
+			about:  "made on the token, it never leaves it",
+			detail: []string{"The safest choice: nobody else can have a copy of it."}})
+	}
+	prefer := "new"
+	for i, s := range p.slots {
+		it := slotItem(s, now)
+		it.index = i
+		if s.Key == nil && s.Certificate == nil && prefer == "new" && p.piv() {
+			prefer = it.id // the first empty one
+		}
+		if s.Key == nil && !p.piv() {
+			continue // a certificate on its own is nothing to enrol
+		}
+		items = append(items, it)
+	}
+	if k := p.m.opts.Key; k.Scheme != "" {
+		for i, s := range p.slots {
+			if k.MatchSlot(s) {
+				prefer = slotItem(p.slots[i], now).id
+			}
+		}
+	} else if p.piv() && p.m.opts.Generate.Slot != "" {
+		prefer = p.m.opts.Generate.Slot
+	}
+	p.list.set(items, prefer)
+}
+
+// withEmptySlots adds the four slots that every PIV card has where the driver
+// lists only those in use.
+func withEmptySlots(u hsm.URI, slots []hsm.Slot) []hsm.Slot {
+	have := map[string]hsm.Slot{}
+	for _, s := range slots {
+		have[s.ID] = s
+	}
+	var out []hsm.Slot
+	for _, id := range []string{"9a", "9c", "9d", "9e"} {
+		s, ok := have[id]
+		if !ok {
+			s = hsm.Slot{URI: u, ID: id}
+			s.URI.Slot = id
+		}
+		delete(have, id)
+		out = append(out, s)
+	}
+	for _, s := range slots {
+		if _, more := have[s.ID]; more {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func slotItem(s hsm.Slot, now time.Time) item {
+	it := item{id: s.ID, reason: text.Clean(s.Problem)}
+	piv := s.URI.Scheme == hsm.SchemePIV
+	switch {
+	case s.Key == nil && s.Certificate != nil:
+		it.name, it.about = "Slot "+describe.ID(s), "holds a certificate of a key that is not here"
+		it.reason = "it is occupied; `kubehsm key generate --overwrite` clears it"
+	case s.Key == nil:
+		it.name, it.about = "Slot "+describe.ID(s), "empty: generate a new key here"
+		it.detail = []string{"Meant for " + describe.Purpose(s.ID) + "."}
+	default:
+		it.name = "Reuse " + describe.Slot(s)
+		if piv {
+			it.name = "Slot " + describe.ID(s)
+		}
+		it.about = text.Clean(string(s.Key.Algorithm))
+		if piv {
+			it.about = "reuse its " + it.about + " key"
+		}
+		if c := describe.Certificate(s.Certificate); c != "" {
+			it.about += ", certificate for " + c
+		}
+		it.right, _, it.level = describe.Expiry(s.Certificate, now)
+		it.detail = []string{"PIN " + describe.PINPolicy(s.Key.PIN) + "."}
+		if !piv {
+			it.detail = append(it.detail, "id "+text.Clean(s.ID))
+		}
+		if s.Key.Extractable {
+			it.detail = append(it.detail, "Mind: the token says that this private key may leave it.")
+		}
+	}
+	return it
+}
+
+func (p *keyPage) update(msg tea.Msg, now time.Time) tea.Cmd {
+	if _, ok := msg.(store.TokensMsg); ok {
+		p.fill(now)
+		return nil
+	}
+	if p.list.update(msg, p.m.Keys) {
+		return nil
+	}
+	k, ok := msg.(tea.KeyPressMsg)
+	switch {
+	case !ok:
+	case key.Matches(k, p.m.Keys.Back):
+		return p.m.back(now)
+	case key.Matches(k, p.m.Keys.Enter):
+		return p.choose(now)
+	}
+	return nil
+}
+
+func (p *keyPage) choose(now time.Time) tea.Cmd {
+	it, ok := p.list.selected()
+	switch {
+	case !ok || it.reason != "":
+		return nil
+	case it.index == itemNew:
+		p.m.opts.Key = hsm.URI{}
+		return p.m.to(stagePolicy, now)
+	}
+	s := p.slots[it.index]
+	p.m.chooseSlot(s)
+	if s.Key == nil {
+		return p.m.to(stagePolicy, now)
+	}
+	return p.m.to(stageCluster, now)
+}
+
+func (p *keyPage) actions() []screen.Action {
+	enter := "reuse this key"
+	if it, ok := p.list.selected(); ok && (it.index == itemNew || p.slots[it.index].Key == nil) {
+		enter = "make a new key"
+	}
+	return p.list.actions(p.m.Keys, enter, "back")
+}
+
+func (p *keyPage) view(f screen.Frame) string {
+	t := f.Theme
+	lines := heading(t, "A new key, or one that is there?", f.Height)
+	if p.m.token != nil && p.m.token.Err != nil {
+		msg := "The keys on the token could not be read: " + ui.Message(p.m.token.Err)
+		lines = append(append(lines, widget.Paragraph(t.Warn, msg, f.Width)...), "")
+	}
+	return strings.Join(append(lines, p.list.view(f.With(f.Width, f.Height-len(lines)))), "\n")
+}

@@ -1,0 +1,149 @@
+package enroll
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/tui/describe"
+	"github.com/kubehsm/kubehsm/ui/tui/keys"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
+)
+
+// policyPage says what a new key is like: algorithm and policies, each
+// explained in a clause.
+type policyPage struct {
+	m    *Model
+	form widget.Form
+}
+
+func newPolicy(m *Model) *policyPage { return &policyPage{m: m} }
+
+func (p *policyPage) enter(time.Time) tea.Cmd {
+	g := p.m.opts.Generate
+	focus := p.form.Focus
+	p.form = widget.Form{Fields: []*widget.Field{p.algorithms(), p.pins(), p.touches()}, Focus: focus}
+	if !p.piv() {
+		p.form.Fields = append(p.form.Fields, &widget.Field{ID: "label", Label: "Label",
+			Input: widget.NewInput(g.Label, "the enrolment's name"), Note: "The key's name on the token."})
+	}
+	return nil
+}
+
+func (p *policyPage) piv() bool {
+	return p.m.opts.Token.Scheme == hsm.SchemePIV
+}
+
+func (p *policyPage) algorithms() *widget.Field {
+	f := &widget.Field{ID: "algorithm", Label: "Algorithm"}
+	for i, a := range hsm.Algorithms() {
+		o := widget.Option{Label: string(a), Clause: describe.Algorithm(a)}
+		if p.piv() && p.m.token != nil && newerPIV(a) && olderThan57(p.m.token.Info.Firmware) {
+			o.Reason = "needs firmware 5.7 or newer"
+		}
+		if a == algorithm(p.m.opts) {
+			f.Index = i
+		}
+		f.Options = append(f.Options, o)
+	}
+	return f
+}
+
+// newerPIV tells whether YubiKeys learnt a with firmware 5.7.
+func newerPIV(a hsm.Algorithm) bool {
+	return a == hsm.RSA3072 || a == hsm.RSA4096 || a == hsm.Ed25519
+}
+
+// olderThan57 tells whether a YubiKey's firmware is known to be older than 5.7.
+func olderThan57(firmware string) bool {
+	parts := strings.SplitN(firmware, ".", 3)
+	if len(parts) < 2 {
+		return false
+	}
+	major, err1 := strconv.Atoi(parts[0])
+	minor, err2 := strconv.Atoi(parts[1])
+	return err1 == nil && err2 == nil && (major < 5 || major == 5 && minor < 7)
+}
+
+func (p *policyPage) pins() *widget.Field {
+	f := &widget.Field{ID: "pin", Label: "PIN"}
+	for i, v := range []hsm.PINPolicy{hsm.PINDefault, hsm.PINOnce, hsm.PINAlways, hsm.PINNever} {
+		o := widget.Option{Label: v.String(), Clause: describe.PINPolicy(v)}
+		if v == hsm.PINNever && !p.piv() {
+			o.Reason = "PKCS#11 keys always need a login"
+		}
+		if v == p.m.opts.Generate.PIN {
+			f.Index = i
+		}
+		f.Options = append(f.Options, o)
+	}
+	return f
+}
+
+func (p *policyPage) touches() *widget.Field {
+	f := &widget.Field{ID: "touch", Label: "Touch"}
+	if !p.piv() {
+		f.Options = []widget.Option{{Label: "never", Clause: "this kind of token has no touch sensor that can be asked for"}}
+		return f
+	}
+	for i, v := range []hsm.TouchPolicy{hsm.TouchDefault, hsm.TouchNever, hsm.TouchCached, hsm.TouchAlways} {
+		if v == p.m.opts.Generate.Touch {
+			f.Index = i
+		}
+		f.Options = append(f.Options, widget.Option{Label: v.String(), Clause: describe.TouchPolicy(v)})
+	}
+	return f
+}
+
+// leave takes what the form says.
+func (p *policyPage) leave() {
+	g := &p.m.opts.Generate
+	g.Algorithm = hsm.Algorithms()[p.form.Field("algorithm").Index]
+	g.PIN = []hsm.PINPolicy{hsm.PINDefault, hsm.PINOnce, hsm.PINAlways, hsm.PINNever}[p.form.Field("pin").Index]
+	if p.piv() {
+		g.Touch = []hsm.TouchPolicy{hsm.TouchDefault, hsm.TouchNever, hsm.TouchCached, hsm.TouchAlways}[p.form.Field("touch").Index]
+		return
+	}
+	g.Label = strings.TrimSpace(p.form.Field("label").Input.Value())
+}
+
+func (p *policyPage) update(msg tea.Msg, now time.Time) tea.Cmd {
+	if p.form.Update(msg, p.m.Keys) {
+		return nil
+	}
+	k, ok := msg.(tea.KeyPressMsg)
+	switch {
+	case !ok:
+	case key.Matches(k, p.m.Keys.Back):
+		return p.m.back(now)
+	case key.Matches(k, p.m.Keys.Enter):
+		return p.m.to(stageCluster, now)
+	}
+	return nil
+}
+
+func (p *policyPage) typing() bool    { return p.form.Typing() }
+func (p *policyPage) animating() bool { return false }
+
+func (p *policyPage) actions() []screen.Action { return formActions(&p.form, p.m.Keys, "continue") }
+
+// formActions lists the keys of a form.
+func formActions(f *widget.Form, k keys.Map, enter string) []screen.Action {
+	a := []screen.Action{{Key: keys.As(k.Enter, enter)}, {Key: k.Next}}
+	if x := f.Focused(); x != nil && x.Choice() {
+		choose := keys.As(k.Up, "choose")
+		choose.SetHelp("↑↓", "choose")
+		a = append(a, screen.Action{Key: choose})
+	}
+	return append(a, screen.Action{Key: k.Back}, screen.Action{Key: k.Prev, Quiet: true})
+}
+
+func (p *policyPage) view(f screen.Frame) string {
+	lines := heading(f.Theme, "What shall the new key be like?", f.Height)
+	return strings.Join(append(lines, p.form.View(f.Theme, f.Width, f.Height-len(lines))), "\n")
+}

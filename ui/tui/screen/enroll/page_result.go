@@ -1,0 +1,123 @@
+package enroll
+
+import (
+	"strings"
+	"time"
+
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/text"
+	"github.com/kubehsm/kubehsm/ui/tui/keys"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
+)
+
+// resultPage shows who the cluster says we are, what that may do, and what to
+// type next.
+type resultPage struct {
+	m      *Model
+	result flow.Result
+	scroll widget.Scroll
+}
+
+func newResult(m *Model) *resultPage { return &resultPage{m: m} }
+
+func (p *resultPage) enter(time.Time) tea.Cmd {
+	p.scroll.Top()
+	return nil
+}
+func (p *resultPage) leave()          {}
+func (p *resultPage) typing() bool    { return false }
+func (p *resultPage) animating() bool { return false }
+
+func (p *resultPage) update(msg tea.Msg, _ time.Time) tea.Cmd {
+	k, ok := msg.(tea.KeyPressMsg)
+	switch {
+	case !ok:
+	case key.Matches(k, p.m.Keys.Enter), key.Matches(k, p.m.Keys.Back):
+		return screen.Send(screen.BackMsg{})
+	case key.Matches(k, p.m.Keys.Copy):
+		return screen.Send(p.copied())
+	case key.Matches(k, p.m.Keys.CopyPrint):
+		return screen.Send(screen.CopyMsg{What: "fingerprint", Text: p.result.Fingerprint})
+	case key.Matches(k, p.m.Keys.Command):
+		return screen.Send(screen.CommandMsg{Title: "Next", Lines: p.result.Next})
+	default:
+		p.scroll.Update(k, p.m.Keys)
+	}
+	return nil
+}
+
+// copied is what c copies: the line for an admin where rights are missing,
+// else what to type next.
+func (p *resultPage) copied() screen.CopyMsg {
+	if !p.result.Rights && p.result.Ask != "" {
+		return screen.CopyMsg{What: "line for an admin", Text: p.result.Ask}
+	}
+	return screen.CopyMsg{What: "next commands", Text: strings.Join(p.result.Next, "\n")}
+}
+
+func (p *resultPage) actions() []screen.Action {
+	k := p.m.Keys
+	copyAs := "copy the commands"
+	if !p.result.Rights && p.result.Ask != "" {
+		copyAs = "copy what to ask for"
+	}
+	return []screen.Action{{Key: keys.As(k.Enter, "to the tokens")}, {Key: keys.As(k.Copy, copyAs)},
+		{Key: k.CopyPrint, Quiet: true}, {Key: k.Command, Quiet: true}, {Key: keys.As(k.Back, "to the tokens"), Quiet: true}}
+}
+
+func (p *resultPage) view(f screen.Frame) string {
+	t, r := f.Theme, p.result
+	var lines []string
+	wrap := func(head, s string) {
+		for i, l := range widget.Wrap(s, max(f.Width-2, 1)) {
+			if i > 0 {
+				head = "  "
+			}
+			lines = append(lines, head+t.Text.Render(l))
+		}
+	}
+	user := text.Clean(r.User)
+	switch {
+	case r.Rights:
+		lines = append(lines, t.Good.Render(t.Glyphs.Done)+" "+t.Title.Render(widget.Cut("Enrolled: authenticated as "+user, f.Width-2)))
+	default:
+		lines = append(lines, t.Good.Render(t.Glyphs.Done)+" "+t.Title.Render(widget.Cut("Enrolled: authenticated as "+user+", no rights yet", f.Width-2)))
+		if r.Ask != "" {
+			lines = append(lines, "", t.Text.Render("Ask an admin for:"))
+			for _, l := range strings.Split(text.CleanLines(r.Ask), "\n") {
+				wrap("  ", l)
+			}
+		}
+	}
+	lines = append(lines, "")
+	lines = append(lines, widget.Facts(t, []widget.Fact{
+		{Name: "Groups", Value: text.Clean(strings.Join(r.Groups, ", "))},
+		{Name: "Context", Value: text.Clean(r.Context)},
+		{Name: "Valid until", Value: until(r.NotAfter, f.Now)},
+		{Name: "Key", Value: text.Clean(r.Key.String())},
+		{Name: "SHA-256", Value: text.Clean(r.Fingerprint)},
+		{Name: "Kubeconfig", Value: text.Clean(r.Kubeconfig)},
+		{Name: "Request", Value: text.Clean(r.Request)},
+	}, f.Width)...)
+	for _, n := range r.Notes {
+		wrap(t.Warn.Render(t.Glyphs.Warn)+" ", text.Clean(n))
+	}
+	if len(r.Next) > 0 {
+		lines = append(lines, "", t.Title.Render("Next"))
+		for _, c := range r.Next {
+			wrap(t.Accent.Render("$ "), text.Clean(c))
+		}
+	}
+	return p.scroll.View(t, lines, f.Width, f.Height)
+}
+
+func until(at, now time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return at.UTC().Format("2006-01-02 15:04 MST") + ", " + widget.Span(at.Sub(now)) + " from now"
+}

@@ -1,0 +1,227 @@
+package enroll
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/text"
+	"github.com/kubehsm/kubehsm/ui/tui/describe"
+	"github.com/kubehsm/kubehsm/ui/tui/dialog"
+	"github.com/kubehsm/kubehsm/ui/tui/keys"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/store"
+	"github.com/kubehsm/kubehsm/ui/tui/task"
+	"github.com/kubehsm/kubehsm/ui/tui/theme"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
+)
+
+// reviewPage shows what is about to be done before it is done: the choices, the
+// notes, the commands, the kubeconfig diff.
+type reviewPage struct {
+	m      *Model
+	job    task.Handle
+	ready  bool
+	review flow.Review
+	err    error
+	scroll widget.Scroll
+}
+
+type (
+	reviewMsg struct {
+		id     task.ID
+		review flow.Review
+		err    error
+	}
+	restartMsg struct{}
+)
+
+func newReview(m *Model) *reviewPage { return &reviewPage{m: m} }
+
+func (p *reviewPage) enter(now time.Time) tea.Cmd {
+	p.scroll.Top()
+	p.ready, p.err = false, nil
+	if p.m.Store.Building() {
+		return nil
+	}
+	return p.start(now)
+}
+
+func (p *reviewPage) start(now time.Time) tea.Cmd {
+	p.job.Cancel()
+	p.ready, p.err = false, nil
+	o := p.m.opts
+	h, cmd := p.m.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
+		r, err := p.m.Backend.Review(ctx, o)
+		return reviewMsg{id: id, review: r, err: err}
+	})
+	p.job = h
+	return cmd
+}
+
+func (p *reviewPage) leave() { p.job.Cancel() }
+
+func (p *reviewPage) typing() bool    { return false }
+func (p *reviewPage) animating() bool { return p.job.Active() || p.m.Store.Building() }
+
+func (p *reviewPage) update(msg tea.Msg, now time.Time) tea.Cmd {
+	switch msg := msg.(type) {
+	case reviewMsg:
+		if msg.id == p.job.ID {
+			p.job.Done()
+			p.review, p.err, p.ready = msg.review, msg.err, msg.err == nil
+		}
+		return nil
+	case store.ClusterReadyMsg:
+		return p.start(now)
+	case restartMsg:
+		p.m.opts.Restart = true
+		return p.start(now)
+	case tea.KeyPressMsg:
+		return p.key(msg, now)
+	}
+	return nil
+}
+
+func (p *reviewPage) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
+	switch {
+	case key.Matches(k, p.m.Keys.Back):
+		return p.m.back(now)
+	case key.Matches(k, p.m.Keys.Enter) && p.ready:
+		return p.m.to(stageRun, now)
+	case (key.Matches(k, p.m.Keys.Retry) || key.Matches(k, p.m.Keys.Enter)) && p.err != nil:
+		return p.start(now)
+	case key.Matches(k, p.m.Keys.Anew) && p.conflict() != nil:
+		return p.askRestart()
+	}
+	p.scroll.Update(k, p.m.Keys)
+	return nil
+}
+
+func (p *reviewPage) conflict() *flow.ConflictError {
+	var c *flow.ConflictError
+	if errors.As(p.err, &c) {
+		return c
+	}
+	return nil
+}
+
+// askRestart asks before what an earlier run did is forgotten.
+func (p *reviewPage) askRestart() tea.Cmd {
+	d := dialog.NewConfirm(hsm.ConfirmPrompt{
+		Question: "Begin anew?",
+		Detail: "What was begun under the name " + p.conflict().Name + " is forgotten here. " +
+			"Keys on the token and requests on the cluster stay as they are.",
+	}, p.m.Keys, screen.Send(restartMsg{}))
+	return screen.Send(dialog.OpenMsg{Dialog: d})
+}
+
+func (p *reviewPage) actions() []screen.Action {
+	k := p.m.Keys
+	a := []screen.Action{{Key: keys.As(k.Enter, "enrol")}, {Key: k.Back}}
+	switch {
+	case p.m.Store.Building():
+		a[0].Reason = "the cluster is not ready yet"
+	case p.err != nil:
+		a = []screen.Action{{Key: k.Retry}, {Key: k.Back}}
+		if p.conflict() != nil {
+			a = append(a, screen.Action{Key: k.Anew})
+		}
+		return a
+	case !p.ready:
+		a[0].Reason = "still working it out"
+	}
+	scroll := keys.As(k.Down, "scroll")
+	scroll.SetHelp("↑↓", "scroll")
+	return append(a, screen.Action{Key: scroll})
+}
+
+func (p *reviewPage) view(f screen.Frame) string {
+	t := f.Theme
+	lines := heading(t, "This is what will be done", f.Height)
+	switch {
+	case p.m.Store.Building():
+		lines[0] = t.Title.Render("Ready but for the cluster")
+		return strings.Join(append(lines, clusterProgress(p.m.Store, f)...), "\n")
+	case p.err != nil:
+		lines[0] = t.Title.Render("This cannot be done yet")
+		lines = append(lines, widget.Failure(t, p.err, f.Width)...)
+		again := "r tries again, esc goes back to change it."
+		if p.conflict() != nil {
+			again = "esc goes back to change it, a begins anew."
+		}
+		return strings.Join(append(lines, "", t.Muted.Render(again)), "\n")
+	case !p.ready:
+		return strings.Join(append(lines, widget.Working(t, "Working out what is to be done", p.job.Began, f.Now)), "\n")
+	}
+	body := p.body(t, f.Width)
+	return strings.Join(append(lines, p.scroll.View(t, body, f.Width, f.Height-len(lines))), "\n")
+}
+
+// body is all that is shown, in sections.
+func (p *reviewPage) body(t theme.Theme, w int) []string {
+	r := p.review
+	o := r.Options
+	key := "new " + string(algorithm(o)) + ", PIN " + o.Generate.PIN.String()
+	if o.Token.Scheme == hsm.SchemePIV {
+		key = "new in slot " + o.Generate.Slot + ", " + string(algorithm(o)) +
+			", PIN " + o.Generate.PIN.String() + ", touch " + o.Generate.Touch.String()
+	}
+	if o.Key.Scheme != "" {
+		key = "reuse " + keyName(o.Key)
+	}
+	lines := widget.Facts(t, []widget.Fact{
+		{Name: "Token", Value: describe.Token(r.Token)},
+		{Name: "Key", Value: text.Clean(key)},
+		{Name: "Cluster", Value: text.Clean(o.Context + " (" + r.Server + ")")},
+		{Name: "User", Value: text.Clean(o.User)},
+		{Name: "Groups", Value: text.Clean(strings.Join(o.Groups, ", "))},
+		{Name: "Lifetime", Value: lifetime(o.Expiration)},
+		{Name: "Context", Value: text.Clean(o.Name)},
+		{Name: "Done", Value: text.Clean(resumes(r.Resumes))},
+	}, w)
+	section := func(title string) { lines = append(lines, "", t.Title.Render(title)) }
+	if len(r.Notes) > 0 {
+		section("Notes")
+		for _, n := range r.Notes {
+			for i, l := range widget.Wrap(text.Clean(n), max(w-2, 1)) {
+				lead := "  "
+				if i == 0 {
+					lead = t.Warn.Render(t.Glyphs.Warn) + " "
+				}
+				lines = append(lines, lead+t.Text.Render(l))
+			}
+		}
+	}
+	if len(r.Commands) > 0 {
+		section("The same by command")
+		for _, c := range r.Commands {
+			for i, l := range widget.Wrap(text.Clean(c), max(w-2, 1)) {
+				lead := "  "
+				if i == 0 {
+					lead = t.Accent.Render("$ ")
+				}
+				lines = append(lines, lead+t.Text.Render(l))
+			}
+		}
+	}
+	section("Changes to " + text.Clean(r.KubeconfigFile))
+	if r.KubeconfigDiff == "" {
+		return append(lines, t.Muted.Render("none"))
+	}
+	return append(lines, widget.Diff(t, r.KubeconfigDiff, w)...)
+}
+
+func resumes(done []flow.Step) string {
+	var titles []string
+	for _, s := range done {
+		titles = append(titles, s.Title())
+	}
+	return strings.Join(titles, ", ")
+}

@@ -1,0 +1,281 @@
+package enroll
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/text"
+	"github.com/kubehsm/kubehsm/ui/tui/dialog"
+	"github.com/kubehsm/kubehsm/ui/tui/keys"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/task"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
+)
+
+// runPage does it: named steps with progress. An error stays with its hint
+// until it is tried again, from where it was, or left.
+type runPage struct {
+	m        *Model
+	job      task.Handle
+	stopping bool
+	stopped  bool
+	steps    map[flow.Step]stepView
+	err      error
+	scroll   widget.Scroll
+}
+
+type stepView struct {
+	state   flow.StepState
+	message string // raw
+	began   time.Time
+}
+
+type (
+	eventMsg struct {
+		id    task.ID
+		event flow.Event
+	}
+	finishedMsg struct {
+		id     task.ID
+		result flow.Result
+		err    error
+	}
+	stopMsg struct{}
+)
+
+func newRun(m *Model) *runPage { return &runPage{m: m} }
+
+func (p *runPage) active() bool { return p.job.Active() }
+
+func (p *runPage) enter(now time.Time) tea.Cmd {
+	if p.active() {
+		return nil
+	}
+	return p.start(now)
+}
+
+// start runs the enrolment, which resumes what was done before.
+func (p *runPage) start(now time.Time) tea.Cmd {
+	p.steps = map[flow.Step]stepView{}
+	p.err, p.stopping, p.stopped = nil, false, false
+	o := p.m.review().review.Options
+	h, cmd := p.m.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
+		r, err := p.m.Backend.Enroll(ctx, o, p.m.Prompter, func(e flow.Event) {
+			p.m.Runner.Send(eventMsg{id: id, event: e})
+		})
+		p.m.Runner.Send(finishedMsg{id: id, result: r, err: err}) // after the events, in order
+		return nil
+	})
+	p.job = h
+	return cmd
+}
+
+// leave cancels what still runs: what is done is kept.
+func (p *runPage) leave() { p.job.Cancel() }
+
+func (p *runPage) typing() bool    { return false }
+func (p *runPage) animating() bool { return p.active() }
+
+func (p *runPage) update(msg tea.Msg, now time.Time) tea.Cmd {
+	switch msg := msg.(type) {
+	case eventMsg:
+		if msg.id == p.job.ID {
+			p.event(msg.event, now)
+		}
+	case finishedMsg:
+		if msg.id == p.job.ID {
+			return p.finished(msg, now)
+		}
+	case stopMsg, screen.InterruptedMsg:
+		if p.active() {
+			p.stopping = true
+			p.job.Stop()
+		}
+	case tea.KeyPressMsg:
+		return p.key(msg, now)
+	}
+	return nil
+}
+
+func (p *runPage) event(e flow.Event, now time.Time) {
+	v := p.steps[e.Step]
+	if e.State == flow.StepRunning && v.state != flow.StepRunning {
+		v.began = now
+	}
+	v.state = e.State
+	if e.Message != "" {
+		v.message = e.Message
+	}
+	p.steps[e.Step] = v
+}
+
+func (p *runPage) finished(msg finishedMsg, now time.Time) tea.Cmd {
+	p.job.Done()
+	switch {
+	case msg.err == nil:
+		p.m.pages[stageResult].(*resultPage).result = msg.result
+		p.m.trail = nil
+		return tea.Batch(screen.Send(screen.ResultMsg{Result: msg.result}), p.m.instead(stageResult, now), p.m.Store.LoadTokens(now))
+	case p.stopping && (errors.Is(msg.err, context.Canceled) || errors.Is(msg.err, hsm.ErrCancelled)):
+		p.stopped = true
+	default:
+		p.err = msg.err
+	}
+	for s, v := range p.steps {
+		if v.state == flow.StepRunning {
+			v.state = flow.StepPending
+			if p.err != nil {
+				v.state = flow.StepFailed
+			}
+			p.steps[s] = v
+		}
+	}
+	return nil
+}
+
+func (p *runPage) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
+	keys := p.m.Keys
+	switch {
+	case p.stopping && p.active():
+	case p.active():
+		if key.Matches(k, keys.Back) {
+			return p.askStop()
+		}
+	case key.Matches(k, keys.Back):
+		return p.m.back(now)
+	case key.Matches(k, keys.Retry), key.Matches(k, keys.Enter):
+		return p.start(now)
+	case key.Matches(k, keys.Copy) && p.forAdmin() != "":
+		return screen.Send(screen.CopyMsg{What: "request", Text: p.forAdmin()})
+	}
+	p.scroll.Update(k, keys)
+	return nil
+}
+
+func (p *runPage) askStop() tea.Cmd {
+	d := dialog.NewConfirm(hsm.ConfirmPrompt{Question: "Stop here?",
+		Detail: "What is done is kept: the enrolment can be resumed at any time."}, p.m.Keys, screen.Send(stopMsg{}))
+	return screen.Send(dialog.OpenMsg{Dialog: d})
+}
+
+// forAdmin is what must be sent to an admin, if that is the way on.
+func (p *runPage) forAdmin() string {
+	var s *flow.SendToAdmin
+	if errors.As(p.err, &s) {
+		return s.Text
+	}
+	return ""
+}
+
+func (p *runPage) actions() []screen.Action {
+	k := p.m.Keys
+	if p.active() {
+		return []screen.Action{{Key: keys.As(k.Back, "stop, resume later")}}
+	}
+	again := keys.As(k.Retry, "try again")
+	if p.stopped {
+		again = keys.As(k.Retry, "resume")
+	}
+	a := []screen.Action{{Key: again}, {Key: k.Back}}
+	if p.forAdmin() != "" {
+		a = append(a, screen.Action{Key: keys.As(k.Copy, "copy for the admin")})
+	}
+	return a
+}
+
+func (p *runPage) view(f screen.Frame) string {
+	t := f.Theme
+	title := "Enrolling " + text.Clean(p.m.review().review.Options.Name)
+	switch {
+	case p.stopping && p.active():
+		title = "Stopping"
+	case p.stopped:
+		title = "Stopped"
+	case p.err != nil:
+		title = "Not finished"
+	}
+	lines := heading(t, title, f.Height)
+	var body []string
+	for _, s := range flow.Steps() {
+		body = append(body, p.step(f, s)...)
+	}
+	switch {
+	case p.err != nil:
+		body = append(append(body, ""), widget.Failure(t, p.err, f.Width)...)
+		if s := p.forAdmin(); s != "" {
+			body = append(body, "")
+			for _, l := range strings.Split(text.CleanLines(s), "\n") {
+				body = append(body, "  "+t.Text.Render(widget.Cut(l, f.Width-2)))
+			}
+		}
+		body = append(body, "", t.Muted.Render("r tries again from here, esc goes back. What is done is kept."))
+	case p.stopped:
+		body = append(body, "", t.Text.Render("What is done is kept. r resumes it, now or another day."))
+	}
+	if room := f.Height - len(lines); len(body) > room && p.err != nil {
+		body = p.short(f, body)
+	}
+	return strings.Join(append(lines, p.scroll.View(t, body, f.Width, f.Height-len(lines))), "\n")
+}
+
+// short leaves the steps out that are not reached yet: an error must be in view.
+func (p *runPage) short(f screen.Frame, body []string) []string {
+	var out []string
+	for _, s := range flow.Steps() {
+		if v := p.steps[s]; v.state == flow.StepFailed {
+			out = append(out, p.step(f, s)...)
+		}
+	}
+	for i, l := range body {
+		if l == "" {
+			return append(out, body[i+1:]...)
+		}
+	}
+	return body
+}
+
+// step draws one step and what it says.
+func (p *runPage) step(f screen.Frame, s flow.Step) []string {
+	t, v := f.Theme, p.steps[s]
+	name := widget.Fit(text.Clean(s.Title()), 22)
+	message := text.Clean(strings.ReplaceAll(v.message, "\n", " "))
+	room := f.Width - 2 - 22 - 2
+	switch v.state {
+	case flow.StepRunning:
+		line := spinnerOrDot(f, v.began) + " " + t.Title.Render(name)
+		if e := f.Now.Sub(v.began); e >= widget.ElapsedDelay {
+			line += "  " + t.Muted.Render(widget.Elapsed(e))
+		}
+		lines := []string{line}
+		if message != "" {
+			for _, l := range widget.Paragraph(t.Text, message, max(f.Width-4, 1)) {
+				lines = append(lines, "    "+l)
+			}
+		}
+		return lines
+	case flow.StepDone:
+		return []string{t.Good.Render(t.Glyphs.Done) + " " + t.Text.Render(name) + "  " + t.Muted.Render(widget.Cut(message, room))}
+	case flow.StepReused:
+		if message != "" {
+			message += " "
+		}
+		return []string{t.Good.Render(t.Glyphs.Reused) + " " + t.Text.Render(name) + "  " + t.Muted.Render(widget.Cut(message+"(done before)", room))}
+	case flow.StepFailed:
+		return []string{t.Bad.Render(t.Glyphs.Failed) + " " + t.Strong.Render(name) + "  " + t.Bad.Render("failed")}
+	}
+	return []string{t.Faint.Render(t.Glyphs.Pending + " " + name)}
+}
+
+func spinnerOrDot(f screen.Frame, since time.Time) string {
+	if f.Now.Sub(since) < widget.SpinnerDelay {
+		return f.Theme.Accent.Render(f.Theme.Glyphs.On)
+	}
+	return widget.Spinner(f.Theme, since, f.Now)
+}

@@ -1,0 +1,178 @@
+package enroll
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/store"
+	"github.com/kubehsm/kubehsm/ui/tui/task"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
+)
+
+// subjectPage says who the certificate is for, how long it lasts and what the
+// context is called.
+type subjectPage struct {
+	m         *Model
+	form      widget.Form
+	lifetimes []time.Duration
+	defaults  task.Handle
+}
+
+// defaultsMsg brings what is filled in where nothing was said.
+type defaultsMsg struct {
+	id   task.ID
+	opts flow.EnrollOptions
+}
+
+func newSubject(m *Model) *subjectPage { return &subjectPage{m: m} }
+
+func (p *subjectPage) enter(now time.Time) tea.Cmd {
+	o := p.m.opts
+	p.lifetimes = []time.Duration{0, 8 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 90 * 24 * time.Hour, 365 * 24 * time.Hour}
+	if !slices.Contains(p.lifetimes, o.Expiration) {
+		p.lifetimes = append(p.lifetimes, o.Expiration)
+	}
+	life := &widget.Field{ID: "lifetime", Label: "Lifetime", Note: "The signer may give less. Short lives are safer: certificates cannot be revoked."}
+	for i, d := range p.lifetimes {
+		if d == o.Expiration {
+			life.Index = i
+		}
+		life.Options = append(life.Options, widget.Option{Label: lifetime(d)})
+	}
+	current := &widget.Field{ID: "current", Label: "Switch to it", Options: []widget.Option{
+		{Label: "yes", Clause: "kubectl uses the new context from then on"}, {Label: "no", Clause: "the current context stays"}}}
+	if o.KeepCurrent {
+		current.Index = 1
+	}
+	p.form = widget.Form{Focus: p.form.Focus, Fields: []*widget.Field{
+		{ID: "user", Label: "User", Input: widget.NewInput(o.User, "who the certificate is for"),
+			Note: "The name that the cluster knows you by (CN); rights are given to it."},
+		{ID: "groups", Label: "Groups", Input: widget.NewInput(strings.Join(o.Groups, ", "), "none"), Note: "Separated by commas (O)."},
+		life,
+		{ID: "name", Label: "Context", Input: widget.NewInput(o.Name, "named after the cluster"), Note: "The name of the new kubeconfig context."},
+		current,
+		{ID: "reason", Label: "Reason", Input: widget.NewInput(o.Reason, "none"), Note: "Shown to whoever approves the request."},
+	}}
+	return p.ask(now)
+}
+
+// ask finds the defaults for what was left open, where the cluster is there.
+func (p *subjectPage) ask(now time.Time) tea.Cmd {
+	if p.m.Store.Building() {
+		return nil
+	}
+	p.defaults.Cancel()
+	o := p.m.opts
+	h, cmd := p.m.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
+		// An error is not shown here: what is missing may be typed yet, and the
+		// review says what remains. What could be filled in comes with it.
+		full, err := p.m.Backend.Complete(ctx, o)
+		if err != nil && full.Name == "" {
+			return nil
+		}
+		return defaultsMsg{id: id, opts: full}
+	})
+	p.defaults = h
+	return cmd
+}
+
+func (p *subjectPage) fill(o flow.EnrollOptions) {
+	p.form.Field("name").Input.Placeholder = o.Name
+	set := func(id, value string) {
+		if in := &p.form.Field(id).Input; in.Value() == "" && value != "" {
+			in.Set(value)
+		}
+	}
+	set("user", o.User)
+	set("groups", strings.Join(o.Groups, ", "))
+}
+
+// leave takes what the form says.
+func (p *subjectPage) leave() {
+	p.defaults.Cancel()
+	o := &p.m.opts
+	value := func(id string) string { return strings.TrimSpace(p.form.Field(id).Input.Value()) }
+	o.User, o.Name, o.Reason = value("user"), value("name"), value("reason")
+	o.Groups = groups(value("groups"))
+	o.Expiration = p.lifetimes[p.form.Field("lifetime").Index]
+	o.KeepCurrent = p.form.Field("current").Index == 1
+}
+
+func groups(s string) []string {
+	var out []string
+	for _, g := range strings.Split(s, ",") {
+		if g = strings.TrimSpace(g); g != "" && !slices.Contains(out, g) {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+// enrolmentName is what a name may look like, as the records and the bridge
+// take it.
+var enrolmentName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$`)
+
+// check says beside each field what is wrong with it.
+func (p *subjectPage) check() bool {
+	for _, f := range p.form.Fields {
+		f.Problem = ""
+	}
+	user, name := p.form.Field("user"), p.form.Field("name")
+	if strings.TrimSpace(user.Input.Value()) == "" {
+		user.Problem = "a user name is needed"
+	}
+	if slices.Contains(groups(p.form.Field("groups").Input.Value()), "system:masters") {
+		p.form.Field("groups").Problem = "API servers refuse requests for system:masters"
+	}
+	if v := strings.TrimSpace(name.Input.Value()); v != "" && !enrolmentName.MatchString(v) {
+		name.Problem = "up to 63 of a-z, 0-9, '.' and '-', a letter or digit at both ends"
+	}
+	return !p.form.FirstProblem()
+}
+
+func (p *subjectPage) update(msg tea.Msg, now time.Time) tea.Cmd {
+	switch msg := msg.(type) {
+	case defaultsMsg:
+		if msg.id == p.defaults.ID {
+			p.defaults.Done()
+			p.fill(msg.opts)
+		}
+		return nil
+	case store.ContextsMsg, store.ClusterReadyMsg:
+		return p.ask(now)
+	}
+	if p.form.Update(msg, p.m.Keys) {
+		if x := p.form.Focused(); x != nil {
+			x.Problem = ""
+		}
+		return nil
+	}
+	k, ok := msg.(tea.KeyPressMsg)
+	switch {
+	case !ok:
+	case key.Matches(k, p.m.Keys.Back):
+		return p.m.back(now)
+	case key.Matches(k, p.m.Keys.Enter):
+		if p.check() {
+			return p.m.to(stageReview, now)
+		}
+	}
+	return nil
+}
+
+func (p *subjectPage) typing() bool             { return p.form.Typing() }
+func (p *subjectPage) animating() bool          { return false }
+func (p *subjectPage) actions() []screen.Action { return formActions(&p.form, p.m.Keys, "review") }
+
+func (p *subjectPage) view(f screen.Frame) string {
+	lines := heading(f.Theme, "Who is it for?", f.Height)
+	return strings.Join(append(lines, p.form.View(f.Theme, f.Width, f.Height-len(lines))), "\n")
+}

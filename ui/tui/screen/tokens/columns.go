@@ -1,0 +1,120 @@
+package tokens
+
+import (
+	"strings"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/text"
+	"github.com/kubehsm/kubehsm/ui/tui/describe"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
+)
+
+// columns are the widths of the slots' columns; 0 leaves one out.
+type columns struct {
+	id, label, key, pin, touch, cert, expires, bar int
+}
+
+const columnGap = 2
+
+// columnsFor shares w columns: what identifies a slot and what is in it always
+// shows; policies, labels and bars only where there is room.
+func columnsFor(w int, rows []row) columns {
+	c := columns{id: 4, key: 10, expires: 11}
+	for _, r := range rows {
+		if r.slot != nil {
+			c.id = max(c.id, widget.Width(describe.ID(*r.slot)))
+		}
+	}
+	if w >= 72 {
+		c.pin, c.touch = 7, 7
+	}
+	if w >= 92 {
+		c.bar = 8
+	}
+	labels := 0
+	for _, r := range rows {
+		if r.slot != nil && r.slot.URI.Scheme != hsm.SchemePIV {
+			labels = max(labels, widget.Width(text.Clean(r.slot.Label)))
+		}
+	}
+	rest := func() int {
+		n := w - 4
+		for _, x := range []int{c.id, c.label, c.key, c.pin, c.touch, c.expires, c.bar} {
+			if x > 0 {
+				n -= x + columnGap
+			}
+		}
+		return n
+	}
+	if labels > 0 {
+		c.label = min(max(labels, 5), max(rest()/2-columnGap, 5))
+	}
+	c.cert = max(rest(), 4)
+	return c
+}
+
+func (c columns) heading() string {
+	return "  " + c.join("SLOT", "LABEL", "KEY", "PIN", "TOUCH", "CERTIFICATE", "EXPIRES", "")
+}
+
+func (c columns) join(cells ...string) string {
+	var b strings.Builder
+	for i, w := range []int{c.id, c.label, c.key, c.pin, c.touch, c.cert, c.expires, c.bar} {
+		if w > 0 {
+			b.WriteString(widget.Fit(cells[i], w) + strings.Repeat(" ", columnGap))
+		}
+	}
+	return strings.TrimRight(b.String(), " ")
+}
+
+// slot draws a slot's line without the mark before it.
+func (c columns) slot(f screen.Frame, s hsm.Slot, selected bool) string {
+	t := f.Theme
+	label := text.Clean(s.Label)
+	switch {
+	case s.Problem != "":
+		line := "  " + widget.Fit(describe.ID(s), c.id) + "  " + t.Glyphs.Warn + " " + text.Clean(s.Problem)
+		return t.Warn.Render(widget.Cut(line, f.Width-2))
+	case s.Key == nil && s.Certificate == nil:
+		line := "  " + widget.Fit(describe.ID(s), c.id) + "  empty"
+		if selected {
+			return t.Selected.Render(widget.Fit(line, f.Width-2))
+		}
+		return t.Faint.Render(line)
+	}
+	algorithm, pin, touch := "no key", "", ""
+	if k := s.Key; k != nil {
+		algorithm, pin, touch = text.Clean(string(k.Algorithm)), k.PIN.String(), k.Touch.String()
+		if k.Extractable {
+			algorithm = t.Glyphs.Warn + algorithm
+		}
+		if k.PIN == hsm.PINDefault {
+			pin = "-"
+		}
+		if k.Touch == hsm.TouchDefault {
+			touch = "-"
+		}
+	}
+	cert := describe.Certificate(s.Certificate)
+	words, left, l := describe.Expiry(s.Certificate, f.Now)
+	if cert == "" {
+		cert = "-"
+	} else if s.Key != nil && !s.CertificateMatches() {
+		cert = t.Glyphs.Warn + " other key: " + cert
+	}
+	if selected {
+		line := "  " + c.join(describe.ID(s), label, algorithm, pin, touch, cert, words, "")
+		line = widget.Fit(line, f.Width-2-c.bar)
+		if c.bar > 0 && words != "" {
+			return t.Selected.Render(line) + widget.Bar(t, c.bar, left)
+		}
+		return t.Selected.Render(widget.Fit(line, f.Width-2))
+	}
+	bar := ""
+	if words != "" {
+		bar = widget.Bar(t, c.bar, left)
+	}
+	return "  " + c.join(t.Text.Render(describe.ID(s)), t.Text.Render(label), t.Text.Render(algorithm), t.Muted.Render(pin),
+		t.Muted.Render(touch), t.Text.Render(cert), level(t, l).Render(words), bar)
+}

@@ -1,0 +1,240 @@
+// Package tokens is the screen that shows every token and slot at a glance:
+// what is in it, algorithm, policies, certificate, expiry and PIN state.
+package tokens
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/tui/describe"
+	"github.com/kubehsm/kubehsm/ui/tui/keys"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/store"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
+)
+
+// Model is the screen.
+type Model struct {
+	store  *store.Store
+	keys   keys.Map
+	enroll func(*flow.TokenView, *hsm.Slot) screen.Screen
+
+	filter widget.Filter
+	nav    widget.Nav
+	rows   []row
+	chosen string // the key of the selected row: it stays selected when others come and go
+	height int    // of the list, from the last frame
+}
+
+var _ screen.Screen = (*Model)(nil)
+
+// row is one token, or one slot on it.
+type row struct {
+	token *flow.TokenView
+	slot  *hsm.Slot // nil for the token itself
+}
+
+func (r row) key() string {
+	if r.slot == nil {
+		return r.token.Info.URI().String()
+	}
+	return r.token.Info.URI().String() + " " + r.slot.ID
+}
+
+func (r row) uri() hsm.URI {
+	if r.slot == nil {
+		return r.token.Info.URI()
+	}
+	return r.slot.URI
+}
+
+func (r row) fingerprint() (string, error) {
+	if r.slot == nil || r.slot.Key == nil || r.slot.Key.Public == nil {
+		return "", hsm.ErrNoKey
+	}
+	return hsm.Fingerprint(r.slot.Key.Public)
+}
+
+// words is what a filter looks at.
+func (r row) words() string {
+	i := r.token.Info
+	s := strings.Join([]string{i.Label, i.Manufacturer, i.Model, i.Serial, i.Reader, i.Scheme}, " ")
+	if r.slot != nil {
+		s += " " + r.slot.ID + " " + r.slot.Label + " " + describe.Certificate(r.slot.Certificate)
+		if r.slot.Key != nil {
+			s += " " + string(r.slot.Key.Algorithm)
+		}
+	}
+	return s
+}
+
+// New returns the screen. enroll makes the wizard for a token and, if not nil,
+// one of its slots; both nil start it from scratch.
+func New(s *store.Store, k keys.Map, enroll func(*flow.TokenView, *hsm.Slot) screen.Screen) *Model {
+	return &Model{store: s, keys: k, enroll: enroll}
+}
+
+// ID implements [screen.Screen].
+func (m *Model) ID() screen.ID { return screen.Tokens }
+
+// Title implements [screen.Screen].
+func (m *Model) Title() string { return "Tokens" }
+
+// Open implements [screen.Screen]; the root keeps the tokens fresh.
+func (m *Model) Open(time.Time) tea.Cmd { return nil }
+
+// Close implements [screen.Screen].
+func (m *Model) Close() {}
+
+// Typing implements [screen.Screen].
+func (m *Model) Typing() bool { return m.filter.Typing() }
+
+// Watching implements [screen.Screen].
+func (m *Model) Watching() bool { return true }
+
+// Leave implements [screen.Screen].
+func (m *Model) Leave() string { return "" }
+
+// Animating implements [screen.Screen]: only the first reading has a spinner.
+func (m *Model) Animating() bool {
+	_, loading := m.store.Tokens.Loading()
+	return loading && !m.store.Tokens.Loaded
+}
+
+// Update implements [screen.Screen].
+func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
+	switch msg := msg.(type) {
+	case store.TokensMsg:
+		m.rebuild()
+	case tea.KeyPressMsg, tea.PasteMsg:
+		if m.filter.Update(msg) {
+			m.rebuild()
+			return nil
+		}
+		if k, ok := msg.(tea.KeyPressMsg); ok {
+			return m.key(k, now)
+		}
+	}
+	return nil
+}
+
+func (m *Model) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
+	if m.nav.Update(k, m.keys, len(m.rows), m.height) {
+		m.remember()
+		return nil
+	}
+	r, ok := m.selected()
+	switch {
+	case key.Matches(k, m.keys.Refresh):
+		return m.store.LoadTokens(now)
+	case key.Matches(k, m.keys.Filter):
+		m.filter.Open()
+	case key.Matches(k, m.keys.Back):
+		m.filter.Clear()
+		m.rebuild()
+	case key.Matches(k, m.keys.Enroll):
+		return screen.Send(screen.OpenMsg{Screen: m.enroll(nil, nil)})
+	case !ok:
+	case key.Matches(k, m.keys.Enter):
+		return screen.Send(screen.OpenMsg{Screen: m.enroll(r.token, r.slot)})
+	case key.Matches(k, m.keys.Copy):
+		return screen.Send(screen.CopyMsg{What: "URI", Text: r.uri().String()})
+	case key.Matches(k, m.keys.CopyPrint):
+		if fp, err := r.fingerprint(); err == nil {
+			return screen.Send(screen.CopyMsg{What: "fingerprint", Text: fp})
+		}
+	case key.Matches(k, m.keys.Command):
+		return screen.Send(m.command(r))
+	}
+	return nil
+}
+
+func (m *Model) command(r row) screen.CommandMsg {
+	flag := "--token"
+	if r.slot != nil && r.slot.Key != nil {
+		flag = "--key"
+	}
+	return screen.CommandMsg{Title: "Commands", Lines: []string{
+		"kubehsm token list",
+		fmt.Sprintf("kubehsm enroll %s '%s'", flag, strings.ReplaceAll(r.uri().String(), "'", `'\''`)),
+	}}
+}
+
+// Actions implements [screen.Screen].
+func (m *Model) Actions() []screen.Action {
+	r, ok := m.selected()
+	none := ""
+	if !ok {
+		none = "no token is selected"
+	}
+	enter := screen.Action{Key: keys.As(m.keys.Enter, "enrol on this token"), Reason: none}
+	print := screen.Action{Key: m.keys.CopyPrint, Reason: none, Quiet: true}
+	if ok {
+		enter.Reason = describe.Unusable(r.token.Info)
+		if r.slot != nil {
+			if r.slot.Key != nil {
+				enter.Key = keys.As(m.keys.Enter, "enrol this key")
+			}
+			if r.slot.Problem != "" {
+				enter.Reason = r.slot.Problem
+			}
+		}
+		if _, err := r.fingerprint(); err != nil {
+			print.Reason = "there is no key"
+		}
+	}
+	if m.filter.Typing() {
+		return []screen.Action{{Key: keys.As(m.keys.Enter, "keep")}, {Key: keys.As(m.keys.Back, "clear")}}
+	}
+	actions := []screen.Action{enter, {Key: keys.As(m.keys.Enroll, "enrol or resume")}, {Key: m.keys.Filter},
+		{Key: m.keys.Refresh}, {Key: keys.As(m.keys.Copy, "copy URI"), Reason: none}, print,
+		{Key: m.keys.Command, Reason: none, Quiet: true}}
+	if m.filter.Active() {
+		actions = append(actions, screen.Action{Key: keys.As(m.keys.Back, "show all")})
+	}
+	return actions
+}
+
+func (m *Model) selected() (row, bool) {
+	if m.nav.Index >= len(m.rows) {
+		return row{}, false
+	}
+	return m.rows[m.nav.Index], true
+}
+
+func (m *Model) remember() {
+	if r, ok := m.selected(); ok {
+		m.chosen = r.key()
+	}
+}
+
+// rebuild makes the rows that the filter leaves and keeps the selection.
+func (m *Model) rebuild() {
+	m.rows = nil
+	views := m.store.Tokens.Value.Views
+	for i := range views {
+		v := &views[i]
+		head, mine := row{token: v}, []row(nil)
+		for j := range v.Slots {
+			if r := (row{token: v, slot: &v.Slots[j]}); m.filter.Match(r.words()) {
+				mine = append(mine, r)
+			}
+		}
+		if len(mine) > 0 || m.filter.Match(head.words()) {
+			m.rows = append(append(m.rows, head), mine...)
+		}
+	}
+	for i, r := range m.rows {
+		if r.key() == m.chosen {
+			m.nav.Index = i
+		}
+	}
+	m.nav.Clamp(len(m.rows))
+	m.remember()
+}

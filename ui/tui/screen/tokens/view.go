@@ -1,0 +1,176 @@
+package tokens
+
+import (
+	"fmt"
+	"strings"
+
+	"charm.land/lipgloss/v2"
+
+	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/text"
+	"github.com/kubehsm/kubehsm/ui/tui/describe"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/theme"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
+)
+
+// From which size on the details of the selection are shown beside the list,
+// or below it.
+const (
+	besideWidth, belowHeight = 118, 20
+	detailWidth              = 46
+	maxProblems              = 2
+)
+
+// View implements [screen.Screen].
+func (m *Model) View(f screen.Frame) string {
+	switch {
+	case len(m.rows) == 0:
+		return m.viewEmpty(f)
+	case f.Width >= besideWidth:
+		gap := " " + f.Theme.Faint.Render(f.Theme.Glyphs.Bar) + "  "
+		list := m.viewList(f.With(f.Width-detailWidth-4, f.Height))
+		bar := strings.TrimSuffix(strings.Repeat("\n", f.Height), "\n")
+		side := widget.Block(strings.Join(m.details(f.Theme, detailWidth, f), "\n")+bar, detailWidth, f.Height)
+		return widget.Beside(list, f.Width-detailWidth-4, gap, side)
+	case f.Height >= belowHeight:
+		d := m.details(f.Theme, f.Width, f)
+		d = d[:min(len(d), f.Height/2-1)]
+		rule := f.Theme.Faint.Render(strings.Repeat(f.Theme.Glyphs.Rule, f.Width))
+		return m.viewList(f.With(f.Width, f.Height-len(d)-1)) + "\n" + rule + "\n" + strings.Join(d, "\n")
+	}
+	return m.viewList(f)
+}
+
+// viewEmpty draws the screen without rows: nothing read yet, nothing found,
+// nothing left by the filter.
+func (m *Model) viewEmpty(f screen.Frame) string {
+	t := f.Theme
+	var lines []string
+	since, loading := m.store.Tokens.Loading()
+	switch {
+	case m.filter.Active():
+		lines = []string{m.filter.View(t, f.Width), "", t.Muted.Render("No token or slot matches.")}
+	case !m.store.Tokens.Loaded && loading:
+		lines = []string{"", widget.Working(t, "Looking for tokens", since, f.Now)}
+	case m.store.Tokens.Err != nil:
+		lines = append([]string{""}, widget.Failure(t, m.store.Tokens.Err, f.Width)...)
+	case m.store.Tokens.Loaded:
+		lines = []string{"", t.Title.Render("No token is here."), ""}
+		lines = append(lines, widget.Paragraph(t.Text, "Insert one: it shows up by itself. Security keys, smart cards "+
+			"and PKCS#11 modules of p11-kit are found; others can be named with --module or in config.yaml.", min(f.Width, 72))...)
+	}
+	lines = append(lines, m.problems(t, f.Width)...)
+	return widget.Block(strings.Join(lines, "\n"), f.Width, f.Height)
+}
+
+func (m *Model) viewList(f screen.Frame) string {
+	t := f.Theme
+	var head []string
+	if m.filter.Active() {
+		head = append(head, m.filter.View(t, f.Width))
+	}
+	c := columnsFor(f.Width, m.rows)
+	head = append(head, "  "+t.Faint.Render(c.heading()))
+	foot := m.problems(t, f.Width)
+	if m.store.Tokens.Err != nil {
+		foot = append(foot, widget.Failure(t, m.store.Tokens.Err, f.Width)...)
+	}
+	if max(f.Height-len(head)-len(foot), 0) < 3 {
+		foot = nil
+	}
+	m.height = f.Height - len(head) - len(foot)
+	var lines []string
+	first, last := 0, 0
+	for i, r := range m.rows {
+		if r.slot == nil && i > 0 && m.height > 12 {
+			lines = append(lines, "")
+		}
+		if i == m.nav.Index {
+			first = len(lines)
+		}
+		lines = append(lines, m.line(f, c, i, r))
+		if i == m.nav.Index {
+			last = len(lines) - 1
+		}
+		if n := note(r); n != "" {
+			lines = append(lines, "    "+t.Muted.Render(widget.Cut(n, f.Width-4)))
+		}
+	}
+	from, to := m.nav.WindowAt(len(lines), m.height, first, last)
+	body := widget.Block(strings.Join(lines[from:to], "\n"), f.Width, m.height)
+	return strings.Join(append(append(head, body), foot...), "\n")
+}
+
+// note is the line under a token that has no slots to show.
+func note(r row) string {
+	switch {
+	case r.slot != nil:
+		return ""
+	case r.token.Err != nil:
+		return ui.Message(r.token.Err)
+	case len(r.token.Slots) == 0 && r.token.Info.Initialized:
+		return "no keys yet"
+	}
+	return ""
+}
+
+func (m *Model) line(f screen.Frame, c columns, i int, r row) string {
+	t, sel := f.Theme, i == m.nav.Index
+	lead := "  "
+	if sel {
+		lead = t.Accent.Render(t.Glyphs.Mark) + " "
+	}
+	if r.slot != nil {
+		return lead + c.slot(f, *r.slot, sel)
+	}
+	name, pinLevel := describe.Token(r.token.Info), describe.Quiet
+	pin, pinLevel := describe.PIN(r.token.Info)
+	room := f.Width - 2
+	right := pin
+	if pinLevel != describe.Quiet {
+		right = t.Glyphs.Warn + " " + pin
+	}
+	about := describe.Kind(r.token.Info)
+	if s := text.Clean(r.token.Info.Serial); s != "" && s != name {
+		about += " " + t.Glyphs.Dot + " " + s
+	}
+	left := room - widget.Width(right) - 2
+	name = widget.Cut(name, left)
+	about = widget.Cut(about, left-widget.Width(name)-3)
+	gap := strings.Repeat(" ", max(left-widget.Width(name)-widget.Width(about)-2, 0)+2)
+	if sel {
+		return lead + t.Selected.Render(name+"  "+about+gap+right)
+	}
+	return lead + t.Title.Render(name) + "  " + t.Muted.Render(about) + gap + level(t, pinLevel).Render(right)
+}
+
+func level(t theme.Theme, l describe.Level) lipgloss.Style {
+	switch l {
+	case describe.Good:
+		return t.Good
+	case describe.Warn:
+		return t.Warn
+	case describe.Bad:
+		return t.Bad
+	}
+	return t.Muted
+}
+
+// problems draws quietly what could not be read.
+func (m *Model) problems(t theme.Theme, w int) []string {
+	ps := m.store.Tokens.Value.Problems
+	if len(ps) == 0 {
+		return nil
+	}
+	lines := []string{""}
+	for i, p := range ps {
+		if i == maxProblems && len(ps) > maxProblems+1 {
+			lines = append(lines, t.Faint.Render(fmt.Sprintf("  and %d more; `kubehsm token list` names them", len(ps)-i)))
+			break
+		}
+		s := text.Clean(p.Source) + ": " + strings.ReplaceAll(ui.Message(p.Err), "\n", " ")
+		lines = append(lines, t.Warn.Render(t.Glyphs.Warn)+" "+t.Muted.Render(widget.Cut(s, w-2)))
+	}
+	return lines
+}

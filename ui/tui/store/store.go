@@ -1,0 +1,172 @@
+// Package store holds the data that screens share: tokens, kubeconfig contexts,
+// enrolments begun, and how far a cluster that is being built is. The root
+// model owns it; screens read it and ask it to refresh.
+package store
+
+import (
+	"context"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/tui/task"
+)
+
+// How often tokens and the progress of a cluster are looked at again.
+const (
+	TokensEvery  = 2 * time.Second
+	ClusterEvery = time.Second
+)
+
+// Source is where the data comes from.
+type Source interface {
+	Tokens(ctx context.Context) ([]flow.TokenView, []hsm.Problem, error)
+	Contexts(ctx context.Context) ([]flow.ContextView, error)
+	Unfinished(ctx context.Context) ([]flow.Journal, error)
+}
+
+// Data is something loaded in the background. An older Value stays while it is
+// loaded again.
+type Data[T any] struct {
+	Value T
+	Err   error
+	// Loaded is true once an answer, good or bad, has come.
+	Loaded bool
+	at     time.Time // of the last answer
+	handle task.Handle
+}
+
+// Loading tells whether an answer is awaited, and since when.
+func (d Data[T]) Loading() (since time.Time, ok bool) { return d.handle.Began, d.handle.Active() }
+
+// Store is the shared data. Its methods are called on one goroutine.
+type Store struct {
+	Tokens     Data[Tokens]
+	Contexts   Data[[]flow.ContextView]
+	Unfinished Data[[]flow.Journal]
+	Cluster    Data[flow.ClusterProgress]
+
+	source Source
+	runner *task.Runner
+	file   string // the cluster's progress, "" if none is built
+}
+
+// Tokens is what the drivers found.
+type Tokens struct {
+	Views    []flow.TokenView
+	Problems []hsm.Problem
+}
+
+// New returns an empty store. clusterFile is the progress file of a cluster
+// that is being built, or "".
+func New(s Source, r *task.Runner, clusterFile string) *Store {
+	return &Store{source: s, runner: r, file: clusterFile}
+}
+
+// The answers. Screens see them after the store has taken them in.
+type (
+	// TokensMsg says that the tokens were read.
+	TokensMsg answer[Tokens]
+	// ContextsMsg says that the kubeconfig was read.
+	ContextsMsg answer[[]flow.ContextView]
+	// UnfinishedMsg says that the enrolment records were read.
+	UnfinishedMsg answer[[]flow.Journal]
+	// ClusterMsg says that the cluster's progress was read.
+	ClusterMsg answer[flow.ClusterProgress]
+	// ClusterReadyMsg says that the cluster that was built can be used now.
+	ClusterReadyMsg struct{}
+)
+
+type answer[T any] struct {
+	id    task.ID
+	value T
+	err   error
+}
+
+func (d *Data[T]) take(a answer[T], now time.Time) bool {
+	if a.id == 0 || a.id != d.handle.ID {
+		return false // an answer that is not awaited any more
+	}
+	d.handle.Done()
+	d.Err, d.Loaded, d.at = a.err, true, now
+	if a.err == nil {
+		d.Value = a.value
+	}
+	return true
+}
+
+func load[T any](s *Store, d *Data[T], now time.Time, read func(context.Context) (T, error), wrap func(answer[T]) tea.Msg) tea.Cmd {
+	d.handle.Cancel()
+	h, cmd := s.runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
+		v, err := read(ctx)
+		return wrap(answer[T]{id: id, value: v, err: err})
+	})
+	d.handle = h
+	return cmd
+}
+
+// LoadTokens reads the tokens; an earlier reading that has not ended is cancelled.
+func (s *Store) LoadTokens(now time.Time) tea.Cmd {
+	return load(s, &s.Tokens, now, func(ctx context.Context) (Tokens, error) {
+		v, p, err := s.source.Tokens(ctx)
+		return Tokens{Views: v, Problems: p}, err
+	}, func(a answer[Tokens]) tea.Msg { return TokensMsg(a) })
+}
+
+// TokensDue tells whether the tokens were last read long enough ago.
+func (s *Store) TokensDue(now time.Time) bool {
+	_, busy := s.Tokens.Loading()
+	return !busy && now.Sub(s.Tokens.at) >= TokensEvery-ClusterEvery/2
+}
+
+// LoadContexts reads the kubeconfig.
+func (s *Store) LoadContexts(now time.Time) tea.Cmd {
+	return load(s, &s.Contexts, now, s.source.Contexts,
+		func(a answer[[]flow.ContextView]) tea.Msg { return ContextsMsg(a) })
+}
+
+// LoadUnfinished reads the records of enrolments that were begun.
+func (s *Store) LoadUnfinished(now time.Time) tea.Cmd {
+	return load(s, &s.Unfinished, now, s.source.Unfinished,
+		func(a answer[[]flow.Journal]) tea.Msg { return UnfinishedMsg(a) })
+}
+
+// LoadCluster reads the cluster's progress; nil if none is built.
+func (s *Store) LoadCluster(now time.Time) tea.Cmd {
+	if s.file == "" {
+		return nil
+	}
+	return load(s, &s.Cluster, now, func(context.Context) (flow.ClusterProgress, error) {
+		return flow.ReadClusterProgress(s.file)
+	}, func(a answer[flow.ClusterProgress]) tea.Msg { return ClusterMsg(a) })
+}
+
+// Building tells whether a cluster is being built that is neither ready nor failed.
+func (s *Store) Building() bool {
+	return s.file != "" && !s.Cluster.Value.Ready() && !s.Cluster.Value.Failed()
+}
+
+// Update takes an answer in and returns what is to be done next. It tells
+// whether msg was an answer that is still awaited, or not the store's at all;
+// others need not be passed on.
+func (s *Store) Update(msg tea.Msg, now time.Time) (fresh bool, cmd tea.Cmd) {
+	switch m := msg.(type) {
+	case TokensMsg:
+		return s.Tokens.take(answer[Tokens](m), now), nil
+	case ContextsMsg:
+		return s.Contexts.take(answer[[]flow.ContextView](m), now), nil
+	case UnfinishedMsg:
+		return s.Unfinished.take(answer[[]flow.Journal](m), now), nil
+	case ClusterMsg:
+		was := s.Building()
+		if !s.Cluster.take(answer[flow.ClusterProgress](m), now) {
+			return false, nil
+		}
+		if was && s.Cluster.Value.Ready() {
+			return true, tea.Batch(s.LoadContexts(now), func() tea.Msg { return ClusterReadyMsg{} })
+		}
+	}
+	return true, nil
+}

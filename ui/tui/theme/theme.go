@@ -1,0 +1,124 @@
+// Package theme holds the one look of the terminal UI: a palette for light and
+// dark backgrounds, for full colour and for the 16 colours of a plain terminal,
+// and none at all under NO_COLOR. Colour is never the only sign: every state
+// also has a glyph or a word, and the selected line a mark.
+package theme
+
+import (
+	"image/color"
+
+	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/colorprofile"
+)
+
+// Options say which look is wanted.
+type Options struct {
+	// Light is true on a light terminal background.
+	Light bool
+	// Profile is what the terminal can show; ASCII and below mean no colour.
+	Profile colorprofile.Profile
+	// ASCII draws with plain ASCII characters, for terminals that are not UTF-8.
+	ASCII bool
+}
+
+// Theme is the set of styles and glyphs that screens draw with. It is a value:
+// a new one replaces it when the background or the profile becomes known.
+type Theme struct {
+	Brand    lipgloss.Style // the program's name
+	Title    lipgloss.Style // headings and questions
+	Text     lipgloss.Style
+	Strong   lipgloss.Style // names
+	Muted    lipgloss.Style // secondary text
+	Faint    lipgloss.Style // rules, disabled things
+	Accent   lipgloss.Style // what is chosen, keys
+	Good     lipgloss.Style
+	Warn     lipgloss.Style
+	Bad      lipgloss.Style
+	Selected lipgloss.Style // the line under the cursor
+	Button   lipgloss.Style // the focused button of a dialog
+	Field    lipgloss.Style // the text being typed
+	Behind   lipgloss.Style // what lies behind a dialog
+	DiffAdd  lipgloss.Style
+	DiffDel  lipgloss.Style
+	DiffHunk lipgloss.Style
+
+	Glyphs Glyphs
+}
+
+// Glyphs are the signs drawn. Each is one column wide.
+type Glyphs struct {
+	Mark, Done, Failed, Pending, Reused, Warn, Dot, On, Off string
+	Full, Empty, Bullet, Rule, Bar, More, Up, Down, Sep     string
+	Left, Right                                             string
+	Spinner                                                 []string
+	Border                                                  lipgloss.Border
+}
+
+type palette struct {
+	text, strong, muted, faint, accent, good, warn, bad, selected, onAccent color.Color
+}
+
+// New makes a theme.
+func New(o Options) Theme {
+	p := colours(o)
+	fg := func(c color.Color) lipgloss.Style {
+		if c == nil {
+			return lipgloss.NewStyle()
+		}
+		return lipgloss.NewStyle().Foreground(c)
+	}
+	t := Theme{
+		Brand:    fg(p.accent).Bold(true),
+		Title:    fg(p.strong).Bold(true),
+		Text:     fg(p.text),
+		Strong:   fg(p.strong),
+		Muted:    fg(p.muted),
+		Faint:    fg(p.faint),
+		Accent:   fg(p.accent),
+		Good:     fg(p.good),
+		Warn:     fg(p.warn),
+		Bad:      fg(p.bad),
+		Selected: fg(p.strong).Bold(true),
+		Button:   fg(p.onAccent).Bold(true),
+		Field:    fg(p.strong).Underline(true),
+		Behind:   fg(p.faint),
+		DiffAdd:  fg(p.good),
+		DiffDel:  fg(p.bad),
+		DiffHunk: fg(p.accent),
+		Glyphs:   unicodeGlyphs(),
+	}
+	if p.selected != nil {
+		t.Selected = t.Selected.Background(p.selected)
+	}
+	if p.accent != nil {
+		t.Button = t.Button.Background(p.accent)
+	} else {
+		t.Button = t.Button.Reverse(true)
+		t.Faint, t.Behind = t.Faint.Faint(true), t.Behind.Faint(true)
+	}
+	if o.ASCII {
+		t.Glyphs = asciiGlyphs()
+	}
+	return t
+}
+
+func colours(o Options) palette {
+	c := lipgloss.Color
+	switch {
+	case o.Profile <= colorprofile.ASCII:
+		return palette{}
+	case o.Profile == colorprofile.ANSI && o.Light:
+		return palette{muted: c("8"), faint: c("8"), accent: c("4"), good: c("2"), warn: c("3"), bad: c("1"), onAccent: c("15")}
+	case o.Profile == colorprofile.ANSI:
+		return palette{strong: c("15"), muted: c("7"), faint: c("8"), accent: c("12"), good: c("10"), warn: c("11"), bad: c("9"), onAccent: c("0")}
+	case o.Light:
+		return palette{
+			text: c("#2f3542"), strong: c("#10141c"), muted: c("#5c6675"), faint: c("#a4adba"), accent: c("#0b62a8"),
+			good: c("#1c7a43"), warn: c("#98600a"), bad: c("#b3262f"), selected: c("#e3ecf6"), onAccent: c("#ffffff"),
+		}
+	}
+	return palette{
+		text: c("#c9d1dc"), strong: c("#f1f5fa"), muted: c("#8a95a5"), faint: c("#525d6d"), accent: c("#6cb6ff"),
+		good: c("#6fcf97"), warn: c("#e5b567"), bad: c("#f2777a"), selected: c("#22303f"), onAccent: c("#0d1520"),
+	}
+}

@@ -1,0 +1,60 @@
+package widget
+
+import (
+	"strings"
+
+	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/kubehsm/kubehsm/ui/tui/theme"
+)
+
+// Box draws a border with a title around content of w columns.
+func Box(t theme.Theme, line lipgloss.Style, title, content string, w int) string {
+	b := t.Glyphs.Border
+	var out strings.Builder
+	head := ""
+	if title != "" {
+		head = " " + Cut(title, w-4) + " "
+	}
+	out.WriteString(line.Render(b.TopLeft+b.Top) + line.Bold(true).Render(head) +
+		line.Render(strings.Repeat(b.Top, max(w+1-Width(head), 0))+b.TopRight) + "\n")
+	for _, l := range strings.Split(content, "\n") {
+		out.WriteString(line.Render(b.Left) + " " + Fit(l, w) + " " + line.Render(b.Right) + "\n")
+	}
+	out.WriteString(line.Render(b.BottomLeft + strings.Repeat(b.Bottom, w+2) + b.BottomRight))
+	return out.String()
+}
+
+// Overlay puts top over base at column x and line y. Both are rendered text;
+// base's lines are as wide as the screen.
+func Overlay(base, top string, x, y int) string {
+	lines := strings.Split(base, "\n")
+	for i, l := range strings.Split(top, "\n") {
+		if y+i < 0 || y+i >= len(lines) {
+			continue
+		}
+		under, w := lines[y+i], ansi.StringWidth(l)
+		left := ansi.Truncate(under, x, "")
+		if n := ansi.StringWidth(left); n < x { // a wide character was cut in half
+			left += strings.Repeat(" ", x-n)
+		}
+		right := ansi.TruncateLeft(under, x+w, "")
+		if n := ansi.StringWidth(under) - x - w - ansi.StringWidth(right); n > 0 {
+			right = strings.Repeat(" ", n) + right
+		}
+		lines[y+i] = left + l + right
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Dim draws rendered text again without its styles, as what lies behind a dialog.
+func Dim(t theme.Theme, s string) string {
+	lines := strings.Split(ansi.Strip(s), "\n")
+	for i, l := range lines {
+		if trimmed := strings.TrimRight(l, " "); trimmed != "" {
+			lines[i] = t.Behind.Render(trimmed) + l[len(trimmed):]
+		}
+	}
+	return strings.Join(lines, "\n")
+}

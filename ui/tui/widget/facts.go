@@ -1,0 +1,35 @@
+package widget
+
+import (
+	"strings"
+
+	"github.com/kubehsm/kubehsm/ui/tui/theme"
+)
+
+// Fact is a name and its value, both clean.
+type Fact struct{ Name, Value string }
+
+// Facts draws names and values in two columns; long values wrap, empty ones
+// are left out.
+func Facts(t theme.Theme, facts []Fact, w int) []string {
+	name := 0
+	for _, f := range facts {
+		if f.Value != "" {
+			name = max(name, Width(f.Name))
+		}
+	}
+	var lines []string
+	for _, f := range facts {
+		if f.Value == "" {
+			continue
+		}
+		for i, l := range Wrap(f.Value, max(w-name-2, 8)) {
+			head := strings.Repeat(" ", name)
+			if i == 0 {
+				head = t.Muted.Render(Fit(f.Name, name))
+			}
+			lines = append(lines, head+"  "+t.Text.Render(l))
+		}
+	}
+	return lines
+}

@@ -1,0 +1,26 @@
+package widget
+
+import (
+	"strings"
+
+	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/tui/theme"
+)
+
+// Failure draws an error and its hint, cleaned, in lines of at most w columns.
+func Failure(t theme.Theme, err error, w int) []string {
+	var lines []string
+	for i, l := range Wrap("error: "+ui.Message(err), max(w-2, 1)) {
+		head := "  "
+		if i == 0 {
+			head = t.Bad.Render(t.Glyphs.Failed) + " "
+		}
+		lines = append(lines, head+t.Bad.Render(l))
+	}
+	if hint := ui.Hint(err); hint != "" {
+		for _, l := range Wrap("hint: "+strings.ReplaceAll(hint, "`", "'"), max(w-2, 1)) {
+			lines = append(lines, "  "+t.Text.Render(l))
+		}
+	}
+	return lines
+}

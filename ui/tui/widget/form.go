@@ -1,0 +1,221 @@
+package widget
+
+import (
+	"strings"
+
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/ui/text"
+	"github.com/kubehsm/kubehsm/ui/tui/keys"
+	"github.com/kubehsm/kubehsm/ui/tui/theme"
+)
+
+// Option is one choice of a field.
+type Option struct {
+	Label  string
+	Clause string // what it means, in a clause
+	Reason string // why it cannot be chosen, "" if it can
+}
+
+// Field is one line of a form: a choice if it has Options, else a text field.
+type Field struct {
+	ID      string
+	Label   string
+	Options []Option
+	Index   int // the option chosen
+	Input   Input
+	Note    string // said while the field has the focus
+	Problem string // what is wrong with it, "" if nothing is
+}
+
+// Choice tells whether the field is a choice.
+func (f *Field) Choice() bool { return len(f.Options) > 0 }
+
+func (f *Field) move(by int) {
+	for i := f.Index + by; i >= 0 && i < len(f.Options); i += by {
+		if f.Options[i].Reason == "" {
+			f.Index = i
+			return
+		}
+	}
+}
+
+// Form is a column of fields of which one has the focus and shows its options
+// or its text cursor; the others show their value in one line.
+type Form struct {
+	Fields []*Field
+	Focus  int
+	top    int
+}
+
+// Focused returns the field that has the focus, or nil.
+func (f *Form) Focused() *Field {
+	if f.Focus < 0 || f.Focus >= len(f.Fields) {
+		return nil
+	}
+	return f.Fields[f.Focus]
+}
+
+// Field returns the field called id, or nil.
+func (f *Form) Field(id string) *Field {
+	for _, x := range f.Fields {
+		if x.ID == id {
+			return x
+		}
+	}
+	return nil
+}
+
+// Typing tells whether letters are text now.
+func (f *Form) Typing() bool {
+	x := f.Focused()
+	return x != nil && !x.Choice()
+}
+
+// FirstProblem moves the focus to the first field with a problem and tells
+// whether there is one.
+func (f *Form) FirstProblem() bool {
+	for i, x := range f.Fields {
+		if x.Problem != "" {
+			f.Focus = i
+			return true
+		}
+	}
+	return false
+}
+
+// Update edits the form. It tells whether the message was one of its own.
+func (f *Form) Update(msg tea.Msg, m keys.Map) bool {
+	x := f.Focused()
+	if x == nil {
+		return false
+	}
+	k, isKey := msg.(tea.KeyPressMsg)
+	switch {
+	case isKey && key.Matches(k, m.Next):
+		f.Focus = (f.Focus + 1) % len(f.Fields)
+	case isKey && key.Matches(k, m.Prev):
+		f.Focus = (f.Focus + len(f.Fields) - 1) % len(f.Fields)
+	case x.Choice():
+		return isKey && f.choose(x, k, m)
+	case isKey && k.String() == "up":
+		f.Focus = max(f.Focus-1, 0)
+	case isKey && k.String() == "down":
+		f.Focus = min(f.Focus+1, len(f.Fields)-1)
+	default:
+		return x.Input.Update(msg)
+	}
+	return true
+}
+
+func (f *Form) choose(x *Field, k tea.KeyPressMsg, m keys.Map) bool {
+	switch {
+	case key.Matches(k, m.Up), key.Matches(k, m.Left):
+		x.move(-1)
+	case key.Matches(k, m.Down), key.Matches(k, m.Right):
+		x.move(1)
+	case key.Matches(k, m.Home):
+		x.Index = -1
+		x.move(1)
+	case key.Matches(k, m.End):
+		x.Index = len(x.Options)
+		x.move(-1)
+	default:
+		return false
+	}
+	return true
+}
+
+// View draws the form in w columns and h lines, the focused field in view.
+func (f *Form) View(t theme.Theme, w, h int) string {
+	label := 0
+	for _, x := range f.Fields {
+		label = max(label, Width(x.Label))
+	}
+	var lines []string
+	from, to := 0, 0
+	for i, x := range f.Fields {
+		if i == f.Focus {
+			from = len(lines)
+			lines = append(lines, x.open(t, label, w)...)
+			to = len(lines)
+		} else {
+			lines = append(lines, x.closed(t, label, w))
+			if x.Problem != "" {
+				lines = append(lines, x.problem(t, label, w)...)
+			}
+		}
+	}
+	f.top = min(f.top, from)
+	f.top = max(f.top, to-h)
+	f.top = max(min(f.top, from, len(lines)-h), 0)
+	return Block(strings.Join(lines[f.top:min(f.top+h, len(lines))], "\n"), w, h)
+}
+
+func (x *Field) closed(t theme.Theme, label, w int) string {
+	head := "  " + t.Muted.Render(Fit(x.Label, label)) + "  "
+	room := w - label - 4
+	if !x.Choice() {
+		return head + x.Input.View(t, room, false)
+	}
+	o := x.Options[x.Index]
+	s := t.Strong.Render(o.Label)
+	if o.Clause != "" {
+		s += t.Faint.Render("  " + o.Clause)
+	}
+	return head + Cut(s, room)
+}
+
+func (x *Field) open(t theme.Theme, label, w int) []string {
+	head := t.Accent.Render(t.Glyphs.Mark) + " " + t.Title.Render(Fit(x.Label, label)) + "  "
+	if !x.Choice() {
+		lines := []string{head + x.Input.View(t, w-label-4, true)}
+		if x.Problem != "" {
+			return append(lines, x.problem(t, label, w)...)
+		}
+		return append(lines, x.note(t, label, w)...)
+	}
+	name := 0
+	for _, o := range x.Options {
+		name = max(name, Width(o.Label))
+	}
+	lines := make([]string, 0, len(x.Options)+2)
+	for i, o := range x.Options {
+		lead := strings.Repeat(" ", label+4)
+		if i == 0 {
+			lead = head
+		}
+		lines = append(lines, lead+Cut(x.option(t, i, o, name), w-label-4))
+	}
+	lines = append(lines, x.note(t, label, w)...)
+	return lines
+}
+
+func (x *Field) option(t theme.Theme, i int, o Option, name int) string {
+	switch {
+	case o.Reason != "":
+		return t.Faint.Render(t.Glyphs.Off + " " + Fit(o.Label, name) + "  " + o.Reason)
+	case i == x.Index:
+		return t.Accent.Render(t.Glyphs.On+" ") + t.Selected.Render(Fit(o.Label, name)) + t.Text.Render("  "+o.Clause)
+	}
+	return t.Muted.Render(t.Glyphs.Off+" ") + t.Text.Render(Fit(o.Label, name)) + t.Muted.Render("  "+o.Clause)
+}
+
+func (x *Field) note(t theme.Theme, label, w int) []string {
+	if x.Note == "" {
+		return nil
+	}
+	return indented(Paragraph(t.Muted, text.Clean(x.Note), w-label-4), label+4)
+}
+
+func (x *Field) problem(t theme.Theme, label, w int) []string {
+	return indented(Paragraph(t.Bad, t.Glyphs.Failed+" "+text.Clean(x.Problem), w-label-4), label+4)
+}
+
+func indented(lines []string, n int) []string {
+	for i, l := range lines {
+		lines[i] = strings.Repeat(" ", n) + l
+	}
+	return lines
+}

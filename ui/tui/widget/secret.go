@@ -1,0 +1,84 @@
+package widget
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/tui/theme"
+)
+
+// maxSecret is the longest secret taken, in bytes: more than any token's.
+const maxSecret = 256
+
+// SecretField is a text field that shows bullets only. What is typed is kept in
+// one buffer that never grows, so that no copy is left behind, and is zeroed
+// when taken or dropped.
+type SecretField struct{ b []byte }
+
+// NewSecretField returns an empty field.
+func NewSecretField() *SecretField { return &SecretField{b: make([]byte, 0, maxSecret)} }
+
+// Len returns the number of characters typed.
+func (f *SecretField) Len() int { return utf8.RuneCount(f.b) }
+
+// Update takes a key or a paste. It tells whether the message was its own.
+func (f *SecretField) Update(msg tea.Msg) bool {
+	switch m := msg.(type) {
+	case tea.PasteMsg:
+		f.add(strings.TrimRight(m.Content, "\r\n"))
+		return true
+	case tea.KeyPressMsg:
+		switch m.String() {
+		case "backspace", "ctrl+h":
+			_, n := utf8.DecodeLastRune(f.b)
+			clear(f.b[len(f.b)-n:])
+			f.b = f.b[:len(f.b)-n]
+		case "ctrl+u", "ctrl+w":
+			f.Zero()
+		default:
+			if m.Text == "" {
+				return false
+			}
+			f.add(m.Text)
+		}
+		return true
+	}
+	return false
+}
+
+func (f *SecretField) add(s string) {
+	if len(f.b)+len(s) <= cap(f.b) {
+		f.b = append(f.b, s...)
+	}
+}
+
+// Take returns a copy of the secret, which the caller zeroes, and empties the field.
+func (f *SecretField) Take() *hsm.Secret {
+	s := hsm.NewSecret(append(make([]byte, 0, len(f.b)), f.b...))
+	f.Zero()
+	return s
+}
+
+// Zero overwrites and empties the field.
+func (f *SecretField) Zero() {
+	clear(f.b[:cap(f.b)])
+	f.b = f.b[:0]
+}
+
+// View draws a bullet for each character in at most w columns.
+func (f *SecretField) View(t theme.Theme, w int) string {
+	n := min(f.Len(), max(w-1, 0))
+	if n == 0 {
+		return mark
+	}
+	return t.Strong.Render(strings.Repeat(t.Glyphs.Bullet, n)) + mark
+}
+
+// String hides the secret from %v.
+func (f *SecretField) String() string { return "[redacted]" }
+
+// GoString hides the secret from %#v.
+func (f *SecretField) GoString() string { return "[redacted]" }

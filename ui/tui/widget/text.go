@@ -1,0 +1,133 @@
+package widget
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
+)
+
+// Width is the number of columns of one line of rendered text.
+func Width(s string) int { return ansi.StringWidth(s) }
+
+// Fit cuts rendered text to w columns, marking a cut, and pads it to exactly w.
+func Fit(s string, w int) string {
+	if w <= 0 {
+		return ""
+	}
+	n := ansi.StringWidth(s)
+	if n > w {
+		s = ansi.Truncate(s, w, "…")
+		n = ansi.StringWidth(s)
+	}
+	if n < w {
+		s += strings.Repeat(" ", w-n)
+	}
+	return s
+}
+
+// Cut cuts rendered text to at most w columns, marking a cut.
+func Cut(s string, w int) string {
+	if w <= 0 {
+		return ""
+	}
+	return ansi.Truncate(s, w, "…")
+}
+
+// Wrap breaks rendered text into lines of at most w columns, at spaces where it can.
+func Wrap(s string, w int) []string {
+	if w < 1 {
+		w = 1
+	}
+	return strings.Split(ansi.Wrap(s, w, ""), "\n")
+}
+
+// Paragraph wraps plain text to w columns and gives every line the style.
+func Paragraph(st lipgloss.Style, s string, w int) []string {
+	lines := Wrap(s, w)
+	for i, l := range lines {
+		lines[i] = st.Render(l)
+	}
+	return lines
+}
+
+// Block makes text exactly w by h: lines are cut and padded, missing ones added.
+func Block(s string, w, h int) string {
+	lines := strings.Split(s, "\n")
+	out := make([]string, h)
+	for i := range out {
+		if i < len(lines) {
+			out[i] = Fit(lines[i], w)
+		} else {
+			out[i] = strings.Repeat(" ", max(w, 0))
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
+// Indent puts n spaces before every line.
+func Indent(s string, n int) string {
+	pad := strings.Repeat(" ", n)
+	return pad + strings.ReplaceAll(s, "\n", "\n"+pad)
+}
+
+// Beside puts two blocks side by side, the left one w columns wide.
+func Beside(left string, w int, gap string, right string) string {
+	l, r := strings.Split(left, "\n"), strings.Split(right, "\n")
+	out := make([]string, max(len(l), len(r)))
+	for i := range out {
+		var a, b string
+		if i < len(l) {
+			a = l[i]
+		}
+		if i < len(r) {
+			b = r[i]
+		}
+		out[i] = Fit(a, w) + gap + b
+	}
+	return strings.Join(out, "\n")
+}
+
+// Center puts one line of rendered text in the middle of w columns.
+func Center(s string, w int) string {
+	s = Cut(s, w)
+	return strings.Repeat(" ", max((w-Width(s))/2, 0)) + s
+}
+
+// Elapsed writes a duration as a clock that people read: 7 s, 3 min 05 s, 2 h 10 min.
+func Elapsed(d time.Duration) string {
+	s := int(max(d, 0) / time.Second)
+	switch {
+	case s < 60:
+		return fmt.Sprintf("%d s", s)
+	case s < 3600:
+		return fmt.Sprintf("%d min %02d s", s/60, s%60)
+	}
+	return fmt.Sprintf("%d h %02d min", s/3600, s/60%60)
+}
+
+// Span writes a duration by its largest unit: 45 min, 20 h, 89 d, 3 y.
+func Span(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d < time.Minute:
+		return "under 1 min"
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%d min", d/time.Minute)
+	case d < 2*day:
+		return fmt.Sprintf("%d h", d/time.Hour)
+	case d < 730*day:
+		return fmt.Sprintf("%d d", d/day)
+	}
+	return fmt.Sprintf("%d y", d/(365*day))
+}
+
+// Count writes a number with its noun: "1 key", "3 keys".
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
