@@ -10,21 +10,21 @@ import (
 // Secret is a PIN, a PUK, a management key or the like. It prints as
 // "[redacted]" in every format, marshals to the same, and is overwritten by
 // [Secret.Zero]. Pass it by pointer; a nil Secret is empty. The bytes are held
-// behind a pointer of its own, so that even a Secret printed by value, or
-// inside another struct, shows an address at most.
-type Secret struct{ p *[]byte }
+// by a closure, which no printer looks into: fmt follows pointers of unexported
+// fields for verbs that do not fit, and calls no methods there.
+type Secret struct{ held func() *[]byte }
 
 const redacted = "[redacted]"
 
 // NewSecret takes ownership of b: the caller must not use it any more.
-func NewSecret(b []byte) *Secret { return &Secret{p: &b} }
+func NewSecret(b []byte) *Secret { return &Secret{held: func() *[]byte { return &b }} }
 
 // Bytes returns the secret itself, not a copy. It is invalid after [Secret.Zero].
 func (s *Secret) Bytes() []byte {
-	if s == nil || s.p == nil {
+	if s == nil || s.held == nil {
 		return nil
 	}
-	return *s.p
+	return *s.held()
 }
 
 // Unsafe returns the secret as a string that shares its memory, for C libraries'
@@ -46,11 +46,12 @@ func (s *Secret) Clone() *Secret {
 
 // Zero overwrites the secret and empties it. It may be called more than once.
 func (s *Secret) Zero() {
-	if s == nil || s.p == nil {
+	if s == nil || s.held == nil {
 		return
 	}
-	clear((*s.p)[:cap(*s.p)])
-	*s.p = nil
+	b := s.held()
+	clear((*b)[:cap(*b)])
+	*b = nil
 }
 
 // String implements [fmt.Stringer] without the secret.

@@ -1,0 +1,177 @@
+package hsm_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+)
+
+// lockable is a PIN with a counter.
+type lockable struct {
+	info  hsm.TokenInfo
+	pin   string
+	tried []string
+	kept  []*hsm.Secret
+}
+
+func newLockable(tries int) *lockable {
+	return &lockable{pin: "123456", info: hsm.TokenInfo{Label: "tok", PIN: hsm.PINState{Retries: tries, MinLen: 6, MaxLen: 8}}}
+}
+
+func (l *lockable) state() (hsm.TokenInfo, error) { return l.info, nil }
+
+func (l *lockable) try(pin *hsm.Secret) error {
+	l.tried = append(l.tried, string(pin.Bytes()))
+	l.kept = append(l.kept, pin)
+	if string(pin.Bytes()) == l.pin {
+		return nil
+	}
+	if l.info.PIN.Retries > 0 {
+		l.info.PIN.Retries--
+		l.info.PIN.Locked = l.info.PIN.Retries == 0
+	}
+	return &hsm.PINError{Kind: hsm.PIVPIN, Retries: l.info.PIN.Retries}
+}
+
+func TestAskPIN(t *testing.T) {
+	const otp = "cccccckdvvulgjvtkjdhtlrbjjctggdihuevikehtlil"
+	right, wrong := hsmtest.PIN("123456"), hsmtest.PIN("654321")
+	for _, c := range []struct {
+		name    string
+		tries   int
+		answers []hsmtest.Answer
+		want    error
+		tried   int
+	}{
+		{"right", 3, []hsmtest.Answer{right}, nil, 1},
+		{"wrong, then right", 3, []hsmtest.Answer{wrong, right}, nil, 2},
+		{"three times wrong", 5, []hsmtest.Answer{wrong, wrong, wrong}, hsm.ErrPINIncorrect, 3},
+		{"counter unknown", -1, []hsmtest.Answer{wrong, wrong, wrong}, hsm.ErrPINIncorrect, 3},
+		{"last try, declined", 1, []hsmtest.Answer{hsmtest.No()}, hsm.ErrCancelled, 0},
+		{"last try, used", 1, []hsmtest.Answer{hsmtest.Yes(), right}, nil, 1},
+		{"last try, wasted", 1, []hsmtest.Answer{hsmtest.Yes(), wrong}, hsm.ErrPINLocked, 1},
+		{"down to the last try", 3, []hsmtest.Answer{wrong, wrong, hsmtest.No()}, hsm.ErrCancelled, 2},
+		{"last try, nobody to confirm", 1, []hsmtest.Answer{hsmtest.Fail(hsm.ErrNoTerminal)}, hsm.ErrNoTerminal, 0},
+		{"locked", 0, nil, hsm.ErrPINLocked, 0},
+		{"cancelled", 3, []hsmtest.Answer{hsmtest.Cancel()}, hsm.ErrCancelled, 0},
+		{"cancelled after a wrong one", 3, []hsmtest.Answer{wrong, hsmtest.Cancel()}, hsm.ErrCancelled, 1},
+		{"no terminal", 3, []hsmtest.Answer{hsmtest.Fail(hsm.ErrNoTerminal)}, hsm.ErrNoTerminal, 0},
+		{"one-time password", 3, []hsmtest.Answer{hsmtest.PIN(otp), right}, nil, 1},
+		{"empty, short, then right", 3, []hsmtest.Answer{hsmtest.PIN(""), hsmtest.PIN("12345"), right}, nil, 1},
+		{"never usable", 3, []hsmtest.Answer{hsmtest.PIN("123456789"), hsmtest.PIN(otp), hsmtest.PIN("1")}, hsm.ErrPINInvalid, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := newLockable(c.tries)
+			l.info.PIN.Locked = c.tries == 0
+			p := hsmtest.NewScript(t, c.answers...)
+			err := hsm.AskPIN(t.Context(), p, hsm.PIVPIN, l.state, l.try)
+			if !errors.Is(err, c.want) {
+				t.Errorf("error %v, want %v", err, c.want)
+			}
+			if len(l.tried) != c.tried {
+				t.Errorf("tried %q, want %d", l.tried, c.tried)
+			}
+			for _, s := range l.kept {
+				if s.Len() != 0 {
+					t.Error("a PIN was not zeroed")
+				}
+			}
+			for i, asked := range p.PINs() {
+				if (asked.Again != "") != (i > 0) || asked.Token.Label != "tok" || asked.Kind != hsm.PIVPIN {
+					t.Errorf("prompt %d: %+v", i, asked)
+				}
+			}
+		})
+	}
+}
+
+func TestAskPINEdges(t *testing.T) {
+	l := newLockable(3)
+	if err := hsm.AskPIN(t.Context(), nil, hsm.UserPIN, l.state, l.try); !errors.Is(err, hsm.ErrPINRequired) {
+		t.Errorf("nobody to ask: %v", err)
+	}
+	boom := errors.New("boom")
+	err := hsm.AskPIN(t.Context(), hsmtest.NewScript(t), hsm.UserPIN, func() (hsm.TokenInfo, error) { return hsm.TokenInfo{}, boom }, l.try)
+	if !errors.Is(err, boom) {
+		t.Errorf("no state: %v", err)
+	}
+	err = hsm.AskPIN(t.Context(), hsmtest.NewScript(t, hsmtest.PIN("123456")), hsm.UserPIN, l.state, func(*hsm.Secret) error { return boom })
+	if !errors.Is(err, boom) {
+		t.Errorf("the token fails: %v", err)
+	}
+	l.info.PIN.NotSet = true
+	err = hsm.AskPIN(t.Context(), hsmtest.NewScript(t), hsm.UserPIN, l.state, l.try)
+	if !errors.Is(err, hsm.ErrPINNotSet) || hsm.Hint(err) == "" {
+		t.Errorf("no PIN set: %v", err)
+	}
+	l = newLockable(3)
+	l.info.PIN.Final = true // PKCS#11 tells no number
+	if err := hsm.AskPIN(t.Context(), hsmtest.NewScript(t, hsmtest.No()), hsm.UserPIN, l.state, l.try); !errors.Is(err, hsm.ErrCancelled) {
+		t.Errorf("final try: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	up := make(chan struct{})
+	go func() { <-up; cancel() }()
+	if err := hsm.AskPIN(ctx, hsmtest.NewScript(t, hsmtest.Hang(up)), hsm.UserPIN, l2().state, l.try); !errors.Is(err, context.Canceled) {
+		t.Errorf("given up: %v", err)
+	}
+	if len(l.tried) != 0 {
+		t.Errorf("tried %q", l.tried)
+	}
+}
+
+func l2() *lockable { return newLockable(3) }
+
+// TestAskPINPad: on a PIN pad nothing is asked here, and nothing is repeated.
+func TestAskPINPad(t *testing.T) {
+	l := newLockable(3)
+	l.info.PIN.PINPad = true
+	calls := 0
+	err := hsm.AskPIN(t.Context(), hsmtest.NewScript(t), hsm.UserPIN, l.state, func(pin *hsm.Secret) error {
+		calls++
+		if pin != nil {
+			t.Error("a PIN out of nowhere")
+		}
+		return &hsm.PINError{Kind: hsm.UserPIN, Retries: 2}
+	})
+	if !errors.Is(err, hsm.ErrPINIncorrect) || calls != 1 {
+		t.Errorf("%v after %d tries", err, calls)
+	}
+}
+
+func TestPurpose(t *testing.T) {
+	want := hsm.Purpose{Cluster: "prod", Action: "sign in", Command: "kubectl get pods"}
+	p := hsmtest.NewScript(t, hsmtest.PIN("123456"))
+	if err := hsm.AskPIN(hsm.WithPurpose(t.Context(), want), p, hsm.UserPIN, l2().state, newLockable(3).try); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.PINs()[0].Purpose; got != want {
+		t.Errorf("purpose %+v", got)
+	}
+	if hsm.PurposeOf(t.Context()) != (hsm.Purpose{}) {
+		t.Error("a purpose out of nowhere")
+	}
+}
+
+func TestCheckPIN(t *testing.T) {
+	for in, ok := range map[string]bool{
+		"123456": true, "": false, "12345": false, "123456789": false,
+		strings.Repeat("c", 44): false, strings.Repeat("c", 31): true, strings.Repeat("a", 44): true,
+	} {
+		s := hsm.PINState{}
+		if len(in) < 20 {
+			s = hsm.PINState{MinLen: 6, MaxLen: 8}
+		}
+		err := hsm.CheckPIN(hsm.NewSecret([]byte(in)), s)
+		if (err == nil) != ok || (err != nil && !errors.Is(err, hsm.ErrPINInvalid)) {
+			t.Errorf("%q: %v", in, err)
+		}
+		if err != nil && len(in) > 0 && strings.Contains(err.Error(), in) {
+			t.Errorf("the error shows the PIN: %v", err)
+		}
+	}
+}

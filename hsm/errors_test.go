@@ -1,0 +1,75 @@
+package hsm_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+var sentinels = []error{
+	hsm.ErrNoToken, hsm.ErrSeveralTokens, hsm.ErrNoKey, hsm.ErrSeveralKeys, hsm.ErrNoCertificate, hsm.ErrOccupied,
+	hsm.ErrKeyMismatch, hsm.ErrPINIncorrect, hsm.ErrPINLocked, hsm.ErrPINNotSet, hsm.ErrPINRequired, hsm.ErrPINInvalid,
+	hsm.ErrNoTerminal, hsm.ErrCancelled, hsm.ErrTouchTimeout, hsm.ErrBusy, hsm.ErrRemoved, hsm.ErrModule, hsm.ErrUnsupported,
+	hsm.ErrUnavailable, hsm.ErrBadURI,
+}
+
+func TestErrorCodes(t *testing.T) {
+	seen := map[string]bool{}
+	for _, want := range sentinels {
+		err := hsm.WithHint(fmt.Errorf("token %q: %w", "a", want), "do this")
+		code := hsm.ErrorCode(err)
+		if code == "" || seen[code] {
+			t.Errorf("%v has the code %q", want, code)
+		}
+		seen[code] = true
+		back := hsm.FromCode(code, err.Error(), hsm.Hint(err))
+		if !errors.Is(back, want) || back.Error() != err.Error() || hsm.Hint(back) != "do this" {
+			t.Errorf("%v came back as %v, hint %q", err, back, hsm.Hint(back))
+		}
+		for _, other := range sentinels {
+			if other != want && errors.Is(back, other) {
+				t.Errorf("%v is also %v", back, other)
+			}
+		}
+	}
+	plain := errors.New("plain")
+	if hsm.ErrorCode(plain) != "" || hsm.ErrorCode(nil) != "" {
+		t.Error("a code for an error that has none")
+	}
+	if back := hsm.FromCode("from-a-newer-version", "m", ""); back.Error() != "m" || errors.Unwrap(back) != nil || hsm.Hint(back) != "" {
+		t.Errorf("an unknown code: %v", back)
+	}
+}
+
+func TestHint(t *testing.T) {
+	if hsm.WithHint(nil, "x") != nil {
+		t.Error("a hint made an error of nil")
+	}
+	base := errors.New("base")
+	if hsm.WithHint(base, "") != base {
+		t.Error("an empty hint wraps")
+	}
+	err := fmt.Errorf("around: %w", hsm.Hintf(hsm.WithHint(base, "inner"), "outer %d", 1))
+	if hsm.Hint(err) != "outer 1" || !errors.Is(err, base) || err.Error() != "around: base" {
+		t.Errorf("%v, hint %q", err, hsm.Hint(err))
+	}
+}
+
+func TestPINError(t *testing.T) {
+	for retries, want := range map[int]struct {
+		is   error
+		text string
+	}{
+		-1: {hsm.ErrPINIncorrect, "wrong PIV PIN"},
+		0:  {hsm.ErrPINLocked, "wrong PIV PIN: it is locked now"},
+		1:  {hsm.ErrPINIncorrect, "wrong PIV PIN: 1 try left"},
+		5:  {hsm.ErrPINIncorrect, "wrong PIV PIN: 5 tries left"},
+	} {
+		err := error(&hsm.PINError{Kind: hsm.PIVPIN, Retries: retries})
+		if !errors.Is(err, want.is) || err.Error() != want.text {
+			t.Errorf("%d: %v", retries, err)
+		}
+	}
+}
