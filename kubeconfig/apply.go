@@ -98,7 +98,7 @@ func (p *Plan) write(ctx context.Context, j *Journal) (step Step, err error) {
 	if err := ctx.Err(); err != nil {
 		return Step{}, err
 	}
-	step, err = j.begin(p)
+	step, record, err := j.begin(p)
 	if err != nil {
 		return Step{}, err
 	}
@@ -122,7 +122,11 @@ func (p *Plan) write(ctx context.Context, j *Journal) (step Step, err error) {
 		}
 	}
 	p.at("written")
-	return step, j.finish(p, step)
+	if err := j.finish(step.ID, record); err != nil {
+		return step, err
+	}
+	step.Done = true
+	return step, nil
 }
 
 // rollBack restores the files that were renamed before one could not be.

@@ -144,18 +144,18 @@ func (j *Journal) load(id string) (*record, error) {
 }
 
 // begin writes the record of p before any file is renamed.
-func (j *Journal) begin(p *Plan) (Step, error) {
+func (j *Journal) begin(p *Plan) (Step, *record, error) {
 	now := time.Now().UTC()
 	r, err := newRecord(p, now)
 	if err != nil {
-		return Step{}, err
+		return Step{}, nil, err
 	}
 	id := now.Format(stepTime)
 	if j == nil {
-		return r.step(id), nil
+		return r.step(id), r, nil
 	}
 	if err := os.MkdirAll(j.Dir, 0o700); err != nil {
-		return Step{}, fmt.Errorf("write the kubeconfig journal: %w", err)
+		return Step{}, nil, fmt.Errorf("write the kubeconfig journal: %w", err)
 	}
 	for {
 		_, err := os.Lstat(j.path(id))
@@ -163,25 +163,21 @@ func (j *Journal) begin(p *Plan) (Step, error) {
 			break
 		}
 		if err != nil {
-			return Step{}, fmt.Errorf("write the kubeconfig journal: %w", err)
+			return Step{}, nil, fmt.Errorf("write the kubeconfig journal: %w", err)
 		}
 		now = now.Add(1) // another process in the same nanosecond
 		id = now.Format(stepTime)
 	}
-	return r.step(id), j.save(id, r)
+	return r.step(id), r, j.save(id, r)
 }
 
 // finish marks the step as done and removes the oldest ones.
-func (j *Journal) finish(p *Plan, s Step) error {
+func (j *Journal) finish(id string, r *record) error {
 	if j == nil {
 		return nil
 	}
-	r, err := newRecord(p, s.Time)
-	if err != nil {
-		return err
-	}
 	r.Done = true
-	if err := j.save(s.ID, r); err != nil {
+	if err := j.save(id, r); err != nil {
 		return err
 	}
 	ids, err := j.ids()

@@ -242,6 +242,13 @@ var (
 	notText = regexp.MustCompile(`(?i)^(null|~|true|false|yes|no|on|off|y|n|[-+.0-9][-+.0-9a-z_:]*|<<|=)$`)
 )
 
+// notString is notText.Match without the expression where the look of b rules
+// it out.
+func notString(b []byte) bool {
+	c := b[0]
+	return (len(b) <= 5 || c >= '0' && c <= '9' || c == '-' || c == '+' || c == '.') && notText.Match(b)
+}
+
 // splitKey takes `key: value` apart; key is a plain scalar without doubt.
 func splitKey(b []byte) (key string, value []byte, ok bool) {
 	for i, c := range b {
@@ -249,7 +256,7 @@ func splitKey(b []byte) (key string, value []byte, ok bool) {
 		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c == '_':
 		case i > 0 && (c == '-' || c == '.' || c == '/' || c >= '0' && c <= '9'):
 		case i > 0 && c == ':' && (i+1 == len(b) || b[i+1] == ' '):
-			return string(b[:i]), bytes.TrimLeft(b[i+1:], " "), !notText.Match(b[:i])
+			return string(b[:i]), bytes.TrimLeft(b[i+1:], " "), !notString(b[:i])
 		default:
 			return "", nil, false
 		}
@@ -292,7 +299,7 @@ func scalarEnd(v []byte) (length int, text []byte, ok bool) {
 	if bytes.Contains(plain, []byte(": ")) || plain[len(plain)-1] == ':' {
 		return 0, nil, false
 	}
-	if notText.Match(plain) {
+	if notString(plain) {
 		return len(plain), nil, true
 	}
 	return len(plain), plain, true

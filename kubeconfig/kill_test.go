@@ -1,0 +1,131 @@
+//go:build unix
+
+package kubeconfig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// TestKilled kills a process at every step of Apply: both files are the old or
+// the new ones, and the next run heals what was left.
+func TestKilled(t *testing.T) {
+	if step := os.Getenv("KUBECONFIG_TEST_KILL"); step != "" {
+		killSelf(t, step)
+		return
+	}
+	for _, step := range []string{"locked", "prepared 1", "prepared 2", "recorded", "renamed 1", "renamed 2", "written"} {
+		t.Run(step, func(t *testing.T) {
+			dir := t.TempDir()
+			r := twoFiles(t, dir)
+			before := [2]string{text(t, r.Files[0]), text(t, r.Files[1])}
+			cmd := exec.Command(os.Args[0], "-test.run=^TestKilled$")
+			cmd.Env = append(os.Environ(), "KUBECONFIG_TEST_KILL="+step, "KUBECONFIG_TEST_DIR="+dir)
+			out, err := cmd.CombinedOutput()
+			var exit *exec.ExitError
+			if !errors.As(err, &exit) || !exit.Sys().(syscall.WaitStatus).Signaled() {
+				t.Fatalf("the helper was not killed: %v\n%s", err, out)
+			}
+			for i, path := range r.Files {
+				now := text(t, path)
+				if isNew := strings.Contains(now, "127.0.0.1:9/") || strings.Contains(now, currentContext+": prod"); now != before[i] && !isNew {
+					t.Errorf("%s is neither old nor new:\n%s", path, now)
+				}
+				if _, err := clientcmd.LoadFromFile(path); err != nil {
+					t.Error(err)
+				}
+				// The lock stays, and is the user's to remove.
+				old := time.Now().Add(-time.Hour)
+				if err := os.Chtimes(path+".lock", old, old); err != nil {
+					t.Fatal(err)
+				}
+			}
+			j := &Journal{Dir: filepath.Join(dir, "journal")}
+			_, err = mustPlan(t, r, killEntry()).Apply(context.Background(), j)
+			if step != "renamed 2" && step != "written" && !errors.Is(err, ErrLocked) {
+				t.Errorf("error %v", err)
+			}
+			for _, path := range r.Files {
+				if err := os.Remove(path + ".lock"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			// Undo of the interrupted step leads back from wherever it stopped.
+			if steps, err := j.History(context.Background()); err != nil {
+				t.Fatal(err)
+			} else if len(steps) > 0 {
+				if steps[0].Done {
+					t.Error("an interrupted step is said to be done")
+				}
+				undo, err := j.PlanUndo(context.Background(), "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				mustApply(t, undo, j)
+				if text(t, r.Files[0]) != before[0] || text(t, r.Files[1]) != before[1] {
+					t.Error("undo did not restore the files")
+				}
+			}
+			mustApply(t, mustPlan(t, r, killEntry()), j)
+			checkCurrent(t, r)
+			left, err := filepath.Glob(filepath.Join(dir, "kube", ".*"))
+			if err != nil || len(left) != 0 {
+				t.Errorf("left behind: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+func twoFiles(t *testing.T, dir string) Rules {
+	t.Helper()
+	a, b := filepath.Join(dir, "kube", "a"), filepath.Join(dir, "kube", "b")
+	e := entry("prod")
+	e.SetCurrent = false
+	mustApply(t, mustPlan(t, Rules{Explicit: b}, e), nil)
+	if err := os.WriteFile(a, []byte(kubectlStyle), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return Rules{Files: []string{a, b}}
+}
+
+func killEntry() Entry {
+	e := entry("prod")
+	e.Server = "https://127.0.0.1:9/c/prod"
+	return e
+}
+
+func checkCurrent(t *testing.T, r Rules) {
+	t.Helper()
+	c, err := r.Get(context.Background(), "")
+	if err != nil || c.Name != "prod" || c.Cluster.Server != killEntry().Server {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+// killSelf is the helper process.
+func killSelf(t *testing.T, step string) {
+	dir := os.Getenv("KUBECONFIG_TEST_DIR")
+	p := mustPlan(t, Rules{Files: []string{filepath.Join(dir, "kube", "a"), filepath.Join(dir, "kube", "b")}}, killEntry())
+	count := map[string]int{}
+	p.fault = func(s string) {
+		count[s]++
+		if s == step || fmt.Sprintf("%s %d", s, count[s]) == step {
+			if err := syscall.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			select {}
+		}
+	}
+	_, err := p.Apply(context.Background(), &Journal{Dir: filepath.Join(dir, "journal")})
+	t.Fatalf("survived %s: %v", step, err)
+}
