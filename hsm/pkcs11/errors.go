@@ -67,6 +67,8 @@ func fault(doing string, err error) error {
 		sentinel = hsm.ErrUnsupported
 	case p11.CKR_TOKEN_WRITE_PROTECTED:
 		sentinel, hint = hsm.ErrUnsupported, "the token is write-protected; use another one"
+	case p11.CKR_DEVICE_ERROR:
+		hint = "check that the token is plugged in well and that the smart card service (pcscd) runs"
 	case p11.CKR_DEVICE_MEMORY:
 		hint = "the token is full; delete keys that are not needed"
 	}
