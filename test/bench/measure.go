@@ -1,0 +1,82 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+)
+
+// program is one side of a pair.
+type program struct {
+	path string
+	args []string
+	env  []string
+	// code is the exit code that it has when all is well.
+	code int
+}
+
+// run runs p once, whole process, and returns how long it took.
+func (p program) run(ctx context.Context) (time.Duration, error) {
+	cmd := exec.CommandContext(ctx, p.path, p.args...)
+	cmd.Env = p.env
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	begin := time.Now()
+	err := cmd.Run()
+	took := time.Since(begin)
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return 0, err
+	}
+	if code := cmd.ProcessState.ExitCode(); code != p.code {
+		return 0, fmt.Errorf("%s %s: exit code %d, not %d: %s", p.path, strings.Join(p.args, " "), code, p.code, stderr.String())
+	}
+	return took, nil
+}
+
+// pair is what two programs took.
+type pair struct{ ours, theirs time.Duration }
+
+func (p pair) ratio() float64 { return float64(p.ours) / float64(p.theirs) }
+
+// measure runs ours and theirs n times in turn and returns the medians. What
+// goes first changes from pair to pair. The first pair, which fills caches, does
+// not count.
+func measure(ctx context.Context, n int, ours, theirs program) (pair, error) {
+	var a, b []time.Duration
+	for i := range n + 1 {
+		both := []program{ours, theirs}
+		if i%2 == 1 {
+			slices.Reverse(both)
+		}
+		var took [2]time.Duration
+		for j, p := range both {
+			d, err := p.run(ctx)
+			if err != nil {
+				return pair{}, err
+			}
+			took[j] = d
+		}
+		if i%2 == 1 {
+			slices.Reverse(took[:])
+		}
+		if i > 0 {
+			a, b = append(a, took[0]), append(b, took[1])
+		}
+	}
+	return pair{median(a), median(b)}, nil
+}
+
+func median(d []time.Duration) time.Duration {
+	d = slices.Sorted(slices.Values(d))
+	if n := len(d); n%2 == 0 {
+		return (d[n/2-1] + d[n/2]) / 2
+	}
+	return d[len(d)/2]
+}

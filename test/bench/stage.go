@@ -1,0 +1,114 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/kubehsm/kubehsm/test/controlplane"
+	"github.com/kubehsm/kubehsm/test/e2e/lab"
+)
+
+// stage is where is measured: an enrolled user in a lab, and the programs.
+type stage struct {
+	lab *lab.Lab
+	// hello is the cgo hello-world; keyFile a kubeconfig of the same user with a
+	// key in a file; enrolled the enrolment's name.
+	hello, keyFile, enrolled string
+}
+
+const user, group = "jane", lab.DevelopersGroup
+
+// open builds the programs, starts a control plane and enrols. The returned
+// function takes all of it down.
+func open(ctx context.Context) (s *stage, done func() error, err error) {
+	dir, err := os.MkdirTemp("", "kubehsm-bench-")
+	if err != nil {
+		return nil, nil, err
+	}
+	var closers []func(context.Context) error
+	done = func() error {
+		ctx := context.WithoutCancel(ctx)
+		var errs []error
+		for i := len(closers) - 1; i >= 0; i-- {
+			errs = append(errs, closers[i](ctx))
+		}
+		return errors.Join(append(errs, os.RemoveAll(dir))...)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, done())
+		}
+	}()
+	binary, err := lab.Build(ctx, dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	checkout, err := controlplane.Checkout()
+	if err != nil {
+		return nil, nil, err
+	}
+	s = &stage{}
+	if s.hello, err = lab.BuildPackage(ctx, dir, "hello", checkout, "./test/bench/testdata/hello"); err != nil {
+		return nil, nil, err
+	}
+	cluster, err := controlplane.Start(ctx, filepath.Join(dir, "c"), controlplane.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	closers = append(closers, cluster.Stop)
+	if err := lab.Rights(ctx, cluster); err != nil {
+		return nil, nil, err
+	}
+	if s.keyFile, err = cluster.KubeconfigFor(user, group); err != nil {
+		return nil, nil, err
+	}
+	home := filepath.Join(dir, "l")
+	if err := os.Mkdir(home, 0o700); err != nil {
+		return nil, nil, err
+	}
+	if s.lab, err = lab.New(home, lab.Options{Binary: binary, Cluster: cluster}); err != nil {
+		return nil, nil, err
+	}
+	closers = append(closers, s.lab.Close)
+	return s, done, s.enrol(ctx)
+}
+
+func (s *stage) enrol(ctx context.Context) error {
+	stdout, err := succeeded(s.lab.KubehsmPIN(ctx, lab.PIN, "enroll", "--user", user, "--group", group,
+		"--approve-with", s.lab.Cluster.AdminKubeconfig(), "--yes", "-o", "json"))
+	if err != nil {
+		return fmt.Errorf("enrol: %w", err)
+	}
+	var result struct {
+		Name string `json:"name"`
+	}
+	err = json.Unmarshal([]byte(stdout), &result)
+	s.enrolled = result.Name
+	return err
+}
+
+// succeeded returns the output of a program that must succeed.
+func succeeded(res lab.Result, err error) (string, error) {
+	if err == nil && res.Code != 0 {
+		err = errors.New(res.String())
+	}
+	return res.Stdout, err
+}
+
+// status is what the agent says of itself.
+func (s *stage) status(ctx context.Context) (st struct {
+	Signatures uint64 `json:"signatures"`
+	Memory     uint64 `json:"memory"`
+}, err error) {
+	stdout, err := succeeded(s.lab.Kubehsm(ctx, "agent", "status", "-o", "json"))
+	if err != nil {
+		return st, err
+	}
+	return st, json.Unmarshal([]byte(stdout), &st)
+}
