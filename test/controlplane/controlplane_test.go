@@ -219,6 +219,9 @@ func TestIdentTellsProcessesApart(t *testing.T) {
 	if other.Alive() {
 		t.Error("a process of the same pid and another start is taken for this one")
 	}
+	if err := (Ident{}).End(t.Context(), time.Second); err != nil {
+		t.Errorf("end nothing: %v", err)
+	}
 	if err := other.Signal(os.Kill); !errors.Is(err, os.ErrProcessDone) {
 		t.Errorf("signal to a successor: %v", err)
 	}

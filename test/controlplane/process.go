@@ -39,6 +39,9 @@ func (i Ident) Alive() bool {
 // Signal sends sig to the process if it is still the one. The handle is taken
 // before the check, so that the signal cannot reach a successor of the pid.
 func (i Ident) Signal(sig os.Signal) error {
+	if i.PID <= 0 { // kill(2) would take it for a group
+		return os.ErrProcessDone
+	}
 	p, err := os.FindProcess(i.PID)
 	if err != nil {
 		return err

@@ -59,11 +59,11 @@ func setSession(cmd *exec.Cmd, detached bool) {
 	}
 }
 
-// endWithGroup puts cmd in its own process group, and ends the whole group
-// when cmd's context is cancelled.
+// endWithGroup puts cmd in its own process group, and interrupts the whole
+// group when cmd's context is cancelled: the go command then tidies up.
 func endWithGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
 	cmd.WaitDelay = 10 * time.Second
 }
 

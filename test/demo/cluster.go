@@ -9,7 +9,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"time"
 
 	"github.com/kubehsm/kubehsm/test/controlplane"
@@ -23,11 +22,7 @@ var rights string
 // background builds and starts the control plane, and tells how far it is in
 // the progress file. `up` runs it beside itself: it goes on when `up` ends.
 func background(ctx context.Context, t *trial) error {
-	self, err := controlplane.Identify(os.Getpid())
-	if err != nil {
-		return err
-	}
-	if err := recordBackground(t, self); err != nil {
+	if err := recordSelf(t.backgroundFile()); err != nil {
 		return err
 	}
 	s := status{trial: t, started: time.Now()}
@@ -101,7 +96,7 @@ func equip(ctx context.Context, t *trial, c *controlplane.Cluster) error {
 
 // ensureCluster starts background unless the cluster runs or is on its way.
 func ensureCluster(ctx context.Context, t *trial) error {
-	if backgroundAlive(t) {
+	if recorded(t.backgroundFile()).Alive() {
 		return nil
 	}
 	if _, err := controlplane.Attach(t.cluster()); err == nil {
@@ -159,38 +154,4 @@ func copySelf(target string) error {
 		return err
 	}
 	return os.Rename(fresh, target)
-}
-
-func recordBackground(t *trial, id controlplane.Ident) error {
-	b, err := json.Marshal(id)
-	if err != nil {
-		return err
-	}
-	fresh := t.backgroundFile() + ".new"
-	if err := os.WriteFile(fresh, b, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(fresh, t.backgroundFile())
-}
-
-// backgroundProcess returns the background process on record; the zero Ident,
-// which never lives, if there is none.
-func backgroundProcess(t *trial) (controlplane.Ident, error) {
-	var id controlplane.Ident
-	b, err := os.ReadFile(t.backgroundFile())
-	if errors.Is(err, os.ErrNotExist) {
-		return id, nil
-	}
-	if err != nil {
-		return id, err
-	}
-	if err := json.Unmarshal(b, &id); err != nil {
-		return id, fmt.Errorf("%s: %w", filepath.Base(t.backgroundFile()), err)
-	}
-	return id, nil
-}
-
-func backgroundAlive(t *trial) bool {
-	id, err := backgroundProcess(t)
-	return err == nil && id.Alive()
 }

@@ -86,10 +86,14 @@ func (c *command) start() error {
 	return errors.Join(err, r.Close())
 }
 
-// line is the command as a person would type it.
+// line is the command as a person would type it in the working folder.
 func (c *command) line() string {
 	words := []string{filepath.Base(c.Path)}
+	here, err := os.Getwd()
 	for _, a := range c.Args[1:] {
+		if err == nil {
+			a = strings.TrimPrefix(a, here+string(filepath.Separator))
+		}
 		if a == "" || strings.ContainsAny(a, " \t\n'\"\\$&;|<>()*?[]{}`#~") {
 			a = quote(a)
 		}

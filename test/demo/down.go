@@ -22,7 +22,17 @@ func down(ctx context.Context, t *trial) error {
 	if !t.claimed() {
 		return fmt.Errorf("%s is not a trial's folder; it is left as it is", t.dir)
 	}
+	if up := recorded(t.upFile()); up.Alive() {
+		fmt.Println("ending the `make demo` that runs")
+		if err := up.End(ctx, 20*time.Second); err != nil {
+			return err
+		}
+	}
 	release, err := t.lock(ctx)
+	if errors.Is(err, os.ErrNotExist) {
+		fmt.Println("another run has removed it meanwhile")
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -46,12 +56,9 @@ func down(ctx context.Context, t *trial) error {
 	return nil
 }
 
+// stopBackground ends what is still building or starting the control plane.
 func stopBackground(ctx context.Context, t *trial) error {
-	id, err := backgroundProcess(t)
-	if err != nil || !id.Alive() {
-		return err
-	}
-	return id.End(ctx, 30*time.Second) // it stops compilers and servers on its way out
+	return recorded(t.backgroundFile()).End(ctx, 30*time.Second) // it stops compilers and servers on its way out
 }
 
 func stopCluster(ctx context.Context, t *trial) error {

@@ -47,7 +47,7 @@ func awaitCluster(ctx context.Context, t *trial) error {
 	said, last := "", time.Time{}
 	for {
 		// Asked before the file is read: what a process wrote last is then seen.
-		alive := backgroundAlive(t)
+		alive := recorded(t.backgroundFile()).Alive()
 		p, err := flow.ReadClusterProgress(t.progressFile())
 		switch {
 		case err != nil:

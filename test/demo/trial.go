@@ -62,12 +62,13 @@ func (t *trial) softHSMConfig() string   { return t.path("softhsm", "softhsm2.co
 func (t *trial) cluster() string         { return t.path("cluster") }
 func (t *trial) clusterPrograms() string { return t.path("programs") }
 func (t *trial) backgroundFile() string  { return t.path("background.json") }
+func (t *trial) upFile() string          { return t.path("up.json") }
 func (t *trial) clusterLog() string      { return t.path("log", "cluster.log") }
 
 // env is the environment of every program that the trial runs: the user's,
 // with all that could lead out of the folder replaced.
 func (t *trial) env() []string {
-	drop := []string{"KUBECONFIG=", "KUBEHSM_", "KUBECTL_", "KUBERNETES_EXEC_INFO=", "SOFTHSM2_CONF="}
+	drop := []string{"KUBECONFIG=", "KUBEHSM_", "KUBECTL_", "KUBERNETES_EXEC_INFO=", "SOFTHSM2_CONF=", "TMPDIR=", "GOTMPDIR="}
 	var env []string
 next:
 	for _, kv := range os.Environ() {
@@ -78,7 +79,7 @@ next:
 		}
 		env = append(env, kv)
 	}
-	for _, v := range t.variables() {
+	for _, v := range append(t.variables(), variable{"TMPDIR", t.path("tmp")}) {
 		env = append(env, v.name+"="+v.value)
 	}
 	return env
@@ -114,7 +115,7 @@ func (t *trial) claim() error {
 	if err := os.Chmod(t.dir, 0o700); err != nil {
 		return err
 	}
-	for _, dir := range []string{"bin", "home", "log", "softhsm/tokens"} {
+	for _, dir := range []string{"bin", "home", "log", "tmp", "softhsm/tokens"} {
 		if err := os.MkdirAll(t.path(dir), 0o700); err != nil {
 			return err
 		}

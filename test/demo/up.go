@@ -23,6 +23,9 @@ func up(ctx context.Context, t *trial) error {
 		return err
 	}
 	defer release()
+	if err := recordSelf(t.upFile()); err != nil {
+		return err
+	}
 	fmt.Printf("The trial lives in %s; your own kubeconfig and tokens are not touched.\n", t.dir)
 	module, err := findModule()
 	if err != nil {
