@@ -22,6 +22,8 @@ type Options struct {
 	PreferPinentry bool
 	// Timeout bounds each prompt; 0 is [DefaultTimeout].
 	Timeout time.Duration
+	// Hint is the next step where nobody can be asked; "" names `kubehsm unlock`.
+	Hint string
 	// RunDir is an existing private folder for the lock that serialises prompts
 	// on one terminal, and for the cool-down; "" does without both.
 	RunDir string
@@ -36,7 +38,7 @@ type Options struct {
 // forgets a PIN that was read from a descriptor.
 func Choose(o Options) (p hsm.Prompter, done func()) {
 	done = func() {}
-	terminal := NewTerminal(TerminalOptions{Timeout: o.Timeout, LockDir: o.RunDir})
+	terminal := NewTerminal(TerminalOptions{Timeout: o.Timeout, Hint: o.Hint, LockDir: o.RunDir})
 	switch window := NewPinentry(o.Pinentry, o.Timeout); {
 	case o.Pinentry == "":
 		p = terminal

@@ -32,6 +32,8 @@ type TerminalOptions struct {
 	// KeepTypeAhead leaves what was typed before the prompt appeared as its
 	// answer. By default it is thrown away: it was meant for something else.
 	KeepTypeAhead bool
+	// Hint is the next step where nobody can be asked; "" names `kubehsm unlock`.
+	Hint string
 	// LockDir is an existing folder for the lock that keeps two processes from
 	// asking on one terminal at the same time; "" does without.
 	LockDir string
@@ -52,6 +54,9 @@ type Terminal struct {
 func NewTerminal(o TerminalOptions) *Terminal {
 	if o.Timeout <= 0 {
 		o.Timeout = DefaultTimeout
+	}
+	if o.Hint == "" {
+		o.Hint = unlockHint
 	}
 	t := &Terminal{opts: o, turn: make(chan struct{}, 1)}
 	t.turn <- struct{}{}
@@ -168,7 +173,7 @@ func (t *Terminal) hold(ctx context.Context, f func(*console) error) error {
 	defer unlock()
 	c, err := openConsole()
 	if err != nil {
-		return hsm.WithHint(err, unlockHint)
+		return hsm.WithHint(err, t.opts.Hint)
 	}
 	defer c.close()
 	t.touches.pause()

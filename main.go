@@ -1,0 +1,76 @@
+// Kubehsm keeps a person's Kubernetes key in a hardware token and lets stock
+// kubectl sign in with it. See README.md; the code starts at ui/cli.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/pkcs11"
+	"github.com/kubehsm/kubehsm/hsm/piv"
+	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/cli"
+	"github.com/kubehsm/kubehsm/ui/tui"
+)
+
+// version is set by the linker for releases.
+var version string
+
+func main() { os.Exit(run()) }
+
+func run() int {
+	// bubbletea would log every key that is typed there, PINs included.
+	if err := os.Unsetenv("TEA_TRACE"); err != nil {
+		ui.Report(os.Stderr, fmt.Errorf("TEA_TRACE: %w", err))
+		return ui.ExitFailed
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second ctrl-c ends the program at once
+	executable, err := os.Executable()
+	if err != nil {
+		ui.Report(os.Stderr, fmt.Errorf("finding this program: %w", err))
+		return ui.ExitFailed
+	}
+	program := &cli.Program{
+		Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Getenv: os.Getenv, Setenv: os.Setenv,
+		Executable: executable, Version: buildVersion(),
+		Drivers: drivers, TUI: terminalUI,
+	}
+	return program.Run(ctx)
+}
+
+func drivers(o cli.DriverOptions) hsm.Drivers {
+	modules := make([]pkcs11.Module, 0, len(o.Modules))
+	for _, m := range o.Modules {
+		modules = append(modules, pkcs11.Module{Name: m.Name, Path: m.Path, Env: m.Env})
+	}
+	locks := filepath.Join(o.Dirs.Run, "locks")
+	return hsm.Drivers{pkcs11.New(pkcs11.Options{Modules: modules, Discover: true, LockDir: locks}), piv.New(piv.Options{})}
+}
+
+func terminalUI(ctx context.Context, o cli.TUIOptions) error {
+	start := tui.ScreenTokens
+	if o.Enroll {
+		start = tui.ScreenEnroll
+	}
+	outcome, err := tui.Run(ctx, tui.Options{Backend: o.Env, Start: start, Enroll: o.Options, ClusterProgress: o.ClusterProgress})
+	if err == nil && outcome.Interrupted {
+		return context.Canceled
+	}
+	return err
+}
+
+func buildVersion() string {
+	if info, ok := debug.ReadBuildInfo(); version == "" && ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return version
+}

@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/duration"
+
+	"github.com/kubehsm/kubehsm/plugin/agent"
+)
+
+// withAgent calls f with the running agent; without one it returns false.
+func (a *app) withAgent(ctx context.Context, f func(*agent.Client) error) (running bool, err error) {
+	dirs, err := a.dirs()
+	if err != nil {
+		return false, err
+	}
+	client, err := agent.Dial(ctx, dirs)
+	if errors.Is(err, agent.ErrNotRunning) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer client.Close() //nolint:errcheck // only read from
+	return true, f(client)
+}
+
+func (a *app) agentStatus() *cobra.Command {
+	var o *format
+	c := a.command(&cobra.Command{
+		Use:     "status",
+		Short:   "Show which tokens are unlocked, and the connections they signed",
+		Example: "kubehsm agent status\nkubehsm agent status -o json",
+		Args:    cobra.NoArgs,
+	}, func(c *cobra.Command, _ []string) error {
+		var doc struct {
+			Running bool `json:"running"`
+			*agent.Status
+		}
+		running, err := a.withAgent(c.Context(), func(client *agent.Client) error {
+			status, err := client.Status(c.Context())
+			doc.Running, doc.Status = true, &status
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		return a.emit(o, doc, func(w *words) {
+			if !running {
+				w.line("The agent is not running. It starts when kubectl needs it.")
+				return
+			}
+			statusWords(w, *doc.Status)
+		})
+	})
+	o = output(c)
+	return c
+}
+
+func statusWords(w *words, s agent.Status) {
+	now := time.Now()
+	bridge := s.Bridge
+	if s.BridgeError != "" {
+		bridge = s.BridgeError
+	}
+	memory := ""
+	if s.Memory > 0 {
+		memory = fmt.Sprintf("%d MB", s.Memory>>20)
+	}
+	w.fields(
+		"Agent", fmt.Sprintf("%s, process %d, up %s", s.Version, s.PID, duration.HumanDuration(now.Sub(s.Started))),
+		"Bridge", bridge, "Memory", memory,
+		"Signatures", fmt.Sprintf("%d for %d connections", s.Signatures, s.Dials),
+		"Sessions", fmt.Sprint(len(s.Sessions)),
+	)
+	if len(s.Tokens) > 0 {
+		rows := make([][]string, 0, len(s.Tokens))
+		for _, t := range s.Tokens {
+			state := "locked"
+			if t.Unlocked {
+				state = "unlocked"
+				if !t.Until.IsZero() {
+					state += ", for " + duration.HumanDuration(t.Until.Sub(now)) + " more"
+				}
+			}
+			rows = append(rows, []string{shortURI(t.URI), state})
+		}
+		w.line("")
+		w.table([]string{"TOKEN", "STATE"}, rows)
+	}
+}

@@ -1,0 +1,261 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/prompt"
+)
+
+// app is one run of the program: the global flags and what commands share. All
+// of it is made when first needed.
+type app struct {
+	*Program
+
+	kubeconfig     string
+	context        string
+	requestTimeout string
+	module         string
+	pinFD          int
+
+	started bool // a command's own work has begun: later errors are not about usage
+	asker   hsm.Prompter
+	environ *flow.Env
+	closers []func() error
+}
+
+// close ends what was opened, the latest first.
+func (a *app) close() error {
+	var errs []error
+	for i := len(a.closers) - 1; i >= 0; i-- {
+		errs = append(errs, a.closers[i]())
+	}
+	a.closers = nil
+	return errors.Join(errs...)
+}
+
+// dirs are the program's folders.
+func (a *app) dirs() (home.Dirs, error) { return home.FromEnv(a.Getenv) }
+
+// env is what the use cases work with. It reads the user's configuration and
+// sets what the modules in it need in the environment, before any is loaded.
+func (a *app) env() (*flow.Env, error) {
+	if a.environ != nil {
+		return a.environ, nil
+	}
+	dirs, err := a.dirs()
+	if err != nil {
+		return nil, err
+	}
+	config, err := home.LoadConfig(dirs)
+	if err != nil {
+		return nil, err
+	}
+	if err := config.SetEnv(a.Setenv); err != nil {
+		return nil, err
+	}
+	timeout, err := requestTimeout(a.requestTimeout)
+	if err != nil {
+		return nil, err
+	}
+	modules := config.Modules
+	if a.module != "" {
+		path, err := filepath.Abs(a.module)
+		if err != nil {
+			return nil, fmt.Errorf("--module: %w", err)
+		}
+		modules = append([]home.Module{{Path: path}}, modules...)
+	}
+	drivers := a.Drivers(DriverOptions{Dirs: dirs, Modules: modules})
+	a.closers = append(a.closers, drivers.Close)
+	a.environ = &flow.Env{
+		Dirs: dirs, Drivers: drivers, Executable: a.Executable,
+		Kubeconfig: a.kubeconfig, Version: a.Version, RequestTimeout: timeout,
+	}
+	return a.environ, nil
+}
+
+// requestTimeout reads kubectl's flag: a duration, or a number of seconds.
+func requestTimeout(s string) (time.Duration, error) {
+	if s == "" {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(s)
+	if n, nerr := strconv.ParseUint(s, 10, 31); nerr == nil {
+		d, err = time.Duration(n)*time.Second, nil
+	}
+	if err != nil || d < 0 {
+		return 0, ui.Usagef("--request-timeout: %q is neither a duration such as 30s nor a number of seconds", s)
+	}
+	return d, nil
+}
+
+// prompter asks the person. What it needs is read when somebody is asked, as
+// most runs ask nobody.
+func (a *app) prompter(options ...func(*prompt.Options)) hsm.Prompter {
+	if a.asker == nil {
+		a.asker = &lazyPrompter{choose: sync.OnceValues(func() (hsm.Prompter, error) {
+			dirs, err := a.dirs()
+			if err != nil {
+				return nil, err
+			}
+			if err := dirs.Prepare(); err != nil {
+				return nil, err
+			}
+			config, err := home.LoadConfig(dirs)
+			if err != nil {
+				return nil, err
+			}
+			o := prompt.Options{PINFD: a.pinFD, Pinentry: config.Pinentry, RunDir: dirs.Run, Hint: askHint}
+			for _, f := range options {
+				f(&o)
+			}
+			p, done := prompt.Choose(o)
+			a.closers = append(a.closers, func() error { done(); return nil })
+			return p, nil
+		})}
+	}
+	return a.asker
+}
+
+// askHint is the next step of a command that a person runs.
+const askHint = "run it in a terminal, or give it the PIN with --pin-fd"
+
+type lazyPrompter struct {
+	choose func() (hsm.Prompter, error)
+}
+
+func (l *lazyPrompter) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error) {
+	to, err := l.choose()
+	if err != nil {
+		return nil, err
+	}
+	return to.PIN(ctx, p)
+}
+
+func (l *lazyPrompter) Touch(ctx context.Context, p hsm.TouchPrompt) func() {
+	to, err := l.choose()
+	if err != nil { // the error comes up where an answer is needed
+		return func() {}
+	}
+	return to.Touch(ctx, p)
+}
+
+func (l *lazyPrompter) Confirm(ctx context.Context, p hsm.ConfirmPrompt) (bool, error) {
+	to, err := l.choose()
+	if err != nil {
+		return false, err
+	}
+	return to.Confirm(ctx, p)
+}
+
+// confirm asks unless yes was given beforehand. A no is [hsm.ErrCancelled].
+func (a *app) confirm(ctx context.Context, yes bool, question string) error {
+	if yes {
+		return nil
+	}
+	ok, err := a.prompter().Confirm(ctx, hsm.ConfirmPrompt{Question: question})
+	if errors.Is(err, hsm.ErrNoTerminal) {
+		return hsm.WithHint(err, "run it in a terminal, or with --yes once you have seen what it would do")
+	}
+	if err == nil && !ok {
+		err = fmt.Errorf("%w: nothing was changed", hsm.ErrCancelled)
+	}
+	return err
+}
+
+// enrollment finds the enrolment that a command without a name means: the one
+// of the chosen or current context, else the only one there is.
+func (a *app) enrollment(ctx context.Context, name string) (enrollment.Enrollment, error) {
+	env, err := a.env()
+	if err != nil {
+		return enrollment.Enrollment{}, err
+	}
+	store := enrollment.NewStore(env.Dirs)
+	if name != "" {
+		return store.Load(name)
+	}
+	all, err := store.List()
+	if err != nil {
+		return enrollment.Enrollment{}, err
+	}
+	switch len(all) {
+	case 0:
+		return enrollment.Enrollment{}, hsm.WithHint(errors.New("nothing is enrolled yet"), "`kubehsm enroll` makes an enrolment")
+	case 1:
+		return all[0], nil
+	}
+	contexts, err := env.Contexts(ctx)
+	if err != nil {
+		return enrollment.Enrollment{}, err
+	}
+	names := ""
+	for _, e := range all {
+		names += " " + e.Name
+		for _, c := range contexts {
+			if c.Ours && c.Enrollment == e.Name && (c.Name == a.context || a.context == "" && c.Current) {
+				return e, nil
+			}
+		}
+	}
+	return enrollment.Enrollment{}, ui.Usagef("there are several enrolments: name one of%s", names)
+}
+
+// token reads the URI of a token from a flag; without one it takes the only
+// token there is.
+func (a *app) token(ctx context.Context, uri string) (hsm.URI, error) {
+	if uri != "" {
+		return hsm.ParseURI(uri)
+	}
+	env, err := a.env()
+	if err != nil {
+		return hsm.URI{}, err
+	}
+	listing, err := env.Drivers.List(ctx)
+	if err != nil {
+		return hsm.URI{}, err
+	}
+	var found []hsm.URI
+	for _, t := range listing.Tokens {
+		if t.Initialized {
+			found = append(found, t.URI())
+		}
+	}
+	switch len(found) {
+	case 0:
+		return hsm.URI{}, hsm.WithHint(hsm.ErrNoToken, "insert one; `kubehsm token list` shows what is found and what is wrong")
+	case 1:
+		return found[0], nil
+	}
+	return hsm.URI{}, hsm.WithHint(hsm.ErrSeveralTokens, "choose one with --token; `kubehsm token list` shows their URIs")
+}
+
+// readAll reads a file, or standard input for "-", up to a size no certificate has.
+func (a *app) readAll(path string) ([]byte, error) {
+	const most = 1 << 20
+	var r io.Reader = a.Stdin
+	if path != "-" {
+		f, err := openFile(path)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close() //nolint:errcheck // only read from
+		r = f
+	}
+	b, err := io.ReadAll(io.LimitReader(r, most+1))
+	if err == nil && len(b) > most {
+		err = fmt.Errorf("%s is larger than %d bytes", path, most)
+	}
+	return b, err
+}

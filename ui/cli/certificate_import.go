@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui"
+)
+
+func (a *app) certificateImport() *cobra.Command {
+	var o *format
+	var key, name string
+	c := a.command(&cobra.Command{
+		Use:   "import FILE",
+		Short: "Write a certificate beside its key on a token",
+		Long: `Writes the first certificate of a PEM file beside the key that it is for. With
+--enrollment it also becomes the certificate of an unfinished enrolment, for a
+request that an admin filed in your stead; "kubehsm enroll" then goes on.`,
+		Example: `kubehsm certificate import jane.pem --key 'pkcs11:token=trial;object=prod'
+kubehsm certificate import - --enrollment prod-hsm < jane.pem`,
+		Args: oneName("file"),
+	}, func(c *cobra.Command, args []string) error {
+		if key == "" && name == "" {
+			return ui.Usagef("name the key with --key, or the unfinished enrolment with --enrollment")
+		}
+		var u hsm.URI
+		if key != "" {
+			var err error
+			if u, err = parseKey(key); err != nil {
+				return err
+			}
+		}
+		pem, err := a.readAll(args[0])
+		if err != nil {
+			return err
+		}
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		cert, err := env.ImportCertificate(c.Context(), u, name, pem, a.prompter())
+		if err != nil {
+			return err
+		}
+		d := certificateDocOf(cert.Leaf, cert.Chain...)
+		return a.emit(o, d, d.words)
+	})
+	c.Flags().StringVar(&key, "key", "", "`URI` of the key")
+	c.Flags().StringVar(&name, "enrollment", "", "`name` of an unfinished enrolment")
+	o = output(c)
+	return c
+}

@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"context"
+	"crypto/x509"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/ui"
+)
+
+func (a *app) certificateShow() *cobra.Command {
+	var o *format
+	var key, file string
+	c := a.command(&cobra.Command{
+		Use:   "show [ENROLMENT]",
+		Short: "Show the certificate of an enrolment, of a key on a token, or in a file",
+		Example: `kubehsm certificate show
+kubehsm certificate show prod-hsm -o pem
+kubehsm certificate show --key 'piv:serial=1234567;slot=9a'
+kubehsm certificate show -f jane.pem`,
+		Args: cobra.MaximumNArgs(1),
+	}, func(c *cobra.Command, args []string) error {
+		name := ""
+		if len(args) > 0 {
+			name = args[0]
+		}
+		leaf, chain, err := a.findCertificate(c.Context(), name, key, file)
+		if err != nil {
+			return err
+		}
+		d := certificateDocOf(leaf, chain...)
+		if o.value == "pem" {
+			w := a.out()
+			w.block(d.PEM)
+			return w.flush()
+		}
+		return a.emit(o, d, d.words)
+	})
+	c.Flags().StringVar(&key, "key", "", "`URI` of the key whose certificate on the token is meant")
+	c.Flags().StringVarP(&file, "file", "f", "", "PEM `file`, - for standard input")
+	c.MarkFlagsMutuallyExclusive("key", "file")
+	o = output(c, "pem")
+	return c
+}
+
+// findCertificate reads a leaf and its chain from where the flags say.
+func (a *app) findCertificate(ctx context.Context, name, key, file string) (*x509.Certificate, []*x509.Certificate, error) {
+	switch {
+	case name != "" && (key != "" || file != ""):
+		return nil, nil, ui.Usagef("name an enrolment, or use --key or --file, not both")
+	case file != "":
+		b, err := a.readAll(file)
+		if err != nil {
+			return nil, nil, err
+		}
+		cert, err := csr.ParseCertificate(b)
+		if err != nil {
+			return nil, nil, err
+		}
+		return cert.Leaf, cert.Chain, nil
+	case key != "":
+		u, err := parseKey(key)
+		if err != nil {
+			return nil, nil, err
+		}
+		env, err := a.env()
+		if err != nil {
+			return nil, nil, err
+		}
+		leaf, err := env.Certificate(ctx, u)
+		return leaf, nil, err
+	}
+	e, err := a.enrollment(ctx, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	dirs, err := a.dirs()
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err := enrollment.NewStore(dirs).Certificate(e)
+	if err != nil {
+		return nil, nil, err
+	}
+	return all[0], all[1:], nil
+}

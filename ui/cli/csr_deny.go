@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/csr"
+)
+
+func (a *app) csrDeny() *cobra.Command {
+	c, _ := a.decide(false, &cobra.Command{
+		Use:     "deny NAME",
+		Short:   "Deny a certificate request, for good",
+		Example: "kubehsm csr deny jane-1a2b3c4d --message 'ask for group dev only'",
+	})
+	return c
+}
+
+// decision are the flags of approve and deny.
+type decision struct {
+	csr.Decision
+	own, yes bool
+}
+
+// decide makes a command that shows a request and approves or denies it.
+func (a *app) decide(approve bool, c *cobra.Command) (*cobra.Command, *decision) {
+	var o *format
+	d := &decision{}
+	question := "Deny this request?"
+	if approve {
+		question = "Approve this request?"
+	}
+	c.Args = oneName("request")
+	a.command(c, func(c *cobra.Command, args []string) error {
+		ctx := c.Context()
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		seen, err := env.Request(ctx, a.context, args[0])
+		if err != nil {
+			return err
+		}
+		w := a.err()
+		requestWords(w, seen)
+		if err := w.flush(); err != nil {
+			return err
+		}
+		if err := a.confirm(ctx, d.yes, question); err != nil {
+			return err
+		}
+		v, err := env.Decide(ctx, a.context, seen, approve, d.own, d.Decision)
+		if err != nil {
+			return err
+		}
+		return a.emit(o, v, func(w *words) { w.line("%s: %s", v.Name, v.State) })
+	})
+	c.Flags().StringVar(&d.Reason, "reason", "", "one `word` in CamelCase, kept with the decision")
+	c.Flags().StringVar(&d.Message, "message", "", "a `sentence`, kept with the decision")
+	c.Flags().BoolVarP(&d.yes, "yes", "y", false, "do not ask")
+	o = output(c)
+	return c, d
+}

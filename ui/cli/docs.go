@@ -1,0 +1,149 @@
+package cli
+
+import (
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui"
+)
+
+// problemDoc is a module or reader that could not be listed.
+type problemDoc struct {
+	Source string `json:"source"`
+	errorDoc
+}
+
+func problemDocs(problems []hsm.Problem) []problemDoc {
+	var docs []problemDoc
+	for _, p := range problems {
+		docs = append(docs, problemDoc{p.Source, *errorDocOf(p.Err)})
+	}
+	return docs
+}
+
+// certificateDoc is a certificate in JSON and YAML.
+type certificateDoc struct {
+	User           string        `json:"user"`
+	Groups         []string      `json:"groups,omitempty"`
+	Issuer         string        `json:"issuer"`
+	Serial         string        `json:"serial"`
+	NotBefore      time.Time     `json:"notBefore"`
+	NotAfter       time.Time     `json:"notAfter"`
+	Algorithm      hsm.Algorithm `json:"algorithm"`
+	Fingerprint    string        `json:"fingerprint"`    // SHA-256 of the certificate
+	KeyFingerprint string        `json:"keyFingerprint"` // SHA-256 of the public key
+	PEM            string        `json:"pem,omitempty"`
+}
+
+func certificateDocOf(c *x509.Certificate, chain ...*x509.Certificate) certificateDoc {
+	sum := sha256.Sum256(c.Raw)
+	d := certificateDoc{
+		User: c.Subject.CommonName, Groups: c.Subject.Organization, Issuer: c.Issuer.String(),
+		Serial: c.SerialNumber.Text(16), NotBefore: c.NotBefore, NotAfter: c.NotAfter,
+		Algorithm: hsm.AlgorithmOf(c.PublicKey), Fingerprint: hex.EncodeToString(sum[:]),
+	}
+	if f, err := hsm.Fingerprint(c.PublicKey); err == nil { // a key of a kind we do not know has none
+		d.KeyFingerprint = f
+	}
+	for _, each := range append([]*x509.Certificate{c}, chain...) {
+		d.PEM += string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: each.Raw}))
+	}
+	return d
+}
+
+func (d certificateDoc) words(w *words) {
+	valid := ""
+	switch now := time.Now(); {
+	case now.Before(d.NotBefore):
+		valid = " (not yet valid)"
+	case now.After(d.NotAfter):
+		valid = " (expired)"
+	}
+	w.fields(
+		"User", d.User, "Groups", strings.Join(d.Groups, ", "), "Issuer", d.Issuer, "Serial", d.Serial,
+		"From", date(d.NotBefore), "Until", date(d.NotAfter)+valid, "Key", string(d.Algorithm),
+		"Fingerprint", d.Fingerprint, "Key's", d.KeyFingerprint,
+	)
+}
+
+// keyDoc is a key in JSON and YAML.
+type keyDoc struct {
+	URI         hsm.URI         `json:"uri"`
+	Token       hsm.URI         `json:"token"`
+	ID          string          `json:"id"`
+	Label       string          `json:"label,omitempty"`
+	Algorithm   hsm.Algorithm   `json:"algorithm"`
+	Fingerprint string          `json:"fingerprint"`
+	Origin      hsm.Origin      `json:"origin,omitempty"`
+	PINPolicy   hsm.PINPolicy   `json:"pinPolicy"`
+	TouchPolicy hsm.TouchPolicy `json:"touchPolicy"`
+	Extractable bool            `json:"extractable"`
+	Certificate *certificateDoc `json:"certificate,omitempty"`
+	Problem     string          `json:"problem,omitempty"`
+}
+
+func keyDocOf(s hsm.Slot) (keyDoc, error) {
+	d := keyDoc{
+		URI: s.URI, Token: s.URI.TokenOnly(), ID: s.ID, Label: s.Label, Problem: s.Problem,
+		Algorithm: s.Key.Algorithm, Origin: s.Key.Origin, PINPolicy: s.Key.PIN, TouchPolicy: s.Key.Touch,
+		Extractable: s.Key.Extractable,
+	}
+	if s.Certificate != nil {
+		c := certificateDocOf(s.Certificate)
+		c.PEM = ""
+		d.Certificate = &c
+	}
+	if s.Key.Public == nil {
+		return d, nil // its kind is not known; Problem says so
+	}
+	var err error
+	d.Fingerprint, err = hsm.Fingerprint(s.Key.Public)
+	return d, err
+}
+
+// slotWords is what a slot holds, in a few words.
+func slotWords(s hsm.Slot) (key, certificate string) {
+	if s.Key != nil {
+		key = string(s.Key.Algorithm)
+	}
+	if c := s.Certificate; c != nil {
+		certificate = c.Subject.CommonName + ", until " + c.NotAfter.Local().Format("2006-01-02")
+		if !s.CertificateMatches() {
+			certificate += " (not for this key)"
+		}
+	}
+	return key, certificate
+}
+
+// problems adds what could not be listed, as notes. Where tokens were found,
+// nobody wants to hear that a kind of token that they lack is not there.
+func (w *words) problems(problems []hsm.Problem, found bool) {
+	for _, p := range problems {
+		if found && errors.Is(p.Err, hsm.ErrNoToken) {
+			continue
+		}
+		w.line("note: %s: %s", p.Source, ui.Message(p.Err))
+		if h := ui.Hint(p.Err); h != "" {
+			w.line("hint: %s", h)
+		}
+	}
+}
+
+// parseKey reads the URI of a key, which also names its token.
+func parseKey(uri string) (hsm.URI, error) {
+	u, err := hsm.ParseURI(uri)
+	if err != nil {
+		return u, err
+	}
+	if u.Slot == "" && u.Object == "" && len(u.ID) == 0 {
+		return u, hsm.WithHint(&ui.UsageError{Err: errors.New("--key: the URI names a token, not a key on it")},
+			"`kubehsm key list` shows the keys' URIs")
+	}
+	return u, nil
+}

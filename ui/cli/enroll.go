@@ -1,0 +1,262 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/text"
+)
+
+// enrollFlags are the flags of enroll.
+type enrollFlags struct {
+	name, token, key, approveWith, progress       string
+	request                                       requestFlags
+	generate                                      generateFlags
+	timeout                                       time.Duration
+	keepCurrent, replace, restart, yes, tui, plan bool
+}
+
+func (a *app) enroll() *cobra.Command {
+	var o *format
+	var f enrollFlags
+	c := a.command(&cobra.Command{
+		Use:   "enroll",
+		Short: "Take a key from nothing to a working kubectl context, in one command",
+		Long: `Generates a key on a token (or takes the one that --key names), files a certificate
+request signed by it, waits for the approval, stores the certificate, writes a
+kubeconfig context and signs in with it.
+
+Every step is recorded: the same command, or just --name, goes on where an
+earlier run was interrupted.`,
+		Example: `kubehsm enroll --context prod --user jane --group dev
+kubehsm enroll --name prod-hsm
+kubehsm enroll --context prod --token 'piv:serial=1234567' --user jane --touch-policy cached --dry-run
+kubehsm enroll --context trial --user jane --approve-with admin.kubeconfig --yes --pin-fd 3 3< pin`,
+		Args: cobra.NoArgs,
+	}, func(c *cobra.Command, _ []string) error {
+		options, err := f.options(a.context)
+		if err != nil {
+			return err
+		}
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		if f.tui {
+			return a.TUI(c.Context(), TUIOptions{Env: env, Enroll: true, Options: options, ClusterProgress: f.progress})
+		}
+		return a.enrollByLines(c.Context(), env, options, f, o)
+	})
+	flags := c.Flags()
+	flags.StringVar(&f.name, "name", "", "`name` of the enrolment and of the kubeconfig context; default that of --context with -hsm")
+	flags.StringVar(&f.token, "token", "", "`URI` of the token; default the only one present")
+	flags.StringVar(&f.key, "key", "", "`URI` of an existing key; default a new one is generated")
+	f.request.bind(flags)
+	f.generate.bind(flags)
+	flags.StringVar(&f.approveWith, "approve-with", "", "kubeconfig `file` of somebody who may approve the request, to do it at once")
+	flags.DurationVar(&f.timeout, "timeout", 0, "how `long` to wait for the approval; default until it is interrupted")
+	flags.BoolVar(&f.keepCurrent, "keep-current", false, "leave the kubeconfig's current context as it is")
+	flags.BoolVar(&f.replace, "replace", false, "replace a kubeconfig entry of that name that is not kubehsm's")
+	flags.BoolVar(&f.restart, "restart", false, "forget what an earlier run of the same name did")
+	flags.BoolVarP(&f.yes, "yes", "y", false, "do not ask before it begins")
+	flags.BoolVar(&f.plan, "dry-run", false, "show what would be done and do nothing")
+	flags.BoolVar(&f.tui, "tui", false, "do it in the terminal UI, with these values filled in")
+	flags.StringVar(&f.progress, "cluster-progress", "", "wait for the cluster that this progress `file` tells of")
+	c.MarkFlagsMutuallyExclusive("tui", "dry-run")
+	o = output(c)
+	return c
+}
+
+// options turns the flags into those of the use case.
+func (f *enrollFlags) options(kubeContext string) (o flow.EnrollOptions, err error) {
+	o = flow.EnrollOptions{
+		Name: f.name, Context: kubeContext, User: f.request.user, Groups: f.request.groups,
+		SignerName: f.request.signer, Expiration: f.request.expiration, Reason: f.request.reason,
+		ApproveWith: f.approveWith, KeepCurrent: f.keepCurrent, Replace: f.replace, Restart: f.restart, Timeout: f.timeout,
+	}
+	if o.Generate, err = f.generate.options(); err != nil {
+		return o, err
+	}
+	if f.token != "" {
+		if o.Token, err = hsm.ParseURI(f.token); err != nil {
+			return o, fmt.Errorf("--token: %w", err)
+		}
+	}
+	if f.key != "" {
+		if o.Key, err = parseKey(f.key); err != nil {
+			return o, fmt.Errorf("--key: %w", err)
+		}
+	}
+	return o, nil
+}
+
+// enrollByLines enrols without the terminal UI.
+func (a *app) enrollByLines(ctx context.Context, env *flow.Env, options flow.EnrollOptions, f enrollFlags, o *format) error {
+	if f.progress != "" {
+		if err := a.awaitCluster(ctx, f.progress); err != nil {
+			return err
+		}
+	}
+	review, err := env.Review(ctx, options)
+	if err != nil {
+		return err
+	}
+	w := a.err()
+	if f.plan {
+		w = a.out()
+	}
+	reviewWords(w, review)
+	if err := w.flush(); err != nil || f.plan {
+		return err
+	}
+	if options.Generate.Overwrite && review.Token.Scheme == hsm.SchemePIV && options.Key.Scheme == "" {
+		if err := a.confirmOverwrite(ctx, review.Options.Token, review.Options.Generate.Slot); err != nil {
+			return err
+		}
+	}
+	if err := a.confirm(ctx, f.yes, "Begin?"); err != nil {
+		return err
+	}
+	result, err := env.Enroll(ctx, review.Options, a.prompter(), func(e flow.Event) { stepWords(a.Stderr, e) })
+	if err != nil {
+		return err
+	}
+	return a.emit(o, result, func(w *words) { resultWords(w, result) })
+}
+
+func reviewWords(w *words, r flow.Review) {
+	o := r.Options
+	key := "a new one, " + string(o.Generate.Algorithm)
+	if o.Token.Scheme == hsm.SchemePIV {
+		key += fmt.Sprintf(", in slot %s, PIN %s, touch %s", o.Generate.Slot, o.Generate.PIN, o.Generate.Touch)
+	}
+	if o.Key.Scheme != "" {
+		key = shortURI(o.Key)
+	}
+	lifetime := "as the signer decides"
+	if o.Expiration != 0 {
+		lifetime = o.Expiration.String()
+	}
+	done := make([]string, 0, len(r.Resumes))
+	for _, s := range r.Resumes {
+		done = append(done, s.Title())
+	}
+	w.fields(
+		"Enrolment", o.Name, "Cluster", r.Server+" (context "+o.Context+")", "User", o.User, "Groups", strings.Join(o.Groups, ", "),
+		"Token", r.Token.Name(), "Key", key, "Signer", o.SignerName, "Lifetime", lifetime,
+		"Kubeconfig", r.KubeconfigFile, "Done before", strings.Join(done, ", "),
+	)
+	if r.KubeconfigDiff != "" {
+		w.line("")
+		w.block(r.KubeconfigDiff)
+	}
+	for _, n := range r.Notes {
+		w.line("note: %s", n)
+	}
+	if len(r.Commands) > 0 {
+		w.line("The same as:")
+		for _, c := range r.Commands {
+			w.line("  %s", c)
+		}
+	}
+}
+
+// stepWords prints one line of progress. Nobody is left to tell if it fails.
+func stepWords(to io.Writer, e flow.Event) {
+	message := text.Clean(e.Message)
+	if message != "" {
+		message = ": " + message
+	}
+	line := ""
+	switch e.State {
+	case flow.StepDone:
+		line = "done     " + e.Step.Title() + message
+	case flow.StepReused:
+		line = "as was   " + e.Step.Title() + message
+	case flow.StepFailed:
+		line = "failed   " + e.Step.Title()
+	case flow.StepRunning:
+		if message == "" {
+			return
+		}
+		line = "         " + e.Step.Title() + message
+	default:
+		return
+	}
+	_, _ = io.WriteString(to, line+"\n")
+}
+
+func resultWords(w *words, r flow.Result) {
+	if r.Rights {
+		w.line("Authenticated as %s%s.", r.User, inGroups(r.Groups))
+	} else {
+		w.line("Authenticated as %s%s, no rights yet: ask for them with", r.User, inGroups(r.Groups))
+		w.line("  %s", r.Ask)
+	}
+	w.fields("Context", r.Context, "Kubeconfig", r.Kubeconfig, "Key", shortURI(r.Key), "Certificate", "until "+date(r.NotAfter))
+	for _, n := range r.Notes {
+		w.line("note: %s", n)
+	}
+	w.line("Next:")
+	for _, n := range r.Next {
+		w.line("  %s", n)
+	}
+}
+
+// inGroups names the groups but for the one that everybody is in.
+func inGroups(groups []string) string {
+	var named []string
+	for _, g := range groups {
+		if g != "system:authenticated" {
+			named = append(named, g)
+		}
+	}
+	if len(named) == 0 {
+		return ""
+	}
+	return " (groups: " + strings.Join(named, ", ") + ")"
+}
+
+// progressPoll is how often the cluster's progress file is read.
+const progressPoll = 300 * time.Millisecond
+
+// awaitCluster waits until the cluster that is being built can be used.
+func (a *app) awaitCluster(ctx context.Context, file string) error {
+	tick := time.NewTicker(progressPoll)
+	defer tick.Stop()
+	said := ""
+	for {
+		p, err := flow.ReadClusterProgress(file)
+		if err != nil {
+			return err
+		}
+		if p.Ready() {
+			return nil
+		}
+		if p.Failed() {
+			return hsm.WithHint(fmt.Errorf("the cluster could not be started: %s", p.Message), "mend that, then run the same command again")
+		}
+		line := "the cluster is " + text.Clean(p.Phase)
+		if p.Total > 0 {
+			line += fmt.Sprintf(": %d %%", 100*p.Done/p.Total)
+		}
+		if line != said {
+			said = line
+			if _, err := fmt.Fprintln(a.Stderr, line); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,47 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/ui/flow"
+)
+
+func (a *app) kubeconfigList() *cobra.Command {
+	var o *format
+	c := a.command(&cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List the contexts in the kubeconfig, and which of them sign in with a token",
+		Example: "kubehsm kubeconfig list\nkubehsm kubeconfig list --kubeconfig ./config -o json",
+		Args:    cobra.NoArgs,
+	}, func(c *cobra.Command, _ []string) error {
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		contexts, err := env.Contexts(c.Context())
+		if err != nil {
+			return err
+		}
+		doc := struct {
+			Contexts []flow.ContextView `json:"contexts"`
+		}{append([]flow.ContextView{}, contexts...)}
+		return a.emit(o, doc, func(w *words) {
+			if len(contexts) == 0 {
+				w.line("No contexts.")
+				return
+			}
+			rows := make([][]string, 0, len(contexts))
+			for _, v := range contexts {
+				mark := ""
+				if v.Current {
+					mark = "*"
+				}
+				rows = append(rows, []string{mark, v.Name, v.Server, v.UserKind, v.Enrollment, v.Namespace, v.File})
+			}
+			w.table([]string{"CURRENT", "NAME", "SERVER", "SIGNS IN BY", "ENROLMENT", "NAMESPACE", "FILE"}, rows)
+		})
+	})
+	o = output(c)
+	return c
+}

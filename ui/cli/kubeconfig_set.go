@@ -1,0 +1,96 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/ui/flow"
+)
+
+func (a *app) kubeconfigSet() *cobra.Command {
+	var ch change
+	var keepCurrent, replace bool
+	c := a.command(&cobra.Command{
+		Use:   "set [ENROLMENT]",
+		Short: "Write the kubeconfig entry of an enrolment, after showing the difference",
+		Example: `kubehsm kubeconfig set prod-hsm
+kubehsm kubeconfig set prod-hsm --dry-run
+kubehsm kubeconfig set prod-hsm --kubeconfig ./config --keep-current --yes`,
+		Args: cobra.MaximumNArgs(1),
+	}, func(c *cobra.Command, args []string) error {
+		name := ""
+		if len(args) > 0 {
+			name = args[0]
+		}
+		e, err := a.enrollment(c.Context(), name)
+		if err != nil {
+			return err
+		}
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		plan, err := env.KubeconfigSet(c.Context(), e.Name, !keepCurrent, replace)
+		if err != nil {
+			return err
+		}
+		return a.apply(c.Context(), plan, ch)
+	})
+	c.Flags().BoolVar(&keepCurrent, "keep-current", false, "leave the current context as it is")
+	c.Flags().BoolVar(&replace, "replace", false, "replace an entry of that name that is not kubehsm's")
+	ch.bind(c)
+	return c
+}
+
+// change are the flags of commands that change kubeconfig files.
+type change struct {
+	yes, dryRun bool
+	out         *format
+}
+
+func (ch *change) bind(c *cobra.Command) {
+	c.Flags().BoolVarP(&ch.yes, "yes", "y", false, "do not ask")
+	c.Flags().BoolVar(&ch.dryRun, "dry-run", false, "show the difference and change nothing")
+	ch.out = output(c)
+}
+
+// apply shows a planned change, asks, and makes it.
+func (a *app) apply(ctx context.Context, plan *flow.KubeconfigChange, ch change) error {
+	doc := struct {
+		Files   []string `json:"files"`
+		Changed bool     `json:"changed"`
+		Diff    string   `json:"diff,omitempty"`
+		Notes   []string `json:"notes,omitempty"`
+	}{append([]string{}, plan.Files()...), false, plan.Diff(), plan.Notes()}
+	show := a.err()
+	if ch.dryRun && ch.out.value == "" {
+		show = a.out()
+	}
+	show.block(doc.Diff)
+	for _, n := range doc.Notes {
+		show.line("note: %s", n)
+	}
+	if err := show.flush(); err != nil {
+		return err
+	}
+	if !plan.Empty() && !ch.dryRun {
+		if err := a.confirm(ctx, ch.yes, "Write this?"); err != nil {
+			return err
+		}
+		if err := plan.Apply(ctx); err != nil {
+			return err
+		}
+		doc.Changed = true
+	}
+	return a.emit(ch.out, doc, func(w *words) {
+		if plan.Empty() {
+			w.line("Nothing to change.")
+		}
+		if doc.Changed {
+			for _, f := range doc.Files {
+				w.line("Wrote %s", f)
+			}
+		}
+	})
+}

@@ -1,0 +1,156 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/text"
+)
+
+// format is the value of -o.
+type format struct {
+	value   string
+	allowed []string
+}
+
+func (f *format) String() string { return f.value }
+func (f *format) Type() string   { return "format" }
+
+func (f *format) Set(s string) error {
+	for _, a := range f.allowed {
+		if s == a {
+			f.value = s
+			return nil
+		}
+	}
+	return errors.New("use one of " + strings.Join(f.allowed, ", "))
+}
+
+// output adds -o to a command; more are formats beside json and yaml.
+func output(c *cobra.Command, more ...string) *format {
+	f := &format{allowed: append([]string{"json", "yaml"}, more...)}
+	c.Flags().VarP(f, "output", "o", "output format: "+strings.Join(f.allowed, ", "))
+	return f
+}
+
+// emit writes doc as -o wants it, or words where it was not given.
+func (a *app) emit(f *format, doc any, words func(w *words)) error {
+	var b []byte
+	var err error
+	switch f.value {
+	case "json":
+		b, err = json.MarshalIndent(doc, "", "  ")
+		b = append(b, '\n')
+	case "yaml":
+		b, err = yaml.Marshal(doc)
+	default:
+		w := a.out()
+		words(w)
+		return w.flush()
+	}
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", f.value, err)
+	}
+	_, err = a.Stdout.Write(b)
+	return err
+}
+
+// words gathers text for people. All that goes in by its methods is cleaned:
+// most of it was written by others.
+type words struct {
+	to io.Writer
+	b  strings.Builder
+}
+
+func (a *app) out() *words { return &words{to: a.Stdout} }
+func (a *app) err() *words { return &words{to: a.Stderr} }
+
+func (w *words) flush() error {
+	_, err := io.WriteString(w.to, w.b.String())
+	w.b.Reset()
+	return err
+}
+
+// line adds one line.
+func (w *words) line(format string, args ...any) {
+	w.b.WriteString(text.Clean(fmt.Sprintf(format, args...)) + "\n")
+}
+
+// block adds lines.
+func (w *words) block(s string) {
+	if s != "" {
+		w.b.WriteString(text.CleanLines(s) + "\n")
+	}
+}
+
+// fields adds "name: value" lines, aligned, without those that are empty.
+func (w *words) fields(pairs ...string) {
+	widest := 0
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			widest = max(widest, text.Width(pairs[i]))
+		}
+	}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			w.b.WriteString(text.Pad(pairs[i]+":", widest+1) + "  " + text.Clean(pairs[i+1]) + "\n")
+		}
+	}
+}
+
+// table adds rows under a heading, columns aligned.
+func (w *words) table(heading []string, rows [][]string) {
+	widths := make([]int, len(heading))
+	all := append([][]string{heading}, rows...)
+	for _, row := range all {
+		for i := range row {
+			row[i] = text.Clean(row[i])
+			widths[i] = max(widths[i], text.Width(row[i]))
+		}
+	}
+	for _, row := range all {
+		line := ""
+		for i, cell := range row {
+			line += text.Pad(cell, widths[i]) + "   "
+		}
+		w.b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+}
+
+// errorDoc is an error in JSON and YAML.
+type errorDoc struct {
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+func errorDocOf(err error) *errorDoc {
+	if err == nil {
+		return nil
+	}
+	return &errorDoc{Message: ui.Message(err), Hint: ui.Hint(err)}
+}
+
+// date is a moment for people, "" for none.
+func date(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Local().Format("2006-01-02 15:04 MST")
+}
+
+func openFile(path string) (*os.File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, ui.Usagef("%w", err)
+	}
+	return f, nil
+}

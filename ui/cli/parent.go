@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// parentWords is how many words of the parent's command line are shown: "kubectl
+// get pods" is enough to know it by.
+const parentWords = 4
+
+// parentCommand is the program that waits for us, with its verb, for the
+// prompt to name; "" where the system does not tell.
+func parentCommand() string {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", os.Getppid()))
+	if err != nil {
+		return ""
+	}
+	return commandWords(b)
+}
+
+// commandWords takes the leading words from /proc's form of a command line.
+// Flags and what follows them are left out: values may be secrets.
+func commandWords(b []byte) string {
+	args := strings.Split(string(bytes.TrimRight(b, "\x00")), "\x00")
+	words := []string{filepath.Base(args[0])}
+	for i := 1; i < len(args) && len(words) < parentWords; i++ {
+		switch arg := args[i]; {
+		case arg == "--":
+			return strings.Join(words, " ")
+		case !strings.HasPrefix(arg, "-"):
+			words = append(words, arg)
+		case !strings.Contains(arg, "="):
+			i++ // perhaps its value
+		}
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/flow"
+)
+
+// Program is what the command line needs from main.
+type Program struct {
+	// Args are the program's name and arguments, as [os.Args].
+	Args []string
+	// Stdin, Stdout and Stderr are the standard streams.
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	// Getenv and Setenv are the process's environment.
+	Getenv func(string) string
+	Setenv func(name, value string) error
+	// Executable is the absolute path of this program.
+	Executable string
+	// Version is this build's version.
+	Version string
+	// Drivers makes the drivers; it is called at most once and loads nothing yet.
+	Drivers func(DriverOptions) hsm.Drivers
+	// TUI runs the terminal UI; its error wraps [hsm.ErrNoTerminal], before
+	// anything is drawn, if there is no terminal for it.
+	TUI func(context.Context, TUIOptions) error
+
+	asker hsm.Prompter // set by tests: they must not ask on the developer's terminal
+}
+
+// DriverOptions say what drivers are to work with.
+type DriverOptions struct {
+	Dirs home.Dirs
+	// Modules are the PKCS#11 libraries of the user's configuration and of --module.
+	Modules []home.Module
+}
+
+// TUIOptions say what the terminal UI starts with.
+type TUIOptions struct {
+	Env *flow.Env
+	// Enroll opens it at the enrolment, filled with Options.
+	Enroll  bool
+	Options flow.EnrollOptions
+	// ClusterProgress is the progress file of a cluster that is being built, or "".
+	ClusterProgress string
+}
+
+// Run runs the command that the arguments name, reports its error and returns
+// the exit code (see package ui).
+func (p *Program) Run(ctx context.Context) int {
+	a := &app{Program: p, pinFD: -1, asker: p.asker}
+	err := a.run(ctx)
+	err = errors.Join(err, a.close())
+	if j, ok := err.(interface{ Unwrap() []error }); ok && len(j.Unwrap()) == 1 {
+		err = j.Unwrap()[0]
+	}
+	ui.Report(p.Stderr, err)
+	return ui.ExitCode(err)
+}
+
+// run dispatches. kubectl starts `kubehsm credential` for every command: it
+// gets by without the tree of commands.
+func (a *app) run(ctx context.Context) error {
+	args := a.Args[1:]
+	if len(args) > 0 && args[0] == "credential" && !slices.ContainsFunc(args, isHelp) {
+		return a.credentialArgs(ctx, args[1:])
+	}
+	return a.execute(ctx, args)
+}
+
+func isHelp(arg string) bool { return arg == "-h" || arg == "--help" }
+
+// name is what the user calls the program.
+func (p *Program) name() string {
+	base := strings.TrimSuffix(filepath.Base(p.Args[0]), ".exe")
+	if base == "kubectl-hsm" {
+		return "kubectl hsm"
+	}
+	return "kubehsm"
+}

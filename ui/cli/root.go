@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui"
+)
+
+// execute runs the command that args name.
+func (a *app) execute(ctx context.Context, args []string) error {
+	root := a.root()
+	root.SetArgs(args)
+	root.SetIn(a.Stdin)
+	root.SetOut(a.Stdout)
+	root.SetErr(a.Stderr)
+	c, err := root.ExecuteContextC(ctx)
+	var usage *ui.UsageError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &usage):
+		if usage.Help == "" {
+			usage.Help = c.CommandPath() + " --help"
+		}
+		return err
+	case !a.started: // cobra's own: an unknown command, a malformed flag
+		return &ui.UsageError{Err: err, Help: c.CommandPath() + " --help"}
+	}
+	return err
+}
+
+// root builds the tree of commands.
+func (a *app) root() *cobra.Command {
+	root := a.command(&cobra.Command{
+		Use:   "kubehsm",
+		Short: "Keep your Kubernetes key in a hardware token, and use stock kubectl with it",
+		Long: `kubehsm keeps the private key of your Kubernetes credential in a hardware token
+(a YubiKey or other PIV card, any HSM with a PKCS#11 library) and lets stock
+kubectl, helm and the like sign in with it.
+
+Without arguments it opens the terminal UI.`,
+		Example: `kubehsm
+kubehsm token list
+kubehsm enroll --context prod --user jane --group dev`,
+		Args: cobra.NoArgs,
+	}, a.tui)
+	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: a.name()}
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.Version = a.Version
+	root.SetVersionTemplate("{{.DisplayName}} {{.Version}}\n")
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.kubeconfig, "kubeconfig", "", "`path` to the kubeconfig file; default $KUBECONFIG, else ~/.kube/config")
+	flags.StringVar(&a.context, "context", "", "`name` of the kubeconfig context; default the current one")
+	flags.StringVar(&a.requestTimeout, "request-timeout", "", "how `long` one request to an API server may take, such as 10s; default 30s")
+	flags.StringVar(&a.module, "module", "", "`path` of a PKCS#11 library to use beside those that are configured")
+	flags.IntVar(&a.pinFD, "pin-fd", -1, "read the PIN from this open file `descriptor` instead of asking; it is tried only once")
+	flags.Lookup("pin-fd").DefValue = "0" // not shown
+
+	root.AddCommand(
+		a.group("token", "Look at hardware tokens", a.tokenList()),
+		a.group("key", "Make and list keys on tokens", a.keyGenerate(), a.keyList()),
+		a.group("csr", "File, follow and decide certificate requests",
+			a.csrCreate(), a.csrList(), a.csrShow(), a.csrWait(), a.csrApprove(), a.csrDeny()),
+		a.group("certificate", "Look at certificates and put them on a token", a.certificateShow(), a.certificateImport()),
+		a.group("kubeconfig", "Look at and change kubeconfig entries", a.kubeconfigSet(), a.kubeconfigList(), a.kubeconfigUndo()),
+		a.group("agent", "Look at and end the agent that keeps tokens unlocked",
+			a.agentStatus(), a.agentLock(), a.agentStop()),
+		a.enroll(), a.unlock(), a.credential(), a.version(),
+		exitCodesTopic(), outputTopic(),
+	)
+	for _, c := range everyCommand(root) {
+		c.Example = a.examples(c.Example)
+	}
+	return root
+}
+
+// command gives c its work and the house's form of usage errors.
+func (a *app) command(c *cobra.Command, run func(c *cobra.Command, args []string) error) *cobra.Command {
+	c.DisableFlagsInUseLine = false
+	c.RunE = func(c *cobra.Command, args []string) error {
+		a.started = true
+		return run(c, args)
+	}
+	return c
+}
+
+// group is a command that only has commands below it.
+func (a *app) group(name, short string, verbs ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{
+		Use: name, Short: short,
+		Example: verbs[0].Example,
+		Args:    cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return c.Help()
+			}
+			return unknownCommand(c, args[0])
+		},
+	}
+	c.AddCommand(verbs...)
+	return c
+}
+
+// unknownCommand words a verb that does not exist, with what may have been meant.
+func unknownCommand(c *cobra.Command, name string) error {
+	err := fmt.Errorf("unknown command %q for %q", name, c.CommandPath())
+	c.SuggestionsMinimumDistance = 2
+	if like := c.SuggestionsFor(name); len(like) > 0 {
+		err = hsm.WithHint(err, "did you mean `"+c.CommandPath()+" "+like[0]+"`?")
+	}
+	return &ui.UsageError{Err: err}
+}
+
+// examples indents the examples and puts in the name that the user knows the
+// program by.
+func (a *app) examples(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, l := range lines {
+		if rest, ok := strings.CutPrefix(l, "kubehsm"); ok {
+			l = a.name() + rest
+		}
+		lines[i] = "  " + l
+	}
+	return strings.Join(lines, "\n")
+}
+
+func everyCommand(c *cobra.Command) []*cobra.Command {
+	all := []*cobra.Command{c}
+	for _, sub := range c.Commands() {
+		all = append(all, everyCommand(sub)...)
+	}
+	return all
+}
+
+// tui opens the terminal UI; without a terminal the help is the answer.
+func (a *app) tui(c *cobra.Command, _ []string) error {
+	env, err := a.env()
+	if err != nil {
+		return err
+	}
+	err = a.TUI(c.Context(), TUIOptions{Env: env})
+	if errors.Is(err, hsm.ErrNoTerminal) {
+		return c.Help()
+	}
+	return err
+}

@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui"
+)
+
+// tokenDoc is a token in JSON and YAML.
+type tokenDoc struct {
+	URI hsm.URI `json:"uri"`
+	hsm.TokenInfo
+	Slots []slotDoc `json:"slots,omitempty"`
+	Error *errorDoc `json:"error,omitempty"`
+}
+
+type slotDoc struct {
+	URI         hsm.URI         `json:"uri"`
+	ID          string          `json:"id"`
+	Label       string          `json:"label,omitempty"`
+	Key         *hsm.Key        `json:"key,omitempty"`
+	Certificate *certificateDoc `json:"certificate,omitempty"`
+	Problem     string          `json:"problem,omitempty"`
+}
+
+func (a *app) tokenList() *cobra.Command {
+	var o *format
+	c := a.command(&cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List the tokens that are present, and what is on them",
+		Example: `kubehsm token list
+kubehsm token list -o json
+kubehsm token list --module /usr/lib/softhsm/libsofthsm2.so`,
+		Args: cobra.NoArgs,
+	}, func(c *cobra.Command, _ []string) error {
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		tokens, problems, err := env.Tokens(c.Context())
+		if err != nil {
+			return err
+		}
+		doc := struct {
+			Tokens   []tokenDoc   `json:"tokens"`
+			Problems []problemDoc `json:"problems,omitempty"`
+		}{Tokens: []tokenDoc{}, Problems: problemDocs(problems)}
+		rows := [][]string{}
+		notes := a.err()
+		for _, t := range tokens {
+			d := tokenDoc{URI: t.Info.URI(), TokenInfo: t.Info, Error: errorDocOf(t.Err)}
+			keys := 0
+			for _, s := range t.Slots {
+				sd := slotDoc{URI: s.URI, ID: s.ID, Label: s.Label, Key: s.Key, Problem: s.Problem}
+				if s.Certificate != nil {
+					cd := certificateDocOf(s.Certificate)
+					cd.PEM = ""
+					sd.Certificate = &cd
+				}
+				if s.Key != nil {
+					keys++
+				}
+				d.Slots = append(d.Slots, sd)
+			}
+			doc.Tokens = append(doc.Tokens, d)
+			uri := t.Info.URI()
+			uri.ModulePath = "" // long, and not needed to name the token
+			rows = append(rows, []string{t.Info.Name(), t.Info.Model, t.Info.Serial, pinWords(t.Info), fmt.Sprint(keys), uri.String()})
+			if t.Err != nil {
+				notes.line("note: %s: %s", t.Info.Name(), ui.Message(t.Err))
+			}
+		}
+		notes.problems(problems, len(tokens) > 0)
+		if len(tokens) == 0 {
+			notes.line("No tokens found.")
+		}
+		if err := notes.flush(); err != nil {
+			return err
+		}
+		return a.emit(o, doc, func(w *words) {
+			if len(rows) > 0 {
+				w.table([]string{"TOKEN", "MODEL", "SERIAL", "PIN", "KEYS", "URI"}, rows)
+			}
+		})
+	})
+	o = output(c)
+	return c
+}
+
+// pinWords is the state of a token's PIN in a word or two.
+func pinWords(t hsm.TokenInfo) string {
+	switch s := t.PIN; {
+	case !t.Initialized:
+		return "token not set up"
+	case s.Locked:
+		return "locked"
+	case s.NotSet:
+		return "not set"
+	case s.NotNeeded:
+		return "not needed"
+	case s.Final || s.Retries == 1:
+		return "1 try left"
+	case s.Retries > 1:
+		return fmt.Sprintf("%d tries left", s.Retries)
+	case s.Low:
+		return "few tries left"
+	}
+	return "set"
+}

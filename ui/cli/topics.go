@@ -1,0 +1,53 @@
+package cli
+
+import "github.com/spf13/cobra"
+
+func exitCodesTopic() *cobra.Command {
+	return &cobra.Command{
+		Use: "exit-codes", Short: "What the exit codes mean",
+		Long: `The exit codes do not change between versions:
+
+  0    all went well
+  1    it failed
+  2    the command line was wrong
+  3    the token is not there
+  4    the PIN was wrong, or is locked or not set
+  5    a person had to be asked, and there was no terminal to ask on
+  124  it took too long
+  130  it was interrupted, or a question was declined`,
+		Example: "kubehsm unlock || echo \"exit code $?\"",
+	}
+}
+
+func outputTopic() *cobra.Command {
+	return &cobra.Command{
+		Use: "output", Short: "What -o json and -o yaml print",
+		Long: `With -o json or -o yaml a command prints one document on standard output; words
+go to standard error. Fields are added between versions, never renamed or
+removed; fields without a value are left out.
+
+  token list         tokens[]: uri scheme label manufacturer model serial firmware reader
+                     initialized pin{retries locked …} slots[] error
+                     problems[]: source message hint
+  key list           keys[]: uri token id label algorithm fingerprint origin pinPolicy
+                     touchPolicy extractable certificate problem; problems[]
+  key generate       a key as in key list
+  csr list           requests[]: name uid state reason message requester user groups
+                     signerName usages expiration key fingerprint note created warnings
+  csr show, create,
+  approve, deny      a request as in csr list
+  csr wait           name certificate (PEM, leaf first)
+  certificate show   user groups issuer serial notBefore notAfter algorithm
+                     fingerprint keyFingerprint pem
+  kubeconfig list    contexts[]: name cluster server user userKind namespace file current
+                     ours enrollment
+  kubeconfig set,
+  undo               files[] changed diff notes[]
+  enroll             name context kubeconfig key fingerprint request notAfter user groups
+                     rights ask notes next
+  agent status       running, and if it is: version pid started bridge tokens upstreams
+                     sessions signatures dials
+  version            version go platform`,
+		Example: "kubehsm token list -o json | jq -r '.tokens[].uri'",
+	}
+}

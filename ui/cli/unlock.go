@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/ui"
+)
+
+func (a *app) unlock() *cobra.Command {
+	var name string
+	c := a.command(&cobra.Command{
+		Use:   "unlock [ENROLMENT]",
+		Short: "Ask for the PIN now, so that later commands need not",
+		Long: `Unlocks the token of an enrolment in the agent: of the one named, else of the
+current context's, else of the only one there is. Use it before programs that
+have no terminal to ask on.`,
+		Example: "kubehsm unlock\nkubehsm unlock prod-hsm\nkubehsm unlock --pin-fd 3 3< pin",
+		Args:    cobra.MaximumNArgs(1),
+	}, func(c *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			if name != "" && name != args[0] {
+				return ui.Usagef("two enrolments are named: %q and %q", name, args[0])
+			}
+			name = args[0]
+		}
+		e, err := a.enrollment(c.Context(), name)
+		if err != nil {
+			return err
+		}
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		client, err := agent.Ensure(c.Context(), env.Dirs, env.Executable)
+		if err != nil {
+			return err
+		}
+		defer client.Close() //nolint:errcheck // only read from
+		if err := client.Unlock(c.Context(), e.Name, a.prompter()); err != nil {
+			return err
+		}
+		w := a.err()
+		w.line("The token of %s is unlocked.", e.Name)
+		return w.flush()
+	})
+	c.Flags().StringVar(&name, "enrollment", "", "`name` of the enrolment")
+	return c
+}
