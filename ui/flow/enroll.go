@@ -53,12 +53,12 @@ type enrolment struct {
 	prompt *onePIN
 	report func(Event)
 
-	token  hsm.Token
-	info   hsm.TokenInfo
-	public crypto.PublicKey
-	file   string // the kubeconfig written
-	notes  []string
-	result Result
+	token   hsm.Token
+	info    hsm.TokenInfo
+	public  crypto.PublicKey
+	written string // the kubeconfig file
+	notes   []string
+	result  Result
 }
 
 func (r *enrolment) close() {

@@ -72,7 +72,7 @@ func (e *Env) throughBridge(ctx context.Context, name string, p hsm.Prompter) (*
 func (r *enrolment) finished(me csr.Identity) Result {
 	j := r.j
 	res := Result{
-		Name: j.Options.Name, Context: j.Options.Name, Kubeconfig: r.file, Key: j.Key,
+		Name: j.Options.Name, Context: j.Options.Name, Kubeconfig: r.written, Key: j.Key,
 		Fingerprint: j.KeyHash, Request: j.RequestName, User: me.User, Groups: me.Groups, Notes: r.notes,
 	}
 	if cert, err := csr.ParseCertificate(j.Certificate); err == nil {

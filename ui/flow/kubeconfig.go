@@ -114,16 +114,16 @@ func (r *enrolment) writeKubeconfig(ctx context.Context) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	r.file = r.env.rules().DefaultFile()
+	r.written = r.env.rules().DefaultFile()
 	if change.Empty() {
-		return outcome{message: r.file, reused: true}, nil
+		return outcome{message: r.written, reused: true}, nil
 	}
-	r.file = change.Files()[0]
+	r.written = change.Files()[0]
 	for _, n := range change.Notes() {
 		r.note("%s", n)
 	}
 	if err := change.Apply(ctx); err != nil {
 		return outcome{}, err
 	}
-	return outcome{message: r.file}, nil
+	return outcome{message: r.written}, nil
 }
