@@ -1,0 +1,132 @@
+//go:build linux
+
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/test/e2e/lab"
+)
+
+// waiting begins an enrolment on a terminal, up to the wait for approval.
+func (u *user) waiting(t *testing.T, more ...string) (exit func() (int, string), request string) {
+	t.Helper()
+	args := append([]string{"enroll", "--user", "jane", "--group", lab.DevelopersGroup, "--yes"}, more...)
+	s := u.terminal(u.Binary, args...)
+	s.Answer(`Token "lab" needs its`, lab.PIN)
+	s.WaitFor("waiting for somebody to approve")
+	return func() (int, string) { return s.Exit(), s.Screen() }, u.pending(t)
+}
+
+func TestDeniedRequest(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, lab.Options{})
+	kubeconfig := u.files(u.Kubeconfig)
+	exit, request := u.waiting(t)
+	u.ok(u.Run(t.Context(), lab.Run{Env: []string{"KUBECONFIG=" + u.Cluster.AdminKubeconfig()}},
+		u.Binary, "csr", "deny", request, "--message", "who is jane?", "--yes"))
+	code, screen := exit()
+	if code != 1 {
+		t.Errorf("exit code %d", code)
+	}
+	u.wantWords(screen, "", "denied", "who is jane?")
+	u.unchanged(kubeconfig, u.Kubeconfig)
+	u.nothingHalfWritten()
+	before := u.fingerprint(t)
+	r := u.enroll() // files another request, for the same key
+	if r.Request == request || r.Fingerprint != before {
+		t.Errorf("after a denial: %+v", r)
+	}
+}
+
+func TestFailedRequest(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, lab.Options{})
+	kubeconfig := u.files(u.Kubeconfig)
+	exit, request := u.waiting(t)
+	// As a signer does that cannot serve a request.
+	u.admin("patch", "csr", request, "--subresource=status", "--type=merge", "-p",
+		`{"status":{"conditions":[{"type":"Failed","status":"True","reason":"SignerValidationFailure","message":"usages are not allowed"}]}}`)
+	code, screen := exit()
+	if code != 1 {
+		t.Errorf("exit code %d", code)
+	}
+	u.wantWords(screen, "", "failed", "usages are not allowed")
+	u.unchanged(kubeconfig, u.Kubeconfig)
+	u.nothingHalfWritten()
+	u.enroll()
+}
+
+// TestRefusedBySigner has the real controller refuse what it was asked for.
+func TestRefusedBySigner(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, lab.Options{})
+	kubeconfig := u.files(u.Kubeconfig)
+	res := u.ran(u.KubehsmPIN(t.Context(), lab.PIN, u.enrollArgs("--signer-name", "kubernetes.io/kube-apiserver-client-kubelet")...))
+	if res.Code != 1 {
+		t.Errorf("exit code %d", res.Code)
+	}
+	u.wantWords(res.Stderr, "", "")
+	u.unchanged(kubeconfig, u.Kubeconfig)
+	t.Log(res.Stderr)
+}
+
+func TestNoRightsYet(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, lab.Options{})
+	args := []string{"enroll", "--user", "newcomer", "--approve-with", u.Cluster.AdminKubeconfig(), "--yes"}
+	out := u.ok(u.KubehsmPIN(t.Context(), lab.PIN, args...))
+	if !strings.Contains(out, "Authenticated as newcomer, no rights yet: ask for") {
+		t.Fatalf("the result: %s", out)
+	}
+	r := u.parse(u.ok(u.Kubehsm(t.Context(), append(args, "-o", "json")...)))
+	if r.Rights || r.Ask == "" {
+		t.Fatalf("the result: %+v", r)
+	}
+	// What is to be sent to an admin does it.
+	u.ok(u.Run(t.Context(), lab.Run{Env: []string{"KUBECONFIG=" + u.Cluster.AdminKubeconfig()}}, "/bin/sh", "-ec", r.Ask))
+	u.kubectl("get", "namespaces")
+	if r := u.parse(u.ok(u.Kubehsm(t.Context(), append(args, "-o", "json")...))); !r.Rights {
+		t.Errorf("with rights: %+v", r)
+	}
+}
+
+func TestMayNotFileRequests(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, lab.Options{Groups: []string{"nobody-special"}})
+	kubeconfig := u.files(u.Kubeconfig)
+	args := []string{"enroll", "--user", "joe", "--group", lab.DevelopersGroup, "--yes"}
+	res := u.ran(u.KubehsmPIN(t.Context(), lab.PIN, args...))
+	u.wantFailure(res, 1, "send the lines below to an admin", "forbidden")
+	u.unchanged(kubeconfig, u.Kubeconfig)
+	_, lines, found := strings.Cut(res.Stderr, "\n\n")
+	if !found {
+		t.Fatalf("no lines for the admin in:\n%s", res.Stderr)
+	}
+	if i := strings.Index(res.Stderr, "kubectl create"); i >= 0 {
+		lines = res.Stderr[i:]
+	}
+	t.Logf("for the admin:\n%s", lines)
+	out := u.ok(u.Run(t.Context(), lab.Run{Env: []string{"KUBECONFIG=" + u.Cluster.AdminKubeconfig()}}, "/bin/sh", "-ec", lines))
+	if !strings.Contains(out, "approved") {
+		t.Errorf("the admin's shell said %q", out)
+	}
+	request := strings.TrimSpace(lines[strings.LastIndex(lines, "approve ")+len("approve "):])
+	if u.ran(u.Kubehsm(t.Context(), "csr", "show", request)).Code == 0 {
+		// The user may read it: the same command completes.
+		u.ok(u.KubehsmPIN(t.Context(), lab.PIN, args...))
+	} else {
+		// The user may not even read it: the admin sends the certificate.
+		var pem string
+		u.eventually("the certificate is issued", func() bool {
+			pem = u.admin("get", "csr", request, "-o", "go-template={{with .status.certificate}}{{. | base64decode}}{{end}}")
+			return pem != ""
+		})
+		u.ok(u.Run(t.Context(), lab.Run{Stdin: pem, PIN: lab.PIN}, u.Binary, "certificate", "import", "-", "--enrollment", enrolled, "--pin-fd", "3"))
+		u.ok(u.KubehsmPIN(t.Context(), lab.PIN, args...))
+	}
+	if out := u.kubectl("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"); out != "joe" {
+		t.Errorf("kubectl is %q", out)
+	}
+}
