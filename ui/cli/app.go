@@ -32,6 +32,7 @@ type app struct {
 	started bool // a command's own work has begun: later errors are not about usage
 	asker   hsm.Prompter
 	environ *flow.Env
+	config  home.Config // as read by env
 	closers []func() error
 }
 
@@ -79,6 +80,7 @@ func (a *app) env() (*flow.Env, error) {
 	}
 	drivers := a.Drivers(DriverOptions{Dirs: dirs, Modules: modules})
 	a.closers = append(a.closers, drivers.Close)
+	a.config = config
 	a.environ = &flow.Env{
 		Dirs: dirs, Drivers: drivers, Executable: a.Executable,
 		Kubeconfig: a.kubeconfig, Version: a.Version, RequestTimeout: timeout,

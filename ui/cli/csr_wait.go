@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,8 +23,12 @@ kubehsm csr wait jane-1a2b3c4d --timeout 10m`,
 		if err != nil {
 			return err
 		}
-		ctx, cancel := limited(c.Context(), timeout, "the request was not decided")
-		defer cancel()
+		ctx := c.Context()
+		if timeout > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, timeout)
+			defer cancel()
+		}
 		pem, err := env.WaitRequest(ctx, a.context, args[0], func(s string) {
 			w := a.err()
 			w.line("%s", s)
@@ -43,12 +46,4 @@ kubehsm csr wait jane-1a2b3c4d --timeout 10m`,
 	c.Flags().DurationVar(&timeout, "timeout", 0, "how `long` to wait; default until it is interrupted")
 	o = output(c)
 	return c
-}
-
-// limited bounds ctx by d, unless that is 0.
-func limited(ctx context.Context, d time.Duration, what string) (context.Context, context.CancelFunc) {
-	if d <= 0 {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeoutCause(ctx, d, fmt.Errorf("%s within %s: %w", what, d, context.DeadlineExceeded))
 }

@@ -70,7 +70,7 @@ kubehsm enroll --context prod --user jane --group dev`,
 		a.group("certificate", "Look at certificates and put them on a token", a.certificateShow(), a.certificateImport()),
 		a.group("kubeconfig", "Look at and change kubeconfig entries", a.kubeconfigSet(), a.kubeconfigList(), a.kubeconfigUndo()),
 		a.group("agent", "Look at and end the agent that keeps tokens unlocked",
-			a.agentStatus(), a.agentLock(), a.agentStop()),
+			a.agentStatus(), a.agentLock(), a.agentStop(), a.agentServe()),
 		a.enroll(), a.unlock(), a.credential(), a.version(),
 		exitCodesTopic(), outputTopic(),
 	)

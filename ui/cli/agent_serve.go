@@ -1,0 +1,35 @@
+package cli
+
+import (
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/plugin/agent"
+)
+
+func (a *app) agentServe() *cobra.Command {
+	return a.command(&cobra.Command{
+		Use:   "serve",
+		Short: "Run the agent in the foreground (others start it when they need it)",
+		Long: `Runs the agent: it keeps tokens unlocked for a while, holds the connections that
+they signed and the bridge to them. It ends when it is told to, by "kubehsm
+agent stop" or a signal, or when nobody has used it for an hour.`,
+		Example: "kubehsm agent serve",
+		Args:    cobra.NoArgs,
+		Hidden:  true,
+	}, func(c *cobra.Command, _ []string) error {
+		ready, err := agent.ReadyFile(a.Getenv, os.Unsetenv)
+		if err != nil {
+			return err
+		}
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		a.closers = nil // the agent closes the drivers
+		return agent.Serve(c.Context(), agent.Options{
+			Dirs: env.Dirs, Drivers: env.Drivers, Version: a.Version, Unlock: a.config.Unlock, Ready: ready,
+		})
+	})
+}

@@ -1,0 +1,104 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/home"
+)
+
+// enrolled puts an enrolment into the store, for the key of slot s if it has one.
+func (b *bench) enrolled(name, server string, s hsm.Slot) enrollment.Enrollment {
+	b.t.Helper()
+	dirs, err := home.FromEnv(func(k string) string { return b.env[k] })
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	e := enrollment.Enrollment{
+		Name: name, Cluster: enrollment.Cluster{Server: server}, Key: hsm.URI{Scheme: hsm.SchemePKCS11, Token: "trial", Object: "prod"},
+		KeyHash: strings.Repeat("0", 64), User: "jane", Created: time.Now().UTC(),
+	}
+	if s.Key != nil {
+		e.Key = s.URI
+		if e.KeyHash, err = hsm.Fingerprint(s.Key.Public); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	if err := dirs.Prepare(); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := enrollment.NewStore(dirs).Save(e); err != nil {
+		b.t.Fatal(err)
+	}
+	return e
+}
+
+// execInfo is kubectl's request with the exec extension config, JSON.
+func execInfo(config string) string {
+	return `{"apiVersion":"client.authentication.k8s.io/v1beta1","kind":"ExecCredential","spec":{"interactive":false,` +
+		`"cluster":{"server":"https://127.0.0.1:1/c/prod","config":` + config + `}}}`
+}
+
+func TestCredentialRefusals(t *testing.T) {
+	b := newBench(t)
+	b.enrolled("prod", "https://prod.example:6443", hsm.Slot{})
+	for _, c := range []struct {
+		name, info, args string
+		code             int
+		words            string
+	}{
+		{"not called by kubectl", "", "--enrollment prod", 1, "KUBERNETES_EXEC_INFO is not set"},
+		{"nonsense", "{", "--enrollment prod", 1, "malformed"},
+		{"two enrolments", execInfo(`{"enrollment":"other"}`), "--enrollment prod", 1, `is for the enrolment "prod", its cluster for "other"`},
+		{"another server", execInfo(`{"enrollment":"prod","server":"https://evil\u001b[2J"}`), "--enrollment prod", 1, `says https://evil\x1b[2J, but "prod" was enrolled for https://prod.example:6443`},
+		{"foreign extension", execInfo(`["x"]`), "--enrollment prod", 1, "not kubehsm's"},
+		{"no name", execInfo(`{}`), "", 2, "neither the arguments nor the cluster name an enrolment"},
+		{"unknown", execInfo(`null`), "--enrollment nope", 1, "no such enrolment"},
+		{"path as name", execInfo(`{"enrollment":"../../etc"}`), "", 1, "not a usable enrolment"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b.t = t
+			b.env["KUBERNETES_EXEC_INFO"] = c.info
+			b.fails(c.code, c.words, append([]string{"credential"}, strings.Fields(c.args)...)...)
+		})
+	}
+}
+
+func TestCommandWords(t *testing.T) {
+	for in, want := range map[string]string{
+		"/usr/bin/kubectl\x00get\x00pods\x00-A\x00":                                      "kubectl get pods",
+		"kubectl\x00--token\x00geheim\x00get\x00pods\x00":                                "kubectl get pods",
+		"kubectl\x00--token=geheim\x00get\x00pods\x00":                                   "kubectl get pods",
+		"kubectl\x00create\x00secret\x00generic\x00db\x00--from-literal\x00p=geheim\x00": "kubectl create secret generic",
+		"kubectl\x00exec\x00-it\x00db\x00--\x00mysql\x00-pgeheim\x00":                    "kubectl exec",
+		"k9s\x00": "k9s",
+		"":        ".",
+	} {
+		if got := commandWords([]byte(in)); got != want {
+			t.Errorf("commandWords(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestAgentNotRunning(t *testing.T) {
+	b := newBench(t)
+	if out := b.ok("agent", "status"); !strings.Contains(out, "not running") {
+		t.Errorf("%q", out)
+	}
+	if doc := document(t, b.ok("agent", "status", "-o", "json")); doc["running"] != false || len(doc) != 1 {
+		t.Errorf("%v", doc)
+	}
+	for _, verb := range []string{"lock", "stop"} {
+		if code, _, errs := b.run("agent", verb); code != 0 || !strings.Contains(errs, "nothing to do") {
+			t.Errorf("agent %s: exit code %d, %q", verb, code, errs)
+		}
+	}
+	b.fails(1, "nothing is enrolled yet", "unlock")
+	b.enrolled("a", "https://a.example", hsm.Slot{})
+	b.enrolled("b", "https://b.example", hsm.Slot{})
+	b.fails(2, "name one of a b", "unlock")
+	b.fails(1, "no such enrolment", "unlock", "c")
+}

@@ -1,0 +1,184 @@
+package cli
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+)
+
+// apiServer is as much of an API server as the csr commands need to be tried
+// without a cluster; the real one is in test/e2e.
+type apiServer struct {
+	mu        sync.Mutex
+	objects   map[string]*certificatesv1.CertificateSigningRequest
+	forbidden bool
+}
+
+const csrPath = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+
+func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w.Header().Set("Content-Type", "application/json")
+	name := strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, csrPath+"/"), "/approval")
+	obj := s.objects[name]
+	switch {
+	case s.forbidden && strings.HasPrefix(r.URL.Path, csrPath):
+		refuse(w, 403, metav1.StatusReasonForbidden, "no")
+	case r.Method == "GET" && r.URL.Path == csrPath:
+		list := certificatesv1.CertificateSigningRequestList{}
+		for _, o := range s.objects {
+			list.Items = append(list.Items, *o)
+		}
+		_ = json.NewEncoder(w).Encode(list)
+	case r.Method == "POST" && r.URL.Path == csrPath:
+		obj := &certificatesv1.CertificateSigningRequest{}
+		_ = json.NewDecoder(r.Body).Decode(obj)
+		obj.UID, obj.ResourceVersion, obj.Spec.Username = "new", "1", "jane-now"
+		s.objects[obj.Name] = obj
+		w.WriteHeader(201)
+		_ = json.NewEncoder(w).Encode(obj)
+	case r.Method == "GET" && obj != nil:
+		_ = json.NewEncoder(w).Encode(obj)
+	case r.Method == "PUT" && obj != nil:
+		_ = json.NewDecoder(r.Body).Decode(obj)
+		_ = json.NewEncoder(w).Encode(obj)
+	default:
+		refuse(w, 404, metav1.StatusReasonNotFound, "not found")
+	}
+}
+
+func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason, message string) {
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+		Status:   metav1.StatusFailure, Code: int32(code), Reason: reason, Message: message,
+	})
+}
+
+// cluster starts an API server with one pending request and makes it the
+// kubeconfig's current context.
+func (b *bench) cluster() *apiServer {
+	b.t.Helper()
+	slot, _ := b.keyWithCertificate()
+	token, err := b.fake.Open(b.t.Context(), slot.URI)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	signer, err := token.Signer(b.t.Context(), slot.URI, nil, b.ask)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	request, err := csr.NewRequest(signer, csr.Subject{User: "jane", Groups: []string{"dev"}}, csr.RequestOptions{})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	s := &apiServer{objects: map[string]*certificatesv1.CertificateSigningRequest{"jane-1": {
+		TypeMeta: metav1.TypeMeta{APIVersion: "certificates.k8s.io/v1", Kind: "CertificateSigningRequest"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "jane-1", UID: "u1", ResourceVersion: "7", CreationTimestamp: metav1.NewTime(time.Now().Add(-time.Hour)),
+			Annotations: map[string]string{csr.ReasonAnnotation: "please\x1b[2J"},
+		},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			Request: request, SignerName: csr.ClientSigner, Username: "jane-now",
+			Usages: []certificatesv1.KeyUsage{"client auth"},
+		},
+	}}}
+	server := httptest.NewTLSServer(s)
+	b.t.Cleanup(server.Close)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	config := fmt.Sprintf(`apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "%s", certificate-authority-data: %s}}]
+users: [{name: u, user: {token: geheim}}]
+contexts: [{name: c, context: {cluster: c, user: u}}]
+current-context: c
+`, server.URL, base64.StdEncoding.EncodeToString(ca))
+	if err := os.WriteFile(filepath.Join(b.home, "kubeconfig"), []byte(config), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+	return s
+}
+
+func TestCSRListAndShow(t *testing.T) {
+	b := newBench(t)
+	b.cluster()
+	if out := b.ok("csr", "list"); !strings.Contains(out, "jane-1   60m   ") || !strings.Contains(out, "jane-now") {
+		t.Errorf("%s", out)
+	}
+	requests := document(t, b.ok("csr", "list", "-o", "json"))["requests"].([]any)
+	if len(requests) != 1 || requests[0].(map[string]any)["user"] != "jane" {
+		t.Errorf("%v", requests)
+	}
+	out := b.ok("csr", "show", "jane-1")
+	for _, want := range []string{`please\x1b[2J`, "Asked by:", "jane-now", "dev", "warning: ", `in the name of "jane"`} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing:\n%s", want, out)
+		}
+	}
+	b.fails(1, "not found", "csr", "show", "other")
+	b.fails(1, "no such context", "csr", "list", "--context", "other")
+}
+
+func TestCSRDecide(t *testing.T) {
+	b := newBench(t)
+	s := b.cluster()
+	b.ask = hsmtest.NewScript(t, hsmtest.No())
+	b.fails(130, "nothing was changed", "csr", "approve", "jane-1")
+	if n := len(s.objects["jane-1"].Status.Conditions); n != 0 {
+		t.Fatalf("%d conditions after a no", n)
+	}
+	b.ask = hsmtest.NewScript(t, hsmtest.Yes())
+	code, out, errs := b.run("csr", "approve", "jane-1", "--message", "on the phone")
+	if code != 0 || !strings.Contains(errs, "Asked by:") || !strings.HasPrefix(out, "jane-1: ") {
+		t.Fatalf("exit code %d, %q, %q", code, out, errs)
+	}
+	c := s.objects["jane-1"].Status.Conditions
+	if len(c) != 1 || c[0].Type != certificatesv1.CertificateApproved || c[0].Message != "on the phone" {
+		t.Errorf("%+v", c)
+	}
+	b.fails(1, "error: ", "csr", "deny", "jane-1", "--yes")
+}
+
+func TestCSRCreate(t *testing.T) {
+	b := newBench(t)
+	s := b.cluster()
+	key := "pkcs11:token=trial;object=prod"
+	doc := document(t, b.ok("csr", "create", "--key", key, "--user", "jane", "--group", "ops", "--name", "mine", "--expiration", "1h", "-o", "json"))
+	if doc["name"] != "mine" || doc["user"] != "jane" || fmt.Sprint(doc["groups"]) != "[ops]" || doc["expiration"] != "1h0m0s" || s.objects["mine"] == nil {
+		t.Errorf("%v", doc)
+	}
+	b.fails(3, hsm.ErrNoToken.Error(), "csr", "create", "--key", "pkcs11:token=other;object=x", "--user", "jane")
+	s.forbidden = true
+	code, out, errs := b.run("csr", "create", "--key", key, "--user", "jane")
+	if code != 1 || out != "" || !strings.Contains(errs, "hint: send the lines below to an admin") || !strings.Contains(errs, "CertificateSigningRequest") {
+		t.Errorf("exit code %d, %q, %q", code, out, errs)
+	}
+}
+
+func TestCSRWait(t *testing.T) {
+	b := newBench(t)
+	s := b.cluster()
+	s.objects["jane-1"].Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{
+		Type: certificatesv1.CertificateDenied, Status: "True", Reason: "No", Message: "not you",
+	}}
+	b.fails(1, "not you", "csr", "wait", "jane-1")
+	s.objects["jane-1"].Status.Conditions = nil
+	b.fails(124, "timed out", "csr", "wait", "jane-1", "--timeout", "300ms")
+}

@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+)
+
+const sourceKubeconfig = `# mine
+apiVersion: v1
+kind: Config
+clusters:
+- name: prod
+  cluster: {server: "https://127.0.0.1:1"}
+users:
+- name: me
+  user: {token: geheim}
+contexts:
+- name: prod
+  context: {cluster: prod, user: me}
+current-context: prod
+`
+
+// kubeconfig writes the user's kubeconfig and returns its path.
+func (b *bench) kubeconfig() string {
+	b.t.Helper()
+	path := filepath.Join(b.home, "kubeconfig")
+	if err := os.WriteFile(path, []byte(sourceKubeconfig), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+	return path
+}
+
+func (b *bench) read(path string) string {
+	b.t.Helper()
+	c, err := os.ReadFile(path)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return string(c)
+}
+
+func TestKubeconfigSetAndUndo(t *testing.T) {
+	b := newBench(t)
+	path := b.kubeconfig()
+	b.enrolled("prod-hsm", "https://127.0.0.1:1", hsm.Slot{})
+
+	if out := b.ok("kubeconfig", "set", "--dry-run"); !strings.Contains(out, "+  - name: prod-hsm") && !strings.Contains(out, "+- name: prod-hsm") {
+		t.Errorf("no difference shown: %s", out)
+	}
+	b.fails(5, "with --yes once you have seen", "kubeconfig", "set", "prod-hsm")
+	b.ask = hsmtest.NewScript(t, hsmtest.No())
+	b.fails(130, "nothing was changed", "kubeconfig", "set", "prod-hsm")
+	if b.read(path) != sourceKubeconfig {
+		t.Fatal("the file was changed without a yes")
+	}
+	code, out, errs := b.run("kubeconfig", "set", "prod-hsm", "--yes")
+	if code != 0 || !strings.Contains(out, "Wrote "+path) || strings.Contains(errs, "geheim") {
+		t.Fatalf("exit code %d, %q, %q", code, out, errs)
+	}
+	if now := b.read(path); !strings.HasPrefix(now, "# mine\n") || !strings.Contains(now, "current-context: prod-hsm") {
+		t.Errorf("%s", now)
+	}
+	if out := b.ok("kubeconfig", "set", "prod-hsm"); out != "Nothing to change.\n" {
+		t.Errorf("%q", out)
+	}
+	contexts := document(t, b.ok("kubeconfig", "list", "-o", "json"))["contexts"].([]any)
+	ours := map[string]any{}
+	for _, c := range contexts {
+		if c := c.(map[string]any); c["name"] == "prod-hsm" {
+			ours = c
+		}
+	}
+	if len(contexts) != 2 || ours["ours"] != true || ours["enrollment"] != "prod-hsm" || ours["current"] != true {
+		t.Errorf("%v", contexts)
+	}
+	if out := b.ok("kubeconfig", "list"); !strings.Contains(out, "*         prod-hsm") {
+		t.Errorf("%s", out)
+	}
+	if doc := document(t, b.ok("kubeconfig", "undo", "--yes", "-o", "json")); doc["changed"] != true {
+		t.Errorf("%v", doc)
+	}
+	if b.read(path) != sourceKubeconfig {
+		t.Errorf("undo left %s", b.read(path))
+	}
+}
+
+func TestKubeconfigErrors(t *testing.T) {
+	b := newBench(t)
+	b.fails(1, "nothing is enrolled yet", "kubeconfig", "set")
+	b.fails(1, "no such enrolment", "kubeconfig", "set", "nope")
+	b.fails(1, "no such step", "kubeconfig", "undo")
+	if out := b.ok("kubeconfig", "list"); out != "No contexts.\n" {
+		t.Errorf("%q", out)
+	}
+	b.fails(1, "/nonexistent", "kubeconfig", "list", "--kubeconfig", "/nonexistent")
+}
+
+func TestEnrollDryRun(t *testing.T) {
+	b := newBench(t)
+	path := b.kubeconfig()
+	out := b.ok("enroll", "--user", "jane", "--group", "dev", "--dry-run", "--request-timeout", "1")
+	for _, want := range []string{"prod-hsm", "https://127.0.0.1:1 (context prod)", "jane", "dev", "trial", "a new one, ecdsa-p256", path,
+		"kubehsm enroll --name prod-hsm", "note: the cluster cannot be asked"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing in the review:\n%s", want, out)
+		}
+	}
+	if b.read(path) != sourceKubeconfig {
+		t.Error("a dry run changed the kubeconfig")
+	}
+	if keys := document(t, b.ok("key", "list", "-o", "json"))["keys"].([]any); len(keys) != 0 {
+		t.Errorf("a dry run made keys: %v", keys)
+	}
+	b.fails(5, "with --yes", "enroll", "--user", "jane")
+	b.fails(1, "no user name is given", "enroll")
+}
+
+func TestAwaitCluster(t *testing.T) {
+	b := newBench(t)
+	b.kubeconfig()
+	progress := filepath.Join(b.home, "progress")
+	write := func(s string) {
+		if err := os.WriteFile(progress, []byte(s), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(`{"phase":"failed","message":"no disk\u001b[2J"}`)
+	b.fails(1, `could not be started: no disk\x1b[2J`, "enroll", "--user", "jane", "--dry-run", "--cluster-progress", progress)
+	write(`{"phase":"ready"}`)
+	b.ok("enroll", "--user", "jane", "--dry-run", "--cluster-progress", progress)
+}
