@@ -1,0 +1,213 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+)
+
+// agent is the state of a running agent.
+type agent struct {
+	o        Options
+	log      *slog.Logger
+	started  time.Time
+	store    enrollment.Store
+	sessions *bridge.Sessions
+	bridge   *bridgeHost
+	flights  *flights
+	stop     context.CancelFunc
+
+	mu         sync.RWMutex
+	targets    map[string]*target // by enrolment
+	holders    map[string]*holder // by token URI
+	epoch      context.Context    // ends with every lock
+	endEpoch   context.CancelCauseFunc
+	lastActive time.Time
+	signatures uint64 // of upstreams that are gone
+	dials      uint64
+}
+
+// errLocked is the cause that ends what runs while the agent is locked.
+var errLocked = hsm.WithHint(errors.New("the agent was locked meanwhile"), "run the command again")
+
+func newAgent(o Options, log *slog.Logger, stop context.CancelFunc) (*agent, error) {
+	sessions, err := bridge.NewSessions(time.Now)
+	if err != nil {
+		return nil, err
+	}
+	a := &agent{o: o, log: log, started: time.Now(), store: enrollment.NewStore(o.Dirs), sessions: sessions,
+		flights: newFlights(), stop: stop, targets: map[string]*target{}, holders: map[string]*holder{}, lastActive: time.Now()}
+	a.epoch, a.endEpoch = context.WithCancelCause(context.Background())
+	a.bridge = &bridgeHost{a: a}
+	return a, nil
+}
+
+// route finds the upstream of an enrolment for the bridge.
+func (a *agent) route(name string) *bridge.Upstream {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	if t := a.targets[name]; t != nil && t.ready.Load() {
+		return t.up
+	}
+	return nil
+}
+
+// holder returns the one holder of the token that a key is on.
+func (a *agent) holder(key hsm.URI) *holder {
+	u := key.TokenOnly()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	h := a.holders[u.String()]
+	if h == nil {
+		h = newHolder(u, a.o.Drivers)
+		a.holders[u.String()] = h
+	}
+	return h
+}
+
+// active notes that somebody wanted something.
+func (a *agent) active() {
+	a.mu.Lock()
+	a.lastActive = time.Now()
+	a.mu.Unlock()
+}
+
+// lock ends everything that stands on a PIN: work in progress, sessions,
+// connections and tunnels with their TLS tickets, and the tokens' logins.
+func (a *agent) lock() error {
+	a.mu.Lock()
+	a.endEpoch(errLocked)
+	a.epoch, a.endEpoch = context.WithCancelCause(context.Background())
+	gone := a.targets
+	a.targets = map[string]*target{}
+	holders := make([]*holder, 0, len(a.holders))
+	for _, h := range a.holders {
+		holders = append(holders, h)
+	}
+	for _, t := range gone {
+		a.count(t)
+	}
+	a.mu.Unlock()
+
+	a.sessions.Drop("")
+	for _, t := range gone {
+		t.up.Close()
+	}
+	var errs []error
+	for _, h := range holders {
+		errs = append(errs, h.lock())
+	}
+	a.log.Info("locked", "enrollments", len(gone), "tokens", len(holders))
+	return errors.Join(errs...)
+}
+
+// lockToken is lock for what stands on one token.
+func (a *agent) lockToken(h *holder, why string) {
+	a.mu.Lock()
+	var gone []*target
+	for name, t := range a.targets {
+		if t.holder == h {
+			gone = append(gone, t)
+			delete(a.targets, name)
+			a.count(t)
+		}
+	}
+	a.mu.Unlock()
+	for _, t := range gone {
+		a.sessions.Drop(t.e.Name)
+		t.up.Close()
+	}
+	if err := h.lock(); err != nil {
+		a.log.Error("lock", "token", h.uri.String(), "error", err)
+		return
+	}
+	a.log.Info("locked", "token", h.uri.String(), "why", why)
+}
+
+// count keeps the counters of a target that goes. a.mu is held.
+func (a *agent) count(t *target) {
+	s := t.up.Status()
+	a.signatures += s.Signatures
+	a.dials += s.Dials
+}
+
+// sweep does what time brings: ends unlock windows, forgets sessions. It tells
+// whether the agent has been idle for long enough to end.
+func (a *agent) sweep(now time.Time) (idle bool) {
+	a.sessions.Sweep()
+	for h, used := range a.uses() {
+		since, signed, ok := h.window(now)
+		if !ok {
+			continue
+		}
+		for _, t := range []time.Time{since, signed} {
+			if t.After(used) {
+				used = t
+			}
+		}
+		switch {
+		case now.Sub(since) >= a.o.Unlock.Max:
+			a.lockToken(h, "unlocked for the longest time allowed")
+		case now.Sub(used) >= a.o.Unlock.Idle:
+			a.lockToken(h, "not used")
+		}
+	}
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return now.Sub(a.lastActive) >= a.o.IdleTimeout && a.sessions.Active() == 0
+}
+
+// uses returns each token's last use by a request.
+func (a *agent) uses() map[*holder]time.Time {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	all := map[*holder]time.Time{}
+	for _, h := range a.holders {
+		all[h] = time.Time{}
+	}
+	for _, t := range a.targets {
+		if used := t.up.LastUsed(); used.After(all[t.holder]) {
+			all[t.holder] = used
+		}
+	}
+	return all
+}
+
+func (a *agent) status() *Status {
+	s := &Status{Version: a.o.Version, PID: a.o.pid, Started: a.started, Memory: memory(),
+		Tokens: []TokenStatus{}, Upstreams: []bridge.UpstreamStatus{}, Sessions: a.sessions.Status()}
+	s.Bridge, s.BridgeError = a.bridge.describe()
+	now := time.Now()
+	for h, used := range a.uses() {
+		st := TokenStatus{URI: h.uri}
+		since, signed, ok := h.window(now)
+		if ok {
+			for _, t := range []time.Time{since, signed} {
+				if t.After(used) {
+					used = t
+				}
+			}
+			st.Unlocked, st.Since, st.Until = true, since, used.Add(a.o.Unlock.Idle)
+			if end := since.Add(a.o.Unlock.Max); end.Before(st.Until) {
+				st.Until = end
+			}
+		}
+		s.Tokens = append(s.Tokens, st)
+	}
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	s.Signatures, s.Dials = a.signatures, a.dials
+	for _, t := range a.targets {
+		u := t.up.Status()
+		s.Upstreams = append(s.Upstreams, u)
+		s.Signatures += u.Signatures
+		s.Dials += u.Dials
+	}
+	return s
+}

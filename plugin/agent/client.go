@@ -1,0 +1,162 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/home"
+)
+
+// Client is a connection to the agent. Its operations run one after another.
+type Client struct {
+	conn net.Conn
+	mu   sync.Mutex // one operation at a time
+	send sync.Mutex // one frame at a time
+}
+
+// PrepareRequest says what a session is for.
+type PrepareRequest struct {
+	// Enrollment is the enrolment's name.
+	Enrollment string
+	// Client is the program that will use the session, see [bridge.ParentProcess].
+	Client bridge.Client
+	// Purpose is shown on prompts; its Cluster is replaced by the enrolment's name.
+	Purpose hsm.Purpose
+}
+
+// Dial connects to the running agent. [ErrNotRunning] if there is none.
+func Dial(ctx context.Context, d home.Dirs) (*Client, error) {
+	conn, err := dialSocket(ctx, d.Socket())
+	if err != nil {
+		return nil, err
+	}
+	return &Client{conn: conn}, nil
+}
+
+// Close ends the connection; the agent goes on.
+func (c *Client) Close() error { return c.conn.Close() }
+
+// Prepare returns a session for an enrolment, after whatever that takes: the
+// agent may ask p for a PIN, a touch or a yes (p may be nil: nobody can be
+// asked). A cancelled ctx cancels the prompt and the work.
+//
+// Errors: [enrollment.ErrUnknown], [hsm.ErrNoCertificate], [ErrCertificateExpired],
+// [hsm.ErrKeyMismatch], [bridge.ErrPortTaken], [bridge.ErrUnreachable],
+// [hsm.ErrNoToken], [hsm.ErrNoKey], those of [hsm.AskPIN], [ErrRejected].
+func (c *Client) Prepare(ctx context.Context, r PrepareRequest, p hsm.Prompter) (Session, error) {
+	out, err := c.do(ctx, request{Op: opPrepare, Enrollment: r.Enrollment, Client: r.Client, Purpose: r.Purpose}, p)
+	if err != nil {
+		return Session{}, err
+	}
+	if out.Session == nil {
+		return Session{}, fmt.Errorf("%w: no session in it", errFrame)
+	}
+	return *out.Session, nil
+}
+
+// Unlock asks for the PIN of the enrolment's token now, so that later commands
+// need not. It does nothing when the token is unlocked.
+func (c *Client) Unlock(ctx context.Context, enrollment string, p hsm.Prompter) error {
+	_, err := c.do(ctx, request{Op: opUnlock, Enrollment: enrollment}, p)
+	return err
+}
+
+// Status describes the agent.
+func (c *Client) Status(ctx context.Context) (Status, error) {
+	out, err := c.do(ctx, request{Op: opStatus}, nil)
+	if err != nil {
+		return Status{}, err
+	}
+	if out.Status == nil {
+		return Status{}, fmt.Errorf("%w: no status in it", errFrame)
+	}
+	return *out.Status, nil
+}
+
+// Lock forgets all PINs, drops all sessions and cuts all connections.
+func (c *Client) Lock(ctx context.Context) error {
+	_, err := c.do(ctx, request{Op: opLock}, nil)
+	return err
+}
+
+// Stop locks and ends the agent. It returns when the agent is gone.
+func (c *Client) Stop(ctx context.Context) error {
+	if _, err := c.do(ctx, request{Op: opStop}, nil); err != nil {
+		return err
+	}
+	stop := c.cancelWith(ctx)
+	defer stop()
+	if _, err := readFrame(c.conn); !errors.Is(err, io.EOF) && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// do runs one operation and serves the prompts that come meanwhile.
+func (c *Client) do(ctx context.Context, req request, p hsm.Prompter) (reply, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	stop := c.cancelWith(ctx)
+	defer stop()
+	req.V = protocolVersion
+	if err := c.write(req); err != nil {
+		return reply{}, c.lost(ctx, err)
+	}
+	desk := newDesk(ctx, c, p)
+	defer desk.close()
+	for {
+		f, err := readFrame(c.conn)
+		if err != nil {
+			return reply{}, c.lost(ctx, err)
+		}
+		var r reply
+		if err := f.decode(&r); err != nil {
+			return reply{}, err
+		}
+		switch {
+		case r.Error != nil:
+			return reply{}, r.Error.err()
+		case r.Prompt != nil:
+			desk.ask(*r.Prompt)
+		case r.Done != 0:
+			desk.done(r.Done)
+		default:
+			return r, nil
+		}
+	}
+}
+
+// cancelWith closes the connection when ctx ends: the agent cancels the work then.
+func (c *Client) cancelWith(ctx context.Context) (stop func() bool) {
+	return context.AfterFunc(ctx, func() { _ = c.conn.Close() })
+}
+
+func (c *Client) write(v any) error {
+	c.send.Lock()
+	defer c.send.Unlock()
+	return writeJSON(c.conn, v)
+}
+
+// answerPIN sends an answer and the secret after it, together.
+func (c *Client) answerPIN(a answer, pin *hsm.Secret) error {
+	c.send.Lock()
+	defer c.send.Unlock()
+	if err := writeJSON(c.conn, a); err != nil {
+		return err
+	}
+	return writeFrame(c.conn, frameSecret, pin.Bytes())
+}
+
+// lost words a broken connection.
+func (c *Client) lost(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return hsm.WithHint(fmt.Errorf("%w: %w", ErrStopped, err), "run the command again; it starts a new agent")
+}

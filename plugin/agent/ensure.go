@@ -1,0 +1,143 @@
+package agent
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/home"
+)
+
+// envReady tells a starting agent the descriptor on which its starter waits.
+const envReady = "KUBEHSM_AGENT_READY_FD"
+
+// startTimeout bounds how long a new agent may take to listen.
+const startTimeout = 20 * time.Second
+
+// readyLine is what the agent writes when it listens.
+const readyLine = "ready\n"
+
+// Ensure connects to the running agent, or starts one first: exe is this
+// program's absolute path, run as `exe agent serve` in a session of its own,
+// with no terminal and none of our streams (kubectl waits for the end of its
+// plugin's output). It returns as soon as the new agent listens.
+func Ensure(ctx context.Context, d home.Dirs, exe string) (*Client, error) {
+	c, err := Dial(ctx, d)
+	if !errors.Is(err, ErrNotRunning) {
+		return c, err
+	}
+	if err := start(ctx, d, exe); err != nil {
+		return nil, err
+	}
+	return Dial(ctx, d)
+}
+
+// start starts an agent and waits until it listens, or another one does.
+func start(ctx context.Context, d home.Dirs, exe string) error {
+	if err := d.Prepare(); err != nil {
+		return fmt.Errorf("start the agent: %w", err)
+	}
+	// What the program says before it has a log, and how it crashed.
+	words, err := os.OpenFile(filepath.Join(d.State, "agent.stderr"), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("start the agent: %w", err)
+	}
+	defer words.Close()
+	r, w, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("start the agent: %w", err)
+	}
+	defer r.Close()
+	cmd := exec.Command(exe, "agent", "serve")
+	cmd.Dir = string(filepath.Separator)
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(kv string) bool {
+		return strings.HasPrefix(kv, "KUBERNETES_EXEC_INFO=") || strings.HasPrefix(kv, envReady+"=")
+	}), envReady+"=3")
+	cmd.Stderr = words
+	cmd.ExtraFiles = []*os.File{w}
+	cmd.SysProcAttr = detached()
+	err = cmd.Start()
+	err = errors.Join(err, w.Close())
+	if err != nil {
+		return fmt.Errorf("start the agent: %w", err)
+	}
+	exited := make(chan error, 1)
+	go func() { exited <- cmd.Wait() }() // so that it is no zombie while we live
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { _ = r.SetReadDeadline(time.Unix(1, 0)) })
+	defer stop()
+	line, err := bufio.NewReaderSize(r, 64).ReadString('\n')
+	if line == readyLine {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("the agent did not start listening: %w", ctx.Err())
+	}
+	return startFailure(words, <-exited, err, d)
+}
+
+// startFailure repeats what the agent said as it failed.
+func startFailure(words io.ReaderAt, exit, read error, d home.Dirs) error {
+	b := make([]byte, 2048)
+	n, err := words.ReadAt(b, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return fmt.Errorf("the agent did not start: %w", errors.Join(exit, read, err))
+	}
+	message, hint := parseReport(string(b[:n]))
+	if message == "" {
+		message = fmt.Sprint(errors.Join(exit, read))
+	}
+	if hint == "" {
+		hint = "its log is " + d.LogFile()
+	}
+	return hsm.WithHint(fmt.Errorf("the agent did not start: %s", message), hint)
+}
+
+// parseReport reads the error: and hint: lines that the program ends with.
+func parseReport(s string) (message, hint string) {
+	for line := range strings.Lines(s) {
+		line = strings.TrimSpace(line)
+		if rest, ok := strings.CutPrefix(line, "error: "); ok {
+			message = rest
+		} else if rest, ok := strings.CutPrefix(line, "hint: "); ok {
+			hint = rest
+		}
+	}
+	if message == "" {
+		message, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
+	}
+	return message, hint
+}
+
+// ReadyFile returns the pipe on which [Ensure] waits for this process, nil if
+// it was started otherwise. It takes the variable out of the environment by
+// unset ([os.Unsetenv]).
+func ReadyFile(getenv func(string) string, unset func(string) error) (*os.File, error) {
+	v := getenv(envReady)
+	if v == "" {
+		return nil, nil
+	}
+	if err := unset(envReady); err != nil {
+		return nil, err
+	}
+	fd, err := strconv.Atoi(v)
+	if err != nil || fd < 3 {
+		return nil, fmt.Errorf("%s is %q, not a descriptor", envReady, v)
+	}
+	f := os.NewFile(uintptr(fd), "ready")
+	if f == nil {
+		return nil, fmt.Errorf("%s: descriptor %d is not open", envReady, fd)
+	}
+	return f, nil
+}

@@ -1,0 +1,71 @@
+package agent
+
+import (
+	"context"
+	"errors"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+)
+
+// The agent's errors, beside those of hsm, enrollment and bridge.
+var (
+	// ErrNotRunning says that no agent answers on the socket.
+	ErrNotRunning = errors.New("the agent is not running")
+	// ErrStopped says that the agent went away while it was asked.
+	ErrStopped = errors.New("the agent went away")
+	// ErrVersion says that client and agent speak different protocols.
+	ErrVersion = errors.New("the running agent is of another version")
+	// ErrCertificateExpired says that the enrolment's certificate is not in date.
+	ErrCertificateExpired = errors.New("the certificate is not valid now")
+	// ErrRejected says that the API server does not accept the certificate.
+	ErrRejected = errors.New("the API server does not accept the certificate")
+)
+
+// failure is an error on the socket.
+type failure struct {
+	Code    string `json:"code,omitempty"`
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+// codes name the sentinels that hsm does not know.
+var codes = map[string]error{
+	"stopped":             ErrStopped,
+	"version":             ErrVersion,
+	"certificate-expired": ErrCertificateExpired,
+	"rejected":            ErrRejected,
+	"unreachable":         bridge.ErrUnreachable,
+	"port-taken":          bridge.ErrPortTaken,
+	"unknown-enrollment":  enrollment.ErrUnknown,
+	"invalid-enrollment":  enrollment.ErrInvalid,
+	"context-canceled":    context.Canceled,
+	"deadline-exceeded":   context.DeadlineExceeded,
+}
+
+func toFailure(err error) *failure {
+	f := &failure{Code: hsm.ErrorCode(err), Message: err.Error(), Hint: hsm.Hint(err)}
+	for code, sentinel := range codes {
+		if f.Code == "" && errors.Is(err, sentinel) {
+			f.Code = code
+		}
+	}
+	return f
+}
+
+// err rebuilds the error: same text, sentinel and hint.
+func (f *failure) err() error {
+	if sentinel, ok := codes[f.Code]; ok {
+		return hsm.WithHint(remote{f.Message, sentinel}, f.Hint)
+	}
+	return hsm.FromCode(f.Code, f.Message, f.Hint)
+}
+
+type remote struct {
+	message string
+	is      error
+}
+
+func (e remote) Error() string { return e.message }
+func (e remote) Unwrap() error { return e.is }

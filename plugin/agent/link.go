@@ -1,0 +1,93 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// link is the agent's end of a client's connection.
+type link struct {
+	conn   net.Conn
+	frames chan frame // closed when the client has gone
+	ctx    context.Context
+	cancel context.CancelFunc
+	send   sync.Mutex
+}
+
+// errGone is the cause when a client closes its connection.
+var errGone = errors.New("the client went away")
+
+func newLink(ctx context.Context, c net.Conn) *link {
+	l := &link{conn: c, frames: make(chan frame, 8)}
+	l.ctx, l.cancel = context.WithCancel(ctx)
+	return l
+}
+
+// read passes frames on until the client goes: that cancels what it had asked
+// for. A client that sends more than anybody wants is sent away.
+func (l *link) read() {
+	defer close(l.frames)
+	defer l.cancel()
+	for {
+		f, err := readFrame(l.conn)
+		if err != nil {
+			return
+		}
+		select {
+		case l.frames <- f:
+		default:
+			clear(f.payload)
+			return
+		}
+	}
+}
+
+func (l *link) write(r reply) error {
+	l.send.Lock()
+	defer l.send.Unlock()
+	return writeJSON(l.conn, r)
+}
+
+// answer reads one answer, and the secret that follows it if one does.
+func (l *link) answer(ctx context.Context) (answer, *hsm.Secret, error) {
+	f, err := l.next(ctx)
+	if err != nil {
+		return answer{}, nil, err
+	}
+	var a answer
+	if err := f.decode(&a); err != nil {
+		clear(f.payload)
+		return answer{}, nil, err
+	}
+	if !a.Secret {
+		return a, nil, nil
+	}
+	s, err := l.next(ctx)
+	if err != nil {
+		return answer{}, nil, err
+	}
+	if s.kind != frameSecret {
+		return answer{}, nil, fmt.Errorf("%w: a secret was announced and did not come", errFrame)
+	}
+	return a, hsm.NewSecret(s.payload), nil
+}
+
+func (l *link) next(ctx context.Context) (frame, error) {
+	select {
+	case f, ok := <-l.frames:
+		if !ok {
+			return frame{}, gone(errGone)
+		}
+		return f, nil
+	case <-ctx.Done():
+		if l.ctx.Err() != nil {
+			return frame{}, gone(errGone)
+		}
+		return frame{}, ctx.Err()
+	}
+}

@@ -1,0 +1,57 @@
+package agent
+
+import (
+	"errors"
+	"os"
+	"sync"
+)
+
+// maxLog is where the log is rotated, in bytes; one old file is kept.
+const maxLog = 1 << 20
+
+// logFile is a file that moves itself to PATH.1 when it is full.
+type logFile struct {
+	path string
+	mu   sync.Mutex
+	f    *os.File
+	size int64
+}
+
+func openLog(path string) (*logFile, error) {
+	l := &logFile{path: path}
+	return l, l.open()
+}
+
+func (l *logFile) open() error {
+	f, err := os.OpenFile(l.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	l.f, l.size = f, info.Size()
+	return nil
+}
+
+// Write implements [io.Writer].
+func (l *logFile) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.size > 0 && l.size+int64(len(b)) > maxLog {
+		if err := errors.Join(l.f.Close(), os.Rename(l.path, l.path+".1"), l.open()); err != nil {
+			return 0, err
+		}
+	}
+	n, err := l.f.Write(b)
+	l.size += int64(n)
+	return n, err
+}
+
+// Close closes the file.
+func (l *logFile) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.f.Close()
+}

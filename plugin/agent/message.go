@@ -1,0 +1,94 @@
+package agent
+
+import (
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/bridge"
+)
+
+// protocolVersion goes up with every change that an older peer would misread.
+const protocolVersion = 1
+
+// The operations.
+const (
+	opPrepare = "prepare"
+	opUnlock  = "unlock"
+	opStatus  = "status"
+	opLock    = "lock"
+	opStop    = "stop"
+)
+
+// request is what a client sends.
+type request struct {
+	V          int           `json:"v"`
+	Op         string        `json:"op"`
+	Enrollment string        `json:"enrollment,omitempty"`
+	Client     bridge.Client `json:"client,omitzero"`
+	Purpose    hsm.Purpose   `json:"purpose,omitzero"`
+}
+
+// reply is what the agent sends: one of its fields is set.
+type reply struct {
+	Prompt  *prompt  `json:"prompt,omitempty"`
+	Done    int      `json:"done,omitempty"` // the touch prompt of that id is over
+	Session *Session `json:"session,omitempty"`
+	Status  *Status  `json:"status,omitempty"`
+	OK      bool     `json:"ok,omitempty"`
+	Error   *failure `json:"error,omitempty"`
+}
+
+// prompt asks the person at the client.
+type prompt struct {
+	ID      int                `json:"id"` // from 1
+	PIN     *hsm.PINPrompt     `json:"pin,omitempty"`
+	Touch   *hsm.TouchPrompt   `json:"touch,omitempty"`
+	Confirm *hsm.ConfirmPrompt `json:"confirm,omitempty"`
+}
+
+// answer is the client's.
+type answer struct {
+	ID     int      `json:"id"`
+	Yes    bool     `json:"yes,omitempty"`
+	Secret bool     `json:"secret,omitempty"` // a secret frame follows
+	Error  *failure `json:"error,omitempty"`
+}
+
+// Session is what a client needs to reach one enrolment through the bridge.
+type Session struct {
+	// Certificate and Key are PEM: a loopback credential, worthless elsewhere.
+	Certificate []byte `json:"certificate"`
+	Key         []byte `json:"key"`
+	// Expires is when the client should ask again (KEP-541 expirationTimestamp).
+	// The certificate stays the same then, while the agent lives.
+	Expires time.Time `json:"expires"`
+	// CertificateExpires is when the hardware key's certificate does.
+	CertificateExpires time.Time `json:"certificateExpires"`
+}
+
+// Status describes the agent.
+type Status struct {
+	Version string    `json:"version"`
+	PID     int       `json:"pid"`
+	Started time.Time `json:"started"`
+	// Bridge is the address it listens on; BridgeError why it does not.
+	Bridge      string `json:"bridge,omitempty"`
+	BridgeError string `json:"bridgeError,omitempty"`
+	// Signatures and Dials count since the start, over all upstreams.
+	Signatures uint64 `json:"signatures"`
+	Dials      uint64 `json:"dials"`
+	// Memory is the process's resident set in bytes, 0 where it is unknown.
+	Memory    uint64                  `json:"memory,omitempty"`
+	Tokens    []TokenStatus           `json:"tokens"`
+	Upstreams []bridge.UpstreamStatus `json:"upstreams"`
+	Sessions  []bridge.SessionStatus  `json:"sessions"`
+}
+
+// TokenStatus describes a token that the agent holds.
+type TokenStatus struct {
+	URI      hsm.URI `json:"uri"`
+	Unlocked bool    `json:"unlocked"`
+	// Since is when it was unlocked, Until when it will be locked if not used.
+	Since time.Time `json:"since,omitzero"`
+	Until time.Time `json:"until,omitzero"`
+}

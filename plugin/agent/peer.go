@@ -1,0 +1,32 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"syscall"
+)
+
+// checkPeer refuses a socket whose other end is another user's.
+func checkPeer(c net.Conn) error {
+	sc, ok := c.(syscall.Conn)
+	if !ok {
+		return errors.New("not a socket")
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var uid int
+	if cerr := raw.Control(func(fd uintptr) { uid, err = peerUID(int(fd)) }); cerr != nil {
+		return cerr
+	}
+	if err != nil {
+		return fmt.Errorf("peer credentials: %w", err)
+	}
+	if uid != os.Geteuid() {
+		return fmt.Errorf("the other end of the socket is another user's (user id %d)", uid)
+	}
+	return nil
+}

@@ -1,0 +1,14 @@
+package agent
+
+import (
+	"golang.org/x/sys/unix"
+)
+
+// peerUID asks SO_PEERCRED (unix(7)).
+func peerUID(fd int) (int, error) {
+	c, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		return 0, err
+	}
+	return int(c.Uid), nil
+}

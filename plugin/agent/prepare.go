@@ -1,0 +1,192 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/bridge"
+)
+
+// Bounds of a prepare's parts.
+const (
+	reachTimeout = 5 * time.Second
+	probeTimeout = 3 * time.Second
+	// freshFor is how long an answer of the API server vouches for the
+	// connection: laptops sleep, servers close idle connections after 90 s.
+	freshFor = 45 * time.Second
+)
+
+// prepare makes sure that the bridge can carry requests for an enrolment and
+// hands out a session. The order is the package comment's.
+func (a *agent) prepare(ctx context.Context, r request, p *remotePrompter) (*Session, error) {
+	t, err := a.target(r.Enrollment)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.inDate(time.Now()); err != nil {
+		return nil, err
+	}
+	if err := a.bridge.ensure(); err != nil {
+		return nil, err
+	}
+	if !t.warm(time.Now()) {
+		if t, err = a.warmUp(ctx, r, p); err != nil {
+			return nil, err
+		}
+	}
+	c, err := a.sessions.Issue(t.e.Name, r.Client)
+	if err != nil {
+		return nil, err
+	}
+	return &Session{Certificate: c.Certificate, Key: c.Key, Expires: c.Expires, CertificateExpires: t.chain[0].NotAfter}, nil
+}
+
+// warm tells whether the connection is there and known to be good.
+func (t *target) warm(now time.Time) bool {
+	return t.ready.Load() && !t.up.Rejected() && t.up.Live() && now.Sub(t.up.LastAnswer()) < freshFor
+}
+
+// warmUp is the cold half of a prepare, done by one caller for all.
+func (a *agent) warmUp(ctx context.Context, r request, p *remotePrompter) (*target, error) {
+	name := r.Enrollment
+	if err := a.flights.recall(r.Client, name, time.Now()); err != nil {
+		return nil, err
+	}
+	ctx, cancel := a.untilLocked(ctx)
+	defer cancel()
+	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Cluster: name, Action: "sign in", Command: r.Purpose.Command})
+	var t *target
+	err := a.flights.do(ctx, name, func() error {
+		var err error
+		if t, err = a.target(name); err != nil {
+			return err
+		}
+		if t.warm(time.Now()) { // somebody was faster
+			return nil
+		}
+		err = a.connect(withPrompter(ctx, p), t, p)
+		if errors.Is(err, context.Canceled) && p.hasAsked() { // ctrl-c at the prompt
+			err = hsm.ErrCancelled
+		}
+		return err
+	}, passOn)
+	if cause := context.Cause(ctx); cause != nil && errors.Is(cause, errLocked) {
+		err = errLocked
+	}
+	a.flights.remember(r.Client, name, err, time.Now())
+	if err != nil {
+		a.log.Info("prepare failed", "enrollment", name, "error", err)
+		return nil, err
+	}
+	if t == nil { // another was the leader
+		return a.target(name)
+	}
+	return t, nil
+}
+
+// passOn tells which failures are the leader's alone: it left before anybody
+// was asked, or has no terminal to ask on. A no at the prompt holds for all.
+func passOn(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, hsm.ErrNoTerminal) || errors.Is(err, hsm.ErrPINRequired)
+}
+
+// untilLocked ends ctx when the agent is locked.
+func (a *agent) untilLocked(ctx context.Context) (context.Context, context.CancelFunc) {
+	a.mu.RLock()
+	epoch := a.epoch
+	a.mu.RUnlock()
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(epoch, func() { cancel(context.Cause(epoch)) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// connect makes t warm.
+func (a *agent) connect(ctx context.Context, t *target, p hsm.Prompter) error {
+	if t.ready.Load() && t.up.Live() {
+		probe, cancel := context.WithTimeout(ctx, probeTimeout)
+		err := t.up.Check(probe)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		if errors.Is(err, bridge.ErrUnauthorized) {
+			t.up.Forget() // only a handshake with a signature tells what it is about
+		}
+		t.up.Reset() // or the connection died while nobody looked
+	}
+	if err := a.unlock(ctx, t, p); err != nil {
+		return err
+	}
+	if err := t.up.Check(ctx); err != nil {
+		return t.explain(err)
+	}
+	t.ready.Store(true)
+	a.log.Info("ready", "enrollment", t.e.Name)
+	return nil
+}
+
+// unlock unlocks the token, after making sure that a PIN would not be typed in
+// vain: the server answers and the key is there.
+func (a *agent) unlock(ctx context.Context, t *target, p hsm.Prompter) error {
+	if t.holder.unlocked() {
+		t.holder.use()
+		return nil
+	}
+	reached := make(chan error, 1)
+	go func() {
+		rctx, cancel := context.WithTimeout(ctx, reachTimeout)
+		defer cancel()
+		reached <- t.up.Reach(rctx)
+	}()
+	slot, err := t.holder.find(ctx, t.e.Key, t.chain[0].PublicKey)
+	if rerr := <-reached; rerr != nil {
+		return rerr
+	}
+	if err != nil {
+		return err
+	}
+	if k := slot.Key; k != nil && (k.PIN == hsm.PINNever || k.PIN == hsm.PINAlways) {
+		return nil // none is wanted, or one with every signature
+	}
+	t.holder.use()
+	return t.holder.unlock(ctx, p)
+}
+
+// explain finds words for a failed sign-in.
+func (t *target) explain(err error) error {
+	if !errors.Is(err, bridge.ErrUnauthorized) {
+		return err
+	}
+	leaf := t.chain[0]
+	if leaf.NotAfter.Before(time.Now()) {
+		return t.inDate(time.Now())
+	}
+	return hsm.Hintf(fmt.Errorf("%s: %w of %q, issued by %q: %w", t.e.Name, ErrRejected, leaf.Subject.CommonName, leaf.Issuer.CommonName, err),
+		"the cluster's client authority may have changed, or the certificate is another cluster's; enrol again with `kubehsm enroll --name %s`", t.e.Name)
+}
+
+// unlockFor is the unlock operation.
+func (a *agent) unlockFor(ctx context.Context, r request, p *remotePrompter) error {
+	t, err := a.target(r.Enrollment)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := a.untilLocked(ctx)
+	defer cancel()
+	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Cluster: t.e.Name, Action: "unlock the token", Command: r.Purpose.Command})
+	if _, err := t.holder.find(ctx, t.e.Key, t.chain[0].PublicKey); err != nil {
+		return err
+	}
+	err = t.holder.unlock(ctx, p)
+	if errors.Is(context.Cause(ctx), errLocked) {
+		return errLocked
+	}
+	if err == nil {
+		t.holder.use()
+		a.flights.remember(bridge.Client{}, t.e.Name, nil, time.Now())
+	}
+	return err
+}

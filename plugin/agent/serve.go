@@ -1,0 +1,246 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/home"
+)
+
+// Options say how to run an agent.
+type Options struct {
+	Dirs    home.Dirs
+	Drivers hsm.Drivers
+	Version string
+	// Unlock is the unlock window; zero fields get the defaults of [home.Config].
+	Unlock home.Unlock
+	// IdleTimeout is how long the agent lives without sessions and requests; 0 is
+	// an hour.
+	IdleTimeout time.Duration
+	// Ready, if not nil, is told when the agent listens and closed, see [ReadyFile].
+	Ready *os.File
+
+	pid        int
+	sweepEvery time.Duration
+}
+
+func (o *Options) defaults() {
+	if o.Unlock.Idle == 0 {
+		o.Unlock.Idle = home.DefaultIdle
+	}
+	if o.Unlock.Max == 0 {
+		o.Unlock.Max = home.DefaultMax
+	}
+	if o.IdleTimeout == 0 {
+		o.IdleTimeout = time.Hour
+	}
+	if o.sweepEvery == 0 {
+		o.sweepEvery = 15 * time.Second
+	}
+	o.pid = os.Getpid()
+}
+
+// Serve runs the agent until ctx ends, it is told to stop, or it has been idle
+// for long. If another one runs already it returns nil at once: whoever started
+// this one is served by that one. It makes the process non-dumpable, locks all
+// tokens and closes the drivers when it ends.
+func Serve(ctx context.Context, o Options) (err error) {
+	o.defaults()
+	defer func() { err = errors.Join(err, closeReady(o.Ready)) }()
+	if err := harden(); err != nil {
+		return fmt.Errorf("agent: %w", err)
+	}
+	if err := o.Dirs.Prepare(); err != nil {
+		return fmt.Errorf("agent: %w", err)
+	}
+	lock, ours, err := claim(ctx, o.Dirs)
+	if err != nil {
+		return fmt.Errorf("agent: %w", err)
+	}
+	if !ours {
+		return ready(o.Ready)
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	file, err := openLog(o.Dirs.LogFile())
+	if err != nil {
+		return fmt.Errorf("agent: %w", err)
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	log := slog.New(slog.NewTextHandler(file, nil)).With("pid", o.pid)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	a, err := newAgent(o, log, stop)
+	if err != nil {
+		return fmt.Errorf("agent: %w", err)
+	}
+	return a.run(ctx)
+}
+
+func ready(f *os.File) error {
+	if f == nil {
+		return nil
+	}
+	_, err := f.WriteString(readyLine)
+	return errors.Join(err, f.Close())
+}
+
+func closeReady(f *os.File) error {
+	if f == nil {
+		return nil
+	}
+	if err := f.Close(); !errors.Is(err, os.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// claim takes the agent's lock, which the system frees whatever becomes of us.
+// Where another process has it, that one's socket is awaited: it may be starting,
+// or ending, in which case the lock comes free.
+func claim(ctx context.Context, d home.Dirs) (_ *flock.Flock, ours bool, err error) {
+	lock := flock.New(filepath.Join(d.Run, "agent.lock"), flock.SetPermissions(0o600))
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if ours, err = lock.TryLock(); err != nil {
+			return nil, false, err
+		}
+		if ours {
+			return lock, true, nil
+		}
+		if c, err := Dial(ctx, d); err == nil {
+			return nil, false, c.Close()
+		}
+		select {
+		case <-ctx.Done():
+			return nil, false, fmt.Errorf("another agent holds %s but does not listen: %w", lock.Path(), ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+// run listens and serves until ctx ends.
+func (a *agent) run(ctx context.Context) (err error) {
+	l, err := listenSocket(a.o.Dirs.Socket())
+	if err != nil {
+		return fmt.Errorf("agent: %w", err)
+	}
+	if err := a.bridge.ensure(); err != nil { // every prepare tries again, and says so
+		a.log.Error("bridge", "error", err)
+	}
+	a.log.Info("listening", "version", a.o.Version)
+	if err := ready(a.o.Ready); err != nil && !errors.Is(err, os.ErrClosed) {
+		a.log.Warn("whoever started the agent does not wait for it", "error", err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { a.watch(ctx) })
+	conns := newConnSet()
+	wg.Go(func() { a.accept(ctx, l, conns, &wg) })
+	<-ctx.Done()
+	// The socket goes first, so that nobody comes in any more and the next agent
+	// may start; the lock goes last.
+	err = ignoreMissing(os.Remove(a.o.Dirs.Socket()))
+	err = errors.Join(err, l.Close(), a.lock(), a.bridge.close(), a.o.Drivers.Close())
+	conns.close()
+	wg.Wait()
+	a.log.Info("stopped", "error", err)
+	return err
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// watch lets time pass.
+func (a *agent) watch(ctx context.Context) {
+	tick := time.NewTicker(a.o.sweepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			if a.sweep(now) {
+				a.log.Info("idle")
+				a.stop()
+			}
+		}
+	}
+}
+
+func (a *agent) accept(ctx context.Context, l net.Listener, conns *connSet, wg *sync.WaitGroup) {
+	for {
+		c, err := l.Accept()
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil { // out of descriptors, say: the next one may work
+			a.log.Error("accept", "error", err)
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+			continue
+		}
+		if !conns.add(c) {
+			return
+		}
+		wg.Go(func() {
+			defer conns.remove(c)
+			a.serve(ctx, c)
+		})
+	}
+}
+
+// connSet closes all connections at the end.
+type connSet struct {
+	mu     sync.Mutex
+	open   map[net.Conn]struct{}
+	closed bool
+}
+
+func newConnSet() *connSet { return &connSet{open: map[net.Conn]struct{}{}} }
+
+func (s *connSet) add(c net.Conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		_ = c.Close() // it has not been spoken to
+		return false
+	}
+	s.open[c] = struct{}{}
+	return true
+}
+
+func (s *connSet) remove(c net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.open, c)
+	_ = c.Close() // either end may have done so
+}
+
+func (s *connSet) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for c := range s.open {
+		_ = c.Close() // the client sees the end of the agent
+	}
+}

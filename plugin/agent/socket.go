@@ -1,0 +1,84 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/home"
+)
+
+// maxSocketPath is the shortest limit of the systems we know (macOS, sun_path).
+const maxSocketPath = 103
+
+// withSocketPath calls f with a path of the socket that is short enough to
+// bind and connect to. On Linux a long one is reached through its opened folder.
+func withSocketPath(path string, f func(string) error) error {
+	if len(path) <= maxSocketPath {
+		return f(path)
+	}
+	if runtime.GOOS != "linux" {
+		return hsm.Hintf(fmt.Errorf("the socket's path %s is longer than %d bytes", path, maxSocketPath),
+			"set %s to a folder with a shorter path", home.EnvHome)
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return f(fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path)))
+}
+
+func dialSocket(ctx context.Context, path string) (net.Conn, error) {
+	var conn net.Conn
+	err := withSocketPath(path, func(p string) (err error) {
+		var d net.Dialer
+		conn, err = d.DialContext(ctx, "unix", p)
+		return err
+	})
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+		return nil, hsm.WithHint(ErrNotRunning, "it starts with the next command that needs it")
+	default:
+		return nil, fmt.Errorf("agent: %w", err)
+	}
+	if err := checkPeer(conn); err != nil {
+		return nil, errors.Join(fmt.Errorf("agent: %w", err), conn.Close())
+	}
+	return conn, nil
+}
+
+// listenSocket replaces a stale socket: the caller holds the agent's lock, so
+// nobody listens on it.
+func listenSocket(path string) (net.Listener, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	var l net.Listener
+	err := withSocketPath(path, func(p string) error {
+		u, err := net.ListenUnix("unix", &net.UnixAddr{Name: p, Net: "unix"})
+		if err != nil {
+			return err
+		}
+		u.SetUnlinkOnClose(false) // its name may be of a moment; Serve removes it
+		l = u
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}

@@ -1,0 +1,111 @@
+package agent
+
+import (
+	"context"
+	"crypto"
+	"crypto/x509"
+	"fmt"
+	"reflect"
+	"sync/atomic"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+)
+
+// target is an enrolment in use: as it was read, and the way to its server.
+type target struct {
+	e       enrollment.Enrollment
+	chain   []*x509.Certificate
+	version string
+	holder  *holder
+	up      *bridge.Upstream
+	ready   atomic.Bool // the API server has taken our certificate
+}
+
+// target returns the enrolment of that name as the store has it now. What is
+// in memory is good as long as the files are the same ones.
+func (a *agent) target(name string) (*target, error) {
+	a.mu.RLock()
+	t := a.targets[name]
+	a.mu.RUnlock()
+	if t != nil && a.store.Version(t.e) == t.version {
+		return t, nil
+	}
+	fresh, err := a.load(name)
+	if err != nil {
+		a.replace(name, t, nil) // nothing is served that is no longer enrolled
+		return nil, err
+	}
+	return a.replace(name, t, fresh), nil
+}
+
+func (a *agent) load(name string) (*target, error) {
+	e, err := a.store.Load(name)
+	if err != nil {
+		return nil, err
+	}
+	version := a.store.Version(e) // before the chain is read: a later write shows
+	chain, err := a.store.Certificate(e)
+	if err != nil {
+		return nil, err
+	}
+	t := &target{e: e, chain: chain, version: version, holder: a.holder(e.Key)}
+	t.up, err = bridge.NewUpstream(bridge.UpstreamOptions{Enrollment: e, Chain: chain, Log: a.log,
+		Signer: func(ctx context.Context) (crypto.Signer, error) {
+			return t.holder.signer(ctx, e.Key, chain[0].PublicKey, prompterOf(ctx))
+		}})
+	return t, err
+}
+
+// replace puts fresh in old's place, if old is still there. A renewed certificate
+// leaves running streams alone; any other change cuts them, as they lead to a
+// server, or come from a key, that the user has since changed.
+func (a *agent) replace(name string, old, fresh *target) *target {
+	a.mu.Lock()
+	current := a.targets[name]
+	if current != old { // somebody else was faster
+		a.mu.Unlock()
+		if fresh != nil {
+			fresh.up.Close()
+		}
+		if current == nil {
+			current = fresh
+		}
+		return current
+	}
+	delete(a.targets, name)
+	if fresh != nil {
+		a.targets[name] = fresh
+	}
+	if old != nil {
+		a.count(old)
+	}
+	a.mu.Unlock()
+	if old == nil {
+		return fresh
+	}
+	if fresh != nil && reflect.DeepEqual(old.e, fresh.e) {
+		old.up.Reset()
+	} else {
+		a.sessions.Drop(name)
+		old.up.Close()
+	}
+	return fresh
+}
+
+// inDate says whether the certificate can be used now.
+func (t *target) inDate(now time.Time) error {
+	leaf := t.chain[0]
+	name := t.e.Name
+	switch {
+	case now.After(leaf.NotAfter):
+		return hsm.Hintf(fmt.Errorf("%s: %w: it expired on %s", name, ErrCertificateExpired, leaf.NotAfter.Local().Format(time.DateTime)),
+			"get a new one with `kubehsm enroll --name %s`", name)
+	case now.Before(leaf.NotBefore):
+		return hsm.WithHint(fmt.Errorf("%s: %w: it begins on %s", name, ErrCertificateExpired, leaf.NotBefore.Local().Format(time.DateTime)),
+			"check this computer's clock")
+	}
+	return nil
+}

@@ -1,0 +1,121 @@
+package bridge
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+
+	"golang.org/x/net/http2"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// dialTLS makes a TLS connection. It is cut when the upstream is closed.
+func (u *Upstream) dialTLS(ctx context.Context, protos ...string) (_ *conn, err error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	stop := context.AfterFunc(u.ctx, cancel)
+	defer stop()
+	defer func() {
+		if err != nil && u.ctx.Err() != nil {
+			err = context.Cause(u.ctx)
+		}
+		u.note(err)
+	}()
+	tctx, tcancel := context.WithTimeout(ctx, tcpTimeout)
+	raw, err := u.dialer.dial(tctx)
+	tcancel()
+	if err != nil {
+		return nil, err
+	}
+	cfg := u.tls.Clone()
+	cfg.NextProtos = protos
+	c := &conn{Conn: tls.Client(raw, cfg), u: u}
+	u.dials.Add(1)
+	if err := c.HandshakeContext(ctx); err != nil {
+		_ = raw.Close() // the handshake's error is the one to report
+		return nil, u.handshakeError(err)
+	}
+	if c.ConnectionState().DidResume {
+		u.resumed.Add(1)
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.ctx.Err() != nil {
+		_ = raw.Close()
+		return nil, context.Cause(u.ctx)
+	}
+	u.conns[c] = struct{}{}
+	return c, nil
+}
+
+// handshakeError names the host, and tells a server that does not take our
+// certificate from one that we do not trust.
+func (u *Upstream) handshakeError(err error) error {
+	var untrusted *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &untrusted):
+		return hsm.Hintf(fmt.Errorf("%w %s: its certificate is not trusted: %w", ErrUnreachable, u.dialer.address, untrusted.Err),
+			"if the cluster's authority was changed, enrol again with `kubehsm enroll --name %s`", u.o.Enrollment.Name)
+	case hsm.ErrorCode(err) != "":
+		return fmt.Errorf("sign in to %s: %w", u.dialer.address, err)
+	case isAlert(err):
+		return fmt.Errorf("%w: %s broke the handshake off: %w", ErrUnauthorized, u.dialer.address, err)
+	}
+	return fmt.Errorf("%w %s: TLS handshake: %w", ErrUnreachable, u.dialer.address, err)
+}
+
+// conn is an open connection, known to its upstream until it is closed.
+type conn struct {
+	*tls.Conn
+	u *Upstream
+}
+
+// Close closes the connection.
+func (c *conn) Close() error {
+	c.u.mu.Lock()
+	delete(c.u.conns, c)
+	c.u.mu.Unlock()
+	return c.Conn.Close()
+}
+
+func (u *Upstream) dialH2(ctx context.Context) (*http2.ClientConn, error) {
+	c, err := u.dialTLS(ctx, "h2", "http/1.1")
+	if err != nil {
+		return nil, err
+	}
+	if c.ConnectionState().NegotiatedProtocol != http2.NextProtoTLS {
+		u.http1.Store(true)
+		u.setSpare(c)
+		return nil, errHTTP1
+	}
+	cc, err := u.h2.NewClientConn(c)
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return cc, nil
+}
+
+func (u *Upstream) dialH1(ctx context.Context) (net.Conn, error) {
+	u.mu.Lock()
+	c := u.spare
+	u.spare = nil
+	u.mu.Unlock()
+	if c != nil {
+		return c, nil
+	}
+	return u.dialTLS(ctx, "http/1.1")
+}
+
+// setSpare keeps c, which has cost a signature, for the first HTTP/1.1 request.
+func (u *Upstream) setSpare(c *conn) {
+	u.mu.Lock()
+	old := u.spare
+	u.spare = c
+	u.mu.Unlock()
+	if old != nil {
+		_ = old.Close() // it was never used
+	}
+}

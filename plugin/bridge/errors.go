@@ -1,0 +1,33 @@
+package bridge
+
+import (
+	"errors"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// The bridge's errors.
+var (
+	// ErrPortTaken says that another program listens on the bridge's port.
+	ErrPortTaken = errors.New("the bridge's port is taken")
+	// ErrUnreachable says that no connection to the API server could be made.
+	ErrUnreachable = errors.New("cannot reach the API server")
+	// ErrUnauthorized says that the API server answered 401, or refused the
+	// certificate in the handshake.
+	ErrUnauthorized = errors.New("the API server answered 401 Unauthorized")
+	// ErrClosed says that the upstream was closed, by a lock for example.
+	ErrClosed = errors.New("the connection was closed by the agent")
+
+	errHTTP1 = errors.New("the API server speaks HTTP/1.1 only")
+)
+
+// needsPerson tells whether err is one that the next run of the plugin can mend.
+func needsPerson(err error) bool {
+	for _, e := range []error{hsm.ErrPINRequired, hsm.ErrNoToken, hsm.ErrRemoved, hsm.ErrTouchTimeout,
+		hsm.ErrNoTerminal, hsm.ErrCancelled, hsm.ErrBusy, ErrClosed} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}

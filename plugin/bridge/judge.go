@@ -1,0 +1,91 @@
+package bridge
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+)
+
+// judge decides whose request this is, or why nobody's.
+func (s *Server) judge(r *http.Request) (*session, string, *refusal) {
+	if ref := fromBrowser(r); ref != nil {
+		return nil, "", ref
+	}
+	if r.Header["Authorization"] != nil {
+		return nil, "", &refusal{http.StatusUnauthorized,
+			"this address takes no bearer token or password (--token, or the kubeconfig user's): the token's key signs in here; leave them out"}
+	}
+	if r.Method == http.MethodConnect {
+		return nil, "", &refusal{http.StatusMethodNotAllowed, "CONNECT is not served here"}
+	}
+	name, path, ok := splitPath(r.RequestURI)
+	if !ok {
+		return nil, "", &refusal{http.StatusNotFound, "paths here begin with " + PathPrefix + "NAME/, as in the kubeconfig that kubehsm writes"}
+	}
+	sess, ref := s.session(r)
+	if ref != nil {
+		return nil, "", ref
+	}
+	if sess.enrollment != name {
+		return nil, "", &refusal{http.StatusForbidden,
+			fmt.Sprintf("this certificate is for enrolment %q, not %q: the kubeconfig entry mixes two", sess.enrollment, name)}
+	}
+	return sess, path, nil
+}
+
+// session finds the session of the client certificate. TLS only asks for one
+// (RequestClientCert): a failed handshake would be an alert without words, and
+// would not make client-go run the plugin again.
+func (s *Server) session(r *http.Request) (*session, *refusal) {
+	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+		return nil, &refusal{http.StatusUnauthorized,
+			"no client certificate came with the request: use the kubeconfig user that kubehsm wrote, without --token or --client-certificate"}
+	}
+	e := s.sessions.find(r.TLS.PeerCertificates[0])
+	switch {
+	case e == nil:
+		return nil, &refusal{http.StatusUnauthorized, "unknown session: the agent was locked or restarted; run the command again"}
+	case e.expired(s.sessions.now()):
+		return nil, &refusal{http.StatusUnauthorized, "the session has expired; run the command again"}
+	}
+	return e, nil
+}
+
+// splitPath cuts /c/NAME off a request target, keeping the rest to the byte.
+func splitPath(target string) (name, rest string, ok bool) {
+	rest, ok = strings.CutPrefix(target, PathPrefix)
+	if !ok {
+		return "", "", false
+	}
+	end := strings.IndexAny(rest, "/?")
+	if end < 0 {
+		end = len(rest)
+	}
+	name, rest = rest[:end], rest[end:]
+	if !strings.HasPrefix(rest, "/") {
+		rest = "/" + rest
+	}
+	return name, rest, name != ""
+}
+
+// fromBrowser refuses what a web page could send: a Host that is not loopback
+// (DNS rebinding), and headers that only browsers add. Some WebSocket clients
+// (Python's) name the server itself as Origin; that is no page's.
+func fromBrowser(r *http.Request) *refusal {
+	host := r.Host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	switch strings.ToLower(strings.Trim(host, "[]")) {
+	case "127.0.0.1", "localhost", "::1":
+	default:
+		return &refusal{http.StatusForbidden, "the Host header must name the loopback address"}
+	}
+	for k, v := range r.Header {
+		if strings.HasPrefix(k, "Sec-Fetch-") || (k == "Origin" && (len(v) != 1 || !strings.EqualFold(v[0], "https://"+r.Host))) {
+			return &refusal{http.StatusForbidden, "requests from web pages are not served"}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,13 @@
+package bridge
+
+import "golang.org/x/sys/unix"
+
+// startOf asks sysctl kern.proc.pid: microseconds since 1970.
+func startOf(pid int) uint64 {
+	k, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
+	if err != nil || int(k.Proc.P_pid) != pid {
+		return 0
+	}
+	t := k.Proc.P_starttime
+	return uint64(t.Sec)*1e6 + uint64(t.Usec)
+}

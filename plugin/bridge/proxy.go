@@ -1,0 +1,187 @@
+package bridge
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+)
+
+// serve carries one judged request; path is its target without our prefix, to
+// the byte. It is leaner than httputil.ReverseProxy: the server's header map and
+// request are used again instead of cloned, and buffers are large and pooled.
+func (u *Upstream) serve(w http.ResponseWriter, r *http.Request, path string) {
+	u.requests.Add(1)
+	u.inFlight.Add(1)
+	u.lastUsed.Store(time.Now().UnixNano())
+	defer func() {
+		u.lastUsed.Store(time.Now().UnixNano())
+		u.inFlight.Add(-1)
+	}()
+	upgrade := upgradeType(r.Header)
+	out := u.outgoing(r, path)
+	if upgrade != "" {
+		u.tunnel(w, r, out, upgrade)
+		return
+	}
+	resp, err := u.roundTrip(out)
+	if err != nil {
+		u.fail(w, r, err)
+		return
+	}
+	defer resp.Body.Close()
+	u.answered(resp)
+	if err := copyResponse(w, resp); err != nil {
+		// Half an answer must not look whole: the stream is reset.
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// outgoing turns the inbound request into the outbound one. The header map is
+// the server's own for this request, so it may be changed.
+func (u *Upstream) outgoing(r *http.Request, path string) *http.Request {
+	out := r.WithContext(r.Context())
+	out.URL = u.target(path)
+	out.RequestURI = ""
+	out.Host = u.host
+	out.Close = false
+	removeHopByHop(out.Header)
+	if out.Header["User-Agent"] == nil {
+		out.Header["User-Agent"] = []string{""} // else the transport names itself
+	}
+	if out.ContentLength == 0 {
+		out.Body = nil // so that the transport may retry on a connection that went away
+	}
+	return out
+}
+
+// target builds a URL that is sent exactly as path: Opaque is written as it is,
+// where Path would be decoded and encoded again.
+func (u *Upstream) target(path string) *url.URL {
+	path, query, _ := strings.Cut(u.prefix+path, "?")
+	t := &url.URL{Scheme: "https", Host: u.host, Opaque: path, RawQuery: query}
+	if strings.HasPrefix(path, "//") { // else it would be read as a host
+		t.Opaque = "//" + u.host + path
+	}
+	return t
+}
+
+// answered watches for the API server's 401. It passes to the client, which
+// runs the plugin again; the next prepare finds out why.
+func (u *Upstream) answered(resp *http.Response) {
+	u.lastAnswer.Store(time.Now().UnixNano())
+	if resp.StatusCode == http.StatusUnauthorized && !u.rejected.Swap(true) {
+		u.note(ErrUnauthorized)
+	}
+}
+
+// fail words a request that got no answer.
+func (u *Upstream) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() != nil {
+		panic(http.ErrAbortHandler) // the client has gone
+	}
+	err = u.roundTripError(r.Context(), err)
+	u.note(err)
+	ref := refusalOf(err)
+	if errors.Is(err, ErrUnauthorized) {
+		ref.code = http.StatusUnauthorized
+	}
+	ref.write(w)
+}
+
+// copyResponse passes status, headers, body and trailers. A body of unknown
+// length may be a watch or a log: what has come is flushed at once.
+func copyResponse(w http.ResponseWriter, resp *http.Response) error {
+	h := w.Header()
+	removeHopByHop(resp.Header)
+	for k, v := range resp.Header {
+		h[k] = v
+	}
+	if resp.Header["Content-Type"] == nil {
+		h["Content-Type"] = nil // no sniffing
+	}
+	announced := len(resp.Trailer)
+	for k := range resp.Trailer {
+		h.Add("Trailer", k)
+	}
+	w.WriteHeader(resp.StatusCode)
+	if err := copyBody(w, resp.Body, resp.ContentLength < 0); err != nil {
+		return err
+	}
+	for k, v := range resp.Trailer {
+		if announced == len(resp.Trailer) {
+			h[k] = v
+		} else {
+			h[http.TrailerPrefix+k] = v
+		}
+	}
+	return nil
+}
+
+// copyBuffers hold what is on its way; 64 KiB is four HTTP/2 frames.
+var copyBuffers = sync.Pool{New: func() any { return new([64 << 10]byte) }}
+
+func copyBody(w http.ResponseWriter, body io.Reader, stream bool) error {
+	var flusher http.Flusher
+	if stream {
+		if flusher, _ = w.(http.Flusher); flusher != nil {
+			flusher.Flush() // a watcher waits for the headers
+		}
+	}
+	buf := copyBuffers.Get().(*[64 << 10]byte)
+	defer copyBuffers.Put(buf)
+	for {
+		n, err := body.Read(buf[:])
+		if n > 0 {
+			if _, werr := w.Write(buf[:n]); werr != nil {
+				return werr
+			}
+			if flusher != nil {
+				flusher.Flush()
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// hopByHop are the headers of one connection (RFC 9110 section 7.6.1), in Go's
+// canonical form.
+var hopByHop = []string{"Connection", "Keep-Alive", "Proxy-Connection", "Proxy-Authenticate",
+	"Proxy-Authorization", "Transfer-Encoding", "Upgrade"}
+
+func removeHopByHop(h http.Header) {
+	for _, v := range h["Connection"] {
+		for name := range strings.SplitSeq(v, ",") {
+			if name = textproto.CanonicalMIMEHeaderKey(strings.TrimSpace(name)); name != "" {
+				delete(h, name)
+			}
+		}
+	}
+	for _, k := range hopByHop {
+		delete(h, k)
+	}
+	if te := h["Te"]; te != nil && !(len(te) == 1 && te[0] == "trailers") {
+		delete(h, "Te")
+	}
+}
+
+// upgradeType is the protocol that the client wants to change to, or "".
+func upgradeType(h http.Header) string {
+	for _, v := range h["Connection"] {
+		for name := range strings.SplitSeq(v, ",") {
+			if strings.EqualFold(strings.TrimSpace(name), "upgrade") {
+				return h.Get("Upgrade")
+			}
+		}
+	}
+	return ""
+}

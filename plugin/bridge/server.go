@@ -1,0 +1,133 @@
+package bridge
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// Server is the loopback side.
+type Server struct {
+	sessions *Sessions
+	route    func(enrollment string) *Upstream
+	log      *slog.Logger
+	http     *http.Server
+}
+
+// Listen takes the bridge's port, on 127.0.0.1 only. [ErrPortTaken] if another
+// program has it.
+func Listen(ep Endpoint) (net.Listener, error) {
+	l, err := net.Listen("tcp4", ep.Address())
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, hsm.Hintf(fmt.Errorf("%w: another program listens on %s", ErrPortTaken, ep.Address()),
+			"find it with `ss -ltnp 'sport = :%d'` or `lsof -iTCP:%d`, and stop it", ep.Port, ep.Port)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("bridge: %w", err)
+	}
+	return l, nil
+}
+
+// NewServer returns a server that identifies itself with cert, knows the
+// sessions, and finds an enrolment's upstream by route, which returns nil for
+// one that is not prepared.
+func NewServer(cert tls.Certificate, sessions *Sessions, route func(enrollment string) *Upstream, log *slog.Logger) *Server {
+	s := &Server{sessions: sessions, route: route, log: log}
+	s.http = &http.Server{
+		Handler: s,
+		TLSConfig: &tls.Config{
+			Certificates: []tls.Certificate{cert},
+			ClientAuth:   tls.RequestClientCert,
+			MinVersion:   tls.VersionTLS12,
+			NextProtos:   []string{"h2", "http/1.1"},
+			// No Kubernetes client resumes, and a ticket would outlive a lock.
+			SessionTicketsDisabled: true,
+		},
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       10 * time.Minute,
+		MaxHeaderBytes:    1 << 20,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams:          1000,
+			MaxReceiveBufferPerConnection: 16 << 20,
+			MaxReceiveBufferPerStream:     4 << 20,
+		},
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return context.WithValue(ctx, peerKey{}, &peer{conn: c})
+		},
+		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	return s
+}
+
+// Serve serves l until [Server.Close]. It returns nil then.
+func (s *Server) Serve(l net.Listener) error {
+	if err := s.http.ServeTLS(l, "", ""); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("bridge: %w", err)
+	}
+	return nil
+}
+
+// Close closes the listener and all connections. Tunnels end with their upstream.
+func (s *Server) Close() error { return s.http.Close() }
+
+// ServeHTTP judges a request and carries it upstream.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if p, ok := r.Context().Value(peerKey{}).(*peer); ok {
+		if err := p.check(); err != nil {
+			s.log.Warn("refused", "code", http.StatusForbidden, "why", err)
+			(&refusal{http.StatusForbidden, err.Error()}).write(w)
+			return
+		}
+	}
+	sess, path, ref := s.judge(r)
+	if ref != nil {
+		s.log.Info("refused", "code", ref.code, "why", ref.message)
+		ref.write(w)
+		return
+	}
+	up := s.route(sess.enrollment)
+	if up == nil {
+		(&refusal{http.StatusUnauthorized, "the enrolment is locked; run the command again"}).write(w)
+		return
+	}
+	sess.requests.Add(1)
+	sess.open.Add(1)
+	defer sess.open.Add(-1)
+	up.serve(w, r, path)
+}
+
+type peerKey struct{}
+
+// peer is a loopback connection; who is at its other end is looked up once.
+type peer struct {
+	conn net.Conn
+	once sync.Once
+	err  error
+}
+
+func (p *peer) check() error {
+	p.once.Do(func() {
+		client, err := netip.ParseAddrPort(p.conn.RemoteAddr().String())
+		if err != nil {
+			p.err = err
+			return
+		}
+		server, err := netip.ParseAddrPort(p.conn.LocalAddr().String())
+		if err != nil {
+			p.err = err
+			return
+		}
+		p.err = sameUser(client, server)
+	})
+	return p.err
+}

@@ -1,0 +1,65 @@
+package bridge
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// refusal is an answer of the bridge itself, in the API server's form: clients
+// show its message to the user.
+type refusal struct {
+	code    int
+	message string
+}
+
+// status is metav1.Status, as far as it is needed here. Importing apimachinery
+// for seven fields would be paid by every start of the binary.
+type status struct {
+	Kind       string   `json:"kind"`
+	APIVersion string   `json:"apiVersion"`
+	Metadata   struct{} `json:"metadata"`
+	Status     string   `json:"status"`
+	Message    string   `json:"message"`
+	Reason     string   `json:"reason"`
+	Code       int      `json:"code"`
+}
+
+// reasons are metav1.StatusReason for the codes we use.
+var reasons = map[int]string{
+	http.StatusUnauthorized:       "Unauthorized",
+	http.StatusForbidden:          "Forbidden",
+	http.StatusNotFound:           "NotFound",
+	http.StatusMethodNotAllowed:   "MethodNotAllowed",
+	http.StatusServiceUnavailable: "ServiceUnavailable",
+}
+
+func (r *refusal) write(w http.ResponseWriter) {
+	b, err := json.Marshal(status{Kind: "Status", APIVersion: "v1", Status: "Failure",
+		Message: "kubehsm: " + r.message, Reason: reasons[r.code], Code: r.code})
+	if err != nil { // a struct of strings cannot fail
+		panic(err)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(b)))
+	h.Set("Cache-Control", "no-cache, private")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(r.code)
+	_, _ = w.Write(b) // a client that is gone wants no answer
+}
+
+// refusalOf words an upstream's failure. What a person must mend gets a 401,
+// which makes client-go run the plugin again: the plugin can ask.
+func refusalOf(err error) *refusal {
+	message := err.Error()
+	if h := hsm.Hint(err); h != "" {
+		message += " (" + h + ")"
+	}
+	if needsPerson(err) {
+		return &refusal{http.StatusUnauthorized, message}
+	}
+	return &refusal{http.StatusServiceUnavailable, message}
+}

@@ -1,0 +1,325 @@
+package bridge
+
+import (
+	"context"
+	"crypto"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/net/http2"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+)
+
+// Bounds of what an upstream waits for.
+const (
+	tcpTimeout  = 10 * time.Second
+	dialTimeout = 60 * time.Second // with touch; the API server itself gives up after 32 s
+	pingIdle    = 30 * time.Second
+	pingTimeout = 10 * time.Second
+)
+
+// UpstreamOptions describe an upstream.
+type UpstreamOptions struct {
+	Enrollment enrollment.Enrollment
+	// Chain is the client certificate's, leaf first.
+	Chain []*x509.Certificate
+	// Signer returns the key on the token. It is called once per full handshake,
+	// with the context of the request that caused the dial.
+	Signer func(ctx context.Context) (crypto.Signer, error)
+	Log    *slog.Logger
+}
+
+// Upstream is the way to one API server with one key: a pooled HTTP/2
+// connection (or HTTP/1.1 ones, if the server speaks nothing else), tunnels for
+// upgrades, and TLS tickets for both, in memory only.
+type Upstream struct {
+	o       UpstreamOptions
+	prefix  string // path prefix of the server's URL, without a slash at its end
+	host    string
+	dialer  *dialer
+	tls     *tls.Config
+	tickets tickets
+	ctx     context.Context // ends with Close
+	cancel  context.CancelCauseFunc
+
+	pool  *pool
+	h2    *http2.Transport
+	h1    *http.Transport
+	http1 atomic.Bool // the server speaks HTTP/1.1 only
+
+	mu    sync.Mutex
+	conns map[*conn]struct{} // all that are open
+	spare *conn              // the connection that showed http1
+
+	rejected atomic.Bool // a 401 was seen since the last Check
+	counters
+}
+
+type counters struct {
+	requests, signatures, dials, resumed atomic.Uint64
+	inFlight                             atomic.Int64
+	lastUsed, lastAnswer                 atomic.Int64 // Unix nanoseconds
+	lastError                            atomic.Value // string
+}
+
+// UpstreamStatus describes an upstream.
+type UpstreamStatus struct {
+	Enrollment  string `json:"enrollment"`
+	Server      string `json:"server"`
+	Protocol    string `json:"protocol"` // "h2" or "http/1.1"
+	Connections int    `json:"connections"`
+	Requests    uint64 `json:"requests"`
+	InFlight    int64  `json:"inFlight"`
+	// Dials counts handshakes; Resumed those that needed no Signatures.
+	Dials      uint64 `json:"dials"`
+	Resumed    uint64 `json:"resumed"`
+	Signatures uint64 `json:"signatures"`
+	// Rejected: the API server answered 401 since the last successful check.
+	Rejected  bool      `json:"rejected,omitempty"`
+	LastUsed  time.Time `json:"lastUsed,omitzero"`
+	LastError string    `json:"lastError,omitempty"`
+}
+
+// NewUpstream returns an upstream; it connects to nothing yet. Close it.
+func NewUpstream(o UpstreamOptions) (*Upstream, error) {
+	server, err := url.Parse(o.Enrollment.Cluster.Server)
+	if err != nil {
+		return nil, fmt.Errorf("enrolment %s: %w", o.Enrollment.Name, err)
+	}
+	d, err := newDialer(server, o.Enrollment.Cluster.ProxyURL)
+	if err != nil {
+		return nil, fmt.Errorf("enrolment %s: %w", o.Enrollment.Name, err)
+	}
+	u := &Upstream{o: o, host: server.Host, prefix: strings.TrimSuffix(server.EscapedPath(), "/"), dialer: d, conns: map[*conn]struct{}{}}
+	u.ctx, u.cancel = context.WithCancelCause(context.Background())
+	if u.tls, err = u.tlsConfig(server); err != nil {
+		return nil, fmt.Errorf("enrolment %s: %w", o.Enrollment.Name, err)
+	}
+	u.h2 = &http2.Transport{
+		DisableCompression: true, // bodies pass as they are
+		ReadIdleTimeout:    pingIdle,
+		PingTimeout:        pingTimeout,
+		MaxReadFrameSize:   256 << 10,
+		MaxHeaderListSize:  1 << 20,
+	}
+	u.pool = &pool{dial: u.dialH2}
+	u.h2.ConnPool = u.pool
+	u.h1 = &http.Transport{
+		DialTLSContext:      func(ctx context.Context, _, _ string) (net.Conn, error) { return u.dialH1(ctx) },
+		DisableCompression:  true,
+		MaxIdleConnsPerHost: 32,
+		IdleConnTimeout:     90 * time.Second,
+		TLSNextProto:        map[string]func(string, *tls.Conn) http.RoundTripper{},
+	}
+	return u, nil
+}
+
+func (u *Upstream) tlsConfig(server *url.URL) (*tls.Config, error) {
+	c := u.o.Enrollment.Cluster
+	cfg := &tls.Config{
+		ServerName:           c.TLSServerName,
+		MinVersion:           tls.VersionTLS12,
+		ClientSessionCache:   &u.tickets,
+		GetClientCertificate: u.certificate,
+	}
+	if cfg.ServerName == "" {
+		cfg.ServerName = server.Hostname()
+	}
+	if len(c.CAData) > 0 {
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(c.CAData) {
+			return nil, errors.New("the certificate authority data holds no certificate")
+		}
+	}
+	return cfg, nil
+}
+
+// certificate is called in a full handshake, when the server has asked for one.
+func (u *Upstream) certificate(info *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	signer, err := u.o.Signer(info.Context())
+	if err != nil {
+		return nil, err
+	}
+	cert := &tls.Certificate{Leaf: u.o.Chain[0], PrivateKey: countingSigner{signer, &u.signatures}}
+	for _, c := range u.o.Chain {
+		cert.Certificate = append(cert.Certificate, c.Raw)
+	}
+	return cert, nil
+}
+
+type countingSigner struct {
+	crypto.Signer
+	n *atomic.Uint64
+}
+
+func (s countingSigner) Sign(rand io.Reader, digest []byte, opts crypto.SignerOpts) ([]byte, error) {
+	sig, err := s.Signer.Sign(rand, digest, opts)
+	if err == nil {
+		s.n.Add(1)
+	}
+	return sig, err
+}
+
+// roundTrip sends a request by the protocol that the server speaks.
+func (u *Upstream) roundTrip(r *http.Request) (*http.Response, error) {
+	if !u.http1.Load() {
+		resp, err := u.h2.RoundTrip(r)
+		if !errors.Is(err, errHTTP1) {
+			return resp, err
+		}
+	}
+	return u.h1.RoundTrip(r)
+}
+
+// Reach makes a TCP connection and closes it: is anybody there? Errors wrap
+// [ErrUnreachable].
+func (u *Upstream) Reach(ctx context.Context) error {
+	c, err := u.dialer.dial(ctx)
+	u.note(err)
+	if err != nil {
+		return err
+	}
+	return c.Close()
+}
+
+// Check sends GET /version, over a new connection if none is open. Errors:
+// [ErrUnreachable], [ErrUnauthorized], the signer's.
+func (u *Upstream) Check(ctx context.Context) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+u.host+u.prefix+"/version", nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("User-Agent", "kubehsm")
+	req.Header.Set("Accept", "application/json")
+	resp, err := u.roundTrip(req)
+	if err != nil {
+		err = u.roundTripError(ctx, err)
+		u.note(err)
+		return err
+	}
+	defer resp.Body.Close()
+	// TLS tickets come before the first answer's end: with the body read, later
+	// connections resume.
+	if _, err := io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<20)); err != nil {
+		return fmt.Errorf("%w %s: %w", ErrUnreachable, u.dialer.address, err)
+	}
+	u.lastAnswer.Store(time.Now().UnixNano())
+	u.rejected.Store(resp.StatusCode == http.StatusUnauthorized)
+	if resp.StatusCode == http.StatusUnauthorized {
+		u.note(ErrUnauthorized)
+		return fmt.Errorf("%s: %w", u.dialer.address, ErrUnauthorized)
+	}
+	return nil
+}
+
+// roundTripError gives a transport's error its kind. TLS 1.3 servers refuse a
+// certificate only after the handshake, when the first answer is awaited.
+func (u *Upstream) roundTripError(ctx context.Context, err error) error {
+	switch {
+	case u.ctx.Err() != nil:
+		return context.Cause(u.ctx)
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case hsm.ErrorCode(err) != "" || errors.Is(err, ErrUnreachable) || errors.Is(err, ErrUnauthorized):
+		return err
+	case isAlert(err):
+		u.rejected.Store(true)
+		return fmt.Errorf("%w: %s broke the connection off: %w", ErrUnauthorized, u.dialer.address, err)
+	}
+	return fmt.Errorf("%w %s: %w", ErrUnreachable, u.dialer.address, err)
+}
+
+// isAlert tells whether the peer broke TLS off; crypto/tls marks that so.
+func isAlert(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "remote error"
+}
+
+// Live tells whether a connection is open that takes requests.
+func (u *Upstream) Live() bool {
+	if u.http1.Load() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		return len(u.conns) > 0
+	}
+	return u.pool.live() > 0
+}
+
+// Rejected tells whether a 401 was seen since the last Check.
+func (u *Upstream) Rejected() bool { return u.rejected.Load() }
+
+// LastAnswer is when the API server last answered.
+func (u *Upstream) LastAnswer() time.Time { return time.Unix(0, u.lastAnswer.Load()) }
+
+// LastUsed is when a request last began or ended; a stream in flight is use too.
+func (u *Upstream) LastUsed() time.Time {
+	if u.inFlight.Load() > 0 {
+		return time.Now()
+	}
+	return time.Unix(0, u.lastUsed.Load())
+}
+
+// Reset lets the open connections finish what they carry and makes new requests dial.
+func (u *Upstream) Reset() {
+	u.pool.retire(u.ctx)
+	u.h1.CloseIdleConnections()
+}
+
+// Forget drops the TLS tickets: the next handshake needs a signature.
+func (u *Upstream) Forget() { u.tickets.forget() }
+
+// Close cuts everything: connections, tunnels, dials in flight. The TLS tickets
+// go with it. It may be called more than once.
+func (u *Upstream) Close() {
+	u.cancel(ErrClosed)
+	u.mu.Lock()
+	open := make([]*conn, 0, len(u.conns))
+	for c := range u.conns {
+		open = append(open, c)
+	}
+	u.spare = nil
+	u.mu.Unlock()
+	for _, c := range open {
+		_ = c.NetConn().Close() // at once, without TLS's goodbye: the peer may be gone already
+	}
+	u.h1.CloseIdleConnections()
+	u.Forget()
+}
+
+// Status describes the upstream.
+func (u *Upstream) Status() UpstreamStatus {
+	u.mu.Lock()
+	open := len(u.conns)
+	u.mu.Unlock()
+	st := UpstreamStatus{Enrollment: u.o.Enrollment.Name, Server: u.o.Enrollment.Cluster.Server, Protocol: "h2",
+		Connections: open, Requests: u.requests.Load(), InFlight: u.inFlight.Load(), Dials: u.dials.Load(),
+		Resumed: u.resumed.Load(), Signatures: u.signatures.Load(), Rejected: u.rejected.Load()}
+	if u.http1.Load() {
+		st.Protocol = "http/1.1"
+	}
+	if ns := u.lastUsed.Load(); ns != 0 {
+		st.LastUsed = time.Unix(0, ns)
+	}
+	st.LastError, _ = u.lastError.Load().(string)
+	return st
+}
+
+func (u *Upstream) note(err error) {
+	if err != nil {
+		u.lastError.Store(err.Error())
+		u.o.Log.Warn("upstream", "enrollment", u.o.Enrollment.Name, "error", err)
+	}
+}
