@@ -133,8 +133,8 @@ func (f *fakeBackend) Review(ctx context.Context, o flow.EnrollOptions) (flow.Re
 	}
 	return flow.Review{
 		Options: o, Token: f.tokens[0].Info, Server: "https://127.0.0.1:6443", Resumes: f.done,
-		Notes:    append([]string{"somebody with the right to approve must approve the request"}, f.notes...),
-		Commands: []string{"kubehsm enroll --name " + o.Name + " --token 'pkcs11:token=trial' --context " + o.Context + " --user " + o.User},
+		Notes:          append([]string{"somebody with the right to approve must approve the request"}, f.notes...),
+		Commands:       []string{"kubehsm enroll --name " + o.Name + " --token 'pkcs11:token=trial' --context " + o.Context + " --user " + o.User},
 		KubeconfigFile: "/home/jane/.kube/config",
 		KubeconfigDiff: "--- /home/jane/.kube/config\n+++ /home/jane/.kube/config\n@@ -10,3 +10,12 @@\n   user: admin\n" +
 			"-current-context: trial-admin\n+- cluster: trial-admin-hsm\n+  name: trial-admin-hsm\n+current-context: trial-admin-hsm\n kind: Config\n",

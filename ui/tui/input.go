@@ -24,7 +24,7 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	case len(m.dialogs) > 0:
 		return m.toTop(k)
 	case !typing && key.Matches(k, m.keys.Help):
-		return screen.Send(dialog.OpenMsg{Dialog: m.help()})
+		return m.open(0, m.help())
 	case !typing && key.Matches(k, m.keys.Quit):
 		return m.quit()
 	}
@@ -59,8 +59,7 @@ func (m *model) quit() tea.Cmd {
 	if why == "" {
 		return tea.Quit
 	}
-	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewConfirm(
-		hsm.ConfirmPrompt{Question: "Leave?", Detail: why}, m.keys, tea.Quit)})
+	return m.open(0, dialog.NewConfirm(hsm.ConfirmPrompt{Question: "Leave?", Detail: why}, m.keys, tea.Quit))
 }
 
 // help makes the overlay from the bindings that are live now.

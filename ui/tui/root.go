@@ -140,8 +140,7 @@ func (m *model) route(msg tea.Msg) tea.Cmd {
 	case tea.PasteMsg:
 		return m.toTop(msg)
 	case dialog.OpenMsg:
-		m.dialogs = append(m.dialogs, opened{msg.ID, msg.Dialog})
-		return msg.Dialog.Open(m.now)
+		return m.open(msg.ID, msg.Dialog)
 	case dialog.CloseMsg:
 		m.closeDialog(msg.ID)
 	default:
@@ -169,11 +168,13 @@ func (m *model) message(msg tea.Msg) tea.Cmd {
 		m.toast(msg.What+" copied", false)
 		return tea.SetClipboard(msg.Text)
 	case screen.CommandMsg:
-		return screen.Send(dialog.OpenMsg{Dialog: dialog.NewCommand(m.keys, msg)})
+		return m.open(0, dialog.NewCommand(m.keys, msg))
 	case screen.ResultMsg:
 		m.outcome.Result = &msg.Result
 	case store.ClusterReadyMsg:
-		m.toast("the cluster is ready", false)
+		if msg.Awaited {
+			m.toast("the cluster is ready", false)
+		}
 	}
 	fresh, cmd := m.store.Update(msg, m.now)
 	if !fresh {
@@ -200,6 +201,11 @@ func (m *model) toTop(msg tea.Msg) tea.Cmd {
 		return cmd
 	}
 	return m.top().Update(msg, m.now)
+}
+
+func (m *model) open(id uint64, d dialog.Dialog) tea.Cmd {
+	m.dialogs = append(m.dialogs, opened{id, d})
+	return d.Open(m.now)
 }
 
 func (m *model) closeDialog(id uint64) {

@@ -79,15 +79,16 @@ func (m *model) draw(v *tea.View) {
 func (m *model) header(w int) string {
 	t := m.theme
 	left := t.Brand.Render("kubehsm")
+	left += "  "
 	for i, s := range m.screens {
 		if i == len(m.screens)-1 {
-			left += "  " + t.Title.Render(s.Title())
+			left += t.Title.Render(s.Title())
 		} else {
-			left += "  " + t.Muted.Render(s.Title()) + " " + t.Faint.Render(t.Glyphs.Sep)
+			left += t.Muted.Render(s.Title()) + " " + t.Faint.Render(t.Glyphs.Sep+" ")
 		}
 	}
 	right := ""
-	if m.store.Building() {
+	if m.store.Building() && m.store.Cluster.Loaded {
 		right = t.Warn.Render(t.Glyphs.Dot + " " + clusterPhase(m.store.Cluster.Value.Phase))
 		if p := m.store.Cluster.Value; p.Total > 0 {
 			right += t.Muted.Render(fmt.Sprintf(" %d%%", min(100*p.Done/p.Total, 100)))
@@ -118,7 +119,11 @@ func (m *model) footer(w int) string {
 	if m.top().Typing() {
 		last = []screen.Action{{Key: m.keys.Leave}}
 	}
-	tail, sep := m.hints(last), "   "
+	sep := "   "
+	if m.width < roomyWidth {
+		sep = "  "
+	}
+	tail := m.hints(last, sep)
 	line := ""
 	for n, a := range m.top().Actions() {
 		if n >= 8 {
@@ -127,7 +132,7 @@ func (m *model) footer(w int) string {
 		if a.Quiet {
 			continue
 		}
-		hint := m.hints([]screen.Action{a}) + sep
+		hint := m.hints([]screen.Action{a}, sep) + sep
 		if widget.Width(line)+widget.Width(hint)+widget.Width(tail) > w {
 			break
 		}
@@ -136,7 +141,7 @@ func (m *model) footer(w int) string {
 	return line + tail
 }
 
-func (m *model) hints(actions []screen.Action) string {
+func (m *model) hints(actions []screen.Action, sep string) string {
 	var parts []string
 	for _, a := range actions {
 		h := a.Key.Help()
@@ -146,7 +151,7 @@ func (m *model) hints(actions []screen.Action) string {
 		}
 		parts = append(parts, m.theme.Accent.Render(h.Key)+" "+m.theme.Muted.Render(h.Desc))
 	}
-	return strings.Join(parts, "   ")
+	return strings.Join(parts, sep)
 }
 
 func (m *model) drawToasts(content string, rules, margin int) string {
@@ -171,7 +176,7 @@ func (m *model) drawDialog(content string, d dialog.Dialog, f screen.Frame) (str
 	if len(lines) > h {
 		lines = lines[:h]
 	}
-	lines = append(lines, "", m.hints(d.Actions()))
+	lines = append(lines, "", m.hints(d.Actions(), "   "))
 	line := m.theme.Accent
 	if d.Tone() == dialog.Caution {
 		line = m.theme.Warn

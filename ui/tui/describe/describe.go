@@ -68,6 +68,9 @@ func Unusable(t hsm.TokenInfo) string {
 func Kind(t hsm.TokenInfo) string {
 	model := text.Clean(strings.TrimSpace(t.Model))
 	if t.Scheme == hsm.SchemePIV {
+		if t.Label == "" {
+			return "PIV" // the name says the model
+		}
 		return strings.TrimSpace("PIV " + strings.TrimPrefix(model, "PIV"))
 	}
 	if model == "" {

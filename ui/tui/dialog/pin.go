@@ -155,7 +155,7 @@ func (d *PIN) View(f screen.Frame) string {
 
 func (d *PIN) tries() string {
 	switch n := d.prompt.Retries; {
-	case d.prompt.New:
+	case d.prompt.New, d.prompt.Again != "" && !d.last() && strings.Contains(d.prompt.Again, "left"):
 		return ""
 	case d.last():
 		return "! The last try: a wrong " + string(d.prompt.Kind) + " locks it."

@@ -76,7 +76,8 @@ type (
 	// ClusterMsg says that the cluster's progress was read.
 	ClusterMsg answer[flow.ClusterProgress]
 	// ClusterReadyMsg says that the cluster that was built can be used now.
-	ClusterReadyMsg struct{}
+	// Awaited is false if it was ready when it was first looked at.
+	ClusterReadyMsg struct{ Awaited bool }
 )
 
 type answer[T any] struct {
@@ -160,12 +161,12 @@ func (s *Store) Update(msg tea.Msg, now time.Time) (fresh bool, cmd tea.Cmd) {
 	case UnfinishedMsg:
 		return s.Unfinished.take(answer[[]flow.Journal](m), now), nil
 	case ClusterMsg:
-		was := s.Building()
+		was, awaited := s.Building(), s.Cluster.Loaded
 		if !s.Cluster.take(answer[flow.ClusterProgress](m), now) {
 			return false, nil
 		}
 		if was && s.Cluster.Value.Ready() {
-			return true, tea.Batch(s.LoadContexts(now), func() tea.Msg { return ClusterReadyMsg{} })
+			return true, tea.Batch(s.LoadContexts(now), func() tea.Msg { return ClusterReadyMsg{Awaited: awaited} })
 		}
 	}
 	return true, nil

@@ -113,7 +113,7 @@ func colours(o Options) palette {
 		return palette{strong: c("15"), muted: c("7"), faint: c("8"), accent: c("12"), good: c("10"), warn: c("11"), bad: c("9"), onAccent: c("0")}
 	case o.Light:
 		return palette{
-			text: c("#2f3542"), strong: c("#10141c"), muted: c("#5c6675"), faint: c("#a4adba"), accent: c("#0b62a8"),
+			text: c("#2f3542"), strong: c("#10141c"), muted: c("#5c6675"), faint: c("#8791a0"), accent: c("#0b62a8"),
 			good: c("#1c7a43"), warn: c("#98600a"), bad: c("#b3262f"), selected: c("#e3ecf6"), onAccent: c("#ffffff"),
 		}
 	}

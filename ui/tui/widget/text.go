@@ -36,12 +36,40 @@ func Cut(s string, w int) string {
 	return ansi.Truncate(s, w, "…")
 }
 
-// Wrap breaks rendered text into lines of at most w columns, at spaces where it can.
+// Wrap breaks plain text into lines of at most w columns, at spaces only: names,
+// URIs and options stay whole where they fit on a line.
 func Wrap(s string, w int) []string {
-	if w < 1 {
-		w = 1
+	w = max(w, 1)
+	var lines []string
+	for _, line := range strings.Split(s, "\n") {
+		lines = append(lines, wrapLine(line, w)...)
 	}
-	return strings.Split(ansi.Wrap(s, w, ""), "\n")
+	return lines
+}
+
+func wrapLine(s string, w int) []string {
+	if ansi.StringWidth(s) <= w {
+		return []string{s}
+	}
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(s) {
+		switch {
+		case line == "":
+			line = word
+		case ansi.StringWidth(line)+1+ansi.StringWidth(word) <= w:
+			line += " " + word
+		default:
+			lines = append(lines, line)
+			line = word
+		}
+		if ansi.StringWidth(line) > w {
+			parts := strings.Split(ansi.Hardwrap(line, w, true), "\n")
+			lines = append(lines, parts[:len(parts)-1]...)
+			line = parts[len(parts)-1]
+		}
+	}
+	return append(lines, line)
 }
 
 // Paragraph wraps plain text to w columns and gives every line the style.

@@ -64,7 +64,7 @@ func (p *clusterPage) update(msg tea.Msg, now time.Time) tea.Cmd {
 	switch msg.(type) {
 	case store.ContextsMsg:
 		p.fill()
-		if it, ok := p.list.selected(); p.waited && !p.m.Store.Building() && ok {
+		if it, ok := p.list.selected(); p.waited && p.m.Store.Cluster.Value.Ready() && ok {
 			p.waited = false
 			return p.choose(it, now)
 		}
@@ -98,9 +98,9 @@ func (p *clusterPage) choose(it item, now time.Time) tea.Cmd {
 
 func (p *clusterPage) actions() []screen.Action {
 	if p.m.Store.Building() {
-		return []screen.Action{{Key: keys.As(p.m.Keys.Enter, "fill in the subject meanwhile")}, {Key: p.m.Keys.Back}}
+		return []screen.Action{{Key: keys.As(p.m.Keys.Enter, "go on meanwhile")}, {Key: p.m.Keys.Back}}
 	}
-	a := p.list.actions(p.m.Keys, "join this cluster", "back")
+	a := p.list.actions(p.m.Keys, "choose", "back")
 	if p.typing() {
 		return a
 	}

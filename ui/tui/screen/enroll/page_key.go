@@ -173,9 +173,9 @@ func (p *keyPage) choose(now time.Time) tea.Cmd {
 }
 
 func (p *keyPage) actions() []screen.Action {
-	enter := "reuse this key"
+	enter := "reuse"
 	if it, ok := p.list.selected(); ok && (it.index == itemNew || p.slots[it.index].Key == nil) {
-		enter = "make a new key"
+		enter = "new key"
 	}
 	return p.list.actions(p.m.Keys, enter, "back")
 }

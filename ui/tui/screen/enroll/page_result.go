@@ -98,13 +98,9 @@ func (p *resultPage) view(f screen.Frame) string {
 		{Name: "Groups", Value: text.Clean(strings.Join(r.Groups, ", "))},
 		{Name: "Context", Value: text.Clean(r.Context)},
 		{Name: "Valid until", Value: until(r.NotAfter, f.Now)},
-		{Name: "Key", Value: text.Clean(r.Key.String())},
-		{Name: "SHA-256", Value: text.Clean(r.Fingerprint)},
-		{Name: "Kubeconfig", Value: text.Clean(r.Kubeconfig)},
-		{Name: "Request", Value: text.Clean(r.Request)},
 	}, f.Width)...)
 	for _, n := range r.Notes {
-		wrap(t.Warn.Render(t.Glyphs.Warn)+" ", text.Clean(n))
+		wrap(t.Accent.Render(t.Glyphs.Dot)+" ", text.Clean(n))
 	}
 	if len(r.Next) > 0 {
 		lines = append(lines, "", t.Title.Render("Next"))
@@ -112,6 +108,13 @@ func (p *resultPage) view(f screen.Frame) string {
 			wrap(t.Accent.Render("$ "), text.Clean(c))
 		}
 	}
+	lines = append(lines, "", t.Title.Render("On record"))
+	lines = append(lines, widget.Facts(t, []widget.Fact{
+		{Name: "Key", Value: text.Clean(r.Key.String())},
+		{Name: "SHA-256", Value: text.Clean(r.Fingerprint)},
+		{Name: "Request", Value: text.Clean(r.Request)},
+		{Name: "Kubeconfig", Value: text.Clean(r.Kubeconfig)},
+	}, f.Width)...)
 	return p.scroll.View(t, lines, f.Width, f.Height)
 }
 

@@ -193,7 +193,7 @@ func (p *reviewPage) body(t theme.Theme, w int) []string {
 			for i, l := range widget.Wrap(text.Clean(n), max(w-2, 1)) {
 				lead := "  "
 				if i == 0 {
-					lead = t.Warn.Render(t.Glyphs.Warn) + " "
+					lead = t.Accent.Render(t.Glyphs.Dot) + " "
 				}
 				lines = append(lines, lead+t.Text.Render(l))
 			}

@@ -65,7 +65,10 @@ func (p *runPage) enter(now time.Time) tea.Cmd {
 func (p *runPage) start(now time.Time) tea.Cmd {
 	p.steps = map[flow.Step]stepView{}
 	p.err, p.stopping, p.stopped = nil, false, false
-	o := p.m.review().review.Options
+	r := &p.m.review().review
+	o := r.Options
+	// Beginning anew happens once: trying again goes on from there.
+	r.Options.Restart, p.m.opts.Restart = false, false
 	h, cmd := p.m.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
 		r, err := p.m.Backend.Enroll(ctx, o, p.m.Prompter, func(e flow.Event) {
 			p.m.Runner.Send(eventMsg{id: id, event: e})

@@ -110,7 +110,7 @@ func (p *tokenPage) actions() []screen.Action {
 	if len(p.list.items) == 0 {
 		return []screen.Action{{Key: p.m.Keys.Refresh}, {Key: p.m.Keys.Back}}
 	}
-	a := p.list.actions(p.m.Keys, "use this token", "back")
+	a := p.list.actions(p.m.Keys, "choose", "back")
 	if p.typing() {
 		return a
 	}

@@ -96,8 +96,15 @@ func (c columns) slot(f screen.Frame, s hsm.Slot, selected bool) string {
 			touch = "-"
 		}
 	}
+	warn := func(s string, l describe.Level) string {
+		if l >= describe.Warn {
+			return t.Glyphs.Warn + " " + s
+		}
+		return s
+	}
 	cert := describe.Certificate(s.Certificate)
 	words, left, l := describe.Expiry(s.Certificate, f.Now)
+	words = warn(words, l)
 	if cert == "" {
 		cert = "-"
 	} else if s.Key != nil && !s.CertificateMatches() {

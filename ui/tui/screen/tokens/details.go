@@ -62,7 +62,7 @@ func slotFacts(s hsm.Slot, f screen.Frame) []widget.Fact {
 		words, _, _ := describe.Expiry(c, f.Now)
 		add("Subject", text.Clean(c.Subject.String()))
 		add("Issuer", text.Clean(c.Issuer.String()))
-		add("Valid until", c.NotAfter.UTC().Format("2006-01-02 15:04 MST")+" ("+words+")")
+		add("Expires", c.NotAfter.UTC().Format("2006-01-02 15:04 MST")+" ("+words+")")
 	}
 	if s.Key != nil && s.Key.Public != nil {
 		if fp, err := hsm.Fingerprint(s.Key.Public); err == nil {

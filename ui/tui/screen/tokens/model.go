@@ -173,7 +173,7 @@ func (m *Model) Actions() []screen.Action {
 	if !ok {
 		none = "no token is selected"
 	}
-	enter := screen.Action{Key: keys.As(m.keys.Enter, "enrol on this token"), Reason: none}
+	enter := screen.Action{Key: keys.As(m.keys.Enter, "enrol"), Reason: none}
 	print := screen.Action{Key: m.keys.CopyPrint, Reason: none, Quiet: true}
 	if ok {
 		enter.Reason = describe.Unusable(r.token.Info)
@@ -192,7 +192,7 @@ func (m *Model) Actions() []screen.Action {
 	if m.filter.Typing() {
 		return []screen.Action{{Key: keys.As(m.keys.Enter, "keep")}, {Key: keys.As(m.keys.Back, "clear")}}
 	}
-	actions := []screen.Action{enter, {Key: keys.As(m.keys.Enroll, "enrol or resume")}, {Key: m.keys.Filter},
+	actions := []screen.Action{enter, {Key: keys.As(m.keys.Enroll, "resume")}, {Key: m.keys.Filter},
 		{Key: m.keys.Refresh}, {Key: keys.As(m.keys.Copy, "copy URI"), Reason: none}, print,
 		{Key: m.keys.Command, Reason: none, Quiet: true}}
 	if m.filter.Active() {

@@ -18,7 +18,7 @@ import (
 // or below it.
 const (
 	besideWidth, belowHeight = 118, 20
-	detailWidth              = 46
+	minDetail, maxDetail     = 46, 76
 	maxProblems              = 2
 )
 
@@ -28,6 +28,7 @@ func (m *Model) View(f screen.Frame) string {
 	case len(m.rows) == 0:
 		return m.viewEmpty(f)
 	case f.Width >= besideWidth:
+		detailWidth := min(max(f.Width*2/5, minDetail), maxDetail)
 		gap := " " + f.Theme.Faint.Render(f.Theme.Glyphs.Bar) + "  "
 		list := m.viewList(f.With(f.Width-detailWidth-4, f.Height))
 		bar := strings.TrimSuffix(strings.Repeat("\n", f.Height), "\n")
@@ -124,7 +125,7 @@ func (m *Model) line(f screen.Frame, c columns, i int, r row) string {
 	if r.slot != nil {
 		return lead + c.slot(f, *r.slot, sel)
 	}
-	name, pinLevel := describe.Token(r.token.Info), describe.Quiet
+	name := describe.Token(r.token.Info)
 	pin, pinLevel := describe.PIN(r.token.Info)
 	room := f.Width - 2
 	right := pin
@@ -132,7 +133,7 @@ func (m *Model) line(f screen.Frame, c columns, i int, r row) string {
 		right = t.Glyphs.Warn + " " + pin
 	}
 	about := describe.Kind(r.token.Info)
-	if s := text.Clean(r.token.Info.Serial); s != "" && s != name {
+	if s := text.Clean(r.token.Info.Serial); s != "" && !strings.Contains(name, s) {
 		about += " " + t.Glyphs.Dot + " " + s
 	}
 	left := room - widget.Width(right) - 2

@@ -1,0 +1,184 @@
+package tui
+
+import (
+	"errors"
+	"fmt"
+	"image/color"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
+	"github.com/charmbracelet/x/exp/golden"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow"
+)
+
+// scene is a moment worth looking at.
+type scene struct {
+	name  string
+	fake  func(*fakeBackend)
+	start rigOption
+	walk  func(*rig)
+}
+
+func scenes(t *testing.T) []scene {
+	none := func(*rig, *Options) {}
+	walk := func(steps ...func(*rig)) func(*rig) {
+		return func(r *rig) {
+			for _, s := range steps {
+				s(r)
+			}
+		}
+	}
+	return []scene{
+		{name: "tokens", fake: func(f *fakeBackend) {
+			f.problems = []hsm.Problem{{Source: "/usr/lib/opensc-pkcs11.so", Err: errors.New("C_Initialize: CKR_GENERAL_ERROR")}}
+		}, start: none, walk: func(r *rig) { r.sees("trial"); r.press("down", "down"); r.sees("9a") }},
+		{name: "no-token", fake: func(f *fakeBackend) { f.tokens = nil }, start: none, walk: func(r *rig) { r.sees("No token is here") }},
+		{name: "resume", fake: func(f *fakeBackend) { f.unfinished = []flow.Journal{journal(f)} }, start: atEnroll,
+			walk: func(r *rig) { r.sees("Resume staging-hsm") }},
+		{name: "key", start: atEnroll, walk: walk(toToken, func(r *rig) { r.press("down", "enter"); r.sees("reuse its") })},
+		{name: "policy", start: atEnroll, walk: walk(toPolicy)},
+		{name: "building", start: building(t, `{"phase":"building","done":412,"total":1180,"message":"k8s.io/kubernetes/pkg/apis/core","started":"2026-11-21T09:26:00Z"}`),
+			walk: walk(toPolicy, func(r *rig) { r.press("enter"); r.sees("412 of 1180") })},
+		{name: "cluster", start: atEnroll, walk: walk(toCluster)},
+		{name: "subject", start: atEnroll, walk: walk(toSubject, func(r *rig) { r.press(`"jane"`) })},
+		{name: "review", start: atEnroll, walk: walk(toReview)},
+		{name: "pin", fake: func(f *fakeBackend) { f.tries = 2 }, start: atEnroll,
+			walk: walk(toPIN, func(r *rig) {
+				r.press(`"111111"`, "enter")
+				r.sees("Use the last try")
+				r.press("y")
+				r.sees("The last try")
+				r.press(`"1234"`)
+			})},
+		{name: "running", fake: func(f *fakeBackend) { f.hang[flow.StepApproval] = true }, start: atEnroll,
+			walk: walk(toPIN, func(r *rig) {
+				r.press(`"648219"`, "enter")
+				r.sees("waiting for somebody")
+				r.now = r.now.Add(75 * time.Second)
+				r.send(tickMsg{})
+			})},
+		{name: "failed", fake: func(f *fakeBackend) { f.fail[flow.StepRequest] = errRefused() }, start: atEnroll,
+			walk: walk(toPIN, func(r *rig) { r.press(`"648219"`, "enter"); r.sees("hint: start the cluster") })},
+		{name: "result", start: atEnroll, walk: walk(toPIN, func(r *rig) { r.press(`"648219"`, "enter"); r.sees("authenticated as jane") })},
+		{name: "no-rights", fake: func(f *fakeBackend) { f.noRights = true }, start: atEnroll,
+			walk: walk(toPIN, func(r *rig) { r.press(`"648219"`, "enter"); r.sees("no rights yet") })},
+		{name: "help", start: none, walk: func(r *rig) { r.sees("trial"); r.press("?"); r.sees("Everywhere") }},
+	}
+}
+
+func errRefused() error {
+	return hsm.WithHint(errors.New("file the request: dial tcp 127.0.0.1:6443: connect: connection refused"), "start the cluster, then try again")
+}
+
+func journal(f *fakeBackend) flow.Journal {
+	return flow.Journal{Options: flow.EnrollOptions{Name: "staging-hsm", Context: "staging", User: "jane", Token: f.tokens[0].Info.URI()},
+		Done: []flow.Step{flow.StepToken, flow.StepKey, flow.StepRequest}, Updated: fakeNow().Add(-150 * time.Minute)}
+}
+
+// building starts at the wizard while a cluster is being built.
+func building(t *testing.T, progress string) rigOption {
+	path := filepath.Join(t.TempDir(), "progress.json")
+	if err := os.WriteFile(path, []byte(progress), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return func(_ *rig, o *Options) { o.Start, o.ClusterProgress = ScreenEnroll, path }
+}
+
+func toToken(r *rig) { r.sees("Which token", "trial") }
+func toPolicy(r *rig) {
+	toToken(r)
+	r.press("enter")
+	r.sees("A new key")
+	r.press("enter")
+	r.sees("Algorithm")
+}
+func toCluster(r *rig) { toPolicy(r); r.press("enter"); r.sees("Which cluster", "trial-admin") }
+func toSubject(r *rig) { toCluster(r); r.press("enter"); r.sees("Who is it for", "trial-admin-hsm") }
+func toReview(r *rig) {
+	toSubject(r)
+	r.press(`"jane"`, "enter")
+	r.sees("This is what will be done", "Context")
+}
+func toPIN(r *rig) { toReview(r); r.press("enter"); r.sees("PIN of trial") }
+
+// TestGolden compares whole frames. go test -update writes them anew.
+func TestGolden(t *testing.T) {
+	sizes := [][2]int{{80, 24}, {100, 30}, {60, 15}, {200, 50}}
+	for _, s := range scenes(t) {
+		f := newFake()
+		if s.fake != nil {
+			s.fake(f)
+		}
+		t.Run(s.name, func(t *testing.T) {
+			r := newRig(t, f, 120, 40, s.start)
+			s.walk(r)
+			frame := func(name string, w, h int) {
+				r.send(tea.WindowSizeMsg{Width: w, Height: h})
+				v := r.m.View()
+				checkFrame(t, v, w, h)
+				t.Run(name, func(t *testing.T) { golden.RequireEqual(t, v.Content) })
+			}
+			frame("dark", 80, 24)
+			r.send(tea.BackgroundColorMsg{Color: color.White})
+			frame("light", 80, 24)
+			r.noColour()
+			for _, size := range sizes {
+				frame(fmt.Sprintf("no-color-%dx%d", size[0], size[1]), size[0], size[1])
+			}
+			r.send(tea.WindowSizeMsg{Width: 300, Height: 80})
+			checkFrame(t, r.m.View(), 300, 80)
+		})
+	}
+}
+
+// checkFrame wants every line to be exactly as wide as the terminal, exactly as
+// many as it has, and the cursor inside.
+func checkFrame(t *testing.T, v tea.View, w, h int) {
+	t.Helper()
+	lines := strings.Split(v.Content, "\n")
+	if len(lines) != h {
+		t.Errorf("%dx%d: %d lines", w, h, len(lines))
+	}
+	for i, l := range lines {
+		if n := ansi.StringWidth(l); n != w {
+			t.Errorf("%dx%d: line %d is %d columns wide: %q", w, h, i, n, l)
+		}
+	}
+	if c := v.Cursor; c != nil && (c.X < 0 || c.X >= w || c.Y < 0 || c.Y >= h) {
+		t.Errorf("%dx%d: the cursor is at %d,%d", w, h, c.X, c.Y)
+	}
+	if strings.Contains(v.Content, "kubehsm:cursor") {
+		t.Errorf("%dx%d: a cursor mark is left", w, h)
+	}
+}
+
+// TestNoColourHasNoColour: under NO_COLOR no frame sets a colour.
+func TestNoColourHasNoColour(t *testing.T) {
+	files, err := filepath.Glob("testdata/TestGolden/*/no-color-*.golden")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no frames: %v", err)
+	}
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, seq := range strings.Split(string(b), "\x1b[")[1:] {
+			params, _, _ := strings.Cut(seq, "m")
+			for _, p := range strings.Split(params, ";") {
+				switch p {
+				case "", "0", "1", "2", "4", "7":
+				default:
+					t.Errorf("%s: SGR %q", f, params)
+				}
+			}
+		}
+	}
+}
