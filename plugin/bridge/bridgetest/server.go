@@ -1,0 +1,289 @@
+// Package bridgetest is a stand-in for an API server in unit tests of the
+// agent and the bridge: TLS with client certificates, HTTP/2 or HTTP/1.1,
+// watches, uploads, and an upgrade that echoes.
+package bridgetest
+
+import (
+	"bufio"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Server is the stand-in. Its paths: /version; /echo (what arrived, as JSON);
+// /bytes?n= (with Content-Length, or without if &chunked=1); /watch (a line per
+// [Server.Send]); /upgrade (echoes until the client ends); /trailer; /upload.
+type Server struct {
+	*httptest.Server
+	CA    *x509.Certificate
+	CAPEM []byte
+	// Connections counts TLS connections, Full those that were not resumed.
+	Connections, Full atomic.Int64
+	// Reject makes every request be answered 401.
+	Reject atomic.Bool
+
+	key   *ecdsa.PrivateKey
+	mu    sync.Mutex
+	lines map[chan string]struct{}
+}
+
+// Options change the stand-in.
+type Options struct {
+	HTTP1 bool // no HTTP/2
+	// Strict refuses clients without an accepted certificate in the handshake.
+	Strict bool
+}
+
+// Arrived is /echo's answer.
+type Arrived struct {
+	Method, Target, Host, User, Body string
+	Header, Trailer                  http.Header
+}
+
+// New starts a stand-in and ends it with the test.
+func New(t testing.TB, o Options) *Server {
+	s := &Server{lines: map[chan string]struct{}{}}
+	s.CA, s.key = authority(t, "bridgetest")
+	s.CAPEM = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.CA.Raw})
+	pool := x509.NewCertPool()
+	pool.AddCert(s.CA)
+	mux := router{}
+	s.Server = httptest.NewUnstartedServer(s.authenticate(pool, mux))
+	mux.handle("/version", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"gitVersion":"v1.37.1"}`) })
+	mux.handle("/bytes", s.bytes)
+	mux.handle("/watch", s.watch)
+	mux.handle("/upgrade", s.upgrade)
+	mux.handle("/trailer", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Trailer", "X-Sum")
+		fmt.Fprint(w, "body")
+		w.Header().Set("X-Sum", "42")
+	})
+	mux.handle("/upload", func(w http.ResponseWriter, r *http.Request) {
+		n, err := io.Copy(io.Discard, r.Body)
+		fmt.Fprint(w, n, " ", err)
+	})
+	mux.handle("/abort", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, "half")
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	})
+	mux.handle("/", echo)
+	serverKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	fatal(t, err)
+	s.TLS = &tls.Config{
+		Certificates: []tls.Certificate{{Certificate: [][]byte{s.issue(t, serverKey.Public(), pkix.Name{CommonName: "server"}, time.Hour).Raw}, PrivateKey: serverKey}},
+		ClientAuth:   tls.RequestClientCert,
+		ClientCAs:    pool,
+		VerifyConnection: func(c tls.ConnectionState) error {
+			s.Connections.Add(1)
+			if !c.DidResume {
+				s.Full.Add(1)
+			}
+			return nil
+		},
+	}
+	if o.Strict {
+		s.TLS.ClientAuth = tls.RequireAndVerifyClientCert
+	}
+	s.EnableHTTP2 = !o.HTTP1
+	if o.HTTP1 {
+		s.TLS.NextProtos = []string{"http/1.1"}
+	}
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+	})
+	return s
+}
+
+// router finds handlers by the exact path; unlike http.ServeMux it neither
+// cleans paths nor redirects.
+type router map[string]http.HandlerFunc
+
+func (m router) handle(path string, h http.HandlerFunc) { m[path] = h }
+
+func (m router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if h := m[r.URL.Path]; h != nil {
+		h(w, r)
+		return
+	}
+	m["/"](w, r)
+}
+
+// Certificate issues a client certificate that the stand-in accepts.
+func (s *Server) Certificate(t testing.TB, pub any, user string, life time.Duration) *x509.Certificate {
+	return s.issue(t, pub, pkix.Name{CommonName: user, Organization: []string{"testers"}}, life)
+}
+
+func (s *Server) issue(t testing.TB, pub any, subject pkix.Name, life time.Duration) *x509.Certificate {
+	t.Helper()
+	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
+	fatal(t, err)
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: serial, Subject: subject, NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: time.Now().Add(life),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"api.test"},
+	}, s.CA, pub, s.key)
+	fatal(t, err)
+	c, err := x509.ParseCertificate(der)
+	fatal(t, err)
+	return c
+}
+
+func authority(t testing.TB, name string) (*x509.Certificate, *ecdsa.PrivateKey) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	fatal(t, err)
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-48 * time.Hour),
+		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, key.Public(), key)
+	fatal(t, err)
+	c, err := x509.ParseCertificate(der)
+	fatal(t, err)
+	return c, key
+}
+
+// authenticate does what the API server does: a certificate that does not
+// verify is a 401, in HTTP.
+func (s *Server) authenticate(pool *x509.CertPool, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ok := len(r.TLS.PeerCertificates) > 0
+		if ok {
+			_, err := r.TLS.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: pool, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+			ok = err == nil
+		}
+		if !ok || s.Reject.Load() {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusUnauthorized)
+			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}`)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func echo(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("X-Upstream", "yes")
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusTeapot)
+	_ = json.NewEncoder(w).Encode(Arrived{Method: r.Method, Target: r.RequestURI, Host: r.Host,
+		User: r.TLS.PeerCertificates[0].Subject.CommonName, Body: string(body), Header: r.Header, Trailer: r.Trailer})
+}
+
+func (s *Server) bytes(w http.ResponseWriter, r *http.Request) {
+	n, err := strconv.Atoi(r.URL.Query().Get("n"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if r.URL.Query().Get("chunked") == "" {
+		w.Header().Set("Content-Length", strconv.Itoa(n))
+	}
+	w.Header().Set("Content-Type", "application/json")
+	chunk := []byte(strings.Repeat("x", 32<<10))
+	for n > 0 {
+		m, err := w.Write(chunk[:min(n, len(chunk))])
+		if err != nil {
+			return
+		}
+		n -= m
+	}
+}
+
+func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
+	ch := make(chan string)
+	s.mu.Lock()
+	s.lines[ch] = struct{}{}
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		delete(s.lines, ch)
+		s.mu.Unlock()
+	}()
+	w.WriteHeader(http.StatusOK)
+	w.(http.Flusher).Flush()
+	for {
+		select {
+		case line := <-ch:
+			fmt.Fprintln(w, line)
+			w.(http.Flusher).Flush()
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// Watchers counts the open watches.
+func (s *Server) Watchers() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.lines)
+}
+
+// Send sends a line to every open watch.
+func (s *Server) Send(line string) {
+	s.mu.Lock()
+	all := make([]chan string, 0, len(s.lines))
+	for ch := range s.lines {
+		all = append(all, ch)
+	}
+	s.mu.Unlock()
+	for _, ch := range all {
+		ch <- line
+	}
+}
+
+func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Upgrade") != "echo" {
+		http.Error(w, "no upgrade", http.StatusBadRequest)
+		return
+	}
+	c, brw, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return
+	}
+	defer c.Close()
+	fmt.Fprint(brw, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\nX-Protocol: v5\r\n\r\nhello\n")
+	if brw.Flush() != nil {
+		return
+	}
+	sc := bufio.NewScanner(brw)
+	for sc.Scan() {
+		if _, err := fmt.Fprintln(c, "echo:", sc.Text()); err != nil {
+			return
+		}
+	}
+	_, _ = fmt.Fprintln(c, "bye") // shows that our half is open after the client's is closed
+}
+
+func fatal(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,140 @@
+package bridge
+
+import (
+	"bufio"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestRefusals(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	good := r.issue("prod", Client{PID: 1, Start: 1})
+	other := r.issue("test", Client{PID: 1, Start: 1})
+	earlier, err := NewSessions(time.Now) // an agent that was killed
+	check(t, err)
+	old, err := earlier.Issue("prod", Client{PID: 1, Start: 1})
+	check(t, err)
+	expired := r.issue("prod", Client{PID: 2, Start: 1})
+	r.sessions.mu.Lock()
+	r.sessions.byOwner[owner{"prod", Client{PID: 2, Start: 1}}].until.Store(time.Now().Add(-time.Second).UnixNano())
+	r.sessions.mu.Unlock()
+
+	for _, c := range []struct {
+		name   string
+		cred   *Credential
+		path   string
+		host   string
+		header string
+		method string
+		code   int
+		words  string
+	}{
+		{"fine", good, "/c/prod/version", "", "", "", 200, ""},
+		{"fine by name", good, "/c/prod/version", "localhost:1", "", "", 200, ""},
+		{"its own origin", good, "/c/prod/version", "", "Origin: https://HOST", "", 200, ""},
+		{"no certificate", nil, "/c/prod/version", "", "", "", 401, "no client certificate"},
+		{"another agent's", &old, "/c/prod/version", "", "", "", 401, "run the command again"},
+		{"expired", expired, "/c/prod/version", "", "", "", 401, "expired"},
+		{"another enrolment's path", good, "/c/test/version", "", "", "", 403, `"prod"`},
+		{"not prepared", other, "/c/test/version", "", "", "", 401, "locked"},
+		{"a name in disguise", good, "/c/%70rod/version", "", "", "", 403, "mixes two"},
+		{"no name", good, "/c//version", "", "", "", 404, "/c/NAME"},
+		{"bare path", good, "/version", "", "", "", 404, "/c/NAME"},
+		{"dot segments", good, "/x/../c/prod/version", "", "", "", 404, "/c/NAME"},
+		{"bearer token", good, "/c/prod/version", "", "Authorization: Bearer x", "", 401, "--token"},
+		{"bare with token", nil, "/c/prod/version", "", "Authorization: Bearer x", "", 401, "--token"},
+		{"rebinding", good, "/c/prod/version", "evil.example:443", "", "", 403, "Host"},
+		{"rebinding with a prefix", good, "/c/prod/version", "127.0.0.1.evil.example", "", "", 403, "Host"},
+		{"web page", good, "/c/prod/version", "", "Origin: https://evil.example", "", 403, "web pages"},
+		{"null origin", good, "/c/prod/version", "", "Origin: null", "", 403, "web pages"},
+		{"browser", good, "/c/prod/version", "", "Sec-Fetch-Mode: no-cors", "", 403, "web pages"},
+		{"connect", good, "/c/prod/version", "", "", "CONNECT", 400, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			host := c.host
+			if host == "" {
+				host = r.ep.Address()
+			}
+			method := c.method
+			if method == "" {
+				method = "GET"
+			}
+			conn, err := tls.Dial("tcp", r.ep.Address(), r.tls(c.cred, "http/1.1"))
+			check(t, err)
+			defer conn.Close()
+			header := strings.ReplaceAll(c.header, "HOST", host)
+			if header != "" {
+				header += "\r\n"
+			}
+			fmt.Fprintf(conn, "%s %s HTTP/1.1\r\nHost: %s\r\n%sConnection: close\r\n\r\n", method, c.path, host, header)
+			resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+			check(t, err)
+			b, err := io.ReadAll(resp.Body)
+			check(t, err)
+			if resp.StatusCode != c.code {
+				t.Fatalf("%s: %s", resp.Status, b)
+			}
+			if c.words != "" {
+				refused(t, string(b), int32(c.code), c.words)
+			}
+		})
+	}
+	if log := r.log.String(); strings.Contains(log, "Bearer") {
+		t.Errorf("a credential is in the log: %s", log)
+	}
+}
+
+// A program that takes the port first is noticed, and cannot pass for the bridge.
+func TestSquatting(t *testing.T) {
+	d := testDirs(t)
+	ep, err := Setup(d)
+	check(t, err)
+	l, err := net.Listen("tcp4", ep.Address())
+	check(t, err)
+	defer l.Close()
+	if _, err := Listen(ep); err == nil || !strings.Contains(err.Error(), ep.Address()) {
+		t.Fatal(err)
+	}
+}
+
+func TestPeerUID(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("sock_diag is Linux's")
+	}
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	check(t, err)
+	defer l.Close()
+	c, err := net.Dial("tcp4", l.Addr().String())
+	check(t, err)
+	defer c.Close()
+	client, server := netip.MustParseAddrPort(c.LocalAddr().String()), netip.MustParseAddrPort(l.Addr().String())
+	check(t, sameUser(client, server))
+	if err := sameUser(netip.AddrPortFrom(client.Addr(), 1), server); err == nil {
+		t.Fatal("a socket that does not exist was taken for ours")
+	}
+}
+
+// Another user's connection is refused, whatever certificate it shows.
+func TestOtherUserIsRefused(t *testing.T) {
+	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
+		t.Skip("needs Linux and root, to start a program as somebody else")
+	}
+	curl, err := exec.LookPath("curl")
+	if err != nil {
+		t.Skip("needs curl, a program to run as somebody else")
+	}
+	r := newRig(t, rigOptions{})
+	out, err := asNobody(exec.Command(curl, "-sk", r.ep.URL("prod")+"/version")).CombinedOutput()
+	check(t, err)
+	refused(t, string(out), 403, "another user")
+}

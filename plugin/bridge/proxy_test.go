@@ -1,0 +1,440 @@
+package bridge
+
+import (
+	"bufio"
+	"context"
+	"crypto"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
+)
+
+func TestHundredClientsOneSignature(t *testing.T) {
+	for _, http1 := range []bool{false, true} {
+		t.Run(fmt.Sprintf("http1=%v", http1), func(t *testing.T) {
+			r := newRig(t, rigOptions{api: bridgetest.Options{HTTP1: http1}})
+			check(t, r.up.Check(context.Background()))
+			for i := range 100 {
+				c := r.client(r.issue("prod", Client{PID: 100 + i, Start: 1}))
+				if code, body := r.get(c, "/version"); code != 200 || !strings.Contains(body, "v1.37.1") {
+					t.Fatalf("%d %s", code, body)
+				}
+				c.CloseIdleConnections()
+			}
+			if st := r.up.Status(); st.Signatures != 1 || st.Requests != 100 {
+				t.Fatalf("%+v", st)
+			}
+			if n := r.api.Connections.Load(); n != 1 {
+				t.Fatalf("%d connections", n)
+			}
+		})
+	}
+}
+
+func TestColdBurstOneSignature(t *testing.T) {
+	for _, proto := range []string{"h2", "http/1.1"} {
+		t.Run(proto, func(t *testing.T) {
+			release := make(chan struct{})
+			r := newRig(t, rigOptions{delay: func() { <-release }})
+			cfg := r.tls(r.issue("prod", Client{}), proto)
+			var wg sync.WaitGroup
+			codes := make(chan int, 20)
+			for range 20 {
+				wg.Go(func() {
+					tr := &http.Transport{TLSClientConfig: cfg.Clone(), ForceAttemptHTTP2: proto == "h2"}
+					defer tr.CloseIdleConnections()
+					resp, err := (&http.Client{Transport: tr}).Get(r.ep.URL("prod") + "/version")
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					codes <- resp.StatusCode
+					_ = resp.Body.Close()
+				})
+			}
+			eventually(t, "20 requests wait", func() bool { return r.up.inFlight.Load() == 20 })
+			close(release)
+			wg.Wait()
+			close(codes)
+			for code := range codes {
+				if code != 200 {
+					t.Fatalf("status %d", code)
+				}
+			}
+			if st := r.up.Status(); st.Signatures != 1 || st.Dials != 1 {
+				t.Fatalf("%+v", st)
+			}
+		})
+	}
+}
+
+// The dial goes on when the request that caused it is given up, as others wait.
+func TestDialOutlivesItsFirstRequest(t *testing.T) {
+	release, signing := make(chan struct{}), make(chan struct{}, 1)
+	r := newRig(t, rigOptions{delay: func() { signing <- struct{}{}; <-release }})
+	first, cancel := context.WithCancel(context.Background())
+	results := make(chan error, 2)
+	go func() { results <- r.up.Check(first) }()
+	<-signing
+	go func() { results <- r.up.Check(context.Background()) }()
+	eventually(t, "two wait", func() bool {
+		r.up.pool.mu.Lock()
+		defer r.up.pool.mu.Unlock()
+		return r.up.pool.call != nil && r.up.pool.call.waiters == 2
+	})
+	cancel()
+	if err := <-results; !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	close(release)
+	check(t, <-results)
+	if st := r.up.Status(); st.Signatures != 1 {
+		t.Fatalf("%+v", st)
+	}
+}
+
+func TestEverythingPasses(t *testing.T) {
+	for _, http1 := range []bool{false, true} {
+		for _, clientProto := range []string{"h2", "http/1.1"} {
+			t.Run(fmt.Sprintf("upstream http1=%v, client %s", http1, clientProto), func(t *testing.T) {
+				r := newRig(t, rigOptions{api: bridgetest.Options{HTTP1: http1}, prefix: "/k8s/clusters/c-1"})
+				tr := &http.Transport{TLSClientConfig: r.tls(r.issue("prod", Client{}), clientProto), ForceAttemptHTTP2: clientProto == "h2", DisableCompression: true}
+				defer tr.CloseIdleConnections()
+				const target = "/api/v1/a%2Fb/%7Bx%7D;p=1?labelSelector=a%3Db&x=%20+"
+				req, err := http.NewRequest("PATCH", r.ep.URL("prod")+target, strings.NewReader("the body"))
+				check(t, err)
+				for k, v := range map[string]string{"User-Agent": "kubectl/v1.37", "Impersonate-User": "bob", "Accept-Encoding": "gzip",
+					"X-Stream-Protocol-Version": "v4", "Connection": "X-Hop, keep-alive", "X-Hop": "1", "Keep-Alive": "5", "Te": "trailers"} {
+					if clientProto == "h2" && (k == "Connection" || k == "Keep-Alive" || k == "X-Hop") {
+						continue
+					}
+					req.Header.Set(k, v)
+				}
+				resp, err := tr.RoundTrip(req)
+				check(t, err)
+				defer resp.Body.Close()
+				var got bridgetest.Arrived
+				check(t, json.NewDecoder(resp.Body).Decode(&got))
+				if resp.StatusCode != http.StatusTeapot || resp.Header.Get("X-Upstream") != "yes" {
+					t.Errorf("%d %v", resp.StatusCode, resp.Header)
+				}
+				if got.Method != "PATCH" || got.Target != "/k8s/clusters/c-1"+target || got.Host != strings.TrimPrefix(r.api.URL, "https://") || got.User != "alice" || got.Body != "the body" {
+					t.Errorf("%+v", got)
+				}
+				for k, want := range map[string]string{"User-Agent": "kubectl/v1.37", "Impersonate-User": "bob", "Accept-Encoding": "gzip",
+					"X-Stream-Protocol-Version": "v4", "X-Hop": "", "Keep-Alive": "", "Connection": "", "X-Forwarded-For": "", "Te": "trailers"} {
+					if v := got.Header.Get(k); v != want {
+						t.Errorf("%s = %q, want %q", k, v, want)
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestOddTargets(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	cfg := r.tls(r.issue("prod", Client{}), "http/1.1")
+	for in, want := range map[string]string{
+		"/c/prod": "/", "/c/prod/": "/", "/c/prod?a=b": "/?a=b", "/c/prod//x": "//x", "/c/prod/a//b/": "/a//b/",
+		"/c/prod/x/../y": "/x/../y", "/c/prod/%2e%2e/x": "/%2e%2e/x", "/c/prod/a%zz?": "",
+	} {
+		c, err := tls.Dial("tcp", r.ep.Address(), cfg)
+		check(t, err)
+		fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n", in)
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		check(t, err)
+		var got bridgetest.Arrived
+		b, err := io.ReadAll(resp.Body)
+		check(t, err)
+		check(t, c.Close())
+		if want == "" {
+			if resp.StatusCode != http.StatusBadRequest {
+				t.Errorf("%s: %s", in, resp.Status)
+			}
+			continue
+		}
+		if err := json.Unmarshal(b, &got); err != nil || got.Target != want {
+			t.Errorf("%s: upstream saw %q (%v), want %q", in, got.Target, err, want)
+		}
+		if got.Header["User-Agent"] != nil {
+			t.Errorf("a user agent was made up: %v", got.Header)
+		}
+	}
+}
+
+func TestBodiesAndTrailers(t *testing.T) {
+	for _, http1 := range []bool{false, true} {
+		r := newRig(t, rigOptions{api: bridgetest.Options{HTTP1: http1}})
+		c := r.client(r.issue("prod", Client{}))
+		for _, path := range []string{"/bytes?n=0", "/bytes?n=5000000", "/bytes?n=5000000&chunked=1"} {
+			resp, err := c.Get(r.ep.URL("prod") + path)
+			check(t, err)
+			n, err := io.Copy(io.Discard, resp.Body)
+			check(t, err)
+			check(t, resp.Body.Close())
+			if want := map[bool]int64{true: 0, false: 5000000}[strings.HasSuffix(path, "=0")]; n != want {
+				t.Errorf("%s: %d bytes", path, n)
+			}
+		}
+		resp, err := c.Get(r.ep.URL("prod") + "/trailer")
+		check(t, err)
+		_, err = io.ReadAll(resp.Body)
+		check(t, err)
+		check(t, resp.Body.Close())
+		if resp.Trailer.Get("X-Sum") != "42" {
+			t.Errorf("trailer = %v", resp.Trailer)
+		}
+		up, err := c.Post(r.ep.URL("prod")+"/upload", "application/octet-stream", io.LimitReader(zeros{}, 8<<20))
+		check(t, err)
+		b, err := io.ReadAll(up.Body)
+		check(t, err)
+		check(t, up.Body.Close())
+		if string(b) != "8388608 <nil>" {
+			t.Errorf("upload: %s", b)
+		}
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
+
+// Half an answer must not look whole.
+func TestAbortedAnswer(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	resp, err := r.client(r.issue("prod", Client{})).Get(r.ep.URL("prod") + "/abort")
+	check(t, err)
+	defer resp.Body.Close()
+	if b, err := io.ReadAll(resp.Body); err == nil {
+		t.Fatalf("%q looked whole", b)
+	}
+}
+
+func TestWatchFlushesAndCancels(t *testing.T) {
+	for _, http1 := range []bool{false, true} {
+		r := newRig(t, rigOptions{api: bridgetest.Options{HTTP1: http1}})
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.ep.URL("prod")+"/watch", nil)
+		check(t, err)
+		resp, err := r.client(r.issue("prod", Client{})).Do(req) // headers come before any event
+		check(t, err)
+		defer resp.Body.Close()
+		lines := bufio.NewReader(resp.Body)
+		for _, want := range []string{"one\n", "two\n"} {
+			r.api.Send(strings.TrimSpace(want))
+			if got, err := lines.ReadString('\n'); got != want || err != nil {
+				t.Fatalf("%q %v", got, err)
+			}
+		}
+		// A session that expires does not end it.
+		r.clock.advance(time.Hour)
+		r.sessions.Sweep()
+		r.api.Send("three")
+		if got, err := lines.ReadString('\n'); got != "three\n" || err != nil {
+			t.Fatalf("%q %v", got, err)
+		}
+		cancel()
+		eventually(t, "the watch ends upstream", func() bool { return r.api.Watchers() == 0 })
+		eventually(t, "nothing is in flight", func() bool { return r.up.inFlight.Load() == 0 })
+	}
+}
+
+func upgrade(t testing.TB, r *rig) (*tls.Conn, *bufio.Reader) {
+	t.Helper()
+	c, err := tls.Dial("tcp", r.ep.Address(), r.tls(r.issue("prod", Client{}), "http/1.1"))
+	check(t, err)
+	t.Cleanup(func() { _ = c.Close() })
+	fmt.Fprint(c, "POST /c/prod/upgrade HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: Upgrade\r\nUpgrade: echo\r\nContent-Length: 0\r\n\r\n")
+	br := bufio.NewReader(c)
+	resp, err := http.ReadResponse(br, nil)
+	check(t, err)
+	if resp.StatusCode != 101 || resp.Header.Get("Upgrade") != "echo" || resp.Header.Get("X-Protocol") != "v5" {
+		t.Fatalf("%s %v", resp.Status, resp.Header)
+	}
+	return c, br
+}
+
+func TestUpgradeSplicesWithHalfClose(t *testing.T) {
+	for _, http1 := range []bool{false, true} {
+		r := newRig(t, rigOptions{api: bridgetest.Options{HTTP1: http1}})
+		check(t, r.up.Check(context.Background()))
+		c, br := upgrade(t, r)
+		fmt.Fprint(c, "hi\n")
+		for _, want := range []string{"hello\n", "echo: hi\n"} { // hello came with the 101
+			if got, err := br.ReadString('\n'); got != want || err != nil {
+				t.Fatalf("%q %v", got, err)
+			}
+		}
+		check(t, c.CloseWrite())
+		if got, err := io.ReadAll(br); string(got) != "bye\n" || err != nil {
+			t.Fatalf("%q %v", got, err)
+		}
+		if st := r.up.Status(); st.Signatures != 1 || st.Resumed != 1 {
+			t.Fatalf("the tunnel cost a signature: %+v", st)
+		}
+	}
+}
+
+func TestUpgradeRefusedUpstream(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	r.api.Reject.Store(true)
+	req, err := http.NewRequest(http.MethodPost, r.ep.URL("prod")+"/upgrade", nil)
+	check(t, err)
+	req.Header.Set("Connection", "Upgrade")
+	req.Header.Set("Upgrade", "echo")
+	tr := &http.Transport{TLSClientConfig: r.tls(r.issue("prod", Client{}), "http/1.1")}
+	defer tr.CloseIdleConnections()
+	resp, err := tr.RoundTrip(req)
+	check(t, err)
+	defer resp.Body.Close()
+	if b, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != 401 || !strings.Contains(string(b), "Unauthorized") || !r.up.Rejected() {
+		t.Fatalf("%s %s %v", resp.Status, b, err)
+	}
+}
+
+func TestCloseCutsStreamsAndTunnels(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	c := r.client(r.issue("prod", Client{}))
+	resp, err := c.Get(r.ep.URL("prod") + "/watch")
+	check(t, err)
+	defer resp.Body.Close()
+	_, br := upgrade(t, r)
+	_, err = br.ReadString('\n')
+	check(t, err)
+	r.up.Close()
+	if _, err := io.ReadAll(resp.Body); err == nil {
+		t.Error("the watch ended as if it were whole")
+	}
+	if b, _ := io.ReadAll(br); len(b) > 0 {
+		t.Errorf("the tunnel still said %q", b)
+	}
+	eventually(t, "nothing is open upstream", func() bool { return r.up.Status().Connections == 0 && r.up.inFlight.Load() == 0 })
+	code, body := r.get(c, "/version")
+	if code != 401 {
+		t.Fatalf("%d %s", code, body)
+	}
+	refused(t, body, 401, "closed by the agent")
+}
+
+func TestFailuresInWords(t *testing.T) {
+	t.Run("locked", func(t *testing.T) {
+		r := newRig(t, rigOptions{signer: func(context.Context) (crypto.Signer, error) { return nil, hsm.ErrPINRequired }})
+		code, body := r.get(r.client(r.issue("prod", Client{})), "/version")
+		refused(t, body, 401, "PIN")
+		if code != 401 {
+			t.Fatal(code)
+		}
+	})
+	t.Run("down", func(t *testing.T) {
+		r := newRig(t, rigOptions{})
+		r.api.Close()
+		code, body := r.get(r.client(r.issue("prod", Client{})), "/version")
+		refused(t, body, 503, strings.TrimPrefix(r.api.URL, "https://"))
+		if code != 503 {
+			t.Fatal(code)
+		}
+		if err := r.up.Reach(context.Background()); !errors.Is(err, ErrUnreachable) || hsm.Hint(err) == "" {
+			t.Fatal(err)
+		}
+	})
+	t.Run("rejected in the handshake", func(t *testing.T) {
+		r := newRig(t, rigOptions{api: bridgetest.Options{Strict: true}})
+		other := bridgetest.New(t, bridgetest.Options{})
+		r.up.o.Chain[0] = other.Certificate(t, r.up.o.Chain[0].PublicKey, "mallory", time.Hour)
+		if err := r.up.Check(context.Background()); !errors.Is(err, ErrUnauthorized) {
+			t.Fatal(err)
+		}
+	})
+	t.Run("untrusted server", func(t *testing.T) {
+		r := newRig(t, rigOptions{})
+		other := bridgetest.New(t, bridgetest.Options{})
+		e := r.up.o.Enrollment
+		e.Cluster.CAData = other.CAPEM
+		o := r.up.o
+		o.Enrollment = e
+		up, err := NewUpstream(o)
+		check(t, err)
+		defer up.Close()
+		if err := up.Check(context.Background()); !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "not trusted") {
+			t.Fatal(err)
+		}
+		if n := up.Status().Signatures; n != 0 {
+			t.Fatalf("%d signatures for a server we do not trust", n)
+		}
+	})
+}
+
+func TestServerRestartResumesOrSignsOnce(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	c := r.client(r.issue("prod", Client{}))
+	r.get(c, "/version")
+	r.api.CloseClientConnections() // as a server does with idle ones: tickets stay good
+	eventually(t, "the connection is seen to be gone", func() bool { return !r.up.Live() })
+	if code, body := r.get(c, "/version"); code != 200 {
+		t.Fatalf("%d %s", code, body)
+	}
+	if st := r.up.Status(); st.Signatures != 1 || st.Dials != 2 || st.Resumed != 1 {
+		t.Fatalf("%+v", st)
+	}
+	r.up.Forget()
+	r.up.Reset()
+	if code, body := r.get(c, "/version"); code != 200 {
+		t.Fatalf("%d %s", code, body)
+	}
+	if st := r.up.Status(); st.Signatures != 2 {
+		t.Fatalf("%+v", st)
+	}
+}
+
+func TestThroughProxy(t *testing.T) {
+	var connects []string
+	var mu sync.Mutex
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		connects = append(connects, r.Method+" "+r.Host+" "+r.Header.Get("Proxy-Authorization"))
+		mu.Unlock()
+		up, err := net.Dial("tcp", r.Host)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		fmt.Fprint(c, "HTTP/1.1 200 OK\r\n\r\n")
+		go func() { _, _ = io.Copy(up, c); _ = up.Close() }()
+		go func() { _, _ = io.Copy(c, up); _ = c.Close() }()
+	}))
+	defer proxy.Close()
+	r := newRig(t, rigOptions{proxy: strings.Replace(proxy.URL, "http://", "http://me:secret@", 1)})
+	if code, body := r.get(r.client(r.issue("prod", Client{})), "/version"); code != 200 {
+		t.Fatalf("%d %s", code, body)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if want := "CONNECT " + strings.TrimPrefix(r.api.URL, "https://") + " Basic bWU6c2VjcmV0"; len(connects) != 1 || connects[0] != want {
+		t.Fatalf("%q, want %q", connects, want)
+	}
+	proxy.Close()
+	r.up.Reset()
+	err := r.up.Reach(context.Background())
+	if !errors.Is(err, ErrUnreachable) || strings.Contains(err.Error()+hsm.Hint(err), "secret") {
+		t.Fatalf("%v %s", err, hsm.Hint(err))
+	}
+}

@@ -1,0 +1,90 @@
+package bridge
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"os"
+	"testing"
+	"time"
+)
+
+func TestSameCertificateWhileTheAgentLives(t *testing.T) {
+	clk := &clock{}
+	s, err := NewSessions(clk.now)
+	check(t, err)
+	me := Client{PID: os.Getpid(), Start: startOf(os.Getpid())}
+	first, err := s.Issue("prod", me)
+	check(t, err)
+	cert, err := tls.X509KeyPair(first.Certificate, first.Key)
+	check(t, err)
+	leaf, err := x509.ParseCertificate(cert.Certificate[0])
+	check(t, err)
+	e := s.find(leaf)
+	if e == nil || leaf.NotAfter.Sub(clk.now()) > 12*time.Hour+time.Minute {
+		t.Fatal(leaf.NotAfter)
+	}
+	// Asked again after it expired, it is the same, and valid again.
+	clk.advance(SessionLife + sessionGrace + time.Second)
+	if !e.expired(clk.now()) || s.Active() != 0 {
+		t.Fatal("still valid")
+	}
+	s.Sweep()
+	again, err := s.Issue("prod", me)
+	check(t, err)
+	if !bytes.Equal(again.Certificate, first.Certificate) || !again.Expires.After(first.Expires) || e.expired(clk.now()) {
+		t.Fatal("a living client got another certificate: its connections would be cut")
+	}
+	// Others get their own.
+	for _, o := range []struct {
+		name string
+		c    Client
+	}{{"test", me}, {"prod", Client{PID: me.PID, Start: me.Start + 1}}} {
+		other, err := s.Issue(o.name, o.c)
+		check(t, err)
+		if bytes.Equal(other.Certificate, first.Certificate) {
+			t.Fatalf("%v shares a certificate", o)
+		}
+	}
+	// Near its end it is replaced, in good time.
+	clk.advance(certificateLife - SessionLife)
+	late, err := s.Issue("prod", me)
+	check(t, err)
+	if bytes.Equal(late.Certificate, first.Certificate) {
+		t.Fatal("an ending certificate was handed out")
+	}
+	s.Drop("prod")
+	if s.find(leaf) != nil || len(s.Status()) != 1 {
+		t.Fatalf("%+v", s.Status())
+	}
+}
+
+func TestSweepForgetsDeadClients(t *testing.T) {
+	clk := &clock{}
+	s, err := NewSessions(clk.now)
+	check(t, err)
+	me := Client{PID: os.Getpid(), Start: startOf(os.Getpid())}
+	for _, c := range []Client{me, {PID: me.PID, Start: me.Start + 1}, {}} {
+		_, err := s.Issue("prod", c)
+		check(t, err)
+	}
+	s.Sweep()
+	if n := len(s.Status()); n != 3 {
+		t.Fatalf("%d left while valid", n)
+	}
+	clk.advance(time.Hour)
+	s.Sweep()
+	if st := s.Status(); len(st) != 1 || st[0].Client != me {
+		t.Fatalf("%+v", st)
+	}
+}
+
+func TestParentProcess(t *testing.T) {
+	p := ParentProcess()
+	if p.PID != os.Getppid() || !p.Alive() {
+		t.Fatalf("%+v", p)
+	}
+	if p.Known() && (Client{PID: p.PID, Start: p.Start + 1}).Alive() {
+		t.Fatal("another process of that PID counts as the same")
+	}
+}
