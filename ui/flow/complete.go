@@ -1,11 +1,11 @@
 package flow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -153,23 +153,43 @@ func (e *Env) completeContext(ctx context.Context, o *EnrollOptions) error {
 		o.Name = nameFor(o.Context)
 		for _, c := range contexts { // run from the enrolled context itself
 			if c.Name == o.Context && c.Ours {
-				o.Name = o.Context
+				o.Name = cmp.Or(c.Enrollment, c.Name)
+				if j, err := e.loadJournal(o.Name); err == nil && !o.Restart {
+					o.Context = j.Options.Context // the enrolled one is current since the first run
+				}
 			}
 		}
 	}
 	return nil
 }
 
-var notName = regexp.MustCompile(`[^a-z0-9.-]+`)
-
 // nameFor makes an enrolment's name from a context's, which may hold anything.
 func nameFor(context string) string {
 	const suffix, longest = "-hsm", 63
-	base := strings.Trim(notName.ReplaceAllString(strings.ToLower(context), "-"), "-.")
+	base := slug(context)
 	if len(base) > longest-len(suffix) {
 		base = strings.TrimRight(base[:longest-len(suffix)], "-.")
 	}
 	return strings.TrimPrefix(base+suffix, "-")
+}
+
+// slug keeps of s what may stand in a name: lower-case letters, digits, dots
+// and dashes, anything else becoming one dash.
+func slug(s string) string {
+	var b strings.Builder
+	gap := false
+	for _, r := range strings.ToLower(s) {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '.' || r == '-' {
+			if gap {
+				b.WriteByte('-')
+			}
+			b.WriteRune(r)
+			gap = false
+		} else {
+			gap = true
+		}
+	}
+	return strings.Trim(b.String(), "-.")
 }
 
 // completeFromJournal fills open options from an earlier run.
