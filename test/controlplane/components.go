@@ -18,8 +18,9 @@ const (
 
 var components = []Component{Etcd, APIServer, ControllerManager}
 
-// controllers are the loops that certificates and bootstrap tokens need.
-const controllers = "csrsigning,csrapproving,csrcleaner,bootstrapsigner,tokencleaner"
+// controllers are the loops that certificates and bootstrap tokens need, and
+// the one that fills the roles view, edit and admin.
+const controllers = "csrsigning,csrapproving,csrcleaner,bootstrapsigner,tokencleaner,clusterrole-aggregation"
 
 func loopback(port int) string { return fmt.Sprintf("https://127.0.0.1:%d", port) }
 
