@@ -144,7 +144,9 @@ func (u *user) client(t *testing.T, caFile string, pair tls.Certificate) *http.C
 		}
 		pool.AddCert(c)
 	}
-	tr := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{pair}}}
+	// Sent whatever authorities the server names: Certificates would be held back.
+	always := func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
+	tr := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool, GetClientCertificate: always}}
 	t.Cleanup(tr.CloseIdleConnections)
 	return &http.Client{Transport: tr, Timeout: time.Minute}
 }
@@ -155,7 +157,7 @@ func TestEnrollOnATerminal(t *testing.T) {
 	s := u.terminal(u.Binary, "enroll", "--user", "jane", "--group", lab.DevelopersGroup)
 	s.WaitFor("Begin? [y/N]")
 	s.Type("y\r")
-	s.Answer(`Token "lab" needs its`, lab.PIN)
+	s.Answer(pinPrompt, lab.PIN)
 	s.WaitFor("waiting for somebody to approve")
 	request := u.pending(t)
 	u.approve(t, request)
@@ -165,7 +167,7 @@ func TestEnrollOnATerminal(t *testing.T) {
 	if !s.Frame().Contains("Authenticated as jane (groups: developers).") {
 		t.Errorf("the end of it:\n%s", s.Screen())
 	}
-	if n := strings.Count(string(s.Raw()), "needs its"); n != 1 {
+	if n := strings.Count(string(s.Raw()), pinPrompt); n != 1 {
 		t.Errorf("the PIN was asked for %d times", n)
 	}
 	if !s.Cooked() {

@@ -14,7 +14,7 @@ func (u *user) waiting(t *testing.T, more ...string) (exit func() (int, string),
 	t.Helper()
 	args := append([]string{"enroll", "--user", "jane", "--group", lab.DevelopersGroup, "--yes"}, more...)
 	s := u.terminal(u.Binary, args...)
-	s.Answer(`Token "lab" needs its`, lab.PIN)
+	s.Answer(pinPrompt, lab.PIN)
 	s.WaitFor("waiting for somebody to approve")
 	return func() (int, string) { return s.Exit(), s.Screen() }, u.pending(t)
 }

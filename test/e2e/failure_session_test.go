@@ -50,7 +50,7 @@ func TestNoTerminal(t *testing.T) {
 		// less puts the terminal into raw mode while kubectl, before the pipe, asks.
 		s := u.sh(`stty raw -echo; kubehsm credential --enrollment ` + enrolled + ` 2>err; echo "code $?"; stty sane`)
 		s.Exit()
-		if !s.Frame().Contains("code 5") || strings.Contains(string(s.Raw()), "needs its") {
+		if !s.Frame().Contains("code 5") || strings.Contains(string(s.Raw()), pinPrompt) {
 			t.Errorf("the screen:\n%s", s.Screen())
 		}
 		said, err := os.ReadFile(filepath.Join(u.Dir, "err"))
@@ -77,7 +77,7 @@ func TestInterruptedPrompt(t *testing.T) {
 			u := u.in(t)
 			u.kubehsm("agent", "stop") // forgets the refusal too
 			s := u.terminal(args[0], args[1:]...)
-			s.WaitFor(`Token "lab" needs its`)
+			s.WaitFor(pinPrompt)
 			if err := s.TypeSecret("739"); err != nil {
 				t.Fatal(err)
 			}
@@ -112,7 +112,7 @@ func TestAPIServerDown(t *testing.T) {
 		if code := s.Exit(); code == 0 {
 			t.Error("kubectl succeeded")
 		}
-		if strings.Contains(string(s.Raw()), "needs its") {
+		if strings.Contains(string(s.Raw()), pinPrompt) {
 			t.Errorf("a PIN was asked for in vain:\n%s", s.Screen())
 		}
 	})
@@ -154,7 +154,7 @@ func TestExpiredCertificate(t *testing.T) {
 	if code := s.Exit(); code == 0 {
 		t.Error("kubectl succeeded with an expired certificate")
 	}
-	if strings.Contains(string(s.Raw()), "needs its") {
+	if strings.Contains(string(s.Raw()), pinPrompt) {
 		t.Errorf("a PIN was asked for in vain:\n%s", s.Screen())
 	}
 	res := u.ran(u.Run(t.Context(), lab.Run{Env: []string{execInfo}}, u.Binary, "credential", "--enrollment", enrolled))

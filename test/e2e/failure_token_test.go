@@ -35,7 +35,7 @@ func TestWrongPIN(t *testing.T) {
 		u := u.in(t)
 		u.kubehsm("agent", "lock")
 		s := u.terminal(u.Cluster.Kubectl(), "get", "namespaces", "-o", "name")
-		s.Answer(`Token "lab" needs its`, wrongPIN)
+		s.Answer(pinPrompt, wrongPIN)
 		s.Answer("Wrong PIN", lab.PIN)
 		s.WaitFor("namespace/default")
 		if code := s.Exit(); code != 0 {
@@ -47,7 +47,7 @@ func TestWrongPIN(t *testing.T) {
 		u.kubehsm("agent", "lock")
 		state, kubeconfig, tokens := u.files(u.enrolments()...), u.files(u.Kubeconfig), u.files(u.keys()...)
 		s := u.terminal(u.Binary, "unlock", enrolled)
-		s.Answer(`Token "lab" needs its`, wrongPIN)
+		s.Answer(pinPrompt, wrongPIN)
 		for _, wrong := range []string{"5550001113", "5550001114"} {
 			s.WaitFor("Wrong PIN")
 			s.Answer("Wrong PIN", wrong)
@@ -120,7 +120,7 @@ func TestUnpluggedToken(t *testing.T) {
 	u := newUser(t, lab.Options{})
 	// Between the request and its approval.
 	s := u.terminal(u.Binary, "enroll", "--user", "jane", "--group", lab.DevelopersGroup, "--yes")
-	s.Answer(`Token "lab" needs its`, lab.PIN)
+	s.Answer(pinPrompt, lab.PIN)
 	s.WaitFor("waiting for somebody to approve")
 	request := u.pending(t)
 	s.Press(term.CtrlC)
@@ -149,7 +149,7 @@ func TestUnpluggedToken(t *testing.T) {
 		if code := s.Exit(); code == 0 {
 			t.Error("kubectl succeeded without the token")
 		}
-		if text := s.Screen(); strings.Contains(text, "needs its") || !strings.Contains(text, "no such token") {
+		if text := s.Screen(); strings.Contains(text, pinPrompt) || !strings.Contains(text, "no such token") {
 			t.Errorf("the screen:\n%s", text)
 		}
 		res := u.ran(u.Run(t.Context(), lab.Run{Env: []string{execInfo}}, u.Binary, "credential", "--enrollment", enrolled))

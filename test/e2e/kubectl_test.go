@@ -115,7 +115,7 @@ func TestCrashedAgentHeals(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := u.terminal(u.Cluster.Kubectl(), "get", "namespaces", "-o", "name")
-	s.Answer(`Token "lab" needs its`, lab.PIN)
+	s.Answer(pinPrompt, lab.PIN)
 	s.WaitFor("namespace/default")
 	if code := s.Exit(); code != 0 {
 		t.Errorf("exit code %d", code)
@@ -142,12 +142,12 @@ func TestStandardInputIsLeftToKubectl(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Close()
-	s.Answer(`Token "lab" needs its`, lab.PIN)
+	s.Answer(pinPrompt, lab.PIN)
 	s.WaitFor("configmap/piped created")
 	if code := s.Exit(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-	if n := strings.Count(string(s.Raw()), "needs its"); n != 1 {
+	if n := strings.Count(string(s.Raw()), pinPrompt); n != 1 {
 		t.Errorf("the PIN was asked for %d times", n)
 	}
 }
@@ -158,10 +158,10 @@ func TestTwentyAtOnceAskOnce(t *testing.T) {
 	u.enroll()
 	u.kubehsm("agent", "stop")
 	s := u.sh(`for i in $(seq 20); do kubectl get namespaces -o name >out.$i 2>err.$i & done; wait; echo all are done`)
-	s.Answer(`Token "lab" needs its`, lab.PIN)
+	s.Answer(pinPrompt, lab.PIN)
 	s.WaitFor("all are done")
 	s.Exit()
-	if n := strings.Count(string(s.Raw()), "needs its"); n != 1 {
+	if n := strings.Count(string(s.Raw()), pinPrompt); n != 1 {
 		t.Errorf("the PIN was asked for %d times", n)
 	}
 	outs, err := filepath.Glob(filepath.Join(u.Dir, "out.*"))

@@ -21,6 +21,9 @@ import (
 // enrolled is the name that an enrolment from the lab's context gets.
 const enrolled = lab.Context + "-hsm"
 
+// pinPrompt is in the words that ask for a PIN.
+const pinPrompt = "needs its PIN"
+
 // user is somebody with a lab, in a test.
 type user struct {
 	*lab.Lab
