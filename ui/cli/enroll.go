@@ -155,7 +155,7 @@ func reviewWords(w *words, r flow.Review) {
 	)
 	if r.KubeconfigDiff != "" {
 		w.line("")
-		w.block(r.KubeconfigDiff)
+		w.diff(r.KubeconfigDiff)
 	}
 	for _, n := range r.Notes {
 		w.line("note: %s", n)

@@ -67,7 +67,7 @@ func (a *app) apply(ctx context.Context, plan *flow.KubeconfigChange, ch change)
 	if ch.dryRun && ch.out.value == "" {
 		show = a.out()
 	}
-	show.block(doc.Diff)
+	show.diff(doc.Diff)
 	for _, n := range doc.Notes {
 		show.line("note: %s", n)
 	}

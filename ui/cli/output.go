@@ -92,6 +92,17 @@ func (w *words) block(s string) {
 	}
 }
 
+// diffWidth is the width to which the lines of a difference are cut: certificates
+// are kilobytes long.
+const diffWidth = 120
+
+// diff adds the lines of a difference.
+func (w *words) diff(s string) {
+	for line := range strings.Lines(text.CleanLines(s)) {
+		w.b.WriteString(text.Truncate(strings.TrimSuffix(line, "\n"), diffWidth) + "\n")
+	}
+}
+
 // fields adds "name: value" lines, aligned, without those that are empty.
 func (w *words) fields(pairs ...string) {
 	widest := 0

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strconv"
@@ -63,6 +64,11 @@ func (c *console) foreground() bool {
 	group, err := unix.IoctlGetInt(c.fd, unix.TIOCGPGRP)
 	return err == nil && group == unix.Getpgrp()
 }
+
+// leads tells whether this process leads its group: then the shell waits for it
+// and leaves the terminal alone while it tidies up. A plugin is not the leader:
+// kubectl is, and ends or stops first.
+func leads() bool { return unix.Getpid() == unix.Getpgrp() }
 
 func (c *console) close() { _ = unix.Close(c.fd) }
 
@@ -132,13 +138,17 @@ func (c *console) readLine(ctx context.Context, o readOptions, buf []byte) (n in
 			n = 0 // the terminal has forgotten the line that was begun
 			clear(buf)
 			c.restore()
-			o.erase()
-			w.stopSelf()
+			alone := leads()
+			if alone {
+				o.erase()
+			}
+			if !w.stopSelf() && !alone && c.foreground() {
+				o.erase() // nothing has written over it
+			}
 			if err := c.resume(w, o); err != nil {
 				return 0, err
 			}
 		case eventContinue:
-			o.erase()
 			if err := c.resume(w, o); err != nil {
 				return 0, err
 			}
@@ -234,6 +244,7 @@ func (c *console) resume(w *waker, o readOptions) error {
 		return err
 	}
 	w.timer.Reset(o.timeout)
+	_, _ = io.WriteString(c, "\r")
 	o.draw()
 	return nil
 }

@@ -49,8 +49,8 @@ func (c *console) close() {
 	_ = c.out.Close()
 }
 
-// foreground: a console has no background processes.
-func (c *console) foreground() bool { return true }
+// leads: a console has no groups of processes that the shell waits for.
+func leads() bool { return true }
 
 func (c *console) Write(p []byte) (int, error) { return c.out.Write(p) }
 

@@ -3,7 +3,9 @@ package prompt
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -213,10 +215,16 @@ func (t *Terminal) ask(ctx context.Context, c *console, above []string, label st
 	switch {
 	case err == nil && echo:
 		b.erase(string(buf[:n]), true)
-	case err == nil || c.foreground(): // after ctrl-c the shell may be back already
+	case interrupted(err) && !leads(): // the shell may be back already, with its own lines
+		_, _ = io.WriteString(c, "\n")
+	default:
 		b.erase("", false)
 	}
 	return n, err
+}
+
+func interrupted(err error) bool {
+	return errors.Is(err, hsm.ErrCancelled) || errors.Is(err, context.Canceled)
 }
 
 // timedOut is the error of a prompt that nobody answered.
