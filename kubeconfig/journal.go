@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -58,7 +57,7 @@ type fileRecord struct {
 	Raw     [][]byte `json:"raw"` // of Reverse
 }
 
-var stepID = regexp.MustCompile(`^[0-9]{8}T[0-9]{6}\.[0-9]{9}Z$`)
+var stepID = lazy(`^[0-9]{8}T[0-9]{6}\.[0-9]{9}Z$`)
 
 const stepTime = "20060102T150405.000000000Z"
 
@@ -104,7 +103,7 @@ func (j *Journal) ids() ([]string, error) {
 	}
 	var ids []string
 	for _, e := range entries {
-		if id, ok := cutJSON(e.Name()); ok && stepID.MatchString(id) {
+		if id, ok := cutJSON(e.Name()); ok && stepID().MatchString(id) {
 			ids = append(ids, id)
 		}
 	}

@@ -2,7 +2,6 @@ package kubeconfig
 
 import (
 	"bytes"
-	"regexp"
 )
 
 // scan finds the outline of the kubeconfigs that kubectl and the cloud tools
@@ -191,7 +190,7 @@ func (s *scanner) key(pos, next, col int, key string, value []byte, offset int) 
 		if depth == 1 {
 			s.current.style = styleOther
 		}
-		return blockHeader.Match(value)
+		return blockHeader().Match(value)
 	}
 	length, text, ok := scalarEnd(value)
 	if !ok {
@@ -206,7 +205,7 @@ func (s *scanner) key(pos, next, col int, key string, value []byte, offset int) 
 			s.current.style, s.current.scalar = styleScalar, string(text)
 		case value[0] == '[':
 			s.current.style = styleFlow
-		case nullText.Match(value[:length]):
+		case nullText().Match(value[:length]):
 			s.current.style = styleNull
 		default:
 			s.current.style = styleOther
@@ -235,18 +234,18 @@ func isDash(b []byte) bool {
 }
 
 var (
-	blockHeader = regexp.MustCompile(`^[|>][-+]? *$`)
-	nullText    = regexp.MustCompile(`^(null|Null|NULL|~)$`)
+	blockHeader = lazy(`^[|>][-+]? *$`)
+	nullText    = lazy(`^(null|Null|NULL|~)$`)
 	// notText matches the plain scalars that some YAML schema reads as
 	// something other than a string.
-	notText = regexp.MustCompile(`(?i)^(null|~|true|false|yes|no|on|off|y|n|[-+.0-9][-+.0-9a-z_:]*|<<|=)$`)
+	notText = lazy(`(?i)^(null|~|true|false|yes|no|on|off|y|n|[-+.0-9][-+.0-9a-z_:]*|<<|=)$`)
 )
 
 // notString is notText.Match without the expression where the look of b rules
 // it out.
 func notString(b []byte) bool {
 	c := b[0]
-	return (len(b) <= 5 || c >= '0' && c <= '9' || c == '-' || c == '+' || c == '.') && notText.Match(b)
+	return (len(b) <= 5 || c >= '0' && c <= '9' || c == '-' || c == '+' || c == '.') && notText().Match(b)
 }
 
 // splitKey takes `key: value` apart; key is a plain scalar without doubt.

@@ -28,7 +28,7 @@ func (j *Journal) PlanUndo(ctx context.Context, id string) (*Plan, error) {
 		}
 		id = ids[len(ids)-1]
 	}
-	if !stepID.MatchString(id) {
+	if !stepID().MatchString(id) {
 		return nil, fmt.Errorf("%w: %q", ErrNoStep, id)
 	}
 	r, err := j.load(id)

@@ -1,12 +1,14 @@
 package enrollment
 
 import (
+	"crypto/sha256"
 	"crypto/x509"
+	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"net/url"
-	"regexp"
+	"strings"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -63,18 +65,26 @@ type Cluster struct {
 	ProxyURL string `json:"proxyURL,omitempty"`
 }
 
-var (
-	nameRE = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$`)
-	hashRE = regexp.MustCompile(`^[0-9a-f]{64}$`)
-)
-
 // ValidName says why name cannot name an enrolment, or nil. Errors wrap [ErrInvalid].
 func ValidName(name string) error {
-	if !nameRE.MatchString(name) {
+	if !validName(name) {
 		return hsm.WithHint(fmt.Errorf("name %q: %w", name, ErrInvalid),
 			"use 1 to 63 lower-case letters, digits, dots and dashes, beginning and ending with a letter or digit")
 	}
 	return nil
+}
+
+// validName tells whether name matches ^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$.
+func validName(name string) bool {
+	if name == "" || len(name) > 63 || strings.Trim(name, ".-") != name {
+		return false
+	}
+	for _, c := range name {
+		if !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '.' || c == '-') {
+			return false
+		}
+	}
+	return true
 }
 
 // Validate says what is wrong with e, or nil. Errors wrap [ErrInvalid].
@@ -102,7 +112,7 @@ func (e Enrollment) validate() error {
 			return errors.New("the proxy is not an http, https or socks5 URL")
 		}
 	}
-	if !hashRE.MatchString(e.KeyHash) {
+	if b, err := hex.DecodeString(e.KeyHash); err != nil || len(b) != sha256.Size || e.KeyHash != strings.ToLower(e.KeyHash) {
 		return fmt.Errorf("key hash %q is not a SHA-256 in hex", e.KeyHash)
 	}
 	if e.Key.Scheme == "" {

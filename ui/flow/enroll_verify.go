@@ -98,7 +98,7 @@ func askForRights(me csr.Identity, complete bool) string {
 
 // bindingName makes an RBAC object name, a path segment, from a user's.
 func bindingName(user string) string {
-	return strings.Trim(notName.ReplaceAllString(strings.ToLower(user), "-"), "-.") + "-view"
+	return strings.TrimPrefix(slug(user)+"-view", "-")
 }
 
 // shellWord quotes s for a POSIX shell where it must be.

@@ -2,7 +2,6 @@ package enroll
 
 import (
 	"context"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/store"
@@ -116,10 +116,6 @@ func groups(s string) []string {
 	return out
 }
 
-// enrolmentName is what a name may look like, as the records and the bridge
-// take it.
-var enrolmentName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$`)
-
 // check says beside each field what is wrong with it.
 func (p *subjectPage) check() bool {
 	for _, f := range p.form.Fields {
@@ -132,7 +128,7 @@ func (p *subjectPage) check() bool {
 	if slices.Contains(groups(p.form.Field("groups").Input.Value()), "system:masters") {
 		p.form.Field("groups").Problem = "API servers refuse requests for system:masters"
 	}
-	if v := strings.TrimSpace(name.Input.Value()); v != "" && !enrolmentName.MatchString(v) {
+	if v := strings.TrimSpace(name.Input.Value()); v != "" && enrollment.ValidName(v) != nil {
 		name.Problem = "up to 63 of a-z, 0-9, '.' and '-', a letter or digit at both ends"
 	}
 	return !p.form.FirstProblem()
