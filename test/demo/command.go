@@ -89,17 +89,19 @@ func (c *command) start() error {
 // line is the command as a person would type it in the working folder.
 func (c *command) line() string {
 	words := []string{filepath.Base(c.Path)}
-	here, err := os.Getwd()
 	for _, a := range c.Args[1:] {
-		if err == nil {
-			a = strings.TrimPrefix(a, here+string(filepath.Separator))
-		}
-		if a == "" || strings.ContainsAny(a, " \t\n'\"\\$&;|<>()*?[]{}`#~") {
-			a = quote(a)
-		}
-		words = append(words, a)
+		words = append(words, quoteIfNeeded(fromHere(a)))
 	}
 	return strings.Join(words, " ")
+}
+
+// fromHere shortens a path in the working folder.
+func fromHere(path string) string {
+	here, err := os.Getwd()
+	if err != nil {
+		return path // it is as right, only longer
+	}
+	return strings.TrimPrefix(path, here+string(filepath.Separator))
 }
 
 // buildKubehsm puts kubehsm into the trial's bin folder, if it changed there.
@@ -124,6 +126,7 @@ func buildKubehsm(ctx context.Context, t *trial) error {
 		return nil
 	}
 	if err == nil { // another version: its agent must not serve this one
+		fmt.Println("  kubehsm has changed; the agent of the version before is stopped")
 		if err := stopAgent(ctx, t); err != nil {
 			return err
 		}

@@ -12,7 +12,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/clientcmd"
@@ -64,8 +63,7 @@ func prove(ctx context.Context, t *trial, token *softHSM) error {
 	fmt.Printf("  the API server verified  certificate %s, %s\n", short(credential), cert.Subject.CommonName)
 	fmt.Printf("  its public key           %s\n", short(inToken))
 	fmt.Printf("  the key in the token     %s  generated there, sensitive, not extractable\n", short(inToken))
-	fmt.Printf("  the key kubectl holds    %s  another one, good until %s and only for the bridge on this machine\n",
-		short(inKubectl), leaf.NotAfter.Local().Format(time.TimeOnly))
+	fmt.Printf("  the key kubectl holds    %s  another one, which only kubehsm's bridge on this machine takes\n", short(inKubectl))
 	fmt.Printf("  that at the API server   %s\n", answer.status)
 	return nil
 }

@@ -194,3 +194,10 @@ func findModule() (string, error) {
 
 // quote writes s so that a POSIX shell reads it as one word.
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+func quoteIfNeeded(s string) string {
+	if s == "" || strings.ContainsAny(s, " \t\n'\"\\$&;|<>()*?[]{}`#~") {
+		return quote(s)
+	}
+	return s
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"golang.org/x/term"
 	"k8s.io/client-go/tools/clientcmd"
@@ -82,20 +83,23 @@ func enrolArguments(t *trial) []string {
 // still on its way.
 func guided(ctx context.Context, t *trial) error {
 	heading("enrol the token, in the terminal UI")
-	fmt.Printf("  When it asks for the PIN of the token, type %s.\n", trialPIN)
-	if done, err := enrolled(t); err != nil {
+	done, err := enrolled(t)
+	if err != nil {
 		return err
-	} else if !done {
-		if err := pressEnter(ctx); err != nil {
-			return err
-		}
+	}
+	if done {
+		fmt.Println("  done before: the context", contextOut, "is there")
+		return awaitCluster(ctx, t)
+	}
+	fmt.Printf("  When it asks for the PIN of the token, type %s. When the enrolment is done, q leaves it.\n", trialPIN)
+	if err := pressEnter(ctx); err != nil {
+		return err
 	}
 	args := append(enrolArguments(t), "--tui", "--cluster-progress", t.progressFile())
 	if err := t.command(ctx, t.kubehsm(), args...).attached(); err != nil {
 		return hsm.WithHint(fmt.Errorf("the terminal UI: %w", err), "`make demo` goes on from here; `make demo-down` removes the trial")
 	}
-	done, err := enrolled(t)
-	if err != nil {
+	if done, err = enrolled(t); err != nil {
 		return err
 	}
 	if !done {
@@ -168,14 +172,16 @@ func useKubectl(ctx context.Context, t *trial) error {
 }
 
 func farewell(t *trial) {
-	fmt.Printf(`
-Done. Go on as you like:
-  . %s                       use kubehsm and kubectl of the trial in this shell
-  kubectl --context %s get namespaces
-  kubehsm agent status                    what is unlocked, and for how long
-  kubehsm                                 the terminal UI
-  make demo-down                          stop the trial and remove it
-`, quote(t.path("env")), contextOut)
+	fmt.Println("\nDone. Go on as you like:")
+	for _, next := range [][2]string{
+		{". " + quoteIfNeeded(fromHere(t.path("env"))), "use the trial's kubehsm and kubectl in this shell"},
+		{"kubectl --context " + contextOut + " get namespaces", ""},
+		{"kubehsm agent status", "what is unlocked, and for how long"},
+		{"kubehsm", "the terminal UI"},
+		{"make demo-down", "stop the trial and remove it"},
+	} {
+		fmt.Println(strings.TrimRight(fmt.Sprintf("  %-44s %s", next[0], next[1]), " "))
+	}
 }
 
 func heading(text string) { fmt.Printf("\n==> %s\n", text) }

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+func TestClaimLeavesForeignFoldersAlone(t *testing.T) {
+	dir := t.TempDir()
+	precious := filepath.Join(dir, "precious")
+	if err := os.WriteFile(precious, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	trial, err := newTrial(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := trial.claim(); err == nil || hsm.Hint(err) == "" {
+		t.Errorf("a folder with other things in it is claimed: %v", err)
+	}
+	if err := down(t.Context(), trial); err == nil {
+		t.Error("a folder that is no trial's is removed")
+	}
+	if _, err := os.Stat(precious); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestClaimTwice(t *testing.T) {
+	trial, err := newTrial(filepath.Join(t.TempDir(), "new"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := trial.claim(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if info, err := os.Stat(trial.dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the folder's mode is %v (%v)", info.Mode(), err)
+	}
+	if err := down(t.Context(), trial); err != nil {
+		t.Fatal(err)
+	}
+	if err := down(t.Context(), trial); err != nil {
+		t.Errorf("down without a trial: %v", err)
+	}
+}
+
+func TestDeepFolderIsRefused(t *testing.T) {
+	_, err := newTrial("/" + strings.Repeat("d", 100))
+	if err == nil || !strings.Contains(hsm.Hint(err), "DEMO_DIR") {
+		t.Errorf("a folder too deep for a socket: %v", err)
+	}
+}
+
+func TestEnvironmentLeadsIntoTheFolder(t *testing.T) {
+	t.Setenv("KUBECONFIG", "/home/user/.kube/config")
+	t.Setenv("KUBEHSM_HOME", "/home/user/.kubehsm")
+	t.Setenv("KUBERNETES_EXEC_INFO", "{}")
+	trial, err := newTrial(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := trial.env()
+	for _, want := range []string{"KUBECONFIG=" + trial.kubeconfig(), "KUBEHSM_HOME=" + trial.home(), "KUBERC=off"} {
+		if !slices.Contains(env, want) {
+			t.Errorf("%s is missing", want)
+		}
+	}
+	for _, kv := range env {
+		if strings.Contains(kv, "/home/user/") || strings.HasPrefix(kv, "KUBERNETES_EXEC_INFO=") {
+			t.Errorf("%s is left", kv)
+		}
+	}
+}
+
+func TestQuote(t *testing.T) {
+	if got, want := quote(`it's`), `'it'\''s'`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
