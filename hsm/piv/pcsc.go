@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/ebfe/scard"
@@ -15,14 +16,19 @@ import (
 
 // pcsc is the system's PC/SC service. It keeps no context: one that outlives a
 // restart of the service is worthless, and a new one costs little.
-type pcsc struct{}
+type pcsc struct {
+	mu sync.Mutex
+	// stuck are the readers whose card was given up waiting for; the channel is
+	// closed when the wait has ended after all.
+	stuck map[string]chan struct{}
+}
 
-func newSystem() system { return pcsc{} }
+func newSystem() system { return &pcsc{stuck: map[string]chan struct{}{}} }
 
 // pollBusy is the pause between two tries to get hold of a card.
 const pollBusy = 50 * time.Millisecond
 
-func (pcsc) readers() ([]reader, error) {
+func (*pcsc) readers() ([]reader, error) {
 	ctx, err := scard.EstablishContext()
 	if err != nil {
 		return nil, serviceError(err)
@@ -60,70 +66,113 @@ type pcscCard struct {
 	name string
 }
 
-func (pcsc) connect(ctx context.Context, name string, patience time.Duration) (card, error) {
-	sc, err := scard.EstablishContext()
-	if err != nil {
-		return nil, serviceError(err)
+// connect waits for other programs as PC/SC does: without end, deaf to
+// cancellation, in SCardConnect as in SCardBeginTransaction. A wait that takes too
+// long is therefore left to itself (it lets the card go as soon as it gets it),
+// and until it ends nobody else is sent to wait for the same reader.
+func (p *pcsc) connect(ctx context.Context, name string, patience time.Duration) (card, error) {
+	timeout := time.NewTimer(patience)
+	defer timeout.Stop()
+	if stuck := p.waiting(name); stuck != nil {
+		select {
+		case <-stuck:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-timeout.C:
+			return nil, errBusy(name)
+		}
 	}
-	deadline := time.Now().Add(patience)
-	var c *scard.Card
+	type result struct {
+		card *pcscCard
+		err  error
+	}
+	done := make(chan result)
+	abandoned := make(chan struct{})
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		c, err := hold(name, abandoned)
+		select {
+		case done <- result{c, err}:
+		case <-abandoned:
+			if c != nil {
+				_ = c.end(false) // nobody is left to be told
+			}
+		}
+	}()
+	var err error
+	select {
+	case res := <-done:
+		if res.err != nil {
+			return nil, cardError(name, res.err)
+		}
+		return res.card, nil
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-timeout.C:
+		err = errBusy(name)
+	}
+	p.abandon(name, ended)
+	close(abandoned)
+	return nil, err
+}
+
+func (p *pcsc) waiting(name string) chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stuck[name]
+}
+
+// abandon notes a wait that goes on until ended is closed.
+func (p *pcsc) abandon(name string, ended chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stuck[name] = ended
+	go func() {
+		<-ended
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.stuck, name)
+	}()
+}
+
+// hold connects and begins a transaction, trying again while another program
+// has the card for itself, until abandoned is closed.
+func hold(name string, abandoned <-chan struct{}) (*pcscCard, error) {
+	ctx, err := scard.EstablishContext()
+	if err != nil {
+		return nil, err
+	}
 	for {
-		c, err = sc.Connect(name, scard.ShareShared, scard.ProtocolAny)
-		if !errors.Is(err, scard.ErrSharingViolation) || time.Now().After(deadline) {
-			break
+		c, err := ctx.Connect(name, scard.ShareShared, scard.ProtocolAny)
+		if err == nil {
+			held := &pcscCard{ctx: ctx, card: c, name: name}
+			if err := held.begin(); err != nil {
+				return nil, errors.Join(err, held.release(scard.LeaveCard))
+			}
+			return held, nil
+		}
+		if !errors.Is(err, scard.ErrSharingViolation) {
+			return nil, errors.Join(err, ctx.Release())
 		}
 		select {
-		case <-ctx.Done():
-			sc.Release()
-			return nil, ctx.Err()
+		case <-abandoned:
+			return nil, errors.Join(err, ctx.Release())
 		case <-time.After(pollBusy):
 		}
 	}
-	if err != nil {
-		sc.Release()
-		return nil, cardError(name, err)
-	}
-	held := &pcscCard{ctx: sc, card: c, name: name}
-	return begin(ctx, held, time.Until(deadline))
 }
 
-// begin begins the transaction. PC/SC waits for another program's without end
-// and cannot be interrupted, so a wait that takes too long is left to itself:
-// it lets the card go as soon as it gets it.
-func begin(ctx context.Context, c *pcscCard, patience time.Duration) (card, error) {
-	began := make(chan error, 1)
-	go func() {
-		err := c.card.BeginTransaction()
-		if errors.Is(err, scard.ErrResetCard) { // another program reset it: that is its right
-			if err = c.card.Reconnect(scard.ShareShared, scard.ProtocolAny, scard.LeaveCard); err == nil {
-				err = c.card.BeginTransaction()
-			}
+// begin begins the transaction. That another program reset the card is its
+// right.
+func (c *pcscCard) begin() error {
+	err := c.card.BeginTransaction()
+	if errors.Is(err, scard.ErrResetCard) {
+		if err = c.card.Reconnect(scard.ShareShared, scard.ProtocolAny, scard.LeaveCard); err == nil {
+			err = c.card.BeginTransaction()
 		}
-		began <- err
-	}()
-	abandon := func() {
-		go func() {
-			if <-began == nil {
-				_ = c.end(false) // nobody is left to be told
-				return
-			}
-			c.release(scard.LeaveCard)
-		}()
 	}
-	select {
-	case err := <-began:
-		if err != nil {
-			c.release(scard.LeaveCard)
-			return nil, cardError(c.name, err)
-		}
-		return c, nil
-	case <-ctx.Done():
-		abandon()
-		return nil, ctx.Err()
-	case <-time.After(max(patience, pollBusy)):
-		abandon()
-		return nil, cardError(c.name, scard.ErrSharingViolation)
-	}
+	return err
 }
 
 func (c *pcscCard) transmit(apdu []byte) ([]byte, error) {

@@ -1,0 +1,284 @@
+//go:build cgo || windows
+
+package piv
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/hex"
+	"fmt"
+	"math/big"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/test/vcard"
+)
+
+func selfSigned(t *testing.T) *x509.Certificate {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, k.Public(), k)
+	must(t, err)
+	cert, err := x509.ParseCertificate(der)
+	must(t, err)
+	return cert
+}
+
+func (r *rig) certify(t *testing.T, slot string) *x509.Certificate {
+	t.Helper()
+	s := r.signer(t, slot, typing(t))
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, s.Public(), s)
+	must(t, err)
+	cert, err := x509.ParseCertificate(der)
+	must(t, err)
+	must(t, r.tok.StoreCertificate(t.Context(), hsm.URI{Scheme: hsm.SchemePIV, Slot: slot}, cert, typing(t)))
+	return cert
+}
+
+func TestChangePIN(t *testing.T) {
+	r := newRig(t, vcard.Config{})
+	ctx := t.Context()
+	p := hsmtest.NewScript(t, hsmtest.PIN("999999"), hsmtest.PIN("135790"), hsmtest.PIN(vcard.DefaultPIN))
+	must(t, r.tok.ChangePIN(ctx, hsm.PIVPIN, p))
+	if asked := p.PINs(); !asked[1].New || asked[2].Again == "" || !r.card.CheckPIN("135790") {
+		t.Errorf("asked %+v", asked)
+	}
+	p = hsmtest.NewScript(t, hsmtest.PIN(vcard.DefaultPUK), hsmtest.PIN("12345678"), hsmtest.PIN("13579024"))
+	must(t, r.tok.ChangePIN(ctx, hsm.PUK, p))
+	if asked := p.PINs(); asked[0].Kind != hsm.PUK || asked[0].Retries != 3 || asked[2].Again == "" || !r.card.CheckPUK("13579024") {
+		t.Errorf("asked %+v", asked)
+	}
+	r.card.SetPINRetries(0)
+	want(t, r.tok.Unlock(ctx, hsmtest.NewScript(t)), hsm.ErrPINLocked)
+	must(t, r.tok.Unblock(ctx, hsmtest.NewScript(t, hsmtest.PIN("13579024"), hsmtest.PIN("246802"))))
+	must(t, r.tok.Unlock(ctx, hsmtest.NewScript(t, hsmtest.PIN("246802"))))
+	r.forgotten(t, "after all this")
+}
+
+// TestPUKLastTry: the last try of a PUK needs its own yes, a locked one is not asked for.
+func TestPUKLastTry(t *testing.T) {
+	r := newRig(t, vcard.Config{})
+	p := hsmtest.NewScript(t, hsmtest.PIN("99999999"), hsmtest.PIN("246802"), hsmtest.PIN("99999998"), hsmtest.No())
+	want(t, r.tok.Unblock(t.Context(), p), hsm.ErrCancelled)
+	if _, puk := r.card.PINRetries(); puk != 1 {
+		t.Fatalf("%d PUK tries left", puk)
+	}
+	p = hsmtest.NewScript(t, hsmtest.Yes(), hsmtest.PIN("99999999"), hsmtest.PIN("246802"))
+	want(t, r.tok.Unblock(t.Context(), p), hsm.ErrPINLocked)
+	want(t, r.tok.Unblock(t.Context(), hsmtest.NewScript(t)), hsm.ErrPINLocked)
+}
+
+func TestSetRetries(t *testing.T) {
+	r := newRig(t, vcard.Config{})
+	r.card.SetPIN("246802")
+	p := hsmtest.NewScript(t, hsmtest.PIN("246802"), hsmtest.PIN("13579024"))
+	must(t, r.tok.SetRetries(t.Context(), 8, 4, p))
+	if pin, puk := r.card.PINRetries(); pin != 8 || puk != 4 || !r.card.CheckPIN("246802") || !r.card.CheckPUK("13579024") {
+		t.Errorf("%d, %d tries; the PIN or PUK is another", pin, puk)
+	}
+	d, err := r.tok.Details(t.Context())
+	must(t, err)
+	if d.PIN.Total != 8 || d.PUK.Total != 4 || d.PIN.Default || d.PUK.Default || d.FormFactor != "USB-C keychain" {
+		t.Errorf("details %+v", d)
+	}
+}
+
+// TestManagementKey: the factory's, one that is asked for, one on the card.
+func TestManagementKey(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		alg  hsm.ManagementAlgorithm
+		code byte
+		fw   [3]byte
+	}{
+		{"3DES", hsm.TDES, 0x03, [3]byte{5, 4, 3}}, {"AES-128", hsm.AES128, 0x08, [3]byte{5, 7, 1}},
+		{"AES-192", hsm.AES192, 0x0a, [3]byte{5, 7, 1}}, {"AES-256", hsm.AES256, 0x0c, [3]byte{5, 7, 1}},
+		{"3DES without metadata", hsm.TDES, 0x03, [3]byte{4, 3, 5}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, vcard.Config{Firmware: c.fw})
+			key, err := r.tok.SetManagementKey(t.Context(), hsm.ManagementKeyOptions{Algorithm: c.alg}, hsmtest.NewScript(t))
+			must(t, err)
+			if alg, have := r.card.ManagementKey(); alg != c.code || !bytes.Equal(have, key.Bytes()) {
+				t.Fatalf("the card has another key (%02x)", alg)
+			}
+			r.forgotten(t, "after setting it")
+			wrong := hex.EncodeToString(make([]byte, key.Len()))
+			p := hsmtest.NewScript(t, hsmtest.PIN(vcard.DefaultPIN), hsmtest.PIN("nonsense and then some, long enough"), hsmtest.PIN(wrong), hsmtest.PIN(hex.EncodeToString(key.Bytes())))
+			r.generate(t, hsm.GenerateOptions{Slot: "9a"}, p)
+			if asked := p.PINs(); asked[0].Kind != hsm.PIVPIN || asked[3].Kind != hsm.ManagementKey {
+				t.Errorf("asked %+v", asked)
+			}
+		})
+	}
+}
+
+func TestProtectedManagementKey(t *testing.T) {
+	r := newRig(t, vcard.Config{})
+	key, err := r.tok.SetManagementKey(t.Context(), hsm.ManagementKeyOptions{Algorithm: hsm.AES256, Protect: true}, typing(t))
+	must(t, err)
+	must(t, r.tok.Lock())
+	r.generate(t, hsm.GenerateOptions{Slot: "9a"}, hsmtest.NewScript(t, hsmtest.PIN(vcard.DefaultPIN)))
+	d, err := r.tok.Details(t.Context())
+	must(t, err)
+	if m := d.ManagementKey; !m.Protected || m.Default || m.Algorithm != hsm.AES256 {
+		t.Errorf("%+v", m)
+	}
+	// As ykman writes it.
+	if got := r.card.Object(0x5fff00); !bytes.Equal(got, []byte{0x80, 3, 0x81, 1, 2}) {
+		t.Errorf("flags %x", got)
+	}
+	if got := r.card.Object(0x5fc109); !bytes.Equal(got, append([]byte{0x88, 34, 0x89, 32}, key.Bytes()...)) {
+		t.Errorf("protected data of %d bytes", len(got))
+	}
+	// And away again.
+	fresh, err := r.tok.SetManagementKey(t.Context(), hsm.ManagementKeyOptions{}, typing(t))
+	must(t, err)
+	if got := r.card.Object(0x5fc109); bytes.Contains(got, key.Bytes()) || bytes.Contains(got, fresh.Bytes()) {
+		t.Error("a key is left on the card")
+	}
+	if got := r.card.Object(0x5fff00); !bytes.Equal(got, []byte{0x80, 3, 0x81, 1, 0}) {
+		t.Errorf("flags %x", got)
+	}
+}
+
+// TestManagementKeyHalfWay: the new key is given out if the card fails at the end.
+func TestManagementKeyHalfWay(t *testing.T) {
+	r := newRig(t, vcard.Config{})
+	r.card.Fail(vcard.Fault{INS: vcard.INSSetManagement, SW: 0x6f00, After: true, Times: 1})
+	key, err := r.tok.SetManagementKey(t.Context(), hsm.ManagementKeyOptions{Protect: true}, typing(t))
+	if err == nil || key == nil {
+		t.Fatalf("key %v, error %v", key != nil, err)
+	}
+	if _, have := r.card.ManagementKey(); !bytes.Equal(have, key.Bytes()) {
+		t.Error("another key is in force")
+	}
+	// The card kept a copy before: nothing has to be typed.
+	r.generate(t, hsm.GenerateOptions{Slot: "9a"}, hsmtest.NewScript(t))
+}
+
+func TestReset(t *testing.T) {
+	r := newRig(t, vcard.Config{})
+	r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
+	want(t, r.tok.Reset(t.Context(), hsmtest.NewScript(t, hsmtest.No())), hsm.ErrCancelled)
+	if pin, _ := r.card.PINRetries(); pin != 3 {
+		t.Fatal("a declined reset spent tries")
+	}
+	p := hsmtest.NewScript(t, hsmtest.Yes())
+	must(t, r.tok.Reset(t.Context(), p))
+	if c := p.Prompts()[0].Confirm; c.Type != "12345678" {
+		t.Errorf("asked %+v", c)
+	}
+	if s, err := r.tok.Slots(t.Context(), nil); err != nil || len(s) != 0 {
+		t.Errorf("%d slots left, %v", len(s), err)
+	}
+	must(t, r.tok.Unlock(t.Context(), typing(t)))
+}
+
+// TestResetUnknownMake: a card that might not know RESET is not locked for it.
+func TestResetUnknownMake(t *testing.T) {
+	r := newRig(t, vcard.Config{Without: vcard.Version})
+	want(t, r.tok.Reset(t.Context(), hsmtest.NewScript(t)), hsm.ErrUnsupported)
+	if pin, puk := r.card.PINRetries(); pin != 3 || puk != 3 {
+		t.Errorf("%d PIN and %d PUK tries left", pin, puk)
+	}
+}
+
+func TestMoveAndDelete(t *testing.T) {
+	r := newRig(t, vcard.Config{})
+	uri := func(slot string) hsm.URI { return hsm.URI{Scheme: hsm.SchemePIV, Slot: slot} }
+	made := r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
+	r.generate(t, hsm.GenerateOptions{Slot: "9c"}, typing(t))
+	cert := r.certify(t, "9a")
+	_, err := r.tok.Move(t.Context(), uri("9a"), uri("9c"), typing(t))
+	want(t, err, hsm.ErrOccupied)
+	moved, err := r.tok.Move(t.Context(), uri("9a"), uri("82"), typing(t))
+	must(t, err)
+	if moved.ID != "82" || !hsm.SameKey(moved.Key.Public, made.Key.Public) {
+		t.Errorf("moved %+v", moved)
+	}
+	got, err := r.tok.Slot(t.Context(), uri("82"))
+	must(t, err)
+	if !got.CertificateMatches() || !got.Certificate.Equal(cert) {
+		t.Error("the certificate did not come along")
+	}
+	_, err = r.tok.Slot(t.Context(), uri("9a"))
+	want(t, err, hsm.ErrNoKey)
+	must(t, r.tok.DeleteCertificate(t.Context(), uri("82"), typing(t)))
+	want(t, r.tok.DeleteCertificate(t.Context(), uri("82"), typing(t)), hsm.ErrNoCertificate)
+	must(t, sign(r.signer(t, "82", typing(t))))
+}
+
+func TestOldFirmwareKeepsKeys(t *testing.T) {
+	r := newRig(t, vcard.Config{Firmware: [3]byte{5, 4, 3}})
+	slot := r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
+	cert := r.certify(t, "9a")
+	to := slot.URI
+	to.Slot = "82"
+	_, err := r.tok.Move(t.Context(), slot.URI, to, typing(t))
+	want(t, err, hsm.ErrUnsupported)
+	want(t, r.tok.Delete(t.Context(), slot.URI, typing(t)), hsm.ErrUnsupported)
+	got, err := r.tok.Slot(t.Context(), slot.URI)
+	must(t, err)
+	if !got.Certificate.Equal(cert) {
+		t.Error("the certificate was removed though the key stays")
+	}
+}
+
+func TestAllSlots(t *testing.T) {
+	r := newRig(t, vcard.Config{})
+	r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
+	r.certify(t, "9a")
+	r.card.SetObject(certificateObject(0x9a), encodeCertificate(selfSigned(t)))
+	r.card.SetObject(certificateObject(0x9c), encodeCertificate(selfSigned(t)))
+	r.card.SetObject(certificateObject(0x9d), []byte("nonsense"))
+	all, err := r.tok.AllSlots(t.Context())
+	must(t, err)
+	problems := map[string]string{}
+	for _, s := range all {
+		problems[s.ID] = s.Problem
+	}
+	want := map[string]string{
+		"9a": "the certificate is for another key", "9c": "a certificate without its key",
+		"9d": "the certificate object is unreadable", "9e": "", "f9": "reserved for the attestation key",
+	}
+	for id, text := range want {
+		if problems[id] != text {
+			t.Errorf("slot %s: %q, want %q", id, problems[id], text)
+		}
+	}
+	if len(all) != 25 {
+		t.Errorf("%d slots", len(all))
+	}
+}
+
+func TestFirmwareLimits(t *testing.T) {
+	for _, c := range []struct {
+		fw [3]byte
+		o  hsm.GenerateOptions
+	}{
+		{[3]byte{5, 4, 3}, hsm.GenerateOptions{Algorithm: hsm.Ed25519}},
+		{[3]byte{5, 4, 3}, hsm.GenerateOptions{Algorithm: hsm.RSA4096}},
+		{[3]byte{4, 2, 6}, hsm.GenerateOptions{Algorithm: hsm.RSA2048}},
+		{[3]byte{4, 2, 6}, hsm.GenerateOptions{Touch: hsm.TouchCached}},
+	} {
+		t.Run(fmt.Sprint(c.fw, c.o.Algorithm, c.o.Touch), func(t *testing.T) {
+			r := newRig(t, vcard.Config{Firmware: c.fw})
+			c.o.Slot = "9a"
+			_, err := r.tok.Generate(t.Context(), c.o, hsmtest.NewScript(t))
+			want(t, err, hsm.ErrUnsupported)
+			if hsm.Hint(err) == "" {
+				t.Errorf("%v: no hint", err)
+			}
+		})
+	}
+}

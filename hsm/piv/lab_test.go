@@ -1,0 +1,93 @@
+//go:build cgo || windows
+
+package piv
+
+import (
+	"crypto"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/test/vcard"
+)
+
+// rig is a lab with a card and the token that the driver sees in it.
+type rig struct {
+	lab  *vcard.Lab
+	card *vcard.Card
+	d    *Driver
+	tok  *Token
+}
+
+func newRig(t *testing.T, config vcard.Config) *rig {
+	t.Helper()
+	r := &rig{lab: vcard.ForTest(t), card: vcard.New(config), d: New(Options{Patience: 300 * time.Millisecond})}
+	r.lab.Insert(t, 0, r.card)
+	r.tok = r.open(t, hsm.URI{Scheme: hsm.SchemePIV})
+	return r
+}
+
+func (r *rig) open(t *testing.T, u hsm.URI) *Token {
+	t.Helper()
+	tok, err := r.d.Open(t.Context(), u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { tok.Close() })
+	return tok.(*Token)
+}
+
+func typing(t *testing.T) *hsmtest.Script { return hsmtest.Typing(t, vcard.DefaultPIN) }
+
+func (r *rig) generate(t *testing.T, o hsm.GenerateOptions, p hsm.Prompter) hsm.Slot {
+	t.Helper()
+	slot, err := r.tok.Generate(t.Context(), o, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slot
+}
+
+func (r *rig) signer(t *testing.T, slot string, p hsm.Prompter) crypto.Signer {
+	t.Helper()
+	s, err := r.tok.Signer(t.Context(), hsm.URI{Scheme: hsm.SchemePIV, Slot: slot}, nil, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func sign(s crypto.Signer) error {
+	sum := sha256.Sum256([]byte("kubehsm"))
+	_, err := s.Sign(rand.Reader, sum[:], crypto.SHA256)
+	return err
+}
+
+func want(t *testing.T, err, target error) {
+	t.Helper()
+	if !errors.Is(err, target) {
+		t.Fatalf("error %v, want %v", err, target)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// forgotten fails t if the card still counts anything as proved.
+func (r *rig) forgotten(t *testing.T, when string) {
+	t.Helper()
+	if r.card.Verified() || r.card.Managed() {
+		t.Errorf("%s the card is left with PIN verified %v, management key proved %v", when, r.card.Verified(), r.card.Managed())
+	}
+}
+
+func ownKeyHex() string { return hex.EncodeToString(ownKey) }

@@ -1,0 +1,187 @@
+//go:build cgo || windows
+
+package piv
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ebfe/scard"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/test/vcard"
+)
+
+// TestOddReaders: an empty reader and a foreign card are named, and hide nothing.
+func TestOddReaders(t *testing.T) {
+	lab := vcard.ForTest(t)
+	d := New(Options{})
+	l, err := d.List(t.Context())
+	must(t, err)
+	if len(l.Tokens) != 0 || len(l.Problems) != vcard.Slots || !errors.Is(l.Problems[0].Err, ErrNoCard) {
+		t.Errorf("empty readers: %+v", l)
+	}
+	_, err = d.Open(t.Context(), hsm.URI{Scheme: hsm.SchemePIV})
+	want(t, err, ErrNoCard)
+
+	lab.Insert(t, 0, vcard.New(vcard.Config{Without: vcard.PIV}))
+	lab.Insert(t, 1, vcard.New(vcard.Config{}))
+	l, err = d.List(t.Context())
+	must(t, err)
+	if len(l.Tokens) != 1 || l.Tokens[0].Reader != lab.Reader(1) || l.Tokens[0].Firmware != "5.7.1" {
+		t.Errorf("tokens %+v", l.Tokens)
+	}
+	if len(l.Problems) != 1 || l.Problems[0].Source != lab.Reader(0) || !errors.Is(l.Problems[0].Err, hsm.ErrUnsupported) ||
+		!strings.Contains(l.Problems[0].Err.Error(), "no PIV card") {
+		t.Errorf("problems %+v", l.Problems)
+	}
+}
+
+// TestBusy: a card that another program holds, connected exclusively or in a
+// transaction, is busy, not gone, and works again at once when it is free.
+func TestBusy(t *testing.T) {
+	r := newRig(t, vcard.Config{})
+	r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
+	must(t, r.tok.Unlock(t.Context(), typing(t)))
+	ctx, err := scard.EstablishContext()
+	must(t, err)
+	defer ctx.Release()
+	for name, mode := range map[string]scard.ShareMode{"exclusive": scard.ShareExclusive, "transaction": scard.ShareShared} {
+		t.Run(name, func(t *testing.T) {
+			c, err := ctx.Connect(r.lab.Reader(0), mode, scard.ProtocolAny)
+			must(t, err)
+			must(t, c.BeginTransaction())
+			err = sign(r.signerQuietly())
+			want(t, err, hsm.ErrBusy)
+			if hsm.Hint(err) == "" {
+				t.Error("no hint")
+			}
+			l, err := r.d.List(t.Context())
+			must(t, err)
+			if len(l.Tokens) != 0 || len(l.Problems) != 2 || !errors.Is(l.Problems[0].Err, hsm.ErrBusy) {
+				t.Errorf("listed as %+v", l)
+			}
+			_, err = r.d.Open(t.Context(), r.tok.about().URI())
+			want(t, err, hsm.ErrBusy)
+			must(t, c.EndTransaction(scard.LeaveCard))
+			must(t, c.Disconnect(scard.LeaveCard))
+			must(t, sign(r.signer(t, "9a", nil)))
+		})
+	}
+}
+
+// signerQuietly is a signer made without the card.
+func (r *rig) signerQuietly() *signer {
+	return &signer{ctx: context.Background(), t: r.tok, slot: 0x9a, code: algP256, key: hsm.Key{Algorithm: hsm.ECDSAP256, Public: r.card.Public(0x9a)}}
+}
+
+// TestBusyForAMoment: a card that is held shortly is waited for.
+func TestBusyForAMoment(t *testing.T) {
+	r := newRig(t, vcard.Config{})
+	r.d.patience = 20 * time.Second
+	ctx, err := scard.EstablishContext()
+	must(t, err)
+	defer ctx.Release()
+	c, err := ctx.Connect(r.lab.Reader(0), scard.ShareExclusive, scard.ProtocolAny)
+	must(t, err)
+	done := make(chan error, 1)
+	go func() { _, err := r.tok.Info(t.Context()); done <- err }()
+	select {
+	case err := <-done:
+		t.Fatalf("did not wait: %v", err)
+	case <-time.After(2 * pollBusy): // long enough to have met the other program
+	}
+	must(t, c.Disconnect(scard.LeaveCard))
+	must(t, <-done)
+}
+
+// TestResetByAnother: a reset by another program is no event.
+func TestResetByAnother(t *testing.T) {
+	r := newRig(t, vcard.Config{})
+	r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
+	s := r.signer(t, "9a", typing(t))
+	must(t, sign(s))
+	ctx, err := scard.EstablishContext()
+	must(t, err)
+	defer ctx.Release()
+	c, err := ctx.Connect(r.lab.Reader(0), scard.ShareShared, scard.ProtocolAny)
+	must(t, err)
+	must(t, c.Disconnect(scard.ResetCard))
+	must(t, sign(s))
+}
+
+// TestIdentity: what a card is known by when it tells less and less.
+func TestIdentity(t *testing.T) {
+	guid := [16]byte{0xca, 0xfe, 15: 1}
+	t.Run("serial of the OTP application", func(t *testing.T) {
+		r := newRig(t, vcard.Config{Firmware: [3]byte{4, 3, 5}, Serial: 4711})
+		if r.tok.about().Serial != "4711" {
+			t.Errorf("%+v", r.tok.about())
+		}
+	})
+	t.Run("GUID", func(t *testing.T) {
+		r := newRig(t, vcard.Config{Without: vcard.Serial | vcard.Version, CHUID: &guid})
+		if got := r.tok.about().Serial; got != "cafe0000000000000000000000000001" {
+			t.Errorf("serial %q", got)
+		}
+		again := r.open(t, r.tok.about().URI())
+		if again.about().Serial != r.tok.about().Serial {
+			t.Error("its own URI opens another")
+		}
+	})
+	t.Run("christened", func(t *testing.T) {
+		r := newRig(t, vcard.Config{Without: vcard.Serial | vcard.Version | vcard.Metadata})
+		if r.tok.about().Serial != "" {
+			t.Fatalf("a card without anything is %q", r.tok.about().Serial)
+		}
+		slot := r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
+		if len(slot.URI.Serial) != 32 {
+			t.Fatalf("after the first key it is %s", slot.URI)
+		}
+		must(t, sign(r.signer(t, "9a", typing(t))))
+		if r.open(t, slot.URI).about().Serial != slot.URI.Serial {
+			t.Error("the slot's URI opens another")
+		}
+	})
+	t.Run("key", func(t *testing.T) {
+		r := newRig(t, vcard.Config{Without: vcard.Serial | vcard.Version | vcard.Metadata})
+		cert := selfSigned(t)
+		r.card.SetObject(0x5fc105, encodeCertificate(cert))
+		tok := r.open(t, hsm.URI{Scheme: hsm.SchemePIV})
+		if tok.about().Serial != keyIdentity(cert) {
+			t.Errorf("serial %q", tok.about().Serial)
+		}
+	})
+}
+
+// services are systems that fail as PC/SC does.
+type failing struct{ err error }
+
+func (f failing) readers() ([]reader, error) { return nil, f.err }
+func (f failing) connect(context.Context, string, time.Duration) (card, error) {
+	return nil, f.err
+}
+
+// TestFourWaysToHaveNoCard: four messages, four remedies.
+func TestFourWaysToHaveNoCard(t *testing.T) {
+	seen := map[string]bool{}
+	for _, code := range []scard.Error{scard.ErrNoService, scard.ErrSecurityViolation, scard.ErrNoReadersAvailable} {
+		d := New(Options{})
+		d.system = failing{serviceError(code)}
+		_, err := d.Open(t.Context(), hsm.URI{Scheme: hsm.SchemePIV, Serial: "1"})
+		want(t, err, hsm.ErrNoToken)
+		seen[err.Error()+hsm.Hint(err)] = true
+		if hsm.Hint(err) == "" {
+			t.Errorf("%v has no hint", err)
+		}
+	}
+	err := errNoCard("reader")
+	want(t, err, hsm.ErrNoToken)
+	seen[err.Error()+hsm.Hint(err)] = true
+	if len(seen) != 4 {
+		t.Errorf("%d different messages", len(seen))
+	}
+}

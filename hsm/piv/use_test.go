@@ -1,0 +1,199 @@
+//go:build cgo || windows
+
+package piv
+
+import (
+	"context"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/test/vcard"
+)
+
+// TestLeavesNothingProved: whatever the card can do to forget, it has forgotten
+// PIN and management key after every operation.
+func TestLeavesNothingProved(t *testing.T) {
+	for name, lacks := range map[string]vcard.Feature{
+		"all": 0, "no deverify": vcard.Deverify, "no other applications": vcard.OtherApps,
+		"nothing but a reset": vcard.Deverify | vcard.OtherApps, "silent about it": vcard.Status | vcard.Deverify,
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, vcard.Config{Without: lacks})
+			must(t, r.tok.Unlock(t.Context(), typing(t)))
+			r.forgotten(t, "after Unlock")
+			r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
+			r.forgotten(t, "after Generate")
+			must(t, sign(r.signer(t, "9a", nil)))
+			r.forgotten(t, "after Sign")
+		})
+	}
+}
+
+// TestLockClearsForeignVerification: another program's PIN is forgotten too.
+func TestLockClearsForeignVerification(t *testing.T) {
+	r := newRig(t, vcard.Config{})
+	c, err := newSystem().connect(t.Context(), r.lab.Reader(0), r.d.patience)
+	must(t, err)
+	s := &session{ctx: t.Context(), card: c}
+	must(t, s.selectApp(aidPIV))
+	must(t, s.verify(hsm.NewSecret([]byte(vcard.DefaultPIN))))
+	must(t, c.end(false))
+	if !r.card.Verified() {
+		t.Fatal("not verified: the test tests nothing")
+	}
+	must(t, r.tok.Lock())
+	r.forgotten(t, "after Lock")
+}
+
+func TestPolicies(t *testing.T) {
+	r := newRig(t, vcard.Config{})
+	for _, pin := range []hsm.PINPolicy{hsm.PINNever, hsm.PINOnce, hsm.PINAlways} {
+		for _, touch := range []hsm.TouchPolicy{hsm.TouchNever, hsm.TouchCached, hsm.TouchAlways} {
+			slot := r.generate(t, hsm.GenerateOptions{Slot: "9c", PIN: pin, Touch: touch, Overwrite: true}, typing(t))
+			if slot.Key.PIN != pin || slot.Key.Touch != touch {
+				t.Errorf("made with %s, %s: %+v", pin, touch, slot.Key)
+			}
+			must(t, r.tok.Lock())
+			var answers []hsmtest.Answer
+			if pin != hsm.PINNever {
+				answers = append(answers, hsmtest.PIN(vcard.DefaultPIN))
+			}
+			p := hsmtest.NewScript(t, answers...)
+			s := r.signer(t, "9c", p)
+			for range 3 {
+				must(t, sign(s))
+			}
+			touches := len(p.Prompts()) - len(p.PINs())
+			if shown := map[bool]int{true: 3, false: 0}[touch != hsm.TouchNever]; touches != shown || p.Waiting() != 0 {
+				t.Errorf("%s, %s: %d touch prompts, %d still up", pin, touch, touches, p.Waiting())
+			}
+		}
+	}
+}
+
+func TestTouchNeverComes(t *testing.T) {
+	r := newRig(t, vcard.Config{})
+	r.generate(t, hsm.GenerateOptions{Slot: "9a", Touch: hsm.TouchAlways}, typing(t))
+	r.card.SetTouch(func(byte, <-chan struct{}) bool { return false })
+	p := typing(t)
+	err := sign(r.signer(t, "9a", p))
+	want(t, err, hsm.ErrTouchTimeout)
+	if hsm.Hint(err) == "" || p.Waiting() != 0 {
+		t.Errorf("hint %q, %d prompts still up", hsm.Hint(err), p.Waiting())
+	}
+	r.forgotten(t, "after a missed touch")
+	r.card.SetTouch(func(byte, <-chan struct{}) bool { return true })
+	must(t, sign(r.signer(t, "9a", nil)))
+}
+
+// TestGiveUpWaitingForTouch: a cancelled signature returns at once, its
+// prompt goes away, and the next operation waits until the card is free again.
+func TestGiveUpWaitingForTouch(t *testing.T) {
+	r := newRig(t, vcard.Config{})
+	slot := r.generate(t, hsm.GenerateOptions{Slot: "9a", Touch: hsm.TouchAlways}, typing(t))
+	blinking, missed := make(chan struct{}), make(chan struct{})
+	r.card.SetTouch(func(byte, <-chan struct{}) bool { close(blinking); <-missed; return false })
+	ctx, cancel := context.WithCancel(t.Context())
+	p := typing(t)
+	s, err := r.tok.Signer(ctx, slot.URI, nil, p)
+	must(t, err)
+	done := make(chan error, 1)
+	go func() { done <- sign(s) }()
+	<-blinking
+	if p.Waiting() != 1 {
+		t.Errorf("%d touch prompts are up while the card blinks", p.Waiting())
+	}
+	cancel()
+	want(t, <-done, context.Canceled)
+	info := make(chan error, 1)
+	go func() { _, err := r.tok.Info(t.Context()); info <- err }()
+	close(missed)
+	must(t, <-info)
+	if p.Waiting() != 0 {
+		t.Errorf("%d touch prompts are left", p.Waiting())
+	}
+	r.forgotten(t, "after giving up")
+}
+
+func TestPulledOutWhileBlinking(t *testing.T) {
+	r := newRig(t, vcard.Config{})
+	r.generate(t, hsm.GenerateOptions{Slot: "9a", Touch: hsm.TouchAlways}, typing(t))
+	r.card.SetTouch(func(_ byte, gone <-chan struct{}) bool { r.lab.Yank(0); <-gone; return false })
+	want(t, sign(r.signer(t, "9a", typing(t))), hsm.ErrRemoved)
+	if r.tok.Unlocked() {
+		t.Error("unlocked without a card")
+	}
+}
+
+// TestStalePIN: a PIN that was changed by another program costs one try at
+// most, and never the last one.
+func TestStalePIN(t *testing.T) {
+	r := newRig(t, vcard.Config{})
+	r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
+	must(t, sign(r.signer(t, "9a", typing(t))))
+	r.card.SetPIN("222222")
+	must(t, sign(r.signer(t, "9a", hsmtest.NewScript(t, hsmtest.PIN("222222")))))
+
+	r.card.SetPIN("333333")
+	r.card.SetPINRetries(1)
+	want(t, sign(r.signer(t, "9a", hsmtest.NewScript(t, hsmtest.No()))), hsm.ErrCancelled)
+	if left, _ := r.card.PINRetries(); left != 1 {
+		t.Fatalf("%d tries left: the last one was spent", left)
+	}
+	must(t, sign(r.signer(t, "9a", hsmtest.NewScript(t, hsmtest.Yes(), hsmtest.PIN("333333")))))
+}
+
+// TestSwappedCard: nothing meant for one card reaches another.
+func TestSwappedCard(t *testing.T) {
+	r := newRig(t, vcard.Config{})
+	r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
+	s := r.signer(t, "9a", typing(t))
+	must(t, sign(s))
+	other := vcard.New(vcard.Config{Serial: 87654321})
+	r.lab.Insert(t, 0, other)
+	want(t, sign(s), hsm.ErrRemoved)
+	if n := other.Count(vcard.INSVerify); n != 0 {
+		t.Errorf("the PIN was sent to another card %d times", n)
+	}
+	// It comes back in another reader, and wants the PIN again.
+	r.lab.Insert(t, 1, r.card)
+	p := hsmtest.NewScript(t, hsmtest.PIN(vcard.DefaultPIN))
+	must(t, sign(r.signer(t, "9a", p)))
+}
+
+// TestReplugged: taking the card out locks it, also when nobody looked.
+func TestReplugged(t *testing.T) {
+	r := newRig(t, vcard.Config{})
+	r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
+	must(t, r.tok.Unlock(t.Context(), typing(t)))
+	r.lab.Remove(t, 0)
+	r.lab.Insert(t, 0, r.card)
+	p := hsmtest.NewScript(t, hsmtest.PIN(vcard.DefaultPIN))
+	must(t, sign(r.signer(t, "9a", p)))
+}
+
+// TestRestartedService: a stale handle is nothing that could be held.
+func TestRestartedService(t *testing.T) {
+	r := newRig(t, vcard.Config{})
+	r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
+	r.lab.StopDaemon()
+	_, err := r.tok.Info(t.Context())
+	want(t, err, ErrNoService)
+	must(t, r.lab.StartDaemon())
+	r.lab.Insert(t, 0, r.card)
+	must(t, sign(r.signer(t, "9a", typing(t))))
+}
+
+func TestKeyReplacedByAnother(t *testing.T) {
+	for name, config := range map[string]vcard.Config{"metadata": {}, "no metadata": {Firmware: [3]byte{4, 3, 5}}} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, config)
+			r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
+			s := r.signer(t, "9a", typing(t))
+			must(t, sign(s))
+			r.generate(t, hsm.GenerateOptions{Slot: "9a", Overwrite: true}, typing(t))
+			want(t, sign(s), hsm.ErrKeyMismatch)
+		})
+	}
+}
