@@ -18,7 +18,7 @@ const patience = 20 * time.Second
 // rig drives the root model without a terminal: commands run as the real
 // runtime runs them, time stands still unless a test moves it.
 type rig struct {
-	t    *testing.T
+	t    testing.TB
 	m    *model
 	msgs chan tea.Msg
 	now  time.Time
@@ -33,7 +33,7 @@ type answered struct{}
 
 type rigOption func(*rig, *Options)
 
-func newRig(t *testing.T, b Backend, w, h int, opts ...rigOption) *rig {
+func newRig(t testing.TB, b Backend, w, h int, opts ...rigOption) *rig {
 	t.Helper()
 	r := &rig{t: t, msgs: make(chan tea.Msg, 256), now: fakeNow()}
 	o := Options{Backend: b, Env: []string{"LANG=C.UTF-8"}}

@@ -25,6 +25,8 @@ type Backend interface {
 	enroll.Backend
 }
 
+var _ Backend = (*flow.Env)(nil)
+
 // ScreenID names a screen to start at.
 type ScreenID = screen.ID
 
@@ -101,7 +103,8 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 }
 
 // Usable tells whether a terminal UI can be shown: both streams are terminals
-// and the terminal can place the cursor. If not the error wraps
+// the terminal can place the cursor, and KUBEHSM_ACCESSIBLE does not ask for
+// plain lines. If not the error wraps
 // [hsm.ErrNoTerminal] and says what to use instead.
 func Usable(in io.Reader, out io.Writer, env []string) error {
 	no := func(why string) error {
@@ -112,6 +115,9 @@ func Usable(in io.Reader, out io.Writer, env []string) error {
 		if f, ok := s.(interface{ Fd() uintptr }); !ok || !term.IsTerminal(f.Fd()) {
 			return no("the input or output is not a terminal")
 		}
+	}
+	if v := lookup(env, "KUBEHSM_ACCESSIBLE"); v != "" && v != "0" {
+		return no("KUBEHSM_ACCESSIBLE asks for plain lines")
 	}
 	if t := lookup(env, "TERM"); t == "" || t == "dumb" {
 		return no("TERM says that the terminal cannot place its cursor")

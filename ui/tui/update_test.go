@@ -1,22 +1,17 @@
 package tui
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow"
-	"github.com/kubehsm/kubehsm/ui/tui/dialog"
-	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
-	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
 // TestKeys walks from a known screen by keys and says what must be seen.
@@ -260,166 +255,6 @@ func TestHostileText(t *testing.T) {
 	check()
 	r.press("down", "down")
 	check()
-}
-
-// TestGrace: a dialog that opens by itself drops what was typed for the screen
-// before it.
-func TestGrace(t *testing.T) {
-	now := fakeNow()
-	sent := make(chan tea.Msg, 4)
-	p := dialog.NewPrompter(func(m tea.Msg) { sent <- m }, keys.Default(), dialog.Grace, 0)
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	got := make(chan string, 1)
-	go func() {
-		s, err := p.PIN(ctx, hsm.PINPrompt{Kind: hsm.UserPIN, Retries: -1, Token: softToken().Info})
-		if err != nil {
-			got <- err.Error()
-			return
-		}
-		defer s.Zero()
-		got <- string(s.Bytes())
-	}()
-	open, ok := (<-sent).(dialog.OpenMsg)
-	if !ok {
-		t.Fatal("no dialog")
-	}
-	d := open.Dialog
-	d.Open(now)
-	for i, k := range keyPresses(`"yy"`) { // the second extends nothing beyond the cap
-		if closed, _ := d.Update(k, now.Add(time.Duration(i)*100*time.Millisecond)); closed {
-			t.Fatal("closed")
-		}
-	}
-	if closed, _ := d.Update(keyPresses("enter")[0], now.Add(200*time.Millisecond)); closed {
-		t.Fatal("enter was typed ahead and counted")
-	}
-	now = now.Add(time.Second)
-	for _, k := range append(keyPresses(`"12345"`), keyPresses("backspace")...) {
-		d.Update(k, now)
-	}
-	closed, _ := d.Update(keyPresses("enter")[0], now)
-	if !closed {
-		t.Fatal("still open")
-	}
-	d.Drop()
-	if pin := <-got; pin != "1234" {
-		t.Errorf("got %q", pin)
-	}
-}
-
-// TestPromptEnds: a prompt whose asker gives up closes its dialog, and one that
-// is closed answers that it was cancelled.
-func TestPromptEnds(t *testing.T) {
-	r := newRig(t, newFake(), 80, 24)
-	atTokens(r)
-	ctx, cancel := context.WithCancel(context.Background())
-	errs := make(chan error, 1)
-	ask := func() {
-		_, err := r.m.prompter.PIN(ctx, hsm.PINPrompt{Kind: hsm.PIVPIN, Token: pivToken().Info, Retries: 3})
-		errs <- err
-	}
-	go ask()
-	r.sees("PIV PIN of YubiKey")
-	cancel()
-	r.until("closed", func() bool { return len(r.m.dialogs) == 0 })
-	if err := <-errs; !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
-	ctx = context.Background()
-	go ask()
-	r.sees("PIV PIN of YubiKey", "FIDO PIN", "3 tries left")
-	r.press("esc")
-	if err := <-errs; !errors.Is(err, hsm.ErrCancelled) {
-		t.Errorf("got %v", err)
-	}
-}
-
-// TestTouch: the dialog rings after a while and goes when the token was touched.
-func TestTouch(t *testing.T) {
-	r := newRig(t, newFake(), 80, 24)
-	atTokens(r)
-	done := r.m.prompter.Touch(context.Background(), hsm.TouchPrompt{Token: pivToken().Info, Purpose: hsm.Purpose{Cluster: "trial", Action: "sign in"}})
-	r.sees("Touch YubiKey", "To sign in for trial")
-	r.now = r.now.Add(6 * time.Second)
-	r.send(tickMsg{})
-	r.until("bell", func() bool {
-		for _, m := range r.sent {
-			if raw, ok := m.(tea.RawMsg); ok && raw.Msg == "\a" {
-				return true
-			}
-		}
-		return false
-	})
-	go done()
-	r.until("closed", func() bool { return len(r.m.dialogs) == 0 })
-}
-
-// TestNewSecret: a new secret is typed twice.
-func TestNewSecret(t *testing.T) {
-	r := newRig(t, newFake(), 80, 24)
-	atTokens(r)
-	got := make(chan string, 1)
-	go func() {
-		s, err := r.m.prompter.PIN(context.Background(), hsm.PINPrompt{Kind: hsm.PIVPIN, Token: pivToken().Info, Retries: -1, New: true})
-		if err != nil {
-			got <- err.Error()
-			return
-		}
-		defer s.Zero()
-		got <- string(s.Bytes())
-	}()
-	r.sees("New PIV PIN")
-	r.press(`"123456"`, "enter")
-	r.sees("again")
-	r.press(`"123457"`, "enter")
-	r.sees("not the same")
-	r.press(`"123"`, "enter")
-	r.sees("at least 6")
-	r.press(`"246810"`, "enter", `"246810"`, "enter")
-	if s := <-got; s != "246810" {
-		t.Errorf("got %q", s)
-	}
-}
-
-// TestTypedConfirm: what cannot be undone is typed out.
-func TestTypedConfirm(t *testing.T) {
-	r := newRig(t, newFake(), 80, 24)
-	atTokens(r)
-	got := make(chan bool, 1)
-	go func() {
-		yes, err := r.m.prompter.Confirm(context.Background(), hsm.ConfirmPrompt{Question: "Erase it?", Type: "12345678"})
-		got <- yes && err == nil
-	}()
-	r.sees("Type 12345678")
-	r.press("enter", `"1234"`, "enter")
-	if len(r.m.dialogs) != 1 {
-		t.Fatal("closed by the wrong words")
-	}
-	r.press(`"5678"`, "enter")
-	if !<-got {
-		t.Error("no yes")
-	}
-}
-
-// TestSecretFieldLeavesNothing: the buffer is zero after use and never copied.
-func TestSecretFieldLeavesNothing(t *testing.T) {
-	f := widget.NewSecretField()
-	for _, k := range keyPresses(`"secret"`) {
-		f.Update(k)
-	}
-	if s := fmt.Sprintf("%v %+v %#v %s", f, f, f, f); strings.Contains(s, "secret") {
-		t.Errorf("printed: %s", s)
-	}
-	s := f.Take()
-	if string(s.Bytes()) != "secret" || f.Len() != 0 {
-		t.Errorf("took %d bytes, left %d", s.Len(), f.Len())
-	}
-	s.Zero()
-	f.Update(tea.PasteMsg{Content: strings.Repeat("x", 5000)})
-	if f.Len() != 0 {
-		t.Error("took more than it holds")
-	}
 }
 
 func TestUsable(t *testing.T) {

@@ -113,12 +113,23 @@ func colours(o Options) palette {
 		return palette{strong: c("15"), muted: c("7"), faint: c("8"), accent: c("12"), good: c("10"), warn: c("11"), bad: c("9"), onAccent: c("0")}
 	case o.Light:
 		return palette{
-			text: c("#2f3542"), strong: c("#10141c"), muted: c("#5c6675"), faint: c("#8791a0"), accent: c("#0b62a8"),
-			good: c("#1c7a43"), warn: c("#98600a"), bad: c("#b3262f"), selected: c("#e3ecf6"), onAccent: c("#ffffff"),
+			selected: pick(o, c("254"), c("#e3ecf6")),
+			text:     c("#2f3542"), strong: c("#10141c"), muted: c("#5c6675"), faint: c("#8791a0"), accent: c("#0b62a8"),
+			good: c("#1c7a43"), warn: c("#98600a"), bad: c("#b3262f"), onAccent: c("#ffffff"),
 		}
 	}
 	return palette{
-		text: c("#c9d1dc"), strong: c("#f1f5fa"), muted: c("#8a95a5"), faint: c("#525d6d"), accent: c("#6cb6ff"),
-		good: c("#6fcf97"), warn: c("#e5b567"), bad: c("#f2777a"), selected: c("#22303f"), onAccent: c("#0d1520"),
+		selected: pick(o, c("236"), c("#22303f")),
+		text:     c("#c9d1dc"), strong: c("#f1f5fa"), muted: c("#8a95a5"), faint: c("#525d6d"), accent: c("#6cb6ff"),
+		good: c("#6fcf97"), warn: c("#e5b567"), bad: c("#f2777a"), onAccent: c("#0d1520"),
 	}
+}
+
+// pick returns the colour for 256 colours, whose nearest one to a dark or a
+// light tint is far off, or that for full colour.
+func pick(o Options, c256, full color.Color) color.Color {
+	if o.Profile == colorprofile.ANSI256 {
+		return c256
+	}
+	return full
 }

@@ -39,8 +39,12 @@ func Overlay(base, top string, x, y int) string {
 		if n := ansi.StringWidth(left); n < x { // a wide character was cut in half
 			left += strings.Repeat(" ", x-n)
 		}
+		room := ansi.StringWidth(under) - x - w
 		right := ansi.TruncateLeft(under, x+w, "")
-		if n := ansi.StringWidth(under) - x - w - ansi.StringWidth(right); n > 0 {
+		if ansi.StringWidth(right) > room {
+			right = ansi.TruncateLeft(under, x+w+1, "")
+		}
+		if n := room - ansi.StringWidth(right); n > 0 {
 			right = strings.Repeat(" ", n) + right
 		}
 		lines[y+i] = left + l + right

@@ -122,7 +122,10 @@ func (in *Input) View(t theme.Theme, w int, focused bool) string {
 	before := text.Clean(strings.Join(in.chars[:in.pos], ""))
 	after := text.Clean(strings.Join(in.chars[in.pos:], ""))
 	if over := Width(before) - (w - 1); over > 0 {
-		before = ansi.TruncateLeft(before, over+1, "…")
+		whole := before
+		for n := over + 1; Width(before) > w-1 && n <= over+3; n++ { // a wide character is not cut in half
+			before = ansi.TruncateLeft(whole, n, "…")
+		}
 	}
 	after = Cut(after, w-1-Width(before))
 	return render(t, before) + mark + render(t, after)

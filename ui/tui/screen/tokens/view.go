@@ -81,25 +81,27 @@ func (m *Model) viewList(f screen.Frame) string {
 		foot = nil
 	}
 	m.height = f.Height - len(head) - len(foot)
-	var lines []string
-	first, last := 0, 0
+	// Only the lines in view are drawn: a token may hold a thousand keys.
+	var lines []func() string
+	at := 0
 	for i, r := range m.rows {
 		if r.slot == nil && i > 0 && m.height > 12 {
-			lines = append(lines, "")
+			lines = append(lines, func() string { return "" })
 		}
 		if i == m.nav.Index {
-			first = len(lines)
+			at = len(lines)
 		}
-		lines = append(lines, m.line(f, c, i, r))
-		if i == m.nav.Index {
-			last = len(lines) - 1
-		}
+		lines = append(lines, func() string { return m.line(f, c, i, r) })
 		if n := note(r); n != "" {
-			lines = append(lines, "    "+t.Muted.Render(widget.Cut(n, f.Width-4)))
+			lines = append(lines, func() string { return "    " + t.Muted.Render(widget.Cut(n, f.Width-4)) })
 		}
 	}
-	from, to := m.nav.WindowAt(len(lines), m.height, first, last)
-	body := widget.Block(strings.Join(lines[from:to], "\n"), f.Width, m.height)
+	from, to := m.nav.WindowAt(len(lines), m.height, at, at)
+	drawn := make([]string, 0, m.height)
+	for _, l := range lines[from:to] {
+		drawn = append(drawn, l())
+	}
+	body := widget.Block(strings.Join(drawn, "\n"), f.Width, m.height)
 	return strings.Join(append(append(head, body), foot...), "\n")
 }
 
