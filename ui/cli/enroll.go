@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -139,6 +140,9 @@ func reviewWords(w *words, r flow.Review) {
 	}
 	if o.Key.Scheme != "" {
 		key = shortURI(o.Key)
+	}
+	if slices.Contains(r.Resumes, flow.StepKey) {
+		key = "the one that was made before"
 	}
 	lifetime := "as the signer decides"
 	if o.Expiration != 0 {
