@@ -61,7 +61,7 @@ func (u *Upstream) handshakeError(err error) error {
 			"if the cluster's authority was changed, enrol again with `kubehsm enroll --name %s`", u.o.Enrollment.Name)
 	case hsm.ErrorCode(err) != "":
 		return fmt.Errorf("sign in to %s: %w", u.dialer.address, err)
-	case isAlert(err):
+	case alertOf(err) != nil:
 		return fmt.Errorf("%w: %s broke the handshake off: %w", ErrUnauthorized, u.dialer.address, err)
 	}
 	return fmt.Errorf("%w %s: TLS handshake: %w", ErrUnreachable, u.dialer.address, err)
@@ -71,6 +71,17 @@ func (u *Upstream) handshakeError(err error) error {
 type conn struct {
 	*tls.Conn
 	u *Upstream
+}
+
+// Read notes that the peer broke TLS off: a TLS 1.3 server refuses a client
+// certificate after the handshake has ended here, and the HTTP/2 transport
+// reports that as any failed connection.
+func (c *conn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if op := alertOf(err); op != nil {
+		c.u.alert.Store(op)
+	}
+	return n, err
 }
 
 // Close closes the connection.

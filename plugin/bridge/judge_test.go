@@ -58,7 +58,7 @@ func TestRefusals(t *testing.T) {
 		{"web page", good, "/c/prod/version", "", "Origin: https://evil.example", "", 403, "web pages"},
 		{"null origin", good, "/c/prod/version", "", "Origin: null", "", 403, "web pages"},
 		{"browser", good, "/c/prod/version", "", "Sec-Fetch-Mode: no-cors", "", 403, "web pages"},
-		{"connect", good, "/c/prod/version", "", "", "CONNECT", 400, ""},
+		{"connect", good, "/c/prod/version", "", "", "CONNECT", 405, "CONNECT"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			host := c.host

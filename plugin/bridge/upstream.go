@@ -1,6 +1,7 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"crypto"
 	"crypto/tls"
@@ -64,7 +65,8 @@ type Upstream struct {
 	conns map[*conn]struct{} // all that are open
 	spare *conn              // the connection that showed http1
 
-	rejected atomic.Bool // a 401 was seen since the last Check
+	alert    atomic.Pointer[net.OpError] // the last TLS alert, not yet reported
+	rejected atomic.Bool                 // a 401 was seen since the last Check
 	counters
 }
 
@@ -228,6 +230,7 @@ func (u *Upstream) Check(ctx context.Context) error {
 // roundTripError gives a transport's error its kind. TLS 1.3 servers refuse a
 // certificate only after the handshake, when the first answer is awaited.
 func (u *Upstream) roundTripError(ctx context.Context, err error) error {
+	alert := cmp.Or(alertOf(err), u.alert.Swap(nil))
 	switch {
 	case u.ctx.Err() != nil:
 		return context.Cause(u.ctx)
@@ -235,17 +238,21 @@ func (u *Upstream) roundTripError(ctx context.Context, err error) error {
 		return ctx.Err()
 	case hsm.ErrorCode(err) != "" || errors.Is(err, ErrUnreachable) || errors.Is(err, ErrUnauthorized):
 		return err
-	case isAlert(err):
+	case alert != nil:
 		u.rejected.Store(true)
-		return fmt.Errorf("%w: %s broke the connection off: %w", ErrUnauthorized, u.dialer.address, err)
+		return fmt.Errorf("%w: %s broke the connection off: %w", ErrUnauthorized, u.dialer.address, alert)
 	}
 	return fmt.Errorf("%w %s: %w", ErrUnreachable, u.dialer.address, err)
 }
 
-// isAlert tells whether the peer broke TLS off; crypto/tls marks that so.
-func isAlert(err error) bool {
+// alertOf returns err as what the peer said when it broke TLS off, else nil;
+// crypto/tls marks that so.
+func alertOf(err error) *net.OpError {
 	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "remote error"
+	if errors.As(err, &op) && op.Op == "remote error" {
+		return op
+	}
+	return nil
 }
 
 // Live tells whether a connection is open that takes requests.

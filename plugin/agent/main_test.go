@@ -1,0 +1,261 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/home"
+)
+
+// agentProgram makes the test binary be the program that Ensure starts.
+const agentProgram = "KUBEHSM_TEST_AGENT"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(agentProgram) != "" {
+		os.Exit(agentMain())
+	}
+	os.Exit(m.Run())
+}
+
+func agentMain() int {
+	d, err := home.FromEnv(os.Getenv)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		return 1
+	}
+	ready, err := ReadyFile(os.Getenv, os.Unsetenv)
+	if err == nil && os.Getenv("KUBERNETES_EXEC_INFO") != "" {
+		err = errors.New("the agent was given KUBERNETES_EXEC_INFO")
+	}
+	if err == nil && os.Getenv(agentProgram) == "fail" {
+		err = errors.New("a reason to fail")
+	}
+	if err == nil {
+		err = Serve(context.Background(), Options{Dirs: d, Version: "test", Ready: ready})
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		return 1
+	}
+	return 0
+}
+
+const pin = "847261"
+
+// rig is an agent with a token, a stand-in API server, and one enrolment.
+type rig struct {
+	t      testing.TB
+	dirs   home.Dirs
+	store  enrollment.Store
+	fake   *hsmtest.Fake
+	token  *hsmtest.FakeToken
+	slot   hsm.Slot
+	api    *bridgetest.Server
+	e      enrollment.Enrollment
+	ep     bridge.Endpoint
+	cancel context.CancelFunc
+	done   chan error
+}
+
+type rigOptions struct {
+	api   bridgetest.Options
+	token hsmtest.FakeOptions
+	life  time.Duration
+	idle  bool // do not serve
+}
+
+func newRig(t testing.TB, o rigOptions) *rig {
+	t.Helper()
+	dir := t.TempDir()
+	d, err := home.FromEnv(func(k string) string { return map[string]string{home.EnvHome: dir}[k] })
+	check(t, err)
+	check(t, d.Prepare())
+	r := &rig{t: t, dirs: d, store: enrollment.NewStore(d), fake: hsmtest.NewFake(hsm.SchemePKCS11), api: bridgetest.New(t, o.api)}
+	o.token.PIN = pin
+	r.token = r.fake.Add(o.token)
+	tok, err := r.fake.Open(context.Background(), r.token.Info().URI())
+	check(t, err)
+	r.slot, err = tok.Generate(context.Background(), hsm.GenerateOptions{Label: "kubehsm"}, hsmtest.Typing(t, pin))
+	check(t, err)
+	check(t, tok.Lock())
+	if o.life == 0 {
+		o.life = time.Hour
+	}
+	hash, err := hsm.Fingerprint(r.slot.Key.Public)
+	check(t, err)
+	r.e = enrollment.Enrollment{Name: "prod", Key: r.slot.URI, KeyHash: hash, User: "alice", Created: time.Now(),
+		Cluster: enrollment.Cluster{Server: r.api.URL, CAData: r.api.CAPEM}}
+	check(t, r.store.Save(r.e))
+	check(t, r.store.SaveCertificate(r.e, []*x509.Certificate{r.api.Certificate(t, r.slot.Key.Public, "alice", o.life)}))
+	r.ep, err = bridge.Setup(d)
+	check(t, err)
+	if !o.idle {
+		r.serve(Options{})
+	}
+	return r
+}
+
+// serve runs an agent in this process.
+func (r *rig) serve(o Options) {
+	r.t.Helper()
+	o.Dirs, o.Drivers, o.Version = r.dirs, hsm.Drivers{keepOpen{r.fake}}, "test"
+	ctx, cancel := context.WithCancel(context.Background())
+	pr, pw, err := os.Pipe()
+	check(r.t, err)
+	o.Ready = pw
+	r.cancel, r.done = cancel, make(chan error, 1)
+	go func() { r.done <- Serve(ctx, o) }()
+	b, err := io.ReadAll(pr)
+	check(r.t, err)
+	check(r.t, pr.Close())
+	if string(b) != readyLine {
+		r.t.Fatalf("not ready: %q %v", b, <-r.done)
+	}
+	r.t.Cleanup(r.end)
+}
+
+// end ends the agent of this process and checks that it ends well.
+func (r *rig) end() {
+	r.t.Helper()
+	r.cancel()
+	if r.done != nil {
+		check(r.t, <-r.done)
+		r.done = nil
+	}
+}
+
+// keepOpen keeps the fake's tokens usable for the next agent.
+type keepOpen struct{ hsm.Driver }
+
+func (keepOpen) Close() error { return nil }
+
+func (r *rig) dial() *Client {
+	r.t.Helper()
+	c, err := Dial(context.Background(), r.dirs)
+	check(r.t, err)
+	r.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// client is a made-up process that lives as long as the test.
+func process(n int) bridge.Client { return bridge.Client{PID: os.Getpid(), Start: uint64(n)} }
+
+func (r *rig) prepare(c *Client, who bridge.Client, p hsm.Prompter) (Session, error) {
+	return c.Prepare(context.Background(), PrepareRequest{Enrollment: "prod", Client: who, Purpose: hsm.Purpose{Cluster: "evil", Command: "kubectl get pods"}}, p)
+}
+
+func (r *rig) mustPrepare(p hsm.Prompter) Session {
+	r.t.Helper()
+	s, err := r.prepare(r.dial(), process(1), p)
+	check(r.t, err)
+	return s
+}
+
+func (r *rig) http(s Session) *http.Client {
+	r.t.Helper()
+	cert, err := tls.X509KeyPair(s.Certificate, s.Key)
+	check(r.t, err)
+	cfg := &tls.Config{RootCAs: x509.NewCertPool(), Certificates: []tls.Certificate{cert}}
+	cfg.RootCAs.AppendCertsFromPEM(r.ep.CAPEM)
+	tr := &http.Transport{TLSClientConfig: cfg, ForceAttemptHTTP2: true}
+	r.t.Cleanup(tr.CloseIdleConnections)
+	return &http.Client{Transport: tr}
+}
+
+func (r *rig) get(s Session, path string) (int, string) {
+	r.t.Helper()
+	resp, err := r.http(s).Get(r.ep.URL("prod") + path)
+	check(r.t, err)
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	check(r.t, err)
+	return resp.StatusCode, string(b)
+}
+
+func (r *rig) status() Status {
+	r.t.Helper()
+	s, err := r.dial().Status(context.Background())
+	check(r.t, err)
+	return s
+}
+
+// wiretap sees what crosses the agent's socket. It listens where the agent
+// would and passes on to the agent's real socket.
+type wiretap struct {
+	mu     sync.Mutex
+	frames []frame
+}
+
+func (w *wiretap) proxy(t testing.TB, from, to string) {
+	t.Helper()
+	l, err := net.Listen("unix", from)
+	check(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			a, err := net.Dial("unix", to)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			go w.relay(a, c)
+			go w.relay(c, a)
+		}
+	}()
+}
+
+func (w *wiretap) relay(to, from net.Conn) {
+	defer to.Close()
+	defer from.Close()
+	for {
+		f, err := readFrame(from)
+		if err != nil {
+			return
+		}
+		w.mu.Lock()
+		w.frames = append(w.frames, frame{f.kind, bytes.Clone(f.payload)})
+		w.mu.Unlock()
+		if writeFrame(to, f.kind, f.payload) != nil {
+			return
+		}
+	}
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func eventually(t testing.TB, what string, cond func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !cond(); {
+		if time.Now().After(deadline) {
+			b := make([]byte, 1<<20)
+			t.Fatalf("never: %s\n%s", what, b[:runtime.Stack(b, true)])
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
