@@ -24,11 +24,11 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
 
-// agentProgram makes the test binary be the program that Ensure starts.
+// agentProgram tells the test binary, started as `exe agent serve`, how to behave.
 const agentProgram = "KUBEHSM_TEST_AGENT"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(agentProgram) != "" {
+	if len(os.Args) == 3 && os.Args[1] == "agent" && os.Args[2] == "serve" {
 		os.Exit(agentMain())
 	}
 	os.Exit(m.Run())
