@@ -102,7 +102,7 @@ func (s *session) toRun() {
 	s.press("enter")
 	s.sees("Who is it for")
 	s.press(`"jane"`, "tab", `"dev, ops"`, "enter")
-	s.sees("This is what will be done", "dev, ops")
+	s.sees("This is what will be done", "Lifetime")
 	s.press("enter")
 }
 

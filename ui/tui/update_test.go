@@ -236,7 +236,7 @@ func TestHostileText(t *testing.T) {
 	r.sees("Start a new enrolment")
 	check()
 	r.press("down", "enter")
-	r.sees("Which token")
+	r.sees("Which token", "YubiKey")
 	check()
 	r.press("enter", "enter", "enter")
 	r.sees("Which cluster", "trial-admin")

@@ -213,6 +213,9 @@ func (m *Model) chooseToken(v flow.TokenView) {
 	if m.token != nil && m.token.Info.URI().String() != v.Info.URI().String() {
 		m.opts.Key, m.opts.Generate = hsm.URI{}, hsm.GenerateOptions{}
 	}
+	if k := m.opts.Key; k.Scheme != "" && !k.TokenOnly().MatchToken(v.Info) {
+		m.opts.Key = hsm.URI{}
+	}
 	m.token = &v
 	m.opts.Token = v.Info.URI()
 }

@@ -158,6 +158,7 @@ func (p *reviewPage) view(f screen.Frame) string {
 		}
 		return strings.Join(append(lines, "", t.Muted.Render(again)), "\n")
 	case !p.ready:
+		lines[0] = t.Title.Render("One moment")
 		return strings.Join(append(lines, widget.Working(t, "Working out what is to be done", p.job.Began, f.Now)), "\n")
 	}
 	body := p.body(t, f.Width)

@@ -73,6 +73,9 @@ func (p *runPage) start(now time.Time) tea.Cmd {
 		r, err := p.m.Backend.Enroll(ctx, o, p.m.Prompter, func(e flow.Event) {
 			p.m.Runner.Send(eventMsg{id: id, event: e})
 		})
+		if err == nil { // recorded first: whoever sees the result may leave at once
+			p.m.Runner.Send(screen.ResultMsg{Result: r})
+		}
 		p.m.Runner.Send(finishedMsg{id: id, result: r, err: err}) // after the events, in order
 		return nil
 	})
@@ -125,7 +128,7 @@ func (p *runPage) finished(msg finishedMsg, now time.Time) tea.Cmd {
 	case msg.err == nil:
 		p.m.pages[stageResult].(*resultPage).result = msg.result
 		p.m.trail = nil
-		return tea.Batch(screen.Send(screen.ResultMsg{Result: msg.result}), p.m.instead(stageResult, now), p.m.Store.LoadTokens(now))
+		return tea.Batch(p.m.instead(stageResult, now), p.m.Store.LoadTokens(now))
 	case p.stopping && (errors.Is(msg.err, context.Canceled) || errors.Is(msg.err, hsm.ErrCancelled)):
 		p.stopped = true
 	default:
