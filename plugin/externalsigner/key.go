@@ -1,0 +1,108 @@
+package externalsigner
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"crypto/x509"
+	"errors"
+	"fmt"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
+)
+
+// key is the key that a request names.
+type key struct {
+	token    hsm.Token
+	slot     hsm.Slot
+	prompter hsm.Prompter
+}
+
+// find opens the token and finds the key. The caller closes the token.
+func (o Options) find(ctx context.Context, drivers hsm.Drivers, p place, c wire.Config) (k *key, err error) {
+	k = &key{prompter: o.Prompter}
+	if c.PIN != nil {
+		o.warn("the kubeconfig holds a PIN: whoever reads that file can use the token; remove %s from it", wire.KeyPIN)
+		k.prompter = &filePIN{pin: c.PIN, person: o.Prompter}
+	}
+	if k.token, err = p.open(ctx, drivers); err != nil {
+		return nil, err
+	}
+	if k.slot, err = k.lookup(ctx, p.uri); err != nil {
+		return nil, errors.Join(err, k.token.Close())
+	}
+	if p.slot != nil {
+		o.warn("slot numbers move when tokens come and go; instead of slotId and objectId give uri: %s", k.slot.URI)
+	}
+	if k.slot.Certificate != nil && k.slot.Key != nil && !k.slot.CertificateMatches() {
+		return nil, errors.Join(fmt.Errorf("%s: the certificate on the token is for another key: %w", k.slot.URI, hsm.ErrKeyMismatch), k.token.Close())
+	}
+	return k, nil
+}
+
+// lookup finds the slot. The PIN is asked for only if the token hides the key
+// before.
+func (k *key) lookup(ctx context.Context, u hsm.URI) (hsm.Slot, error) {
+	slot, err := k.token.Slot(ctx, u)
+	hidden := errors.Is(err, hsm.ErrNoKey) || err == nil && slot.Key == nil && slot.Certificate == nil
+	if !hidden || k.prompter == nil || k.token.Unlocked() {
+		return slot, err
+	}
+	if err := k.token.Unlock(ctx, k.prompter); err != nil {
+		return hsm.Slot{}, err
+	}
+	return k.token.Slot(ctx, u)
+}
+
+// certificate is the one beside the key.
+func (k *key) certificate() (*x509.Certificate, error) {
+	switch {
+	case k.slot.Certificate == nil:
+		return nil, hsm.WithHint(fmt.Errorf("%s: %w", k.slot.URI, hsm.ErrNoCertificate),
+			"`kubehsm certificate import` puts one on the token")
+	case k.slot.Key == nil:
+		return nil, fmt.Errorf("%s: there is a certificate, but its key is missing: %w", k.slot.URI, hsm.ErrNoKey)
+	}
+	return k.slot.Certificate, nil
+}
+
+// sign signs with the key on the token, which is compared with what was found
+// before.
+func (k *key) sign(ctx context.Context, digest []byte, opts crypto.SignerOpts) ([]byte, error) {
+	if k.slot.Key == nil {
+		return nil, fmt.Errorf("%s: %w", k.slot.URI, hsm.ErrNoKey)
+	}
+	if err := fits(k.slot.Key.Public, opts); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
+	}
+	signer, err := k.token.Signer(ctx, k.slot.URI, k.slot.Key.Public, k.prompter)
+	if err != nil {
+		return nil, err
+	}
+	return signer.Sign(nil, digest, opts)
+}
+
+// fits checks that the options are of the key's kind. That the digest has the
+// hash's length, package wire has seen to.
+func fits(public crypto.PublicKey, opts crypto.SignerOpts) error {
+	_, pss := opts.(*rsa.PSSOptions)
+	none := opts.HashFunc() == 0
+	switch public.(type) {
+	case *rsa.PublicKey:
+		if !none {
+			return nil
+		}
+	case *ecdsa.PublicKey:
+		if !none && !pss {
+			return nil
+		}
+	case ed25519.PublicKey:
+		if none && !pss {
+			return nil
+		}
+	}
+	return fmt.Errorf("a key of the kind %s does not sign with %T, hash %d", hsm.AlgorithmOf(public), opts, opts.HashFunc())
+}

@@ -1,0 +1,100 @@
+package externalsigner
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
+)
+
+// place says where to look for a key.
+type place struct {
+	uri    hsm.URI
+	module string  // a library that may be loaded, or ""
+	slot   *uint64 // CK_SLOT_ID or index, for want of a better name
+}
+
+// locate reads the configuration and has its library admitted.
+func (o Options) locate(ctx context.Context, c wire.Config) (place, error) {
+	p := place{module: c.PathLib}
+	if c.URI != nil {
+		p.uri = *c.URI
+		if p.uri.PINSource != "" {
+			o.warn("the pin-source of the kubeconfig's uri is not used: kubehsm asks for the PIN itself")
+			p.uri.PINSource = ""
+		}
+		switch {
+		case p.uri.Scheme != hsm.SchemePKCS11:
+			p.module = ""
+		case p.uri.ModulePath != "":
+			p.module = p.uri.ModulePath
+		}
+	} else {
+		p.uri = hsm.URI{Scheme: hsm.SchemePKCS11, ID: []byte{*c.ObjectID}}
+		p.slot = c.SlotID
+	}
+	if p.module == "" {
+		return p, nil
+	}
+	var err error
+	p.module, err = o.Modules.admit(ctx, p.module, o.Prompter)
+	p.uri.ModulePath = p.module
+	return p, err
+}
+
+// open opens the token. A slot number is a CK_SLOT_ID, as the prototype's
+// signer has it; where no token has it, it is an index among the module's
+// tokens, as the KEP's example has it.
+func (p *place) open(ctx context.Context, drivers hsm.Drivers) (hsm.Token, error) {
+	if p.slot == nil {
+		return drivers.Open(ctx, p.uri)
+	}
+	u := p.uri.TokenOnly()
+	u.SlotID = p.slot
+	token, err := drivers.Open(ctx, u)
+	if !errors.Is(err, hsm.ErrNoToken) {
+		return token, err
+	}
+	listing, lerr := drivers.List(ctx)
+	if lerr != nil {
+		return nil, lerr
+	}
+	tokens := ofModule(listing, p.module)
+	if *p.slot >= uint64(len(tokens)) || !tokens[*p.slot].Initialized {
+		return nil, hsm.WithHint(fmt.Errorf("slot %d of %s: %w", *p.slot, p.module, err), slotHint(tokens))
+	}
+	return drivers.Open(ctx, tokens[*p.slot].URI())
+}
+
+func ofModule(l hsm.Listing, path string) (tokens []hsm.TokenInfo) {
+	for _, t := range l.Tokens {
+		if t.Module != nil && realPath(t.Module.Path) == realPath(path) {
+			tokens = append(tokens, t)
+		}
+	}
+	return tokens
+}
+
+func slotHint(tokens []hsm.TokenInfo) string {
+	var found []string
+	for _, t := range tokens {
+		if t.Initialized {
+			found = append(found, "'"+t.URI().String()+"'")
+		}
+	}
+	if len(found) == 0 {
+		return "plug the token in, or see `kubehsm token list`"
+	}
+	return "slot numbers move; name the token by a uri instead: " + strings.Join(found, ", ")
+}
+
+func realPath(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return filepath.Clean(path)
+}

@@ -1,0 +1,161 @@
+package provider
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
+)
+
+// serverTime is how long a TLS handshake may take where the client sets no
+// limit: the API server's is 32 s. margin is what is left for the network.
+const (
+	serverTime = 31 * time.Second
+	margin     = 500 * time.Millisecond
+)
+
+// leaf is the certificate that a signer handed out, kept until it expires or
+// the API server refuses it.
+type leaf struct {
+	signer *signer
+	asking chan struct{} // holds a token while the signer is asked for it
+
+	mu    sync.Mutex
+	cert  *x509.Certificate
+	since time.Time
+}
+
+func newLeaf(s *signer) *leaf { return &leaf{signer: s, asking: make(chan struct{}, 1)} }
+
+// get returns the certificate, asking for it when needed, once for all.
+func (l *leaf) get(ctx context.Context) (*x509.Certificate, error) {
+	if cert := l.kept(); cert != nil {
+		return cert, nil
+	}
+	select {
+	case l.asking <- struct{}{}:
+		defer func() { <-l.asking }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	if cert := l.kept(); cert != nil {
+		return cert, nil
+	}
+	answer, err := l.signer.certificate(ctx)
+	if err != nil {
+		return nil, err
+	}
+	cert, err := wire.ParseCertificateAnswer(answer)
+	if err != nil {
+		return nil, fmt.Errorf("external signer %s: %w", l.signer.program, err)
+	}
+	if !time.Now().Before(cert.NotAfter) {
+		return nil, fmt.Errorf("the certificate of external signer %s expired on %s: it must be renewed",
+			l.signer.program, cert.NotAfter.Format(time.RFC3339))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cert, l.since = cert, time.Now()
+	return cert, nil
+}
+
+func (l *leaf) kept() *x509.Certificate {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cert == nil || !time.Now().Before(l.cert.NotAfter) {
+		return nil
+	}
+	return l.cert
+}
+
+// forget drops the certificate: it is asked for anew, unless that has just been
+// done.
+func (l *leaf) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if time.Since(l.since) > l.signer.options.CoolDown {
+		l.cert = nil
+	}
+}
+
+// forHandshake returns a [tls.Config.GetClientCertificate] for handshakes that
+// may take limit; 0 leaves it to the server.
+func (l *leaf) forHandshake(limit time.Duration) func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	if limit == 0 {
+		limit = serverTime
+	}
+	return func(info *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		start := time.Now()
+		cert, err := l.get(info.Context())
+		if err != nil {
+			return nil, err
+		}
+		return &tls.Certificate{
+			Certificate: [][]byte{cert.Raw}, Leaf: cert,
+			PrivateKey: &remoteKey{signer: l.signer, public: cert.PublicKey, ctx: info.Context(), start: start, limit: limit},
+		}, nil
+	}
+}
+
+// remoteKey is the private key during one handshake.
+type remoteKey struct {
+	signer *signer
+	public crypto.PublicKey
+	ctx    context.Context
+	start  time.Time
+	limit  time.Duration
+}
+
+// Public implements [crypto.Signer].
+func (k *remoteKey) Public() crypto.PublicKey { return k.public }
+
+// Sign implements [crypto.Signer]. The signature is verified: a wrong key would
+// show as an alert of the server without a reason otherwise.
+func (k *remoteKey) Sign(_ io.Reader, digest []byte, opts crypto.SignerOpts) ([]byte, error) {
+	late := fmt.Errorf("there was no signature within the %s that a TLS handshake may take; answer sooner, or unlock the token beforehand", k.limit)
+	ctx, cancel := context.WithDeadlineCause(k.ctx, k.start.Add(max(k.limit-margin, k.limit/2)), late)
+	defer cancel()
+	answer, err := k.signer.sign(ctx, digest, opts)
+	if err != nil {
+		return nil, err
+	}
+	signature, err := wire.ParseSignAnswer(answer)
+	if err != nil {
+		return nil, fmt.Errorf("external signer %s: %w", k.signer.program, err)
+	}
+	if err := verify(k.public, digest, signature, opts); err != nil {
+		return nil, fmt.Errorf("external signer %s: its signature does not fit the key in its certificate: %w", k.signer.program, err)
+	}
+	return signature, nil
+}
+
+func verify(public crypto.PublicKey, digest, signature []byte, opts crypto.SignerOpts) error {
+	switch key := public.(type) {
+	case *rsa.PublicKey:
+		if pss, ok := opts.(*rsa.PSSOptions); ok {
+			return rsa.VerifyPSS(key, opts.HashFunc(), digest, signature, pss)
+		}
+		return rsa.VerifyPKCS1v15(key, opts.HashFunc(), digest, signature)
+	case *ecdsa.PublicKey:
+		if ecdsa.VerifyASN1(key, digest, signature) {
+			return nil
+		}
+	case ed25519.PublicKey:
+		if len(key) == ed25519.PublicKeySize && ed25519.Verify(key, digest, signature) {
+			return nil
+		}
+	default:
+		return fmt.Errorf("a key of type %T", public)
+	}
+	return errors.New("verification failed")
+}

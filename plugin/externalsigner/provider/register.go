@@ -1,0 +1,120 @@
+package provider
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
+)
+
+// Name is the auth provider's name in kubeconfigs.
+const Name = "externalSigner"
+
+// Options are what signers are started with.
+type Options struct {
+	// Stdin is handed to signers if it is a terminal; nil is [os.Stdin].
+	Stdin *os.File
+	// Stderr receives what signers tell the user; nil is [os.Stderr].
+	Stderr io.Writer
+	// CoolDown is how long no signer is started after one has failed; 0 is 5 s.
+	CoolDown time.Duration
+}
+
+func (o Options) withDefaults() Options {
+	if o.Stdin == nil {
+		o.Stdin = os.Stdin
+	}
+	if o.Stderr == nil {
+		o.Stderr = os.Stderr
+	}
+	if o.CoolDown == 0 {
+		o.CoolDown = 5 * time.Second
+	}
+	return o
+}
+
+// Register makes the auth provider known to client-go, for the whole process.
+// A second registration is an error.
+func Register(o Options) error { return rest.RegisterAuthProviderPlugin(Name, NewFactory(o)) }
+
+// NewFactory returns what [Register] registers. The providers that it makes
+// share one queue for signers, and each configuration has one provider.
+func NewFactory(o Options) rest.Factory {
+	f := &factory{options: o.withDefaults(), queue: make(chan struct{}, 1), providers: map[string]*provider{}}
+	return f.provider
+}
+
+type factory struct {
+	options Options
+	queue   chan struct{} // holds a token while a signer runs
+
+	mu        sync.Mutex
+	providers map[string]*provider
+}
+
+// provider returns the one for a configuration. Clients ask for it for each
+// connection that they configure.
+func (f *factory) provider(cluster string, config map[string]string, _ rest.AuthProviderConfigPersister) (rest.AuthProvider, error) {
+	program, err := findProgram(config)
+	if err != nil {
+		return nil, fmt.Errorf("auth provider %s: %w", Name, err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	key := keyOf(cluster, config)
+	p := f.providers[key]
+	if p == nil {
+		p = newProvider(&signer{program: program, config: maps.Clone(config), options: f.options, queue: f.queue}, len(f.providers)+1)
+		f.providers[key] = p
+	}
+	return p, nil
+}
+
+func keyOf(cluster string, config map[string]string) string {
+	key := fmt.Sprintf("%q", cluster)
+	for _, name := range slices.Sorted(maps.Keys(config)) {
+		key += fmt.Sprintf(" %q=%q", name, config[name])
+	}
+	return key
+}
+
+// findProgram returns the signer's path. One that is relative is refused: a
+// provider is not told where its kubeconfig lies, and the folder that happens
+// to be the working directory has no say in what is run.
+func findProgram(config map[string]string) (string, error) {
+	var program string
+	for key, value := range config {
+		switch name, _ := wire.Canonical(key); {
+		case name == wire.KeyPathExec && program != "" && program != value:
+			return "", fmt.Errorf("%s is given twice", wire.KeyPathExec)
+		case name == wire.KeyPathExec:
+			program = value
+		case name == wire.KeyPathSocket:
+			return "", fmt.Errorf("%s is not supported: give %s, the path of a program", wire.KeyPathSocket, wire.KeyPathExec)
+		}
+	}
+	switch {
+	case program == "":
+		return "", fmt.Errorf("the configuration has no %s, the path of a program such as kubehsm", wire.KeyPathExec)
+	case filepath.IsAbs(program):
+		return program, nil
+	case strings.ContainsAny(program, `/\`):
+		return "", fmt.Errorf("%s %q is neither an absolute path nor a bare name", wire.KeyPathExec, program)
+	}
+	path, err := exec.LookPath(program)
+	if errors.Is(err, exec.ErrNotFound) {
+		return "", fmt.Errorf("%s %q is not on PATH", wire.KeyPathExec, program)
+	}
+	return path, err
+}

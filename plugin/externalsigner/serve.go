@@ -1,0 +1,123 @@
+package externalsigner
+
+import (
+	"context"
+	"crypto"
+	"errors"
+	"fmt"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
+)
+
+// Request is what a client asks for.
+type Request = wire.Request
+
+// ErrRequest says that a request could not be understood or is not allowed.
+var ErrRequest = wire.ErrRequest
+
+// Requested tells whether the program was started as an external signer. args
+// are the arguments without the program's name, getenv is [os.Getenv].
+func Requested(args []string, getenv func(string) string) bool { return wire.Requested(args, getenv) }
+
+// Read finds and parses the request. Errors wrap [ErrRequest].
+func Read(args []string, getenv func(string) string) (Request, error) {
+	return wire.Read(args, getenv)
+}
+
+// Remote is something that holds keys unlocked, such as an agent.
+type Remote interface {
+	// Sign signs with the key that u names. held is false if the key is not
+	// held unlocked, which is no error: then the token is used here.
+	Sign(ctx context.Context, u hsm.URI, digest []byte, opts crypto.SignerOpts) (signature []byte, held bool, err error)
+}
+
+// Options are what [Serve] works with.
+type Options struct {
+	// Drivers makes the drivers, which are closed before Serve returns. module,
+	// if not empty, is the path of a PKCS#11 library that may be loaded beside
+	// those that are known anyway.
+	Drivers func(module string) hsm.Drivers
+	// Prompter asks the user; nil asks nobody.
+	Prompter hsm.Prompter
+	// Modules decides on libraries that a kubeconfig names.
+	Modules Modules
+	// Remote may be nil.
+	Remote Remote
+	// Warn tells the user something on one line; it is raw text, to be cleaned
+	// where it is shown. Nil tells nothing.
+	Warn func(message string)
+}
+
+func (o Options) warn(format string, args ...any) {
+	if o.Warn != nil {
+		o.Warn(fmt.Sprintf(format, args...))
+	}
+}
+
+// Serve does what r asks for and returns the answer, to be written to standard
+// output as it is. It overwrites the PIN that r may carry.
+//
+// Errors: [ErrUntrusted]; [hsm.ErrNoToken], [hsm.ErrNoKey], [hsm.ErrSeveralKeys],
+// [hsm.ErrNoCertificate], [hsm.ErrKeyMismatch] where the request names no usable
+// key; [ErrRequest] where the key cannot sign what is asked; what the token and
+// the prompter return.
+func Serve(ctx context.Context, r Request, o Options) (answer []byte, err error) {
+	defer r.Zero()
+	if hsm.PurposeOf(ctx).Action == "" {
+		p := hsm.PurposeOf(ctx)
+		p.Action = "sign in"
+		ctx = hsm.WithPurpose(ctx, p)
+	}
+	for _, key := range r.Config.Unknown {
+		o.warn("the auth provider's configuration has %.80q, which means nothing to kubehsm", key)
+	}
+	if signature, held, err := o.remote(ctx, r); held || err != nil {
+		return signed(r, signature, err)
+	}
+	where, err := o.locate(ctx, r.Config)
+	if err != nil {
+		return nil, err
+	}
+	drivers := o.Drivers(where.module)
+	defer func() { answer, err = after(answer, err, drivers.Close()) }()
+	key, err := o.find(ctx, drivers, where, r.Config)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { answer, err = after(answer, err, key.token.Close()) }()
+	if r.Operation == wire.Certificate {
+		cert, err := key.certificate()
+		if err != nil {
+			return nil, err
+		}
+		return wire.CertificateAnswer(r.Dialect, cert.Raw)
+	}
+	signature, err := key.sign(ctx, r.Digest, r.Opts)
+	return signed(r, signature, err)
+}
+
+// after adds the error of letting something go. Then there is no answer.
+func after(answer []byte, err, closing error) ([]byte, error) {
+	if closing == nil {
+		return answer, err
+	}
+	return nil, errors.Join(err, closing)
+}
+
+func signed(r Request, signature []byte, err error) ([]byte, error) {
+	if err != nil {
+		return nil, err
+	}
+	return wire.SignAnswer(r.Dialect, signature)
+}
+
+// remote has whoever holds the key sign. Only a URI names a key there.
+func (o Options) remote(ctx context.Context, r Request) ([]byte, bool, error) {
+	if o.Remote == nil || r.Operation != wire.Sign || r.Config.URI == nil {
+		return nil, false, nil
+	}
+	u := *r.Config.URI
+	u.ModulePath, u.PINSource = "", "" // it knows its libraries itself
+	return o.Remote.Sign(ctx, u, r.Digest, r.Opts)
+}

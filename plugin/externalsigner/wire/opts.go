@@ -1,0 +1,81 @@
+package wire
+
+import (
+	"crypto"
+	"crypto/rsa"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+// The types of signer options, as Go's reflect names them.
+const (
+	typePSS  = "*rsa.PSSOptions"
+	typeHash = "crypto.Hash"
+	// The KEP's text once leaves the star out.
+	typePSSPlain = "rsa.PSSOptions"
+)
+
+// maxSalt bounds an RSA-PSS salt, in bytes: that of an 8192 bit key is shorter.
+const maxSalt = 1024
+
+// parseOpts reads signer options: a JSON text inside of the JSON text.
+func parseOpts(kind, value string) (crypto.SignerOpts, error) {
+	switch kind {
+	case typeHash:
+		n, err := strconv.ParseUint(value, 10, 16)
+		if err != nil || strconv.FormatUint(n, 10) != value {
+			return nil, fmt.Errorf("signerOpts %.40q is not the number of a hash", value)
+		}
+		return parseHash(uint(n), true)
+	case typePSS, typePSSPlain:
+		return parsePSS(value)
+	}
+	return nil, fmt.Errorf("unknown signerOptsType %.80q", kind)
+}
+
+func parsePSS(value string) (crypto.SignerOpts, error) {
+	var o struct {
+		SaltLength *int
+		Hash       *uint
+	}
+	if err := decode([]byte(value), &o); err != nil {
+		return nil, fmt.Errorf("signerOpts: %w", err)
+	}
+	switch {
+	case o.SaltLength == nil || o.Hash == nil:
+		return nil, errors.New("signerOpts for RSA-PSS are SaltLength and Hash")
+	case *o.SaltLength < rsa.PSSSaltLengthEqualsHash || *o.SaltLength > maxSalt:
+		return nil, fmt.Errorf("an RSA-PSS salt of %d bytes", *o.SaltLength)
+	}
+	h, err := parseHash(*o.Hash, false)
+	if err != nil {
+		return nil, err
+	}
+	return &rsa.PSSOptions{SaltLength: *o.SaltLength, Hash: h}, nil
+}
+
+// parseHash admits the hashes of TLS 1.2 and 1.3, and 0 for a message that
+// is signed as it is. Broken hashes are not signed.
+func parseHash(n uint, none bool) (crypto.Hash, error) {
+	switch h := crypto.Hash(n); {
+	case h == crypto.SHA256, h == crypto.SHA384, h == crypto.SHA512, h == 0 && none:
+		return h, nil
+	case h == 0:
+		return 0, errors.New("RSA-PSS needs a hash")
+	}
+	return 0, fmt.Errorf("hash number %d is not one of %d (SHA-256), %d (SHA-384), %d (SHA-512)", n, crypto.SHA256, crypto.SHA384, crypto.SHA512)
+}
+
+// formatOpts writes signer options.
+func formatOpts(opts crypto.SignerOpts) (kind, value string, err error) {
+	switch o := opts.(type) {
+	case *rsa.PSSOptions:
+		b, err := json.Marshal(o)
+		return typePSS, string(b), err
+	case crypto.Hash:
+		return typeHash, strconv.FormatUint(uint64(o), 10), nil
+	}
+	return "", "", fmt.Errorf("the external signer protocol has no signer options %T", opts)
+}

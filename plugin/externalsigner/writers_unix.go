@@ -1,0 +1,33 @@
+//go:build unix
+
+package externalsigner
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// checkWriters refuses a library that somebody else than the user and root can
+// change: its content would be another one tomorrow, or in a moment.
+func checkWriters(path string) error {
+	for at := path; ; at = filepath.Dir(at) {
+		info, err := os.Lstat(at)
+		if err != nil {
+			return fmt.Errorf("%w: %w", hsm.ErrModule, err)
+		}
+		if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Uid != 0 && int(st.Uid) != os.Geteuid() {
+			return fmt.Errorf("%s: %w: %s belongs to user id %d", path, ErrUntrusted, at, st.Uid)
+		}
+		sticky := info.IsDir() && info.Mode()&os.ModeSticky != 0 // as /tmp: only owners rename there
+		if info.Mode().Perm()&0o022 != 0 && !sticky {
+			return fmt.Errorf("%s: %w: others can change %s (mode %04o)", path, ErrUntrusted, at, info.Mode().Perm())
+		}
+		if at == filepath.Dir(at) {
+			return nil
+		}
+	}
+}
