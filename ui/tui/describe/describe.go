@@ -5,10 +5,12 @@ package describe
 import (
 	"crypto/x509"
 	"fmt"
+	"path"
 	"strings"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
@@ -28,7 +30,7 @@ const (
 func PIN(t hsm.TokenInfo) (string, Level) {
 	switch s := t.PIN; {
 	case !t.Initialized:
-		return "not initialised", Bad
+		return "not initialised", Quiet
 	case s.Locked || s.Retries == 0 && !s.NotNeeded && !s.NotSet:
 		return "PIN locked", Bad
 	case s.NotSet:
@@ -184,21 +186,34 @@ func TouchPolicy(p hsm.TouchPolicy) string {
 	return "the token's own choice, mostly never"
 }
 
+// Problem says in one line what could not be read and why; the file is named
+// once, without its folder.
+func Problem(p hsm.Problem) string {
+	source := text.Clean(p.Source)
+	short := source
+	if strings.HasPrefix(source, "/") {
+		short = path.Base(source)
+	}
+	msg := strings.ReplaceAll(ui.Message(p.Err), "\n", " ")
+	msg = strings.TrimPrefix(msg, "list the tokens of "+source+": ")
+	return short + ": " + strings.ReplaceAll(msg, source, short)
+}
+
 // Algorithm explains an algorithm in a clause.
 func Algorithm(a hsm.Algorithm) string {
 	switch a {
 	case hsm.ECDSAP256:
-		return "every token has it; fast, TLS 1.2 and 1.3"
+		return "every token has it; fast"
 	case hsm.ECDSAP384:
-		return "stronger than P-256, a little slower"
+		return "stronger, a little slower"
 	case hsm.RSA2048:
-		return "for tokens without elliptic curves; slow to generate"
+		return "no curves needed; slow to make"
 	case hsm.RSA3072:
-		return "few tokens; YubiKey firmware 5.7 and newer"
+		return "few tokens; YubiKey from 5.7"
 	case hsm.RSA4096:
-		return "few tokens, very slow; YubiKey firmware 5.7 and newer"
+		return "few tokens, slow; YubiKey 5.7"
 	case hsm.Ed25519:
-		return "few tokens; YubiKey firmware 5.7 and newer"
+		return "few tokens; YubiKey from 5.7"
 	}
 	return ""
 }

@@ -187,6 +187,10 @@ func (x *Field) open(t theme.Theme, label, w int) []string {
 			lead = head
 		}
 		lines = append(lines, lead+Cut(x.option(t, i, o, name), w-label-4))
+		if room := w - label - name - 8; i == x.Index && Width(o.Clause) > room { // said in full where it matters
+			lines[len(lines)-1] = lead + Cut(x.option(t, i, Option{Label: o.Label}, name), w-label-4)
+			lines = append(lines, indented(Paragraph(t.Text, o.Clause, w-label-6), label+6)...)
+		}
 	}
 	lines = append(lines, x.note(t, label, w)...)
 	return lines

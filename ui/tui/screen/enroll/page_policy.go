@@ -88,7 +88,7 @@ func (p *policyPage) pins() *widget.Field {
 func (p *policyPage) touches() *widget.Field {
 	f := &widget.Field{ID: "touch", Label: "Touch"}
 	if !p.piv() {
-		f.Options = []widget.Option{{Label: "never", Clause: "this kind of token has no touch sensor that can be asked for"}}
+		f.Options = []widget.Option{{Label: "never", Clause: "this kind of token has no sensor"}}
 		return f
 	}
 	for i, v := range []hsm.TouchPolicy{hsm.TouchDefault, hsm.TouchNever, hsm.TouchCached, hsm.TouchAlways} {

@@ -169,7 +169,10 @@ func (p *reviewPage) view(f screen.Frame) string {
 func (p *reviewPage) body(t theme.Theme, w int) []string {
 	r := p.review
 	o := r.Options
-	key := "new " + string(algorithm(o)) + ", PIN " + o.Generate.PIN.String()
+	key := "new " + string(algorithm(o))
+	if p := o.Generate.PIN; p != hsm.PINDefault {
+		key += ", PIN " + p.String()
+	}
 	if o.Token.Scheme == hsm.SchemePIV {
 		key = "new in slot " + o.Generate.Slot + ", " + string(algorithm(o)) +
 			", PIN " + o.Generate.PIN.String() + ", touch " + o.Generate.Touch.String()

@@ -172,8 +172,7 @@ func (m *Model) problems(t theme.Theme, w int) []string {
 			lines = append(lines, t.Faint.Render(fmt.Sprintf("  and %d more; `kubehsm token list` names them", len(ps)-i)))
 			break
 		}
-		s := text.Clean(p.Source) + ": " + strings.ReplaceAll(ui.Message(p.Err), "\n", " ")
-		lines = append(lines, t.Warn.Render(t.Glyphs.Warn)+" "+t.Muted.Render(widget.Cut(s, w-2)))
+		lines = append(lines, t.Warn.Render(t.Glyphs.Warn)+" "+t.Muted.Render(widget.Cut(describe.Problem(p), w-2)))
 	}
 	return lines
 }
