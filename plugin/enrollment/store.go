@@ -64,6 +64,11 @@ func (s Store) Load(name string) (Enrollment, error) {
 	if err != nil {
 		return Enrollment{}, fmt.Errorf("enrolment %s: %w", name, err)
 	}
+	e, err := s.decode(name, b)
+	return e, damaged(err, name)
+}
+
+func (s Store) decode(name string, b []byte) (Enrollment, error) {
 	var e Enrollment
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.DisallowUnknownFields() // a field of a later version may be a restriction: never ignore it
@@ -77,6 +82,11 @@ func (s Store) Load(name string) (Enrollment, error) {
 		return Enrollment{}, fmt.Errorf("enrolment %s: %w: %s says it is %q", name, ErrInvalid, s.file(name), e.Name)
 	}
 	return e, e.Validate()
+}
+
+// damaged says how a file of the store is mended that cannot be used.
+func damaged(err error, name string) error {
+	return hsm.WithHint(err, "`kubehsm enroll --name "+name+"` writes it anew from the record of the enrolment")
 }
 
 // List returns the enrolments in the order of their names. Those that cannot
@@ -156,7 +166,7 @@ func (s Store) Certificate(e Enrollment) ([]*x509.Certificate, error) {
 	}
 	chain, err := decodeChain(b)
 	if err != nil {
-		return nil, fmt.Errorf("certificate of %s: %w: %s: %w", e.Name, ErrInvalid, s.chain(e), err)
+		return nil, damaged(fmt.Errorf("certificate of %s: %w: %s: %w", e.Name, ErrInvalid, s.chain(e), err), e.Name)
 	}
 	return chain, checkLeaf(e, chain)
 }
