@@ -145,7 +145,6 @@ func (r *enrolment) awaitApproval(ctx context.Context) (outcome, error) {
 		ctx, cancel = context.WithTimeout(ctx, r.j.Options.Timeout)
 		defer cancel()
 	}
-	r.progress(StepApproval, "waiting for somebody to approve %s", r.j.RequestName)
 	status, err := client.Wait(ctx, r.ref(), func(s csr.Status) {
 		r.progress(StepApproval, "%s", statusLine(r.j.RequestName, s))
 	})
@@ -191,12 +190,4 @@ func statusLine(name string, s csr.Status) string {
 		line += ": " + s.Message
 	}
 	return line
-}
-
-// requestTimeout is what one request to an API server may take.
-func (e *Env) requestTimeout() time.Duration {
-	if e.RequestTimeout > 0 {
-		return e.RequestTimeout
-	}
-	return 30 * time.Second
 }
