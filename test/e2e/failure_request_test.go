@@ -16,7 +16,7 @@ func (u *user) waiting(t *testing.T, more ...string) (exit func() (int, string),
 	s := u.terminal(u.Binary, args...)
 	s.Answer(pinPrompt, lab.PIN)
 	s.WaitFor("waiting for somebody to approve")
-	return func() (int, string) { return s.Exit(), s.Screen() }, u.pending(t)
+	return func() (int, string) { return s.Exit(), s.Output() }, u.pending(t)
 }
 
 func TestDeniedRequest(t *testing.T) {
@@ -52,7 +52,7 @@ func TestFailedRequest(t *testing.T) {
 	if code != 1 {
 		t.Errorf("exit code %d", code)
 	}
-	u.wantWords(screen, "", "failed", "usages are not allowed")
+	u.wantWords(screen, "", "was not signed", "usages are not allowed")
 	u.unchanged(kubeconfig, u.Kubeconfig)
 	u.nothingHalfWritten()
 	u.enroll()
@@ -98,15 +98,13 @@ func TestMayNotFileRequests(t *testing.T) {
 	kubeconfig := u.files(u.Kubeconfig)
 	args := []string{"enroll", "--user", "joe", "--group", lab.DevelopersGroup, "--yes"}
 	res := u.ran(u.KubehsmPIN(t.Context(), lab.PIN, args...))
-	u.wantFailure(res, 1, "send the lines below to an admin", "forbidden")
+	u.wantFailure(res, 1, "send the lines below to an admin", "not allowed")
 	u.unchanged(kubeconfig, u.Kubeconfig)
-	_, lines, found := strings.Cut(res.Stderr, "\n\n")
-	if !found {
+	i := strings.Index(res.Stderr, "\nkubectl apply")
+	if i < 0 {
 		t.Fatalf("no lines for the admin in:\n%s", res.Stderr)
 	}
-	if i := strings.Index(res.Stderr, "kubectl create"); i >= 0 {
-		lines = res.Stderr[i:]
-	}
+	lines := res.Stderr[i:]
 	t.Logf("for the admin:\n%s", lines)
 	out := u.ok(u.Run(t.Context(), lab.Run{Env: []string{"KUBECONFIG=" + u.Cluster.AdminKubeconfig()}}, "/bin/sh", "-ec", lines))
 	if !strings.Contains(out, "approved") {

@@ -4,8 +4,11 @@ package term
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/charmbracelet/x/ansi"
 )
 
 // patience bounds every wait of a [Session]: a healthy program needs a fraction
@@ -44,6 +47,12 @@ func Run(t testing.TB, o Options) *Session {
 
 // Screen is the screen as text.
 func (s *Session) Screen() string { return s.Frame().Text() }
+
+// Output is all that was written so far as plain text: unlike the screen it has
+// no end and no wrapped lines, but what was erased is still in it.
+func (s *Session) Output() string {
+	return strings.ReplaceAll(ansi.Strip(string(s.Raw())), "\r", "")
+}
 
 // WaitFor waits until all texts are on the screen.
 func (s *Session) WaitFor(texts ...string) {

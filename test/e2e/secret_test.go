@@ -1,0 +1,240 @@
+//go:build linux
+
+package e2e
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	p11 "github.com/miekg/pkcs11"
+
+	"github.com/kubehsm/kubehsm/test/controlplane"
+	"github.com/kubehsm/kubehsm/test/e2e/lab"
+)
+
+// TestPINIsNowhere runs all that needs the PIN, and looks for it in every file
+// that came about, in the arguments and environment of every process meanwhile,
+// and in what the API server wrote down.
+func TestPINIsNowhere(t *testing.T) {
+	audit := filepath.Join(t.TempDir(), "audit.log")
+	policy := filepath.Join(filepath.Dir(audit), "policy.yaml")
+	if err := os.WriteFile(policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: RequestResponse}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := controlplane.StartForTest(t, controlplane.Options{APIServerFlags: []string{"--audit-policy-file=" + policy, "--audit-log-path=" + audit, "--v=8"}})
+	u := newUser(t, lab.Options{Cluster: c})
+	p := u.watchProcesses()
+
+	s := u.terminal(u.Binary, "enroll", "--user", "jane", "--group", lab.DevelopersGroup, "--approve-with", c.AdminKubeconfig(), "--yes")
+	s.Answer(pinPrompt, lab.PIN)
+	if code := s.Exit(); code != 0 {
+		t.Fatalf("exit code %d:\n%s", code, s.Screen())
+	}
+	u.kubectl("get", "namespaces", "-v=9")
+	u.kubehsm("agent", "lock")
+	s = u.terminal(c.Kubectl(), "get", "namespaces", "-v=9")
+	s.Answer(pinPrompt, lab.PIN)
+	s.Exit()
+	u.kubehsm("agent", "stop")
+	u.unlock()
+	u.kubectl("get", "namespaces")
+	res := u.ran(u.KubehsmPIN(t.Context(), wrongPIN, "key", "generate", "--label", "another"))
+	if strings.Contains(res.Stdout+res.Stderr, wrongPIN) {
+		t.Errorf("the output shows the PIN: %s", res)
+	}
+	agent := u.agentStatus().PID
+	p.sample(agent)
+	seen := p.stop()
+	if !seen[agent] {
+		t.Error("the agent's arguments and environment were not looked at")
+	}
+	if len(seen) < 5 {
+		t.Errorf("only %d processes were looked at", len(seen))
+	}
+
+	files := 0
+	for _, root := range []string{u.Dir, c.Dir(), filepath.Dir(audit)} {
+		files += grep(t, root, lab.PIN, wrongPIN)
+	}
+	if files < 30 {
+		t.Errorf("only %d files were looked at", files)
+	}
+	b, err := os.ReadFile(audit)
+	if err != nil || !bytes.Contains(b, []byte("certificatesigningrequests")) {
+		t.Errorf("the audit log tells nothing: %v", err)
+	}
+}
+
+// grep fails the test for every file below root that holds one of the secrets,
+// and returns how many files it read.
+func grep(t *testing.T, root string, secrets ...string) (files int) {
+	t.Helper()
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		files++
+		for _, s := range secrets {
+			if bytes.Contains(b, []byte(s)) {
+				t.Errorf("%s holds a PIN", path)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	return files
+}
+
+// processes looks at the arguments and the environment of the lab's processes
+// while they run.
+type processes struct {
+	u    *user
+	done chan struct{}
+	wg   sync.WaitGroup
+
+	mu   sync.Mutex
+	seen map[int]bool
+}
+
+func (u *user) watchProcesses() *processes {
+	p := &processes{u: u, done: make(chan struct{}), seen: map[int]bool{}}
+	p.wg.Go(func() {
+		for {
+			select {
+			case <-p.done:
+				return
+			default:
+			}
+			all, err := u.Processes()
+			if err != nil {
+				u.t.Error(err)
+				return
+			}
+			for pid := range all {
+				p.sample(pid)
+			}
+		}
+	})
+	return p
+}
+
+// sample reads what /proc tells of a process. The agent keeps even its user from
+// reading its environment: then there is nothing to be found by anybody.
+func (p *processes) sample(pid int) {
+	for _, file := range []string{"cmdline", "environ"} {
+		b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), file))
+		if err != nil && !errors.Is(err, fs.ErrPermission) {
+			return // it has ended
+		}
+		if bytes.Contains(b, []byte(lab.PIN)) || bytes.Contains(b, []byte(wrongPIN)) {
+			p.u.t.Errorf("the %s of process %d holds a PIN", file, pid)
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.seen[pid] = true
+}
+
+func (p *processes) stop() map[int]bool {
+	close(p.done)
+	p.wg.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.seen
+}
+
+// TestPrivateKeyStaysInTheToken tries to read the private key through PKCS#11,
+// logged in as its owner.
+func TestPrivateKeyStaysInTheToken(t *testing.T) {
+	u := newUser(t, lab.Options{})
+	u.enroll()
+	t.Setenv("SOFTHSM2_CONF", u.Soft.Conf) // for the library in this process
+	ctx := p11.New(u.Soft.Module)
+	if ctx == nil {
+		t.Fatalf("%s cannot be loaded", u.Soft.Module)
+	}
+	defer ctx.Destroy()
+	must(t, ctx.Initialize())
+	defer func() { must(t, ctx.Finalize()) }()
+	session, key := u.privateKey(t, ctx)
+	defer func() { must(t, ctx.CloseSession(session)) }()
+
+	for _, a := range []struct {
+		name string
+		kind uint
+		want byte
+	}{
+		{"CKA_SENSITIVE", p11.CKA_SENSITIVE, 1}, {"CKA_EXTRACTABLE", p11.CKA_EXTRACTABLE, 0},
+		{"CKA_ALWAYS_SENSITIVE", p11.CKA_ALWAYS_SENSITIVE, 1}, {"CKA_NEVER_EXTRACTABLE", p11.CKA_NEVER_EXTRACTABLE, 1},
+		{"CKA_LOCAL", p11.CKA_LOCAL, 1}, {"CKA_PRIVATE", p11.CKA_PRIVATE, 1},
+	} {
+		got, err := ctx.GetAttributeValue(session, key, []*p11.Attribute{p11.NewAttribute(a.kind, nil)})
+		must(t, err)
+		if len(got) != 1 || len(got[0].Value) != 1 || got[0].Value[0] != a.want {
+			t.Errorf("%s is %v, want %d", a.name, got[0].Value, a.want)
+		}
+	}
+	value, err := ctx.GetAttributeValue(session, key, []*p11.Attribute{p11.NewAttribute(p11.CKA_VALUE, nil)})
+	if !errors.Is(err, p11.Error(p11.CKR_ATTRIBUTE_SENSITIVE)) {
+		t.Errorf("CKA_VALUE of the private key: %v attributes, %v", len(value), err)
+	}
+	for _, a := range []uint{p11.CKA_EXTRACTABLE, p11.CKA_SENSITIVE} { // nor can it be made readable
+		weaker := []*p11.Attribute{p11.NewAttribute(a, a == p11.CKA_EXTRACTABLE)}
+		if err := ctx.SetAttributeValue(session, key, weaker); err == nil {
+			t.Errorf("attribute %#x could be weakened", a)
+		}
+	}
+	u.wrapping(t, ctx, session, key)
+}
+
+// privateKey logs in and finds the one private key.
+func (u *user) privateKey(t *testing.T, ctx *p11.Ctx) (p11.SessionHandle, p11.ObjectHandle) {
+	t.Helper()
+	slots, err := ctx.GetSlotList(true)
+	must(t, err)
+	session, err := ctx.OpenSession(slots[0], p11.CKF_SERIAL_SESSION|p11.CKF_RW_SESSION)
+	must(t, err)
+	must(t, ctx.Login(session, p11.CKU_USER, lab.PIN))
+	must(t, ctx.FindObjectsInit(session, []*p11.Attribute{p11.NewAttribute(p11.CKA_CLASS, p11.CKO_PRIVATE_KEY)}))
+	keys, _, err := ctx.FindObjects(session, 10)
+	must(t, err)
+	must(t, ctx.FindObjectsFinal(session))
+	if len(keys) != 1 {
+		t.Fatalf("%d private keys", len(keys))
+	}
+	return session, keys[0]
+}
+
+// wrapping tries to take the key out encrypted by a key of the thief's.
+func (u *user) wrapping(t *testing.T, ctx *p11.Ctx, session p11.SessionHandle, key p11.ObjectHandle) {
+	t.Helper()
+	thief, err := ctx.GenerateKey(session, []*p11.Mechanism{p11.NewMechanism(p11.CKM_AES_KEY_GEN, nil)}, []*p11.Attribute{
+		p11.NewAttribute(p11.CKA_CLASS, p11.CKO_SECRET_KEY), p11.NewAttribute(p11.CKA_VALUE_LEN, 32),
+		p11.NewAttribute(p11.CKA_WRAP, true), p11.NewAttribute(p11.CKA_TOKEN, false),
+	})
+	must(t, err)
+	wrapped, err := ctx.WrapKey(session, []*p11.Mechanism{p11.NewMechanism(p11.CKM_AES_KEY_WRAP_PAD, nil)}, thief, key)
+	if err == nil || len(wrapped) != 0 {
+		t.Errorf("the private key was wrapped: %d bytes", len(wrapped))
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
