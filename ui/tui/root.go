@@ -267,6 +267,7 @@ func (m *model) poll() tea.Cmd {
 
 // close ends all work; nobody waits for an answer after it.
 func (m *model) close(grace time.Duration) {
+	m.runner.Cancel() // first: a prompt that closes now is no refusal to answer
 	for _, o := range m.dialogs {
 		o.dialog.Drop()
 	}

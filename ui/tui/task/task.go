@@ -114,6 +114,9 @@ func (r *Runner) enter() bool {
 	return true
 }
 
+// Cancel cancels all work without waiting for it.
+func (r *Runner) Cancel() { r.cancel() }
+
 // Close cancels all work and waits for it, at most grace long: a driver library
 // that hangs must not keep the program. It tells whether all work has ended.
 func (r *Runner) Close(grace time.Duration) bool {
