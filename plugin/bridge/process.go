@@ -16,6 +16,9 @@ func ParentProcess() Client {
 	return Client{PID: pid, Start: startOf(pid)}
 }
 
+// ThisProcess names this process, for a program that uses a session itself.
+func ThisProcess() Client { return Client{PID: os.Getpid(), Start: startOf(os.Getpid())} }
+
 // Known tells whether the client can be told from others.
 func (c Client) Known() bool { return c.PID > 0 && c.Start != 0 }
 

@@ -84,6 +84,7 @@ func (a *app) env() (*flow.Env, error) {
 	a.environ = &flow.Env{
 		Dirs: dirs, Drivers: drivers, Executable: a.Executable,
 		Kubeconfig: a.kubeconfig, Version: a.Version, RequestTimeout: timeout,
+		Prompter: a.prompter(),
 	}
 	return a.environ, nil
 }

@@ -13,7 +13,7 @@ import (
 // kubeconfig file. The request in the cluster must be the one that was filed:
 // what is approved is what this program made, not what stands under its name.
 func (e *Env) approveOwn(ctx context.Context, file string, ref csr.Ref, filed []byte) error {
-	client, err := clientOf(ctx, kubeconfig.Rules{Explicit: file}, "")
+	client, err := e.clientOf(ctx, kubeconfig.Rules{Explicit: file}, "")
 	if err != nil {
 		return fmt.Errorf("approve: %w", err)
 	}

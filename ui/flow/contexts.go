@@ -44,14 +44,26 @@ func (e *Env) Contexts(ctx context.Context) ([]ContextView, error) {
 
 // client speaks to the cluster of a context, as its user; "" is the current one.
 func (e *Env) client(ctx context.Context, name string) (*csr.Client, error) {
-	return clientOf(ctx, e.rules(), name)
+	return e.clientOf(ctx, e.rules(), name)
 }
 
-func clientOf(ctx context.Context, rules kubeconfig.Rules, name string) (*csr.Client, error) {
-	config, err := rules.RESTConfig(ctx, name)
+// clientOf is client for other kubeconfig files. A context that is kubehsm's
+// own signs in here, through the agent: run as a plugin below ourselves, its
+// words and exit code would be lost.
+func (e *Env) clientOf(ctx context.Context, rules kubeconfig.Rules, name string) (*csr.Client, error) {
+	c, err := rules.Get(ctx, name)
 	if err != nil {
 		return nil, err
 	}
+	if c.User.Kind == kubeconfig.UserOurs && c.Cluster.Ours {
+		ctx = hsm.WithPurpose(ctx, hsm.Purpose{Cluster: c.User.Enrollment, Action: "sign in"})
+		return e.throughBridge(ctx, c.User.Enrollment, e.Prompter)
+	}
+	config, err := rules.RESTConfig(ctx, c.Name)
+	if err != nil {
+		return nil, err
+	}
+	config.Timeout = e.RequestTimeout
 	return csr.NewClient(config)
 }
 

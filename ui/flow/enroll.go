@@ -36,7 +36,10 @@ func (e *Env) Enroll(ctx context.Context, o EnrollOptions, p hsm.Prompter, repor
 	if report == nil {
 		report = func(Event) {}
 	}
-	r := &enrolment{env: e, j: j, prompt: newOnePIN(p), report: report}
+	asker := newOnePIN(p)
+	env := *e
+	env.Prompter = asker
+	r := &enrolment{env: &env, j: j, prompt: asker, report: report}
 	defer r.close()
 	for _, step := range Steps() {
 		if err := r.run(ctx, step); err != nil {

@@ -4,14 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/kubehsm/kubehsm/csr"
-	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/plugin/agent"
-	"k8s.io/client-go/rest"
 )
 
 // verify signs in as kubectl will, through the agent and its bridge, and asks
@@ -41,32 +36,6 @@ func (r *enrolment) verify(ctx context.Context) (outcome, error) {
 		r.result.Ask = askForRights(me, complete)
 	}
 	return outcome{message: "authenticated as " + me.User}, nil
-}
-
-// throughBridge returns a client that reaches the enrolment's cluster as
-// kubectl does.
-func (e *Env) throughBridge(ctx context.Context, name string, p hsm.Prompter) (*csr.Client, error) {
-	client, err := agent.Ensure(ctx, e.Dirs, e.Executable)
-	if err != nil {
-		return nil, err
-	}
-	defer client.Close()
-	session, err := client.Prepare(ctx, agent.PrepareRequest{Enrollment: name, Purpose: hsm.PurposeOf(ctx)}, p)
-	if err != nil {
-		return nil, err
-	}
-	endpoint, err := e.bridge()
-	if err != nil {
-		return nil, err
-	}
-	return csr.NewClient(&rest.Config{
-		Host: endpoint.URL(name),
-		TLSClientConfig: rest.TLSClientConfig{
-			CAData: endpoint.CAPEM, CertData: session.Certificate, KeyData: session.Key,
-		},
-		// A proxy from the environment has no business on loopback.
-		Proxy: noProxy,
-	})
 }
 
 func (r *enrolment) finished(me csr.Identity) Result {
@@ -111,6 +80,3 @@ func shellWord(s string) string {
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
-
-// noProxy keeps loopback connections direct, whatever the environment says.
-func noProxy(*http.Request) (*url.URL, error) { return nil, nil }

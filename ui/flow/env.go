@@ -21,8 +21,12 @@ type Env struct {
 	Kubeconfig string
 	// Version is this build's version.
 	Version string
-	// RequestTimeout bounds one request to an API server; 0 means 30 s.
+	// RequestTimeout bounds one request to an API server, watches included; 0
+	// leaves it to package csr.
 	RequestTimeout time.Duration
+	// Prompter is asked when a context of kubehsm's own has to sign in; nil
+	// means that nobody can be asked.
+	Prompter hsm.Prompter
 }
 
 func (e *Env) enrollments() enrollment.Store { return enrollment.NewStore(e.Dirs) }

@@ -52,7 +52,9 @@ func (e *Env) forecast(ctx context.Context, o EnrollOptions, info hsm.TokenInfo)
 	if info.PIN.Locked {
 		notes = append(notes, "the token's PIN is locked: unblock it first")
 	}
-	client, err := e.client(ctx, o.Context)
+	quiet := *e
+	quiet.Prompter = nil // a look asks for no PIN
+	client, err := quiet.client(ctx, o.Context)
 	if err != nil {
 		return append(notes, "the cluster cannot be asked: "+err.Error())
 	}
