@@ -6,6 +6,13 @@ import "context"
 // asks for them by a type assertion; a token that has the method but not the
 // feature returns [ErrUnsupported].
 
+// Watcher is a driver that notices tokens that come and go.
+type Watcher interface {
+	// Watch returns when tokens may have come or gone since it was called, or
+	// with ctx's error.
+	Watch(ctx context.Context) error
+}
+
 // Inventory lists every place for a key, also the empty and the reserved ones,
 // which [Token.Slots] leaves out. A slot that cannot hold a client key says why
 // in its Problem.

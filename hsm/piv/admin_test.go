@@ -20,6 +20,13 @@ import (
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
+func newP256(t *testing.T) *ecdsa.PrivateKey {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	return k
+}
+
 func selfSigned(t *testing.T) *x509.Certificate {
 	t.Helper()
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

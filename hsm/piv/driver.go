@@ -27,7 +27,10 @@ type Driver struct {
 	tokens map[*Token]struct{}
 }
 
-var _ hsm.Driver = (*Driver)(nil)
+var (
+	_ hsm.Driver  = (*Driver)(nil)
+	_ hsm.Watcher = (*Driver)(nil)
+)
 
 // defaultPatience lets ssh or gpg finish a signature.
 const defaultPatience = 2 * time.Second
@@ -135,6 +138,34 @@ func notFound(u hsm.URI, l hsm.Listing) error {
 		hint = "insert it, or use the one that is there: " + l.Tokens[0].URI().String()
 	}
 	return hsm.WithHint(fmt.Errorf("%s: %w", u.TokenOnly(), hsm.ErrNoToken), hint)
+}
+
+// pollReaders is the pause between two looks at the readers.
+const pollReaders = 250 * time.Millisecond
+
+// Watch implements [hsm.Watcher]. It looks again and again, as not every PC/SC
+// tells of readers that come and go.
+func (d *Driver) Watch(ctx context.Context) error {
+	look := func() string {
+		readers, err := d.system.readers()
+		text := fmt.Sprint(err)
+		for _, r := range readers {
+			text += fmt.Sprintf("\n%q %v %x %d", r.name, r.present, r.atr, r.events)
+		}
+		return text
+	}
+	tick := time.NewTicker(pollReaders)
+	defer tick.Stop()
+	for first := look(); ; {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+			if look() != first {
+				return nil
+			}
+		}
+	}
 }
 
 // Close implements [hsm.Driver]: all tokens opened from d forget their PINs.

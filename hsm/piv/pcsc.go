@@ -18,6 +18,9 @@ import (
 // restart of the service is worthless, and a new one costs little.
 type pcsc struct {
 	mu sync.Mutex
+	// asking guards every question for a reader's state: the binding keeps a
+	// reader's name alive for one such call at a time.
+	asking sync.Mutex
 	// stuck are the readers whose card was given up waiting for; the channel is
 	// closed when the wait has ended after all.
 	stuck map[string]chan struct{}
@@ -28,7 +31,18 @@ func newSystem() system { return &pcsc{stuck: map[string]chan struct{}{}} }
 // pollBusy is the pause between two tries to get hold of a card.
 const pollBusy = 50 * time.Millisecond
 
-func (*pcsc) readers() ([]reader, error) {
+// ask reads the state of the moment.
+func (p *pcsc) ask(ctx *scard.Context, states []scard.ReaderState) error {
+	p.asking.Lock()
+	defer p.asking.Unlock()
+	err := ctx.GetStatusChange(states, 0)
+	if errors.Is(err, scard.ErrTimeout) {
+		return nil
+	}
+	return err
+}
+
+func (p *pcsc) readers() ([]reader, error) {
 	ctx, err := scard.EstablishContext()
 	if err != nil {
 		return nil, serviceError(err)
@@ -45,7 +59,10 @@ func (*pcsc) readers() ([]reader, error) {
 	for i, n := range names {
 		states[i].Reader = n
 	}
-	if err := ctx.GetStatusChange(states, 0); err != nil && !errors.Is(err, scard.ErrTimeout) {
+	if err := p.ask(ctx, states); err != nil {
+		if errors.Is(err, scard.ErrUnknownReader) { // gone since it was listed
+			return nil, errNoReader()
+		}
 		return nil, serviceError(err)
 	}
 	out := make([]reader, len(names))
@@ -61,6 +78,7 @@ func (*pcsc) readers() ([]reader, error) {
 
 // pcscCard is a card in a transaction.
 type pcscCard struct {
+	pcsc *pcsc
 	ctx  *scard.Context
 	card *scard.Card
 	name string
@@ -91,7 +109,7 @@ func (p *pcsc) connect(ctx context.Context, name string, patience time.Duration)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		c, err := hold(name, abandoned)
+		c, err := p.hold(name, abandoned)
 		select {
 		case done <- result{c, err}:
 		case <-abandoned:
@@ -138,7 +156,7 @@ func (p *pcsc) abandon(name string, ended chan struct{}) {
 
 // hold connects and begins a transaction, trying again while another program
 // has the card for itself, until abandoned is closed.
-func hold(name string, abandoned <-chan struct{}) (*pcscCard, error) {
+func (p *pcsc) hold(name string, abandoned <-chan struct{}) (*pcscCard, error) {
 	ctx, err := scard.EstablishContext()
 	if err != nil {
 		return nil, err
@@ -146,7 +164,7 @@ func hold(name string, abandoned <-chan struct{}) (*pcscCard, error) {
 	for {
 		c, err := ctx.Connect(name, scard.ShareShared, scard.ProtocolAny)
 		if err == nil {
-			held := &pcscCard{ctx: ctx, card: c, name: name}
+			held := &pcscCard{pcsc: p, ctx: ctx, card: c, name: name}
 			if err := held.begin(); err != nil {
 				return nil, errors.Join(err, held.release(scard.LeaveCard))
 			}
@@ -192,9 +210,9 @@ const removalPatience = 2 * time.Second
 
 // lost says what a failed exchange means: was the card taken away?
 func (c *pcscCard) lost(err error) error {
-	states := []scard.ReaderState{{Reader: c.name}}
-	for deadline := time.Now().Add(removalPatience); time.Now().Before(deadline); {
-		serr := c.ctx.GetStatusChange(states, time.Until(deadline))
+	for deadline := time.Now().Add(removalPatience); time.Now().Before(deadline); time.Sleep(pollBusy) {
+		states := []scard.ReaderState{{Reader: c.name}}
+		serr := c.pcsc.ask(c.ctx, states)
 		if errors.Is(serr, scard.ErrUnknownReader) || errors.Is(serr, scard.ErrReaderUnavailable) ||
 			serr == nil && states[0].EventState&scard.StatePresent == 0 {
 			return fmt.Errorf("reader %q: %w", c.name, hsm.ErrRemoved)
@@ -202,7 +220,6 @@ func (c *pcscCard) lost(err error) error {
 		if serr != nil {
 			break
 		}
-		states[0].CurrentState = states[0].EventState
 	}
 	return cardError(c.name, err)
 }

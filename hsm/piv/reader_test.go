@@ -185,3 +185,25 @@ func TestFourWaysToHaveNoCard(t *testing.T) {
 		t.Errorf("%d different messages", len(seen))
 	}
 }
+
+func TestWatch(t *testing.T) {
+	r := newRig(t, vcard.Config{})
+	for what, change := range []func(){func() { r.lab.Remove(t, 0) }, func() { r.lab.Insert(t, 1, r.card) }} {
+		done := make(chan error, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		go func() { done <- r.d.Watch(ctx) }()
+		for deadline := time.Now().Add(2 * pollReaders); time.Now().Before(deadline); {
+			select {
+			case err := <-done:
+				t.Fatalf("change %d: woke up before: %v", what, err)
+			case <-time.After(pollReaders / 4): // until it has looked at least once
+			}
+		}
+		change()
+		must(t, <-done)
+		cancel()
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	want(t, r.d.Watch(ctx), context.Canceled)
+}
