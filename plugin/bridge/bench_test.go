@@ -1,0 +1,93 @@
+package bridge
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"testing"
+
+	"golang.org/x/net/http2"
+)
+
+// The benchmarks compare the bridge with a direct connection to the same
+// server, over HTTP/2, in one run: `go test -run - -bench . -count 5`. Only the
+// ratio of the two means anything.
+func BenchmarkBridge(b *testing.B) {
+	type way struct {
+		name string
+		url  string
+		tls  func() *tls.Config
+	}
+	r := newRig(b, rigOptions{})
+	check(b, r.up.Check(context.Background()))
+	cred := r.issue("prod", Client{})
+	direct := func() *tls.Config {
+		cfg := r.up.tls.Clone()
+		cfg.ClientSessionCache = nil // as client-go has it
+		return cfg
+	}
+	ways := []way{{"direct", r.api.URL, direct}, {"bridge", r.ep.URL("prod"), func() *tls.Config { return r.tls(cred) }}}
+	transport := func(w way) *http2.Transport {
+		return &http2.Transport{TLSClientConfig: w.tls(), DisableCompression: true}
+	}
+	get := func(b *testing.B, rt http.RoundTripper, url string) int64 {
+		req, err := http.NewRequest(http.MethodGet, url, nil)
+		check(b, err)
+		resp, err := rt.RoundTrip(req)
+		check(b, err)
+		n, err := io.Copy(io.Discard, resp.Body)
+		check(b, err)
+		check(b, resp.Body.Close())
+		return n
+	}
+	for _, w := range ways {
+		b.Run("fresh/"+w.name, func(b *testing.B) {
+			for b.Loop() {
+				tr := transport(w)
+				get(b, tr, w.url+"/version")
+				tr.CloseIdleConnections()
+			}
+		})
+	}
+	for _, w := range ways {
+		b.Run("keepalive/"+w.name, func(b *testing.B) {
+			tr := transport(w)
+			get(b, tr, w.url+"/version")
+			for b.Loop() {
+				get(b, tr, w.url+"/version")
+			}
+			tr.CloseIdleConnections()
+		})
+	}
+	for _, w := range ways {
+		b.Run("32concurrent/"+w.name, func(b *testing.B) {
+			tr := transport(w)
+			get(b, tr, w.url+"/version")
+			for b.Loop() {
+				var wg sync.WaitGroup
+				for range 32 {
+					wg.Go(func() { get(b, tr, w.url+"/version") })
+				}
+				wg.Wait()
+			}
+			tr.CloseIdleConnections()
+		})
+	}
+	for _, kind := range []string{"", "&chunked=1"} {
+		for _, w := range ways {
+			b.Run(fmt.Sprintf("10MB%s/%s", kind, w.name), func(b *testing.B) {
+				tr := transport(w)
+				b.SetBytes(10 << 20)
+				for b.Loop() {
+					if n := get(b, tr, fmt.Sprintf("%s/bytes?n=%d%s", w.url, 10<<20, kind)); n != 10<<20 {
+						b.Fatal(n)
+					}
+				}
+				tr.CloseIdleConnections()
+			})
+		}
+	}
+}

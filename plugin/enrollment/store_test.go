@@ -1,0 +1,171 @@
+package enrollment
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"math/big"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/home"
+)
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func testStore(t *testing.T) (Store, home.Dirs) {
+	t.Helper()
+	dir := t.TempDir()
+	d, err := home.FromEnv(func(k string) string { return map[string]string{home.EnvHome: dir}[k] })
+	check(t, err)
+	return NewStore(d), d
+}
+
+func certificate(t *testing.T, name string) *x509.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	check(t, err)
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, key.Public(), key)
+	check(t, err)
+	c, err := x509.ParseCertificate(der)
+	check(t, err)
+	return c
+}
+
+func sample(t *testing.T, cert *x509.Certificate) Enrollment {
+	t.Helper()
+	hash, err := hsm.Fingerprint(cert.PublicKey)
+	check(t, err)
+	key, err := hsm.ParseURI("pkcs11:token=My%20token;serial=1;object=key;id=%01?module-path=/usr/lib/p11.so")
+	check(t, err)
+	return Enrollment{Name: "prod-eu.1", Key: key, KeyHash: hash, User: "alice", Groups: []string{"dev"}, Policy: PolicyWrites,
+		Cluster: Cluster{Server: "https://api.example:6443/k8s", CAData: encodeChain([]*x509.Certificate{cert}), TLSServerName: "kubernetes", ProxyURL: "http://p:1"},
+		Context: "admin@prod", Namespace: "web", Kubeconfig: "/home/a/.kube/config", Created: time.Now().UTC().Truncate(time.Second)}
+}
+
+func TestStore(t *testing.T) {
+	s, d := testStore(t)
+	if all, err := s.List(); err != nil || len(all) != 0 {
+		t.Fatal(all, err)
+	}
+	leaf, ca := certificate(t, "alice"), certificate(t, "ca")
+	e := sample(t, leaf)
+	check(t, s.Save(e))
+	if _, err := s.Certificate(e); !errors.Is(err, hsm.ErrNoCertificate) || !strings.Contains(hsm.Hint(err), e.Name) {
+		t.Fatal(err)
+	}
+	v1 := s.Version(e)
+	check(t, s.SaveCertificate(e, []*x509.Certificate{leaf, ca}))
+	v2 := s.Version(e)
+	check(t, s.Save(e))
+	if v3 := s.Version(e); v1 == v2 || v2 == v3 || v3 != s.Version(e) {
+		t.Errorf("versions %q %q %q", v1, v2, v3)
+	}
+	got, err := s.Load(e.Name)
+	if err != nil || !reflect.DeepEqual(got, e) {
+		t.Fatalf("%+v\n%+v\n%v", got, e, err)
+	}
+	chain, err := s.Certificate(got)
+	if err != nil || len(chain) != 2 || !chain[0].Equal(leaf) || !chain[1].Equal(ca) {
+		t.Fatal(chain, err)
+	}
+	check(t, filepath.WalkDir(d.State, func(path string, entry os.DirEntry, err error) error {
+		check(t, err)
+		info, err := entry.Info()
+		check(t, err)
+		if info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s: %v", path, info.Mode())
+		}
+		return nil
+	}))
+	if e.Host() != "api.example:6443" {
+		t.Error(e.Host())
+	}
+	check(t, s.Delete(e.Name))
+	if _, err := s.Load(e.Name); !errors.Is(err, ErrUnknown) || !strings.Contains(hsm.Hint(err), "kubehsm enroll") {
+		t.Error(err)
+	}
+	if _, err := s.Certificate(e); !errors.Is(err, hsm.ErrNoCertificate) {
+		t.Error(err)
+	}
+	if err := s.Delete(e.Name); !errors.Is(err, ErrUnknown) {
+		t.Error(err)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	s, d := testStore(t)
+	leaf := certificate(t, "alice")
+	for what, spoil := range map[string]func(*Enrollment){
+		"name with a slash": func(e *Enrollment) { e.Name = "../x" },
+		"long name":         func(e *Enrollment) { e.Name = strings.Repeat("a", 64) },
+		"upper case":        func(e *Enrollment) { e.Name = "Prod" },
+		"plain http":        func(e *Enrollment) { e.Cluster.Server = "http://x" },
+		"password in URL":   func(e *Enrollment) { e.Cluster.Server = "https://a:b@x" },
+		"query in URL":      func(e *Enrollment) { e.Cluster.Server = "https://x?y" },
+		"bad CA":            func(e *Enrollment) { e.Cluster.CAData = []byte("x") },
+		"bad proxy":         func(e *Enrollment) { e.Cluster.ProxyURL = "ftp://x" },
+		"bad hash":          func(e *Enrollment) { e.KeyHash = "../../x" },
+		"no key":            func(e *Enrollment) { e.Key = hsm.URI{} },
+		"bad policy":        func(e *Enrollment) { e.Policy = "never" },
+	} {
+		e := sample(t, leaf)
+		spoil(&e)
+		if err := s.Save(e); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if err := s.SaveCertificate(e, []*x509.Certificate{leaf}); err == nil {
+			t.Errorf("%s: certificate saved", what)
+		}
+	}
+	e := sample(t, leaf)
+	for _, chain := range [][]*x509.Certificate{nil, {certificate(t, "bob"), leaf}} {
+		if err := s.SaveCertificate(e, chain); err == nil {
+			t.Error("saved a certificate of another key, or none")
+		}
+	}
+	if _, err := s.Load("../../etc/passwd"); !errors.Is(err, ErrInvalid) {
+		t.Error(err)
+	}
+	if err := s.Delete("*"); !errors.Is(err, ErrInvalid) {
+		t.Error(err)
+	}
+	// Files that were tampered with, or are of a later version.
+	check(t, s.Save(e))
+	path := filepath.Join(d.State, "enrollments", e.Name+".json")
+	good, err := os.ReadFile(path)
+	check(t, err)
+	for what, b := range map[string]string{
+		"unknown field": strings.Replace(string(good), `"name"`, `"mustAsk": true, "name"`, 1),
+		"other name":    strings.Replace(string(good), `"prod-eu.1"`, `"prod"`, 1),
+		"cut off":       string(good[:len(good)/2]),
+		"two":           string(good) + "{}",
+	} {
+		check(t, os.WriteFile(path, []byte(b), 0o600))
+		if _, err := s.Load(e.Name); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if all, err := s.List(); err == nil || len(all) != 0 {
+			t.Errorf("%s: listed %v", what, all)
+		}
+	}
+	check(t, os.WriteFile(path, good, 0o600))
+	check(t, os.Chmod(path, 0o666))
+	if _, err := s.Load(e.Name); !errors.Is(err, home.ErrUnsafe) {
+		t.Error(err)
+	}
+}

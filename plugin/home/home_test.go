@@ -1,0 +1,186 @@
+package home
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+func env(kv map[string]string) func(string) string { return func(k string) string { return kv[k] } }
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFromEnv(t *testing.T) {
+	run := t.TempDir()
+	check(t, os.Chmod(run, 0o700))
+	open := t.TempDir()
+	check(t, os.Chmod(open, 0o777))
+	for _, c := range []struct {
+		name string
+		env  map[string]string
+		want Dirs
+	}{
+		{"KUBEHSM_HOME", map[string]string{"KUBEHSM_HOME": "/x/", "HOME": "/h", "XDG_RUNTIME_DIR": run},
+			Dirs{Home: "/x", Config: "/x", State: "/x/state", Run: "/x/run"}},
+		{"XDG", map[string]string{"HOME": "/h", "XDG_CONFIG_HOME": "/c", "XDG_STATE_HOME": "/s", "XDG_RUNTIME_DIR": run},
+			Dirs{Config: "/c/kubehsm", State: "/s/kubehsm", Run: run + "/kubehsm"}},
+		{"defaults", map[string]string{"HOME": "/h"},
+			Dirs{Config: "/h/.config/kubehsm", State: "/h/.local/state/kubehsm", Run: "/h/.local/state/kubehsm/run"}},
+		{"relative XDG is ignored", map[string]string{"HOME": "/h", "XDG_CONFIG_HOME": "c", "XDG_STATE_HOME": "s", "XDG_RUNTIME_DIR": "r"},
+			Dirs{Config: "/h/.config/kubehsm", State: "/h/.local/state/kubehsm", Run: "/h/.local/state/kubehsm/run"}},
+		{"a runtime folder open to all", map[string]string{"HOME": "/h", "XDG_RUNTIME_DIR": open},
+			Dirs{Config: "/h/.config/kubehsm", State: "/h/.local/state/kubehsm", Run: "/h/.local/state/kubehsm/run"}},
+	} {
+		if got, err := FromEnv(env(c.env)); err != nil || got != c.want {
+			t.Errorf("%s: %+v, %v", c.name, got, err)
+		}
+	}
+	if _, err := FromEnv(env(map[string]string{"KUBEHSM_HOME": "x"})); err == nil || hsm.Hint(err) == "" {
+		t.Error(err)
+	}
+}
+
+func testDirs(t *testing.T) Dirs {
+	t.Helper()
+	d, err := FromEnv(env(map[string]string{"KUBEHSM_HOME": t.TempDir()}))
+	check(t, err)
+	return d
+}
+
+func TestPrepare(t *testing.T) {
+	d := testDirs(t)
+	check(t, d.Prepare())
+	check(t, d.Prepare())
+	for _, dir := range []string{d.State, d.Run} {
+		info, err := os.Stat(dir)
+		check(t, err)
+		if info.Mode().Perm() != 0o700 {
+			t.Errorf("%s: %v", dir, info.Mode())
+		}
+	}
+	for _, dir := range []string{d.State, d.Run, d.Home} {
+		check(t, os.Chmod(dir, 0o770))
+		if err := d.Prepare(); !errors.Is(err, ErrUnsafe) || !strings.Contains(hsm.Hint(err), "chmod go-w "+dir) {
+			t.Errorf("%s: %v", dir, err)
+		}
+		check(t, os.Chmod(dir, 0o700))
+	}
+	check(t, os.Remove(d.Run))
+	check(t, os.WriteFile(d.Run, nil, 0o600))
+	if err := d.Prepare(); err == nil {
+		t.Error("a file was taken for a folder")
+	}
+}
+
+func TestOthersFoldersAreRefused(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("needs root, to give a folder away")
+	}
+	d := testDirs(t)
+	check(t, d.Prepare())
+	check(t, os.Chown(d.State, 65534, 65534))
+	if err := d.Prepare(); !errors.Is(err, ErrUnsafe) || !strings.Contains(err.Error(), "65534") {
+		t.Fatal(err)
+	}
+}
+
+func TestWriteFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "f")
+	check(t, WriteFile(path, []byte("old")))
+	var wg sync.WaitGroup
+	for _, text := range []string{strings.Repeat("a", 1<<20), strings.Repeat("b", 1<<20)} {
+		wg.Go(func() {
+			if err := WriteFile(path, []byte(text)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range 50 {
+		b, err := os.ReadFile(path)
+		check(t, err)
+		if len(b) != 3 && strings.Trim(string(b), b2s(b[0])) != "" {
+			t.Fatal("half of one and half of another")
+		}
+	}
+	wg.Wait()
+	info, err := os.Stat(path)
+	check(t, err)
+	if info.Mode().Perm() != 0o600 {
+		t.Error(info.Mode())
+	}
+	// A failed write leaves the old file and nothing else.
+	check(t, os.Mkdir(filepath.Join(dir, "d"), 0o700))
+	if err := WriteFile(filepath.Join(dir, "d"), nil); err == nil {
+		t.Error("a folder was replaced")
+	}
+	if err := WriteFile(filepath.Join(dir, "missing", "f"), nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	entries, err := os.ReadDir(dir)
+	check(t, err)
+	if len(entries) != 2 {
+		t.Errorf("left behind: %v", entries)
+	}
+}
+
+func b2s(b byte) string { return string([]byte{b}) }
+
+func TestConfig(t *testing.T) {
+	d := testDirs(t)
+	c, err := LoadConfig(d)
+	if err != nil || c.Unlock != (Unlock{DefaultIdle, DefaultMax}) || c.Modules != nil {
+		t.Fatalf("%+v %v", c, err)
+	}
+	write := func(s string) { check(t, os.WriteFile(d.ConfigFile(), []byte(s), 0o600)) }
+	write("# mine\nmodules:\n- name: soft\n  path: /usr/lib/softhsm/libsofthsm2.so\n  env: {SOFTHSM2_CONF: /x}\npinentry: /usr/bin/pinentry\nunlock: {idle: 10m}\n")
+	c, err = LoadConfig(d)
+	check(t, err)
+	if c.Modules[0].Env["SOFTHSM2_CONF"] != "/x" || c.Modules[0].Name != "soft" || c.Pinentry != "/usr/bin/pinentry" || c.Unlock != (Unlock{10 * time.Minute, DefaultMax}) {
+		t.Fatalf("%+v", c)
+	}
+	set := map[string]string{}
+	check(t, c.SetEnv(func(k, v string) error { set[k] = v; return nil }))
+	if len(set) != 1 || set["SOFTHSM2_CONF"] != "/x" {
+		t.Fatal(set)
+	}
+	for text, words := range map[string]string{
+		"":                                  "",
+		"# nothing\n":                       "",
+		"pinentry: /x\nmodulez: []\n":       "line 2: field modulez not found",
+		"modules:\n- path: /a\n  typo: 1\n": "line 3: field typo not found",
+		"modules:\n- path: libx.so\n":       "not absolute",
+		"pinentry: pinentry\n":              "absolute",
+		"unlock: {idle: 1s}\n":              "between 1m and 24h",
+		"unlock: {max: 999h}\n":             "between 1m and 24h",
+		"unlock: {idle: soon}\n":            "line 1",
+		"a: [\n":                            "line",
+		"pinentry: /a\n---\npinentry: /b\n": "more than one document",
+		"modules: [{path: /a, env: {A: 1}}, {path: /b, env: {A: 2}}]\n": "another value",
+		"modules: [{path: /a, env: {\"A=B\": 1}}]\n":                    "cannot be set",
+	} {
+		write(text)
+		_, err := LoadConfig(d)
+		if (words == "") != (err == nil) || (err != nil && (!strings.Contains(err.Error(), words) || !strings.Contains(err.Error(), d.ConfigFile()))) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	// What names libraries to load must not be another's to write.
+	write("")
+	check(t, os.Chmod(d.ConfigFile(), 0o666))
+	if _, err := LoadConfig(d); !errors.Is(err, ErrUnsafe) {
+		t.Error(err)
+	}
+}
