@@ -70,7 +70,7 @@ var layers = []struct {
 	{"csr", nil},
 	{"kubeconfig", []string{"kubeconfig"}},
 	{"plugin", []string{"hsm", "csr", "kubeconfig", "plugin"}},
-	{"ui", []string{"hsm", "csr", "kubeconfig", "plugin"}},
+	{"ui", []string{"hsm", "csr", "kubeconfig", "plugin", "ui/text"}},
 	{"ui/text", nil},
 	{"ui/prompt", []string{"hsm", "ui/text"}},
 	{"ui/flow", []string{"hsm", "csr", "kubeconfig", "plugin"}},
