@@ -36,6 +36,7 @@ test           | yubico-piv-tool    | checks the PIV side with Yubico's own tool
 test           | ykcs11             | Yubico's PKCS#11 module
 test           | iproute2           | brings up loopback in a private network namespace
 test           | tmux               | a terminal for the tests of the terminal UI
+test           | patch              | checks that our diffs are what patch(1) understands
 test           | pinentry-tty       | a real pinentry, to check our side of that protocol
 LIST
 }
