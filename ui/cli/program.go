@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/externalsigner"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
@@ -28,7 +29,7 @@ type Program struct {
 	Executable string
 	// Version is this build's version.
 	Version string
-	// Drivers makes the drivers; it is called at most once and loads nothing yet.
+	// Drivers makes drivers, which load nothing before they are used.
 	Drivers func(DriverOptions) hsm.Drivers
 	// TUI runs the terminal UI; its error wraps [hsm.ErrNoTerminal], before
 	// anything is drawn, if there is no terminal for it.
@@ -67,10 +68,13 @@ func (p *Program) Run(ctx context.Context) int {
 	return ui.ExitCode(err)
 }
 
-// run dispatches. kubectl starts `kubehsm credential` for every command: it
-// gets by without the tree of commands.
+// run dispatches. Clients start `kubehsm credential`, and the external signer,
+// for every command: they get by without the tree of commands.
 func (a *app) run(ctx context.Context) error {
 	args := a.Args[1:]
+	if externalsigner.Requested(args, a.Getenv) {
+		return a.externalSigner(ctx)
+	}
 	if len(args) > 0 && args[0] == "credential" && !slices.ContainsFunc(args, isHelp) {
 		return a.credentialArgs(ctx, args[1:])
 	}

@@ -1,0 +1,28 @@
+//go:build cgo
+
+package pkcs11
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestKnows(t *testing.T) {
+	dir := t.TempDir()
+	module, other, link := filepath.Join(dir, "a.so"), filepath.Join(dir, "b.so"), filepath.Join(dir, "link.so")
+	for _, path := range []string{module, other} {
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(module, link); err != nil {
+		t.Fatal(err)
+	}
+	d := New(Options{Modules: []Module{{Path: module}}})
+	for path, want := range map[string]bool{module: true, link: true, other: false, filepath.Join(dir, "none.so"): false} {
+		if got := d.Knows(path); got != want {
+			t.Errorf("%s: %t", path, got)
+		}
+	}
+}
