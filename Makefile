@@ -25,13 +25,14 @@ build: ## build ./kubehsm
 
 ##@ Check
 .PHONY: test
-test: prerequisites cluster lint ## everything: prerequisites, control plane, lint, all tests
+test: prerequisites cluster ## everything: prerequisites, control plane, lint, all tests
 	@failed=; \
+	$(MAKE) --no-print-directory lint || failed=1; \
 	echo '== unit and contract tests, with the race detector'; \
 	$(GO) test -race -timeout 30m $$($(GO) list ./... | grep -v '/test\(/\|$$\)') || failed=1; \
 	echo '== integration and end-to-end tests, on real parts'; \
 	$(GO) test -timeout 30m ./test/... || failed=1; \
-	[ -z "$$failed" ]
+	[ -z "$$failed" ] || { echo '== something failed: see above'; exit 1; }
 
 .PHONY: prerequisites
 prerequisites: ## install what tests need (says what and why)
