@@ -1,0 +1,123 @@
+package externalsigner
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
+)
+
+// library writes a file to be taken for one, in a folder of ours.
+func library(t *testing.T) string {
+	t.Helper()
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "lib.so")
+	if err := os.WriteFile(path, []byte("code"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestUnknownLibrary: it is loaded after one yes, until it changes.
+func TestUnknownLibrary(t *testing.T) {
+	path := library(t)
+	link := filepath.Join(filepath.Dir(path), "link.so")
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	m := Modules{State: filepath.Join(t.TempDir(), "state")}
+
+	if _, err := m.admit(t.Context(), path, nil); !errors.Is(err, ErrUntrusted) || !errors.Is(err, hsm.ErrNoTerminal) || hsm.Hint(err) == "" {
+		t.Errorf("nobody to ask: %v", err)
+	}
+	if _, err := m.admit(t.Context(), path, hsmtest.NewScript(t, hsmtest.Fail(hsm.ErrNoTerminal))); !errors.Is(err, ErrUntrusted) || !errors.Is(err, hsm.ErrNoTerminal) {
+		t.Errorf("no terminal: %v", err)
+	}
+	if _, err := m.admit(t.Context(), path, hsmtest.NewScript(t, hsmtest.No())); !errors.Is(err, ErrUntrusted) || !errors.Is(err, hsm.ErrCancelled) {
+		t.Errorf("no: %v", err)
+	}
+	p := hsmtest.NewScript(t, hsmtest.Yes())
+	if got, err := m.admit(t.Context(), link, p); err != nil || got != path {
+		t.Fatalf("yes: %q, %v", got, err)
+	}
+	if c := p.Prompts()[0].Confirm; c == nil || !strings.Contains(c.Detail, path) || c.DefaultYes {
+		t.Errorf("the question is %+v", c)
+	}
+	if got, err := m.admit(t.Context(), path, nil); err != nil || got != path {
+		t.Errorf("the second time: %q, %v", got, err)
+	}
+	if err := os.WriteFile(path, []byte("other code"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.admit(t.Context(), path, nil); !errors.Is(err, ErrUntrusted) {
+		t.Errorf("other content: %v", err)
+	}
+	if _, err := m.admit(t.Context(), path+"x", nil); !errors.Is(err, hsm.ErrModule) {
+		t.Errorf("missing: %v", err)
+	}
+}
+
+func TestKnownLibrary(t *testing.T) {
+	path := library(t)
+	m := Modules{Known: func(p string) bool { return p == path }}
+	if got, err := m.admit(t.Context(), path, nil); err != nil || got != path {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestChangeableLibrary: what others can change is refused without a question.
+func TestChangeableLibrary(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("there are no mode bits on Windows")
+	}
+	path := library(t)
+	dir := filepath.Dir(path)
+	for name, change := range map[string]func() error{
+		"file":   func() error { return os.Chmod(path, 0o620) },
+		"folder": func() error { return errors.Join(os.Chmod(path, 0o600), os.Chmod(dir, 0o777)) },
+	} {
+		if err := errors.Join(os.Chmod(path, 0o600), os.Chmod(dir, 0o700), change()); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Modules{State: t.TempDir()}.admit(t.Context(), path, hsmtest.NewScript(t))
+		if !errors.Is(err, ErrUntrusted) || !strings.Contains(err.Error(), "others can change") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestEveryWayToNameALibrary: nothing is loaded before it is admitted.
+func TestEveryWayToNameALibrary(t *testing.T) {
+	path := library(t)
+	for _, config := range []map[string]string{
+		{"pathLib": path, "slotId": "0", "objectId": "2"},
+		{"uri": "pkcs11:token=a?module-path=" + path},
+		{"uri": "pkcs11:token=a", "pathLib": path},
+	} {
+		b, err := wire.NewRequest(wire.KEP, config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := wire.Parse(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Serve(context.Background(), r, Options{Drivers: func(string) hsm.Drivers {
+			t.Errorf("%v: drivers are made", config)
+			return nil
+		}})
+		if !errors.Is(err, ErrUntrusted) {
+			t.Errorf("%v: %v", config, err)
+		}
+	}
+}
