@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"io"
+	"log/slog"
 	"runtime"
 	"strings"
 )
@@ -16,3 +18,5 @@ func goroutines(function string) int {
 	}
 	return n
 }
+
+func discard() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }

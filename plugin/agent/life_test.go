@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -315,7 +316,7 @@ func TestEnsureStartsOneAgent(t *testing.T) {
 		t.Fatal("the dead answer")
 	}
 	if runtime.GOOS == "linux" {
-		if _, err := os.ReadFile("/proc/" + itoa(s.PID) + "/mem"); err == nil && os.Geteuid() != 0 {
+		if _, err := os.ReadFile("/proc/" + strconv.Itoa(s.PID) + "/mem"); err == nil && os.Geteuid() != 0 {
 			t.Error("its memory can be read")
 		}
 	}

@@ -89,9 +89,7 @@ func (r *remotePrompter) ask(ctx context.Context, q prompt) (answer, *hsm.Secret
 	}
 }
 
-func gone(err error) error {
-	return fmt.Errorf("the client went away (%w): %w", err, hsm.ErrCancelled)
-}
+func gone(err error) error { return fmt.Errorf("%w: %w", hsm.ErrCancelled, err) }
 
 func (r *remotePrompter) next() (int, bool) {
 	r.stateM.Lock()
