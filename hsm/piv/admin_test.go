@@ -4,6 +4,7 @@ package piv
 
 import (
 	"bytes"
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -288,4 +289,48 @@ func TestFirmwareLimits(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestGiveUpTooLate: who leaves while the management key is replaced still gets
+// to know the new one; who leaves during a long key generation leaves no key.
+func TestGiveUpTooLate(t *testing.T) {
+	r := newRig(t, vcard.Config{})
+	ctx, cancel := context.WithCancel(t.Context())
+	r.card.OnCommand(func(ins byte) {
+		if ins == vcard.INSSetManagement {
+			cancel()
+		}
+	})
+	key, err := r.tok.SetManagementKey(ctx, hsm.ManagementKeyOptions{Protect: true}, typing(t))
+	must(t, err)
+	if _, have := r.card.ManagementKey(); !bytes.Equal(have, key.Bytes()) {
+		t.Error("another key is in force than the one returned")
+	}
+	ctx, cancel = context.WithCancel(t.Context())
+	r.card.OnCommand(func(ins byte) {
+		if ins == vcard.INSGenerate {
+			cancel()
+		}
+	})
+	_, err = r.tok.Generate(ctx, hsm.GenerateOptions{Slot: "9a", Algorithm: hsm.RSA2048}, typing(t))
+	want(t, err, context.Canceled)
+	r.card.OnCommand(nil)
+	all, err := r.tok.Slots(t.Context(), nil) // waits until the card is free
+	must(t, err)
+	if len(all) != 0 || r.card.Public(0x9a) != nil {
+		t.Error("a key is left that nobody heard of")
+	}
+	r.forgotten(t, "after giving up")
+}
+
+// TestClosedDriver: its tokens are dead.
+func TestClosedDriver(t *testing.T) {
+	r := newRig(t, vcard.Config{})
+	must(t, r.tok.Unlock(t.Context(), typing(t)))
+	must(t, r.d.Close())
+	if r.tok.Unlocked() {
+		t.Error("the PIN is still held")
+	}
+	_, err := r.tok.Info(t.Context())
+	want(t, err, hsm.ErrNoToken)
 }

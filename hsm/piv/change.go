@@ -51,6 +51,9 @@ func (t *Token) exchangeSecret(ctx context.Context, oldKind, newKind hsm.PINKind
 				}
 			}
 			_, err := do(ctx, t, func(s *session) (struct{}, error) {
+				if err := s.commit(); err != nil {
+					return struct{}{}, err
+				}
 				return struct{}{}, s.change(ins, ref, oldKind, old, fresh)
 			})
 			return err
@@ -176,14 +179,16 @@ func (t *Token) SetRetries(ctx context.Context, pin, puk int, p hsm.Prompter) er
 		if err := t.verifyHeld(s); err != nil {
 			return struct{}{}, err
 		}
+		// From here on nothing may be left undone because somebody gave up.
+		if err := s.commit(); err != nil {
+			return struct{}{}, err
+		}
 		if _, err := s.send(command{ins: insSetRetries, p1: byte(pin), p2: byte(puk)}); err != nil {
 			if unknownCommand(err) {
 				err = fmt.Errorf("setting the number of tries: %w", hsm.ErrUnsupported)
 			}
 			return struct{}{}, err
 		}
-		// From here on nothing may be left undone because somebody gave up.
-		s.ctx = context.WithoutCancel(s.ctx)
 		oldPIN, oldPUK := hsm.NewSecret([]byte(factoryPIN)), hsm.NewSecret([]byte(factoryPUK))
 		if err := s.change(insChangeReference, refPIN, hsm.PIVPIN, oldPIN, held); err != nil {
 			return struct{}{}, hsm.WithHint(fmt.Errorf("the PIN and the PUK are the factory's now: %w", err), "change both at once: PIN 123456, PUK 12345678")

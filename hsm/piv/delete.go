@@ -41,6 +41,9 @@ func (t *Token) Delete(ctx context.Context, u hsm.URI, p hsm.Prompter) error {
 		if err := s.christen(t); err != nil {
 			return struct{}{}, err
 		}
+		if err := s.commit(); err != nil {
+			return struct{}{}, err
+		}
 		if slot.Key != nil {
 			if err := s.moveKey(id, 0xff); err != nil {
 				return struct{}{}, err
@@ -82,6 +85,9 @@ func (t *Token) DeleteCertificate(ctx context.Context, u hsm.URI, p hsm.Prompter
 		if err := s.christen(t); err != nil {
 			return struct{}{}, err
 		}
+		if err := s.commit(); err != nil {
+			return struct{}{}, err
+		}
 		return struct{}{}, s.putObject(certificateObject(id), nil)
 	})
 	return err
@@ -113,6 +119,9 @@ func (t *Token) Move(ctx context.Context, from, to hsm.URI, p hsm.Prompter) (hsm
 			return hsm.Slot{}, fmt.Errorf("slot %s: %w", slotName(target), hsm.ErrOccupied)
 		}
 		if err := s.christen(t); err != nil {
+			return hsm.Slot{}, err
+		}
+		if err := s.commit(); err != nil {
 			return hsm.Slot{}, err
 		}
 		if err := s.moveKey(id, target); err != nil {

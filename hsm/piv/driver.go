@@ -23,6 +23,7 @@ type Driver struct {
 	patience time.Duration
 
 	mu     sync.Mutex
+	closed bool
 	turns  map[string]chan struct{} // by reader: who may work on it
 	tokens map[*Token]struct{}
 }
@@ -75,10 +76,12 @@ func (d *Driver) List(ctx context.Context) (hsm.Listing, error) {
 	}
 	for _, r := range readers {
 		info, err := operate(ctx, d, r, func(s *session) (hsm.TokenInfo, error) {
-			if s.id, err = s.identify(); err != nil {
+			id, err := s.identify()
+			if err != nil {
 				return hsm.TokenInfo{}, err
 			}
-			return s.describe(r.name)
+			s.id = id
+			return s.describe(r)
 		})
 		if err != nil {
 			if ctx.Err() != nil {
@@ -168,11 +171,17 @@ func (d *Driver) Watch(ctx context.Context) error {
 	}
 }
 
+func (d *Driver) isClosed() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.closed
+}
+
 // Close implements [hsm.Driver]: all tokens opened from d forget their PINs.
 func (d *Driver) Close() error {
 	d.mu.Lock()
 	tokens := d.tokens
-	d.tokens = map[*Token]struct{}{}
+	d.tokens, d.closed = map[*Token]struct{}{}, true
 	d.mu.Unlock()
 	for t := range tokens {
 		t.forget()

@@ -59,14 +59,24 @@ func errNoCard(name string) error {
 	return hsm.WithHint(fmt.Errorf("reader %q: %w", name, ErrNoCard), "insert the card")
 }
 
+// foreign says that what is in a reader is no PIV card.
+type foreign struct{ error }
+
+func (f foreign) Unwrap() error { return f.error }
+
+func isForeign(err error) bool {
+	var f foreign
+	return errors.As(err, &f)
+}
+
 func errMute(name string) error {
-	return hsm.WithHint(fmt.Errorf("reader %q: the card does not answer: %w", name, hsm.ErrUnsupported),
-		"take it out and insert it again, the chip first")
+	return foreign{hsm.WithHint(fmt.Errorf("reader %q: the card does not answer: %w", name, hsm.ErrUnsupported),
+		"take it out and insert it again, the chip first")}
 }
 
 func errForeign(name string, atr []byte) error {
-	return hsm.WithHint(fmt.Errorf("reader %q: no PIV card (ATR %x): %w", name, atr, hsm.ErrUnsupported),
-		"use it through its PKCS#11 module if it has one; on a YubiKey enable the PIV application with `ykman config usb --enable PIV`")
+	return foreign{hsm.WithHint(fmt.Errorf("reader %q: no PIV card (ATR %x): %w", name, atr, hsm.ErrUnsupported),
+		"use it through its PKCS#11 module if it has one; on a YubiKey enable the PIV application with `ykman config usb --enable PIV`")}
 }
 
 // errBusy names who likely holds the card and what to do.

@@ -101,7 +101,19 @@ func (s *session) generate(slot, code byte, o hsm.GenerateOptions) (*hsm.Key, er
 	if o.Touch != hsm.TouchDefault {
 		template = append(template, tlv(0xab, []byte{touchCode(o.Touch)})...)
 	}
+	// A key that nobody hears of stays in the way: wait for it, unless it takes
+	// long (RSA) and can be removed again.
+	removable := s.id.version.since(5, 7)
+	if o.Algorithm.RSABits() == 0 || !removable {
+		if err := s.commit(); err != nil {
+			return nil, err
+		}
+	}
 	b, err := s.send(command{ins: insGenerate, p2: slot, data: tlv(0xac, template)})
+	if gone := s.ctx.Err(); err == nil && gone != nil {
+		_, err := s.sendAnyway(command{ins: insMoveKey, p1: 0xff, p2: slot})
+		return nil, errors.Join(gone, err)
+	}
 	if isStatus(err, swWrongData, swFunction) {
 		return nil, fmt.Errorf("key %s with PIN policy %s and touch policy %s: %w: %w", o.Algorithm, o.PIN, o.Touch, hsm.ErrUnsupported, err)
 	}

@@ -1,6 +1,7 @@
 package piv
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -13,36 +14,32 @@ const (
 )
 
 // describe reads the token's description. The session must be identified.
-func (s *session) describe(reader string) (hsm.TokenInfo, error) {
+func (s *session) describe(r reader) (hsm.TokenInfo, error) {
 	info := hsm.TokenInfo{
-		Scheme: hsm.SchemePIV, Serial: s.id.serial, Firmware: s.id.version.String(), Reader: reader, Initialized: true,
-		Model: model(s.id, reader), Manufacturer: manufacturer(s.id, reader),
+		Scheme: hsm.SchemePIV, Serial: s.id.serial, Firmware: s.id.version.String(), Reader: r.name, Initialized: true,
 	}
+	info.Manufacturer, info.Model = product(r, s.id.version)
 	var err error
 	info.PIN, err = s.pinState()
 	return info, err
 }
 
-// model names the kind of card. Only Yubico's cards tell a version and a serial.
-func model(id identity, reader string) string {
-	if !yubico(id, reader) {
-		return "PIV card"
+// product tells maker and model by the reader's name, as a token with a plug
+// is a reader of its own, and by what the card says on reset.
+func product(r reader, v version) (manufacturer, model string) {
+	said := strings.ToLower(r.name + " " + string(r.atr))
+	switch {
+	case strings.Contains(said, "yubi"):
+		if v.known() {
+			return "Yubico", fmt.Sprintf("YubiKey %d", v[0])
+		}
+		return "Yubico", "YubiKey"
+	case strings.Contains(said, "canokey"):
+		return "CanoKeys", "CanoKey"
+	case strings.Contains(said, "nitrokey"):
+		return "Nitrokey", "Nitrokey"
 	}
-	if id.version.known() {
-		return "YubiKey " + string('0'+id.version[0])
-	}
-	return "YubiKey"
-}
-
-func manufacturer(id identity, reader string) string {
-	if yubico(id, reader) {
-		return "Yubico"
-	}
-	return ""
-}
-
-func yubico(id identity, reader string) bool {
-	return strings.Contains(strings.ToLower(reader), "yubi") || id.from == fromSerial && id.version.since(4, 0)
+	return "", "PIV card"
 }
 
 // pinState reads the PIN's counter without spending a try.

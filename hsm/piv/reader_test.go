@@ -5,6 +5,8 @@ package piv
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"github.com/ebfe/scard"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/test/need"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
@@ -206,4 +209,54 @@ func TestWatch(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	want(t, r.d.Watch(ctx), context.Canceled)
+}
+
+// TestHolders: the program that holds the card is named.
+func TestHolders(t *testing.T) {
+	lab := vcard.ForTest(t)
+	cmd := exec.Command(need.Program(t, "opensc-tool"), "--wait", "--reader", lab.Reader(1), "--atr")
+	must(t, cmd.Start())
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(strings.Join(holders(), " "), "opensc-tool"); {
+		if time.Now().After(deadline) {
+			t.Fatalf("holders %q", holders())
+		}
+		time.Sleep(10 * time.Millisecond) // until the program has loaded PC/SC
+	}
+	if err := errBusy("r"); !strings.Contains(hsm.Hint(err), fmt.Sprintf("opensc-tool (process %d)", cmd.Process.Pid)) {
+		t.Errorf("hint %q", hsm.Hint(err))
+	}
+}
+
+// TestForeignCardInItsPlace: the card is found where it is now.
+func TestForeignCardInItsPlace(t *testing.T) {
+	r := newRig(t, vcard.Config{})
+	r.lab.Insert(t, 0, vcard.New(vcard.Config{Without: vcard.PIV}))
+	_, err := r.tok.Info(t.Context())
+	want(t, err, hsm.ErrRemoved)
+	r.lab.Insert(t, 1, r.card)
+	info, err := r.tok.Info(t.Context())
+	must(t, err)
+	if info.Reader != r.lab.Reader(1) {
+		t.Errorf("found in %q", info.Reader)
+	}
+}
+
+func TestProduct(t *testing.T) {
+	for _, c := range []struct {
+		r    reader
+		v    version
+		want string
+	}{
+		{reader{name: "Yubico YubiKey OTP+FIDO+CCID 00 00"}, version{5, 7, 1}, "YubiKey 5"},
+		{reader{name: "Some NFC reader", atr: []byte("\x3b\x8dYubiKey\xc0")}, version{5, 4, 3}, "YubiKey 5"},
+		{reader{name: "canokeys.org OpenPGP PIV OATH 0"}, version{5, 7, 0}, "CanoKey"},
+		{reader{name: "Nitrokey Nitrokey 3 00 00"}, version{}, "Nitrokey"},
+		{reader{name: "Alcor Micro AU9540"}, version{}, "PIV card"},
+	} {
+		if _, got := product(c.r, c.v); got != c.want {
+			t.Errorf("%s: %q, want %q", c.r.name, got, c.want)
+		}
+	}
 }

@@ -3,6 +3,7 @@ package piv
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 
 	"github.com/kubehsm/kubehsm/hsm"
 )
@@ -21,8 +22,27 @@ type session struct {
 	card card
 	// id is what the card is; set once it was identified.
 	id identity
+	// phase says whether the operation may still be given up.
+	phase *atomic.Int32
 	// verified and managed: PIN or management key count as proved on the card.
 	verified, managed bool
+}
+
+// The phases of an operation.
+const (
+	running   = iota
+	committed // it is finished, whatever becomes of the caller's context
+	givenUp   // the caller has left
+)
+
+// commit begins what must not be left half-way: from here on the caller waits
+// for the end. It fails if the caller has left already.
+func (s *session) commit() error {
+	if !s.phase.CompareAndSwap(running, committed) && s.phase.Load() != committed {
+		return s.ctx.Err()
+	}
+	s.ctx = context.WithoutCancel(s.ctx)
+	return nil
 }
 
 // send sends one command, unless the operation was given up.
@@ -108,9 +128,9 @@ func (d *Driver) open(ctx context.Context, r reader) (*session, error) {
 	return s, nil
 }
 
-// operate runs f on the card in reader r. When ctx ends it returns at once;
-// the card is let go as soon as it answers, and until then further operations on
-// the reader wait.
+// operate runs f on the card in reader r. When ctx ends it returns at once,
+// unless f has committed; the card is let go as soon as it answers, and until
+// then further operations on the reader wait.
 func operate[T any](ctx context.Context, d *Driver, r reader, f func(*session) (T, error)) (T, error) {
 	var none T
 	turn := d.turn(r.name)
@@ -124,6 +144,7 @@ func operate[T any](ctx context.Context, d *Driver, r reader, f func(*session) (
 		err   error
 	}
 	done := make(chan result, 1)
+	phase := new(atomic.Int32)
 	go func() {
 		defer func() { <-turn }()
 		var res result
@@ -131,6 +152,7 @@ func operate[T any](ctx context.Context, d *Driver, r reader, f func(*session) (
 		if err != nil {
 			res.err = err
 		} else {
+			s.phase = phase
 			res.value, res.err = f(s)
 			// A card that was pulled out forgets by itself.
 			if err := s.end(); err != nil && res.err == nil && !errors.Is(err, hsm.ErrRemoved) {
@@ -143,6 +165,10 @@ func operate[T any](ctx context.Context, d *Driver, r reader, f func(*session) (
 	case res := <-done:
 		return res.value, res.err
 	case <-ctx.Done():
-		return none, ctx.Err()
+		if phase.CompareAndSwap(running, givenUp) {
+			return none, ctx.Err()
+		}
+		res := <-done
+		return res.value, res.err
 	}
 }

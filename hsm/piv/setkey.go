@@ -32,6 +32,11 @@ func (t *Token) SetManagementKey(ctx context.Context, o hsm.ManagementKeyOptions
 		if err != nil {
 			return struct{}{}, err
 		}
+		// A key in force that nobody was told of would be the end of the card.
+		if err := s.commit(); err != nil {
+			fresh.Zero()
+			return struct{}{}, err
+		}
 		if err := t.putProtected(s, o.Protect, fresh); err != nil {
 			fresh.Zero()
 			return struct{}{}, err
@@ -102,7 +107,6 @@ func (s *session) replaceKey(code byte, key *hsm.Secret, o hsm.ManagementKeyOpti
 	}
 	data := append([]byte{code, refManagement, byte(key.Len())}, key.Bytes()...)
 	defer clear(data)
-	s.ctx = context.WithoutCancel(s.ctx) // not to be left half-way
 	if _, err := s.send(command{ins: insSetManagement, p1: 0xff, p2: p2, data: data}); err != nil {
 		if unknownCommand(err) {
 			return fmt.Errorf("setting the management key: %w", hsm.ErrUnsupported)
@@ -157,7 +161,9 @@ const maxTries = 255
 // reset locks PIN and PUK with values that no PIN can have (nothing but
 // filling) and sends RESET.
 func (s *session) reset() error {
-	s.ctx = context.WithoutCancel(s.ctx) // a card that is half locked helps nobody
+	if err := s.commit(); err != nil { // a card that is half locked helps nobody
+		return err
+	}
 	empty := padded(nil)
 	both := append(padded(nil), padded(nil)...)
 	for _, c := range []command{

@@ -56,6 +56,9 @@ func do[T any](ctx context.Context, t *Token, f func(*session) (T, error)) (T, e
 	if err := ctx.Err(); err != nil {
 		return none, err
 	}
+	if t.d.isClosed() {
+		return none, fmt.Errorf("the driver is closed: %w", hsm.ErrNoToken)
+	}
 	readers, err := t.d.system.readers()
 	if err != nil {
 		if errors.Is(err, ErrNoReader) { // a YubiKey takes its reader with it
@@ -69,9 +72,11 @@ func do[T any](ctx context.Context, t *Token, f func(*session) (T, error)) (T, e
 		t.notice(r)
 		v, err := operate(ctx, t.d, r, func(s *session) (T, error) {
 			var none T
-			if s.id, err = s.identify(); err != nil {
+			id, err := s.identify()
+			if err != nil {
 				return none, err
 			}
+			s.id = id
 			if s.id.serial != t.about().Serial {
 				return none, errOtherCard
 			}
@@ -81,7 +86,7 @@ func do[T any](ctx context.Context, t *Token, f func(*session) (T, error)) (T, e
 		switch {
 		case err == nil:
 			return v, nil
-		case errors.Is(err, errOtherCard), errors.Is(err, hsm.ErrUnsupported) && !t.at(r), errors.Is(err, ErrNoCard):
+		case errors.Is(err, errOtherCard), isForeign(err), errors.Is(err, ErrNoCard):
 			continue
 		case ctx.Err() != nil:
 			return none, ctx.Err()
@@ -204,10 +209,13 @@ func (t *Token) dropLocked() {
 // Info implements [hsm.Token].
 func (t *Token) Info(ctx context.Context) (hsm.TokenInfo, error) {
 	return do(ctx, t, func(s *session) (hsm.TokenInfo, error) {
+		info := t.about()
 		t.mu.Lock()
-		name := t.reader
+		info.Reader = t.reader
 		t.mu.Unlock()
-		return s.describe(name)
+		var err error
+		info.PIN, err = s.pinState()
+		return info, err
 	})
 }
 
@@ -380,6 +388,9 @@ func (t *Token) StoreCertificate(ctx context.Context, u hsm.URI, cert *x509.Cert
 			return struct{}{}, fmt.Errorf("slot %s: the certificate is for another key: %w", slot.ID, hsm.ErrKeyMismatch)
 		}
 		if err := s.christen(t); err != nil {
+			return struct{}{}, err
+		}
+		if err := s.commit(); err != nil {
 			return struct{}{}, err
 		}
 		return struct{}{}, s.putObject(certificateObject(id), encodeCertificate(cert))

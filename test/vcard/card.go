@@ -98,8 +98,9 @@ type Card struct {
 	chain       []byte
 	pending     []byte
 
-	faults []*Fault
-	log    []Exchange
+	faults    []*Fault
+	log       []Exchange
+	onCommand func(ins byte)
 }
 
 // New makes a card.

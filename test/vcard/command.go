@@ -8,6 +8,9 @@ import (
 
 // run lets faults strike, then executes cmd.
 func (c *Card) run(cmd command, done <-chan struct{}) ([]byte, uint16) {
+	if c.onCommand != nil {
+		c.onCommand(cmd.ins)
+	}
 	if f := c.fault(cmd); f != nil {
 		if f.After {
 			c.execute(cmd, done)

@@ -59,6 +59,14 @@ func (c *Card) fault(cmd command) *Fault {
 	return nil
 }
 
+// OnCommand calls f before each command is executed, as a moment to interfere;
+// nil ends it. f must not use the card.
+func (c *Card) OnCommand(f func(ins byte)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.onCommand = f
+}
+
 // SetTouch replaces the touch callback.
 func (c *Card) SetTouch(t Touch) {
 	c.mu.Lock()
