@@ -62,7 +62,7 @@ func terminalUI(ctx context.Context, o cli.TUIOptions) error {
 		start = tui.ScreenEnroll
 	}
 	outcome, err := tui.Run(ctx, tui.Options{Backend: o.Env, Start: start, Enroll: o.Options, ClusterProgress: o.ClusterProgress})
-	if err == nil && outcome.Interrupted {
+	if err == nil && outcome.Interrupted && outcome.Result == nil {
 		return context.Canceled
 	}
 	return err
