@@ -161,6 +161,7 @@ func single(transmit func([]byte) ([]byte, error), class byte, c command, data [
 		}
 		body, sw := answer[:len(answer)-2], binary.BigEndian.Uint16(answer[len(answer)-2:])
 		out = append(out, body...)
+		clear(body) // it may be the management key that the card keeps
 		switch {
 		case sw == 0x9000:
 			return out, nil

@@ -52,7 +52,11 @@ func (s *session) getObject(id uint32) ([]byte, error) {
 // putObject writes a data object (PUT DATA); empty content deletes it. The
 // management key must have been proved.
 func (s *session) putObject(id uint32, content []byte) error {
-	_, err := s.send(command{ins: insPutData, p1: 0x3f, p2: 0xff, data: append(objectTag(id), tlv(0x53, content)...)})
+	wrapped := tlv(0x53, content)
+	data := append(objectTag(id), wrapped...)
+	defer clear(data) // it may be the management key
+	defer clear(wrapped)
+	_, err := s.send(command{ins: insPutData, p1: 0x3f, p2: 0xff, data: data})
 	if isStatus(err, swNoSpace, swWrongLength) {
 		return hsm.WithHint(fmt.Errorf("the card has no room for %d bytes: %w", len(content), err),
 			"delete certificates that are not needed, or use one with a smaller key")

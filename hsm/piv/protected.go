@@ -120,5 +120,7 @@ func protect(content []byte, key *hsm.Secret) []byte {
 	if inner, err := unwrap(content, tagProtected); err == nil {
 		fields, _ = parseTLV(inner) // nonsense is replaced
 	}
-	return tlv(tagProtected, fields.replace(tagProtectKey, key.Bytes()))
+	inner := fields.replace(tagProtectKey, key.Bytes())
+	defer clear(inner)
+	return tlv(tagProtected, inner)
 }

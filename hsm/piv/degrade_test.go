@@ -1,0 +1,104 @@
+//go:build cgo || windows
+
+package piv
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"math/big"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/test/vcard"
+)
+
+// TestOnlyACertificate: a card that knows nothing of Yubico's extensions is
+// used by what its certificates say.
+func TestOnlyACertificate(t *testing.T) {
+	guid := [16]byte{1, 15: 2}
+	r := newRig(t, vcard.Config{Without: vcard.Serial | vcard.Version | vcard.Metadata | vcard.Attestation | vcard.Move, CHUID: &guid})
+	for _, slot := range []byte{0x9a, 0x9e} {
+		k := newP256(t)
+		pin := byte(2)
+		if slot == 0x9e {
+			pin = 1
+		}
+		r.card.SetKey(slot, k, pin, 1)
+		tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(time.Hour)}
+		der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, k.Public(), k)
+		must(t, err)
+		cert, err := x509.ParseCertificate(der)
+		must(t, err)
+		r.card.SetObject(certificateObject(slot), encodeCertificate(cert))
+	}
+	got, err := r.tok.Slot(t.Context(), hsm.URI{Scheme: hsm.SchemePIV, Slot: "9a"})
+	must(t, err)
+	if k := got.Key; k == nil || k.Origin != "" || k.PIN != hsm.PINDefault || k.Touch != hsm.TouchDefault {
+		t.Fatalf("%+v", got.Key)
+	}
+	// The PIN once, for the slot that wants it; a touch may be awaited.
+	must(t, sign(r.signer(t, "9e", hsmtest.NewScript(t))))
+	p := hsmtest.NewScript(t, hsmtest.PIN(vcard.DefaultPIN))
+	s := r.signer(t, "9a", p)
+	must(t, sign(s))
+	must(t, sign(s))
+	r.forgotten(t, "after signing")
+
+	// Another key under the same certificate gives itself away.
+	r.card.SetKey(0x9a, newP256(t), 2, 1)
+	want(t, sign(s), hsm.ErrKeyMismatch)
+
+	_, err = r.tok.Attest(t.Context(), got.URI)
+	want(t, err, hsm.ErrUnsupported)
+	_, err = r.tok.Generate(t.Context(), hsm.GenerateOptions{Slot: "9a"}, typing(t))
+	want(t, err, hsm.ErrOccupied)
+	want(t, r.tok.Delete(t.Context(), got.URI, typing(t)), hsm.ErrUnsupported)
+	d, err := r.tok.Details(t.Context())
+	must(t, err)
+	if d.PIN == nil || d.PIN.Left != 3 || d.PUK != nil || d.IdentityFrom != fromGUID {
+		t.Errorf("%+v", d)
+	}
+}
+
+// TestLongAnswers: keys whose signatures come in parts, and commands that go in parts.
+func TestLongAnswers(t *testing.T) {
+	r := newRig(t, vcard.Config{})
+	k, err := rsa.GenerateKey(rand.Reader, 4096)
+	must(t, err)
+	if !r.card.SetKey(0x9a, k, 2, 1) {
+		t.Fatal("no such key")
+	}
+	must(t, sign(r.signer(t, "9a", typing(t))))
+	cert := r.certify(t, "9a")
+	got, err := r.tok.Slot(t.Context(), hsm.URI{Scheme: hsm.SchemePIV, Slot: "9a"})
+	must(t, err)
+	if !got.CertificateMatches() || !got.Certificate.Equal(cert) || got.Key.Origin != hsm.Imported || got.Key.Algorithm != hsm.RSA4096 {
+		t.Errorf("%+v", got.Key)
+	}
+	r.card.Fail(vcard.Fault{INS: vcard.INSPutData, SW: 0x6a84, Times: 1})
+	err = r.tok.StoreCertificate(t.Context(), got.URI, cert, typing(t))
+	if err == nil || hsm.Hint(err) == "" {
+		t.Errorf("a full card: %v", err)
+	}
+}
+
+// TestCompressedCertificate: as other tools may have written it.
+func TestCompressedCertificate(t *testing.T) {
+	cert := selfSigned(t)
+	var z bytes.Buffer
+	w := gzip.NewWriter(&z)
+	_, err := w.Write(cert.Raw)
+	must(t, err)
+	must(t, w.Close())
+	got, err := decodeCertificate(append(tlv(0x70, z.Bytes()), tlv(0x71, []byte{1})...))
+	must(t, err)
+	if !got.Equal(cert) {
+		t.Error("another certificate")
+	}
+}
