@@ -34,6 +34,10 @@ test: prerequisites cluster ## everything: prerequisites, control plane, lint, a
 	$(GO) test -timeout 30m ./test/... || failed=1; \
 	[ -z "$$failed" ] || { echo '== something failed: see above'; exit 1; }
 
+.PHONY: bench
+bench: prerequisites cluster ## measure against peers, write docs/benchmarks.md
+	$(GO) run -buildvcs=false ./test/bench
+
 .PHONY: prerequisites
 prerequisites: ## install what tests need (says what and why)
 	@test/install/debian.sh test

@@ -18,7 +18,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	bin, err := controlplane.Build(ctx, report(time.Now, 5*time.Second))
+	bin, err := controlplane.Build(ctx, report(5*time.Second))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		stop()
@@ -28,17 +28,17 @@ func main() {
 }
 
 // report returns a progress callback that prints a line at most every interval.
-func report(now func() time.Time, interval time.Duration) controlplane.Progress {
+func report(interval time.Duration) controlplane.Progress {
 	var last time.Time
 	return func(done, total int) {
 		if total == 0 {
 			fmt.Println("control plane: fetching modules; the first build takes about 8 minutes")
 			return
 		}
-		if done < total && now().Sub(last) < interval {
+		if done < total && time.Since(last) < interval {
 			return
 		}
-		last = now()
+		last = time.Now()
 		fmt.Printf("control plane: %d/%d packages\n", done, total)
 	}
 }
