@@ -26,13 +26,13 @@ const user, group = "jane", lab.DevelopersGroup
 
 // open builds the programs, starts a control plane and enrols. The returned
 // function takes all of it down.
-func open(ctx context.Context) (s *stage, done func() error, err error) {
+func open(ctx context.Context) (_ *stage, _ func() error, err error) {
 	dir, err := os.MkdirTemp("", "kubehsm-bench-")
 	if err != nil {
 		return nil, nil, err
 	}
 	var closers []func(context.Context) error
-	done = func() error {
+	done := func() error {
 		ctx := context.WithoutCancel(ctx)
 		var errs []error
 		for i := len(closers) - 1; i >= 0; i-- {
@@ -53,7 +53,7 @@ func open(ctx context.Context) (s *stage, done func() error, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	s = &stage{}
+	s := &stage{}
 	if s.hello, err = lab.BuildPackage(ctx, dir, "hello", checkout, "./test/bench/testdata/hello"); err != nil {
 		return nil, nil, err
 	}

@@ -1,0 +1,143 @@
+//go:build linux
+
+package e2e
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/term"
+)
+
+// answerDialog types a PIN into the terminal UI's dialog. One that opens by
+// itself takes no keys at first, so that none meant for something else counts:
+// a first key is tried until it is taken, and removed again.
+func answerDialog(s *term.Session, pin string) {
+	s.WaitFor("PIN of lab", "enter continue")
+	taken := func(f term.Frame) bool {
+		for _, line := range f.Lines() {
+			if strings.Contains(line, "PIN  •") {
+				return true
+			}
+		}
+		return false
+	}
+	next := time.Now()
+	s.WaitUntil("the dialog takes keys", func(f term.Frame) bool {
+		if now := time.Now(); !taken(f) && now.After(next) {
+			next = now.Add(time.Second) // longer than it may refuse keys
+			s.Type("x")
+		}
+		return taken(f)
+	})
+	s.Press(term.CtrlU)
+	s.WaitUntil("the field is empty", func(f term.Frame) bool { return !taken(f) })
+	if err := s.TypeSecret(pin); err != nil {
+		panic(err) // the terminal is gone: the next wait would tell
+	}
+	s.WaitFor("PIN  " + strings.Repeat("•", len(pin)))
+	s.Press(term.Enter)
+}
+
+// wizard walks from the first screen to the review.
+func wizard(s *term.Session) {
+	s.WaitFor("lab", "PIN set", "enter enrol")
+	s.Press(term.Enter) // on the token
+	s.WaitFor("A new key, or one that is there?", "Generate a new key")
+	s.Press(term.Enter)
+	s.WaitFor("What shall the new key be like?", "● ecdsa-p256")
+	s.Press(term.Enter)
+	s.WaitFor("Which cluster shall it open?", lab.Context+"  https://")
+	s.Press(term.Enter)
+	s.WaitFor("Groups")
+	s.Type("jane")
+	s.Press(term.Tab)
+	s.Type(lab.DevelopersGroup)
+	s.WaitFor("jane", lab.DevelopersGroup)
+	s.Press(term.Enter)
+	s.WaitFor("This is what will be done", "new ecdsa-p256", "prod-hsm", "enter enrol")
+}
+
+func TestEnrollInTheTerminalUI(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, lab.Options{})
+	s := u.terminal(u.Binary)
+	wizard(s)
+	kubeconfig, tokens := u.files(u.Kubeconfig), u.files(u.Soft.Tokens)
+	u.unchanged(kubeconfig, u.Kubeconfig)
+	u.unchanged(tokens, u.Soft.Tokens)
+	s.Press(term.Enter)
+	answerDialog(s, wrongPIN)
+	s.WaitFor("wrong PIN")
+	answerDialog(s, lab.PIN)
+	s.WaitFor("waiting for somebody to approve")
+	s.Resize(60, 15)
+	s.WaitFor("wait for approval")
+	s.Resize(100, 30)
+	u.approve(t, u.pending(t))
+	s.WaitFor("Enrolled: authenticated as jane", "developers", "kubectl --context prod-hsm auth whoami")
+	s.Press(term.Enter)
+	s.WaitFor("enter enrol", "jane", "prod-hsm") // the token has a key and a certificate now
+	s.Type("q")
+	if code := s.Exit(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if !s.Cooked() {
+		t.Error("the terminal was not restored")
+	}
+	if out := u.kubectl("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"); out != "jane" {
+		t.Errorf("kubectl is %q", out)
+	}
+	u.nothingHalfWritten()
+}
+
+func TestTerminalUIInterruptedAndResumed(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, lab.Options{})
+	kubeconfig := u.files(u.Kubeconfig)
+	s := u.terminal(u.Binary, "enroll", "--tui", "--user", "jane", "--group", lab.DevelopersGroup)
+	s.WaitFor("Which token shall hold the key?")
+	s.Press(term.CtrlC)
+	if code := s.Exit(); code != 130 {
+		t.Errorf("exit code %d after ctrl-c", code)
+	}
+	if !s.Cooked() {
+		t.Error("the terminal was not restored")
+	}
+	u.unchanged(kubeconfig, u.Kubeconfig)
+
+	// Begun by command, it is gone on with here.
+	s = u.terminal(u.Binary, "enroll", "--user", "jane", "--group", lab.DevelopersGroup, "--yes")
+	s.Answer(pinPrompt, lab.PIN)
+	s.WaitFor("waiting for somebody to approve")
+	request, key := u.pending(t), u.fingerprint(t)
+	s.Press(term.CtrlC)
+	s.Exit()
+	u.approve(t, request)
+	s = u.terminal(u.Binary)
+	s.WaitFor("lab", "PIN set", "e resume")
+	s.Type("e")
+	s.WaitFor("Resume prod-hsm", "Next: wait for approval")
+	s.Press(term.Enter)
+	s.WaitFor("This is what will be done", "enter enrol")
+	s.Press(term.Enter)
+	answerDialog(s, lab.PIN)
+	s.WaitFor("Enrolled: authenticated as jane", request, key[:40]) // the rest is on the next line
+	s.Press(term.CtrlC)
+	s.Exit()
+	if !s.Cooked() {
+		t.Error("the terminal was not restored")
+	}
+}
+
+// TestNoTerminalForTheUI has help instead of a screen full of escape sequences.
+func TestNoTerminalForTheUI(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, lab.Options{})
+	out := u.kubehsm()
+	if !strings.Contains(out, "kubehsm enroll") || strings.Contains(out, "\x1b") {
+		t.Errorf("without a terminal: %q", out)
+	}
+}
