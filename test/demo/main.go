@@ -57,15 +57,16 @@ func exitCode(ctx context.Context, err error) int {
 	if err == nil {
 		return 0
 	}
+	if ctx.Err() != nil {
+		fmt.Fprintln(os.Stderr, "\ninterrupted; what runs in the background goes on: `make demo` takes it up again, `make demo-down` ends it")
+		return 130
+	}
 	fmt.Fprintln(os.Stderr, "error:", err)
 	if hint := hsm.Hint(err); hint != "" {
 		fmt.Fprintln(os.Stderr, "hint:", hint)
 	}
 	var exit *exec.ExitError
-	switch {
-	case ctx.Err() != nil:
-		return 130
-	case errors.As(err, &exit) && exit.ExitCode() > 0:
+	if errors.As(err, &exit) && exit.ExitCode() > 0 {
 		return exit.ExitCode()
 	}
 	return 1
