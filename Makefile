@@ -23,6 +23,10 @@ demo-down: ## stop the trial and remove every trace of it
 build: ## build ./kubehsm
 	$(BUILD) -trimpath -o kubehsm .
 
+.PHONY: kubectl-externalsigner
+kubectl-externalsigner: ## build ./kubectl-externalsigner, a kubectl that asks a signer itself (docs/kubectl.md)
+	cd test/kubectl-externalsigner && $(BUILD) -trimpath -o '$(CURDIR)/kubectl-externalsigner' .
+
 ##@ Check
 .PHONY: test
 test: prerequisites cluster ## everything: prerequisites, control plane, lint, all tests
@@ -52,11 +56,12 @@ lint: ## gofmt and go vet
 	  [ -z "$$unformatted" ] || { echo "not gofmt'ed:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./...
 	cd test/cluster && CGO_ENABLED=0 $(GO) vet -trimpath ./...
+	cd test/kubectl-externalsigner && $(GO) vet -trimpath ./...
 
 ##@ Tidy
 .PHONY: clean
 clean: ## remove what was built (the trial is left: see demo-down)
-	rm -rf kubehsm dist .cache
+	rm -rf kubehsm kubectl-externalsigner dist .cache
 
 .PHONY: help
 help: ## this list

@@ -1,0 +1,213 @@
+//go:build linux
+
+package externalsigner
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/externalsigner/provider"
+	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/term"
+)
+
+const pods = `
+{apiVersion: v1, kind: ServiceAccount, metadata: {name: default, namespace: default}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: nowhere, namespace: default}
+spec: {automountServiceAccountToken: false, containers: [{name: c, image: none}]}
+`
+
+// TestKubectl: every kind of key signs in, with kubectl (TLS 1.3) and with a
+// client limited to TLS 1.2.
+func TestKubectl(t *testing.T) {
+	p := newPerson(t)
+	if err := p.Cluster.Apply(t.Context(), pods); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range []hsm.Algorithm{hsm.RSA2048, hsm.ECDSAP256, hsm.ECDSAP384, hsm.Ed25519} {
+		uri, err := p.key(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Run(string(a), func(t *testing.T) {
+			p := &person{p.Lab, t}
+			config := map[string]string{"uri": uri.String(), "pin": lab.PIN}
+			p.configure(config)
+			res := p.wantUser(string(a))
+			if strings.Contains(res.Stderr, lab.PIN) || !strings.Contains(res.Stderr, "warning: the kubeconfig holds a PIN") {
+				t.Errorf("stderr: %s", res.Stderr)
+			}
+			if res := p.kubectl("get", "pods", "-o", "name"); res.Stdout != "pod/nowhere\n" {
+				t.Errorf("get: %s", res)
+			}
+			if user := p.tls12(config); user != string(a) {
+				t.Errorf("TLS 1.2: %s", user)
+			}
+		})
+	}
+}
+
+// tls12 asks the API server who we are, by a client of our own.
+func (p *person) tls12(config map[string]string) string {
+	p.t.Helper()
+	ca, err := os.ReadFile(p.Cluster.CAFile())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(ca)
+	auth, err := provider.NewFactory(provider.Options{})(p.Cluster.Server(), with(config, "pathExec", p.Binary), nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for _, pair := range p.Env() {
+		if name, value, _ := strings.Cut(pair, "="); name == "KUBEHSM_HOME" {
+			p.t.Setenv(name, value)
+		}
+	}
+	c := &rest.Config{
+		Host:          p.Cluster.Server(),
+		Transport:     &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12, MaxVersion: tls.VersionTLS12}},
+		WrapTransport: auth.WrapTransport,
+	}
+	client, err := rest.HTTPClientFor(c)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	body := strings.NewReader(`{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}`)
+	resp, err := client.Post(c.Host+"/apis/authentication.k8s.io/v1/selfsubjectreviews", "application/json", body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if resp.TLS.Version != tls.VersionTLS12 {
+		p.t.Errorf("TLS version %x", resp.TLS.Version)
+	}
+	_, rest, _ := strings.Cut(string(answer), `"username":"`)
+	user, _, _ := strings.Cut(rest, `"`)
+	return user
+}
+
+func with(m map[string]string, key, value string) map[string]string {
+	out := map[string]string{key: value}
+	for k, v := range m {
+		out[k] = v
+	}
+	return out
+}
+
+// TestOneSignature: commands with several connections need one signature, and
+// upgraded connections are authenticated.
+func TestOneSignature(t *testing.T) {
+	p := newPerson(t)
+	if err := p.Cluster.Apply(t.Context(), pods); err != nil {
+		t.Fatal(err)
+	}
+	uri, err := p.key(hsm.ECDSAP256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	starts := p.spy()
+	p.configure(map[string]string{"uri": uri.String(), "pin": lab.PIN})
+	for _, c := range []struct {
+		args []string
+		env  []string
+		says string
+	}{
+		{[]string{"get", "pods,configmaps,secrets", "-o", "name"}, nil, "pod/nowhere"},
+		{[]string{"exec", "nowhere", "--", "true"}, nil, "does not have a host assigned"},
+		{[]string{"exec", "nowhere", "--", "true"}, []string{"KUBECTL_REMOTE_COMMAND_WEBSOCKETS=false"}, "does not have a host assigned"},
+		{[]string{"attach", "nowhere"}, nil, "nowhere"},
+	} {
+		before := starts()
+		res := p.run(c.env, c.args...)
+		if !strings.Contains(res.Stdout+res.Stderr, c.says) || strings.Contains(res.Stderr, "nauthorized") {
+			t.Errorf("%v: %s", c.args, res)
+		}
+		if n := starts() - before; n != 2 { // the certificate, a signature
+			t.Errorf("%v %v: the signer was started %d times, want 2", c.env, c.args, n)
+		}
+	}
+}
+
+// TestWatch: changes arrive.
+func TestWatch(t *testing.T) {
+	p := newPerson(t)
+	uri, err := p.key(hsm.ECDSAP256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.configure(map[string]string{"uri": uri.String(), "pin": lab.PIN})
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, programs.kubectl, "get", "configmaps", "-o", "name", "--watch")
+	cmd.Env = p.Env()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	seen := func(name string) {
+		t.Helper()
+		if err := p.Cluster.Apply(ctx, "{apiVersion: v1, kind: ConfigMap, metadata: {name: "+name+", namespace: default}}"); err != nil {
+			t.Fatal(err)
+		}
+		for lines.Scan() {
+			if lines.Text() == "configmap/"+name {
+				return
+			}
+		}
+		t.Fatalf("%s never came: %v", name, lines.Err())
+	}
+	seen("watched-1")
+	seen("watched-2")
+	cancel()
+	_ = cmd.Wait() // it was killed
+}
+
+// TestAtTheTerminal: the signer asks there, while kubectl waits.
+func TestAtTheTerminal(t *testing.T) {
+	p := newPerson(t)
+	uri, err := p.key(hsm.ECDSAP256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.configure(map[string]string{"uri": uri.String()})
+	s := term.Run(t, term.Options{Path: programs.kubectl, Args: []string{"get", "namespaces", "-o", "name"}, Dir: p.Dir, Env: p.Env()})
+	s.Answer("needs its PIN", lab.PIN)
+	if code := s.Exit(); code != 0 || !s.Frame().Contains("namespace/default") {
+		t.Errorf("exit code %d:\n%s", code, s.Screen())
+	}
+
+	starts := p.spy()
+	p.configure(map[string]string{"uri": uri.String()})
+	res := p.kubectl("get", "namespaces")
+	if res.Code != 1 || !strings.Contains(res.Stderr, "no terminal to ask on") || !strings.Contains(res.Stderr, "exit status 5") {
+		t.Errorf("without a terminal: %s", res)
+	}
+	if n := starts(); n != 2 {
+		t.Errorf("without a terminal the signer was started %d times, want 2", n)
+	}
+}
