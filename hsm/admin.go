@@ -61,10 +61,28 @@ type Detailer interface {
 
 // PINChanger changes secrets. All are asked from p, old and new.
 type PINChanger interface {
-	// ChangePIN changes the PIN or, with kind [PUK], the PUK.
+	// ChangePIN changes the PIN ([UserPIN] means the PIV PIN too) or, with kind
+	// [PUK] or [SOPIN], that.
 	ChangePIN(ctx context.Context, kind PINKind, p Prompter) error
-	// Unblock sets a new PIN with the PUK.
+	// Unblock sets a new PIN with the PUK or the SO PIN.
 	Unblock(ctx context.Context, p Prompter) error
+}
+
+// InitializeOptions say how to set up a token.
+type InitializeOptions struct {
+	// Label is what people will know the token by: 1 to 32 bytes.
+	Label string
+	// Erase allows a token that is set up already to be erased. Without it such
+	// a token gives [ErrOccupied].
+	Erase bool
+}
+
+// Initializer is a driver that sets up tokens (PKCS#11 C_InitToken, C_InitPIN).
+type Initializer interface {
+	// Initialize erases the one token that u names, labels it and gives it an SO
+	// PIN and a user PIN, asked from p: a blank token gets a new SO PIN, one that
+	// is set up wants its own and keeps it. Tokens opened before are dead then.
+	Initialize(ctx context.Context, u URI, o InitializeOptions, p Prompter) (TokenInfo, error)
 }
 
 // RetrySetter sets how many wrong PINs and PUKs lock (1 to 15 each). The PIN

@@ -58,6 +58,26 @@ func (t *token) StoreCertificate(ctx context.Context, u hsm.URI, cert *x509.Cert
 	return fault("store the certificate", err)
 }
 
+// DeleteCertificate implements [hsm.CertificateDeleter].
+func (t *token) DeleteCertificate(ctx context.Context, u hsm.URI, p hsm.Prompter) error {
+	if err := t.Unlock(ctx, p); err != nil {
+		return err
+	}
+	e, _, err := t.lookup(ctx, u)
+	if err != nil {
+		return err
+	}
+	if len(e.certs) == 0 {
+		return fmt.Errorf("%s: %w", u, hsm.ErrNoCertificate)
+	}
+	certs := make([]p11.ObjectHandle, 0, len(e.certs))
+	for _, c := range e.certs {
+		certs = append(certs, c.handle)
+	}
+	err = t.writing(ctx, func(sh p11.SessionHandle) error { return t.destroy(sh, certs...) })
+	return fault("delete the certificate", err)
+}
+
 // certificateTemplate describes an X.509 certificate object (PKCS#11 v2.40
 // section 4.6.3).
 func certificateTemplate(e *entry, cert *x509.Certificate) ([]*p11.Attribute, error) {

@@ -23,7 +23,10 @@ type Driver struct {
 	closed  bool
 }
 
-var _ hsm.Driver = (*Driver)(nil)
+var (
+	_ hsm.Driver      = (*Driver)(nil)
+	_ hsm.Initializer = (*Driver)(nil)
+)
 
 // New returns a driver. No module is loaded before it is needed.
 func New(o Options) *Driver {
@@ -174,7 +177,7 @@ func (d *Driver) Open(ctx context.Context, u hsm.URI) (hsm.Token, error) {
 		return nil, several(u, found)
 	case len(blank) > 0:
 		return nil, hsm.WithHint(fmt.Errorf("%s: the token is not initialised: %w", u, hsm.ErrNoToken),
-			"initialise it with the maker's tool, for example pkcs11-tool --init-token")
+			"set it up with `kubehsm token init`")
 	case len(failed) > 0:
 		return nil, fmt.Errorf("%s: %w: %w", u, hsm.ErrNoToken, errors.Join(failed...))
 	}

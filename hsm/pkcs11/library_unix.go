@@ -9,6 +9,9 @@ package pkcs11
 #include <string.h>
 
 typedef unsigned long (*kubehsm_login)(unsigned long, unsigned long, unsigned char *, unsigned long);
+typedef unsigned long (*kubehsm_init_token)(unsigned long, unsigned char *, unsigned long, unsigned char *);
+typedef unsigned long (*kubehsm_init_pin)(unsigned long, unsigned char *, unsigned long);
+typedef unsigned long (*kubehsm_set_pin)(unsigned long, unsigned char *, unsigned long, unsigned char *, unsigned long);
 
 // CK_FUNCTION_LIST of PKCS#11 v2.40: the version, then 68 functions in a fixed order.
 struct kubehsm_functions {
@@ -16,7 +19,7 @@ struct kubehsm_functions {
 	void *f[68];
 };
 
-enum { KUBEHSM_C_LOGIN = 18 };
+enum { KUBEHSM_C_INIT_TOKEN = 9, KUBEHSM_C_INIT_PIN = 10, KUBEHSM_C_SET_PIN = 11, KUBEHSM_C_LOGIN = 18 };
 
 // kubehsm_open loads a module and returns its functions, or NULL and a message to be freed.
 static struct kubehsm_functions *kubehsm_open(const char *path, char **message) {
@@ -41,6 +44,18 @@ static struct kubehsm_functions *kubehsm_open(const char *path, char **message) 
 
 static unsigned long kubehsm_call_login(struct kubehsm_functions *l, unsigned long session, unsigned long user, void *pin, unsigned long n) {
 	return ((kubehsm_login)l->f[KUBEHSM_C_LOGIN])(session, user, (unsigned char *)pin, n);
+}
+
+static unsigned long kubehsm_call_init_token(struct kubehsm_functions *l, unsigned long slot, void *pin, unsigned long n, void *label) {
+	return ((kubehsm_init_token)l->f[KUBEHSM_C_INIT_TOKEN])(slot, (unsigned char *)pin, n, (unsigned char *)label);
+}
+
+static unsigned long kubehsm_call_init_pin(struct kubehsm_functions *l, unsigned long session, void *pin, unsigned long n) {
+	return ((kubehsm_init_pin)l->f[KUBEHSM_C_INIT_PIN])(session, (unsigned char *)pin, n);
+}
+
+static unsigned long kubehsm_call_set_pin(struct kubehsm_functions *l, unsigned long session, void *old, unsigned long m, void *fresh, unsigned long n) {
+	return ((kubehsm_set_pin)l->f[KUBEHSM_C_SET_PIN])(session, (unsigned char *)old, m, (unsigned char *)fresh, n);
 }
 */
 import "C"
@@ -77,8 +92,35 @@ func openLibrary(path string) (*library, *p11.Ctx, error) {
 
 // login is C_Login on the secret's own memory. A nil pin is typed on the reader.
 func (l *library) login(_ *p11.Ctx, sh p11.SessionHandle, user uint, pin *hsm.Secret) error {
+	at, n := memory(pin)
+	return result(C.kubehsm_call_login(l.functions, C.ulong(sh), C.ulong(user), at, n))
+}
+
+// initToken is C_InitToken; label has 32 bytes. A nil pin is typed on the reader.
+func (l *library) initToken(_ *p11.Ctx, slot uint, so *hsm.Secret, label []byte) error {
+	at, n := memory(so)
+	return result(C.kubehsm_call_init_token(l.functions, C.ulong(slot), at, n, unsafe.Pointer(unsafe.SliceData(label))))
+}
+
+// initPIN is C_InitPIN. A nil pin is typed on the reader.
+func (l *library) initPIN(_ *p11.Ctx, sh p11.SessionHandle, pin *hsm.Secret) error {
+	at, n := memory(pin)
+	return result(C.kubehsm_call_init_pin(l.functions, C.ulong(sh), at, n))
+}
+
+// setPIN is C_SetPIN. Nil PINs are typed on the reader.
+func (l *library) setPIN(_ *p11.Ctx, sh p11.SessionHandle, old, fresh *hsm.Secret) error {
+	at, n := memory(old)
+	to, m := memory(fresh)
+	return result(C.kubehsm_call_set_pin(l.functions, C.ulong(sh), at, n, to, m))
+}
+
+func memory(pin *hsm.Secret) (unsafe.Pointer, C.ulong) {
 	b := pin.Bytes()
-	rv := C.kubehsm_call_login(l.functions, C.ulong(sh), C.ulong(user), unsafe.Pointer(unsafe.SliceData(b)), C.ulong(len(b)))
+	return unsafe.Pointer(unsafe.SliceData(b)), C.ulong(len(b))
+}
+
+func result(rv C.ulong) error {
 	if rv != p11.CKR_OK {
 		return p11.Error(rv)
 	}

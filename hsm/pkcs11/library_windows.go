@@ -25,3 +25,18 @@ func openLibrary(path string) (*library, *p11.Ctx, error) {
 func (*library) login(ctx *p11.Ctx, sh p11.SessionHandle, user uint, pin *hsm.Secret) error {
 	return ctx.Login(sh, user, pin.Unsafe())
 }
+
+// initToken is C_InitToken; label has 32 bytes. A nil pin is typed on the reader.
+func (*library) initToken(ctx *p11.Ctx, slot uint, so *hsm.Secret, label []byte) error {
+	return ctx.InitToken(slot, so.Unsafe(), string(label))
+}
+
+// initPIN is C_InitPIN. A nil pin is typed on the reader.
+func (*library) initPIN(ctx *p11.Ctx, sh p11.SessionHandle, pin *hsm.Secret) error {
+	return ctx.InitPIN(sh, pin.Unsafe())
+}
+
+// setPIN is C_SetPIN. Nil PINs are typed on the reader.
+func (*library) setPIN(ctx *p11.Ctx, sh p11.SessionHandle, old, fresh *hsm.Secret) error {
+	return ctx.SetPIN(sh, old.Unsafe(), fresh.Unsafe())
+}

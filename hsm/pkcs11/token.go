@@ -17,7 +17,11 @@ type token struct {
 	once sync.Once
 }
 
-var _ hsm.Token = (*token)(nil)
+var (
+	_ hsm.Token              = (*token)(nil)
+	_ hsm.PINChanger         = (*token)(nil)
+	_ hsm.CertificateDeleter = (*token)(nil)
+)
 
 // Info implements [hsm.Token].
 func (t *token) Info(ctx context.Context) (hsm.TokenInfo, error) { return t.describe(ctx) }

@@ -1,0 +1,188 @@
+//go:build cgo
+
+package pkcs11
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"math/big"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+)
+
+const (
+	testSOPIN = "12345678" // hsmtest's
+	freshPIN  = "161803"
+)
+
+// once types a PIN and gives up after.
+type once struct{ *hsm.Secret }
+
+func (o once) PIN(_ context.Context, p hsm.PINPrompt) (*hsm.Secret, error) {
+	if p.Again != "" {
+		return nil, hsm.ErrCancelled
+	}
+	return o.Secret, nil
+}
+func (once) Touch(context.Context, hsm.TouchPrompt) func()            { return func() {} }
+func (once) Confirm(context.Context, hsm.ConfirmPrompt) (bool, error) { return false, hsm.ErrCancelled }
+
+// takes tells whether the token takes the PIN.
+func takes(t *testing.T, tok hsm.Token, pin string) bool {
+	t.Helper()
+	if err := tok.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	return tok.Unlock(t.Context(), once{hsm.NewSecret([]byte(pin))}) == nil
+}
+
+func TestChangePIN(t *testing.T) {
+	d, _ := softHSM(t)
+	tok := openToken(t, d)
+	slot := generateKey(t, tok, hsm.GenerateOptions{Label: "prod"}) // logged in: it must not matter
+	p := hsmtest.NewScript(t, hsmtest.PIN("999999"), hsmtest.PIN("1"), hsmtest.PIN(freshPIN), hsmtest.PIN(testPIN))
+	if err := tok.(hsm.PINChanger).ChangePIN(t.Context(), hsm.UserPIN, p); err != nil {
+		t.Fatal(err)
+	}
+	asked := p.PINs()
+	if len(asked) != 4 || asked[0].New || !asked[1].New || asked[1].Kind != hsm.UserPIN || asked[2].Again == "" || asked[3].Again != "wrong PIN" {
+		t.Errorf("asked %+v", asked)
+	}
+	if takes(t, tok, testPIN) || !takes(t, tok, freshPIN) {
+		t.Error("the PIN is not the new one")
+	}
+	if s, err := tok.Slot(t.Context(), slot.URI); err != nil || s.Key == nil {
+		t.Errorf("the key is gone: %v", err)
+	}
+	if err := tok.(hsm.PINChanger).ChangePIN(t.Context(), hsm.PUK, p); !errors.Is(err, hsm.ErrUnsupported) {
+		t.Errorf("a PUK: %v", err)
+	}
+}
+
+func TestUnblockAndChangeSOPIN(t *testing.T) {
+	d, _ := softHSM(t)
+	tok := openToken(t, d)
+	if err := tok.Unlock(t.Context(), hsmtest.Typing(t, testPIN)); err != nil {
+		t.Fatal(err)
+	}
+	p := hsmtest.NewScript(t, hsmtest.PIN(testSOPIN), hsmtest.PIN("87654321"))
+	if err := tok.(hsm.PINChanger).ChangePIN(t.Context(), hsm.SOPIN, p); err != nil {
+		t.Fatal(err)
+	}
+	p = hsmtest.NewScript(t, hsmtest.PIN(testSOPIN), hsmtest.PIN(freshPIN), hsmtest.PIN("87654321"))
+	if err := tok.(hsm.PINChanger).Unblock(t.Context(), p); err != nil {
+		t.Fatal(err)
+	}
+	if asked := p.PINs(); asked[0].Kind != hsm.SOPIN || asked[1].Kind != hsm.UserPIN || asked[2].Again != "wrong SO PIN" {
+		t.Errorf("asked %+v", asked)
+	}
+	if takes(t, tok, testPIN) || !takes(t, tok, freshPIN) {
+		t.Error("the PIN is not the new one")
+	}
+}
+
+// TestGiveUpChange: who does not type a new PIN keeps the old one.
+func TestGiveUpChange(t *testing.T) {
+	d, _ := softHSM(t)
+	tok := openToken(t, d)
+	p := hsmtest.NewScript(t, hsmtest.PIN(testPIN), hsmtest.Cancel())
+	if err := tok.(hsm.PINChanger).ChangePIN(t.Context(), hsm.UserPIN, p); !errors.Is(err, hsm.ErrCancelled) {
+		t.Errorf("%v", err)
+	}
+	if !takes(t, tok, testPIN) {
+		t.Error("the PIN was changed")
+	}
+}
+
+func TestInitialize(t *testing.T) {
+	d, _ := softHSM(t)
+	used := tokenURI(t, d, testLabel)
+	tok := openToken(t, d)
+	generateKey(t, tok, hsm.GenerateOptions{Label: "prod"})
+	blank := hsm.URI{Scheme: hsm.SchemePKCS11, Model: "SoftHSM v2"}
+	_, err := d.Initialize(t.Context(), used, hsm.InitializeOptions{Label: "mine"}, hsmtest.NewScript(t))
+	if !errors.Is(err, hsm.ErrOccupied) {
+		t.Errorf("a token in use: %v", err)
+	}
+	_, err = d.Initialize(t.Context(), blank, hsm.InitializeOptions{Label: "a label that is longer than 32 bytes"}, hsmtest.NewScript(t))
+	if err == nil {
+		t.Error("a label of more than 32 bytes")
+	}
+	_, err = d.Initialize(t.Context(), blank, hsm.InitializeOptions{Label: "mine"}, hsmtest.NewScript(t, hsmtest.PIN(testSOPIN), hsmtest.Cancel()))
+	if !errors.Is(err, hsm.ErrCancelled) {
+		t.Errorf("given up: %v", err)
+	}
+	p := hsmtest.NewScript(t, hsmtest.PIN("12341234"), hsmtest.PIN(freshPIN))
+	info, err := d.Initialize(t.Context(), blank, hsm.InitializeOptions{Label: "mine"}, p)
+	if err != nil || info.Label != "mine" || !info.Initialized || info.PIN.NotSet || info.Serial == "" {
+		t.Fatalf("%+v, %v", info, err)
+	}
+	if asked := p.PINs(); !asked[0].New || asked[0].Kind != hsm.SOPIN || !asked[1].New || asked[1].Kind != hsm.UserPIN {
+		t.Errorf("asked %+v", asked)
+	}
+	mine, err := d.Open(t.Context(), info.URI())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !takes(t, mine, freshPIN) {
+		t.Error("the new token does not take its PIN")
+	}
+	if slots, err := tok.Slots(t.Context(), nil); err != nil || len(slots) != 1 {
+		t.Errorf("the other token was touched: %d slots, %v", len(slots), err)
+	}
+	// Once more, over what is there: the SO PIN stays.
+	p = hsmtest.NewScript(t, hsmtest.PIN("wrong-so"), hsmtest.PIN(testPIN), hsmtest.PIN("12341234"))
+	again, err := d.Initialize(t.Context(), info.URI(), hsm.InitializeOptions{Label: "again", Erase: true}, p)
+	if err != nil || again.Label != "again" || again.PIN.NotSet {
+		t.Fatalf("%+v, %v", again, err)
+	}
+	if _, err := mine.Slots(t.Context(), nil); err == nil {
+		t.Error("the erased token can still be used")
+	}
+	back, err := d.Open(t.Context(), again.URI())
+	if err != nil || !takes(t, back, testPIN) {
+		t.Errorf("after erasing: %v", err)
+	}
+}
+
+func TestDeleteCertificate(t *testing.T) {
+	d, _ := softHSM(t)
+	tok := openToken(t, d)
+	slot := generateKey(t, tok, hsm.GenerateOptions{Label: "prod"})
+	del := func() error {
+		return tok.(hsm.CertificateDeleter).DeleteCertificate(t.Context(), slot.URI, hsmtest.Typing(t, testPIN))
+	}
+	if err := del(); !errors.Is(err, hsm.ErrNoCertificate) {
+		t.Errorf("without one: %v", err)
+	}
+	ca, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "jane"}, NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, slot.Key.Public, ca)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tok.StoreCertificate(t.Context(), slot.URI, cert, hsmtest.Typing(t, testPIN)); err != nil {
+		t.Fatal(err)
+	}
+	if err := del(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := tok.Slot(t.Context(), slot.URI); err != nil || s.Certificate != nil || s.Key == nil {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
