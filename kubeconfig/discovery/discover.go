@@ -1,0 +1,195 @@
+package discovery
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"time"
+)
+
+// Discover finds the cluster that o starts from. Nothing is written anywhere.
+// Besides this package's errors it returns those of ctx.
+func Discover(ctx context.Context, o Options) (ClusterInfo, error) {
+	return discover(ctx, o, defaultPace(o.Limits))
+}
+
+func discover(ctx context.Context, o Options, p pace) (ClusterInfo, error) {
+	if err := o.Validate(); err != nil {
+		return ClusterInfo{}, err
+	}
+	timed, cancel := limited(ctx, o.Timeout, DefaultTimeout)
+	defer cancel()
+	var (
+		info ClusterInfo
+		err  error
+	)
+	switch {
+	case o.File == "":
+		info, err = byToken(timed, o, p)
+	case o.File == Stdin:
+		// Whoever writes there may be a person.
+		info, err = byStream(ctx, o.Stdin, "")
+	case isURL(o.File):
+		info, err = byURL(timed, o.File, o.Roots, p)
+	default:
+		info, err = byFile(timed, o.File)
+	}
+	if err != nil {
+		return ClusterInfo{}, fmt.Errorf("discover the cluster: %w", err)
+	}
+	return info, nil
+}
+
+// byToken is the whole of the token's way, see the package.
+func byToken(ctx context.Context, o Options, p pace) (ClusterInfo, error) {
+	server, err := parseServer(o.Endpoint)
+	if err != nil {
+		return ClusterInfo{}, err
+	}
+	document, err := signedDocument(ctx, unverified(server), o, p)
+	if err != nil {
+		return ClusterInfo{}, err
+	}
+	info, err := parseDocument(document, "")
+	if err != nil {
+		return ClusterInfo{}, fmt.Errorf("cluster-info: %w", err)
+	}
+	certs, err := parseCAs(info.CAData)
+	if err != nil {
+		return ClusterInfo{}, fmt.Errorf("cluster-info: %w", err)
+	}
+	if !o.UnsafeSkipCAVerification {
+		if certs, err = pinned(certs, o.Pins); err != nil {
+			return ClusterInfo{}, err
+		}
+	}
+	info.CAData = bundle(certs)
+	name := ""
+	if known, err := parseServer(info.Server); err == nil && known.Host == server.Host {
+		name = info.TLSServerName
+	}
+	if err := confirm(ctx, verified(server, poolOf(certs), name), document, p); err != nil {
+		return ClusterInfo{}, err
+	}
+	return info, nil
+}
+
+// signedDocument reads the kubeconfig out of cluster-info as soon as it is
+// signed with the token.
+func signedDocument(ctx context.Context, t target, o Options, p pace) ([]byte, error) {
+	var (
+		document []byte
+		unsigned time.Time // when it was first seen so
+	)
+	patience := o.SignatureWait
+	if patience == 0 {
+		patience = DefaultSignatureWait
+	}
+	read := func(ctx context.Context) error {
+		data, err := t.clusterInfo(ctx)
+		if err != nil {
+			return err
+		}
+		signature := data["jws-kubeconfig-"+o.Token.ID()]
+		if signature == "" {
+			err := withHint(fmt.Errorf("%w: cluster-info at %s is not signed with %s", ErrUnknownToken, t.url.Host, o.Token.ID()),
+				"it has expired, was deleted, lacks the usage \"signing\", or is for another cluster: ask for a new one")
+			if unsigned.IsZero() {
+				unsigned = time.Now()
+			}
+			if time.Since(unsigned) >= patience {
+				return err // most likely it has expired
+			}
+			return &retryError{err: err}
+		}
+		document = []byte(data["kubeconfig"])
+		return verifySignature(signature, document, o.Token)
+	}
+	if err := p.until(ctx, read); err != nil {
+		return nil, err
+	}
+	return document, nil
+}
+
+// confirm asks the same server again, now verified, and compares.
+func confirm(ctx context.Context, t target, document []byte, p pace) error {
+	return p.until(ctx, func(ctx context.Context) error {
+		data, err := t.clusterInfo(ctx)
+		if err != nil {
+			return err
+		}
+		if !bytes.Equal([]byte(data["kubeconfig"]), document) {
+			return withHint(ErrDiffers, "if it was changed this very moment, try again; if this stays, somebody is in between")
+		}
+		return nil
+	})
+}
+
+func byFile(ctx context.Context, path string) (ClusterInfo, error) {
+	f, err := openFile(path)
+	if err != nil {
+		return ClusterInfo{}, withHint(err, "a discovery file is a path, an https URL or -")
+	}
+	defer f.Close() // only read from
+	dir, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return ClusterInfo{}, err
+	}
+	info, err := byStream(ctx, f, dir)
+	if err != nil {
+		return ClusterInfo{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return info, nil
+}
+
+// byStream reads r to its end, or until ctx ends.
+func byStream(ctx context.Context, r io.Reader, dir string) (ClusterInfo, error) {
+	type result struct {
+		text []byte
+		err  error
+	}
+	done := make(chan result, 1)
+	go func() {
+		text, err := readBounded(r, maxDocument)
+		done <- result{text, err}
+	}()
+	select {
+	case got := <-done:
+		if got.err != nil {
+			return ClusterInfo{}, got.err
+		}
+		return parseDocument(got.text, dir)
+	case <-ctx.Done():
+		return ClusterInfo{}, ctx.Err()
+	}
+}
+
+func byURL(ctx context.Context, text string, roots *x509.CertPool, p pace) (ClusterInfo, error) {
+	u, err := parseFileURL(text)
+	if err != nil {
+		return ClusterInfo{}, err
+	}
+	t := verified(u, roots, "")
+	t.redirects = true
+	var info ClusterInfo
+	err = p.until(ctx, func(ctx context.Context) error {
+		a, err := t.get(ctx, "", maxDocument)
+		if err != nil {
+			return err
+		}
+		switch said := fmt.Sprintf("%d %s", a.status, http.StatusText(a.status)); {
+		case a.status == http.StatusOK:
+			info, err = parseDocument(a.body, "")
+			return err
+		case a.status == http.StatusTooManyRequests, a.status >= http.StatusInternalServerError:
+			return &retryError{err: fmt.Errorf("%w: %s answered %s", ErrUnreachable, u.Host, said), after: retryAfter(a.header)}
+		default:
+			return withHint(fmt.Errorf("%w: %s answered %s", ErrDocument, u.Host, said), "check the URL: there is no discovery file, or not for everybody")
+		}
+	})
+	return info, err
+}

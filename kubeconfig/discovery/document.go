@@ -1,0 +1,158 @@
+package discovery
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"reflect"
+
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+)
+
+// maxDocument bounds a discovery document and a file that one names, in bytes.
+const maxDocument = 1 << 20
+
+// parseDocument reads a kubeconfig that says where one cluster is. The cluster
+// has no name, as in cluster-info, or is that of the current context. What a
+// document has no business saying is refused: see [ErrDocument] and
+// [ErrCredentials]. dir is where files named by it are looked up; "" allows
+// none.
+func parseDocument(raw []byte, dir string) (ClusterInfo, error) {
+	config, err := clientcmd.Load(raw)
+	if err != nil {
+		return ClusterInfo{}, fmt.Errorf("%w: not a kubeconfig: %w", ErrDocument, err)
+	}
+	for name, user := range config.AuthInfos {
+		if hasCredential(user) {
+			return ClusterInfo{}, withHint(fmt.Errorf("%w: the user %q", ErrCredentials, name),
+				"a discovery document only says where the cluster is: take the users out; whoever has seen the file has the credential")
+		}
+	}
+	cluster, err := onlyCluster(config)
+	if err != nil {
+		return ClusterInfo{}, err
+	}
+	return readCluster(cluster, dir)
+}
+
+// hasCredential reports whether user says anything at all: besides secrets that
+// would be commands to run and names to take on.
+func hasCredential(user *api.AuthInfo) bool {
+	if user == nil {
+		return false
+	}
+	bare := *user
+	bare.LocationOfOrigin, bare.Extensions = "", nil
+	if len(bare.ImpersonateUserExtra) == 0 {
+		bare.ImpersonateUserExtra = nil
+	}
+	return !reflect.DeepEqual(bare, api.AuthInfo{})
+}
+
+func onlyCluster(config *api.Config) (*api.Cluster, error) {
+	const hint = "a discovery document has one cluster, without a name or named by the current context"
+	switch len(config.Clusters) {
+	case 0:
+		return nil, withHint(fmt.Errorf("%w: it names no cluster", ErrDocument), hint)
+	case 1:
+	default:
+		return nil, withHint(fmt.Errorf("%w: it names %d clusters", ErrDocument, len(config.Clusters)), hint)
+	}
+	for name, cluster := range config.Clusters {
+		current := config.Contexts[config.CurrentContext]
+		switch {
+		case cluster == nil:
+		case name == "":
+			return cluster, nil
+		case current == nil:
+			return nil, withHint(fmt.Errorf("%w: the cluster %q is in no current context", ErrDocument, name), hint)
+		case current.Cluster != name:
+			return nil, withHint(fmt.Errorf("%w: the current context %q is for another cluster than %q", ErrDocument, config.CurrentContext, name), hint)
+		default:
+			return cluster, nil
+		}
+	}
+	return nil, withHint(fmt.Errorf("%w: its cluster is empty", ErrDocument), hint)
+}
+
+func readCluster(cluster *api.Cluster, dir string) (ClusterInfo, error) {
+	if cluster.InsecureSkipTLSVerify {
+		return ClusterInfo{}, withHint(fmt.Errorf("%w: it turns the verification of the server off", ErrDocument),
+			"replace insecure-skip-tls-verify by the cluster's certificate-authority-data")
+	}
+	server, err := parseServer(cluster.Server)
+	if err != nil {
+		return ClusterInfo{}, fmt.Errorf("%w: server: %w", ErrDocument, err)
+	}
+	info := ClusterInfo{Server: server.String(), TLSServerName: cluster.TLSServerName, ProxyURL: cluster.ProxyURL}
+	if err := checkProxy(info.ProxyURL); err != nil {
+		return ClusterInfo{}, err
+	}
+	pem := cluster.CertificateAuthorityData
+	if len(pem) == 0 && cluster.CertificateAuthority != "" {
+		if pem, err = authorityFile(cluster.CertificateAuthority, dir); err != nil {
+			return ClusterInfo{}, err
+		}
+	}
+	if len(pem) > 0 {
+		certs, err := parseCAs(pem)
+		if err != nil {
+			return ClusterInfo{}, err
+		}
+		info.CAData = bundle(certs)
+	}
+	return info, nil
+}
+
+// authorityFile reads the certificate-authority that a document on disk names.
+func authorityFile(path, dir string) ([]byte, error) {
+	if dir == "" {
+		return nil, withHint(fmt.Errorf("%w: it names a file of this computer, %q", ErrDocument, path),
+			"put the certificates themselves into certificate-authority-data: kubectl config view --flatten")
+	}
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path)
+	}
+	f, err := openFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w: certificate-authority: %w", ErrDocument, err)
+	}
+	defer f.Close() // only read from
+	return readBounded(f, maxDocument)
+}
+
+// openFile opens path for reading, unless it is a folder.
+func openFile(path string) (*os.File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && info.IsDir() {
+		err = fmt.Errorf("%s is a folder", path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// checkProxy takes what [http.Transport] takes, without a password.
+func checkProxy(text string) error {
+	if text == "" {
+		return nil
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "":
+		return fmt.Errorf("%w: proxy-url is not a URL", ErrDocument)
+	case u.User != nil:
+		return fmt.Errorf("%w: a user in proxy-url", ErrCredentials)
+	case u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "socks5":
+		return fmt.Errorf("%w: proxy-url has the scheme %q", ErrDocument, u.Scheme)
+	}
+	return nil
+}

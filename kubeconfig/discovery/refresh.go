@@ -1,0 +1,177 @@
+package discovery
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"time"
+)
+
+// Change is one difference between two descriptions of a cluster. Old is empty
+// for what is new, New for what is gone.
+type Change struct {
+	// Field is "server", "certificate authority", "TLS server name" or "proxy".
+	Field string
+	// Old and New are for people, and hold untrusted text.
+	Old, New string
+}
+
+// Update is what [Refresh] found.
+type Update struct {
+	Old, New ClusterInfo
+	// Changes is empty if all is as it was.
+	Changes []Change
+	// Unproven is why New should not be relied on yet: the server that it names
+	// could not be reached, or verified, or said something else. It is nil if
+	// that worked, or if nothing has changed.
+	Unproven error
+}
+
+// Changed reports whether there is anything to apply.
+func (u Update) Changed() bool { return len(u.Changes) > 0 }
+
+// Refresh reads cluster-info of a known cluster over its verified connection,
+// anonymously, and says what has changed. Nothing is written anywhere: to apply
+// it is the caller's, with the user's yes. What cluster-info leaves open (most
+// leave TLS server name and proxy so) stays as it is in info.
+//
+// The whole bundle of authorities counts, also those that a discovery by token
+// left out because they were not pinned: they are shown as new.
+//
+// [ErrAnonymous] and [ErrNoClusterInfo] mean that this cluster does not say;
+// its server is verified nevertheless. [ErrUntrusted] means that the server no
+// longer has a certificate of the known authorities.
+func Refresh(ctx context.Context, info ClusterInfo, l Limits) (Update, error) {
+	return refresh(ctx, info, l, defaultPace(l))
+}
+
+func refresh(ctx context.Context, info ClusterInfo, l Limits, p pace) (Update, error) {
+	ctx, cancel := limited(ctx, l.Timeout, DefaultTimeout)
+	defer cancel()
+	fail := func(err error) (Update, error) {
+		return Update{}, fmt.Errorf("refresh what is known of %s: %w", info.Server, err)
+	}
+	if l.Timeout < 0 {
+		return fail(badInput("timeout", "", "it is negative"))
+	}
+	t, err := of(info)
+	if err != nil {
+		return fail(err)
+	}
+	var document string
+	err = p.until(ctx, func(ctx context.Context) error {
+		data, err := t.clusterInfo(ctx)
+		document = data["kubeconfig"]
+		return err
+	})
+	if err != nil {
+		return fail(err)
+	}
+	fresh, err := parseDocument([]byte(document), "")
+	if err != nil {
+		return fail(fmt.Errorf("cluster-info: %w", err))
+	}
+	u := Update{Old: info, New: merge(info, fresh)}
+	if u.Changes, err = changes(info, u.New); err != nil {
+		return fail(err)
+	}
+	if u.Changed() {
+		u.Unproven = prove(ctx, u.New, document, p)
+	}
+	return u, nil
+}
+
+// merge takes from fresh what it says.
+func merge(old, fresh ClusterInfo) ClusterInfo {
+	if len(fresh.CAData) == 0 {
+		fresh.CAData = old.CAData
+	}
+	if fresh.TLSServerName == "" {
+		fresh.TLSServerName = old.TLSServerName
+	}
+	if fresh.ProxyURL == "" {
+		fresh.ProxyURL = old.ProxyURL
+	}
+	return fresh
+}
+
+// prove tries what a cluster says of itself, once.
+func prove(ctx context.Context, info ClusterInfo, document string, p pace) error {
+	t, err := of(info)
+	if err != nil {
+		return err
+	}
+	return p.once(ctx, func(ctx context.Context) error {
+		data, err := t.clusterInfo(ctx)
+		if err == nil && data["kubeconfig"] != document {
+			err = ErrDiffers
+		}
+		return err
+	})
+}
+
+func changes(old, fresh ClusterInfo) ([]Change, error) {
+	var out []Change
+	for _, c := range []Change{
+		{"server", old.Server, fresh.Server},
+		{"TLS server name", old.TLSServerName, fresh.TLSServerName},
+		{"proxy", old.ProxyURL, fresh.ProxyURL},
+	} {
+		if c.Old != c.New {
+			out = append(out, c)
+		}
+	}
+	before, err := old.Authorities()
+	if err != nil {
+		return nil, err
+	}
+	after, err := fresh.Authorities()
+	if err != nil {
+		return nil, err
+	}
+	if len(before) == 0 && len(after) > 0 {
+		out = append(out, Change{"certificate authority", "those of the system", ""})
+	}
+	return append(out, authorityChanges(before, after)...), nil
+}
+
+// authorityChanges pairs a certificate with its successor for the same key.
+func authorityChanges(before, after []*x509.Certificate) []Change {
+	const field = "certificate authority"
+	gone, added := without(before, after), without(after, before)
+	var out []Change
+	for _, c := range gone {
+		change := Change{Field: field, Old: describe(c)}
+		for i, n := range added {
+			if PinOf(n) == PinOf(c) {
+				change.New = describe(n)
+				added = append(added[:i:i], added[i+1:]...)
+				break
+			}
+		}
+		out = append(out, change)
+	}
+	for _, n := range added {
+		out = append(out, Change{Field: field, New: describe(n)})
+	}
+	return out
+}
+
+// without is a less b.
+func without(a, b []*x509.Certificate) []*x509.Certificate {
+	var out []*x509.Certificate
+	for _, c := range a {
+		found := false
+		for _, o := range b {
+			found = found || c.Equal(o)
+		}
+		if !found {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func describe(c *x509.Certificate) string {
+	return fmt.Sprintf("%s, until %s, %s", c.Subject, c.NotAfter.UTC().Format(time.DateOnly), PinOf(c))
+}

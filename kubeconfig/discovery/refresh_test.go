@@ -1,0 +1,169 @@
+package discovery
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+func (f *fakeCluster) info() ClusterInfo {
+	return ClusterInfo{Server: f.server.URL, CAData: []byte(f.ca.pem())}
+}
+
+// summary is an update in one line a change: field, and what is old and new.
+func summary(u Update) string {
+	var out []string
+	for _, c := range u.Changes {
+		out = append(out, fmt.Sprintf("%s -%t +%t", c.Field, c.Old != "", c.New != ""))
+	}
+	return strings.Join(out, ", ")
+}
+
+func TestRefresh(t *testing.T) {
+	old, added := newAuthority(t, "old"), newAuthority(t, "added")
+	renewed := old.renewed(t, "renewed")
+	f := newClusterWith(t, old, old.server(t))
+	elsewhere := newClusterWith(t, old, old.server(t))
+	byName := strings.Replace(f.server.URL, "127.0.0.1", "localhost", 1) // nobody's certificate
+	keep := f.info()
+	keep.TLSServerName = "api.example"
+	tests := []struct {
+		name      string
+		known     ClusterInfo
+		published string
+		changes   string
+		server    string
+		cas       string
+		unproven  error
+	}{
+		{"as before", f.info(), document(f.server.URL, old), "", f.server.URL, old.pem(), nil},
+		{"what is left open stays", keep, document(f.server.URL), "", f.server.URL, old.pem(), nil},
+		{"moved", f.info(), document(elsewhere.server.URL, old), "server -true +true", elsewhere.server.URL, old.pem(), nil},
+		{"moved out of reach", f.info(), document(byName, old), "server -true +true", byName, old.pem(), ErrUntrusted},
+		{"authority added", f.info(), document(f.server.URL, old, added), "certificate authority -false +true", f.server.URL, old.pem() + added.pem(), nil},
+		{"authority renewed", f.info(), document(f.server.URL, renewed), "certificate authority -true +true", f.server.URL, renewed.pem(), ErrUntrusted},
+		{"authority replaced", f.info(), document(f.server.URL, added), "certificate authority -true +false, certificate authority -false +true", f.server.URL, added.pem(), ErrUntrusted},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f.publish(tt.published)
+			elsewhere.publish(tt.published)
+			u, err := refresh(t.Context(), tt.known, Limits{}, fastPace())
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := tt.known
+			want.Server, want.CAData = tt.server, []byte(tt.cas)
+			if summary(u) != tt.changes || !u.New.Equal(want) || !u.Old.Equal(tt.known) || u.Changed() != (tt.changes != "") {
+				t.Errorf("%s: %+v", summary(u), u)
+			}
+			if !errors.Is(u.Unproven, tt.unproven) || (tt.unproven == nil && u.Unproven != nil) {
+				t.Errorf("unproven: %v", u.Unproven)
+			}
+			for _, c := range u.Changes {
+				if c.Field == "certificate authority" && !strings.Contains(c.Old+c.New, "sha256:") {
+					t.Errorf("change %+v", c)
+				}
+			}
+		})
+	}
+	// The whole rotation: both authorities are published, then the server gets
+	// a certificate of the new one, then the old one goes.
+	t.Run("rotation", func(t *testing.T) {
+		next := newClusterWith(t, added, added.server(t))
+		next.publish(document(next.server.URL, added))
+		known := ClusterInfo{Server: next.server.URL, CAData: []byte(old.pem() + added.pem())}
+		u, err := refresh(t.Context(), known, Limits{}, fastPace())
+		if err != nil || summary(u) != "certificate authority -true +false" || u.Unproven != nil {
+			t.Errorf("%s, %v, %v", summary(u), u.Unproven, err)
+		}
+	})
+	t.Run("name and proxy", func(t *testing.T) {
+		f.publish(strings.Replace(document(f.server.URL, old), "    server:", "    tls-server-name: api.example\n    proxy-url: http://127.0.0.1:1\n    server:", 1))
+		u, err := refresh(t.Context(), f.info(), Limits{}, fastPace())
+		if err != nil || summary(u) != "TLS server name -false +true, proxy -false +true" || !errors.Is(u.Unproven, ErrUnreachable) {
+			t.Errorf("%s, %v, %v", summary(u), u.Unproven, err)
+		}
+	})
+}
+
+// TestRefreshProofCompares: the server that cluster-info names must say the same.
+func TestRefreshProofCompares(t *testing.T) {
+	ca := newAuthority(t, "cluster")
+	f, elsewhere := newClusterWith(t, ca, ca.server(t)), newClusterWith(t, ca, ca.server(t))
+	f.publish(document(elsewhere.server.URL, ca))
+	elsewhere.publish(document(f.server.URL, ca))
+	u, err := refresh(t.Context(), f.info(), Limits{}, fastPace())
+	if err != nil || !errors.Is(u.Unproven, ErrDiffers) {
+		t.Errorf("%v, %v", u.Unproven, err)
+	}
+}
+
+func TestRefreshRefuses(t *testing.T) {
+	f := newCluster(t)
+	other := newAuthority(t, "other")
+	good := document(f.server.URL, f.ca)
+	for name, tt := range map[string]struct {
+		known     ClusterInfo
+		published string
+		answer    func(w http.ResponseWriter) bool
+		want      error
+	}{
+		"other authority":      {known: ClusterInfo{Server: f.server.URL, CAData: []byte(other.pem())}, published: good, want: ErrUntrusted},
+		"other name":           {known: ClusterInfo{Server: f.server.URL, CAData: []byte(f.ca.pem()), TLSServerName: "x.example"}, published: good, want: ErrUntrusted},
+		"system's authorities": {known: ClusterInfo{Server: f.server.URL}, published: good, want: ErrUntrusted},
+		"http":                 {known: ClusterInfo{Server: "http://h:1"}, want: ErrDocument},
+		"no server":            {known: ClusterInfo{}, want: ErrDocument},
+		"no authority":         {known: ClusterInfo{Server: f.server.URL, CAData: []byte("x")}, want: ErrDocument},
+		"odd proxy":            {known: ClusterInfo{Server: f.server.URL, ProxyURL: "http://u:p@h"}, want: ErrCredentials},
+		"403":                  {known: f.info(), answer: func(w http.ResponseWriter) bool { return status(w, 403) }, want: ErrAnonymous},
+		"404":                  {known: f.info(), answer: func(w http.ResponseWriter) bool { return status(w, 404) }, want: ErrNoClusterInfo},
+		"empty":                {known: f.info(), want: ErrNoClusterInfo},
+		"http now":             {known: f.info(), published: strings.Replace(good, "https:", "http:", 1), want: ErrDocument},
+		"credentials now":      {known: f.info(), published: strings.Replace(good, "users: null", "users: [{name: u, user: {token: x}}]", 1), want: ErrCredentials},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f.publish(tt.published)
+			f.answer = func(w http.ResponseWriter, _ *http.Request, _ int) bool { return tt.answer != nil && tt.answer(w) }
+			u, err := refresh(t.Context(), tt.known, Limits{}, fastPace())
+			if !errors.Is(err, tt.want) || u.Changed() || !u.New.Equal(ClusterInfo{}) {
+				t.Errorf("%+v, %v", u, err)
+			}
+		})
+	}
+}
+
+func TestRefreshHasATimeout(t *testing.T) {
+	f := newCluster(t)
+	f.answer = func(_ http.ResponseWriter, r *http.Request, _ int) bool {
+		<-r.Context().Done()
+		return true
+	}
+	if _, err := Refresh(t.Context(), f.info(), Limits{Timeout: 50 * time.Millisecond}); !errors.Is(err, ErrUnreachable) {
+		t.Errorf("%v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Refresh(ctx, f.info(), Limits{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	var input *InputError
+	if _, err := Refresh(t.Context(), f.info(), Limits{Timeout: -1}); !errors.As(err, &input) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestDescribeNamesTheKey(t *testing.T) {
+	ca := newAuthority(t, "the name")
+	if got := describe(ca.cert); !strings.Contains(got, "CN=the name") || !strings.Contains(got, ca.pin().String()) {
+		t.Error(got)
+	}
+	if got := authorityChanges([]*x509.Certificate{ca.cert}, []*x509.Certificate{ca.cert}); len(got) != 0 {
+		t.Errorf("%+v", got)
+	}
+}
