@@ -17,12 +17,14 @@ import (
 // key is the key that a request names.
 type key struct {
 	token    hsm.Token
-	slot     hsm.Slot
+	uri      hsm.URI
+	slot     hsm.Slot // not looked up for a signature by URI
 	prompter hsm.Prompter
 }
 
 // find opens the token and finds the key. The caller closes the token.
-func (o Options) find(ctx context.Context, drivers hsm.Drivers, p place, c wire.Config) (k *key, err error) {
+func (o Options) find(ctx context.Context, drivers hsm.Drivers, p place, r Request) (k *key, err error) {
+	c := r.Config
 	k = &key{prompter: o.Prompter}
 	if c.PIN != nil {
 		o.warn("the kubeconfig holds a PIN: whoever reads that file can use the token; remove %s from it", wire.KeyPIN)
@@ -31,9 +33,14 @@ func (o Options) find(ctx context.Context, drivers hsm.Drivers, p place, c wire.
 	if k.token, err = p.open(ctx, drivers); err != nil {
 		return nil, err
 	}
+	if r.Operation == wire.Sign && p.slot == nil {
+		k.uri = p.uri // looking through the token twice would cost more than the signature
+		return k, nil
+	}
 	if k.slot, err = k.lookup(ctx, p.uri); err != nil {
 		return nil, errors.Join(err, k.token.Close())
 	}
+	k.uri = k.slot.URI
 	if p.slot != nil {
 		o.warn("slot numbers move when tokens come and go; instead of slotId and objectId give uri: %s", k.slot.URI)
 	}
@@ -69,18 +76,14 @@ func (k *key) certificate() (*x509.Certificate, error) {
 	return k.slot.Certificate, nil
 }
 
-// sign signs with the key on the token, which is compared with what was found
-// before.
+// sign signs with the key on the token.
 func (k *key) sign(ctx context.Context, digest []byte, opts crypto.SignerOpts) ([]byte, error) {
-	if k.slot.Key == nil {
-		return nil, fmt.Errorf("%s: %w", k.slot.URI, hsm.ErrNoKey)
-	}
-	if err := fits(k.slot.Key.Public, opts); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
-	}
-	signer, err := k.token.Signer(ctx, k.slot.URI, k.slot.Key.Public, k.prompter)
+	signer, err := k.token.Signer(ctx, k.uri, nil, k.prompter)
 	if err != nil {
 		return nil, err
+	}
+	if err := fits(signer.Public(), opts); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
 	}
 	return signer.Sign(nil, digest, opts)
 }

@@ -81,7 +81,7 @@ func Serve(ctx context.Context, r Request, o Options) (answer []byte, err error)
 	}
 	drivers := o.Drivers(where.module)
 	defer func() { answer, err = after(answer, err, drivers.Close()) }()
-	key, err := o.find(ctx, drivers, where, r.Config)
+	key, err := o.find(ctx, drivers, where, r)
 	if err != nil {
 		return nil, err
 	}

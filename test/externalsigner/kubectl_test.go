@@ -19,6 +19,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/provider"
+	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
 	"github.com/kubehsm/kubehsm/test/term"
 )
@@ -209,5 +210,42 @@ func TestAtTheTerminal(t *testing.T) {
 	}
 	if n := starts(); n != 2 {
 		t.Errorf("without a terminal the signer was started %d times, want 2", n)
+	}
+}
+
+// TestUnanswered: kubectl gives up with the reason, and the terminal is as it was.
+func TestUnanswered(t *testing.T) {
+	p := newPerson(t)
+	uri, err := p.key(hsm.ECDSAP256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.configure(map[string]string{"uri": uri.String()})
+	s := term.Run(t, term.Options{Path: programs.kubectl, Args: []string{"get", "namespaces"}, Dir: p.Dir, Env: p.Env(), Columns: 200, Rows: 40})
+	s.WaitFor("needs its PIN")
+	if code := s.Exit(); code != 1 || !s.Frame().Contains("within the 10s that a TLS handshake may take") {
+		t.Errorf("exit code %d:\n%s", code, s.Screen())
+	}
+	if !s.Cooked() {
+		t.Error("the terminal was left without echo")
+	}
+}
+
+// TestProductIsWithoutProvider: it is for other people's clients.
+func TestProductIsWithoutProvider(t *testing.T) {
+	root, err := controlplane.Checkout()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("go", "list", "-deps", ".")
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, unwanted := range []string{"plugin/externalsigner/provider", "google.golang.org/grpc"} {
+		if strings.Contains(string(out), unwanted) {
+			t.Errorf("the binary contains %s", unwanted)
+		}
 	}
 }

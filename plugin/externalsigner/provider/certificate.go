@@ -122,9 +122,10 @@ func (k *remoteKey) Public() crypto.PublicKey { return k.public }
 // Sign implements [crypto.Signer]. The signature is verified: a wrong key would
 // show as an alert of the server without a reason otherwise.
 func (k *remoteKey) Sign(_ io.Reader, digest []byte, opts crypto.SignerOpts) ([]byte, error) {
-	late := fmt.Errorf("there was no signature within the %s that a TLS handshake may take; answer sooner, or unlock the token beforehand", k.limit)
-	ctx, cancel := context.WithDeadlineCause(k.ctx, k.start.Add(max(k.limit-margin, k.limit/2)), late)
+	ctx, cancel := context.WithDeadlineCause(k.ctx, k.start.Add(max(k.limit-margin, k.limit/2)), late(k.limit))
 	defer cancel()
+	k.signer.signing.Add(1)
+	defer k.signer.signing.Add(-1)
 	answer, err := k.signer.sign(ctx, digest, opts)
 	if err != nil {
 		return nil, err
@@ -137,6 +138,11 @@ func (k *remoteKey) Sign(_ io.Reader, digest []byte, opts crypto.SignerOpts) ([]
 		return nil, fmt.Errorf("external signer %s: its signature does not fit the key in its certificate: %w", k.signer.program, err)
 	}
 	return signature, nil
+}
+
+// late says why a signature came to nothing.
+func late(limit time.Duration) error {
+	return fmt.Errorf("there was no signature within the %s that a TLS handshake may take: answer its question sooner", limit)
 }
 
 func verify(public crypto.PublicKey, digest, signature []byte, opts crypto.SignerOpts) error {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"weak"
@@ -96,6 +97,9 @@ func (o *own) RoundTrip(req *http.Request) (*http.Response, error) {
 		o.transport.CloseIdleConnections()
 	}
 	resp, err := o.send(req)
+	if err != nil && strings.Contains(err.Error(), "TLS handshake timeout") && o.leaf.signer.signing.Load() > 0 {
+		return nil, fmt.Errorf("%w: %w", late(o.transport.TLSHandshakeTimeout), err) // over a slow network
+	}
 	if err == nil && resp.StatusCode == http.StatusUnauthorized {
 		o.leaf.forget() // it may have been renewed on the token
 	}

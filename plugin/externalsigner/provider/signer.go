@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
@@ -26,6 +27,7 @@ type signer struct {
 	config  map[string]string
 	options Options
 	queue   chan struct{}
+	signing atomic.Int32 // handshakes that wait for a signature
 
 	mu     sync.Mutex
 	failed error
