@@ -10,7 +10,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,6 +24,9 @@ func TestMain(m *testing.M) {
 		runChild(mode)
 		return
 	}
+	// Under nohup the children would inherit an ignored SIGHUP, which the prompt
+	// respects; once caught here, they start with the default.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	os.Exit(m.Run())
 }
 
