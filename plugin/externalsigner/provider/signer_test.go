@@ -33,6 +33,11 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	// The race detector lets each process, so each signer, linger for a second.
+	if err := os.Setenv("GORACE", "atexit_sleep_ms=0"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	os.Exit(m.Run())
 }
 
