@@ -5,9 +5,11 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 )
@@ -22,6 +24,8 @@ type agent struct {
 	bridge   *bridgeHost
 	flights  *flights
 	stop     context.CancelFunc
+	audit    *audit.Log // nil in tests that do not look at it
+	life
 
 	mu         sync.RWMutex
 	targets    map[string]*target // by enrolment
@@ -31,6 +35,22 @@ type agent struct {
 	lastActive time.Time
 	signatures uint64 // of upstreams that are gone
 	dials      uint64
+}
+
+// life is what decides about the agent's end.
+type life struct {
+	program  Build                  // as it was when it started
+	working  atomic.Int64           // prepares and unlocks in progress
+	issued   atomic.Int64           // when a session was last handed out, Unix nanoseconds
+	newer    atomic.Pointer[Build]  // a program that would replace this agent
+	why      atomic.Pointer[string] // it ends
+	auditErr atomic.Pointer[string] // the audit log cannot be written
+}
+
+// end ends the agent, for the first reason that is given.
+func (a *agent) end(why string) {
+	a.why.CompareAndSwap(nil, &why)
+	a.stop()
 }
 
 // errLocked is the cause that ends what runs while the agent is locked.
@@ -66,6 +86,7 @@ func (a *agent) holder(key hsm.URI) *holder {
 	h := a.holders[u.String()]
 	if h == nil {
 		h = newHolder(u, a.o.Drivers)
+		h.tried = func(ctx context.Context, err error) { a.recordUnlock(ctx, u, err) }
 		a.holders[u.String()] = h
 	}
 	return h
@@ -128,6 +149,7 @@ func (a *agent) lockToken(h *holder, why string) {
 		return
 	}
 	a.log.Info("locked", "token", h.uri.String(), "why", why)
+	a.record(audit.Record{Event: audit.Lock, Reason: why, Token: public(h.uri)})
 }
 
 // count keeps the counters of a target that goes. a.mu is held.
@@ -141,6 +163,7 @@ func (a *agent) count(t *target) {
 // whether the agent has been idle for long enough to end.
 func (a *agent) sweep(now time.Time) (idle bool) {
 	a.sessions.Sweep()
+	a.flushAudit()
 	for h, used := range a.uses() {
 		since, signed, ok := h.window(now)
 		if !ok {
@@ -153,14 +176,14 @@ func (a *agent) sweep(now time.Time) (idle bool) {
 		}
 		switch {
 		case now.Sub(since) >= a.o.Unlock.Max:
-			a.lockToken(h, "unlocked for the longest time allowed")
+			a.lockToken(h, "longest-time")
 		case now.Sub(used) >= a.o.Unlock.Idle:
-			a.lockToken(h, "not used")
+			a.lockToken(h, "idle")
 		}
 	}
 	a.mu.RLock()
 	defer a.mu.RUnlock()
-	return now.Sub(a.lastActive) >= a.o.IdleTimeout && a.sessions.Active() == 0
+	return !a.o.Supervised && now.Sub(a.lastActive) >= a.o.IdleTimeout && a.sessions.Active() == 0
 }
 
 // uses returns each token's last use by a request.
@@ -183,6 +206,10 @@ func (a *agent) status() *Status {
 	s := &Status{Version: a.o.Version, PID: a.o.pid, Started: a.started, Memory: memory(),
 		Tokens: []TokenStatus{}, Upstreams: []bridge.UpstreamStatus{}, Sessions: a.sessions.Status()}
 	s.Bridge, s.BridgeError = a.bridge.describe()
+	s.Program, s.Supervised, s.Newer = a.program, a.o.Supervised, a.newer.Load()
+	if e := a.auditErr.Load(); e != nil {
+		s.AuditError = *e
+	}
 	now := time.Now()
 	for h, used := range a.uses() {
 		st := TokenStatus{URI: h.uri}

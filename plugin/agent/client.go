@@ -63,7 +63,8 @@ func (c *Client) Prepare(ctx context.Context, r PrepareRequest, p hsm.Prompter) 
 // Unlock asks for the PIN of the enrolment's token now, so that later commands
 // need not. It does nothing when the token is unlocked.
 func (c *Client) Unlock(ctx context.Context, enrollment string, p hsm.Prompter) error {
-	_, err := c.do(ctx, request{Op: opUnlock, Enrollment: enrollment}, p)
+	_, err := c.do(ctx, request{Op: opUnlock, Enrollment: enrollment, Client: bridge.ThisProcess(),
+		Purpose: hsm.Purpose{Command: "kubehsm"}}, p)
 	return err
 }
 
@@ -87,7 +88,14 @@ func (c *Client) Lock(ctx context.Context) error {
 
 // Stop locks and ends the agent. It returns when the agent is gone.
 func (c *Client) Stop(ctx context.Context) error {
-	if _, err := c.do(ctx, request{Op: opStop}, nil); err != nil {
+	return c.endBy(ctx, opStop)
+}
+
+// retire is Stop, unless something is open: [ErrInUse].
+func (c *Client) retire(ctx context.Context) error { return c.endBy(ctx, opRetire) }
+
+func (c *Client) endBy(ctx context.Context, op string) error {
+	if _, err := c.do(ctx, request{Op: op}, nil); err != nil {
 		return err
 	}
 	stop := c.cancelWith(ctx)

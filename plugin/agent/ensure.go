@@ -30,16 +30,10 @@ const readyLine = "ready\n"
 // Ensure connects to the running agent, or starts one first: exe is this
 // program's absolute path, run as `exe agent serve` in a session of its own,
 // with no terminal and none of our streams (kubectl waits for the end of its
-// plugin's output). It returns as soon as the new agent listens.
+// plugin's output). It returns as soon as the new agent listens. See also
+// [EnsureProgram].
 func Ensure(ctx context.Context, d home.Dirs, exe string) (*Client, error) {
-	c, err := Dial(ctx, d)
-	if !errors.Is(err, ErrNotRunning) {
-		return c, err
-	}
-	if err := start(ctx, d, exe); err != nil {
-		return nil, err
-	}
-	return Dial(ctx, d)
+	return EnsureProgram(ctx, d, Program{Path: exe})
 }
 
 // start starts an agent and waits until it listens, or another one does.

@@ -17,6 +17,11 @@ var (
 	ErrStopped = errors.New("the agent went away")
 	// ErrVersion says that client and agent speak different protocols.
 	ErrVersion = errors.New("the running agent is of another version")
+	// ErrInUse says that the agent does not give way now: something is open.
+	ErrInUse = errors.New("the agent is in use")
+	// ErrReplaced is how a supervised agent ends that gives way to a newer program:
+	// its supervisor starts it again after an error.
+	ErrReplaced = errors.New("a newer program takes over")
 	// ErrCertificateExpired says that the enrolment's certificate is not in date.
 	ErrCertificateExpired = errors.New("the certificate is not valid now")
 	// ErrRejected says that the API server does not accept the certificate.
@@ -34,6 +39,8 @@ type failure struct {
 var codes = map[string]error{
 	"stopped":             ErrStopped,
 	"version":             ErrVersion,
+	"in-use":              ErrInUse,
+	"locked":              errLocked,
 	"certificate-expired": ErrCertificateExpired,
 	"rejected":            ErrRejected,
 	"unreachable":         bridge.ErrUnreachable,

@@ -27,6 +27,9 @@ import (
 // agentProgram tells the test binary, started as `exe agent serve`, how to behave.
 const agentProgram = "KUBEHSM_TEST_AGENT"
 
+// agentVersion is the version that it says it has.
+const agentVersion = "KUBEHSM_TEST_VERSION"
+
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "agent" && os.Args[2] == "serve" {
 		os.Exit(agentMain())
@@ -48,7 +51,11 @@ func agentMain() int {
 		err = errors.New("a reason to fail")
 	}
 	if err == nil {
-		err = Serve(context.Background(), Options{Dirs: d, Version: "test", Ready: ready})
+		o := Options{Dirs: d, Version: os.Getenv(agentVersion), Ready: ready, Supervised: os.Getenv(agentProgram) == "supervised"}
+		if os.Getenv(agentProgram) == "other protocol" {
+			o.protocol = protocolVersion + 1
+		}
+		err = Serve(context.Background(), o)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
@@ -72,6 +79,7 @@ type rig struct {
 	ep     bridge.Endpoint
 	cancel context.CancelFunc
 	done   chan error
+	agent  *agent // once it is ready
 }
 
 type rigOptions struct {
@@ -120,6 +128,7 @@ func (r *rig) serve(o Options) {
 	pr, pw, err := os.Pipe()
 	check(r.t, err)
 	o.Ready = pw
+	o.made = func(a *agent) { r.agent = a }
 	r.cancel, r.done = cancel, make(chan error, 1)
 	go func() { r.done <- Serve(ctx, o) }()
 	b, err := io.ReadAll(pr)
@@ -129,6 +138,15 @@ func (r *rig) serve(o Options) {
 		r.t.Fatalf("not ready: %q %v", b, <-r.done)
 	}
 	r.t.Cleanup(r.end)
+}
+
+// mustAgent calls f with the agent of this process.
+func (r *rig) mustAgent(f func(*agent)) {
+	r.t.Helper()
+	if r.agent == nil {
+		r.t.Fatal("there is no agent")
+	}
+	f(r.agent)
 }
 
 // end ends the agent of this process and checks that it ends well.

@@ -17,6 +17,8 @@ const (
 	opStatus  = "status"
 	opLock    = "lock"
 	opStop    = "stop"
+	opHello   = "hello"
+	opRetire  = "retire" // stop, unless something is open
 )
 
 // request is what a client sends.
@@ -26,6 +28,7 @@ type request struct {
 	Enrollment string        `json:"enrollment,omitempty"`
 	Client     bridge.Client `json:"client,omitzero"`
 	Purpose    hsm.Purpose   `json:"purpose,omitzero"`
+	Program    Build         `json:"program,omitzero"` // the client's, in a hello
 }
 
 // reply is what the agent sends: one of its fields is set.
@@ -34,6 +37,7 @@ type reply struct {
 	Done    int      `json:"done,omitempty"` // the touch prompt of that id is over
 	Session *Session `json:"session,omitempty"`
 	Status  *Status  `json:"status,omitempty"`
+	Hello   *hello   `json:"hello,omitempty"`
 	OK      bool     `json:"ok,omitempty"`
 	Error   *failure `json:"error,omitempty"`
 }
@@ -71,9 +75,17 @@ type Status struct {
 	Version string    `json:"version"`
 	PID     int       `json:"pid"`
 	Started time.Time `json:"started"`
+	// Program is the file that the agent was started from. Newer is another one,
+	// which has asked for the agent and will replace it once nothing is open.
+	Program Build  `json:"program"`
+	Newer   *Build `json:"newer,omitempty"`
+	// Supervised tells whether a service manager started it, see [Options].
+	Supervised bool `json:"supervised,omitempty"`
 	// Bridge is the address it listens on; BridgeError why it does not.
 	Bridge      string `json:"bridge,omitempty"`
 	BridgeError string `json:"bridgeError,omitempty"`
+	// AuditError says why the audit log could not be written.
+	AuditError string `json:"auditError,omitempty"`
 	// Signatures and Dials count since the start, over all upstreams.
 	Signatures uint64 `json:"signatures"`
 	Dials      uint64 `json:"dials"`

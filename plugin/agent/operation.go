@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/audit"
 )
 
 // serve answers one client's requests, one after another.
@@ -36,24 +38,32 @@ func (a *agent) serve(ctx context.Context, c net.Conn) {
 }
 
 // operate runs one operation; then is to be done once it is answered.
+// What an operation means is the same in every version of the protocol, but for
+// prepare and unlock: peers of two versions can always find out about each other
+// and end one.
 func (a *agent) operate(l *link, r request) (out reply, then func()) {
 	p := &remotePrompter{link: l}
 	defer p.close()
 	var err error
 	switch {
-	case r.V != protocolVersion:
-		err = hsm.WithHint(fmt.Errorf("%w: it speaks protocol %d, you speak %d", ErrVersion, protocolVersion, r.V),
-			"end it with `kubehsm agent stop`, or by its process id; the next command starts the new one")
-	case r.Op == opPrepare:
-		out.Session, err = a.prepare(l.ctx, r, p)
-	case r.Op == opUnlock:
-		err = a.unlockFor(l.ctx, r, p)
+	case r.Op == opHello:
+		out.Hello = a.hello(r)
 	case r.Op == opStatus:
 		out.Status = a.status()
 	case r.Op == opLock:
 		err = a.lock()
+		a.record(audit.Record{Event: audit.Lock, Reason: "asked"})
 	case r.Op == opStop:
-		then = a.stop
+		then = func() { a.end("asked") }
+	case r.Op == opRetire:
+		err = a.inUse(time.Now())
+		then = func() { a.end("replaced") }
+	case r.V != a.o.protocol:
+		err = hsm.WithHint(fmt.Errorf("%w: it speaks protocol %d, you speak %d", ErrVersion, a.o.protocol, r.V), versionHint)
+	case r.Op == opPrepare:
+		err = a.work(func() (err error) { out.Session, err = a.prepare(l.ctx, r, p); return err })
+	case r.Op == opUnlock:
+		err = a.work(func() error { return a.unlockFor(l.ctx, r, p) })
 	default:
 		err = fmt.Errorf("%w: operation %q", errFrame, r.Op)
 	}
@@ -62,4 +72,11 @@ func (a *agent) operate(l *link, r request) (out reply, then func()) {
 	}
 	out.OK = true
 	return out, then
+}
+
+// work counts an operation that somebody waits for.
+func (a *agent) work(f func() error) error {
+	a.working.Add(1)
+	defer a.working.Add(-1)
+	return f()
 }

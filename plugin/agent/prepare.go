@@ -21,7 +21,13 @@ const (
 
 // prepare makes sure that the bridge can carry requests for an enrolment and
 // hands out a session. The order is the package comment's.
-func (a *agent) prepare(ctx context.Context, r request, p *remotePrompter) (*Session, error) {
+func (a *agent) prepare(ctx context.Context, r request, p *remotePrompter) (_ *Session, err error) {
+	isNew := false
+	defer func() {
+		if isNew || err != nil {
+			a.recordSession(r, err)
+		}
+	}()
 	t, err := a.target(r.Enrollment)
 	if err != nil {
 		return nil, err
@@ -41,6 +47,8 @@ func (a *agent) prepare(ctx context.Context, r request, p *remotePrompter) (*Ses
 	if err != nil {
 		return nil, err
 	}
+	isNew = c.New
+	a.issued.Store(time.Now().UnixNano())
 	return &Session{Certificate: c.Certificate, Key: c.Key, Expires: c.Expires, CertificateExpires: t.chain[0].NotAfter}, nil
 }
 
@@ -57,6 +65,7 @@ func (a *agent) warmUp(ctx context.Context, r request, p *remotePrompter) (*targ
 	}
 	ctx, cancel := a.untilLocked(ctx)
 	defer cancel()
+	ctx = withRequest(ctx, r)
 	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Cluster: name, Action: "sign in", Command: r.Purpose.Command})
 	var t *target
 	err := a.flights.do(ctx, name, func() error {
@@ -176,6 +185,7 @@ func (a *agent) unlockFor(ctx context.Context, r request, p *remotePrompter) err
 	}
 	ctx, cancel := a.untilLocked(ctx)
 	defer cancel()
+	ctx = withRequest(ctx, r)
 	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Cluster: t.e.Name, Action: "unlock the token", Command: r.Purpose.Command})
 	if _, err := t.holder.find(ctx, t.e.Key, t.chain[0].PublicKey); err != nil {
 		return err

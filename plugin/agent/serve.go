@@ -15,6 +15,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
 
@@ -28,11 +29,18 @@ type Options struct {
 	// IdleTimeout is how long the agent lives without sessions and requests; 0 is
 	// an hour.
 	IdleTimeout time.Duration
+	// Supervised says that a service manager runs the agent: it does not end when
+	// it is idle, and it ends with [ErrReplaced] when it gives way to a newer
+	// program, so that the manager starts it again.
+	Supervised bool
 	// Ready, if not nil, is told when the agent listens and closed, see [ReadyFile].
 	Ready *os.File
 
 	pid        int
+	protocol   int
 	sweepEvery time.Duration
+	quiet      time.Duration // see inUse
+	made       func(*agent)  // is given the agent; for tests
 }
 
 func (o *Options) defaults() {
@@ -48,16 +56,26 @@ func (o *Options) defaults() {
 	if o.sweepEvery == 0 {
 		o.sweepEvery = 15 * time.Second
 	}
+	if o.quiet == 0 {
+		o.quiet = 2 * time.Second
+	}
+	if o.protocol == 0 {
+		o.protocol = protocolVersion
+	}
 	o.pid = os.Getpid()
 }
 
 // Serve runs the agent until ctx ends, it is told to stop, or it has been idle
 // for long. If another one runs already it returns nil at once: whoever started
-// this one is served by that one. It makes the process non-dumpable, locks all
+// this one is served by that one. It writes the audit log. It makes the process non-dumpable, locks all
 // tokens and closes the drivers when it ends.
 func Serve(ctx context.Context, o Options) (err error) {
 	o.defaults()
 	defer func() { err = errors.Join(err, closeReady(o.Ready)) }()
+	program, err := thisBuild(o.Version)
+	if err != nil {
+		return fmt.Errorf("agent: %w", err)
+	}
 	if err := harden(); err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
@@ -84,6 +102,14 @@ func Serve(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
+	a.program = program
+	if o.made != nil {
+		o.made(a)
+	}
+	if a.audit, err = audit.Open(audit.Path(o.Dirs)); err != nil {
+		return fmt.Errorf("agent: %w", err)
+	}
+	defer func() { err = errors.Join(err, a.audit.Close()) }()
 	return a.run(ctx)
 }
 
@@ -142,6 +168,7 @@ func (a *agent) run(ctx context.Context) (err error) {
 		a.log.Error("bridge", "error", err)
 	}
 	a.log.Info("listening", "version", a.o.Version)
+	a.record(audit.Record{Event: audit.AgentStart, Version: a.o.Version})
 	if err := ready(a.o.Ready); err != nil && !errors.Is(err, os.ErrClosed) {
 		a.log.Warn("whoever started the agent does not wait for it", "error", err)
 	}
@@ -156,7 +183,15 @@ func (a *agent) run(ctx context.Context) (err error) {
 	err = errors.Join(err, l.Close(), a.lock(), a.bridge.close(), a.o.Drivers.Close())
 	conns.close()
 	wg.Wait()
-	a.log.Info("stopped", "error", err)
+	why := "signal"
+	if w := a.why.Load(); w != nil {
+		why = *w
+	}
+	a.log.Info("stopped", "why", why, "error", err)
+	a.record(audit.Record{Event: audit.AgentStop, Reason: why})
+	if why == "replaced" && a.o.Supervised {
+		err = errors.Join(err, ErrReplaced)
+	}
 	return err
 }
 
@@ -177,8 +212,7 @@ func (a *agent) watch(ctx context.Context) {
 			return
 		case now := <-tick.C:
 			if a.sweep(now) {
-				a.log.Info("idle")
-				a.stop()
+				a.end("idle")
 			}
 		}
 	}

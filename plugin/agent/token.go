@@ -15,7 +15,8 @@ import (
 type holder struct {
 	uri     hsm.URI // of the token alone
 	drivers hsm.Drivers
-	asking  chan struct{} // held while it is unlocked: one prompt per token
+	tried   func(context.Context, error) // is told how each attempt to unlock ended; may be nil
+	asking  chan struct{}                // held while it is unlocked: one prompt per token
 
 	mu    sync.Mutex
 	token hsm.Token
@@ -102,6 +103,9 @@ func (h *holder) unlock(ctx context.Context, p hsm.Prompter) error {
 		h.mu.Lock()
 		h.since = time.Now()
 		h.mu.Unlock()
+	}
+	if h.tried != nil {
+		h.tried(ctx, err)
 	}
 	return err
 }

@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
+	"syscall"
+	"time"
 
 	"golang.org/x/net/http2"
 
@@ -32,7 +35,7 @@ func (u *Upstream) dialTLS(ctx context.Context, protos ...string) (_ *conn, err 
 	}
 	cfg := u.tls.Clone()
 	cfg.NextProtos = protos
-	c := &conn{Conn: tls.Client(raw, cfg), u: u}
+	c := &conn{Conn: tls.Client(raw, cfg), u: u, ended: make(chan struct{})}
 	u.dials.Add(1)
 	if err := c.HandshakeContext(ctx); err != nil {
 		_ = raw.Close() // the handshake's error is the one to report
@@ -70,7 +73,9 @@ func (u *Upstream) handshakeError(err error) error {
 // conn is an open connection, known to its upstream until it is closed.
 type conn struct {
 	*tls.Conn
-	u *Upstream
+	u     *Upstream
+	ended chan struct{} // closed when a Read has failed
+	once  sync.Once
 }
 
 // Read notes that the peer broke TLS off: a TLS 1.3 server refuses a client
@@ -80,6 +85,27 @@ func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if op := alertOf(err); op != nil {
 		c.u.alert.Store(op)
+	}
+	if err != nil {
+		c.once.Do(func() { close(c.ended) })
+	}
+	return n, err
+}
+
+// lastWords is how long a failed Write waits for the reader to find out why.
+const lastWords = 250 * time.Millisecond
+
+// Write implements [net.Conn]. A server that refuses us sends an alert and
+// closes: a request that is written then fails before its reader has seen the
+// alert, which is the reason to report.
+func (c *conn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
+		select {
+		case <-c.ended:
+		case <-c.u.ctx.Done():
+		case <-time.After(lastWords):
+		}
 	}
 	return n, err
 }

@@ -7,28 +7,29 @@ import (
 	"strings"
 )
 
-// judge decides whose request this is, or why nobody's.
+// judge decides whose request this is, or why it is refused; the session is
+// returned with a refusal too, where it is known.
 func (s *Server) judge(r *http.Request) (*session, string, *refusal) {
 	if ref := fromBrowser(r); ref != nil {
 		return nil, "", ref
 	}
 	if r.Header["Authorization"] != nil {
-		return nil, "", &refusal{http.StatusUnauthorized,
+		return nil, "", &refusal{http.StatusUnauthorized, DeniedAuthorization,
 			"this address takes no bearer token or password (--token, or the kubeconfig user's): the token's key signs in here; leave them out"}
 	}
 	if r.Method == http.MethodConnect {
-		return nil, "", &refusal{http.StatusMethodNotAllowed, "CONNECT is not served here"}
+		return nil, "", &refusal{http.StatusMethodNotAllowed, DeniedMethod, "CONNECT is not served here"}
 	}
 	name, path, ok := splitPath(r.RequestURI)
 	if !ok {
-		return nil, "", &refusal{http.StatusNotFound, "paths here begin with " + PathPrefix + "NAME/, as in the kubeconfig that kubehsm writes"}
+		return nil, "", &refusal{http.StatusNotFound, DeniedPath, "paths here begin with " + PathPrefix + "NAME/, as in the kubeconfig that kubehsm writes"}
 	}
 	sess, ref := s.session(r)
 	if ref != nil {
-		return nil, "", ref
+		return sess, "", ref
 	}
 	if sess.enrollment != name {
-		return nil, "", &refusal{http.StatusForbidden,
+		return sess, "", &refusal{http.StatusForbidden, DeniedEnrollment,
 			fmt.Sprintf("this certificate is for enrolment %q, not %q: the kubeconfig entry mixes two", sess.enrollment, name)}
 	}
 	return sess, path, nil
@@ -39,15 +40,15 @@ func (s *Server) judge(r *http.Request) (*session, string, *refusal) {
 // would not make client-go run the plugin again.
 func (s *Server) session(r *http.Request) (*session, *refusal) {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
-		return nil, &refusal{http.StatusUnauthorized,
+		return nil, &refusal{http.StatusUnauthorized, DeniedNoCertificate,
 			"no client certificate came with the request: use the kubeconfig user that kubehsm wrote, without --token or --client-certificate"}
 	}
 	e := s.sessions.find(r.TLS.PeerCertificates[0])
 	switch {
 	case e == nil:
-		return nil, &refusal{http.StatusUnauthorized, "unknown session: the agent was locked or restarted; run the command again"}
+		return nil, &refusal{http.StatusUnauthorized, DeniedUnknown, "unknown session: the agent was locked or restarted; run the command again"}
 	case e.expired(s.sessions.now()):
-		return nil, &refusal{http.StatusUnauthorized, "the session has expired; run the command again"}
+		return e, &refusal{http.StatusUnauthorized, DeniedExpired, "the session has expired; run the command again"}
 	}
 	return e, nil
 }
@@ -80,11 +81,11 @@ func fromBrowser(r *http.Request) *refusal {
 	switch strings.ToLower(strings.Trim(host, "[]")) {
 	case "127.0.0.1", "localhost", "::1":
 	default:
-		return &refusal{http.StatusForbidden, "the Host header must name the loopback address"}
+		return &refusal{http.StatusForbidden, DeniedHost, "the Host header must name the loopback address"}
 	}
 	for k, v := range r.Header {
 		if strings.HasPrefix(k, "Sec-Fetch-") || (k == "Origin" && (len(v) != 1 || !strings.EqualFold(v[0], "https://"+r.Host))) {
-			return &refusal{http.StatusForbidden, "requests from web pages are not served"}
+			return &refusal{http.StatusForbidden, DeniedBrowser, "requests from web pages are not served"}
 		}
 	}
 	return nil

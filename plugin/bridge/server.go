@@ -22,6 +22,10 @@ type Server struct {
 	route    func(enrollment string) *Upstream
 	log      *slog.Logger
 	http     *http.Server
+
+	// Denied, if not nil, is told of every request that was turned away. It is set
+	// before Serve and may be called by many goroutines at once.
+	Denied func(Denial)
 }
 
 // Listen takes the bridge's port, on 127.0.0.1 only. [ErrPortTaken] if another
@@ -84,20 +88,18 @@ func (s *Server) Close() error { return s.http.Close() }
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if p, ok := r.Context().Value(peerKey{}).(*peer); ok {
 		if err := p.check(); err != nil {
-			s.log.Warn("refused", "code", http.StatusForbidden, "why", err)
-			(&refusal{http.StatusForbidden, err.Error()}).write(w)
+			s.refuse(w, nil, &refusal{http.StatusForbidden, DeniedUser, err.Error()})
 			return
 		}
 	}
 	sess, path, ref := s.judge(r)
 	if ref != nil {
-		s.log.Info("refused", "code", ref.code, "why", ref.message)
-		ref.write(w)
+		s.refuse(w, sess, ref)
 		return
 	}
 	up := s.route(sess.enrollment)
 	if up == nil {
-		(&refusal{http.StatusUnauthorized, "the enrolment is locked; run the command again"}).write(w)
+		s.refuse(w, sess, &refusal{http.StatusUnauthorized, DeniedLocked, "the enrolment is locked; run the command again"})
 		return
 	}
 	sess.requests.Add(1)

@@ -64,6 +64,7 @@ type Credential struct {
 	Certificate []byte // PEM
 	Key         []byte // PEM
 	Expires     time.Time
+	New         bool // the client has not had it before
 }
 
 // SessionStatus describes a session.
@@ -96,17 +97,19 @@ func (s *Sessions) Issue(enrollment string, c Client) (Credential, error) {
 	defer s.mu.Unlock()
 	o := owner{enrollment, c}
 	e := s.byOwner[o]
+	isNew := false
 	if e == nil || now.Add(2*SessionLife).After(e.notAfter) {
 		fresh, err := s.issue(o, now)
 		if err != nil {
 			return Credential{}, fmt.Errorf("loopback certificate: %w", err)
 		}
+		isNew = true
 		e = fresh // the old one is left to its last requests; Sweep removes it
 		s.byOwner[o], s.byCert[e.hash] = e, e
 	}
 	expires := now.Add(SessionLife)
 	e.until.Store(expires.Add(sessionGrace).UnixNano())
-	return Credential{Certificate: bytes.Clone(e.cert), Key: bytes.Clone(e.key), Expires: expires}, nil
+	return Credential{Certificate: bytes.Clone(e.cert), Key: bytes.Clone(e.key), Expires: expires, New: isNew}, nil
 }
 
 func (s *Sessions) issue(o owner, now time.Time) (*session, error) {
@@ -191,6 +194,17 @@ func (s *Sessions) Active() int {
 		if !e.expired(now) || e.open.Load() > 0 {
 			n++
 		}
+	}
+	return n
+}
+
+// Open counts the requests and streams in flight.
+func (s *Sessions) Open() int64 {
+	var n int64
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, e := range s.byCert {
+		n += e.open.Load()
 	}
 	return n
 }

@@ -12,6 +12,7 @@ import (
 // show its message to the user.
 type refusal struct {
 	code    int
+	reason  string // one of the Denied constants; "" for an upstream's failure
 	message string
 }
 
@@ -59,7 +60,7 @@ func refusalOf(err error) *refusal {
 		message += " (" + h + ")"
 	}
 	if needsPerson(err) {
-		return &refusal{http.StatusUnauthorized, message}
+		return &refusal{code: http.StatusUnauthorized, message: message}
 	}
-	return &refusal{http.StatusServiceUnavailable, message}
+	return &refusal{code: http.StatusServiceUnavailable, message: message}
 }

@@ -1,0 +1,80 @@
+package agent
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/version"
+)
+
+// Build tells one program file from another.
+type Build struct {
+	// Version is what it says of itself, such as v1.2.3; "" or (devel) are unknown.
+	Version string `json:"version,omitempty"`
+	// Path is absolute, without symbolic links.
+	Path string `json:"path"`
+	// Size in bytes and time of the last change tell whether the file at Path is
+	// still the same.
+	Size     int64     `json:"size"`
+	Modified time.Time `json:"modified"`
+}
+
+// thisBuild describes the program that runs.
+func thisBuild(version string) (Build, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return Build{}, err
+	}
+	file := path
+	if runtime.GOOS == "linux" {
+		file = "/proc/self/exe" // even if the path leads to another file by now
+	}
+	return buildOf(path, file, version)
+}
+
+// buildOf describes the program called path, which is in file.
+func buildOf(path, file, version string) (Build, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return Build{}, fmt.Errorf("looking at this program: %w", err)
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil { // else it was removed; its name is good enough
+		path = real
+	}
+	return Build{Version: version, Path: path, Size: info.Size(), Modified: info.ModTime().UTC()}, nil
+}
+
+func (b Build) sameFile(o Build) bool { return b.Size == o.Size && b.Modified.Equal(o.Modified) }
+
+// replaces tells whether an agent of b should take over from one of old. Two
+// programs installed side by side must not drive each other's agents out in
+// turns, so only one side can win:
+//
+//   - At one path, whatever is there now: the old one cannot be started any more.
+//   - At two paths the higher version; where neither has one, the file that was
+//     made later.
+func (b Build) replaces(old Build) bool {
+	if b.Path == old.Path {
+		return !b.sameFile(old)
+	}
+	mine, err1 := version.ParseSemantic(b.Version)
+	theirs, err2 := version.ParseSemantic(old.Version)
+	switch {
+	case err1 == nil && err2 == nil:
+		return theirs.LessThan(mine)
+	case err1 == nil || err2 == nil:
+		return false
+	}
+	return b.Modified.After(old.Modified)
+}
+
+// String names the build for people.
+func (b Build) String() string {
+	if b.Version == "" || b.Version == "(devel)" {
+		return b.Path
+	}
+	return b.Version
+}

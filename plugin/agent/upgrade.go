@@ -1,0 +1,164 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/home"
+)
+
+// hello is the agent's answer to a client's: who it is, and what would be lost
+// with it.
+type hello struct {
+	Protocol   int   `json:"protocol"`
+	Program    Build `json:"program"`
+	Supervised bool  `json:"supervised,omitempty"`
+	Unlocked   bool  `json:"unlocked,omitempty"`
+}
+
+func (a *agent) hello(r request) *hello {
+	if r.Program.Path != "" && r.Program.replaces(a.program) {
+		a.newer.Store(&r.Program)
+	}
+	h := &hello{Protocol: a.o.protocol, Program: a.program, Supervised: a.o.Supervised}
+	for t := range a.uses() {
+		h.Unlocked = h.Unlocked || t.unlocked()
+	}
+	return h
+}
+
+const versionHint = "end it with `kubehsm agent stop`, which cuts what is open; the next command starts the new one"
+
+// Bounds of a replacement.
+const (
+	maxAttempts = 5 // others may replace the agent at the same time
+	// restartTimeout is how long a supervisor may take to start an agent again
+	// before we do.
+	restartTimeout = 3 * time.Second
+)
+
+// Program is the program that wants an agent of its own kind.
+type Program struct {
+	// Path is absolute; it is run as `PATH agent serve`.
+	Path    string
+	Version string
+	// Say tells the person, in one sentence, that an unlocked agent was replaced.
+	// If it is nil, an unlocked agent is left alone.
+	Say func(sentence string)
+}
+
+// EnsureProgram is [Ensure] for a program that also cares which agent it gets.
+// One that runs from an older program is replaced while nothing is open on it;
+// else it goes on, and its status says so. The clients of a replaced agent ask
+// for a new session when the old one is refused. Errors: those of Ensure, and
+// [ErrVersion] if the running agent speaks another protocol and is in use, or is
+// the newer one.
+func EnsureProgram(ctx context.Context, d home.Dirs, p Program) (*Client, error) {
+	mine, err := buildOf(p.Path, p.Path, p.Version)
+	known := err == nil // a missing file is reported when it must be started
+	replaced := false
+	for range maxAttempts {
+		c, err := connect(ctx, d, p.Path)
+		if err != nil || !known {
+			return c, err
+		}
+		h, err := c.hello(ctx, mine)
+		if err == nil {
+			err = p.settle(ctx, c, mine, h, &replaced)
+		}
+		switch {
+		case err == nil:
+			return c, nil
+		case errors.Is(err, errGaveWay):
+			if h.Supervised {
+				awaitRestart(ctx, d)
+			}
+		case !errors.Is(err, ErrStopped): // else it is on its way out
+			return nil, errors.Join(err, c.Close())
+		}
+		if err := c.Close(); err != nil {
+			return nil, err
+		}
+	}
+	return nil, hsm.WithHint(fmt.Errorf("%w, again and again", ErrStopped), "see `kubehsm audit` and the agent's log, "+d.LogFile())
+}
+
+// errGaveWay says that the agent has ended for us.
+var errGaveWay = errors.New("the agent gave way")
+
+// hello introduces a program. An agent that does not know the question yet is
+// taken as it is.
+func (c *Client) hello(ctx context.Context, mine Build) (hello, error) {
+	out, err := c.do(ctx, request{Op: opHello, Program: mine}, nil)
+	switch {
+	case errors.Is(err, ErrStopped), errors.Is(err, ErrVersion), ctx.Err() != nil:
+		return hello{}, err
+	case err != nil || out.Hello == nil:
+		return hello{Protocol: protocolVersion, Program: mine}, nil
+	}
+	return *out.Hello, nil
+}
+
+// settle decides what becomes of a running agent: nil to use it, errGaveWay if
+// it has ended, [ErrVersion] if it can be neither used nor ended.
+func (p Program) settle(ctx context.Context, c *Client, mine Build, h hello, replaced *bool) error {
+	usable := h.Protocol == protocolVersion
+	mayEnd := mine.replaces(h.Program) && !*replaced &&
+		(!h.Supervised || mine.Path == h.Program.Path) && // its supervisor would start the old one again
+		(!h.Unlocked || p.Say != nil || !usable)
+	var err error
+	if mayEnd {
+		if err = c.retire(ctx); err == nil {
+			*replaced = true
+			if h.Unlocked && p.Say != nil {
+				p.Say(fmt.Sprintf("The agent of %s made way for %s: its token was unlocked, and the PIN is asked again.", h.Program, mine))
+			}
+			return errGaveWay
+		}
+		if !errors.Is(err, ErrInUse) {
+			return err
+		}
+	}
+	if usable {
+		return nil
+	}
+	what := fmt.Errorf("%w: %s, which speaks protocol %d, not %d", ErrVersion, h.Program, h.Protocol, protocolVersion)
+	if err != nil {
+		what = fmt.Errorf("%w; %w", what, err)
+	}
+	return hsm.WithHint(what, versionHint)
+}
+
+// connect connects to the running agent, or starts one.
+func connect(ctx context.Context, d home.Dirs, exe string) (*Client, error) {
+	c, err := Dial(ctx, d)
+	if !errors.Is(err, ErrNotRunning) {
+		return c, err
+	}
+	if err := start(ctx, d, exe); err != nil {
+		return nil, err
+	}
+	return Dial(ctx, d)
+}
+
+// awaitRestart waits a while for a supervisor to start the agent again.
+func awaitRestart(ctx context.Context, d home.Dirs) {
+	ctx, cancel := context.WithTimeout(ctx, restartTimeout)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if c, err := Dial(ctx, d); err == nil {
+				_ = c.Close() // it is there, which was the question
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,208 @@
+package audit
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+)
+
+// poll is how often a followed file is looked at.
+const poll = 250 * time.Millisecond
+
+// Filter chooses records.
+type Filter struct {
+	// Since is the earliest time; zero is the beginning.
+	Since time.Time
+	// Enrollment is the enrolment's name; "" takes all, and records of none.
+	Enrollment string
+	// Follow goes on with what is written later, until the context ends.
+	Follow bool
+}
+
+func (f Filter) takes(r Record) bool {
+	return !r.Time.Before(f.Since) && (f.Enrollment == "" || r.Enrollment == f.Enrollment)
+}
+
+// Read calls each with the records that the filter takes, the oldest first. A
+// log that does not exist is empty. It returns how many lines could not be
+// read: a crash or a full disk may leave half a line. With Follow it returns
+// when ctx ends, without an error.
+func Read(ctx context.Context, path string, f Filter, each func(Record) error) (damaged int, err error) {
+	r := &reader{path: path, filter: f, each: each}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("audit log: %w", err)
+		}
+	}()
+	if err := r.openOldest(); err != nil {
+		return 0, err
+	}
+	defer r.close()
+	if err := r.toEnd(ctx); err != nil || !f.Follow {
+		return r.damaged, err
+	}
+	tick := time.NewTicker(poll)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return r.damaged, nil
+		case <-tick.C:
+			if err := r.toEnd(ctx); err != nil {
+				return r.damaged, err
+			}
+		}
+	}
+}
+
+// reader goes through the files from the oldest to the one that is written. It
+// holds on to the file it reads and finds its successor by asking which number
+// that file has by now, so a rotation meanwhile loses nothing.
+type reader struct {
+	path    string
+	filter  Filter
+	each    func(Record) error
+	f       *os.File
+	in      *bufio.Reader
+	part    []byte // of a line whose end is not there yet
+	damaged int
+}
+
+func (r *reader) openOldest() error {
+	for i := keep; i >= 0; i-- {
+		f, err := os.Open(numbered(r.path, i))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		r.use(f)
+		return err
+	}
+	return nil
+}
+
+func (r *reader) use(f *os.File) {
+	r.close()
+	r.f, r.part = f, nil
+	if f != nil {
+		r.in = bufio.NewReaderSize(f, maxLine)
+	}
+}
+
+func (r *reader) close() {
+	if r.f != nil {
+		_ = r.f.Close() // only read from
+	}
+}
+
+// toEnd reads all that is there now.
+func (r *reader) toEnd(ctx context.Context) error {
+	if r.f == nil {
+		if err := r.openOldest(); err != nil || r.f == nil {
+			return err
+		}
+	}
+	for ctx.Err() == nil {
+		// Looked up before the rest is read: what is in a file that has a
+		// successor then is all there will be.
+		next, err := r.successor()
+		if err != nil {
+			return err
+		}
+		if err := r.lines(ctx); err != nil {
+			if next != nil {
+				_ = next.Close() // only read from
+			}
+			return err
+		}
+		if next == nil {
+			return nil
+		}
+		if len(r.part) > 0 {
+			r.damaged++
+		}
+		r.use(next)
+	}
+	return nil
+}
+
+// successor opens the file after the current one, nil if it is the last.
+func (r *reader) successor() (*os.File, error) {
+	here, err := r.f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	for i := range keep + 1 {
+		info, err := os.Stat(numbered(r.path, i))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if os.SameFile(here, info) {
+			if i == 0 {
+				return nil, nil
+			}
+			return openNewer(r.path, i-1)
+		}
+	}
+	return openNewer(r.path, keep) // it was dropped: go on with the oldest
+}
+
+// openNewer opens the i-th file, or the next newer one that is there.
+func openNewer(path string, i int) (*os.File, error) {
+	for ; i >= 0; i-- {
+		f, err := os.Open(numbered(path, i))
+		if !errors.Is(err, fs.ErrNotExist) {
+			return f, err
+		}
+	}
+	return nil, nil // a rotation is under way
+}
+
+// lines reads the rest of the current file.
+func (r *reader) lines(ctx context.Context) error {
+	for ctx.Err() == nil {
+		b, err := r.in.ReadSlice('\n')
+		r.part = append(r.part, b...)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.Is(err, bufio.ErrBufferFull):
+			if len(r.part) > maxLine { // keep no more of it than tells that it is too long
+				r.part = r.part[:maxLine+1]
+			}
+			continue
+		case err != nil:
+			return err
+		}
+		line := r.part
+		r.part = r.part[:0]
+		if err := r.line(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *reader) line(b []byte) error {
+	if len(bytes.TrimSpace(b)) == 0 {
+		return nil
+	}
+	var rec Record
+	if len(b) > maxLine || json.Unmarshal(b, &rec) != nil || rec.Event == "" {
+		r.damaged++
+		return nil
+	}
+	if !r.filter.takes(rec) {
+		return nil
+	}
+	return r.each(rec)
+}

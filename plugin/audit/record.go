@@ -1,0 +1,85 @@
+package audit
+
+import (
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// Event says what a record is about. Events are added, never renamed.
+type Event string
+
+// The events.
+const (
+	// AgentStart and AgentStop are the agent's life. Reason of a stop: "asked",
+	// "idle", "signal", "replaced" (by a newer program).
+	AgentStart Event = "agent-start"
+	AgentStop  Event = "agent-stop"
+	// Unlock is an attempt to unlock a token.
+	Unlock Event = "unlock"
+	// Lock is the end of what stood on a PIN. Reason: "asked", "idle" (the unlock
+	// window was not used), "longest-time" (it has been open for long).
+	Lock Event = "lock"
+	// Signature is a use of the private key. Reason: "sign-in" (a client's plugin
+	// waits for it) or "reconnect" (a request needed a new connection).
+	Signature Event = "signature"
+	// Session is a loopback credential for one client process. It is recorded when
+	// it is first handed out, not each time the same one is given again.
+	Session Event = "session"
+	// Denial is a request that the bridge turned away. Code is the HTTP status,
+	// Reason says why, see [bridge.Denial].
+	Denial Event = "denial"
+)
+
+// Outcome says how it ended.
+type Outcome string
+
+// The outcomes. Error has the reason for all but Granted.
+const (
+	Granted   Outcome = "granted"
+	Refused   Outcome = "refused"   // by the token, the agent or the API server
+	Cancelled Outcome = "cancelled" // by the person, or the client went away
+	Failed    Outcome = "failed"    // for a technical reason
+)
+
+// Record is one line. Field names are stable: fields are added, never renamed
+// or removed; those without a value are left out.
+type Record struct {
+	// Time is when it was written, UTC, to the microsecond.
+	Time  time.Time `json:"time"`
+	Event Event     `json:"event"`
+	// Outcome is set for Unlock, Signature and Session.
+	Outcome Outcome `json:"outcome,omitempty"`
+	// Reason is a word from the event's own list.
+	Reason string `json:"reason,omitempty"`
+	// Error is the code of what went wrong, such as "pin-incorrect", "no-token" or
+	// "unreachable"; "other" if it has none.
+	Error string `json:"error,omitempty"`
+	// Code is the HTTP status of a Denial.
+	Code int `json:"code,omitempty"`
+	// Count is how many equal records this one stands for; 0 is one. Denials and
+	// failures are counted so when they repeat within a minute.
+	Count int `json:"count,omitempty"`
+	// Enrollment is the enrolment's name.
+	Enrollment string `json:"enrollment,omitempty"`
+	// Server is the API server's host, and port if its URL has one.
+	Server string `json:"server,omitempty"`
+	// Key is the fingerprint of the public key, SHA-256 of its DER, in hex.
+	Key string `json:"key,omitempty"`
+	// Token is the URI of the token.
+	Token hsm.URI `json:"token,omitzero"`
+	// Client is the process for which it was done.
+	Client *Process `json:"client,omitempty"`
+	// Agent is the process id of the agent that wrote the record.
+	Agent int `json:"agent,omitempty"`
+	// Version is the agent's, in AgentStart.
+	Version string `json:"version,omitempty"`
+}
+
+// Process is a client. It says itself who it is; the agent has checked that it
+// is the same user's.
+type Process struct {
+	PID int `json:"pid,omitempty"`
+	// Command is the program's name without folder and arguments.
+	Command string `json:"command,omitempty"`
+}

@@ -1,0 +1,44 @@
+package bridge
+
+import "net/http"
+
+// Denial is a request that the bridge has turned away. Nothing in it is the
+// request's own text.
+type Denial struct {
+	// Code is the HTTP status of the answer.
+	Code int
+	// Reason is one of the Denied constants.
+	Reason string
+	// Enrollment and Client are those of the session that the request came with;
+	// zero where it had none.
+	Enrollment string
+	Client     Client
+}
+
+// Why a request was turned away. The words are stable.
+const (
+	DeniedUser          = "other-user"       // the connection is another user's, or it cannot be told whose
+	DeniedHost          = "host"             // the Host header is not loopback's (DNS rebinding)
+	DeniedBrowser       = "browser"          // a web page sent it
+	DeniedAuthorization = "authorization"    // it carries a token or a password
+	DeniedMethod        = "method"           // CONNECT
+	DeniedPath          = "path"             // the path names no enrolment
+	DeniedNoCertificate = "no-certificate"   // there is no client certificate
+	DeniedUnknown       = "unknown-session"  // the certificate is not one of this agent's
+	DeniedExpired       = "expired-session"  // the session's time is over
+	DeniedEnrollment    = "other-enrollment" // the session is for another enrolment
+	DeniedLocked        = "locked"           // the enrolment was locked meanwhile
+)
+
+// refuse answers a request that is not served and says so to whom it concerns.
+func (s *Server) refuse(w http.ResponseWriter, e *session, ref *refusal) {
+	s.log.Info("refused", "code", ref.code, "why", ref.message)
+	if s.Denied != nil {
+		d := Denial{Code: ref.code, Reason: ref.reason}
+		if e != nil {
+			d.Enrollment, d.Client = e.enrollment, e.client
+		}
+		s.Denied(d)
+	}
+	ref.write(w)
+}
