@@ -52,8 +52,11 @@ func drivers(o cli.DriverOptions) hsm.Drivers {
 	for _, m := range o.Modules {
 		modules = append(modules, pkcs11.Module{Name: m.Name, Path: m.Path, Env: m.Env})
 	}
-	locks := filepath.Join(o.Dirs.Run, "locks")
-	return hsm.Drivers{pkcs11.New(pkcs11.Options{Modules: modules, Discover: true, LockDir: locks}), piv.New(piv.Options{})}
+	all := hsm.Drivers{pkcs11.New(pkcs11.Options{Modules: modules, Discover: !o.OnlyModules, LockDir: filepath.Join(o.Dirs.Run, "locks")})}
+	if !o.OnlyModules {
+		all = append(all, piv.New(piv.Options{}))
+	}
+	return all
 }
 
 func terminalUI(ctx context.Context, o cli.TUIOptions) error {

@@ -21,6 +21,10 @@ import (
 type Config struct {
 	// Modules are PKCS#11 libraries to load besides those the system registers.
 	Modules []Module `yaml:"modules"`
+	// OnlyModules leaves out all other tokens: neither the libraries that the
+	// system registers nor smart cards are looked at. Loading some libraries has
+	// effects of its own (tpm2-pkcs11 makes a folder in $HOME).
+	OnlyModules bool `yaml:"onlyModules"`
 	// Pinentry is the absolute path of the program that asks for PINs when
 	// there is no terminal; "" means none.
 	Pinentry string `yaml:"pinentry"`

@@ -159,7 +159,7 @@ func (t *trial) configure(module string) error {
 	for path, content := range map[string]string{
 		t.softHSMConfig(): "directories.tokendir = " + t.path("softhsm", "tokens") + "\n" +
 			"objectstore.backend = file\nlog.level = ERROR\nslots.removable = false\n",
-		t.path("home", "config.yaml"): fmt.Sprintf("modules:\n  - name: trial\n    path: %q\n    env: {SOFTHSM2_CONF: %q}\n",
+		t.path("home", "config.yaml"): fmt.Sprintf("onlyModules: true\nmodules:\n  - name: trial\n    path: %q\n    env: {SOFTHSM2_CONF: %q}\n",
 			module, t.softHSMConfig()),
 		t.path("env"): env.String(),
 	} {

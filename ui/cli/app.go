@@ -28,6 +28,7 @@ type app struct {
 	requestTimeout string
 	module         string
 	pinFD          int
+	descriptors    []*descriptor // beside pinFD
 
 	started bool // a command's own work has begun: later errors are not about usage
 	asker   hsm.Prompter
@@ -78,7 +79,7 @@ func (a *app) env() (*flow.Env, error) {
 		}
 		modules = append([]home.Module{{Path: path}}, modules...)
 	}
-	drivers := a.Drivers(DriverOptions{Dirs: dirs, Modules: modules})
+	drivers := a.Drivers(DriverOptions{Dirs: dirs, Modules: modules, OnlyModules: config.OnlyModules})
 	a.closers = append(a.closers, drivers.Close)
 	a.config = config
 	a.environ = &flow.Env{
@@ -126,6 +127,13 @@ func (a *app) prompter(options ...func(*prompt.Options)) hsm.Prompter {
 			}
 			p, done := prompt.Choose(o)
 			a.closers = append(a.closers, func() error { done(); return nil })
+			for _, d := range a.descriptors {
+				if d.fd >= 0 {
+					fd := prompt.NewSecretFD("--"+d.flag, d.fd, d.serves, p)
+					a.closers = append(a.closers, fd.Close)
+					p = fd
+				}
+			}
 			return p, nil
 		})}
 	}

@@ -43,6 +43,8 @@ type DriverOptions struct {
 	Dirs home.Dirs
 	// Modules are the PKCS#11 libraries of the user's configuration and of --module.
 	Modules []home.Module
+	// OnlyModules leaves out all others, and smart cards.
+	OnlyModules bool
 }
 
 // TUIOptions say what the terminal UI starts with.
