@@ -12,8 +12,8 @@ import (
 	"syscall"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/hsm/pkcs11"
 	"github.com/kubehsm/kubehsm/hsm/piv"
+	"github.com/kubehsm/kubehsm/hsm/pkcs11"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/cli"
 	"github.com/kubehsm/kubehsm/ui/tui"
