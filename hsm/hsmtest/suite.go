@@ -23,6 +23,11 @@ type Fixture struct {
 	NoDelete bool
 	// NoPSS: the token makes no RSA-PSS signatures.
 	NoPSS bool
+	// ReadOnly: keys are not made and certificates not written through the
+	// driver ([hsm.ErrUnsupported]); Device.Keys are there already.
+	ReadOnly bool
+	// NoGuessing: no wrong PIN may be typed, as on somebody's own token.
+	NoGuessing bool
 }
 
 // Device is one token, ready to be examined.
@@ -37,6 +42,9 @@ type Device struct {
 	// Slots are two or more values for [hsm.GenerateOptions].Slot. Nil: the
 	// token makes up places of its own.
 	Slots []string
+	// Keys are those that a read-only token holds, two or more of the first
+	// algorithm, each with a certificate.
+	Keys map[hsm.Algorithm][]crypto.PublicKey
 	// Tries returns the PIN tries left, read without the driver. Nil: the token
 	// does not tell.
 	Tries func() int
@@ -50,55 +58,91 @@ type Device struct {
 	Unplug, Plug func()
 }
 
+// part is one test of the suite.
+type part struct {
+	name string
+	test func(*testing.T, *bench)
+	does doing
+}
+
+// doing is what a part does to the token beside signing.
+type doing uint8
+
+const (
+	makes   doing = 1 << iota // makes keys or writes certificates
+	empty                     // wants a token without keys
+	guesses                   // types wrong PINs
+)
+
+var parts = []part{
+	{"List", testList, 0},
+	{"Open", testOpen, 0},
+	{"OpenAmongTwo", testOpenAmongTwo, 0},
+	{"EmptyToken", testEmptyToken, empty},
+	{"Unlock", testUnlock, guesses},
+	{"UnlockCancelled", testUnlockCancelled, guesses},
+	{"UnlockNobody", testUnlockNobody, 0},
+	{"UnlockRefusesOTP", testUnlockOTP, 0},
+	{"UnlockLastTry", testUnlockLastTry, guesses},
+	{"UnlockOnceForAll", testUnlockOnceForAll, 0},
+	{"Lock", testLock, 0},
+	{"Generate", testGenerate, makes},
+	{"GenerateRefuses", testGenerateRefuses, makes},
+	{"Occupied", testOccupied, makes},
+	{"NotExtractable", testNotExtractable, 0},
+	{"SlotsWithoutPIN", testSlotsWithoutPIN, 0},
+	{"SlotLookup", testSlotLookup, 0},
+	{"Sign", testSign, 0},
+	{"SignRefusesDigest", testSignRefusesDigest, 0},
+	{"SignAsks", testSignAsks, guesses},
+	{"SignCancelled", testSignCancelled, 0},
+	{"SignConcurrently", testSignConcurrently, 0},
+	{"WantedKey", testWantedKey, 0},
+	{"Certificate", testCertificate, makes},
+	{"CertificateMismatch", testCertificateMismatch, makes},
+	{"Delete", testDelete, makes},
+	{"TLS", testTLS, 0},
+	{"Unplug", testUnplug, 0},
+	{"CancelledContext", testCancelledContext, makes},
+	{"ReadOnly", testReadOnly, 0},
+}
+
 // Run examines a driver: one subtest for each promise of the [hsm.Driver] and
-// [hsm.Token] contracts.
-func Run(t *testing.T, f Fixture) {
-	for _, part := range []struct {
-		name string
-		test func(*testing.T, *bench)
-	}{
-		{"List", testList},
-		{"Open", testOpen},
-		{"OpenAmongTwo", testOpenAmongTwo},
-		{"EmptyToken", testEmptyToken},
-		{"Unlock", testUnlock},
-		{"UnlockCancelled", testUnlockCancelled},
-		{"UnlockNobody", testUnlockNobody},
-		{"UnlockRefusesOTP", testUnlockOTP},
-		{"UnlockLastTry", testUnlockLastTry},
-		{"UnlockOnceForAll", testUnlockOnceForAll},
-		{"Lock", testLock},
-		{"Generate", testGenerate},
-		{"GenerateRefuses", testGenerateRefuses},
-		{"Occupied", testOccupied},
-		{"NotExtractable", testNotExtractable},
-		{"SlotsWithoutPIN", testSlotsWithoutPIN},
-		{"SlotLookup", testSlotLookup},
-		{"Sign", testSign},
-		{"SignRefusesDigest", testSignRefusesDigest},
-		{"SignAsks", testSignAsks},
-		{"SignCancelled", testSignCancelled},
-		{"SignConcurrently", testSignConcurrently},
-		{"WantedKey", testWantedKey},
-		{"Certificate", testCertificate},
-		{"CertificateMismatch", testCertificateMismatch},
-		{"Delete", testDelete},
-		{"TLS", testTLS},
-		{"Unplug", testUnplug},
-		{"CancelledContext", testCancelledContext},
-	} {
-		t.Run(part.name, func(t *testing.T) {
-			d := f.New(t)
-			part.test(t, &bench{Fixture: f, Device: d})
-		})
+// [hsm.Token] contracts. It returns what the token was seen to do.
+func Run(t *testing.T, f Fixture) Results {
+	r := newResults(f)
+	for _, p := range parts {
+		verdict := Untested
+		switch {
+		case f.ReadOnly && p.does&makes != 0:
+			verdict = Cannot // and testReadOnly sees how it says so
+		case f.ReadOnly && p.does&empty != 0, f.NoGuessing && p.does&guesses != 0:
+		default:
+			ran := false
+			t.Run(p.name, func(t *testing.T) {
+				ran = true
+				t.Cleanup(func() {
+					if !t.Skipped() && !t.Failed() {
+						verdict = Can
+					}
+				})
+				d := f.New(t)
+				p.test(t, &bench{Fixture: f, Device: d})
+			})
+			r.Complete = r.Complete && ran
+		}
+		r.note(f, p.name, verdict)
 	}
+	r.Complete = r.Complete && !t.Failed()
+	return r
 }
 
 // bench is what one test works on.
 type bench struct {
 	Fixture
 	Device
-	used int // Slots handed out
+	used int                   // Slots handed out
+	took map[hsm.Algorithm]int // Keys handed out
 }
 
 // open opens the token and closes it when the test ends.
@@ -135,9 +179,12 @@ func (b *bench) options(t *testing.T, a hsm.Algorithm) hsm.GenerateOptions {
 	return o
 }
 
-// generate makes a key.
+// generate makes a key, or takes the next one that is there.
 func (b *bench) generate(t *testing.T, tok hsm.Token, a hsm.Algorithm) hsm.Slot {
 	t.Helper()
+	if b.ReadOnly {
+		return b.take(t, tok, a)
+	}
 	slot, err := tok.Generate(t.Context(), b.options(t, a), b.typing(t))
 	if err != nil {
 		t.Fatalf("generate %s: %v", a, err)
@@ -146,6 +193,21 @@ func (b *bench) generate(t *testing.T, tok hsm.Token, a hsm.Algorithm) hsm.Slot 
 		t.Fatalf("generate %s: a slot without a public key: %+v", a, slot)
 	}
 	return slot
+}
+
+// take returns the next of the keys that a read-only token holds.
+func (b *bench) take(t *testing.T, tok hsm.Token, a hsm.Algorithm) hsm.Slot {
+	t.Helper()
+	keys := b.Keys[a]
+	if len(keys) == 0 {
+		t.Fatalf("the fixture has no %s key", a)
+	}
+	if b.took == nil {
+		b.took = map[hsm.Algorithm]int{}
+	}
+	pub := keys[b.took[a]%len(keys)]
+	b.took[a]++
+	return find(t, slots(t, tok, b.typing(t)), pub)
 }
 
 // signer returns a signer for the key in slot.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	p11 "github.com/miekg/pkcs11"
@@ -63,8 +64,25 @@ func (d *device) with(ctx context.Context, f func(sh p11.SessionHandle) error) e
 	err := f(d.sh)
 	if lost(err) {
 		d.drop()
+	} else if is(err, p11.CKR_DEVICE_ERROR, p11.CKR_GENERAL_ERROR, p11.CKR_FUNCTION_FAILED) {
+		err = d.gone(ctx, err)
 	}
 	return err
+}
+
+// gone tells a token that failed from one that was pulled: some libraries have
+// one code for both. The gate is held.
+func (d *device) gone(ctx context.Context, err error) error {
+	tokens, _, scanning := d.module.scan(ctx)
+	if scanning != nil || slices.ContainsFunc(tokens, func(t hsm.TokenInfo) bool { return identify(d.module, t) == d.id }) {
+		return err
+	}
+	d.drop()
+	return fmt.Errorf("%w: %w", d.removed(), err)
+}
+
+func (d *device) removed() error {
+	return hsm.WithHint(fmt.Errorf("token %q: %w", d.info.Name(), hsm.ErrRemoved), "plug the token in again")
 }
 
 // reading is [device.with] for what can simply be done again on a new session.
@@ -164,7 +182,7 @@ func (d *device) locate(ctx context.Context) error {
 			return nil
 		}
 	}
-	return hsm.WithHint(fmt.Errorf("token %q: %w", d.info.Name(), hsm.ErrRemoved), "plug the token in again")
+	return d.removed()
 }
 
 // describe reads the description and PIN state afresh.

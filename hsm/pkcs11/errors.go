@@ -65,6 +65,8 @@ func fault(doing string, err error) error {
 		p11.CKR_CURVE_NOT_SUPPORTED, p11.CKR_DOMAIN_PARAMS_INVALID, p11.CKR_KEY_FUNCTION_NOT_PERMITTED, p11.CKR_ATTRIBUTE_TYPE_INVALID,
 		p11.CKR_ATTRIBUTE_VALUE_INVALID, p11.CKR_TEMPLATE_INCONSISTENT, p11.CKR_TEMPLATE_INCOMPLETE:
 		sentinel = hsm.ErrUnsupported
+	case p11.CKR_USER_TYPE_INVALID: // the security officer's work, in some libraries the management key's
+		sentinel, hint = hsm.ErrUnsupported, "use the token's own tool for this; a PIV card can be named with a piv: URI"
 	case p11.CKR_TOKEN_WRITE_PROTECTED:
 		sentinel, hint = hsm.ErrUnsupported, "the token is write-protected; use another one"
 	case p11.CKR_DEVICE_ERROR:

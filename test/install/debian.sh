@@ -34,6 +34,7 @@ test           | pcscd              | the smart card daemon; tests run a private
 test           | vsmartcard-vpcd    | a reader in software for that daemon
 test           | yubico-piv-tool    | checks the PIV side with Yubico's own tool
 test           | ykcs11             | Yubico's PKCS#11 module
+test           | opencryptoki       | a PKCS#11 token in software that really locks
 test           | iproute2           | brings up loopback in a private network namespace
 test           | tmux               | a terminal for the tests of the terminal UI
 test           | patch              | checks that our diffs are what patch(1) understands

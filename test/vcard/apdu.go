@@ -47,6 +47,7 @@ type command struct {
 	cla, ins, p1, p2 byte
 	data             []byte
 	extended         bool // the answer may be longer than 256 bytes
+	le               int  // bytes wanted at most, if it is not extended; 256 if not said
 }
 
 // parseCommand reads a short or extended APDU (ISO/IEC 7816-3 section 12.1).
@@ -54,10 +55,11 @@ func parseCommand(b []byte) (command, bool) {
 	if len(b) < 4 {
 		return command{}, false
 	}
-	c := command{cla: b[0], ins: b[1], p1: b[2], p2: b[3]}
+	c := command{cla: b[0], ins: b[1], p1: b[2], p2: b[3], le: 256}
 	body := b[4:]
 	switch {
 	case len(body) <= 1: // no data; Le or nothing
+		c.want(body)
 		return c, true
 	case body[0] == 0 && len(body) == 3: // extended Le
 		c.extended = true
@@ -78,7 +80,15 @@ func parseCommand(b []byte) (command, bool) {
 		return c, false
 	}
 	c.data = body[:n]
+	c.want(body[n:])
 	return c, true
+}
+
+// want reads a short Le, if there is one; 0 stands for 256.
+func (c *command) want(le []byte) {
+	if len(le) == 1 && le[0] != 0 {
+		c.le = int(le[0])
+	}
 }
 
 // Exchange is one line of the card's log: the header of a command and the
@@ -106,7 +116,7 @@ func (c *Card) Process(raw []byte, done <-chan struct{}) []byte {
 	case cmd.cla&^0x10 != 0:
 		return answer(nil, swCLANotSupported)
 	case cmd.ins == INSGetResponse:
-		return c.more(nil, swOK, false)
+		return c.more(nil, swOK, cmd)
 	case cmd.cla&0x10 != 0:
 		if len(c.chain)+len(cmd.data) > chainLimit {
 			c.chain = nil
@@ -124,20 +134,20 @@ func (c *Card) Process(raw []byte, done <-chan struct{}) []byte {
 	if sw == 0 {
 		return nil
 	}
-	return c.more(data, sw, cmd.extended)
+	return c.more(data, sw, cmd)
 }
 
-// more answers with data, or with its first 256 bytes and 61xx.
-func (c *Card) more(data []byte, sw uint16, whole bool) []byte {
+// more answers cmd with data, or with as much as it wants and 61xx.
+func (c *Card) more(data []byte, sw uint16, cmd command) []byte {
 	if data == nil {
 		data = c.pending
 		c.pending = nil
 	}
-	if whole || len(data) <= 256 {
+	if cmd.extended || len(data) <= cmd.le {
 		return answer(data, sw)
 	}
-	c.pending = data[256:]
-	return answer(data[:256], swMore|uint16(min(len(c.pending), 0xff)))
+	c.pending = data[cmd.le:]
+	return answer(data[:cmd.le], swMore|uint16(min(len(c.pending), 0xff)))
 }
 
 func answer(data []byte, sw uint16) []byte {

@@ -79,13 +79,7 @@ func settle() (code int, done bool) {
 // cannot run in parallel with each other: the readers are the namespace's.
 func ForTest(t testing.TB) *Lab {
 	t.Helper()
-	switch state := os.Getenv(labVar); state {
-	case "in":
-	case "":
-		t.Fatal("vcard: this package's TestMain must run the tests by vcard.Main")
-	default:
-		need.Missing(t, state)
-	}
+	Private(t)
 	need.Program(t, "pcscd")
 	need.File(t, libraries...)
 	lab, err := start(t.TempDir())
@@ -94,6 +88,20 @@ func ForTest(t testing.TB) *Lab {
 	}
 	t.Cleanup(lab.Close)
 	return lab
+}
+
+// Private ends the test, as missing a part, unless it runs in the private
+// namespaces (user, mount, network, System V IPC) that [Main] makes: there it
+// may mount over the machine's folders and start daemons.
+func Private(t testing.TB) {
+	t.Helper()
+	switch state := os.Getenv(labVar); state {
+	case "in":
+	case "":
+		t.Fatal("vcard: this package's TestMain must run the tests by vcard.Main")
+	default:
+		need.Missing(t, state)
+	}
 }
 
 // start writes the reader's configuration into dir and starts pcscd.

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reexec runs this program again in user, mount and network namespaces of its
-// own and returns its exit code. An error says that they could not be made.
+// reexec runs this program again in user, mount, network and IPC namespaces of
+// its own and returns its exit code. An error says that they could not be made.
 func reexec() (int, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -30,7 +30,7 @@ func reexec() (int, error) {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Env = append(os.Environ(), labVar+"=enter")
 	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET,
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC,
 		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
 		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
 		Pdeathsig:   syscall.SIGKILL,

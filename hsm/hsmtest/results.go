@@ -1,0 +1,76 @@
+package hsmtest
+
+import (
+	"testing"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// Result is what a token was seen to do with one thing.
+type Result string
+
+// The results. Cannot is an outcome that the driver promises to report as
+// [hsm.ErrUnsupported], not a failure.
+const (
+	Can      Result = "yes"
+	Cannot   Result = "no"
+	Untested Result = "not tried"
+)
+
+// Results are what [Run] found out.
+type Results struct {
+	// Parts has the result of each of the suite's parts by name, and of "PSS".
+	Parts map[string]Result
+	// Algorithms has those with which every signature and handshake worked.
+	Algorithms map[hsm.Algorithm]Result
+	// Complete: every part ran (no -run=... left one out) and none failed.
+	Complete bool
+}
+
+func newResults(f Fixture) Results {
+	r := Results{Parts: map[string]Result{"PSS": Untested}, Algorithms: map[hsm.Algorithm]Result{}, Complete: true}
+	for _, a := range f.Algorithms {
+		r.Algorithms[a] = Untested
+	}
+	return r
+}
+
+// note records the verdict on a part.
+func (r *Results) note(f Fixture, name string, verdict Result) {
+	if name == "Delete" && f.NoDelete && verdict == Can {
+		verdict = Cannot // and says so
+	}
+	r.Parts[name] = verdict
+	if name != "Sign" {
+		return
+	}
+	for _, a := range f.Algorithms {
+		r.Algorithms[a] = verdict
+		if a.RSABits() > 0 {
+			r.Parts["PSS"] = verdict
+		}
+	}
+	if f.NoPSS {
+		r.Parts["PSS"] = Cannot
+	}
+}
+
+// testReadOnly: what a token cannot do through this driver is refused as such,
+// and nothing is changed.
+func testReadOnly(t *testing.T, b *bench) {
+	if !b.ReadOnly {
+		t.Skip("the token can be written")
+	}
+	tok := b.open(t)
+	slot := b.generate(t, tok, b.Algorithms[0])
+	before := len(slots(t, tok, b.typing(t)))
+	_, err := tok.Generate(t.Context(), b.options(t, b.Algorithms[0]), b.typing(t))
+	wantErr(t, err, hsm.ErrUnsupported)
+	cert := certify(t, b.signer(t, tok, slot, b.typing(t)), "other")
+	wantErr(t, tok.StoreCertificate(t.Context(), slot.URI, cert, b.typing(t)), hsm.ErrUnsupported)
+	wantErr(t, tok.Delete(t.Context(), slot.URI, b.typing(t)), hsm.ErrUnsupported)
+	if after := len(slots(t, tok, b.typing(t))); after != before {
+		t.Errorf("%d slots, before the refusals %d", after, before)
+	}
+	signOne(t, b.signer(t, tok, slot, b.typing(t)))
+}

@@ -1,0 +1,61 @@
+//go:build cgo
+
+package modules
+
+import (
+	"crypto"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/pkcs11"
+	"github.com/kubehsm/kubehsm/test/need"
+	"github.com/kubehsm/kubehsm/test/vcard"
+)
+
+func TestMain(m *testing.M) { os.Exit(vcard.Main(m)) }
+
+// library finds a module by its file name below the folders that distributions use.
+func library(t *testing.T, name string) string {
+	t.Helper()
+	var paths []string
+	for _, dir := range []string{"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"} {
+		paths = append(paths, filepath.Join(dir, name), filepath.Join(dir, "pkcs11", name))
+	}
+	return need.File(t, paths...)
+}
+
+// driver returns one for a single module.
+func driver(t *testing.T, m pkcs11.Module) *pkcs11.Driver {
+	t.Helper()
+	d := pkcs11.New(pkcs11.Options{Modules: []pkcs11.Module{m}, LockDir: filepath.Join(t.TempDir(), "lock")})
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Errorf("close the driver: %v", err)
+		}
+	})
+	return d
+}
+
+// only returns the one initialised token that the driver sees.
+func only(t *testing.T, d hsm.Driver) hsm.TokenInfo {
+	t.Helper()
+	l, err := d.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []hsm.TokenInfo
+	for _, info := range l.Tokens {
+		if info.Initialized {
+			found = append(found, info)
+		}
+	}
+	if len(found) != 1 {
+		t.Fatalf("%d tokens, want 1: %+v, problems %v", len(found), l.Tokens, l.Problems)
+	}
+	return found[0]
+}
+
+// keys are what a card holds, by algorithm.
+type keys map[hsm.Algorithm][]crypto.PublicKey

@@ -1,0 +1,194 @@
+//go:build linux && cgo
+
+package modules
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	p11 "github.com/miekg/pkcs11"
+	"golang.org/x/sys/unix"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/pkcs11"
+	"github.com/kubehsm/kubehsm/test/need"
+	"github.com/kubehsm/kubehsm/test/vcard"
+)
+
+const (
+	ockDefaultSO = "87654321" // openCryptoki's, until it is changed
+	ockSO        = "12121212"
+	ockFirst     = "24681357" // what the security officer sets; the user must change it
+	ockPIN       = "135790"
+	ockLabel     = "openCryptoki test"
+)
+
+// openCryptoki starts pkcsslotd with its software token in folders of its own
+// and returns the module.
+func openCryptoki(t *testing.T) string {
+	t.Helper()
+	vcard.Private(t)
+	daemon := need.File(t, "/usr/sbin/pkcsslotd")
+	module := library(t, "opencryptoki/libopencryptoki.so.0")
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	// It wants a group, which is the one of this namespace's only user.
+	overlay(t, write("group", "root:x:0:\npkcs11:x:0:root\n"), "/etc/group")
+	overlay(t, write("conf", "version opencryptoki-3.1\nslot 3\n{\nstdll = libpkcs11_sw.so\n}\n"), "/etc/opencryptoki/opencryptoki.conf")
+	overlay(t, "", "/var/lib/opencryptoki")
+	for _, name := range []string{"/var/lib/opencryptoki/swtok/TOK_OBJ", "/run/lock/opencryptoki/swtok"} {
+		if err := os.MkdirAll(name, 0o770); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command(daemon, "-f")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	t.Cleanup(func() {
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+		<-ended
+		// A daemon that ends leaves its socket.
+		if err := os.Remove("/run/pkcsslotd.socket"); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Error(err)
+		}
+	})
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		if _, err := os.Stat("/run/pkcsslotd.socket"); err == nil {
+			return module
+		}
+		select {
+		case err := <-ended:
+			ended <- err
+			t.Fatalf("pkcsslotd ended: %v", err)
+		case <-time.After(10 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("pkcsslotd opens no socket")
+		}
+	}
+}
+
+// overlay mounts a file over another, or an empty folder if file is "".
+func overlay(t *testing.T, file, at string) {
+	t.Helper()
+	err := unix.Mount(file, at, "", unix.MS_BIND, "")
+	if file == "" {
+		err = unix.Mount("tmpfs", at, "tmpfs", 0, "mode=770")
+	}
+	if err != nil {
+		t.Fatalf("mount over %s: %v", at, err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(at, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// blankToken returns a module with a token whose PINs need no change.
+func blankToken(t *testing.T) string {
+	module := openCryptoki(t)
+	c := p11.New(module)
+	if c == nil {
+		t.Fatalf("%s cannot be loaded", module)
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(c.Initialize())
+	defer func() { must(c.Finalize()) }()
+	slots, err := c.GetSlotList(true)
+	must(err)
+	must(c.InitToken(slots[0], ockDefaultSO, ockLabel))
+	sh, err := c.OpenSession(slots[0], p11.CKF_SERIAL_SESSION|p11.CKF_RW_SESSION)
+	must(err)
+	must(c.Login(sh, p11.CKU_SO, ockDefaultSO))
+	must(c.SetPIN(sh, ockDefaultSO, ockSO))
+	must(c.InitPIN(sh, ockFirst))
+	must(c.Logout(sh))
+	must(c.Login(sh, p11.CKU_USER, ockFirst))
+	must(c.SetPIN(sh, ockFirst, ockPIN))
+	must(c.Logout(sh))
+	must(c.CloseSession(sh))
+	return module
+}
+
+func TestOpenCryptoki(t *testing.T) {
+	hsmtest.Run(t, hsmtest.Fixture{
+		Algorithms: []hsm.Algorithm{hsm.RSA2048},
+		New: func(t *testing.T) hsmtest.Device {
+			d := driver(t, pkcs11.Module{Path: blankToken(t)})
+			return hsmtest.Device{Driver: d, Token: only(t, d).URI(), PIN: ockPIN, WrongPIN: "975310"}
+		},
+	})
+}
+
+// TestLadder climbs down the tries of a token that really locks: each state is
+// told before a PIN is asked for, the last try wants a yes of its own, and a
+// locked token asks for nothing.
+func TestLadder(t *testing.T) {
+	d := driver(t, pkcs11.Module{Path: blankToken(t)})
+	tok, err := d.Open(t.Context(), only(t, d).URI())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tok.Close()
+	state := func() hsm.PINState {
+		t.Helper()
+		info, err := tok.Info(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.PIN
+	}
+	if s := state(); s.Low || s.Final || s.Locked {
+		t.Fatalf("new: %+v", s)
+	}
+	wrong := hsmtest.PIN("975310")
+	for try := 1; !state().Final; try++ {
+		if err := tok.Unlock(t.Context(), hsmtest.NewScript(t, wrong, hsmtest.Cancel())); !errors.Is(err, hsm.ErrCancelled) {
+			// At the last try the question is another, and Cancel answers it, too.
+			t.Fatalf("wrong PIN %d: %v", try, err)
+		}
+		if s := state(); s.Locked || !s.Low && !s.Final {
+			t.Fatalf("after %d wrong PINs: %+v", try, s)
+		}
+	}
+	if err := tok.Unlock(t.Context(), hsmtest.NewScript(t, hsmtest.No())); !errors.Is(err, hsm.ErrCancelled) {
+		t.Fatalf("the last try declined: %v", err)
+	}
+	if s := state(); !s.Final || s.Locked || s.Retries != 1 {
+		t.Fatalf("declined, and yet %+v", s)
+	}
+	err = tok.Unlock(t.Context(), hsmtest.NewScript(t, hsmtest.Yes(), wrong))
+	if !errors.Is(err, hsm.ErrPINLocked) && !errors.Is(err, hsm.ErrPINIncorrect) {
+		t.Fatalf("the last try, wrong: %v", err)
+	}
+	if s := state(); !s.Locked || s.Retries != 0 {
+		t.Fatalf("not locked: %+v", s)
+	}
+	if err := tok.Unlock(t.Context(), hsmtest.NewScript(t)); !errors.Is(err, hsm.ErrPINLocked) {
+		t.Fatalf("a locked token: %v", err)
+	}
+}
