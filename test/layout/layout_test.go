@@ -74,7 +74,7 @@ var layers = []struct {
 	{"ui/text", nil},
 	{"ui/prompt", []string{"hsm", "ui/text"}},
 	{"ui/flow", []string{"hsm", "csr", "kubeconfig", "plugin"}},
-	{"ui/cli", []string{"hsm", "csr", "kubeconfig", "plugin", "ui"}},
+	{"ui/cli", []string{"hsm", "csr", "kubeconfig", "plugin", "ui", "assets"}},
 	{"ui/tui", []string{"hsm", "csr", "kubeconfig", "plugin", "ui"}},
 	{"assets", nil},
 	{"test", []string{"hsm", "csr", "kubeconfig", "plugin", "ui", "test", "assets"}},

@@ -9,12 +9,14 @@ import (
 )
 
 func (a *app) agentServe() *cobra.Command {
-	return a.command(&cobra.Command{
+	var supervised bool
+	c := a.command(&cobra.Command{
 		Use:   "serve",
 		Short: "Run the agent in the foreground (others start it when they need it)",
 		Long: `Runs the agent: it keeps tokens unlocked for a while, holds the connections that
 they signed and the bridge to them. It ends when it is told to, by "kubehsm
-agent stop" or a signal, or when nobody has used it for an hour.`,
+agent stop" or a signal, or when nobody has used it for an hour. "kubehsm agent
+unit" prints what systemd and launchd need to run it.`,
 		Example: "kubehsm agent serve",
 		Args:    cobra.NoArgs,
 		Hidden:  true,
@@ -30,6 +32,9 @@ agent stop" or a signal, or when nobody has used it for an hour.`,
 		a.closers = nil // the agent closes the drivers
 		return agent.Serve(c.Context(), agent.Options{
 			Dirs: env.Dirs, Drivers: env.Drivers, Version: a.Version, Unlock: a.config.Unlock, Ready: ready,
+			Supervised: supervised,
 		})
 	})
+	c.Flags().BoolVar(&supervised, "supervised", false, "a service manager runs it: do not end when idle, fail when a newer program takes over")
+	return c
 }

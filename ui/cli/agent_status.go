@@ -71,9 +71,14 @@ func statusWords(w *words, s agent.Status) {
 	if s.Memory > 0 {
 		memory = fmt.Sprintf("%d MB", s.Memory>>20)
 	}
+	newer := ""
+	if s.Newer != nil {
+		newer = fmt.Sprintf("%s is there; it takes over when nothing is open, or after `agent stop`", s.Newer)
+	}
 	w.fields(
 		"Agent", fmt.Sprintf("%s, process %d, up %s", s.Version, s.PID, duration.HumanDuration(now.Sub(s.Started))),
 		"Bridge", bridge, "Memory", memory,
+		"Audit log", s.AuditError, "Newer", newer,
 		"Signatures", fmt.Sprintf("%d for %d connections", s.Signatures, s.Dials),
 		"Sessions", fmt.Sprint(len(s.Sessions)),
 	)

@@ -73,7 +73,7 @@ func (a *app) answer(ctx context.Context, name string) error {
 	if err := sameServer(enrollment.NewStore(dirs), name, request); err != nil {
 		return err
 	}
-	client, err := agent.Ensure(ctx, dirs, a.Executable)
+	client, err := a.ensureAgent(ctx, dirs)
 	if err != nil {
 		return err
 	}

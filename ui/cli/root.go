@@ -70,8 +70,8 @@ kubehsm enroll --context prod --user jane --group dev`,
 		a.group("certificate", "Look at certificates and put them on a token", a.certificateShow(), a.certificateImport()),
 		a.group("kubeconfig", "Look at and change kubeconfig entries", a.kubeconfigSet(), a.kubeconfigList(), a.kubeconfigUndo()),
 		a.group("agent", "Look at and end the agent that keeps tokens unlocked",
-			a.agentStatus(), a.agentLock(), a.agentStop(), a.agentServe()),
-		a.enroll(), a.unlock(), a.credential(), a.version(),
+			a.agentStatus(), a.agentLock(), a.agentStop(), a.agentUnit(), a.agentServe()),
+		a.enroll(), a.unlock(), a.audit(), a.credential(), a.version(),
 		exitCodesTopic(), outputTopic(),
 	)
 	for _, c := range everyCommand(root) {

@@ -46,7 +46,9 @@ removed; fields without a value are left out.
   enroll             name context kubeconfig key fingerprint request notAfter user groups
                      rights ask notes next
   agent status       running, and if it is: version pid started bridge tokens upstreams
-                     sessions signatures dials
+                     sessions signatures dials memory program newer supervised
+  audit              records[]: time event outcome reason error code count enrollment
+                     server key token client{pid command} agent version; damaged
   version            version go platform`,
 		Example: "kubehsm token list -o json | jq -r '.tokens[].uri'",
 	}

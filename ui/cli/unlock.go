@@ -3,7 +3,6 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/kubehsm/kubehsm/plugin/agent"
 	"github.com/kubehsm/kubehsm/ui"
 )
 
@@ -32,7 +31,7 @@ have no terminal to ask on.`,
 		if err != nil {
 			return err
 		}
-		client, err := agent.Ensure(c.Context(), env.Dirs, env.Executable)
+		client, err := a.ensureAgent(c.Context(), env.Dirs)
 		if err != nil {
 			return err
 		}

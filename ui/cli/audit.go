@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kubehsm/kubehsm/plugin/audit"
+	"github.com/kubehsm/kubehsm/ui"
+)
+
+// auditOptions are the command's flags.
+type auditOptions struct {
+	since      time.Duration
+	enrollment string
+	follow     bool
+	format     *format
+}
+
+func (a *app) audit() *cobra.Command {
+	var o auditOptions
+	c := a.command(&cobra.Command{
+		Use:   "audit",
+		Short: "Show what the agent did with your keys",
+		Long: `Shows the agent's record: when tokens were unlocked and locked, each signature
+and its reason, the programs that were given a session, and the requests that
+the bridge turned away. It holds no requests, arguments or secrets.
+
+With -f and -o json it prints one JSON document a line.`,
+		Example: "kubehsm audit --since 1h\nkubehsm audit --enrollment prod-hsm -o json\nkubehsm audit -f",
+		Args:    cobra.NoArgs,
+	}, func(c *cobra.Command, _ []string) error {
+		if o.since < 0 {
+			return ui.Usagef("--since: %s is not in the past", o.since)
+		}
+		dirs, err := a.dirs()
+		if err != nil {
+			return err
+		}
+		f := audit.Filter{Enrollment: o.enrollment, Follow: o.follow}
+		if o.since > 0 {
+			f.Since = time.Now().Add(-o.since)
+		}
+		if o.follow {
+			return a.auditFollow(c.Context(), o, audit.Path(dirs), f)
+		}
+		return a.auditOnce(c.Context(), o, audit.Path(dirs), f)
+	})
+	c.Flags().DurationVar(&o.since, "since", 0, "only what is younger than this `duration`, such as 1h")
+	c.Flags().StringVar(&o.enrollment, "enrollment", "", "only what concerns the enrolment of this `name`")
+	c.Flags().BoolVarP(&o.follow, "follow", "f", false, "go on with what happens from now on")
+	o.format = output(c)
+	return c
+}
+
+func (a *app) auditOnce(ctx context.Context, o auditOptions, path string, f audit.Filter) error {
+	records := []audit.Record{}
+	damaged, err := audit.Read(ctx, path, f, func(r audit.Record) error {
+		records = append(records, r)
+		return nil
+	})
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return err
+	}
+	doc := struct {
+		Records []audit.Record `json:"records"`
+		Damaged int            `json:"damaged,omitempty"`
+	}{records, damaged}
+	return a.emit(o.format, doc, func(w *words) {
+		if len(records) == 0 {
+			w.line("Nothing is on record.")
+		} else {
+			rows := make([][]string, 0, len(records))
+			for _, r := range records {
+				rows = append(rows, auditRow(r))
+			}
+			w.table([]string{"TIME", "EVENT", "OUTCOME", "ENROLMENT", "PROGRAM", "DETAIL"}, rows)
+		}
+		if damaged > 0 {
+			w.line("%d lines could not be read.", damaged)
+		}
+	})
+}
+
+// auditFollow prints each record as it comes; ctrl-c is the way it ends.
+func (a *app) auditFollow(ctx context.Context, o auditOptions, path string, f audit.Filter) error {
+	_, err := audit.Read(ctx, path, f, func(r audit.Record) error {
+		var b []byte
+		var err error
+		switch o.format.value {
+		case "json":
+			b, err = json.Marshal(r)
+			b = append(b, '\n')
+		case "yaml":
+			b, err = yaml.Marshal(r)
+			b = append([]byte("---\n"), b...)
+		default:
+			w := a.out()
+			w.line("%s", strings.Join(present(auditRow(r)), "  "))
+			return w.flush()
+		}
+		if err == nil {
+			_, err = a.Stdout.Write(b)
+		}
+		return err
+	})
+	return err
+}
+
+func present(cells []string) []string {
+	var kept []string
+	for _, c := range cells {
+		if c != "" {
+			kept = append(kept, c)
+		}
+	}
+	return kept
+}
+
+// auditRow words a record.
+func auditRow(r audit.Record) []string {
+	program := ""
+	if c := r.Client; c != nil {
+		program = strings.TrimSpace(c.Command + " " + strconv.Itoa(c.PID))
+	}
+	var detail []string
+	add := func(format, value string) {
+		if value != "" {
+			detail = append(detail, fmt.Sprintf(format, value))
+		}
+	}
+	if r.Code != 0 {
+		add("%s", strconv.Itoa(r.Code))
+	}
+	add("%s", r.Reason)
+	add("%s", r.Error)
+	if r.Count > 1 {
+		add("%s times", strconv.Itoa(r.Count))
+	}
+	add("%s", r.Version)
+	add("at %s", r.Server)
+	if r.Event == audit.Signature && len(r.Key) >= 16 {
+		add("key %s", r.Key[:16])
+	} else if r.Token.Scheme != "" {
+		add("%s", shortURI(r.Token))
+	}
+	return []string{r.Time.Local().Format("2006-01-02 15:04:05"), string(r.Event), string(r.Outcome), r.Enrollment, program, strings.Join(detail, ", ")}
+}
