@@ -28,7 +28,7 @@ func (t *token) ChangePIN(ctx context.Context, kind hsm.PINKind, p hsm.Prompter)
 			return t.module.asSO(sh, old, func() error { return set(sh, old, fresh) })
 		})
 	}
-	return fmt.Errorf("changing the %s here: %w", kind, hsm.ErrUnsupported)
+	return hsm.WithHint(fmt.Errorf("changing the %s here: %w", kind, hsm.ErrUnsupported), "a PKCS#11 token has a PIN and an SO PIN")
 }
 
 // Unblock implements [hsm.PINChanger] with the SO PIN.

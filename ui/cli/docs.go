@@ -114,7 +114,7 @@ func slotWords(s hsm.Slot) (key, certificate string) {
 	}
 	if c := s.Certificate; c != nil {
 		certificate = c.Subject.CommonName + ", until " + c.NotAfter.Local().Format("2006-01-02")
-		if !s.CertificateMatches() {
+		if s.Key != nil && !s.CertificateMatches() {
 			certificate += " (not for this key)"
 		}
 	}

@@ -29,15 +29,31 @@ removed; fields without a value are left out.
   token list         tokens[]: uri scheme label manufacturer model serial firmware reader
                      initialized pin{retries locked …} slots[] error
                      problems[]: source message hint
+  token info         a token as in token list, with every slot, and details{formFactor fips
+                     pin{left total default} puk managementKey{algorithm default protected
+                     touchPolicy} attests identityFrom}
+  token wait         tokens[], without slots
+  token pin, puk,
+  management-key,
+  retries, reset     a token as in token info, without slots; with --print newPUK or
+                     newManagementKey
+  token init         a token as in token list, without slots
   key list           keys[]: uri token id label algorithm fingerprint origin pinPolicy
                      touchPolicy extractable certificate problem; problems[]
-  key generate       a key as in key list
+  key generate, show a key as in key list
+  key move           a key as in key list, and enrollments[]
+  key delete,
+  certificate delete deleted: a slot as in token list; enrollments[]
+  key attest         source verified statement{slot model serial firmware pinPolicy touchPolicy
+                     fips algorithm root} error pem
+  attestation verify attestations[]: as key attest
   csr list           requests[]: name uid state reason message requester user groups
                      signerName usages expiration key fingerprint note created warnings
   csr show, create,
   approve, deny      a request as in csr list
   csr wait           name certificate (PEM, leaf first)
-  certificate show   user groups issuer serial notBefore notAfter algorithm
+  certificate show,
+  export             user groups issuer serial notBefore notAfter algorithm
                      fingerprint keyFingerprint pem
   kubeconfig list    contexts[]: name cluster server user userKind namespace file current
                      ours enrollment

@@ -71,6 +71,9 @@ func TestFD(t *testing.T) {
 	if _, err := f.PIN(ctx, userPIN("")); !errors.Is(err, hsm.ErrPINIncorrect) {
 		t.Errorf("a refused PIN was given again: %v", err)
 	}
+	if s, err := f.PIN(ctx, hsm.PINPrompt{Kind: hsm.UserPIN, New: true}); err != nil || string(s.Bytes()) != "scripted" {
+		t.Errorf("the PIN in force was given as the new one: %v", err)
+	}
 	if yes, err := f.Confirm(ctx, hsm.ConfirmPrompt{}); !yes || err != nil {
 		t.Errorf("confirm was not passed on: %v", err)
 	}
@@ -79,6 +82,22 @@ func TestFD(t *testing.T) {
 	}
 	if _, err := f.PIN(ctx, userPIN("")); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("after Close: %v", err)
+	}
+}
+
+func TestSecretFD(t *testing.T) {
+	ctx := context.Background()
+	puk := func(p hsm.PINPrompt) bool { return p.Kind == hsm.PUK && p.New }
+	f := NewSecretFD("--new-puk-fd", pipeWith(t, "76543210\n"), puk, &scripted{})
+	if s, err := f.PIN(ctx, userPIN("")); err != nil || string(s.Bytes()) != "scripted" {
+		t.Errorf("a PIN: %v", err)
+	}
+	if s, err := f.PIN(ctx, hsm.PINPrompt{Kind: hsm.PUK, New: true}); err != nil || string(s.Bytes()) != "76543210" {
+		t.Errorf("the new PUK: %v", err)
+	}
+	_, err := f.PIN(ctx, hsm.PINPrompt{Kind: hsm.PUK, New: true, Again: "too simple"})
+	if err == nil || err.Error() != "too simple" || !strings.Contains(hsm.Hint(err), "PUK came from --new-puk-fd") {
+		t.Errorf("refused: %v, %q", err, hsm.Hint(err))
 	}
 }
 

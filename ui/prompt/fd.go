@@ -11,49 +11,61 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 )
 
-// FD answers PIN prompts with one line read from a file descriptor that the
-// parent process has opened (--pin-fd). The PIN is read at the first prompt
-// and serves the later ones of the same kind until [FD.Close]; once it was
-// refused it is never given again, so that a wrong PIN costs a single try. Other
-// questions go to the prompter it was made with.
+// FD answers the prompts for one secret with one line read from a file
+// descriptor that the parent process has opened (--pin-fd and its like). It is
+// read at the first such prompt and serves the later ones until [FD.Close]; once
+// it was refused it is never given again, so that a wrong PIN costs a single
+// try. Other questions go to the prompter it was made with.
 type FD struct {
-	next hsm.Prompter
+	next   hsm.Prompter
+	flag   string
+	serves func(hsm.PINPrompt) bool
 
 	mu      sync.Mutex
 	fd      int
 	read    bool
-	kind    hsm.PINKind
 	secret  *hsm.Secret
 	refused bool
 	err     error
 }
 
-// NewFD returns a prompter that reads from descriptor fd and closes it after.
-// next gets touches, confirmations, and PINs of another kind than the first.
-func NewFD(fd int, next hsm.Prompter) *FD { return &FD{fd: fd, next: next} }
+// NewFD returns a prompter that reads the PIN in force from descriptor fd and
+// closes it after. next gets touches, confirmations, and prompts for anything
+// else, new PINs included.
+func NewFD(fd int, next hsm.Prompter) *FD {
+	return NewSecretFD("--pin-fd", fd, func(p hsm.PINPrompt) bool {
+		return !p.New && (p.Kind == hsm.UserPIN || p.Kind == hsm.PIVPIN)
+	}, next)
+}
+
+// NewSecretFD is [NewFD] for the prompts that serves picks; flag is what the
+// user named the descriptor with.
+func NewSecretFD(flag string, fd int, serves func(hsm.PINPrompt) bool, next hsm.Prompter) *FD {
+	return &FD{flag: flag, fd: fd, serves: serves, next: next}
+}
 
 // PIN implements [hsm.Prompter]. Errors: [hsm.ErrPINIncorrect] when asked again
 // after a refusal, [hsm.ErrPINInvalid] if the descriptor holds no PIN.
 func (f *FD) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error) {
+	if !f.serves(p) {
+		return f.next.PIN(ctx, p)
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.read {
-		f.read, f.kind = true, p.Kind
-		f.secret, f.err = readFD(f.fd)
+		f.read = true
+		f.secret, f.err = readFD(f.flag, f.fd)
 	}
 	if f.err != nil {
 		return nil, f.err
 	}
-	if p.Kind != f.kind {
-		return f.next.PIN(ctx, p)
-	}
+	hint := fmt.Sprintf("the %s came from %s and is tried only once", p.Kind, f.flag)
 	if p.Again != "" {
 		f.refused = true
-		return nil, hsm.WithHint(&refusedError{p.Again}, "the PIN came from --pin-fd and is tried only once")
+		return nil, hsm.WithHint(&refusedError{p.Again}, hint)
 	}
 	if f.refused {
-		return nil, hsm.WithHint(fmt.Errorf("%w: the one from --pin-fd was refused before", hsm.ErrPINIncorrect),
-			"the PIN came from --pin-fd and is tried only once")
+		return nil, hsm.WithHint(fmt.Errorf("%w: the one from %s was refused before", hsm.ErrPINIncorrect, f.flag), hint)
 	}
 	return f.secret.Clone(), nil
 }
@@ -81,16 +93,16 @@ type refusedError struct{ words string }
 func (e *refusedError) Error() string { return e.words }
 func (e *refusedError) Unwrap() error { return hsm.ErrPINIncorrect }
 
-func readFD(fd int) (*hsm.Secret, error) {
-	file := os.NewFile(uintptr(fd), "pin-fd")
+func readFD(flag string, fd int) (*hsm.Secret, error) {
+	file := os.NewFile(uintptr(fd), flag)
 	if file == nil {
-		return nil, fmt.Errorf("--pin-fd: %d is not a file descriptor", fd)
+		return nil, fmt.Errorf("%s: %d is not a file descriptor", flag, fd)
 	}
 	defer file.Close() //nolint:errcheck // only read from
 	s, err := readSecret(file)
 	if err != nil {
-		return nil, hsm.Hintf(fmt.Errorf("reading the PIN from descriptor %d: %w", fd, err),
-			"open it in the shell: kubehsm … --pin-fd %d %d< <(print-the-pin)", fd, fd)
+		return nil, hsm.Hintf(fmt.Errorf("%s: reading from descriptor %d: %w", flag, fd, err),
+			"open it in the shell: kubehsm … %s %d %d< <(print-it)", flag, fd, fd)
 	}
 	return s, nil
 }

@@ -1,0 +1,171 @@
+package cli
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/attest"
+	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/flow"
+)
+
+// attestationDoc is an attestation in JSON and YAML.
+type attestationDoc struct {
+	Source    string            `json:"source"` // a key's URI, or files
+	Verified  bool              `json:"verified"`
+	Statement *attest.Statement `json:"statement,omitempty"`
+	Error     *errorDoc         `json:"error,omitempty"`
+	PEM       string            `json:"pem,omitempty"`
+}
+
+func attestationDocOf(source string, at flow.Attestation) attestationDoc {
+	d := attestationDoc{Source: source, Verified: at.Err == nil, Error: errorDocOf(at.Err)}
+	if at.Statement.Algorithm != "" || at.Err == nil {
+		d.Statement = &at.Statement
+	}
+	if len(at.Attestation.Statement) > 0 {
+		d.PEM = string(attest.EncodePEM(at.Attestation))
+	}
+	return d
+}
+
+// words says it to people. Checked: it was compared with the key in question;
+// alone: the reason for a no follows as the command's error.
+func (d attestationDoc) words(w *words, checked, alone bool) {
+	claim, verdict := "", "no"
+	if d.Statement != nil {
+		claim = d.Statement.String()
+	}
+	switch {
+	case d.Error != nil && alone:
+	case d.Error != nil:
+		verdict += ": " + d.Error.Message
+	case checked:
+		verdict = "yes, to " + d.Statement.Root + ", and it is for this key"
+	default:
+		verdict = "yes, to " + d.Statement.Root
+	}
+	slot, key, fips := "", "", ""
+	if d.Statement != nil {
+		slot, key = d.Statement.Slot, string(d.Statement.Algorithm)
+		if d.Statement.FIPS {
+			fips = "of a FIPS series"
+		}
+	}
+	w.fields("Source", d.Source, "Says", claim, "Slot", slot, "Key", key, "FIPS", fips, "Verified", verdict)
+}
+
+const rootUsage = "PEM `file` with the makers' root certificates to trust in the place of Yubico's"
+
+// readRoots reads the file of --root; without one it returns none.
+func (a *app) readRoots(file string) ([]*x509.Certificate, error) {
+	if file == "" {
+		return nil, nil
+	}
+	b, err := a.readAll(file)
+	if err != nil {
+		return nil, err
+	}
+	var roots []*x509.Certificate
+	for block, rest := pem.Decode(b); block != nil; block, rest = pem.Decode(rest) {
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("--root: %s: %w", file, err)
+		}
+		roots = append(roots, cert)
+	}
+	if len(roots) == 0 {
+		return nil, ui.Usagef("--root: there is no PEM certificate in %s", file)
+	}
+	return roots, nil
+}
+
+// errNotVerified is the end of a command whose attestation does not convince.
+func errNotVerified(err error) error {
+	hint := ""
+	if errors.Is(err, attest.ErrUnknownIssuer) {
+		hint = "--root names the root certificates of makers other than Yubico"
+	}
+	return hsm.WithHint(fmt.Errorf("not verified: %w", err), hint)
+}
+
+func (a *app) keyAttest() *cobra.Command {
+	var o *format
+	var key, root, to string
+	c := a.command(&cobra.Command{
+		Use:   "attest",
+		Short: "Have a token state where a key was made and what guards it, and verify that",
+		Long: `Has the token attest a key and verifies the statement: signed by the token's own
+attestation key, traced to Yubico's published roots (or --root), and for the key in the slot. Without
+a good end the exit code is 1. With --to or -o pem the statement and the device's
+certificate are written as PEM, for "kubehsm attestation verify" elsewhere.
+
+Only a key that was generated on the token can be attested.`,
+		Example: `kubehsm key attest --key 'piv:serial=12345678;slot=9a'
+kubehsm key attest --key 'piv:serial=12345678;slot=9a' --to attestation.pem
+kubehsm key attest --key 'piv:serial=12345678;slot=9a' -o json`,
+		Args: cobra.NoArgs,
+	}, func(c *cobra.Command, _ []string) error {
+		u, err := parseKey(key)
+		if err != nil {
+			return err
+		}
+		roots, err := a.readRoots(root)
+		if err != nil {
+			return err
+		}
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		at, err := env.AttestKey(c.Context(), u, roots)
+		if err != nil {
+			return err
+		}
+		d := attestationDocOf(u.String(), at)
+		if to != "" {
+			if err := writeNew(to, []byte(d.PEM), false); err != nil {
+				return err
+			}
+		}
+		if o.value == "pem" {
+			w := a.out()
+			w.block(d.PEM)
+			err = w.flush()
+		} else {
+			err = a.emit(o, d, func(w *words) { d.words(w, true, true) })
+		}
+		if err == nil && at.Err != nil {
+			err = errNotVerified(at.Err)
+		}
+		return err
+	})
+	keyFlag(c, &key)
+	c.Flags().StringVar(&root, "root", "", rootUsage)
+	c.Flags().StringVar(&to, "to", "", "new `file` to write the attestation to, as PEM")
+	o = output(c, "pem")
+	return c
+}
+
+// writeNew writes a file that is not there yet, or with overwrite replaces it.
+func writeNew(path string, b []byte, overwrite bool) error {
+	how := os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	if overwrite {
+		how = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+	}
+	f, err := os.OpenFile(path, how, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return hsm.WithHint(ui.Usagef("%s exists already", path), "choose another name")
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	return errors.Join(err, f.Close())
+}

@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// deletedDoc is what was deleted, in JSON and YAML.
+type deletedDoc struct {
+	Deleted     slotDoc  `json:"deleted"`
+	Enrollments []string `json:"enrollments,omitempty"` // that had the key
+}
+
+func (a *app) keyDelete() *cobra.Command {
+	var o *format
+	var key string
+	var r risk
+	c := a.command(&cobra.Command{
+		Use:   "delete",
+		Short: "Destroy a key on a token, and its certificate",
+		Long: `Destroys a key and the certificate beside it, after the token's serial was typed.
+Nothing brings the key back. It says which enrolments sign in with it. A PIV card needs
+firmware 5.7 for that; on others overwrite the key with "kubehsm key generate --overwrite".`,
+		Example: `kubehsm key delete --key 'piv:serial=12345678;slot=9a'
+kubehsm key delete --key 'pkcs11:token=trial;object=old' --accept-risk serial:a1b2c3d4`,
+		Args: cobra.NoArgs,
+	}, func(c *cobra.Command, _ []string) error {
+		ctx := c.Context()
+		u, err := parseKey(key)
+		if err != nil {
+			return err
+		}
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		l, err := env.Loss(ctx, u)
+		if err != nil {
+			return err
+		}
+		slot := l.Slots[0]
+		if slot.Key == nil {
+			return hsm.WithHint(fmt.Errorf("%s: %w", slot.URI, hsm.ErrNoKey), "`kubehsm certificate delete` removes a certificate")
+		}
+		detail := fmt.Sprintf("The key %s of token %q, and its certificate, are destroyed. Nothing brings the key back.", place(slot), l.Token.Name())
+		if err := a.confirmLoss(ctx, &r, l, detail, "Destroy it?"); err != nil {
+			return err
+		}
+		if err := env.DeleteKey(ctx, slot.URI, l, a.prompter()); err != nil {
+			return err
+		}
+		return a.emit(o, deletedDoc{slotDocOf(slot), l.Enrollments}, func(w *words) { w.line("The key %s is destroyed.", place(slot)) })
+	})
+	keyFlag(c, &key)
+	r.bind(c.Flags())
+	a.secretFD(c.Flags(), "management-key-fd", "a PIV card's management key, in hex,", isManagementKey)
+	o = output(c)
+	return c
+}
+
+// place names a slot in a sentence.
+func place(s hsm.Slot) string {
+	switch {
+	case s.URI.Scheme == hsm.SchemePIV:
+		return "in slot " + s.ID
+	case s.Label != "":
+		return fmt.Sprintf("%q", s.Label)
+	}
+	return s.ID
+}

@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui"
+)
+
+func (a *app) keyMove() *cobra.Command {
+	var o *format
+	var key, to string
+	c := a.command(&cobra.Command{
+		Use:   "move",
+		Short: "Move a key and its certificate to an empty slot of the same PIV card",
+		Long: `Moves a key, and the certificate beside it, to another slot that is empty, as to make
+room in 9a and keep the old key in a retired slot. Enrolments with this key follow. It needs
+firmware 5.7.`,
+		Example: "kubehsm key move --key 'piv:serial=12345678;slot=9a' --to 82",
+		Args:    cobra.NoArgs,
+	}, func(c *cobra.Command, _ []string) error {
+		u, err := parseKey(key)
+		if err != nil {
+			return err
+		}
+		if to == "" {
+			return ui.Usagef("--to is missing: which slot is it to go to?")
+		}
+		target, err := hsm.ParseURI("piv:slot=" + to)
+		if err != nil {
+			return &ui.UsageError{Err: err}
+		}
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		slot, followed, err := env.MoveKey(c.Context(), u, target.Slot, a.prompter())
+		if err != nil {
+			return err
+		}
+		d, err := keyDocOf(slot)
+		if err != nil {
+			return err
+		}
+		doc := struct {
+			keyDoc
+			Enrollments []string `json:"enrollments,omitempty"`
+		}{d, followed}
+		return a.emit(o, doc, func(w *words) {
+			w.line("The key is in slot %s now.", slot.ID)
+			w.fields("Key", slot.URI.String(), "Enrolments that follow", strings.Join(followed, ", "))
+		})
+	})
+	keyFlag(c, &key)
+	c.Flags().StringVar(&to, "to", "", "empty `slot` to move it to: 9a, 9c, 9d, 9e, 82 to 95")
+	_ = c.MarkFlagRequired("to") // it exists
+	a.secretFD(c.Flags(), "management-key-fd", "the management key, in hex,", isManagementKey)
+	o = output(c)
+	return c
+}

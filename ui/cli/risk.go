@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/flow"
+)
+
+// risk is the value of --accept-risk: the serial of the token that may lose
+// what is on it, named beforehand instead of typed.
+type risk struct{ value string }
+
+const riskPrefix = "serial:"
+
+func (r *risk) bind(f *pflag.FlagSet) {
+	f.StringVar(&r.value, "accept-risk", "", "do not ask: the loss of what is on the token `serial:NUMBER` is accepted")
+}
+
+// accepts checks that the risk named is the one at hand.
+func (r *risk) accepts(serial string) (bool, error) {
+	if r.value == "" {
+		return false, nil
+	}
+	named, ok := strings.CutPrefix(r.value, riskPrefix)
+	if !ok {
+		return false, ui.Usagef("--accept-risk: %q does not name a token as serial:NUMBER", r.value)
+	}
+	if named != serial {
+		return false, ui.Usagef("--accept-risk names the token with serial %q, but this one's is %q; nothing was changed", named, serial)
+	}
+	return true, nil
+}
+
+// accepting gives the typed confirmation that was given beforehand. It answers
+// no other question: the last try of a PIN wants a yes of its own.
+type accepting struct {
+	hsm.Prompter
+	typed string
+}
+
+func (a accepting) Confirm(ctx context.Context, p hsm.ConfirmPrompt) (bool, error) {
+	if p.Type != "" && p.Type == a.typed {
+		return true, nil
+	}
+	return a.Prompter.Confirm(ctx, p)
+}
+
+// prompter returns p, which knows of the risk if it was accepted.
+func (r *risk) prompter(p hsm.Prompter, l flow.Loss) (hsm.Prompter, error) {
+	yes, err := r.accepts(l.Serial())
+	if err != nil || !yes {
+		return typed{p}, err
+	}
+	return accepting{p, l.Serial()}, nil
+}
+
+// typed says what to do where a confirmation cannot be typed.
+type typed struct{ hsm.Prompter }
+
+func (t typed) Confirm(ctx context.Context, p hsm.ConfirmPrompt) (bool, error) {
+	yes, err := t.Prompter.Confirm(ctx, p)
+	if p.Type != "" && errors.Is(err, hsm.ErrNoTerminal) {
+		err = hsm.WithHint(err, "run it in a terminal, or with --accept-risk="+riskPrefix+p.Type+" once you know what is lost")
+	}
+	return yes, err
+}
+
+// confirmLoss shows what is lost and has the token's serial typed.
+func (a *app) confirmLoss(ctx context.Context, r *risk, l flow.Loss, detail, question string) error {
+	if err := a.lossWords(l); err != nil {
+		return err
+	}
+	p, err := r.prompter(a.prompter(), l)
+	if err != nil {
+		return err
+	}
+	yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{Detail: detail, Question: question, Type: l.Serial()})
+	if err == nil && !yes {
+		err = fmt.Errorf("%w: nothing was changed", hsm.ErrCancelled)
+	}
+	return err
+}
+
+// lossWords says on standard error what is lost.
+func (a *app) lossWords(l flow.Loss) error {
+	w := a.err()
+	w.line("Token %s, serial %s, holds:", l.Token.Name(), l.Serial())
+	rows := [][]string{}
+	for _, s := range l.Slots {
+		key, cert := slotWords(s)
+		rows = append(rows, []string{"  " + s.ID, s.Label, key, cert})
+	}
+	switch {
+	case len(rows) == 0 && l.Token.Scheme == hsm.SchemePIV:
+		w.line("  no key and no certificate")
+	case len(rows) == 0:
+		w.line("  no key and no certificate that can be seen without a PIN")
+	default:
+		w.table([]string{"  ID", "LABEL", "KEY", "CERTIFICATE"}, rows)
+	}
+	if len(l.Enrollments) > 0 {
+		w.line("Enrolments that sign in with it, and could no more: %s", strings.Join(l.Enrollments, ", "))
+	}
+	return w.flush()
+}

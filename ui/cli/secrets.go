@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/pflag"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui"
+)
+
+// descriptor is an open file that a secret is read from instead of asking.
+type descriptor struct {
+	flag   string
+	fd     int
+	serves func(hsm.PINPrompt) bool
+}
+
+// secretFD adds a flag that names the descriptor with the secret of that kind,
+// the one in force or a fresh one. The user PIN is a card's PIV PIN too.
+func (a *app) secretFD(f *pflag.FlagSet, name, what string, serves func(hsm.PINPrompt) bool) *descriptor {
+	d := &descriptor{flag: name, fd: -1, serves: serves}
+	a.descriptors = append(a.descriptors, d)
+	f.IntVar(&d.fd, name, -1, "read "+what+" from this open file `descriptor` instead of asking")
+	f.Lookup(name).DefValue = "0" // not shown
+	return d
+}
+
+func isNewPIN(p hsm.PINPrompt) bool {
+	return p.New && (p.Kind == hsm.UserPIN || p.Kind == hsm.PIVPIN)
+}
+
+func isPUK(p hsm.PINPrompt) bool    { return !p.New && p.Kind == hsm.PUK }
+func isNewPUK(p hsm.PINPrompt) bool { return p.New && p.Kind == hsm.PUK }
+
+// isSOPIN: a token that is set up for the first time gets what others have.
+func isSOPIN(p hsm.PINPrompt) bool        { return p.Kind == hsm.SOPIN }
+func isCurrentSOPIN(p hsm.PINPrompt) bool { return !p.New && p.Kind == hsm.SOPIN }
+func isNewSOPIN(p hsm.PINPrompt) bool     { return p.New && p.Kind == hsm.SOPIN }
+
+func isManagementKey(p hsm.PINPrompt) bool    { return !p.New && p.Kind == hsm.ManagementKey }
+func isNewManagementKey(p hsm.PINPrompt) bool { return p.New && p.Kind == hsm.ManagementKey }
+
+// giving answers prompts for one new secret with a made-up one.
+type giving struct {
+	hsm.Prompter
+	serves func(hsm.PINPrompt) bool
+	secret *hsm.Secret
+	given  bool
+}
+
+func (g *giving) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error) {
+	if !g.serves(p) {
+		return g.Prompter.PIN(ctx, p)
+	}
+	if p.Again != "" {
+		return nil, fmt.Errorf("%w: %s", hsm.ErrPINInvalid, p.Again)
+	}
+	g.given = true
+	return g.secret.Clone(), nil
+}
+
+// readManagementKey reads a key in hex from the descriptor of a flag.
+func (a *app) readManagementKey(ctx context.Context, t hsm.TokenInfo) (*hsm.Secret, error) {
+	typed, err := a.prompter().PIN(ctx, hsm.PINPrompt{Kind: hsm.ManagementKey, Token: t, New: true, Retries: -1})
+	if err != nil {
+		return nil, err
+	}
+	defer typed.Zero()
+	key := make([]byte, hex.DecodedLen(typed.Len()))
+	if _, err := hex.Decode(key, typed.Bytes()); err != nil {
+		clear(key)
+		return nil, ui.Usagef("the new management key is not in hex digits")
+	}
+	return hsm.NewSecret(key), nil
+}
+
+// showable makes sure, before anything is changed, that somebody will see a
+// secret that is shown only once.
+func (a *app) showable(ctx context.Context, print bool, what string) error {
+	if print {
+		return nil
+	}
+	yes, err := a.prompter().Confirm(ctx, hsm.ConfirmPrompt{
+		Detail:     "A new " + what + " is made and shown here once. Have something to keep it in.",
+		Question:   "Go on?",
+		DefaultYes: true,
+	})
+	if err == nil && !yes {
+		err = fmt.Errorf("%w: nothing was changed", hsm.ErrCancelled)
+	}
+	if errors.Is(err, hsm.ErrNoTerminal) {
+		err = hsm.WithHint(err, "run it in a terminal, or have it on standard output with --print")
+	}
+	return err
+}
+
+// freshSecret is a secret made up for a change, to be shown once, and how the
+// change went.
+type freshSecret struct {
+	ctx    context.Context
+	what   string // "PUK"
+	field  string // its name in JSON and YAML
+	text   string // "" if there is none, or it is surely not in force
+	secret *hsm.Secret
+	print  bool
+	err    error
+}
+
+// inDocument tells whether the secret goes into the document on standard output.
+func (f *freshSecret) inDocument(o *format) bool {
+	return f.text != "" && f.print && o.value != "" && f.err == nil
+}
+
+// show shows the secret once: on standard output with --print, else to the
+// person who is asked. It does not give up with the command, and where nobody can
+// be asked any more standard error is better than a token that nobody can
+// manage.
+func (f *freshSecret) show(a *app, o *format) error {
+	defer f.secret.Zero()
+	what := "new " + f.what
+	switch {
+	case f.text == "" || f.inDocument(o):
+		return nil
+	case f.err != nil:
+		what += ", which may be in force although the change failed"
+	default:
+		what += ", which is not shown again"
+	}
+	if f.print {
+		w := a.out()
+		w.line("%s", f.text)
+		return w.flush()
+	}
+	ctx := context.WithoutCancel(f.ctx)
+	for {
+		kept, err := a.prompter().Confirm(ctx, hsm.ConfirmPrompt{
+			Detail: "The " + what + ":\n\n    " + f.text + "\n", Question: "Have you kept it?",
+		})
+		switch {
+		case err == nil && kept, errors.Is(err, hsm.ErrCancelled): // seen, either way
+			return nil
+		case err != nil:
+			w := a.err()
+			w.line("The %s: %s", what, f.text)
+			return w.flush()
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui"
+)
+
+func (a *app) tokenInit() *cobra.Command {
+	var o *format
+	var token, label string
+	var erase bool
+	var r risk
+	c := a.command(&cobra.Command{
+		Use:   "init",
+		Short: "Set up a blank PKCS#11 token: label, SO PIN, user PIN",
+		Long: `Gives a blank PKCS#11 token its label, a new SO PIN and a user PIN. With --erase one
+that is set up already starts over: it wants its own SO PIN, everything on it is lost, and its
+serial has to be typed. A PIV card needs none of this.`,
+		Example: `kubehsm token init --label trial
+kubehsm token init --label trial --token 'pkcs11:slot-id=1'
+kubehsm token init --label trial --token 'pkcs11:token=old' --erase`,
+		Args: cobra.NoArgs,
+	}, func(c *cobra.Command, _ []string) error {
+		ctx := c.Context()
+		u := hsm.URI{Scheme: hsm.SchemePKCS11}
+		switch {
+		case token != "":
+			var err error
+			if u, err = hsm.ParseURI(token); err != nil {
+				return err
+			}
+		case erase:
+			return ui.Usagef("--erase: name the token with --token")
+		}
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		if erase {
+			l, err := env.Loss(ctx, u.TokenOnly())
+			if err != nil {
+				return err
+			}
+			detail := "All keys, certificates and data on the token are destroyed for good. The SO PIN remains."
+			if err := a.confirmLoss(ctx, &r, l, detail, "Erase token "+l.Token.Name()+"?"); err != nil {
+				return err
+			}
+			u = l.Token.URI()
+		}
+		info, err := env.InitToken(ctx, u, hsm.InitializeOptions{Label: label, Erase: erase}, a.prompter())
+		if err != nil {
+			return err
+		}
+		return a.emit(o, tokenDoc{URI: info.URI(), TokenInfo: info}, func(w *words) {
+			w.line("The token is set up.")
+			w.fields("Token", info.Name(), "Serial", info.Serial, "PIN", pinWords(info), "URI", shortURI(info.URI()))
+		})
+	})
+	f := c.Flags()
+	f.StringVar(&token, "token", "", "`URI` of the token, as `kubehsm token list` shows it; default the only blank one")
+	f.StringVar(&label, "label", "", "`text` that people will know it by, at most 32 bytes")
+	f.BoolVar(&erase, "erase", false, "start over with a token that is set up already")
+	_ = c.MarkFlagRequired("label") // it exists
+	r.bind(f)
+	a.secretFD(f, "so-pin-fd", "the SO PIN", isSOPIN)
+	a.secretFD(f, "new-pin-fd", "the new user PIN", isNewPIN)
+	o = output(c)
+	return c
+}

@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"context"
+	"encoding/hex"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui"
+)
+
+func (a *app) tokenManagementKey() *cobra.Command {
+	return a.group("management-key", "Replace the key that guards writing to a PIV card", a.tokenManagementKeySet())
+}
+
+// managementFlags say what management key to set.
+type managementFlags struct {
+	algorithm             string
+	protect, touch, print bool
+	own                   *descriptor
+}
+
+func (a *app) tokenManagementKeySet() *cobra.Command {
+	var o *format
+	var token string
+	var m managementFlags
+	c := a.command(&cobra.Command{
+		Use:   "set",
+		Short: "Set a new random management key",
+		Long: `Replaces the management key, which a PIV card wants before a key is generated or a
+certificate is written. With --protect, as ykman has it too, the card keeps the new one
+itself and gives it out for the PIN: nothing to keep, nothing to lose. Without, it is
+shown once, on the terminal; keep it, as without it only a reset helps.
+
+Should writing fail half-way, the new key is shown as well: one of the two is in force.`,
+		Example: `kubehsm token management-key set --protect
+kubehsm token management-key set --algorithm aes-256 --print > management-key`,
+		Args: cobra.NoArgs,
+	}, func(c *cobra.Command, _ []string) error {
+		ctx := c.Context()
+		u, err := a.token(ctx, token)
+		if err != nil {
+			return err
+		}
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		options, err := a.managementOptions(ctx, u, &m)
+		if err != nil {
+			return err
+		}
+		defer options.Key.Zero()
+		if options.Key == nil && !m.protect {
+			if err := a.showable(ctx, m.print, "management key"); err != nil {
+				return err
+			}
+		}
+		key, d, err := env.SetManagementKey(ctx, u, options, a.prompter())
+		return a.changed(o, d, "The management key is replaced.", m.fresh(ctx, key, err))
+	})
+	tokenFlag(c, &token)
+	f := c.Flags()
+	f.StringVar(&m.algorithm, "algorithm", "", "`name` of its cipher: 3des, aes-128, aes-192, aes-256; default the one in use")
+	f.BoolVar(&m.protect, "protect", false, "keep it on the card, where the PIN gives it out")
+	f.BoolVar(&m.touch, "touch", false, "want a touch whenever it is used")
+	f.BoolVar(&m.print, "print", false, "write it to standard output instead of the terminal")
+	a.secretFD(f, "management-key-fd", "the management key in force, in hex,", isManagementKey)
+	m.own = a.secretFD(f, "new-management-key-fd", "the new management key, in hex,", isNewManagementKey)
+	o = output(c)
+	return c
+}
+
+func (a *app) managementOptions(ctx context.Context, u hsm.URI, m *managementFlags) (hsm.ManagementKeyOptions, error) {
+	o := hsm.ManagementKeyOptions{Algorithm: hsm.ManagementAlgorithm(m.algorithm), Protect: m.protect, Touch: m.touch}
+	switch o.Algorithm {
+	case "", hsm.TDES, hsm.AES128, hsm.AES192, hsm.AES256:
+	default:
+		return o, ui.Usagef("--algorithm: %q is not one of 3des, aes-128, aes-192, aes-256", m.algorithm)
+	}
+	if m.own.fd < 0 {
+		return o, nil
+	}
+	var err error
+	o.Key, err = a.readManagementKey(ctx, hsm.TokenInfo{Scheme: u.Scheme, Serial: u.Serial})
+	return o, err
+}
+
+// fresh is the new key as far as it has to be shown: one that the user gave is
+// known, one that the card keeps need not be, unless something went wrong.
+func (m *managementFlags) fresh(ctx context.Context, key *hsm.Secret, err error) *freshSecret {
+	f := &freshSecret{ctx: ctx, what: "management key", field: "newManagementKey", print: m.print, err: err, secret: key}
+	known := m.own.fd >= 0 || m.protect && !m.print && err == nil
+	if key.Len() > 0 && !known {
+		f.text = hex.EncodeToString(key.Bytes())
+	}
+	return f
+}

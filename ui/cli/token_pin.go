@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/flow"
+)
+
+func (a *app) tokenPIN() *cobra.Command {
+	return a.group("pin", "Change the PIN, or set a new one when it is locked", a.tokenPINChange(), a.tokenPINUnblock())
+}
+
+func (a *app) tokenPINChange() *cobra.Command {
+	var o *format
+	var token string
+	var so bool
+	c := a.command(&cobra.Command{
+		Use:   "change",
+		Short: "Change the PIN of a token",
+		Long: `Asks for the PIN in force and twice for the new one. The tries left are shown; the
+last one wants a yes of its own. A running agent forgets the PIN.
+
+PIV PINs have 6 to 8 characters.`,
+		Example: `kubehsm token pin change
+kubehsm token pin change --token 'pkcs11:token=trial' --so
+kubehsm token pin change --pin-fd 3 --new-pin-fd 4 3< old`,
+		Args: cobra.NoArgs,
+	}, func(c *cobra.Command, _ []string) error {
+		u, err := a.token(c.Context(), token)
+		if err != nil {
+			return err
+		}
+		kind, what := hsm.UserPIN, "PIN"
+		if so {
+			if kind, what = hsm.SOPIN, "SO PIN"; u.Scheme == hsm.SchemePIV {
+				return ui.Usagef("--so: a PIV card has no SO PIN; it has a PUK: `%s token puk change`", a.name())
+			}
+		}
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		d, err := env.ChangePIN(c.Context(), u, kind, a.prompter())
+		return a.changed(o, d, "The "+what+" is changed.", &freshSecret{err: err})
+	})
+	c.Flags().BoolVar(&so, "so", false, "change the security officer's PIN of a PKCS#11 token")
+	tokenFlag(c, &token)
+	a.secretFD(c.Flags(), "new-pin-fd", "the new PIN", isNewPIN)
+	a.secretFD(c.Flags(), "so-pin-fd", "the SO PIN in force", isCurrentSOPIN)
+	a.secretFD(c.Flags(), "new-so-pin-fd", "the new SO PIN", isNewSOPIN)
+	o = output(c)
+	return c
+}
+
+// changeDoc is a token after a change, in JSON and YAML. The secrets are there
+// only with --print.
+type changeDoc struct {
+	detailsDoc
+	NewPUK           string `json:"newPUK,omitempty"`
+	NewManagementKey string `json:"newManagementKey,omitempty"`
+}
+
+// changed ends a change of the token: it shows the secret made up for it, then
+// says how it went, with the tries there are now.
+func (a *app) changed(o *format, d flow.TokenDetails, what string, f *freshSecret) error {
+	if err := f.show(a, o); err != nil || f.err != nil {
+		return errors.Join(f.err, err)
+	}
+	doc := changeDoc{detailsDoc: detailsDocOf(d)}
+	if f.inDocument(o) {
+		switch f.field {
+		case "newPUK":
+			doc.NewPUK = f.text
+		case "newManagementKey":
+			doc.NewManagementKey = f.text
+		}
+	}
+	say := func(w *words) {
+		w.line("%s", what)
+		pin, puk, key := pinWords(d.Info), "", ""
+		if d.Details != nil {
+			puk, key = triesWords(d.Details.PUK), managementWords(d.Details.ManagementKey)
+			if d.Details.PIN != nil {
+				pin = triesWords(d.Details.PIN)
+			}
+		}
+		w.fields("Token", d.Info.Name(), "Serial", d.Info.Serial, "PIN", pin, "PUK", puk, "Management key", key)
+	}
+	if o.value == "" && f.text != "" && f.print { // standard output is the secret's
+		w := a.err()
+		say(w)
+		return w.flush()
+	}
+	return a.emit(o, doc, say)
+}
+
+func (a *app) tokenPINUnblock() *cobra.Command {
+	var o *format
+	var token string
+	c := a.command(&cobra.Command{
+		Use:   "unblock",
+		Short: "Set a new PIN with the PUK, or with the SO PIN of a PKCS#11 token",
+		Long: `Sets a new PIN where the old one is locked, forgotten or not yet set. A PIV card
+wants its PUK for that, a PKCS#11 token the security officer's PIN. Keys and certificates stay.`,
+		Example: `kubehsm token pin unblock
+kubehsm token pin unblock --token 'piv:serial=12345678' --puk-fd 3 --new-pin-fd 4 3< puk`,
+		Args: cobra.NoArgs,
+	}, func(c *cobra.Command, _ []string) error {
+		u, err := a.token(c.Context(), token)
+		if err != nil {
+			return err
+		}
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		d, err := env.UnblockPIN(c.Context(), u, a.prompter())
+		return a.changed(o, d, "The new PIN is set.", &freshSecret{err: err})
+	})
+	tokenFlag(c, &token)
+	a.secretFD(c.Flags(), "new-pin-fd", "the new PIN", isNewPIN)
+	a.secretFD(c.Flags(), "puk-fd", "the PUK", isPUK)
+	a.secretFD(c.Flags(), "so-pin-fd", "the SO PIN", isSOPIN)
+	o = output(c)
+	return c
+}

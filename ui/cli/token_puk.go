@@ -1,0 +1,108 @@
+package cli
+
+import (
+	"crypto/rand"
+	"errors"
+	"math/big"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui"
+)
+
+func (a *app) tokenPUK() *cobra.Command {
+	return a.group("puk", "Change the PUK, which sets a new PIN when that is locked", a.tokenPUKChange())
+}
+
+func (a *app) tokenPUKChange() *cobra.Command {
+	var o *format
+	var token string
+	var g generatePUK
+	c := a.command(&cobra.Command{
+		Use:   "change",
+		Short: "Change the PUK of a PIV card",
+		Long: `Asks for the PUK in force and twice for the new one, 6 to 8 characters. With
+--generate the new one is random digits, shown once on the terminal. Keep it apart from the token.`,
+		Example: `kubehsm token puk change
+kubehsm token puk change --generate
+kubehsm token puk change --generate --print --puk-fd 3 3< puk`,
+		Args: cobra.NoArgs,
+	}, func(c *cobra.Command, _ []string) error {
+		ctx := c.Context()
+		u, err := a.token(ctx, token)
+		if err != nil {
+			return err
+		}
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		p, show, err := a.newPUK(c, &g)
+		if err != nil {
+			return err
+		}
+		d, err := env.ChangePIN(ctx, u, hsm.PUK, p)
+		return a.changed(o, d, "The PUK is changed.", show(err))
+	})
+	tokenFlag(c, &token)
+	g.bind(c, "generate")
+	a.secretFD(c.Flags(), "puk-fd", "the PUK in force", isPUK)
+	a.secretFD(c.Flags(), "new-puk-fd", "the new PUK", isNewPUK)
+	c.MarkFlagsMutuallyExclusive("generate", "new-puk-fd")
+	o = output(c)
+	return c
+}
+
+// generatePUK are the flags for a random PUK.
+type generatePUK struct{ yes, print bool }
+
+func (g *generatePUK) bind(c *cobra.Command, name string) {
+	c.Flags().BoolVar(&g.yes, name, false, "make a random PUK and show it once")
+	c.Flags().BoolVar(&g.print, "print", false, "write what is shown once to standard output instead of the terminal")
+}
+
+// pukDigits is the length of a random PUK: the longest that PIV knows.
+const pukDigits = 8
+
+// newPUK returns a prompter that answers with a random PUK if that is wanted,
+// and the secret to show after the change.
+func (a *app) newPUK(c *cobra.Command, g *generatePUK) (hsm.Prompter, func(error) *freshSecret, error) {
+	if !g.yes {
+		if g.print {
+			return nil, nil, ui.Usagef("--print: nothing is made up, so there is nothing to print")
+		}
+		return a.prompter(), func(err error) *freshSecret { return &freshSecret{err: err} }, nil
+	}
+	if err := a.showable(c.Context(), g.print, "PUK"); err != nil {
+		return nil, nil, err
+	}
+	digits := make([]byte, pukDigits)
+	for i := range digits {
+		n, err := rand.Int(rand.Reader, big.NewInt(10))
+		if err != nil {
+			return nil, nil, err
+		}
+		digits[i] = '0' + byte(n.Int64())
+	}
+	puk := hsm.NewSecret(digits)
+	p := &giving{Prompter: a.prompter(), serves: isNewPUK, secret: puk}
+	return p, func(err error) *freshSecret {
+		f := &freshSecret{what: "PUK", print: g.print, err: err, ctx: c.Context()}
+		if p.given && !unused(err) {
+			f.secret, f.field = puk, "newPUK"
+			f.text = string(puk.Bytes())
+		}
+		return f
+	}, nil
+}
+
+// unused tells whether err says that a new secret is surely not in force.
+func unused(err error) bool {
+	for _, e := range []error{hsm.ErrPINIncorrect, hsm.ErrPINLocked, hsm.ErrPINInvalid, hsm.ErrCancelled, hsm.ErrUnsupported, hsm.ErrNoTerminal} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}

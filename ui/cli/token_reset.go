@@ -1,0 +1,54 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow"
+)
+
+func (a *app) tokenReset() *cobra.Command {
+	var o *format
+	var token string
+	var r risk
+	c := a.command(&cobra.Command{
+		Use:   "reset",
+		Short: "Set the PIV application of a card to the factory's state",
+		Long: `Destroys all PIV keys and certificates of a card, after its serial was typed. It says
+what is lost, which enrolments with it, and what remains: the attestation key, and
+everything outside PIV (FIDO, OpenPGP, OTP, OATH). PIN, PUK and management key become the
+factory's; change them before the card is used again.
+
+PIN and PUK need not be known: this is the way out when both are locked.`,
+		Example: `kubehsm token reset --token 'piv:serial=12345678'
+kubehsm token reset --token 'piv:serial=12345678' --accept-risk serial:12345678`,
+		Args: cobra.NoArgs,
+	}, func(c *cobra.Command, _ []string) error {
+		ctx := c.Context()
+		u, err := a.token(ctx, token)
+		if err != nil {
+			return err
+		}
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		d, err := env.ResetToken(ctx, u, func(l flow.Loss) (hsm.Prompter, error) {
+			if err := a.lossWords(l); err != nil {
+				return nil, err
+			}
+			return r.prompter(a.prompter(), l)
+		})
+		if err != nil {
+			return err
+		}
+		if err := a.changed(o, d, "The PIV application is as new.", &freshSecret{}); err != nil {
+			return err
+		}
+		return a.factoryNotes(d)
+	})
+	tokenFlag(c, &token)
+	r.bind(c.Flags())
+	o = output(c)
+	return c
+}

@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/ui"
+)
+
+// mostTries is the highest counter that PIV cards have.
+const mostTries = 15
+
+func (a *app) tokenRetries() *cobra.Command {
+	var o *format
+	var token string
+	var pin, puk int
+	var g generatePUK
+	c := a.command(&cobra.Command{
+		Use:   "retries",
+		Short: "Set how many wrong PINs and PUKs lock a PIV card",
+		Long: `Sets the number of tries of PIN and PUK, 1 to 15 each. The card also sets both to
+the factory's values with that: your PIN is put back, and a new PUK is asked for, or with
+--generate-puk made and shown once.`,
+		Example: `kubehsm token retries --pin 5 --puk 3
+kubehsm token retries --pin 5 --puk 3 --generate-puk`,
+		Args: cobra.NoArgs,
+	}, func(c *cobra.Command, _ []string) error {
+		ctx := c.Context()
+		if pin < 1 || pin > mostTries || puk < 1 || puk > mostTries {
+			return ui.Usagef("--pin and --puk: between 1 and %d tries each", mostTries)
+		}
+		u, err := a.token(ctx, token)
+		if err != nil {
+			return err
+		}
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		p, show, err := a.newPUK(c, &g)
+		if err != nil {
+			return err
+		}
+		d, err := env.SetRetries(ctx, u, pin, puk, p)
+		return a.changed(o, d, "The number of tries is set.", show(err))
+	})
+	tokenFlag(c, &token)
+	c.Flags().IntVar(&pin, "pin", 0, "`number` of wrong PINs that lock it")
+	c.Flags().IntVar(&puk, "puk", 0, "`number` of wrong PUKs that lock that")
+	for _, name := range []string{"pin", "puk"} {
+		c.Flags().Lookup(name).DefValue = "0"
+		_ = c.MarkFlagRequired(name) // it exists
+	}
+	g.bind(c, "generate-puk")
+	a.secretFD(c.Flags(), "new-puk-fd", "the new PUK", isNewPUK)
+	a.secretFD(c.Flags(), "management-key-fd", "the management key, in hex,", isManagementKey)
+	c.MarkFlagsMutuallyExclusive("generate-puk", "new-puk-fd")
+	o = output(c)
+	return c
+}

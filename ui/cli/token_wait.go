@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow"
+)
+
+func (a *app) tokenWait() *cobra.Command {
+	var o *format
+	var token string
+	var timeout time.Duration
+	var fresh bool
+	c := a.command(&cobra.Command{
+		Use:   "wait",
+		Short: "Wait until a token is inserted, and name its reader and serial",
+		Long: `Waits until a token is there, the one that --token names or any. With --new
+those that are there already do not count: it waits for the next that is inserted.`,
+		Example: `kubehsm token wait --token 'piv:serial=12345678'
+kubehsm token wait --new --timeout 1m -o json`,
+		Args: cobra.NoArgs,
+	}, func(c *cobra.Command, _ []string) error {
+		options := flow.WaitOptions{New: fresh, Waiting: a.waiting}
+		if token != "" {
+			u, err := hsm.ParseURI(token)
+			if err != nil {
+				return err
+			}
+			options.Token = u.TokenOnly()
+		}
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		ctx := c.Context()
+		if timeout > 0 {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, timeout)
+			defer cancel()
+		}
+		found, err := env.WaitToken(ctx, options)
+		if err != nil {
+			return err
+		}
+		doc := struct {
+			Tokens []tokenDoc `json:"tokens"`
+		}{}
+		rows := [][]string{}
+		for _, t := range found {
+			doc.Tokens = append(doc.Tokens, tokenDoc{URI: t.URI(), TokenInfo: t})
+			rows = append(rows, []string{t.Name(), t.Reader, t.Serial, shortURI(t.URI())})
+		}
+		return a.emit(o, doc, func(w *words) { w.table([]string{"TOKEN", "READER", "SERIAL", "URI"}, rows) })
+	})
+	c.Flags().StringVar(&token, "token", "", "`URI` of the token to wait for; default any")
+	c.Flags().BoolVar(&fresh, "new", false, "leave out the tokens that are there already")
+	c.Flags().DurationVar(&timeout, "timeout", 0, "how `long` to wait; default until it is interrupted")
+	o = output(c)
+	return c
+}
+
+// waiting says that nothing is there yet, and what else is. Nobody reads it
+// if it cannot be written.
+func (a *app) waiting(problems []hsm.Problem) {
+	w := a.err()
+	w.problems(problems, true)
+	w.line("Waiting for a token. Insert it.")
+	_ = w.flush()
+}

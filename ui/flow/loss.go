@@ -1,0 +1,165 @@
+package flow
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// Loss is what would be gone with a key, or with all keys of a token.
+type Loss struct {
+	Token hsm.TokenInfo
+	// Slots hold what is destroyed.
+	Slots []hsm.Slot
+	// Enrollments are the names of those whose key is among it.
+	Enrollments []string
+}
+
+// Serial is what has to be typed to confirm the loss: the token's serial, or
+// its name if it has none.
+func (l Loss) Serial() string {
+	if l.Token.Serial != "" {
+		return l.Token.Serial
+	}
+	return l.Token.Name()
+}
+
+// Loss tells what is in the slot that u names or, if u names none, on the token.
+func (e *Env) Loss(ctx context.Context, u hsm.URI) (Loss, error) {
+	var l Loss
+	err := e.withToken(ctx, u, func(t hsm.Token) (err error) {
+		if l.Token, err = t.Info(ctx); err != nil {
+			return err
+		}
+		if u.Slot == "" && u.Object == "" && len(u.ID) == 0 {
+			l.Slots, err = t.Slots(ctx, nil)
+			return err
+		}
+		slot, err := t.Slot(ctx, u)
+		l.Slots = []hsm.Slot{slot}
+		return err
+	})
+	if err != nil {
+		return l, err
+	}
+	l.Enrollments, err = e.enrolledWith(l.Slots)
+	return l, err
+}
+
+// enrolledWith names the enrolments whose key is in one of the slots.
+func (e *Env) enrolledWith(slots []hsm.Slot) ([]string, error) {
+	var hashes []string
+	for _, s := range slots {
+		if s.Key == nil || s.Key.Public == nil {
+			continue
+		}
+		hash, err := hsm.Fingerprint(s.Key.Public)
+		if err != nil {
+			return nil, err
+		}
+		hashes = append(hashes, hash)
+	}
+	if len(hashes) == 0 {
+		return nil, nil
+	}
+	all, err := e.enrollments().List()
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, en := range all {
+		if slices.Contains(hashes, en.KeyHash) {
+			names = append(names, en.Name)
+		}
+	}
+	return names, nil
+}
+
+// DeleteKey destroys the key that u names, and its certificate. What l tells is
+// what was confirmed: another key there by now is left alone.
+func (e *Env) DeleteKey(ctx context.Context, u hsm.URI, l Loss, p hsm.Prompter) error {
+	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Action: "delete a key"})
+	return e.withToken(ctx, u, func(t hsm.Token) error {
+		if err := unchanged(ctx, t, u, l); err != nil {
+			return err
+		}
+		return t.Delete(ctx, u, p)
+	})
+}
+
+// DeleteCertificate removes the certificate beside the key that u names; see
+// [Env.DeleteKey] for l.
+func (e *Env) DeleteCertificate(ctx context.Context, u hsm.URI, l Loss, p hsm.Prompter) error {
+	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Action: "delete a certificate"})
+	return e.withToken(ctx, u, func(t hsm.Token) error {
+		can, err := able[hsm.CertificateDeleter](ctx, t, "delete the certificate alone", "")
+		if err != nil {
+			return err
+		}
+		if err := unchanged(ctx, t, u, l); err != nil {
+			return err
+		}
+		return can.DeleteCertificate(ctx, u, p)
+	})
+}
+
+// unchanged checks that the slot is as it was shown.
+func unchanged(ctx context.Context, t hsm.Token, u hsm.URI, l Loss) error {
+	now, err := t.Slot(ctx, u)
+	if err != nil {
+		return err
+	}
+	shown := l.Slots[0]
+	same := (now.Key == nil) == (shown.Key == nil) && (now.Certificate == nil) == (shown.Certificate == nil)
+	if same && now.Key != nil && now.Key.Public != nil {
+		same = hsm.SameKey(now.Key.Public, shown.Key.Public)
+	}
+	if same && now.Certificate != nil {
+		same = now.Certificate.Equal(shown.Certificate)
+	}
+	if !same {
+		return fmt.Errorf("%s: %w: it was changed meanwhile; nothing was deleted", u, hsm.ErrKeyMismatch)
+	}
+	return nil
+}
+
+// MoveKey moves the key that u names to the empty PIV slot, and has the
+// enrolments with that key follow; their names are returned.
+func (e *Env) MoveKey(ctx context.Context, u hsm.URI, slot string, p hsm.Prompter) (moved hsm.Slot, followed []string, err error) {
+	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Action: "move a key"})
+	err = e.withToken(ctx, u, func(t hsm.Token) error {
+		can, err := able[hsm.KeyMover](ctx, t, "move keys", "only PIV cards of Yubico's firmware 5.7 can")
+		if err != nil {
+			return err
+		}
+		from, err := t.Slot(ctx, u)
+		if err != nil {
+			return err
+		}
+		to := from.URI.TokenOnly()
+		to.Slot = slot
+		moved, err = can.Move(ctx, from.URI, to, p)
+		return err
+	})
+	if err != nil {
+		return moved, nil, err
+	}
+	names, err := e.enrolledWith([]hsm.Slot{moved})
+	for _, name := range names {
+		en, loadErr := e.enrollments().Load(name)
+		if err = loadErr; err == nil && en.Key.Scheme == moved.URI.Scheme {
+			en.Key.Slot = moved.URI.Slot
+			err = e.enrollments().Save(en)
+		}
+		if err != nil {
+			break
+		}
+		followed = append(followed, name)
+	}
+	if err != nil {
+		err = fmt.Errorf("the key is in slot %s now, but not every enrolment knows: %w", slot, err)
+	}
+	return moved, followed, err
+}

@@ -1,0 +1,125 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// pollTokens is how often drivers that do not tell of insertions are asked.
+const pollTokens = time.Second
+
+// WaitOptions say what to wait for.
+type WaitOptions struct {
+	// Token is what the token must be; the zero value is any that is set up.
+	Token hsm.URI
+	// New leaves out the tokens that are there at the start.
+	New bool
+	// Waiting is called once if there is none yet, with what could not be listed.
+	Waiting func([]hsm.Problem)
+}
+
+// WaitToken returns the tokens that are awaited as soon as there is one, or
+// ctx's error.
+func (e *Env) WaitToken(ctx context.Context, o WaitOptions) ([]hsm.TokenInfo, error) {
+	drivers := slices.Clone(e.Drivers)
+	if o.Token.Scheme != "" {
+		drivers = slices.DeleteFunc(drivers, func(d hsm.Driver) bool { return d.Scheme() != o.Token.Scheme })
+	}
+	if len(drivers) == 0 {
+		return nil, hsm.ErrUnavailable
+	}
+	var before map[string]bool
+	for told := false; ; {
+		// Watching starts before the look, so that nothing comes in between.
+		changed, stop := watch(ctx, drivers)
+		l, err := drivers.List(ctx)
+		if err != nil {
+			stop()
+			return nil, err
+		}
+		var found []hsm.TokenInfo
+		for _, t := range l.Tokens {
+			wanted := o.Token.MatchToken(t)
+			if o.Token.Scheme == "" {
+				wanted = t.Initialized
+			}
+			if wanted && !before[place(t)] {
+				found = append(found, t)
+			}
+		}
+		if o.New {
+			if before == nil {
+				found = nil
+			}
+			before = places(l.Tokens, before)
+		}
+		if len(found) > 0 {
+			stop()
+			return found, nil
+		}
+		if !told && o.Waiting != nil {
+			o.Waiting(l.Problems)
+		}
+		told = true
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+		stop()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// place tells tokens apart, also two of one kind without serials.
+func place(t hsm.TokenInfo) string { return t.URI().String() + "\n" + t.Reader }
+
+// places are those of the tokens that were there before and still are; one
+// that left counts as new when it comes back. The first time it is all of them.
+func places(tokens []hsm.TokenInfo, before map[string]bool) map[string]bool {
+	now := map[string]bool{}
+	for _, t := range tokens {
+		if before == nil || before[place(t)] {
+			now[place(t)] = true
+		}
+	}
+	return now
+}
+
+// watch closes changed when tokens may have come or gone. stop ends it and
+// waits for it.
+func watch(ctx context.Context, drivers hsm.Drivers) (changed <-chan struct{}, stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	c := make(chan struct{})
+	wake := sync.OnceFunc(func() { close(c) })
+	var running sync.WaitGroup
+	for _, d := range drivers {
+		running.Go(func() {
+			w, ok := d.(hsm.Watcher)
+			err := hsm.ErrUnsupported
+			if ok {
+				err = w.Watch(ctx)
+			}
+			if err != nil && !errors.Is(err, context.Canceled) {
+				poll(ctx)
+			}
+			wake()
+		})
+	}
+	return c, func() { cancel(); running.Wait() }
+}
+
+func poll(ctx context.Context) {
+	timer := time.NewTimer(pollTokens)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
