@@ -2,6 +2,7 @@ package tui
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -51,6 +52,9 @@ type Options struct {
 	Out io.Writer
 	// Env is the environment that tells what the terminal can do; nil means the process's.
 	Env []string
+	// Aside is the file that takes what is written to standard error meanwhile;
+	// "" leaves it alone.
+	Aside string
 }
 
 // Outcome is what came of it.
@@ -86,12 +90,19 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 	if err := os.Unsetenv("TEA_TRACE"); err != nil {
 		return Outcome{}, fmt.Errorf("terminal: %w", err)
 	}
+	give, err := keepStderr()
+	if err != nil {
+		return Outcome{}, fmt.Errorf("terminal: %w", err)
+	}
 	m := newModel(ctx, o)
-	_, err := tea.NewProgram(m,
+	_, err = tea.NewProgram(m,
 		tea.WithContext(ctx), tea.WithInput(o.In), tea.WithOutput(o.Out), tea.WithEnvironment(o.Env),
 		tea.WithoutSignalHandler(),
 	).Run()
 	m.close(closeGrace)
+	if gerr := give(err != nil && ctx.Err() == nil); gerr != nil {
+		err = errors.Join(err, gerr)
+	}
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:

@@ -1,0 +1,6 @@
+package tui
+
+import "golang.org/x/sys/unix"
+
+// redirect makes descriptor to mean what from does.
+func redirect(from, to int) error { return unix.Dup3(from, to, 0) }

@@ -1,0 +1,55 @@
+//go:build unix
+
+package tui
+
+import (
+	"io"
+	"os"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestKeepStderr(t *testing.T) {
+	for _, show := range []bool{false, true} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		own, err := unix.Dup(2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := redirect(int(w.Fd()), 2); err != nil {
+			t.Fatal(err)
+		}
+		give, err := keepStderr()
+		if err == nil {
+			_, err = unix.Write(2, []byte("a library's noise\n")) // as C code does, past os.Stderr
+		}
+		if err == nil {
+			err = give(show)
+		}
+		if err == nil {
+			_, err = unix.Write(2, []byte("afterwards\n"))
+		}
+		if rerr := redirect(own, 2); rerr != nil || unix.Close(own) != nil || w.Close() != nil {
+			t.Fatal("standard error is lost: ", rerr)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := "afterwards\n"
+		if show {
+			want = "a library's noise\n" + want
+		}
+		if string(got) != want {
+			t.Errorf("show %v: got %q, want %q", show, got, want)
+		}
+		r.Close()
+	}
+}
