@@ -167,3 +167,15 @@ func TestDescribeNamesTheKey(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// TestChangesFromTheSystem: a cluster with a public certificate gets its own
+// authority.
+func TestChangesFromTheSystem(t *testing.T) {
+	ca := newAuthority(t, "cluster")
+	old := ClusterInfo{Server: "https://a:1"}
+	fresh := merge(old, ClusterInfo{Server: "https://a:1", CAData: []byte(ca.pem())})
+	got, err := changes(old, fresh)
+	if err != nil || len(got) != 2 || got[0].Old != "those of the system" || got[1].New == "" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

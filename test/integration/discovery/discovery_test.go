@@ -1,0 +1,255 @@
+package discovery
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
+	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
+)
+
+func TestFromTokenToIdentity(t *testing.T) {
+	l := newLab(t)
+	r := l.create(func(r *bootstraptoken.Record) {
+		r.Description = "for Jane"
+		r.Groups = []string{"system:bootstrappers:kubehsm:test"}
+	})
+	info, err := discovery.Discover(t.Context(), l.byToken(r.Token))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Server != l.cluster.Server() || !bytes.Contains(l.ca, bytes.TrimSpace(info.CAData)) || info.TLSServerName != "" || info.ProxyURL != "" {
+		t.Errorf("discovered %+v", info)
+	}
+	// What was discovered is good for the next step of a join.
+	user, groups, err := l.bearer(info, r.Token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if user != r.Token.User() {
+		t.Errorf("the API server takes the token for %q", user)
+	}
+	slices.Sort(groups)
+	if want := append(r.AllGroups(), "system:authenticated"); !slices.Equal(groups, slices.Sorted(slices.Values(want))) {
+		t.Errorf("groups %q", groups)
+	}
+
+	o := l.byToken(r.Token)
+	o.Pins, o.UnsafeSkipCAVerification = nil, true
+	if again, err := discovery.Discover(t.Context(), o); err != nil || !again.Equal(info) {
+		t.Errorf("without pins: %+v, %v", again, err)
+	}
+}
+
+// TestTokenMadeAfterTheQuestion: the signature is waited for.
+func TestTokenMadeAfterTheQuestion(t *testing.T) {
+	l := newLab(t)
+	token, err := bootstraptoken.Generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := l.byToken(token)
+	waited := false
+	o.Waiting = func(reason error) {
+		if waited || !errors.Is(reason, discovery.ErrUnknownToken) {
+			return
+		}
+		waited = true
+		l.create(func(r *bootstraptoken.Record) { r.Token = token })
+	}
+	if _, err := discovery.Discover(t.Context(), o); err != nil || !waited {
+		t.Errorf("%v, waited %v", err, waited)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	l := newLab(t)
+	r := l.create(func(*bootstraptoken.Record) {})
+	if _, err := discovery.Discover(t.Context(), l.byToken(r.Token)); err != nil {
+		t.Fatal(err) // from here on it is signed
+	}
+	noSigning := l.create(func(r *bootstraptoken.Record) { r.Usages = []string{bootstraptoken.Authentication} })
+	unknown, err := bootstraptoken.Generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong, err := bootstraptoken.Parse([]byte(r.Token.ID() + ".0000000000000000"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		token  bootstraptoken.Token
+		change func(*discovery.Options)
+		want   error
+	}{
+		"unknown token":   {unknown, func(*discovery.Options) {}, discovery.ErrUnknownToken},
+		"not for signing": {noSigning.Token, func(*discovery.Options) {}, discovery.ErrUnknownToken},
+		"wrong secret":    {wrong, func(*discovery.Options) {}, discovery.ErrSignature},
+		"wrong pin":       {r.Token, func(o *discovery.Options) { o.Pins = []discovery.Pin{{}} }, discovery.ErrNotPinned},
+	} {
+		o := l.byToken(tt.token)
+		o.SignatureWait = time.Nanosecond
+		tt.change(&o)
+		if _, err := discovery.Discover(t.Context(), o); !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestAnonymousAccessOff(t *testing.T) {
+	l := newLab(t)
+	r := l.create(func(*bootstraptoken.Record) {})
+	info, err := discovery.Discover(t.Context(), l.byToken(r.Token))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.admin("delete", "rolebinding", "-n", "kube-public", "kubeadm:bootstrap-signer-clusterinfo")
+	defer l.apply(anonymousReads)
+	l.eventually("the right is withdrawn", func(ctx context.Context) error {
+		_, err := discovery.Discover(ctx, l.byToken(r.Token))
+		if errors.Is(err, discovery.ErrAnonymous) {
+			return nil
+		}
+		return errors.Join(err, errors.New("still allowed"))
+	})
+	if _, err := discovery.Refresh(t.Context(), info, discovery.Limits{}); !errors.Is(err, discovery.ErrAnonymous) {
+		t.Errorf("refresh: %v", err)
+	}
+	// A file does not need it.
+	o := discovery.Options{File: discovery.Stdin, Stdin: strings.NewReader(l.document(l.ca))}
+	if got, err := discovery.Discover(t.Context(), o); err != nil || !got.Equal(info) {
+		t.Errorf("by file: %+v, %v", got, err)
+	}
+}
+
+func TestRefresh(t *testing.T) {
+	l := newLab(t)
+	known := discovery.ClusterInfo{Server: l.cluster.Server(), CAData: l.ca}
+	u, err := discovery.Refresh(t.Context(), known, discovery.Limits{})
+	if err != nil || u.Changed() {
+		t.Fatalf("%+v, %v", u, err)
+	}
+	next, err := os.ReadFile("testdata/next-ca.pem")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.publish(append(slices.Clone(l.ca), next...))
+	defer l.publish(l.ca)
+	u, err = discovery.Refresh(t.Context(), known, discovery.Limits{})
+	if err != nil || len(u.Changes) != 1 || u.Changes[0].Old != "" || !strings.Contains(u.Changes[0].New, "CN=next") || u.Unproven != nil {
+		t.Errorf("authority added: %+v, %v", u, err)
+	}
+	l.publish(next)
+	u, err = discovery.Refresh(t.Context(), known, discovery.Limits{})
+	if err != nil || len(u.Changes) != 2 || !errors.Is(u.Unproven, discovery.ErrUntrusted) {
+		t.Errorf("authority replaced too early: %+v, %v", u, err)
+	}
+}
+
+// TestExpiry: the cluster's cleaner reads our expiration.
+func TestExpiry(t *testing.T) {
+	l := newLab(t)
+	r := l.create(func(*bootstraptoken.Record) {})
+	if _, err := discovery.Discover(t.Context(), l.byToken(r.Token)); err != nil {
+		t.Fatal(err)
+	}
+	r.Expires = time.Now().Add(-time.Minute)
+	manifest, err := r.Manifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.apply(string(manifest))
+	l.eventually("the expired token is deleted", func(ctx context.Context) error {
+		_, err := l.tokens.Get(ctx, r.Token.ID())
+		if errors.Is(err, bootstraptoken.ErrNotFound) {
+			return nil
+		}
+		return errors.Join(err, errors.New("still there"))
+	})
+	l.eventually("its signature is gone", func(ctx context.Context) error {
+		o := l.byToken(r.Token)
+		o.SignatureWait = time.Nanosecond
+		_, err := discovery.Discover(ctx, o)
+		if errors.Is(err, discovery.ErrUnknownToken) {
+			return nil
+		}
+		return errors.Join(err, errors.New("still signed"))
+	})
+	info := discovery.ClusterInfo{Server: l.cluster.Server(), CAData: l.ca}
+	if user, _, err := l.bearer(info, r.Token); err == nil {
+		t.Errorf("an expired token is still %s", user)
+	}
+}
+
+func TestTokenLife(t *testing.T) {
+	l := newLab(t)
+	r := l.create(func(r *bootstraptoken.Record) { r.Description = "first" })
+	if err := l.tokens.Create(t.Context(), r); err != nil {
+		t.Errorf("the same again: %v", err)
+	}
+	changed := r
+	changed.Description = "second"
+	if err := l.tokens.Create(t.Context(), changed); !errors.Is(err, bootstraptoken.ErrExists) {
+		t.Errorf("same ID, other terms: %v", err)
+	}
+	// One made by hand from the manifest, and an impostor whose name is not its ID's.
+	byHand, err := bootstraptoken.Generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := bootstraptoken.Record{Token: byHand, Usages: bootstraptoken.KnownUsages()}.Manifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.apply(string(manifest))
+	defer l.admin("delete", "secret", "-n", "kube-system", bootstraptoken.SecretName(byHand.ID()))
+	l.apply(strings.Replace(string(manifest), bootstraptoken.SecretName(byHand.ID()), "bootstrap-token-impost", 1))
+	defer l.admin("delete", "secret", "-n", "kube-system", "bootstrap-token-impost")
+
+	records, ignored, err := l.tokens.List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []bootstraptoken.Token{r.Token, byHand} {
+		if !slices.ContainsFunc(records, func(r bootstraptoken.Record) bool { return r.Token.Equal(want) }) {
+			t.Errorf("%s is not listed", want)
+		}
+	}
+	if len(ignored) != 1 || ignored[0].Name != "bootstrap-token-impost" || !errors.Is(ignored[0].Err, bootstraptoken.ErrNotToken) {
+		t.Errorf("ignored %+v", ignored)
+	}
+
+	nobody, err := l.cluster.KubeconfigFor("nobody")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", nobody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := bootstraptoken.NewClient(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := theirs.List(t.Context()); !errors.Is(err, bootstraptoken.ErrForbidden) {
+		t.Errorf("list as nobody: %v", err)
+	}
+	if err := theirs.Create(t.Context(), r); !errors.Is(err, bootstraptoken.ErrForbidden) {
+		t.Errorf("create as nobody: %v", err)
+	}
+
+	if err := l.tokens.Delete(t.Context(), r.Token.ID()); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.tokens.Delete(t.Context(), r.Token.ID()); !errors.Is(err, bootstraptoken.ErrNotFound) {
+		t.Errorf("delete again: %v", err)
+	}
+}

@@ -1,0 +1,208 @@
+// Package discovery tests discovery and bootstrap tokens on a real control
+// plane: the signer, the authenticator and the cleaner are upstream's.
+package discovery
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
+	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
+	"github.com/kubehsm/kubehsm/test/controlplane"
+)
+
+func TestMain(m *testing.M) { os.Exit(controlplane.Main(m)) }
+
+// patience bounds every wait: generous, since the machine is shared.
+const patience = 2 * time.Minute
+
+// lab is the shared control plane, with a cluster-info as kubeadm makes it.
+type lab struct {
+	t       *testing.T
+	cluster *controlplane.Cluster
+	ca      []byte
+	tokens  *bootstraptoken.Client
+}
+
+func newLab(t *testing.T) *lab {
+	t.Helper()
+	l := &lab{t: t, cluster: controlplane.ForTest(t)}
+	var err error
+	if l.ca, err = os.ReadFile(l.cluster.CAFile()); err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", l.cluster.AdminKubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l.tokens, err = bootstraptoken.NewClient(config); err != nil {
+		t.Fatal(err)
+	}
+	l.publish(l.ca)
+	l.apply(anonymousReads)
+	return l
+}
+
+// anonymousReads is kubeadm's rule for cluster-info.
+const anonymousReads = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: "kubeadm:bootstrap-signer-clusterinfo", namespace: kube-public}
+rules:
+- {apiGroups: [""], resources: [configmaps], resourceNames: [cluster-info], verbs: [get]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: "kubeadm:bootstrap-signer-clusterinfo", namespace: kube-public}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: "kubeadm:bootstrap-signer-clusterinfo"}
+subjects:
+- {apiGroup: rbac.authorization.k8s.io, kind: User, name: "system:anonymous"}
+`
+
+func (l *lab) apply(manifest string) {
+	l.t.Helper()
+	if err := l.cluster.Apply(l.t.Context(), manifest); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+func (l *lab) admin(args ...string) string {
+	l.t.Helper()
+	out, err := l.cluster.Admin(l.t.Context(), "", args...)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return out
+}
+
+func (l *lab) document(ca []byte) string {
+	return fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters:\n- name: \"\"\n  cluster:\n    server: %s\n    certificate-authority-data: %s\n",
+		l.cluster.Server(), base64.StdEncoding.EncodeToString(ca))
+}
+
+// publish replaces the kubeconfig of cluster-info; the signer signs it anew.
+func (l *lab) publish(ca []byte) {
+	l.t.Helper()
+	data, err := json.Marshal(map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": map[string]string{"name": "cluster-info", "namespace": "kube-public"},
+		"data":     map[string]string{"kubeconfig": l.document(ca)},
+	})
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	// kubectl apply makes the namespace's absence at start an error to retry.
+	l.eventually("publish cluster-info", func(ctx context.Context) error { return l.cluster.Apply(ctx, string(data)) })
+}
+
+// eventually repeats try until it succeeds.
+func (l *lab) eventually(what string, try func(context.Context) error) {
+	l.t.Helper()
+	ctx, cancel := context.WithTimeout(l.t.Context(), patience)
+	defer cancel()
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := try(ctx)
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			l.t.Fatalf("%s: %v", what, err)
+		case <-tick.C:
+		}
+	}
+}
+
+// create makes a token in the cluster, and takes it away after the test.
+func (l *lab) create(change func(*bootstraptoken.Record)) bootstraptoken.Record {
+	l.t.Helper()
+	token, err := bootstraptoken.Generate()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	r := bootstraptoken.Record{Token: token, Usages: bootstraptoken.KnownUsages()}
+	if r.Expires, err = bootstraptoken.ExpiresIn(time.Now(), time.Hour); err != nil {
+		l.t.Fatal(err)
+	}
+	change(&r)
+	if err := l.tokens.Create(l.t.Context(), r); err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := l.tokens.Delete(ctx, token.ID()); err != nil && !errors.Is(err, bootstraptoken.ErrNotFound) {
+			l.t.Error(err)
+		}
+	})
+	return r
+}
+
+func (l *lab) pins() []discovery.Pin {
+	l.t.Helper()
+	pins, err := discovery.PinsOf(l.ca)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return pins
+}
+
+// byToken starts from a token as the join command has it: bare address, pins.
+func (l *lab) byToken(token bootstraptoken.Token) discovery.Options {
+	l.t.Helper()
+	u, err := url.Parse(l.cluster.Server())
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return discovery.Options{
+		Endpoint: u.Host, Token: token, Pins: l.pins(), SignatureWait: patience, Limits: discovery.Limits{Timeout: patience},
+	}
+}
+
+// bearer is who the API server takes a token's bearer for.
+func (l *lab) bearer(info discovery.ClusterInfo, token bootstraptoken.Token) (string, []string, error) {
+	client, err := rest.HTTPClientFor(&rest.Config{
+		Host: info.Server, TLSClientConfig: rest.TLSClientConfig{CAData: info.CAData}, BearerToken: token.Reveal(),
+	})
+	if err != nil {
+		return "", nil, err
+	}
+	r, err := http.NewRequestWithContext(l.t.Context(), http.MethodPost, info.Server+"/apis/authentication.k8s.io/v1/selfsubjectreviews",
+		strings.NewReader(`{"apiVersion":"authentication.k8s.io/v1","kind":"SelfSubjectReview"}`))
+	if err != nil {
+		return "", nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	resp, err := client.Do(r)
+	if err != nil {
+		return "", nil, err
+	}
+	defer resp.Body.Close() // only read from
+	if resp.StatusCode != http.StatusCreated {
+		return "", nil, errors.New(resp.Status)
+	}
+	var review struct {
+		Status struct {
+			UserInfo struct {
+				Username string
+				Groups   []string
+			}
+		}
+	}
+	err = json.NewDecoder(resp.Body).Decode(&review)
+	return review.Status.UserInfo.Username, review.Status.UserInfo.Groups, err
+}
