@@ -64,7 +64,8 @@ func terminalUI(ctx context.Context, o cli.TUIOptions) error {
 	if o.Enroll {
 		start = tui.ScreenEnroll
 	}
-	outcome, err := tui.Run(ctx, tui.Options{Backend: o.Env, Start: start, Enroll: o.Options, ClusterProgress: o.ClusterProgress})
+	outcome, err := tui.Run(ctx, tui.Options{Backend: o.Env, Start: start, Enroll: o.Options,
+		ClusterProgress: o.ClusterProgress, Aside: o.Aside})
 	if err == nil && outcome.Interrupted && outcome.Result == nil {
 		return context.Canceled
 	}

@@ -55,6 +55,8 @@ type TUIOptions struct {
 	Options flow.EnrollOptions
 	// ClusterProgress is the progress file of a cluster that is being built, or "".
 	ClusterProgress string
+	// Aside gives the file for what is written to standard error meanwhile.
+	Aside func() (path string, err error)
 }
 
 // Run runs the command that the arguments name, reports its error and returns
