@@ -35,6 +35,13 @@ test           | vsmartcard-vpcd    | a reader in software for that daemon
 test           | yubico-piv-tool    | checks the PIV side with Yubico's own tool
 test           | ykcs11             | Yubico's PKCS#11 module
 test           | opencryptoki       | a PKCS#11 token in software that really locks
+test           | libtpm2-pkcs11-1   | the PKCS#11 module of TPMs
+test           | swtpm              | a TPM in software
+test           | libtss2-tcti-swtpm0 | how the resource manager reaches that TPM
+test           | tpm2-abrmd         | the resource manager, which lets a TPM hold more than three keys
+test           | libtss2-tcti-tabrmd0 | how the module reaches the resource manager
+test           | dbus-daemon        | a private bus between the two
+test           | dbus-bin           | asks that bus whether the resource manager is up
 test           | iproute2           | brings up loopback in a private network namespace
 test           | tmux               | a terminal for the tests of the terminal UI
 test           | patch              | checks that our diffs are what patch(1) understands
@@ -44,7 +51,7 @@ LIST
 
 trim() { local s=$1; s=${s#"${s%%[![:space:]]*}"}; printf '%s' "${s%"${s##*[![:space:]]}"}"; }
 installed() { [ "$(dpkg-query -W -f='${db:Status-Abbrev}' "$1" 2>/dev/null || true)" = "ii " ]; }
-list() { while IFS='|' read -r _ name why; do printf '  %-17s %s\n' "$(trim "$name")" "$(trim "$why")"; done < <(packages); }
+list() { while IFS='|' read -r _ name why; do printf '  %-20s %s\n' "$(trim "$name")" "$(trim "$why")"; done < <(packages); }
 
 # Go comes first: Debian 12's own is too old, so apt cannot help.
 check_go() {
@@ -72,7 +79,7 @@ while IFS='|' read -r _ name why; do
   name=$(trim "$name")
   installed "$name" && continue
   [ ${#missing[@]} -gt 0 ] || echo "Missing on this machine, to be installed with apt-get:"
-  printf '  %-17s %s\n' "$name" "$(trim "$why")"
+  printf '  %-20s %s\n' "$name" "$(trim "$why")"
   missing+=("$name")
   [ "$name" != vsmartcard-vpcd ] ||
     echo "                    (a pcscd that runs on this machine will load it and listen on port 35963)"

@@ -1,0 +1,131 @@
+//go:build linux && cgo
+
+package modules
+
+import (
+	"bytes"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	p11 "github.com/miekg/pkcs11"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/pkcs11"
+	"github.com/kubehsm/kubehsm/test/need"
+	"github.com/kubehsm/kubehsm/test/vcard"
+)
+
+const (
+	tpmPort = 2321 // in the private network; the control channel is the next
+	tpmPIN  = "135790"
+	tpmSO   = "12121212"
+)
+
+// daemon starts a program that ends with the test, and waits until up says so.
+func daemon(t *testing.T, up func() bool, name string, args ...string) {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &log, &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // it is killed; its log tells of trouble
+		close(ended)
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may have ended by itself
+		<-ended
+	})
+	for deadline := time.Now().Add(20 * time.Second); !up(); {
+		select {
+		case <-ended:
+			t.Fatalf("%s ended: %s", name, &log)
+		case <-time.After(10 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s does not come up", name)
+		}
+	}
+}
+
+// dials returns a question whether somebody listens there.
+func dials(network, address string) func() bool {
+	return func() bool {
+		conn, err := net.Dial(network, address)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	}
+}
+
+// tpm starts a TPM in software, the resource manager that swaps keys in and out
+// of its three places, and initialises a token in it.
+func tpm(t *testing.T) pkcs11.Module {
+	vcard.Private(t)
+	path := library(t, "libtpm2_pkcs11.so.1")
+	dir := t.TempDir()
+	bus := filepath.Join(dir, "bus")
+	env := map[string]string{
+		"TPM2_PKCS11_STORE": dir, "TPM2_PKCS11_TCTI": "tabrmd:bus_type=session",
+		"DBUS_SESSION_BUS_ADDRESS": "unix:path=" + bus,
+	}
+	for name, value := range env {
+		t.Setenv(name, value)
+	}
+	ask := need.Program(t, "dbus-send")
+	owned := func() bool { // the resource manager has its name on the bus
+		return exec.Command(ask, "--session", "--print-reply", "--dest=org.freedesktop.DBus", "/",
+			"org.freedesktop.DBus.GetNameOwner", "string:com.intel.tss2.Tabrmd").Run() == nil
+	}
+	port := strconv.Itoa(tpmPort)
+	control := strconv.Itoa(tpmPort + 1)
+	daemon(t, dials("tcp", "127.0.0.1:"+control), need.Program(t, "swtpm"), "socket", "--tpm2", "--tpmstate", "dir="+dir,
+		"--flags", "not-need-init,startup-clear", "--server", "type=tcp,bindaddr=127.0.0.1,port="+port,
+		"--ctrl", "type=tcp,bindaddr=127.0.0.1,port="+control)
+	daemon(t, dials("unix", bus), need.Program(t, "dbus-daemon"), "--session", "--nofork", "--nopidfile", "--address=unix:path="+bus)
+	daemon(t, owned, need.File(t, "/usr/sbin/tpm2-abrmd"),
+		"--allow-root", "--session", "--tcti=swtpm:host=127.0.0.1,port="+port)
+	c := p11.New(path)
+	if c == nil {
+		t.Fatalf("%s cannot be loaded", path)
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(c.Initialize())
+	defer func() { must(c.Finalize()) }()
+	slots, err := c.GetSlotList(true)
+	must(err)
+	must(c.InitToken(slots[0], tpmSO, "tpm2-pkcs11 test"))
+	sh, err := c.OpenSession(slots[0], p11.CKF_SERIAL_SESSION|p11.CKF_RW_SESSION)
+	must(err)
+	must(c.Login(sh, p11.CKU_SO, tpmSO))
+	must(c.InitPIN(sh, tpmPIN))
+	must(c.Logout(sh))
+	must(c.CloseSession(sh))
+	return pkcs11.Module{Path: filepath.Clean(path), Env: env}
+}
+
+func TestTPM(t *testing.T) {
+	hsmtest.Run(t, hsmtest.Fixture{
+		Algorithms: []hsm.Algorithm{hsm.ECDSAP256, hsm.ECDSAP384, hsm.RSA2048},
+		New: func(t *testing.T) hsmtest.Device {
+			d := driver(t, tpm(t))
+			return hsmtest.Device{Driver: d, Token: only(t, d).URI(), PIN: tpmPIN, WrongPIN: "975310"}
+		},
+	})
+}
