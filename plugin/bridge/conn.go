@@ -83,10 +83,10 @@ type conn struct {
 // reports that as any failed connection.
 func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	if op := alertOf(err); op != nil {
-		c.u.alert.Store(op)
-	}
 	if err != nil {
+		if op := alertOf(err); op != nil {
+			c.u.alert.Store(op)
+		}
 		c.once.Do(func() { close(c.ended) })
 	}
 	return n, err
@@ -100,6 +100,9 @@ const lastWords = 250 * time.Millisecond
 // alert, which is the reason to report.
 func (c *conn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
+	if err == nil {
+		return n, nil
+	}
 	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
 		select {
 		case <-c.ended:
