@@ -1,0 +1,270 @@
+//go:build linux && cgo
+
+package administer
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/piv"
+	"github.com/kubehsm/kubehsm/test/vcard"
+	"github.com/kubehsm/kubehsm/ui/cli"
+)
+
+// TestMain leaves the terminal, if there is one: the tests say what happens
+// where nobody can be asked.
+func TestMain(m *testing.M) {
+	_, _ = syscall.Setsid() // fails only in the first of the two processes, where no test runs
+	os.Exit(vcard.Main(m))
+}
+
+const (
+	ownPIN = "246802"
+	slot9a = "piv:serial=12345678;slot=9a"
+	slot82 = "piv:serial=12345678;slot=82"
+)
+
+// desk is a user's machine with a card in its reader.
+type desk struct {
+	t    *testing.T
+	home string
+	lab  *vcard.Lab
+	card *vcard.Card
+}
+
+func newDesk(t *testing.T, config vcard.Config) *desk {
+	t.Helper()
+	home := t.TempDir()
+	if err := os.Chmod(home, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	d := &desk{t: t, home: home, lab: vcard.ForTest(t), card: vcard.New(config)}
+	d.lab.Insert(t, 0, d.card)
+	return d
+}
+
+// fd returns the number of a descriptor that holds the secret.
+func (d *desk) fd(secret string) string {
+	d.t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer r.Close()
+	if _, err := w.WriteString(secret + "\n"); err != nil {
+		d.t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		d.t.Fatal(err)
+	}
+	fd, err := syscall.Dup(int(r.Fd()))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	b, err := json.Marshal(fd)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return string(b)
+}
+
+// run runs the program and returns what it wrote.
+func (d *desk) run(args ...string) (code int, stdout, stderr string) {
+	d.t.Helper()
+	var out, errs bytes.Buffer
+	env := map[string]string{"KUBEHSM_HOME": d.home, "HOME": d.home}
+	p := &cli.Program{
+		Args: append([]string{"kubehsm"}, args...), Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs,
+		Getenv: func(k string) string { return env[k] }, Setenv: func(string, string) error { return nil },
+		Executable: "/nonexistent/kubehsm", Version: "v0.0.0-test",
+		Drivers: func(cli.DriverOptions) hsm.Drivers { return hsm.Drivers{piv.New(piv.Options{})} },
+	}
+	code = p.Run(d.t.Context())
+	if strings.Contains(out.String()+errs.String(), ownPIN) {
+		d.t.Errorf("%v wrote the PIN", args)
+	}
+	if d.card.Verified() || d.card.Managed() {
+		d.t.Errorf("%v left the card with PIN verified %v, management key proved %v", args, d.card.Verified(), d.card.Managed())
+	}
+	return code, out.String(), errs.String()
+}
+
+func (d *desk) ok(args ...string) string {
+	d.t.Helper()
+	code, out, errs := d.run(args...)
+	if code != 0 {
+		d.t.Fatalf("%v: exit code %d: %s", args, code, errs)
+	}
+	return out
+}
+
+func (d *desk) fails(code int, words string, args ...string) {
+	d.t.Helper()
+	got, _, errs := d.run(args...)
+	if got != code || !strings.Contains(errs, words) {
+		d.t.Errorf("%v: exit code %d, want %d; stderr %q, want %q in it", args, got, code, errs, words)
+	}
+}
+
+// document runs the program with -o json.
+func (d *desk) document(args ...string) map[string]any {
+	d.t.Helper()
+	var doc map[string]any
+	if out := d.ok(append(args, "-o", "json")...); json.Unmarshal([]byte(out), &doc) != nil {
+		d.t.Fatalf("%v: no JSON: %q", args, out)
+	}
+	return doc
+}
+
+func (d *desk) own() {
+	d.t.Helper()
+	d.ok("token", "pin", "change", "--pin-fd", d.fd(vcard.DefaultPIN), "--new-pin-fd", d.fd(ownPIN))
+}
+
+// TestSecrets sets all three secrets of a new card, and the number of tries.
+func TestSecrets(t *testing.T) {
+	d := newDesk(t, vcard.Config{})
+	if _, _, notes := d.run("token", "info"); strings.Count(notes, "note: the factory's") != 3 {
+		t.Errorf("factory values are not told: %q", notes)
+	}
+	d.fails(4, "wrong PIV PIN: 2 tries left", "token", "pin", "change", "--pin-fd", d.fd("999999"), "--new-pin-fd", d.fd(ownPIN))
+	if pin, _ := d.card.PINRetries(); pin != 2 {
+		t.Errorf("a wrong PIN cost %d tries", 3-pin)
+	}
+	d.fails(5, "no terminal", "token", "pin", "change", "--pin-fd", d.fd(vcard.DefaultPIN))
+	d.own()
+	if !d.card.CheckPIN(ownPIN) {
+		t.Error("the PIN is another")
+	}
+	puk := strings.TrimSpace(d.ok("token", "puk", "change", "--generate", "--print", "--puk-fd", d.fd(vcard.DefaultPUK)))
+	if len(puk) != 8 || !d.card.CheckPUK(puk) {
+		t.Errorf("the PUK is not %q", puk)
+	}
+	doc := d.document("token", "retries", "--pin", "5", "--puk", "4", "--pin-fd", d.fd(ownPIN), "--generate-puk", "--print")
+	again, _ := doc["newPUK"].(string)
+	if pin, puk := d.card.PINRetries(); pin != 5 || puk != 4 || !d.card.CheckPIN(ownPIN) || !d.card.CheckPUK(again) {
+		t.Errorf("%d and %d tries, PUK %q", pin, puk, again)
+	}
+	d.card.SetPINRetries(0)
+	d.fails(4, "the PIN is locked", "token", "pin", "change", "--pin-fd", d.fd(ownPIN), "--new-pin-fd", d.fd(ownPIN))
+	d.ok("token", "pin", "unblock", "--puk-fd", d.fd(again), "--new-pin-fd", d.fd("135791"))
+	if !d.card.CheckPIN("135791") {
+		t.Error("not unblocked")
+	}
+	d.fails(5, "with --print", "token", "puk", "change", "--generate")
+}
+
+// TestManagementKey sets it, protected and not, and has it shown where writing
+// fails half-way.
+func TestManagementKey(t *testing.T) {
+	d := newDesk(t, vcard.Config{})
+	d.own()
+	out := d.ok("token", "management-key", "set", "--protect", "--pin-fd", d.fd(ownPIN))
+	_, key := d.card.ManagementKey()
+	if !strings.Contains(out, "kept on the card") || strings.Contains(out, hex.EncodeToString(key)) || bytes.Equal(key, vcard.DefaultManagementKey()) {
+		t.Errorf("%q", out)
+	}
+	shown := d.ok("token", "management-key", "set", "--print", "--algorithm", "aes-256", "--pin-fd", d.fd(ownPIN))
+	if _, key = d.card.ManagementKey(); strings.TrimSpace(shown) != hex.EncodeToString(key) || len(key) != 32 {
+		t.Errorf("shown %q, in force %x", shown, key)
+	}
+	mine := strings.Repeat("ab", 32)
+	out = d.ok("token", "management-key", "set", "--management-key-fd", d.fd(hex.EncodeToString(key)), "--new-management-key-fd", d.fd(mine))
+	if _, key = d.card.ManagementKey(); hex.EncodeToString(key) != mine || strings.Contains(out, mine) {
+		t.Errorf("in force %x; %q", key, out)
+	}
+	d.fails(5, "with --print", "token", "management-key", "set", "--management-key-fd", d.fd(mine))
+	d.card.Fail(vcard.Fault{INS: vcard.INSSetManagement, SW: 0x6f00, After: true})
+	code, shown, errs := d.run("token", "management-key", "set", "--protect", "--print", "--pin-fd", d.fd(ownPIN), "--management-key-fd", d.fd(mine))
+	if _, key = d.card.ManagementKey(); code != 1 || strings.TrimSpace(shown) != hex.EncodeToString(key) || !strings.Contains(errs, "keep the new one too") {
+		t.Errorf("exit code %d; shown %q, in force %x: %s", code, shown, key, errs)
+	}
+}
+
+// TestKeys walks a key from its making to its end.
+func TestKeys(t *testing.T) {
+	d := newDesk(t, vcard.Config{Touch: func(byte, <-chan struct{}) bool { return true }})
+	d.own()
+	d.ok("token", "management-key", "set", "--protect", "--pin-fd", d.fd(ownPIN))
+	d.ok("key", "generate", "--slot", "9a", "--touch-policy", "always", "--pin-fd", d.fd(ownPIN))
+	if doc := d.document("key", "show", "--key", slot9a); doc["touchPolicy"] != "always" || doc["origin"] != "generated" {
+		t.Errorf("%v", doc)
+	}
+	root, file := filepath.Join(d.home, "root.pem"), filepath.Join(d.home, "attestation.pem")
+	b := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: vcard.DefaultCA().Certificate.Raw})
+	if err := os.WriteFile(root, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := d.ok("key", "attest", "--key", slot9a, "--root", root, "--to", file)
+	for _, want := range []string{"12345678, firmware 5.7.1, PIN once, touch always", "yes, to Virtual PIV Root CA, and it is for this key"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is missing: %s", want, out)
+		}
+	}
+	d.fails(1, "not traced to a trusted maker", "key", "attest", "--key", slot9a)
+	d.fails(1, "not traced to a trusted maker", "attestation", "verify", file)
+	d.fails(2, "exists already", "key", "attest", "--key", slot9a, "--root", root, "--to", file)
+	public := filepath.Join(d.home, "key.pem")
+	if err := os.WriteFile(public, []byte(d.ok("key", "show", "--key", slot9a, "-o", "pem")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out := d.ok("attestation", "verify", file, "--root", root, "--for", public); !strings.Contains(out, "it is for this key") {
+		t.Errorf("%s", out)
+	}
+	if doc := d.document("key", "move", "--key", slot9a, "--to", "82", "--pin-fd", d.fd(ownPIN)); doc["id"] != "82" || doc["touchPolicy"] != "always" {
+		t.Errorf("%v", doc)
+	}
+	if d.card.Public(0x9a) != nil || d.card.Public(0x82) == nil {
+		t.Error("the key did not move")
+	}
+	d.fails(5, "--accept-risk=serial:12345678", "key", "delete", "--key", slot82, "--pin-fd", d.fd(ownPIN))
+	d.fails(2, "nothing was changed", "key", "delete", "--key", slot82, "--accept-risk", "serial:1")
+	d.ok("key", "delete", "--key", slot82, "--accept-risk", "serial:12345678", "--pin-fd", d.fd(ownPIN))
+	if d.card.Public(0x82) != nil {
+		t.Error("the key is still there")
+	}
+}
+
+// TestReset takes a card that is locked for good back to the start.
+func TestReset(t *testing.T) {
+	d := newDesk(t, vcard.Config{})
+	d.own()
+	d.ok("key", "generate", "--pin-fd", d.fd(ownPIN))
+	d.fails(5, "--accept-risk=serial:12345678", "token", "reset")
+	d.fails(2, "nothing was changed", "token", "reset", "--accept-risk", "serial:87654321")
+	if d.card.Public(0x9a) == nil || !d.card.CheckPIN(ownPIN) {
+		t.Fatal("the card was touched")
+	}
+	d.card.SetPINRetries(0)
+	code, out, errs := d.run("token", "reset", "--accept-risk", "serial:12345678")
+	if code != 0 || !strings.Contains(out, "as new") || !strings.Contains(errs, "9a") || !strings.Contains(errs, "note: the factory's PIN") {
+		t.Errorf("exit code %d: %s%s", code, out, errs)
+	}
+	if d.card.Public(0x9a) != nil || !d.card.CheckPIN(vcard.DefaultPIN) {
+		t.Error("the card is not as new")
+	}
+}
+
+// TestWait: a card that is put in is named with its reader.
+func TestWait(t *testing.T) {
+	d := newDesk(t, vcard.Config{})
+	second := vcard.New(vcard.Config{Serial: 42})
+	done := make(chan error, 1)
+	go func() { done <- d.lab.Put(1, second) }()
+	doc := d.document("token", "wait", "--token", "piv:serial=42")
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	token := doc["tokens"].([]any)[0].(map[string]any)
+	if token["serial"] != "42" || token["reader"] != d.lab.Reader(1) {
+		t.Errorf("%v", token)
+	}
+}
