@@ -22,7 +22,13 @@ func (r *enrolment) makeKey(ctx context.Context) (outcome, error) {
 		return outcome{}, err
 	}
 	if found != nil {
-		return r.takeKey(*found, true)
+		whole, err := r.isWhole(ctx, found.URI)
+		if err != nil {
+			return outcome{}, err
+		}
+		if whole {
+			return r.takeKey(*found, true)
+		}
 	}
 	r.j.Generating, r.j.Before = true, before
 	if err := r.env.saveJournal(r.j); err != nil {
@@ -34,6 +40,28 @@ func (r *enrolment) makeKey(ctx context.Context) (outcome, error) {
 	}
 	r.prompt.prove()
 	return r.takeKey(slot, false)
+}
+
+// isWhole tells whether the key that an interrupted run left can sign. A
+// PKCS#11 token may have got no further than the public object, which looks
+// like a key as long as the token hides private ones: such a half is removed.
+func (r *enrolment) isWhole(ctx context.Context, u hsm.URI) (bool, error) {
+	if r.info.Scheme != hsm.SchemePKCS11 {
+		return true, nil
+	}
+	if err := r.token.Unlock(ctx, r.prompt); err != nil {
+		return false, err
+	}
+	r.prompt.prove()
+	slot, err := r.token.Slot(ctx, u)
+	if err != nil || slot.Key != nil {
+		return err == nil, err
+	}
+	if err := r.token.Delete(ctx, slot.URI, r.prompt); err != nil {
+		return false, fmt.Errorf("remove the half-made key of an interrupted run: %w", err)
+	}
+	r.note("an interrupted run left half a key on the token; it was removed")
+	return false, nil
 }
 
 // reuseKey checks that u names a usable key, and the same one as before if one

@@ -59,6 +59,59 @@ func TestMakeKeySurvivesACrash(t *testing.T) {
 	}
 }
 
+// halfKey is a token on which key generation was cut off: once it is unlocked,
+// everybody sees that the private object is missing.
+type halfKey struct {
+	hsm.Token
+	deleted bool
+}
+
+func (h *halfKey) Slot(ctx context.Context, u hsm.URI) (hsm.Slot, error) {
+	s, err := h.Token.Slot(ctx, u)
+	if h.Unlocked() && !h.deleted {
+		s.Key, s.Problem = nil, "the private key is missing"
+	}
+	return s, err
+}
+
+func (h *halfKey) Delete(ctx context.Context, u hsm.URI, p hsm.Prompter) error {
+	h.deleted = true
+	return h.Token.Delete(ctx, u, p)
+}
+
+func TestMakeKeyReplacesHalfAKey(t *testing.T) {
+	ctx := context.Background()
+	e, _ := testEnv(t, "blue")
+	first := begin(t, e, EnrollOptions{User: "jane"}, &typist{})
+	if _, err := first.makeKey(ctx); err != nil {
+		t.Fatal(err)
+	}
+	half := first.j.KeyHash
+	// The process died while the token was making the pair.
+	lost := *first.j
+	lost.Key, lost.KeyHash, lost.Generating = hsm.URI{}, "", true
+	if err := e.saveJournal(&lost); err != nil {
+		t.Fatal(err)
+	}
+	second := begin(t, e, EnrollOptions{Name: lost.Options.Name}, &typist{})
+	tok := &halfKey{Token: second.token}
+	second.token = tok
+	out, err := second.makeKey(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.reused || second.j.KeyHash == half || second.j.KeyHash == "" {
+		t.Errorf("took half a key: %+v", out)
+	}
+	slots, err := second.token.Slots(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !tok.deleted || len(slots) != 1 {
+		t.Errorf("the half was left on the token: %v", slots)
+	}
+}
+
 func TestMakeKeyRefusesAForeignKey(t *testing.T) {
 	ctx := context.Background()
 	e, fake := testEnv(t, "blue")
@@ -106,5 +159,17 @@ func TestWrongPINKeepsNothingHalf(t *testing.T) {
 	}
 	if len(slots) != 0 || r.j.KeyHash != "" {
 		t.Errorf("left behind: %v, %q", slots, r.j.KeyHash)
+	}
+}
+
+func TestForecastIsAboutWhatIsLeft(t *testing.T) {
+	e, _ := testEnv(t, "blue")
+	o := EnrollOptions{Context: "no such context"}
+	if got := e.forecast(context.Background(), o, hsm.TokenInfo{}, &Journal{}); len(got) != 1 {
+		t.Errorf("nothing done: %q", got)
+	}
+	done := &Journal{Done: []Step{StepToken, StepKey, StepRequest, StepApproval}}
+	if got := e.forecast(context.Background(), o, hsm.TokenInfo{}, done); len(got) != 0 {
+		t.Errorf("approved long ago: %q", got)
 	}
 }

@@ -87,6 +87,9 @@ func (r *enrolment) signRequest(ctx context.Context) error {
 	}
 	o := r.j.Options
 	pem, err := csr.NewRequest(signer, csr.Subject{User: o.User, Groups: o.Groups}, csr.RequestOptions{SignerName: o.SignerName})
+	if errors.Is(err, hsm.ErrNoKey) { // it was hidden, or a public object stood for it, until the PIN was given
+		return hsm.WithHint(err, "the token has no private key for it; use another --key or another --name")
+	}
 	if err != nil {
 		return err
 	}
@@ -180,7 +183,7 @@ func statusLine(name string, s csr.Status) string {
 	case s.Note != "":
 		return s.Note
 	case s.State == csr.Pending:
-		return "waiting for somebody to approve " + name
+		return fmt.Sprintf("waiting for somebody to approve %s: kubectl certificate approve %s", name, name)
 	case s.State == csr.Approved:
 		return name + " is approved; waiting for the signer"
 	}

@@ -41,16 +41,19 @@ func (e *Env) Review(ctx context.Context, o EnrollOptions) (Review, error) {
 	if files := change.Files(); len(files) > 0 {
 		rev.KubeconfigFile = files[0]
 	}
-	rev.Notes = append(change.Notes(), e.forecast(ctx, o, rev.Token)...)
+	rev.Notes = append(change.Notes(), e.forecast(ctx, o, rev.Token, j)...)
 	return rev, nil
 }
 
-// forecast says what is likely to stand in the way. Not being able to tell is
-// no obstacle: the step itself will say it.
-func (e *Env) forecast(ctx context.Context, o EnrollOptions, info hsm.TokenInfo) []string {
+// forecast says what is likely to stand in the way of the steps that j has not
+// done. Not being able to tell is no obstacle: the step itself will say it.
+func (e *Env) forecast(ctx context.Context, o EnrollOptions, info hsm.TokenInfo, j *Journal) []string {
 	var notes []string
 	if info.PIN.Locked {
 		notes = append(notes, "the token's PIN is locked: unblock it first")
+	}
+	if j.did(StepApproval) {
+		return notes
 	}
 	quiet := *e
 	quiet.Prompter = nil // a look asks for no PIN
@@ -62,7 +65,7 @@ func (e *Env) forecast(ctx context.Context, o EnrollOptions, info hsm.TokenInfo)
 	switch {
 	case err != nil:
 		return append(notes, "the cluster cannot be asked: "+err.Error())
-	case len(missing) > 0:
+	case len(missing) > 0 && !j.did(StepRequest):
 		notes = append(notes, fmt.Sprintf("context %q may not %s: the request will be printed for an admin to file", o.Context, ruleList(missing)))
 	}
 	if o.ApproveWith == "" {
