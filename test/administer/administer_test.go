@@ -7,14 +7,18 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/piv"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/test/vcard"
 	"github.com/kubehsm/kubehsm/ui/cli"
 )
@@ -129,6 +133,27 @@ func (d *desk) own() {
 	d.ok("token", "pin", "change", "--pin-fd", d.fd(vcard.DefaultPIN), "--new-pin-fd", d.fd(ownPIN))
 }
 
+// enrolled puts an enrolment with the key in slot 9a into the store.
+func (d *desk) enrolled(name, hash string) enrollment.Store {
+	d.t.Helper()
+	dirs, err := home.FromEnv(func(k string) string { return map[string]string{"KUBEHSM_HOME": d.home}[k] })
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	key, err := hsm.ParseURI(slot9a)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	store := enrollment.NewStore(dirs)
+	err = store.Save(enrollment.Enrollment{
+		Name: name, Cluster: enrollment.Cluster{Server: "https://cluster.example"}, Key: key, KeyHash: hash, User: "jane", Created: time.Now().UTC(),
+	})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return store
+}
+
 // TestSecrets sets all three secrets of a new card, and the number of tries.
 func TestSecrets(t *testing.T) {
 	d := newDesk(t, vcard.Config{})
@@ -219,8 +244,13 @@ func TestKeys(t *testing.T) {
 	if out := d.ok("attestation", "verify", file, "--root", root, "--for", public); !strings.Contains(out, "it is for this key") {
 		t.Errorf("%s", out)
 	}
-	if doc := d.document("key", "move", "--key", slot9a, "--to", "82", "--pin-fd", d.fd(ownPIN)); doc["id"] != "82" || doc["touchPolicy"] != "always" {
+	store := d.enrolled("prod-hsm", fmt.Sprint(d.document("key", "show", "--key", slot9a)["fingerprint"]))
+	doc := d.document("key", "move", "--key", slot9a, "--to", "82", "--pin-fd", d.fd(ownPIN))
+	if doc["id"] != "82" || doc["touchPolicy"] != "always" || fmt.Sprint(doc["enrollments"]) != "[prod-hsm]" {
 		t.Errorf("%v", doc)
+	}
+	if e, err := store.Load("prod-hsm"); err != nil || e.Key.String() != slot82 {
+		t.Errorf("the enrolment has the key at %s, %v", e.Key, err)
 	}
 	if d.card.Public(0x9a) != nil || d.card.Public(0x82) == nil {
 		t.Error("the key did not move")
@@ -237,7 +267,10 @@ func TestKeys(t *testing.T) {
 func TestReset(t *testing.T) {
 	d := newDesk(t, vcard.Config{})
 	d.own()
-	d.ok("key", "generate", "--pin-fd", d.fd(ownPIN))
+	_, key := d.card.ManagementKey()
+	alg, own := byte(0x0a), bytes.Repeat([]byte{7}, len(key))
+	d.card.SetManagementKey(alg, own)
+	d.ok("key", "generate", "--pin-fd", d.fd(ownPIN), "--management-key-fd", d.fd(hex.EncodeToString(own)))
 	d.fails(5, "--accept-risk=serial:12345678", "token", "reset")
 	d.fails(2, "nothing was changed", "token", "reset", "--accept-risk", "serial:87654321")
 	if d.card.Public(0x9a) == nil || !d.card.CheckPIN(ownPIN) {

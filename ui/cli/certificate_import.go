@@ -47,6 +47,7 @@ kubehsm certificate import - --enrollment prod-hsm < jane.pem`,
 	})
 	c.Flags().StringVar(&key, "key", "", "`URI` of the key")
 	c.Flags().StringVar(&name, "enrollment", "", "`name` of an unfinished enrolment")
+	a.secretFD(c.Flags(), "management-key-fd", "a PIV card's management key, in hex,", isManagementKey)
 	o = output(c)
 	return c
 }

@@ -97,6 +97,7 @@ kubehsm key generate --token 'piv:serial=1234567' --slot 9a --touch-policy cache
 	})
 	c.Flags().StringVar(&token, "token", "", "`URI` of the token, as `kubehsm token list` shows it")
 	g.bind(c.Flags())
+	a.secretFD(c.Flags(), "management-key-fd", "a PIV card's management key, in hex,", isManagementKey)
 	o = output(c)
 	return c
 }
