@@ -4,24 +4,61 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 )
 
 // Drivers is the set of drivers a program was built with.
 type Drivers []Driver
 
 // List lists the tokens of all drivers. A driver that fails whole becomes a
-// Problem under its scheme.
+// Problem under its scheme. A PIV card that PKCS#11 modules reach as well is
+// listed once, as PIV, which can do all that the card can; [Drivers.Open] takes
+// the modules' URIs all the same. That a reader is empty is no Problem where
+// there is a token.
 func (d Drivers) List(ctx context.Context) (Listing, error) {
 	var all Listing
+	var whole []Problem
 	for _, driver := range d {
 		l, err := driver.List(ctx)
 		if err != nil {
-			l.Problems = append(l.Problems, Problem{Source: driver.Scheme(), Err: err})
+			whole = append(whole, Problem{Source: driver.Scheme(), Err: err})
 		}
 		all.Tokens = append(all.Tokens, l.Tokens...)
 		all.Problems = append(all.Problems, l.Problems...)
 	}
+	all.Tokens = withoutTwins(all.Tokens)
+	if len(all.Tokens) > 0 {
+		all.Problems = slices.DeleteFunc(all.Problems, func(p Problem) bool { return errors.Is(p.Err, ErrNoToken) })
+	}
+	all.Problems = append(all.Problems, whole...)
 	return all, ctx.Err()
+}
+
+// withoutTwins leaves out PKCS#11 tokens that are the PIV application of a card
+// listed itself.
+func withoutTwins(tokens []TokenInfo) []TokenInfo {
+	return slices.DeleteFunc(slices.Clone(tokens), func(t TokenInfo) bool {
+		return slices.ContainsFunc(tokens, func(card TokenInfo) bool { return twin(t, card) })
+	})
+}
+
+// openSCPIV is the manufacturer that OpenSC gives to PIV applications; it tells
+// other applications of the same card (OpenPGP) apart.
+const openSCPIV = "piv_II"
+
+// twin tells whether t is the PIV card, seen through a module: Yubico's tells
+// the serial, OpenSC's only the reader, cut to the 64 bytes of CK_SLOT_INFO's
+// slotDescription.
+func twin(t, card TokenInfo) bool {
+	if t.Scheme != SchemePKCS11 || card.Scheme != SchemePIV {
+		return false
+	}
+	if t.Serial != "" && t.Serial == card.Serial && strings.HasPrefix(t.Manufacturer, "Yubico") {
+		return true
+	}
+	reader := card.Reader[:min(len(card.Reader), 64)]
+	return t.Manufacturer == openSCPIV && t.Reader != "" && t.Reader == strings.TrimRight(reader, " ")
 }
 
 // Open opens the token that u names with the driver of its scheme.
