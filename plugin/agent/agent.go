@@ -41,6 +41,7 @@ type agent struct {
 type life struct {
 	program  Build                  // as it was when it started
 	working  atomic.Int64           // prepares and unlocks in progress
+	trimmed  atomic.Int64           // the use after which memory was given back, Unix nanoseconds
 	issued   atomic.Int64           // when a session was last handed out, Unix nanoseconds
 	newer    atomic.Pointer[Build]  // a program that would replace this agent
 	why      atomic.Pointer[string] // it ends
@@ -164,6 +165,7 @@ func (a *agent) count(t *target) {
 func (a *agent) sweep(now time.Time) (idle bool) {
 	a.sessions.Sweep()
 	a.flushAudit()
+	a.trim(now)
 	for h, used := range a.uses() {
 		since, signed, ok := h.window(now)
 		if !ok {

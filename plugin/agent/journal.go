@@ -6,8 +6,9 @@ import (
 	"errors"
 	"io"
 	"net/url"
+	"os"
+	"strconv"
 	"strings"
-	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/audit"
@@ -67,6 +68,11 @@ func subject(ctx context.Context, to *audit.Record) (ok bool) {
 // may be secrets.
 func clientOf(r request) *audit.Process {
 	name, _, _ := strings.Cut(r.Purpose.Command, " ")
+	if name == "" && r.Client.PID > 0 {
+		if b, err := os.ReadFile("/proc/" + strconv.Itoa(r.Client.PID) + "/comm"); err == nil { // Linux has it (proc_pid_comm(5))
+			name = strings.TrimSpace(string(b))
+		}
+	}
 	if r.Client.PID == 0 && name == "" {
 		return nil
 	}
@@ -166,14 +172,4 @@ func (s recordedSigner) Sign(rand io.Reader, digest []byte, opts crypto.SignerOp
 	sig, err := s.Signer.Sign(rand, digest, opts)
 	s.signed(err)
 	return sig, err
-}
-
-// inUse says why the agent should not end now. A session that was handed out a
-// moment ago counts: its client is about to use it.
-func (a *agent) inUse(now time.Time) error {
-	switch {
-	case a.working.Load() > 0, a.sessions.Open() > 0, now.Sub(time.Unix(0, a.issued.Load())) < a.o.quiet:
-		return ErrInUse
-	}
-	return nil
 }

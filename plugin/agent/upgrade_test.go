@@ -317,3 +317,25 @@ func TestSupervised(t *testing.T) {
 		t.Error("it would end")
 	}
 }
+
+// Memory is given back once after each time of use, not while it lasts.
+func TestTrim(t *testing.T) {
+	r := newRig(t, rigOptions{idle: true})
+	o := Options{Dirs: r.dirs}
+	o.defaults()
+	a, err := newAgent(o, discard(), func() {})
+	check(t, err)
+	frees := func(at time.Time) bool {
+		before := a.trimmed.Load()
+		a.trim(at)
+		return a.trimmed.Load() != before
+	}
+	start := a.lastActive
+	if frees(start.Add(time.Second)) || !frees(start.Add(time.Minute)) || frees(start.Add(time.Hour)) {
+		t.Error("not once when idle")
+	}
+	a.active()
+	if frees(a.lastActive) || !frees(a.lastActive.Add(time.Minute)) {
+		t.Error("not once more after use")
+	}
+}
