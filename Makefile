@@ -42,6 +42,10 @@ test: prerequisites cluster ## everything: prerequisites, control plane, lint, a
 bench: prerequisites cluster ## measure against peers, write docs/benchmarks.md
 	$(GO) run -buildvcs=false ./test/bench
 
+.PHONY: pictures
+pictures: prerequisites cluster ## draw docs/pictures anew from the real program
+	$(GO) run -buildvcs=false ./test/picture
+
 .PHONY: prerequisites
 prerequisites: ## install what tests need (says what and why)
 	@test/install/debian.sh test

@@ -50,7 +50,7 @@ func renderRow(row []term.Cell, left, top float64) string {
 	at := func(x int) float64 { return left + float64(x)*cellWidth }
 	for x := 0; x < len(row); {
 		_, bg := colours(row[x])
-		n := run(row, x, func(a, b term.Cell) bool { _, p := colours(a); _, q := colours(b); return p == q })
+		n := stretch(row, x, func(a, b term.Cell) bool { _, p := colours(a); _, q := colours(b); return p == q })
 		if bg != background {
 			fmt.Fprintf(&paper, `<rect x="%g" y="%g" width="%g" height="%g" fill="%s" shape-rendering="crispEdges"/>`,
 				at(x), top, float64(n)*cellWidth, cellHeight, bg)
@@ -68,7 +68,7 @@ func renderRow(row []term.Cell, left, top float64) string {
 			ink.WriteString(renderText(c.Text, c, at(x), top, 2, fg))
 			x += 2
 		default:
-			n := run(row, x, sameInk)
+			n := stretch(row, x, sameInk)
 			ink.WriteString(renderRun(row[x:x+n], at(x), top, fg))
 			x += n
 		}
@@ -79,8 +79,8 @@ func renderRow(row []term.Cell, left, top float64) string {
 	return paper.String() + ink.String() + "\n"
 }
 
-// run is how many cells from x on are like the first.
-func run(row []term.Cell, x int, like func(a, b term.Cell) bool) int {
+// stretch is how many cells from x on are like the first.
+func stretch(row []term.Cell, x int, like func(a, b term.Cell) bool) int {
 	n := 1
 	for x+n < len(row) && like(row[x], row[x+n]) {
 		n++
