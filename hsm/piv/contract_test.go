@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/test/tokens"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
@@ -44,16 +45,18 @@ func device(config vcard.Config) func(t *testing.T) hsmtest.Device {
 
 func TestContract(t *testing.T) {
 	t.Run("5.7.1", func(t *testing.T) {
-		hsmtest.Run(t, hsmtest.Fixture{
+		r := hsmtest.Run(t, hsmtest.Fixture{
 			New:        device(vcard.Config{}),
 			Algorithms: []hsm.Algorithm{hsm.ECDSAP256, hsm.ECDSAP384, hsm.Ed25519, hsm.RSA2048},
 		})
+		tokens.Record(t, "card-5.7.1", "virtual YubiKey 5.7.1", "piv", r)
 	})
 	t.Run("4.3.5", func(t *testing.T) { // no metadata, no deletion, serial in the OTP application
-		hsmtest.Run(t, hsmtest.Fixture{
+		r := hsmtest.Run(t, hsmtest.Fixture{
 			New:        device(vcard.Config{Firmware: [3]byte{4, 3, 5}}),
 			Algorithms: []hsm.Algorithm{hsm.ECDSAP256, hsm.RSA2048},
 			NoDelete:   true,
 		})
+		tokens.Record(t, "card-4.3.5", "virtual YubiKey 4.3.5", "piv", r)
 	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/test/tokens"
 )
 
 const (
@@ -149,7 +150,7 @@ func (s spy) secrets(t *testing.T, key p11.ObjectHandle) (got []string) {
 }
 
 func TestContract(t *testing.T) {
-	hsmtest.Run(t, hsmtest.Fixture{
+	r := hsmtest.Run(t, hsmtest.Fixture{
 		Algorithms: []hsm.Algorithm{hsm.ECDSAP256, hsm.ECDSAP384, hsm.RSA2048, hsm.Ed25519},
 		New: func(t *testing.T) hsmtest.Device {
 			d, soft := softHSM(t)
@@ -170,6 +171,7 @@ func TestContract(t *testing.T) {
 			}
 		},
 	})
+	tokens.Record(t, "softhsm", "SoftHSM 2", "pkcs11: libsofthsm2", r)
 }
 
 // TestExtractableKeyIsTold makes a key that may leave the token with another

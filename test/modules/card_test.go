@@ -14,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/pkcs11"
+	"github.com/kubehsm/kubehsm/test/tokens"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
@@ -82,15 +83,17 @@ func ykcs11(t *testing.T) pkcs11.Module { return pkcs11.Module{Path: library(t, 
 func opensc(t *testing.T) pkcs11.Module { return pkcs11.Module{Path: library(t, "opensc-pkcs11.so")} }
 
 func TestYKCS11(t *testing.T) {
-	hsmtest.Run(t, hsmtest.Fixture{
+	r := hsmtest.Run(t, hsmtest.Fixture{
 		New: overCard(ykcs11), Algorithms: []hsm.Algorithm{hsm.ECDSAP256, hsm.RSA2048}, ReadOnly: true,
 	})
+	tokens.Record(t, "ykcs11", "virtual YubiKey 5.4.3, ykcs11", "pkcs11: libykcs11", r)
 }
 
 func TestOpenSC(t *testing.T) {
-	hsmtest.Run(t, hsmtest.Fixture{
+	r := hsmtest.Run(t, hsmtest.Fixture{
 		New: overCard(opensc), Algorithms: []hsm.Algorithm{hsm.ECDSAP256, hsm.RSA2048}, ReadOnly: true,
 	})
+	tokens.Record(t, "opensc", "virtual YubiKey 5.4.3, OpenSC", "pkcs11: opensc-pkcs11", r)
 }
 
 // TestAlwaysAuthenticate: the key in 9c wants the PIN for every signature

@@ -18,6 +18,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/pkcs11"
 	"github.com/kubehsm/kubehsm/test/need"
+	"github.com/kubehsm/kubehsm/test/tokens"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
@@ -135,13 +136,14 @@ func blankToken(t *testing.T) string {
 }
 
 func TestOpenCryptoki(t *testing.T) {
-	hsmtest.Run(t, hsmtest.Fixture{
+	r := hsmtest.Run(t, hsmtest.Fixture{
 		Algorithms: []hsm.Algorithm{hsm.RSA2048},
 		New: func(t *testing.T) hsmtest.Device {
 			d := driver(t, pkcs11.Module{Path: blankToken(t)})
 			return hsmtest.Device{Driver: d, Token: only(t, d).URI(), PIN: ockPIN, WrongPIN: "975310"}
 		},
 	})
+	tokens.Record(t, "opencryptoki", "openCryptoki software token", "pkcs11: libopencryptoki", r)
 }
 
 // TestLadder climbs down the tries of a token that really locks: each state is

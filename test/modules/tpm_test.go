@@ -18,6 +18,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/pkcs11"
 	"github.com/kubehsm/kubehsm/test/need"
+	"github.com/kubehsm/kubehsm/test/tokens"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
@@ -121,11 +122,12 @@ func tpm(t *testing.T) pkcs11.Module {
 }
 
 func TestTPM(t *testing.T) {
-	hsmtest.Run(t, hsmtest.Fixture{
+	r := hsmtest.Run(t, hsmtest.Fixture{
 		Algorithms: []hsm.Algorithm{hsm.ECDSAP256, hsm.ECDSAP384, hsm.RSA2048},
 		New: func(t *testing.T) hsmtest.Device {
 			d := driver(t, tpm(t))
 			return hsmtest.Device{Driver: d, Token: only(t, d).URI(), PIN: tpmPIN, WrongPIN: "975310"}
 		},
 	})
+	tokens.Record(t, "tpm", "TPM 2.0 (swtpm)", "pkcs11: libtpm2_pkcs11", r)
 }

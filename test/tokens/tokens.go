@@ -1,0 +1,116 @@
+// Package tokens keeps what the contract suite found out about each token, one
+// file for each, and makes the table docs/tokens.md of it. The files in virtual
+// are written by the suite's own runs over tokens in software, which fail where
+// a file differs from what they see; those in physical
+// come from people with the token in their hand.
+package tokens
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+)
+
+// The kinds of tokens, each a folder.
+const (
+	Virtual  = "virtual"
+	Physical = "physical"
+)
+
+// writeVar, if "write", has [Record] write the files instead of comparing.
+const writeVar = "KUBEHSM_TOKENS"
+
+// Column is what is known of one token.
+type Column struct {
+	// Title heads the column.
+	Title string `json:"title"`
+	// Driver is the URI scheme of the driver, and for PKCS#11 the module.
+	Driver     string                           `json:"driver"`
+	Parts      map[string]hsmtest.Result        `json:"parts"`
+	Algorithms map[hsm.Algorithm]hsmtest.Result `json:"algorithms"`
+}
+
+// NewColumn makes one of the suite's results.
+func NewColumn(title, driver string, r hsmtest.Results) Column {
+	return Column{Title: title, Driver: driver, Parts: r.Parts, Algorithms: r.Algorithms}
+}
+
+// Root finds the top of the module above the working directory.
+func Root() (string, error) {
+	dir, err := os.Getwd()
+	for ; err == nil; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", errors.New("no go.mod above the working directory")
+		}
+	}
+	return "", err
+}
+
+// Path is the file of the token name of the kind.
+func Path(root, kind, name string) string {
+	return filepath.Join(root, "test", "tokens", kind, name+".json")
+}
+
+// Record fails t if the file of the virtual token name is not what the suite
+// has just seen. With KUBEHSM_TOKENS=write it writes the file instead. Partial
+// results (go test -run) are not compared.
+func Record(t *testing.T, name, title, driver string, r hsmtest.Results) {
+	t.Helper()
+	if !r.Complete {
+		return
+	}
+	root, err := Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := json.MarshalIndent(NewColumn(title, driver, r), "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want = append(want, '\n')
+	path := Path(root, Virtual, name)
+	if os.Getenv(writeVar) == "write" {
+		if err := os.WriteFile(path, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	have, err := os.ReadFile(path)
+	if err != nil || !bytes.Equal(have, want) {
+		t.Errorf("%s is not what the suite has seen (%v); if that is meant, run the test with %s=write and then `go run ./test/tokens/table`\n%s",
+			path, err, writeVar, want)
+	}
+}
+
+// Columns reads those of a kind, by name.
+func Columns(root, kind string) ([]Column, error) {
+	paths, err := filepath.Glob(Path(root, kind, "*"))
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(paths)
+	all := make([]Column, 0, len(paths))
+	for _, path := range paths {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		var c Column
+		if err := json.Unmarshal(b, &c); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
