@@ -46,6 +46,12 @@ bench: prerequisites cluster ## measure against peers, write docs/benchmarks.md
 pictures: prerequisites cluster ## draw docs/pictures anew from the real program
 	$(GO) run -buildvcs=false ./test/picture
 
+.PHONY: hardware-check
+hardware-check: ## try your own token, touching nothing on it: make hardware-check TOKEN='piv:serial=...'
+	@[ -n '$(TOKEN)' ] || { echo "name the token: make hardware-check TOKEN='piv:serial=...' (kubehsm token list shows it)"; exit 2; }
+	KUBEHSM_HARDWARE='$(TOKEN)' $(GO) test -count=1 -timeout 0 -v -run '^TestHardware$$' ./test/tokens/hardware
+	$(GO) run -buildvcs=false ./test/tokens/table
+
 .PHONY: prerequisites
 prerequisites: ## install what tests need (says what and why)
 	@test/install/debian.sh test
@@ -69,4 +75,4 @@ clean: ## remove what was built (the trial is left: see demo-down)
 
 .PHONY: help
 help: ## this list
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

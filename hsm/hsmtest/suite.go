@@ -82,7 +82,7 @@ var parts = []part{
 	{"Unlock", testUnlock, guesses},
 	{"UnlockCancelled", testUnlockCancelled, guesses},
 	{"UnlockNobody", testUnlockNobody, 0},
-	{"UnlockRefusesOTP", testUnlockOTP, 0},
+	{"UnlockRefusesOTP", testUnlockOTP, guesses},
 	{"UnlockLastTry", testUnlockLastTry, guesses},
 	{"UnlockOnceForAll", testUnlockOnceForAll, 0},
 	{"Lock", testLock, 0},

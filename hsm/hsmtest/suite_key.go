@@ -48,6 +48,9 @@ func testGenerateRefuses(t *testing.T, b *bench) {
 	if _, err := tok.Generate(t.Context(), o, b.typing(t)); err == nil {
 		t.Error("generated an unknown algorithm")
 	}
+	if b.NoGuessing && b.Slots != nil && len(b.Others) == 0 {
+		return // somebody's card that finds its management key by itself: nobody is asked
+	}
 	o = b.options(t, b.Algorithms[0])
 	_, err := tok.Generate(t.Context(), o, NewScript(t, Cancel()))
 	wantErr(t, err, hsm.ErrCancelled)

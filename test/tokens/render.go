@@ -58,10 +58,10 @@ func Render(virtual, physical []Column) string {
 	table(&b, virtual)
 	b.WriteString("\n## Physical tokens\n\n")
 	if len(physical) == 0 {
-		b.WriteString("None yet.\n")
+		b.WriteString("None yet. `make hardware-check TOKEN='piv:serial=...'` fills this for the key in your hand.\n")
 		return b.String()
 	}
-	b.WriteString("Filled by people with their own tokens.\n\n")
+	b.WriteString("Filled by people with `make hardware-check TOKEN='piv:serial=...'`.\n\n")
 	table(&b, physical)
 	return b.String()
 }

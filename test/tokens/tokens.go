@@ -2,7 +2,7 @@
 // file for each, and makes the table docs/tokens.md of it. The files in virtual
 // are written by the suite's own runs over tokens in software, which fail where
 // a file differs from what they see; those in physical
-// come from people with the token in their hand.
+// by `make hardware-check` (see the package hardware).
 package tokens
 
 import (
