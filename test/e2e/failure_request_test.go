@@ -75,9 +75,10 @@ func TestRefusedBySigner(t *testing.T) {
 func TestNoRightsYet(t *testing.T) {
 	t.Parallel()
 	u := newUser(t, lab.Options{})
-	args := []string{"enroll", "--user", "newcomer", "--approve-with", u.Cluster.AdminKubeconfig(), "--yes"}
+	name := unique("newcomer")
+	args := []string{"enroll", "--user", name, "--approve-with", u.Cluster.AdminKubeconfig(), "--yes"}
 	out := u.ok(u.KubehsmPIN(t.Context(), lab.PIN, args...))
-	if !strings.Contains(out, "Authenticated as newcomer, no rights yet: ask for") {
+	if !strings.Contains(out, "Authenticated as "+name+", no rights yet: ask for") {
 		t.Fatalf("the result: %s", out)
 	}
 	r := u.parse(u.ok(u.Kubehsm(t.Context(), append(args, "-o", "json")...)))

@@ -20,7 +20,7 @@ func TestStockKubectl(t *testing.T) {
 	t.Parallel()
 	u := newUser(t, lab.Options{})
 	u.enroll()
-	namespace := "stock-kubectl"
+	namespace := unique("stock-kubectl")
 	u.admin("create", "namespace", namespace)
 	kubectl := func(args ...string) []string { return append([]string{"-n", namespace}, args...) }
 
@@ -129,13 +129,14 @@ func TestStandardInputIsLeftToKubectl(t *testing.T) {
 	t.Parallel()
 	u := newUser(t, lab.Options{})
 	u.enroll()
-	u.admin("create", "namespace", "piped-stdin")
+	namespace := unique("piped-stdin")
+	u.admin("create", "namespace", namespace)
 	u.kubehsm("agent", "lock")
 	in, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := term.Run(t, term.Options{Path: u.Cluster.Kubectl(), Args: []string{"-n", "piped-stdin", "apply", "-f", "-"},
+	s := term.Run(t, term.Options{Path: u.Cluster.Kubectl(), Args: []string{"-n", namespace, "apply", "-f", "-"},
 		Dir: u.Dir, Env: u.Env(), Columns: 100, Rows: 30, Stdin: in})
 	in.Close()
 	if _, err := w.WriteString(strings.Replace(configMap, "NAME", "piped", 1)); err != nil {

@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -115,6 +116,10 @@ func (u *user) sh(script string) *term.Session {
 	u.t.Helper()
 	return u.terminal("/bin/sh", "-c", script)
 }
+
+// unique is a name that no other test, nor the same one again, has in the
+// shared cluster.
+func unique(name string) string { return name + "-" + strings.ToLower(rand.Text()[:8]) }
 
 // result is what `enroll -o json` prints, as far as tests look at it.
 type result struct {

@@ -11,10 +11,12 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/charmbracelet/x/vt"
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
@@ -188,9 +190,11 @@ func (t *Terminal) Shown() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.watchSecrets()
+	// Pieces that came, and were erased, at once are together without what is between.
+	written := ansi.Strip(string(t.raw))
 	var shown []string
 	for secret, seen := range t.seen {
-		if seen {
+		if seen || strings.Contains(written, secret) {
 			shown = append(shown, secret)
 		}
 	}
