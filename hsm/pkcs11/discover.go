@@ -22,6 +22,7 @@ type places struct {
 	user                 string   // the user's own such folder, stronger still
 	libraries            []string // where bare module names are looked up
 	wellKnown            []string // paths without p11-kit
+	tpm                  string   // the TPM's device
 }
 
 // standardPlaces are p11-kit's, see pkcs11.conf(5).
@@ -35,6 +36,7 @@ func standardPlaces() places {
 	}
 	p := places{
 		systemConf: "/etc/pkcs11/pkcs11.conf",
+		tpm:        "/dev/tpmrm0",
 		system:     []string{"/usr/share/p11-kit/modules", "/etc/pkcs11/modules"},
 	}
 	if config != "" {
@@ -98,6 +100,7 @@ func (p places) discover() ([]Module, []hsm.Problem) {
 		seen[realPath(path)] = true
 		found = append(found, Module{Path: path})
 	}
+	found = slices.DeleteFunc(found, func(m Module) bool { return tpmModule(m.Path) && !hasTPM(p.tpm) })
 	return found, problems
 }
 
