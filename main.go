@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -16,11 +15,9 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/pkcs11"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/cli"
+	_ "github.com/kubehsm/kubehsm/ui/credential/early" // answers kubectl before all this is set up
 	"github.com/kubehsm/kubehsm/ui/tui"
 )
-
-// version is set by the linker for releases.
-var version string
 
 func main() { os.Exit(run()) }
 
@@ -41,7 +38,7 @@ func run() int {
 	program := &cli.Program{
 		Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Getenv: os.Getenv, Setenv: os.Setenv,
-		Executable: executable, Version: buildVersion(),
+		Executable: executable, Version: ui.Version(),
 		Drivers: drivers, TUI: terminalUI,
 	}
 	return program.Run(ctx)
@@ -65,16 +62,9 @@ func terminalUI(ctx context.Context, o cli.TUIOptions) error {
 		start = tui.ScreenEnroll
 	}
 	outcome, err := tui.Run(ctx, tui.Options{Backend: o.Env, Start: start, Enroll: o.Options,
-		ClusterProgress: o.ClusterProgress, Aside: o.Aside})
+		ClusterProgress: o.ClusterProgress})
 	if err == nil && outcome.Interrupted && outcome.Result == nil {
 		return context.Canceled
 	}
 	return err
-}
-
-func buildVersion() string {
-	if info, ok := debug.ReadBuildInfo(); version == "" && ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return version
 }

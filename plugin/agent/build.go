@@ -5,9 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/version"
+	"golang.org/x/mod/semver"
 )
 
 // Build tells one program file from another.
@@ -60,15 +61,22 @@ func (b Build) replaces(old Build) bool {
 	if b.Path == old.Path {
 		return !b.sameFile(old)
 	}
-	mine, err1 := version.ParseSemantic(b.Version)
-	theirs, err2 := version.ParseSemantic(old.Version)
+	mine, theirs := semantic(b.Version), semantic(old.Version)
 	switch {
-	case err1 == nil && err2 == nil:
-		return theirs.LessThan(mine)
-	case err1 == nil || err2 == nil:
+	case mine != "" && theirs != "":
+		return semver.Compare(theirs, mine) < 0
+	case mine != "" || theirs != "":
 		return false
 	}
 	return b.Modified.After(old.Modified)
+}
+
+// semantic is a version as package semver wants it, "" if it is none.
+func semantic(v string) string {
+	if v = "v" + strings.TrimPrefix(v, "v"); semver.IsValid(v) {
+		return v
+	}
+	return ""
 }
 
 // String names the build for people.

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strings"
 
-	sigsjson "sigs.k8s.io/json"
-
 	"github.com/kubehsm/kubehsm/hsm"
 )
 
@@ -62,15 +60,6 @@ type Cluster struct {
 	Config                   json.RawMessage `json:"config"` // of [ClusterExtension]; nil if absent or null
 }
 
-type wireRequest struct {
-	Kind       string `json:"kind"`
-	APIVersion string `json:"apiVersion"`
-	Spec       struct {
-		Interactive bool     `json:"interactive"`
-		Cluster     *Cluster `json:"cluster"`
-	} `json:"spec"`
-}
-
 // Read parses the value of [EnvVar]. Unknown fields are ignored, as newer
 // clients may send more; doubled ones are refused, as two readers could
 // understand them differently. Field names are compared with their case, as
@@ -86,20 +75,12 @@ func Read(env string) (Request, error) {
 	if len(env) > MaxRequest {
 		return Request{}, fmt.Errorf("%w: %d bytes, at most %d are read", ErrRequest, len(env), MaxRequest)
 	}
-	var w wireRequest
-	strict, err := sigsjson.UnmarshalStrict([]byte(env), &w, sigsjson.DisallowDuplicateFields)
+	r, kind, err := decode([]byte(env))
 	if err != nil {
 		return Request{}, fmt.Errorf("%w: %w", ErrRequest, err)
 	}
-	if len(strict) > 0 {
-		return Request{}, fmt.Errorf("%w: a field appears twice", ErrRequest)
-	}
-	if err := checkVersion(w.APIVersion, w.Kind); err != nil {
+	if err := checkVersion(r.APIVersion, kind); err != nil {
 		return Request{}, err
-	}
-	r := Request{APIVersion: w.APIVersion, Interactive: w.Spec.Interactive, Cluster: w.Spec.Cluster}
-	if r.Cluster != nil && string(r.Cluster.Config) == "null" {
-		r.Cluster.Config = nil
 	}
 	return r, nil
 }

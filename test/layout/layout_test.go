@@ -74,6 +74,7 @@ var layers = []struct {
 	{"ui/text", nil},
 	{"ui/prompt", []string{"hsm", "ui/text"}},
 	{"ui/flow", []string{"hsm", "csr", "kubeconfig", "plugin"}},
+	{"ui/credential", []string{"hsm", "csr", "kubeconfig", "plugin", "ui"}},
 	{"ui/cli", []string{"hsm", "csr", "kubeconfig", "plugin", "ui", "assets"}},
 	{"ui/tui", []string{"hsm", "csr", "kubeconfig", "plugin", "ui"}},
 	{"assets", nil},
@@ -134,6 +135,16 @@ func TestBinaryIsLean(t *testing.T) {
 			}
 		case strings.HasPrefix(dep, "testing"), under(dep, module+"/test"):
 			t.Errorf("the binary contains %s", dep)
+		}
+	}
+}
+
+// TestPluginIsEarly: what kubectl runs is answered before client-go and the
+// terminal UI are initialised, which holds as long as it imports neither.
+func TestPluginIsEarly(t *testing.T) {
+	for _, dep := range list(t, nil, "./ui/credential/early")[0].Deps {
+		if strings.Contains(dep, "k8s.io/") || strings.HasPrefix(dep, "charm.land/") || strings.HasPrefix(dep, "github.com/charmbracelet/") {
+			t.Errorf("the plugin imports %s", dep)
 		}
 	}
 }

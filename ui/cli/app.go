@@ -109,7 +109,7 @@ func requestTimeout(s string) (time.Duration, error) {
 // most runs ask nobody.
 func (a *app) prompter(options ...func(*prompt.Options)) hsm.Prompter {
 	if a.asker == nil {
-		a.asker = &lazyPrompter{choose: sync.OnceValues(func() (hsm.Prompter, error) {
+		a.asker = prompt.Lazy(sync.OnceValues(func() (hsm.Prompter, error) {
 			dirs, err := a.dirs()
 			if err != nil {
 				return nil, err
@@ -135,41 +135,13 @@ func (a *app) prompter(options ...func(*prompt.Options)) hsm.Prompter {
 				}
 			}
 			return p, nil
-		})}
+		}))
 	}
 	return a.asker
 }
 
 // askHint is the next step of a command that a person runs.
 const askHint = "run it in a terminal, or give it the PIN with --pin-fd"
-
-type lazyPrompter struct {
-	choose func() (hsm.Prompter, error)
-}
-
-func (l *lazyPrompter) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error) {
-	to, err := l.choose()
-	if err != nil {
-		return nil, err
-	}
-	return to.PIN(ctx, p)
-}
-
-func (l *lazyPrompter) Touch(ctx context.Context, p hsm.TouchPrompt) func() {
-	to, err := l.choose()
-	if err != nil { // the error comes up where an answer is needed
-		return func() {}
-	}
-	return to.Touch(ctx, p)
-}
-
-func (l *lazyPrompter) Confirm(ctx context.Context, p hsm.ConfirmPrompt) (bool, error) {
-	to, err := l.choose()
-	if err != nil {
-		return false, err
-	}
-	return to.Confirm(ctx, p)
-}
 
 // confirm asks unless yes was given beforehand. A no is [hsm.ErrCancelled].
 func (a *app) confirm(ctx context.Context, yes bool, question string) error {

@@ -134,7 +134,7 @@ func TestUsageErrors(t *testing.T) {
 		{"enroll --tui --dry-run", "none of the others can be"},
 		{"token list --request-timeout soon", "neither a duration"},
 		{"credential --bad", "kubehsm credential --help"},
-		{"credential extra", "unexpected argument"},
+		{"credential extra", "kubehsm credential --help"},
 		{"unlock a --enrollment b", "two enrolments"},
 	} {
 		b.fails(2, c.words, strings.Fields(c.args)...)

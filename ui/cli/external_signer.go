@@ -10,6 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/externalsigner"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/credential"
 	"github.com/kubehsm/kubehsm/ui/prompt"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
@@ -44,7 +45,7 @@ func (a *app) externalSigner(ctx context.Context) error {
 			return ok && k.Knows(path)
 		})
 	}
-	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Action: "sign in", Command: parentCommand()})
+	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Action: "sign in", Command: credential.ParentCommand()})
 	answer, err := externalsigner.Serve(ctx, request, externalsigner.Options{
 		Drivers: func(module string) hsm.Drivers {
 			modules := config.Modules
@@ -54,7 +55,7 @@ func (a *app) externalSigner(ctx context.Context) error {
 			return a.Drivers(DriverOptions{Dirs: dirs, Modules: modules})
 		},
 		Prompter: a.prompter(func(o *prompt.Options) {
-			o.CoolDown, o.Hint = credentialCoolDown, "run the command in a terminal, or configure a pinentry"
+			o.CoolDown, o.Hint = credential.CoolDown, "run the command in a terminal, or configure a pinentry"
 		}),
 		Modules: externalsigner.Modules{Known: known, State: dirs.State},
 		Warn: func(message string) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -55,8 +54,6 @@ type TUIOptions struct {
 	Options flow.EnrollOptions
 	// ClusterProgress is the progress file of a cluster that is being built, or "".
 	ClusterProgress string
-	// Aside gives the file for what is written to standard error meanwhile.
-	Aside func() (path string, err error)
 }
 
 // Run runs the command that the arguments name, reports its error and returns
@@ -72,20 +69,15 @@ func (p *Program) Run(ctx context.Context) int {
 	return ui.ExitCode(err)
 }
 
-// run dispatches. Clients start `kubehsm credential`, and the external signer,
-// for every command: they get by without the tree of commands.
+// run dispatches. Clients start the external signer for every command: it gets
+// by without the tree of commands.
 func (a *app) run(ctx context.Context) error {
 	args := a.Args[1:]
 	if externalsigner.Requested(args, a.Getenv) {
 		return a.externalSigner(ctx)
 	}
-	if len(args) > 0 && args[0] == "credential" && !slices.ContainsFunc(args, isHelp) {
-		return a.credentialArgs(ctx, args[1:])
-	}
 	return a.execute(ctx, args)
 }
-
-func isHelp(arg string) bool { return arg == "-h" || arg == "--help" }
 
 // name is what the user calls the program.
 func (p *Program) name() string {

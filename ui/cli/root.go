@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -150,18 +149,9 @@ func (a *app) tui(c *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
-	err = a.openTUI(c.Context(), TUIOptions{Env: env})
+	err = a.TUI(c.Context(), TUIOptions{Env: env})
 	if errors.Is(err, hsm.ErrNoTerminal) {
 		return c.Help()
 	}
 	return err
-}
-
-// openTUI runs the terminal UI. What libraries print meanwhile goes to a file
-// in the state folder.
-func (a *app) openTUI(ctx context.Context, o TUIOptions) error {
-	o.Aside = func() (string, error) {
-		return filepath.Join(o.Env.Dirs.State, "tui.log"), o.Env.Dirs.Prepare()
-	}
-	return a.TUI(ctx, o)
 }

@@ -52,9 +52,6 @@ type Options struct {
 	Out io.Writer
 	// Env is the environment that tells what the terminal can do; nil means the process's.
 	Env []string
-	// Aside gives the file that takes what is written to standard error
-	// meanwhile; nil leaves it alone.
-	Aside func() (path string, err error)
 }
 
 // Outcome is what came of it.

@@ -1,4 +1,4 @@
-package cli
+package credential
 
 import (
 	"bytes"
@@ -12,9 +12,9 @@ import (
 // get pods" is enough to know it by.
 const parentWords = 4
 
-// parentCommand is the program that waits for us, with its verb, for the
+// ParentCommand is the program that waits for us, with its verb, for the
 // prompt to name; "" where the system does not tell.
-func parentCommand() string {
+func ParentCommand() string {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", os.Getppid()))
 	if err != nil {
 		return ""

@@ -1,0 +1,91 @@
+package execcredential
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// decode takes the request apart. encoding/json alone would take a field name in
+// any case and the last of two; sigs.k8s.io/json, which client-go uses, would
+// not, but linking it here would have all of apimachinery initialised before
+// the plugin can run (package ui/credential/early).
+func decode(data []byte) (r Request, kind string, err error) {
+	var spec, cluster json.RawMessage
+	if err := object(data, map[string]any{"kind": &kind, "apiVersion": &r.APIVersion, "spec": &spec}); err != nil {
+		return Request{}, "", err
+	}
+	if err := object(spec, map[string]any{"interactive": &r.Interactive, "cluster": &cluster}); err != nil {
+		return Request{}, "", err
+	}
+	if null(cluster) {
+		return r, kind, nil
+	}
+	c := &Cluster{}
+	if err := object(cluster, map[string]any{
+		"server": &c.Server, "tls-server-name": &c.TLSServerName,
+		"insecure-skip-tls-verify":   &c.InsecureSkipTLSVerify,
+		"certificate-authority-data": &c.CertificateAuthorityData,
+		"proxy-url":                  &c.ProxyURL, "disable-compression": &c.DisableCompression, "config": &c.Config,
+	}); err != nil {
+		return Request{}, "", err
+	}
+	if null(c.Config) {
+		c.Config = nil
+	}
+	r.Cluster = c
+	return r, kind, nil
+}
+
+func null(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
+
+// object reads a JSON object's fields into what they are mapped to, skipping
+// others. A field that appears twice, known or not, is an error. Null, or
+// nothing at all, is an object without fields.
+func object(data []byte, into map[string]any) error {
+	if null(data) {
+		return nil
+	}
+	d := json.NewDecoder(bytes.NewReader(data))
+	if t, err := d.Token(); err != nil {
+		return err
+	} else if t == nil {
+		return end(d)
+	} else if t != json.Delim('{') {
+		return errors.New("not a JSON object")
+	}
+	seen := map[string]bool{}
+	for d.More() {
+		t, err := d.Token()
+		if err != nil {
+			return err
+		}
+		name, _ := t.(string)
+		if seen[name] {
+			return errors.New("a field appears twice")
+		}
+		seen[name] = true
+		var skipped json.RawMessage
+		to := into[name]
+		if to == nil {
+			to = &skipped
+		}
+		if err := d.Decode(to); err != nil {
+			return err
+		}
+	}
+	if _, err := d.Token(); err != nil {
+		return err
+	}
+	return end(d)
+}
+
+// end wants nothing after the object.
+func end(d *json.Decoder) error {
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("text after the JSON object")
+	}
+	return nil
+}

@@ -1,0 +1,136 @@
+// Package credential is the command that kubectl runs for every command of its
+// own: the exec credential plugin (KEP-541). It is apart from the other commands
+// so that package early can run it before they are set up.
+package credential
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/execcredential"
+	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/prompt"
+	"github.com/kubehsm/kubehsm/ui/text"
+)
+
+// CoolDown keeps a cancelled prompt from coming back when a client starts the
+// plugin again at once.
+const CoolDown = 5 * time.Second
+
+// EnrollmentUsage describes the --enrollment flag.
+const EnrollmentUsage = "`name` of the enrolment, as the kubeconfig entry gives it"
+
+// Command is one run of the plugin.
+type Command struct {
+	// Getenv reads the process's environment.
+	Getenv func(string) string
+	// Stdout takes the ExecCredential, in one piece and nothing else; Stderr
+	// takes the words to the person.
+	Stdout, Stderr io.Writer
+	// Executable is the absolute path of this program, Version its version: the
+	// agent is started from it.
+	Executable, Version string
+	// Prompter is asked instead of the person; nil outside tests.
+	Prompter hsm.Prompter
+}
+
+// Run reads the arguments and answers. Errors are usage errors of package ui,
+// those of [execcredential.Read], and those of [agent.Client.Prepare].
+func (c *Command) Run(ctx context.Context, args []string) error {
+	var name string
+	flags := pflag.NewFlagSet("credential", pflag.ContinueOnError)
+	flags.Usage = func() {}
+	flags.StringVar(&name, "enrollment", "", EnrollmentUsage)
+	err := flags.Parse(args)
+	if err == nil && flags.NArg() > 0 {
+		err = fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	}
+	if err != nil {
+		return &ui.UsageError{Err: err, Help: "kubehsm credential --help"}
+	}
+	return c.Answer(ctx, name)
+}
+
+// Answer writes the credential for the enrolment called name, or for the one
+// that kubectl's request names if name is empty.
+func (c *Command) Answer(ctx context.Context, name string) error {
+	request, err := execcredential.Read(c.Getenv(execcredential.EnvVar))
+	if err != nil {
+		return err
+	}
+	if name, err = enrolmentOf(name, request); err != nil {
+		return err
+	}
+	dirs, err := home.FromEnv(c.Getenv)
+	if err != nil {
+		return err
+	}
+	if err := sameServer(enrollment.NewStore(dirs), name, request); err != nil {
+		return err
+	}
+	client, err := EnsureAgent(ctx, dirs, c.Executable, c.Version, c.Stderr)
+	if err != nil {
+		return err
+	}
+	defer client.Close() //nolint:errcheck // only read from
+	asker, done := c.prompter(dirs)
+	defer done()
+	session, err := client.Prepare(ctx, agent.PrepareRequest{
+		Enrollment: name,
+		Client:     bridge.ParentProcess(),
+		Purpose:    hsm.Purpose{Cluster: name, Action: "sign in", Command: ParentCommand()},
+	}, asker)
+	if err != nil {
+		return err
+	}
+	defer clear(session.Key)
+	return execcredential.Write(c.Stdout, request.APIVersion, execcredential.Response{
+		CertificatePEM: session.Certificate, KeyPEM: session.Key, Expiration: session.Expires,
+	})
+}
+
+// EnsureAgent finds or starts the agent, this program's own if possible. That
+// an unlocked one was replaced is said on stderr. If no person reads that, an
+// unlocked agent goes on: nobody could be asked for the PIN either.
+func EnsureAgent(ctx context.Context, dirs home.Dirs, executable, version string, stderr io.Writer) (*agent.Client, error) {
+	p := agent.Program{Path: executable, Version: version}
+	if f, ok := stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		p.Say = func(s string) {
+			_, _ = io.WriteString(f, text.Clean(s)+"\n") // a terminal that has gone has no reader
+		}
+	}
+	return agent.EnsureProgram(ctx, dirs, p)
+}
+
+// prompter asks the person; what it needs is read when it comes to that.
+func (c *Command) prompter(dirs home.Dirs) (hsm.Prompter, func()) {
+	if c.Prompter != nil {
+		return c.Prompter, func() {}
+	}
+	release := func() {}
+	lazy := prompt.Lazy(sync.OnceValues(func() (hsm.Prompter, error) {
+		if err := dirs.Prepare(); err != nil {
+			return nil, err
+		}
+		config, err := home.LoadConfig(dirs)
+		if err != nil {
+			return nil, err
+		}
+		p, done := prompt.Choose(prompt.Options{PINFD: -1, Pinentry: config.Pinentry, RunDir: dirs.Run, CoolDown: CoolDown})
+		release = done
+		return p, nil
+	}))
+	return lazy, func() { release() }
+}

@@ -1,0 +1,66 @@
+package credential
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/execcredential"
+	"github.com/kubehsm/kubehsm/ui"
+)
+
+// extension is what kubehsm writes into the cluster's exec extension.
+type extension struct {
+	Enrollment string `json:"enrollment"`
+	Server     string `json:"server"`
+}
+
+func extensionOf(r execcredential.Request) (extension, error) {
+	var e extension
+	if r.Cluster == nil || len(r.Cluster.Config) == 0 {
+		return e, nil
+	}
+	if err := json.Unmarshal(r.Cluster.Config, &e); err != nil {
+		return e, hsm.WithHint(errors.New("the cluster's exec extension in the kubeconfig is not kubehsm's"), rewriteHint)
+	}
+	return e, nil
+}
+
+const rewriteHint = "write the entry anew with `kubehsm kubeconfig set`"
+
+// enrolmentOf is the enrolment that the arguments name, or else the cluster's
+// extension. Where both do they must agree: somebody has mixed the user of one
+// cluster with another cluster otherwise.
+func enrolmentOf(name string, r execcredential.Request) (string, error) {
+	e, err := extensionOf(r)
+	switch {
+	case err != nil:
+		return "", err
+	case name == "" && e.Enrollment == "":
+		return "", hsm.WithHint(ui.Usagef("neither the arguments nor the cluster name an enrolment"), rewriteHint)
+	case name == "":
+		return e.Enrollment, enrollment.ValidName(e.Enrollment)
+	case e.Enrollment != "" && e.Enrollment != name:
+		return "", hsm.WithHint(fmt.Errorf("the kubeconfig's user is for the enrolment %q, its cluster for %q", name, e.Enrollment), rewriteHint)
+	}
+	return name, enrollment.ValidName(name)
+}
+
+// sameServer refuses an entry that shows another API server than the enrolled
+// one: the user would read of one cluster and work on another.
+func sameServer(store enrollment.Store, name string, r execcredential.Request) error {
+	known, err := store.Load(name)
+	if err != nil {
+		return err
+	}
+	e, err := extensionOf(r)
+	if err != nil {
+		return err
+	}
+	if e.Server != "" && e.Server != known.Cluster.Server {
+		return hsm.WithHint(fmt.Errorf("the kubeconfig's cluster says %s, but %q was enrolled for %s", e.Server, name, known.Cluster.Server), rewriteHint)
+	}
+	return nil
+}
