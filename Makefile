@@ -6,6 +6,8 @@ SHELL := /bin/bash
 GO ?= go
 # The folder that the trial lives in; nothing outside it is touched.
 DEMO_DIR ?= $(CURDIR)/.demo
+# How long each fuzzer runs.
+FUZZTIME ?= 3s
 # A version control system that is missing or mistrusts the folder is no reason not to build.
 BUILD := $(GO) build -buildvcs=false
 
@@ -45,6 +47,15 @@ bench: prerequisites cluster ## measure against peers, write docs/benchmarks.md
 .PHONY: pictures
 pictures: prerequisites cluster ## draw docs/pictures anew from the real program
 	$(GO) run -buildvcs=false ./test/picture
+
+.PHONY: fuzz
+fuzz: ## every fuzzer for FUZZTIME (3s); what one finds is kept under its testdata
+	@failed=; \
+	for dir in $$(git ls-files --cached --others --exclude-standard '*_test.go' 2>/dev/null | xargs grep -l '^func Fuzz' | xargs -n1 dirname | sort -u); do \
+	  for f in $$(grep -h -o '^func Fuzz[A-Za-z]*' "$$dir"/*_test.go | cut -c6-); do \
+	    $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) "./$$dir" || failed=1; \
+	  done; \
+	done; [ -z "$$failed" ] || { echo '== a fuzzer found something: commit its input with the fix'; exit 1; }
 
 .PHONY: hardware-check
 hardware-check: ## try your own token, touching nothing on it: make hardware-check TOKEN='piv:serial=...'
