@@ -53,7 +53,8 @@ type session struct {
 func start(t *testing.T, f *fakeBackend) *session {
 	t.Helper()
 	o := Options{Backend: f, Start: ScreenEnroll, Env: []string{"LANG=C.UTF-8"}}
-	m := newModelWith(context.Background(), o, timing{clock: time.Now})
+	began := time.Now() // a clock that goes, from the fake's day on
+	m := newModelWith(context.Background(), o, timing{clock: func() time.Time { return fakeNow().Add(time.Since(began)) }})
 	s := &session{t: t, w: &watched{model: m}}
 	s.tm = teatest.NewTestModel(t, s.w, teatest.WithInitialTermSize(100, 30),
 		teatest.WithProgramOptions(tea.WithEnvironment([]string{"TERM=xterm-256color", "LANG=C.UTF-8"})))
