@@ -79,7 +79,7 @@ func statusWords(w *words, s agent.Status) {
 		"Agent", fmt.Sprintf("%s, process %d, up %s", s.Version, s.PID, duration.HumanDuration(now.Sub(s.Started))),
 		"Bridge", bridge, "Memory", memory,
 		"Audit log", s.AuditError, "Newer", newer,
-		"Signatures", fmt.Sprintf("%d for %d connections", s.Signatures, s.Dials),
+		"Signatures", fmt.Sprintf("%d, connections: %d", s.Signatures, s.Dials),
 		"Sessions", fmt.Sprint(len(s.Sessions)),
 	)
 	if len(s.Tokens) > 0 {
