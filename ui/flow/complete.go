@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -45,7 +46,36 @@ func (j *Journal) continues(o EnrollOptions) error {
 	if j.did(StepToken) && !sameToken(o.Token, old.Token) {
 		return &ConflictError{Name: old.Name, Option: "token", Recorded: old.Token.String(), Asked: o.Token.String()}
 	}
+	return j.keepsKey(o)
+}
+
+// keepsKey tells whether o wants the key that j has, or has begun to make. Its
+// place and policies cannot be changed any more: to go on as if they were would
+// leave a weaker key than was asked for.
+func (j *Journal) keepsKey(o EnrollOptions) error {
+	old := j.Options
+	if j.KeyHash != "" && o.Key.Scheme != "" && !sameKey(o.Key, j.Key) {
+		return &ConflictError{Name: old.Name, Option: "key", Recorded: j.Key.String(), Asked: o.Key.String()}
+	}
+	if !j.Generating && j.KeyHash == "" {
+		return nil
+	}
+	for _, c := range []struct{ option, recorded, asked string }{
+		{"slot", old.Generate.Slot, o.Generate.Slot},
+		{"PIN policy", old.Generate.PIN.String(), o.Generate.PIN.String()},
+		{"touch policy", old.Generate.Touch.String(), o.Generate.Touch.String()},
+	} {
+		if c.recorded != c.asked {
+			return &ConflictError{Name: old.Name, Option: c.option, Recorded: c.recorded, Asked: c.asked}
+		}
+	}
 	return nil
+}
+
+// sameKey is [sameToken] for keys.
+func sameKey(asked, recorded hsm.URI) bool {
+	return sameToken(asked, recorded) && (asked.Object == "" || asked.Object == recorded.Object) &&
+		(len(asked.ID) == 0 || bytes.Equal(asked.ID, recorded.ID)) && (asked.Slot == "" || asked.Slot == recorded.Slot)
 }
 
 // sameToken tells whether asked, which may be short, names what recorded, which

@@ -1,0 +1,69 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// What stands in the way of a key is mended as the hint says: with --key.
+func TestOccupiedThenKey(t *testing.T) {
+	ctx := context.Background()
+	e, _ := testEnv(t, "blue")
+	token, err := e.Drivers.Open(ctx, hsm.URI{Scheme: hsm.SchemePKCS11, Token: "blue"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	there, err := token.Generate(ctx, hsm.GenerateOptions{Label: "prod-hsm"}, &typist{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	token.Close()
+	first := begin(t, e, EnrollOptions{Name: "prod-hsm", User: "jane"}, &typist{})
+	if _, err := first.makeKey(ctx); !errors.Is(err, hsm.ErrOccupied) {
+		t.Fatalf("a key in the way: %v", err)
+	}
+	second := begin(t, e, EnrollOptions{Name: "prod-hsm", Key: there.URI}, &typist{})
+	if out, err := second.makeKey(ctx); err != nil || !out.reused {
+		t.Errorf("with --key: %+v, %v", out, err)
+	}
+}
+
+// Until there is a key, its policies are those asked for last; then they are
+// the key's own, and asking for others must not seem to work.
+func TestPoliciesOfALaterRun(t *testing.T) {
+	ctx := context.Background()
+	e, _ := testEnv(t, "blue")
+	o := EnrollOptions{Name: "prod-hsm", User: "jane"}
+	begin(t, e, o, &typist{})
+	o.Generate.Touch = hsm.TouchCached
+	second := begin(t, e, o, &typist{})
+	if got := second.j.Options.Generate.Touch; got != hsm.TouchCached {
+		t.Errorf("before there is a key: touch policy %v", got)
+	}
+	second.j.Options.Generate.Touch = hsm.TouchDefault // PKCS#11 tokens have none
+	if _, err := second.makeKey(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.saveJournal(second.j); err != nil {
+		t.Fatal(err)
+	}
+	other := second.j.Key
+	other.ID = []byte("another")
+	for option, o := range map[string]EnrollOptions{
+		"touch policy": {Name: o.Name, Generate: hsm.GenerateOptions{Touch: hsm.TouchAlways}},
+		"PIN policy":   {Name: o.Name, Generate: hsm.GenerateOptions{PIN: hsm.PINAlways}},
+		"key":          {Name: o.Name, Key: other},
+	} {
+		o, err := e.Complete(ctx, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var conflict *ConflictError
+		if _, err := e.recordFor(ctx, o); !errors.As(err, &conflict) || conflict.Option != option {
+			t.Errorf("another %s once the key is made: %v", option, err)
+		}
+	}
+}
