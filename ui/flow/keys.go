@@ -44,6 +44,11 @@ func (e *Env) ImportCertificate(ctx context.Context, u hsm.URI, name string, pem
 	}
 	var j *Journal
 	if name != "" {
+		release, err := e.lockName(ctx, name) // a run that waits would write over it
+		if err != nil {
+			return nil, err
+		}
+		defer release()
 		if j, err = e.loadJournal(name); err != nil {
 			return nil, err
 		}
@@ -69,8 +74,17 @@ func (e *Env) ImportCertificate(ctx context.Context, u hsm.URI, name string, pem
 	if err := cert.Check(slot.Key.Public, true, time.Time{}); err != nil {
 		return nil, err
 	}
+	if j != nil {
+		if err := j.hasKey(slot); err != nil {
+			return nil, err
+		}
+	}
 	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Cluster: name, Action: "store the certificate"})
-	if err := t.StoreCertificate(ctx, slot.URI, cert.Leaf, p); err != nil {
+	err = t.StoreCertificate(ctx, slot.URI, cert.Leaf, p)
+	if j != nil && errors.Is(err, hsm.ErrUnsupported) {
+		err = nil // the enrolment keeps it in the state folder
+	}
+	if err != nil {
 		return nil, err
 	}
 	if j != nil {
@@ -80,4 +94,18 @@ func (e *Env) ImportCertificate(ctx context.Context, u hsm.URI, name string, pem
 		}
 	}
 	return cert, nil
+}
+
+// hasKey refuses a slot whose key is not the enrolment's: with the certificate
+// of another key it could not be finished any more.
+func (j *Journal) hasKey(slot hsm.Slot) error {
+	hash, err := hsm.Fingerprint(slot.Key.Public)
+	if err != nil {
+		return err
+	}
+	if hash != j.KeyHash {
+		return hsm.Hintf(fmt.Errorf("%s holds another key than the enrolment %q: %w", slot.URI, j.Options.Name, hsm.ErrKeyMismatch),
+			"leave --key out, or --enrollment")
+	}
+	return nil
 }

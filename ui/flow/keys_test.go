@@ -1,0 +1,78 @@
+package flow
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+)
+
+// certificateOf is a client certificate for the key that u names, by its own word.
+func certificateOf(t *testing.T, e *Env, u hsm.URI) []byte {
+	t.Helper()
+	ctx := context.Background()
+	token, err := e.Drivers.Open(ctx, u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer token.Close()
+	signer, err := token.Signer(ctx, u, nil, &typist{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, signer.Public(), signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+func TestImportForAnEnrolment(t *testing.T) {
+	ctx := context.Background()
+	e, fake := testEnv(t)
+	token := fake.Add(hsmtest.FakeOptions{Label: "blue"})
+	r := begin(t, e, EnrollOptions{Name: "prod-hsm", User: "jane"}, &typist{})
+	if _, err := r.makeKey(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.saveJournal(r.j); err != nil {
+		t.Fatal(err)
+	}
+	other, err := e.GenerateKey(ctx, r.j.Options.Token, hsm.GenerateOptions{Label: "other"}, &typist{})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	if _, err := e.ImportCertificate(ctx, other.URI, "prod-hsm", certificateOf(t, e, other.URI), &typist{}); !errors.Is(err, hsm.ErrKeyMismatch) {
+		t.Errorf("for another key: %v", err)
+	}
+	release, err := e.lockName(ctx, "prod-hsm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := certificateOf(t, e, r.j.Key)
+	if _, err := e.ImportCertificate(ctx, hsm.URI{}, "prod-hsm", own, &typist{}); err == nil || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("under a run that goes on: %v", err)
+	}
+	release()
+	if j, err := e.loadJournal("prod-hsm"); err != nil || len(j.Certificate) > 0 {
+		t.Errorf("after the refusals: %q, %v", j.Certificate, err)
+	}
+
+	token.Fail(hsmtest.OpStoreCertificate, hsm.ErrUnsupported)
+	if _, err := e.ImportCertificate(ctx, hsm.URI{}, "prod-hsm", own, &typist{}); err != nil {
+		t.Errorf("on a token that stores none: %v", err)
+	}
+	if j, err := e.loadJournal("prod-hsm"); err != nil || string(j.Certificate) != string(own) {
+		t.Errorf("the record holds %q, %v", j.Certificate, err)
+	}
+}
