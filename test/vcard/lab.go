@@ -46,7 +46,7 @@ type Lab struct {
 // Main runs a package's tests where [ForTest] works: again, in private
 // namespaces. It returns the exit code for os.Exit. Where namespaces cannot be
 // had the tests run as they are, and those that call ForTest say why they do not.
-func Main(m *testing.M) int {
+func Main(m interface{ Run() int }) int {
 	if code, done := settle(); done {
 		return code
 	}

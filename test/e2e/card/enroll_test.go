@@ -1,0 +1,114 @@
+//go:build linux && cgo
+
+package card
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/vcard"
+)
+
+// TestEnroll takes a new card to a kubectl that works: its factory values are
+// changed, a key that wants a touch for every use is made, and the PIN is typed
+// once for all of it.
+func TestEnroll(t *testing.T) {
+	p := newPerson(t)
+	p.own()
+	s := p.terminal(p.Binary, "enroll", "--token", p.uri, "--touch-policy", "always", "--user", "jane", "--group", lab.DevelopersGroup,
+		"--approve-with", p.Cluster.AdminKubeconfig())
+	s.WaitFor("in slot 9a, PIN default, touch always", "Begin? [y/N]")
+	s.Type("y\r")
+	s.Answer(pinPrompt, ownPIN)
+	p.touch(s) // the request is signed
+	p.touch(s) // the agent signs in
+	if code := s.Exit(); code != 0 {
+		t.Fatalf("exit code %d:\n%s", code, s.Output())
+	}
+	if !s.Frame().Contains("Authenticated as jane (groups: developers).") {
+		t.Errorf("the end of it:\n%s", s.Screen())
+	}
+	if n := strings.Count(string(s.Raw()), pinPrompt); n != 1 {
+		t.Errorf("the PIN was asked for %d times", n)
+	}
+	p.atRest("enrolment")
+
+	t.Run("kubectl", func(t *testing.T) {
+		p := p.in(t)
+		// Warm: neither a PIN nor a touch.
+		if out := p.kubectl("auth", "whoami", "-o", "jsonpath={.status.userInfo.username} {.status.userInfo.groups}"); out != `jane ["developers","system:authenticated"]` {
+			t.Errorf("whoami: %s", out)
+		}
+		if out := p.kubectl("get", "namespaces", "-o", "name"); !strings.Contains(out, "namespace/default\n") {
+			t.Errorf("namespaces: %s", out)
+		}
+		p.atRest("kubectl")
+	})
+	t.Run("kubectl after a lock", func(t *testing.T) {
+		p := p.in(t)
+		p.ok(p.Kubehsm(t.Context(), "agent", "lock"))
+		p.atRest("agent lock")
+		s := p.terminal(p.Cluster.Kubectl(), "get", "namespaces", "-o", "name")
+		s.Answer(pinPrompt, ownPIN)
+		p.touch(s)
+		if code := s.Exit(); code != 0 || !s.Frame().Contains("namespace/default") {
+			t.Fatalf("exit code %d:\n%s", code, s.Output())
+		}
+		p.atRest("kubectl")
+	})
+	t.Run("the card tells what is on it", func(t *testing.T) {
+		p := p.in(t)
+		var key struct{ Origin, TouchPolicy, PINPolicy string }
+		p.json(&key, "key", "show", "--key", p.uri)
+		if key.Origin != "generated" || key.TouchPolicy != "always" || key.PINPolicy != "once" {
+			t.Errorf("the key: %+v", key)
+		}
+		if out := p.ok(p.Kubehsm(t.Context(), "certificate", "show", "--key", p.uri)); !strings.Contains(out, "jane") {
+			t.Errorf("the certificate in the slot: %s", out)
+		}
+		p.atRest("key show")
+	})
+	if pin, puk := p.card.PINRetries(); pin != 3 || puk != 3 {
+		t.Errorf("%d tries of the PIN and %d of the PUK are left", pin, puk)
+	}
+}
+
+// own changes the factory's values, as their owner does.
+func (p *person) own() {
+	p.t.Helper()
+	p.secrets("token pin change --pin-fd 3 --new-pin-fd 4", vcard.DefaultPIN, ownPIN)
+	p.secrets("token puk change --puk-fd 3 --new-puk-fd 4", vcard.DefaultPUK, ownPUK)
+	p.secrets("token management-key set --protect --pin-fd 3", ownPIN)
+	if !p.card.CheckPIN(ownPIN) || !p.card.CheckPUK(ownPUK) {
+		p.t.Fatal("the PIN and PUK are not as set")
+	}
+	p.atRest("the change of its secrets")
+}
+
+// secrets runs the program with secrets on descriptors 3 and up.
+func (p *person) secrets(command string, secrets ...string) {
+	p.t.Helper()
+	script := fmt.Sprintf("exec kubehsm %s --token '%s'", command, p.uri)
+	for i, secret := range secrets {
+		file := filepath.Join(p.t.TempDir(), "secret")
+		if err := os.WriteFile(file, []byte(secret+"\n"), 0o600); err != nil {
+			p.t.Fatal(err)
+		}
+		script += fmt.Sprintf(" %d<%s", 3+i, file)
+	}
+	p.ok(p.Run(p.t.Context(), lab.Run{}, "/bin/sh", "-c", script))
+}
+
+// json runs the program with -o json and reads what it prints.
+func (p *person) json(into any, args ...string) {
+	p.t.Helper()
+	out := p.ok(p.Kubehsm(p.t.Context(), append(args, "-o", "json")...))
+	if err := json.Unmarshal([]byte(out), into); err != nil {
+		p.t.Fatalf("%v in %q", err, out)
+	}
+}

@@ -1,0 +1,141 @@
+//go:build linux && cgo
+
+package card
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/test/controlplane"
+	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/need"
+	"github.com/kubehsm/kubehsm/test/term"
+	"github.com/kubehsm/kubehsm/test/vcard"
+)
+
+// What the card's owner knows; a PIV PIN has at most 8 digits.
+const (
+	ownPIN = "73916402"
+	ownPUK = "80462739"
+)
+
+// What prompts begin with.
+const (
+	pinPrompt   = "needs its PIV PIN"
+	touchPrompt = "Touch the token"
+)
+
+// patience bounds waits for what a healthy system does at once.
+const patience = 2 * time.Minute
+
+// person is somebody with a card in the reader and a lab.
+type person struct {
+	*lab.Lab
+	t    testing.TB
+	card *vcard.Card
+	// uri names the card and its slot 9a.
+	uri string
+	// wanted gets a value when the card wants a touch, and touched takes one
+	// when it is touched.
+	wanted, touched chan struct{}
+}
+
+func newPerson(t *testing.T) *person {
+	t.Helper()
+	vcard.Private(t)
+	need.Program(t, "softhsm2-util")
+	cluster := controlplane.ForTest(t)
+	if err := lab.Rights(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	l, err := lab.New(t.TempDir(), lab.Options{Cluster: cluster, Binary: binary})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &person{Lab: l, t: t, uri: "piv:serial=12345678;slot=9a", wanted: make(chan struct{}), touched: make(chan struct{})}
+	readers := vcard.ForTest(t)
+	p.card = vcard.New(vcard.Config{Touch: p.wait})
+	readers.Insert(t, 0, p.card)
+	t.Cleanup(func() {
+		if log := filepath.Join(l.Home, "state", "agent.log"); t.Failed() {
+			b, _ := os.ReadFile(log) // there may be none
+			t.Logf("the agent's log:\n%s", b)
+		}
+		if err := l.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+		if p.card.Verified() || p.card.Managed() {
+			t.Error("the agent left the card unlocked")
+		}
+	})
+	return p
+}
+
+// wait is the card's wish to be touched.
+func (p *person) wait(_ byte, done <-chan struct{}) bool {
+	for _, c := range []chan struct{}{p.wanted, p.touched} {
+		select {
+		case c <- struct{}{}:
+		case <-done:
+			return false
+		}
+	}
+	return true
+}
+
+// in is the person in a subtest.
+func (p *person) in(t testing.TB) *person {
+	in := *p
+	in.t = t
+	return &in
+}
+
+// touch waits until the terminal says that a touch is wanted and the card wants
+// it, and then touches the card.
+func (p *person) touch(s *term.Session) {
+	p.t.Helper()
+	s.WaitFor(touchPrompt)
+	for _, c := range []chan struct{}{p.wanted, p.touched} {
+		select {
+		case <-c:
+		case <-time.After(patience):
+			p.t.Fatalf("the card wants no touch; the screen:\n%s", s.Screen())
+		}
+	}
+	s.WaitGone(touchPrompt)
+}
+
+// atRest checks that the card would do nothing for another program.
+func (p *person) atRest(after string) {
+	p.t.Helper()
+	if p.card.Verified() || p.card.Managed() {
+		p.t.Errorf("after %s the card has the PIN verified: %v, the management key proved: %v", after, p.card.Verified(), p.card.Managed())
+	}
+}
+
+// ok is the output of a program that succeeded.
+func (p *person) ok(res lab.Result, err error) string {
+	p.t.Helper()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if res.Code != 0 {
+		p.t.Fatal(res)
+	}
+	return res.Stdout
+}
+
+// kubectl runs kubectl without a terminal, which must succeed.
+func (p *person) kubectl(args ...string) string {
+	p.t.Helper()
+	return p.ok(p.Kubectl(p.t.Context(), args...))
+}
+
+// terminal runs a program on a terminal.
+func (p *person) terminal(program string, args ...string) *term.Session {
+	p.t.Helper()
+	return term.Run(p.t, term.Options{Path: program, Args: args, Dir: p.Dir, Env: p.Env(), Columns: 120, Rows: 100})
+}
