@@ -184,7 +184,7 @@ func TestCalledAsPlugin(t *testing.T) {
 func TestCommands(t *testing.T) {
 	b := newBench(t)
 	a := &app{Program: &Program{Args: []string{"kubehsm"}}}
-	for _, c := range everyCommand(a.root()) {
+	for _, c := range everyCommand(a.root("")) {
 		path := c.CommandPath()
 		if c.Short == "" || strings.ContainsAny(c.Short, "\n") || strings.HasSuffix(c.Short, ".") {
 			t.Errorf("%s: Short is %q", path, c.Short)
@@ -221,7 +221,7 @@ func checkExample(t *testing.T, a *app, path, line string) {
 		t.Errorf("%s: example %q is not a command of ours (%v)", path, line, err)
 		return
 	}
-	c, rest, err := a.root().Find(args[1:])
+	c, rest, err := a.root("").Find(args[1:])
 	if err == nil {
 		err = c.ParseFlags(rest)
 	}

@@ -14,7 +14,7 @@ import (
 
 // execute runs the command that args name.
 func (a *app) execute(ctx context.Context, args []string) error {
-	root := a.root()
+	root := a.root(a.trunkOf(args))
 	root.SetArgs(args)
 	root.SetIn(a.Stdin)
 	root.SetOut(a.Stdout)
@@ -35,8 +35,9 @@ func (a *app) execute(ctx context.Context, args []string) error {
 	return err
 }
 
-// root builds the tree of commands.
-func (a *app) root() *cobra.Command {
+// root builds the tree of commands, or, to start quicker, only what is below one
+// of the trunks.
+func (a *app) root(only string) *cobra.Command {
 	root := a.command(&cobra.Command{
 		Use:   "kubehsm",
 		Short: "Keep your Kubernetes key in a hardware token, and use stock kubectl with it",
@@ -62,27 +63,61 @@ kubehsm enroll --context prod --user jane --group dev`,
 	flags.IntVar(&a.pinFD, "pin-fd", -1, "read the PIN from this open file `descriptor` instead of asking; it is tried only once")
 	flags.Lookup("pin-fd").DefValue = "0" // not shown
 
-	root.AddCommand(
-		a.group("token", "Look at and administer hardware tokens",
-			a.tokenList(), a.tokenInfo(), a.tokenWait(), a.tokenPIN(), a.tokenPUK(), a.tokenManagementKey(), a.tokenRetries(),
-			a.tokenInit(), a.tokenReset()),
-		a.group("key", "Make, look at and remove keys on tokens",
-			a.keyGenerate(), a.keyList(), a.keyShow(), a.keyAttest(), a.keyMove(), a.keyDelete()),
-		a.group("csr", "File, follow and decide certificate requests",
-			a.csrCreate(), a.csrList(), a.csrShow(), a.csrWait(), a.csrApprove(), a.csrDeny()),
-		a.group("certificate", "Look at certificates, put them on a token, take them off",
-			a.certificateShow(), a.certificateImport(), a.certificateExport(), a.certificateDelete()),
-		a.group("attestation", "Verify what tokens state about their keys", a.attestationVerify()),
-		a.group("kubeconfig", "Look at and change kubeconfig entries", a.kubeconfigSet(), a.kubeconfigList(), a.kubeconfigUndo()),
-		a.group("agent", "Look at and end the agent that keeps tokens unlocked",
-			a.agentStatus(), a.agentLock(), a.agentStop(), a.agentUnit(), a.agentServe()),
-		a.enroll(), a.unlock(), a.audit(), a.credential(), a.version(),
-		exitCodesTopic(), outputTopic(),
-	)
+	for _, t := range a.trunks() {
+		if only == "" || only == t.name {
+			root.AddCommand(t.grow())
+		}
+	}
 	for _, c := range everyCommand(root) {
 		c.Example = a.examples(c.Example)
 	}
 	return root
+}
+
+// trunk is a command below the root, made when it is wanted.
+type trunk struct {
+	name string
+	grow func() *cobra.Command
+}
+
+func (a *app) trunks() []trunk {
+	group := func(name, short string, verbs ...func() *cobra.Command) trunk {
+		return trunk{name, func() *cobra.Command {
+			made := make([]*cobra.Command, len(verbs))
+			for i, verb := range verbs {
+				made[i] = verb()
+			}
+			return a.group(name, short, made...)
+		}}
+	}
+	return []trunk{
+		group("token", "Look at and administer hardware tokens",
+			a.tokenList, a.tokenInfo, a.tokenWait, a.tokenPIN, a.tokenPUK, a.tokenManagementKey, a.tokenRetries,
+			a.tokenInit, a.tokenReset),
+		group("key", "Make, look at and remove keys on tokens",
+			a.keyGenerate, a.keyList, a.keyShow, a.keyAttest, a.keyMove, a.keyDelete),
+		group("csr", "File, follow and decide certificate requests",
+			a.csrCreate, a.csrList, a.csrShow, a.csrWait, a.csrApprove, a.csrDeny),
+		group("certificate", "Look at certificates, put them on a token, take them off",
+			a.certificateShow, a.certificateImport, a.certificateExport, a.certificateDelete),
+		group("attestation", "Verify what tokens state about their keys", a.attestationVerify),
+		group("kubeconfig", "Look at and change kubeconfig entries", a.kubeconfigSet, a.kubeconfigList, a.kubeconfigUndo),
+		group("agent", "Look at and end the agent that keeps tokens unlocked",
+			a.agentStatus, a.agentLock, a.agentStop, a.agentUnit, a.agentServe),
+		{"enroll", a.enroll}, {"unlock", a.unlock}, {"audit", a.audit}, {"credential", a.credential}, {"version", a.version},
+		{"exit-codes", exitCodesTopic}, {"output", outputTopic},
+	}
+}
+
+// trunkOf names the trunk that the arguments begin with, "" if they begin with
+// anything else: then the whole tree is needed, for help or suggestions.
+func (a *app) trunkOf(args []string) string {
+	for _, t := range a.trunks() {
+		if len(args) > 0 && args[0] == t.name {
+			return t.name
+		}
+	}
+	return ""
 }
 
 // command gives c its work and the house's form of usage errors.
