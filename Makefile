@@ -6,7 +6,7 @@ SHELL := /bin/bash
 GO ?= go
 # The folder that the trial lives in; nothing outside it is touched.
 DEMO_DIR ?= $(CURDIR)/.demo
-# How long each fuzzer runs.
+# How long each fuzzer runs: a time, or a number of inputs (2000x).
 FUZZTIME ?= 3s
 # A version control system that is missing or mistrusts the folder is no reason not to build.
 BUILD := $(GO) build -buildvcs=false
@@ -38,6 +38,8 @@ test: prerequisites cluster ## everything: prerequisites, control plane, lint, a
 	$(GO) test -race -timeout 30m $$($(GO) list ./... | grep -v '/test\(/\|$$\)') || failed=1; \
 	echo '== integration and end-to-end tests, on real parts'; \
 	$(GO) test -timeout 30m ./test/... || failed=1; \
+	echo '== fuzzers, for a moment each'; \
+	$(MAKE) --no-print-directory fuzz FUZZTIME=2000x || failed=1; \
 	[ -z "$$failed" ] || { echo '== something failed: see above'; exit 1; }
 
 .PHONY: bench
