@@ -17,6 +17,7 @@ type requestFlags struct {
 	user, signer, reason string
 	groups               []string
 	expiration           time.Duration
+	noAttestation        bool
 }
 
 func (r *requestFlags) bind(f *pflag.FlagSet) {
@@ -24,6 +25,7 @@ func (r *requestFlags) bind(f *pflag.FlagSet) {
 	f.StringArrayVar(&r.groups, "group", nil, "`group` that the user is in (an O); may be repeated")
 	f.StringVar(&r.signer, "signer-name", "", "`name` of the signer; default "+csr.ClientSigner)
 	f.DurationVar(&r.expiration, "expiration", 0, "`lifetime` to ask for, at least 10m; default the signer's")
+	f.BoolVar(&r.noAttestation, "no-attestation", false, "leave the token's attestation of the key out of the request")
 	f.StringVar(&r.reason, "reason", "", "`words` to the approver")
 }
 
@@ -54,7 +56,7 @@ kubehsm csr create --context prod --key 'piv:serial=1234567;slot=9a' --user jane
 		}
 		v, err := env.CreateRequest(c.Context(), flow.RequestOptions{
 			Name: name, Context: a.context, Key: u, User: r.user, Groups: r.groups,
-			SignerName: r.signer, Expiration: r.expiration, Reason: r.reason,
+			SignerName: r.signer, Expiration: r.expiration, Reason: r.reason, NoAttestation: r.noAttestation,
 		}, a.prompter())
 		if err != nil {
 			return err
@@ -84,7 +86,7 @@ func requestWords(w *words, v flow.RequestView) {
 		"Asked by", v.Requester, "… groups", strings.Join(v.RequesterGroups, ", "), "Created", date(v.Created),
 		"For user", v.User, "… groups", strings.Join(v.Groups, ", "),
 		"Signer", v.SignerName, "Usages", strings.Join(v.Usages, ", "), "Lifetime", v.Expiration,
-		"Key", v.Key, "Fingerprint", v.Fingerprint, "Note", v.Note,
+		"Key", v.Key, "Fingerprint", v.Fingerprint, "Attestation", v.Attestation, "Note", v.Note,
 	)
 	for _, warning := range v.Warnings {
 		w.line("warning: %s", warning)

@@ -79,7 +79,7 @@ kubehsm enroll --context trial --user jane --approve-with admin.kubeconfig --yes
 func (f *enrollFlags) options(kubeContext string) (o flow.EnrollOptions, err error) {
 	o = flow.EnrollOptions{
 		Name: f.name, Context: kubeContext, User: f.request.user, Groups: f.request.groups,
-		SignerName: f.request.signer, Expiration: f.request.expiration, Reason: f.request.reason,
+		SignerName: f.request.signer, Expiration: f.request.expiration, Reason: f.request.reason, NoAttestation: f.request.noAttestation,
 		ApproveWith: f.approveWith, KeepCurrent: f.keepCurrent, Replace: f.replace, Restart: f.restart, Timeout: f.timeout,
 	}
 	if o.Generate, err = f.generate.options(); err != nil {

@@ -236,6 +236,7 @@ func (e *Env) completeFromJournal(o *EnrollOptions) error {
 	fill(&o.User, old.User)
 	fill(&o.SignerName, old.SignerName)
 	fill(&o.Reason, old.Reason)
+	fill(&o.NoAttestation, old.NoAttestation)
 	fill(&o.Generate.Algorithm, old.Generate.Algorithm)
 	fill(&o.Generate.Label, old.Generate.Label)
 	fill(&o.Generate.Slot, old.Generate.Slot)

@@ -132,6 +132,7 @@ func (e *Env) recordFor(ctx context.Context, o EnrollOptions) (*Journal, error) 
 	// How to go about it may differ from run to run; what is enrolled may not.
 	j.Options.ApproveWith, j.Options.KeepCurrent = o.ApproveWith, o.KeepCurrent
 	j.Options.Replace, j.Options.Timeout = o.Replace, o.Timeout
+	j.Options.NoAttestation = o.NoAttestation
 	if j.KeyHash == "" { // which key it is to be is still open
 		j.Options.Key, j.Options.Generate = o.Key, o.Generate
 	}

@@ -30,6 +30,9 @@ type EnrollOptions struct {
 	Expiration time.Duration `json:"expiration,omitempty"`
 	// Reason is shown to the approver.
 	Reason string `json:"reason,omitempty"`
+	// NoAttestation leaves the token's attestation of the key out of the
+	// request, for signers that refuse extensions they do not know.
+	NoAttestation bool `json:"noAttestation,omitempty"`
 
 	// ApproveWith is a kubeconfig file whose current context may approve the
 	// request at once; "" waits for somebody to approve it.

@@ -86,7 +86,17 @@ func (r *enrolment) signRequest(ctx context.Context) error {
 		return err
 	}
 	o := r.j.Options
-	pem, err := csr.NewRequest(signer, csr.Subject{User: o.User, Groups: o.Groups}, csr.RequestOptions{SignerName: o.SignerName})
+	with := csr.RequestOptions{SignerName: o.SignerName}
+	if !o.NoAttestation {
+		var why error
+		if with.ExtraExtensions, why, err = attestation(ctx, r.token, r.j.Key); err != nil {
+			return fmt.Errorf("attest the key: %w", err)
+		}
+		if why != nil {
+			r.note("the request carries no attestation: %v", why)
+		}
+	}
+	pem, err := csr.NewRequest(signer, csr.Subject{User: o.User, Groups: o.Groups}, with)
 	if errors.Is(err, hsm.ErrNoKey) { // it was hidden, or a public object stood for it, until the PIN was given
 		return hsm.WithHint(err, "the token has no private key for it; use another --key or another --name")
 	}

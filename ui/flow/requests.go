@@ -25,14 +25,16 @@ type RequestView struct {
 	Requester       string   `json:"requester"`
 	RequesterGroups []string `json:"requesterGroups,omitempty"`
 	// User and Groups are whom the certificate would stand for.
-	User        string    `json:"user"`
-	Groups      []string  `json:"groups,omitempty"`
-	SignerName  string    `json:"signerName"`
-	Usages      []string  `json:"usages"`
-	Expiration  string    `json:"expiration,omitempty"`
-	Key         string    `json:"key"`
-	Fingerprint string    `json:"fingerprint"`
-	Note        string    `json:"note,omitempty"` // the requester's words
+	User        string   `json:"user"`
+	Groups      []string `json:"groups,omitempty"`
+	SignerName  string   `json:"signerName"`
+	Usages      []string `json:"usages"`
+	Expiration  string   `json:"expiration,omitempty"`
+	Key         string   `json:"key"`
+	Fingerprint string   `json:"fingerprint"`
+	Note        string   `json:"note,omitempty"` // the requester's words
+	// Attestation says what the request's attestation is worth; "" where nobody looked.
+	Attestation string    `json:"attestation,omitempty"`
 	Created     time.Time `json:"created"`
 	// Warnings are what an approver must not overlook.
 	Warnings []string `json:"warnings,omitempty"`
@@ -78,6 +80,8 @@ type RequestOptions struct {
 	SignerName string
 	Expiration time.Duration
 	Reason     string
+	// NoAttestation leaves the token's attestation of the key out.
+	NoAttestation bool
 }
 
 // CreateRequest signs a PKCS#10 on the token and files it.
@@ -100,7 +104,13 @@ func (e *Env) CreateRequest(ctx context.Context, o RequestOptions, p hsm.Prompte
 	if err != nil {
 		return RequestView{}, err
 	}
-	pem, err := csr.NewRequest(signer, csr.Subject{User: o.User, Groups: o.Groups}, csr.RequestOptions{SignerName: o.SignerName})
+	with := csr.RequestOptions{SignerName: o.SignerName}
+	if !o.NoAttestation {
+		if with.ExtraExtensions, _, err = attestation(ctx, t, o.Key); err != nil { // the view says that there is none
+			return RequestView{}, fmt.Errorf("attest the key: %w", err)
+		}
+	}
+	pem, err := csr.NewRequest(signer, csr.Subject{User: o.User, Groups: o.Groups}, with)
 	if err != nil {
 		return RequestView{}, err
 	}
@@ -119,7 +129,9 @@ func (e *Env) CreateRequest(ctx context.Context, o RequestOptions, p hsm.Prompte
 	if err != nil {
 		return RequestView{}, err
 	}
-	return viewRequest(obj), nil
+	v := viewRequest(obj)
+	v.judge()
+	return v, nil
 }
 
 // Requests goes through the requests in a cluster page by page; only those for
@@ -152,7 +164,9 @@ func (e *Env) Request(ctx context.Context, kubeContext, name string) (RequestVie
 	if err != nil {
 		return RequestView{}, err
 	}
-	return viewRequest(obj), nil
+	v := viewRequest(obj)
+	v.judge()
+	return v, nil
 }
 
 // WaitRequest follows a request to its end and returns the checked certificate,

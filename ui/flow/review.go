@@ -106,6 +106,9 @@ func (e *Env) commands(o EnrollOptions) []string {
 	if o.SignerName != csr.ClientSigner {
 		line = append(line, "--signer-name", shellWord(o.SignerName))
 	}
+	if o.NoAttestation {
+		line = append(line, "--no-attestation")
+	}
 	if o.ApproveWith != "" {
 		line = append(line, "--approve-with", shellWord(o.ApproveWith))
 	}

@@ -4,6 +4,8 @@ package card
 
 import (
 	"encoding/json"
+	"encoding/pem"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -61,6 +63,7 @@ func TestEnroll(t *testing.T) {
 		}
 		p.atRest("kubectl")
 	})
+	t.Run("the request carries the attestation", p.testAttestation)
 	t.Run("the card tells what is on it", func(t *testing.T) {
 		p := p.in(t)
 		var key struct{ Origin, TouchPolicy, PINPolicy string }
@@ -75,6 +78,36 @@ func TestEnroll(t *testing.T) {
 	})
 	if pin, puk := p.card.PINRetries(); pin != 3 || puk != 3 {
 		t.Errorf("%d tries of the PIN and %d of the PUK are left", pin, puk)
+	}
+}
+
+// testAttestation looks at the request as an approver does, and holds it against
+// the card's own maker.
+func (p *person) testAttestation(t *testing.T) {
+	p = p.in(t)
+	admin := lab.Run{Env: []string{"KUBECONFIG=" + p.Cluster.AdminKubeconfig()}}
+	names, err := p.Cluster.Admin(t.Context(), "", "get", "csr", "-o", "name")
+	if err != nil || strings.Count(names, "\n") != 1 {
+		t.Fatalf("requests: %q, %v", names, err)
+	}
+	name := strings.TrimPrefix(strings.TrimSpace(names), "certificatesigningrequest.certificates.k8s.io/")
+	// Nobody but this test knows the maker of the card.
+	out := p.ok(p.Run(t.Context(), admin, p.Binary, "csr", "show", name))
+	if !strings.Contains(out, "present, not verified") || !strings.Contains(out, "not traced to a trusted maker") {
+		t.Errorf("csr show: %s", out)
+	}
+	pkcs10, err := p.Cluster.Admin(t.Context(), "", "get", "csr", name, "-o", "go-template={{.spec.request | base64decode}}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, root := filepath.Join(p.Dir, "request.pem"), filepath.Join(p.Dir, "root.pem")
+	maker := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: vcard.DefaultCA().Certificate.Raw})
+	if err := errors.Join(os.WriteFile(file, []byte(pkcs10), 0o600), os.WriteFile(root, maker, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	out = p.ok(p.Kubehsm(t.Context(), "attestation", "verify", file, "--root", root))
+	if !strings.Contains(out, "12345678, firmware 5.7.1, PIN once, touch always") || !strings.Contains(out, "it is for this key") {
+		t.Errorf("attestation verify: %s", out)
 	}
 }
 

@@ -1,0 +1,71 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/attest"
+)
+
+// attesting is a token that attests keys, or fails to.
+type attesting struct {
+	hsm.Token
+	says hsm.Attestation
+	err  error
+}
+
+func (a attesting) Attest(context.Context, hsm.URI) (hsm.Attestation, error) { return a.says, a.err }
+
+// TestRequestCarriesAttestation: a token that cannot attest is noted, one that
+// fails to stops the enrolment, and whoever wants none gets none.
+func TestRequestCarriesAttestation(t *testing.T) {
+	whole := hsm.Attestation{Statement: []byte("statement"), Intermediate: []byte("device")}
+	broken := errors.New("the card was pulled out")
+	for name, tc := range map[string]struct {
+		token   func(hsm.Token) hsm.Token
+		without bool
+		carries bool
+		note    string
+		err     error
+	}{
+		"attests":    {token: func(t hsm.Token) hsm.Token { return attesting{Token: t, says: whole} }, carries: true},
+		"not wanted": {token: func(t hsm.Token) hsm.Token { return attesting{Token: t, says: whole} }, without: true},
+		"cannot":     {token: func(t hsm.Token) hsm.Token { return t }, note: "this kind of token attests no keys"},
+		"lacks it": {token: func(t hsm.Token) hsm.Token {
+			return attesting{Token: t, err: fmt.Errorf("imported: %w", hsm.ErrUnsupported)}
+		}, note: "imported"},
+		"half of one": {token: func(t hsm.Token) hsm.Token { return attesting{Token: t, says: hsm.Attestation{Statement: []byte("x")}} }, note: "is missing"},
+		"fails":       {token: func(t hsm.Token) hsm.Token { return attesting{Token: t, err: broken} }, err: broken},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := context.Background()
+			e, _ := testEnv(t, "blue")
+			r := begin(t, e, EnrollOptions{User: "jane", NoAttestation: tc.without}, &typist{})
+			if _, err := r.makeKey(ctx); err != nil {
+				t.Fatal(err)
+			}
+			r.token = tc.token(r.token)
+			if err := r.signRequest(ctx); !errors.Is(err, tc.err) {
+				t.Fatalf("error %v, want %v", err, tc.err)
+			} else if err != nil {
+				return
+			}
+			info, err := csr.InspectRequest(r.j.Request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, err := attest.FromExtensions(info.Extensions)
+			if tc.carries != (err == nil) || tc.carries && string(a.Statement) != "statement" || !tc.carries && !errors.Is(err, attest.ErrNone) {
+				t.Errorf("the request's attestation: %q, %v", a.Statement, err)
+			}
+			if notes := strings.Join(r.notes, "\n"); !strings.Contains(notes, tc.note) || (tc.note == "") != (notes == "") {
+				t.Errorf("notes %q, want one with %q", notes, tc.note)
+			}
+		})
+	}
+}
