@@ -1,9 +1,12 @@
 package flow
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"net/http"
-	"net/url"
 	"sync"
 	"time"
 
@@ -18,75 +21,97 @@ import (
 // kubectl does. p is asked for what signing in needs, now and when the session
 // is renewed.
 func (e *Env) throughBridge(ctx context.Context, name string, p hsm.Prompter) (*csr.Client, error) {
-	s := &signIn{env: e, name: name, purpose: hsm.PurposeOf(ctx), prompter: p}
-	session, err := s.prepare(ctx)
+	purpose := hsm.PurposeOf(ctx)
+	s := &signIn{roots: x509.NewCertPool(), ask: func(ctx context.Context) (agent.Session, error) {
+		return e.session(ctx, name, purpose, p)
+	}}
+	if _, err := s.transport(ctx); err != nil {
+		return nil, err
+	}
+	endpoint, err := e.bridge() // made by the agent, if it was not there
 	if err != nil {
 		return nil, err
 	}
-	endpoint, err := e.bridge()
-	if err != nil {
-		return nil, err
+	if !s.roots.AppendCertsFromPEM(endpoint.CAPEM) {
+		return nil, errors.New("the bridge's authority is no certificate")
 	}
-	return csr.NewClient(&rest.Config{
-		Host: endpoint.URL(name),
-		TLSClientConfig: rest.TLSClientConfig{
-			CAData: endpoint.CAPEM, CertData: session.Certificate, KeyData: session.Key,
-		},
-		Timeout: e.RequestTimeout,
-		// A proxy from the environment has no business on loopback.
-		Proxy:         func(*http.Request) (*url.URL, error) { return nil, nil },
-		WrapTransport: s.wrap,
-	})
+	return csr.NewClient(&rest.Config{Host: endpoint.URL(name), Timeout: e.RequestTimeout, Transport: s})
 }
 
-// signIn keeps a session with the agent alive under a client that runs on,
-// such as a wait for approval.
-type signIn struct {
-	env      *Env
-	name     string
-	purpose  hsm.Purpose
-	prompter hsm.Prompter
-	next     http.RoundTripper
-
-	mu      sync.Mutex
-	expires time.Time
-}
-
-// prepare asks the agent for a session. It gives this process the same
-// certificate as long as the agent lives.
-func (s *signIn) prepare(ctx context.Context) (agent.Session, error) {
-	client, err := agent.Ensure(ctx, s.env.Dirs, s.env.Executable)
+// session asks the agent for a session. It gives this process the same
+// certificate until it is locked or ends.
+func (e *Env) session(ctx context.Context, name string, purpose hsm.Purpose, p hsm.Prompter) (agent.Session, error) {
+	client, err := agent.EnsureProgram(ctx, e.Dirs, agent.Program{Path: e.Executable, Version: e.Version})
 	if err != nil {
 		return agent.Session{}, err
 	}
 	defer client.Close()
-	session, err := client.Prepare(ctx, agent.PrepareRequest{
-		Enrollment: s.name, Client: bridge.ThisProcess(), Purpose: s.purpose,
-	}, s.prompter)
-	s.expires = session.Expires
-	return session, err
+	return client.Prepare(ctx, agent.PrepareRequest{Enrollment: name, Client: bridge.ThisProcess(), Purpose: purpose}, p)
 }
 
-func (s *signIn) wrap(next http.RoundTripper) http.RoundTripper {
-	s.next = next
-	return s
+// renewBefore is how long before a session's end the next one is asked for.
+const renewBefore = 30 * time.Second
+
+// signIn keeps a session with the agent alive under a client that runs on,
+// such as a wait for approval.
+type signIn struct {
+	ask   func(context.Context) (agent.Session, error)
+	roots *x509.CertPool // the bridge's
+
+	mu      sync.Mutex
+	expires time.Time
+	cert    []byte          // PEM, of the session
+	next    *http.Transport // signs in with it
 }
 
-// RoundTrip implements [http.RoundTripper].
+// RoundTrip implements [http.RoundTripper]. A 401 passes, and has the next
+// request ask for a new session: the agent was locked, or is another one.
 func (s *signIn) RoundTrip(r *http.Request) (*http.Response, error) {
-	if err := s.renew(r.Context()); err != nil {
+	t, err := s.transport(r.Context())
+	if err != nil {
 		return nil, err
 	}
-	return s.next.RoundTrip(r)
+	resp, err := t.RoundTrip(r)
+	if err == nil && resp.StatusCode == http.StatusUnauthorized {
+		s.forget(t)
+	}
+	return resp, err
 }
 
-// renew asks again shortly before the session ends.
-func (s *signIn) renew(ctx context.Context) error {
+// transport returns what signs in with a session that is good for a while.
+func (s *signIn) transport(ctx context.Context) (*http.Transport, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if time.Until(s.expires) > 30*time.Second {
-		return nil
+	if time.Until(s.expires) > renewBefore {
+		return s.next, nil
 	}
-	_, err := s.prepare(ctx)
-	return err
+	session, err := s.ask(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer clear(session.Key)
+	if s.next == nil || !bytes.Equal(session.Certificate, s.cert) {
+		pair, err := tls.X509KeyPair(session.Certificate, session.Key)
+		if err != nil {
+			return nil, err
+		}
+		if s.next != nil {
+			s.next.CloseIdleConnections() // what is in flight comes to its end
+		}
+		s.cert = session.Certificate
+		// No proxy: the environment's has no business on loopback.
+		s.next = &http.Transport{ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute, TLSHandshakeTimeout: 10 * time.Second,
+			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: s.roots, Certificates: []tls.Certificate{pair}}}
+	}
+	s.expires = session.Expires
+	return s.next, nil
+}
+
+// forget has the session of t asked for anew.
+func (s *signIn) forget(t *http.Transport) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.next == t {
+		s.expires = time.Time{}
+	}
 }

@@ -1,0 +1,82 @@
+package flow
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/bridge"
+)
+
+// A client that runs on follows the agent from session to session: an agent
+// that was locked, or is another one, knows only the new certificate.
+func TestSignInFollowsTheAgent(t *testing.T) {
+	ctx := context.Background()
+	var current atomic.Pointer[bridge.Credential]
+	fresh := func() {
+		sessions, err := bridge.NewSessions(time.Now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := sessions.Issue("prod-hsm", bridge.ThisProcess())
+		if err != nil {
+			t.Fatal(err)
+		}
+		current.Store(&c)
+	}
+	fresh()
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := current.Load()
+		pair, err := tls.X509KeyPair(c.Certificate, c.Key)
+		if err != nil || len(r.TLS.PeerCertificates) == 0 || string(r.TLS.PeerCertificates[0].Raw) != string(pair.Certificate[0]) {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+	}))
+	server.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+
+	asked := 0
+	s := &signIn{roots: x509.NewCertPool(), ask: func(context.Context) (agent.Session, error) {
+		asked++
+		c := current.Load()
+		return agent.Session{Certificate: c.Certificate, Key: append([]byte(nil), c.Key...), Expires: c.Expires}, nil
+	}}
+	s.roots.AddCert(server.Certificate())
+	get := func(want int) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := s.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := resp.Body.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if resp.StatusCode != want {
+			t.Fatalf("status %d, want %d", resp.StatusCode, want)
+		}
+	}
+	get(http.StatusOK)
+	get(http.StatusOK)
+	if asked != 1 {
+		t.Errorf("asked for %d sessions while the first was good", asked)
+	}
+	fresh()
+	get(http.StatusUnauthorized)
+	get(http.StatusOK)
+	if asked != 2 {
+		t.Errorf("asked for %d sessions, want 2", asked)
+	}
+	s.next.CloseIdleConnections()
+}
