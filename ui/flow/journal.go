@@ -98,15 +98,6 @@ func (e *Env) loadJournal(name string) (*Journal, error) {
 	return &j, nil
 }
 
-// dropJournal forgets the record of a finished or abandoned enrolment.
-func (e *Env) dropJournal(name string) error {
-	err := os.Remove(e.journalPath(name))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
 // Unfinished lists the enrolments that were begun and not finished, the latest first.
 func (e *Env) Unfinished(ctx context.Context) ([]Journal, error) {
 	entries, err := os.ReadDir(e.journalDir())
