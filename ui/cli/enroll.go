@@ -11,13 +11,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
 
+// factoryRisk is what --accept-risk accepts of an enrolment.
+const factoryRisk = "factory-secrets"
+
 // enrollFlags are the flags of enroll.
 type enrollFlags struct {
-	name, token, key, approveWith, progress       string
+	name, token, key, approveWith, progress, risk string
 	request                                       requestFlags
 	generate                                      generateFlags
 	timeout                                       time.Duration
@@ -62,6 +66,7 @@ kubehsm enroll --context trial --user jane --approve-with admin.kubeconfig --yes
 	f.request.bind(flags)
 	f.generate.bind(flags)
 	flags.StringVar(&f.approveWith, "approve-with", "", "kubeconfig `file` of somebody who may approve the request, to do it at once")
+	flags.StringVar(&f.risk, "accept-risk", "", "enrol a token with the factory's PIN, PUK or management key: `"+factoryRisk+"`")
 	flags.DurationVar(&f.timeout, "timeout", 0, "how `long` to wait for the approval; default until it is interrupted")
 	flags.BoolVar(&f.keepCurrent, "keep-current", false, "leave the kubeconfig's current context as it is")
 	flags.BoolVar(&f.replace, "replace", false, "replace a kubeconfig entry of that name that is not kubehsm's")
@@ -82,6 +87,10 @@ func (f *enrollFlags) options(kubeContext string) (o flow.EnrollOptions, err err
 		SignerName: f.request.signer, Expiration: f.request.expiration, Reason: f.request.reason, NoAttestation: f.request.noAttestation,
 		ApproveWith: f.approveWith, KeepCurrent: f.keepCurrent, Replace: f.replace, Restart: f.restart, Timeout: f.timeout,
 	}
+	if f.risk != "" && f.risk != factoryRisk {
+		return o, ui.Usagef("--accept-risk: %q is no risk of an enrolment; there is %s", f.risk, factoryRisk)
+	}
+	o.AcceptFactory = f.risk == factoryRisk
 	if o.Generate, err = f.generate.options(); err != nil {
 		return o, err
 	}

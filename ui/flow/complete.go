@@ -237,6 +237,7 @@ func (e *Env) completeFromJournal(o *EnrollOptions) error {
 	fill(&o.SignerName, old.SignerName)
 	fill(&o.Reason, old.Reason)
 	fill(&o.NoAttestation, old.NoAttestation)
+	fill(&o.AcceptFactory, old.AcceptFactory)
 	fill(&o.Generate.Algorithm, old.Generate.Algorithm)
 	fill(&o.Generate.Label, old.Generate.Label)
 	fill(&o.Generate.Slot, old.Generate.Slot)

@@ -132,7 +132,7 @@ func (e *Env) recordFor(ctx context.Context, o EnrollOptions) (*Journal, error) 
 	// How to go about it may differ from run to run; what is enrolled may not.
 	j.Options.ApproveWith, j.Options.KeepCurrent = o.ApproveWith, o.KeepCurrent
 	j.Options.Replace, j.Options.Timeout = o.Replace, o.Timeout
-	j.Options.NoAttestation = o.NoAttestation
+	j.Options.NoAttestation, j.Options.AcceptFactory = o.NoAttestation, o.AcceptFactory
 	if j.KeyHash == "" { // which key it is to be is still open
 		j.Options.Key, j.Options.Generate = o.Key, o.Generate
 	}
@@ -151,6 +151,9 @@ func (r *enrolment) findToken(ctx context.Context) (outcome, error) {
 	}
 	r.token = t
 	if r.info, err = t.Info(ctx); err != nil {
+		return outcome{}, err
+	}
+	if err := r.refuseFactory(ctx); err != nil {
 		return outcome{}, err
 	}
 	r.j.Options.Token = r.info.URI()

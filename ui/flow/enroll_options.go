@@ -33,6 +33,9 @@ type EnrollOptions struct {
 	// NoAttestation leaves the token's attestation of the key out of the
 	// request, for signers that refuse extensions they do not know.
 	NoAttestation bool `json:"noAttestation,omitempty"`
+	// AcceptFactory enrols a token whose PIN, PUK or management key is the
+	// factory's, which is [ErrFactorySecrets] otherwise.
+	AcceptFactory bool `json:"acceptFactory,omitempty"`
 
 	// ApproveWith is a kubeconfig file whose current context may approve the
 	// request at once; "" waits for somebody to approve it.

@@ -32,6 +32,10 @@ func (e *Env) Review(ctx context.Context, o EnrollOptions) (Review, error) {
 	if rev.Token, err = t.Info(ctx); err != nil {
 		return Review{}, err
 	}
+	known, err := factorySecrets(ctx, t, rev.Token)
+	if err != nil {
+		return Review{}, err
+	}
 	run := &enrolment{env: e, j: j}
 	change, err := e.planEntry(ctx, run.enrollment(), !o.KeepCurrent, o.Replace)
 	if err != nil {
@@ -42,6 +46,9 @@ func (e *Env) Review(ctx context.Context, o EnrollOptions) (Review, error) {
 		rev.KubeconfigFile = files[0]
 	}
 	rev.Notes = append(change.Notes(), e.forecast(ctx, o, rev.Token, j)...)
+	if len(known) > 0 {
+		rev.Notes = append(rev.Notes, factoryNote(known, o.AcceptFactory))
+	}
 	return rev, nil
 }
 
@@ -108,6 +115,9 @@ func (e *Env) commands(o EnrollOptions) []string {
 	}
 	if o.NoAttestation {
 		line = append(line, "--no-attestation")
+	}
+	if o.AcceptFactory {
+		line = append(line, "--accept-risk", "factory-secrets")
 	}
 	if o.ApproveWith != "" {
 		line = append(line, "--approve-with", shellWord(o.ApproveWith))

@@ -21,6 +21,7 @@ import (
 // once for all of it.
 func TestEnroll(t *testing.T) {
 	p := newPerson(t)
+	p.refused()
 	p.own()
 	s := p.terminal(p.Binary, "enroll", "--token", p.uri, "--touch-policy", "always", "--user", "jane", "--group", lab.DevelopersGroup,
 		"--approve-with", p.Cluster.AdminKubeconfig())
@@ -108,6 +109,24 @@ func (p *person) testAttestation(t *testing.T) {
 	out = p.ok(p.Kubehsm(t.Context(), "attestation", "verify", file, "--root", root))
 	if !strings.Contains(out, "12345678, firmware 5.7.1, PIN once, touch always") || !strings.Contains(out, "it is for this key") {
 		t.Errorf("attestation verify: %s", out)
+	}
+}
+
+// refused tries it with the factory's values in force.
+func (p *person) refused() {
+	p.t.Helper()
+	args := []string{"enroll", "--token", p.uri, "--touch-policy", "always", "--user", "jane", "--group", lab.DevelopersGroup, "--yes"}
+	res, err := p.KubehsmPIN(p.t.Context(), vcard.DefaultPIN, args...)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for _, want := range []string{"the factory's PIN, PUK and management key", "`kubehsm token pin change --token", "`kubehsm token management-key set --protect --token"} {
+		if res.Code != 1 || !strings.Contains(res.Stderr, want) {
+			p.t.Errorf("with the factory's values, want %q: %s", want, res)
+		}
+	}
+	if p.card.Public(0x9a) != nil {
+		p.t.Error("a key was made all the same")
 	}
 }
 

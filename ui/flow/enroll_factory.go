@@ -1,0 +1,79 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// ErrFactorySecrets: the token's PIN, PUK or management key is the factory's,
+// which everybody knows.
+var ErrFactorySecrets = errors.New("the token still has secrets that everybody knows")
+
+// factorySecret is one that is to be changed, and the command that does it.
+type factorySecret struct{ name, command string }
+
+// factorySecrets lists the factory's values in force, as far as the token tells.
+func factorySecrets(ctx context.Context, t hsm.Token, info hsm.TokenInfo) ([]factorySecret, error) {
+	d, err := details(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	if d == nil {
+		d = &hsm.Details{}
+	}
+	var all []factorySecret
+	if info.PIN.Default || d.PIN != nil && d.PIN.Default {
+		all = append(all, factorySecret{"PIN", "token pin change"})
+	}
+	if d.PUK != nil && d.PUK.Default && d.PUK.Left > 0 { // a locked one opens nothing
+		all = append(all, factorySecret{"PUK", "token puk change"})
+	}
+	if d.ManagementKey.Default {
+		all = append(all, factorySecret{"management key", "token management-key set --protect"})
+	}
+	return all, nil
+}
+
+// factoryWords names the secrets: "the factory's PIN and PUK".
+func factoryWords(all []factorySecret) string {
+	names := make([]string, len(all))
+	for i, s := range all {
+		names[i] = s.name
+	}
+	last := len(names) - 1
+	if last > 0 {
+		names = []string{strings.Join(names[:last], ", "), names[last]}
+	}
+	return "the factory's " + strings.Join(names, " and ")
+}
+
+// factoryNote says beforehand what the secrets mean for the enrolment.
+func factoryNote(all []factorySecret, accepted bool) string {
+	if accepted {
+		return factoryWords(all) + ": in force, known to everybody, and accepted"
+	}
+	return factoryWords(all) + ": in force and known to everybody; the enrolment stops until they are changed"
+}
+
+// refuseFactory is the error while the factory's secrets are in force, unless
+// that was accepted.
+func (r *enrolment) refuseFactory(ctx context.Context) error {
+	all, err := factorySecrets(ctx, r.token, r.info)
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	if r.j.Options.AcceptFactory {
+		r.note("%s", factoryNote(all, true))
+		return nil
+	}
+	commands := make([]string, len(all))
+	for i, s := range all {
+		commands[i] = fmt.Sprintf("`kubehsm %s --token %s`", s.command, shellWord(r.info.URI().String()))
+	}
+	return hsm.Hintf(fmt.Errorf("%w: %s", ErrFactorySecrets, factoryWords(all)),
+		"set your own first with %s; then run the same command again", strings.Join(commands, ", "))
+}

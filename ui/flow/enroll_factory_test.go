@@ -1,0 +1,80 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// detailed is a token that tells more of itself.
+type detailed struct {
+	hsm.Token
+	says hsm.Details
+	err  error
+}
+
+func (d detailed) Details(context.Context) (hsm.Details, error) { return d.says, d.err }
+
+func TestFactorySecrets(t *testing.T) {
+	broken := errors.New("the card was pulled out")
+	mine, factory := &hsm.Tries{Left: 3}, &hsm.Tries{Left: 3, Default: true}
+	key := hsm.ManagementKeyState{Default: true}
+	for name, tc := range map[string]struct {
+		says  hsm.Details
+		err   error
+		named string // in the refusal; "" is none
+		hint  string
+	}{
+		"none":             {says: hsm.Details{PIN: mine, PUK: mine}},
+		"not told":         {},
+		"cannot tell":      {err: hsm.ErrUnsupported},
+		"fails to tell":    {err: broken},
+		"the PUK, locked":  {says: hsm.Details{PIN: mine, PUK: &hsm.Tries{Default: true}}},
+		"PIN":              {says: hsm.Details{PIN: factory}, named: "the factory's PIN", hint: "`kubehsm token pin change --token"},
+		"PUK":              {says: hsm.Details{PUK: factory}, named: "the factory's PUK", hint: "`kubehsm token puk change --token"},
+		"all":              {says: hsm.Details{PIN: factory, PUK: factory, ManagementKey: key}, named: "the factory's PIN, PUK and management key", hint: "change --token"},
+		"a management key": {says: hsm.Details{ManagementKey: key}, named: "the factory's management key", hint: "`kubehsm token management-key set --protect --token"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := context.Background()
+			e, _ := testEnv(t, "blue")
+			r := begin(t, e, EnrollOptions{User: "jane"}, &typist{})
+			r.token = detailed{r.token, tc.says, tc.err}
+			err := r.refuseFactory(ctx)
+			switch {
+			case errors.Is(tc.err, broken):
+				if !errors.Is(err, broken) {
+					t.Fatalf("error %v, want %v", err, broken)
+				}
+				return
+			case tc.named == "" && err != nil:
+				t.Fatal(err)
+			case tc.named != "" && (!errors.Is(err, ErrFactorySecrets) || !strings.HasSuffix(err.Error(), ": "+tc.named) || !strings.Contains(hsm.Hint(err), tc.hint)):
+				t.Fatalf("error %v, hint %q", err, hsm.Hint(err))
+			}
+			r.j.Options.AcceptFactory = true
+			if err := r.refuseFactory(ctx); err != nil {
+				t.Fatalf("although it was accepted: %v", err)
+			}
+			if notes := strings.Join(r.notes, "\n"); !strings.Contains(notes, tc.named) || (tc.named == "") != (notes == "") {
+				t.Errorf("notes %q", notes)
+			}
+		})
+	}
+}
+
+// TestFactoryAcceptanceIsRecorded: who goes on need not accept it again.
+func TestFactoryAcceptanceIsRecorded(t *testing.T) {
+	e, _ := testEnv(t, "blue")
+	r := begin(t, e, EnrollOptions{User: "jane", AcceptFactory: true}, &typist{})
+	again := begin(t, e, EnrollOptions{Name: r.j.Options.Name}, &typist{})
+	if !again.j.Options.AcceptFactory {
+		t.Error("it was forgotten")
+	}
+	if line := strings.Join(e.commands(again.j.Options), "\n"); !strings.Contains(line, "--accept-risk factory-secrets") {
+		t.Errorf("the same as: %s", line)
+	}
+}
