@@ -4,8 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
+	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/execcredential"
 	"github.com/kubehsm/kubehsm/ui"
@@ -49,11 +52,15 @@ func enrolmentOf(name string, r execcredential.Request) (string, error) {
 }
 
 // sameServer refuses an entry that shows another API server than the enrolled
-// one: the user would read of one cluster and work on another.
+// one, or does not lead to the bridge: the user would be asked for one cluster
+// and work on another.
 func sameServer(store enrollment.Store, name string, r execcredential.Request) error {
 	known, err := store.Load(name)
 	if err != nil {
 		return err
+	}
+	if r.Cluster != nil && r.Cluster.Server != "" && !toBridge(r.Cluster.Server, name) {
+		return hsm.WithHint(fmt.Errorf("the kubeconfig's cluster leads to %s, not to kubehsm's bridge", r.Cluster.Server), rewriteHint)
 	}
 	e, err := extensionOf(r)
 	if err != nil {
@@ -63,4 +70,18 @@ func sameServer(store enrollment.Store, name string, r execcredential.Request) e
 		return hsm.WithHint(fmt.Errorf("the kubeconfig's cluster says %s, but %q was enrolled for %s", e.Server, name, known.Cluster.Server), rewriteHint)
 	}
 	return nil
+}
+
+// toBridge tells whether server is the enrolment's address on this machine. The
+// port is not looked at: who else listens there has not the bridge's certificate.
+func toBridge(server, name string) bool {
+	u, err := url.Parse(server)
+	if err != nil || u.Scheme != "https" || strings.TrimSuffix(u.Path, "/") != bridge.PathPrefix+name {
+		return false
+	}
+	switch u.Hostname() {
+	case "127.0.0.1", "::1", "localhost":
+		return true
+	}
+	return false
 }
