@@ -39,7 +39,7 @@ func (a *app) externalSigner(ctx context.Context) error {
 		return err
 	}
 	known := func(path string) bool {
-		drivers := a.Drivers(DriverOptions{Dirs: dirs, Modules: config.Modules})
+		drivers := a.Drivers(DriverOptions{Dirs: dirs, Modules: config.Modules, OnlyModules: config.OnlyModules})
 		return slices.ContainsFunc(drivers, func(d hsm.Driver) bool {
 			k, ok := d.(interface{ Knows(path string) bool })
 			return ok && k.Knows(path)
@@ -52,7 +52,7 @@ func (a *app) externalSigner(ctx context.Context) error {
 			if module != "" && !slices.ContainsFunc(modules, func(m home.Module) bool { return m.Path == module }) {
 				modules = append(slices.Clone(modules), home.Module{Path: module})
 			}
-			return a.Drivers(DriverOptions{Dirs: dirs, Modules: modules})
+			return a.Drivers(DriverOptions{Dirs: dirs, Modules: modules, OnlyModules: config.OnlyModules})
 		},
 		Prompter: a.prompter(func(o *prompt.Options) {
 			o.CoolDown, o.Hint = credential.CoolDown, "run the command in a terminal, or configure a pinentry"
