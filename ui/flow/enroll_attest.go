@@ -34,7 +34,7 @@ func attestation(ctx context.Context, t hsm.Token, u hsm.URI) (carried []pkix.Ex
 
 // judge looks for an attestation in the request and says what it is worth. It
 // is for those who look at one request.
-func (v *RequestView) judge() {
+func (v *RequestView) judge(by attest.Verifier) {
 	info, err := csr.InspectRequest(v.Object.Spec.Request)
 	if err != nil {
 		return // the view warns of it
@@ -46,7 +46,7 @@ func (v *RequestView) judge() {
 	}
 	var s attest.Statement
 	if err == nil {
-		s, err = attest.Verifier{}.Verify(a, info.PublicKey)
+		s, err = by.Verify(a, info.PublicKey)
 	}
 	if err != nil {
 		v.Attestation = "present, not verified"

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/attest"
 	certificatesv1 "k8s.io/api/certificates/v1"
 )
 
@@ -130,7 +131,7 @@ func (e *Env) CreateRequest(ctx context.Context, o RequestOptions, p hsm.Prompte
 		return RequestView{}, err
 	}
 	v := viewRequest(obj)
-	v.judge()
+	v.judge(attest.Verifier{})
 	return v, nil
 }
 
@@ -165,7 +166,7 @@ func (e *Env) Request(ctx context.Context, kubeContext, name string) (RequestVie
 		return RequestView{}, err
 	}
 	v := viewRequest(obj)
-	v.judge()
+	v.judge(attest.Verifier{})
 	return v, nil
 }
 
