@@ -103,6 +103,9 @@ func (e *Env) commands(o EnrollOptions) []string {
 		line = append(line, "--key", shellWord(o.Key.String()))
 	} else {
 		line = append(line, "--algorithm", string(o.Generate.Algorithm))
+		if o.Token.Scheme == hsm.SchemePKCS11 && o.Generate.Label != o.Name {
+			line = append(line, "--label", shellWord(o.Generate.Label))
+		}
 	}
 	if o.Token.Scheme == hsm.SchemePIV {
 		line = append(line, "--slot", o.Generate.Slot, "--pin-policy", o.Generate.PIN.String(), "--touch-policy", o.Generate.Touch.String())
@@ -121,6 +124,20 @@ func (e *Env) commands(o EnrollOptions) []string {
 	}
 	if o.ApproveWith != "" {
 		line = append(line, "--approve-with", shellWord(o.ApproveWith))
+	}
+	if o.Reason != "" {
+		line = append(line, "--reason", shellWord(o.Reason))
+	}
+	if o.Timeout != 0 {
+		line = append(line, "--timeout", o.Timeout.String())
+	}
+	for _, f := range []struct {
+		set  bool
+		flag string
+	}{{o.Generate.Overwrite, "--overwrite"}, {o.KeepCurrent, "--keep-current"}, {o.Replace, "--replace"}, {o.Restart, "--restart"}} {
+		if f.set {
+			line = append(line, f.flag)
+		}
 	}
 	return []string{strings.Join(line, " ")}
 }
