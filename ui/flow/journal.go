@@ -100,6 +100,17 @@ func (e *Env) loadJournal(name string) (*Journal, error) {
 
 // Unfinished lists the enrolments that were begun and not finished, the latest first.
 func (e *Env) Unfinished(ctx context.Context) ([]Journal, error) {
+	all, err := e.journals()
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(j Journal) bool { return j.Finished() })
+	sort.Slice(all, func(a, b int) bool { return all[a].Updated.After(all[b].Updated) })
+	return all, ctx.Err()
+}
+
+// journals reads all records.
+func (e *Env) journals() ([]Journal, error) {
 	entries, err := os.ReadDir(e.journalDir())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -110,17 +121,14 @@ func (e *Env) Unfinished(ctx context.Context) ([]Journal, error) {
 	var all []Journal
 	for _, entry := range entries {
 		name, ok := strings.CutSuffix(entry.Name(), ".json")
-		if !ok {
+		if !ok || strings.HasPrefix(name, ".") {
 			continue
 		}
 		j, err := e.loadJournal(name)
 		if err != nil {
 			return nil, err
 		}
-		if !j.Finished() {
-			all = append(all, *j)
-		}
+		all = append(all, *j)
 	}
-	sort.Slice(all, func(a, b int) bool { return all[a].Updated.After(all[b].Updated) })
-	return all, ctx.Err()
+	return all, nil
 }

@@ -146,20 +146,71 @@ func (e *Env) MoveKey(ctx context.Context, u hsm.URI, slot string, p hsm.Prompte
 	if err != nil {
 		return moved, nil, err
 	}
-	names, err := e.enrolledWith([]hsm.Slot{moved})
-	for _, name := range names {
-		en, loadErr := e.enrollments().Load(name)
-		if err = loadErr; err == nil && en.Key.Scheme == moved.URI.Scheme {
-			en.Key.Slot = moved.URI.Slot
-			err = e.enrollments().Save(en)
-		}
-		if err != nil {
-			break
-		}
-		followed = append(followed, name)
-	}
-	if err != nil {
+	if followed, err = e.follow(ctx, moved); err != nil {
 		err = fmt.Errorf("the key is in slot %s now, but not every enrolment knows: %w", slot, err)
 	}
 	return moved, followed, err
+}
+
+// follow has the enrolments with the key in a slot name that slot, and so the
+// records by which they go on or are renewed. It returns the enrolments' names.
+func (e *Env) follow(ctx context.Context, moved hsm.Slot) (followed []string, err error) {
+	names, err := e.enrolledWith([]hsm.Slot{moved})
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		en, err := e.enrollments().Load(name)
+		if err != nil {
+			return followed, err
+		}
+		if en.Key.Scheme == moved.URI.Scheme {
+			en.Key.Slot = moved.URI.Slot
+			if err := e.enrollments().Save(en); err != nil {
+				return followed, err
+			}
+		}
+		followed = append(followed, name)
+	}
+	return followed, e.followRecords(ctx, moved)
+}
+
+func (e *Env) followRecords(ctx context.Context, moved hsm.Slot) error {
+	if moved.Key == nil || moved.Key.Public == nil {
+		return nil
+	}
+	hash, err := hsm.Fingerprint(moved.Key.Public)
+	if err != nil {
+		return err
+	}
+	all, err := e.journals()
+	if err != nil {
+		return err
+	}
+	for _, j := range all {
+		if j.KeyHash != hash || j.Key.Scheme != moved.URI.Scheme {
+			continue
+		}
+		if err := e.followRecord(ctx, j.Options.Name, moved.URI.Slot); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *Env) followRecord(ctx context.Context, name, slot string) error {
+	release, err := e.lockName(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer release()
+	j, err := e.loadJournal(name)
+	if err != nil {
+		return err
+	}
+	j.Key.Slot, j.Options.Generate.Slot = slot, slot
+	if j.Options.Key.Scheme != "" {
+		j.Options.Key.Slot = slot
+	}
+	return e.saveJournal(j)
 }
