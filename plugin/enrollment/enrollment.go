@@ -22,12 +22,8 @@ var (
 	ErrInvalid = errors.New("not a usable enrolment")
 )
 
-// Policies say which requests need the user's consent.
-const (
-	PolicySession = "session" // none beyond signing in; the default
-	PolicyWrites  = "writes"  // all but get, list and watch
-	PolicyAlways  = "always"
-)
+// PolicySession asks for no consent beyond signing in; it is the only policy.
+const PolicySession = "session"
 
 // Enrollment is one cluster, key and identity under a name.
 type Enrollment struct {
@@ -41,7 +37,7 @@ type Enrollment struct {
 	// User and Groups are the identity in the certificate (CN and O).
 	User   string   `json:"user"`
 	Groups []string `json:"groups,omitempty"`
-	// Policy is one of the Policy constants; "" is [PolicySession].
+	// Policy says which requests need the user's consent: [PolicySession], or "" for it.
 	Policy string `json:"policy,omitempty"`
 	// Context is the kubeconfig context that was enrolled from, Namespace its
 	// namespace, Kubeconfig the file that our entries were written to.
@@ -119,7 +115,7 @@ func (e Enrollment) validate() error {
 		return errors.New("no key is named")
 	}
 	switch e.Policy {
-	case "", PolicySession, PolicyWrites, PolicyAlways:
+	case "", PolicySession:
 	default:
 		return fmt.Errorf("unknown policy %q", e.Policy)
 	}

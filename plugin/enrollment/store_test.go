@@ -52,7 +52,7 @@ func sample(t *testing.T, cert *x509.Certificate) Enrollment {
 	check(t, err)
 	key, err := hsm.ParseURI("pkcs11:token=My%20token;serial=1;object=key;id=%01?module-path=/usr/lib/p11.so")
 	check(t, err)
-	return Enrollment{Name: "prod-eu.1", Key: key, KeyHash: hash, User: "alice", Groups: []string{"dev"}, Policy: PolicyWrites,
+	return Enrollment{Name: "prod-eu.1", Key: key, KeyHash: hash, User: "alice", Groups: []string{"dev"}, Policy: PolicySession,
 		Cluster: Cluster{Server: "https://api.example:6443/k8s", CAData: encodeChain([]*x509.Certificate{cert}), TLSServerName: "kubernetes", ProxyURL: "http://p:1"},
 		Context: "admin@prod", Namespace: "web", Kubeconfig: "/home/a/.kube/config", Created: time.Now().UTC().Truncate(time.Second)}
 }
@@ -121,7 +121,7 @@ func TestRefusals(t *testing.T) {
 		"bad proxy":         func(e *Enrollment) { e.Cluster.ProxyURL = "ftp://x" },
 		"bad hash":          func(e *Enrollment) { e.KeyHash = "../../x" },
 		"no key":            func(e *Enrollment) { e.Key = hsm.URI{} },
-		"bad policy":        func(e *Enrollment) { e.Policy = "never" },
+		"bad policy":        func(e *Enrollment) { e.Policy = "writes" },
 	} {
 		e := sample(t, leaf)
 		spoil(&e)

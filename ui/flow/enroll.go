@@ -33,13 +33,14 @@ func (e *Env) Enroll(ctx context.Context, o EnrollOptions, p hsm.Prompter, repor
 	if err != nil {
 		return Result{}, err
 	}
+	terms := o.terms()
 	if report == nil {
 		report = func(Event) {}
 	}
 	asker := newOnePIN(p)
 	env := *e
 	env.Prompter = asker
-	r := &enrolment{env: &env, j: j, prompt: asker, report: report}
+	r := &enrolment{env: &env, j: j, terms: terms, prompt: asker, report: report}
 	defer r.close()
 	for _, step := range Steps() {
 		if err := r.run(ctx, step); err != nil {
@@ -53,6 +54,7 @@ func (e *Env) Enroll(ctx context.Context, o EnrollOptions, p hsm.Prompter, repor
 type enrolment struct {
 	env    *Env
 	j      *Journal
+	terms  terms // of a request that is still to be made
 	prompt *onePIN
 	report func(Event)
 
@@ -107,14 +109,24 @@ func (r *enrolment) progress(s Step, format string, args ...any) {
 	r.report(Event{Step: s, State: StepRunning, Message: fmt.Sprintf(format, args...)})
 }
 
-// openJournal returns the record that o continues, or a new one, saved.
+// openJournal returns the record that o continues, or a new one, saved; but one
+// that replaces another (Restart) is saved only when its first step is done.
 func (e *Env) openJournal(ctx context.Context, o EnrollOptions) (*Journal, error) {
 	j, err := e.recordFor(ctx, o)
-	if err != nil {
-		return nil, err
+	if err != nil || o.Restart {
+		return j, err
 	}
 	return j, e.saveJournal(j)
 }
+
+// terms are what a request asks for beside user and key. A later run may change
+// them until there is a request.
+type terms struct {
+	expiration time.Duration
+	reason     string
+}
+
+func (o EnrollOptions) terms() terms { return terms{o.Expiration, o.Reason} }
 
 // recordFor is openJournal without writing.
 func (e *Env) recordFor(ctx context.Context, o EnrollOptions) (*Journal, error) {

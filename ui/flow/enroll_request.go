@@ -105,6 +105,7 @@ func (r *enrolment) signRequest(ctx context.Context) error {
 	}
 	r.prompt.prove()
 	r.j.Request, r.j.RequestName = pem, csr.RequestName(o.User, r.j.KeyHash)
+	r.j.Options.Expiration, r.j.Options.Reason = r.terms.expiration, r.terms.reason
 	return r.env.saveJournal(r.j)
 }
 

@@ -1,0 +1,61 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// TestTermsOfALaterRun: until a request is made, the lifetime and the reason are
+// those of the run that makes it.
+func TestTermsOfALaterRun(t *testing.T) {
+	ctx := context.Background()
+	e, _ := testEnv(t, "blue")
+	first := begin(t, e, EnrollOptions{User: "jane", Expiration: time.Hour, Reason: "new laptop"}, &typist{})
+	if _, err := first.makeKey(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.saveJournal(first.j); err != nil {
+		t.Fatal(err)
+	}
+	again := begin(t, e, EnrollOptions{Name: first.j.Options.Name, Expiration: 2 * time.Hour}, &typist{})
+	if _, err := again.makeKey(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := again.signRequest(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if s := again.spec(); s.Expiration != 2*time.Hour || s.Reason != "new laptop" {
+		t.Errorf("asks for %v, because of %q", s.Expiration, s.Reason)
+	}
+}
+
+// TestRestartKeepsTheRecordUntilItBegins: a restart that gets nowhere loses
+// nothing.
+func TestRestartKeepsTheRecordUntilItBegins(t *testing.T) {
+	ctx := context.Background()
+	e, fake := testEnv(t, "blue")
+	first := begin(t, e, EnrollOptions{User: "jane"}, &typist{})
+	if _, err := first.makeKey(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.saveJournal(first.j); err != nil {
+		t.Fatal(err)
+	}
+	listing, err := fake.List(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := EnrollOptions{Name: first.j.Options.Name, Context: first.j.Options.Context, User: "jane", Restart: true,
+		Token: hsm.URI{Scheme: hsm.SchemePKCS11, Token: "gone", Serial: listing.Tokens[0].Serial + "x"}}
+	if _, err := e.Enroll(ctx, o, &typist{}, nil); !errors.Is(err, hsm.ErrNoToken) {
+		t.Fatalf("got %v", err)
+	}
+	kept, err := e.loadJournal(first.j.Options.Name)
+	if err != nil || kept.KeyHash != first.j.KeyHash {
+		t.Errorf("the record lost its key: %+v, %v", kept, err)
+	}
+}
