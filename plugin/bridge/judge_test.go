@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kubehsm/kubehsm/test/need"
 )
 
 func TestRefusals(t *testing.T) {
@@ -129,10 +131,7 @@ func TestOtherUserIsRefused(t *testing.T) {
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
 		t.Skip("needs Linux and root, to start a program as somebody else")
 	}
-	curl, err := exec.LookPath("curl")
-	if err != nil {
-		t.Skip("needs curl, a program to run as somebody else")
-	}
+	curl := need.Program(t, "curl") // any program that somebody else can run
 	r := newRig(t, rigOptions{})
 	out, err := asNobody(exec.Command(curl, "-sk", r.ep.URL("prod")+"/version")).CombinedOutput()
 	check(t, err)

@@ -43,6 +43,7 @@ test           | libtss2-tcti-tabrmd0 | how the module reaches the resource mana
 test           | dbus-daemon        | a private bus between the two
 test           | dbus-bin           | asks that bus whether the resource manager is up
 test           | iproute2           | brings up loopback in a private network namespace
+test           | curl               | a client that another user runs, to see it refused
 test           | tmux               | a terminal for the tests of the terminal UI
 test           | patch              | checks that our diffs are what patch(1) understands
 test           | pinentry-tty       | a real pinentry, to check our side of that protocol
