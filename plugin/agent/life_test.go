@@ -162,6 +162,29 @@ func TestStop(t *testing.T) {
 	}
 }
 
+// At the last logout the session folder goes, and with it socket and lock; the
+// agent may be left.
+func TestAgentWithoutASocketEnds(t *testing.T) {
+	r := newRig(t, rigOptions{idle: true})
+	r.serve(Options{sweepEvery: time.Millisecond})
+	check(t, os.RemoveAll(r.dirs.Run))
+	check(t, <-r.done)
+	r.done = nil
+	// The next one finds the bridge's port free.
+	r.serve(Options{})
+	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
+}
+
+func TestEndingAgentLeavesItsSuccessorsSocket(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	check(t, os.RemoveAll(r.dirs.Run))
+	end, done := r.cancel, r.done
+	r.serve(Options{})
+	end()
+	check(t, <-done)
+	check(t, r.dial().Lock(context.Background()))
+}
+
 func TestSecondAgentYields(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	pr, pw, err := os.Pipe()

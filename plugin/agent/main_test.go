@@ -129,8 +129,9 @@ func (r *rig) serve(o Options) {
 	check(r.t, err)
 	o.Ready = pw
 	o.made = func(a *agent) { r.agent = a }
-	r.cancel, r.done = cancel, make(chan error, 1)
-	go func() { r.done <- Serve(ctx, o) }()
+	done := make(chan error, 1)
+	r.cancel, r.done = cancel, done
+	go func() { done <- Serve(ctx, o) }()
 	b, err := io.ReadAll(pr)
 	check(r.t, err)
 	check(r.t, pr.Close())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -164,6 +163,10 @@ func (a *agent) run(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
+	name, err := takeName(a.o.Dirs.Socket())
+	if err != nil {
+		return errors.Join(fmt.Errorf("agent: %w", err), l.Close())
+	}
 	if err := a.bridge.ensure(); err != nil { // every prepare tries again, and says so
 		a.log.Error("bridge", "error", err)
 	}
@@ -173,14 +176,13 @@ func (a *agent) run(ctx context.Context) (err error) {
 		a.log.Warn("whoever started the agent does not wait for it", "error", err)
 	}
 	var wg sync.WaitGroup
-	wg.Go(func() { a.watch(ctx) })
+	wg.Go(func() { a.watch(ctx, name) })
 	conns := newConnSet()
 	wg.Go(func() { a.accept(ctx, l, conns, &wg) })
 	<-ctx.Done()
 	// The socket goes first, so that nobody comes in any more and the next agent
 	// may start; the lock goes last.
-	err = ignoreMissing(os.Remove(a.o.Dirs.Socket()))
-	err = errors.Join(err, l.Close(), a.lock(), a.bridge.close(), a.o.Drivers.Close())
+	err = errors.Join(name.remove(), l.Close(), a.lock(), a.bridge.close(), a.o.Drivers.Close())
 	conns.close()
 	wg.Wait()
 	why := "signal"
@@ -195,15 +197,8 @@ func (a *agent) run(ctx context.Context) (err error) {
 	return err
 }
 
-func ignoreMissing(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
 // watch lets time pass.
-func (a *agent) watch(ctx context.Context) {
+func (a *agent) watch(ctx context.Context, name socketName) {
 	tick := time.NewTicker(a.o.sweepEvery)
 	defer tick.Stop()
 	for {
@@ -211,7 +206,10 @@ func (a *agent) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
-			if a.sweep(now) {
+			switch {
+			case name.lost():
+				a.end("unreachable")
+			case a.sweep(now):
 				a.end("idle")
 			}
 		}

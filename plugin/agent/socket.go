@@ -82,3 +82,37 @@ func listenSocket(path string) (net.Listener, error) {
 	}
 	return l, nil
 }
+
+// socketName is the file that a socket listens under.
+type socketName struct {
+	path string
+	file os.FileInfo
+}
+
+// takeName notes which file the socket just made is.
+func takeName(path string) (socketName, error) {
+	file, err := os.Lstat(path)
+	return socketName{path, file}, err
+}
+
+// lost tells that nobody finds the socket by its name any more: the session
+// folder goes when its user logs out, and an agent that cannot be told to lock
+// must not stay unlocked, nor keep the bridge's port from its successor.
+func (n socketName) lost() bool {
+	now, err := os.Lstat(n.path)
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	return !os.SameFile(n.file, now)
+}
+
+// remove removes the file, but not that of another agent.
+func (n socketName) remove() error {
+	if n.lost() {
+		return nil
+	}
+	if err := os.Remove(n.path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}

@@ -12,7 +12,8 @@ type Event string
 // The events.
 const (
 	// AgentStart and AgentStop are the agent's life. Reason of a stop: "asked",
-	// "idle", "signal", "replaced" (by a newer program).
+	// "idle", "signal", "replaced" (by a newer program), "unreachable" (its socket
+	// was removed).
 	AgentStart Event = "agent-start"
 	AgentStop  Event = "agent-stop"
 	// Unlock is an attempt to unlock a token.
