@@ -34,6 +34,9 @@ func (h *holder) open(ctx context.Context) (hsm.Token, error) {
 	defer h.mu.Unlock()
 	if h.token == nil {
 		t, err := h.drivers.Open(ctx, h.uri)
+		if errors.Is(err, hsm.ErrNoToken) { // some libraries see only what was there when they were loaded
+			err = hsm.WithHint(err, "plug it in; if `kubehsm token list` shows it, run `kubehsm agent stop`, so that the agent looks afresh")
+		}
 		if err != nil {
 			return nil, err
 		}
