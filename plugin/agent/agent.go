@@ -1,9 +1,11 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -238,5 +240,7 @@ func (a *agent) status() *Status {
 		s.Signatures += u.Signatures
 		s.Dials += u.Dials
 	}
+	slices.SortFunc(s.Tokens, func(x, y TokenStatus) int { return cmp.Compare(x.URI.String(), y.URI.String()) })
+	slices.SortFunc(s.Upstreams, func(x, y bridge.UpstreamStatus) int { return cmp.Compare(x.Enrollment, y.Enrollment) })
 	return s
 }

@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -10,6 +11,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -209,7 +211,7 @@ func (s *Sessions) Open() int64 {
 	return n
 }
 
-// Status lists the sessions, in no particular order.
+// Status lists the sessions, the oldest first.
 func (s *Sessions) Status() []SessionStatus {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -218,5 +220,8 @@ func (s *Sessions) Status() []SessionStatus {
 		all = append(all, SessionStatus{Enrollment: e.enrollment, Client: e.client, Created: e.created,
 			Until: time.Unix(0, e.until.Load()), Requests: e.requests.Load(), Open: e.open.Load()})
 	}
+	slices.SortFunc(all, func(a, b SessionStatus) int {
+		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Client.PID, b.Client.PID), cmp.Compare(a.Enrollment, b.Enrollment))
+	})
 	return all
 }

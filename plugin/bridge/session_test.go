@@ -88,3 +88,17 @@ func TestParentProcess(t *testing.T) {
 		t.Fatal("another process of that PID counts as the same")
 	}
 }
+
+func TestStatusIsInOrder(t *testing.T) {
+	s, err := NewSessions(time.Now)
+	check(t, err)
+	for pid := 1; pid <= 20; pid++ {
+		_, err := s.Issue("prod", Client{PID: pid})
+		check(t, err)
+	}
+	for i, st := range s.Status() {
+		if st.Client.PID != i+1 {
+			t.Fatalf("session %d is of process %d", i, st.Client.PID)
+		}
+	}
+}
