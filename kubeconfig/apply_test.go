@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/kubehsm/kubehsm/test/need"
 )
@@ -223,7 +224,7 @@ func TestConcurrentWriters(t *testing.T) {
 	}
 	wg.Add(3)
 	go work(func(i int) (bool, error) {
-		err := modify(path, fmt.Sprintf("theirs-%d", i))
+		err := underLock(path, fmt.Sprintf("theirs-%d", i))
 		return errors.Is(err, fs.ErrExist), err2(err, fs.ErrExist) // client-go does not wait for the lock
 	})
 	for _, who := range []string{"a", "b"} {
@@ -258,6 +259,24 @@ func TestConcurrentWriters(t *testing.T) {
 		}
 	}
 	onlyFile(t, path)
+}
+
+// underLock adds a context as client-go writes it, truncating the file under its
+// lock, but also reads it there: ModifyConfig's callers read before, and undo
+// whatever anybody wrote in between.
+func underLock(path, name string) error {
+	lock, err := os.OpenFile(lockName(path), os.O_CREATE|os.O_EXCL, 0)
+	if err != nil {
+		return err
+	}
+	err = lock.Close()
+	c, rerr := clientcmd.LoadFromFile(path)
+	if err = errors.Join(err, rerr); err == nil {
+		c.Contexts[name] = api.NewContext()
+		c.Contexts[name].Cluster, c.Contexts[name].AuthInfo = name, name
+		err = clientcmd.WriteToFile(*c, path)
+	}
+	return errors.Join(err, os.Remove(lockName(path)))
 }
 
 // err2 is err unless it is one of expected.

@@ -186,6 +186,9 @@ func (s *scanner) key(pos, next, col int, key string, value []byte, offset int) 
 		return true
 	}
 	if value[0] == '|' || value[0] == '>' {
+		if depth == 3 && key == "name" && s.stack[1].seq {
+			return false // an item's name in several lines
+		}
 		s.block = col
 		if depth == 1 {
 			s.current.style = styleOther
