@@ -210,7 +210,7 @@ func (w *work) claim(name string, replace bool) error {
 			continue
 		}
 		return withHint(fmt.Errorf("%s %q in %s: %w", bodyKey[section], name, w.sources[i].path, ErrNotOurs),
-			"use another name, or say that the entry may be replaced")
+			"use another name, or replace the entry with --replace")
 	}
 	return nil
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf16"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
@@ -48,10 +50,9 @@ func (a *app) emit(f *format, doc any, words func(w *words)) error {
 	var err error
 	switch f.value {
 	case "json":
-		b, err = json.MarshalIndent(doc, "", "  ")
-		b = append(b, '\n')
+		b, err = jsonOf(doc, utf16Escape)
 	case "yaml":
-		b, err = yaml.Marshal(doc)
+		b, err = yamlOf(doc)
 	default:
 		w := a.out()
 		words(w)
@@ -62,6 +63,47 @@ func (a *app) emit(f *format, doc any, words func(w *words)) error {
 	}
 	_, err = a.Stdout.Write(b)
 	return err
+}
+
+// jsonOf is doc in JSON. What a terminal would not show as it is, direction
+// overrides above all, is escaped: documents are read on terminals too.
+func jsonOf(doc any, escape func(rune) string) ([]byte, error) {
+	b, err := json.MarshalIndent(doc, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	var out strings.Builder
+	for _, r := range string(b) { // beyond ASCII there are only strings
+		if r < 0x7f || text.Visible(r) || unicode.Is(unicode.Zs, r) {
+			out.WriteRune(r)
+		} else {
+			out.WriteString(escape(r))
+		}
+	}
+	return []byte(out.String() + "\n"), nil
+}
+
+// yamlOf is doc in YAML; in its flow style, which is JSON's, if something in it
+// must be escaped.
+func yamlOf(doc any) ([]byte, error) {
+	hidden := false
+	flow, err := jsonOf(doc, func(r rune) string {
+		hidden = true
+		return fmt.Sprintf(`\U%08x`, r) // YAML 1.2, section 5.7
+	})
+	if err != nil || hidden {
+		return flow, err
+	}
+	return yaml.Marshal(doc)
+}
+
+// utf16Escape is how JSON escapes a rune (RFC 8259, section 7).
+func utf16Escape(r rune) string {
+	if r < 0x10000 {
+		return fmt.Sprintf(`\u%04x`, r)
+	}
+	hi, lo := utf16.EncodeRune(r)
+	return fmt.Sprintf(`\u%04x\u%04x`, hi, lo)
 }
 
 // words gathers text for people. All that goes in by its methods is cleaned:

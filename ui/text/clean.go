@@ -45,7 +45,7 @@ func clean(s string, lines bool) string {
 			b.WriteByte('\n')
 		case r == '\t' || unicode.Is(unicode.Zs, r):
 			b.WriteByte(' ')
-		case !unicode.IsPrint(r) || invisible(r) || marks > maxMarks:
+		case !Visible(r) || marks > maxMarks:
 			b.WriteString(escape(r))
 		default:
 			b.WriteString(s[i : i+n])
@@ -64,6 +64,10 @@ func plain(s string) bool {
 	}
 	return true
 }
+
+// Visible tells whether r shows as itself and changes nothing around it: no
+// control, no direction override, no letter without a shape.
+func Visible(r rune) bool { return unicode.IsPrint(r) && !invisible(r) }
 
 // invisible recognises letters that show nothing and so make two names look alike.
 func invisible(r rune) bool {
