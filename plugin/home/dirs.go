@@ -71,17 +71,25 @@ func xdg(getenv func(string) string, name, fallback string) (string, error) {
 	return filepath.Join(h, filepath.FromSlash(fallback)), nil
 }
 
-// Prepare creates State and Run with mode 0700 where missing and checks that
-// they, and Home and Config where present, are ours alone to change. Errors wrap
-// [ErrUnsafe] or come from the file system.
-func (d Dirs) Prepare() error {
-	for _, dir := range []string{d.Home, d.Config} {
+// Check checks that the folders, as far as they are there, are ours alone to
+// change. Errors wrap [ErrUnsafe] or come from the file system.
+func (d Dirs) Check() error {
+	for _, dir := range []string{d.Home, d.Config, d.State, d.Run} {
 		if dir == "" {
 			continue
 		}
 		if err := checkDir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
+	}
+	return nil
+}
+
+// Prepare checks the folders and creates State and Run with mode 0700 where
+// missing. Errors are those of [Dirs.Check].
+func (d Dirs) Prepare() error {
+	if err := d.Check(); err != nil {
+		return err
 	}
 	for _, dir := range []string{d.State, d.Run} {
 		if err := MakeDir(dir); err != nil {
