@@ -7,6 +7,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/kubeconfig"
+	"k8s.io/client-go/rest"
 )
 
 // ContextView is one kubeconfig context, as a screen or table shows it. Its
@@ -47,24 +48,39 @@ func (e *Env) client(ctx context.Context, name string) (*csr.Client, error) {
 	return e.clientOf(ctx, e.rules(), name)
 }
 
-// clientOf is client for other kubeconfig files. A context that is kubehsm's
+// clientOf is client for other kubeconfig files.
+func (e *Env) clientOf(ctx context.Context, rules kubeconfig.Rules, name string) (*csr.Client, error) {
+	config, err := e.configOf(ctx, rules, name)
+	if err != nil {
+		return nil, err
+	}
+	return csr.NewClient(config)
+}
+
+// config says how to connect to the cluster of a context, as its user; "" is
+// the current one.
+func (e *Env) config(ctx context.Context, name string) (*rest.Config, error) {
+	return e.configOf(ctx, e.rules(), name)
+}
+
+// configOf is config for other kubeconfig files. A context that is kubehsm's
 // own signs in here, through the agent: run as a plugin below ourselves, its
 // words and exit code would be lost.
-func (e *Env) clientOf(ctx context.Context, rules kubeconfig.Rules, name string) (*csr.Client, error) {
+func (e *Env) configOf(ctx context.Context, rules kubeconfig.Rules, name string) (*rest.Config, error) {
 	c, err := rules.Get(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	if c.User.Kind == kubeconfig.UserOurs && c.Cluster.Ours {
 		ctx = hsm.WithPurpose(ctx, hsm.Purpose{Cluster: c.User.Enrollment, Action: "sign in"})
-		return e.throughBridge(ctx, c.User.Enrollment, e.Prompter)
+		return e.bridgeConfig(ctx, c.User.Enrollment, e.Prompter)
 	}
 	config, err := rules.RESTConfig(ctx, c.Name)
 	if err != nil {
 		return nil, err
 	}
 	config.Timeout = e.RequestTimeout
-	return csr.NewClient(config)
+	return config, nil
 }
 
 // cluster reads the endpoint of a context's cluster into j. A cluster entry

@@ -21,6 +21,15 @@ import (
 // kubectl does. p is asked for what signing in needs, now and when the session
 // is renewed.
 func (e *Env) throughBridge(ctx context.Context, name string, p hsm.Prompter) (*csr.Client, error) {
+	config, err := e.bridgeConfig(ctx, name, p)
+	if err != nil {
+		return nil, err
+	}
+	return csr.NewClient(config)
+}
+
+// bridgeConfig says how throughBridge connects.
+func (e *Env) bridgeConfig(ctx context.Context, name string, p hsm.Prompter) (*rest.Config, error) {
 	purpose := hsm.PurposeOf(ctx)
 	s := &signIn{roots: x509.NewCertPool(), ask: func(ctx context.Context) (agent.Session, error) {
 		return e.session(ctx, name, purpose, p)
@@ -35,7 +44,7 @@ func (e *Env) throughBridge(ctx context.Context, name string, p hsm.Prompter) (*
 	if !s.roots.AppendCertsFromPEM(endpoint.CAPEM) {
 		return nil, errors.New("the bridge's authority is no certificate")
 	}
-	return csr.NewClient(&rest.Config{Host: endpoint.URL(name), Timeout: e.RequestTimeout, Transport: s})
+	return &rest.Config{Host: endpoint.URL(name), Timeout: e.RequestTimeout, Transport: s}, nil
 }
 
 // session asks the agent for a session. It gives this process the same
