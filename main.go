@@ -51,7 +51,7 @@ func drivers(o cli.DriverOptions) hsm.Drivers {
 	}
 	all := hsm.Drivers{pkcs11.New(pkcs11.Options{Modules: modules, Discover: !o.OnlyModules, LockDir: filepath.Join(o.Dirs.Run, "locks")})}
 	if !o.OnlyModules {
-		all = append(all, piv.New(piv.Options{}))
+		all = append(all, piv.New(piv.Options{Busy: o.Busy}))
 	}
 	return all
 }

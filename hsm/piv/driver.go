@@ -15,12 +15,16 @@ type Options struct {
 	// Patience is how long to wait for a card that another program holds
 	// before [hsm.ErrBusy]; 0 is two seconds.
 	Patience time.Duration
+	// Busy is told when a card stays held by other programs, and returns true if
+	// that has been mended: then it is tried once more. Nil is never.
+	Busy func(ctx context.Context, err *hsm.BusyError) bool
 }
 
 // Driver reaches the PIV cards in this machine's PC/SC readers.
 type Driver struct {
 	system   system
 	patience time.Duration
+	busy     func(context.Context, *hsm.BusyError) bool
 
 	mu     sync.Mutex
 	closed bool
@@ -38,7 +42,7 @@ const defaultPatience = 2 * time.Second
 
 // New returns the driver. It touches nothing until it is used.
 func New(o Options) *Driver {
-	d := &Driver{system: newSystem(), patience: o.Patience, turns: map[string]chan struct{}{}, tokens: map[*Token]struct{}{}}
+	d := &Driver{system: newSystem(), patience: o.Patience, busy: o.Busy, turns: map[string]chan struct{}{}, tokens: map[*Token]struct{}{}}
 	if d.patience == 0 {
 		d.patience = defaultPatience
 	}

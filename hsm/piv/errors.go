@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm"
 )
@@ -79,18 +78,5 @@ func errForeign(name string, atr []byte) error {
 		"use it through its PKCS#11 module if it has one; on a YubiKey enable the PIV application with `ykman config usb --enable PIV`")}
 }
 
-// errBusy names who likely holds the card and what to do.
-func errBusy(name string) error {
-	err := fmt.Errorf("reader %q: %w", name, hsm.ErrBusy)
-	likely := holders()
-	if len(likely) == 0 {
-		return hsm.WithHint(err, "close other programs that use the token: gpg (`gpgconf --kill scdaemon`), a browser, an SSH agent")
-	}
-	hint := "likely held by " + strings.Join(likely, ", ")
-	if strings.Contains(hint, "scdaemon") {
-		hint += "; `gpgconf --kill scdaemon` releases it"
-	} else {
-		hint += "; close it or let it release the token"
-	}
-	return hsm.WithHint(err, hint)
-}
+// errBusy names who likely holds the card.
+func errBusy(name string) error { return &hsm.BusyError{Reader: name, Holders: holders()} }

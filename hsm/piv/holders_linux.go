@@ -7,13 +7,16 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/kubehsm/kubehsm/hsm"
 )
 
 // maxHolders bounds the programs named.
 const maxHolders = 3
 
 // holders lists this user's other processes that have PC/SC loaded: one of
-// them holds the card. Other users' processes cannot be looked into.
+// them holds the card. Other users' processes cannot be looked into. The one that
+// can be told to let go comes first.
 func holders() []string {
 	maps, err := filepath.Glob("/proc/[0-9]*/maps")
 	if err != nil {
@@ -34,10 +37,12 @@ func holders() []string {
 		if err != nil || name == "pcscd" {
 			continue
 		}
-		found = append(found, fmt.Sprintf("%s (process %s)", name, filepath.Base(dir)))
-		if len(found) == maxHolders {
-			break
+		holder := fmt.Sprintf("%s (process %s)", name, filepath.Base(dir))
+		if name == hsm.Scdaemon {
+			found = append([]string{holder}, found...)
+		} else {
+			found = append(found, holder)
 		}
 	}
-	return found
+	return found[:min(len(found), maxHolders)]
 }

@@ -76,6 +76,35 @@ func TestBusy(t *testing.T) {
 	}
 }
 
+// TestBusyMended: who is told that the card is held may mend it.
+func TestBusyMended(t *testing.T) {
+	r := newRig(t, vcard.Config{})
+	ctx, err := scard.EstablishContext()
+	must(t, err)
+	defer ctx.Release()
+	c, err := ctx.Connect(r.lab.Reader(0), scard.ShareExclusive, scard.ProtocolAny)
+	must(t, err)
+	told := 0
+	mends := false
+	r.d.busy = func(_ context.Context, held *hsm.BusyError) bool {
+		if told++; held.Reader != r.lab.Reader(0) {
+			t.Errorf("reader %q", held.Reader)
+		}
+		if mends {
+			must(t, c.Disconnect(scard.LeaveCard))
+		}
+		return mends
+	}
+	_, err = r.tok.Info(t.Context())
+	want(t, err, hsm.ErrBusy)
+	mends = true
+	_, err = r.tok.Info(t.Context())
+	must(t, err)
+	if told != 2 {
+		t.Errorf("told %d times", told)
+	}
+}
+
 // signerQuietly is a signer made without the card.
 func (r *rig) signerQuietly() *signer {
 	return &signer{ctx: context.Background(), t: r.tok, slot: 0x9a, code: algP256, key: hsm.Key{Algorithm: hsm.ECDSAP256, Public: r.card.Public(0x9a)}}

@@ -113,6 +113,10 @@ func (d *Driver) open(ctx context.Context, r reader) (*session, error) {
 		return nil, errMute(r.name)
 	}
 	c, err := d.system.connect(ctx, r.name, d.patience)
+	var held *hsm.BusyError
+	if errors.As(err, &held) && d.busy != nil && d.busy(ctx, held) {
+		c, err = d.system.connect(ctx, r.name, d.patience)
+	}
 	if err != nil {
 		return nil, err
 	}

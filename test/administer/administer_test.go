@@ -26,6 +26,12 @@ import (
 // TestMain leaves the terminal, if there is one: the tests say what happens
 // where nobody can be asked.
 func TestMain(m *testing.M) {
+	if reader := os.Getenv(holdVar); reader != "" {
+		if err := hold(reader); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		return
+	}
 	_, _ = syscall.Setsid() // fails only in the first of the two processes, where no test runs
 	os.Exit(vcard.Main(m))
 }

@@ -30,6 +30,9 @@ type app struct {
 	pinFD          int
 	descriptors    []*descriptor // beside pinFD
 
+	// offers: a person may be asked whether a held card shall be released.
+	offers bool
+
 	started bool // a command's own work has begun: later errors are not about usage
 	asker   hsm.Prompter
 	environ *flow.Env
@@ -79,7 +82,7 @@ func (a *app) env() (*flow.Env, error) {
 		}
 		modules = append([]home.Module{{Path: path}}, modules...)
 	}
-	drivers := a.Drivers(DriverOptions{Dirs: dirs, Modules: modules, OnlyModules: config.OnlyModules})
+	drivers := a.Drivers(DriverOptions{Dirs: dirs, Modules: modules, OnlyModules: config.OnlyModules, Busy: a.offerRelease})
 	a.closers = append(a.closers, drivers.Close)
 	a.config = config
 	a.environ = &flow.Env{
@@ -205,23 +208,7 @@ func (a *app) token(ctx context.Context, uri string) (hsm.URI, error) {
 	if err != nil {
 		return hsm.URI{}, err
 	}
-	listing, err := env.Drivers.List(ctx)
-	if err != nil {
-		return hsm.URI{}, err
-	}
-	var found []hsm.URI
-	for _, t := range listing.Tokens {
-		if t.Initialized {
-			found = append(found, t.URI())
-		}
-	}
-	switch len(found) {
-	case 0:
-		return hsm.URI{}, hsm.WithHint(hsm.ErrNoToken, "insert one; `kubehsm token list` shows what is found and what is wrong")
-	case 1:
-		return found[0], nil
-	}
-	return hsm.URI{}, hsm.WithHint(hsm.ErrSeveralTokens, "choose one with --token; `kubehsm token list` shows their URIs")
+	return env.OnlyToken(ctx)
 }
 
 // readAll reads a file, or standard input for "-", up to a size no certificate has.

@@ -55,6 +55,7 @@ kubehsm enroll --context trial --user jane --approve-with admin.kubeconfig --yes
 			return err
 		}
 		if f.tui {
+			a.offers = false // the screen is the terminal UI's
 			return a.TUI(c.Context(), TUIOptions{Env: env, Enroll: true, Options: options, ClusterProgress: f.progress})
 		}
 		return a.enrollByLines(c.Context(), env, options, f, o)

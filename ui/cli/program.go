@@ -44,6 +44,8 @@ type DriverOptions struct {
 	Modules []home.Module
 	// OnlyModules leaves out all others, and smart cards.
 	OnlyModules bool
+	// Busy may have a held card released; see package piv.
+	Busy func(context.Context, *hsm.BusyError) bool
 }
 
 // TUIOptions say what the terminal UI starts with.

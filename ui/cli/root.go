@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,7 +15,9 @@ import (
 
 // execute runs the command that args name.
 func (a *app) execute(ctx context.Context, args []string) error {
-	root := a.root(a.trunkOf(args))
+	trunk := a.trunkOf(args)
+	a.offers = slices.Contains([]string{"token", "key", "certificate", "enroll"}, trunk)
+	root := a.root(trunk)
 	root.SetArgs(args)
 	root.SetIn(a.Stdin)
 	root.SetOut(a.Stdout)
@@ -92,7 +95,7 @@ func (a *app) trunks() []trunk {
 	}
 	return []trunk{
 		group("token", "Look at and administer hardware tokens",
-			a.tokenList, a.tokenInfo, a.tokenWait, a.tokenPIN, a.tokenPUK, a.tokenManagementKey, a.tokenRetries,
+			a.tokenList, a.tokenInfo, a.tokenWait, a.tokenRelease, a.tokenPIN, a.tokenPUK, a.tokenManagementKey, a.tokenRetries,
 			a.tokenInit, a.tokenReset),
 		group("key", "Make, look at and remove keys on tokens",
 			a.keyGenerate, a.keyList, a.keyShow, a.keyAttest, a.keyMove, a.keyDelete),
@@ -104,7 +107,7 @@ func (a *app) trunks() []trunk {
 		group("kubeconfig", "Look at and change kubeconfig entries", a.kubeconfigSet, a.kubeconfigList, a.kubeconfigUndo),
 		group("agent", "Look at and end the agent that keeps tokens unlocked",
 			a.agentStatus, a.agentLock, a.agentStop, a.agentUnit, a.agentServe),
-		{"enroll", a.enroll}, {"unlock", a.unlock}, {"audit", a.audit}, {"credential", a.credential}, {"version", a.version},
+		{"enroll", a.enroll}, {"unlock", a.unlock}, {"audit", a.audit}, {"doctor", a.doctor}, {"credential", a.credential}, {"version", a.version},
 		{"exit-codes", exitCodesTopic}, {"output", outputTopic},
 	}
 }

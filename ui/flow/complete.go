@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"strings"
 
 	"github.com/kubehsm/kubehsm/csr"
@@ -140,19 +139,9 @@ func (e *Env) completeToken(ctx context.Context, o *EnrollOptions) error {
 		o.Token = o.Key.TokenOnly()
 		return nil
 	}
-	l, err := e.Drivers.List(ctx)
-	if err != nil {
-		return err
-	}
-	usable := slices.DeleteFunc(l.Tokens, func(t hsm.TokenInfo) bool { return !t.Initialized })
-	switch len(usable) {
-	case 0:
-		return hsm.WithHint(hsm.ErrNoToken, "insert one; `kubehsm token list` shows what is found and what is wrong")
-	case 1:
-		o.Token = usable[0].URI()
-		return nil
-	}
-	return hsm.WithHint(hsm.ErrSeveralTokens, "choose one with --token; `kubehsm token list` shows their URIs")
+	only, err := e.OnlyToken(ctx)
+	o.Token = only
+	return err
 }
 
 func (e *Env) completeContext(ctx context.Context, o *EnrollOptions) error {

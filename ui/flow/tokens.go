@@ -2,7 +2,9 @@ package flow
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/kubehsm/kubehsm/hsm"
 )
@@ -30,6 +32,28 @@ func (e *Env) Tokens(ctx context.Context) ([]TokenView, []hsm.Problem, error) {
 		views = append(views, v)
 	}
 	return views, listing.Problems, ctx.Err()
+}
+
+// OnlyToken names the one token that is set up. A card that other programs hold
+// is no "none".
+func (e *Env) OnlyToken(ctx context.Context) (hsm.URI, error) {
+	l, err := e.Drivers.List(ctx)
+	if err != nil {
+		return hsm.URI{}, err
+	}
+	usable := slices.DeleteFunc(l.Tokens, func(t hsm.TokenInfo) bool { return !t.Initialized })
+	switch len(usable) {
+	case 0:
+		for _, p := range l.Problems {
+			if errors.Is(p.Err, hsm.ErrBusy) {
+				return hsm.URI{}, p.Err
+			}
+		}
+		return hsm.URI{}, hsm.WithHint(hsm.ErrNoToken, "insert one; `kubehsm token list` shows what is found and what is wrong")
+	case 1:
+		return usable[0].URI(), nil
+	}
+	return hsm.URI{}, hsm.WithHint(hsm.ErrSeveralTokens, "choose one with --token; `kubehsm token list` shows their URIs")
 }
 
 func (e *Env) slots(ctx context.Context, u hsm.URI) ([]hsm.Slot, error) {

@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/flow"
+)
+
+func (a *app) tokenRelease() *cobra.Command {
+	var o *format
+	c := a.command(&cobra.Command{
+		Use:   "release",
+		Short: "Have GnuPG's scdaemon let go of the card that it holds",
+		Long: `Ends GnuPG's smart card daemon (gpgconf --kill scdaemon), which keeps a card to
+itself after gpg or ssh used it. gpg starts it again when it needs it. kubehsm
+never does this by itself.`,
+		Example: "kubehsm token release",
+		Args:    cobra.NoArgs,
+	}, func(c *cobra.Command, _ []string) error {
+		if err := flow.ReleaseScdaemon(c.Context()); err != nil {
+			return err
+		}
+		doc := struct {
+			Released string `json:"released"`
+		}{hsm.Scdaemon}
+		return a.emit(o, doc, func(w *words) { w.line("GnuPG's scdaemon has ended; gpg starts it again when it needs it.") })
+	})
+	o = output(c)
+	return c
+}
+
+// offerRelease asks, once in a run, whether scdaemon shall let go of the card
+// that is needed. Where nobody can be asked the answer is no, and the error says
+// what to do.
+func (a *app) offerRelease(ctx context.Context, held *hsm.BusyError) bool {
+	if !a.offers || !held.Releasable() {
+		return false
+	}
+	a.offers = false
+	yes, err := a.prompter().Confirm(ctx, hsm.ConfirmPrompt{
+		Detail:   "The card is held by " + strings.Join(held.Holders, ", ") + ".",
+		Question: "End GnuPG's scdaemon, so that it lets go?",
+	})
+	if err != nil || !yes {
+		return false
+	}
+	if err := flow.ReleaseScdaemon(ctx); err != nil {
+		ui.Report(a.Stderr, err)
+		return false
+	}
+	return true
+}
