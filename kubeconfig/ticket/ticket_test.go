@@ -1,0 +1,223 @@
+package ticket
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
+	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
+)
+
+const secret = "0123456789abcdef"
+
+func sample(t testing.TB) Ticket {
+	t.Helper()
+	token, err := bootstraptoken.Parse([]byte("abcdef." + secret))
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := NewSealKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Ticket{
+		Terms: Terms{User: "jane@example.org", Groups: []string{"dev", "opérations"}, Signer: "example.com/client",
+			Lifetime: 24 * time.Hour, Policy: Attested | TouchAlways, Serial: "1234567"},
+		Name: "prod", Server: "https://10.0.0.1:6443/k8s", Pins: []discovery.Pin{{1, 2}, {3}}, Token: token,
+		Expires: time.Date(2026, 11, 21, 18, 0, 0, 0, time.UTC), Seal: key.Public(),
+	}
+}
+
+func reveal(t testing.TB, k Ticket) string {
+	t.Helper()
+	text, err := k.Reveal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func TestRoundTrip(t *testing.T) {
+	small := sample(t)
+	small.Terms, small.Name, small.Seal, small.Pins = Terms{User: "jane"}, "", nil, small.Pins[:1]
+	for name, want := range map[string]Ticket{"whole": sample(t), "small": small} {
+		text := reveal(t, want)
+		if !strings.HasPrefix(text, "KHSM1-") {
+			t.Errorf("%s: %s", name, text)
+		}
+		forms := map[string]string{"as it is": text, "lower case": strings.ToLower(text), "one line": strings.ReplaceAll(text, "-", ""),
+			"wrapped": strings.ReplaceAll(text, "-", "\r\n  "), "misread": text[:6] + strings.NewReplacer("O", "0", "I", "1", "B", "8").Replace(text[6:])}
+		for form, text := range forms {
+			got, err := Parse([]byte(text))
+			if err != nil {
+				t.Fatalf("%s, %s: %v", name, form, err)
+			}
+			if !got.Token.Equal(want.Token) {
+				t.Errorf("%s, %s: another token", name, form)
+			}
+			got.Token = want.Token
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("%s, %s: %+v, want %+v", name, form, got.Terms, want.Terms)
+			}
+		}
+	}
+}
+
+// Every single wrong, missing, doubled or swapped character is told.
+func TestTypos(t *testing.T) {
+	text := strings.ReplaceAll(reveal(t, sample(t)), "-", "")
+	for i := range len(text) {
+		other := byte('A')
+		if text[i] == other {
+			other = 'Z'
+		}
+		for what, typo := range map[string]string{
+			"wrong":   text[:i] + string(other) + text[i+1:],
+			"missing": text[:i] + text[i+1:],
+			"double":  text[:i] + text[i:i+1] + text[i:],
+		} {
+			_, err := Parse([]byte(typo))
+			if !errors.Is(err, ErrChecksum) && !(i < 5 && (errors.Is(err, ErrMalformed) || errors.Is(err, ErrVersion))) {
+				t.Errorf("character %d %s: %v", i, what, err)
+			}
+		}
+		if i > 5 && text[i] != text[i-1] {
+			swapped := text[:i-1] + text[i:i+1] + text[i-1:i] + text[i+1:]
+			if _, err := Parse([]byte(swapped)); !errors.Is(err, ErrChecksum) {
+				t.Errorf("characters %d and %d swapped: %v", i-1, i, err)
+			}
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	encode := func(fields ...byte) string {
+		return "KHSM1" + alphabet().EncodeToString(append(fields, checksum(fields)...))
+	}
+	for name, tc := range map[string]struct {
+		text string
+		want error
+	}{
+		"nothing":         {"", ErrMalformed},
+		"a token":         {"abcdef." + secret, ErrMalformed},
+		"only its head":   {"KHSM", ErrMalformed},
+		"a later version": {"KHSM2-AAAAA", ErrVersion},
+		"no body":         {"KHSM1", ErrChecksum},
+		"unknown field":   {encode(99, 1, 0), ErrVersion},
+		"cut off":         {encode(fieldServer, 9, 'a'), ErrMalformed},
+		"out of order":    {encode(fieldUser, 1, 'a', fieldServer, 1, 'b'), ErrMalformed},
+		"twice":           {encode(fieldUser, 1, 'a', fieldUser, 1, 'b'), ErrMalformed},
+		"no token":        {encode(fieldServer, 3, 'a', ':', '1'), ErrMalformed},
+		"a short pin":     {encode(fieldPin, 1, 1), ErrMalformed},
+		"too long":        {"KHSM1" + strings.Repeat("A", maxEncoded), ErrMalformed},
+	} {
+		if _, err := Parse([]byte(tc.text)); !errors.Is(err, tc.want) {
+			t.Errorf("%s: %v, want %v", name, err, tc.want)
+		}
+	}
+}
+
+func TestValidate(t *testing.T) {
+	for field, change := range map[string]func(*Ticket){
+		"server":  func(k *Ticket) { k.Server = "http://a" },
+		"pins":    func(k *Ticket) { k.Pins = nil },
+		"user":    func(k *Ticket) { k.User = "" },
+		"expires": func(k *Ticket) { k.Expires = time.Time{} },
+		"token":   func(k *Ticket) { k.Token = bootstraptoken.Token{} },
+		"name":    func(k *Ticket) { k.Name = "a\x1b[2J" },
+		"seal":    func(k *Ticket) { k.Seal = []byte{1} },
+	} {
+		k := sample(t)
+		change(&k)
+		var bad *InputError
+		if _, err := k.Reveal(); !errors.As(err, &bad) || bad.Field != field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+}
+
+// A ticket is a secret: however it is printed, its token is not.
+func TestRedacted(t *testing.T) {
+	k := sample(t)
+	held := struct{ T Ticket }{k}
+	doc, err := json.Marshal(held)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{fmt.Sprint(k), fmt.Sprintf("%v %+v %#v %s %q %x", k, k, k, k, k, k), fmt.Sprintf("%+v %#v", held, held), string(doc), k.LogValue().String()} {
+		if strings.Contains(text, secret) || strings.Contains(text, fmt.Sprintf("%x", secret)) {
+			t.Errorf("the token is in %q", text)
+		}
+	}
+	if k.Expired(k.Expires.Add(-time.Second)) != nil || !errors.Is(k.Expired(k.Expires), ErrExpired) {
+		t.Error("the expiry is not at its second")
+	}
+}
+
+func TestDescription(t *testing.T) {
+	for _, want := range []Terms{sample(t).Terms, {User: "a&b=c %"}} {
+		got, err := ParseDescription(want.Description())
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %+v, %v", want.Description(), got, err)
+		}
+	}
+	for _, text := range []string{"", "for jane", "kubehsm ticket: ", "kubehsm ticket: user=a&user=b", "kubehsm ticket: user=a&unknown=1", "kubehsm ticket: user=a&policy=x", "kubehsm ticket: user=a&lifetime=x"} {
+		if got, err := ParseDescription(text); !errors.Is(err, ErrNoTerms) {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+	}
+}
+
+func TestSeal(t *testing.T) {
+	k := sample(t)
+	key, err := NewSealKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.Seal = key.Public()
+	text, err := k.SealTo([]byte("12345678"), []byte("PUK 1234567"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := ParseSealKey(key.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := kept.Open([]byte(strings.ToLower(text)), []byte("PUK 1234567")); err != nil || string(got) != "12345678" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := kept.Open([]byte(text), []byte("PUK 7654321")); err == nil {
+		t.Error("opened for another token")
+	}
+	other, err := NewSealKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Open([]byte(text), []byte("PUK 1234567")); err == nil {
+		t.Error("opened with another key")
+	}
+	k.Seal = nil
+	if _, err := k.SealTo([]byte("1"), nil); err == nil {
+		t.Error("sealed to no key")
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(reveal(f, sample(f))))
+	f.Add([]byte("KHSM1"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		k, err := Parse(text)
+		if err != nil {
+			return
+		}
+		again, err := Parse([]byte(reveal(t, k)))
+		if err != nil || again.String() != k.String() {
+			t.Errorf("%v, %v", again, err)
+		}
+	})
+}
