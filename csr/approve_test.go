@@ -98,7 +98,7 @@ func TestShellQuote(t *testing.T) {
 		"it's":             `'it'\''s'`,
 		"system:node:x":    "system:node:x",
 	} {
-		if got := shellQuote(in); got != want {
+		if got := ShellQuote(in); got != want {
 			t.Errorf("%q gives %s", in, got)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
@@ -34,6 +35,7 @@ type Client struct {
 	certificates   rest.Interface
 	authorization  rest.Interface
 	authentication rest.Interface
+	http           *http.Client // what all of them send with
 }
 
 // Ref names one request for good: a name can be used again, a UID cannot.
@@ -88,7 +90,7 @@ func NewClient(config *rest.Config) (*Client, error) {
 		}
 		return c, nil
 	}
-	c := &Client{host: config.Host, params: runtime.NewParameterCodec(scheme)}
+	c := &Client{host: config.Host, params: runtime.NewParameterCodec(scheme), http: transport}
 	var errs [3]error
 	c.certificates, errs[0] = group(certificatesv1.SchemeGroupVersion)
 	c.authorization, errs[1] = group(authorizationv1.SchemeGroupVersion)

@@ -134,7 +134,7 @@ func (e *ForbiddenError) command() string {
 	}
 	return fmt.Sprintf("kubectl create clusterrole %[1]s --verb=%[2]s --resource=%[3]s.%[4]s"+
 		"; kubectl create clusterrolebinding %[6]s --clusterrole=%[1]s --user=%[5]s",
-		e.role(), strings.Join(verbs, ","), first.Resource, first.Group, shellQuote(e.user()), e.binding())
+		e.role(), strings.Join(verbs, ","), first.Resource, first.Group, ShellQuote(e.user()), e.binding())
 }
 
 // binding is named after the user too, since the role is shared; the hash keeps
@@ -186,8 +186,8 @@ func heredoc(objects []map[string]any) string {
 	return "kubectl apply -f - <<'EOF'\n" + strings.Join(docs, "---\n") + "EOF\n"
 }
 
-// shellQuote makes one word of s for a POSIX shell.
-func shellQuote(s string) string {
+// ShellQuote makes one word of s for a POSIX shell, for commands that are shown to be pasted.
+func ShellQuote(s string) string {
 	plain := func(r rune) bool {
 		return r < 128 && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("@%+=:,./_-", r))
 	}

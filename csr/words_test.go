@@ -55,7 +55,7 @@ func TestSameWords(t *testing.T) {
 	words := []string{"act", "abandon", "zoo", "zebra"}
 	for said, want := range map[string]bool{
 		"act abandon zoo zebra":    true,
-		" Act, ABAN; zoo\nzebra.": true,
+		" Act, ABAN; zoo\nzebra.":  true,
 		"action abandon zoo zebra": false,
 		"act aba zoo zebra":        false,
 		"act abandon zoo":          false,

@@ -1,0 +1,263 @@
+package csr
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// Grant is an RBAC binding that names a user or one of their groups. All text
+// in it comes from the cluster.
+type Grant struct {
+	// To is whom it names: "user jane", "group dev".
+	To string
+	// Role is the role's kind and name: "ClusterRole edit".
+	Role string
+	// Namespace is where it holds; empty means everywhere.
+	Namespace string
+	// Binding is the binding's name.
+	Binding string
+	// Powers are what in the role amounts to more than it seems, in words; nil
+	// also if the role could not be read, which Unread tells.
+	Powers []string
+	Unread bool
+}
+
+// Grants are what a user with groups may do by RBAC. What every authenticated
+// user may do is left out.
+type Grants struct {
+	List []Grant
+	// Everything: they may do anything (cluster-admin), by the API server's own
+	// word or by a role that says so.
+	Everything bool
+	// Unknown says, in words, what could not be looked up; empty if all was seen.
+	Unknown []string
+}
+
+// everything is the power of cluster-admin.
+const everything = "everything"
+
+// GrantsOf looks up the role bindings that name the subject's user or groups,
+// page by page, and their roles. Missing rights are no error: they end up in
+// Unknown.
+func (c *Client) GrantsOf(ctx context.Context, s Subject) (Grants, error) {
+	var g Grants
+	look := grantLook{c: c, subject: s, roles: map[string]powers{}}
+	for _, kind := range []string{"clusterrolebindings", "rolebindings"} {
+		err := look.bindings(ctx, kind, &g)
+		switch {
+		case apierrors.IsForbidden(err):
+			g.Unknown = append(g.Unknown, "you may not list "+kind)
+		case err != nil:
+			return g, apiError("look up "+kind, c.host, err)
+		}
+	}
+	all, err := c.mayDoAnything(ctx, s)
+	switch {
+	case apierrors.IsForbidden(err):
+		if len(g.Unknown) > 0 {
+			g.Unknown = append(g.Unknown, "you may not create subjectaccessreviews")
+		}
+	case err != nil:
+		return g, apiError("ask what the user may do", c.host, err)
+	}
+	g.Everything = all || slices.ContainsFunc(g.List, func(x Grant) bool {
+		return x.Namespace == "" && slices.Contains(x.Powers, everything)
+	})
+	return g, nil
+}
+
+// mayDoAnything asks all authorizers, RBAC or not.
+func (c *Client) mayDoAnything(ctx context.Context, s Subject) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	got := &authorizationv1.SubjectAccessReview{}
+	err := c.authorization.Post().Resource("subjectaccessreviews").Body(&authorizationv1.SubjectAccessReview{
+		Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: s.User, Groups: s.Groups,
+			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "*", Group: "*", Resource: "*"},
+		},
+	}).Do(ctx).Into(got)
+	return got.Status.Allowed, err
+}
+
+type powers struct {
+	words  []string
+	unread bool
+}
+
+// grantLook is one look-up; roles are those read already.
+type grantLook struct {
+	c       *Client
+	subject Subject
+	roles   map[string]powers
+}
+
+func (l *grantLook) bindings(ctx context.Context, kind string, g *Grants) error {
+	next := ""
+	for {
+		items, token, err := l.page(ctx, kind, next)
+		if err != nil {
+			return err
+		}
+		for _, b := range items {
+			if err := l.add(ctx, b, g); err != nil {
+				return err
+			}
+		}
+		if next = token; next == "" {
+			return nil
+		}
+	}
+}
+
+// page reads one page of bindings of either kind.
+func (l *grantLook) page(ctx context.Context, kind, token string) ([]binding, string, error) {
+	var list struct {
+		Metadata struct{ Continue string }
+		Items    []binding
+	}
+	err := l.c.rbac(ctx, "/"+kind, map[string]string{"limit": fmt.Sprint(DefaultPageSize), "continue": token}, &list)
+	return list.Items, list.Metadata.Continue, err
+}
+
+// rbacAPI is read without k8s.io/api/rbac, whose set-up every start of the
+// program would pay for.
+const rbacAPI = "/apis/rbac.authorization.k8s.io/v1"
+
+// rbac reads path below the API group.
+func (c *Client) rbac(ctx context.Context, path string, params map[string]string, to any) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	r := c.certificates.Get().AbsPath(rbacAPI + path)
+	for name, value := range params {
+		if value != "" {
+			r = r.Param(name, value)
+		}
+	}
+	raw, err := r.Do(ctx).Raw()
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(raw, to)
+}
+
+// binding is a RoleBinding or ClusterRoleBinding, and roleRef, rbacSubject and
+// policyRule are what is in them and in roles (rbac.authorization.k8s.io/v1).
+type binding struct {
+	Metadata struct{ Name, Namespace string }
+	Subjects []rbacSubject
+	RoleRef  roleRef
+}
+
+type roleRef struct{ Kind, Name string }
+
+type rbacSubject struct{ Kind, Name string }
+
+type policyRule struct{ Verbs, APIGroups, Resources, ResourceNames []string }
+
+func (l *grantLook) add(ctx context.Context, b binding, g *Grants) error {
+	to := l.names(b.Subjects)
+	if to == "" {
+		return nil
+	}
+	p, err := l.role(ctx, b.RoleRef, b.Metadata.Namespace)
+	if err != nil {
+		return err
+	}
+	g.List = append(g.List, Grant{To: to, Role: b.RoleRef.Kind + " " + b.RoleRef.Name, Namespace: b.Metadata.Namespace,
+		Binding: b.Metadata.Name, Powers: p.words, Unread: p.unread})
+	return nil
+}
+
+// names says whom of the subject the binding names, or "".
+func (l *grantLook) names(subjects []rbacSubject) string {
+	var out []string
+	for _, s := range subjects {
+		switch {
+		case s.Kind == "User" && s.Name == l.subject.User:
+			out = append(out, "user "+s.Name)
+		case s.Kind == "Group" && slices.Contains(l.subject.Groups, s.Name):
+			out = append(out, "group "+s.Name)
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+func (l *grantLook) role(ctx context.Context, ref roleRef, namespace string) (powers, error) {
+	path := "/namespaces/" + namespace + "/roles/" + ref.Name
+	if ref.Kind == "ClusterRole" {
+		path = "/clusterroles/" + ref.Name
+	}
+	if p, ok := l.roles[path]; ok {
+		return p, nil
+	}
+	var role struct{ Rules []policyRule }
+	err := l.c.rbac(ctx, path, nil, &role)
+	p := powers{words: powersOf(role.Rules), unread: apierrors.IsForbidden(err)}
+	if err != nil && !p.unread && !apierrors.IsNotFound(err) { // a role that is not there gives nothing
+		return p, err
+	}
+	l.roles[path] = p
+	return p, nil
+}
+
+// dangerous are the rights with which one can take others (Kubernetes
+// documentation, "RBAC good practices: privilege escalation risks").
+var dangerous = []struct {
+	group     string
+	resources []string
+	verbs     []string
+	words     string
+}{
+	{"", []string{"secrets"}, []string{"get", "list", "watch"}, "read secrets"},
+	{"", []string{"users", "groups", "serviceaccounts"}, []string{"impersonate"}, "act as others"},
+	{"rbac.authorization.k8s.io", []string{"roles", "clusterroles"}, []string{"escalate"}, "extend roles beyond their own rights"},
+	{"rbac.authorization.k8s.io", []string{"roles", "clusterroles"}, []string{"bind"}, "hand out roles"},
+	{"certificates.k8s.io", []string{"certificatesigningrequests/approval"}, []string{"update", "patch"}, "approve certificate requests"},
+	{"", []string{"pods/exec", "pods/attach"}, []string{"create", "get"}, "run commands in pods"},
+	{"", []string{"nodes/proxy"}, []string{"get", "create"}, "reach the kubelets"},
+	{"admissionregistration.k8s.io", []string{"mutatingwebhookconfigurations", "validatingwebhookconfigurations"}, []string{"create", "update", "patch"}, "change what is admitted"},
+}
+
+// powersOf names what in the rules is more than it seems.
+func powersOf(rules []policyRule) []string {
+	has := func(list []string, want ...string) bool {
+		return slices.ContainsFunc(list, func(s string) bool { return s == "*" || slices.Contains(want, s) })
+	}
+	var out []string
+	for _, r := range rules {
+		if has(r.APIGroups) && has(r.Resources) && has(r.Verbs) && len(r.ResourceNames) == 0 {
+			return []string{everything}
+		}
+		for _, d := range dangerous {
+			if has(r.APIGroups, d.group) && has(r.Resources, d.resources...) && has(r.Verbs, d.verbs...) && !slices.Contains(out, d.words) {
+				out = append(out, d.words)
+			}
+		}
+	}
+	return out
+}
+
+// String says the grant in words.
+func (g Grant) String() string {
+	where := "everywhere"
+	if g.Namespace != "" {
+		where = "in namespace " + g.Namespace
+	}
+	s := fmt.Sprintf("%s has %s %s (binding %s)", g.To, g.Role, where, g.Binding)
+	switch {
+	case g.Unread:
+		s += ", whose rules you may not read"
+	case slices.Contains(g.Powers, everything):
+		s += ": everything"
+	case len(g.Powers) > 0:
+		s += ", which can " + strings.Join(g.Powers, ", ")
+	}
+	return s
+}
