@@ -8,6 +8,8 @@ GO ?= go
 DEMO_DIR ?= $(CURDIR)/.demo
 # How long each fuzzer runs: a time, or a number of inputs (2000x).
 FUZZTIME ?= 3s
+# The generator of gRPC code, a module of its own.
+GENERATE := plugin/externalsigner/v1alpha1/generate
 # A version control system that is missing or mistrusts the folder is no reason not to build.
 BUILD := $(GO) build -buildvcs=false
 
@@ -78,8 +80,13 @@ lint: ## gofmt and go vet
 	$(GO) vet ./...
 	cd test/cluster && CGO_ENABLED=0 $(GO) vet -trimpath ./...
 	cd test/kubectl-externalsigner && $(GO) vet -trimpath ./...
+	cd $(GENERATE) && $(GO) vet ./... && $(GO) run -buildvcs=false . -check
 
 ##@ Tidy
+.PHONY: generate
+generate: ## write generated code anew (gRPC, from externalsigner.proto); lint tells if it is stale
+	cd $(GENERATE) && $(GO) run -buildvcs=false .
+
 .PHONY: clean
 clean: ## remove what was built (the trial is left: see demo-down)
 	rm -rf kubehsm kubectl-externalsigner dist .cache
