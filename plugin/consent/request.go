@@ -1,0 +1,298 @@
+package consent
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Request is what a request does, in the API server's terms.
+type Request struct {
+	// Verb is get, list, watch, create, update, patch, delete or deletecollection;
+	// proxy for the old path of that name; the method in lower case where Resource
+	// is empty; "" for a method that has no verb.
+	Verb string `json:"verb,omitempty"`
+	// Group, Resource and Subresource name the resource; Resource is empty for a
+	// path that names none (/version).
+	Group       string `json:"group,omitempty"`
+	Resource    string `json:"resource,omitempty"`
+	Subresource string `json:"subresource,omitempty"`
+	Namespace   string `json:"namespace,omitempty"`
+	// Name is the object's, where the path has it: that of a new one is in the body.
+	Name string `json:"name,omitempty"`
+	// Path is set where Resource is empty.
+	Path string `json:"path,omitempty"`
+	// As is who is impersonated: a user, and what else the headers say.
+	As string `json:"as,omitempty"`
+	// DryRun: nothing will be kept, as far as the API server's own rules go.
+	DryRun bool `json:"dryRun,omitempty"`
+	// Connecting: it opens a way into a workload or node, or changes its protocol.
+	Connecting bool `json:"connecting,omitempty"`
+	// Terminal: an exec or attach that hands over the client's terminal.
+	Terminal bool `json:"-"`
+	// Odd is why the request cannot be judged, "" if it can.
+	Odd string `json:"odd,omitempty"`
+
+	safeMethod bool // GET or HEAD
+}
+
+// Subresources that connect, whatever the method: exec over WebSocket is a GET.
+var connecting = []string{"exec", "attach", "portforward", "proxy"}
+
+// overriding are headers by which a client asks a server to take the request for
+// another one. The API server does not know them; what stands before it may.
+var overriding = []string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override", "X-Original-Url", "X-Rewrite-Url"}
+
+// Parse reads a request. target is its path and query as they are sent to the
+// API server, to the byte, without the server's own path prefix. hasBody tells
+// whether anything may follow the headers.
+func Parse(method, target string, h http.Header, hasBody bool) Request {
+	r := Request{safeMethod: method == http.MethodGet || method == http.MethodHead, As: impersonated(h)}
+	rawPath, rawQuery, _ := strings.Cut(target, "?")
+	query, queryErr := url.ParseQuery(rawQuery)
+	path, err := url.PathUnescape(rawPath)
+	if err != nil {
+		r.Verb, r.Odd = strings.ToLower(method), "its path is malformed"
+		return r
+	}
+	r.locate(method, path, query)
+	upgrade := h["Upgrade"] != nil
+	for _, v := range h["Connection"] {
+		upgrade = upgrade || strings.Contains(strings.ToLower(v), "upgrade")
+	}
+	proxied := r.Verb == "proxy" || r.Subresource == "proxy"
+	r.Connecting = upgrade || proxied || slices.Contains(connecting, r.Subresource)
+	r.Terminal = (r.Subresource == "exec" || r.Subresource == "attach") && isTrue(query["tty"]) && isTrue(query["stdin"])
+	if r.Odd == "" {
+		r.Odd = odd(method, rawPath, proxied, h)
+	}
+	r.DryRun = queryErr == nil && r.dryRun(query["dryRun"], hasBody)
+	return r
+}
+
+// specialVerbs are the old verbs in the path.
+var specialVerbs = []string{"proxy", "watch"}
+
+// locate is RequestInfoFactory.NewRequestInfo for the prefixes api and apis.
+func (r *Request) locate(method, path string, query url.Values) {
+	r.Verb, r.Path = strings.ToLower(method), path
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	switch {
+	case len(parts) >= 3 && parts[0] == "api":
+		parts = parts[2:]
+	case len(parts) >= 4 && parts[0] == "apis":
+		r.Group, parts = parts[1], parts[3:]
+	default:
+		return
+	}
+	r.Path = ""
+	switch method {
+	case http.MethodPost:
+		r.Verb = "create"
+	case http.MethodGet, http.MethodHead:
+		r.Verb = "get"
+	case http.MethodPut:
+		r.Verb = "update"
+	case http.MethodPatch:
+		r.Verb = "patch"
+	case http.MethodDelete:
+		r.Verb = "delete"
+	default:
+		r.Verb = ""
+	}
+	if slices.Contains(specialVerbs, parts[0]) {
+		r.Verb, parts = parts[0], parts[1:]
+		if len(parts) == 0 {
+			r.Odd = "its path ends where a resource should follow"
+			return
+		}
+	}
+	if parts[0] == "namespaces" && len(parts) > 1 {
+		r.Namespace = parts[1]
+		if len(parts) > 2 && parts[2] != "status" && parts[2] != "finalize" {
+			parts = parts[2:]
+		}
+	}
+	r.Resource = parts[0]
+	if len(parts) > 1 {
+		r.Name = parts[1]
+	}
+	if len(parts) > 2 && r.Verb != "proxy" {
+		r.Subresource = parts[2]
+	}
+	switch {
+	case r.Name == "" && r.Verb == "get" && isTrue(query["watch"]):
+		r.Verb = "watch"
+	case r.Name == "" && r.Verb == "get":
+		r.Verb = "list"
+	case r.Name == "" && r.Verb == "delete":
+		r.Verb = "deletecollection"
+	}
+}
+
+// isTrue reads a boolean parameter as apimachinery does: the first value counts,
+// and all but two mean yes.
+func isTrue(values []string) bool {
+	return len(values) > 0 && strings.ToLower(values[0]) != "false" && values[0] != "0"
+}
+
+// impersonated describes who the request is to be taken for, "" for nobody.
+func impersonated(h http.Header) string {
+	var more []string
+	for k, values := range h {
+		if k == "Impersonate-User" || !strings.HasPrefix(strings.ToLower(k), "impersonate") {
+			continue
+		}
+		for _, v := range values {
+			more = append(more, printable(strings.TrimPrefix(k, "Impersonate-")+" "+v))
+		}
+	}
+	slices.Sort(more)
+	all := more
+	if users := h["Impersonate-User"]; users != nil {
+		all = append([]string{printable(strings.Join(users, ","))}, more...)
+	}
+	return strings.Join(all, ", ")
+}
+
+func printable(s string) string {
+	if q := strconv.QuoteToGraphic(s); len(q) != len(s)+2 {
+		return q
+	}
+	return s
+}
+
+// dryRunnable are the subresources whose changes a dry run leaves out. Others
+// act all the same (a token is minted, a connection made).
+var dryRunnable = []string{"", "status", "scale", "resize", "ephemeralcontainers", "approval", "eviction"}
+
+// dryRun tells whether the API server will take the request for a dry run. A
+// deletion's options may come in its body, and then those in the query do not count.
+func (r *Request) dryRun(values []string, hasBody bool) bool {
+	if len(values) == 0 || r.Resource == "" || r.Connecting || !slices.Contains(dryRunnable, r.Subresource) {
+		return false
+	}
+	for _, v := range values {
+		if v != "All" {
+			return false
+		}
+	}
+	switch r.Verb {
+	case "create", "update", "patch":
+		return true
+	case "delete", "deletecollection":
+		return !hasBody
+	}
+	return false
+}
+
+// odd says why a request may be taken for another one than it was read as.
+func odd(method, rawPath string, proxied bool, h http.Header) string {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
+	default:
+		return "its method is not one of the API's"
+	}
+	for _, k := range overriding {
+		if h[k] != nil {
+			return "it carries the header " + k
+		}
+	}
+	segments := strings.Split(strings.TrimSuffix(strings.TrimPrefix(rawPath, "/"), "/"), "/")
+	ours := len(segments)
+	if proxied {
+		// What follows is the workload's own; it must only not lead out of there.
+		ours = slices.Index(segments, "proxy") + 1
+	}
+	for i, s := range segments {
+		name, err := url.PathUnescape(s)
+		if err != nil || climbs(name) {
+			return "its path is ambiguous"
+		}
+		if i < ours && len(segments) > 1 && !plain(s, name) {
+			return "its path is ambiguous"
+		}
+	}
+	return ""
+}
+
+// climbs finds ".." however often it was encoded.
+func climbs(s string) bool {
+	for range 4 {
+		for part := range strings.FieldsFuncSeq(s, func(c rune) bool { return c == '/' || c == '\\' || c == ';' }) {
+			if part == ".." {
+				return true
+			}
+		}
+		next, err := url.PathUnescape(s)
+		if err != nil || next == s {
+			return false
+		}
+		s = next
+	}
+	return true
+}
+
+// plain tells whether a segment can be read in one way only: no separator,
+// dot or percent sign in disguise, no parameter, nothing that does not show.
+func plain(raw, name string) bool {
+	if name == "" || name == "." || !utf8.ValidString(name) || strings.ContainsAny(name, "/\\%;?#") {
+		return false
+	}
+	if strings.Contains(name, ".") && strings.Contains(strings.ToLower(raw), "%2e") {
+		return false
+	}
+	for _, c := range name {
+		if !unicode.IsPrint(c) {
+			return false
+		}
+	}
+	for i := range len(raw) {
+		if raw[i] <= ' ' || raw[i] >= 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// String words the request for a person: "patch deployments.apps/scale web/nginx".
+func (r Request) String() string {
+	var b strings.Builder
+	verb := r.Verb
+	if verb == "" {
+		verb = "send"
+	}
+	b.WriteString(verb + " ")
+	if r.Resource == "" {
+		b.WriteString(r.Path)
+	} else {
+		b.WriteString(r.Resource)
+		if r.Group != "" {
+			b.WriteString("." + r.Group)
+		}
+		if r.Subresource != "" {
+			b.WriteString("/" + r.Subresource)
+		}
+		switch {
+		case r.Namespace != "" && r.Name != "" && r.Resource != "namespaces":
+			b.WriteString(" " + r.Namespace + "/" + r.Name)
+		case r.Name != "":
+			b.WriteString(" " + r.Name)
+		case r.Namespace != "":
+			b.WriteString(" in " + r.Namespace)
+		case r.Verb == "list" || r.Verb == "watch" || r.Verb == "deletecollection":
+			b.WriteString(" everywhere")
+		}
+	}
+	if r.DryRun {
+		b.WriteString(" (dry run)")
+	}
+	if r.As != "" {
+		b.WriteString(" as " + r.As)
+	}
+	return b.String()
+}

@@ -1,0 +1,124 @@
+package consent
+
+import (
+	"net/http"
+	"testing"
+)
+
+// TestLocate holds the parser to the API server's: the facts are those of
+// TestGetAPIRequestInfo and TestGetNonAPIRequestInfo in
+// k8s.io/apiserver/pkg/endpoints/request v0.37.1.
+func TestLocate(t *testing.T) {
+	type want struct{ verb, group, namespace, resource, subresource, name string }
+	for in, w := range map[[2]string]want{
+		{"GET", "/api/v1/namespaces"}:                          {"list", "", "", "namespaces", "", ""},
+		{"GET", "/api/v1/namespaces/other"}:                    {"get", "", "other", "namespaces", "", "other"},
+		{"GET", "/api/v1/namespaces/other/pods"}:               {"list", "", "other", "pods", "", ""},
+		{"GET", "/api/v1/namespaces/other/pods/foo"}:           {"get", "", "other", "pods", "", "foo"},
+		{"HEAD", "/api/v1/namespaces/other/pods/foo"}:          {"get", "", "other", "pods", "", "foo"},
+		{"GET", "/api/v1/pods"}:                                {"list", "", "", "pods", "", ""},
+		{"HEAD", "/api/v1/pods"}:                               {"list", "", "", "pods", "", ""},
+		{"GET", "/api/v1/proxy/namespaces/other/pods/foo"}:     {"proxy", "", "other", "pods", "", "foo"},
+		{"GET", "/api/v1/proxy/namespaces/other/pods/foo/s/u"}: {"proxy", "", "other", "pods", "", "foo"},
+		{"GET", "/api/v1/watch/pods"}:                          {"watch", "", "", "pods", "", ""},
+		{"GET", "/api/v1/pods?watch=true"}:                     {"watch", "", "", "pods", "", ""},
+		{"GET", "/api/v1/pods?watch=false"}:                    {"list", "", "", "pods", "", ""},
+		{"GET", "/api/v1/pods?watch"}:                          {"watch", "", "", "pods", "", ""},
+		{"GET", "/api/v1/pods?watch=false&watch=true"}:         {"list", "", "", "pods", "", ""},
+		{"GET", "/api/v1/watch/namespaces/other/pods"}:         {"watch", "", "other", "pods", "", ""},
+		{"GET", "/api/v1/namespaces/other/pods?watch=1"}:       {"watch", "", "other", "pods", "", ""},
+		{"GET", "/api/v1/namespaces/other/pods?watch=0"}:       {"list", "", "other", "pods", "", ""},
+		{"GET", "/api/v1/namespaces/other/pods/foo/status"}:    {"get", "", "other", "pods", "status", "foo"},
+		{"GET", "/api/v1/namespaces/other/pods/foo/proxy/sub"}: {"get", "", "other", "pods", "proxy", "foo"},
+		{"PUT", "/api/v1/namespaces/other/finalize"}:           {"update", "", "other", "namespaces", "finalize", "other"},
+		{"PUT", "/api/v1/namespaces/other/status"}:             {"update", "", "other", "namespaces", "status", "other"},
+		{"PATCH", "/api/v1/namespaces/other/pods/foo"}:         {"patch", "", "other", "pods", "", "foo"},
+		{"DELETE", "/api/v1/namespaces/other/pods/foo"}:        {"delete", "", "other", "pods", "", "foo"},
+		{"POST", "/api/v1/namespaces/other/pods"}:              {"create", "", "other", "pods", "", ""},
+		{"DELETE", "/api/v1/nodes"}:                            {"deletecollection", "", "", "nodes", "", ""},
+		{"DELETE", "/api/v1/namespaces"}:                       {"deletecollection", "", "", "namespaces", "", ""},
+		{"DELETE", "/api/v1/namespaces/other/pods"}:            {"deletecollection", "", "other", "pods", "", ""},
+		{"DELETE", "/apis/apps/v1/namespaces/other/pods"}:      {"deletecollection", "apps", "other", "pods", "", ""},
+		{"POST", "/apis/apps/v1beta3/namespaces/other/pods"}:   {"create", "apps", "other", "pods", "", ""},
+		{"GET", "/apis/batch/v1/job/foo/scale"}:                {"get", "batch", "", "job", "scale", "foo"},
+		{"POST", "/api/v1/namespaces/n/pods/p/exec?command=x"}: {"create", "", "n", "pods", "exec", "p"},
+		{"GET", "/api/v1/namespaces/n/pods/p/exec/"}:           {"get", "", "n", "pods", "exec", "p"},
+		// Paths without a resource.
+		{"GET", "/"}:                     {"get", "", "", "", "", ""},
+		{"GET", "/api"}:                  {"get", "", "", "", "", ""},
+		{"GET", "/api/version/"}:         {"get", "", "", "", "", ""},
+		{"GET", "/apis/group/version/"}:  {"get", "", "", "", "", ""},
+		{"GET", "/badprefix/v/resource"}: {"get", "", "", "", "", ""},
+		{"GET", "/apis/version/res"}:     {"get", "", "", "", "", ""},
+		{"POST", "/API/v1/pods"}:         {"post", "", "", "", "", ""},
+	} {
+		r := Parse(in[0], in[1], nil, false)
+		if got := (want{r.Verb, r.Group, r.Namespace, r.Resource, r.Subresource, r.Name}); got != w {
+			t.Errorf("%v: %+v, want %+v", in, got, w)
+		}
+		if r.Odd != "" {
+			t.Errorf("%v: %s", in, r.Odd)
+		}
+		if (r.Path == "") != (r.Resource != "") {
+			t.Errorf("%v: path %q, resource %q", in, r.Path, r.Resource)
+		}
+	}
+}
+
+// TestOdd: what could be read in another way is not judged at all.
+func TestOdd(t *testing.T) {
+	for _, in := range [][3]string{
+		{"get", "/api/v1/pods"}, {"LINK", "/api/v1/pods"}, {"CONNECT", "/api/v1/pods"}, {"", "/api"},
+		{"GET", "//api/v1/pods"}, {"GET", "/api//v1/pods"}, {"GET", "/api/v1/pods//"}, {"GET", "/api/v1/./pods"},
+		{"GET", "/api/v1/namespaces/a/../b/pods"}, {"GET", "/api/v1/namespaces/a/%2e%2e/b/pods"}, {"GET", "/api/v1/namespaces/a/%2E./b/pods"},
+		{"GET", "/api/v1/namespaces/a%2fpods%2fb%2fexec"}, {"GET", "/api/v1/namespaces/a/pods/b/%65xec%2f"}, {"GET", "/api/v1/pods%2"},
+		{"GET", "/api/v1/namespaces/a/pods/b;x/exec"}, {"GET", "/api/v1/namespaces/a/pods/b%3bx"}, {"GET", `/api/v1/namespaces/a\pods`},
+		{"GET", "/api/v1/namespaces/a/pods/%252e%252e"}, {"GET", "/api/v1/pods/a%00b"}, {"GET", "/api/v1/pods/a%1b[31m"}, {"GET", "/api/v1/pods/a%e2%80%aeb"},
+		{"GET", "/api/v1/pods/a%ff"}, {"GET", "/api/v1/pods/a#b"}, {"GET", "/api/v1/watch"}, {"GET", "/api/v1/pods/a b"},
+		{"GET", "/api/v1/namespaces/a/pods/b/proxy/../../../secrets"}, {"GET", "/api/v1/namespaces/a/pods/b/proxy/%2e%2e%2f%2e%2e"},
+		{"GET", "/api/v1/namespaces/a/pods/b/proxy/%252e%252e"}, {"GET", "/api/v1/namespaces/a%2fpods/b/proxy/x"},
+		{"GET", "/api/v1/pods", "X-Http-Method-Override"}, {"GET", "/api/v1/pods", "X-Method-Override"}, {"GET", "/", "X-Original-Url"},
+	} {
+		h := http.Header{}
+		if in[2] != "" {
+			h.Set(in[2], "DELETE")
+		}
+		r := Parse(in[0], in[1], h, false)
+		if r.Odd == "" {
+			t.Errorf("%q is taken for %s", in, r)
+		}
+		for _, m := range []Mode{Writes, Always} {
+			if needs, err := (Policy{Mode: m}).Needs(r); err == nil || !needs {
+				t.Errorf("%q: policy %s lets it pass", in, m)
+			}
+		}
+	}
+	for _, target := range []string{
+		"/api/v1/namespaces/a/services/http:web:80/proxy/a//b/%2F;x?y=;", "/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode",
+		"/apis/rbac.authorization.k8s.io/v1/clusterroles/r%C3%B4le", "/api/v1/namespaces/a/configmaps/kube-root-ca.crt", "/", "",
+	} {
+		if r := Parse("GET", target, nil, false); r.Odd != "" {
+			t.Errorf("%s: %s", target, r.Odd)
+		}
+	}
+}
+
+func TestWords(t *testing.T) {
+	impersonate := http.Header{"Impersonate-Group": {"a"}, "Impersonate-User": {"jane"}}
+	for want, r := range map[string]Request{
+		"patch deployments.apps/scale web/nginx":   Parse("PATCH", "/apis/apps/v1/namespaces/web/deployments/nginx/scale", nil, true),
+		"create pods/exec web/db-0":                Parse("POST", "/api/v1/namespaces/web/pods/db-0/exec", nil, false),
+		"deletecollection secrets in web":          Parse("DELETE", "/api/v1/namespaces/web/secrets", nil, false),
+		"list secrets everywhere as jane, Group a": Parse("GET", "/api/v1/secrets", impersonate, false),
+		"delete namespaces web":                    Parse("DELETE", "/api/v1/namespaces/web", nil, false),
+		"update namespaces/finalize web":           Parse("PUT", "/api/v1/namespaces/web/finalize", nil, true),
+		"create configmaps in web (dry run)":       Parse("POST", "/api/v1/namespaces/web/configmaps?dryRun=All", nil, true),
+		"post /nowhere":                            Parse("POST", "/nowhere", nil, true),
+		`get pods a/b as "jane\x1b[31m"`:           Parse("GET", "/api/v1/namespaces/a/pods/b", http.Header{"Impersonate-User": {"jane\x1b[31m"}}, false),
+		"send secrets in web":                      Parse("OPTIONS", "/api/v1/namespaces/web/secrets", nil, false),
+	} {
+		if got := r.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
