@@ -54,7 +54,7 @@ func TestCreateForbidden(t *testing.T) {
 	if e.Grant() != want {
 		t.Errorf("grant:\n%s", e.Grant())
 	}
-	if !strings.Contains(e.Hint(), "--user=jane") || strings.Contains(e.Hint(), "\n") {
+	if !strings.Contains(e.Hint(), "lines below") || strings.Contains(e.Hint(), "\n") {
 		t.Errorf("hint %q", e.Hint())
 	}
 	missing, err := f.client().MayRequest(t.Context())

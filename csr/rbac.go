@@ -86,12 +86,9 @@ func (e *ForbiddenError) Error() string {
 // Unwrap gives the cluster's answer.
 func (e *ForbiddenError) Unwrap() error { return e.Err }
 
-// Hint says whom to ask for what; Grant has the text to send.
+// Hint says whom to ask; Grant has the text to send.
 func (e *ForbiddenError) Hint() string {
-	if cmd := e.command(); cmd != "" {
-		return "a cluster admin can allow it with: " + cmd
-	}
-	return "a cluster admin must allow it, with a role that holds what is named above"
+	return "send the lines below to an admin of the cluster, who can allow it"
 }
 
 // Grant is text for a shell that gives the rights: what to send to an admin.
@@ -209,6 +206,21 @@ func (c *Client) forbidden(ctx context.Context, op string, err error, needed, ro
 		return &Error{Op: op, Kind: ErrRefused, Err: err, detail: cause(err), hint: anonymousHint(err)}
 	}
 	out := &ForbiddenError{Op: op, Missing: missing, Rules: role, Err: err}
+	if me, err := c.WhoAmI(ctx); err == nil {
+		out.User = me.User
+	}
+	return out
+}
+
+// CheckApprover is the *ForbiddenError that Approve or Deny would meet for
+// requests to signer, or nil; so that nobody decides in vain.
+func (c *Client) CheckApprover(ctx context.Context, signer string) error {
+	needed := approverRules(signer)[3:] // the verdict's own: who reads the request may read it
+	missing, err := c.missing(ctx, needed)
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	out := &ForbiddenError{Op: "decide on requests for " + signer, Missing: missing, Rules: approverRules(signer)}
 	if me, err := c.WhoAmI(ctx); err == nil {
 		out.User = me.User
 	}
