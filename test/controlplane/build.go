@@ -20,7 +20,7 @@ import (
 
 // programs are the names in a folder that [Build] made. All are links to one
 // binary, which looks at the name it is called by.
-var programs = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kubectl"}
+var programs = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kubectl", "kubelet"}
 
 const (
 	binary    = "cluster"
@@ -169,7 +169,7 @@ func (b *builder) stamp(ctx context.Context) (string, error) {
 	}
 	h := sha256.New()
 	fmt.Fprintf(h, "%s\n%s\n", flags, toolchain)
-	for _, name := range []string{"go.mod", "go.sum", "main.go"} {
+	for _, name := range []string{"go.mod", "go.sum", "main.go", "kubelet.go"} {
 		content, err := os.ReadFile(filepath.Join(b.source, name))
 		if err != nil {
 			return "", err

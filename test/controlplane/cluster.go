@@ -129,7 +129,7 @@ func (c *Cluster) startAll(ctx context.Context) (err error) {
 		return err
 	}
 	for _, component := range components {
-		if component == ControllerManager && c.state.Options.NoControllerManager {
+		if component == Kubelet || component == ControllerManager && c.state.Options.NoControllerManager {
 			continue
 		}
 		if err := c.start(ctx, component); err != nil {

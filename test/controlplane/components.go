@@ -9,14 +9,19 @@ import (
 // Component is one of a cluster's servers.
 type Component string
 
-// The servers, in the order of starting.
+// The servers, in the order of starting. The kubelet, a stub, is started by
+// [Cluster.RunPod].
 const (
 	Etcd              Component = "etcd"
 	APIServer         Component = "kube-apiserver"
 	ControllerManager Component = "kube-controller-manager"
+	Kubelet           Component = "kubelet"
 )
 
-var components = []Component{Etcd, APIServer, ControllerManager}
+var components = []Component{Etcd, APIServer, ControllerManager, Kubelet}
+
+// kubeletClient is who the API server is to the kubelet.
+const kubeletClient = "kube-apiserver-kubelet-client"
 
 // controllers are the loops that certificates and bootstrap tokens need, and
 // the one that fills the roles view, edit and admin.
@@ -31,6 +36,8 @@ func (c *Cluster) arguments(component Component) []string {
 		return c.etcdArguments()
 	case APIServer:
 		return append(c.apiServerArguments(), c.state.Options.APIServerFlags...)
+	case Kubelet:
+		return c.kubeletArguments()
 	default:
 		return append(c.managerArguments(), c.state.Options.ControllerManagerFlags...)
 	}
@@ -66,6 +73,8 @@ func (c *Cluster) apiServerArguments() []string {
 		"--service-account-key-file=" + c.pki.accountPublicKey,
 		"--service-account-signing-key-file=" + c.pki.accountKey,
 		"--service-cluster-ip-range=10.96.0.0/24",
+		"--kubelet-certificate-authority=" + c.pki.ca.file,
+		"--kubelet-client-certificate=" + c.pki.kubeletClient.cert, "--kubelet-client-key=" + c.pki.kubeletClient.key,
 	}
 }
 
@@ -81,6 +90,14 @@ func (c *Cluster) managerArguments() []string {
 		args = append(args, "--cluster-signing-duration="+d.String())
 	}
 	return args
+}
+
+func (c *Cluster) kubeletArguments() []string {
+	return []string{
+		fmt.Sprintf("--address=127.0.0.1:%d", c.state.Ports.Kubelet), "--root=" + filepath.Join(c.dir, "pods"),
+		"--tls-cert-file=" + c.pki.kubelet.cert, "--tls-private-key-file=" + c.pki.kubelet.key,
+		"--client-ca-file=" + c.pki.ca.file, "--client-name=" + kubeletClient,
+	}
 }
 
 func (c *Cluster) logFile(component Component) string {

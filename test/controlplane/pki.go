@@ -137,6 +137,7 @@ type pki struct {
 
 	apiServer, etcd, etcdClient  leaf
 	manager, managerClient       leaf
+	kubelet, kubeletClient       leaf
 	admin                        leaf
 	accountKey, accountPublicKey string // service-account tokens
 }
@@ -152,6 +153,8 @@ func openPKI(dir string) (*pki, error) {
 		apiServer:        leafIn(dir, "kube-apiserver"),
 		manager:          leafIn(dir, "kube-controller-manager"),
 		managerClient:    leafIn(dir, "kube-controller-manager-client"),
+		kubelet:          leafIn(dir, "kubelet"),
+		kubeletClient:    leafIn(dir, "kubelet-client"),
 		admin:            leafIn(dir, "admin"),
 		etcd:             leafIn(dir, "etcd"),
 		etcdClient:       leafIn(dir, "etcd-client"),
@@ -174,6 +177,8 @@ func (p *pki) issueAll() error {
 		{p.ca, p.apiServer, serverTemplate("kube-apiserver", "kubernetes", "kubernetes.default", "kubernetes.default.svc")},
 		{p.ca, p.manager, serverTemplate("kube-controller-manager")},
 		{p.ca, p.managerClient, clientTemplate("system:kube-controller-manager")},
+		{p.ca, p.kubelet, serverTemplate("kubelet")},
+		{p.ca, p.kubeletClient, clientTemplate(kubeletClient)},
 		{p.ca, p.admin, clientTemplate("test-admin", "system:masters")},
 		{p.etcdCA, p.etcd, etcdTemplate()},
 		{p.etcdCA, p.etcdClient, clientTemplate("kube-apiserver")},

@@ -13,6 +13,7 @@ type ports struct {
 	Manager int `json:"manager"`
 	Etcd    int `json:"etcd"`
 	Peer    int `json:"peer"`
+	Kubelet int `json:"kubelet"`
 }
 
 // Free ports are looked for below the range that the kernel gives to outgoing
@@ -26,7 +27,7 @@ const (
 func freePorts(api int) (ports, error) {
 	p := ports{API: api}
 	taken := map[int]bool{api: true}
-	for _, port := range []*int{&p.API, &p.Manager, &p.Etcd, &p.Peer} {
+	for _, port := range []*int{&p.API, &p.Manager, &p.Etcd, &p.Peer, &p.Kubelet} {
 		for tries := 0; *port == 0; tries++ {
 			n := lowestPort + rand.IntN(highestPort-lowestPort)
 			if tries > 1000 {

@@ -59,6 +59,8 @@ func (c *Cluster) probe(component Component) (string, *http.Client, error) {
 		url = loopback(c.state.Ports.Etcd) + "/readyz"
 	case APIServer:
 		url = loopback(c.state.Ports.API) + "/readyz"
+	case Kubelet:
+		identity, url = c.pki.kubeletClient, loopback(c.state.Ports.Kubelet)+"/healthz"
 	default:
 		url = loopback(c.state.Ports.Manager) + "/healthz"
 	}
