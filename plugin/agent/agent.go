@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
@@ -41,13 +42,13 @@ type agent struct {
 
 // life is what decides about the agent's end.
 type life struct {
-	program  Build                  // as it was when it started
-	working  atomic.Int64           // prepares and unlocks in progress
-	trimmed  atomic.Int64           // the use after which memory was given back, Unix nanoseconds
-	issued   atomic.Int64           // when a session was last handed out, Unix nanoseconds
-	newer    atomic.Pointer[Build]  // a program that would replace this agent
-	why      atomic.Pointer[string] // it ends
-	auditErr atomic.Pointer[string] // the audit log cannot be written
+	program  wire.Build                 // as it was when it started
+	working  atomic.Int64               // prepares and unlocks in progress
+	trimmed  atomic.Int64               // the use after which memory was given back, Unix nanoseconds
+	issued   atomic.Int64               // when a session was last handed out, Unix nanoseconds
+	newer    atomic.Pointer[wire.Build] // a program that would replace this agent
+	why      atomic.Pointer[string]     // it ends
+	auditErr atomic.Pointer[string]     // the audit log cannot be written
 }
 
 // end ends the agent, for the first reason that is given.

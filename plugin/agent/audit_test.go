@@ -43,16 +43,16 @@ func (r *rig) recorded(want ...string) []audit.Record {
 
 func TestAudit(t *testing.T) {
 	r := newRig(t, rigOptions{})
-	_, err := r.prepare(r.dial(), process(1), hsmtest.NewScript(t, hsmtest.PIN("555123"), hsmtest.Cancel()))
+	_, err := r.prepare(r.dial(), caller(1), hsmtest.NewScript(t, hsmtest.PIN("555123"), hsmtest.Cancel()))
 	if !errors.Is(err, hsm.ErrCancelled) {
 		t.Fatal(err)
 	}
 	c := r.dial()
-	s, err := r.prepare(c, process(2), hsmtest.NewScript(t, hsmtest.PIN(pin)))
+	s, err := r.prepare(c, caller(2), hsmtest.NewScript(t, hsmtest.PIN(pin)))
 	check(t, err)
-	_, err = r.prepare(c, process(2), nil) // the same certificate: no new record
+	_, err = r.prepare(c, caller(2), nil) // the same certificate: no new record
 	check(t, err)
-	_, err = c.Prepare(context.Background(), PrepareRequest{Enrollment: "../" + pin, Client: process(3)}, nil)
+	_, err = c.Prepare(context.Background(), PrepareRequest{Enrollment: "../" + pin, Client: caller(3)}, nil)
 	if err == nil {
 		t.Fatal("that is no name")
 	}

@@ -15,7 +15,7 @@ func BenchmarkPrepareWarm(b *testing.B) {
 	b.Run("round trip", func(b *testing.B) {
 		c := r.dial()
 		for b.Loop() {
-			if _, err := r.prepare(c, process(1), nil); err != nil {
+			if _, err := r.prepare(c, caller(1), nil); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -24,7 +24,7 @@ func BenchmarkPrepareWarm(b *testing.B) {
 		for b.Loop() {
 			c, err := Dial(context.Background(), r.dirs)
 			check(b, err)
-			if _, err := r.prepare(c, process(1), nil); err != nil {
+			if _, err := r.prepare(c, caller(1), nil); err != nil {
 				b.Fatal(err)
 			}
 			check(b, c.Close())

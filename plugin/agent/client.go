@@ -9,8 +9,10 @@ import (
 	"sync"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
 // Client is a connection to the agent. Its operations run one after another.
@@ -24,7 +26,7 @@ type Client struct {
 type PrepareRequest struct {
 	// Enrollment is the enrolment's name.
 	Enrollment string
-	// Client is the program that will use the session, see [bridge.ParentProcess].
+	// Client is the program that will use the session, see [process.Parent].
 	Client bridge.Client
 	// Purpose is shown on prompts; its Cluster is replaced by the enrolment's name.
 	Purpose hsm.Purpose
@@ -55,7 +57,7 @@ func (c *Client) Prepare(ctx context.Context, r PrepareRequest, p hsm.Prompter) 
 		return Session{}, err
 	}
 	if out.Session == nil {
-		return Session{}, fmt.Errorf("%w: no session in it", errFrame)
+		return Session{}, fmt.Errorf("%w: no session in it", wire.ErrFrame)
 	}
 	return *out.Session, nil
 }
@@ -63,7 +65,7 @@ func (c *Client) Prepare(ctx context.Context, r PrepareRequest, p hsm.Prompter) 
 // Unlock asks for the PIN of the enrolment's token now, so that later commands
 // need not. It does nothing when the token is unlocked.
 func (c *Client) Unlock(ctx context.Context, enrollment string, p hsm.Prompter) error {
-	_, err := c.do(ctx, request{Op: opUnlock, Enrollment: enrollment, Client: bridge.ThisProcess(),
+	_, err := c.do(ctx, request{Op: opUnlock, Enrollment: enrollment, Client: process.This(),
 		Purpose: hsm.Purpose{Command: "kubehsm"}}, p)
 	return err
 }
@@ -75,7 +77,7 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 		return Status{}, err
 	}
 	if out.Status == nil {
-		return Status{}, fmt.Errorf("%w: no status in it", errFrame)
+		return Status{}, fmt.Errorf("%w: no status in it", wire.ErrFrame)
 	}
 	return *out.Status, nil
 }
@@ -100,7 +102,7 @@ func (c *Client) endBy(ctx context.Context, op string) error {
 	}
 	stop := c.cancelWith(ctx)
 	defer stop()
-	if _, err := readFrame(c.conn); !errors.Is(err, io.EOF) && ctx.Err() != nil {
+	if _, err := wire.ReadFrame(c.conn); !errors.Is(err, io.EOF) && ctx.Err() != nil {
 		return ctx.Err()
 	}
 	return nil
@@ -119,12 +121,12 @@ func (c *Client) do(ctx context.Context, req request, p hsm.Prompter) (reply, er
 	desk := newDesk(ctx, c, p)
 	defer desk.close()
 	for {
-		f, err := readFrame(c.conn)
+		f, err := wire.ReadFrame(c.conn)
 		if err != nil {
 			return reply{}, c.lost(ctx, err)
 		}
 		var r reply
-		if err := f.decode(&r); err != nil {
+		if err := f.Decode(&r); err != nil {
 			return reply{}, err
 		}
 		switch {
@@ -148,17 +150,17 @@ func (c *Client) cancelWith(ctx context.Context) (stop func() bool) {
 func (c *Client) write(v any) error {
 	c.send.Lock()
 	defer c.send.Unlock()
-	return writeJSON(c.conn, v)
+	return wire.WriteJSON(c.conn, v)
 }
 
 // answerPIN sends an answer and the secret after it, together.
 func (c *Client) answerPIN(a answer, pin *hsm.Secret) error {
 	c.send.Lock()
 	defer c.send.Unlock()
-	if err := writeJSON(c.conn, a); err != nil {
+	if err := wire.WriteJSON(c.conn, a); err != nil {
 		return err
 	}
-	return writeFrame(c.conn, frameSecret, pin.Bytes())
+	return wire.WriteFrame(c.conn, wire.KindSecret, pin.Bytes())
 }
 
 // lost words a broken connection.

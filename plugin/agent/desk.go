@@ -7,6 +7,9 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 )
 
+// maxPIN bounds a PIN in bytes; the longest that tokens take are far shorter.
+const maxPIN = 1 << 10
+
 // desk serves the agent's prompts at the client, each in a goroutine of its
 // own: the connection must be read on, to notice that the agent gave up.
 type desk struct {
@@ -50,7 +53,7 @@ func (d *desk) pin(id int, p hsm.PINPrompt) {
 	}
 	pin, err := d.p.PIN(d.ctx, p)
 	defer pin.Zero()
-	if err == nil && pin.Len() > maxSecret {
+	if err == nil && pin.Len() > maxPIN {
 		err = hsm.ErrPINInvalid
 	}
 	if err != nil {

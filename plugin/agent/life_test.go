@@ -18,6 +18,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
 
@@ -51,7 +52,7 @@ func TestLockEndsAPrompt(t *testing.T) {
 	c := r.dial()
 	result := make(chan error, 1)
 	go func() {
-		_, err := r.prepare(c, process(1), hsmtest.NewScript(t, hsmtest.Hang(up)))
+		_, err := r.prepare(c, caller(1), hsmtest.NewScript(t, hsmtest.Hang(up)))
 		result <- err
 	}()
 	<-up
@@ -88,7 +89,7 @@ func TestUnlockWindow(t *testing.T) {
 		tg, err := a.target("prod")
 		check(t, err)
 		check(t, tg.holder.unlock(context.Background(), hsmtest.Typing(t, pin)))
-		_, err = a.prepare(context.Background(), request{Enrollment: "prod", Client: process(1)}, p)
+		_, err = a.prepare(context.Background(), request{Enrollment: "prod", Client: caller(1)}, p)
 		check(t, err)
 	}
 	unlocked := func() bool { return a.status().Tokens[0].Unlocked }
@@ -136,7 +137,7 @@ func TestSessionKeepsTheAgent(t *testing.T) {
 	if !a.sweep(time.Now().Add(2 * time.Hour)) {
 		t.Fatal("would live for ever")
 	}
-	_, err = a.sessions.Issue("prod", process(1))
+	_, err = a.sessions.Issue("prod", caller(1))
 	check(t, err)
 	if a.sweep(time.Now().Add(2 * time.Hour)) {
 		t.Fatal("would end under a session")
@@ -208,21 +209,21 @@ func TestPINCrossesRaw(t *testing.T) {
 	c, err := Dial(context.Background(), tapped)
 	check(t, err)
 	defer c.Close()
-	if _, err := r.prepare(c, process(1), hsmtest.NewScript(t, hsmtest.PIN("000000"), hsmtest.PIN(pin))); err != nil {
+	if _, err := r.prepare(c, caller(1), hsmtest.NewScript(t, hsmtest.PIN("000000"), hsmtest.PIN(pin))); err != nil {
 		t.Fatal(err)
 	}
 	tap.mu.Lock()
 	defer tap.mu.Unlock()
 	var secrets, texts int
 	for _, f := range tap.frames {
-		holds := bytes.Contains(f.payload, []byte(pin))
+		holds := bytes.Contains(f.Payload, []byte(pin))
 		switch {
-		case f.kind == frameSecret && holds && string(f.payload) == pin:
+		case f.Kind == wire.KindSecret && holds && string(f.Payload) == pin:
 			secrets++
-		case f.kind == frameJSON && !holds:
+		case f.Kind == wire.KindJSON && !holds:
 			texts++
-		case f.kind == frameJSON:
-			t.Fatalf("the PIN is in a message: %s", f.payload)
+		case f.Kind == wire.KindJSON:
+			t.Fatalf("the PIN is in a message: %s", f.Payload)
 		}
 	}
 	if secrets != 1 || texts < 5 {

@@ -8,12 +8,13 @@ import (
 	"sync"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 )
 
 // link is the agent's end of a client's connection.
 type link struct {
 	conn   net.Conn
-	frames chan frame // closed when the client has gone
+	frames chan wire.Frame // closed when the client has gone
 	ctx    context.Context
 	cancel context.CancelFunc
 	send   sync.Mutex
@@ -23,7 +24,7 @@ type link struct {
 var errGone = errors.New("the client went away")
 
 func newLink(ctx context.Context, c net.Conn) *link {
-	l := &link{conn: c, frames: make(chan frame, 8)}
+	l := &link{conn: c, frames: make(chan wire.Frame, 8)}
 	l.ctx, l.cancel = context.WithCancel(ctx)
 	return l
 }
@@ -34,14 +35,14 @@ func (l *link) read() {
 	defer close(l.frames)
 	defer l.cancel()
 	for {
-		f, err := readFrame(l.conn)
+		f, err := wire.ReadFrame(l.conn)
 		if err != nil {
 			return
 		}
 		select {
 		case l.frames <- f:
 		default:
-			clear(f.payload)
+			clear(f.Payload)
 			return
 		}
 	}
@@ -50,7 +51,13 @@ func (l *link) read() {
 func (l *link) write(r reply) error {
 	l.send.Lock()
 	defer l.send.Unlock()
-	return writeJSON(l.conn, r)
+	return wire.WriteJSON(l.conn, r)
+}
+
+func (l *link) writeSecret(b []byte) error {
+	l.send.Lock()
+	defer l.send.Unlock()
+	return wire.WriteFrame(l.conn, wire.KindSecret, b)
 }
 
 // answer reads one answer, and the secret that follows it if one does.
@@ -60,8 +67,8 @@ func (l *link) answer(ctx context.Context) (answer, *hsm.Secret, error) {
 		return answer{}, nil, err
 	}
 	var a answer
-	if err := f.decode(&a); err != nil {
-		clear(f.payload)
+	if err := f.Decode(&a); err != nil {
+		clear(f.Payload)
 		return answer{}, nil, err
 	}
 	if !a.Secret {
@@ -71,23 +78,23 @@ func (l *link) answer(ctx context.Context) (answer, *hsm.Secret, error) {
 	if err != nil {
 		return answer{}, nil, err
 	}
-	if s.kind != frameSecret {
-		return answer{}, nil, fmt.Errorf("%w: a secret was announced and did not come", errFrame)
+	if s.Kind != wire.KindSecret {
+		return answer{}, nil, fmt.Errorf("%w: a secret was announced and did not come", wire.ErrFrame)
 	}
-	return a, hsm.NewSecret(s.payload), nil
+	return a, hsm.NewSecret(s.Payload), nil
 }
 
-func (l *link) next(ctx context.Context) (frame, error) {
+func (l *link) next(ctx context.Context) (wire.Frame, error) {
 	select {
 	case f, ok := <-l.frames:
 		if !ok {
-			return frame{}, gone(errGone)
+			return wire.Frame{}, gone(errGone)
 		}
 		return f, nil
 	case <-ctx.Done():
 		if l.ctx.Err() != nil {
-			return frame{}, gone(errGone)
+			return wire.Frame{}, gone(errGone)
 		}
-		return frame{}, ctx.Err()
+		return wire.Frame{}, ctx.Err()
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
@@ -173,8 +174,8 @@ func (r *rig) dial() *Client {
 	return c
 }
 
-// client is a made-up process that lives as long as the test.
-func process(n int) bridge.Client { return bridge.Client{PID: os.Getpid(), Start: uint64(n)} }
+// caller is a made-up process that lives as long as the test.
+func caller(n int) bridge.Client { return bridge.Client{PID: os.Getpid(), Start: uint64(n)} }
 
 func (r *rig) prepare(c *Client, who bridge.Client, p hsm.Prompter) (Session, error) {
 	return c.Prepare(context.Background(), PrepareRequest{Enrollment: "prod", Client: who, Purpose: hsm.Purpose{Cluster: "evil", Command: "kubectl get pods"}}, p)
@@ -182,7 +183,7 @@ func (r *rig) prepare(c *Client, who bridge.Client, p hsm.Prompter) (Session, er
 
 func (r *rig) mustPrepare(p hsm.Prompter) Session {
 	r.t.Helper()
-	s, err := r.prepare(r.dial(), process(1), p)
+	s, err := r.prepare(r.dial(), caller(1), p)
 	check(r.t, err)
 	return s
 }
@@ -219,7 +220,7 @@ func (r *rig) status() Status {
 // would and passes on to the agent's real socket.
 type wiretap struct {
 	mu     sync.Mutex
-	frames []frame
+	frames []wire.Frame
 }
 
 func (w *wiretap) proxy(t testing.TB, from, to string) {
@@ -248,14 +249,14 @@ func (w *wiretap) relay(to, from net.Conn) {
 	defer to.Close()
 	defer from.Close()
 	for {
-		f, err := readFrame(from)
+		f, err := wire.ReadFrame(from)
 		if err != nil {
 			return
 		}
 		w.mu.Lock()
-		w.frames = append(w.frames, frame{f.kind, bytes.Clone(f.payload)})
+		w.frames = append(w.frames, wire.Frame{Kind: f.Kind, Payload: bytes.Clone(f.Payload)})
 		w.mu.Unlock()
-		if writeFrame(to, f.kind, f.payload) != nil {
+		if wire.WriteFrame(to, f.Kind, f.Payload) != nil {
 			return
 		}
 	}

@@ -4,11 +4,12 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 )
 
-// protocolVersion goes up with every change that an older peer would misread.
-const protocolVersion = 1
+// protocolVersion is the protocol's.
+const protocolVersion = wire.Version
 
 // The operations.
 const (
@@ -19,6 +20,8 @@ const (
 	opStop    = "stop"
 	opHello   = "hello"
 	opRetire  = "retire" // stop, unless something is open
+
+	opCredential = wire.OpCredential
 )
 
 // request is what a client sends.
@@ -28,7 +31,8 @@ type request struct {
 	Enrollment string        `json:"enrollment,omitempty"`
 	Client     bridge.Client `json:"client,omitzero"`
 	Purpose    hsm.Purpose   `json:"purpose,omitzero"`
-	Program    Build         `json:"program,omitzero"` // the client's, in a hello
+	Program    wire.Build    `json:"program,omitzero"`   // the client's, in a hello or a credential
+	ExecInfo   string        `json:"execInfo,omitempty"` // of a credential
 }
 
 // reply is what the agent sends: one of its fields is set.
@@ -77,8 +81,8 @@ type Status struct {
 	Started time.Time `json:"started"`
 	// Program is the file that the agent was started from. Newer is another one,
 	// which has asked for the agent and will replace it once nothing is open.
-	Program Build  `json:"program"`
-	Newer   *Build `json:"newer,omitempty"`
+	Program wire.Build  `json:"program"`
+	Newer   *wire.Build `json:"newer,omitempty"`
 	// Supervised tells whether a service manager started it, see [Options].
 	Supervised bool `json:"supervised,omitempty"`
 	// Bridge is the address it listens on; BridgeError why it does not.

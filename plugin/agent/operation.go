@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 )
 
@@ -21,12 +22,15 @@ func (a *agent) serve(ctx context.Context, c net.Conn) {
 	go l.read() // ends when c is closed, which our caller does
 	for f := range l.frames {
 		var r request
-		if err := f.decode(&r); err != nil {
-			clear(f.payload)
+		if err := f.Decode(&r); err != nil {
+			clear(f.Payload)
 			a.log.Warn("refused", "error", err)
 			return
 		}
 		a.active()
+		if r.Op == opCredential && a.answer(l, r) {
+			continue
+		}
 		answer, then := a.operate(l, r)
 		if err := l.write(answer); err != nil && l.ctx.Err() == nil {
 			a.log.Warn("answer", "op", r.Op, "error", err)
@@ -58,6 +62,8 @@ func (a *agent) operate(l *link, r request) (out reply, then func()) {
 	case r.Op == opRetire:
 		err = a.inUse(time.Now())
 		then = func() { a.end("replaced") }
+	case r.Op == opCredential:
+		err = errInFull
 	case r.V != a.o.protocol:
 		err = hsm.WithHint(fmt.Errorf("%w: it speaks protocol %d, you speak %d", ErrVersion, a.o.protocol, r.V), versionHint)
 	case r.Op == opPrepare:
@@ -65,7 +71,7 @@ func (a *agent) operate(l *link, r request) (out reply, then func()) {
 	case r.Op == opUnlock:
 		err = a.work(func() error { return a.unlockFor(l.ctx, r, p) })
 	default:
-		err = fmt.Errorf("%w: operation %q", errFrame, r.Op)
+		err = fmt.Errorf("%w: operation %q", wire.ErrFrame, r.Op)
 	}
 	if err != nil {
 		return reply{Error: toFailure(err)}, nil

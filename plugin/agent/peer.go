@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"net"
 	"os"
 	"syscall"
@@ -19,7 +20,7 @@ func checkPeer(c net.Conn) error {
 		return err
 	}
 	var uid int
-	if cerr := raw.Control(func(fd uintptr) { uid, err = peerUID(int(fd)) }); cerr != nil {
+	if cerr := raw.Control(func(fd uintptr) { uid, err = wire.PeerUID(int(fd)) }); cerr != nil {
 		return cerr
 	}
 	if err != nil {

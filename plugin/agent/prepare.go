@@ -22,9 +22,8 @@ const (
 // prepare makes sure that the bridge can carry requests for an enrolment and
 // hands out a session. The order is the package comment's.
 func (a *agent) prepare(ctx context.Context, r request, p *remotePrompter) (_ *Session, err error) {
-	isNew := false
 	defer func() {
-		if isNew || err != nil {
+		if err != nil {
 			a.recordSession(r, err)
 		}
 	}()
@@ -43,11 +42,18 @@ func (a *agent) prepare(ctx context.Context, r request, p *remotePrompter) (_ *S
 			return nil, err
 		}
 	}
+	return a.session(t, r)
+}
+
+// session hands out a session.
+func (a *agent) session(t *target, r request) (*Session, error) {
 	c, err := a.sessions.Issue(t.e.Name, r.Client)
 	if err != nil {
 		return nil, err
 	}
-	isNew = c.New
+	if c.New {
+		a.recordSession(r, nil)
+	}
 	a.issued.Store(time.Now().UnixNano())
 	return &Session{Certificate: c.Certificate, Key: c.Key, Expires: c.Expires, CertificateExpires: t.chain[0].NotAfter}, nil
 }

@@ -39,12 +39,12 @@ func TestPrepareOnceThenWarm(t *testing.T) {
 	r.token.Before(func(_ context.Context, op hsmtest.Op) error { return fmt.Errorf("the token was used: %s", op) })
 	c := r.dial()
 	for i := range 100 {
-		s, err := r.prepare(c, process(1), nil) // nobody can be asked, and need not be
+		s, err := r.prepare(c, caller(1), nil) // nobody can be asked, and need not be
 		check(t, err)
 		if !bytes.Equal(s.Certificate, first.Certificate) {
 			t.Fatal("another certificate for the same process")
 		}
-		other, err := r.prepare(c, process(100+i), nil)
+		other, err := r.prepare(c, caller(100+i), nil)
 		check(t, err)
 		if code, _ := r.get(other, "/version"); code != 200 || bytes.Equal(other.Certificate, first.Certificate) {
 			t.Fatal(code)
@@ -67,7 +67,7 @@ func TestTwentyAtOnceOnePromptOneDial(t *testing.T) {
 	for i := range 20 {
 		c := r.dial()
 		wg.Go(func() {
-			_, err := r.prepare(c, process(i+1), p)
+			_, err := r.prepare(c, caller(i+1), p)
 			errs <- err
 		})
 	}
@@ -109,7 +109,7 @@ func TestCancelHoldsForAll(t *testing.T) {
 	results := make(chan error, 10)
 	leading := r.dial()
 	go func() {
-		_, err := leading.Prepare(ctx, PrepareRequest{Enrollment: "prod", Client: process(1)}, leader)
+		_, err := leading.Prepare(ctx, PrepareRequest{Enrollment: "prod", Client: caller(1)}, leader)
 		results <- err
 	}()
 	<-up
@@ -117,7 +117,7 @@ func TestCancelHoldsForAll(t *testing.T) {
 	for i := range 9 {
 		c := r.dial()
 		go func() {
-			_, err := r.prepare(c, process(2+i), nobody)
+			_, err := r.prepare(c, caller(2+i), nobody)
 			results <- err
 		}()
 	}
@@ -128,13 +128,13 @@ func TestCancelHoldsForAll(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := r.prepare(r.dial(), process(1), nobody); !errors.Is(err, hsm.ErrCancelled) {
+	if _, err := r.prepare(r.dial(), caller(1), nobody); !errors.Is(err, hsm.ErrCancelled) {
 		t.Fatalf("the same process was asked again: %v", err)
 	}
-	if _, err := r.prepare(r.dial(), process(99), hsmtest.NewScript(t, hsmtest.PIN(pin))); err != nil {
+	if _, err := r.prepare(r.dial(), caller(99), hsmtest.NewScript(t, hsmtest.PIN(pin))); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.prepare(r.dial(), process(1), nobody); err != nil {
+	if _, err := r.prepare(r.dial(), caller(1), nobody); err != nil {
 		t.Fatalf("still refused after somebody signed in: %v", err)
 	}
 }
@@ -142,20 +142,20 @@ func TestCancelHoldsForAll(t *testing.T) {
 // Who has no terminal does not spoil it for who has one.
 func TestLeaderWithoutTerminalPassesOn(t *testing.T) {
 	r := newRig(t, rigOptions{})
-	if _, err := r.prepare(r.dial(), process(1), nil); !errors.Is(err, hsm.ErrNoTerminal) {
+	if _, err := r.prepare(r.dial(), caller(1), nil); !errors.Is(err, hsm.ErrNoTerminal) {
 		t.Fatal(err)
 	}
 	asked, release := make(chan struct{}, 1), make(chan struct{})
 	noTerminal := r.dial()
 	results := make(chan error, 2)
 	go func() {
-		_, err := r.prepare(noTerminal, process(2), gate{failing{}, asked, release})
+		_, err := r.prepare(noTerminal, caller(2), gate{failing{}, asked, release})
 		results <- err
 	}()
 	<-asked
 	waiting := r.dial()
 	go func() {
-		_, err := r.prepare(waiting, process(3), hsmtest.NewScript(t, hsmtest.PIN(pin)))
+		_, err := r.prepare(waiting, caller(3), hsmtest.NewScript(t, hsmtest.PIN(pin)))
 		results <- err
 	}()
 	eventually(t, "two are there", func() bool { return goroutines("(*flights).do") == 2 })
@@ -178,20 +178,20 @@ func (failing) Confirm(context.Context, hsm.ConfirmPrompt) (bool, error) {
 func TestWrongPIN(t *testing.T) {
 	r := newRig(t, rigOptions{token: hsmtest.FakeOptions{Tries: 8}})
 	wrong := hsmtest.NewScript(t, hsmtest.PIN("111111"), hsmtest.PIN("222222"), hsmtest.PIN("333333"))
-	_, err := r.prepare(r.dial(), process(1), wrong)
+	_, err := r.prepare(r.dial(), caller(1), wrong)
 	if !errors.Is(err, hsm.ErrPINIncorrect) || !strings.Contains(err.Error(), "5 tries left") {
 		t.Fatal(err)
 	}
 	// kubectl runs the plugin again, several times: no try is spent.
 	for range 4 {
-		if _, again := r.prepare(r.dial(), process(1), hsmtest.NewScript(t)); !errors.Is(again, hsm.ErrPINIncorrect) {
+		if _, again := r.prepare(r.dial(), caller(1), hsmtest.NewScript(t)); !errors.Is(again, hsm.ErrPINIncorrect) {
 			t.Fatal(again)
 		}
 	}
 	if n := r.token.Tries(); n != 5 {
 		t.Fatalf("%d tries left", n)
 	}
-	r.mustPrepareAs(process(2), hsmtest.NewScript(t, hsmtest.PIN("444444"), hsmtest.PIN(pin)))
+	r.mustPrepareAs(caller(2), hsmtest.NewScript(t, hsmtest.PIN("444444"), hsmtest.PIN(pin)))
 }
 
 func (r *rig) mustPrepareAs(who bridge.Client, p hsm.Prompter) {
@@ -227,7 +227,7 @@ func TestNoPINInVain(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, rigOptions{})
 			c.break_(t, r)
-			_, err := r.prepare(r.dial(), process(1), hsmtest.NewScript(t))
+			_, err := r.prepare(r.dial(), caller(1), hsmtest.NewScript(t))
 			if !errors.Is(err, c.is) || !strings.Contains(hsm.Hint(err), c.hint) {
 				t.Fatalf("%v (hint: %s)", err, hsm.Hint(err))
 			}
@@ -240,7 +240,7 @@ func TestPortTakenIsSaidBeforeThePIN(t *testing.T) {
 	l, err := net.Listen("tcp4", r.ep.Address())
 	check(t, err)
 	r.serve(Options{})
-	_, err = r.prepare(r.dial(), process(1), hsmtest.NewScript(t))
+	_, err = r.prepare(r.dial(), caller(1), hsmtest.NewScript(t))
 	if !errors.Is(err, bridge.ErrPortTaken) || !strings.Contains(hsm.Hint(err), "ss -ltnp") {
 		t.Fatalf("%v (hint: %s)", err, hsm.Hint(err))
 	}
@@ -256,7 +256,7 @@ func TestCertificateOfAnotherCluster(t *testing.T) {
 		r := newRig(t, rigOptions{api: bridgetest.Options{Strict: strict}})
 		other := bridgetest.New(t, bridgetest.Options{})
 		check(t, r.store.SaveCertificate(r.e, []*x509.Certificate{other.Certificate(t, r.slot.Key.Public, "alice", time.Hour)}))
-		_, err := r.prepare(r.dial(), process(1), hsmtest.NewScript(t, hsmtest.PIN(pin)))
+		_, err := r.prepare(r.dial(), caller(1), hsmtest.NewScript(t, hsmtest.PIN(pin)))
 		if !errors.Is(err, ErrRejected) || !strings.Contains(err.Error(), "alice") || !strings.Contains(hsm.Hint(err), "kubehsm enroll --name prod") {
 			t.Fatalf("strict=%v: %v (hint: %s)", strict, err, hsm.Hint(err))
 		}
@@ -280,7 +280,7 @@ func TestRejectedLater(t *testing.T) {
 	if code, _ := r.get(s, "/api"); code != 401 {
 		t.Fatal(code)
 	}
-	if _, err := r.prepare(r.dial(), process(1), nil); !errors.Is(err, ErrRejected) {
+	if _, err := r.prepare(r.dial(), caller(1), nil); !errors.Is(err, ErrRejected) {
 		t.Fatal(err)
 	}
 	if st := r.status(); !st.Upstreams[0].Rejected || !strings.Contains(st.Upstreams[0].LastError, "401") {
@@ -309,7 +309,7 @@ func TestTouchIsShownAndTakenDown(t *testing.T) {
 	c := r.dial()
 	result := make(chan error, 1)
 	go func() {
-		_, err := r.prepare(c, process(1), script)
+		_, err := r.prepare(c, caller(1), script)
 		result <- err
 	}()
 	eventually(t, "a touch is asked for", func() bool { return script.Waiting() == 1 })
@@ -332,7 +332,7 @@ func TestTokenPulled(t *testing.T) {
 	}
 	r.api.CloseClientConnections()
 	eventually(t, "the connection is gone", func() bool { st := r.status(); return st.Upstreams[0].Connections == 0 })
-	if _, err := r.prepare(r.dial(), process(1), hsmtest.NewScript(t)); !errors.Is(err, hsm.ErrNoToken) {
+	if _, err := r.prepare(r.dial(), caller(1), hsmtest.NewScript(t)); !errors.Is(err, hsm.ErrNoToken) {
 		t.Fatal(err)
 	}
 	r.token.Plug()

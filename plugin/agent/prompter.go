@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 )
 
 // promptTimeout bounds a prompt: client-go puts no end to its plugin's run.
@@ -30,7 +31,7 @@ var _ hsm.Prompter = (*remotePrompter)(nil)
 func (r *remotePrompter) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error) {
 	_, pin, err := r.ask(ctx, prompt{PIN: &p})
 	if err == nil && pin == nil {
-		err = fmt.Errorf("%w: no PIN came with the answer", errFrame)
+		err = fmt.Errorf("%w: no PIN came with the answer", wire.ErrFrame)
 	}
 	return pin, err
 }

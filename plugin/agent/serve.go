@@ -14,6 +14,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
@@ -71,7 +72,7 @@ func (o *Options) defaults() {
 func Serve(ctx context.Context, o Options) (err error) {
 	o.defaults()
 	defer func() { err = errors.Join(err, closeReady(o.Ready)) }()
-	program, err := thisBuild(o.Version)
+	program, err := wire.ThisBuild(o.Version)
 	if err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}

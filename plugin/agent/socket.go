@@ -7,33 +7,20 @@ import (
 	"io/fs"
 	"net"
 	"os"
-	"path/filepath"
-	"runtime"
 	"syscall"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
 
-// maxSocketPath is the shortest limit of the systems we know (macOS, sun_path).
-const maxSocketPath = 103
-
-// withSocketPath calls f with a path of the socket that is short enough to
-// bind and connect to. On Linux a long one is reached through its opened folder.
+// withSocketPath is [wire.WithPath] with the next step.
 func withSocketPath(path string, f func(string) error) error {
-	if len(path) <= maxSocketPath {
-		return f(path)
+	err := wire.WithPath(path, f)
+	if errors.Is(err, wire.ErrPath) {
+		return hsm.Hintf(err, "set %s to a folder with a shorter path", home.EnvHome)
 	}
-	if runtime.GOOS != "linux" {
-		return hsm.Hintf(fmt.Errorf("the socket's path %s is longer than %d bytes", path, maxSocketPath),
-			"set %s to a folder with a shorter path", home.EnvHome)
-	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return f(fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path)))
+	return err
 }
 
 func dialSocket(ctx context.Context, path string) (net.Conn, error) {

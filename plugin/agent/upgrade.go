@@ -7,20 +7,21 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
 
 // hello is the agent's answer to a client's: who it is, and what would be lost
 // with it.
 type hello struct {
-	Protocol   int   `json:"protocol"`
-	Program    Build `json:"program"`
-	Supervised bool  `json:"supervised,omitempty"`
-	Unlocked   bool  `json:"unlocked,omitempty"`
+	Protocol   int        `json:"protocol"`
+	Program    wire.Build `json:"program"`
+	Supervised bool       `json:"supervised,omitempty"`
+	Unlocked   bool       `json:"unlocked,omitempty"`
 }
 
 func (a *agent) hello(r request) *hello {
-	if r.Program.Path != "" && r.Program.replaces(a.program) {
+	if r.Program.Path != "" && r.Program.Replaces(a.program) {
 		a.newer.Store(&r.Program)
 	}
 	h := &hello{Protocol: a.o.protocol, Program: a.program, Supervised: a.o.Supervised}
@@ -57,7 +58,7 @@ type Program struct {
 // [ErrVersion] if the running agent speaks another protocol and is in use, or is
 // the newer one.
 func EnsureProgram(ctx context.Context, d home.Dirs, p Program) (*Client, error) {
-	mine, err := buildOf(p.Path, p.Path, p.Version)
+	mine, err := wire.BuildOf(p.Path, p.Path, p.Version)
 	known := err == nil // a missing file is reported when it must be started
 	replaced := false
 	for range maxAttempts {
@@ -91,7 +92,7 @@ var errGaveWay = errors.New("the agent gave way")
 
 // hello introduces a program. An agent that does not know the question yet is
 // taken as it is.
-func (c *Client) hello(ctx context.Context, mine Build) (hello, error) {
+func (c *Client) hello(ctx context.Context, mine wire.Build) (hello, error) {
 	out, err := c.do(ctx, request{Op: opHello, Program: mine}, nil)
 	switch {
 	case errors.Is(err, ErrStopped), errors.Is(err, ErrVersion), ctx.Err() != nil:
@@ -104,9 +105,9 @@ func (c *Client) hello(ctx context.Context, mine Build) (hello, error) {
 
 // settle decides what becomes of a running agent: nil to use it, errGaveWay if
 // it has ended, [ErrVersion] if it can be neither used nor ended.
-func (p Program) settle(ctx context.Context, c *Client, mine Build, h hello, replaced *bool) error {
+func (p Program) settle(ctx context.Context, c *Client, mine wire.Build, h hello, replaced *bool) error {
 	usable := h.Protocol == protocolVersion
-	mayEnd := mine.replaces(h.Program) && !*replaced &&
+	mayEnd := mine.Replaces(h.Program) && !*replaced &&
 		(!h.Supervised || mine.Path == h.Program.Path) && // its supervisor would start the old one again
 		(!h.Unlocked || p.Say != nil || !usable)
 	var err error

@@ -14,16 +14,17 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 )
 
 func TestReplaces(t *testing.T) {
-	at := func(version, path string, minute int) Build {
-		return Build{Version: version, Path: path, Size: int64(1000 + minute), Modified: time.Unix(int64(60*minute), 0)}
+	at := func(version, path string, minute int) wire.Build {
+		return wire.Build{Version: version, Path: path, Size: int64(1000 + minute), Modified: time.Unix(int64(60*minute), 0)}
 	}
 	for _, c := range []struct {
 		name     string
-		mine     Build
-		theirs   Build
+		mine     wire.Build
+		theirs   wire.Build
 		want     bool
 		wantBack bool
 	}{
@@ -36,7 +37,7 @@ func TestReplaces(t *testing.T) {
 		{"two without a version", at("", "/a", 2), at("(devel)", "/b", 1), true, false},
 		{"one without a version", at("", "/a", 2), at("v1.0.0", "/b", 1), false, false},
 	} {
-		if got, back := c.mine.replaces(c.theirs), c.theirs.replaces(c.mine); got != c.want || back != c.wantBack {
+		if got, back := c.mine.Replaces(c.theirs), c.theirs.Replaces(c.mine); got != c.want || back != c.wantBack {
 			t.Errorf("%s: %t, and the other way %t", c.name, got, back)
 		}
 	}
@@ -250,7 +251,7 @@ func TestOtherProtocol(t *testing.T) {
 		t.Setenv(agentProgram, "1")
 	}
 	start(a, "v1.0.0")
-	_, err := r.prepare(r.dial(), process(1), nil)
+	_, err := r.prepare(r.dial(), caller(1), nil)
 	if !errors.Is(err, ErrVersion) || !strings.Contains(hsm.Hint(err), "agent stop") {
 		t.Fatal(err)
 	}

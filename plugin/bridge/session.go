@@ -15,6 +15,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
 // The lives of a session.
@@ -42,6 +44,9 @@ type Sessions struct {
 	byCert  map[[sha256.Size]byte]*session
 	byOwner map[owner]*session
 }
+
+// Client is the process that a session is for.
+type Client = process.ID
 
 type owner struct {
 	enrollment string

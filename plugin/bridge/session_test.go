@@ -4,16 +4,17 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
-	"os"
 	"testing"
 	"time"
+
+	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
 func TestSameCertificateWhileTheAgentLives(t *testing.T) {
 	clk := &clock{}
 	s, err := NewSessions(clk.now)
 	check(t, err)
-	me := Client{PID: os.Getpid(), Start: startOf(os.Getpid())}
+	me := process.This()
 	first, err := s.Issue("prod", me)
 	check(t, err)
 	cert, err := tls.X509KeyPair(first.Certificate, first.Key)
@@ -63,7 +64,7 @@ func TestSweepForgetsDeadClients(t *testing.T) {
 	clk := &clock{}
 	s, err := NewSessions(clk.now)
 	check(t, err)
-	me := Client{PID: os.Getpid(), Start: startOf(os.Getpid())}
+	me := process.This()
 	for _, c := range []Client{me, {PID: me.PID, Start: me.Start + 1}, {}} {
 		_, err := s.Issue("prod", c)
 		check(t, err)
@@ -76,16 +77,6 @@ func TestSweepForgetsDeadClients(t *testing.T) {
 	s.Sweep()
 	if st := s.Status(); len(st) != 1 || st[0].Client != me {
 		t.Fatalf("%+v", st)
-	}
-}
-
-func TestParentProcess(t *testing.T) {
-	p := ParentProcess()
-	if p.PID != os.Getppid() || !p.Alive() {
-		t.Fatalf("%+v", p)
-	}
-	if p.Known() && (Client{PID: p.PID, Start: p.Start + 1}).Alive() {
-		t.Fatal("another process of that PID counts as the same")
 	}
 }
 

@@ -12,8 +12,6 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
-
-	"github.com/kubehsm/kubehsm/hsm"
 )
 
 // Config is the user's own configuration. What it lists is trusted: libraries
@@ -28,6 +26,9 @@ type Config struct {
 	// Pinentry is the absolute path of the program that asks for PINs when
 	// there is no terminal; "" means none.
 	Pinentry string `yaml:"pinentry"`
+	// PINSources give the PINs of tokens that are used where nobody can type.
+	// Package pinsource checks and reads them.
+	PINSources []PINSource `yaml:"pinSources"`
 	// Unlock bounds how long the agent keeps a token unlocked.
 	Unlock Unlock `yaml:"unlock"`
 }
@@ -41,6 +42,14 @@ type Module struct {
 	// Env is set in our process before the library is loaded: kubectl started
 	// from a desktop lacks what a login shell would have set.
 	Env map[string]string `yaml:"env"`
+}
+
+// PINSource says where the PIN of a token is read from.
+type PINSource struct {
+	// Token is the token's URI, with its serial.
+	Token string `yaml:"token"`
+	// Source is file:/path, credential:NAME or fd:N.
+	Source string `yaml:"source"`
 }
 
 // Unlock is the unlock window.
@@ -81,7 +90,7 @@ func LoadConfig(d Dirs) (Config, error) {
 		return Config{}, fmt.Errorf("configuration: %s is larger than %d bytes", path, maxConfig)
 	}
 	if err := c.parse(b); err != nil {
-		return Config{}, hsm.WithHint(fmt.Errorf("configuration: %s: %w", path, err), "correct the file, or move it away to start afresh")
+		return Config{}, withHint(fmt.Errorf("configuration: %s: %w", path, err), "correct the file, or move it away to start afresh")
 	}
 	c.defaults()
 	return c, nil

@@ -6,8 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"github.com/kubehsm/kubehsm/hsm"
 )
 
 // EnvHome is the environment variable that puts everything under one folder.
@@ -34,7 +32,7 @@ type Dirs struct {
 func FromEnv(getenv func(string) string) (Dirs, error) {
 	if h := getenv(EnvHome); h != "" {
 		if !filepath.IsAbs(h) {
-			return Dirs{}, hsm.WithHint(fmt.Errorf("%s is %q, not an absolute path", EnvHome, h), "write it with a leading /")
+			return Dirs{}, withHint(fmt.Errorf("%s is %q, not an absolute path", EnvHome, h), "write it with a leading /")
 		}
 		h = filepath.Clean(h)
 		return Dirs{Home: h, Config: h, State: filepath.Join(h, "state"), Run: filepath.Join(h, "run")}, nil
@@ -65,7 +63,7 @@ func xdg(getenv func(string) string, name, fallback string) (string, error) {
 	if !filepath.IsAbs(h) {
 		var err error
 		if h, err = os.UserHomeDir(); err != nil || !filepath.IsAbs(h) {
-			return "", hsm.Hintf(errors.New("no home folder is known"), "set HOME, or %s to a folder of yours", EnvHome)
+			return "", withHint(errors.New("no home folder is known"), "set HOME, or %s to a folder of yours", EnvHome)
 		}
 	}
 	return filepath.Join(h, filepath.FromSlash(fallback)), nil

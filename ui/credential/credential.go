@@ -1,25 +1,26 @@
 // Package credential is the command that kubectl runs for every command of its
-// own: the exec credential plugin (KEP-541). It is apart from the other commands
-// so that package early can run it before they are set up.
+// own: the exec credential plugin (KEP-541), unless package early has the answer
+// at hand.
 package credential
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"io"
 	"os"
 	"sync"
 	"time"
 
-	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent"
-	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/entry"
 	"github.com/kubehsm/kubehsm/plugin/execcredential"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/plugin/pinsource"
+	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/prompt"
 	"github.com/kubehsm/kubehsm/ui/text"
@@ -46,38 +47,30 @@ type Command struct {
 	Prompter hsm.Prompter
 }
 
-// Run reads the arguments and answers. Errors are usage errors of package ui,
-// those of [execcredential.Read], and those of [agent.Client.Prepare].
-func (c *Command) Run(ctx context.Context, args []string) error {
-	var name string
-	flags := pflag.NewFlagSet("credential", pflag.ContinueOnError)
-	flags.Usage = func() {}
-	flags.StringVar(&name, "enrollment", "", EnrollmentUsage)
-	err := flags.Parse(args)
-	if err == nil && flags.NArg() > 0 {
-		err = fmt.Errorf("unexpected argument %q", flags.Arg(0))
-	}
-	if err != nil {
-		return &ui.UsageError{Err: err, Help: "kubehsm credential --help"}
-	}
-	return c.Answer(ctx, name)
-}
-
 // Answer writes the credential for the enrolment called name, or for the one
-// that kubectl's request names if name is empty.
+// that kubectl's request names if name is empty. Errors are usage errors of
+// package ui, those of [execcredential.Read], and those of [agent.Client.Prepare].
 func (c *Command) Answer(ctx context.Context, name string) error {
 	request, err := execcredential.Read(c.Getenv(execcredential.EnvVar))
 	if err != nil {
 		return err
 	}
-	if name, err = enrolmentOf(name, request); err != nil {
+	name, err = entry.Name(name, request)
+	if errors.Is(err, entry.ErrUnnamed) {
+		return &ui.UsageError{Err: err, Help: "kubehsm credential --help"}
+	}
+	if err != nil {
 		return err
 	}
 	dirs, err := home.FromEnv(c.Getenv)
 	if err != nil {
 		return err
 	}
-	if err := sameServer(enrollment.NewStore(dirs), name, request); err != nil {
+	known, err := enrollment.NewStore(dirs).Load(name)
+	if err != nil {
+		return err
+	}
+	if err := entry.Check(known, request); err != nil {
 		return err
 	}
 	client, err := EnsureAgent(ctx, dirs, c.Executable, c.Version, c.Stderr)
@@ -89,7 +82,7 @@ func (c *Command) Answer(ctx context.Context, name string) error {
 	defer done()
 	session, err := client.Prepare(ctx, agent.PrepareRequest{
 		Enrollment: name,
-		Client:     bridge.ParentProcess(),
+		Client:     process.Parent(),
 		Purpose:    hsm.Purpose{Cluster: name, Action: "sign in", Command: ParentCommand()},
 	}, asker)
 	if err != nil {
@@ -128,9 +121,17 @@ func (c *Command) prompter(dirs home.Dirs) (hsm.Prompter, func()) {
 		if err != nil {
 			return nil, err
 		}
+		sources, err := pinsource.Entries(config)
+		if err != nil {
+			return nil, err
+		}
 		p, done := prompt.Choose(prompt.Options{PINFD: -1, Pinentry: config.Pinentry, RunDir: dirs.Run, CoolDown: CoolDown})
-		release = done
-		return p, nil
+		s := pinsource.New(pinsource.Options{Entries: sources, State: dirs.State, Getenv: c.Getenv, Descriptors: true}, p)
+		release = func() {
+			_ = s.Close() // only forgets
+			done()
+		}
+		return s, nil
 	}))
 	return lazy, func() { release() }
 }

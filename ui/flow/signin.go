@@ -13,7 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent"
-	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/process"
 	"k8s.io/client-go/rest"
 )
 
@@ -55,7 +55,7 @@ func (e *Env) session(ctx context.Context, name string, purpose hsm.Purpose, p h
 		return agent.Session{}, err
 	}
 	defer client.Close()
-	return client.Prepare(ctx, agent.PrepareRequest{Enrollment: name, Client: bridge.ThisProcess(), Purpose: purpose}, p)
+	return client.Prepare(ctx, agent.PrepareRequest{Enrollment: name, Client: process.This(), Purpose: purpose}, p)
 }
 
 // renewBefore is how long before a session's end the next one is asked for.

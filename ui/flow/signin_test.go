@@ -12,6 +12,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/plugin/agent"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
 // A client that runs on follows the agent from session to session: an agent
@@ -24,7 +25,7 @@ func TestSignInFollowsTheAgent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := sessions.Issue("prod-hsm", bridge.ThisProcess())
+		c, err := sessions.Issue("prod-hsm", process.This())
 		if err != nil {
 			t.Fatal(err)
 		}

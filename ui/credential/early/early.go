@@ -1,47 +1,62 @@
-// Package early runs the credential plugin before the rest of the program is
-// initialised. kubectl starts kubehsm for every command, and half of that start
-// would be spent on setting up client-go and the terminal UI, which the plugin
-// does not use. Go initialises packages in the order of their import paths as
-// soon as what they import is ready (Go specification, "Program initialization"),
-// so this one comes before k8s.io's as long as it imports none of them; a test
-// holds it to that.
+// Package early answers kubectl before the rest of the program is initialised,
+// when the agent has the answer at hand. kubectl starts kubehsm for every
+// command, and half of that start would be spent on setting up packages that
+// such an answer does not need. Go initialises packages in the order of their
+// import paths as soon as what they import is ready (Go specification, "Program
+// initialization"), so this one comes before most others as long as it imports
+// little; a test holds it to that. The standard library's net and crypto are ready
+// last of all, as they import vendored packages.
+//
+// Whenever the answer is not at hand, for whatever reason, it leaves everything to
+// the command of that name (ui/cli), which also finds the words.
 //
 // It is the only package of ours that does work in init.
 package early
 
 import (
-	"context"
-	"fmt"
 	"os"
-	"os/signal"
-	"slices"
-	"syscall"
+	"strings"
 
-	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/credential"
+	"github.com/kubehsm/kubehsm/plugin/agent/quick"
+	"github.com/kubehsm/kubehsm/plugin/home"
 )
 
 func init() {
 	if len(os.Args) < 2 || os.Args[1] != "credential" {
 		return
 	}
-	args := os.Args[2:]
-	if slices.Contains(args, "-h") || slices.Contains(args, "--help") {
+	name, ok := enrolment(os.Args[2:])
+	if !ok {
 		return
 	}
-	err := run(args)
-	ui.Report(os.Stderr, err)
-	os.Exit(ui.ExitCode(err))
+	info := os.Getenv("KUBERNETES_EXEC_INFO")
+	dirs, err := home.FromEnv(os.Getenv)
+	if err != nil || info == "" {
+		return
+	}
+	answer := quick.Credential(dirs.Socket(), name, info)
+	if answer == nil {
+		return
+	}
+	_, err = os.Stdout.Write(answer)
+	clear(answer)
+	if err != nil {
+		_, _ = os.Stderr.WriteString("error: write exec credential: " + err.Error() + "\n") // where nobody reads that either, the exit code says it
+		os.Exit(1)
+	}
+	os.Exit(0)
 }
 
-func run(args []string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second ctrl-c ends the program at once
-	executable, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("finding this program: %w", err)
+// enrolment reads arguments as kubeconfig entries write them; others are left to
+// the command.
+func enrolment(args []string) (name string, ok bool) {
+	switch len(args) {
+	case 0:
+		return "", true
+	case 1:
+		return strings.CutPrefix(args[0], "--enrollment=")
+	case 2:
+		return args[1], args[0] == "--enrollment"
 	}
-	c := credential.Command{Getenv: os.Getenv, Stdout: os.Stdout, Stderr: os.Stderr, Executable: executable, Version: ui.Version()}
-	return c.Run(ctx, args)
+	return "", false
 }

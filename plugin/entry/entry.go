@@ -1,4 +1,7 @@
-package credential
+// Package entry holds a kubeconfig entry of ours, as a Kubernetes client shows it
+// to its plugin (KEP-541), against the enrolment that it was written for. Nothing
+// in an entry is trusted; it can only be found wrong.
+package entry
 
 import (
 	"encoding/json"
@@ -11,8 +14,10 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/execcredential"
-	"github.com/kubehsm/kubehsm/ui"
 )
+
+// ErrUnnamed says that nothing names an enrolment.
+var ErrUnnamed = errors.New("neither the arguments nor the cluster name an enrolment")
 
 // extension is what kubehsm writes into the cluster's exec extension.
 type extension struct {
@@ -33,16 +38,16 @@ func extensionOf(r execcredential.Request) (extension, error) {
 
 const rewriteHint = "write the entry anew with `kubehsm kubeconfig set`"
 
-// enrolmentOf is the enrolment that the arguments name, or else the cluster's
+// Name is the enrolment that the arguments name, or else the cluster's
 // extension. Where both do they must agree: somebody has mixed the user of one
-// cluster with another cluster otherwise.
-func enrolmentOf(name string, r execcredential.Request) (string, error) {
+// cluster with another cluster otherwise. Errors: [ErrUnnamed], [enrollment.ErrInvalid].
+func Name(name string, r execcredential.Request) (string, error) {
 	e, err := extensionOf(r)
 	switch {
 	case err != nil:
 		return "", err
 	case name == "" && e.Enrollment == "":
-		return "", hsm.WithHint(ui.Usagef("neither the arguments nor the cluster name an enrolment"), rewriteHint)
+		return "", hsm.WithHint(ErrUnnamed, rewriteHint)
 	case name == "":
 		return e.Enrollment, enrollment.ValidName(e.Enrollment)
 	case e.Enrollment != "" && e.Enrollment != name:
@@ -51,14 +56,11 @@ func enrolmentOf(name string, r execcredential.Request) (string, error) {
 	return name, enrollment.ValidName(name)
 }
 
-// sameServer refuses an entry that shows another API server than the enrolled
-// one, or does not lead to the bridge: the user would be asked for one cluster
-// and work on another.
-func sameServer(store enrollment.Store, name string, r execcredential.Request) error {
-	known, err := store.Load(name)
-	if err != nil {
-		return err
-	}
+// Check refuses an entry that shows another API server than the enrolled one, or
+// does not lead to the bridge: the user would be asked for one cluster and work
+// on another.
+func Check(known enrollment.Enrollment, r execcredential.Request) error {
+	name := known.Name
 	if r.Cluster != nil && r.Cluster.Server != "" && !toBridge(r.Cluster.Server, name) {
 		return hsm.WithHint(fmt.Errorf("the kubeconfig's cluster leads to %s, not to kubehsm's bridge", r.Cluster.Server), rewriteHint)
 	}

@@ -1,4 +1,4 @@
-package agent
+package wire
 
 import (
 	"fmt"
@@ -23,8 +23,8 @@ type Build struct {
 	Modified time.Time `json:"modified"`
 }
 
-// thisBuild describes the program that runs.
-func thisBuild(version string) (Build, error) {
+// ThisBuild describes the program that runs.
+func ThisBuild(version string) (Build, error) {
 	path, err := os.Executable()
 	if err != nil {
 		return Build{}, err
@@ -33,11 +33,11 @@ func thisBuild(version string) (Build, error) {
 	if runtime.GOOS == "linux" {
 		file = "/proc/self/exe" // even if the path leads to another file by now
 	}
-	return buildOf(path, file, version)
+	return BuildOf(path, file, version)
 }
 
-// buildOf describes the program called path, which is in file.
-func buildOf(path, file, version string) (Build, error) {
+// BuildOf describes the program called path, which is in file.
+func BuildOf(path, file, version string) (Build, error) {
 	info, err := os.Stat(file)
 	if err != nil {
 		return Build{}, fmt.Errorf("looking at this program: %w", err)
@@ -48,18 +48,19 @@ func buildOf(path, file, version string) (Build, error) {
 	return Build{Version: version, Path: path, Size: info.Size(), Modified: info.ModTime().UTC()}, nil
 }
 
-func (b Build) sameFile(o Build) bool { return b.Size == o.Size && b.Modified.Equal(o.Modified) }
+// SameFile tells whether the file is still the same.
+func (b Build) SameFile(o Build) bool { return b.Size == o.Size && b.Modified.Equal(o.Modified) }
 
-// replaces tells whether an agent of b should take over from one of old. Two
+// Replaces tells whether an agent of b should take over from one of old. Two
 // programs installed side by side must not drive each other's agents out in
 // turns, so only one side can win:
 //
 //   - At one path, whatever is there now: the old one cannot be started any more.
 //   - At two paths the higher version; where neither has one, the file that was
 //     made later.
-func (b Build) replaces(old Build) bool {
+func (b Build) Replaces(old Build) bool {
 	if b.Path == old.Path {
-		return !b.sameFile(old)
+		return !b.SameFile(old)
 	}
 	mine, theirs := semantic(b.Version), semantic(old.Version)
 	switch {

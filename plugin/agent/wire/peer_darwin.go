@@ -1,9 +1,9 @@
-package agent
+package wire
 
 import "golang.org/x/sys/unix"
 
-// peerUID asks LOCAL_PEERCRED (unix(4)).
-func peerUID(fd int) (int, error) {
+// PeerUID asks LOCAL_PEERCRED (unix(4)).
+func PeerUID(fd int) (int, error) {
 	c, err := unix.GetsockoptXucred(fd, unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
 	if err != nil {
 		return 0, err

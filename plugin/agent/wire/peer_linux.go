@@ -1,11 +1,11 @@
-package agent
+package wire
 
 import (
 	"golang.org/x/sys/unix"
 )
 
-// peerUID asks SO_PEERCRED (unix(7)).
-func peerUID(fd int) (int, error) {
+// PeerUID asks SO_PEERCRED (unix(7)).
+func PeerUID(fd int) (int, error) {
 	c, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil {
 		return 0, err

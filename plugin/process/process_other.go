@@ -1,6 +1,6 @@
 //go:build !linux && !darwin
 
-package bridge
+package process
 
 // startOf: this system is not asked. Its clients share a session per enrolment and PID.
 func startOf(int) uint64 { return 0 }

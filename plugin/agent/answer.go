@@ -1,0 +1,64 @@
+package agent
+
+import (
+	"bytes"
+	"errors"
+	"time"
+
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/entry"
+	"github.com/kubehsm/kubehsm/plugin/execcredential"
+)
+
+// errInFull has a client ask in full: hello, prepare, prompts.
+var errInFull = errors.New("the credential is not at hand")
+
+// answer sends the finished ExecCredential if everything for it is at hand, and
+// tells whether it did. Whatever is wrong is not told: asked in full, it is
+// found again and there are words for it.
+func (a *agent) answer(l *link, r request) bool {
+	b := a.atHand(r)
+	if b == nil {
+		return false
+	}
+	defer clear(b)
+	if err := l.writeSecret(b); err != nil && l.ctx.Err() == nil {
+		a.log.Warn("answer", "op", r.Op, "error", err)
+	}
+	return true
+}
+
+// atHand returns the ExecCredential, or nil: for a program other than the
+// agent's own (it may want to replace the agent), for an entry that is not in
+// order, for a connection that is not known to be good.
+func (a *agent) atHand(r request) []byte {
+	if r.V != a.o.protocol || r.Program.Path != a.program.Path || !r.Program.SameFile(a.program) {
+		return nil
+	}
+	q, err := execcredential.Read(r.ExecInfo)
+	if err != nil {
+		return nil
+	}
+	if r.Enrollment, err = entry.Name(r.Enrollment, q); err != nil {
+		return nil
+	}
+	now := time.Now()
+	t, err := a.target(r.Enrollment)
+	if err != nil || t.inDate(now) != nil || a.bridge.ensure() != nil || !t.warm(now) ||
+		entry.Check(t.e, q) != nil || a.needsAttendant(t, r.Client) {
+		return nil
+	}
+	s, err := a.session(t, r)
+	if err != nil {
+		return nil
+	}
+	defer clear(s.Key)
+	var b bytes.Buffer
+	err = execcredential.Write(&b, q.APIVersion, execcredential.Response{
+		CertificatePEM: s.Certificate, KeyPEM: s.Key, Expiration: s.Expires})
+	if err != nil || b.Len() > wire.MaxSecret {
+		clear(b.Bytes())
+		return nil
+	}
+	return b.Bytes()
+}

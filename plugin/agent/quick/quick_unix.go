@@ -1,0 +1,77 @@
+//go:build unix
+
+package quick
+
+import (
+	"errors"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/process"
+)
+
+// patience bounds the round trip; an agent at hand takes a millisecond.
+const patience = 2 * time.Second
+
+// Credential asks the agent on socket for the ExecCredential that answers
+// execInfo. It is nil if the agent has none at hand. It is the caller's to clear.
+func Credential(socket, enrollment, execInfo string) []byte {
+	path, err := os.Executable()
+	if err != nil {
+		return nil
+	}
+	program, err := wire.BuildOf(path, path, "")
+	if err != nil {
+		return nil
+	}
+	conn, err := dial(socket)
+	if err != nil {
+		return nil
+	}
+	defer conn.Close()
+	err = wire.WriteJSON(conn, wire.Credential{V: wire.Version, Op: wire.OpCredential,
+		Enrollment: enrollment, ExecInfo: execInfo, Client: process.Parent(), Program: program})
+	if err != nil {
+		return nil
+	}
+	f, err := wire.ReadFrame(conn)
+	if err != nil || f.Kind != wire.KindSecret {
+		return nil
+	}
+	return f.Payload
+}
+
+// dial connects to the socket and makes sure that our own user listens on it.
+func dial(path string) (*os.File, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err != nil {
+		return nil, err
+	}
+	unix.CloseOnExec(fd)
+	conn := os.NewFile(uintptr(fd), path)
+	if err := errors.Join(connect(fd, path), check(fd)); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
+}
+
+func connect(fd int, path string) error {
+	t := unix.NsecToTimeval(patience.Nanoseconds())
+	for _, option := range []int{unix.SO_RCVTIMEO, unix.SO_SNDTIMEO} { // the latter bounds connect, too
+		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, option, &t); err != nil {
+			return err
+		}
+	}
+	return wire.WithPath(path, func(p string) error { return unix.Connect(fd, &unix.SockaddrUnix{Name: p}) })
+}
+
+func check(fd int) error {
+	uid, err := wire.PeerUID(fd)
+	if err == nil && uid != os.Geteuid() {
+		err = os.ErrPermission
+	}
+	return err
+}

@@ -1,0 +1,93 @@
+package wire
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+// The kinds of frames.
+const (
+	KindJSON   = 'J' // a JSON message
+	KindSecret = 'S' // raw bytes, overwritten after use
+)
+
+// Bounds of a payload in bytes.
+const (
+	MaxJSON   = 256 << 10
+	MaxSecret = 16 << 10
+)
+
+// ErrFrame says that the peer does not speak the protocol.
+var ErrFrame = errors.New("malformed message on the agent's socket")
+
+// Frame is one message.
+type Frame struct {
+	Kind    byte
+	Payload []byte
+}
+
+// WriteFrame writes one frame in one Write. The copy made for it is overwritten.
+func WriteFrame(w io.Writer, kind byte, payload []byte) error {
+	b := make([]byte, 5+len(payload))
+	binary.BigEndian.PutUint32(b, uint32(len(payload)))
+	b[4] = kind
+	copy(b[5:], payload)
+	_, err := w.Write(b)
+	if kind == KindSecret {
+		clear(b)
+	}
+	return err
+}
+
+// WriteJSON writes v as one frame of kind [KindJSON].
+func WriteJSON(w io.Writer, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	if len(b) > MaxJSON {
+		return fmt.Errorf("%w: %d bytes to send", ErrFrame, len(b))
+	}
+	return WriteFrame(w, KindJSON, b)
+}
+
+// ReadFrame reads one frame, its size checked before memory is taken for it. It
+// must be given the connection itself: a buffered reader would keep secrets.
+func ReadFrame(r io.Reader) (Frame, error) {
+	var head [5]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return Frame{}, err
+	}
+	n := binary.BigEndian.Uint32(head[:])
+	limit := uint32(MaxJSON)
+	switch head[4] {
+	case KindJSON:
+	case KindSecret:
+		limit = MaxSecret
+	default:
+		return Frame{}, fmt.Errorf("%w: type %#x", ErrFrame, head[4])
+	}
+	if n > limit {
+		return Frame{}, fmt.Errorf("%w: %d bytes", ErrFrame, n)
+	}
+	f := Frame{Kind: head[4], Payload: make([]byte, n)}
+	if _, err := io.ReadFull(r, f.Payload); err != nil {
+		clear(f.Payload)
+		return Frame{}, err
+	}
+	return f, nil
+}
+
+// Decode reads the JSON message. Errors wrap [ErrFrame].
+func (f Frame) Decode(v any) error {
+	if f.Kind != KindJSON {
+		return fmt.Errorf("%w: a secret nobody asked for", ErrFrame)
+	}
+	if err := json.Unmarshal(f.Payload, v); err != nil {
+		return fmt.Errorf("%w: %w", ErrFrame, err)
+	}
+	return nil
+}

@@ -1,0 +1,29 @@
+// Package process tells processes apart, also when the system gives one's
+// number to another. What kubectl runs links it before the heavier packages are
+// initialised (package ui/credential/early): it imports little.
+package process
+
+import "os"
+
+// ID is a process. The zero ID is unknown.
+type ID struct {
+	PID int `json:"pid,omitempty"`
+	// Start tells two processes of one PID apart, in the system's own unit; 0
+	// where the system does not tell.
+	Start uint64 `json:"start,omitempty"`
+}
+
+// Of is the process that has that number now.
+func Of(pid int) ID { return ID{PID: pid, Start: startOf(pid)} }
+
+// Parent is the program that started this one: kubectl, to its plugin.
+func Parent() ID { return Of(os.Getppid()) }
+
+// This is this process, for a program that uses a session itself.
+func This() ID { return Of(os.Getpid()) }
+
+// Known tells whether the process can be told from others.
+func (p ID) Known() bool { return p.PID > 0 && p.Start != 0 }
+
+// Alive tells whether the process still runs; an unknown one counts as alive.
+func (p ID) Alive() bool { return !p.Known() || startOf(p.PID) == p.Start }

@@ -1,0 +1,26 @@
+package early
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestEnrolment: what kubeconfig entries say is taken, all else is left to the
+// command.
+func TestEnrolment(t *testing.T) {
+	for in, want := range map[string]string{
+		"":                        "",
+		"--enrollment prod":       "prod",
+		"--enrollment=prod":       "prod",
+		"--help":                  "left",
+		"--enrollment":            "left",
+		"prod":                    "left",
+		"--enrollment prod extra": "left",
+		"--bad prod":              "left",
+	} {
+		name, ok := enrolment(strings.Fields(in))
+		if (want == "left") == ok || ok && name != want {
+			t.Errorf("%q: %q, %v", in, name, ok)
+		}
+	}
+}
