@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
@@ -61,8 +62,18 @@ kubehsm enroll --context trial --user jane --approve-with admin.kubeconfig --yes
 		return a.enrollByLines(c.Context(), env, options, f, o)
 	})
 	flags := c.Flags()
-	flags.StringVar(&f.name, "name", "", "`name` of the enrolment and of the kubeconfig context; default that of --context with -hsm")
 	flags.StringVar(&f.token, "token", "", "`URI` of the token; default the only one present")
+	f.bindTo(flags, "the enrolment and of the kubeconfig context; default that of --context with -hsm")
+	flags.BoolVar(&f.tui, "tui", false, "do it in the terminal UI, with these values filled in")
+	flags.StringVar(&f.progress, "cluster-progress", "", "wait for the cluster that this progress `file` tells of")
+	c.MarkFlagsMutuallyExclusive("tui", "dry-run")
+	o = output(c)
+	return c
+}
+
+// bindTo adds the flags that enroll and join share.
+func (f *enrollFlags) bindTo(flags *pflag.FlagSet, named string) {
+	flags.StringVar(&f.name, "name", "", "`name` of "+named)
 	flags.StringVar(&f.key, "key", "", "`URI` of an existing key; default a new one is generated")
 	f.request.bind(flags)
 	f.generate.bind(flags)
@@ -74,11 +85,6 @@ kubehsm enroll --context trial --user jane --approve-with admin.kubeconfig --yes
 	flags.BoolVar(&f.restart, "restart", false, "forget what an earlier run of the same name did")
 	flags.BoolVarP(&f.yes, "yes", "y", false, "do not ask before it begins")
 	flags.BoolVar(&f.plan, "dry-run", false, "show what would be done and do nothing")
-	flags.BoolVar(&f.tui, "tui", false, "do it in the terminal UI, with these values filled in")
-	flags.StringVar(&f.progress, "cluster-progress", "", "wait for the cluster that this progress `file` tells of")
-	c.MarkFlagsMutuallyExclusive("tui", "dry-run")
-	o = output(c)
-	return c
 }
 
 // options turns the flags into those of the use case.
@@ -97,7 +103,7 @@ func (f *enrollFlags) options(kubeContext string) (o flow.EnrollOptions, err err
 	}
 	if f.token != "" {
 		if o.Token, err = hsm.ParseURI(f.token); err != nil {
-			return o, fmt.Errorf("--token: %w", err)
+			return o, err
 		}
 	}
 	if f.key != "" {
@@ -158,12 +164,16 @@ func reviewWords(w *words, r flow.Review) {
 	if o.Expiration != 0 {
 		lifetime = o.Expiration.String()
 	}
+	from := " (context " + o.Context + ")"
+	if o.Join != nil {
+		from = joinedAt(o)
+	}
 	done := make([]string, 0, len(r.Resumes))
 	for _, s := range r.Resumes {
 		done = append(done, s.Title())
 	}
 	w.fields(
-		"Enrolment", o.Name, "Cluster", r.Server+" (context "+o.Context+")", "User", o.User, "Groups", strings.Join(o.Groups, ", "),
+		"Enrolment", o.Name, "Cluster", r.Server+from, "User", o.User, "Groups", strings.Join(o.Groups, ", "),
 		"Token", r.Token.Name(), "Key", key, "Signer", o.SignerName, "Lifetime", lifetime,
 		"Kubeconfig", r.KubeconfigFile, "Done before", strings.Join(done, ", "),
 	)

@@ -107,7 +107,9 @@ func (a *app) trunks() []trunk {
 		group("kubeconfig", "Look at and change kubeconfig entries", a.kubeconfigSet, a.kubeconfigList, a.kubeconfigUndo),
 		group("agent", "Look at and end the agent that keeps tokens unlocked",
 			a.agentStatus, a.agentLock, a.agentStop, a.agentUnit, a.agentServe),
-		{"enroll", a.enroll}, {"unlock", a.unlock}, {"audit", a.audit}, {"doctor", a.doctor}, {"credential", a.credential}, {"version", a.version},
+		group("bootstrap-token", "Make, list and delete the tokens that new users join with",
+			a.bootstrapTokenCreate, a.bootstrapTokenList, a.bootstrapTokenDelete, a.bootstrapTokenGenerate),
+		{"enroll", a.enroll}, {"join", a.join}, {"unlock", a.unlock}, {"audit", a.audit}, {"doctor", a.doctor}, {"credential", a.credential}, {"version", a.version},
 		{"exit-codes", exitCodesTopic}, {"output", outputTopic},
 	}
 }

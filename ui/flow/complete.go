@@ -17,6 +17,8 @@ import (
 // ConflictError says that an enrolment of this name was begun with other options.
 type ConflictError struct {
 	Name, Option, Recorded, Asked string
+
+	verb string
 }
 
 func (e *ConflictError) Error() string {
@@ -25,7 +27,7 @@ func (e *ConflictError) Error() string {
 
 // Hint says how to go on.
 func (e *ConflictError) Hint() string {
-	return fmt.Sprintf("`kubehsm enroll --name %s` goes on with what was begun; --restart begins anew; another --name makes a second one", e.Name)
+	return fmt.Sprintf("`kubehsm %s --name %s` goes on with what was begun; --restart begins anew; another --name makes a second one", cmp.Or(e.verb, "enroll"), e.Name)
 }
 
 // continues tells whether o can go on from j: what it names must be the same.
@@ -33,13 +35,14 @@ func (j *Journal) continues(o EnrollOptions) error {
 	old := j.Options
 	for _, c := range []struct{ option, recorded, asked string }{
 		{"context", old.Context, o.Context},
+		{"cluster", old.source(), o.source()},
 		{"user", old.User, o.User},
 		{"groups", strings.Join(old.Groups, ","), strings.Join(o.Groups, ",")},
 		{"signer name", old.SignerName, o.SignerName},
 		{"algorithm", string(old.Generate.Algorithm), string(o.Generate.Algorithm)},
 	} {
 		if c.recorded != c.asked {
-			return &ConflictError{Name: old.Name, Option: c.option, Recorded: c.recorded, Asked: c.asked}
+			return &ConflictError{Name: old.Name, Option: c.option, Recorded: c.recorded, Asked: c.asked, verb: old.verb()}
 		}
 	}
 	if j.did(StepToken) && !sameToken(o.Token, old.Token) {
@@ -139,12 +142,22 @@ func (e *Env) completeToken(ctx context.Context, o *EnrollOptions) error {
 		o.Token = o.Key.TokenOnly()
 		return nil
 	}
+	if o.Join != nil && o.Join.Serial != "" {
+		return e.completeSerial(ctx, o)
+	}
 	only, err := e.OnlyToken(ctx)
 	o.Token = only
 	return err
 }
 
 func (e *Env) completeContext(ctx context.Context, o *EnrollOptions) error {
+	if o.Join != nil {
+		if o.Context != "" {
+			return errors.New("a join takes its cluster from discovery, not from a context")
+		}
+		fill(&o.Name, o.Join.joinName())
+		return nil
+	}
 	if o.Context != "" && o.Name != "" {
 		return nil
 	}
@@ -221,6 +234,9 @@ func (e *Env) completeFromJournal(o *EnrollOptions) error {
 		return err
 	}
 	old := j.Options
+	if o.Join == nil || old.Join != nil {
+		o.Join = old.Join.with(o.Join)
+	}
 	fill(&o.Context, old.Context)
 	fill(&o.User, old.User)
 	fill(&o.SignerName, old.SignerName)

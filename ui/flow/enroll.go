@@ -42,7 +42,7 @@ func (e *Env) Enroll(ctx context.Context, o EnrollOptions, p hsm.Prompter, repor
 	env.Prompter = asker
 	r := &enrolment{env: &env, j: j, terms: terms, prompt: asker, report: report}
 	defer r.close()
-	for _, step := range Steps() {
+	for _, step := range r.j.Options.Steps() {
 		if err := r.run(ctx, step); err != nil {
 			return Result{}, err
 		}
@@ -82,7 +82,7 @@ type outcome struct {
 func (r *enrolment) run(ctx context.Context, s Step) error {
 	r.report(Event{Step: s, State: StepRunning})
 	do := map[Step]func(context.Context) (outcome, error){
-		StepToken: r.findToken, StepKey: r.makeKey, StepRequest: r.fileRequest,
+		StepDiscover: r.discover, StepToken: r.findToken, StepKey: r.makeKey, StepRequest: r.fileRequest,
 		StepApproval: r.awaitApproval, StepCertificate: r.storeCertificate,
 		StepKubeconfig: r.writeKubeconfig, StepVerify: r.verify,
 	}[s]
@@ -133,6 +133,9 @@ func (e *Env) recordFor(ctx context.Context, o EnrollOptions) (*Journal, error) 
 	j, err := e.loadJournal(o.Name)
 	if errors.Is(err, fs.ErrNotExist) || (err == nil && o.Restart) {
 		j = &Journal{Options: o}
+		if o.Join != nil { // its first step finds the cluster
+			return j, nil
+		}
 		return j, e.cluster(ctx, j)
 	}
 	if err != nil {
@@ -142,6 +145,7 @@ func (e *Env) recordFor(ctx context.Context, o EnrollOptions) (*Journal, error) 
 		return nil, err
 	}
 	// How to go about it may differ from run to run; what is enrolled may not.
+	j.Options.Join = o.Join
 	j.Options.ApproveWith, j.Options.KeepCurrent = o.ApproveWith, o.KeepCurrent
 	j.Options.Replace, j.Options.Timeout = o.Replace, o.Timeout
 	j.Options.NoAttestation, j.Options.AcceptFactory = o.NoAttestation, o.AcceptFactory
@@ -163,6 +167,9 @@ func (r *enrolment) findToken(ctx context.Context) (outcome, error) {
 	}
 	r.token = t
 	if r.info, err = t.Info(ctx); err != nil {
+		return outcome{}, err
+	}
+	if err := r.j.Options.Join.refuseSerial(r.info); err != nil {
 		return outcome{}, err
 	}
 	if err := r.refuseFactory(ctx); err != nil {

@@ -21,6 +21,9 @@ type EnrollOptions struct {
 	// Context is the kubeconfig context whose cluster is joined and whose
 	// credential files the request. Default: the current context.
 	Context string `json:"context"`
+	// Join, if set, takes the cluster from discovery instead, and files the
+	// request with a bootstrap token; Context is then "".
+	Join *JoinOptions `json:"join,omitempty"`
 	// User and Groups are the identity asked for (CN and O).
 	User   string   `json:"user"`
 	Groups []string `json:"groups,omitempty"`
@@ -55,6 +58,7 @@ type Step string
 
 // The steps. Each is idempotent and recorded, so that an enrolment resumes.
 const (
+	StepDiscover    Step = "discover"    // find the cluster; only of a join
 	StepToken       Step = "token"       // find the token
 	StepKey         Step = "key"         // generate or find the key
 	StepRequest     Step = "request"     // sign the PKCS#10 on the token and file it
@@ -64,14 +68,35 @@ const (
 	StepVerify      Step = "verify"      // sign in through the bridge and ask who we are
 )
 
-// Steps lists the steps in order.
+// Steps lists the steps of an enrolment from a context, in order.
 func Steps() []Step {
 	return []Step{StepToken, StepKey, StepRequest, StepApproval, StepCertificate, StepKubeconfig, StepVerify}
+}
+
+// JoinSteps lists the steps of an enrolment that joins a cluster.
+func JoinSteps() []Step { return append([]Step{StepDiscover}, Steps()...) }
+
+// Steps lists the steps of this enrolment.
+func (o EnrollOptions) Steps() []Step {
+	if o.Join != nil {
+		return JoinSteps()
+	}
+	return Steps()
+}
+
+// verb is the command that makes such an enrolment.
+func (o EnrollOptions) verb() string {
+	if o.Join != nil {
+		return "join"
+	}
+	return "enroll"
 }
 
 // Title is the step in a few words, for people.
 func (s Step) Title() string {
 	switch s {
+	case StepDiscover:
+		return "find the cluster"
 	case StepToken:
 		return "find the token"
 	case StepKey:

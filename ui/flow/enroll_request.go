@@ -39,7 +39,7 @@ func (r *enrolment) fileRequest(ctx context.Context) (outcome, error) {
 	if have != nil {
 		return outcome{message: "already issued", reused: true}, nil
 	}
-	client, err := r.env.client(ctx, r.j.Options.Context)
+	client, err := r.client(ctx)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -92,6 +92,9 @@ func (r *enrolment) signRequest(ctx context.Context) error {
 		if with.ExtraExtensions, why, err = attestation(ctx, r.token, r.j.Key); err != nil {
 			return fmt.Errorf("attest the key: %w", err)
 		}
+		if err := o.Join.refusePolicy(why == nil, why); err != nil {
+			return err
+		}
 		if why != nil {
 			r.note("the request carries no attestation: %v", why)
 		}
@@ -143,7 +146,7 @@ func (r *enrolment) awaitApproval(ctx context.Context) (outcome, error) {
 	if len(r.j.Certificate) > 0 {
 		return outcome{message: "already issued", reused: true}, nil
 	}
-	client, err := r.env.client(ctx, r.j.Options.Context)
+	client, err := r.client(ctx)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -162,7 +165,7 @@ func (r *enrolment) awaitApproval(ctx context.Context) (outcome, error) {
 		r.progress(StepApproval, "%s", statusLine(r.j.RequestName, s))
 	})
 	if err != nil {
-		return outcome{}, hsm.WithHint(err, waitHint(err, r.j.Options.Name))
+		return outcome{}, r.waitHint(r.j.expiredToken(err))
 	}
 	got, err := csr.Collect(status.Object, csr.Want{PublicKey: r.public, Request: r.j.Request})
 	if err != nil {
@@ -179,11 +182,12 @@ func (r *enrolment) ref() csr.Ref {
 	return csr.Ref{Name: r.j.RequestName, UID: types.UID(r.j.RequestUID)}
 }
 
-func waitHint(err error, name string) string {
+// waitHint says how to go on after a wait that came to no end.
+func (r *enrolment) waitHint(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		return fmt.Sprintf("nothing is lost: `kubehsm enroll --name %s` goes on from here", name)
+		return hsm.Hintf(err, "nothing is lost: `kubehsm %s --name %s` goes on from here", r.j.Options.verb(), r.j.Options.Name)
 	}
-	return hsm.Hint(err)
+	return err
 }
 
 // statusLine says where a request is, in a line.

@@ -54,8 +54,9 @@ func (j *Journal) mark(s Step) {
 
 // unmark forgets that s and all later steps were done.
 func (j *Journal) unmark(s Step) {
-	from := slices.Index(Steps(), s)
-	j.Done = slices.DeleteFunc(j.Done, func(d Step) bool { return slices.Index(Steps(), d) >= from })
+	steps := j.Options.Steps()
+	from := slices.Index(steps, s)
+	j.Done = slices.DeleteFunc(j.Done, func(d Step) bool { return slices.Index(steps, d) >= from })
 }
 
 // Finished tells whether nothing is left to do.

@@ -23,6 +23,11 @@ func (e *Env) Review(ctx context.Context, o EnrollOptions) (Review, error) {
 	if err != nil {
 		return Review{}, err
 	}
+	if o.Join != nil && j.Cluster.Server == "" {
+		if err := e.discoverInto(ctx, j, nil); err != nil {
+			return Review{}, err
+		}
+	}
 	t, err := e.Drivers.Open(ctx, o.Token)
 	if err != nil {
 		return Review{}, err
@@ -64,7 +69,7 @@ func (e *Env) forecast(ctx context.Context, o EnrollOptions, info hsm.TokenInfo,
 	}
 	quiet := *e
 	quiet.Prompter = nil // a look asks for no PIN
-	client, err := quiet.client(ctx, o.Context)
+	client, err := quiet.filer(ctx, j)
 	if err != nil {
 		return append(notes, "the cluster cannot be asked: "+err.Error())
 	}
@@ -73,7 +78,11 @@ func (e *Env) forecast(ctx context.Context, o EnrollOptions, info hsm.TokenInfo,
 	case err != nil:
 		return append(notes, "the cluster cannot be asked: "+err.Error())
 	case len(missing) > 0 && !j.did(StepRequest):
-		notes = append(notes, fmt.Sprintf("context %q may not %s: the request will be printed for an admin to file", o.Context, ruleList(missing)))
+		who := fmt.Sprintf("context %q", o.Context)
+		if o.Join != nil {
+			who = "the bootstrap token"
+		}
+		notes = append(notes, fmt.Sprintf("%s may not %s: the request will be printed for an admin to file", who, ruleList(missing)))
 	}
 	if o.ApproveWith == "" {
 		notes = append(notes, "somebody with the right to approve must approve the request")
@@ -91,8 +100,7 @@ func ruleList(rules []csr.Rule) string {
 
 // commands are what a person would type to do the same.
 func (e *Env) commands(o EnrollOptions) []string {
-	line := []string{"kubehsm enroll", "--name", shellWord(o.Name), "--token", shellWord(o.Token.String()),
-		"--context", shellWord(o.Context), "--user", shellWord(o.User)}
+	line := append(o.sourceFlags(), "--user", shellWord(o.User))
 	if e.Kubeconfig != "" {
 		line = append(line, "--kubeconfig", shellWord(e.Kubeconfig))
 	}

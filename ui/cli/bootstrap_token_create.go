@@ -1,0 +1,119 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
+	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/ui"
+)
+
+// bootstrapTokenFlags are kubeadm's flags for the terms of a token.
+type bootstrapTokenFlags struct {
+	ttl         time.Duration
+	usages      []string
+	description string
+	groups      []string
+}
+
+func (f *bootstrapTokenFlags) bind(flags *pflag.FlagSet) {
+	flags.DurationVar(&f.ttl, "ttl", bootstraptoken.DefaultTTL, "how `long` the token is good for; 0 for ever")
+	flags.StringSliceVar(&f.usages, "usages", bootstraptoken.KnownUsages(), "what it is good for")
+	flags.StringVar(&f.description, "description", "", "`words` to those who list tokens")
+	flags.StringSliceVar(&f.groups, "groups", []string{ticket.Group}, "groups of whoever signs in with it, each beginning with "+bootstraptoken.GroupPrefix)
+}
+
+// record is token with the terms that the flags say.
+func (f *bootstrapTokenFlags) record(token bootstraptoken.Token, withGroups bool) (bootstraptoken.Record, error) {
+	r := bootstraptoken.Record{Token: token, Description: f.description, Usages: f.usages, Groups: f.groups}
+	if !withGroups && !r.Authenticates() {
+		r.Groups = nil // the default one is for those that do
+	}
+	var err error
+	if r.Expires, err = bootstraptoken.ExpiresIn(time.Now(), f.ttl); err != nil {
+		return r, usage(err)
+	}
+	return r, usage(r.Validate())
+}
+
+func (a *app) bootstrapTokenCreate() *cobra.Command {
+	var o *format
+	var f bootstrapTokenFlags
+	var join, dryRun bool
+	c := a.command(&cobra.Command{
+		Use:   "create [TOKEN]",
+		Short: "Make a bootstrap token, with which a new user can join the cluster",
+		Long: `Makes a bootstrap token in the cluster and shows it. Whoever has it can prove to
+be talking to this cluster, and file a certificate request, until it expires.
+kubeadm reads what is made here, and the other way round.
+
+Its group is one whose members may file requests (see kubehsm rbac), never that
+of nodes. TOKEN, or the file that holds it, or - for standard input, is one made
+beforehand (kubehsm bootstrap-token generate); default a new one.`,
+		Example: `kubehsm bootstrap-token create --ttl 2h --description 'for jane'
+kubehsm bootstrap-token create --print-join-command
+kubehsm bootstrap-token create --dry-run | kubectl create -f -`,
+		Args: cobra.MaximumNArgs(1),
+	}, func(c *cobra.Command, args []string) error {
+		token, err := a.newBootstrapToken(c.Context(), args)
+		if err != nil {
+			return err
+		}
+		defer token.Wipe()
+		r, err := f.record(token, c.Flags().Changed("groups"))
+		if err != nil {
+			return err
+		}
+		if dryRun {
+			text, err := r.Manifest()
+			if err != nil {
+				return err
+			}
+			_, err = a.Stdout.Write(text)
+			return err
+		}
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		v, err := env.CreateBootstrapToken(c.Context(), a.context, r, join)
+		if err != nil {
+			return usage(err)
+		}
+		w := a.err()
+		for _, warning := range v.Warnings {
+			w.line("warning: %s", warning)
+		}
+		if err := w.flush(); err != nil {
+			return err
+		}
+		return a.emit(o, v, func(w *words) {
+			if join {
+				w.line("%s", v.Join)
+			} else {
+				w.line("%s", v.Token)
+			}
+		})
+	})
+	f.bind(c.Flags())
+	c.Flags().BoolVar(&join, "print-join-command", false, "print the command that joins with it instead of the token")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "print the Secret that would be made, and make none")
+	c.MarkFlagsMutuallyExclusive("dry-run", "print-join-command")
+	o = output(c)
+	return c
+}
+
+// newBootstrapToken is the token that was made beforehand, or a new one.
+func (a *app) newBootstrapToken(ctx context.Context, args []string) (bootstraptoken.Token, error) {
+	if len(args) == 0 {
+		return bootstraptoken.Generate()
+	}
+	if args[0] == "" {
+		return bootstraptoken.Token{}, ui.Usagef("TOKEN is empty")
+	}
+	return a.handedToken(ctx, "token", args[0])
+}

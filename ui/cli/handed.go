@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
+	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/ui"
+)
+
+// Secrets that are handed to a person, as prompts name them.
+const (
+	ticketKind         hsm.PINKind = "ticket"
+	bootstrapTokenKind hsm.PINKind = "bootstrap token"
+	sealedKind         hsm.PINKind = "sealed PUK"
+)
+
+// handed reads a secret that the value of a flag stands for: "-" is standard
+// input, "" asks, and else it is a file, or the secret itself, which is warned
+// of. Errors do not repeat the value: a file that is not there may be a
+// mistyped secret. The caller wipes what it gets.
+func (a *app) handed(ctx context.Context, flag, value string, kind hsm.PINKind) ([]byte, error) {
+	switch {
+	case value == "-":
+		b, err := a.readAll("-")
+		return bytes.TrimSpace(b), err
+	case value == "":
+		return a.askHanded(ctx, flag, kind)
+	case isHanded([]byte(value)):
+		w := a.err()
+		w.line("warning: other users of this computer can read the %s on the command line; give it with --%s=-, in a file, or to the prompt", kind, flag)
+		return []byte(value), w.flush()
+	}
+	b, err := os.ReadFile(value)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(b) > 1<<16 {
+		return nil, &ui.UsageError{Err: hsm.WithHint(fmt.Errorf("--%s: neither a %s nor a file with one", flag, kind),
+			"give - to read it from standard input, or leave the flag out to be asked")}
+	}
+	if err != nil {
+		return nil, &ui.UsageError{Err: fmt.Errorf("--%s: %w", flag, errors.Unwrap(err))}
+	}
+	return bytes.TrimSpace(b), nil
+}
+
+// isHanded tells a secret from the path of a file.
+func isHanded(text []byte) bool {
+	if t, err := bootstraptoken.Parse(text); err == nil {
+		t.Wipe()
+		return true
+	}
+	return ticket.Is(text) && len(text) > 64
+}
+
+func (a *app) askHanded(ctx context.Context, flag string, kind hsm.PINKind) ([]byte, error) {
+	s, err := a.prompter().PIN(ctx, hsm.PINPrompt{Kind: kind, Retries: -1})
+	if errors.Is(err, hsm.ErrNoTerminal) {
+		return nil, hsm.WithHint(err, fmt.Sprintf("give the %s with --%s=- on standard input, or in a file", kind, flag))
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer s.Zero()
+	return bytes.TrimSpace(bytes.Clone(s.Bytes())), nil
+}
+
+// handedToken is handed for a bootstrap token.
+func (a *app) handedToken(ctx context.Context, flag, value string) (bootstraptoken.Token, error) {
+	text, err := a.handed(ctx, flag, value, bootstrapTokenKind)
+	if err != nil {
+		return bootstraptoken.Token{}, err
+	}
+	defer clear(text)
+	t, err := bootstraptoken.Parse(text)
+	return t, usage(err)
+}
+
+// handedTicket is handed for a ticket.
+func (a *app) handedTicket(ctx context.Context, flag, value string) (ticket.Ticket, error) {
+	text, err := a.handed(ctx, flag, value, ticketKind)
+	if err != nil {
+		return ticket.Ticket{}, err
+	}
+	defer clear(text)
+	t, err := ticket.Parse(text)
+	return t, usage(err)
+}

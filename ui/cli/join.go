@@ -1,0 +1,201 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
+	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
+	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/flow"
+)
+
+// joinFlags are the flags of join. Those that kubeadm has too are named as its.
+type joinFlags struct {
+	enroll enrollFlags
+
+	token, discoveryToken, bootstrapToken, file string
+	hashes                                      []string
+	unsafe                                      bool
+	ticket, certificate                         string
+	discoveryTimeout                            time.Duration
+}
+
+func (a *app) join() *cobra.Command {
+	var o *format
+	var f joinFlags
+	c := a.command(&cobra.Command{
+		Use:   "join [ADDRESS]",
+		Short: "Join a cluster from nothing but a ticket, or an address and a bootstrap token",
+		Long: `Finds the cluster and checks that it is the right one, makes a key on a token,
+files a certificate request for it with the bootstrap token, waits for the
+approval, stores the certificate, writes a kubeconfig context and signs in.
+
+A ticket of the help desk says all of it in one line. Without one, the flags
+are kubeadm's: an address, a token, and the hash of the cluster's authority; or
+a discovery file. No credential is sent before the cluster is proven.
+
+Tickets and tokens are read from a file, from standard input (-), or asked for;
+on the command line other users of the computer can read them. They are kept
+nowhere: to go on with a join that was interrupted, give them again with --name.`,
+		Example: `kubehsm join --ticket -
+kubehsm join 10.0.0.1:6443 --token token.txt --discovery-token-ca-cert-hash sha256:1234… --user jane --group dev
+kubehsm join --discovery-file https://example.org/cluster.conf --tls-bootstrap-token - --user jane
+kubehsm join --name prod --ticket ticket.txt
+kubehsm join --name prod --certificate sent.pem`,
+		Args: cobra.MaximumNArgs(1),
+	}, func(c *cobra.Command, args []string) error {
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		options, err := f.options(a, c, args)
+		if err != nil {
+			return usage(err)
+		}
+		if f.certificate != "" {
+			pem, err := a.readAll(f.certificate)
+			if err != nil {
+				return err
+			}
+			if err := env.TakeCertificate(c.Context(), options.Name, pem); err != nil {
+				return err
+			}
+		}
+		return usage(a.enrollByLines(c.Context(), env, options, f.enroll, o))
+	})
+	flags := c.Flags()
+	flags.StringVar(&f.ticket, "ticket", "", "the help desk's ticket: a `file`, or - for standard input; asked for if nothing else says which cluster")
+	flags.StringVar(&f.token, "token", "", "the bootstrap token, for discovery and request: a `file`, or -; asked for if it is missing")
+	flags.StringVar(&f.discoveryToken, "discovery-token", "", "the bootstrap token for discovery, if it is another one: a `file`, or -")
+	flags.StringVar(&f.bootstrapToken, "tls-bootstrap-token", "", "the bootstrap token for the request, if it is another one: a `file`, or -")
+	flags.StringSliceVar(&f.hashes, "discovery-token-ca-cert-hash", nil, "`hash` of the cluster's authority, sha256:HEX; may be repeated")
+	flags.BoolVar(&f.unsafe, "discovery-token-unsafe-skip-ca-verification", false, "trust whoever knows the token to be the cluster")
+	flags.StringVar(&f.file, "discovery-file", "", "`file` or https URL that says where the cluster is; - for standard input")
+	flags.DurationVar(&f.discoveryTimeout, "discovery-timeout", 0, "how `long` to look for the cluster; default "+discovery.DefaultTimeout.String())
+	flags.StringVar(&f.certificate, "certificate", "", "go on with the certificate in this `file`, which the help desk sent")
+	flags.StringVar(&f.enroll.token, "hsm", "", "`URI` of the hardware token; default the only one present, or the ticket's")
+	f.enroll.bindTo(flags, "the enrolment and the kubeconfig context; default that of the ticket or the host")
+	o = output(c)
+	c.MarkFlagsMutuallyExclusive("ticket", "token")
+	c.MarkFlagsMutuallyExclusive("ticket", "discovery-file")
+	c.MarkFlagsMutuallyExclusive("token", "discovery-file")
+	return c
+}
+
+// options turns the flags into those of the use case, reading what is handed
+// over.
+func (f *joinFlags) options(a *app, c *cobra.Command, args []string) (flow.EnrollOptions, error) {
+	if a.context != "" {
+		return flow.EnrollOptions{}, ui.Usagef("--context does not go with join: a cluster that the kubeconfig knows is joined with `kubehsm enroll`")
+	}
+	ctx := c.Context()
+	o, err := f.enroll.options("")
+	if err != nil {
+		return o, err
+	}
+	given := func(flag string) bool { return c.Flags().Changed(flag) }
+	switch {
+	case given("ticket"), len(args) == 0 && f.file == "" && o.Name == "":
+		return o, f.useTicket(ctx, a, &o, args)
+	case f.file != "":
+		return o, f.useFile(ctx, a, &o, args)
+	case len(args) > 0:
+		return o, f.useToken(ctx, a, &o, args[0])
+	case given("token") || given("tls-bootstrap-token"): // goes on with what is on record
+		o.Join = &flow.JoinOptions{Timeout: f.discoveryTimeout}
+		return o, f.tokens(ctx, a, o.Join)
+	}
+	return o, nil
+}
+
+func (f *joinFlags) useTicket(ctx context.Context, a *app, o *flow.EnrollOptions, args []string) error {
+	if len(args) > 0 || len(f.hashes) > 0 || f.unsafe || f.discoveryToken != "" || f.bootstrapToken != "" {
+		return ui.Usagef("a ticket says itself where the cluster is and what to trust: leave address, hashes and tokens out")
+	}
+	t, err := a.handedTicket(ctx, "ticket", f.ticket)
+	if err != nil {
+		return err
+	}
+	if err := o.UseTicket(t); err != nil {
+		return err
+	}
+	o.Join.Timeout = f.discoveryTimeout
+	return nil
+}
+
+func (f *joinFlags) useFile(ctx context.Context, a *app, o *flow.EnrollOptions, args []string) error {
+	o.Join = &flow.JoinOptions{File: f.file, Timeout: f.discoveryTimeout}
+	if len(args) > 0 || len(f.hashes) > 0 || f.unsafe || f.discoveryToken != "" {
+		return ui.Usagef("a discovery file says itself where the cluster is and what to trust: leave address, hashes and --discovery-token out")
+	}
+	if f.file == discovery.Stdin {
+		if f.bootstrapToken == "-" {
+			return ui.Usagef("standard input can be read once: give the discovery file or the token in a file")
+		}
+		var err error
+		if o.Join.Document, err = a.readAll("-"); err != nil {
+			return err
+		}
+	}
+	var err error
+	o.Join.Token, err = a.handedToken(ctx, "tls-bootstrap-token", f.bootstrapToken)
+	return err
+}
+
+func (f *joinFlags) useToken(ctx context.Context, a *app, o *flow.EnrollOptions, address string) error {
+	pins, err := discovery.ParsePins(f.hashes)
+	if err != nil {
+		return err
+	}
+	o.Join = &flow.JoinOptions{Endpoint: address, Pins: pins, UnsafeSkipCAVerification: f.unsafe, Timeout: f.discoveryTimeout}
+	// Before a secret is asked for.
+	check := discovery.Options{Endpoint: address, Pins: pins, UnsafeSkipCAVerification: f.unsafe, Limits: discovery.Limits{Timeout: f.discoveryTimeout}}
+	if check.Token, err = bootstraptoken.Generate(); err != nil {
+		return err
+	}
+	if err := check.Validate(); err != nil {
+		return err
+	}
+	return f.tokens(ctx, a, o.Join)
+}
+
+// tokens reads the bootstrap tokens: kubeadm's --token stands for both.
+func (f *joinFlags) tokens(ctx context.Context, a *app, j *flow.JoinOptions) error {
+	if f.discoveryToken != "" && f.bootstrapToken != "" {
+		if f.discoveryToken == "-" && f.bootstrapToken == "-" {
+			return ui.Usagef("standard input can be read once: give one of the tokens in a file")
+		}
+		var err error
+		if j.DiscoveryToken, err = a.handedToken(ctx, "discovery-token", f.discoveryToken); err != nil {
+			return err
+		}
+		j.Token, err = a.handedToken(ctx, "tls-bootstrap-token", f.bootstrapToken)
+		return err
+	}
+	both, err := a.handedToken(ctx, "token", f.token)
+	if err != nil {
+		return err
+	}
+	j.Token, j.DiscoveryToken = both, both
+	if f.discoveryToken != "" {
+		j.DiscoveryToken, err = a.handedToken(ctx, "discovery-token", f.discoveryToken)
+	}
+	if f.bootstrapToken != "" {
+		j.Token, err = a.handedToken(ctx, "tls-bootstrap-token", f.bootstrapToken)
+	}
+	return err
+}
+
+// joinedAt names the cluster of a join for the review.
+func joinedAt(o flow.EnrollOptions) string {
+	switch j := o.Join; {
+	case j.Ticket != "":
+		return " (ticket " + j.Ticket + ")"
+	case j.File != "":
+		return " (by " + j.File + ")"
+	}
+	return " (by token)"
+}

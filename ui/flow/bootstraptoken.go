@@ -1,0 +1,145 @@
+package flow
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
+	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+)
+
+// BootstrapToken is a bootstrap token as screens and documents show it, with
+// the names that kubeadm's have. Its text comes from a cluster: clean it before
+// printing.
+type BootstrapToken struct {
+	// Token is redacted unless it was asked to be revealed.
+	Token       string     `json:"token"`
+	ID          string     `json:"id"`
+	Description string     `json:"description,omitempty"`
+	Expires     *time.Time `json:"expires,omitempty"` // nil is never
+	Usages      []string   `json:"usages,omitempty"`
+	Groups      []string   `json:"groups,omitempty"`
+	// Warnings are what its maker should know.
+	Warnings []string `json:"warnings,omitempty"`
+	// Join is the command that joins with it, where that was asked for; it
+	// holds the token.
+	Join string `json:"joinCommand,omitempty"`
+}
+
+func viewToken(r bootstraptoken.Record, reveal bool) BootstrapToken {
+	v := BootstrapToken{Token: r.Token.String(), ID: r.Token.ID(), Description: r.Description, Usages: r.Usages, Groups: r.Groups}
+	if reveal {
+		v.Token = r.Token.Reveal()
+	}
+	if !r.Expires.IsZero() {
+		v.Expires = &r.Expires
+	} else {
+		v.Warnings = append(v.Warnings, "it never expires: whoever finds it later can use it; delete it when it has served")
+	}
+	if slices.Contains(r.Groups, bootstraptoken.NodeGroup) {
+		v.Warnings = append(v.Warnings, "its group is that of nodes, whose requests kubeadm's clusters approve by themselves: not for a person")
+	}
+	return v
+}
+
+// bootstrapTokens speaks of bootstrap tokens to the cluster of a context.
+func (e *Env) bootstrapTokens(ctx context.Context, kubeContext string) (*bootstraptoken.Client, error) {
+	config, err := e.config(ctx, kubeContext)
+	if err != nil {
+		return nil, err
+	}
+	return bootstraptoken.NewClient(config)
+}
+
+// CreateBootstrapToken tells the cluster of r. With join it adds the command
+// that joins with it.
+func (e *Env) CreateBootstrapToken(ctx context.Context, kubeContext string, r bootstraptoken.Record, join bool) (BootstrapToken, error) {
+	v := viewToken(r, true)
+	if join {
+		if !r.Signs() {
+			return BootstrapToken{}, hsm.WithHint(fmt.Errorf("%w: nobody can find the cluster with it", bootstraptoken.ErrInvalid), "a join command needs the usage \"signing\"")
+		}
+		cluster, err := e.clusterOf(ctx, kubeContext)
+		if err != nil {
+			return BootstrapToken{}, err
+		}
+		if v.Join, err = joinCommand(cluster, v.Token); err != nil {
+			return BootstrapToken{}, err
+		}
+	}
+	client, err := e.bootstrapTokens(ctx, kubeContext)
+	if err != nil {
+		return BootstrapToken{}, err
+	}
+	return v, client.Create(ctx, r)
+}
+
+// clusterOf is the API server of a context, as an enrolment from it knows it.
+func (e *Env) clusterOf(ctx context.Context, kubeContext string) (enrollment.Cluster, error) {
+	j := &Journal{Options: EnrollOptions{Context: kubeContext}}
+	err := e.cluster(ctx, j)
+	return j.Cluster, err
+}
+
+// joinCommand is what a person types to join, as kubeadm words it.
+func joinCommand(c enrollment.Cluster, token string) (string, error) {
+	pins, err := clusterPins(c)
+	if err != nil {
+		return "", err
+	}
+	address := c.Server
+	if u, err := url.Parse(c.Server); err == nil && u.Port() != "" && strings.Trim(u.Path, "/") == "" {
+		address = u.Host
+	}
+	line := []string{"kubehsm join", shellWord(address), "--token", token}
+	for _, p := range pins {
+		line = append(line, "--discovery-token-ca-cert-hash", p.String())
+	}
+	return strings.Join(line, " "), nil
+}
+
+// clusterPins are the pins of a cluster's authorities.
+func clusterPins(c enrollment.Cluster) ([]discovery.Pin, error) {
+	if len(c.CAData) == 0 {
+		return nil, hsm.WithHint(fmt.Errorf("the context of %s names no certificate authority", c.Server),
+			"it trusts the system's; who joins by token needs the hash of the cluster's own: put certificate-authority-data into the context's cluster")
+	}
+	return discovery.PinsOf(c.CAData)
+}
+
+// BootstrapTokens lists the tokens in a cluster; those that the cluster takes
+// for none are named in the notes.
+func (e *Env) BootstrapTokens(ctx context.Context, kubeContext string, reveal bool) (all []BootstrapToken, notes []string, err error) {
+	client, err := e.bootstrapTokens(ctx, kubeContext)
+	if err != nil {
+		return nil, nil, err
+	}
+	records, ignored, err := client.List(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	all = []BootstrapToken{}
+	for _, r := range records {
+		all = append(all, viewToken(r, reveal))
+		r.Token.Wipe()
+	}
+	for _, i := range ignored {
+		notes = append(notes, i.Err.Error())
+	}
+	return all, notes, nil
+}
+
+// DeleteBootstrapToken removes the token with this ID.
+func (e *Env) DeleteBootstrapToken(ctx context.Context, kubeContext, id string) error {
+	client, err := e.bootstrapTokens(ctx, kubeContext)
+	if err != nil {
+		return err
+	}
+	return client.Delete(ctx, id)
+}
