@@ -30,6 +30,11 @@ const (
 	// Denial is a request that the bridge turned away. Code is the HTTP status,
 	// Reason says why, see [bridge.Denial].
 	Denial Event = "denial"
+	// Consent is a person's answer about a request, or that there was none. Reason:
+	// "answer" (typed or clicked), "touch" (the token signed Statement), "nobody"
+	// (there was nobody to ask). Requests that an earlier answer covers have no
+	// record of their own.
+	Consent Event = "consent"
 )
 
 // Outcome says how it ended.
@@ -49,7 +54,7 @@ type Record struct {
 	// Time is when it was written, UTC, to the microsecond.
 	Time  time.Time `json:"time"`
 	Event Event     `json:"event"`
-	// Outcome is set for Unlock, Signature and Session.
+	// Outcome is set for Unlock, Signature, Session and Consent.
 	Outcome Outcome `json:"outcome,omitempty"`
 	// Reason is a word from the event's own list.
 	Reason string `json:"reason,omitempty"`
@@ -69,6 +74,11 @@ type Record struct {
 	Key string `json:"key,omitempty"`
 	// Token is the URI of the token.
 	Token hsm.URI `json:"token,omitzero"`
+	// Request is what a Consent was asked for, in words. Statement is the text
+	// that was agreed to, see package consent; Signature is the token's over it.
+	Request   string `json:"request,omitempty"`
+	Statement string `json:"statement,omitempty"`
+	Signature []byte `json:"signature,omitempty"`
 	// Client is the process for which it was done.
 	Client *Process `json:"client,omitempty"`
 	// Agent is the process id of the agent that wrote the record.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/consent"
 )
 
 // The store's errors.
@@ -21,9 +22,6 @@ var (
 	// ErrInvalid says that an enrolment or its name cannot be used.
 	ErrInvalid = errors.New("not a usable enrolment")
 )
-
-// PolicySession asks for no consent beyond signing in; it is the only policy.
-const PolicySession = "session"
 
 // Enrollment is one cluster, key and identity under a name.
 type Enrollment struct {
@@ -37,8 +35,10 @@ type Enrollment struct {
 	// User and Groups are the identity in the certificate (CN and O).
 	User   string   `json:"user"`
 	Groups []string `json:"groups,omitempty"`
-	// Policy says which requests need the user's consent: [PolicySession], or "" for it.
-	Policy string `json:"policy,omitempty"`
+	// Policy says which requests need the user's consent, Rules which those of
+	// [consent.Rules] are. It counts whatever a kubeconfig says.
+	Policy consent.Mode   `json:"policy,omitempty"`
+	Rules  []consent.Rule `json:"rules,omitempty"`
 	// Context is the kubeconfig context that was enrolled from, Namespace its
 	// namespace, Kubeconfig the file that our entries were written to.
 	Context    string    `json:"context,omitempty"`
@@ -114,13 +114,11 @@ func (e Enrollment) validate() error {
 	if e.Key.Scheme == "" {
 		return errors.New("no key is named")
 	}
-	switch e.Policy {
-	case "", PolicySession:
-	default:
-		return fmt.Errorf("unknown policy %q", e.Policy)
-	}
-	return nil
+	return e.Consent().Validate()
 }
+
+// Consent is the enrolment's policy in one piece.
+func (e Enrollment) Consent() consent.Policy { return consent.Policy{Mode: e.Policy, Rules: e.Rules} }
 
 // Host is the API server's host and port, for people.
 func (e Enrollment) Host() string {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
 
@@ -52,7 +53,7 @@ func sample(t *testing.T, cert *x509.Certificate) Enrollment {
 	check(t, err)
 	key, err := hsm.ParseURI("pkcs11:token=My%20token;serial=1;object=key;id=%01?module-path=/usr/lib/p11.so")
 	check(t, err)
-	return Enrollment{Name: "prod-eu.1", Key: key, KeyHash: hash, User: "alice", Groups: []string{"dev"}, Policy: PolicySession,
+	return Enrollment{Name: "prod-eu.1", Key: key, KeyHash: hash, User: "alice", Groups: []string{"dev"}, Policy: consent.Rules, Rules: []consent.Rule{{Verbs: []string{"delete"}, Namespaces: []string{"prod"}}},
 		Cluster: Cluster{Server: "https://api.example:6443/k8s", CAData: encodeChain([]*x509.Certificate{cert}), TLSServerName: "kubernetes", ProxyURL: "http://p:1"},
 		Context: "admin@prod", Namespace: "web", Kubeconfig: "/home/a/.kube/config", Created: time.Now().UTC().Truncate(time.Second)}
 }
@@ -121,7 +122,10 @@ func TestRefusals(t *testing.T) {
 		"bad proxy":         func(e *Enrollment) { e.Cluster.ProxyURL = "ftp://x" },
 		"bad hash":          func(e *Enrollment) { e.KeyHash = "../../x" },
 		"no key":            func(e *Enrollment) { e.Key = hsm.URI{} },
-		"bad policy":        func(e *Enrollment) { e.Policy = "writes" },
+		"bad policy":        func(e *Enrollment) { e.Policy, e.Rules = "sometimes", nil },
+		"rules for no use":  func(e *Enrollment) { e.Policy = consent.Writes },
+		"no rules":          func(e *Enrollment) { e.Rules = nil },
+		"bad rule":          func(e *Enrollment) { e.Rules[0].Verbs[0] = "destroy" },
 	} {
 		e := sample(t, leaf)
 		spoil(&e)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 )
 
@@ -61,7 +62,7 @@ func (r *enrolment) storeCertificate(ctx context.Context) (outcome, error) {
 func (r *enrolment) enroll(cert *csr.Certificate) error {
 	en := r.enrollment()
 	if old, err := r.env.enrollments().Load(en.Name); err == nil {
-		en.Created, en.Policy = old.Created, old.Policy
+		en.Created, en.Policy, en.Rules = old.Created, old.Policy, old.Rules
 	}
 	if err := r.env.enrollments().Save(en); err != nil {
 		return err
@@ -73,7 +74,7 @@ func (r *enrolment) enrollment() enrollment.Enrollment {
 	o := r.j.Options
 	return enrollment.Enrollment{
 		Name: o.Name, Cluster: r.j.Cluster, Key: r.j.Key, KeyHash: r.j.KeyHash,
-		User: o.User, Groups: o.Groups, Policy: enrollment.PolicySession,
+		User: o.User, Groups: o.Groups, Policy: consent.Session,
 		Context: o.Context, Created: time.Now().UTC().Truncate(time.Second),
 	}
 }
