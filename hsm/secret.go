@@ -1,6 +1,7 @@
 package hsm
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -68,3 +69,28 @@ func (s *Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
 // LogValue implements [slog.LogValuer] without the secret.
 func (s *Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
+
+// ReadSecret reads the first line of r into buf, byte by byte: what follows it
+// is not ours. The secret keeps buf. Errors: [ErrPINInvalid] if the line is empty
+// or does not fit; those of r.
+func ReadSecret(r io.Reader, buf []byte) (*Secret, error) {
+	for n := 0; n < len(buf); {
+		k, err := r.Read(buf[n : n+1])
+		switch {
+		case k == 1 && buf[n] == '\n', errors.Is(err, io.EOF) && k == 0:
+			if n > 0 && buf[n-1] == '\r' {
+				n--
+			}
+			if n == 0 {
+				return nil, fmt.Errorf("%w: it is empty", ErrPINInvalid)
+			}
+			return NewSecret(buf[:n]), nil
+		case err != nil && !errors.Is(err, io.EOF):
+			clear(buf)
+			return nil, err
+		}
+		n += k
+	}
+	clear(buf)
+	return nil, fmt.Errorf("%w: it is longer than %d bytes", ErrPINInvalid, len(buf)-1)
+}

@@ -82,6 +82,17 @@ type PINState struct {
 	MaxLen int `json:"maxLen,omitempty"`
 }
 
+// fewTries is the number of tries left from which on one of them is not to be
+// spent without a person.
+const fewTries = 2
+
+// Counted tells whether a wrong PIN has been counted since the last right one,
+// as far as the token tells, or few tries are left in any case. A PIN that nobody
+// types now must not be tried then.
+func (s PINState) Counted() bool {
+	return s.Low || s.Final || s.Locked || s.Retries >= 0 && s.Retries <= fewTries
+}
+
 // Origin says where a key was made.
 type Origin string
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
+	"github.com/kubehsm/kubehsm/plugin/pinsource"
 )
 
 // place says where to look for a key.
@@ -24,8 +25,10 @@ func (o Options) locate(ctx context.Context, c wire.Config) (place, error) {
 	if c.URI != nil {
 		p.uri = *c.URI
 		if p.uri.PINSource != "" {
-			o.warn("the pin-source of the kubeconfig's uri is not used: kubehsm asks for the PIN itself")
-			p.uri.PINSource = ""
+			if err := pinsource.Listed(o.PINSources, p.uri); err != nil {
+				o.warn("%s", err)
+			}
+			p.uri.PINSource = "" // what is listed, the prompter reads
 		}
 		switch {
 		case p.uri.Scheme != hsm.SchemePKCS11:

@@ -17,14 +17,8 @@ type filePIN struct {
 	used   bool
 }
 
-// fewRetries is the number of tries left from which on a file is not trusted
-// with one.
-const fewRetries = 2
-
 func (f *filePIN) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error) {
-	s := p.Token.PIN
-	counted := s.Low || s.Final || p.Retries >= 0 && p.Retries <= fewRetries
-	if !f.used && !counted && !p.New && (p.Kind == hsm.UserPIN || p.Kind == hsm.PIVPIN) {
+	if !f.used && !p.Token.PIN.Counted() && !p.New && (p.Kind == hsm.UserPIN || p.Kind == hsm.PIVPIN) {
 		f.used = true
 		return f.pin.Clone(), nil
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
+	"github.com/kubehsm/kubehsm/plugin/pinsource"
 )
 
 // Request is what a client asks for.
@@ -42,6 +43,9 @@ type Options struct {
 	Prompter hsm.Prompter
 	// Modules decides on libraries that a kubeconfig names.
 	Modules Modules
+	// PINSources are those of the user's configuration, which Prompter reads: a
+	// kubeconfig's may only be one of them.
+	PINSources []pinsource.Entry
 	// Remote may be nil.
 	Remote Remote
 	// Warn tells the user something on one line; it is raw text, to be cleaned

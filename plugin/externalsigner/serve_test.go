@@ -306,6 +306,9 @@ func TestFilePINSparesTries(t *testing.T) {
 		"another secret":       {hsm.PINPrompt{Kind: hsm.PUK, Retries: 3}, false},
 		"a new PIN":            {hsm.PINPrompt{Kind: hsm.UserPIN, Retries: -1, New: true}, false},
 	} {
+		if c.prompt.Retries != 0 {
+			c.prompt.Token.PIN.Retries = c.prompt.Retries
+		}
 		f := &filePIN{pin: hsm.NewSecret([]byte("file")), person: hsmtest.TypingAll(t, map[hsm.PINKind]string{c.prompt.Kind: "typed"})}
 		got, err := f.PIN(t.Context(), c.prompt)
 		if err != nil || (string(got.Bytes()) == "file") != c.used {

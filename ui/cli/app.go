@@ -10,9 +10,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/plugin/pinsource"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/prompt"
@@ -36,7 +39,8 @@ type app struct {
 	started bool // a command's own work has begun: later errors are not about usage
 	asker   hsm.Prompter
 	environ *flow.Env
-	config  home.Config // as read by env
+	config  home.Config       // as read by env
+	sources []pinsource.Entry // the configuration's, as read by env
 	closers []func() error
 }
 
@@ -68,6 +72,9 @@ func (a *app) env() (*flow.Env, error) {
 		return nil, err
 	}
 	if err := config.SetEnv(a.Setenv); err != nil {
+		return nil, err
+	}
+	if a.sources, err = pinsource.Entries(config); err != nil {
 		return nil, err
 	}
 	timeout, err := requestTimeout(a.requestTimeout)
@@ -130,6 +137,15 @@ func (a *app) prompter(options ...func(*prompt.Options)) hsm.Prompter {
 			}
 			p, done := prompt.Choose(o)
 			a.closers = append(a.closers, func() error { done(); return nil })
+			if a.pinFD < 0 { // given for this very run, it goes before
+				sources, err := pinsource.Entries(config)
+				if err != nil {
+					return nil, err
+				}
+				s := pinsource.New(pinsource.Options{Entries: sources, State: dirs.State, Getenv: a.Getenv, Descriptors: true}, p)
+				a.closers = append(a.closers, s.Close)
+				p = s
+			}
 			for _, d := range a.descriptors {
 				if d.fd >= 0 {
 					fd := prompt.NewSecretFD("--"+d.flag, d.fd, d.serves, p)
@@ -145,6 +161,28 @@ func (a *app) prompter(options ...func(*prompt.Options)) hsm.Prompter {
 
 // askHint is the next step of a command that a person runs.
 const askHint = "run it in a terminal, or give it the PIN with --pin-fd"
+
+// sourcesListed refuses token URIs with a pin-source that the user's
+// configuration does not list: they may have been copied from anywhere.
+func (a *app) sourcesListed(flags *pflag.FlagSet) error {
+	for _, name := range []string{"token", "key"} {
+		f := flags.Lookup(name)
+		if f == nil || !f.Changed {
+			continue
+		}
+		u, err := hsm.ParseURI(f.Value.String())
+		if err != nil || u.PINSource == "" { // the command itself says what is wrong
+			continue
+		}
+		if _, err := a.env(); err != nil {
+			return err
+		}
+		if err := pinsource.Listed(a.sources, u); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // confirm asks unless yes was given beforehand. A no is [hsm.ErrCancelled].
 func (a *app) confirm(ctx context.Context, yes bool, question string) error {

@@ -9,6 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/plugin/pinsource"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/credential"
 	"github.com/kubehsm/kubehsm/ui/prompt"
@@ -38,6 +39,10 @@ func (a *app) externalSigner(ctx context.Context) error {
 	if err := config.SetEnv(a.Setenv); err != nil {
 		return err
 	}
+	sources, err := pinsource.Entries(config)
+	if err != nil {
+		return err
+	}
 	known := func(path string) bool {
 		drivers := a.Drivers(DriverOptions{Dirs: dirs, Modules: config.Modules, OnlyModules: config.OnlyModules})
 		return slices.ContainsFunc(drivers, func(d hsm.Driver) bool {
@@ -57,7 +62,8 @@ func (a *app) externalSigner(ctx context.Context) error {
 		Prompter: a.prompter(func(o *prompt.Options) {
 			o.CoolDown, o.Hint = credential.CoolDown, "run the command in a terminal, or configure a pinentry"
 		}),
-		Modules: externalsigner.Modules{Known: known, State: dirs.State},
+		Modules:    externalsigner.Modules{Known: known, State: dirs.State},
+		PINSources: sources,
 		Warn: func(message string) {
 			fmt.Fprintln(a.Stderr, "warning: "+text.Clean(message))
 		},

@@ -130,6 +130,9 @@ func (a *app) command(c *cobra.Command, run func(c *cobra.Command, args []string
 	c.DisableFlagsInUseLine = false
 	c.RunE = func(c *cobra.Command, args []string) error {
 		a.started = true
+		if err := a.sourcesListed(c.Flags()); err != nil {
+			return err
+		}
 		return run(c, args)
 	}
 	return c

@@ -36,7 +36,7 @@ func (e *Env) WaitToken(ctx context.Context, o WaitOptions) ([]hsm.TokenInfo, er
 	var before map[string]bool
 	for told := false; ; {
 		// Watching starts before the look, so that nothing comes in between.
-		changed, stop := watch(ctx, drivers)
+		changed, stop := notice(ctx, drivers)
 		l, err := drivers.List(ctx)
 		if err != nil {
 			stop()
@@ -92,9 +92,9 @@ func places(tokens []hsm.TokenInfo, before map[string]bool) map[string]bool {
 	return now
 }
 
-// watch closes changed when tokens may have come or gone. stop ends it and
+// notice closes changed when tokens may have come or gone. stop ends it and
 // waits for it.
-func watch(ctx context.Context, drivers hsm.Drivers) (changed <-chan struct{}, stop func()) {
+func notice(ctx context.Context, drivers hsm.Drivers) (changed <-chan struct{}, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	c := make(chan struct{})
 	wake := sync.OnceFunc(func() { close(c) })

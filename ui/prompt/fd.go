@@ -2,9 +2,7 @@ package prompt
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"sync"
 
@@ -99,37 +97,12 @@ func readFD(flag string, fd int) (*hsm.Secret, error) {
 		return nil, fmt.Errorf("%s: %d is not a file descriptor", flag, fd)
 	}
 	defer file.Close() //nolint:errcheck // only read from
-	s, err := readSecret(file)
+	buf := make([]byte, maxSecret)
+	lockMemory(buf)
+	s, err := hsm.ReadSecret(file, buf)
 	if err != nil {
 		return nil, hsm.Hintf(fmt.Errorf("%s: reading from descriptor %d: %w", flag, fd, err),
 			"open it in the shell: kubehsm … %s %d %d< <(print-it)", flag, fd, fd)
 	}
 	return s, nil
-}
-
-// readSecret reads the first line of r, byte by byte: what follows it is not ours.
-func readSecret(r io.Reader) (*hsm.Secret, error) {
-	buf := make([]byte, maxSecret)
-	lockMemory(buf)
-	n := 0
-	for {
-		k, err := r.Read(buf[n : n+1])
-		switch {
-		case k == 1 && buf[n] == '\n', errors.Is(err, io.EOF) && k == 0:
-			if n > 0 && buf[n-1] == '\r' {
-				n--
-			}
-			if n == 0 {
-				return nil, fmt.Errorf("%w: it is empty", hsm.ErrPINInvalid)
-			}
-			return hsm.NewSecret(buf[:n]), nil
-		case err != nil && !errors.Is(err, io.EOF):
-			clear(buf)
-			return nil, err
-		}
-		if n += k; n == len(buf) {
-			clear(buf)
-			return nil, fmt.Errorf("%w: it is longer than %d bytes", hsm.ErrPINInvalid, maxSecret-1)
-		}
-	}
 }

@@ -1,0 +1,238 @@
+package pinsource
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// Options set up a [Prompter].
+type Options struct {
+	// Entries are those of the user's configuration.
+	Entries []Entry
+	// State is a private folder that remembers what was refused. It is made when
+	// needed.
+	State string
+	// Getenv reads the environment.
+	Getenv func(string) string
+	// Descriptors allows "fd:N": the process was started for one task, by
+	// somebody who opened them for it.
+	Descriptors bool
+}
+
+// Prompter answers prompts for the user PIN of the tokens that have a source,
+// and passes on all others. A source is not used
+//
+//   - while the token counts wrong PINs, as far as it tells: that leaves the rest
+//     of the tries to a person;
+//   - again, once the token has refused what is in it. That is remembered in the
+//     state folder by the file's inode, size and time, not by its content, so that
+//     the next process leaves it alone as well, until the file has changed. What
+//     systemd passes has no such marks: there the memory must be removed by hand.
+//     Of a pipe nothing is remembered.
+//
+// The person who is asked instead is told why. Where there is none, that is the
+// error.
+type Prompter struct {
+	o    Options
+	next hsm.Prompter
+
+	mu      sync.Mutex
+	given   map[Source]string // the identity of what was just answered
+	refused map[string]bool   // the marks of what was refused
+	kept    map[Source]kept   // descriptors can be read only once
+}
+
+type kept struct {
+	pin      *hsm.Secret
+	identity string
+}
+
+var _ hsm.Prompter = (*Prompter)(nil)
+
+// New returns a prompter that comes before next.
+func New(o Options, next hsm.Prompter) *Prompter {
+	return &Prompter{o: o, next: next, given: map[Source]string{}, refused: map[string]bool{}, kept: map[Source]kept{}}
+}
+
+// Close forgets the PINs that were read from descriptors.
+func (p *Prompter) Close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for s, k := range p.kept {
+		k.pin.Zero()
+		delete(p.kept, s)
+	}
+	return nil
+}
+
+// Touch implements [hsm.Prompter].
+func (p *Prompter) Touch(ctx context.Context, t hsm.TouchPrompt) func() { return p.next.Touch(ctx, t) }
+
+// Confirm implements [hsm.Prompter].
+func (p *Prompter) Confirm(ctx context.Context, c hsm.ConfirmPrompt) (bool, error) {
+	return p.next.Confirm(ctx, c)
+}
+
+// PIN implements [hsm.Prompter].
+func (p *Prompter) PIN(ctx context.Context, q hsm.PINPrompt) (*hsm.Secret, error) {
+	s, ok := p.source(q)
+	if !ok {
+		return p.next.PIN(ctx, q)
+	}
+	pin, why := p.answer(s, q)
+	if why == nil {
+		return pin, nil
+	}
+	if q.Again == "" {
+		q.Again = why.Error()
+	}
+	pin, err := p.next.PIN(ctx, q)
+	if !errors.Is(err, hsm.ErrNoTerminal) {
+		return pin, err
+	}
+	if errors.Is(why, hsm.ErrPINIncorrect) {
+		return nil, why // that nobody could be asked instead is not the point
+	}
+	hint := hsm.Hint(why)
+	if hint == "" {
+		hint = hsm.Hint(err)
+	}
+	return nil, hsm.WithHint(fmt.Errorf("%w, and %w", hsm.ErrNoTerminal, why), hint)
+}
+
+// source is the one for the PIN that q asks for.
+func (p *Prompter) source(q hsm.PINPrompt) (Source, bool) {
+	if q.New || q.Kind != hsm.UserPIN && q.Kind != hsm.PIVPIN {
+		return Source{}, false
+	}
+	for _, e := range p.o.Entries {
+		if e.Token.MatchToken(q.Token) && (e.Source.kind != descriptor || p.o.Descriptors) {
+			return e.Source, true
+		}
+	}
+	return Source{}, false
+}
+
+// answer returns the PIN, or why not.
+func (p *Prompter) answer(s Source, q hsm.PINPrompt) (*hsm.Secret, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	given, answered := p.given[s]
+	delete(p.given, s)
+	if q.Again != "" && answered {
+		return nil, errors.Join(p.remember(s, given), p.refusal(s, given, q.Again))
+	}
+	if q.Token.PIN.Counted() {
+		return nil, hsm.WithHint(fmt.Errorf("the PIN from %s is not used: the token counts wrong PINs, or has few tries", s),
+			"unlock it once with the PIN typed: `kubehsm unlock`")
+	}
+	pin, identity, err := p.read(s)
+	if err != nil {
+		return nil, err
+	}
+	refused, err := p.wasRefused(s, identity)
+	if err != nil {
+		pin.Zero()
+		return nil, err
+	}
+	if refused {
+		pin.Zero()
+		return nil, p.refusal(s, identity, fmt.Sprintf("the PIN from %s was refused before", s))
+	}
+	p.given[s] = identity
+	return pin, nil
+}
+
+// read reads s, a descriptor once for all.
+func (p *Prompter) read(s Source) (*hsm.Secret, string, error) {
+	if k, ok := p.kept[s]; ok {
+		return k.pin.Clone(), k.identity, nil
+	}
+	pin, identity, err := s.read(p.o.Getenv)
+	if err == nil && s.kind == descriptor {
+		p.kept[s] = kept{pin.Clone(), identity}
+	}
+	return pin, identity, err
+}
+
+// refusedError is a refusal in the token's words.
+type refusedError struct{ words string }
+
+func (e *refusedError) Error() string { return e.words }
+func (e *refusedError) Unwrap() error { return hsm.ErrPINIncorrect }
+
+func (p *Prompter) refusal(s Source, identity, words string) error {
+	hint := fmt.Sprintf("put the right PIN into %s; it is not tried again before", s)
+	switch {
+	case s.kind == credential:
+		hint = fmt.Sprintf("put the right PIN into %s, then remove %s", s, p.mark(s, identity))
+	case identity == "":
+		hint = fmt.Sprintf("the PIN came from %s and is tried only once", s)
+	}
+	return hsm.WithHint(&refusedError{words}, hint)
+}
+
+// mark is the path of the file that says that what s held was refused. The
+// name is all there is to it.
+func (p *Prompter) mark(s Source, identity string) string {
+	return p.marks(s) + short(identity)
+}
+
+func (p *Prompter) marks(s Source) string {
+	return filepath.Join(p.o.State, "pin-refused-"+short(s.String())+"-")
+}
+
+func short(s string) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:8])
+}
+
+// wasRefused also makes sure that a refusal could be remembered.
+func (p *Prompter) wasRefused(s Source, identity string) (bool, error) {
+	mark := p.mark(s, identity)
+	if p.refused[mark] || identity == "" {
+		return p.refused[mark], nil
+	}
+	if err := os.MkdirAll(p.o.State, 0o700); err != nil {
+		return false, err
+	}
+	_, err := os.Lstat(mark)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// remember keeps in mind that what s held was refused, in place of what it held
+// before.
+func (p *Prompter) remember(s Source, identity string) error {
+	mark := p.mark(s, identity)
+	p.refused[mark] = true
+	if identity == "" {
+		return nil
+	}
+	old, err := filepath.Glob(p.marks(s) + "*")
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(mark, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	err = f.Close()
+	for _, path := range old {
+		if path != mark && err == nil {
+			err = os.Remove(path)
+		}
+	}
+	return err
+}
