@@ -26,6 +26,8 @@ type agent struct {
 	sessions *bridge.Sessions
 	bridge   *bridgeHost
 	flights  *flights
+	consents *consents
+	people   *people
 	stop     context.CancelFunc
 	audit    *audit.Log // nil in tests that do not look at it
 	life
@@ -66,7 +68,7 @@ func newAgent(o Options, log *slog.Logger, stop context.CancelFunc) (*agent, err
 		return nil, err
 	}
 	a := &agent{o: o, log: log, started: time.Now(), store: enrollment.NewStore(o.Dirs), sessions: sessions,
-		flights: newFlights(), stop: stop, targets: map[string]*target{}, holders: map[string]*holder{}, lastActive: time.Now()}
+		flights: newFlights(), consents: newConsents(), people: newPeople(), stop: stop, targets: map[string]*target{}, holders: map[string]*holder{}, lastActive: time.Now()}
 	a.epoch, a.endEpoch = context.WithCancelCause(context.Background())
 	a.bridge = &bridgeHost{a: a}
 	return a, nil
@@ -121,6 +123,7 @@ func (a *agent) lock() error {
 	a.mu.Unlock()
 
 	a.sessions.Drop("")
+	a.consents.forget()
 	for _, t := range gone {
 		t.up.Close()
 	}
@@ -210,6 +213,7 @@ func (a *agent) uses() map[*holder]time.Time {
 func (a *agent) status() *Status {
 	s := &Status{Version: a.o.Version, PID: a.o.pid, Started: a.started, Memory: memory(),
 		Tokens: []TokenStatus{}, Upstreams: []bridge.UpstreamStatus{}, Sessions: a.sessions.Status()}
+	s.Consents, s.Fronts = a.consents.status(), a.people.fronts()
 	s.Bridge, s.BridgeError = a.bridge.describe()
 	s.Program, s.Supervised, s.Newer = a.program, a.o.Supervised, a.newer.Load()
 	if e := a.auditErr.Load(); e != nil {

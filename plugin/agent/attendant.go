@@ -1,7 +1,34 @@
 package agent
 
-import "github.com/kubehsm/kubehsm/plugin/process"
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/process"
+)
+
+// attendantTimeout is how long an attendant may take to come: it is started
+// when a session is handed out, and the client's first request may be faster.
+const attendantTimeout = 3 * time.Second
 
 // needsAttendant tells whether the client has to leave somebody behind who can
 // ask, and has not yet: then it must ask in full.
-func (a *agent) needsAttendant(*target, process.ID) bool { return false }
+func (a *agent) needsAttendant(t *target, client process.ID) bool {
+	return t.e.Consent().Asks() && client.Known() && a.people.attendant(client) == nil
+}
+
+// opAttend. Whoever says so attends that client: it is the same user's, and
+// could as well read the client's terminal.
+func (a *agent) attend(l *link, r request, p *remotePrompter) error {
+	if !r.Client.Known() || !r.Client.Alive() {
+		return fmt.Errorf("attend process %d: it does not run", r.Client.PID)
+	}
+	return a.offer(l, &person{p: p, client: r.Client})
+}
+
+// Attend offers p for the requests of one client process; see [Client.Front].
+func (c *Client) Attend(ctx context.Context, client process.ID, p hsm.Prompter, ready func()) error {
+	return c.offer(ctx, request{Op: opAttend, Client: client}, p, ready)
+}

@@ -20,6 +20,8 @@ type Client struct {
 	conn net.Conn
 	mu   sync.Mutex // one operation at a time
 	send sync.Mutex // one frame at a time
+
+	offered func() // is told when the agent knows of an offer, may be nil
 }
 
 // PrepareRequest says what a session is for.
@@ -134,6 +136,10 @@ func (c *Client) do(ctx context.Context, req request, p hsm.Prompter) (reply, er
 			return reply{}, r.Error.err()
 		case r.Prompt != nil:
 			desk.ask(*r.Prompt)
+		case r.Offered:
+			if c.offered != nil {
+				c.offered()
+			}
 		case r.Done != 0:
 			desk.done(r.Done)
 		default:

@@ -19,39 +19,61 @@ type desk struct {
 	p      hsm.Prompter
 	wg     sync.WaitGroup
 
-	mu      sync.Mutex
-	touches map[int]func()
+	mu    sync.Mutex
+	shown map[int]func() // takes the prompt of that id down
 }
 
 func newDesk(ctx context.Context, c *Client, p hsm.Prompter) *desk {
 	ctx, cancel := context.WithCancel(ctx)
-	return &desk{ctx: ctx, cancel: cancel, client: c, p: p, touches: map[int]func(){}}
+	return &desk{ctx: ctx, cancel: cancel, client: c, p: p, shown: map[int]func(){}}
 }
 
 // ask starts a prompt.
 func (d *desk) ask(p prompt) {
+	ctx, cancel := context.WithCancel(context.WithValue(d.ctx, rawKey{}, p.Raw))
+	down := cancel
+	if p.Touch != nil && d.p != nil {
+		done := d.p.Touch(ctx, *p.Touch)
+		down = func() { done(); cancel() }
+	}
+	d.mu.Lock()
+	d.shown[p.ID] = down
+	d.mu.Unlock()
+	answer := func(f func()) {
+		d.wg.Go(func() {
+			defer d.done(p.ID)
+			f()
+		})
+	}
 	switch {
-	case p.Touch != nil:
-		if d.p == nil {
-			return
-		}
-		done := d.p.Touch(d.ctx, *p.Touch)
-		d.mu.Lock()
-		d.touches[p.ID] = done
-		d.mu.Unlock()
 	case p.PIN != nil:
-		d.wg.Go(func() { d.pin(p.ID, *p.PIN) })
+		answer(func() { d.pin(ctx, p.ID, *p.PIN) })
 	case p.Confirm != nil:
-		d.wg.Go(func() { d.confirm(p.ID, *p.Confirm) })
+		answer(func() { d.confirm(ctx, p.ID, *p.Confirm) })
+	case p.Reach:
+		answer(func() { d.reach(ctx, p.ID) })
 	}
 }
 
-func (d *desk) pin(id int, p hsm.PINPrompt) {
+// reach answers whether a touch would be seen now.
+func (d *desk) reach(ctx context.Context, id int) {
+	err := hsm.ErrUnsupported
+	if p, ok := d.p.(reacher); ok {
+		err = p.Reach(ctx)
+	}
+	if err != nil {
+		d.answer(answer{ID: id, Error: toFailure(err)})
+		return
+	}
+	d.answer(answer{ID: id, Yes: true})
+}
+
+func (d *desk) pin(ctx context.Context, id int, p hsm.PINPrompt) {
 	if d.p == nil {
 		d.answer(answer{ID: id, Error: toFailure(hsm.ErrNoTerminal)})
 		return
 	}
-	pin, err := d.p.PIN(d.ctx, p)
+	pin, err := d.p.PIN(ctx, p)
 	defer pin.Zero()
 	if err == nil && pin.Len() > maxPIN {
 		err = hsm.ErrPINInvalid
@@ -65,12 +87,12 @@ func (d *desk) pin(id int, p hsm.PINPrompt) {
 	}
 }
 
-func (d *desk) confirm(id int, p hsm.ConfirmPrompt) {
+func (d *desk) confirm(ctx context.Context, id int, p hsm.ConfirmPrompt) {
 	if d.p == nil {
 		d.answer(answer{ID: id, Error: toFailure(hsm.ErrNoTerminal)})
 		return
 	}
-	yes, err := d.p.Confirm(d.ctx, p)
+	yes, err := d.p.Confirm(ctx, p)
 	if err != nil {
 		d.answer(answer{ID: id, Error: toFailure(err)})
 		return
@@ -84,11 +106,11 @@ func (d *desk) answer(a answer) {
 	}
 }
 
-// done ends the touch prompt of that id.
+// done takes the prompt of that id down.
 func (d *desk) done(id int) {
 	d.mu.Lock()
-	f := d.touches[id]
-	delete(d.touches, id)
+	f := d.shown[id]
+	delete(d.shown, id)
 	d.mu.Unlock()
 	if f != nil {
 		f()
@@ -101,8 +123,8 @@ func (d *desk) close() {
 	d.wg.Wait()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for id, f := range d.touches {
+	for id, f := range d.shown {
 		f()
-		delete(d.touches, id)
+		delete(d.shown, id)
 	}
 }

@@ -84,7 +84,7 @@ func TestUnlockWindow(t *testing.T) {
 	sign := func() {
 		t.Helper()
 		l := newLink(context.Background(), nil)
-		p := &remotePrompter{link: l}
+		p := newRemotePrompter(l)
 		p.close() // the holder is unlocked by hand: nobody need be asked
 		tg, err := a.target("prod")
 		check(t, err)

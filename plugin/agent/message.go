@@ -20,6 +20,8 @@ const (
 	opStop    = "stop"
 	opHello   = "hello"
 	opRetire  = "retire" // stop, unless something is open
+	opFront   = "front"  // offer a person who can be asked
+	opAttend  = "attend" // the same for one client's requests
 
 	opCredential = wire.OpCredential
 )
@@ -38,7 +40,8 @@ type request struct {
 // reply is what the agent sends: one of its fields is set.
 type reply struct {
 	Prompt  *prompt  `json:"prompt,omitempty"`
-	Done    int      `json:"done,omitempty"` // the touch prompt of that id is over
+	Done    int      `json:"done,omitempty"`    // the prompt of that id is over
+	Offered bool     `json:"offered,omitempty"` // the person can be asked from now on
 	Session *Session `json:"session,omitempty"`
 	Status  *Status  `json:"status,omitempty"`
 	Hello   *hello   `json:"hello,omitempty"`
@@ -52,6 +55,10 @@ type prompt struct {
 	PIN     *hsm.PINPrompt     `json:"pin,omitempty"`
 	Touch   *hsm.TouchPrompt   `json:"touch,omitempty"`
 	Confirm *hsm.ConfirmPrompt `json:"confirm,omitempty"`
+	// Reach asks whether a touch would be seen.
+	Reach bool `json:"reach,omitempty"`
+	// Raw says that the client waits with its terminal in raw mode, see [HoldsTerminal].
+	Raw bool `json:"raw,omitempty"`
 }
 
 // answer is the client's.
@@ -72,6 +79,9 @@ type Session struct {
 	Expires time.Time `json:"expires"`
 	// CertificateExpires is when the hardware key's certificate does.
 	CertificateExpires time.Time `json:"certificateExpires"`
+	// Attend says that requests may need the user's consent and nobody attends the
+	// client yet, see [Client.Attend].
+	Attend bool `json:"attend,omitempty"`
 }
 
 // Status describes the agent.
@@ -98,6 +108,10 @@ type Status struct {
 	Tokens    []TokenStatus           `json:"tokens"`
 	Upstreams []bridge.UpstreamStatus `json:"upstreams"`
 	Sessions  []bridge.SessionStatus  `json:"sessions"`
+	// Consents are the questions that wait for an answer; Fronts counts the open
+	// UIs that can ask one.
+	Consents []ConsentStatus `json:"consents"`
+	Fronts   int             `json:"fronts,omitempty"`
 }
 
 // TokenStatus describes a token that the agent holds.

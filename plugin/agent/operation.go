@@ -46,7 +46,7 @@ func (a *agent) serve(ctx context.Context, c net.Conn) {
 // prepare and unlock: peers of two versions can always find out about each other
 // and end one.
 func (a *agent) operate(l *link, r request) (out reply, then func()) {
-	p := &remotePrompter{link: l}
+	p := newRemotePrompter(l)
 	defer p.close()
 	var err error
 	switch {
@@ -68,6 +68,10 @@ func (a *agent) operate(l *link, r request) (out reply, then func()) {
 		err = hsm.WithHint(fmt.Errorf("%w: it speaks protocol %d, you speak %d", ErrVersion, a.o.protocol, r.V), versionHint)
 	case r.Op == opPrepare:
 		err = a.work(func() (err error) { out.Session, err = a.prepare(l.ctx, r, p); return err })
+	case r.Op == opFront:
+		err = a.offer(l, &person{p: p})
+	case r.Op == opAttend:
+		err = a.attend(l, r, p)
 	case r.Op == opUnlock:
 		err = a.work(func() error { return a.unlockFor(l.ctx, r, p) })
 	default:

@@ -55,7 +55,11 @@ func (a *agent) session(t *target, r request) (*Session, error) {
 		a.recordSession(r, nil)
 	}
 	a.issued.Store(time.Now().UnixNano())
-	return &Session{Certificate: c.Certificate, Key: c.Key, Expires: c.Expires, CertificateExpires: t.chain[0].NotAfter}, nil
+	s := &Session{Certificate: c.Certificate, Key: c.Key, Expires: c.Expires, CertificateExpires: t.chain[0].NotAfter}
+	if s.Attend = a.needsAttendant(t, r.Client); s.Attend {
+		a.people.expect(r.Client, time.Now())
+	}
+	return s, nil
 }
 
 // warm tells whether the connection is there and known to be good.

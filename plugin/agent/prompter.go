@@ -18,7 +18,7 @@ const promptTimeout = 5 * time.Minute
 type remotePrompter struct {
 	link *link
 
-	mu     sync.Mutex // one question at a time
+	turn   chan struct{} // held by one question at a time
 	stateM sync.Mutex
 	last   int
 	asked  bool
@@ -26,6 +26,21 @@ type remotePrompter struct {
 }
 
 var _ hsm.Prompter = (*remotePrompter)(nil)
+
+func newRemotePrompter(l *link) *remotePrompter {
+	return &remotePrompter{link: l, turn: make(chan struct{}, 1)}
+}
+
+// rawKey says in a prompt's context what [HoldsTerminal] returns.
+type rawKey struct{}
+
+// HoldsTerminal tells a prompter that the client itself waits for the answer
+// with its terminal in raw mode already, and reads nothing from it yet:
+// "kubectl exec -it" sets it before it connects.
+func HoldsTerminal(ctx context.Context) bool {
+	raw, _ := ctx.Value(rawKey{}).(bool)
+	return raw
+}
 
 // PIN implements [hsm.Prompter].
 func (r *remotePrompter) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error) {
@@ -56,38 +71,78 @@ func (r *remotePrompter) Touch(_ context.Context, p hsm.TouchPrompt) (done func(
 	})
 }
 
+// reacher is a prompter that knows whether what [hsm.Prompter.Touch] shows
+// would be seen now; others ask a question first.
+type reacher interface {
+	// Reach returns nil if it would, else an error that wraps [hsm.ErrNoTerminal].
+	Reach(ctx context.Context) error
+}
+
+// reach tells whether a touch would be seen at the client; [hsm.ErrUnsupported]
+// if that one cannot tell.
+func (r *remotePrompter) reach(ctx context.Context) error {
+	_, secret, err := r.ask(ctx, prompt{Reach: true})
+	secret.Zero()
+	return err
+}
+
 // ask sends a question and waits for its answer.
 func (r *remotePrompter) ask(ctx context.Context, q prompt) (answer, *hsm.Secret, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, promptTimeout)
+	defer cancel()
+	select {
+	case r.turn <- struct{}{}:
+		defer func() { <-r.turn }()
+	case <-ctx.Done():
+		return answer{}, nil, context.Cause(ctx)
+	}
 	id, ok := r.next()
 	if !ok {
 		return answer{}, nil, hsm.ErrNoTerminal
 	}
-	ctx, cancel := context.WithTimeout(ctx, promptTimeout)
-	defer cancel()
 	q.ID = id
+	q.Raw = HoldsTerminal(ctx)
 	if err := r.link.write(reply{Prompt: &q}); err != nil {
 		return answer{}, nil, gone(err)
 	}
+	a, secret, err := r.await(ctx, id)
+	if err != nil && ctx.Err() != nil && r.link.ctx.Err() == nil {
+		r.withdraw(id)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("nobody answered the prompt: %w", err)
+	}
+	if err == nil && a.Error != nil {
+		secret.Zero()
+		return answer{}, nil, a.Error.err()
+	}
+	return a, secret, err
+}
+
+// await waits for the answer to the question of that id.
+func (r *remotePrompter) await(ctx context.Context, id int) (answer, *hsm.Secret, error) {
 	for {
 		a, secret, err := r.link.answer(ctx)
-		if errors.Is(err, context.DeadlineExceeded) {
-			err = fmt.Errorf("nobody answered the prompt: %w", err)
+		if err != nil || a.ID == id {
+			return a, secret, err
 		}
-		if err != nil {
-			return answer{}, nil, err
-		}
-		if a.ID != id { // to a question that was given up
-			secret.Zero()
-			continue
-		}
-		if a.Error != nil {
-			secret.Zero()
-			return answer{}, nil, a.Error.err()
-		}
-		return a, secret, nil
+		secret.Zero() // to a question that was given up
 	}
+}
+
+// withdrawTimeout bounds the wait for a prompt to be taken down.
+const withdrawTimeout = 2 * time.Second
+
+// withdraw has a question taken down that nobody needs answered any more, and
+// takes in what comes as its answer.
+func (r *remotePrompter) withdraw(id int) {
+	if r.link.write(reply{Done: id}) != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.link.ctx, withdrawTimeout)
+	defer cancel()
+	_, secret, _ := r.await(ctx, id) // whatever it is, it comes too late
+	secret.Zero()
 }
 
 func gone(err error) error { return fmt.Errorf("%w: %w", hsm.ErrCancelled, err) }

@@ -54,7 +54,7 @@ func (a *agent) load(name string) (*target, error) {
 	t := &target{e: e, chain: chain, version: version, holder: a.holder(e.Key)}
 	t.up, err = bridge.NewUpstream(bridge.UpstreamOptions{Enrollment: e, Chain: chain, Log: a.log,
 		Signer: func(ctx context.Context) (crypto.Signer, error) {
-			s, err := t.holder.signer(ctx, e.Key, chain[0].PublicKey, prompterOf(ctx))
+			s, err := t.holder.signer(ctx, e.Key, chain[0].PublicKey, a.prompterFor(ctx))
 			if err != nil {
 				a.recordSignature(ctx, e, err)
 				return nil, err

@@ -28,6 +28,8 @@ const (
 	DeniedExpired       = "expired-session"  // the session's time is over
 	DeniedEnrollment    = "other-enrollment" // the session is for another enrolment
 	DeniedLocked        = "locked"           // the enrolment was locked meanwhile
+	DeniedConsent       = "no-consent"       // its policy wants a yes, and there was none
+	DeniedOdd           = "not-understood"   // its policy wants it judged, and it can be read in two ways
 )
 
 // refuse answers a request that is not served and says so to whom it concerns.

@@ -14,7 +14,7 @@ import (
 // serve carries one judged request; path is its target without our prefix, to
 // the byte. It is leaner than httputil.ReverseProxy: the server's header map and
 // request are used again instead of cloned, and buffers are large and pooled.
-func (u *Upstream) serve(w http.ResponseWriter, r *http.Request, path string) {
+func (u *Upstream) serve(w http.ResponseWriter, r *http.Request, path string, client Client) {
 	u.requests.Add(1)
 	u.inFlight.Add(1)
 	u.lastUsed.Store(time.Now().UnixNano())
@@ -23,7 +23,7 @@ func (u *Upstream) serve(w http.ResponseWriter, r *http.Request, path string) {
 		u.inFlight.Add(-1)
 	}()
 	upgrade := upgradeType(r.Header)
-	out := u.outgoing(r, path)
+	out := u.outgoing(r, path, client)
 	if upgrade != "" {
 		u.tunnel(w, r, out, upgrade)
 		return
@@ -43,8 +43,8 @@ func (u *Upstream) serve(w http.ResponseWriter, r *http.Request, path string) {
 
 // outgoing turns the inbound request into the outbound one. The header map is
 // the server's own for this request, so it may be changed.
-func (u *Upstream) outgoing(r *http.Request, path string) *http.Request {
-	out := r.WithContext(r.Context())
+func (u *Upstream) outgoing(r *http.Request, path string, client Client) *http.Request {
+	out := r.WithContext(&clientContext{r.Context(), client})
 	out.URL = u.target(path)
 	out.RequestURI = ""
 	out.Host = u.host

@@ -26,6 +26,10 @@ type Server struct {
 	// Denied, if not nil, is told of every request that was turned away. It is set
 	// before Serve and may be called by many goroutines at once.
 	Denied func(Denial)
+	// Consent asks a person, see package consent; nil stands for an error, which is
+	// what the client is told. It is set before Serve and may be called by many
+	// goroutines at once; ctx ends when the client goes.
+	Consent func(ctx context.Context, q Question) error
 }
 
 // Listen takes the bridge's port, on 127.0.0.1 only. [ErrPortTaken] if another
@@ -105,7 +109,11 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	sess.requests.Add(1)
 	sess.open.Add(1)
 	defer sess.open.Add(-1)
-	up.serve(w, r, path)
+	if ref := s.consent(r, sess, up, path); ref != nil {
+		s.refuse(w, sess, ref)
+		return
+	}
+	up.serve(w, r, path, sess.client)
 }
 
 type peerKey struct{}

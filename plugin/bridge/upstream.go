@@ -21,6 +21,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 )
 
@@ -38,7 +39,7 @@ type UpstreamOptions struct {
 	// Chain is the client certificate's, leaf first.
 	Chain []*x509.Certificate
 	// Signer returns the key on the token. It is called once per full handshake,
-	// with the context of the request that caused the dial.
+	// with the context of the request that caused the dial, see [ClientOf].
 	Signer func(ctx context.Context) (crypto.Signer, error)
 	Log    *slog.Logger
 }
@@ -48,6 +49,7 @@ type UpstreamOptions struct {
 // upgrades, and TLS tickets for both, in memory only.
 type Upstream struct {
 	o       UpstreamOptions
+	policy  consent.Policy
 	prefix  string // path prefix of the server's URL, without a slash at its end
 	host    string
 	dialer  *dialer
@@ -105,7 +107,7 @@ func NewUpstream(o UpstreamOptions) (*Upstream, error) {
 	if err != nil {
 		return nil, fmt.Errorf("enrolment %s: %w", o.Enrollment.Name, err)
 	}
-	u := &Upstream{o: o, host: server.Host, prefix: strings.TrimSuffix(server.EscapedPath(), "/"), dialer: d, conns: map[*conn]struct{}{}}
+	u := &Upstream{o: o, policy: o.Enrollment.Consent(), host: server.Host, prefix: strings.TrimSuffix(server.EscapedPath(), "/"), dialer: d, conns: map[*conn]struct{}{}}
 	u.ctx, u.cancel = context.WithCancelCause(context.Background())
 	if u.tls, err = u.tlsConfig(server); err != nil {
 		return nil, fmt.Errorf("enrolment %s: %w", o.Enrollment.Name, err)

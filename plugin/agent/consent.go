@@ -1,0 +1,354 @@
+package agent
+
+import (
+	"context"
+	"crypto"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/audit"
+	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/consent"
+	"github.com/kubehsm/kubehsm/plugin/process"
+)
+
+// How far an answer reaches. It is one process's: "apply -f dir/" is one
+// question, and a program that runs on is asked again.
+const (
+	grantPause   = 30 * time.Second // between two requests that it covers
+	grantLife    = 10 * time.Minute
+	refusalPause = 5 * time.Second // kubectl tries exec twice, apply goes on with the next file
+)
+
+// class is a kind of request. An answer covers its own kind, and looking.
+type class string
+
+const (
+	classRead    class = "read"
+	classChange  class = "change"
+	classDelete  class = "delete"
+	classConnect class = "connect"
+)
+
+func classOf(r consent.Request) class {
+	switch {
+	case r.Connecting:
+		return classConnect
+	case r.Verb == "delete" || r.Verb == "deletecollection":
+		return classDelete
+	case r.Writes() && r.Verb != "get" && r.Verb != "list" && r.Verb != "watch":
+		return classChange
+	}
+	return classRead
+}
+
+// scope is what an answer is for.
+type scope struct {
+	enrollment string
+	client     process.ID
+	as         string
+	class      class
+}
+
+// verdict is an answer.
+type verdict struct {
+	err         error // nil is a yes
+	given, used time.Time
+}
+
+func (v verdict) holds(now time.Time) bool {
+	if v.err != nil {
+		return now.Sub(v.used) < refusalPause
+	}
+	return now.Sub(v.used) < grantPause && now.Sub(v.given) < grantLife
+}
+
+// consents are the answers in force and the questions that are open.
+type consents struct {
+	mu       sync.Mutex
+	verdicts map[scope]verdict
+	turns    map[process.ID]chan struct{} // one question per client at a time
+	pending  map[*ConsentStatus]struct{}
+}
+
+func newConsents() *consents {
+	return &consents{verdicts: map[scope]verdict{}, turns: map[process.ID]chan struct{}{}, pending: map[*ConsentStatus]struct{}{}}
+}
+
+// recall returns the answer that covers s, and counts its pause from now.
+func (c *consents) recall(s scope, now time.Time) (err error, ok bool) {
+	if !s.client.Known() {
+		return nil, false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	classes := []class{s.class}
+	if s.class == classRead {
+		classes = append(classes, classChange, classDelete, classConnect)
+	}
+	for _, each := range classes {
+		k := scope{s.enrollment, s.client, s.as, each}
+		v, known := c.verdicts[k]
+		if !known || !v.holds(now) || (v.err != nil && each != s.class) {
+			continue
+		}
+		v.used = now
+		c.verdicts[k] = v
+		return v.err, true
+	}
+	return nil, false
+}
+
+func (c *consents) remember(s scope, err error, now time.Time) {
+	if !s.client.Known() {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for k, v := range c.verdicts {
+		if !v.holds(now) {
+			delete(c.verdicts, k)
+		}
+	}
+	c.verdicts[s] = verdict{err, now, now}
+}
+
+// forget drops all answers, with a lock.
+func (c *consents) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.verdicts)
+}
+
+// turn waits until no other question about the client is open.
+func (c *consents) turn(ctx context.Context, client process.ID) (done func(), err error) {
+	for {
+		c.mu.Lock()
+		busy := c.turns[client]
+		if busy == nil {
+			mine := make(chan struct{})
+			c.turns[client] = mine
+			c.mu.Unlock()
+			return func() {
+				c.mu.Lock()
+				delete(c.turns, client)
+				c.mu.Unlock()
+				close(mine)
+			}, nil
+		}
+		c.mu.Unlock()
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// open shows a question in the agent's status until the returned function is called.
+func (c *consents) open(s ConsentStatus) (done func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.pending[&s] = struct{}{}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.pending, &s)
+	}
+}
+
+func (c *consents) status() []ConsentStatus {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := make([]ConsentStatus, 0, len(c.pending))
+	for s := range c.pending {
+		all = append(all, *s)
+	}
+	return all
+}
+
+// What a client is told.
+var (
+	errRefused = errors.New("it was refused")
+	errNobody  = hsm.WithHint(errors.New("there is nobody to ask"),
+		"run the command on a terminal that no pager or other full-screen program holds, or keep `kubehsm` open in another terminal, or set pinentry in kubehsm's config.yaml")
+)
+
+// consent asks a person about a request, unless an answer is in force.
+func (a *agent) consent(ctx context.Context, q bridge.Question) error {
+	s := scope{q.Enrollment, q.Client, q.Request.As, classOf(q.Request)}
+	if err, ok := a.consents.recall(s, time.Now()); ok {
+		return err
+	}
+	ctx, cancel := a.untilLocked(ctx)
+	defer cancel()
+	done, err := a.consents.turn(ctx, q.Client)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err, ok := a.consents.recall(s, time.Now()); ok { // it was asked meanwhile
+		return err
+	}
+	ctx, cancelAlive := whileAlive(ctx, q.Client)
+	defer cancelAlive()
+	err = a.question(ctx, q)
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	if err == nil || errors.Is(err, errRefused) || errors.Is(err, hsm.ErrCancelled) || errors.Is(err, hsm.ErrTouchTimeout) || errors.Is(err, context.DeadlineExceeded) {
+		a.consents.remember(s, err, time.Now())
+	}
+	return err
+}
+
+// whileAlive ends ctx when the process does: over HTTP/1.1 a client that leaves
+// while its request waits is not noticed otherwise.
+func whileAlive(ctx context.Context, client process.ID) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	if client.Known() {
+		go func() {
+			tick := time.NewTicker(500 * time.Millisecond)
+			defer tick.Stop()
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-tick.C:
+					if !client.Alive() {
+						cancel(errGone)
+						return
+					}
+				}
+			}
+		}()
+	}
+	return ctx, func() { cancel(nil) }
+}
+
+// question puts a request to the first person who can be asked, and records how
+// that ended.
+func (a *agent) question(ctx context.Context, q bridge.Question) error {
+	a.mu.RLock()
+	t := a.targets[q.Enrollment]
+	a.mu.RUnlock()
+	if t == nil {
+		return errLocked
+	}
+	a.working.Add(1)
+	defer a.working.Add(-1)
+	defer a.consents.open(ConsentStatus{Enrollment: q.Enrollment, Client: q.Client, Request: q.Request.String(), Since: time.Now()})()
+	statement := consent.Statement{Time: time.Now(), Enrollment: q.Enrollment, Server: t.e.Cluster.Server, Request: q.Request,
+		PID: q.Client.PID, Command: commandOf(q.Client.PID)}
+	text, err := statement.Text()
+	if err != nil {
+		return err
+	}
+	ctx = context.WithValue(ctx, rawKey{}, q.Request.Terminal)
+	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Cluster: q.Enrollment, Action: "allow “" + q.Request.String() + "”", Command: statement.Command})
+	r := audit.Record{Event: audit.Consent, Enrollment: q.Enrollment, Server: t.e.Host(), Key: t.e.KeyHash, Request: q.Request.String(), Statement: text,
+		Client: &audit.Process{PID: q.Client.PID, Command: statement.Command}}
+	err = errNobody
+	for _, who := range a.people.forClient(ctx, q.Client) {
+		if r.Signature, r.Reason, err = a.put(ctx, t, statement, text, who); !errors.Is(err, hsm.ErrNoTerminal) {
+			break
+		}
+		a.log.Info("consent", "enrollment", q.Enrollment, "error", err)
+		err = errNobody
+	}
+	r.Outcome, r.Error = outcome(err)
+	switch {
+	case errors.Is(err, errNobody):
+		r.Outcome, r.Reason, r.Error = audit.Refused, "nobody", ""
+		a.recordRepeated(r)
+		return err
+	case errors.Is(err, errRefused):
+		r.Outcome, r.Error = audit.Refused, ""
+	}
+	a.record(r)
+	return err
+}
+
+// put asks one person: by a touch where the key wants one for each use, and the
+// token's signature is the answer; else by a question. Where a touch cannot be
+// shown alone the question comes first: nobody should touch a token that blinks
+// for a reason he has not read.
+func (a *agent) put(ctx context.Context, t *target, s consent.Statement, text string, who *person) (signature []byte, how string, err error) {
+	slot, err := t.holder.find(ctx, t.e.Key, t.chain[0].PublicKey)
+	if err != nil {
+		return nil, "", err
+	}
+	touch := slot.Key != nil && slot.Key.Touch == hsm.TouchAlways
+	how = "answer"
+	if touch {
+		how = "touch"
+	}
+	shown := false
+	if touch {
+		switch err := who.p.reach(ctx); {
+		case err == nil:
+			shown = true
+		case !errors.Is(err, hsm.ErrUnsupported):
+			return nil, how, err
+		}
+	}
+	if !shown {
+		yes, err := who.p.Confirm(ctx, hsm.ConfirmPrompt{Question: "allow it?", Detail: words(s, t)})
+		if err != nil {
+			return nil, how, err
+		}
+		if !yes {
+			return nil, how, errRefused
+		}
+	}
+	if !touch {
+		return nil, how, nil
+	}
+	signer, err := t.holder.signer(ctx, t.e.Key, t.chain[0].PublicKey, who.p)
+	if err != nil {
+		return nil, how, err
+	}
+	if signature, err = consent.Sign(signer, text); err != nil {
+		return nil, how, err
+	}
+	return signature, how, consent.Verify(crypto.PublicKey(t.chain[0].PublicKey), text, signature)
+}
+
+// words are the lines above the question.
+func words(s consent.Statement, t *target) string {
+	who := "A program"
+	if s.Command != "" {
+		who = s.Command
+	}
+	if s.PID != 0 {
+		who += fmt.Sprintf(" (process %d)", s.PID)
+	}
+	return who + " wants to " + s.Request.String() + "\non " + s.Enrollment + " (" + t.e.Host() + ")."
+}
+
+// commandOf is the name of a program that runs, "" where the system does not tell.
+func commandOf(pid int) string {
+	if pid <= 0 {
+		return ""
+	}
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm") // Linux has it (proc_pid_comm(5))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// ConsentStatus is a question that waits for its answer.
+type ConsentStatus struct {
+	Enrollment string     `json:"enrollment"`
+	Client     process.ID `json:"client"`
+	// Request is what the client wants to do, in words.
+	Request string    `json:"request"`
+	Since   time.Time `json:"since"`
+}

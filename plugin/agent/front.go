@@ -1,0 +1,171 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/process"
+)
+
+// person is somebody who can be asked while requests run: whoever sits before
+// an open terminal UI, or, for one client alone, before that client.
+type person struct {
+	p      *remotePrompter
+	client process.ID // zero: for all clients
+}
+
+// people are those who can be asked now.
+type people struct {
+	mu       sync.Mutex
+	all      []*person                // the latest last
+	changed  chan struct{}            // closed when somebody comes
+	expected map[process.ID]time.Time // until when an attendant may come
+}
+
+func newPeople() *people {
+	return &people{changed: make(chan struct{}), expected: map[process.ID]time.Time{}}
+}
+
+func (s *people) add(p *person) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = append(s.all, p)
+	delete(s.expected, p.client)
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+func (s *people) remove(p *person) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = slices.DeleteFunc(s.all, func(other *person) bool { return other == p })
+}
+
+// expect notes that the client starts an attendant now.
+func (s *people) expect(client process.ID, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c, until := range s.expected {
+		if now.After(until) {
+			delete(s.expected, c)
+		}
+	}
+	s.expected[client] = now.Add(attendantTimeout)
+}
+
+// attendant returns the client's, or nil.
+func (s *people) attendant(client process.ID) *person {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.find(client)
+}
+
+func (s *people) find(client process.ID) *person {
+	for _, p := range slices.Backward(s.all) {
+		if p.client == client {
+			return p
+		}
+	}
+	return nil
+}
+
+// forClient returns who can be asked about the client's requests, in the order
+// to try: its attendant, which is awaited if it is on its way, then open UIs.
+func (s *people) forClient(ctx context.Context, client process.ID) []*person {
+	for {
+		s.mu.Lock()
+		own, until, changed := s.find(client), s.expected[client], s.changed
+		all := slices.Clone(s.all)
+		s.mu.Unlock()
+		left := time.Until(until)
+		if !client.Known() {
+			own = nil
+		} else if own == nil && left > 0 {
+			wait := time.NewTimer(left)
+			select {
+			case <-changed:
+				wait.Stop()
+				continue
+			case <-wait.C:
+				continue
+			case <-ctx.Done():
+				wait.Stop()
+			}
+		}
+		slices.Reverse(all)
+		all = slices.DeleteFunc(all, func(p *person) bool { return p.client != process.ID{} })
+		if own != nil {
+			all = append([]*person{own}, all...)
+		}
+		return all
+	}
+}
+
+// fronts counts the open UIs.
+func (s *people) fronts() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, p := range s.all {
+		if p.client == (process.ID{}) {
+			n++
+		}
+	}
+	return n
+}
+
+// offer keeps a person among those who can be asked until the connection ends.
+func (a *agent) offer(l *link, who *person) error {
+	a.people.add(who)
+	defer a.people.remove(who)
+	if err := l.write(reply{Offered: true}); err != nil {
+		return err
+	}
+	<-l.ctx.Done()
+	return nil
+}
+
+// Front offers p to the agent for what no terminal can be asked: consents,
+// touches and PINs that come up while requests run. It returns when ctx ends
+// (nil) or the agent goes ([ErrStopped]). ready, if not nil, is called once the
+// agent knows. The connection serves nothing else meanwhile, nor after.
+func (c *Client) Front(ctx context.Context, p hsm.Prompter, ready func()) error {
+	return c.offer(ctx, request{Op: opFront}, p, ready)
+}
+
+func (c *Client) offer(ctx context.Context, r request, p hsm.Prompter, ready func()) error {
+	c.offered = ready
+	_, err := c.do(ctx, r, p)
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil
+	}
+	return err
+}
+
+// person returns who can be asked when a request of the client needs a new
+// connection: its attendant, else the latest open UI, else nil.
+func (a *agent) person(client process.ID) hsm.Prompter {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel() // only who is there already
+	for _, p := range a.people.forClient(ctx, client) {
+		return p.p
+	}
+	return nil
+}
+
+// prompterFor returns who can be asked for a signature: the plugin that waits
+// for it, else who is there for the client whose request needs it.
+func (a *agent) prompterFor(ctx context.Context) hsm.Prompter {
+	if p := prompterOf(ctx); p != nil {
+		return p
+	}
+	if client, ok := bridge.ClientOf(ctx); ok {
+		return a.person(client)
+	}
+	return nil
+}
