@@ -81,6 +81,9 @@ type InputError struct {
 
 func (e *InputError) Error() string { return e.Field + ": " + e.Problem }
 
+// Argument is Field: by it package ui knows an error of the one who typed.
+func (e *InputError) Argument() string { return e.Field }
+
 // Hint says what would be right; it may be empty.
 func (e *InputError) Hint() string { return e.hint }
 

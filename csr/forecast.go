@@ -89,6 +89,7 @@ type forecast struct {
 	c *Client
 	p Prospect
 
+	down     error  // why the server cannot be asked at all
 	version  string // gitVersion, "" if unknown
 	date     time.Time
 	asked    time.Time // when date was, by this machine's clock
@@ -110,7 +111,10 @@ func (f *forecast) say(id string, v Verdict, evidence, format string, args ...an
 
 // ask gathers the evidence.
 func (f *forecast) ask(ctx context.Context) {
-	f.version, f.date, f.asked = f.c.serverVersion(ctx)
+	if f.down = f.serverVersion(ctx); f.down != nil {
+		f.listed, f.whoErr, f.bindErr = f.down, f.down, f.down
+		return // one wait is enough
+	}
 	list, err := f.c.Page(ctx, ListOptions{SignerName: f.p.SignerName})
 	if f.listed = err; err == nil {
 		f.earlier = list.Items
@@ -123,7 +127,11 @@ func (f *forecast) ask(ctx context.Context) {
 }
 
 func (f *forecast) create(ctx context.Context) {
-	missing, err := f.c.MayRequest(ctx)
+	var missing []Rule
+	err := f.down
+	if err == nil {
+		missing, err = f.c.MayRequest(ctx)
+	}
 	const asked = "SelfSubjectAccessReview"
 	switch {
 	case err != nil:
@@ -358,28 +366,29 @@ func (f *forecast) identity() {
 }
 
 // serverVersion asks for /version, which everybody may, and takes the server's
-// clock from the answer.
-func (c *Client) serverVersion(ctx context.Context) (version string, date, asked time.Time) {
+// clock from the answer. The error is that of a server that cannot be reached;
+// one that does not tell its version is no error.
+func (f *forecast) serverVersion(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, forecastTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.certificates.Get().AbsPath("/version").URL().String(), nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.c.certificates.Get().AbsPath("/version").URL().String(), nil)
 	if err != nil {
-		return "", time.Time{}, time.Time{}
+		return err
 	}
-	resp, err := c.http.Do(req)
+	resp, err := f.c.http.Do(req)
 	if err != nil {
-		return "", time.Time{}, time.Time{}
+		return apiError("ask for the version", f.c.host, err)
 	}
 	defer resp.Body.Close() //nolint:errcheck // only read from
-	asked = time.Now()
-	if date, err = http.ParseTime(resp.Header.Get("Date")); err != nil {
-		date = time.Time{}
+	f.asked = time.Now()
+	if date, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
+		f.date = date
 	}
 	var v struct {
 		GitVersion string `json:"gitVersion"`
 	}
-	if readJSON(resp.Body, &v) != nil || resp.StatusCode != http.StatusOK {
-		return "", date, asked
+	if resp.StatusCode == http.StatusOK && readJSON(resp.Body, &v) == nil {
+		f.version = v.GitVersion
 	}
-	return v.GitVersion, date, asked
+	return nil
 }

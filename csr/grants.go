@@ -53,15 +53,17 @@ func (c *Client) GrantsOf(ctx context.Context, s Subject) (Grants, error) {
 		switch {
 		case apierrors.IsForbidden(err):
 			g.Unknown = append(g.Unknown, "you may not list "+kind)
+		case apierrors.IsNotFound(err):
+			g.Unknown = append(g.Unknown, "the cluster has no "+kind+": it does not decide by RBAC")
 		case err != nil:
 			return g, apiError("look up "+kind, c.host, err)
 		}
 	}
 	all, err := c.mayDoAnything(ctx, s)
 	switch {
-	case apierrors.IsForbidden(err):
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
 		if len(g.Unknown) > 0 {
-			g.Unknown = append(g.Unknown, "you may not create subjectaccessreviews")
+			g.Unknown = append(g.Unknown, "you may not ask with subjectaccessreviews")
 		}
 	case err != nil:
 		return g, apiError("ask what the user may do", c.host, err)

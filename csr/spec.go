@@ -102,18 +102,14 @@ func (s Spec) Object() (*certificatesv1.CertificateSigningRequest, error) {
 }
 
 func (s Spec) validate(signer string, info *RequestInfo) error {
-	if problems := validation.IsDNS1123Subdomain(s.Name); len(problems) > 0 {
-		return &InputError{Field: "name", Problem: fmt.Sprintf("%q: %s", s.Name, problems[0])}
+	if err := ValidName(s.Name); err != nil {
+		return err
 	}
 	if err := validateSigner(signer); err != nil {
 		return err
 	}
-	if s.Expiration != 0 && (s.Expiration < MinExpiration || s.Expiration/time.Second > math.MaxInt32) {
-		return &InputError{
-			Field:   "expiration",
-			Problem: fmt.Sprintf("%v is not between %v and 68 years", s.Expiration, MinExpiration),
-			hint:    "leave it out to let the signer decide",
-		}
+	if err := ValidExpiration(s.Expiration); err != nil {
+		return err
 	}
 	// For other signers the subject is the signer's business, usages too.
 	if signer != ClientSigner {
@@ -123,6 +119,27 @@ func (s Spec) validate(signer string, info *RequestInfo) error {
 		return err
 	}
 	return s.validateUsages(info)
+}
+
+// ValidName says why name cannot be a request's; the error is an *InputError.
+func ValidName(name string) error {
+	if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+		return &InputError{Field: "name", Problem: fmt.Sprintf("%q: %s", name, problems[0])}
+	}
+	return nil
+}
+
+// ValidExpiration says why d cannot be asked for; 0 can. The error is an
+// *InputError.
+func ValidExpiration(d time.Duration) error {
+	if d == 0 || d >= MinExpiration && d/time.Second <= math.MaxInt32 {
+		return nil
+	}
+	return &InputError{
+		Field:   "expiration",
+		Problem: fmt.Sprintf("%v is not between %v and 68 years", d, MinExpiration),
+		hint:    "leave it out to let the signer decide",
+	}
 }
 
 // validateUsages applies ClientSigner's rules now: the cluster would tell only

@@ -61,10 +61,11 @@ func ExitCode(err error) int {
 		return false
 	}
 	var usage *UsageError
+	var input interface{ Argument() string } // a malformed argument, as package csr finds it
 	switch {
 	case err == nil:
 		return ExitOK
-	case errors.As(err, &usage), is(hsm.ErrBadURI):
+	case errors.As(err, &usage), errors.As(err, &input), is(hsm.ErrBadURI):
 		return ExitUsage
 	case is(hsm.ErrNoToken, hsm.ErrRemoved):
 		return ExitNoToken

@@ -63,7 +63,7 @@ func TestRefusedBySigner(t *testing.T) {
 	t.Parallel()
 	u := newUser(t, lab.Options{})
 	kubeconfig := u.files(u.Kubeconfig)
-	res := u.ran(u.KubehsmPIN(t.Context(), lab.PIN, u.enrollArgs("--signer-name", "kubernetes.io/kube-apiserver-client-kubelet")...))
+	res := u.ran(u.KubehsmPIN(t.Context(), lab.PIN, u.enrollArgs("--signer-name", "kubernetes.io/kube-apiserver-client-kubelet", "--accept-risk", "forecast")...))
 	if res.Code != 1 {
 		t.Errorf("exit code %d", res.Code)
 	}

@@ -15,64 +15,141 @@ import (
 // requestFlags are the flags that say what certificate to ask for.
 type requestFlags struct {
 	user, signer, reason string
-	groups               []string
+	groups, labels       []string
+	names                flow.AltNames
 	expiration           time.Duration
 	noAttestation        bool
 }
 
 func (r *requestFlags) bind(f *pflag.FlagSet) {
-	f.StringVar(&r.user, "user", "", "user `name` that the certificate is for (its CN)")
+	f.StringVar(&r.user, "user", "", "user `name` that the certificate is for (its CN); {login}, {host}, {serial}, {token} and {context} are filled in, here and in the other names")
 	f.StringArrayVar(&r.groups, "group", nil, "`group` that the user is in (an O); may be repeated")
+	f.StringArrayVar(&r.names.DNS, "dns-name", nil, "DNS `name` to ask for beside the user (a SAN); may be repeated")
+	f.StringArrayVar(&r.names.Email, "email", nil, "e-mail `address` to ask for; may be repeated")
+	f.StringArrayVar(&r.names.IP, "ip", nil, "IP `address` to ask for; may be repeated")
+	f.StringArrayVar(&r.names.URI, "uri", nil, "`URI` to ask for; may be repeated")
+	f.StringArrayVar(&r.labels, "request-label", nil, "`key=value` to label the request with; may be repeated")
 	f.StringVar(&r.signer, "signer-name", "", "`name` of the signer; default "+csr.ClientSigner)
 	f.DurationVar(&r.expiration, "expiration", 0, "`lifetime` to ask for, at least 10m; default the signer's")
 	f.BoolVar(&r.noAttestation, "no-attestation", false, "leave the token's attestation of the key out of the request")
 	f.StringVar(&r.reason, "reason", "", "`words` to the approver")
 }
 
+// labelMap reads the labels.
+func (r *requestFlags) labelMap() (map[string]string, error) {
+	var m map[string]string
+	for _, l := range r.labels {
+		k, v, ok := strings.Cut(l, "=")
+		if !ok || k == "" {
+			return nil, ui.Usagef("--request-label: %q is not of the form key=value", l)
+		}
+		if m == nil {
+			m = map[string]string{}
+		}
+		m[k] = v
+	}
+	return m, nil
+}
+
+// options are those of a request for a key that is there.
+func (r *requestFlags) options(kubeContext string) (flow.RequestOptions, error) {
+	if err := needUser(r.user); err != nil {
+		return flow.RequestOptions{}, err
+	}
+	labels, err := r.labelMap()
+	signer := r.signer
+	if signer == "" {
+		signer = csr.ClientSigner
+	}
+	return flow.RequestOptions{
+		Context: kubeContext, User: r.user, Groups: r.groups, Names: r.names, Labels: labels,
+		SignerName: signer, Expiration: r.expiration, Reason: r.reason, NoAttestation: r.noAttestation,
+	}, err
+}
+
 func (a *app) csrCreate() *cobra.Command {
 	var o *format
-	var key, name string
+	var keys, risks []string
+	var name string
+	var plan bool
 	var r requestFlags
 	c := a.command(&cobra.Command{
 		Use:   "create",
-		Short: "File a request for a certificate, signed by a key on a token",
+		Short: "File requests for certificates, signed by keys on tokens",
+		Long: `Signs a request with a key on a token and files it. It is recorded before it is
+filed: the same command with --name goes on after a crash. Several --key file one
+request each, for a token and its spare say.`,
 		Example: `kubehsm csr create --key 'pkcs11:token=trial;object=prod' --user jane --group dev
-kubehsm csr create --context prod --key 'piv:serial=1234567;slot=9a' --user jane --expiration 24h`,
+kubehsm csr create --key 'piv:serial=1234567;slot=9a' --user jane --dry-run
+kubehsm csr create --context prod --key 'piv:serial=1234567;slot=9a' --user '{login}' --dns-name '{host}' --expiration 24h`,
 		Args: cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {
-		u, err := parseKey(key)
+		options, err := r.options(a.context)
 		if err != nil {
 			return err
 		}
-		if r.user == "" {
-			return ui.Usagef("--user is missing: who is the certificate for?")
+		for _, risk := range risks {
+			if risk != flow.RiskForecast {
+				return ui.Usagef("--accept-risk: %q is no risk of a request; there is %s", risk, flow.RiskForecast)
+			}
+			options.AcceptForecast = true
 		}
+		all := make([]flow.RequestOptions, len(keys))
+		for i, k := range keys {
+			all[i] = options
+			if all[i].Key, err = parseKey(k); err != nil {
+				return err
+			}
+		}
+		if name != "" && len(keys) > 1 {
+			return ui.Usagef("--name names one request, and there are %d keys", len(keys))
+		}
+		all[0].Name = name
 		env, err := a.env()
 		if err != nil {
 			return err
 		}
-		if r.signer == "" {
-			r.signer = csr.ClientSigner
+		if plan {
+			points, err := env.RequestForecast(c.Context(), all[0])
+			if err != nil {
+				return err
+			}
+			return a.emit(o, forecastDoc(points), func(w *words) { forecastWords(w, points) })
 		}
-		v, err := env.CreateRequest(c.Context(), flow.RequestOptions{
-			Name: name, Context: a.context, Key: u, User: r.user, Groups: r.groups,
-			SignerName: r.signer, Expiration: r.expiration, Reason: r.reason, NoAttestation: r.noAttestation,
-		}, a.prompter())
-		if err != nil {
-			return err
+		var views []flow.RequestView
+		for _, options := range all {
+			v, err := env.CreateRequest(c.Context(), options, a.prompter())
+			if err != nil {
+				return err
+			}
+			views = append(views, v)
 		}
-		return a.emit(o, v, func(w *words) {
-			requestWords(w, v)
-			w.line("")
-			w.line("It must be approved now; follow it with `%s csr wait %s`.", a.name(), v.Name)
+		return a.emit(o, requestsDoc(views), func(w *words) {
+			for _, v := range views {
+				requestWords(w, v)
+				w.line("")
+				w.line("It must be approved now; follow it with `%s csr wait %s`.", a.name(), v.Name)
+			}
 		})
 	})
-	c.Flags().StringVar(&key, "key", "", "`URI` of the key, as `kubehsm key list` shows it (required)")
+	c.Flags().StringArrayVar(&keys, "key", nil, "`URI` of the key, as `kubehsm key list` shows it (required); may be repeated")
 	c.Flags().StringVar(&name, "name", "", "`name` of the request; default made from user and key")
+	c.Flags().BoolVar(&plan, "dry-run", false, "show the forecast and file nothing")
+	c.Flags().StringSliceVar(&risks, "accept-risk", nil, "file also what is certain to be refused: `forecast`")
 	r.bind(c.Flags())
 	must(c.MarkFlagRequired("key"))
 	o = output(c)
 	return c
+}
+
+// requestsDoc is one request, or a list of several.
+func requestsDoc(views []flow.RequestView) any {
+	if len(views) == 1 {
+		return views[0]
+	}
+	return struct {
+		Requests []flow.RequestView `json:"requests"`
+	}{views}
 }
 
 // requestWords shows a request as an approver should see it.
@@ -83,13 +160,22 @@ func requestWords(w *words, v flow.RequestView) {
 	}
 	w.fields(
 		"Name", v.Name, "State", state, "Message", v.Message,
-		"Asked by", v.Requester, "… groups", strings.Join(v.RequesterGroups, ", "), "Created", date(v.Created),
+		"Asked by", v.Requester, "… which is", v.RequesterKind, "… groups", strings.Join(v.RequesterGroups, ", "), "Created", date(v.Created),
 		"For user", v.User, "… groups", strings.Join(v.Groups, ", "),
 		"Signer", v.SignerName, "Usages", strings.Join(v.Usages, ", "), "Lifetime", v.Expiration,
-		"Key", v.Key, "Fingerprint", v.Fingerprint, "Attestation", v.Attestation, "Note", v.Note,
+		"Key", v.Key, "Fingerprint", v.Fingerprint, "… in words", strings.Join(v.Words, " "), "Attestation", v.Attestation, "Note", v.Note,
 	)
+	for _, r := range v.Rights {
+		w.line("right: %s", r)
+	}
+	for _, u := range v.RightsUnknown {
+		w.line("rights unknown: %s", u)
+	}
 	for _, warning := range v.Warnings {
 		w.line("warning: %s", warning)
+	}
+	for _, r := range v.Refusals {
+		w.line("refused: %s", r)
 	}
 }
 

@@ -3,7 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/ui/flow"
 )
 
 func (a *app) csrDeny() *cobra.Command {
@@ -17,14 +17,15 @@ func (a *app) csrDeny() *cobra.Command {
 
 // decision are the flags of approve and deny.
 type decision struct {
-	csr.Decision
-	own, yes bool
+	flow.DecideOptions
+	root string
+	yes  bool
 }
 
 // decide makes a command that shows a request and approves or denies it.
 func (a *app) decide(approve bool, c *cobra.Command) (*cobra.Command, *decision) {
 	var o *format
-	d := &decision{}
+	d := &decision{DecideOptions: flow.DecideOptions{Approve: approve}}
 	question := "Deny this request?"
 	if approve {
 		question = "Approve this request?"
@@ -36,7 +37,11 @@ func (a *app) decide(approve bool, c *cobra.Command) (*cobra.Command, *decision)
 		if err != nil {
 			return err
 		}
-		seen, err := env.Request(ctx, a.context, args[0])
+		roots, err := a.readRoots(d.root)
+		if err != nil {
+			return err
+		}
+		seen, err := env.Request(ctx, a.context, args[0], flow.RequestLook{Roots: roots, ToDecide: true})
 		if err != nil {
 			return err
 		}
@@ -48,7 +53,7 @@ func (a *app) decide(approve bool, c *cobra.Command) (*cobra.Command, *decision)
 		if err := a.confirm(ctx, d.yes, question); err != nil {
 			return err
 		}
-		v, err := env.Decide(ctx, a.context, seen, approve, d.own, d.Decision)
+		v, err := env.Decide(ctx, a.context, seen, d.DecideOptions)
 		if err != nil {
 			return err
 		}
@@ -56,6 +61,7 @@ func (a *app) decide(approve bool, c *cobra.Command) (*cobra.Command, *decision)
 	})
 	c.Flags().StringVar(&d.Reason, "reason", "", "one `word` in CamelCase, kept with the decision")
 	c.Flags().StringVar(&d.Message, "message", "", "a `sentence`, kept with the decision")
+	c.Flags().StringVar(&d.root, "root", "", rootUsage)
 	c.Flags().BoolVarP(&d.yes, "yes", "y", false, "do not ask")
 	o = output(c)
 	return c, d

@@ -1,23 +1,32 @@
 package cli
 
 import (
+	"context"
+	"iter"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/duration"
 
+	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
 )
 
 func (a *app) csrList() *cobra.Command {
 	var o *format
-	var signer string
+	var f flow.RequestFilter
+	var mine, follow bool
 	c := a.command(&cobra.Command{
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the certificate requests in a cluster",
-		Example: `kubehsm csr list
+		Long: `Lists requests as they come from the cluster, a page at a time, however many there
+are. With --watch it goes on with what changes; -o json then writes one event a line.
+With --mine it lists what was filed from here and what has become of it.`,
+		Example: `kubehsm csr list --pending
+kubehsm csr list --pending --watch
+kubehsm csr list --mine
 kubehsm csr list --context prod --signer-name kubernetes.io/kube-apiserver-client -o json`,
 		Args: cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {
@@ -25,31 +34,109 @@ kubehsm csr list --context prod --signer-name kubernetes.io/kube-apiserver-clien
 		if err != nil {
 			return err
 		}
-		all, err := env.Requests(c.Context(), a.context, signer)
-		if err != nil {
-			return err
-		}
-		views, rows := []flow.RequestView{}, [][]string{}
-		for v, err := range all {
+		switch {
+		case mine:
+			views, err := env.OwnRequests(c.Context(), a.context)
 			if err != nil {
 				return err
 			}
-			views = append(views, v)
-			rows = append(rows, []string{v.Name, duration.HumanDuration(time.Since(v.Created)), v.State,
-				v.Requester, v.User, strings.Join(v.Groups, ","), v.SignerName})
+			return a.emitRequests(o, func(yield func(flow.RequestView, error) bool) {
+				for _, v := range views {
+					if !yield(v, nil) {
+						return
+					}
+				}
+			})
+		case follow:
+			return a.watchRequests(c.Context(), env, f, o)
 		}
-		doc := struct {
-			Requests []flow.RequestView `json:"requests"`
-		}{views}
-		return a.emit(o, doc, func(w *words) {
-			if len(rows) == 0 {
-				w.line("No requests.")
-				return
-			}
-			w.table([]string{"NAME", "AGE", "STATE", "ASKED BY", "FOR USER", "GROUPS", "SIGNER"}, rows)
-		})
+		all, err := env.Requests(c.Context(), a.context, f)
+		if err != nil {
+			return err
+		}
+		return a.emitRequests(o, all)
 	})
-	c.Flags().StringVar(&signer, "signer-name", "", "only requests for the signer of this `name`")
+	c.Flags().StringVar(&f.Signer, "signer-name", "", "only requests for the signer of this `name`")
+	c.Flags().StringVarP(&f.Label, "selector", "l", "", "only requests with these labels: `selector` as kubectl takes it")
+	c.Flags().BoolVar(&f.Pending, "pending", false, "only requests that nobody has decided")
+	c.Flags().BoolVar(&mine, "mine", false, "only requests that were filed from here, also those that are gone")
+	c.Flags().BoolVarP(&follow, "watch", "w", false, "go on with what changes, until it is interrupted")
+	c.MarkFlagsMutuallyExclusive("mine", "watch")
+	c.MarkFlagsMutuallyExclusive("mine", "pending")
+	c.MarkFlagsMutuallyExclusive("mine", "signer-name")
 	o = output(c)
 	return c
+}
+
+// requestPage is how many requests are laid out together: the columns of a page
+// are as wide as what was seen up to it.
+const requestPage = 500
+
+var requestHeading = []string{"NAME", "AGE", "STATE", "ASKED BY", "FOR USER", "GROUPS", "SIGNER"}
+
+func requestRow(v flow.RequestView) []string {
+	age := duration.HumanDuration(time.Since(v.Created))
+	return []string{v.Name, age, v.State, v.Requester, v.User, strings.Join(v.Groups, ","), v.SignerName}
+}
+
+// emitRequests writes requests as they come; never are all of them in memory.
+func (a *app) emitRequests(o *format, all iter.Seq2[flow.RequestView, error]) error {
+	if o.value != "" {
+		return a.emitList(o, "requests", func(yield func(any, error) bool) {
+			for v, err := range all {
+				if !yield(v, err) {
+					return
+				}
+			}
+		})
+	}
+	t := columns{w: a.out(), page: requestPage}
+	t.add(requestHeading)
+	none := true
+	for v, err := range all {
+		if err != nil {
+			return err
+		}
+		none = false
+		if err := t.add(requestRow(v)); err != nil {
+			return err
+		}
+	}
+	if none {
+		w := a.out()
+		w.line("No requests.")
+		return w.flush()
+	}
+	return t.flush()
+}
+
+// watchRequests writes what there is and what changes.
+func (a *app) watchRequests(ctx context.Context, env *flow.Env, f flow.RequestFilter, o *format) error {
+	if o.value == "yaml" {
+		return ui.Usagef("--watch writes words or -o json")
+	}
+	events, err := env.WatchRequests(ctx, a.context, f)
+	if err != nil {
+		return err
+	}
+	t := columns{w: a.out(), page: 1}
+	if o.value == "" {
+		if err := t.add(append([]string{"EVENT"}, requestHeading...)); err != nil {
+			return err
+		}
+	}
+	for e, err := range events {
+		switch {
+		case err != nil:
+			return err
+		case o.value == "json":
+			err = a.emitLine(e)
+		default:
+			err = t.add(append([]string{e.Type}, requestRow(e.Request)...))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/flow"
 )
 
 // oneName wants exactly one argument.
@@ -19,24 +20,44 @@ func oneName(what string) cobra.PositionalArgs {
 	}
 }
 
+// someNames wants at least one argument.
+func someNames(what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return ui.Usagef("the name of the %s is missing", what)
+		}
+		return nil
+	}
+}
+
 func (a *app) csrShow() *cobra.Command {
 	var o *format
+	var root string
 	c := a.command(&cobra.Command{
-		Use:     "show NAME",
-		Short:   "Show a certificate request: who asks, for whom, with which key",
-		Example: "kubehsm csr show jane-1a2b3c4d\nkubehsm csr show jane-1a2b3c4d -o yaml",
-		Args:    oneName("request"),
+		Use:   "show NAME",
+		Short: "Show a certificate request: who asks, for whom, with which key",
+		Long: `Shows what an approver has to know: who really asks, what the user and the groups
+may do, the key's fingerprint in hex and in words to be read over the phone, and what
+the token's attestation of the key is worth. What may not be looked up is called unknown.`,
+		Example: `kubehsm csr show jane-1a2b3c4d
+kubehsm csr show jane-1a2b3c4d --root maker.pem -o yaml`,
+		Args: oneName("request"),
 	}, func(c *cobra.Command, args []string) error {
+		roots, err := a.readRoots(root)
+		if err != nil {
+			return err
+		}
 		env, err := a.env()
 		if err != nil {
 			return err
 		}
-		v, err := env.Request(c.Context(), a.context, args[0])
+		v, err := env.Request(c.Context(), a.context, args[0], flow.RequestLook{Roots: roots})
 		if err != nil {
 			return err
 		}
 		return a.emit(o, v, func(w *words) { requestWords(w, v) })
 	})
+	c.Flags().StringVar(&root, "root", "", rootUsage)
 	o = output(c)
 	return c
 }

@@ -17,14 +17,12 @@ import (
 	"github.com/kubehsm/kubehsm/ui/text"
 )
 
-// factoryRisk is what --accept-risk accepts of an enrolment.
-const factoryRisk = "factory-secrets"
-
 // enrollFlags are the flags of enroll.
 type enrollFlags struct {
-	name, token, key, approveWith, progress, risk string
+	name, token, key, approveWith, progress       string
 	request                                       requestFlags
 	generate                                      generateFlags
+	risks                                         []string
 	timeout                                       time.Duration
 	keepCurrent, replace, restart, yes, tui, plan bool
 }
@@ -78,7 +76,7 @@ func (f *enrollFlags) bindTo(flags *pflag.FlagSet, named string) {
 	f.request.bind(flags)
 	f.generate.bind(flags)
 	flags.StringVar(&f.approveWith, "approve-with", "", "kubeconfig `file` of somebody who may approve the request, to do it at once")
-	flags.StringVar(&f.risk, "accept-risk", "", "enrol a token with the factory's PIN, PUK or management key: `"+factoryRisk+"`")
+	flags.StringSliceVar(&f.risks, "accept-risk", nil, "enrol a token with the factory's PIN, PUK or management key (factory-secrets), or file a request that is certain to be refused (forecast): `risk`")
 	flags.DurationVar(&f.timeout, "timeout", 0, "how `long` to wait for the approval; default until it is interrupted")
 	flags.BoolVar(&f.keepCurrent, "keep-current", false, "leave the kubeconfig's current context as it is")
 	flags.BoolVar(&f.replace, "replace", false, "replace a kubeconfig entry of that name that is not kubehsm's")
@@ -91,13 +89,22 @@ func (f *enrollFlags) bindTo(flags *pflag.FlagSet, named string) {
 func (f *enrollFlags) options(kubeContext string) (o flow.EnrollOptions, err error) {
 	o = flow.EnrollOptions{
 		Name: f.name, Context: kubeContext, User: f.request.user, Groups: f.request.groups,
-		SignerName: f.request.signer, Expiration: f.request.expiration, Reason: f.request.reason, NoAttestation: f.request.noAttestation,
+		SignerName: f.request.signer, Expiration: f.request.expiration, Reason: f.request.reason, NoAttestation: f.request.noAttestation, AltNames: f.request.names,
 		ApproveWith: f.approveWith, KeepCurrent: f.keepCurrent, Replace: f.replace, Restart: f.restart, Timeout: f.timeout,
 	}
-	if f.risk != "" && f.risk != factoryRisk {
-		return o, ui.Usagef("--accept-risk: %q is no risk of an enrolment; there is %s", f.risk, factoryRisk)
+	for _, risk := range f.risks {
+		switch risk {
+		case flow.RiskFactory:
+			o.AcceptFactory = true
+		case flow.RiskForecast:
+			o.AcceptForecast = true
+		default:
+			return o, ui.Usagef("--accept-risk: %q is no risk of an enrolment; there are %s and %s", risk, flow.RiskFactory, flow.RiskForecast)
+		}
 	}
-	o.AcceptFactory = f.risk == factoryRisk
+	if o.Labels, err = f.request.labelMap(); err != nil {
+		return o, err
+	}
 	if o.Generate, err = f.generate.options(); err != nil {
 		return o, err
 	}
@@ -181,6 +188,7 @@ func reviewWords(w *words, r flow.Review) {
 		w.line("")
 		w.diff(r.KubeconfigDiff)
 	}
+	forecastWords(w, r.Forecast)
 	for _, n := range r.Notes {
 		w.line("note: %s", n)
 	}

@@ -162,8 +162,15 @@ func (w *words) fields(pairs ...string) {
 
 // table adds rows under a heading, columns aligned.
 func (w *words) table(heading []string, rows [][]string) {
-	widths := make([]int, len(heading))
-	all := append([][]string{heading}, rows...)
+	w.rows(append([][]string{heading}, rows...))
+}
+
+// rows adds rows, columns aligned.
+func (w *words) rows(all [][]string) {
+	if len(all) == 0 {
+		return
+	}
+	widths := make([]int, len(all[0]))
 	for _, row := range all {
 		for i := range row {
 			row[i] = text.Clean(row[i])
@@ -171,12 +178,17 @@ func (w *words) table(heading []string, rows [][]string) {
 		}
 	}
 	for _, row := range all {
-		line := ""
-		for i, cell := range row {
-			line += text.Pad(cell, widths[i]) + "   "
-		}
-		w.b.WriteString(strings.TrimRight(line, " ") + "\n")
+		w.aligned(row, widths)
 	}
+}
+
+// aligned adds one row of clean cells.
+func (w *words) aligned(row []string, widths []int) {
+	line := ""
+	for i, cell := range row {
+		line += text.Pad(cell, widths[i]) + "   "
+	}
+	w.b.WriteString(strings.TrimRight(line, " ") + "\n")
 }
 
 // errorDoc is an error in JSON and YAML.

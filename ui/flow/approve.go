@@ -2,10 +2,14 @@ package flow
 
 import (
 	"context"
+	"crypto/x509"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/attest"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 )
 
@@ -30,4 +34,126 @@ func (e *Env) approveOwn(ctx context.Context, file string, ref csr.Ref, filed []
 	}
 	_, err = client.Approve(ctx, obj, csr.Decision{Message: "approved together with the enrolment"})
 	return err
+}
+
+// RequestCheck looks at one request for [Env.Request], with the approver's
+// client: it adds to the view's Warnings, and to its Refusals what must keep it
+// from being approved. The error ends the look.
+type RequestCheck func(ctx context.Context, client *csr.Client, v *RequestView) error
+
+// RequestLook says how closely one request is looked at.
+type RequestLook struct {
+	// Roots are what attestations are traced to; none means Yubico's.
+	Roots []*x509.Certificate
+	// ToDecide fails with a [*csr.ForbiddenError], which has the role to ask
+	// for, if the caller may not decide on it.
+	ToDecide bool
+	// Checks are made beside those of every look.
+	Checks []RequestCheck
+}
+
+// Request reads one request and looks at it as an approver should: who asks,
+// what the groups may do, what the attestation is worth.
+func (e *Env) Request(ctx context.Context, kubeContext, name string, look RequestLook) (RequestView, error) {
+	client, err := e.client(ctx, kubeContext)
+	if err != nil {
+		return RequestView{}, err
+	}
+	obj, err := client.Get(ctx, name)
+	if err != nil {
+		return RequestView{}, err
+	}
+	if look.ToDecide {
+		if err := client.CheckApprover(ctx, obj.Spec.SignerName); err != nil {
+			return RequestView{}, err
+		}
+	}
+	v := viewRequest(obj)
+	v.judge(attest.Verifier{Roots: look.Roots})
+	for _, check := range append([]RequestCheck{rightsCheck}, look.Checks...) {
+		if err := check(ctx, client, &v); err != nil {
+			return RequestView{}, err
+		}
+	}
+	return v, nil
+}
+
+// rightsCheck looks up what the certificate would allow.
+func rightsCheck(ctx context.Context, client *csr.Client, v *RequestView) error {
+	if v.User == "" || !strings.HasPrefix(v.SignerName, "kubernetes.io/") {
+		return nil // what another signer's certificates are good for is not the cluster's RBAC to say
+	}
+	g, err := client.GrantsOf(ctx, csr.Subject{User: v.User, Groups: v.Groups})
+	if err != nil {
+		return err
+	}
+	for _, x := range g.List {
+		v.Rights = append(v.Rights, x.String())
+	}
+	v.RightsUnknown = g.Unknown
+	if g.Everything {
+		v.Warnings = append(v.Warnings, "the certificate allows everything in the cluster: its user or one of its groups is cluster-admin")
+	}
+	return nil
+}
+
+// DecideOptions say what is decided on a request.
+type DecideOptions struct {
+	Approve bool
+	csr.Decision
+	// Own allows to approve what one asked for oneself.
+	Own bool
+	// Words are what the requester read out, to be compared with the key's; ""
+	// compares nothing.
+	Words string
+}
+
+// ErrWords: the words that were read out are another key's.
+var ErrWords = errors.New("these are not the words of the key in the request")
+
+// Decide approves or denies the request that seen shows: if it was changed,
+// replaced or decided since, nothing is done.
+func (e *Env) Decide(ctx context.Context, kubeContext string, seen RequestView, o DecideOptions) (RequestView, error) {
+	client, err := e.client(ctx, kubeContext)
+	if err != nil {
+		return RequestView{}, err
+	}
+	decide := client.Deny
+	if o.Approve {
+		decide = client.Approve
+		if err := mayApprove(ctx, client, seen, o); err != nil {
+			return RequestView{}, err
+		}
+	}
+	obj, err := decide(ctx, seen.Object, o.Decision)
+	if err != nil {
+		return RequestView{}, err
+	}
+	return viewRequest(obj), nil
+}
+
+func mayApprove(ctx context.Context, client *csr.Client, seen RequestView, o DecideOptions) error {
+	if len(seen.Refusals) > 0 {
+		return hsm.WithHint(fmt.Errorf("request %s was not approved: %s", seen.Name, strings.Join(seen.Refusals, "; ")),
+			"deny it, or have the requester file another")
+	}
+	if o.Words != "" && !csr.SameWords(o.Words, seen.Words) {
+		return hsm.WithHint(fmt.Errorf("request %s was not approved: %w", seen.Name, ErrWords),
+			"have them read out once more; if they differ again, somebody else has filed this request: deny it")
+	}
+	if o.Own {
+		return nil
+	}
+	me, err := client.WhoAmI(ctx)
+	if errors.Is(err, csr.ErrNotServed) {
+		return nil // before Kubernetes 1.28 nobody can tell
+	}
+	if err != nil {
+		return err
+	}
+	if me.User == seen.Requester || me.User == seen.User {
+		return hsm.WithHint(fmt.Errorf("request %s is your own (%s)", seen.Name, me.User),
+			"let somebody else look at it, or insist with --own")
+	}
+	return nil
 }

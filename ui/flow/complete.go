@@ -124,11 +124,11 @@ func (e *Env) Complete(ctx context.Context, o EnrollOptions) (EnrollOptions, err
 	if o.User == "" {
 		return o, hsm.WithHint(errors.New("no user name is given"), "say who the certificate is for: --user NAME (and --group NAME)")
 	}
-	if err := (csr.Subject{User: o.User, Groups: o.Groups}).Validate(o.SignerName); err != nil {
+	if err := e.completeNames(ctx, &o); err != nil {
 		return o, err
 	}
-	if o.Expiration != 0 && o.Expiration < csr.MinExpiration {
-		return o, hsm.WithHint(fmt.Errorf("a lifetime of %v is too short", o.Expiration), "the shortest that Kubernetes signs is 10m")
+	if err := csr.ValidExpiration(o.Expiration); err != nil {
+		return o, err
 	}
 	return o, nil
 }
@@ -243,6 +243,13 @@ func (e *Env) completeFromJournal(o *EnrollOptions) error {
 	fill(&o.Reason, old.Reason)
 	fill(&o.NoAttestation, old.NoAttestation)
 	fill(&o.AcceptFactory, old.AcceptFactory)
+	fill(&o.AcceptForecast, old.AcceptForecast)
+	if o.Labels == nil {
+		o.Labels = old.Labels
+	}
+	if len(o.AltNames.flags()) == 0 {
+		o.AltNames = old.AltNames
+	}
 	fill(&o.Generate.Algorithm, old.Generate.Algorithm)
 	fill(&o.Generate.Label, old.Generate.Label)
 	fill(&o.Generate.Slot, old.Generate.Slot)

@@ -85,7 +85,7 @@ func TestCompleteRefuses(t *testing.T) {
 		{"no token", none, EnrollOptions{User: "jane"}, hsm.ErrNoToken, ""},
 		{"no user", one, EnrollOptions{}, nil, "no user name"},
 		{"system:masters", one, EnrollOptions{User: "jane", Groups: []string{"system:masters"}}, nil, "system:masters"},
-		{"too short", one, EnrollOptions{User: "jane", Expiration: time.Minute}, nil, "too short"},
+		{"too short", one, EnrollOptions{User: "jane", Expiration: time.Minute}, nil, "not between 10m0s"},
 		{"bad name", one, EnrollOptions{User: "jane", Name: "../x"}, enrollment.ErrInvalid, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -10,6 +10,9 @@ import (
 
 // makeKey generates the key on the token, or finds the one on record or asked for.
 func (r *enrolment) makeKey(ctx context.Context) (outcome, error) {
+	if err := r.refuseForecast(ctx); err != nil {
+		return outcome{}, err
+	}
 	ctx = r.purpose(ctx, "generate a key")
 	switch {
 	case r.j.KeyHash != "":

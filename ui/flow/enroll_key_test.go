@@ -165,11 +165,10 @@ func TestWrongPINKeepsNothingHalf(t *testing.T) {
 func TestForecastIsAboutWhatIsLeft(t *testing.T) {
 	e, _ := testEnv(t, "blue")
 	o := EnrollOptions{Context: "no such context"}
-	if got := e.forecast(context.Background(), o, hsm.TokenInfo{}, &Journal{}); len(got) != 1 {
-		t.Errorf("nothing done: %q", got)
+	if _, err := e.forecast(context.Background(), &Journal{Options: o}); err == nil {
+		t.Error("a forecast of a cluster that is not there")
 	}
-	done := &Journal{Done: []Step{StepToken, StepKey, StepRequest, StepApproval}}
-	if got := e.forecast(context.Background(), o, hsm.TokenInfo{}, done); len(got) != 0 {
-		t.Errorf("approved long ago: %q", got)
+	if got, err := e.forecast(context.Background(), &Journal{Options: o, RequestUID: "u"}); err != nil || got != nil {
+		t.Errorf("filed long ago: %v, %v", got, err)
 	}
 }

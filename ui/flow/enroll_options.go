@@ -3,6 +3,7 @@ package flow
 import (
 	"time"
 
+	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 )
 
@@ -39,6 +40,14 @@ type EnrollOptions struct {
 	// AcceptFactory enrols a token whose PIN, PUK or management key is the
 	// factory's, which is [ErrFactorySecrets] otherwise.
 	AcceptFactory bool `json:"acceptFactory,omitempty"`
+	// AcceptForecast files also a request that is certain to be refused, which is
+	// [ErrForecast] otherwise.
+	AcceptForecast bool `json:"acceptForecast,omitempty"`
+	// AltNames are the subject alternative names to ask for. They, User and
+	// Groups may hold placeholders: {login}, {host}, {serial}, {token}, {context}.
+	AltNames AltNames `json:"altNames,omitzero"`
+	// Labels are put on the request.
+	Labels map[string]string `json:"labels,omitempty"`
 
 	// ApproveWith is a kubeconfig file whose current context may approve the
 	// request at once; "" waits for somebody to approve it.
@@ -51,6 +60,24 @@ type EnrollOptions struct {
 	Restart bool `json:"-"`
 	// Timeout bounds the wait for approval; 0 waits until cancelled.
 	Timeout time.Duration `json:"-"`
+}
+
+// The risks that can be accepted of an enrolment, by their names on the command line.
+const (
+	RiskFactory  = "factory-secrets"
+	RiskForecast = "forecast"
+)
+
+// risks are those that are accepted.
+func (o EnrollOptions) risks() []string {
+	var out []string
+	if o.AcceptFactory {
+		out = append(out, RiskFactory)
+	}
+	if o.AcceptForecast {
+		out = append(out, RiskForecast)
+	}
+	return out
 }
 
 // Step is one named step of an enrolment, in the order of [Steps].
@@ -145,6 +172,9 @@ type Review struct {
 	Server string
 	// Resumes lists the steps that an earlier run has done already.
 	Resumes []Step
+	// Forecast says what is likely to become of the request; nil if there is one
+	// already, or if the cluster cannot be asked.
+	Forecast []csr.Point
 	// Notes are clauses worth knowing ("the user may not approve its own request").
 	Notes []string
 	// Commands are the equivalent commands, one a line.

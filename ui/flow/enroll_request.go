@@ -87,6 +87,9 @@ func (r *enrolment) signRequest(ctx context.Context) error {
 	}
 	o := r.j.Options
 	with := csr.RequestOptions{SignerName: o.SignerName}
+	if err := o.AltNames.into(&with); err != nil {
+		return err
+	}
 	if !o.NoAttestation {
 		var why error
 		if with.ExtraExtensions, why, err = attestation(ctx, r.token, r.j.Key); err != nil {
@@ -115,7 +118,7 @@ func (r *enrolment) signRequest(ctx context.Context) error {
 func (r *enrolment) spec() csr.Spec {
 	o := r.j.Options
 	return csr.Spec{Name: r.j.RequestName, Request: r.j.Request, SignerName: o.SignerName,
-		Expiration: o.Expiration, Reason: o.Reason}
+		Expiration: o.Expiration, Reason: o.Reason, Labels: o.Labels}
 }
 
 func (r *enrolment) file(ctx context.Context, client *csr.Client) (outcome, error) {

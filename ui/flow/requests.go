@@ -2,15 +2,15 @@ package flow
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"time"
 
 	"github.com/kubehsm/kubehsm/csr"
-	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/hsm/attest"
 	certificatesv1 "k8s.io/api/certificates/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 )
 
 // RequestView is a CertificateSigningRequest as an approver should see it. All
@@ -25,6 +25,8 @@ type RequestView struct {
 	// Requester is who filed it, by the cluster's own word.
 	Requester       string   `json:"requester"`
 	RequesterGroups []string `json:"requesterGroups,omitempty"`
+	// RequesterKind says what kind of identity that is, where it is no person's.
+	RequesterKind string `json:"requesterKind,omitempty"`
 	// User and Groups are whom the certificate would stand for.
 	User        string   `json:"user"`
 	Groups      []string `json:"groups,omitempty"`
@@ -33,12 +35,20 @@ type RequestView struct {
 	Expiration  string   `json:"expiration,omitempty"`
 	Key         string   `json:"key"`
 	Fingerprint string   `json:"fingerprint"`
-	Note        string   `json:"note,omitempty"` // the requester's words
+	// Words say the fingerprint's first 88 bits, see [csr.FingerprintWords].
+	Words []string `json:"words,omitempty"`
+	Note  string   `json:"note,omitempty"` // the requester's words
 	// Attestation says what the request's attestation is worth; "" where nobody looked.
 	Attestation string    `json:"attestation,omitempty"`
 	Created     time.Time `json:"created"`
+	// Rights are what the user and the groups may do, a line a role binding;
+	// nil where nobody looked. RightsUnknown says what could not be looked up.
+	Rights        []string `json:"rights,omitempty"`
+	RightsUnknown []string `json:"rightsUnknown,omitempty"`
 	// Warnings are what an approver must not overlook.
 	Warnings []string `json:"warnings,omitempty"`
+	// Refusals are why [Env.Decide] does not approve it.
+	Refusals []string `json:"refusals,omitempty"`
 
 	// Object is the request as it was read; decisions are bound to it.
 	Object *certificatesv1.CertificateSigningRequest `json:"-"`
@@ -51,6 +61,7 @@ func viewRequest(obj *certificatesv1.CertificateSigningRequest) RequestView {
 		Requester: obj.Spec.Username, RequesterGroups: obj.Spec.Groups, SignerName: obj.Spec.SignerName,
 		Note: obj.Annotations[csr.ReasonAnnotation], Created: obj.CreationTimestamp.Time, Object: obj,
 	}
+	v.RequesterKind = requesterKind(v.Requester)
 	for _, u := range obj.Spec.Usages {
 		v.Usages = append(v.Usages, string(u))
 	}
@@ -64,6 +75,9 @@ func viewRequest(obj *certificatesv1.CertificateSigningRequest) RequestView {
 	}
 	v.User, v.Groups = info.Subject.User, info.Subject.Groups
 	v.Key, v.Fingerprint = info.KeyAlgorithm, info.SPKIHash
+	if v.Words, err = csr.FingerprintWords(info.SPKIHash); err != nil {
+		v.Warnings = append(v.Warnings, err.Error()) // it is a hash of ours
+	}
 	v.Warnings = append(v.Warnings, info.Oddities...)
 	if v.User != v.Requester {
 		v.Warnings = append(v.Warnings, fmt.Sprintf("%q asks for a certificate in the name of %q", v.Requester, v.User))
@@ -71,158 +85,91 @@ func viewRequest(obj *certificatesv1.CertificateSigningRequest) RequestView {
 	return v
 }
 
-// RequestOptions say what request to file for a key that exists.
-type RequestOptions struct {
-	Name       string  // "" makes one from user and key
-	Context    string  // kubeconfig context that files it
-	Key        hsm.URI // names the key on its token
-	User       string
-	Groups     []string
-	SignerName string
-	Expiration time.Duration
-	Reason     string
-	// NoAttestation leaves the token's attestation of the key out.
-	NoAttestation bool
-}
-
-// CreateRequest signs a PKCS#10 on the token and files it.
-func (e *Env) CreateRequest(ctx context.Context, o RequestOptions, p hsm.Prompter) (RequestView, error) {
-	client, err := e.client(ctx, o.Context)
-	if err != nil {
-		return RequestView{}, err
-	}
-	t, err := e.Drivers.Open(ctx, o.Key)
-	if err != nil {
-		return RequestView{}, err
-	}
-	defer t.Close()
-	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Action: "sign the certificate request"})
-	signer, err := t.Signer(ctx, o.Key, nil, p)
-	if err != nil {
-		return RequestView{}, err
-	}
-	hash, err := hsm.Fingerprint(signer.Public())
-	if err != nil {
-		return RequestView{}, err
-	}
-	with := csr.RequestOptions{SignerName: o.SignerName}
-	if !o.NoAttestation {
-		if with.ExtraExtensions, _, err = attestation(ctx, t, o.Key); err != nil { // the view says that there is none
-			return RequestView{}, fmt.Errorf("attest the key: %w", err)
+// requesterKind names the identities of Kubernetes's own: behind them anybody
+// may be.
+func requesterKind(user string) string {
+	for prefix, kind := range map[string]string{
+		"system:bootstrap:":      "the bootstrap token %s: whoever holds it; ask who that is",
+		"system:serviceaccount:": "the service account %s: a program, or who can use it",
+		"system:node:":           "the node %s",
+	} {
+		if rest, ok := strings.CutPrefix(user, prefix); ok {
+			return fmt.Sprintf(kind, rest)
 		}
 	}
-	pem, err := csr.NewRequest(signer, csr.Subject{User: o.User, Groups: o.Groups}, with)
-	if err != nil {
-		return RequestView{}, err
+	if user == "system:anonymous" {
+		return "nobody signed in"
 	}
-	if o.Name == "" {
-		o.Name = csr.RequestName(o.User, hash)
-	}
-	spec := csr.Spec{Name: o.Name, Request: pem, SignerName: o.SignerName, Expiration: o.Expiration, Reason: o.Reason}
-	obj, err := client.Create(ctx, spec)
-	if csr.IsForbidden(err) {
-		text, textErr := csr.AdminCommand(spec)
-		if textErr != nil {
-			return RequestView{}, errors.Join(err, textErr)
-		}
-		return RequestView{}, &SendToAdmin{Err: err, Text: text}
-	}
-	if err != nil {
-		return RequestView{}, err
-	}
-	v := viewRequest(obj)
-	v.judge(attest.Verifier{})
-	return v, nil
+	return ""
 }
 
-// Requests goes through the requests in a cluster page by page; only those for
-// signer unless it is empty.
-func (e *Env) Requests(ctx context.Context, kubeContext, signer string) (iter.Seq2[RequestView, error], error) {
+// RequestFilter chooses requests.
+type RequestFilter struct {
+	// Signer, if not empty, is matched by the server; Label is kubectl's -l.
+	Signer, Label string
+	// Pending leaves only those that nobody has decided. The API server cannot
+	// select by state, so all that it sends are looked at, one page at a time.
+	Pending bool
+}
+
+func (f RequestFilter) options() csr.ListOptions {
+	return csr.ListOptions{SignerName: f.Signer, LabelSelector: f.Label}
+}
+
+func (f RequestFilter) wants(obj *certificatesv1.CertificateSigningRequest) bool {
+	return !f.Pending || csr.StateOf(obj).State == csr.Pending
+}
+
+// Requests goes through the requests in a cluster page by page.
+func (e *Env) Requests(ctx context.Context, kubeContext string, f RequestFilter) (iter.Seq2[RequestView, error], error) {
 	client, err := e.client(ctx, kubeContext)
 	if err != nil {
 		return nil, err
 	}
 	return func(yield func(RequestView, error) bool) {
-		for obj, err := range client.List(ctx, csr.ListOptions{SignerName: signer}) {
+		for obj, err := range client.List(ctx, f.options()) {
 			if err != nil {
 				yield(RequestView{}, err)
 				return
 			}
-			if !yield(viewRequest(obj), nil) {
+			if f.wants(obj) && !yield(viewRequest(obj), nil) {
 				return
 			}
 		}
 	}, nil
 }
 
-// Request reads one request.
-func (e *Env) Request(ctx context.Context, kubeContext, name string) (RequestView, error) {
-	client, err := e.client(ctx, kubeContext)
-	if err != nil {
-		return RequestView{}, err
-	}
-	obj, err := client.Get(ctx, name)
-	if err != nil {
-		return RequestView{}, err
-	}
-	v := viewRequest(obj)
-	v.judge(attest.Verifier{})
-	return v, nil
+// RequestEvent is a request that was there, came, changed or went.
+type RequestEvent struct {
+	// Type is ADDED, MODIFIED or DELETED, as in a watch of the API's.
+	Type    string      `json:"type"`
+	Request RequestView `json:"request"`
 }
 
-// WaitRequest follows a request to its end and returns the checked certificate,
-// PEM, leaf first. report hears of changes, a line each, raw.
-func (e *Env) WaitRequest(ctx context.Context, kubeContext, name string, report func(string)) ([]byte, error) {
+// WatchRequests goes through the requests and then through their changes until
+// ctx ends. One that is pending no more is told of once if only those are wanted.
+func (e *Env) WatchRequests(ctx context.Context, kubeContext string, f RequestFilter) (iter.Seq2[RequestEvent, error], error) {
 	client, err := e.client(ctx, kubeContext)
 	if err != nil {
 		return nil, err
 	}
-	status, err := client.Wait(ctx, csr.Ref{Name: name}, func(s csr.Status) { report(statusLine(name, s)) })
-	if err != nil {
-		return nil, err
-	}
-	cert, err := csr.Collect(status.Object, csr.Want{})
-	if err != nil {
-		return nil, err
-	}
-	return cert.PEM, nil
-}
-
-// Decide approves or denies the request that seen shows: if it was changed,
-// replaced or decided since, nothing is done. An approver may not approve its
-// own request unless own is set.
-func (e *Env) Decide(ctx context.Context, kubeContext string, seen RequestView, approve, own bool, d csr.Decision) (RequestView, error) {
-	client, err := e.client(ctx, kubeContext)
-	if err != nil {
-		return RequestView{}, err
-	}
-	decide := client.Deny
-	if approve {
-		decide = client.Approve
-		if !own {
-			if err := refuseOwn(ctx, client, seen); err != nil {
-				return RequestView{}, err
+	return func(yield func(RequestEvent, error) bool) {
+		told := map[types.UID]bool{}
+		for ev, err := range client.Follow(ctx, f.options()) {
+			if err != nil {
+				yield(RequestEvent{}, err)
+				return
+			}
+			wanted := f.wants(ev.Object)
+			if !wanted && !told[ev.Object.UID] {
+				continue
+			}
+			if told[ev.Object.UID] = true; !wanted || ev.Type == watch.Deleted {
+				delete(told, ev.Object.UID)
+			}
+			if !yield(RequestEvent{Type: string(ev.Type), Request: viewRequest(ev.Object)}, nil) {
+				return
 			}
 		}
-	}
-	obj, err := decide(ctx, seen.Object, d)
-	if err != nil {
-		return RequestView{}, err
-	}
-	return viewRequest(obj), nil
-}
-
-func refuseOwn(ctx context.Context, client *csr.Client, seen RequestView) error {
-	me, err := client.WhoAmI(ctx)
-	if errors.Is(err, csr.ErrNotServed) {
-		return nil // before Kubernetes 1.28 nobody can tell
-	}
-	if err != nil {
-		return err
-	}
-	if me.User == seen.Requester || me.User == seen.User {
-		return hsm.WithHint(fmt.Errorf("request %s is your own (%s)", seen.Name, me.User),
-			"let somebody else look at it, or insist with --own")
-	}
-	return nil
+	}, nil
 }

@@ -2,7 +2,8 @@ package flow
 
 import (
 	"context"
-	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/kubehsm/kubehsm/csr"
@@ -50,52 +51,34 @@ func (e *Env) Review(ctx context.Context, o EnrollOptions) (Review, error) {
 	if files := change.Files(); len(files) > 0 {
 		rev.KubeconfigFile = files[0]
 	}
-	rev.Notes = append(change.Notes(), e.forecast(ctx, o, rev.Token, j)...)
+	rev.Notes = change.Notes()
+	if rev.Token.PIN.Locked {
+		rev.Notes = append(rev.Notes, "the token's PIN is locked: unblock it first")
+	}
+	if rev.Forecast, err = e.forecast(ctx, j); err != nil { // the step itself will say it
+		rev.Notes = append(rev.Notes, "the cluster cannot be asked: "+err.Error())
+	}
+	if o.ApproveWith == "" && !j.did(StepApproval) {
+		rev.Notes = append(rev.Notes, "somebody with the right to approve must approve the request")
+	}
 	if len(known) > 0 {
 		rev.Notes = append(rev.Notes, factoryNote(known, o.AcceptFactory))
 	}
 	return rev, nil
 }
 
-// forecast says what is likely to stand in the way of the steps that j has not
-// done. Not being able to tell is no obstacle: the step itself will say it.
-func (e *Env) forecast(ctx context.Context, o EnrollOptions, info hsm.TokenInfo, j *Journal) []string {
-	var notes []string
-	if info.PIN.Locked {
-		notes = append(notes, "the token's PIN is locked: unblock it first")
-	}
-	if j.did(StepApproval) {
-		return notes
-	}
-	quiet := *e
-	quiet.Prompter = nil // a look asks for no PIN
-	client, err := quiet.filer(ctx, j)
-	if err != nil {
-		return append(notes, "the cluster cannot be asked: "+err.Error())
-	}
-	missing, err := client.MayRequest(ctx)
-	switch {
-	case err != nil:
-		return append(notes, "the cluster cannot be asked: "+err.Error())
-	case len(missing) > 0 && !j.did(StepRequest):
-		who := fmt.Sprintf("context %q", o.Context)
-		if o.Join != nil {
-			who = "the bootstrap token"
+// Remarks are the notes, and those points of the forecast that want attention.
+func (r Review) Remarks() []string {
+	out := slices.Clone(r.Notes)
+	for _, p := range r.Forecast {
+		switch {
+		case p.Verdict == csr.Warn, p.Verdict == csr.Unknown && p.ID == "create":
+			out = append(out, p.Reason)
+		case p.Verdict == csr.Refuse:
+			out = append(out, "this will be refused: "+p.Reason)
 		}
-		notes = append(notes, fmt.Sprintf("%s may not %s: the request will be printed for an admin to file", who, ruleList(missing)))
 	}
-	if o.ApproveWith == "" {
-		notes = append(notes, "somebody with the right to approve must approve the request")
-	}
-	return notes
-}
-
-func ruleList(rules []csr.Rule) string {
-	words := make([]string, len(rules))
-	for i, r := range rules {
-		words[i] = r.String()
-	}
-	return strings.Join(words, ", ")
+	return out
 }
 
 // commands are what a person would type to do the same.
@@ -127,8 +110,14 @@ func (e *Env) commands(o EnrollOptions) []string {
 	if o.NoAttestation {
 		line = append(line, "--no-attestation")
 	}
-	if o.AcceptFactory {
-		line = append(line, "--accept-risk", "factory-secrets")
+	for _, n := range o.AltNames.flags() {
+		line = append(line, shellWord(n))
+	}
+	for _, k := range slices.Sorted(maps.Keys(o.Labels)) {
+		line = append(line, "--request-label", shellWord(k+"="+o.Labels[k]))
+	}
+	if risks := o.risks(); len(risks) > 0 {
+		line = append(line, "--accept-risk", strings.Join(risks, ","))
 	}
 	if o.ApproveWith != "" {
 		line = append(line, "--approve-with", shellWord(o.ApproveWith))

@@ -191,9 +191,9 @@ func (p *reviewPage) body(t theme.Theme, w int) []string {
 		{Name: "Done", Value: text.Clean(resumes(r.Resumes))},
 	}, w)
 	section := func(title string) { lines = append(lines, "", t.Title.Render(title)) }
-	if len(r.Notes) > 0 {
+	if notes := r.Remarks(); len(notes) > 0 {
 		section("Notes")
-		for _, n := range r.Notes {
+		for _, n := range notes {
 			for i, l := range widget.Wrap(text.Clean(n), max(w-2, 1)) {
 				lead := "  "
 				if i == 0 {

@@ -1,0 +1,37 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+)
+
+func (a *app) csrCancel() *cobra.Command {
+	var o *format
+	c := a.command(&cobra.Command{
+		Use:   "cancel NAME...",
+		Short: "Take requests of your own back",
+		Long: `Deletes requests that were filed from here, or by you, from the cluster. Another
+request that has the name by now is left alone.`,
+		Example: "kubehsm csr cancel jane-1a2b3c4d",
+		Args:    someNames("request"),
+	}, func(c *cobra.Command, args []string) error {
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		for _, name := range args {
+			if err := env.CancelRequest(c.Context(), a.context, name); err != nil {
+				return err
+			}
+		}
+		doc := struct {
+			Cancelled []string `json:"cancelled"`
+		}{args}
+		return a.emit(o, doc, func(w *words) {
+			for _, name := range args {
+				w.line("%s: cancelled", name)
+			}
+		})
+	})
+	o = output(c)
+	return c
+}

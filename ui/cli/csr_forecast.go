@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/ui"
+)
+
+func (a *app) csrForecast() *cobra.Command {
+	var o *format
+	var key string
+	var r requestFlags
+	c := a.command(&cobra.Command{
+		Use:   "forecast",
+		Short: "Say what is likely to become of a request, before it is filed",
+		Long: `Asks the cluster, and looks at what became of earlier requests, to say whether a
+request would be issued: may you file it, what does the signer accept, does this cluster
+sign client certificates at all, is the clock right, is the name somebody else's. Every
+verdict says what it rests on; what cannot be found out is unknown. Nothing is changed.`,
+		Example: `kubehsm csr forecast --user jane --group dev
+kubehsm csr forecast --key 'piv:serial=1234567;slot=9a' --user jane --expiration 8760h -o json`,
+		Args: cobra.NoArgs,
+	}, func(c *cobra.Command, _ []string) error {
+		options, err := r.options(a.context)
+		if err != nil {
+			return err
+		}
+		if key != "" {
+			if options.Key, err = parseKey(key); err != nil {
+				return err
+			}
+		}
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		points, err := env.RequestForecast(c.Context(), options)
+		if err != nil {
+			return err
+		}
+		return a.emit(o, forecastDoc(points), func(w *words) { forecastWords(w, points) })
+	})
+	c.Flags().StringVar(&key, "key", "", "`URI` of the key; default none: what depends on it is left out")
+	r.bind(c.Flags())
+	o = output(c)
+	return c
+}
+
+func forecastDoc(points []csr.Point) any {
+	return struct {
+		Forecast []csr.Point `json:"forecast"`
+	}{append([]csr.Point{}, points...)}
+}
+
+// forecastWords shows a forecast, a point a line.
+func forecastWords(w *words, points []csr.Point) {
+	if len(points) == 0 {
+		return
+	}
+	w.line("Forecast:")
+	rows := make([][]string, len(points))
+	for i, p := range points {
+		reason := p.Reason
+		if p.Evidence != "" {
+			reason += " [" + p.Evidence + "]"
+		}
+		rows[i] = []string{"  " + p.ID, string(p.Verdict), reason}
+	}
+	w.rows(rows)
+}
+
+// needUser is for requests that cannot be without one.
+func needUser(user string) error {
+	if user == "" {
+		return ui.Usagef("--user is missing: who is the certificate for?")
+	}
+	return nil
+}

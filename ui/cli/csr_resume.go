@@ -1,0 +1,39 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/ui/flow"
+)
+
+func (a *app) csrResume() *cobra.Command {
+	var o *format
+	c := a.command(&cobra.Command{
+		Use:   "resume NAME...",
+		Short: "File requests that were signed here and could not be filed",
+		Long: `Files requests on record as they were signed: no PIN is asked for. One that was
+filed is found and shown.`,
+		Example: "kubehsm csr resume jane-1a2b3c4d",
+		Args:    someNames("request"),
+	}, func(c *cobra.Command, args []string) error {
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		var views []flow.RequestView
+		for _, name := range args {
+			v, err := env.ResumeRequest(c.Context(), a.context, name)
+			if err != nil {
+				return err
+			}
+			views = append(views, v)
+		}
+		return a.emit(o, requestsDoc(views), func(w *words) {
+			for _, v := range views {
+				w.line("%s: %s", v.Name, v.State)
+			}
+		})
+	})
+	o = output(c)
+	return c
+}

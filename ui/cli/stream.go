@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+
+	"github.com/kubehsm/kubehsm/ui/text"
+)
+
+// columns lays rows out as they come, a page at a time. A page is never narrower
+// than the ones before it.
+type columns struct {
+	w      *words
+	page   int // rows
+	widths []int
+	rows   [][]string
+}
+
+func (c *columns) add(row []string) error {
+	for i := range row {
+		row[i] = text.Clean(row[i])
+		if i == len(c.widths) {
+			c.widths = append(c.widths, 0)
+		}
+		c.widths[i] = max(c.widths[i], text.Width(row[i]))
+	}
+	if c.rows = append(c.rows, row); len(c.rows) < c.page {
+		return nil
+	}
+	return c.flush()
+}
+
+func (c *columns) flush() error {
+	for _, row := range c.rows {
+		c.w.aligned(row, c.widths)
+	}
+	c.rows = c.rows[:0]
+	return c.w.flush()
+}
+
+// emitList writes a document with one list as its members come, so that it is
+// never in memory as a whole. After an error it is cut short, and no valid JSON.
+func (a *app) emitList(f *format, name string, members iter.Seq2[any, error]) error {
+	open, between, end := "{\n  \""+name+"\": [", ",", "\n  ]\n}\n"
+	encode := func(v any) ([]byte, error) { return jsonOf(v, utf16Escape) }
+	if f.value == "yaml" {
+		open, between, end = name+":", "", "\n"
+		encode = func(v any) ([]byte, error) { return yamlOf([]any{v}) }
+	}
+	if _, err := io.WriteString(a.Stdout, open); err != nil {
+		return err
+	}
+	first := true
+	for v, err := range members {
+		if err != nil {
+			return err
+		}
+		b, err := encode(v)
+		if err != nil {
+			return fmt.Errorf("writing %s: %w", f.value, err)
+		}
+		lead := between
+		if first {
+			first, lead = false, ""
+		}
+		body := strings.TrimRight(string(b), "\n")
+		if f.value == "json" {
+			body = "    " + strings.ReplaceAll(body, "\n", "\n    ")
+		}
+		if _, err := io.WriteString(a.Stdout, lead+"\n"+body); err != nil {
+			return err
+		}
+	}
+	if first {
+		end = map[string]string{"json": "]\n}\n", "yaml": " []\n"}[f.value]
+	}
+	_, err := io.WriteString(a.Stdout, end)
+	return err
+}
+
+// emitLine writes one document in one line of JSON.
+func (a *app) emitLine(doc any) error {
+	b, err := jsonOf(doc, utf16Escape)
+	if err != nil {
+		return fmt.Errorf("writing json: %w", err)
+	}
+	var line []byte
+	if line, err = json.Marshal(json.RawMessage(b)); err == nil {
+		_, err = a.Stdout.Write(append(line, '\n'))
+	}
+	return err
+}

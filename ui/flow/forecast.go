@@ -1,0 +1,113 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// ErrForecast: the cluster is certain to refuse the request.
+var ErrForecast = errors.New("the request cannot succeed")
+
+// forecastRefusal is ErrForecast with the points that stand in the way, or nil.
+func forecastRefusal(points []csr.Point) error {
+	refused := csr.Refused(points)
+	if len(refused) == 0 {
+		return nil
+	}
+	why := make([]string, len(refused))
+	for i, p := range refused {
+		why[i] = fmt.Sprintf("%s (%s)", p.Reason, p.Evidence)
+	}
+	return hsm.WithHint(fmt.Errorf("%w: %s", ErrForecast, strings.Join(why, "; ")),
+		"ask for what the signer signs, or file it all the same with --accept-risk=forecast")
+}
+
+// RequestForecast says what is likely to become of the request that o
+// describes. It asks for no PIN and changes nothing. Without a key the points
+// about it are left out.
+func (e *Env) RequestForecast(ctx context.Context, o RequestOptions) ([]csr.Point, error) {
+	client, err := e.client(ctx, o.Context)
+	if err != nil {
+		return nil, err
+	}
+	p := csr.Prospect{SignerName: o.SignerName, Expiration: o.Expiration}
+	var info hsm.TokenInfo
+	if o.Key.Scheme != "" {
+		if info, err = e.lookAtKey(ctx, o, &p); err != nil {
+			return nil, err
+		}
+	}
+	if o, err = o.filled(info); err != nil {
+		return nil, err
+	}
+	p.Subject = csr.Subject{User: o.User, Groups: o.Groups}
+	return client.Forecast(ctx, p)
+}
+
+// lookAtKey reads of the key what can be read without a PIN.
+func (e *Env) lookAtKey(ctx context.Context, o RequestOptions, p *csr.Prospect) (hsm.TokenInfo, error) {
+	t, err := e.Drivers.Open(ctx, o.Key)
+	if err != nil {
+		return hsm.TokenInfo{}, err
+	}
+	defer t.Close()
+	slot, err := t.Slot(ctx, o.Key)
+	if err != nil {
+		return hsm.TokenInfo{}, err
+	}
+	if slot.Key != nil {
+		p.Key = slot.Key.Public
+	}
+	_, attests := t.(hsm.Attester)
+	p.Extension = attests && !o.NoAttestation
+	return t.Info(ctx)
+}
+
+// forecast says what is likely to become of the request that an enrolment will
+// file; nil once there is one, and for a join, whose cluster is not known yet.
+func (e *Env) forecast(ctx context.Context, j *Journal) ([]csr.Point, error) {
+	if j.filed() || j.Options.Join != nil {
+		return nil, nil
+	}
+	quiet := *e
+	quiet.Prompter = nil // a look asks for no PIN
+	client, err := quiet.client(ctx, j.Options.Context)
+	if err != nil {
+		return nil, err
+	}
+	return client.Forecast(ctx, j.prospect())
+}
+
+// filed tells whether there is a request that a forecast would come too late for.
+func (j *Journal) filed() bool { return j.RequestUID != "" || len(j.Certificate) > 0 }
+
+// prospect is the request as far as it is known before there is a key.
+func (j *Journal) prospect() csr.Prospect {
+	o := j.Options
+	return csr.Prospect{
+		Subject: csr.Subject{User: o.User, Groups: o.Groups}, SignerName: o.SignerName, Expiration: o.Expiration,
+		Extension: o.Token.Scheme == hsm.SchemePIV && !o.NoAttestation,
+	}
+}
+
+// refuseForecast stops an enrolment before a key is made for a request that
+// cannot succeed, unless that was accepted.
+func (r *enrolment) refuseForecast(ctx context.Context) error {
+	if r.j.Options.AcceptForecast || r.j.filed() {
+		return nil
+	}
+	client, err := r.client(ctx)
+	if err != nil {
+		return err
+	}
+	points, err := client.Forecast(ctx, r.j.prospect())
+	if err != nil {
+		return err
+	}
+	return forecastRefusal(points)
+}

@@ -1,0 +1,432 @@
+package flow
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/attest"
+	"github.com/kubehsm/kubehsm/plugin/home"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// RequestOptions say what request to file for a key that exists. User, Groups
+// and Names may hold placeholders, see nameTemplate.
+type RequestOptions struct {
+	Name       string  // "" makes one from user and key
+	Context    string  // kubeconfig context that files it
+	Key        hsm.URI // names the key on its token
+	User       string
+	Groups     []string
+	Names      AltNames
+	SignerName string
+	Expiration time.Duration
+	Reason     string
+	Labels     map[string]string
+	// NoAttestation leaves the token's attestation of the key out.
+	NoAttestation bool
+	// AcceptForecast files also what is certain to be refused.
+	AcceptForecast bool
+}
+
+// filled replaces the placeholders.
+func (o RequestOptions) filled(info hsm.TokenInfo) (RequestOptions, error) {
+	t := nameTemplate{token: info, context: o.Context}
+	var err error
+	if o.User, err = t.fill("user", o.User); err != nil {
+		return o, err
+	}
+	if o.Groups, err = t.fillAll("group", o.Groups); err != nil {
+		return o, err
+	}
+	o.Names, err = t.fillNames(o.Names)
+	return o, err
+}
+
+// OwnRequest is the record of a request that was filed from here. It is written
+// before the request is filed, so that nothing is lost by a crash.
+type OwnRequest struct {
+	Name string `json:"name"`
+	// UID is the cluster's, "" until it has answered.
+	UID string `json:"uid,omitempty"`
+	// Context and Server say where it was filed.
+	Context string    `json:"context"`
+	Server  string    `json:"server"`
+	Key     hsm.URI   `json:"key,omitzero"`
+	KeyHash string    `json:"keyHash"`
+	Spec    csr.Spec  `json:"spec"`
+	Created time.Time `json:"created"`
+}
+
+func (e *Env) ownDir() string { return filepath.Join(e.Dirs.State, "requests") }
+
+// ownPath is the record's file: a name can stand for requests in several clusters.
+func (e *Env) ownPath(server, name string) string {
+	return filepath.Join(e.ownDir(), name+"@"+serverMark(server)+".json")
+}
+
+// serverMark tells API servers apart in file names.
+func serverMark(server string) string {
+	sum := sha256.Sum256([]byte(server))
+	return hex.EncodeToString(sum[:4])
+}
+
+func (e *Env) saveOwn(o OwnRequest) error {
+	b, err := json.MarshalIndent(o, "", "  ")
+	if err == nil {
+		err = home.MakeDir(e.ownDir())
+	}
+	if err == nil {
+		err = home.WriteFile(e.ownPath(o.Server, o.Name), append(b, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("record of request %s: %w", o.Name, err)
+	}
+	return nil
+}
+
+// loadOwn reads a record; the error wraps [fs.ErrNotExist] if there is none.
+func (e *Env) loadOwn(server, name string) (OwnRequest, error) {
+	var o OwnRequest
+	if err := csr.ValidName(name); err != nil { // it becomes a file's
+		return o, err
+	}
+	return o, e.readOwn(e.ownPath(server, name), &o)
+}
+
+func (e *Env) readOwn(path string, to *OwnRequest) error {
+	b, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(b, to)
+	}
+	if err != nil {
+		return fmt.Errorf("record of a request: %w", err)
+	}
+	return nil
+}
+
+// ownRequests are the records of what was filed with the cluster at server, and
+// what its unfinished enrolments have filed.
+func (e *Env) ownRequests(server string) ([]OwnRequest, error) {
+	entries, err := os.ReadDir(e.ownDir())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("records of requests: %w", err)
+	}
+	var all []OwnRequest
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), ".") || !strings.HasSuffix(entry.Name(), "@"+serverMark(server)+".json") {
+			continue
+		}
+		var o OwnRequest
+		if err := e.readOwn(filepath.Join(e.ownDir(), entry.Name()), &o); err != nil {
+			return nil, err
+		}
+		all = append(all, o)
+	}
+	journals, err := e.journals()
+	if err != nil {
+		return nil, err
+	}
+	for _, j := range journals {
+		if j.RequestName == "" || j.Finished() || j.Cluster.Server != server {
+			continue
+		}
+		r := enrolment{j: &j}
+		all = append(all, OwnRequest{Name: j.RequestName, UID: j.RequestUID, Context: j.Options.Context, Server: server,
+			Key: j.Key, KeyHash: j.KeyHash, Spec: r.spec(), Created: j.Updated})
+	}
+	return all, nil
+}
+
+// serverOf is the API server that a context leads to: for kubehsm's own, not
+// the bridge but what it was enrolled with.
+func (e *Env) serverOf(ctx context.Context, kubeContext string) (string, error) {
+	j := Journal{Options: EnrollOptions{Context: kubeContext}}
+	c, err := e.rules().Get(ctx, kubeContext)
+	if err != nil {
+		return "", err
+	}
+	if !c.Cluster.Ours {
+		return c.Cluster.Server, nil
+	}
+	err = e.cluster(ctx, &j)
+	return j.Cluster.Server, err
+}
+
+// CreateRequest signs a PKCS#10 on the token and files it. A request of that
+// name that an earlier call has signed and not filed is filed as it is.
+func (e *Env) CreateRequest(ctx context.Context, o RequestOptions, p hsm.Prompter) (RequestView, error) {
+	if o.Name != "" {
+		if err := csr.ValidName(o.Name); err != nil {
+			return RequestView{}, err
+		}
+	}
+	if err := csr.ValidExpiration(o.Expiration); err != nil {
+		return RequestView{}, err
+	}
+	server, err := e.serverOf(ctx, o.Context)
+	if err != nil {
+		return RequestView{}, err
+	}
+	client, err := e.client(ctx, o.Context)
+	if err != nil {
+		return RequestView{}, err
+	}
+	t, err := e.Drivers.Open(ctx, o.Key)
+	if err != nil {
+		return RequestView{}, err
+	}
+	defer t.Close()
+	info, err := t.Info(ctx)
+	if err != nil {
+		return RequestView{}, err
+	}
+	if o, err = o.filled(info); err != nil {
+		return RequestView{}, err
+	}
+	if !o.AcceptForecast {
+		points, err := client.Forecast(ctx, csr.Prospect{Subject: csr.Subject{User: o.User, Groups: o.Groups},
+			SignerName: o.SignerName, Expiration: o.Expiration})
+		if err == nil {
+			err = forecastRefusal(points)
+		}
+		if err != nil {
+			return RequestView{}, err
+		}
+	}
+	own, err := e.ownRequest(ctx, t, o, server, p)
+	if err != nil {
+		return RequestView{}, err
+	}
+	return e.fileOwn(ctx, client, own)
+}
+
+// ownRequest signs the request and records it, or returns the one on record.
+func (e *Env) ownRequest(ctx context.Context, t hsm.Token, o RequestOptions, server string, p hsm.Prompter) (OwnRequest, error) {
+	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Action: "sign the certificate request"})
+	signer, err := t.Signer(ctx, o.Key, nil, p)
+	if err != nil {
+		return OwnRequest{}, err
+	}
+	hash, err := hsm.Fingerprint(signer.Public())
+	if err != nil {
+		return OwnRequest{}, err
+	}
+	if o.Name == "" {
+		o.Name = csr.RequestName(o.User, hash)
+	}
+	switch old, err := e.loadOwn(server, o.Name); {
+	case err == nil && old.UID == "" && old.KeyHash == hash:
+		return old, nil
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return OwnRequest{}, err
+	}
+	with := csr.RequestOptions{SignerName: o.SignerName}
+	if err := o.Names.into(&with); err != nil {
+		return OwnRequest{}, err
+	}
+	if !o.NoAttestation {
+		if with.ExtraExtensions, _, err = attestation(ctx, t, o.Key); err != nil { // the view says that there is none
+			return OwnRequest{}, fmt.Errorf("attest the key: %w", err)
+		}
+	}
+	pem, err := csr.NewRequest(signer, csr.Subject{User: o.User, Groups: o.Groups}, with)
+	if err != nil {
+		return OwnRequest{}, err
+	}
+	own := OwnRequest{Name: o.Name, Context: o.Context, Server: server, Key: o.Key, KeyHash: hash, Created: time.Now().UTC().Truncate(time.Second),
+		Spec: csr.Spec{Name: o.Name, Request: pem, SignerName: o.SignerName, Expiration: o.Expiration, Reason: o.Reason, Labels: o.Labels}}
+	return own, e.saveOwn(own)
+}
+
+// fileOwn files a recorded request, or finds it filed.
+func (e *Env) fileOwn(ctx context.Context, client *csr.Client, own OwnRequest) (RequestView, error) {
+	obj, err := client.Create(ctx, own.Spec)
+	if csr.IsForbidden(err) {
+		text, textErr := csr.AdminCommand(own.Spec)
+		if textErr != nil {
+			return RequestView{}, errors.Join(err, textErr)
+		}
+		return RequestView{}, &SendToAdmin{Err: err, Text: text}
+	}
+	if err != nil {
+		return RequestView{}, err
+	}
+	own.UID = string(obj.UID)
+	if err := e.saveOwn(own); err != nil {
+		return RequestView{}, err
+	}
+	v := viewRequest(obj)
+	v.judge(attest.Verifier{})
+	return v, nil
+}
+
+// ResumeRequest files the request on record under that name, if a crash or a
+// lost connection kept it from being filed.
+func (e *Env) ResumeRequest(ctx context.Context, kubeContext, name string) (RequestView, error) {
+	server, err := e.serverOf(ctx, kubeContext)
+	if err != nil {
+		return RequestView{}, err
+	}
+	own, err := e.loadOwn(server, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = hsm.WithHint(fmt.Errorf("no request %q was made here for this cluster", name), "`kubehsm csr list --mine` shows those that were")
+	}
+	if err != nil {
+		return RequestView{}, err
+	}
+	client, err := e.client(ctx, kubeContext)
+	if err != nil {
+		return RequestView{}, err
+	}
+	return e.fileOwn(ctx, client, own)
+}
+
+// The states of an own request that the cluster does not know.
+const (
+	StateUnfiled = "not filed"
+	StateGone    = "gone"
+)
+
+// OwnRequests are the requests filed from here with a context's cluster, with
+// what has become of them.
+func (e *Env) OwnRequests(ctx context.Context, kubeContext string) ([]RequestView, error) {
+	server, err := e.serverOf(ctx, kubeContext)
+	if err != nil {
+		return nil, err
+	}
+	all, err := e.ownRequests(server)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	client, err := e.client(ctx, kubeContext)
+	if err != nil {
+		return nil, err
+	}
+	var views []RequestView
+	for _, own := range all {
+		obj, err := client.Get(ctx, own.Name)
+		switch {
+		case errors.Is(err, csr.ErrNotFound):
+			views = append(views, own.absent())
+		case err != nil:
+			return nil, err
+		case own.UID != "" && string(obj.UID) != own.UID || string(obj.Spec.Request) != string(own.Spec.Request):
+			v := own.absent()
+			v.Warnings = append(v.Warnings, "another request has its name now")
+			views = append(views, v)
+		default:
+			views = append(views, viewRequest(obj))
+		}
+	}
+	return views, nil
+}
+
+// absent shows a request that is not in the cluster.
+func (o OwnRequest) absent() RequestView {
+	v := RequestView{Name: o.Name, UID: o.UID, State: StateGone, Fingerprint: o.KeyHash, SignerName: o.Spec.SignerName, Created: o.Created,
+		Message: "deleted, or cleaned up: clusters keep undecided requests for 24 hours and ended ones for 1 hour"}
+	if o.UID == "" {
+		v.State, v.Message = StateUnfiled, "`kubehsm csr resume "+o.Name+"` files it"
+	}
+	if info, err := csr.InspectRequest(o.Spec.Request); err == nil {
+		v.User, v.Groups, v.Key = info.Subject.User, info.Subject.Groups, info.KeyAlgorithm
+	}
+	return v
+}
+
+// CancelRequest takes a request of one's own back: it is deleted from the
+// cluster, and its record with it. One that was filed by somebody else is left
+// alone, as is another that has its name now.
+func (e *Env) CancelRequest(ctx context.Context, kubeContext, name string) error {
+	server, err := e.serverOf(ctx, kubeContext)
+	if err != nil {
+		return err
+	}
+	client, err := e.client(ctx, kubeContext)
+	if err != nil {
+		return err
+	}
+	own, err := e.loadOwn(server, name)
+	recorded := err == nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	ref := csr.Ref{Name: name, UID: types.UID(own.UID)}
+	if !recorded {
+		if ref, err = ownByRequester(ctx, client, name); err != nil {
+			return err
+		}
+	}
+	err = client.Delete(ctx, ref)
+	var forbidden *csr.ForbiddenError
+	switch {
+	case errors.Is(err, csr.ErrNotFound) && recorded: // as wanted
+	case errors.As(err, &forbidden):
+		return hsm.WithHint(err, "if it is not decided, the cluster deletes it after 24 hours; an approver can deny it: kubectl certificate deny "+name)
+	case err != nil:
+		return err
+	}
+	if !recorded {
+		return nil
+	}
+	return os.Remove(e.ownPath(server, name))
+}
+
+// ownByRequester is the request of that name if the caller filed it.
+func ownByRequester(ctx context.Context, client *csr.Client, name string) (csr.Ref, error) {
+	obj, err := client.Get(ctx, name)
+	if err != nil {
+		return csr.Ref{}, err
+	}
+	me, err := client.WhoAmI(ctx)
+	if err != nil {
+		return csr.Ref{}, err
+	}
+	if obj.Spec.Username != me.User {
+		return csr.Ref{}, hsm.WithHint(fmt.Errorf("request %s was filed by %q, not by you (%q)", name, obj.Spec.Username, me.User),
+			"deny what should not be signed: `kubehsm csr deny "+name+"`")
+	}
+	return csr.RefOf(obj), nil
+}
+
+// WaitRequest follows a request to its end and returns the checked certificate,
+// PEM, leaf first. One that was filed from here must still be the one that was
+// filed. report hears of changes, a line each, raw.
+func (e *Env) WaitRequest(ctx context.Context, kubeContext, name string, report func(string)) ([]byte, error) {
+	server, err := e.serverOf(ctx, kubeContext)
+	if err != nil {
+		return nil, err
+	}
+	client, err := e.client(ctx, kubeContext)
+	if err != nil {
+		return nil, err
+	}
+	own, err := e.loadOwn(server, name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	ref := csr.Ref{Name: name, UID: types.UID(own.UID)}
+	status, err := client.Wait(ctx, ref, func(s csr.Status) { report(statusLine(name, s)) })
+	if err != nil {
+		return nil, err
+	}
+	cert, err := csr.Collect(status.Object, csr.Want{Request: own.Spec.Request})
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range cert.Notes {
+		report("note: " + n)
+	}
+	return cert.PEM, nil
+}
