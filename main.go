@@ -7,15 +7,14 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/hsm/piv"
-	"github.com/kubehsm/kubehsm/hsm/pkcs11"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/cli"
 	_ "github.com/kubehsm/kubehsm/ui/credential/early" // answers kubectl before all this is set up
+	"github.com/kubehsm/kubehsm/ui/drivers"
+	_ "github.com/kubehsm/kubehsm/ui/signer/early" // answers clients that start an external signer, likewise
 	"github.com/kubehsm/kubehsm/ui/tui"
 )
 
@@ -39,21 +38,10 @@ func run() int {
 		Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Getenv: os.Getenv, Setenv: os.Setenv,
 		Executable: executable, Version: ui.Version(),
-		Drivers: drivers, TUI: terminalUI,
+		Drivers: func(o cli.DriverOptions) hsm.Drivers { return drivers.New(drivers.Options(o)) },
+		TUI:     terminalUI,
 	}
 	return program.Run(ctx)
-}
-
-func drivers(o cli.DriverOptions) hsm.Drivers {
-	modules := make([]pkcs11.Module, 0, len(o.Modules))
-	for _, m := range o.Modules {
-		modules = append(modules, pkcs11.Module{Name: m.Name, Path: m.Path, Env: m.Env})
-	}
-	all := hsm.Drivers{pkcs11.New(pkcs11.Options{Modules: modules, Discover: !o.OnlyModules, LockDir: filepath.Join(o.Dirs.Run, "locks")})}
-	if !o.OnlyModules {
-		all = append(all, piv.New(piv.Options{Busy: o.Busy}))
-	}
-	return all
 }
 
 func terminalUI(ctx context.Context, o cli.TUIOptions) error {

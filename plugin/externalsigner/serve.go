@@ -33,9 +33,9 @@ type Remote interface {
 	Sign(ctx context.Context, u hsm.URI, digest []byte, opts crypto.SignerOpts) (signature []byte, held bool, err error)
 }
 
-// Options are what [Serve] works with.
+// Options are what [Serve] and [Do] work with.
 type Options struct {
-	// Drivers makes the drivers, which are closed before Serve returns. module,
+	// Drivers makes the drivers, which are closed before they return. module,
 	// if not empty, is the path of a PKCS#11 library that may be loaded beside
 	// those that are known anyway.
 	Drivers func(module string) hsm.Drivers
@@ -59,14 +59,32 @@ func (o Options) warn(format string, args ...any) {
 	}
 }
 
-// Serve does what r asks for and returns the answer, to be written to standard
-// output as it is. It overwrites the PIN that r may carry.
+// Answer is what a request got: the field that it asked for is set.
+type Answer struct {
+	Certificate []byte // DER
+	Signature   []byte
+}
+
+// Serve does what r asks for, as [Do], and returns the answer of the exec form,
+// to be written to standard output as it is.
+func Serve(ctx context.Context, r Request, o Options) ([]byte, error) {
+	a, err := Do(ctx, r, o)
+	switch {
+	case err != nil:
+		return nil, err
+	case r.Operation == wire.Certificate:
+		return wire.CertificateAnswer(r.Dialect, a.Certificate)
+	}
+	return wire.SignAnswer(r.Dialect, a.Signature)
+}
+
+// Do does what r asks for. It overwrites the PIN that r may carry.
 //
 // Errors: [ErrUntrusted]; [hsm.ErrNoToken], [hsm.ErrNoKey], [hsm.ErrSeveralKeys],
 // [hsm.ErrNoCertificate], [hsm.ErrKeyMismatch] where the request names no usable
 // key; [ErrRequest] where the key cannot sign what is asked; what the token and
 // the prompter return.
-func Serve(ctx context.Context, r Request, o Options) (answer []byte, err error) {
+func Do(ctx context.Context, r Request, o Options) (a Answer, err error) {
 	defer r.Zero()
 	if hsm.PurposeOf(ctx).Action == "" {
 		p := hsm.PurposeOf(ctx)
@@ -77,43 +95,36 @@ func Serve(ctx context.Context, r Request, o Options) (answer []byte, err error)
 		o.warn("the auth provider's configuration has %.80q, which means nothing to kubehsm", key)
 	}
 	if signature, held, err := o.remote(ctx, r); held || err != nil {
-		return signed(r, signature, err)
+		return Answer{Signature: signature}, err
 	}
 	where, err := o.locate(ctx, r.Config)
 	if err != nil {
-		return nil, err
+		return Answer{}, err
 	}
 	drivers := o.Drivers(where.module)
-	defer func() { answer, err = after(answer, err, drivers.Close()) }()
+	defer func() { a, err = after(a, err, drivers.Close()) }()
 	key, err := o.find(ctx, drivers, where, r)
 	if err != nil {
-		return nil, err
+		return Answer{}, err
 	}
-	defer func() { answer, err = after(answer, err, key.token.Close()) }()
+	defer func() { a, err = after(a, err, key.token.Close()) }()
 	if r.Operation == wire.Certificate {
 		cert, err := key.certificate()
 		if err != nil {
-			return nil, err
+			return Answer{}, err
 		}
-		return wire.CertificateAnswer(r.Dialect, cert.Raw)
+		return Answer{Certificate: cert.Raw}, nil
 	}
-	signature, err := key.sign(ctx, r.Digest, r.Opts)
-	return signed(r, signature, err)
+	a.Signature, err = key.sign(ctx, r.Digest, r.Opts)
+	return a, err
 }
 
 // after adds the error of letting something go. Then there is no answer.
-func after(answer []byte, err, closing error) ([]byte, error) {
+func after(a Answer, err, closing error) (Answer, error) {
 	if closing == nil {
-		return answer, err
+		return a, err
 	}
-	return nil, errors.Join(err, closing)
-}
-
-func signed(r Request, signature []byte, err error) ([]byte, error) {
-	if err != nil {
-		return nil, err
-	}
-	return wire.SignAnswer(r.Dialect, signature)
+	return Answer{}, errors.Join(err, closing)
 }
 
 // remote has whoever holds the key sign. Only a URI names a key there.

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/plugin/externalsigner"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
@@ -62,23 +61,13 @@ type TUIOptions struct {
 // the exit code (see package ui).
 func (p *Program) Run(ctx context.Context) int {
 	a := &app{Program: p, pinFD: -1, asker: p.asker}
-	err := a.run(ctx)
+	err := a.execute(ctx, a.Args[1:])
 	err = errors.Join(err, a.close())
 	if j, ok := err.(interface{ Unwrap() []error }); ok && len(j.Unwrap()) == 1 {
 		err = j.Unwrap()[0]
 	}
 	ui.Report(p.Stderr, err)
 	return ui.ExitCode(err)
-}
-
-// run dispatches. Clients start the external signer for every command: it gets
-// by without the tree of commands.
-func (a *app) run(ctx context.Context) error {
-	args := a.Args[1:]
-	if externalsigner.Requested(args, a.Getenv) {
-		return a.externalSigner(ctx)
-	}
-	return a.execute(ctx, args)
 }
 
 // name is what the user calls the program.

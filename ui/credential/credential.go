@@ -22,6 +22,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/pinsource"
 	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/caller"
 	"github.com/kubehsm/kubehsm/ui/prompt"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
@@ -83,7 +84,7 @@ func (c *Command) Answer(ctx context.Context, name string) error {
 	session, err := client.Prepare(ctx, agent.PrepareRequest{
 		Enrollment: name,
 		Client:     process.Parent(),
-		Purpose:    hsm.Purpose{Cluster: name, Action: "sign in", Command: ParentCommand()},
+		Purpose:    hsm.Purpose{Cluster: name, Action: "sign in", Command: caller.Command()},
 	}, asker)
 	if err != nil {
 		return err

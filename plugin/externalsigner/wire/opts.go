@@ -36,24 +36,41 @@ func parseOpts(kind, value string) (crypto.SignerOpts, error) {
 }
 
 func parsePSS(value string) (crypto.SignerOpts, error) {
-	var o struct {
-		SaltLength *int
-		Hash       *uint
-	}
-	if err := decode([]byte(value), &o); err != nil {
+	all, err := members([]byte(value))
+	if err != nil {
 		return nil, fmt.Errorf("signerOpts: %w", err)
 	}
-	switch {
-	case o.SaltLength == nil || o.Hash == nil:
-		return nil, errors.New("signerOpts for RSA-PSS are SaltLength and Hash")
-	case *o.SaltLength < rsa.PSSSaltLengthEqualsHash || *o.SaltLength > maxSalt:
-		return nil, fmt.Errorf("an RSA-PSS salt of %d bytes", *o.SaltLength)
+	var salt *int
+	var hash *uint
+	for _, m := range all {
+		switch m.name {
+		case "SaltLength":
+			err = m.read(&salt)
+		case "Hash":
+			err = m.read(&hash)
+		default:
+			err = m.unknown()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("signerOpts: %w", err)
+		}
 	}
-	h, err := parseHash(*o.Hash, false)
+	if salt == nil || hash == nil {
+		return nil, errors.New("signerOpts for RSA-PSS are SaltLength and Hash")
+	}
+	return pss(*salt, *hash)
+}
+
+// pss checks the options of an RSA-PSS signature.
+func pss(salt int, hash uint) (crypto.SignerOpts, error) {
+	if salt < rsa.PSSSaltLengthEqualsHash || salt > maxSalt {
+		return nil, fmt.Errorf("an RSA-PSS salt of %d bytes", salt)
+	}
+	h, err := parseHash(hash, false)
 	if err != nil {
 		return nil, err
 	}
-	return &rsa.PSSOptions{SaltLength: *o.SaltLength, Hash: h}, nil
+	return &rsa.PSSOptions{SaltLength: salt, Hash: h}, nil
 }
 
 // parseHash admits the hashes of TLS 1.2 and 1.3, and 0 for a message that

@@ -7,8 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-
-	sigsjson "sigs.k8s.io/json"
 )
 
 // APIVersion is the one version of the protocol that there is.
@@ -73,14 +71,11 @@ type Request struct {
 // Zero overwrites the PIN that the request may carry.
 func (r Request) Zero() { r.Config.PIN.Zero() }
 
-// form is a request as it is written. Pointers tell what is missing.
+// form is a request as it is written; nil is what is missing.
 type form struct {
-	APIVersion     *string         `json:"apiVersion"`
-	Kind           *string         `json:"kind"`
-	Digest         *string         `json:"digest,omitempty"`
-	Configuration  map[string]text `json:"configuration"`
-	SignerOptsType *string         `json:"signerOptsType,omitempty"`
-	SignerOpts     *string         `json:"signerOpts,omitempty"`
+	apiVersion, kind                   *string
+	digest, signerOptsType, signerOpts *string
+	configuration                      map[string]text
 }
 
 // text is a string that can be overwritten: one of them may be a PIN.
@@ -88,6 +83,55 @@ type text []byte
 
 func (t *text) UnmarshalText(b []byte) error {
 	*t = append(make([]byte, 0, len(b)), b...)
+	return nil
+}
+
+// read fills the form.
+func (f *form) read(b []byte) error {
+	all, err := members(b)
+	if err != nil {
+		return err
+	}
+	for _, m := range all {
+		switch m.name {
+		case "apiVersion":
+			err = m.read(&f.apiVersion)
+		case "kind":
+			err = m.read(&f.kind)
+		case "digest":
+			err = m.read(&f.digest)
+		case "signerOptsType":
+			err = m.read(&f.signerOptsType)
+		case "signerOpts":
+			err = m.read(&f.signerOpts)
+		case "configuration":
+			err = f.configure(m.value)
+			clear(m.value)
+		default:
+			err = m.unknown()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *form) configure(b []byte) error {
+	all, err := members(b)
+	if err != nil {
+		return fmt.Errorf("field \"configuration\": %w", err)
+	}
+	f.configuration = make(map[string]text, len(all))
+	for _, m := range all {
+		var value text
+		err := m.read(&value)
+		f.configuration[m.name] = value
+		clear(m.value)
+		if err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -110,60 +154,44 @@ func parse(b []byte) (r Request, err error) {
 	}
 	var f form
 	defer func() {
-		for _, v := range f.Configuration {
+		for _, v := range f.configuration {
 			clear(v)
 		}
 	}()
-	if err := decode(b, &f); err != nil {
+	if err := f.read(b); err != nil {
 		return r, err
 	}
 	if r.Dialect, r.Operation, err = f.asks(); err != nil {
 		return r, err
 	}
-	if r.Config, err = parseConfig(f.Configuration); err != nil || r.Operation == Certificate {
+	if r.Config, err = parseConfig(f.configuration); err != nil || r.Operation == Certificate {
 		return r, err
 	}
-	if r.Opts, err = parseOpts(*f.SignerOptsType, *f.SignerOpts); err != nil {
+	if r.Opts, err = parseOpts(*f.signerOptsType, *f.signerOpts); err != nil {
 		return r, err
 	}
-	r.Digest, err = parseDigest(*f.Digest, r.Opts.HashFunc())
+	r.Digest, err = parseDigest(*f.digest, r.Opts.HashFunc())
 	return r, err
-}
-
-// decode reads JSON into v: names with their case, no unknown and no doubled
-// ones, nothing after it.
-func decode(b []byte, v any) error {
-	strict, err := sigsjson.UnmarshalStrict(b, v)
-	var wrong *json.UnmarshalTypeError
-	switch {
-	case errors.As(err, &wrong):
-		return fmt.Errorf("field %q is of the wrong type (%s)", wrong.Field, wrong.Value)
-	case err != nil:
-		return err
-	case len(strict) > 0:
-		return strict[0]
-	}
-	return nil
 }
 
 // asks checks the version and that the fields are those of the kind.
 func (f *form) asks() (Dialect, Operation, error) {
 	switch {
-	case f.APIVersion == nil:
+	case f.apiVersion == nil:
 		return 0, 0, errors.New("it has no apiVersion")
-	case *f.APIVersion != APIVersion:
-		return 0, 0, fmt.Errorf("apiVersion is %.80q, not %s", *f.APIVersion, APIVersion)
-	case f.Kind == nil:
+	case *f.apiVersion != APIVersion:
+		return 0, 0, fmt.Errorf("apiVersion is %.80q, not %s", *f.apiVersion, APIVersion)
+	case f.kind == nil:
 		return 0, 0, errors.New("it has no kind")
-	case f.Configuration == nil:
+	case f.configuration == nil:
 		return 0, 0, errors.New("it has no configuration")
 	}
 	for _, k := range kinds {
-		if k.request == *f.Kind {
+		if k.request == *f.kind {
 			return k.dialect, k.operation, f.complete(k.operation)
 		}
 	}
-	return 0, 0, fmt.Errorf("unknown kind %.80q", *f.Kind)
+	return 0, 0, fmt.Errorf("unknown kind %.80q", *f.kind)
 }
 
 // complete checks that the fields of a signature are there, or are not.
@@ -171,12 +199,12 @@ func (f *form) complete(o Operation) error {
 	for _, field := range []struct {
 		name  string
 		value *string
-	}{{"digest", f.Digest}, {"signerOptsType", f.SignerOptsType}, {"signerOpts", f.SignerOpts}} {
+	}{{"digest", f.digest}, {"signerOptsType", f.signerOptsType}, {"signerOpts", f.signerOpts}} {
 		switch {
 		case o == Sign && field.value == nil:
 			return fmt.Errorf("%s is missing", field.name)
 		case o == Certificate && field.value != nil:
-			return fmt.Errorf("a %s has no %s", *f.Kind, field.name)
+			return fmt.Errorf("a %s has no %s", *f.kind, field.name)
 		}
 	}
 	return nil
@@ -184,21 +212,26 @@ func (f *form) complete(o Operation) error {
 
 func parseDigest(s string, h crypto.Hash) ([]byte, error) {
 	b, err := base64.StdEncoding.Strict().DecodeString(s)
-	switch {
-	case err != nil || bytes.ContainsAny([]byte(s), "\r\n"): // which the decoder skips
+	if err != nil || bytes.ContainsAny([]byte(s), "\r\n") { // which the decoder skips
 		return nil, errors.New("the digest is not base64")
-	case h == 0 && (len(b) == 0 || len(b) > MaxMessage):
-		return nil, fmt.Errorf("a message of %d bytes: between 1 and %d can be signed without a hash", len(b), MaxMessage)
-	case h != 0 && len(b) != h.Size():
-		return nil, fmt.Errorf("a digest of %d bytes is no %s, which has %d", len(b), h, h.Size())
 	}
-	return b, nil
+	return b, checkDigest(b, h)
+}
+
+func checkDigest(b []byte, h crypto.Hash) error {
+	switch {
+	case h == 0 && (len(b) == 0 || len(b) > MaxMessage):
+		return fmt.Errorf("a message of %d bytes: between 1 and %d can be signed without a hash", len(b), MaxMessage)
+	case h != 0 && len(b) != h.Size():
+		return fmt.Errorf("a digest of %d bytes is no %s, which has %d", len(b), h, h.Size())
+	}
+	return nil
 }
 
 // NewRequest writes the request for a certificate: config is the auth
 // provider's configuration in the kubeconfig, passed on as it is.
 func NewRequest(d Dialect, config map[string]string) ([]byte, error) {
-	return marshal(d, Certificate, config, form{})
+	return marshal(d, Certificate, config, written{})
 }
 
 // NewSignRequest writes the request for a signature. Errors: opts that the
@@ -209,22 +242,25 @@ func NewSignRequest(d Dialect, config map[string]string, digest []byte, opts cry
 		return nil, err
 	}
 	encoded := base64.StdEncoding.EncodeToString(digest)
-	return marshal(d, Sign, config, form{Digest: &encoded, SignerOptsType: &kind, SignerOpts: &value})
+	return marshal(d, Sign, config, written{Digest: &encoded, SignerOptsType: &kind, SignerOpts: &value})
 }
 
-func marshal(d Dialect, o Operation, config map[string]string, f form) ([]byte, error) {
-	version, kind := APIVersion, kindOf(d, o).request
+// written is a request as the KEP and the prototype write it, in their order.
+type written struct {
+	APIVersion     string            `json:"apiVersion"`
+	Kind           string            `json:"kind"`
+	Digest         *string           `json:"digest,omitempty"`
+	Configuration  map[string]string `json:"configuration"`
+	SignerOptsType *string           `json:"signerOptsType,omitempty"`
+	SignerOpts     *string           `json:"signerOpts,omitempty"`
+}
+
+func marshal(d Dialect, o Operation, config map[string]string, w written) ([]byte, error) {
+	w.APIVersion, w.Kind, w.Configuration = APIVersion, kindOf(d, o).request, config
 	if config == nil {
-		config = map[string]string{}
+		w.Configuration = map[string]string{}
 	}
-	return json.Marshal(struct { // in the order that the KEP and the prototype write
-		APIVersion     *string           `json:"apiVersion"`
-		Kind           *string           `json:"kind"`
-		Digest         *string           `json:"digest,omitempty"`
-		Configuration  map[string]string `json:"configuration"`
-		SignerOptsType *string           `json:"signerOptsType,omitempty"`
-		SignerOpts     *string           `json:"signerOpts,omitempty"`
-	}{&version, &kind, f.Digest, config, f.SignerOptsType, f.SignerOpts})
+	return json.Marshal(w)
 }
 
 type kindNames struct{ request, answer string }

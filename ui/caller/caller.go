@@ -1,4 +1,5 @@
-package credential
+// Package caller tells of the program that started this one.
+package caller
 
 import (
 	"bytes"
@@ -12,9 +13,9 @@ import (
 // get pods" is enough to know it by.
 const parentWords = 4
 
-// ParentCommand is the program that waits for us, with its verb, for the
+// Command is the program that waits for us, with its verb, for the
 // prompt to name; "" where the system does not tell.
-func ParentCommand() string {
+func Command() string {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", os.Getppid()))
 	if err != nil {
 		return ""

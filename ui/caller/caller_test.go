@@ -1,4 +1,4 @@
-package credential
+package caller
 
 import "testing"
 

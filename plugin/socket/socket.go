@@ -1,0 +1,127 @@
+// Package socket is unix sockets between processes of one user: a listener that
+// replaces what a dead one left behind, and both ends' look at who is at the
+// other one.
+package socket
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"syscall"
+
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+)
+
+// CheckPeer refuses a connection whose other end is another user's.
+func CheckPeer(c net.Conn) error {
+	sc, ok := c.(syscall.Conn)
+	if !ok {
+		return errors.New("not a socket")
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var uid int
+	if cerr := raw.Control(func(fd uintptr) { uid, err = wire.PeerUID(int(fd)) }); cerr != nil {
+		return cerr
+	}
+	if err != nil {
+		return fmt.Errorf("peer credentials: %w", err)
+	}
+	if uid != os.Geteuid() {
+		return fmt.Errorf("the other end of the socket is another user's (user id %d)", uid)
+	}
+	return nil
+}
+
+// Listen listens at path, with mode 0600. It replaces a socket that is there:
+// the caller knows that nobody listens on it. Anything else that is there is an
+// error. Closing the listener leaves the name, see [Name].
+func Listen(path string) (net.Listener, error) {
+	switch info, err := os.Lstat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, err
+	case info.Mode()&fs.ModeSocket == 0:
+		return nil, fmt.Errorf("%s is there already and is not a socket", path)
+	default:
+		if err := os.Remove(path); err != nil {
+			return nil, err
+		}
+	}
+	var l net.Listener
+	err := wire.WithPath(path, func(p string) error {
+		u, err := net.ListenUnix("unix", &net.UnixAddr{Name: p, Net: "unix"})
+		if err != nil {
+			return err
+		}
+		u.SetUnlinkOnClose(false) // its name may be of a moment
+		l = u
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// Name is the file that a socket listens under.
+type Name struct {
+	path string
+	file os.FileInfo
+}
+
+// TakeName notes which file the socket just made is.
+func TakeName(path string) (Name, error) {
+	file, err := os.Lstat(path)
+	return Name{path, file}, err
+}
+
+// Lost tells that nobody finds the socket by its name any more.
+func (n Name) Lost() bool {
+	now, err := os.Lstat(n.path)
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	return !os.SameFile(n.file, now)
+}
+
+// Remove removes the file, but not one that has taken its place.
+func (n Name) Remove() error {
+	if n.Lost() {
+		return nil
+	}
+	if err := os.Remove(n.path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// Own is a listener that gives only the connections of the same user.
+func Own(l net.Listener, refused func(error)) net.Listener { return own{l, refused} }
+
+type own struct {
+	net.Listener
+	refused func(error)
+}
+
+// Accept implements [net.Listener].
+func (o own) Accept() (net.Conn, error) {
+	for {
+		c, err := o.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		err = CheckPeer(c)
+		if err == nil {
+			return c, nil
+		}
+		o.refused(errors.Join(err, c.Close()))
+	}
+}

@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/externalsigner"
+	"github.com/kubehsm/kubehsm/plugin/externalsigner/service"
+	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/ui/signer"
+	"github.com/kubehsm/kubehsm/ui/text"
+)
+
+func (a *app) externalSignerServe() *cobra.Command {
+	var path string
+	c := a.command(&cobra.Command{
+		Use:   "serve",
+		Short: "Serve clients with the auth provider externalSigner on a socket",
+		Long: `Serves clients that have the auth provider externalSigner: they get the
+certificate and signatures over gRPC on a unix socket that only you reach, with
+"pathSocket: unix://PATH" in their kubeconfig. Clients are told when there is
+something to do; a PIN is typed here, where this command runs.
+
+It holds no token unlocked: the PIN is asked for again with each signature,
+unless the agent holds the key unlocked ("kubehsm unlock"). It ends with ctrl-c.`,
+		Example: `kubehsm external-signer serve
+kubehsm external-signer serve --socket ~/.kube/hsm/signer.sock`,
+		Args: cobra.NoArgs,
+	}, func(c *cobra.Command, _ []string) error {
+		dirs, err := a.dirs()
+		if err != nil {
+			return err
+		}
+		if path == "" {
+			if err := dirs.Prepare(); err != nil {
+				return err
+			}
+			path = filepath.Join(dirs.Run, service.SocketName)
+		}
+		if path, err = filepath.Abs(path); err != nil {
+			return fmt.Errorf("--socket: %w", err)
+		}
+		return a.serveSigner(c.Context(), path)
+	})
+	c.Flags().StringVar(&path, "socket", "", "`path` of the socket; default "+service.SocketName+" in the run folder. Its folder must be yours alone to change")
+	return c
+}
+
+func (a *app) serveSigner(ctx context.Context, path string) error {
+	s := a.signer()
+	one := make(chan struct{}, 1) // holds a token while a request uses tokens
+	say := func(line string) {
+		fmt.Fprintln(a.Stderr, time.Now().Format(time.TimeOnly), text.Clean(line))
+	}
+	return service.ListenAndServe(ctx, path, service.Options{
+		Log: say,
+		Answer: func(ctx context.Context, r externalsigner.Request, tell func(string)) (externalsigner.Answer, error) {
+			return answerOne(ctx, s, one, r, tell)
+		},
+	}, func() { say("serving " + service.Scheme + path) })
+}
+
+// answerOne answers a request as soon as no other uses a token: libraries have
+// one login for a whole process, which must end with the request that it was
+// made for.
+func answerOne(ctx context.Context, s signer.Signer, one chan struct{}, r externalsigner.Request, tell func(string)) (a externalsigner.Answer, err error) {
+	select {
+	case one <- struct{}{}:
+	default:
+		tell("waiting for another client to be served")
+		select {
+		case one <- struct{}{}:
+		case <-ctx.Done():
+			r.Zero()
+			return a, context.Cause(ctx)
+		}
+	}
+	defer func() { <-one }()
+	o, done, err := s.Options("answer where the external signer runs: start it in a terminal, configure a pinentry, or run `kubehsm unlock` first")
+	if err != nil {
+		r.Zero()
+		return a, err
+	}
+	o.Prompter, o.Warn = service.Told(o.Prompter, tell), func(message string) { tell("warning: " + message) }
+	a, err = externalsigner.Do(ctx, r, o)
+	if cerr := done(); err == nil && cerr != nil {
+		return externalsigner.Answer{}, cerr
+	}
+	return a, err
+}
+
+// signer is the program as an external signer.
+func (a *app) signer() signer.Signer {
+	return signer.Signer{
+		Getenv: a.Getenv, Setenv: a.Setenv, Stdout: a.Stdout, Stderr: a.Stderr, Prompter: a.asker,
+		Drivers: func(dirs home.Dirs, modules []home.Module, only bool) hsm.Drivers {
+			return a.Drivers(DriverOptions{Dirs: dirs, Modules: modules, OnlyModules: only})
+		},
+	}
+}

@@ -1,0 +1,37 @@
+// Package drivers makes the drivers for all kinds of tokens. Only main uses it,
+// and what answers before main: everybody else is given drivers.
+package drivers
+
+import (
+	"context"
+	"path/filepath"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/piv"
+	"github.com/kubehsm/kubehsm/hsm/pkcs11"
+	"github.com/kubehsm/kubehsm/plugin/home"
+)
+
+// Options say what drivers are to work with.
+type Options struct {
+	Dirs home.Dirs
+	// Modules are PKCS#11 libraries beside those that the system registers.
+	Modules []home.Module
+	// OnlyModules leaves out all others, and smart cards.
+	OnlyModules bool
+	// Busy may have a held card released; see package piv.
+	Busy func(context.Context, *hsm.BusyError) bool
+}
+
+// New makes drivers, which load nothing before they are used.
+func New(o Options) hsm.Drivers {
+	modules := make([]pkcs11.Module, 0, len(o.Modules))
+	for _, m := range o.Modules {
+		modules = append(modules, pkcs11.Module{Name: m.Name, Path: m.Path, Env: m.Env})
+	}
+	all := hsm.Drivers{pkcs11.New(pkcs11.Options{Modules: modules, Discover: !o.OnlyModules, LockDir: filepath.Join(o.Dirs.Run, "locks")})}
+	if !o.OnlyModules {
+		all = append(all, piv.New(piv.Options{Busy: o.Busy}))
+	}
+	return all
+}

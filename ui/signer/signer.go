@@ -1,0 +1,133 @@
+// Package signer is the program as an external signer, which clients with the
+// auth provider externalSigner start or connect to (docs/kubectl.md).
+package signer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/externalsigner"
+	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/plugin/pinsource"
+	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/caller"
+	"github.com/kubehsm/kubehsm/ui/prompt"
+	"github.com/kubehsm/kubehsm/ui/text"
+)
+
+// coolDown keeps a cancelled prompt from coming back when a client asks again at
+// once.
+const coolDown = 5 * time.Second
+
+// Signer is the program in this part.
+type Signer struct {
+	// Getenv and Setenv are the process's environment.
+	Getenv func(string) string
+	Setenv func(name, value string) error
+	// Stdout receives the answer, Stderr words for the user.
+	Stdout, Stderr io.Writer
+	// Drivers makes drivers, which load nothing before they are used.
+	Drivers func(dirs home.Dirs, modules []home.Module, onlyModules bool) hsm.Drivers
+	// Prompter asks the user; nil asks on the terminal or as configured.
+	Prompter hsm.Prompter
+}
+
+// Run answers the request that the program was started with; args are without
+// its name. The answer goes to standard output in one piece and nothing else.
+func (s Signer) Run(ctx context.Context, args []string) error {
+	request, err := externalsigner.Read(args, s.Getenv)
+	if errors.Is(err, externalsigner.ErrRequest) {
+		return &ui.UsageError{Err: err}
+	}
+	if err != nil {
+		return err
+	}
+	defer request.Zero()
+	o, done, err := s.Options("run the command in a terminal, or configure a pinentry")
+	if err != nil {
+		return err
+	}
+	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Action: "sign in", Command: caller.Command()})
+	answer, err := externalsigner.Serve(ctx, request, o)
+	if cerr := done(); cerr != nil {
+		err = errors.Join(err, cerr)
+	}
+	if errors.Is(err, externalsigner.ErrRequest) {
+		return &ui.UsageError{Err: err}
+	}
+	if err != nil {
+		return err
+	}
+	_, err = s.Stdout.Write(answer)
+	return err
+}
+
+// Options are what requests are answered with. hint is the next step where
+// nobody can be asked. The returned function lets go of what asking took.
+func (s Signer) Options(hint string) (o externalsigner.Options, done func() error, err error) {
+	dirs, err := home.FromEnv(s.Getenv)
+	if err != nil {
+		return o, nil, err
+	}
+	config, err := home.LoadConfig(dirs)
+	if err != nil {
+		return o, nil, err
+	}
+	if err := config.SetEnv(s.Setenv); err != nil {
+		return o, nil, err
+	}
+	sources, err := pinsource.Entries(config)
+	if err != nil {
+		return o, nil, err
+	}
+	o = externalsigner.Options{
+		Drivers: func(module string) hsm.Drivers {
+			modules := config.Modules
+			if module != "" && !slices.ContainsFunc(modules, func(m home.Module) bool { return m.Path == module }) {
+				modules = append(slices.Clone(modules), home.Module{Path: module})
+			}
+			return s.Drivers(dirs, modules, config.OnlyModules)
+		},
+		Modules: externalsigner.Modules{State: dirs.State, Known: func(path string) bool {
+			return slices.ContainsFunc(s.Drivers(dirs, config.Modules, config.OnlyModules), func(d hsm.Driver) bool {
+				k, ok := d.(interface{ Knows(path string) bool })
+				return ok && k.Knows(path)
+			})
+		}},
+		PINSources: sources,
+		Warn:       func(message string) { fmt.Fprintln(s.Stderr, "warning: "+text.Clean(message)) },
+	}
+	o.Prompter, done = s.prompter(dirs, config, sources, hint)
+	return o, done, nil
+}
+
+// prompter asks the user. What it needs is made when somebody is asked, as most
+// runs ask nobody.
+func (s Signer) prompter(dirs home.Dirs, config home.Config, sources []pinsource.Entry, hint string) (hsm.Prompter, func() error) {
+	if s.Prompter != nil {
+		return s.Prompter, func() error { return nil }
+	}
+	var closers []func() error
+	p := prompt.Lazy(sync.OnceValues(func() (hsm.Prompter, error) {
+		if err := dirs.Prepare(); err != nil {
+			return nil, err
+		}
+		p, forget := prompt.Choose(prompt.Options{PINFD: -1, Pinentry: config.Pinentry, RunDir: dirs.Run, CoolDown: coolDown, Hint: hint})
+		from := pinsource.New(pinsource.Options{Entries: sources, State: dirs.State, Getenv: s.Getenv, Descriptors: true}, p)
+		closers = append(closers, from.Close, func() error { forget(); return nil })
+		return from, nil
+	}))
+	return p, func() error {
+		var errs []error
+		for _, c := range closers {
+			errs = append(errs, c())
+		}
+		return errors.Join(errs...)
+	}
+}
