@@ -1,0 +1,116 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow/doctor"
+)
+
+// errUnhealthy is doctor's answer to scripts.
+var errUnhealthy = errors.New("something is in the way of signing in: see above")
+
+func (a *app) doctor() *cobra.Command {
+	var offline bool
+	var bundle string
+	var o *format
+	c := a.command(&cobra.Command{
+		Use:   "doctor",
+		Short: "Look at tokens, kubectl, kubeconfig, agent and clusters, and say what to do",
+		Long: `Looks at everything between you, your token, kubectl and the clusters: readers
+and libraries, PIN states, kubectl and the PATH, kubeconfig files and their locks,
+the agent, certificates, API servers and clocks. It changes nothing and asks for
+no PIN. It exits with 1 if something is in the way of signing in.
+
+With --bundle it writes a report to send to somebody who helps. Names are replaced
+in it; it never holds a PIN, key, certificate or kubeconfig.`,
+		Example: "kubehsm doctor\nkubehsm doctor --offline -o json\nkubehsm doctor --bundle report.zip",
+		Args:    cobra.NoArgs,
+	}, func(c *cobra.Command, _ []string) error {
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		options := doctor.Options{Env: env, Getenv: a.Getenv, Online: !offline}
+		var checks []doctor.Check
+		if bundle == "" {
+			checks = doctor.Run(c.Context(), options, nil)
+		} else if checks, err = writeBundle(c.Context(), bundle, options); err != nil {
+			return err
+		}
+		if err := c.Context().Err(); err != nil {
+			return err
+		}
+		doc := struct {
+			State  doctor.State   `json:"state"`
+			Checks []doctor.Check `json:"checks"`
+			Bundle string         `json:"bundle,omitempty"`
+		}{doctor.Worst(checks), checks, bundle}
+		if err := a.emit(o, doc, func(w *words) {
+			checkWords(w, checks)
+			if bundle != "" {
+				w.line("")
+				w.line("Wrote %s. Look into it before you send it.", bundle)
+			}
+		}); err != nil {
+			return err
+		}
+		if doc.State == doctor.Failed {
+			return errUnhealthy
+		}
+		return nil
+	})
+	c.Flags().BoolVar(&offline, "offline", false, "speak to no API server")
+	c.Flags().StringVar(&bundle, "bundle", "", "write a report without names to this `file` (zip), which must not exist")
+	o = output(c)
+	return c
+}
+
+// marks stand before what was found; they differ without colour too.
+var marks = map[doctor.State]string{
+	doctor.OK: "ok   ", doctor.Note: "note ", doctor.Unknown: "?    ", doctor.Warning: "warn ", doctor.Failed: "FAIL ",
+}
+
+func checkWords(w *words, checks []doctor.Check) {
+	group := ""
+	for _, c := range checks {
+		if c.Group != group {
+			if group != "" {
+				w.line("")
+			}
+			group = c.Group
+			w.line("%s", group)
+		}
+		w.line("  %s %s: %s", marks[c.State], c.Title, c.Found)
+		if c.State == doctor.OK {
+			continue
+		}
+		if c.Why != "" {
+			w.line("         %s", c.Why)
+		}
+		if c.Fix != "" {
+			w.line("         fix: %s", c.Fix)
+		}
+	}
+}
+
+// writeBundle writes the report whole or not at all, readable for its owner.
+func writeBundle(ctx context.Context, path string, o doctor.Options) (_ []doctor.Check, err error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return nil, hsm.WithHint(fmt.Errorf("--bundle: %w", err), "name a file that does not exist yet")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("--bundle: %w", err)
+	}
+	checks, err := doctor.Bundle(ctx, o, f)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, errors.Join(fmt.Errorf("--bundle: %w", err), os.Remove(path))
+	}
+	return checks, nil
+}

@@ -1,0 +1,42 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/kubehsm/kubehsm/plugin/agent"
+)
+
+// theAgent looks at the running agent. It starts none.
+func theAgent(ctx context.Context, o *Options) []Check {
+	c := Check{ID: "agent", Group: GroupAgent, Title: "Agent"}
+	client, err := agent.Dial(ctx, o.Env.Dirs)
+	if errors.Is(err, agent.ErrNotRunning) {
+		return []Check{c.ok("not running; kubectl starts it when it is needed")}
+	}
+	if err != nil {
+		return []Check{c.with(Failed, err.Error(), "kubectl signs in through it.", fixOr(err, "remove "+o.Env.Dirs.Socket()+" if nothing of yours listens there"))}
+	}
+	defer client.Close() //nolint:errcheck // only read from
+	s, err := client.Status(ctx)
+	if err != nil {
+		return []Check{c.with(Failed, err.Error(), "kubectl signs in through it.", fixOr(err, "kubehsm agent stop"))}
+	}
+	found := fmt.Sprintf("%s, process %d, %s, %s", s.Version, s.PID, count(len(s.Sessions), "session"), count(int(s.Signatures), "signature"))
+	checks := []Check{c.ok(found)}
+	if s.Newer != nil {
+		checks[0] = c.with(Note, found+": a newer program waits to take over", "It does so when nothing is open.", "kubehsm agent stop")
+	}
+	if s.BridgeError != "" {
+		checks = append(checks, Check{ID: "bridge", Group: GroupAgent, Title: "Bridge"}.
+			with(Failed, s.BridgeError, "kubectl reaches the clusters through it.", "see who listens there with `ss -ltnp`, then run `kubehsm agent stop`"))
+	} else if s.Bridge != "" {
+		checks = append(checks, Check{ID: "bridge", Group: GroupAgent, Title: "Bridge"}.ok("listens on "+s.Bridge))
+	}
+	if s.AuditError != "" {
+		checks = append(checks, Check{ID: "audit", Group: GroupAgent, Title: "Audit log"}.
+			with(Warning, s.AuditError, "What is done with your keys is not written down.", "make room or set the permissions right"))
+	}
+	return checks
+}

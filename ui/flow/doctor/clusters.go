@@ -1,0 +1,112 @@
+package doctor
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+)
+
+// expiresSoon is when an expiry is worth a word: a third of the certificate's
+// life, at most this long before its end.
+const expiresSoon = 14 * 24 * time.Hour
+
+// maxSkew is the difference of clocks that certificates bear: requests are
+// backdated by five minutes.
+const maxSkew = 2 * time.Minute
+
+// clusters looks at what is enrolled: the certificates and, if asked, the API
+// servers.
+func clusters(ctx context.Context, o *Options) []Check {
+	store := enrollment.NewStore(o.Env.Dirs)
+	all, err := store.List()
+	c := Check{ID: "enrolments", Group: GroupClusters, Title: "Enrolments"}
+	checks := []Check{c.ok(count(len(all), "enrolment"))}
+	switch {
+	case err != nil:
+		checks[0] = c.with(Failed, err.Error(), "What cannot be read cannot be used.", fixOr(err, "enrol again with `kubehsm enroll`"))
+	case len(all) == 0:
+		checks[0] = c.with(Note, "nothing is enrolled yet", "kubectl has no key on a token to use.", "kubehsm enroll")
+	}
+	found := make([][]Check, len(all))
+	var wg sync.WaitGroup
+	for i, e := range all {
+		found[i] = []Check{certificate(store, e, time.Now())}
+		if o.Online {
+			wg.Go(func() { found[i] = append(found[i], server(ctx, e)) })
+		}
+	}
+	wg.Wait()
+	return append(checks, slices.Concat(found...)...)
+}
+
+func certificate(store enrollment.Store, e enrollment.Enrollment, now time.Time) Check {
+	c := Check{ID: "certificate/" + e.Name, Group: GroupClusters, Title: "Certificate for " + e.Name}
+	chain, err := store.Certificate(e)
+	if err != nil {
+		return c.with(Failed, err.Error(), "Without it the cluster does not know you.", fixOr(err, "kubehsm enroll --name "+e.Name))
+	}
+	leaf := chain[0]
+	left := leaf.NotAfter.Sub(now)
+	until := "until " + leaf.NotAfter.Local().Format("2006-01-02 15:04 MST")
+	switch {
+	case now.Before(leaf.NotBefore):
+		return c.with(Failed, "not good before "+leaf.NotBefore.Local().Format("2006-01-02 15:04 MST"), "The API server refuses it, or this machine's clock is slow.", "set this machine's clock")
+	case left <= 0:
+		return c.with(Failed, "expired on "+leaf.NotAfter.Local().Format("2006-01-02 15:04 MST"), "The API server refuses it with a bare 401.", "kubehsm enroll --name "+e.Name)
+	case left < min(expiresSoon, leaf.NotAfter.Sub(leaf.NotBefore)/3):
+		return c.with(Warning, "expires soon: good "+until, "After that the API server refuses it, and only somebody's approval helps.", "kubehsm certificate renew "+e.Name)
+	}
+	return c.ok(fmt.Sprintf("good %s, for %s", until, e.User))
+}
+
+// server asks an API server for its version, as nobody in particular, and
+// compares the clocks.
+func server(ctx context.Context, e enrollment.Enrollment) Check {
+	c := Check{ID: "server/" + e.Name, Group: GroupClusters, Title: "API server of " + e.Name}
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: patience,
+		TLSClientConfig: &tls.Config{ServerName: e.Cluster.TLSServerName, MinVersion: tls.VersionTLS12}}
+	defer transport.CloseIdleConnections()
+	if len(e.Cluster.CAData) > 0 {
+		transport.TLSClientConfig.RootCAs = x509.NewCertPool()
+		transport.TLSClientConfig.RootCAs.AppendCertsFromPEM(e.Cluster.CAData)
+	}
+	if e.Cluster.ProxyURL != "" {
+		if u, err := url.Parse(e.Cluster.ProxyURL); err == nil { // the store has checked it
+			transport.Proxy = http.ProxyURL(u)
+		}
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(e.Cluster.Server, "/")+"/version", nil)
+	if err != nil {
+		return c.with(Failed, err.Error(), "kubectl cannot reach it either.", "")
+	}
+	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	sent := time.Now()
+	resp, err := client.Do(req)
+	if err != nil {
+		return c.with(Failed, err.Error(), "kubectl cannot reach it either.", "see whether you are in the right network (VPN, proxy), and whether the cluster's address or CA has changed")
+	}
+	defer resp.Body.Close() //nolint:errcheck // nothing is read
+	took := time.Since(sent)
+	found := fmt.Sprintf("%s answers in %s", e.Host(), took.Round(time.Millisecond))
+	at, err := http.ParseTime(resp.Header.Get("Date"))
+	if err != nil {
+		return c.ok(found)
+	}
+	if skew := sent.Add(took / 2).Sub(at).Round(time.Second); skew.Abs() > maxSkew {
+		return c.with(Warning, fmt.Sprintf("%s; this machine's clock differs by %s", found, skew.Abs()),
+			"Certificates seem expired, or not yet good, when clocks differ.", clockFix)
+	}
+	return c.ok(found)
+}
+
+// clockFix sets the clock on a system with systemd; the others have a setting.
+const clockFix = "let the system keep the time: `sudo timedatectl set-ntp true`, or the date settings"

@@ -1,0 +1,401 @@
+package doctor
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/ui/flow"
+)
+
+// machine is a person's machine with a token in it.
+type machine struct {
+	*Options
+	t    *testing.T
+	fake *hsmtest.Fake
+	home string
+}
+
+func newMachine(t *testing.T) *machine {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("HOME", dir)
+	t.Setenv("KUBECONFIG", filepath.Join(dir, "kubeconfig"))
+	fake := hsmtest.NewFake(hsm.SchemePKCS11)
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := home.Dirs{Home: dir, Config: dir, State: filepath.Join(dir, "state"), Run: filepath.Join(dir, "run")}
+	if err := d.Prepare(); err != nil {
+		t.Fatal(err)
+	}
+	env := &flow.Env{Dirs: d, Drivers: hsm.Drivers{fake}, Executable: exe, Version: "v1"}
+	return &machine{Options: &Options{Env: env, Getenv: os.Getenv}, t: t, fake: fake, home: dir}
+}
+
+func (m *machine) file(name, content string, mode os.FileMode) string {
+	m.t.Helper()
+	path := filepath.Join(m.home, name)
+	if err := os.WriteFile(path, []byte(content), mode); err != nil {
+		m.t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		m.t.Fatal(err)
+	}
+	return path
+}
+
+// enrol puts an enrolment with a certificate into the store.
+func (m *machine) enrol(name, server string, ca []byte, from, until time.Time) {
+	m.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "jane.doe"}, NotBefore: from, NotAfter: until}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	hash, err := hsm.Fingerprint(key.Public())
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	e := enrollment.Enrollment{Name: name, Cluster: enrollment.Cluster{Server: server, CAData: ca}, User: "jane.doe", Groups: []string{"payroll"},
+		Key: hsm.URI{Scheme: hsm.SchemePKCS11, Token: "blue token", Serial: "5f0a17"}, KeyHash: hash, Created: from}
+	store := enrollment.NewStore(m.Env.Dirs)
+	if err := errors.Join(store.Save(e), store.SaveCertificate(e, []*x509.Certificate{leaf})); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+// find returns the one check whose id begins with prefix.
+func (m *machine) find(checks []Check, prefix string) Check {
+	m.t.Helper()
+	var found []Check
+	for _, c := range checks {
+		if strings.HasPrefix(c.ID, prefix) {
+			found = append(found, c)
+		}
+	}
+	if len(found) != 1 {
+		m.t.Fatalf("%d checks named %s among %+v", len(found), prefix, checks)
+	}
+	return found[0]
+}
+
+func (m *machine) expect(c Check, s State, found, fix string) {
+	m.t.Helper()
+	if c.State != s || !strings.Contains(c.Found, found) || !strings.Contains(c.Fix, fix) {
+		m.t.Errorf("%s: %s, %q, fix %q; want %s, %q, fix %q", c.ID, c.State, c.Found, c.Fix, s, found, fix)
+	}
+	if c.State != OK && c.Why == "" {
+		m.t.Errorf("%s is %s and does not say why that matters", c.ID, c.State)
+	}
+}
+
+func TestTokens(t *testing.T) {
+	m := newMachine(t)
+	checks := tokens(context.Background(), m.Options)
+	m.expect(m.find(checks, "token"), Failed, "no token", "kubehsm token wait")
+
+	m.fake.Add(hsmtest.FakeOptions{Label: "blue", Serial: "1"})
+	m.fake.Add(hsmtest.FakeOptions{Label: "new", Serial: "2", PINNotSet: true})
+	m.fake.SetProblems(hsm.Problem{Source: "/lib/vendor.so", Err: hsm.WithHint(fmt.Errorf("vendor: %w", hsm.ErrModule), "update it")},
+		hsm.Problem{Source: "Reader 1", Err: fmt.Errorf("reader: %w", hsm.ErrBusy)},
+		hsm.Problem{Source: "Reader 2", Err: fmt.Errorf("reader: %w", hsm.ErrNoToken)})
+	checks = tokens(context.Background(), m.Options)
+	m.expect(m.find(checks, "token/pkcs11:token=blue"), OK, "1", "")
+	m.expect(m.find(checks, "token/pkcs11:token=new"), Failed, "no PIN", "kubehsm token init --token 'pkcs11:token=new")
+	m.expect(m.find(checks, "source//lib/vendor.so"), Failed, "vendor", "update it")
+	m.expect(m.find(checks, "source/Reader 1"), Warning, "in use", "")
+	m.expect(m.find(checks, "source/Reader 2"), Note, "no such token", "")
+}
+
+func TestPINStates(t *testing.T) {
+	for want, pinState := range map[string]hsm.PINState{
+		"locked": {Locked: true}, "one PIN try": {Final: true, Low: true}, "wrong PINs": {Low: true}, "factory": {Default: true},
+	} {
+		c := pin(Check{}, hsm.TokenInfo{Initialized: true, PIN: pinState}, "a token")
+		if !strings.Contains(c.Found, want) || c.State == OK || c.Fix == "" {
+			t.Errorf("%+v: %+v, want %q", pinState, c, want)
+		}
+	}
+}
+
+func TestFirmware(t *testing.T) {
+	for firmwareVersion, want := range map[string]State{
+		"4.2.5": Note, "4.2.6": Warning, "4.3.4": Warning, "4.3.5": Note, "5.4.3": Note, "5.7.0": OK, "5.10.1": OK,
+	} {
+		got := firmware(hsm.TokenInfo{Model: "YubiKey 5 NFC", Firmware: firmwareVersion})
+		if len(got) != 1 || got[0].State != want {
+			t.Errorf("%s: %+v, want %s", firmwareVersion, got, want)
+		}
+	}
+	for _, other := range []hsm.TokenInfo{{Model: "YubiKey", Firmware: ""}, {Model: "YubiKey", Firmware: "5.7"}, {Model: "Nitrokey 3", Firmware: "4.2.6"}} {
+		if got := firmware(other); got != nil {
+			t.Errorf("%+v: %+v", other, got)
+		}
+	}
+}
+
+// hanging never answers, whatever becomes of ctx.
+type hanging struct{ hsm.Driver }
+
+func (hanging) Scheme() string                            { return hsm.SchemePIV }
+func (hanging) List(context.Context) (hsm.Listing, error) { select {} }
+
+// A library that hangs is a finding, and hides nothing else.
+func TestHangingDriver(t *testing.T) {
+	m := newMachine(t)
+	m.Env.Drivers = append(m.Env.Drivers, hanging{})
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	checks := Run(ctx, *m.Options, nil)
+	m.expect(m.find(checks, "tokens"), Failed, "no answer", "kubehsm token list")
+	m.expect(m.find(checks, "contexts"), OK, "0 contexts", "")
+}
+
+const hostile = "it's; rm -rf ~"
+
+func TestKubeconfig(t *testing.T) {
+	m := newMachine(t)
+	checks := kubeconfigs(context.Background(), m.Options)
+	m.expect(m.find(checks, "file/"), Note, "not there", "")
+
+	key := `apiVersion: v1
+kind: Config
+contexts: [{name: "` + hostile + `", context: {cluster: prod, user: jane}}]
+clusters: [{name: prod, cluster: {server: "https://prod.example.com"}}]
+users: [{name: jane, user: {client-certificate: c.pem, client-key: k.pem}}]
+`
+	path := m.file("kubeconfig", key, 0o622)
+	checks = kubeconfigs(context.Background(), m.Options)
+	m.expect(m.find(checks, "file/"), Warning, "may change it", "chmod 600 ")
+	m.expect(m.find(checks, "context/"), Note, "is a file", `kubehsm kubeconfig migrate 'it'\''s; rm -rf ~'`)
+
+	m.file("kubeconfig", key, 0o644)
+	m.expect(m.find(kubeconfigs(context.Background(), m.Options), "file/"), Note, "may read it", "chmod 600")
+	m.file("kubeconfig", key, 0o600)
+	lock := m.file("kubeconfig.lock", "", 0o600)
+	m.expect(m.find(kubeconfigs(context.Background(), m.Options), "lock/"), Note, "just now", "")
+	old := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(lock, old, old); err != nil {
+		t.Fatal(err)
+	}
+	checks = kubeconfigs(context.Background(), m.Options)
+	m.expect(m.find(checks, "lock/"), Warning, "left behind 1h", "rm ")
+	m.expect(m.find(checks, "file/"), OK, "0600", "")
+	if b, err := os.ReadFile(path); err != nil || string(b) != key {
+		t.Errorf("the kubeconfig was changed: %v", err)
+	}
+
+	m.file("kubeconfig", "contexts: {", 0o600)
+	m.expect(m.find(kubeconfigs(context.Background(), m.Options), "contexts"), Failed, "kubeconfig", "")
+}
+
+// Entries of ours are followed to what they rely on.
+func TestEntries(t *testing.T) {
+	m := newMachine(t)
+	m.enrol("prod", "https://prod.example.com", nil, time.Now().Add(-time.Hour), time.Now().Add(24*time.Hour))
+	entry := func(enrolment, command string) Check {
+		m.file("kubeconfig", `apiVersion: v1
+kind: Config
+contexts: [{name: c, context: {cluster: k, user: u}}]
+clusters: [{name: k, cluster: {server: "https://127.0.0.1:1/c/prod", extensions: [{name: client.authentication.k8s.io/exec, extension: {apiVersion: kubehsm.io/v1, enrollment: `+enrolment+`}}]}}]
+users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: "`+command+`", args: [credential, --enrollment, `+enrolment+`], interactiveMode: IfAvailable}}}]
+`, 0o600)
+		return m.find(kubeconfigs(context.Background(), m.Options), "context/")
+	}
+	m.expect(entry("prod", m.Env.Executable), OK, "enrolment prod", "")
+	m.expect(entry("other", m.Env.Executable), Failed, "no such enrolment", "")
+	m.expect(entry("prod", "kubehsm"), Warning, "no full path", "kubehsm kubeconfig set prod")
+	m.expect(entry("prod", "/nowhere/kubehsm"), Failed, "/nowhere/kubehsm", "kubehsm kubeconfig set prod")
+}
+
+func TestCertificates(t *testing.T) {
+	m := newMachine(t)
+	m.expect(m.find(clusters(context.Background(), m.Options), "enrolments"), Note, "nothing", "kubehsm enroll")
+	now := time.Now()
+	day := 24 * time.Hour
+	m.enrol("good", "https://a.example.com", nil, now.Add(-day), now.Add(90*day))
+	m.enrol("short", "https://a.example.com", nil, now.Add(-day), now.Add(4*day)) // a third is not reached
+	m.enrol("soon", "https://a.example.com", nil, now.Add(-80*day), now.Add(10*day))
+	m.enrol("over", "https://a.example.com", nil, now.Add(-2*day), now.Add(-day))
+	m.enrol("early", "https://a.example.com", nil, now.Add(day), now.Add(2*day))
+	checks := clusters(context.Background(), m.Options)
+	m.expect(m.find(checks, "certificate/good"), OK, "jane.doe", "")
+	m.expect(m.find(checks, "certificate/short"), OK, "good until", "")
+	m.expect(m.find(checks, "certificate/soon"), Warning, "expires soon", "kubehsm certificate renew soon")
+	m.expect(m.find(checks, "certificate/over"), Failed, "expired", "kubehsm enroll --name over")
+	m.expect(m.find(checks, "certificate/early"), Failed, "not good before", "clock")
+	if Worst(checks) != Failed {
+		t.Errorf("the worst is %s", Worst(checks))
+	}
+}
+
+// An API server is asked without a credential; its clock and CA are judged.
+func TestServer(t *testing.T) {
+	m := newMachine(t)
+	m.Online = true
+	skew := time.Duration(0)
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "" || len(r.TLS.PeerCertificates) > 0 || r.URL.Path != "/version" {
+			t.Errorf("asked for %s with a credential", r.URL.Path)
+		}
+		w.Header().Set("Date", time.Now().Add(skew).UTC().Format(http.TimeFormat))
+		w.WriteHeader(http.StatusUnauthorized)
+	}))
+	defer s.Close()
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	m.enrol("prod", s.URL, ca, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+	look := func() Check { return m.find(clusters(context.Background(), m.Options), "server/prod") }
+	m.expect(look(), OK, "answers", "")
+	skew = 10 * time.Minute
+	m.expect(look(), Warning, "clock differs by 10m", "set-ntp")
+
+	m.enrol("prod", s.URL, nil, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+	m.expect(look(), Failed, "certificate", "CA has changed")
+}
+
+func TestFolders(t *testing.T) {
+	m := newMachine(t)
+	m.expect(folders(m.Env.Dirs), OK, "state", "")
+	if err := os.Chmod(m.Env.Dirs.State, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	m.expect(folders(m.Env.Dirs), Failed, "state", "")
+}
+
+func TestKubectlOnThePath(t *testing.T) {
+	m := newMachine(t)
+	kubectlAt := func(dir, version string) {
+		if err := os.MkdirAll(filepath.Join(m.home, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		m.file(dir+"/kubectl", "#!/bin/sh\necho '"+version+"'\n", 0o700)
+	}
+	look := func(dirs ...string) Check {
+		for i := range dirs {
+			dirs[i] = filepath.Join(m.home, dirs[i])
+		}
+		path := strings.Join(dirs, string(os.PathListSeparator))
+		m.Getenv = func(string) string { return path }
+		return kubectl(context.Background(), m.Options)[0]
+	}
+	kubectlAt("new", `{"clientVersion":{"major":"1","minor":"37","gitVersion":"v1.37.1"}}`)
+	kubectlAt("old", `{"clientVersion":{"major":"1","minor":"19+","gitVersion":"v1.19.9"}}`)
+	kubectlAt("odd", "no json")
+	m.expect(look("nothing"), Note, "not on the PATH", "install")
+	m.expect(look("new"), OK, "v1.37.1", "")
+	m.expect(look("old"), Failed, "v1.19.9", "1.20")
+	m.expect(look("odd"), Warning, "no JSON", "kubectl version")
+	m.expect(look("new", "old", "new"), Note, "old/kubectl behind it", "")
+}
+
+// A report that is sent away names nobody.
+func TestBundle(t *testing.T) {
+	m := newMachine(t)
+	m.fake.Add(hsmtest.FakeOptions{Label: "blue token", Serial: "5f0a17"})
+	m.enrol("payroll-prod", "https://payroll.corp.example.com:6443", nil, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+	m.file("kubeconfig", `apiVersion: v1
+kind: Config
+contexts: [{name: corp-context, context: {cluster: corp-cluster, user: jane}}]
+clusters: [{name: corp-cluster, cluster: {server: "https://payroll.corp.example.com:6443"}}]
+users: [{name: jane, user: {token: s3cr3t-bearer}}]
+`, 0o600)
+	log := strings.Repeat("filler\n", logLines) +
+		"dial payroll.corp.example.com at 192.0.2.17, fe80::1:2:3:4, 127.0.0.1 for jane.doe with pkcs11:token=blue%20token;serial=5f0a17 in " + m.home + "\n"
+	if err := os.WriteFile(m.Env.Dirs.LogFile(), []byte(log), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if _, err := Bundle(context.Background(), *m.Options, &b); err != nil {
+		t.Fatal(err)
+	}
+	z, err := zip.NewReader(bytes.NewReader(b.Bytes()), int64(b.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for _, f := range z.File {
+		r, err := f.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[f.Name] = string(content)
+		for _, name := range []string{"payroll", "corp", "jane", "blue", "5f0a17", "192.0.2", "fe80", "s3cr3t", m.home} {
+			if strings.Contains(string(content), name) {
+				t.Errorf("%s names %s:\n%s", f.Name, name, content)
+			}
+		}
+	}
+	last := strings.TrimSpace(files["agent.log"])
+	last = last[strings.LastIndex(last, "\n")+1:]
+	for _, want := range []string{"<server-", "<address>", "127.0.0.1", "<subject-1>"} {
+		if !strings.Contains(last, want) {
+			t.Errorf("the log's last line lacks %s: %s", want, last)
+		}
+	}
+	if lines := strings.Count(files["agent.log"], "\n"); lines != logLines {
+		t.Errorf("%d lines of the log", lines)
+	}
+	for _, name := range []string{"README.txt", "checks.json", "system.json", "audit.jsonl"} {
+		if _, ok := files[name]; !ok {
+			t.Errorf("there is no %s", name)
+		}
+	}
+}
+
+// What is reported on the way is what is returned.
+func TestReport(t *testing.T) {
+	m := newMachine(t)
+	m.fake.Add(hsmtest.FakeOptions{Label: "blue"})
+	var told []Check
+	all := Run(context.Background(), *m.Options, func(c Check) { told = append(told, c) })
+	if len(told) != len(all) {
+		t.Errorf("%d told, %d returned", len(told), len(all))
+	}
+	for _, c := range all {
+		if !slices.Contains(told, c) {
+			t.Errorf("%s was not told", c.ID)
+		}
+		if c.ID == "" || c.Group == "" || c.Title == "" || c.Found == "" {
+			t.Errorf("half a finding: %+v", c)
+		}
+	}
+}

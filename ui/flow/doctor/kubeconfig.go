@@ -1,0 +1,100 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/kubeconfig"
+	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+)
+
+// kubeconfigs looks at the kubeconfig files and at those of their entries that
+// are ours.
+func kubeconfigs(ctx context.Context, o *Options) []Check {
+	rules := kubeconfig.DefaultRules(o.Env.Kubeconfig)
+	var checks []Check
+	for _, path := range rules.Paths() {
+		checks = append(checks, file(path)...)
+	}
+	c := Check{ID: "contexts", Group: GroupKubeconfig, Title: "Contexts"}
+	contexts, err := rules.List(ctx)
+	if err != nil {
+		checks = append(checks, c.with(Failed, err.Error(), "kubectl cannot read it either.", fixOr(err, "correct the file; `kubehsm kubeconfig undo` takes back the last change of kubehsm")))
+	} else {
+		checks = append(checks, c.ok(fmt.Sprintf("%s in %s", count(len(contexts), "context"), strings.Join(rules.Paths(), ", "))))
+	}
+	endpoint, _, endpointErr := bridge.Load(o.Env.Dirs)
+	store := enrollment.NewStore(o.Env.Dirs)
+	for _, k := range contexts {
+		if k.User.Kind == kubeconfig.UserOurs {
+			checks = append(checks, entry(k, store, endpoint, endpointErr))
+		} else if k.User.Kind == kubeconfig.UserKeyData || k.User.Kind == kubeconfig.UserKeyFile {
+			checks = append(checks, Check{ID: "context/" + k.Name, Group: GroupKubeconfig, Title: "Context " + k.Name}.
+				with(Note, "its private key is a file", "Any program that runs as you can copy it.", "kubehsm kubeconfig migrate "+csr.ShellQuote(k.Name)))
+		}
+	}
+	return checks
+}
+
+// file looks at one kubeconfig file: who may read it, and a lock left behind.
+func file(path string) []Check {
+	c := Check{ID: "file/" + path, Group: GroupKubeconfig, Title: "File " + path}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return []Check{c.with(Note, "is not there", "kubectl leaves it out.", "")}
+	case err != nil:
+		return []Check{c.with(Failed, err.Error(), "kubectl cannot read it either.", "")}
+	case info.Mode().Perm()&0o022 != 0 && runtime.GOOS != "windows":
+		c = c.with(Warning, fmt.Sprintf("mode %04o: other users may change it", info.Mode().Perm()), "A kubeconfig names programs that kubectl runs as you.", "chmod 600 "+csr.ShellQuote(path))
+	case info.Mode().Perm()&0o044 != 0 && runtime.GOOS != "windows":
+		c = c.with(Note, fmt.Sprintf("mode %04o: other users may read it", info.Mode().Perm()), "Entries of other tools may hold tokens and keys; those of kubehsm do not.", "chmod 600 "+csr.ShellQuote(path))
+	default:
+		c = c.ok(fmt.Sprintf("mode %04o", info.Mode().Perm()))
+	}
+	lock := path + ".lock"
+	held, err := os.Lstat(lock)
+	if err != nil {
+		return []Check{c}
+	}
+	age := time.Since(held.ModTime()).Round(time.Second)
+	l := Check{ID: "lock/" + path, Group: GroupKubeconfig, Title: "Lock of " + path}
+	if age < kubeconfig.StaleLock {
+		return []Check{c, l.with(Note, "somebody writes the file just now", "", "")}
+	}
+	return []Check{c, l.with(Warning, fmt.Sprintf("%s was left behind %s ago", lock, age), "Nobody can change the file while it is there.",
+		"if no kubectl is running: rm "+csr.ShellQuote(lock))}
+}
+
+// entry looks at a context that signs in by kubehsm.
+func entry(k kubeconfig.Context, store enrollment.Store, endpoint bridge.Endpoint, endpointErr error) Check {
+	c := Check{ID: "context/" + k.Name, Group: GroupKubeconfig, Title: "Context " + k.Name}
+	again := "kubehsm kubeconfig set --name " + k.User.Enrollment
+	if _, err := store.Load(k.User.Enrollment); err != nil {
+		return c.with(Failed, err.Error(), "kubehsm serves only what was enrolled on this machine.", fixOr(err, "kubehsm enroll"))
+	}
+	if !filepath.IsAbs(k.User.Command) {
+		return c.with(Warning, fmt.Sprintf("its command %q is no full path", k.User.Command), "Programs of the desktop have a bare PATH and do not find it.", again)
+	}
+	if _, err := exec.LookPath(k.User.Command); err != nil {
+		return c.with(Failed, err.Error(), "kubectl cannot start it.", again)
+	}
+	if endpointErr != nil && !errors.Is(endpointErr, fs.ErrNotExist) {
+		return c.with(Failed, endpointErr.Error(), "kubectl reaches the cluster through the bridge.", fixOr(endpointErr, again))
+	}
+	if u, err := url.Parse(k.Cluster.Server); endpointErr == nil && (err != nil || u.Host != endpoint.Address()) {
+		return c.with(Failed, fmt.Sprintf("it leads to %s; the bridge is at %s", k.Cluster.Server, endpoint.Address()), "kubectl would speak to nobody, or to somebody else.", again)
+	}
+	return c.ok("signs in by the enrolment " + k.User.Enrollment)
+}

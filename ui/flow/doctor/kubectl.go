@@ -1,0 +1,115 @@
+package doctor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/kubehsm/kubehsm/csr"
+)
+
+// kubectl looks at the kubectl that the shell finds. It runs it once, for its
+// version.
+func kubectl(ctx context.Context, o *Options) []Check {
+	c := Check{ID: "kubectl", Group: GroupKubectl, Title: "kubectl"}
+	found := everywhere("kubectl", o.Getenv("PATH"))
+	if len(found) == 0 {
+		return []Check{c.with(Note, "not on the PATH", "Other programs that read a kubeconfig work without it.", "install kubectl: https://kubernetes.io/docs/tasks/tools/"), own(o)}
+	}
+	v, err := kubectlVersion(ctx, found[0])
+	switch {
+	case err != nil:
+		c = c.with(Warning, fmt.Sprintf("%s: %s", found[0], err), "Its version is not known.", "run `kubectl version --client` and see")
+	case v.minor() < 20 && v.Major == "1":
+		c = c.with(Failed, found[0]+" "+v.GitVersion, "Before 1.20 kubectl does not tell plugins which cluster is meant.", "install kubectl 1.20 or later")
+	default:
+		c = c.ok(found[0] + " " + v.GitVersion)
+	}
+	if len(found) > 1 && c.State == OK {
+		c = c.with(Note, c.Found+"; "+strings.Join(found[1:], ", ")+" behind it on the PATH", "Another program may find another kubectl.", "")
+	}
+	return []Check{c, own(o)}
+}
+
+type kubectlBuild struct {
+	Major      string `json:"major"`
+	Minor      string `json:"minor"`
+	GitVersion string `json:"gitVersion"`
+}
+
+// minor is the number in "27+".
+func (b kubectlBuild) minor() int {
+	n, err := strconv.Atoi(strings.TrimRight(b.Minor, "+"))
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+func kubectlVersion(ctx context.Context, path string) (kubectlBuild, error) {
+	cmd := exec.CommandContext(ctx, path, "version", "--client", "-o", "json")
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+os.DevNull)
+	out, err := cmd.Output()
+	if err != nil {
+		return kubectlBuild{}, err
+	}
+	var doc struct {
+		ClientVersion kubectlBuild `json:"clientVersion"`
+	}
+	if err := json.Unmarshal(out, &doc); err != nil {
+		return kubectlBuild{}, fmt.Errorf("its version is no JSON: %w", err)
+	}
+	return doc.ClientVersion, nil
+}
+
+// own tells whether the shell finds this program. The kubeconfig names it by
+// its full path, so that programs with a bare PATH find it too.
+func own(o *Options) Check {
+	c := Check{ID: "path", Group: GroupKubectl, Title: "kubehsm on the PATH"}
+	found := everywhere("kubehsm", o.Getenv("PATH"))
+	if len(found) == 0 {
+		return c.with(Note, "not on the PATH", "Kubeconfig entries name "+o.Env.Executable+" in full, so kubectl finds it; hints that say `kubehsm` need the PATH.",
+			"sudo install "+csr.ShellQuote(o.Env.Executable)+" /usr/local/bin/kubehsm")
+	}
+	if !sameFile(found[0], o.Env.Executable) {
+		return c.with(Note, found[0]+" is another file than this program, "+o.Env.Executable, "Two versions may answer to one name.", "")
+	}
+	return c.ok(found[0])
+}
+
+// everywhere lists the executables of that name on the PATH, the first first,
+// each file once.
+func everywhere(name, path string) []string {
+	var found []string
+next:
+	for _, dir := range filepath.SplitList(path) {
+		if !filepath.IsAbs(dir) {
+			continue
+		}
+		at, err := exec.LookPath(filepath.Join(dir, name))
+		if err != nil {
+			continue
+		}
+		for _, f := range found {
+			if sameFile(f, at) {
+				continue next
+			}
+		}
+		found = append(found, at)
+	}
+	return found
+}
+
+func sameFile(a, b string) bool {
+	x, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	y, err := os.Stat(b)
+	return err == nil && os.SameFile(x, y)
+}

@@ -1,0 +1,189 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// tokens asks every driver for its tokens, each on its own: one that hangs
+// hides no other.
+func tokens(ctx context.Context, o *Options) []Check {
+	found := make([][]Check, len(o.Env.Drivers))
+	var wg sync.WaitGroup
+	for i, d := range o.Env.Drivers {
+		wg.Go(func() { found[i] = ofDriver(ctx, d) })
+	}
+	wg.Wait()
+	checks := append(service(), slices.Concat(found...)...)
+	if !slices.ContainsFunc(checks, func(c Check) bool { return strings.HasPrefix(c.ID, "token/") }) {
+		checks = append(checks, Check{ID: "token", Group: GroupTokens, Title: "Tokens"}.
+			with(Failed, "no token was found", "There is nothing to keep a key in.", "plug one in; `kubehsm token wait` tells when it is seen"))
+	}
+	return checks
+}
+
+func ofDriver(ctx context.Context, d hsm.Driver) []Check {
+	title := map[string]string{hsm.SchemePIV: "Smart cards", hsm.SchemePKCS11: "PKCS#11 libraries"}[d.Scheme()]
+	area := Check{ID: "driver/" + d.Scheme(), Group: GroupTokens, Title: title}
+	listing, err := d.List(ctx)
+	switch {
+	case errors.Is(err, hsm.ErrUnavailable):
+		return []Check{area.with(Note, err.Error(), "This build cannot reach such tokens.", hsm.Hint(err))}
+	case errors.Is(err, hsm.ErrNoToken):
+		return []Check{area.with(Note, err.Error(), "Only matters if the token you mean is one of these.", hsm.Hint(err))}
+	case err != nil:
+		return []Check{area.with(Failed, err.Error(), "Its tokens cannot be reached.", fixOr(err, "`kubehsm token list` tells more"))}
+	}
+	checks := []Check{area.ok(count(len(listing.Tokens), "token"))}
+	for _, p := range listing.Problems {
+		checks = append(checks, problem(d.Scheme(), p))
+	}
+	for _, t := range listing.Tokens {
+		checks = append(checks, token(ctx, d, t)...)
+	}
+	return checks
+}
+
+// problem words a reader or library that could not be listed. That nothing is
+// plugged in where a reader or service would be is no fault.
+func problem(scheme string, p hsm.Problem) Check {
+	c := Check{ID: "source/" + p.Source, Group: GroupTokens, Title: "Reader " + p.Source}
+	if scheme == hsm.SchemePKCS11 {
+		c.Title = "Library " + p.Source
+	} else if p.Source == "" {
+		c.ID, c.Title = "reader", "Readers"
+	}
+	state, why := Failed, "Tokens behind it cannot be used."
+	switch {
+	case errors.Is(p.Err, hsm.ErrNoToken), errors.Is(p.Err, hsm.ErrUnsupported):
+		state, why = Note, "Only matters if the token you mean is there."
+	case errors.Is(p.Err, hsm.ErrBusy):
+		state, why = Warning, "One program at a time can use a card; kubectl would fail with the same words."
+	}
+	return c.with(state, p.Err.Error(), why, hsm.Hint(p.Err))
+}
+
+// token looks at one token: the state of its PIN and what is known of its
+// firmware. No PIN is asked.
+func token(ctx context.Context, d hsm.Driver, t hsm.TokenInfo) []Check {
+	c := Check{ID: "token/" + t.URI().String(), Group: GroupTokens, Title: "Token " + t.Name()}
+	found := strings.Join(slices.DeleteFunc([]string{t.Manufacturer, t.Model, t.Serial, firmwareWords(t), moduleWords(t.Module)},
+		func(s string) bool { return s == "" }), ", ")
+	checks := []Check{pin(c, t, found)}
+	if t.Scheme == hsm.SchemePIV {
+		checks = append(checks, firmware(t)...)
+		checks = append(checks, defaults(ctx, d, t)...)
+	}
+	return checks
+}
+
+func pin(c Check, t hsm.TokenInfo, found string) Check {
+	uri := t.URI().String()
+	switch {
+	case !t.Initialized:
+		return c.with(Note, found+": not initialised", "It holds nothing yet.", "kubehsm token init --token "+csr.ShellQuote(uri))
+	case t.PIN.Locked:
+		return c.with(Failed, found+": the PIN is locked", "No key on it can be used.", "kubehsm token pin --unblock --token "+csr.ShellQuote(uri))
+	case t.PIN.NotSet:
+		return c.with(Failed, found+": no PIN has been set", "Keys cannot be made or used before.", "kubehsm token init --token "+csr.ShellQuote(uri))
+	case t.PIN.Final:
+		return c.with(Warning, found+": one PIN try is left", "A wrong one locks the token.", "make sure that you have the PIN before you go on")
+	case t.PIN.Low:
+		return c.with(Warning, found+": wrong PINs were tried", "Few tries are left; the right PIN sets the counter back.", "kubehsm token info --token "+csr.ShellQuote(uri))
+	case t.PIN.Default:
+		return c.with(Warning, found+": the factory's PIN is in force", "Everybody knows it.", "kubehsm token pin --token "+csr.ShellQuote(uri))
+	}
+	return c.ok(found)
+}
+
+// defaults tells of factory values beside the PIN.
+func defaults(ctx context.Context, d hsm.Driver, t hsm.TokenInfo) []Check {
+	opened, err := d.Open(ctx, t.URI())
+	if err != nil {
+		return nil // it went, or is in use: the next listing tells
+	}
+	defer opened.Close() //nolint:errcheck // only read from
+	detailer, ok := opened.(hsm.Detailer)
+	if !ok {
+		return nil
+	}
+	details, err := detailer.Details(ctx)
+	if err != nil {
+		return nil
+	}
+	uri := t.URI().String()
+	var checks []Check
+	if details.PUK != nil && details.PUK.Default {
+		checks = append(checks, Check{ID: "puk/" + t.Serial, Group: GroupTokens, Title: "PUK of " + t.Name()}.
+			with(Warning, "the factory's PUK is in force", "With it anybody who finds the token sets a new PIN.", "kubehsm token puk --token "+csr.ShellQuote(uri)))
+	}
+	if details.ManagementKey.Default {
+		checks = append(checks, Check{ID: "management-key/" + t.Serial, Group: GroupTokens, Title: "Management key of " + t.Name()}.
+			with(Warning, "the factory's management key is in force", "With it any program replaces keys and certificates.",
+				"kubehsm token management-key --token "+csr.ShellQuote(uri)))
+	}
+	return checks
+}
+
+// firmware says what is publicly known of a YubiKey's firmware.
+func firmware(t hsm.TokenInfo) []Check {
+	v, ok := version(t.Firmware)
+	if !ok || !strings.Contains(strings.ToLower(t.Manufacturer+t.Model+t.Reader), "yubi") {
+		return nil
+	}
+	c := Check{ID: "firmware/" + t.Serial, Group: GroupTokens, Title: "Firmware of " + t.Name()}
+	switch {
+	case slices.Compare(v, []int{4, 2, 6}) >= 0 && slices.Compare(v, []int{4, 3, 5}) < 0:
+		return []Check{c.with(Warning, t.Firmware+": RSA keys made on it are weak (CVE-2017-15361)",
+			"Such a key can be computed from its certificate.", "use P-256 keys on it, or another token; firmware cannot be updated")}
+	case slices.Compare(v, []int{5, 7, 0}) < 0:
+		return []Check{c.with(Note, t.Firmware+": with the token in a laboratory an ECDSA key could be measured out of it (YSA-2024-03)",
+			"It matters to who may lose the token to such an attacker.", "treat a token that was lost and found as lost; firmware 5.7 and later do not have this")}
+	}
+	return []Check{c.ok(t.Firmware)}
+}
+
+// version reads "5.7.1".
+func version(s string) ([]int, bool) {
+	var v []int
+	for _, part := range strings.Split(s, ".") {
+		n, err := strconv.Atoi(part)
+		if err != nil {
+			return nil, false
+		}
+		v = append(v, n)
+	}
+	return v, len(v) == 3
+}
+
+func firmwareWords(t hsm.TokenInfo) string {
+	if t.Firmware == "" {
+		return ""
+	}
+	return "firmware " + t.Firmware
+}
+
+func moduleWords(m *hsm.Module) string {
+	if m == nil {
+		return ""
+	}
+	if m.Version != "" {
+		return fmt.Sprintf("through %s (%s %s)", m.Path, m.Description, m.Version)
+	}
+	return "through " + m.Path
+}
+
+func count(n int, of string) string {
+	if n == 1 {
+		return "1 " + of
+	}
+	return fmt.Sprintf("%d %ss", n, of)
+}
