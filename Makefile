@@ -82,6 +82,26 @@ lint: ## gofmt and go vet
 	cd test/kubectl-externalsigner && $(GO) vet -trimpath ./...
 	cd $(GENERATE) && $(GO) vet ./... && $(GO) run -buildvcs=false . -check
 
+##@ Release
+# The programs that lint and release are pinned, each in a module of its own (test/tools).
+BIN := $(CURDIR)/.cache/bin
+
+.PHONY: goreleaser
+goreleaser:
+	@$(GO) -C test/tools/goreleaser build -buildvcs=false -o '$(BIN)/' tool
+
+.PHONY: release-check
+release-check: goreleaser ## check goreleaser.yaml (2 minutes the first time)
+	'$(BIN)/goreleaser' check
+
+.PHONY: snapshot
+snapshot: prerequisites release-check ## build the packages of this commit into ./dist and publish nothing
+	PATH='$(BIN)':"$$PATH" goreleaser release --snapshot --clean
+
+.PHONY: package-check
+package-check: snapshot ## install the Debian package on a bare system in a folder, and use it there
+	@test/packaging/debian.sh dist
+
 ##@ Tidy
 .PHONY: generate
 generate: ## write generated code anew (gRPC, from externalsigner.proto); lint tells if it is stale

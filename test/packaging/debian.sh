@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Installs the Debian package from the folder $1 on a bare Debian in a folder of
+# its own and uses it there, as a person would: nothing of this machine is in it.
+# Needs root, for apt in the folder.
+set -euo pipefail
+
+dist=$(cd "${1:?usage: debian.sh DIST}" && pwd)
+[ "$(id -u)" = 0 ] || { echo "error: installing packages into a folder needs root" >&2; exit 1; }
+deb=$(ls "$dist"/kubehsm_*_"$(dpkg --print-architecture)".deb)
+command -v mmdebstrap >/dev/null || { apt-get update -q; apt-get install -y -q mmdebstrap; }
+
+root=$(mktemp -d)
+trap 'rm -rf -- "$root"' EXIT
+suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
+echo "== a bare Debian ($suite)"
+mmdebstrap --quiet --variant=apt --include=ca-certificates,man-db "$suite" "$root"
+# Containers leave documentation out; we look at ours.
+rm -f "$root"/etc/dpkg/dpkg.cfg.d/*
+cp "$deb" "$root/tmp/kubehsm.deb"
+in_root() { chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root DEBIAN_FRONTEND=noninteractive "$@"; }
+
+echo "== install"
+in_root apt-get update -qq
+in_root apt-get install -y -qq --no-install-recommends /tmp/kubehsm.deb softhsm2
+
+fail() { echo "FAIL: $*" >&2; exit 1; }
+echo "== use"
+in_root kubehsm version
+[ "$(in_root kubectl-hsm version)" = "$(in_root kubehsm version)" ] || fail "kubectl-hsm is another program"
+in_root man --where kubehsm kubehsm-enroll >/dev/null || fail "no manual page"
+in_root test -s /usr/share/bash-completion/completions/kubehsm || fail "no completion"
+in_root grep -q 'ExecStart=/usr/bin/kubehsm agent serve' /usr/lib/systemd/user/kubehsm-agent.service || fail "no unit file"
+# A token in software, then a key on it: libraries are found and the program works.
+in_root softhsm2-util --init-token --free --label trial --so-pin 12345678 --pin 123456 >/dev/null
+in_root sh -c 'exec 3<<PIN
+123456
+PIN
+kubehsm key generate --token pkcs11:token=trial --label demo --pin-fd 3'
+in_root kubehsm key list -o json | grep -q '"demo"' || fail "the key is not listed"
+in_root sh -c 'kubehsm doctor --offline -o json; [ $? -le 1 ]' | grep -q '"ID"\|"id"' || fail "doctor says nothing"
+
+echo "== remove"
+in_root apt-get purge -y -qq kubehsm
+left=$(cd "$root" && find usr etc -name '*kubehsm*' -o -name 'kubectl-hsm*')
+[ -z "$left" ] || fail "left behind: $left"
+echo "the Debian package installs, works and leaves nothing behind"
