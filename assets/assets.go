@@ -1,5 +1,6 @@
 // Package assets holds the files that kubehsm carries for other programs: the
-// service managers' descriptions of its agent.
+// service managers' descriptions of its agent, and the roles and policies that
+// a cluster needs for it.
 package assets
 
 import (

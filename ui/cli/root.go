@@ -108,9 +108,10 @@ func (a *app) trunks() []trunk {
 		group("consent", "Say which requests need your yes", a.consentShow, a.consentSet),
 		group("agent", "Look at and end the agent that keeps tokens unlocked",
 			a.agentStatus, a.agentLock, a.agentStop, a.agentUnit, a.agentServe),
+		group("rbac", "Print, apply and check the roles and policies for tickets, help desk and break-glass",
+			a.rbacPrint, a.rbacApply, a.rbacCheck),
 		group("bootstrap-token", "Make, list and delete the tokens that new users join with",
 			a.bootstrapTokenCreate, a.bootstrapTokenList, a.bootstrapTokenDelete, a.bootstrapTokenGenerate),
-		group("external-signer", "Serve clients that ask a signer themselves (docs/kubectl.md)", a.externalSignerServe),
 		{"enroll", a.enroll}, {"join", a.join}, {"unlock", a.unlock}, {"audit", a.audit}, {"doctor", a.doctor}, {"credential", a.credential}, {"version", a.version},
 		{"exit-codes", exitCodesTopic}, {"output", outputTopic},
 	}

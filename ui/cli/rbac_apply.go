@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/flow"
+)
+
+func (a *app) rbacApply() *cobra.Command {
+	var o *format
+	var dryRun, force, yes bool
+	c := a.command(&cobra.Command{
+		Use:   "apply [SET...]",
+		Short: "Make a cluster have the roles and policies, after showing what it has",
+		Long: `Shows how the cluster compares with the roles and policies that kubehsm carries,
+asks, and makes it have them by server-side apply. Nobody is put into a group:
+that is the business of whoever issues credentials.
+
+` + setsUsage(),
+		Example: `kubehsm rbac apply --context prod
+kubehsm rbac apply breakglass --dry-run`,
+		ValidArgs: flow.RBACSets(),
+	}, func(c *cobra.Command, args []string) error {
+		if _, err := flow.RBACManifest(args...); err != nil {
+			return &ui.UsageError{Err: err}
+		}
+		ctx := c.Context()
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		now, err := env.CheckRBAC(ctx, a.context, args)
+		if err != nil {
+			return err
+		}
+		w := a.err()
+		rbacWords(w, now)
+		if err := w.flush(); err != nil {
+			return err
+		}
+		if !dryRun {
+			if err := a.confirm(ctx, yes, "Apply these?"); err != nil {
+				return err
+			}
+		}
+		done, err := env.ApplyRBAC(ctx, a.context, args, dryRun, force)
+		doc := rbacDoc{Objects: done}
+		return errors.Join(err, unserved(done), a.emit(o, doc, func(w *words) {
+			if dryRun {
+				w.line("Nothing was changed. The cluster would take:")
+			}
+			rbacWords(w, done)
+		}))
+	})
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "have the cluster check it all and change nothing")
+	c.Flags().BoolVar(&force, "force-conflicts", false, "take over what others have changed")
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	o = output(c)
+	return c
+}
+
+// unserved is the error for policies that a cluster cannot enforce: without them
+// the roles allow more than they should.
+func unserved(all []flow.RBACObject) error {
+	for _, o := range all {
+		if o.State == flow.RBACUnserved {
+			return hsm.WithHint(errors.New("this cluster does not know ValidatingAdmissionPolicies: what they forbid is not forbidden there"),
+				"they need Kubernetes 1.30; do not bind the roles of help desk and break-glass before")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package cli
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/flow"
+)
+
+// rbacDoc is what rbac check and apply print.
+type rbacDoc struct {
+	Objects []flow.RBACObject `json:"objects"`
+	Rights  []flow.RBACRight  `json:"rights,omitempty"`
+}
+
+func (a *app) rbacCheck() *cobra.Command {
+	var o *format
+	c := a.command(&cobra.Command{
+		Use:   "check [SET...]",
+		Short: "Compare a cluster's roles and policies with those that it needs, and say what you may do",
+		Long: `Says of every role, binding and policy whether the cluster has it as it should
+be, and of every duty whether you may perform it. It fails if something is missing
+or differs.
+
+` + setsUsage(),
+		Example: `kubehsm rbac check --context prod
+kubehsm rbac check breakglass -o json`,
+		ValidArgs: flow.RBACSets(),
+	}, func(c *cobra.Command, args []string) error {
+		if _, err := flow.RBACManifest(args...); err != nil {
+			return &ui.UsageError{Err: err}
+		}
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		var doc rbacDoc
+		if doc.Objects, err = env.CheckRBAC(c.Context(), a.context, args); err != nil {
+			return err
+		}
+		if doc.Rights, err = env.Rights(c.Context(), a.context); err != nil {
+			return err
+		}
+		err = a.emit(o, doc, func(w *words) {
+			rbacWords(w, doc.Objects)
+			w.line("")
+			var rows [][]string
+			for _, r := range doc.Rights {
+				may := "no"
+				if r.Allowed {
+					may = "yes"
+				}
+				rows = append(rows, []string{r.Duty, may, r.Needs})
+			}
+			w.table([]string{"YOU MAY", "", "WHICH TAKES"}, rows)
+		})
+		return errors.Join(err, rbacWrong(doc.Objects))
+	})
+	o = output(c)
+	return c
+}
+
+func rbacWords(w *words, all []flow.RBACObject) {
+	var rows [][]string
+	for _, o := range all {
+		rows = append(rows, []string{o.Set, o.Kind, o.Namespace, o.Name, string(o.State)})
+	}
+	w.table([]string{"SET", "KIND", "NAMESPACE", "NAME", "STATE"}, rows)
+}
+
+// rbacWrong is the error for a cluster that lacks something.
+func rbacWrong(all []flow.RBACObject) error {
+	for _, o := range all {
+		if o.State == flow.RBACMissing || o.State == flow.RBACDiffers {
+			return hsm.WithHint(errors.New("the cluster's roles and policies are not as they should be"), "a cluster admin mends it with `kubehsm rbac apply`")
+		}
+	}
+	return unserved(all)
+}

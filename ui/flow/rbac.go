@@ -1,0 +1,207 @@
+package flow
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/kubehsm/kubehsm/assets"
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// RBACState is how an object in a cluster compares with what kubehsm carries.
+type RBACState string
+
+// The states.
+const (
+	RBACSame      RBACState = "as it should be"
+	RBACMissing   RBACState = "missing"
+	RBACDiffers   RBACState = "differs"
+	RBACForbidden RBACState = "may not be read"
+	RBACUnserved  RBACState = "not served" // the cluster does not know the kind
+	RBACApplied   RBACState = "applied"
+)
+
+// RBACObject is one role, binding or policy.
+type RBACObject struct {
+	Set       string    `json:"set"`
+	Kind      string    `json:"kind"`
+	Namespace string    `json:"namespace,omitempty"`
+	Name      string    `json:"name"`
+	State     RBACState `json:"state,omitempty"`
+
+	text object
+}
+
+// RBACSets are the names of the sets of roles.
+func RBACSets() []string {
+	var names []string
+	for _, r := range assets.RBAC() {
+		names = append(names, r.Name)
+	}
+	return names
+}
+
+// rbacRoles are the sets named, all of them if none is.
+func rbacRoles(sets []string) ([]assets.Roles, error) {
+	for _, s := range sets {
+		if !slices.Contains(RBACSets(), s) {
+			return nil, hsm.WithHint(fmt.Errorf("no roles are called %q", s), "there are "+strings.Join(RBACSets(), ", "))
+		}
+	}
+	return slices.DeleteFunc(assets.RBAC(), func(r assets.Roles) bool {
+		return len(sets) > 0 && !slices.Contains(sets, r.Name)
+	}), nil
+}
+
+// RBACManifest is the roles and policies of the sets named, in YAML.
+func RBACManifest(sets ...string) (string, error) {
+	roles, err := rbacRoles(sets)
+	if err != nil {
+		return "", err
+	}
+	var texts []string
+	for _, r := range roles {
+		texts = append(texts, r.Manifest)
+	}
+	return strings.Join(texts, "---\n"), nil
+}
+
+// rbacObjects parses the sets named.
+func rbacObjects(sets []string) ([]RBACObject, error) {
+	roles, err := rbacRoles(sets)
+	if err != nil {
+		return nil, err
+	}
+	var all []RBACObject
+	for _, r := range roles {
+		for doc := range strings.SplitSeq(r.Manifest, "\n---\n") {
+			var o object
+			if err := yaml.Unmarshal([]byte(doc), &o); err != nil {
+				return nil, fmt.Errorf("roles for %s: %w", r.Name, err)
+			}
+			all = append(all, RBACObject{Set: r.Name, Kind: o.kind(), Namespace: o.namespace(), Name: o.name(), text: o})
+		}
+	}
+	return all, nil
+}
+
+// CheckRBAC compares what a cluster has with the sets named.
+func (e *Env) CheckRBAC(ctx context.Context, kubeContext string, sets []string) ([]RBACObject, error) {
+	return e.eachRBAC(ctx, kubeContext, sets, func(c *objects, o RBACObject) (RBACState, error) {
+		live, err := c.get(ctx, o.text)
+		switch {
+		case isNotFound(err):
+			return RBACMissing, nil
+		case isUnserved(err):
+			return RBACUnserved, nil
+		case isForbidden(err):
+			return RBACForbidden, nil
+		case err != nil:
+			return "", err
+		case !contains(map[string]any(live), map[string]any(o.text)):
+			return RBACDiffers, nil
+		}
+		return RBACSame, nil
+	})
+}
+
+// ApplyRBAC makes a cluster have the sets named, by server-side apply. Who has
+// changed them by other means since is told of, unless force is set.
+func (e *Env) ApplyRBAC(ctx context.Context, kubeContext string, sets []string, dryRun, force bool) ([]RBACObject, error) {
+	return e.eachRBAC(ctx, kubeContext, sets, func(c *objects, o RBACObject) (RBACState, error) {
+		err := c.apply(ctx, o.text, dryRun, force)
+		switch {
+		case isUnserved(err):
+			return RBACUnserved, nil
+		case err != nil:
+			return "", err
+		}
+		return RBACApplied, nil
+	})
+}
+
+func (e *Env) eachRBAC(ctx context.Context, kubeContext string, sets []string, do func(*objects, RBACObject) (RBACState, error)) ([]RBACObject, error) {
+	all, err := rbacObjects(sets)
+	if err != nil {
+		return nil, err
+	}
+	c, err := e.objects(ctx, kubeContext)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if all[i].State, err = do(c, all[i]); err != nil {
+			return all[:i], err
+		}
+	}
+	return all, nil
+}
+
+// RBACRight is something that kubehsm does in a cluster, and whether the caller may.
+type RBACRight struct {
+	// Duty is it in words.
+	Duty string `json:"duty"`
+	// Allowed says whether the caller may; Needs is the right it takes.
+	Allowed bool   `json:"allowed"`
+	Needs   string `json:"needs"`
+}
+
+// Rights says which duties the caller of a context may perform.
+func (e *Env) Rights(ctx context.Context, kubeContext string) ([]RBACRight, error) {
+	c, err := e.objects(ctx, kubeContext)
+	if err != nil {
+		return nil, err
+	}
+	const certificates = "certificates.k8s.io"
+	var all []RBACRight
+	for _, d := range []struct {
+		duty string
+		need access
+	}{
+		{"file requests", access{Verb: "create", Group: certificates, Resource: "certificatesigningrequests"}},
+		{"list requests", access{Verb: "list", Group: certificates, Resource: "certificatesigningrequests"}},
+		{"decide on requests", access{Verb: "update", Group: certificates, Resource: "certificatesigningrequests", Subresource: "approval"}},
+		{"approve client certificates", access{Verb: "approve", Group: certificates, Resource: "signers", Name: "kubernetes.io/kube-apiserver-client"}},
+		{"make tickets", access{Verb: "create", Resource: "secrets", Namespace: "kube-system"}},
+		{"end tickets", access{Verb: "delete", Resource: "secrets", Namespace: "kube-system"}},
+		{"read other desks' tickets", access{Verb: "get", Resource: "secrets", Namespace: "kube-system"}},
+		{"leave events on requests", access{Verb: "create", Resource: "events", Namespace: "default"}},
+		{"list bindings", access{Verb: "list", Group: rbacGroup, Resource: "clusterrolebindings"}},
+		{"remove bindings", access{Verb: "update", Group: rbacGroup, Resource: "clusterrolebindings"}},
+	} {
+		ok, err := c.may(ctx, d.need)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, RBACRight{Duty: d.duty, Allowed: ok, Needs: d.need.String()})
+	}
+	return all, nil
+}
+
+// contains reports whether live has everything that want says: fields that the
+// API server has added are passed over, lists must be the same.
+func contains(live, want any) bool {
+	switch want := want.(type) {
+	case map[string]any:
+		l, ok := live.(map[string]any)
+		for k, v := range want {
+			ok = ok && contains(l[k], v)
+		}
+		return ok
+	case []any:
+		l, ok := live.([]any)
+		ok = ok && len(l) == len(want)
+		for i := 0; ok && i < len(want); i++ {
+			ok = contains(l[i], want[i])
+		}
+		return ok
+	}
+	a, err := json.Marshal(live)
+	b, err2 := json.Marshal(want)
+	return err == nil && err2 == nil && string(a) == string(b)
+}

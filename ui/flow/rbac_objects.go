@@ -1,0 +1,271 @@
+package flow
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+const rbacGroup = "rbac.authorization.k8s.io"
+
+// object is any object of the API as JSON has it. A generated client for each
+// kind would be linked into a program that kubectl runs for every command.
+type object map[string]any
+
+func (o object) text(path ...string) string {
+	var at any = map[string]any(o)
+	for _, p := range path {
+		m, _ := at.(map[string]any)
+		at = m[p]
+	}
+	s, _ := at.(string)
+	return s
+}
+
+func (o object) kind() string      { return o.text("kind") }
+func (o object) name() string      { return o.text("metadata", "name") }
+func (o object) namespace() string { return o.text("metadata", "namespace") }
+
+// path is where the API serves the object, or, without a name, the collection.
+func (o object) path() (string, error) {
+	plural := map[string]string{
+		"ClusterRole": "clusterroles", "ClusterRoleBinding": "clusterrolebindings", "Role": "roles", "RoleBinding": "rolebindings",
+		"ValidatingAdmissionPolicy":        "validatingadmissionpolicies",
+		"ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings", "Event": "events",
+	}[o.kind()]
+	if plural == "" {
+		return "", fmt.Errorf("unknown kind %q", o.kind())
+	}
+	p := "/apis/" + o.text("apiVersion")
+	if !strings.Contains(o.text("apiVersion"), "/") {
+		p = "/api/" + o.text("apiVersion")
+	}
+	if ns := o.namespace(); ns != "" {
+		p += "/namespaces/" + ns
+	}
+	p += "/" + plural
+	if name := o.name(); name != "" {
+		p += "/" + name
+	}
+	return p, nil
+}
+
+// String names the object for people.
+func (o object) String() string { return strings.ToLower(o.kind()) + " " + o.name() }
+
+// objects reads and writes objects in one cluster.
+type objects struct{ rest rest.Interface }
+
+func (e *Env) objects(ctx context.Context, kubeContext string) (*objects, error) {
+	config, err := e.config(ctx, kubeContext)
+	if err != nil {
+		return nil, err
+	}
+	cfg := rest.CopyConfig(config)
+	cfg.ContentType, cfg.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	cfg.NegotiatedSerializer = serializer.NewCodecFactory(runtime.NewScheme()).WithoutConversion()
+	cfg.QPS = -1
+	if cfg.WarningHandler == nil && cfg.WarningHandlerWithContext == nil {
+		cfg.WarningHandler = rest.NoWarnings{}
+	}
+	c, err := rest.UnversionedRESTClientFor(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
+	}
+	return &objects{c}, nil
+}
+
+// do sends a request and reads the answer. op says what for.
+func (c *objects) do(ctx context.Context, op string, r *rest.Request) (object, error) {
+	raw, err := r.Do(ctx).Raw()
+	if err != nil {
+		return nil, objectError(op, raw, err)
+	}
+	var o object
+	if err := json.Unmarshal(raw, &o); err != nil {
+		return nil, fmt.Errorf("%s: the answer is not JSON: %w", op, err)
+	}
+	return o, nil
+}
+
+// objectError is err with what the API server said; the client without a
+// scheme does not read that itself.
+func objectError(op string, raw []byte, err error) error {
+	var said struct{ Kind, Message string }
+	if json.Unmarshal(raw, &said) == nil && said.Kind == "Status" && said.Message != "" {
+		err = &saidError{err, said.Message}
+	}
+	err = fmt.Errorf("%s: %w", op, err)
+	switch {
+	case apierrors.IsForbidden(err):
+		return hsm.WithHint(err, "`kubehsm rbac check` shows what you may do; a cluster admin must do the rest")
+	case apierrors.IsConflict(err):
+		return hsm.WithHint(err, "somebody else has changed it by other means: look at it, then say --force-conflicts")
+	}
+	return err
+}
+
+// saidError is an API error in the server's own words.
+type saidError struct {
+	error
+	said string
+}
+
+func (e *saidError) Error() string { return e.said }
+func (e *saidError) Unwrap() error { return e.error }
+
+func isNotFound(err error) bool  { return apierrors.IsNotFound(err) && !isUnserved(err) }
+func isForbidden(err error) bool { return apierrors.IsForbidden(err) }
+
+// isUnserved: the cluster does not know the kind.
+func isUnserved(err error) bool {
+	var said *saidError
+	return apierrors.IsNotFound(err) && (!errors.As(err, &said) || strings.Contains(said.said, "could not find the requested resource"))
+}
+
+func (c *objects) get(ctx context.Context, o object) (object, error) {
+	path, err := o.path()
+	if err != nil {
+		return nil, err
+	}
+	return c.do(ctx, "read "+o.String(), c.rest.Get().AbsPath(path))
+}
+
+// list goes through a collection page by page.
+func (c *objects) list(ctx context.Context, o object, each func(object)) error {
+	path, err := o.path()
+	if err != nil {
+		return err
+	}
+	for next := ""; ; {
+		page, err := c.do(ctx, "list "+strings.ToLower(o.kind())+"s", c.rest.Get().AbsPath(path).Param("limit", "500").Param("continue", next))
+		if err != nil {
+			return err
+		}
+		items, _ := page["items"].([]any)
+		for _, i := range items {
+			if m, ok := i.(map[string]any); ok {
+				m["kind"], m["apiVersion"] = o["kind"], o["apiVersion"]
+				each(m)
+			}
+		}
+		if next = page.text("metadata", "continue"); next == "" {
+			return nil
+		}
+	}
+}
+
+// apply makes o as it is said to be, by server-side apply.
+func (c *objects) apply(ctx context.Context, o object, dryRun, force bool) error {
+	path, err := o.path()
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	r := c.rest.Patch(types.ApplyPatchType).AbsPath(path).Param("fieldManager", "kubehsm").Param("force", fmt.Sprint(force)).Body(body)
+	if dryRun {
+		r = r.Param("dryRun", "All")
+	}
+	_, err = c.do(ctx, "apply "+o.String(), r)
+	return err
+}
+
+// create makes o, which has a name, in its collection.
+func (c *objects) create(ctx context.Context, o object) error {
+	path, err := o.path()
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	_, err = c.do(ctx, "create "+o.String(), c.rest.Post().AbsPath(strings.TrimSuffix(path, "/"+o.name())).Body(body).SetHeader("Content-Type", runtime.ContentTypeJSON))
+	return err
+}
+
+// replace writes o as it was read and changed; somebody else's change in
+// between is a conflict.
+func (c *objects) replace(ctx context.Context, o object) error {
+	path, err := o.path()
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	_, err = c.do(ctx, "change "+o.String(), c.rest.Put().AbsPath(path).Body(body).SetHeader("Content-Type", runtime.ContentTypeJSON))
+	return err
+}
+
+// delete removes o if it is still the one that was read.
+func (c *objects) delete(ctx context.Context, o object) error {
+	path, err := o.path()
+	if err != nil {
+		return err
+	}
+	body, err := json.Marshal(map[string]any{"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": map[string]any{
+		"uid": o.text("metadata", "uid"), "resourceVersion": o.text("metadata", "resourceVersion"),
+	}})
+	if err != nil {
+		return err
+	}
+	_, err = c.do(ctx, "remove "+o.String(), c.rest.Delete().AbsPath(path).Body(body).SetHeader("Content-Type", runtime.ContentTypeJSON))
+	return err
+}
+
+// access is a right in the terms of a SelfSubjectAccessReview.
+type access struct {
+	Verb        string `json:"verb"`
+	Group       string `json:"group"`
+	Resource    string `json:"resource"`
+	Subresource string `json:"subresource,omitempty"`
+	Namespace   string `json:"namespace,omitempty"`
+	Name        string `json:"name,omitempty"`
+}
+
+func (a access) String() string {
+	s := a.Verb + " on " + a.Resource
+	if a.Subresource != "" {
+		s += "/" + a.Subresource
+	}
+	if a.Name != "" {
+		s += " named " + a.Name
+	}
+	if a.Namespace != "" {
+		s += " in " + a.Namespace
+	}
+	return s
+}
+
+// may asks whether the caller has the right.
+func (c *objects) may(ctx context.Context, a access) (bool, error) {
+	body, err := json.Marshal(map[string]any{"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+		"spec": map[string]any{"resourceAttributes": a}})
+	if err != nil {
+		return false, err
+	}
+	r := c.rest.Post().AbsPath("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews").Body(bytes.Clone(body)).SetHeader("Content-Type", runtime.ContentTypeJSON)
+	o, err := c.do(ctx, "ask what is allowed", r)
+	if err != nil {
+		return false, err
+	}
+	status, _ := o["status"].(map[string]any)
+	allowed, _ := status["allowed"].(bool)
+	return allowed, nil
+}
