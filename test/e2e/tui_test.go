@@ -43,8 +43,8 @@ func answerDialog(s *term.Session, pin string) {
 
 // wizard walks from the first screen to the review.
 func wizard(s *term.Session) {
-	s.WaitFor("lab", "PIN set", "enter enrol")
-	s.Press(term.Enter) // on the token
+	s.WaitFor("lab", "PIN set", "e enrol")
+	s.Type("e") // on the token
 	s.WaitFor("A new key, or one that is there?", "Generate a new key")
 	s.Press(term.Enter)
 	s.WaitFor("What shall the new key be like?", "● ecdsa-p256")
@@ -79,7 +79,7 @@ func TestEnrollInTheTerminalUI(t *testing.T) {
 	u.approve(t, u.pending(t))
 	s.WaitFor("Enrolled: authenticated as jane", "developers", "kubectl --context prod-hsm auth whoami")
 	s.Press(term.Enter)
-	s.WaitFor("enter enrol", "jane", "prod-hsm") // the token has a key and a certificate now
+	s.WaitFor("e enrol", "jane", "prod-hsm") // the token has a key and a certificate now
 	s.Type("q")
 	if code := s.Exit(); code != 0 {
 		t.Errorf("exit code %d", code)
@@ -117,8 +117,8 @@ func TestTerminalUIInterruptedAndResumed(t *testing.T) {
 	s.Exit()
 	u.approve(t, request)
 	s = u.terminal(u.Binary)
-	s.WaitFor("lab", "PIN set", "e resume")
-	s.Type("e")
+	s.WaitFor("lab", "PIN set", "R resume")
+	s.Type("R")
 	s.WaitFor("Resume prod-hsm", "Next: wait for approval")
 	s.Press(term.Enter)
 	s.WaitFor("This is what will be done", "enter enrol")

@@ -39,6 +39,10 @@ type fakeBackend struct {
 	pace     time.Duration       // for looking at it by eye
 	noRights bool
 
+	deeds     []string
+	deedErr   error // the next deed's
+	attestErr error
+
 	asked  []hsm.PINPrompt
 	got    flow.EnrollOptions
 	runs   int

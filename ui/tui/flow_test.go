@@ -295,7 +295,7 @@ func TestFlowDraft(t *testing.T) {
 	s.sees("Which token")
 	s.press("esc")
 	s.sees("SLOT")
-	s.press("e")
+	s.press("R")
 	s.sees("Go on with what you chose")
 	s.press("enter")
 	s.sees("Which token", "trial")

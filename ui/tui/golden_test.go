@@ -39,6 +39,10 @@ func scenes(t *testing.T) []scene {
 		{name: "tokens", fake: func(f *fakeBackend) {
 			f.problems = []hsm.Problem{{Source: "/usr/lib/opensc-pkcs11.so", Err: errors.New("C_Initialize: CKR_GENERAL_ERROR")}}
 		}, start: none, walk: func(r *rig) { r.sees("trial"); r.press("down", "down"); r.sees("9a") }},
+		{name: "token", start: none, walk: func(r *rig) { atToken(r); r.sees("9e") }},
+		{name: "palette", start: none, walk: func(r *rig) { atToken(r); r.press("ctrl+p", `"key"`); r.sees("delete key") }},
+		{name: "reset", start: none, walk: func(r *rig) { atToken(r); r.press("X"); r.sees("Type 12345678") }},
+		{name: "attestation", start: none, walk: func(r *rig) { atToken(r); r.press("t"); r.sees("Yubico PIV Root CA") }},
 		{name: "no-token", fake: func(f *fakeBackend) { f.tokens = nil }, start: none, walk: func(r *rig) { r.sees("No token is here") }},
 		{name: "resume", fake: func(f *fakeBackend) { f.unfinished = []flow.Journal{journal(f)} }, start: atEnroll,
 			walk: func(r *rig) { r.sees("Resume staging-hsm") }},

@@ -27,6 +27,10 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 		return m.open(0, m.help())
 	case !typing && key.Matches(k, m.keys.Quit):
 		return m.quit()
+	case !typing && key.Matches(k, m.keys.Palette), k.String() == "ctrl+p":
+		return m.open(0, dialog.NewPalette(m.keys, m.entries()))
+	case !typing && key.Matches(k, m.keys.Sections):
+		return m.front(int(k.Text[0] - '1'))
 	}
 	if reason := m.refusal(k, typing); reason != "" {
 		m.toast(reason, true)
@@ -41,7 +45,7 @@ func (m *model) refusal(k tea.KeyPressMsg, typing bool) string {
 		return ""
 	}
 	reason := ""
-	for _, a := range m.top().Actions() {
+	for _, a := range m.actions() {
 		if !key.Matches(k, a.Key) {
 			continue
 		}
@@ -55,11 +59,48 @@ func (m *model) refusal(k tea.KeyPressMsg, typing bool) string {
 
 // quit leaves, after a second thought where something is under way.
 func (m *model) quit() tea.Cmd {
-	why := m.top().Leave()
+	why := ""
+	for _, sec := range m.sections {
+		for _, s := range sec.stack {
+			if w := s.Leave(); w != "" {
+				why = w
+			}
+		}
+	}
 	if why == "" {
 		return tea.Quit
 	}
 	return m.open(0, dialog.NewConfirm(hsm.ConfirmPrompt{Question: "Leave?", Detail: why}, m.keys, tea.Quit))
+}
+
+// actions lists what keys do on the screen in front; in read-only mode what
+// changes something is greyed.
+func (m *model) actions() []screen.Action {
+	actions := m.top().Actions()
+	if !m.readOnly {
+		return actions
+	}
+	for i, a := range actions {
+		if a.Writes && a.Reason == "" {
+			actions[i].Reason = readOnlyReason
+		}
+	}
+	return actions
+}
+
+const readOnlyReason = "read-only mode"
+
+// wheel moves a list as the arrows do.
+func (m *model) wheel(msg tea.MouseWheelMsg) tea.Cmd {
+	code := tea.KeyDown
+	switch msg.Button {
+	case tea.MouseWheelUp:
+		code = tea.KeyUp
+	case tea.MouseWheelDown:
+	default:
+		return nil
+	}
+	return m.key(tea.KeyPressMsg{Code: code})
 }
 
 // help makes the overlay from the bindings that are live now.
@@ -67,9 +108,9 @@ func (m *model) help() dialog.Dialog {
 	k := m.keys
 	var everywhere []screen.Action
 	for _, b := range []key.Binding{k.Up, k.Down, k.PageUp, k.PageDown, k.Home, k.End,
-		k.Back, k.Help, k.Quit, k.Suspend, keys.As(k.Leave, "leave at once, whatever is under way")} {
+		k.Back, k.Palette, k.Sections, k.Help, k.Quit, k.Suspend, keys.As(k.Leave, "leave at once, whatever is under way")} {
 		everywhere = append(everywhere, screen.Action{Key: b})
 	}
-	return dialog.NewHelp(k, dialog.Group{Name: m.top().Title(), Actions: m.top().Actions()},
+	return dialog.NewHelp(k, dialog.Group{Name: m.top().Title(), Actions: m.actions()},
 		dialog.Group{Name: "Everywhere", Actions: everywhere})
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/enroll"
-	"github.com/kubehsm/kubehsm/ui/tui/screen/tokens"
 	"github.com/kubehsm/kubehsm/ui/tui/store"
 	"github.com/kubehsm/kubehsm/ui/tui/task"
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
@@ -28,14 +27,20 @@ type model struct {
 	keys     keys.Map
 	prompter *dialog.Prompter
 	clock    func() time.Time
+	getenv   func(string) string
 
 	look  theme.Options
 	theme theme.Theme
 
 	width, height int
 	now           time.Time
-	screens       []screen.Screen
+	sections      []*section
+	at            int // the section in front
 	dialogs       []opened
+	job           job
+	done          []string // commands of operations that went well, the latest last
+	readOnly      bool
+	mouse         bool
 	toasts        []toast
 	ticking       bool // an animation tick is under way
 	polling       bool // a poll tick is under way
@@ -75,14 +80,19 @@ func newModel(ctx context.Context, o Options) *model {
 func newModelWith(ctx context.Context, o Options, t timing) *model {
 	m := &model{
 		backend: o.Backend, runner: task.New(ctx), keys: keys.Default(), clock: t.clock, now: t.clock(),
+		readOnly: o.ReadOnly, getenv: func(name string) string { return lookup(o.Env, name) },
 		look: theme.Options{Profile: colorprofile.TrueColor, ASCII: theme.PlainCharset(o.Env)},
+	}
+	if v := lookup(o.Env, "KUBEHSM_MOUSE"); v != "" && v != "0" {
+		m.mouse = true
 	}
 	m.theme = theme.New(m.look)
 	m.store = store.New(o.Backend, m.runner, o.ClusterProgress)
 	m.prompter = dialog.NewPrompter(m.runner.Send, m.keys, t.grace, t.touchDelay)
-	m.screens = []screen.Screen{tokens.New(m.store, m.keys, m.enrollScreen)}
+	m.sections = m.makeSections()
+	m.sections[0].stack = []screen.Screen{m.sections[0].make()}
 	if o.Start == ScreenEnroll {
-		m.screens = append(m.screens, enroll.New(m.services(), enroll.Start{Options: o.Enroll}))
+		m.sections[0].stack = append(m.sections[0].stack, enroll.New(m.services(), enroll.Start{Options: o.Enroll}))
 	}
 	return m
 }
@@ -99,7 +109,7 @@ func (m *model) enrollScreen(token *flow.TokenView, slot *hsm.Slot) screen.Scree
 // Init implements [tea.Model]: the first frame waits for nothing.
 func (m *model) Init() tea.Cmd {
 	cmds := []tea.Cmd{m.runner.Listen(), tea.RequestBackgroundColor, m.store.LoadTokens(m.now), m.store.LoadCluster(m.now)}
-	for _, s := range m.screens {
+	for _, s := range m.here().stack {
 		cmds = append(cmds, s.Open(m.now))
 	}
 	return tea.Batch(append(cmds, m.timers())...)
@@ -139,6 +149,8 @@ func (m *model) route(msg tea.Msg) tea.Cmd {
 		return m.key(msg)
 	case tea.PasteMsg:
 		return m.toTop(msg)
+	case tea.MouseWheelMsg:
+		return m.wheel(msg)
 	case dialog.OpenMsg:
 		return m.open(msg.ID, msg.Dialog)
 	case dialog.CloseMsg:
@@ -153,22 +165,29 @@ func (m *model) route(msg tea.Msg) tea.Cmd {
 func (m *model) message(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case screen.OpenMsg:
-		m.screens = append(m.screens, msg.Screen)
+		m.here().stack = append(m.here().stack, msg.Screen)
 		return msg.Screen.Open(m.now)
 	case screen.BackMsg:
-		if len(m.screens) > 1 {
-			m.top().Close()
-			m.screens = m.screens[:len(m.screens)-1]
-		}
-		return nil
+		return m.back()
+	case screen.GoMsg:
+		return m.goTo(msg.To)
+	case pressMsg:
+		return m.key(msg.key)
 	case screen.ToastMsg:
 		m.toast(msg.Text, msg.Warn)
 		return nil
 	case screen.CopyMsg:
-		m.toast(msg.What+" copied", false)
-		return tea.SetClipboard(msg.Text)
+		return m.copy(msg)
 	case screen.CommandMsg:
-		return m.open(0, dialog.NewCommand(m.keys, msg))
+		return m.open(0, dialog.NewCommand(m.keys, msg, m.done))
+	case screen.TextMsg:
+		return m.open(0, dialog.NewText(m.keys, msg))
+	case screen.FailureMsg:
+		return m.open(0, dialog.NewFailure(m.keys, msg))
+	case screen.OperationMsg:
+		return m.operate(msg.Operation)
+	case operatedMsg:
+		return m.operated(msg)
 	case screen.ResultMsg:
 		m.outcome.Result = &msg.Result
 	case store.ClusterReadyMsg:
@@ -180,14 +199,19 @@ func (m *model) message(msg tea.Msg) tea.Cmd {
 	if !fresh {
 		return cmd
 	}
-	cmds := []tea.Cmd{cmd}
-	for _, s := range m.screens {
-		cmds = append(cmds, s.Update(msg, m.now))
+	return tea.Batch(cmd, m.toScreens(msg))
+}
+
+// toScreens gives msg to every screen, also those that are not in front.
+func (m *model) toScreens(msg tea.Msg) tea.Cmd {
+	var cmds []tea.Cmd
+	for _, sec := range m.sections {
+		for _, s := range sec.stack {
+			cmds = append(cmds, s.Update(msg, m.now))
+		}
 	}
 	return tea.Batch(cmds...)
 }
-
-func (m *model) top() screen.Screen { return m.screens[len(m.screens)-1] }
 
 // toTop gives msg to the top dialog, or else to the top screen.
 func (m *model) toTop(msg tea.Msg) tea.Cmd {
@@ -237,7 +261,8 @@ func (m *model) timers() tea.Cmd {
 		m.ticking = true
 		cmds = append(cmds, tea.Tick(widget.Frame, func(time.Time) tea.Msg { return tickMsg{} }))
 	}
-	if !m.polling && (m.store.Building() || m.top().Watching()) {
+	_, polls := m.top().(screen.Poller)
+	if !m.polling && (m.store.Building() || m.top().Watching() || polls) {
 		m.polling = true
 		cmds = append(cmds, tea.Tick(store.ClusterEvery, func(time.Time) tea.Msg { return pollMsg{} }))
 	}
@@ -262,6 +287,9 @@ func (m *model) poll() tea.Cmd {
 	if m.top().Watching() && m.store.TokensDue(m.now) {
 		cmds = append(cmds, m.store.LoadTokens(m.now))
 	}
+	if p, ok := m.top().(screen.Poller); ok {
+		cmds = append(cmds, p.Poll(m.now))
+	}
 	return tea.Batch(cmds...)
 }
 
@@ -272,8 +300,10 @@ func (m *model) close(grace time.Duration) {
 		o.dialog.Drop()
 	}
 	m.dialogs = nil
-	for _, s := range m.screens {
-		s.Close()
+	for _, sec := range m.sections {
+		for _, s := range sec.stack {
+			s.Close()
+		}
 	}
 	m.runner.Close(grace)
 }

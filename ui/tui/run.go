@@ -17,6 +17,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/enroll"
+	"github.com/kubehsm/kubehsm/ui/tui/screen/token"
 	"github.com/kubehsm/kubehsm/ui/tui/store"
 )
 
@@ -24,6 +25,7 @@ import (
 type Backend interface {
 	store.Source
 	enroll.Backend
+	token.Backend
 }
 
 var _ Backend = (*flow.Env)(nil)
@@ -47,6 +49,8 @@ type Options struct {
 	// ClusterProgress is the progress file of a cluster that is being built
 	// (see [flow.ReadClusterProgress]), or "".
 	ClusterProgress string
+	// ReadOnly refuses whatever would change something.
+	ReadOnly bool
 	// In and Out are the terminal; nil means the standard streams.
 	In  io.Reader
 	Out io.Writer

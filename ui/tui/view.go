@@ -2,7 +2,9 @@ package tui
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+	"time"
 
 	"charm.land/lipgloss/v2"
 
@@ -26,6 +28,9 @@ func (m *model) View() tea.View {
 	v := tea.NewView("")
 	v.AltScreen = true
 	v.WindowTitle = "kubehsm"
+	if m.mouse {
+		v.MouseMode = tea.MouseModeCellMotion
+	}
 	switch {
 	case m.width == 0 || m.height == 0: // the size is not known yet
 	case m.width < leastWidth || m.height < leastHeight:
@@ -65,7 +70,7 @@ func (m *model) draw(v *tea.View) {
 	content := strings.Join(lines, "\n")
 	content, x, y, typing := widget.TakeCursor(content)
 	content = m.drawToasts(content, rules, margin)
-	if n := len(m.dialogs); n > 0 {
+	if n := len(m.dialogs); n > 0 && !quiet(m.dialogs[n-1].dialog, m.now) {
 		content, x, y, typing = m.drawDialog(content, m.dialogs[n-1].dialog, f)
 	}
 	v.Content = content
@@ -78,16 +83,11 @@ func (m *model) draw(v *tea.View) {
 // header draws the way to this screen and what goes on in the background.
 func (m *model) header(w int) string {
 	t := m.theme
-	left := t.Brand.Render("kubehsm")
-	left += "  "
-	for i, s := range m.screens {
-		if i == len(m.screens)-1 {
-			left += t.Title.Render(s.Title())
-		} else {
-			left += t.Muted.Render(s.Title()) + " " + t.Faint.Render(t.Glyphs.Sep+" ")
-		}
-	}
+	left := t.Brand.Render("kubehsm") + "  " + m.place(w-9)
 	right := ""
+	if m.readOnly {
+		right = t.Warn.Render("read-only")
+	}
 	if m.store.Building() && m.store.Cluster.Loaded {
 		right = t.Warn.Render(t.Glyphs.Dot + " " + clusterPhase(m.store.Cluster.Value.Phase))
 		if p := m.store.Cluster.Value; p.Total > 0 {
@@ -100,6 +100,35 @@ func (m *model) header(w int) string {
 		return left + strings.Repeat(" ", room) + right
 	}
 	return left
+}
+
+// place draws where we are: the screens of the top level, or the way to one
+// below them.
+func (m *model) place(w int) string {
+	t, stack := m.theme, m.here().stack
+	if len(stack) == 1 {
+		var tabs []string
+		for i, s := range m.sections {
+			number := t.Faint.Render(strconv.Itoa(i + 1))
+			switch {
+			case i == m.at:
+				tabs = append(tabs, t.Accent.Render(strconv.Itoa(i+1))+" "+t.Title.Underline(true).Render(s.title))
+			default:
+				tabs = append(tabs, number+" "+t.Muted.Render(s.title))
+			}
+		}
+		if line := strings.Join(tabs, "  "); widget.Width(line) <= w {
+			return line
+		}
+	}
+	line := ""
+	for i, s := range stack {
+		if i == len(stack)-1 {
+			return line + t.Title.Render(s.Title())
+		}
+		line += t.Muted.Render(s.Title()) + " " + t.Faint.Render(t.Glyphs.Sep+" ")
+	}
+	return line
 }
 
 func clusterPhase(phase string) string {
@@ -115,7 +144,10 @@ func clusterPhase(phase string) string {
 // footer draws the keys that are most useful now, as many as fit; help is
 // always among them unless letters are text.
 func (m *model) footer(w int) string {
-	last := []screen.Action{{Key: m.keys.Help}, {Key: m.keys.Quit}}
+	last := []screen.Action{{Key: m.keys.Palette}, {Key: m.keys.Help}, {Key: m.keys.Quit}}
+	if m.width < roomyWidth {
+		last = last[1:]
+	}
 	if m.top().Typing() {
 		last = []screen.Action{{Key: m.keys.Leave}}
 	}
@@ -125,7 +157,7 @@ func (m *model) footer(w int) string {
 	}
 	tail := m.hints(last, sep)
 	line := ""
-	for n, a := range m.top().Actions() {
+	for n, a := range m.actions() {
 		if n >= 8 {
 			break
 		}
@@ -167,9 +199,19 @@ func (m *model) drawToasts(content string, rules, margin int) string {
 	return content
 }
 
+// quiet tells whether a dialog does not want to be seen yet.
+func quiet(d dialog.Dialog, now time.Time) bool {
+	q, ok := d.(interface{ Quiet(time.Time) bool })
+	return ok && q.Quiet(now)
+}
+
 // drawDialog draws d in the middle of the dimmed screen.
 func (m *model) drawDialog(content string, d dialog.Dialog, f screen.Frame) (string, int, int, bool) {
-	w := min(64, m.width-6)
+	like := 64
+	if s, ok := d.(interface{ Width() int }); ok {
+		like = s.Width()
+	}
+	w := min(like, m.width-6)
 	h := m.height - 6
 	inner := strings.TrimRight(d.View(f.With(w, h)), "\n")
 	lines := strings.Split(inner, "\n")

@@ -6,12 +6,16 @@ import (
 	"crypto/x509"
 	"fmt"
 	"path"
+	"strconv"
 	"strings"
 	"time"
+
+	"charm.land/lipgloss/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/text"
+	"github.com/kubehsm/kubehsm/ui/tui/theme"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
@@ -25,6 +29,19 @@ const (
 	Warn
 	Bad
 )
+
+// Style is how a level looks.
+func Style(t theme.Theme, l Level) lipgloss.Style {
+	switch l {
+	case Good:
+		return t.Good
+	case Warn:
+		return t.Warn
+	case Bad:
+		return t.Bad
+	}
+	return t.Muted
+}
 
 // PIN puts a token's PIN state into a few words.
 func PIN(t hsm.TokenInfo) (string, Level) {
@@ -216,4 +233,29 @@ func Algorithm(a hsm.Algorithm) string {
 		return "few tokens; YubiKey from 5.7"
 	}
 	return ""
+}
+
+// Lacks says why a token cannot make keys of an algorithm, "" if it can or
+// nothing is known.
+func Lacks(t hsm.TokenInfo, a hsm.Algorithm) string {
+	if t.Scheme == hsm.SchemePIV && newerPIV(a) && olderThan57(t.Firmware) {
+		return "needs firmware 5.7 or newer"
+	}
+	return ""
+}
+
+// newerPIV tells whether YubiKeys learnt a with firmware 5.7.
+func newerPIV(a hsm.Algorithm) bool {
+	return a == hsm.RSA3072 || a == hsm.RSA4096 || a == hsm.Ed25519
+}
+
+// olderThan57 tells whether a YubiKey's firmware is known to be older than 5.7.
+func olderThan57(firmware string) bool {
+	parts := strings.SplitN(firmware, ".", 3)
+	if len(parts) < 2 {
+		return false
+	}
+	major, err1 := strconv.Atoi(parts[0])
+	minor, err2 := strconv.Atoi(parts[1])
+	return err1 == nil && err2 == nil && (major < 5 || major == 5 && minor < 7)
 }

@@ -17,13 +17,14 @@ import (
 type Command struct {
 	title  string
 	lines  []string
+	done   []string
 	keys   keys.Map
 	scroll widget.Scroll
 }
 
-// NewCommand returns a dialog for m.
-func NewCommand(k keys.Map, m screen.CommandMsg) *Command {
-	return &Command{title: m.Title, lines: m.Lines, keys: k}
+// NewCommand returns a dialog for m, and the commands of what was done before.
+func NewCommand(k keys.Map, m screen.CommandMsg, done []string) *Command {
+	return &Command{title: m.Title, lines: m.Lines, done: done, keys: k}
 }
 
 // Title implements [Dialog].
@@ -60,8 +61,16 @@ func (d *Command) Update(msg tea.Msg, _ time.Time) (bool, tea.Cmd) {
 
 // View implements [Dialog].
 func (d *Command) View(f screen.Frame) string {
+	lines := commandLines(f, d.lines)
+	if len(d.done) > 0 {
+		lines = append(append(lines, "", f.Theme.Title.Render("Done before")), commandLines(f, d.done)...)
+	}
+	return d.scroll.View(f.Theme, lines, f.Width, min(len(lines), f.Height))
+}
+
+func commandLines(f screen.Frame, commands []string) []string {
 	var lines []string
-	for _, l := range d.lines {
+	for _, l := range commands {
 		for i, part := range widget.Wrap(text.Clean(l), max(f.Width-2, 1)) {
 			lead := "  "
 			if i == 0 {
@@ -70,5 +79,8 @@ func (d *Command) View(f screen.Frame) string {
 			lines = append(lines, lead+f.Theme.Text.Render(part))
 		}
 	}
-	return d.scroll.View(f.Theme, lines, f.Width, min(len(lines), f.Height))
+	return lines
 }
+
+// Width tells how wide the dialog would like to be.
+func (d *Command) Width() int { return 84 }

@@ -33,6 +33,9 @@ func NewPrompter(send func(tea.Msg), k keys.Map, grace, touchDelay time.Duration
 	return &Prompter{send: send, keys: k, grace: grace, touchDelay: touchDelay}
 }
 
+// NextID returns the id for a dialog that somebody else opens and closes.
+func (p *Prompter) NextID() uint64 { return p.last.Add(1) }
+
 // PIN implements [hsm.Prompter].
 func (p *Prompter) PIN(ctx context.Context, q hsm.PINPrompt) (*hsm.Secret, error) {
 	r := newReply(func(s *hsm.Secret) { s.Zero() })

@@ -11,8 +11,9 @@ type Map struct {
 	Enter, Back, Quit, Leave, Help, Filter   key.Binding
 	Next, Prev                               key.Binding
 	Refresh, Copy, CopyPrint, Command, Retry key.Binding
-	Enroll, Anew, Suspend                    key.Binding
+	Enroll, Resume, Anew, Suspend            key.Binding
 	Yes, No                                  key.Binding
+	Palette, Sections                        key.Binding
 }
 
 // Default returns the key map: arrows and vi's letters, and what k9s, lazygit
@@ -45,6 +46,9 @@ func Default() Map {
 		Retry:     b([]string{"r"}, "r", "try again"),
 		Enroll:    b([]string{"e"}, "e", "enrol"),
 		Suspend:   b([]string{"ctrl+z"}, "ctrl+z", "suspend"),
+		Resume:    b([]string{"R"}, "R", "resume"),
+		Palette:   b([]string{":", "ctrl+p"}, ":", "commands"),
+		Sections:  b([]string{"1", "2", "3", "4", "5", "6"}, "1-6", "screens"),
 		Anew:      b([]string{"a"}, "a", "begin anew"),
 		Yes:       b([]string{"y"}, "y", "yes"),
 		No:        b([]string{"n"}, "n", "no"),
@@ -55,4 +59,9 @@ func Default() Map {
 func As(b key.Binding, does string) key.Binding {
 	b.SetHelp(b.Help().Key, does)
 	return b
+}
+
+// Letter is a key of one screen only.
+func Letter(k, does string) key.Binding {
+	return key.NewBinding(key.WithKeys(k), key.WithHelp(k, does))
 }

@@ -5,11 +5,13 @@
 package screen
 
 import (
+	"context"
 	"time"
 
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
 )
@@ -19,8 +21,14 @@ type ID string
 
 // The screens.
 const (
-	Tokens ID = "tokens"
-	Enroll ID = "enroll"
+	Tokens   ID = "tokens"
+	Token    ID = "token"
+	Enroll   ID = "enroll"
+	Contexts ID = "contexts"
+	Requests ID = "requests"
+	Activity ID = "activity"
+	HelpDesk ID = "help-desk"
+	Doctor   ID = "doctor"
 )
 
 // Frame is what a view is drawn with.
@@ -43,6 +51,8 @@ type Action struct {
 	Reason string
 	// Quiet keeps it out of the footer; help still shows it.
 	Quiet bool
+	// Writes: it changes something, and so cannot be used in read-only mode.
+	Writes bool
 }
 
 // Screen is one screen. Its methods are called on one goroutine.
@@ -69,6 +79,59 @@ type Screen interface {
 	Leave() string
 }
 
+// Poller is a screen that looks again at what it shows every so often while it
+// is the one in front.
+type Poller interface {
+	// Poll returns what reads it again, nil if it is not yet time for that.
+	Poll(now time.Time) tea.Cmd
+}
+
+// Base is a screen that does not type, move, watch or hold anything; screens
+// embed it and say what is otherwise.
+type Base struct{}
+
+// Open implements [Screen].
+func (Base) Open(time.Time) tea.Cmd { return nil }
+
+// Close implements [Screen].
+func (Base) Close() {}
+
+// Typing implements [Screen].
+func (Base) Typing() bool { return false }
+
+// Animating implements [Screen].
+func (Base) Animating() bool { return false }
+
+// Watching implements [Screen].
+func (Base) Watching() bool { return false }
+
+// Leave implements [Screen].
+func (Base) Leave() string { return "" }
+
+// Operation is work that a person asked for and waits for. The root runs it
+// below a dialog that shows how long it takes and cancels it; one at a time.
+type Operation struct {
+	// Title says what is done, as "Change the PIN".
+	Title string
+	// Command is the command line that does the same, "" if none was shown.
+	Command string
+	// Writes: it is refused in read-only mode.
+	Writes bool
+	// Run does it. It asks p where a person is needed.
+	Run func(ctx context.Context, p hsm.Prompter) (Report, error)
+}
+
+// Report is what came of an operation. Its texts are raw.
+type Report struct {
+	// Said is one line for a toast.
+	Said string
+	// Lines are shown under Title until they are dismissed; none are not.
+	Title string
+	Lines []string
+	// Message goes to the screens, nil for none.
+	Message tea.Msg
+}
+
 // The messages that screens and dialogs send to the root.
 type (
 	// OpenMsg puts a screen onto the stack.
@@ -90,6 +153,26 @@ type (
 		Title string
 		Lines []string
 	}
+	// OperationMsg asks the root to run an operation.
+	OperationMsg struct{ Operation Operation }
+	// ChangedMsg tells every screen that an operation has ended, well or not:
+	// what they show may have changed.
+	ChangedMsg struct{}
+	// FailureMsg shows an error and its hint until it is dismissed.
+	FailureMsg struct {
+		Title string
+		Err   error
+	}
+	// TextMsg shows lines until they are dismissed. Copy is what the copy key
+	// takes, "" for nothing; it is never a secret.
+	TextMsg struct {
+		Title string
+		Lines []string // raw
+		What  string   // is copied: "certificate"
+		Copy  string
+	}
+	// GoMsg asks for another screen at the top level.
+	GoMsg struct{ To ID }
 	// ResultMsg says that an enrolment is finished.
 	ResultMsg struct{ Result flow.Result }
 	// InterruptedMsg tells the screen that a person gave up what it waits for.

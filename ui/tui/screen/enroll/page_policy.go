@@ -1,7 +1,6 @@
 package enroll
 
 import (
-	"strconv"
 	"strings"
 	"time"
 
@@ -43,8 +42,8 @@ func (p *policyPage) algorithms() *widget.Field {
 	f := &widget.Field{ID: "algorithm", Label: "Algorithm"}
 	for i, a := range hsm.Algorithms() {
 		o := widget.Option{Label: string(a), Clause: describe.Algorithm(a)}
-		if p.piv() && p.m.token != nil && newerPIV(a) && olderThan57(p.m.token.Info.Firmware) {
-			o.Reason = "needs firmware 5.7 or newer"
+		if p.m.token != nil {
+			o.Reason = describe.Lacks(p.m.token.Info, a)
 		}
 		if a == algorithm(p.m.opts) {
 			f.Index = i
@@ -52,22 +51,6 @@ func (p *policyPage) algorithms() *widget.Field {
 		f.Options = append(f.Options, o)
 	}
 	return f
-}
-
-// newerPIV tells whether YubiKeys learnt a with firmware 5.7.
-func newerPIV(a hsm.Algorithm) bool {
-	return a == hsm.RSA3072 || a == hsm.RSA4096 || a == hsm.Ed25519
-}
-
-// olderThan57 tells whether a YubiKey's firmware is known to be older than 5.7.
-func olderThan57(firmware string) bool {
-	parts := strings.SplitN(firmware, ".", 3)
-	if len(parts) < 2 {
-		return false
-	}
-	major, err1 := strconv.Atoi(parts[0])
-	minor, err2 := strconv.Atoi(parts[1])
-	return err1 == nil && err2 == nil && (major < 5 || major == 5 && minor < 7)
 }
 
 func (p *policyPage) pins() *widget.Field {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
@@ -55,7 +56,7 @@ func (m *Model) commands() []string {
 	args := []string{"kubehsm", "enroll"}
 	add := func(flag, value string) {
 		if value != "" {
-			args = append(args, flag, quote(value))
+			args = append(args, flag, csr.ShellQuote(value))
 		}
 	}
 	uri := func(flag string, u hsm.URI) {
@@ -88,15 +89,6 @@ func (m *Model) commands() []string {
 	}
 	add("--reason", o.Reason)
 	return []string{strings.Join(args, " ")}
-}
-
-// quote quotes s for a POSIX shell where that is needed.
-func quote(s string) string {
-	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.,:/@%+="
-	if s != "" && strings.Trim(s, plain) == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // heading draws a page's question, and a blank line where there is room.

@@ -1,12 +1,9 @@
 package tokens
 
 import (
-	"strings"
-
-	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/describe"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/slotview"
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
@@ -17,79 +14,10 @@ func (m *Model) details(t theme.Theme, w int, f screen.Frame) []string {
 	if !ok {
 		return nil
 	}
-	title, facts := describe.Token(r.token.Info), tokenFacts(r.token.Info)
+	title, facts := describe.Token(r.token.Info), slotview.TokenFacts(r.token.Info)
 	if r.slot != nil {
-		title, facts = "Slot "+describe.Slot(*r.slot)+" on "+title, slotFacts(*r.slot, f)
+		title, facts = "Slot "+describe.Slot(*r.slot)+" on "+title, slotview.Facts(*r.slot, f.Now)
 	}
 	lines := append([]string{t.Title.Render(widget.Cut(title, w))}, widget.Facts(t, facts, w)...)
 	return append(lines, "")
-}
-
-func tokenFacts(i hsm.TokenInfo) []widget.Fact {
-	pin, _ := describe.PIN(i)
-	facts := []widget.Fact{
-		{Name: "Serial", Value: text.Clean(i.Serial)},
-		{Name: "Kind", Value: join(describe.Kind(i), text.Clean(i.Manufacturer))},
-		{Name: "PIN", Value: pin},
-		{Name: "URI", Value: text.Clean(i.URI().String())},
-		{Name: "Firmware", Value: text.Clean(i.Firmware)},
-		{Name: "Reader", Value: text.Clean(strings.TrimSpace(i.Reader))},
-	}
-	if i.Module != nil {
-		facts = append(facts, widget.Fact{Name: "Module", Value: text.Clean(i.Module.Path)})
-	}
-	return facts
-}
-
-func slotFacts(s hsm.Slot, f screen.Frame) []widget.Fact {
-	var facts []widget.Fact
-	add := func(name, value string) { facts = append(facts, widget.Fact{Name: name, Value: value}) }
-	add("Problem", text.Clean(s.Problem))
-	if s.URI.Scheme == hsm.SchemePIV {
-		add("Meant for", describe.Purpose(s.ID))
-	}
-	if k := s.Key; k != nil {
-		add("Key", join(text.Clean(string(k.Algorithm)), origin(k.Origin)))
-		if k.Extractable {
-			add("Warning", "the private key may leave the token")
-		}
-		add("PIN", join(k.PIN.String(), describe.PINPolicy(k.PIN)))
-		if s.URI.Scheme == hsm.SchemePIV {
-			add("Touch", join(k.Touch.String(), describe.TouchPolicy(k.Touch)))
-		}
-	}
-	if c := s.Certificate; c != nil {
-		words, _, _ := describe.Expiry(c, f.Now)
-		add("Subject", text.Clean(c.Subject.String()))
-		add("Issuer", text.Clean(c.Issuer.String()))
-		add("Expires", c.NotAfter.UTC().Format("2006-01-02 15:04 MST")+" ("+words+")")
-	}
-	if s.Key != nil && s.Key.Public != nil {
-		if fp, err := hsm.Fingerprint(s.Key.Public); err == nil {
-			add("SHA-256", fp)
-		}
-	}
-	add("URI", text.Clean(s.URI.String()))
-	return facts
-}
-
-func origin(o hsm.Origin) string {
-	switch o {
-	case hsm.Generated:
-		return "generated on the token"
-	case hsm.Imported:
-		return "imported"
-	}
-	return ""
-}
-
-// join joins what is not empty.
-func join(parts ...string) string {
-	var out []string
-	for _, p := range parts {
-		if p != "" {
-			out = append(out, p)
-		}
-	}
-	return strings.Join(out, ", ")
 }

@@ -3,15 +3,16 @@
 package tokens
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/describe"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -21,9 +22,9 @@ import (
 
 // Model is the screen.
 type Model struct {
-	store  *store.Store
-	keys   keys.Map
-	enroll func(*flow.TokenView, *hsm.Slot) screen.Screen
+	store *store.Store
+	keys  keys.Map
+	open  Openers
 
 	filter widget.Filter
 	nav    widget.Nav
@@ -74,10 +75,18 @@ func (r row) words() string {
 	return s
 }
 
-// New returns the screen. enroll makes the wizard for a token and, if not nil,
-// one of its slots; both nil start it from scratch.
-func New(s *store.Store, k keys.Map, enroll func(*flow.TokenView, *hsm.Slot) screen.Screen) *Model {
-	return &Model{store: s, keys: k, enroll: enroll}
+// Openers make the screens that this one leads to.
+type Openers struct {
+	// Enroll is the wizard for a token and, if not nil, one of its slots; both nil
+	// start it from scratch.
+	Enroll func(*flow.TokenView, *hsm.Slot) screen.Screen
+	// Token is the screen of one token, with the cursor on the slot if not nil.
+	Token func(flow.TokenView, *hsm.Slot) screen.Screen
+}
+
+// New returns the screen.
+func New(s *store.Store, k keys.Map, o Openers) *Model {
+	return &Model{store: s, keys: k, open: o}
 }
 
 // ID implements [screen.Screen].
@@ -138,11 +147,13 @@ func (m *Model) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
 	case key.Matches(k, m.keys.Back):
 		m.filter.Clear()
 		m.rebuild()
-	case key.Matches(k, m.keys.Enroll):
-		return screen.Send(screen.OpenMsg{Screen: m.enroll(nil, nil)})
+	case key.Matches(k, m.keys.Resume):
+		return screen.Send(screen.OpenMsg{Screen: m.open.Enroll(nil, nil)})
 	case !ok:
 	case key.Matches(k, m.keys.Enter):
-		return screen.Send(screen.OpenMsg{Screen: m.enroll(r.token, r.slot)})
+		return screen.Send(screen.OpenMsg{Screen: m.open.Token(*r.token, r.slot)})
+	case key.Matches(k, m.keys.Enroll):
+		return screen.Send(screen.OpenMsg{Screen: m.open.Enroll(r.token, r.slot)})
 	case key.Matches(k, m.keys.Copy):
 		return screen.Send(screen.CopyMsg{What: "URI", Text: r.uri().String()})
 	case key.Matches(k, m.keys.CopyPrint):
@@ -162,7 +173,8 @@ func (m *Model) command(r row) screen.CommandMsg {
 	}
 	return screen.CommandMsg{Title: "Commands", Lines: []string{
 		"kubehsm token list",
-		fmt.Sprintf("kubehsm enroll %s '%s'", flag, strings.ReplaceAll(r.uri().String(), "'", `'\''`)),
+		"kubehsm token info --token " + csr.ShellQuote(r.token.Info.URI().String()),
+		"kubehsm enroll " + flag + " " + csr.ShellQuote(r.uri().String()),
 	}}
 }
 
@@ -173,16 +185,17 @@ func (m *Model) Actions() []screen.Action {
 	if !ok {
 		none = "no token is selected"
 	}
-	enter := screen.Action{Key: keys.As(m.keys.Enter, "enrol"), Reason: none}
+	enter := screen.Action{Key: keys.As(m.keys.Enter, "open"), Reason: none}
+	enrol := screen.Action{Key: m.keys.Enroll, Reason: none}
 	print := screen.Action{Key: m.keys.CopyPrint, Reason: none, Quiet: true}
 	if ok {
-		enter.Reason = describe.Unusable(r.token.Info)
+		enrol.Reason = describe.Unusable(r.token.Info)
 		if r.slot != nil {
 			if r.slot.Key != nil {
-				enter.Key = keys.As(m.keys.Enter, "enrol this key")
+				enrol.Key = keys.As(m.keys.Enroll, "enrol this key")
 			}
 			if r.slot.Problem != "" {
-				enter.Reason = r.slot.Problem
+				enrol.Reason = text.Clean(r.slot.Problem)
 			}
 		}
 		if _, err := r.fingerprint(); err != nil {
@@ -192,13 +205,24 @@ func (m *Model) Actions() []screen.Action {
 	if m.filter.Typing() {
 		return []screen.Action{{Key: keys.As(m.keys.Enter, "keep")}, {Key: keys.As(m.keys.Back, "clear")}}
 	}
-	actions := []screen.Action{enter, {Key: keys.As(m.keys.Enroll, "resume")}, {Key: m.keys.Filter},
+	actions := []screen.Action{enter, enrol, {Key: m.keys.Resume}, {Key: m.keys.Filter},
 		{Key: m.keys.Refresh}, {Key: keys.As(m.keys.Copy, "copy URI"), Reason: none}, print,
 		{Key: m.keys.Command, Reason: none, Quiet: true}}
 	if m.filter.Active() {
 		actions = append(actions, screen.Action{Key: keys.As(m.keys.Back, "show all")})
 	}
 	return actions
+}
+
+// slots are those in the list.
+func (m *Model) slots() []hsm.Slot {
+	var out []hsm.Slot
+	for _, r := range m.rows {
+		if r.slot != nil {
+			out = append(out, *r.slot)
+		}
+	}
+	return out
 }
 
 func (m *Model) selected() (row, bool) {

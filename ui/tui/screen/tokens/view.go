@@ -4,43 +4,26 @@ import (
 	"fmt"
 	"strings"
 
-	"charm.land/lipgloss/v2"
-
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/describe"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/slotview"
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
-// From which size on the details of the selection are shown beside the list,
-// or below it.
-const (
-	besideWidth, belowHeight = 118, 20
-	minDetail, maxDetail     = 46, 76
-	maxProblems              = 2
-)
+// maxProblems is how many of them are named on the screen.
+const maxProblems = 2
 
 // View implements [screen.Screen].
 func (m *Model) View(f screen.Frame) string {
-	switch {
-	case len(m.rows) == 0:
+	if len(m.rows) == 0 {
 		return m.viewEmpty(f)
-	case f.Width >= besideWidth:
-		detailWidth := min(max(f.Width*2/5, minDetail), maxDetail)
-		gap := " " + f.Theme.Faint.Render(f.Theme.Glyphs.Bar) + "  "
-		list := m.viewList(f.With(f.Width-detailWidth-4, f.Height))
-		bar := strings.TrimSuffix(strings.Repeat("\n", f.Height), "\n")
-		side := widget.Block(strings.Join(m.details(f.Theme, detailWidth, f), "\n")+bar, detailWidth, f.Height)
-		return widget.Beside(list, f.Width-detailWidth-4, gap, side)
-	case f.Height >= belowHeight:
-		d := m.details(f.Theme, f.Width, f)
-		d = d[:min(len(d), f.Height/2-1)]
-		rule := f.Theme.Faint.Render(strings.Repeat(f.Theme.Glyphs.Rule, f.Width))
-		return m.viewList(f.With(f.Width, f.Height-len(d)-1)) + "\n" + rule + "\n" + strings.Join(d, "\n")
 	}
-	return m.viewList(f)
+	return widget.Split(f.Theme, f.Width, f.Height,
+		func(w, h int) string { return m.viewList(f.With(w, h)) },
+		func(w int) []string { return m.details(f.Theme, w, f) })
 }
 
 // viewEmpty draws the screen without rows: nothing read yet, nothing found,
@@ -71,8 +54,8 @@ func (m *Model) viewList(f screen.Frame) string {
 	if m.filter.Active() {
 		head = append(head, m.filter.View(t, f.Width))
 	}
-	c := columnsFor(f.Width, m.rows)
-	head = append(head, "  "+t.Faint.Render(c.heading()))
+	c := slotview.For(f.Width, m.slots())
+	head = append(head, "  "+t.Faint.Render(c.Heading()))
 	foot := m.problems(t, f.Width)
 	if m.store.Tokens.Err != nil {
 		foot = append(foot, widget.Failure(t, m.store.Tokens.Err, f.Width)...)
@@ -118,14 +101,14 @@ func note(r row) string {
 	return ""
 }
 
-func (m *Model) line(f screen.Frame, c columns, i int, r row) string {
+func (m *Model) line(f screen.Frame, c slotview.Columns, i int, r row) string {
 	t, sel := f.Theme, i == m.nav.Index
 	lead := "  "
 	if sel {
 		lead = t.Accent.Render(t.Glyphs.Mark) + " "
 	}
 	if r.slot != nil {
-		return lead + c.slot(f, *r.slot, sel)
+		return lead + c.Slot(f, *r.slot, sel)
 	}
 	name := describe.Token(r.token.Info)
 	pin, pinLevel := describe.PIN(r.token.Info)
@@ -145,19 +128,7 @@ func (m *Model) line(f screen.Frame, c columns, i int, r row) string {
 	if sel {
 		return lead + t.Selected.Render(name+"  "+about+gap+right)
 	}
-	return lead + t.Title.Render(name) + "  " + t.Muted.Render(about) + gap + level(t, pinLevel).Render(right)
-}
-
-func level(t theme.Theme, l describe.Level) lipgloss.Style {
-	switch l {
-	case describe.Good:
-		return t.Good
-	case describe.Warn:
-		return t.Warn
-	case describe.Bad:
-		return t.Bad
-	}
-	return t.Muted
+	return lead + t.Title.Render(name) + "  " + t.Muted.Render(about) + gap + describe.Style(t, pinLevel).Render(right)
 }
 
 // problems draws quietly what could not be read.

@@ -1,4 +1,6 @@
-package tokens
+// Package slotview draws a token's slots, in a list and in detail, for the
+// screens that show them.
+package slotview
 
 import (
 	"strings"
@@ -10,21 +12,19 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
-// columns are the widths of the slots' columns; 0 leaves one out.
-type columns struct {
+// Columns are the widths of the slots' columns; 0 leaves one out.
+type Columns struct {
 	id, label, key, pin, touch, cert, expires, bar int
 }
 
 const columnGap = 2
 
-// columnsFor shares w columns: what identifies a slot and what is in it always
+// For shares w columns: what identifies a slot and what is in it always
 // shows; policies, labels and bars only where there is room.
-func columnsFor(w int, rows []row) columns {
-	c := columns{id: 4, key: 10, expires: 11}
-	for _, r := range rows {
-		if r.slot != nil {
-			c.id = max(c.id, widget.Width(describe.ID(*r.slot)))
-		}
+func For(w int, slots []hsm.Slot) Columns {
+	c := Columns{id: 4, key: 10, expires: 11}
+	for _, s := range slots {
+		c.id = max(c.id, widget.Width(describe.ID(s)))
 	}
 	if w >= 72 {
 		c.pin, c.touch = 7, 7
@@ -33,9 +33,9 @@ func columnsFor(w int, rows []row) columns {
 		c.bar = 8
 	}
 	labels := 0
-	for _, r := range rows {
-		if r.slot != nil && r.slot.URI.Scheme != hsm.SchemePIV {
-			labels = max(labels, widget.Width(text.Clean(r.slot.Label)))
+	for _, s := range slots {
+		if s.URI.Scheme != hsm.SchemePIV {
+			labels = max(labels, widget.Width(text.Clean(s.Label)))
 		}
 	}
 	rest := func() int {
@@ -54,11 +54,12 @@ func columnsFor(w int, rows []row) columns {
 	return c
 }
 
-func (c columns) heading() string {
+// Heading names the columns.
+func (c Columns) Heading() string {
 	return "  " + c.join("SLOT", "LABEL", "KEY", "PIN", "TOUCH", "CERTIFICATE", "EXPIRES", "")
 }
 
-func (c columns) join(cells ...string) string {
+func (c Columns) join(cells ...string) string {
 	var b strings.Builder
 	for i, w := range []int{c.id, c.label, c.key, c.pin, c.touch, c.cert, c.expires, c.bar} {
 		if w > 0 {
@@ -68,8 +69,8 @@ func (c columns) join(cells ...string) string {
 	return strings.TrimRight(b.String(), " ")
 }
 
-// slot draws a slot's line without the mark before it.
-func (c columns) slot(f screen.Frame, s hsm.Slot, selected bool) string {
+// Slot draws a slot's line without the mark before it.
+func (c Columns) Slot(f screen.Frame, s hsm.Slot, selected bool) string {
 	t := f.Theme
 	label := text.Clean(s.Label)
 	switch {
@@ -123,5 +124,5 @@ func (c columns) slot(f screen.Frame, s hsm.Slot, selected bool) string {
 		bar = widget.Bar(t, c.bar, left)
 	}
 	return "  " + c.join(t.Text.Render(describe.ID(s)), t.Text.Render(label), t.Text.Render(algorithm), t.Muted.Render(pin),
-		t.Muted.Render(touch), t.Text.Render(cert), level(t, l).Render(words), bar)
+		t.Muted.Render(touch), t.Text.Render(cert), describe.Style(t, l).Render(words), bar)
 }

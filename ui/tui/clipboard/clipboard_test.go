@@ -1,0 +1,37 @@
+//go:build linux
+
+package clipboard
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestWrite has a program of the test's own take the text: it gets it on
+// standard input, and only where there is a desktop.
+func TestWrite(t *testing.T) {
+	dir := t.TempDir()
+	got := filepath.Join(dir, "got")
+	script := "#!/bin/sh\n[ \"$*\" = '-selection clipboard' ] && cat >" + got + "\n"
+	if err := os.WriteFile(filepath.Join(dir, "xclip"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	env := func(m map[string]string) func(string) string { return func(k string) string { return m[k] } }
+	for _, none := range []map[string]string{{}, {"DISPLAY": ":0", "SSH_TTY": "/dev/pts/1"}} {
+		if err := Write(context.Background(), env(none), "x"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(got); err == nil {
+			t.Fatalf("%v: copied", none)
+		}
+	}
+	if err := Write(context.Background(), env(map[string]string{"DISPLAY": ":0"}), "piv:serial=1"); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := os.ReadFile(got); err != nil || string(b) != "piv:serial=1" {
+		t.Errorf("%q, %v", b, err)
+	}
+}

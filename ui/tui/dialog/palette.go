@@ -1,0 +1,136 @@
+package dialog
+
+import (
+	"strings"
+	"time"
+
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/ui/tui/keys"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
+)
+
+// Entry is one line of the palette. Its texts are clean.
+type Entry struct {
+	Name string
+	Key  string // what does the same, to learn from
+	// Reason says why it cannot be used now, "" if it can.
+	Reason  string
+	Message tea.Msg // is sent when it is chosen
+}
+
+// Palette finds a command by its name.
+type Palette struct {
+	entries, shown []Entry
+	keys           keys.Map
+	input          widget.Input
+	nav            widget.Nav
+	height         int
+}
+
+// NewPalette returns a palette of entries.
+func NewPalette(k keys.Map, entries []Entry) *Palette {
+	return &Palette{entries: entries, shown: entries, keys: k, input: widget.NewInput("", "what shall be done?"), height: 1}
+}
+
+// Title implements [Dialog].
+func (d *Palette) Title() string { return "Commands" }
+
+// Tone implements [Dialog].
+func (d *Palette) Tone() Tone { return Plain }
+
+// Open implements [Dialog].
+func (d *Palette) Open(time.Time) tea.Cmd { return nil }
+
+// Drop implements [Dialog].
+func (d *Palette) Drop() {}
+
+// Animating implements [Dialog].
+func (d *Palette) Animating() bool { return false }
+
+// Actions implements [Dialog].
+func (d *Palette) Actions() []screen.Action {
+	run := screen.Action{Key: keys.As(d.keys.Enter, "do it")}
+	if e, ok := d.selected(); !ok {
+		run.Reason = "nothing matches"
+	} else {
+		run.Reason = e.Reason
+	}
+	return []screen.Action{run, act(keys.As(d.keys.Back, "close"))}
+}
+
+func (d *Palette) selected() (Entry, bool) {
+	if d.nav.Index >= len(d.shown) {
+		return Entry{}, false
+	}
+	return d.shown[d.nav.Index], true
+}
+
+// Update implements [Dialog].
+func (d *Palette) Update(msg tea.Msg, _ time.Time) (bool, tea.Cmd) {
+	if k, ok := msg.(tea.KeyPressMsg); ok {
+		switch s := k.String(); {
+		case key.Matches(k, d.keys.Back), s == "ctrl+p":
+			return true, nil
+		case key.Matches(k, d.keys.Enter):
+			e, ok := d.selected()
+			if !ok || e.Reason != "" {
+				return false, nil
+			}
+			return true, screen.Send(e.Message)
+		case k.Text == "" && d.nav.Update(k, d.keys, len(d.shown), d.height): // letters are text
+			return false, nil
+		}
+	}
+	if d.input.Update(msg) {
+		d.filter()
+	}
+	return false, nil
+}
+
+// filter shows the entries that hold every word typed.
+func (d *Palette) filter() {
+	words := strings.Fields(strings.ToLower(d.input.Value()))
+	d.shown = nil
+next:
+	for _, e := range d.entries {
+		for _, w := range words {
+			if !strings.Contains(strings.ToLower(e.Name), w) {
+				continue next
+			}
+		}
+		d.shown = append(d.shown, e)
+	}
+	d.nav = widget.Nav{}
+}
+
+// View implements [Dialog].
+func (d *Palette) View(f screen.Frame) string {
+	t := f.Theme
+	d.height = max(min(len(d.entries), f.Height-4), 1) // the whole list's: it does not jump while typing
+	lines := []string{t.Accent.Render(":") + " " + d.input.View(t, f.Width-2, true), ""}
+	from, to := d.nav.Window(len(d.shown), d.height)
+	for i := from; i < to; i++ {
+		e := d.shown[i]
+		lead, room := "  ", f.Width-2-8
+		name := widget.Fit(e.Name, room)
+		switch {
+		case e.Reason != "":
+			name = t.Faint.Render(widget.Fit(e.Name+" ("+e.Reason+")", room))
+		case i == d.nav.Index:
+			name = t.Selected.Render(name)
+		default:
+			name = t.Text.Render(name)
+		}
+		if i == d.nav.Index {
+			lead = t.Accent.Render(t.Glyphs.Mark) + " "
+		}
+		lines = append(lines, lead+name+" "+t.Muted.Render(widget.Fit(e.Key, 7)))
+	}
+	if len(d.shown) == 0 {
+		lines = append(lines, t.Muted.Render("  Nothing matches."))
+	}
+	return widget.Block(strings.Join(lines, "\n"), f.Width, d.height+2)
+}

@@ -1,0 +1,223 @@
+// Package token is the screen of one token: its slots, what they hold and what
+// the token says of them, and everything that administers it.
+package token
+
+import (
+	"context"
+	"crypto/x509"
+	"strings"
+	"time"
+
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/tui/describe"
+	"github.com/kubehsm/kubehsm/ui/tui/keys"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/store"
+	"github.com/kubehsm/kubehsm/ui/tui/task"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
+)
+
+// Backend is what the screen needs of the use cases.
+type Backend interface {
+	Token(ctx context.Context, u hsm.URI) (flow.TokenDetails, error)
+	ChangePIN(ctx context.Context, u hsm.URI, kind hsm.PINKind, p hsm.Prompter) (flow.TokenDetails, error)
+	UnblockPIN(ctx context.Context, u hsm.URI, p hsm.Prompter) (flow.TokenDetails, error)
+	SetRetries(ctx context.Context, u hsm.URI, pin, puk int, p hsm.Prompter) (flow.TokenDetails, error)
+	SetManagementKey(ctx context.Context, u hsm.URI, o hsm.ManagementKeyOptions, p hsm.Prompter) (*hsm.Secret, flow.TokenDetails, error)
+	InitToken(ctx context.Context, u hsm.URI, o hsm.InitializeOptions, p hsm.Prompter) (hsm.TokenInfo, error)
+	ResetToken(ctx context.Context, u hsm.URI, confirm func(flow.Loss) (hsm.Prompter, error)) (flow.TokenDetails, error)
+	Loss(ctx context.Context, u hsm.URI) (flow.Loss, error)
+	GenerateKey(ctx context.Context, u hsm.URI, o hsm.GenerateOptions, p hsm.Prompter) (hsm.Slot, error)
+	DeleteKey(ctx context.Context, u hsm.URI, l flow.Loss, p hsm.Prompter) error
+	DeleteCertificate(ctx context.Context, u hsm.URI, l flow.Loss, p hsm.Prompter) error
+	MoveKey(ctx context.Context, u hsm.URI, slot string, p hsm.Prompter) (hsm.Slot, []string, error)
+	ImportCertificate(ctx context.Context, u hsm.URI, name string, pem []byte, p hsm.Prompter) (*csr.Certificate, error)
+	AttestKey(ctx context.Context, u hsm.URI, roots []*x509.Certificate) (flow.Attestation, error)
+}
+
+// Services are what the screen works with; the root passes them.
+type Services struct {
+	Backend Backend
+	Store   *store.Store
+	Runner  *task.Runner
+	Keys    keys.Map
+	Enroll  func(*flow.TokenView, *hsm.Slot) screen.Screen
+}
+
+// Model is the screen.
+type Model struct {
+	screen.Base
+	Services
+	info    hsm.TokenInfo
+	details flow.TokenDetails
+	loaded  bool
+	err     error // of the last reading
+	gone    bool
+	job     task.Handle
+
+	nav    widget.Nav
+	chosen string
+	height int
+}
+
+var _ screen.Screen = (*Model)(nil)
+
+type detailsMsg struct {
+	id      task.ID
+	details flow.TokenDetails
+	err     error
+}
+
+// New returns the screen of a token, with the cursor on slot if it is not nil.
+func New(s Services, v flow.TokenView, slot *hsm.Slot) *Model {
+	m := &Model{Services: s, info: v.Info}
+	m.details = flow.TokenDetails{Info: v.Info, Slots: v.Slots}
+	if slot != nil {
+		m.chosen = slot.ID
+	}
+	m.follow()
+	return m
+}
+
+// ID implements [screen.Screen].
+func (m *Model) ID() screen.ID { return screen.Token }
+
+// Title implements [screen.Screen].
+func (m *Model) Title() string { return describe.Token(m.info) }
+
+// Open implements [screen.Screen].
+func (m *Model) Open(now time.Time) tea.Cmd { return m.read(now) }
+
+// Close implements [screen.Screen].
+func (m *Model) Close() { m.job.Cancel() }
+
+// Animating implements [screen.Screen].
+func (m *Model) Animating() bool { return m.job.Active() && !m.loaded }
+
+// Watching implements [screen.Screen]: a token that is unplugged is missed.
+func (m *Model) Watching() bool { return true }
+
+// read reads the token's details.
+func (m *Model) read(now time.Time) tea.Cmd {
+	m.job.Cancel()
+	u := m.uri()
+	h, cmd := m.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
+		d, err := m.Backend.Token(ctx, u)
+		return detailsMsg{id: id, details: d, err: err}
+	})
+	m.job = h
+	return cmd
+}
+
+func (m *Model) uri() hsm.URI { return m.info.URI() }
+
+func (m *Model) piv() bool { return m.info.Scheme == hsm.SchemePIV }
+
+// Update implements [screen.Screen].
+func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
+	switch msg := msg.(type) {
+	case detailsMsg:
+		if msg.id == m.job.ID {
+			m.job.Done()
+			if m.err = msg.err; msg.err == nil {
+				m.details, m.info, m.loaded = msg.details, msg.details.Info, true
+				m.follow()
+			}
+		}
+	case store.TokensMsg:
+		return m.tokens(now)
+	case screen.ChangedMsg:
+		return tea.Batch(m.read(now), m.Store.LoadTokens(now))
+	case tea.KeyPressMsg:
+		return m.key(msg, now)
+	}
+	return nil
+}
+
+// tokens tells when the token goes, and reads it again when it is back or was
+// changed by somebody else.
+func (m *Model) tokens(now time.Time) tea.Cmd {
+	for _, v := range m.Store.Tokens.Value.Views {
+		if v.Info.URI().TokenOnly().String() != m.uri().TokenOnly().String() {
+			continue
+		}
+		was := m.gone
+		m.gone = false
+		if was || v.Info.PIN != m.info.PIN {
+			m.info = v.Info
+			return m.read(now)
+		}
+		return nil
+	}
+	m.gone = m.Store.Tokens.Loaded && m.Store.Tokens.Err == nil
+	return nil
+}
+
+// follow keeps the cursor on the slot that it is on.
+func (m *Model) follow() {
+	for i, s := range m.details.Slots {
+		if s.ID == m.chosen {
+			m.nav.Index = i
+		}
+	}
+	m.nav.Clamp(len(m.details.Slots))
+}
+
+func (m *Model) slot() (hsm.Slot, bool) {
+	if m.nav.Index >= len(m.details.Slots) {
+		return hsm.Slot{}, false
+	}
+	return m.details.Slots[m.nav.Index], true
+}
+
+func (m *Model) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
+	if m.nav.Update(k, m.Keys, len(m.details.Slots), m.height) {
+		if s, ok := m.slot(); ok {
+			m.chosen = s.ID
+		}
+		return nil
+	}
+	switch {
+	case key.Matches(k, m.Keys.Back):
+		return screen.Send(screen.BackMsg{})
+	case key.Matches(k, m.Keys.Refresh):
+		return m.read(now)
+	}
+	for _, a := range m.acts() {
+		if key.Matches(k, a.Key) && a.Reason == "" && a.do != nil {
+			return a.do()
+		}
+	}
+	return nil
+}
+
+// Actions implements [screen.Screen].
+func (m *Model) Actions() []screen.Action {
+	var out []screen.Action
+	for _, a := range m.acts() {
+		out = append(out, a.Action)
+	}
+	return append(out, screen.Action{Key: m.Keys.Back}, screen.Action{Key: m.Keys.Refresh, Quiet: true})
+}
+
+// by is a command line of this token's or slot's.
+func by(words string, u hsm.URI) string {
+	flag := " --token "
+	if u.Slot != "" || u.Object != "" || len(u.ID) > 0 {
+		flag = " --key "
+	}
+	return "kubehsm " + words + flag + csr.ShellQuote(u.String())
+}
+
+// expand is a path as a shell would read it, for "~/".
+func expand(path, home string) string {
+	if rest, ok := strings.CutPrefix(path, "~/"); ok && home != "" {
+		return home + "/" + rest
+	}
+	return path
+}

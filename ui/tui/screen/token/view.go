@@ -1,0 +1,129 @@
+package token
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/text"
+	"github.com/kubehsm/kubehsm/ui/tui/describe"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/slotview"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
+)
+
+// View implements [screen.Screen].
+func (m *Model) View(f screen.Frame) string {
+	t := f.Theme
+	head := m.head(f)
+	body := f.With(f.Width, f.Height-len(head))
+	if len(m.details.Slots) == 0 {
+		what := "No keys yet: n makes one."
+		if !m.loaded {
+			what = ""
+		}
+		return widget.Block(strings.Join(append(head, t.Muted.Render(what)), "\n"), f.Width, f.Height)
+	}
+	rest := widget.Split(t, body.Width, body.Height,
+		func(w, h int) string { return m.list(f.With(w, h)) },
+		func(w int) []string { return m.side(f, w) })
+	return strings.Join(append(head, rest), "\n")
+}
+
+// head says what the token is and what state its secrets are in.
+func (m *Model) head(f screen.Frame) []string {
+	t := f.Theme
+	pin, level := describe.PIN(m.info)
+	if d := m.details.Details; d != nil && d.PIN != nil {
+		pin = fmt.Sprintf("PIN %s", tries(d.PIN))
+	}
+	parts := []string{describe.Style(t, level).Render(mark(t.Glyphs.Warn, level) + pin)}
+	if d := m.details.Details; d != nil {
+		if d.PUK != nil {
+			parts = append(parts, t.Muted.Render("PUK "+tries(d.PUK)))
+		}
+		parts = append(parts, m.managementWords(f, d.ManagementKey))
+	}
+	about := []string{describe.Kind(m.info)}
+	for _, x := range []string{m.info.Serial, prefixed("firmware ", m.info.Firmware)} {
+		if x = text.Clean(x); x != "" {
+			about = append(about, x)
+		}
+	}
+	lines := []string{widget.Cut(t.Muted.Render(strings.Join(about, " "+t.Glyphs.Dot+" ")), f.Width),
+		widget.Cut(strings.Join(parts, t.Faint.Render("  "+t.Glyphs.Dot+"  ")), f.Width)}
+	switch {
+	case m.gone:
+		lines = append(lines, t.Warn.Render(t.Glyphs.Warn+" The token is not there. Plug it in again."))
+	case m.err != nil:
+		lines = append(lines, widget.Failure(t, m.err, f.Width)...)
+	case m.job.Active() && !m.loaded:
+		lines = append(lines, widget.Working(t, "Reading the token", m.job.Began, f.Now))
+	}
+	if f.Height >= 16 {
+		lines = append(lines, "")
+	}
+	return lines
+}
+
+func prefixed(p, s string) string {
+	if s == "" {
+		return ""
+	}
+	return p + s
+}
+
+func mark(glyph string, l describe.Level) string {
+	if l >= describe.Warn {
+		return glyph + " "
+	}
+	return ""
+}
+
+func tries(t *hsm.Tries) string {
+	s := fmt.Sprintf("%d of %d tries", t.Left, t.Total)
+	if t.Left == 0 {
+		s = "locked"
+	}
+	if t.Default {
+		s += ", the factory's"
+	}
+	return s
+}
+
+func (m *Model) managementWords(f screen.Frame, k hsm.ManagementKeyState) string {
+	s := "management key " + string(k.Algorithm)
+	switch {
+	case k.Default:
+		return f.Theme.Warn.Render(f.Theme.Glyphs.Warn + " " + s + ", the factory's")
+	case k.Protected:
+		s += ", kept on the card"
+	}
+	return f.Theme.Muted.Render(s)
+}
+
+func (m *Model) list(f screen.Frame) string {
+	t := f.Theme
+	c := slotview.For(f.Width, m.details.Slots)
+	lines := []string{"  " + t.Faint.Render(c.Heading())}
+	m.height = max(f.Height-1, 1)
+	from, to := m.nav.Window(len(m.details.Slots), m.height)
+	for i := from; i < to; i++ {
+		lead := "  "
+		if i == m.nav.Index {
+			lead = t.Accent.Render(t.Glyphs.Mark) + " "
+		}
+		lines = append(lines, lead+c.Slot(f, m.details.Slots[i], i == m.nav.Index))
+	}
+	return widget.Block(strings.Join(lines, "\n"), f.Width, f.Height)
+}
+
+func (m *Model) side(f screen.Frame, w int) []string {
+	s, ok := m.slot()
+	if !ok {
+		return nil
+	}
+	t := f.Theme
+	lines := []string{t.Title.Render(widget.Cut("Slot "+describe.Slot(s), w))}
+	return append(append(lines, widget.Facts(t, slotview.Facts(s, f.Now), w)...), "")
+}
