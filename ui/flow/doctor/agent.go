@@ -18,7 +18,7 @@ func theAgent(ctx context.Context, o *Options) []Check {
 	if err != nil {
 		return []Check{c.with(Failed, err.Error(), "kubectl signs in through it.", fixOr(err, "remove "+o.Env.Dirs.Socket()+" if nothing of yours listens there"))}
 	}
-	defer client.Close() //nolint:errcheck // only read from
+	defer client.Close()
 	s, err := client.Status(ctx)
 	if err != nil {
 		return []Check{c.with(Failed, err.Error(), "kubectl signs in through it.", fixOr(err, "kubehsm agent stop"))}

@@ -111,7 +111,7 @@ func tail(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() //nolint:errcheck // only read from
+	defer f.Close()
 	var lines ring
 	s := bufio.NewScanner(f)
 	s.Buffer(nil, 1<<20)

@@ -94,7 +94,7 @@ func server(ctx context.Context, e enrollment.Enrollment) Check {
 	if err != nil {
 		return c.with(Failed, err.Error(), "kubectl cannot reach it either.", "see whether you are in the right network (VPN, proxy), and whether the cluster's address or CA has changed")
 	}
-	defer resp.Body.Close() //nolint:errcheck // nothing is read
+	defer resp.Body.Close()
 	took := time.Since(sent)
 	found := fmt.Sprintf("%s answers in %s", e.Host(), took.Round(time.Millisecond))
 	at, err := http.ParseTime(resp.Header.Get("Date"))

@@ -37,9 +37,10 @@ func kubeconfigs(ctx context.Context, o *Options) []Check {
 	endpoint, _, endpointErr := bridge.Load(o.Env.Dirs)
 	store := enrollment.NewStore(o.Env.Dirs)
 	for _, k := range contexts {
-		if k.User.Kind == kubeconfig.UserOurs {
+		switch k.User.Kind {
+		case kubeconfig.UserOurs:
 			checks = append(checks, entry(k, store, endpoint, endpointErr))
-		} else if k.User.Kind == kubeconfig.UserKeyData || k.User.Kind == kubeconfig.UserKeyFile {
+		case kubeconfig.UserKeyData, kubeconfig.UserKeyFile:
 			checks = append(checks, Check{ID: "context/" + k.Name, Group: GroupKubeconfig, Title: "Context " + k.Name}.
 				with(Note, "its private key is a file", "Any program that runs as you can copy it.", "kubehsm kubeconfig migrate "+csr.ShellQuote(k.Name)))
 		}
@@ -71,7 +72,7 @@ func file(path string) []Check {
 	age := time.Since(held.ModTime()).Round(time.Second)
 	l := Check{ID: "lock/" + path, Group: GroupKubeconfig, Title: "Lock of " + path}
 	if age < kubeconfig.StaleLock {
-		return []Check{c, l.with(Note, "somebody writes the file just now", "", "")}
+		return []Check{c, l.with(Note, "somebody writes the file just now", "Nobody else can meanwhile.", "")}
 	}
 	return []Check{c, l.with(Warning, fmt.Sprintf("%s was left behind %s ago", lock, age), "Nobody can change the file while it is there.",
 		"if no kubectl is running: rm "+csr.ShellQuote(lock))}
@@ -80,7 +81,7 @@ func file(path string) []Check {
 // entry looks at a context that signs in by kubehsm.
 func entry(k kubeconfig.Context, store enrollment.Store, endpoint bridge.Endpoint, endpointErr error) Check {
 	c := Check{ID: "context/" + k.Name, Group: GroupKubeconfig, Title: "Context " + k.Name}
-	again := "kubehsm kubeconfig set --name " + k.User.Enrollment
+	again := "kubehsm kubeconfig set " + csr.ShellQuote(k.User.Enrollment)
 	if _, err := store.Load(k.User.Enrollment); err != nil {
 		return c.with(Failed, err.Error(), "kubehsm serves only what was enrolled on this machine.", fixOr(err, "kubehsm enroll"))
 	}

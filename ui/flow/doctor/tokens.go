@@ -110,7 +110,7 @@ func defaults(ctx context.Context, d hsm.Driver, t hsm.TokenInfo) []Check {
 	if err != nil {
 		return nil // it went, or is in use: the next listing tells
 	}
-	defer opened.Close() //nolint:errcheck // only read from
+	defer opened.Close()
 	detailer, ok := opened.(hsm.Detailer)
 	if !ok {
 		return nil
