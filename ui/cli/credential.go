@@ -1,15 +1,18 @@
 package cli
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
+	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/credential"
 )
 
 // credential is here for the help and for completeness: what kubectl starts is
 // answered by package early.
 func (a *app) credential() *cobra.Command {
-	var name string
+	var name, attend string
 	c := a.command(&cobra.Command{
 		Use:   "credential",
 		Short: "Answer kubectl's request for a credential (kubectl runs this)",
@@ -21,8 +24,19 @@ signed by the key on the token, and prints a credential for the local bridge.`,
 	}, func(c *cobra.Command, _ []string) error {
 		run := credential.Command{Getenv: a.Getenv, Stdout: a.Stdout, Stderr: a.Stderr,
 			Executable: a.Executable, Version: a.Version, Prompter: a.asker}
+		if attend != "" {
+			client, err := credential.ParseProcess(attend)
+			if err != nil {
+				return &ui.UsageError{Err: fmt.Errorf("--attend: %w", err)}
+			}
+			return run.Attend(c.Context(), client)
+		}
 		return run.Answer(c.Context(), name)
 	})
 	c.Flags().StringVar(&name, "enrollment", "", credential.EnrollmentUsage)
+	c.Flags().StringVar(&attend, "attend", "", "ask on this terminal about the requests of this `process`; the plugin starts it so")
+	if err := c.Flags().MarkHidden("attend"); err != nil { // it was defined above
+		panic(err)
+	}
 	return c
 }

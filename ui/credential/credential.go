@@ -90,6 +90,13 @@ func (c *Command) Answer(ctx context.Context, name string) error {
 		return err
 	}
 	defer clear(session.Key)
+	if session.Attend {
+		// Without one, requests that need a yes are refused in words: signing in
+		// does not depend on it.
+		if err := c.startAttendant(process.Parent()); err != nil {
+			_, _ = io.WriteString(c.Stderr, "warning: "+text.Clean(err.Error())+"\n") // who does not read it learns it from the refusal
+		}
+	}
 	return execcredential.Write(c.Stdout, request.APIVersion, execcredential.Response{
 		CertificatePEM: session.Certificate, KeyPEM: session.Key, Expiration: session.Expires,
 	})

@@ -65,6 +65,17 @@ func NewTerminal(o TerminalOptions) *Terminal {
 	return t
 }
 
+// Reach tells whether a person at the terminal could be asked now; errors wrap
+// [hsm.ErrNoTerminal].
+func (t *Terminal) Reach() error {
+	c, err := openConsole()
+	if err != nil {
+		return hsm.WithHint(err, t.opts.Hint)
+	}
+	c.close()
+	return nil
+}
+
 // PIN implements [hsm.Prompter]. A new secret is asked for twice.
 func (t *Terminal) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error) {
 	above, label := pinWords(p)
