@@ -8,6 +8,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/entry"
 	"github.com/kubehsm/kubehsm/plugin/execcredential"
+	"github.com/kubehsm/kubehsm/plugin/expiry"
 )
 
 // errInFull has a client ask in full: hello, prepare, prompts.
@@ -45,7 +46,7 @@ func (a *agent) atHand(r request) []byte {
 	now := time.Now()
 	t, err := a.target(r.Enrollment)
 	if err != nil || t.inDate(now) != nil || a.bridge.ensure() != nil || !t.warm(now) ||
-		entry.Check(t.e, q) != nil || a.needsAttendant(t, r.Client) {
+		entry.Check(t.e, q) != nil || a.needsAttendant(t, r.Client) || a.warns(t, now) {
 		return nil
 	}
 	s, err := a.session(t, r)
@@ -61,4 +62,11 @@ func (a *agent) atHand(r request) []byte {
 		return nil
 	}
 	return b.Bytes()
+}
+
+// warns tells whether the person is still to be told today that the certificate
+// ends soon, which needs words.
+func (a *agent) warns(t *target, now time.Time) bool {
+	leaf := t.chain[0]
+	return expiry.Due(leaf.NotBefore, leaf.NotAfter, now) && !expiry.Told(expiry.Dir(a.o.Dirs.State), t.e.Name, now)
 }

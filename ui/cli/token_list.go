@@ -78,6 +78,13 @@ kubehsm token list --module /usr/lib/softhsm/libsofthsm2.so`,
 		if len(tokens) == 0 {
 			notes.line("No tokens found.")
 		}
+		warnings, err := env.ExpiryWarnings()
+		if err != nil {
+			notes.line("note: %s", ui.Message(err))
+		}
+		for _, warning := range warnings {
+			notes.line("warning: %s", warning)
+		}
 		if err := notes.flush(); err != nil {
 			return err
 		}

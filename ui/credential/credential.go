@@ -18,6 +18,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/entry"
 	"github.com/kubehsm/kubehsm/plugin/execcredential"
+	"github.com/kubehsm/kubehsm/plugin/expiry"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/pinsource"
 	"github.com/kubehsm/kubehsm/plugin/process"
@@ -97,6 +98,7 @@ func (c *Command) Answer(ctx context.Context, name string) error {
 			_, _ = io.WriteString(c.Stderr, "warning: "+text.Clean(err.Error())+"\n") // who does not read it learns it from the refusal
 		}
 	}
+	c.warnOfExpiry(dirs, known)
 	return execcredential.Write(c.Stdout, request.APIVersion, execcredential.Response{
 		CertificatePEM: session.Certificate, KeyPEM: session.Key, Expiration: session.Expires,
 	})
@@ -142,4 +144,18 @@ func (c *Command) prompter(dirs home.Dirs) (hsm.Prompter, func()) {
 		return s, nil
 	}))
 	return lazy, func() { release() }
+}
+
+// warnOfExpiry says once a day that the certificate ends soon. Nothing depends
+// on it.
+func (c *Command) warnOfExpiry(dirs home.Dirs, e enrollment.Enrollment) {
+	chain, err := enrollment.NewStore(dirs).Certificate(e)
+	if err != nil {
+		return // the agent has just used it: it is being replaced
+	}
+	now := time.Now()
+	warning := expiry.Warning(e.Name, chain[0].NotBefore, chain[0].NotAfter, now)
+	if warning != "" && expiry.OnceADay(expiry.Dir(dirs.State), e.Name, now) {
+		_, _ = io.WriteString(c.Stderr, "warning: "+text.Clean(warning)+"\n") // who does not read it is told tomorrow
+	}
 }

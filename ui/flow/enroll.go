@@ -58,6 +58,7 @@ type enrolment struct {
 	prompt *onePIN
 	report func(Event)
 
+	filing  *csr.Client // signed in beforehand to file the request; mostly nil
 	token   hsm.Token
 	info    hsm.TokenInfo
 	public  crypto.PublicKey

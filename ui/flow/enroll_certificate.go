@@ -64,10 +64,12 @@ func (r *enrolment) enroll(cert *csr.Certificate) error {
 	if old, err := r.env.enrollments().Load(en.Name); err == nil {
 		en.Created, en.Policy, en.Rules = old.Created, old.Policy, old.Rules
 	}
-	if err := r.env.enrollments().Save(en); err != nil {
+	// The certificate first: an enrolment in use never is without one, not even
+	// one that gets another key.
+	if err := r.env.enrollments().SaveCertificate(en, append([]*x509.Certificate{cert.Leaf}, cert.Chain...)); err != nil {
 		return err
 	}
-	return r.env.enrollments().SaveCertificate(en, append([]*x509.Certificate{cert.Leaf}, cert.Chain...))
+	return r.env.enrollments().Save(en)
 }
 
 func (r *enrolment) enrollment() enrollment.Enrollment {

@@ -25,6 +25,8 @@ type EnrollOptions struct {
 	// Join, if set, takes the cluster from discovery instead, and files the
 	// request with a bootstrap token; Context is then "".
 	Join *JoinOptions `json:"join,omitempty"`
+	// Renewal, if set, asks for the successor of a certificate that is there.
+	Renewal *Renewal `json:"renewal,omitempty"`
 	// User and Groups are the identity asked for (CN and O).
 	User   string   `json:"user"`
 	Groups []string `json:"groups,omitempty"`

@@ -186,9 +186,20 @@ func (o *JoinOptions) joinName() string {
 
 // client speaks to the cluster as whoever files the request: the user of the
 // source context, or the bootstrap token of a join.
-func (r *enrolment) client(ctx context.Context) (*csr.Client, error) { return r.env.filer(ctx, r.j) }
+func (r *enrolment) client(ctx context.Context) (*csr.Client, error) {
+	if r.filing != nil {
+		return r.filing, nil
+	}
+	return r.env.filer(ctx, r.j)
+}
 
 func (e *Env) filer(ctx context.Context, j *Journal) (*csr.Client, error) {
+	if renewal := j.Options.Renewal; renewal != nil {
+		if renewal.With == "" {
+			return e.throughBridge(ctx, j.Options.Name, e.Prompter)
+		}
+		return e.client(ctx, renewal.With)
+	}
 	if j.Options.Join == nil {
 		return e.client(ctx, j.Options.Context)
 	}

@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/flow"
+)
+
+// renewFlags are the flags of certificate renew.
+type renewFlags struct {
+	flow.RenewOptions
+	generate    generateFlags
+	all, force  bool
+	acceptRisks []string
+}
+
+func (f *renewFlags) options() (flow.RenewOptions, error) {
+	o := f.RenewOptions
+	for _, risk := range f.acceptRisks {
+		if risk != flow.RiskForecast {
+			return o, ui.Usagef("--accept-risk: %q is no risk of a renewal; there is %s", risk, flow.RiskForecast)
+		}
+		o.AcceptForecast = true
+	}
+	if f.generate.overwrite {
+		return o, ui.Usagef("--overwrite: the old key must sign until the new one has its certificate")
+	}
+	var err error
+	o.Generate, err = f.generate.options()
+	return o, err
+}
+
+func (a *app) certificateRenew() *cobra.Command {
+	var o *format
+	var f renewFlags
+	c := a.command(&cobra.Command{
+		Use:   "renew [ENROLMENT]",
+		Short: "Ask for a new certificate before the old one ends",
+		Long: `Files a request for the same user and groups, signed in with the certificate that is
+still valid, waits for the approval and puts the new certificate in the old one's place.
+The key stays, unless --new-key makes another. With --all, every certificate of which
+less than a third of its life is left, or less than 30 days, is renewed. What was
+interrupted goes on when the same command is run again.`,
+		Example: `kubehsm certificate renew prod-hsm
+kubehsm certificate renew prod-hsm --new-key
+kubehsm certificate renew prod-hsm --with prod
+kubehsm certificate renew --all --timeout 10m`,
+		Args: cobra.MaximumNArgs(1),
+	}, func(c *cobra.Command, args []string) error {
+		options, err := f.options()
+		if err != nil {
+			return err
+		}
+		if f.all && len(args) > 0 {
+			return ui.Usagef("name an enrolment, or use --all, not both")
+		}
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		if f.all {
+			return a.renewAll(c.Context(), env, options, f.force, o)
+		}
+		name := ""
+		if len(args) > 0 {
+			name = args[0]
+		}
+		e, err := a.enrollment(c.Context(), name)
+		if err != nil {
+			return err
+		}
+		result, err := a.renewOne(c.Context(), env, e.Name, options)
+		if err != nil {
+			return err
+		}
+		return a.emit(o, result, func(w *words) { renewedWords(w, result) })
+	})
+	flags := c.Flags()
+	flags.BoolVar(&f.NewKey, "new-key", false, "generate a new key beside the old one, which stays in use until the new one has its certificate")
+	f.generate.bind(flags)
+	flags.StringVar(&f.With, "with", "", "`name` of the kubeconfig context that files the request, if the old certificate cannot")
+	flags.DurationVar(&f.Expiration, "expiration", 0, "`lifetime` to ask for, at least 10m; default what was asked for before")
+	flags.StringVar(&f.Reason, "reason", "", "`words` to the approver")
+	flags.StringVar(&f.ApproveWith, "approve-with", "", "kubeconfig `file` of somebody who may approve the request, to do it at once")
+	flags.BoolVar(&f.NoAttestation, "no-attestation", false, "leave the token's attestation of the key out of the request")
+	flags.StringSliceVar(&f.acceptRisks, "accept-risk", nil, "file also what is certain to be refused: `forecast`")
+	flags.DurationVar(&f.Timeout, "timeout", 0, "how `long` to wait for each approval; default until it is interrupted")
+	flags.BoolVar(&f.all, "all", false, "renew every certificate that is due")
+	flags.BoolVar(&f.force, "force", false, "with --all: also those that are not due")
+	c.MarkFlagsMutuallyExclusive("all", "new-key")
+	o = output(c)
+	return c
+}
+
+func (a *app) renewOne(ctx context.Context, env *flow.Env, name string, o flow.RenewOptions) (flow.Result, error) {
+	return env.Renew(ctx, name, o, a.prompter(), func(e flow.Event) { stepWords(a.Stderr, e) })
+}
+
+// renewAll renews what is due. One that fails does not keep the others from it.
+func (a *app) renewAll(ctx context.Context, env *flow.Env, o flow.RenewOptions, force bool, out *format) error {
+	all, err := env.Expiring()
+	if err != nil {
+		return err
+	}
+	doc := struct {
+		Renewed []flow.Result `json:"renewed"`
+		Failed  []failedDoc   `json:"failed,omitempty"`
+	}{Renewed: []flow.Result{}}
+	var errs []error
+	for _, x := range all {
+		if x.Err == nil && !x.Due && !force {
+			continue
+		}
+		result, err := flow.Result{}, x.Err
+		if err == nil {
+			w := a.err()
+			w.line("%s, until %s:", x.Name, date(x.NotAfter))
+			if err := w.flush(); err != nil {
+				return err
+			}
+			result, err = a.renewOne(ctx, env, x.Name, o)
+		}
+		if errors.Is(err, context.Canceled) || errors.Is(err, hsm.ErrCancelled) {
+			return err
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", x.Name, err))
+			doc.Failed = append(doc.Failed, failedDoc{x.Name, errorDocOf(err)})
+			continue
+		}
+		doc.Renewed = append(doc.Renewed, result)
+	}
+	err = a.emit(out, doc, func(w *words) {
+		for _, r := range doc.Renewed {
+			renewedWords(w, r)
+		}
+		if len(doc.Renewed) == 0 && len(errs) == 0 {
+			w.line("Nothing is due.")
+		}
+	})
+	return errors.Join(append(errs, err)...)
+}
+
+type failedDoc struct {
+	Name  string    `json:"name"`
+	Error *errorDoc `json:"error"`
+}
+
+func renewedWords(w *words, r flow.Result) {
+	w.line("%s: renewed until %s (%s)", r.Name, date(r.NotAfter), r.NotAfter.Sub(time.Now()).Round(time.Minute))
+	for _, n := range r.Notes {
+		w.line("note: %s", n)
+	}
+}

@@ -1,0 +1,249 @@
+package flow
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/expiry"
+)
+
+// Renewal marks the record of an enrolment that has a certificate and asks for
+// its successor.
+type Renewal struct {
+	// With is the kubeconfig context that files the request; "" files it with the
+	// certificate that is still valid.
+	With string `json:"with,omitempty"`
+	// OldKey is the key that a new one takes the place of.
+	OldKey hsm.URI `json:"oldKey,omitzero"`
+}
+
+// RenewOptions say how to renew.
+type RenewOptions struct {
+	// NewKey has a new key generated with Generate; Label or Slot may be left open.
+	NewKey   bool
+	Generate hsm.GenerateOptions
+	// With is as in [Renewal].
+	With string
+	// Expiration, Reason, ApproveWith, NoAttestation, AcceptForecast and Timeout
+	// are as in [EnrollOptions]; an Expiration of 0 asks for what was asked before.
+	Expiration     time.Duration
+	Reason         string
+	ApproveWith    string
+	NoAttestation  bool
+	AcceptForecast bool
+	Timeout        time.Duration
+}
+
+// Renew asks for a new certificate for the enrolment called name, with the same
+// user and groups and, unless a new key is asked for, the same key. Until it is
+// there, the old one stays in use. It resumes what an earlier call began. Errors
+// are those of [Env.Enroll].
+func (e *Env) Renew(ctx context.Context, name string, o RenewOptions, p hsm.Prompter, report func(Event)) (Result, error) {
+	release, err := e.lockName(ctx, name)
+	if err != nil {
+		return Result{}, err
+	}
+	defer release()
+	j, err := e.renewal(ctx, name, o)
+	if err != nil {
+		return Result{}, err
+	}
+	if report == nil {
+		report = func(Event) {}
+	}
+	asker := newOnePIN(p)
+	env := *e
+	env.Prompter = asker
+	r := &enrolment{env: &env, j: j, terms: j.Options.terms(), prompt: asker, report: report}
+	defer r.close()
+	if err := r.signInFirst(ctx); err != nil {
+		return Result{}, err
+	}
+	for _, step := range Steps() {
+		if err := r.run(ctx, step); err != nil {
+			return Result{}, err
+		}
+	}
+	if old := j.Options.Renewal.OldKey; old.Scheme != "" {
+		r.result.Notes = append(r.result.Notes, fmt.Sprintf("the old key is still on the token, and its certificate valid until it ends; remove it with `kubehsm key delete --key %s`", shellWord(old.String())))
+	}
+	return r.result, nil
+}
+
+// renewal is the record of an unfinished renewal that o goes on with, or a new one.
+func (e *Env) renewal(ctx context.Context, name string, o RenewOptions) (*Journal, error) {
+	en, err := e.enrollments().Load(name)
+	if err != nil {
+		return nil, err
+	}
+	old, err := e.loadJournal(name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	if old != nil && !old.Finished() && old.Options.Renewal != nil {
+		if newKey := old.Options.Renewal.OldKey.Scheme != ""; newKey != o.NewKey {
+			return nil, &ConflictError{Name: name, Option: "new key", Recorded: fmt.Sprint(newKey), Asked: fmt.Sprint(o.NewKey)}
+		}
+		old.Options.ApproveWith, old.Options.Timeout, old.Options.Renewal.With = o.ApproveWith, o.Timeout, o.With
+		old.Options.AcceptForecast = o.AcceptForecast
+		return old, nil
+	}
+	chain, err := e.enrollments().Certificate(en)
+	if err != nil {
+		return nil, err
+	}
+	j := &Journal{Cluster: en.Cluster, Options: EnrollOptions{
+		Name: name, Token: en.Key.TokenOnly(), Context: en.Context, User: en.User, Groups: en.Groups,
+		Expiration: o.Expiration, Reason: o.Reason, NoAttestation: o.NoAttestation,
+		ApproveWith: o.ApproveWith, AcceptForecast: o.AcceptForecast, AcceptFactory: true, // it is no new token
+		KeepCurrent: true, Timeout: o.Timeout, Renewal: &Renewal{With: o.With},
+	}}
+	if old != nil {
+		fill(&j.Options.SignerName, old.Options.SignerName)
+		fill(&j.Options.Expiration, old.Options.Expiration)
+		j.Options.AltNames, j.Options.Labels = old.Options.AltNames, old.Options.Labels
+	}
+	fill(&j.Options.SignerName, csr.ClientSigner)
+	if !o.NewKey {
+		j.Options.Key, j.Key, j.KeyHash = en.Key, en.Key, en.KeyHash
+		return j, nil
+	}
+	j.Options.Renewal.OldKey, j.Options.Generate = en.Key, o.Generate
+	return j, e.placeNewKey(ctx, j, chain[0])
+}
+
+// retiredSlots are the PIV slots for keys beyond the four of the standard
+// (NIST SP 800-73-4, part 1, table 4b).
+func retiredSlots() []string {
+	var out []string
+	for i := 0x82; i <= 0x95; i++ {
+		out = append(out, fmt.Sprintf("%x", i))
+	}
+	return out
+}
+
+// placeNewKey fills in where the new key goes: beside the old one, which must
+// sign until the new one has its certificate.
+func (e *Env) placeNewKey(ctx context.Context, j *Journal, leaf *x509.Certificate) error {
+	g := &j.Options.Generate
+	if g.Algorithm == "" {
+		g.Algorithm = hsm.AlgorithmOf(leaf.PublicKey)
+	}
+	slots, err := e.slots(ctx, j.Options.Token)
+	if err != nil {
+		return err
+	}
+	taken := func(f func(hsm.Slot) bool) bool { return slices.ContainsFunc(slots, f) }
+	if j.Options.Token.Scheme == hsm.SchemePIV {
+		if g.Slot != "" {
+			return nil
+		}
+		for _, id := range retiredSlots() {
+			if !taken(func(s hsm.Slot) bool { return s.ID == id && (s.Key != nil || s.Certificate != nil) }) {
+				g.Slot = id
+				return nil
+			}
+		}
+		return hsm.WithHint(fmt.Errorf("every retired slot of the token is taken: %w", hsm.ErrOccupied), "name one with --slot, or delete a key: `kubehsm key delete`")
+	}
+	if g.Label == "" {
+		g.Label = j.Options.Name + time.Now().UTC().Format("-20060102")
+		for base, n := g.Label, 2; taken(func(s hsm.Slot) bool { return s.Label == g.Label }); n++ {
+			g.Label = fmt.Sprintf("%s-%d", base, n)
+		}
+	}
+	return nil
+}
+
+// signInFirst signs in with the certificate that is to be renewed, while the
+// token is not held here: the agent needs it.
+func (r *enrolment) signInFirst(ctx context.Context) error {
+	o := r.j.Options
+	if o.Renewal.With != "" || r.j.did(StepApproval) {
+		return nil
+	}
+	en, err := r.env.enrollments().Load(o.Name)
+	if err != nil {
+		return err
+	}
+	if err := r.env.renewable(en); err != nil {
+		return err
+	}
+	if r.filing, err = r.env.throughBridge(r.purpose(ctx, "renew the certificate"), o.Name, r.prompt); err != nil {
+		return err
+	}
+	r.prompt.prove()
+	return nil
+}
+
+// renewable refuses what cannot ask for its own successor any more.
+func (e *Env) renewable(en enrollment.Enrollment) error {
+	chain, err := e.enrollments().Certificate(en)
+	if err != nil {
+		return err
+	}
+	if now := time.Now(); now.After(chain[0].NotAfter) {
+		with := "the context that it was enrolled from"
+		if en.Context != "" {
+			with = en.Context
+		}
+		return hsm.Hintf(fmt.Errorf("the certificate of %q %s: it cannot ask for its own successor any more", en.Name, expiry.Left(chain[0].NotAfter, now)),
+			"file the request with another credential: `kubehsm certificate renew %s --with %s`; if the date surprises, check this machine's clock", en.Name, shellWord(with))
+	}
+	return nil
+}
+
+// Expiring is an enrolment with the end of its certificate.
+type Expiring struct {
+	Name     string    `json:"name"`
+	NotAfter time.Time `json:"notAfter"`
+	// Due: it should be renewed, see [expiry.Due].
+	Due bool `json:"due"`
+	// Err says why the certificate could not be read.
+	Err error `json:"-"`
+}
+
+// Expiring lists the enrolments with the ends of their certificates, the one
+// that ends first before the others.
+func (e *Env) Expiring() ([]Expiring, error) {
+	all, err := e.enrollments().List()
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	out := make([]Expiring, 0, len(all))
+	for _, en := range all {
+		x := Expiring{Name: en.Name}
+		chain, err := e.enrollments().Certificate(en)
+		if x.Err = err; err == nil {
+			x.NotAfter, x.Due = chain[0].NotAfter, expiry.Due(chain[0].NotBefore, chain[0].NotAfter, now)
+		}
+		out = append(out, x)
+	}
+	slices.SortStableFunc(out, func(a, b Expiring) int { return a.NotAfter.Compare(b.NotAfter) })
+	return out, nil
+}
+
+// ExpiryWarnings are a line for each enrolment whose certificate should be
+// renewed.
+func (e *Env) ExpiryWarnings() ([]string, error) {
+	all, err := e.Expiring()
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, x := range all {
+		if x.Due {
+			out = append(out, expiry.WarningOf(x.Name, x.NotAfter, time.Now()))
+		}
+	}
+	return out, nil
+}
