@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/creack/pty"
@@ -132,7 +133,11 @@ func (p pod) ExecInContainer(ctx context.Context, _, _, _ string, command []stri
 		}
 	}
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		return utilexec.CodeExitError{Err: err, Code: exit.ExitCode()}
+		code := exit.ExitCode()
+		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() { // as container runtimes have it
+			code = 128 + int(status.Signal())
+		}
+		return utilexec.CodeExitError{Err: err, Code: code}
 	}
 	return err
 }
