@@ -44,9 +44,12 @@ var (
 // token does not have or give is just missing.
 type reader struct {
 	ctx *p11.Ctx
+	lib *library
 	sh  p11.SessionHandle
 	err error
 }
+
+func (m *module) reader(sh p11.SessionHandle) *reader { return &reader{ctx: m.ctx, lib: m.lib, sh: sh} }
 
 // find returns the handles of the objects that match, in the token's order.
 func (r *reader) find(template ...*p11.Attribute) []p11.ObjectHandle {
@@ -74,34 +77,36 @@ func (r *reader) find(template ...*p11.Attribute) []p11.ObjectHandle {
 	return all
 }
 
-// class returns the token's objects of a class.
-func (r *reader) class(class uint) []p11.ObjectHandle {
-	return r.find(p11.NewAttribute(p11.CKA_CLASS, class), p11.NewAttribute(p11.CKA_TOKEN, true))
+// class returns the token's objects of a class, those with the id if it is not
+// nil.
+func (r *reader) class(class uint, id []byte) []p11.ObjectHandle {
+	template := []*p11.Attribute{p11.NewAttribute(p11.CKA_CLASS, class), p11.NewAttribute(p11.CKA_TOKEN, true)}
+	if id != nil {
+		template = append(template, p11.NewAttribute(p11.CKA_ID, id))
+	}
+	return r.find(template...)
 }
 
-// attributes reads several attributes, at once if the token has them all.
+// attributes reads several attributes, at once where the library lets it.
 func (r *reader) attributes(o p11.ObjectHandle, types ...uint) map[uint][]byte {
-	values := map[uint][]byte{}
 	if r.err != nil {
-		return values
+		return map[uint][]byte{}
 	}
-	wanted := make([]*p11.Attribute, 0, len(types))
-	for _, t := range types {
-		wanted = append(wanted, p11.NewAttribute(t, nil))
+	values, rest, err := r.lib.attributes(r.ctx, r.sh, o, types)
+	if values == nil {
+		values = map[uint][]byte{}
 	}
-	got, err := r.ctx.GetAttributeValue(r.sh, o, wanted)
-	switch {
-	case err == nil:
-		for _, a := range got {
-			values[a.Type] = a.Value
+	if lost(err) {
+		r.err, rest = err, nil
+	}
+	for _, t := range rest {
+		got, err := r.ctx.GetAttributeValue(r.sh, o, []*p11.Attribute{p11.NewAttribute(t, nil)})
+		if lost(err) {
+			r.err = err
+			break
 		}
-	case lost(err):
-		r.err = err
-	case len(types) > 1: // one bad attribute spoils the call
-		for _, t := range types {
-			if one, ok := r.attributes(o, t)[t]; ok {
-				values[t] = one
-			}
+		if err == nil {
+			values[t] = got[0].Value
 		}
 	}
 	return values
@@ -126,29 +131,34 @@ func flag(b []byte) (set, known bool) {
 	return b[0] != 0, true
 }
 
-// publicKey reads the public key from a public or private key object, nil if
-// it is not there or of an unknown kind. Only what the key's type has is asked for.
-func (r *reader) publicKey(o p11.ObjectHandle) crypto.PublicKey {
-	switch number(r.attributes(o, p11.CKA_KEY_TYPE)[p11.CKA_KEY_TYPE]) {
+// publicParts are the attributes that tell a public key; an object has some of them.
+var publicParts = []uint{p11.CKA_KEY_TYPE, p11.CKA_MODULUS, p11.CKA_PUBLIC_EXPONENT, p11.CKA_EC_PARAMS, p11.CKA_EC_POINT, ckaPublicKeyInfo}
+
+// publicKey is the public key that a public or private key object tells, nil if
+// it does not or is of an unknown kind.
+func publicKey(a map[uint][]byte) crypto.PublicKey {
+	switch number(a[p11.CKA_KEY_TYPE]) {
 	case p11.CKK_RSA:
-		a := r.attributes(o, p11.CKA_MODULUS, p11.CKA_PUBLIC_EXPONENT)
 		if key := rsaKey(a[p11.CKA_MODULUS], a[p11.CKA_PUBLIC_EXPONENT]); key != nil {
 			return key
 		}
 	case p11.CKK_EC, ckkECEdwards:
-		a := r.attributes(o, p11.CKA_EC_PARAMS, p11.CKA_EC_POINT)
 		if key := curveKey(a[p11.CKA_EC_PARAMS], a[p11.CKA_EC_POINT]); key != nil {
 			return key
 		}
 	default:
 		return nil
 	}
-	if spki := r.attributes(o, ckaPublicKeyInfo)[ckaPublicKeyInfo]; len(spki) > 0 {
+	if spki := a[ckaPublicKeyInfo]; len(spki) > 0 {
 		if key, err := x509.ParsePKIXPublicKey(spki); err == nil {
 			return key
 		}
 	}
 	return nil
+}
+
+func (r *reader) publicKey(o p11.ObjectHandle) crypto.PublicKey {
+	return publicKey(r.attributes(o, publicParts...))
 }
 
 func rsaKey(modulus, exponent []byte) crypto.PublicKey {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	p11 "github.com/miekg/pkcs11"
 
@@ -35,6 +36,7 @@ type device struct {
 	gate   gate // held while the token works; guards what follows
 	slot   uint
 	info   hsm.TokenInfo
+	seen   time.Time // when the token was last seen to be in slot
 	open   bool
 	sh     p11.SessionHandle
 	closed bool
@@ -43,7 +45,7 @@ type device struct {
 }
 
 func newDevice(m *module, t hsm.TokenInfo) *device {
-	d := &device{module: m, id: identify(m, t), info: t, slot: uint(t.SlotID), asking: newGate(), gate: m.gate}
+	d := &device{module: m, id: identify(m, t), info: t, slot: uint(t.SlotID), seen: time.Now(), asking: newGate(), gate: m.gate}
 	if d.gate == nil {
 		d.gate = newGate()
 	}
@@ -115,6 +117,10 @@ func (d *device) writing(ctx context.Context, f func(sh p11.SessionHandle) error
 	})
 }
 
+// justSeen is how long the look at a token that its opening took is good for its
+// first session: nobody swaps tokens faster.
+const justSeen = 300 * time.Millisecond
+
 // ensure makes the session alive, on the same token as ever.
 func (d *device) ensure(ctx context.Context) error {
 	if d.closed {
@@ -128,9 +134,12 @@ func (d *device) ensure(ctx context.Context) error {
 		}
 		d.drop()
 	}
-	if err := d.locate(ctx); err != nil {
-		return err
+	if time.Since(d.seen) > justSeen {
+		if err := d.locate(ctx); err != nil {
+			return err
+		}
 	}
+	d.seen = time.Time{} // whatever comes next looks again
 	var state p11.SessionInfo
 	err := d.module.lock.shared(ctx, func() (err error) {
 		d.sh, err = d.module.ctx.OpenSession(d.slot, p11.CKF_SERIAL_SESSION)

@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 )
@@ -16,6 +18,7 @@ import (
 // for concurrent use.
 type Driver struct {
 	options Options
+	pause   time.Duration // see restart
 
 	mu      sync.Mutex
 	modules map[string]*module // by real path
@@ -30,7 +33,7 @@ var (
 
 // New returns a driver. No module is loaded before it is needed.
 func New(o Options) *Driver {
-	return &Driver{options: o, modules: map[string]*module{}, devices: map[identity]*device{}}
+	return &Driver{options: o, pause: restartPause, modules: map[string]*module{}, devices: map[identity]*device{}}
 }
 
 // Scheme implements [hsm.Driver].
@@ -55,14 +58,63 @@ func (d *Driver) List(ctx context.Context) (hsm.Listing, error) {
 	return l, nil
 }
 
-// tokens lists those of one module.
+// tokens lists those of one module. If the module has none that is set up, one
+// may have been set up since it was loaded: it is asked again.
 func (d *Driver) tokens(ctx context.Context, c Module) (*module, []hsm.TokenInfo, []hsm.Problem, error) {
 	m, err := d.module(ctx, c)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	tokens, problems, err := m.tokens(ctx)
+	usable := slices.ContainsFunc(tokens, func(t hsm.TokenInfo) bool { return t.Initialized })
+	if err == nil && !usable && d.restart(ctx, m) {
+		tokens, problems, err = m.tokens(ctx)
+	}
 	return m, tokens, problems, err
+}
+
+// restartPause is how long a library is left alone after it was set up.
+const restartPause = 5 * time.Second
+
+// restart finalises a library and sets it up again: some see only the tokens
+// that were there when they were set up. It does nothing, and returns false,
+// while anybody has a session or is in a call, soon after the last time, and
+// where another part of the program set the library up.
+func (d *Driver) restart(ctx context.Context, m *module) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed || !m.owned.Load() || time.Since(m.since) < d.pause {
+		return false
+	}
+	var held []gate
+	defer func() {
+		for _, g := range held {
+			g.leave()
+		}
+	}()
+	for _, dev := range d.devices {
+		if dev.module != m {
+			continue
+		}
+		if !slices.Contains(held, dev.gate) {
+			if !dev.gate.try() {
+				return false
+			}
+			held = append(held, dev.gate)
+		}
+		if dev.open {
+			return false
+		}
+	}
+	if !m.calls.TryLock() {
+		return false
+	}
+	defer m.calls.Unlock()
+	m.since = time.Now()
+	if err := m.close(); err != nil {
+		return false // it goes on as it was
+	}
+	return m.initialize(ctx) == nil // else the next call says what is wrong
 }
 
 // module returns a loaded module, loading it the first time.
@@ -145,43 +197,68 @@ func (d *Driver) Open(ctx context.Context, u hsm.URI) (hsm.Token, error) {
 	if u.Scheme != hsm.SchemePKCS11 {
 		return nil, fmt.Errorf("%s: %w", u, hsm.ErrNoToken)
 	}
-	candidates, _ := d.candidates(u)
-	var found, blank []match
-	var failed []error
-	for _, c := range candidates {
-		m, tokens, problems, err := d.tokens(ctx, c)
-		if ctx.Err() != nil || errors.Is(err, errClosed) {
-			return nil, errors.Join(ctx.Err(), err)
+	s, err := d.search(ctx, u)
+	if err == nil && len(s.found) == 0 {
+		anew := false
+		for _, m := range s.modules {
+			anew = d.restart(ctx, m) || anew
 		}
-		if err != nil {
-			failed = append(failed, err)
-		}
-		for _, p := range problems {
-			failed = append(failed, p.Err)
-		}
-		for _, info := range matching(tokens, u) {
-			if info.Initialized {
-				found = append(found, match{m, info})
-			} else {
-				blank = append(blank, match{m, info})
-			}
-		}
-		if len(found) > 0 && u.Serial != "" {
-			break
+		if anew {
+			s, err = d.search(ctx, u)
 		}
 	}
 	switch {
-	case len(found) == 1:
-		return d.device(found[0])
-	case len(found) > 1:
-		return nil, several(u, found)
-	case len(blank) > 0:
+	case err != nil:
+		return nil, err
+	case len(s.found) == 1:
+		return d.device(s.found[0])
+	case len(s.found) > 1:
+		return nil, several(u, s.found)
+	case len(s.blank) > 0:
 		return nil, hsm.WithHint(fmt.Errorf("%s: the token is not initialised: %w", u, hsm.ErrNoToken),
 			"set it up with `kubehsm token init`")
-	case len(failed) > 0:
-		return nil, fmt.Errorf("%s: %w: %w", u, hsm.ErrNoToken, errors.Join(failed...))
+	case len(s.failed) > 0:
+		return nil, fmt.Errorf("%s: %w: %w", u, hsm.ErrNoToken, errors.Join(s.failed...))
 	}
 	return nil, hsm.WithHint(fmt.Errorf("%s: %w", u, hsm.ErrNoToken), "plug the token in, or see `kubehsm token list`")
+}
+
+// search is what looking for a token gave.
+type search struct {
+	modules      []*module
+	found, blank []match // set up, and not
+	failed       []error
+}
+
+// search looks for the tokens that u names. Its error is the end of ctx, or of d.
+func (d *Driver) search(ctx context.Context, u hsm.URI) (s search, err error) {
+	candidates, _ := d.candidates(u)
+	for _, c := range candidates {
+		m, tokens, problems, err := d.tokens(ctx, c)
+		if ctx.Err() != nil || errors.Is(err, errClosed) {
+			return s, errors.Join(ctx.Err(), err)
+		}
+		if err != nil {
+			s.failed = append(s.failed, err)
+		}
+		if m != nil {
+			s.modules = append(s.modules, m)
+		}
+		for _, p := range problems {
+			s.failed = append(s.failed, p.Err)
+		}
+		for _, info := range matching(tokens, u) {
+			if info.Initialized {
+				s.found = append(s.found, match{m, info})
+			} else {
+				s.blank = append(s.blank, match{m, info})
+			}
+		}
+		if len(s.found) > 0 && u.Serial != "" {
+			break
+		}
+	}
+	return s, nil
 }
 
 // matching returns the tokens that u names. Some libraries change a token's

@@ -112,7 +112,7 @@ func (t *token) generate(sh p11.SessionHandle, plan keyPlan) (_ *entry, err erro
 			err = errors.Join(err, t.destroy(sh, private, public))
 		}
 	}()
-	r := &reader{ctx: c, sh: sh}
+	r := t.module.reader(sh)
 	key := r.publicKey(public)
 	if r.err != nil {
 		return nil, r.err

@@ -62,39 +62,24 @@ func (d *Driver) Initialize(ctx context.Context, u hsm.URI, o hsm.InitializeOpti
 
 // choose finds the token to set up: the blank one, or with erase the one that is set up.
 func (d *Driver) choose(ctx context.Context, u hsm.URI, erase bool) (match, error) {
-	candidates, _ := d.candidates(u)
-	var blank, used []match
-	var failed []error
-	for _, c := range candidates {
-		m, tokens, _, err := d.tokens(ctx, c)
-		if ctx.Err() != nil || errors.Is(err, errClosed) {
-			return match{}, errors.Join(ctx.Err(), err)
-		}
-		if err != nil {
-			failed = append(failed, err)
-		}
-		for _, info := range matching(tokens, u) {
-			if info.Initialized {
-				used = append(used, match{m, info})
-			} else {
-				blank = append(blank, match{m, info})
-			}
-		}
+	s, err := d.search(ctx, u)
+	if err != nil {
+		return match{}, err
 	}
-	found := blank
+	found := s.blank
 	if erase {
-		found = used
+		found = s.found
 	}
 	switch {
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
 		return match{}, hsm.WithHint(fmt.Errorf("%s: %w", u, hsm.ErrSeveralTokens), fmt.Sprintf("name one by its slot, as 'pkcs11:slot-id=%d'", found[0].info.SlotID))
-	case len(used) > 0:
-		return match{}, hsm.WithHint(fmt.Errorf("token %q is set up already: %w", used[0].info.Name(), hsm.ErrOccupied),
+	case len(s.found) > 0:
+		return match{}, hsm.WithHint(fmt.Errorf("token %q is set up already: %w", s.found[0].info.Name(), hsm.ErrOccupied),
 			"--erase sets it up anew; all that is on it is lost")
-	case len(failed) > 0:
-		return match{}, fmt.Errorf("%s: %w: %w", u, hsm.ErrNoToken, errors.Join(failed...))
+	case len(s.failed) > 0:
+		return match{}, fmt.Errorf("%s: %w: %w", u, hsm.ErrNoToken, errors.Join(s.failed...))
 	}
 	return match{}, hsm.WithHint(fmt.Errorf("%s: no token to set up: %w", u, hsm.ErrNoToken), "`kubehsm token list` shows what is there")
 }

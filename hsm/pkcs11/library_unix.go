@@ -13,13 +13,21 @@ typedef unsigned long (*kubehsm_init_token)(unsigned long, unsigned char *, unsi
 typedef unsigned long (*kubehsm_init_pin)(unsigned long, unsigned char *, unsigned long);
 typedef unsigned long (*kubehsm_set_pin)(unsigned long, unsigned char *, unsigned long, unsigned char *, unsigned long);
 
+// CK_ATTRIBUTE.
+struct kubehsm_attribute {
+	unsigned long type;
+	void *value;
+	unsigned long len;
+};
+typedef unsigned long (*kubehsm_get_attributes)(unsigned long, unsigned long, struct kubehsm_attribute *, unsigned long);
+
 // CK_FUNCTION_LIST of PKCS#11 v2.40: the version, then 68 functions in a fixed order.
 struct kubehsm_functions {
 	unsigned char major, minor;
 	void *f[68];
 };
 
-enum { KUBEHSM_C_INIT_TOKEN = 9, KUBEHSM_C_INIT_PIN = 10, KUBEHSM_C_SET_PIN = 11, KUBEHSM_C_LOGIN = 18 };
+enum { KUBEHSM_C_INIT_TOKEN = 9, KUBEHSM_C_INIT_PIN = 10, KUBEHSM_C_SET_PIN = 11, KUBEHSM_C_LOGIN = 18, KUBEHSM_C_GET_ATTRIBUTE_VALUE = 24 };
 
 // kubehsm_open loads a module and returns its functions, or NULL and a message to be freed.
 static struct kubehsm_functions *kubehsm_open(const char *path, char **message) {
@@ -56,6 +64,11 @@ static unsigned long kubehsm_call_init_pin(struct kubehsm_functions *l, unsigned
 
 static unsigned long kubehsm_call_set_pin(struct kubehsm_functions *l, unsigned long session, void *old, unsigned long m, void *fresh, unsigned long n) {
 	return ((kubehsm_set_pin)l->f[KUBEHSM_C_SET_PIN])(session, (unsigned char *)old, m, (unsigned char *)fresh, n);
+}
+
+static unsigned long kubehsm_call_get_attributes(struct kubehsm_functions *l, unsigned long session, unsigned long object,
+		struct kubehsm_attribute *attributes, unsigned long n) {
+	return ((kubehsm_get_attributes)l->f[KUBEHSM_C_GET_ATTRIBUTE_VALUE])(session, object, attributes, n);
 }
 */
 import "C"
@@ -113,6 +126,54 @@ func (l *library) setPIN(_ *p11.Ctx, sh p11.SessionHandle, old, fresh *hsm.Secre
 	at, n := memory(old)
 	to, m := memory(fresh)
 	return result(C.kubehsm_call_set_pin(l.functions, C.ulong(sh), at, n, to, m))
+}
+
+// attributes is C_GetAttributeValue with room given beforehand: one call, where
+// miekg/pkcs11 makes two, and one attribute that the object lacks does not hide
+// the others (PKCS#11 v2.40, section 4.1.1 of the usage guide; CK_UNAVAILABLE_INFORMATION
+// as its length). rest are those that must be asked for by themselves.
+func (l *library) attributes(_ *p11.Ctx, sh p11.SessionHandle, o p11.ObjectHandle, types []uint) (values map[uint][]byte, rest []uint, err error) {
+	const head = C.size_t(unsafe.Sizeof(C.struct_kubehsm_attribute{}))
+	total := head * C.size_t(len(types))
+	for _, t := range types {
+		total += C.size_t(room(t))
+	}
+	block := C.calloc(1, total)
+	if block == nil {
+		return nil, types, nil
+	}
+	defer C.free(block)
+	asked := unsafe.Slice((*C.struct_kubehsm_attribute)(block), len(types))
+	at := unsafe.Add(block, head*C.size_t(len(types)))
+	for i, t := range types {
+		asked[i]._type, asked[i].value, asked[i].len = C.ulong(t), at, C.ulong(room(t))
+		at = unsafe.Add(at, room(t))
+	}
+	err = result(C.kubehsm_call_get_attributes(l.functions, C.ulong(sh), C.ulong(o), &asked[0], C.ulong(len(types))))
+	if err != nil && !is(err, p11.CKR_ATTRIBUTE_TYPE_INVALID, p11.CKR_ATTRIBUTE_SENSITIVE, p11.CKR_BUFFER_TOO_SMALL) {
+		return nil, types, err
+	}
+	values = map[uint][]byte{}
+	for i, t := range types {
+		switch n := asked[i].len; {
+		case n < C.ulong(room(t)) || err == nil && n == C.ulong(room(t)):
+			values[t] = C.GoBytes(asked[i].value, C.int(n))
+		case n == C.ulong(room(t)), is(err, p11.CKR_BUFFER_TOO_SMALL): // not filled in at all, or too long
+			rest = append(rest, t)
+		}
+	}
+	return values, rest, nil
+}
+
+// room is how long a value may be, in bytes.
+func room(attribute uint) int {
+	switch attribute {
+	case p11.CKA_VALUE: // a certificate
+		return 8 << 10
+	case p11.CKA_CLASS, p11.CKA_KEY_TYPE, p11.CKA_LOCAL, p11.CKA_SENSITIVE, p11.CKA_EXTRACTABLE, p11.CKA_ALWAYS_AUTHENTICATE:
+		return 16
+	}
+	return 2 << 10
 }
 
 func memory(pin *hsm.Secret) (unsafe.Pointer, C.ulong) {

@@ -40,3 +40,8 @@ func (*library) initPIN(ctx *p11.Ctx, sh p11.SessionHandle, pin *hsm.Secret) err
 func (*library) setPIN(ctx *p11.Ctx, sh p11.SessionHandle, old, fresh *hsm.Secret) error {
 	return ctx.SetPIN(sh, old.Unsafe(), fresh.Unsafe())
 }
+
+// attributes leaves it to the caller to ask for each.
+func (*library) attributes(_ *p11.Ctx, _ p11.SessionHandle, _ p11.ObjectHandle, types []uint) (map[uint][]byte, []uint, error) {
+	return nil, types, nil
+}

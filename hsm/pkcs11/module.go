@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	p11 "github.com/miekg/pkcs11"
 
@@ -24,6 +26,12 @@ type module struct {
 	lock  fileLock
 	owned atomic.Bool // we called C_Initialize, not another part of the program
 	about hsm.Module
+	// calls is held for reading by calls that belong to no device, for writing
+	// while the library is set up anew.
+	calls sync.RWMutex
+	// since is when the library was set up; guarded by the driver.
+	since time.Time
+	fresh atomic.Bool // set up, and not asked for its slots yet
 	// gate is shared by all tokens of a library that cannot do threads; nil for
 	// the others.
 	gate gate
@@ -33,6 +41,19 @@ type module struct {
 type gate chan struct{}
 
 func newGate() gate { return make(gate, 1) }
+
+// try enters a gate that is free.
+func (g gate) try() bool {
+	if g == nil {
+		return true
+	}
+	select {
+	case g <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
 
 // enter waits for its turn. A nil gate is open.
 func (g gate) enter(ctx context.Context) error {
@@ -73,6 +94,7 @@ func load(ctx context.Context, m Module, lockDir string) (*module, error) {
 		return nil, fmt.Errorf("%w: %s: %w", hsm.ErrModule, m.Path, err)
 	}
 	loaded := &module{Module: m, real: real, ctx: c, lib: lib, lock: lock}
+	loaded.since = time.Now()
 	if err := loaded.initialize(ctx); err != nil {
 		return nil, err
 	}
@@ -94,8 +116,9 @@ func (m *module) initialize(ctx context.Context) error {
 	switch {
 	case err == nil:
 		m.owned.Store(true)
+		m.fresh.Store(true)
 		return nil
-	case is(err, p11.CKR_CRYPTOKI_ALREADY_INITIALIZED):
+	case is(err, p11.CKR_CRYPTOKI_ALREADY_INITIALIZED): // by another part of the program
 		return nil
 	}
 	return fault("initialise "+m.Path, err)
@@ -127,6 +150,8 @@ func (m *module) close() error {
 // tokens lists the tokens present. One that cannot be described becomes a
 // problem.
 func (m *module) tokens(ctx context.Context) ([]hsm.TokenInfo, []hsm.Problem, error) {
+	m.calls.RLock()
+	defer m.calls.RUnlock()
 	if err := m.gate.enter(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -166,8 +191,12 @@ func (m *module) scan(ctx context.Context) (all []hsm.TokenInfo, problems []hsm.
 }
 
 // refresh has the library look for new readers and tokens, which it does only
-// when asked for all slots (PKCS#11 v2.40, C_GetSlotList).
+// when asked for all slots (PKCS#11 v2.40, C_GetSlotList). One that was just set
+// up has looked.
 func (m *module) refresh(ctx context.Context) error {
+	if m.fresh.Swap(false) {
+		return nil
+	}
 	return m.lock.shared(ctx, func() error {
 		_, err := m.ctx.GetSlotList(false)
 		return err

@@ -37,59 +37,114 @@ type certificate struct {
 	cert   *x509.Certificate
 }
 
-// entries reads all slots. Before login tokens hide private keys (CKA_PRIVATE):
-// then a public key, or a certificate that is no CA's, stands for its key.
-func (d *device) entries(r *reader) []*entry {
-	var all []*entry
-	for _, o := range r.class(p11.CKO_PRIVATE_KEY) {
-		all = append(all, r.privateEntry(o))
+// shelf are the slots as they are read, with what finds them again: tokens hold
+// thousands of objects.
+type shelf struct {
+	all     []*entry
+	byPlace map[string][]*entry // those that have more than a certificate
+	byKey   map[string][]*entry
+	byID    map[string]*entry // the first
+}
+
+// place is what a key pair shares: the id, or the label where there is none.
+func place(id []byte, label string) string {
+	if len(id) > 0 {
+		return "id " + string(id)
 	}
-	for _, o := range r.class(p11.CKO_PUBLIC_KEY) {
-		all = r.addPublic(all, o)
+	return "label " + label
+}
+
+// nameOf is a map key for a public key, "" for none.
+func nameOf(key crypto.PublicKey) string {
+	if key == nil {
+		return ""
 	}
-	for _, o := range r.class(p11.CKO_CERTIFICATE) {
-		if c, ok := r.certificate(o); ok {
-			all = addCertificate(all, c)
+	name, err := hsm.Fingerprint(key)
+	if err != nil {
+		return ""
+	}
+	return name
+}
+
+func (s *shelf) add(e *entry) {
+	s.all = append(s.all, e)
+	if len(e.private) > 0 {
+		s.byPlace[place(e.id, e.label)] = append(s.byPlace[place(e.id, e.label)], e)
+	}
+	if len(e.id) > 0 && s.byID[string(e.id)] == nil {
+		s.byID[string(e.id)] = e
+	}
+	s.known(e)
+}
+
+// known notes an entry whose key has become known.
+func (s *shelf) known(e *entry) {
+	if name := nameOf(e.key); name != "" {
+		s.byKey[name] = append(s.byKey[name], e)
+	}
+}
+
+// scope says which objects to look at.
+type scope struct {
+	id   []byte // those with this CKA_ID; nil: all
+	keys bool   // no certificates, if there are keys
+}
+
+// entries reads slots. Before login tokens hide private keys (CKA_PRIVATE): then
+// a public key, or a certificate that is no CA's, stands for its key.
+func (d *device) entries(r *reader, in scope) []*entry {
+	s := &shelf{byPlace: map[string][]*entry{}, byKey: map[string][]*entry{}, byID: map[string]*entry{}}
+	for _, o := range r.class(p11.CKO_PRIVATE_KEY, in.id) {
+		s.add(r.privateEntry(o))
+	}
+	for _, o := range r.class(p11.CKO_PUBLIC_KEY, in.id) {
+		s.addPublic(r, o)
+	}
+	told := len(s.all) > 0 && !slices.ContainsFunc(s.all, func(e *entry) bool { return e.key == nil })
+	if !in.keys || !told {
+		for _, o := range r.class(p11.CKO_CERTIFICATE, in.id) {
+			if c, ok := r.certificate(o); ok {
+				s.addCertificate(c)
+			}
 		}
 	}
 	visible := d.unlocked.Load() || d.info.PIN.NotNeeded
-	for _, e := range all {
+	for _, e := range s.all {
 		if e.key == nil && len(e.certs) > 0 && (len(e.private) > 0 || (!visible && !e.certs[0].cert.IsCA)) {
 			e.key = e.certs[0].cert.PublicKey
 		}
 	}
-	return all
+	return s.all
 }
 
 func (r *reader) privateEntry(o p11.ObjectHandle) *entry {
-	a := r.attributes(o, p11.CKA_ID, p11.CKA_LABEL, p11.CKA_LOCAL, p11.CKA_SENSITIVE, p11.CKA_EXTRACTABLE, p11.CKA_ALWAYS_AUTHENTICATE)
+	a := r.attributes(o, append([]uint{p11.CKA_ID, p11.CKA_LABEL, p11.CKA_LOCAL, p11.CKA_SENSITIVE, p11.CKA_EXTRACTABLE, p11.CKA_ALWAYS_AUTHENTICATE}, publicParts...)...)
 	e := &entry{id: a[p11.CKA_ID], label: trim(string(a[p11.CKA_LABEL])), private: []p11.ObjectHandle{o}, seen: true}
 	e.local, _ = flag(a[p11.CKA_LOCAL])
 	e.always, _ = flag(a[p11.CKA_ALWAYS_AUTHENTICATE])
 	sensitive, known := flag(a[p11.CKA_SENSITIVE])
 	extractable, _ := flag(a[p11.CKA_EXTRACTABLE])
 	e.extractable = extractable || (known && !sensitive)
-	e.key = r.publicKey(o)
+	e.key = publicKey(a)
 	return e
 }
 
 // addPublic puts a public key object to its private one, or by itself.
-func (r *reader) addPublic(all []*entry, o p11.ObjectHandle) []*entry {
-	a := r.attributes(o, p11.CKA_ID, p11.CKA_LABEL)
-	id, label, key := a[p11.CKA_ID], trim(string(a[p11.CKA_LABEL])), r.publicKey(o)
-	for _, e := range all {
-		same := len(e.private) > 0 && bytes.Equal(e.id, id) && (len(id) > 0 || e.label == label)
-		if same && (e.key == nil || key == nil || hsm.SameKey(e.key, key)) {
-			e.public = append(e.public, o)
-			if e.key == nil {
-				e.key = key
+func (s *shelf) addPublic(r *reader, o p11.ObjectHandle) {
+	a := r.attributes(o, append([]uint{p11.CKA_ID, p11.CKA_LABEL, p11.CKA_LOCAL}, publicParts...)...)
+	e := &entry{id: a[p11.CKA_ID], label: trim(string(a[p11.CKA_LABEL])), public: []p11.ObjectHandle{o}, key: publicKey(a)}
+	for _, have := range s.byPlace[place(e.id, e.label)] {
+		if have.key == nil || e.key == nil || hsm.SameKey(have.key, e.key) {
+			have.public = append(have.public, o)
+			if have.key == nil {
+				have.key = e.key
+				s.known(have)
 			}
-			return all
+			return
 		}
 	}
-	e := &entry{id: id, label: label, public: []p11.ObjectHandle{o}, key: key}
-	e.local, _ = flag(r.attributes(o, p11.CKA_LOCAL)[p11.CKA_LOCAL])
-	return append(all, e)
+	e.local, _ = flag(a[p11.CKA_LOCAL])
+	s.add(e)
 }
 
 func (r *reader) certificate(o p11.ObjectHandle) (certificate, bool) {
@@ -101,33 +156,37 @@ func (r *reader) certificate(o p11.ObjectHandle) (certificate, bool) {
 	return certificate{handle: o, id: a[p11.CKA_ID], label: trim(string(a[p11.CKA_LABEL])), cert: cert}, true
 }
 
-// addCertificate puts a certificate to its key, by the public key or else by
-// the id, or by itself. The one to show comes first: for the key, the newest.
-func addCertificate(all []*entry, c certificate) []*entry {
-	by := func(fits func(*entry) bool) bool {
-		i := slices.IndexFunc(all, fits)
-		if i < 0 {
-			return false
+// addCertificate puts a certificate to its key, by the public key (and of
+// several by the id too) or else by the id, or by itself.
+func (s *shelf) addCertificate(c certificate) {
+	var e *entry
+	if same := s.byKey[nameOf(c.cert.PublicKey)]; len(same) > 0 {
+		e = same[0]
+		if i := slices.IndexFunc(same, func(e *entry) bool { return len(c.id) > 0 && bytes.Equal(e.id, c.id) }); i >= 0 {
+			e = same[i]
 		}
-		e := all[i]
-		e.certs = append(e.certs, c)
-		slices.SortStableFunc(e.certs, func(a, b certificate) int {
-			if fa, fb := hsm.SameKey(e.key, a.cert.PublicKey), hsm.SameKey(e.key, b.cert.PublicKey); fa != fb {
-				if fa {
-					return -1
-				}
-				return 1
+	} else if len(c.id) > 0 {
+		e = s.byID[string(c.id)]
+	}
+	if e == nil {
+		s.add(&entry{id: c.id, label: c.label, certs: []certificate{c}})
+		return
+	}
+	e.certs = append(e.certs, c)
+	e.sortCertificates()
+}
+
+// sortCertificates puts the one to show first: for the key, the newest.
+func (e *entry) sortCertificates() {
+	slices.SortStableFunc(e.certs, func(a, b certificate) int {
+		if fa, fb := hsm.SameKey(e.key, a.cert.PublicKey), hsm.SameKey(e.key, b.cert.PublicKey); fa != fb {
+			if fa {
+				return -1
 			}
-			return b.cert.NotBefore.Compare(a.cert.NotBefore)
-		})
-		return true
-	}
-	sameID := func(e *entry) bool { return len(c.id) > 0 && bytes.Equal(e.id, c.id) }
-	if by(func(e *entry) bool { return sameID(e) && hsm.SameKey(e.key, c.cert.PublicKey) }) ||
-		by(func(e *entry) bool { return hsm.SameKey(e.key, c.cert.PublicKey) }) || by(sameID) {
-		return all
-	}
-	return append(all, &entry{id: c.id, label: c.label, certs: []certificate{c}})
+			return 1
+		}
+		return b.cert.NotBefore.Compare(a.cert.NotBefore)
+	})
 }
 
 // slot shows an entry; visible tells whether private keys can be seen now.
@@ -167,11 +226,11 @@ func (e *entry) slot(token hsm.TokenInfo, visible bool) hsm.Slot {
 	return s
 }
 
-// list reads all slots.
-func (d *device) list(ctx context.Context) (entries []*entry, slots []hsm.Slot, err error) {
+// list reads the slots in a scope.
+func (d *device) list(ctx context.Context, in scope) (entries []*entry, slots []hsm.Slot, err error) {
 	err = d.reading(ctx, func(sh p11.SessionHandle) error {
-		r := &reader{ctx: d.module.ctx, sh: sh}
-		entries = d.entries(r)
+		r := d.module.reader(sh)
+		entries = d.entries(r, in)
 		slots = make([]hsm.Slot, 0, len(entries))
 		visible := d.unlocked.Load() || d.info.PIN.NotNeeded
 		for _, e := range entries {
@@ -187,28 +246,50 @@ func (d *device) list(ctx context.Context) (entries []*entry, slots []hsm.Slot, 
 
 // Slots implements [hsm.Token].
 func (t *token) Slots(ctx context.Context, p hsm.Prompter) ([]hsm.Slot, error) {
-	_, slots, err := t.list(ctx)
+	_, slots, err := t.list(ctx, scope{})
 	if err != nil || len(slots) > 0 || p == nil || t.Unlocked() {
 		return slots, err
 	}
 	if err := t.Unlock(ctx, p); err != nil { // it may hide public objects, too
 		return nil, err
 	}
-	_, slots, err = t.list(ctx)
+	_, slots, err = t.list(ctx, scope{})
 	return slots, err
 }
 
 // Slot implements [hsm.Token].
 func (t *token) Slot(ctx context.Context, u hsm.URI) (hsm.Slot, error) {
+	if len(u.ID) > 0 {
+		// A certificate may be under another id than its key.
+		if _, slot, err := t.pick(ctx, u, scope{id: u.ID}); err == nil && slot.Key != nil && slot.Certificate != nil {
+			return slot, nil
+		}
+	}
 	_, slot, err := t.lookup(ctx, u)
 	return slot, err
 }
 
-// lookup finds the one slot that u names. A slot with a key goes before others,
-// and where an id is given but no label fits, the id decides: some libraries
-// change labels with the certificate.
+// keyAt is [token.lookup] for the key alone: with an id, only that one's objects
+// are read.
+func (t *token) keyAt(ctx context.Context, u hsm.URI) (*entry, hsm.Slot, error) {
+	if len(u.ID) > 0 {
+		if e, slot, err := t.pick(ctx, u, scope{id: u.ID, keys: true}); err == nil && slot.Key != nil {
+			return e, slot, nil
+		}
+	}
+	return t.lookup(ctx, u)
+}
+
+// lookup finds the one slot that u names among all.
 func (t *token) lookup(ctx context.Context, u hsm.URI) (*entry, hsm.Slot, error) {
-	entries, slots, err := t.list(ctx)
+	return t.pick(ctx, u, scope{})
+}
+
+// pick finds the one slot in a scope that u names. A slot with a key goes before
+// others, and where an id is given but no label fits, the id decides: some
+// libraries change labels with the certificate.
+func (t *token) pick(ctx context.Context, u hsm.URI, in scope) (*entry, hsm.Slot, error) {
+	entries, slots, err := t.list(ctx, in)
 	if err != nil {
 		return nil, hsm.Slot{}, err
 	}

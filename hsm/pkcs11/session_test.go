@@ -9,13 +9,18 @@ import (
 	"crypto/sha256"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
+	"sync"
 	"testing"
+	"time"
 
 	p11 "github.com/miekg/pkcs11"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/test/need"
 )
 
 var sum = sha256.Sum256([]byte("kubehsm"))
@@ -226,4 +231,134 @@ func TestWaitingIsCancellable(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
+}
+
+// TestLateToken: SoftHSM sees only the tokens that were there when it was set
+// up. One that came later is found all the same, unless others would suffer.
+func TestLateToken(t *testing.T) {
+	soft := hsmtest.StartSoftHSM(t, hsmtest.SoftToken{Label: testLabel, PIN: testPIN})
+	util := need.Program(t, "softhsm2-util")
+	d := New(Options{Modules: []Module{{Path: soft.Module}}})
+	t.Cleanup(func() { d.Close() })
+	add := func(label string) hsm.URI {
+		cmd := exec.Command(util, "--init-token", "--free", "--label", label, "--pin", testPIN, "--so-pin", testPIN)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		return hsm.URI{Scheme: hsm.SchemePKCS11, Token: label}
+	}
+	tok := openToken(t, d)
+	slot := generateKey(t, tok, hsm.GenerateOptions{})
+	if err := tok.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	d.pause = 0
+
+	late, err := d.Open(t.Context(), add("late"))
+	if err != nil {
+		t.Fatalf("a token that came later: %v", err)
+	}
+	if err := late.Unlock(t.Context(), hsmtest.Typing(t, testPIN)); err != nil {
+		t.Fatal(err)
+	}
+	signer, err := tok.Signer(t.Context(), slot.URI, nil, hsmtest.Typing(t, testPIN))
+	if err != nil {
+		t.Fatalf("the token from before: %v", err)
+	}
+	mustSign(t, signer)
+
+	later := add("later")
+	if _, err := d.Open(t.Context(), later); !errors.Is(err, hsm.ErrNoToken) {
+		t.Errorf("found while others are unlocked: %v", err)
+	}
+	if !tok.Unlocked() || !late.Unlocked() {
+		t.Error("looking for a token locked another")
+	}
+	for _, tok := range []hsm.Token{tok, late} {
+		if err := tok.Lock(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.pause = time.Hour
+	if _, err := d.Open(t.Context(), later); !errors.Is(err, hsm.ErrNoToken) {
+		t.Errorf("set up anew once more too soon: %v", err)
+	}
+	d.pause = 0
+	if _, err := d.Open(t.Context(), later); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFirstToken: a list without a token is no reason to stay without.
+func TestFirstToken(t *testing.T) {
+	soft := hsmtest.StartSoftHSM(t, hsmtest.SoftToken{Label: testLabel, PIN: testPIN})
+	away := soft.Tokens + ".away"
+	if err := os.Rename(soft.Tokens, away); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(soft.Tokens, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	d := New(Options{Modules: []Module{{Path: soft.Module}}})
+	t.Cleanup(func() { d.Close() })
+	usable := func() int {
+		l, err := d.List(t.Context())
+		if err != nil || len(l.Problems) != 0 {
+			t.Fatalf("%v, %v", l.Problems, err)
+		}
+		return len(slices.DeleteFunc(l.Tokens, func(t hsm.TokenInfo) bool { return !t.Initialized }))
+	}
+	if n := usable(); n != 0 {
+		t.Fatalf("%d tokens", n)
+	}
+	if err := os.Remove(soft.Tokens); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(away, soft.Tokens); err != nil {
+		t.Fatal(err)
+	}
+	d.pause = 0
+	if n := usable(); n != 1 {
+		t.Errorf("%d tokens", n)
+	}
+}
+
+// TestRestartWhileUsed: setting a library up anew never gets in the way of those
+// who use it.
+func TestRestartWhileUsed(t *testing.T) {
+	d, _ := softHSM(t)
+	d.pause = 0
+	tok := openToken(t, d)
+	slot := generateKey(t, tok, hsm.GenerateOptions{})
+	if err := tok.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	none := hsm.URI{Scheme: hsm.SchemePKCS11, Token: "none"}
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 20 {
+				if _, err := d.Open(t.Context(), none); !errors.Is(err, hsm.ErrNoToken) {
+					t.Error(err)
+				}
+				if _, err := d.List(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for range 20 {
+		s, err := tok.Signer(t.Context(), slot.URI, nil, hsmtest.Typing(t, testPIN))
+		if err != nil {
+			t.Error(err)
+			break
+		}
+		if _, err := s.Sign(rand.Reader, sum[:], crypto.SHA256); err != nil {
+			t.Error(err)
+		}
+		if err := tok.Lock(); err != nil {
+			t.Error(err)
+		}
+	}
+	wg.Wait()
 }

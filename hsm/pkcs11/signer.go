@@ -27,12 +27,12 @@ type signer struct {
 // Signer implements [hsm.Token]. The PIN is asked for here only if the token
 // hides the public key before login.
 func (t *token) Signer(ctx context.Context, u hsm.URI, want crypto.PublicKey, p hsm.Prompter) (crypto.Signer, error) {
-	e, slot, err := t.lookup(ctx, u)
+	e, slot, err := t.keyAt(ctx, u)
 	if (errors.Is(err, hsm.ErrNoKey) || (err == nil && slot.Key == nil)) && p != nil && !t.Unlocked() {
 		if err := t.Unlock(ctx, p); err != nil {
 			return nil, err
 		}
-		e, slot, err = t.lookup(ctx, u)
+		e, slot, err = t.keyAt(ctx, u)
 	}
 	switch {
 	case err != nil:
@@ -124,7 +124,7 @@ func (s *signer) sign(plan scheme) (sig []byte, err error) {
 // find returns the private key and whether it wants the PIN every time, after
 // checking that it still is the one that the signer was made for.
 func (s *signer) find(sh p11.SessionHandle) (key p11.ObjectHandle, always bool, err error) {
-	r := &reader{ctx: s.t.module.ctx, sh: sh}
+	r := s.t.module.reader(sh)
 	err = s.t.module.lock.shared(s.ctx, func() error {
 		key, always, err = s.match(r)
 		return errors.Join(r.err, err)
@@ -145,12 +145,13 @@ func (s *signer) match(r *reader) (p11.ObjectHandle, bool, error) {
 	handles := r.find(template...)
 	other := false
 	for _, o := range handles {
-		pub := r.publicKey(o)
+		a := r.attributes(o, append([]uint{p11.CKA_ALWAYS_AUTHENTICATE}, publicParts...)...)
+		pub := publicKey(a)
 		if pub == nil {
 			pub = s.partner(r)
 		}
 		if hsm.SameKey(s.pub, pub) {
-			always, _ := flag(r.attributes(o, p11.CKA_ALWAYS_AUTHENTICATE)[p11.CKA_ALWAYS_AUTHENTICATE])
+			always, _ := flag(a[p11.CKA_ALWAYS_AUTHENTICATE])
 			return o, always, r.err
 		}
 		other = other || pub != nil
@@ -172,13 +173,12 @@ func (s *signer) partner(r *reader) crypto.PublicKey {
 	if len(s.id) == 0 {
 		return nil
 	}
-	same := p11.NewAttribute(p11.CKA_ID, s.id)
-	for _, o := range r.find(p11.NewAttribute(p11.CKA_CLASS, p11.CKO_PUBLIC_KEY), same) {
+	for _, o := range r.class(p11.CKO_PUBLIC_KEY, s.id) {
 		if pub := r.publicKey(o); pub != nil {
 			return pub
 		}
 	}
-	for _, o := range r.find(p11.NewAttribute(p11.CKA_CLASS, p11.CKO_CERTIFICATE), same) {
+	for _, o := range r.class(p11.CKO_CERTIFICATE, s.id) {
 		if c, ok := r.certificate(o); ok {
 			return c.cert.PublicKey
 		}

@@ -1,0 +1,235 @@
+//go:build cgo
+
+package pkcs11
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math/big"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	p11 "github.com/miekg/pkcs11"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/test/need"
+)
+
+// spied is a driver on SoftHSM whose calls are written down by OpenSC's spy.
+type spied struct {
+	*Driver
+	soft *hsmtest.SoftHSM
+	log  string
+}
+
+func softHSMSpied(t *testing.T) *spied {
+	t.Helper()
+	spy := need.File(t, "/usr/lib/x86_64-linux-gnu/pkcs11/pkcs11-spy.so", "/usr/lib/aarch64-linux-gnu/pkcs11/pkcs11-spy.so", "/usr/lib64/pkcs11/pkcs11-spy.so")
+	s := &spied{soft: hsmtest.StartSoftHSM(t, hsmtest.SoftToken{Label: testLabel, PIN: testPIN}), log: filepath.Join(t.TempDir(), "spy")}
+	t.Setenv("PKCS11SPY", s.soft.Module)
+	t.Setenv("PKCS11SPY_OUTPUT", s.log)
+	s.Driver = New(Options{Modules: []Module{{Path: spy}}})
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+var called = regexp.MustCompile(`(?m)^\d+: (C_\w+)$`)
+
+// calls counts the calls to the library that f makes.
+func (s *spied) calls(t *testing.T, f func()) map[string]int {
+	t.Helper()
+	if err := os.Truncate(s.log, 0); err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	f()
+	b, err := os.ReadFile(s.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := map[string]int{}
+	for _, m := range called.FindAllStringSubmatch(string(b), -1) {
+		counts[m[1]]++
+		counts["all"]++
+	}
+	return counts
+}
+
+// fill puts n public keys with certificates on the token, beside the driver,
+// and private keys to the first few of them. SoftHSM takes longer for each object
+// that there is: all but the first few are copies of its files, with other names
+// and points in them.
+func (s *spied) fill(t *testing.T, n, private int) {
+	t.Helper()
+	c := spyOn(t, s.soft, testLabel)
+	var point, der []byte
+	for i := range private {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if point, err = key.PublicKey.Bytes(); err != nil {
+			t.Fatal(err)
+		}
+		wrapped, err := asn1.Marshal(point)
+		if err != nil {
+			t.Fatal(err)
+		}
+		secret, err := key.Bytes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "user"}, NotAfter: time.Now().Add(time.Hour)}
+		if der, err = x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key); err != nil {
+			t.Fatal(err)
+		}
+		both := []*p11.Attribute{p11.NewAttribute(p11.CKA_TOKEN, true), p11.NewAttribute(p11.CKA_ID, nth(i)), p11.NewAttribute(p11.CKA_LABEL, nth(i))}
+		ec := append(slices.Clone(both), p11.NewAttribute(p11.CKA_KEY_TYPE, p11.CKK_EC), p11.NewAttribute(p11.CKA_EC_PARAMS, paramsP256))
+		for _, object := range [][]*p11.Attribute{
+			append(slices.Clone(ec), p11.NewAttribute(p11.CKA_CLASS, p11.CKO_PRIVATE_KEY), p11.NewAttribute(p11.CKA_VALUE, secret), p11.NewAttribute(p11.CKA_PRIVATE, true),
+				p11.NewAttribute(p11.CKA_SENSITIVE, true), p11.NewAttribute(p11.CKA_EXTRACTABLE, false), p11.NewAttribute(p11.CKA_SIGN, true)),
+			append(slices.Clone(ec), p11.NewAttribute(p11.CKA_CLASS, p11.CKO_PUBLIC_KEY), p11.NewAttribute(p11.CKA_EC_POINT, wrapped), p11.NewAttribute(p11.CKA_PRIVATE, false)),
+			append(slices.Clone(both), p11.NewAttribute(p11.CKA_CLASS, p11.CKO_CERTIFICATE), p11.NewAttribute(p11.CKA_CERTIFICATE_TYPE, p11.CKC_X_509),
+				p11.NewAttribute(p11.CKA_SUBJECT, []byte("user")), p11.NewAttribute(p11.CKA_VALUE, der), p11.NewAttribute(p11.CKA_PRIVATE, false)),
+		} {
+			if _, err := c.CreateObject(c.sh, object); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := c.Finalize(); err != nil {
+		t.Fatal(err)
+	}
+	s.copy(t, private, n, point)
+}
+
+func nth(i int) []byte { return fmt.Appendf(nil, "key %04d", i) }
+
+// copy makes the objects from the first to the nth out of the one before them,
+// which has the point.
+func (s *spied) copy(t *testing.T, first, n int, point []byte) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(s.soft.Tokens, "*", "*.object"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		object, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Contains(object, nth(first-1)) { // the token's own, another's, or encrypted: a private key
+			continue
+		}
+		for i := first; i < n; i++ {
+			key, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), binary.BigEndian.AppendUint64(make([]byte, 24), uint64(i+1))) // the same for key and certificate
+			if err != nil {
+				t.Fatal(err)
+			}
+			fresh, err := key.PublicKey.Bytes()
+			if err != nil {
+				t.Fatal(err)
+			}
+			changed := bytes.ReplaceAll(bytes.ReplaceAll(object, nth(first-1), nth(i)), point, fresh)
+			name := fmt.Sprintf("%s-%012d.object", strings.TrimSuffix(filepath.Base(f), ".object")[:23], i)
+			if err := os.WriteFile(filepath.Join(filepath.Dir(f), name), changed, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// TestThousandsOfObjects: a listing asks for each object once, a signature not
+// for those that it does not need.
+func TestThousandsOfObjects(t *testing.T) {
+	const pairs, private = 1000, 5
+	const objects = 2*pairs + private
+	s := softHSMSpied(t)
+	s.fill(t, pairs, private)
+	u := hsm.URI{Scheme: hsm.SchemePKCS11, Token: testLabel, ID: nth(3)}
+	var tok hsm.Token
+	t.Cleanup(func() { tok.Close() })
+	counts := s.calls(t, func() {
+		var err error
+		if tok, err = s.Open(t.Context(), u); err != nil {
+			t.Fatal(err)
+		}
+		signer, err := tok.Signer(t.Context(), u, nil, hsmtest.Typing(t, testPIN))
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustSign(t, signer)
+	})
+	t.Logf("to open, find and sign: %v", counts)
+	if counts["all"] > 60 || counts["C_GetAttributeValue"] > 6 {
+		t.Errorf("too many calls for one signature: %s", listed(counts))
+	}
+	for name, locked := range map[string]bool{"unlocked": false, "locked": true} {
+		if locked {
+			if err := tok.Lock(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var slots []hsm.Slot
+		begin := time.Now()
+		counts = s.calls(t, func() {
+			var err error
+			if slots, err = tok.Slots(t.Context(), nil); err != nil {
+				t.Fatal(err)
+			}
+		})
+		t.Logf("%s: listed in %v: %v", name, time.Since(begin), counts)
+		if len(slots) != pairs {
+			t.Errorf("%s: %d slots", name, len(slots))
+		}
+		for _, slot := range slots {
+			usable := locked || string(slot.URI.ID) < string(nth(private))
+			if usable != slot.CertificateMatches() || usable != (slot.Problem == "") || slot.Certificate == nil {
+				t.Fatalf("%s: %+v", name, slot)
+			}
+		}
+		if n := counts["C_GetAttributeValue"]; n > objects {
+			t.Errorf("%s: %d reads of %d objects", name, n, objects)
+		}
+		if n := counts["all"] - counts["C_GetAttributeValue"]; n > objects/objectsAtATime+40 {
+			t.Errorf("%s: %d other calls: %s", name, n, listed(counts))
+		}
+	}
+	counts = s.calls(t, func() {
+		slot, err := tok.Slot(t.Context(), u)
+		if err != nil || !slot.CertificateMatches() || slot.Label != string(nth(3)) {
+			t.Errorf("%+v, %v", slot, err)
+		}
+	})
+	if counts["C_GetAttributeValue"] > 6 {
+		t.Errorf("too many calls to find one: %s", listed(counts))
+	}
+	if _, err := tok.Slot(t.Context(), hsm.URI{Scheme: hsm.SchemePKCS11, Object: string(nth(4))}); err != nil {
+		t.Errorf("by label: %v", err)
+	}
+}
+
+func listed(counts map[string]int) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		all = append(all, fmt.Sprintf("%s %d", name, counts[name]))
+	}
+	return strings.Join(all, ", ")
+}
