@@ -43,6 +43,11 @@ type fakeBackend struct {
 	deedErr   error // the next deed's
 	attestErr error
 
+	requests    []flow.RequestView
+	requestsErr error
+	changes     chan flow.RequestEvent
+	refusals    []string
+
 	asked  []hsm.PINPrompt
 	got    flow.EnrollOptions
 	runs   int
@@ -94,7 +99,8 @@ func newFake() *fakeBackend {
 			{Name: "trial-admin", Cluster: "trial", Server: "https://127.0.0.1:6443", User: "admin", UserKind: "key file", File: "/home/jane/.kube/config", Current: true},
 			{Name: "staging", Cluster: "staging", Server: "https://staging.example.com:6443", User: "jane", UserKind: "token", File: "/home/jane/.kube/config"},
 		},
-		pin: "648219", tries: 3, fail: map[flow.Step]error{}, hang: map[flow.Step]bool{},
+		requests: fakeRequests(),
+		pin:      "648219", tries: 3, fail: map[flow.Step]error{}, hang: map[flow.Step]bool{},
 	}
 }
 

@@ -170,7 +170,7 @@ func (m *model) message(msg tea.Msg) tea.Cmd {
 	case screen.BackMsg:
 		return m.back()
 	case screen.GoMsg:
-		return m.goTo(msg.To)
+		return tea.Batch(m.goTo(msg.To), m.argument(msg))
 	case pressMsg:
 		return m.key(msg.key)
 	case screen.ToastMsg:

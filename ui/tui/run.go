@@ -17,6 +17,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/enroll"
+	"github.com/kubehsm/kubehsm/ui/tui/screen/requests"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/token"
 	"github.com/kubehsm/kubehsm/ui/tui/store"
 )
@@ -26,6 +27,7 @@ type Backend interface {
 	store.Source
 	enroll.Backend
 	token.Backend
+	requests.Backend
 }
 
 var _ Backend = (*flow.Env)(nil)

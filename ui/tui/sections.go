@@ -7,6 +7,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/screen/requests"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/token"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/tokens"
 )
@@ -23,7 +24,12 @@ type section struct {
 // makeSections lists the screens of the top level, in the order of their numbers.
 func (m *model) makeSections() []*section {
 	return []*section{
-		{id: screen.Tokens, title: "Tokens", make: func() screen.Screen { return tokens.New(m.store, m.keys, tokens.Openers{Enroll: m.enrollScreen, Token: m.tokenScreen}) }},
+		{id: screen.Tokens, title: "Tokens", make: func() screen.Screen {
+			return tokens.New(m.store, m.keys, tokens.Openers{Enroll: m.enrollScreen, Token: m.tokenScreen})
+		}},
+		{id: screen.Requests, title: "Requests", make: func() screen.Screen {
+			return requests.New(requests.Services{Backend: m.backend, Runner: m.runner, Keys: m.keys})
+		}},
 	}
 }
 
@@ -62,6 +68,18 @@ func (m *model) goTo(id screen.ID) tea.Cmd {
 		}
 	}
 	return nil
+}
+
+// argument tells the screen that was gone to what to show.
+func (m *model) argument(g screen.GoMsg) tea.Cmd {
+	if g.Argument == "" {
+		return nil
+	}
+	for len(m.here().stack) > 1 { // it is the first one's
+		m.top().Close()
+		m.here().stack = m.here().stack[:len(m.here().stack)-1]
+	}
+	return m.top().Update(screen.ArgumentMsg{To: g.To, Value: g.Argument}, m.now)
 }
 
 // back takes the top screen off; below the last one are the tokens.

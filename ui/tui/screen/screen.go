@@ -171,8 +171,17 @@ type (
 		What  string   // is copied: "certificate"
 		Copy  string
 	}
-	// GoMsg asks for another screen at the top level.
-	GoMsg struct{ To ID }
+	// GoMsg asks for another screen at the top level, to show what Argument names
+	// there, if it names anything.
+	GoMsg struct {
+		To       ID
+		Argument string
+	}
+	// ArgumentMsg tells a screen what to show.
+	ArgumentMsg struct {
+		To    ID
+		Value string
+	}
 	// ResultMsg says that an enrolment is finished.
 	ResultMsg struct{ Result flow.Result }
 	// InterruptedMsg tells the screen that a person gave up what it waits for.

@@ -1,0 +1,175 @@
+package tui
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow"
+)
+
+// atRequests goes to the requests of the cluster.
+func atRequests(r *rig) {
+	atTokens(r)
+	r.goTo("Requests")
+	r.sees("2 requests pending", "mallory", "jane")
+}
+
+// goTo presses the number of a screen of the top level.
+func (r *rig) goTo(title string) {
+	r.t.Helper()
+	for i, s := range r.m.sections {
+		if s.title == title {
+			r.press(string(rune('1' + i)))
+			return
+		}
+	}
+	r.t.Fatalf("no screen is called %q", title)
+}
+
+// toLook opens the closer look at jane's request.
+func toLook(r *rig) {
+	atRequests(r)
+	r.press("down", "enter")
+	r.sees("Where the key lives", "Yubico PIV Root CA", "edit in namespace dev")
+}
+
+func TestRequestsFollowTheCluster(t *testing.T) {
+	f := newFake()
+	f.changes = make(chan flow.RequestEvent)
+	r := newRig(t, f, 100, 30)
+	atRequests(r)
+	r.press("down") // on jane
+	late := fakeRequest("late", "dev")
+	late.Created = fakeNow()
+	f.changes <- flow.RequestEvent{Type: "ADDED", Request: late}
+	r.sees("3 requests pending", "late")
+	gone := fakeRequest("mallory")
+	f.changes <- flow.RequestEvent{Type: "DELETED", Request: gone}
+	r.sees("2 requests pending")
+	decided := late
+	decided.State = "denied"
+	f.changes <- flow.RequestEvent{Type: "MODIFIED", Request: decided}
+	r.sees("1 request pending")
+	r.press("enter")
+	r.sees("kubehsm-jane-7x2kp", "Where the key lives") // the cursor stayed on jane
+}
+
+func TestApprove(t *testing.T) {
+	f := newFake()
+	r := newRig(t, f, 100, 30)
+	toLook(r)
+	r.opens("a")
+	r.sees("Approve it?", "jane in dev")
+	r.press(`"abandon ability zebra"`, "enter")
+	r.sees("not the words of this key")
+	r.press("ctrl+u", `"Abandon, ability able about above absent absorb abstract"`, "tab", `"asked on the phone"`, "enter")
+	r.did(f, `decide kubehsm-jane-7x2kp approve=true own=false words="Abandon, ability able about above absent absorb abstract" message="asked on the phone"`)
+	r.sees("kubehsm-jane-7x2kp: approved", "State     approved")
+	r.press("a")
+	r.sees("approve: it is approved")
+}
+
+func TestDeny(t *testing.T) {
+	f := newFake()
+	r := newRig(t, f, 100, 30)
+	toLook(r)
+	r.opens("d")
+	r.sees("Deny it, for good?")
+	r.press("esc")
+	r.opens("d")
+	r.press("enter")
+	r.did(f, `decide kubehsm-jane-7x2kp approve=false own=false words="" message=""`)
+}
+
+// TestOwnIsRefused: what the use case refuses stays on the screen with its hint.
+func TestOwnIsRefused(t *testing.T) {
+	f := newFake()
+	f.deedErr = hsm.WithHint(errors.New("request kubehsm-jane-7x2kp is your own (jane)"), "let somebody else look at it")
+	r := newRig(t, f, 100, 30)
+	toLook(r)
+	r.opens("a")
+	r.press("enter")
+	r.sees("error: request kubehsm-jane-7x2kp is your own", "hint: let somebody else")
+}
+
+// TestRefusals: what must not be approved cannot be, and says why; denying goes.
+func TestRefusals(t *testing.T) {
+	f := newFake()
+	f.refusals = []string{"the ticket is for another card"}
+	r := newRig(t, f, 100, 30)
+	atRequests(r)
+	r.press("enter")
+	r.sees("allows everything in the cluster", "Nobody vouches for it")
+	r.press("a")
+	r.sees("approve: the ticket is for another card")
+	r.opens("d")
+	r.sees("Deny it, for good?")
+}
+
+func TestMine(t *testing.T) {
+	f := newFake()
+	r := newRig(t, f, 100, 30)
+	atRequests(r)
+	r.press("D")
+	r.sees("take back: only what was filed from here")
+	r.press("a")
+	r.sees("3 requests in all", "issued")
+	r.press("a")
+	r.sees("2 requests filed from here", "gone")
+	r.opens("D")
+	r.sees("Take kubehsm-jane-7x2kp back?")
+	r.press("enter") // the focus is on no
+	r.sees("Take the request back: cancelled")
+	r.opens("D")
+	r.press("y")
+	r.did(f, "cancel kubehsm-jane-7x2kp")
+}
+
+func TestRequestsFail(t *testing.T) {
+	f := newFake()
+	f.requestsErr = hsm.WithHint(errors.New("connection refused"), "is the cluster up?")
+	r := newRig(t, f, 80, 24)
+	atTokens(r)
+	r.goTo("Requests")
+	r.sees("error: connection refused", "hint: is the cluster up?", "r tries again")
+	f.mu.Lock()
+	f.requestsErr = nil
+	f.mu.Unlock()
+	r.press("r")
+	r.sees("2 requests pending")
+}
+
+// TestManyRequests: ten thousand come in, are filtered and walked.
+func TestManyRequests(t *testing.T) {
+	f := newFake()
+	f.requests = manyRequests(10_000)
+	r := newRig(t, f, 100, 30)
+	atTokens(r)
+	r.goTo("Requests")
+	r.sees("10000 requests pending")
+	r.press("/", `"user-98"`)
+	r.sees("111 requests of 10000")
+	r.press("esc", "G")
+	r.sees("user-9999")
+}
+
+// TestSectionsGoOn: a screen that is not in front goes on.
+func TestSectionsGoOn(t *testing.T) {
+	f := newFake()
+	f.changes = make(chan flow.RequestEvent)
+	r := newRig(t, f, 100, 30)
+	atRequests(r)
+	r.press("1")
+	r.sees("SLOT")
+	late := fakeRequest("late")
+	f.changes <- flow.RequestEvent{Type: "ADDED", Request: late}
+	r.goTo("Requests")
+	r.sees("late")
+	r.press("esc")
+	r.sees("SLOT")
+	if n := strings.Count(r.view(), "late"); n != 0 {
+		t.Error("esc goes to the tokens")
+	}
+}

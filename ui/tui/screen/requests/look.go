@@ -1,0 +1,262 @@
+package requests
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/text"
+	"github.com/kubehsm/kubehsm/ui/tui/dialog"
+	"github.com/kubehsm/kubehsm/ui/tui/keys"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/task"
+	"github.com/kubehsm/kubehsm/ui/tui/theme"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
+)
+
+// look is the closer look at one request.
+type look struct {
+	screen.Base
+	Services
+	context, name string
+	job           task.Handle
+	view          flow.RequestView
+	loaded        bool
+	err           error
+	scroll        widget.Scroll
+}
+
+type lookedMsg struct {
+	id   task.ID
+	view flow.RequestView
+	err  error
+}
+
+func newLook(s Services, kubeContext, name string) *look {
+	return &look{Services: s, context: kubeContext, name: name}
+}
+
+// ID implements [screen.Screen].
+func (l *look) ID() screen.ID { return screen.Requests }
+
+// Title implements [screen.Screen].
+func (l *look) Title() string { return text.Clean(l.name) }
+
+// Open implements [screen.Screen].
+func (l *look) Open(now time.Time) tea.Cmd { return l.read(now) }
+
+// Close implements [screen.Screen].
+func (l *look) Close() { l.job.Cancel() }
+
+// Animating implements [screen.Screen].
+func (l *look) Animating() bool { return l.job.Active() }
+
+func (l *look) read(now time.Time) tea.Cmd {
+	l.job.Cancel()
+	h, cmd := l.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
+		v, err := l.Backend.Request(ctx, l.context, l.name, flow.RequestLook{})
+		return lookedMsg{id: id, view: v, err: err}
+	})
+	l.job = h
+	return cmd
+}
+
+// Update implements [screen.Screen].
+func (l *look) Update(msg tea.Msg, now time.Time) tea.Cmd {
+	switch msg := msg.(type) {
+	case lookedMsg:
+		if msg.id == l.job.ID {
+			l.job.Done()
+			if l.err = msg.err; msg.err == nil {
+				l.view, l.loaded = msg.view, true
+			}
+		}
+	case eventsMsg:
+		for _, c := range msg.events { // it was changed under our eyes
+			if l.loaded && c.row.uid == l.view.UID && c.row.state != l.view.State && !l.job.Active() {
+				return l.read(now)
+			}
+		}
+	case screen.ChangedMsg:
+		return l.read(now)
+	case tea.KeyPressMsg:
+		return l.key(msg, now)
+	}
+	return nil
+}
+
+func (l *look) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
+	switch {
+	case key.Matches(k, l.Keys.Back):
+		return screen.Send(screen.BackMsg{})
+	case key.Matches(k, l.Keys.Refresh):
+		return l.read(now)
+	case key.Matches(k, l.Keys.Command):
+		return screen.Send(screen.CommandMsg{Title: "The same by command", Lines: []string{l.by("show"), l.by("approve"), l.by("deny")}})
+	case !l.loaded:
+	case key.Matches(k, keyApprove()) && l.undecidable(true) == "":
+		return l.decide(true)
+	case key.Matches(k, keyDeny()) && l.undecidable(false) == "":
+		return l.decide(false)
+	case key.Matches(k, l.Keys.Copy):
+		return screen.Send(screen.CopyMsg{What: "name", Text: l.name})
+	case key.Matches(k, l.Keys.CopyPrint):
+		return screen.Send(screen.CopyMsg{What: "fingerprint", Text: l.view.Fingerprint})
+	default:
+		l.scroll.Update(k, l.Keys)
+	}
+	return nil
+}
+
+func (l *look) by(verb string) string {
+	return withContext("kubehsm csr "+verb+" "+csr.ShellQuote(l.name), l.context)
+}
+
+// undecidable says why it cannot be approved or denied now, "" if it can.
+func (l *look) undecidable(approve bool) string {
+	switch {
+	case !l.loaded:
+		return "the request is not read yet"
+	case l.view.State != csr.Pending.String():
+		return "it is " + text.Clean(l.view.State)
+	case approve && len(l.view.Refusals) > 0:
+		return text.Clean(l.view.Refusals[0])
+	}
+	return ""
+}
+
+// decide asks for what goes with the decision, and decides on what is shown.
+func (l *look) decide(approve bool) tea.Cmd {
+	seen, kubeContext := l.view, l.context
+	message := &widget.Field{ID: "message", Label: "Message", Input: widget.NewInput("", "none"), Note: "A sentence, kept with the decision."}
+	fields := []*widget.Field{message}
+	title, verb := "Deny it, for good?", "deny"
+	intro := "The certificate for " + seen.User + " is not made. A decision cannot be taken back."
+	if approve {
+		title, verb = "Approve it?", "approve"
+		intro = "A certificate for " + who(seen) + " is made for the key in this request."
+		fields = append([]*widget.Field{{ID: "words", Label: "Words", Input: widget.NewInput("", "not compared"),
+			Note: "What the requester reads out over the phone: the words of the key. They are compared, and a wrong one refuses."}}, message)
+	}
+	form := dialog.NewForm(l.Keys, title, intro, fields, func(f *widget.Form) tea.Cmd {
+		o := flow.DecideOptions{Approve: approve, Decision: csr.Decision{Message: strings.TrimSpace(message.Input.Value())}}
+		command := l.by(verb)
+		if o.Message != "" {
+			command += " --message " + csr.ShellQuote(o.Message)
+		}
+		if w := f.Field("words"); w != nil {
+			if o.Words = strings.TrimSpace(w.Input.Value()); o.Words != "" && !csr.SameWords(o.Words, seen.Words) {
+				w.Problem = "these are not the words of this key: have them read out once more"
+				return nil
+			}
+		}
+		return screen.Send(screen.OperationMsg{Operation: screen.Operation{Title: strings.TrimSuffix(title, "?"), Command: command, Writes: true,
+			Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
+				v, err := l.Backend.Decide(ctx, kubeContext, seen, o)
+				return screen.Report{Said: v.Name + ": " + v.State}, err
+			}}})
+	})
+	return screen.Send(dialog.OpenMsg{Dialog: form})
+}
+
+func who(v flow.RequestView) string {
+	s := v.User
+	if len(v.Groups) > 0 {
+		s += " in " + strings.Join(v.Groups, ", ")
+	}
+	return s
+}
+
+// Actions implements [screen.Screen].
+func (l *look) Actions() []screen.Action {
+	scroll := keys.As(l.Keys.Down, "scroll")
+	scroll.SetHelp("↑↓", "scroll")
+	return []screen.Action{
+		{Key: keyApprove(), Reason: l.undecidable(true), Writes: true}, {Key: keyDeny(), Reason: l.undecidable(false), Writes: true},
+		{Key: scroll}, {Key: l.Keys.Back}, {Key: l.Keys.Refresh, Quiet: true}, {Key: keys.As(l.Keys.Copy, "copy name"), Quiet: true},
+		{Key: l.Keys.CopyPrint, Quiet: true}, {Key: l.Keys.Command, Quiet: true},
+	}
+}
+
+// View implements [screen.Screen].
+func (l *look) View(f screen.Frame) string {
+	t := f.Theme
+	switch {
+	case l.err != nil:
+		return widget.Block(strings.Join(append(widget.Failure(t, l.err, f.Width), "", t.Muted.Render("r tries again.")), "\n"), f.Width, f.Height)
+	case !l.loaded:
+		return widget.Block(widget.Working(t, "Looking at the request", l.job.Began, f.Now), f.Width, f.Height)
+	}
+	return l.scroll.View(t, l.body(t, f.Width, f.Now), f.Width, f.Height)
+}
+
+// body is all that is known, what must not be overlooked first.
+func (l *look) body(t theme.Theme, w int, now time.Time) []string {
+	v := l.view
+	var lines []string
+	bullets := func(items []string, glyph string, render func(...string) string) {
+		for _, it := range items {
+			for i, part := range widget.Wrap(text.Clean(it), max(w-2, 1)) {
+				lead := "  "
+				if i == 0 {
+					lead = glyph + " "
+				}
+				lines = append(lines, render(lead+part))
+			}
+		}
+	}
+	bullets(v.Refusals, t.Glyphs.Failed, t.Bad.Render)
+	bullets(v.Warnings, t.Glyphs.Warn, t.Warn.Render)
+	if len(lines) > 0 {
+		lines = append(lines, "")
+	}
+	clean := func(s string) string { return text.Clean(s) }
+	state := clean(v.State)
+	if v.Message != "" {
+		state += ": " + clean(v.Message)
+	}
+	lines = append(lines, widget.Facts(t, []widget.Fact{
+		{Name: "State", Value: state},
+		{Name: "For", Value: clean(v.User)},
+		{Name: "Groups", Value: clean(strings.Join(v.Groups, ", "))},
+		{Name: "Asked by", Value: clean(join(v.Requester, v.RequesterKind))},
+		{Name: "Says", Value: clean(v.Note)},
+		{Name: "Lifetime", Value: clean(v.Expiration)},
+		{Name: "Filed", Value: v.Created.UTC().Format("2006-01-02 15:04 MST") + " (" + widget.Age(now.Sub(v.Created)) + " ago)"},
+		{Name: "Signer", Value: clean(v.SignerName)},
+		{Name: "Usages", Value: clean(strings.Join(v.Usages, ", "))},
+	}, w)...)
+	section := func(title string) { lines = append(lines, "", t.Title.Render(title)) }
+	section("Where the key lives")
+	if v.Attestation == "" {
+		lines = append(lines, widget.Paragraph(t.Warn, t.Glyphs.Warn+" Nobody vouches for it: it may be a file that anybody has a copy of.", w)...)
+	} else {
+		lines = append(lines, widget.Paragraph(t.Text, clean(v.Attestation), w)...)
+	}
+	lines = append(lines, widget.Facts(t, []widget.Fact{{Name: "Key", Value: clean(v.Key)}, {Name: "SHA-256", Value: clean(v.Fingerprint)},
+		{Name: "Words", Value: clean(strings.Join(v.Words, " "))}}, w)...)
+	section("What the certificate would allow")
+	switch {
+	case len(v.Rights) > 0:
+		bullets(v.Rights, t.Glyphs.Dot, t.Text.Render)
+	case len(v.RightsUnknown) == 0:
+		lines = append(lines, t.Muted.Render("nothing beyond what everybody may who is signed in"))
+	}
+	if len(v.RightsUnknown) > 0 {
+		lines = append(lines, widget.Paragraph(t.Warn, t.Glyphs.Warn+" could not be looked up: "+clean(strings.Join(v.RightsUnknown, "; ")), w)...)
+	}
+	return lines
+}
+
+func join(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + ", " + b
+}

@@ -1,0 +1,362 @@
+// Package requests is the screen of a cluster's certificate requests, followed
+// live, and the closer look at one of them, where it is approved or denied with
+// everything in view that speaks for it or against it.
+package requests
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/text"
+	"github.com/kubehsm/kubehsm/ui/tui/keys"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/task"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
+)
+
+// Backend is what the screens need of the use cases.
+type Backend interface {
+	WatchRequests(ctx context.Context, kubeContext string, f flow.RequestFilter) (iter.Seq2[flow.RequestEvent, error], error)
+	OwnRequests(ctx context.Context, kubeContext string) ([]flow.RequestView, error)
+	Request(ctx context.Context, kubeContext, name string, look flow.RequestLook) (flow.RequestView, error)
+	Decide(ctx context.Context, kubeContext string, seen flow.RequestView, o flow.DecideOptions) (flow.RequestView, error)
+	CancelRequest(ctx context.Context, kubeContext, name string) error
+}
+
+// Services are what the screens work with; the root passes them.
+type Services struct {
+	Backend Backend
+	Runner  *task.Runner
+	Keys    keys.Map
+}
+
+// row is what the list keeps of a request: of ten thousand no more than this is
+// in memory. The closer look reads the request itself.
+type row struct {
+	name, uid, requester, user, groups, signer, state string
+	created                                           time.Time
+	warnings                                          int
+}
+
+func rowOf(v flow.RequestView) row {
+	return row{name: v.Name, uid: v.UID, requester: text.Clean(v.Requester), user: text.Clean(v.User), groups: text.Clean(strings.Join(v.Groups, ", ")),
+		signer: text.Clean(v.SignerName), state: text.Clean(v.State), created: v.Created, warnings: len(v.Warnings)}
+}
+
+func (r row) pending() bool { return r.state == csr.Pending.String() }
+
+// which requests are shown.
+type which int
+
+const (
+	pending which = iota
+	all
+	mine
+)
+
+// Model is the list.
+type Model struct {
+	screen.Base
+	Services
+	context string // "" is the current one
+	which   which
+	job     task.Handle
+	loaded  bool // the first page is here
+	err     error
+	rows    map[string]row // by UID
+	list    widget.List[row]
+	now     time.Time
+}
+
+var _ screen.Screen = (*Model)(nil)
+
+type (
+	eventsMsg struct {
+		id     task.ID
+		events []change
+	}
+	change struct {
+		row  row
+		gone bool
+	}
+	endedMsg struct {
+		id     task.ID
+		events []change
+		err    error
+	}
+)
+
+// New returns the list of the requests in the current context's cluster.
+func New(s Services) *Model {
+	m := &Model{Services: s, rows: map[string]row{}}
+	m.list = widget.List[row]{
+		Columns: []widget.Column{{Title: "AGE", Width: 6}, {Title: "STATE", Width: 9}, {Title: "FOR USER"}, {Title: "GROUPS", From: 72}, {Title: "ASKED BY"}, {Title: "NAME", From: 100}, {Title: "SIGNER", From: 160}},
+		Key:     func(r row) string { return r.uid },
+		Words: func(r row) string {
+			return strings.Join([]string{r.name, r.requester, r.user, r.groups, r.signer, r.state}, " ")
+		},
+	}
+	return m
+}
+
+// ID implements [screen.Screen].
+func (m *Model) ID() screen.ID { return screen.Requests }
+
+// Title implements [screen.Screen].
+func (m *Model) Title() string {
+	if m.context != "" {
+		return "Requests in " + text.Clean(m.context)
+	}
+	return "Requests"
+}
+
+// Open implements [screen.Screen].
+func (m *Model) Open(now time.Time) tea.Cmd { return m.start(now) }
+
+// Close implements [screen.Screen].
+func (m *Model) Close() { m.job.Cancel() }
+
+// Typing implements [screen.Screen].
+func (m *Model) Typing() bool { return m.list.Filter.Typing() }
+
+// Animating implements [screen.Screen].
+func (m *Model) Animating() bool { return m.job.Active() && !m.loaded }
+
+// How many events are taken together, and how long the first of them waits:
+// ten thousand requests are few messages, one new one is seen at once.
+const (
+	batchMost = 500
+	batchWait = 100 * time.Millisecond
+)
+
+// start follows the requests from the beginning.
+func (m *Model) start(now time.Time) tea.Cmd {
+	m.job.Cancel()
+	m.loaded, m.err = false, nil
+	clear(m.rows)
+	m.list.Set(nil)
+	kubeContext, which := m.context, m.which
+	h, cmd := m.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
+		if which == mine {
+			changes, err := m.own(ctx, kubeContext)
+			return endedMsg{id: id, events: changes, err: err}
+		}
+		return endedMsg{id: id, err: m.follow(ctx, id, kubeContext, flow.RequestFilter{Pending: which == pending})}
+	})
+	m.job = h
+	return cmd
+}
+
+// own reads what was filed from here.
+func (m *Model) own(ctx context.Context, kubeContext string) ([]change, error) {
+	views, err := m.Backend.OwnRequests(ctx, kubeContext)
+	changes := make([]change, 0, len(views))
+	for _, v := range views {
+		changes = append(changes, change{row: rowOf(v)})
+	}
+	return changes, err
+}
+
+// follow sends what comes from the cluster, several events at a time.
+func (m *Model) follow(ctx context.Context, id task.ID, kubeContext string, f flow.RequestFilter) error {
+	events, err := m.Backend.WatchRequests(ctx, kubeContext, f)
+	if err != nil {
+		return err
+	}
+	in := make(chan change, batchMost)
+	go m.gather(id, in)
+	defer close(in)
+	in <- change{} // nothing yet, but the cluster has answered
+	for e, err := range events {
+		if err != nil {
+			return err
+		}
+		in <- change{row: rowOf(e.Request), gone: e.Type == "DELETED"}
+	}
+	return ctx.Err()
+}
+
+// gather makes few messages of many changes.
+func (m *Model) gather(id task.ID, in <-chan change) {
+	for first := range in {
+		batch := []change{first}
+		wait := time.NewTimer(batchWait)
+	fill:
+		for len(batch) < batchMost {
+			select {
+			case c, ok := <-in:
+				if !ok {
+					break fill
+				}
+				batch = append(batch, c)
+			case <-wait.C:
+				break fill
+			}
+		}
+		wait.Stop()
+		m.Runner.Send(eventsMsg{id: id, events: batch})
+	}
+}
+
+// Update implements [screen.Screen].
+func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
+	m.now = now
+	switch msg := msg.(type) {
+	case eventsMsg:
+		if msg.id == m.job.ID {
+			m.take(msg.events)
+		}
+	case endedMsg:
+		if msg.id == m.job.ID {
+			m.job.Done()
+			m.take(msg.events)
+			m.err, m.loaded = msg.err, true
+		}
+	case screen.ArgumentMsg:
+		if msg.To == screen.Requests && msg.Value != m.context {
+			m.context = msg.Value
+			return m.start(now)
+		}
+	case screen.ChangedMsg:
+		if m.which == mine {
+			return m.start(now)
+		}
+	case tea.KeyPressMsg, tea.PasteMsg:
+		if m.list.Update(msg, m.Keys) {
+			return nil
+		}
+		if k, ok := msg.(tea.KeyPressMsg); ok {
+			return m.key(k, now)
+		}
+	}
+	return nil
+}
+
+// take takes changes in. Only what is pending is kept if only that is shown.
+func (m *Model) take(changes []change) {
+	m.loaded = true
+	for _, c := range changes {
+		switch {
+		case c.row.uid == "" && c.row.name == "":
+		case c.gone, m.which == pending && !c.row.pending():
+			delete(m.rows, c.row.id())
+		default:
+			m.rows[c.row.id()] = c.row
+		}
+	}
+	rows := make([]row, 0, len(m.rows))
+	for _, r := range m.rows {
+		rows = append(rows, r)
+	}
+	slices.SortFunc(rows, func(a, b row) int {
+		if c := b.created.Compare(a.created); c != 0 {
+			return c
+		}
+		return strings.Compare(a.name, b.name)
+	})
+	m.list.Set(rows)
+}
+
+// id tells requests apart; one that is gone from the cluster has no UID.
+func (r row) id() string {
+	if r.uid != "" {
+		return r.uid
+	}
+	return "/" + r.name
+}
+
+func (m *Model) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
+	r, ok := m.list.Selected()
+	switch {
+	case key.Matches(k, m.Keys.Back):
+		return screen.Send(screen.BackMsg{})
+	case key.Matches(k, m.Keys.Refresh):
+		return m.start(now)
+	case key.Matches(k, keyAll()):
+		if m.which++; m.which > mine {
+			m.which = pending
+		}
+		return m.start(now)
+	case key.Matches(k, m.Keys.Command):
+		return screen.Send(screen.CommandMsg{Title: "The same by command", Lines: m.commands(r, ok)})
+	case !ok:
+	case key.Matches(k, m.Keys.Enter):
+		return screen.Send(screen.OpenMsg{Screen: newLook(m.Services, m.context, r.name)})
+	case key.Matches(k, m.Keys.Copy):
+		return screen.Send(screen.CopyMsg{What: "name", Text: r.name})
+	case key.Matches(k, keyCancel()) && m.which == mine:
+		return m.cancel(r)
+	}
+	return nil
+}
+
+// The screen's own keys.
+func keyAll() key.Binding     { return keys.Letter("a", "pending, all, mine") }
+func keyCancel() key.Binding  { return keys.Letter("D", "take back") }
+func keyApprove() key.Binding { return keys.Letter("a", "approve") }
+func keyDeny() key.Binding    { return keys.Letter("d", "deny") }
+
+// withContext is a command line for a kubeconfig context.
+func withContext(words, kubeContext string) string {
+	if kubeContext != "" {
+		words += " --context " + csr.ShellQuote(kubeContext)
+	}
+	return words
+}
+
+func (m *Model) commands(r row, ok bool) []string {
+	flags := map[which]string{pending: " --pending --watch", all: " --watch", mine: " --mine"}
+	lines := []string{withContext("kubehsm csr list"+flags[m.which], m.context)}
+	if ok {
+		lines = append(lines, withContext("kubehsm csr show "+csr.ShellQuote(r.name), m.context))
+	}
+	return lines
+}
+
+// cancel takes one's own request back.
+func (m *Model) cancel(r row) tea.Cmd {
+	kubeContext := m.context
+	return screen.Send(screen.OperationMsg{Operation: screen.Operation{Title: "Take the request back", Writes: true,
+		Command: withContext("kubehsm csr cancel "+csr.ShellQuote(r.name), kubeContext),
+		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
+			yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{Question: "Take " + r.name + " back?", Detail: "The request is deleted from the cluster. The key stays."})
+			if err == nil && !yes {
+				err = hsm.ErrCancelled
+			}
+			if err != nil {
+				return screen.Report{}, err
+			}
+			return screen.Report{Said: "the request is taken back"}, m.Backend.CancelRequest(ctx, kubeContext, r.name)
+		}}})
+}
+
+// Actions implements [screen.Screen].
+func (m *Model) Actions() []screen.Action {
+	if m.Typing() {
+		return []screen.Action{{Key: keys.As(m.Keys.Enter, "keep")}, {Key: keys.As(m.Keys.Back, "clear")}}
+	}
+	none := ""
+	if _, ok := m.list.Selected(); !ok {
+		none = "no request is selected"
+	}
+	cancel := none
+	if m.which != mine {
+		cancel = "only what was filed from here: a shows mine"
+	}
+	return []screen.Action{{Key: keys.As(m.Keys.Enter, "look closer"), Reason: none}, {Key: keys.As(keyAll(), m.which.next())}, {Key: m.Keys.Filter},
+		{Key: m.Keys.Refresh}, {Key: keyCancel(), Reason: cancel, Writes: true, Quiet: true},
+		{Key: keys.As(m.Keys.Copy, "copy name"), Reason: none, Quiet: true}, {Key: m.Keys.Command, Quiet: true}}
+}
+
+func (w which) next() string {
+	return map[which]string{pending: "show all", all: "show mine", mine: "show pending"}[w]
+}

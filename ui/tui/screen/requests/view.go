@@ -1,0 +1,66 @@
+package requests
+
+import (
+	"strings"
+
+	"github.com/kubehsm/kubehsm/ui/text"
+	"github.com/kubehsm/kubehsm/ui/tui/describe"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/theme"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
+)
+
+// View implements [screen.Screen].
+func (m *Model) View(f screen.Frame) string {
+	t := f.Theme
+	head := []string{widget.Cut(m.summary(t), f.Width)}
+	switch {
+	case m.err != nil:
+		head = append(head, widget.Failure(t, m.err, f.Width)...)
+		head = append(head, t.Muted.Render("r tries again."))
+	case !m.loaded:
+		head = append(head, widget.Working(t, "Asking the cluster", m.job.Began, f.Now))
+	case m.list.Len() == 0:
+		head = append(head, "", t.Text.Render(m.which.none()))
+	}
+	if f.Height >= 16 {
+		head = append(head, "")
+	}
+	if m.list.Len() == 0 {
+		return widget.Block(strings.Join(head, "\n"), f.Width, f.Height)
+	}
+	m.list.Cells = func(r row) []widget.Cell {
+		state, level := r.state, describe.Quiet
+		switch {
+		case r.pending():
+			level = describe.Warn
+		case r.state == "issued":
+			level = describe.Good
+		}
+		user := r.user
+		if r.warnings > 0 {
+			user = t.Glyphs.Warn + " " + user
+		}
+		return []widget.Cell{{Text: widget.Age(f.Now.Sub(r.created)), Style: t.Muted}, {Text: state, Style: describe.Style(t, level)}, {Text: user, Style: t.Strong},
+			{Text: r.groups, Style: t.Text}, {Text: r.requester, Style: t.Muted}, {Text: text.Clean(r.name), Style: t.Muted}, {Text: r.signer, Style: t.Faint}}
+	}
+	return strings.Join(append(head, m.list.View(t, f.Width, f.Height-len(head))), "\n")
+}
+
+func (w which) none() string {
+	return map[which]string{pending: "Nothing waits for a decision. What comes shows up by itself; a shows all.",
+		all: "There are no requests. What comes shows up by itself.", mine: "Nothing was filed from here."}[w]
+}
+
+func (m *Model) summary(t theme.Theme) string {
+	what := map[which]string{pending: "pending", all: "in all", mine: "filed from here"}[m.which]
+	n := widget.Count(m.list.Len(), "request") + " " + what
+	if m.list.Filter.Active() {
+		n = widget.Count(m.list.Shown(), "request") + " of " + n
+	}
+	live := ""
+	if m.job.Active() && m.loaded {
+		live = "  " + t.Good.Render(t.Glyphs.Dot) + " " + t.Muted.Render("live")
+	}
+	return t.Muted.Render(n) + live
+}
