@@ -13,8 +13,6 @@ import (
 	"io"
 	"sync"
 	"time"
-
-	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
 )
 
 // serverTime is how long a TLS handshake may take where the client sets no
@@ -51,17 +49,13 @@ func (l *leaf) get(ctx context.Context) (*x509.Certificate, error) {
 	if cert := l.kept(); cert != nil {
 		return cert, nil
 	}
-	answer, err := l.signer.certificate(ctx)
+	cert, err := l.signer.certificate(ctx)
 	if err != nil {
 		return nil, err
 	}
-	cert, err := wire.ParseCertificateAnswer(answer)
-	if err != nil {
-		return nil, fmt.Errorf("external signer %s: %w", l.signer.program, err)
-	}
 	if !time.Now().Before(cert.NotAfter) {
 		return nil, fmt.Errorf("the certificate of external signer %s expired on %s: it must be renewed",
-			l.signer.program, cert.NotAfter.Format(time.RFC3339))
+			l.signer, cert.NotAfter.Format(time.RFC3339))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -126,16 +120,12 @@ func (k *remoteKey) Sign(_ io.Reader, digest []byte, opts crypto.SignerOpts) ([]
 	defer cancel()
 	k.signer.signing.Add(1)
 	defer k.signer.signing.Add(-1)
-	answer, err := k.signer.sign(ctx, digest, opts)
+	signature, err := k.signer.sign(ctx, digest, opts)
 	if err != nil {
 		return nil, err
 	}
-	signature, err := wire.ParseSignAnswer(answer)
-	if err != nil {
-		return nil, fmt.Errorf("external signer %s: %w", k.signer.program, err)
-	}
 	if err := verify(k.public, digest, signature, opts); err != nil {
-		return nil, fmt.Errorf("external signer %s: its signature does not fit the key in its certificate: %w", k.signer.program, err)
+		return nil, fmt.Errorf("external signer %s: its signature does not fit the key in its certificate: %w", k.signer, err)
 	}
 	return signature, nil
 }

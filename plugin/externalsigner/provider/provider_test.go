@@ -354,10 +354,12 @@ func TestConfiguration(t *testing.T) {
 		config map[string]string
 		says   string
 	}{
-		"none":     {nil, "has no pathExec"},
+		"none":     {nil, "has neither pathExec"},
 		"relative": {map[string]string{"pathExec": "./signer"}, "neither an absolute path"},
 		"unknown":  {map[string]string{"pathExec": "no-such-signer-anywhere"}, "not on PATH"},
-		"socket":   {map[string]string{"pathSocket": "unix:///s"}, "not supported"},
+		"no URL":   {map[string]string{"pathSocket": "/run/signer.sock"}, "is not unix:// and an absolute path"},
+		"not here": {map[string]string{"pathSocket": "unix://signer.sock"}, "is not unix:// and an absolute path"},
+		"both":     {map[string]string{"pathSocket": "unix:///s", "pathExec": "/a"}, "both pathExec and pathSocket"},
 		"twice":    {map[string]string{"pathExec": "/a", "path-exec": "/b"}, "twice"},
 	} {
 		if _, err := f("https://x", c.config, nil); err == nil || !strings.Contains(err.Error(), c.says) {

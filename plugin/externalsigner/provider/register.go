@@ -66,7 +66,7 @@ type factory struct {
 // provider returns the one for a configuration. Clients ask for it for each
 // connection that they configure.
 func (f *factory) provider(cluster string, config map[string]string, _ rest.AuthProviderConfigPersister) (rest.AuthProvider, error) {
-	program, err := findProgram(config)
+	from, err := f.source(config)
 	if err != nil {
 		return nil, fmt.Errorf("auth provider %s: %w", Name, err)
 	}
@@ -75,7 +75,7 @@ func (f *factory) provider(cluster string, config map[string]string, _ rest.Auth
 	key := keyOf(cluster, config)
 	p := f.providers[key]
 	if p == nil {
-		p = newProvider(&signer{program: program, config: maps.Clone(config), options: f.options, queue: f.queue}, len(f.providers)+1)
+		p = newProvider(&signer{source: from, options: f.options, queue: f.queue}, len(f.providers)+1)
 		f.providers[key] = p
 	}
 	return p, nil
@@ -89,24 +89,38 @@ func keyOf(cluster string, config map[string]string) string {
 	return key
 }
 
+// source finds the signer that the configuration names: a program to start, or
+// a socket to connect to.
+func (f *factory) source(config map[string]string) (source, error) {
+	values := map[string]string{}
+	for key, value := range config {
+		name, _ := wire.Canonical(key)
+		if other, twice := values[name]; twice && other != value {
+			return nil, fmt.Errorf("%s is given twice", name)
+		}
+		values[name] = value
+	}
+	path, address := values[wire.KeyPathExec], values[wire.KeyPathSocket]
+	switch {
+	case path != "" && address != "":
+		return nil, fmt.Errorf("it has both %s and %s", wire.KeyPathExec, wire.KeyPathSocket)
+	case address != "":
+		return newSocket(address, maps.Clone(config), f.options)
+	}
+	path, err := findProgram(path)
+	if err != nil {
+		return nil, err
+	}
+	return &program{path: path, config: maps.Clone(config), options: f.options}, nil
+}
+
 // findProgram returns the signer's path. One that is relative is refused: a
 // provider is not told where its kubeconfig lies, and the folder that happens
 // to be the working directory has no say in what is run.
-func findProgram(config map[string]string) (string, error) {
-	var program string
-	for key, value := range config {
-		switch name, _ := wire.Canonical(key); {
-		case name == wire.KeyPathExec && program != "" && program != value:
-			return "", fmt.Errorf("%s is given twice", wire.KeyPathExec)
-		case name == wire.KeyPathExec:
-			program = value
-		case name == wire.KeyPathSocket:
-			return "", fmt.Errorf("%s is not supported: give %s, the path of a program", wire.KeyPathSocket, wire.KeyPathExec)
-		}
-	}
+func findProgram(program string) (string, error) {
 	switch {
 	case program == "":
-		return "", fmt.Errorf("the configuration has no %s, the path of a program such as kubehsm", wire.KeyPathExec)
+		return "", fmt.Errorf("the configuration has neither %s, the path of a program such as kubehsm, nor %s", wire.KeyPathExec, wire.KeyPathSocket)
 	case filepath.IsAbs(program):
 		return program, nil
 	case strings.ContainsAny(program, `/\`):

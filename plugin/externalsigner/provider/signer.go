@@ -1,30 +1,26 @@
 package provider
 
 import (
-	"bytes"
 	"context"
 	"crypto"
+	"crypto/x509"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
 )
 
-// patience is how long a signer that was told to end may take to leave the
-// terminal in order.
-const patience = 2 * time.Second
+// source is where a signer is: a program or a socket. It is named in errors.
+type source interface {
+	certificate(ctx context.Context) (*x509.Certificate, error)
+	sign(ctx context.Context, digest []byte, opts crypto.SignerOpts) ([]byte, error)
+	fmt.Stringer
+}
 
-// signer starts the external program.
+// signer asks a source, one question at a time.
 type signer struct {
-	program string
-	config  map[string]string
+	source
 	options Options
 	queue   chan struct{}
 	signing atomic.Int32 // handshakes that wait for a signature
@@ -34,37 +30,32 @@ type signer struct {
 	until  time.Time
 }
 
-// certificate asks for the certificate's answer.
-func (s *signer) certificate(ctx context.Context) ([]byte, error) {
-	request, err := wire.NewRequest(wire.KEP, s.config)
-	if err != nil {
-		return nil, err
-	}
-	return s.run(ctx, request)
+// certificate asks for the certificate.
+func (s *signer) certificate(ctx context.Context) (*x509.Certificate, error) {
+	return run(ctx, s, s.source.certificate)
 }
 
-// sign asks for a signature's answer.
+// sign asks for a signature.
 func (s *signer) sign(ctx context.Context, digest []byte, opts crypto.SignerOpts) ([]byte, error) {
-	request, err := wire.NewSignRequest(wire.KEP, s.config, digest, opts)
-	if err != nil {
-		return nil, err
-	}
-	return s.run(ctx, request)
+	return run(ctx, s, func(ctx context.Context) ([]byte, error) { return s.source.sign(ctx, digest, opts) })
 }
 
-// run runs the program once, when no other signer runs. After a failure it
-// gives the same error for a while instead.
-func (s *signer) run(ctx context.Context, request []byte) ([]byte, error) {
+// run asks once, when no other signer is asked. After a failure it gives the
+// same error for a while instead.
+func run[T any](ctx context.Context, s *signer, ask func(context.Context) (T, error)) (answer T, err error) {
 	select {
 	case s.queue <- struct{}{}:
 		defer func() { <-s.queue }()
 	case <-ctx.Done():
-		return nil, fmt.Errorf("waiting for another external signer to end: %w", context.Cause(ctx))
+		return answer, fmt.Errorf("waiting for another external signer to end: %w", context.Cause(ctx))
 	}
 	if err := s.recent(); err != nil {
-		return nil, err
+		return answer, err
 	}
-	answer, err := s.start(ctx, request)
+	answer, err = ask(ctx)
+	if err != nil {
+		err = fmt.Errorf("external signer %s: %w", s, err)
+	}
 	if !errors.Is(err, context.Canceled) { // which says nothing of the signer
 		s.note(err)
 	}
@@ -84,57 +75,4 @@ func (s *signer) note(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failed, s.until = err, time.Now().Add(s.options.CoolDown)
-}
-
-func (s *signer) start(ctx context.Context, request []byte) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, s.program)
-	cmd.Env = environment(os.Environ(), request)
-	cmd.Stderr = s.options.Stderr
-	if isTerminal(s.options.Stdin) {
-		cmd.Stdin = s.options.Stdin
-	}
-	out := limited{most: wire.MaxAnswer}
-	cmd.Stdout = &out
-	cmd.Cancel = func() error { return terminate(cmd.Process) }
-	cmd.WaitDelay = patience
-	err := cmd.Run()
-	var exit *exec.ExitError
-	switch {
-	case err == nil:
-		return out.Bytes(), nil
-	case ctx.Err() != nil:
-		return nil, fmt.Errorf("external signer %s was ended: %w", s.program, context.Cause(ctx))
-	case errors.As(err, &exit):
-		return nil, fmt.Errorf("external signer %s failed: %s", s.program, exit.ProcessState)
-	}
-	return nil, fmt.Errorf("external signer %s: %w", s.program, err)
-}
-
-// environment is the signer's: ours, with this request and no other.
-func environment(ours []string, request []byte) []string {
-	env := slices.DeleteFunc(slices.Clone(ours), func(pair string) bool {
-		name, _, _ := strings.Cut(pair, "=")
-		return slices.Contains(wire.EnvVars(), name)
-	})
-	return append(env, wire.EnvVar+"="+string(request))
-}
-
-// isTerminal tells whether a signer may have our standard input. A file or a
-// pipe belongs to the client: kubectl apply -f -.
-func isTerminal(f *os.File) bool {
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
-
-// limited keeps what is written to it, up to a size.
-type limited struct {
-	bytes.Buffer
-	most int
-}
-
-func (l *limited) Write(b []byte) (int, error) {
-	if l.Len()+len(b) > l.most {
-		return 0, fmt.Errorf("its answer is longer than %d bytes", l.most)
-	}
-	return l.Buffer.Write(b)
 }

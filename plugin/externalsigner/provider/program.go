@@ -1,0 +1,109 @@
+package provider
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
+)
+
+// patience is how long a signer that was told to end may take to leave the
+// terminal in order.
+const patience = 2 * time.Second
+
+// program is a signer that is started for each answer.
+type program struct {
+	path    string
+	config  map[string]string
+	options Options
+}
+
+// String implements [source].
+func (p *program) String() string { return p.path }
+
+func (p *program) certificate(ctx context.Context) (*x509.Certificate, error) {
+	request, err := wire.NewRequest(wire.KEP, p.config)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := p.run(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	return wire.ParseCertificateAnswer(answer)
+}
+
+func (p *program) sign(ctx context.Context, digest []byte, opts crypto.SignerOpts) ([]byte, error) {
+	request, err := wire.NewSignRequest(wire.KEP, p.config, digest, opts)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := p.run(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	return wire.ParseSignAnswer(answer)
+}
+
+// run starts the program and returns its answer.
+func (p *program) run(ctx context.Context, request []byte) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, p.path)
+	cmd.Env = environment(os.Environ(), request)
+	cmd.Stderr = p.options.Stderr
+	if isTerminal(p.options.Stdin) {
+		cmd.Stdin = p.options.Stdin
+	}
+	out := limited{most: wire.MaxAnswer}
+	cmd.Stdout = &out
+	cmd.Cancel = func() error { return terminate(cmd.Process) }
+	cmd.WaitDelay = patience
+	err := cmd.Run()
+	var exit *exec.ExitError
+	switch {
+	case err == nil:
+		return out.Bytes(), nil
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("it was ended: %w", context.Cause(ctx))
+	case errors.As(err, &exit):
+		return nil, fmt.Errorf("it failed: %s", exit.ProcessState)
+	}
+	return nil, err
+}
+
+// environment is the signer's: ours, with this request and no other.
+func environment(ours []string, request []byte) []string {
+	env := slices.DeleteFunc(slices.Clone(ours), func(pair string) bool {
+		name, _, _ := strings.Cut(pair, "=")
+		return slices.Contains(wire.EnvVars(), name)
+	})
+	return append(env, wire.EnvVar+"="+string(request))
+}
+
+// isTerminal tells whether a signer may have our standard input. A file or a
+// pipe belongs to the client: kubectl apply -f -.
+func isTerminal(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+// limited keeps what is written to it, up to a size.
+type limited struct {
+	bytes.Buffer
+	most int
+}
+
+func (l *limited) Write(b []byte) (int, error) {
+	if l.Len()+len(b) > l.most {
+		return 0, fmt.Errorf("its answer is longer than %d bytes", l.most)
+	}
+	return l.Buffer.Write(b)
+}

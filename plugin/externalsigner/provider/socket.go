@@ -1,0 +1,197 @@
+package provider
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"unicode"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/kubehsm/kubehsm/plugin/externalsigner/v1alpha1"
+	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
+	"github.com/kubehsm/kubehsm/plugin/socket"
+)
+
+const (
+	version = "v1alpha1"
+	// scheme begins a socket's address; an absolute path follows.
+	scheme = "unix://"
+	// maxPrompt bounds what is shown of a prompt, in characters.
+	maxPrompt = 400
+)
+
+// remote is a signer that answers on a socket (v1alpha1.ExternalSignerService).
+// A connection is made for each answer, which is a moment's work: no process
+// keeps one that the signer's end would break.
+type remote struct {
+	path    string
+	config  map[string]string
+	options Options
+
+	mu     sync.Mutex
+	public crypto.PublicKey // of the last certificate: it says how signatures are asked for
+}
+
+func newSocket(address string, config map[string]string, o Options) (*remote, error) {
+	path, ok := strings.CutPrefix(address, scheme)
+	if !ok || !filepath.IsAbs(path) {
+		return nil, fmt.Errorf("%s %q is not %s and an absolute path", wire.KeyPathSocket, address, scheme)
+	}
+	return &remote{path: path, config: config, options: o}, nil
+}
+
+// String implements [source].
+func (s *remote) String() string { return scheme + s.path }
+
+// with calls f with the signer. Its errors are worded for people.
+func (s *remote) with(ctx context.Context, f func(v1alpha1.ExternalSignerServiceClient) error) (err error) {
+	conn, err := grpc.NewClient("passthrough:///signer",
+		grpc.WithTransportCredentials(insecure.NewCredentials()), // the socket is a file; who is behind it is checked
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(wire.MaxAnswer)),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return dial(ctx, s.path) }))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(worded(ctx, err), conn.Close()) }()
+	return f(v1alpha1.NewExternalSignerServiceClient(conn))
+}
+
+func dial(ctx context.Context, path string) (net.Conn, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	if err := socket.CheckPeer(conn); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
+}
+
+// worded takes gRPC's own words from an error.
+func worded(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("it was given up: %w", context.Cause(ctx))
+	}
+	s, ok := status.FromError(err)
+	if !ok || err == nil {
+		return err
+	}
+	text := printable(s.Message())
+	if s.Code() == codes.Unavailable && strings.Contains(text, "dial") {
+		return fmt.Errorf("nobody answers there: start `kubehsm external-signer serve` (%s)", text)
+	}
+	return errors.New(text)
+}
+
+func (s *remote) certificate(ctx context.Context) (cert *x509.Certificate, err error) {
+	err = s.with(ctx, func(c v1alpha1.ExternalSignerServiceClient) error {
+		stream, err := c.GetCertificate(ctx, &v1alpha1.CertificateRequest{Version: version, Configuration: s.config})
+		if err != nil {
+			return err
+		}
+		der, err := answer(s, stream.Recv, (*v1alpha1.CertificateResponse).GetUserPrompt, (*v1alpha1.CertificateResponse).GetCertificate)
+		if err != nil {
+			return err
+		}
+		cert, err = x509.ParseCertificate(der)
+		return err
+	})
+	if err == nil {
+		s.mu.Lock()
+		s.public = cert.PublicKey
+		s.mu.Unlock()
+	}
+	return cert, err
+}
+
+func (s *remote) sign(ctx context.Context, digest []byte, opts crypto.SignerOpts) (signature []byte, err error) {
+	request := &v1alpha1.SignatureRequest{Version: version, Configuration: s.config, Digest: digest}
+	s.mu.Lock()
+	public := s.public
+	s.mu.Unlock()
+	if err := setOpts(request, public, opts); err != nil {
+		return nil, err
+	}
+	err = s.with(ctx, func(c v1alpha1.ExternalSignerServiceClient) error {
+		stream, err := c.Sign(ctx, request)
+		if err != nil {
+			return err
+		}
+		signature, err = answer(s, stream.Recv, (*v1alpha1.SignatureResponse).GetUserPrompt, (*v1alpha1.SignatureResponse).GetSignature)
+		return err
+	})
+	return signature, err
+}
+
+// setOpts writes signer options in the form that the key's kind has.
+func setOpts(r *v1alpha1.SignatureRequest, public crypto.PublicKey, opts crypto.SignerOpts) error {
+	generic := &v1alpha1.SignatureRequest_GenericSignerOptions{Hash: uint32(opts.HashFunc())}
+	pss, isPSS := opts.(*rsa.PSSOptions)
+	switch public.(type) {
+	case *rsa.PublicKey:
+		if isPSS {
+			r.SignerOpts = &v1alpha1.SignatureRequest_SignerOptsRSAPSS{SignerOptsRSAPSS: &v1alpha1.SignatureRequest_RSAPSSOptions{
+				SaltLenght: int32(pss.SaltLength), Hash: uint32(pss.Hash)}}
+			return nil
+		}
+		r.SignerOpts = &v1alpha1.SignatureRequest_SignerOptsRSAPKCS1{SignerOptsRSAPKCS1: generic}
+	case *ecdsa.PublicKey:
+		r.SignerOpts = &v1alpha1.SignatureRequest_SignerOptsECDSA{SignerOptsECDSA: generic}
+	case ed25519.PublicKey:
+		r.SignerOpts = &v1alpha1.SignatureRequest_SignerOptsED25519{SignerOptsED25519: generic}
+	default:
+		return fmt.Errorf("a key of type %T", public)
+	}
+	return nil
+}
+
+// answer reads messages until the one with the answer; prompts are shown.
+func answer[M any](s *remote, recv func() (*M, error), prompt func(*M) string, value func(*M) []byte) ([]byte, error) {
+	for {
+		m, err := recv()
+		if errors.Is(err, io.EOF) {
+			return nil, errors.New("it ended without an answer")
+		}
+		if err != nil {
+			return nil, err
+		}
+		if v := value(m); len(v) > 0 {
+			return v, nil
+		}
+		if text := prompt(m); text != "" {
+			if _, err := fmt.Fprintln(s.options.Stderr, printable(text)); err != nil {
+				return nil, err
+			}
+		}
+	}
+}
+
+// printable makes text fit for a terminal, whatever the signer or a token's
+// label put into it.
+func printable(text string) string {
+	runes := []rune(strings.Join(strings.Fields(text), " "))
+	for i, r := range runes {
+		if !unicode.IsPrint(r) {
+			runes[i] = unicode.ReplacementChar
+		}
+	}
+	if len(runes) > maxPrompt {
+		runes = append(runes[:maxPrompt], '…')
+	}
+	return string(runes)
+}

@@ -1,0 +1,167 @@
+package provider
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/kubehsm/kubehsm/plugin/externalsigner"
+	"github.com/kubehsm/kubehsm/plugin/externalsigner/service"
+	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
+)
+
+// serve has the person's key served on a socket, which it returns as an auth
+// provider's address.
+func (p *person) serve() string {
+	p.t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	path := filepath.Join(p.dir, "s", "sock")
+	ready, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		done <- service.ListenAndServe(ctx, path, service.Options{Answer: p.answer}, func() { close(ready) })
+	}()
+	p.t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			p.t.Error(err)
+		}
+		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+			p.t.Errorf("the socket was left: %v", err)
+		}
+	})
+	select {
+	case <-ready:
+	case err := <-done:
+		done <- err
+		p.t.Fatal(err)
+	}
+	return service.Scheme + path
+}
+
+// answer is what the signer behind the socket does: what [actAsSigner] does.
+func (p *person) answer(ctx context.Context, r externalsigner.Request, tell func(string)) (a externalsigner.Answer, err error) {
+	what := map[wire.Operation]string{wire.Certificate: "certificate", wire.Sign: "sign"}[r.Operation]
+	if err := note(filepath.Join(p.dir, "log"), what); err != nil {
+		return a, err
+	}
+	tell("touch \x1b[31mthe\u202e token\nfor " + what)
+	if b, err := os.ReadFile(filepath.Join(p.dir, "hang")); err == nil && string(b) == what {
+		<-ctx.Done()
+		return a, ctx.Err()
+	}
+	if b, err := os.ReadFile(filepath.Join(p.dir, "fail")); err == nil && string(b) == what {
+		return a, errors.New("as told")
+	}
+	cert, key, err := readPair(p.dir)
+	if err != nil {
+		return a, err
+	}
+	if r.Operation == wire.Certificate {
+		return externalsigner.Answer{Certificate: cert}, nil
+	}
+	a.Signature, err = key.Sign(rand.Reader, r.Digest, r.Opts)
+	return a, err
+}
+
+// socketConfig is the auth provider's configuration for an address.
+func socketConfig(address string) map[string]string {
+	return map[string]string{"pathSocket": address, "uri": "piv:slot=9a"}
+}
+
+// shown is what the provider shows, for many at once.
+type shown struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (s *shown) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.Buffer.Write(b)
+}
+
+func TestSocket(t *testing.T) {
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		for _, kind := range []string{"rsa-2048", "ecdsa-p256", "ecdsa-p384", "ed25519"} {
+			t.Run(tls.VersionName(version)+" "+kind, func(t *testing.T) {
+				s := newServer(t, version)
+				jane := s.authority.person("jane", newKey(t, kind))
+				var prompts shown
+				f := NewFactory(Options{Stderr: &prompts})
+				address := jane.serve()
+				var wg sync.WaitGroup
+				for range 5 {
+					h := client(t, wrapped(t, f, s.clientConfig(), socketConfig(address)))
+					wg.Go(func() { wantName(t, h, s.URL, "jane") })
+				}
+				wg.Wait()
+				jane.wantRuns(1, 1)
+				const want = "touch \ufffd[31mthe\ufffd token for "
+				if got := prompts.String(); got != want+"certificate\n"+want+"sign\n" {
+					t.Errorf("shown: %q", got)
+				}
+			})
+		}
+	}
+}
+
+// TestSocketOfManyClients: several programs at once, as far as the signer is
+// concerned: none shares anything with another.
+func TestSocketOfManyClients(t *testing.T) {
+	s := newServer(t)
+	jane := s.authority.person("jane", newKey(t, "ecdsa-p256"))
+	address := jane.serve()
+	const clients = 20
+	var wg sync.WaitGroup
+	for range clients {
+		c := s.clientConfig()
+		h := alone(t, wrapped(t, NewFactory(Options{Stderr: new(shown)}), c, socketConfig(address)), time.Minute)
+		wg.Go(func() { wantName(t, h, s.URL, "jane") })
+	}
+	wg.Wait()
+	jane.wantRuns(clients, clients)
+}
+
+// alone makes a client with a transport that client-go does not share.
+func alone(t *testing.T, c *rest.Config, handshake time.Duration) *http.Client {
+	t.Helper()
+	tlsConfig, err := rest.TLSConfigFor(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &http.Client{Transport: c.WrapTransport(&http.Transport{TLSClientConfig: tlsConfig, TLSHandshakeTimeout: handshake})}
+}
+
+func TestSocketTroubles(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(*person) string
+		says    string
+	}{
+		"nobody there": {func(p *person) string { return service.Scheme + filepath.Join(p.dir, "nobody") }, "start `kubehsm external-signer serve`"},
+		"refused":      {func(p *person) string { p.write("fail", []byte("certificate")); return p.serve() }, ": as told"},
+		"no signature": {func(p *person) string { p.write("fail", []byte("sign")); return p.serve() }, ": as told"},
+		"no answer":    {func(p *person) string { p.write("hang", []byte("sign")); return p.serve() }, "within the 1s that a TLS handshake may take"},
+		"not a socket": {func(p *person) string { return service.Scheme + filepath.Join(p.dir, "key") }, "connection refused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t)
+			jane := s.authority.person("jane", newKey(t, "ecdsa-p256"))
+			config := s.clientConfig()
+			h := alone(t, wrapped(t, NewFactory(Options{Stderr: new(shown)}), config, socketConfig(c.prepare(jane))), time.Second)
+			if got, err := get(t.Context(), h, s.URL); err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%q, error %v, want one with %q", got, err, c.says)
+			}
+		})
+	}
+}
