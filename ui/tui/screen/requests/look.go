@@ -234,9 +234,12 @@ func (l *look) body(t theme.Theme, w int, now time.Time) []string {
 	}, w)...)
 	section := func(title string) { lines = append(lines, "", t.Title.Render(title)) }
 	section("Where the key lives")
-	if v.Attestation == "" {
+	switch {
+	case v.Attestation == "":
 		lines = append(lines, widget.Paragraph(t.Warn, t.Glyphs.Warn+" Nobody vouches for it: it may be a file that anybody has a copy of.", w)...)
-	} else {
+	case !strings.HasPrefix(v.Attestation, "verified"):
+		lines = append(lines, widget.Paragraph(t.Warn, t.Glyphs.Warn+" "+clean(v.Attestation), w)...)
+	default:
 		lines = append(lines, widget.Paragraph(t.Text, clean(v.Attestation), w)...)
 	}
 	lines = append(lines, widget.Facts(t, []widget.Fact{{Name: "Key", Value: clean(v.Key)}, {Name: "SHA-256", Value: clean(v.Fingerprint)},

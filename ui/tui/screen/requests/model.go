@@ -71,6 +71,7 @@ type Model struct {
 	which   which
 	job     task.Handle
 	loaded  bool // the first page is here
+	stale   bool // the rows are of an earlier reading
 	err     error
 	rows    map[string]row // by UID
 	list    widget.List[row]
@@ -142,8 +143,7 @@ const (
 func (m *Model) start(now time.Time) tea.Cmd {
 	m.job.Cancel()
 	m.loaded, m.err = false, nil
-	clear(m.rows)
-	m.list.Set(nil)
+	m.stale = true
 	kubeContext, which := m.context, m.which
 	h, cmd := m.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
 		if which == mine {
@@ -224,6 +224,7 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 	case screen.ArgumentMsg:
 		if msg.To == screen.Requests && msg.Value != m.context {
 			m.context = msg.Value
+			m.forget()
 			return m.start(now)
 		}
 	case screen.ChangedMsg:
@@ -243,7 +244,9 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 
 // take takes changes in. Only what is pending is kept if only that is shown.
 func (m *Model) take(changes []change) {
-	m.loaded = true
+	if m.loaded = true; m.stale {
+		m.forget()
+	}
 	for _, c := range changes {
 		switch {
 		case c.row.uid == "" && c.row.name == "":
@@ -266,6 +269,13 @@ func (m *Model) take(changes []change) {
 	m.list.Set(rows)
 }
 
+// forget drops all rows.
+func (m *Model) forget() {
+	m.stale = false
+	clear(m.rows)
+	m.list.Set(nil)
+}
+
 // id tells requests apart; one that is gone from the cluster has no UID.
 func (r row) id() string {
 	if r.uid != "" {
@@ -285,6 +295,7 @@ func (m *Model) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
 		if m.which++; m.which > mine {
 			m.which = pending
 		}
+		m.forget()
 		return m.start(now)
 	case key.Matches(k, m.Keys.Command):
 		return screen.Send(screen.CommandMsg{Title: "The same by command", Lines: m.commands(r, ok)})
