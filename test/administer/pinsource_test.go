@@ -39,6 +39,7 @@ func TestPINSource(t *testing.T) {
 	generate := func(more ...string) []string {
 		return append([]string{"key", "generate", "--slot", "9a", "--token"}, more...)
 	}
+	d.fails(2, "has slots and no labels", "key", "generate", "--label", "prod", "--slot", "9a")
 	path := d.pinFile(vcard.DefaultPIN)
 	// A URI alone names none.
 	d.fails(5, "no terminal", generate("piv:serial=12345678")...)

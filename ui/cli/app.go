@@ -249,6 +249,26 @@ func (a *app) token(ctx context.Context, uri string) (hsm.URI, error) {
 	return env.OnlyToken(ctx)
 }
 
+// tokenEnv is the environment with the token that a flag names, or the only one.
+func (a *app) tokenEnv(ctx context.Context, uri string) (*flow.Env, hsm.URI, error) {
+	env, err := a.env()
+	if err != nil {
+		return nil, hsm.URI{}, err
+	}
+	u, err := a.token(ctx, uri)
+	return env, u, err
+}
+
+// keyEnv is the environment with the key that a flag names.
+func (a *app) keyEnv(uri string) (*flow.Env, hsm.URI, error) {
+	u, err := parseKey(uri)
+	if err != nil {
+		return nil, u, err
+	}
+	env, err := a.env()
+	return env, u, err
+}
+
 // readAll reads a file, or standard input for "-", up to a size no certificate has.
 func (a *app) readAll(path string) ([]byte, error) {
 	const most = 1 << 20

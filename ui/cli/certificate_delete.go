@@ -22,15 +22,7 @@ kubehsm certificate delete --key 'pkcs11:token=trial;object=prod' --accept-risk 
 		Args: cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {
 		ctx := c.Context()
-		u, err := parseKey(key)
-		if err != nil {
-			return err
-		}
-		env, err := a.env()
-		if err != nil {
-			return err
-		}
-		l, err := env.Loss(ctx, u)
+		env, l, err := a.lossAt(ctx, key)
 		if err != nil {
 			return err
 		}

@@ -132,6 +132,11 @@ func (a *app) enrollByLines(ctx context.Context, env *flow.Env, options flow.Enr
 	if err != nil {
 		return err
 	}
+	if options.Key.Scheme == "" {
+		if err := f.generate.fits(review.Token.Scheme); err != nil {
+			return err
+		}
+	}
 	w := a.err()
 	if f.plan {
 		w = a.out()

@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow"
 )
 
 // deletedDoc is what was deleted, in JSON and YAML.
@@ -29,15 +31,7 @@ kubehsm key delete --key 'pkcs11:token=trial;object=old' --accept-risk serial:a1
 		Args: cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {
 		ctx := c.Context()
-		u, err := parseKey(key)
-		if err != nil {
-			return err
-		}
-		env, err := a.env()
-		if err != nil {
-			return err
-		}
-		l, err := env.Loss(ctx, u)
+		env, l, err := a.lossAt(ctx, key)
 		if err != nil {
 			return err
 		}
@@ -59,6 +53,16 @@ kubehsm key delete --key 'pkcs11:token=trial;object=old' --accept-risk serial:a1
 	a.secretFD(c.Flags(), "management-key-fd", "a PIV card's management key, in hex,", isManagementKey)
 	o = output(c)
 	return c
+}
+
+// lossAt is what goes with the key that a flag names.
+func (a *app) lossAt(ctx context.Context, key string) (*flow.Env, flow.Loss, error) {
+	env, u, err := a.keyEnv(key)
+	if err != nil {
+		return nil, flow.Loss{}, err
+	}
+	l, err := env.Loss(ctx, u)
+	return env, l, err
 }
 
 // place names a slot in a sentence.

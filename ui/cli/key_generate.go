@@ -42,6 +42,26 @@ func (g *generateFlags) options() (o hsm.GenerateOptions, err error) {
 	return o, nil
 }
 
+// fits refuses what means nothing to tokens of a scheme: left out silently, a key
+// would be in another place, or weaker guarded, than was asked for.
+func (g *generateFlags) fits(scheme string) error {
+	if scheme == hsm.SchemePIV {
+		if g.label != "" {
+			return ui.Usagef("--label: a PIV card has slots and no labels; --slot chooses one")
+		}
+		return nil
+	}
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{{"slot", g.slot != ""}, {"overwrite", g.overwrite}, {"touch-policy", g.touch != "" && g.touch != "default"}} {
+		if f.set {
+			return ui.Usagef("--%s: this is for PIV cards; keys on a PKCS#11 token get places of their own, which --label names", f.name)
+		}
+	}
+	return nil
+}
+
 func (a *app) keyGenerate() *cobra.Command {
 	var o *format
 	var token string
@@ -67,6 +87,9 @@ kubehsm key generate --token 'piv:serial=1234567' --slot 9a --touch-policy cache
 		}
 		u, err := a.token(ctx, token)
 		if err != nil {
+			return err
+		}
+		if err := g.fits(u.Scheme); err != nil {
 			return err
 		}
 		if u.Scheme == hsm.SchemePIV && options.Slot == "" {

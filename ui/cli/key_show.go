@@ -28,11 +28,7 @@ token's word can be trusted is what "kubehsm key attest" answers.`,
 kubehsm key show --key 'piv:serial=12345678;slot=9a' -o pem`,
 		Args: cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {
-		u, err := parseKey(key)
-		if err != nil {
-			return err
-		}
-		env, err := a.env()
+		env, u, err := a.keyEnv(key)
 		if err != nil {
 			return err
 		}

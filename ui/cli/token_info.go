@@ -47,11 +47,7 @@ kubehsm token info --token 'piv:serial=12345678' --all
 kubehsm token info -o json`,
 		Args: cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {
-		u, err := a.token(c.Context(), token)
-		if err != nil {
-			return err
-		}
-		env, err := a.env()
+		env, u, err := a.tokenEnv(c.Context(), token)
 		if err != nil {
 			return err
 		}

@@ -55,16 +55,10 @@ kubehsm token list --module /usr/lib/softhsm/libsofthsm2.so`,
 			d := tokenDoc{URI: t.Info.URI(), TokenInfo: t.Info, Error: errorDocOf(t.Err)}
 			keys := 0
 			for _, s := range t.Slots {
-				sd := slotDoc{URI: s.URI, ID: s.ID, Label: s.Label, Key: s.Key, Problem: s.Problem}
-				if s.Certificate != nil {
-					cd := certificateDocOf(s.Certificate)
-					cd.PEM = ""
-					sd.Certificate = &cd
-				}
 				if s.Key != nil {
 					keys++
 				}
-				d.Slots = append(d.Slots, sd)
+				d.Slots = append(d.Slots, slotDocOf(s))
 			}
 			doc.Tokens = append(doc.Tokens, d)
 			uri := t.Info.URI()

@@ -39,11 +39,7 @@ kubehsm token management-key set --algorithm aes-256 --print > management-key`,
 		Args: cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {
 		ctx := c.Context()
-		u, err := a.token(ctx, token)
-		if err != nil {
-			return err
-		}
-		env, err := a.env()
+		env, u, err := a.tokenEnv(ctx, token)
 		if err != nil {
 			return err
 		}

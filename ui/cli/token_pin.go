@@ -110,11 +110,7 @@ wants its PUK for that, a PKCS#11 token the security officer's PIN. Keys and cer
 kubehsm token pin unblock --token 'piv:serial=12345678' --puk-fd 3 --new-pin-fd 4 3< puk`,
 		Args: cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {
-		u, err := a.token(c.Context(), token)
-		if err != nil {
-			return err
-		}
-		env, err := a.env()
+		env, u, err := a.tokenEnv(c.Context(), token)
 		if err != nil {
 			return err
 		}

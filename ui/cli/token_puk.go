@@ -30,11 +30,7 @@ kubehsm token puk change --generate --print --puk-fd 3 3< puk`,
 		Args: cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {
 		ctx := c.Context()
-		u, err := a.token(ctx, token)
-		if err != nil {
-			return err
-		}
-		env, err := a.env()
+		env, u, err := a.tokenEnv(ctx, token)
 		if err != nil {
 			return err
 		}

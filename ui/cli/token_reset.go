@@ -25,11 +25,7 @@ kubehsm token reset --token 'piv:serial=12345678' --accept-risk serial:12345678`
 		Args: cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {
 		ctx := c.Context()
-		u, err := a.token(ctx, token)
-		if err != nil {
-			return err
-		}
-		env, err := a.env()
+		env, u, err := a.tokenEnv(ctx, token)
 		if err != nil {
 			return err
 		}

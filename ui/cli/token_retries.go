@@ -28,11 +28,7 @@ kubehsm token retries --pin 5 --puk 3 --generate-puk`,
 		if pin < 1 || pin > mostTries || puk < 1 || puk > mostTries {
 			return ui.Usagef("--pin and --puk: between 1 and %d tries each", mostTries)
 		}
-		u, err := a.token(ctx, token)
-		if err != nil {
-			return err
-		}
-		env, err := a.env()
+		env, u, err := a.tokenEnv(ctx, token)
 		if err != nil {
 			return err
 		}

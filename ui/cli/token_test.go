@@ -67,6 +67,9 @@ func TestTokenListWithoutTokens(t *testing.T) {
 func TestKeyGenerateAndList(t *testing.T) {
 	b := newBench(t)
 	b.pinFD(testPIN)
+	for _, flag := range []string{"--slot=9a", "--overwrite", "--touch-policy=always"} { // not silently left out
+		b.fails(2, "this is for PIV cards", "key", "generate", "--label", "prod", flag)
+	}
 	made := document(t, b.ok("key", "generate", "--label", "prod", "-o", "json"))
 	for _, field := range []string{"uri", "token", "id", "label", "algorithm", "fingerprint", "origin", "pinPolicy", "touchPolicy", "extractable"} {
 		if _, ok := made[field]; !ok {
