@@ -56,6 +56,11 @@ func (t Ticket) SealTo(secret, info []byte) (string, error) {
 	return sealMagic + "-" + alphabet().EncodeToString(sealed), nil
 }
 
+// IsSealed reports whether text begins as what [Ticket.SealTo] made.
+func IsSealed(text []byte) bool {
+	return bytes.HasPrefix(normalise(text[:min(len(text), 16)]), []byte(sealMagic))
+}
+
 // Open opens what was sealed to this key with the same info. The caller wipes
 // what it gets.
 func (k SealKey) Open(text, info []byte) ([]byte, error) {

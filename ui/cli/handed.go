@@ -32,6 +32,8 @@ func (a *app) handed(ctx context.Context, flag, value string, kind hsm.PINKind) 
 		return bytes.TrimSpace(b), err
 	case value == "":
 		return a.askHanded(ctx, flag, kind)
+	case kind == sealedKind && ticket.IsSealed([]byte(value)): // nobody else can open it
+		return []byte(value), nil
 	case isHanded([]byte(value)):
 		w := a.err()
 		w.line("warning: other users of this computer can read the %s on the command line; give it with --%s=-, in a file, or to the prompt", kind, flag)

@@ -108,6 +108,8 @@ func (a *app) trunks() []trunk {
 		group("consent", "Say which requests need your yes", a.consentShow, a.consentSet),
 		group("agent", "Look at and end the agent that keeps tokens unlocked",
 			a.agentStatus, a.agentLock, a.agentStop, a.agentUnit, a.agentServe, a.agentWorker),
+		group("helpdesk", "Make tickets for those who join, approve their requests, take access away",
+			a.helpdeskTicket, a.helpdeskApprove, a.helpdeskRevoke, a.helpdeskOpen, a.helpdeskList),
 		group("rbac", "Print, apply and check the roles and policies for tickets, help desk and break-glass",
 			a.rbacPrint, a.rbacApply, a.rbacCheck),
 		group("bootstrap-token", "Make, list and delete the tokens that new users join with",

@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/flow"
+)
+
+// mismatchRisk is what --accept-risk accepts of a request that is not as its
+// ticket says.
+const mismatchRisk = "mismatch"
+
+func (a *app) helpdeskApprove() *cobra.Command {
+	var o *format
+	var yes bool
+	var ticketFile, risk, root string
+	var wait time.Duration
+	d := flow.DecideOptions{Approve: true}
+	c := a.command(&cobra.Command{
+		Use:   "approve REQUEST",
+		Short: "Approve a request that was filed with a ticket, and end the ticket",
+		Long: `Shows a request, compares it with its ticket, and approves it once you say so.
+What the ticket allows is known to who made it, from this computer's record; others
+give the ticket. Where the ticket names a token and the request proves that its
+key is in it, that is all; else have the eight words read to you, on the phone or
+face to face: the person who joins sees the same ones.
+
+When the certificate is there, the ticket is ended: it is good for one request.`,
+		Example: `kubehsm csr list --pending
+kubehsm helpdesk approve jane-1a2b3c4d
+kubehsm helpdesk approve jane-1a2b3c4d --words 'abandon zoo …' --yes`,
+		Args: oneName("request"),
+	}, func(c *cobra.Command, args []string) error {
+		ctx := c.Context()
+		if risk != "" && risk != mismatchRisk {
+			return ui.Usagef("--accept-risk: %q is no risk of an approval; there is %s", risk, mismatchRisk)
+		}
+		roots, err := a.readRoots(root)
+		if err != nil {
+			return err
+		}
+		look := flow.TicketLook{Context: a.context, Roots: roots, AcceptMismatch: risk == mismatchRisk}
+		if c.Flags().Changed("ticket") {
+			t, err := a.handedTicket(ctx, "ticket", ticketFile)
+			if err != nil {
+				return err
+			}
+			defer t.Wipe()
+			look.Ticket = &t
+		}
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		seen, err := env.Request(ctx, a.context, args[0], flow.RequestLook{Roots: roots, ToDecide: true, Checks: []flow.RequestCheck{env.TicketCheck(&look)}})
+		if err != nil {
+			return err
+		}
+		w := a.err()
+		requestWords(w, seen)
+		if err := w.flush(); err != nil {
+			return err
+		}
+		if len(seen.Refusals) == 0 {
+			question := "Approve this request?"
+			if !look.Proven && d.Words == "" {
+				question = "Has " + seen.User + " read just these words to you?"
+				if yes {
+					return ui.Usagef("--yes needs --words: nothing proves whose key this is; give the words that %s reads to you", seen.User)
+				}
+			}
+			if err := a.confirm(ctx, yes, question); err != nil {
+				return err
+			}
+		}
+		done, err := env.ApproveTicket(ctx, look, seen, d, wait)
+		if errors.Is(err, flow.ErrWords) {
+			return &ui.UsageError{Err: err}
+		}
+		if err != nil {
+			return err
+		}
+		return a.emit(o, done, func(w *words) {
+			w.line("%s: %s", done.Request.Name, done.Request.State)
+			if done.Issued != nil {
+				w.line("The certificate is good until %s.", date(*done.Issued))
+			}
+			if done.Ended {
+				w.line("The ticket is ended. If they did not get the certificate: %s csr wait %s > cert.pem, and have them join with --certificate.", a.name(), done.Request.Name)
+			}
+			for _, n := range done.Notes {
+				w.line("note: %s", n)
+			}
+		})
+	})
+	c.Flags().StringVar(&ticketFile, "ticket", "", "the ticket itself, if it was made elsewhere: a `file`, or - for standard input")
+	c.Flags().StringVar(&d.Words, "words", "", "the `words` that the person who joins reads to you")
+	c.Flags().StringVar(&d.Message, "message", "", "a `sentence`, kept with the decision")
+	c.Flags().StringVar(&risk, "accept-risk", "", "approve a request that is not as its ticket says: `"+mismatchRisk+"`")
+	c.Flags().StringVar(&root, "root", "", rootUsage)
+	c.Flags().DurationVar(&wait, "timeout", 30*time.Second, "how `long` to wait for the certificate before the ticket is left to expire")
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask; needs --words, unless the key is proven to be in the token that the ticket names")
+	o = output(c)
+	return c
+}

@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/ui/flow"
+)
+
+func (a *app) helpdeskList() *cobra.Command {
+	var o *format
+	c := a.command(&cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List what was done from here: tickets, approvals, revocations, break-glass",
+		Example: "kubehsm helpdesk list\nkubehsm helpdesk list -o json",
+		Args:    cobra.NoArgs,
+	}, func(*cobra.Command, []string) error {
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		deeds, err := env.Deeds()
+		if err != nil {
+			return err
+		}
+		doc := struct {
+			Record []flow.Deed `json:"record"`
+		}{append([]flow.Deed{}, deeds...)}
+		return a.emit(o, doc, func(w *words) { deedWords(w, deeds) })
+	})
+	o = output(c)
+	return c
+}
+
+func deedWords(w *words, deeds []flow.Deed) {
+	if len(deeds) == 0 {
+		w.line("Nothing was done from here yet.")
+		return
+	}
+	var rows [][]string
+	for _, d := range deeds {
+		what, until := d.Request, ""
+		if what == "" {
+			what = d.Ticket
+		}
+		if d.Expires != nil {
+			until = date(*d.Expires)
+		}
+		rows = append(rows, []string{date(d.Time), d.Action, what, d.User, d.Server, until, d.Reason})
+	}
+	w.table([]string{"WHEN", "WHAT", "REQUEST OR TICKET", "USER", "CLUSTER", "UNTIL", "REASON"}, rows)
+}

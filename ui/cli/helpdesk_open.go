@@ -1,0 +1,63 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+)
+
+func (a *app) helpdeskOpen() *cobra.Command {
+	var o *format
+	var id, serial, sealed string
+	var print bool
+	c := a.command(&cobra.Command{
+		Use:   "open --ticket-id ID --serial SERIAL",
+		Short: "Open a PUK that was sent back sealed to the ticket's key",
+		Long: `Opens a PUK that somebody's join --generate-puk has sealed, and shows it once.
+Only the computer and user that made the ticket, with --seal-puk, can: its key is
+kept for a week, and removed when you have kept the PUK.`,
+		Example: `kubehsm helpdesk open --ticket-id abcdef --serial 1234567
+kubehsm helpdesk open --ticket-id abcdef --serial 1234567 --sealed - --print < sealed.txt`,
+		Args: cobra.NoArgs,
+	}, func(c *cobra.Command, _ []string) error {
+		ctx := c.Context()
+		text, err := a.handed(ctx, "sealed", sealed, sealedKind)
+		if err != nil {
+			return err
+		}
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		puk, err := env.OpenSealed(id, serial, text)
+		if err != nil {
+			return usage(err)
+		}
+		f := &freshSecret{ctx: ctx, what: "PUK", field: "puk", text: string(puk.Bytes()), secret: puk, print: print}
+		doc := struct {
+			Ticket string `json:"ticket"`
+			Serial string `json:"serial"`
+			PUK    string `json:"puk,omitempty"`
+		}{Ticket: id, Serial: serial}
+		if f.inDocument(o) {
+			doc.PUK = f.text
+			defer f.secret.Zero()
+		}
+		if err := f.show(a, o); err != nil {
+			return err
+		}
+		if err := env.ForgetSealKey(id); err != nil {
+			return err
+		}
+		if o.value == "" {
+			return nil
+		}
+		return a.emit(o, doc, nil)
+	})
+	c.Flags().StringVar(&id, "ticket-id", "", "the ticket's `ID`, as helpdesk list shows it (required)")
+	c.Flags().StringVar(&serial, "serial", "", "`serial` number of the token (required)")
+	c.Flags().StringVar(&sealed, "sealed", "", "what was sent back: a `file`, or -; asked for if it is missing")
+	c.Flags().BoolVar(&print, "print", false, "write it to standard output instead of the terminal")
+	must(c.MarkFlagRequired("ticket-id"))
+	must(c.MarkFlagRequired("serial"))
+	o = output(c)
+	return c
+}

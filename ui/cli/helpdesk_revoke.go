@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/flow"
+)
+
+func (a *app) helpdeskRevoke() *cobra.Command {
+	var o *format
+	var user string
+	var groups []string
+	var dryRun, yes bool
+	c := a.command(&cobra.Command{
+		Use:   "revoke --user NAME",
+		Short: "Take away what can be taken away after a token was lost, and say what remains",
+		Long: `Kubernetes cannot revoke a certificate: it is good until it ends. This lists what
+a user has - bindings, live certificates, pending requests, tickets - removes, after
+a yes, the bindings that name the user and what is not decided yet, and says what
+remains and until when.`,
+		Example: `kubehsm helpdesk revoke --user jane --dry-run
+kubehsm helpdesk revoke --user jane --group dev`,
+		Args: cobra.NoArgs,
+	}, func(c *cobra.Command, _ []string) error {
+		ctx := c.Context()
+		if user == "" {
+			return ui.Usagef("--user is missing: whose access is it about?")
+		}
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		r, err := env.LookUpRevocation(ctx, a.context, user, groups)
+		if err != nil {
+			return err
+		}
+		if dryRun {
+			return a.emit(o, r, func(w *words) { revocationWords(w, r) })
+		}
+		w := a.err()
+		revocationWords(w, r)
+		if err := w.flush(); err != nil {
+			return err
+		}
+		if len(r.Bindings)+len(r.Pending)+len(r.Tickets) > 0 {
+			if err := a.confirm(ctx, yes, "Remove, deny and end these?"); err != nil {
+				return err
+			}
+			if err := env.Revoke(ctx, a.context, &r); err != nil {
+				return err
+			}
+		}
+		err = a.emit(o, r, func(w *words) {
+			for _, d := range r.Done {
+				w.line("done    %s", d)
+			}
+			for _, f := range r.Failed {
+				w.line("failed  %s", f)
+			}
+			remainsWords(w, r)
+		})
+		if err == nil && len(r.Failed) > 0 {
+			err = hsm.WithHint(errors.New("not all of it could be removed"), "`kubehsm rbac check` shows what you may do; send the list to a cluster admin")
+		}
+		return err
+	})
+	c.Flags().StringVar(&user, "user", "", "user `name` that the lost token stands for (required)")
+	c.Flags().StringArrayVar(&groups, "group", nil, "`group` that the user's certificates are known to have; may be repeated")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "show what there is and remove nothing")
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	must(c.MarkFlagRequired("user"))
+	o = output(c)
+	return c
+}
+
+func revocationWords(w *words, r flow.Revocation) {
+	var rows [][]string
+	add := func(what string, can bool, name, detail string) {
+		does := "stays"
+		if can {
+			does = "can be removed"
+		}
+		rows = append(rows, []string{what, name, detail, does})
+	}
+	for _, b := range r.Bindings {
+		add("binding", true, b.Name, b.Namespace+" "+b.Role)
+	}
+	for _, b := range r.GroupBindings {
+		add("binding of a group", false, b.Name, b.Subject+": "+b.Role)
+	}
+	for _, c := range r.Certificates {
+		add("certificate", false, c.Request, strings.Join(c.Groups, ",")+" until "+date(c.NotAfter))
+	}
+	for _, p := range r.Pending {
+		add("pending request", true, p, "")
+	}
+	for _, t := range r.Tickets {
+		add("ticket", true, t, "")
+	}
+	if len(rows) == 0 {
+		w.line("Nothing is known of %q in this cluster.", r.User)
+	} else {
+		w.table([]string{"WHAT", "NAME", "DETAIL", ""}, rows)
+	}
+	for _, u := range r.Unknown {
+		w.line("not known: %s", u)
+	}
+}
+
+// remainsWords says what nobody can take away.
+func remainsWords(w *words, r flow.Revocation) {
+	if until := r.Until(); !until.IsZero() {
+		w.line("The certificates cannot be revoked: whoever has the token and its PIN is still %q until %s.", r.User, date(until))
+	} else {
+		w.line("No live certificate is known; one that is not known cannot be revoked either.")
+	}
+	for _, b := range r.GroupBindings {
+		w.line("Through the group %q they still have %s (%s): take the group's binding away, if nobody else needs it.", b.Subject, b.Role, b.Name)
+	}
+	w.line("If it must end at once: the cluster's client authority has to be replaced.")
+}

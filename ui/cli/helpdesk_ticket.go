@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/flow"
+)
+
+// ticketFlags are the flags of helpdesk ticket.
+type ticketFlags struct {
+	options        flow.TicketOptions
+	policy, file   string
+	spare, inverse bool
+}
+
+func (a *app) helpdeskTicket() *cobra.Command {
+	var o *format
+	var f ticketFlags
+	c := a.command(&cobra.Command{
+		Use:   "ticket --for USER",
+		Short: "Make a ticket, with which one person joins the cluster",
+		Long: `Makes a ticket: one line with everything that kubehsm join needs. It lets one
+person ask for the certificate that it says, once, until it expires. Nobody gets
+anything by it alone: you approve the request (kubehsm helpdesk approve).
+
+A ticket is a secret: hand it over on a way that you trust, as text, as a file, or
+as a QR code to be photographed. -o text (default) prints it, -o qr draws it, and
+-o file writes it to --file: an image if that ends in .png or .svg, else text.`,
+		Example: `kubehsm helpdesk ticket --for jane --group dev --ttl 2h
+kubehsm helpdesk ticket --for jane --policy attested,touch-always --serial 1234567 -o qr
+kubehsm helpdesk ticket --for jane --name prod --spare -o file --file jane.png`,
+		Args: cobra.NoArgs,
+	}, func(c *cobra.Command, _ []string) error {
+		var err error
+		if f.options.Policy, err = ticket.ParsePolicy(f.policy); err != nil {
+			return usage(fmt.Errorf("--policy: %w", err))
+		}
+		if f.options.User == "" {
+			return ui.Usagef("--for is missing: who is the ticket for?")
+		}
+		if (o.value == "file") != (f.file != "") {
+			return ui.Usagef("-o file and --file go together")
+		}
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		var made []flow.IssuedTicket
+		for _, name := range f.names() {
+			f.options.Name = name
+			t, err := env.MakeTicket(c.Context(), a.context, f.options)
+			if err != nil {
+				return usage(err)
+			}
+			made = append(made, t)
+		}
+		return a.emitTickets(o, f, made)
+	})
+	flags := c.Flags()
+	flags.StringVar(&f.options.User, "for", "", "user `name` that the certificate is for (required)")
+	flags.StringArrayVar(&f.options.Groups, "group", nil, "`group` that the user is in; may be repeated")
+	flags.DurationVar(&f.options.TTL, "ttl", flow.DefaultTicketTTL, "how `long` the ticket is good for, up to "+ticket.MaxTTL.String())
+	flags.DurationVar(&f.options.Lifetime, "lifetime", 0, "the certificate's `lifetime`, at least 10m; default the signer's")
+	flags.StringVar(&f.options.Signer, "signer", "", "`name` of the signer; default the one for clients of the API server")
+	flags.StringVar(&f.policy, "policy", "", "what the key must be like: `words` of "+strings.Join(ticket.PolicyNames(), ", "))
+	flags.StringVar(&f.options.Serial, "serial", "", "`serial` number of the only token that will do")
+	flags.StringVar(&f.options.Name, "name", "", "`name` proposed for the user's context")
+	flags.BoolVar(&f.options.Seal, "seal-puk", false, "have the PUK that join --generate-puk makes sent back sealed to you")
+	flags.BoolVar(&f.spare, "spare", false, "make a second ticket, for a spare token")
+	flags.StringVar(&f.file, "file", "", "`path` of the file for -o file; for a spare the second gets -spare before its ending")
+	flags.BoolVar(&f.inverse, "light", false, "draw the QR code for dark letters on a light terminal")
+	must(c.MarkFlagRequired("for"))
+	o = output(c, "text", "file", "qr")
+	return c
+}
+
+// names are the names of the enrolments that tickets are made for: one, and the
+// spare's.
+func (f ticketFlags) names() []string {
+	name := f.options.Name
+	if !f.spare {
+		return []string{name}
+	}
+	if name == "" {
+		return []string{"", "spare"}
+	}
+	return []string{name, name + "-spare"}
+}
+
+func (a *app) emitTickets(o *format, f ticketFlags, made []flow.IssuedTicket) error {
+	w := a.err()
+	for i, t := range made {
+		what := "Ticket"
+		if i > 0 {
+			what = "Spare ticket"
+		}
+		w.fields(what, t.ID, "For", t.Terms.User, "Groups", strings.Join(t.Terms.Groups, ", "), "Policy", t.Terms.Policy.String(),
+			"Token", t.Terms.Serial, "Until", date(t.Expires))
+	}
+	w.line("They type: kubehsm join --ticket -    You then: kubehsm helpdesk approve REQUEST")
+	if err := w.flush(); err != nil {
+		return err
+	}
+	switch o.value {
+	case "file":
+		for i, t := range made {
+			if err := a.writeTicket(f, i, t); err != nil {
+				return err
+			}
+		}
+		return nil
+	case "qr":
+		for _, t := range made {
+			drawn, err := drawQR(t.Text, f.inverse)
+			if err != nil {
+				return err
+			}
+			if _, err := fmt.Fprintf(a.Stdout, "%s\n%s\n", drawn, t.Text); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	doc := struct {
+		Tickets []flow.IssuedTicket `json:"tickets"`
+	}{made}
+	plain := *o
+	if plain.value == "text" {
+		plain.value = ""
+	}
+	return a.emit(&plain, doc, func(w *words) {
+		for _, t := range made {
+			w.line("%s", t.Text)
+		}
+	})
+}
+
+// writeTicket writes the i-th ticket to its file, which only the user can read.
+func (a *app) writeTicket(f ticketFlags, i int, t flow.IssuedTicket) error {
+	path, ending := f.file, filepath.Ext(f.file)
+	if i > 0 {
+		path = strings.TrimSuffix(path, ending) + "-spare" + ending
+	}
+	if _, err := os.Lstat(path); err == nil {
+		return hsm.WithHint(fmt.Errorf("%s exists already", path), fmt.Sprintf("the ticket is made: end it with `kubehsm bootstrap-token delete %s`, then make another", t.ID))
+	}
+	content := []byte(t.Text + "\n")
+	var err error
+	switch strings.ToLower(ending) {
+	case ".png":
+		content, err = pngQR(t.Text)
+	case ".svg":
+		content, err = svgQR(t.Text)
+	}
+	if err == nil {
+		err = home.WriteFile(path, content)
+	}
+	if err != nil {
+		return err
+	}
+	w := a.out()
+	w.line("Wrote %s, good until %s", path, t.Expires.Local().Format(time.DateTime))
+	return w.flush()
+}

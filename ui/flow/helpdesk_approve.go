@@ -1,0 +1,266 @@
+package flow
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/attest"
+	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
+	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+)
+
+// TicketLook says what a request is compared with.
+type TicketLook struct {
+	// Context is the kubeconfig context of the approver.
+	Context string
+	// Ticket is the ticket itself, if it is at hand; else its terms are looked
+	// for in the local record, then in the cluster.
+	Ticket *ticket.Ticket
+	// Roots are what attestations are traced to; none means Yubico's.
+	Roots []*x509.Certificate
+	// AcceptMismatch makes warnings of what does not match.
+	AcceptMismatch bool
+
+	// Proven tells afterwards that the request's key is proven to be in the
+	// token that the ticket names: no words need to be compared.
+	Proven bool
+	// ID is the ticket's, afterwards.
+	ID string
+}
+
+// TicketCheck compares a request with its ticket, for [RequestLook.Checks].
+func (e *Env) TicketCheck(look *TicketLook) RequestCheck {
+	return func(ctx context.Context, client *csr.Client, v *RequestView) error {
+		id, ok := strings.CutPrefix(v.Requester, bootstraptoken.UserPrefix)
+		if !ok || !slices.Contains(v.RequesterGroups, ticket.Group) {
+			v.Refusals = append(v.Refusals, "it was not filed with a ticket")
+			return nil
+		}
+		look.ID = id
+		terms, err := e.ticketTerms(ctx, look, id)
+		if err != nil {
+			return err
+		}
+		var wrong []string
+		if terms == nil {
+			wrong = append(wrong, "what its ticket allows is not known here: give the ticket with --ticket")
+		} else {
+			wrong = append(wrong, mismatches(*terms, v)...)
+			off, proven := look.policyMismatches(*terms, v)
+			wrong, look.Proven = append(wrong, off...), proven
+		}
+		others, err := otherRequests(ctx, client, v)
+		if err != nil {
+			return err
+		}
+		if len(others) > 0 {
+			wrong = append(wrong, "the same ticket has filed another request too: "+strings.Join(others, ", "))
+		}
+		if look.AcceptMismatch {
+			v.Warnings = append(v.Warnings, wrong...)
+		} else {
+			v.Refusals = append(v.Refusals, wrong...)
+		}
+		return nil
+	}
+}
+
+// ticketTerms are what the ticket with this ID allows, nil if nobody knows.
+func (e *Env) ticketTerms(ctx context.Context, look *TicketLook, id string) (*ticket.Terms, error) {
+	if look.Ticket != nil {
+		if look.Ticket.Token.ID() != id {
+			return nil, hsm.WithHint(fmt.Errorf("the request was filed with the ticket %q, this is %q", id, look.Ticket.Token.ID()), "give the right one")
+		}
+		return &look.Ticket.Terms, nil
+	}
+	deeds, err := e.Deeds()
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range slices.Backward(deeds) {
+		if d.Action == "ticket" && d.Ticket == id && d.Terms != nil {
+			return d.Terms, nil
+		}
+	}
+	tokens, err := e.bootstrapTokens(ctx, look.Context)
+	if err != nil {
+		return nil, err
+	}
+	r, err := tokens.Get(ctx, id)
+	if errors.Is(err, bootstraptoken.ErrForbidden) || errors.Is(err, bootstraptoken.ErrNotFound) || errors.Is(err, bootstraptoken.ErrNotToken) {
+		return nil, nil // the caller says what that means
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer r.Token.Wipe()
+	terms, err := ticket.ParseDescription(r.Description)
+	if err != nil {
+		return nil, nil //nolint:nilerr // a token of another make: the caller says what that means
+	}
+	return &terms, nil
+}
+
+// mismatches are what of the request is not what the ticket allows.
+func mismatches(t ticket.Terms, v *RequestView) []string {
+	var wrong []string
+	differs := func(what, asked, allowed string) {
+		wrong = append(wrong, fmt.Sprintf("it asks for the %s %q, its ticket is for %q", what, asked, allowed))
+	}
+	if v.User != t.User {
+		differs("user", v.User, t.User)
+	}
+	if !(csr.Subject{User: t.User, Groups: v.Groups}).Equal(csr.Subject{User: t.User, Groups: t.Groups}) {
+		differs("groups", strings.Join(v.Groups, ", "), strings.Join(t.Groups, ", "))
+	}
+	if signer := orClientSigner(t.Signer); v.SignerName != signer {
+		differs("signer", v.SignerName, signer)
+	}
+	if n := v.Object.Spec.ExpirationSeconds; t.Lifetime != 0 && (n == nil || time.Duration(*n)*time.Second > t.Lifetime) {
+		asked := "as long as the signer gives"
+		if n != nil {
+			asked = (time.Duration(*n) * time.Second).String()
+		}
+		differs("lifetime", asked, t.Lifetime.String())
+	}
+	return wrong
+}
+
+// policyMismatches are what of the key is not proven to be as the ticket asks.
+// proven tells that it is proven to be in the token that the ticket names.
+func (look *TicketLook) policyMismatches(t ticket.Terms, v *RequestView) (wrong []string, proven bool) {
+	s, err := statementOf(v, attest.Verifier{Roots: look.Roots})
+	if err != nil {
+		if t.Policy != 0 {
+			wrong = append(wrong, fmt.Sprintf("its ticket asks for a key that is %s, which nothing proves: %v", t.Policy, err))
+		}
+		if t.Serial != "" {
+			v.Warnings = append(v.Warnings, fmt.Sprintf("its ticket is for the token %s; nothing proves that the key is in it: have the words read to you", t.Serial))
+		}
+		return wrong, false
+	}
+	if t.Serial != "" && s.Serial != t.Serial {
+		wrong = append(wrong, fmt.Sprintf("its key is in the token %q, its ticket is for %q", s.Serial, t.Serial))
+	}
+	for _, p := range []struct {
+		bit  ticket.Policy
+		kept bool
+		says string
+	}{
+		{ticket.TouchAlways, s.Touch == hsm.TouchAlways, "touch " + s.Touch.String()},
+		{ticket.TouchCached, s.Touch >= hsm.TouchCached, "touch " + s.Touch.String()},
+		{ticket.PINAlways, s.PIN == hsm.PINAlways, "PIN " + s.PIN.String()},
+		{ticket.PINOnce, s.PIN >= hsm.PINOnce, "PIN " + s.PIN.String()},
+	} {
+		if t.Policy.Has(p.bit) && !p.kept {
+			wrong = append(wrong, fmt.Sprintf("its ticket asks for %s, its key has %s", p.bit, p.says))
+		}
+	}
+	return wrong, t.Serial != "" && s.Serial == t.Serial
+}
+
+// statementOf is what the attestation in a request proves.
+func statementOf(v *RequestView, by attest.Verifier) (attest.Statement, error) {
+	info, err := csr.InspectRequest(v.Object.Spec.Request)
+	if err != nil {
+		return attest.Statement{}, err
+	}
+	a, err := attest.FromExtensions(info.Extensions)
+	if err != nil {
+		return attest.Statement{}, err
+	}
+	return by.Verify(a, info.PublicKey)
+}
+
+// otherRequests are those that the same requester has filed beside v.
+func otherRequests(ctx context.Context, client *csr.Client, v *RequestView) ([]string, error) {
+	var names []string
+	for obj, err := range client.List(ctx, csr.ListOptions{}) { // there is no selector for who asked
+		if err != nil {
+			return nil, err
+		}
+		if obj.Spec.Username == v.Requester && string(obj.UID) != v.UID {
+			names = append(names, obj.Name)
+		}
+	}
+	return names, nil
+}
+
+// TicketApproval is a request that was approved under a ticket.
+type TicketApproval struct {
+	Request RequestView `json:"request"`
+	// Issued is the certificate's end, nil if it was not signed in time.
+	Issued *time.Time `json:"notAfter,omitempty"`
+	// Certificate is the issued chain, PEM: for a user whose token is gone.
+	Certificate string `json:"certificate,omitempty"`
+	// Ended tells that the ticket's token was deleted.
+	Ended bool `json:"ticketEnded"`
+	// Notes are what was not done, and why.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// ApproveTicket approves the request that seen shows, waits up to wait for the
+// certificate, and ends the ticket.
+func (e *Env) ApproveTicket(ctx context.Context, look TicketLook, seen RequestView, o DecideOptions, wait time.Duration) (TicketApproval, error) {
+	o.Approve = true
+	v, err := e.Decide(ctx, look.Context, seen, o)
+	if err != nil {
+		return TicketApproval{}, err
+	}
+	done := TicketApproval{Request: v}
+	note := func(what string, err error) {
+		if err != nil {
+			done.Notes = append(done.Notes, what+": "+err.Error())
+		}
+	}
+	note("no event was left on the request", e.leaveEvent(ctx, look.Context, v, "TicketApproved", "approved under the ticket "+look.ID))
+	waiting, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	pem, err := e.WaitRequest(waiting, look.Context, v.Name, func(string) {})
+	if err != nil {
+		note("its ticket is not ended yet, as the certificate is not there; end it with `kubehsm bootstrap-token delete "+look.ID+"`", err)
+	} else {
+		cert, err := csr.ParseCertificate(pem)
+		if err != nil {
+			return done, err
+		}
+		done.Issued, done.Certificate = &cert.Leaf.NotAfter, string(pem)
+		err = e.DeleteBootstrapToken(ctx, look.Context, look.ID)
+		if errors.Is(err, bootstraptoken.ErrNotFound) {
+			err = nil
+		}
+		done.Ended = err == nil
+		note("its ticket could not be ended", err)
+	}
+	server, err := e.clusterOf(ctx, look.Context)
+	if err != nil {
+		return done, err
+	}
+	return done, e.recordDeed(ctx, Deed{Action: "approve", Server: server.Server, Ticket: look.ID, Request: v.Name,
+		Fingerprint: v.Fingerprint, User: v.User, Expires: done.Issued, Reason: v.Note, Note: strings.Join(done.Notes, "; ")})
+}
+
+// leaveEvent leaves an Event on a request, for those who look at it later. Not
+// being allowed to is for the caller to tell.
+func (e *Env) leaveEvent(ctx context.Context, kubeContext string, v RequestView, reason, message string) error {
+	c, err := e.objects(ctx, kubeContext)
+	if err != nil {
+		return err
+	}
+	now := time.Now().UTC().Format(time.RFC3339)
+	return c.create(ctx, object{
+		"apiVersion": "v1", "kind": "Event",
+		// Events on what has no namespace are kept in this one.
+		"metadata":       map[string]any{"namespace": "default", "name": fmt.Sprintf("%s.%x", v.Name, time.Now().UnixNano())},
+		"involvedObject": map[string]any{"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "name": v.Name, "uid": v.UID},
+		"reason":         reason, "message": message, "type": "Normal", "count": 1, "firstTimestamp": now, "lastTimestamp": now,
+		"source": map[string]any{"component": "kubehsm"}, "reportingComponent": "kubehsm",
+	})
+}

@@ -1,0 +1,103 @@
+package flow
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/plugin/home"
+)
+
+// Deed is something that was done for others, or asked of them, as the local
+// record keeps it. It holds nothing secret.
+type Deed struct {
+	Time time.Time `json:"time"`
+	// Action is "ticket", "approve", "revoke", "break-glass-request",
+	// "break-glass-approve" or "seal".
+	Action string `json:"action"`
+	Server string `json:"server,omitempty"`
+	// Ticket is the ID of a ticket's token, Terms what it is for.
+	Ticket string        `json:"ticket,omitempty"`
+	Terms  *ticket.Terms `json:"terms,omitempty"`
+	// Request and Fingerprint name a certificate request and its key.
+	Request     string `json:"request,omitempty"`
+	Fingerprint string `json:"fingerprint,omitempty"`
+	User        string `json:"user,omitempty"`
+	Reason      string `json:"reason,omitempty"`
+	// Expires is when the ticket or the certificate ends.
+	Expires *time.Time `json:"expires,omitempty"`
+	// Note says what else there is to know.
+	Note string `json:"note,omitempty"`
+}
+
+func (e *Env) deedsPath() string { return filepath.Join(e.Dirs.State, "helpdesk.jsonl") }
+
+// maxDeed bounds one line of the record, in bytes.
+const maxDeed = 64 << 10
+
+// recordDeed appends d to the record, whole or not at all.
+func (e *Env) recordDeed(ctx context.Context, d Deed) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("record of the help desk: %w", err)
+		}
+	}()
+	d.Time = time.Now().UTC().Truncate(time.Second)
+	line, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	if err := e.Dirs.Prepare(); err != nil {
+		return err
+	}
+	path := e.deedsPath()
+	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
+	if _, err := lock.TryLockContext(ctx, 20*time.Millisecond); err != nil {
+		return errors.Join(err, lock.Close())
+	}
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	if err := home.CheckFile(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(line, '\n'))
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// Deeds reads the record, the oldest first. A line that a crash has cut off is
+// passed over.
+func (e *Env) Deeds() ([]Deed, error) {
+	f, err := os.Open(e.deedsPath())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("record of the help desk: %w", err)
+	}
+	defer f.Close() // only read from
+	var all []Deed
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, maxDeed)
+	for lines.Scan() {
+		var d Deed
+		if json.Unmarshal(lines.Bytes(), &d) == nil {
+			all = append(all, d)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("record of the help desk: %w", err)
+	}
+	return all, nil
+}

@@ -1,0 +1,277 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
+	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+)
+
+// Revocation is what a user has in a cluster, and what can be done about it.
+// Kubernetes has no revocation: a certificate is good until it ends. What it
+// allows can be taken away.
+type Revocation struct {
+	User   string `json:"user"`
+	Server string `json:"server"`
+	// Bindings name the user: they can be removed.
+	Bindings []BindingView `json:"bindings"`
+	// GroupBindings name a group of the user's live certificates: they are not
+	// removed, since others are in the group.
+	GroupBindings []BindingView `json:"groupBindings"`
+	// Certificates are those that are known and live.
+	Certificates []CertificateView `json:"certificates"`
+	// Pending requests for the user can be denied; Tickets for the user ended.
+	Pending []string `json:"pendingRequests"`
+	Tickets []string `json:"tickets"`
+	// Unknown is what could not be looked up.
+	Unknown []string `json:"unknown,omitempty"`
+	// Done and Failed are filled by [Env.Revoke].
+	Done   []string `json:"done,omitempty"`
+	Failed []string `json:"failed,omitempty"`
+
+	requests map[string]RequestView
+}
+
+// BindingView is a role binding, as far as it is one subject's.
+type BindingView struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	Role      string `json:"role"`
+	Subject   string `json:"subject"`
+	// Alone: it binds nobody else, so that the whole binding goes.
+	Alone bool `json:"alone"`
+
+	from object
+}
+
+// String says it in words.
+func (b BindingView) String() string {
+	s := strings.ToLower(b.Kind) + " " + b.Name
+	if b.Namespace != "" {
+		s += " in " + b.Namespace
+	}
+	return s + ": " + b.Role
+}
+
+// CertificateView is a live certificate that is known from a request, or from
+// the local record.
+type CertificateView struct {
+	Request     string    `json:"request"`
+	Groups      []string  `json:"groups,omitempty"`
+	Fingerprint string    `json:"fingerprint"`
+	NotAfter    time.Time `json:"notAfter"`
+}
+
+// Until is when the last of the certificates that are known ends; zero if there is none.
+func (r Revocation) Until() time.Time {
+	var last time.Time
+	for _, c := range r.Certificates {
+		if c.NotAfter.After(last) {
+			last = c.NotAfter
+		}
+	}
+	return last
+}
+
+// LookUpRevocation finds what user has in the cluster of a context. Groups are
+// those that the user's certificates are known to have besides what is found.
+func (e *Env) LookUpRevocation(ctx context.Context, kubeContext, user string, groups []string) (Revocation, error) {
+	cluster, err := e.clusterOf(ctx, kubeContext)
+	if err != nil {
+		return Revocation{}, err
+	}
+	r := Revocation{User: user, Server: cluster.Server, Bindings: []BindingView{}, GroupBindings: []BindingView{},
+		Certificates: []CertificateView{}, Pending: []string{}, Tickets: []string{}, requests: map[string]RequestView{}}
+	found, err := e.lookUpRequests(ctx, kubeContext, &r)
+	if err != nil {
+		return r, err
+	}
+	for _, g := range groups {
+		found[g] = true
+	}
+	if err := e.lookUpBindings(ctx, kubeContext, &r, found); err != nil {
+		return r, err
+	}
+	return r, e.lookUpTickets(ctx, kubeContext, &r)
+}
+
+// lookUpRequests finds certificates and pending requests, and the groups of the
+// former.
+func (e *Env) lookUpRequests(ctx context.Context, kubeContext string, r *Revocation) (groups map[string]bool, err error) {
+	groups = map[string]bool{}
+	client, err := e.client(ctx, kubeContext)
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	for obj, err := range client.List(ctx, csr.ListOptions{}) {
+		if err != nil {
+			if csr.IsForbidden(err) {
+				r.Unknown = append(r.Unknown, "certificates: you may not list requests")
+				break
+			}
+			return nil, err
+		}
+		v := viewRequest(obj)
+		if v.User != r.User {
+			continue
+		}
+		if v.State == csr.Pending.String() {
+			r.Pending, r.requests[v.Name] = append(r.Pending, v.Name), v
+			continue
+		}
+		cert, err := csr.ParseCertificate(obj.Status.Certificate)
+		if err != nil || !cert.Leaf.NotAfter.After(time.Now()) {
+			continue // none, or over
+		}
+		s := cert.Subject()
+		r.Certificates = append(r.Certificates, CertificateView{Request: v.Name, Groups: s.Groups, Fingerprint: v.Fingerprint, NotAfter: cert.Leaf.NotAfter})
+		seen[v.Name] = true
+		for _, g := range s.Groups {
+			groups[g] = true
+		}
+	}
+	// The cluster forgets requests an hour after they were issued.
+	deeds, err := e.Deeds()
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range deeds {
+		if (d.Action == "approve" || d.Action == "break-glass-approve") && d.User == r.User && d.Server == r.Server && !seen[d.Request] && d.Expires != nil && d.Expires.After(time.Now()) {
+			r.Certificates = append(r.Certificates, CertificateView{Request: d.Request, Fingerprint: d.Fingerprint, NotAfter: *d.Expires})
+		}
+	}
+	r.Unknown = append(r.Unknown, "certificates that were issued more than an hour ago and not approved from here: the cluster keeps no list of them")
+	return groups, nil
+}
+
+func (e *Env) lookUpBindings(ctx context.Context, kubeContext string, r *Revocation, groups map[string]bool) error {
+	c, err := e.objects(ctx, kubeContext)
+	if err != nil {
+		return err
+	}
+	for _, kind := range []string{"ClusterRoleBinding", "RoleBinding"} {
+		err := c.list(ctx, object{"apiVersion": rbacGroup + "/v1", "kind": kind}, func(o object) {
+			subjects := subjectsOf(o)
+			for _, s := range subjects {
+				b := BindingView{Kind: kind, Namespace: o.namespace(), Name: o.name(), Subject: s.text("name"),
+					Role: o.text("roleRef", "kind") + " " + o.text("roleRef", "name"), Alone: len(subjects) == 1, from: o}
+				switch {
+				case s.kind() == "User" && s.text("name") == r.User:
+					r.Bindings = append(r.Bindings, b)
+				case s.kind() == "Group" && groups[s.text("name")]:
+					r.GroupBindings = append(r.GroupBindings, b)
+				}
+			}
+		})
+		if isForbidden(err) {
+			r.Unknown = append(r.Unknown, strings.ToLower(kind)+"s: you may not list them")
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func subjectsOf(o object) []object {
+	list, _ := o["subjects"].([]any)
+	var all []object
+	for _, s := range list {
+		if m, ok := s.(map[string]any); ok {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+func (e *Env) lookUpTickets(ctx context.Context, kubeContext string, r *Revocation) error {
+	tokens, err := e.bootstrapTokens(ctx, kubeContext)
+	if err != nil {
+		return err
+	}
+	ids := map[string]bool{}
+	records, _, err := tokens.List(ctx)
+	switch {
+	case errors.Is(err, bootstraptoken.ErrForbidden):
+		r.Unknown = append(r.Unknown, "tickets of other desks: you may not list secrets")
+	case err != nil:
+		return err
+	}
+	for _, t := range records {
+		if terms, err := ticket.ParseDescription(t.Description); err == nil && terms.User == r.User && !t.Expired(time.Now()) {
+			ids[t.Token.ID()] = true
+		}
+		t.Token.Wipe()
+	}
+	if err != nil { // then those that are known here
+		deeds, err := e.Deeds()
+		if err != nil {
+			return err
+		}
+		for _, d := range deeds {
+			switch {
+			case d.Action == "ticket" && d.User == r.User && d.Server == r.Server && d.Expires != nil && d.Expires.After(time.Now()):
+				ids[d.Ticket] = true
+			case d.Action == "approve" || d.Action == "revoke":
+				delete(ids, d.Ticket)
+			}
+		}
+	}
+	r.Tickets = append(r.Tickets, slices.Sorted(maps.Keys(ids))...)
+	return nil
+}
+
+// Revoke removes what r found and the caller may remove: the user's own
+// bindings, pending requests, tickets. What could not be is in Failed.
+func (e *Env) Revoke(ctx context.Context, kubeContext string, r *Revocation) error {
+	c, err := e.objects(ctx, kubeContext)
+	if err != nil {
+		return err
+	}
+	tell := func(what string, err error) {
+		if err != nil {
+			r.Failed = append(r.Failed, what+": "+err.Error())
+		} else {
+			r.Done = append(r.Done, what)
+		}
+	}
+	for _, id := range r.Tickets {
+		tell("ticket "+id+" ended", e.DeleteBootstrapToken(ctx, kubeContext, id))
+	}
+	for _, name := range r.Pending {
+		_, err := e.Decide(ctx, kubeContext, r.requests[name], DecideOptions{Decision: csr.Decision{Reason: "KubehsmRevoked", Message: "the user's access was taken away"}})
+		tell("request "+name+" denied", err)
+	}
+	for _, b := range r.Bindings {
+		if b.Alone {
+			tell(b.String()+" removed", c.delete(ctx, b.from))
+			continue
+		}
+		tell(b.String()+": "+r.User+" taken out", c.replace(ctx, without(b.from, r.User)))
+	}
+	return e.recordDeed(ctx, Deed{Action: "revoke", Server: r.Server, User: r.User,
+		Note: fmt.Sprintf("done: %s; failed: %s", strings.Join(r.Done, ", "), strings.Join(r.Failed, ", "))})
+}
+
+// without is a binding that no longer names the user.
+func without(o object, user string) object {
+	o = maps.Clone(o)
+	var left []any
+	for _, s := range subjectsOf(o) {
+		if s.kind() != "User" || s.text("name") != user {
+			left = append(left, map[string]any(s))
+		}
+	}
+	o["subjects"] = left
+	return o
+}

@@ -1,0 +1,203 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
+	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/plugin/home"
+)
+
+// DefaultTicketTTL is how long a ticket is good for where nothing else is said.
+const DefaultTicketTTL = 4 * time.Hour
+
+// TicketOptions say what ticket to make.
+type TicketOptions struct {
+	ticket.Terms
+	// TTL is how long it is good for, up to [ticket.MaxTTL]; 0 is [DefaultTicketTTL].
+	TTL time.Duration
+	// Name is the name proposed for the enrolment.
+	Name string
+	// Seal has what is secret sent back sealed: see [Env.OpenSealed].
+	Seal bool
+}
+
+// IssuedTicket is a ticket that the cluster knows.
+type IssuedTicket struct {
+	// Text is the ticket: a secret.
+	Text    string       `json:"ticket"`
+	ID      string       `json:"id"`
+	Name    string       `json:"name,omitempty"`
+	Server  string       `json:"server"`
+	Terms   ticket.Terms `json:"terms"`
+	Expires time.Time    `json:"expires"`
+}
+
+// MakeTicket makes a ticket: a bootstrap token of its own, recorded here and
+// told to the cluster of the context.
+func (e *Env) MakeTicket(ctx context.Context, kubeContext string, o TicketOptions) (IssuedTicket, error) {
+	if o.TTL == 0 {
+		o.TTL = DefaultTicketTTL
+	}
+	if o.TTL < time.Minute || o.TTL > ticket.MaxTTL {
+		return IssuedTicket{}, hsm.Hintf(fmt.Errorf("%w: a ticket for %s", bootstraptoken.ErrInvalid, o.TTL), "it is good for a minute to %s", ticket.MaxTTL)
+	}
+	if err := (csr.Subject{User: o.User, Groups: o.Groups}).Validate(orClientSigner(o.Signer)); err != nil {
+		return IssuedTicket{}, err
+	}
+	if o.Lifetime != 0 && o.Lifetime < csr.MinExpiration {
+		return IssuedTicket{}, hsm.WithHint(fmt.Errorf("%w: a certificate for %s", bootstraptoken.ErrInvalid, o.Lifetime), "the shortest that Kubernetes signs is 10m")
+	}
+	cluster, err := e.clusterOf(ctx, kubeContext)
+	if err != nil {
+		return IssuedTicket{}, err
+	}
+	pins, err := clusterPins(cluster)
+	if err != nil {
+		return IssuedTicket{}, err
+	}
+	t := ticket.Ticket{Terms: o.Terms, Name: o.Name, Server: cluster.Server, Pins: pins}
+	if t.Token, err = bootstraptoken.Generate(); err != nil {
+		return IssuedTicket{}, err
+	}
+	defer t.Wipe()
+	if t.Expires, err = bootstraptoken.ExpiresIn(time.Now(), o.TTL); err != nil {
+		return IssuedTicket{}, err
+	}
+	record := bootstraptoken.Record{Token: t.Token, Description: o.Description(), Expires: t.Expires,
+		Usages: bootstraptoken.KnownUsages(), Groups: []string{ticket.Group}}
+	if err := record.Validate(); err != nil {
+		return IssuedTicket{}, err
+	}
+	if o.Seal {
+		if t.Seal, err = e.newSealKey(t.Token.ID()); err != nil {
+			return IssuedTicket{}, err
+		}
+	}
+	issued := IssuedTicket{ID: t.Token.ID(), Name: t.Name, Server: t.Server, Terms: t.Terms, Expires: t.Expires}
+	if issued.Text, err = t.Reveal(); err != nil {
+		return IssuedTicket{}, err
+	}
+	client, err := e.bootstrapTokens(ctx, kubeContext)
+	if err != nil {
+		return IssuedTicket{}, err
+	}
+	// First the record: a token that nobody remembers is worse than a record of none.
+	if err := e.recordDeed(ctx, Deed{Action: "ticket", Server: t.Server, Ticket: issued.ID, Terms: &issued.Terms, User: o.User, Expires: &issued.Expires}); err != nil {
+		return IssuedTicket{}, err
+	}
+	if err := client.Create(ctx, record); err != nil {
+		return IssuedTicket{}, err
+	}
+	return issued, nil
+}
+
+// sealDir keeps the private halves of tickets' keys: until they are used, or
+// their tickets are long over.
+func (e *Env) sealDir() string { return filepath.Join(e.Dirs.State, "helpdesk-keys") }
+
+func (e *Env) sealPath(id string) string { return filepath.Join(e.sealDir(), id+".key") }
+
+// keepSealKeys is how long a key outlives its ticket at most.
+const keepSealKeys = 7 * 24 * time.Hour
+
+func (e *Env) newSealKey(id string) ([]byte, error) {
+	key, err := ticket.NewSealKey()
+	if err != nil {
+		return nil, err
+	}
+	if err := e.Dirs.Prepare(); err != nil {
+		return nil, err
+	}
+	if err := home.MakeDir(e.sealDir()); err != nil {
+		return nil, err
+	}
+	if err := e.sweepSealKeys(); err != nil {
+		return nil, err
+	}
+	private := key.Bytes()
+	defer clear(private)
+	return key.Public(), home.WriteFile(e.sealPath(id), private)
+}
+
+// sweepSealKeys removes keys that nothing will be sealed to any more.
+func (e *Env) sweepSealKeys() error {
+	entries, err := os.ReadDir(e.sealDir())
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		info, err := entry.Info()
+		if err == nil && time.Since(info.ModTime()) > ticket.MaxTTL+keepSealKeys {
+			if err := os.Remove(filepath.Join(e.sealDir(), entry.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// sealInfo binds what is sealed to its ticket and token.
+func sealInfo(id, serial string) []byte {
+	return []byte("kubehsm PUK of " + serial + " for ticket " + id)
+}
+
+// SealPUK seals a token's new PUK to the help desk that made the ticket of the
+// enrolment called name. ok is false if its ticket carries no key.
+func (e *Env) SealPUK(name, serial string, puk []byte) (text string, ok bool, err error) {
+	j, err := e.loadJournal(name)
+	if err != nil {
+		return "", false, err
+	}
+	o := j.Options.Join
+	if o == nil || len(o.Seal) == 0 {
+		return "", false, nil
+	}
+	text, err = ticket.Ticket{Seal: o.Seal}.SealTo(puk, sealInfo(o.Ticket, serial))
+	return text, err == nil, err
+}
+
+// OpenSealed opens what a user of the ticket with this ID sent back, for the
+// token with this serial number. The caller zeroes it. The key stays until
+// [Env.ForgetSealKey].
+func (e *Env) OpenSealed(id, serial string, sealed []byte) (*hsm.Secret, error) {
+	if !bootstraptoken.ValidID(id) {
+		return nil, fmt.Errorf("%w ID", bootstraptoken.ErrMalformed)
+	}
+	if err := home.CheckFile(e.sealPath(id)); errors.Is(err, fs.ErrNotExist) {
+		return nil, hsm.WithHint(fmt.Errorf("there is no key for the ticket %q here", id), "only the computer and user that made the ticket, with --seal-puk, can open it, and for a week")
+	} else if err != nil {
+		return nil, err
+	}
+	private, err := os.ReadFile(e.sealPath(id))
+	if err != nil {
+		return nil, err
+	}
+	defer clear(private)
+	key, err := ticket.ParseSealKey(private)
+	if err != nil {
+		return nil, err
+	}
+	secret, err := key.Open(sealed, sealInfo(id, serial))
+	if err != nil {
+		return nil, err
+	}
+	return hsm.NewSecret(secret), nil
+}
+
+// ForgetSealKey removes the key that [Env.OpenSealed] used.
+func (e *Env) ForgetSealKey(id string) error {
+	err := os.Remove(e.sealPath(id))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
