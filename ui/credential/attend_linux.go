@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -88,13 +87,15 @@ func borrow(client process.ID) (giveBack func(), err error) {
 	}, nil
 }
 
-// alone tells whether a process group has no members but these. What cannot be
-// read counts as a member.
-func alone(group int, members ...int) bool {
+// alone tells whether a process group has no members but client, attendant and
+// those that wait for the client: its parents, a script's shell say. What cannot
+// be read counts as somebody else.
+func alone(group, client, attendant int) bool {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return false
 	}
+	parents, members := map[int]int{}, map[int]bool{}
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
@@ -104,13 +105,19 @@ func alone(group int, members ...int) bool {
 		if errors.Is(err, os.ErrNotExist) || errors.Is(err, unix.ESRCH) {
 			continue
 		}
-		fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
-		if err != nil || len(fields) < 3 {
+		var state string
+		var parent, its int
+		if n, _ := fmt.Sscan(string(b[bytes.LastIndexByte(b, ')')+1:]), &state, &parent, &its); n < 3 { // proc_pid_stat(5)
 			return false
 		}
-		if string(fields[2]) == strconv.Itoa(group) && string(fields[0]) != "Z" && !slices.Contains(members, pid) {
-			return false
+		parents[pid] = parent
+		if its == group && state != "Z" {
+			members[pid] = true
 		}
 	}
-	return true
+	delete(members, attendant)
+	for pid := client; pid != 0; pid = parents[pid] {
+		delete(members, pid)
+	}
+	return len(members) == 0
 }

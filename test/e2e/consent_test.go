@@ -1,0 +1,221 @@
+//go:build linux
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/term"
+)
+
+// question is in the words that ask for consent.
+const question = "Allow it? [y/N]"
+
+// TestConsent: with the policy writes reading is silent, and a command that
+// changes something, or connects, asks once on its own terminal.
+func TestConsent(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, lab.Options{})
+	u.enroll()
+	namespace := unique("consent")
+	u.admin("create", "namespace", namespace)
+	if err := u.Cluster.RunPod(t.Context(), namespace, "web"); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(u.Dir, "dir")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		manifest := strings.Replace(configMap, "NAME", fmt.Sprint("map-", i), 1)
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i, ".yaml")), []byte(manifest), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	u.kubehsm("consent", "set", enrolled, "--policy", "writes", "--yes")
+	kubectl := "kubectl -n " + namespace + " "
+
+	t.Run("reading is silent", func(t *testing.T) {
+		u := u.in(t)
+		s := u.sh(kubectl + "get configmaps -o name; " + kubectl + "auth whoami -o name; " + kubectl + "create configmap x --dry-run=server -o name; echo code $?")
+		s.WaitFor("configmap/x", "code 0")
+		s.Exit()
+		if strings.Contains(s.Output(), question) {
+			t.Error(s.Output())
+		}
+	})
+	t.Run("one question for a folder", func(t *testing.T) {
+		u := u.in(t)
+		s := u.sh(kubectl + "apply -f dir; echo code $?")
+		s.WaitFor("kubectl (process ", "wants to create configmaps in "+namespace, "on "+enrolled+" (127.0.0.1:", question)
+		s.Type("y\r")
+		s.WaitFor("configmap/map-4 created", "code 0")
+		s.Exit()
+		if n := strings.Count(s.Output(), question); n != 1 {
+			t.Errorf("%d questions:\n%s", n, s.Output())
+		}
+	})
+	t.Run("a no is said by kubectl", func(t *testing.T) {
+		u := u.in(t)
+		s := u.sh(kubectl + "delete configmap map-0; echo code $?")
+		s.WaitFor("wants to delete configmaps "+namespace+"/map-0", question)
+		s.Type("n\r")
+		s.WaitFor("(Forbidden)", "code 1")
+		s.Exit()
+		if out := s.Output(); !strings.Contains(out, "no consent to delete configmaps "+namespace+"/map-0: it was refused") {
+			t.Error(out)
+		}
+	})
+	t.Run("type-ahead is no answer", func(t *testing.T) {
+		u := u.in(t)
+		s := u.sh("printf 'type now '; sleep 1; " + kubectl + "delete configmap map-0; echo code $?")
+		s.WaitFor("type now")
+		s.Type("y\r")
+		s.WaitFor(question)
+		s.Type("n\r")
+		s.WaitFor("code 1")
+		s.Exit()
+	})
+	t.Run("standard input is kubectl's", func(t *testing.T) {
+		u := u.in(t)
+		s := u.sh("cat dir/1.yaml | sed s/map-1/piped/ | " + kubectl + "apply -f -; echo code $?")
+		s.WaitFor(question)
+		s.Type("y\r")
+		s.WaitFor("configmap/piped created", "code 0")
+		s.Exit()
+	})
+	t.Run("exec asks on the terminal that kubectl made raw", func(t *testing.T) {
+		u := u.in(t)
+		s := u.sh(kubectl + "exec -it web -- sh -c 'echo in the pod; read x; echo got $x'; echo code $?; stty -a | grep -o ' icanon'")
+		s.WaitFor("pods/exec "+namespace+"/web", question)
+		s.Type("y\r")
+		s.WaitFor("in the pod")
+		s.Type("hello\r")
+		s.WaitFor("got hello", "code 0", " icanon")
+		s.Exit()
+		if n := strings.Count(s.Output(), question); n != 1 {
+			t.Errorf("%d questions:\n%s", n, s.Output())
+		}
+	})
+	t.Run("exec refused leaves the terminal as it was", func(t *testing.T) {
+		u := u.in(t)
+		s := u.sh(kubectl + "exec -it web -- echo in the pod; echo code $?; stty -a | grep -o ' icanon'")
+		s.WaitFor(question)
+		s.Type("n\r")
+		s.WaitFor("was refused", "code 1", " icanon")
+		s.Exit()
+		if out := s.Output(); strings.Count(out, question) != 1 || strings.Contains(out, "\nin the pod") {
+			t.Error(out)
+		}
+	})
+	t.Run("ctrl-c ends kubectl and its question", func(t *testing.T) {
+		u := u.in(t)
+		s := u.sh("trap : INT; " + kubectl + "delete configmap map-1; echo code $?; read line; echo $line")
+		s.WaitFor(question)
+		s.Press(term.CtrlC)
+		s.WaitFor("code 130")
+		s.WaitUntil("the terminal is as before", func(term.Frame) bool { return s.Cooked() })
+		s.Type("typed after it\r")
+		s.WaitFor("typed after it\ntyped after it")
+		s.Exit()
+		u.admin("-n", namespace, "get", "configmap", "map-1")
+	})
+	t.Run("two at once are asked one after the other", func(t *testing.T) {
+		u := u.in(t)
+		s := u.sh("set +m; " + kubectl + "delete configmap map-2 & " + kubectl + "delete configmap map-3; wait; echo all")
+		for range 2 {
+			s.WaitFor(question)
+			before := strings.Count(s.Output(), question)
+			s.Type("y\r")
+			s.WaitUntil("the next question, or the end", func(f term.Frame) bool {
+				return strings.Count(s.Output(), question) > before || strings.Contains(f.Text(), "\nall")
+			})
+		}
+		s.WaitFor(`"map-2" deleted`, `"map-3" deleted`, "all")
+		s.Exit()
+	})
+	t.Run("a pager has the terminal", func(t *testing.T) {
+		u := u.in(t)
+		s := u.sh("(sleep 1; " + kubectl + "delete configmap map-1 2>&1) | less; echo code $?")
+		s.WaitFor("is nobody to ask")
+		s.Type("q")
+		s.WaitFor("code 0")
+		s.Exit()
+	})
+	t.Run("no terminal", func(t *testing.T) {
+		u := u.in(t)
+		res := u.ran(u.Kubectl(t.Context(), "-n", namespace, "create", "configmap", "y"))
+		for _, want := range []string{"kubehsm: no consent to create configmaps in " + namespace, "there is nobody to ask", "set pinentry"} {
+			if res.Code != 1 || !strings.Contains(res.Stderr, want) {
+				t.Errorf("%q is missing: %s", want, res)
+			}
+		}
+	})
+	t.Run("a kubeconfig changes nothing", func(t *testing.T) {
+		u := u.in(t)
+		b, err := os.ReadFile(u.Kubeconfig)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := filepath.Join(u.Dir, "weaker")
+		weaker := strings.ReplaceAll(string(b), "enrollment: "+enrolled, "enrollment: "+enrolled+"\n        policy: session")
+		if weaker == string(b) {
+			t.Fatalf("nothing to change in %s", b)
+		}
+		if err := os.WriteFile(other, []byte(weaker), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		res := u.ran(u.Run(t.Context(), lab.Run{Env: []string{"KUBECONFIG=" + other}}, u.Cluster.Kubectl(), "-n", namespace, "create", "configmap", "y"))
+		if res.Code != 1 || !strings.Contains(res.Stderr, "no consent") {
+			t.Error(res)
+		}
+	})
+	t.Run("on record", func(t *testing.T) {
+		u := u.in(t)
+		var log struct {
+			Records []struct{ Event, Outcome, Reason, Request, Statement string }
+		}
+		if err := json.Unmarshal([]byte(u.kubehsm("audit", "-o", "json")), &log); err != nil {
+			t.Fatal(err)
+		}
+		seen := map[string]bool{}
+		for _, r := range log.Records {
+			if r.Event == "consent" {
+				seen[r.Outcome+" "+r.Reason+" "+r.Request] = true
+			}
+		}
+		for _, want := range []string{"granted answer create configmaps in " + namespace, "refused answer delete configmaps " + namespace + "/map-0",
+			"refused nobody delete configmaps " + namespace + "/map-1"} {
+			if !seen[want] {
+				t.Errorf("%q is not in %v", want, seen)
+			}
+		}
+	})
+	t.Run("always asks for discovery neither", func(t *testing.T) {
+		u := u.in(t)
+		u.kubehsm("consent", "set", enrolled, "--policy", "always", "--yes")
+		s := u.sh("rm -rf $KUBECACHEDIR; " + kubectl + "get configmaps -o name; echo code $?")
+		s.WaitFor("wants to list configmaps in "+namespace, question)
+		s.Type("y\r")
+		s.WaitFor("configmap/piped", "code 0")
+		s.Exit()
+	})
+	t.Run("nobody attends after all", func(t *testing.T) {
+		u := u.in(t)
+		processes, err := u.Processes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for pid, line := range processes {
+			if strings.Contains(line, "--attend") {
+				t.Errorf("process %d is left: %s", pid, line)
+			}
+		}
+	})
+}
