@@ -91,8 +91,9 @@ func (a *agent) holder(key hsm.URI) *holder {
 	defer a.mu.Unlock()
 	h := a.holders[u.String()]
 	if h == nil {
-		h = newHolder(u, a.o.Drivers)
+		h = newHolder(u, a.o.Tokens)
 		h.tried = func(ctx context.Context, err error) { a.recordUnlock(ctx, u, err) }
+		h.removed = func() { a.lockToken(h, "removed") }
 		a.holders[u.String()] = h
 	}
 	return h
@@ -177,21 +178,16 @@ func (a *agent) sweep(now time.Time) (idle bool) {
 		if !ok {
 			continue
 		}
-		for _, t := range []time.Time{since, signed} {
-			if t.After(used) {
-				used = t
-			}
-		}
 		switch {
-		case now.Sub(since) >= a.o.Unlock.Max:
+		case elapsed(since, now) >= a.o.Unlock.Max:
 			a.lockToken(h, "longest-time")
-		case now.Sub(used) >= a.o.Unlock.Idle:
+		case min(elapsed(since, now), elapsed(signed, now), elapsed(used, now)) >= a.o.Unlock.Idle:
 			a.lockToken(h, "idle")
 		}
 	}
 	a.mu.RLock()
 	defer a.mu.RUnlock()
-	return !a.o.Supervised && now.Sub(a.lastActive) >= a.o.IdleTimeout && a.sessions.Active() == 0
+	return !a.o.Supervised && elapsed(a.lastActive, now) >= a.o.IdleTimeout && a.sessions.Active() == 0
 }
 
 // uses returns each token's last use by a request.
@@ -203,15 +199,22 @@ func (a *agent) uses() map[*holder]time.Time {
 		all[h] = time.Time{}
 	}
 	for _, t := range a.targets {
-		if used := t.up.LastUsed(); used.After(all[t.holder]) {
+		if used := t.lastUse(); used.After(all[t.holder]) {
 			all[t.holder] = used
 		}
 	}
 	return all
 }
 
+// elapsed is the time from one moment to another by the clock that went further.
+// The monotonic one may stand still while the machine sleeps (clock_gettime(2)),
+// the other one can be set back: neither keeps a token unlocked.
+func elapsed(from, to time.Time) time.Duration {
+	return max(to.Sub(from), to.Round(0).Sub(from.Round(0)))
+}
+
 func (a *agent) status() *Status {
-	s := &Status{Version: a.o.Version, PID: a.o.pid, Started: a.started, Memory: memory(),
+	s := &Status{Version: a.o.Version, PID: a.o.pid, Started: a.started, Memory: memoryOf(a.o.pid), Workers: a.o.Tokens.Workers(),
 		Tokens: []TokenStatus{}, Upstreams: []bridge.UpstreamStatus{}, Sessions: a.sessions.Status()}
 	s.Consents, s.Fronts = a.consents.status(), a.people.fronts()
 	s.Bridge, s.BridgeError = a.bridge.describe()

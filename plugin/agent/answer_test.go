@@ -25,7 +25,7 @@ func asked(server, enrolled string) string {
 // TestCredentialAtHand: one round trip gives what a prepare gives, and only
 // when nothing is in the way.
 func TestCredentialAtHand(t *testing.T) {
-	r := newRig(t, rigOptions{})
+	r := newRig(t, rigOptions{life: 90 * 24 * time.Hour})
 	good := asked(r.ep.URL("prod"), r.e.Cluster.Server)
 	socket := r.dirs.Socket()
 	if b := quick.Credential(socket, "prod", good); b != nil {
@@ -75,7 +75,7 @@ func TestCredentialAtHand(t *testing.T) {
 
 // TestOtherProgramAsksInFull: it may have to replace the agent, or to speak of it.
 func TestOtherProgramAsksInFull(t *testing.T) {
-	r := newRig(t, rigOptions{})
+	r := newRig(t, rigOptions{life: 90 * 24 * time.Hour})
 	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
 	path, err := os.Executable()
 	check(t, err)

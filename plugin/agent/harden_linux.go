@@ -17,9 +17,24 @@ func harden() error {
 	return os.NewSyscallError("setrlimit", unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}))
 }
 
-// memory is the resident set in bytes (proc_pid_statm(5)); 0 if it is unknown.
-func memory() uint64 {
-	b, err := os.ReadFile("/proc/self/statm")
+// lockMemory keeps the whole process out of swap (mlockall(2)), where no limit
+// counts: with one, a later allocation could fail. Single secrets are kept out of
+// it anyway.
+func lockMemory() error {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit); err != nil {
+		return os.NewSyscallError("getrlimit", err)
+	}
+	if limit.Cur != unix.RLIM_INFINITY {
+		return nil
+	}
+	return os.NewSyscallError("mlockall", unix.Mlockall(unix.MCL_CURRENT|unix.MCL_FUTURE|unix.MCL_ONFAULT))
+}
+
+// memoryOf is a process's resident set in bytes (proc_pid_statm(5)); 0 if it is
+// unknown.
+func memoryOf(pid int) uint64 {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")
 	if err != nil {
 		return 0
 	}

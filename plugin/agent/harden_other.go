@@ -5,4 +5,6 @@ package agent
 // harden: nothing is known to help here.
 func harden() error { return nil }
 
-func memory() uint64 { return 0 }
+func lockMemory() error { return nil }
+
+func memoryOf(int) uint64 { return 0 }

@@ -76,7 +76,7 @@ func TestUnlockAhead(t *testing.T) {
 func TestUnlockWindow(t *testing.T) {
 	r := newRig(t, rigOptions{idle: true})
 	log := discard()
-	o := Options{Dirs: r.dirs, Drivers: hsm.Drivers{keepOpen{r.fake}}}
+	o := Options{Dirs: r.dirs, Tokens: InProcess(hsm.Drivers{keepOpen{r.fake}})}
 	o.defaults()
 	a, err := newAgent(o, log, func() {})
 	check(t, err)
@@ -130,7 +130,7 @@ func TestIdleAgentEnds(t *testing.T) {
 
 func TestSessionKeepsTheAgent(t *testing.T) {
 	r := newRig(t, rigOptions{idle: true})
-	o := Options{Dirs: r.dirs, Drivers: hsm.Drivers{keepOpen{r.fake}}}
+	o := Options{Dirs: r.dirs, Tokens: InProcess(hsm.Drivers{keepOpen{r.fake}})}
 	o.defaults()
 	a, err := newAgent(o, discard(), func() {})
 	check(t, err)
@@ -190,7 +190,7 @@ func TestSecondAgentYields(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	pr, pw, err := os.Pipe()
 	check(t, err)
-	check(t, Serve(context.Background(), Options{Dirs: r.dirs, Drivers: hsm.Drivers{keepOpen{r.fake}}, Ready: pw}))
+	check(t, Serve(context.Background(), Options{Dirs: r.dirs, Tokens: InProcess(hsm.Drivers{keepOpen{r.fake}}), Ready: pw}))
 	b, err := io.ReadAll(pr)
 	check(t, err)
 	if string(b) != readyLine {

@@ -35,6 +35,13 @@ func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "agent" && os.Args[2] == "serve" {
 		os.Exit(agentMain())
 	}
+	if len(os.Args) == 3 && os.Args[1] == "agent" && os.Args[2] == "worker" {
+		if err := workerMain(); err != nil {
+			fmt.Fprintln(os.Stderr, "error:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	os.Exit(m.Run())
 }
 
@@ -55,6 +62,13 @@ func agentMain() int {
 		o := Options{Dirs: d, Version: os.Getenv(agentVersion), Ready: ready, Supervised: os.Getenv(agentProgram) == "supervised"}
 		if os.Getenv(agentProgram) == "other protocol" {
 			o.protocol = protocolVersion + 1
+		}
+		switch os.Getenv(agentProgram) {
+		case "workers":
+			o.Tokens = NewTokens(os.Args[0], nil)
+		case "workers, soon idle":
+			o.Tokens = NewTokens(os.Args[0], nil)
+			o.Unlock.Idle, o.sweepEvery = time.Second, 50*time.Millisecond
 		}
 		err = Serve(context.Background(), o)
 	}
@@ -124,7 +138,10 @@ func newRig(t testing.TB, o rigOptions) *rig {
 // serve runs an agent in this process.
 func (r *rig) serve(o Options) {
 	r.t.Helper()
-	o.Dirs, o.Drivers, o.Version = r.dirs, hsm.Drivers{keepOpen{r.fake}}, "test"
+	o.Dirs, o.Version = r.dirs, "test"
+	if o.Tokens == nil {
+		o.Tokens = InProcess(hsm.Drivers{keepOpen{r.fake}})
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	pr, pw, err := os.Pipe()
 	check(r.t, err)

@@ -35,18 +35,20 @@ type request struct {
 	Purpose    hsm.Purpose   `json:"purpose,omitzero"`
 	Program    wire.Build    `json:"program,omitzero"`   // the client's, in a hello or a credential
 	ExecInfo   string        `json:"execInfo,omitempty"` // of a credential
+	Token      *tokenRequest `json:"token,omitempty"`    // of an agent to its worker
 }
 
 // reply is what the agent sends: one of its fields is set.
 type reply struct {
-	Prompt  *prompt  `json:"prompt,omitempty"`
-	Done    int      `json:"done,omitempty"`    // the prompt of that id is over
-	Offered bool     `json:"offered,omitempty"` // the person can be asked from now on
-	Session *Session `json:"session,omitempty"`
-	Status  *Status  `json:"status,omitempty"`
-	Hello   *hello   `json:"hello,omitempty"`
-	OK      bool     `json:"ok,omitempty"`
-	Error   *failure `json:"error,omitempty"`
+	Prompt  *prompt     `json:"prompt,omitempty"`
+	Done    int         `json:"done,omitempty"`    // the prompt of that id is over
+	Offered bool        `json:"offered,omitempty"` // the person can be asked from now on
+	Session *Session    `json:"session,omitempty"`
+	Status  *Status     `json:"status,omitempty"`
+	Hello   *hello      `json:"hello,omitempty"`
+	Token   *tokenReply `json:"token,omitempty"` // of a worker
+	OK      bool        `json:"ok,omitempty"`
+	Error   *failure    `json:"error,omitempty"`
 }
 
 // prompt asks the person at the client.
@@ -104,7 +106,9 @@ type Status struct {
 	Signatures uint64 `json:"signatures"`
 	Dials      uint64 `json:"dials"`
 	// Memory is the process's resident set in bytes, 0 where it is unknown.
-	Memory    uint64                  `json:"memory,omitempty"`
+	Memory uint64 `json:"memory,omitempty"`
+	// Workers are the processes that hold tokens.
+	Workers   []WorkerStatus          `json:"workers"`
 	Tokens    []TokenStatus           `json:"tokens"`
 	Upstreams []bridge.UpstreamStatus `json:"upstreams"`
 	Sessions  []bridge.SessionStatus  `json:"sessions"`
@@ -112,6 +116,14 @@ type Status struct {
 	// UIs that can ask one.
 	Consents []ConsentStatus `json:"consents"`
 	Fronts   int             `json:"fronts,omitempty"`
+}
+
+// WorkerStatus describes a process that holds a token.
+type WorkerStatus struct {
+	PID   int     `json:"pid"`
+	Token hsm.URI `json:"token"`
+	// Memory is its resident set in bytes, 0 where it is unknown.
+	Memory uint64 `json:"memory,omitempty"`
 }
 
 // TokenStatus describes a token that the agent holds.

@@ -216,7 +216,7 @@ func TestNoPINInVain(t *testing.T) {
 			check(t, r.store.SaveCertificate(r.e, []*x509.Certificate{r.api.Certificate(t, r.slot.Key.Public, "alice", -time.Hour)}))
 		}, ErrCertificateExpired, "kubehsm enroll --name prod"},
 		{"server down", func(_ *testing.T, r *rig) { r.api.Close() }, bridge.ErrUnreachable, "VPN"},
-		{"token away", func(_ *testing.T, r *rig) { r.token.Unplug() }, hsm.ErrNoToken, "kubehsm agent stop"},
+		{"token away", func(_ *testing.T, r *rig) { r.token.Unplug() }, hsm.ErrNoToken, "plug it in"},
 		{"other key", func(t *testing.T, r *rig) {
 			tok, err := r.fake.Open(context.Background(), r.token.Info().URI())
 			check(t, err)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/home"
@@ -21,8 +20,9 @@ import (
 
 // Options say how to run an agent.
 type Options struct {
-	Dirs    home.Dirs
-	Drivers hsm.Drivers
+	Dirs home.Dirs
+	// Tokens is where the tokens come from, see [NewTokens]. It is closed at the end.
+	Tokens  Tokens
 	Version string
 	// Unlock is the unlock window; zero fields get the defaults of [home.Config].
 	Unlock home.Unlock
@@ -44,6 +44,9 @@ type Options struct {
 }
 
 func (o *Options) defaults() {
+	if o.Tokens == nil {
+		o.Tokens = InProcess(nil)
+	}
 	if o.Unlock.Idle == 0 {
 		o.Unlock.Idle = home.DefaultIdle
 	}
@@ -68,7 +71,7 @@ func (o *Options) defaults() {
 // Serve runs the agent until ctx ends, it is told to stop, or it has been idle
 // for long. If another one runs already it returns nil at once: whoever started
 // this one is served by that one. It writes the audit log. It makes the process non-dumpable, locks all
-// tokens and closes the drivers when it ends.
+// tokens when it ends.
 func Serve(ctx context.Context, o Options) (err error) {
 	o.defaults()
 	defer func() { err = errors.Join(err, closeReady(o.Ready)) }()
@@ -183,7 +186,7 @@ func (a *agent) run(ctx context.Context) (err error) {
 	<-ctx.Done()
 	// The socket goes first, so that nobody comes in any more and the next agent
 	// may start; the lock goes last.
-	err = errors.Join(name.remove(), l.Close(), a.lock(), a.bridge.close(), a.o.Drivers.Close())
+	err = errors.Join(name.remove(), l.Close(), a.lock(), a.bridge.close(), a.o.Tokens.Close())
 	conns.close()
 	wg.Wait()
 	why := "signal"

@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"reflect"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -22,6 +23,20 @@ type target struct {
 	holder  *holder
 	up      *bridge.Upstream
 	ready   atomic.Bool // the API server has taken our certificate
+
+	useMu sync.Mutex
+	seen  time.Time // the upstream's last use as it was seen last
+	used  time.Time // when it was seen to have changed, by both clocks
+}
+
+// lastUse is when a request was last seen to use the upstream.
+func (t *target) lastUse() time.Time {
+	t.useMu.Lock()
+	defer t.useMu.Unlock()
+	if u := t.up.LastUsed(); !u.Equal(t.seen) {
+		t.seen, t.used = u, time.Now()
+	}
+	return t.used
 }
 
 // target returns the enrolment of that name as the store has it now. What is
@@ -51,7 +66,7 @@ func (a *agent) load(name string) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &target{e: e, chain: chain, version: version, holder: a.holder(e.Key)}
+	t := &target{e: e, chain: chain, version: version, holder: a.holder(e.Key), seen: time.Unix(0, 0)}
 	t.up, err = bridge.NewUpstream(bridge.UpstreamOptions{Enrollment: e, Chain: chain, Log: a.log,
 		Signer: func(ctx context.Context) (crypto.Signer, error) {
 			s, err := t.holder.signer(ctx, e.Key, chain[0].PublicKey, a.prompterFor(ctx))

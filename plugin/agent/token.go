@@ -14,57 +14,95 @@ import (
 // holder keeps one token open while it is used.
 type holder struct {
 	uri     hsm.URI // of the token alone
-	drivers hsm.Drivers
+	tokens  Tokens
 	tried   func(context.Context, error) // is told how each attempt to unlock ended; may be nil
+	removed func()                       // is told that the token has gone; may be nil
+	opening chan struct{}                // held while it is opened
 	asking  chan struct{}                // held while it is unlocked: one prompt per token
 
 	mu    sync.Mutex
-	token hsm.Token
-	since time.Time // unlocked since
+	token Token
+	leave context.CancelFunc // ends the look after token
+	// since when the token is unlocked, or was when its handle was lost: what it
+	// signed is still open.
+	since time.Time
 	used  time.Time
 }
 
-func newHolder(uri hsm.URI, drivers hsm.Drivers) *holder {
-	return &holder{uri: uri, drivers: drivers, asking: make(chan struct{}, 1)}
+func newHolder(uri hsm.URI, tokens Tokens) *holder {
+	return &holder{uri: uri, tokens: tokens, opening: make(chan struct{}, 1), asking: make(chan struct{}, 1)}
 }
 
 // open returns the token, opened if it is not.
-func (h *holder) open(ctx context.Context) (hsm.Token, error) {
+func (h *holder) open(ctx context.Context) (Token, error) {
+	select {
+	case h.opening <- struct{}{}:
+		defer func() { <-h.opening }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if t := h.current(); t != nil {
+		return t, nil
+	}
+	t, err := h.tokens.Open(ctx, h.uri)
+	if errors.Is(err, hsm.ErrNoToken) {
+		err = hsm.WithHint(err, "plug it in")
+	}
+	if err != nil {
+		return nil, err
+	}
+	look, leave := context.WithCancel(context.Background())
+	h.mu.Lock()
+	h.token, h.leave = t, leave
+	h.mu.Unlock()
+	go h.lookAfter(look, t)
+	return t, nil
+}
+
+// lookAfter tells when the token has gone.
+func (h *holder) lookAfter(ctx context.Context, t Token) {
+	if err := h.tokens.Removed(ctx, t); err != nil || ctx.Err() != nil {
+		return // the next use finds out
+	}
+	if h.removed != nil && h.current() == t {
+		h.removed()
+	}
+}
+
+// take makes the handle t, or whichever there is if t is nil, no longer the
+// current one, and returns it.
+func (h *holder) take(t Token, forget bool) Token {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.token == nil {
-		t, err := h.drivers.Open(ctx, h.uri)
-		if errors.Is(err, hsm.ErrNoToken) { // some libraries see only what was there when they were loaded
-			err = hsm.WithHint(err, "plug it in; if `kubehsm token list` shows it, run `kubehsm agent stop`, so that the agent looks afresh")
-		}
-		if err != nil {
-			return nil, err
-		}
-		h.token = t
+	if h.token == nil || t != nil && h.token != t {
+		return nil
 	}
-	return h.token, nil
+	t = h.token
+	h.leave()
+	h.token, h.leave = nil, nil
+	if forget {
+		h.since = time.Time{}
+	}
+	return t
 }
 
 // drop closes a handle that is no longer good, if it still is the current one.
-func (h *holder) drop(t hsm.Token) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.token != t || t == nil {
+func (h *holder) drop(t Token) error {
+	if t = h.take(t, false); t == nil {
 		return nil
 	}
-	h.token, h.since = nil, time.Time{}
 	return t.Close()
 }
 
 // with calls f with the token, once more with a new handle if the old one is dead.
-func (h *holder) with(ctx context.Context, f func(hsm.Token) error) error {
+func (h *holder) with(ctx context.Context, f func(Token) error) error {
 	for again := false; ; again = true {
 		t, err := h.open(ctx)
 		if err != nil {
 			return err
 		}
 		err = f(t)
-		if !errors.Is(err, hsm.ErrRemoved) && !errors.Is(err, hsm.ErrNoToken) {
+		if !errors.Is(err, hsm.ErrRemoved) && !errors.Is(err, hsm.ErrNoToken) && !errors.Is(err, errNotSent) {
 			return err
 		}
 		if cerr := h.drop(t); again || cerr != nil {
@@ -76,7 +114,7 @@ func (h *holder) with(ctx context.Context, f func(hsm.Token) error) error {
 // find looks the key up and compares it with the one on record.
 func (h *holder) find(ctx context.Context, key hsm.URI, want crypto.PublicKey) (hsm.Slot, error) {
 	var slot hsm.Slot
-	err := h.with(ctx, func(t hsm.Token) (err error) {
+	err := h.with(ctx, func(t Token) (err error) {
 		slot, err = t.Slot(ctx, key)
 		return err
 	})
@@ -101,7 +139,7 @@ func (h *holder) unlock(ctx context.Context, p hsm.Prompter) error {
 	if h.unlocked() {
 		return nil
 	}
-	err := h.with(ctx, func(t hsm.Token) error { return t.Unlock(ctx, p) })
+	err := h.with(ctx, func(t Token) error { return t.Unlock(ctx, p) })
 	if err == nil {
 		h.mu.Lock()
 		h.since = time.Now()
@@ -113,9 +151,9 @@ func (h *holder) unlock(ctx context.Context, p hsm.Prompter) error {
 	return err
 }
 
-// current returns the open handle or nil. Drivers are called without h.mu held:
+// current returns the open handle or nil. Tokens are called without h.mu held:
 // they may take as long as a touch.
-func (h *holder) current() hsm.Token {
+func (h *holder) current() Token {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.token
@@ -130,7 +168,7 @@ func (h *holder) unlocked() bool {
 func (h *holder) signer(ctx context.Context, key hsm.URI, want crypto.PublicKey, p hsm.Prompter) (crypto.Signer, error) {
 	h.use()
 	var s crypto.Signer
-	err := h.with(ctx, func(t hsm.Token) (err error) {
+	err := h.with(ctx, func(t Token) (err error) {
 		s, err = t.Signer(ctx, key, want, p)
 		return err
 	})
@@ -144,26 +182,22 @@ func (h *holder) use() {
 }
 
 // window returns since when the token is unlocked and when it was last used; ok
-// is false when it is locked.
+// is false when it is locked and nothing stands on an earlier unlock.
 func (h *holder) window(now time.Time) (since, used time.Time, ok bool) {
 	unlocked := h.unlocked()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !unlocked {
-		h.since = time.Time{}
-		return since, used, false
-	}
-	if h.since.IsZero() { // the driver asked while it signed
+	if unlocked && h.since.IsZero() { // the driver asked while it signed
 		h.since = now
 	}
-	return h.since, h.used, true
+	return h.since, h.used, !h.since.IsZero()
 }
 
 // lock forgets the PIN and lets the token go.
 func (h *holder) lock() error {
+	t := h.take(nil, true)
 	h.mu.Lock()
-	t := h.token
-	h.token, h.since = nil, time.Time{}
+	h.since = time.Time{}
 	h.mu.Unlock()
 	if t == nil {
 		return nil

@@ -37,8 +37,12 @@ func (u *Upstream) dialTLS(ctx context.Context, protos ...string) (_ *conn, err 
 	cfg.NextProtos = protos
 	c := &conn{Conn: tls.Client(raw, cfg), u: u, ended: make(chan struct{})}
 	u.dials.Add(1)
-	if err := c.HandshakeContext(ctx); err != nil {
+	var refusal error
+	if err := c.HandshakeContext(context.WithValue(ctx, refusalKey{}, &refusal)); err != nil {
 		_ = raw.Close() // the handshake's error is the one to report
+		if refusal != nil {
+			err = refusal
+		}
 		return nil, u.handshakeError(err)
 	}
 	if c.ConnectionState().DidResume {

@@ -157,22 +157,29 @@ func (u *Upstream) certificate(info *tls.CertificateRequestInfo) (*tls.Certifica
 	if err != nil {
 		return nil, err
 	}
-	cert := &tls.Certificate{Leaf: u.o.Chain[0], PrivateKey: countingSigner{signer, &u.signatures}}
+	cert := &tls.Certificate{Leaf: u.o.Chain[0], PrivateKey: countingSigner{signer, info.Context(), &u.signatures}}
 	for _, c := range u.o.Chain {
 		cert.Certificate = append(cert.Certificate, c.Raw)
 	}
 	return cert, nil
 }
 
+// refusalKey carries in a handshake's context where to put why the key did not
+// sign: crypto/tls keeps only the text.
+type refusalKey struct{}
+
 type countingSigner struct {
 	crypto.Signer
-	n *atomic.Uint64
+	ctx context.Context
+	n   *atomic.Uint64
 }
 
 func (s countingSigner) Sign(rand io.Reader, digest []byte, opts crypto.SignerOpts) ([]byte, error) {
 	sig, err := s.Signer.Sign(rand, digest, opts)
 	if err == nil {
 		s.n.Add(1)
+	} else if to, ok := s.ctx.Value(refusalKey{}).(*error); ok {
+		*to = err
 	}
 	return sig, err
 }

@@ -29,9 +29,9 @@ unit" prints what systemd and launchd need to run it.`,
 		if err != nil {
 			return err
 		}
-		a.closers = nil // the agent closes the drivers
+		a.closers = nil // where drivers are used, the agent closes them
 		return agent.Serve(c.Context(), agent.Options{
-			Dirs: env.Dirs, Drivers: env.Drivers, Version: a.Version, Unlock: a.config.Unlock, Ready: ready,
+			Dirs: env.Dirs, Tokens: agent.NewTokens(a.Executable, env.Drivers), Version: a.Version, Unlock: a.config.Unlock, Ready: ready,
 			Supervised: supervised,
 		})
 	})

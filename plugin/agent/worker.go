@@ -1,0 +1,248 @@
+//go:build unix
+
+package agent
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// How often one token's worker may die before it is left alone for a while.
+const (
+	maxDeaths   = 3
+	deathWindow = time.Minute
+)
+
+// workers keeps each token in a process of its own, `EXE agent worker`: a
+// library that crashes or hangs, and the PIN, live there.
+type workers struct {
+	exe  string
+	args []string
+	// longest bounds how long a worker may take; 0 is what each operation has.
+	longest time.Duration
+
+	mu     sync.Mutex
+	live   map[*workerProcess]hsm.URI
+	deaths map[string][]time.Time // by token
+	closed bool
+}
+
+// NewTokens returns tokens that worker processes hold: exe is this program's
+// absolute path, run as `exe agent worker`. Only systems that cannot do that use
+// the drivers, see [InProcess].
+func NewTokens(exe string, _ hsm.Drivers) Tokens {
+	return newWorkers(exe, "agent", "worker")
+}
+
+func newWorkers(exe string, args ...string) *workers {
+	return &workers{exe: exe, args: args, live: map[*workerProcess]hsm.URI{}, deaths: map[string][]time.Time{}}
+}
+
+// Open implements [Tokens].
+func (ws *workers) Open(ctx context.Context, u hsm.URI) (Token, error) {
+	if err := ws.admit(u, time.Now()); err != nil {
+		return nil, err
+	}
+	p, err := ws.start(u)
+	if err != nil {
+		return nil, fmt.Errorf("start the token's worker: %w", err)
+	}
+	t := &workerToken{process: p, library: libraryOf(u), longest: ws.longest, died: func() { ws.note(u) }}
+	out, err := t.call(ctx, request{Op: opTokenOpen, Token: &tokenRequest{URI: u}}, nil, openPatience)
+	if err != nil {
+		return nil, errors.Join(err, p.end())
+	}
+	if out.Info != nil && out.Info.Module != nil {
+		t.library = "library " + out.Info.Module.Path
+	}
+	return t, nil
+}
+
+// libraryOf names what may crash or hang.
+func libraryOf(u hsm.URI) string {
+	switch {
+	case u.ModulePath != "":
+		return "library " + u.ModulePath
+	case u.Scheme == hsm.SchemePIV:
+		return "smart card service"
+	}
+	return "library of token " + u.String()
+}
+
+// admit refuses a token whose worker has died again and again.
+func (ws *workers) admit(u hsm.URI, now time.Time) error {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if ws.closed {
+		return context.Canceled
+	}
+	recent := slices.DeleteFunc(ws.deaths[u.String()], func(t time.Time) bool { return now.Sub(t) >= deathWindow })
+	ws.deaths[u.String()] = recent
+	if len(recent) < maxDeaths {
+		return nil
+	}
+	return hsm.Hintf(fmt.Errorf("%w: the %s ended its process %d times within a minute", hsm.ErrModule, libraryOf(u), len(recent)),
+		"wait %s; if it goes on, update the library or reach the token by another one", (deathWindow - now.Sub(recent[0])).Round(time.Second))
+}
+
+func (ws *workers) note(u hsm.URI) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	ws.deaths[u.String()] = append(ws.deaths[u.String()], time.Now())
+}
+
+// Removed implements [Tokens].
+func (ws *workers) Removed(ctx context.Context, t Token) error {
+	w, ok := t.(*workerToken)
+	if !ok {
+		return errors.New("not a worker's token")
+	}
+	_, err := w.call(ctx, request{Op: opTokenRemoved, Token: &tokenRequest{}}, nil, 0)
+	return err
+}
+
+// Workers implements [Tokens].
+func (ws *workers) Workers() []WorkerStatus {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	all := make([]WorkerStatus, 0, len(ws.live))
+	for p, u := range ws.live {
+		pid := p.cmd.Process.Pid
+		all = append(all, WorkerStatus{PID: pid, Token: u, Memory: memoryOf(pid)})
+	}
+	slices.SortFunc(all, func(a, b WorkerStatus) int { return strings.Compare(a.Token.String(), b.Token.String()) })
+	return all
+}
+
+// Close implements [Tokens].
+func (ws *workers) Close() error {
+	ws.mu.Lock()
+	ws.closed = true
+	var all []*workerProcess
+	for p := range ws.live {
+		all = append(all, p)
+	}
+	ws.mu.Unlock()
+	var errs []error
+	for _, p := range all {
+		errs = append(errs, p.end())
+	}
+	return errors.Join(errs...)
+}
+
+// workerProcess is a running worker.
+type workerProcess struct {
+	cmd     *exec.Cmd
+	control *net.UnixConn
+	words   *lastWords
+	exited  chan struct{}
+	asked   chan struct{} // closed when it is our will that it ends
+	once    sync.Once
+}
+
+func (ws *workers) start(u hsm.URI) (*workerProcess, error) {
+	ours, theirs, err := socketPair()
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+	control, err := unixConn(ours)
+	if err != nil {
+		return nil, err
+	}
+	p := &workerProcess{control: control, words: &lastWords{}, exited: make(chan struct{}), asked: make(chan struct{})}
+	p.cmd = exec.Command(ws.exe, ws.args...)
+	p.cmd.Dir = string(filepath.Separator)
+	p.cmd.Env = append(os.Environ(), "GOTRACEBACK=none") // a crash is told in one line
+	p.cmd.Stderr = p.words
+	p.cmd.WaitDelay = time.Second // what it started may hold its streams
+	p.cmd.ExtraFiles = []*os.File{theirs}
+	p.cmd.SysProcAttr = apart()
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if ws.closed {
+		return nil, errors.Join(context.Canceled, control.Close())
+	}
+	if err := p.cmd.Start(); err != nil {
+		return nil, errors.Join(err, control.Close())
+	}
+	ws.live[p] = u
+	go func() {
+		_ = p.cmd.Wait() // how it ended is in ProcessState
+		close(p.exited)
+		ws.mu.Lock()
+		defer ws.mu.Unlock()
+		delete(ws.live, p)
+	}()
+	return p, nil
+}
+
+func (p *workerProcess) gone() bool {
+	select {
+	case <-p.exited:
+		return true
+	default:
+		return false
+	}
+}
+
+// end has the worker lock its token and end, by force if need be.
+func (p *workerProcess) end() error {
+	var err error
+	p.once.Do(func() { close(p.asked); err = p.control.Close() })
+	select {
+	case <-p.exited:
+	case <-time.After(letGo + time.Second):
+		p.kill()
+	}
+	return err
+}
+
+func (p *workerProcess) kill() {
+	_ = p.cmd.Process.Kill() // it may have gone
+	<-p.exited
+}
+
+// lastWords keeps the beginning of what a worker says: Go's runtime names the
+// signal in its first line.
+type lastWords struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+// Write implements [io.Writer].
+func (w *lastWords) Write(b []byte) (int, error) {
+	const most = 4 << 10
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if room := most - w.b.Len(); room > 0 {
+		w.b.Write(b[:min(len(b), room)])
+	}
+	return len(b), nil
+}
+
+// crash is the line that names a signal, if there is one.
+func (w *lastWords) crash() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for line := range strings.Lines(w.b.String()) {
+		for _, mark := range []string{"SIGSEGV", "SIGBUS", "SIGABRT", "SIGILL", "SIGFPE"} {
+			if strings.HasPrefix(line, mark) {
+				return strings.TrimSpace(line)
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,269 @@
+//go:build unix
+
+package agent
+
+import (
+	"context"
+	"crypto"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+)
+
+// How long a worker may take, not counting what a person takes to answer. Then
+// its library hangs, and the process is ended.
+const (
+	openPatience  = 30 * time.Second // some libraries look through networks
+	lookPatience  = 30 * time.Second
+	statePatience = 2 * time.Second
+	lockPatience  = 5 * time.Second
+	signPatience  = 90 * time.Second // with a touch; a PIN may be typed on the reader
+)
+
+// workerToken is a token that a worker holds. Each call has a connection of its own.
+type workerToken struct {
+	process *workerProcess
+	library string // what may crash or hang, for words
+	longest time.Duration
+	died    func() // is told of a death that nobody wanted
+	told    sync.Once
+}
+
+// errHung is the cause when a worker takes too long.
+var errHung = errors.New("the worker takes too long")
+
+func (t *workerToken) connect() (*Client, error) {
+	if t.process.gone() {
+		t.tell()
+		return nil, errNotSent
+	}
+	conn, err := sendConn(t.process.control)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotSent, err)
+	}
+	return &Client{conn: conn}, nil
+}
+
+// call asks on a connection of its own.
+func (t *workerToken) call(ctx context.Context, r request, p hsm.Prompter, limit time.Duration) (*tokenReply, error) {
+	c, err := t.connect()
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	return t.ask(ctx, c, r, p, limit)
+}
+
+// ask asks on c. A limit of 0 is none.
+func (t *workerToken) ask(ctx context.Context, c *Client, r request, p hsm.Prompter, limit time.Duration) (*tokenReply, error) {
+	asking, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if limit > 0 {
+		if t.longest > 0 {
+			limit = min(limit, t.longest)
+		}
+		clock := newPatience(limit, func() { cancel(errHung) })
+		defer clock.stop()
+		if p != nil {
+			p = patient{p, clock}
+		}
+	}
+	r.Purpose, r.Token.Asks = hsm.PurposeOf(ctx), p != nil
+	out, err := c.do(asking, r, p)
+	switch {
+	case err == nil && out.Token != nil:
+		return out.Token, nil
+	case err == nil:
+		return nil, fmt.Errorf("%w: a worker's answer without content", wire.ErrFrame)
+	case context.Cause(asking) == errHung:
+		t.process.kill()
+		t.tell()
+		return nil, hsm.WithHint(fmt.Errorf("%w: the %s did not answer for %s, so its process was ended", hsm.ErrModule, t.library, limit),
+			"run the command again; plug the token out and in if that does not help")
+	case errors.Is(err, ErrStopped) && ctx.Err() == nil:
+		return nil, t.crashed()
+	}
+	return nil, err
+}
+
+// crashed says why a connection to the worker broke.
+func (t *workerToken) crashed() error {
+	select {
+	case <-t.process.exited:
+	case <-time.After(time.Second): // it lives and does not speak to us
+		t.process.kill()
+	}
+	select {
+	case <-t.process.asked:
+		return errLocked
+	default:
+	}
+	t.tell()
+	how := t.process.words.crash()
+	if how == "" {
+		how = t.process.cmd.ProcessState.String()
+	}
+	return hsm.WithHint(fmt.Errorf("%w: the %s crashed (%s)", hsm.ErrModule, t.library, how),
+		"run the command again; the agent and its other tokens go on")
+}
+
+// tell counts the death, once.
+func (t *workerToken) tell() {
+	select {
+	case <-t.process.asked:
+	default:
+		t.told.Do(t.died)
+	}
+}
+
+// Info implements [Token].
+func (t *workerToken) Info(ctx context.Context) (hsm.TokenInfo, error) {
+	out, err := t.call(ctx, request{Op: opTokenInfo, Token: &tokenRequest{}}, nil, lookPatience)
+	if err != nil {
+		return hsm.TokenInfo{}, err
+	}
+	if out.Info == nil {
+		return hsm.TokenInfo{}, fmt.Errorf("%w: no description", wire.ErrFrame)
+	}
+	return *out.Info, nil
+}
+
+// Slot implements [Token].
+func (t *workerToken) Slot(ctx context.Context, u hsm.URI) (hsm.Slot, error) {
+	out, err := t.call(ctx, request{Op: opTokenSlot, Token: &tokenRequest{URI: u}}, nil, lookPatience)
+	if err != nil {
+		return hsm.Slot{}, err
+	}
+	if out.Slot == nil {
+		return hsm.Slot{}, fmt.Errorf("%w: no slot", wire.ErrFrame)
+	}
+	return out.Slot.unpack()
+}
+
+// Unlock implements [Token].
+func (t *workerToken) Unlock(ctx context.Context, p hsm.Prompter) error {
+	_, err := t.call(ctx, request{Op: opTokenUnlock, Token: &tokenRequest{}}, p, signPatience)
+	return err
+}
+
+// Unlocked implements [Token]. A worker that does not say counts as locked.
+func (t *workerToken) Unlocked() bool {
+	c, err := t.connect()
+	if err != nil {
+		return false
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), statePatience)
+	defer cancel()
+	out, err := t.ask(ctx, c, request{Op: opTokenState, Token: &tokenRequest{}}, nil, 0)
+	return err == nil && out.Unlocked
+}
+
+// Lock implements [Token].
+func (t *workerToken) Lock() error {
+	_, err := t.call(context.Background(), request{Op: opTokenLock, Token: &tokenRequest{}}, nil, lockPatience)
+	if errors.Is(err, errNotSent) || errors.Is(err, errLocked) {
+		return nil // the login has gone with it
+	}
+	return err
+}
+
+// Close implements [Token]: the worker ends.
+func (t *workerToken) Close() error { return t.process.end() }
+
+// Signer implements [Token]. The signer is for one signature within ctx.
+func (t *workerToken) Signer(ctx context.Context, u hsm.URI, want crypto.PublicKey, p hsm.Prompter) (crypto.Signer, error) {
+	r := &tokenRequest{URI: u}
+	var err error
+	if want != nil {
+		if r.Want, err = x509.MarshalPKIXPublicKey(want); err != nil {
+			return nil, err
+		}
+	}
+	c, err := t.connect()
+	if err != nil {
+		return nil, err
+	}
+	out, err := t.ask(ctx, c, request{Op: opTokenSigner, Token: r}, p, signPatience)
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	public, err := x509.ParsePKIXPublicKey(out.Public)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%w: %w", wire.ErrFrame, err), c.Close())
+	}
+	s := &workerSigner{token: t, client: c, ctx: ctx, p: p, public: public}
+	context.AfterFunc(ctx, func() { _ = c.Close() })
+	return s, nil
+}
+
+type workerSigner struct {
+	token  *workerToken
+	client *Client
+	ctx    context.Context
+	p      hsm.Prompter
+	public crypto.PublicKey
+}
+
+// Public implements [crypto.Signer].
+func (s *workerSigner) Public() crypto.PublicKey { return s.public }
+
+// Sign implements [crypto.Signer].
+func (s *workerSigner) Sign(_ io.Reader, digest []byte, o crypto.SignerOpts) ([]byte, error) {
+	r := tokenRequest{Digest: digest}.withOptions(o)
+	out, err := s.token.ask(s.ctx, s.client, request{Op: opTokenSign, Token: &r}, s.p, signPatience)
+	if err != nil {
+		return nil, err
+	}
+	return out.Signature, nil
+}
+
+// patience is a time limit that stands still while a person is asked.
+type patience struct {
+	limit time.Duration
+	mu    sync.Mutex
+	timer *time.Timer
+	asked int
+}
+
+func newPatience(limit time.Duration, over func()) *patience {
+	return &patience{limit: limit, timer: time.AfterFunc(limit, over)}
+}
+
+func (c *patience) stop() { c.timer.Stop() }
+
+func (c *patience) wait(by int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.asked += by; c.asked > 0 {
+		c.timer.Stop()
+	} else {
+		c.timer.Reset(c.limit)
+	}
+}
+
+// patient has the clock stand still while its prompter asks.
+type patient struct {
+	hsm.Prompter
+	clock *patience
+}
+
+// PIN implements [hsm.Prompter].
+func (p patient) PIN(ctx context.Context, q hsm.PINPrompt) (*hsm.Secret, error) {
+	p.clock.wait(1)
+	defer p.clock.wait(-1)
+	return p.Prompter.PIN(ctx, q)
+}
+
+// Confirm implements [hsm.Prompter].
+func (p patient) Confirm(ctx context.Context, q hsm.ConfirmPrompt) (bool, error) {
+	p.clock.wait(1)
+	defer p.clock.wait(-1)
+	return p.Prompter.Confirm(ctx, q)
+}
