@@ -10,6 +10,8 @@ import (
 var (
 	// ErrNoContext: the context (or a current one) does not exist.
 	ErrNoContext = errors.New("no such context")
+	// ErrNoCluster: the cluster does not exist.
+	ErrNoCluster = errors.New("no such cluster in the kubeconfig")
 	// ErrNotOurs: an entry of that name exists and was not made by kubehsm.
 	ErrNotOurs = errors.New("an entry of this name exists and is not kubehsm's")
 	// ErrInvalid: the wanted entry is not usable.

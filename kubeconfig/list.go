@@ -105,7 +105,7 @@ func (r Rules) Get(ctx context.Context, name string) (Context, error) {
 	if err != nil {
 		return Context{}, err
 	}
-	if name, err = pick(config, name); err != nil {
+	if name, err = r.pick(config, name); err != nil {
 		return Context{}, err
 	}
 	return describe(config, name), nil
@@ -120,7 +120,7 @@ func (r Rules) RESTConfig(ctx context.Context, name string) (*rest.Config, error
 	if err != nil {
 		return nil, err
 	}
-	if name, err = pick(config, name); err != nil {
+	if name, err = r.pick(config, name); err != nil {
 		return nil, err
 	}
 	rc, err := clientcmd.NewNonInteractiveClientConfig(*config, name, &clientcmd.ConfigOverrides{}, nil).ClientConfig()
@@ -130,7 +130,8 @@ func (r Rules) RESTConfig(ctx context.Context, name string) (*rest.Config, error
 	return rc, nil
 }
 
-func pick(config *api.Config, name string) (string, error) {
+// pick finds the context that name means, and gives it the rules' cluster.
+func (r Rules) pick(config *api.Config, name string) (string, error) {
 	if name == "" {
 		if name = config.CurrentContext; name == "" {
 			return "", withHint(fmt.Errorf("%w: none is current", ErrNoContext), "name one with --context, or choose one: kubectl config use-context NAME")
@@ -138,6 +139,14 @@ func pick(config *api.Config, name string) (string, error) {
 	}
 	if config.Contexts[name] == nil {
 		return "", withHint(fmt.Errorf("%w: %q", ErrNoContext, name), "kubehsm kubeconfig list shows those there are")
+	}
+	if r.Cluster != "" {
+		if config.Clusters[r.Cluster] == nil {
+			return "", withHint(fmt.Errorf("%w: %q", ErrNoCluster, r.Cluster), "kubectl config get-clusters shows those there are")
+		}
+		other := config.Contexts[name].DeepCopy()
+		other.Cluster = r.Cluster
+		config.Contexts[name] = other
 	}
 	return name, nil
 }

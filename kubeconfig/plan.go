@@ -130,6 +130,59 @@ func (r Rules) PlanRemove(ctx context.Context, name string, opts Options) (*Plan
 	return w.plan("remove "+name, name, edits)
 }
 
+// PlanDrop works out how the context called name leaves the files, together with
+// its user and its cluster as far as no other context uses them. A current
+// context of that name is cleared. The error wraps [ErrNoContext] if there is no
+// such context.
+func (r Rules) PlanDrop(ctx context.Context, name string) (*Plan, error) {
+	c, err := r.Get(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	w, err := r.open(ctx, map[string]string{clusters: c.Cluster.Name, users: c.User.Name}) // all contexts: they may use them
+	if err != nil {
+		return nil, err
+	}
+	edits := make([][]edit, len(w.docs))
+	drop := func(section, name string) {
+		if i := w.where(section, name); i >= 0 {
+			edits[i] = append(edits[i], edit{Section: section, Name: name})
+		}
+	}
+	drop(contexts, c.Name)
+	for section, item := range map[string]string{clusters: c.Cluster.Name, users: c.User.Name} {
+		if others := w.uses(section, item, c.Name); len(others) == 0 {
+			drop(section, item)
+		} else {
+			w.notes = append(w.notes, fmt.Sprintf("the %s %q stays: it is used by %s", bodyKey[section], item, strings.Join(others, ", ")))
+		}
+	}
+	for i, d := range w.docs {
+		if d.current() == c.Name {
+			edits[i] = append(edits[i], edit{Section: currentContext})
+			w.notes = append(w.notes, "no context is current afterwards: choose one with kubectl config use-context")
+		}
+	}
+	slices.Sort(w.notes)
+	return w.plan("drop "+c.Name, c.Name, edits)
+}
+
+// uses names the contexts other than name that refer to the item.
+func (w *work) uses(section, item, name string) []string {
+	var out []string
+	for _, d := range w.docs {
+		list, _ := d.value[contexts].([]any)
+		for _, x := range list {
+			m, _ := x.(object)
+			body, _ := m[bodyKey[contexts]].(object)
+			if other, _ := m["name"].(string); other != name && body[bodyKey[section]] == item {
+				out = append(out, other)
+			}
+		}
+	}
+	return out
+}
+
 // work is all files, opened.
 type work struct {
 	sources []source

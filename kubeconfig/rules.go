@@ -25,6 +25,9 @@ type Rules struct {
 	Files []string
 	// Default is used if the others are empty.
 	Default string
+	// Cluster, if not empty, takes the place of the cluster that a context names,
+	// as kubectl's --cluster does.
+	Cluster string
 }
 
 // DefaultRules are kubectl's for this process: explicit is the value of

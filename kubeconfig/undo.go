@@ -91,7 +91,7 @@ func (fr fileRecord) entries(now source) (*fileEdit, []string, error) {
 	names := map[string]string{}
 	for _, e := range fr.Edits {
 		if e.Section != currentContext {
-			names[clusters], names[contexts], names[users] = e.Name, e.Name, e.Name
+			names[e.Section] = e.Name
 		}
 	}
 	d, err := openDocument(now.data, names)

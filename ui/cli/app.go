@@ -28,6 +28,7 @@ type app struct {
 
 	kubeconfig     string
 	context        string
+	cluster        string
 	requestTimeout string
 	module         string
 	pinFD          int
@@ -94,7 +95,7 @@ func (a *app) env() (*flow.Env, error) {
 	a.config = config
 	a.environ = &flow.Env{
 		Dirs: dirs, Drivers: drivers, Executable: a.Executable,
-		Kubeconfig: a.kubeconfig, Version: a.Version, RequestTimeout: timeout,
+		Kubeconfig: a.kubeconfig, Cluster: a.cluster, Version: a.Version, RequestTimeout: timeout,
 		Prompter: a.prompter(),
 	}
 	return a.environ, nil
@@ -197,6 +198,19 @@ func (a *app) confirm(ctx context.Context, yes bool, question string) error {
 		err = fmt.Errorf("%w: nothing was changed", hsm.ErrCancelled)
 	}
 	return err
+}
+
+// offer asks whether to do something that need not be done. Where nobody can be
+// asked it is not done.
+func (a *app) offer(ctx context.Context, yes bool, question string) (bool, error) {
+	if yes {
+		return true, nil
+	}
+	ok, err := a.prompter().Confirm(ctx, hsm.ConfirmPrompt{Question: question})
+	if errors.Is(err, hsm.ErrNoTerminal) || errors.Is(err, hsm.ErrCancelled) {
+		return false, nil
+	}
+	return ok, err
 }
 
 // enrollment finds the enrolment that a command without a name means: the one

@@ -128,13 +128,23 @@ func (a *app) enrollByLines(ctx context.Context, env *flow.Env, options flow.Enr
 			return err
 		}
 	}
+	result, err := a.enrollReviewed(ctx, env, options, f)
+	if err != nil || f.plan {
+		return err
+	}
+	return a.emit(o, result, func(w *words) { resultWords(w, result) })
+}
+
+// enrollReviewed shows what an enrolment would do, asks, and does it; a dry run
+// ends with the first.
+func (a *app) enrollReviewed(ctx context.Context, env *flow.Env, options flow.EnrollOptions, f enrollFlags) (flow.Result, error) {
 	review, err := env.Review(ctx, options)
 	if err != nil {
-		return err
+		return flow.Result{}, err
 	}
 	if options.Key.Scheme == "" {
 		if err := f.generate.fits(review.Token.Scheme); err != nil {
-			return err
+			return flow.Result{}, err
 		}
 	}
 	w := a.err()
@@ -143,21 +153,17 @@ func (a *app) enrollByLines(ctx context.Context, env *flow.Env, options flow.Enr
 	}
 	reviewWords(w, review)
 	if err := w.flush(); err != nil || f.plan {
-		return err
+		return flow.Result{}, err
 	}
 	if options.Generate.Overwrite && review.Token.Scheme == hsm.SchemePIV && options.Key.Scheme == "" {
 		if err := a.confirmOverwrite(ctx, review.Options.Token, review.Options.Generate.Slot); err != nil {
-			return err
+			return flow.Result{}, err
 		}
 	}
 	if err := a.confirm(ctx, f.yes, "Begin?"); err != nil {
-		return err
+		return flow.Result{}, err
 	}
-	result, err := env.Enroll(ctx, review.Options, a.prompter(), func(e flow.Event) { stepWords(a.Stderr, e) })
-	if err != nil {
-		return err
-	}
-	return a.emit(o, result, func(w *words) { resultWords(w, result) })
+	return env.Enroll(ctx, review.Options, a.prompter(), func(e flow.Event) { stepWords(a.Stderr, e) })
 }
 
 func reviewWords(w *words, r flow.Review) {

@@ -5,18 +5,24 @@ import "github.com/spf13/cobra"
 func (a *app) kubeconfigUndo() *cobra.Command {
 	var ch change
 	c := a.command(&cobra.Command{
-		Use:   "undo",
-		Short: "Take the latest kubeconfig change back, after showing the difference",
-		Long: `Takes back the latest change that kubehsm made to kubeconfig files. Entries that
-others have changed since are left alone; undoing twice brings the change back.`,
-		Example: "kubehsm kubeconfig undo --dry-run\nkubehsm kubeconfig undo",
-		Args:    cobra.NoArgs,
-	}, func(c *cobra.Command, _ []string) error {
+		Use:   "undo [STEP]",
+		Short: "Take a kubeconfig change back, after showing the difference",
+		Long: `Takes back a change that kubehsm made to kubeconfig files: the latest, or the one
+that STEP names or begins, as kubeconfig history shows them. What others have changed
+since in other entries stays; if they have changed the same entry, nothing is done.
+Undoing an undo brings the change back.`,
+		Example: "kubehsm kubeconfig undo --dry-run\nkubehsm kubeconfig undo\nkubehsm kubeconfig undo 20260301T10",
+		Args:    cobra.MaximumNArgs(1),
+	}, func(c *cobra.Command, args []string) error {
+		step := ""
+		if len(args) > 0 {
+			step = args[0]
+		}
 		env, err := a.env()
 		if err != nil {
 			return err
 		}
-		plan, err := env.KubeconfigUndo(c.Context())
+		plan, err := env.KubeconfigUndo(c.Context(), step)
 		if err != nil {
 			return err
 		}

@@ -35,6 +35,7 @@ func (j *Journal) continues(o EnrollOptions) error {
 	old := j.Options
 	for _, c := range []struct{ option, recorded, asked string }{
 		{"context", old.Context, o.Context},
+		{"kubeconfig cluster", old.Cluster, o.Cluster},
 		{"cluster", old.source(), o.source()},
 		{"user", old.User, o.User},
 		{"groups", strings.Join(old.Groups, ","), strings.Join(o.Groups, ",")},
@@ -98,6 +99,7 @@ func (e *Env) Complete(ctx context.Context, o EnrollOptions) (EnrollOptions, err
 	if err := enrollment.ValidName(o.Name); err != nil {
 		return o, err
 	}
+	fill(&o.Cluster, e.Cluster)
 	if !o.Restart {
 		if err := e.completeFromJournal(&o); err != nil {
 			return o, err
@@ -182,7 +184,7 @@ func (e *Env) completeContext(ctx context.Context, o *EnrollOptions) error {
 		}
 	}
 	if o.Name == "" {
-		o.Name = nameFor(o.Context)
+		o.Name = nameFor(cmp.Or(e.Cluster, o.Context))
 		for _, c := range contexts { // run from the enrolled context itself
 			if c.Name == o.Context && c.Ours {
 				o.Name = cmp.Or(c.Enrollment, c.Name)
@@ -238,6 +240,7 @@ func (e *Env) completeFromJournal(o *EnrollOptions) error {
 		o.Join = old.Join.with(o.Join)
 	}
 	fill(&o.Context, old.Context)
+	fill(&o.Cluster, old.Cluster)
 	fill(&o.User, old.User)
 	fill(&o.SignerName, old.SignerName)
 	fill(&o.Reason, old.Reason)

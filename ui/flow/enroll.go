@@ -24,6 +24,7 @@ func (e *Env) Enroll(ctx context.Context, o EnrollOptions, p hsm.Prompter, repor
 	if err != nil {
 		return Result{}, err
 	}
+	e = e.on(o.Cluster)
 	release, err := e.lockName(ctx, o.Name)
 	if err != nil {
 		return Result{}, err

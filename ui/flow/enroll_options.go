@@ -22,6 +22,8 @@ type EnrollOptions struct {
 	// Context is the kubeconfig context whose cluster is joined and whose
 	// credential files the request. Default: the current context.
 	Context string `json:"context"`
+	// Cluster is the kubeconfig cluster joined in place of the context's.
+	Cluster string `json:"cluster,omitempty"`
 	// Join, if set, takes the cluster from discovery instead, and files the
 	// request with a bootstrap token; Context is then "".
 	Join *JoinOptions `json:"join,omitempty"`

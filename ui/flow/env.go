@@ -19,6 +19,9 @@ type Env struct {
 	// Kubeconfig is the file named by --kubeconfig; "" means kubectl's rules
 	// ($KUBECONFIG, else ~/.kube/config).
 	Kubeconfig string
+	// Cluster is the kubeconfig cluster named by --cluster, which takes the place
+	// of the one that a context names; "" leaves that.
+	Cluster string
 	// Version is this build's version.
 	Version string
 	// RequestTimeout bounds one request to an API server, watches included; 0

@@ -2,7 +2,11 @@ package flow
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/kubeconfig"
@@ -96,12 +100,53 @@ func (e *Env) planEntry(ctx context.Context, en enrollment.Enrollment, setCurren
 	if err != nil {
 		return nil, err
 	}
+	plan.Notes = append(plan.Notes, pluginNotes(e.Executable)...)
 	return &KubeconfigChange{env: e, plan: plan}, nil
 }
 
-// KubeconfigUndo plans to take the latest change back.
-func (e *Env) KubeconfigUndo(ctx context.Context) (*KubeconfigChange, error) {
-	plan, err := e.kubeconfigJournal().PlanUndo(ctx, "")
+// pluginNotes say what keeps kubectl from running command as exec plugin.
+func pluginNotes(command string) []string {
+	policy, err := kubeconfig.ReadPluginPolicy(os.Getenv)
+	if err != nil {
+		return []string{"whether kubectl's preferences allow this program cannot be told: " + err.Error()}
+	}
+	if fix := policy.Allowing(command); fix != "" {
+		return []string{fmt.Sprintf("kubectl's preferences (%s, policy %s) do not allow this program; allow it with: %s", policy.File, policy.Policy, fix)}
+	}
+	return nil
+}
+
+// KubeconfigRemove plans to take the entry called name out, which must be
+// kubehsm's.
+func (e *Env) KubeconfigRemove(ctx context.Context, name string) (*KubeconfigChange, error) {
+	plan, err := e.rules().PlanRemove(ctx, name, kubeconfig.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return &KubeconfigChange{env: e, plan: plan}, nil
+}
+
+// KubeconfigHistory lists the changes made to kubeconfig files, the latest first.
+func (e *Env) KubeconfigHistory(ctx context.Context) ([]kubeconfig.Step, error) {
+	return e.kubeconfigJournal().History(ctx)
+}
+
+// KubeconfigUndo plans to take a change back: the one whose id is step or begins
+// with it, the latest if step is "".
+func (e *Env) KubeconfigUndo(ctx context.Context, step string) (*KubeconfigChange, error) {
+	if step != "" {
+		all, err := e.KubeconfigHistory(ctx)
+		if err != nil {
+			return nil, err
+		}
+		all = slices.DeleteFunc(all, func(s kubeconfig.Step) bool { return !strings.HasPrefix(s.ID, step) })
+		if len(all) != 1 {
+			return nil, hsm.WithHint(fmt.Errorf("%w: %d of them begin with %q", kubeconfig.ErrNoStep, len(all), step),
+				"`kubehsm kubeconfig history` shows those there are")
+		}
+		step = all[0].ID
+	}
+	plan, err := e.kubeconfigJournal().PlanUndo(ctx, step)
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ func (e *Env) Review(ctx context.Context, o EnrollOptions) (Review, error) {
 	if err != nil {
 		return Review{}, err
 	}
+	e = e.on(o.Cluster)
 	if err := e.Dirs.Prepare(); err != nil {
 		return Review{}, err
 	}
@@ -86,6 +87,9 @@ func (e *Env) commands(o EnrollOptions) []string {
 	line := append(o.sourceFlags(), "--user", shellWord(o.User))
 	if e.Kubeconfig != "" {
 		line = append(line, "--kubeconfig", shellWord(e.Kubeconfig))
+	}
+	if o.Cluster != "" {
+		line = append(line, "--cluster", shellWord(o.Cluster))
 	}
 	for _, g := range o.Groups {
 		line = append(line, "--group", shellWord(g))

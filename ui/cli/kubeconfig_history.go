@@ -1,0 +1,53 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/kubeconfig"
+)
+
+func (a *app) kubeconfigHistory() *cobra.Command {
+	var o *format
+	c := a.command(&cobra.Command{
+		Use:     "history",
+		Short:   "List the changes that kubehsm made to kubeconfig files",
+		Long:    "Lists the last changes, the latest first. `kubehsm kubeconfig undo STEP` takes any of them back.",
+		Example: "kubehsm kubeconfig history\nkubehsm kubeconfig history -o json",
+		Args:    cobra.NoArgs,
+	}, func(c *cobra.Command, _ []string) error {
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		steps, err := env.KubeconfigHistory(c.Context())
+		if err != nil {
+			return err
+		}
+		doc := struct {
+			Steps []stepDoc `json:"steps"`
+		}{[]stepDoc{}}
+		rows := [][]string{}
+		for _, s := range steps {
+			doc.Steps = append(doc.Steps, stepDoc(s))
+			title := s.Title
+			if !s.Done {
+				title += " (interrupted)"
+			}
+			rows = append(rows, []string{s.ID, date(s.Time), title, strings.Join(s.Files, ", ")})
+		}
+		return a.emit(o, doc, func(w *words) {
+			if len(rows) == 0 {
+				w.line("No changes.")
+				return
+			}
+			w.table([]string{"STEP", "WHEN", "CHANGE", "FILES"}, rows)
+		})
+	})
+	o = output(c)
+	return c
+}
+
+// stepDoc is a change in JSON and YAML.
+type stepDoc kubeconfig.Step

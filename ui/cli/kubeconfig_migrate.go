@@ -1,0 +1,105 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/flow"
+)
+
+func (a *app) kubeconfigMigrate() *cobra.Command {
+	var o *format
+	var f enrollFlags
+	var drop, keep bool
+	c := a.command(&cobra.Command{
+		Use:   "migrate [CONTEXT]",
+		Short: "Move a context whose key is in a file to a key on a token",
+		Long: `Enrols a key on a token for the user and the groups of a context that holds its
+credential in files, and signs in with it. Only when that has worked is the old
+context offered for deletion. The old key must be considered copied all the same.
+
+What was interrupted goes on when the same command is run again.`,
+		Example: `kubehsm kubeconfig migrate prod --dry-run
+kubehsm kubeconfig migrate prod
+kubehsm kubeconfig migrate prod --approve-with admin.kubeconfig --delete-old --yes`,
+		Args: cobra.MaximumNArgs(1),
+	}, func(c *cobra.Command, args []string) error {
+		ctx := c.Context()
+		from := a.context
+		if len(args) > 0 {
+			if a.context != "" && a.context != args[0] {
+				return ui.Usagef("two contexts: %q and %q", args[0], a.context)
+			}
+			from = args[0]
+		}
+		options, err := f.options(from)
+		if err != nil {
+			return err
+		}
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		m, err := env.Migration(ctx, from)
+		if err != nil {
+			return err
+		}
+		m.Fill(&options)
+		result, err := a.enrollReviewed(ctx, env, options, f)
+		if err != nil || f.plan {
+			return err
+		}
+		result.Notes = append(result.Notes, m.Remarks()...)
+		dropped := false
+		if !keep {
+			if dropped, err = a.dropOld(ctx, env, m, drop); err != nil {
+				return err
+			}
+		}
+		doc := struct {
+			flow.Result
+			Old     string `json:"old"`
+			Dropped bool   `json:"dropped"`
+		}{result, m.Context.Name, dropped}
+		return a.emit(o, doc, func(w *words) {
+			resultWords(w, result)
+			if dropped {
+				w.line("The old context %s is gone; `%s kubeconfig undo` brings it back.", m.Context.Name, a.name())
+			} else {
+				w.line("The old context %s is kept; `%s kubeconfig migrate %s --delete-old` takes it out.", m.Context.Name, a.name(), m.Context.Name)
+			}
+		})
+	})
+	flags := c.Flags()
+	flags.StringVar(&f.token, "token", "", "`URI` of the token; default the only one present")
+	f.bindTo(flags, "the enrolment and of the new context; default that of CONTEXT with -hsm")
+	flags.BoolVar(&drop, "delete-old", false, "take the old context out once the new one works, without asking")
+	flags.BoolVar(&keep, "keep-old", false, "keep the old context, without asking")
+	c.MarkFlagsMutuallyExclusive("delete-old", "keep-old")
+	o = output(c)
+	return c
+}
+
+// dropOld offers to take the old context out, now that the new one works.
+func (a *app) dropOld(ctx context.Context, env *flow.Env, m flow.Migration, yes bool) (bool, error) {
+	plan, err := env.DropContext(ctx, m.Context.Name)
+	if err != nil {
+		return false, err
+	}
+	w := a.err()
+	w.line("The new context works. Without the old one:")
+	w.diff(plan.Diff())
+	for _, n := range plan.Notes() {
+		w.line("note: %s", n)
+	}
+	if err := w.flush(); err != nil {
+		return false, err
+	}
+	switch ok, err := a.offer(ctx, yes, "Take the old context "+m.Context.Name+" out of the kubeconfig?"); {
+	case err != nil || !ok:
+		return false, err
+	}
+	return true, plan.Apply(ctx)
+}

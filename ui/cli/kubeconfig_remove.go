@@ -1,0 +1,39 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+)
+
+func (a *app) kubeconfigRemove() *cobra.Command {
+	var ch change
+	c := a.command(&cobra.Command{
+		Use:   "remove [ENROLMENT]",
+		Short: "Take the kubeconfig entry of an enrolment out, after showing the difference",
+		Long: `Takes context, cluster and user of an enrolment out of the kubeconfig. The enrolment
+stays: kubeconfig set writes the entry again, unenroll removes everything.`,
+		Example: "kubehsm kubeconfig remove prod-hsm --dry-run\nkubehsm kubeconfig remove prod-hsm",
+		Args:    cobra.MaximumNArgs(1),
+	}, func(c *cobra.Command, args []string) error {
+		name := ""
+		if len(args) > 0 {
+			name = args[0]
+		} else {
+			e, err := a.enrollment(c.Context(), "")
+			if err != nil {
+				return err
+			}
+			name = e.Name
+		}
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		plan, err := env.KubeconfigRemove(c.Context(), name)
+		if err != nil {
+			return err
+		}
+		return a.apply(c.Context(), plan, ch)
+	})
+	ch.bind(c)
+	return c
+}

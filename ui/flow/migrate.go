@@ -1,0 +1,105 @@
+package flow
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/kubeconfig"
+)
+
+// Migration is a context whose credential is to move into a token.
+type Migration struct {
+	Context ContextView
+	// KeyFile is the private key's file, "" if it is in the kubeconfig itself.
+	KeyFile string
+	// Subject is whom the credential stands for.
+	Subject csr.Subject
+}
+
+// Migration looks at a context that holds its credential in files; "" is the
+// current one.
+func (e *Env) Migration(ctx context.Context, kubeContext string) (Migration, error) {
+	c, err := e.rules().Get(ctx, kubeContext)
+	if err != nil {
+		return Migration{}, err
+	}
+	m := Migration{Context: viewContext(c), KeyFile: c.User.KeyFile}
+	switch c.User.Kind {
+	case kubeconfig.UserOurs, kubeconfig.UserExternalSigner:
+		return m, hsm.WithHint(fmt.Errorf("context %q signs in with a token already", c.Name), "`kubehsm kubeconfig list` shows the others")
+	case kubeconfig.UserKeyData, kubeconfig.UserKeyFile:
+		m.Subject, err = e.certificateSubject(ctx, c.Name)
+		return m, err
+	}
+	client, err := e.client(ctx, c.Name)
+	if err != nil {
+		return m, err
+	}
+	me, err := client.WhoAmI(ctx)
+	m.Subject = csr.Subject{User: me.User, Groups: slices.DeleteFunc(me.Groups, func(g string) bool { return g == "system:authenticated" })}
+	return m, err
+}
+
+// certificateSubject reads whom a context's client certificate stands for.
+func (e *Env) certificateSubject(ctx context.Context, name string) (csr.Subject, error) {
+	config, err := e.rules().RESTConfig(ctx, name)
+	if err != nil {
+		return csr.Subject{}, err
+	}
+	defer clear(config.KeyData)
+	data := config.CertData
+	if len(data) == 0 {
+		if data, err = os.ReadFile(config.CertFile); err != nil {
+			return csr.Subject{}, fmt.Errorf("the certificate of context %q: %w", name, err)
+		}
+	}
+	block, _ := pem.Decode(data)
+	if block == nil {
+		return csr.Subject{}, fmt.Errorf("the certificate of context %q: %w", name, errors.New("no PEM in it"))
+	}
+	leaf, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return csr.Subject{}, fmt.Errorf("the certificate of context %q: %w", name, err)
+	}
+	return csr.Subject{User: leaf.Subject.CommonName, Groups: leaf.Subject.Organization}, nil
+}
+
+// Fill completes what o leaves open with the old credential's identity.
+func (m Migration) Fill(o *EnrollOptions) {
+	o.Context = m.Context.Name
+	fill(&o.User, m.Subject.User)
+	if o.Groups == nil {
+		o.Groups = m.Subject.Groups
+	}
+}
+
+// Remarks say what is left to do about the old credential once the new one
+// works: nothing that is done here takes back what may have been copied.
+func (m Migration) Remarks() []string {
+	what := "the old credential"
+	if m.Context.UserKind == string(kubeconfig.UserKeyData) || m.Context.UserKind == string(kubeconfig.UserKeyFile) {
+		what = "the old key"
+	}
+	out := []string{what + " was in a file and must be considered copied: it works until its certificate ends or its rights are taken away"}
+	if m.KeyFile != "" {
+		out = append(out, "the old key is still in "+m.KeyFile+": delete that file, and its copies in backups")
+	}
+	return out
+}
+
+// DropContext plans to take a context out of the kubeconfig files, with its user
+// and its cluster as far as no other context uses them.
+func (e *Env) DropContext(ctx context.Context, name string) (*KubeconfigChange, error) {
+	plan, err := e.rules().PlanDrop(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return &KubeconfigChange{env: e, plan: plan}, nil
+}

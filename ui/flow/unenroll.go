@@ -1,0 +1,69 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+)
+
+// Unenrollment is what goes when an enrolment is removed.
+type Unenrollment struct {
+	Enrollment enrollment.Enrollment
+	// Kubeconfig is the change of the kubeconfig files; it may be empty.
+	Kubeconfig *KubeconfigChange
+	// SameKey are other enrolments with the same key, which stay.
+	SameKey []string
+}
+
+// Unenrollment works out what removing the enrolment called name changes.
+// Nothing is changed yet.
+func (e *Env) Unenrollment(ctx context.Context, name string) (Unenrollment, error) {
+	en, err := e.enrollments().Load(name)
+	if err != nil {
+		return Unenrollment{}, err
+	}
+	u := Unenrollment{Enrollment: en}
+	if u.Kubeconfig, err = e.KubeconfigRemove(ctx, name); err != nil {
+		return u, err
+	}
+	all, err := e.enrollments().List()
+	if err != nil {
+		return u, err
+	}
+	for _, other := range all {
+		if other.KeyHash == en.KeyHash && other.Name != name {
+			u.SameKey = append(u.SameKey, other.Name)
+		}
+	}
+	return u, nil
+}
+
+// Unenroll takes the kubeconfig entry out, then forgets the enrolment, its
+// certificates and its record, and locks the agent, so that nothing signed in
+// goes on. The key and its certificate stay on the token, and the certificate
+// stays valid until it ends. It can be repeated after a failure.
+func (e *Env) Unenroll(ctx context.Context, u Unenrollment) error {
+	name := u.Enrollment.Name
+	release, err := e.lockName(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := u.Kubeconfig.Apply(ctx); err != nil {
+		return err
+	}
+	if err := os.Remove(e.journalPath(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := e.enrollments().Delete(name); err != nil && !errors.Is(err, enrollment.ErrUnknown) {
+		return err
+	}
+	if err := e.lockAgent(ctx); err != nil {
+		return hsm.WithHint(err, "the enrolment is gone; end what is signed in with `kubehsm agent stop`")
+	}
+	return nil
+}
