@@ -3,6 +3,7 @@ package externalsigner
 import (
 	"context"
 	"crypto"
+	"crypto/x509"
 	"errors"
 	"fmt"
 
@@ -46,6 +47,10 @@ type Options struct {
 	// PINSources are those of the user's configuration, which Prompter reads: a
 	// kubeconfig's may only be one of them.
 	PINSources []pinsource.Entry
+	// Enrolled returns the certificate of the user's enrolment called name, if it
+	// is for the key that u names; nil and no error if it is not. A token has one
+	// certificate for a key, several clusters each know another. It may be nil.
+	Enrolled func(name string, u hsm.URI) (*x509.Certificate, error)
 	// Remote may be nil.
 	Remote Remote
 	// Warn tells the user something on one line; it is raw text, to be cleaned
@@ -94,6 +99,9 @@ func Do(ctx context.Context, r Request, o Options) (a Answer, err error) {
 	for _, key := range r.Config.Unknown {
 		o.warn("the auth provider's configuration has %.80q, which means nothing to kubehsm", key)
 	}
+	if cert, err := o.enrolled(r); cert != nil || err != nil {
+		return certified(cert), err
+	}
 	if signature, held, err := o.remote(ctx, r); held || err != nil {
 		return Answer{Signature: signature}, err
 	}
@@ -125,6 +133,21 @@ func after(a Answer, err, closing error) (Answer, error) {
 		return a, err
 	}
 	return Answer{}, errors.Join(err, closing)
+}
+
+// enrolled finds the certificate of an enrolment.
+func (o Options) enrolled(r Request) (*x509.Certificate, error) {
+	if o.Enrolled == nil || r.Operation != wire.Certificate || r.Config.Enrollment == "" || r.Config.URI == nil {
+		return nil, nil
+	}
+	return o.Enrolled(r.Config.Enrollment, *r.Config.URI)
+}
+
+func certified(cert *x509.Certificate) Answer {
+	if cert == nil {
+		return Answer{}
+	}
+	return Answer{Certificate: cert.Raw}
 }
 
 // remote has whoever holds the key sign. Only a URI names a key there.

@@ -75,6 +75,8 @@ var layers = []struct {
 	{"ui/prompt", []string{"hsm", "ui/text"}},
 	{"ui/flow", []string{"hsm", "csr", "kubeconfig", "plugin", "assets"}},
 	{"ui/credential", []string{"hsm", "csr", "kubeconfig", "plugin", "ui"}},
+	{"ui/drivers", []string{"hsm", "plugin/home"}},
+	{"ui/signer", []string{"hsm", "plugin", "ui"}},
 	{"ui/cli", []string{"hsm", "csr", "kubeconfig", "plugin", "ui", "assets"}},
 	{"ui/tui", []string{"hsm", "csr", "kubeconfig", "plugin", "ui"}},
 	{"assets", nil},
@@ -83,8 +85,11 @@ var layers = []struct {
 
 func under(path, part string) bool { return path == part || strings.HasPrefix(path, part+"/") }
 
-// drivers and charm are what only main, and only ui/tui, may import.
-var drivers = []string{"hsm/piv", "hsm/pkcs11"}
+// drivers are what only main may import, by way of ui/drivers, and what answers
+// before main; charm only ui/tui.
+var drivers = map[string][]string{
+	"hsm/piv": {"ui/drivers"}, "hsm/pkcs11": {"ui/drivers"}, "ui/drivers": {"main", "ui/signer/early"},
+}
 
 func TestImports(t *testing.T) {
 	for _, p := range list(t, nil, "./...") {
@@ -110,8 +115,8 @@ func TestImports(t *testing.T) {
 			if !ours {
 				continue
 			}
-			if slices.Contains(drivers, dep) && self != "main" && !under(self, "test") && !under(self, "hsm/hsmtest") {
-				t.Errorf("%s imports the driver %s: only main may", self, dep)
+			if may, driver := drivers[dep]; driver && !slices.Contains(may, self) && !under(self, "test") && !under(self, "hsm/hsmtest") {
+				t.Errorf("%s imports the driver %s: only %s may", self, dep, strings.Join(may, " and "))
 			}
 			if !slices.ContainsFunc(layers[rule].may, func(m string) bool { return under(dep, m) }) {
 				t.Errorf("%s imports %s: not by the plan (docs/how-it-works.md)", self, dep)
@@ -151,6 +156,18 @@ func TestPluginIsEarly(t *testing.T) {
 		case strings.Contains(first, "."):
 			if !under(dep, module) && !under(dep, "golang.org/x/sys") && !under(dep, "golang.org/x/mod") && !under(dep, "go.yaml.in/yaml/v3") {
 				t.Errorf("the plugin imports %s", dep)
+			}
+		}
+	}
+}
+
+// TestSignerIsEarly: as [TestPluginIsEarly]; what takes long to set up and it
+// does not need.
+func TestSignerIsEarly(t *testing.T) {
+	for _, dep := range list(t, nil, "./ui/signer/early")[0].Deps {
+		for _, heavy := range []string{"k8s.io", "sigs.k8s.io", "charm.land", "github.com/charmbracelet", "google.golang.org"} {
+			if under(dep, heavy) {
+				t.Errorf("the external signer imports %s", dep)
 			}
 		}
 	}

@@ -5,17 +5,20 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
 )
 
 func (a *app) kubeconfigSet() *cobra.Command {
 	var ch change
 	var keepCurrent, replace bool
+	var mode string
 	c := a.command(&cobra.Command{
 		Use:   "set [ENROLMENT]",
 		Short: "Write the kubeconfig entry of an enrolment, after showing the difference",
 		Example: `kubehsm kubeconfig set prod-hsm
 kubehsm kubeconfig set prod-hsm --dry-run
+kubehsm kubeconfig set prod-hsm --mode external-signer
 kubehsm kubeconfig set prod-hsm --kubeconfig ./config --keep-current --yes`,
 		Args: cobra.MaximumNArgs(1),
 	}, func(c *cobra.Command, args []string) error {
@@ -31,7 +34,15 @@ kubehsm kubeconfig set prod-hsm --kubeconfig ./config --keep-current --yes`,
 		if err != nil {
 			return err
 		}
-		plan, err := env.KubeconfigSet(c.Context(), e.Name, !keepCurrent, replace)
+		set := env.KubeconfigSet
+		switch mode {
+		case flow.ModeBridge:
+		case flow.ModeExternalSigner:
+			set = env.KubeconfigSetSigner
+		default:
+			return ui.Usagef("--mode: %q is neither %s nor %s", mode, flow.ModeBridge, flow.ModeExternalSigner)
+		}
+		plan, err := set(c.Context(), e.Name, !keepCurrent, replace)
 		if err != nil {
 			return err
 		}
@@ -39,6 +50,7 @@ kubehsm kubeconfig set prod-hsm --kubeconfig ./config --keep-current --yes`,
 	})
 	c.Flags().BoolVar(&keepCurrent, "keep-current", false, "leave the current context as it is")
 	c.Flags().BoolVar(&replace, "replace", false, "replace an entry of that name that is not kubehsm's")
+	c.Flags().StringVar(&mode, "mode", flow.ModeBridge, "`how` clients reach the key: bridge, for every client; external-signer, for clients with the auth provider externalSigner")
 	ch.bind(c)
 	return c
 }

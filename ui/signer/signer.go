@@ -4,6 +4,7 @@ package signer
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/pinsource"
@@ -100,11 +102,37 @@ func (s Signer) Options(hint string) (o externalsigner.Options, done func() erro
 				return ok && k.Knows(path)
 			})
 		}},
-		PINSources: sources,
-		Warn:       func(message string) { fmt.Fprintln(s.Stderr, "warning: "+text.Clean(message)) },
+		PINSources: sources, Enrolled: enrolled(enrollment.NewStore(dirs)),
+		Warn: func(message string) { fmt.Fprintln(s.Stderr, "warning: "+text.Clean(message)) },
 	}
 	o.Prompter, done = s.prompter(dirs, config, sources, hint)
 	return o, done, nil
+}
+
+// enrolled finds certificates of enrolments.
+func enrolled(store enrollment.Store) func(string, hsm.URI) (*x509.Certificate, error) {
+	return func(name string, u hsm.URI) (*x509.Certificate, error) {
+		e, err := store.Load(name)
+		switch {
+		case errors.Is(err, enrollment.ErrUnknown), errors.Is(err, enrollment.ErrInvalid):
+			return nil, nil // the token has one, perhaps
+		case err != nil:
+			return nil, err
+		case bare(e.Key) != bare(u):
+			return nil, nil
+		}
+		chain, err := store.Certificate(e)
+		if err != nil {
+			return nil, err
+		}
+		return chain[0], nil
+	}
+}
+
+// bare is what tells keys apart.
+func bare(u hsm.URI) string {
+	u.ModulePath, u.ModuleName, u.PINSource = "", "", ""
+	return u.String()
 }
 
 // prompter asks the user. What it needs is made when somebody is asked, as most

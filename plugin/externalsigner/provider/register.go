@@ -19,7 +19,7 @@ import (
 )
 
 // Name is the auth provider's name in kubeconfigs.
-const Name = "externalSigner"
+const Name = wire.ProviderName
 
 // Options are what signers are started with.
 type Options struct {

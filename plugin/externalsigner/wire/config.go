@@ -21,10 +21,14 @@ const (
 	KeySlotID     = "slotId"     // slot, a decimal number
 	KeyObjectID   = "objectId"   // CKA_ID of one byte, as a decimal number
 	KeyPIN        = "pin"
-	KeyURI        = "uri" // ours: a token URI
+	KeyURI        = "uri"        // ours: a token URI
+	KeyEnrollment = "enrollment" // ours: the enrolment that the entry was written for
 )
 
-var keys = []string{KeyPathExec, KeyPathSocket, KeyPathLib, KeySlotID, KeyObjectID, KeyPIN, KeyURI}
+// ProviderName is the auth provider's name in kubeconfigs.
+const ProviderName = "externalSigner"
+
+var keys = []string{KeyPathExec, KeyPathSocket, KeyPathLib, KeySlotID, KeyObjectID, KeyPIN, KeyURI, KeyEnrollment}
 
 // Canonical returns the usual spelling of a configuration key, and whether it
 // is one that the protocol or kubehsm knows.
@@ -50,6 +54,8 @@ type Config struct {
 	ObjectID *byte
 	// PIN is nil if none is given.
 	PIN *hsm.Secret
+	// Enrollment is what the author of the kubeconfig calls the enrolment, or "".
+	Enrollment string
 	// Unknown are the keys that mean nothing here, sorted.
 	Unknown []string
 }
@@ -71,6 +77,7 @@ func parseConfig(m map[string]text) (c Config, err error) {
 		values[name] = value
 	}
 	slices.Sort(c.Unknown)
+	c.Enrollment = string(values[KeyEnrollment])
 	if pin := values[KeyPIN]; len(pin) > 0 {
 		c.PIN = hsm.NewSecret(slices.Clone(pin))
 	}

@@ -1,0 +1,56 @@
+package flow
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/kubeconfig"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
+	"github.com/kubehsm/kubehsm/plugin/home"
+)
+
+// How a kubeconfig entry signs in.
+const (
+	// ModeBridge is for every client: through the agent and its bridge.
+	ModeBridge = "bridge"
+	// ModeExternalSigner is for clients that have the auth provider
+	// externalSigner: they reach the API server itself.
+	ModeExternalSigner = "external-signer"
+)
+
+// KubeconfigSetSigner plans the entry of the enrolment called name as
+// [Env.KubeconfigSet] does, in the mode [ModeExternalSigner].
+func (e *Env) KubeconfigSetSigner(ctx context.Context, name string, setCurrent, replace bool) (*KubeconfigChange, error) {
+	en, err := e.enrollments().Load(name)
+	if err != nil {
+		return nil, hsm.WithHint(err, "`kubehsm enroll` makes an enrolment")
+	}
+	plan, err := e.rules().Plan(ctx, e.signerEntry(en, setCurrent), kubeconfig.Options{Replace: replace})
+	if err != nil {
+		return nil, err
+	}
+	plan.Notes = append(plan.Notes, "stock kubectl has no auth provider externalSigner: docs/kubectl.md says which clients have it")
+	if e.Dirs.Home != "" {
+		plan.Notes = append(plan.Notes, fmt.Sprintf("clients need %s=%s in their environment, for kubehsm to find what is enrolled", home.EnvHome, e.Dirs.Home))
+	}
+	return &KubeconfigChange{env: e, plan: plan}, nil
+}
+
+// signerEntry is the entry of a client that asks this program for signatures.
+// The library stays in the URI: to look through all that the system knows would
+// load each of them for every signature.
+func (e *Env) signerEntry(en enrollment.Enrollment, setCurrent bool) kubeconfig.Entry {
+	key := en.Key
+	key.PINSource = ""
+	c := en.Cluster
+	return kubeconfig.Entry{
+		Name: en.Name, Server: c.Server, CAData: c.CAData, TLSServerName: c.TLSServerName, ProxyURL: c.ProxyURL,
+		Extension: map[string]any{wire.KeyEnrollment: en.Name, "server": c.Server},
+		AuthProvider: &kubeconfig.AuthProvider{Name: wire.ProviderName, Config: map[string]string{
+			wire.KeyPathExec: e.Executable, wire.KeyURI: key.String(), wire.KeyEnrollment: en.Name,
+		}},
+		Namespace: en.Namespace, SetCurrent: setCurrent,
+	}
+}
