@@ -26,22 +26,37 @@ type ContextView struct {
 	Enrollment string `json:"enrollment,omitempty"`
 }
 
-func (e *Env) rules() kubeconfig.Rules { return kubeconfig.DefaultRules(e.Kubeconfig) }
+func (e *Env) rules() kubeconfig.Rules {
+	r := kubeconfig.DefaultRules(e.Kubeconfig)
+	r.Cluster = e.Cluster
+	return r
+}
+
+// on is e for a cluster of the kubeconfig in place of the contexts' own.
+func (e *Env) on(cluster string) *Env {
+	other := *e
+	other.Cluster = cluster
+	return &other
+}
 
 // Contexts lists the contexts of the kubeconfig files.
 func (e *Env) Contexts(ctx context.Context) ([]ContextView, error) {
 	list, err := e.rules().List(ctx)
 	views := make([]ContextView, 0, len(list))
 	for _, c := range list {
-		views = append(views, ContextView{
-			Name: c.Name, Cluster: c.Cluster.Name, Server: c.Cluster.Server,
-			User: c.User.Name, UserKind: string(c.User.Kind), Namespace: c.Namespace,
-			File: c.File, Current: c.Current,
-			Ours:       c.User.Kind == kubeconfig.UserOurs || c.User.Kind == kubeconfig.UserExternalSigner && c.User.Enrollment != "",
-		Enrollment: c.User.Enrollment,
-		})
+		views = append(views, viewContext(c))
 	}
 	return views, err
+}
+
+func viewContext(c kubeconfig.Context) ContextView {
+	return ContextView{
+		Name: c.Name, Cluster: c.Cluster.Name, Server: c.Cluster.Server,
+		User: c.User.Name, UserKind: string(c.User.Kind), Namespace: c.Namespace,
+		File: c.File, Current: c.Current,
+		Ours:       c.User.Kind == kubeconfig.UserOurs || c.User.Kind == kubeconfig.UserExternalSigner && c.User.Enrollment != "",
+		Enrollment: c.User.Enrollment,
+	}
 }
 
 // client speaks to the cluster of a context, as its user; "" is the current one.
