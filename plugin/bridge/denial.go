@@ -33,7 +33,7 @@ const (
 )
 
 // refuse answers a request that is not served and says so to whom it concerns.
-func (s *Server) refuse(w http.ResponseWriter, e *session, ref *refusal) {
+func (s *Server) refuse(w http.ResponseWriter, r *http.Request, e *session, ref *refusal) {
 	s.log.Info("refused", "code", ref.code, "why", ref.message)
 	if s.Denied != nil {
 		d := Denial{Code: ref.code, Reason: ref.reason}
@@ -42,5 +42,5 @@ func (s *Server) refuse(w http.ResponseWriter, e *session, ref *refusal) {
 		}
 		s.Denied(d)
 	}
-	ref.write(w)
+	ref.write(w, r)
 }

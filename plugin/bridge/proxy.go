@@ -1,7 +1,9 @@
 package bridge
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/textproto"
@@ -9,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/kubehsm/kubehsm/plugin/consent"
 )
 
 // serve carries one judged request; path is its target without our prefix, to
@@ -35,10 +39,27 @@ func (u *Upstream) serve(w http.ResponseWriter, r *http.Request, path string, cl
 	}
 	defer resp.Body.Close()
 	u.answered(resp)
-	if err := copyResponse(w, resp); err != nil {
+	line, err := copyResponse(w, resp)
+	if err != nil && !(line && u.lastWord(w, r, resp)) {
 		// Half an answer must not look whole: the stream is reset.
 		panic(http.ErrAbortHandler)
 	}
+}
+
+// lastWord ends a watch that the agent cuts as an API server does: by an event
+// of type ERROR with a Status, whose message clients show, and the end of the
+// stream. It can where the events are JSON and none is half sent. It tells
+// whether it did; any other stream is reset.
+func (u *Upstream) lastWord(w http.ResponseWriter, r *http.Request, resp *http.Response) bool {
+	contentType, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+	_, path, _ := splitPath(r.RequestURI)
+	verb := consent.Parse(r.Method, path, nil, false).Verb
+	if u.ctx.Err() == nil || verb != "watch" || resp.StatusCode != http.StatusOK || contentType != "application/json" || resp.Header["Content-Encoding"] != nil {
+		return false
+	}
+	ref := refusal{code: http.StatusUnauthorized, message: "the watch was ended: " + context.Cause(u.ctx).Error()}
+	_, err := fmt.Fprintf(w, `{"type":"ERROR","object":%s}`+"\n", ref.status())
+	return err == nil
 }
 
 // outgoing turns the inbound request into the outbound one. The header map is
@@ -90,12 +111,13 @@ func (u *Upstream) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, ErrUnauthorized) {
 		ref.code = http.StatusUnauthorized
 	}
-	ref.write(w)
+	ref.write(w, r)
 }
 
 // copyResponse passes status, headers, body and trailers. A body of unknown
 // length may be a watch or a log: what has come is flushed at once.
-func copyResponse(w http.ResponseWriter, resp *http.Response) error {
+// line tells, where the body failed, whether it ended with a whole line.
+func copyResponse(w http.ResponseWriter, resp *http.Response) (line bool, err error) {
 	h := w.Header()
 	removeHopByHop(resp.Header)
 	for k, v := range resp.Header {
@@ -109,8 +131,8 @@ func copyResponse(w http.ResponseWriter, resp *http.Response) error {
 		h.Add("Trailer", k)
 	}
 	w.WriteHeader(resp.StatusCode)
-	if err := copyBody(w, resp.Body, resp.ContentLength < 0); err != nil {
-		return err
+	if line, err := copyBody(w, resp.Body, resp.ContentLength < 0); err != nil {
+		return line, err
 	}
 	for k, v := range resp.Trailer {
 		if announced == len(resp.Trailer) {
@@ -119,13 +141,14 @@ func copyResponse(w http.ResponseWriter, resp *http.Response) error {
 			h[http.TrailerPrefix+k] = v
 		}
 	}
-	return nil
+	return true, nil
 }
 
 // copyBuffers hold what is on its way; 64 KiB is four HTTP/2 frames.
 var copyBuffers = sync.Pool{New: func() any { return new([64 << 10]byte) }}
 
-func copyBody(w http.ResponseWriter, body io.Reader, stream bool) error {
+func copyBody(w http.ResponseWriter, body io.Reader, stream bool) (line bool, err error) {
+	line = true
 	var flusher http.Flusher
 	if stream {
 		if flusher, _ = w.(http.Flusher); flusher != nil {
@@ -138,17 +161,18 @@ func copyBody(w http.ResponseWriter, body io.Reader, stream bool) error {
 		n, err := body.Read(buf[:])
 		if n > 0 {
 			if _, werr := w.Write(buf[:n]); werr != nil {
-				return werr
+				return false, werr
 			}
+			line = buf[n-1] == '\n'
 			if flusher != nil {
 				flusher.Flush()
 			}
 		}
 		switch {
 		case errors.Is(err, io.EOF):
-			return nil
+			return line, nil
 		case err != nil:
-			return err
+			return line, err
 		}
 	}
 }

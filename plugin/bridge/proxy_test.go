@@ -330,6 +330,63 @@ func TestCloseCutsStreamsAndTunnels(t *testing.T) {
 	refused(t, body, 401, "closed by the agent")
 }
 
+// TestCutWatchSaysWhy: a watch of objects ends with an event that says why, as
+// the API server ends one itself; half an event is never made to look whole.
+func TestCutWatchSaysWhy(t *testing.T) {
+	for _, http1 := range []bool{false, true} {
+		for _, half := range []bool{false, true} {
+			r := newRig(t, rigOptions{api: bridgetest.Options{HTTP1: http1}})
+			resp, err := r.client(r.issue("prod", Client{})).Get(r.ep.URL("prod") + "/api/v1/watch/pods")
+			check(t, err)
+			defer resp.Body.Close()
+			lines := bufio.NewReader(resp.Body)
+			event := `{"type":"ADDED"}`
+			r.api.Send(event)
+			if got, err := lines.ReadString('\n'); got != event+"\n" || err != nil {
+				t.Fatalf("%q %v", got, err)
+			}
+			if half {
+				r.api.SendRaw(`{"type":`)
+				if got, err := lines.Peek(8); err != nil {
+					t.Fatalf("%q %v", got, err)
+				}
+			}
+			r.up.Close()
+			rest, err := io.ReadAll(lines)
+			if half {
+				if err == nil || strings.Contains(string(rest), "ERROR") {
+					t.Errorf("half an event ended as %q, %v", rest, err)
+				}
+				continue
+			}
+			var last struct {
+				Type   string
+				Object json.RawMessage
+			}
+			if err != nil || json.Unmarshal(rest, &last) != nil || last.Type != "ERROR" {
+				t.Fatalf("%q %v", rest, err)
+			}
+			refused(t, string(last.Object), 401, "the watch was ended: the connection was closed by the agent")
+		}
+	}
+}
+
+// TestDiscoveryIsToldInText: client-go's discovery shows no Status's message.
+func TestDiscoveryIsToldInText(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	c := r.client(r.issue("test", Client{}))
+	for path, text := range map[string]bool{"/api": true, "/apis": true, "/api/v1": true, "/apis/apps/v1": true, "/openapi/v3?x=y": true,
+		"/api/v1/pods": false, "/apis/apps/v1/deployments": false, "/version": false} {
+		resp, err := c.Get(r.ep.URL("prod") + path)
+		check(t, err)
+		b, err := io.ReadAll(resp.Body)
+		check(t, errors.Join(err, resp.Body.Close()))
+		if got := strings.HasPrefix(resp.Header.Get("Content-Type"), "text/plain"); got != text || resp.StatusCode != 403 || !strings.Contains(string(b), "the kubeconfig entry mixes two") {
+			t.Errorf("%s: %s %s %s", path, resp.Status, resp.Header.Get("Content-Type"), b)
+		}
+	}
+}
+
 func TestFailuresInWords(t *testing.T) {
 	t.Run("locked", func(t *testing.T) {
 		r := newRig(t, rigOptions{signer: func(context.Context) (crypto.Signer, error) { return nil, hsm.ErrPINRequired }})

@@ -92,25 +92,25 @@ func (s *Server) Close() error { return s.http.Close() }
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if p, ok := r.Context().Value(peerKey{}).(*peer); ok {
 		if err := p.check(); err != nil {
-			s.refuse(w, nil, &refusal{http.StatusForbidden, DeniedUser, err.Error()})
+			s.refuse(w, r, nil, &refusal{http.StatusForbidden, DeniedUser, err.Error()})
 			return
 		}
 	}
 	sess, path, ref := s.judge(r)
 	if ref != nil {
-		s.refuse(w, sess, ref)
+		s.refuse(w, r, sess, ref)
 		return
 	}
 	up := s.route(sess.enrollment)
 	if up == nil {
-		s.refuse(w, sess, &refusal{http.StatusUnauthorized, DeniedLocked, "the enrolment is locked; run the command again"})
+		s.refuse(w, r, sess, &refusal{http.StatusUnauthorized, DeniedLocked, "the enrolment is locked; run the command again"})
 		return
 	}
 	sess.requests.Add(1)
 	sess.open.Add(1)
 	defer sess.open.Add(-1)
 	if ref := s.consent(r, sess, up, path); ref != nil {
-		s.refuse(w, sess, ref)
+		s.refuse(w, r, sess, ref)
 		return
 	}
 	up.serve(w, r, path, sess.client)

@@ -61,11 +61,11 @@ const PathPrefix = "/c/"
 // 127.0.0.1, ::1 and localhost. The authority's key is never written down. A
 // folder appears whole or not at all; several processes may call it at once.
 func Setup(d home.Dirs) (Endpoint, error) {
+	if err := d.Prepare(); err != nil { // also where it is made already: who may change it now counts
+		return Endpoint{}, fmt.Errorf("set up the bridge: %w", err)
+	}
 	if ep, _, err := Load(d); !errors.Is(err, fs.ErrNotExist) {
 		return ep, err
-	}
-	if err := d.Prepare(); err != nil {
-		return Endpoint{}, fmt.Errorf("set up the bridge: %w", err)
 	}
 	lock := flock.New(dir(d)+".lock", flock.SetPermissions(0o600))
 	if err := lock.Lock(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm"
 )
@@ -37,14 +38,44 @@ var reasons = map[int]string{
 	http.StatusServiceUnavailable: "ServiceUnavailable",
 }
 
-func (r *refusal) write(w http.ResponseWriter) {
+func (r *refusal) write(w http.ResponseWriter, to *http.Request) {
+	if discovers(to) {
+		r.send(w, "text/plain; charset=utf-8", []byte("kubehsm: "+r.message))
+		return
+	}
+	r.send(w, "application/json", r.status())
+}
+
+// status is the answer as a metav1.Status in JSON.
+func (r *refusal) status() []byte {
 	b, err := json.Marshal(status{Kind: "Status", APIVersion: "v1", Status: "Failure",
 		Message: "kubehsm: " + r.message, Reason: reasons[r.code], Code: r.code})
 	if err != nil { // a struct of strings cannot fail
 		panic(err)
 	}
+	return b
+}
+
+// discovers tells whether a request is one of client-go's discovery: that looks
+// into no Status, and shows a text/plain body but "unknown" for any other.
+func discovers(r *http.Request) bool {
+	_, path, _ := splitPath(r.RequestURI)
+	path, _, _ = strings.Cut(path, "?")
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	switch parts[0] {
+	case "api":
+		return len(parts) < 3
+	case "apis":
+		return len(parts) < 4
+	case "openapi":
+		return true
+	}
+	return false
+}
+
+func (r *refusal) send(w http.ResponseWriter, contentType string, b []byte) {
 	h := w.Header()
-	h.Set("Content-Type", "application/json")
+	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", strconv.Itoa(len(b)))
 	h.Set("Cache-Control", "no-cache, private")
 	h.Set("X-Content-Type-Options", "nosniff")

@@ -36,7 +36,7 @@ func (u *Upstream) tunnel(w http.ResponseWriter, r, out *http.Request, protocol 
 	defer resp.Body.Close()
 	u.answered(resp)
 	if resp.StatusCode != http.StatusSwitchingProtocols {
-		if err := copyResponse(w, resp); err != nil {
+		if _, err := copyResponse(w, resp); err != nil {
 			panic(http.ErrAbortHandler)
 		}
 		return

@@ -30,7 +30,7 @@ import (
 
 // Server is the stand-in. Its paths: /version; /echo (what arrived, as JSON);
 // /bytes?n= (with Content-Length, or without if &chunked=1); /watch (a line per
-// [Server.Send]); /upgrade (echoes until the client ends); /trailer; /upload.
+// [Server.Send]) and the same as JSON, /api/v1/watch/pods; /upgrade (echoes until the client ends); /trailer; /upload.
 type Server struct {
 	*httptest.Server
 	CA    *x509.Certificate
@@ -70,6 +70,10 @@ func New(t testing.TB, o Options) *Server {
 	mux.handle("/version", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"gitVersion":"v1.37.1"}`) })
 	mux.handle("/bytes", s.bytes)
 	mux.handle("/watch", s.watch)
+	mux.handle("/api/v1/watch/pods", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		s.watch(w, r)
+	})
 	mux.handle("/upgrade", s.upgrade)
 	mux.handle("/trailer", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Trailer", "X-Sum")
@@ -237,8 +241,8 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request) {
 	w.(http.Flusher).Flush()
 	for {
 		select {
-		case line := <-ch:
-			fmt.Fprintln(w, line)
+		case text := <-ch:
+			fmt.Fprint(w, text)
 			w.(http.Flusher).Flush()
 		case <-r.Context().Done():
 			return
@@ -254,7 +258,10 @@ func (s *Server) Watchers() int {
 }
 
 // Send sends a line to every open watch.
-func (s *Server) Send(line string) {
+func (s *Server) Send(line string) { s.SendRaw(line + "\n") }
+
+// SendRaw sends text to every open watch.
+func (s *Server) SendRaw(text string) {
 	s.mu.Lock()
 	all := make([]chan string, 0, len(s.lines))
 	for ch := range s.lines {
@@ -262,7 +269,7 @@ func (s *Server) Send(line string) {
 	}
 	s.mu.Unlock()
 	for _, ch := range all {
-		ch <- line
+		ch <- text
 	}
 }
 
