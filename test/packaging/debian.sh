@@ -4,18 +4,22 @@
 # Needs root, for apt in the folder.
 set -euo pipefail
 
+# In a mount namespace of its own: what is mounted goes with it.
+[ "${KUBEHSM_UNSHARED:-}" ] || KUBEHSM_UNSHARED=1 exec unshare --mount --propagation private "$0" "$@"
+
 dist=$(cd "${1:?usage: debian.sh DIST}" && pwd)
 [ "$(id -u)" = 0 ] || { echo "error: installing packages into a folder needs root" >&2; exit 1; }
 deb=$(ls "$dist"/kubehsm_*_"$(dpkg --print-architecture)".deb)
 command -v mmdebstrap >/dev/null || { apt-get update -q; apt-get install -y -q mmdebstrap; }
 
 root=$(mktemp -d)
-trap 'rm -rf -- "$root"' EXIT
+trap 'umount -q "$root/proc" || true; rm -rf --one-file-system -- "$root"' EXIT
 suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
 echo "== a bare Debian ($suite)"
 mmdebstrap --quiet --variant=apt --include=ca-certificates,man-db "$suite" "$root"
 # Containers leave documentation out; we look at ours.
 rm -f "$root"/etc/dpkg/dpkg.cfg.d/*
+mount -t proc proc "$root/proc"
 cp "$deb" "$root/tmp/kubehsm.deb"
 in_root() { chroot "$root" /usr/bin/env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root DEBIAN_FRONTEND=noninteractive "$@"; }
 
@@ -29,7 +33,7 @@ in_root kubehsm version
 [ "$(in_root kubectl-hsm version)" = "$(in_root kubehsm version)" ] || fail "kubectl-hsm is another program"
 in_root man --where kubehsm kubehsm-enroll >/dev/null || fail "no manual page"
 in_root test -s /usr/share/bash-completion/completions/kubehsm || fail "no completion"
-in_root grep -q 'ExecStart=/usr/bin/kubehsm agent serve' /usr/lib/systemd/user/kubehsm-agent.service || fail "no unit file"
+in_root grep -q 'ExecStart="/usr/bin/kubehsm" agent serve' /usr/lib/systemd/user/kubehsm-agent.service || fail "no unit file"
 # A token in software, then a key on it: libraries are found and the program works.
 in_root softhsm2-util --init-token --free --label trial --so-pin 12345678 --pin 123456 >/dev/null
 in_root sh -c 'exec 3<<PIN
