@@ -171,6 +171,7 @@ func (a *agent) count(t *target) {
 // whether the agent has been idle for long enough to end.
 func (a *agent) sweep(now time.Time) (idle bool) {
 	a.sessions.Sweep()
+	a.follow()
 	a.flushAudit()
 	a.trim(now)
 	for h, used := range a.uses() {

@@ -363,6 +363,29 @@ func TestTouchSigns(t *testing.T) {
 	}
 }
 
+// TestPolicyIsFollowed by clients that run on: a stricter one holds without their
+// asking again.
+func TestPolicyIsFollowed(t *testing.T) {
+	r := newRig(t, rigOptions{idle: true})
+	r.serve(Options{sweepEvery: 20 * time.Millisecond})
+	client, _ := running(t)
+	_, c := r.sessionOf(client)
+	ctx := context.Background()
+	if code, _ := r.send(ctx, c, "POST", pods); code != served {
+		t.Fatal(code)
+	}
+	r.policy(consent.Policy{Mode: consent.Writes})
+	eventually(t, "the session of before is over", func() bool {
+		code, _ := r.send(ctx, c, "POST", pods)
+		return code == http.StatusUnauthorized
+	})
+	_, c = r.sessionOf(client)
+	r.attended(client, &asker{answer: always(false, nil)})
+	if code, _ := r.send(ctx, c, "POST", pods); code != http.StatusForbidden {
+		t.Fatal(code)
+	}
+}
+
 // TestOddIsRefused: what can be read in two ways is not even asked about, unless
 // the policy asks for nothing.
 func TestOddIsRefused(t *testing.T) {

@@ -5,7 +5,9 @@ import (
 	"crypto"
 	"crypto/x509"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -113,6 +115,20 @@ func (a *agent) replace(name string, old, fresh *target) *target {
 		old.up.Close()
 	}
 	return fresh
+}
+
+// follow takes over what has changed in the store, also for clients that run on
+// and do not ask: another policy, server or authority, or an enrolment that is
+// gone.
+func (a *agent) follow() {
+	a.mu.RLock()
+	names := slices.Collect(maps.Keys(a.targets))
+	a.mu.RUnlock()
+	for _, name := range names {
+		if _, err := a.target(name); err != nil {
+			a.log.Info("an enrolment in use has changed", "enrollment", name, "error", err)
+		}
+	}
 }
 
 // inDate says whether the certificate can be used now.
