@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/ui/flow"
 )
 
@@ -47,6 +49,12 @@ type fakeBackend struct {
 	requestsErr error
 	changes     chan flow.RequestEvent
 	refusals    []string
+
+	status    agent.Status
+	statusErr error
+	audited   chan audit.Record
+	offered   chan hsm.Prompter
+	asker     hsm.Prompter
 
 	asked  []hsm.PINPrompt
 	got    flow.EnrollOptions
@@ -100,7 +108,8 @@ func newFake() *fakeBackend {
 			{Name: "staging", Cluster: "staging", Server: "https://staging.example.com:6443", User: "jane", UserKind: "token", File: "/home/jane/.kube/config"},
 		},
 		requests: fakeRequests(),
-		pin:      "648219", tries: 3, fail: map[flow.Step]error{}, hang: map[flow.Step]bool{},
+		status:   fakeStatus(), audited: make(chan audit.Record), offered: make(chan hsm.Prompter, 1),
+		pin: "648219", tries: 3, fail: map[flow.Step]error{}, hang: map[flow.Step]bool{},
 	}
 }
 

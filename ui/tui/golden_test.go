@@ -46,6 +46,8 @@ func scenes(t *testing.T) []scene {
 		{name: "requests", start: none, walk: atRequests},
 		{name: "look", start: none, walk: toLook},
 		{name: "look-bad", start: none, walk: func(r *rig) { atRequests(r); r.press("enter"); r.sees("Nobody vouches") }},
+		{name: "activity", start: none, walk: atActivity},
+		{name: "doctor", start: none, walk: atDoctor},
 		{name: "no-token", fake: func(f *fakeBackend) { f.tokens = nil }, start: none, walk: func(r *rig) { r.sees("No token is here") }},
 		{name: "resume", fake: func(f *fakeBackend) { f.unfinished = []flow.Journal{journal(f)} }, start: atEnroll,
 			walk: func(r *rig) { r.sees("Resume staging-hsm") }},

@@ -25,6 +25,8 @@ type rig struct {
 	quit bool
 	sent []tea.Msg // what the model was given
 
+	grace time.Duration // of dialogs that open by themselves
+
 	pending atomic.Int32 // commands that have not answered
 }
 
@@ -41,7 +43,7 @@ func newRig(t testing.TB, b Backend, w, h int, opts ...rigOption) *rig {
 		f(r, &o)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	r.m = newModelWith(ctx, o, timing{clock: func() time.Time { return r.now }})
+	r.m = newModelWith(ctx, o, timing{clock: func() time.Time { return r.now }, grace: r.grace})
 	t.Cleanup(func() {
 		cancel()
 		r.m.close(patience)
@@ -107,7 +109,7 @@ func (r *rig) until(what string, cond func() bool) {
 func (r *rig) settle() {
 	r.t.Helper()
 	r.until("settled", func() bool {
-		awaited := int32(1) // the listener
+		awaited := int32(2) // the listener, and the offer to the agent
 		if r.m.ticking {
 			awaited++
 		}

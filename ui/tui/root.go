@@ -2,6 +2,7 @@ package tui
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -41,6 +42,7 @@ type model struct {
 	done          []string // commands of operations that went well, the latest last
 	readOnly      bool
 	mouse         bool
+	modal         atomic.Bool // a dialog is open, for who asks from outside
 	toasts        []toast
 	ticking       bool // an animation tick is under way
 	polling       bool // a poll tick is under way
@@ -89,6 +91,7 @@ func newModelWith(ctx context.Context, o Options, t timing) *model {
 	m.theme = theme.New(m.look)
 	m.store = store.New(o.Backend, m.runner, o.ClusterProgress)
 	m.prompter = dialog.NewPrompter(m.runner.Send, m.keys, t.grace, t.touchDelay)
+	m.backend.AskBy(m.prompter)
 	m.sections = m.makeSections()
 	m.sections[0].stack = []screen.Screen{m.sections[0].make()}
 	if o.Start == ScreenEnroll {
@@ -112,6 +115,13 @@ func (m *model) Init() tea.Cmd {
 	for _, s := range m.here().stack {
 		cmds = append(cmds, s.Open(m.now))
 	}
+	_, offers := m.runner.Start(m.now, func(ctx context.Context, _ task.ID) tea.Msg {
+		if err := offer(ctx, m.backend, front{m.prompter, m.modal.Load}); err != nil {
+			return screen.ToastMsg{Text: "kubectl's questions cannot be asked here: " + err.Error(), Warn: true}
+		}
+		return nil
+	})
+	cmds = append(cmds, offers)
 	return tea.Batch(append(cmds, m.timers())...)
 }
 
@@ -125,6 +135,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	}
 	cmds = append(cmds, m.route(msg))
 	m.dropToasts()
+	m.modal.Store(len(m.dialogs) > 0)
 	return m, tea.Batch(append(cmds, m.timers())...)
 }
 

@@ -16,21 +16,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
-	"github.com/kubehsm/kubehsm/ui/tui/screen/enroll"
-	"github.com/kubehsm/kubehsm/ui/tui/screen/requests"
-	"github.com/kubehsm/kubehsm/ui/tui/screen/token"
-	"github.com/kubehsm/kubehsm/ui/tui/store"
 )
-
-// Backend is what the terminal UI needs of the use cases; [flow.Env] is one.
-type Backend interface {
-	store.Source
-	enroll.Backend
-	token.Backend
-	requests.Backend
-}
-
-var _ Backend = (*flow.Env)(nil)
 
 // ScreenID names a screen to start at.
 type ScreenID = screen.ID

@@ -7,6 +7,8 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/screen/activity"
+	"github.com/kubehsm/kubehsm/ui/tui/screen/doctor"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/requests"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/token"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/tokens"
@@ -29,6 +31,12 @@ func (m *model) makeSections() []*section {
 		}},
 		{id: screen.Requests, title: "Requests", make: func() screen.Screen {
 			return requests.New(requests.Services{Backend: m.backend, Runner: m.runner, Keys: m.keys})
+		}},
+		{id: screen.Activity, title: "Activity", make: func() screen.Screen {
+			return activity.New(activity.Services{Backend: m.backend, Runner: m.runner, Keys: m.keys})
+		}},
+		{id: screen.Doctor, title: "Doctor", make: func() screen.Screen {
+			return doctor.New(doctor.Services{Backend: m.backend, Runner: m.runner, Keys: m.keys})
 		}},
 	}
 }

@@ -9,7 +9,7 @@ import (
 // From which size on the details of the selection are shown beside a list, or
 // below it.
 const (
-	besideWidth, belowHeight = 118, 20
+	besideWidth, belowHeight = 118, 16
 	minDetail, maxDetail     = 46, 76
 )
 

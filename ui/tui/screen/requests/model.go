@@ -173,7 +173,7 @@ func (m *Model) follow(ctx context.Context, id task.ID, kubeContext string, f fl
 		return err
 	}
 	in := make(chan change, batchMost)
-	go m.gather(id, in)
+	go task.Batch(in, batchMost, batchWait, func(all []change) { m.Runner.Send(eventsMsg{id: id, events: all}) })
 	defer close(in)
 	in <- change{} // nothing yet, but the cluster has answered
 	for e, err := range events {
@@ -183,28 +183,6 @@ func (m *Model) follow(ctx context.Context, id task.ID, kubeContext string, f fl
 		in <- change{row: rowOf(e.Request), gone: e.Type == "DELETED"}
 	}
 	return ctx.Err()
-}
-
-// gather makes few messages of many changes.
-func (m *Model) gather(id task.ID, in <-chan change) {
-	for first := range in {
-		batch := []change{first}
-		wait := time.NewTimer(batchWait)
-	fill:
-		for len(batch) < batchMost {
-			select {
-			case c, ok := <-in:
-				if !ok {
-					break fill
-				}
-				batch = append(batch, c)
-			case <-wait.C:
-				break fill
-			}
-		}
-		wait.Stop()
-		m.Runner.Send(eventsMsg{id: id, events: batch})
-	}
 }
 
 // Update implements [screen.Screen].

@@ -1,0 +1,83 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/audit"
+)
+
+// withAgent calls f with the running agent; [agent.ErrNotRunning] if none runs.
+func (e *Env) withAgent(ctx context.Context, f func(*agent.Client) error) error {
+	client, err := agent.Dial(ctx, e.Dirs)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(client), client.Close())
+}
+
+// AgentStatus describes the running agent; [agent.ErrNotRunning] if none runs.
+func (e *Env) AgentStatus(ctx context.Context) (s agent.Status, err error) {
+	err = e.withAgent(ctx, func(c *agent.Client) (err error) {
+		s, err = c.Status(ctx)
+		return err
+	})
+	return s, err
+}
+
+// LockAgent has the running agent forget every PIN and cut every connection.
+func (e *Env) LockAgent(ctx context.Context) error {
+	return e.withAgent(ctx, func(c *agent.Client) error { return c.Lock(ctx) })
+}
+
+// StopAgent ends the running agent.
+func (e *Env) StopAgent(ctx context.Context) error {
+	return e.withAgent(ctx, func(c *agent.Client) error { return c.Stop(ctx) })
+}
+
+// OfferPerson offers p to the running agent for what comes up while requests
+// run and no terminal can be asked; see [agent.Client.Front].
+func (e *Env) OfferPerson(ctx context.Context, p hsm.Prompter, ready func()) error {
+	return e.withAgent(ctx, func(c *agent.Client) error { return c.Front(ctx, p, ready) })
+}
+
+// Audit calls each with the agent's records that f takes, the oldest first; see
+// [audit.Read].
+func (e *Env) Audit(ctx context.Context, f audit.Filter, each func(audit.Record) error) (damaged int, err error) {
+	return audit.Read(ctx, audit.Path(e.Dirs), f, each)
+}
+
+// AuditDetail words what a record tells beyond its event and outcome.
+func AuditDetail(r audit.Record) string {
+	var detail []string
+	add := func(format, value string) {
+		if value != "" {
+			detail = append(detail, fmt.Sprintf(format, value))
+		}
+	}
+	if r.Code != 0 {
+		add("%s", strconv.Itoa(r.Code))
+	}
+	add("%s", r.Request)
+	add("%s", r.Reason)
+	add("%s", r.Error)
+	if r.Count > 1 {
+		add("%s times", strconv.Itoa(r.Count))
+	}
+	add("%s", r.Version)
+	add("at %s", r.Server)
+	switch {
+	case r.Event == audit.Signature && len(r.Key) >= 16:
+		add("key %s", r.Key[:16])
+	case r.Token.Scheme == hsm.SchemePIV:
+		add("token %s", r.Token.Serial)
+	case r.Token.Scheme != "":
+		add("token %s", r.Token.Token)
+	}
+	return strings.Join(detail, ", ")
+}

@@ -1,0 +1,154 @@
+package tui
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/audit"
+	"github.com/kubehsm/kubehsm/ui/tui/dialog"
+)
+
+func atActivity(r *rig) {
+	atTokens(r)
+	r.goTo("Activity")
+	r.sees("1 token unlocked", "14 signatures", "pin-incorrect", "waits for a yes: delete pods web-1")
+}
+
+func TestActivityIsLive(t *testing.T) {
+	f := newFake()
+	r := newRig(t, f, 120, 30)
+	atActivity(r)
+	f.audited <- audit.Record{Time: fakeNow(), Event: audit.Lock, Reason: "idle"}
+	r.sees("idle")
+	r.press("tab")
+	r.sees("connection to prod.example.com:6443", "process 5120", "12 requests, 1 open", "25 min more")
+	f.mu.Lock()
+	f.status.Consents = nil
+	f.mu.Unlock()
+	r.now = r.now.Add(2 * time.Second)
+	r.send(pollMsg{})
+	r.until("answered", func() bool { return !strings.Contains(r.view(), "waits for a yes") })
+	r.press("L")
+	r.did(f, "lock the agent")
+	r.sees("locked: the next command")
+	r.press("S")
+	r.did(f, "stop the agent")
+	r.sees("The agent is not running")
+	r.press("L")
+	r.sees("lock: the agent is not running")
+}
+
+func TestActivityWithoutAgent(t *testing.T) {
+	f := newFake()
+	f.statusErr = agent.ErrNotRunning
+	r := newRig(t, f, 80, 24)
+	atTokens(r)
+	r.goTo("Activity")
+	r.sees("The agent is not running. It starts when kubectl needs it.")
+}
+
+func atDoctor(r *rig) {
+	atTokens(r)
+	r.goTo("Doctor")
+	r.sees("1 thing in the way", "timedatectl set-ntp true") // the cursor is on the worst
+}
+
+func TestDoctor(t *testing.T) {
+	r := newRig(t, newFake(), 100, 30)
+	atDoctor(r)
+	r.press("c")
+	r.sees("fix copied")
+	r.press("enter")
+	r.sees("To mend it: timedatectl", "c copy fix")
+	r.press("esc", "g", "c")
+	r.sees("copy fix: there is nothing to do")
+}
+
+// TestFront: what the agent asks while the terminal UI is open comes up as a
+// dialog that absorbs what was typed before, and goes when the asker goes.
+func TestFront(t *testing.T) {
+	f := newFake()
+	r := newRig(t, f, 100, 30)
+	atTokens(r)
+	var p hsm.Prompter
+	r.until("offered", func() bool {
+		select {
+		case p = <-f.offered:
+		default:
+		}
+		return p != nil
+	})
+	answers := make(chan error, 1)
+	ask := func(ctx context.Context) {
+		yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{Question: "Delete pods web-1?", Detail: "kubectl, process 5121, on prod-hsm"})
+		if err == nil && !yes {
+			err = errors.New("no")
+		}
+		answers <- err
+	}
+	answered := func() (err error) {
+		r.until("an answer", func() bool {
+			select {
+			case err = <-answers:
+				return true
+			default:
+				return false
+			}
+		})
+		return err
+	}
+	go ask(context.Background())
+	r.sees("Delete pods web-1?", "process 5121")
+	r.press("enter")
+	if err := answered(); err == nil {
+		t.Error("enter is no yes")
+	}
+	go ask(context.Background())
+	r.sees("Delete pods web-1?")
+	r.press("y")
+	if err := answered(); err != nil {
+		t.Error(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	go ask(ctx)
+	r.sees("Delete pods web-1?")
+	cancel()
+	if err := answered(); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	r.until("taken down", func() bool { return len(r.m.dialogs) == 0 })
+
+	// While something else is open, the agent is to ask elsewhere.
+	r.press("?")
+	r.sees("Everywhere")
+	go ask(context.Background())
+	if err := answered(); !errors.Is(err, hsm.ErrNoTerminal) {
+		t.Errorf("asked over another dialog: %v", err)
+	}
+}
+
+// TestFrontGrace: keys typed ahead are not meant for a dialog that pops up.
+func TestFrontGrace(t *testing.T) {
+	f := newFake()
+	r := newRig(t, f, 100, 30, func(r *rig, _ *Options) { r.grace = dialog.Grace })
+	atTokens(r)
+	answer := make(chan bool, 1)
+	go func() {
+		yes, err := r.m.prompter.Confirm(context.Background(), hsm.ConfirmPrompt{Question: "Delete pods?"})
+		answer <- yes && err == nil
+	}()
+	r.sees("Delete pods?")
+	r.press("y", "y")
+	r.sees("Delete pods?")
+	r.now = r.now.Add(2 * time.Second)
+	r.press("y")
+	r.until("answered", func() bool { return len(answer) == 1 })
+	if !<-answer {
+		t.Error("the yes was not taken")
+	}
+}

@@ -1,0 +1,93 @@
+package tui
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/doctor"
+	"github.com/kubehsm/kubehsm/ui/tui/screen/activity"
+	diagnosis "github.com/kubehsm/kubehsm/ui/tui/screen/doctor"
+	"github.com/kubehsm/kubehsm/ui/tui/screen/enroll"
+	"github.com/kubehsm/kubehsm/ui/tui/screen/requests"
+	"github.com/kubehsm/kubehsm/ui/tui/screen/token"
+	"github.com/kubehsm/kubehsm/ui/tui/store"
+)
+
+// Backend is what the terminal UI needs of the use cases; see [FromEnv].
+type Backend interface {
+	store.Source
+	enroll.Backend
+	token.Backend
+	requests.Backend
+	activity.Backend
+	diagnosis.Backend
+	// AskBy has p asked for what no operation asks itself, such as a PIN to sign
+	// in to a cluster with.
+	AskBy(p hsm.Prompter)
+	// OfferPerson offers p to the agent until ctx ends or the agent goes.
+	OfferPerson(ctx context.Context, p hsm.Prompter, ready func()) error
+}
+
+// FromEnv returns the use cases as they are. e is copied.
+func FromEnv(e *flow.Env) Backend {
+	own := *e
+	return &backend{Env: &own}
+}
+
+type backend struct{ *flow.Env }
+
+// AskBy implements [Backend]. It is called before anything else is.
+func (b *backend) AskBy(p hsm.Prompter) { b.Prompter = p }
+
+// Diagnose implements [diagnosis.Backend].
+func (b *backend) Diagnose(ctx context.Context, online bool, report func(doctor.Check)) []doctor.Check {
+	return doctor.Run(ctx, doctor.Options{Env: b.Env, Online: online}, report)
+}
+
+// front is offered to the agent while the terminal UI is open: what kubectl
+// needs of a person comes up here as a dialog. While another dialog is open it
+// declines, so that the agent asks elsewhere: a PIN that is being typed must
+// not end up in a dialog for another one.
+type front struct {
+	hsm.Prompter
+	busy func() bool
+}
+
+// PIN implements [hsm.Prompter].
+func (f front) PIN(ctx context.Context, q hsm.PINPrompt) (*hsm.Secret, error) {
+	if f.busy() {
+		return nil, hsm.ErrNoTerminal
+	}
+	return f.Prompter.PIN(ctx, q)
+}
+
+// Confirm implements [hsm.Prompter].
+func (f front) Confirm(ctx context.Context, q hsm.ConfirmPrompt) (bool, error) {
+	if f.busy() {
+		return false, hsm.ErrNoTerminal
+	}
+	return f.Prompter.Confirm(ctx, q)
+}
+
+// offerAgain is how long it takes until an agent that was not there is looked
+// for again.
+const offerAgain = 2 * time.Second
+
+// offer keeps p on offer as long as ctx lives, to whichever agent runs.
+func offer(ctx context.Context, b Backend, p hsm.Prompter) error {
+	for {
+		if err := b.OfferPerson(ctx, p, nil); errors.Is(err, errors.ErrUnsupported) {
+			return err
+		}
+		t := time.NewTimer(offerAgain)
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return nil
+		case <-t.C:
+		}
+	}
+}

@@ -1,0 +1,313 @@
+// Package activity is the screen of what the agent does: which tokens are
+// unlocked, who uses them, what was signed, what waits for a yes; and the audit
+// log as it grows.
+package activity
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/audit"
+	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/text"
+	"github.com/kubehsm/kubehsm/ui/tui/keys"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/task"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
+)
+
+// Backend is what the screen needs of the use cases.
+type Backend interface {
+	AgentStatus(ctx context.Context) (agent.Status, error)
+	LockAgent(ctx context.Context) error
+	StopAgent(ctx context.Context) error
+	Audit(ctx context.Context, f audit.Filter, each func(audit.Record) error) (damaged int, err error)
+}
+
+// Services are what the screen works with; the root passes them.
+type Services struct {
+	Backend Backend
+	Runner  *task.Runner
+	Keys    keys.Map
+}
+
+// How far back the log is read, how many records are kept, and how often the
+// agent is asked.
+const (
+	logSince    = 7 * 24 * time.Hour
+	mostRecords = 2000
+	askEvery    = time.Second
+)
+
+// Model is the screen.
+type Model struct {
+	screen.Base
+	Services
+	status   agent.Status
+	running  bool
+	asked    bool
+	err      error
+	ask      task.Handle
+	askedAt  time.Time
+	log      task.Handle
+	logErr   error
+	records  []record // the oldest first
+	last     int
+	list     widget.List[record]
+	sessions widget.List[session]
+	open     bool // what is open is shown, not the log
+}
+
+var _ screen.Screen = (*Model)(nil)
+var _ screen.Poller = (*Model)(nil)
+
+// record is one of the log's, with a number that tells it from its equals.
+type record struct {
+	audit.Record
+	number  int
+	program string
+	detail  string
+}
+
+// session is something that is open at the agent.
+type session struct {
+	key, what, enrollment, state string
+}
+
+type (
+	statusMsg struct {
+		id     task.ID
+		status agent.Status
+		err    error
+	}
+	recordsMsg struct {
+		id      task.ID
+		records []audit.Record
+	}
+	logEndedMsg struct {
+		id  task.ID
+		err error
+	}
+)
+
+// New returns the screen.
+func New(s Services) *Model {
+	m := &Model{Services: s}
+	m.list = widget.List[record]{
+		Columns: []widget.Column{{Title: "WHEN", Width: 5}, {Title: "EVENT", Width: 11}, {Title: "OUTCOME", Width: 9}, {Title: "ENROLMENT", Width: 18, From: 64}, {Title: "PROGRAM", Width: 16, From: 84}, {Title: "DETAIL"}},
+		Key:     func(r record) string { return strconv.Itoa(r.number) },
+		Words: func(r record) string {
+			return strings.Join([]string{string(r.Event), string(r.Outcome), r.Enrollment, r.program, r.detail}, " ")
+		},
+	}
+	m.sessions = widget.List[session]{
+		Columns: []widget.Column{{Title: "WHAT"}, {Title: "ENROLMENT", Width: 20}, {Title: "STATE"}},
+		Key:     func(s session) string { return s.key },
+		Words:   func(s session) string { return s.what + " " + s.enrollment + " " + s.state },
+	}
+	return m
+}
+
+// ID implements [screen.Screen].
+func (m *Model) ID() screen.ID { return screen.Activity }
+
+// Title implements [screen.Screen].
+func (m *Model) Title() string { return "Activity" }
+
+// Open implements [screen.Screen].
+func (m *Model) Open(now time.Time) tea.Cmd { return tea.Batch(m.askAgent(now), m.follow(now)) }
+
+// Close implements [screen.Screen].
+func (m *Model) Close() {
+	m.ask.Cancel()
+	m.log.Cancel()
+}
+
+// Typing implements [screen.Screen].
+func (m *Model) Typing() bool { return m.list.Filter.Typing() || m.sessions.Filter.Typing() }
+
+// Poll implements [screen.Poller].
+func (m *Model) Poll(now time.Time) tea.Cmd {
+	if m.ask.Active() || now.Sub(m.askedAt) < askEvery/2 {
+		return nil
+	}
+	return m.askAgent(now)
+}
+
+func (m *Model) askAgent(now time.Time) tea.Cmd {
+	m.ask.Cancel()
+	h, cmd := m.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
+		s, err := m.Backend.AgentStatus(ctx)
+		return statusMsg{id: id, status: s, err: err}
+	})
+	m.ask = h
+	return cmd
+}
+
+// Several records are sent together, so that a long log is few messages.
+const (
+	batchMost = 200
+	batchWait = 50 * time.Millisecond
+)
+
+// follow reads the log and what is added to it.
+func (m *Model) follow(now time.Time) tea.Cmd {
+	m.log.Cancel()
+	h, cmd := m.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
+		in := make(chan audit.Record, batchMost)
+		go task.Batch(in, batchMost, batchWait, func(all []audit.Record) { m.Runner.Send(recordsMsg{id: id, records: all}) })
+		defer close(in)
+		_, err := m.Backend.Audit(ctx, audit.Filter{Since: now.Add(-logSince), Follow: true}, func(r audit.Record) error {
+			in <- r
+			return nil
+		})
+		return logEndedMsg{id: id, err: err}
+	})
+	m.log = h
+	return cmd
+}
+
+// Update implements [screen.Screen].
+func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
+	switch msg := msg.(type) {
+	case statusMsg:
+		if msg.id == m.ask.ID {
+			m.ask.Done()
+			m.askedAt = now
+			m.takeStatus(msg, now)
+		}
+	case recordsMsg:
+		if msg.id == m.log.ID {
+			m.takeRecords(msg.records)
+		}
+	case logEndedMsg:
+		if msg.id == m.log.ID {
+			m.logErr = msg.err
+		}
+	case screen.ChangedMsg:
+		return m.askAgent(now)
+	case tea.KeyPressMsg, tea.PasteMsg:
+		if m.open && m.sessions.Update(msg, m.Keys) || !m.open && m.list.Update(msg, m.Keys) {
+			return nil
+		}
+		if k, ok := msg.(tea.KeyPressMsg); ok {
+			return m.key(k, now)
+		}
+	}
+	return nil
+}
+
+func (m *Model) takeStatus(msg statusMsg, now time.Time) {
+	m.asked, m.running, m.err = true, msg.err == nil, nil
+	if msg.err != nil && !errors.Is(msg.err, agent.ErrNotRunning) {
+		m.err = msg.err
+	}
+	m.status = msg.status
+	var all []session
+	for _, c := range msg.status.Consents {
+		all = append(all, session{"c" + c.Enrollment + strconv.Itoa(c.Client.PID), "wants a yes: " + text.Clean(c.Request), text.Clean(c.Enrollment), "for " + widget.Age(now.Sub(c.Since))})
+	}
+	for _, t := range msg.status.Tokens {
+		state := "locked"
+		if t.Unlocked {
+			state = "unlocked"
+			if !t.Until.IsZero() {
+				state += ", " + widget.Span(t.Until.Sub(now)) + " more if not used"
+			}
+		}
+		all = append(all, session{"t" + t.URI.String(), "token " + text.Clean(tokenName(t.URI)), "", state})
+	}
+	for _, u := range msg.status.Upstreams {
+		state := strconv.FormatUint(u.Signatures, 10) + " signatures, " + strconv.FormatUint(u.Requests, 10) + " requests"
+		if u.LastError != "" {
+			state += ", " + text.Clean(u.LastError)
+		}
+		all = append(all, session{"u" + u.Enrollment, "connection to " + text.Clean(u.Server), text.Clean(u.Enrollment), state})
+	}
+	for _, s := range msg.status.Sessions {
+		state := strconv.FormatUint(s.Requests, 10) + " requests"
+		if s.Open > 0 {
+			state += ", " + strconv.FormatInt(s.Open, 10) + " open"
+		}
+		all = append(all, session{"s" + s.Enrollment + strconv.Itoa(s.Client.PID), "process " + strconv.Itoa(s.Client.PID), text.Clean(s.Enrollment), state})
+	}
+	m.sessions.Set(all)
+}
+
+func tokenName(u hsm.URI) string {
+	if u.Serial != "" {
+		return u.Serial
+	}
+	return u.Token
+}
+
+func (m *Model) takeRecords(records []audit.Record) {
+	for _, r := range records {
+		m.last++
+		x := record{Record: r, number: m.last, detail: text.Clean(flow.AuditDetail(r))}
+		if c := r.Client; c != nil {
+			x.program = text.Clean(strings.TrimSpace(c.Command + " " + strconv.Itoa(c.PID)))
+		}
+		m.records = append(m.records, x)
+	}
+	m.records = slices.Clone(m.records[max(len(m.records)-mostRecords, 0):])
+	shown := slices.Clone(m.records)
+	slices.Reverse(shown)
+	m.list.Set(shown)
+}
+
+func keyLock() key.Binding { return keys.Letter("L", "lock") }
+func keyStop() key.Binding { return keys.Letter("S", "stop the agent") }
+
+func (m *Model) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
+	switch {
+	case key.Matches(k, m.Keys.Back):
+		return screen.Send(screen.BackMsg{})
+	case key.Matches(k, m.Keys.Refresh):
+		return m.Open(now)
+	case key.Matches(k, m.Keys.Next):
+		m.open = !m.open
+	case key.Matches(k, keyLock()) && m.running:
+		return operate("Lock everything", "kubehsm agent lock", "locked: the next command asks for the PIN", m.Backend.LockAgent)
+	case key.Matches(k, keyStop()) && m.running:
+		return operate("Stop the agent", "kubehsm agent stop", "the agent has ended", m.Backend.StopAgent)
+	case key.Matches(k, m.Keys.Command):
+		return screen.Send(screen.CommandMsg{Title: "The same by command", Lines: []string{"kubehsm agent status", "kubehsm audit -f"}})
+	}
+	return nil
+}
+
+// operate asks the root to run do. Locking changes nothing that is kept, so
+// that it goes in read-only mode too.
+func operate(title, command, said string, do func(context.Context) error) tea.Cmd {
+	return screen.Send(screen.OperationMsg{Operation: screen.Operation{Title: title, Command: command,
+		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
+			return screen.Report{Said: said}, do(ctx)
+		}}})
+}
+
+// Actions implements [screen.Screen].
+func (m *Model) Actions() []screen.Action {
+	if m.Typing() {
+		return []screen.Action{{Key: keys.As(m.Keys.Enter, "keep")}, {Key: keys.As(m.Keys.Back, "clear")}}
+	}
+	idle := ""
+	if !m.running {
+		idle = "the agent is not running"
+	}
+	other := "what is open"
+	if m.open {
+		other = "what happened"
+	}
+	return []screen.Action{{Key: keys.As(m.Keys.Next, other)}, {Key: keyLock(), Reason: idle}, {Key: keyStop(), Reason: idle}, {Key: m.Keys.Filter},
+		{Key: m.Keys.Refresh, Quiet: true}, {Key: m.Keys.Command, Quiet: true}}
+}

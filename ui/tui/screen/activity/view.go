@@ -1,0 +1,97 @@
+package activity
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/kubehsm/kubehsm/plugin/audit"
+	"github.com/kubehsm/kubehsm/ui/text"
+	"github.com/kubehsm/kubehsm/ui/tui/describe"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/theme"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
+)
+
+// View implements [screen.Screen].
+func (m *Model) View(f screen.Frame) string {
+	t := f.Theme
+	head := m.head(f)
+	body := f.Height - len(head)
+	if m.open {
+		if m.sessions.Len() == 0 {
+			return widget.Block(strings.Join(append(head, t.Muted.Render("Nothing is open.")), "\n"), f.Width, f.Height)
+		}
+		m.sessions.Cells = func(s session) []widget.Cell {
+			return []widget.Cell{{Text: s.what, Style: t.Text}, {Text: s.enrollment, Style: t.Strong}, {Text: s.state, Style: t.Muted}}
+		}
+		return strings.Join(append(head, m.sessions.View(t, f.Width, body)), "\n")
+	}
+	if m.list.Len() == 0 {
+		return widget.Block(strings.Join(append(head, t.Muted.Render("Nothing is on record for the last 7 days.")), "\n"), f.Width, f.Height)
+	}
+	m.list.Cells = func(r record) []widget.Cell {
+		level := describe.Quiet
+		switch r.Outcome {
+		case audit.Granted:
+			level = describe.Good
+		case audit.Refused, audit.Failed:
+			level = describe.Bad
+		case audit.Cancelled:
+			level = describe.Warn
+		}
+		return []widget.Cell{{Text: widget.Age(f.Now.Sub(r.Time)), Style: t.Muted}, {Text: text.Clean(string(r.Event)), Style: t.Strong},
+			{Text: text.Clean(string(r.Outcome)), Style: describe.Style(t, level)}, {Text: text.Clean(r.Enrollment), Style: t.Text},
+			{Text: r.program, Style: t.Muted}, {Text: r.detail, Style: t.Text}}
+	}
+	return strings.Join(append(head, m.list.View(t, f.Width, body)), "\n")
+}
+
+// head says how the agent is.
+func (m *Model) head(f screen.Frame) []string {
+	t := f.Theme
+	var lines []string
+	switch {
+	case m.err != nil:
+		lines = widget.Failure(t, m.err, f.Width)
+	case !m.asked:
+		lines = []string{widget.Working(t, "Asking the agent", m.ask.Began, f.Now)}
+	case !m.running:
+		lines = []string{t.Muted.Render(t.Glyphs.Off + " The agent is not running. It starts when kubectl needs it.")}
+	default:
+		lines = m.state(f, t)
+	}
+	if m.logErr != nil {
+		lines = append(lines, widget.Failure(t, m.logErr, f.Width)...)
+	}
+	if f.Height >= 16 {
+		lines = append(lines, "")
+	}
+	return lines
+}
+
+func (m *Model) state(f screen.Frame, t theme.Theme) []string {
+	s := m.status
+	unlocked := 0
+	for _, x := range s.Tokens {
+		if x.Unlocked {
+			unlocked++
+		}
+	}
+	lock := t.Good.Render(t.Glyphs.Off + " all locked")
+	if unlocked > 0 {
+		lock = t.Accent.Render(fmt.Sprintf("%s %s unlocked", t.Glyphs.On, widget.Count(unlocked, "token")))
+	}
+	dot := t.Faint.Render("  " + t.Glyphs.Dot + "  ")
+	parts := []string{lock, t.Text.Render(widget.Count(len(s.Sessions), "session")), t.Text.Render(widget.Count(int(s.Signatures), "signature")),
+		t.Muted.Render(fmt.Sprintf("agent %s, process %d, up %s", text.Clean(s.Version), s.PID, widget.Age(f.Now.Sub(s.Started))))}
+	lines := []string{widget.Cut(strings.Join(parts, dot), f.Width)}
+	for _, c := range s.Consents {
+		lines = append(lines, widget.Cut(t.Warn.Render(t.Glyphs.Warn+" "+text.Clean(c.Enrollment)+" waits for a yes: "+text.Clean(c.Request)), f.Width))
+	}
+	for _, problem := range []string{s.BridgeError, s.AuditError} {
+		if problem != "" {
+			lines = append(lines, widget.Cut(t.Bad.Render(t.Glyphs.Failed+" "+text.Clean(problem)), f.Width))
+		}
+	}
+	return lines
+}
