@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
+	"os"
 	"sync"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -17,6 +17,9 @@ import (
 
 // Client is a connection to the agent. Its operations run one after another.
 type Client struct {
+	// beats says that the agent gives a sign of life while it works, see hello.
+	beats bool
+
 	conn net.Conn
 	mu   sync.Mutex // one operation at a time
 	send sync.Mutex // one frame at a time
@@ -104,10 +107,14 @@ func (c *Client) endBy(ctx context.Context, op string) error {
 	}
 	stop := c.cancelWith(ctx)
 	defer stop()
-	if _, err := wire.ReadFrame(c.conn); !errors.Is(err, io.EOF) && ctx.Err() != nil {
+	_, err := c.read(slowPatience)
+	switch {
+	case ctx.Err() != nil:
 		return ctx.Err()
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return c.lost(ctx, err)
 	}
-	return nil
+	return nil // what else ends the connection ends with the agent
 }
 
 // do runs one operation and serves the prompts that come meanwhile.
@@ -116,14 +123,15 @@ func (c *Client) do(ctx context.Context, req request, p hsm.Prompter) (reply, er
 	defer c.mu.Unlock()
 	stop := c.cancelWith(ctx)
 	defer stop()
-	req.V = protocolVersion
+	req.V, req.Beats = protocolVersion, c.beats
+	patience := c.patience(req.Op)
 	if err := c.write(req); err != nil {
 		return reply{}, c.lost(ctx, err)
 	}
 	desk := newDesk(ctx, c, p)
 	defer desk.close()
 	for {
-		f, err := wire.ReadFrame(c.conn)
+		f, err := c.read(patience)
 		if err != nil {
 			return reply{}, c.lost(ctx, err)
 		}
@@ -142,6 +150,7 @@ func (c *Client) do(ctx context.Context, req request, p hsm.Prompter) (reply, er
 			}
 		case r.Done != 0:
 			desk.done(r.Done)
+		case r.Beat:
 		default:
 			return r, nil
 		}
@@ -173,6 +182,13 @@ func (c *Client) answerPIN(a answer, pin *hsm.Secret) error {
 func (c *Client) lost(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		hint := "if it was suspended, let it go on; else end its process: the next command starts a new one"
+		if pid := peerPID(c.conn); pid > 0 {
+			hint = fmt.Sprintf("if it was suspended, `kill -CONT %d` lets it go on; else end it with `kill -KILL %d`: the next command starts a new one", pid, pid)
+		}
+		return hsm.WithHint(ErrNoAnswer, hint)
 	}
 	return hsm.WithHint(fmt.Errorf("%w: %w", ErrStopped, err), "run the command again; it starts a new agent")
 }

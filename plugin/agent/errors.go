@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
@@ -15,6 +17,8 @@ var (
 	ErrNotRunning = errors.New("the agent is not running")
 	// ErrStopped says that the agent went away while it was asked.
 	ErrStopped = errors.New("the agent went away")
+	// ErrNoAnswer says that the agent is there and gives no sign of life.
+	ErrNoAnswer = fmt.Errorf("the agent does not answer: %w", os.ErrDeadlineExceeded)
 	// ErrVersion says that client and agent speak different protocols.
 	ErrVersion = errors.New("the running agent is of another version")
 	// ErrInUse says that the agent does not give way now: something is open.

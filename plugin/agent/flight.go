@@ -25,8 +25,10 @@ type flights struct {
 }
 
 type flight struct {
-	done chan struct{}
-	err  error
+	terminal uint64 // where its leader's person is asked
+	waiting  int    // how many wait for its result
+	done     chan struct{}
+	err      error
 }
 
 // refused is a client and the enrolment that it was refused.
@@ -45,24 +47,26 @@ func newFlights() *flights {
 }
 
 // do runs work for name, or waits for whoever does. A waiter takes the result,
-// unless passOn says that the error was the leader's own: then it leads itself.
-func (f *flights) do(ctx context.Context, name string, work func() error, passOn func(error) bool) error {
+// unless the error was the leader's own: then it leads itself. terminal is where
+// the caller's person is asked.
+func (f *flights) do(ctx context.Context, name string, terminal uint64, work func() error) error {
 	for {
 		f.mu.Lock()
 		fl := f.running[name]
 		if fl == nil {
-			fl = &flight{done: make(chan struct{})}
+			fl = &flight{terminal: terminal, done: make(chan struct{})}
 			f.running[name] = fl
 			f.mu.Unlock()
 			return f.lead(name, fl, work)
 		}
+		fl.waiting++
 		f.mu.Unlock()
 		select {
 		case <-fl.done:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if fl.err == nil || !passOn(fl.err) {
+		if fl.err == nil || !passOn(fl.err, fl.terminal != terminal) {
 			return fl.err
 		}
 	}

@@ -35,6 +35,7 @@ type request struct {
 	Purpose    hsm.Purpose   `json:"purpose,omitzero"`
 	Program    wire.Build    `json:"program,omitzero"`   // the client's, in a hello or a credential
 	ExecInfo   string        `json:"execInfo,omitempty"` // of a credential
+	Beats      bool          `json:"beats,omitempty"`    // signs of life are understood
 	Token      *tokenRequest `json:"token,omitempty"`    // of an agent to its worker
 }
 
@@ -47,6 +48,7 @@ type reply struct {
 	Status  *Status     `json:"status,omitempty"`
 	Hello   *hello      `json:"hello,omitempty"`
 	Token   *tokenReply `json:"token,omitempty"` // of a worker
+	Beat    bool        `json:"beat,omitempty"`  // a sign of life
 	OK      bool        `json:"ok,omitempty"`
 	Error   *failure    `json:"error,omitempty"`
 }

@@ -31,7 +31,9 @@ func (a *agent) serve(ctx context.Context, c net.Conn) {
 		if r.Op == opCredential && a.answer(l, r) {
 			continue
 		}
+		alive := a.beat(l, r)
 		answer, then := a.operate(l, r)
+		alive()
 		if err := l.write(answer); err != nil && l.ctx.Err() == nil {
 			a.log.Warn("answer", "op", r.Op, "error", err)
 		}
@@ -82,6 +84,31 @@ func (a *agent) operate(l *link, r request) (out reply, then func()) {
 	}
 	out.OK = true
 	return out, then
+}
+
+// beat gives signs of life until it is stopped, to a client that understands them.
+func (a *agent) beat(l *link, r request) (stop func()) {
+	if !r.Beats {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(l.ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(beatEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				if l.write(reply{Beat: true}) != nil {
+					return
+				}
+			}
+		}
+	}()
+	return func() { cancel(); <-ended } // nothing comes after the answer
 }
 
 // work counts an operation that somebody waits for.

@@ -9,6 +9,22 @@ import (
 	"syscall"
 )
 
+// peerPID is the process at the other end, 0 if the system does not tell.
+func peerPID(c net.Conn) (pid int) {
+	sc, ok := c.(syscall.Conn)
+	if !ok {
+		return 0
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return 0
+	}
+	if raw.Control(func(fd uintptr) { pid = wire.PeerPID(int(fd)) }) != nil {
+		return 0
+	}
+	return pid
+}
+
 // checkPeer refuses a socket whose other end is another user's.
 func checkPeer(c net.Conn) error {
 	sc, ok := c.(syscall.Conn)

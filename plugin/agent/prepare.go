@@ -78,7 +78,7 @@ func (a *agent) warmUp(ctx context.Context, r request, p *remotePrompter) (*targ
 	ctx = withRequest(ctx, r)
 	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Cluster: name, Action: "sign in", Command: r.Purpose.Command})
 	var t *target
-	err := a.flights.do(ctx, name, func() error {
+	err := a.flights.do(ctx, name, r.Client.Terminal(), func() error {
 		var err error
 		if t, err = a.target(name); err != nil {
 			return err
@@ -91,7 +91,7 @@ func (a *agent) warmUp(ctx context.Context, r request, p *remotePrompter) (*targ
 			err = hsm.ErrCancelled
 		}
 		return err
-	}, passOn)
+	})
 	if cause := context.Cause(ctx); cause != nil && errors.Is(cause, errLocked) {
 		err = errLocked
 	}
@@ -107,8 +107,13 @@ func (a *agent) warmUp(ctx context.Context, r request, p *remotePrompter) (*targ
 }
 
 // passOn tells which failures are the leader's alone: it left before anybody
-// was asked, or has no terminal to ask on. A no at the prompt holds for all.
-func passOn(err error) bool {
+// was asked, or has no terminal to ask on. A no at the prompt holds for all who wait
+// at the same terminal (a script's commands, a shell's jobs); elsewhere is another
+// window, and its person is asked.
+func passOn(err error, elsewhere bool) bool {
+	if errors.Is(err, hsm.ErrCancelled) {
+		return elsewhere
+	}
 	return errors.Is(err, context.Canceled) || errors.Is(err, hsm.ErrNoTerminal) || errors.Is(err, hsm.ErrPINRequired)
 }
 
@@ -191,6 +196,9 @@ func (t *target) explain(err error) error {
 func (a *agent) unlockFor(ctx context.Context, r request, p *remotePrompter) error {
 	t, err := a.target(r.Enrollment)
 	if err != nil {
+		return err
+	}
+	if err := a.bridge.ensure(); err != nil { // kubectl could not use it
 		return err
 	}
 	ctx, cancel := a.untilLocked(ctx)

@@ -18,13 +18,14 @@ type hello struct {
 	Program    wire.Build `json:"program"`
 	Supervised bool       `json:"supervised,omitempty"`
 	Unlocked   bool       `json:"unlocked,omitempty"`
+	Beats      bool       `json:"beats,omitempty"` // it gives signs of life
 }
 
 func (a *agent) hello(r request) *hello {
 	if r.Program.Path != "" && r.Program.Replaces(a.program) {
 		a.newer.Store(&r.Program)
 	}
-	h := &hello{Protocol: a.o.protocol, Program: a.program, Supervised: a.o.Supervised}
+	h := &hello{Protocol: a.o.protocol, Program: a.program, Supervised: a.o.Supervised, Beats: true}
 	for t := range a.uses() {
 		h.Unlocked = h.Unlocked || t.unlocked()
 	}
@@ -100,6 +101,7 @@ func (c *Client) hello(ctx context.Context, mine wire.Build) (hello, error) {
 	case err != nil || out.Hello == nil:
 		return hello{Protocol: protocolVersion, Program: mine}, nil
 	}
+	c.beats = out.Hello.Beats
 	return *out.Hello, nil
 }
 

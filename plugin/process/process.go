@@ -27,3 +27,7 @@ func (p ID) Known() bool { return p.PID > 0 && p.Start != 0 }
 
 // Alive tells whether the process still runs; an unknown one counts as alive.
 func (p ID) Alive() bool { return !p.Known() || startOf(p.PID) == p.Start }
+
+// Terminal tells the controlling terminals of processes apart; 0 is none, or
+// unknown.
+func (p ID) Terminal() uint64 { return terminalOf(p.PID) }

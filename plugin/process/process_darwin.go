@@ -11,3 +11,12 @@ func startOf(pid int) uint64 {
 	t := k.Proc.P_starttime
 	return uint64(t.Sec)*1e6 + uint64(t.Usec)
 }
+
+// terminalOf is the controlling terminal's device number.
+func terminalOf(pid int) uint64 {
+	k, err := unix.SysctlKinfoProc("kern.proc.pid", pid)
+	if err != nil || int(k.Proc.P_pid) != pid || k.Eproc.Tdev < 0 {
+		return 0
+	}
+	return uint64(k.Eproc.Tdev)
+}

@@ -10,3 +10,12 @@ func PeerUID(fd int) (int, error) {
 	}
 	return int(c.Uid), nil
 }
+
+// PeerPID asks LOCAL_PEERPID; 0 if it is unknown.
+func PeerPID(fd int) int {
+	pid, err := unix.GetsockoptInt(fd, unix.SOL_LOCAL, unix.LOCAL_PEERPID)
+	if err != nil {
+		return 0
+	}
+	return pid
+}

@@ -1,0 +1,116 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+)
+
+// TestAgentThatDoesNotAnswer: it is said, with what to do.
+func TestAgentThatDoesNotAnswer(t *testing.T) {
+	r := newRig(t, rigOptions{idle: true})
+	l, err := listenSocket(r.dirs.Socket()) // what a suspended agent looks like
+	check(t, err)
+	defer l.Close()
+	c := r.dial()
+	_, err = c.read(10 * time.Millisecond)
+	err = c.lost(t.Context(), err)
+	if !errors.Is(err, ErrNoAnswer) || !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(hsm.Hint(err), "kill -CONT ") {
+		t.Fatalf("%v (hint: %s)", err, hsm.Hint(err))
+	}
+}
+
+// TestSuspendedClientTakesItsAnswer: the time limit passed while it was not
+// running itself.
+func TestSuspendedClientTakesItsAnswer(t *testing.T) {
+	ours, theirs := net.Pipe()
+	defer ours.Close()
+	c := &Client{conn: ours}
+	go func() {
+		time.Sleep(50 * time.Millisecond)
+		_ = wire.WriteJSON(theirs, reply{OK: true}) // the reader notices if it does not come
+	}()
+	f, err := c.read(time.Nanosecond)
+	check(t, err)
+	var got reply
+	if err := f.Decode(&got); err != nil || !got.OK {
+		t.Fatal(got, err)
+	}
+}
+
+// TestBeats: a client that waits for a person hears that the agent lives.
+func TestBeats(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	c, err := net.Dial("unix", r.dirs.Socket())
+	check(t, err)
+	defer c.Close()
+	check(t, wire.WriteJSON(c, request{V: wire.Version, Op: opPrepare, Enrollment: "prod", Beats: true}))
+	var prompted, beat bool
+	for !beat {
+		f, err := wire.ReadFrame(c)
+		check(t, err)
+		var got reply
+		check(t, f.Decode(&got))
+		if got.Error != nil {
+			t.Fatal(got.Error.err())
+		}
+		prompted = prompted || got.Prompt != nil
+		beat = got.Beat
+	}
+	if !prompted {
+		t.Error("no prompt came before")
+	}
+}
+
+// TestCancelHoldsForOneTerminal: a no in one window does not cancel what waits in
+// another one.
+func TestCancelHoldsForOneTerminal(t *testing.T) {
+	f := newFlights()
+	leading, release := make(chan struct{}), make(chan struct{})
+	results := make(chan error, 3)
+	go func() {
+		results <- f.do(context.Background(), "prod", 1, func() error {
+			close(leading)
+			<-release
+			return hsm.ErrCancelled
+		})
+	}()
+	<-leading
+	same, other := make(chan error, 1), make(chan error, 1)
+	go func() {
+		same <- f.do(context.Background(), "prod", 1, func() error { return errors.New("asked again") })
+	}()
+	go func() { other <- f.do(context.Background(), "prod", 2, func() error { return nil }) }()
+	eventually(t, "both wait", func() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.running["prod"].waiting == 2 })
+	close(release)
+	if err := <-results; !errors.Is(err, hsm.ErrCancelled) {
+		t.Error(err)
+	}
+	if err := <-same; !errors.Is(err, hsm.ErrCancelled) {
+		t.Errorf("at the same terminal: %v", err)
+	}
+	if err := <-other; err != nil {
+		t.Errorf("at another terminal: %v", err)
+	}
+}
+
+// TestUnlockSaysThatThePortIsTaken, before anybody types.
+func TestUnlockSaysThatThePortIsTaken(t *testing.T) {
+	r := newRig(t, rigOptions{idle: true})
+	l, err := net.Listen("tcp", r.ep.Address())
+	check(t, err)
+	defer l.Close()
+	r.serve(Options{})
+	err = r.dial().Unlock(t.Context(), "prod", hsmtest.NewScript(t))
+	if err == nil || !strings.Contains(err.Error(), "port is taken") {
+		t.Fatal(err)
+	}
+}
