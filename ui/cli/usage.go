@@ -24,7 +24,7 @@ func usage(err error) error {
 		return err
 	}
 	bad := errors.As(err, &request) || errors.As(err, &start) || errors.As(err, &field)
-	for _, target := range []error{bootstraptoken.ErrMalformed, bootstraptoken.ErrInvalid, ticket.ErrMalformed, ticket.ErrChecksum, ticket.ErrVersion, flow.ErrTicket} {
+	for _, target := range []error{bootstraptoken.ErrMalformed, bootstraptoken.ErrInvalid, ticket.ErrMalformed, ticket.ErrChecksum, ticket.ErrVersion, flow.ErrTicket, flow.ErrNoReason} {
 		bad = bad || errors.Is(err, target)
 	}
 	if bad {

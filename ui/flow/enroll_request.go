@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
@@ -164,6 +165,11 @@ func (r *enrolment) awaitApproval(ctx context.Context) (outcome, error) {
 		ctx, cancel = context.WithTimeout(ctx, r.j.Options.Timeout)
 		defer cancel()
 	}
+	words, err := csr.FingerprintWords(r.j.KeyHash)
+	if err != nil {
+		return outcome{}, err
+	}
+	r.progress(StepApproval, "who approves may ask for the key's words: %s", strings.Join(words, " "))
 	status, err := client.Wait(ctx, r.ref(), func(s csr.Status) {
 		r.progress(StepApproval, "%s", statusLine(r.j.RequestName, s))
 	})

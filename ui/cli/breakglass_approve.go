@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/flow"
+)
+
+func (a *app) breakglassApprove() *cobra.Command {
+	var o *format
+	var yes bool
+	var root string
+	d := flow.DecideOptions{Approve: true}
+	c := a.command(&cobra.Command{
+		Use:   "approve REQUEST",
+		Short: "Approve somebody else's break-glass request, as the second person",
+		Long: `Shows a break-glass request and approves it once you say so. Your own is refused, and
+so is one without a reason or for longer than an hour: here, and by the cluster's
+policy, if it is installed (kubehsm rbac check breakglass).`,
+		Example: `kubehsm csr list --pending
+kubehsm breakglass approve jane-1a2b3c4d`,
+		Args: oneName("request"),
+	}, func(c *cobra.Command, args []string) error {
+		ctx := c.Context()
+		roots, err := a.readRoots(root)
+		if err != nil {
+			return err
+		}
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		seen, err := env.Request(ctx, a.context, args[0], flow.RequestLook{Roots: roots, ToDecide: true, Checks: []flow.RequestCheck{flow.BreakGlassCheck}})
+		if err != nil {
+			return err
+		}
+		w := a.err()
+		requestWords(w, seen)
+		if err := w.flush(); err != nil {
+			return err
+		}
+		if len(seen.Refusals) == 0 {
+			if err := a.confirm(ctx, yes, "Approve this break-glass request?"); err != nil {
+				return err
+			}
+		}
+		v, notes, err := env.ApproveBreakGlass(ctx, a.context, seen, d)
+		if errors.Is(err, flow.ErrWords) {
+			return &ui.UsageError{Err: err}
+		}
+		if err != nil {
+			return err
+		}
+		return a.emit(o, v, func(w *words) {
+			w.line("%s: %s", v.Name, v.State)
+			for _, n := range notes {
+				w.line("note: %s", n)
+			}
+		})
+	})
+	c.Flags().StringVar(&d.Words, "words", "", "the `words` that the requester reads to you")
+	c.Flags().StringVar(&d.Message, "message", "", "a `sentence`, kept with the decision")
+	c.Flags().StringVar(&root, "root", "", rootUsage)
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	o = output(c)
+	return c
+}

@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/ui/flow"
+)
+
+func (a *app) breakglassList() *cobra.Command {
+	var o *format
+	c := a.command(&cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls", "status"},
+		Short:   "List what there is for emergencies, and until when it is good",
+		Long: `Lists the enrolments for emergencies that were made here: those that were asked for,
+and sealed tokens. A sealed one is due thirty days before it ends.`,
+		Example: "kubehsm breakglass list\nkubehsm breakglass list -o json",
+		Args:    cobra.NoArgs,
+	}, func(*cobra.Command, []string) error {
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		all, err := env.BreakGlassList()
+		if err != nil {
+			return err
+		}
+		doc := struct {
+			BreakGlass []flow.BreakGlassView `json:"breakGlass"`
+		}{all}
+		return a.emit(o, doc, func(w *words) {
+			if len(all) == 0 {
+				w.line("Nothing is prepared for emergencies here.")
+				return
+			}
+			var rows [][]string
+			for _, v := range all {
+				kind, state := "asked for", v.State
+				if v.Sealed {
+					kind = "sealed"
+				}
+				if state == "due" {
+					state = "due: enrol it again before it ends"
+				}
+				rows = append(rows, []string{v.Name, kind, v.User, v.Server, date(v.NotAfter), state})
+			}
+			w.table([]string{"NAME", "KIND", "USER", "CLUSTER", "UNTIL", "STATE"}, rows)
+		})
+	})
+	o = output(c)
+	return c
+}

@@ -1,0 +1,37 @@
+package cli
+
+import "github.com/spf13/cobra"
+
+func (a *app) breakglassSeal() *cobra.Command {
+	var o *format
+	var f breakGlassFlags
+	c := a.command(&cobra.Command{
+		Use:   "seal --user NAME --token URI --reason WORDS",
+		Short: "Enrol a token in advance, to be kept in a safe",
+		Long: `Enrols a token in the group kubehsm:sealed, under a user name of its own, so that
+the audit log shows when it is used. A second person approves it. Put the token and
+its PIN into different safes; kubehsm breakglass list says when it must be renewed.`,
+		Example: "kubehsm breakglass seal --user sealed-1 --token 'piv:serial=1234567' --lifetime 4380h --reason 'safe in room 12; two keys'",
+		Args:    cobra.NoArgs,
+	}, func(c *cobra.Command, _ []string) error {
+		e := f.enroll()
+		options, err := e.options(a.context)
+		if err != nil {
+			return err
+		}
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		options.User, options.Reason, options.Expiration = f.user, f.reason, f.lifetime
+		if options, err = env.Sealed(c.Context(), a.context, f.name, options); err != nil {
+			return usage(err)
+		}
+		return a.breakGlass(c.Context(), env, options, f, o)
+	})
+	f.bind(c)
+	c.Flags().StringVar(&f.user, "user", "", "user `name` of the sealed token (required)")
+	c.Flags().DurationVar(&f.lifetime, "lifetime", 0, "the certificate's `lifetime`; default the signer's")
+	o = output(c)
+	return c
+}

@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/flow"
+)
+
+// unprovenRisk is what --accept-risk accepts of a refresh.
+const unprovenRisk = "unproven"
+
+func (a *app) kubeconfigRefresh() *cobra.Command {
+	var ch change
+	var risk string
+	c := a.command(&cobra.Command{
+		Use:   "refresh [ENROLMENT]",
+		Short: "Ask a cluster whether it has moved or has new authorities, and follow it",
+		Long: `Reads the cluster-info of an enrolled cluster over the connection that is trusted
+already, shows what is different from what was enrolled, tries it, and has the
+enrolment and its kubeconfig entry follow once you say so.`,
+		Example: `kubehsm kubeconfig refresh prod
+kubehsm kubeconfig refresh prod --dry-run`,
+		Args: cobra.MaximumNArgs(1),
+	}, func(c *cobra.Command, args []string) error {
+		if risk != "" && risk != unprovenRisk {
+			return ui.Usagef("--accept-risk: %q is no risk of a refresh; there is %s", risk, unprovenRisk)
+		}
+		name := ""
+		if len(args) > 0 {
+			name = args[0]
+		}
+		e, err := a.enrollment(c.Context(), name)
+		if err != nil {
+			return err
+		}
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		r, err := env.RefreshCluster(c.Context(), e.Name)
+		if err != nil {
+			return err
+		}
+		w := a.err()
+		refreshWords(w, r)
+		if err := w.flush(); err != nil {
+			return err
+		}
+		doc := struct {
+			*flow.ClusterRefresh
+			Changed bool   `json:"changed"`
+			Diff    string `json:"diff,omitempty"`
+		}{ClusterRefresh: r, Diff: r.Kubeconfig.Diff()}
+		if r.Changed() && !ch.dryRun {
+			if err := a.confirm(c.Context(), ch.yes, "Follow it?"); err != nil {
+				return err
+			}
+			if err := r.Apply(c.Context(), risk == unprovenRisk); err != nil {
+				return err
+			}
+			doc.Changed = true
+		}
+		return a.emit(ch.out, doc, func(w *words) {
+			switch {
+			case doc.Changed:
+				w.line("The enrolment %s follows the cluster.", r.Name)
+			case !r.Changed():
+				w.line("Nothing has changed.")
+			}
+		})
+	})
+	ch.bind(c)
+	c.Flags().StringVar(&risk, "accept-risk", "", "follow even what could not be proven: `"+unprovenRisk+"`")
+	return c
+}
+
+func refreshWords(w *words, r *flow.ClusterRefresh) {
+	for _, c := range r.Changes {
+		if c.Old != "" {
+			w.line("- %s: %s", c.Field, c.Old)
+		}
+		if c.New != "" {
+			w.line("+ %s: %s", c.Field, c.New)
+		}
+	}
+	if r.Unproven != "" {
+		w.line("warning: it could not be proven: %s", r.Unproven)
+	}
+	if d := r.Kubeconfig.Diff(); d != "" && r.Changed() {
+		w.line("")
+		w.diff(d)
+	}
+}

@@ -1,0 +1,209 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// Break-glass is a certificate of a group that may do everything, for an hour,
+// with a reason, approved by a second person. The sealed kind is a token that is
+// enrolled in advance and kept in a safe. The cluster's policy sees to the rules
+// (assets, "breakglass"); here they are only made convenient.
+const (
+	BreakGlassGroup    = "kubehsm:break-glass"
+	BreakGlassLifetime = time.Hour
+	SealedGroup        = "kubehsm:sealed"
+	// sealedWarning is how long before its end a sealed token is due.
+	sealedWarning = 30 * 24 * time.Hour
+)
+
+// BreakGlassOptions say what to ask for.
+type BreakGlassOptions struct {
+	// Context is the kubeconfig context to ask from; "" is the current one.
+	Context string
+	// Name is the enrolment's; default made from the context's.
+	Name string
+	// Reason is why; it is required.
+	Reason string
+	// Lifetime is at most [BreakGlassLifetime], its default.
+	Lifetime time.Duration
+	// Token and Key say where the key is; by default it is that of the context,
+	// if that is kubehsm's own.
+	Token, Key hsm.URI
+	// Generate, AcceptFactory and Timeout are as in [EnrollOptions].
+	Generate      hsm.GenerateOptions
+	AcceptFactory bool
+	Timeout       time.Duration
+}
+
+// ErrNoReason: break-glass wants a reason.
+var ErrNoReason = errors.New("there is no reason")
+
+// BreakGlass is the enrolment that asks for break-glass.
+func (e *Env) BreakGlass(ctx context.Context, o BreakGlassOptions) (EnrollOptions, error) {
+	if strings.TrimSpace(o.Reason) == "" {
+		return EnrollOptions{}, hsm.WithHint(ErrNoReason, "say why with --reason: the second person and the record want to know")
+	}
+	if o.Lifetime == 0 {
+		o.Lifetime = BreakGlassLifetime
+	}
+	if o.Lifetime < csr.MinExpiration || o.Lifetime > BreakGlassLifetime {
+		return EnrollOptions{}, hsm.Hintf(fmt.Errorf("%w for %s", ErrForecast, o.Lifetime), "break-glass is for %s to %s", csr.MinExpiration, BreakGlassLifetime)
+	}
+	out, err := e.asCaller(ctx, o.Context, o.Name, "-break-glass", EnrollOptions{
+		Token: o.Token, Key: o.Key, Generate: o.Generate, AcceptFactory: o.AcceptFactory, Timeout: o.Timeout,
+		Groups: []string{BreakGlassGroup}, Expiration: o.Lifetime, Reason: o.Reason, KeepCurrent: true,
+	})
+	return out, err
+}
+
+// asCaller completes an enrolment for the caller of a context, with the
+// caller's own key if the context is kubehsm's.
+func (e *Env) asCaller(ctx context.Context, kubeContext, name, suffix string, o EnrollOptions) (EnrollOptions, error) {
+	c, err := e.rules().Get(ctx, kubeContext)
+	if err != nil {
+		return o, err
+	}
+	o.Context, o.Name = c.Name, name
+	fill(&o.Name, slug(strings.TrimSuffix(c.Name, "-hsm"))+suffix)
+	if en, err := e.enrollments().Load(c.User.Enrollment); c.Cluster.Ours && err == nil {
+		fill(&o.User, en.User)
+		if o.Token.Scheme == "" && o.Key.Scheme == "" {
+			o.Key, o.Token = en.Key, en.Key.TokenOnly()
+		}
+		return o, nil
+	}
+	if o.User != "" {
+		return o, nil
+	}
+	client, err := e.client(ctx, c.Name)
+	if err != nil {
+		return o, err
+	}
+	me, err := client.WhoAmI(ctx)
+	if err != nil {
+		return o, err
+	}
+	o.User = me.User
+	return o, nil
+}
+
+// Sealed is the enrolment of a token that is kept in a safe: its user is
+// nobody's everyday name.
+func (e *Env) Sealed(ctx context.Context, kubeContext, name string, o EnrollOptions) (EnrollOptions, error) {
+	switch {
+	case strings.TrimSpace(o.Reason) == "":
+		return o, hsm.WithHint(ErrNoReason, "say with --reason where the token is kept and who may open the safe")
+	case o.User == "":
+		return o, hsm.WithHint(errors.New("no user name is given"), "give the sealed token a name of its own with --user, such as sealed-1: the audit log then shows when it is used")
+	case o.Token.Scheme == "" && o.Key.Scheme == "":
+		return o, hsm.WithHint(errors.New("no token is named"), "name the one that goes into the safe with --token")
+	}
+	o.Groups, o.KeepCurrent = []string{SealedGroup}, true
+	return e.asCaller(ctx, kubeContext, name, "-sealed", o)
+}
+
+// RecordBreakGlass keeps in the local record that r was enrolled.
+func (e *Env) RecordBreakGlass(ctx context.Context, r Result, reason string) error {
+	en, err := e.enrollments().Load(r.Name)
+	if err != nil {
+		return err
+	}
+	action := "break-glass-request"
+	if slices.Contains(en.Groups, SealedGroup) {
+		action = "seal"
+	}
+	return e.recordDeed(ctx, Deed{Action: action, Server: en.Cluster.Server, Request: r.Request, Fingerprint: r.Fingerprint,
+		User: r.User, Reason: reason, Expires: &r.NotAfter})
+}
+
+// BreakGlassView is an enrolment for emergencies.
+type BreakGlassView struct {
+	Name string `json:"name"`
+	// Sealed tells the token in the safe from what was asked for in need.
+	Sealed   bool      `json:"sealed"`
+	User     string    `json:"user"`
+	Server   string    `json:"server"`
+	Key      string    `json:"key"`
+	NotAfter time.Time `json:"notAfter"`
+	// State is "live", "due" (a sealed one that must be renewed soon) or "expired".
+	State string `json:"state"`
+}
+
+// BreakGlassList lists the enrolments for emergencies and until when they are
+// good.
+func (e *Env) BreakGlassList() ([]BreakGlassView, error) {
+	all, err := e.enrollments().List()
+	if err != nil {
+		return nil, err
+	}
+	views := []BreakGlassView{}
+	for _, en := range all {
+		sealed := slices.Contains(en.Groups, SealedGroup)
+		if !sealed && !slices.Contains(en.Groups, BreakGlassGroup) {
+			continue
+		}
+		v := BreakGlassView{Name: en.Name, Sealed: sealed, User: en.User, Server: en.Cluster.Server, Key: en.Key.String(), State: "expired"}
+		chain, err := e.enrollments().Certificate(en)
+		if err != nil && !errors.Is(err, hsm.ErrNoCertificate) {
+			return nil, err
+		}
+		if len(chain) > 0 {
+			v.NotAfter = chain[0].NotAfter
+		}
+		switch left := time.Until(v.NotAfter); {
+		case left > 0 && sealed && left < sealedWarning:
+			v.State = "due"
+		case left > 0:
+			v.State = "live"
+		}
+		views = append(views, v)
+	}
+	return views, nil
+}
+
+// BreakGlassCheck holds a request to the rules, for [RequestLook.Checks]. The
+// cluster's policy does the same, if it is installed.
+func BreakGlassCheck(_ context.Context, _ *csr.Client, v *RequestView) error {
+	sealed := slices.Contains(v.Groups, SealedGroup)
+	if !sealed && !slices.Contains(v.Groups, BreakGlassGroup) {
+		v.Refusals = append(v.Refusals, "it asks for neither of the groups "+BreakGlassGroup+" and "+SealedGroup)
+		return nil
+	}
+	if n := v.Object.Spec.ExpirationSeconds; !sealed && (n == nil || time.Duration(*n)*time.Second > BreakGlassLifetime) {
+		v.Refusals = append(v.Refusals, "it asks for more than "+BreakGlassLifetime.String())
+	}
+	if strings.TrimSpace(v.Note) == "" {
+		v.Refusals = append(v.Refusals, "it gives no reason")
+	}
+	return nil
+}
+
+// ApproveBreakGlass approves the request that seen shows, as the second person.
+// notes say what could not be done beside that.
+func (e *Env) ApproveBreakGlass(ctx context.Context, kubeContext string, seen RequestView, o DecideOptions) (v RequestView, notes []string, err error) {
+	o.Approve, o.Own = true, false
+	if v, err = e.Decide(ctx, kubeContext, seen, o); err != nil {
+		return v, nil, err
+	}
+	if err := e.leaveEvent(ctx, kubeContext, v, "BreakGlassApproved", "approved for: "+seen.Note); err != nil {
+		notes = append(notes, "no event was left on the request: "+err.Error())
+	}
+	cluster, err := e.clusterOf(ctx, kubeContext)
+	if err != nil {
+		return v, notes, err
+	}
+	d := Deed{Action: "break-glass-approve", Server: cluster.Server, Request: v.Name, Fingerprint: v.Fingerprint, User: v.User, Reason: seen.Note, Note: o.Message}
+	if n := v.Object.Spec.ExpirationSeconds; n != nil {
+		until := time.Now().UTC().Add(time.Duration(*n) * time.Second).Truncate(time.Second)
+		d.Expires = &until
+	}
+	return v, notes, e.recordDeed(ctx, d)
+}

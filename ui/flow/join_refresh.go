@@ -1,0 +1,86 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+)
+
+// ErrUnproven: what a cluster says of itself did not prove true.
+var ErrUnproven = errors.New("what the cluster says of itself could not be proven")
+
+// ClusterRefresh is what a cluster says of itself that an enrolment does not
+// know yet: servers move, authorities are replaced.
+type ClusterRefresh struct {
+	Name string `json:"name"`
+	// Changes is empty if all is as it was. Its text comes from the cluster.
+	Changes []discovery.Change `json:"changes"`
+	// Unproven says why it should not be relied on, "" if it was tried and works.
+	Unproven string `json:"unproven,omitempty"`
+	// Kubeconfig is the change of the kubeconfig entry.
+	Kubeconfig *KubeconfigChange `json:"-"`
+
+	env  *Env
+	next enrollment.Enrollment
+}
+
+// Changed tells whether there is anything to apply.
+func (c *ClusterRefresh) Changed() bool { return len(c.Changes) > 0 }
+
+// RefreshCluster asks the cluster of the enrolment called name, anonymously and
+// over the chain that is trusted already, what has changed. Nothing is written.
+func (e *Env) RefreshCluster(ctx context.Context, name string) (*ClusterRefresh, error) {
+	en, err := e.enrollments().Load(name)
+	if err != nil {
+		return nil, err
+	}
+	c := en.Cluster
+	update, err := discovery.Refresh(ctx, discovery.ClusterInfo{Server: c.Server, CAData: c.CAData, TLSServerName: c.TLSServerName, ProxyURL: c.ProxyURL},
+		discovery.Limits{Timeout: e.RequestTimeout})
+	if err != nil {
+		return nil, err
+	}
+	r := &ClusterRefresh{Name: name, Changes: append([]discovery.Change{}, update.Changes...), env: e, next: en}
+	if update.Unproven != nil {
+		r.Unproven = update.Unproven.Error()
+	}
+	n := update.New
+	r.next.Cluster.Server, r.next.Cluster.CAData, r.next.Cluster.TLSServerName, r.next.Cluster.ProxyURL = n.Server, n.CAData, n.TLSServerName, n.ProxyURL
+	r.Kubeconfig, err = e.planEntry(ctx, r.next, false, false)
+	return r, err
+}
+
+// Apply has the enrolment and its kubeconfig entry follow. What is unproven is
+// [ErrUnproven] unless accept is set: the old address works as long as it does.
+func (c *ClusterRefresh) Apply(ctx context.Context, accept bool) error {
+	if !c.Changed() {
+		return nil
+	}
+	if c.Unproven != "" && !accept {
+		return hsm.WithHint(fmt.Errorf("%w: %s", ErrUnproven, c.Unproven), "ask the cluster's administrators; --accept-risk=unproven takes it all the same")
+	}
+	release, err := c.env.lockName(ctx, c.Name)
+	if err != nil {
+		return err
+	}
+	defer release()
+	// The enrolment is what counts: the agent serves no other address. If the rest
+	// fails, the next run mends it.
+	if err := c.env.enrollments().Save(c.next); err != nil {
+		return err
+	}
+	j, err := c.env.loadJournal(c.Name)
+	if err == nil {
+		j.Cluster = c.next.Cluster
+		err = c.env.saveJournal(j)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return c.Kubeconfig.Apply(ctx)
+}
