@@ -113,7 +113,7 @@ func (c *Client) Create(ctx context.Context, spec Spec) (*certificatesv1.Certifi
 	if err != nil {
 		return nil, err
 	}
-	op := "file request " + spec.Name
+	op := "create request " + spec.Name
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	got := &certificatesv1.CertificateSigningRequest{}

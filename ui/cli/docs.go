@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
 )
@@ -74,12 +75,14 @@ func (d certificateDoc) words(w *words) {
 
 // keyDoc is a key in JSON and YAML.
 type keyDoc struct {
-	URI         hsm.URI         `json:"uri"`
-	Token       hsm.URI         `json:"token"`
-	ID          string          `json:"id"`
-	Label       string          `json:"label,omitempty"`
-	Algorithm   hsm.Algorithm   `json:"algorithm"`
-	Fingerprint string          `json:"fingerprint"`
+	URI         hsm.URI       `json:"uri"`
+	Token       hsm.URI       `json:"token"`
+	ID          string        `json:"id"`
+	Label       string        `json:"label,omitempty"`
+	Algorithm   hsm.Algorithm `json:"algorithm"`
+	Fingerprint string        `json:"fingerprint"`
+	// Words say it over the phone, see [csr.FingerprintWords].
+	Words       []string        `json:"words,omitempty"`
 	Origin      hsm.Origin      `json:"origin,omitempty"`
 	PINPolicy   hsm.PINPolicy   `json:"pinPolicy"`
 	TouchPolicy hsm.TouchPolicy `json:"touchPolicy"`
@@ -103,7 +106,9 @@ func keyDocOf(s hsm.Slot) (keyDoc, error) {
 		return d, nil // its kind is not known; Problem says so
 	}
 	var err error
-	d.Fingerprint, err = hsm.Fingerprint(s.Key.Public)
+	if d.Fingerprint, err = hsm.Fingerprint(s.Key.Public); err == nil {
+		d.Words, err = csr.FingerprintWords(d.Fingerprint)
+	}
 	return d, err
 }
 

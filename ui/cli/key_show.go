@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -66,7 +67,7 @@ func keyWords(w *words, s hsm.Slot, d keyDoc) {
 	}
 	w.fields("Key", s.URI.String(), "Label", d.Label, "Algorithm", string(d.Algorithm), "Origin", string(d.Origin),
 		"Private part", leaves, "PIN", told(d.PINPolicy, hsm.PINDefault), "Touch", told(d.TouchPolicy, hsm.TouchDefault), "Fingerprint", d.Fingerprint,
-		"Problem", d.Problem)
+		"… in words", strings.Join(d.Words, " "), "Problem", d.Problem)
 	if s.Certificate != nil {
 		w.line("")
 		certificateDocOf(s.Certificate).words(w)

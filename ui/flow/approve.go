@@ -118,12 +118,19 @@ func (e *Env) Decide(ctx context.Context, kubeContext string, seen RequestView, 
 	if err != nil {
 		return RequestView{}, err
 	}
+	me, err := client.WhoAmI(ctx)
+	if err != nil && !errors.Is(err, csr.ErrNotServed) { // before Kubernetes 1.28 nobody can tell
+		return RequestView{}, err
+	}
 	decide := client.Deny
 	if o.Approve {
 		decide = client.Approve
-		if err := mayApprove(ctx, client, seen, o); err != nil {
+		if err := mayApprove(me, seen, o); err != nil {
 			return RequestView{}, err
 		}
+	}
+	if me.User != "" { // the request itself does not say who decided
+		o.Message = strings.TrimSpace(o.Message + " (by " + me.User + ")")
 	}
 	obj, err := decide(ctx, seen.Object, o.Decision)
 	if err != nil {
@@ -132,7 +139,7 @@ func (e *Env) Decide(ctx context.Context, kubeContext string, seen RequestView, 
 	return viewRequest(obj), nil
 }
 
-func mayApprove(ctx context.Context, client *csr.Client, seen RequestView, o DecideOptions) error {
+func mayApprove(me csr.Identity, seen RequestView, o DecideOptions) error {
 	if len(seen.Refusals) > 0 {
 		return hsm.WithHint(fmt.Errorf("request %s was not approved: %s", seen.Name, strings.Join(seen.Refusals, "; ")),
 			"deny it, or have the requester file another")
@@ -144,14 +151,7 @@ func mayApprove(ctx context.Context, client *csr.Client, seen RequestView, o Dec
 	if o.Own {
 		return nil
 	}
-	me, err := client.WhoAmI(ctx)
-	if errors.Is(err, csr.ErrNotServed) {
-		return nil // before Kubernetes 1.28 nobody can tell
-	}
-	if err != nil {
-		return err
-	}
-	if me.User == seen.Requester || me.User == seen.User {
+	if me.User != "" && (me.User == seen.Requester || me.User == seen.User) {
 		return hsm.WithHint(fmt.Errorf("request %s is your own (%s)", seen.Name, me.User),
 			"let somebody else look at it, or insist with --own")
 	}

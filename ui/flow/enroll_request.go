@@ -16,6 +16,8 @@ import (
 type SendToAdmin struct {
 	Err  error
 	Text string
+	// Or is another way, a clause; mostly empty.
+	Or string
 }
 
 func (e *SendToAdmin) Error() string { return e.Err.Error() }
@@ -28,7 +30,11 @@ func (e *SendToAdmin) Details() string { return e.Text }
 
 // Hint says what to do with Text.
 func (e *SendToAdmin) Hint() string {
-	return "send the lines below to an admin of the cluster; then run the same command again"
+	hint := "send the lines below to an admin of the cluster; then run the same command again"
+	if e.Or != "" {
+		hint += "; or " + e.Or
+	}
+	return hint
 }
 
 // fileRequest signs the PKCS#10 on the token and files it, or finds it filed.
@@ -135,7 +141,7 @@ func (r *enrolment) file(ctx context.Context, client *csr.Client) (outcome, erro
 		if textErr != nil {
 			return outcome{}, errors.Join(err, textErr)
 		}
-		return outcome{}, &SendToAdmin{Err: err, Text: text}
+		return outcome{}, &SendToAdmin{Err: err, Text: text, Or: r.j.otherFiler()}
 	}
 	if err != nil {
 		return outcome{}, err
@@ -165,11 +171,9 @@ func (r *enrolment) awaitApproval(ctx context.Context) (outcome, error) {
 		ctx, cancel = context.WithTimeout(ctx, r.j.Options.Timeout)
 		defer cancel()
 	}
-	words, err := csr.FingerprintWords(r.j.KeyHash)
-	if err != nil {
-		return outcome{}, err
+	if words, err := csr.FingerprintWords(r.j.KeyHash); err == nil && r.j.Options.ApproveWith == "" {
+		r.progress(StepApproval, "if the approver asks, the key's words are: %s", strings.Join(words, " "))
 	}
-	r.progress(StepApproval, "who approves may ask for the key's words: %s", strings.Join(words, " "))
 	status, err := client.Wait(ctx, r.ref(), func(s csr.Status) {
 		r.progress(StepApproval, "%s", statusLine(r.j.RequestName, s))
 	})

@@ -201,6 +201,14 @@ func (e *Env) renewable(en enrollment.Enrollment) error {
 	return nil
 }
 
+// otherFiler says who else could file the request of a renewal.
+func (j *Journal) otherFiler() string {
+	if j.Options.Renewal == nil || j.Options.Renewal.With != "" || j.Options.Context == "" {
+		return ""
+	}
+	return fmt.Sprintf("file it with the context that was enrolled from: `kubehsm certificate renew %s --with %s`", j.Options.Name, shellWord(j.Options.Context))
+}
+
 // Expiring is an enrolment with the end of its certificate.
 type Expiring struct {
 	Name     string    `json:"name"`
