@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -12,7 +13,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kubehsm/kubehsm/plugin/audit"
+	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/flow"
 )
 
 // auditOptions are the command's flags.
@@ -29,8 +32,12 @@ func (a *app) audit() *cobra.Command {
 		Use:   "audit",
 		Short: "Show what the agent did with your keys",
 		Long: `Shows the agent's record: when tokens were unlocked and locked, each signature
-and its reason, the programs that were given a session, and the requests that
-the bridge turned away. It holds no requests, arguments or secrets.
+and its reason, the programs that were given a session, the requests that the
+bridge turned away, and your answers to requests that needed your yes. It holds
+no other requests, no bodies, arguments or secrets.
+
+An answer that the token signed is shown as signed if its signature is the key's
+over what is on record, else as WRONG SIGNATURE.
 
 With -f and -o json it prints one JSON document a line.`,
 		Example: "kubehsm audit --since 1h\nkubehsm audit --enrollment prod-hsm -o json\nkubehsm audit -f",
@@ -81,7 +88,7 @@ func (a *app) auditOnce(ctx context.Context, o auditOptions, path string, f audi
 		} else {
 			rows := make([][]string, 0, len(records))
 			for _, r := range records {
-				rows = append(rows, auditRow(r))
+				rows = append(rows, auditRow(r, a.signedWords(r)))
 			}
 			w.table([]string{"TIME", "EVENT", "OUTCOME", "ENROLMENT", "PROGRAM", "DETAIL"}, rows)
 		}
@@ -105,7 +112,7 @@ func (a *app) auditFollow(ctx context.Context, o auditOptions, path string, f au
 			b = append([]byte("---\n"), b...)
 		default:
 			w := a.out()
-			w.line("%s", strings.Join(present(auditRow(r)), "  "))
+			w.line("%s", strings.Join(present(auditRow(r, a.signedWords(r))), "  "))
 			return w.flush()
 		}
 		if err == nil {
@@ -126,8 +133,27 @@ func present(cells []string) []string {
 	return kept
 }
 
-// auditRow words a record.
-func auditRow(r audit.Record) []string {
+// signedWords say whether the signature in a record is good, "" without one.
+func (a *app) signedWords(r audit.Record) string {
+	if len(r.Signature) == 0 {
+		return ""
+	}
+	dirs, err := a.dirs()
+	if err == nil {
+		env := flow.Env{Dirs: dirs}
+		err = env.VerifyConsent(r)
+	}
+	switch {
+	case err == nil:
+		return "signed"
+	case errors.Is(err, consent.ErrSignature):
+		return "WRONG SIGNATURE"
+	}
+	return "signature not checked: " + err.Error()
+}
+
+// auditRow words a record; signed is what its signature is worth.
+func auditRow(r audit.Record, signed string) []string {
 	program := ""
 	if c := r.Client; c != nil {
 		program = strings.TrimSpace(c.Command + " " + strconv.Itoa(c.PID))
@@ -141,7 +167,9 @@ func auditRow(r audit.Record) []string {
 	if r.Code != 0 {
 		add("%s", strconv.Itoa(r.Code))
 	}
+	add("%s", r.Request)
 	add("%s", r.Reason)
+	add("%s", signed)
 	add("%s", r.Error)
 	if r.Count > 1 {
 		add("%s times", strconv.Itoa(r.Count))

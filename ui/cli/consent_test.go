@@ -1,0 +1,112 @@
+package cli
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/audit"
+	"github.com/kubehsm/kubehsm/plugin/consent"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/home"
+)
+
+func TestConsentPolicy(t *testing.T) {
+	b := newBench(t)
+	b.enrolled("prod-hsm", "https://api.example:6443", hsm.Slot{})
+	if out := b.ok("consent", "show"); out != "prod-hsm (api.example:6443): session: signing in is enough\n" {
+		t.Errorf("%q", out)
+	}
+	for _, args := range [][]string{{"prod-hsm"}, {"prod-hsm", "--policy", "sometimes"}, {"prod-hsm", "--policy", "rules"}, {"prod-hsm", "--policy", "writes", "--rule", "verbs=get"},
+		{"prod-hsm", "--rule", ""}, {"prod-hsm", "--rule", "verbs="}, {"prod-hsm", "--rule", "verb=get"}, {"prod-hsm", "--rule", "verbs=destroy"}, {}} {
+		b.fails(2, "", append([]string{"consent", "set"}, args...)...)
+	}
+	b.fails(1, "no such enrolment", "consent", "set", "other", "--policy", "writes", "--yes")
+	b.fails(5, "with --yes once you have seen", "consent", "set", "prod-hsm", "--policy", "writes")
+	b.ask = hsmtest.NewScript(t, hsmtest.No())
+	b.fails(130, "nothing was changed", "consent", "set", "prod-hsm", "--policy", "writes")
+	script := hsmtest.NewScript(t, hsmtest.Yes())
+	b.ask = script
+	if out := b.ok("consent", "set", "prod-hsm", "--policy", "writes"); !strings.Contains(out, "writes: all but reading") {
+		t.Errorf("%q", out)
+	}
+	if q := script.Prompts()[0].Confirm; q == nil || !strings.Contains(q.Question, "api.example:6443") {
+		t.Errorf("the question does not name the host: %+v", script.Prompts())
+	}
+	b.ask = nil
+	if out := b.ok("consent", "set", "prod-hsm", "--policy", "writes"); !strings.Contains(out, "writes") { // nothing to change, nothing to ask
+		t.Errorf("%q", out)
+	}
+	b.ok("consent", "set", "prod-hsm", "--yes", "--rule", "verbs=delete,patch namespaces=prod", "--rule", "resources=secrets,pods/exec dry-run")
+	if out := b.ok("consent", "show"); !strings.Contains(out, "\n  verbs=delete,patch namespaces=prod\n  resources=secrets,pods/exec dry-run\n") {
+		t.Errorf("%q", out)
+	}
+	doc := document(t, b.ok("consent", "show", "-o", "json"))
+	if doc["policy"] != "rules" || len(doc["rules"].([]any)) != 2 || doc["server"] != "https://api.example:6443" {
+		t.Errorf("%v", doc)
+	}
+	b.ok("consent", "set", "prod-hsm", "--policy", "session", "--yes")
+	if doc := document(t, b.ok("consent", "show", "-o", "json")); doc["policy"] != "session" || doc["rules"] != nil {
+		t.Errorf("%v", doc)
+	}
+}
+
+// TestAuditVerifies: a signature on record is checked against the certificate.
+func TestAuditVerifies(t *testing.T) {
+	b := newBench(t)
+	key, err1 := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	hash, err2 := hsm.Fingerprint(key.Public())
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "jane"}, NotAfter: time.Now().Add(time.Hour)}
+	der, err3 := x509.CreateCertificate(rand.Reader, tmpl, tmpl, key.Public(), key)
+	cert, err4 := x509.ParseCertificate(der)
+	dirs, err5 := home.FromEnv(func(k string) string { return b.env[k] })
+	if err := errors.Join(err1, err2, err3, err4, err5, dirs.Prepare()); err != nil {
+		t.Fatal(err)
+	}
+	e := enrollment.Enrollment{Name: "prod", Key: hsm.URI{Scheme: hsm.SchemePKCS11, Token: "t"}, KeyHash: hash, Cluster: enrollment.Cluster{Server: "https://a:1"}}
+	store := enrollment.NewStore(dirs)
+	if err := errors.Join(store.Save(e), store.SaveCertificate(e, []*x509.Certificate{cert})); err != nil {
+		t.Fatal(err)
+	}
+	r := consent.Parse("DELETE", "/api/v1/nodes/n", nil, false)
+	text, err := consent.Statement{Time: time.Now(), Enrollment: "prod", Request: r}.Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	signature, err := consent.Sign(key, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := audit.Open(audit.Path(dirs))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() //nolint:errcheck // written lines are whole
+	good := audit.Record{Event: audit.Consent, Outcome: audit.Granted, Reason: "touch", Enrollment: "prod", Key: hash, Request: r.String(), Statement: text, Signature: signature}
+	other, changed, unknown := good, good, good
+	other.Request = "delete nodes m"
+	changed.Statement = strings.Replace(text, `"name":"n"`, `"name":"m"`, 1)
+	changed.Request = "delete nodes m"
+	unknown.Enrollment = "gone"
+	unknown.Statement = strings.Replace(text, `"prod"`, `"gone"`, 1)
+	for _, r := range []audit.Record{good, other, changed, unknown} {
+		if err := l.Write(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lines := strings.Split(strings.TrimSpace(b.ok("audit")), "\n")[1:]
+	for i, want := range []string{"delete nodes n, touch, signed", "WRONG SIGNATURE", "WRONG SIGNATURE", "signature not checked"} {
+		if !strings.Contains(lines[i], want) {
+			t.Errorf("%q, want %q", lines[i], want)
+		}
+	}
+}
