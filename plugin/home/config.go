@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/kubehsm/kubehsm/hsm"
 )
 
 // Config is the user's own configuration. What it lists is trusted: libraries
@@ -90,7 +92,7 @@ func LoadConfig(d Dirs) (Config, error) {
 		return Config{}, fmt.Errorf("configuration: %s is larger than %d bytes", path, maxConfig)
 	}
 	if err := c.parse(b); err != nil {
-		return Config{}, withHint(fmt.Errorf("configuration: %s: %w", path, err), "correct the file, or move it away to start afresh")
+		return Config{}, hsm.WithHint(fmt.Errorf("configuration: %s: %w", path, err), "correct the file, or move it away to start afresh")
 	}
 	c.defaults()
 	return c, nil

@@ -18,7 +18,7 @@ import (
 	"strings"
 
 	"github.com/kubehsm/kubehsm/plugin/agent/quick"
-	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/plugin/home/place"
 )
 
 func init() {
@@ -30,7 +30,7 @@ func init() {
 		return
 	}
 	info := os.Getenv("KUBERNETES_EXEC_INFO")
-	dirs, err := home.FromEnv(os.Getenv)
+	dirs, err := place.FromEnv(os.Getenv)
 	if err != nil || info == "" {
 		return
 	}

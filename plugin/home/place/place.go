@@ -1,0 +1,143 @@
+// Package place knows where kubehsm keeps its things and guards those folders and
+// files. It is the part of package home that is linked into what kubectl runs,
+// ahead of package yaml (package ui/credential/early): everything else imports home.
+package place
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// EnvHome is the environment variable that puts everything under one folder.
+const EnvHome = "KUBEHSM_HOME"
+
+// ErrUnsafe says that somebody else could change a file or folder we rely on.
+var ErrUnsafe = errors.New("not safe to use")
+
+// Dirs are the folders. All are absolute.
+type Dirs struct {
+	// Home is KUBEHSM_HOME's value, "" if it is not set. Kubeconfig entries repeat it.
+	Home string
+	// Config holds config.yaml, written by the user only.
+	Config string
+	// State holds enrolments, certificates, the bridge's identity and the log.
+	State string
+	// Run holds the agent's socket and lock; it may vanish at logout.
+	Run string
+}
+
+// FromEnv works the folders out from the environment (getenv is [os.Getenv]
+// outside tests). It touches nothing but $XDG_RUNTIME_DIR, which counts only if
+// it is ours: sudo -E leaves another user's behind.
+func FromEnv(getenv func(string) string) (Dirs, error) {
+	if h := getenv(EnvHome); h != "" {
+		if !filepath.IsAbs(h) {
+			return Dirs{}, withHint(fmt.Errorf("%s is %q, not an absolute path", EnvHome, h), "write it with a leading /")
+		}
+		h = filepath.Clean(h)
+		return Dirs{Home: h, Config: h, State: filepath.Join(h, "state"), Run: filepath.Join(h, "run")}, nil
+	}
+	config, err := xdg(getenv, "XDG_CONFIG_HOME", ".config")
+	if err != nil {
+		return Dirs{}, err
+	}
+	state, err := xdg(getenv, "XDG_STATE_HOME", ".local/state")
+	if err != nil {
+		return Dirs{}, err
+	}
+	d := Dirs{Config: filepath.Join(config, "kubehsm"), State: filepath.Join(state, "kubehsm")}
+	d.Run = filepath.Join(d.State, "run")
+	if run := getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(run) && checkDir(run) == nil {
+		d.Run = filepath.Join(run, "kubehsm")
+	}
+	return d, nil
+}
+
+// xdg returns the variable's folder, or its default under the home folder. The
+// specification says to ignore relative paths.
+func xdg(getenv func(string) string, name, fallback string) (string, error) {
+	if v := getenv(name); filepath.IsAbs(v) {
+		return filepath.Clean(v), nil
+	}
+	h := getenv("HOME")
+	if !filepath.IsAbs(h) {
+		var err error
+		if h, err = os.UserHomeDir(); err != nil || !filepath.IsAbs(h) {
+			return "", withHint(errors.New("no home folder is known"), "set HOME, or %s to a folder of yours", EnvHome)
+		}
+	}
+	return filepath.Join(h, filepath.FromSlash(fallback)), nil
+}
+
+// Check checks that the folders, as far as they are there, are ours alone to
+// change. Errors wrap [ErrUnsafe] or come from the file system.
+func (d Dirs) Check() error {
+	for _, dir := range []string{d.Home, d.Config, d.State, d.Run} {
+		if dir == "" {
+			continue
+		}
+		if err := checkDir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Prepare checks the folders and creates State and Run with mode 0700 where
+// missing. Errors are those of [Dirs.Check].
+func (d Dirs) Prepare() error {
+	if err := d.Check(); err != nil {
+		return err
+	}
+	for _, dir := range []string{d.State, d.Run} {
+		if err := MakeDir(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ConfigFile is the path of config.yaml.
+func (d Dirs) ConfigFile() string { return filepath.Join(d.Config, "config.yaml") }
+
+// Socket is the path of the agent's socket.
+func (d Dirs) Socket() string { return filepath.Join(d.Run, "agent.sock") }
+
+// LogFile is the path of the agent's log.
+func (d Dirs) LogFile() string { return filepath.Join(d.State, "agent.log") }
+
+// MakeDir creates dir, and what is missing above it, with mode 0700, and
+// checks it. Errors wrap [ErrUnsafe] or come from the file system.
+func MakeDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return checkDir(dir)
+}
+
+func checkDir(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("%s is not a folder: %w", dir, ErrUnsafe)
+	}
+	return checkOwner(dir, info)
+}
+
+// CheckFile checks that the file at path is a regular one that only we can
+// change. Errors wrap [ErrUnsafe], or [fs.ErrNotExist].
+func CheckFile(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a regular file: %w", path, ErrUnsafe)
+	}
+	return checkOwner(path, info)
+}
