@@ -97,4 +97,12 @@ func statusWords(w *words, s agent.Status) {
 		w.line("")
 		w.table([]string{"TOKEN", "STATE"}, rows)
 	}
+	if len(s.Consents) > 0 {
+		rows := make([][]string, 0, len(s.Consents))
+		for _, c := range s.Consents {
+			rows = append(rows, []string{c.Request, c.Enrollment, fmt.Sprintf("process %d", c.Client.PID), duration.HumanDuration(now.Sub(c.Since))})
+		}
+		w.line("")
+		w.table([]string{"WAITS FOR YOUR YES", "ENROLMENT", "PROGRAM", "SINCE"}, rows)
+	}
 }
