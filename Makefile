@@ -38,6 +38,8 @@ test: prerequisites cluster ## everything: prerequisites, control plane, lint, a
 	$(MAKE) --no-print-directory lint || failed=1; \
 	echo '== unit and contract tests, with the race detector'; \
 	$(GO) test -race -timeout 30m $$($(GO) list ./... | grep -v '/test\(/\|$$\)') || failed=1; \
+	echo '== every fuzzer, on a bounded number of inputs'; \
+	$(MAKE) --no-print-directory fuzz FUZZTIME=1000x || failed=1; \
 	echo '== integration and end-to-end tests, on real parts'; \
 	$(GO) test -timeout 30m ./test/... || failed=1; \
 	[ -z "$$failed" ] || { echo '== something failed: see above'; exit 1; }
@@ -55,7 +57,7 @@ fuzz: ## every fuzzer for FUZZTIME (3s); what one finds is kept under its testda
 	@failed=; \
 	for dir in $$(git ls-files --cached --others --exclude-standard '*_test.go' 2>/dev/null | xargs grep -l '^func Fuzz' | xargs -n1 dirname | sort -u); do \
 	  for f in $$(grep -h -o '^func Fuzz[A-Za-z]*' "$$dir"/*_test.go | cut -c6-); do \
-	    $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) "./$$dir" || failed=1; \
+	    $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x "./$$dir" || failed=1; \
 	  done; \
 	done; [ -z "$$failed" ] || { echo '== a fuzzer found something: commit its input with the fix'; exit 1; }
 

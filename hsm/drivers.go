@@ -15,7 +15,7 @@ type Drivers []Driver
 // Problem under its scheme. A PIV card that PKCS#11 modules reach as well is
 // listed once, as PIV, which can do all that the card can; [Drivers.Open] takes
 // the modules' URIs all the same. That a reader is empty is no Problem where
-// there is a token.
+// there is a token, and that there are no readers is said once.
 func (d Drivers) List(ctx context.Context) (Listing, error) {
 	var all Listing
 	var whole []Problem
@@ -28,7 +28,7 @@ func (d Drivers) List(ctx context.Context) (Listing, error) {
 		all.Problems = append(all.Problems, l.Problems...)
 	}
 	all.Tokens = withoutTwins(all.Tokens)
-	if len(all.Tokens) > 0 {
+	if len(all.Tokens) > 0 || slices.ContainsFunc(whole, func(p Problem) bool { return errors.Is(p.Err, ErrNoToken) }) {
 		all.Problems = slices.DeleteFunc(all.Problems, func(p Problem) bool { return errors.Is(p.Err, ErrNoToken) })
 	}
 	all.Problems = append(all.Problems, whole...)

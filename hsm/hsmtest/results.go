@@ -1,6 +1,7 @@
 package hsmtest
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -29,7 +30,7 @@ type Results struct {
 
 func newResults(f Fixture) Results {
 	r := Results{Parts: map[string]Result{"PSS": Untested}, Algorithms: map[hsm.Algorithm]Result{}, Complete: true}
-	for _, a := range f.Algorithms {
+	for _, a := range append(slices.Clone(f.Algorithms), f.Slow...) {
 		r.Algorithms[a] = Untested
 	}
 	return r
@@ -39,6 +40,12 @@ func newResults(f Fixture) Results {
 func (r *Results) note(f Fixture, name string, verdict Result) {
 	if name == "Delete" && f.NoDelete && verdict == Can {
 		verdict = Cannot // and says so
+	}
+	if name == "Slow" { // nothing of its own: it sees of some algorithms what others see of the rest
+		for _, a := range f.Slow {
+			r.Algorithms[a] = verdict
+		}
+		return
 	}
 	r.Parts[name] = verdict
 	if name != "Sign" {

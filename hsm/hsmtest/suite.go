@@ -19,6 +19,9 @@ type Fixture struct {
 	New func(t *testing.T) Device
 	// Algorithms are those the token generates, the fastest first.
 	Algorithms []hsm.Algorithm
+	// Slow are further ones, whose keys take seconds to make: one key each is
+	// made and tried.
+	Slow []hsm.Algorithm
 	// NoDelete: the token cannot delete keys ([hsm.ErrUnsupported]).
 	NoDelete bool
 	// NoPSS: the token makes no RSA-PSS signatures.
@@ -102,6 +105,7 @@ var parts = []part{
 	{"CertificateMismatch", testCertificateMismatch, makes},
 	{"Delete", testDelete, makes},
 	{"TLS", testTLS, 0},
+	{"Slow", testSlow, makes},
 	{"Unplug", testUnplug, 0},
 	{"CancelledContext", testCancelledContext, makes},
 	{"ReadOnly", testReadOnly, 0},

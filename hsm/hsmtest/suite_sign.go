@@ -93,34 +93,54 @@ func testSign(t *testing.T, b *bench) {
 	tok := b.open(t)
 	for _, a := range b.Algorithms {
 		slot := b.generate(t, tok, a)
-		sign := b.signer(t, tok, slot, b.typing(t))
-		if !hsm.SameKey(sign.Public(), slot.Key.Public) {
-			t.Fatalf("%s: the signer has another key", a)
+		b.signAll(t, slot, b.signer(t, tok, slot, b.typing(t)))
+	}
+}
+
+// testSlow is what the other parts see of the quick algorithms.
+func testSlow(t *testing.T, b *bench) {
+	tok := b.open(t)
+	for _, a := range b.Slow {
+		slot := b.generate(t, tok, a)
+		if slot.Key.Algorithm != a || slot.Key.Extractable {
+			t.Errorf("%s: made %s, extractable %v", a, slot.Key.Algorithm, slot.Key.Extractable)
 		}
-		for _, o := range b.schemes(slot.Key.Public) {
-			name := fmt.Sprintf("%s/%s", a, o.HashFunc())
-			if pss, ok := o.(*rsa.PSSOptions); ok {
-				name += fmt.Sprintf("/PSS salt %d", pss.SaltLength)
-			}
-			t.Run(name, func(t *testing.T) {
-				for i := range 3 {
-					d := digest(o.HashFunc(), fmt.Sprint("message ", i))
-					sig, err := sign.Sign(rand.Reader, d, o)
-					if err != nil {
-						t.Fatal(err)
-					}
-					if err := verify(slot.Key.Public, d, sig, o); err != nil {
-						t.Fatal(err)
-					}
-					if pss, ok := o.(*rsa.PSSOptions); ok && pss.SaltLength != rsa.PSSSaltLengthAuto {
-						strict := &rsa.PSSOptions{SaltLength: pss.SaltLength, Hash: pss.Hash}
-						if err := verify(slot.Key.Public, d, sig, strict); err != nil {
-							t.Fatalf("salt length: %v", err)
-						}
+		sign := b.signer(t, tok, slot, b.typing(t))
+		b.signAll(t, slot, sign)
+		b.connect(t, slot, sign)
+	}
+}
+
+// signAll makes every kind of signature that the key can be asked for.
+func (b *bench) signAll(t *testing.T, slot hsm.Slot, sign crypto.Signer) {
+	t.Helper()
+	a := slot.Key.Algorithm
+	if !hsm.SameKey(sign.Public(), slot.Key.Public) {
+		t.Fatalf("%s: the signer has another key", a)
+	}
+	for _, o := range b.schemes(slot.Key.Public) {
+		name := fmt.Sprintf("%s/%s", a, o.HashFunc())
+		if pss, ok := o.(*rsa.PSSOptions); ok {
+			name += fmt.Sprintf("/PSS salt %d", pss.SaltLength)
+		}
+		t.Run(name, func(t *testing.T) {
+			for i := range 3 {
+				d := digest(o.HashFunc(), fmt.Sprint("message ", i))
+				sig, err := sign.Sign(rand.Reader, d, o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := verify(slot.Key.Public, d, sig, o); err != nil {
+					t.Fatal(err)
+				}
+				if pss, ok := o.(*rsa.PSSOptions); ok && pss.SaltLength != rsa.PSSSaltLengthAuto {
+					strict := &rsa.PSSOptions{SaltLength: pss.SaltLength, Hash: pss.Hash}
+					if err := verify(slot.Key.Public, d, sig, strict); err != nil {
+						t.Fatalf("salt length: %v", err)
 					}
 				}
-			})
-		}
+			}
+		})
 	}
 }
 

@@ -53,36 +53,42 @@ func Certify(s crypto.Signer, name string) (*x509.Certificate, error) {
 // testTLS signs real client handshakes with the token.
 func testTLS(t *testing.T, b *bench) {
 	tok := b.open(t)
+	for _, a := range b.Algorithms {
+		slot := b.generate(t, tok, a)
+		b.connect(t, slot, b.signer(t, tok, slot, b.typing(t)))
+	}
+}
+
+// connect has the key sign handshakes of each version.
+func (b *bench) connect(t *testing.T, slot hsm.Slot, sign crypto.Signer) {
+	t.Helper()
+	a := slot.Key.Algorithm
+	if b.NoPSS && a.RSABits() > 0 {
+		return
+	}
 	serverKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	serverCert := certify(t, serverKey, "server")
-	for _, a := range b.Algorithms {
-		if b.NoPSS && a.RSABits() > 0 {
-			continue
-		}
-		slot := b.generate(t, tok, a)
-		sign := b.signer(t, tok, slot, b.typing(t))
-		cert := certify(t, sign, "client")
-		for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
-			t.Run(fmt.Sprintf("%s/%s", a, tls.VersionName(version)), func(t *testing.T) {
-				server := &tls.Config{
-					Certificates: []tls.Certificate{{Certificate: [][]byte{serverCert.Raw}, PrivateKey: serverKey}},
-					ClientAuth:   tls.RequireAndVerifyClientCert, ClientCAs: pool(cert),
-					MinVersion: version, MaxVersion: version,
-				}
-				client := &tls.Config{
-					Certificates: []tls.Certificate{{Certificate: [][]byte{cert.Raw}, PrivateKey: sign}},
-					RootCAs:      pool(serverCert), ServerName: "hsmtest",
-					MinVersion: version, MaxVersion: version,
-				}
-				got := handshake(t, client, server)
-				if !hsm.SameKey(got, slot.Key.Public) {
-					t.Error("the server saw another key")
-				}
-			})
-		}
+	cert := certify(t, sign, "client")
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		t.Run(fmt.Sprintf("%s/%s", a, tls.VersionName(version)), func(t *testing.T) {
+			server := &tls.Config{
+				Certificates: []tls.Certificate{{Certificate: [][]byte{serverCert.Raw}, PrivateKey: serverKey}},
+				ClientAuth:   tls.RequireAndVerifyClientCert, ClientCAs: pool(cert),
+				MinVersion: version, MaxVersion: version,
+			}
+			client := &tls.Config{
+				Certificates: []tls.Certificate{{Certificate: [][]byte{cert.Raw}, PrivateKey: sign}},
+				RootCAs:      pool(serverCert), ServerName: "hsmtest",
+				MinVersion: version, MaxVersion: version,
+			}
+			got := handshake(t, client, server)
+			if !hsm.SameKey(got, slot.Key.Public) {
+				t.Error("the server saw another key")
+			}
+		})
 	}
 }
 

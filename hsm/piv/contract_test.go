@@ -48,6 +48,7 @@ func TestContract(t *testing.T) {
 		r := hsmtest.Run(t, hsmtest.Fixture{
 			New:        device(vcard.Config{}),
 			Algorithms: []hsm.Algorithm{hsm.ECDSAP256, hsm.ECDSAP384, hsm.Ed25519, hsm.RSA2048},
+			Slow:       []hsm.Algorithm{hsm.RSA3072, hsm.RSA4096},
 		})
 		tokens.Record(t, "card-5.7.1", "virtual YubiKey 5.7.1", "piv", r)
 	})

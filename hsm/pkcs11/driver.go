@@ -218,9 +218,18 @@ func (d *Driver) Open(ctx context.Context, u hsm.URI) (hsm.Token, error) {
 		return nil, hsm.WithHint(fmt.Errorf("%s: the token is not initialised: %w", u, hsm.ErrNoToken),
 			"set it up with `kubehsm token init`")
 	case len(s.failed) > 0:
-		return nil, fmt.Errorf("%s: %w: %w", u, hsm.ErrNoToken, errors.Join(s.failed...))
+		return nil, missing(u, s.failed)
 	}
 	return nil, hsm.WithHint(fmt.Errorf("%s: %w", u, hsm.ErrNoToken), "plug the token in, or see `kubehsm token list`")
+}
+
+// missing says that u was not found where some modules failed.
+func missing(u hsm.URI, failed []error) error {
+	why := errors.Join(failed...)
+	if errors.Is(why, hsm.ErrNoToken) {
+		return fmt.Errorf("%s: %w", u, why)
+	}
+	return fmt.Errorf("%s: %w: %w", u, hsm.ErrNoToken, why)
 }
 
 // search is what looking for a token gave.

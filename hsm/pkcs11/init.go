@@ -79,7 +79,7 @@ func (d *Driver) choose(ctx context.Context, u hsm.URI, erase bool) (match, erro
 		return match{}, hsm.WithHint(fmt.Errorf("token %q is set up already: %w", s.found[0].info.Name(), hsm.ErrOccupied),
 			"--erase sets it up anew; all that is on it is lost")
 	case len(s.failed) > 0:
-		return match{}, fmt.Errorf("%s: %w: %w", u, hsm.ErrNoToken, errors.Join(s.failed...))
+		return match{}, missing(u, s.failed)
 	}
 	return match{}, hsm.WithHint(fmt.Errorf("%s: no token to set up: %w", u, hsm.ErrNoToken), "`kubehsm token list` shows what is there")
 }

@@ -168,7 +168,7 @@ func (m *module) scan(ctx context.Context) (all []hsm.TokenInfo, problems []hsm.
 		}
 		err = m.refresh(ctx)
 	}
-	if err != nil {
+	if err != nil && !is(err, p11.CKR_DEVICE_ERROR) {
 		return nil, nil, fault("list the tokens of "+m.Path, err)
 	}
 	err = m.lock.shared(ctx, func() error {
@@ -187,6 +187,10 @@ func (m *module) scan(ctx context.Context) (all []hsm.TokenInfo, problems []hsm.
 		}
 		return nil
 	})
+	if is(err, p11.CKR_DEVICE_ERROR) { // ykcs11's word for no pcscd
+		return nil, nil, hsm.WithHint(fmt.Errorf("%w: %s reaches no device (%w)", hsm.ErrNoToken, m.Path, err),
+			"if its tokens are smart cards, see that the smart card service (pcscd) runs")
+	}
 	return all, problems, fault("list the tokens of "+m.Path, err)
 }
 

@@ -4,6 +4,7 @@ package pkcs11
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	p11 "github.com/miekg/pkcs11"
@@ -112,6 +113,9 @@ func (d *device) login(ctx context.Context, sh p11.SessionHandle, user uint, pin
 		return nil
 	case is(err, p11.CKR_PIN_INCORRECT):
 		return &hsm.PINError{Kind: hsm.UserPIN, Retries: d.retries(ctx)}
+	case is(err, p11.CKR_PIN_LOCKED) && tpmModule(d.module.Path):
+		return hsm.WithHint(fmt.Errorf("log in: %w (%w)", hsm.ErrPINLocked, err),
+			"the TPM refuses all PINs after too many wrong ones; that ends by itself after a while, or with `tpm2_dictionarylockout --clear-lockout`")
 	}
 	return fault("log in", err)
 }

@@ -9,10 +9,12 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha256"
+	"errors"
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/piv"
 	"github.com/kubehsm/kubehsm/hsm/pkcs11"
 	"github.com/kubehsm/kubehsm/test/tokens"
 	"github.com/kubehsm/kubehsm/test/vcard"
@@ -142,5 +144,25 @@ func TestAlwaysAuthenticate(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestNoService: without pcscd ykcs11 fails in a way of its own. That is a token
+// that is not there, not a broken library, and is said once.
+func TestNoService(t *testing.T) {
+	vcard.Private(t)
+	module := driver(t, pkcs11.Module{Path: library(t, "libykcs11.so")})
+	l, err := module.List(t.Context())
+	if err != nil || len(l.Tokens) != 0 || len(l.Problems) != 1 || !errors.Is(l.Problems[0].Err, hsm.ErrNoToken) || hsm.Hint(l.Problems[0].Err) == "" {
+		t.Errorf("%+v, %v", l, err)
+	}
+	if _, err := module.Open(t.Context(), hsm.URI{Scheme: hsm.SchemePKCS11, Serial: "1"}); !errors.Is(err, hsm.ErrNoToken) || errors.Is(err, hsm.ErrModule) {
+		t.Error(err)
+	}
+	card := piv.New(piv.Options{})
+	defer card.Close()
+	l, err = hsm.Drivers{module, card}.List(t.Context())
+	if err != nil || len(l.Problems) != 1 || !errors.Is(l.Problems[0].Err, piv.ErrNoService) {
+		t.Errorf("%+v, %v", l, err)
 	}
 }

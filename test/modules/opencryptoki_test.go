@@ -138,6 +138,7 @@ func blankToken(t *testing.T) string {
 func TestOpenCryptoki(t *testing.T) {
 	r := hsmtest.Run(t, hsmtest.Fixture{
 		Algorithms: []hsm.Algorithm{hsm.RSA2048},
+		Slow:       []hsm.Algorithm{hsm.RSA3072, hsm.RSA4096},
 		New: func(t *testing.T) hsmtest.Device {
 			d := driver(t, pkcs11.Module{Path: blankToken(t)})
 			return hsmtest.Device{Driver: d, Token: only(t, d).URI(), PIN: ockPIN, WrongPIN: "975310"}

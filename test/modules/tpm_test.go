@@ -4,10 +4,13 @@ package modules
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"net"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -124,10 +127,53 @@ func tpm(t *testing.T) pkcs11.Module {
 func TestTPM(t *testing.T) {
 	r := hsmtest.Run(t, hsmtest.Fixture{
 		Algorithms: []hsm.Algorithm{hsm.ECDSAP256, hsm.ECDSAP384, hsm.RSA2048},
+		Slow:       []hsm.Algorithm{hsm.RSA3072},
 		New: func(t *testing.T) hsmtest.Device {
 			d := driver(t, tpm(t))
 			return hsmtest.Device{Driver: d, Token: only(t, d).URI(), PIN: tpmPIN, WrongPIN: "975310"}
 		},
 	})
 	tokens.Record(t, "tpm", "TPM 2.0 (swtpm)", "pkcs11: libtpm2_pkcs11", r)
+}
+
+// wrongOnce types a wrong PIN, and no other after it.
+type wrongOnce struct{ hsm.Prompter }
+
+func (wrongOnce) PIN(_ context.Context, p hsm.PINPrompt) (*hsm.Secret, error) {
+	if p.Again != "" {
+		return nil, hsm.ErrCancelled
+	}
+	return hsm.NewSecret([]byte("975310")), nil
+}
+
+// TestTPMLockout: a TPM that has seen too many wrong PINs locks all that has one
+// (its dictionary attack protection, TPM 2.0 Library part 1 section 19.8), also
+// for who knows the PIN. That is said as a locked PIN; nobody is told that the PIN
+// is wrong, and no try is made that was not typed.
+func TestTPMLockout(t *testing.T) {
+	d := driver(t, tpm(t))
+	tok, err := d.Open(t.Context(), only(t, d).URI())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tok.Close()
+	for typed := 1; ; typed++ {
+		err := tok.Unlock(t.Context(), wrongOnce{})
+		if errors.Is(err, hsm.ErrPINLocked) {
+			break
+		}
+		if !errors.Is(err, hsm.ErrCancelled) {
+			t.Fatalf("try %d: %v", typed, err)
+		}
+		if typed == 40 {
+			t.Fatal("the TPM does not lock")
+		}
+	}
+	err = tok.Unlock(t.Context(), hsmtest.NewScript(t, hsmtest.PIN(tpmPIN)))
+	if !errors.Is(err, hsm.ErrPINLocked) || !strings.Contains(hsm.Hint(err), "by itself") {
+		t.Errorf("the right PIN: %v, hint %q", err, hsm.Hint(err))
+	}
+	if tok.Unlocked() {
+		t.Error("unlocked")
+	}
 }

@@ -52,6 +52,12 @@ func (e *Env) WaitToken(ctx context.Context, o WaitOptions) ([]hsm.TokenInfo, er
 				found = append(found, t)
 			}
 		}
+		if len(found) == 0 && o.Token.Scheme == hsm.SchemePKCS11 && !o.New {
+			if found, err = opened(ctx, drivers, o.Token); err != nil {
+				stop()
+				return nil, err
+			}
+		}
 		if o.New {
 			if before == nil {
 				found = nil
@@ -75,6 +81,18 @@ func (e *Env) WaitToken(ctx context.Context, o WaitOptions) ([]hsm.TokenInfo, er
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// opened is the token that u names, or none. Opening takes more trouble than
+// listing: some libraries show only the tokens that were there when they were
+// loaded.
+func opened(ctx context.Context, drivers hsm.Drivers, u hsm.URI) ([]hsm.TokenInfo, error) {
+	t, err := drivers.Open(ctx, u)
+	if err != nil {
+		return nil, ctx.Err() // the next look may find it
+	}
+	info, err := t.Info(ctx)
+	return []hsm.TokenInfo{info}, errors.Join(err, t.Close())
 }
 
 // place tells tokens apart, also two of one kind without serials.
