@@ -33,7 +33,8 @@ func (a *agent) answer(l *link, r request) bool {
 // agent's own (it may want to replace the agent), for an entry that is not in
 // order, for a connection that is not known to be good.
 func (a *agent) atHand(r request) []byte {
-	if r.V != a.o.protocol || r.Program.Path != a.program.Path || !r.Program.SameFile(a.program) {
+	if r.V != a.o.protocol || !r.Program.SameFile(a.program) ||
+		r.Program.Path != a.program.Path && resolve(r.Program.Path) != a.program.Path {
 		return nil
 	}
 	q, err := execcredential.Read(r.ExecInfo)

@@ -79,7 +79,7 @@ func TestOtherProgramAsksInFull(t *testing.T) {
 	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
 	path, err := os.Executable()
 	check(t, err)
-	mine, err := wire.BuildOf(path, path, "")
+	mine, err := buildOf(path, path, "")
 	check(t, err)
 	ask := func(v int, b wire.Build) byte {
 		t.Helper()

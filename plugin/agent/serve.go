@@ -13,7 +13,6 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
@@ -75,7 +74,7 @@ func (o *Options) defaults() {
 func Serve(ctx context.Context, o Options) (err error) {
 	o.defaults()
 	defer func() { err = errors.Join(err, closeReady(o.Ready)) }()
-	program, err := wire.ThisBuild(o.Version)
+	program, err := thisBuild(o.Version)
 	if err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}

@@ -59,7 +59,7 @@ type Program struct {
 // [ErrVersion] if the running agent speaks another protocol and is in use, or is
 // the newer one.
 func EnsureProgram(ctx context.Context, d home.Dirs, p Program) (*Client, error) {
-	mine, err := wire.BuildOf(p.Path, p.Path, p.Version)
+	mine, err := buildOf(p.Path, p.Path, p.Version)
 	known := err == nil // a missing file is reported when it must be started
 	replaced := false
 	for range maxAttempts {

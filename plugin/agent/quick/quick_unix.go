@@ -23,7 +23,7 @@ func Credential(socket, enrollment, execInfo string) []byte {
 	if err != nil {
 		return nil
 	}
-	program, err := wire.BuildOf(path, path, "")
+	info, err := os.Stat(path)
 	if err != nil {
 		return nil
 	}
@@ -33,7 +33,8 @@ func Credential(socket, enrollment, execInfo string) []byte {
 	}
 	defer conn.Close()
 	err = wire.WriteJSON(conn, wire.Credential{V: wire.Version, Op: wire.OpCredential,
-		Enrollment: enrollment, ExecInfo: execInfo, Client: process.Parent(), Program: program})
+		Enrollment: enrollment, ExecInfo: execInfo, Client: process.Parent(),
+		Program: wire.Build{Path: path, Size: info.Size(), Modified: info.ModTime().UTC()}})
 	if err != nil {
 		return nil
 	}

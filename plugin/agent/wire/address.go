@@ -4,8 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"runtime"
+	"strings"
 )
 
 // maxPath is the shortest limit of the systems we know (macOS, sun_path).
@@ -24,10 +24,11 @@ func WithPath(path string, f func(string) error) error {
 	if runtime.GOOS != "linux" {
 		return fmt.Errorf("%w: %s is longer than %d bytes", ErrPath, path, maxPath)
 	}
-	dir, err := os.Open(filepath.Dir(path))
+	last := strings.LastIndexByte(path, '/')
+	dir, err := os.Open(path[:max(last, 1)])
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
-	return f(fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(path)))
+	return f(fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), path[last+1:]))
 }

@@ -1,10 +1,6 @@
 package wire
 
 import (
-	"fmt"
-	"os"
-	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
 
@@ -21,31 +17,6 @@ type Build struct {
 	// still the same.
 	Size     int64     `json:"size"`
 	Modified time.Time `json:"modified"`
-}
-
-// ThisBuild describes the program that runs.
-func ThisBuild(version string) (Build, error) {
-	path, err := os.Executable()
-	if err != nil {
-		return Build{}, err
-	}
-	file := path
-	if runtime.GOOS == "linux" {
-		file = "/proc/self/exe" // even if the path leads to another file by now
-	}
-	return BuildOf(path, file, version)
-}
-
-// BuildOf describes the program called path, which is in file.
-func BuildOf(path, file, version string) (Build, error) {
-	info, err := os.Stat(file)
-	if err != nil {
-		return Build{}, fmt.Errorf("looking at this program: %w", err)
-	}
-	if real, err := filepath.EvalSymlinks(path); err == nil { // else it was removed; its name is good enough
-		path = real
-	}
-	return Build{Version: version, Path: path, Size: info.Size(), Modified: info.ModTime().UTC()}, nil
 }
 
 // SameFile tells whether the file is still the same.

@@ -20,6 +20,7 @@ type Credential struct {
 	ExecInfo string `json:"execInfo"`
 	// Client is the program that will use the credential.
 	Client process.ID `json:"client,omitzero"`
-	// Program is the one that asks: an agent of another lets it ask in full.
+	// Program is the one that asks, whose path may lead over symbolic links: an
+	// agent of another lets it ask in full.
 	Program Build `json:"program"`
 }

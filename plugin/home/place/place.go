@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 )
 
 // EnvHome is the environment variable that puts everything under one folder.
@@ -34,11 +33,11 @@ type Dirs struct {
 // it is ours: sudo -E leaves another user's behind.
 func FromEnv(getenv func(string) string) (Dirs, error) {
 	if h := getenv(EnvHome); h != "" {
-		if !filepath.IsAbs(h) {
+		if !isAbs(h) {
 			return Dirs{}, withHint(fmt.Errorf("%s is %q, not an absolute path", EnvHome, h), "write it with a leading /")
 		}
-		h = filepath.Clean(h)
-		return Dirs{Home: h, Config: h, State: filepath.Join(h, "state"), Run: filepath.Join(h, "run")}, nil
+		h = clean(h)
+		return Dirs{Home: h, Config: h, State: join(h, "state"), Run: join(h, "run")}, nil
 	}
 	config, err := xdg(getenv, "XDG_CONFIG_HOME", ".config")
 	if err != nil {
@@ -48,10 +47,10 @@ func FromEnv(getenv func(string) string) (Dirs, error) {
 	if err != nil {
 		return Dirs{}, err
 	}
-	d := Dirs{Config: filepath.Join(config, "kubehsm"), State: filepath.Join(state, "kubehsm")}
-	d.Run = filepath.Join(d.State, "run")
-	if run := getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(run) && checkDir(run) == nil {
-		d.Run = filepath.Join(run, "kubehsm")
+	d := Dirs{Config: join(config, "kubehsm"), State: join(state, "kubehsm")}
+	d.Run = join(d.State, "run")
+	if run := getenv("XDG_RUNTIME_DIR"); isAbs(run) && checkDir(run) == nil {
+		d.Run = join(run, "kubehsm")
 	}
 	return d, nil
 }
@@ -59,17 +58,17 @@ func FromEnv(getenv func(string) string) (Dirs, error) {
 // xdg returns the variable's folder, or its default under the home folder. The
 // specification says to ignore relative paths.
 func xdg(getenv func(string) string, name, fallback string) (string, error) {
-	if v := getenv(name); filepath.IsAbs(v) {
-		return filepath.Clean(v), nil
+	if v := getenv(name); isAbs(v) {
+		return clean(v), nil
 	}
 	h := getenv("HOME")
-	if !filepath.IsAbs(h) {
+	if !isAbs(h) {
 		var err error
-		if h, err = os.UserHomeDir(); err != nil || !filepath.IsAbs(h) {
+		if h, err = os.UserHomeDir(); err != nil || !isAbs(h) {
 			return "", withHint(errors.New("no home folder is known"), "set HOME, or %s to a folder of yours", EnvHome)
 		}
 	}
-	return filepath.Join(h, filepath.FromSlash(fallback)), nil
+	return join(h, fallback), nil
 }
 
 // Check checks that the folders, as far as they are there, are ours alone to
@@ -101,13 +100,16 @@ func (d Dirs) Prepare() error {
 }
 
 // ConfigFile is the path of config.yaml.
-func (d Dirs) ConfigFile() string { return filepath.Join(d.Config, "config.yaml") }
+func (d Dirs) ConfigFile() string { return join(d.Config, "config.yaml") }
 
 // Socket is the path of the agent's socket.
-func (d Dirs) Socket() string { return filepath.Join(d.Run, "agent.sock") }
+func (d Dirs) Socket() string { return join(d.Run, "agent.sock") }
+
+// SignerSocket is the path of the socket on which the agent is an external signer.
+func (d Dirs) SignerSocket() string { return join(d.Run, "agent-signer.sock") }
 
 // LogFile is the path of the agent's log.
-func (d Dirs) LogFile() string { return filepath.Join(d.State, "agent.log") }
+func (d Dirs) LogFile() string { return join(d.State, "agent.log") }
 
 // MakeDir creates dir, and what is missing above it, with mode 0700, and
 // checks it. Errors wrap [ErrUnsafe] or come from the file system.
