@@ -111,7 +111,8 @@ func (f *forecast) say(id string, v Verdict, evidence, format string, args ...an
 
 // ask gathers the evidence.
 func (f *forecast) ask(ctx context.Context) {
-	if f.down = f.serverVersion(ctx); f.down != nil {
+	f.version, f.date, f.down = f.c.serverVersion(ctx)
+	if f.asked = time.Now(); f.down != nil {
 		f.listed, f.whoErr, f.bindErr = f.down, f.down, f.down
 		return // one wait is enough
 	}
@@ -293,22 +294,16 @@ func (f *forecast) issues() {
 		f.say("issues", OK, f.manager.evidence, "the controller manager holds a signing key")
 		return
 	}
-	host := f.host()
-	for _, k := range clusterKinds() {
-		switch {
-		case k.version != "" && strings.Contains(f.version, k.version):
-			f.say("issues", k.verdict, "the server's version is "+f.version, "%s: %s", k.name, k.reason)
-			return
-		case k.host != "" && strings.HasSuffix(host, k.host):
-			f.say("issues", k.verdict, "the server's name is "+host, "%s: %s", k.name, k.reason)
-			return
-		}
+	if k, evidence := kindOf(f.version, f.c.hostname()); evidence != "" {
+		f.say("issues", k.verdict, evidence, "%s: %s", k.name, k.reason)
+		return
 	}
 	f.say("issues", Unknown, "", "whether this cluster issues client certificates cannot be seen from here")
 }
 
-func (f *forecast) host() string {
-	if u, err := url.Parse(f.c.host); err == nil {
+// hostname is the server's, without scheme and port.
+func (c *Client) hostname() string {
+	if u, err := url.Parse(c.host); err == nil {
 		return u.Hostname()
 	}
 	return ""
@@ -367,28 +362,27 @@ func (f *forecast) identity() {
 
 // serverVersion asks for /version, which everybody may, and takes the server's
 // clock from the answer. The error is that of a server that cannot be reached;
-// one that does not tell its version is no error.
-func (f *forecast) serverVersion(ctx context.Context) error {
+// one that does not tell is no error.
+func (c *Client) serverVersion(ctx context.Context) (version string, date time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, forecastTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, f.c.certificates.Get().AbsPath("/version").URL().String(), nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.certificates.Get().AbsPath("/version").URL().String(), nil)
 	if err != nil {
-		return err
+		return "", time.Time{}, err
 	}
-	resp, err := f.c.http.Do(req)
+	resp, err := c.http.Do(req)
 	if err != nil {
-		return apiError("ask for the version", f.c.host, err)
+		return "", time.Time{}, apiError("ask for the version", c.host, err)
 	}
 	defer resp.Body.Close() //nolint:errcheck // only read from
-	f.asked = time.Now()
-	if date, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
-		f.date = date
+	if d, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
+		date = d
 	}
 	var v struct {
 		GitVersion string `json:"gitVersion"`
 	}
 	if resp.StatusCode == http.StatusOK && readJSON(resp.Body, &v) == nil {
-		f.version = v.GitVersion
+		version = v.GitVersion
 	}
-	return nil
+	return version, date, nil
 }

@@ -106,3 +106,17 @@ func clusterKinds() []kindOfCluster {
 		{"DigitalOcean", Unknown, "what its managed signer does is not known here", "", ".k8s.ondigitalocean.com"},
 	}
 }
+
+// kindOf recognises a cluster by its version or its server's name; the evidence
+// says by which.
+func kindOf(version, host string) (k kindOfCluster, evidence string) {
+	for _, k := range clusterKinds() {
+		switch {
+		case k.version != "" && strings.Contains(version, k.version):
+			return k, "the server's version is " + version
+		case k.host != "" && strings.HasSuffix(host, k.host):
+			return k, "the server's name is " + host
+		}
+	}
+	return kindOfCluster{}, ""
+}

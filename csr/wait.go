@@ -175,7 +175,7 @@ func (w *waiter) follow(ctx context.Context, version string, opened func() error
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-w.stalled:
-			w.noteStall()
+			w.noteStall(ctx)
 		case e, ok := <-stream.ResultChan():
 			if !ok {
 				return nil
@@ -241,11 +241,17 @@ func (w *waiter) observe(obj *certificatesv1.CertificateSigningRequest) error {
 	return nil
 }
 
-func (w *waiter) noteStall() {
+func (w *waiter) noteStall(ctx context.Context) {
 	w.stalled = nil
 	s := w.last
-	s.Note = fmt.Sprintf("approved, but nothing has signed it for %v; some clusters never sign for %s: ask the admin which signer does",
-		w.cfg.stall, s.Object.Spec.SignerName)
+	means := fmt.Sprintf("some clusters never sign for %s: ask the admin which signer does", s.Object.Spec.SignerName)
+	if s.Object.Spec.SignerName == ClientSigner {
+		version, _, err := w.c.serverVersion(ctx)
+		if k, evidence := kindOf(version, w.c.hostname()); err == nil && evidence != "" {
+			means = fmt.Sprintf("%s: %s (%s)", k.name, k.reason, evidence)
+		}
+	}
+	s.Note = fmt.Sprintf("approved, but nothing has signed it for %v; %s", w.cfg.stall, means)
 	w.onChange(s)
 }
 
@@ -320,7 +326,7 @@ func (w *waiter) sleep(ctx context.Context, err error) error {
 		case <-t.C:
 			return nil
 		case <-w.stalledIfConnected():
-			w.noteStall()
+			w.noteStall(ctx)
 		}
 	}
 }

@@ -286,7 +286,7 @@ func (w *work) plan(title, name string, edits [][]edit) (*Plan, error) {
 		}
 		p.files = append(p.files, f)
 		p.Notes = append(p.Notes, modeNotes(f)...)
-		p.Notes = append(p.Notes, otherUses(d, list, name)...)
+		p.Notes = append(p.Notes, otherUses(d, list)...)
 	}
 	return p, nil
 }
@@ -308,26 +308,28 @@ func modeNotes(f *fileEdit) []string {
 	return []string{fmt.Sprintf("%s can be read by others (mode %#o, which is kept): chmod 600 %s", f.path, info.Mode().Perm(), quoteArg(f.path))}
 }
 
-// otherUses names the contexts that use what is being removed.
-func otherUses(d *document, edits []edit, name string) []string {
-	removed := map[string]bool{}
+// otherUses names the contexts that use what is being removed and stay.
+func otherUses(d *document, edits []edit) []string {
+	removed := map[string]map[string]bool{clusters: {}, users: {}, contexts: {}}
 	for _, e := range edits {
 		if e.Section != currentContext && e.Body == nil {
-			removed[bodyKey[e.Section]] = true
+			removed[e.Section][e.Name] = true
 		}
 	}
-	var users []string
+	var orphans []string
 	list, _ := d.value[contexts].([]any)
 	for _, x := range list {
 		m, _ := x.(object)
 		body, _ := m[bodyKey[contexts]].(object)
-		other, _ := m["name"].(string)
-		if other != name && (removed["cluster"] && body["cluster"] == name || removed["user"] && body["user"] == name) {
-			users = append(users, other)
+		name, _ := m["name"].(string)
+		cluster, _ := body["cluster"].(string)
+		user, _ := body["user"].(string)
+		if !removed[contexts][name] && (removed[clusters][cluster] || removed[users][user]) {
+			orphans = append(orphans, name)
 		}
 	}
-	if len(users) == 0 {
+	if len(orphans) == 0 {
 		return nil
 	}
-	return []string{"these contexts use it too and will not work any more: " + strings.Join(users, ", ")}
+	return []string{"these contexts use it too and will not work any more: " + strings.Join(orphans, ", ")}
 }

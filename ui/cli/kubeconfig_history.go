@@ -2,10 +2,9 @@ package cli
 
 import (
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
-
-	"github.com/kubehsm/kubehsm/kubeconfig"
 )
 
 func (a *app) kubeconfigHistory() *cobra.Command {
@@ -49,5 +48,12 @@ func (a *app) kubeconfigHistory() *cobra.Command {
 	return c
 }
 
-// stepDoc is a change in JSON and YAML.
-type stepDoc kubeconfig.Step
+// stepDoc is a [kubeconfig.Step] in JSON and YAML.
+type stepDoc struct {
+	ID    string    `json:"id"`
+	Time  time.Time `json:"time"`
+	Title string    `json:"title"`
+	Name  string    `json:"name"`
+	Files []string  `json:"files"`
+	Done  bool      `json:"done"`
+}

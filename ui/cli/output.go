@@ -12,6 +12,7 @@ import (
 	"unicode/utf16"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kubehsm/kubehsm/ui"
@@ -138,11 +139,38 @@ func (w *words) block(s string) {
 // are kilobytes long.
 const diffWidth = 120
 
-// diff adds the lines of a difference.
+// diff adds the lines of a difference, in colour where that can be seen.
 func (w *words) diff(s string) {
+	colour := w.coloured()
 	for line := range strings.Lines(text.CleanLines(s)) {
-		w.b.WriteString(text.Truncate(strings.TrimSuffix(line, "\n"), diffWidth) + "\n")
+		line = text.Truncate(strings.TrimSuffix(line, "\n"), diffWidth)
+		if code := diffColour(line); colour && code != "" {
+			line = "\x1b[" + code + "m" + line + "\x1b[m"
+		}
+		w.b.WriteString(line + "\n")
 	}
+}
+
+// diffColour is the colour of a line, as git's are: what goes red, what comes
+// green, where it is cyan.
+func diffColour(line string) string {
+	switch {
+	case strings.HasPrefix(line, "+++ "), strings.HasPrefix(line, "--- "):
+		return "1"
+	case strings.HasPrefix(line, "+"):
+		return "32"
+	case strings.HasPrefix(line, "-"):
+		return "31"
+	case strings.HasPrefix(line, "@@"):
+		return "36"
+	}
+	return ""
+}
+
+// coloured tells whether colours are wanted and can be seen (no-color.org).
+func (w *words) coloured() bool {
+	f, ok := w.to.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
 // fields adds "name: value" lines, aligned, without those that are empty.
