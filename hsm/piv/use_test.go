@@ -4,7 +4,10 @@ package piv
 
 import (
 	"context"
+	"os"
+	"os/exec"
 	"testing"
+	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
@@ -114,6 +117,43 @@ func TestGiveUpWaitingForTouch(t *testing.T) {
 		t.Errorf("%d touch prompts are left", p.Waiting())
 	}
 	r.forgotten(t, "after giving up")
+}
+
+// TestKilledWhileBlinking: a program that is killed while the card waits for a
+// touch leaves it busy until it answers, and nothing proved on it then.
+func TestKilledWhileBlinking(t *testing.T) {
+	r := newRig(t, vcard.Config{})
+	r.generate(t, hsm.GenerateOptions{Slot: "9a", Touch: hsm.TouchAlways}, typing(t))
+	blinking, missed := make(chan struct{}), make(chan struct{})
+	r.card.SetTouch(func(byte, <-chan struct{}) bool { close(blinking); <-missed; return false })
+	self, err := os.Executable()
+	must(t, err)
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), signVar+"=1")
+	cmd.Stderr = os.Stderr
+	must(t, cmd.Start())
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // it is killed
+		close(ended)
+	}()
+	select {
+	case <-blinking:
+	case <-ended:
+		t.Fatal("it ended before the card blinked")
+	}
+	must(t, cmd.Process.Kill())
+	<-ended
+	_, err = r.tok.Info(t.Context())
+	want(t, err, hsm.ErrBusy)
+	close(missed)
+	r.d.patience = 20 * time.Second
+	_, err = r.tok.Info(t.Context())
+	must(t, err)
+	r.forgotten(t, "after a killed program")
+	if left, _ := r.card.PINRetries(); left != 3 {
+		t.Errorf("%d tries left", left)
+	}
 }
 
 func TestPulledOutWhileBlinking(t *testing.T) {

@@ -362,3 +362,33 @@ func TestRestartWhileUsed(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// TestSharedLibrary: a library that another part of the program has set up is
+// used as it is, and left so.
+func TestSharedLibrary(t *testing.T) {
+	soft := hsmtest.StartSoftHSM(t, hsmtest.SoftToken{Label: testLabel, PIN: testPIN})
+	other := spyOn(t, soft, testLabel) // sets it up, and has a login
+	d := New(Options{Modules: []Module{{Path: soft.Module}}})
+	d.pause = 0
+	tok := openToken(t, d)
+	if !tok.Unlocked() {
+		if err := tok.Unlock(t.Context(), nil); err != nil {
+			t.Errorf("logged in by the other part, and asked all the same: %v", err)
+		}
+	}
+	if _, err := d.Open(t.Context(), hsm.URI{Scheme: hsm.SchemePKCS11, Token: "none"}); !errors.Is(err, hsm.ErrNoToken) {
+		t.Error(err)
+	}
+	if err := tok.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := other.GetSessionInfo(other.sh); err != nil {
+		t.Errorf("the other part's session: %v", err)
+	}
+	if err := other.Finalize(); err != nil {
+		t.Error(err)
+	}
+}

@@ -133,7 +133,7 @@ func (p *Prompter) answer(s Source, q hsm.PINPrompt) (*hsm.Secret, error) {
 	}
 	if q.Token.PIN.Counted() {
 		return nil, hsm.WithHint(fmt.Errorf("the PIN from %s is not used: the token counts wrong PINs, or has few tries", s),
-			"unlock it once with the PIN typed: `kubehsm unlock`")
+			"use it once with the right PIN typed, as with `kubehsm unlock`; a right PIN sets the counter back")
 	}
 	pin, identity, err := p.read(s)
 	if err != nil {
