@@ -24,6 +24,7 @@ const (
 	opAttend  = "attend" // the same for one client's requests
 
 	opCredential = wire.OpCredential
+	opSign       = wire.OpSign
 )
 
 // request is what a client sends.
@@ -37,20 +38,22 @@ type request struct {
 	ExecInfo   string        `json:"execInfo,omitempty"` // of a credential
 	Beats      bool          `json:"beats,omitempty"`    // signs of life are understood
 	Token      *tokenRequest `json:"token,omitempty"`    // of an agent to its worker
+	Sign       *wire.Sign    `json:"sign,omitempty"`     // of a sign
 }
 
 // reply is what the agent sends: one of its fields is set.
 type reply struct {
-	Prompt  *prompt     `json:"prompt,omitempty"`
-	Done    int         `json:"done,omitempty"`    // the prompt of that id is over
-	Offered bool        `json:"offered,omitempty"` // the person can be asked from now on
-	Session *Session    `json:"session,omitempty"`
-	Status  *Status     `json:"status,omitempty"`
-	Hello   *hello      `json:"hello,omitempty"`
-	Token   *tokenReply `json:"token,omitempty"` // of a worker
-	Beat    bool        `json:"beat,omitempty"`  // a sign of life
-	OK      bool        `json:"ok,omitempty"`
-	Error   *failure    `json:"error,omitempty"`
+	Prompt  *prompt      `json:"prompt,omitempty"`
+	Done    int          `json:"done,omitempty"`    // the prompt of that id is over
+	Offered bool         `json:"offered,omitempty"` // the person can be asked from now on
+	Session *Session     `json:"session,omitempty"`
+	Status  *Status      `json:"status,omitempty"`
+	Hello   *hello       `json:"hello,omitempty"`
+	Token   *tokenReply  `json:"token,omitempty"` // of a worker
+	Signed  *wire.Signed `json:"signed,omitempty"`
+	Beat    bool         `json:"beat,omitempty"` // a sign of life
+	OK      bool         `json:"ok,omitempty"`
+	Error   *failure     `json:"error,omitempty"`
 }
 
 // prompt asks the person at the client.

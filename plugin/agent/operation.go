@@ -70,6 +70,8 @@ func (a *agent) operate(l *link, r request) (out reply, then func()) {
 		err = hsm.WithHint(fmt.Errorf("%w: it speaks protocol %d, you speak %d", ErrVersion, a.o.protocol, r.V), versionHint)
 	case r.Op == opPrepare:
 		err = a.work(func() (err error) { out.Session, err = a.prepare(l.ctx, r, p); return err })
+	case r.Op == opSign:
+		err = a.work(func() (err error) { out.Signed, err = a.sign(l.ctx, r, p); return err })
 	case r.Op == opFront:
 		err = a.offer(l, &person{p: p})
 	case r.Op == opAttend:

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/plugin/pinsource"
 )
 
 // Options say how to run an agent.
@@ -23,6 +24,8 @@ type Options struct {
 	// Tokens is where the tokens come from, see [NewTokens]. It is closed at the end.
 	Tokens  Tokens
 	Version string
+	// PINSources give PINs for reconnects that nobody waits for.
+	PINSources []pinsource.Entry
 	// Unlock is the unlock window; zero fields get the defaults of [home.Config].
 	Unlock home.Unlock
 	// IdleTimeout is how long the agent lives without sessions and requests; 0 is
@@ -180,6 +183,7 @@ func (a *agent) run(ctx context.Context) (err error) {
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() { a.watch(ctx, name) })
+	wg.Go(func() { a.serveSigner(ctx) })
 	conns := newConnSet()
 	wg.Go(func() { a.accept(ctx, l, conns, &wg) })
 	<-ctx.Done()

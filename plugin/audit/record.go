@@ -22,7 +22,8 @@ const (
 	// window was not used), "longest-time" (it has been open for long).
 	Lock Event = "lock"
 	// Signature is a use of the private key. Reason: "sign-in" (a client's plugin
-	// waits for it) or "reconnect" (a request needed a new connection).
+	// waits for it), "reconnect" (a request needed a new connection) or
+	// "external-signer" (a client that connects by itself).
 	Signature Event = "signature"
 	// Session is a loopback credential for one client process. It is recorded when
 	// it is first handed out, not each time the same one is given again.

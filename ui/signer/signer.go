@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/signing"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner"
 	"github.com/kubehsm/kubehsm/plugin/home"
@@ -106,6 +107,7 @@ func (s Signer) Options(hint string) (o externalsigner.Options, done func() erro
 		Warn: func(message string) { fmt.Fprintln(s.Stderr, "warning: "+text.Clean(message)) },
 	}
 	o.Prompter, done = s.prompter(dirs, config, sources, hint)
+	o.Remote = signing.Agent{Socket: dirs.Socket(), Prompter: o.Prompter}
 	return o, done, nil
 }
 

@@ -1,0 +1,127 @@
+package agent
+
+import (
+	"context"
+	"crypto"
+	"crypto/rsa"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/audit"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	signer "github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
+)
+
+// sign makes a signature for the external signer protocol, which leads to a
+// connection past the bridge. So it is made only where a connection alone needs
+// nobody's yes: by an enrolled key that is held unlocked now, and whose
+// enrolments all leave it at signing in. For any other the token itself is asked,
+// and so is its user.
+func (a *agent) sign(ctx context.Context, r request, p hsm.Prompter) (*wire.Signed, error) {
+	if r.Sign == nil {
+		return nil, fmt.Errorf("%w: nothing to sign", wire.ErrFrame)
+	}
+	var opts crypto.SignerOpts = crypto.Hash(r.Sign.Hash)
+	if r.Sign.Salt != nil {
+		opts = &rsa.PSSOptions{SaltLength: *r.Sign.Salt, Hash: crypto.Hash(r.Sign.Hash)}
+	}
+	q, err := signer.FromParts(map[string]string{signer.KeyURI: r.Sign.Key}, r.Sign.Digest, opts)
+	if err != nil {
+		return nil, err
+	}
+	e, err := a.enrolledKey(*q.Config.URI)
+	if errors.Is(err, enrollment.ErrUnknown) || err == nil && !a.holder(e.Key).unlocked() {
+		return &wire.Signed{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	signature, err := a.signHeld(withRequest(ctx, r), e, q.Digest, q.Opts, p)
+	if errors.Is(err, hsm.ErrPINRequired) { // for each signature
+		return &wire.Signed{}, nil
+	}
+	a.recordSigned(e, r, err)
+	if err != nil {
+		return nil, err
+	}
+	return &wire.Signed{Held: true, Signature: signature}, nil
+}
+
+// enrolledKey finds an enrolment of the key. The error wraps
+// [enrollment.ErrUnknown] if there is none, or one of them wants more than
+// signing in.
+func (a *agent) enrolledKey(u hsm.URI) (found enrollment.Enrollment, err error) {
+	all, err := a.store.List()
+	if err != nil {
+		return found, err
+	}
+	i := slices.IndexFunc(all, func(e enrollment.Enrollment) bool { return keyOf(e.Key) == keyOf(u) })
+	if i < 0 {
+		return found, fmt.Errorf("%s: %w", u, enrollment.ErrUnknown)
+	}
+	for _, e := range all { // under whatever URI
+		if e.KeyHash == all[i].KeyHash && e.Consent().Asks() {
+			return found, fmt.Errorf("%s asks for consent, which such a signature would go round: %w", e.Name, enrollment.ErrUnknown)
+		}
+	}
+	return all[i], nil
+}
+
+// keyOf is what tells keys apart.
+func keyOf(u hsm.URI) string {
+	u.ModulePath, u.ModuleName, u.PINSource = "", "", ""
+	return u.String()
+}
+
+// signHeld signs with the key of an enrolment; a lock ends it. p is not asked
+// for a PIN.
+func (a *agent) signHeld(ctx context.Context, e enrollment.Enrollment, digest []byte, opts crypto.SignerOpts, p hsm.Prompter) ([]byte, error) {
+	ctx, cancel := a.untilLocked(ctx)
+	defer cancel()
+	chain, err := a.store.Certificate(e)
+	if err != nil {
+		return nil, err
+	}
+	s, err := a.holder(e.Key).signer(ctx, e.Key, chain[0].PublicKey, touchOnly{p})
+	if err != nil {
+		return nil, err
+	}
+	signature, err := s.Sign(nil, digest, opts)
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = cause
+	}
+	return signature, err
+}
+
+// touchOnly is a prompter that shows touches, to whoever is there, and asks
+// nothing.
+type touchOnly struct{ p hsm.Prompter }
+
+func (t touchOnly) Touch(ctx context.Context, p hsm.TouchPrompt) func() {
+	if t.p == nil {
+		return func() {}
+	}
+	return t.p.Touch(ctx, p)
+}
+
+func (touchOnly) PIN(context.Context, hsm.PINPrompt) (*hsm.Secret, error) {
+	return nil, hsm.ErrPINRequired
+}
+
+func (touchOnly) Confirm(context.Context, hsm.ConfirmPrompt) (bool, error) {
+	return false, hsm.ErrNoTerminal
+}
+
+// recordSigned records a signature for a client that has the key's use itself.
+func (a *agent) recordSigned(e enrollment.Enrollment, q request, err error) {
+	r := audit.Record{Event: audit.Signature, Reason: "external-signer", Enrollment: e.Name, Key: e.KeyHash, Token: public(e.Key), Client: clientOf(q)}
+	r.Outcome, r.Error = outcome(err)
+	if u, err := url.Parse(e.Cluster.Server); err == nil {
+		r.Server = u.Host
+	}
+	a.record(r)
+}

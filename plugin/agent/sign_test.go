@@ -1,0 +1,184 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/agent/signing"
+	"github.com/kubehsm/kubehsm/plugin/audit"
+	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
+	"github.com/kubehsm/kubehsm/plugin/consent"
+	"github.com/kubehsm/kubehsm/plugin/externalsigner/provider"
+)
+
+// signatures are what is on record of signatures.
+func (r *rig) signatures() (found []audit.Record) {
+	r.t.Helper()
+	all, _ := r.records()
+	for _, each := range all {
+		if each.Event == audit.Signature {
+			found = append(found, each)
+		}
+	}
+	return found
+}
+
+// TestSignForOthers: the agent signs for the external signer with what it holds
+// unlocked for signing in, and with nothing else.
+func TestSignForOthers(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	digest := sha256.Sum256([]byte("handshake"))
+	sign := func(u hsm.URI, digest []byte) ([]byte, bool, error) {
+		return signing.Agent{Socket: r.dirs.Socket()}.Sign(t.Context(), u, digest, crypto.SHA256)
+	}
+	notHeld := func(what string, u hsm.URI) {
+		t.Helper()
+		if sig, held, err := sign(u, digest[:]); held || err != nil || sig != nil {
+			t.Errorf("%s: held %t, %v", what, held, err)
+		}
+	}
+	notHeld("a locked key", r.slot.URI)
+	check(t, r.dial().Unlock(t.Context(), r.e.Name, hsmtest.Typing(t, pin)))
+	sig, held, err := sign(r.slot.URI, digest[:])
+	if err != nil || !held || !ecdsa.VerifyASN1(r.slot.Key.Public.(*ecdsa.PublicKey), digest[:], sig) {
+		t.Fatalf("held %t, %v", held, err)
+	}
+	records := r.signatures()
+	if len(records) != 1 || records[0].Reason != "external-signer" || records[0].Enrollment != r.e.Name || records[0].Outcome != audit.Granted ||
+		records[0].Client == nil || records[0].Client.PID != os.Getppid() {
+		t.Errorf("records %+v", records)
+	}
+	other := r.slot.URI
+	other.Object = "another"
+	notHeld("a key that is not enrolled", other)
+	if sig, held, err := sign(r.slot.URI, digest[:31]); held || err != nil || sig != nil {
+		t.Errorf("a short digest: held %t, %v", held, err)
+	}
+	for _, mode := range []consent.Mode{consent.Writes, consent.Always} {
+		e := r.e
+		e.Name, e.Policy, e.Key.Serial = "strict", mode, "" // the same key under another URI
+		check(t, r.store.Save(e))
+		notHeld("a key with the policy "+string(mode)+" elsewhere", r.slot.URI)
+		check(t, r.store.Delete(e.Name))
+	}
+	if _, held, err := sign(r.slot.URI, digest[:]); !held || err != nil {
+		t.Errorf("without those policies: held %t, %v", held, err)
+	}
+	check(t, r.dial().Lock(t.Context()))
+	notHeld("a key that was locked", r.slot.URI)
+	if n := len(r.signatures()); n != 2 {
+		t.Errorf("%d signatures are on record, want 2", n)
+	}
+	if _, held, err := (signing.Agent{Socket: r.dirs.Socket() + "-not"}).Sign(t.Context(), r.slot.URI, digest[:], crypto.SHA256); held || err != nil {
+		t.Errorf("without an agent: held %t, %v", held, err)
+	}
+}
+
+// prompts are what the provider shows.
+type prompts struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (p *prompts) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.Buffer.Write(b)
+}
+
+// whoami asks the API server who it sees, by a client with the auth provider.
+func (r *rig) whoami(shown io.Writer, config map[string]string) (string, error) {
+	f := provider.NewFactory(provider.Options{Stderr: shown})
+	auth, err := f(r.api.URL, config, nil)
+	check(r.t, err)
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(r.api.CAPEM)
+	client := &http.Client{Transport: auth.WrapTransport(&http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}})}
+	resp, err := client.Get(r.api.URL + "/echo")
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusTeapot { // the stand-in's OK
+		return "", errors.New(resp.Status)
+	}
+	var seen bridgetest.Arrived
+	err = json.NewDecoder(resp.Body).Decode(&seen)
+	return seen.User, err
+}
+
+// TestAgentIsExternalSigner: on its socket, for clients with the auth provider.
+func TestAgentIsExternalSigner(t *testing.T) {
+	r := newRig(t, rigOptions{api: bridgetest.Options{Strict: true}})
+	waitFor(t, r.dirs.SignerSocket())
+	if info, err := os.Stat(r.dirs.SignerSocket()); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the socket's mode: %v, %v", info, err)
+	}
+	config := map[string]string{"pathSocket": "unix://" + r.dirs.SignerSocket(), "uri": r.slot.URI.String(), "enrollment": r.e.Name}
+	fails := func(what, says string, config map[string]string) {
+		t.Helper()
+		if user, err := r.whoami(new(prompts), config); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: user %q, error %v, want one with %q", what, user, err, says)
+		}
+	}
+	fails("a locked key", "run `kubehsm unlock prod`", config)
+
+	// Somebody who has offered to answer is asked, and the client is told.
+	ctx, leave := context.WithCancel(t.Context())
+	ready, left := make(chan struct{}), make(chan error, 1)
+	go func() { left <- r.dial().Front(ctx, hsmtest.Typing(t, pin), func() { close(ready) }) }()
+	<-ready
+	var shown prompts
+	if user, err := r.whoami(&shown, config); err != nil || user != r.e.User {
+		t.Errorf("user %q, %v", user, err)
+	}
+	if !strings.Contains(shown.String(), "kubehsm asks for the PIN") {
+		t.Errorf("the client's user reads %q", shown.String())
+	}
+	leave()
+	check(t, <-left)
+
+	if user, err := r.whoami(new(prompts), config); err != nil || user != r.e.User { // unlocked by now
+		t.Errorf("user %q, %v", user, err)
+	}
+	if records := r.signatures(); len(records) != 2 || records[1].Reason != "external-signer" {
+		t.Errorf("records %+v", records)
+	}
+	other := map[string]string{"pathSocket": config["pathSocket"], "uri": "pkcs11:token=other;id=%02"}
+	fails("another key", "no enrolment has this key", other)
+	fails("slot numbers", "the agent knows keys by their uri",
+		map[string]string{"pathSocket": config["pathSocket"], "pathLib": "/l.so", "slotId": "0", "objectId": "2"})
+	r.policy(consent.Policy{Mode: consent.Writes})
+	fails("a policy that asks", "asks for consent", config)
+	r.end()
+	if _, err := os.Stat(r.dirs.SignerSocket()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket was left: %v", err)
+	}
+}
+
+func waitFor(t *testing.T, path string) {
+	t.Helper()
+	for range 500 {
+		if _, err := os.Stat(path); err == nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("%s never came", path)
+}

@@ -1,0 +1,98 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/externalsigner"
+	"github.com/kubehsm/kubehsm/plugin/externalsigner/service"
+	signer "github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
+	"github.com/kubehsm/kubehsm/plugin/process"
+)
+
+// serveSigner serves the external signer protocol's gRPC form on a socket of its
+// own, until ctx ends.
+func (a *agent) serveSigner(ctx context.Context) {
+	err := service.ListenAndServe(ctx, a.o.Dirs.SignerSocket(), service.Options{
+		Answer: a.answerSigner,
+		Log:    func(line string) { a.log.Info("external signer", "request", line) },
+	}, func() {})
+	if err != nil {
+		a.log.Error("external signer", "error", err)
+	}
+}
+
+// answerSigner answers with the certificate of an enrolment and with signatures
+// by its key. The rule is that of [agent.sign]; a PIN is asked for only where a
+// person has offered to answer.
+func (a *agent) answerSigner(ctx context.Context, r externalsigner.Request, tell func(text string)) (out externalsigner.Answer, err error) {
+	defer r.Zero()
+	a.active()
+	if r.Config.URI == nil {
+		return out, hsm.WithHint(fmt.Errorf("%w: the agent knows keys by their uri", externalsigner.ErrRequest),
+			"`kubehsm kubeconfig set --mode external-signer` writes it")
+	}
+	if r.Operation == signer.Certificate {
+		return a.enrolledCertificate(r.Config)
+	}
+	e, err := a.enrolledKey(*r.Config.URI)
+	if err != nil {
+		return out, hsm.WithHint(err, "the agent signs with enrolled keys whose policy is session; `kubehsm external-signer serve` signs with any, and asks for the PIN")
+	}
+	err = a.work(func() error {
+		p := service.Told(touchOnly{a.person(process.ID{})}, tell)
+		if err := a.unlockForSigner(ctx, e, tell); err != nil {
+			return err
+		}
+		out.Signature, err = a.signHeld(ctx, e, r.Digest, r.Opts, p)
+		a.recordSigned(e, request{Enrollment: e.Name}, err)
+		return err
+	})
+	return out, err
+}
+
+// unlockForSigner sees to it that the key can be used.
+func (a *agent) unlockForSigner(ctx context.Context, e enrollment.Enrollment, tell func(string)) error {
+	h := a.holder(e.Key)
+	if h.unlocked() {
+		return nil
+	}
+	p := a.person(process.ID{})
+	if p == nil {
+		return hsm.Hintf(fmt.Errorf("%s: %w: the agent does not hold the key unlocked", e.Name, hsm.ErrPINRequired), "run `kubehsm unlock %s`", e.Name)
+	}
+	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Cluster: e.Name, Action: "sign in"})
+	return h.unlock(withRequest(ctx, request{Enrollment: e.Name}), service.Told(p, tell))
+}
+
+// enrolledCertificate is that of the enrolment that the configuration names, or
+// of any with its key.
+func (a *agent) enrolledCertificate(c signer.Config) (out externalsigner.Answer, err error) {
+	var e enrollment.Enrollment
+	if c.Enrollment != "" {
+		e, err = a.store.Load(c.Enrollment)
+	}
+	if c.Enrollment == "" || err != nil || keyOf(e.Key) != keyOf(*c.URI) {
+		all, lerr := a.store.List()
+		if lerr != nil {
+			return out, lerr
+		}
+		err = hsm.WithHint(fmt.Errorf("%s: no enrolment has this key: %w", c.URI, enrollment.ErrUnknown), "`kubehsm enroll` makes one")
+		for _, each := range all {
+			if keyOf(each.Key) == keyOf(*c.URI) {
+				e, err = each, nil
+				break
+			}
+		}
+	}
+	if err != nil {
+		return out, err
+	}
+	chain, err := a.store.Certificate(e)
+	if err != nil {
+		return out, err
+	}
+	return externalsigner.Answer{Certificate: chain[0].Raw}, nil
+}

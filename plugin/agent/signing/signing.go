@@ -1,0 +1,121 @@
+// Package signing asks a running agent for signatures, for the external signer,
+// which must start quickly: it is the agent's client without the rest.
+package signing
+
+import (
+	"context"
+	"crypto"
+	"crypto/rsa"
+	"net"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/externalsigner"
+	"github.com/kubehsm/kubehsm/plugin/process"
+	"github.com/kubehsm/kubehsm/plugin/socket"
+)
+
+// dialTime bounds the way to the agent, which is a moment's work.
+const dialTime = 2 * time.Second
+
+// Agent is the agent on a socket, or nobody.
+type Agent struct {
+	// Socket is the agent's.
+	Socket string
+	// Prompter shows that a touch is awaited. It is asked nothing.
+	Prompter hsm.Prompter
+}
+
+var _ externalsigner.Remote = Agent{}
+
+// request and reply are what this needs of the agent's messages.
+type request struct {
+	V       int         `json:"v"`
+	Op      string      `json:"op"`
+	Client  process.ID  `json:"client,omitzero"`
+	Purpose hsm.Purpose `json:"purpose,omitzero"`
+	Sign    *wire.Sign  `json:"sign"`
+}
+
+type reply struct {
+	Prompt *struct {
+		ID    int              `json:"id"`
+		Touch *hsm.TouchPrompt `json:"touch"`
+	} `json:"prompt"`
+	Done   int          `json:"done"`
+	Signed *wire.Signed `json:"signed"`
+	Beat   bool         `json:"beat"`
+	Error  *struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+		Hint    string `json:"hint"`
+	} `json:"error"`
+}
+
+// Sign implements [externalsigner.Remote]. An agent that is not there, is of
+// another version, or would have to ask somebody, does not hold the key.
+func (a Agent) Sign(ctx context.Context, u hsm.URI, digest []byte, opts crypto.SignerOpts) (signature []byte, held bool, err error) {
+	conn := a.dial(ctx)
+	if conn == nil {
+		return nil, false, nil
+	}
+	defer conn.Close()                                                      //nolint:errcheck // it has been answered, or not
+	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Now()) })() //nolint:errcheck // it ends what reads
+	s := &wire.Sign{Key: u.String(), Digest: digest, Hash: uint(opts.HashFunc())}
+	if pss, ok := opts.(*rsa.PSSOptions); ok {
+		s.Salt = &pss.SaltLength
+	}
+	err = wire.WriteJSON(conn, request{V: wire.Version, Op: wire.OpSign, Client: process.Parent(), Purpose: hsm.PurposeOf(ctx), Sign: s})
+	if err != nil {
+		return nil, false, ctx.Err()
+	}
+	touches := map[int]func(){}
+	defer func() {
+		for _, done := range touches {
+			done()
+		}
+	}()
+	for {
+		var r reply
+		f, err := wire.ReadFrame(conn)
+		if err != nil || f.Decode(&r) != nil {
+			return nil, false, ctx.Err()
+		}
+		switch {
+		case r.Beat:
+		case r.Prompt != nil && r.Prompt.Touch != nil:
+			if a.Prompter != nil {
+				touches[r.Prompt.ID] = a.Prompter.Touch(ctx, *r.Prompt.Touch)
+			}
+		case r.Prompt != nil:
+			return nil, false, nil
+		case r.Done != 0:
+			if done := touches[r.Done]; done != nil {
+				done()
+			}
+		case r.Signed != nil:
+			return r.Signed.Signature, r.Signed.Held, nil
+		case r.Error != nil && hsm.ErrorCode(hsm.FromCode(r.Error.Code, "", "")) != "": // of the token; any other leaves it to us
+			return nil, true, hsm.FromCode(r.Error.Code, r.Error.Message, r.Error.Hint)
+		default:
+			return nil, false, nil
+		}
+	}
+}
+
+func (a Agent) dial(ctx context.Context) (conn net.Conn) {
+	d := net.Dialer{Timeout: dialTime}
+	err := wire.WithPath(a.Socket, func(path string) (err error) {
+		conn, err = d.DialContext(ctx, "unix", path)
+		return err
+	})
+	if err != nil {
+		return nil
+	}
+	if socket.CheckPeer(conn) != nil {
+		_ = conn.Close() // somebody else's
+		return nil
+	}
+	return conn
+}
