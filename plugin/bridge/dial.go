@@ -24,16 +24,18 @@ type dialer struct {
 	net     net.Dialer
 }
 
-func newDialer(server *url.URL, proxyURL string) (*dialer, error) {
+func newDialer(server *url.URL, proxyURL string, direct bool) (*dialer, error) {
 	port := server.Port()
 	if port == "" {
 		port = "443"
 	}
 	d := &dialer{address: net.JoinHostPort(server.Hostname(), port), net: net.Dialer{KeepAlive: 30 * time.Second}}
 	var err error
-	if proxyURL != "" {
+	switch {
+	case direct:
+	case proxyURL != "":
 		d.proxy, err = url.Parse(proxyURL)
-	} else {
+	default: // of an enrolment that does not say, or whose proxy has a password
 		d.proxy, err = http.ProxyFromEnvironment(&http.Request{URL: server})
 	}
 	if err != nil {

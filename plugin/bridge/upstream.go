@@ -103,7 +103,7 @@ func NewUpstream(o UpstreamOptions) (*Upstream, error) {
 	if err != nil {
 		return nil, fmt.Errorf("enrolment %s: %w", o.Enrollment.Name, err)
 	}
-	d, err := newDialer(server, o.Enrollment.Cluster.ProxyURL)
+	d, err := newDialer(server, o.Enrollment.Cluster.ProxyURL, o.Enrollment.Cluster.Direct)
 	if err != nil {
 		return nil, fmt.Errorf("enrolment %s: %w", o.Enrollment.Name, err)
 	}

@@ -30,13 +30,16 @@ import (
 
 // Server is the stand-in. Its paths: /version; /echo (what arrived, as JSON);
 // /bytes?n= (with Content-Length, or without if &chunked=1); /watch (a line per
-// [Server.Send]) and the same as JSON, /api/v1/watch/pods; /upgrade (echoes until the client ends); /trailer; /upload.
+// [Server.Send]) and the same as JSON, /api/v1/watch/pods; /upgrade (echoes until the client ends); /trailer; /upload;
+// /gzip.
 type Server struct {
 	*httptest.Server
 	CA    *x509.Certificate
 	CAPEM []byte
 	// Connections counts TLS connections, Full those that were not resumed.
 	Connections, Full atomic.Int64
+	// Uploaded counts the bytes that /upload has read.
+	Uploaded atomic.Int64
 	// Reject makes every request be answered 401.
 	Reject atomic.Bool
 
@@ -50,6 +53,11 @@ type Options struct {
 	HTTP1 bool // no HTTP/2
 	// Strict refuses clients without an accepted certificate in the handshake.
 	Strict bool
+	// Like makes it another server of the same cluster: the same authority, TLS
+	// tickets of its own.
+	Like *Server
+	// Address is what it listens on; "" is a port of 127.0.0.1.
+	Address string
 }
 
 // Arrived is /echo's answer.
@@ -61,12 +69,22 @@ type Arrived struct {
 // New starts a stand-in and ends it with the test.
 func New(t testing.TB, o Options) *Server {
 	s := &Server{lines: map[chan string]struct{}{}}
-	s.CA, s.key = authority(t, "bridgetest")
+	if o.Like != nil {
+		s.CA, s.key = o.Like.CA, o.Like.key
+	} else {
+		s.CA, s.key = authority(t, "bridgetest")
+	}
 	s.CAPEM = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.CA.Raw})
 	pool := x509.NewCertPool()
 	pool.AddCert(s.CA)
 	mux := router{}
 	s.Server = httptest.NewUnstartedServer(s.authenticate(pool, mux))
+	if o.Address != "" {
+		l, err := net.Listen("tcp", o.Address)
+		fatal(t, err)
+		fatal(t, s.Listener.Close())
+		s.Listener = l
+	}
 	mux.handle("/version", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"gitVersion":"v1.37.1"}`) })
 	mux.handle("/bytes", s.bytes)
 	mux.handle("/watch", s.watch)
@@ -80,8 +98,12 @@ func New(t testing.TB, o Options) *Server {
 		fmt.Fprint(w, "body")
 		w.Header().Set("X-Sum", "42")
 	})
+	mux.handle("/gzip", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = w.Write(Gzipped) // a client that is gone wants none
+	})
 	mux.handle("/upload", func(w http.ResponseWriter, r *http.Request) {
-		n, err := io.Copy(io.Discard, r.Body)
+		n, err := io.Copy(counter{&s.Uploaded}, r.Body)
 		fmt.Fprint(w, n, " ", err)
 	})
 	mux.handle("/abort", func(w http.ResponseWriter, _ *http.Request) {
@@ -134,6 +156,32 @@ func (m router) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m["/"](w, r)
 }
 
+type counter struct{ n *atomic.Int64 }
+
+func (c counter) Write(b []byte) (int, error) {
+	c.n.Add(int64(len(b)))
+	return len(b), nil
+}
+
+// Gzipped is what /gzip answers, as gzip.
+var Gzipped = []byte("\x1f\x8b not to be looked into")
+
+// Chain issues a client certificate through an intermediate authority, which the
+// stand-in must be sent too.
+func (s *Server) Chain(t testing.TB, pub any, user string) []*x509.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	fatal(t, err)
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "intermediate"}, NotBefore: time.Now().Add(-48 * time.Hour),
+		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, s.CA, key.Public(), s.key)
+	fatal(t, err)
+	between, err := x509.ParseCertificate(der)
+	fatal(t, err)
+	by := &Server{CA: between, key: key}
+	return []*x509.Certificate{by.Certificate(t, pub, user, time.Hour), between}
+}
+
 // Certificate issues a client certificate that the stand-in accepts.
 func (s *Server) Certificate(t testing.TB, pub any, user string, life time.Duration) *x509.Certificate {
 	return s.issue(t, pub, pkix.Name{CommonName: user, Organization: []string{"testers"}}, life)
@@ -146,7 +194,7 @@ func (s *Server) issue(t testing.TB, pub any, subject pkix.Name, life time.Durat
 	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
 		SerialNumber: serial, Subject: subject, NotBefore: time.Now().Add(-48 * time.Hour), NotAfter: time.Now().Add(life),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"api.test"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}, DNSNames: []string{"api.test"},
 	}, s.CA, pub, s.key)
 	fatal(t, err)
 	c, err := x509.ParseCertificate(der)
@@ -178,7 +226,11 @@ func (s *Server) authenticate(pool *x509.CertPool, next http.Handler) http.Handl
 			leaf := r.TLS.PeerCertificates[0]
 			verdict, seen := known.Load(leaf)
 			if !seen {
-				_, err := leaf.Verify(x509.VerifyOptions{Roots: pool, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+				between := x509.NewCertPool()
+				for _, c := range r.TLS.PeerCertificates[1:] {
+					between.AddCert(c)
+				}
+				_, err := leaf.Verify(x509.VerifyOptions{Roots: pool, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 				verdict = err == nil
 				known.Store(leaf, verdict)
 			}
