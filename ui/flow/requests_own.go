@@ -17,6 +17,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/attest"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -228,7 +229,10 @@ func (e *Env) ownRequest(ctx context.Context, t hsm.Token, o RequestOptions, ser
 	switch old, err := e.loadOwn(server, o.Name); {
 	case err == nil && old.UID == "" && old.KeyHash == hash:
 		return old, nil
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
+	case err == nil:
+		return OwnRequest{}, hsm.WithHint(fmt.Errorf("a request %q was made here before", o.Name),
+			fmt.Sprintf("follow it with `kubehsm csr wait %s`, take it back with `kubehsm csr cancel %s`, or choose another --name", o.Name, o.Name))
+	case !errors.Is(err, fs.ErrNotExist):
 		return OwnRequest{}, err
 	}
 	with := csr.RequestOptions{SignerName: o.SignerName}
@@ -362,42 +366,46 @@ func (e *Env) CancelRequest(ctx context.Context, kubeContext, name string) error
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	ref := csr.Ref{Name: name, UID: types.UID(own.UID)}
-	if !recorded {
-		if ref, err = ownByRequester(ctx, client, name); err != nil {
+	forget := func() error {
+		if !recorded {
+			return nil
+		}
+		return os.Remove(e.ownPath(server, name))
+	}
+	obj, err := client.Get(ctx, name)
+	gone := errors.Is(err, csr.ErrNotFound) || err == nil && recorded && own.UID != "" && string(obj.UID) != own.UID
+	switch {
+	case gone && recorded:
+		return forget()
+	case err != nil:
+		return err
+	case !recorded:
+		if err := ownByRequester(ctx, client, obj); err != nil {
 			return err
 		}
 	}
-	err = client.Delete(ctx, ref)
+	err = client.Delete(ctx, csr.RefOf(obj))
 	var forbidden *csr.ForbiddenError
-	switch {
-	case errors.Is(err, csr.ErrNotFound) && recorded: // as wanted
-	case errors.As(err, &forbidden):
+	if errors.As(err, &forbidden) {
 		return hsm.WithHint(err, "if it is not decided, the cluster deletes it after 24 hours; an approver can deny it: kubectl certificate deny "+name)
-	case err != nil:
+	}
+	if err != nil {
 		return err
 	}
-	if !recorded {
-		return nil
-	}
-	return os.Remove(e.ownPath(server, name))
+	return forget()
 }
 
-// ownByRequester is the request of that name if the caller filed it.
-func ownByRequester(ctx context.Context, client *csr.Client, name string) (csr.Ref, error) {
-	obj, err := client.Get(ctx, name)
-	if err != nil {
-		return csr.Ref{}, err
-	}
+// ownByRequester refuses a request that the caller has not filed.
+func ownByRequester(ctx context.Context, client *csr.Client, obj *certificatesv1.CertificateSigningRequest) error {
 	me, err := client.WhoAmI(ctx)
 	if err != nil {
-		return csr.Ref{}, err
+		return err
 	}
 	if obj.Spec.Username != me.User {
-		return csr.Ref{}, hsm.WithHint(fmt.Errorf("request %s was filed by %q, not by you (%q)", name, obj.Spec.Username, me.User),
-			"deny what should not be signed: `kubehsm csr deny "+name+"`")
+		return hsm.WithHint(fmt.Errorf("request %s was filed by %q, not by you (%q)", obj.Name, obj.Spec.Username, me.User),
+			"deny what should not be signed: `kubehsm csr deny "+obj.Name+"`")
 	}
-	return csr.RefOf(obj), nil
+	return nil
 }
 
 // WaitRequest follows a request to its end and returns the checked certificate,

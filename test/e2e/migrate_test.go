@@ -1,0 +1,108 @@
+//go:build linux
+
+package e2e
+
+import (
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/test/e2e/lab"
+)
+
+func publicKeyOf(t testing.TB, chain []byte) any {
+	t.Helper()
+	block, _ := pem.Decode(chain)
+	leaf, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return leaf.PublicKey
+}
+
+// TestMigrate moves a context that holds its key in the kubeconfig to the token:
+// the old one stays until the new one has worked, and can be brought back.
+func TestMigrate(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, lab.Options{})
+	before := u.files(u.Kubeconfig)
+	if out := u.kubehsm("kubeconfig", "migrate", lab.Context, "--dry-run"); !strings.Contains(out, lab.Filer) {
+		t.Errorf("the review:\n%s", out)
+	}
+	u.unchanged(before, u.Kubeconfig)
+	args := []string{"kubeconfig", "migrate", lab.Context, "--approve-with", u.Cluster.AdminKubeconfig(), "--yes"}
+
+	// Without a person to ask, the old context is kept, and what is left to do is said.
+	out := u.ok(u.KubehsmPIN(t.Context(), lab.PIN, args...))
+	if !strings.Contains(out, "Authenticated as "+lab.Filer) || !strings.Contains(out, "must be considered copied") || !strings.Contains(out, "is kept") {
+		t.Errorf("after the migration:\n%s", out)
+	}
+	if out := u.kubectl("--context", lab.Context, "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"); out != lab.Filer {
+		t.Errorf("the old context is %q", out)
+	}
+	out = u.ok(u.KubehsmPIN(t.Context(), lab.PIN, append(args, "--delete-old")...))
+	if !strings.Contains(out, "is gone") {
+		t.Errorf("after the deletion:\n%s", out)
+	}
+	text, err := os.ReadFile(u.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(text), "client-key-data") {
+		t.Error("the old key is still in the kubeconfig")
+	}
+	if out := u.kubectl("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"); out != lab.Filer {
+		t.Errorf("the new context is %q", out)
+	}
+
+	// Each step can be taken back, whichever came after it.
+	var history struct{ Steps []struct{ ID, Title string } }
+	if err := json.Unmarshal([]byte(u.kubehsm("kubeconfig", "history", "-o", "json")), &history); err != nil {
+		t.Fatal(err)
+	}
+	if len(history.Steps) != 2 || history.Steps[0].Title != "drop "+lab.Context || history.Steps[1].Title != "set "+enrolled {
+		t.Fatalf("history: %+v", history)
+	}
+	u.kubectl("config", "set-context", "mine", "--cluster", enrolled, "--user", enrolled) // somebody else's, since
+	u.kubehsm("kubeconfig", "undo", history.Steps[0].ID, "--yes")
+	if out := u.kubectl("--context", lab.Context, "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"); out != lab.Filer {
+		t.Errorf("the old context, brought back, is %q", out)
+	}
+	// A step whose entry was changed since is not taken back.
+	u.kubectl("config", "set-cluster", enrolled, "--server", "https://elsewhere.example")
+	res := u.ran(u.Kubehsm(t.Context(), "kubeconfig", "undo", history.Steps[1].ID, "--yes"))
+	u.wantFailure(res, 1, "by hand", "changed by others since")
+}
+
+// TestUnenroll leaves nothing but the key.
+func TestUnenroll(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, lab.Options{})
+	r := u.enroll()
+	u.kubehsm("unenroll", "--dry-run")
+	u.kubectl("auth", "whoami")
+	u.kubehsm("unenroll", enrolled, "--yes")
+	text, err := os.ReadFile(u.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(text), enrolled) {
+		t.Errorf("the kubeconfig still names it:\n%s", text)
+	}
+	if u.fingerprint(t) != r.Fingerprint {
+		t.Error("the key is another one")
+	}
+	res := u.ran(u.Run(t.Context(), lab.Run{Env: []string{execInfo}}, u.Binary, "credential", "--enrollment", enrolled))
+	if res.Code == 0 {
+		t.Error("the enrolment still signs in")
+	}
+	if res := u.ran(u.Kubehsm(t.Context(), "unenroll", enrolled, "--yes")); res.Code != 1 {
+		t.Errorf("a second time: %s", res)
+	}
+	if again := u.enroll("--key", r.Key, "--context", lab.Context); again.Fingerprint != r.Fingerprint { // the key can be enrolled anew
+		t.Errorf("%+v", again)
+	}
+}

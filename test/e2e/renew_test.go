@@ -1,0 +1,132 @@
+//go:build linux
+
+package e2e
+
+import (
+	"encoding/pem"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/test/controlplane"
+	"github.com/kubehsm/kubehsm/test/e2e/lab"
+)
+
+// renewArgs renew with the approval of the admin.
+func (u *user) renewArgs(more ...string) []string {
+	return append([]string{"certificate", "renew", enrolled, "--approve-with", u.Cluster.AdminKubeconfig(), "-o", "json"}, more...)
+}
+
+// mayFile lets developers file requests, as somebody must be who renews alone.
+func (u *user) mayFile() {
+	u.t.Helper()
+	if err := u.Cluster.Apply(u.t.Context(), `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: developers-file}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: csr-filer}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: developers}]
+`); err != nil {
+		u.t.Fatal(err)
+	}
+}
+
+// TestRenew: with the certificate that is still valid, for the same key and for
+// a new one; what is refused, and how to go on.
+func TestRenew(t *testing.T) {
+	t.Parallel()
+	// A cluster of its own: here developers come to file requests.
+	cluster, err := controlplane.Start(t.Context(), t.TempDir(), controlplane.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cluster.Stop(t.Context()); err != nil {
+			t.Log(err)
+		}
+	})
+	u := newUser(t, lab.Options{Cluster: cluster})
+	first := u.enroll("--expiration", "1h")
+
+	// jane may not file requests: what to send to whom is said, and the record stays.
+	res := u.ran(u.KubehsmPIN(t.Context(), lab.PIN, u.renewArgs()...))
+	u.wantFailure(res, 1, "--with "+lab.Context, "needs create")
+	u.mayFile()
+	second := u.parse(u.ok(u.KubehsmPIN(t.Context(), lab.PIN, u.renewArgs()...)))
+	if second.Fingerprint != first.Fingerprint || second.Request == first.Request || second.NotAfter.Before(first.NotAfter) {
+		t.Errorf("renewed as %+v, before %+v", second, first)
+	}
+	if by := u.admin("get", "csr", second.Request, "-o", "jsonpath={.spec.username}"); by != "jane" {
+		t.Errorf("filed by %q, not with the certificate itself", by)
+	}
+	if out := u.kubectl("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"); out != "jane" {
+		t.Errorf("kubectl is %q", out)
+	}
+
+	// With the agent locked, the PIN serves for signing in and for signing.
+	u.kubehsm("agent", "lock")
+	third := u.parse(u.ok(u.KubehsmPIN(t.Context(), lab.PIN, u.renewArgs("--new-key")...)))
+	if third.Fingerprint == first.Fingerprint || !strings.Contains(strings.Join(third.Notes, "\n"), "key delete") {
+		t.Errorf("with a new key: %+v", third)
+	}
+	if out := u.kubectl("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"); out != "jane" {
+		t.Errorf("kubectl is %q", out)
+	}
+	if out := u.kubehsm("certificate", "renew", "--all"); !strings.Contains(out, "Nothing is due") {
+		t.Errorf("--all: %s", out)
+	}
+	u.nothingHalfWritten()
+}
+
+// TestRenewTooLate: an expired certificate cannot ask for its successor; that is
+// said here, not by a bare 401, and another credential can. Warnings come before.
+func TestRenewTooLate(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, lab.Options{})
+	r := u.enroll()
+	u.replaceCertificate(r, time.Now().Add(-2*time.Hour), time.Now().Add(10*time.Minute))
+	if res := u.ran(u.Kubehsm(t.Context(), "token", "list")); !strings.Contains(res.Stderr, "kubehsm certificate renew "+enrolled) {
+		t.Errorf("token list does not warn:\n%s", res.Stderr)
+	}
+	u.unlock()
+	said := func() int {
+		res := u.ran(u.Kubectl(t.Context(), "auth", "whoami"))
+		if res.Code != 0 {
+			t.Fatal(res)
+		}
+		return strings.Count(res.Stderr, "certificate renew "+enrolled)
+	}
+	if one, two := said(), said(); one != 1 || two != 0 {
+		t.Errorf("the plugin warned %d times, then %d, want once a day", one, two)
+	}
+	u.replaceCertificate(r, time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour))
+	res := u.ran(u.KubehsmPIN(t.Context(), lab.PIN, u.renewArgs()...))
+	u.wantFailure(res, 1, "--with "+lab.Context, "ended", "successor")
+	again := u.parse(u.ok(u.KubehsmPIN(t.Context(), lab.PIN, u.renewArgs("--with", lab.Context)...)))
+	if again.Fingerprint != r.Fingerprint || again.NotAfter.Before(time.Now()) {
+		t.Errorf("renewed as %+v", again)
+	}
+	if out := u.kubectl("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"); out != "jane" {
+		t.Errorf("kubectl is %q", out)
+	}
+}
+
+// replaceCertificate puts another certificate for the enrolment's key in place of
+// the one that was issued.
+func (u *user) replaceCertificate(r result, from, to time.Time) {
+	u.t.Helper()
+	file := filepath.Join(u.Home, "state", "certificates", r.Fingerprint, enrolled+".pem")
+	chain, err := os.ReadFile(file)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	der, err := u.Cluster.SignClient(publicKeyOf(u.t, chain), r.User, r.Groups, from, to)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600); err != nil {
+		u.t.Fatal(err)
+	}
+}
