@@ -53,7 +53,7 @@ func (r *enrolment) fileRequest(ctx context.Context) (outcome, error) {
 	if r.j.RequestUID != "" {
 		filed, err := r.stillFiled(ctx, client)
 		if err != nil || filed {
-			return outcome{message: r.j.RequestName, reused: true}, err
+			return outcome{message: r.j.RequestName, reused: true}, r.j.expiredToken(err)
 		}
 	}
 	if len(r.j.Request) == 0 {
