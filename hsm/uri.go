@@ -284,6 +284,13 @@ func (u *URI) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
+// Identity returns the part of u that tells what it names, without how that is
+// reached: the library and where its PIN is kept.
+func (u URI) Identity() URI {
+	u.ModulePath, u.ModuleName, u.PINSource = "", "", ""
+	return u
+}
+
 // TokenOnly returns u without what names a slot on the token.
 func (u URI) TokenOnly() URI {
 	u.Object, u.ID, u.Type, u.Slot = "", nil, "", ""

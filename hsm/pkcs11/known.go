@@ -2,17 +2,21 @@
 
 package pkcs11
 
-import "github.com/kubehsm/kubehsm/hsm"
+import (
+	"slices"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
 
 // Knows tells whether the module at path is one of those that the options name
 // or that are discovered: code that the user or the system vouches for, unlike
 // a path that somebody else's file gives.
 func (d *Driver) Knows(path string) bool {
-	modules, _ := d.candidates(hsm.URI{})
-	for _, m := range modules {
-		if realPath(m.Path) == realPath(path) {
-			return true
-		}
+	real := realPath(path)
+	same := func(m Module) bool { return m.Path == path || realPath(m.Path) == real }
+	if slices.ContainsFunc(d.options.Modules, same) { // without a look at the system
+		return true
 	}
-	return false
+	modules, _ := d.candidates(hsm.URI{})
+	return slices.ContainsFunc(modules, same)
 }

@@ -108,9 +108,7 @@ func outcome(err error) (audit.Outcome, string) {
 
 // public leaves out what says how a token is reached.
 func public(u hsm.URI) hsm.URI {
-	u = u.TokenOnly()
-	u.ModulePath, u.ModuleName, u.PINSource = "", "", ""
-	return u
+	return u.TokenOnly().Identity()
 }
 
 func (a *agent) recordUnlock(ctx context.Context, token hsm.URI, err error) {

@@ -59,7 +59,7 @@ func (a *agent) enrolledKey(u hsm.URI) (found enrollment.Enrollment, err error) 
 	if err != nil {
 		return found, err
 	}
-	i := slices.IndexFunc(all, func(e enrollment.Enrollment) bool { return keyOf(e.Key) == keyOf(u) })
+	i := slices.IndexFunc(all, func(e enrollment.Enrollment) bool { return e.Key.Identity().String() == u.Identity().String() })
 	if i < 0 {
 		return found, fmt.Errorf("%s: %w", u, enrollment.ErrUnknown)
 	}
@@ -69,12 +69,6 @@ func (a *agent) enrolledKey(u hsm.URI) (found enrollment.Enrollment, err error) 
 		}
 	}
 	return all[i], nil
-}
-
-// keyOf is what tells keys apart.
-func keyOf(u hsm.URI) string {
-	u.ModulePath, u.ModuleName, u.PINSource = "", "", ""
-	return u.String()
 }
 
 // signHeld signs with the key of an enrolment; a lock ends it. p is not asked

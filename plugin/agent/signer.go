@@ -71,17 +71,18 @@ func (a *agent) unlockForSigner(ctx context.Context, e enrollment.Enrollment, te
 // of any with its key.
 func (a *agent) enrolledCertificate(c signer.Config) (out externalsigner.Answer, err error) {
 	var e enrollment.Enrollment
+	key := c.URI.Identity().String()
 	if c.Enrollment != "" {
 		e, err = a.store.Load(c.Enrollment)
 	}
-	if c.Enrollment == "" || err != nil || keyOf(e.Key) != keyOf(*c.URI) {
+	if c.Enrollment == "" || err != nil || e.Key.Identity().String() != key {
 		all, lerr := a.store.List()
 		if lerr != nil {
 			return out, lerr
 		}
 		err = hsm.WithHint(fmt.Errorf("%s: no enrolment has this key: %w", c.URI, enrollment.ErrUnknown), "`kubehsm enroll` makes one")
 		for _, each := range all {
-			if keyOf(each.Key) == keyOf(*c.URI) {
+			if each.Key.Identity().String() == key {
 				e, err = each, nil
 				break
 			}

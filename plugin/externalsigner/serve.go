@@ -155,7 +155,5 @@ func (o Options) remote(ctx context.Context, r Request) ([]byte, bool, error) {
 	if o.Remote == nil || r.Operation != wire.Sign || r.Config.URI == nil {
 		return nil, false, nil
 	}
-	u := *r.Config.URI
-	u.ModulePath, u.PINSource = "", "" // it knows its libraries itself
-	return o.Remote.Sign(ctx, u, r.Digest, r.Opts)
+	return o.Remote.Sign(ctx, r.Config.URI.Identity(), r.Digest, r.Opts) // it knows its libraries itself
 }

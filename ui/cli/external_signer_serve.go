@@ -8,10 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/service"
-	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui/signer"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
@@ -92,14 +90,4 @@ func answerOne(ctx context.Context, s signer.Signer, one chan struct{}, r extern
 		return externalsigner.Answer{}, cerr
 	}
 	return a, err
-}
-
-// signer is the program as an external signer.
-func (a *app) signer() signer.Signer {
-	return signer.Signer{
-		Getenv: a.Getenv, Setenv: a.Setenv, Stdout: a.Stdout, Stderr: a.Stderr, Prompter: a.asker,
-		Drivers: func(dirs home.Dirs, modules []home.Module, only bool) hsm.Drivers {
-			return a.Drivers(DriverOptions{Dirs: dirs, Modules: modules, OnlyModules: only})
-		},
-	}
 }

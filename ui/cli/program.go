@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/externalsigner"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
@@ -61,13 +62,21 @@ type TUIOptions struct {
 // the exit code (see package ui).
 func (p *Program) Run(ctx context.Context) int {
 	a := &app{Program: p, pinFD: -1, asker: p.asker}
-	err := a.execute(ctx, a.Args[1:])
+	err := a.run(ctx, a.Args[1:])
 	err = errors.Join(err, a.close())
 	if j, ok := err.(interface{ Unwrap() []error }); ok && len(j.Unwrap()) == 1 {
 		err = j.Unwrap()[0]
 	}
 	ui.Report(p.Stderr, err)
 	return ui.ExitCode(err)
+}
+
+// run dispatches. Package ui/signer/early has made signatures already.
+func (a *app) run(ctx context.Context, args []string) error {
+	if externalsigner.Requested(args, a.Getenv) {
+		return a.signer().Run(ctx, args)
+	}
+	return a.execute(ctx, args)
 }
 
 // name is what the user calls the program.

@@ -14,7 +14,6 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/signing"
-	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/pinsource"
@@ -37,6 +36,8 @@ type Signer struct {
 	Stdout, Stderr io.Writer
 	// Drivers makes drivers, which load nothing before they are used.
 	Drivers func(dirs home.Dirs, modules []home.Module, onlyModules bool) hsm.Drivers
+	// Enrolled finds the certificate of an enrolment, see [externalsigner.Options].
+	Enrolled func(dirs home.Dirs, name string, u hsm.URI) (*x509.Certificate, error)
 	// Prompter asks the user; nil asks on the terminal or as configured.
 	Prompter hsm.Prompter
 }
@@ -103,38 +104,15 @@ func (s Signer) Options(hint string) (o externalsigner.Options, done func() erro
 				return ok && k.Knows(path)
 			})
 		}},
-		PINSources: sources, Enrolled: enrolled(enrollment.NewStore(dirs)),
-		Warn: func(message string) { fmt.Fprintln(s.Stderr, "warning: "+text.Clean(message)) },
+		PINSources: sources,
+		Warn:       func(message string) { fmt.Fprintln(s.Stderr, "warning: "+text.Clean(message)) },
+	}
+	if s.Enrolled != nil {
+		o.Enrolled = func(name string, u hsm.URI) (*x509.Certificate, error) { return s.Enrolled(dirs, name, u) }
 	}
 	o.Prompter, done = s.prompter(dirs, config, sources, hint)
 	o.Remote = signing.Agent{Socket: dirs.Socket(), Prompter: o.Prompter}
 	return o, done, nil
-}
-
-// enrolled finds certificates of enrolments.
-func enrolled(store enrollment.Store) func(string, hsm.URI) (*x509.Certificate, error) {
-	return func(name string, u hsm.URI) (*x509.Certificate, error) {
-		e, err := store.Load(name)
-		switch {
-		case errors.Is(err, enrollment.ErrUnknown), errors.Is(err, enrollment.ErrInvalid):
-			return nil, nil // the token has one, perhaps
-		case err != nil:
-			return nil, err
-		case bare(e.Key) != bare(u):
-			return nil, nil
-		}
-		chain, err := store.Certificate(e)
-		if err != nil {
-			return nil, err
-		}
-		return chain[0], nil
-	}
-}
-
-// bare is what tells keys apart.
-func bare(u hsm.URI) string {
-	u.ModulePath, u.ModuleName, u.PINSource = "", "", ""
-	return u.String()
 }
 
 // prompter asks the user. What it needs is made when somebody is asked, as most

@@ -1,6 +1,7 @@
-// Package early runs the external signer before the rest of the program is
-// initialised, for the same reason and by the same rule as package
-// ui/credential/early: a client starts it for each certificate and signature.
+// Package early makes signatures as an external signer before the rest of the
+// program is initialised, for the same reason and by the same rule as package
+// ui/credential/early: a client starts it for each. For the certificate, which a
+// client asks for once, more is needed; main answers that.
 package early
 
 import (
@@ -11,6 +12,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner"
+	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/drivers"
@@ -21,6 +23,12 @@ func init() {
 	args := os.Args[1:]
 	if !externalsigner.Requested(args, os.Getenv) {
 		return
+	}
+	if r, err := externalsigner.Read(args, os.Getenv); err == nil {
+		r.Zero()
+		if r.Operation != wire.Sign {
+			return
+		}
 	}
 	err := run(args)
 	ui.Report(os.Stderr, err)

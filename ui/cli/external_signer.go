@@ -1,0 +1,41 @@
+package cli
+
+import (
+	"crypto/x509"
+	"errors"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/ui/signer"
+)
+
+// signer is the program as an external signer.
+func (a *app) signer() signer.Signer {
+	return signer.Signer{
+		Getenv: a.Getenv, Setenv: a.Setenv, Stdout: a.Stdout, Stderr: a.Stderr, Prompter: a.asker, Enrolled: enrolled,
+		Drivers: func(dirs home.Dirs, modules []home.Module, only bool) hsm.Drivers {
+			return a.Drivers(DriverOptions{Dirs: dirs, Modules: modules, OnlyModules: only})
+		},
+	}
+}
+
+// enrolled finds the certificate of the enrolment called name if it is for the
+// key that u names; nil and no error if it is not.
+func enrolled(dirs home.Dirs, name string, u hsm.URI) (*x509.Certificate, error) {
+	store := enrollment.NewStore(dirs)
+	e, err := store.Load(name)
+	switch {
+	case errors.Is(err, enrollment.ErrUnknown), errors.Is(err, enrollment.ErrInvalid):
+		return nil, nil // the token has one, perhaps
+	case err != nil:
+		return nil, err
+	case e.Key.Identity().String() != u.Identity().String():
+		return nil, nil
+	}
+	chain, err := store.Certificate(e)
+	if err != nil {
+		return nil, err
+	}
+	return chain[0], nil
+}
