@@ -79,7 +79,9 @@ func server(ctx context.Context, e enrollment.Enrollment) Check {
 		transport.TLSClientConfig.RootCAs = x509.NewCertPool()
 		transport.TLSClientConfig.RootCAs.AppendCertsFromPEM(e.Cluster.CAData)
 	}
-	if e.Cluster.ProxyURL != "" {
+	if e.Cluster.Direct {
+		transport.Proxy = nil
+	} else if e.Cluster.ProxyURL != "" {
 		if u, err := url.Parse(e.Cluster.ProxyURL); err == nil { // the store has checked it
 			transport.Proxy = http.ProxyURL(u)
 		}

@@ -399,3 +399,12 @@ func TestReport(t *testing.T) {
 		}
 	}
 }
+
+func TestKuberc(t *testing.T) {
+	m := newMachine(t)
+	m.expect(policy(m.Options), OK, "may run", "")
+	t.Setenv("KUBERC", m.file("kuberc", "apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\ncredentialPluginPolicy: Allowlist\ncredentialPluginAllowlist: [{command: aws}]\n", 0o600))
+	m.expect(policy(m.Options), Failed, "does not allow", "--allowlist-entry command=aws --allowlist-entry command="+m.Env.Executable)
+	m.file("kuberc", "credentialPluginPolicy: [", 0o600)
+	m.expect(policy(m.Options), Warning, "kuberc", "correct the file")
+}

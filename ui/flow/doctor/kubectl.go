@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/kubeconfig"
 )
 
 // kubectl looks at the kubectl that the shell finds. It runs it once, for its
@@ -19,7 +20,7 @@ func kubectl(ctx context.Context, o *Options) []Check {
 	c := Check{ID: "kubectl", Group: GroupKubectl, Title: "kubectl"}
 	found := everywhere("kubectl", o.Getenv("PATH"))
 	if len(found) == 0 {
-		return []Check{c.with(Note, "not on the PATH", "Other programs that read a kubeconfig work without it.", "install kubectl: https://kubernetes.io/docs/tasks/tools/"), own(o)}
+		return []Check{c.with(Note, "not on the PATH", "Other programs that read a kubeconfig work without it.", "install kubectl: https://kubernetes.io/docs/tasks/tools/"), own(o), policy(o)}
 	}
 	v, err := kubectlVersion(ctx, found[0])
 	switch {
@@ -33,7 +34,7 @@ func kubectl(ctx context.Context, o *Options) []Check {
 	if len(found) > 1 && c.State == OK {
 		c = c.with(Note, c.Found+"; "+strings.Join(found[1:], ", ")+" behind it on the PATH", "Another program may find another kubectl.", "")
 	}
-	return []Check{c, own(o)}
+	return []Check{c, own(o), policy(o)}
 }
 
 type kubectlBuild struct {
@@ -112,4 +113,17 @@ func sameFile(a, b string) bool {
 	}
 	y, err := os.Stat(b)
 	return err == nil && os.SameFile(x, y)
+}
+
+// policy tells whether kubectl's own settings let it run this program.
+func policy(o *Options) Check {
+	c := Check{ID: "kuberc", Group: GroupKubectl, Title: "kuberc"}
+	p, err := kubeconfig.ReadPluginPolicy(o.Getenv)
+	switch {
+	case err != nil:
+		return c.with(Warning, err.Error(), "kubectl may refuse to run plugins.", fixOr(err, "correct the file, or take it away"))
+	case p.Allows(o.Env.Executable):
+		return c.ok("kubectl may run this program")
+	}
+	return c.with(Failed, "its credential plugin policy does not allow "+o.Env.Executable, "kubectl refuses to start it.", p.Allowing(o.Env.Executable))
 }
