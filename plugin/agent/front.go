@@ -3,12 +3,14 @@ package agent
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/pinsource"
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
@@ -159,13 +161,32 @@ func (a *agent) person(client process.ID) hsm.Prompter {
 }
 
 // prompterFor returns who can be asked for a signature: the plugin that waits
-// for it, else who is there for the client whose request needs it.
+// for it, which knows the user's PIN sources itself, else those, and who is there
+// for the client whose request needs it.
 func (a *agent) prompterFor(ctx context.Context) hsm.Prompter {
 	if p := prompterOf(ctx); p != nil {
 		return p
 	}
+	var p hsm.Prompter
 	if client, ok := bridge.ClientOf(ctx); ok {
-		return a.person(client)
+		p = a.person(client)
 	}
-	return nil
+	if len(a.o.PINSources) == 0 {
+		return p
+	}
+	if p == nil {
+		p = nobody{}
+	}
+	return pinsource.New(pinsource.Options{Entries: a.o.PINSources, State: a.o.Dirs.State, Getenv: os.Getenv}, p)
+}
+
+// nobody is there to be asked.
+type nobody struct{}
+
+func (nobody) PIN(context.Context, hsm.PINPrompt) (*hsm.Secret, error) { return nil, hsm.ErrNoTerminal }
+
+func (nobody) Touch(context.Context, hsm.TouchPrompt) func() { return func() {} }
+
+func (nobody) Confirm(context.Context, hsm.ConfirmPrompt) (bool, error) {
+	return false, hsm.ErrNoTerminal
 }

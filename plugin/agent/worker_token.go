@@ -104,6 +104,9 @@ func (t *workerToken) crashed() error {
 		return errLocked
 	default:
 	}
+	if t.process.cmd.ProcessState.Success() { // somebody told it to end: it has locked its token
+		return errLocked
+	}
 	t.tell()
 	how := t.process.words.crash()
 	if how == "" {

@@ -57,8 +57,10 @@ type Cluster struct {
 	// TLSServerName is checked instead of the server's host name, if set.
 	TLSServerName string `json:"tlsServerName,omitempty"`
 	// ProxyURL is the proxy to reach it by (http, https, socks5); "" means what
-	// the environment says.
+	// the environment says, unless Direct.
 	ProxyURL string `json:"proxyURL,omitempty"`
+	// Direct says that no proxy is used, whatever the environment says.
+	Direct bool `json:"direct,omitempty"`
 }
 
 // ValidName says why name cannot name an enrolment, or nil. Errors wrap [ErrInvalid].
@@ -101,6 +103,9 @@ func (e Enrollment) validate() error {
 	}
 	if ca := e.Cluster.CAData; len(ca) > 0 && !x509.NewCertPool().AppendCertsFromPEM(ca) {
 		return errors.New("the certificate authority data holds no certificate")
+	}
+	if e.Cluster.Direct && e.Cluster.ProxyURL != "" {
+		return errors.New("it is reached directly, and by a proxy")
 	}
 	if p := e.Cluster.ProxyURL; p != "" {
 		u, err := url.Parse(p)

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -29,10 +31,11 @@ unit" prints what systemd and launchd need to run it.`,
 		if err != nil {
 			return err
 		}
-		a.closers = nil // where drivers are used, the agent closes them
+		signal.Ignore(syscall.SIGHUP) // the terminal that it was started from may go
+		a.closers = nil               // where drivers are used, the agent closes them
 		return agent.Serve(c.Context(), agent.Options{
 			Dirs: env.Dirs, Tokens: agent.NewTokens(a.Executable, env.Drivers), Version: a.Version, Unlock: a.config.Unlock, Ready: ready,
-			Supervised: supervised,
+			PINSources: a.sources, Supervised: supervised,
 		})
 	})
 	c.Flags().BoolVar(&supervised, "supervised", false, "a service manager runs it: do not end when idle, fail when a newer program takes over")

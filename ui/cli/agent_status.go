@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/bridge"
 )
 
 // withAgent calls f with the running agent; without one it returns false.
@@ -63,13 +64,16 @@ func (a *app) agentStatus() *cobra.Command {
 
 func statusWords(w *words, s agent.Status) {
 	now := time.Now()
-	bridge := s.Bridge
+	address := s.Bridge
 	if s.BridgeError != "" {
-		bridge = s.BridgeError
+		address = s.BridgeError
 	}
 	memory := ""
 	if s.Memory > 0 {
 		memory = fmt.Sprintf("%d MB", s.Memory>>20)
+		for _, worker := range s.Workers {
+			memory += fmt.Sprintf(" + %d MB for a token (process %d)", worker.Memory>>20, worker.PID)
+		}
 	}
 	newer := ""
 	if s.Newer != nil {
@@ -77,7 +81,7 @@ func statusWords(w *words, s agent.Status) {
 	}
 	w.fields(
 		"Agent", fmt.Sprintf("%s, process %d, up %s", s.Version, s.PID, duration.HumanDuration(now.Sub(s.Started))),
-		"Bridge", bridge, "Memory", memory,
+		"Bridge", address, "Memory", memory,
 		"Audit log", s.AuditError, "Newer", newer,
 		"Signatures", fmt.Sprintf("%d, connections: %d", s.Signatures, s.Dials),
 		"Sessions", fmt.Sprint(len(s.Sessions)),
@@ -97,6 +101,26 @@ func statusWords(w *words, s agent.Status) {
 		w.line("")
 		w.table([]string{"TOKEN", "STATE"}, rows)
 	}
+	if len(s.Upstreams) > 0 {
+		rows := make([][]string, 0, len(s.Upstreams))
+		for _, u := range s.Upstreams {
+			rows = append(rows, []string{u.Enrollment, u.Server, upstreamState(u), fmt.Sprint(u.Requests), fmt.Sprintf("%d of %d", u.Signatures, u.Dials)})
+		}
+		w.line("")
+		w.table([]string{"CLUSTER", "SERVER", "STATE", "REQUESTS", "SIGNED"}, rows)
+	}
+	if len(s.Sessions) > 0 {
+		rows := make([][]string, 0, len(s.Sessions))
+		for _, e := range s.Sessions {
+			left := "ended"
+			if e.Until.After(now) {
+				left = duration.HumanDuration(e.Until.Sub(now))
+			}
+			rows = append(rows, []string{e.Enrollment, fmt.Sprintf("process %d", e.Client.PID), fmt.Sprint(e.Requests), fmt.Sprint(e.Open), left})
+		}
+		w.line("")
+		w.table([]string{"SESSION", "PROGRAM", "REQUESTS", "OPEN", "LEFT"}, rows)
+	}
 	if len(s.Consents) > 0 {
 		rows := make([][]string, 0, len(s.Consents))
 		for _, c := range s.Consents {
@@ -105,4 +129,17 @@ func statusWords(w *words, s agent.Status) {
 		w.line("")
 		w.table([]string{"WAITS FOR YOUR YES", "ENROLMENT", "PROGRAM", "SINCE"}, rows)
 	}
+}
+
+// upstreamState says how the connection to an API server is, in words.
+func upstreamState(u bridge.UpstreamStatus) string {
+	switch {
+	case u.Rejected:
+		return "certificate rejected"
+	case u.Connections > 0:
+		return "connected (" + u.Protocol + ")"
+	case u.LastError != "":
+		return u.LastError
+	}
+	return "not connected"
 }

@@ -64,6 +64,10 @@ func (r *enrolment) enroll(cert *csr.Certificate) error {
 	if old, err := r.env.enrollments().Load(en.Name); err == nil {
 		en.Created, en.Policy, en.Rules = old.Created, old.Policy, old.Rules
 	}
+	var err error
+	if en.Cluster, err = settleProxy(en.Cluster); err != nil {
+		return err
+	}
 	// The certificate first: an enrolment in use never is without one, not even
 	// one that gets another key.
 	if err := r.env.enrollments().SaveCertificate(en, append([]*x509.Certificate{cert.Leaf}, cert.Chain...)); err != nil {

@@ -1,0 +1,30 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/plugin/agent"
+)
+
+func (a *app) agentWorker() *cobra.Command {
+	return a.command(&cobra.Command{
+		Use:   "worker",
+		Short: "Hold a token for the agent (the agent starts this)",
+		Long: `Holds one token for the agent that started it, with its driver library and its
+PIN: what crashes or hangs there leaves the agent and its other tokens alone.`,
+		Example: "kubehsm agent worker",
+		Args:    cobra.NoArgs,
+		Hidden:  true,
+	}, func(c *cobra.Command, _ []string) error {
+		control, err := agent.WorkerControl()
+		if err != nil {
+			return err
+		}
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		a.closers = nil // the worker closes the drivers, within a limit
+		return agent.ServeWorker(c.Context(), env.Drivers, control)
+	})
+}
