@@ -91,7 +91,7 @@ func pin(c Check, t hsm.TokenInfo, found string) Check {
 	case !t.Initialized:
 		return c.with(Note, found+": not initialised", "It holds nothing yet.", "kubehsm token init --token "+csr.ShellQuote(uri))
 	case t.PIN.Locked:
-		return c.with(Failed, found+": the PIN is locked", "No key on it can be used.", "kubehsm token pin --unblock --token "+csr.ShellQuote(uri))
+		return c.with(Failed, found+": the PIN is locked", "No key on it can be used.", "kubehsm token pin unblock --token "+csr.ShellQuote(uri))
 	case t.PIN.NotSet:
 		return c.with(Failed, found+": no PIN has been set", "Keys cannot be made or used before.", "kubehsm token init --token "+csr.ShellQuote(uri))
 	case t.PIN.Final:
@@ -99,7 +99,7 @@ func pin(c Check, t hsm.TokenInfo, found string) Check {
 	case t.PIN.Low:
 		return c.with(Warning, found+": wrong PINs were tried", "Few tries are left; the right PIN sets the counter back.", "kubehsm token info --token "+csr.ShellQuote(uri))
 	case t.PIN.Default:
-		return c.with(Warning, found+": the factory's PIN is in force", "Everybody knows it.", "kubehsm token pin --token "+csr.ShellQuote(uri))
+		return c.with(Warning, found+": the factory's PIN is in force", "Everybody knows it.", "kubehsm token pin change --token "+csr.ShellQuote(uri))
 	}
 	return c.ok(found)
 }
@@ -123,12 +123,12 @@ func defaults(ctx context.Context, d hsm.Driver, t hsm.TokenInfo) []Check {
 	var checks []Check
 	if details.PUK != nil && details.PUK.Default {
 		checks = append(checks, Check{ID: "puk/" + t.Serial, Group: GroupTokens, Title: "PUK of " + t.Name()}.
-			with(Warning, "the factory's PUK is in force", "With it anybody who finds the token sets a new PIN.", "kubehsm token puk --token "+csr.ShellQuote(uri)))
+			with(Warning, "the factory's PUK is in force", "With it anybody who finds the token sets a new PIN.", "kubehsm token puk change --token "+csr.ShellQuote(uri)))
 	}
 	if details.ManagementKey.Default {
 		checks = append(checks, Check{ID: "management-key/" + t.Serial, Group: GroupTokens, Title: "Management key of " + t.Name()}.
 			with(Warning, "the factory's management key is in force", "With it any program replaces keys and certificates.",
-				"kubehsm token management-key --token "+csr.ShellQuote(uri)))
+				"kubehsm token management-key set --protect --token "+csr.ShellQuote(uri)))
 	}
 	return checks
 }
