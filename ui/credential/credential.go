@@ -135,7 +135,8 @@ func (c *Command) prompter(dirs home.Dirs) (hsm.Prompter, func()) {
 		if err != nil {
 			return nil, err
 		}
-		p, done := prompt.Choose(prompt.Options{PINFD: -1, Pinentry: config.Pinentry, RunDir: dirs.Run, CoolDown: CoolDown})
+		p, done := prompt.Choose(prompt.Options{PINFD: -1, Pinentry: config.Pinentry, RunDir: dirs.Run,
+			CoolDown: CoolDown, Terminal: process.This().Terminal()})
 		s := pinsource.New(pinsource.Options{Entries: sources, State: dirs.State, Getenv: c.Getenv, Descriptors: true}, p)
 		release = func() {
 			_ = s.Close() // only forgets

@@ -30,6 +30,8 @@ type Options struct {
 	// CoolDown keeps a PIN prompt that was cancelled from coming back within
 	// this time, for programs that a client starts over and over; 0 is off.
 	CoolDown time.Duration
+	// Terminal is a number that tells this window from others, for CoolDown.
+	Terminal uint64
 }
 
 // Choose combines the prompters as the options say: a PIN from a descriptor
@@ -50,7 +52,7 @@ func Choose(o Options) (p hsm.Prompter, done func()) {
 		p = terminal
 	}
 	if o.CoolDown > 0 && o.RunDir != "" {
-		p = CoolDown(p, o.RunDir, o.CoolDown)
+		p = CoolDown(p, o.RunDir, o.CoolDown, o.Terminal)
 	}
 	if o.PINFD >= 0 {
 		fd := NewFD(o.PINFD, p)

@@ -134,7 +134,7 @@ func TestFirst(t *testing.T) {
 func TestCoolDown(t *testing.T) {
 	ctx, dir := context.Background(), t.TempDir()
 	under := &scripted{err: hsm.ErrCancelled}
-	p := CoolDown(under, dir, time.Hour)
+	p := CoolDown(under, dir, time.Hour, 1)
 	ask := func(token string) error {
 		_, err := p.PIN(ctx, hsm.PINPrompt{Token: hsm.TokenInfo{Label: token}})
 		return err
@@ -147,6 +147,10 @@ func TestCoolDown(t *testing.T) {
 	}
 	if err := ask("b"); !errors.Is(err, hsm.ErrCancelled) || under.asked != 2 {
 		t.Fatalf("another token was silenced: %v", err)
+	}
+	elsewhere := &scripted{}
+	if _, err := CoolDown(elsewhere, dir, time.Hour, 2).PIN(ctx, hsm.PINPrompt{Token: hsm.TokenInfo{Label: "b"}}); err != nil || elsewhere.asked != 1 {
+		t.Fatalf("another window was silenced: %v", err)
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "cancelled-*"))
 	if err != nil || len(files) != 2 {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -16,15 +17,17 @@ import (
 // CoolDown wraps a prompter so that a PIN prompt that the person cancelled does
 // not come back within d: a client that starts the program again and again
 // (k9s, an informer) must not nag. Meanwhile PIN returns [hsm.ErrCancelled] at
-// once. The moment is kept per token as the time of a file in the folder dir.
-func CoolDown(p hsm.Prompter, dir string, d time.Duration) hsm.Prompter {
-	return coolDown{Prompter: p, dir: dir, d: d}
+// once. The moment is kept per token and terminal as the time of a file in the
+// folder dir: a no in one window is none in another.
+func CoolDown(p hsm.Prompter, dir string, d time.Duration, terminal uint64) hsm.Prompter {
+	return coolDown{Prompter: p, dir: dir, d: d, terminal: terminal}
 }
 
 type coolDown struct {
 	hsm.Prompter
-	dir string
-	d   time.Duration
+	dir      string
+	d        time.Duration
+	terminal uint64
 }
 
 // PIN implements [hsm.Prompter].
@@ -54,7 +57,7 @@ func (c coolDown) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error)
 
 // path names the token's file; a label is not fit for a file name.
 func (c coolDown) path(t hsm.TokenInfo) string {
-	sum := sha256.Sum256([]byte(t.Scheme + "\x00" + t.Label + "\x00" + t.Model + "\x00" + t.Serial))
+	sum := sha256.Sum256([]byte(t.Scheme + "\x00" + t.Label + "\x00" + t.Model + "\x00" + t.Serial + "\x00" + strconv.FormatUint(c.terminal, 16)))
 	return filepath.Join(c.dir, "cancelled-"+hex.EncodeToString(sum[:8]))
 }
 
