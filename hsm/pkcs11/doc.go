@@ -7,6 +7,10 @@
 // well-known places, or named. A URI with module-path loads that one and
 // nothing else. A module that cannot be loaded never hides the others.
 //
+// Some modules see only the tokens that were there when they were set up
+// (C_Initialize; SoftHSM2 is one). When a token is not found, those in which
+// nobody has a session are set up anew, at most every five seconds.
+//
 // # Sessions and logins
 //
 // PKCS#11 logs in an application, not a session. All tokens opened from one

@@ -9,6 +9,7 @@ package pkcs11
 #include <string.h>
 
 typedef unsigned long (*kubehsm_login)(unsigned long, unsigned long, unsigned char *, unsigned long);
+typedef unsigned long (*kubehsm_sign)(unsigned long, unsigned char *, unsigned long, unsigned char *, unsigned long *);
 typedef unsigned long (*kubehsm_init_token)(unsigned long, unsigned char *, unsigned long, unsigned char *);
 typedef unsigned long (*kubehsm_init_pin)(unsigned long, unsigned char *, unsigned long);
 typedef unsigned long (*kubehsm_set_pin)(unsigned long, unsigned char *, unsigned long, unsigned char *, unsigned long);
@@ -27,7 +28,8 @@ struct kubehsm_functions {
 	void *f[68];
 };
 
-enum { KUBEHSM_C_INIT_TOKEN = 9, KUBEHSM_C_INIT_PIN = 10, KUBEHSM_C_SET_PIN = 11, KUBEHSM_C_LOGIN = 18, KUBEHSM_C_GET_ATTRIBUTE_VALUE = 24 };
+enum { KUBEHSM_C_INIT_TOKEN = 9, KUBEHSM_C_INIT_PIN = 10, KUBEHSM_C_SET_PIN = 11, KUBEHSM_C_LOGIN = 18, KUBEHSM_C_GET_ATTRIBUTE_VALUE = 24,
+	KUBEHSM_C_SIGN = 43 };
 
 // kubehsm_open loads a module and returns its functions, or NULL and a message to be freed.
 static struct kubehsm_functions *kubehsm_open(const char *path, char **message) {
@@ -70,6 +72,10 @@ static unsigned long kubehsm_call_get_attributes(struct kubehsm_functions *l, un
 		struct kubehsm_attribute *attributes, unsigned long n) {
 	return ((kubehsm_get_attributes)l->f[KUBEHSM_C_GET_ATTRIBUTE_VALUE])(session, object, attributes, n);
 }
+
+static unsigned long kubehsm_call_sign(struct kubehsm_functions *l, unsigned long session, void *data, unsigned long n, void *signature, unsigned long *m) {
+	return ((kubehsm_sign)l->f[KUBEHSM_C_SIGN])(session, (unsigned char *)data, n, (unsigned char *)signature, m);
+}
 */
 import "C"
 
@@ -107,6 +113,21 @@ func openLibrary(path string) (*library, *p11.Ctx, error) {
 func (l *library) login(_ *p11.Ctx, sh p11.SessionHandle, user uint, pin *hsm.Secret) error {
 	at, n := memory(pin)
 	return result(C.kubehsm_call_login(l.functions, C.ulong(sh), C.ulong(user), at, n))
+}
+
+// maxSignature is room for any signature, in bytes: RSA of 16384 bits.
+const maxSignature = 2 << 10
+
+// sign is C_Sign, once: miekg/pkcs11 asks for the length first, which takes a
+// network's round trip with some modules.
+func (l *library) sign(_ *p11.Ctx, sh p11.SessionHandle, data []byte) ([]byte, error) {
+	out := make([]byte, maxSignature)
+	n := C.ulong(len(out))
+	err := result(C.kubehsm_call_sign(l.functions, C.ulong(sh), unsafe.Pointer(unsafe.SliceData(data)), C.ulong(len(data)), unsafe.Pointer(&out[0]), &n))
+	if err != nil {
+		return nil, err
+	}
+	return out[:min(int(n), len(out))], nil
 }
 
 // initToken is C_InitToken; label has 32 bytes. A nil pin is typed on the reader.

@@ -26,6 +26,11 @@ func (*library) login(ctx *p11.Ctx, sh p11.SessionHandle, user uint, pin *hsm.Se
 	return ctx.Login(sh, user, pin.Unsafe())
 }
 
+// sign is C_Sign.
+func (*library) sign(ctx *p11.Ctx, sh p11.SessionHandle, data []byte) ([]byte, error) {
+	return ctx.Sign(sh, data)
+}
+
 // initToken is C_InitToken; label has 32 bytes. A nil pin is typed on the reader.
 func (*library) initToken(ctx *p11.Ctx, slot uint, so *hsm.Secret, label []byte) error {
 	return ctx.InitToken(slot, so.Unsafe(), string(label))

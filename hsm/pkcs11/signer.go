@@ -218,7 +218,7 @@ func (s *signer) once(sh p11.SessionHandle, key p11.ObjectHandle, a attempt) ([]
 	if err := c.SignInit(sh, []*p11.Mechanism{a.mechanism}, key); err != nil {
 		return nil, err
 	}
-	return c.Sign(sh, a.data)
+	return s.t.module.lib.sign(c, sh, a.data)
 }
 
 // authenticated signs with a key that wants the PIN for it: in a session of its
@@ -244,5 +244,5 @@ func (s *signer) authenticated(key p11.ObjectHandle, pin *hsm.Secret, a attempt)
 	if err := s.t.login(s.ctx, sh, p11.CKU_CONTEXT_SPECIFIC, pin); err != nil {
 		return nil, err
 	}
-	return c.Sign(sh, a.data)
+	return s.t.module.lib.sign(c, sh, a.data)
 }
