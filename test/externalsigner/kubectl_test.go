@@ -135,9 +135,6 @@ func TestOneSignature(t *testing.T) {
 		says string
 	}{
 		{[]string{"get", "pods,configmaps,secrets", "-o", "name"}, nil, "pod/nowhere"},
-		{[]string{"exec", "nowhere", "--", "true"}, nil, "does not have a host assigned"},
-		{[]string{"exec", "nowhere", "--", "true"}, []string{"KUBECTL_REMOTE_COMMAND_WEBSOCKETS=false"}, "does not have a host assigned"},
-		{[]string{"attach", "nowhere"}, nil, "nowhere"},
 	} {
 		before := starts()
 		res := p.run(c.env, c.args...)
@@ -243,9 +240,7 @@ func TestProductIsWithoutProvider(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, unwanted := range []string{"plugin/externalsigner/provider", "google.golang.org/grpc"} {
-		if strings.Contains(string(out), unwanted) {
-			t.Errorf("the binary contains %s", unwanted)
-		}
+	if strings.Contains(string(out), "plugin/externalsigner/provider") {
+		t.Error("the binary contains the auth provider")
 	}
 }

@@ -74,15 +74,29 @@ func (p *person) certify(ctx context.Context, token hsm.Token, a hsm.Algorithm) 
 	return slot, token.StoreCertificate(ctx, slot.URI, cert, typing)
 }
 
-// configure writes a kubeconfig whose user is the provider's.
+// configure writes a kubeconfig whose user is the provider's, with the program
+// as its signer.
 func (p *person) configure(config map[string]string) {
+	p.t.Helper()
+	config = maps.Clone(config)
+	config["pathExec"] = p.Binary
+	p.write(config)
+}
+
+// configureSocket is configure with a signer on a socket.
+func (p *person) configureSocket(config map[string]string, address string) {
+	p.t.Helper()
+	config = maps.Clone(config)
+	config["pathSocket"] = address
+	p.write(config)
+}
+
+func (p *person) write(config map[string]string) {
 	p.t.Helper()
 	ca, err := os.ReadFile(p.Cluster.CAFile())
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	config = maps.Clone(config)
-	config["pathExec"] = p.Binary
 	c := api.NewConfig()
 	c.Clusters["c"] = &api.Cluster{Server: p.Cluster.Server(), CertificateAuthorityData: ca}
 	c.AuthInfos["u"] = &api.AuthInfo{AuthProvider: &api.AuthProviderConfig{Name: "externalSigner", Config: config}}

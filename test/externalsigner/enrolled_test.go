@@ -1,0 +1,89 @@
+//go:build linux
+
+package externalsigner
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/test/e2e/lab"
+)
+
+// TestEnrolled: an enrolment's entry for the auth provider; with its key unlocked
+// in the agent nobody is asked for anything.
+func TestEnrolled(t *testing.T) {
+	p := newPerson(t)
+	t.Cleanup(func() {
+		if err := p.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := p.Enroll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.ReadFile(p.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res := p.other(t, "kubeconfig", "set", lab.Enrolled, "--mode", "external-signer", "--yes")
+	if res.Code != 0 || !strings.Contains(res.Stderr, "+      name: externalSigner") || !strings.Contains(res.Stderr, "pathExec: "+p.Binary) {
+		t.Fatalf("kubeconfig set: %s", res)
+	}
+	after, err := os.ReadFile(p.Kubeconfig)
+	if err != nil || strings.Contains(string(after), lab.PIN) || !strings.Contains(string(after), "server: "+p.Cluster.Server()) {
+		t.Errorf("the kubeconfig: %v\n%s", err, after)
+	}
+	if res := p.other(t, "kubeconfig", "list"); !strings.Contains(res.Stdout, "external-signer") {
+		t.Errorf("kubeconfig list: %s", res)
+	}
+	whoami := []string{"auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"}
+	if res := p.kubectl(whoami...); res.Code != 0 || res.Stdout != lab.User || res.Stderr != "" {
+		t.Errorf("with the key unlocked in the agent: %s", res)
+	}
+	if res := p.other(t, "audit"); !strings.Contains(res.Stdout, "external-signer") {
+		t.Errorf("audit: %s", res)
+	}
+	// kubehsm itself, which has no such provider, goes by the bridge.
+	if res := p.other(t, "csr", "list"); res.Code != 0 {
+		t.Errorf("csr list: %s", res)
+	}
+	// The agent on its own socket.
+	config := map[string]string{"uri": p.enrolledURI(), "enrollment": lab.Enrolled}
+	p.configureSocket(config, "unix://"+filepath.Join(p.Home, "run", "agent-signer.sock"))
+	if res := p.kubectl(whoami...); res.Code != 0 || res.Stdout != lab.User {
+		t.Errorf("on the agent's socket: %s", res)
+	}
+	if res := p.other(t, "agent", "lock"); res.Code != 0 {
+		t.Fatal(res)
+	}
+	if res := p.kubectl(whoami...); res.Code != 1 || !strings.Contains(res.Stderr, "kubehsm unlock "+lab.Enrolled) {
+		t.Errorf("on the agent's socket, locked: %s", res)
+	}
+	if err := os.WriteFile(p.Kubeconfig, after, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if res := p.kubectl(whoami...); res.Code != 1 || !strings.Contains(res.Stderr, "no terminal to ask on") {
+		t.Errorf("with the key locked in the agent: %s", res)
+	}
+	if res := p.other(t, "kubeconfig", "undo", "--yes"); res.Code != 0 {
+		t.Errorf("undo: %s", res)
+	}
+	if b, err := os.ReadFile(p.Kubeconfig); err != nil || string(b) != string(before) {
+		t.Errorf("undone, it is: %v\n%s", err, b)
+	}
+	if res := p.other(t, "kubeconfig", "set", lab.Enrolled, "--mode", "tunnel"); res.Code != 2 || !strings.Contains(res.Stderr, "error: --mode") {
+		t.Errorf("an unknown mode: %s", res)
+	}
+}
+
+// enrolledURI is the key's.
+func (p *person) enrolledURI() string {
+	p.t.Helper()
+	res := p.other(p.t, "key", "list", "-o", "json")
+	_, rest, _ := strings.Cut(res.Stdout, `"uri": "`)
+	uri, _, _ := strings.Cut(rest, `"`)
+	return uri
+}

@@ -1,0 +1,104 @@
+//go:build linux
+
+package externalsigner
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/test/e2e/lab"
+)
+
+// TestStreams: what kubectl does over connections of its own kind reaches the
+// pod, in one signature.
+func TestStreams(t *testing.T) {
+	p := newPerson(t)
+	if err := p.Cluster.RunPod(t.Context(), "default", "web"); err != nil {
+		t.Fatal(err)
+	}
+	uri, err := p.key(hsm.ECDSAP256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	starts := p.spy()
+	p.configure(map[string]string{"uri": uri.String(), "pin": lab.PIN})
+	file := filepath.Join(p.Dir, "file")
+	if err := os.WriteFile(file, []byte("carried over\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	spdy := []string{"KUBECTL_REMOTE_COMMAND_WEBSOCKETS=false", "KUBECTL_PORT_FORWARD_WEBSOCKETS=false"}
+	for name, env := range map[string][]string{"WebSocket": nil, "SPDY": spdy} {
+		for _, c := range []struct {
+			args []string
+			says string
+		}{
+			{[]string{"exec", "web", "--", "echo", "heard"}, "heard\n"},
+			{[]string{"attach", "web"}, "attached"},
+			{[]string{"cp", file, "web:copied-" + name}, ""},
+			{[]string{"exec", "web", "--", "cat", "copied-" + name}, "carried over\n"},
+		} {
+			before := starts()
+			res := p.run(env, c.args...)
+			if res.Code != 0 || !strings.Contains(res.Stdout, c.says) {
+				t.Errorf("%s: %v: %s", name, c.args, res)
+			}
+			if n := starts() - before; n != 2 { // the certificate, a signature
+				t.Errorf("%s: %v: the signer was started %d times, want 2", name, c.args, n)
+			}
+		}
+		before := starts()
+		p.forward(env)
+		if n := starts() - before; n != 2 {
+			t.Errorf("%s: port-forward: the signer was started %d times, want 2", name, n)
+		}
+	}
+}
+
+// forward forwards a port and fetches something through it.
+func (p *person) forward(env []string) {
+	p.t.Helper()
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "through the pod") }))
+	defer web.Close()
+	_, port, err := net.SplitHostPort(web.Listener.Addr().String())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(p.t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, programs.kubectl, "port-forward", "pod/web", ":"+port)
+	cmd.Env = append(p.Env(), env...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	defer func() { cancel(); _ = cmd.Wait() }() // it was interrupted
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		p.t.Fatalf("port-forward says %q: %v", line, err)
+	}
+	address, _, _ := strings.Cut(strings.TrimPrefix(line, "Forwarding from "), " ")
+	resp, err := http.Get("http://" + address)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if b, err := io.ReadAll(resp.Body); err != nil || string(b) != "through the pod" {
+		p.t.Errorf("through the forwarded port: %q, %v", b, err)
+	}
+}
