@@ -49,7 +49,7 @@ func errDenied() error {
 
 func errNoReader() error {
 	return hsm.WithHint(ErrNoReader, perOS(
-		"plug the token in; if it is, see whether `lsusb` lists it and the package for CCID readers (ccid) is installed, and that CCID is enabled on the YubiKey (`ykman config usb`)",
+		"plug the token in; if it is, see whether `lsusb` lists it and the package for CCID readers (ccid) is installed, that CCID is enabled on the YubiKey (`ykman config usb`), and that gpg does not hold it by a driver of its own (`kubehsm token release`)",
 		"plug the token in; if it is, see whether CCID is enabled on it (`ykman config usb`)",
 		"plug the token in; if it is, see whether the device manager lists a smart card reader"))
 }
