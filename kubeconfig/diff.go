@@ -76,8 +76,9 @@ func render(u udiff.UnifiedDiff, before, after []string) string {
 		return ""
 	}
 	fmt.Fprintf(&b, "--- %s\n+++ %s\n", u.From, u.To)
+	shift := 0 // h.ToLine leaves out equal lines within the hunks before
 	for _, h := range u.Hunks {
-		from, to := h.FromLine, h.ToLine
+		from, to := h.FromLine, h.FromLine+shift
 		var lines strings.Builder
 		olds, news := 0, 0
 		for _, l := range h.Lines {
@@ -99,6 +100,7 @@ func render(u udiff.UnifiedDiff, before, after []string) string {
 				lines.WriteString("\\ No newline at end of file\n")
 			}
 		}
+		shift += news - olds
 		fmt.Fprintf(&b, "@@ -%s +%s @@\n%s", hunkRange(from, olds), hunkRange(to, news), lines.String())
 	}
 	return b.String()

@@ -260,3 +260,24 @@ func TestPlanRemove(t *testing.T) {
 		t.Error("a foreign entry would be removed")
 	}
 }
+
+// TestDiffFindsItsLines: also behind a hunk of several changes.
+func TestDiffFindsItsLines(t *testing.T) {
+	var before, after strings.Builder
+	var splices []splice
+	for i := range 40 {
+		line := fmt.Sprintf("line: %d\n", i)
+		if i == 2 || i == 5 || i == 30 {
+			changed := fmt.Sprintf("changed: %d\n", i)
+			splices = append(splices, splice{before.Len(), before.Len() + len(line), []byte(changed)})
+			after.WriteString(changed)
+		} else {
+			after.WriteString(line)
+		}
+		before.WriteString(line)
+	}
+	f := fileEdit{path: "f", exists: true, data: []byte(before.String()), after: []byte(after.String()), splices: splices}
+	if got := f.diff(); !strings.Contains(got, "@@ -28,7 +28,7 @@") || !strings.Contains(got, "\n-line: 30\n+changed: 30\n") {
+		t.Errorf("the difference:\n%s", got)
+	}
+}
