@@ -9,6 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/doctor"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/activity"
+	"github.com/kubehsm/kubehsm/ui/tui/screen/contexts"
 	diagnosis "github.com/kubehsm/kubehsm/ui/tui/screen/doctor"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/enroll"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/requests"
@@ -24,6 +25,7 @@ type Backend interface {
 	requests.Backend
 	activity.Backend
 	diagnosis.Backend
+	contexts.Backend
 	// AskBy has p asked for what no operation asks itself, such as a PIN to sign
 	// in to a cluster with.
 	AskBy(p hsm.Prompter)
@@ -45,6 +47,27 @@ func (b *backend) AskBy(p hsm.Prompter) { b.Prompter = p }
 // Diagnose implements [diagnosis.Backend].
 func (b *backend) Diagnose(ctx context.Context, online bool, report func(doctor.Check)) []doctor.Check {
 	return doctor.Run(ctx, doctor.Options{Env: b.Env, Online: online}, report)
+}
+
+// PlanSet implements [contexts.Backend].
+func (b *backend) PlanSet(ctx context.Context, name string) (contexts.Change, error) {
+	return b.KubeconfigSet(ctx, name, false, false)
+}
+
+// PlanUndo implements [contexts.Backend].
+func (b *backend) PlanUndo(ctx context.Context, step string) (contexts.Change, error) {
+	return b.KubeconfigUndo(ctx, step)
+}
+
+// PlanDrop implements [contexts.Backend].
+func (b *backend) PlanDrop(ctx context.Context, name string) (contexts.Change, error) {
+	return b.DropContext(ctx, name)
+}
+
+// PlanRemoval implements [contexts.Backend].
+func (b *backend) PlanRemoval(ctx context.Context, name string) (contexts.Removal, error) {
+	u, err := b.Unenrollment(ctx, name)
+	return contexts.Removal{Change: u.Kubeconfig, SameKey: u.SameKey, Apply: func(ctx context.Context) error { return b.Unenroll(ctx, u) }}, err
 }
 
 // front is offered to the agent while the terminal UI is open: what kubectl

@@ -55,6 +55,7 @@ type fakeBackend struct {
 	audited   chan audit.Record
 	offered   chan hsm.Prompter
 	asker     hsm.Prompter
+	renewed   chan struct{}
 
 	asked  []hsm.PINPrompt
 	got    flow.EnrollOptions
@@ -108,7 +109,7 @@ func newFake() *fakeBackend {
 			{Name: "staging", Cluster: "staging", Server: "https://staging.example.com:6443", User: "jane", UserKind: "token", File: "/home/jane/.kube/config"},
 		},
 		requests: fakeRequests(),
-		status:   fakeStatus(), audited: make(chan audit.Record), offered: make(chan hsm.Prompter, 1),
+		status:   fakeStatus(), audited: make(chan audit.Record), offered: make(chan hsm.Prompter, 1), renewed: make(chan struct{}),
 		pin: "648219", tries: 3, fail: map[flow.Step]error{}, hang: map[flow.Step]bool{},
 	}
 }

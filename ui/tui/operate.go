@@ -29,6 +29,23 @@ type operatedMsg struct {
 	err    error
 }
 
+// progressMsg says how far an operation is.
+type progressMsg struct {
+	id   task.ID
+	line string
+}
+
+// progressed shows it, also below a dialog that is open above.
+func (m *model) progressed(msg progressMsg) tea.Cmd {
+	for _, o := range m.dialogs {
+		if msg.id == m.job.ID && o.id == m.job.dialog {
+			_, cmd := o.dialog.Update(dialog.SayMsg{Line: msg.line}, m.now)
+			return cmd
+		}
+	}
+	return nil
+}
+
 // mostDone is how many commands of what was done are kept to be looked at.
 const mostDone = 20
 
@@ -43,7 +60,7 @@ func (m *model) operate(o screen.Operation) tea.Cmd {
 		return nil
 	}
 	h, cmd := m.runner.Start(m.now, func(ctx context.Context, id task.ID) tea.Msg {
-		r, err := o.Run(ctx, m.prompter)
+		r, err := o.Run(screen.WithProgress(ctx, func(line string) { m.runner.Send(progressMsg{id, line}) }), m.prompter)
 		return operatedMsg{id: id, report: r, err: err}
 	})
 	m.job = job{Handle: h, operation: o, dialog: m.prompter.NextID()}

@@ -197,6 +197,8 @@ func (m *model) message(msg tea.Msg) tea.Cmd {
 		return m.open(0, dialog.NewFailure(m.keys, msg))
 	case screen.OperationMsg:
 		return m.operate(msg.Operation)
+	case progressMsg:
+		return m.progressed(msg)
 	case operatedMsg:
 		return m.operated(msg)
 	case screen.ResultMsg:

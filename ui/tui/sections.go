@@ -8,7 +8,9 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/activity"
+	"github.com/kubehsm/kubehsm/ui/tui/screen/contexts"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/doctor"
+	"github.com/kubehsm/kubehsm/ui/tui/screen/enroll"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/requests"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/token"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/tokens"
@@ -28,6 +30,10 @@ func (m *model) makeSections() []*section {
 	return []*section{
 		{id: screen.Tokens, title: "Tokens", make: func() screen.Screen {
 			return tokens.New(m.store, m.keys, tokens.Openers{Enroll: m.enrollScreen, Token: m.tokenScreen})
+		}},
+		{id: screen.Contexts, title: "Contexts", make: func() screen.Screen {
+			return contexts.New(contexts.Services{Backend: m.backend, Store: m.store, Runner: m.runner, Keys: m.keys,
+				Enroll: func(o flow.EnrollOptions) screen.Screen { return enroll.New(m.services(), enroll.Start{Options: o}) }})
 		}},
 		{id: screen.Requests, title: "Requests", make: func() screen.Screen {
 			return requests.New(requests.Services{Backend: m.backend, Runner: m.runner, Keys: m.keys})

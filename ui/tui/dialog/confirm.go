@@ -25,6 +25,8 @@ type Confirm struct {
 	yes    tea.Cmd
 	onYes  bool // the focus
 	input  widget.Input
+	scroll widget.Scroll
+	long   bool // the detail does not fit: up and down scroll it
 }
 
 // NewConfirm returns a dialog that a screen opens itself; yes runs after a yes.
@@ -76,6 +78,7 @@ func (d *Confirm) Update(msg tea.Msg, now time.Time) (bool, tea.Cmd) {
 	switch {
 	case isKey && key.Matches(k, d.keys.Back):
 		return true, nil
+	case isKey && d.long && k.Text == "" && d.scroll.Update(k, d.keys):
 	case d.prompt.Type != "":
 		if isKey && key.Matches(k, d.keys.Enter) {
 			if d.input.Value() == d.prompt.Type {
@@ -110,13 +113,7 @@ func (d *Confirm) answer(yes bool) (bool, tea.Cmd) {
 // View implements [Dialog].
 func (d *Confirm) View(f screen.Frame) string {
 	t, w := f.Theme, f.Width
-	var lines []string
-	if d.prompt.Detail != "" {
-		for _, l := range strings.Split(text.CleanLines(d.prompt.Detail), "\n") {
-			lines = append(lines, widget.Paragraph(t.Text, l, w)...)
-		}
-		lines = append(lines, "")
-	}
+	lines := d.detail(f)
 	if d.prompt.Type != "" {
 		ask := "Type " + text.Clean(d.prompt.Type) + " to confirm:"
 		lines = append(lines, widget.Paragraph(t.Text, ask, w)...)
@@ -129,4 +126,28 @@ func (d *Confirm) View(f screen.Frame) string {
 		return " " + t.Muted.Render(" "+label+" ")
 	}
 	return strings.Join(append(lines, button("No", !d.onYes)+"  "+button("Yes", d.onYes)), "\n")
+}
+
+// detail draws what stands above the question, as much as there is room for.
+func (d *Confirm) detail(f screen.Frame) []string {
+	if d.prompt.Detail == "" {
+		return nil
+	}
+	var lines []string
+	for _, l := range strings.Split(text.CleanLines(strings.TrimRight(d.prompt.Detail, "\n")), "\n") {
+		lines = append(lines, widget.Paragraph(f.Theme.Text, l, f.Width)...)
+	}
+	room := max(f.Height-5, 1) // the answer and the keys stay in view
+	if d.long = len(lines) > room; d.long {
+		lines = strings.Split(d.scroll.View(f.Theme, lines, f.Width, room), "\n")
+	}
+	return append(lines, "")
+}
+
+// Width tells how wide the dialog would like to be.
+func (d *Confirm) Width() int {
+	if strings.Count(d.prompt.Detail, "\n") > 8 { // a difference, mostly
+		return 100
+	}
+	return 64
 }

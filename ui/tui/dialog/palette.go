@@ -7,6 +7,7 @@ import (
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
@@ -23,6 +24,7 @@ type Entry struct {
 
 // Palette finds a command by its name.
 type Palette struct {
+	title          string
 	entries, shown []Entry
 	keys           keys.Map
 	input          widget.Input
@@ -32,11 +34,18 @@ type Palette struct {
 
 // NewPalette returns a palette of entries.
 func NewPalette(k keys.Map, entries []Entry) *Palette {
-	return &Palette{entries: entries, shown: entries, keys: k, input: widget.NewInput("", "what shall be done?"), height: 1}
+	return &Palette{title: "Commands", entries: entries, shown: entries, keys: k, input: widget.NewInput("", "what shall be done?"), height: 1}
+}
+
+// NewChoice returns a palette of other things under a title, raw.
+func NewChoice(k keys.Map, title string, entries []Entry) *Palette {
+	d := NewPalette(k, entries)
+	d.title, d.input = title, widget.NewInput("", "type to find")
+	return d
 }
 
 // Title implements [Dialog].
-func (d *Palette) Title() string { return "Commands" }
+func (d *Palette) Title() string { return text.Clean(d.title) }
 
 // Tone implements [Dialog].
 func (d *Palette) Tone() Tone { return Plain }
@@ -134,3 +143,6 @@ func (d *Palette) View(f screen.Frame) string {
 	}
 	return widget.Block(strings.Join(lines, "\n"), f.Width, d.height+2)
 }
+
+// Width tells how wide the dialog would like to be.
+func (d *Palette) Width() int { return 72 }

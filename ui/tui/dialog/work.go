@@ -1,6 +1,7 @@
 package dialog
 
 import (
+	"strings"
 	"time"
 
 	"charm.land/bubbles/v2/key"
@@ -20,7 +21,11 @@ type Work struct {
 	cancel   func()
 	began    time.Time
 	stopping bool
+	said     string // how far it is, raw
 }
+
+// SayMsg tells a [Work] how far it is.
+type SayMsg struct{ Line string }
 
 // NewWork returns a dialog for an operation that cancel ends.
 func NewWork(k keys.Map, title string, cancel func()) *Work {
@@ -60,6 +65,10 @@ func (d *Work) Actions() []screen.Action {
 
 // Update implements [Dialog].
 func (d *Work) Update(msg tea.Msg, _ time.Time) (bool, tea.Cmd) {
+	if m, ok := msg.(SayMsg); ok {
+		d.said = m.Line
+		return false, nil
+	}
 	k, isKey := msg.(tea.KeyPressMsg)
 	_, interrupted := msg.(screen.InterruptedMsg)
 	if (interrupted || isKey && key.Matches(k, d.keys.Back)) && !d.stopping {
@@ -75,5 +84,9 @@ func (d *Work) View(f screen.Frame) string {
 	if d.stopping {
 		what = "Cancelling"
 	}
-	return widget.Working(f.Theme, what, d.began, f.Now)
+	lines := []string{widget.Working(f.Theme, what, d.began, f.Now)}
+	if d.said != "" && !d.stopping {
+		lines = append(lines, widget.Paragraph(f.Theme.Text, text.Clean(strings.ReplaceAll(d.said, "\n", " ")), f.Width)...)
+	}
+	return strings.Join(lines, "\n")
 }

@@ -121,6 +121,21 @@ type Operation struct {
 	Run func(ctx context.Context, p hsm.Prompter) (Report, error)
 }
 
+// progressKey is where a context holds what [Say] tells.
+type progressKey struct{}
+
+// WithProgress returns a context whose work tells by [Say] how far it is.
+func WithProgress(ctx context.Context, tell func(string)) context.Context {
+	return context.WithValue(ctx, progressKey{}, tell)
+}
+
+// Say shows a line, raw, while an operation runs. Nobody hears it elsewhere.
+func Say(ctx context.Context, line string) {
+	if tell, ok := ctx.Value(progressKey{}).(func(string)); ok {
+		tell(line)
+	}
+}
+
 // Report is what came of an operation. Its texts are raw.
 type Report struct {
 	// Said is one line for a toast.

@@ -1,0 +1,37 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) kubeconfigCheck() *cobra.Command {
+	var o *format
+	c := a.command(&cobra.Command{
+		Use:   "check [CONTEXT]",
+		Short: "Sign in to a context's cluster and tell who the cluster takes you for",
+		Long: `Signs in as kubectl would and asks the cluster who you are. A token may ask for
+its PIN or a touch. Without a name it takes the current context.`,
+		Example: "kubehsm kubeconfig check\nkubehsm kubeconfig check prod-hsm -o json",
+		Args:    cobra.MaximumNArgs(1),
+	}, func(c *cobra.Command, args []string) error {
+		name := a.context
+		if len(args) > 0 {
+			name = args[0]
+		}
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		h, err := env.CheckContext(c.Context(), name)
+		if err != nil {
+			return err
+		}
+		return a.emit(o, h, func(w *words) {
+			w.fields("Context", h.Context, "Server", h.Server, "User", h.User, "Groups", strings.Join(h.Groups, ", "), "Took", h.Took.String())
+		})
+	})
+	o = output(c)
+	return c
+}

@@ -1,0 +1,73 @@
+package tui
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/kubeconfig"
+	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/tui/screen/contexts"
+)
+
+// fakeChange is a planned change of the kubeconfig.
+type fakeChange struct {
+	f    *fakeBackend
+	what string
+}
+
+func (c fakeChange) Empty() bool     { return c.what == "" }
+func (c fakeChange) Notes() []string { return nil }
+func (c fakeChange) Diff() string {
+	return "--- /home/jane/.kube/config\n+++ /home/jane/.kube/config\n@@ -1 +1 @@\n-current-context: prod-hsm\n+current-context: trial-admin\n"
+}
+func (c fakeChange) Apply(context.Context) error { return c.f.did("%s", c.what) }
+
+func (f *fakeBackend) CheckContext(ctx context.Context, name string) (flow.Health, error) {
+	if name == "staging" {
+		return flow.Health{}, hsm.WithHint(errors.New("certificate has expired"), "renew it")
+	}
+	return flow.Health{Context: name, User: "jane", Groups: []string{"dev"}, Took: 84 * time.Millisecond}, ctx.Err()
+}
+
+func (f *fakeBackend) Expiring() ([]flow.Expiring, error) {
+	return []flow.Expiring{{Name: "prod-hsm", NotAfter: fakeNow().Add(9 * 24 * time.Hour), Due: true}}, nil
+}
+
+func (f *fakeBackend) Migration(_ context.Context, name string) (flow.Migration, error) {
+	return flow.Migration{Context: flow.ContextView{Name: name, UserKind: "key-file"}, KeyFile: "/home/jane/.kube/jane.key",
+		Subject: csr.Subject{User: "jane", Groups: []string{"dev"}}}, nil
+}
+
+func (f *fakeBackend) KubeconfigHistory(context.Context) ([]kubeconfig.Step, error) {
+	return []kubeconfig.Step{{ID: "2", Time: fakeNow().Add(-time.Hour), Title: "set prod-hsm", Done: true}, {ID: "1", Time: fakeNow().Add(-3 * time.Hour), Title: "set trial-hsm", Done: true}}, nil
+}
+
+func (f *fakeBackend) Renew(ctx context.Context, name string, _ flow.RenewOptions, _ hsm.Prompter, report func(flow.Event)) (flow.Result, error) {
+	report(flow.Event{Step: flow.StepApproval, State: flow.StepRunning, Message: "waiting for somebody to approve it"})
+	select {
+	case <-f.renewed:
+	case <-ctx.Done():
+		return flow.Result{}, ctx.Err()
+	}
+	return flow.Result{NotAfter: fakeNow().Add(90 * 24 * time.Hour)}, f.did("renew %s", name)
+}
+
+func (f *fakeBackend) PlanSet(_ context.Context, name string) (contexts.Change, error) {
+	return fakeChange{}, nil
+}
+
+func (f *fakeBackend) PlanUndo(_ context.Context, step string) (contexts.Change, error) {
+	return fakeChange{f, "undo " + step}, nil
+}
+
+func (f *fakeBackend) PlanDrop(_ context.Context, name string) (contexts.Change, error) {
+	return fakeChange{f, "drop " + name}, nil
+}
+
+func (f *fakeBackend) PlanRemoval(_ context.Context, name string) (contexts.Removal, error) {
+	return contexts.Removal{Change: fakeChange{f, "unused"}, SameKey: []string{"other-hsm"},
+		Apply: func(context.Context) error { return f.did("unenroll %s", name) }}, nil
+}

@@ -1,0 +1,191 @@
+package contexts
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/kubeconfig"
+	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/tui/dialog"
+	"github.com/kubehsm/kubehsm/ui/tui/keys"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+)
+
+// act is a key and what it does.
+type act struct {
+	screen.Action
+	do func() tea.Cmd
+}
+
+// acts are what can be done with the context under the cursor.
+func (m *Model) acts(now time.Time) []act {
+	c, ok := m.list.Selected()
+	none, notOurs, ours := "", "", ""
+	switch {
+	case !ok:
+		none = "no context is selected"
+		notOurs, ours = none, none
+	case c.Ours:
+		ours = "it signs in with a token already"
+	default:
+		notOurs = "it is not kubehsm's"
+	}
+	external := ours
+	if c.UserKind == string(kubeconfig.UserExternalSigner) {
+		external = "it signs in with a token already"
+	}
+	return []act{
+		{screen.Action{Key: keys.As(m.Keys.Enter, "check health"), Reason: none}, func() tea.Cmd { return m.check(c, now) }},
+		{screen.Action{Key: keys.Letter("m", "move to a token"), Reason: external, Writes: true}, func() tea.Cmd { return m.migrate(c) }},
+		{screen.Action{Key: keys.Letter("v", "requests there"), Reason: none}, func() tea.Cmd {
+			return screen.Send(screen.GoMsg{To: screen.Requests, Argument: c.Name})
+		}},
+		{screen.Action{Key: keys.Letter("w", "renew"), Reason: notOurs, Writes: true}, func() tea.Cmd { return m.renew(c) }},
+		{screen.Action{Key: keys.Letter("d", "repair entry"), Reason: notOurs, Writes: true, Quiet: true}, func() tea.Cmd { return m.repair(c) }},
+		{screen.Action{Key: keys.Letter("u", "undo"), Writes: true}, func() tea.Cmd { return m.undo() }},
+		{screen.Action{Key: keys.Letter("H", "history"), Quiet: true}, m.history},
+		{screen.Action{Key: keys.Letter("D", "take out"), Reason: ours, Writes: true, Quiet: true}, func() tea.Cmd { return m.drop(c) }},
+		{screen.Action{Key: keys.Letter("X", "remove enrolment"), Reason: notOurs, Writes: true, Quiet: true}, func() tea.Cmd { return m.remove(c) }},
+		{screen.Action{Key: keys.As(m.Keys.Copy, "copy name"), Reason: none, Quiet: true}, func() tea.Cmd {
+			return screen.Send(screen.CopyMsg{What: "name", Text: c.Name})
+		}},
+		{screen.Action{Key: m.Keys.Command, Quiet: true}, func() tea.Cmd { return screen.Send(m.commands(c, ok)) }},
+	}
+}
+
+func (m *Model) commands(c flow.ContextView, ok bool) screen.CommandMsg {
+	lines := []string{"kubehsm kubeconfig list"}
+	if ok {
+		name := csr.ShellQuote(c.Name)
+		lines = append(lines, "kubectl --context "+name+" auth whoami", "kubehsm kubeconfig check "+name)
+		if !c.Ours {
+			lines = append(lines, "kubehsm kubeconfig migrate "+name)
+		}
+	}
+	return screen.CommandMsg{Title: "The same by command", Lines: lines}
+}
+
+// migrate looks at whom the context stands for and opens the wizard for the
+// same user and groups.
+func (m *Model) migrate(c flow.ContextView) tea.Cmd {
+	return screen.Send(screen.OperationMsg{Operation: screen.Operation{Title: "Look at the credential", Writes: true,
+		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
+			found, err := m.Backend.Migration(ctx, c.Name)
+			if err != nil {
+				return screen.Report{}, err
+			}
+			var o flow.EnrollOptions
+			found.Fill(&o)
+			return screen.Report{Message: screen.OpenMsg{Screen: m.Enroll(o)}, Title: "When the new context works", Lines: found.Remarks()}, nil
+		}}})
+}
+
+// renew asks for a new certificate; the steps are told while it runs.
+func (m *Model) renew(c flow.ContextView) tea.Cmd {
+	return screen.Send(screen.OperationMsg{Operation: screen.Operation{Title: "Renew " + c.Enrollment, Writes: true,
+		Command: "kubehsm certificate renew " + csr.ShellQuote(c.Enrollment),
+		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
+			r, err := m.Backend.Renew(ctx, c.Enrollment, flow.RenewOptions{}, p, func(e flow.Event) {
+				line := e.Step.Title()
+				if e.Message != "" {
+					line += ": " + e.Message
+				}
+				screen.Say(ctx, line)
+			})
+			return screen.Report{Said: "renewed until " + r.NotAfter.UTC().Format("2006-01-02 15:04 MST"), Title: "Renewed, with notes", Lines: r.Notes}, err
+		}}})
+}
+
+// change shows a planned change, and makes it after a yes.
+func change(title, command, said, question string, plan func(context.Context) (Change, error)) tea.Cmd {
+	return screen.Send(screen.OperationMsg{Operation: screen.Operation{Title: title, Command: command, Writes: true,
+		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
+			c, err := plan(ctx)
+			if err != nil {
+				return screen.Report{}, err
+			}
+			if c.Empty() {
+				return screen.Report{Said: "nothing to change"}, nil
+			}
+			if err := sure(ctx, p, question, c, ""); err != nil {
+				return screen.Report{}, err
+			}
+			return screen.Report{Said: said}, c.Apply(ctx)
+		}}})
+}
+
+// sure shows the difference and asks.
+func sure(ctx context.Context, p hsm.Prompter, question string, c Change, detail string) error {
+	for _, n := range c.Notes() {
+		detail += n + "\n"
+	}
+	yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{Question: question, Detail: detail + c.Diff()})
+	if err == nil && !yes {
+		err = hsm.ErrCancelled
+	}
+	return err
+}
+
+func (m *Model) repair(c flow.ContextView) tea.Cmd {
+	return change("Repair the entry", "kubehsm kubeconfig set "+csr.ShellQuote(c.Enrollment), "the entry is as it should be", "Write this?",
+		func(ctx context.Context) (Change, error) { return m.Backend.PlanSet(ctx, c.Enrollment) })
+}
+
+func (m *Model) undo() tea.Cmd {
+	return change("Undo", "kubehsm kubeconfig undo", "the latest change is taken back", "Take this back?",
+		func(ctx context.Context) (Change, error) { return m.Backend.PlanUndo(ctx, "") })
+}
+
+func (m *Model) drop(c flow.ContextView) tea.Cmd {
+	return change("Take the context out", "", "the context is gone; u brings it back", "Take "+c.Name+" out?",
+		func(ctx context.Context) (Change, error) { return m.Backend.PlanDrop(ctx, c.Name) })
+}
+
+func (m *Model) remove(c flow.ContextView) tea.Cmd {
+	return screen.Send(screen.OperationMsg{Operation: screen.Operation{Title: "Remove the enrolment", Command: "kubehsm unenroll " + csr.ShellQuote(c.Enrollment), Writes: true,
+		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
+			r, err := m.Backend.PlanRemoval(ctx, c.Enrollment)
+			if err != nil {
+				return screen.Report{}, err
+			}
+			detail := "The kubeconfig entry, the record and the certificates here go. The key stays on the token, and its certificate stays valid until it ends.\n"
+			if len(r.SameKey) > 0 {
+				detail += "Enrolments with the same key stay: " + strings.Join(r.SameKey, ", ") + "\n"
+			}
+			if err := sure(ctx, p, "Remove "+c.Enrollment+"?", r.Change, detail); err != nil {
+				return screen.Report{}, err
+			}
+			return screen.Report{Said: c.Enrollment + " is removed"}, r.Apply(ctx)
+		}}})
+}
+
+// history lists what was changed, to take a step back.
+func (m *Model) history() tea.Cmd {
+	return screen.Send(screen.OperationMsg{Operation: screen.Operation{Title: "History", Command: "kubehsm kubeconfig history",
+		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
+			steps, err := m.Backend.KubeconfigHistory(ctx)
+			if err != nil {
+				return screen.Report{}, err
+			}
+			if len(steps) == 0 {
+				return screen.Report{Said: "nothing was changed from here yet"}, nil
+			}
+			var entries []dialog.Entry
+			for _, s := range steps {
+				entries = append(entries, dialog.Entry{Name: s.Time.Local().Format("2006-01-02 15:04") + "  " + clean(s.Title),
+					Message: m.undoStep(s)})
+			}
+			return screen.Report{Message: dialog.OpenMsg{Dialog: dialog.NewChoice(m.Keys, "Changes: choose one to take back", entries)}}, nil
+		}}})
+}
+
+// undoStep is the operation that takes one step of the history back.
+func (m *Model) undoStep(s kubeconfig.Step) tea.Msg {
+	return change("Undo", "kubehsm kubeconfig undo "+csr.ShellQuote(s.ID), "taken back: "+s.Title, "Take this back?",
+		func(ctx context.Context) (Change, error) { return m.Backend.PlanUndo(ctx, s.ID) })()
+}

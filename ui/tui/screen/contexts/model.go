@@ -1,0 +1,239 @@
+// Package contexts is the screen of the kubeconfig's contexts: how each signs
+// in, how long that is good for, whether it works; and what moves a key into a
+// token, renews, takes back, removes.
+package contexts
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/kubeconfig"
+	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/text"
+	"github.com/kubehsm/kubehsm/ui/tui/keys"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/store"
+	"github.com/kubehsm/kubehsm/ui/tui/task"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
+)
+
+// Change is a change of kubeconfig files that was looked at and not yet made;
+// [flow.KubeconfigChange] is one.
+type Change interface {
+	Empty() bool
+	Diff() string
+	Notes() []string
+	Apply(ctx context.Context) error
+}
+
+// Removal is what goes with an enrolment.
+type Removal struct {
+	Change Change
+	// SameKey are other enrolments with its key, which stay.
+	SameKey []string
+	Apply   func(ctx context.Context) error
+}
+
+// Backend is what the screen needs of the use cases.
+type Backend interface {
+	CheckContext(ctx context.Context, name string) (flow.Health, error)
+	Expiring() ([]flow.Expiring, error)
+	Migration(ctx context.Context, kubeContext string) (flow.Migration, error)
+	KubeconfigHistory(ctx context.Context) ([]kubeconfig.Step, error)
+	Renew(ctx context.Context, name string, o flow.RenewOptions, p hsm.Prompter, report func(flow.Event)) (flow.Result, error)
+	PlanSet(ctx context.Context, enrollment string) (Change, error)
+	PlanUndo(ctx context.Context, step string) (Change, error)
+	PlanDrop(ctx context.Context, kubeContext string) (Change, error)
+	PlanRemoval(ctx context.Context, enrollment string) (Removal, error)
+}
+
+// Services are what the screen works with; the root passes them.
+type Services struct {
+	Backend Backend
+	Store   *store.Store
+	Runner  *task.Runner
+	Keys    keys.Map
+	// Enroll makes the wizard, filled.
+	Enroll func(flow.EnrollOptions) screen.Screen
+}
+
+// health is the last check of one context.
+type health struct {
+	job  task.Handle
+	done bool
+	flow.Health
+	err error
+}
+
+// Model is the screen.
+type Model struct {
+	screen.Base
+	Services
+	list    widget.List[flow.ContextView]
+	checks  map[string]*health // by context
+	ends    map[string]flow.Expiring
+	reading task.Handle
+}
+
+var _ screen.Screen = (*Model)(nil)
+
+type (
+	healthMsg struct {
+		id   task.ID
+		name string
+		flow.Health
+		err error
+	}
+	endsMsg struct {
+		id  task.ID
+		all []flow.Expiring
+	}
+)
+
+// New returns the screen.
+func New(s Services) *Model {
+	m := &Model{Services: s, checks: map[string]*health{}, ends: map[string]flow.Expiring{}}
+	m.list = widget.List[flow.ContextView]{
+		Columns: []widget.Column{{Title: "CONTEXT"}, {Title: "SIGNS IN BY", Width: 15}, {Title: "EXPIRES", Width: 13}, {Title: "HEALTH", Width: 11}, {Title: "SERVER", From: 84}},
+		Key:     func(c flow.ContextView) string { return c.Name },
+		Words: func(c flow.ContextView) string {
+			return strings.Join([]string{c.Name, c.Cluster, c.Server, c.User, c.UserKind, c.Enrollment}, " ")
+		},
+	}
+	return m
+}
+
+// ID implements [screen.Screen].
+func (m *Model) ID() screen.ID { return screen.Contexts }
+
+// Title implements [screen.Screen].
+func (m *Model) Title() string { return "Contexts" }
+
+// Open implements [screen.Screen].
+func (m *Model) Open(now time.Time) tea.Cmd {
+	m.fill()
+	return tea.Batch(m.Store.LoadContexts(now), m.readEnds(now))
+}
+
+// readEnds reads when the certificates of enrolments end.
+func (m *Model) readEnds(now time.Time) tea.Cmd {
+	m.reading.Cancel()
+	h, cmd := m.Runner.Start(now, func(_ context.Context, id task.ID) tea.Msg {
+		all, err := m.Backend.Expiring()
+		if err != nil { // each that could be read is in all
+			m.Runner.Send(screen.ToastMsg{Text: err.Error(), Warn: true})
+		}
+		return endsMsg{id: id, all: all}
+	})
+	m.reading = h
+	return cmd
+}
+
+// Close implements [screen.Screen].
+func (m *Model) Close() {
+	m.reading.Cancel()
+	for _, h := range m.checks {
+		h.job.Cancel()
+	}
+}
+
+// Typing implements [screen.Screen].
+func (m *Model) Typing() bool { return m.list.Filter.Typing() }
+
+// Animating implements [screen.Screen].
+func (m *Model) Animating() bool {
+	for _, h := range m.checks {
+		if h.job.Active() {
+			return true
+		}
+	}
+	return !m.Store.Contexts.Loaded
+}
+
+func (m *Model) fill() {
+	first := m.list.Len() == 0
+	all := m.Store.Contexts.Value
+	m.list.Set(all)
+	if i := slices.IndexFunc(all, func(c flow.ContextView) bool { return c.Current }); first && i >= 0 {
+		m.list.Select(all[i].Name)
+	}
+}
+
+// Update implements [screen.Screen].
+func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
+	switch msg := msg.(type) {
+	case store.ContextsMsg:
+		m.fill()
+	case endsMsg:
+		if msg.id == m.reading.ID {
+			m.reading.Done()
+			clear(m.ends)
+			for _, e := range msg.all {
+				m.ends[e.Name] = e
+			}
+		}
+	case healthMsg:
+		if h := m.checks[msg.name]; h != nil && h.job.ID == msg.id {
+			h.job.Done()
+			h.done, h.Health, h.err = true, msg.Health, msg.err
+		}
+	case screen.ChangedMsg:
+		return tea.Batch(m.Store.LoadContexts(now), m.readEnds(now))
+	case tea.KeyPressMsg, tea.PasteMsg:
+		if m.list.Update(msg, m.Keys) {
+			return nil
+		}
+		if k, ok := msg.(tea.KeyPressMsg); ok {
+			return m.key(k, now)
+		}
+	}
+	return nil
+}
+
+func (m *Model) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
+	switch {
+	case key.Matches(k, m.Keys.Back):
+		return screen.Send(screen.BackMsg{})
+	case key.Matches(k, m.Keys.Refresh):
+		return m.Open(now)
+	}
+	for _, a := range m.acts(now) {
+		if key.Matches(k, a.Key) && a.Reason == "" {
+			return a.do()
+		}
+	}
+	return nil
+}
+
+// check signs in to c's cluster in the background; the list stays usable.
+func (m *Model) check(c flow.ContextView, now time.Time) tea.Cmd {
+	if old := m.checks[c.Name]; old != nil {
+		old.job.Cancel()
+	}
+	h, cmd := m.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
+		r, err := m.Backend.CheckContext(ctx, c.Name)
+		return healthMsg{id: id, name: c.Name, Health: r, err: err}
+	})
+	m.checks[c.Name] = &health{job: h}
+	return cmd
+}
+
+// Actions implements [screen.Screen].
+func (m *Model) Actions() []screen.Action {
+	if m.Typing() {
+		return []screen.Action{{Key: keys.As(m.Keys.Enter, "keep")}, {Key: keys.As(m.Keys.Back, "clear")}}
+	}
+	var out []screen.Action
+	for _, a := range m.acts(time.Time{}) {
+		out = append(out, a.Action)
+	}
+	return append(out, screen.Action{Key: m.Keys.Filter}, screen.Action{Key: m.Keys.Refresh, Quiet: true})
+}
+
+func clean(s string) string { return text.Clean(s) }
