@@ -55,7 +55,33 @@ func (e *Env) session(ctx context.Context, name string, purpose hsm.Purpose, p h
 		return agent.Session{}, err
 	}
 	defer client.Close()
-	return client.Prepare(ctx, agent.PrepareRequest{Enrollment: name, Client: process.This(), Purpose: purpose}, p)
+	s, err := client.Prepare(ctx, agent.PrepareRequest{Enrollment: name, Client: process.This(), Purpose: purpose}, p)
+	if err == nil && s.Attend && p != nil {
+		err = e.attend(ctx, p)
+	}
+	return s, err
+}
+
+// attend has p asked about this process's own requests, where the enrolment's
+// policy wants a yes for them, for as long as it and the agent run.
+func (e *Env) attend(ctx context.Context, p hsm.Prompter) error {
+	client, err := agent.Dial(ctx, e.Dirs)
+	if err != nil {
+		return err
+	}
+	ready, ended := make(chan struct{}), make(chan error, 1)
+	go func() {
+		defer client.Close()
+		ended <- client.Attend(context.WithoutCancel(ctx), process.This(), p, func() { close(ready) })
+	}()
+	select {
+	case <-ready:
+		return nil
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return errors.Join(ctx.Err(), client.Close())
+	}
 }
 
 // renewBefore is how long before a session's end the next one is asked for.
