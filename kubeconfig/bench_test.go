@@ -61,6 +61,31 @@ func TestBig(t *testing.T) {
 	}
 }
 
+// TestBigWithFoldedLines: what is set, and taken out again, is more than the
+// quick scanner understands.
+func TestBigWithFoldedLines(t *testing.T) {
+	data := big(400, 1460)
+	r, path := one(t, string(data))
+	e := entry("prod")
+	e.SetCurrent = false
+	e.Exec.InstallHint = strings.Repeat("words that do not fit into one line ", 5)
+	mustApply(t, mustPlan(t, r, e), nil)
+	if _, ok := scan([]byte(text(t, path))); ok {
+		t.Fatal("the scanner understands folded lines; another text is needed here")
+	}
+	if p := mustPlan(t, r, e); !p.Empty() {
+		t.Error("not idempotent")
+	}
+	rm, err := r.PlanRemove(context.Background(), "prod", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustApply(t, rm, nil)
+	if text(t, path) != string(data) {
+		t.Error("not as before")
+	}
+}
+
 // BenchmarkBig is the bar of 300 ms for plan and apply with 5,000 contexts;
 // clientcmd's own ModifyConfig is beside it to compare with.
 func BenchmarkBig(b *testing.B) {

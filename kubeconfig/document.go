@@ -135,8 +135,14 @@ func (d *document) prove(after []byte, edits []edit) error {
 	if err != nil {
 		return err
 	}
-	if quick != d.quick && len(after) > wholeLimit {
-		return errors.New("the text has changed its shape")
+	if quick != d.quick && d.quick {
+		// What the edits bring is more than the quick scanner understands: all of
+		// both texts is compared.
+		value, err := decode(d.data)
+		if err != nil {
+			return err
+		}
+		d = &document{data: d.data, outline: d.outline, names: d.names, value: value}
 	}
 	if err := sameNames(d.outline, o, edits); err != nil {
 		return err

@@ -40,6 +40,9 @@ func run(ctx context.Context, n int, out string) (err error) {
 	if err := t.fill(ctx, s); err != nil {
 		return err
 	}
+	if err := t.requests(ctx, s); err != nil {
+		return err
+	}
 	text, err := t.page()
 	if err != nil {
 		return err

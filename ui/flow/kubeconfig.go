@@ -34,7 +34,7 @@ func (e *Env) entry(en enrollment.Enrollment, setCurrent bool) (kubeconfig.Entry
 		APIVersion: execVersion, Command: e.Executable,
 		Args:            []string{"credential", "--enrollment", en.Name},
 		InteractiveMode: "IfAvailable", ProvideClusterInfo: true,
-		InstallHint: "kubehsm signs in with the key in your hardware token; it is not at the path that this kubeconfig names",
+		InstallHint: "kubehsm is not at this path: install it, or enrol again", // one line, so that long files stay quick to edit
 	}
 	if e.Dirs.Home != "" {
 		exec.Env = []kubeconfig.EnvVar{{Name: home.EnvHome, Value: e.Dirs.Home}}
