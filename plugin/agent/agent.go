@@ -126,7 +126,7 @@ func (a *agent) lock() error {
 	a.sessions.Drop("")
 	a.consents.forget()
 	for _, t := range gone {
-		t.up.Close()
+		t.up.CloseFor("it was locked")
 	}
 	var errs []error
 	for _, h := range holders {
@@ -134,6 +134,17 @@ func (a *agent) lock() error {
 	}
 	a.log.Info("locked", "enrollments", len(gone), "tokens", len(holders))
 	return errors.Join(errs...)
+}
+
+// whyLocked words the reasons of [agent.lockToken].
+func whyLocked(reason string) string {
+	switch reason {
+	case "removed":
+		return "the token was removed"
+	case "idle":
+		return "the token was not used for a while, so it was locked"
+	}
+	return "the token was unlocked for the longest time, so it was locked"
 }
 
 // lockToken is lock for what stands on one token.
@@ -150,7 +161,7 @@ func (a *agent) lockToken(h *holder, why string) {
 	a.mu.Unlock()
 	for _, t := range gone {
 		a.sessions.Drop(t.e.Name)
-		t.up.Close()
+		t.up.CloseFor(whyLocked(why))
 	}
 	if err := h.lock(); err != nil {
 		a.log.Error("lock", "token", h.uri.String(), "error", err)
@@ -233,7 +244,7 @@ func (a *agent) status() *Status {
 					used = t
 				}
 			}
-			st.Unlocked, st.Since, st.Until = true, since, used.Add(a.o.Unlock.Idle)
+			st.Unlocked, st.Since, st.Until = h.unlocked(), since, used.Add(a.o.Unlock.Idle)
 			if end := since.Add(a.o.Unlock.Max); end.Before(st.Until) {
 				st.Until = end
 			}

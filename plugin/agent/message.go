@@ -135,7 +135,8 @@ type WorkerStatus struct {
 type TokenStatus struct {
 	URI      hsm.URI `json:"uri"`
 	Unlocked bool    `json:"unlocked"`
-	// Since is when it was unlocked, Until when it will be locked if not used.
+	// Since is when it was unlocked, Until when it will be locked, and what it has
+	// signed closed, if not used. A token whose worker ended is locked before that.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
 }

@@ -235,7 +235,14 @@ func TestRemovalLocksAtOnce(t *testing.T) {
 	m.serveHere(Options{}, 0)
 	s, err := m.signIn(hsmtest.NewScript(t, hsmtest.PIN(m.pin)))
 	check(t, err)
+	watch, err := m.http(s).Get(m.ep.URL("prod") + "/api/v1/watch/pods")
+	check(t, err)
+	defer watch.Body.Close()
 	m.feel("gone")
+	last, err := io.ReadAll(watch.Body)
+	if err != nil || !bytes.Contains(last, []byte("the token was removed")) {
+		t.Errorf("the watch ended with %q, %v", last, err)
+	}
 	eventually(t, "the agent has noticed", func() bool { return len(m.status().Sessions) == 0 })
 	if code, body := m.get(s, "/version"); code != http.StatusUnauthorized {
 		t.Errorf("the bridge goes on: %d %s", code, body)

@@ -297,10 +297,16 @@ func (u *Upstream) Reset() {
 // Forget drops the TLS tickets: the next handshake needs a signature.
 func (u *Upstream) Forget() { u.tickets.forget() }
 
-// Close cuts everything: connections, tunnels, dials in flight. The TLS tickets
-// go with it. It may be called more than once.
-func (u *Upstream) Close() {
-	u.cancel(ErrClosed)
+// Close is [Upstream.CloseFor] without a reason.
+func (u *Upstream) Close() { u.close(ErrClosed) }
+
+// CloseFor cuts everything: connections, tunnels, dials in flight. The TLS tickets
+// go with it. It may be called more than once. why is a clause: what is cut off
+// is told that.
+func (u *Upstream) CloseFor(why string) { u.close(fmt.Errorf("%w: %s", ErrClosed, why)) }
+
+func (u *Upstream) close(why error) {
+	u.cancel(why)
 	u.mu.Lock()
 	open := make([]*conn, 0, len(u.conns))
 	for c := range u.conns {

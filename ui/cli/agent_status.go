@@ -90,11 +90,12 @@ func statusWords(w *words, s agent.Status) {
 		rows := make([][]string, 0, len(s.Tokens))
 		for _, t := range s.Tokens {
 			state := "locked"
-			if t.Unlocked {
-				state = "unlocked"
-				if !t.Until.IsZero() {
-					state += ", for " + duration.HumanDuration(t.Until.Sub(now)) + " more"
-				}
+			left := duration.HumanDuration(t.Until.Sub(now))
+			switch {
+			case t.Unlocked:
+				state = "unlocked, for " + left + " more"
+			case !t.Until.IsZero():
+				state = "locked; what it has signed stays open for " + left
 			}
 			rows = append(rows, []string{shortURI(t.URI), state})
 		}
