@@ -17,8 +17,12 @@ type Secret struct{ held func() *[]byte }
 
 const redacted = "[redacted]"
 
-// NewSecret takes ownership of b: the caller must not use it any more.
-func NewSecret(b []byte) *Secret { return &Secret{held: func() *[]byte { return &b }} }
+// NewSecret takes ownership of b: the caller must not use it any more. Its
+// memory is kept out of swap where the system allows.
+func NewSecret(b []byte) *Secret {
+	keepInRAM(b)
+	return &Secret{held: func() *[]byte { return &b }}
+}
 
 // Bytes returns the secret itself, not a copy. It is invalid after [Secret.Zero].
 func (s *Secret) Bytes() []byte {
@@ -42,7 +46,9 @@ func (s *Secret) Len() int { return len(s.Bytes()) }
 
 // Clone returns a copy with memory of its own, to be zeroed on its own.
 func (s *Secret) Clone() *Secret {
-	return NewSecret(append(make([]byte, 0, s.Len()), s.Bytes()...))
+	c := NewSecret(make([]byte, s.Len()))
+	copy(c.Bytes(), s.Bytes())
+	return c
 }
 
 // Zero overwrites the secret and empties it. It may be called more than once.

@@ -1,0 +1,28 @@
+package hsm
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestSecretIsKeptInRAM: what the kernel counts as locked grows with a secret.
+func TestSecretIsKeptInRAM(t *testing.T) {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit); err != nil || limit.Cur < 1<<16 {
+		t.Skip("nothing may be locked here")
+	}
+	s := NewSecret(make([]byte, 64<<10)) // more than lies on pages that are locked already
+	defer s.Zero()
+	b, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(b)) {
+		if rest, ok := strings.CutPrefix(line, "VmLck:"); ok && strings.TrimSpace(rest) == "0 kB" {
+			t.Error("nothing is locked")
+		}
+	}
+}
