@@ -276,7 +276,7 @@ func TestDiffFindsItsLines(t *testing.T) {
 		}
 		before.WriteString(line)
 	}
-	f := fileEdit{path: "f", exists: true, data: []byte(before.String()), after: []byte(after.String()), splices: splices}
+	f := fileEdit{source: source{path: "f", exists: true, data: []byte(before.String())}, after: []byte(after.String()), splices: splices}
 	if got := f.diff(); !strings.Contains(got, "@@ -28,7 +28,7 @@") || !strings.Contains(got, "\n-line: 30\n+changed: 30\n") {
 		t.Errorf("the difference:\n%s", got)
 	}
