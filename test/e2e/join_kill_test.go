@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
@@ -163,13 +164,21 @@ func (u *user) mortal(line []string, stdin string, at int) []string {
 	u.t.Helper()
 	log := filepath.Join(u.t.TempDir(), "operations")
 	env := []string{"FAULT_LOG=" + log, fmt.Sprintf("FAULT_AT=%d", at)}
-	res := u.ran(u.Run(u.t.Context(), lab.Run{PIN: lab.PIN, Stdin: stdin, Env: env}, u.Binary, append(line, "--pin-fd", "3")...))
+	run := func() lab.Result {
+		return u.ran(u.Run(u.t.Context(), lab.Run{PIN: lab.PIN, Stdin: stdin, Env: env}, u.Binary, append(line, "--pin-fd", "3")...))
+	}
+	res := run()
 	if lock := u.Kubeconfig + ".lock"; at == 0 && res.Code != 0 && strings.Contains(res.Stderr, lock) {
 		// Killed while it held the lock, which nobody may break unasked.
 		if err := os.Remove(lock); err != nil {
 			u.t.Fatal(err)
 		}
-		res = u.ran(u.Run(u.t.Context(), lab.Run{PIN: lab.PIN, Stdin: stdin, Env: env}, u.Binary, append(line, "--pin-fd", "3")...))
+		res = run()
+	}
+	// Another lab of this machine may have the bridge's port for a moment.
+	for tries := 0; tries < 60 && at == 0 && strings.Contains(res.Stderr, "the bridge's port is taken"); tries++ {
+		time.Sleep(time.Second)
+		res = run()
 	}
 	b, err := os.ReadFile(log)
 	if err != nil && !os.IsNotExist(err) {
