@@ -73,7 +73,7 @@ var layers = []struct {
 	{"ui", []string{"hsm", "csr", "kubeconfig", "plugin", "ui/text"}},
 	{"ui/text", nil},
 	{"ui/prompt", []string{"hsm", "ui/text"}},
-	{"ui/flow", []string{"hsm", "csr", "kubeconfig", "plugin", "assets"}},
+	{"ui/flow", []string{"hsm", "csr", "kubeconfig", "plugin", "assets", "ui/flow"}},
 	{"ui/credential", []string{"hsm", "csr", "kubeconfig", "plugin", "ui"}},
 	{"ui/drivers", []string{"hsm", "plugin/home"}},
 	{"ui/signer", []string{"hsm", "plugin", "ui"}},
