@@ -4,11 +4,13 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
 	"github.com/kubehsm/kubehsm/test/term"
@@ -22,7 +24,7 @@ const question = "Allow it? [y/N]"
 func TestConsent(t *testing.T) {
 	t.Parallel()
 	u := newUser(t, lab.Options{})
-	u.enroll()
+	key := u.enroll().Key
 	namespace := unique("consent")
 	u.admin("create", "namespace", namespace)
 	if err := u.Cluster.RunPod(t.Context(), namespace, "web"); err != nil {
@@ -77,6 +79,14 @@ func TestConsent(t *testing.T) {
 		s := u.sh("printf 'type now '; sleep 1; " + kubectl + "delete configmap map-0; echo code $?")
 		s.WaitFor("type now")
 		s.Type("y\r")
+		s.WaitFor(question)
+		s.Type("n\r")
+		s.WaitFor("code 1")
+		s.Exit()
+	})
+	t.Run("a dry run whose options are in its body is asked about", func(t *testing.T) {
+		u := u.in(t)
+		s := u.sh(kubectl + "delete configmap map-0 --dry-run=server; echo code $?")
 		s.WaitFor(question)
 		s.Type("n\r")
 		s.WaitFor("code 1")
@@ -157,6 +167,54 @@ func TestConsent(t *testing.T) {
 			}
 		}
 	})
+	t.Run("a window, where pinentry can show one", func(t *testing.T) {
+		u := u.in(t)
+		window := filepath.Join(u.Dir, "pinentry")
+		asked := filepath.Join(u.Dir, "asked")
+		script := "#!/bin/sh\necho OK\nwhile read -r line; do echo \"$line\" >>" + asked + "; echo OK; [ \"$line\" != BYE ] || exit 0; done\n"
+		config := filepath.Join(u.Home, "config.yaml")
+		before, err := os.ReadFile(config)
+		if err == nil {
+			err = errors.Join(os.WriteFile(window, []byte(script), 0o700), os.WriteFile(config, append(before, "pinentry: "+window+"\n"...), 0o600))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.ok(u.Run(t.Context(), lab.Run{Env: []string{"DISPLAY=:9"}}, u.Cluster.Kubectl(), "-n", namespace, "create", "configmap", "by-window"))
+		if b, err := os.ReadFile(asked); err != nil || !strings.Contains(string(b), "create configmaps in "+namespace) {
+			t.Errorf("the window was told %q, %v", b, err)
+		}
+		if err := os.WriteFile(config, before, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	})
+	t.Run("kubehsm's own requests", func(t *testing.T) {
+		u := u.in(t)
+		s := u.terminal(u.Binary, "csr", "create", "--context", enrolled, "--key", key, "--user", "jane", "--accept-risk", "forecast")
+		s.Answer(pinPrompt, lab.PIN)
+		s.WaitFor("kubehsm (process ", "wants to create certificatesigningrequests.certificates.k8s.io", question)
+		s.Type("n\r")
+		if s.Exit() == 0 {
+			t.Error(s.Output())
+		}
+	})
+	t.Run("stopped and continued", func(t *testing.T) {
+		u := u.in(t)
+		s := u.terminal("/bin/bash", "--norc", "-i")
+		s.Type(kubectl + "delete configmap by-window\r")
+		s.WaitFor(question)
+		s.Press(term.CtrlZ)
+		s.WaitFor("Stopped")
+		s.Type("fg\r")
+		s.WaitUntil("the question is asked again", func(f term.Frame) bool {
+			_, after, _ := strings.Cut(f.Text(), "Stopped")
+			return strings.Contains(after, question)
+		})
+		s.Type("y\r")
+		s.WaitFor(`"by-window" deleted`)
+		s.Type("exit\r")
+		s.Exit()
+	})
 	t.Run("a kubeconfig changes nothing", func(t *testing.T) {
 		u := u.in(t)
 		b, err := os.ReadFile(u.Kubeconfig)
@@ -208,13 +266,24 @@ func TestConsent(t *testing.T) {
 	})
 	t.Run("nobody attends after all", func(t *testing.T) {
 		u := u.in(t)
-		processes, err := u.Processes()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for pid, line := range processes {
-			if strings.Contains(line, "--attend") {
-				t.Errorf("process %d is left: %s", pid, line)
+		for {
+			processes, err := u.Processes()
+			if err != nil {
+				t.Fatal(err)
+			}
+			left := ""
+			for pid, line := range processes {
+				if strings.Contains(line, "--attend") {
+					left += fmt.Sprint(pid, " ", line, "\n")
+				}
+			}
+			if left == "" {
+				return
+			}
+			select {
+			case <-time.After(20 * time.Millisecond): // it sees kubectl's end before long
+			case <-t.Context().Done():
+				t.Fatal("left: ", left)
 			}
 		}
 	})
