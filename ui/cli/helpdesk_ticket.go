@@ -14,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/qr"
 )
 
 // ticketFlags are the flags of helpdesk ticket.
@@ -121,7 +122,7 @@ func (a *app) emitTickets(o *format, f ticketFlags, made []flow.IssuedTicket) er
 		return nil
 	case "qr":
 		for _, t := range made {
-			drawn, err := drawQR(t.Text, f.inverse)
+			drawn, err := qr.Draw(t.Text, f.inverse)
 			if err != nil {
 				return err
 			}
@@ -158,9 +159,9 @@ func (a *app) writeTicket(f ticketFlags, i int, t flow.IssuedTicket) error {
 	var err error
 	switch strings.ToLower(ending) {
 	case ".png":
-		content, err = pngQR(t.Text)
+		content, err = qr.PNG(t.Text)
 	case ".svg":
-		content, err = svgQR(t.Text)
+		content, err = qr.SVG(t.Text)
 	}
 	if err == nil {
 		err = home.WriteFile(path, content)

@@ -10,6 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/doctor"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/activity"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/contexts"
+	"github.com/kubehsm/kubehsm/ui/tui/screen/desk"
 	diagnosis "github.com/kubehsm/kubehsm/ui/tui/screen/doctor"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/enroll"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/requests"
@@ -26,6 +27,7 @@ type Backend interface {
 	activity.Backend
 	diagnosis.Backend
 	contexts.Backend
+	desk.Backend
 	// AskBy has p asked for what no operation asks itself, such as a PIN to sign
 	// in to a cluster with.
 	AskBy(p hsm.Prompter)

@@ -33,7 +33,7 @@ func fakeRequests() []flow.RequestView {
 
 func (f *fakeBackend) WatchRequests(ctx context.Context, _ string, filter flow.RequestFilter) (iter.Seq2[flow.RequestEvent, error], error) {
 	f.mu.Lock()
-	all, err, more := f.requests, f.requestsErr, f.changes
+	all, more := f.requests, f.changes
 	f.mu.Unlock()
 	return func(yield func(flow.RequestEvent, error) bool) {
 		for _, v := range all {
@@ -54,7 +54,19 @@ func (f *fakeBackend) WatchRequests(ctx context.Context, _ string, filter flow.R
 				return
 			}
 		}
-	}, err
+	}, nil
+}
+
+// Requests tells of an unreachable cluster; that there is something the watch tells.
+func (f *fakeBackend) Requests(context.Context, string, flow.RequestFilter) (iter.Seq2[flow.RequestView, error], error) {
+	f.mu.Lock()
+	err := f.requestsErr
+	f.mu.Unlock()
+	return func(yield func(flow.RequestView, error) bool) {
+		if err != nil {
+			yield(flow.RequestView{}, err)
+		}
+	}, nil
 }
 
 func (f *fakeBackend) OwnRequests(context.Context, string) ([]flow.RequestView, error) {

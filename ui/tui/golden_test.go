@@ -50,6 +50,7 @@ func scenes(t *testing.T) []scene {
 		{name: "doctor", start: none, walk: atDoctor},
 		{name: "contexts", fake: withOurs, start: none, walk: func(r *rig) { atContexts(r); r.press("enter"); r.sees("takes you for jane") }},
 		{name: "remove", fake: withOurs, start: none, walk: func(r *rig) { atContexts(r); r.press("end"); r.opens("X"); r.sees("Remove prod-hsm?") }},
+		{name: "desk", start: none, walk: atDesk},
 		{name: "no-token", fake: func(f *fakeBackend) { f.tokens = nil }, start: none, walk: func(r *rig) { r.sees("No token is here") }},
 		{name: "resume", fake: func(f *fakeBackend) { f.unfinished = []flow.Journal{journal(f)} }, start: atEnroll,
 			walk: func(r *rig) { r.sees("Resume staging-hsm") }},

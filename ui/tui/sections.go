@@ -9,6 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/activity"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/contexts"
+	"github.com/kubehsm/kubehsm/ui/tui/screen/desk"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/doctor"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/enroll"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/requests"
@@ -40,6 +41,9 @@ func (m *model) makeSections() []*section {
 		}},
 		{id: screen.Activity, title: "Activity", make: func() screen.Screen {
 			return activity.New(activity.Services{Backend: m.backend, Runner: m.runner, Keys: m.keys})
+		}},
+		{id: screen.HelpDesk, title: "Help desk", make: func() screen.Screen {
+			return desk.New(desk.Services{Backend: m.backend, Runner: m.runner, Keys: m.keys})
 		}},
 		{id: screen.Doctor, title: "Doctor", make: func() screen.Screen {
 			return doctor.New(doctor.Services{Backend: m.backend, Runner: m.runner, Keys: m.keys})

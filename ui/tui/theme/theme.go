@@ -43,6 +43,8 @@ type Theme struct {
 	DiffHunk lipgloss.Style
 
 	Glyphs Glyphs
+	// Light is true on a light background.
+	Light bool
 }
 
 // Glyphs are the signs drawn. Each is one column wide.
@@ -86,6 +88,7 @@ func New(o Options) Theme {
 		DiffDel:  fg(p.bad),
 		DiffHunk: fg(p.accent),
 		Glyphs:   unicodeGlyphs(),
+		Light:    o.Light,
 	}
 	if p.selected != nil {
 		t.Selected = t.Selected.Background(p.selected)

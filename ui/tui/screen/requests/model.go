@@ -25,6 +25,7 @@ import (
 
 // Backend is what the screens need of the use cases.
 type Backend interface {
+	Requests(ctx context.Context, kubeContext string, f flow.RequestFilter) (iter.Seq2[flow.RequestView, error], error)
 	WatchRequests(ctx context.Context, kubeContext string, f flow.RequestFilter) (iter.Seq2[flow.RequestEvent, error], error)
 	OwnRequests(ctx context.Context, kubeContext string) ([]flow.RequestView, error)
 	Request(ctx context.Context, kubeContext, name string, look flow.RequestLook) (flow.RequestView, error)
@@ -167,7 +168,19 @@ func (m *Model) own(ctx context.Context, kubeContext string) ([]change, error) {
 }
 
 // follow sends what comes from the cluster, several events at a time.
+// Following goes on whatever happens to the cluster; whether it answers at all,
+// and lets us look, the first page of a list tells.
 func (m *Model) follow(ctx context.Context, id task.ID, kubeContext string, f flow.RequestFilter) error {
+	page, err := m.Backend.Requests(ctx, kubeContext, flow.RequestFilter{})
+	if err != nil {
+		return err
+	}
+	for _, err := range page {
+		if err != nil {
+			return err
+		}
+		break
+	}
 	events, err := m.Backend.WatchRequests(ctx, kubeContext, f)
 	if err != nil {
 		return err
@@ -175,7 +188,7 @@ func (m *Model) follow(ctx context.Context, id task.ID, kubeContext string, f fl
 	in := make(chan change, batchMost)
 	go task.Batch(in, batchMost, batchWait, func(all []change) { m.Runner.Send(eventsMsg{id: id, events: all}) })
 	defer close(in)
-	in <- change{} // nothing yet, but the cluster has answered
+	in <- change{} // there may be none: the cluster has answered
 	for e, err := range events {
 		if err != nil {
 			return err

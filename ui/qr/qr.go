@@ -1,4 +1,5 @@
-package cli
+// Package qr draws QR codes: with characters for terminals, as SVG and PNG.
+package qr
 
 import (
 	"fmt"
@@ -10,7 +11,7 @@ import (
 // quiet is the white margin of a QR code, in modules (ISO/IEC 18004: four).
 const quiet = 4
 
-func codeOf(text string) (*qr.Code, error) {
+func encode(text string) (*qr.Code, error) {
 	code, err := qr.Encode(text, qr.M)
 	if err != nil {
 		return nil, fmt.Errorf("draw the QR code: %w", err)
@@ -18,11 +19,11 @@ func codeOf(text string) (*qr.Code, error) {
 	return code, nil
 }
 
-// drawQR draws a QR code with half blocks, two modules a character, without
+// Draw draws a QR code with half blocks, two modules a character, without
 // colours: light modules are drawn, for light letters on a dark terminal; with
 // inverse the dark ones.
-func drawQR(text string, inverse bool) (string, error) {
-	code, err := codeOf(text)
+func Draw(text string, inverse bool) (string, error) {
+	code, err := encode(text)
 	if err != nil {
 		return "", err
 	}
@@ -46,16 +47,18 @@ func drawQR(text string, inverse bool) (string, error) {
 	return b.String(), nil
 }
 
-func pngQR(text string) ([]byte, error) {
-	code, err := codeOf(text)
+// PNG is a QR code as an image.
+func PNG(text string) ([]byte, error) {
+	code, err := encode(text)
 	if err != nil {
 		return nil, err
 	}
 	return code.PNG(), nil
 }
 
-func svgQR(text string) ([]byte, error) {
-	code, err := codeOf(text)
+// SVG is a QR code as a drawing.
+func SVG(text string) ([]byte, error) {
+	code, err := encode(text)
 	if err != nil {
 		return nil, err
 	}

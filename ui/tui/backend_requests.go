@@ -1,0 +1,82 @@
+package tui
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
+	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/ui/flow"
+)
+
+// ticketWait is how long the certificate is awaited before a ticket is left to
+// expire instead of ended.
+const ticketWait = 30 * time.Second
+
+// byTicket tells whether a request was filed with a ticket.
+func byTicket(v flow.RequestView) bool {
+	return strings.HasPrefix(v.Requester, bootstraptoken.UserPrefix) && slices.Contains(v.RequesterGroups, ticket.Group)
+}
+
+func breaksGlass(v flow.RequestView) bool { return slices.Contains(v.Groups, flow.BreakGlassGroup) }
+
+// checks are those that fit the request beside those of every one.
+func (b *backend) checks(v flow.RequestView, look *flow.TicketLook) []flow.RequestCheck {
+	var out []flow.RequestCheck
+	if byTicket(v) {
+		out = append(out, b.TicketCheck(look))
+	}
+	if breaksGlass(v) {
+		out = append(out, flow.BreakGlassCheck)
+	}
+	return out
+}
+
+// Request looks at a request, and compares it with its ticket or with the rules
+// of break-glass if it is of that kind.
+func (b *backend) Request(ctx context.Context, kubeContext, name string, look flow.RequestLook) (flow.RequestView, error) {
+	v, err := b.Env.Request(ctx, kubeContext, name, look)
+	if err != nil {
+		return v, err
+	}
+	of := &flow.TicketLook{Context: kubeContext, Roots: look.Roots}
+	look.Checks = b.checks(v, of)
+	if len(look.Checks) == 0 {
+		return v, nil
+	}
+	v, err = b.Env.Request(ctx, kubeContext, name, look)
+	if err == nil && byTicket(v) && !of.Proven {
+		v.Warnings = append(v.Warnings, "nothing proves whose key this is: have "+v.User+" read the words to you")
+	}
+	return v, err
+}
+
+// errWordsNeeded: the words must be compared where nothing else proves the key.
+var errWordsNeeded = errors.New("nothing proves whose key this is")
+
+// Decide decides as the request's kind wants it: a ticket is ended with its
+// approval, break-glass is recorded.
+func (b *backend) Decide(ctx context.Context, kubeContext string, seen flow.RequestView, o flow.DecideOptions) (flow.RequestView, error) {
+	switch {
+	case !o.Approve:
+	case byTicket(seen):
+		look := flow.TicketLook{Context: kubeContext}
+		if _, err := b.Env.Request(ctx, kubeContext, seen.Name, flow.RequestLook{Checks: b.checks(seen, &look)}); err != nil {
+			return seen, err
+		}
+		if !look.Proven && o.Words == "" {
+			return seen, hsm.WithHint(fmt.Errorf("request %s was not approved: %w", seen.Name, errWordsNeeded), "have the eight words read to you, and type them")
+		}
+		done, err := b.ApproveTicket(ctx, look, seen, o, ticketWait)
+		return done.Request, err
+	case breaksGlass(seen):
+		v, _, err := b.ApproveBreakGlass(ctx, kubeContext, seen, o)
+		return v, err
+	}
+	return b.Env.Decide(ctx, kubeContext, seen, o)
+}

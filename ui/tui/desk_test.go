@@ -1,0 +1,66 @@
+package tui
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func atDesk(r *rig) {
+	atTokens(r)
+	r.goTo("Help desk")
+	r.sees("jane, dev", "for the new rack", "sealed for emergencies: safe")
+}
+
+func TestDeskCountsDown(t *testing.T) {
+	r := newRig(t, newFake(), 100, 30)
+	atDesk(r)
+	r.sees("4 min 00 s", "for ever")
+	r.now = r.now.Add(10 * time.Second)
+	r.sees("3 min 50 s")
+}
+
+// TestTicket is shown as a code and as text, once, and is not for copying.
+func TestTicket(t *testing.T) {
+	f := newFake()
+	r := newRig(t, f, 100, 50)
+	atDesk(r)
+	r.opens("t")
+	r.press("enter")
+	r.sees("a user name is needed")
+	r.press(`"jane"`, "tab", `"dev, ops"`, "tab", "tab", `"attested"`, "enter")
+	r.did(f, `ticket for jane in [dev ops], attested, serial ""`)
+	r.sees("KHSM1-ABCDE", "Good for 4 h 00 min", "▄▄")
+	r.press("c")
+	if strings.Contains(r.view(), "copied") {
+		t.Error("a secret was copied")
+	}
+	r.press("esc", "x")
+	r.sees("kubehsm helpdesk ticket --for jane --group dev --group ops")
+	if strings.Contains(r.view(), "KHSM1") {
+		t.Error("the ticket is still there")
+	}
+}
+
+func TestDeskDeeds(t *testing.T) {
+	f := newFake()
+	r := newRig(t, f, 100, 30)
+	atDesk(r)
+	r.opens("D")
+	r.sees("Delete ticket abcdef?")
+	r.press("y")
+	r.did(f, "delete token abcdef")
+	r.opens("n")
+	r.press(`"for jane"`, "enter")
+	r.did(f, `token "for jane"`)
+	r.sees("aaaaaa.0123456789abcdef", "kubehsm join")
+	r.press("esc")
+	r.opens("b")
+	r.press("enter")
+	r.sees("a reason is needed")
+	r.press(`"INC-1"`, "enter")
+	r.sees("PIN of trial")
+	r.press(`"648219"`, "enter")
+	r.did(f, "broke the glass as prod-break-glass: INC-1")
+	r.sees("may do everything")
+}

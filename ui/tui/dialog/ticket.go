@@ -1,0 +1,85 @@
+package dialog
+
+import (
+	"strings"
+	"time"
+
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/ui/qr"
+	"github.com/kubehsm/kubehsm/ui/text"
+	"github.com/kubehsm/kubehsm/ui/tui/keys"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
+)
+
+// Ticket shows a ticket as a QR code and as text, and how long it is good. It is
+// a secret: it cannot be copied.
+type Ticket struct {
+	title, text string
+	expires     time.Time
+	keys        keys.Map
+	scroll      widget.Scroll
+	size        int // of the code, in columns
+}
+
+// NewTicket returns a dialog for a ticket.
+func NewTicket(k keys.Map, title, ticket string, expires time.Time) *Ticket {
+	d := &Ticket{title: title, text: ticket, expires: expires, keys: k}
+	if code, err := qr.Draw(ticket, false); err == nil {
+		d.size = widget.Width(strings.SplitN(code, "\n", 2)[0])
+	}
+	return d
+}
+
+// Title implements [Dialog].
+func (d *Ticket) Title() string { return text.Clean(d.title) }
+
+// Tone implements [Dialog].
+func (d *Ticket) Tone() Tone { return Plain }
+
+// Open implements [Dialog].
+func (d *Ticket) Open(time.Time) tea.Cmd { return nil }
+
+// Drop implements [Dialog].
+func (d *Ticket) Drop() { d.text = "" }
+
+// Animating implements [Dialog]: the time that is left counts down.
+func (d *Ticket) Animating() bool { return true }
+
+// Actions implements [Dialog].
+func (d *Ticket) Actions() []screen.Action {
+	return []screen.Action{act(keys.As(d.keys.Back, "close; it is not shown again"))}
+}
+
+// Update implements [Dialog].
+func (d *Ticket) Update(msg tea.Msg, _ time.Time) (bool, tea.Cmd) {
+	k, ok := msg.(tea.KeyPressMsg)
+	if !ok || d.scroll.Update(k, d.keys) {
+		return false, nil
+	}
+	return key.Matches(k, d.keys.Back), nil
+}
+
+// View implements [Dialog].
+func (d *Ticket) View(f screen.Frame) string {
+	t := f.Theme
+	lines := []string{t.Warn.Render("Good for " + widget.Elapsed(d.expires.Sub(f.Now)) + ", once. They type: kubehsm join --ticket -")}
+	lines = append(lines, widget.Paragraph(t.Strong, d.text, f.Width)...)
+	code, err := qr.Draw(d.text, t.Light)
+	height := strings.Count(code, "\n")
+	switch {
+	case err != nil:
+	case d.size <= f.Width && len(lines)+height <= f.Height-2:
+		for _, l := range strings.Split(strings.TrimSuffix(code, "\n"), "\n") {
+			lines = append(lines, widget.Center(l, f.Width))
+		}
+	default:
+		lines = append(lines, t.Muted.Render("A larger window shows the QR code too."))
+	}
+	return d.scroll.View(t, lines, f.Width, min(len(lines), max(f.Height-2, 1)))
+}
+
+// Width tells how wide the dialog would like to be.
+func (d *Ticket) Width() int { return max(d.size, 72) }

@@ -1,0 +1,43 @@
+package tui
+
+import (
+	"context"
+	"time"
+
+	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
+	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/ui/flow"
+)
+
+func (f *fakeBackend) BootstrapTokens(context.Context, string, bool) ([]flow.BootstrapToken, []string, error) {
+	soon, later := fakeNow().Add(4*time.Minute), fakeNow().Add(20*time.Hour)
+	return []flow.BootstrapToken{
+		{ID: "abcdef", Description: ticket.Terms{User: "jane", Groups: []string{"dev"}}.Description(), Expires: &soon, Usages: bootstraptoken.KnownUsages()},
+		{ID: "xyz123", Description: "for the new rack", Expires: &later, Usages: bootstraptoken.KnownUsages()},
+		{ID: "old000", Description: "nobody knows"},
+	}, nil, nil
+}
+
+func (f *fakeBackend) CreateBootstrapToken(_ context.Context, _ string, r bootstraptoken.Record, _ bool) (flow.BootstrapToken, error) {
+	return flow.BootstrapToken{Token: "aaaaaa.0123456789abcdef", Join: "kubehsm join 10.0.0.1:6443 --token aaaaaa.0123456789abcdef"}, f.did("token %q", r.Description)
+}
+
+func (f *fakeBackend) DeleteBootstrapToken(_ context.Context, _, id string) error {
+	return f.did("delete token %s", id)
+}
+
+func (f *fakeBackend) MakeTicket(_ context.Context, _ string, o flow.TicketOptions) (flow.IssuedTicket, error) {
+	return flow.IssuedTicket{Text: "KHSM1-ABCDE-FGHIJ-KLMNO-PQRST", Expires: fakeNow().Add(o.TTL)}, f.did("ticket for %s in %v, %s, serial %q", o.User, o.Groups, o.Policy, o.Serial)
+}
+
+func (f *fakeBackend) BreakGlassList() ([]flow.BreakGlassView, error) {
+	return []flow.BreakGlassView{{Name: "safe", Sealed: true, User: "break-glass", State: "due", NotAfter: fakeNow().Add(20 * 24 * time.Hour)}}, nil
+}
+
+func (f *fakeBackend) BreakGlass(_ context.Context, o flow.BreakGlassOptions) (flow.EnrollOptions, error) {
+	return flow.EnrollOptions{Name: "prod-break-glass", Context: "prod", User: "jane", Reason: o.Reason}, nil
+}
+
+func (f *fakeBackend) RecordBreakGlass(_ context.Context, r flow.Result, reason string) error {
+	return f.did("broke the glass as %s: %s", r.Name, reason)
+}

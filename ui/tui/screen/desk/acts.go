@@ -1,0 +1,184 @@
+package desk
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
+	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/tui/dialog"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
+)
+
+// ttls are the choices of how long something is good for.
+func ttls() ([]widget.Option, []time.Duration) {
+	d := []time.Duration{4 * time.Hour, 30 * time.Minute, time.Hour, 12 * time.Hour, 24 * time.Hour}
+	var o []widget.Option
+	for _, x := range d {
+		o = append(o, widget.Option{Label: widget.Span(x)})
+	}
+	return o, d
+}
+
+func value(f *widget.Form, id string) string { return strings.TrimSpace(f.Field(id).Input.Value()) }
+
+// list splits what was typed at commas.
+func list(s string) []string {
+	var out []string
+	for _, x := range strings.Split(s, ",") {
+		if x = strings.TrimSpace(x); x != "" {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// newTicket asks what the ticket is for, makes it, and shows it once as a QR code.
+func (m *Model) newTicket() tea.Cmd {
+	options, durations := ttls()
+	fields := []*widget.Field{
+		{ID: "user", Label: "User", Input: widget.NewInput("", "who it is for"), Note: "The name that the cluster will know them by."},
+		{ID: "groups", Label: "Groups", Input: widget.NewInput("", "none"), Note: "Separated by commas."},
+		{ID: "ttl", Label: "Good for", Options: options},
+		{ID: "policy", Label: "Key", Input: widget.NewInput("", "anything"), Note: "What it must be like, of: " + strings.Join(ticket.PolicyNames(), ", ") + "."},
+		{ID: "serial", Label: "Token", Input: widget.NewInput("", "any"), Note: "The serial number of the only one that will do."},
+		{ID: "name", Label: "Context", Input: widget.NewInput("", "their choice"), Note: "The name proposed for their context."},
+	}
+	return m.form("A ticket for one person", "One line with everything that `kubehsm join` needs. Nobody gets anything by it alone: the request is approved by you.", fields, func(f *widget.Form) tea.Cmd {
+		o := flow.TicketOptions{Terms: ticket.Terms{User: value(f, "user"), Groups: list(value(f, "groups")), Serial: value(f, "serial")},
+			TTL: durations[f.Field("ttl").Index], Name: value(f, "name")}
+		if o.User == "" {
+			f.Field("user").Problem = "a user name is needed"
+		}
+		var err error
+		if o.Policy, err = ticket.ParsePolicy(value(f, "policy")); err != nil {
+			f.Field("policy").Problem = ui.Message(err)
+		}
+		if f.FirstProblem() {
+			return nil
+		}
+		return screen.Send(screen.OperationMsg{Operation: screen.Operation{Title: "Make a ticket", Command: ticketCommand(o), Writes: true,
+			Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
+				t, err := m.Backend.MakeTicket(ctx, "", o)
+				if err != nil {
+					return screen.Report{}, err
+				}
+				return screen.Report{Message: dialog.OpenMsg{Dialog: dialog.NewTicket(m.Keys, "Ticket for "+o.User, t.Text, t.Expires)}}, nil
+			}}})
+	})
+}
+
+func ticketCommand(o flow.TicketOptions) string {
+	line := "kubehsm helpdesk ticket --for " + csr.ShellQuote(o.User)
+	for _, g := range o.Groups {
+		line += " --group " + csr.ShellQuote(g)
+	}
+	line += " --ttl " + o.TTL.String()
+	if o.Policy != 0 {
+		line += " --policy " + csr.ShellQuote(o.Policy.String())
+	}
+	if o.Serial != "" {
+		line += " --serial " + csr.ShellQuote(o.Serial)
+	}
+	if o.Name != "" {
+		line += " --name " + csr.ShellQuote(o.Name)
+	}
+	return line + " -o qr"
+}
+
+func (m *Model) form(title, intro string, fields []*widget.Field, submit func(*widget.Form) tea.Cmd) tea.Cmd {
+	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(m.Keys, title, intro, fields, submit)})
+}
+
+func (m *Model) newToken() tea.Cmd {
+	options, durations := ttls()
+	fields := []*widget.Field{
+		{ID: "description", Label: "What for", Input: widget.NewInput("", "nothing said"), Note: "For people; it is kept in the cluster."},
+		{ID: "ttl", Label: "Good for", Options: options},
+	}
+	return m.form("A bootstrap token", "Whoever has it can file requests until it expires. A ticket is safer: it says for whom.", fields, func(f *widget.Form) tea.Cmd {
+		description, ttl := value(f, "description"), durations[f.Field("ttl").Index]
+		command := "kubehsm bootstrap-token create --print-join-command --ttl " + ttl.String()
+		if description != "" {
+			command += " --description " + csr.ShellQuote(description)
+		}
+		return screen.Send(screen.OperationMsg{Operation: screen.Operation{Title: "Make a bootstrap token", Command: command, Writes: true,
+			Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
+				v, err := m.makeToken(ctx, description, ttl)
+				if err != nil {
+					return screen.Report{}, err
+				}
+				return screen.Report{Title: "The token, which is shown once", Lines: append([]string{v.Token, "", "They type:", v.Join, ""}, v.Warnings...)}, nil
+			}}})
+	})
+}
+
+func (m *Model) makeToken(ctx context.Context, description string, ttl time.Duration) (flow.BootstrapToken, error) {
+	secret, err := bootstraptoken.Generate()
+	if err != nil {
+		return flow.BootstrapToken{}, err
+	}
+	defer secret.Wipe()
+	r := bootstraptoken.Record{Token: secret, Description: description, Usages: bootstraptoken.KnownUsages()}
+	if r.Expires, err = bootstraptoken.ExpiresIn(time.Now(), ttl); err != nil {
+		return flow.BootstrapToken{}, err
+	}
+	return m.Backend.CreateBootstrapToken(ctx, "", r, true)
+}
+
+func (m *Model) delete(r row) tea.Cmd {
+	return screen.Send(screen.OperationMsg{Operation: screen.Operation{Title: "Delete the " + r.kind(), Command: "kubehsm bootstrap-token delete " + r.ID, Writes: true,
+		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
+			yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{Question: "Delete " + r.kind() + " " + r.ID + "?", Detail: "It is for: " + r.who() + ". Whoever has it can use it no more."})
+			if err == nil && !yes {
+				err = hsm.ErrCancelled
+			}
+			if err != nil {
+				return screen.Report{}, err
+			}
+			return screen.Report{Said: "it is deleted"}, m.Backend.DeleteBootstrapToken(ctx, "", r.ID)
+		}}})
+}
+
+// breakGlass asks for a certificate that may do everything, and waits for the
+// second person.
+func (m *Model) breakGlass() tea.Cmd {
+	reason := &widget.Field{ID: "reason", Label: "Reason", Input: widget.NewInput("", "INC-4711: the API is down"), Note: "For the second person; it is kept in every record."}
+	intro := "It asks for a certificate that may do everything, for " + flow.BreakGlassLifetime.String() + ", and waits until a second person approves it. The current context stays."
+	return m.form("Break the glass?", intro, []*widget.Field{reason}, func(f *widget.Form) tea.Cmd {
+		why := value(f, "reason")
+		if why == "" {
+			reason.Problem = "a reason is needed"
+			return nil
+		}
+		return screen.Send(screen.OperationMsg{Operation: screen.Operation{Title: "Break-glass", Command: "kubehsm breakglass request --reason " + csr.ShellQuote(why), Writes: true,
+			Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) { return m.request(ctx, p, why) }}})
+	})
+}
+
+func (m *Model) request(ctx context.Context, p hsm.Prompter, why string) (screen.Report, error) {
+	o, err := m.Backend.BreakGlass(ctx, flow.BreakGlassOptions{Reason: why})
+	if err != nil {
+		return screen.Report{}, err
+	}
+	r, err := m.Backend.Enroll(ctx, o, p, func(e flow.Event) {
+		line := e.Step.Title()
+		if e.Message != "" {
+			line += ": " + e.Message
+		}
+		screen.Say(ctx, line)
+	})
+	if err != nil {
+		return screen.Report{}, err
+	}
+	lines := append([]string{"Until " + r.NotAfter.UTC().Format("2006-01-02 15:04 MST") + ".", ""}, r.Next...)
+	return screen.Report{Said: "the glass is broken: context " + r.Context, Title: "Context " + r.Context + " may do everything", Lines: lines}, m.Backend.RecordBreakGlass(ctx, r, why)
+}

@@ -1,0 +1,220 @@
+// Package desk is the help desk's screen: tickets and bootstrap tokens with
+// how long they are still good, and what is there for emergencies.
+package desk
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
+	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/text"
+	"github.com/kubehsm/kubehsm/ui/tui/keys"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/task"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
+)
+
+// Backend is what the screen needs of the use cases.
+type Backend interface {
+	BootstrapTokens(ctx context.Context, kubeContext string, reveal bool) (all []flow.BootstrapToken, notes []string, err error)
+	CreateBootstrapToken(ctx context.Context, kubeContext string, r bootstraptoken.Record, join bool) (flow.BootstrapToken, error)
+	DeleteBootstrapToken(ctx context.Context, kubeContext, id string) error
+	MakeTicket(ctx context.Context, kubeContext string, o flow.TicketOptions) (flow.IssuedTicket, error)
+	BreakGlassList() ([]flow.BreakGlassView, error)
+	BreakGlass(ctx context.Context, o flow.BreakGlassOptions) (flow.EnrollOptions, error)
+	RecordBreakGlass(ctx context.Context, r flow.Result, reason string) error
+	Enroll(ctx context.Context, o flow.EnrollOptions, p hsm.Prompter, report func(flow.Event)) (flow.Result, error)
+}
+
+// Services are what the screen works with; the root passes them.
+type Services struct {
+	Backend Backend
+	Runner  *task.Runner
+	Keys    keys.Map
+}
+
+// Model is the screen.
+type Model struct {
+	screen.Base
+	Services
+	job     task.Handle
+	readAt  time.Time
+	loaded  bool
+	err     error
+	notes   []string
+	tokens  widget.List[row]
+	glasses []flow.BreakGlassView
+}
+
+var _ screen.Screen = (*Model)(nil)
+var _ screen.Poller = (*Model)(nil)
+
+// row is a token, and the terms of the ticket that it belongs to.
+type row struct {
+	flow.BootstrapToken
+	terms *ticket.Terms
+}
+
+func (r row) kind() string {
+	if r.terms != nil {
+		return "ticket"
+	}
+	return "token"
+}
+
+func (r row) who() string {
+	if r.terms != nil {
+		return text.Clean(strings.Join(append([]string{r.terms.User}, r.terms.Groups...), ", "))
+	}
+	return text.Clean(r.Description)
+}
+
+type readMsg struct {
+	id      task.ID
+	tokens  []flow.BootstrapToken
+	notes   []string
+	glasses []flow.BreakGlassView
+	err     error
+}
+
+// readEvery is how often the cluster is asked again.
+const readEvery = 15 * time.Second
+
+// New returns the screen.
+func New(s Services) *Model {
+	m := &Model{Services: s}
+	m.tokens = widget.List[row]{
+		Columns: []widget.Column{{Title: "KIND", Width: 6}, {Title: "ID", Width: 6}, {Title: "STILL GOOD", Width: 12}, {Title: "FOR"}, {Title: "USAGES", Width: 24, From: 96}},
+		Key:     func(r row) string { return r.ID },
+		Words:   func(r row) string { return r.kind() + " " + r.ID + " " + r.who() },
+	}
+	return m
+}
+
+// ID implements [screen.Screen].
+func (m *Model) ID() screen.ID { return screen.HelpDesk }
+
+// Title implements [screen.Screen].
+func (m *Model) Title() string { return "Help desk" }
+
+// Open implements [screen.Screen].
+func (m *Model) Open(now time.Time) tea.Cmd {
+	m.job.Cancel()
+	h, cmd := m.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
+		msg := readMsg{id: id}
+		msg.tokens, msg.notes, msg.err = m.Backend.BootstrapTokens(ctx, "", false)
+		var err error
+		if msg.glasses, err = m.Backend.BreakGlassList(); err != nil {
+			msg.notes = append(msg.notes, err.Error())
+		}
+		return msg
+	})
+	m.job = h
+	return cmd
+}
+
+// Close implements [screen.Screen].
+func (m *Model) Close() { m.job.Cancel() }
+
+// Typing implements [screen.Screen].
+func (m *Model) Typing() bool { return m.tokens.Filter.Typing() }
+
+// Animating implements [screen.Screen].
+func (m *Model) Animating() bool { return m.job.Active() && !m.loaded }
+
+// Poll implements [screen.Poller]. What counts down is drawn by the clock.
+func (m *Model) Poll(now time.Time) tea.Cmd {
+	if m.job.Active() || m.err != nil || now.Sub(m.readAt) < readEvery {
+		return nil
+	}
+	return m.Open(now)
+}
+
+// Update implements [screen.Screen].
+func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
+	switch msg := msg.(type) {
+	case readMsg:
+		if msg.id == m.job.ID {
+			m.job.Done()
+			m.take(msg, now)
+		}
+	case screen.ChangedMsg:
+		return m.Open(now)
+	case tea.KeyPressMsg, tea.PasteMsg:
+		if m.tokens.Update(msg, m.Keys) {
+			return nil
+		}
+		if k, ok := msg.(tea.KeyPressMsg); ok {
+			return m.key(k, now)
+		}
+	}
+	return nil
+}
+
+func (m *Model) take(msg readMsg, now time.Time) {
+	m.loaded, m.readAt, m.err, m.glasses = true, now, msg.err, msg.glasses
+	m.notes = msg.notes
+	if msg.err != nil {
+		return
+	}
+	rows := make([]row, 0, len(msg.tokens))
+	for _, t := range msg.tokens {
+		r := row{BootstrapToken: t}
+		if terms, err := ticket.ParseDescription(t.Description); err == nil {
+			r.terms = &terms
+		}
+		rows = append(rows, r)
+	}
+	m.tokens.Set(rows)
+}
+
+func keyTicket() key.Binding { return keys.Letter("t", "new ticket") }
+func keyToken() key.Binding  { return keys.Letter("n", "new token") }
+func keyGlass() key.Binding  { return keys.Letter("b", "break the glass") }
+func keyDelete() key.Binding { return keys.Letter("D", "delete") }
+
+func (m *Model) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
+	r, ok := m.tokens.Selected()
+	switch {
+	case key.Matches(k, m.Keys.Back):
+		return screen.Send(screen.BackMsg{})
+	case key.Matches(k, m.Keys.Refresh):
+		return m.Open(now)
+	case key.Matches(k, keyTicket()):
+		return m.newTicket()
+	case key.Matches(k, keyToken()):
+		return m.newToken()
+	case key.Matches(k, keyGlass()):
+		return m.breakGlass()
+	case key.Matches(k, m.Keys.Command):
+		return screen.Send(screen.CommandMsg{Title: "The same by command", Lines: []string{
+			"kubehsm bootstrap-token list", "kubehsm helpdesk ticket --for USER -o qr", "kubehsm breakglass list"}})
+	case !ok:
+	case key.Matches(k, keyDelete()):
+		return m.delete(r)
+	case key.Matches(k, m.Keys.Copy):
+		return screen.Send(screen.CopyMsg{What: "ID", Text: r.ID})
+	}
+	return nil
+}
+
+// Actions implements [screen.Screen].
+func (m *Model) Actions() []screen.Action {
+	if m.Typing() {
+		return []screen.Action{{Key: keys.As(m.Keys.Enter, "keep")}, {Key: keys.As(m.Keys.Back, "clear")}}
+	}
+	none := ""
+	if _, ok := m.tokens.Selected(); !ok {
+		none = "nothing is selected"
+	}
+	return []screen.Action{{Key: keyTicket(), Writes: true}, {Key: keyToken(), Writes: true}, {Key: keyDelete(), Reason: none, Writes: true},
+		{Key: keyGlass(), Writes: true}, {Key: m.Keys.Filter}, {Key: m.Keys.Refresh, Quiet: true}, {Key: keys.As(m.Keys.Copy, "copy ID"), Reason: none, Quiet: true},
+		{Key: m.Keys.Command, Quiet: true}}
+}
