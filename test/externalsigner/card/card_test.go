@@ -1,0 +1,174 @@
+//go:build linux && cgo
+
+package card
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/piv"
+	"github.com/kubehsm/kubehsm/test/controlplane"
+	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/need"
+	"github.com/kubehsm/kubehsm/test/term"
+	"github.com/kubehsm/kubehsm/test/vcard"
+)
+
+// programs are what the test runs, built by TestMain.
+var programs struct{ kubehsm, kubectl string }
+
+func TestMain(m *testing.M) { os.Exit(vcard.Main(inside{m})) }
+
+// inside is what runs in the namespaces: the control plane must, too, as they
+// have a network of their own.
+type inside struct{ *testing.M }
+
+func (i inside) Run() int { return controlplane.Main(built{i.M}) }
+
+// built runs the tests with the programs built.
+type built struct{ *testing.M }
+
+func (b built) Run() int {
+	dir, err := os.MkdirTemp("", "kubehsm-signer-")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		err = build(dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return b.M.Run()
+}
+
+func build(dir string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
+	defer cancel()
+	root, err := controlplane.Checkout()
+	if err != nil {
+		return err
+	}
+	var errs [2]error
+	programs.kubehsm, errs[0] = lab.Build(ctx, dir)
+	const name = "kubectl-externalsigner"
+	programs.kubectl, errs[1] = lab.BuildPackage(ctx, dir, name, filepath.Join(root, "test", name), ".")
+	return errors.Join(errs[:]...)
+}
+
+const pin = "123456" // the factory's
+
+// TestCard: every kind of key that the card has signs in; the PIN is asked for
+// where the client runs, and the card is left locked.
+func TestCard(t *testing.T) {
+	vcard.Private(t)
+	need.Program(t, "softhsm2-util")
+	cluster := controlplane.ForTest(t)
+	l, err := lab.New(t.TempDir(), lab.Options{Binary: programs.kubehsm, Cluster: cluster})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(lab.Rights(t.Context(), cluster), cluster.RunPod(t.Context(), "default", "web")); err != nil {
+		t.Fatal(err)
+	}
+	readers := vcard.ForTest(t)
+	card := vcard.New(vcard.Config{})
+	readers.Insert(t, 0, card)
+	for slot, a := range map[string]hsm.Algorithm{"9a": hsm.ECDSAP256, "9c": hsm.ECDSAP384, "9d": hsm.RSA2048, "9e": hsm.Ed25519} {
+		t.Run(string(a), func(t *testing.T) {
+			uri := certify(t, cluster, slot, a)
+			if uri == "" {
+				t.Skipf("the card has no %s", a)
+			}
+			configure(t, l, map[string]string{"pathExec": l.Binary, "uri": uri})
+			for _, c := range []struct {
+				args []string
+				says string
+			}{
+				{[]string{"auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"}, string(a)},
+				{[]string{"exec", "web", "--", "echo", "heard"}, "heard"},
+			} {
+				s := term.Run(t, term.Options{Path: programs.kubectl, Args: c.args, Dir: l.Dir, Env: l.Env(), Columns: 120, Rows: 40})
+				s.Answer("needs its PIV PIN", pin)
+				if code := s.Exit(); code != 0 || !s.Frame().Contains(c.says) {
+					t.Errorf("%v: exit code %d:\n%s", c.args, code, s.Output())
+				}
+				if card.Verified() {
+					t.Error("the card was left with the PIN verified")
+				}
+			}
+		})
+	}
+	if left, _ := card.PINRetries(); left != 3 {
+		t.Errorf("%d tries of the PIN are left", left)
+	}
+}
+
+// certify makes a key in a slot, certified for a developer of the key's name,
+// and returns its URI; "" if the card has no such keys.
+func certify(t *testing.T, cluster *controlplane.Cluster, slot string, a hsm.Algorithm) string {
+	t.Helper()
+	driver := piv.New(piv.Options{})
+	defer func() {
+		if err := driver.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	token, err := driver.Open(t.Context(), hsm.URI{Scheme: hsm.SchemePIV})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := token.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	typing := hsmtest.TypingAll(t, map[hsm.PINKind]string{hsm.PIVPIN: pin, hsm.ManagementKey: hex.EncodeToString(vcard.DefaultManagementKey())})
+	made, err := token.Generate(t.Context(), hsm.GenerateOptions{Slot: slot, Algorithm: a, PIN: hsm.PINAlways, Touch: hsm.TouchNever}, typing)
+	if errors.Is(err, hsm.ErrUnsupported) {
+		return ""
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := cluster.SignClient(made.Key.Public, string(a), []string{lab.DevelopersGroup}, time.Now().Add(-time.Minute), time.Now().Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := token.StoreCertificate(t.Context(), made.URI, cert, typing); err != nil {
+		t.Fatal(err)
+	}
+	return made.URI.String()
+}
+
+// configure writes a kubeconfig whose user is the provider's.
+func configure(t *testing.T, l *lab.Lab, config map[string]string) {
+	t.Helper()
+	ca, err := os.ReadFile(l.Cluster.CAFile())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := api.NewConfig()
+	c.Clusters["c"] = &api.Cluster{Server: l.Cluster.Server(), CertificateAuthorityData: ca}
+	c.AuthInfos["u"] = &api.AuthInfo{AuthProvider: &api.AuthProviderConfig{Name: "externalSigner", Config: config}}
+	c.Contexts["x"] = &api.Context{Cluster: "c", AuthInfo: "u", Namespace: "default"}
+	c.CurrentContext = "x"
+	if err := clientcmd.WriteToFile(*c, l.Kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+}
