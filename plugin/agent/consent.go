@@ -299,7 +299,11 @@ func (a *agent) put(ctx context.Context, t *target, s consent.Statement, text st
 		}
 	}
 	if !shown {
-		yes, err := who.p.Confirm(ctx, hsm.ConfirmPrompt{Question: "allow it?", Detail: words(s, t)})
+		question := "allow it?"
+		if touch {
+			question = "allow it, and touch the token then?"
+		}
+		yes, err := who.p.Confirm(ctx, hsm.ConfirmPrompt{Question: question, Detail: words(s, t)})
 		if err != nil {
 			return nil, how, err
 		}

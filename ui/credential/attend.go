@@ -89,8 +89,14 @@ type attendant struct {
 	terminal *prompt.Terminal
 }
 
-// Reach tells whether a touch line would be seen now.
-func (a *attendant) Reach(context.Context) error { return a.terminal.Reach() }
+// Reach tells whether a touch line would be seen now. On a terminal that has to
+// be borrowed it would not; a question can be asked there first.
+func (a *attendant) Reach(ctx context.Context) error {
+	if err := a.terminal.Reach(); err == nil || !agent.HoldsTerminal(ctx) {
+		return err
+	}
+	return hsm.ErrUnsupported
+}
 
 // Confirm implements [hsm.Prompter]. "kubectl exec -it" has its terminal in raw
 // mode when it connects, and waits for the answer before it reads: the terminal

@@ -36,6 +36,17 @@ func TestConsentByTouch(t *testing.T) {
 	if !strings.Contains(out, "create configmaps in default, touch, signed") {
 		t.Errorf("the audit log:\n%s", out)
 	}
+	// On a terminal in raw mode no touch line would be seen: the question comes first.
+	if err := p.Cluster.RunPod(t.Context(), "default", "touched"); err != nil {
+		t.Fatal(err)
+	}
+	s = p.terminal("/bin/sh", "-c", "kubectl exec -it touched -- echo in the pod")
+	s.WaitFor("pods/exec default/touched", "Allow it, and touch the token then? [y/N]")
+	s.Type("y\r")
+	<-p.wanted
+	<-p.touched
+	s.WaitFor("in the pod")
+	s.Exit()
 	s = p.terminal("/bin/sh", "-c", "kubectl get pods >/dev/null && echo read; kubectl delete configmap touched-"+strings.ToLower(t.Name()))
 	s.WaitFor("read", "to allow “delete configmaps default/touched-")
 	p.touch(s)
