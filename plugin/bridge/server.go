@@ -38,7 +38,7 @@ func Listen(ep Endpoint) (net.Listener, error) {
 	l, err := net.Listen("tcp4", ep.Address())
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, hsm.Hintf(fmt.Errorf("%w: another program listens on %s", ErrPortTaken, ep.Address()),
-			"find it with `ss -ltnp 'sport = :%d'` or `lsof -iTCP:%d`, and stop it", ep.Port, ep.Port)
+			"find it with `ss -ltnp 'sport = :%d'` or `lsof -iTCP:%d` and stop it, or move the bridge with `kubehsm agent port`", ep.Port, ep.Port)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("bridge: %w", err)

@@ -82,6 +82,35 @@ func Setup(d home.Dirs) (Endpoint, error) {
 	return ep, err
 }
 
+// Move has the bridge listen on another port, 1024 to 65535, when it starts next;
+// the identity stays. [ErrPortTaken] if somebody listens there.
+func Move(d home.Dirs, port int) (Endpoint, error) {
+	if port < 1024 || port > 65535 {
+		return Endpoint{}, fmt.Errorf("move the bridge: port %d is not between 1024 and 65535", port)
+	}
+	ep, err := Setup(d)
+	if err != nil || ep.Port == port {
+		return ep, err
+	}
+	ep.Port = port
+	l, err := Listen(ep)
+	if err != nil {
+		return Endpoint{}, err
+	}
+	if err := l.Close(); err != nil {
+		return Endpoint{}, fmt.Errorf("move the bridge: %w", err)
+	}
+	lock := flock.New(dir(d)+".lock", flock.SetPermissions(0o600))
+	if err := lock.Lock(); err != nil {
+		return Endpoint{}, fmt.Errorf("move the bridge: %w", err)
+	}
+	defer lock.Close()
+	if err := home.WriteFile(filepath.Join(dir(d), "port"), []byte(strconv.Itoa(port)+"\n")); err != nil {
+		return Endpoint{}, fmt.Errorf("move the bridge: %w", err)
+	}
+	return ep, nil
+}
+
 // Load reads what [Setup] made. A missing folder is [fs.ErrNotExist]; a damaged
 // one is an error with a hint, as a new identity would not fit the kubeconfigs.
 func Load(d home.Dirs) (Endpoint, tls.Certificate, error) {

@@ -6,6 +6,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -109,5 +110,30 @@ func TestLeftoversOfACrashDoNotMatter(t *testing.T) {
 	check(t, os.Mkdir(filepath.Join(d.State, ".bridge-123"), 0o700))
 	if _, err := Setup(d); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestMove: another port, the same identity; not where somebody else listens.
+func TestMove(t *testing.T) {
+	d := testDirs(t)
+	before, err := Setup(d)
+	check(t, err)
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	check(t, err)
+	port := l.Addr().(*net.TCPAddr).Port
+	if _, err := Move(d, port); !errors.Is(err, ErrPortTaken) {
+		t.Fatal(err)
+	}
+	if _, err := Move(d, 80); err == nil {
+		t.Fatal("a privileged port was taken")
+	}
+	if now, _, err := Load(d); err != nil || now.Port != before.Port {
+		t.Fatalf("a refused move left port %d, %v", now.Port, err)
+	}
+	check(t, l.Close())
+	_, err = Move(d, port)
+	check(t, err)
+	if now, _, err := Load(d); err != nil || now.Port != port || !bytes.Equal(now.CAPEM, before.CAPEM) {
+		t.Fatalf("%+v, %v", now, err)
 	}
 }

@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/ui"
+)
+
+func (a *app) agentPort() *cobra.Command {
+	var yes bool
+	var o *format
+	c := a.command(&cobra.Command{
+		Use:   "port [PORT]",
+		Short: "Show the bridge's port, or move it",
+		Long: `Shows where the agent's bridge listens. With a port, moves it there: the agent is
+ended, which cuts what is open, and the kubeconfig entries that lead to the
+bridge are written anew, in the files that kubectl would look at now. For entries
+in other files run "kubehsm kubeconfig set --kubeconfig FILE".`,
+		Example: "kubehsm agent port\nkubehsm agent port 27001",
+		Args:    cobra.MaximumNArgs(1),
+	}, func(c *cobra.Command, args []string) error {
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		doc := struct {
+			Address     string   `json:"address"`
+			Moved       bool     `json:"moved"`
+			Enrollments []string `json:"enrollments"`
+		}{Enrollments: []string{}}
+		if len(args) == 0 {
+			if doc.Address, err = env.BridgeAddress(); err != nil {
+				return err
+			}
+			return a.emit(o, doc, func(w *words) { w.line("%s", doc.Address) })
+		}
+		port, err := strconv.ParseUint(args[0], 10, 16)
+		if err != nil || port < 1024 {
+			return ui.Usagef("port %q is not a number between 1024 and 65535", args[0])
+		}
+		move, err := env.MoveBridge(c.Context(), int(port))
+		if err != nil {
+			return err
+		}
+		w := a.err()
+		w.line("The bridge moves from %s to %s. The agent ends, which cuts what is open.", move.From, move.To)
+		for _, name := range move.Enrollments {
+			w.line("The kubeconfig entry %s is written anew.", name)
+		}
+		if err := w.flush(); err != nil {
+			return err
+		}
+		if err := a.confirm(c.Context(), yes, "Move it?"); err != nil {
+			return err
+		}
+		if err := move.Apply(c.Context()); err != nil {
+			return err
+		}
+		doc.Address, doc.Moved, doc.Enrollments = move.To, true, append(doc.Enrollments, move.Enrollments...)
+		return a.emit(o, doc, func(w *words) { w.line("The bridge is on %s.", doc.Address) })
+	})
+	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	o = output(c)
+	return c
+}

@@ -1,0 +1,77 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/kubehsm/kubehsm/kubeconfig"
+	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/bridge"
+)
+
+// BridgeMove is a change of the bridge's port, looked at before it is made.
+type BridgeMove struct {
+	// From and To are the addresses.
+	From, To string
+	// Enrollments are those whose kubeconfig entries lead to the bridge, in the
+	// files that are looked at now.
+	Enrollments []string
+
+	env  *Env
+	port int
+}
+
+// BridgeAddress is where the bridge listens, or would.
+func (e *Env) BridgeAddress() (string, error) {
+	ep, err := e.bridge()
+	return ep.Address(), err
+}
+
+// MoveBridge plans to have the bridge on another port.
+func (e *Env) MoveBridge(ctx context.Context, port int) (*BridgeMove, error) {
+	ep, err := e.bridge()
+	if err != nil {
+		return nil, err
+	}
+	m := &BridgeMove{From: ep.Address(), env: e, port: port}
+	ep.Port = port
+	m.To = ep.Address()
+	contexts, err := e.rules().List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range contexts {
+		if c.User.Kind == kubeconfig.UserOurs && c.User.Enrollment != "" && c.Name == c.User.Enrollment && !slices.Contains(m.Enrollments, c.Name) {
+			m.Enrollments = append(m.Enrollments, c.Name)
+		}
+	}
+	return m, nil
+}
+
+// Apply ends the agent, which cuts what is open, moves the port, and writes the
+// kubeconfig entries, each to be taken back by itself. Where it fails midway, it
+// can be run again.
+func (m *BridgeMove) Apply(ctx context.Context) error {
+	client, err := agent.Dial(ctx, m.env.Dirs)
+	if err == nil {
+		err = errors.Join(client.Stop(ctx), client.Close())
+	}
+	if err != nil && !errors.Is(err, agent.ErrNotRunning) {
+		return err
+	}
+	if _, err := bridge.Move(m.env.Dirs, m.port); err != nil {
+		return err
+	}
+	for _, name := range m.Enrollments {
+		change, err := m.env.KubeconfigSet(ctx, name, false, false)
+		if err == nil {
+			err = change.Apply(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("the kubeconfig entry of %s: %w", name, err)
+		}
+	}
+	return nil
+}
