@@ -81,7 +81,7 @@ func (c *Client) mayDoAnything(ctx context.Context, s Subject) (bool, error) {
 	got := &authorizationv1.SubjectAccessReview{}
 	err := c.authorization.Post().Resource("subjectaccessreviews").Body(&authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{
-			User: s.User, Groups: s.Groups,
+			User: s.User, Groups: append(slices.Clone(s.Groups), "system:authenticated"), // as it will be
 			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "*", Group: "*", Resource: "*"},
 		},
 	}).Do(ctx).Into(got)

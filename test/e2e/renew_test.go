@@ -77,6 +77,10 @@ func TestRenew(t *testing.T) {
 	if out := u.kubehsm("certificate", "renew", "--all"); !strings.Contains(out, "Nothing is due") {
 		t.Errorf("--all: %s", out)
 	}
+	// To enrol again finds all as it is.
+	if again := u.enroll("--expiration", "1h"); again.Fingerprint != third.Fingerprint || again.Request != third.Request {
+		t.Errorf("enrolled again: %+v", again)
+	}
 	u.nothingHalfWritten()
 }
 
@@ -110,6 +114,9 @@ func TestRenewTooLate(t *testing.T) {
 	}
 	if out := u.kubectl("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"); out != "jane" {
 		t.Errorf("kubectl is %q", out)
+	}
+	if last := u.enroll(); last.Fingerprint != r.Fingerprint || last.Request != again.Request {
+		t.Errorf("enrolled again: %+v", last)
 	}
 }
 

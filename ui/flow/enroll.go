@@ -146,6 +146,9 @@ func (e *Env) recordFor(ctx context.Context, o EnrollOptions) (*Journal, error) 
 	if err := j.continues(o); err != nil {
 		return nil, err
 	}
+	if j.Finished() {
+		j.Options.Renewal = nil // it is over; this is none
+	}
 	// How to go about it may differ from run to run; what is enrolled may not.
 	j.Options.Join = o.Join
 	j.Options.ApproveWith, j.Options.KeepCurrent = o.ApproveWith, o.KeepCurrent

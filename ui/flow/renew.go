@@ -2,7 +2,6 @@ package flow
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -109,15 +108,25 @@ func (e *Env) renewal(ctx context.Context, name string, o RenewOptions) (*Journa
 	if old != nil {
 		fill(&j.Options.SignerName, old.Options.SignerName)
 		fill(&j.Options.Expiration, old.Options.Expiration)
-		j.Options.AltNames, j.Options.Labels = old.Options.AltNames, old.Options.Labels
+		j.Options.AltNames, j.Options.Labels, j.Options.Cluster = old.Options.AltNames, old.Options.Labels, old.Options.Cluster
+		j.Options.Generate, j.Options.Join = old.Options.Generate, old.Options.Join
 	}
 	fill(&j.Options.SignerName, csr.ClientSigner)
+	fill(&j.Options.Generate.Algorithm, hsm.AlgorithmOf(chain[0].PublicKey))
+	fill(&j.Options.Generate.Label, name)
+	fill(&j.Options.Generate.Slot, en.Key.Slot)
+	j.Options.Generate.Overwrite = false
 	if !o.NewKey {
 		j.Options.Key, j.Key, j.KeyHash = en.Key, en.Key, en.KeyHash
 		return j, nil
 	}
-	j.Options.Renewal.OldKey, j.Options.Generate = en.Key, o.Generate
-	return j, e.placeNewKey(ctx, j, chain[0])
+	j.Options.Renewal.OldKey = en.Key
+	g := o.Generate
+	fill(&g.Algorithm, j.Options.Generate.Algorithm)
+	fill(&g.PIN, j.Options.Generate.PIN) // no weaker than the old key's, unless that is asked for
+	fill(&g.Touch, j.Options.Generate.Touch)
+	j.Options.Generate = g
+	return j, e.placeNewKey(ctx, j)
 }
 
 // retiredSlots are the PIV slots for keys beyond the four of the standard
@@ -132,11 +141,8 @@ func retiredSlots() []string {
 
 // placeNewKey fills in where the new key goes: beside the old one, which must
 // sign until the new one has its certificate.
-func (e *Env) placeNewKey(ctx context.Context, j *Journal, leaf *x509.Certificate) error {
+func (e *Env) placeNewKey(ctx context.Context, j *Journal) error {
 	g := &j.Options.Generate
-	if g.Algorithm == "" {
-		g.Algorithm = hsm.AlgorithmOf(leaf.PublicKey)
-	}
 	slots, err := e.slots(ctx, j.Options.Token)
 	if err != nil {
 		return err
