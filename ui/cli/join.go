@@ -2,10 +2,12 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/ui"
@@ -20,6 +22,7 @@ type joinFlags struct {
 	hashes                                      []string
 	unsafe                                      bool
 	ticket, certificate                         string
+	generatePUK, printPUK                       bool
 	discoveryTimeout                            time.Duration
 }
 
@@ -64,6 +67,11 @@ kubehsm join --name prod --certificate sent.pem`,
 				return err
 			}
 		}
+		if f.generatePUK && !f.enroll.plan {
+			if err := f.newPUK(a, c, env, options, o); err != nil {
+				return usage(err)
+			}
+		}
 		return usage(a.enrollByLines(c.Context(), env, options, f.enroll, o))
 	})
 	flags := c.Flags()
@@ -76,6 +84,9 @@ kubehsm join --name prod --certificate sent.pem`,
 	flags.StringVar(&f.file, "discovery-file", "", "`file` or https URL that says where the cluster is; - for standard input")
 	flags.DurationVar(&f.discoveryTimeout, "discovery-timeout", 0, "how `long` to look for the cluster; default "+discovery.DefaultTimeout.String())
 	flags.StringVar(&f.certificate, "certificate", "", "go on with the certificate in this `file`, which the help desk sent")
+	flags.BoolVar(&f.generatePUK, "generate-puk", false, "first give a PIV card a random PUK; it is shown once, or sealed to the help desk whose ticket asks for that")
+	flags.BoolVar(&f.printPUK, "print", false, "write the new PUK, if it is not sealed, to standard output instead of the terminal")
+	a.secretFD(flags, "puk-fd", "the PUK in force", isPUK)
 	flags.StringVar(&f.enroll.token, "hsm", "", "`URI` of the hardware token; default the only one present, or the ticket's")
 	f.enroll.bindTo(flags, "the enrolment and the kubeconfig context; default that of the ticket or the host")
 	o = output(c)
@@ -187,6 +198,49 @@ func (f *joinFlags) tokens(ctx context.Context, a *app, j *flow.JoinOptions) err
 		j.Token, err = a.handedToken(ctx, "tls-bootstrap-token", f.bootstrapToken)
 	}
 	return err
+}
+
+// newPUK gives the card a random PUK, once: the factory's must be in force, so
+// that a join that is gone on with changes nothing again.
+func (f *joinFlags) newPUK(a *app, c *cobra.Command, env *flow.Env, o flow.EnrollOptions, out *format) error {
+	ctx := c.Context()
+	o, err := env.Complete(ctx, o)
+	if err != nil {
+		return err
+	}
+	before, err := env.Token(ctx, o.Token)
+	if err != nil {
+		return err
+	}
+	w := a.err()
+	switch d := before.Details; {
+	case o.Token.Scheme != hsm.SchemePIV:
+		return ui.Usagef("--generate-puk: this is no PIV card; it has no PUK")
+	case d == nil || d.PUK == nil || !d.PUK.Default:
+		w.line("note: the PUK is not the factory's any more, or the card does not tell; it stays as it is")
+		return w.flush()
+	}
+	sealed := len(o.Join.Seal) > 0
+	p, show, err := a.newPUK(c, &generatePUK{yes: true, print: f.printPUK || sealed})
+	if err != nil {
+		return err
+	}
+	_, err = env.ChangePIN(ctx, o.Token, hsm.PUK, p)
+	fresh := show(err)
+	if fresh.text == "" || !sealed {
+		fresh.print = f.printPUK
+		return errors.Join(err, fresh.show(a, out))
+	}
+	text, sealErr := o.Join.SealPUK(before.Info.Serial, fresh.secret.Bytes())
+	if sealErr != nil { // better shown than lost
+		fresh.print = false
+		return errors.Join(err, sealErr, fresh.show(a, out))
+	}
+	fresh.secret.Zero()
+	w.line("The card has a new PUK, which you do not need to know. Send this to the help desk, it is sealed for them:")
+	w.line("  %s", text)
+	w.line("They open it with: %s helpdesk open --ticket-id %s --serial %s", a.name(), o.Join.Ticket, before.Info.Serial)
+	return errors.Join(err, w.flush())
 }
 
 // joinedAt names the cluster of a join for the review.

@@ -150,19 +150,13 @@ func sealInfo(id, serial string) []byte {
 	return []byte("kubehsm PUK of " + serial + " for ticket " + id)
 }
 
-// SealPUK seals a token's new PUK to the help desk that made the ticket of the
-// enrolment called name. ok is false if its ticket carries no key.
-func (e *Env) SealPUK(name, serial string, puk []byte) (text string, ok bool, err error) {
-	j, err := e.loadJournal(name)
-	if err != nil {
-		return "", false, err
-	}
-	o := j.Options.Join
+// SealPUK seals a token's new PUK to the help desk that made the ticket. The
+// text is "" if the ticket carries no key, or there is none.
+func (o *JoinOptions) SealPUK(serial string, puk []byte) (string, error) {
 	if o == nil || len(o.Seal) == 0 {
-		return "", false, nil
+		return "", nil
 	}
-	text, err = ticket.Ticket{Seal: o.Seal}.SealTo(puk, sealInfo(o.Ticket, serial))
-	return text, err == nil, err
+	return ticket.Ticket{Seal: o.Seal}.SealTo(puk, sealInfo(o.Ticket, serial))
 }
 
 // OpenSealed opens what a user of the ticket with this ID sent back, for the

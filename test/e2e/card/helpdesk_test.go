@@ -1,0 +1,154 @@
+//go:build linux && cgo
+
+package card
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/vcard"
+)
+
+// TestTicketForACard takes a new card to a kubectl that works with a ticket that
+// is for this card, attested, with a touch for every use: the help desk needs
+// nobody to read words, and gets the card's new PUK sealed.
+func TestTicketForACard(t *testing.T) {
+	p := newPerson(t)
+	p.joinable()
+	home := t.TempDir()
+	if err := os.Chmod(home, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	root := filepath.Join(p.Dir, "root.pem")
+	maker := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: vcard.DefaultCA().Certificate.Raw})
+	if err := os.WriteFile(root, maker, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	desk := func(stdin string, args ...string) lab.Result {
+		t.Helper()
+		res, err := p.Run(t.Context(), lab.Run{Stdin: stdin, Env: []string{"KUBEHSM_HOME=" + home, "KUBECONFIG=" + p.Cluster.AdminKubeconfig()}}, p.Binary, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
+	ticket := func(serial string) (text, id string) {
+		t.Helper()
+		var made struct{ Tickets []struct{ Ticket, ID string } }
+		out := p.ok(desk("", "helpdesk", "ticket", "--for", "jill", "--group", lab.DevelopersGroup, "--name", "prod-card", "--serial", serial,
+			"--policy", "attested,touch-always", "--seal-puk", "-o", "json"), nil)
+		if err := json.Unmarshal([]byte(out), &made); err != nil {
+			t.Fatal(err)
+		}
+		return made.Tickets[0].Ticket, made.Tickets[0].ID
+	}
+	other, _ := ticket("999")
+	res, err := p.Run(t.Context(), lab.Run{Stdin: other}, p.Binary, "join", "--ticket", "-", "--yes")
+	if err != nil || res.Code != 3 || !strings.Contains(res.Stderr, `the serial number "999"`) {
+		t.Errorf("a ticket for another card: %v %s", err, res)
+	}
+
+	text, id := ticket("12345678")
+	file := filepath.Join(p.Dir, "ticket")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.secrets("token pin change --pin-fd 3 --new-pin-fd 4", vcard.DefaultPIN, ownPIN)
+	p.secrets("token management-key set --protect --pin-fd 3", ownPIN)
+	s := p.terminal(p.Binary, "join", "--ticket", file, "--generate-puk", "--yes")
+	s.WaitFor("needs its PUK")
+	s.Type(vcard.DefaultPUK + "\r") // the factory's, which is the card's serial number too
+	s.WaitFor("KHSP1-", "touch always")
+	s.Answer(pinPrompt, ownPIN)
+	p.touch(s) // the request is signed
+	s.WaitFor("waiting for somebody to approve")
+	sealed := ""
+	for _, word := range strings.Fields(s.Output()) {
+		if strings.HasPrefix(word, "KHSP1-") {
+			sealed = word
+		}
+	}
+	name := p.pendingFor("jill")
+	if res := desk("", "helpdesk", "approve", name, "--yes"); res.Code != 1 || !strings.Contains(res.Stderr, "which nothing proves") {
+		t.Errorf("an attestation of an unknown maker: %s", res)
+	}
+	approved := p.ok(desk("", "helpdesk", "approve", name, "--yes", "--root", root), nil) // no words
+	if !strings.Contains(approved, "The ticket is ended") {
+		t.Errorf("approve: %s", approved)
+	}
+	p.touch(s) // the agent signs in
+	if code := s.Exit(); code != 0 {
+		t.Fatalf("exit code %d:\n%s", code, s.Output())
+	}
+	if out := p.kubectl("--context", "prod-card", "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"); out != "jill" {
+		t.Errorf("kubectl is %q", out)
+	}
+	if res := desk(sealed, "helpdesk", "open", "--ticket-id", id, "--serial", "1", "--sealed", "-", "--print"); res.Code == 0 {
+		t.Errorf("opened for another card: %s", res)
+	}
+	puk := strings.TrimSpace(p.ok(desk(sealed, "helpdesk", "open", "--ticket-id", id, "--serial", "12345678", "--sealed", "-", "--print"), nil))
+	if len(puk) != 8 || !p.card.CheckPUK(puk) {
+		t.Errorf("the PUK that was sealed, %q, is not the card's", puk)
+	}
+	if res := desk(sealed, "helpdesk", "open", "--ticket-id", id, "--serial", "12345678", "--sealed", "-", "--print"); res.Code == 0 {
+		t.Errorf("opened twice: %s", res)
+	}
+	if strings.Contains(string(s.Raw()), puk) {
+		t.Error("the PUK was shown to the user")
+	}
+}
+
+// joinable publishes cluster-info as kubeadm does, and the roles for tickets.
+func (p *person) joinable() {
+	p.t.Helper()
+	ca, err := os.ReadFile(p.Cluster.CAFile())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	info, err := json.Marshal(map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]string{"name": "cluster-info", "namespace": "kube-public"},
+		"data": map[string]string{"kubeconfig": fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters:\n- name: \"\"\n  cluster:\n    server: %s\n    certificate-authority-data: %s\n",
+			p.Cluster.Server(), base64.StdEncoding.EncodeToString(ca))},
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"create", "role", "cluster-info", "-n", "kube-public", "--verb=get", "--resource=configmaps", "--resource-name=cluster-info"},
+		{"create", "rolebinding", "cluster-info", "-n", "kube-public", "--role=cluster-info", "--user=system:anonymous"},
+	} {
+		if _, err := p.Cluster.Admin(p.t.Context(), "", args...); err != nil && !strings.Contains(err.Error(), "already exists") {
+			p.t.Fatal(err)
+		}
+	}
+	if err := p.Cluster.Apply(p.t.Context(), string(info)); err != nil {
+		p.t.Fatal(err)
+	}
+	p.ok(p.Run(p.t.Context(), lab.Run{Env: []string{"KUBECONFIG=" + p.Cluster.AdminKubeconfig()}}, p.Binary, "rbac", "apply", "ticket", "--yes"))
+}
+
+// pendingFor waits for the request for user.
+func (p *person) pendingFor(user string) string {
+	p.t.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		var list struct {
+			Requests []struct{ Name, User, State string }
+		}
+		p.json(&list, "csr", "list", "--pending", "--context", lab.Context)
+		for _, r := range list.Requests {
+			if r.User == user {
+				return r.Name
+			}
+		}
+	}
+	p.t.Fatalf("no request for %s", user)
+	return ""
+}
