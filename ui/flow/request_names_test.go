@@ -1,0 +1,90 @@
+package flow
+
+import (
+	"errors"
+	"os"
+	"os/user"
+	"strings"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+func TestNameTemplate(t *testing.T) {
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, _, _ = strings.Cut(host, ".")
+	tpl := nameTemplate{token: hsm.TokenInfo{Label: "blue", Serial: "42"}, context: "prod"}
+	for in, want := range map[string]string{
+		"jane":                      "jane",
+		"":                          "",
+		"{login}":                   me.Username,
+		"{login}@{host}.example":    me.Username + "@" + host + ".example",
+		"card-{serial}-of-{token}!": "card-42-of-blue!",
+		"{context}":                 "prod",
+		"a}b":                       "a}b",
+	} {
+		if got, err := tpl.fill("user", in); err != nil || got != want {
+			t.Errorf("%q: %q, %v, want %q", in, got, err, want)
+		}
+	}
+	for _, bad := range []string{"{", "{login", "{nobody}", "{}", "x{log{in}}"} {
+		var e *csr.InputError
+		if got, err := tpl.fill("user", bad); !errors.As(err, &e) || e.Field != "user" {
+			t.Errorf("%q: %q, %v", bad, got, err)
+		}
+	}
+	var e *csr.InputError
+	if _, err := (nameTemplate{}).fill("user", "{serial}"); !errors.As(err, &e) {
+		t.Errorf("a token without a serial: %v", err)
+	}
+}
+
+func TestAltNames(t *testing.T) {
+	var o csr.RequestOptions
+	a := AltNames{DNS: []string{"a.example"}, Email: []string{"a@b.example"}, IP: []string{"::1", "10.0.0.1"}, URI: []string{"spiffe://x/y"}}
+	if err := a.into(&o); err != nil || len(o.DNSNames) != 1 || len(o.EmailAddresses) != 1 || len(o.IPAddresses) != 2 || len(o.URIs) != 1 {
+		t.Errorf("%+v, %v", o, err)
+	}
+	if f := strings.Join(a.flags(), " "); f != "--dns-name a.example --email a@b.example --ip ::1 --ip 10.0.0.1 --uri spiffe://x/y" {
+		t.Error(f)
+	}
+	for _, bad := range []AltNames{{IP: []string{"1.2.3"}}, {URI: []string{"/relative"}}, {URI: []string{"%"}}} {
+		if err := bad.into(&csr.RequestOptions{}); err == nil {
+			t.Errorf("%+v was taken", bad)
+		}
+	}
+}
+
+func TestForecastRefusal(t *testing.T) {
+	points := []csr.Point{{ID: "a", Verdict: csr.Warn, Reason: "odd"}, {ID: "b", Verdict: csr.Refuse, Reason: "never", Evidence: "the book"}}
+	err := forecastRefusal(points)
+	if !errors.Is(err, ErrForecast) || !strings.Contains(err.Error(), "never (the book)") || strings.Contains(err.Error(), "odd") {
+		t.Errorf("got %v", err)
+	}
+	if err := forecastRefusal(points[:1]); err != nil {
+		t.Errorf("a warning stands in the way: %v", err)
+	}
+	notes := strings.Join(Review{Notes: []string{"n"}, Forecast: append(points, csr.Point{ID: "c", Verdict: csr.OK, Reason: "fine"})}.Remarks(), "\n")
+	if notes != "n\nodd\nthis will be refused: never" {
+		t.Errorf("remarks: %q", notes)
+	}
+}
+
+func TestRequesterKind(t *testing.T) {
+	for who, want := range map[string]string{
+		"jane": "", "system:bootstrap:abcdef": "bootstrap token abcdef", "system:serviceaccount:ns:bot": "service account ns:bot",
+		"system:node:n1": "node n1", "system:anonymous": "nobody signed in",
+	} {
+		if got := requesterKind(who); !strings.Contains(got, want) || (want == "") != (got == "") {
+			t.Errorf("%s is %q", who, got)
+		}
+	}
+}
