@@ -89,17 +89,30 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 
 // Lock forgets all PINs, drops all sessions and cuts all connections.
 func (c *Client) Lock(ctx context.Context) error {
+	if err := c.greet(ctx); err != nil {
+		return err
+	}
 	_, err := c.do(ctx, request{Op: opLock}, nil)
 	return err
 }
 
 // Stop locks and ends the agent. It returns when the agent is gone.
 func (c *Client) Stop(ctx context.Context) error {
+	if err := c.greet(ctx); err != nil {
+		return err
+	}
 	return c.endBy(ctx, opStop)
 }
 
 // retire is Stop, unless something is open: [ErrInUse].
 func (c *Client) retire(ctx context.Context) error { return c.endBy(ctx, opRetire) }
+
+// greet finds out at once whether the agent answers, before something that may
+// take it a while.
+func (c *Client) greet(ctx context.Context) error {
+	_, err := c.hello(ctx, wire.Build{})
+	return err
+}
 
 func (c *Client) endBy(ctx context.Context, op string) error {
 	if _, err := c.do(ctx, request{Op: op}, nil); err != nil {

@@ -17,14 +17,11 @@ const (
 
 // patience is how long an operation may be without a word; 0 is without end.
 func (c *Client) patience(op string) time.Duration {
-	switch op {
-	case opHello, opStatus, opCredential, opRetire:
+	switch {
+	case c.beats, op == opHello, op == opStatus, op == opRetire:
 		return quickPatience
-	case opLock, opStop:
+	case op == opLock, op == opStop:
 		return slowPatience
-	}
-	if c.beats {
-		return quickPatience
 	}
 	return 0
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -164,6 +165,9 @@ func (ws *workers) start(u hsm.URI) (*workerProcess, error) {
 	}
 	p := &workerProcess{control: control, words: &lastWords{}, exited: make(chan struct{}), asked: make(chan struct{})}
 	p.cmd = exec.Command(ws.exe, ws.args...)
+	if runtime.GOOS == "linux" {
+		p.cmd.Path = "/proc/self/exe" // this very program, also if the file was replaced meanwhile
+	}
 	p.cmd.Dir = string(filepath.Separator)
 	p.cmd.Env = append(os.Environ(), "GOTRACEBACK=none") // a crash is told in one line
 	p.cmd.Stderr = p.words
