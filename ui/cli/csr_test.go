@@ -16,6 +16,7 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
@@ -28,6 +29,7 @@ type apiServer struct {
 	mu        sync.Mutex
 	objects   map[string]*certificatesv1.CertificateSigningRequest
 	forbidden bool
+	broken    bool // cannot create
 }
 
 const csrPath = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
@@ -47,6 +49,8 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			list.Items = append(list.Items, *o)
 		}
 		_ = json.NewEncoder(w).Encode(list)
+	case r.Method == "POST" && r.URL.Path == csrPath && s.broken:
+		refuse(w, 500, metav1.StatusReasonInternalError, "out of order")
 	case r.Method == "POST" && r.URL.Path == csrPath:
 		obj := &certificatesv1.CertificateSigningRequest{}
 		_ = json.NewDecoder(r.Body).Decode(obj)
@@ -59,17 +63,24 @@ func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method == "PUT" && obj != nil:
 		_ = json.NewDecoder(r.Body).Decode(obj)
 		_ = json.NewEncoder(w).Encode(obj)
+	case strings.HasPrefix(r.URL.Path, csrPath+"/"):
+		refuse(w, 404, metav1.StatusReasonNotFound, "not found", name)
 	default:
 		refuse(w, 404, metav1.StatusReasonNotFound, "not found")
 	}
 }
 
-func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason, message string) {
-	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(metav1.Status{
+// refuse answers with a failure, which names the object that is not there.
+func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason, message string, object ...string) {
+	s := metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
 		Status:   metav1.StatusFailure, Code: int32(code), Reason: reason, Message: message,
-	})
+	}
+	if len(object) > 0 {
+		s.Details = &metav1.StatusDetails{Name: object[0]}
+	}
+	w.WriteHeader(code)
+	_ = json.NewEncoder(w).Encode(s)
 }
 
 // cluster starts an API server with one pending request and makes it the
@@ -181,4 +192,72 @@ func TestCSRWait(t *testing.T) {
 	b.fails(1, "not you", "csr", "wait", "jane-1")
 	s.objects["jane-1"].Status.Conditions = nil
 	b.fails(124, "timed out", "csr", "wait", "jane-1", "--timeout", "300ms")
+}
+
+// TestCSRRecords: a request that could not be filed is on record, and is filed
+// as it was signed; its name is not taken for another.
+func TestCSRRecords(t *testing.T) {
+	b := newBench(t)
+	s := b.cluster()
+	s.broken = true
+	args := []string{"csr", "create", "--key", "pkcs11:token=trial;object=prod", "--user", "jane", "--name", "mine"}
+	b.fails(1, "out of order", args...)
+	out := b.ok("csr", "list", "--mine")
+	if !strings.Contains(out, "mine") || !strings.Contains(out, "not filed") || strings.Contains(out, "jane-1") {
+		t.Errorf("%s", out)
+	}
+	s.broken = false
+	b.ok("csr", "resume", "mine")
+	filed := s.objects["mine"].Spec.Request
+	if out := b.ok("csr", "list", "--mine"); !strings.Contains(out, "pending") {
+		t.Errorf("%s", out)
+	}
+	b.fails(1, "made here before", args...)
+	if string(s.objects["mine"].Spec.Request) != string(filed) {
+		t.Error("another request took its place")
+	}
+	s.objects["mine"].UID = "replaced"
+	if out := b.ok("csr", "list", "--mine"); !strings.Contains(out, "gone") {
+		t.Errorf("%s", out)
+	}
+	b.ok("csr", "cancel", "mine") // the other is left alone
+	if s.objects["mine"] == nil {
+		t.Error("another's request was deleted")
+	}
+	if out := b.ok("csr", "list", "--mine"); out != "No requests.\n" {
+		t.Errorf("%s", out)
+	}
+	b.fails(1, "no request", "csr", "resume", "mine")
+	b.fails(2, "RFC 1123", "csr", "resume", "../mine")
+}
+
+// TestCSRListFormats: what is streamed is one document all the same.
+func TestCSRListFormats(t *testing.T) {
+	b := newBench(t)
+	s := b.cluster()
+	second := s.objects["jane-1"].DeepCopy()
+	second.Name = "jane-2"
+	second.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateDenied, Status: "True"}}
+	s.objects["jane-2"] = second
+	for args, want := range map[string]int{"": 2, "--pending": 1} {
+		line := append([]string{"csr", "list", "-o", "json"}, strings.Fields(args)...)
+		fromJSON := document(t, b.ok(line...))["requests"].([]any)
+		line[3] = "yaml"
+		var fromYAML struct{ Requests []any }
+		if err := yaml.Unmarshal([]byte(b.ok(line...)), &fromYAML); err != nil {
+			t.Fatal(err)
+		}
+		if len(fromJSON) != want || len(fromYAML.Requests) != want {
+			t.Errorf("%q: %d and %d requests, want %d", args, len(fromJSON), len(fromYAML.Requests), want)
+		}
+	}
+	if out := b.ok("csr", "list", "--pending"); strings.Contains(out, "jane-2") {
+		t.Errorf("%s", out)
+	}
+	clear(s.objects)
+	for format, want := range map[string]string{"json": "{\n  \"requests\": []\n}\n", "yaml": "requests: []\n"} {
+		if out := b.ok("csr", "list", "-o", format); out != want {
+			t.Errorf("%q, want %q", out, want)
+		}
+	}
 }
