@@ -50,7 +50,7 @@ func terminalUI(ctx context.Context, o cli.TUIOptions) error {
 		start = tui.ScreenEnroll
 	}
 	outcome, err := tui.Run(ctx, tui.Options{Backend: tui.FromEnv(o.Env), Start: start, Enroll: o.Options,
-		ClusterProgress: o.ClusterProgress})
+		ClusterProgress: o.ClusterProgress, ReadOnly: o.ReadOnly})
 	if err == nil && outcome.Interrupted && outcome.Result == nil {
 		return context.Canceled
 	}

@@ -55,7 +55,11 @@ kubehsm enroll --context trial --user jane --approve-with admin.kubeconfig --yes
 		}
 		if f.tui {
 			a.offers = false // the screen is the terminal UI's
-			return a.TUI(c.Context(), TUIOptions{Env: env, Enroll: true, Options: options, ClusterProgress: f.progress})
+			err := a.TUI(c.Context(), TUIOptions{Env: env, Enroll: true, Options: options, ClusterProgress: f.progress})
+			if !plainTerminal(err) {
+				return err
+			}
+			a.offers = true
 		}
 		return a.enrollByLines(c.Context(), env, options, f, o)
 	})

@@ -31,7 +31,8 @@ type Program struct {
 	// Drivers makes drivers, which load nothing before they are used.
 	Drivers func(DriverOptions) hsm.Drivers
 	// TUI runs the terminal UI; its error wraps [hsm.ErrNoTerminal], before
-	// anything is drawn, if there is no terminal for it.
+	// anything is drawn, if there is no terminal for it, and has a method Plain
+	// that tells true if there is one for plain lines.
 	TUI func(context.Context, TUIOptions) error
 
 	asker hsm.Prompter // set by tests: they must not ask on the developer's terminal
@@ -56,6 +57,8 @@ type TUIOptions struct {
 	Options flow.EnrollOptions
 	// ClusterProgress is the progress file of a cluster that is being built, or "".
 	ClusterProgress string
+	// ReadOnly refuses whatever would change something.
+	ReadOnly bool
 }
 
 // Run runs the command that the arguments name, reports its error and returns

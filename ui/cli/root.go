@@ -48,7 +48,8 @@ func (a *app) root(only string) *cobra.Command {
 (a YubiKey or other PIV card, any HSM with a PKCS#11 library) and lets stock
 kubectl, helm and the like sign in with it.
 
-Without arguments it opens the terminal UI.`,
+Without arguments it opens the terminal UI; on a terminal that cannot show it, or with
+KUBEHSM_ACCESSIBLE=1, a menu of plain lines.`,
 		Example: `kubehsm
 kubehsm token list
 kubehsm enroll --context prod --user jane --group dev`,
@@ -56,6 +57,7 @@ kubehsm enroll --context prod --user jane --group dev`,
 	}, a.tui)
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: a.name()}
 	root.SilenceErrors, root.SilenceUsage = true, true
+	root.Flags().Bool("read-only", false, "open the terminal UI to look only: whatever changes something is refused")
 	root.Version = a.Version
 	root.SetVersionTemplate("{{.DisplayName}} {{.Version}}\n")
 	flags := root.PersistentFlags()
@@ -195,15 +197,36 @@ func everyCommand(c *cobra.Command) []*cobra.Command {
 	return all
 }
 
-// tui opens the terminal UI; without a terminal the help is the answer.
+// envReadOnly, if it is neither empty nor 0, is as --read-only.
+const envReadOnly = "KUBEHSM_READ_ONLY"
+
+// tui opens the terminal UI. On a terminal that it cannot draw on the same is
+// offered line by line; without a terminal the help is the answer.
 func (a *app) tui(c *cobra.Command, _ []string) error {
 	env, err := a.env()
 	if err != nil {
 		return err
 	}
-	err = a.TUI(c.Context(), TUIOptions{Env: env})
-	if errors.Is(err, hsm.ErrNoTerminal) {
+	readOnly, err := c.Flags().GetBool("read-only")
+	if err != nil {
+		return err
+	}
+	if v := a.Getenv(envReadOnly); v != "" && v != "0" {
+		readOnly = true
+	}
+	err = a.TUI(c.Context(), TUIOptions{Env: env, ReadOnly: readOnly})
+	switch {
+	case plainTerminal(err):
+		return a.menu(c.Context(), readOnly)
+	case errors.Is(err, hsm.ErrNoTerminal):
 		return c.Help()
 	}
 	return err
+}
+
+// plainTerminal tells whether the terminal UI could not be shown on a terminal
+// that plain lines can be shown on.
+func plainTerminal(err error) bool {
+	var p interface{ Plain() bool }
+	return errors.As(err, &p) && p.Plain()
 }

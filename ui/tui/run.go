@@ -105,7 +105,8 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 // Usable tells whether a terminal UI can be shown: both streams are terminals
 // the terminal can place the cursor, and KUBEHSM_ACCESSIBLE does not ask for
 // plain lines. If not the error wraps
-// [hsm.ErrNoTerminal] and says what to use instead.
+// [hsm.ErrNoTerminal] and says what to use instead; where plain lines can be
+// shown it has a method Plain that tells true.
 func Usable(in io.Reader, out io.Writer, env []string) error {
 	no := func(why string) error {
 		return hsm.WithHint(fmt.Errorf("%w: %s", hsm.ErrNoTerminal, why),
@@ -117,13 +118,21 @@ func Usable(in io.Reader, out io.Writer, env []string) error {
 		}
 	}
 	if v := lookup(env, "KUBEHSM_ACCESSIBLE"); v != "" && v != "0" {
-		return no("KUBEHSM_ACCESSIBLE asks for plain lines")
+		return plain{no("KUBEHSM_ACCESSIBLE asks for plain lines")}
 	}
 	if t := lookup(env, "TERM"); t == "" || t == "dumb" {
-		return no("TERM says that the terminal cannot place its cursor")
+		return plain{no("TERM says that the terminal cannot place its cursor")}
 	}
 	return nil
 }
+
+// plain says that there is a terminal, for plain lines.
+type plain struct{ error }
+
+func (p plain) Unwrap() error { return p.error }
+
+// Plain tells those who ask by lines that they can.
+func (plain) Plain() bool { return true }
 
 // lookup returns the last value of name in env, "" if there is none.
 func lookup(env []string, name string) string {

@@ -1,0 +1,86 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// plainOnly says that the terminal shows plain lines only.
+type plainOnly struct{ error }
+
+func (p plainOnly) Unwrap() error { return p.error }
+func (plainOnly) Plain() bool     { return true }
+
+func plainBench(t *testing.T, stdin string) *bench {
+	b := newBench(t)
+	b.tui = func(context.Context, TUIOptions) error { return plainOnly{hsm.ErrNoTerminal} }
+	b.stdin = stdin
+	return b
+}
+
+// TestMenu: where the terminal UI cannot be drawn the same is offered line by
+// line, an error does not end it, and each command is shown.
+func TestMenu(t *testing.T) {
+	b := plainBench(t, "1\n99\n7\nnowhere\nq\n")
+	code, out, errs := b.run()
+	if code != 0 {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	for _, want := range []string{"What shall be done?", "$ kubehsm token list", "trial", "$ kubehsm kubeconfig check -- nowhere"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in %s", want, out)
+		}
+	}
+	for _, want := range []string{`There is no "99"`, "error: ", "nowhere"} {
+		if !strings.Contains(errs, want) {
+			t.Errorf("no %q in %s", want, errs)
+		}
+	}
+	if strings.Contains(out+errs, "\x1b") {
+		t.Error("an escape sequence on a plain terminal")
+	}
+}
+
+// TestMenuEndsWithItsInput does not spin.
+func TestMenuEndsWithItsInput(t *testing.T) {
+	if code, _, errs := plainBench(t, "").run(); code != 0 || errs != "" {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+}
+
+// TestMenuReadOnly offers nothing that changes something.
+func TestMenuReadOnly(t *testing.T) {
+	b := plainBench(t, "q\n")
+	out := b.ok("--read-only")
+	if strings.Contains(out, "enrol a key") || !strings.Contains(out, "see tokens") {
+		t.Errorf("offered %s", out)
+	}
+	b.env[envReadOnly] = "1"
+	if again := b.ok(); again != out {
+		t.Errorf("%s is not as --read-only: %s", envReadOnly, again)
+	}
+}
+
+// TestMenuCommandsExist: every choice names a command, and flags that it has.
+func TestMenuCommandsExist(t *testing.T) {
+	a := &app{Program: &Program{Args: []string{"kubehsm"}}, pinFD: -1}
+	root := a.root("")
+	for _, c := range choices() {
+		found, rest, err := root.Find(c.args)
+		if err != nil || found == root {
+			t.Errorf("%v: %v", c.args, err)
+			continue
+		}
+		if err := found.ParseFlags(rest); err != nil {
+			t.Errorf("%v: %v", c.args, err)
+		}
+		for _, q := range c.asks {
+			if q.flag != "" && found.Flags().Lookup(q.flag) == nil && found.InheritedFlags().Lookup(q.flag) == nil {
+				t.Errorf("%v has no --%s", c.args, q.flag)
+			}
+		}
+	}
+}
