@@ -86,6 +86,9 @@ func StartForTest(t testing.TB, o Options) *Cluster {
 	t.Cleanup(func() {
 		if t.Failed() {
 			for _, component := range components {
+				if _, err := os.Stat(c.Log(component)); err != nil {
+					continue // it was never started
+				}
 				t.Logf("%s:\n%s", component, c.LogTail(component, 10))
 			}
 		}

@@ -1,0 +1,89 @@
+//go:build linux
+
+package lab
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/kubehsm/kubehsm/plugin/agent"
+)
+
+const (
+	// Enrolled is the name, and the context, that an enrolment from [Context] gets.
+	Enrolled = Context + "-hsm"
+	// User is who [Lab.Enroll] enrols.
+	User = "jane"
+)
+
+// Enroll enrols [User] in groups ([DevelopersGroup] if none is given), unattended,
+// with the approval of the cluster's admin. The kubeconfig's current context is
+// [Enrolled] after it.
+func (l *Lab) Enroll(ctx context.Context, groups ...string) error {
+	if len(groups) == 0 {
+		groups = []string{DevelopersGroup}
+	}
+	args := []string{"enroll", "--user", User, "--approve-with", l.Cluster.AdminKubeconfig(), "--yes"}
+	for _, g := range groups {
+		args = append(args, "--group", g)
+	}
+	if _, err := Succeeded(l.KubehsmPIN(ctx, PIN, args...)); err != nil {
+		return fmt.Errorf("enrol: %w", err)
+	}
+	return nil
+}
+
+// Unlock gives the agent the PIN.
+func (l *Lab) Unlock(ctx context.Context) error {
+	if _, err := Succeeded(l.KubehsmPIN(ctx, PIN, "unlock", Enrolled)); err != nil {
+		return fmt.Errorf("unlock: %w", err)
+	}
+	return nil
+}
+
+// Status is what the agent says of itself. The error is [agent.ErrNotRunning] if
+// there is none.
+func (l *Lab) Status(ctx context.Context) (agent.Status, error) {
+	var s struct {
+		Running bool `json:"running"`
+		agent.Status
+	}
+	out, err := Succeeded(l.Kubehsm(ctx, "agent", "status", "-o", "json"))
+	if err != nil {
+		return s.Status, err
+	}
+	if err := json.Unmarshal([]byte(out), &s); err != nil {
+		return s.Status, fmt.Errorf("%w in %q", err, out)
+	}
+	if !s.Running {
+		return s.Status, agent.ErrNotRunning
+	}
+	return s.Status, nil
+}
+
+// WaitForAgent returns the running agent's status as soon as is holds for it;
+// ctx bounds the wait.
+func (l *Lab) WaitForAgent(ctx context.Context, is func(agent.Status) bool) (agent.Status, error) {
+	for {
+		s, err := l.Status(ctx)
+		if err == nil && is(s) {
+			return s, nil
+		}
+		select {
+		case <-ctx.Done():
+			return s, errors.Join(fmt.Errorf("waited in vain for the agent; it is %+v", s), err)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// Succeeded returns the output of a program that must succeed.
+func Succeeded(res Result, err error) (string, error) {
+	if err == nil && res.Code != 0 {
+		err = errors.New(res.String())
+	}
+	return res.Stdout, err
+}
