@@ -96,6 +96,9 @@ func (t *table) fill(ctx context.Context, s *stage) error {
 		}
 		t.rows = append(t.rows, row{r.what, r.against, p, r.bar})
 	}
+	if err := t.signer(ctx, s); err != nil {
+		return err
+	}
 	return t.count(ctx, s, get(s.lab.Kubeconfig, s.enrolled))
 }
 
