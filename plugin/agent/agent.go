@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -29,6 +30,7 @@ type agent struct {
 	consents *consents
 	people   *people
 	stop     context.CancelFunc
+	notify   *notifier
 	audit    *audit.Log // nil in tests that do not look at it
 	life
 
@@ -67,7 +69,7 @@ func newAgent(o Options, log *slog.Logger, stop context.CancelFunc) (*agent, err
 	if err != nil {
 		return nil, err
 	}
-	a := &agent{o: o, log: log, started: time.Now(), store: enrollment.NewStore(o.Dirs), sessions: sessions,
+	a := &agent{o: o, log: log, notify: newNotifier(os.Getenv), started: time.Now(), store: enrollment.NewStore(o.Dirs), sessions: sessions,
 		flights: newFlights(), consents: newConsents(), people: newPeople(), stop: stop, targets: map[string]*target{}, holders: map[string]*holder{}, lastActive: time.Now()}
 	a.epoch, a.endEpoch = context.WithCancelCause(context.Background())
 	a.bridge = &bridgeHost{a: a}
@@ -162,6 +164,9 @@ func (a *agent) lockToken(h *holder, why string) {
 	for _, t := range gone {
 		a.sessions.Drop(t.e.Name)
 		t.up.CloseFor(whyLocked(why))
+		if why == "removed" {
+			a.notify.say("The token was removed: " + t.e.Name + " is locked.")
+		}
 	}
 	if err := h.lock(); err != nil {
 		a.log.Error("lock", "token", h.uri.String(), "error", err)

@@ -163,7 +163,7 @@ func (a *agent) person(client process.ID) hsm.Prompter {
 // prompterFor returns who can be asked for a signature: the plugin that waits
 // for it, which knows the user's PIN sources itself, else those, and who is there
 // for the client whose request needs it.
-func (a *agent) prompterFor(ctx context.Context) hsm.Prompter {
+func (a *agent) prompterFor(ctx context.Context, enrollment string) hsm.Prompter {
 	if p := prompterOf(ctx); p != nil {
 		return p
 	}
@@ -171,22 +171,11 @@ func (a *agent) prompterFor(ctx context.Context) hsm.Prompter {
 	if client, ok := bridge.ClientOf(ctx); ok {
 		p = a.person(client)
 	}
+	if p == nil {
+		p = nobody{a.notify, enrollment}
+	}
 	if len(a.o.PINSources) == 0 {
 		return p
 	}
-	if p == nil {
-		p = nobody{}
-	}
 	return pinsource.New(pinsource.Options{Entries: a.o.PINSources, State: a.o.Dirs.State, Getenv: os.Getenv}, p)
-}
-
-// nobody is there to be asked.
-type nobody struct{}
-
-func (nobody) PIN(context.Context, hsm.PINPrompt) (*hsm.Secret, error) { return nil, hsm.ErrNoTerminal }
-
-func (nobody) Touch(context.Context, hsm.TouchPrompt) func() { return func() {} }
-
-func (nobody) Confirm(context.Context, hsm.ConfirmPrompt) (bool, error) {
-	return false, hsm.ErrNoTerminal
 }

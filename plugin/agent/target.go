@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -71,9 +72,12 @@ func (a *agent) load(name string) (*target, error) {
 	t := &target{e: e, chain: chain, version: version, holder: a.holder(e.Key), seen: time.Unix(0, 0)}
 	t.up, err = bridge.NewUpstream(bridge.UpstreamOptions{Enrollment: e, Chain: chain, Log: a.log,
 		Signer: func(ctx context.Context) (crypto.Signer, error) {
-			s, err := t.holder.signer(ctx, e.Key, chain[0].PublicKey, a.prompterFor(ctx))
+			s, err := t.holder.signer(ctx, e.Key, chain[0].PublicKey, a.prompterFor(ctx, e.Name))
 			if err != nil {
 				a.recordSignature(ctx, e, err)
+				if prompterOf(ctx) == nil && errors.Is(err, hsm.ErrNoTerminal) {
+					a.notify.say("The connection to " + e.Name + " needs the token's PIN: run your command again, or kubehsm unlock.")
+				}
 				return nil, err
 			}
 			return recordedSigner{s, func(err error) { a.recordSignature(ctx, e, err) }}, nil

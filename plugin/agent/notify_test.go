@@ -1,0 +1,59 @@
+//go:build unix
+
+package agent
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+)
+
+// desktop puts a notify-send into PATH that writes down what it is told.
+func desktop(t *testing.T) (said func() string) {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "said")
+	script := "#!/bin/sh\nprintf '%s|' \"$@\" >>'" + file + ".new'; mv '" + file + ".new' '" + file + "'\n"
+	check(t, os.WriteFile(filepath.Join(dir, "notify-send"), []byte(script), 0o700))
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	t.Setenv("DISPLAY", ":77")
+	return func() string {
+		b, err := os.ReadFile(file)
+		if err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+}
+
+// TestDesktopHearsOfARemoval, and of a reconnect that wants a person, as no
+// terminal is there.
+func TestDesktopHearsOfARemoval(t *testing.T) {
+	said := desktop(t)
+	r := newRig(t, rigOptions{})
+	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
+	r.mustAgent(func(a *agent) { a.lockToken(a.holder(r.e.Key), "removed") })
+	eventually(t, "it is told", func() bool { return strings.Contains(said(), "kubehsm|The token was removed: prod is locked.|") })
+}
+
+func TestDesktopHearsOfATouch(t *testing.T) {
+	said := desktop(t)
+	p := nobody{newNotifier(os.Getenv), "prod"}
+	done := p.Touch(context.Background(), hsm.TouchPrompt{})
+	eventually(t, "it is told", func() bool { return strings.Contains(said(), "waits for your touch") })
+	done()
+}
+
+func TestNoDesktopNoNotification(t *testing.T) {
+	desktop(t)
+	t.Setenv("DISPLAY", "")
+	t.Setenv("WAYLAND_DISPLAY", "")
+	if n := newNotifier(os.Getenv); n.program != "" {
+		t.Errorf("%s would be run", n.program)
+	}
+}
