@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
 )
 
@@ -151,6 +152,21 @@ func TestTicketIsForOneThing(t *testing.T) {
 	} {
 		if res.Code == 0 || !strings.Contains(res.Stderr, "orbidden") && !strings.Contains(res.Stderr, "makes and deletes no secrets but") {
 			t.Errorf("%s: %s", what, res)
+		}
+	}
+	for _, reserved := range [][]string{{"--for", "system:kube-scheduler"}, {"--for", unique("eve"), "--group", "kubehsm:break-glass", "--lifetime", "1h"}} {
+		_, id, text := hannah.ticket(append(reserved, "--ttl", "1h")...)
+		k, err := ticket.Parse([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := unique("reserved")
+		if res := u.ran(u.Run(t.Context(), lab.Run{Stdin: requestFor(t, name, k.User, "x", time.Hour, k.Groups...), Env: []string{"KUBECONFIG=/dev/null"}}, u.Cluster.Kubectl(),
+			"--server", u.Cluster.Server(), "--certificate-authority", u.Cluster.CAFile(), "--token", k.Token.Reveal(), "create", "-f", "-")); res.Code != 0 {
+			t.Fatalf("ticket %s: %s", id, res)
+		}
+		if res := hannah.kubectl("", "certificate", "approve", name); res.Code == 0 || !strings.Contains(res.Stderr, "begins with system: or kubehsm:") {
+			t.Errorf("the desk gives itself more, %q: %s", reserved, res)
 		}
 	}
 	foreign := unique("foreign")
