@@ -20,6 +20,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/plugin/socket"
 )
 
 func TestLockCutsEverything(t *testing.T) {
@@ -393,7 +394,7 @@ func TestLongSocketPath(t *testing.T) {
 	}
 	dir := t.TempDir() + strings.Repeat("/a-long-folder-name", 8)
 	check(t, os.MkdirAll(dir, 0o700))
-	l, err := listenSocket(dir + "/agent.sock")
+	l, err := socket.Listen(dir + "/agent.sock")
 	check(t, err)
 	defer l.Close()
 	go func() {
@@ -424,4 +425,31 @@ func TestLogRotates(t *testing.T) {
 			t.Errorf("%s: %d bytes, %v", p, info.Size(), info.Mode())
 		}
 	}
+}
+
+// TestSuspendEndsTheWindow: a machine that slept for long wakes up locked. Its
+// monotonic clock may have stood still meanwhile, so the wall clock counts too,
+// and that one set back does not prolong anything.
+func TestSuspendEndsTheWindow(t *testing.T) {
+	from := time.Now()
+	wall := func(d time.Duration) time.Time { return from.Round(0).Add(d) } // without a monotonic reading
+	if got := elapsed(from, wall(10*time.Hour)); got != 10*time.Hour {
+		t.Errorf("ten hours of sleep count as %v", got)
+	}
+	if got := elapsed(from, from.Add(time.Hour)); got != time.Hour {
+		t.Errorf("an hour counts as %v", got)
+	}
+
+	r := newRig(t, rigOptions{})
+	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
+	r.mustAgent(func(a *agent) {
+		a.sweep(time.Now().Round(0).Add(29 * time.Minute))
+		if !a.status().Tokens[0].Unlocked {
+			t.Error("locked too soon")
+		}
+		a.sweep(time.Now().Round(0).Add(31 * time.Minute))
+		if a.status().Tokens[0].Unlocked {
+			t.Error("still unlocked")
+		}
+	})
 }
