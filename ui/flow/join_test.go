@@ -1,0 +1,206 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
+	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
+	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+)
+
+func testTicket(t *testing.T) ticket.Ticket {
+	t.Helper()
+	token, err := bootstraptoken.Generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ticket.Ticket{
+		Terms:  ticket.Terms{User: "jane", Groups: []string{"dev"}, Lifetime: time.Hour, Policy: ticket.Attested | ticket.TouchCached},
+		Server: "https://10.0.0.1:6443", Pins: []discovery.Pin{{1}}, Token: token, Expires: time.Now().Add(time.Hour), Name: "Prod EU",
+	}
+}
+
+func TestUseTicket(t *testing.T) {
+	k := testTicket(t)
+	var o EnrollOptions
+	if err := o.UseTicket(k); err != nil {
+		t.Fatal(err)
+	}
+	if o.User != "jane" || o.Name != "prod-eu" || o.SignerName != csr.ClientSigner || o.Expiration != time.Hour ||
+		o.Generate.Touch != hsm.TouchCached || o.Join.Endpoint != k.Server || !o.Join.Token.Equal(k.Token) || o.Join.Ticket != k.Token.ID() {
+		t.Errorf("%+v, %+v", o, o.Join)
+	}
+	for what, o := range map[string]EnrollOptions{
+		"another user":   {User: "eve"},
+		"other groups":   {Groups: []string{"admins"}},
+		"another signer": {SignerName: "example.com/x"},
+		"longer":         {Expiration: 2 * time.Hour},
+		"unattested":     {NoAttestation: true},
+		"untouched":      {Generate: hsm.GenerateOptions{Touch: hsm.TouchNever}},
+	} {
+		if err := o.UseTicket(k); !errors.Is(err, ErrTicket) || hsm.Hint(err) == "" {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	stricter := EnrollOptions{Generate: hsm.GenerateOptions{Touch: hsm.TouchAlways}, Expiration: 20 * time.Minute}
+	if err := stricter.UseTicket(k); err != nil || stricter.Generate.Touch != hsm.TouchAlways || stricter.Expiration != 20*time.Minute {
+		t.Errorf("stricter than the ticket asks: %v, %+v", err, stricter)
+	}
+	k.Expires = time.Now().Add(-time.Second)
+	if err := new(EnrollOptions).UseTicket(k); !errors.Is(err, ticket.ErrExpired) {
+		t.Errorf("an expired one: %v", err)
+	}
+}
+
+// The record of a join holds no secret, and a run that needs it again says so.
+func TestJoinRecord(t *testing.T) {
+	ctx := context.Background()
+	e, _ := testEnv(t, "blue")
+	k := testTicket(t)
+	k.Policy = 0
+	var o EnrollOptions
+	if err := o.UseTicket(k); err != nil {
+		t.Fatal(err)
+	}
+	o, err := e.Complete(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := begin(t, e, o, &typist{})
+	r.j.Cluster = enrollment.Cluster{Server: k.Server}
+	if err := e.saveJournal(r.j); err != nil {
+		t.Fatal(err)
+	}
+	again, err := e.Complete(ctx, EnrollOptions{Name: "prod-eu"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.Join == nil || again.Join.Endpoint != k.Server || !again.Join.Token.IsZero() || len(again.Join.Pins) != 1 || again.Context != "" {
+		t.Fatalf("from the record: %+v", again.Join)
+	}
+	j, err := e.recordFor(ctx, again)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.filer(ctx, j); !errors.Is(err, ErrTokenNeeded) || !strings.Contains(hsm.Hint(err), "kubehsm join --name prod-eu") {
+		t.Errorf("without the token: %v", err)
+	}
+	if steps := j.Options.Steps(); steps[0] != StepDiscover || len(steps) != len(Steps())+1 {
+		t.Errorf("steps %v", steps)
+	}
+	other := testTicket(t)
+	other.Server, other.Policy = "https://10.0.0.2:6443", 0
+	var elsewhere EnrollOptions
+	if err := elsewhere.UseTicket(other); err != nil {
+		t.Fatal(err)
+	}
+	if elsewhere, err = e.Complete(ctx, elsewhere); err != nil {
+		t.Fatal(err)
+	}
+	var conflict *ConflictError
+	if _, err := e.recordFor(ctx, elsewhere); !errors.As(err, &conflict) || conflict.Option != "cluster" || !strings.Contains(conflict.Hint(), "kubehsm join") {
+		t.Errorf("another cluster: %v", err)
+	}
+	line := strings.Join(e.commands(o), "\n")
+	if !strings.HasPrefix(line, "kubehsm join --name prod-eu --ticket - ") || strings.Contains(line, string(k.Token.Key())) {
+		t.Errorf("the command: %s", line)
+	}
+}
+
+func TestJoinRefusesTokens(t *testing.T) {
+	e, _ := testEnv(t, "blue")
+	k := testTicket(t)
+	k.Serial, k.Policy = "999", 0
+	var o EnrollOptions
+	if err := o.UseTicket(k); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Complete(context.Background(), o); !errors.Is(err, hsm.ErrNoToken) || !strings.Contains(err.Error(), "999") {
+		t.Errorf("another token is there: %v", err)
+	}
+	if err := o.Join.refuseSerial(hsm.TokenInfo{Serial: "1"}); !errors.Is(err, ErrTicket) {
+		t.Errorf("another serial: %v", err)
+	}
+	why := errors.New("it cannot")
+	for policy, refused := range map[ticket.Policy]bool{0: false, ticket.Attested: true} {
+		if err := (&JoinOptions{Policy: policy}).refusePolicy(false, why); (err != nil) != refused {
+			t.Errorf("policy %q, unattested: %v", policy, err)
+		}
+	}
+	if err := (*JoinOptions)(nil).refusePolicy(false, why); err != nil {
+		t.Errorf("no join: %v", err)
+	}
+}
+
+// What RBAC's comparison takes for the same and what not.
+func TestContains(t *testing.T) {
+	want := map[string]any{"a": []any{"x"}, "b": map[string]any{"c": 1.0}}
+	for what, tc := range map[string]struct {
+		live map[string]any
+		same bool
+	}{
+		"the same":       {map[string]any{"a": []any{"x"}, "b": map[string]any{"c": 1}}, true},
+		"more fields":    {map[string]any{"a": []any{"x"}, "b": map[string]any{"c": 1.0, "d": 2}, "e": 3}, true},
+		"a longer list":  {map[string]any{"a": []any{"x", "y"}, "b": map[string]any{"c": 1.0}}, false},
+		"another value":  {map[string]any{"a": []any{"x"}, "b": map[string]any{"c": 2.0}}, false},
+		"a missing one":  {map[string]any{"a": []any{"x"}}, false},
+		"another type":   {map[string]any{"a": "x", "b": map[string]any{"c": 1.0}}, false},
+		"an empty thing": {nil, false},
+	} {
+		if got := contains(tc.live, want); got != tc.same {
+			t.Errorf("%s: %v", what, got)
+		}
+	}
+}
+
+// Every object that is carried can be read and has a place in the API.
+func TestRBACObjects(t *testing.T) {
+	all, err := rbacObjects(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) < 15 {
+		t.Errorf("only %d objects", len(all))
+	}
+	for _, o := range all {
+		if path, err := o.text.path(); err != nil || !strings.HasSuffix(path, "/"+o.Name) || o.Name == "" {
+			t.Errorf("%s %s: %q, %v", o.Kind, o.Name, path, err)
+		}
+	}
+	if manifest, err := RBACManifest("ticket"); err != nil || !strings.Contains(manifest, ticket.Group) {
+		t.Errorf("the group of tickets is not bound: %v", err)
+	}
+	manifest, err := RBACManifest("breakglass")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, group := range []string{BreakGlassGroup, SealedGroup, csr.ReasonAnnotation, "<= 3600"} {
+		if !strings.Contains(manifest, group) {
+			t.Errorf("the policy does not know %q", group)
+		}
+	}
+}
+
+func TestDeeds(t *testing.T) {
+	e, _ := testEnv(t)
+	ctx := context.Background()
+	if all, err := e.Deeds(); err != nil || len(all) != 0 {
+		t.Errorf("%v, %v", all, err)
+	}
+	for _, user := range []string{"jane", "joe"} {
+		if err := e.recordDeed(ctx, Deed{Action: "ticket", User: user, Terms: &ticket.Terms{User: user}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := e.Deeds()
+	if err != nil || len(all) != 2 || all[1].User != "joe" || all[1].Terms.User != "joe" || all[0].Time.IsZero() {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
