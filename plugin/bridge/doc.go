@@ -13,6 +13,14 @@
 // which get a 401 that says why: a bearer token beside a hardware identity is a
 // mistake, and the API server would have ignored one of the two.
 //
-// Streams end when the agent locks. They do not end because a session expires:
-// expiry only stops new requests.
+// A request that its enrolment's policy wants a yes for waits until [Server].Consent
+// has one; without, it gets a 403. See package consent.
+//
+// Streams end when the agent locks: a watch with an event that says why, where it
+// is JSON and no event is half sent; anything else by a reset, as half an answer
+// must not look whole. They do not end because a session expires: expiry only
+// stops new requests.
+//
+// The bridge's own answers are a Status in JSON, which clients show; client-go's
+// discovery looks into none and gets them as text.
 package bridge
