@@ -48,6 +48,15 @@ test: prerequisites cluster ## everything: prerequisites, control plane, lint, a
 bench: prerequisites cluster ## measure against peers, write docs/benchmarks.md
 	$(GO) run -buildvcs=false ./test/bench
 
+.PHONY: soak
+soak: prerequisites cluster ## ten minutes of 50 watchers and 20 kubectl loops, while the API server crashes and the token is pulled
+	$(GO) test -count=1 -timeout 40m -v -run '^TestSoak$$' ./test/informers -soak 10m
+
+.PHONY: test-helm
+test-helm: prerequisites cluster ## build helm and try it through the bridge (the first build takes minutes)
+	cd test/helm && CGO_ENABLED=0 $(BUILD) -trimpath -o '$(CURDIR)/.cache/helm' helm.sh/helm/v3/cmd/helm
+	KUBEHSM_HELM='$(CURDIR)/.cache/helm' $(GO) test -count=1 -v -run '^TestHelm$$' ./test/clients
+
 .PHONY: pictures
 pictures: prerequisites cluster ## draw docs/pictures anew from the real program
 	$(GO) run -buildvcs=false ./test/picture

@@ -46,6 +46,9 @@ test           | iproute2           | brings up loopback in a private network na
 test           | curl               | a client that another user runs, to see it refused
 test           | tmux               | a terminal for the tests of the terminal UI
 test           | patch              | checks that our diffs are what patch(1) understands
+test           | less               | a pager that kubectl writes to
+test           | procps             | watch, which runs kubectl again and again
+test           | python3-kubernetes | a client in another language
 test           | pinentry-tty       | a real pinentry, to check our side of that protocol
 LIST
 }
@@ -85,7 +88,22 @@ while IFS='|' read -r _ name why; do
   [ "$name" != vsmartcard-vpcd ] ||
     echo "                    (a pcscd that runs on this machine will load it and listen on port 35963)"
 done < <(packages)
-[ ${#missing[@]} -gt 0 ] || exit 0
+
+# Debian's kubectl 1.20 is the oldest client that is tried. It is unpacked beside
+# the build, not installed: the user's own kubectl stays.
+old=$(dirname "$0")/../../.cache/debian
+old_kubectl() {
+  [ "$profile" = test ] && [ ! -x "$old/usr/bin/kubectl" ] || return 0
+  local dir; dir=$(mktemp -d)
+  echo "Unpacking Debian's kubernetes-client into .cache/debian: the oldest kubectl that is tried"
+  if ( cd "$dir" && apt-get -q download kubernetes-client ) && mkdir -p "$old"; then
+    dpkg-deb -x "$dir"/kubernetes-client_*.deb "$old"
+  else
+    echo "It could not be had; the test that wants it says so." >&2
+  fi
+  rm -rf "$dir"
+}
+[ ${#missing[@]} -gt 0 ] || { old_kubectl; exit 0; }
 
 root=()
 if [ "$(id -u)" -ne 0 ]; then
@@ -97,3 +115,4 @@ apt() { "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y "$@"; }
 # One broken source among many must not stop the rest: what counts is the install.
 apt update || echo "apt-get update failed in part; going on with what is there." >&2
 apt install --no-install-recommends "${missing[@]}"
+old_kubectl

@@ -1,0 +1,99 @@
+//go:build linux
+
+package transparency
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// patience bounds waits for what a healthy system does at once.
+const patience = 10 * time.Second
+
+func within(limit time.Duration, is func() bool) bool {
+	for deadline := time.Now().Add(limit); !is(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			return false
+		}
+	}
+	return true
+}
+
+// chance is what kubectl takes at random or in any order, and what holds a time
+// of the server's.
+var chance = regexp.MustCompile(`\b(timeoutSeconds=|continue=|fieldSelector=involvedObject)[^&]*`)
+
+// audit is the API server's audit log: what it saw of each request.
+type audit struct{ policy, log string }
+
+func (a *audit) flags() []string {
+	return []string{"--audit-policy-file=" + a.policy, "--audit-log-path=" + a.log}
+}
+
+func (a *audit) writePolicy() error {
+	return os.WriteFile(a.policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived, ResponseStarted]\nrules: [{level: Metadata}]\n"), 0o600)
+}
+
+// size is how long the log is now; 0 if there is none.
+func (a *audit) size() int64 {
+	info, err := os.Stat(a.log)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
+
+// requests are those that came with w's certificate and were logged since from,
+// in no order: kubectl sends some at once.
+func (a *audit) requests(t testing.TB, w way, from int64) []string {
+	t.Helper()
+	b, err := os.ReadFile(a.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for line := range bytes.Lines(b[from:]) {
+		var e struct {
+			Verb, RequestURI, UserAgent string
+			User                        struct {
+				Username string
+				Groups   []string
+				Extra    map[string][]string
+			}
+			ImpersonatedUser *struct {
+				Username string
+				Groups   []string
+			}
+			ResponseStatus struct{ Code int }
+		}
+		if err := json.Unmarshal(line, &e); err != nil {
+			continue // the last line is being written
+		}
+		if !slices.Contains(e.User.Extra["authentication.kubernetes.io/credential-id"], w.credential) {
+			continue
+		}
+		if e.UserAgent == "kubehsm" { // the agent's own look whether the server answers
+			continue
+		}
+		code := e.ResponseStatus.Code
+		if code == http.StatusNotModified { // whether something changed since kubectl last asked is chance
+			code = http.StatusOK
+		}
+		uri := strings.ReplaceAll(chance.ReplaceAllString(e.RequestURI, "$1…"), w.namespace, "NAMESPACE")
+		request := fmt.Sprintf("%s %s %d as %s %s by %s", e.Verb, uri, code, e.User.Username, e.User.Groups, e.UserAgent)
+		if i := e.ImpersonatedUser; i != nil {
+			request += fmt.Sprintf(" for %s %s", i.Username, i.Groups)
+		}
+		all = append(all, request)
+	}
+	slices.Sort(all)
+	return all
+}

@@ -1,0 +1,169 @@
+//go:build linux
+
+package transparency
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/test/controlplane"
+	"github.com/kubehsm/kubehsm/test/e2e/lab"
+)
+
+func TestMain(m *testing.M) { os.Exit(lab.Main(m)) }
+
+// group may do everything in the cluster.
+const group = "transparency"
+
+const groupRights = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: transparency}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: Group, name: transparency}]
+`
+
+// way is one of the two ways to the API server.
+type way struct {
+	name string
+	// namespace is one that only this way changes. Its name is as long as the
+	// other's, so that columns are as wide.
+	namespace  string
+	kubeconfig string
+	env        []string
+	server     string // as kubectl sees it
+	credential string // the certificate's id in the audit log
+}
+
+// stage is where both ways are compared.
+type stage struct {
+	*lab.Person
+	direct, bridge way
+	audit          *audit
+}
+
+// in is the stage in a subtest.
+func (s *stage) in(t *testing.T) *stage {
+	c := *s
+	c.Person = s.Person.In(t)
+	return &c
+}
+
+func newStage(t *testing.T) *stage {
+	dir := t.TempDir()
+	a := &audit{policy: filepath.Join(dir, "policy.yaml"), log: filepath.Join(dir, "audit.log")}
+	if err := a.writePolicy(); err != nil {
+		t.Fatal(err)
+	}
+	c := controlplane.StartForTest(t, controlplane.Options{APIServerFlags: a.flags()})
+	s := &stage{Person: lab.ForTest(t, lab.Options{Cluster: c}), audit: a}
+	s.Must(c.Apply(t.Context(), groupRights))
+	s.Must(s.Enroll(t.Context(), group))
+	s.direct = way{name: "direct", namespace: "way-direct", kubeconfig: filepath.Join(s.Dir, "direct.kubeconfig")}
+	s.bridge = way{name: "bridge", namespace: "way-bridge", kubeconfig: s.Kubeconfig}
+	s.Must(c.WriteKubeconfig(s.direct.kubeconfig, "direct", lab.User, group))
+	for _, w := range []*way{&s.direct, &s.bridge} {
+		w.env = []string{"KUBECONFIG=" + w.kubeconfig}
+		s.Admin("create", "namespace", w.namespace)
+		w.server = s.kubectl(*w, "", "config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}").Stdout
+		w.credential = s.kubectl(*w, "", "auth", "whoami", "-o",
+			`jsonpath={.status.userInfo.extra.authentication\.kubernetes\.io/credential-id[0]}`).Stdout
+		s.kubectl(*w, "", "api-resources") // fills the discovery cache
+	}
+	if s.direct.credential == s.bridge.credential || s.direct.server == s.bridge.server {
+		t.Fatalf("the two ways are one: %+v", []way{s.direct, s.bridge})
+	}
+	return s
+}
+
+func (s *stage) ways() []way { return []way{s.direct, s.bridge} }
+
+// kubectl runs kubectl one way. What it said is without what must differ.
+func (s *stage) kubectl(w way, stdin string, args ...string) lab.Result {
+	s.T.Helper()
+	return s.run(w, stdin, s.Cluster.Kubectl(), args...)
+}
+
+func (s *stage) run(w way, stdin, program string, args ...string) lab.Result {
+	s.T.Helper()
+	res, err := s.Run(s.T.Context(), lab.Run{Stdin: stdin, Env: w.env}, program, args...)
+	s.Must(err)
+	res.Stdout, res.Stderr, res.PID = w.common(res.Stdout), w.common(res.Stderr), 0
+	return res
+}
+
+var (
+	digest  = regexp.MustCompile(`X509SHA256=[0-9a-f]{64}`)
+	objects = regexp.MustCompile(`((?:resourceVersion|uid|creationTimestamp|time|restartedAt|Start Time)"?:\s*)("[^"]*"|[^,}\n]*)`)
+	ages    = regexp.MustCompile(`\b(\d+m)?\d+s\b *|(?m) +$`)
+	files   = regexp.MustCompile(`(LIVE|MERGED)-\d+|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+`)
+)
+
+// common is text without what differs from one way to the other by its nature:
+// the address, the namespace, and what the API server makes up for an object.
+func (w way) common(text string) string {
+	if w.server != "" {
+		text = strings.ReplaceAll(text, w.server, "SERVER")
+	}
+	text = strings.NewReplacer(w.namespace, "NAMESPACE", w.kubeconfig, "KUBECONFIG").Replace(text)
+	if w.credential != "" {
+		text = digest.ReplaceAllString(text, "CREDENTIAL")
+	}
+	text = files.ReplaceAllString(objects.ReplaceAllString(text, "${1}…"), "$1…")
+	return ages.ReplaceAllString(text, "…")
+}
+
+// same runs kubectl both ways and returns what it did, which must be the same:
+// output, exit code, requests. NAMESPACE in args and stdin is the way's own.
+func (s *stage) same(stdin string, args ...string) lab.Result {
+	s.T.Helper()
+	return s.sameProgram(stdin, s.Cluster.Kubectl(), args...)
+}
+
+func (s *stage) sameProgram(stdin, program string, args ...string) lab.Result {
+	s.T.Helper()
+	from := s.audit.size()
+	var did [2]lab.Result
+	for i, w := range s.ways() {
+		own := make([]string, len(args))
+		for j, a := range args {
+			own[j] = strings.ReplaceAll(a, "NAMESPACE", w.namespace)
+		}
+		did[i] = s.run(w, strings.ReplaceAll(stdin, "NAMESPACE", w.namespace), program, own...)
+	}
+	if did[0] != did[1] {
+		s.T.Errorf("%.200s\n--- directly: %.3000s\n--- through the bridge: %.3000s", strings.Join(args, " "), did[0], did[1])
+	}
+	s.sameRequests(from)
+	return did[1]
+}
+
+// sameRequests compares what the API server saw of both ways since from.
+func (s *stage) sameRequests(from int64) {
+	s.T.Helper()
+	var direct, bridge []string
+	if !within(patience, func() bool { // an answer may be read before it is logged
+		direct, bridge = s.audit.requests(s.T, s.direct, from), s.audit.requests(s.T, s.bridge, from)
+		return fmt.Sprint(direct) == fmt.Sprint(bridge)
+	}) {
+		s.T.Errorf("the API server saw different requests\n--- directly:\n%s\n--- through the bridge:\n%s",
+			strings.Join(direct, "\n"), strings.Join(bridge, "\n"))
+	}
+}
+
+// wants fails unless the command, known to be the same both ways, did this.
+func (s *stage) wants(res lab.Result, code int, texts ...string) {
+	s.T.Helper()
+	for _, text := range texts {
+		if !strings.Contains(res.Stdout+res.Stderr, text) {
+			s.T.Errorf("%q is not in %.2000s", text, res)
+		}
+	}
+	if res.Code != code {
+		s.T.Errorf("want exit code %d: %.2000s", code, res)
+	}
+}
