@@ -20,7 +20,7 @@ import (
 )
 
 // letGo bounds how long a worker tries to lock its token before it ends.
-const letGo = 3 * time.Second
+const letGo = 6 * time.Second
 
 // worker is the child's side: it holds one token, by drivers of its own.
 type worker struct {

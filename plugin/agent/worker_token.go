@@ -22,7 +22,7 @@ const (
 	openPatience  = 30 * time.Second // some libraries look through networks
 	lookPatience  = 30 * time.Second
 	statePatience = 2 * time.Second
-	lockPatience  = 5 * time.Second
+	lockPatience  = 8 * time.Second
 	signPatience  = 90 * time.Second // with a touch; a PIN may be typed on the reader
 )
 
