@@ -14,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/execcredential"
 	"github.com/kubehsm/kubehsm/plugin/process"
+	"github.com/kubehsm/kubehsm/plugin/socket"
 )
 
 // asked is what kubectl puts into the plugin's environment.
@@ -109,7 +110,7 @@ func TestNobodyAtHand(t *testing.T) {
 	if quick.Credential(r.dirs.Socket(), "prod", "{}") != nil {
 		t.Error("nobody answered")
 	}
-	l, err := listenSocket(r.dirs.Socket())
+	l, err := socket.Listen(r.dirs.Socket())
 	check(t, err)
 	defer l.Close()
 	if quick.Credential(r.dirs.Socket(), "prod", "{}") != nil {

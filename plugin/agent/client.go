@@ -13,6 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/process"
+	"github.com/kubehsm/kubehsm/plugin/socket"
 )
 
 // Client is a connection to the agent. Its operations run one after another.
@@ -198,7 +199,7 @@ func (c *Client) lost(ctx context.Context, err error) error {
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		hint := "if it was suspended, let it go on; else end its process: the next command starts a new one"
-		if pid := peerPID(c.conn); pid > 0 {
+		if pid := socket.PeerPID(c.conn); pid > 0 {
 			hint = fmt.Sprintf("if it was suspended, `kill -CONT %d` lets it go on; else end it with `kill -KILL %d`: the next command starts a new one", pid, pid)
 		}
 		return hsm.WithHint(ErrNoAnswer, hint)

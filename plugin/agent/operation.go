@@ -9,11 +9,12 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/audit"
+	"github.com/kubehsm/kubehsm/plugin/socket"
 )
 
 // serve answers one client's requests, one after another.
 func (a *agent) serve(ctx context.Context, c net.Conn) {
-	if err := checkPeer(c); err != nil {
+	if err := socket.CheckPeer(c); err != nil {
 		a.log.Warn("refused", "error", err)
 		return
 	}

@@ -12,12 +12,13 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/socket"
 )
 
 // TestAgentThatDoesNotAnswer: it is said, with what to do.
 func TestAgentThatDoesNotAnswer(t *testing.T) {
 	r := newRig(t, rigOptions{idle: true})
-	l, err := listenSocket(r.dirs.Socket()) // what a suspended agent looks like
+	l, err := socket.Listen(r.dirs.Socket()) // what a suspended agent looks like
 	check(t, err)
 	defer l.Close()
 	c := r.dial()

@@ -16,6 +16,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/pinsource"
+	"github.com/kubehsm/kubehsm/plugin/socket"
 )
 
 // Options say how to run an agent.
@@ -165,11 +166,11 @@ func claim(ctx context.Context, d home.Dirs) (_ *flock.Flock, ours bool, err err
 
 // run listens and serves until ctx ends.
 func (a *agent) run(ctx context.Context) (err error) {
-	l, err := listenSocket(a.o.Dirs.Socket())
+	l, err := socket.Listen(a.o.Dirs.Socket())
 	if err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
-	name, err := takeName(a.o.Dirs.Socket())
+	name, err := socket.TakeName(a.o.Dirs.Socket())
 	if err != nil {
 		return errors.Join(fmt.Errorf("agent: %w", err), l.Close())
 	}
@@ -189,7 +190,7 @@ func (a *agent) run(ctx context.Context) (err error) {
 	<-ctx.Done()
 	// The socket goes first, so that nobody comes in any more and the next agent
 	// may start; the lock goes last.
-	err = errors.Join(name.remove(), l.Close(), a.lock(), a.bridge.close(), a.o.Tokens.Close())
+	err = errors.Join(name.Remove(), l.Close(), a.lock(), a.bridge.close(), a.o.Tokens.Close())
 	conns.close()
 	wg.Wait()
 	why := "signal"
@@ -205,7 +206,7 @@ func (a *agent) run(ctx context.Context) (err error) {
 }
 
 // watch lets time pass.
-func (a *agent) watch(ctx context.Context, name socketName) {
+func (a *agent) watch(ctx context.Context, name socket.Name) {
 	tick := time.NewTicker(a.o.sweepEvery)
 	defer tick.Stop()
 	for {
@@ -214,7 +215,10 @@ func (a *agent) watch(ctx context.Context, name socketName) {
 			return
 		case now := <-tick.C:
 			switch {
-			case name.lost():
+			case name.Lost():
+				// The session folder goes when its user logs out. An agent that cannot be
+				// told to lock must not stay unlocked, nor keep the bridge's port from its
+				// successor.
 				a.end("unreachable")
 			case a.sweep(now):
 				a.end("idle")

@@ -4,6 +4,7 @@
 package socket
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,21 +12,16 @@ import (
 	"os"
 	"syscall"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/home/place"
 )
 
 // CheckPeer refuses a connection whose other end is another user's.
 func CheckPeer(c net.Conn) error {
-	sc, ok := c.(syscall.Conn)
-	if !ok {
-		return errors.New("not a socket")
-	}
-	raw, err := sc.SyscallConn()
-	if err != nil {
-		return err
-	}
 	var uid int
-	if cerr := raw.Control(func(fd uintptr) { uid, err = wire.PeerUID(int(fd)) }); cerr != nil {
+	var err error
+	if cerr := control(c, func(fd int) { uid, err = wire.PeerUID(fd) }); cerr != nil {
 		return cerr
 	}
 	if err != nil {
@@ -35,6 +31,51 @@ func CheckPeer(c net.Conn) error {
 		return fmt.Errorf("the other end of the socket is another user's (user id %d)", uid)
 	}
 	return nil
+}
+
+// PeerPID is the process at the other end, 0 if the system does not tell.
+func PeerPID(c net.Conn) (pid int) {
+	if control(c, func(fd int) { pid = wire.PeerPID(fd) }) != nil {
+		return 0
+	}
+	return pid
+}
+
+func control(c net.Conn, f func(fd int)) error {
+	sc, ok := c.(syscall.Conn)
+	if !ok {
+		return errors.New("not a socket")
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return err
+	}
+	return raw.Control(func(fd uintptr) { f(int(fd)) })
+}
+
+// Dial connects to the socket at path, which our own user serves.
+func Dial(ctx context.Context, path string) (conn net.Conn, err error) {
+	err = withPath(path, func(p string) (err error) {
+		var d net.Dialer
+		conn, err = d.DialContext(ctx, "unix", p)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := CheckPeer(conn); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
+}
+
+// withPath is [wire.WithPath] with the next step.
+func withPath(path string, f func(string) error) error {
+	err := wire.WithPath(path, f)
+	if errors.Is(err, wire.ErrPath) {
+		return hsm.WithHint(err, "choose a folder with a shorter path; "+place.EnvHome+" moves all of kubehsm's")
+	}
+	return err
 }
 
 // Listen listens at path, with mode 0600. It replaces a socket that is there:
@@ -53,7 +94,7 @@ func Listen(path string) (net.Listener, error) {
 		}
 	}
 	var l net.Listener
-	err := wire.WithPath(path, func(p string) error {
+	err := withPath(path, func(p string) error {
 		u, err := net.ListenUnix("unix", &net.UnixAddr{Name: p, Net: "unix"})
 		if err != nil {
 			return err

@@ -104,18 +104,12 @@ func (a Agent) Sign(ctx context.Context, u hsm.URI, digest []byte, opts crypto.S
 	}
 }
 
-func (a Agent) dial(ctx context.Context) (conn net.Conn) {
-	d := net.Dialer{Timeout: dialTime}
-	err := wire.WithPath(a.Socket, func(path string) (err error) {
-		conn, err = d.DialContext(ctx, "unix", path)
-		return err
-	})
+func (a Agent) dial(ctx context.Context) net.Conn {
+	ctx, cancel := context.WithTimeout(ctx, dialTime)
+	defer cancel()
+	conn, err := socket.Dial(ctx, a.Socket)
 	if err != nil {
-		return nil
-	}
-	if socket.CheckPeer(conn) != nil {
-		_ = conn.Close() // somebody else's
-		return nil
+		return nil // nobody, or somebody else
 	}
 	return conn
 }

@@ -62,24 +62,12 @@ func (s *remote) with(ctx context.Context, f func(v1alpha1.ExternalSignerService
 	conn, err := grpc.NewClient("passthrough:///signer",
 		grpc.WithTransportCredentials(insecure.NewCredentials()), // the socket is a file; who is behind it is checked
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(wire.MaxAnswer)),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return dial(ctx, s.path) }))
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return socket.Dial(ctx, s.path) }))
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(worded(ctx, err), conn.Close()) }()
 	return f(v1alpha1.NewExternalSignerServiceClient(conn))
-}
-
-func dial(ctx context.Context, path string) (net.Conn, error) {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "unix", path)
-	if err != nil {
-		return nil, err
-	}
-	if err := socket.CheckPeer(conn); err != nil {
-		return nil, errors.Join(err, conn.Close())
-	}
-	return conn, nil
 }
 
 // worded takes gRPC's own words from an error.
