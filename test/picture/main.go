@@ -64,7 +64,12 @@ func run(ctx context.Context, out string) (err error) {
 	if err := p.enrol(ctx); err != nil {
 		return err
 	}
-	return p.kubectl(ctx)
+	for _, scene := range []func(context.Context) error{p.tokens, p.requests, p.kubectl} {
+		if err := scene(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // play is what happens on the terminal.

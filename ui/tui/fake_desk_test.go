@@ -2,9 +2,18 @@ package tui
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"testing"
 	"time"
 
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
+	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/ui/flow"
 )
@@ -40,4 +49,22 @@ func (f *fakeBackend) BreakGlass(_ context.Context, o flow.BreakGlassOptions) (f
 
 func (f *fakeBackend) RecordBreakGlass(_ context.Context, r flow.Result, reason string) error {
 	return f.did("broke the glass as %s: %s", r.Name, reason)
+}
+
+// fakePins are the pins of an authority of the test's own.
+func fakePins(t *testing.T) []discovery.Pin {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ca"}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pins, err := discovery.PinsOf(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pins
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent"
 	"github.com/kubehsm/kubehsm/plugin/audit"
@@ -56,6 +57,7 @@ type fakeBackend struct {
 	offered   chan hsm.Prompter
 	asker     hsm.Prompter
 	renewed   chan struct{}
+	forecast  []csr.Point
 
 	asked  []hsm.PINPrompt
 	got    flow.EnrollOptions
@@ -153,6 +155,7 @@ func (f *fakeBackend) Review(ctx context.Context, o flow.EnrollOptions) (flow.Re
 	}
 	return flow.Review{
 		Options: o, Token: f.tokens[0].Info, Server: "https://127.0.0.1:6443", Resumes: f.done,
+		Forecast:       f.forecast,
 		Notes:          append([]string{"somebody with the right to approve must approve the request"}, f.notes...),
 		Commands:       []string{"kubehsm enroll --name " + o.Name + " --token 'pkcs11:token=trial' --context " + o.Context + " --user " + o.User},
 		KubeconfigFile: "/home/jane/.kube/config",

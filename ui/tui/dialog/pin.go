@@ -34,6 +34,9 @@ func (d *PIN) Title() string {
 	if d.prompt.New {
 		kind = "New " + kind
 	}
+	if d.prompt.Token.Scheme == "" { // a secret that was handed to somebody
+		return strings.ToUpper(kind[:1]) + kind[1:]
+	}
 	return kind + " of " + text.Clean(d.prompt.Token.Name())
 }
 

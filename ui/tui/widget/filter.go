@@ -54,14 +54,20 @@ func (f *Filter) Update(msg tea.Msg) bool {
 }
 
 // Match tells whether a row that reads s stays.
-func (f *Filter) Match(s string) bool {
-	s = strings.ToLower(s)
-	for _, word := range strings.Fields(strings.ToLower(f.input.Value())) {
-		if !strings.Contains(s, word) {
-			return false
+func (f *Filter) Match(s string) bool { return f.Matcher()(strings.ToLower(s)) }
+
+// Matcher returns [Filter.Match] for what is typed now, of lower-case text: for
+// long lists.
+func (f *Filter) Matcher() func(lower string) bool {
+	words := strings.Fields(strings.ToLower(f.input.Value()))
+	return func(lower string) bool {
+		for _, word := range words {
+			if !strings.Contains(lower, word) {
+				return false
+			}
 		}
+		return true
 	}
-	return true
 }
 
 // View draws the line.

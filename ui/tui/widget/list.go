@@ -40,7 +40,8 @@ type List[T any] struct {
 
 	Filter Filter
 	items  []T
-	shown  []int // indexes of the items that the filter leaves
+	words  []string // of the items, lower case; made when a filter needs them
+	shown  []int    // indexes of the items that the filter leaves
 	nav    Nav
 	chosen string
 	height int
@@ -48,7 +49,7 @@ type List[T any] struct {
 
 // Set replaces the items.
 func (l *List[T]) Set(items []T) {
-	l.items = items
+	l.items, l.words = items, nil
 	l.rebuild()
 }
 
@@ -60,9 +61,15 @@ func (l *List[T]) Shown() int { return len(l.shown) }
 
 func (l *List[T]) rebuild() {
 	l.shown = l.shown[:0]
-	all := !l.Filter.Active()
-	for i, it := range l.items {
-		if all || l.Filter.Match(l.Words(it)) {
+	all, match := !l.Filter.Active(), l.Filter.Matcher()
+	if !all && l.words == nil {
+		l.words = make([]string, len(l.items))
+		for i, it := range l.items {
+			l.words[i] = strings.ToLower(l.Words(it))
+		}
+	}
+	for i := range l.items {
+		if all || match(l.words[i]) {
 			l.shown = append(l.shown, i)
 		}
 	}

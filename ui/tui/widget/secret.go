@@ -10,8 +10,9 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
 )
 
-// maxSecret is the longest secret taken, in bytes: more than any token's.
-const maxSecret = 256
+// maxSecret is the longest secret taken, in bytes: a ticket's QR code holds no
+// more, and no token's PIN comes near.
+const maxSecret = 2048
 
 // SecretField is a text field that shows bullets only. What is typed is kept in
 // one buffer that never grows, so that no copy is left behind, and is zeroed

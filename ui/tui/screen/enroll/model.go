@@ -222,6 +222,7 @@ func (m *Model) chooseToken(v flow.TokenView) {
 
 // chooseSlot takes the key in s, or s as the place for a new one.
 func (m *Model) chooseSlot(s hsm.Slot) {
+	m.opts.Generate.Overwrite = false
 	if s.Key != nil {
 		m.opts.Key = s.URI
 		return

@@ -9,8 +9,11 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/describe"
+	"github.com/kubehsm/kubehsm/ui/tui/dialog"
+	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/store"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
@@ -108,7 +111,7 @@ func slotItem(s hsm.Slot, now time.Time) item {
 	switch {
 	case s.Key == nil && s.Certificate != nil:
 		it.name, it.about = "Slot "+describe.ID(s), "holds a certificate of a key that is not here"
-		it.reason = "it is occupied; `kubehsm key generate --overwrite` clears it"
+		it.reason = "it is occupied; o overwrites it"
 	case s.Key == nil:
 		it.name, it.about = "Slot "+describe.ID(s), "empty: generate a new key here"
 		it.detail = []string{"Meant for " + describe.Purpose(s.ID) + "."}
@@ -137,9 +140,14 @@ func slotItem(s hsm.Slot, now time.Time) item {
 }
 
 func (p *keyPage) update(msg tea.Msg, now time.Time) tea.Cmd {
-	if _, ok := msg.(store.TokensMsg); ok {
+	switch msg := msg.(type) {
+	case store.TokensMsg:
 		p.fill(now)
 		return nil
+	case overwriteMsg:
+		p.m.opts.Key = hsm.URI{}
+		p.m.opts.Generate.Slot, p.m.opts.Generate.Overwrite = msg.slot.ID, true
+		return p.m.to(stagePolicy, now)
 	}
 	if p.list.update(msg, p.m.Keys) {
 		return nil
@@ -151,8 +159,47 @@ func (p *keyPage) update(msg tea.Msg, now time.Time) tea.Cmd {
 		return p.m.back(now)
 	case key.Matches(k, p.m.Keys.Enter):
 		return p.choose(now)
+	case key.Matches(k, keyOverwrite()) && p.overwritable() == "":
+		return p.askOverwrite()
 	}
 	return nil
+}
+
+func keyOverwrite() key.Binding { return keys.Letter("o", "overwrite") }
+
+// overwriteMsg says that the loss of what is in a slot was confirmed.
+type overwriteMsg struct{ slot hsm.Slot }
+
+// overwritable says why a new key cannot take the place of what is in the slot,
+// "" if it can.
+func (p *keyPage) overwritable() string {
+	it, ok := p.list.selected()
+	switch {
+	case !p.piv():
+		return "only the slots of PIV cards are overwritten"
+	case !ok || it.index < 0:
+		return "no slot is selected"
+	case p.slots[it.index].Key == nil && p.slots[it.index].Certificate == nil:
+		return "the slot is empty"
+	case p.slots[it.index].Problem != "":
+		return text.Clean(p.slots[it.index].Problem)
+	}
+	return ""
+}
+
+// askOverwrite has the serial typed before a key is given up.
+func (p *keyPage) askOverwrite() tea.Cmd {
+	it, _ := p.list.selected()
+	s, info := p.slots[it.index], p.m.token.Info
+	lost := flow.Loss{Token: info}
+	what := "What is in slot " + s.ID
+	if c := describe.Certificate(s.Certificate); c != "" {
+		what += " (certificate for " + c + ")"
+	}
+	d := dialog.NewConfirm(hsm.ConfirmPrompt{Question: "Overwrite slot " + s.ID + "?", Type: lost.Serial(),
+		Detail: what + " is destroyed when the enrolment makes its key. Nothing brings it back; whatever signs in with it can no more."},
+		p.m.Keys, screen.Send(overwriteMsg{s}))
+	return screen.Send(dialog.OpenMsg{Dialog: d})
 }
 
 func (p *keyPage) choose(now time.Time) tea.Cmd {
@@ -177,7 +224,11 @@ func (p *keyPage) actions() []screen.Action {
 	if it, ok := p.list.selected(); ok && (it.index == itemNew || p.slots[it.index].Key == nil) {
 		enter = "new key"
 	}
-	return p.list.actions(p.m.Keys, enter, "back")
+	a := p.list.actions(p.m.Keys, enter, "back")
+	if p.typing() || !p.piv() {
+		return a
+	}
+	return append(a, screen.Action{Key: keyOverwrite(), Reason: p.overwritable()})
 }
 
 func (p *keyPage) view(f screen.Frame) string {

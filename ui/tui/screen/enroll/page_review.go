@@ -9,6 +9,7 @@ import (
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/text"
@@ -40,6 +41,7 @@ type (
 		err    error
 	}
 	restartMsg struct{}
+	acceptMsg  struct{}
 )
 
 func newReview(m *Model) *reviewPage { return &reviewPage{m: m} }
@@ -83,17 +85,44 @@ func (p *reviewPage) update(msg tea.Msg, now time.Time) tea.Cmd {
 	case restartMsg:
 		p.m.opts.Restart = true
 		return p.start(now)
+	case acceptMsg:
+		p.m.opts.AcceptForecast, p.m.opts.AcceptFactory = true, true
+		return p.start(now)
 	case tea.KeyPressMsg:
 		return p.key(msg, now)
 	}
 	return nil
 }
 
+// risks says what stands against going on, "" if nothing does or it was
+// accepted: a request that will be refused, and secrets that everybody knows.
+func (p *reviewPage) risks() string {
+	if !p.ready {
+		return ""
+	}
+	o := p.review.Options
+	if refused := csr.Refused(p.review.Forecast); len(refused) > 0 && !o.AcceptForecast {
+		return "the request will be refused: " + text.Clean(refused[0].Reason)
+	}
+	if p.review.Token.PIN.Default && !o.AcceptFactory {
+		return "the token still has the factory's PIN"
+	}
+	return ""
+}
+
+// askAccept asks whether to go on all the same.
+func (p *reviewPage) askAccept() tea.Cmd {
+	d := dialog.NewConfirm(hsm.ConfirmPrompt{Question: "Go on all the same?", Detail: "What stands against it: " + p.risks() + "."}, p.m.Keys, screen.Send(acceptMsg{}))
+	return screen.Send(dialog.OpenMsg{Dialog: d})
+}
+
 func (p *reviewPage) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
 	switch {
 	case key.Matches(k, p.m.Keys.Back):
 		return p.m.back(now)
-	case key.Matches(k, p.m.Keys.Enter) && p.ready:
+	case key.Matches(k, keyAccept()) && p.risks() != "":
+		return p.askAccept()
+	case key.Matches(k, p.m.Keys.Enter) && p.ready && p.risks() == "":
 		return p.m.to(stageRun, now)
 	case (key.Matches(k, p.m.Keys.Retry) || key.Matches(k, p.m.Keys.Enter)) && p.err != nil:
 		return p.start(now)
@@ -124,7 +153,10 @@ func (p *reviewPage) askRestart() tea.Cmd {
 
 func (p *reviewPage) actions() []screen.Action {
 	k := p.m.Keys
-	a := []screen.Action{{Key: keys.As(k.Enter, "enrol")}, {Key: k.Back}}
+	a := []screen.Action{{Key: keys.As(k.Enter, "enrol"), Reason: p.risks(), Writes: true}, {Key: k.Back}}
+	if p.risks() != "" {
+		a = append(a, screen.Action{Key: keyAccept()})
+	}
 	switch {
 	case p.m.Store.Building():
 		a[0].Reason = "the cluster is not ready yet"
@@ -183,7 +215,7 @@ func (p *reviewPage) body(t theme.Theme, w int) []string {
 	lines := widget.Facts(t, []widget.Fact{
 		{Name: "Token", Value: describe.Token(r.Token)},
 		{Name: "Key", Value: text.Clean(key)},
-		{Name: "Cluster", Value: text.Clean(o.Context + " (" + r.Server + ")")},
+		{Name: "Cluster", Value: text.Clean(source(o) + r.Server)},
 		{Name: "User", Value: text.Clean(o.User)},
 		{Name: "Groups", Value: text.Clean(strings.Join(o.Groups, ", "))},
 		{Name: "Lifetime", Value: lifetime(o.Expiration)},
@@ -191,7 +223,11 @@ func (p *reviewPage) body(t theme.Theme, w int) []string {
 		{Name: "Done", Value: text.Clean(resumes(r.Resumes))},
 	}, w)
 	section := func(title string) { lines = append(lines, "", t.Title.Render(title)) }
-	if notes := r.Remarks(); len(notes) > 0 {
+	if len(r.Forecast) > 0 {
+		section("What is likely to become of the request")
+		lines = append(lines, forecast(t, r.Forecast, w)...)
+	}
+	if notes := r.Notes; len(notes) > 0 {
 		section("Notes")
 		for _, n := range notes {
 			for i, l := range widget.Wrap(text.Clean(n), max(w-2, 1)) {
@@ -220,6 +256,44 @@ func (p *reviewPage) body(t theme.Theme, w int) []string {
 		return append(lines, t.Muted.Render("none"))
 	}
 	return append(lines, widget.Diff(t, r.KubeconfigDiff, w)...)
+}
+
+// source says by what the cluster is known, before its address.
+func source(o flow.EnrollOptions) string {
+	if o.Join != nil {
+		return "by ticket, "
+	}
+	return o.Context + ", "
+}
+
+func keyAccept() key.Binding { return keys.Letter("A", "accept the risk") }
+
+// forecast draws the points, each with what it rests on.
+func forecast(t theme.Theme, points []csr.Point, w int) []string {
+	var lines []string
+	for _, pt := range points {
+		glyph, st := t.Glyphs.Done, t.Good
+		switch pt.Verdict {
+		case csr.Warn:
+			glyph, st = t.Glyphs.Warn, t.Warn
+		case csr.Refuse:
+			glyph, st = t.Glyphs.Failed, t.Bad
+		case csr.Unknown:
+			glyph, st = "?", t.Muted
+		}
+		said := text.Clean(pt.Reason)
+		if pt.Evidence != "" && pt.Verdict != csr.OK {
+			said += " (" + text.Clean(pt.Evidence) + ")"
+		}
+		for i, l := range widget.Wrap(said, max(w-2, 1)) {
+			lead := "  "
+			if i == 0 {
+				lead = st.Render(glyph) + " "
+			}
+			lines = append(lines, lead+t.Text.Render(l))
+		}
+	}
+	return lines
 }
 
 func resumes(done []flow.Step) string {

@@ -209,7 +209,7 @@ func (p *runPage) view(f screen.Frame) string {
 	}
 	lines := heading(t, title, f.Height)
 	var body []string
-	for _, s := range flow.Steps() {
+	for _, s := range p.m.review().review.Options.Steps() {
 		body = append(body, p.step(f, s)...)
 	}
 	switch {
@@ -234,7 +234,7 @@ func (p *runPage) view(f screen.Frame) string {
 // short leaves the steps out that are not reached yet: an error must be in view.
 func (p *runPage) short(f screen.Frame, body []string) []string {
 	var out []string
-	for _, s := range flow.Steps() {
+	for _, s := range p.m.review().review.Options.Steps() {
 		if v := p.steps[s]; v.state == flow.StepFailed {
 			out = append(out, p.step(f, s)...)
 		}

@@ -1,0 +1,217 @@
+//go:build linux
+
+package e2e
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/term"
+)
+
+// screen opens the terminal UI and goes to the screen with a number.
+func (u *user) screen(number string, args ...string) *term.Session {
+	u.t.Helper()
+	s := u.terminal(u.Binary, args...)
+	s.WaitFor("1 Tokens", "lab", "PIN set")
+	s.Type(number)
+	return s
+}
+
+// insist types a key until what it does is seen: a dialog that opens by itself
+// takes no keys at first.
+func insist(s *term.Session, key, what string, done func(term.Frame) bool) {
+	next := time.Time{}
+	s.WaitUntil(what, func(f term.Frame) bool {
+		if now := time.Now(); !done(f) && now.After(next) {
+			next = now.Add(2 * time.Second) // longer than it may refuse keys
+			s.Type(key)
+		}
+		return done(f)
+	})
+}
+
+// TestApproveInTheTerminalUI: somebody with the right to it looks at a request
+// that comes in, compares a wrong word, and approves it.
+func TestApproveInTheTerminalUI(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, lab.Options{})
+	s := u.screen("3", "--kubeconfig", u.Cluster.AdminKubeconfig())
+	s.WaitFor("live")
+	jane := u.terminal(u.Binary, "enroll", "--user", "jane", "--group", lab.DevelopersGroup, "--yes")
+	jane.Answer(pinPrompt, lab.PIN)
+	jane.WaitFor("waiting for somebody to approve")
+	request := u.pending(t)
+	s.Type("/" + request)
+	s.WaitFor("1 request of ")
+	s.Press(term.Enter, term.Enter)
+	s.WaitFor("Where the key lives", "none: nothing but the requester's word", "What the certificate would allow", "a approve")
+	s.Type("a")
+	s.WaitFor("Approve it?")
+	s.Type("zebra")
+	s.Press(term.Enter)
+	s.WaitFor("not the words of this key")
+	s.Press(term.CtrlU, term.Enter)
+	s.WaitFor(request+": approved", "State     issued")
+	jane.WaitFor("Authenticated as jane")
+	s.Type("a")
+	s.WaitFor("approve: it is issued")
+	s.Press(term.Escape)
+	s.Type("q")
+	if code := s.Exit(); code != 0 || !s.Cooked() {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// TestConsentInTheTerminalUI: what kubectl wants to change while the terminal
+// UI is open, and nobody sits at kubectl's terminal, is asked there.
+func TestConsentInTheTerminalUI(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, lab.Options{})
+	u.enroll()
+	namespace := unique("front")
+	u.admin("create", "namespace", namespace)
+	u.kubehsm("consent", "set", enrolled, "--policy", "writes", "--yes")
+	u.unlock()
+	s := u.screen("4")
+	s.WaitFor("1 token unlocked")
+	asked := make(chan lab.Result, 1)
+	kubectl := func() {
+		res, err := u.Kubectl(t.Context(), "-n", namespace, "create", "configmap", "from-afar", "-o", "name")
+		if err != nil {
+			t.Error(err)
+		}
+		asked <- res
+	}
+	go kubectl()
+	s.WaitFor("create configmaps")
+	insist(s, "n", "the no is taken", func(f term.Frame) bool { return !f.Contains("n no") })
+	if res := <-asked; res.Code == 0 {
+		t.Errorf("made without a yes: %s", res)
+	}
+	go kubectl()
+	s.WaitFor("y yes")
+	insist(s, "y", "the yes is taken", func(f term.Frame) bool { return !f.Contains("y yes") })
+	if res := <-asked; res.Code != 0 {
+		t.Error(res)
+	}
+	s.WaitFor("consent", "granted")
+	s.Type("L")
+	s.WaitFor("all locked")
+	s.Type("q")
+	if code := s.Exit(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// typeSecret answers the dialog called title, whose field is called label.
+func typeSecret(t *testing.T, s *term.Session, title, label, secret string) {
+	t.Helper()
+	s.WaitFor(title, label)
+	typed := func(f term.Frame) bool { return f.Contains(label + "  •") }
+	insist(s, "x", "the dialog takes keys", typed)
+	s.Press(term.CtrlU)
+	s.WaitUntil("the field is empty", func(f term.Frame) bool { return !typed(f) })
+	if err := s.TypeSecret(secret); err != nil {
+		t.Fatal(err)
+	}
+	s.WaitFor(label + "  " + strings.Repeat("•", len(secret)))
+	s.Press(term.Enter)
+}
+
+// TestChangePINInTheTerminalUI: a wrong PIN, the right one, two new ones that
+// differ, and then the same; nothing of it is ever on the screen.
+func TestChangePINInTheTerminalUI(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, lab.Options{})
+	const fresh = "84629173"
+	s := u.screen("1")
+	s.Press(term.Enter)
+	s.WaitFor("No keys yet", "p change PIN")
+	s.Type("p")
+	typeSecret(t, s, "PIN of lab", "PIN", wrongPIN)
+	s.WaitFor("wrong PIN")
+	typeSecret(t, s, "PIN of lab", "PIN", lab.PIN)
+	typeSecret(t, s, "New PIN of lab", "PIN", fresh)
+	typeSecret(t, s, "New PIN of lab", "again", wrongPIN)
+	s.WaitFor("the two are not the same")
+	typeSecret(t, s, "New PIN of lab", "PIN", fresh)
+	typeSecret(t, s, "New PIN of lab", "again", fresh)
+	s.WaitFor("the PIN is changed")
+	s.Type("x")
+	s.WaitFor("Done before", "kubehsm token pin change")
+	s.Press(term.Escape)
+	s.Type("q")
+	if code := s.Exit(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	u.ok(u.KubehsmPIN(t.Context(), fresh, "key", "generate", "--token", "pkcs11:token=lab", "--label", "k"))
+}
+
+// TestContextsInTheTerminalUI: a context is checked, and the latest change of
+// the kubeconfig is seen and taken back.
+func TestContextsInTheTerminalUI(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, lab.Options{})
+	u.enroll()
+	u.unlock()
+	s := u.screen("2")
+	s.WaitFor("● "+enrolled, "token", "in ")
+	s.Press(term.Enter)
+	s.WaitFor("the cluster takes you for jane")
+	s.Type("u")
+	s.WaitFor("Take this back?", "current-context")
+	insist(s, "y", "the yes is taken", func(f term.Frame) bool { return f.Contains("is taken back") })
+	s.WaitFor("● " + lab.Context)
+	s.Type("q")
+	if code := s.Exit(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if out := u.kubectl("config", "current-context"); strings.TrimSpace(out) != lab.Context {
+		t.Errorf("the current context is %q", out)
+	}
+}
+
+// TestReadOnlyTerminalUI refuses what would change something.
+func TestReadOnlyTerminalUI(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, lab.Options{})
+	tokens := u.files(u.Soft.Tokens)
+	s := u.screen("1", "--read-only")
+	s.WaitFor("read-only")
+	s.Press(term.Enter)
+	s.WaitFor("No keys yet")
+	s.Type("n")
+	s.WaitFor("new key: read-only mode")
+	s.Type(":")
+	s.WaitFor("Commands", "change PIN (read-only mode)")
+	s.Press(term.CtrlC)
+	if code := s.Exit(); code != 130 {
+		t.Errorf("exit code %d", code)
+	}
+	u.unchanged(tokens, u.Soft.Tokens)
+}
+
+// TestLineMode: on a terminal that places no cursor, and where KUBEHSM_ACCESSIBLE
+// asks for it, the same is offered by plain lines.
+func TestLineMode(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, lab.Options{})
+	for name, env := range map[string]string{"accessible": "KUBEHSM_ACCESSIBLE=1", "dumb": "TERM=dumb"} {
+		t.Run(name, func(t *testing.T) {
+			u := u.in(t)
+			s := u.sh(env + " " + u.Binary + "; echo code $?")
+			s.WaitFor("What shall be done?", "Number, or q to leave:")
+			s.Type("1\r")
+			s.WaitFor("$ kubehsm token list", "lab")
+			s.Type("q\r")
+			s.WaitFor("code 0")
+			s.Exit()
+			if strings.Contains(s.Output(), "\x1b") {
+				t.Errorf("an escape sequence: %q", s.Output())
+			}
+		})
+	}
+}

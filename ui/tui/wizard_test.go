@@ -1,0 +1,90 @@
+package tui
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
+	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+)
+
+// TestOverwrite: an occupied slot is given up only after its serial is typed,
+// and reusing another key afterwards overwrites nothing.
+func TestOverwrite(t *testing.T) {
+	r := newRig(t, newFake(), 100, 30, atEnroll)
+	toToken(r)
+	r.press("down", "enter")
+	r.sees("reuse its")
+	r.press("end", "o") // 9e is empty
+	r.sees("overwrite: the slot is empty")
+	r.press("home")
+	r.opens("o")
+	r.sees("Overwrite slot 9a?", "certificate for jane", "Type 12345678")
+	r.press("enter", "y")
+	if len(r.m.dialogs) != 1 {
+		t.Fatal("a y is enough")
+	}
+	r.press("backspace", `"12345678"`, "enter")
+	r.sees("What shall the new key be like")
+	r.press("x")
+	r.sees("--slot 9a")
+	r.press("esc", "esc")
+	r.sees("reuse its")
+	r.press("enter")
+	r.sees("Which cluster")
+	r.press("x")
+	r.sees("kubehsm enroll --key")
+}
+
+// TestForecast: what is certain to be refused is not filed before the risk is
+// accepted.
+func TestForecast(t *testing.T) {
+	f := newFake()
+	f.forecast = []csr.Point{{ID: "create", Verdict: csr.OK, Reason: "you may file requests"},
+		{ID: "signer", Verdict: csr.Refuse, Reason: "nobody signs for this signer", Evidence: "no controller answers"}}
+	r := newRig(t, f, 100, 40, atEnroll)
+	toReview(r)
+	r.sees("What is likely to become of the request", "✗ nobody signs for this signer (no controller answers)")
+	r.press("enter")
+	r.sees("enrol: the request will be refused: nobody signs")
+	r.opens("A")
+	r.press("y")
+	r.until("worked out again", func() bool {
+		return strings.Contains(r.view(), "What is likely") && !strings.Contains(r.view(), "accept the risk")
+	})
+	r.press("enter")
+	r.sees("PIN of trial")
+	if !f.got.AcceptForecast {
+		t.Error("not accepted")
+	}
+}
+
+// TestTicketInTheWizard: a ticket says which cluster and who; it is read like a
+// secret and is nowhere on the screen.
+func TestTicketInTheWizard(t *testing.T) {
+	secret, err := bootstraptoken.Generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tk := ticket.Ticket{Server: "https://10.0.0.1:6443", Token: secret, Expires: time.Now().Add(time.Hour).Truncate(time.Second),
+		Terms: ticket.Terms{User: "jane", Groups: []string{"dev"}}, Pins: fakePins(t)}
+	line, err := tk.Reveal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRig(t, newFake(), 100, 40, atEnroll)
+	toCluster(r)
+	r.press("end", "enter")
+	r.sees("Ticket", "ticket")
+	r.press(`"nonsense"`, "enter")
+	r.sees("error: ")
+	r.press("esc", "enter")
+	r.until("asked again", func() bool { return strings.Contains(r.view(), "enter continue") })
+	r.press(`"`+line+`"`, "enter")
+	r.sees("This is what will be done", "by ticket", "jane", "dev")
+	if strings.Contains(r.view(), line[:20]) {
+		t.Error("the ticket is on the screen")
+	}
+}
