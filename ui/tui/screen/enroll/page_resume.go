@@ -63,7 +63,8 @@ func (p *resumePage) fill(now time.Time) tea.Cmd {
 
 // progressOf says how far an enrolment is.
 func progressOf(j flow.Journal) string {
-	next := flow.Steps()[min(len(j.Done), len(flow.Steps())-1)]
+	steps := j.Options.Steps()
+	next := steps[min(len(j.Done), len(steps)-1)]
 	var done []string
 	for _, s := range j.Done {
 		done = append(done, text.Clean(s.Title()))
