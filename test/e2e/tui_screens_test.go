@@ -21,16 +21,28 @@ func (u *user) screen(number string, args ...string) *term.Session {
 }
 
 // insist types a key until what it does is seen: a dialog that opens by itself
-// takes no keys at first.
+// takes no keys at first, and the screen does not tell from when on it does.
 func insist(s *term.Session, key, what string, done func(term.Frame) bool) {
-	next := time.Time{}
-	s.WaitUntil(what, func(f term.Frame) bool {
-		if now := time.Now(); !done(f) && now.After(next) {
-			next = now.Add(2 * time.Second) // longer than it may refuse keys
-			s.Type(key)
+	const grace = 1200 * time.Millisecond // longer than a dialog refuses keys
+	seen, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		t := time.NewTicker(grace)
+		defer t.Stop()
+		for {
+			select {
+			case <-seen:
+				return
+			case <-t.C:
+				if !done(s.Frame()) {
+					s.Type(key)
+				}
+			}
 		}
-		return done(f)
-	})
+	}()
+	s.WaitUntil(what, done)
+	close(seen)
+	<-ended
 }
 
 // TestApproveInTheTerminalUI: somebody with the right to it looks at a request

@@ -49,7 +49,7 @@ func wizard(s *term.Session) {
 	s.Press(term.Enter)
 	s.WaitFor("What shall the new key be like?", "● ecdsa-p256")
 	s.Press(term.Enter)
-	s.WaitFor("Which cluster shall it open?", lab.Context+"  https://")
+	s.WaitFor("Which cluster shall it open?", "▌ "+lab.Context, "https://")
 	s.Press(term.Enter)
 	s.WaitFor("Groups")
 	s.Type("jane")

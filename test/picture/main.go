@@ -91,7 +91,7 @@ func (p *play) enrol(ctx context.Context) (err error) {
 		send  term.Key
 	}{
 		{"PIN set", term.Enter}, {"Generate a new key", term.Enter},
-		{"What shall the new key be like?", term.Enter}, {lab.Context + "  https://", term.Enter},
+		{"What shall the new key be like?", term.Enter}, {"Join with a ticket", term.Enter},
 		{"Groups", term.Enter}, {"This is what will be done", term.Enter}, {"PIN of jane", ""},
 	} {
 		if err := p.wait(ctx, s, step.until); err != nil {

@@ -2,8 +2,8 @@ package tui
 
 import (
 	"errors"
-	"strings"
 	"testing"
+	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow"
@@ -164,12 +164,31 @@ func TestSectionsGoOn(t *testing.T) {
 	r.press("1")
 	r.sees("SLOT")
 	late := fakeRequest("late")
+	late.Created = fakeNow().Add(time.Second)
 	f.changes <- flow.RequestEvent{Type: "ADDED", Request: late}
+	r.sees("SLOT", "late asks for a certificate for late")
 	r.goTo("Requests")
 	r.sees("late")
 	r.press("esc")
 	r.sees("SLOT")
-	if n := strings.Count(r.view(), "late"); n != 0 {
-		t.Error("esc goes to the tokens")
-	}
+}
+
+// TestApprovedIsFollowed: the closer look tells when the certificate is there.
+func TestApprovedIsFollowed(t *testing.T) {
+	f := newFake()
+	r := newRig(t, f, 100, 30)
+	toLook(r)
+	r.opens("d")
+	r.press("esc")
+	f.mu.Lock()
+	f.requests[1].State = "approved"
+	f.mu.Unlock()
+	r.press("r")
+	r.sees("State     approved")
+	f.mu.Lock()
+	f.requests[1].State = "issued"
+	f.mu.Unlock()
+	r.now = r.now.Add(3 * time.Second)
+	r.send(pollMsg{})
+	r.sees("State     issued")
 }

@@ -128,14 +128,24 @@ func (d *Confirm) View(f screen.Frame) string {
 	return strings.Join(append(lines, button("No", !d.onYes)+"  "+button("Yes", d.onYes)), "\n")
 }
 
-// detail draws what stands above the question, as much as there is room for.
+// detail draws what stands above the question, as much as there is room for. A
+// unified diff at its end is drawn as one.
 func (d *Confirm) detail(f screen.Frame) []string {
 	if d.prompt.Detail == "" {
 		return nil
 	}
+	words, diff := d.prompt.Detail, ""
+	if i := strings.Index("\n"+words, "\n--- "); i >= 0 && strings.Contains(words[i:], "\n+++ ") {
+		words, diff = words[:i], words[i:]
+	}
 	var lines []string
-	for _, l := range strings.Split(text.CleanLines(strings.TrimRight(d.prompt.Detail, "\n")), "\n") {
-		lines = append(lines, widget.Paragraph(f.Theme.Text, l, f.Width)...)
+	if words = strings.TrimRight(words, "\n"); words != "" {
+		for _, l := range strings.Split(text.CleanLines(words), "\n") {
+			lines = append(lines, widget.Paragraph(f.Theme.Text, l, f.Width)...)
+		}
+	}
+	if diff != "" {
+		lines = append(lines, widget.Diff(f.Theme, diff, f.Width)...)
 	}
 	room := max(f.Height-5, 1) // the answer and the keys stay in view
 	if d.long = len(lines) > room; d.long {

@@ -26,11 +26,14 @@ type look struct {
 	Services
 	context, name string
 	job           task.Handle
+	readAt        time.Time
 	view          flow.RequestView
 	loaded        bool
 	err           error
 	scroll        widget.Scroll
 }
+
+var _ screen.Poller = (*look)(nil)
 
 type lookedMsg struct {
 	id   task.ID
@@ -57,7 +60,20 @@ func (l *look) Close() { l.job.Cancel() }
 // Animating implements [screen.Screen].
 func (l *look) Animating() bool { return l.job.Active() }
 
+// lookEvery is how often a request is read again that was approved and not yet
+// signed: the list follows only what is pending.
+const lookEvery = 2 * time.Second
+
+// Poll implements [screen.Poller].
+func (l *look) Poll(now time.Time) tea.Cmd {
+	if !l.loaded || l.job.Active() || l.view.State != csr.Approved.String() || now.Sub(l.readAt) < lookEvery {
+		return nil
+	}
+	return l.read(now)
+}
+
 func (l *look) read(now time.Time) tea.Cmd {
+	l.readAt = now
 	l.job.Cancel()
 	h, cmd := l.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
 		v, err := l.Backend.Request(ctx, l.context, l.name, flow.RequestLook{})

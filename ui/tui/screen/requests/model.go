@@ -73,10 +73,10 @@ type Model struct {
 	job     task.Handle
 	loaded  bool // the first page is here
 	stale   bool // the rows are of an earlier reading
+	since   time.Time
 	err     error
 	rows    map[string]row // by UID
 	list    widget.List[row]
-	now     time.Time
 }
 
 var _ screen.Screen = (*Model)(nil)
@@ -144,7 +144,7 @@ const (
 func (m *Model) start(now time.Time) tea.Cmd {
 	m.job.Cancel()
 	m.loaded, m.err = false, nil
-	m.stale = true
+	m.stale, m.since = true, now
 	kubeContext, which := m.context, m.which
 	h, cmd := m.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
 		if which == mine {
@@ -200,11 +200,10 @@ func (m *Model) follow(ctx context.Context, id task.ID, kubeContext string, f fl
 
 // Update implements [screen.Screen].
 func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
-	m.now = now
 	switch msg := msg.(type) {
 	case eventsMsg:
 		if msg.id == m.job.ID {
-			m.take(msg.events)
+			return m.announce(m.take(msg.events))
 		}
 	case endedMsg:
 		if msg.id == m.job.ID {
@@ -233,8 +232,20 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 	return nil
 }
 
-// take takes changes in. Only what is pending is kept if only that is shown.
-func (m *Model) take(changes []change) {
+// announce says that requests came, whichever screen is in front.
+func (m *Model) announce(came []row) tea.Cmd {
+	switch len(came) {
+	case 0:
+		return nil
+	case 1:
+		return screen.Send(screen.ToastMsg{Text: came[0].requester + " asks for a certificate for " + came[0].user})
+	}
+	return screen.Send(screen.ToastMsg{Text: widget.Count(len(came), "new request")})
+}
+
+// take takes changes in and returns the requests that were filed since the
+// screen was opened. Only what is pending is kept if only that is shown.
+func (m *Model) take(changes []change) (came []row) {
 	if m.loaded = true; m.stale {
 		m.forget()
 	}
@@ -244,6 +255,9 @@ func (m *Model) take(changes []change) {
 		case c.gone, m.which == pending && !c.row.pending():
 			delete(m.rows, c.row.id())
 		default:
+			if _, known := m.rows[c.row.id()]; !known && c.row.pending() && c.row.created.After(m.since) {
+				came = append(came, c.row)
+			}
 			m.rows[c.row.id()] = c.row
 		}
 	}
@@ -258,6 +272,7 @@ func (m *Model) take(changes []change) {
 		return strings.Compare(a.name, b.name)
 	})
 	m.list.Set(rows)
+	return came
 }
 
 // forget drops all rows.
