@@ -36,6 +36,8 @@ type person struct {
 	*lab.Lab
 	t    testing.TB
 	card *vcard.Card
+	// readers is where the card is, in the first.
+	readers *vcard.Lab
 	// uri names the card and its slot 9a.
 	uri string
 	// wanted gets a value when the card wants a touch, and touched takes one
@@ -57,6 +59,7 @@ func newPerson(t *testing.T) *person {
 	}
 	p := &person{Lab: l, t: t, uri: "piv:serial=12345678;slot=9a", wanted: make(chan struct{}), touched: make(chan struct{})}
 	readers := vcard.ForTest(t)
+	p.readers = readers
 	p.card = vcard.New(vcard.Config{Touch: p.wait})
 	readers.Insert(t, 0, p.card)
 	t.Cleanup(func() {
