@@ -157,7 +157,8 @@ func TestAgentIsExternalSigner(t *testing.T) {
 	if user, err := r.whoami(new(prompts), config); err != nil || user != r.e.User { // unlocked by now
 		t.Errorf("user %q, %v", user, err)
 	}
-	if records := r.signatures(); len(records) != 2 || records[1].Reason != "external-signer" {
+	if records := r.signatures(); len(records) != 2 || records[1].Reason != "external-signer" ||
+		records[1].Client == nil || records[1].Client.PID != os.Getpid() {
 		t.Errorf("records %+v", records)
 	}
 	other := map[string]string{"pathSocket": config["pathSocket"], "uri": "pkcs11:token=other;id=%02"}

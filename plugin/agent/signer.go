@@ -41,30 +41,30 @@ func (a *agent) answerSigner(ctx context.Context, r externalsigner.Request, tell
 	if err != nil {
 		return out, hsm.WithHint(err, "the agent signs with enrolled keys whose policy is session; `kubehsm external-signer serve` signs with any, and asks for the PIN")
 	}
+	q := request{Enrollment: e.Name, Client: process.ID{PID: service.PeerPID(ctx)}}
+	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Cluster: e.Name, Action: "sign in"})
 	err = a.work(func() error {
-		p := service.Told(touchOnly{a.person(process.ID{})}, tell)
-		if err := a.unlockForSigner(ctx, e, tell); err != nil {
+		if err := a.unlockForSigner(ctx, e, q, tell); err != nil {
 			return err
 		}
-		out.Signature, err = a.signHeld(ctx, e, r.Digest, r.Opts, p)
-		a.recordSigned(e, request{Enrollment: e.Name}, err)
+		out.Signature, err = a.signHeld(ctx, e, r.Digest, r.Opts, service.Told(touchOnly{a.person(q.Client)}, tell))
+		a.recordSigned(e, q, err)
 		return err
 	})
 	return out, err
 }
 
 // unlockForSigner sees to it that the key can be used.
-func (a *agent) unlockForSigner(ctx context.Context, e enrollment.Enrollment, tell func(string)) error {
+func (a *agent) unlockForSigner(ctx context.Context, e enrollment.Enrollment, q request, tell func(string)) error {
 	h := a.holder(e.Key)
 	if h.unlocked() {
 		return nil
 	}
-	p := a.person(process.ID{})
+	p := a.person(q.Client)
 	if p == nil {
 		return hsm.Hintf(fmt.Errorf("%s: %w: the agent does not hold the key unlocked", e.Name, hsm.ErrPINRequired), "run `kubehsm unlock %s`", e.Name)
 	}
-	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Cluster: e.Name, Action: "sign in"})
-	return h.unlock(withRequest(ctx, request{Enrollment: e.Name}), service.Told(p, tell))
+	return h.unlock(withRequest(ctx, q), service.Told(p, tell))
 }
 
 // enrolledCertificate is that of the enrolment that the configuration names, or

@@ -157,7 +157,7 @@ func TestWatch(t *testing.T) {
 	p.configure(map[string]string{"uri": uri.String(), "pin": lab.PIN})
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, programs.kubectl, "get", "configmaps", "-o", "name", "--watch")
+	cmd := exec.CommandContext(ctx, programs.Kubectl, "get", "configmaps", "-o", "name", "--watch")
 	cmd.Env = p.Env()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -193,7 +193,7 @@ func TestAtTheTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.configure(map[string]string{"uri": uri.String()})
-	s := term.Run(t, term.Options{Path: programs.kubectl, Args: []string{"get", "namespaces", "-o", "name"}, Dir: p.Dir, Env: p.Env()})
+	s := term.Run(t, term.Options{Path: programs.Kubectl, Args: []string{"get", "namespaces", "-o", "name"}, Dir: p.Dir, Env: p.Env()})
 	s.Answer("needs its PIN", lab.PIN)
 	if code := s.Exit(); code != 0 || !s.Frame().Contains("namespace/default") {
 		t.Errorf("exit code %d:\n%s", code, s.Screen())
@@ -218,7 +218,7 @@ func TestUnanswered(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.configure(map[string]string{"uri": uri.String()})
-	s := term.Run(t, term.Options{Path: programs.kubectl, Args: []string{"get", "namespaces"}, Dir: p.Dir, Env: p.Env(), Columns: 200, Rows: 40})
+	s := term.Run(t, term.Options{Path: programs.Kubectl, Args: []string{"get", "namespaces"}, Dir: p.Dir, Env: p.Env(), Columns: 200, Rows: 40})
 	s.WaitFor("needs its PIN")
 	if code := s.Exit(); code != 1 || !s.Frame().Contains("within the 10s that a TLS handshake may take") {
 		t.Errorf("exit code %d:\n%s", code, s.Screen())

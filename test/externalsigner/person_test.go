@@ -13,14 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/client-go/tools/clientcmd/api"
-
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/pkcs11"
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/externalsigner/kit"
 	"github.com/kubehsm/kubehsm/test/need"
 )
 
@@ -34,7 +32,7 @@ func newPerson(t *testing.T) *person {
 	t.Helper()
 	c := controlplane.ForTest(t)
 	need.Program(t, "softhsm2-util")
-	l, err := lab.New(t.TempDir(), lab.Options{Binary: programs.kubehsm, Cluster: c})
+	l, err := lab.New(t.TempDir(), lab.Options{Binary: programs.Kubehsm, Cluster: c})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,16 +91,7 @@ func (p *person) configureSocket(config map[string]string, address string) {
 
 func (p *person) write(config map[string]string) {
 	p.t.Helper()
-	ca, err := os.ReadFile(p.Cluster.CAFile())
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	c := api.NewConfig()
-	c.Clusters["c"] = &api.Cluster{Server: p.Cluster.Server(), CertificateAuthorityData: ca}
-	c.AuthInfos["u"] = &api.AuthInfo{AuthProvider: &api.AuthProviderConfig{Name: "externalSigner", Config: config}}
-	c.Contexts["x"] = &api.Context{Cluster: "c", AuthInfo: "u", Namespace: "default"}
-	c.CurrentContext = "x"
-	if err := clientcmd.WriteToFile(*c, p.Kubeconfig); err != nil {
+	if err := kit.Configure(p.Lab, config); err != nil {
 		p.t.Fatal(err)
 	}
 }
@@ -115,7 +104,7 @@ func (p *person) kubectl(args ...string) lab.Result {
 
 func (p *person) run(env []string, args ...string) lab.Result {
 	p.t.Helper()
-	res, err := p.Run(p.t.Context(), lab.Run{Env: env}, programs.kubectl, args...)
+	res, err := p.Run(p.t.Context(), lab.Run{Env: env}, programs.Kubectl, args...)
 	if err != nil {
 		p.t.Fatal(err)
 	}

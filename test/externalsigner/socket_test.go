@@ -44,6 +44,7 @@ func TestServe(t *testing.T) {
 		}
 		p.configureSocket(map[string]string{"uri": uri.String()}, address)
 		done := p.start("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}")
+		s.WaitFor("for: kubectl-externalsigner auth whoami")
 		s.Answer("needs its PIN", lab.PIN)
 		s.WaitGone("needs its PIN")
 		if res := <-done; res.Code != 0 || res.Stdout != string(a) || !strings.Contains(res.Stderr, "kubehsm asks for the PIN of "+lab.Token) {
@@ -116,7 +117,7 @@ func TestServeAfterACrash(t *testing.T) {
 func (p *person) start(args ...string) chan lab.Result {
 	done := make(chan lab.Result, 1)
 	go func() {
-		res, err := p.Run(p.t.Context(), lab.Run{}, programs.kubectl, args...)
+		res, err := p.Run(p.t.Context(), lab.Run{}, programs.Kubectl, args...)
 		if err != nil {
 			p.t.Error(err)
 		}

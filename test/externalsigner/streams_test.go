@@ -77,7 +77,7 @@ func (p *person) forward(env []string) {
 	}
 	ctx, cancel := context.WithTimeout(p.t.Context(), 2*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, programs.kubectl, "port-forward", "pod/web", ":"+port)
+	cmd := exec.CommandContext(ctx, programs.Kubectl, "port-forward", "pod/web", ":"+port)
 	cmd.Env = append(p.Env(), env...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	out, err := cmd.StdoutPipe()

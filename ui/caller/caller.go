@@ -15,8 +15,14 @@ const parentWords = 4
 
 // Command is the program that waits for us, with its verb, for the
 // prompt to name; "" where the system does not tell.
-func Command() string {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", os.Getppid()))
+func Command() string { return CommandOf(os.Getppid()) }
+
+// CommandOf is [Command] for another process.
+func CommandOf(pid int) string {
+	if pid <= 0 {
+		return ""
+	}
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err != nil {
 		return ""
 	}

@@ -8,8 +8,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/service"
+	"github.com/kubehsm/kubehsm/ui/caller"
 	"github.com/kubehsm/kubehsm/ui/signer"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
@@ -85,6 +87,7 @@ func answerOne(ctx context.Context, s signer.Signer, one chan struct{}, r extern
 		return a, err
 	}
 	o.Prompter, o.Warn = service.Told(o.Prompter, tell), func(message string) { tell("warning: " + message) }
+	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Action: "sign in", Command: caller.CommandOf(service.PeerPID(ctx))})
 	a, err = externalsigner.Do(ctx, r, o)
 	if cerr := done(); err == nil && cerr != nil {
 		return externalsigner.Answer{}, cerr

@@ -35,7 +35,7 @@ const (
 
 // Options are what [Serve] works with.
 type Options struct {
-	// Answer makes an answer. tell tells the client's user something, on one
+	// Answer makes an answer for the process that [PeerPID] names. tell tells the client's user something, on one
 	// line. It is called by several goroutines at a time.
 	Answer func(ctx context.Context, r externalsigner.Request, tell func(text string)) (externalsigner.Answer, error)
 	// Log notes each request and how it ended, on a line of raw text; nil notes
@@ -53,7 +53,7 @@ func (o Options) log(format string, args ...any) {
 // way as well. It closes l.
 func Serve(ctx context.Context, l net.Listener, o Options) error {
 	s := &server{options: o, ctx: ctx}
-	g := grpc.NewServer(grpc.MaxRecvMsgSize(wire.MaxRequest), grpc.MaxConcurrentStreams(maxStreams), grpc.ConnectionTimeout(helloTimeout))
+	g := grpc.NewServer(grpc.Creds(onSocket{}), grpc.MaxRecvMsgSize(wire.MaxRequest), grpc.MaxConcurrentStreams(maxStreams), grpc.ConnectionTimeout(helloTimeout))
 	v1alpha1.RegisterExternalSignerServiceServer(g, s)
 	done := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {

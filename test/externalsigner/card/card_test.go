@@ -3,31 +3,26 @@
 package card
 
 import (
-	"context"
 	"crypto/x509"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
-
-	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/piv"
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/externalsigner/kit"
 	"github.com/kubehsm/kubehsm/test/need"
 	"github.com/kubehsm/kubehsm/test/term"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
 // programs are what the test runs, built by TestMain.
-var programs struct{ kubehsm, kubectl string }
+var programs kit.Programs
 
 func TestMain(m *testing.M) { os.Exit(vcard.Main(inside{m})) }
 
@@ -35,37 +30,7 @@ func TestMain(m *testing.M) { os.Exit(vcard.Main(inside{m})) }
 // have a network of their own.
 type inside struct{ *testing.M }
 
-func (i inside) Run() int { return controlplane.Main(built{i.M}) }
-
-// built runs the tests with the programs built.
-type built struct{ *testing.M }
-
-func (b built) Run() int {
-	dir, err := os.MkdirTemp("", "kubehsm-signer-")
-	if err == nil {
-		defer os.RemoveAll(dir)
-		err = build(dir)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return b.M.Run()
-}
-
-func build(dir string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
-	defer cancel()
-	root, err := controlplane.Checkout()
-	if err != nil {
-		return err
-	}
-	var errs [2]error
-	programs.kubehsm, errs[0] = lab.Build(ctx, dir)
-	const name = "kubectl-externalsigner"
-	programs.kubectl, errs[1] = lab.BuildPackage(ctx, dir, name, filepath.Join(root, "test", name), ".")
-	return errors.Join(errs[:]...)
-}
+func (i inside) Run() int { return kit.Main(i.M, &programs) }
 
 const pin = "73916402" // found nowhere by chance
 
@@ -75,7 +40,7 @@ func TestCard(t *testing.T) {
 	vcard.Private(t)
 	need.Program(t, "softhsm2-util")
 	cluster := controlplane.ForTest(t)
-	l, err := lab.New(t.TempDir(), lab.Options{Binary: programs.kubehsm, Cluster: cluster})
+	l, err := lab.New(t.TempDir(), lab.Options{Binary: programs.Kubehsm, Cluster: cluster})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +57,9 @@ func TestCard(t *testing.T) {
 			if uri == "" {
 				t.Skipf("the card has no %s", a)
 			}
-			configure(t, l, map[string]string{"pathExec": l.Binary, "uri": uri})
+			if err := kit.Configure(l, map[string]string{"pathExec": l.Binary, "uri": uri}); err != nil {
+				t.Fatal(err)
+			}
 			for _, c := range []struct {
 				args []string
 				says string
@@ -100,7 +67,7 @@ func TestCard(t *testing.T) {
 				{[]string{"auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"}, string(a)},
 				{[]string{"exec", "web", "--", "echo", "heard"}, "heard"},
 			} {
-				s := term.Run(t, term.Options{Path: programs.kubectl, Args: c.args, Dir: l.Dir, Env: l.Env(), Columns: 120, Rows: 40})
+				s := term.Run(t, term.Options{Path: programs.Kubectl, Args: c.args, Dir: l.Dir, Env: l.Env(), Columns: 120, Rows: 40})
 				s.Answer("needs its PIV PIN", pin)
 				if code := s.Exit(); code != 0 || !s.Frame().Contains(c.says) {
 					t.Errorf("%v: exit code %d:\n%s", c.args, code, s.Output())
@@ -155,21 +122,4 @@ func certify(t *testing.T, cluster *controlplane.Cluster, slot string, a hsm.Alg
 		t.Fatal(err)
 	}
 	return made.URI.String()
-}
-
-// configure writes a kubeconfig whose user is the provider's.
-func configure(t *testing.T, l *lab.Lab, config map[string]string) {
-	t.Helper()
-	ca, err := os.ReadFile(l.Cluster.CAFile())
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := api.NewConfig()
-	c.Clusters["c"] = &api.Cluster{Server: l.Cluster.Server(), CertificateAuthorityData: ca}
-	c.AuthInfos["u"] = &api.AuthInfo{AuthProvider: &api.AuthProviderConfig{Name: "externalSigner", Config: config}}
-	c.Contexts["x"] = &api.Context{Cluster: "c", AuthInfo: "u", Namespace: "default"}
-	c.CurrentContext = "x"
-	if err := clientcmd.WriteToFile(*c, l.Kubeconfig); err != nil {
-		t.Fatal(err)
-	}
 }
