@@ -11,9 +11,10 @@ import (
 // for what is new, New for what is gone.
 type Change struct {
 	// Field is "server", "certificate authority", "TLS server name" or "proxy".
-	Field string
+	Field string `json:"field"`
 	// Old and New are for people, and hold untrusted text.
-	Old, New string
+	Old string `json:"old,omitempty"`
+	New string `json:"new,omitempty"`
 }
 
 // Update is what [Refresh] found.

@@ -347,6 +347,28 @@ func TestJoinRefuses(t *testing.T) {
 	}
 }
 
+// A discovery file says where the cluster is; who files the request is apart.
+func TestJoinByFile(t *testing.T) {
+	t.Parallel()
+	u := newJoiner(t, lab.Options{})
+	admin := u.newDesk("")
+	token := strings.TrimSpace(admin.ok("bootstrap-token", "create", "--ttl", "1h", "--usages", "authentication"))
+	file := filepath.Join(t.TempDir(), "prod.conf")
+	if err := os.WriteFile(file, []byte(u.admin("get", "configmap", "cluster-info", "-n", "kube-public", "-o", "jsonpath={.data.kubeconfig}")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	name := unique("jane")
+	args := []string{"--tls-bootstrap-token", "-", "--user", name, "--approve-with", u.Cluster.AdminKubeconfig(), "--yes", "-o", "json", "--pin-fd", "3"}
+	r := u.parse(u.ok(u.Run(t.Context(), lab.Run{Stdin: token, PIN: lab.PIN}, u.Binary, append([]string{"join", "--discovery-file", file}, args...)...)))
+	if r.Name != "prod-hsm" || r.User != name || r.Rights || r.Ask == "" {
+		t.Errorf("result %+v", r)
+	}
+	res := u.ran(u.Run(t.Context(), lab.Run{Stdin: token, PIN: lab.PIN}, u.Binary, append([]string{"join", "--name", "other", "--discovery-file", u.Cluster.AdminKubeconfig()}, args...)...))
+	if res.Code != 1 || !strings.Contains(res.Stderr, "holds a credential") {
+		t.Errorf("a file with a credential in it: %s", res)
+	}
+}
+
 // A cluster that says another address of itself is followed, after a look.
 func TestRefresh(t *testing.T) {
 	t.Parallel()

@@ -59,7 +59,28 @@ removed; fields without a value are left out.
                      ours enrollment
   kubeconfig set,
   undo               files[] changed diff notes[]
-  enroll             name context kubeconfig key fingerprint request notAfter user groups
+  kubeconfig refresh name changes[]{field old new} unproven changed diff
+  bootstrap-token
+  create             token id description expires usages groups warnings joinCommand
+  bootstrap-token
+  list               tokens[]: as create, the token redacted without --reveal
+  bootstrap-token
+  delete, generate   deleted[]; token
+  helpdesk ticket    tickets[]: ticket id name server terms{user groups signer lifetime policy
+                     serial} expires
+  helpdesk approve   request (as in csr list) notAfter certificate ticketEnded notes
+  helpdesk revoke    user server bindings[] groupBindings[] certificates[] pendingRequests[]
+                     tickets[] unknown[] done[] failed[]
+  helpdesk list      record[]: time action server ticket terms request fingerprint user
+                     reason expires note
+  helpdesk open      ticket serial, with --print puk
+  breakglass approve a request as in csr list
+  breakglass list    breakGlass[]: name sealed user server key notAfter state
+  rbac check, apply  objects[]: set kind namespace name state; rights[]: duty allowed needs
+  rbac print         manifest
+  enroll, join,
+  breakglass request,
+  breakglass seal    name context kubeconfig key fingerprint request notAfter user groups
                      rights ask notes next
   agent status       running, and if it is: version pid started bridge tokens upstreams
                      sessions signatures dials memory program newer supervised
