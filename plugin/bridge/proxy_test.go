@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
 )
@@ -384,6 +386,16 @@ func TestDiscoveryIsToldInText(t *testing.T) {
 		if got := strings.HasPrefix(resp.Header.Get("Content-Type"), "text/plain"); got != text || resp.StatusCode != 403 || !strings.Contains(string(b), "the kubeconfig entry mixes two") {
 			t.Errorf("%s: %s %s %s", path, resp.Status, resp.Header.Get("Content-Type"), b)
 		}
+	}
+	resp, err := r.client(nil).Get(r.ep.URL("prod") + "/api")
+	check(t, err)
+	check(t, resp.Body.Close())
+	warnings, errs := utilnet.ParseWarningHeaders(resp.Header["Warning"])
+	if resp.StatusCode != 401 || len(errs) > 0 || len(warnings) != 1 || !strings.Contains(warnings[0].Text, "kubehsm: no client certificate came with the request") {
+		t.Errorf("%s %v %v", resp.Status, warnings, errs)
+	}
+	if warnings, errs := utilnet.ParseWarningHeaders([]string{warning("a \"b\" \\ c\nd")}); len(errs) > 0 || warnings[0].Text != `a "b" \ c d` {
+		t.Errorf("%v %v", warnings, errs)
 	}
 }
 

@@ -40,6 +40,9 @@ var reasons = map[int]string{
 
 func (r *refusal) write(w http.ResponseWriter, to *http.Request) {
 	if discovers(to) {
+		if r.code != http.StatusForbidden {
+			w.Header().Set("Warning", warning("kubehsm: "+r.message))
+		}
 		r.send(w, "text/plain; charset=utf-8", []byte("kubehsm: "+r.message))
 		return
 	}
@@ -56,8 +59,15 @@ func (r *refusal) status() []byte {
 	return b
 }
 
+// warning is a Warning header (RFC 7234 section 5.5, code 299), which kubectl
+// prints once however often it comes.
+func warning(text string) string {
+	return `299 - "` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", " ", "\r", " ").Replace(text) + `"`
+}
+
 // discovers tells whether a request is one of client-go's discovery: that looks
-// into no Status, and shows a text/plain body but "unknown" for any other.
+// into no Status. Of a 403 it shows a text/plain body, and "unknown" for any
+// other; for a 401 and a 503 it has words of its own.
 func discovers(r *http.Request) bool {
 	_, path, _ := splitPath(r.RequestURI)
 	path, _, _ = strings.Cut(path, "?")

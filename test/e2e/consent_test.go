@@ -264,6 +264,16 @@ func TestConsent(t *testing.T) {
 		s.WaitFor("configmap/piped", "code 0")
 		s.Exit()
 	})
+	t.Run("kubectl says what discovery is refused for", func(t *testing.T) {
+		u := u.in(t)
+		if err := os.RemoveAll(filepath.Join(u.Dir, "kubectl-cache")); err != nil {
+			t.Fatal(err)
+		}
+		res := u.ran(u.Kubectl(t.Context(), "get", "namespaces", "--token", "none"))
+		if n := strings.Count(res.Stderr, "Warning: kubehsm: this address takes no bearer token"); res.Code != 1 || n != 1 {
+			t.Errorf("said %d times: %s", n, res)
+		}
+	})
 	t.Run("nobody attends after all", func(t *testing.T) {
 		u := u.in(t)
 		for {
