@@ -160,6 +160,9 @@ func oddities(req *x509.CertificateRequest) []string {
 			out = append(out, "it asks for "+mastersGroup+", which bypasses all access rules")
 		}
 	}
+	if k, ok := req.PublicKey.(*rsa.PublicKey); ok && k.N.BitLen() < minRSABits {
+		out = append(out, fmt.Sprintf("its key is too short: RSA %d", k.N.BitLen()))
+	}
 	if asksForCA(req) {
 		out = append(out, "it asks to be a certificate authority")
 	}

@@ -198,8 +198,19 @@ func TestRequestsOfTwoKeys(t *testing.T) {
 	u := newUser(t, lab.Options{Tokens: []hsmtest.SoftToken{{Label: lab.Token, PIN: lab.PIN, SOPIN: lab.SOPIN}}})
 	one, two := u.key("one"), u.key("two")
 	u.ok(u.KubehsmPIN(t.Context(), lab.PIN, "csr", "create", "--key", one, "--key", two, "--user", unique("jo")))
-	if mine := u.names("--mine"); len(mine) != 2 {
-		t.Errorf("mine: %q", mine)
+	mine := u.names("--mine")
+	if len(mine) != 2 {
+		t.Fatalf("mine: %q", mine)
+	}
+	var names []string
+	for _, m := range mine {
+		name, _, _ := strings.Cut(m, " ")
+		u.admin("certificate", "approve", name)
+		names = append(names, name)
+	}
+	out := u.kubehsm(append([]string{"csr", "wait", "--timeout", "1m"}, names...)...)
+	if n := strings.Count(out, "BEGIN CERTIFICATE"); n != 2 {
+		t.Errorf("%d certificates:\n%s", n, out)
 	}
 }
 

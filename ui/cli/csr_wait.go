@@ -2,22 +2,32 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
 )
 
+// waitedDoc is a request that was waited for, in JSON and YAML.
+type waitedDoc struct {
+	Name        string    `json:"name"`
+	Certificate string    `json:"certificate,omitempty"`
+	Error       *errorDoc `json:"error,omitempty"`
+}
+
 func (a *app) csrWait() *cobra.Command {
 	var o *format
 	var timeout time.Duration
 	c := a.command(&cobra.Command{
-		Use:   "wait NAME",
-		Short: "Wait until a request is decided, and print the certificate",
-		Long: `Follows a request until its certificate is issued, and prints that as PEM, leaf
-first. A request that is denied, refused by its signer or deleted is an error.`,
+		Use:   "wait NAME...",
+		Short: "Wait until requests are decided, and print the certificates",
+		Long: `Follows requests until their certificates are issued, and prints those as PEM, leaf
+first, in the order of the names. A request that is denied, refused by its signer or
+deleted is an error. One that was filed from here must still be what was filed.`,
 		Example: `kubehsm csr wait jane-1a2b3c4d > jane.pem
-kubehsm csr wait jane-1a2b3c4d --timeout 10m`,
-		Args: oneName("request"),
+kubehsm csr wait jane-1a2b3c4d jane-5e6f7a8b --timeout 10m`,
+		Args: someNames("request"),
 	}, func(c *cobra.Command, args []string) error {
 		env, err := a.env()
 		if err != nil {
@@ -29,19 +39,41 @@ kubehsm csr wait jane-1a2b3c4d --timeout 10m`,
 			ctx, cancel = context.WithTimeout(ctx, timeout)
 			defer cancel()
 		}
-		pem, err := env.WaitRequest(ctx, a.context, args[0], func(s string) {
+		var say sync.Mutex
+		report := func(s string) {
+			say.Lock()
+			defer say.Unlock()
 			w := a.err()
 			w.line("%s", s)
 			_ = w.flush() // nobody reads the progress then
+		}
+		docs, errs := make([]waitedDoc, len(args)), make([]error, len(args))
+		var waits sync.WaitGroup
+		for i, name := range args {
+			waits.Go(func() {
+				pem, err := env.WaitRequest(ctx, a.context, name, report)
+				docs[i], errs[i] = waitedDoc{name, string(pem), errorDocOf(err)}, err
+			})
+		}
+		waits.Wait()
+		failed := errors.Join(errs...)
+		if len(args) == 1 {
+			if failed != nil {
+				return errs[0]
+			}
+			return a.emit(o, docs[0], func(w *words) { w.block(docs[0].Certificate) })
+		}
+		err = a.emit(o, struct {
+			Requests []waitedDoc `json:"requests"`
+		}{docs}, func(w *words) {
+			for _, d := range docs {
+				w.block(d.Certificate)
+			}
 		})
 		if err != nil {
 			return err
 		}
-		doc := struct {
-			Name        string `json:"name"`
-			Certificate string `json:"certificate"`
-		}{args[0], string(pem)}
-		return a.emit(o, doc, func(w *words) { w.block(string(pem)) })
+		return failed
 	})
 	c.Flags().DurationVar(&timeout, "timeout", 0, "how `long` to wait; default until it is interrupted")
 	o = output(c)
