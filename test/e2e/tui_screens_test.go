@@ -35,14 +35,16 @@ func insist(s *term.Session, key, what string, done func(term.Frame) bool) {
 				return
 			case <-t.C:
 				if !done(s.Frame()) {
-					s.Type(key)
+					_ = s.Terminal.Type(key) // where it fails the wait does too
 				}
 			}
 		}
 	}()
+	defer func() {
+		close(seen)
+		<-ended
+	}()
 	s.WaitUntil(what, done)
-	close(seen)
-	<-ended
 }
 
 // TestApproveInTheTerminalUI: somebody with the right to it looks at a request
