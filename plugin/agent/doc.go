@@ -13,17 +13,28 @@
 // is a certificate that this cluster does not accept. A warm prepare is one
 // round trip on the socket and does not reach the token.
 //
+// What kubectl starts asks for a finished credential first ([quick.Credential]): one
+// round trip, if the connection is known to be good and nobody has to be asked
+// or told anything. Else it asks in full.
+//
 // However many ask for an enrolment at once, one of them is the leader: its
-// terminal is asked, its dial is made, and all get its result. Who was refused
+// terminal is asked, its dial is made, and all get its result. A no at one
+// terminal leaves the others' people to be asked. Who was refused
 // because of a person (cancelled, wrong PIN) gets the same refusal again for 30
 // seconds without asking: kubectl runs its plugin several times per command,
 // and PIN tries are few.
 //
 // # Protocol
 //
-// A unix socket, mode 0600, in the run folder; both ends are the same user. A
-// frame is a 4-byte big-endian length, a type byte and the payload: 'J' is a
-// JSON message, 'S' a secret, which exists only as raw bytes and is overwritten
+// A unix socket, mode 0600, in the run folder; both ends are the same user. The
+// frames are package wire's; a secret exists only as raw bytes and is overwritten
 // after use. The client sends a request, the agent answers with any number of
-// prompts and one result. Closing the connection cancels.
+// prompts, signs of life and one result. Closing the connection cancels.
+//
+// # Workers
+//
+// Each open token is held by a worker process ([ServeWorker], started by what
+// [NewTokens] returns), with its driver library and, where the token wants it
+// again, the PIN. The agent passes it a new connection for each operation, on
+// which it speaks as a client speaks to the agent. Locking ends the worker.
 package agent
