@@ -179,3 +179,11 @@ func (a *agent) prompterFor(ctx context.Context, enrollment string) hsm.Prompter
 	}
 	return pinsource.New(pinsource.Options{Entries: a.o.PINSources, State: a.o.Dirs.State, Getenv: os.Getenv}, p)
 }
+
+// settled tells a PIN source that the token has judged its PIN, so that others
+// need not wait for that.
+func settled(p hsm.Prompter) {
+	if s, ok := p.(*pinsource.Prompter); ok {
+		_ = s.Close() // a lock that stays ends by itself soon
+	}
+}

@@ -72,7 +72,9 @@ func (a *agent) load(name string) (*target, error) {
 	t := &target{e: e, chain: chain, version: version, holder: a.holder(e.Key), seen: time.Unix(0, 0)}
 	t.up, err = bridge.NewUpstream(bridge.UpstreamOptions{Enrollment: e, Chain: chain, Log: a.log,
 		Signer: func(ctx context.Context) (crypto.Signer, error) {
-			s, err := t.holder.signer(ctx, e.Key, chain[0].PublicKey, a.prompterFor(ctx, e.Name))
+			p := a.prompterFor(ctx, e.Name)
+			s, err := t.holder.signer(ctx, e.Key, chain[0].PublicKey, p)
+			settled(p)
 			if err != nil {
 				a.recordSignature(ctx, e, err)
 				if prompterOf(ctx) == nil && errors.Is(err, hsm.ErrNoTerminal) {
@@ -80,7 +82,10 @@ func (a *agent) load(name string) (*target, error) {
 				}
 				return nil, err
 			}
-			return recordedSigner{s, func(err error) { a.recordSignature(ctx, e, err) }}, nil
+			return recordedSigner{s, func(err error) {
+				settled(p)
+				a.recordSignature(ctx, e, err)
+			}}, nil
 		}})
 	return t, err
 }

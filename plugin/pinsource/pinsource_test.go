@@ -1,3 +1,5 @@
+//go:build unix
+
 package pinsource
 
 import (
@@ -7,9 +9,13 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"go.yaml.in/yaml/v3"
+	"golang.org/x/sys/unix"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
@@ -101,11 +107,14 @@ func TestListed(t *testing.T) {
 type person struct {
 	t      *testing.T
 	nobody bool
+	mu     sync.Mutex
 	asked  []hsm.PINPrompt
 }
 
 func (p *person) PIN(_ context.Context, q hsm.PINPrompt) (*hsm.Secret, error) {
+	p.mu.Lock()
 	p.asked = append(p.asked, q)
+	p.mu.Unlock()
 	if p.nobody {
 		return nil, hsm.WithHint(hsm.ErrNoTerminal, "unlock")
 	}
@@ -197,7 +206,7 @@ func TestWhileCounted(t *testing.T) {
 	if again := d.who.asked[len(d.who.asked)-1].Again; !strings.Contains(again, "counts wrong PINs") {
 		t.Errorf("the person is told %q", again)
 	}
-	d.wants(p, prompt("wrong PIN", 3), "271828") // the person's was wrong, the file's was not tried
+	d.wants(p, prompt("wrong PIN", 3), "typed") // the person's was wrong: that is counted, too
 }
 
 // TestRefused: what a token refused is never tried again, by no process, until
@@ -220,7 +229,7 @@ func TestRefused(t *testing.T) {
 	d.wants(q, prompt("", -1), "314159265")
 	d.refuses(q, prompt("wrong PIN", -1), hsm.ErrPINIncorrect, "wrong PIN")
 	d.refuses(d.process(), prompt("", -1), hsm.ErrPINIncorrect, "refused before")
-	marks, err := filepath.Glob(filepath.Join(d.dir, "state", "*"))
+	marks, err := filepath.Glob(filepath.Join(d.dir, "state", "pin-refused-*"))
 	if err != nil || len(marks) != 1 {
 		t.Errorf("left in the state folder: %q, %v", marks, err)
 	}
@@ -269,6 +278,10 @@ func TestDescriptor(t *testing.T) {
 	check(t, err)
 	check(t, w.Close())
 	d.source = "fd:" + strconv.Itoa(int(r.Fd()))
+	// What Go opens is not handed over; neither is what nobody has opened.
+	d.refuses(d.process(), prompt("", -1), hsm.ErrNoTerminal, "not open")
+	_, err = unix.FcntlInt(r.Fd(), unix.F_SETFD, 0)
+	check(t, err)
 	p := d.process()
 	d.wants(p, prompt("", -1), "271828")
 	d.wants(p, prompt("", -1), "271828")
@@ -340,4 +353,53 @@ func TestLockingToken(t *testing.T) {
 	if left := token.Tries(); left != 2 {
 		t.Errorf("%d tries left of 3", left)
 	}
+}
+
+// TestAtOnce: many processes that start together with a wrong PIN spend one try,
+// on a token that tells nothing of its counter.
+func TestAtOnce(t *testing.T) {
+	d := newDesk(t, "271828")
+	var tries atomic.Int32
+	var all sync.WaitGroup
+	start := make(chan struct{})
+	for range 8 {
+		p := d.process()
+		all.Go(func() {
+			<-start
+			err := hsm.AskPIN(t.Context(), p, hsm.UserPIN,
+				func() (hsm.TokenInfo, error) { return prompt("", -1).Token, nil },
+				func(*hsm.Secret) error {
+					tries.Add(1)
+					time.Sleep(5 * lockRetry) // a chance for the others
+					return &hsm.PINError{Kind: hsm.UserPIN, Retries: -1}
+				})
+			if !errors.Is(err, hsm.ErrPINIncorrect) {
+				t.Errorf("unlocked: %v", err)
+			}
+			if err := p.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	close(start)
+	all.Wait()
+	if n := tries.Load(); n != 1 {
+		t.Errorf("%d tries spent", n)
+	}
+}
+
+// TestTurns: the next process waits for the verdict on the answer, or until it
+// gives up, and is let in when the first is done.
+func TestTurns(t *testing.T) {
+	d := newDesk(t, "271828")
+	p, q := d.process(), d.process()
+	d.wants(p, prompt("", -1), "271828")
+	ctx, cancel := context.WithTimeout(t.Context(), 5*lockRetry)
+	defer cancel()
+	if s, err := q.PIN(ctx, prompt("", -1)); s != nil || err == nil {
+		t.Errorf("answered before the verdict: %v", err)
+	}
+	d.wants(p, prompt("", -1), "271828") // the first goes on
+	check(t, p.Close())
+	d.wants(q, prompt("", -1), "271828")
 }

@@ -37,7 +37,8 @@ type Options struct {
 //     state folder by the file's inode, size and time, not by its content, so that
 //     the next process leaves it alone as well, until the file has changed. What
 //     systemd passes has no such marks: there the memory must be removed by hand.
-//     Of a pipe nothing is remembered.
+//     Of a pipe nothing is remembered;
+//   - by two at once: the others wait until the first knows what the token says.
 //
 // The person who is asked instead is told why. Where there is none, that is the
 // error.
@@ -49,6 +50,7 @@ type Prompter struct {
 	given   map[Source]string // the identity of what was just answered
 	refused map[string]bool   // the marks of what was refused
 	kept    map[Source]kept   // descriptors can be read only once
+	locks   map[Source]lock   // those whose answer may not be judged yet
 }
 
 type kept struct {
@@ -60,18 +62,23 @@ var _ hsm.Prompter = (*Prompter)(nil)
 
 // New returns a prompter that comes before next.
 func New(o Options, next hsm.Prompter) *Prompter {
-	return &Prompter{o: o, next: next, given: map[Source]string{}, refused: map[string]bool{}, kept: map[Source]kept{}}
+	return &Prompter{o: o, next: next, given: map[Source]string{}, refused: map[string]bool{}, kept: map[Source]kept{}, locks: map[Source]lock{}}
 }
 
-// Close forgets the PINs that were read from descriptors.
+// Close forgets the PINs that were read from descriptors, and lets others try.
+// No token may be using an answer any more.
 func (p *Prompter) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	var errs []error
+	for s := range p.locks {
+		errs = append(errs, p.leave(s))
+	}
 	for s, k := range p.kept {
 		k.pin.Zero()
 		delete(p.kept, s)
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // Touch implements [hsm.Prompter].
@@ -84,11 +91,11 @@ func (p *Prompter) Confirm(ctx context.Context, c hsm.ConfirmPrompt) (bool, erro
 
 // PIN implements [hsm.Prompter].
 func (p *Prompter) PIN(ctx context.Context, q hsm.PINPrompt) (*hsm.Secret, error) {
-	s, ok := p.source(q)
+	e, ok := p.entry(q)
 	if !ok {
 		return p.next.PIN(ctx, q)
 	}
-	pin, why := p.answer(s, q)
+	pin, why := p.answer(ctx, e, q)
 	if why == nil {
 		return pin, nil
 	}
@@ -109,47 +116,75 @@ func (p *Prompter) PIN(ctx context.Context, q hsm.PINPrompt) (*hsm.Secret, error
 	return nil, hsm.WithHint(fmt.Errorf("%w, and %w", hsm.ErrNoTerminal, why), hint)
 }
 
-// source is the one for the PIN that q asks for.
-func (p *Prompter) source(q hsm.PINPrompt) (Source, bool) {
+// entry is the one for the PIN that q asks for.
+func (p *Prompter) entry(q hsm.PINPrompt) (Entry, bool) {
 	if q.New || q.Kind != hsm.UserPIN && q.Kind != hsm.PIVPIN {
-		return Source{}, false
+		return Entry{}, false
 	}
 	for _, e := range p.o.Entries {
 		if e.Token.MatchToken(q.Token) && (e.Source.kind != descriptor || p.o.Descriptors) {
-			return e.Source, true
+			return e, true
 		}
 	}
-	return Source{}, false
+	return Entry{}, false
 }
 
 // answer returns the PIN, or why not.
-func (p *Prompter) answer(s Source, q hsm.PINPrompt) (*hsm.Secret, error) {
+func (p *Prompter) answer(ctx context.Context, e Entry, q hsm.PINPrompt) (*hsm.Secret, error) {
+	s := e.Source
+	if err := p.verdict(s, q); err != nil {
+		return nil, err
+	}
+	if e.closed != nil {
+		return nil, hsm.WithHint(fmt.Errorf("PIN source %s: %w", s, e.closed), "open it in the shell: kubehsm … "+s.name+"< <(print-it)")
+	}
+	if err := p.take(ctx, s); err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pin, identity, err := p.fresh(s)
+	if err != nil {
+		return nil, errors.Join(err, p.leave(s))
+	}
+	p.given[s] = identity
+	return pin, nil
+}
+
+// verdict is nil if a PIN from s may be tried. It learns what the token said of
+// the last one.
+func (p *Prompter) verdict(s Source, q hsm.PINPrompt) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	given, answered := p.given[s]
 	delete(p.given, s)
-	if q.Again != "" && answered {
-		return nil, errors.Join(p.remember(s, given), p.refusal(s, given, q.Again))
-	}
-	if q.Token.PIN.Counted() {
-		return nil, hsm.WithHint(fmt.Errorf("the PIN from %s is not used: the token counts wrong PINs, or has few tries", s),
+	switch {
+	case q.Again != "" && answered:
+		return errors.Join(p.remember(s, given), p.leave(s), p.refusal(s, given, q.Again))
+	case q.Again != "": // a person's was wrong, and is counted even where the token does not tell
+		return errors.New(q.Again)
+	case q.Token.PIN.Counted():
+		return hsm.WithHint(fmt.Errorf("the PIN from %s is not used: the token counts wrong PINs, or has few tries", s),
 			"use it once with the right PIN typed, as with `kubehsm unlock`; a right PIN sets the counter back")
 	}
+	return nil
+}
+
+// fresh reads s, unless the token has refused what is in it.
+func (p *Prompter) fresh(s Source) (*hsm.Secret, string, error) {
 	pin, identity, err := p.read(s)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	refused, err := p.wasRefused(s, identity)
+	if refused {
+		err = p.refusal(s, identity, fmt.Sprintf("the PIN from %s was refused before", s))
+	}
 	if err != nil {
 		pin.Zero()
-		return nil, err
+		return nil, "", err
 	}
-	if refused {
-		pin.Zero()
-		return nil, p.refusal(s, identity, fmt.Sprintf("the PIN from %s was refused before", s))
-	}
-	p.given[s] = identity
-	return pin, nil
+	return pin, identity, nil
 }
 
 // read reads s, a descriptor once for all.
@@ -196,14 +231,10 @@ func short(s string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// wasRefused also makes sure that a refusal could be remembered.
 func (p *Prompter) wasRefused(s Source, identity string) (bool, error) {
 	mark := p.mark(s, identity)
 	if p.refused[mark] || identity == "" {
 		return p.refused[mark], nil
-	}
-	if err := os.MkdirAll(p.o.State, 0o700); err != nil {
-		return false, err
 	}
 	_, err := os.Lstat(mark)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -86,9 +86,11 @@ func (s Source) String() string {
 type Entry struct {
 	Token  hsm.URI
 	Source Source
+	closed error // the descriptor was not open when the configuration was read
 }
 
-// Entries reads those of the configuration.
+// Entries reads those of the configuration. It is called before drivers are
+// made: see [CheckDescriptor].
 func Entries(c home.Config) ([]Entry, error) {
 	all := make([]Entry, 0, len(c.PINSources))
 	for i, from := range c.PINSources {
@@ -109,6 +111,13 @@ func newEntry(from home.PINSource) (e Entry, err error) {
 	}
 	if e.Token, err = hsm.ParseURI(from.Token); err != nil {
 		return e, err
+	}
+	if e.Source.kind == descriptor {
+		fd, err := strconv.Atoi(e.Source.name)
+		if err != nil {
+			return e, err
+		}
+		e.closed = CheckDescriptor(fd)
 	}
 	switch u := e.Token; {
 	case u.Serial == "":

@@ -139,9 +139,11 @@ func (a *app) prompter(options ...func(*prompt.Options)) hsm.Prompter {
 			p, done := prompt.Choose(o)
 			a.closers = append(a.closers, func() error { done(); return nil })
 			if a.pinFD < 0 { // given for this very run, it goes before
-				sources, err := pinsource.Entries(config)
-				if err != nil {
-					return nil, err
+				sources := a.sources
+				if a.environ == nil { // no drivers yet
+					if sources, err = pinsource.Entries(config); err != nil {
+						return nil, err
+					}
 				}
 				s := pinsource.New(pinsource.Options{Entries: sources, State: dirs.State, Getenv: a.Getenv, Descriptors: true}, p)
 				a.closers = append(a.closers, s.Close)

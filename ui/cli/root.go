@@ -141,6 +141,9 @@ func (a *app) command(c *cobra.Command, run func(c *cobra.Command, args []string
 	c.DisableFlagsInUseLine = false
 	c.RunE = func(c *cobra.Command, args []string) error {
 		a.started = true
+		if err := a.descriptorsOpen(); err != nil {
+			return err
+		}
 		if err := a.sourcesListed(c.Flags()); err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/pinsource"
 	"github.com/kubehsm/kubehsm/ui"
 )
 
@@ -27,6 +28,26 @@ func (a *app) secretFD(f *pflag.FlagSet, name, what string, serves func(hsm.PINP
 	f.IntVar(&d.fd, name, -1, "read "+what+" from this open file `descriptor` instead of asking")
 	f.Lookup(name).DefValue = "0" // not shown
 	return d
+}
+
+// descriptorsOpen wants each descriptor that a flag names to be open and to hold
+// one secret, before anything else opens files: see [pinsource.CheckDescriptor].
+func (a *app) descriptorsOpen() error {
+	used := map[int]string{}
+	for _, d := range append([]*descriptor{{flag: "pin-fd", fd: a.pinFD}}, a.descriptors...) {
+		if d.fd < 0 {
+			continue
+		}
+		if err := pinsource.CheckDescriptor(d.fd); err != nil {
+			return hsm.WithHint(ui.Usagef("--%s: descriptor %d: %v", d.flag, d.fd, err),
+				fmt.Sprintf("open it in the shell: kubehsm … --%s 3 3< <(print-it)", d.flag))
+		}
+		if other, ok := used[d.fd]; ok {
+			return hsm.WithHint(ui.Usagef("--%s and --%s: descriptor %d is read only once", other, d.flag, d.fd), "give each secret a descriptor of its own")
+		}
+		used[d.fd] = d.flag
+	}
+	return nil
 }
 
 func isNewPIN(p hsm.PINPrompt) bool {
