@@ -108,6 +108,7 @@ func (s *scene) served() {
 }
 
 func TestInformers(t *testing.T) {
+	t.Parallel()
 	s := newScene(t, life)
 	fourRuns := func() {
 		want := s.plugin.Runs() + 4

@@ -13,6 +13,7 @@ import (
 // TestKubectl runs one command after the other: each is compared by what the API
 // server logs meanwhile.
 func TestKubectl(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	s.Must(s.Cluster.RunPod(t.Context(), "default", "p"))
 	s.Admin("create", "configmap", "read", "--from-literal=a=b")
@@ -143,7 +144,7 @@ func (s *stage) changes() {
 
 // large are bodies that no buffer holds.
 func (s *stage) large() {
-	const n, size = 40, 300_000
+	const n, size = 36, 300_000
 	var list strings.Builder
 	for i := range n {
 		fmt.Fprintf(&list, "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"large-%d\"},\"data\":{\"a\":%q}}\n---\n",
@@ -154,7 +155,7 @@ func (s *stage) large() {
 	tooMuch := filepath.Join(s.Dir, "too-much")
 	s.Must(os.WriteFile(tooMuch, []byte(strings.Repeat("x", 4<<20)), 0o600))
 
-	s.wants(s.same(list.String(), "-n", "NAMESPACE", "create", "-f", "-"), 0, "large-39 created")
+	s.wants(s.same(list.String(), "-n", "NAMESPACE", "create", "-f", "-"), 0, "large-35 created")
 	for _, options := range [][]string{{"--chunk-size=7"}, {"--chunk-size=0", "--disable-compression"}} {
 		res := s.same("", append([]string{"-n", "NAMESPACE", "get", "configmaps", "-o", "json"}, options...)...)
 		if len(res.Stdout) < n*size {

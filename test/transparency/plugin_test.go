@@ -17,6 +17,7 @@ import (
 // TestPlugin is what KEP-541 asks of exec plugins and their clients, as far as
 // it is not tested elsewhere: prompts are in package e2e, informers in informers.
 func TestPlugin(t *testing.T) {
+	t.Parallel()
 	p := lab.ForTest(t, lab.Options{Cluster: controlplane.ForTest(t)})
 	p.Must(p.Enroll(t.Context()))
 	plugin, err := p.InterposePlugin(0)
