@@ -9,7 +9,10 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
 )
@@ -99,17 +102,20 @@ func (t *table) fill(ctx context.Context, s *stage) error {
 	if err := t.signer(ctx, s); err != nil {
 		return err
 	}
+	if err := t.bridge(ctx, s); err != nil {
+		return err
+	}
 	return t.count(ctx, s, get(s.lab.Kubeconfig, s.enrolled))
 }
 
 // count starts a new agent, so that all signatures are those of its commands.
 func (t *table) count(ctx context.Context, s *stage, get program) error {
 	const commands = 100
-	if _, err := succeeded(s.lab.Kubehsm(ctx, "agent", "stop")); err != nil {
+	if _, err := lab.Succeeded(s.lab.Kubehsm(ctx, "agent", "stop")); err != nil {
 		return fmt.Errorf("stop the agent: %w", err)
 	}
-	if _, err := succeeded(s.lab.KubehsmPIN(ctx, lab.PIN, "unlock", s.enrolled)); err != nil {
-		return fmt.Errorf("unlock: %w", err)
+	if err := s.lab.Unlock(ctx); err != nil {
+		return err
 	}
 	fmt.Fprintln(os.Stderr, commands, "commands")
 	for range commands {
@@ -117,14 +123,50 @@ func (t *table) count(ctx context.Context, s *stage, get program) error {
 			return err
 		}
 	}
-	st, err := s.status(ctx)
+	st, err := s.lab.Status(ctx)
 	if err != nil {
 		return err
 	}
 	t.counts = append(t.counts,
 		count{fmt.Sprintf("signatures of the token for %d kubectl commands in a row", commands), fmt.Sprint(st.Signatures), "1"},
 		count{"resident memory of the agent after them", fmt.Sprintf("%d MB", st.Memory>>20), "40 MB"})
-	return nil
+	return t.burst(ctx, s, get)
+}
+
+// burst starts a new agent and many commands at once, and then many more, some at
+// a time.
+func (t *table) burst(ctx context.Context, s *stage, get program) error {
+	if _, err := lab.Succeeded(s.lab.Kubehsm(ctx, "agent", "stop")); err != nil {
+		return fmt.Errorf("stop the agent: %w", err)
+	}
+	if err := s.lab.Unlock(ctx); err != nil {
+		return err
+	}
+	const first, more, atOnce = 20, 160, 8
+	failures := func(commands, limit int) int64 {
+		var failed atomic.Int64
+		var group errgroup.Group
+		group.SetLimit(limit)
+		for range commands {
+			group.Go(func() error {
+				if _, err := get.run(ctx); err != nil {
+					failed.Add(1)
+				}
+				return nil
+			})
+		}
+		_ = group.Wait() // it has no error of its own
+		return failed.Load()
+	}
+	failed := failures(first, first)
+	st, err := s.lab.Status(ctx)
+	if err != nil {
+		return err
+	}
+	t.counts = append(t.counts,
+		count{fmt.Sprintf("signatures for %d commands at once, cold", first), fmt.Sprint(st.Signatures), "1"},
+		count{fmt.Sprintf("failures of those %d, and of %d more, %d at a time", first, more, atOnce), fmt.Sprint(failed + failures(more, atOnce)), "0"})
+	return ctx.Err()
 }
 
 func milliseconds(d time.Duration) string {

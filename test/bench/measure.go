@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// program is one side of a pair.
+// program is a side that is a whole process.
 type program struct {
 	path string
 	args []string
@@ -45,13 +45,18 @@ type pair struct{ ours, theirs time.Duration }
 
 func (p pair) ratio() float64 { return float64(p.ours) / float64(p.theirs) }
 
+// timed is one side of a pair.
+type timed interface {
+	run(ctx context.Context) (time.Duration, error)
+}
+
 // measure runs ours and theirs n times in turn and returns the medians. What
 // goes first changes from pair to pair. The first pair, which fills caches, does
 // not count.
-func measure(ctx context.Context, n int, ours, theirs program) (pair, error) {
+func measure(ctx context.Context, n int, ours, theirs timed) (pair, error) {
 	var a, b []time.Duration
 	for i := range n + 1 {
-		both := []program{ours, theirs}
+		both := []timed{ours, theirs}
 		if i%2 == 1 {
 			slices.Reverse(both)
 		}

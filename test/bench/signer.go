@@ -81,7 +81,7 @@ func (t *table) crowd(ctx context.Context, signer program) error {
 
 // signingKey makes a key that is not enrolled.
 func (s *stage) signingKey(ctx context.Context) (u hsm.URI, err error) {
-	stdout, err := succeeded(s.lab.KubehsmPIN(ctx, lab.PIN, "key", "generate", "--label", "signer", "-o", "json"))
+	stdout, err := lab.Succeeded(s.lab.KubehsmPIN(ctx, lab.PIN, "key", "generate", "--label", "signer", "-o", "json"))
 	if err != nil {
 		return u, fmt.Errorf("generate a key: %w", err)
 	}

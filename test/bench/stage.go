@@ -4,9 +4,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 
@@ -22,7 +20,7 @@ type stage struct {
 	hello, keyFile, enrolled string
 }
 
-const user, group = "jane", lab.DevelopersGroup
+const group = lab.DevelopersGroup
 
 // open builds the programs, starts a control plane and enrols. The returned
 // function takes all of it down.
@@ -65,7 +63,7 @@ func open(ctx context.Context) (_ *stage, _ func() error, err error) {
 	if err := lab.Rights(ctx, cluster); err != nil {
 		return nil, nil, err
 	}
-	if s.keyFile, err = cluster.KubeconfigFor(user, group); err != nil {
+	if s.keyFile, err = cluster.KubeconfigFor(lab.User, group); err != nil {
 		return nil, nil, err
 	}
 	home := filepath.Join(dir, "l")
@@ -80,35 +78,6 @@ func open(ctx context.Context) (_ *stage, _ func() error, err error) {
 }
 
 func (s *stage) enrol(ctx context.Context) error {
-	stdout, err := succeeded(s.lab.KubehsmPIN(ctx, lab.PIN, "enroll", "--user", user, "--group", group,
-		"--approve-with", s.lab.Cluster.AdminKubeconfig(), "--yes", "-o", "json"))
-	if err != nil {
-		return fmt.Errorf("enrol: %w", err)
-	}
-	var result struct {
-		Name string `json:"name"`
-	}
-	err = json.Unmarshal([]byte(stdout), &result)
-	s.enrolled = result.Name
-	return err
-}
-
-// succeeded returns the output of a program that must succeed.
-func succeeded(res lab.Result, err error) (string, error) {
-	if err == nil && res.Code != 0 {
-		err = errors.New(res.String())
-	}
-	return res.Stdout, err
-}
-
-// status is what the agent says of itself.
-func (s *stage) status(ctx context.Context) (st struct {
-	Signatures uint64 `json:"signatures"`
-	Memory     uint64 `json:"memory"`
-}, err error) {
-	stdout, err := succeeded(s.lab.Kubehsm(ctx, "agent", "status", "-o", "json"))
-	if err != nil {
-		return st, err
-	}
-	return st, json.Unmarshal([]byte(stdout), &st)
+	s.enrolled = lab.Enrolled
+	return s.lab.Enroll(ctx, group)
 }
