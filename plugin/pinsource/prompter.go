@@ -113,7 +113,8 @@ func (p *Prompter) PIN(ctx context.Context, q hsm.PINPrompt) (*hsm.Secret, error
 	if hint == "" {
 		hint = hsm.Hint(err)
 	}
-	return nil, hsm.WithHint(fmt.Errorf("%w, and %w", hsm.ErrNoTerminal, why), hint)
+	// Not wrapped: nothing that asks again for another reason may do so here.
+	return nil, hsm.WithHint(fmt.Errorf("%w, and %v", hsm.ErrNoTerminal, why), hint)
 }
 
 // entry is the one for the PIN that q asks for.
