@@ -25,6 +25,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/provider"
+	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
 // signatures are what is on record of signatures.
@@ -139,9 +140,25 @@ func TestAgentIsExternalSigner(t *testing.T) {
 	}
 	fails("a locked key", "run `kubehsm unlock prod`", config)
 
-	// Somebody who has offered to answer is asked, and the client is told.
+	// Who has offered to answer is asked once: a no holds for a while.
 	ctx, leave := context.WithCancel(t.Context())
 	ready, left := make(chan struct{}), make(chan error, 1)
+	no := hsmtest.NewScript(t, hsmtest.Cancel())
+	go func() { left <- r.dial().Front(ctx, no, func() { close(ready) }) }()
+	<-ready
+	for range 2 {
+		fails("a no", hsm.ErrCancelled.Error(), config)
+	}
+	if n := len(no.PINs()); n != 1 {
+		t.Errorf("asked %d times", n)
+	}
+	leave()
+	check(t, <-left)
+	r.mustAgent(func(a *agent) { a.flights.remember(process.This(), r.e.Name, nil, time.Now()) }) // a while has passed
+
+	// Somebody who has offered to answer is asked, and the client is told.
+	ctx, leave = context.WithCancel(t.Context())
+	ready, left = make(chan struct{}), make(chan error, 1)
 	go func() { left <- r.dial().Front(ctx, hsmtest.Typing(t, pin), func() { close(ready) }) }()
 	<-ready
 	var shown prompts

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
@@ -41,7 +42,7 @@ func (a *agent) answerSigner(ctx context.Context, r externalsigner.Request, tell
 	if err != nil {
 		return out, hsm.WithHint(err, "the agent signs with enrolled keys whose policy is session; `kubehsm external-signer serve` signs with any, and asks for the PIN")
 	}
-	q := request{Enrollment: e.Name, Client: process.ID{PID: service.PeerPID(ctx)}}
+	q := request{Enrollment: e.Name, Client: process.Of(service.PeerPID(ctx))}
 	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Cluster: e.Name, Action: "sign in"})
 	err = a.work(func() error {
 		if err := a.unlockForSigner(ctx, e, q, tell); err != nil {
@@ -60,11 +61,18 @@ func (a *agent) unlockForSigner(ctx context.Context, e enrollment.Enrollment, q 
 	if h.unlocked() {
 		return nil
 	}
+	if err := a.flights.recall(q.Client, e.Name, time.Now()); err != nil { // clients ask again and again
+		return err
+	}
 	p := a.person(q.Client)
 	if p == nil {
 		return hsm.Hintf(fmt.Errorf("%s: %w: the agent does not hold the key unlocked", e.Name, hsm.ErrPINRequired), "run `kubehsm unlock %s`", e.Name)
 	}
-	return h.unlock(withRequest(ctx, q), service.Told(p, tell))
+	ctx, cancel := a.untilLocked(ctx)
+	defer cancel()
+	err := h.unlock(withRequest(ctx, q), service.Told(p, tell))
+	a.flights.remember(q.Client, e.Name, err, time.Now())
+	return err
 }
 
 // enrolledCertificate is that of the enrolment that the configuration names, or
