@@ -24,6 +24,9 @@ type ContextView struct {
 	// Ours: the user is kubehsm; Enrollment is its name.
 	Ours       bool   `json:"ours"`
 	Enrollment string `json:"enrollment,omitempty"`
+	// APIServer is the real API server of a context of ours, whose Server is the
+	// bridge's address.
+	APIServer string `json:"apiServer,omitempty"`
 }
 
 func (e *Env) rules() kubeconfig.Rules {
@@ -43,10 +46,26 @@ func (e *Env) on(cluster string) *Env {
 func (e *Env) Contexts(ctx context.Context) ([]ContextView, error) {
 	list, err := e.rules().List(ctx)
 	views := make([]ContextView, 0, len(list))
+	servers := e.apiServers()
 	for _, c := range list {
-		views = append(views, viewContext(c))
+		v := viewContext(c)
+		if v.Ours {
+			v.APIServer = servers[v.Enrollment]
+		}
+		views = append(views, v)
 	}
 	return views, err
+}
+
+// apiServers are the API servers of the enrolments. What cannot be read is told
+// where it is used.
+func (e *Env) apiServers() map[string]string {
+	all, _ := e.enrollments().List() // those that could be read
+	servers := make(map[string]string, len(all))
+	for _, en := range all {
+		servers[en.Name] = en.Cluster.Server
+	}
+	return servers
 }
 
 func viewContext(c kubeconfig.Context) ContextView {

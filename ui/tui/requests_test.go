@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow"
 )
@@ -191,4 +192,19 @@ func TestApprovedIsFollowed(t *testing.T) {
 	r.now = r.now.Add(3 * time.Second)
 	r.send(pollMsg{})
 	r.sees("State     issued")
+}
+
+// TestForbidden: who may not list sees what was filed from here, and the role to
+// ask for.
+func TestForbidden(t *testing.T) {
+	f := newFake()
+	f.requestsErr = &csr.ForbiddenError{Op: "list requests", User: "jane", Missing: []csr.Rule{{Verb: "list"}}, Rules: []csr.Rule{{Verb: "list"}}, Err: errors.New("forbidden")}
+	r := newRig(t, f, 100, 40)
+	atTokens(r)
+	r.goTo("Requests")
+	r.sees("You may not list the requests", "2 requests filed from here", "gone")
+	r.press("o")
+	r.sees("The role to ask for", "kubectl", "c copy role")
+	r.press("c")
+	r.sees("role copied")
 }

@@ -205,3 +205,21 @@ func TestDoneCommands(t *testing.T) {
 	r.press("x")
 	r.sees("Done before", "kubehsm token pin unblock --token")
 }
+
+// TestBusy: a card that GnuPG's daemon holds can be had from where it is told.
+func TestBusy(t *testing.T) {
+	f := newFake()
+	f.deedErr = &hsm.BusyError{Reader: "Yubico", Holders: []string{hsm.Scdaemon + " (process 7)"}}
+	r := newRig(t, f, 100, 40)
+	atToken(r)
+	r.press("u")
+	r.sees("s have scdaemon let go")
+	r.press("esc")
+	f.mu.Lock()
+	f.problems = []hsm.Problem{{Source: "Yubico", Err: &hsm.BusyError{Reader: "Yubico", Holders: []string{hsm.Scdaemon}}}}
+	f.mu.Unlock()
+	r.press("esc")
+	r.sees("enter open")
+	r.press("r")
+	r.until("offered", func() bool { return strings.Contains(r.view(), "have scdaemon let go") })
+}

@@ -1,6 +1,7 @@
 package dialog
 
 import (
+	"errors"
 	"time"
 
 	"charm.land/bubbles/v2/key"
@@ -19,6 +20,8 @@ type Text struct {
 	tone   Tone
 	draw   func(t theme.Theme, w int) []string
 	copy   screen.CopyMsg
+	also   screen.Action // something that helps, and what it sends; none if it has no key
+	sends  tea.Msg
 	keys   keys.Map
 	scroll widget.Scroll
 }
@@ -34,11 +37,20 @@ func NewText(k keys.Map, m screen.TextMsg) *Text {
 	}}
 }
 
-// NewFailure returns a dialog for an error.
+// NewFailure returns a dialog for an error. A card that GnuPG's daemon holds can
+// be had from there.
 func NewFailure(k keys.Map, m screen.FailureMsg) *Text {
-	return &Text{title: m.Title, tone: Caution, keys: k, draw: func(t theme.Theme, w int) []string {
+	d := &Text{title: m.Title, tone: Caution, keys: k, draw: func(t theme.Theme, w int) []string {
 		return widget.Failure(t, m.Err, w)
 	}}
+	var forbidden interface{ Grant() string }
+	if errors.As(m.Err, &forbidden) {
+		d.copy = screen.CopyMsg{What: "role", Text: forbidden.Grant()}
+	}
+	if screen.Releasable(m.Err) {
+		d.also, d.sends = act(keys.Letter("s", "have scdaemon let go")), screen.OperationMsg{Operation: screen.Release()}
+	}
+	return d
 }
 
 // NewDiff returns a dialog for a unified diff.
@@ -67,6 +79,9 @@ func (d *Text) Actions() []screen.Action {
 	if d.copy.Text != "" {
 		a = append(a, act(keys.As(d.keys.Copy, "copy "+d.copy.What)))
 	}
+	if d.sends != nil {
+		a = append(a, d.also)
+	}
 	return a
 }
 
@@ -78,6 +93,8 @@ func (d *Text) Update(msg tea.Msg, _ time.Time) (bool, tea.Cmd) {
 		return false, nil
 	case d.copy.Text != "" && key.Matches(k, d.keys.Copy):
 		return false, screen.Send(d.copy)
+	case d.sends != nil && key.Matches(k, d.also.Key):
+		return true, screen.Send(d.sends)
 	}
 	return key.Matches(k, d.keys.Back, d.keys.Quit, d.keys.Enter), nil
 }

@@ -1,13 +1,16 @@
 package widget
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
 )
 
-// Failure draws an error and its hint, cleaned, in lines of at most w columns.
+// Failure draws an error and its hint, cleaned, in lines of at most w columns, and
+// what to send to an admin if rights are missing.
 func Failure(t theme.Theme, err error, w int) []string {
 	var lines []string
 	for i, l := range Wrap("error: "+ui.Message(err), max(w-2, 1)) {
@@ -20,6 +23,12 @@ func Failure(t theme.Theme, err error, w int) []string {
 	if hint := ui.Hint(err); hint != "" {
 		for _, l := range Wrap("hint: "+strings.ReplaceAll(hint, "`", "'"), max(w-2, 1)) {
 			lines = append(lines, "  "+t.Text.Render(l))
+		}
+	}
+	var forbidden interface{ Grant() string }
+	if errors.As(err, &forbidden) { // what the hint says to send to an admin
+		for _, l := range strings.Split(text.CleanLines(strings.TrimRight(forbidden.Grant(), "\n")), "\n") {
+			lines = append(lines, "  "+t.Muted.Render(Cut(l, w-2)))
 		}
 	}
 	return lines

@@ -46,7 +46,23 @@ func (m *Model) cells(f screen.Frame, c flow.ContextView) []widget.Cell {
 	if e, ok := m.ends[c.Enrollment]; ok && c.Ours {
 		ends = m.expiry(f, e)
 	}
-	return []widget.Cell{{Text: name, Style: nameStyle}, {Text: mark(t.Glyphs.Warn, l) + kind, Style: describe.Style(t, l)}, ends, m.health(f, c), {Text: clean(c.Server), Style: t.Muted}}
+	return []widget.Cell{{Text: name, Style: nameStyle}, {Text: mark(t.Glyphs.Warn, l) + kind, Style: describe.Style(t, l)}, ends, m.health(f, c), {Text: clean(server(c)), Style: t.Muted}}
+}
+
+// server is the API server, also where the context names the bridge to it.
+func server(c flow.ContextView) string {
+	if c.APIServer != "" {
+		return c.APIServer
+	}
+	return c.Server
+}
+
+// bridge is the address that kubectl connects to, where that is another one.
+func bridge(c flow.ContextView) string {
+	if c.APIServer != "" && c.APIServer != c.Server {
+		return c.Server
+	}
+	return ""
 }
 
 func mark(glyph string, l describe.Level) string {
@@ -128,8 +144,8 @@ func (m *Model) details(f screen.Frame, w int) []string {
 		}
 	}
 	kind, _ := kindWords(c)
-	facts := []widget.Fact{{Name: "Cluster", Value: clean(c.Cluster + ", " + c.Server)}, {Name: "User", Value: clean(c.User) + ", " + kind},
-		{Name: "Enrolment", Value: clean(c.Enrollment)}, {Name: "Namespace", Value: clean(c.Namespace)}, {Name: "File", Value: clean(c.File)}}
+	facts := []widget.Fact{{Name: "Cluster", Value: clean(c.Cluster + ", " + server(c))}, {Name: "User", Value: clean(c.User) + ", " + kind},
+		{Name: "Enrolment", Value: clean(c.Enrollment)}, {Name: "Namespace", Value: clean(c.Namespace)}, {Name: "Bridge", Value: clean(bridge(c))}, {Name: "File", Value: clean(c.File)}}
 	if e, ok := m.ends[c.Enrollment]; ok && c.Ours {
 		end := e.NotAfter.UTC().Format("2006-01-02 15:04 MST")
 		if e.Err != nil {

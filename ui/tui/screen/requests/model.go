@@ -5,6 +5,7 @@ package requests
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"slices"
 	"strings"
@@ -74,9 +75,12 @@ type Model struct {
 	loaded  bool // the first page is here
 	stale   bool // the rows are of an earlier reading
 	since   time.Time
-	err     error
-	rows    map[string]row // by UID
-	list    widget.List[row]
+	// forbidden says that the cluster does not let us list: what was filed from
+	// here is listed instead.
+	forbidden *csr.ForbiddenError
+	err       error
+	rows      map[string]row // by UID
+	list      widget.List[row]
 }
 
 var _ screen.Screen = (*Model)(nil)
@@ -210,6 +214,10 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 			m.job.Done()
 			m.take(msg.events)
 			m.err, m.loaded = msg.err, true
+			if m.which != mine && errors.As(msg.err, &m.forbidden) {
+				m.which = mine
+				return m.start(now)
+			}
 		}
 	case screen.ArgumentMsg:
 		if msg.To == screen.Requests && msg.Value != m.context {
@@ -246,6 +254,9 @@ func (m *Model) announce(came []row) tea.Cmd {
 // take takes changes in and returns the requests that were filed since the
 // screen was opened. Only what is pending is kept if only that is shown.
 func (m *Model) take(changes []change) (came []row) {
+	if m.which != mine {
+		m.forbidden = nil
+	}
 	if m.loaded = true; m.stale {
 		m.forget()
 	}
@@ -305,6 +316,8 @@ func (m *Model) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
 		return m.start(now)
 	case key.Matches(k, m.Keys.Command):
 		return screen.Send(screen.CommandMsg{Title: "The same by command", Lines: m.commands(r, ok)})
+	case key.Matches(k, keyRole()) && m.forbidden != nil:
+		return screen.Send(m.role())
 	case !ok:
 	case key.Matches(k, m.Keys.Enter):
 		return screen.Send(screen.OpenMsg{Screen: newLook(m.Services, m.context, r.name)})
@@ -321,6 +334,14 @@ func keyAll() key.Binding     { return keys.Letter("a", "pending, all, mine") }
 func keyCancel() key.Binding  { return keys.Letter("D", "take back") }
 func keyApprove() key.Binding { return keys.Letter("a", "approve") }
 func keyDeny() key.Binding    { return keys.Letter("d", "deny") }
+
+func keyRole() key.Binding { return keys.Letter("o", "role to ask for") }
+
+// role shows what an admin has to apply for us to see the requests.
+func (m *Model) role() screen.TextMsg {
+	lines := append([]string{m.forbidden.Error(), "", "Send this to an admin of the cluster:", ""}, strings.Split(m.forbidden.Grant(), "\n")...)
+	return screen.TextMsg{Title: "The role to ask for", Lines: lines, What: "role", Copy: m.forbidden.Grant()}
+}
 
 // withContext is a command line for a kubeconfig context.
 func withContext(words, kubeContext string) string {
@@ -369,7 +390,11 @@ func (m *Model) Actions() []screen.Action {
 	if m.which != mine {
 		cancel = "only what was filed from here: a shows mine"
 	}
-	return []screen.Action{{Key: keys.As(m.Keys.Enter, "look closer"), Reason: none}, {Key: keys.As(keyAll(), m.which.next())}, {Key: m.Keys.Filter},
+	allowed := ""
+	if m.forbidden == nil {
+		allowed = "you may list them"
+	}
+	return []screen.Action{{Key: keys.As(m.Keys.Enter, "look closer"), Reason: none}, {Key: keys.As(keyAll(), m.which.next())}, {Key: keyRole(), Reason: allowed, Quiet: m.forbidden == nil}, {Key: m.Keys.Filter},
 		{Key: m.Keys.Refresh}, {Key: keyCancel(), Reason: cancel, Writes: true, Quiet: true},
 		{Key: keys.As(m.Keys.Copy, "copy name"), Reason: none, Quiet: true}, {Key: m.Keys.Command, Quiet: true}}
 }

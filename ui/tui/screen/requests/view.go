@@ -14,6 +14,9 @@ import (
 func (m *Model) View(f screen.Frame) string {
 	t := f.Theme
 	head := []string{widget.Cut(m.summary(t), f.Width)}
+	if m.forbidden != nil {
+		head = append(head, widget.Paragraph(t.Warn, t.Glyphs.Warn+" You may not list the requests in this cluster: what was filed from here is shown. o shows the role to ask for.", f.Width)...)
+	}
 	switch {
 	case m.err != nil:
 		head = append(head, widget.Failure(t, m.err, f.Width)...)

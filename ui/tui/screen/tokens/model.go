@@ -3,6 +3,7 @@
 package tokens
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -121,6 +122,8 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 	switch msg := msg.(type) {
 	case store.TokensMsg:
 		m.rebuild()
+	case screen.ChangedMsg:
+		return m.store.LoadTokens(now)
 	case tea.KeyPressMsg, tea.PasteMsg:
 		if m.filter.Update(msg) {
 			m.rebuild()
@@ -149,6 +152,8 @@ func (m *Model) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
 		m.rebuild()
 	case key.Matches(k, m.keys.Resume):
 		return screen.Send(screen.OpenMsg{Screen: m.open.Enroll(nil, nil)})
+	case key.Matches(k, keyRelease()) && m.held():
+		return screen.Send(screen.OperationMsg{Operation: screen.Release()})
 	case !ok:
 	case key.Matches(k, m.keys.Enter):
 		return screen.Send(screen.OpenMsg{Screen: m.open.Token(*r.token, r.slot)})
@@ -208,10 +213,30 @@ func (m *Model) Actions() []screen.Action {
 	actions := []screen.Action{enter, enrol, {Key: m.keys.Resume}, {Key: m.keys.Filter},
 		{Key: m.keys.Refresh}, {Key: keys.As(m.keys.Copy, "copy URI"), Reason: none}, print,
 		{Key: m.keys.Command, Reason: none, Quiet: true}}
+	if m.held() {
+		actions = slices.Insert(actions, 2, screen.Action{Key: keyRelease(), Writes: true})
+	}
 	if m.filter.Active() {
 		actions = append(actions, screen.Action{Key: keys.As(m.keys.Back, "show all")})
 	}
 	return actions
+}
+
+func keyRelease() key.Binding { return keys.Letter("s", "have scdaemon let go") }
+
+// held tells whether a card is held by GnuPG's daemon.
+func (m *Model) held() bool {
+	for _, p := range m.store.Tokens.Value.Problems {
+		if screen.Releasable(p.Err) {
+			return true
+		}
+	}
+	for _, v := range m.store.Tokens.Value.Views {
+		if screen.Releasable(v.Err) {
+			return true
+		}
+	}
+	return screen.Releasable(m.store.Tokens.Err)
 }
 
 // slots are those in the list.
