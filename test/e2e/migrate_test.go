@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -75,6 +76,35 @@ func TestMigrate(t *testing.T) {
 	u.kubectl("config", "set-cluster", enrolled, "--server", "https://elsewhere.example")
 	res := u.ran(u.Kubehsm(t.Context(), "kubeconfig", "undo", history.Steps[1].ID, "--yes"))
 	u.wantFailure(res, 1, "by hand", "changed by others since")
+}
+
+// TestPluginPolicy: where kubectl's own preferences allow only certain plugins,
+// the command that is offered makes kubectl run this one beside them.
+func TestPluginPolicy(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, lab.Options{})
+	u.enroll()
+	file := filepath.Join(u.Dir, "kuberc")
+	const policy = "apiVersion: kubectl.config.k8s.io/v1beta1\nkind: Preference\ncredentialPluginPolicy: Allowlist\ncredentialPluginAllowlist:\n- command: another\n"
+	if err := os.WriteFile(file, []byte(policy), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := lab.Run{Env: []string{"KUBERC=" + file}}
+	if res := u.ran(u.Run(t.Context(), run, u.Cluster.Kubectl(), "get", "namespaces")); res.Code == 0 {
+		t.Fatal("kubectl does not heed the policy")
+	}
+	res := u.ran(u.Run(t.Context(), run, u.Binary, "kubeconfig", "set", enrolled, "--dry-run"))
+	_, command, offered := strings.Cut(res.Stdout+res.Stderr, "allow it with: ")
+	if !offered {
+		t.Fatalf("nothing is offered: %s", res)
+	}
+	command, _, _ = strings.Cut(command, "\n")
+	u.ok(u.Run(t.Context(), run, "/bin/sh", "-c", command))
+	u.ok(u.Run(t.Context(), run, u.Cluster.Kubectl(), "get", "namespaces"))
+	text, err := os.ReadFile(file)
+	if err != nil || !strings.Contains(string(text), "command: another") {
+		t.Errorf("what was allowed is no more: %v\n%s", err, text)
+	}
 }
 
 // TestUnenroll leaves nothing but the key.
