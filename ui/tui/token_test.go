@@ -216,7 +216,7 @@ func TestBusy(t *testing.T) {
 	r.sees("s have scdaemon let go")
 	r.press("esc")
 	f.mu.Lock()
-	f.problems = []hsm.Problem{{Source: "Yubico", Err: &hsm.BusyError{Reader: "Yubico", Holders: []string{hsm.Scdaemon}}}}
+	f.problems = []hsm.Problem{{Source: "Yubico", Err: &hsm.BusyError{Reader: "Yubico", Holders: []string{hsm.Scdaemon + " (process 7)"}}}}
 	f.mu.Unlock()
 	r.press("esc")
 	r.sees("enter open")
