@@ -111,7 +111,7 @@ func TestTicketIsForOneThing(t *testing.T) {
 	u := newJoiner(t, lab.Options{})
 	hannah := u.newDesk(unique("hannah"), "kubehsm:helpdesk")
 	name := unique("jane")
-	_, id, _ := hannah.ticket("--for", name, "--group", "dev", "--lifetime", "1h", "--ttl", "1h")
+	_, id, text := hannah.ticket("--for", name, "--group", "dev", "--lifetime", "1h", "--ttl", "1h")
 	token := strings.TrimSpace(u.admin("get", "secret", "-n", "kube-system", "bootstrap-token-"+id, "-o", "jsonpath={.data.token-secret}"))
 	secret, err := base64.StdEncoding.DecodeString(token)
 	if err != nil {
@@ -136,6 +136,19 @@ func TestTicketIsForOneThing(t *testing.T) {
 	res = hannah.run("helpdesk", "approve", second, "--yes", "--words", "x")
 	if res.Code != 1 || !strings.Contains(res.Stderr, "another request too: "+first) {
 		t.Errorf("a second request: %s", res)
+	}
+	// A ticket that was rewritten is told from the one that was made.
+	forged, err := ticket.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged.Groups, forged.Lifetime = []string{"admins"}, 2*time.Hour
+	rewritten, err := forged.Reveal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res := hannah.run("helpdesk", "approve", first, "--yes", "--words", "x", "--ticket", rewritten); res.Code != 1 || !strings.Contains(res.Stderr, "made for other terms") {
+		t.Errorf("a ticket that was rewritten: %s", res)
 	}
 	// Another desk does not know the ticket.
 	other := u.newDesk(unique("harry"), "kubehsm:helpdesk")

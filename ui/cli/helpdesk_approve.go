@@ -25,7 +25,7 @@ func (a *app) helpdeskApprove() *cobra.Command {
 		Short: "Approve a request that was filed with a ticket, and end the ticket",
 		Long: `Shows a request, compares it with its ticket, and approves it once you say so.
 What the ticket allows is known to who made it, from this computer's record; others
-give the ticket. Where the ticket names a token and the request proves that its
+give the ticket, as they got it from its maker and not from who joins. Where the ticket names a token and the request proves that its
 key is in it, that is all; else have the eight words read to you, on the phone or
 face to face: the person who joins sees the same ones.
 

@@ -72,14 +72,28 @@ func (e *Env) TicketCheck(look *TicketLook) RequestCheck {
 	}
 }
 
-// ticketTerms are what the ticket with this ID allows, nil if nobody knows.
+// ticketTerms are what the ticket with this ID allows, nil if nobody knows. A
+// ticket at hand counts only where the record and the cluster say nothing, or
+// the same: whoever was given a ticket can write one with other terms.
 func (e *Env) ticketTerms(ctx context.Context, look *TicketLook, id string) (*ticket.Terms, error) {
-	if look.Ticket != nil {
-		if look.Ticket.Token.ID() != id {
-			return nil, hsm.WithHint(fmt.Errorf("the request was filed with the ticket %q, this is %q", id, look.Ticket.Token.ID()), "give the right one")
-		}
-		return &look.Ticket.Terms, nil
+	known, err := e.madeTerms(ctx, look, id)
+	if err != nil || look.Ticket == nil {
+		return known, err
 	}
+	given := look.Ticket.Terms
+	switch {
+	case look.Ticket.Token.ID() != id:
+		return nil, hsm.WithHint(fmt.Errorf("the request was filed with the ticket %q, this is %q: %w", id, look.Ticket.Token.ID(), ErrTicket), "give the right one")
+	case known != nil && known.Description() != given.Description():
+		return nil, hsm.WithHint(fmt.Errorf("the ticket %q was made for other terms than this one says: %w", id, ErrTicket),
+			"somebody has changed it: deny the request, and end the ticket with `kubehsm bootstrap-token delete "+id+"`")
+	}
+	return &given, nil
+}
+
+// madeTerms are those that the ticket was made with, by the local record or by
+// the cluster; nil if neither tells.
+func (e *Env) madeTerms(ctx context.Context, look *TicketLook, id string) (*ticket.Terms, error) {
 	deeds, err := e.Deeds()
 	if err != nil {
 		return nil, err
