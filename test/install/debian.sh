@@ -85,8 +85,13 @@ while IFS='|' read -r _ name why; do
   [ ${#missing[@]} -gt 0 ] || echo "Missing on this machine, to be installed with apt-get:"
   printf '  %-20s %s\n' "$name" "$(trim "$why")"
   missing+=("$name")
-  [ "$name" != vsmartcard-vpcd ] ||
-    echo "                    (a pcscd that runs on this machine will load it and listen on port 35963)"
+  case $name in
+  vsmartcard-vpcd)
+    echo "                    (a pcscd that runs on this machine will load it and listen on port 35963)" ;;
+  tpm2-abrmd)
+    echo "                    (it comes with a service for this machine's own TPM, which the tests do not use: without"
+    echo "                    a TPM systemd waits for one and says so; systemctl disable tpm2-abrmd ends that)" ;;
+  esac
 done < <(packages)
 
 # Debian's kubectl 1.20 is the oldest client that is tried. It is unpacked beside
