@@ -66,7 +66,7 @@ type factory struct {
 // provider returns the one for a configuration. Clients ask for it for each
 // connection that they configure.
 func (f *factory) provider(cluster string, config map[string]string, _ rest.AuthProviderConfigPersister) (rest.AuthProvider, error) {
-	from, err := f.source(config)
+	from, err := f.source(cluster, config)
 	if err != nil {
 		return nil, fmt.Errorf("auth provider %s: %w", Name, err)
 	}
@@ -91,7 +91,7 @@ func keyOf(cluster string, config map[string]string) string {
 
 // source finds the signer that the configuration names: a program to start, or
 // a socket to connect to.
-func (f *factory) source(config map[string]string) (source, error) {
+func (f *factory) source(cluster string, config map[string]string) (source, error) {
 	values := map[string]string{}
 	for key, value := range config {
 		name, _ := wire.Canonical(key)
@@ -105,7 +105,7 @@ func (f *factory) source(config map[string]string) (source, error) {
 	case path != "" && address != "":
 		return nil, fmt.Errorf("it has both %s and %s", wire.KeyPathExec, wire.KeyPathSocket)
 	case address != "":
-		return newSocket(address, maps.Clone(config), f.options)
+		return newSocket(address, cluster, maps.Clone(config), f.options)
 	}
 	path, err := findProgram(path)
 	if err != nil {

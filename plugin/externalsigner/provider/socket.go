@@ -39,6 +39,7 @@ const (
 // keeps one that the signer's end would break.
 type remote struct {
 	path    string
+	cluster *v1alpha1.Cluster // as far as client-go tells auth providers
 	config  map[string]string
 	options Options
 
@@ -46,12 +47,12 @@ type remote struct {
 	public crypto.PublicKey // of the last certificate: it says how signatures are asked for
 }
 
-func newSocket(address string, config map[string]string, o Options) (*remote, error) {
+func newSocket(address, cluster string, config map[string]string, o Options) (*remote, error) {
 	path, ok := strings.CutPrefix(address, scheme)
 	if !ok || !filepath.IsAbs(path) {
 		return nil, fmt.Errorf("%s %q is not %s and an absolute path", wire.KeyPathSocket, address, scheme)
 	}
-	return &remote{path: path, config: config, options: o}, nil
+	return &remote{path: path, cluster: &v1alpha1.Cluster{Server: cluster}, config: config, options: o}, nil
 }
 
 // String implements [source].
@@ -88,7 +89,7 @@ func worded(ctx context.Context, err error) error {
 
 func (s *remote) certificate(ctx context.Context) (cert *x509.Certificate, err error) {
 	err = s.with(ctx, func(c v1alpha1.ExternalSignerServiceClient) error {
-		stream, err := c.GetCertificate(ctx, &v1alpha1.CertificateRequest{Version: version, Configuration: s.config})
+		stream, err := c.GetCertificate(ctx, &v1alpha1.CertificateRequest{Version: version, Cluster: s.cluster, Configuration: s.config})
 		if err != nil {
 			return err
 		}
@@ -108,7 +109,7 @@ func (s *remote) certificate(ctx context.Context) (cert *x509.Certificate, err e
 }
 
 func (s *remote) sign(ctx context.Context, digest []byte, opts crypto.SignerOpts) (signature []byte, err error) {
-	request := &v1alpha1.SignatureRequest{Version: version, Configuration: s.config, Digest: digest}
+	request := &v1alpha1.SignatureRequest{Version: version, Cluster: s.cluster, Configuration: s.config, Digest: digest}
 	s.mu.Lock()
 	public := s.public
 	s.mu.Unlock()

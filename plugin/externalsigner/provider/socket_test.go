@@ -3,9 +3,13 @@ package provider
 import (
 	"bytes"
 	"context"
+	"crypto"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/tls"
 	"errors"
+	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,10 +18,12 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"k8s.io/client-go/rest"
 
 	"github.com/kubehsm/kubehsm/plugin/externalsigner"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/service"
+	"github.com/kubehsm/kubehsm/plugin/externalsigner/v1alpha1"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
 )
 
@@ -163,5 +169,64 @@ func TestSocketTroubles(t *testing.T) {
 				t.Errorf("%q, error %v, want one with %q", got, err, c.says)
 			}
 		})
+	}
+}
+
+// foreign is a signer of somebody else, who wants to know the cluster, as the
+// prototype's does.
+type foreign struct {
+	v1alpha1.UnimplementedExternalSignerServiceServer
+	*person
+}
+
+func (f foreign) GetCertificate(r *v1alpha1.CertificateRequest, stream grpc.ServerStreamingServer[v1alpha1.CertificateResponse]) error {
+	if err := note(filepath.Join(f.dir, "log"), r.Cluster.Server); err != nil {
+		return err
+	}
+	cert, _, err := readPair(f.dir)
+	if err != nil {
+		return err
+	}
+	return stream.Send(&v1alpha1.CertificateResponse{Content: &v1alpha1.CertificateResponse_Certificate{Certificate: cert}})
+}
+
+func (f foreign) Sign(r *v1alpha1.SignatureRequest, stream grpc.ServerStreamingServer[v1alpha1.SignatureResponse]) error {
+	_, key, err := readPair(f.dir)
+	if err != nil {
+		return err
+	}
+	pss := r.GetSignerOptsRSAPSS()
+	if pss == nil {
+		return fmt.Errorf("options %T", r.SignerOpts)
+	}
+	sig, err := key.Sign(rand.Reader, r.Digest, &rsa.PSSOptions{SaltLength: int(pss.SaltLenght), Hash: crypto.Hash(pss.Hash)})
+	if err != nil {
+		return err
+	}
+	return errors.Join(note(filepath.Join(f.dir, "log"), r.Cluster.Server),
+		stream.Send(&v1alpha1.SignatureResponse{Content: &v1alpha1.SignatureResponse_Signature{Signature: sig}}))
+}
+
+func TestForeignSigner(t *testing.T) {
+	s := newServer(t)
+	jane := s.authority.person("jane", newKey(t, "rsa-2048"))
+	path := filepath.Join(jane.dir, "sock")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := grpc.NewServer()
+	v1alpha1.RegisterExternalSignerServiceServer(g, foreign{person: jane})
+	done := make(chan error, 1)
+	go func() { done <- g.Serve(l) }()
+	defer func() {
+		g.Stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}()
+	wantName(t, client(t, wrapped(t, NewFactory(Options{}), s.clientConfig(), socketConfig(service.Scheme+path))), s.URL, "jane")
+	if b, err := os.ReadFile(filepath.Join(jane.dir, "log")); err != nil || string(b) != s.URL+"\n"+s.URL+"\n" {
+		t.Errorf("the signer was told of the cluster %q, %v", b, err)
 	}
 }
