@@ -137,71 +137,6 @@ func (m *Model) Typing() bool { return m.list.Filter.Typing() }
 // Animating implements [screen.Screen].
 func (m *Model) Animating() bool { return m.job.Active() && !m.loaded }
 
-// How many events are taken together, and how long the first of them waits:
-// ten thousand requests are few messages, one new one is seen at once.
-const (
-	batchMost = 500
-	batchWait = 100 * time.Millisecond
-)
-
-// start follows the requests from the beginning.
-func (m *Model) start(now time.Time) tea.Cmd {
-	m.job.Cancel()
-	m.loaded, m.err = false, nil
-	m.stale, m.since = true, now
-	kubeContext, which := m.context, m.which
-	h, cmd := m.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
-		if which == mine {
-			changes, err := m.own(ctx, kubeContext)
-			return endedMsg{id: id, events: changes, err: err}
-		}
-		return endedMsg{id: id, err: m.follow(ctx, id, kubeContext, flow.RequestFilter{Pending: which == pending})}
-	})
-	m.job = h
-	return cmd
-}
-
-// own reads what was filed from here.
-func (m *Model) own(ctx context.Context, kubeContext string) ([]change, error) {
-	views, err := m.Backend.OwnRequests(ctx, kubeContext)
-	changes := make([]change, 0, len(views))
-	for _, v := range views {
-		changes = append(changes, change{row: rowOf(v)})
-	}
-	return changes, err
-}
-
-// follow sends what comes from the cluster, several events at a time.
-// Following goes on whatever happens to the cluster; whether it answers at all,
-// and lets us look, the first page of a list tells.
-func (m *Model) follow(ctx context.Context, id task.ID, kubeContext string, f flow.RequestFilter) error {
-	page, err := m.Backend.Requests(ctx, kubeContext, flow.RequestFilter{})
-	if err != nil {
-		return err
-	}
-	for _, err := range page {
-		if err != nil {
-			return err
-		}
-		break
-	}
-	events, err := m.Backend.WatchRequests(ctx, kubeContext, f)
-	if err != nil {
-		return err
-	}
-	in := make(chan change, batchMost)
-	go task.Batch(in, batchMost, batchWait, func(all []change) { m.Runner.Send(eventsMsg{id: id, events: all}) })
-	defer close(in)
-	in <- change{} // there may be none: the cluster has answered
-	for e, err := range events {
-		if err != nil {
-			return err
-		}
-		in <- change{row: rowOf(e.Request), gone: e.Type == "DELETED"}
-	}
-	return ctx.Err()
-}
-
 // Update implements [screen.Screen].
 func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 	switch msg := msg.(type) {
@@ -341,23 +276,6 @@ func keyRole() key.Binding { return keys.Letter("o", "role to ask for") }
 func (m *Model) role() screen.TextMsg {
 	lines := append([]string{m.forbidden.Error(), "", "Send this to an admin of the cluster:", ""}, strings.Split(m.forbidden.Grant(), "\n")...)
 	return screen.TextMsg{Title: "The role to ask for", Lines: lines, What: "role", Copy: m.forbidden.Grant()}
-}
-
-// withContext is a command line for a kubeconfig context.
-func withContext(words, kubeContext string) string {
-	if kubeContext != "" {
-		words += " --context " + csr.ShellQuote(kubeContext)
-	}
-	return words
-}
-
-func (m *Model) commands(r row, ok bool) []string {
-	flags := map[which]string{pending: " --pending --watch", all: " --watch", mine: " --mine"}
-	lines := []string{withContext("kubehsm csr list"+flags[m.which], m.context)}
-	if ok {
-		lines = append(lines, withContext("kubehsm csr show "+csr.ShellQuote(r.name), m.context))
-	}
-	return lines
 }
 
 // cancel takes one's own request back.

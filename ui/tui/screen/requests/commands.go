@@ -1,0 +1,20 @@
+package requests
+
+import "github.com/kubehsm/kubehsm/csr"
+
+// withContext is a command line for a kubeconfig context.
+func withContext(words, kubeContext string) string {
+	if kubeContext != "" {
+		words += " --context " + csr.ShellQuote(kubeContext)
+	}
+	return words
+}
+
+func (m *Model) commands(r row, ok bool) []string {
+	flags := map[which]string{pending: " --pending --watch", all: " --watch", mine: " --mine"}
+	lines := []string{withContext("kubehsm csr list"+flags[m.which], m.context)}
+	if ok {
+		lines = append(lines, withContext("kubehsm csr show "+csr.ShellQuote(r.name), m.context))
+	}
+	return lines
+}

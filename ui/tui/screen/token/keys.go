@@ -1,0 +1,137 @@
+package token
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/text"
+	"github.com/kubehsm/kubehsm/ui/tui/describe"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
+)
+
+// generate makes a key: in the slot under the cursor on a card, anywhere on
+// other tokens.
+func (m *Model) generate(s hsm.Slot) tea.Cmd {
+	u := m.uri()
+	fields := []*widget.Field{{ID: "algorithm", Label: "Algorithm"}}
+	for _, a := range hsm.Algorithms() {
+		fields[0].Options = append(fields[0].Options, widget.Option{Label: string(a), Clause: describe.Algorithm(a), Reason: describe.Lacks(m.info, a)})
+	}
+	pins := []hsm.PINPolicy{hsm.PINDefault, hsm.PINOnce, hsm.PINAlways, hsm.PINNever}
+	touches := []hsm.TouchPolicy{hsm.TouchDefault, hsm.TouchNever, hsm.TouchCached, hsm.TouchAlways}
+	title := "A new key on " + describe.Token(m.info)
+	if m.piv() {
+		title = "A new key in slot " + s.ID
+		pin, touch := &widget.Field{ID: "pin", Label: "PIN"}, &widget.Field{ID: "touch", Label: "Touch"}
+		for _, v := range pins {
+			pin.Options = append(pin.Options, widget.Option{Label: v.String(), Clause: describe.PINPolicy(v)})
+		}
+		for _, v := range touches {
+			touch.Options = append(touch.Options, widget.Option{Label: v.String(), Clause: describe.TouchPolicy(v)})
+		}
+		fields = append(fields, pin, touch)
+	} else {
+		fields = append(fields, &widget.Field{ID: "label", Label: "Label", Input: widget.NewInput("", "a name for the key")})
+	}
+	return openForm(m.Keys, title, "It is made on the token and never leaves it.", fields, func(f *widget.Form) tea.Cmd {
+		o := hsm.GenerateOptions{Algorithm: hsm.Algorithms()[f.Field("algorithm").Index]}
+		command := "key generate --algorithm " + string(o.Algorithm)
+		if m.piv() {
+			o.Slot, o.PIN, o.Touch = s.ID, pins[f.Field("pin").Index], touches[f.Field("touch").Index]
+			o.Overwrite = s.Key != nil || s.Certificate != nil
+			command += " --slot " + o.Slot + " --pin-policy " + o.PIN.String() + " --touch-policy " + o.Touch.String()
+			if o.Overwrite {
+				command += " --overwrite"
+			}
+		} else if o.Label = strings.TrimSpace(f.Field("label").Input.Value()); o.Label != "" {
+			command += " --label " + csr.ShellQuote(o.Label)
+		}
+		return operate("Generate a key", by(command, u), "the key is made", func(ctx context.Context, p hsm.Prompter) error {
+			if o.Overwrite {
+				if _, err := m.confirmLoss(ctx, s.URI, p, "Destroy what is in slot "+s.ID+"?", "A new key takes its place. Nothing brings the old one back."); err != nil {
+					return err
+				}
+			}
+			_, err := m.Backend.GenerateKey(ctx, u, o, p)
+			return err
+		})
+	})
+}
+
+// confirmLoss shows what is lost and has the token's serial typed.
+func (m *Model) confirmLoss(ctx context.Context, u hsm.URI, p hsm.Prompter, question, detail string) (flow.Loss, error) {
+	l, err := m.Backend.Loss(ctx, u)
+	if err != nil {
+		return l, err
+	}
+	yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{Question: question, Detail: lossWords(l) + detail, Type: l.Serial()})
+	if err == nil && !yes {
+		err = hsm.ErrCancelled
+	}
+	return l, err
+}
+
+// lossWords say what is lost, a line each.
+func lossWords(l flow.Loss) string {
+	var b strings.Builder
+	for _, s := range l.Slots {
+		what := "a certificate"
+		if s.Key == nil && s.Certificate == nil {
+			continue
+		}
+		if s.Key != nil {
+			what = "the key " + string(s.Key.Algorithm)
+		}
+		if c := describe.Certificate(s.Certificate); c != "" {
+			what += ", certificate for " + c
+		}
+		fmt.Fprintf(&b, "%s: %s\n", describe.Slot(s), what)
+	}
+	if len(l.Enrollments) > 0 {
+		fmt.Fprintf(&b, "Enrolments that sign in with it, and could no more: %s\n", strings.Join(l.Enrollments, ", "))
+	}
+	return b.String()
+}
+
+func (m *Model) move(s hsm.Slot) tea.Cmd {
+	field := &widget.Field{ID: "to", Label: "To slot"}
+	for _, x := range m.details.Slots {
+		o := widget.Option{Label: x.ID, Clause: describe.Purpose(x.ID)}
+		if x.Key != nil || x.Certificate != nil {
+			o.Reason = "occupied"
+		} else if x.Problem != "" {
+			o.Reason = text.Clean(x.Problem)
+		}
+		field.Options = append(field.Options, o)
+		if field.Options[field.Index].Reason != "" && o.Reason == "" {
+			field.Index = len(field.Options) - 1
+		}
+	}
+	return openForm(m.Keys, "Move the key in slot "+s.ID, "The certificate goes with it, and enrolments follow.", []*widget.Field{field}, func(f *widget.Form) tea.Cmd {
+		to := field.Options[field.Index]
+		if to.Reason != "" {
+			field.Problem = "no slot is empty"
+			return nil
+		}
+		return operate("Move the key", by("key move --to "+to.Label, s.URI), "the key is in slot "+to.Label+" now", func(ctx context.Context, p hsm.Prompter) error {
+			_, _, err := m.Backend.MoveKey(ctx, s.URI, to.Label, p)
+			return err
+		})
+	})
+}
+
+func (m *Model) deleteKey(s hsm.Slot) tea.Cmd {
+	return operate("Delete the key", by("key delete", s.URI), "the key is destroyed", func(ctx context.Context, p hsm.Prompter) error {
+		l, err := m.confirmLoss(ctx, s.URI, p, "Destroy the key?", "Key and certificate are destroyed. Nothing brings the key back.")
+		if err != nil {
+			return err
+		}
+		return m.Backend.DeleteKey(ctx, s.URI, l, p)
+	})
+}

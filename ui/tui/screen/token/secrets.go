@@ -1,0 +1,140 @@
+package token
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/tui/dialog"
+	"github.com/kubehsm/kubehsm/ui/tui/keys"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
+)
+
+func (m *Model) pin() tea.Cmd {
+	u := m.uri()
+	return operate("Change the PIN", by("token pin change", u), "the PIN is changed", func(ctx context.Context, p hsm.Prompter) error {
+		_, err := m.Backend.ChangePIN(ctx, u, hsm.UserPIN, p)
+		return err
+	})
+}
+
+func (m *Model) unblock() tea.Cmd {
+	u := m.uri()
+	return operate("Set a new PIN", by("token pin unblock", u), "the new PIN is set", func(ctx context.Context, p hsm.Prompter) error {
+		_, err := m.Backend.UnblockPIN(ctx, u, p)
+		return err
+	})
+}
+
+func (m *Model) secondPIN() string {
+	if m.piv() {
+		return "change PUK"
+	}
+	return "change SO PIN"
+}
+
+// second changes the secret that unblocks the PIN.
+func (m *Model) second() tea.Cmd {
+	u, kind, command := m.uri(), hsm.SOPIN, by("token pin change --so", m.uri())
+	if m.piv() {
+		kind, command = hsm.PUK, by("token puk change", u)
+	}
+	return operate("Change the "+string(kind), command, "the "+string(kind)+" is changed", func(ctx context.Context, p hsm.Prompter) error {
+		_, err := m.Backend.ChangePIN(ctx, u, kind, p)
+		return err
+	})
+}
+
+func (m *Model) retries() tea.Cmd {
+	u := m.uri()
+	const most = 15 // of a PIV card
+	fields := []*widget.Field{
+		{ID: "pin", Label: "PIN", Input: widget.NewInput("3", ""), Note: "Wrong PINs that lock it, 1 to 15."},
+		{ID: "puk", Label: "PUK", Input: widget.NewInput("3", ""), Note: "Wrong PUKs that lock that, 1 to 15."},
+	}
+	return openForm(m.Keys, "How many tries?", "The card sets PIN and PUK to the factory's values with that: your PIN is put back, a new PUK is asked for.", fields, func(f *widget.Form) tea.Cmd {
+		n := map[string]int{}
+		for _, x := range f.Fields {
+			v, err := strconv.Atoi(strings.TrimSpace(x.Input.Value()))
+			if n[x.ID] = v; err != nil || v < 1 || v > most {
+				x.Problem = "a number from 1 to 15"
+			}
+		}
+		if f.FirstProblem() {
+			return nil
+		}
+		command := by(fmt.Sprintf("token retries --pin %d --puk %d", n["pin"], n["puk"]), u)
+		return operate("Set the number of tries", command, "the number of tries is set", func(ctx context.Context, p hsm.Prompter) error {
+			_, err := m.Backend.SetRetries(ctx, u, n["pin"], n["puk"], p)
+			return err
+		})
+	})
+}
+
+func openForm(k keys.Map, title, intro string, fields []*widget.Field, submit func(*widget.Form) tea.Cmd) tea.Cmd {
+	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(k, title, intro, fields, submit)})
+}
+
+func (m *Model) managementKey() tea.Cmd {
+	u := m.uri()
+	ciphers := []hsm.ManagementAlgorithm{"", hsm.TDES, hsm.AES128, hsm.AES192, hsm.AES256}
+	fields := []*widget.Field{
+		{ID: "keep", Label: "Keep it", Options: []widget.Option{
+			{Label: "on the card", Clause: "the PIN gives it out: nothing to keep, nothing to lose"},
+			{Label: "yourself", Clause: "it is shown once; without it only a reset helps"}}},
+		{ID: "cipher", Label: "Cipher", Options: []widget.Option{{Label: "as it is"}, {Label: "3des", Clause: "before firmware 5.4"}, {Label: "aes-128"}, {Label: "aes-192", Clause: "the factory's from 5.7 on"}, {Label: "aes-256"}}},
+		{ID: "touch", Label: "Touch", Options: []widget.Option{{Label: "never"}, {Label: "always", Clause: "a touch whenever a key or certificate is written"}}},
+	}
+	return openForm(m.Keys, "A new management key", "A random key replaces the one that guards writing to the card.", fields, func(f *widget.Form) tea.Cmd {
+		o := hsm.ManagementKeyOptions{Protect: f.Field("keep").Index == 0, Algorithm: ciphers[f.Field("cipher").Index], Touch: f.Field("touch").Index == 1}
+		command := "token management-key set"
+		if o.Protect {
+			command += " --protect"
+		}
+		if o.Algorithm != "" {
+			command += " --algorithm " + string(o.Algorithm)
+		}
+		if o.Touch {
+			command += " --touch"
+		}
+		return operate("Replace the management key", by(command, u), "the management key is replaced", func(ctx context.Context, p hsm.Prompter) error {
+			return m.setManagementKey(ctx, u, o, p)
+		})
+	})
+}
+
+// setManagementKey replaces the key and shows the new one where nobody else
+// keeps it, or where it may be in force although writing failed.
+func (m *Model) setManagementKey(ctx context.Context, u hsm.URI, o hsm.ManagementKeyOptions, p hsm.Prompter) error {
+	if !o.Protect {
+		yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{Question: "Go on?", DefaultYes: true,
+			Detail: "A new management key is made and shown here once. Have something to keep it in."})
+		if err == nil && !yes {
+			err = hsm.ErrCancelled
+		}
+		if err != nil {
+			return err
+		}
+	}
+	secret, _, err := m.Backend.SetManagementKey(ctx, u, o, p)
+	defer secret.Zero()
+	if secret.Len() == 0 || o.Protect && err == nil {
+		return err
+	}
+	what := "not shown again"
+	if err != nil {
+		what = "may be in force although the change failed"
+	}
+	detail := "The new management key, which is " + what + ":\n\n    " + hex.EncodeToString(secret.Bytes())
+	for kept := false; !kept; { // whatever is answered but a no, it was seen
+		yes, cerr := p.Confirm(context.WithoutCancel(ctx), hsm.ConfirmPrompt{Question: "Have you kept it?", Detail: detail})
+		kept = yes || cerr != nil
+	}
+	return err
+}
