@@ -1,0 +1,90 @@
+package socket
+
+import (
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+func TestListen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sock")
+	if runtime.GOOS == "linux" { // longer than sun_path
+		path = filepath.Join(t.TempDir(), strings.Repeat("long", 20), strings.Repeat("name", 20), "sock")
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	dead, err := Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := TakeName(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := dead.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Dial(t.Context(), path); err == nil {
+		t.Error("somebody answers on a dead socket")
+	}
+	l, err := Listen(path) // in its place
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	name, err := TakeName(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 || name.Lost() || !old.Lost() {
+		t.Errorf("%v, %v, lost %t, the old one lost %t", info.Mode(), err, name.Lost(), old.Lost())
+	}
+	if err := old.Remove(); err != nil || name.Lost() { // of another by now
+		t.Errorf("removed what was not its own: %v", err)
+	}
+	accepted := make(chan error, 1)
+	go func() {
+		c, err := Own(l, func(err error) { t.Error(err) }).Accept()
+		if err == nil {
+			if pid := PeerPID(c); pid != os.Getpid() && pid != 0 {
+				t.Errorf("the peer is process %d, not %d", pid, os.Getpid())
+			}
+			err = c.Close()
+		}
+		accepted <- err
+	}()
+	c, err := Dial(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(<-accepted, c.Close(), name.Remove()); err != nil || !name.Lost() {
+		t.Errorf("%v, lost %t", err, name.Lost())
+	}
+}
+
+func TestListenLeavesFilesAlone(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := Listen(path); err == nil {
+		t.Error("a file was replaced", l.Close())
+	}
+	if b, err := os.ReadFile(path); err != nil || string(b) != "mine" {
+		t.Errorf("the file: %q, %v", b, err)
+	}
+}
+
+func TestNoSocket(t *testing.T) {
+	a, b := net.Pipe()
+	defer b.Close()
+	defer a.Close()
+	if CheckPeer(a) == nil || PeerPID(a) != 0 {
+		t.Error("a pipe has a peer")
+	}
+}
