@@ -261,9 +261,11 @@ func (u URI) String() string {
 }
 
 // escape percent-encodes all but the unreserved bytes and those that RFC 7512
-// section 2.3 allows in paths and queries alike, and in extra.
+// section 2.3 allows in paths and queries alike, and in extra. What means
+// something to a shell within quotes is encoded all the same: labels are foreign,
+// and people copy URIs into commands.
 func escape(s, extra string) string {
-	plain := "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~:[]@!$'()*+," + extra
+	plain := "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~:[]@+," + extra
 	var b strings.Builder
 	for i := range len(s) {
 		if strings.IndexByte(plain, s[i]) >= 0 {
