@@ -54,8 +54,8 @@ soak: prerequisites cluster ## ten minutes of 50 watchers and 20 kubectl loops, 
 
 .PHONY: test-helm
 test-helm: prerequisites cluster ## build helm and try it through the bridge (the first build takes minutes)
-	cd test/helm && CGO_ENABLED=0 $(BUILD) -trimpath -o '$(CURDIR)/.cache/helm' helm.sh/helm/v3/cmd/helm
-	KUBEHSM_HELM='$(CURDIR)/.cache/helm' $(GO) test -count=1 -v -run '^TestHelm$$' ./test/clients
+	cd test/helm && CGO_ENABLED=0 $(BUILD) -trimpath -o '$(CURDIR)/.cache/helm/' helm.sh/helm/v3/cmd/helm
+	KUBEHSM_HELM='$(CURDIR)/.cache/helm/helm' $(GO) test -count=1 -v -run '^TestHelm$$' ./test/clients
 
 .PHONY: pictures
 pictures: prerequisites cluster ## draw docs/pictures anew from the real program
