@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -37,27 +36,11 @@ func newJoiner(t testing.TB, o lab.Options) *user {
 	t.Helper()
 	u := newUser(t, o)
 	once, _ := joinable.LoadOrStore(u.Cluster, sync.OnceValue(func() error {
-		ca, err := os.ReadFile(u.Cluster.CAFile())
-		if err != nil {
-			return err
-		}
-		info, err := json.Marshal(map[string]any{
-			"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]string{"name": "cluster-info", "namespace": "kube-public"},
-			"data": map[string]string{"kubeconfig": fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters:\n- name: \"\"\n  cluster:\n    server: %s\n    certificate-authority-data: %s\n",
-				localhost(u.Cluster), base64.StdEncoding.EncodeToString(ca))},
-		})
-		if err != nil {
-			return err
-		}
 		ctx := context.WithoutCancel(t.Context())
-		if err := u.Cluster.Apply(ctx, anonymousReads+"---\n"+string(info)); err != nil {
+		if err := lab.PublishInfo(ctx, u.Cluster, localhost(u.Cluster)); err != nil {
 			return err
 		}
-		res, err := u.Run(ctx, lab.Run{Env: []string{"KUBECONFIG=" + u.Cluster.AdminKubeconfig()}}, u.Binary, "rbac", "apply", "--yes")
-		if err == nil && res.Code != 0 {
-			err = fmt.Errorf("rbac apply: %s", res)
-		}
-		return err
+		return u.ApplyRoles(ctx)
 	}))
 	if err := once.(func() error)(); err != nil {
 		t.Fatal(err)
@@ -65,22 +48,6 @@ func newJoiner(t testing.TB, o lab.Options) *user {
 	u.policiesWork()
 	return u
 }
-
-// anonymousReads is kubeadm's rule for cluster-info.
-const anonymousReads = `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: "kubeadm:bootstrap-signer-clusterinfo", namespace: kube-public}
-rules:
-- {apiGroups: [""], resources: [configmaps], resourceNames: [cluster-info], verbs: [get]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: "kubeadm:bootstrap-signer-clusterinfo", namespace: kube-public}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: "kubeadm:bootstrap-signer-clusterinfo"}
-subjects:
-- {apiGroup: rbac.authorization.k8s.io, kind: User, name: "system:anonymous"}
-`
 
 // desk is somebody else at a computer of their own, without a token.
 type desk struct {

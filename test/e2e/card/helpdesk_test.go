@@ -3,10 +3,9 @@
 package card
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
-	"fmt"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,7 +21,9 @@ import (
 // nobody to read words, and gets the card's new PUK sealed.
 func TestTicketForACard(t *testing.T) {
 	p := newPerson(t)
-	p.joinable()
+	if err := errors.Join(lab.PublishInfo(t.Context(), p.Cluster, p.Cluster.Server()), p.ApplyRoles(t.Context(), "ticket")); err != nil {
+		t.Fatal(err)
+	}
 	home := t.TempDir()
 	if err := os.Chmod(home, 0o700); err != nil {
 		t.Fatal(err)
@@ -104,35 +105,6 @@ func TestTicketForACard(t *testing.T) {
 	if strings.Contains(string(s.Raw()), puk) {
 		t.Error("the PUK was shown to the user")
 	}
-}
-
-// joinable publishes cluster-info as kubeadm does, and the roles for tickets.
-func (p *person) joinable() {
-	p.t.Helper()
-	ca, err := os.ReadFile(p.Cluster.CAFile())
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	info, err := json.Marshal(map[string]any{
-		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]string{"name": "cluster-info", "namespace": "kube-public"},
-		"data": map[string]string{"kubeconfig": fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters:\n- name: \"\"\n  cluster:\n    server: %s\n    certificate-authority-data: %s\n",
-			p.Cluster.Server(), base64.StdEncoding.EncodeToString(ca))},
-	})
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	for _, args := range [][]string{
-		{"create", "role", "cluster-info", "-n", "kube-public", "--verb=get", "--resource=configmaps", "--resource-name=cluster-info"},
-		{"create", "rolebinding", "cluster-info", "-n", "kube-public", "--role=cluster-info", "--user=system:anonymous"},
-	} {
-		if _, err := p.Cluster.Admin(p.t.Context(), "", args...); err != nil && !strings.Contains(err.Error(), "already exists") {
-			p.t.Fatal(err)
-		}
-	}
-	if err := p.Cluster.Apply(p.t.Context(), string(info)); err != nil {
-		p.t.Fatal(err)
-	}
-	p.ok(p.Run(p.t.Context(), lab.Run{Env: []string{"KUBECONFIG=" + p.Cluster.AdminKubeconfig()}}, p.Binary, "rbac", "apply", "ticket", "--yes"))
 }
 
 // pendingFor waits for the request for user.

@@ -1,0 +1,58 @@
+//go:build linux
+
+package lab
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/kubehsm/kubehsm/test/controlplane"
+)
+
+// anonymousReads is kubeadm's rule for cluster-info.
+const anonymousReads = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: "kubeadm:bootstrap-signer-clusterinfo", namespace: kube-public}
+rules:
+- {apiGroups: [""], resources: [configmaps], resourceNames: [cluster-info], verbs: [get]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: "kubeadm:bootstrap-signer-clusterinfo", namespace: kube-public}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: "kubeadm:bootstrap-signer-clusterinfo"}
+subjects:
+- {apiGroup: rbac.authorization.k8s.io, kind: User, name: "system:anonymous"}
+---
+`
+
+// PublishInfo has a cluster publish cluster-info as kubeadm's do: that it is at
+// server.
+func PublishInfo(ctx context.Context, c *controlplane.Cluster, server string) error {
+	ca, err := os.ReadFile(c.CAFile())
+	if err != nil {
+		return err
+	}
+	info, err := json.Marshal(map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]string{"name": "cluster-info", "namespace": "kube-public"},
+		"data": map[string]string{"kubeconfig": fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters:\n- name: \"\"\n  cluster:\n    server: %s\n    certificate-authority-data: %s\n",
+			server, base64.StdEncoding.EncodeToString(ca))},
+	})
+	if err != nil {
+		return err
+	}
+	return c.Apply(ctx, anonymousReads+string(info))
+}
+
+// ApplyRoles has the lab's program give a cluster the roles and policies of the
+// sets named, all of them if none is.
+func (l *Lab) ApplyRoles(ctx context.Context, sets ...string) error {
+	res, err := l.Run(ctx, Run{Env: []string{"KUBECONFIG=" + l.Cluster.AdminKubeconfig()}}, l.Binary, append([]string{"rbac", "apply", "--yes"}, sets...)...)
+	if err == nil && res.Code != 0 {
+		err = fmt.Errorf("rbac apply: %s", res)
+	}
+	return err
+}
