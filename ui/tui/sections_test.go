@@ -1,0 +1,92 @@
+package tui
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+)
+
+// TestSections walks between the screens of the top level.
+func TestSections(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		keys []string
+		sees []string
+		not  string
+	}{
+		{"each has a number", []string{"6"}, []string{"in the way of signing in"}, "SLOT"},
+		{"an unknown number does nothing", []string{"9"}, []string{"SLOT"}, ""},
+		{"esc goes to the tokens", []string{"4", "esc"}, []string{"SLOT"}, ""},
+		{"a number is text in a filter", []string{"/", `"6"`}, []string{"/ 6"}, "WHAT"},
+		{"a colon is text in a filter", []string{"/", `":"`}, []string{"/ :"}, "what shall be done?"},
+		{"ctrl-p is not", []string{"/", `"x"`, "ctrl+p"}, []string{"what shall be done?"}, ""},
+		{"the palette finds screens", []string{":", `"go help"`, "enter"}, []string{"STILL GOOD"}, "SLOT"},
+		{"the palette presses keys", []string{":", `"command"`, "enter"}, []string{"kubehsm token list"}, ""},
+		{"it says why not", []string{":", `"fingerprint"`}, []string{"copy fingerprint (there is no key)"}, ""},
+		{"what is grey is not done", []string{":", `"fingerprint"`, "enter"}, []string{"Commands"}, "copied"},
+		{"nothing matches", []string{":", `"zebra"`, "enter"}, []string{"Nothing matches."}, ""},
+		{"esc closes it", []string{":", "esc"}, []string{"SLOT"}, "Commands"},
+		{"help names it", []string{"?", "end"}, []string{"leave at once"}, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t, newFake(), 100, 40)
+			atTokens(r)
+			r.press(c.keys...)
+			r.sees(c.sees...)
+			if c.not != "" && strings.Contains(r.view(), c.not) {
+				t.Errorf("the screen must not hold %q:\n%s", c.not, r.view())
+			}
+		})
+	}
+}
+
+// TestNumbersAreTextInForms: a digit in a name is no way out of the wizard.
+func TestNumbersAreTextInForms(t *testing.T) {
+	r := newRig(t, newFake(), 100, 30, atEnroll)
+	toSubject(r)
+	r.press(`"jane2:q"`)
+	r.sees("jane2:q", "Who is it for")
+}
+
+// TestWheel moves as the arrows do, where the mouse was asked for.
+func TestWheel(t *testing.T) {
+	r := newRig(t, newFake(), 100, 30, func(_ *rig, o *Options) { o.Env = append(o.Env, "KUBEHSM_MOUSE=1") })
+	atTokens(r)
+	if r.m.View().MouseMode == tea.MouseModeNone {
+		t.Error("the mouse is off")
+	}
+	r.send(tea.MouseWheelMsg{Button: tea.MouseWheelDown})
+	r.send(tea.MouseWheelMsg{Button: tea.MouseWheelDown})
+	r.sees("Slot 9a on")
+	r.send(tea.MouseWheelMsg{Button: tea.MouseWheelUp})
+	r.sees("▌ YubiKey")
+	if newRig(t, newFake(), 80, 24).m.View().MouseMode != tea.MouseModeNone {
+		t.Error("the mouse is on unasked: the terminal's own selection would be lost")
+	}
+}
+
+// TestWorkIsCalmAndCancelled: short work shows nothing, long work shows how long
+// it takes, and esc really cancels it.
+func TestWorkIsCalmAndCancelled(t *testing.T) {
+	f := newFake()
+	withOurs(f)
+	r := newRig(t, f, 100, 30)
+	atContexts(r)
+	r.press("end", "w")
+	r.until("it runs", func() bool { return len(r.m.dialogs) > 0 })
+	if strings.Contains(r.view(), "Working") {
+		t.Error("a dialog flashes for short work")
+	}
+	r.now = r.now.Add(time.Second)
+	r.sees("Renew prod-hsm", "Working")
+	r.press("q", "1") // keys are the dialog's
+	r.now = r.now.Add(3 * time.Second)
+	r.sees("Working • 4 s")
+	r.press("esc")
+	r.sees("cancelled")
+	if r.m.job.Active() {
+		t.Error("it still runs")
+	}
+}
