@@ -33,7 +33,7 @@ const (
 func TestSoak(t *testing.T) {
 	t.Parallel()
 	crashes, pulls := 1, 1
-	if *soak >= 5*time.Minute {
+	if *soak >= 2*time.Minute {
 		crashes, pulls = 5, 2
 	}
 	s := newScene(t, 0)

@@ -67,14 +67,18 @@ func (l *Lab) Status(ctx context.Context) (agent.Status, error) {
 // WaitForAgent returns the running agent's status as soon as is holds for it;
 // ctx bounds the wait.
 func (l *Lab) WaitForAgent(ctx context.Context, is func(agent.Status) bool) (agent.Status, error) {
+	var last agent.Status
 	for {
 		s, err := l.Status(ctx)
-		if err == nil && is(s) {
-			return s, nil
+		if err == nil {
+			last = s
+			if is(s) {
+				return s, nil
+			}
 		}
 		select {
 		case <-ctx.Done():
-			return s, errors.Join(fmt.Errorf("waited in vain for the agent; it is %+v", s), err)
+			return last, errors.Join(fmt.Errorf("waited in vain for the agent; it was %+v", last), err)
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
