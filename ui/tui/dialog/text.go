@@ -53,11 +53,6 @@ func NewFailure(k keys.Map, m screen.FailureMsg) *Text {
 	return d
 }
 
-// NewDiff returns a dialog for a unified diff.
-func NewDiff(k keys.Map, title, diff string) *Text {
-	return &Text{title: title, keys: k, draw: func(t theme.Theme, w int) []string { return widget.Diff(t, diff, w) }}
-}
-
 // Title implements [Dialog].
 func (d *Text) Title() string { return text.Clean(d.title) }
 
