@@ -2,7 +2,6 @@
 kubeconfig in KUBECONFIG."""
 from kubernetes import client, config, watch
 from kubernetes.client.rest import ApiException
-from kubernetes.stream import stream
 
 config.load_kube_config()
 api = client.CoreV1Api()
@@ -15,10 +14,6 @@ for event in watching.stream(api.list_namespaced_config_map, "default", timeout_
     if event["object"].metadata.name == "from-python":
         print("watched", event["object"].metadata.name)
         watching.stop()
-
-said = stream(api.connect_get_namespaced_pod_exec, "p", "default", command=["echo", "there"],
-              stdin=False, stdout=True, stderr=True, tty=False)
-print("exec said", said.strip())
 
 try:
     api.list_node()
