@@ -180,7 +180,7 @@ func (t *table) page() (string, error) {
 		return "", err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Benchmarks\n\nWritten by `make bench` (`go run ./test/bench`): %s. Whole processes, %d pairs in turn, medians.\n"+
+	fmt.Fprintf(&b, "# Benchmarks\n\nWritten by `make bench` (`go run ./test/bench`): %s. Whole processes, and requests where the bridge is named; %d pairs in turn, medians.\n"+
 		"Machines are noisy: ratios of one run mean something, times of different runs do not.\n\n", machine, t.n)
 	b.WriteString("| what | against | ratio | bar | medians |\n|---|---|---|---|---|\n")
 	for _, r := range t.rows {
