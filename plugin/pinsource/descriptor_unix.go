@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"golang.org/x/sys/unix"
+	"golang.org/x/term"
 )
 
 var errNotHandedOver = errors.New("it is not open")
@@ -21,6 +22,9 @@ func CheckDescriptor(fd int) error {
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
 	if err != nil || flags&unix.FD_CLOEXEC != 0 {
 		return errNotHandedOver
+	}
+	if term.IsTerminal(fd) {
+		return errors.New("it is a terminal, which shows what is typed; where nothing is named the PIN is asked for")
 	}
 	return nil
 }
