@@ -16,6 +16,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
 // envReady tells a starting agent the descriptor on which its starter waits.
@@ -52,6 +53,9 @@ func start(ctx context.Context, d home.Dirs, exe string) error {
 		return fmt.Errorf("start the agent: %w", err)
 	}
 	defer r.Close()
+	if err := process.KeepDescriptors(); err != nil { // it outlives whoever handed them to us
+		return fmt.Errorf("start the agent: %w", err)
+	}
 	cmd := exec.Command(exe, "agent", "serve")
 	cmd.Dir = string(filepath.Separator)
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(kv string) bool {

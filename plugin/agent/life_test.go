@@ -360,6 +360,8 @@ func TestEnsureRepeatsWhyItFailed(t *testing.T) {
 }
 
 // kubectl waits for the end of its plugin's output: the agent must not hold it.
+// Nor does it hold what a shell has opened for its commands, such as the lock of
+// flock(1).
 func TestEnsureLeavesStdoutAlone(t *testing.T) {
 	if os.Getenv("KUBEHSM_TEST_PLUGIN") != "" {
 		d, err := home.FromEnv(os.Getenv)
@@ -375,9 +377,18 @@ func TestEnsureLeavesStdoutAlone(t *testing.T) {
 	exe := program(t, r.dirs, "1")
 	cmd := exec.Command(exe, "-test.run=^TestEnsureLeavesStdoutAlone$")
 	cmd.Env = append(os.Environ(), "KUBEHSM_TEST_PLUGIN=1")
+	ends, opened, err := os.Pipe()
+	check(t, err)
+	defer ends.Close()
+	cmd.ExtraFiles = []*os.File{opened, opened, opened}
 	out, err := cmd.CombinedOutput() // returns at the end of the output
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
+	}
+	check(t, opened.Close())
+	check(t, ends.SetReadDeadline(time.Now().Add(20*time.Second)))
+	if _, err := ends.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("the agent holds what its starter had inherited: %v", err)
 	}
 	c := r.dial()
 	s, err := c.Status(context.Background())
