@@ -19,17 +19,21 @@ func atToken(r *rig) {
 	r.sees("Meant for", "PUK 3 of 3")
 }
 
+// working tells whether an operation runs and has the keys.
+func (r *rig) working() bool {
+	n := len(r.m.dialogs)
+	if n == 0 {
+		return false
+	}
+	_, work := r.m.dialogs[n-1].dialog.(*dialog.Work)
+	return work
+}
+
 // opens presses a key and waits for the dialog that it opens.
 func (r *rig) opens(name string) {
 	r.t.Helper()
 	r.press(name)
-	r.until(name+" opens a dialog", func() bool {
-		if n := len(r.m.dialogs); n > 0 {
-			_, work := r.m.dialogs[n-1].dialog.(*dialog.Work)
-			return !work
-		}
-		return false
-	})
+	r.until(name+" opens a dialog", func() bool { return len(r.m.dialogs) > 0 && !r.working() })
 }
 
 // steps presses keys one by one; a letter opens a dialog.
@@ -50,7 +54,7 @@ func (r *rig) did(f *fakeBackend, want string) {
 	r.until("did "+want, func() bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		return slices.Contains(f.deeds, want)
+		return slices.Contains(f.deeds, want) && !r.working()
 	})
 }
 
