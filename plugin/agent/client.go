@@ -121,7 +121,7 @@ func (c *Client) endBy(ctx context.Context, op string) error {
 	}
 	stop := c.cancelWith(ctx)
 	defer stop()
-	_, err := c.read(slowPatience)
+	_, err := wire.ReadWithin(c.conn, slowPatience)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -145,7 +145,7 @@ func (c *Client) do(ctx context.Context, req request, p hsm.Prompter) (reply, er
 	desk := newDesk(ctx, c, p)
 	defer desk.close()
 	for {
-		f, err := c.read(patience)
+		f, err := wire.ReadWithin(c.conn, patience)
 		if err != nil {
 			return reply{}, c.lost(ctx, err)
 		}

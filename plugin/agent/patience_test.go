@@ -22,7 +22,7 @@ func TestAgentThatDoesNotAnswer(t *testing.T) {
 	check(t, err)
 	defer l.Close()
 	c := r.dial()
-	_, err = c.read(10 * time.Millisecond)
+	_, err = wire.ReadWithin(c.conn, 10*time.Millisecond)
 	err = c.lost(t.Context(), err)
 	if !errors.Is(err, ErrNoAnswer) || !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(hsm.Hint(err), "kill -CONT ") {
 		t.Fatalf("%v (hint: %s)", err, hsm.Hint(err))
@@ -34,12 +34,11 @@ func TestAgentThatDoesNotAnswer(t *testing.T) {
 func TestSuspendedClientTakesItsAnswer(t *testing.T) {
 	ours, theirs := net.Pipe()
 	defer ours.Close()
-	c := &Client{conn: ours}
 	go func() {
 		time.Sleep(50 * time.Millisecond)
 		_ = wire.WriteJSON(theirs, reply{OK: true}) // the reader notices if it does not come
 	}()
-	f, err := c.read(time.Nanosecond)
+	f, err := wire.ReadWithin(ours, time.Nanosecond)
 	check(t, err)
 	var got reply
 	if err := f.Decode(&got); err != nil || !got.OK {

@@ -3,6 +3,7 @@
 package signing
 
 import (
+	"cmp"
 	"context"
 	"crypto"
 	"crypto/rsa"
@@ -25,6 +26,8 @@ type Agent struct {
 	Socket string
 	// Prompter shows that a touch is awaited. It is asked nothing.
 	Prompter hsm.Prompter
+
+	patience time.Duration // 0 is [wire.Patience]
 }
 
 var _ externalsigner.Remote = Agent{}
@@ -35,6 +38,7 @@ type request struct {
 	Op      string      `json:"op"`
 	Client  process.ID  `json:"client,omitzero"`
 	Purpose hsm.Purpose `json:"purpose,omitzero"`
+	Beats   bool        `json:"beats"`
 	Sign    *wire.Sign  `json:"sign"`
 }
 
@@ -53,20 +57,20 @@ type reply struct {
 	} `json:"error"`
 }
 
-// Sign implements [externalsigner.Remote]. An agent that is not there, is of
-// another version, or would have to ask somebody, does not hold the key.
+// Sign implements [externalsigner.Remote]. An agent that is not there, is
+// suspended, is of another version, or would have to ask somebody, does not hold the key.
 func (a Agent) Sign(ctx context.Context, u hsm.URI, digest []byte, opts crypto.SignerOpts) (signature []byte, held bool, err error) {
 	conn := a.dial(ctx)
 	if conn == nil {
 		return nil, false, nil
 	}
-	defer conn.Close()                                                      //nolint:errcheck // it has been answered, or not
-	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Now()) })() //nolint:errcheck // it ends what reads
+	defer conn.Close()                                      //nolint:errcheck // it has been answered, or not
+	defer context.AfterFunc(ctx, func() { conn.Close() })() //nolint:errcheck // it ends what reads
 	s := &wire.Sign{Key: u.String(), Digest: digest, Hash: uint(opts.HashFunc())}
 	if pss, ok := opts.(*rsa.PSSOptions); ok {
 		s.Salt = &pss.SaltLength
 	}
-	err = wire.WriteJSON(conn, request{V: wire.Version, Op: wire.OpSign, Client: process.Parent(), Purpose: hsm.PurposeOf(ctx), Sign: s})
+	err = wire.WriteJSON(conn, request{V: wire.Version, Op: wire.OpSign, Client: process.Parent(), Purpose: hsm.PurposeOf(ctx), Beats: true, Sign: s})
 	if err != nil {
 		return nil, false, ctx.Err()
 	}
@@ -78,7 +82,7 @@ func (a Agent) Sign(ctx context.Context, u hsm.URI, digest []byte, opts crypto.S
 	}()
 	for {
 		var r reply
-		f, err := wire.ReadFrame(conn)
+		f, err := wire.ReadWithin(conn, cmp.Or(a.patience, wire.Patience))
 		if err != nil || f.Decode(&r) != nil {
 			return nil, false, ctx.Err()
 		}

@@ -1,11 +1,13 @@
 package wire
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"time"
 )
 
 // The kinds of frames.
@@ -79,6 +81,40 @@ func ReadFrame(r io.Reader) (Frame, error) {
 		return Frame{}, err
 	}
 	return f, nil
+}
+
+// Patience is how long an agent that gives signs of life may be without a word.
+const Patience = 10 * time.Second
+
+// Conn is a connection to read from.
+type Conn interface {
+	io.Reader
+	SetReadDeadline(t time.Time) error
+}
+
+// ReadWithin is [ReadFrame] with a limit for the first byte to come; 0 is none.
+// A program that was itself suspended meanwhile finds the frame there, and takes it.
+func ReadWithin(c Conn, limit time.Duration) (Frame, error) {
+	if limit == 0 {
+		return ReadFrame(c)
+	}
+	var first [1]byte
+	var err error
+	for _, d := range []time.Duration{limit, time.Second} {
+		if err = c.SetReadDeadline(time.Now().Add(d)); err != nil {
+			return Frame{}, err
+		}
+		if _, err = io.ReadFull(c, first[:]); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		return Frame{}, err
+	}
+	if err := c.SetReadDeadline(time.Time{}); err != nil {
+		return Frame{}, err
+	}
+	return ReadFrame(io.MultiReader(bytes.NewReader(first[:]), c))
 }
 
 // Decode reads the JSON message. Errors wrap [ErrFrame].
