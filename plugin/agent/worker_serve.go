@@ -22,11 +22,17 @@ import (
 // letGo bounds how long a worker tries to lock its token before it ends.
 const letGo = 6 * time.Second
 
+// abandonedPatience bounds how long a library may go on with what nobody waits
+// for any more. A card gives up its wait for a touch far sooner.
+const abandonedPatience = 30 * time.Second
+
 // worker is the child's side: it holds one token, by drivers of its own.
 type worker struct {
-	tokens Tokens
-	mu     sync.Mutex
-	token  Token
+	tokens   Tokens
+	patience time.Duration // see abandonedPatience
+	hung     func()        // is told that it has passed
+	mu       sync.Mutex
+	token    Token
 }
 
 // ServeWorker is the worker process: it does what the agent that started it asks
@@ -43,8 +49,10 @@ func ServeWorker(ctx context.Context, drivers hsm.Drivers, control *os.File) err
 		return fmt.Errorf("worker: %w", err)
 	}
 	defer conn.Close()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	w := &worker{tokens: InProcess(drivers)}
+	w := &worker{tokens: InProcess(drivers), patience: abandonedPatience, hung: func() { end(errHung) }}
 	for {
 		c, err := receiveConn(conn)
 		if err != nil { // the agent has gone, or wants us to
@@ -56,6 +64,9 @@ func ServeWorker(ctx context.Context, drivers hsm.Drivers, control *os.File) err
 	go func() { done <- w.close() }()
 	select {
 	case err := <-done:
+		if errors.Is(context.Cause(ctx), errHung) {
+			err = errors.Join(errHung, err)
+		}
 		return err
 	case <-time.After(letGo):
 		return errors.New("worker: the token could not be locked in time")
@@ -97,7 +108,9 @@ func (w *worker) serve(ctx context.Context, c net.Conn) {
 		if r.Token.Asks {
 			asker = p
 		}
+		over := w.watch(l.ctx)
 		out, err := w.operate(hsm.WithPurpose(l.ctx, r.Purpose), r, asker, &signer)
+		over()
 		answer := reply{Token: out, OK: true}
 		if err != nil {
 			answer = reply{Error: toFailure(err)}
@@ -106,6 +119,21 @@ func (w *worker) serve(ctx context.Context, c net.Conn) {
 			return
 		}
 	}
+}
+
+// watch ends the worker if the library goes on for long after ctx, whose end
+// should have ended the operation: nobody waits for it who would notice, and the
+// next one would only wait as long.
+func (w *worker) watch(ctx context.Context) (over func()) {
+	done := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		select {
+		case <-done:
+		case <-time.After(w.patience):
+			w.hung()
+		}
+	})
+	return func() { stop(); close(done) }
 }
 
 func (w *worker) operate(ctx context.Context, r request, p hsm.Prompter, signer *crypto.Signer) (*tokenReply, error) {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -24,6 +25,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/pkcs11"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
@@ -226,6 +228,50 @@ func TestLibraryHangs(t *testing.T) {
 			_, err = m.prepare(m.dial(), caller(2), hsmtest.NewScript(t, hsmtest.PIN(m.pin)))
 			check(t, err)
 		})
+	}
+}
+
+// stuckToken does not answer, or takes its time.
+type stuckToken struct {
+	Token
+	release chan struct{}
+}
+
+func (s stuckToken) Unlocked() bool {
+	<-s.release
+	return true
+}
+
+// TestAbandonedLibraryEndsItsWorker: whoever waited for it has left, say at
+// ctrl-c, so nobody else notices that it hangs.
+func TestAbandonedLibraryEndsItsWorker(t *testing.T) {
+	for _, c := range []struct {
+		patience time.Duration
+		hung     bool
+	}{{time.Millisecond, true}, {time.Hour, false}} {
+		token := stuckToken{release: make(chan struct{})}
+		hung := make(chan struct{})
+		w := &worker{patience: c.patience, hung: func() { close(hung) }, token: token}
+		ours, theirs := net.Pipe()
+		served := make(chan struct{})
+		go func() {
+			defer close(served)
+			w.serve(t.Context(), theirs)
+		}()
+		check(t, wire.WriteJSON(ours, request{Op: opTokenState, Token: &tokenRequest{}}))
+		check(t, ours.Close())
+		if c.hung {
+			<-hung
+		}
+		close(token.release)
+		<-served
+		select {
+		case <-hung:
+			if !c.hung {
+				t.Error("one that ends counts as hung")
+			}
+		default:
+		}
 	}
 }
 

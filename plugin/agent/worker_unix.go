@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -64,6 +65,10 @@ func sendConn(over *net.UnixConn) (net.Conn, error) {
 	c, err := unixConn(ours)
 	if err != nil {
 		return nil, err
+	}
+	// A worker that is stopped takes nothing in.
+	if err := over.SetWriteDeadline(time.Now().Add(statePatience)); err != nil {
+		return nil, errors.Join(err, c.Close())
 	}
 	if _, _, err := over.WriteMsgUnix([]byte{0}, unix.UnixRights(int(theirs.Fd())), nil); err != nil {
 		return nil, errors.Join(err, c.Close())
