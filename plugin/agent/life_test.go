@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -45,6 +46,29 @@ func TestLockCutsEverything(t *testing.T) {
 	if n := r.token.Signatures(); n != 2 {
 		t.Errorf("%d signatures", n)
 	}
+}
+
+// forgetful cannot tell at first whether a token is there, as a smart card
+// service that is started again.
+type forgetful struct {
+	Tokens
+	asked atomic.Int32
+}
+
+func (f *forgetful) Removed(ctx context.Context, t Token) error {
+	if f.asked.Add(1) == 1 {
+		return errors.New("the smart card service has ended")
+	}
+	return f.Tokens.Removed(ctx, t)
+}
+
+// TestRemovalIsSeenAfterAFailedLook: the look after a token goes on.
+func TestRemovalIsSeenAfterAFailedLook(t *testing.T) {
+	r := newRig(t, rigOptions{idle: true})
+	r.serve(Options{Tokens: &forgetful{Tokens: InProcess(hsm.Drivers{keepOpen{r.fake}})}})
+	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
+	r.token.Unplug()
+	eventually(t, "the removal has locked", func() bool { return len(r.status().Sessions) == 0 })
 }
 
 func TestLockEndsAPrompt(t *testing.T) {

@@ -59,13 +59,24 @@ func (h *holder) open(ctx context.Context) (Token, error) {
 	return t, nil
 }
 
-// lookAfter tells when the token has gone.
+// lookAfter tells when the token has gone. What cannot tell now, such as a smart
+// card service that is started again, is asked again.
 func (h *holder) lookAfter(ctx context.Context, t Token) {
-	if err := h.tokens.Removed(ctx, t); err != nil || ctx.Err() != nil {
-		return // the next use finds out
-	}
-	if h.removed != nil && h.current() == t {
-		h.removed()
+	for {
+		err := h.tokens.Removed(ctx, t)
+		if ctx.Err() != nil || h.current() != t || errors.Is(err, errNotSent) { // without its worker the next use finds out
+			return
+		}
+		if err == nil {
+			if h.removed != nil {
+				h.removed()
+			}
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(lookEvery):
+		}
 	}
 }
 
