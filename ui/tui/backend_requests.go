@@ -25,32 +25,15 @@ func byTicket(v flow.RequestView) bool {
 
 func breaksGlass(v flow.RequestView) bool { return slices.Contains(v.Groups, flow.BreakGlassGroup) }
 
-// checks are those that fit the request beside those of every one.
-func (b *backend) checks(v flow.RequestView, look *flow.TicketLook) []flow.RequestCheck {
-	var out []flow.RequestCheck
-	if byTicket(v) {
-		out = append(out, b.TicketCheck(look))
-	}
-	if breaksGlass(v) {
-		out = append(out, flow.BreakGlassCheck)
-	}
-	return out
-}
-
 // Request looks at a request, and compares it with its ticket or with the rules
 // of break-glass if it is of that kind.
 func (b *backend) Request(ctx context.Context, kubeContext, name string, look flow.RequestLook) (flow.RequestView, error) {
+	look.Ticket = &flow.TicketLook{Context: kubeContext, Roots: look.Roots}
 	v, err := b.Env.Request(ctx, kubeContext, name, look)
-	if err != nil {
-		return v, err
+	if err == nil && breaksGlass(v) {
+		err = flow.BreakGlassCheck(ctx, nil, &v)
 	}
-	of := &flow.TicketLook{Context: kubeContext, Roots: look.Roots}
-	look.Checks = b.checks(v, of)
-	if len(look.Checks) == 0 {
-		return v, nil
-	}
-	v, err = b.Env.Request(ctx, kubeContext, name, look)
-	if err == nil && byTicket(v) && !of.Proven {
+	if err == nil && byTicket(v) && !look.Ticket.Proven {
 		v.Warnings = append(v.Warnings, "nothing proves whose key this is: have "+v.User+" read the words to you")
 	}
 	return v, err
@@ -66,11 +49,14 @@ func (b *backend) Decide(ctx context.Context, kubeContext string, seen flow.Requ
 	case !o.Approve:
 	case byTicket(seen):
 		look := flow.TicketLook{Context: kubeContext}
-		if _, err := b.Env.Request(ctx, kubeContext, seen.Name, flow.RequestLook{Checks: b.checks(seen, &look)}); err != nil {
+		if _, err := b.Env.Request(ctx, kubeContext, seen.Name, flow.RequestLook{Ticket: &look}); err != nil {
 			return seen, err
 		}
 		if !look.Proven && o.Words == "" {
 			return seen, hsm.WithHint(fmt.Errorf("request %s was not approved: %w", seen.Name, errWordsNeeded), "have the eight words read to you, and type them")
+		}
+		if !look.Known { // perhaps it is no ticket's, but a token for several
+			return b.Env.Decide(ctx, kubeContext, seen, o)
 		}
 		done, err := b.ApproveTicket(ctx, look, seen, o, ticketWait)
 		return done.Request, err

@@ -30,8 +30,9 @@ type Model struct {
 	filter widget.Filter
 	nav    widget.Nav
 	rows   []row
-	chosen string // the key of the selected row: it stays selected when others come and go
-	height int    // of the list, from the last frame
+	chosen string     // the key of the selected row: it stays selected when others come and go
+	slots  []hsm.Slot // those among the rows
+	height int        // of the list, from the last frame
 }
 
 var _ screen.Screen = (*Model)(nil)
@@ -239,17 +240,6 @@ func (m *Model) held() bool {
 	return screen.Releasable(m.store.Tokens.Err)
 }
 
-// slots are those in the list.
-func (m *Model) slots() []hsm.Slot {
-	var out []hsm.Slot
-	for _, r := range m.rows {
-		if r.slot != nil {
-			out = append(out, *r.slot)
-		}
-	}
-	return out
-}
-
 func (m *Model) selected() (row, bool) {
 	if m.nav.Index >= len(m.rows) {
 		return row{}, false
@@ -265,7 +255,7 @@ func (m *Model) remember() {
 
 // rebuild makes the rows that the filter leaves and keeps the selection.
 func (m *Model) rebuild() {
-	m.rows = nil
+	m.rows, m.slots = nil, nil
 	views := m.store.Tokens.Value.Views
 	for i := range views {
 		v := &views[i]
@@ -273,6 +263,7 @@ func (m *Model) rebuild() {
 		for j := range v.Slots {
 			if r := (row{token: v, slot: &v.Slots[j]}); m.filter.Match(r.words()) {
 				mine = append(mine, r)
+				m.slots = append(m.slots, v.Slots[j])
 			}
 		}
 		if len(mine) > 0 || m.filter.Match(head.words()) {

@@ -54,7 +54,7 @@ func (m *Model) viewList(f screen.Frame) string {
 	if m.filter.Active() {
 		head = append(head, m.filter.View(t, f.Width))
 	}
-	c := slotview.For(f.Width, m.slots())
+	c := slotview.For(f.Width, m.slots)
 	head = append(head, "  "+t.Faint.Render(c.Heading()))
 	foot := m.problems(t, f.Width)
 	if m.store.Tokens.Err != nil {
