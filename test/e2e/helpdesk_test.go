@@ -137,6 +137,11 @@ func TestTicketIsForOneThing(t *testing.T) {
 	if res.Code != 1 || !strings.Contains(res.Stderr, "another request too: "+first) {
 		t.Errorf("a second request: %s", res)
 	}
+	for _, name := range []string{first, second} { // nor by the way of all requests
+		if res := hannah.run("csr", "approve", name, "--yes", "--words", "x"); res.Code != 1 || !strings.Contains(res.Stderr, "another request too") || !strings.Contains(res.Stderr, "--accept-risk=mismatch") {
+			t.Errorf("csr approve %s: %s", name, res)
+		}
+	}
 	// A ticket that was rewritten is told from the one that was made.
 	forged, err := ticket.Parse([]byte(text))
 	if err != nil {

@@ -8,11 +8,15 @@ func (a *app) csrApprove() *cobra.Command {
 		Short: "Approve a certificate request, after showing it",
 		Long: `Shows a request and approves it once you say so. If it was changed or replaced
 in between, nothing is done. Have the requester read out the fingerprint's words
-(kubehsm key show) where no attestation says that the key is in a token.`,
+(kubehsm key show) where no attestation says that the key is in a token.
+
+A request that was filed with a ticket which is known here is compared with it, and
+the ticket is ended, as kubehsm helpdesk approve does.`,
 		Example: `kubehsm csr approve jane-1a2b3c4d
 kubehsm csr approve jane-1a2b3c4d --words 'act abandon zoo zebra cat dog apple ball' --message 'on the phone'`,
 	})
 	c.Flags().StringVar(&d.Words, "words", "", "the key's fingerprint as the requester reads it out in `words`; others are refused")
 	c.Flags().BoolVar(&d.Own, "own", false, "approve even what you asked for yourself")
+	c.Flags().DurationVar(&d.wait, "timeout", ticketWait, ticketWaitUsage)
 	return c
 }

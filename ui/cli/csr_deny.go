@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"time"
+
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/ui/flow"
@@ -20,6 +22,7 @@ type decision struct {
 	flow.DecideOptions
 	root string
 	yes  bool
+	wait time.Duration // of tickets' certificates
 }
 
 // decide makes a command that shows a request and approves or denies it.
@@ -41,9 +44,13 @@ func (a *app) decide(approve bool, c *cobra.Command) (*cobra.Command, *decision)
 		if err != nil {
 			return err
 		}
-		seen, err := env.Request(ctx, a.context, args[0], flow.RequestLook{Roots: roots, ToDecide: true})
+		look := flow.TicketLook{Context: a.context, Roots: roots}
+		seen, err := env.Request(ctx, a.context, args[0], flow.RequestLook{Roots: roots, ToDecide: true, Ticket: &look})
 		if err != nil {
 			return err
+		}
+		if approve && look.Known {
+			return a.approveTicket(ctx, env, look, seen, d, o)
 		}
 		w := a.err()
 		requestWords(w, seen)

@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
 )
@@ -14,12 +16,15 @@ import (
 // ticket says.
 const mismatchRisk = "mismatch"
 
+const (
+	ticketWait      = 30 * time.Second
+	ticketWaitUsage = "how `long` to wait for the certificate before the ticket is left to expire"
+)
+
 func (a *app) helpdeskApprove() *cobra.Command {
 	var o *format
-	var yes bool
-	var ticketFile, risk, root string
-	var wait time.Duration
-	d := flow.DecideOptions{Approve: true}
+	var ticketFile, risk string
+	d := &decision{DecideOptions: flow.DecideOptions{Approve: true}}
 	c := a.command(&cobra.Command{
 		Use:   "approve REQUEST",
 		Short: "Approve a request that was filed with a ticket, and end the ticket",
@@ -39,11 +44,11 @@ kubehsm helpdesk approve jane-1a2b3c4d --words 'abandon zoo …' --yes`,
 		if risk != "" && risk != mismatchRisk {
 			return ui.Usagef("--accept-risk: %q is no risk of an approval; there is %s", risk, mismatchRisk)
 		}
-		roots, err := a.readRoots(root)
+		roots, err := a.readRoots(d.root)
 		if err != nil {
 			return err
 		}
-		look := flow.TicketLook{Context: a.context, Roots: roots, AcceptMismatch: risk == mismatchRisk}
+		look := flow.TicketLook{Context: a.context, Roots: roots, AcceptMismatch: risk == mismatchRisk, Must: true}
 		if c.Flags().Changed("ticket") {
 			t, err := a.handedTicket(ctx, "ticket", ticketFile)
 			if err != nil {
@@ -56,54 +61,63 @@ kubehsm helpdesk approve jane-1a2b3c4d --words 'abandon zoo …' --yes`,
 		if err != nil {
 			return err
 		}
-		seen, err := env.Request(ctx, a.context, args[0], flow.RequestLook{Roots: roots, ToDecide: true, Checks: []flow.RequestCheck{env.TicketCheck(&look)}})
+		seen, err := env.Request(ctx, a.context, args[0], flow.RequestLook{Roots: roots, ToDecide: true, Ticket: &look})
 		if err != nil {
 			return err
 		}
-		w := a.err()
-		requestWords(w, seen)
-		if err := w.flush(); err != nil {
-			return err
-		}
-		if len(seen.Refusals) == 0 {
-			question := "Approve this request?"
-			if !look.Proven && d.Words == "" {
-				question = "Has " + seen.User + " read just these words to you?"
-				if yes {
-					return ui.Usagef("--yes needs --words: nothing proves whose key this is; give the words that %s reads to you", seen.User)
-				}
-			}
-			if err := a.confirm(ctx, yes, question); err != nil {
-				return err
-			}
-		}
-		done, err := env.ApproveTicket(ctx, look, seen, d, wait)
-		if errors.Is(err, flow.ErrWords) {
-			return &ui.UsageError{Err: err}
-		}
-		if err != nil {
-			return err
-		}
-		return a.emit(o, done, func(w *words) {
-			w.line("%s: %s", done.Request.Name, done.Request.State)
-			if done.Issued != nil {
-				w.line("The certificate is good until %s.", date(*done.Issued))
-			}
-			if done.Ended {
-				w.line("The ticket is ended. If they did not get the certificate: %s csr wait %s > cert.pem, and have them join with --certificate.", a.name(), done.Request.Name)
-			}
-			for _, n := range done.Notes {
-				w.line("note: %s", n)
-			}
-		})
+		return a.approveTicket(ctx, env, look, seen, d, o)
 	})
 	c.Flags().StringVar(&ticketFile, "ticket", "", "the ticket itself, if it was made elsewhere: a `file`, or - for standard input")
 	c.Flags().StringVar(&d.Words, "words", "", "the `words` that the person who joins reads to you")
 	c.Flags().StringVar(&d.Message, "message", "", "a `sentence`, kept with the decision")
 	c.Flags().StringVar(&risk, "accept-risk", "", "approve a request that is not as its ticket says: `"+mismatchRisk+"`")
-	c.Flags().StringVar(&root, "root", "", rootUsage)
-	c.Flags().DurationVar(&wait, "timeout", 30*time.Second, "how `long` to wait for the certificate before the ticket is left to expire")
-	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask; needs --words, unless the key is proven to be in the token that the ticket names")
+	c.Flags().StringVar(&d.root, "root", "", rootUsage)
+	c.Flags().DurationVar(&d.wait, "timeout", ticketWait, ticketWaitUsage)
+	c.Flags().BoolVarP(&d.yes, "yes", "y", false, "do not ask; needs --words, unless the key is proven to be in the token that the ticket names")
 	o = output(c)
 	return c
+}
+
+// approveTicket shows a request that was filed with a ticket, approves it, and
+// ends the ticket.
+func (a *app) approveTicket(ctx context.Context, env *flow.Env, look flow.TicketLook, seen flow.RequestView, d *decision, o *format) error {
+	w := a.err()
+	requestWords(w, seen)
+	if err := w.flush(); err != nil {
+		return err
+	}
+	if len(seen.Refusals) == 0 {
+		question := "Approve this request?"
+		if !look.Proven && d.Words == "" {
+			question = "Has " + seen.User + " read just these words to you?"
+			if d.yes {
+				return ui.Usagef("--yes needs --words: nothing proves whose key this is; give the words that %s reads to you", seen.User)
+			}
+		}
+		if err := a.confirm(ctx, d.yes, question); err != nil {
+			return err
+		}
+	}
+	done, err := env.ApproveTicket(ctx, look, seen, d.DecideOptions, d.wait)
+	switch {
+	case err != nil && len(seen.Refusals) > 0:
+		return hsm.Hintf(err, "deny it with `%s csr deny %s`, and give them another ticket; if you know why it is not as the ticket says: `%s helpdesk approve %s --accept-risk=%s`",
+			a.name(), seen.Name, a.name(), seen.Name, mismatchRisk)
+	case errors.Is(err, flow.ErrWords):
+		return &ui.UsageError{Err: err}
+	case err != nil:
+		return err
+	}
+	return a.emit(o, done, func(w *words) {
+		w.line("%s: %s", done.Request.Name, done.Request.State)
+		if done.Issued != nil {
+			w.line("The certificate is good until %s.", date(*done.Issued))
+		}
+		if done.Ended {
+			w.line("The ticket is ended. If they did not get the certificate: %s csr wait %s > cert.pem, and have them join with --certificate.", a.name(), done.Request.Name)
+		}
+		for _, n := range done.Notes {
+			w.line("note: %s", n)
+		}
+	})
 }

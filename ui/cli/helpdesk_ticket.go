@@ -107,6 +107,10 @@ func (a *app) emitTickets(o *format, f ticketFlags, made []flow.IssuedTicket) er
 		}
 		w.fields(what, t.ID, "For", t.Terms.User, "Groups", strings.Join(t.Terms.Groups, ", "), "Policy", t.Terms.Policy.String(),
 			"Token", t.Terms.Serial, "Until", date(t.Expires))
+		if t.Unproven != "" {
+			w.line("warning: nobody can join with it, as it seems from here: %s", t.Unproven)
+			w.line("         tickets need kube-public/cluster-info as kubeadm makes it, readable by everybody, and the controllers bootstrapsigner and tokencleaner")
+		}
 	}
 	w.line("They type: kubehsm join --ticket -    You then: kubehsm helpdesk approve REQUEST")
 	if err := w.flush(); err != nil {

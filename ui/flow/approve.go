@@ -48,6 +48,9 @@ type RequestLook struct {
 	// ToDecide fails with a [*csr.ForbiddenError], which has the role to ask
 	// for, if the caller may not decide on it.
 	ToDecide bool
+	// Ticket says how a request that was filed with a help desk's ticket is
+	// compared with it; nil compares it with what is known here.
+	Ticket *TicketLook
 	// Checks are made beside those of every look.
 	Checks []RequestCheck
 }
@@ -70,7 +73,11 @@ func (e *Env) Request(ctx context.Context, kubeContext, name string, look Reques
 	}
 	v := viewRequest(obj)
 	v.judge(attest.Verifier{Roots: look.Roots})
-	for _, check := range append([]RequestCheck{rightsCheck}, look.Checks...) {
+	of := look.Ticket
+	if of == nil {
+		of = &TicketLook{Context: kubeContext, Roots: look.Roots}
+	}
+	for _, check := range append([]RequestCheck{rightsCheck, e.ticketCheck(of)}, look.Checks...) {
 		if err := check(ctx, client, &v); err != nil {
 			return RequestView{}, err
 		}

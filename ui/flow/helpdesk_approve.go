@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
+
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/attest"
@@ -27,7 +29,12 @@ type TicketLook struct {
 	Roots []*x509.Certificate
 	// AcceptMismatch makes warnings of what does not match.
 	AcceptMismatch bool
+	// Must refuses what was filed without a ticket, or with one that nobody here
+	// knows; else the former is no matter, and the latter a warning.
+	Must bool
 
+	// Known tells afterwards that the request was compared with a ticket.
+	Known bool
 	// Proven tells afterwards that the request's key is proven to be in the
 	// token that the ticket names: no words need to be compared.
 	Proven bool
@@ -35,12 +42,14 @@ type TicketLook struct {
 	ID string
 }
 
-// TicketCheck compares a request with its ticket, for [RequestLook.Checks].
-func (e *Env) TicketCheck(look *TicketLook) RequestCheck {
+// ticketCheck compares a request with the ticket that it was filed with.
+func (e *Env) ticketCheck(look *TicketLook) RequestCheck {
 	return func(ctx context.Context, client *csr.Client, v *RequestView) error {
 		id, ok := strings.CutPrefix(v.Requester, bootstraptoken.UserPrefix)
 		if !ok || !slices.Contains(v.RequesterGroups, ticket.Group) {
-			v.Refusals = append(v.Refusals, "it was not filed with a ticket")
+			if look.Must {
+				v.Refusals = append(v.Refusals, "it was not filed with a ticket")
+			}
 			return nil
 		}
 		look.ID = id
@@ -48,20 +57,30 @@ func (e *Env) TicketCheck(look *TicketLook) RequestCheck {
 		if err != nil {
 			return err
 		}
+		if terms == nil && !look.Must { // perhaps it is no ticket's, but somebody's bootstrap token
+			v.Warnings = append(v.Warnings, "no ticket is known here that it was filed with; who was given one by its maker compares them: `kubehsm helpdesk approve "+v.Name+" --ticket FILE`")
+			return nil
+		}
 		var wrong []string
-		if terms == nil {
-			wrong = append(wrong, "what its ticket allows is not known here: give the ticket with --ticket")
-		} else {
+		if look.Known = terms != nil; look.Known {
 			wrong = append(wrong, mismatches(*terms, v)...)
 			off, proven := look.policyMismatches(*terms, v)
 			wrong, look.Proven = append(wrong, off...), proven
+		} else {
+			wrong = append(wrong, "what its ticket allows is not known here: give the ticket with --ticket")
 		}
-		others, err := otherRequests(ctx, client, v)
-		if err != nil {
+		others, denied, err := otherRequests(ctx, client, v)
+		switch {
+		case csr.IsForbidden(err):
+			wrong = append(wrong, "whether the same ticket has filed another request is not known: you may not list requests")
+		case err != nil:
 			return err
 		}
 		if len(others) > 0 {
 			wrong = append(wrong, "the same ticket has filed another request too: "+strings.Join(others, ", "))
+		}
+		if len(denied) > 0 {
+			v.Warnings = append(v.Warnings, "the same ticket has filed a request that was denied: "+strings.Join(denied, ", "))
 		}
 		if look.AcceptMismatch {
 			v.Warnings = append(v.Warnings, wrong...)
@@ -140,6 +159,11 @@ func mismatches(t ticket.Terms, v *RequestView) []string {
 	if signer := orClientSigner(t.Signer); v.SignerName != signer {
 		differs("signer", v.SignerName, signer)
 	}
+	for _, u := range v.Object.Spec.Usages {
+		if !slices.Contains(ticketUsages(), u) {
+			wrong = append(wrong, fmt.Sprintf("it asks for the usage %q, tickets are for clients", u))
+		}
+	}
 	if n := v.Object.Spec.ExpirationSeconds; t.Lifetime != 0 && (n == nil || time.Duration(*n)*time.Second > t.Lifetime) {
 		asked := "as long as the signer gives"
 		if n != nil {
@@ -148,6 +172,11 @@ func mismatches(t ticket.Terms, v *RequestView) []string {
 		differs("lifetime", asked, t.Lifetime.String())
 	}
 	return wrong
+}
+
+// ticketUsages are what a ticket's request may be for, whoever signs it.
+func ticketUsages() []certificatesv1.KeyUsage {
+	return []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth, certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment}
 }
 
 // policyMismatches are what of the key is not proven to be as the ticket asks.
@@ -196,18 +225,22 @@ func statementOf(v *RequestView, by attest.Verifier) (attest.Statement, error) {
 	return by.Verify(a, info.PublicKey)
 }
 
-// otherRequests are those that the same requester has filed beside v.
-func otherRequests(ctx context.Context, client *csr.Client, v *RequestView) ([]string, error) {
-	var names []string
+// otherRequests are those that the same requester has filed beside v: those that
+// may still be used, or are, and those that were denied.
+func otherRequests(ctx context.Context, client *csr.Client, v *RequestView) (names, denied []string, err error) {
 	for obj, err := range client.List(ctx, csr.ListOptions{}) { // there is no selector for who asked
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if obj.Spec.Username == v.Requester && string(obj.UID) != v.UID {
+		switch {
+		case obj.Spec.Username != v.Requester || string(obj.UID) == v.UID:
+		case csr.StateOf(obj).State == csr.Denied:
+			denied = append(denied, obj.Name)
+		default:
 			names = append(names, obj.Name)
 		}
 	}
-	return names, nil
+	return names, denied, nil
 }
 
 // TicketApproval is a request that was approved under a ticket.

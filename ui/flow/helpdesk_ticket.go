@@ -12,6 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
+	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
@@ -39,7 +40,14 @@ type IssuedTicket struct {
 	Server  string       `json:"server"`
 	Terms   ticket.Terms `json:"terms"`
 	Expires time.Time    `json:"expires"`
+	// Unproven says why nobody could join with it from here, "" if the cluster
+	// was found by it.
+	Unproven string `json:"unproven,omitempty"`
 }
+
+// ticketTry is how long a new ticket is tried: the cluster signs its
+// cluster-info for a new token within a second or two.
+const ticketTry = 10 * time.Second
 
 // MakeTicket makes a ticket: a bootstrap token of its own, recorded here and
 // told to the cluster of the context.
@@ -96,6 +104,11 @@ func (e *Env) MakeTicket(ctx context.Context, kubeContext string, o TicketOption
 	}
 	if err := client.Create(ctx, record); err != nil {
 		return IssuedTicket{}, err
+	}
+	// Many clusters show no cluster-info, or sign none: better told here than there.
+	_, err = discovery.Discover(ctx, discovery.Options{Limits: discovery.Limits{Timeout: ticketTry}, Endpoint: t.Server, Token: t.Token, Pins: t.Pins})
+	if err != nil {
+		issued.Unproven = err.Error()
 	}
 	return issued, nil
 }

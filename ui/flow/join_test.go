@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
+
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
@@ -164,6 +166,10 @@ func TestMismatches(t *testing.T) {
 		"another signer": {func(_ *csr.Subject, o *csr.RequestOptions, s *csr.Spec) {
 			o.SignerName, s.SignerName = "a.io/b", "a.io/b"
 		}, "the signer"},
+		"another usage": {func(_ *csr.Subject, o *csr.RequestOptions, s *csr.Spec) {
+			o.SignerName, s.SignerName = "a.io/b", "a.io/b"
+			s.Usages = []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth, certificatesv1.UsageServerAuth}
+		}, `the usage "server auth"`},
 		"a name more": {func(_ *csr.Subject, o *csr.RequestOptions, _ *csr.Spec) { o.DNSNames = []string{"api.example"} }, "alternative names"},
 	} {
 		subject, with := csr.Subject{User: "jane", Groups: []string{"dev", "ops"}}, csr.RequestOptions{}

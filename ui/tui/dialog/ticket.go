@@ -17,6 +17,9 @@ import (
 // Ticket shows a ticket as a QR code and as text, and how long it is good. It is
 // a secret: it cannot be copied.
 type Ticket struct {
+	// Warning, if not empty, says why it may not work.
+	Warning string
+
 	title, text string
 	expires     time.Time
 	keys        keys.Map
@@ -66,6 +69,9 @@ func (d *Ticket) Update(msg tea.Msg, _ time.Time) (bool, tea.Cmd) {
 func (d *Ticket) View(f screen.Frame) string {
 	t := f.Theme
 	lines := []string{t.Warn.Render("Good for " + widget.Elapsed(d.expires.Sub(f.Now)) + ", once. They type: kubehsm join --ticket -")}
+	if d.Warning != "" {
+		lines = append(lines, widget.Paragraph(t.Bad, text.Clean("Nobody can join with it, as it seems from here: "+d.Warning), f.Width)...)
+	}
 	lines = append(lines, widget.Paragraph(t.Strong, d.text, f.Width)...)
 	code, err := qr.Draw(d.text, t.Light)
 	height := strings.Count(code, "\n")

@@ -71,7 +71,9 @@ func (m *Model) newTicket() tea.Cmd {
 				if err != nil {
 					return screen.Report{}, err
 				}
-				return screen.Report{Message: dialog.OpenMsg{Dialog: dialog.NewTicket(m.Keys, "Ticket for "+o.User, t.Text, t.Expires)}}, nil
+				d := dialog.NewTicket(m.Keys, "Ticket for "+o.User, t.Text, t.Expires)
+				d.Warning = t.Unproven
+				return screen.Report{Message: dialog.OpenMsg{Dialog: d}}, nil
 			}}})
 	})
 }
