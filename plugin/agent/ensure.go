@@ -16,7 +16,6 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/home"
-	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
 // envReady tells a starting agent the descriptor on which its starter waits.
@@ -53,9 +52,6 @@ func start(ctx context.Context, d home.Dirs, exe string) error {
 		return fmt.Errorf("start the agent: %w", err)
 	}
 	defer r.Close()
-	if err := process.KeepDescriptors(); err != nil { // it outlives whoever handed them to us
-		return fmt.Errorf("start the agent: %w", err)
-	}
 	cmd := exec.Command(exe, "agent", "serve")
 	cmd.Dir = string(filepath.Separator)
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(kv string) bool {
@@ -120,7 +116,9 @@ func parseReport(s string) (message, hint string) {
 
 // ReadyFile returns the pipe on which [Ensure] waits for this process, nil if
 // it was started otherwise. It takes the variable out of the environment by
-// unset ([os.Unsetenv]).
+// unset ([os.Unsetenv]), and closes what else it was started with beyond its
+// streams: its starter had that from a shell, whose lock, say, would be held for
+// as long as the agent lives. It is called before anything else opens files.
 func ReadyFile(getenv func(string) string, unset func(string) error) (*os.File, error) {
 	v := getenv(envReady)
 	if v == "" {
@@ -137,5 +135,5 @@ func ReadyFile(getenv func(string) string, unset func(string) error) (*os.File, 
 	if f == nil {
 		return nil, fmt.Errorf("%s: descriptor %d is not open", envReady, fd)
 	}
-	return f, nil
+	return f, dropInherited(fd)
 }

@@ -26,7 +26,7 @@ import (
 // terminal belongs to. It has none of our streams, as client-go waits for the
 // end of its plugin's output, and ends with the client.
 func (c *Command) startAttendant(client process.ID) error {
-	if err := process.KeepDescriptors(); err != nil {
+	if err := keepDescriptors(); err != nil {
 		return fmt.Errorf("attendant: %w", err)
 	}
 	cmd := exec.Command(c.Executable, "credential", "--attend", formatProcess(client))

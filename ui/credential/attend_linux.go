@@ -38,6 +38,16 @@ func whenGone(client process.ID, f func()) error {
 	return nil
 }
 
+// keepDescriptors keeps what this process has inherited beyond its streams from
+// the processes that it starts (close_range(2)).
+func keepDescriptors() error {
+	err := unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EPERM) {
+		return nil // Linux before 5.11: callers that leave descriptors open are rare
+	}
+	return err
+}
+
 // borrow puts the terminal back into line mode, if the client has it in raw
 // mode, and returns what makes it raw again. It does so only where nobody else
 // can be at it: client and attendant are alone in the foreground group.
