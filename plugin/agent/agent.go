@@ -130,10 +130,12 @@ func (a *agent) lock() error {
 	for _, t := range gone {
 		t.up.CloseFor("it was locked")
 	}
-	var errs []error
-	for _, h := range holders {
-		errs = append(errs, h.lock())
+	errs := make([]error, len(holders))
+	var wg sync.WaitGroup
+	for i, h := range holders { // one that hangs leaves no other unlocked meanwhile
+		wg.Go(func() { errs[i] = h.lock() })
 	}
+	wg.Wait()
 	a.log.Info("locked", "enrollments", len(gone), "tokens", len(holders))
 	return errors.Join(errs...)
 }
@@ -168,12 +170,13 @@ func (a *agent) lockToken(h *holder, why string) {
 			a.notify.say("The token was removed: " + t.e.Name + " is locked.")
 		}
 	}
-	if err := h.lock(); err != nil {
+	r := audit.Record{Event: audit.Lock, Reason: why, Token: public(h.uri)}
+	if err := h.lock(); err != nil { // its connections have gone all the same
 		a.log.Error("lock", "token", h.uri.String(), "error", err)
-		return
+		r.Outcome, r.Error = outcome(err)
 	}
 	a.log.Info("locked", "token", h.uri.String(), "why", why)
-	a.record(audit.Record{Event: audit.Lock, Reason: why, Token: public(h.uri)})
+	a.record(r)
 }
 
 // count keeps the counters of a target that goes. a.mu is held.

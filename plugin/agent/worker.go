@@ -136,10 +136,12 @@ func (ws *workers) Close() error {
 		all = append(all, p)
 	}
 	ws.mu.Unlock()
-	var errs []error
-	for _, p := range all {
-		errs = append(errs, p.end())
+	errs := make([]error, len(all))
+	var wg sync.WaitGroup
+	for i, p := range all {
+		wg.Go(func() { errs[i] = p.end() })
 	}
+	wg.Wait()
 	return errors.Join(errs...)
 }
 

@@ -275,6 +275,25 @@ func TestAbandonedLibraryEndsItsWorker(t *testing.T) {
 	}
 }
 
+// TestLockOfAHungToken ends its worker, and says what is left to do.
+func TestLockOfAHungToken(t *testing.T) {
+	m := newMoodyRig(t)
+	m.serveHere(Options{}, 2*time.Second)
+	_, err := m.signIn(hsmtest.NewScript(t, hsmtest.PIN(m.pin)))
+	check(t, err)
+	w := m.worker()
+	check(t, syscall.Kill(w.PID, syscall.SIGSTOP))
+	err = m.dial().Lock(t.Context())
+	if !errors.Is(err, hsm.ErrModule) || !strings.Contains(hsm.Hint(err), "pull the token out once") {
+		t.Errorf("%v (hint: %s)", err, hsm.Hint(err))
+	}
+	if st := m.status(); alive(w.PID) || len(st.Workers) != 0 || len(st.Sessions) != 0 {
+		t.Errorf("after the lock: %+v", st)
+	}
+	_, err = m.prepare(m.dial(), caller(2), hsmtest.NewScript(t, hsmtest.PIN(m.pin)))
+	check(t, err)
+}
+
 // TestRemovalLocksAtOnce: nobody need ask first.
 func TestRemovalLocksAtOnce(t *testing.T) {
 	m := newMoodyRig(t)

@@ -174,6 +174,9 @@ func (t *workerToken) Lock() error {
 	if errors.Is(err, errNotSent) || errors.Is(err, errLocked) {
 		return nil // the login has gone with it
 	}
+	if errors.Is(err, hsm.ErrModule) && t.process.gone() {
+		return hsm.WithHint(err, "the PIN has gone with it; pull the token out once, as it may not have been told")
+	}
 	return err
 }
 

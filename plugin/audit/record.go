@@ -55,7 +55,8 @@ type Record struct {
 	// Time is when it was written, UTC, to the microsecond.
 	Time  time.Time `json:"time"`
 	Event Event     `json:"event"`
-	// Outcome is set for Unlock, Signature, Session and Consent.
+	// Outcome is set for Unlock, Signature, Session and Consent, and for a Lock
+	// that a token did not answer.
 	Outcome Outcome `json:"outcome,omitempty"`
 	// Reason is a word from the event's own list.
 	Reason string `json:"reason,omitempty"`
