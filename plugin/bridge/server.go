@@ -106,9 +106,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, sess, &refusal{http.StatusUnauthorized, DeniedLocked, "the enrolment is locked; run the command again"})
 		return
 	}
-	sess.requests.Add(1)
-	sess.open.Add(1)
-	defer sess.open.Add(-1)
+	defer s.sessions.begin(sess)()
 	if ref := s.consent(r, sess, up, path); ref != nil {
 		s.refuse(w, r, sess, ref)
 		return

@@ -31,6 +31,10 @@ const (
 	// makes client-go close every connection, so it is long; it ends with the
 	// agent or a lock anyway.
 	certificateLife = 12 * time.Hour
+	// leftFor is how long the session of a client that has ended is kept after
+	// its last use: whoever ran the plugin by a script of their own is not its
+	// parent, and may come later.
+	leftFor = 30 * time.Second
 )
 
 // Sessions hands out loopback client certificates and knows them again. Its
@@ -62,6 +66,7 @@ type session struct {
 	created  time.Time
 	notAfter time.Time
 	until    atomic.Int64 // Unix nanoseconds: new requests are taken until then
+	used     atomic.Int64 // Unix nanoseconds: when it was issued last, or its last request ended
 	requests atomic.Uint64
 	open     atomic.Int64
 }
@@ -116,6 +121,7 @@ func (s *Sessions) Issue(enrollment string, c Client) (Credential, error) {
 	}
 	expires := now.Add(SessionLife)
 	e.until.Store(expires.Add(sessionGrace).UnixNano())
+	e.used.Store(now.UnixNano())
 	return Credential{Certificate: bytes.Clone(e.cert), Key: bytes.Clone(e.key), Expires: expires, New: isNew}, nil
 }
 
@@ -167,13 +173,32 @@ func (s *Sessions) Drop(enrollment string) {
 	s.remove(func(e *session) bool { return enrollment == "" || e.enrollment == enrollment })
 }
 
-// Sweep forgets sessions that nobody will use again: expired, without a
-// request in flight, and of a client that is gone or a certificate that ended.
+// Sweep forgets sessions without a request in flight that nobody will use again:
+// of a client that has ended, or whose certificate or, where the client is not
+// known, whose time has.
 func (s *Sessions) Sweep() {
 	now := s.now()
 	s.remove(func(e *session) bool {
-		return e.expired(now) && e.open.Load() == 0 && (!e.client.Alive() || !e.client.Known() || now.After(e.notAfter))
+		switch {
+		case e.open.Load() > 0:
+			return false
+		case now.After(e.notAfter):
+			return true
+		case e.client.Known() && !e.client.Alive():
+			return now.Sub(time.Unix(0, e.used.Load())) > leftFor
+		}
+		return e.expired(now) && !e.client.Known()
 	})
+}
+
+// begin counts a request; what it returns is to be called at its end.
+func (s *Sessions) begin(e *session) (end func()) {
+	e.requests.Add(1)
+	e.open.Add(1)
+	return func() {
+		e.used.Store(s.now().UnixNano())
+		e.open.Add(-1)
+	}
 }
 
 func (s *Sessions) remove(gone func(*session) bool) {
@@ -216,7 +241,10 @@ func (s *Sessions) Open() int64 {
 	return n
 }
 
-// Status lists the sessions, the oldest first.
+// maxStatus bounds how many sessions are listed: scripts may have hundreds.
+const maxStatus = 256
+
+// Status lists the sessions, the oldest first; of very many the latest 256.
 func (s *Sessions) Status() []SessionStatus {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -228,5 +256,5 @@ func (s *Sessions) Status() []SessionStatus {
 	slices.SortFunc(all, func(a, b SessionStatus) int {
 		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Client.PID, b.Client.PID), cmp.Compare(a.Enrollment, b.Enrollment))
 	})
-	return all
+	return all[max(0, len(all)-maxStatus):]
 }

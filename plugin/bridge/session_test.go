@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"slices"
 	"testing"
 	"time"
 
@@ -71,7 +72,25 @@ func TestSweepForgetsDeadClients(t *testing.T) {
 	}
 	s.Sweep()
 	if n := len(s.Status()); n != 3 {
-		t.Fatalf("%d left while valid", n)
+		t.Fatalf("%d left while they may be used", n)
+	}
+	clk.advance(leftFor / 2)
+	dead := s.byOwner[owner{"prod", Client{PID: me.PID, Start: me.Start + 1}}]
+	end := s.begin(dead)
+	clk.advance(leftFor)
+	s.Sweep()
+	if n := len(s.Status()); n != 3 {
+		t.Fatalf("%d left during a request of one whose plugin has ended", n)
+	}
+	end()
+	s.Sweep()
+	if n := len(s.Status()); n != 3 {
+		t.Fatalf("%d left right after that request", n)
+	}
+	clk.advance(leftFor + time.Second)
+	s.Sweep()
+	if st := s.Status(); len(st) != 2 || slices.ContainsFunc(st, func(st SessionStatus) bool { return st.Client == dead.client }) {
+		t.Fatalf("the session of a process that has ended is kept: %+v", st)
 	}
 	clk.advance(time.Hour)
 	s.Sweep()
@@ -91,5 +110,12 @@ func TestStatusIsInOrder(t *testing.T) {
 		if st.Client.PID != i+1 {
 			t.Fatalf("session %d is of process %d", i, st.Client.PID)
 		}
+	}
+	for pid := 21; pid <= 2*maxStatus; pid++ {
+		_, err := s.Issue("prod", Client{PID: pid})
+		check(t, err)
+	}
+	if all := s.Status(); len(all) != maxStatus || all[len(all)-1].Client.PID != 2*maxStatus {
+		t.Fatalf("of many, %d are listed, the last of process %d", len(all), all[len(all)-1].Client.PID)
 	}
 }
