@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kubehsm/kubehsm/csr"
@@ -159,8 +160,11 @@ func mayApprove(me csr.Identity, seen RequestView, o DecideOptions) error {
 		return nil
 	}
 	if me.User != "" && (me.User == seen.Requester || me.User == seen.User) {
-		return hsm.WithHint(fmt.Errorf("request %s is your own (%s)", seen.Name, me.User),
-			"let somebody else look at it, or insist with --own")
+		hint := "let somebody else look at it, or insist with --own"
+		if slices.Contains(seen.Groups, BreakGlassGroup) || slices.Contains(seen.Groups, SealedGroup) {
+			hint = "break-glass takes a second person: let them look at it"
+		}
+		return hsm.WithHint(fmt.Errorf("request %s is your own (%s)", seen.Name, me.User), hint)
 	}
 	return nil
 }
