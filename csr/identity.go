@@ -29,7 +29,7 @@ func (c *Client) WhoAmI(ctx context.Context) (Identity, error) {
 		Body(&authenticationv1.SelfSubjectReview{}).Do(ctx).Into(got)
 	if err := apiError(op, c.host, err); err != nil {
 		var e *Error
-		if errors.As(err, &e) && e.Kind == ErrNotServed {
+		if errors.As(err, &e) && errors.Is(e.Kind, ErrNotServed) {
 			e.hint = "this cluster is older than Kubernetes 1.28, which is the first that can tell"
 		}
 		return Identity{}, err

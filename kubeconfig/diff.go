@@ -82,7 +82,8 @@ func render(u udiff.UnifiedDiff, before, after []string) string {
 		var lines strings.Builder
 		olds, news := 0, 0
 		for _, l := range h.Lines {
-			sign, text := " ", ""
+			sign := " "
+			var text string
 			switch l.Kind {
 			case udiff.Delete:
 				sign, text = "-", lineAt(before, from+olds)

@@ -81,9 +81,9 @@ func FuzzSplice(f *testing.F) {
 		if !p.Empty() {
 			checkEntry(t, path, "prod")
 		}
-		undo := p
 		if !p.Empty() {
-			if undo, err = j.PlanUndo(context.Background(), ""); err != nil {
+			undo, err := j.PlanUndo(context.Background(), "")
+			if err != nil {
 				t.Fatal(err)
 			}
 			mustApply(t, undo, j)

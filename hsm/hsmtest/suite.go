@@ -261,8 +261,6 @@ func (b *bench) tries() int {
 	return b.Tries()
 }
 
-func (b *bench) can(a hsm.Algorithm) bool { return slices.Contains(b.Algorithms, a) }
-
 // slots lists what the token holds.
 func slots(t *testing.T, tok hsm.Token, p hsm.Prompter) []hsm.Slot {
 	t.Helper()

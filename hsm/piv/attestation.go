@@ -2,6 +2,7 @@ package piv
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -62,7 +63,7 @@ func (t *Token) Details(ctx context.Context) (hsm.Details, error) {
 			m, err := s.metadata(ref)
 			if err == nil && m.hasTries {
 				*tries = &hsm.Tries{Left: m.left, Total: m.total, Default: m.isDefault}
-			} else if err != nil && !refused(err) && err != errNoReference {
+			} else if err != nil && !refused(err) && !errors.Is(err, errNoReference) {
 				return d, err
 			}
 		}

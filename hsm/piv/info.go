@@ -1,6 +1,7 @@
 package piv
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -49,7 +50,7 @@ func (s *session) pinState() (hsm.PINState, error) {
 	switch {
 	case err == nil && m.hasTries:
 		state.Retries, state.Default = m.left, m.isDefault
-	case err != nil && !refused(err) && err != errNoReference:
+	case err != nil && !refused(err) && !errors.Is(err, errNoReference):
 		return state, err
 	default:
 		if state.Retries, err = s.pinTries(); err != nil {

@@ -6,7 +6,6 @@ import (
 	"crypto"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"testing"
 	"time"
@@ -89,5 +88,3 @@ func (r *rig) forgotten(t *testing.T, when string) {
 		t.Errorf("%s the card is left with PIN verified %v, management key proved %v", when, r.card.Verified(), r.card.Managed())
 	}
 }
-
-func ownKeyHex() string { return hex.EncodeToString(ownKey) }

@@ -47,7 +47,7 @@ func (p *pcsc) readers() ([]reader, error) {
 	if err != nil {
 		return nil, serviceError(err)
 	}
-	defer ctx.Release()
+	defer func() { _ = ctx.Release() }() // it may have ended by itself
 	names, err := ctx.ListReaders()
 	if errors.Is(err, scard.ErrNoReadersAvailable) || err == nil && len(names) == 0 {
 		return nil, errNoReader()
@@ -257,7 +257,7 @@ func serviceError(err error) error {
 	case scard.ErrNoReadersAvailable:
 		return errNoReader()
 	}
-	return fmt.Errorf("smart card service: %w: %s", hsm.ErrModule, code)
+	return fmt.Errorf("smart card service: %w: %w", hsm.ErrModule, err)
 }
 
 // cardError words a failure with the card in the reader.
@@ -276,5 +276,5 @@ func cardError(name string, err error) error {
 	case scard.ErrNoService, scard.ErrServiceStopped, scard.ErrSecurityViolation, scard.ErrNoAccess:
 		return serviceError(err)
 	}
-	return fmt.Errorf("reader %q: %w: %s", name, hsm.ErrModule, code)
+	return fmt.Errorf("reader %q: %w: %w", name, hsm.ErrModule, err)
 }

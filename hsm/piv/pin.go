@@ -2,6 +2,7 @@ package piv
 
 import (
 	"context"
+	"errors"
 
 	"github.com/kubehsm/kubehsm/hsm"
 )
@@ -75,7 +76,8 @@ func (t *Token) verifyHeld(s *session) error {
 		return errNeedPIN
 	}
 	err = s.verify(pin)
-	if _, wrong := err.(*hsm.PINError); wrong {
+	var wrong *hsm.PINError
+	if errors.As(err, &wrong) {
 		t.forget()
 		return errNeedPIN
 	}

@@ -81,7 +81,7 @@ func (t *workerToken) ask(ctx context.Context, c *Client, r request, p hsm.Promp
 		return out.Token, nil
 	case err == nil:
 		return nil, fmt.Errorf("%w: a worker's answer without content", wire.ErrFrame)
-	case context.Cause(asking) == errHung:
+	case errors.Is(context.Cause(asking), errHung):
 		t.process.kill()
 		t.tell()
 		return nil, hsm.WithHint(fmt.Errorf("%w: the %s did not answer for %s, so its process was ended", hsm.ErrModule, t.library, limit),

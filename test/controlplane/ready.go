@@ -52,7 +52,8 @@ func (c *Cluster) waitReady(ctx context.Context, component Component, p *process
 // probe returns where to ask component for its readiness, and the client to
 // ask with: TLS is verified with the cluster's own authorities.
 func (c *Cluster) probe(component Component) (string, *http.Client, error) {
-	roots, identity, url := c.pki.ca, c.pki.admin, ""
+	roots, identity := c.pki.ca, c.pki.admin
+	var url string
 	switch component {
 	case Etcd:
 		roots, identity = c.pki.etcdCA, c.pki.etcdClient

@@ -32,8 +32,8 @@ const slotAttestation = 0xf9
 
 // isSlot tells whether slot can hold a key.
 func isSlot(slot byte) bool {
-	switch {
-	case slot == 0x9a, slot == 0x9c, slot == 0x9d, slot == 0x9e, slot == slotAttestation:
+	switch slot {
+	case 0x9a, 0x9c, 0x9d, 0x9e, slotAttestation:
 		return true
 	}
 	return slot >= 0x82 && slot <= 0x95

@@ -154,7 +154,7 @@ type failedDoc struct {
 }
 
 func renewedWords(w *words, r flow.Result) {
-	w.line("%s: renewed until %s (%s)", r.Name, date(r.NotAfter), r.NotAfter.Sub(time.Now()).Round(time.Minute))
+	w.line("%s: renewed until %s (%s)", r.Name, date(r.NotAfter), time.Until(r.NotAfter).Round(time.Minute))
 	for _, n := range r.Notes {
 		w.line("note: %s", n)
 	}

@@ -221,7 +221,7 @@ func stepWords(to io.Writer, e flow.Event) {
 	if message != "" {
 		message = ": " + message
 	}
-	line := ""
+	var line string
 	switch e.State {
 	case flow.StepDone:
 		line = "done     " + e.Step.Title() + message

@@ -14,7 +14,7 @@ stays: kubeconfig set writes the entry again, unenroll removes everything.`,
 		Example: "kubehsm kubeconfig remove prod-hsm --dry-run\nkubehsm kubeconfig remove prod-hsm",
 		Args:    cobra.MaximumNArgs(1),
 	}, func(c *cobra.Command, args []string) error {
-		name := ""
+		var name string
 		if len(args) > 0 {
 			name = args[0]
 		} else {

@@ -111,7 +111,7 @@ func triesWords(t *hsm.Tries) string {
 	if t == nil {
 		return ""
 	}
-	s := ""
+	var s string
 	switch {
 	case t.Left == 0:
 		s = "locked"

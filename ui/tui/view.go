@@ -110,8 +110,8 @@ func (m *model) place(w int) string {
 		var tabs []string
 		for i, s := range m.sections {
 			number := t.Faint.Render(strconv.Itoa(i + 1))
-			switch {
-			case i == m.at:
+			switch i {
+			case m.at:
 				tabs = append(tabs, t.Accent.Render(strconv.Itoa(i+1))+" "+t.Title.Underline(true).Render(s.title))
 			default:
 				tabs = append(tabs, number+" "+t.Muted.Render(s.title))
