@@ -43,8 +43,40 @@ type RequestInfo struct {
 	Oddities []string
 }
 
+// AlternativeNames are all the names asked for beside the subject (RFC 5280,
+// 4.2.1.6), with their kind: "DNS:a.example". Of kinds that Kubernetes has no
+// use for only the number is told.
+func (r *RequestInfo) AlternativeNames() []string {
+	var names []string
+	for _, n := range r.DNSNames {
+		names = append(names, "DNS:"+n)
+	}
+	for _, n := range r.EmailAddresses {
+		names = append(names, "email:"+n)
+	}
+	for _, n := range r.IPAddresses {
+		names = append(names, "IP:"+n.String())
+	}
+	for _, n := range r.URIs {
+		names = append(names, "URI:"+n.String())
+	}
+	for _, e := range r.Extensions {
+		if !e.Id.Equal(oidAlternativeNames) {
+			continue
+		}
+		var all []asn1.RawValue
+		if _, err := asn1.Unmarshal(e.Value, &all); err != nil {
+			names = append(names, "what cannot be read")
+		} else if others := len(all) - len(names); others > 0 {
+			names = append(names, fmt.Sprintf("%d of other kinds", others))
+		}
+	}
+	return names
+}
+
 var (
 	oidCommonName       = asn1.ObjectIdentifier{2, 5, 4, 3}
+	oidAlternativeNames = asn1.ObjectIdentifier{2, 5, 29, 17}
 	oidOrganization     = asn1.ObjectIdentifier{2, 5, 4, 10}
 	oidBasicConstraints = asn1.ObjectIdentifier{2, 5, 29, 19}
 )

@@ -10,6 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/text"
 )
 
 // requestFlags are the flags that say what certificate to ask for.
@@ -152,6 +153,15 @@ func requestsDoc(views []flow.RequestView) any {
 	}{views}
 }
 
+// What others write is shown this far, in columns, lest it push the rest out of
+// sight; -o json has all of it.
+const (
+	maxNote = 1000
+	maxCell = 64
+)
+
+func short(foreign string, width int) string { return text.Truncate(text.Clean(foreign), width) }
+
 // requestWords shows a request as an approver should see it.
 func requestWords(w *words, v flow.RequestView) {
 	state := v.State
@@ -159,11 +169,11 @@ func requestWords(w *words, v flow.RequestView) {
 		state += " (" + v.Reason + ")"
 	}
 	w.fields(
-		"Name", v.Name, "State", state, "Message", v.Message,
+		"Name", v.Name, "State", state, "Message", short(v.Message, maxNote),
 		"Asked by", v.Requester, "… which is", v.RequesterKind, "… groups", strings.Join(v.RequesterGroups, ", "), "Created", date(v.Created),
-		"For user", v.User, "… groups", strings.Join(v.Groups, ", "),
+		"For user", v.User, "… groups", short(strings.Join(v.Groups, ", "), maxNote), "… also for", short(strings.Join(v.AltNames, ", "), maxNote),
 		"Signer", v.SignerName, "Usages", strings.Join(v.Usages, ", "), "Lifetime", v.Expiration,
-		"Key", v.Key, "Fingerprint", v.Fingerprint, "… in words", strings.Join(v.Words, " "), "Attestation", v.Attestation, "Note", v.Note,
+		"Key", v.Key, "Fingerprint", v.Fingerprint, "… in words", strings.Join(v.Words, " "), "Attestation", v.Attestation, "Note", short(v.Note, maxNote),
 	)
 	for _, r := range v.Rights {
 		w.line("right: %s", r)

@@ -76,7 +76,7 @@ var requestHeading = []string{"NAME", "AGE", "STATE", "ASKED BY", "FOR USER", "G
 
 func requestRow(v flow.RequestView) []string {
 	age := duration.HumanDuration(time.Since(v.Created))
-	return []string{v.Name, age, v.State, v.Requester, v.User, strings.Join(v.Groups, ","), v.SignerName}
+	return []string{v.Name, age, v.State, short(v.Requester, maxCell), short(v.User, maxCell), short(strings.Join(v.Groups, ","), maxCell), v.SignerName}
 }
 
 // emitRequests writes requests as they come; never are all of them in memory.

@@ -30,6 +30,7 @@ type RequestView struct {
 	// User and Groups are whom the certificate would stand for.
 	User        string   `json:"user"`
 	Groups      []string `json:"groups,omitempty"`
+	AltNames    []string `json:"altNames,omitempty"` // with their kind: "DNS:a.example"
 	SignerName  string   `json:"signerName"`
 	Usages      []string `json:"usages"`
 	Expiration  string   `json:"expiration,omitempty"`
@@ -73,7 +74,7 @@ func viewRequest(obj *certificatesv1.CertificateSigningRequest) RequestView {
 		v.Warnings = append(v.Warnings, "the request cannot be read: "+err.Error())
 		return v
 	}
-	v.User, v.Groups = info.Subject.User, info.Subject.Groups
+	v.User, v.Groups, v.AltNames = info.Subject.User, info.Subject.Groups, info.AlternativeNames()
 	v.Key, v.Fingerprint = info.KeyAlgorithm, info.SPKIHash
 	if v.Words, err = csr.FingerprintWords(info.SPKIHash); err != nil {
 		v.Warnings = append(v.Warnings, err.Error()) // it is a hash of ours

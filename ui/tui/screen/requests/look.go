@@ -241,6 +241,7 @@ func (l *look) body(t theme.Theme, w int, now time.Time) []string {
 		{Name: "State", Value: state},
 		{Name: "For", Value: clean(v.User)},
 		{Name: "Groups", Value: clean(strings.Join(v.Groups, ", "))},
+		{Name: "Also for", Value: clean(strings.Join(v.AltNames, ", "))},
 		{Name: "Asked by", Value: clean(join(v.Requester, v.RequesterKind))},
 		{Name: "Says", Value: clean(v.Note)},
 		{Name: "Lifetime", Value: clean(v.Expiration)},
