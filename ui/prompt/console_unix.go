@@ -130,38 +130,40 @@ func (c *console) readLine(ctx context.Context, o readOptions, buf []byte) (n in
 		}
 		switch ev {
 		case eventInput:
+			if !c.foreground() { // the shell took it; that ctrl-z was typed may be heard of later
+				n, err = 0, c.suspend(ctx, w, o, buf)
+				break
+			}
 			var complete bool
-			if n, complete, err = c.read(buf, n); complete || err != nil {
-				return n, err
+			if n, complete, err = c.read(buf, n); complete {
+				return n, nil
 			}
 		case eventStop:
-			n = 0 // the terminal has forgotten the line that was begun
-			clear(buf)
-			c.restore()
-			alone := leads()
-			if alone {
-				o.erase()
-			}
-			if !w.stopSelf() && !alone && c.foreground() {
-				o.erase() // nothing has written over it
-			}
-			if err := c.resume(w, o); err != nil {
-				return 0, err
-			}
+			n, err = 0, c.suspend(ctx, w, o, buf)
 		case eventContinue:
-			if err := c.resume(w, o); err != nil {
-				return 0, err
-			}
-		case eventTimeout:
-			return n, timedOut(o.timeout)
-		case eventContext:
-			return n, context.Cause(ctx)
-		case eventInterrupt:
-			return n, hsm.ErrCancelled
-		case eventTerminate:
-			return n, fmt.Errorf("%w by a signal", hsm.ErrCancelled)
+			err = c.resume(ctx, w, o)
+		default:
+			err = endedBy(ctx, ev, o)
+		}
+		if err != nil {
+			return n, err
 		}
 	}
+}
+
+// endedBy is the error of a prompt that the event ends, nil for any other event.
+func endedBy(ctx context.Context, ev event, o readOptions) error {
+	switch ev {
+	case eventTimeout:
+		return timedOut(o.timeout)
+	case eventContext:
+		return context.Cause(ctx)
+	case eventInterrupt:
+		return hsm.ErrCancelled
+	case eventTerminate:
+		return fmt.Errorf("%w by a signal", hsm.ErrCancelled)
+	}
+	return nil
 }
 
 // read takes what the terminal has: in canonical mode a line, with its end
@@ -232,13 +234,44 @@ func (c *console) restore() {
 	_ = unix.IoctlSetTermios(c.fd, ioctlSet, modes) // a terminal that went away needs none
 }
 
-// resume takes the prompt up again after the process was continued. In the
-// background (bg) it stops again until it is called to the foreground.
-func (c *console) resume(w *waker, o readOptions) error {
-	for !c.foreground() {
-		if !w.stopSelf() {
-			return c.usable()
+// suspend does what ctrl-z asks for and takes the prompt up again afterwards.
+// The terminal has forgotten the line that was begun. Where another process
+// leads the group, that one stops for the shell to see; this one only waits: it
+// may hear of the signal when the group was continued already, and nobody would
+// continue it a second time.
+func (c *console) suspend(ctx context.Context, w *waker, o readOptions, line []byte) error {
+	clear(line)
+	c.restore()
+	w.timer.Stop()
+	switch {
+	case leads():
+		o.erase()
+		w.stopSelf()
+	case !c.taken():
+		o.erase() // nothing has written over it
+	}
+	return c.resume(ctx, w, o)
+}
+
+// taken waits a moment for the shell to take the terminal, and tells whether it did.
+func (c *console) taken() bool {
+	for until := time.Now().Add(stopGrace); c.foreground(); time.Sleep(stopGrace / 20) {
+		if time.Now().After(until) {
+			return false
 		}
+	}
+	return true
+}
+
+// resume takes the prompt up again after the process was continued. In the
+// background (bg) it waits until it is called to the foreground.
+func (c *console) resume(ctx context.Context, w *waker, o readOptions) error {
+	wait := c.waitBehind
+	if leads() {
+		wait = c.stopBehind
+	}
+	if err := wait(ctx, w, o); err != nil {
+		return err
 	}
 	if err := c.enter(o); err != nil {
 		return err
@@ -246,6 +279,33 @@ func (c *console) resume(w *waker, o readOptions) error {
 	w.timer.Reset(o.timeout)
 	_, _ = io.WriteString(c, "\r")
 	o.draw()
+	return nil
+}
+
+// stopBehind stops until this process is in the foreground.
+func (c *console) stopBehind(_ context.Context, w *waker, _ readOptions) error {
+	for !c.foreground() {
+		if !w.stopSelf() && !c.foreground() {
+			return c.usable()
+		}
+	}
+	return nil
+}
+
+// waitBehind waits until this process is in the foreground, or its parent gone.
+func (c *console) waitBehind(ctx context.Context, w *waker, o readOptions) error {
+	for parent := os.Getppid(); !c.foreground(); {
+		ev, err := w.within(stopGrace)
+		if err == nil && ev != eventTimeout { // the time begins anew with the prompt
+			err = endedBy(ctx, ev, o)
+		}
+		if err != nil {
+			return err
+		}
+		if os.Getppid() != parent && !c.foreground() {
+			return c.usable()
+		}
+	}
 	return nil
 }
 

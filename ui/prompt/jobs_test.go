@@ -3,8 +3,12 @@
 package prompt
 
 import (
+	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/kubehsm/kubehsm/test/need"
 )
@@ -100,4 +104,78 @@ func TestStopAfterAPrompt(t *testing.T) {
 	s.expect(`"${CHILD}"`, 2)
 	s.typed("\n")
 	s.expect("RESULT waited")
+}
+
+// led is how the shell starts a program that starts ours, as kubectl does.
+const led = `sh -c 'echo "leader $$."; PROMPT_TEST_CHILD=pin "$CHILD"; :'`
+
+// leader is the process that the program of led leads its group with.
+func (s *screen) leader() int {
+	s.t.Helper()
+	s.expect("leader ", 2) // the shell's echo, and ours
+	_, rest, _ := strings.Cut(s.output()[strings.LastIndex(s.output(), "leader ")+1:], " ")
+	number, _, _ := strings.Cut(rest, ".")
+	pid, err := strconv.Atoi(number)
+	if err != nil {
+		s.t.Fatalf("%q: %v", s.output(), err)
+	}
+	return pid
+}
+
+func TestStopAndForegroundOfALedProgram(t *testing.T) {
+	s := startShell(t)
+	s.typed(led + "\n")
+	s.asking(pinLabel)
+	s.typed("12\x1a")
+	s.expect("ready> ", 2)
+	s.typed("echo he''llo\n")
+	s.expect("hello")
+	s.typed("fg\n")
+	s.asking(pinLabel, 2)
+	s.typed("271828\n")
+	s.expect("RESULT pin " + digest("271828"))
+	s.restored()
+}
+
+// TestTypedBeforeTheStopIsHeardOf: when the group's leader has stopped, what is
+// typed is the shell's, and no reason to give the prompt up.
+func TestTypedBeforeTheStopIsHeardOf(t *testing.T) {
+	s := startShell(t)
+	s.typed(led + "\n")
+	s.asking(pinLabel)
+	if err := unix.Kill(s.leader(), unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	s.expect("ready> ", 2)
+	s.typed("echo he''llo\n")
+	s.expect("hello")
+	s.typed("fg\n")
+	s.asking(pinLabel, 2)
+	s.typed("271828\n")
+	s.expect("RESULT pin " + digest("271828"))
+	s.never("RESULT no-terminal")
+	s.restored()
+}
+
+// TestStopThatComesLate: what stopped the group is over when it is heard of, so
+// that nobody would continue the program.
+func TestStopThatComesLate(t *testing.T) {
+	s := startShell(t)
+	s.typed(led + "\n")
+	s.asking(pinLabel)
+	out, err := exec.Command("pgrep", "-P", strconv.Itoa(s.leader())).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(out)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Kill(pid, unix.SIGTSTP); err != nil {
+		t.Fatal(err)
+	}
+	s.asking(pinLabel, 2)
+	s.typed("271828\n")
+	s.expect("RESULT pin " + digest("271828"))
+	s.restored()
 }

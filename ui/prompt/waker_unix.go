@@ -131,14 +131,31 @@ func (k *waker) wait(fd int) (event, error) {
 		case err != nil:
 			return 0, err
 		case set.IsSet(wake):
-			var b [1]byte
-			if _, err := k.r.Read(b[:]); err != nil {
-				return 0, err
-			}
-			return <-k.events, nil
+			return k.next()
 		}
 		return eventInput, nil
 	}
+}
+
+// within returns the next event, 0 if there is none so soon.
+func (k *waker) within(d time.Duration) (event, error) {
+	set := []unix.PollFd{{Fd: int32(k.r.Fd()), Events: unix.POLLIN}}
+	switch ready, err := unix.Poll(set, int(d.Milliseconds())); {
+	case errors.Is(err, unix.EINTR), err == nil && ready == 0:
+		return 0, nil
+	case err != nil:
+		return 0, err
+	}
+	return k.next()
+}
+
+// next takes the event that the pipe tells of.
+func (k *waker) next() (event, error) {
+	var b [1]byte
+	if _, err := k.r.Read(b[:]); err != nil {
+		return 0, err
+	}
+	return <-k.events, nil
 }
 
 // stopSelf stops this process as ctrl-z does and returns when it is continued.
@@ -159,19 +176,14 @@ func stopSelf() bool {
 	if err := unix.Kill(unix.Getpid(), unix.SIGTTIN); err != nil {
 		return false
 	}
-	timer := time.NewTimer(stopGrace)
-	defer timer.Stop()
-	select {
-	case <-resumed:
-		return true
-	case <-timer.C: // it also runs out while the process is stopped
+	for range 2 { // the first may run out while the process is stopped
 		select {
 		case <-resumed:
 			return true
-		default:
-			return false
+		case <-time.After(stopGrace):
 		}
 	}
+	return false
 }
 
 // continued returns a channel that is told when the process is continued.
