@@ -40,7 +40,11 @@ func (a *agent) sign(ctx context.Context, r request, p hsm.Prompter) (*wire.Sign
 	if err != nil {
 		return nil, err
 	}
-	signature, err := a.signHeld(withRequest(ctx, r), e, q.Digest, q.Opts, p)
+	public, err := a.publicKey(e, q.Opts)
+	if err != nil {
+		return nil, err
+	}
+	signature, err := a.signHeld(withRequest(ctx, r), e, public, q, p)
 	if errors.Is(err, hsm.ErrPINRequired) { // for each signature
 		return &wire.Signed{}, nil
 	}
@@ -71,20 +75,26 @@ func (a *agent) enrolledKey(u hsm.URI) (found enrollment.Enrollment, err error) 
 	return all[i], nil
 }
 
-// signHeld signs with the key of an enrolment; a lock ends it. p is not asked
-// for a PIN.
-func (a *agent) signHeld(ctx context.Context, e enrollment.Enrollment, digest []byte, opts crypto.SignerOpts, p hsm.Prompter) ([]byte, error) {
-	ctx, cancel := a.untilLocked(ctx)
-	defer cancel()
+// publicKey is that of an enrolment, if its kind signs with such options: a card
+// would take a text of any length where no hash is named.
+func (a *agent) publicKey(e enrollment.Enrollment, opts crypto.SignerOpts) (crypto.PublicKey, error) {
 	chain, err := a.store.Certificate(e)
 	if err != nil {
 		return nil, err
 	}
-	s, err := a.holder(e.Key).signer(ctx, e.Key, chain[0].PublicKey, touchOnly{p})
+	return chain[0].PublicKey, signer.CheckKey(chain[0].PublicKey, opts)
+}
+
+// signHeld signs with the key of an enrolment, which is public's; a lock ends it.
+// p is not asked for a PIN.
+func (a *agent) signHeld(ctx context.Context, e enrollment.Enrollment, public crypto.PublicKey, r signer.Request, p hsm.Prompter) ([]byte, error) {
+	ctx, cancel := a.untilLocked(ctx)
+	defer cancel()
+	s, err := a.holder(e.Key).signer(ctx, e.Key, public, touchOnly{p})
 	if err != nil {
 		return nil, err
 	}
-	signature, err := s.Sign(nil, digest, opts)
+	signature, err := s.Sign(nil, r.Digest, r.Opts)
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = cause
 	}

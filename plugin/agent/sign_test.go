@@ -21,10 +21,13 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/agent/signing"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
 	"github.com/kubehsm/kubehsm/plugin/consent"
+	"github.com/kubehsm/kubehsm/plugin/externalsigner"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/provider"
+	signer "github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
@@ -71,6 +74,12 @@ func TestSignForOthers(t *testing.T) {
 	if sig, held, err := sign(r.slot.URI, digest[:31]); held || err != nil || sig != nil {
 		t.Errorf("a short digest: held %t, %v", held, err)
 	}
+	unhashed := request{Sign: &wire.Sign{Key: r.slot.URI.String(), Digest: []byte("a text of any length")}}
+	r.mustAgent(func(a *agent) {
+		if signed, err := a.sign(t.Context(), unhashed, nil); signed != nil || !errors.Is(err, externalsigner.ErrRequest) {
+			t.Errorf("no hash: signed %v, %v", signed, err)
+		}
+	})
 	for _, mode := range []consent.Mode{consent.Writes, consent.Always} {
 		e := r.e
 		e.Name, e.Policy, e.Key.Serial = "strict", mode, "" // the same key under another URI
@@ -155,6 +164,15 @@ func TestAgentIsExternalSigner(t *testing.T) {
 	leave()
 	check(t, <-left)
 	r.mustAgent(func(a *agent) { a.flights.remember(process.This(), r.e.Name, nil, time.Now()) }) // a while has passed
+
+	// Nor is anybody asked for what the key does not sign.
+	r.mustAgent(func(a *agent) {
+		q, err := signer.FromParts(map[string]string{signer.KeyURI: r.slot.URI.String()}, []byte("a text of any length"), crypto.Hash(0))
+		check(t, err)
+		if out, err := a.answerSigner(t.Context(), q, func(string) {}); !errors.Is(err, externalsigner.ErrRequest) || out.Signature != nil {
+			t.Errorf("no hash: %+v, %v", out, err)
+		}
+	})
 
 	// Somebody who has offered to answer is asked, and the client is told.
 	ctx, leave = context.WithCancel(t.Context())

@@ -42,13 +42,17 @@ func (a *agent) answerSigner(ctx context.Context, r externalsigner.Request, tell
 	if err != nil {
 		return out, hsm.WithHint(err, "the agent signs with enrolled keys whose policy is session; `kubehsm external-signer serve` signs with any, and asks for the PIN")
 	}
+	public, err := a.publicKey(e, r.Opts)
+	if err != nil {
+		return out, err
+	}
 	q := request{Enrollment: e.Name, Client: process.Of(service.PeerPID(ctx))}
 	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Cluster: e.Name, Action: "sign in"})
 	err = a.work(func() error {
 		if err := a.unlockForSigner(ctx, e, q, tell); err != nil {
 			return err
 		}
-		out.Signature, err = a.signHeld(ctx, e, r.Digest, r.Opts, service.Told(touchOnly{a.person(q.Client)}, tell))
+		out.Signature, err = a.signHeld(ctx, e, public, r, service.Told(touchOnly{a.person(q.Client)}, tell))
 		a.recordSigned(e, q, err)
 		return err
 	})

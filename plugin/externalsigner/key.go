@@ -3,9 +3,6 @@ package externalsigner
 import (
 	"context"
 	"crypto"
-	"crypto/ecdsa"
-	"crypto/ed25519"
-	"crypto/rsa"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -82,30 +79,8 @@ func (k *key) sign(ctx context.Context, digest []byte, opts crypto.SignerOpts) (
 	if err != nil {
 		return nil, err
 	}
-	if err := fits(signer.Public(), opts); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrRequest, err)
+	if err := wire.CheckKey(signer.Public(), opts); err != nil {
+		return nil, err
 	}
 	return signer.Sign(nil, digest, opts)
-}
-
-// fits checks that the options are of the key's kind. That the digest has the
-// hash's length, package wire has seen to.
-func fits(public crypto.PublicKey, opts crypto.SignerOpts) error {
-	_, pss := opts.(*rsa.PSSOptions)
-	none := opts.HashFunc() == 0
-	switch public.(type) {
-	case *rsa.PublicKey:
-		if !none {
-			return nil
-		}
-	case *ecdsa.PublicKey:
-		if !none && !pss {
-			return nil
-		}
-	case ed25519.PublicKey:
-		if none && !pss {
-			return nil
-		}
-	}
-	return fmt.Errorf("a key of the kind %s does not sign with %T, hash %d", hsm.AlgorithmOf(public), opts, opts.HashFunc())
 }
