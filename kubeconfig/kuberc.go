@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -49,16 +48,9 @@ func ReadPluginPolicy(getenv func(string) string) (PluginPolicy, error) {
 	if p.named = p.File != ""; !p.named {
 		p.File = filepath.Join(homedir.HomeDir(), ".kube", "kuberc")
 	}
-	info, err := os.Stat(p.File)
+	data, err := readBounded(p.File, maxKuberc)
 	if errors.Is(err, fs.ErrNotExist) {
 		return p, nil
-	}
-	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxKuberc) {
-		err = fmt.Errorf("%s: not a file, or larger than %d bytes", p.File, maxKuberc)
-	}
-	var data []byte
-	if err == nil {
-		data, err = os.ReadFile(p.File)
 	}
 	if err != nil {
 		return p, fmt.Errorf("read kubectl's preferences: %w", err)

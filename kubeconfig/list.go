@@ -67,11 +67,30 @@ func (c Cluster) CA() ([]byte, error) {
 	if len(c.CAData) > 0 || c.CAFile == "" {
 		return c.CAData, nil
 	}
-	pem, err := os.ReadFile(c.CAFile)
+	pem, err := ReadFile(c.CAFile)
 	if err != nil {
 		return nil, fmt.Errorf("CA of cluster %q: %w", c.Name, err)
 	}
 	return pem, nil
+}
+
+// maxNamed bounds a file that a kubeconfig names, in bytes.
+const maxNamed = 1 << 20
+
+// ReadFile reads a file that a kubeconfig names: a regular one of at most 1 MiB.
+func ReadFile(path string) ([]byte, error) { return readBounded(path, maxNamed) }
+
+// readBounded reads a file that others have named, such as a kubeconfig: it may
+// be a device, or endless.
+func readBounded(path string, most int64) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > most {
+		return nil, fmt.Errorf("%s: not a file, or larger than %d bytes", path, most)
+	}
+	return os.ReadFile(path)
 }
 
 // User is the user that a context names; it holds no secret.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 
@@ -39,8 +40,8 @@ func (a *app) handed(ctx context.Context, flag, value string, kind hsm.PINKind) 
 		w.line("warning: other users of this computer can read the %s on the command line; give it with --%s=-, in a file, or to the prompt", kind, flag)
 		return []byte(value), w.flush()
 	}
-	b, err := os.ReadFile(value)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && len(b) > 1<<16 {
+	b, err := readHanded(value)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(b) > maxHanded {
 		return nil, &ui.UsageError{Err: hsm.WithHint(fmt.Errorf("--%s: neither a %s nor a file with one", flag, kind),
 			"give - to read it from standard input, or leave the flag out to be asked")}
 	}
@@ -48,6 +49,20 @@ func (a *app) handed(ctx context.Context, flag, value string, kind hsm.PINKind) 
 		return nil, &ui.UsageError{Err: fmt.Errorf("--%s: %w", flag, errors.Unwrap(err))}
 	}
 	return bytes.TrimSpace(b), nil
+}
+
+// maxHanded bounds what is handed over in a file, in bytes.
+const maxHanded = 1 << 16
+
+// readHanded reads a file, or a pipe such as the shell's <(…), and never more
+// than a byte too much.
+func readHanded(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxHanded+1))
 }
 
 // isHanded tells a secret from the path of a file.

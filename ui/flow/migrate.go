@@ -6,7 +6,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/kubehsm/kubehsm/csr"
@@ -56,7 +55,7 @@ func (e *Env) certificateSubject(ctx context.Context, name string) (csr.Subject,
 	defer clear(config.KeyData)
 	data := config.CertData
 	if len(data) == 0 {
-		if data, err = os.ReadFile(config.CertFile); err != nil {
+		if data, err = kubeconfig.ReadFile(config.CertFile); err != nil {
 			return csr.Subject{}, fmt.Errorf("the certificate of context %q: %w", name, err)
 		}
 	}
