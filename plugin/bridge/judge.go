@@ -72,7 +72,8 @@ func splitPath(target string) (name, rest string, ok bool) {
 
 // fromBrowser refuses what a web page could send: a Host that is not loopback
 // (DNS rebinding), and headers that only browsers add. Some WebSocket clients
-// (Python's) name the server itself as Origin; that is no page's.
+// (Python's) name the server itself as Origin, by http too; that is no page's, as
+// nobody else has that address.
 func fromBrowser(r *http.Request) *refusal {
 	host := r.Host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -84,7 +85,7 @@ func fromBrowser(r *http.Request) *refusal {
 		return &refusal{http.StatusForbidden, DeniedHost, "the Host header must name the loopback address"}
 	}
 	for k, v := range r.Header {
-		if strings.HasPrefix(k, "Sec-Fetch-") || (k == "Origin" && (len(v) != 1 || !strings.EqualFold(v[0], "https://"+r.Host))) {
+		if strings.HasPrefix(k, "Sec-Fetch-") || (k == "Origin" && (len(v) != 1 || !strings.EqualFold(v[0], "https://"+r.Host) && !strings.EqualFold(v[0], "http://"+r.Host))) {
 			return &refusal{http.StatusForbidden, DeniedBrowser, "requests from web pages are not served"}
 		}
 	}

@@ -43,6 +43,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"fine", good, "/c/prod/version", "", "", "", 200, ""},
 		{"fine by name", good, "/c/prod/version", "localhost:1", "", "", 200, ""},
+		{"its own origin by http", good, "/c/prod/version", "", "Origin: http://HOST", "", 200, ""},
 		{"its own origin", good, "/c/prod/version", "", "Origin: https://HOST", "", 200, ""},
 		{"no certificate", nil, "/c/prod/version", "", "", "", 401, "no client certificate"},
 		{"another agent's", &old, "/c/prod/version", "", "", "", 401, "run the command again"},

@@ -202,6 +202,17 @@ func odd(method, rawPath string, proxied bool, h http.Header) string {
 			return "it carries the header " + k
 		}
 	}
+	// Other headers that Connection names are taken off on the way: what was
+	// judged would not be what arrives (RFC 9110 section 7.6.1).
+	for _, v := range h["Connection"] {
+		for option := range strings.SplitSeq(v, ",") {
+			switch strings.ToLower(strings.TrimSpace(option)) {
+			case "", "close", "keep-alive", "upgrade":
+			default:
+				return "its Connection header takes other headers away"
+			}
+		}
+	}
 	segments := strings.Split(strings.TrimSuffix(strings.TrimPrefix(rawPath, "/"), "/"), "/")
 	ours := len(segments)
 	if proxied {

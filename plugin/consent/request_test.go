@@ -93,6 +93,14 @@ func TestOdd(t *testing.T) {
 			}
 		}
 	}
+	for value, isOdd := range map[string]bool{
+		"Impersonate-User": true, "keep-alive, impersonate-user": true, "close": false, "Upgrade": false, "Keep-Alive, Upgrade": false,
+	} {
+		h := http.Header{"Connection": {value}, "Impersonate-User": {"jane"}}
+		if r := Parse("GET", "/api/v1/pods", h, false); (r.Odd != "") != isOdd {
+			t.Errorf("Connection: %s: odd %q", value, r.Odd)
+		}
+	}
 	for _, target := range []string{
 		"/api/v1/namespaces/a/services/http:web:80/proxy/a//b/%2F;x?y=;", "/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode",
 		"/apis/rbac.authorization.k8s.io/v1/clusterroles/r%C3%B4le", "/api/v1/namespaces/a/configmaps/kube-root-ca.crt", "/", "",
