@@ -211,7 +211,7 @@ func statusLine(name string, s csr.Status) string {
 	case s.Note != "":
 		return s.Note
 	case s.State == csr.Pending:
-		return fmt.Sprintf("waiting for somebody to approve %s: kubectl certificate approve %s", name, name)
+		return fmt.Sprintf("waiting for somebody to approve %s: kubehsm csr approve %s", name, name)
 	case s.State == csr.Approved:
 		return name + " is approved; waiting for the signer"
 	}
