@@ -11,6 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/service"
+	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/ui/caller"
 	"github.com/kubehsm/kubehsm/ui/signer"
 	"github.com/kubehsm/kubehsm/ui/text"
@@ -81,13 +82,15 @@ func answerOne(ctx context.Context, s signer.Signer, one chan struct{}, r extern
 		}
 	}
 	defer func() { <-one }()
+	s.Client = process.Of(service.PeerPID(ctx))
+	s.Around = func(p hsm.Prompter) hsm.Prompter { return service.Told(p, tell) }
 	o, done, err := s.Options("answer where the external signer runs: start it in a terminal, configure a pinentry, or run `kubehsm unlock` first")
 	if err != nil {
 		r.Zero()
 		return a, err
 	}
-	o.Prompter, o.Warn = service.Told(o.Prompter, tell), func(message string) { tell("warning: " + message) }
-	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Action: "sign in", Command: caller.CommandOf(service.PeerPID(ctx))})
+	o.Warn = func(message string) { tell("warning: " + message) }
+	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Action: "sign in", Command: caller.CommandOf(s.Client.PID)})
 	a, err = externalsigner.Do(ctx, r, o)
 	if cerr := done(); err == nil && cerr != nil {
 		return externalsigner.Answer{}, cerr

@@ -17,6 +17,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/externalsigner"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/pinsource"
+	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/caller"
 	"github.com/kubehsm/kubehsm/ui/prompt"
@@ -40,6 +41,10 @@ type Signer struct {
 	Enrolled func(dirs home.Dirs, name string, u hsm.URI) (*x509.Certificate, error)
 	// Prompter asks the user; nil asks on the terminal or as configured.
 	Prompter hsm.Prompter
+	// Client is whom the answer is for; zero is the process that started this one.
+	Client process.ID
+	// Around, if not nil, goes around the prompter, to show prompts elsewhere too.
+	Around func(hsm.Prompter) hsm.Prompter
 }
 
 // Run answers the request that the program was started with; args are without
@@ -111,7 +116,10 @@ func (s Signer) Options(hint string) (o externalsigner.Options, done func() erro
 		o.Enrolled = func(name string, u hsm.URI) (*x509.Certificate, error) { return s.Enrolled(dirs, name, u) }
 	}
 	o.Prompter, done = s.prompter(dirs, config, sources, hint)
-	o.Remote = signing.Agent{Socket: dirs.Socket(), Prompter: o.Prompter}
+	if s.Around != nil {
+		o.Prompter = s.Around(o.Prompter)
+	}
+	o.Remote = signing.Agent{Socket: dirs.Socket(), Prompter: o.Prompter, Client: s.Client}
 	return o, done, nil
 }
 
@@ -126,7 +134,12 @@ func (s Signer) prompter(dirs home.Dirs, config home.Config, sources []pinsource
 		if err := dirs.Prepare(); err != nil {
 			return nil, err
 		}
-		p, forget := prompt.Choose(prompt.Options{PINFD: -1, Pinentry: config.Pinentry, RunDir: dirs.Run, CoolDown: coolDown, Hint: hint})
+		client := s.Client
+		if client == (process.ID{}) {
+			client = process.Parent()
+		}
+		p, forget := prompt.Choose(prompt.Options{PINFD: -1, Pinentry: config.Pinentry, RunDir: dirs.Run,
+			CoolDown: coolDown, Terminal: client.Terminal(), Hint: hint})
 		from := pinsource.New(pinsource.Options{Entries: sources, State: dirs.State, Getenv: s.Getenv, Descriptors: true}, p)
 		closers = append(closers, from.Close, func() error { forget(); return nil })
 		return from, nil

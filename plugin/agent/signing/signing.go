@@ -26,6 +26,8 @@ type Agent struct {
 	Socket string
 	// Prompter shows that a touch is awaited. It is asked nothing.
 	Prompter hsm.Prompter
+	// Client is whom signatures are for; zero is the process that started this one.
+	Client process.ID
 
 	patience time.Duration // 0 is [wire.Patience]
 }
@@ -66,11 +68,15 @@ func (a Agent) Sign(ctx context.Context, u hsm.URI, digest []byte, opts crypto.S
 	}
 	defer conn.Close()                                      //nolint:errcheck // it has been answered, or not
 	defer context.AfterFunc(ctx, func() { conn.Close() })() //nolint:errcheck // it ends what reads
+	client := a.Client
+	if client == (process.ID{}) {
+		client = process.Parent()
+	}
 	s := &wire.Sign{Key: u.String(), Digest: digest, Hash: uint(opts.HashFunc())}
 	if pss, ok := opts.(*rsa.PSSOptions); ok {
 		s.Salt = &pss.SaltLength
 	}
-	err = wire.WriteJSON(conn, request{V: wire.Version, Op: wire.OpSign, Client: process.Parent(), Purpose: hsm.PurposeOf(ctx), Beats: true, Sign: s})
+	err = wire.WriteJSON(conn, request{V: wire.Version, Op: wire.OpSign, Client: client, Purpose: hsm.PurposeOf(ctx), Beats: true, Sign: s})
 	if err != nil {
 		return nil, false, ctx.Err()
 	}
