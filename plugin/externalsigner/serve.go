@@ -83,6 +83,9 @@ func Serve(ctx context.Context, r Request, o Options) ([]byte, error) {
 	return wire.SignAnswer(r.Dialect, a.Signature)
 }
 
+// maxUnknown bounds how many unknown keys are named.
+const maxUnknown = 4
+
 // Do does what r asks for. It overwrites the PIN that r may carry.
 //
 // Errors: [ErrUntrusted]; [hsm.ErrNoToken], [hsm.ErrNoKey], [hsm.ErrSeveralKeys],
@@ -96,7 +99,11 @@ func Do(ctx context.Context, r Request, o Options) (a Answer, err error) {
 		p.Action = "sign in"
 		ctx = hsm.WithPurpose(ctx, p)
 	}
-	for _, key := range r.Config.Unknown {
+	for i, key := range r.Config.Unknown {
+		if i == maxUnknown { // a warning is for a typing mistake, not for a kubeconfig full of them
+			o.warn("the auth provider's configuration has %d more keys that mean nothing to kubehsm", len(r.Config.Unknown)-i)
+			break
+		}
 		o.warn("the auth provider's configuration has %.80q, which means nothing to kubehsm", key)
 	}
 	if cert, err := o.enrolled(r); cert != nil || err != nil {

@@ -11,6 +11,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math/big"
 	"path/filepath"
 	"strconv"
@@ -364,5 +365,21 @@ func TestRemote(t *testing.T) {
 	var a struct{ Signature []byte }
 	if err := json.Unmarshal(answer, &a); err != nil || bytes.Equal(a.Signature, digest) {
 		t.Errorf("the token did not sign: %v", err)
+	}
+}
+
+// TestUnknownKeysAreFew: a kubeconfig full of what means nothing fills no screen.
+func TestUnknownKeysAreFew(t *testing.T) {
+	var r Request
+	r.Config.URI = &hsm.URI{Scheme: hsm.SchemePIV}
+	for i := range 1000 {
+		r.Config.Unknown = append(r.Config.Unknown, fmt.Sprintf("key%d", i))
+	}
+	var warnings []string
+	if _, err := Do(t.Context(), r, Options{Drivers: func(string) hsm.Drivers { return nil }, Warn: func(w string) { warnings = append(warnings, w) }}); err == nil {
+		t.Error("a request for no key was answered")
+	}
+	if len(warnings) != maxUnknown+1 || !strings.Contains(warnings[maxUnknown], "996 more") {
+		t.Errorf("%d warnings, the last %q", len(warnings), warnings[len(warnings)-1])
 	}
 }

@@ -149,9 +149,12 @@ func setOpts(r *v1alpha1.SignatureRequest, public crypto.PublicKey, opts crypto.
 	return nil
 }
 
+// maxPrompts bounds the messages before an answer.
+const maxPrompts = 200
+
 // answer reads messages until the one with the answer; prompts are shown.
 func answer[M any](s *remote, recv func() (*M, error), prompt func(*M) string, value func(*M) []byte) ([]byte, error) {
-	for {
+	for range maxPrompts {
 		m, err := recv()
 		if errors.Is(err, io.EOF) {
 			return nil, errors.New("it ended without an answer")
@@ -168,6 +171,7 @@ func answer[M any](s *remote, recv func() (*M, error), prompt func(*M) string, v
 			}
 		}
 	}
+	return nil, fmt.Errorf("it sent %d messages and no answer", maxPrompts)
 }
 
 // printable makes text fit for a terminal, whatever the signer or a token's

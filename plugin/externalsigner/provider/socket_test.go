@@ -69,6 +69,11 @@ func (p *person) answer(ctx context.Context, r externalsigner.Request, tell func
 	if b, err := os.ReadFile(filepath.Join(p.dir, "fail")); err == nil && string(b) == what {
 		return a, errors.New("as told")
 	}
+	if b, err := os.ReadFile(filepath.Join(p.dir, "babble")); err == nil && string(b) == what {
+		for range 2 * maxPrompts {
+			tell("still there")
+		}
+	}
 	cert, key, err := readPair(p.dir)
 	if err != nil {
 		return a, err
@@ -158,6 +163,7 @@ func TestSocketTroubles(t *testing.T) {
 		"refused":      {func(p *person) string { p.write("fail", []byte("certificate")); return p.serve() }, ": as told"},
 		"no signature": {func(p *person) string { p.write("fail", []byte("sign")); return p.serve() }, ": as told"},
 		"no answer":    {func(p *person) string { p.write("hang", []byte("sign")); return p.serve() }, "within the 1s that a TLS handshake may take"},
+		"babble":       {func(p *person) string { p.write("babble", []byte("certificate")); return p.serve() }, "and no answer"},
 		"not a socket": {func(p *person) string { return service.Scheme + filepath.Join(p.dir, "key") }, "connection refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
