@@ -248,7 +248,18 @@ func (c *Cluster) stopOne(ctx context.Context, component Component) error {
 func (c *Cluster) startOne(ctx context.Context, component Component) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.start(ctx, component)
+	for tries := 0; ; tries++ {
+		err := c.start(ctx, component)
+		if !errors.Is(err, errPortTaken) || tries == 20 {
+			return err
+		}
+		// The one before it has ended, but for a thread that holds its port.
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(250 * time.Millisecond):
+		}
+	}
 }
 
 // Dir is the cluster's folder.
