@@ -143,7 +143,7 @@ func (t *table) bridge(ctx context.Context, s *stage) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", r.what, err)
 		}
-		t.rows = append(t.rows, row{r.what, "the same without it", p, r.bar})
+		t.add(row{r.what, "the same without it", p, r.bar})
 	}
 	return t.watch(ctx, s, ours, theirs)
 }
@@ -206,7 +206,7 @@ func (t *table) watch(ctx context.Context, s *stage, ours, theirs end) error {
 	}
 	cancel()
 	_ = group.Wait() // the watches ended because we ended them
-	t.rows = append(t.rows, row{what, "the same without it", pair{heard[0].p99(begun), heard[1].p99(begun)}, "2.0"})
+	t.add(row{what, "the same without it", pair{heard[0].p99(begun), heard[1].p99(begun)}, "2.0"})
 	return nil
 }
 

@@ -70,6 +70,12 @@ type table struct {
 	counts []count
 }
 
+// add adds a row and says it: a run takes long, and may not come to its end.
+func (t *table) add(r row) {
+	t.rows = append(t.rows, r)
+	fmt.Fprintf(os.Stderr, "  %.2f, bar %s\n", r.pair.ratio(), r.bar)
+}
+
 const execInfo = `KUBERNETES_EXEC_INFO={"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","spec":{"interactive":false}}`
 
 // fill measures all there is.
@@ -97,7 +103,7 @@ func (t *table) fill(ctx context.Context, s *stage) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", r.what, err)
 		}
-		t.rows = append(t.rows, row{r.what, r.against, p, r.bar})
+		t.add(row{r.what, r.against, p, r.bar})
 	}
 	if err := t.signer(ctx, s); err != nil {
 		return err

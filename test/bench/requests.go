@@ -52,7 +52,7 @@ func (t *table) requests(ctx context.Context, s *stage) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", r.what, err)
 		}
-		t.rows = append(t.rows, row{r.what, "`kubectl get csr` (the server makes the table)", p, "–"})
+		t.add(row{r.what, "`kubectl get csr` (the server makes the table)", p, "–"})
 	}
 	mine, err := peak(ctx, ours("-o", "json"))
 	if err != nil {
@@ -191,7 +191,7 @@ func (t *table) contexts(ctx context.Context, s *stage) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", r.what, err)
 		}
-		t.rows = append(t.rows, row{r.what, r.against, p, "–"})
+		t.add(row{r.what, r.against, p, "–"})
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func (t *table) signer(ctx context.Context, s *stage) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	t.rows = append(t.rows, row{what, "a C program with the same library", p, "1.6"})
+	t.add(row{what, "a C program with the same library", p, "1.6"})
 	return t.crowd(ctx, ours)
 }
 
