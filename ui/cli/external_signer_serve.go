@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/service"
+	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/ui/caller"
 	"github.com/kubehsm/kubehsm/ui/signer"
@@ -58,12 +60,16 @@ func (a *app) serveSigner(ctx context.Context, path string) error {
 	say := func(line string) {
 		fmt.Fprintln(a.Stderr, time.Now().Format(time.TimeOnly), text.Clean(line))
 	}
-	return service.ListenAndServe(ctx, path, service.Options{
+	err := service.ListenAndServe(ctx, path, service.Options{
 		Log: say,
 		Answer: func(ctx context.Context, r externalsigner.Request, tell func(string)) (externalsigner.Answer, error) {
 			return answerOne(ctx, s, one, r, tell)
 		},
 	}, func() { say("serving " + service.Scheme + path) })
+	if errors.Is(err, home.ErrUnsafe) { // it may be a folder that is rightly everybody's
+		err = hsm.WithHint(err, "leave --socket out, or name a folder that only you can change")
+	}
+	return err
 }
 
 // answerOne answers a request as soon as no other uses a token: libraries have
