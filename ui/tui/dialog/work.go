@@ -63,15 +63,15 @@ func (d *Work) Actions() []screen.Action {
 	return []screen.Action{a}
 }
 
-// Update implements [Dialog].
-func (d *Work) Update(msg tea.Msg, _ time.Time) (bool, tea.Cmd) {
+// Update implements [Dialog]. Keys that come before it is seen were meant for what was there before.
+func (d *Work) Update(msg tea.Msg, now time.Time) (bool, tea.Cmd) {
 	if m, ok := msg.(SayMsg); ok {
 		d.said = m.Line
 		return false, nil
 	}
 	k, isKey := msg.(tea.KeyPressMsg)
 	_, interrupted := msg.(screen.InterruptedMsg)
-	if (interrupted || isKey && key.Matches(k, d.keys.Back)) && !d.stopping {
+	if (interrupted || isKey && !d.Quiet(now) && key.Matches(k, d.keys.Back)) && !d.stopping {
 		d.stopping = true
 		d.cancel()
 	}
