@@ -33,6 +33,7 @@ kubectl-externalsigner: ## build ./kubectl-externalsigner, a kubectl that asks a
 
 ##@ Check
 .PHONY: test
+# One package of integration tests at a time: they pick ports on one loopback.
 test: prerequisites cluster ## everything: prerequisites, control plane, lint, all tests
 	@failed=; \
 	$(MAKE) --no-print-directory lint || failed=1; \
@@ -41,7 +42,7 @@ test: prerequisites cluster ## everything: prerequisites, control plane, lint, a
 	echo '== every fuzzer, on a bounded number of inputs'; \
 	$(MAKE) --no-print-directory fuzz FUZZTIME=1000x || failed=1; \
 	echo '== integration and end-to-end tests, on real parts'; \
-	$(GO) test -timeout 30m ./test/... || failed=1; \
+	$(GO) test -p 1 -timeout 30m ./test/... || failed=1; \
 	[ -z "$$failed" ] || { echo '== something failed: see above'; exit 1; }
 
 .PHONY: bench

@@ -193,7 +193,7 @@ func TestStop(t *testing.T) {
 func TestAgentWithoutASocketEnds(t *testing.T) {
 	r := newRig(t, rigOptions{idle: true})
 	r.serve(Options{sweepEvery: time.Millisecond})
-	check(t, os.RemoveAll(r.dirs.Run))
+	r.removeRun()
 	check(t, <-r.done)
 	r.done = nil
 	// The next one finds the bridge's port free.
@@ -201,14 +201,21 @@ func TestAgentWithoutASocketEnds(t *testing.T) {
 	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
 }
 
-func TestEndingAgentLeavesItsSuccessorsSocket(t *testing.T) {
-	r := newRig(t, rigOptions{})
+// removeRun removes the run folder below an agent, which may just make its other
+// socket there.
+func (r *rig) removeRun() {
+	r.t.Helper()
 	err := os.RemoveAll(r.dirs.Run)
-	for tries := 0; err != nil && tries < 100; tries++ { // it may just make its other socket there
+	for tries := 0; err != nil && tries < 100; tries++ {
 		time.Sleep(10 * time.Millisecond)
 		err = os.RemoveAll(r.dirs.Run)
 	}
-	check(t, err)
+	check(r.t, err)
+}
+
+func TestEndingAgentLeavesItsSuccessorsSocket(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	r.removeRun()
 	end, done := r.cancel, r.done
 	r.serve(Options{})
 	end()
