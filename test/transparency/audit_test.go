@@ -34,6 +34,12 @@ var chance = regexp.MustCompile(`\b(timeoutSeconds=|continue=|fieldSelector=invo
 // audit is the API server's audit log: what it saw of each request.
 type audit struct{ policy, log string }
 
+// mark is a moment: how long the log was then.
+type mark struct {
+	size int64
+	at   time.Time
+}
+
 func (a *audit) flags() []string {
 	return []string{"--audit-policy-file=" + a.policy, "--audit-log-path=" + a.log}
 }
@@ -42,25 +48,25 @@ func (a *audit) writePolicy() error {
 	return os.WriteFile(a.policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived, ResponseStarted]\nrules: [{level: Metadata}]\n"), 0o600)
 }
 
-// size is how long the log is now; 0 if there is none.
-func (a *audit) size() int64 {
-	info, err := os.Stat(a.log)
-	if err != nil {
-		return 0
+// now is this moment.
+func (a *audit) now() mark {
+	m := mark{at: time.Now()}
+	if info, err := os.Stat(a.log); err == nil { // there is none at first
+		m.size = info.Size()
 	}
-	return info.Size()
+	return m
 }
 
 // requests are those that came with w's certificate and were logged since from,
 // in no order: kubectl sends some at once.
-func (a *audit) requests(t testing.TB, w way, from int64) []string {
+func (a *audit) requests(t testing.TB, w way, from mark) []string {
 	t.Helper()
 	b, err := os.ReadFile(a.log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var all []string
-	for line := range bytes.Lines(b[from:]) {
+	for line := range bytes.Lines(b[from.size:]) {
 		var e struct {
 			Verb, RequestURI, UserAgent string
 			User                        struct {
@@ -72,12 +78,16 @@ func (a *audit) requests(t testing.TB, w way, from int64) []string {
 				Username string
 				Groups   []string
 			}
-			ResponseStatus struct{ Code int }
+			ResponseStatus           struct{ Code int }
+			RequestReceivedTimestamp time.Time
 		}
 		if err := json.Unmarshal(line, &e); err != nil {
 			continue // the last line is being written
 		}
 		if !slices.Contains(e.User.Extra["authentication.kubernetes.io/credential-id"], w.credential) {
+			continue
+		}
+		if e.RequestReceivedTimestamp.Before(from.at) { // a stream of an earlier command, which has ended just now
 			continue
 		}
 		if e.UserAgent == "kubehsm" { // the agent's own look whether the server answers

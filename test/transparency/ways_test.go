@@ -126,7 +126,7 @@ func (s *stage) same(stdin string, args ...string) lab.Result {
 
 func (s *stage) sameProgram(stdin, program string, args ...string) lab.Result {
 	s.T.Helper()
-	from := s.audit.size()
+	from := s.audit.now()
 	var did [2]lab.Result
 	for i, w := range s.ways() {
 		own := make([]string, len(args))
@@ -143,7 +143,7 @@ func (s *stage) sameProgram(stdin, program string, args ...string) lab.Result {
 }
 
 // sameRequests compares what the API server saw of both ways since from.
-func (s *stage) sameRequests(from int64) {
+func (s *stage) sameRequests(from mark) {
 	s.T.Helper()
 	var direct, bridge []string
 	if !within(patience, func() bool { // an answer may be read before it is logged
