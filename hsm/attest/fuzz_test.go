@@ -307,17 +307,21 @@ func (g *forge) check(t *testing.T, a hsm.Attestation, statementBy, deviceBy int
 	if statementBy > byRoot || deviceBy != byRoot || own.Root != "Test Root" || told || strings.HasPrefix(device.Subject.CommonName, subjectPrefix) {
 		t.Fatalf("statement signed by %d, device by %d, %q as the device, traced to %q", statementBy, deviceBy, device.Subject.CommonName, own.Root)
 	}
-	_, err = Verifier{Roots: []*x509.Certificate{g.root}, Now: g.now}.Verify(a, differs(own.Key))
+	_, err = Verifier{Roots: []*x509.Certificate{g.root}, Now: g.now}.Verify(a, differs(t, own.Key))
 	if !errors.Is(err, ErrOtherKey) {
 		t.Fatalf("for another key: %v", err)
 	}
 }
 
 // differs is a key that is not the one given.
-func differs(key any) any {
+func differs(t *testing.T, key any) any {
+	t.Helper()
 	other, err := ecdsa.ParseRawPrivateKey(elliptic.P256(), append(make([]byte, 31), 99))
-	if err != nil || hsm.SameKey(key, other.Public()) {
-		panic("unlikely")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if hsm.SameKey(key, other.Public()) {
+		t.Fatal("the key is the one to differ from")
 	}
 	return other.Public()
 }

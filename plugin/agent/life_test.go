@@ -205,12 +205,7 @@ func TestAgentWithoutASocketEnds(t *testing.T) {
 // socket there.
 func (r *rig) removeRun() {
 	r.t.Helper()
-	err := os.RemoveAll(r.dirs.Run)
-	for tries := 0; err != nil && tries < 100; tries++ {
-		time.Sleep(10 * time.Millisecond)
-		err = os.RemoveAll(r.dirs.Run)
-	}
-	check(r.t, err)
+	eventually(r.t, "the run folder can be removed", func() bool { return os.RemoveAll(r.dirs.Run) == nil })
 }
 
 func TestEndingAgentLeavesItsSuccessorsSocket(t *testing.T) {

@@ -210,11 +210,8 @@ func TestAgentIsExternalSigner(t *testing.T) {
 
 func waitFor(t *testing.T, path string) {
 	t.Helper()
-	for range 500 {
-		if _, err := os.Stat(path); err == nil {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatalf("%s never came", path)
+	eventually(t, path+" is there", func() bool {
+		_, err := os.Stat(path)
+		return err == nil
+	})
 }

@@ -331,7 +331,7 @@ func TestRemovalLocksAtOnce(t *testing.T) {
 // only root can: while it is in use, after a lock, and after an idle time.
 func TestPINIsNotInMemory(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root reads the memory of a process that is not dumpable")
+		need.Missing(t, "only root reads the memory of a process that is not dumpable")
 	}
 	for _, how := range []string{"workers", "workers, soon idle"} {
 		t.Run(how, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/test/need"
 )
 
 // other is an upstream with the rig's key and another cluster.
@@ -49,7 +50,7 @@ func TestServerName(t *testing.T) {
 func TestIPv6(t *testing.T) {
 	l, err := net.Listen("tcp6", "[::1]:0")
 	if err != nil {
-		t.Skip("this machine has no IPv6 loopback: ", err)
+		need.Missing(t, "this machine has no IPv6 loopback: "+err.Error())
 	}
 	check(t, l.Close())
 	r := newRig(t, rigOptions{api: bridgetest.Options{Address: "[::1]:0"}})

@@ -107,9 +107,6 @@ func newMortal(t testing.TB) *user {
 // TestKilledAnywhere kills enroll and join after every write of a file and every
 // answer of an API server, and runs them again: they come to the same end.
 func TestKilledAnywhere(t *testing.T) {
-	if testing.Short() {
-		t.Skip("goes through every operation of two commands")
-	}
 	t.Cleanup(func() {
 		if killed.dir != "" {
 			if err := os.RemoveAll(killed.dir); err != nil {
