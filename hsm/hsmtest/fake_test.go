@@ -18,6 +18,7 @@ func TestFakeKeepsTheContract(t *testing.T) {
 			hsmtest.Run(t, hsmtest.Fixture{
 				Algorithms: []hsm.Algorithm{hsm.ECDSAP256, hsm.ECDSAP384, hsm.Ed25519, hsm.RSA2048},
 				Slow:       []hsm.Algorithm{hsm.RSA3072},
+				Has:        hsmtest.Tries | hsmtest.AddToken | hsmtest.Unplug,
 				New: func(*testing.T) hsmtest.Device {
 					f := hsmtest.NewFake(scheme)
 					tok := f.Add(hsmtest.FakeOptions{})

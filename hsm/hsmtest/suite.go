@@ -7,6 +7,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -31,7 +32,20 @@ type Fixture struct {
 	ReadOnly bool
 	// NoGuessing: no wrong PIN may be typed, as on somebody's own token.
 	NoGuessing bool
+	// Has is what every Device of New has; parts that need more are not run.
+	Has Feature
 }
+
+// Feature is what a [Device] may have, or several of them.
+type Feature uint8
+
+// The features are the fields of [Device] of the same names.
+const (
+	Tries    Feature = 1 << iota // which are three when the token is new
+	AddToken                     // a second token
+	Extract
+	Unplug // and Plug
+)
 
 // Device is one token, ready to be examined.
 type Device struct {
@@ -48,24 +62,39 @@ type Device struct {
 	// Keys are those that a read-only token holds, two or more of the first
 	// algorithm, each with a certificate.
 	Keys map[hsm.Algorithm][]crypto.PublicKey
-	// Tries returns the PIN tries left, read without the driver. Nil: the token
-	// does not tell.
+	// Tries returns the PIN tries left, read without the driver.
 	Tries func() int
 	// AddToken adds a second token that the driver sees, of the same kind, and
-	// returns its URI. Nil: cannot be done.
+	// returns its URI.
 	AddToken func(t *testing.T) hsm.URI
 	// Extract tries all it can to get the slot's private key out of the token,
-	// without the driver, and fails t if it does. Nil: there is no such way.
+	// without the driver, and fails t if it does.
 	Extract func(t *testing.T, s hsm.Slot)
-	// Unplug and Plug take the token away and bring it back. Nil: cannot be done.
+	// Unplug and Plug take the token away and bring it back.
 	Unplug, Plug func()
+}
+
+// has fails t if the device lacks what its fixture promises, or has more: no
+// part is left out by mistake.
+func (d Device) has(t *testing.T, promised Feature) {
+	t.Helper()
+	var has Feature
+	for f, is := range map[Feature]bool{Tries: d.Tries != nil, AddToken: d.AddToken != nil, Extract: d.Extract != nil, Unplug: d.Unplug != nil && d.Plug != nil} {
+		if is {
+			has |= f
+		}
+	}
+	if has != promised {
+		t.Fatalf("the fixture promises the features %b, the device has %b", promised, has)
+	}
 }
 
 // part is one test of the suite.
 type part struct {
-	name string
-	test func(*testing.T, *bench)
-	does doing
+	name  string
+	test  func(*testing.T, *bench)
+	does  doing
+	needs Feature
 }
 
 // doing is what a part does to the token beside signing.
@@ -75,67 +104,74 @@ const (
 	makes   doing = 1 << iota // makes keys or writes certificates
 	empty                     // wants a token without keys
 	guesses                   // types wrong PINs
+	refused                   // wants a token that cannot be written
 )
 
 var parts = []part{
-	{"List", testList, 0},
-	{"Open", testOpen, 0},
-	{"OpenAmongTwo", testOpenAmongTwo, 0},
-	{"EmptyToken", testEmptyToken, empty},
-	{"Unlock", testUnlock, guesses},
-	{"UnlockCancelled", testUnlockCancelled, guesses},
-	{"UnlockNobody", testUnlockNobody, 0},
-	{"UnlockRefusesOTP", testUnlockOTP, guesses},
-	{"UnlockLastTry", testUnlockLastTry, guesses},
-	{"UnlockOnceForAll", testUnlockOnceForAll, 0},
-	{"Lock", testLock, 0},
-	{"Generate", testGenerate, makes},
-	{"GenerateRefuses", testGenerateRefuses, makes},
-	{"Occupied", testOccupied, makes},
-	{"NotExtractable", testNotExtractable, 0},
-	{"SlotsWithoutPIN", testSlotsWithoutPIN, 0},
-	{"SlotLookup", testSlotLookup, 0},
-	{"Sign", testSign, 0},
-	{"SignRefusesDigest", testSignRefusesDigest, 0},
-	{"SignAsks", testSignAsks, guesses},
-	{"SignCancelled", testSignCancelled, 0},
-	{"SignConcurrently", testSignConcurrently, 0},
-	{"WantedKey", testWantedKey, 0},
-	{"Certificate", testCertificate, makes},
-	{"CertificateMismatch", testCertificateMismatch, makes},
-	{"Delete", testDelete, makes},
-	{"TLS", testTLS, 0},
-	{"Slow", testSlow, makes},
-	{"Unplug", testUnplug, 0},
-	{"CancelledContext", testCancelledContext, makes},
-	{"ReadOnly", testReadOnly, 0},
+	{"List", testList, 0, 0},
+	{"Open", testOpen, 0, 0},
+	{"OpenAmongTwo", testOpenAmongTwo, 0, AddToken},
+	{"EmptyToken", testEmptyToken, empty, 0},
+	{"Unlock", testUnlock, guesses, 0},
+	{"UnlockCancelled", testUnlockCancelled, guesses, 0},
+	{"UnlockNobody", testUnlockNobody, 0, 0},
+	{"UnlockRefusesOTP", testUnlockOTP, guesses, 0},
+	{"UnlockLastTry", testUnlockLastTry, guesses, Tries},
+	{"UnlockOnceForAll", testUnlockOnceForAll, 0, 0},
+	{"Lock", testLock, 0, 0},
+	{"Generate", testGenerate, makes, 0},
+	{"GenerateRefuses", testGenerateRefuses, makes, 0},
+	{"Occupied", testOccupied, makes, 0},
+	{"NotExtractable", testNotExtractable, 0, Extract},
+	{"SlotsWithoutPIN", testSlotsWithoutPIN, 0, 0},
+	{"SlotLookup", testSlotLookup, 0, 0},
+	{"Sign", testSign, 0, 0},
+	{"SignRefusesDigest", testSignRefusesDigest, 0, 0},
+	{"SignAsks", testSignAsks, guesses, 0},
+	{"SignCancelled", testSignCancelled, 0, 0},
+	{"SignConcurrently", testSignConcurrently, 0, 0},
+	{"WantedKey", testWantedKey, 0, 0},
+	{"Certificate", testCertificate, makes, 0},
+	{"CertificateMismatch", testCertificateMismatch, makes, 0},
+	{"Delete", testDelete, makes, 0},
+	{"TLS", testTLS, 0, 0},
+	{"Slow", testSlow, makes, 0},
+	{"Unplug", testUnplug, 0, Unplug},
+	{"CancelledContext", testCancelledContext, makes, 0},
+	{"ReadOnly", testReadOnly, refused, 0},
 }
 
 // Run examines a driver: one subtest for each promise of the [hsm.Driver] and
 // [hsm.Token] contracts. It returns what the token was seen to do.
 func Run(t *testing.T, f Fixture) Results {
 	r := newResults(f)
+	var left []string
 	for _, p := range parts {
 		verdict := Untested
 		switch {
 		case f.ReadOnly && p.does&makes != 0:
 			verdict = Cannot // and testReadOnly sees how it says so
-		case f.ReadOnly && p.does&empty != 0, f.NoGuessing && p.does&guesses != 0:
+		case f.ReadOnly && p.does&empty != 0, !f.ReadOnly && p.does&refused != 0, f.NoGuessing && p.does&guesses != 0, p.needs&^f.Has != 0:
+			left = append(left, p.name)
 		default:
 			ran := false
 			t.Run(p.name, func(t *testing.T) {
 				ran = true
 				t.Cleanup(func() {
-					if !t.Skipped() && !t.Failed() {
+					if !t.Skipped() && !t.Failed() { // skipped: New lacks a program
 						verdict = Can
 					}
 				})
 				d := f.New(t)
+				d.has(t, f.Has)
 				p.test(t, &bench{Fixture: f, Device: d})
 			})
 			r.Complete = r.Complete && ran
 		}
 		r.note(f, p.name, verdict)
+	}
+	if len(left) > 0 {
+		t.Logf("nothing that this fixture has: %s", strings.Join(left, ", "))
 	}
 	r.Complete = r.Complete && !t.Failed()
 	return r

@@ -83,9 +83,6 @@ func testOpen(t *testing.T, b *bench) {
 }
 
 func testOpenAmongTwo(t *testing.T, b *bench) {
-	if b.AddToken == nil {
-		t.Skip("the fixture has no second token")
-	}
 	second := b.AddToken(t)
 	_, err := b.Driver.Open(t.Context(), hsm.URI{Scheme: b.Token.Scheme})
 	wantErr(t, err, hsm.ErrSeveralTokens)
@@ -141,9 +138,6 @@ func testCancelledContext(t *testing.T, b *bench) {
 }
 
 func testUnplug(t *testing.T, b *bench) {
-	if b.Unplug == nil {
-		t.Skip("the fixture cannot unplug the token")
-	}
 	tok := b.open(t)
 	slot := b.generate(t, tok, b.Algorithms[0])
 	sign := b.signer(t, tok, slot, b.typing(t))

@@ -98,12 +98,7 @@ func testUnlockOTP(t *testing.T, b *bench) {
 }
 
 func testUnlockLastTry(t *testing.T, b *bench) {
-	if b.Tries == nil {
-		t.Skip("the token does not tell its tries")
-	}
-	if n := b.Tries(); n != 3 {
-		t.Skipf("written for three tries, the token has %d", n)
-	}
+	b.wantTries(t, 3)
 	tok := b.open(t)
 	wantErr(t, tok.Unlock(t.Context(), NewScript(t, PIN(b.WrongPIN), PIN(b.WrongPIN), No())), hsm.ErrCancelled)
 	b.wantTries(t, 1)

@@ -17,6 +17,8 @@ const wrongPIN = "654321"
 // ownKey is a management key that is not the factory's.
 var ownKey = []byte("kubehsm management key24")
 
+const features = hsmtest.Tries | hsmtest.AddToken | hsmtest.Unplug
+
 // device is a lab with one card in the first reader.
 func device(config vcard.Config) func(t *testing.T) hsmtest.Device {
 	return func(t *testing.T) hsmtest.Device {
@@ -49,6 +51,7 @@ func TestContract(t *testing.T) {
 			New:        device(vcard.Config{}),
 			Algorithms: []hsm.Algorithm{hsm.ECDSAP256, hsm.ECDSAP384, hsm.Ed25519, hsm.RSA2048},
 			Slow:       []hsm.Algorithm{hsm.RSA3072, hsm.RSA4096},
+			Has:        features,
 		})
 		tokens.Record(t, "card-5.7.1", "virtual YubiKey 5.7.1", "piv", r)
 	})
@@ -57,6 +60,7 @@ func TestContract(t *testing.T) {
 			New:        device(vcard.Config{Firmware: [3]byte{4, 3, 5}}),
 			Algorithms: []hsm.Algorithm{hsm.ECDSAP256, hsm.RSA2048},
 			NoDelete:   true,
+			Has:        features,
 		})
 		tokens.Record(t, "card-4.3.5", "virtual YubiKey 4.3.5", "piv", r)
 	})

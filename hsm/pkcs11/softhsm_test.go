@@ -153,6 +153,7 @@ func TestContract(t *testing.T) {
 	r := hsmtest.Run(t, hsmtest.Fixture{
 		Algorithms: []hsm.Algorithm{hsm.ECDSAP256, hsm.ECDSAP384, hsm.RSA2048, hsm.Ed25519},
 		Slow:       []hsm.Algorithm{hsm.RSA3072, hsm.RSA4096},
+		Has:        hsmtest.AddToken | hsmtest.Extract,
 		New: func(t *testing.T) hsmtest.Device {
 			d, soft := softHSM(t)
 			return hsmtest.Device{

@@ -86,14 +86,14 @@ func opensc(t *testing.T) pkcs11.Module { return pkcs11.Module{Path: library(t, 
 
 func TestYKCS11(t *testing.T) {
 	r := hsmtest.Run(t, hsmtest.Fixture{
-		New: overCard(ykcs11), Algorithms: []hsm.Algorithm{hsm.ECDSAP256, hsm.RSA2048}, ReadOnly: true,
+		New: overCard(ykcs11), Algorithms: []hsm.Algorithm{hsm.ECDSAP256, hsm.RSA2048}, ReadOnly: true, Has: hsmtest.Unplug,
 	})
 	tokens.Record(t, "ykcs11", "virtual YubiKey 5.4.3, ykcs11", "pkcs11: libykcs11", r)
 }
 
 func TestOpenSC(t *testing.T) {
 	r := hsmtest.Run(t, hsmtest.Fixture{
-		New: overCard(opensc), Algorithms: []hsm.Algorithm{hsm.ECDSAP256, hsm.RSA2048}, ReadOnly: true,
+		New: overCard(opensc), Algorithms: []hsm.Algorithm{hsm.ECDSAP256, hsm.RSA2048}, ReadOnly: true, Has: hsmtest.Unplug,
 	})
 	tokens.Record(t, "opensc", "virtual YubiKey 5.4.3, OpenSC", "pkcs11: opensc-pkcs11", r)
 }
