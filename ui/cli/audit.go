@@ -3,9 +3,6 @@ package cli
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -13,7 +10,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kubehsm/kubehsm/plugin/audit"
-	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
 )
@@ -55,9 +51,9 @@ With -f and -o json it prints one JSON document a line.`,
 			f.Since = time.Now().Add(-o.since)
 		}
 		if o.follow {
-			return a.auditFollow(c.Context(), o, audit.Path(dirs), f)
+			return a.auditFollow(c.Context(), o, flow.Env{Dirs: dirs}, f)
 		}
-		return a.auditOnce(c.Context(), o, audit.Path(dirs), f)
+		return a.auditOnce(c.Context(), o, flow.Env{Dirs: dirs}, f)
 	})
 	c.Flags().DurationVar(&o.since, "since", 0, "only what is younger than this `duration`, such as 1h")
 	c.Flags().StringVar(&o.enrollment, "enrollment", "", "only what concerns the enrolment of this `name`")
@@ -66,9 +62,9 @@ With -f and -o json it prints one JSON document a line.`,
 	return c
 }
 
-func (a *app) auditOnce(ctx context.Context, o auditOptions, path string, f audit.Filter) error {
+func (a *app) auditOnce(ctx context.Context, o auditOptions, env flow.Env, f audit.Filter) error {
 	records := []audit.Record{}
-	damaged, err := audit.Read(ctx, path, f, func(r audit.Record) error {
+	damaged, err := env.Audit(ctx, f, func(r audit.Record) error {
 		records = append(records, r)
 		return nil
 	})
@@ -88,7 +84,7 @@ func (a *app) auditOnce(ctx context.Context, o auditOptions, path string, f audi
 		} else {
 			rows := make([][]string, 0, len(records))
 			for _, r := range records {
-				rows = append(rows, auditRow(r, a.signedWords(r)))
+				rows = append(rows, auditRow(env, r))
 			}
 			w.table([]string{"TIME", "EVENT", "OUTCOME", "ENROLMENT", "PROGRAM", "DETAIL"}, rows)
 		}
@@ -99,8 +95,8 @@ func (a *app) auditOnce(ctx context.Context, o auditOptions, path string, f audi
 }
 
 // auditFollow prints each record as it comes; ctrl-c is the way it ends.
-func (a *app) auditFollow(ctx context.Context, o auditOptions, path string, f audit.Filter) error {
-	_, err := audit.Read(ctx, path, f, func(r audit.Record) error {
+func (a *app) auditFollow(ctx context.Context, o auditOptions, env flow.Env, f audit.Filter) error {
+	_, err := env.Audit(ctx, f, func(r audit.Record) error {
 		var b []byte
 		var err error
 		switch o.format.value {
@@ -112,7 +108,7 @@ func (a *app) auditFollow(ctx context.Context, o auditOptions, path string, f au
 			b = append([]byte("---\n"), b...)
 		default:
 			w := a.out()
-			w.line("%s", strings.Join(present(auditRow(r, a.signedWords(r))), "  "))
+			w.line("%s", strings.Join(present(auditRow(env, r)), "  "))
 			return w.flush()
 		}
 		if err == nil {
@@ -133,53 +129,6 @@ func present(cells []string) []string {
 	return kept
 }
 
-// signedWords say whether the signature in a record is good, "" without one.
-func (a *app) signedWords(r audit.Record) string {
-	if len(r.Signature) == 0 {
-		return ""
-	}
-	dirs, err := a.dirs()
-	if err == nil {
-		env := flow.Env{Dirs: dirs}
-		err = env.VerifyConsent(r)
-	}
-	switch {
-	case err == nil:
-		return "signed"
-	case errors.Is(err, consent.ErrSignature):
-		return "WRONG SIGNATURE"
-	}
-	return "signature not checked: " + err.Error()
-}
-
-// auditRow words a record; signed is what its signature is worth.
-func auditRow(r audit.Record, signed string) []string {
-	program := ""
-	if c := r.Client; c != nil {
-		program = strings.TrimSpace(c.Command + " " + strconv.Itoa(c.PID))
-	}
-	var detail []string
-	add := func(format, value string) {
-		if value != "" {
-			detail = append(detail, fmt.Sprintf(format, value))
-		}
-	}
-	if r.Code != 0 {
-		add("%s", strconv.Itoa(r.Code))
-	}
-	add("%s", r.Request)
-	add("%s", r.Reason)
-	add("%s", signed)
-	add("%s", r.Error)
-	if r.Count > 1 {
-		add("%s times", strconv.Itoa(r.Count))
-	}
-	add("%s", r.Version)
-	add("at %s", r.Server)
-	if r.Event == audit.Signature && len(r.Key) >= 16 {
-		add("key %s", r.Key[:16])
-	} else if r.Token.Scheme != "" {
-		add("%s", shortURI(r.Token))
-	}
-	return []string{r.Time.Local().Format("2006-01-02 15:04:05"), string(r.Event), string(r.Outcome), r.Enrollment, program, strings.Join(detail, ", ")}
+func auditRow(env flow.Env, r audit.Record) []string {
+	return []string{r.Time.Local().Format("2006-01-02 15:04:05"), string(r.Event), string(r.Outcome), r.Enrollment, flow.AuditProgram(r), env.AuditDetail(r)}
 }

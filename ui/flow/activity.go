@@ -10,6 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent"
 	"github.com/kubehsm/kubehsm/plugin/audit"
+	"github.com/kubehsm/kubehsm/plugin/consent"
 )
 
 // withAgent calls f with the running agent; [agent.ErrNotRunning] if none runs.
@@ -52,8 +53,9 @@ func (e *Env) Audit(ctx context.Context, f audit.Filter, each func(audit.Record)
 	return audit.Read(ctx, audit.Path(e.Dirs), f, each)
 }
 
-// AuditDetail words what a record tells beyond its event and outcome.
-func AuditDetail(r audit.Record) string {
+// AuditDetail words what a record tells beyond its event and outcome, and what
+// the token's signature in it is worth. It is raw.
+func (e *Env) AuditDetail(r audit.Record) string {
 	var detail []string
 	add := func(format, value string) {
 		if value != "" {
@@ -65,6 +67,7 @@ func AuditDetail(r audit.Record) string {
 	}
 	add("%s", r.Request)
 	add("%s", r.Reason)
+	add("%s", e.signedWords(r))
 	add("%s", r.Error)
 	if r.Count > 1 {
 		add("%s times", strconv.Itoa(r.Count))
@@ -80,4 +83,27 @@ func AuditDetail(r audit.Record) string {
 		add("token %s", r.Token.Token)
 	}
 	return strings.Join(detail, ", ")
+}
+
+// AuditProgram names the program that a record is about, raw; "" if there is none.
+func AuditProgram(r audit.Record) string {
+	if r.Client == nil {
+		return ""
+	}
+	return strings.TrimSpace(r.Client.Command + " " + strconv.Itoa(r.Client.PID))
+}
+
+// signedWords say whether the signature in a record is good, "" without one.
+func (e *Env) signedWords(r audit.Record) string {
+	if len(r.Signature) == 0 {
+		return ""
+	}
+	switch err := e.VerifyConsent(r); {
+	case err == nil:
+		return "signed"
+	case errors.Is(err, consent.ErrSignature):
+		return "WRONG SIGNATURE"
+	default:
+		return "signature not checked: " + err.Error()
+	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/process"
+	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/doctor"
 )
 
@@ -66,6 +67,8 @@ func (f *fakeBackend) Audit(ctx context.Context, _ audit.Filter, each func(audit
 		}
 	}
 }
+
+func (f *fakeBackend) AuditDetail(r audit.Record) string { return (&flow.Env{}).AuditDetail(r) }
 
 func fakeChecks() []doctor.Check {
 	return []doctor.Check{

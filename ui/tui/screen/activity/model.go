@@ -31,6 +31,7 @@ type Backend interface {
 	LockAgent(ctx context.Context) error
 	StopAgent(ctx context.Context) error
 	Audit(ctx context.Context, f audit.Filter, each func(audit.Record) error) (damaged int, err error)
+	AuditDetail(r audit.Record) string
 }
 
 // Services are what the screen works with; the root passes them.
@@ -91,7 +92,7 @@ type (
 	}
 	recordsMsg struct {
 		id      task.ID
-		records []audit.Record
+		records []record
 	}
 	logEndedMsg struct {
 		id  task.ID
@@ -163,11 +164,11 @@ const (
 func (m *Model) follow(now time.Time) tea.Cmd {
 	m.log.Cancel()
 	h, cmd := m.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
-		in := make(chan audit.Record, batchMost)
-		go task.Batch(in, batchMost, batchWait, func(all []audit.Record) { m.Runner.Send(recordsMsg{id: id, records: all}) })
+		in := make(chan record, batchMost)
+		go task.Batch(in, batchMost, batchWait, func(all []record) { m.Runner.Send(recordsMsg{id: id, records: all}) })
 		defer close(in)
 		_, err := m.Backend.Audit(ctx, audit.Filter{Since: now.Add(-logSince), Follow: true}, func(r audit.Record) error {
-			in <- r
+			in <- record{Record: r, program: text.Clean(flow.AuditProgram(r)), detail: text.Clean(m.Backend.AuditDetail(r))}
 			return nil
 		})
 		return logEndedMsg{id: id, err: err}
@@ -250,14 +251,11 @@ func tokenName(u hsm.URI) string {
 	return u.Token
 }
 
-func (m *Model) takeRecords(records []audit.Record) {
+func (m *Model) takeRecords(records []record) {
 	for _, r := range records {
 		m.last++
-		x := record{Record: r, number: m.last, detail: text.Clean(flow.AuditDetail(r))}
-		if c := r.Client; c != nil {
-			x.program = text.Clean(strings.TrimSpace(c.Command + " " + strconv.Itoa(c.PID)))
-		}
-		m.records = append(m.records, x)
+		r.number = m.last
+		m.records = append(m.records, r)
 	}
 	m.records = slices.Clone(m.records[max(len(m.records)-mostRecords, 0):])
 	shown := slices.Clone(m.records)
