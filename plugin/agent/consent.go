@@ -314,6 +314,8 @@ func (a *agent) put(ctx context.Context, t *target, s consent.Statement, text st
 	if !touch {
 		return nil, how, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, touchTimeout)
+	defer cancel()
 	signer, err := t.holder.signer(ctx, t.e.Key, t.chain[0].PublicKey, who.p)
 	if err != nil {
 		return nil, how, err

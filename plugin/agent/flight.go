@@ -120,7 +120,7 @@ func cooldown(err error) time.Duration {
 	if err == nil {
 		return 0
 	}
-	for _, e := range []error{hsm.ErrCancelled, hsm.ErrPINIncorrect, hsm.ErrPINInvalid, hsm.ErrTouchTimeout} {
+	for _, e := range []error{hsm.ErrCancelled, hsm.ErrPINIncorrect, hsm.ErrPINInvalid, hsm.ErrTouchTimeout, bridge.ErrNotSigned} {
 		if errors.Is(err, e) {
 			return personCooldown
 		}

@@ -367,3 +367,41 @@ func TestChangedEnrolment(t *testing.T) {
 		t.Fatalf("the old session reaches the new server: %d", code)
 	}
 }
+
+// TestTouchThatNobodyMakes: the API server waits half a minute for a signature;
+// a token that waits for its touch without end is told from a server that cannot
+// be reached.
+func TestTouchThatNobodyMakes(t *testing.T) {
+	r := newRig(t, rigOptions{idle: true, token: hsmtest.FakeOptions{TouchPolicy: hsm.TouchAlways}})
+	r.serve(Options{handshake: 2 * time.Second})
+	script := hsmtest.NewScript(t, hsmtest.PIN(pin))
+	_, err := r.prepare(r.dial(), caller(1), script)
+	if !errors.Is(err, hsm.ErrTouchTimeout) || errors.Is(err, bridge.ErrUnreachable) || !strings.Contains(hsm.Hint(err), "while it blinks") {
+		t.Fatalf("%v (%s)", err, hsm.Hint(err))
+	}
+	if n := script.Waiting(); n != 0 {
+		t.Errorf("%d touch lines are still up", n)
+	}
+	again := hsmtest.NewScript(t)
+	if _, err := r.prepare(r.dial(), caller(1), again); !errors.Is(err, hsm.ErrTouchTimeout) || len(again.Prompts()) != 0 {
+		t.Fatalf("the same command was asked again: %v", err)
+	}
+}
+
+// TestSlowSignature: a signature that takes too long without a touch is told as
+// what it is.
+func TestSlowSignature(t *testing.T) {
+	r := newRig(t, rigOptions{idle: true})
+	r.serve(Options{handshake: 2 * time.Second})
+	r.token.Before(func(ctx context.Context, op hsmtest.Op) error {
+		if op == hsmtest.OpSign {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return nil
+	})
+	_, err := r.prepare(r.dial(), caller(1), hsmtest.NewScript(t, hsmtest.PIN(pin)))
+	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, bridge.ErrUnreachable) || !strings.Contains(err.Error(), "did not sign in time") {
+		t.Fatal(err)
+	}
+}

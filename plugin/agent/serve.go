@@ -43,6 +43,7 @@ type Options struct {
 	protocol   int
 	sweepEvery time.Duration
 	quiet      time.Duration // see inUse
+	handshake  time.Duration // see bridge.UpstreamOptions
 	made       func(*agent)  // is given the agent; for tests
 }
 

@@ -90,12 +90,14 @@ func (a *agent) publicKey(e enrollment.Enrollment, opts crypto.SignerOpts) (cryp
 func (a *agent) signHeld(ctx context.Context, e enrollment.Enrollment, public crypto.PublicKey, r signer.Request, p hsm.Prompter) ([]byte, error) {
 	ctx, cancel := a.untilLocked(ctx)
 	defer cancel()
+	ctx, cancelTouch := context.WithTimeout(ctx, touchTimeout)
+	defer cancelTouch()
 	s, err := a.holder(e.Key).signer(ctx, e.Key, public, touchOnly{p})
 	if err != nil {
 		return nil, err
 	}
 	signature, err := s.Sign(nil, r.Digest, r.Opts)
-	if cause := context.Cause(ctx); err != nil && cause != nil {
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, hsm.ErrTouchTimeout) {
 		err = cause
 	}
 	return signature, err

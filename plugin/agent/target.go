@@ -70,7 +70,7 @@ func (a *agent) load(name string) (*target, error) {
 		return nil, err
 	}
 	t := &target{e: e, chain: chain, version: version, holder: a.holder(e.Key), seen: time.Unix(0, 0)}
-	t.up, err = bridge.NewUpstream(bridge.UpstreamOptions{Enrollment: e, Chain: chain, Log: a.log,
+	t.up, err = bridge.NewUpstream(bridge.UpstreamOptions{Enrollment: e, Chain: chain, Log: a.log, Handshake: a.o.handshake,
 		Signer: func(ctx context.Context) (crypto.Signer, error) {
 			p := a.prompterFor(ctx, e.Name)
 			s, err := t.holder.signer(ctx, e.Key, chain[0].PublicKey, p)

@@ -178,12 +178,16 @@ func (h *holder) unlocked() bool {
 // signer returns the key for one signature.
 func (h *holder) signer(ctx context.Context, key hsm.URI, want crypto.PublicKey, p hsm.Prompter) (crypto.Signer, error) {
 	h.use()
+	w := &touchWatch{Prompter: p, ctx: ctx}
 	var s crypto.Signer
 	err := h.with(ctx, func(t Token) (err error) {
-		s, err = t.Signer(ctx, key, want, p)
+		s, err = t.Signer(ctx, key, want, w)
 		return err
 	})
-	return s, err
+	if err != nil {
+		return nil, w.explain(err)
+	}
+	return touchedSigner{s, w}, nil
 }
 
 func (h *holder) use() {

@@ -17,7 +17,7 @@ import (
 
 // dialTLS makes a TLS connection. It is cut when the upstream is closed.
 func (u *Upstream) dialTLS(ctx context.Context, protos ...string) (_ *conn, err error) {
-	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stop := context.AfterFunc(u.ctx, cancel)
 	defer stop()
@@ -33,6 +33,8 @@ func (u *Upstream) dialTLS(ctx context.Context, protos ...string) (_ *conn, err 
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancelHandshake := context.WithTimeout(ctx, u.o.Handshake)
+	defer cancelHandshake()
 	cfg := u.tls.Clone()
 	cfg.NextProtos = protos
 	c := &conn{Conn: tls.Client(raw, cfg), u: u, ended: make(chan struct{})}
@@ -41,7 +43,7 @@ func (u *Upstream) dialTLS(ctx context.Context, protos ...string) (_ *conn, err 
 	if err := c.HandshakeContext(context.WithValue(ctx, refusalKey{}, &refusal)); err != nil {
 		_ = raw.Close() // the handshake's error is the one to report
 		if refusal != nil {
-			err = refusal
+			return nil, u.notSigned(ctx, refusal)
 		}
 		return nil, u.handshakeError(err)
 	}
@@ -66,12 +68,21 @@ func (u *Upstream) handshakeError(err error) error {
 	case errors.As(err, &untrusted):
 		return hsm.Hintf(fmt.Errorf("%w %s: its certificate is not trusted: %w", ErrUnreachable, u.dialer.address, untrusted.Err),
 			"if the cluster's authority was changed, enrol again with `kubehsm enroll --name %s`", u.o.Enrollment.Name)
-	case hsm.ErrorCode(err) != "":
+	case hsm.ErrorCode(err) != "": // the key was not to be had
 		return fmt.Errorf("sign in to %s: %w", u.dialer.address, err)
 	case alertOf(err) != nil:
 		return fmt.Errorf("%w: %s broke the handshake off: %w", ErrUnauthorized, u.dialer.address, err)
 	}
 	return fmt.Errorf("%w %s: TLS handshake: %w", ErrUnreachable, u.dialer.address, err)
+}
+
+// notSigned words why the token made no signature for a handshake. The server was
+// there: it has asked for one.
+func (u *Upstream) notSigned(ctx context.Context, err error) error {
+	if hsm.ErrorCode(err) == "" && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = hsm.WithHint(fmt.Errorf("%w: %w", ErrNotSigned, ctx.Err()), "run the command again, and answer the token's question within half a minute")
+	}
+	return fmt.Errorf("sign in to %s: %w", u.dialer.address, err)
 }
 
 // conn is an open connection, known to its upstream until it is closed.

@@ -15,6 +15,8 @@ var (
 	// ErrUnauthorized says that the API server answered 401, or refused the
 	// certificate in the handshake.
 	ErrUnauthorized = errors.New("the API server answered 401 Unauthorized")
+	// ErrNotSigned says that the token made no signature while the API server waited.
+	ErrNotSigned = errors.New("the token did not sign in time")
 	// ErrClosed says that the upstream was closed, by a lock for example.
 	ErrClosed = errors.New("the connection was closed by the agent")
 
@@ -24,7 +26,7 @@ var (
 // needsPerson tells whether err is one that the next run of the plugin can mend.
 func needsPerson(err error) bool {
 	for _, e := range []error{hsm.ErrPINRequired, hsm.ErrNoToken, hsm.ErrRemoved, hsm.ErrTouchTimeout,
-		hsm.ErrNoTerminal, hsm.ErrCancelled, hsm.ErrBusy, ErrClosed} {
+		hsm.ErrNoTerminal, hsm.ErrCancelled, hsm.ErrBusy, ErrNotSigned, ErrClosed} {
 		if errors.Is(err, e) {
 			return true
 		}

@@ -27,10 +27,12 @@ import (
 
 // Bounds of what an upstream waits for.
 const (
-	tcpTimeout  = 10 * time.Second
-	dialTimeout = 60 * time.Second // with touch; the API server itself gives up after 32 s
-	pingIdle    = 30 * time.Second
-	pingTimeout = 10 * time.Second
+	tcpTimeout = 10 * time.Second
+	// handshakeTimeout is for TLS, with touch: the API server itself gives up after
+	// 32 s, and what is signed later is lost.
+	handshakeTimeout = 30 * time.Second
+	pingIdle         = 30 * time.Second
+	pingTimeout      = 10 * time.Second
 )
 
 // UpstreamOptions describe an upstream.
@@ -42,6 +44,8 @@ type UpstreamOptions struct {
 	// with the context of the request that caused the dial, see [ClientOf].
 	Signer func(ctx context.Context) (crypto.Signer, error)
 	Log    *slog.Logger
+	// Handshake bounds a TLS handshake and its signature; 0 is 30 s.
+	Handshake time.Duration
 }
 
 // Upstream is the way to one API server with one key: a pooled HTTP/2
@@ -107,6 +111,7 @@ func NewUpstream(o UpstreamOptions) (*Upstream, error) {
 	if err != nil {
 		return nil, fmt.Errorf("enrolment %s: %w", o.Enrollment.Name, err)
 	}
+	o.Handshake = cmp.Or(o.Handshake, handshakeTimeout)
 	u := &Upstream{o: o, policy: o.Enrollment.Consent(), host: server.Host, prefix: strings.TrimSuffix(server.EscapedPath(), "/"), dialer: d, conns: map[*conn]struct{}{}}
 	u.ctx, u.cancel = context.WithCancelCause(context.Background())
 	if u.tls, err = u.tlsConfig(server); err != nil {
@@ -245,7 +250,7 @@ func (u *Upstream) roundTripError(ctx context.Context, err error) error {
 		return context.Cause(u.ctx)
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case hsm.ErrorCode(err) != "" || errors.Is(err, ErrUnreachable) || errors.Is(err, ErrUnauthorized):
+	case hsm.ErrorCode(err) != "" || errors.Is(err, ErrUnreachable) || errors.Is(err, ErrUnauthorized) || errors.Is(err, ErrNotSigned):
 		return err
 	case alert != nil:
 		u.rejected.Store(true)
