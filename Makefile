@@ -56,7 +56,7 @@ soak: prerequisites cluster ## ten minutes of 50 watchers and 20 kubectl loops, 
 .PHONY: test-helm
 test-helm: prerequisites cluster ## build helm and try it through the bridge (the first build takes minutes)
 	cd test/helm && CGO_ENABLED=0 $(BUILD) -trimpath -o '$(CURDIR)/.cache/helm/' helm.sh/helm/v3/cmd/helm
-	KUBEHSM_HELM='$(CURDIR)/.cache/helm/helm' $(GO) test -count=1 -v -run '^TestHelm$$' ./test/clients
+	KUBEHSM_HELM='$(CURDIR)/.cache/helm/helm' $(GO) test -tags helm -count=1 -v -run '^TestHelm$$' ./test/clients
 
 .PHONY: pictures
 pictures: prerequisites cluster ## draw docs/pictures anew from the real program
@@ -74,7 +74,7 @@ fuzz: ## every fuzzer for FUZZTIME (3s); what one finds is kept under its testda
 .PHONY: hardware-check
 hardware-check: ## try your own token, touching nothing on it: make hardware-check TOKEN='piv:serial=...'
 	@[ -n '$(TOKEN)' ] || { echo "name the token: make hardware-check TOKEN='piv:serial=...' (kubehsm token list shows it)"; exit 2; }
-	KUBEHSM_HARDWARE='$(TOKEN)' $(GO) test -count=1 -timeout 0 -v -run '^TestHardware$$' ./test/tokens/hardware
+	KUBEHSM_HARDWARE='$(TOKEN)' $(GO) test -tags hardware -count=1 -timeout 0 -v -run '^TestHardware$$' ./test/tokens/hardware
 	$(GO) run -buildvcs=false ./test/tokens/table
 
 .PHONY: prerequisites
@@ -90,6 +90,7 @@ lint: ## gofmt and go vet
 	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go' 2>/dev/null || find . -name '*.go')); \
 	  [ -z "$$unformatted" ] || { echo "not gofmt'ed:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet ./...
+	$(GO) vet -tags helm,hardware ./test/clients ./test/tokens/hardware
 	cd test/cluster && CGO_ENABLED=0 $(GO) vet -trimpath ./...
 	cd test/kubectl-externalsigner && $(GO) vet -trimpath ./...
 	cd $(GENERATE) && $(GO) vet ./... && $(GO) run -buildvcs=false . -check

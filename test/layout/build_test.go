@@ -11,9 +11,6 @@ import (
 // TestBuildsWithoutCgo: all but the test programs builds for every platform that we speak of
 // without a C compiler; a driver that a build lacks says so itself.
 func TestBuildsWithoutCgo(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles the tree for three platforms")
-	}
 	for _, platform := range []string{"linux/amd64", "windows/amd64", "darwin/arm64"} {
 		t.Run(platform, func(t *testing.T) {
 			system, arch, _ := strings.Cut(platform, "/")
