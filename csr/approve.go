@@ -68,7 +68,7 @@ func (c *Client) decide(ctx context.Context, seen *certificatesv1.CertificateSig
 		return nil, c.conflict(ctx, op, RefOf(seen), err)
 	case isObjectNotFound(err):
 		return nil, &ConflictError{Op: op, Status: StateOf(seen), Change: Gone, Err: err}
-	case apierrors.IsForbidden(err):
+	case IsForbidden(err):
 		return nil, c.forbidden(ctx, op, err, approverRules(seen.Spec.SignerName)[3:], approverRules(seen.Spec.SignerName))
 	default:
 		return nil, apiError(op, c.host, err)

@@ -126,7 +126,7 @@ func (c *Client) Create(ctx context.Context, spec Spec) (*certificatesv1.Certifi
 			return old, nil
 		}
 		return nil, apiError(op, c.host, err)
-	case apierrors.IsForbidden(err):
+	case IsForbidden(err):
 		return nil, c.forbidden(ctx, op, err, requesterRules()[:1], requesterRules())
 	default:
 		return nil, apiError(op, c.host, err)
@@ -145,7 +145,7 @@ func sameTerms(a, b *certificatesv1.CertificateSigningRequest) bool {
 func (c *Client) Get(ctx context.Context, name string) (*certificatesv1.CertificateSigningRequest, error) {
 	op := "read request " + name
 	obj, err := c.get(ctx, name)
-	if apierrors.IsForbidden(err) {
+	if IsForbidden(err) {
 		return nil, c.lacks(ctx, op, err, "get")
 	}
 	if err != nil {
@@ -179,7 +179,7 @@ func (c *Client) Delete(ctx context.Context, ref Ref) error {
 	switch {
 	case apierrors.IsConflict(err):
 		return c.conflict(ctx, op, ref, err)
-	case apierrors.IsForbidden(err):
+	case IsForbidden(err):
 		return c.lacks(ctx, op, err, "delete")
 	default:
 		return apiError(op, c.host, err)

@@ -80,6 +80,34 @@ func TestCreateRefusedByAdmission(t *testing.T) {
 	}
 }
 
+// TestRefusedByTheBridge: what kubehsm's own bridge refuses is not laid to missing
+// rights, whatever rights are missing, nor to a credential.
+func TestRefusedByTheBridge(t *testing.T) {
+	for _, c := range []struct {
+		code   int
+		reason metav1.StatusReason
+	}{{http.StatusForbidden, metav1.StatusReasonForbidden}, {http.StatusUnauthorized, metav1.StatusReasonUnauthorized}} {
+		f := newFake(t)
+		f.denied = []string{"create certificatesigningrequests", "list certificatesigningrequests"}
+		f.answer = func(w http.ResponseWriter, r *http.Request) bool {
+			if !strings.HasPrefix(r.URL.Path, basePath) {
+				return false
+			}
+			f.fail(w, c.code, c.reason, "a", "kubehsm: no consent to create it: it was refused")
+			return true
+		}
+		_, err := f.client().Create(t.Context(), Spec{Name: "a", Request: newPEM(t, newKey(t), Subject{User: "jane"})})
+		_, listErr := f.client().Page(t.Context(), ListOptions{})
+		for _, err := range []error{err, listErr} {
+			var forbidden *ForbiddenError
+			if errors.As(err, &forbidden) || IsForbidden(err) || !errors.Is(err, ErrWithheld) ||
+				!strings.HasSuffix(err.Error(), ": not sent to the cluster: no consent to create it: it was refused") {
+				t.Errorf("%d: %v", c.code, err)
+			}
+		}
+	}
+}
+
 func TestDelete(t *testing.T) {
 	f := newFake(t)
 	c := f.client()

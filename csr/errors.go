@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/url"
 	"strings"
 
@@ -27,6 +28,8 @@ var (
 	// ErrRefused: the cluster understood and will not do it: validation or
 	// admission, as opposed to missing rights.
 	ErrRefused = errors.New("refused by the cluster")
+	// ErrWithheld: kubehsm's bridge did not let it pass: nobody agreed to it, say.
+	ErrWithheld = errors.New("not sent to the cluster")
 	// ErrUnreachable: no answer from the API server.
 	ErrUnreachable = errors.New("cannot reach the API server")
 	// ErrNotServed: the server does not know the API used.
@@ -108,6 +111,8 @@ func apiError(op, host string, err error) error {
 	case apierrors.IsAlreadyExists(err):
 		e.Kind, e.detail = ErrExists, ""
 		e.hint = "choose another name, or delete the old request first"
+	case fromBridge(err) != "":
+		e.Kind, e.detail = ErrWithheld, fromBridge(err)
 	case apierrors.IsUnauthorized(err):
 		e.Kind = ErrUnauthorized
 		e.hint = "the certificate or token used for " + host + " is unknown to it or has expired"
@@ -127,6 +132,20 @@ func apiError(op, host string, err error) error {
 		return fmt.Errorf("%s: %w", op, err)
 	}
 	return e
+}
+
+// fromBridge is what kubehsm's own bridge said, in place of the cluster, as it
+// refused a request (401 and 403); "" if err is anything else.
+func fromBridge(err error) string {
+	var s apierrors.APIStatus
+	if !errors.As(err, &s) || s.Status().Code != http.StatusUnauthorized && s.Status().Code != http.StatusForbidden {
+		return ""
+	}
+	words, _ := strings.CutPrefix(s.Status().Message, "kubehsm: ")
+	if words == s.Status().Message {
+		return ""
+	}
+	return words
 }
 
 // cause is the text of err without the "Get \"https://…\":" in front.

@@ -51,7 +51,7 @@ func (c *Client) GrantsOf(ctx context.Context, s Subject) (Grants, error) {
 	for _, kind := range []string{"clusterrolebindings", "rolebindings"} {
 		err := look.bindings(ctx, kind, &g)
 		switch {
-		case apierrors.IsForbidden(err):
+		case IsForbidden(err):
 			g.Unknown = append(g.Unknown, "you may not list "+kind)
 		case apierrors.IsNotFound(err):
 			g.Unknown = append(g.Unknown, "the cluster has no "+kind+": it does not decide by RBAC")
@@ -61,7 +61,7 @@ func (c *Client) GrantsOf(ctx context.Context, s Subject) (Grants, error) {
 	}
 	all, err := c.mayDoAnything(ctx, s)
 	switch {
-	case apierrors.IsForbidden(err), apierrors.IsNotFound(err):
+	case IsForbidden(err), apierrors.IsNotFound(err):
 		if len(g.Unknown) > 0 {
 			g.Unknown = append(g.Unknown, "you may not ask with subjectaccessreviews")
 		}
@@ -201,7 +201,7 @@ func (l *grantLook) role(ctx context.Context, ref roleRef, namespace string) (po
 	}
 	var role struct{ Rules []policyRule }
 	err := l.c.rbac(ctx, path, nil, &role)
-	p := powers{words: powersOf(role.Rules), unread: apierrors.IsForbidden(err)}
+	p := powers{words: powersOf(role.Rules), unread: IsForbidden(err)}
 	if err != nil && !p.unread && !apierrors.IsNotFound(err) { // a role that is not there gives nothing
 		return p, err
 	}

@@ -58,7 +58,7 @@ func (c *Client) Page(ctx context.Context, o ListOptions) (*certificatesv1.Certi
 			Limit: o.PageSize, Continue: o.Continue,
 		}, c.params).
 		Do(ctx).Into(list)
-	if apierrors.IsForbidden(err) {
+	if IsForbidden(err) {
 		return nil, c.lacks(ctx, op, err, "list")
 	}
 	if err != nil {
@@ -109,7 +109,7 @@ func continueAfter(err error) string {
 func (c *Client) Watch(ctx context.Context, o ListOptions) (watch.Interface, error) {
 	const op = "watch requests"
 	w, err := c.watch(ctx, o, nil)
-	if apierrors.IsForbidden(err) {
+	if IsForbidden(err) {
 		return nil, c.lacks(ctx, op, err, "watch")
 	}
 	if err != nil {

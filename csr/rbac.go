@@ -244,5 +244,6 @@ func (c *Client) lacks(ctx context.Context, op string, err error, verb string) e
 	return c.forbidden(ctx, op, err, rules, rules)
 }
 
-// IsForbidden reports whether err is a refusal with code 403, explained or not.
-func IsForbidden(err error) bool { return apierrors.IsForbidden(err) }
+// IsForbidden reports whether err is a refusal of the cluster with code 403,
+// explained or not.
+func IsForbidden(err error) bool { return apierrors.IsForbidden(err) && fromBridge(err) == "" }

@@ -158,7 +158,7 @@ func (w *waiter) follow(ctx context.Context, version string, opened func() error
 		}
 		return &timeoutError{}
 	}
-	if apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err) {
+	if IsForbidden(err) || apierrors.IsMethodNotSupported(err) {
 		return errNoWatch
 	}
 	if err != nil {
@@ -283,7 +283,7 @@ func (w *waiter) judge(ctx context.Context, err error) (done bool, result error)
 			w.lose(err)
 		}
 		return false, nil
-	case apierrors.IsForbidden(err):
+	case IsForbidden(err):
 		return true, w.c.lacks(ctx, "read request "+w.ref.Name, err, "get")
 	default:
 		return true, apiError("wait for request "+w.ref.Name, w.c.host, err)
@@ -292,7 +292,7 @@ func (w *waiter) judge(ctx context.Context, err error) (done bool, result error)
 
 // inGrace is for answers that a server gives before it has filled its caches.
 func (w *waiter) inGrace(err error) bool {
-	if !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) && !apierrors.IsNotFound(err) {
+	if !IsForbidden(err) && !apierrors.IsUnauthorized(err) && !apierrors.IsNotFound(err) {
 		return false
 	}
 	if w.refused.IsZero() {
