@@ -218,7 +218,7 @@ func TestUndoConflicts(t *testing.T) {
 		}
 		for i := range KeepSteps + 3 {
 			e := entry("prod")
-			e.Namespace = fmt.Sprint("n", i)
+			e.TLSServerName = fmt.Sprint("n", i)
 			mustApply(t, mustPlan(t, r, e), j)
 		}
 		steps, err := j.History(ctx)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 
 	"k8s.io/client-go/tools/clientcmd"
@@ -124,10 +125,26 @@ func (d *document) change(edits []edit) (after []byte, splices []splice, err err
 	}
 	after = applySplices(d.data, splices)
 	if err := d.prove(after, edits); err != nil {
+		if name := d.anchored(edits); name != "" {
+			return nil, nil, withHint(fmt.Errorf("%w: other parts of it refer to the entry %q by a YAML alias", ErrUnsupported, name),
+				"nothing was written; write those parts out, or let kubectl do it: kubectl config view --raw --flatten")
+		}
 		return nil, nil, withHint(fmt.Errorf("%w: internal: %w", ErrUnsupported, err),
 			"nothing was written; use another file with --kubeconfig, or let kubectl rewrite this one: kubectl config view --raw --flatten")
 	}
 	return after, splices, nil
+}
+
+// anchored names the first entry among the edits whose lines hold an anchor:
+// without it, what refers to it means nothing.
+func (d *document) anchored(edits []edit) string {
+	anchor := regexp.MustCompile(`(?m)(^|[\s\[{,])&[^\s,\]}]`)
+	for _, e := range edits {
+		if e.Section != currentContext && anchor.Match(d.raw(e.Section, e.Name)) {
+			return e.Name
+		}
+	}
+	return ""
 }
 
 func (d *document) prove(after []byte, edits []edit) error {

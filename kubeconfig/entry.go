@@ -38,7 +38,7 @@ type Entry struct {
 	Exec         *Exec
 	AuthProvider *AuthProvider
 
-	// Namespace of the context; empty keeps the one that is there.
+	// Namespace of a new context; one that is there keeps what it says.
 	Namespace string
 	// SetCurrent makes the context the current one.
 	SetCurrent bool
@@ -146,7 +146,7 @@ func (e Entry) bodies(old map[string]object) (map[string]object, error) {
 		context[k] = v
 	}
 	context["cluster"], context["user"] = e.Name, e.Name
-	setIf(context, "namespace", e.Namespace, e.Namespace != "")
+	setIf(context, "namespace", e.Namespace, e.Namespace != "" && old[contexts] == nil)
 
 	out := map[string]object{}
 	for section, body := range map[string]object{clusters: cluster, contexts: context, users: e.user()} {

@@ -274,8 +274,12 @@ func TestReplaceAndKeep(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	e.Namespace = "dev"
+	if p := mustPlan(t, r, e); !p.Empty() {
+		t.Errorf("the user's namespace is overwritten:\n%s", p.Diff())
+	}
+	e.Name = "new"
 	mustApply(t, mustPlan(t, r, e), nil)
-	if got, err = r.Get(context.Background(), ""); err != nil || got.Namespace != "dev" {
+	if got, err = r.Get(context.Background(), "new"); err != nil || got.Namespace != "dev" {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -369,5 +373,23 @@ func TestRESTConfig(t *testing.T) {
 	}
 	if _, err := (Rules{Explicit: "/does/not/exist"}).List(context.Background()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestDropAnchor: what others refer to by an alias is not taken away, and said
+// to be the reason.
+func TestDropAnchor(t *testing.T) {
+	const shared = "clusters:\n- name: a\n  cluster: &c {server: https://x}\n- name: b\n  cluster: *c\nusers:\n- {name: u, user: {token: t}}\n" +
+		"contexts:\n- {name: a, context: {cluster: a, user: u}}\n- {name: b, context: {cluster: b, user: u}}\n"
+	r, path := one(t, shared)
+	_, err := r.PlanDrop(context.Background(), "a")
+	if !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), `refer to the entry "a" by a YAML alias`) || strings.Contains(err.Error(), "internal") {
+		t.Errorf("error %v", err)
+	}
+	if text(t, path) != shared {
+		t.Error("the file has changed")
+	}
+	if _, err := r.PlanDrop(context.Background(), "b"); err != nil { // which refers only
+		t.Error(err)
 	}
 }

@@ -29,6 +29,7 @@ func publicKeyOf(t testing.TB, chain []byte) any {
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	u := newUser(t, lab.Options{})
+	u.kubectl("config", "set-context", lab.Context, "--namespace", "kube-public")
 	before := u.files(u.Kubeconfig)
 	if out := u.kubehsm("kubeconfig", "migrate", lab.Context, "--dry-run"); !strings.Contains(out, lab.Filer) {
 		t.Errorf("the review:\n%s", out)
@@ -43,6 +44,9 @@ func TestMigrate(t *testing.T) {
 	}
 	if out := u.kubectl("--context", lab.Context, "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"); out != lab.Filer {
 		t.Errorf("the old context is %q", out)
+	}
+	if out := u.kubectl("config", "view", "--minify", "-o", "jsonpath={..namespace}"); out != "kube-public" {
+		t.Errorf("the new context acts on namespace %q", out)
 	}
 	out = u.ok(u.KubehsmPIN(t.Context(), lab.PIN, append(args, "--delete-old")...))
 	if !strings.Contains(out, "is gone") {
@@ -76,6 +80,36 @@ func TestMigrate(t *testing.T) {
 	u.kubectl("config", "set-cluster", enrolled, "--server", "https://elsewhere.example")
 	res := u.ran(u.Kubehsm(t.Context(), "kubeconfig", "undo", history.Steps[1].ID, "--yes"))
 	u.wantFailure(res, 1, "by hand", "changed by others since")
+}
+
+// TestMigrateShared: where the old entry cannot be taken out, what has been done
+// and what is left to do is said all the same.
+func TestMigrateShared(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, lab.Options{})
+	text, err := os.ReadFile(u.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared := strings.Replace(string(text), "- cluster:", "- cluster: &shared", 1) // of which another is an alias
+	shared = strings.Replace(shared, "\ncontexts:", "\n- name: twin\n  cluster: *shared\ncontexts:", 1)
+	shared = strings.Replace(shared, "\ncontexts:", "\ncontexts:\n- name: twin\n  context: {cluster: twin, user: "+lab.Filer+"}", 1)
+	if err := os.WriteFile(u.Kubeconfig, []byte(shared), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	res := u.ran(u.KubehsmPIN(t.Context(), lab.PIN, "kubeconfig", "migrate", lab.Context, "--approve-with", u.Cluster.AdminKubeconfig(), "--yes", "--delete-old"))
+	if res.Code != 1 {
+		t.Error(res)
+	}
+	u.wantWords(res.Stderr, "write those parts out", "by a YAML alias")
+	for _, said := range []string{"Authenticated as " + lab.Filer, "must be considered copied", "sign in with it: twin", "is kept"} {
+		if !strings.Contains(res.Stdout, said) {
+			t.Errorf("%q is not said:\n%s", said, res)
+		}
+	}
+	for _, name := range []string{lab.Context, "twin", enrolled} {
+		u.kubectl("--context", name, "auth", "whoami")
+	}
 }
 
 // TestPluginPolicy: where kubectl's own preferences allow only certain plugins,

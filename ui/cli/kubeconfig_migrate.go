@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -53,24 +54,23 @@ kubehsm kubeconfig migrate prod --approve-with admin.kubeconfig --delete-old --y
 		}
 		result.Notes = append(result.Notes, m.Remarks()...)
 		dropped := false
+		var kept error // the new context works, whatever becomes of the old one
 		if !keep {
-			if dropped, err = a.dropOld(ctx, env, m, drop); err != nil {
-				return err
-			}
+			dropped, kept = a.dropOld(ctx, env, m, drop)
 		}
 		doc := struct {
 			flow.Result
 			Old     string `json:"old"`
 			Dropped bool   `json:"dropped"`
 		}{result, m.Context.Name, dropped}
-		return a.emit(o, doc, func(w *words) {
+		return errors.Join(kept, a.emit(o, doc, func(w *words) {
 			resultWords(w, result)
 			if dropped {
 				w.line("The old context %s is gone; `%s kubeconfig undo` brings it back.", m.Context.Name, a.name())
 			} else {
 				w.line("The old context %s is kept; `%s kubeconfig migrate %s --delete-old` takes it out.", m.Context.Name, a.name(), m.Context.Name)
 			}
-		})
+		}))
 	})
 	flags := c.Flags()
 	flags.StringVar(&f.token, "token", "", "`URI` of the token; default the only one present")

@@ -126,6 +126,7 @@ func (e *Env) cluster(ctx context.Context, j *Journal) error {
 	if err != nil {
 		return err
 	}
+	j.Namespace = c.Namespace
 	switch {
 	case c.Cluster.Missing:
 		return fmt.Errorf("context %q names a cluster %q that is not in the kubeconfig", c.Name, c.Cluster.Name)

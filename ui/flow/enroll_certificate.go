@@ -79,7 +79,7 @@ func (r *enrolment) enroll(cert *csr.Certificate) error {
 func (r *enrolment) enrollment() enrollment.Enrollment {
 	o := r.j.Options
 	return enrollment.Enrollment{
-		Name: o.Name, Cluster: r.j.Cluster, Key: r.j.Key, KeyHash: r.j.KeyHash,
+		Name: o.Name, Cluster: r.j.Cluster, Namespace: r.j.Namespace, Key: r.j.Key, KeyHash: r.j.KeyHash,
 		User: o.User, Groups: o.Groups, Policy: consent.Session,
 		Context: o.Context, Created: time.Now().UTC().Truncate(time.Second),
 	}

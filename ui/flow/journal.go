@@ -23,8 +23,10 @@ import (
 // laptop or an approval that takes a day. It holds nothing secret.
 type Journal struct {
 	Options EnrollOptions `json:"options"`
-	// Cluster is the API server's endpoint, as read from the source context.
-	Cluster enrollment.Cluster `json:"cluster"`
+	// Cluster is the API server's endpoint, and Namespace the one that commands
+	// act on, both as read from the source context.
+	Cluster   enrollment.Cluster `json:"cluster"`
+	Namespace string             `json:"namespace,omitempty"`
 	// Generating is set before a key is generated, with the fingerprints of the
 	// keys that were in its place then (Before): another one found there
 	// afterwards is ours.

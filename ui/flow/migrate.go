@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
@@ -18,6 +19,8 @@ type Migration struct {
 	Context ContextView
 	// KeyFile is the private key's file, "" if it is in the kubeconfig itself.
 	KeyFile string
+	// Others are the further contexts that sign in with the same credential.
+	Others []string
 	// Subject is whom the credential stands for.
 	Subject csr.Subject
 }
@@ -30,6 +33,15 @@ func (e *Env) Migration(ctx context.Context, kubeContext string) (Migration, err
 		return Migration{}, err
 	}
 	m := Migration{Context: viewContext(c), KeyFile: c.User.KeyFile}
+	all, err := e.Contexts(ctx)
+	if err != nil {
+		return m, err
+	}
+	for _, other := range all {
+		if other.Name != c.Name && other.User == c.User.Name {
+			m.Others = append(m.Others, other.Name)
+		}
+	}
 	switch c.User.Kind {
 	case kubeconfig.UserOurs, kubeconfig.UserExternalSigner:
 		return m, hsm.WithHint(fmt.Errorf("context %q signs in with a token already", c.Name), "`kubehsm kubeconfig list` shows the others")
@@ -87,6 +99,9 @@ func (m Migration) Remarks() []string {
 		what = "the old key"
 	}
 	out := []string{what + " was in a file and must be considered copied: it works until its certificate ends or its rights are taken away"}
+	if len(m.Others) > 0 {
+		out = append(out, "other contexts still sign in with it: "+strings.Join(m.Others, ", ")+"; migrate them too")
+	}
 	if m.KeyFile != "" {
 		out = append(out, "the old key is still in "+m.KeyFile+": delete that file, and its copies in backups")
 	}
