@@ -205,6 +205,30 @@ func TestUndoConflicts(t *testing.T) {
 			t.Errorf("%v, %v", steps, err)
 		}
 	})
+	t.Run("written anew by kubectl, which adds nulls", func(t *testing.T) {
+		r, path := one(t, "")
+		j := &Journal{Dir: t.TempDir()}
+		e := entry("prod")
+		e.Exec.Env = nil
+		mustApply(t, mustPlan(t, r, e), j)
+		if err := modify(path, "other"); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(text(t, path), "env: null") {
+			t.Fatalf("kubectl writes it otherwise now:\n%s", text(t, path))
+		}
+		if p := mustPlan(t, r, e); !p.Empty() {
+			t.Errorf("there is something to change:\n%s", p.Diff())
+		}
+		p, err := j.PlanUndo(ctx, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustApply(t, p, j)
+		if left := text(t, path); strings.Contains(left, "prod") || !strings.Contains(left, "name: other") {
+			t.Errorf("after the undo:\n%s", left)
+		}
+	})
 	t.Run("pruned", func(t *testing.T) {
 		r, _ := one(t, kubectlStyle)
 		j := &Journal{Dir: t.TempDir()}

@@ -102,6 +102,33 @@ func (d *document) body(section, name string) object {
 	return nil
 }
 
+// sameBody tells whether two values of an item mean the same, nil being none.
+// kubectl writes members without a value as null (an exec user's env).
+func sameBody(a, b object) bool {
+	return (a == nil) == (b == nil) && reflect.DeepEqual(withoutNull(a), withoutNull(b))
+}
+
+// withoutNull is v without the members of objects that are null.
+func withoutNull(v any) any {
+	switch v := v.(type) {
+	case object:
+		out := object{}
+		for k, x := range v {
+			if x != nil {
+				out[k] = withoutNull(x)
+			}
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, x := range v {
+			out[i] = withoutNull(x)
+		}
+		return out
+	}
+	return v
+}
+
 func (d *document) current() string {
 	s, _ := d.value[currentContext].(string)
 	return s

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -94,7 +93,7 @@ func (r Rules) Plan(ctx context.Context, e Entry, opts Options) (*Plan, error) {
 		if i < 0 {
 			i = w.target
 		}
-		if !reflect.DeepEqual(w.docs[i].body(section, e.Name), bodies[section]) {
+		if !sameBody(w.docs[i].body(section, e.Name), bodies[section]) {
 			edits[i] = append(edits[i], edit{Section: section, Name: e.Name, Body: bodies[section]})
 		}
 	}

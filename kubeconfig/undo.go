@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"reflect"
 )
 
 // PlanUndo works out how to take a step back; an empty id means the newest. The
@@ -114,9 +113,9 @@ func (fr fileRecord) entries(now source) (*fileEdit, []string, error) {
 				notes = append(notes, "the current context was changed since and stays as it is")
 				continue
 			}
-		} else if body := d.body(done.Section, done.Name); reflect.DeepEqual(body, back.Body) {
+		} else if body := d.body(done.Section, done.Name); sameBody(body, back.Body) {
 			continue
-		} else if !reflect.DeepEqual(body, done.Body) {
+		} else if !sameBody(body, done.Body) {
 			return nil, nil, withHint(fmt.Errorf("%s %q in %s: %w", bodyKey[done.Section], done.Name, now.path, ErrConflict),
 				"edit the file by hand, or set the entry anew")
 		}
