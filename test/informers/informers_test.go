@@ -19,6 +19,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent"
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/poll"
 )
 
 func TestMain(m *testing.M) { os.Exit(lab.Main(m)) }
@@ -68,7 +69,7 @@ func (s *scene) during(t *testing.T, disturb func()) (missed []string) {
 	marker := fmt.Sprintf("marker-%d", s.round)
 	s.Admin("-n", namespace, "create", "configmap", marker)
 	for what, w := range map[string]*watcher{"direct": s.direct, "bridge's": s.bridge} {
-		within(t, "the "+what+" informer sees "+marker, func() bool { return w.knows(namespace, marker) })
+		poll.Until(t, "the "+what+" informer sees "+marker, func() bool { return w.knows(namespace, marker) })
 	}
 	if d, b := s.direct.state(), s.bridge.state(); !slices.Equal(d, b) {
 		t.Errorf("directly:\n%s\nthrough the bridge:\n%s", strings.Join(d, "\n"), strings.Join(b, "\n"))
@@ -95,13 +96,13 @@ func (s *scene) lossless(t *testing.T, disturb func()) {
 // calm is while nothing else happens.
 func (s *scene) calm() {
 	begin := len(s.direct.told())
-	within(s.T, "there are some events", func() bool { return len(s.direct.told()) > begin+30 })
+	poll.Until(s.T, "there are some events", func() bool { return len(s.direct.told()) > begin+30 })
 }
 
 // served waits until the bridge's client gets an answer of the API server.
 func (s *scene) served() {
 	s.T.Helper()
-	within(s.T, "the bridge's client is served", func() bool {
+	poll.Until(s.T, "the bridge's client is served", func() bool {
 		_, err := s.client.Resource(configMaps).Namespace(namespace).Get(s.T.Context(), "none", metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
 	})
@@ -112,7 +113,7 @@ func TestInformers(t *testing.T) {
 	s := newScene(t, life)
 	fourRuns := func() {
 		want := s.plugin.Runs() + 4
-		within(s.T, "the plugin was run four times", func() bool {
+		poll.Until(s.T, "the plugin was run four times", func() bool {
 			s.served()
 			return s.plugin.Runs() >= want
 		})
@@ -156,7 +157,7 @@ func (s *scene) pull() (back func()) {
 	aside := s.Soft.Tokens + ".taken"
 	s.Must(os.Rename(s.Soft.Tokens, aside))
 	s.Must(os.Mkdir(s.Soft.Tokens, 0o700))
-	ctx, cancel := context.WithTimeout(s.T.Context(), patience)
+	ctx, cancel := context.WithTimeout(s.T.Context(), poll.Patience)
 	defer cancel()
 	_, err := s.WaitForAgent(ctx, func(st agent.Status) bool {
 		return !slices.ContainsFunc(st.Tokens, func(tk agent.TokenStatus) bool { return tk.Unlocked })

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/test/poll"
 )
 
 // soak is how long [TestSoak] lasts: `make soak` takes ten minutes.
@@ -71,7 +72,7 @@ func TestSoak(t *testing.T) {
 	s.Admin("-n", namespace, "create", "configmap", "last")
 	direct := func() []string { return s.direct.state() }
 	for i, w := range append(watchers, s.direct) {
-		within(t, fmt.Sprintf("informer %d sees the last object", i), func() bool { return w.knows(namespace, "last") })
+		poll.Until(t, fmt.Sprintf("informer %d sees the last object", i), func() bool { return w.knows(namespace, "last") })
 		if got := w.state(); !slices.Equal(got, direct()) {
 			t.Errorf("informer %d:\n%s\ndirectly:\n%s", i, strings.Join(got, "\n"), strings.Join(direct(), "\n"))
 		}
@@ -107,7 +108,7 @@ type condition struct {
 func (s *scene) condition() condition {
 	s.T.Helper()
 	// A command that has just ended is still being tidied up after.
-	ctx, cancel := context.WithTimeout(s.T.Context(), patience)
+	ctx, cancel := context.WithTimeout(s.T.Context(), poll.Patience)
 	defer cancel()
 	st, err := s.WaitForAgent(ctx, func(st agent.Status) bool {
 		return len(st.Upstreams) == 1 && st.Upstreams[0].InFlight <= soakWatchers

@@ -17,6 +17,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/kubehsm/kubehsm/test/poll"
 )
 
 var configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
@@ -77,7 +79,7 @@ func watch(t testing.TB, c dynamic.Interface, namespace string) *watcher {
 	var running sync.WaitGroup
 	running.Go(func() { informer.RunWithContext(ctx) })
 	t.Cleanup(func() { cancel(); running.Wait() })
-	within(t, "the informer has its first list", informer.HasSynced)
+	poll.Until(t, "the informer has its first list", informer.HasSynced)
 	return w
 }
 
@@ -163,16 +165,4 @@ func (tr *traffic) end() int {
 	tr.stop()
 	<-tr.stopped
 	return tr.writes
-}
-
-// patience bounds waits for what a healthy system does soon.
-const patience = 2 * time.Minute
-
-func within(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !is(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain until %s", what)
-		}
-	}
 }

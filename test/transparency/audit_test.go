@@ -15,18 +15,6 @@ import (
 	"time"
 )
 
-// patience bounds waits for what a healthy system does at once.
-const patience = 10 * time.Second
-
-func within(limit time.Duration, is func() bool) bool {
-	for deadline := time.Now().Add(limit); !is(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			return false
-		}
-	}
-	return true
-}
-
 // chance is what kubectl takes at random or in any order, and what holds a time
 // of the server's.
 var chance = regexp.MustCompile(`\b(timeoutSeconds=|continue=|fieldSelector=involvedObject)[^&]*`)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/test/need"
+	"github.com/kubehsm/kubehsm/test/poll"
 	"github.com/kubehsm/kubehsm/test/term"
 )
 
@@ -42,7 +43,7 @@ trap 'echo "interrupted at $(stty size)"; exit 3' INT; echo ready; while :; do s
 	terminal.Resize(120, 40)
 	terminal.Type("typed\r")
 	terminal.WaitFor("typed")
-	s.eventually("the pod knows the new size", func() bool {
+	poll.Until(s.T, "the pod knows the new size", func() bool {
 		return strings.Contains(s.Admin("exec", "p", "--", "sh", "-c", "for t in /dev/pts/[0-9]*; do stty size <$t 2>/dev/null; done; true"), "40 120")
 	})
 	terminal.Press(term.CtrlC)
@@ -110,11 +111,4 @@ func (s *stage) edited(w way) {
 		s.T.Errorf("exit code %d", code)
 	}
 	s.Admin("delete", "configmap", "edited")
-}
-
-func (s *stage) eventually(what string, is func() bool) {
-	s.T.Helper()
-	if !within(patience, is) {
-		s.T.Fatalf("waited in vain until %s", what)
-	}
 }

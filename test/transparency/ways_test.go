@@ -9,9 +9,11 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/poll"
 )
 
 func TestMain(m *testing.M) { os.Exit(lab.Main(m)) }
@@ -146,7 +148,7 @@ func (s *stage) sameProgram(stdin, program string, args ...string) lab.Result {
 func (s *stage) sameRequests(from mark) {
 	s.T.Helper()
 	var direct, bridge []string
-	if !within(patience, func() bool { // an answer may be read before it is logged
+	if !poll.Within(10*time.Second, func() bool { // an answer may be read before it is logged
 		direct, bridge = s.audit.requests(s.T, s.direct, from), s.audit.requests(s.T, s.bridge, from)
 		return fmt.Sprint(direct) == fmt.Sprint(bridge)
 	}) {
