@@ -342,3 +342,35 @@ func TestFlowConflict(t *testing.T) {
 	f.mu.Unlock()
 	s.final()
 }
+
+// TestFlowUnverified: a cluster that is not verified is enrolled only by typing
+// its host.
+func TestFlowUnverified(t *testing.T) {
+	f := newFake()
+	f.reviewErr = &flow.UnverifiedError{Context: "trial-admin", Host: "10.0.0.2:6443"}
+	s := start(t, f)
+	s.sees("Which token", "trial")
+	s.press("enter")
+	s.sees("A new key")
+	s.press("enter")
+	s.sees("Algorithm")
+	s.press("enter")
+	s.sees("Which cluster", "trial-admin")
+	s.press("enter")
+	s.sees("Who is it for")
+	s.press(`"jane"`, "enter")
+	s.sees("does not verify its API server", "accepts the risk")
+	s.press("A")
+	s.sees("Enrol it without verifying it?", "10.0.0.2:6443")
+	s.press(`"10.0.0.2:6443"`, "enter")
+	s.sees("This is what will be done", "Lifetime")
+	s.press("enter")
+	s.sees("PIN of trial")
+	s.press(`"648219"`, "enter")
+	s.sees("Authenticated as")
+	if f.mu.Lock(); f.got.AcceptUnverified != "10.0.0.2:6443" {
+		t.Errorf("accepted %q", f.got.AcceptUnverified)
+	}
+	f.mu.Unlock()
+	s.final()
+}

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"charm.land/lipgloss/v2"
-
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/ui/text"
@@ -112,7 +110,7 @@ func (m *model) place(w int) string {
 			number := t.Faint.Render(strconv.Itoa(i + 1))
 			switch i {
 			case m.at:
-				tabs = append(tabs, t.Accent.Render(strconv.Itoa(i+1))+" "+t.Title.Underline(true).Render(s.title))
+				tabs = append(tabs, t.Accent.Render(strconv.Itoa(i+1))+" "+t.Title.Underline().Render(s.title))
 			default:
 				tabs = append(tabs, number+" "+t.Muted.Render(s.title))
 			}
@@ -225,6 +223,6 @@ func (m *model) drawDialog(content string, d dialog.Dialog, f screen.Frame) (str
 	}
 	box := widget.Box(m.theme, line, d.Title(), strings.Join(lines, "\n"), w)
 	box, cx, cy, typing := widget.TakeCursor(box)
-	x, y := (m.width-lipgloss.Width(box))/2, max((m.height-lipgloss.Height(box))/2, 0)
+	x, y := (m.width-w-4)/2, max((m.height-strings.Count(box, "\n")-1)/2, 0)
 	return widget.Overlay(widget.Dim(m.theme, content), box, x, y), x + cx, y + cy, typing
 }

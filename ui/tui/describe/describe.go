@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"charm.land/lipgloss/v2"
-
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/text"
@@ -31,7 +29,7 @@ const (
 )
 
 // Style is how a level looks.
-func Style(t theme.Theme, l Level) lipgloss.Style {
+func Style(t theme.Theme, l Level) theme.Style {
 	switch l {
 	case Good:
 		return t.Good

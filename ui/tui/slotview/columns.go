@@ -19,24 +19,31 @@ type Columns struct {
 
 const columnGap = 2
 
+// Measure is how wide the names of slots are: a token may hold a thousand, so
+// that they are measured when they change, not for every frame.
+type Measure struct{ id, label int }
+
+// Of measures slots.
+func Of(slots []hsm.Slot) Measure {
+	m := Measure{id: 4}
+	for _, s := range slots {
+		m.id = max(m.id, widget.Width(describe.ID(s)))
+		if s.URI.Scheme != hsm.SchemePIV {
+			m.label = max(m.label, widget.Width(text.Clean(s.Label)))
+		}
+	}
+	return m
+}
+
 // For shares w columns: what identifies a slot and what is in it always
 // shows; policies, labels and bars only where there is room.
-func For(w int, slots []hsm.Slot) Columns {
-	c := Columns{id: 4, key: 10, expires: 11}
-	for _, s := range slots {
-		c.id = max(c.id, widget.Width(describe.ID(s)))
-	}
+func (m Measure) For(w int) Columns {
+	c := Columns{id: min(m.id, max(w/3, 4)), key: 10, expires: 11}
 	if w >= 72 {
 		c.pin, c.touch = 7, 7
 	}
 	if w >= 92 {
 		c.bar = 8
-	}
-	labels := 0
-	for _, s := range slots {
-		if s.URI.Scheme != hsm.SchemePIV {
-			labels = max(labels, widget.Width(text.Clean(s.Label)))
-		}
 	}
 	rest := func() int {
 		n := w - 4
@@ -47,8 +54,8 @@ func For(w int, slots []hsm.Slot) Columns {
 		}
 		return n
 	}
-	if labels > 0 {
-		c.label = min(max(labels, 5), max(rest()/2-columnGap, 5))
+	if m.label > 0 {
+		c.label = min(max(m.label, 5), max(rest()/2-columnGap, 5))
 	}
 	c.cert = max(rest(), 4)
 	return c

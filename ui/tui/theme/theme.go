@@ -24,23 +24,22 @@ type Options struct {
 // Theme is the set of styles and glyphs that screens draw with. It is a value:
 // a new one replaces it when the background or the profile becomes known.
 type Theme struct {
-	Brand    lipgloss.Style // the program's name
-	Title    lipgloss.Style // headings and questions
-	Text     lipgloss.Style
-	Strong   lipgloss.Style // names
-	Muted    lipgloss.Style // secondary text
-	Faint    lipgloss.Style // rules, disabled things
-	Accent   lipgloss.Style // what is chosen, keys
-	Good     lipgloss.Style
-	Warn     lipgloss.Style
-	Bad      lipgloss.Style
-	Selected lipgloss.Style // the line under the cursor
-	Button   lipgloss.Style // the focused button of a dialog
-	Field    lipgloss.Style // the text being typed
-	Behind   lipgloss.Style // what lies behind a dialog
-	DiffAdd  lipgloss.Style
-	DiffDel  lipgloss.Style
-	DiffHunk lipgloss.Style
+	Brand    Style // the program's name
+	Title    Style // headings and questions
+	Text     Style
+	Strong   Style // names
+	Muted    Style // secondary text
+	Faint    Style // rules, disabled things
+	Accent   Style // what is chosen, keys
+	Good     Style
+	Warn     Style
+	Bad      Style
+	Selected Style // the line under the cursor
+	Button   Style // the focused button of a dialog
+	Behind   Style // what lies behind a dialog
+	DiffAdd  Style
+	DiffDel  Style
+	DiffHunk Style
 
 	Glyphs Glyphs
 	// Light is true on a light background.
@@ -69,35 +68,34 @@ func New(o Options) Theme {
 		}
 		return lipgloss.NewStyle().Foreground(c)
 	}
-	t := Theme{
-		Brand:    fg(p.accent).Bold(true),
-		Title:    fg(p.strong).Bold(true),
-		Text:     fg(p.text),
-		Strong:   fg(p.strong),
-		Muted:    fg(p.muted),
-		Faint:    fg(p.faint),
-		Accent:   fg(p.accent),
-		Good:     fg(p.good),
-		Warn:     fg(p.warn),
-		Bad:      fg(p.bad),
-		Selected: fg(p.strong).Bold(true),
-		Button:   fg(p.onAccent).Bold(true),
-		Field:    fg(p.strong).Underline(true),
-		Behind:   fg(p.faint),
-		DiffAdd:  fg(p.good),
-		DiffDel:  fg(p.bad),
-		DiffHunk: fg(p.accent),
-		Glyphs:   unicodeGlyphs(),
-		Light:    o.Light,
-	}
+	selected, button, faint := fg(p.strong).Bold(true), fg(p.onAccent).Bold(true), fg(p.faint)
 	if p.selected != nil {
-		t.Selected = t.Selected.Background(p.selected)
+		selected = selected.Background(p.selected)
 	}
 	if p.accent != nil {
-		t.Button = t.Button.Background(p.accent)
+		button = button.Background(p.accent)
 	} else {
-		t.Button = t.Button.Reverse(true)
-		t.Faint, t.Behind = t.Faint.Faint(true), t.Behind.Faint(true)
+		button, faint = button.Reverse(true), faint.Faint(true)
+	}
+	t := Theme{
+		Brand:    newStyle(fg(p.accent).Bold(true)),
+		Title:    newStyle(fg(p.strong).Bold(true)),
+		Text:     newStyle(fg(p.text)),
+		Strong:   newStyle(fg(p.strong)),
+		Muted:    newStyle(fg(p.muted)),
+		Faint:    newStyle(faint),
+		Accent:   newStyle(fg(p.accent)),
+		Good:     newStyle(fg(p.good)),
+		Warn:     newStyle(fg(p.warn)),
+		Bad:      newStyle(fg(p.bad)),
+		Selected: newStyle(selected),
+		Button:   newStyle(button),
+		Behind:   newStyle(faint),
+		DiffAdd:  newStyle(fg(p.good)),
+		DiffDel:  newStyle(fg(p.bad)),
+		DiffHunk: newStyle(fg(p.accent)),
+		Glyphs:   unicodeGlyphs(),
+		Light:    o.Light,
 	}
 	if o.ASCII {
 		t.Glyphs = asciiGlyphs()

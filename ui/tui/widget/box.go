@@ -3,21 +3,20 @@ package widget
 import (
 	"strings"
 
-	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
 )
 
 // Box draws a border with a title around content of w columns.
-func Box(t theme.Theme, line lipgloss.Style, title, content string, w int) string {
+func Box(t theme.Theme, line theme.Style, title, content string, w int) string {
 	b := t.Glyphs.Border
 	var out strings.Builder
 	head := ""
 	if title != "" {
 		head = " " + Cut(title, w-4) + " "
 	}
-	out.WriteString(line.Render(b.TopLeft+b.Top) + line.Bold(true).Render(head) +
+	out.WriteString(line.Render(b.TopLeft+b.Top) + line.Bold().Render(head) +
 		line.Render(strings.Repeat(b.Top, max(w+1-Width(head), 0))+b.TopRight) + "\n")
 	for _, l := range strings.Split(content, "\n") {
 		out.WriteString(line.Render(b.Left) + " " + Fit(l, w) + " " + line.Render(b.Right) + "\n")
@@ -34,17 +33,17 @@ func Overlay(base, top string, x, y int) string {
 		if y+i < 0 || y+i >= len(lines) {
 			continue
 		}
-		under, w := lines[y+i], ansi.StringWidth(l)
+		under, w := lines[y+i], Width(l)
 		left := ansi.Truncate(under, x, "")
-		if n := ansi.StringWidth(left); n < x { // a wide character was cut in half
+		if n := Width(left); n < x { // a wide character was cut in half
 			left += strings.Repeat(" ", x-n)
 		}
-		room := ansi.StringWidth(under) - x - w
+		room := Width(under) - x - w
 		right := ansi.TruncateLeft(under, x+w, "")
-		if ansi.StringWidth(right) > room {
+		if Width(right) > room {
 			right = ansi.TruncateLeft(under, x+w+1, "")
 		}
-		if n := room - ansi.StringWidth(right); n > 0 {
+		if n := room - Width(right); n > 0 {
 			right = strings.Repeat(" ", n) + right
 		}
 		lines[y+i] = left + l + right

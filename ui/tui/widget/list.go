@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"charm.land/bubbles/v2/key"
-	"charm.land/lipgloss/v2"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -24,7 +23,7 @@ type Column struct {
 // Cell is a clean text and how it looks while its row is not selected.
 type Cell struct {
 	Text  string
-	Style lipgloss.Style
+	Style theme.Style
 }
 
 // List is a list with columns, a cursor and a filter. It draws only the rows in

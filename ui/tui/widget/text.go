@@ -4,23 +4,66 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
-	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
+
+	"github.com/kubehsm/kubehsm/ui/tui/theme"
 )
 
 // Width is the number of columns of one line of rendered text.
-func Width(s string) int { return ansi.StringWidth(s) }
+func Width(s string) int {
+	if n, ok := simpleWidth(s); ok {
+		return n
+	}
+	return ansi.StringWidth(s)
+}
+
+// simpleWidth counts what nearly all of a frame is made of: printable ASCII, the
+// theme's glyphs and colours, which are a column each and join with nothing. A
+// frame measures thousands of texts; the general way is ten times as long.
+func simpleWidth(s string) (n int, ok bool) {
+	for i := 0; i < len(s); {
+		switch c := s[i]; {
+		case c >= ' ' && c <= '~':
+			i++
+			n++
+		case c == '\x1b':
+			end := strings.IndexByte(s[i:], 'm')
+			if end < 2 || s[i+1] != '[' || strings.Trim(s[i+2:i+end], "0123456789;") != "" {
+				return 0, false
+			}
+			i += end + 1
+		default:
+			r, size := utf8.DecodeRuneInString(s[i:])
+			if !glyph(r) {
+				return 0, false
+			}
+			i += size
+			n++
+		}
+	}
+	return n, true
+}
+
+// glyph tells whether r, of the block of signs, is one of the theme's.
+func glyph(r rune) bool {
+	switch r {
+	case '…', '•', '‹', '›', '↑', '↓', '↺', '●', '○', '✓', '✗':
+		return true
+	}
+	return r >= '─' && r <= '╿' || r >= '▀' && r <= '▟' || r >= '⠁' && r <= '⣿'
+}
 
 // Fit cuts rendered text to w columns, marking a cut, and pads it to exactly w.
 func Fit(s string, w int) string {
 	if w <= 0 {
 		return ""
 	}
-	n := ansi.StringWidth(s)
+	n := Width(s)
 	if n > w {
 		s = ansi.Truncate(s, w, "…")
-		n = ansi.StringWidth(s)
+		n = Width(s)
 	}
 	if n < w {
 		s += strings.Repeat(" ", w-n)
@@ -32,6 +75,9 @@ func Fit(s string, w int) string {
 func Cut(s string, w int) string {
 	if w <= 0 {
 		return ""
+	}
+	if Width(s) <= w {
+		return s
 	}
 	return ansi.Truncate(s, w, "…")
 }
@@ -48,7 +94,7 @@ func Wrap(s string, w int) []string {
 }
 
 func wrapLine(s string, w int) []string {
-	if ansi.StringWidth(s) <= w {
+	if Width(s) <= w {
 		return []string{s}
 	}
 	var lines []string
@@ -57,13 +103,13 @@ func wrapLine(s string, w int) []string {
 		switch {
 		case line == "":
 			line = word
-		case ansi.StringWidth(line)+1+ansi.StringWidth(word) <= w:
+		case Width(line)+1+Width(word) <= w:
 			line += " " + word
 		default:
 			lines = append(lines, line)
 			line = word
 		}
-		if ansi.StringWidth(line) > w {
+		if Width(line) > w {
 			parts := strings.Split(ansi.Hardwrap(line, w, true), "\n")
 			lines = append(lines, parts[:len(parts)-1]...)
 			line = parts[len(parts)-1]
@@ -73,7 +119,7 @@ func wrapLine(s string, w int) []string {
 }
 
 // Paragraph wraps plain text to w columns and gives every line the style.
-func Paragraph(st lipgloss.Style, s string, w int) []string {
+func Paragraph(st theme.Style, s string, w int) []string {
 	lines := Wrap(s, w)
 	for i, l := range lines {
 		lines[i] = st.Render(l)

@@ -42,6 +42,8 @@ type (
 	}
 	restartMsg struct{}
 	acceptMsg  struct{}
+	// unverifiedMsg accepts a cluster that is not verified, by its host.
+	unverifiedMsg struct{ host string }
 )
 
 func newReview(m *Model) *reviewPage { return &reviewPage{m: m} }
@@ -88,6 +90,9 @@ func (p *reviewPage) update(msg tea.Msg, now time.Time) tea.Cmd {
 	case acceptMsg:
 		p.m.opts.AcceptForecast, p.m.opts.AcceptFactory = true, true
 		return p.start(now)
+	case unverifiedMsg:
+		p.m.opts.AcceptUnverified = msg.host
+		return p.start(now)
 	case tea.KeyPressMsg:
 		return p.key(msg, now)
 	}
@@ -122,6 +127,8 @@ func (p *reviewPage) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
 		return p.m.back(now)
 	case key.Matches(k, keyAccept()) && p.risks() != "":
 		return p.askAccept()
+	case key.Matches(k, keyAccept()) && p.unverified() != nil:
+		return p.askUnverified()
 	case key.Matches(k, p.m.Keys.Enter) && p.ready && p.risks() == "":
 		return p.m.to(stageRun, now)
 	case (key.Matches(k, p.m.Keys.Retry) || key.Matches(k, p.m.Keys.Enter)) && p.err != nil:
@@ -139,6 +146,24 @@ func (p *reviewPage) conflict() *flow.ConflictError {
 		return c
 	}
 	return nil
+}
+
+func (p *reviewPage) unverified() *flow.UnverifiedError {
+	var u *flow.UnverifiedError
+	if errors.As(p.err, &u) {
+		return u
+	}
+	return nil
+}
+
+// askUnverified has the host of a cluster typed that is not verified.
+func (p *reviewPage) askUnverified() tea.Cmd {
+	u := p.unverified()
+	d := dialog.NewConfirm(hsm.ConfirmPrompt{
+		Question: "Enrol it without verifying it?", Type: u.Host,
+		Detail: "The context does not verify its cluster: " + u.Consequence() + ".",
+	}, p.m.Keys, screen.Send(unverifiedMsg{u.Host}))
+	return screen.Send(dialog.OpenMsg{Dialog: d})
 }
 
 // askRestart asks before what an earlier run did is forgotten.
@@ -165,6 +190,9 @@ func (p *reviewPage) actions() []screen.Action {
 		if p.conflict() != nil {
 			a = append(a, screen.Action{Key: k.Anew})
 		}
+		if p.unverified() != nil {
+			a = append(a, screen.Action{Key: keyAccept()})
+		}
 		return a
 	case !p.ready:
 		a[0].Reason = "still working it out"
@@ -187,6 +215,9 @@ func (p *reviewPage) view(f screen.Frame) string {
 		again := "r tries again, esc goes back to change it."
 		if p.conflict() != nil {
 			again = "esc goes back to change it, a begins anew."
+		}
+		if p.unverified() != nil {
+			again = "esc goes back to change it, A accepts the risk."
 		}
 		return strings.Join(append(lines, "", t.Muted.Render(again)), "\n")
 	case !p.ready:

@@ -216,7 +216,7 @@ func (l *look) View(f screen.Frame) string {
 func (l *look) body(t theme.Theme, w int, now time.Time) []string {
 	v := l.view
 	var lines []string
-	bullets := func(items []string, glyph string, render func(...string) string) {
+	bullets := func(items []string, glyph string, render func(string) string) {
 		for _, it := range items {
 			for i, part := range widget.Wrap(text.Clean(it), max(w-2, 1)) {
 				lead := "  "

@@ -17,6 +17,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/describe"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/slotview"
 	"github.com/kubehsm/kubehsm/ui/tui/store"
 	"github.com/kubehsm/kubehsm/ui/tui/task"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
@@ -63,6 +64,8 @@ type Model struct {
 	nav    widget.Nav
 	chosen string
 	height int
+
+	measure slotview.Measure
 }
 
 var _ screen.Screen = (*Model)(nil)
@@ -160,6 +163,7 @@ func (m *Model) tokens(now time.Time) tea.Cmd {
 
 // follow keeps the cursor on the slot that it is on.
 func (m *Model) follow() {
+	m.measure = slotview.Of(m.details.Slots)
 	for i, s := range m.details.Slots {
 		if s.ID == m.chosen {
 			m.nav.Index = i

@@ -104,7 +104,7 @@ func (m *Model) managementWords(f screen.Frame, k hsm.ManagementKeyState) string
 
 func (m *Model) list(f screen.Frame) string {
 	t := f.Theme
-	c := slotview.For(f.Width, m.details.Slots)
+	c := m.measure.For(f.Width)
 	lines := []string{"  " + t.Faint.Render(c.Heading())}
 	m.height = max(f.Height-1, 1)
 	from, to := m.nav.Window(len(m.details.Slots), m.height)

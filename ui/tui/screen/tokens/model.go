@@ -17,6 +17,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/describe"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/slotview"
 	"github.com/kubehsm/kubehsm/ui/tui/store"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
@@ -30,9 +31,11 @@ type Model struct {
 	filter widget.Filter
 	nav    widget.Nav
 	rows   []row
-	chosen string     // the key of the selected row: it stays selected when others come and go
-	slots  []hsm.Slot // those among the rows
-	height int        // of the list, from the last frame
+	chosen string // the key of the selected row: it stays selected when others come and go
+	height int    // of the list, from the last frame
+
+	measure slotview.Measure // of the slots among the rows
+	lines   []line
 }
 
 var _ screen.Screen = (*Model)(nil)
@@ -42,6 +45,20 @@ type row struct {
 	token *flow.TokenView
 	slot  *hsm.Slot // nil for the token itself
 }
+
+// line is one on the screen: a row, the note below it, or the gap above it.
+type line struct {
+	row int
+	is  lineKind
+}
+
+type lineKind int
+
+const (
+	lineRow lineKind = iota
+	lineNote
+	lineGap // only where there is room
+)
 
 func (r row) key() string {
 	if r.slot == nil {
@@ -255,7 +272,8 @@ func (m *Model) remember() {
 
 // rebuild makes the rows that the filter leaves and keeps the selection.
 func (m *Model) rebuild() {
-	m.rows, m.slots = nil, nil
+	m.rows, m.lines = nil, nil
+	var slots []hsm.Slot
 	views := m.store.Tokens.Value.Views
 	for i := range views {
 		v := &views[i]
@@ -263,16 +281,24 @@ func (m *Model) rebuild() {
 		for j := range v.Slots {
 			if r := (row{token: v, slot: &v.Slots[j]}); m.filter.Match(r.words()) {
 				mine = append(mine, r)
-				m.slots = append(m.slots, v.Slots[j])
+				slots = append(slots, v.Slots[j])
 			}
 		}
 		if len(mine) > 0 || m.filter.Match(head.words()) {
 			m.rows = append(append(m.rows, head), mine...)
 		}
 	}
+	m.measure = slotview.Of(slots)
 	for i, r := range m.rows {
 		if r.key() == m.chosen {
 			m.nav.Index = i
+		}
+		if r.slot == nil && i > 0 {
+			m.lines = append(m.lines, line{row: i, is: lineGap})
+		}
+		m.lines = append(m.lines, line{row: i})
+		if note(r) != "" {
+			m.lines = append(m.lines, line{row: i, is: lineNote})
 		}
 	}
 	m.nav.Clamp(len(m.rows))

@@ -2,6 +2,7 @@ package tokens
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kubehsm/kubehsm/ui"
@@ -54,7 +55,7 @@ func (m *Model) viewList(f screen.Frame) string {
 	if m.filter.Active() {
 		head = append(head, m.filter.View(t, f.Width))
 	}
-	c := slotview.For(f.Width, m.slots)
+	c := m.measure.For(f.Width)
 	head = append(head, "  "+t.Faint.Render(c.Heading()))
 	foot := m.problems(t, f.Width)
 	if m.store.Tokens.Err != nil {
@@ -65,24 +66,22 @@ func (m *Model) viewList(f screen.Frame) string {
 	}
 	m.height = f.Height - len(head) - len(foot)
 	// Only the lines in view are drawn: a token may hold a thousand keys.
-	var lines []func() string
-	at := 0
-	for i, r := range m.rows {
-		if r.slot == nil && i > 0 && m.height > 12 {
-			lines = append(lines, func() string { return "" })
-		}
-		if i == m.nav.Index {
-			at = len(lines)
-		}
-		lines = append(lines, func() string { return m.line(f, c, i, r) })
-		if n := note(r); n != "" {
-			lines = append(lines, func() string { return "    " + t.Muted.Render(widget.Cut(n, f.Width-4)) })
-		}
+	lines := m.lines
+	if m.height <= 12 {
+		lines = slices.DeleteFunc(slices.Clone(lines), func(l line) bool { return l.is == lineGap })
 	}
+	at := slices.IndexFunc(lines, func(l line) bool { return l.row == m.nav.Index && l.is == lineRow })
 	from, to := m.nav.WindowAt(len(lines), m.height, at, at)
 	drawn := make([]string, 0, m.height)
 	for _, l := range lines[from:to] {
-		drawn = append(drawn, l())
+		switch r := m.rows[l.row]; l.is {
+		case lineGap:
+			drawn = append(drawn, "")
+		case lineNote:
+			drawn = append(drawn, "    "+t.Muted.Render(widget.Cut(note(r), f.Width-4)))
+		default:
+			drawn = append(drawn, m.line(f, c, l.row, r))
+		}
 	}
 	body := widget.Block(strings.Join(drawn, "\n"), f.Width, m.height)
 	return strings.Join(append(append(head, body), foot...), "\n")
