@@ -5,12 +5,9 @@ package e2e
 import (
 	"bytes"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	p11 "github.com/miekg/pkcs11"
@@ -30,7 +27,7 @@ func TestPINIsNowhere(t *testing.T) {
 	}
 	c := controlplane.StartForTest(t, controlplane.Options{APIServerFlags: []string{"--audit-policy-file=" + policy, "--audit-log-path=" + audit, "--v=8"}})
 	u := newUser(t, lab.Options{Cluster: c})
-	p := u.watchProcesses()
+	p := u.WatchProcesses(0, lab.PIN, wrongPIN)
 
 	s := u.terminal(u.Binary, "enroll", "--user", "jane", "--group", lab.DevelopersGroup, "--approve-with", c.AdminKubeconfig(), "--yes")
 	s.Answer(pinPrompt, lab.PIN)
@@ -50,8 +47,11 @@ func TestPINIsNowhere(t *testing.T) {
 		t.Errorf("the output shows the PIN: %s", res)
 	}
 	agent := u.agentStatus().PID
-	p.sample(agent)
-	seen := p.stop()
+	seen, places, err := p.Stop()
+	must(t, err)
+	for _, place := range places {
+		t.Errorf("%s holds a PIN", place)
+	}
 	if !seen[agent] {
 		t.Error("the agent's arguments and environment were not looked at")
 	}
@@ -61,7 +61,12 @@ func TestPINIsNowhere(t *testing.T) {
 
 	files := 0
 	for _, root := range []string{u.Dir, c.Dir(), filepath.Dir(audit)} {
-		files += grep(t, root, lab.PIN, wrongPIN)
+		found, n, err := lab.FilesWith(root, lab.PIN, wrongPIN)
+		must(t, err)
+		for _, path := range found {
+			t.Errorf("%s holds a PIN", path)
+		}
+		files += n
 	}
 	if files < 30 {
 		t.Errorf("only %d files were looked at", files)
@@ -70,90 +75,6 @@ func TestPINIsNowhere(t *testing.T) {
 	if err != nil || !bytes.Contains(b, []byte("certificatesigningrequests")) {
 		t.Errorf("the audit log tells nothing: %v", err)
 	}
-}
-
-// grep fails the test for every file below root that holds one of the secrets,
-// and returns how many files it read.
-func grep(t *testing.T, root string, secrets ...string) (files int) {
-	t.Helper()
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return err
-		}
-		b, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		files++
-		for _, s := range secrets {
-			if bytes.Contains(b, []byte(s)) {
-				t.Errorf("%s holds a PIN", path)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		t.Error(err)
-	}
-	return files
-}
-
-// processes looks at the arguments and the environment of the lab's processes
-// while they run.
-type processes struct {
-	u    *user
-	done chan struct{}
-	wg   sync.WaitGroup
-
-	mu   sync.Mutex
-	seen map[int]bool
-}
-
-func (u *user) watchProcesses() *processes {
-	p := &processes{u: u, done: make(chan struct{}), seen: map[int]bool{}}
-	p.wg.Go(func() {
-		for {
-			select {
-			case <-p.done:
-				return
-			default:
-			}
-			all, err := u.Processes()
-			if err != nil {
-				u.t.Error(err)
-				return
-			}
-			for pid := range all {
-				p.sample(pid)
-			}
-		}
-	})
-	return p
-}
-
-// sample reads what /proc tells of a process. The agent keeps even its user from
-// reading its environment: then there is nothing to be found by anybody.
-func (p *processes) sample(pid int) {
-	for _, file := range []string{"cmdline", "environ"} {
-		b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), file))
-		if err != nil && !errors.Is(err, fs.ErrPermission) {
-			return // it has ended
-		}
-		if bytes.Contains(b, []byte(lab.PIN)) || bytes.Contains(b, []byte(wrongPIN)) {
-			p.u.t.Errorf("the %s of process %d holds a PIN", file, pid)
-		}
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.seen[pid] = true
-}
-
-func (p *processes) stop() map[int]bool {
-	close(p.done)
-	p.wg.Wait()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.seen
 }
 
 // TestPrivateKeyStaysInTheToken tries to read the private key through PKCS#11,

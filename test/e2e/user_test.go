@@ -29,6 +29,8 @@ const pinPrompt = "needs its PIN"
 type user struct {
 	*lab.Lab
 	t testing.TB
+	// secrets are what no terminal may show.
+	secrets []string
 }
 
 // newUser makes a lab on the shared control plane.
@@ -49,7 +51,7 @@ func newUser(t testing.TB, o lab.Options) *user {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u := &user{l, t}
+	u := &user{l, t, []string{lab.PIN, lab.SOPIN, wrongPIN}}
 	t.Cleanup(func() {
 		if log := filepath.Join(l.Home, "state", "agent.log"); t.Failed() {
 			b, _ := os.ReadFile(log) // there may be none
@@ -63,7 +65,7 @@ func newUser(t testing.TB, o lab.Options) *user {
 }
 
 // in is the user in a subtest.
-func (u *user) in(t testing.TB) *user { return &user{u.Lab, t} }
+func (u *user) in(t testing.TB) *user { return &user{u.Lab, t, u.secrets} }
 
 // ran is the result of a program that could be run.
 func (u *user) ran(res lab.Result, err error) lab.Result {
@@ -108,7 +110,7 @@ func (u *user) admin(args ...string) string {
 // terminal runs a program on a terminal.
 func (u *user) terminal(program string, args ...string) *term.Session {
 	u.t.Helper()
-	return term.Run(u.t, term.Options{Path: program, Args: args, Dir: u.Dir, Env: u.Env(), Columns: 100, Rows: 30})
+	return term.Run(u.t, term.Options{Path: program, Args: args, Dir: u.Dir, Env: u.Env(), Secrets: u.secrets, Columns: 100, Rows: 30})
 }
 
 // sh runs a shell script on a terminal.

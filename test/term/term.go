@@ -30,6 +30,9 @@ type Options struct {
 	Dir  string
 	// Env is the whole environment. TERM and COLORTERM are added if missing.
 	Env []string
+	// Secrets are never to be shown, whether they are typed here or not: see
+	// [Terminal.Shown].
+	Secrets []string
 	// Columns and Rows are the terminal's size; 80×24 if 0.
 	Columns, Rows int
 	// Stdin and Stdout replace the terminal there, as a pipe in a shell does; nil
@@ -68,6 +71,9 @@ func Start(o Options) (*Terminal, error) {
 	t := &Terminal{
 		ptm: ptm, pts: pts, emu: vt.NewEmulator(o.Columns, o.Rows),
 		seen: map[string]bool{}, changed: make(chan struct{}), exited: make(chan struct{}),
+	}
+	for _, secret := range o.Secrets {
+		t.seen[secret] = false
 	}
 	t.emu.SetDefaultBackgroundColor(color.Black) // programs ask, to choose a theme
 	t.emu.SetDefaultForegroundColor(color.White)
@@ -180,7 +186,9 @@ func (t *Terminal) Type(text string) error {
 // TypeSecret is [Terminal.Type] for what must never be shown: see [Terminal.Shown].
 func (t *Terminal) TypeSecret(secret string) error {
 	t.mu.Lock()
-	t.seen[secret] = t.seen[secret]
+	if _, ok := t.seen[secret]; !ok {
+		t.seen[secret] = false
+	}
 	t.mu.Unlock()
 	return t.Type(secret)
 }

@@ -1,0 +1,73 @@
+//go:build linux
+
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/term"
+)
+
+// TestJourneyFirstStart: somebody starts it on a machine that has nothing, is
+// told what there is to do, does it, and has a token that can be used.
+func TestJourneyFirstStart(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, lab.Options{})
+	config := filepath.Join(u.Home, "config.yaml")
+	module, err := os.ReadFile(config)
+	must(t, err)
+	must(t, os.WriteFile(config, []byte("onlyModules: true\n"), 0o600))
+	made, err := filepath.Glob(filepath.Join(u.Soft.Tokens, "*"))
+	must(t, err)
+	for _, path := range append(made, u.Kubeconfig) {
+		must(t, os.RemoveAll(path))
+	}
+	u.KeepSecret(t, u.secrets...)
+
+	s := u.terminal(u.Binary)
+	s.WaitFor("No token is here.", "config.yaml")
+	s.Type("e")
+	s.WaitFor("enrol: no token is selected")
+	s.Type("6")
+	s.WaitFor("in the way of signing in", "✗ failed   Tokens", "no token was found", "To mend it: plug one in")
+	s.Press(term.Enter)
+	s.WaitFor("╭─ Tokens", "c copy fix")
+	s.Press(term.Escape)
+	s.WaitGone("╭─ Tokens")
+	s.Type("q")
+	if code := s.Exit(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+
+	must(t, os.WriteFile(config, module, 0o600)) // it is mended
+	s = u.terminal(u.Binary)
+	s.WaitFor("SoftHSM slot", "not initialised")
+	s.Press(term.Enter)
+	s.WaitFor("change PIN")
+	s.Type("p")
+	s.WaitFor("change PIN: the token is not set up yet")
+	s.Type("I")
+	s.WaitFor("Set up the token", "Label")
+	s.Press(term.CtrlU)
+	s.Press(term.Enter)
+	s.WaitFor("✗ 1 to 32 bytes")
+	s.Type("mine")
+	s.Press(term.Enter)
+	typeSecret(t, s, "New SO PIN of SoftHSM slot", "SO PIN", lab.SOPIN)
+	typeSecret(t, s, "New SO PIN of SoftHSM slot", "again", lab.SOPIN)
+	typeSecret(t, s, "New PIN of", "PIN", lab.PIN)
+	typeSecret(t, s, "New PIN of", "again", lab.PIN)
+	s.WaitFor("the token is set up")
+	s.Press(term.Escape)
+	s.WaitFor("1 Tokens", "mine", "PIN set")
+	s.Type("q")
+	s.Exit()
+	if out := u.kubehsm("token", "list"); !strings.Contains(out, "mine") {
+		t.Errorf("the tokens: %s", out)
+	}
+	u.ok(u.KubehsmPIN(t.Context(), lab.PIN, "key", "generate", "--token", "pkcs11:token=mine", "--label", "k"))
+}
