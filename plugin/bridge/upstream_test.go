@@ -193,4 +193,10 @@ func TestAuthority(t *testing.T) {
 	if err := up.Check(context.Background()); err == nil {
 		t.Error("without an authority the system's would have to know it")
 	}
+	up = r.other(func(o *UpstreamOptions) {
+		o.Enrollment.Cluster.CAData, o.Enrollment.Cluster.InsecureSkipTLSVerify = nil, true
+	})
+	if err := up.Check(context.Background()); err != nil {
+		t.Errorf("enrolled without verification: %v", err)
+	}
 }

@@ -54,6 +54,10 @@ type Cluster struct {
 	// CAData is the PEM bundle that its certificate is checked with; empty means
 	// the system's roots.
 	CAData []byte `json:"caData,omitempty"`
+	// InsecureSkipTLSVerify says that the server's certificate is not checked at
+	// all. The user has asked for it by the server's name; no kubeconfig can. It
+	// excludes CAData.
+	InsecureSkipTLSVerify bool `json:"insecureSkipTLSVerify,omitempty"`
 	// TLSServerName is checked instead of the server's host name, if set.
 	TLSServerName string `json:"tlsServerName,omitempty"`
 	// ProxyURL is the proxy to reach it by (http, https, socks5); "" means what
@@ -103,6 +107,9 @@ func (e Enrollment) validate() error {
 	}
 	if ca := e.Cluster.CAData; len(ca) > 0 && !x509.NewCertPool().AppendCertsFromPEM(ca) {
 		return errors.New("the certificate authority data holds no certificate")
+	}
+	if e.Cluster.InsecureSkipTLSVerify && len(e.Cluster.CAData) > 0 {
+		return errors.New("it has a certificate authority, and is not to be verified")
 	}
 	if e.Cluster.Direct && e.Cluster.ProxyURL != "" {
 		return errors.New("it is reached directly, and by a proxy")

@@ -112,20 +112,21 @@ func TestRefusals(t *testing.T) {
 	s, d := testStore(t)
 	leaf := certificate(t, "alice")
 	for what, spoil := range map[string]func(*Enrollment){
-		"name with a slash": func(e *Enrollment) { e.Name = "../x" },
-		"long name":         func(e *Enrollment) { e.Name = strings.Repeat("a", 64) },
-		"upper case":        func(e *Enrollment) { e.Name = "Prod" },
-		"plain http":        func(e *Enrollment) { e.Cluster.Server = "http://x" },
-		"password in URL":   func(e *Enrollment) { e.Cluster.Server = "https://a:b@x" },
-		"query in URL":      func(e *Enrollment) { e.Cluster.Server = "https://x?y" },
-		"bad CA":            func(e *Enrollment) { e.Cluster.CAData = []byte("x") },
-		"bad proxy":         func(e *Enrollment) { e.Cluster.ProxyURL = "ftp://x" },
-		"bad hash":          func(e *Enrollment) { e.KeyHash = "../../x" },
-		"no key":            func(e *Enrollment) { e.Key = hsm.URI{} },
-		"bad policy":        func(e *Enrollment) { e.Policy, e.Rules = "sometimes", nil },
-		"rules for no use":  func(e *Enrollment) { e.Policy = consent.Writes },
-		"no rules":          func(e *Enrollment) { e.Rules = nil },
-		"bad rule":          func(e *Enrollment) { e.Rules[0].Verbs[0] = "destroy" },
+		"name with a slash":             func(e *Enrollment) { e.Name = "../x" },
+		"long name":                     func(e *Enrollment) { e.Name = strings.Repeat("a", 64) },
+		"upper case":                    func(e *Enrollment) { e.Name = "Prod" },
+		"plain http":                    func(e *Enrollment) { e.Cluster.Server = "http://x" },
+		"password in URL":               func(e *Enrollment) { e.Cluster.Server = "https://a:b@x" },
+		"query in URL":                  func(e *Enrollment) { e.Cluster.Server = "https://x?y" },
+		"bad CA":                        func(e *Enrollment) { e.Cluster.CAData = []byte("x") },
+		"CA that is not to be verified": func(e *Enrollment) { e.Cluster.InsecureSkipTLSVerify = true },
+		"bad proxy":                     func(e *Enrollment) { e.Cluster.ProxyURL = "ftp://x" },
+		"bad hash":                      func(e *Enrollment) { e.KeyHash = "../../x" },
+		"no key":                        func(e *Enrollment) { e.Key = hsm.URI{} },
+		"bad policy":                    func(e *Enrollment) { e.Policy, e.Rules = "sometimes", nil },
+		"rules for no use":              func(e *Enrollment) { e.Policy = consent.Writes },
+		"no rules":                      func(e *Enrollment) { e.Rules = nil },
+		"bad rule":                      func(e *Enrollment) { e.Rules[0].Verbs[0] = "destroy" },
 	} {
 		e := sample(t, leaf)
 		spoil(&e)

@@ -58,11 +58,16 @@ func Name(name string, r execcredential.Request) (string, error) {
 
 // Check refuses an entry that shows another API server than the enrolled one, or
 // does not lead to the bridge: the user would be asked for one cluster and work
-// on another.
+// on another. Nor is one taken that would have the client speak to whoever has
+// the bridge's port.
 func Check(known enrollment.Enrollment, r execcredential.Request) error {
 	name := known.Name
 	if r.Cluster != nil && r.Cluster.Server != "" && !toBridge(r.Cluster.Server, name) {
 		return hsm.WithHint(fmt.Errorf("the kubeconfig's cluster leads to %s, not to kubehsm's bridge", r.Cluster.Server), rewriteHint)
+	}
+	if r.Cluster != nil && r.Cluster.InsecureSkipTLSVerify {
+		return hsm.WithHint(errors.New("the kubeconfig's cluster, or the command, does not verify kubehsm's bridge (insecure-skip-tls-verify)"),
+			"leave that out; what the bridge verifies of the API server is said when it is enrolled")
 	}
 	e, err := extensionOf(r)
 	if err != nil {

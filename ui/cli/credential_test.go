@@ -55,6 +55,7 @@ func TestCredentialRefusals(t *testing.T) {
 		{"two enrolments", execInfo(`{"enrollment":"other"}`), "--enrollment prod", 1, `is for the enrolment "prod", its cluster for "other"`},
 		{"another server", execInfo(`{"enrollment":"prod","server":"https://evil\u001b[2J"}`), "--enrollment prod", 1, `says https://evil\x1b[2J, but "prod" was enrolled for https://prod.example:6443`},
 		{"a cluster elsewhere", strings.Replace(execInfo(`{"enrollment":"prod"}`), "127.0.0.1:1", "evil.example", 1), "--enrollment prod", 1, "leads to https://evil.example/c/prod, not to kubehsm's bridge"},
+		{"the bridge is not verified", strings.Replace(execInfo(`null`), `"server"`, `"insecure-skip-tls-verify":true,"server"`, 1), "--enrollment prod", 1, "does not verify kubehsm's bridge"},
 		{"another enrolment's address", strings.Replace(execInfo(`null`), "/c/prod", "/c/other", 1), "--enrollment prod", 1, "not to kubehsm's bridge"},
 		{"foreign extension", execInfo(`["x"]`), "--enrollment prod", 1, "not kubehsm's"},
 		{"no name", execInfo(`{}`), "", 2, "neither the arguments nor the cluster name an enrolment"},

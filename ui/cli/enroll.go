@@ -80,7 +80,7 @@ func (f *enrollFlags) bindTo(flags *pflag.FlagSet, named string) {
 	f.request.bind(flags)
 	f.generate.bind(flags)
 	flags.StringVar(&f.approveWith, "approve-with", "", "kubeconfig `file` of somebody who may approve the request, to do it at once")
-	flags.StringSliceVar(&f.risks, "accept-risk", nil, "enrol a token with the factory's PIN, PUK or management key (factory-secrets), or file a request that is certain to be refused (forecast): `risk`")
+	flags.StringSliceVar(&f.risks, "accept-risk", nil, "enrol a token with the factory's PIN, PUK or management key (factory-secrets), file a request that is certain to be refused (forecast), or take whatever answers at an address for the cluster (unverified:HOST): `risk`")
 	flags.DurationVar(&f.timeout, "timeout", 0, "how `long` to wait for the approval; default until it is interrupted")
 	flags.BoolVar(&f.keepCurrent, "keep-current", false, "leave the kubeconfig's current context as it is")
 	flags.BoolVar(&f.replace, "replace", false, "replace a kubeconfig entry of that name that is not kubehsm's")
@@ -97,13 +97,16 @@ func (f *enrollFlags) options(kubeContext string) (o flow.EnrollOptions, err err
 		ApproveWith: f.approveWith, KeepCurrent: f.keepCurrent, Replace: f.replace, Restart: f.restart, Timeout: f.timeout,
 	}
 	for _, risk := range f.risks {
-		switch risk {
-		case flow.RiskFactory:
+		host, unverified := strings.CutPrefix(risk, flow.RiskUnverified)
+		switch {
+		case risk == flow.RiskFactory:
 			o.AcceptFactory = true
-		case flow.RiskForecast:
+		case risk == flow.RiskForecast:
 			o.AcceptForecast = true
+		case unverified && host != "":
+			o.AcceptUnverified = host
 		default:
-			return o, ui.Usagef("--accept-risk: %q is no risk of an enrolment; there are %s and %s", risk, flow.RiskFactory, flow.RiskForecast)
+			return o, ui.Usagef("--accept-risk: %q is no risk of an enrolment; there are %s, %s and %sHOST", risk, flow.RiskFactory, flow.RiskForecast, flow.RiskUnverified)
 		}
 	}
 	if o.Labels, err = f.request.labelMap(); err != nil {

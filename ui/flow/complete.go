@@ -247,6 +247,7 @@ func (e *Env) completeFromJournal(o *EnrollOptions) error {
 	fill(&o.NoAttestation, old.NoAttestation)
 	fill(&o.AcceptFactory, old.AcceptFactory)
 	fill(&o.AcceptForecast, old.AcceptForecast)
+	fill(&o.AcceptUnverified, old.AcceptUnverified)
 	if o.Labels == nil {
 		o.Labels = old.Labels
 	}

@@ -144,11 +144,23 @@ func TestRecordRefusesOtherOptions(t *testing.T) {
 	}
 }
 
-func TestUnverifiedClusterIsRefused(t *testing.T) {
+// TestUnverifiedCluster: a cluster that its context does not verify is enrolled
+// only by its host's name, and a cluster that another enrolment does not verify
+// is asked about anew.
+func TestUnverifiedCluster(t *testing.T) {
 	e, _ := testEnv(t, "blue")
-	err := e.cluster(context.Background(), &Journal{Options: EnrollOptions{Context: "open"}})
-	if err == nil || !strings.Contains(err.Error(), "insecure-skip-tls-verify") {
-		t.Errorf("got %v", err)
+	for _, accept := range []string{"", "10.0.0.2", "10.0.0.2:443", "10.0.0.1:6443", "*"} {
+		j := &Journal{Options: EnrollOptions{Context: "open", AcceptUnverified: accept}}
+		var unverified *UnverifiedError
+		err := e.cluster(t.Context(), j)
+		if !errors.As(err, &unverified) || unverified.Host != "10.0.0.2:6443" || j.Cluster.Server != "" ||
+			!strings.Contains(hsm.Hint(err), "--accept-risk unverified:10.0.0.2:6443") {
+			t.Errorf("%q: %v, %+v", accept, err, j.Cluster)
+		}
+	}
+	j := &Journal{Options: EnrollOptions{Context: "open", AcceptUnverified: "10.0.0.2:6443"}}
+	if err := e.cluster(t.Context(), j); err != nil || !j.Cluster.InsecureSkipTLSVerify || len(j.Cluster.CAData) > 0 {
+		t.Errorf("%v, %+v", err, j.Cluster)
 	}
 }
 

@@ -135,17 +135,24 @@ func (e *Env) cluster(ctx context.Context, j *Journal) error {
 		if err != nil {
 			return err
 		}
+		if from.Cluster.InsecureSkipTLSVerify && from.Name != j.Options.Name {
+			if err := j.Options.acceptsUnverified(c.Name, from.Cluster.Server); err != nil {
+				return err
+			}
+		}
 		j.Cluster = from.Cluster
 		return nil
 	case c.Cluster.InsecureSkipTLSVerify:
-		return hsm.WithHint(fmt.Errorf("context %q does not verify its API server (insecure-skip-tls-verify)", c.Name),
-			"put the cluster's CA into certificate-authority-data: whoever answers there would get this key's signatures")
+		if err := j.Options.acceptsUnverified(c.Name, c.Cluster.Server); err != nil {
+			return err
+		}
 	}
 	ca, err := c.Cluster.CA()
 	if err != nil {
 		return err
 	}
 	j.Cluster.Server, j.Cluster.CAData = c.Cluster.Server, ca
+	j.Cluster.InsecureSkipTLSVerify = c.Cluster.InsecureSkipTLSVerify
 	j.Cluster.TLSServerName, j.Cluster.ProxyURL = c.Cluster.TLSServerName, c.Cluster.ProxyURL
 	return nil
 }

@@ -154,7 +154,7 @@ func (e *Env) recordFor(ctx context.Context, o EnrollOptions) (*Journal, error) 
 	j.Options.ApproveWith, j.Options.KeepCurrent = o.ApproveWith, o.KeepCurrent
 	j.Options.Replace, j.Options.Timeout = o.Replace, o.Timeout
 	j.Options.NoAttestation, j.Options.AcceptFactory = o.NoAttestation, o.AcceptFactory
-	j.Options.AcceptForecast = o.AcceptForecast
+	j.Options.AcceptForecast, j.Options.AcceptUnverified = o.AcceptForecast, o.AcceptUnverified
 	if j.KeyHash == "" { // which key it is to be is still open
 		j.Options.Key, j.Options.Generate = o.Key, o.Generate
 	}

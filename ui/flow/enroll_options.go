@@ -47,6 +47,10 @@ type EnrollOptions struct {
 	// AcceptForecast files also a request that is certain to be refused, which is
 	// [ErrForecast] otherwise.
 	AcceptForecast bool `json:"acceptForecast,omitempty"`
+	// AcceptUnverified is the host, with its port as the address has it, of a
+	// cluster that is enrolled although its context does not verify it; any other
+	// is an [*UnverifiedError].
+	AcceptUnverified string `json:"acceptUnverified,omitempty"`
 	// AltNames are the subject alternative names to ask for. They, User and
 	// Groups may hold placeholders: {login}, {host}, {serial}, {token}, {context}.
 	AltNames AltNames `json:"altNames,omitzero"`
@@ -70,6 +74,8 @@ type EnrollOptions struct {
 const (
 	RiskFactory  = "factory-secrets"
 	RiskForecast = "forecast"
+	// RiskUnverified is followed by the host.
+	RiskUnverified = "unverified:"
 )
 
 // risks are those that are accepted.
@@ -80,6 +86,9 @@ func (o EnrollOptions) risks() []string {
 	}
 	if o.AcceptForecast {
 		out = append(out, RiskForecast)
+	}
+	if o.AcceptUnverified != "" {
+		out = append(out, RiskUnverified+o.AcceptUnverified)
 	}
 	return out
 }

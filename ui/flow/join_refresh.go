@@ -40,6 +40,10 @@ func (e *Env) RefreshCluster(ctx context.Context, name string) (*ClusterRefresh,
 		return nil, err
 	}
 	c := en.Cluster
+	if c.InsecureSkipTLSVerify {
+		return nil, hsm.WithHint(fmt.Errorf("%w: the enrolment %s does not verify %s at all", ErrUnproven, name, en.Host()),
+			"put the cluster's CA into its context, then `kubehsm enroll --restart --name "+name+"`")
+	}
 	update, err := discovery.Refresh(ctx, discovery.ClusterInfo{Server: c.Server, CAData: c.CAData, TLSServerName: c.TLSServerName, ProxyURL: c.ProxyURL},
 		discovery.Limits{Timeout: e.RequestTimeout})
 	if err != nil {

@@ -53,6 +53,9 @@ func (e *Env) Review(ctx context.Context, o EnrollOptions) (Review, error) {
 		rev.KubeconfigFile = files[0]
 	}
 	rev.Notes = change.Notes()
+	if j.Cluster.InsecureSkipTLSVerify {
+		rev.Notes = append(rev.Notes, "the cluster is not verified: "+(&UnverifiedError{Host: run.enrollment().Host()}).Consequence())
+	}
 	if rev.Token.PIN.Locked {
 		rev.Notes = append(rev.Notes, "the token's PIN is locked: unblock it first")
 	}

@@ -367,7 +367,7 @@ func TestFlowUnverified(t *testing.T) {
 	s.press("enter")
 	s.sees("PIN of trial")
 	s.press(`"648219"`, "enter")
-	s.sees("Authenticated as")
+	s.sees("authenticated as jane")
 	if f.mu.Lock(); f.got.AcceptUnverified != "10.0.0.2:6443" {
 		t.Errorf("accepted %q", f.got.AcceptUnverified)
 	}

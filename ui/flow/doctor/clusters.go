@@ -40,6 +40,9 @@ func clusters(ctx context.Context, o *Options) []Check {
 	var wg sync.WaitGroup
 	for i, e := range all {
 		found[i] = []Check{certificate(store, e, time.Now())}
+		if e.Cluster.InsecureSkipTLSVerify {
+			found[i] = append(found[i], unverified(e))
+		}
 		if o.Online {
 			wg.Go(func() { found[i] = append(found[i], server(ctx, e)) })
 		}
@@ -68,12 +71,21 @@ func certificate(store enrollment.Store, e enrollment.Enrollment, now time.Time)
 	return c.ok(fmt.Sprintf("good %s, for %s", until, e.User))
 }
 
+// unverified warns of a server that is taken for whatever answers.
+func unverified(e enrollment.Enrollment) Check {
+	c := Check{ID: "unverified/" + e.Name, Group: GroupClusters, Title: "Identity of " + e.Host()}
+	return c.with(Warning, "its certificate is not verified (insecure-skip-tls-verify)",
+		"Whoever is in between reads what you send, secrets too, and answers in the cluster's place.",
+		"put the cluster's authority into its context as certificate-authority-data, then `kubehsm enroll --restart --name "+e.Name+"`")
+}
+
 // server asks an API server for its version, as nobody in particular, and
 // compares the clocks.
 func server(ctx context.Context, e enrollment.Enrollment) Check {
 	c := Check{ID: "server/" + e.Name, Group: GroupClusters, Title: "API server of " + e.Name}
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: patience,
-		TLSClientConfig: &tls.Config{ServerName: e.Cluster.TLSServerName, MinVersion: tls.VersionTLS12}}
+		TLSClientConfig: &tls.Config{ServerName: e.Cluster.TLSServerName, MinVersion: tls.VersionTLS12,
+			InsecureSkipVerify: e.Cluster.InsecureSkipTLSVerify}} //nolint:gosec // as it was enrolled, which has a warning of its own
 	defer transport.CloseIdleConnections()
 	if len(e.Cluster.CAData) > 0 {
 		transport.TLSClientConfig.RootCAs = x509.NewCertPool()
