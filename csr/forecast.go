@@ -374,7 +374,7 @@ func (c *Client) serverVersion(ctx context.Context) (version string, date time.T
 	if err != nil {
 		return "", time.Time{}, apiError("ask for the version", c.host, err)
 	}
-	defer resp.Body.Close() //nolint:errcheck // only read from
+	defer resp.Body.Close()
 	if d, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
 		date = d
 	}

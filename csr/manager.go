@@ -32,7 +32,7 @@ func (c *Client) managerFlags(ctx context.Context) (managerFlags, bool) {
 	if err != nil {
 		return managerFlags{}, false
 	}
-	defer stream.Close() //nolint:errcheck // only read from
+	defer stream.Close()
 	var list struct {
 		Items []struct {
 			Metadata struct{ Name string }

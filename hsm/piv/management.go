@@ -94,9 +94,9 @@ var errWrongKey = errors.New("the management key was refused")
 // authenticate proves the management key to the card, and the card's knowledge
 // of it to us (SP 800-73-4 part 2 appendix A.1.1, mutual authentication).
 func (s *session) authenticate(st managementState, key []byte, touch func() func()) error {
-	var err error = errWrongKey
 	for _, code := range st.codes(len(key)) {
-		if err = s.mutual(code, key, st.touch, touch); err == nil {
+		err := s.mutual(code, key, st.touch, touch)
+		if err == nil {
 			s.managed = true
 			return nil
 		}

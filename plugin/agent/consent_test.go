@@ -305,7 +305,7 @@ func TestQuestionIsTakenDown(t *testing.T) {
 		r.mustAgent(func(a *agent) { a.people.mu.Lock(); clear(a.people.expected); a.people.mu.Unlock() })
 		ctx, cancel := context.WithCancel(context.Background())
 		before := front.asked()
-		go r.trySend(ctx, c, "POST", pods) //nolint:errcheck // it is given up
+		go r.trySend(ctx, c, "POST", pods) // it is given up
 		eventually(t, "asked", func() bool { return front.asked() == before+1 })
 		cancel()
 		<-down

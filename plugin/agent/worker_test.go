@@ -341,7 +341,7 @@ func TestPINIsNotInMemory(t *testing.T) {
 			check(t, err)
 			client, err := Ensure(t.Context(), m.dirs, exe)
 			check(t, err)
-			defer client.Stop(context.Background()) //nolint:errcheck // it is the test's end
+			defer client.Stop(context.Background()) // it is the test's end
 			agentPID := m.status().PID
 			if agentPID == os.Getpid() {
 				t.Fatal("the agent is this process")

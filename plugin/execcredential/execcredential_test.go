@@ -261,7 +261,7 @@ func TestWriteRefuses(t *testing.T) {
 func TestResponseHidesItsKey(t *testing.T) {
 	cert, key := pair(t, time.Now().Add(time.Hour))
 	r := Response{cert, key, time.Time{}}
-	for _, s := range []string{fmt.Sprint(r), fmt.Sprintf("%+v", r), fmt.Sprintf("%#v", r), fmt.Sprintf("%s", &r)} {
+	for _, s := range []string{fmt.Sprint(r), fmt.Sprintf("%+v", r), fmt.Sprintf("%#v", r), fmt.Sprintf("%v", &r)} {
 		if strings.Contains(s, "PRIVATE") || strings.Contains(s, "45") {
 			t.Errorf("shows %q", s)
 		}

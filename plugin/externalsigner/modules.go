@@ -127,7 +127,7 @@ func digestFile(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer f.Close() //nolint:errcheck // only read from
+	defer f.Close()
 	info, err := f.Stat()
 	switch {
 	case err != nil:

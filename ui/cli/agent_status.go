@@ -26,7 +26,7 @@ func (a *app) withAgent(ctx context.Context, f func(*agent.Client) error) (runni
 	if err != nil {
 		return false, err
 	}
-	defer client.Close() //nolint:errcheck // only read from
+	defer client.Close()
 	return true, f(client)
 }
 

@@ -288,13 +288,13 @@ func (a *app) keyEnv(uri string) (*flow.Env, hsm.URI, error) {
 // readAll reads a file, or standard input for "-", up to a size no certificate has.
 func (a *app) readAll(path string) ([]byte, error) {
 	const most = 1 << 20
-	var r io.Reader = a.Stdin
+	r := a.Stdin
 	if path != "-" {
 		f, err := openFile(path)
 		if err != nil {
 			return nil, err
 		}
-		defer f.Close() //nolint:errcheck // only read from
+		defer f.Close()
 		r = f
 	}
 	b, err := io.ReadAll(io.LimitReader(r, most+1))

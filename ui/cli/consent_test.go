@@ -90,7 +90,7 @@ func TestAuditVerifies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() //nolint:errcheck // written lines are whole
+	defer l.Close() // written lines are whole
 	good := audit.Record{Event: audit.Consent, Outcome: audit.Granted, Reason: "touch", Enrollment: "prod", Key: hash, Request: r.String(), Statement: text, Signature: signature}
 	other, changed, unknown := good, good, good
 	other.Request = "delete nodes m"

@@ -91,7 +91,9 @@ func (a *app) emitRequests(o *format, all iter.Seq2[flow.RequestView, error]) er
 		})
 	}
 	t := columns{w: a.out(), page: requestPage}
-	t.add(requestHeading)
+	if err := t.add(requestHeading); err != nil {
+		return err
+	}
 	none := true
 	for v, err := range all {
 		if err != nil {

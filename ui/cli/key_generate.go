@@ -135,7 +135,7 @@ func (a *app) confirmOverwrite(ctx context.Context, u hsm.URI, slot string) erro
 	if err != nil {
 		return err
 	}
-	defer t.Close() //nolint:errcheck // only read from
+	defer t.Close()
 	info, err := t.Info(ctx)
 	if err != nil {
 		return err

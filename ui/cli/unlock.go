@@ -35,7 +35,7 @@ have no terminal to ask on.`,
 		if err != nil {
 			return err
 		}
-		defer client.Close() //nolint:errcheck // only read from
+		defer client.Close()
 		if err := client.Unlock(c.Context(), e.Name, a.prompter()); err != nil {
 			return err
 		}

@@ -72,7 +72,7 @@ func (c *Command) Attend(ctx context.Context, client process.ID) error {
 	if err != nil {
 		return err
 	}
-	defer a.Close() //nolint:errcheck // it is read to its end
+	defer a.Close() // it is read to its end
 	asker, done := c.prompter(dirs)
 	defer done()
 	err = a.Attend(ctx, client, &attendant{Prompter: asker, client: client, terminal: prompt.NewTerminal(prompt.TerminalOptions{})}, nil)

@@ -56,7 +56,7 @@ func borrow(client process.ID) (giveBack func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: /dev/tty: %w", hsm.ErrNoTerminal, err)
 	}
-	defer unix.Close(tty) //nolint:errcheck // nothing was written
+	defer unix.Close(tty) // nothing was written
 	raw, err := unix.IoctlGetTermios(tty, unix.TCGETS)
 	if err != nil {
 		return nil, fmt.Errorf("%w: reading its modes: %w", hsm.ErrNoTerminal, err)
@@ -80,7 +80,7 @@ func borrow(client process.ID) (giveBack func(), err error) {
 		if err != nil {
 			return // it went away
 		}
-		defer unix.Close(tty) //nolint:errcheck // nothing was written
+		defer unix.Close(tty) // nothing was written
 		if group, err := unix.IoctlGetInt(tty, unix.TIOCGPGRP); err == nil && group == unix.Getpgrp() && client.Alive() {
 			_ = unix.IoctlSetTermios(tty, unix.TCSETS, raw) // a terminal that went away needs none
 		}

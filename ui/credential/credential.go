@@ -79,7 +79,7 @@ func (c *Command) Answer(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	defer client.Close() //nolint:errcheck // only read from
+	defer client.Close()
 	asker, done := c.prompter(dirs)
 	defer done()
 	session, err := client.Prepare(ctx, agent.PrepareRequest{

@@ -96,7 +96,7 @@ func readFD(flag string, fd int) (*hsm.Secret, error) {
 	if file == nil {
 		return nil, fmt.Errorf("%s: %d is not a file descriptor", flag, fd)
 	}
-	defer file.Close() //nolint:errcheck // only read from
+	defer file.Close()
 	buf := make([]byte, maxSecret)
 	lockMemory(buf)
 	s, err := hsm.ReadSecret(file, buf)

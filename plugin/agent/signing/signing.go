@@ -66,8 +66,8 @@ func (a Agent) Sign(ctx context.Context, u hsm.URI, digest []byte, opts crypto.S
 	if conn == nil {
 		return nil, false, nil
 	}
-	defer conn.Close()                                      //nolint:errcheck // it has been answered, or not
-	defer context.AfterFunc(ctx, func() { conn.Close() })() //nolint:errcheck // it ends what reads
+	defer conn.Close()                                      // it has been answered, or not
+	defer context.AfterFunc(ctx, func() { conn.Close() })() // it ends what reads
 	client := a.Client
 	if client == (process.ID{}) {
 		client = process.Parent()

@@ -36,7 +36,7 @@ func optsOf(r *v1alpha1.SignatureRequest) (crypto.SignerOpts, error) {
 		return hashed("ECDSA", o.SignerOptsECDSA.GetHash())
 	case *v1alpha1.SignatureRequest_SignerOptsED25519:
 		if h := o.SignerOptsED25519.GetHash(); h != 0 {
-			return nil, fmt.Errorf("Ed25519 signs the message itself, not its hash (number %d)", h) //nolint:staticcheck // a name
+			return nil, fmt.Errorf("Ed25519 signs the message itself, not its hash (number %d)", h) // a name
 		}
 		return crypto.Hash(0), nil
 	}

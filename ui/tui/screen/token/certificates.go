@@ -96,7 +96,7 @@ func readFile(path string) (b []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() //nolint:errcheck // only read from
+	defer f.Close()
 	if b, err = io.ReadAll(io.LimitReader(f, mostPEM+1)); err == nil && len(b) > mostPEM {
 		err = fmt.Errorf("%s is larger than %d bytes", path, mostPEM)
 	}
