@@ -2,13 +2,12 @@ package cli
 
 import (
 	"fmt"
-	"reflect"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/flow"
 )
 
 func (a *app) consentSet() *cobra.Command {
@@ -47,7 +46,7 @@ kubehsm consent set prod-hsm --policy rules --rule 'verbs=delete' --rule 'verbs=
 		}
 		p := consent.Policy{Mode: consent.Mode(policy)}
 		for _, r := range rules {
-			rule, err := parseRule(r)
+			rule, err := flow.ParseConsentRule(r)
 			if err != nil {
 				return &ui.UsageError{Err: fmt.Errorf("--rule %q: %w", r, err)}
 			}
@@ -64,13 +63,13 @@ kubehsm consent set prod-hsm --policy rules --rule 'verbs=delete' --rule 'verbs=
 		if err != nil {
 			return err
 		}
-		if !sameConsent(e.Consent(), p) {
+		if !flow.SameConsent(e.Consent(), p) {
 			w := a.err()
 			w.line("%s leads to %s.", e.Name, e.Host())
-			w.line("now:  %s", consentWords[modeOf(e.Consent())])
-			w.line("then: %s", consentWords[p.Mode])
+			w.line("now:  %s", flow.ConsentWords(e.Consent().Mode))
+			w.line("then: %s", flow.ConsentWords(p.Mode))
 			for _, r := range p.Rules {
-				w.line("        %s", ruleWords(r))
+				w.line("        %s", flow.ConsentRuleWords(r))
 			}
 			if err := w.flush(); err != nil {
 				return err
@@ -90,37 +89,4 @@ kubehsm consent set prod-hsm --policy rules --rule 'verbs=delete' --rule 'verbs=
 	f.BoolVarP(&yes, "yes", "y", false, "do not ask")
 	out = output(c)
 	return c
-}
-
-func modeOf(p consent.Policy) consent.Mode {
-	if p.Mode == "" {
-		return consent.Session
-	}
-	return p.Mode
-}
-
-func sameConsent(a, b consent.Policy) bool {
-	return modeOf(a) == modeOf(b) && len(a.Rules) == len(b.Rules) && (len(a.Rules) == 0 || reflect.DeepEqual(a.Rules, b.Rules))
-}
-
-// parseRule reads "verbs=delete resources=secrets,pods/exec namespaces=prod dry-run".
-func parseRule(s string) (consent.Rule, error) {
-	var r consent.Rule
-	fields := strings.Fields(s)
-	if len(fields) == 0 {
-		return r, fmt.Errorf("it is empty; verbs=* matches everything")
-	}
-	for _, field := range fields {
-		if field == "dry-run" {
-			r.DryRun = true
-			continue
-		}
-		key, list, ok := strings.Cut(field, "=")
-		to := map[string]*[]string{"verbs": &r.Verbs, "resources": &r.Resources, "namespaces": &r.Namespaces}[key]
-		if !ok || to == nil || list == "" {
-			return r, fmt.Errorf("%q is none of verbs=, resources=, namespaces=, dry-run", field)
-		}
-		*to = append(*to, strings.Split(list, ",")...)
-	}
-	return r, nil
 }

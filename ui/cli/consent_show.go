@@ -1,12 +1,11 @@
 package cli
 
 import (
-	"strings"
-
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/ui/flow"
 )
 
 func (a *app) consentShow() *cobra.Command {
@@ -43,37 +42,9 @@ func (a *app) emitConsent(out *format, e enrollment.Enrollment) error {
 		Rules      []consent.Rule `json:"rules,omitempty"`
 	}{e.Name, e.Cluster.Server, p.Mode, p.Rules}
 	return a.emit(out, doc, func(w *words) {
-		w.line("%s (%s): %s", e.Name, e.Host(), consentWords[p.Mode])
+		w.line("%s (%s): %s", e.Name, e.Host(), flow.ConsentWords(p.Mode))
 		for _, r := range p.Rules {
-			w.line("  %s", ruleWords(r))
+			w.line("  %s", flow.ConsentRuleWords(r))
 		}
 	})
-}
-
-// consentWords say what a policy does.
-var consentWords = map[consent.Mode]string{
-	consent.Session: "session: signing in is enough",
-	consent.Writes:  "writes: all but reading needs your yes, and so do exec, attach, port-forward, proxy and impersonation",
-	consent.Always:  "always: every command needs your yes",
-	consent.Rules:   "rules: what one of these matches needs your yes",
-}
-
-// ruleWords writes a rule as --rule takes it.
-func ruleWords(r consent.Rule) string {
-	var fields []string
-	for _, f := range []struct {
-		key    string
-		values []string
-	}{{"verbs", r.Verbs}, {"resources", r.Resources}, {"namespaces", r.Namespaces}} {
-		if len(f.values) > 0 {
-			fields = append(fields, f.key+"="+strings.Join(f.values, ","))
-		}
-	}
-	if r.DryRun {
-		fields = append(fields, "dry-run")
-	}
-	if len(fields) == 0 {
-		return "verbs=*"
-	}
-	return strings.Join(fields, " ")
 }

@@ -1,14 +1,11 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
-	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow/doctor"
 )
 
@@ -40,8 +37,8 @@ in it; it never holds a PIN, key, certificate or kubeconfig.`,
 		var checks []doctor.Check
 		if bundle == "" {
 			checks = doctor.Run(c.Context(), options, nil)
-		} else if checks, err = writeBundle(c.Context(), bundle, options); err != nil {
-			return err
+		} else if checks, err = doctor.WriteBundle(c.Context(), bundle, options); err != nil {
+			return fmt.Errorf("--bundle: %w", err)
 		}
 		if err := c.Context().Err(); err != nil {
 			return err
@@ -97,20 +94,4 @@ func checkWords(w *words, checks []doctor.Check) {
 			w.line("         fix: %s", c.Fix)
 		}
 	}
-}
-
-// writeBundle writes the report whole or not at all, readable for its owner.
-func writeBundle(ctx context.Context, path string, o doctor.Options) (_ []doctor.Check, err error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, os.ErrExist) {
-		return nil, hsm.WithHint(fmt.Errorf("--bundle: %w", err), "name a file that does not exist yet")
-	}
-	if err != nil {
-		return nil, fmt.Errorf("--bundle: %w", err)
-	}
-	checks, err := doctor.Bundle(ctx, o, f)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return nil, errors.Join(fmt.Errorf("--bundle: %w", err), os.Remove(path))
-	}
-	return checks, nil
 }

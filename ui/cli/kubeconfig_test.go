@@ -134,3 +134,32 @@ func TestAwaitCluster(t *testing.T) {
 	write(`{"phase":"ready"}`)
 	b.ok("enroll", "--user", "jane", "--dry-run", "--cluster-progress", progress)
 }
+
+func TestKubeconfigUse(t *testing.T) {
+	b := newBench(t)
+	path := b.kubeconfig()
+	b.enrolled("prod-hsm", "https://127.0.0.1:1", hsm.Slot{})
+	b.ok("kubeconfig", "set", "prod-hsm", "--keep-current", "--yes")
+	before := b.read(path)
+
+	if out := b.ok("kubeconfig", "use", "prod-hsm", "--dry-run"); !strings.Contains(out, "+current-context: prod-hsm") {
+		t.Errorf("no difference shown: %s", out)
+	}
+	b.fails(5, "with --yes once you have seen", "kubeconfig", "use", "prod-hsm")
+	if b.read(path) != before {
+		t.Fatal("the file was changed without a yes")
+	}
+	b.ok("kubeconfig", "use", "prod-hsm", "--yes")
+	if got := b.read(path); got != strings.Replace(before, "current-context: prod\n", "current-context: prod-hsm\n", 1) {
+		t.Errorf("got %s", got)
+	}
+	if out := b.ok("kubeconfig", "use", "prod-hsm"); out != "Nothing to change.\n" {
+		t.Errorf("%q", out)
+	}
+	b.ok("kubeconfig", "undo", "--yes")
+	if b.read(path) != before {
+		t.Error("it was not taken back")
+	}
+	b.fails(1, "no such context", "kubeconfig", "use", "nowhere")
+	b.fails(2, "", "kubeconfig", "use")
+}

@@ -107,7 +107,7 @@ func (a *app) trunks() []trunk {
 		group("certificate", "Look at certificates, put them on a token, take them off",
 			a.certificateShow, a.certificateRenew, a.certificateImport, a.certificateExport, a.certificateDelete),
 		group("attestation", "Verify what tokens state about their keys", a.attestationVerify),
-		group("kubeconfig", "Look at and change kubeconfig entries", a.kubeconfigSet, a.kubeconfigRefresh, a.kubeconfigList, a.kubeconfigCheck, a.kubeconfigMigrate, a.kubeconfigRemove, a.kubeconfigHistory, a.kubeconfigUndo),
+		group("kubeconfig", "Look at and change kubeconfig entries", a.kubeconfigSet, a.kubeconfigRefresh, a.kubeconfigList, a.kubeconfigUse, a.kubeconfigCheck, a.kubeconfigMigrate, a.kubeconfigRemove, a.kubeconfigHistory, a.kubeconfigUndo),
 		group("consent", "Say which requests need your yes", a.consentShow, a.consentSet),
 		group("agent", "Look at and end the agent that keeps tokens unlocked",
 			a.agentStatus, a.agentLock, a.agentStop, a.agentPort, a.agentUnit, a.agentServe, a.agentWorker),

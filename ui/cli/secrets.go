@@ -65,25 +65,6 @@ func isNewSOPIN(p hsm.PINPrompt) bool     { return p.New && p.Kind == hsm.SOPIN 
 func isManagementKey(p hsm.PINPrompt) bool    { return !p.New && p.Kind == hsm.ManagementKey }
 func isNewManagementKey(p hsm.PINPrompt) bool { return p.New && p.Kind == hsm.ManagementKey }
 
-// giving answers prompts for one new secret with a made-up one.
-type giving struct {
-	hsm.Prompter
-	serves func(hsm.PINPrompt) bool
-	secret *hsm.Secret
-	given  bool
-}
-
-func (g *giving) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error) {
-	if !g.serves(p) {
-		return g.Prompter.PIN(ctx, p)
-	}
-	if p.Again != "" {
-		return nil, fmt.Errorf("%w: %s", hsm.ErrPINInvalid, p.Again)
-	}
-	g.given = true
-	return g.secret.Clone(), nil
-}
-
 // readManagementKey reads a key in hex from the descriptor of a flag.
 func (a *app) readManagementKey(ctx context.Context, t hsm.TokenInfo) (*hsm.Secret, error) {
 	typed, err := a.prompter().PIN(ctx, hsm.PINPrompt{Kind: hsm.ManagementKey, Token: t, New: true, Retries: -1})

@@ -1,14 +1,11 @@
 package cli
 
 import (
-	"crypto/rand"
-	"errors"
-	"math/big"
-
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/flow"
 )
 
 func (a *app) tokenPUK() *cobra.Command {
@@ -58,9 +55,6 @@ func (g *generatePUK) bind(c *cobra.Command, name string) {
 	c.Flags().BoolVar(&g.print, "print", false, "write what is shown once to standard output instead of the terminal")
 }
 
-// pukDigits is the length of a random PUK: the longest that PIV knows.
-const pukDigits = 8
-
 // newPUK returns a prompter that answers with a random PUK if that is wanted,
 // and the secret to show after the change.
 func (a *app) newPUK(c *cobra.Command, g *generatePUK) (hsm.Prompter, func(error) *freshSecret, error) {
@@ -73,32 +67,15 @@ func (a *app) newPUK(c *cobra.Command, g *generatePUK) (hsm.Prompter, func(error
 	if err := a.showable(c.Context(), g.print, "PUK"); err != nil {
 		return nil, nil, err
 	}
-	digits := make([]byte, pukDigits)
-	for i := range digits {
-		n, err := rand.Int(rand.Reader, big.NewInt(10))
-		if err != nil {
-			return nil, nil, err
-		}
-		digits[i] = '0' + byte(n.Int64())
+	p, err := flow.NewFreshPUK(a.prompter())
+	if err != nil {
+		return nil, nil, err
 	}
-	puk := hsm.NewSecret(digits)
-	p := &giving{Prompter: a.prompter(), serves: isNewPUK, secret: puk}
 	return p, func(err error) *freshSecret {
 		f := &freshSecret{what: "PUK", print: g.print, err: err, ctx: c.Context()}
-		if p.given && !unused(err) {
-			f.secret, f.field = puk, "newPUK"
-			f.text = string(puk.Bytes())
+		if puk := p.InForce(err); puk != nil {
+			f.secret, f.field, f.text = puk, "newPUK", string(puk.Bytes())
 		}
 		return f
 	}, nil
-}
-
-// unused tells whether err says that a new secret is surely not in force.
-func unused(err error) bool {
-	for _, e := range []error{hsm.ErrPINIncorrect, hsm.ErrPINLocked, hsm.ErrPINInvalid, hsm.ErrCancelled, hsm.ErrUnsupported, hsm.ErrNoTerminal} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
 }

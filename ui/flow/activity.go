@@ -36,6 +36,16 @@ func (e *Env) LockAgent(ctx context.Context) error {
 	return e.withAgent(ctx, func(c *agent.Client) error { return c.Lock(ctx) })
 }
 
+// Unlock has the agent, which is started if none runs, unlock the token of the
+// enrolment called name. p is asked for the PIN.
+func (e *Env) Unlock(ctx context.Context, name string, p hsm.Prompter) error {
+	c, err := agent.EnsureProgram(ctx, e.Dirs, agent.Program{Path: e.Executable, Version: e.Version})
+	if err != nil {
+		return err
+	}
+	return errors.Join(c.Unlock(ctx, name, p), c.Close())
+}
+
 // StopAgent ends the running agent.
 func (e *Env) StopAgent(ctx context.Context) error {
 	return e.withAgent(ctx, func(c *agent.Client) error { return c.Stop(ctx) })

@@ -10,6 +10,13 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 )
 
+// Consent is the policy of the enrolment called name, and the host that it leads
+// to.
+func (e *Env) Consent(_ context.Context, name string) (p consent.Policy, host string, err error) {
+	en, err := e.enrollments().Load(name)
+	return en.Consent(), en.Host(), err
+}
+
 // SetConsent makes p the policy of the enrolment called name and returns the
 // enrolment. The agent, if it runs, follows within seconds; the sessions of
 // before end then. Errors: [enrollment.ErrUnknown], [enrollment.ErrInvalid].

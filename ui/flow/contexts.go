@@ -78,6 +78,15 @@ func viewContext(c kubeconfig.Context) ContextView {
 	}
 }
 
+// UseContext plans to make the context called name the current one.
+func (e *Env) UseContext(ctx context.Context, name string) (*KubeconfigChange, error) {
+	plan, err := e.rules().PlanUse(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	return &KubeconfigChange{env: e, plan: plan}, nil
+}
+
 // client speaks to the cluster of a context, as its user; "" is the current one.
 func (e *Env) client(ctx context.Context, name string) (*csr.Client, error) {
 	return e.clientOf(ctx, e.rules(), name)

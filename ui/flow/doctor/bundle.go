@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 )
 
@@ -74,6 +75,23 @@ func Bundle(ctx context.Context, o Options, w io.Writer) ([]Check, error) {
 		add("agent.log", r.redact(log)),
 		add("audit.jsonl", r.redact(record)),
 		z.Close())
+}
+
+// WriteBundle is [Bundle] into a new file, which is written whole or not at all,
+// readable for its owner.
+func WriteBundle(ctx context.Context, path string, o Options) ([]Check, error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil, hsm.WithHint(err, "name a file that does not exist yet")
+	}
+	if err != nil {
+		return nil, err
+	}
+	checks, err := Bundle(ctx, o, f)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, errors.Join(err, os.Remove(path))
+	}
+	return checks, nil
 }
 
 // systemOf describes the machine without naming it.

@@ -1,0 +1,27 @@
+package cli
+
+import "github.com/spf13/cobra"
+
+func (a *app) kubeconfigUse() *cobra.Command {
+	var ch change
+	c := a.command(&cobra.Command{
+		Use:   "use CONTEXT",
+		Short: "Make a context the current one, after showing the difference",
+		Long: `Does what kubectl config use-context does. The change is kept in the history, and
+"kubehsm kubeconfig undo" takes it back.`,
+		Example: "kubehsm kubeconfig use prod-hsm\nkubehsm kubeconfig use prod-hsm --yes",
+		Args:    cobra.ExactArgs(1),
+	}, func(c *cobra.Command, args []string) error {
+		env, err := a.env()
+		if err != nil {
+			return err
+		}
+		plan, err := env.UseContext(c.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		return a.apply(c.Context(), plan, ch)
+	})
+	ch.bind(c)
+	return c
+}

@@ -1,0 +1,88 @@
+package screen
+
+import (
+	"charm.land/bubbles/v2/key"
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/ui/tui/keys"
+	"github.com/kubehsm/kubehsm/ui/tui/task"
+)
+
+// Services are what a screen works with; the root passes them. B is what it
+// needs of the use cases.
+type Services[B any] struct {
+	Backend B
+	Runner  *task.Runner
+	Keys    keys.Map
+}
+
+// Act is an action and what its key does.
+type Act struct {
+	Action
+	// Verb is the command that does the same, without the program's name, such as
+	// "token pin change"; "" for what only a screen does. Several are separated by ";".
+	Verb string
+	Do   func() tea.Cmd
+}
+
+// Acts are all that keys do on a screen, the most useful first.
+type Acts []Act
+
+// Actions lists them.
+func (a Acts) Actions() []Action {
+	out := make([]Action, len(a))
+	for i, act := range a {
+		out[i] = act.Action
+	}
+	return out
+}
+
+// Press does what k does, if it can be done now. It tells whether k is anybody's key.
+func (a Acts) Press(k tea.KeyPressMsg) (cmd tea.Cmd, ok bool) {
+	for _, act := range a {
+		if !key.Matches(k, act.Key) {
+			continue
+		}
+		if ok = true; act.Reason == "" {
+			return act.Do(), true
+		}
+	}
+	return nil, ok
+}
+
+// Verbs lists the commands that do the same as the acts.
+func (a Acts) Verbs() []string {
+	var out []string
+	for _, act := range a {
+		if act.Verb != "" {
+			out = append(out, act.Verb)
+		}
+	}
+	return out
+}
+
+// Actor is a screen that tells what its keys do.
+type Actor interface{ Acts() Acts }
+
+// Filtering is what keys do while a filter is typed.
+func Filtering(k keys.Map) []Action {
+	return []Action{{Key: keys.As(k.Enter, "keep")}, {Key: keys.As(k.Back, "clear")}}
+}
+
+// When is why if no holds, else "": the reason of an action.
+func When(no bool, why string) string {
+	if no {
+		return why
+	}
+	return ""
+}
+
+// Because is the first of the reasons that is not empty.
+func Because(reasons ...string) string {
+	for _, r := range reasons {
+		if r != "" {
+			return r
+		}
+	}
+	return ""
+}
