@@ -149,7 +149,7 @@ func (c *Cluster) start(ctx context.Context, component Component) error {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command(filepath.Join(c.state.Bin, string(component)), c.arguments(component)...)
+	cmd := exec.Command(filepath.Join(c.state.Bin, component.program()), c.arguments(component)...)
 	cmd.Dir = c.dir
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + c.dir, "TMPDIR=" + c.dir}
 	cmd.Stdout, cmd.Stderr = log, log
@@ -207,6 +207,9 @@ func (c *Cluster) Stop(ctx context.Context) error {
 
 func (c *Cluster) stopAll(ctx context.Context) error {
 	var errs []error
+	for component := range c.state.Added { // before the etcd that they are clients of
+		errs = append(errs, c.kill(ctx, component))
+	}
 	for _, component := range slices.Backward(components) {
 		errs = append(errs, c.kill(ctx, component))
 	}

@@ -20,6 +20,17 @@ const (
 
 var components = []Component{Etcd, APIServer, ControllerManager, Kubelet}
 
+// program is the file that runs the component: an API server that was added has
+// a name of its own.
+func (c Component) program() string {
+	if c.isAPIServer() {
+		return string(APIServer)
+	}
+	return string(c)
+}
+
+func (c Component) isAPIServer() bool { return strings.HasPrefix(string(c), string(APIServer)) }
+
 // kubeletClient is who the API server is to the kubelet.
 const kubeletClient = "kube-apiserver-kubelet-client"
 
@@ -31,11 +42,14 @@ func loopback(port int) string { return fmt.Sprintf("https://127.0.0.1:%d", port
 
 // arguments returns component's command line.
 func (c *Cluster) arguments(component Component) []string {
+	if a, ok := c.state.Added[component]; ok {
+		return append(c.apiServerArguments(a.Port, a.NextCA), a.Flags...)
+	}
 	switch component {
 	case Etcd:
 		return c.etcdArguments()
 	case APIServer:
-		return append(c.apiServerArguments(), c.state.Options.APIServerFlags...)
+		return append(c.apiServerArguments(c.state.Ports.API, false), c.state.Options.APIServerFlags...)
 	case Kubelet:
 		return c.kubeletArguments()
 	default:
@@ -61,13 +75,17 @@ func (c *Cluster) etcdArguments() []string {
 	return args
 }
 
-func (c *Cluster) apiServerArguments() []string {
+func (c *Cluster) apiServerArguments(port int, nextCA bool) []string {
+	own := c.pki.apiServer
+	if nextCA {
+		own = c.pki.nextAPIServer
+	}
 	return []string{
 		"--etcd-servers=" + loopback(c.state.Ports.Etcd), "--etcd-cafile=" + c.pki.etcdCA.file,
 		"--etcd-certfile=" + c.pki.etcdClient.cert, "--etcd-keyfile=" + c.pki.etcdClient.key,
-		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.state.Ports.API),
+		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", port),
 		"--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none",
-		"--tls-cert-file=" + c.pki.apiServer.cert, "--tls-private-key-file=" + c.pki.apiServer.key,
+		"--tls-cert-file=" + own.cert, "--tls-private-key-file=" + own.key,
 		"--client-ca-file=" + c.pki.ca.file, "--authorization-mode=RBAC", "--enable-bootstrap-token-auth",
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file=" + c.pki.accountPublicKey,

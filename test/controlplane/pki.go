@@ -122,6 +122,10 @@ func serverTemplate(commonName string, names ...string) *x509.Certificate {
 	}
 }
 
+func apiServerTemplate() *x509.Certificate {
+	return serverTemplate("kube-apiserver", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
+}
+
 // etcdTemplate is [serverTemplate] for a client too: etcd's members, and its
 // gateway within one, dial each other with the server's certificate.
 func etcdTemplate() *x509.Certificate {
@@ -134,8 +138,10 @@ func etcdTemplate() *x509.Certificate {
 type pki struct {
 	ca     *authority // clients and the API server
 	etcdCA *authority // etcd trusts only the API server, not every client
+	nextCA *authority // will take the place of ca: see [AddedAPIServer]
 
-	apiServer, etcd, etcdClient  leaf
+	apiServer, nextAPIServer     leaf
+	etcd, etcdClient             leaf
 	manager, managerClient       leaf
 	kubelet, kubeletClient       leaf
 	admin                        leaf
@@ -151,6 +157,7 @@ func openPKI(dir string) (*pki, error) {
 		accountKey:       filepath.Join(dir, "service-account.key"),
 		accountPublicKey: filepath.Join(dir, "service-account.pub"),
 		apiServer:        leafIn(dir, "kube-apiserver"),
+		nextAPIServer:    leafIn(dir, "kube-apiserver-next"),
 		manager:          leafIn(dir, "kube-controller-manager"),
 		managerClient:    leafIn(dir, "kube-controller-manager-client"),
 		kubelet:          leafIn(dir, "kubelet"),
@@ -161,6 +168,9 @@ func openPKI(dir string) (*pki, error) {
 	}
 	var err error
 	if p.ca, err = loadAuthority(dir, "ca", "kubehsm-test-ca"); err != nil {
+		return nil, err
+	}
+	if p.nextCA, err = loadAuthority(dir, "next-ca", "kubehsm-test-next-ca"); err != nil {
 		return nil, err
 	}
 	p.etcdCA, err = loadAuthority(dir, "etcd-ca", "kubehsm-test-etcd-ca")
@@ -174,7 +184,8 @@ func (p *pki) issueAll() error {
 		leaf     leaf
 		template *x509.Certificate
 	}{
-		{p.ca, p.apiServer, serverTemplate("kube-apiserver", "kubernetes", "kubernetes.default", "kubernetes.default.svc")},
+		{p.ca, p.apiServer, apiServerTemplate()},
+		{p.nextCA, p.nextAPIServer, apiServerTemplate()},
 		{p.ca, p.manager, serverTemplate("kube-controller-manager")},
 		{p.ca, p.managerClient, clientTemplate("system:kube-controller-manager")},
 		{p.ca, p.kubelet, serverTemplate("kubelet")},

@@ -28,17 +28,27 @@ func freePorts(api int) (ports, error) {
 	p := ports{API: api}
 	taken := map[int]bool{api: true}
 	for _, port := range []*int{&p.API, &p.Manager, &p.Etcd, &p.Peer, &p.Kubelet} {
-		for tries := 0; *port == 0; tries++ {
-			n := lowestPort + rand.IntN(highestPort-lowestPort)
-			if tries > 1000 {
-				return p, errors.New("no free port on 127.0.0.1")
-			}
-			if !taken[n] && portFree(n) {
-				*port, taken[n] = n, true
-			}
+		if *port != 0 {
+			continue
 		}
+		var err error
+		if *port, err = freePort(taken); err != nil {
+			return p, err
+		}
+		taken[*port] = true
 	}
 	return p, nil
+}
+
+// freePort picks one that is not taken.
+func freePort(taken map[int]bool) (int, error) {
+	for range 1000 {
+		n := lowestPort + rand.IntN(highestPort-lowestPort)
+		if !taken[n] && portFree(n) {
+			return n, nil
+		}
+	}
+	return 0, errors.New("no free port on 127.0.0.1")
 }
 
 func portFree(port int) bool {

@@ -54,13 +54,19 @@ func (c *Cluster) waitReady(ctx context.Context, component Component, p *process
 func (c *Cluster) probe(component Component) (string, *http.Client, error) {
 	roots, identity := c.pki.ca, c.pki.admin
 	var url string
-	switch component {
-	case Etcd:
+	added, isAdded := c.state.Added[component]
+	switch {
+	case isAdded:
+		url = loopback(added.Port) + "/readyz"
+		if added.NextCA {
+			roots = c.pki.nextCA
+		}
+	case component == Etcd:
 		roots, identity = c.pki.etcdCA, c.pki.etcdClient
 		url = loopback(c.state.Ports.Etcd) + "/readyz"
-	case APIServer:
+	case component == APIServer:
 		url = loopback(c.state.Ports.API) + "/readyz"
-	case Kubelet:
+	case component == Kubelet:
 		identity, url = c.pki.kubeletClient, loopback(c.state.Ports.Kubelet)+"/healthz"
 	default:
 		url = loopback(c.state.Ports.Manager) + "/healthz"

@@ -17,6 +17,8 @@ type state struct {
 	Ports     ports            `json:"ports"`
 	Options   Options          `json:"options"`
 	Processes map[string]Ident `json:"processes"`
+	// Added are further API servers.
+	Added map[Component]AddedAPIServer `json:"added,omitempty"`
 }
 
 // readState returns the record in dir; [os.ErrNotExist] says that there is none.
