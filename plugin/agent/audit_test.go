@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/test/poll"
 )
 
 // records is the audit log as lines of "event outcome reason error".
@@ -126,14 +127,14 @@ func TestAuditReconnect(t *testing.T) {
 	s := r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
 	r.mustAgent(func(a *agent) { a.route("prod").Forget() })
 	r.api.CloseClientConnections()
-	eventually(t, "the connection is gone", func() bool { return r.status().Upstreams[0].Connections == 0 })
+	poll.Until(t, "the connection is gone", func() bool { return r.status().Upstreams[0].Connections == 0 })
 	if code, _ := r.get(s, "/version"); code != 200 {
 		t.Fatal(code)
 	}
 	r.token.Unplug()
 	r.mustAgent(func(a *agent) { a.route("prod").Forget() })
 	r.api.CloseClientConnections()
-	eventually(t, "the connection is gone", func() bool { return r.status().Upstreams[0].Connections == 0 })
+	poll.Until(t, "the connection is gone", func() bool { return r.status().Upstreams[0].Connections == 0 })
 	for range 5 {
 		if code, _ := r.get(s, "/version"); code != 401 {
 			t.Fatal(code)
@@ -190,7 +191,7 @@ func TestDenialsAreNamed(t *testing.T) {
 	}
 	do(r.ep.URL("prod"), func(q *http.Request) { q.Host = "evil.example" })
 	do(r.ep.URL("prod"), func(q *http.Request) { q.Header.Set("Origin", "https://evil.example") })
-	do("https://"+r.ep.Address()+"/"+pin, func(*http.Request) {})
+	do("https://"+r.ep.Address()+"/c//"+pin, func(*http.Request) {})
 	do(r.ep.URL("other"), func(*http.Request) {})
 	r.end()
 	all, lines := r.records()

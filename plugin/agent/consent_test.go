@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/process"
+	"github.com/kubehsm/kubehsm/test/poll"
 )
 
 // asker is a person: says what answers have been given, and is told the questions.
@@ -254,7 +255,7 @@ func TestAttendantIsAwaited(t *testing.T) {
 		n, _, _ := r.trySend(context.Background(), c, "GET", pods)
 		code <- n
 	}()
-	eventually(t, "the question is open", func() bool { return len(r.status().Consents) == 1 })
+	poll.Until(t, "the question is open", func() bool { return len(r.status().Consents) == 1 })
 	if q := r.status().Consents[0]; q.Request != "list pods in web" || q.Client != client || q.Enrollment != "prod" {
 		t.Errorf("%+v", q)
 	}
@@ -290,14 +291,14 @@ func TestQuestionIsTakenDown(t *testing.T) {
 			code, body, err := r.trySend(ctx, c, "POST", pods)
 			done <- strings.Join([]string{http.StatusText(code), body, errText(err)}, " ")
 		}()
-		eventually(t, "the question is asked", func() bool { return front.asked() == i+1 })
+		poll.Until(t, "the question is asked", func() bool { return front.asked() == i+1 })
 		give(cancel, end)
 		<-down
 		if got := <-done; strings.Contains(got, "teapot") {
 			t.Errorf("%d: %s", i, got)
 		}
 		cancel()
-		eventually(t, "no question is open", func() bool { return len(r.status().Consents) == 0 })
+		poll.Until(t, "no question is open", func() bool { return len(r.status().Consents) == 0 })
 	}
 	for range 12 { // withdrawn ones fill nothing up
 		client, _ := running(t)
@@ -306,7 +307,7 @@ func TestQuestionIsTakenDown(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		before := front.asked()
 		go r.trySend(ctx, c, "POST", pods) // it is given up
-		eventually(t, "asked", func() bool { return front.asked() == before+1 })
+		poll.Until(t, "asked", func() bool { return front.asked() == before+1 })
 		cancel()
 		<-down
 	}
@@ -338,7 +339,7 @@ func TestTouchSigns(t *testing.T) {
 		code, _, _ := r.trySend(ctx, c, "DELETE", pods+"/p")
 		done <- code
 	}()
-	eventually(t, "a touch is shown", func() bool { p.mu.Lock(); defer p.mu.Unlock(); return p.touches == 1 })
+	poll.Until(t, "a touch is shown", func() bool { p.mu.Lock(); defer p.mu.Unlock(); return p.touches == 1 })
 	r.token.Touch()
 	if code := <-done; code != served || p.asked() != 0 || r.token.Signatures() != signed+1 {
 		t.Fatalf("%d, %d questions, %d signatures", code, p.asked(), r.token.Signatures()-signed)
@@ -375,7 +376,7 @@ func TestPolicyIsFollowed(t *testing.T) {
 		t.Fatal(code)
 	}
 	r.policy(consent.Policy{Mode: consent.Writes})
-	eventually(t, "the session of before is over", func() bool {
+	poll.Until(t, "the session of before is over", func() bool {
 		code, _ := r.send(ctx, c, "POST", pods)
 		return code == http.StatusUnauthorized
 	})

@@ -22,6 +22,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/socket"
+	"github.com/kubehsm/kubehsm/test/poll"
 )
 
 func TestLockCutsEverything(t *testing.T) {
@@ -40,7 +41,7 @@ func TestLockCutsEverything(t *testing.T) {
 	if st := r.status(); len(st.Sessions) != 0 || len(st.Upstreams) != 0 || st.Tokens[0].Unlocked || st.Signatures != 1 {
 		t.Errorf("%+v", st)
 	}
-	eventually(t, "the server sees nobody", func() bool { return r.api.Watchers() == 0 })
+	poll.Until(t, "the server sees nobody", func() bool { return r.api.Watchers() == 0 })
 	// Unlocking takes the PIN and, as the tickets are gone, a signature.
 	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
 	if n := r.token.Signatures(); n != 2 {
@@ -68,7 +69,7 @@ func TestRemovalIsSeenAfterAFailedLook(t *testing.T) {
 	r.serve(Options{Tokens: &forgetful{Tokens: InProcess(hsm.Drivers{keepOpen{r.fake}})}})
 	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
 	r.token.Unplug()
-	eventually(t, "the removal has locked", func() bool { return len(r.status().Sessions) == 0 })
+	poll.Until(t, "the removal has locked", func() bool { return len(r.status().Sessions) == 0 })
 }
 
 func TestLockEndsAPrompt(t *testing.T) {
@@ -205,7 +206,7 @@ func TestAgentWithoutASocketEnds(t *testing.T) {
 // socket there.
 func (r *rig) removeRun() {
 	r.t.Helper()
-	eventually(r.t, "the run folder can be removed", func() bool { return os.RemoveAll(r.dirs.Run) == nil })
+	poll.Until(r.t, "the run folder can be removed", func() bool { return os.RemoveAll(r.dirs.Run) == nil })
 }
 
 func TestEndingAgentLeavesItsSuccessorsSocket(t *testing.T) {
@@ -309,7 +310,7 @@ func TestNothingLeaks(t *testing.T) {
 	_, _ = io.ReadAll(resp.Body)
 	check(t, resp.Body.Close())
 	// The test's own clients are left: their idle connections were cut with the bridge.
-	eventually(t, "as many goroutines as before", func() bool { return runtime.NumGoroutine() <= before+2 })
+	poll.Until(t, "as many goroutines as before", func() bool { return runtime.NumGoroutine() <= before+2 })
 }
 
 // program has Ensure start the test binary as the agent.
@@ -356,7 +357,7 @@ func TestEnsureStartsOneAgent(t *testing.T) {
 	p, err := os.FindProcess(pids[0])
 	check(t, err)
 	check(t, p.Signal(syscall.SIGKILL))
-	eventually(t, "the agent is gone", func() bool {
+	poll.Until(t, "the agent is gone", func() bool {
 		c, err := Dial(context.Background(), r.dirs)
 		if err == nil {
 			_ = c.Close()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/test/poll"
 )
 
 // desktop puts a notify-send into PATH that writes down what it is told.
@@ -38,14 +39,14 @@ func TestDesktopHearsOfARemoval(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
 	r.mustAgent(func(a *agent) { a.lockToken(a.holder(r.e.Key), "removed") })
-	eventually(t, "it is told", func() bool { return strings.Contains(said(), "kubehsm|The token was removed: prod is locked.|") })
+	poll.Until(t, "it is told", func() bool { return strings.Contains(said(), "kubehsm|The token was removed: prod is locked.|") })
 }
 
 func TestDesktopHearsOfATouch(t *testing.T) {
 	said := desktop(t)
 	p := nobody{newNotifier(os.Getenv), "prod"}
 	done := p.Touch(context.Background(), hsm.TouchPrompt{})
-	eventually(t, "it is told", func() bool { return strings.Contains(said(), "waits for your touch") })
+	poll.Until(t, "it is told", func() bool { return strings.Contains(said(), "waits for your touch") })
 	done()
 }
 

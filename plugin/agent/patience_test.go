@@ -7,12 +7,14 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/socket"
+	"github.com/kubehsm/kubehsm/test/poll"
 )
 
 // TestAgentThatDoesNotAnswer: it is said, with what to do.
@@ -32,18 +34,20 @@ func TestAgentThatDoesNotAnswer(t *testing.T) {
 // TestSuspendedClientTakesItsAnswer: the time limit passed while it was not
 // running itself.
 func TestSuspendedClientTakesItsAnswer(t *testing.T) {
-	ours, theirs := net.Pipe()
-	defer ours.Close()
-	go func() {
-		time.Sleep(50 * time.Millisecond)
-		_ = wire.WriteJSON(theirs, reply{OK: true}) // the reader notices if it does not come
-	}()
-	f, err := wire.ReadWithin(ours, time.Nanosecond)
-	check(t, err)
-	var got reply
-	if err := f.Decode(&got); err != nil || !got.OK {
-		t.Fatal(got, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		defer ours.Close()
+		go func() {
+			time.Sleep(500 * time.Millisecond)
+			_ = wire.WriteJSON(theirs, reply{OK: true}) // the reader notices if it does not come
+		}()
+		f, err := wire.ReadWithin(ours, time.Nanosecond)
+		check(t, err)
+		var got reply
+		if err := f.Decode(&got); err != nil || !got.OK {
+			t.Fatal(got, err)
+		}
+	})
 }
 
 // TestBeats: a client that waits for a person hears that the agent lives.
@@ -89,7 +93,7 @@ func TestCancelHoldsForOneTerminal(t *testing.T) {
 		same <- f.do(context.Background(), "prod", 1, func() error { return errors.New("asked again") })
 	}()
 	go func() { other <- f.do(context.Background(), "prod", 2, func() error { return nil }) }()
-	eventually(t, "both wait", func() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.running["prod"].waiting == 2 })
+	poll.Until(t, "both wait", func() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.running["prod"].waiting == 2 })
 	close(release)
 	if err := <-results; !errors.Is(err, hsm.ErrCancelled) {
 		t.Error(err)

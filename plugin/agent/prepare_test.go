@@ -18,6 +18,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/test/poll"
 )
 
 func TestPrepareOnceThenWarm(t *testing.T) {
@@ -121,7 +122,7 @@ func TestCancelHoldsForAll(t *testing.T) {
 			results <- err
 		}()
 	}
-	eventually(t, "nine wait", func() bool { return goroutines("(*flights).do") == 10 })
+	poll.Until(t, "nine wait", func() bool { return goroutines("(*flights).do") == 10 })
 	ctrlC()
 	for range 10 {
 		if err := <-results; !errors.Is(err, hsm.ErrCancelled) && !errors.Is(err, context.Canceled) {
@@ -158,7 +159,7 @@ func TestLeaderWithoutTerminalPassesOn(t *testing.T) {
 		_, err := r.prepare(waiting, caller(3), hsmtest.NewScript(t, hsmtest.PIN(pin)))
 		results <- err
 	}()
-	eventually(t, "two are there", func() bool { return goroutines("(*flights).do") == 2 })
+	poll.Until(t, "two are there", func() bool { return goroutines("(*flights).do") == 2 })
 	close(release)
 	if first, second := <-results, <-results; !errors.Is(errors.Join(first, second), hsm.ErrNoTerminal) || (first != nil && second != nil) {
 		t.Fatal(first, second)
@@ -312,7 +313,7 @@ func TestTouchIsShownAndTakenDown(t *testing.T) {
 		_, err := r.prepare(c, caller(1), script)
 		result <- err
 	}()
-	eventually(t, "a touch is asked for", func() bool { return script.Waiting() == 1 })
+	poll.Until(t, "a touch is asked for", func() bool { return script.Waiting() == 1 })
 	r.token.Touch()
 	check(t, <-result)
 	if script.Waiting() != 0 {
@@ -331,7 +332,7 @@ func TestTokenPulled(t *testing.T) {
 		t.Fatal(code)
 	}
 	r.api.CloseClientConnections()
-	eventually(t, "the connection is gone", func() bool { st := r.status(); return st.Upstreams[0].Connections == 0 })
+	poll.Until(t, "the connection is gone", func() bool { st := r.status(); return st.Upstreams[0].Connections == 0 })
 	if _, err := r.prepare(r.dial(), caller(1), hsmtest.NewScript(t)); !errors.Is(err, hsm.ErrNoToken) {
 		t.Fatal(err)
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/provider"
 	signer "github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
 	"github.com/kubehsm/kubehsm/plugin/process"
+	"github.com/kubehsm/kubehsm/test/poll"
 )
 
 // signatures are what is on record of signatures.
@@ -210,7 +211,7 @@ func TestAgentIsExternalSigner(t *testing.T) {
 
 func waitFor(t *testing.T, path string) {
 	t.Helper()
-	eventually(t, path+" is there", func() bool {
+	poll.Until(t, path+" is there", func() bool {
 		_, err := os.Stat(path)
 		return err == nil
 	})

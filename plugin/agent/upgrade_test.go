@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/test/poll"
 )
 
 func TestReplaces(t *testing.T) {
@@ -200,7 +201,7 @@ func TestUpgradeWaitsForStreams(t *testing.T) {
 		t.Fatalf("%q %v", b[:n], err)
 	}
 	cancel()
-	eventually(t, "the stream is gone", func() bool { return r.agent.sessions.Open() == 0 })
+	poll.Until(t, "the stream is gone", func() bool { return r.agent.sessions.Open() == 0 })
 	if s, _ = r.ensure(newer, ""); s.PID == os.Getpid() {
 		t.Fatal("it stays for ever")
 	}
@@ -231,7 +232,7 @@ func TestInUse(t *testing.T) {
 	}
 	cancel()
 	<-result
-	eventually(t, "nobody is asked any more", func() bool { return r.agent.inUse(time.Now().Add(time.Minute)) == nil })
+	poll.Until(t, "nobody is asked any more", func() bool { return r.agent.inUse(time.Now().Add(time.Minute)) == nil })
 }
 
 // An agent of another protocol is replaced as well; one that may not be is an
@@ -281,7 +282,7 @@ func TestSupervised(t *testing.T) {
 	var words strings.Builder
 	first.Stderr = &words
 	check(t, first.Start())
-	eventually(t, "it listens", func() bool {
+	poll.Until(t, "it listens", func() bool {
 		c, err := Dial(context.Background(), r.dirs)
 		if err == nil {
 			_ = c.Close()

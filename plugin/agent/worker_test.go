@@ -32,6 +32,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/test/need"
+	"github.com/kubehsm/kubehsm/test/poll"
 )
 
 // testModule is the library that the test binary's worker loads.
@@ -161,7 +162,7 @@ func TestWorkerKilled(t *testing.T) {
 	check(t, err)
 	first := m.worker()
 	check(t, syscall.Kill(first.PID, syscall.SIGKILL))
-	eventually(t, "the worker is gone", func() bool { return len(m.status().Workers) == 0 })
+	poll.Until(t, "the worker is gone", func() bool { return len(m.status().Workers) == 0 })
 	if code, _ := m.get(s, "/version"); code != http.StatusOK {
 		t.Fatalf("the connection went with the worker: %d", code)
 	}
@@ -308,11 +309,11 @@ func TestRemovalLocksAtOnce(t *testing.T) {
 	if err != nil || !bytes.Contains(last, []byte("the token was removed")) {
 		t.Errorf("the watch ended with %q, %v", last, err)
 	}
-	eventually(t, "the agent has noticed", func() bool { return len(m.status().Sessions) == 0 })
+	poll.Until(t, "the agent has noticed", func() bool { return len(m.status().Sessions) == 0 })
 	if code, body := m.get(s, "/version"); code != http.StatusUnauthorized {
 		t.Errorf("the bridge goes on: %d %s", code, body)
 	}
-	eventually(t, "the worker has ended", func() bool { return len(m.status().Workers) == 0 })
+	poll.Until(t, "the worker has ended", func() bool { return len(m.status().Workers) == 0 })
 	records, err := os.ReadFile(audit.Path(m.dirs))
 	check(t, err)
 	if !bytes.Contains(records, []byte(`"reason":"removed"`)) {
@@ -361,7 +362,7 @@ func TestPINIsNotInMemory(t *testing.T) {
 					t.Error("the worker lives")
 				}
 			} else {
-				eventually(t, "the idle token is locked", func() bool { return len(m.status().Workers) == 0 })
+				poll.Until(t, "the idle token is locked", func() bool { return len(m.status().Workers) == 0 })
 			}
 			if remembers(t, agentPID, []byte(m.pin)) {
 				t.Error("the agent has kept the PIN")

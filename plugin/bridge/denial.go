@@ -22,7 +22,7 @@ const (
 	DeniedBrowser       = "browser"          // a web page sent it
 	DeniedAuthorization = "authorization"    // it carries a token or a password
 	DeniedMethod        = "method"           // CONNECT
-	DeniedPath          = "path"             // the path names no enrolment
+	DeniedPath          = "path"             // the target is no path
 	DeniedNoCertificate = "no-certificate"   // there is no client certificate
 	DeniedUnknown       = "unknown-session"  // the certificate is not one of this agent's
 	DeniedExpired       = "expired-session"  // the session's time is over

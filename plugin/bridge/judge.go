@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strconv"
 	"strings"
 )
 
@@ -20,17 +21,20 @@ func (s *Server) judge(r *http.Request) (*session, string, *refusal) {
 	if r.Method == http.MethodConnect {
 		return nil, "", &refusal{http.StatusMethodNotAllowed, DeniedMethod, "CONNECT is not served here"}
 	}
-	name, path, ok := splitPath(r.RequestURI)
-	if !ok {
-		return nil, "", &refusal{http.StatusNotFound, DeniedPath, "paths here begin with " + PathPrefix + "NAME/, as in the kubeconfig that kubehsm writes"}
+	if !strings.HasPrefix(r.RequestURI, "/") { // a whole URL, or *
+		return nil, "", &refusal{http.StatusNotFound, DeniedPath, "a path is asked for, not " + strconv.Quote(cut(r.RequestURI))}
 	}
 	sess, ref := s.session(r)
 	if ref != nil {
 		return sess, "", ref
 	}
-	if sess.enrollment != name {
+	name, path := splitPath(r.RequestURI)
+	if name != nil && *name == "" {
+		return sess, "", &refusal{http.StatusNotFound, DeniedPath, "paths here begin with " + PathPrefix + "NAME/, as in the kubeconfig that kubehsm writes"}
+	}
+	if name != nil && *name != sess.enrollment {
 		return sess, "", &refusal{http.StatusForbidden, DeniedEnrollment,
-			fmt.Sprintf("this certificate is for enrolment %q, not %q: the kubeconfig entry mixes two", sess.enrollment, name)}
+			fmt.Sprintf("this certificate is for enrolment %q, not %q: the kubeconfig entry mixes two", sess.enrollment, cut(*name))}
 	}
 	return sess, path, nil
 }
@@ -54,20 +58,33 @@ func (s *Server) session(r *http.Request) (*session, *refusal) {
 }
 
 // splitPath cuts /c/NAME off a request target, keeping the rest to the byte.
-func splitPath(target string) (name, rest string, ok bool) {
-	rest, ok = strings.CutPrefix(target, PathPrefix)
-	if !ok {
-		return "", "", false
+// name is nil where the target has none, as with "kubectl proxy", which leaves
+// out the path of its server: then the certificate alone says whose it is. No
+// path of an API server begins with /c.
+func splitPath(target string) (name *string, rest string) {
+	rest, ok := strings.CutPrefix(target, strings.TrimSuffix(PathPrefix, "/"))
+	if !ok || rest != "" && rest[0] != '/' && rest[0] != '?' {
+		return nil, target
 	}
+	rest = strings.TrimPrefix(rest, "/")
 	end := strings.IndexAny(rest, "/?")
 	if end < 0 {
 		end = len(rest)
 	}
-	name, rest = rest[:end], rest[end:]
-	if !strings.HasPrefix(rest, "/") {
+	found := rest[:end]
+	if rest = rest[end:]; !strings.HasPrefix(rest, "/") {
 		rest = "/" + rest
 	}
-	return name, rest, name != ""
+	return &found, rest
+}
+
+// cut bounds what is repeated of a request.
+func cut(s string) string {
+	const most = 80
+	if len(s) > most {
+		return s[:most] + "…"
+	}
+	return s
 }
 
 // fromBrowser refuses what a web page could send: a Host that is not loopback

@@ -3,6 +3,7 @@ package bridge
 import (
 	"bufio"
 	"crypto/tls"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
 	"github.com/kubehsm/kubehsm/test/need"
 )
 
@@ -52,8 +54,13 @@ func TestRefusals(t *testing.T) {
 		{"not prepared", other, "/c/test/version", "", "", "", 401, "locked"},
 		{"a name in disguise", good, "/c/%70rod/version", "", "", "", 403, "mixes two"},
 		{"no name", good, "/c//version", "", "", "", 404, "/c/NAME"},
-		{"bare path", good, "/version", "", "", "", 404, "/c/NAME"},
-		{"dot segments", good, "/x/../c/prod/version", "", "", "", 404, "/c/NAME"},
+		{"the name alone", good, "/c", "", "", "", 404, "/c/NAME"},
+		{"no name with a query", good, "/c?version", "", "", "", 404, "/c/NAME"},
+		{"bare path", good, "/version", "", "", "", 200, ""},
+		{"bare path without a certificate", nil, "/version", "", "", "", 401, "no client certificate"},
+		{"a whole URL", good, "https://127.0.0.1/c/prod/version", "", "", "", 404, "a path is asked for"},
+		{"a whole URL of another", good, "https://127.0.0.1/c/test/version", "", "", "", 404, "a path is asked for"},
+		{"asterisk", good, "*", "", "", "OPTIONS", 404, "a path is asked for"},
 		{"bearer token", good, "/c/prod/version", "", "Authorization: Bearer x", "", 401, "--token"},
 		{"bare with token", nil, "/c/prod/version", "", "Authorization: Bearer x", "", 401, "--token"},
 		{"rebinding", good, "/c/prod/version", "evil.example:443", "", "", 403, "Host"},
@@ -97,6 +104,29 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestPathsWithoutName: "kubectl proxy" leaves out the path of its server. What
+// does not begin with /c goes to the certificate's own API server as it is,
+// however it may look.
+func TestPathsWithoutName(t *testing.T) {
+	r := newRig(t, rigOptions{prefix: "/k8s"})
+	conn, err := tls.Dial("tcp", r.ep.Address(), r.tls(r.issue("prod", Client{PID: 1, Start: 1}), "http/1.1"))
+	check(t, err)
+	defer conn.Close()
+	br := bufio.NewReader(conn)
+	for _, path := range []string{"/api/v1/pods?limit=5", "/", "/cluster", "/C/test/x", "/%63/test/x", "/./c/test/x", "/x/../c/test/x", "//c/test/x", "/c%2ftest/x"} {
+		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", path, r.ep.Address())
+		resp, err := http.ReadResponse(br, nil)
+		check(t, err)
+		var a bridgetest.Arrived
+		check(t, json.NewDecoder(resp.Body).Decode(&a))
+		_, err = io.Copy(io.Discard, resp.Body)
+		check(t, err)
+		if a.Target != "/k8s"+path || a.User != "alice" {
+			t.Errorf("%s arrives as %+v", path, a)
+		}
+	}
+}
+
 // A program that takes the port first is noticed, and cannot pass for the bridge.
 func TestSquatting(t *testing.T) {
 	d := testDirs(t)
@@ -129,8 +159,11 @@ func TestPeerUID(t *testing.T) {
 
 // Another user's connection is refused, whatever certificate it shows.
 func TestOtherUserIsRefused(t *testing.T) {
-	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
-		t.Skip("needs Linux and root, to start a program as somebody else")
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells whose connection it is")
+	}
+	if os.Geteuid() != 0 {
+		need.Missing(t, "only root can start a program as somebody else")
 	}
 	curl := need.Program(t, "curl") // any program that somebody else can run
 	r := newRig(t, rigOptions{})

@@ -52,7 +52,7 @@ func (u *Upstream) serve(w http.ResponseWriter, r *http.Request, path string, cl
 // whether it did; any other stream is reset.
 func (u *Upstream) lastWord(w http.ResponseWriter, r *http.Request, resp *http.Response) bool {
 	contentType, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
-	_, path, _ := splitPath(r.RequestURI)
+	_, path := splitPath(r.RequestURI)
 	verb := consent.Parse(r.Method, path, nil, false).Verb
 	if u.ctx.Err() == nil || verb != "watch" || resp.StatusCode != http.StatusOK || contentType != "application/json" || resp.Header["Content-Encoding"] != nil {
 		return false

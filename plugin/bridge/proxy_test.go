@@ -21,6 +21,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
+	"github.com/kubehsm/kubehsm/test/poll"
 )
 
 func TestHundredClientsOneSignature(t *testing.T) {
@@ -66,7 +67,7 @@ func TestColdBurstOneSignature(t *testing.T) {
 					_ = resp.Body.Close()
 				})
 			}
-			eventually(t, "20 requests wait", func() bool { return r.up.inFlight.Load() == 20 })
+			poll.Until(t, "20 requests wait", func() bool { return r.up.inFlight.Load() == 20 })
 			close(release)
 			wg.Wait()
 			close(codes)
@@ -91,7 +92,7 @@ func TestDialOutlivesItsFirstRequest(t *testing.T) {
 	go func() { results <- r.up.Check(first) }()
 	<-signing
 	go func() { results <- r.up.Check(context.Background()) }()
-	eventually(t, "two wait", func() bool {
+	poll.Until(t, "two wait", func() bool {
 		r.up.pool.mu.Lock()
 		defer r.up.pool.mu.Unlock()
 		return r.up.pool.call != nil && r.up.pool.call.waiters == 2
@@ -250,8 +251,8 @@ func TestWatchFlushesAndCancels(t *testing.T) {
 			t.Fatalf("%q %v", got, err)
 		}
 		cancel()
-		eventually(t, "the watch ends upstream", func() bool { return r.api.Watchers() == 0 })
-		eventually(t, "nothing is in flight", func() bool { return r.up.inFlight.Load() == 0 })
+		poll.Until(t, "the watch ends upstream", func() bool { return r.api.Watchers() == 0 })
+		poll.Until(t, "nothing is in flight", func() bool { return r.up.inFlight.Load() == 0 })
 	}
 }
 
@@ -324,7 +325,7 @@ func TestCloseCutsStreamsAndTunnels(t *testing.T) {
 	if b, _ := io.ReadAll(br); len(b) > 0 {
 		t.Errorf("the tunnel still said %q", b)
 	}
-	eventually(t, "nothing is open upstream", func() bool { return r.up.Status().Connections == 0 && r.up.inFlight.Load() == 0 })
+	poll.Until(t, "nothing is open upstream", func() bool { return r.up.Status().Connections == 0 && r.up.inFlight.Load() == 0 })
 	code, body := r.get(c, "/version")
 	if code != 401 {
 		t.Fatalf("%d %s", code, body)
@@ -452,7 +453,7 @@ func TestServerRestartResumesOrSignsOnce(t *testing.T) {
 	c := r.client(r.issue("prod", Client{}))
 	r.get(c, "/version")
 	r.api.CloseClientConnections() // as a server does with idle ones: tickets stay good
-	eventually(t, "the connection is seen to be gone", func() bool { return !r.up.Live() })
+	poll.Until(t, "the connection is seen to be gone", func() bool { return !r.up.Live() })
 	if code, body := r.get(c, "/version"); code != 200 {
 		t.Fatalf("%d %s", code, body)
 	}

@@ -64,6 +64,8 @@ func NewServer(cert tls.Certificate, sessions *Sessions, route func(enrollment s
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       10 * time.Minute,
 		MaxHeaderBytes:    1 << 20,
+		// "OPTIONS *" is judged as any other request.
+		DisableGeneralOptionsHandler: true,
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams:          1000,
 			MaxReceiveBufferPerConnection: 16 << 20,

@@ -69,7 +69,7 @@ func warning(text string) string {
 // into no Status. Of a 403 it shows a text/plain body, and "unknown" for any
 // other; for a 401 and a 503 it has words of its own.
 func discovers(r *http.Request) bool {
-	_, path, _ := splitPath(r.RequestURI)
+	_, path := splitPath(r.RequestURI)
 	path, _, _ = strings.Cut(path, "?")
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	switch parts[0] {

@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/test/need"
+	"github.com/kubehsm/kubehsm/test/poll"
 )
 
 // other is an upstream with the rig's key and another cluster.
@@ -160,7 +161,7 @@ func TestUploadIsStreamed(t *testing.T) {
 		for i := range 4 {
 			_, err := pw.Write([]byte("part"))
 			check(t, err)
-			eventually(t, "the part arrives", func() bool { return r.api.Uploaded.Load() == int64(4*(i+1)) })
+			poll.Until(t, "the part arrives", func() bool { return r.api.Uploaded.Load() == int64(4*(i+1)) })
 		}
 		check(t, pw.Close())
 		if got := <-done; got != "16 <nil><nil>" {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/test/need"
 )
 
 func env(kv map[string]string) func(string) string { return func(k string) string { return kv[k] } }
@@ -86,7 +87,7 @@ func TestPrepare(t *testing.T) {
 
 func TestOthersFoldersAreRefused(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("needs root, to give a folder away")
+		need.Missing(t, "only root can give a folder away")
 	}
 	d := testDirs(t)
 	check(t, d.Prepare())

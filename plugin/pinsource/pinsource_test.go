@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -358,48 +359,52 @@ func TestLockingToken(t *testing.T) {
 // TestAtOnce: many processes that start together with a wrong PIN spend one try,
 // on a token that tells nothing of its counter.
 func TestAtOnce(t *testing.T) {
-	d := newDesk(t, "271828")
-	var tries atomic.Int32
-	var all sync.WaitGroup
-	start := make(chan struct{})
-	for range 8 {
-		p := d.process()
-		all.Go(func() {
-			<-start
-			err := hsm.AskPIN(t.Context(), p, hsm.UserPIN,
-				func() (hsm.TokenInfo, error) { return prompt("", -1).Token, nil },
-				func(*hsm.Secret) error {
-					tries.Add(1)
-					time.Sleep(5 * lockRetry) // a chance for the others
-					return &hsm.PINError{Kind: hsm.UserPIN, Retries: -1}
-				})
-			if !errors.Is(err, hsm.ErrPINIncorrect) {
-				t.Errorf("unlocked: %v", err)
-			}
-			if err := p.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	close(start)
-	all.Wait()
-	if n := tries.Load(); n != 1 {
-		t.Errorf("%d tries spent", n)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, "271828")
+		var tries atomic.Int32
+		var all sync.WaitGroup
+		start := make(chan struct{})
+		for range 8 {
+			p := d.process()
+			all.Go(func() {
+				<-start
+				err := hsm.AskPIN(t.Context(), p, hsm.UserPIN,
+					func() (hsm.TokenInfo, error) { return prompt("", -1).Token, nil },
+					func(*hsm.Secret) error {
+						tries.Add(1)
+						time.Sleep(5 * lockRetry) // a chance for the others
+						return &hsm.PINError{Kind: hsm.UserPIN, Retries: -1}
+					})
+				if !errors.Is(err, hsm.ErrPINIncorrect) {
+					t.Errorf("unlocked: %v", err)
+				}
+				if err := p.Close(); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		close(start)
+		all.Wait()
+		if n := tries.Load(); n != 1 {
+			t.Errorf("%d tries spent", n)
+		}
+	})
 }
 
 // TestTurns: the next process waits for the verdict on the answer, or until it
 // gives up, and is let in when the first is done.
 func TestTurns(t *testing.T) {
-	d := newDesk(t, "271828")
-	p, q := d.process(), d.process()
-	d.wants(p, prompt("", -1), "271828")
-	ctx, cancel := context.WithTimeout(t.Context(), 5*lockRetry)
-	defer cancel()
-	if s, err := q.PIN(ctx, prompt("", -1)); s != nil || err == nil {
-		t.Errorf("answered before the verdict: %v", err)
-	}
-	d.wants(p, prompt("", -1), "271828") // the first goes on
-	check(t, p.Close())
-	d.wants(q, prompt("", -1), "271828")
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, "271828")
+		p, q := d.process(), d.process()
+		d.wants(p, prompt("", -1), "271828")
+		ctx, cancel := context.WithTimeout(t.Context(), 5*lockRetry)
+		defer cancel()
+		if s, err := q.PIN(ctx, prompt("", -1)); s != nil || err == nil {
+			t.Errorf("answered before the verdict: %v", err)
+		}
+		d.wants(p, prompt("", -1), "271828") // the first goes on
+		check(t, p.Close())
+		d.wants(q, prompt("", -1), "271828")
+	})
 }
