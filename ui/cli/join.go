@@ -58,6 +58,11 @@ kubehsm join --name prod --certificate sent.pem`,
 		if err != nil {
 			return usage(err)
 		}
+		if j := options.Join; j == nil || j.Endpoint == "" && j.File == "" {
+			if err := env.JoinBegun(options.Name); err != nil {
+				return usage(err)
+			}
+		}
 		if f.certificate != "" {
 			pem, err := a.readAll(f.certificate)
 			if err != nil {

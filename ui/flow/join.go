@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"path/filepath"
@@ -118,6 +119,22 @@ func (o *EnrollOptions) usePolicy(p ticket.Policy) error {
 		return hsm.WithHint(fmt.Errorf("PIN policy %s, touch policy %s: %w", o.Generate.PIN, o.Generate.Touch, ErrTicket), "the ticket asks for "+p.String())
 	}
 	return nil
+}
+
+// ErrNoJoin: nothing says which cluster is to be joined.
+var ErrNoJoin = errors.New("no join was begun")
+
+// JoinBegun tells whether there is a join called name to go on with; the error
+// is [ErrNoJoin] if not. The kubeconfig's clusters are not for joining.
+func (e *Env) JoinBegun(name string) error {
+	j, err := e.loadJournal(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return hsm.WithHint(fmt.Errorf("%q: %w", name, ErrNoJoin), "say which cluster: --ticket -, or an address and --token -, or --discovery-file FILE")
+	case err == nil && j.Options.Join == nil:
+		return hsm.Hintf(fmt.Errorf("%q: %w: it was begun from a context", name, ErrNoJoin), "go on with `kubehsm enroll --name %s`", name)
+	}
+	return err
 }
 
 // ErrTokenNeeded: the bootstrap token, which is not recorded, must be given

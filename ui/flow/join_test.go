@@ -78,10 +78,16 @@ func TestJoinRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := e.JoinBegun(o.Name); !errors.Is(err, ErrNoJoin) || !strings.Contains(hsm.Hint(err), "--ticket") {
+		t.Errorf("before it is begun: %v", err)
+	}
 	r := begin(t, e, o, &typist{})
 	r.j.Cluster = enrollment.Cluster{Server: k.Server}
 	if err := e.saveJournal(r.j); err != nil {
 		t.Fatal(err)
+	}
+	if err := e.JoinBegun(o.Name); err != nil {
+		t.Error(err)
 	}
 	again, err := e.Complete(ctx, EnrollOptions{Name: "prod-eu"})
 	if err != nil {
