@@ -128,7 +128,7 @@ func (p *runPage) finished(msg finishedMsg, now time.Time) tea.Cmd {
 	case msg.err == nil:
 		p.m.pages[stageResult].(*resultPage).result = msg.result
 		p.m.trail = nil
-		return tea.Batch(p.m.instead(stageResult, now), p.m.Store.LoadTokens(now))
+		return tea.Batch(p.m.instead(stageResult, now), screen.Send(screen.ChangedMsg{}))
 	case p.stopping && (errors.Is(msg.err, context.Canceled) || errors.Is(msg.err, hsm.ErrCancelled)):
 		p.stopped = true
 	default:
