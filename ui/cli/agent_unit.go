@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/assets"
+	"github.com/kubehsm/kubehsm/ui/flow"
 )
 
 func (a *app) agentUnit() *cobra.Command {
@@ -21,17 +22,8 @@ needed. Where to put the file is said on standard error.`,
 		if err != nil {
 			return err
 		}
-		s := assets.Service{Executable: a.Executable, Home: dirs.Home}
-		file, where := assets.Systemd, `Put it into ~/.config/systemd/user/`+assets.SystemdName+`, then run
-  kubehsm agent stop
-  systemctl --user daemon-reload
-  systemctl --user enable --now `+assets.SystemdName
-		if launchd {
-			file, where = assets.Launchd, `Put it into ~/Library/LaunchAgents/`+assets.LaunchdName+`.plist, then run
-  kubehsm agent stop
-  launchctl bootstrap gui/$(id -u) ~/Library/LaunchAgents/`+assets.LaunchdName+`.plist`
-		}
-		b, err := file(s)
+		env := flow.Env{Dirs: dirs, Executable: a.Executable}
+		b, where, err := env.AgentUnit(launchd)
 		if err != nil {
 			return err
 		}

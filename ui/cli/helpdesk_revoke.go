@@ -1,12 +1,10 @@
 package cli
 
 import (
-	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
 )
@@ -47,7 +45,7 @@ kubehsm helpdesk revoke --user jane --group dev`,
 		if err := w.flush(); err != nil {
 			return err
 		}
-		if len(r.Bindings)+len(r.Pending)+len(r.Tickets) > 0 {
+		if r.Removable() {
 			if err := a.confirm(ctx, yes, "Remove, deny and end these?"); err != nil {
 				return err
 			}
@@ -62,10 +60,12 @@ kubehsm helpdesk revoke --user jane --group dev`,
 			for _, f := range r.Failed {
 				w.line("failed  %s", f)
 			}
-			remainsWords(w, r)
+			for _, l := range r.Remains(date) {
+				w.line("%s", l)
+			}
 		})
-		if err == nil && len(r.Failed) > 0 {
-			err = hsm.WithHint(errors.New("not all of it could be removed"), "`kubehsm rbac check` shows what you may do; send the list to a cluster admin")
+		if err == nil {
+			err = r.Err()
 		}
 		return err
 	})
@@ -110,17 +110,4 @@ func revocationWords(w *words, r flow.Revocation) {
 	for _, u := range r.Unknown {
 		w.line("not known: %s", u)
 	}
-}
-
-// remainsWords says what nobody can take away.
-func remainsWords(w *words, r flow.Revocation) {
-	if until := r.Until(); !until.IsZero() {
-		w.line("The certificates cannot be revoked: whoever has the token and its PIN is still %q until %s.", r.User, date(until))
-	} else {
-		w.line("No live certificate is known; one that is not known cannot be revoked either.")
-	}
-	for _, b := range r.GroupBindings {
-		w.line("Through the group %q they still have %s (%s): take the group's binding away, if nobody else needs it.", b.Subject, b.Role, b.Name)
-	}
-	w.line("If it must end at once: the cluster's client authority has to be replaced.")
 }

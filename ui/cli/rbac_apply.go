@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
 )
@@ -49,7 +48,7 @@ kubehsm rbac apply breakglass --dry-run`,
 		}
 		done, err := env.ApplyRBAC(ctx, a.context, args, dryRun, force)
 		doc := rbacDoc{Objects: done}
-		return errors.Join(err, unserved(done), a.emit(o, doc, func(w *words) {
+		return errors.Join(err, flow.RBACUnenforced(done), a.emit(o, doc, func(w *words) {
 			if dryRun {
 				w.line("Nothing was changed. The cluster would take:")
 			}
@@ -61,16 +60,4 @@ kubehsm rbac apply breakglass --dry-run`,
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	o = output(c)
 	return c
-}
-
-// unserved is the error for policies that a cluster cannot enforce: without them
-// the roles allow more than they should.
-func unserved(all []flow.RBACObject) error {
-	for _, o := range all {
-		if o.State == flow.RBACUnserved {
-			return hsm.WithHint(errors.New("this cluster does not know ValidatingAdmissionPolicies: what they forbid is not forbidden there"),
-				"they need Kubernetes 1.30; do not bind the roles of help desk and break-glass before")
-		}
-	}
-	return nil
 }

@@ -1,0 +1,19 @@
+package flow
+
+import (
+	"errors"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// RBACUnenforced is the error for policies that a cluster cannot enforce: without
+// them the roles allow more than they should.
+func RBACUnenforced(all []RBACObject) error {
+	for _, o := range all {
+		if o.State == RBACUnserved {
+			return hsm.WithHint(errors.New("this cluster does not know ValidatingAdmissionPolicies: what they forbid is not forbidden there"),
+				"they need Kubernetes 1.30; do not bind the roles of help desk and break-glass before")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,32 @@
+package flow
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// Removable tells whether there is anything that can be taken away.
+func (r Revocation) Removable() bool { return len(r.Bindings)+len(r.Pending)+len(r.Tickets) > 0 }
+
+// Remains says, a line each, what nobody can take away. date words a time.
+func (r Revocation) Remains(date func(time.Time) string) []string {
+	lines := []string{"No live certificate is known; one that is not known cannot be revoked either."}
+	if until := r.Until(); !until.IsZero() {
+		lines[0] = fmt.Sprintf("The certificates cannot be revoked: whoever has the token and its PIN is still %q until %s.", r.User, date(until))
+	}
+	for _, b := range r.GroupBindings {
+		lines = append(lines, fmt.Sprintf("Through the group %q they still have %s (%s): take the group's binding away, if nobody else needs it.", b.Subject, b.Role, b.Name))
+	}
+	return append(lines, "If it must end at once: the cluster's client authority has to be replaced.")
+}
+
+// Err is the error for what could not be taken away, nil if all of it was.
+func (r Revocation) Err() error {
+	if len(r.Failed) == 0 {
+		return nil
+	}
+	return hsm.WithHint(errors.New("not all of it could be removed"), "`kubehsm rbac check` shows what you may do; send the list to a cluster admin")
+}
