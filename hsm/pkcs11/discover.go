@@ -88,7 +88,7 @@ func (p places) discover() ([]Module, []hsm.Problem) {
 			continue
 		}
 		seen[realPath(path)] = true
-		if c.wanted() && !isTrust(path) && !isProxy(path) {
+		if c.offers(path) {
 			found = append(found, Module{Name: c.name, Path: path})
 		}
 	}
@@ -100,9 +100,30 @@ func (p places) discover() ([]Module, []hsm.Problem) {
 		seen[realPath(path)] = true
 		found = append(found, Module{Path: path})
 	}
-	found = slices.DeleteFunc(found, func(m Module) bool { return tpmModule(m.Path) && !hasTPM(p.tpm) })
+	found = slices.DeleteFunc(found, func(m Module) bool { return p.idle(m.Path) })
 	return found, problems
 }
+
+// has tells whether [places.discover] lists the module at path, without a look
+// at all the others: somebody waits for it with each signature.
+func (p places) has(path string) bool {
+	real := realPath(path)
+	configs, _ := p.configs()
+	for _, c := range configs {
+		if at := p.resolve(c.values["module"]); at == path || at != "" && realPath(at) == real {
+			return c.offers(at) && !p.idle(at)
+		}
+	}
+	if !slices.Contains(p.wellKnown, path) && !slices.Contains(p.wellKnown, real) &&
+		!slices.ContainsFunc(p.wellKnown, func(at string) bool { return exists(at) && realPath(at) == real }) {
+		return false
+	}
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular() && !p.idle(path)
+}
+
+// idle tells that a module's device cannot be reached.
+func (p places) idle(path string) bool { return tpmModule(path) && !hasTPM(p.tpm) }
 
 // resolve makes a module's path absolute as p11-kit does.
 func (p places) resolve(path string) string {
@@ -195,6 +216,9 @@ func (c config) priority() int {
 	}
 	return n
 }
+
+// offers tells whether the module at path is one for us.
+func (c config) offers(path string) bool { return c.wanted() && !isTrust(path) && !isProxy(path) }
 
 // wanted applies enable-in, disable-in and trust-policy.
 func (c config) wanted() bool {

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -109,6 +110,16 @@ func TestDiscover(t *testing.T) {
 			}
 			if !reflect.DeepEqual(got, c.want) || len(problems) != c.problems {
 				t.Errorf("found %q (problems %v), want %q", got, problems, c.want)
+			}
+			for name := range base {
+				path := filepath.Join(root, name)
+				listed := slices.ContainsFunc(found, func(m Module) bool { return realPath(m.Path) == realPath(path) })
+				if has := placesIn(root).has(path); has != listed {
+					t.Errorf("%s is listed: %t, but it has it: %t", name, listed, has)
+				}
+			}
+			if placesIn(root).has(filepath.Join(root, "known", "none.so")) {
+				t.Error("it has what is not there")
 			}
 		})
 	}

@@ -124,10 +124,11 @@ func (d *Driver) module(ctx context.Context, c Module) (*module, error) {
 	if d.closed {
 		return nil, errClosed
 	}
-	if m := d.modules[realPath(c.Path)]; m != nil {
+	real := realPath(c.Path)
+	if m := d.modules[real]; m != nil {
 		return m, nil
 	}
-	m, err := load(ctx, c, d.options.LockDir)
+	m, err := load(ctx, c, real, d.options.LockDir)
 	if m != nil && err != nil {
 		err = errors.Join(err, m.close())
 	}
@@ -140,23 +141,13 @@ func (d *Driver) module(ctx context.Context, c Module) (*module, error) {
 
 // candidates lists the modules that may hold what u names, each once.
 func (d *Driver) candidates(u hsm.URI) ([]Module, []hsm.Problem) {
-	where := standardPlaces()
-	var all []Module
+	where := sync.OnceValue(standardPlaces)
+	all, seen, proxied := d.own(where)
 	var problems []hsm.Problem
-	seen, proxied := map[string]bool{}, false
-	for _, m := range d.options.Modules {
-		if !strings.ContainsRune(m.Path, '/') {
-			m.Path = where.resolve(m.Path)
-		}
-		if real := realPath(m.Path); !seen[real] {
-			seen[real] = true
-			proxied = proxied || isProxy(m.Path)
-			all = append(all, m)
-		}
-	}
 	if u.ModulePath != "" { // that one and no other
+		real := realPath(u.ModulePath)
 		for _, m := range all {
-			if realPath(m.Path) == realPath(u.ModulePath) {
+			if realPath(m.Path) == real {
 				return []Module{m}, nil
 			}
 		}
@@ -164,7 +155,7 @@ func (d *Driver) candidates(u hsm.URI) ([]Module, []hsm.Problem) {
 	}
 	if d.options.Discover && !proxied {
 		var found []Module
-		found, problems = where.discover()
+		found, problems = where().discover()
 		for _, m := range found {
 			if real := realPath(m.Path); !seen[real] {
 				seen[real] = true
@@ -182,6 +173,23 @@ func (d *Driver) candidates(u hsm.URI) ([]Module, []hsm.Problem) {
 		all = named
 	}
 	return all, problems
+}
+
+// own lists the modules of the options, each once, and their real paths. proxied
+// tells that one of them shows the modules of p11-kit's configuration.
+func (d *Driver) own(where func() places) (all []Module, seen map[string]bool, proxied bool) {
+	seen = map[string]bool{}
+	for _, m := range d.options.Modules {
+		if !strings.ContainsRune(m.Path, '/') {
+			m.Path = where().resolve(m.Path)
+		}
+		if real := realPath(m.Path); !seen[real] {
+			seen[real] = true
+			proxied = proxied || isProxy(m.Path)
+			all = append(all, m)
+		}
+	}
+	return all, seen, proxied
 }
 
 // match is a token that a URI names.

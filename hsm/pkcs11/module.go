@@ -74,14 +74,13 @@ func (g gate) leave() {
 	}
 }
 
-// load loads and initialises m.
-func load(ctx context.Context, m Module, lockDir string) (*module, error) {
+// load loads and initialises m, whose identity is real.
+func load(ctx context.Context, m Module, real, lockDir string) (*module, error) {
 	for name, value := range m.Env {
 		if err := os.Setenv(name, value); err != nil {
 			return nil, fmt.Errorf("environment of %s: %w", m.Path, err)
 		}
 	}
-	real := realPath(m.Path)
 	lock, err := newLock(lockDir, real)
 	if err != nil {
 		return nil, err

@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"time"
 
 	p11 "github.com/miekg/pkcs11"
 
@@ -25,8 +26,21 @@ type entry struct {
 	public  []p11.ObjectHandle
 	certs   []certificate
 	key     crypto.PublicKey
+	seenIn  look
 	// What the private object says, or the public one for local before login.
 	local, extractable, always, seen bool
+}
+
+// look tells in which session something was read, and when.
+type look struct {
+	session p11.SessionHandle
+	at      time.Time
+}
+
+// good tells that what was read still holds for the same session: nobody swaps
+// tokens faster.
+func (l look) good(session p11.SessionHandle) bool {
+	return l.session == session && time.Since(l.at) < justSeen
 }
 
 // certificate is a certificate object.
@@ -42,8 +56,8 @@ type certificate struct {
 type shelf struct {
 	all     []*entry
 	byPlace map[string][]*entry // those that have more than a certificate
-	byKey   map[string][]*entry
-	byID    map[string]*entry // the first
+	byKey   map[string][]*entry // nil until there is a certificate
+	byID    map[string]*entry   // the first
 }
 
 // place is what a key pair shares: the id, or the label where there is none.
@@ -79,9 +93,23 @@ func (s *shelf) add(e *entry) {
 
 // known notes an entry whose key has become known.
 func (s *shelf) known(e *entry) {
+	if s.byKey == nil {
+		return
+	}
 	if name := nameOf(e.key); name != "" {
 		s.byKey[name] = append(s.byKey[name], e)
 	}
+}
+
+// withKey returns the entries with a key.
+func (s *shelf) withKey(key crypto.PublicKey) []*entry {
+	if s.byKey == nil {
+		s.byKey = map[string][]*entry{}
+		for _, e := range s.all {
+			s.known(e)
+		}
+	}
+	return s.byKey[nameOf(key)]
 }
 
 // scope says which objects to look at.
@@ -93,7 +121,7 @@ type scope struct {
 // entries reads slots. Before login tokens hide private keys (CKA_PRIVATE): then
 // a public key, or a certificate that is no CA's, stands for its key.
 func (d *device) entries(r *reader, in scope) []*entry {
-	s := &shelf{byPlace: map[string][]*entry{}, byKey: map[string][]*entry{}, byID: map[string]*entry{}}
+	s := &shelf{byPlace: map[string][]*entry{}, byID: map[string]*entry{}}
 	for _, o := range r.class(p11.CKO_PRIVATE_KEY, in.id) {
 		s.add(r.privateEntry(o))
 	}
@@ -110,6 +138,7 @@ func (d *device) entries(r *reader, in scope) []*entry {
 	}
 	visible := d.unlocked.Load() || d.info.PIN.NotNeeded
 	for _, e := range s.all {
+		e.seenIn = look{r.sh, time.Now()}
 		if e.key == nil && len(e.certs) > 0 && (len(e.private) > 0 || (!visible && !e.certs[0].cert.IsCA)) {
 			e.key = e.certs[0].cert.PublicKey
 		}
@@ -160,7 +189,7 @@ func (r *reader) certificate(o p11.ObjectHandle) (certificate, bool) {
 // several by the id too) or else by the id, or by itself.
 func (s *shelf) addCertificate(c certificate) {
 	var e *entry
-	if same := s.byKey[nameOf(c.cert.PublicKey)]; len(same) > 0 {
+	if same := s.withKey(c.cert.PublicKey); len(same) > 0 {
 		e = same[0]
 		if i := slices.IndexFunc(same, func(e *entry) bool { return len(c.id) > 0 && bytes.Equal(e.id, c.id) }); i >= 0 {
 			e = same[i]

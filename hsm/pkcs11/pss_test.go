@@ -47,7 +47,7 @@ func TestPadPSS(t *testing.T) {
 					t.Errorf("%d bits, %s, salt %d: %v", bits, h, salt, err)
 				}
 				again, err := padPSS(&key.PublicKey, h, digest, salt)
-				if err != nil || bytes.Equal(em, again) {
+				if err != nil || salt > 1 && bytes.Equal(em, again) { // one byte is the same now and then
 					t.Errorf("%d bits, salt %d: the salt is not random (%v)", bits, salt, err)
 				}
 			}

@@ -22,6 +22,8 @@ type signer struct {
 	id  []byte
 	pub crypto.PublicKey
 	p   hsm.Prompter
+	// made is when pub was read.
+	made look
 }
 
 // Signer implements [hsm.Token]. The PIN is asked for here only if the token
@@ -44,7 +46,7 @@ func (t *token) Signer(ctx context.Context, u hsm.URI, want crypto.PublicKey, p 
 	case want != nil && !hsm.SameKey(slot.Key.Public, want):
 		return nil, mismatch(u)
 	}
-	return &signer{t: t, ctx: ctx, uri: slot.URI, id: e.id, pub: slot.Key.Public, p: p}, nil
+	return &signer{t: t, ctx: ctx, uri: slot.URI, id: e.id, pub: slot.Key.Public, p: p, made: e.seenIn}, nil
 }
 
 func mismatch(u hsm.URI) error {
@@ -172,6 +174,9 @@ func (s *signer) match(r *reader) (p11.ObjectHandle, bool, error) {
 func (s *signer) partner(r *reader) crypto.PublicKey {
 	if len(s.id) == 0 {
 		return nil
+	}
+	if s.made.good(r.sh) {
+		return s.pub
 	}
 	for _, o := range r.class(p11.CKO_PUBLIC_KEY, s.id) {
 		if pub := r.publicKey(o); pub != nil {
