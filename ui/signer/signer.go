@@ -43,20 +43,35 @@ type Signer struct {
 	Prompter hsm.Prompter
 	// Client is whom the answer is for; zero is the process that started this one.
 	Client process.ID
+	// Asking, if not nil, is called before the user is first asked or told.
+	Asking func()
 	// Around, if not nil, goes around the prompter, to show prompts elsewhere too.
 	Around func(hsm.Prompter) hsm.Prompter
 }
 
-// Run answers the request that the program was started with; args are without
-// its name. The answer goes to standard output in one piece and nothing else.
-func (s Signer) Run(ctx context.Context, args []string) error {
-	request, err := externalsigner.Read(args, s.Getenv)
+// Read reads the request that the program was started with; args are without its
+// name.
+func Read(args []string, getenv func(string) string) (externalsigner.Request, error) {
+	r, err := externalsigner.Read(args, getenv)
 	if errors.Is(err, externalsigner.ErrRequest) {
-		return &ui.UsageError{Err: err}
+		err = &ui.UsageError{Err: err}
 	}
+	return r, err
+}
+
+// Run answers the request that the program was started with, as [Read] and
+// [Signer.Answer].
+func (s Signer) Run(ctx context.Context, args []string) error {
+	request, err := Read(args, s.Getenv)
 	if err != nil {
 		return err
 	}
+	return s.Answer(ctx, request)
+}
+
+// Answer answers a request and overwrites its PIN. The answer goes to standard
+// output in one piece and nothing else.
+func (s Signer) Answer(ctx context.Context, request externalsigner.Request) error {
 	defer request.Zero()
 	o, done, err := s.Options("run the command in a terminal, or configure a pinentry")
 	if err != nil {
@@ -131,6 +146,9 @@ func (s Signer) prompter(dirs home.Dirs, config home.Config, sources []pinsource
 	}
 	var closers []func() error
 	p := prompt.Lazy(sync.OnceValues(func() (hsm.Prompter, error) {
+		if s.Asking != nil {
+			s.Asking()
+		}
 		if err := dirs.Prepare(); err != nil {
 			return nil, err
 		}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -24,26 +25,35 @@ func init() {
 	if !externalsigner.Requested(args, os.Getenv) {
 		return
 	}
-	if r, err := externalsigner.Read(args, os.Getenv); err == nil {
-		r.Zero()
+	r, err := signer.Read(args, os.Getenv)
+	if err == nil {
 		if r.Operation != wire.Sign {
+			r.Zero()
 			return
 		}
+		err = answer(r)
 	}
-	err := run(args)
 	ui.Report(os.Stderr, err)
 	os.Exit(ui.ExitCode(err))
 }
 
-func run(args []string) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second ctrl-c ends the program at once
+func answer(r externalsigner.Request) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	// While a library works and nobody is asked, ctrl-c ends the program as any
+	// other: to listen for it takes two threads. A card would be left as it is.
+	listen := sync.OnceFunc(func() {
+		interrupted, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+		context.AfterFunc(interrupted, func() { cancel(); stop() }) // a second ctrl-c ends the program at once
+	})
+	if u := r.Config.URI; u != nil && u.Scheme != hsm.SchemePKCS11 {
+		listen()
+	}
 	s := signer.Signer{
-		Getenv: os.Getenv, Setenv: os.Setenv, Stdout: os.Stdout, Stderr: os.Stderr,
+		Getenv: os.Getenv, Setenv: os.Setenv, Stdout: os.Stdout, Stderr: os.Stderr, Asking: listen,
 		Drivers: func(dirs home.Dirs, modules []home.Module, only bool) hsm.Drivers {
 			return drivers.New(drivers.Options{Dirs: dirs, Modules: modules, OnlyModules: only})
 		},
 	}
-	return s.Run(ctx, args)
+	return s.Answer(ctx, r)
 }
