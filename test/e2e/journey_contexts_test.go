@@ -1,0 +1,107 @@
+//go:build linux
+
+package e2e
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/term"
+)
+
+// TestJourneyContexts: a context whose key lies in the kubeconfig moves to the
+// token; the old one is taken out, brought back, and taken out for good, each
+// time after a look at the difference.
+func TestJourneyContexts(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, lab.Options{})
+	u.KeepSecret(t, u.secrets...)
+	whoami := []string{"auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"}
+	s := u.screen("2")
+	s.WaitFor("● "+lab.Context, "! key in here")
+	s.Press(term.Enter)
+	s.WaitFor("the cluster takes you for " + lab.Filer)
+	s.Type("w")
+	s.WaitFor("renew: it is not kubehsm's")
+	s.Type("m")
+	s.WaitFor("When the new context works")
+	s.Press(term.Enter)
+	s.WaitFor("Which token shall hold the key?", "lab")
+	s.Press(term.Enter)
+	s.WaitFor("A new key, or one that is there?")
+	s.Press(term.Enter)
+	s.WaitFor("What shall the new key be like?")
+	s.Press(term.Enter)
+	s.WaitFor("Which cluster shall it open?", "▌ "+lab.Context)
+	s.Press(term.Enter)
+	s.WaitFor("Who is it for?", lab.Filer, lab.FilersGroup)
+	s.Press(term.Enter)
+	s.WaitFor("This is what will be done", "User      "+lab.Filer, "enter enrol")
+	s.Press(term.Enter)
+	answerDialog(s, lab.PIN)
+	s.WaitFor("waiting for somebody to approve")
+	u.approve(t, u.pending(t))
+	s.WaitFor("Enrolled: authenticated as " + lab.Filer)
+	s.Press(term.Enter)
+	s.WaitFor("● "+enrolled, lab.Context)
+	if out := u.kubectl(whoami...); out != lab.Filer {
+		t.Errorf("kubectl is %q", out)
+	}
+
+	// The old one goes, comes back, and goes.
+	s.Type("g")
+	s.WaitFor("File     ")
+	s.Type("D")
+	s.WaitFor("Take prod out?", "▌ No", "-- context:")
+	insist(s, string(term.Enter), "no is taken", func(f term.Frame) bool { return f.Contains("Take the context out: cancelled") })
+	out := func() {
+		t.Helper()
+		s.Type("D")
+		s.WaitFor("Take prod out?")
+		insist(s, "y", "the yes is taken", func(f term.Frame) bool { return f.Contains("the context is gone") })
+		s.WaitFor("● "+enrolled)
+		s.WaitGone("key in here")
+	}
+	out()
+	if text := u.kubeconfig(); strings.Contains(text, "client-key-data") || !strings.Contains(text, "keep this line") {
+		t.Errorf("the kubeconfig:\n%s", text)
+	}
+	s.Type("u")
+	s.WaitFor("Take this back?", "+- cluster:")
+	insist(s, "y", "the yes is taken", func(f term.Frame) bool { return f.Contains("is taken back") })
+	s.WaitFor("! key in here")
+	if out := u.kubectl(append([]string{"--context", lab.Context}, whoami...)...); out != lab.Filer {
+		t.Errorf("the old context, brought back, is %q", out)
+	}
+	s.Type("g")
+	out()
+	s.Type("H")
+	s.WaitFor("Changes: choose one to take back", "drop prod", "set "+enrolled)
+	s.Press(term.Escape)
+	s.WaitGone("Changes: choose one")
+	s.Press(term.Enter)
+	s.WaitFor("the cluster takes you for " + lab.Filer)
+	s.Type("q")
+	if code := s.Exit(); code != 0 || !s.Cooked() {
+		t.Errorf("exit code %d", code)
+	}
+	if text := u.kubeconfig(); strings.Contains(text, "client-key-data") {
+		t.Errorf("the old key is still in the kubeconfig:\n%s", text)
+	}
+	if out := u.kubectl(whoami...); out != lab.Filer {
+		t.Errorf("kubectl is %q", out)
+	}
+	u.nothingHalfWritten()
+}
+
+// kubeconfig is the text of the user's.
+func (u *user) kubeconfig() string {
+	u.t.Helper()
+	b, err := os.ReadFile(u.Kubeconfig)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	return string(b)
+}
