@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -29,8 +30,8 @@ var protocols = map[string][]string{
 // over is the stage with kubectl made to use a protocol.
 func (s *stage) over(env []string) *stage {
 	c := *s
-	c.direct.env = append(c.direct.env[:1:1], env...)
-	c.bridge.env = append(c.bridge.env[:1:1], env...)
+	c.direct.env = slices.Concat(c.direct.env, env)
+	c.bridge.env = slices.Concat(c.bridge.env, env)
 	return &c
 }
 

@@ -46,6 +46,7 @@ type stage struct {
 	*lab.Person
 	direct, bridge way
 	audit          *audit
+	env            []string // of both ways' kubectl
 }
 
 // in is the stage in a subtest.
@@ -65,21 +66,48 @@ func newStage(t *testing.T) *stage {
 	s := &stage{Person: lab.ForTest(t, lab.Options{Cluster: c}), audit: a}
 	s.Must(c.Apply(t.Context(), groupRights))
 	s.Must(s.Enroll(t.Context(), group))
-	s.direct = way{name: "direct", namespace: "way-direct", kubeconfig: filepath.Join(s.Dir, "direct.kubeconfig")}
-	s.bridge = way{name: "bridge", namespace: "way-bridge", kubeconfig: s.Kubeconfig}
-	s.Must(c.WriteKubeconfig(s.direct.kubeconfig, "direct", lab.User, group))
+	s.prepare("way")
+	for _, w := range s.ways() {
+		s.kubectl(w, "", "api-resources") // fills the discovery cache
+	}
+	return s
+}
+
+// prepare makes the ways of who is enrolled. Their namespaces begin with name.
+// rewrites are made in the direct way's kubeconfig.
+func (s *stage) prepare(name string, rewrites ...rewrite) {
+	s.T.Helper()
+	s.direct = way{name: "direct", namespace: name + "-direct", kubeconfig: filepath.Join(s.Dir, "direct.kubeconfig")}
+	s.bridge = way{name: "bridge", namespace: name + "-bridge", kubeconfig: s.Kubeconfig}
+	s.Must(s.Cluster.WriteKubeconfig(s.direct.kubeconfig, "direct", lab.User, group))
+	s.rewrite(s.direct.kubeconfig, rewrites...)
 	for _, w := range []*way{&s.direct, &s.bridge} {
-		w.env = []string{"KUBECONFIG=" + w.kubeconfig}
+		w.env = append([]string{"KUBECONFIG=" + w.kubeconfig}, s.env...)
 		s.Admin("create", "namespace", w.namespace)
 		w.server = s.kubectl(*w, "", "config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}").Stdout
 		w.credential = s.kubectl(*w, "", "auth", "whoami", "-o",
 			`jsonpath={.status.userInfo.extra.authentication\.kubernetes\.io/credential-id[0]}`).Stdout
-		s.kubectl(*w, "", "api-resources") // fills the discovery cache
 	}
 	if s.direct.credential == s.bridge.credential || s.direct.server == s.bridge.server {
-		t.Fatalf("the two ways are one: %+v", []way{s.direct, s.bridge})
+		s.T.Fatalf("the two ways are one: %+v", s.ways())
 	}
-	return s
+}
+
+// rewrite is a piece of a kubeconfig, and what takes its place.
+type rewrite struct{ from, to string }
+
+func (s *stage) rewrite(kubeconfig string, all ...rewrite) {
+	s.T.Helper()
+	b, err := os.ReadFile(kubeconfig)
+	s.Must(err)
+	text := string(b)
+	for _, r := range all {
+		if !strings.Contains(text, r.from) {
+			s.T.Fatalf("%q is not in %s", r.from, text)
+		}
+		text = strings.ReplaceAll(text, r.from, r.to)
+	}
+	s.Must(os.WriteFile(kubeconfig, []byte(text), 0o600))
 }
 
 func (s *stage) ways() []way { return []way{s.direct, s.bridge} }
@@ -87,12 +115,7 @@ func (s *stage) ways() []way { return []way{s.direct, s.bridge} }
 // kubectl runs kubectl one way. What it said is without what must differ.
 func (s *stage) kubectl(w way, stdin string, args ...string) lab.Result {
 	s.T.Helper()
-	return s.run(w, stdin, s.Cluster.Kubectl(), args...)
-}
-
-func (s *stage) run(w way, stdin, program string, args ...string) lab.Result {
-	s.T.Helper()
-	res, err := s.Run(s.T.Context(), lab.Run{Stdin: stdin, Env: w.env}, program, args...)
+	res, err := s.Run(s.T.Context(), lab.Run{Stdin: stdin, Env: w.env}, s.Cluster.Kubectl(), args...)
 	s.Must(err)
 	res.Stdout, res.Stderr, res.PID = w.common(res.Stdout), w.common(res.Stderr), 0
 	return res
@@ -123,24 +146,26 @@ func (w way) common(text string) string {
 // output, exit code, requests. NAMESPACE in args and stdin is the way's own.
 func (s *stage) same(stdin string, args ...string) lab.Result {
 	s.T.Helper()
-	return s.sameProgram(stdin, s.Cluster.Kubectl(), args...)
+	from := s.audit.now()
+	did := s.alike(stdin, args...)
+	s.sameRequests(from)
+	return did
 }
 
-func (s *stage) sameProgram(stdin, program string, args ...string) lab.Result {
+// alike is same without a look at the requests.
+func (s *stage) alike(stdin string, args ...string) lab.Result {
 	s.T.Helper()
-	from := s.audit.now()
 	var did [2]lab.Result
 	for i, w := range s.ways() {
 		own := make([]string, len(args))
 		for j, a := range args {
 			own[j] = strings.ReplaceAll(a, "NAMESPACE", w.namespace)
 		}
-		did[i] = s.run(w, strings.ReplaceAll(stdin, "NAMESPACE", w.namespace), program, own...)
+		did[i] = s.kubectl(w, strings.ReplaceAll(stdin, "NAMESPACE", w.namespace), own...)
 	}
 	if did[0] != did[1] {
 		s.T.Errorf("%.200s\n--- directly: %.3000s\n--- through the bridge: %.3000s", strings.Join(args, " "), did[0], did[1])
 	}
-	s.sameRequests(from)
 	return did[1]
 }
 

@@ -30,11 +30,15 @@ subjects:
 `
 
 // PublishInfo has a cluster publish cluster-info as kubeadm's do: that it is at
-// server.
-func PublishInfo(ctx context.Context, c *controlplane.Cluster, server string) error {
-	ca, err := os.ReadFile(c.CAFile())
-	if err != nil {
-		return err
+// server, with the authorities in further files beside its own.
+func PublishInfo(ctx context.Context, c *controlplane.Cluster, server string, further ...string) error {
+	var ca []byte
+	for _, file := range append([]string{c.CAFile()}, further...) {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		ca = append(ca, b...)
 	}
 	info, err := json.Marshal(map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]string{"name": "cluster-info", "namespace": "kube-public"},
