@@ -4,6 +4,7 @@ package pkcs11
 
 import (
 	"bytes"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -165,22 +166,23 @@ func TestThousandsOfObjects(t *testing.T) {
 	s.fill(t, pairs, private)
 	u := hsm.URI{Scheme: hsm.SchemePKCS11, Token: testLabel, ID: nth(3)}
 	var tok hsm.Token
+	var made crypto.Signer
 	t.Cleanup(func() { tok.Close() })
 	counts := s.calls(t, func() {
 		var err error
 		if tok, err = s.Open(t.Context(), u); err != nil {
 			t.Fatal(err)
 		}
-		signer, err := tok.Signer(t.Context(), u, nil, hsmtest.Typing(t, testPIN))
-		if err != nil {
+		if made, err = tok.Signer(t.Context(), u, nil, hsmtest.Typing(t, testPIN)); err != nil {
 			t.Fatal(err)
 		}
-		mustSign(t, signer)
+		mustSign(t, made)
 	})
 	t.Logf("to open, find and sign: %v", counts)
 	if counts["C_GetAttributeValue"] > 3 || counts["C_FindObjectsInit"] > 4 || counts["C_Sign"] != 1 {
 		t.Errorf("too many calls for one signature: %s", listed(counts))
 	}
+	s.signsByLook(t, made.(*signer))
 	for name, locked := range map[string]bool{"unlocked": false, "locked": true} {
 		if locked {
 			if err := tok.Lock(); err != nil {
@@ -226,34 +228,19 @@ func TestThousandsOfObjects(t *testing.T) {
 	}
 }
 
-// TestJustSeen: the public key that was read a moment ago is not read once more,
+// signsByLook: the public key that was read a moment ago is not read once more,
 // and is after a while.
-func TestJustSeen(t *testing.T) {
-	s := softHSMSpied(t)
-	s.fill(t, 1, 1)
-	u := hsm.URI{Scheme: hsm.SchemePKCS11, Token: testLabel, ID: nth(0)}
-	tok, err := s.Open(t.Context(), u)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { tok.Close() })
-	if err := tok.Unlock(t.Context(), hsmtest.Typing(t, testPIN)); err != nil {
-		t.Fatal(err)
-	}
-	made, err := tok.Signer(t.Context(), u, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	look := &made.(*signer).made
-	for at, searches := range map[time.Time]int{time.Now().Add(time.Hour): 1, {}: 2} {
-		look.at = at
-		if counts := s.calls(t, func() { mustSign(t, made) }); counts["C_FindObjectsInit"] != searches {
-			t.Errorf("read at %v: %s", at, listed(counts))
+func (s *spied) signsByLook(t *testing.T, made *signer) {
+	t.Helper()
+	now := made.made.session
+	for _, c := range []struct {
+		look     look
+		searches int
+	}{{look{now, time.Now().Add(time.Hour)}, 1}, {look{now, time.Time{}}, 2}, {look{now + 1, time.Now().Add(time.Hour)}, 2}} {
+		made.made = c.look
+		if counts := s.calls(t, func() { mustSign(t, made) }); counts["C_FindObjectsInit"] != c.searches {
+			t.Errorf("read at %v: %s", c.look.at, listed(counts))
 		}
-	}
-	look.at, look.session = time.Now().Add(time.Hour), look.session+1
-	if counts := s.calls(t, func() { mustSign(t, made) }); counts["C_FindObjectsInit"] != 2 {
-		t.Errorf("read in another session: %s", listed(counts))
 	}
 }
 
