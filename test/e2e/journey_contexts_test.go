@@ -61,7 +61,7 @@ func TestJourneyContexts(t *testing.T) {
 		s.Type("D")
 		s.WaitFor("Take prod out?")
 		insist(s, "y", "the yes is taken", func(f term.Frame) bool { return f.Contains("the context is gone") })
-		s.WaitFor("● "+enrolled)
+		s.WaitFor("● " + enrolled)
 		s.WaitGone("key in here")
 	}
 	out()

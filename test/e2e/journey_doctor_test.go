@@ -75,7 +75,7 @@ func TestJourneyDoctor(t *testing.T) {
 		b, err := io.ReadAll(r)
 		must(t, err)
 		for _, name := range []string{"jane", lab.Context, lab.Token, u.Cluster.Server(), u.Dir, host} {
-			if name != "" && regexp.MustCompile(`\b` + regexp.QuoteMeta(name) + `\b`).Match(b) {
+			if name != "" && regexp.MustCompile(`\b`+regexp.QuoteMeta(name)+`\b`).Match(b) {
 				t.Errorf("%s names %s:\n%s", f.Name, name, b)
 			}
 		}
