@@ -181,6 +181,15 @@ func TestRequestsThatCannotSucceed(t *testing.T) {
 	if mine := u.names("--mine"); len(mine) != 0 {
 		t.Errorf("filed: %q", mine)
 	}
+	// Who only asks for the forecast gets it, and an exit code to go by.
+	for _, ask := range [][]string{{"csr", "forecast", "--user", "jo", "--signer-name", "kubernetes.io/kubelet-serving"}, append(args[:len(args):len(args)], "--dry-run")} {
+		res := u.ran(u.Kubehsm(t.Context(), ask...))
+		u.wantWords(res.Stderr, "--accept-risk=forecast", "signs no client certificates")
+		if res.Code != 1 || !strings.Contains(res.Stdout, "refuse") {
+			t.Errorf("%q: %s", ask, res)
+		}
+	}
+	u.kubehsm(append(args[:len(args):len(args)], "--dry-run", "--accept-risk", "forecast")...)
 	for _, bad := range [][]string{{"--name", "Not_A_Name"}, {"--expiration", "1m"}, {"--user", "{nothing}"}, {"--ip", "nowhere"}} {
 		res := u.ran(u.KubehsmPIN(t.Context(), lab.PIN, append([]string{"csr", "create", "--key", key, "--user", "jo"}, bad...)...))
 		if res.Code != 2 {

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"errors"
+
 	"strings"
 	"time"
 
@@ -115,27 +117,35 @@ kubehsm csr create --context prod --key 'piv:serial=1234567;slot=9a' --user '{lo
 			if err != nil {
 				return err
 			}
-			return a.emit(o, forecastDoc(points), func(w *words) { forecastWords(w, points) })
+			err = a.emitForecast(o, points)
+			if !options.AcceptForecast {
+				err = errors.Join(err, flow.ForecastRefusal(points))
+			}
+			return err
 		}
 		var views []flow.RequestView
+		var failed error // those before it are filed
 		for _, options := range all {
-			v, err := env.CreateRequest(c.Context(), options, a.prompter())
-			if err != nil {
-				return err
+			var v flow.RequestView
+			if v, failed = env.CreateRequest(c.Context(), options, a.prompter()); failed != nil {
+				break
 			}
 			views = append(views, v)
 		}
-		return a.emit(o, requestsDoc(views), func(w *words) {
+		if len(views) == 0 {
+			return failed
+		}
+		return errors.Join(failed, a.emit(o, requestsDoc(views), func(w *words) {
 			for _, v := range views {
 				requestWords(w, v)
 				w.line("")
 				w.line("It must be approved now; follow it with `%s csr wait %s`.", a.name(), v.Name)
 			}
-		})
+		}))
 	})
 	c.Flags().StringArrayVar(&keys, "key", nil, "`URI` of the key, as `kubehsm key list` shows it (required); may be repeated")
 	c.Flags().StringVar(&name, "name", "", "`name` of the request; default made from user and key")
-	c.Flags().BoolVar(&plan, "dry-run", false, "show the forecast and file nothing")
+	c.Flags().BoolVar(&plan, "dry-run", false, "show the forecast, fail if it is a certain refusal, and file nothing")
 	c.Flags().StringSliceVar(&risks, "accept-risk", nil, "file also what is certain to be refused: `forecast`")
 	r.bind(c.Flags())
 	must(c.MarkFlagRequired("key"))

@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"errors"
+
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/flow"
 )
 
 func (a *app) csrForecast() *cobra.Command {
@@ -17,7 +20,10 @@ func (a *app) csrForecast() *cobra.Command {
 		Long: `Asks the cluster, and looks at what became of earlier requests, to say whether a
 request would be issued: may you file it, what does the signer accept, does this cluster
 sign client certificates at all, is the clock right, is the name somebody else's. Every
-verdict says what it rests on; what cannot be found out is unknown. Nothing is changed.`,
+verdict says what it rests on; what cannot be found out is unknown. Nothing is changed.
+
+The exit code is 1 if the request is certain to be refused, and 0 if not: also with
+warnings, and where nothing can be found out.`,
 		Example: `kubehsm csr forecast --user jane --group dev
 kubehsm csr forecast --key 'piv:serial=1234567;slot=9a' --user jane --expiration 8760h -o json`,
 		Args: cobra.NoArgs,
@@ -39,7 +45,7 @@ kubehsm csr forecast --key 'piv:serial=1234567;slot=9a' --user jane --expiration
 		if err != nil {
 			return err
 		}
-		return a.emit(o, forecastDoc(points), func(w *words) { forecastWords(w, points) })
+		return errors.Join(a.emitForecast(o, points), flow.ForecastRefusal(points))
 	})
 	c.Flags().StringVar(&key, "key", "", "`URI` of the key; default none: what depends on it is left out")
 	r.bind(c.Flags())
@@ -47,10 +53,12 @@ kubehsm csr forecast --key 'piv:serial=1234567;slot=9a' --user jane --expiration
 	return c
 }
 
-func forecastDoc(points []csr.Point) any {
-	return struct {
+// emitForecast puts a forecast out, whatever it says.
+func (a *app) emitForecast(o *format, points []csr.Point) error {
+	doc := struct {
 		Forecast []csr.Point `json:"forecast"`
 	}{append([]csr.Point{}, points...)}
+	return a.emit(o, doc, func(w *words) { forecastWords(w, points) })
 }
 
 // forecastWords shows a forecast, a point a line.

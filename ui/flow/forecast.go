@@ -13,15 +13,18 @@ import (
 // ErrForecast: the cluster is certain to refuse the request.
 var ErrForecast = errors.New("the request cannot succeed")
 
-// forecastRefusal is ErrForecast with the points that stand in the way, or nil.
-func forecastRefusal(points []csr.Point) error {
+// ForecastRefusal is [ErrForecast] with the points that stand in the way, or nil.
+func ForecastRefusal(points []csr.Point) error {
 	refused := csr.Refused(points)
 	if len(refused) == 0 {
 		return nil
 	}
 	why := make([]string, len(refused))
 	for i, p := range refused {
-		why[i] = fmt.Sprintf("%s (%s)", p.Reason, p.Evidence)
+		why[i] = p.Reason
+		if p.Evidence != "" {
+			why[i] += " (" + p.Evidence + ")"
+		}
 	}
 	return hsm.WithHint(fmt.Errorf("%w: %s", ErrForecast, strings.Join(why, "; ")),
 		"ask for what the signer signs, or file it all the same with --accept-risk=forecast")
@@ -109,5 +112,5 @@ func (r *enrolment) refuseForecast(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return forecastRefusal(points)
+	return ForecastRefusal(points)
 }

@@ -65,11 +65,11 @@ func TestAltNames(t *testing.T) {
 
 func TestForecastRefusal(t *testing.T) {
 	points := []csr.Point{{ID: "a", Verdict: csr.Warn, Reason: "odd"}, {ID: "b", Verdict: csr.Refuse, Reason: "never", Evidence: "the book"}}
-	err := forecastRefusal(points)
+	err := ForecastRefusal(points)
 	if !errors.Is(err, ErrForecast) || !strings.Contains(err.Error(), "never (the book)") || strings.Contains(err.Error(), "odd") {
 		t.Errorf("got %v", err)
 	}
-	if err := forecastRefusal(points[:1]); err != nil {
+	if err := ForecastRefusal(points[:1]); err != nil {
 		t.Errorf("a warning stands in the way: %v", err)
 	}
 	notes := strings.Join(Review{Notes: []string{"n"}, Forecast: append(points, csr.Point{ID: "c", Verdict: csr.OK, Reason: "fine"})}.Remarks(), "\n")

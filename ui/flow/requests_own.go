@@ -199,7 +199,7 @@ func (e *Env) CreateRequest(ctx context.Context, o RequestOptions, p hsm.Prompte
 		points, err := client.Forecast(ctx, csr.Prospect{Subject: csr.Subject{User: o.User, Groups: o.Groups},
 			SignerName: o.SignerName, Expiration: o.Expiration})
 		if err == nil {
-			err = forecastRefusal(points)
+			err = ForecastRefusal(points)
 		}
 		if err != nil {
 			return RequestView{}, err
