@@ -183,7 +183,8 @@ func TestThousandsOfObjects(t *testing.T) {
 		t.Errorf("too many calls for one signature: %s", listed(counts))
 	}
 	s.signsByLook(t, made.(*signer))
-	for name, locked := range map[string]bool{"unlocked": false, "locked": true} {
+	for _, name := range []string{"unlocked", "locked"} {
+		locked := name == "locked"
 		if locked {
 			if err := tok.Lock(); err != nil {
 				t.Fatal(err)
