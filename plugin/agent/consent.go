@@ -69,16 +69,25 @@ func (v verdict) holds(now time.Time) bool {
 	return now.Sub(v.used) < grantPause && now.Sub(v.given) < grantLife
 }
 
+// How many requests may wait for an answer, of one client and in all: each holds
+// a stream and memory.
+const (
+	maxHeld    = 256
+	maxHeldAll = 1024
+)
+
 // consents are the answers in force and the questions that are open.
 type consents struct {
 	mu       sync.Mutex
 	verdicts map[scope]verdict
 	turns    map[process.ID]chan struct{} // one question per client at a time
 	pending  map[*ConsentStatus]struct{}
+	held     map[process.ID]int
+	heldAll  int
 }
 
 func newConsents() *consents {
-	return &consents{verdicts: map[scope]verdict{}, turns: map[process.ID]chan struct{}{}, pending: map[*ConsentStatus]struct{}{}}
+	return &consents{verdicts: map[scope]verdict{}, turns: map[process.ID]chan struct{}{}, pending: map[*ConsentStatus]struct{}{}, held: map[process.ID]int{}}
 }
 
 // recall returns the answer that covers s, and counts its pause from now.
@@ -124,6 +133,26 @@ func (c *consents) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	clear(c.verdicts)
+}
+
+// hold counts a request of the client that waits, until release is called; not
+// ok where too many do.
+func (c *consents) hold(client process.ID) (release func(), ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.held[client] >= maxHeld || c.heldAll >= maxHeldAll {
+		return nil, false
+	}
+	c.held[client]++
+	c.heldAll++
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.heldAll--
+		if c.held[client]--; c.held[client] == 0 {
+			delete(c.held, client)
+		}
+	}, true
 }
 
 // turn waits until no other question about the client is open.
@@ -176,6 +205,7 @@ func (c *consents) status() []ConsentStatus {
 // What a client is told.
 var (
 	errRefused = errors.New("it was refused")
+	errTooMany = hsm.WithHint(errors.New("too many requests wait for an answer already"), "answer or end those first")
 	errNobody  = hsm.WithHint(errors.New("there is nobody to ask"),
 		"run the command on a terminal that no pager or other full-screen program holds, or keep `kubehsm` open in another terminal, or set pinentry in kubehsm's config.yaml")
 )
@@ -186,6 +216,11 @@ func (a *agent) consent(ctx context.Context, q bridge.Question) error {
 	if err, ok := a.consents.recall(s, time.Now()); ok {
 		return err
 	}
+	release, ok := a.consents.hold(q.Client)
+	if !ok {
+		return errTooMany
+	}
+	defer release()
 	ctx, cancel := a.untilLocked(ctx)
 	defer cancel()
 	done, err := a.consents.turn(ctx, q.Client)
@@ -338,7 +373,8 @@ func words(s consent.Statement, t *target) string {
 	return who + " wants to " + s.Request.String() + "\non " + s.Enrollment + " (" + t.e.Host() + ")."
 }
 
-// commandOf is the name of a program that runs, "" where the system does not tell.
+// commandOf is the name of a program that runs, "" where the system does not
+// tell. The program chooses it: what does not show, line ends too, is quoted.
 func commandOf(pid int) string {
 	if pid <= 0 {
 		return ""
@@ -347,7 +383,15 @@ func commandOf(pid int) string {
 	if err != nil {
 		return ""
 	}
-	return strings.TrimSpace(string(b))
+	return shown(strings.TrimSuffix(string(b), "\n"))
+}
+
+// shown is s if all of it shows, else quoted.
+func shown(s string) string {
+	if q := strconv.QuoteToGraphic(s); len(q) != len(s)+2 || strings.TrimSpace(s) != s {
+		return q
+	}
+	return s
 }
 
 // ConsentStatus is a question that waits for its answer.

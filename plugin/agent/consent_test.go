@@ -3,10 +3,13 @@ package agent
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +17,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
@@ -451,5 +455,96 @@ func TestAnswersEnd(t *testing.T) {
 	c.remember(scope{enrollment: "prod", class: classChange}, nil, now)
 	if covered(scope{enrollment: "prod", class: classChange}, 0) {
 		t.Error("an unknown client's answer covers another's request")
+	}
+}
+
+// TestHeldRequestsAreBounded: a program that goes on asking while nobody answers
+// is refused, and keeps no other from being asked about.
+func TestHeldRequestsAreBounded(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	r.policy(consent.Policy{Mode: consent.Writes})
+	greedy, _ := running(t)
+	_, c := r.sessionOf(greedy)
+	r.attended(greedy, &asker{answer: func(ctx context.Context, _ hsm.ConfirmPrompt) (bool, error) {
+		<-ctx.Done()
+		return false, ctx.Err()
+	}})
+	const more = 8
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	var refused atomic.Int32
+	for range maxHeld + more {
+		wg.Go(func() {
+			code, body, err := r.trySend(ctx, c, "POST", pods)
+			switch {
+			case err != nil: // given up
+			case code == http.StatusForbidden && strings.Contains(body, "too many requests wait"):
+				refused.Add(1)
+			default:
+				t.Errorf("%d %s", code, body)
+			}
+		})
+	}
+	poll.Until(t, "what is too much was refused", func() bool { return refused.Load() == more })
+	other, _ := running(t)
+	_, c2 := r.sessionOf(other)
+	r.attended(other, &asker{answer: always(true, nil)})
+	if code, body := r.send(t.Context(), c2, "POST", pods); code != served {
+		t.Errorf("%d %s", code, body)
+	}
+	cancel()
+	wg.Wait()
+	r.mustAgent(func(a *agent) {
+		poll.Until(t, "nothing is held", func() bool {
+			a.consents.mu.Lock()
+			defer a.consents.mu.Unlock()
+			return a.consents.heldAll == 0 && len(a.consents.held) == 0
+		})
+	})
+	if refused.Load() != more {
+		t.Errorf("%d were refused", refused.Load())
+	}
+}
+
+// TestHeldInAll: many processes cannot hold more than the agent bears, either.
+func TestHeldInAll(t *testing.T) {
+	c := newConsents()
+	for i := range maxHeldAll {
+		if _, ok := c.hold(caller(i / maxHeld)); !ok {
+			t.Fatal(i)
+		}
+	}
+	if _, ok := c.hold(caller(maxHeldAll)); ok {
+		t.Error("one more is held")
+	}
+}
+
+// TestNamesOfPrograms: a program chooses its name, and forges no line of a
+// question by it.
+func TestNamesOfPrograms(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells it")
+	}
+	const script = `printf 'a\n\033[2Jb\n' >/proc/$$/comm && echo done && read x`
+	c := exec.Command("sh", "-c", script)
+	in, err := c.StdinPipe()
+	check(t, err)
+	out, err := c.StdoutPipe()
+	check(t, err)
+	check(t, c.Start())
+	t.Cleanup(func() { _ = in.Close(); _ = c.Wait() }) // the script's code is that of read
+	b := make([]byte, 4)
+	_, err = io.ReadFull(out, b)
+	check(t, err)
+	name := commandOf(c.Process.Pid)
+	if name != `"a\n\x1b[2Jb"` && name != `"a\n\x1b[2Jb\n"` {
+		t.Errorf("called %q", name)
+	}
+	e := enrollment.Enrollment{Name: "prod", Cluster: enrollment.Cluster{Server: "https://10.0.0.1"}}
+	if w := words(consent.Statement{PID: 7, Command: name, Enrollment: "prod"}, &target{e: e}); strings.Count(w, "\n") != 1 || strings.Contains(w, "\x1b") {
+		t.Errorf("%q", w)
+	}
+	if got := shown("kubectl"); got != "kubectl" {
+		t.Errorf("%q", got)
 	}
 }

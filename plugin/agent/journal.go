@@ -6,8 +6,6 @@ import (
 	"errors"
 	"io"
 	"net/url"
-	"os"
-	"strconv"
 	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -68,10 +66,8 @@ func subject(ctx context.Context, to *audit.Record) (ok bool) {
 // may be secrets.
 func clientOf(r request) *audit.Process {
 	name, _, _ := strings.Cut(r.Purpose.Command, " ")
-	if name == "" && r.Client.PID > 0 {
-		if b, err := os.ReadFile("/proc/" + strconv.Itoa(r.Client.PID) + "/comm"); err == nil { // Linux has it (proc_pid_comm(5))
-			name = strings.TrimSpace(string(b))
-		}
+	if name == "" {
+		name = commandOf(r.Client.PID)
 	}
 	if r.Client.PID == 0 && name == "" {
 		return nil

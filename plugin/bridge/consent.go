@@ -25,6 +25,10 @@ func (s *Server) consent(r *http.Request, e *session, up *Upstream, path string)
 	if !up.policy.Asks() {
 		return nil
 	}
+	if len(r.Trailer) > 0 {
+		// Some servers take them for headers: what was judged would not be what they see.
+		return &refusal{http.StatusForbidden, DeniedOdd, consent.ErrOdd.Error() + ": it announces trailers"}
+	}
 	request := consent.Parse(r.Method, path, r.Header, r.ContentLength != 0)
 	needs, err := up.policy.Needs(request)
 	if err != nil {

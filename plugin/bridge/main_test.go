@@ -22,6 +22,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
+	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
@@ -82,6 +83,8 @@ type rigOptions struct {
 	proxy  string
 	delay  func() // before each signature
 	signer func(context.Context) (crypto.Signer, error)
+	policy consent.Policy
+	ask    func(context.Context, Question) error
 }
 
 func newRig(t testing.TB, o rigOptions) *rig {
@@ -97,7 +100,7 @@ func newRig(t testing.TB, o rigOptions) *rig {
 	hash, err := hsm.Fingerprint(key.Public())
 	check(t, err)
 	r.up, err = NewUpstream(UpstreamOptions{
-		Enrollment: enrollment.Enrollment{Name: "prod", KeyHash: hash, Cluster: enrollment.Cluster{Server: r.api.URL + o.prefix, CAData: r.api.CAPEM, ProxyURL: o.proxy}},
+		Enrollment: enrollment.Enrollment{Name: "prod", KeyHash: hash, Policy: o.policy.Mode, Rules: o.policy.Rules, Cluster: enrollment.Cluster{Server: r.api.URL + o.prefix, CAData: r.api.CAPEM, ProxyURL: o.proxy}},
 		Chain:      []*x509.Certificate{leaf}, Signer: o.signer, Log: log,
 	})
 	check(t, err)
@@ -115,6 +118,7 @@ func newRig(t testing.TB, o rigOptions) *rig {
 		}
 		return nil
 	}, log)
+	s.Consent = o.ask
 	l, err := Listen(r.ep)
 	check(t, err)
 	done := make(chan error, 1)

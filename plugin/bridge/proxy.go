@@ -26,7 +26,10 @@ func (u *Upstream) serve(w http.ResponseWriter, r *http.Request, path string, cl
 		u.lastUsed.Store(time.Now().UnixNano())
 		u.inFlight.Add(-1)
 	}()
-	upgrade := upgradeType(r.Header)
+	upgrade := ""
+	if r.ProtoMajor == 1 { // HTTP/2 has no such thing (RFC 9113 section 8.2.2), nor a connection to hand over
+		upgrade = upgradeType(r.Header)
+	}
 	out := u.outgoing(r, path, client)
 	if upgrade != "" {
 		u.tunnel(w, r, out, upgrade)

@@ -32,6 +32,8 @@ type Request struct {
 	DryRun bool `json:"dryRun,omitempty"`
 	// Connecting: it opens a way into a workload or node, or changes its protocol.
 	Connecting bool `json:"connecting,omitempty"`
+	// Protocol is what it changes to: "websocket" or "spdy/3.1".
+	Protocol string `json:"protocol,omitempty"`
 	// Terminal: an exec or attach that hands over the client's terminal.
 	Terminal bool `json:"-"`
 	// Odd is why the request cannot be judged, "" if it can.
@@ -46,6 +48,16 @@ var connecting = []string{"exec", "attach", "portforward", "proxy"}
 // overriding are headers by which a client asks a server to take the request for
 // another one. The API server does not know them; what stands before it may.
 var overriding = []string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override", "X-Original-Url", "X-Rewrite-Url"}
+
+// Protocols that Kubernetes changes to. Any other could carry requests that are
+// not seen here: h2c (RFC 7540 section 3.2) is HTTP again.
+var protocols = []string{"websocket", "spdy/3.1"}
+
+// Bounds of what is put to a person. No API object's name is as long.
+const (
+	maxName = 253
+	maxAs   = 1024
+)
 
 // Parse reads a request. target is its path and query as they are sent to the
 // API server, to the byte, without the server's own path prefix. hasBody tells
@@ -64,11 +76,21 @@ func Parse(method, target string, h http.Header, hasBody bool) Request {
 	for _, v := range h["Connection"] {
 		upgrade = upgrade || strings.Contains(strings.ToLower(v), "upgrade")
 	}
+	if upgrade {
+		r.Protocol = strings.ToLower(strings.Join(h["Upgrade"], ", "))
+	}
 	proxied := r.Verb == "proxy" || r.Subresource == "proxy"
 	r.Connecting = upgrade || proxied || slices.Contains(connecting, r.Subresource)
 	r.Terminal = (r.Subresource == "exec" || r.Subresource == "attach") && isTrue(query["tty"]) && isTrue(query["stdin"])
 	if r.Odd == "" {
-		r.Odd = odd(method, rawPath, proxied, h)
+		r.Odd = odd(method, target, proxied, h)
+	}
+	switch {
+	case r.Odd != "":
+	case r.Protocol != "" && !slices.Contains(protocols, r.Protocol):
+		r.Odd = "it changes to a protocol that Kubernetes does not use"
+	case len(r.As) > maxAs:
+		r.Odd = "whom it is sent for is too long to be read"
 	}
 	r.DryRun = queryErr == nil && r.dryRun(query["dryRun"], hasBody)
 	return r
@@ -191,17 +213,23 @@ func (r *Request) dryRun(values []string, hasBody bool) bool {
 }
 
 // odd says why a request may be taken for another one than it was read as.
-func odd(method, rawPath string, proxied bool, h http.Header) string {
+func odd(method, target string, proxied bool, h http.Header) string {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
 	default:
 		return "its method is not one of the API's"
 	}
-	for _, k := range overriding {
-		if h[k] != nil {
+	for k := range h {
+		// Some programs take an underscore for a dash.
+		if name := strings.ReplaceAll(k, "_", "-"); slices.ContainsFunc(overriding, func(o string) bool { return strings.EqualFold(o, name) }) {
 			return "it carries the header " + k
 		}
 	}
+	// HTTP/2 takes them: a server's request line ends at a space, a URL at a fragment.
+	if strings.ContainsFunc(target, func(c rune) bool { return c <= ' ' || c >= 0x7f || c == '#' }) {
+		return "its path is ambiguous"
+	}
+	rawPath, _, _ := strings.Cut(target, "?")
 	// Other headers that Connection names are taken off on the way: what was
 	// judged would not be what arrives (RFC 9110 section 7.6.1).
 	for _, v := range h["Connection"] {
@@ -223,6 +251,9 @@ func odd(method, rawPath string, proxied bool, h http.Header) string {
 		name, err := url.PathUnescape(s)
 		if err != nil || climbs(name) {
 			return "its path is ambiguous"
+		}
+		if i < ours && len(name) > maxName {
+			return "its path has a name that is too long"
 		}
 		if i < ours && len(segments) > 1 && !plain(s, name) {
 			return "its path is ambiguous"
@@ -298,6 +329,9 @@ func (r Request) String() string {
 		case r.Verb == "list" || r.Verb == "watch" || r.Verb == "deletecollection":
 			b.WriteString(" everywhere")
 		}
+	}
+	if r.Protocol != "" && r.Verb != "proxy" && !slices.Contains(connecting, r.Subresource) {
+		b.WriteString(" (over " + r.Protocol + ")")
 	}
 	if r.DryRun {
 		b.WriteString(" (dry run)")

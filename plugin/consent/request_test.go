@@ -2,6 +2,7 @@ package consent
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 )
 
@@ -77,6 +78,8 @@ func TestOdd(t *testing.T) {
 		{"GET", "/api/v1/pods/a%ff"}, {"GET", "/api/v1/pods/a#b"}, {"GET", "/api/v1/watch"}, {"GET", "/api/v1/pods/a b"},
 		{"GET", "/api/v1/namespaces/a/pods/b/proxy/../../../secrets"}, {"GET", "/api/v1/namespaces/a/pods/b/proxy/%2e%2e%2f%2e%2e"},
 		{"GET", "/api/v1/namespaces/a/pods/b/proxy/%252e%252e"}, {"GET", "/api/v1/namespaces/a%2fpods/b/proxy/x"},
+		{"POST", "/api/v1/pods?x=1#&dryRun=All"}, {"POST", "/api/v1/pods?x HTTP/1.1&dryRun=All"}, {"GET", "/api/v1/namespaces/a/pods/b/proxy/x y"}, {"GET", "/version?a\xff"},
+		{"GET", "/api/v1/pods/" + strings.Repeat("a", 300)}, {"GET", "/api/v1/pods", "X_Http_Method_Override"}, {"GET", "/api/v1/pods", "Upgrade"},
 		{"GET", "/api/v1/pods", "X-Http-Method-Override"}, {"GET", "/api/v1/pods", "X-Method-Override"}, {"GET", "/", "X-Original-Url"},
 	} {
 		h := http.Header{}
@@ -101,6 +104,16 @@ func TestOdd(t *testing.T) {
 			t.Errorf("Connection: %s: odd %q", value, r.Odd)
 		}
 	}
+	for protocol, isOdd := range map[string]bool{"websocket": false, "WebSocket": false, "SPDY/3.1": false, "h2c": true, "websocket, h2c": true, "TLS/1.0": true, "": false} {
+		h := http.Header{"Connection": {"Upgrade"}, "Upgrade": {protocol}}
+		r := Parse("GET", "/api/v1/namespaces/a/pods/b/exec", h, false)
+		if (r.Odd != "") != isOdd || !r.Connecting {
+			t.Errorf("Upgrade: %s: odd %q", protocol, r.Odd)
+		}
+	}
+	if r := Parse("GET", "/api/v1/pods", http.Header{"Impersonate-User": {strings.Repeat("a", 2000)}}, false); r.Odd == "" {
+		t.Error("nobody can read for whom it is")
+	}
 	for _, target := range []string{
 		"/api/v1/namespaces/a/services/http:web:80/proxy/a//b/%2F;x?y=;", "/apis/rbac.authorization.k8s.io/v1/clusterroles/system%3Anode",
 		"/apis/rbac.authorization.k8s.io/v1/clusterroles/r%C3%B4le", "/api/v1/namespaces/a/configmaps/kube-root-ca.crt", "/", "",
@@ -113,7 +126,10 @@ func TestOdd(t *testing.T) {
 
 func TestWords(t *testing.T) {
 	impersonate := http.Header{"Impersonate-Group": {"a"}, "Impersonate-User": {"jane"}}
+	socket := http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}}
 	for want, r := range map[string]Request{
+		"watch pods everywhere (over websocket)":   Parse("GET", "/api/v1/pods?watch=1", socket, false),
+		"get pods/exec web/db-0":                   Parse("GET", "/api/v1/namespaces/web/pods/db-0/exec", socket, false),
 		"patch deployments.apps/scale web/nginx":   Parse("PATCH", "/apis/apps/v1/namespaces/web/deployments/nginx/scale", nil, true),
 		"create pods/exec web/db-0":                Parse("POST", "/api/v1/namespaces/web/pods/db-0/exec", nil, false),
 		"deletecollection secrets in web":          Parse("DELETE", "/api/v1/namespaces/web/secrets", nil, false),

@@ -20,6 +20,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -43,9 +44,10 @@ type Server struct {
 	// Reject makes every request be answered 401.
 	Reject atomic.Bool
 
-	key   *ecdsa.PrivateKey
-	mu    sync.Mutex
-	lines map[chan string]struct{}
+	key      *ecdsa.PrivateKey
+	mu       sync.Mutex
+	arrivals []string
+	lines    map[chan string]struct{}
 }
 
 // Options change the stand-in.
@@ -242,8 +244,23 @@ func (s *Server) authenticate(pool *x509.CertPool, next http.Handler) http.Handl
 			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}`)
 			return
 		}
+		s.mu.Lock()
+		if len(s.arrivals) < maxArrivals {
+			s.arrivals = append(s.arrivals, r.Method+" "+r.RequestURI)
+		}
+		s.mu.Unlock()
 		next.ServeHTTP(w, r)
 	})
+}
+
+// maxArrivals bounds what is kept for [Server.Arrivals].
+const maxArrivals = 1000
+
+// Arrivals lists the first requests that have arrived, by method and target.
+func (s *Server) Arrivals() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.arrivals)
 }
 
 func echo(w http.ResponseWriter, r *http.Request) {
