@@ -195,10 +195,9 @@ func (a *agent) sweep(now time.Time) (idle bool) {
 	a.trim(now)
 	for h, used := range a.uses() {
 		since, signed, ok := h.window(now)
-		if !ok {
-			continue
-		}
 		switch {
+		case !ok:
+			a.letGo(h, now)
 		case elapsed(since, now) >= a.o.Unlock.Max:
 			a.lockToken(h, "longest-time")
 		case min(elapsed(since, now), elapsed(signed, now), elapsed(used, now)) >= a.o.Unlock.Idle:
@@ -208,6 +207,24 @@ func (a *agent) sweep(now time.Time) (idle bool) {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	return !a.o.Supervised && elapsed(a.lastActive, now) >= a.o.IdleTimeout && a.sessions.Active() == 0
+}
+
+// letGo ends the hold of a token that is locked and that nothing stands on.
+func (a *agent) letGo(h *holder, now time.Time) {
+	if !h.unneeded(now) {
+		return
+	}
+	a.mu.RLock()
+	for _, t := range a.targets {
+		if t.holder == h && t.ready.Load() { // its key wants no PIN
+			a.mu.RUnlock()
+			return
+		}
+	}
+	a.mu.RUnlock()
+	if err := h.lock(); err != nil {
+		a.log.Warn("let go", "token", h.uri.String(), "error", err)
+	}
 }
 
 // uses returns each token's last use by a request.

@@ -22,7 +22,8 @@ type holder struct {
 
 	mu    sync.Mutex
 	token Token
-	leave context.CancelFunc // ends the look after token
+	leave context.CancelFunc // ends lookAfter or lookAgain
+	busy  int                // operations in progress, but for signatures
 	// since when the token is unlocked, or was when its handle was lost: what it
 	// signed is still open.
 	since time.Time
@@ -53,6 +54,9 @@ func (h *holder) open(ctx context.Context) (Token, error) {
 	}
 	look, leave := context.WithCancel(context.Background())
 	h.mu.Lock()
+	if h.leave != nil { // of lookAgain
+		h.leave()
+	}
 	h.token, h.leave = t, leave
 	h.mu.Unlock()
 	go h.lookAfter(look, t)
@@ -64,7 +68,11 @@ func (h *holder) open(ctx context.Context) (Token, error) {
 func (h *holder) lookAfter(ctx context.Context, t Token) {
 	for {
 		err := h.tokens.Removed(ctx, t)
-		if ctx.Err() != nil || h.current() != t || errors.Is(err, errNotSent) { // without its worker the next use finds out
+		if ctx.Err() != nil || h.current() != t {
+			return
+		}
+		if errors.Is(err, errNotSent) { // its worker has ended
+			_ = h.drop(t)
 			return
 		}
 		if err == nil {
@@ -85,11 +93,13 @@ func (h *holder) lookAfter(ctx context.Context, t Token) {
 func (h *holder) take(t Token, forget bool) Token {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.token == nil || t != nil && h.token != t {
+	if t != nil && h.token != t {
 		return nil
 	}
 	t = h.token
-	h.leave()
+	if h.leave != nil {
+		h.leave()
+	}
 	h.token, h.leave = nil, nil
 	if forget {
 		h.since = time.Time{}
@@ -98,15 +108,56 @@ func (h *holder) take(t Token, forget bool) Token {
 }
 
 // drop closes a handle that is no longer good, if it still is the current one.
+// What it signed may be open still, and must not outlast the token: unless it is
+// used before, it is opened again soon, to be looked after.
 func (h *holder) drop(t Token) error {
 	if t = h.take(t, false); t == nil {
 		return nil
 	}
-	return t.Close()
+	err := t.Close()
+	look, leave := context.WithCancel(context.Background())
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.leave != nil { // it has been opened meanwhile
+		leave()
+		return err
+	}
+	h.leave = leave
+	go h.lookAgain(look)
+	return err
+}
+
+// lookAgain opens the token, or tells that it has gone, unless ctx ends before.
+func (h *holder) lookAgain(ctx context.Context) {
+	for pause := lookEvery; ; pause = min(2*pause, lookLate) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		_, err := h.open(ctx)
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return
+		case errors.Is(err, hsm.ErrNoToken):
+			if h.removed != nil {
+				h.removed()
+			}
+			return
+		}
+	}
 }
 
 // with calls f with the token, once more with a new handle if the old one is dead.
 func (h *holder) with(ctx context.Context, f func(Token) error) error {
+	h.mu.Lock()
+	h.busy++
+	h.mu.Unlock()
+	defer func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.busy--
+	}()
 	for again := false; ; again = true {
 		t, err := h.open(ctx)
 		if err != nil {
@@ -178,6 +229,7 @@ func (h *holder) unlocked() bool {
 // signer returns the key for one signature.
 func (h *holder) signer(ctx context.Context, key hsm.URI, want crypto.PublicKey, p hsm.Prompter) (crypto.Signer, error) {
 	h.use()
+	defer h.use() // a person may have been asked
 	w := &touchWatch{Prompter: p, ctx: ctx}
 	var s crypto.Signer
 	err := h.with(ctx, func(t Token) (err error) {
@@ -208,12 +260,20 @@ func (h *holder) window(now time.Time) (since, used time.Time, ok bool) {
 	return h.since, h.used, !h.since.IsZero()
 }
 
+// unneededFor is how long a token stays open that nothing stands on: after a PIN
+// prompt that was cancelled, say.
+const unneededFor = 2 * time.Minute
+
+// unneeded tells whether the token is open for nothing.
+func (h *holder) unneeded(now time.Time) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.token != nil && h.busy == 0 && elapsed(h.used, now) >= unneededFor
+}
+
 // lock forgets the PIN and lets the token go.
 func (h *holder) lock() error {
 	t := h.take(nil, true)
-	h.mu.Lock()
-	h.since = time.Time{}
-	h.mu.Unlock()
 	if t == nil {
 		return nil
 	}

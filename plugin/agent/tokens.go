@@ -52,11 +52,12 @@ func (d inProcess) Open(ctx context.Context, u hsm.URI) (Token, error) {
 // Workers implements [Tokens].
 func (inProcess) Workers() []WorkerStatus { return nil }
 
-// How often a token is looked after whose driver does not tell of changes, and
-// at the most where it does.
+// How often a token is looked after whose driver does not tell of changes, at the
+// most where it does, and at the least where nothing can tell.
 const (
 	lookEvery   = 2 * time.Second
 	lookTimeout = 15 * time.Second
+	lookLate    = time.Minute
 )
 
 // Removed implements [Tokens].

@@ -328,6 +328,68 @@ func TestRemovalLocksAtOnce(t *testing.T) {
 	check(t, err)
 }
 
+// TestRemovalAfterACrash: a token is looked after also when its worker has died and
+// nobody has used it since: what it signed ends with it.
+func TestRemovalAfterACrash(t *testing.T) {
+	m := newMoodyRig(t)
+	m.serveHere(Options{}, 0)
+	s, err := m.signIn(hsmtest.NewScript(t, hsmtest.PIN(m.pin)))
+	check(t, err)
+	watch, err := m.http(s).Get(m.ep.URL("prod") + "/api/v1/watch/pods")
+	check(t, err)
+	defer watch.Body.Close()
+	first := m.worker()
+	check(t, syscall.Kill(first.PID, syscall.SIGKILL))
+	poll.Until(t, "another worker looks after it", func() bool {
+		st := m.status()
+		return len(st.Workers) == 1 && st.Workers[0].PID != first.PID
+	})
+	if st := m.status(); st.Tokens[0].Unlocked || st.Upstreams[0].Connections == 0 {
+		t.Errorf("%+v", st)
+	}
+	m.feel("gone")
+	last, err := io.ReadAll(watch.Body)
+	if err != nil || !bytes.Contains(last, []byte("the token was removed")) {
+		t.Errorf("the watch ended with %q, %v", last, err)
+	}
+}
+
+// TestCancelledPromptLeavesNoWorker: a token that was opened for a PIN that nobody
+// typed is let go after a while.
+func TestCancelledPromptLeavesNoWorker(t *testing.T) {
+	m := newMoodyRig(t)
+	m.serveHere(Options{}, 0)
+	if _, err := m.signIn(hsmtest.NewScript(t, hsmtest.Cancel())); !errors.Is(err, hsm.ErrCancelled) {
+		t.Fatal(err)
+	}
+	first := m.worker()
+	sweep := func(in time.Duration) { m.mustAgent(func(a *agent) { a.sweep(time.Now().Add(in)) }) }
+	sweep(unneededFor / 2)
+	if w := m.worker(); w.PID != first.PID {
+		t.Error("it is not kept for the next try")
+	}
+	asked, answer := make(chan struct{}), make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		_, err := m.dial().Prepare(ctx, PrepareRequest{Enrollment: "prod", Client: caller(2)}, hsmtest.NewScript(t, hsmtest.Hang(asked)))
+		answer <- err
+	}()
+	<-asked
+	sweep(2 * unneededFor)
+	if w := m.worker(); w.PID != first.PID {
+		t.Error("it was taken from somebody who types")
+	}
+	cancel()
+	<-answer
+	poll.Until(t, "the worker is let go", func() bool { sweep(2 * unneededFor); return len(m.status().Workers) == 0 })
+	s, err := m.prepare(m.dial(), caller(3), hsmtest.NewScript(t, hsmtest.PIN(m.pin)))
+	check(t, err)
+	sweep(2 * unneededFor)
+	if code, _ := m.get(s, "/version"); code != http.StatusOK || !m.status().Tokens[0].Unlocked {
+		t.Error("one that is unlocked was let go")
+	}
+}
+
 // TestPINIsNotInMemory looks for the PIN in the memory of agent and worker, as
 // only root can: while it is in use, after a lock, and after an idle time.
 func TestPINIsNotInMemory(t *testing.T) {
