@@ -113,8 +113,13 @@ func (m *Model) chosen(s stage) []string {
 			add("new, " + string(algorithm(o)))
 		}
 	case stageCluster:
-		if add(o.Context); o.Context == "" && m.at > stageCluster {
+		switch {
+		case o.Join != nil:
+			add("by ticket")
+		case o.Context == "" && m.at > stageCluster:
 			add("the current context")
+		default:
+			add(o.Context)
 		}
 	case stageSubject:
 		add(o.User)

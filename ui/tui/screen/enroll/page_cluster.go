@@ -76,7 +76,7 @@ func (p *clusterPage) askTicket() tea.Cmd {
 	o := p.m.opts
 	return screen.Send(screen.OperationMsg{Operation: screen.Operation{Title: "Read the ticket", Writes: true,
 		Run: func(ctx context.Context, ask hsm.Prompter) (screen.Report, error) {
-			secret, err := ask.PIN(ctx, hsm.PINPrompt{Kind: "ticket", Retries: -1})
+			secret, err := ask.PIN(ctx, hsm.PINPrompt{Kind: "ticket", Purpose: hsm.Purpose{Action: "find the cluster that it is for"}, Retries: -1})
 			if err != nil {
 				return screen.Report{}, err
 			}
@@ -85,11 +85,12 @@ func (p *clusterPage) askTicket() tea.Cmd {
 			if err != nil {
 				return screen.Report{}, err
 			}
-			defer t.Wipe()
 			o.Context, o.User, o.Groups = "", "", nil
 			if err := o.UseTicket(t); err != nil {
+				t.Wipe()
 				return screen.Report{}, err
 			}
+			// The options have its token from here on, until the enrolment is done.
 			return screen.Report{Message: ticketMsg{o}}, nil
 		}}})
 }

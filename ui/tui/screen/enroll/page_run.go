@@ -34,6 +34,7 @@ type runPage struct {
 type stepView struct {
 	state   flow.StepState
 	message string // raw
+	before  string // the one before it: what is to be read out comes first
 	began   time.Time
 }
 
@@ -116,8 +117,8 @@ func (p *runPage) event(e flow.Event, now time.Time) {
 		v.began = now
 	}
 	v.state = e.State
-	if e.Message != "" {
-		v.message = e.Message
+	if e.Message != "" && e.Message != v.message {
+		v.before, v.message = v.message, e.Message
 	}
 	p.steps[e.Step] = v
 }
@@ -126,6 +127,10 @@ func (p *runPage) finished(msg finishedMsg, now time.Time) tea.Cmd {
 	p.job.Done()
 	switch {
 	case msg.err == nil:
+		if j := p.m.review().review.Options.Join; j != nil {
+			j.Token.Wipe()
+			j.DiscoveryToken.Wipe()
+		}
 		p.m.pages[stageResult].(*resultPage).result = msg.result
 		p.m.trail = nil
 		return tea.Batch(p.m.instead(stageResult, now), screen.Send(screen.ChangedMsg{}))
@@ -251,7 +256,8 @@ func (p *runPage) short(f screen.Frame, body []string) []string {
 func (p *runPage) step(f screen.Frame, s flow.Step) []string {
 	t, v := f.Theme, p.steps[s]
 	name := widget.Fit(text.Clean(s.Title()), 22)
-	message := text.Clean(strings.ReplaceAll(v.message, "\n", " "))
+	clean := func(s string) string { return text.Clean(strings.ReplaceAll(s, "\n", " ")) }
+	message := clean(v.message)
 	room := f.Width - 2 - 22 - 2
 	switch v.state {
 	case flow.StepRunning:
@@ -260,8 +266,11 @@ func (p *runPage) step(f screen.Frame, s flow.Step) []string {
 			line += "  " + t.Muted.Render(widget.Elapsed(e))
 		}
 		lines := []string{line}
-		if message != "" {
-			for _, l := range widget.Paragraph(t.Text, message, max(f.Width-4, 1)) {
+		for _, said := range []string{clean(v.before), message} {
+			if said == "" {
+				continue
+			}
+			for _, l := range widget.Paragraph(t.Text, said, max(f.Width-4, 1)) {
 				lines = append(lines, "    "+l)
 			}
 		}
