@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"syscall"
 	"time"
 
 	"github.com/kubehsm/kubehsm/csr"
@@ -94,7 +95,7 @@ func (r *enrolment) run(ctx context.Context, s Step) error {
 		err = r.env.saveJournal(r.j)
 	}
 	if err != nil {
-		err = fmt.Errorf("%s: %w", s.Title(), err)
+		err = fmt.Errorf("%s: %w", s.Title(), r.resumable(err))
 		r.report(Event{Step: s, State: StepFailed, Err: err})
 		return err
 	}
@@ -104,6 +105,14 @@ func (r *enrolment) run(ctx context.Context, s Step) error {
 	}
 	r.report(Event{Step: s, State: state, Message: out.message})
 	return nil
+}
+
+// resumable says of a full disk how to go on: what was done is not lost.
+func (r *enrolment) resumable(err error) error {
+	if !errors.Is(err, syscall.ENOSPC) {
+		return err
+	}
+	return hsm.Hintf(err, "make room on the disk; then `%s` goes on from here", r.j.Options.resume())
 }
 
 // progress reports a message of a running step.

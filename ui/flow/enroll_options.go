@@ -132,6 +132,21 @@ func (o EnrollOptions) verb() string {
 	return "enroll"
 }
 
+// resume is the command that goes on with such an enrolment.
+func (o EnrollOptions) resume() string {
+	if o.Renewal == nil {
+		return "kubehsm " + o.verb() + " --name " + o.Name
+	}
+	line := "kubehsm certificate renew " + o.Name
+	if o.Renewal.OldKey.Scheme != "" {
+		line += " --new-key"
+	}
+	if o.Renewal.With != "" {
+		line += " --with " + shellWord(o.Renewal.With)
+	}
+	return line
+}
+
 // Title is the step in a few words, for people.
 func (s Step) Title() string {
 	switch s {

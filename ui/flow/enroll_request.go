@@ -198,7 +198,7 @@ func (r *enrolment) ref() csr.Ref {
 // waitHint says how to go on after a wait that came to no end.
 func (r *enrolment) waitHint(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		return hsm.Hintf(err, "nothing is lost: `kubehsm %s --name %s` goes on from here", r.j.Options.verb(), r.j.Options.Name)
+		return hsm.Hintf(err, "nothing is lost: `%s` goes on from here", r.j.Options.resume())
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"math/big"
@@ -17,6 +18,12 @@ import (
 // certificateOf is a client certificate for the key that u names, by its own word.
 func certificateOf(t *testing.T, e *Env, u hsm.URI) []byte {
 	t.Helper()
+	return certificateFor(t, e, u, "", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+}
+
+// certificateFor is one for user, good from then to then.
+func certificateFor(t *testing.T, e *Env, u hsm.URI, user string, from, to time.Time) []byte {
+	t.Helper()
 	ctx := context.Background()
 	token, err := e.Drivers.Open(ctx, u)
 	if err != nil {
@@ -27,7 +34,7 @@ func certificateOf(t *testing.T, e *Env, u hsm.URI) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: user}, NotBefore: from, NotAfter: to,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, signer.Public(), signer)
 	if err != nil {

@@ -99,7 +99,7 @@ func (e *Env) renewal(ctx context.Context, name string, o RenewOptions) (*Journa
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{Cluster: en.Cluster, Options: EnrollOptions{
+	j := &Journal{Cluster: en.Cluster, Namespace: en.Namespace, Options: EnrollOptions{
 		Name: name, Token: en.Key.TokenOnly(), Context: en.Context, User: en.User, Groups: en.Groups,
 		Expiration: o.Expiration, Reason: o.Reason, NoAttestation: o.NoAttestation,
 		ApproveWith: o.ApproveWith, AcceptForecast: o.AcceptForecast, AcceptFactory: true, // it is no new token
@@ -197,12 +197,13 @@ func (e *Env) renewable(en enrollment.Enrollment) error {
 		return err
 	}
 	if now := time.Now(); now.After(chain[0].NotAfter) {
-		with := "the context that it was enrolled from"
-		if en.Context != "" {
-			with = en.Context
+		err := fmt.Errorf("the certificate of %q %s: it cannot ask for its own successor any more", en.Name, expiry.Left(chain[0].NotAfter, now))
+		if en.Context == "" { // it was joined
+			return hsm.Hintf(err, "ask the help desk for a ticket: `kubehsm join --name %s --ticket -`; or file the request with another credential: "+
+				"`kubehsm certificate renew %s --with CONTEXT`; if the date surprises, check this machine's clock", en.Name, en.Name)
 		}
-		return hsm.Hintf(fmt.Errorf("the certificate of %q %s: it cannot ask for its own successor any more", en.Name, expiry.Left(chain[0].NotAfter, now)),
-			"file the request with another credential: `kubehsm certificate renew %s --with %s`; if the date surprises, check this machine's clock", en.Name, shellWord(with))
+		return hsm.Hintf(err, "file the request with another credential: `kubehsm certificate renew %s --with %s`; if the date surprises, check this machine's clock",
+			en.Name, shellWord(en.Context))
 	}
 	return nil
 }

@@ -1,0 +1,59 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// TestRenewTooLate: what is offered in place of a renewal is what the enrolment
+// came from. The successor keeps what is known of the context.
+func TestRenewTooLate(t *testing.T) {
+	ctx := context.Background()
+	e, _ := testEnv(t, "blue")
+	r := begin(t, e, EnrollOptions{Name: "prod-hsm", User: "jane"}, &typist{})
+	if _, err := r.makeKey(ctx); err != nil {
+		t.Fatal(err)
+	}
+	cert, err := csr.ParseCertificate(certificateFor(t, e, r.j.Key, "jane", time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for context, offered := range map[string]string{"": "kubehsm join --name prod-hsm --ticket -", "it's": `kubehsm certificate renew prod-hsm --with 'it'\''s'`} {
+		r.j.Options.Context, r.j.Namespace = context, "team"
+		if err := r.enroll(cert); err != nil {
+			t.Fatal(err)
+		}
+		en, err := e.enrollments().Load("prod-hsm")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.renewable(en); err == nil || !strings.Contains(hsm.Hint(err), offered) {
+			t.Errorf("from context %q: %v, hint %q", context, err, hsm.Hint(err))
+		}
+		j, err := e.renewal(ctx, "prod-hsm", RenewOptions{})
+		if err != nil || j.Namespace != "team" {
+			t.Errorf("the renewal: %+v, %v", j, err)
+		}
+	}
+}
+
+// TestFullDisk: a step that finds the disk full says how it is gone on with.
+func TestFullDisk(t *testing.T) {
+	e, _ := testEnv(t, "blue")
+	r := begin(t, e, EnrollOptions{Name: "prod-hsm", User: "jane"}, &typist{})
+	err := r.resumable(errors.Join(errors.New("write"), syscall.ENOSPC))
+	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(hsm.Hint(err), "kubehsm enroll --name prod-hsm") {
+		t.Errorf("%v, hint %q", err, hsm.Hint(err))
+	}
+	r.j.Options.Renewal = &Renewal{With: "it's", OldKey: r.j.Options.Token}
+	if hint := hsm.Hint(r.waitHint(context.Canceled)); !strings.Contains(hint, `kubehsm certificate renew prod-hsm --new-key --with 'it'\''s'`) {
+		t.Errorf("of a renewal: %q", hint)
+	}
+}
