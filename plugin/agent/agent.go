@@ -192,6 +192,9 @@ func (a *agent) sweep(now time.Time) (idle bool) {
 	a.sessions.Sweep()
 	a.follow()
 	a.flushAudit()
+	if lines, ok := a.log.Handler().(repeats); ok {
+		_ = lines.flush(now) // a log that cannot be written has nowhere to say so
+	}
 	a.trim(now)
 	for h, used := range a.uses() {
 		since, signed, ok := h.window(now)

@@ -102,7 +102,8 @@ func Serve(ctx context.Context, o Options) (err error) {
 		return fmt.Errorf("agent: %w", err)
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	log := slog.New(slog.NewTextHandler(file, nil)).With("pid", o.pid)
+	lines := newRepeats(slog.NewTextHandler(file, nil))
+	log := slog.New(lines).With("pid", o.pid)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	a, err := newAgent(o, log, stop)
@@ -117,6 +118,7 @@ func Serve(ctx context.Context, o Options) (err error) {
 		return fmt.Errorf("agent: %w", err)
 	}
 	defer func() { err = errors.Join(err, a.audit.Close()) }()
+	defer func() { err = errors.Join(err, lines.flush(time.Now().Add(repeatWindow))) }()
 	return a.run(ctx)
 }
 
