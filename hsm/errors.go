@@ -9,6 +9,7 @@ import (
 // Callers compare with [errors.Is].
 var (
 	ErrNoToken       = errors.New("no such token")
+	ErrDenied        = errors.New("the smart card service refuses this user") // an [ErrNoToken] too
 	ErrSeveralTokens = errors.New("several tokens match")
 	ErrNoKey         = errors.New("no such key")
 	ErrSeveralKeys   = errors.New("several keys match")

@@ -11,7 +11,7 @@ import (
 // The four ways in which there is no card to work with. All wrap [hsm.ErrNoToken].
 var (
 	ErrNoService = fmt.Errorf("%w: the smart card service is not running", hsm.ErrNoToken)
-	ErrDenied    = fmt.Errorf("%w: the smart card service refuses this user", hsm.ErrNoToken)
+	ErrDenied    = fmt.Errorf("%w: %w", hsm.ErrNoToken, hsm.ErrDenied)
 	ErrNoReader  = fmt.Errorf("%w: no smart card reader or YubiKey is connected", hsm.ErrNoToken)
 	ErrNoCard    = fmt.Errorf("%w: no card is in the reader", hsm.ErrNoToken)
 )

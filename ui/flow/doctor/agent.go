@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 
+	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/plugin/agent"
 )
 
@@ -13,7 +16,7 @@ func theAgent(ctx context.Context, o *Options) []Check {
 	c := Check{ID: "agent", Group: GroupAgent, Title: "Agent"}
 	client, err := agent.Dial(ctx, o.Env.Dirs)
 	if errors.Is(err, agent.ErrNotRunning) {
-		return []Check{c.ok("not running; kubectl starts it when it is needed")}
+		return []Check{notRunning(c, o.Env.Dirs.Socket())}
 	}
 	if err != nil {
 		return []Check{c.with(Failed, err.Error(), "kubectl signs in through it.", fixOr(err, "remove "+o.Env.Dirs.Socket()+" if nothing of yours listens there"))}
@@ -39,4 +42,19 @@ func theAgent(ctx context.Context, o *Options) []Check {
 			with(Warning, s.AuditError, "What is done with your keys is not written down.", "make room or set the permissions right"))
 	}
 	return checks
+}
+
+// notRunning tells what is in the place of the agent's socket. One that a crash
+// left behind the next agent replaces; anything else it leaves alone.
+func notRunning(c Check, socket string) Check {
+	const found = "not running; kubectl starts it when it is needed"
+	switch info, err := os.Lstat(socket); {
+	case errors.Is(err, fs.ErrNotExist):
+		return c.ok(found)
+	case err != nil:
+		return c.with(Failed, err.Error(), "The agent listens there.", "make the folder yours alone: chmod go-w, chown")
+	case info.Mode().Type() != fs.ModeSocket:
+		return c.with(Failed, "not running, and cannot start: "+socket+" is no socket", "kubectl signs in through it.", "rm -r "+csr.ShellQuote(socket))
+	}
+	return c.with(Note, found+"; an old socket was left behind", "The last agent did not end by itself; the next one replaces it.", "")
 }

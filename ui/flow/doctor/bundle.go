@@ -52,10 +52,6 @@ func Bundle(ctx context.Context, o Options, w io.Writer) ([]Check, error) {
 		_, err = f.Write(body)
 		return err
 	}
-	described, err := json.MarshalIndent(checks, "", "  ")
-	if err != nil {
-		return nil, err
-	}
 	system, err := json.MarshalIndent(systemOf(&o), "", "  ")
 	if err != nil {
 		return nil, err
@@ -64,13 +60,27 @@ func Bundle(ctx context.Context, o Options, w io.Writer) ([]Check, error) {
 	if err != nil {
 		return nil, err
 	}
-	record, err := auditTail(ctx, audit.Path(o.Env.Dirs))
+	record, err := auditTail(ctx, audit.Path(o.Env.Dirs), r)
 	if err != nil {
+		return nil, err
+	}
+	told := make([]Check, len(checks))
+	for i, c := range checks {
+		for _, field := range []*string{&c.ID, &c.Title, &c.Found, &c.Why, &c.Fix} {
+			*field = string(r.redact([]byte(*field)))
+		}
+		told[i] = c
+	}
+	var described bytes.Buffer
+	e := json.NewEncoder(&described)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false) // placeholders are in angle brackets
+	if err := e.Encode(told); err != nil {
 		return nil, err
 	}
 	return checks, errors.Join(
 		add("README.txt", []byte(bundleNote)),
-		add("checks.json", r.redact(described)),
+		add("checks.json", described.Bytes()),
 		add("system.json", r.redact(system)),
 		add("agent.log", r.redact(log)),
 		add("audit.jsonl", r.redact(record)),
@@ -139,10 +149,13 @@ func tail(path string) ([]byte, error) {
 	return lines.bytes(), s.Err()
 }
 
-// auditTail is the end of the record, as it is kept.
-func auditTail(ctx context.Context, path string) ([]byte, error) {
+// auditTail is the end of the record, without the requests that somebody agreed
+// to: they name what is in a cluster. names learns those in it.
+func auditTail(ctx context.Context, path string, names *redactor) ([]byte, error) {
 	var lines ring
 	_, err := audit.Read(ctx, path, audit.Filter{}, func(r audit.Record) error {
+		names.recorded(r)
+		r.Request, r.Statement, r.Signature = "", "", nil
 		b, err := json.Marshal(r)
 		lines.add(b)
 		return err

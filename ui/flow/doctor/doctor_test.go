@@ -1,8 +1,6 @@
 package doctor
 
 import (
-	"archive/zip"
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -12,8 +10,8 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"math/big"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -297,6 +295,47 @@ func TestFolders(t *testing.T) {
 	m.expect(folders(m.Env.Dirs), Failed, "state", "")
 }
 
+// Tokens that the system keeps from this user are in the way, unlike those that
+// are not there.
+func TestDenied(t *testing.T) {
+	m := newMachine(t)
+	denied := hsm.WithHint(fmt.Errorf("%w: %w", hsm.ErrNoToken, hsm.ErrDenied), "polkit")
+	m.expect(problem(hsm.SchemePIV, hsm.Problem{Err: denied}), Failed, "refuses this user", "polkit")
+	m.Env.Drivers = hsm.Drivers{failing{err: denied}}
+	m.expect(m.find(tokens(t.Context(), m.Options), "driver/piv"), Failed, "refuses this user", "polkit")
+	m.Env.Drivers = hsm.Drivers{failing{err: hsm.ErrNoToken}}
+	m.expect(m.find(tokens(t.Context(), m.Options), "driver/piv"), Note, "no such token", "")
+}
+
+type failing struct {
+	hsm.Driver
+	err error
+}
+
+func (failing) Scheme() string                              { return hsm.SchemePIV }
+func (f failing) List(context.Context) (hsm.Listing, error) { return hsm.Listing{}, f.err }
+
+// What a crashed agent left behind is no fault; what keeps one from starting is.
+func TestAgentSocket(t *testing.T) {
+	m := newMachine(t)
+	look := func() Check { return m.find(theAgent(t.Context(), m.Options), "agent") }
+	m.expect(look(), OK, "not running", "")
+	path := m.Env.Dirs.Socket()
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	m.expect(look(), Note, "left behind", "")
+	if err := errors.Join(os.Remove(path), os.WriteFile(path, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	m.expect(look(), Failed, "is no socket", "rm -r ")
+}
+
 func TestKubectlOnThePath(t *testing.T) {
 	m := newMachine(t)
 	kubectlAt := func(dir, version string) {
@@ -321,6 +360,17 @@ func TestKubectlOnThePath(t *testing.T) {
 	m.expect(look("old"), Failed, "v1.19.9", "1.20")
 	m.expect(look("odd"), Warning, "no JSON", "kubectl version")
 	m.expect(look("new", "old", "new"), Note, "old/kubectl behind it", "")
+
+	// A program of the desktop has another PATH than the shell.
+	bare := func(dir string) Check {
+		m.barePath = filepath.Join(m.home, dir)
+		look("new")
+		return m.find(kubectl(context.Background(), m.Options), "kubectl-desktop")
+	}
+	m.expect(bare("nothing"), Note, "not in "+m.home, "ln -s "+filepath.Join(m.home, "new/kubectl"))
+	m.expect(bare("new"), OK, "new/kubectl", "")
+	m.expect(bare("old"), Warning, "v1.19.9", "1.20")
+	m.expect(bare("odd"), Warning, "no JSON", "odd/kubectl version")
 }
 
 // A report that is sent away names nobody.
@@ -339,28 +389,11 @@ users: [{name: jane, user: {token: s3cr3t-bearer}}]
 	if err := os.WriteFile(m.Env.Dirs.LogFile(), []byte(log), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var b bytes.Buffer
-	if _, err := Bundle(context.Background(), *m.Options, &b); err != nil {
-		t.Fatal(err)
-	}
-	z, err := zip.NewReader(bytes.NewReader(b.Bytes()), int64(b.Len()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	files := map[string]string{}
-	for _, f := range z.File {
-		r, err := f.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		content, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[f.Name] = string(content)
+	files := m.bundle()
+	for file, content := range files {
 		for _, name := range []string{"payroll", "corp", "jane", "blue", "5f0a17", "192.0.2", "fe80", "s3cr3t", m.home} {
-			if strings.Contains(string(content), name) {
-				t.Errorf("%s names %s:\n%s", f.Name, name, content)
+			if strings.Contains(content, name) {
+				t.Errorf("%s names %s:\n%s", file, name, content)
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -14,27 +15,52 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig"
 )
 
-// kubectl looks at the kubectl that the shell finds. It runs it once, for its
-// version.
+// kubectl looks at the kubectl that the shell finds, and at the one of programs
+// that no shell started. It runs each once, for its version.
 func kubectl(ctx context.Context, o *Options) []Check {
 	c := Check{ID: "kubectl", Group: GroupKubectl, Title: "kubectl"}
 	found := everywhere("kubectl", o.Getenv("PATH"))
 	if len(found) == 0 {
 		return []Check{c.with(Note, "not on the PATH", "Other programs that read a kubeconfig work without it.", "install kubectl: https://kubernetes.io/docs/tasks/tools/"), own(o), policy(o)}
 	}
-	v, err := kubectlVersion(ctx, found[0])
-	switch {
-	case err != nil:
-		c = c.with(Warning, fmt.Sprintf("%s: %s", found[0], err), "Its version is not known.", "run `kubectl version --client` and see")
-	case v.minor() < 20 && v.Major == "1":
-		c = c.with(Failed, found[0]+" "+v.GitVersion, "Before 1.20 kubectl does not tell plugins which cluster is meant.", "install kubectl 1.20 or later")
-	default:
-		c = c.ok(found[0] + " " + v.GitVersion)
-	}
+	c = c.judged(ctx, found[0])
 	if len(found) > 1 && c.State == OK {
 		c = c.with(Note, c.Found+"; "+strings.Join(found[1:], ", ")+" behind it on the PATH", "Another program may find another kubectl.", "")
 	}
-	return []Check{c, own(o), policy(o)}
+	return []Check{c, desktop(ctx, found[0], o.barePath), own(o), policy(o)}
+}
+
+// judged is c for the kubectl at path.
+func (c Check) judged(ctx context.Context, path string) Check {
+	v, err := kubectlVersion(ctx, path)
+	switch {
+	case err != nil:
+		return c.with(Warning, fmt.Sprintf("%s: %s", path, err), "Its version is not known.", "run `"+csr.ShellQuote(path)+" version --client` and see")
+	case v.minor() < 20 && v.Major == "1":
+		return c.with(Failed, path+" "+v.GitVersion, "Before 1.20 kubectl does not tell plugins which cluster is meant.", "install kubectl 1.20 or later")
+	}
+	return c.ok(path + " " + v.GitVersion)
+}
+
+// desktop looks for kubectl as an editor does that was started by a click: it
+// has the system's PATH and nothing that a shell's start-up files add.
+func desktop(ctx context.Context, shells, barePath string) Check {
+	c := Check{ID: "kubectl-desktop", Group: GroupKubectl, Title: "kubectl for desktop programs"}
+	found := everywhere("kubectl", barePath)
+	switch {
+	case len(found) == 0 && runtime.GOOS == "darwin":
+		return c.with(Note, "not in "+barePath, "Programs of the desktop have only that PATH: those that call kubectl do not find it.",
+			"sudo launchctl config user path "+csr.ShellQuote(filepath.Dir(shells)+":"+barePath)+", then restart")
+	case len(found) == 0:
+		return c.with(Note, "not in "+barePath, "Programs of the desktop have only that PATH: those that call kubectl do not find it.",
+			"sudo ln -s "+csr.ShellQuote(shells)+" /usr/local/bin/kubectl")
+	case sameFile(found[0], shells):
+		return c.ok(found[0])
+	}
+	if c = c.judged(ctx, found[0]); c.State == Failed {
+		c.State = Warning // the shell has a better one
+	}
+	return c
 }
 
 type kubectlBuild struct {

@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"os"
+	"runtime"
 	"sync"
 	"time"
 
@@ -17,12 +18,29 @@ type Options struct {
 	// Online has API servers asked for their time and version. No credential is
 	// sent.
 	Online bool
+	// barePath is the PATH that no shell has added to.
+	barePath string
 }
 
 func (o *Options) defaults() {
 	if o.Getenv == nil {
 		o.Getenv = os.Getenv
 	}
+	if o.barePath == "" {
+		o.barePath = systemPath(runtime.GOOS, o.Getenv)
+	}
+}
+
+// systemPath is the PATH of what was not started by a shell: systemd's, that of
+// launchd, or on Windows everybody's.
+func systemPath(goos string, getenv func(string) string) string {
+	switch goos {
+	case "darwin":
+		return "/usr/bin:/bin:/usr/sbin:/sbin"
+	case "windows":
+		return getenv("PATH")
+	}
+	return "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 }
 
 // patience bounds one examination: a driver or a server that hangs is a finding

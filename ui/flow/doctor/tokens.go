@@ -37,7 +37,7 @@ func ofDriver(ctx context.Context, d hsm.Driver) []Check {
 	switch {
 	case errors.Is(err, hsm.ErrUnavailable):
 		return []Check{area.with(Note, err.Error(), "This build cannot reach such tokens.", hsm.Hint(err))}
-	case errors.Is(err, hsm.ErrNoToken):
+	case errors.Is(err, hsm.ErrNoToken) && !errors.Is(err, hsm.ErrDenied):
 		return []Check{area.with(Note, err.Error(), "Only matters if the token you mean is one of these.", hsm.Hint(err))}
 	case err != nil:
 		return []Check{area.with(Failed, err.Error(), "Its tokens cannot be reached.", fixOr(err, "`kubehsm token list` tells more"))}
@@ -63,6 +63,7 @@ func problem(scheme string, p hsm.Problem) Check {
 	}
 	state, why := Failed, "Tokens behind it cannot be used."
 	switch {
+	case errors.Is(p.Err, hsm.ErrDenied):
 	case errors.Is(p.Err, hsm.ErrNoToken), errors.Is(p.Err, hsm.ErrUnsupported):
 		state, why = Note, "Only matters if the token you mean is there."
 	case errors.Is(p.Err, hsm.ErrBusy):
