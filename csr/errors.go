@@ -126,12 +126,20 @@ func apiError(op, host string, err error) error {
 	case strings.Contains(err.Error(), "getting credentials: "):
 		// client-go's exec plugin wraps with this text only; there is no type to ask for.
 		e.Kind, e.hint = ErrUnauthorized, "the kubeconfig's exec plugin failed; run its command by hand"
-	case isNetwork(err):
-		e.Kind, e.hint = ErrUnreachable, networkHint(host, err)
 	default:
-		return fmt.Errorf("%s: %w", op, err)
+		return Unreachable(op, host, err)
 	}
 	return e
+}
+
+// Unreachable is an [ErrUnreachable] with what to look at, where err, which op
+// failed with, is the network's; any other err is as it was. It is for clients
+// of other resources of the same API server, at host.
+func Unreachable(op, host string, err error) error {
+	if !isNetwork(err) || errors.Is(err, context.Canceled) {
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	return &Error{Op: op, Kind: ErrUnreachable, Err: err, detail: cause(err), hint: networkHint(host, err)}
 }
 
 // fromBridge is what kubehsm's own bridge said, in place of the cluster, as it

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 )
 
@@ -65,7 +66,10 @@ func (o object) path() (string, error) {
 func (o object) String() string { return strings.ToLower(o.kind()) + " " + o.name() }
 
 // objects reads and writes objects in one cluster.
-type objects struct{ rest rest.Interface }
+type objects struct {
+	rest rest.Interface
+	host string
+}
 
 func (e *Env) objects(ctx context.Context, kubeContext string) (*objects, error) {
 	config, err := e.config(ctx, kubeContext)
@@ -83,14 +87,14 @@ func (e *Env) objects(ctx context.Context, kubeContext string) (*objects, error)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
 	}
-	return &objects{c}, nil
+	return &objects{c, config.Host}, nil
 }
 
 // do sends a request and reads the answer. op says what for.
 func (c *objects) do(ctx context.Context, op string, r *rest.Request) (object, error) {
 	raw, err := r.Do(ctx).Raw()
 	if err != nil {
-		return nil, objectError(op, raw, err)
+		return nil, objectError(op, c.host, raw, err)
 	}
 	var o object
 	if err := json.Unmarshal(raw, &o); err != nil {
@@ -101,12 +105,12 @@ func (c *objects) do(ctx context.Context, op string, r *rest.Request) (object, e
 
 // objectError is err with what the API server said; the client without a
 // scheme does not read that itself.
-func objectError(op string, raw []byte, err error) error {
+func objectError(op, host string, raw []byte, err error) error {
 	var said struct{ Kind, Message string }
 	if json.Unmarshal(raw, &said) == nil && said.Kind == "Status" && said.Message != "" {
 		err = &saidError{err, said.Message}
 	}
-	err = fmt.Errorf("%s: %w", op, err)
+	err = csr.Unreachable(op, host, err)
 	switch {
 	case apierrors.IsForbidden(err):
 		return hsm.WithHint(err, "`kubehsm rbac check` shows what you may do; a cluster admin must do the rest")
