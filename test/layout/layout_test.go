@@ -138,6 +138,8 @@ func TestBinaryIsLean(t *testing.T) {
 			if !slices.ContainsFunc(allowed, func(a string) bool { return strings.HasPrefix(dep+"/", a) }) {
 				t.Errorf("the binary contains %s, an API group that it does not speak", dep)
 			}
+		case under(dep, "google.golang.org"), under(dep, module+"/plugin/externalsigner/v1alpha1"): // see plugin/externalsigner/service/message.go
+			t.Errorf("the binary contains %s", dep)
 		case strings.HasPrefix(dep, "testing"), under(dep, module+"/test"):
 			t.Errorf("the binary contains %s", dep)
 		}

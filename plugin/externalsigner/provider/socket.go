@@ -73,6 +73,9 @@ func (s *remote) with(ctx context.Context, f func(v1alpha1.ExternalSignerService
 
 // worded takes gRPC's own words from an error.
 func worded(ctx context.Context, err error) error {
+	if _, limited := ctx.Deadline(); limited && status.Code(err) == codes.DeadlineExceeded {
+		<-ctx.Done() // the signer knows our deadline, and its clock was a moment faster
+	}
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("it was given up: %w", context.Cause(ctx))
 	}

@@ -1,33 +1,50 @@
 package service
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"net"
+	"net/http"
 	"strings"
 	"time"
 	"unicode"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
+	"golang.org/x/net/netutil"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner"
-	"github.com/kubehsm/kubehsm/plugin/externalsigner/v1alpha1"
-	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
 	"github.com/kubehsm/kubehsm/plugin/socket"
 )
 
-// version is the one version of the API that there is.
-const version = "v1alpha1"
-
+// version is the one version of the API that there is; service begins the paths
+// of its methods.
 const (
+	version = "v1alpha1"
+	service = "/v1alpha1.ExternalSignerService/"
+)
+
+// All clients are the user's own programs; what one of them does wrong must not
+// take the service from the others.
+const (
+	// maxConns bounds the clients that are connected; more wait.
+	maxConns = 64
 	// maxStreams bounds the requests that one client has under way.
 	maxStreams = 16
+	// maxHeader bounds the header of a request, in bytes.
+	maxHeader = 16 << 10
 	// helloTimeout bounds the time from a connection to its first frames.
 	helloTimeout = 5 * time.Second
+	// readTimeout bounds the time from a request's header to its end.
+	readTimeout = 10 * time.Second
+	// idleTimeout is how long a client may stay connected that asks for nothing; it
+	// connects again when it does.
+	idleTimeout = 5 * time.Minute
+	// pingTimeout is how long a client may be silent before it is asked whether it
+	// is there.
+	pingTimeout = time.Minute
 	// endTimeout bounds how long the end waits for answers under way, which are
 	// told to end.
 	endTimeout = 2 * time.Second
@@ -53,82 +70,111 @@ func (o Options) log(format string, args ...any) {
 // way as well. It closes l.
 func Serve(ctx context.Context, l net.Listener, o Options) error {
 	s := &server{options: o, ctx: ctx}
-	g := grpc.NewServer(grpc.Creds(onSocket{}), grpc.MaxRecvMsgSize(wire.MaxRequest), grpc.MaxConcurrentStreams(maxStreams), grpc.ConnectionTimeout(helloTimeout))
-	v1alpha1.RegisterExternalSignerServiceServer(g, s)
+	h := s.http()
 	done := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(done)
-		late := time.AfterFunc(endTimeout, g.Stop)
-		defer late.Stop()
-		g.GracefulStop()
+		late, cancel := context.WithTimeout(context.Background(), endTimeout)
+		defer cancel()
+		if h.Shutdown(late) != nil {
+			_ = h.Close() // the listener is closed by now
+		}
 	})
-	err := g.Serve(socket.Own(l, func(err error) { o.log("refused: %s", err) }))
+	err := h.Serve(netutil.LimitListener(socket.Own(l, func(err error) { o.log("refused: %s", err) }), maxConns))
 	if !stop() {
 		<-done
 	}
-	if ctx.Err() != nil && errors.Is(err, grpc.ErrServerStopped) {
+	if ctx.Err() != nil && errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
 	return err
 }
 
+// http is the service with its bounds.
+func (s *server) http() *http.Server {
+	h := &http.Server{
+		Handler: methods{
+			service + "Version":        s.version,
+			service + "GetCertificate": s.certificate,
+			service + "Sign":           s.sign,
+		},
+		Protocols:         new(http.Protocols),
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: pingTimeout},
+		MaxHeaderBytes:    maxHeader,
+		ReadHeaderTimeout: helloTimeout,
+		ReadTimeout:       readTimeout,
+		IdleTimeout:       idleTimeout,
+		ConnContext:       withPeer,
+		ErrorLog:          log.New(logger(s.options.log), "", 0),
+	}
+	h.Protocols.SetUnencryptedHTTP2(true)
+	return h
+}
+
+// logger is a writer of lines.
+type logger func(format string, args ...any)
+
+func (l logger) Write(b []byte) (int, error) {
+	l("%s", bytes.TrimSpace(b))
+	return len(b), nil
+}
+
 // server is the service.
 type server struct {
-	v1alpha1.UnimplementedExternalSignerServiceServer
 	options Options
 	ctx     context.Context
 }
 
-// Version implements [v1alpha1.ExternalSignerServiceServer].
-func (s *server) Version(_ context.Context, r *v1alpha1.VersionRequest) (*v1alpha1.VersionResponse, error) {
-	if err := checkVersion(r.GetVersion()); err != nil {
-		return nil, err
+// read reads a request of the version that is spoken here. A client whose
+// messages have the version as a number sends none.
+func read(b []byte) (message, error) {
+	m, err := parse(b)
+	switch {
+	case err != nil:
+		return m, failed(invalidArgument, "malformed request: %s", err)
+	case m.version != "" && m.version != version:
+		return m, failed(invalidArgument, "version %.40q of the external signer API is not spoken here: it is %s", m.version, version)
 	}
-	return &v1alpha1.VersionResponse{Version: version}, nil
+	return m, nil
 }
 
-// GetCertificate implements [v1alpha1.ExternalSignerServiceServer].
-func (s *server) GetCertificate(r *v1alpha1.CertificateRequest, stream grpc.ServerStreamingServer[v1alpha1.CertificateResponse]) error {
-	if err := checkVersion(r.GetVersion()); err != nil {
+func (s *server) version(_ context.Context, request []byte, send func([]byte) error) error {
+	if _, err := read(request); err != nil {
 		return err
 	}
-	a, err := s.answer(stream.Context(), call{config: r.GetConfiguration()}, func(text string) error {
-		return stream.Send(&v1alpha1.CertificateResponse{Content: &v1alpha1.CertificateResponse_UserPrompt{UserPrompt: text}})
-	})
+	return send(one(fieldVersion, []byte(version)))
+}
+
+func (s *server) certificate(ctx context.Context, request []byte, send func([]byte) error) error {
+	m, err := read(request)
 	if err != nil {
 		return err
 	}
-	return stream.Send(&v1alpha1.CertificateResponse{Content: &v1alpha1.CertificateResponse_Certificate{Certificate: a.Certificate}})
-}
-
-// Sign implements [v1alpha1.ExternalSignerServiceServer].
-func (s *server) Sign(r *v1alpha1.SignatureRequest, stream grpc.ServerStreamingServer[v1alpha1.SignatureResponse]) error {
-	if err := checkVersion(r.GetVersion()); err != nil {
-		return err
-	}
-	opts, err := optsOf(r)
-	if err != nil {
-		return status.Error(codes.InvalidArgument, err.Error())
-	}
-	a, err := s.answer(stream.Context(), call{config: r.GetConfiguration(), digest: r.GetDigest(), opts: opts}, func(text string) error {
-		return stream.Send(&v1alpha1.SignatureResponse{Content: &v1alpha1.SignatureResponse_UserPrompt{UserPrompt: text}})
-	})
+	a, err := s.answer(ctx, call{config: m.configuration}, send)
 	if err != nil {
 		return err
 	}
-	return stream.Send(&v1alpha1.SignatureResponse{Content: &v1alpha1.SignatureResponse_Signature{Signature: a.Signature}})
+	return send(one(fieldAnswer, a.Certificate))
 }
 
-// checkVersion: a client whose messages have the version as a number sends none.
-func checkVersion(v string) error {
-	if v != "" && v != version {
-		return status.Errorf(codes.InvalidArgument, "version %.40q of the external signer API is not spoken here: it is %s", v, version)
+func (s *server) sign(ctx context.Context, request []byte, send func([]byte) error) error {
+	m, err := read(request)
+	if err != nil {
+		return err
 	}
-	return nil
+	opts, err := m.opts.signer()
+	if err != nil {
+		return failed(invalidArgument, "%s", err)
+	}
+	a, err := s.answer(ctx, call{config: m.configuration, digest: m.digest, opts: opts}, send)
+	if err != nil {
+		return err
+	}
+	return send(one(fieldAnswer, a.Signature))
 }
 
 // answer has a request answered and words its error for the client.
-func (s *server) answer(ctx context.Context, c call, send func(text string) error) (externalsigner.Answer, error) {
+func (s *server) answer(ctx context.Context, c call, send func([]byte) error) (externalsigner.Answer, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(s.ctx, func() { cancel(errEnding) })()
@@ -139,7 +185,7 @@ func (s *server) answer(ctx context.Context, c call, send func(text string) erro
 	r, err := c.request()
 	var a externalsigner.Answer
 	if err == nil {
-		t := teller{send: send, fail: cancel}
+		t := teller{send: func(text string) error { return send(one(fieldPrompt, []byte(text))) }, fail: cancel}
 		a, err = s.options.Answer(ctx, r, t.tell)
 		t.close()
 	}
@@ -151,7 +197,7 @@ func (s *server) answer(ctx context.Context, c call, send func(text string) erro
 			err = errEnding
 		}
 		s.options.log("%s: %s", what, err)
-		return externalsigner.Answer{}, status.Error(code(err), words(err))
+		return externalsigner.Answer{}, &failure{codeOf(err), words(err)}
 	}
 	s.options.log("%s: done", what)
 	return a, nil
@@ -181,21 +227,21 @@ func oneLine(text string) string {
 	}, text)
 }
 
-// code sorts errors for clients that look at more than the text.
-func code(err error) codes.Code {
+// codeOf sorts errors for clients that look at more than the text.
+func codeOf(err error) code {
 	switch {
 	case errors.Is(err, externalsigner.ErrRequest):
-		return codes.InvalidArgument
+		return invalidArgument
 	case errors.Is(err, errEnding):
-		return codes.Unavailable
+		return unavailable
 	case errors.Is(err, hsm.ErrNoToken), errors.Is(err, hsm.ErrNoKey), errors.Is(err, hsm.ErrNoCertificate):
-		return codes.NotFound
+		return notFound
 	case errors.Is(err, externalsigner.ErrUntrusted):
-		return codes.PermissionDenied
+		return permissionDenied
 	case errors.Is(err, hsm.ErrCancelled), errors.Is(err, context.Canceled):
-		return codes.Canceled
+		return canceled
 	case errors.Is(err, context.DeadlineExceeded):
-		return codes.DeadlineExceeded
+		return deadlineExceeded
 	}
-	return codes.FailedPrecondition
+	return failedPrecondition
 }

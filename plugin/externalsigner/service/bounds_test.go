@@ -1,0 +1,252 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/encoding/gzip"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/kubehsm/kubehsm/plugin/externalsigner"
+	"github.com/kubehsm/kubehsm/plugin/externalsigner/v1alpha1"
+)
+
+// asks asks for the version with a little patience.
+func asks(t *testing.T, c v1alpha1.ExternalSignerServiceClient) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err := c.Version(ctx, &v1alpha1.VersionRequest{})
+	return err
+}
+
+// another connects once more.
+func another(t *testing.T, path string) (v1alpha1.ExternalSignerServiceClient, *grpc.ClientConn) {
+	t.Helper()
+	conn, err := grpc.NewClient("unix://"+path, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return v1alpha1.NewExternalSignerServiceClient(conn), conn
+}
+
+// TestStreams: a client has so many requests under way; others are served all
+// the same.
+func TestStreams(t *testing.T) {
+	began, end := make(chan struct{}, maxStreams), make(chan struct{})
+	c, path, _ := serve(t, func(ctx context.Context, _ externalsigner.Request, _ func(string)) (externalsigner.Answer, error) {
+		began <- struct{}{}
+		select {
+		case <-end:
+		case <-ctx.Done():
+		}
+		return externalsigner.Answer{Certificate: []byte{1}}, nil
+	})
+	var streams []grpc.ServerStreamingClient[v1alpha1.CertificateResponse]
+	for range maxStreams {
+		s, err := c.GetCertificate(t.Context(), &v1alpha1.CertificateRequest{Configuration: config})
+		if err != nil {
+			t.Fatal(err)
+		}
+		streams = append(streams, s)
+	}
+	for range maxStreams {
+		<-began
+	}
+	if err := asks(t, c); status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("one more: %v", err)
+	}
+	other, _ := another(t, path)
+	if _, err := other.Version(t.Context(), &v1alpha1.VersionRequest{}); err != nil {
+		t.Errorf("another client: %v", err)
+	}
+	close(end)
+	for _, s := range streams {
+		if _, err := s.Recv(); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := c.Version(t.Context(), &v1alpha1.VersionRequest{}); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
+// TestConnections: so many clients are connected at a time; one more has its turn
+// when one leaves.
+func TestConnections(t *testing.T) {
+	first, path, _ := serve(t, nil)
+	if _, err := first.Version(t.Context(), &v1alpha1.VersionRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	var last *grpc.ClientConn
+	for range maxConns - 1 {
+		var c v1alpha1.ExternalSignerServiceClient
+		c, last = another(t, path)
+		if _, err := c.Version(t.Context(), &v1alpha1.VersionRequest{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	late, _ := another(t, path)
+	if err := asks(t, late); err == nil {
+		t.Error("one more than may be is served")
+	}
+	if _, err := first.Version(t.Context(), &v1alpha1.VersionRequest{}); err != nil {
+		t.Errorf("who is connected: %v", err)
+	}
+	if err := last.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := late.Version(t.Context(), &v1alpha1.VersionRequest{}, grpc.WaitForReady(true)); err != nil {
+		t.Errorf("when one has left: %v", err)
+	}
+}
+
+// TestOddRequests: what is not this service's kind of gRPC is refused in words,
+// and the connection goes on.
+func TestOddRequests(t *testing.T) {
+	c, path, _ := serve(t, func(context.Context, externalsigner.Request, func(string)) (externalsigner.Answer, error) {
+		t.Error("it was answered")
+		return externalsigner.Answer{}, nil
+	})
+	_, conn := another(t, path)
+	for want, call := range map[codes.Code]func(context.Context) error{
+		codes.Unimplemented: func(ctx context.Context) error {
+			return conn.Invoke(ctx, service+"Delete", &v1alpha1.VersionRequest{}, &v1alpha1.VersionResponse{})
+		},
+		codes.Internal: func(ctx context.Context) error { // by the client, who was told the bound
+			_, err := c.Version(metadata.AppendToOutgoingContext(ctx, "long", strings.Repeat("a", 2*maxHeader)), &v1alpha1.VersionRequest{})
+			return err
+		},
+	} {
+		if err := call(t.Context()); status.Code(err) != want {
+			t.Errorf("want %s: %v", want, err)
+		}
+	}
+	if _, err := c.Version(t.Context(), &v1alpha1.VersionRequest{Version: version}, grpc.UseCompressor(gzip.Name)); status.Code(err) != codes.Unimplemented || !strings.Contains(err.Error(), "compressed") {
+		t.Errorf("compressed: %v", err)
+	}
+	h := http.Client{Transport: &http.Transport{Protocols: new(http.Protocols), DialContext: func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", path) }}}
+	h.Transport.(*http.Transport).Protocols.SetUnencryptedHTTP2(true)
+	defer h.CloseIdleConnections()
+	message := string([]byte{0, 0, 0, 0, 0})
+	for name, r := range map[string]struct {
+		contentType, timeout, body string
+		code                       int
+		status                     string
+	}{
+		"fine":               {"application/grpc", "1S", message, 200, "0"},
+		"JSON":               {"application/json", "", "{}", 415, ""},
+		"no message":         {"application/grpc", "", "", 200, "3"},
+		"half a head":        {"application/grpc", "", "\x00\x00", 200, "3"},
+		"half a message":     {"application/grpc", "", "\x00\x00\x00\x00\x09abc", 200, "3"},
+		"two messages":       {"application/grpc", "", message + message, 200, "3"},
+		"a huge one":         {"application/grpc", "", "\x00\xff\xff\xff\xff", 200, "8"},
+		"not protobuf":       {"application/grpc", "", "\x00\x00\x00\x00\x02\x0a\x09", 200, "3"},
+		"no number":          {"application/grpc", "S", message, 200, "3"},
+		"a negative timeout": {"application/grpc", "-1S", message, 200, "3"},
+		"no unit":            {"application/grpc", "10", message, 200, "3"},
+		"for ever":           {"application/grpc", "99999999H", message, 200, "0"},
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://signer"+service+"Version", strings.NewReader(r.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Content-Type", r.contentType)
+		if r.timeout != "" {
+			request.Header.Set("Grpc-Timeout", r.timeout)
+		}
+		answer, err := h.Do(request)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		_, err = io.Copy(io.Discard, answer.Body)
+		if err = errors.Join(err, answer.Body.Close()); err != nil || answer.StatusCode != r.code || answer.Trailer.Get("Grpc-Status") != r.status {
+			t.Errorf("%s: %d, trailer %v, %v", name, answer.StatusCode, answer.Trailer, err)
+		}
+	}
+}
+
+// TestPatience: the answer's maker knows how long the client waits.
+func TestPatience(t *testing.T) {
+	c, _, _ := serve(t, func(ctx context.Context, _ externalsigner.Request, _ func(string)) (externalsigner.Answer, error) {
+		if until, ok := ctx.Deadline(); !ok || time.Until(until) > time.Hour {
+			t.Errorf("until %v, %t", until, ok)
+		}
+		return externalsigner.Answer{Certificate: []byte{1}}, nil
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	s, err := c.GetCertificate(ctx, &v1alpha1.CertificateRequest{Configuration: config})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Recv(); err != nil {
+		t.Error(err)
+	}
+}
+
+// pipe is a listener of one connection.
+type pipe chan net.Conn
+
+// Accept implements [net.Listener].
+func (p pipe) Accept() (net.Conn, error) {
+	if c := <-p; c != nil {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+// Close implements [net.Listener].
+func (p pipe) Close() error {
+	close(p)
+	return nil
+}
+
+// Addr implements [net.Listener].
+func (pipe) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
+
+// TestSilentClients: a connection that says nothing ends, at once when it never
+// did, and later when it may still be used.
+func TestSilentClients(t *testing.T) {
+	const settings = "\x00\x00\x00\x04\x00\x00\x00\x00\x00" // an empty SETTINGS frame (RFC 9113, section 6.5)
+	for says, limit := range map[string]time.Duration{
+		"": helloTimeout,
+		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + settings: idleTimeout,
+		"GET / HTTP/1.1\r\nHost: signer\r\n\r\n":      0,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ours, theirs := net.Pipe()
+			l := make(pipe, 1)
+			l <- theirs
+			h := (&server{ctx: t.Context()}).http()
+			h.HTTP2.SendPingTimeout = 0 // nobody would answer
+			ended := make(chan error)
+			go func() { ended <- h.Serve(l) }()
+			begin := time.Now()
+			go func() { _, _ = io.WriteString(ours, says) }() // it may end before
+			_, err := io.Copy(io.Discard, ours)
+			if took := time.Since(begin); took < limit || took > limit+5*time.Second {
+				t.Errorf("%q ended after %v (%v), not %v", says, took, err, limit)
+			}
+			if err := errors.Join(ours.Close(), h.Close()); err != nil {
+				t.Error(err)
+			}
+			if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+				t.Error(err)
+			}
+		})
+	}
+}
