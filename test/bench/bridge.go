@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/kubehsm/kubehsm/test/controlplane"
+	"github.com/kubehsm/kubehsm/test/poll"
 )
 
 const (
@@ -86,20 +86,28 @@ func (w work) run(ctx context.Context) (time.Duration, error) {
 	return time.Since(begin), err
 }
 
+// ends are both sides, with what is read there.
+func (b *bench) ends(ctx context.Context) (ours, theirs end, err error) {
+	if err = b.lab.Unlock(ctx); err != nil {
+		return ours, theirs, err
+	}
+	if ours, err = newEnd(b.lab.Kubeconfig, b.enrolled); err != nil {
+		return ours, theirs, err
+	}
+	if theirs, err = newEnd(b.keyFile, controlplane.ContextName); err != nil {
+		return ours, theirs, err
+	}
+	if !b.filled {
+		err = b.fillNamespace(ctx)
+		b.filled = err == nil
+	}
+	return ours, theirs, err
+}
+
 // bridge measures requests, over HTTP/2 both ways.
-func (t *table) bridge(ctx context.Context, s *stage) error {
-	if err := s.lab.Unlock(ctx); err != nil {
-		return err
-	}
-	ours, err := newEnd(s.lab.Kubeconfig, s.enrolled)
+func (b *bench) bridge(ctx context.Context) error {
+	ours, theirs, err := b.ends(ctx)
 	if err != nil {
-		return err
-	}
-	theirs, err := newEnd(s.keyFile, controlplane.ContextName)
-	if err != nil {
-		return err
-	}
-	if err := fillNamespace(ctx, s); err != nil {
 		return err
 	}
 	const list = "/api/v1/namespaces/" + benched + "/configmaps?resourceVersion=0"
@@ -130,26 +138,26 @@ func (t *table) bridge(ctx context.Context, s *stage) error {
 		}
 	}
 	for _, r := range []struct {
-		what, bar string
-		do        func(end) work
+		what string
+		bar  float64
+		do   func(end) work
 	}{
-		{"the bridge: one GET on a fresh connection", "1.3", fresh},
-		{"the bridge: one GET on a kept connection", "2.0", kept("/version", 1, 1)},
-		{fmt.Sprintf("the bridge: %d GETs at once", concurrent), "2.0", kept("/version", concurrent, 1)},
-		{"the bridge: a list of 10 MB", "1.5", kept(list, 1, 10<<20)},
+		{"the bridge: one GET on a fresh connection", 1.3, fresh},
+		{"the bridge: one GET on a kept connection", 2, kept("/version", 1, 1)},
+		{fmt.Sprintf("the bridge: %d GETs at once", concurrent), 2, kept("/version", concurrent, 1)},
+		{"the bridge: a list of 10 MB", 1.5, kept(list, 1, 10<<20)},
 	} {
-		fmt.Fprintln(os.Stderr, r.what)
-		p, err := measure(ctx, t.n, r.do(ours), r.do(theirs))
-		if err != nil {
-			return fmt.Errorf("%s: %w", r.what, err)
+		if err := b.compare(ctx, row{what: r.what, against: withoutBridge, bar: r.bar}, b.n, r.do(ours), r.do(theirs)); err != nil {
+			return err
 		}
-		t.add(row{r.what, "the same without it", p, r.bar})
 	}
-	return t.watch(ctx, s, ours, theirs)
+	return nil
 }
 
+const withoutBridge = "the same without it"
+
 // fillNamespace makes what is listed, and lets the user of the bench read it.
-func fillNamespace(ctx context.Context, s *stage) error {
+func (s *stage) fillNamespace(ctx context.Context) error {
 	var objects strings.Builder
 	fmt.Fprintf(&objects, "apiVersion: v1\nkind: Namespace\nmetadata: {name: %s}\n", benched)
 	for i := range listed {
@@ -162,9 +170,12 @@ func fillNamespace(ctx context.Context, s *stage) error {
 
 // watch measures how long after a write the slowest watchers hear of it, all of
 // both sides watching the same writes.
-func (t *table) watch(ctx context.Context, s *stage, ours, theirs end) error {
+func (b *bench) watch(ctx context.Context) error {
+	ours, theirs, err := b.ends(ctx)
+	if err != nil {
+		return err
+	}
 	what := fmt.Sprintf("the bridge: %d watchers hear of a write, p99", watchers)
-	fmt.Fprintln(os.Stderr, what)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var group errgroup.Group
@@ -206,7 +217,7 @@ func (t *table) watch(ctx context.Context, s *stage, ours, theirs end) error {
 	}
 	cancel()
 	_ = group.Wait() // the watches ended because we ended them
-	t.add(row{what, "the same without it", pair{heard[0].p99(begun), heard[1].p99(begun)}, "2.0"})
+	b.measured(row{what, withoutBridge, pair{heard[0].p99(begun), heard[1].p99(begun)}, 2})
 	return nil
 }
 
@@ -247,17 +258,16 @@ func (h *hearing) listen(ctx context.Context, e end, rt http.RoundTripper, ready
 
 // all waits until every watcher has heard of name.
 func (h *hearing) all(ctx context.Context, name string) error {
-	for limit := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	heard := 0
+	if poll.Within(time.Minute, func() bool {
 		h.mu.Lock()
-		n := len(h.at[name])
-		h.mu.Unlock()
-		switch {
-		case n >= watchers:
-			return nil
-		case time.Now().After(limit) || ctx.Err() != nil:
-			return fmt.Errorf("%d of %d watchers heard of %s", n, watchers, name)
-		}
+		defer h.mu.Unlock()
+		heard = len(h.at[name])
+		return heard >= watchers || ctx.Err() != nil
+	}) {
+		return ctx.Err()
 	}
+	return fmt.Errorf("%d of %d watchers heard of %s", heard, watchers, name)
 }
 
 func (h *hearing) p99(begun map[string]time.Time) time.Duration {

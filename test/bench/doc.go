@@ -1,7 +1,7 @@
 // Command bench measures kubehsm against what it is compared with and writes
 // docs/benchmarks.md:
 //
-//	go run ./test/bench [-n PAIRS] [-o FILE]
+//	go run ./test/bench [-n PAIRS] [-o FILE] [-only NAMES]
 //
 // Machines are noisy and shared, so that a time means little by itself. Two
 // programs are run in turn, in pairs, and the ratio of their medians is what

@@ -12,71 +12,96 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
 )
 
-// signer measures the external signer: one signature as a whole process, against
+// cold measures the external signer: one signature as a whole process, against
 // a C program that makes the same calls of the same library.
-func (t *table) signer(ctx context.Context, s *stage) error {
-	key, err := s.signingKey(ctx)
+func (b *bench) cold(ctx context.Context) error {
+	ours, key, err := b.signer(ctx)
 	if err != nil {
 		return err
 	}
-	raw, err := s.compile(ctx)
+	raw, err := b.compile(ctx)
 	if err != nil {
 		return err
 	}
-	folder := filepath.Join(filepath.Dir(s.hello), "signer")
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		return err
-	}
-	env := []string{home.EnvHome + "=" + folder, "PATH=" + os.Getenv("PATH"), "HOME=" + folder}
-	for name, value := range s.lab.Soft.Env() {
-		env = append(env, name+"="+value)
-	}
-	request, err := wire.NewSignRequest(wire.KEP, map[string]string{wire.KeyURI: key.String(), wire.KeyPIN: lab.PIN}, make([]byte, crypto.SHA256.Size()), crypto.SHA256)
-	if err != nil {
-		return err
-	}
-	ours := program{path: s.lab.Binary, env: append(env, wire.EnvVar+"="+string(request))}
-	theirs := program{path: raw, args: []string{s.lab.Soft.Module, key.Token, hex.EncodeToString(key.ID), lab.PIN}, env: env}
-	const what = "one signature as an external signer, cold"
-	fmt.Fprintln(os.Stderr, what)
-	p, err := measure(ctx, t.n, ours, theirs)
-	if err != nil {
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	t.add(row{what, "a C program with the same library", p, "1.6"})
-	return t.crowd(ctx, ours)
+	theirs := program{path: raw, args: []string{b.lab.Soft.Module, key.Token, hex.EncodeToString(key.ID), lab.PIN}, env: ours.env}
+	return b.compare(ctx, row{what: "one signature as an external signer, cold", against: "a C program with the same library", bar: 1.6}, b.n, ours, theirs)
 }
 
-// crowd runs many signers, several at a time, and counts those that fail.
-func (t *table) crowd(ctx context.Context, signer program) error {
+// crowd has many signers sign, several at a time, and counts those that fail: each
+// with the token itself, and then all by the agent.
+func (b *bench) crowd(ctx context.Context) error {
 	const runs, atOnce = 160, 8
-	fmt.Fprintln(os.Stderr, runs, "signatures,", atOnce, "at a time")
-	var wg sync.WaitGroup
-	failures := make(chan error, runs)
-	for range atOnce {
-		wg.Go(func() {
-			for range runs / atOnce {
-				if _, err := signer.run(ctx); err != nil {
-					failures <- err
-				}
-			}
-		})
-	}
-	wg.Wait()
-	if err := ctx.Err(); err != nil {
+	alone, _, err := b.signer(ctx)
+	if err != nil {
 		return err
 	}
-	t.counts = append(t.counts, count{fmt.Sprintf("failures of %d signatures, %d processes at a time", runs, atOnce), fmt.Sprint(len(failures)), "0"})
-	return nil
+	b.found(fmt.Sprintf("failures of %d signatures, %d processes at a time, without the agent", runs, atOnce), "0", "%d", failures(ctx, runs, atOnce, alone))
+	if err := fresh(ctx, b.lab); err != nil {
+		return err
+	}
+	enrolled, err := b.enrolledKey()
+	if err != nil {
+		return err
+	}
+	byAgent, err := signRequest(map[string]string{wire.KeyURI: enrolled.String()})
+	if err != nil {
+		return err
+	}
+	// Nobody types a PIN: without the agent all would fail.
+	failed := failures(ctx, runs, atOnce, program{path: b.lab.Binary, env: append(b.lab.Env(), byAgent)})
+	b.found(fmt.Sprintf("failures of %d signatures, %d processes at a time, by the agent", runs, atOnce), "0", "%d", failed)
+	return ctx.Err()
+}
+
+// signer is the program with a request for a signature by a key that is not
+// enrolled, in a folder of its own: without an agent.
+func (b *bench) signer(ctx context.Context) (p program, key hsm.URI, err error) {
+	if key, err = b.signingKey(ctx); err != nil {
+		return p, key, err
+	}
+	folder, err := os.MkdirTemp(filepath.Dir(b.hello), "signer-")
+	if err != nil {
+		return p, key, err
+	}
+	env := []string{home.EnvHome + "=" + folder, "PATH=" + os.Getenv("PATH"), "HOME=" + folder}
+	for name, value := range b.lab.Soft.Env() {
+		env = append(env, name+"="+value)
+	}
+	request, err := signRequest(map[string]string{wire.KeyURI: key.String(), wire.KeyPIN: lab.PIN})
+	return program{path: b.lab.Binary, env: append(env, request)}, key, err
+}
+
+// signRequest is a request in the variable that it comes in.
+func signRequest(config map[string]string) (string, error) {
+	request, err := wire.NewSignRequest(wire.KEP, config, make([]byte, crypto.SHA256.Size()), crypto.SHA256)
+	return wire.EnvVar + "=" + string(request), err
+}
+
+// enrolledKey is the key of the enrolment.
+func (s *stage) enrolledKey() (u hsm.URI, err error) {
+	dirs, err := home.FromEnv(func(name string) string {
+		if name == home.EnvHome {
+			return s.lab.Home
+		}
+		return ""
+	})
+	if err != nil {
+		return u, err
+	}
+	e, err := enrollment.NewStore(dirs).Load(s.enrolled)
+	if err != nil {
+		return u, err
+	}
+	return e.Key, nil
 }
 
 // signingKey makes a key that is not enrolled.

@@ -1,0 +1,51 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+
+	"github.com/kubehsm/kubehsm/test/controlplane"
+)
+
+const execInfo = `KUBERNETES_EXEC_INFO={"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","spec":{"interactive":false}}`
+
+// start measures what every command of kubectl waits for.
+func (b *bench) start(ctx context.Context) error {
+	if err := b.lab.Unlock(ctx); err != nil {
+		return err
+	}
+	env := b.lab.Env()
+	hello := program{path: b.hello, env: env}
+	version := program{path: b.lab.Binary, args: []string{"version"}, env: env}
+	credential := program{path: b.lab.Binary, args: []string{"credential", "--enrollment", b.enrolled}, env: append(env, execInfo)}
+	unasked := credential
+	unasked.env, unasked.code = env, 1
+	for _, r := range []struct {
+		what string
+		ours program
+	}{
+		{"`kubehsm version`", version},
+		{"`kubehsm credential`, not called by kubectl (fails at once)", unasked},
+		{"`kubehsm credential`, agent warm", credential},
+	} {
+		if err := b.compare(ctx, row{what: r.what, against: "cgo hello-world", bar: 2.1}, b.n, r.ours, hello); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// kubectl measures a whole command.
+func (b *bench) kubectl(ctx context.Context) error {
+	if err := b.lab.Unlock(ctx); err != nil {
+		return err
+	}
+	return b.compare(ctx, row{what: "`kubectl get namespaces` with the token, agent warm", against: "the same with a key file", bar: 1.12}, b.n,
+		b.get(b.lab.Kubeconfig, b.enrolled), b.get(b.keyFile, controlplane.ContextName))
+}
+
+// get is kubectl's command.
+func (b *bench) get(kubeconfig, context string) program {
+	return program{path: b.lab.Cluster.Kubectl(), args: []string{"--kubeconfig", kubeconfig, "--context", context, "get", "namespaces"}, env: b.lab.Env()}
+}

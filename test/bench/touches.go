@@ -1,0 +1,149 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/test/controlplane"
+	"github.com/kubehsm/kubehsm/test/e2e/lab"
+)
+
+// inARow is how many commands are run where signatures are counted: with a token
+// that wants it each is a touch.
+const inARow = 100
+
+// fresh ends the agent and starts another, unlocked, that has signed nothing.
+func fresh(ctx context.Context, l *lab.Lab) error {
+	if _, err := lab.Succeeded(l.Kubehsm(ctx, "agent", "stop")); err != nil {
+		return fmt.Errorf("stop the agent: %w", err)
+	}
+	return l.Unlock(ctx)
+}
+
+// afterCommands is the agent's status after commands in a row.
+func afterCommands(ctx context.Context, l *lab.Lab, command program) (agent.Status, error) {
+	if err := fresh(ctx, l); err != nil {
+		return agent.Status{}, err
+	}
+	for range inARow {
+		if _, err := command.run(ctx); err != nil {
+			return agent.Status{}, err
+		}
+	}
+	return l.Status(ctx)
+}
+
+// serial counts signatures, and weighs the agent that made them.
+func (b *bench) serial(ctx context.Context) error {
+	st, err := afterCommands(ctx, b.lab, b.get(b.lab.Kubeconfig, b.enrolled))
+	if err != nil {
+		return err
+	}
+	b.found(fmt.Sprintf("signatures of the token for %d kubectl commands in a row", inARow), "1", "%d", st.Signatures)
+	b.found("resident memory of the agent right after them", "–", "%d MB", st.Memory>>20)
+	select { // it gives memory back when it is idle
+	case <-time.After(75 * time.Second):
+	case <-ctx.Done():
+	}
+	if st, err = b.lab.Status(ctx); err != nil {
+		return err
+	}
+	b.found("resident memory of the agent, idle for a minute", "40 MB", "%d MB", st.Memory>>20)
+	return nil
+}
+
+// burst begins with many commands at once, and goes on with many more, some at a
+// time.
+func (b *bench) burst(ctx context.Context) error {
+	if err := fresh(ctx, b.lab); err != nil {
+		return err
+	}
+	const first, more, atOnce = 20, 160, 8
+	get := b.get(b.lab.Kubeconfig, b.enrolled)
+	failed := failures(ctx, first, first, get)
+	st, err := b.lab.Status(ctx)
+	if err != nil {
+		return err
+	}
+	b.found(fmt.Sprintf("signatures for %d kubectl commands at once, cold", first), "1", "%d", st.Signatures)
+	failed += failures(ctx, more, atOnce, get)
+	b.found(fmt.Sprintf("failures of those %d commands, and of %d more, %d at a time", first, more, atOnce), "0", "%d", failed)
+	return ctx.Err()
+}
+
+// failures runs a program so many times, atOnce at a time, and returns how often it
+// failed.
+func failures(ctx context.Context, times, atOnce int, p program) int64 {
+	var failed atomic.Int64
+	var group errgroup.Group
+	group.SetLimit(atOnce)
+	for range times {
+		group.Go(func() error {
+			if _, err := p.run(ctx); err != nil {
+				if failed.Add(1) == 1 {
+					fmt.Fprintln(os.Stderr, "the first that failed:", err)
+				}
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // it has no error of its own
+	return failed.Load()
+}
+
+// servers counts the signatures of somebody whose cluster has three API servers
+// behind one name. They know nothing of each other's TLS sessions.
+func (b *bench) servers(ctx context.Context) (err error) {
+	const many = 3
+	servers := []string{b.lab.Cluster.Server()}
+	for len(servers) < many {
+		added, err := b.lab.Cluster.AddAPIServer(ctx, controlplane.AddedAPIServer{})
+		if err != nil {
+			return err
+		}
+		servers = append(servers, added)
+	}
+	balancer, err := controlplane.NewBalancer("127.0.0.1:0", servers...)
+	if err != nil {
+		return err
+	}
+	defer balancer.Close()
+	dir, err := os.MkdirTemp("", "kubehsm-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	l, err := lab.New(dir, lab.Options{Binary: filepath.Join(b.lab.Dir, "bin", "kubehsm"), Cluster: b.lab.Cluster})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.Close(context.WithoutCancel(ctx))) }()
+	config, err := os.ReadFile(l.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	config = bytes.ReplaceAll(config, []byte("server: "+b.lab.Cluster.Server()+"\n"), []byte("server: "+balancer.URL()+"\n"))
+	if err := os.WriteFile(l.Kubeconfig, config, 0o600); err != nil {
+		return err
+	}
+	if err := l.Enroll(ctx, group); err != nil {
+		return err
+	}
+	st, err := afterCommands(ctx, l, program{path: l.Cluster.Kubectl(), args: []string{"--context", lab.Enrolled, "get", "namespaces"}, env: l.Env()})
+	if err != nil {
+		return err
+	}
+	b.found(fmt.Sprintf("signatures for %d kubectl commands in a row, %d API servers behind one name", inARow, many), "3", "%d", st.Signatures)
+	return nil
+}
