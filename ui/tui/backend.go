@@ -3,9 +3,11 @@ package tui
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/doctor"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/activity"
@@ -51,6 +53,21 @@ func (b *backend) Diagnose(ctx context.Context, online bool, report func(doctor.
 	return doctor.Run(ctx, doctor.Options{Env: b.Env, Online: online}, report)
 }
 
+// WriteReport implements [diagnosis.Backend].
+func (b *backend) WriteReport(ctx context.Context, path string) error {
+	_, err := doctor.WriteBundle(ctx, path, doctor.Options{Env: b.Env, Online: true})
+	return err
+}
+
+// PlanMove implements [activity.Backend].
+func (b *backend) PlanMove(ctx context.Context, port int) (activity.Move, error) {
+	m, err := b.MoveBridge(ctx, port)
+	if err != nil {
+		return activity.Move{}, err
+	}
+	return activity.Move{From: m.From, To: m.To, Enrollments: m.Enrollments, Apply: m.Apply}, nil
+}
+
 // PlanSet implements [contexts.Backend].
 func (b *backend) PlanSet(ctx context.Context, name string) (contexts.Change, error) {
 	return b.KubeconfigSet(ctx, name, false, false)
@@ -64,6 +81,35 @@ func (b *backend) PlanUndo(ctx context.Context, step string) (contexts.Change, e
 // PlanDrop implements [contexts.Backend].
 func (b *backend) PlanDrop(ctx context.Context, name string) (contexts.Change, error) {
 	return b.DropContext(ctx, name)
+}
+
+// PlanUse implements [contexts.Backend].
+func (b *backend) PlanUse(ctx context.Context, name string) (contexts.Change, error) {
+	return b.UseContext(ctx, name)
+}
+
+// PlanRemove implements [contexts.Backend].
+func (b *backend) PlanRemove(ctx context.Context, name string) (contexts.Change, error) {
+	return b.KubeconfigRemove(ctx, name)
+}
+
+// PlanRefresh implements [contexts.Backend].
+func (b *backend) PlanRefresh(ctx context.Context, name string) (contexts.Refresh, error) {
+	r, err := b.RefreshCluster(ctx, name)
+	if err != nil {
+		return contexts.Refresh{}, err
+	}
+	out := contexts.Refresh{Unproven: r.Unproven, Change: r.Kubeconfig, Apply: func(ctx context.Context) error { return r.Apply(ctx, false) }}
+	for _, c := range r.Changes {
+		out.Changes = append(out.Changes, fmt.Sprintf("%s: %s, now %s", c.Field, c.Old, c.New))
+	}
+	return out, nil
+}
+
+// PutConsent implements [contexts.Backend].
+func (b *backend) PutConsent(ctx context.Context, name string, p consent.Policy) error {
+	_, err := b.SetConsent(ctx, name, p)
+	return err
 }
 
 // PlanRemoval implements [contexts.Backend].

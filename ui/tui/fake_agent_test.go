@@ -2,6 +2,7 @@ package tui
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -11,6 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/doctor"
+	"github.com/kubehsm/kubehsm/ui/tui/screen/activity"
 )
 
 func fakeStatus() agent.Status {
@@ -69,6 +71,19 @@ func (f *fakeBackend) Audit(ctx context.Context, _ audit.Filter, each func(audit
 }
 
 func (f *fakeBackend) AuditDetail(r audit.Record) string { return (&flow.Env{}).AuditDetail(r) }
+
+func (f *fakeBackend) AgentUnit(launchd bool) ([]byte, string, error) {
+	return (&flow.Env{Executable: "/usr/bin/kubehsm"}).AgentUnit(launchd)
+}
+
+func (f *fakeBackend) PlanMove(_ context.Context, port int) (activity.Move, error) {
+	return activity.Move{From: "127.0.0.1:40123", To: fmt.Sprintf("127.0.0.1:%d", port), Enrollments: []string{"prod-hsm"},
+		Apply: func(context.Context) error { return f.did("move the bridge to %d", port) }}, nil
+}
+
+func (f *fakeBackend) WriteReport(_ context.Context, path string) error {
+	return f.did("report to %s", path)
+}
 
 func fakeChecks() []doctor.Check {
 	return []doctor.Check{

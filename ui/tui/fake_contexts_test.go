@@ -8,6 +8,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/kubeconfig"
+	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/contexts"
 )
@@ -70,4 +71,33 @@ func (f *fakeBackend) PlanDrop(_ context.Context, name string) (contexts.Change,
 func (f *fakeBackend) PlanRemoval(_ context.Context, name string) (contexts.Removal, error) {
 	return contexts.Removal{Change: fakeChange{f, "unused"}, SameKey: []string{"other-hsm"},
 		Apply: func(context.Context) error { return f.did("unenroll %s", name) }}, nil
+}
+
+func (f *fakeBackend) PlanUse(_ context.Context, name string) (contexts.Change, error) {
+	return fakeChange{f, "use " + name}, nil
+}
+
+func (f *fakeBackend) PlanRemove(_ context.Context, name string) (contexts.Change, error) {
+	return fakeChange{f, "remove " + name}, nil
+}
+
+func (f *fakeBackend) PlanRefresh(_ context.Context, name string) (contexts.Refresh, error) {
+	return contexts.Refresh{Changes: []string{"server: https://old:6443, now https://new:6443"}, Unproven: f.unproven, Change: fakeChange{f, "unused"},
+		Apply: func(context.Context) error { return f.did("follow %s", name) }}, nil
+}
+
+func (f *fakeBackend) Unlock(ctx context.Context, name string, p hsm.Prompter) error {
+	if err := f.unlock(ctx, p); err != nil {
+		return err
+	}
+	return f.did("unlock %s", name)
+}
+
+func (f *fakeBackend) Consent(context.Context, string) (consent.Policy, string, error) {
+	return f.policy, "prod.example.com", nil
+}
+
+func (f *fakeBackend) PutConsent(_ context.Context, name string, p consent.Policy) error {
+	f.policy = p
+	return f.did("policy of %s: %s %v", name, p.Mode, p.Rules)
 }

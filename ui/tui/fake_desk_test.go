@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
@@ -49,6 +50,44 @@ func (f *fakeBackend) BreakGlass(_ context.Context, o flow.BreakGlassOptions) (f
 
 func (f *fakeBackend) RecordBreakGlass(_ context.Context, r flow.Result, reason string) error {
 	return f.did("broke the glass as %s: %s", r.Name, reason)
+}
+
+func (f *fakeBackend) Sealed(_ context.Context, _, _ string, o flow.EnrollOptions) (flow.EnrollOptions, error) {
+	o.Name, o.Groups = o.User+"-sealed", []string{flow.SealedGroup}
+	return o, f.did("seal %s: %s", o.User, o.Reason)
+}
+
+func (f *fakeBackend) LookUpRevocation(_ context.Context, _, user string, groups []string) (flow.Revocation, error) {
+	return flow.Revocation{User: user, Bindings: []flow.BindingView{{Kind: "RoleBinding", Name: user + "-edit", Namespace: "dev", Role: "edit", Subject: user}},
+		GroupBindings: []flow.BindingView{{Kind: "ClusterRoleBinding", Name: "devs", Role: "view", Subject: "dev"}}, Tickets: []string{"abcdef"},
+		Certificates: []flow.CertificateView{{Request: "kubehsm-" + user, Groups: groups, NotAfter: fakeNow().Add(30 * 24 * time.Hour)}}}, nil
+}
+
+func (f *fakeBackend) Revoke(_ context.Context, _ string, r *flow.Revocation) error {
+	r.Done, r.Failed = []string{"rolebinding " + r.User + "-edit in dev"}, []string{"ticket abcdef: forbidden"}
+	return f.did("revoke %s", r.User)
+}
+
+func (f *fakeBackend) Deeds() ([]flow.Deed, error) {
+	return []flow.Deed{{Time: fakeNow().Add(-time.Hour), Action: "ticket", Ticket: "abcdef", User: "jane"}, {Time: fakeNow(), Action: "approve", Request: "kubehsm-jane", User: "jane"}}, nil
+}
+
+func (f *fakeBackend) OpenSealed(id, serial string, sealed []byte) (*hsm.Secret, error) {
+	return hsm.NewSecret([]byte("73519264")), f.did("open %s %s %s", id, serial, sealed)
+}
+
+func (f *fakeBackend) ForgetSealKey(id string) error { return f.did("forget %s", id) }
+
+func (f *fakeBackend) CheckRBAC(context.Context, string, []string) ([]flow.RBACObject, error) {
+	return []flow.RBACObject{{Set: "ticket", Kind: "ClusterRole", Name: "kubehsm:ticket", State: flow.RBACSame}, {Set: "helpdesk", Kind: "ClusterRole", Name: "kubehsm:helpdesk", State: flow.RBACMissing}}, nil
+}
+
+func (f *fakeBackend) ApplyRBAC(context.Context, string, []string, bool, bool) ([]flow.RBACObject, error) {
+	return []flow.RBACObject{{Set: "helpdesk", Kind: "ClusterRole", Name: "kubehsm:helpdesk", State: flow.RBACApplied}}, f.did("apply the roles")
+}
+
+func (f *fakeBackend) Rights(context.Context, string) ([]flow.RBACRight, error) {
+	return []flow.RBACRight{{Duty: "make tickets", Allowed: true, Needs: "create secrets in kube-system"}, {Duty: "approve requests", Needs: "approve signers"}}, nil
 }
 
 // fakePins are the pins of an authority of the test's own.

@@ -70,7 +70,8 @@ func (f *fakeBackend) Requests(context.Context, string, flow.RequestFilter) (ite
 }
 
 func (f *fakeBackend) OwnRequests(context.Context, string) ([]flow.RequestView, error) {
-	return []flow.RequestView{fakeRequest("jane", "dev"), {Name: "gone-1", State: "gone", User: "jane", Created: fakeNow().Add(-time.Hour)}}, nil
+	return []flow.RequestView{fakeRequest("jane", "dev"), {Name: "gone-1", State: flow.StateGone, User: "jane", Created: fakeNow().Add(-time.Hour)},
+		{Name: "unfiled-1", State: flow.StateUnfiled, User: "jane", Created: fakeNow().Add(-2 * time.Hour)}}, nil
 }
 
 func (f *fakeBackend) Request(ctx context.Context, _, name string, _ flow.RequestLook) (flow.RequestView, error) {
@@ -104,6 +105,10 @@ func (f *fakeBackend) Decide(_ context.Context, _ string, seen flow.RequestView,
 		}
 	}
 	return seen, err
+}
+
+func (f *fakeBackend) ResumeRequest(_ context.Context, _, name string) (flow.RequestView, error) {
+	return flow.RequestView{Name: name, State: csr.Pending.String()}, f.did("resume %s", name)
 }
 
 func (f *fakeBackend) CancelRequest(_ context.Context, _, name string) error {

@@ -16,6 +16,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent"
 	"github.com/kubehsm/kubehsm/plugin/audit"
+	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/ui/flow"
 )
 
@@ -58,6 +59,8 @@ type fakeBackend struct {
 	asker     hsm.Prompter
 	renewed   chan struct{}
 	forecast  []csr.Point
+	policy    consent.Policy
+	unproven  string
 
 	asked  []hsm.PINPrompt
 	got    flow.EnrollOptions

@@ -129,3 +129,7 @@ func (f *fakeBackend) AttestKey(context.Context, hsm.URI, []*x509.Certificate) (
 }
 
 var errNotRooted = errors.New("the chain ends in no root that is trusted")
+
+func (f *fakeBackend) CreateRequest(_ context.Context, o flow.RequestOptions, _ hsm.Prompter) (flow.RequestView, error) {
+	return flow.RequestView{Name: o.User + "-1a2b"}, f.did("request for %s in %v by %s", o.User, o.Groups, o.SignerName)
+}

@@ -118,7 +118,7 @@ func TestMine(t *testing.T) {
 	r.press("a")
 	r.sees("3 requests in all", "issued")
 	r.press("a")
-	r.sees("2 requests filed from here", "gone")
+	r.sees("3 requests filed from here", "gone")
 	r.opens("D")
 	r.sees("Take kubehsm-jane-7x2kp back?")
 	r.press("enter") // the focus is on no
@@ -202,7 +202,7 @@ func TestForbidden(t *testing.T) {
 	r := newRig(t, f, 100, 40)
 	atTokens(r)
 	r.goTo("Requests")
-	r.sees("You may not list the requests", "2 requests filed from here", "gone")
+	r.sees("You may not list the requests", "3 requests filed from here", "gone")
 	r.press("o")
 	r.sees("The role to ask for", "kubectl", "c copy role")
 	r.press("c")

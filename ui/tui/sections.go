@@ -33,27 +33,32 @@ func (m *model) makeSections() []*section {
 			return tokens.New(m.store, m.keys, tokens.Openers{Enroll: m.enrollScreen, Token: m.tokenScreen})
 		}},
 		{id: screen.Contexts, title: "Contexts", make: func() screen.Screen {
-			return contexts.New(contexts.Services{Backend: m.backend, Store: m.store, Runner: m.runner, Keys: m.keys,
+			return contexts.New(contexts.Services{Services: services[contexts.Backend](m, m.backend), Store: m.store,
 				Enroll: func(o flow.EnrollOptions) screen.Screen { return enroll.New(m.services(), enroll.Start{Options: o}) }})
 		}},
 		{id: screen.Requests, title: "Requests", make: func() screen.Screen {
-			return requests.New(requests.Services{Backend: m.backend, Runner: m.runner, Keys: m.keys})
+			return requests.New(services[requests.Backend](m, m.backend))
 		}},
 		{id: screen.Activity, title: "Activity", make: func() screen.Screen {
-			return activity.New(activity.Services{Backend: m.backend, Runner: m.runner, Keys: m.keys})
+			return activity.New(services[activity.Backend](m, m.backend))
 		}},
 		{id: screen.HelpDesk, title: "Help desk", make: func() screen.Screen {
-			return desk.New(desk.Services{Backend: m.backend, Runner: m.runner, Keys: m.keys})
+			return desk.New(desk.Services{Services: services[desk.Backend](m, m.backend), Store: m.store})
 		}},
 		{id: screen.Doctor, title: "Doctor", make: func() screen.Screen {
-			return doctor.New(doctor.Services{Backend: m.backend, Runner: m.runner, Keys: m.keys})
+			return doctor.New(services[doctor.Backend](m, m.backend))
 		}},
 	}
 }
 
+// services are what a screen works with that needs no more of the use cases than B.
+func services[B any](m *model, b B) screen.Services[B] {
+	return screen.Services[B]{Backend: b, Runner: m.runner, Keys: m.keys}
+}
+
 // tokenScreen makes the screen of one token.
 func (m *model) tokenScreen(v flow.TokenView, slot *hsm.Slot) screen.Screen {
-	return token.New(token.Services{Backend: m.backend, Store: m.store, Runner: m.runner, Keys: m.keys, Enroll: m.enrollScreen}, v, slot)
+	return token.New(token.Services{Services: services[token.Backend](m, m.backend), Store: m.store, Enroll: m.enrollScreen}, v, slot)
 }
 
 func (m *model) here() *section { return m.sections[m.at] }

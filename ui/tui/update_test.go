@@ -23,7 +23,8 @@ func TestKeys(t *testing.T) {
 		sees  []string
 		not   []string
 	}{
-		{"help opens", atTokens, []string{"?"}, []string{"Keys", "Everywhere", "leave at once"}, nil},
+		{"help opens", atTokens, []string{"?"}, []string{"Keys", "have scdaemon let go (scdaemon holds no card)"}, nil},
+		{"help scrolls", atTokens, []string{"?", "G"}, []string{"Everywhere", "leave at once"}, nil},
 		{"help closes by q", atTokens, []string{"?", "q"}, []string{"trial"}, []string{"Everywhere"}},
 		{"filter takes q and ?", atTokens, []string{"/", `"q?"`}, []string{"/ q?", "No token or slot matches"}, []string{"Everywhere"}},
 		{"filter narrows to a slot and its token", atTokens, []string{"/", `"rsa"`, "enter"}, []string{"YubiKey", "rsa-2048"}, []string{"ecdsa-p256", "SoftHSM v2"}},
@@ -56,6 +57,7 @@ func TestKeys(t *testing.T) {
 			for _, k := range c.keys {
 				r.press(k)
 				r.settle()
+				_ = r.view() // as between the keys of a person
 			}
 			r.sees(c.sees...)
 			for _, s := range c.not {

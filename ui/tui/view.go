@@ -155,10 +155,7 @@ func (m *model) footer(w int) string {
 	}
 	tail := m.hints(last, sep)
 	line := ""
-	for n, a := range m.actions() {
-		if n >= 8 {
-			break
-		}
+	for _, a := range m.actions() {
 		if a.Quiet {
 			continue
 		}

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/attest"
 	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
@@ -199,6 +201,23 @@ func TouchPolicy(p hsm.TouchPolicy) string {
 		return "a touch for every single signature"
 	}
 	return "the token's own choice, mostly never"
+}
+
+// Attestation says what a token states of a key, and what that is worth, in lines.
+func Attestation(a flow.Attestation) []string {
+	var verdict string
+	switch {
+	case a.Err != nil:
+		verdict = "It is NOT verified: " + ui.Message(a.Err) + ". Whoever made this statement can claim anything."
+	case a.Checked:
+		verdict = "It is verified to " + text.Clean(a.Statement.Root) + ", and is for this very key: the key was made on the device and cannot leave it."
+	default:
+		verdict = "It is verified to " + text.Clean(a.Statement.Root) + ". Which key it is for was not compared."
+	}
+	if a.Statement == (attest.Statement{}) { // there was nothing that could be read
+		return []string{verdict}
+	}
+	return []string{text.Clean(a.Statement.String()), "", verdict}
 }
 
 // Problem says in one line what could not be read and why; the file is named

@@ -30,15 +30,18 @@ type Backend interface {
 	AgentStatus(ctx context.Context) (agent.Status, error)
 	LockAgent(ctx context.Context) error
 	StopAgent(ctx context.Context) error
+	AgentUnit(launchd bool) (file []byte, where string, err error)
+	PlanMove(ctx context.Context, port int) (Move, error)
 	Audit(ctx context.Context, f audit.Filter, each func(audit.Record) error) (damaged int, err error)
 	AuditDetail(r audit.Record) string
 }
 
-// Services are what the screen works with; the root passes them.
-type Services struct {
-	Backend Backend
-	Runner  *task.Runner
-	Keys    keys.Map
+// Move is a change of the bridge's port, looked at before it is made.
+type Move struct {
+	From, To string
+	// Enrollments are those whose kubeconfig entries are written anew.
+	Enrollments []string
+	Apply       func(ctx context.Context) error
 }
 
 // How far back the log is read, how many records are kept, and how often the
@@ -52,7 +55,7 @@ const (
 // Model is the screen.
 type Model struct {
 	screen.Base
-	Services
+	screen.Services[Backend]
 	status   agent.Status
 	running  bool
 	asked    bool
@@ -101,7 +104,7 @@ type (
 )
 
 // New returns the screen.
-func New(s Services) *Model {
+func New(s screen.Services[Backend]) *Model {
 	m := &Model{Services: s}
 	m.list = widget.List[record]{
 		Columns: []widget.Column{{Title: "WHEN", Width: 5}, {Title: "EVENT", Width: 11}, {Title: "OUTCOME", Width: 9}, {Title: "ENROLMENT", Width: 18, From: 64}, {Title: "PROGRAM", Width: 16, From: 84}, {Title: "DETAIL"}},
@@ -263,9 +266,6 @@ func (m *Model) takeRecords(records []record) {
 	m.list.Set(shown)
 }
 
-func keyLock() key.Binding { return keys.Letter("L", "lock") }
-func keyStop() key.Binding { return keys.Letter("S", "stop the agent") }
-
 func (m *Model) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
 	switch {
 	case key.Matches(k, m.Keys.Back):
@@ -274,38 +274,21 @@ func (m *Model) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
 		return m.Open(now)
 	case key.Matches(k, m.Keys.Next):
 		m.open = !m.open
-	case key.Matches(k, keyLock()) && m.running:
-		return operate("Lock everything", "kubehsm agent lock", "locked: the next command asks for the PIN", m.Backend.LockAgent)
-	case key.Matches(k, keyStop()) && m.running:
-		return operate("Stop the agent", "kubehsm agent stop", "the agent has ended", m.Backend.StopAgent)
-	case key.Matches(k, m.Keys.Command):
-		return screen.Send(screen.CommandMsg{Title: "The same by command", Lines: []string{"kubehsm agent status", "kubehsm audit -f"}})
+		return nil
 	}
-	return nil
-}
-
-// operate asks the root to run do. Locking changes nothing that is kept, so
-// that it goes in read-only mode too.
-func operate(title, command, said string, do func(context.Context) error) tea.Cmd {
-	return screen.Send(screen.OperationMsg{Operation: screen.Operation{Title: title, Command: command,
-		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
-			return screen.Report{Said: said}, do(ctx)
-		}}})
+	cmd, _ := m.Acts().Press(k)
+	return cmd
 }
 
 // Actions implements [screen.Screen].
 func (m *Model) Actions() []screen.Action {
 	if m.Typing() {
-		return []screen.Action{{Key: keys.As(m.Keys.Enter, "keep")}, {Key: keys.As(m.Keys.Back, "clear")}}
-	}
-	idle := ""
-	if !m.running {
-		idle = "the agent is not running"
+		return screen.Filtering(m.Keys)
 	}
 	other := "what is open"
 	if m.open {
 		other = "what happened"
 	}
-	return []screen.Action{{Key: keys.As(m.Keys.Next, other)}, {Key: keyLock(), Reason: idle}, {Key: keyStop(), Reason: idle}, {Key: m.Keys.Filter},
-		{Key: m.Keys.Refresh, Quiet: true}, {Key: m.Keys.Command, Quiet: true}}
+	return append(append([]screen.Action{{Key: keys.As(m.Keys.Next, other)}}, m.Acts().Actions()...),
+		screen.Action{Key: m.Keys.Filter}, screen.Action{Key: m.Keys.Refresh, Quiet: true})
 }

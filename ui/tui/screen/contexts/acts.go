@@ -16,14 +16,10 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 )
 
-// act is a key and what it does.
-type act struct {
-	screen.Action
-	do func() tea.Cmd
-}
+// Acts implements [screen.Actor]: what can be done with the context under the cursor.
+func (m *Model) Acts() screen.Acts { return m.acts(time.Time{}) }
 
-// acts are what can be done with the context under the cursor.
-func (m *Model) acts(now time.Time) []act {
+func (m *Model) acts(now time.Time) screen.Acts {
 	c, ok := m.list.Selected()
 	none, notOurs, ours := "", "", ""
 	switch {
@@ -35,26 +31,30 @@ func (m *Model) acts(now time.Time) []act {
 	default:
 		notOurs = "it is not kubehsm's"
 	}
-	external := ours
 	if c.UserKind == string(kubeconfig.UserExternalSigner) {
-		external = "it signs in with a token already"
+		ours = "it signs in with a token already"
 	}
-	return []act{
-		{screen.Action{Key: keys.As(m.Keys.Enter, "check health"), Reason: none}, func() tea.Cmd { return m.check(c, now) }},
-		{screen.Action{Key: keys.Letter("m", "move to a token"), Reason: external, Writes: true}, func() tea.Cmd { return m.migrate(c) }},
-		{screen.Action{Key: keys.Letter("v", "requests there"), Reason: none}, func() tea.Cmd {
+	current := screen.Because(none, screen.When(c.Current, "it is the current one"))
+	return screen.Acts{
+		{screen.Action{Key: keys.As(m.Keys.Enter, "check health"), Reason: none}, "kubeconfig check", func() tea.Cmd { return m.check(c, now) }},
+		{screen.Action{Key: keys.Letter("m", "move to a token"), Reason: ours, Writes: true}, "kubeconfig migrate", func() tea.Cmd { return m.migrate(c) }},
+		{screen.Action{Key: keys.Letter("s", "make current"), Reason: current, Writes: true}, "kubeconfig use", func() tea.Cmd { return m.use(c) }},
+		{screen.Action{Key: keys.Letter("v", "requests there"), Reason: none}, "", func() tea.Cmd {
 			return screen.Send(screen.GoMsg{To: screen.Requests, Argument: c.Name})
 		}},
-		{screen.Action{Key: keys.Letter("w", "renew"), Reason: notOurs, Writes: true}, func() tea.Cmd { return m.renew(c) }},
-		{screen.Action{Key: keys.Letter("d", "repair entry"), Reason: notOurs, Writes: true, Quiet: true}, func() tea.Cmd { return m.repair(c) }},
-		{screen.Action{Key: keys.Letter("u", "undo"), Writes: true}, func() tea.Cmd { return m.undo() }},
-		{screen.Action{Key: keys.Letter("H", "history"), Quiet: true}, m.history},
-		{screen.Action{Key: keys.Letter("D", "take out"), Reason: ours, Writes: true, Quiet: true}, func() tea.Cmd { return m.drop(c) }},
-		{screen.Action{Key: keys.Letter("X", "remove enrolment"), Reason: notOurs, Writes: true, Quiet: true}, func() tea.Cmd { return m.remove(c) }},
-		{screen.Action{Key: keys.As(m.Keys.Copy, "copy name"), Reason: none, Quiet: true}, func() tea.Cmd {
+		{screen.Action{Key: keys.Letter("w", "renew"), Reason: notOurs, Writes: true}, "certificate renew", func() tea.Cmd { return m.renew(c) }},
+		{screen.Action{Key: keys.Letter("u", "undo"), Writes: true}, "kubeconfig undo", m.undo},
+		{screen.Action{Key: keys.Letter("o", "unlock"), Reason: notOurs, Quiet: true}, "unlock", func() tea.Cmd { return m.unlock(c) }},
+		{screen.Action{Key: keys.Letter("y", "what needs my yes"), Reason: notOurs, Quiet: true}, "consent show; consent set", func() tea.Cmd { return m.consent(c) }},
+		{screen.Action{Key: keys.Letter("d", "repair entry"), Reason: notOurs, Writes: true, Quiet: true}, "kubeconfig set", func() tea.Cmd { return m.repair(c) }},
+		{screen.Action{Key: keys.Letter("F", "follow the cluster"), Reason: notOurs, Writes: true, Quiet: true}, "kubeconfig refresh", func() tea.Cmd { return m.follow(c) }},
+		{screen.Action{Key: keys.Letter("H", "history"), Quiet: true}, "kubeconfig history", m.history},
+		{screen.Action{Key: keys.Letter("D", "take out"), Reason: none, Writes: true, Quiet: true}, "kubeconfig remove", func() tea.Cmd { return m.drop(c) }},
+		{screen.Action{Key: keys.Letter("X", "remove enrolment"), Reason: notOurs, Writes: true, Quiet: true}, "unenroll", func() tea.Cmd { return m.remove(c) }},
+		{screen.Action{Key: keys.As(m.Keys.Copy, "copy name"), Reason: none, Quiet: true}, "", func() tea.Cmd {
 			return screen.Send(screen.CopyMsg{What: "name", Text: c.Name})
 		}},
-		{screen.Action{Key: m.Keys.Command, Quiet: true}, func() tea.Cmd { return screen.Send(m.commands(c, ok)) }},
+		{screen.Action{Key: m.Keys.Command, Quiet: true}, "", func() tea.Cmd { return screen.Send(m.commands(c, ok)) }},
 	}
 }
 
@@ -63,9 +63,12 @@ func (m *Model) commands(c flow.ContextView, ok bool) screen.CommandMsg {
 	if ok {
 		name := csr.ShellQuote(c.Name)
 		lines = append(lines, "kubectl --context "+name+" auth whoami", "kubehsm kubeconfig check "+name)
-		if !c.Ours {
+		if c.Ours {
+			lines = append(lines, "kubehsm consent show "+csr.ShellQuote(c.Enrollment))
+		} else {
 			lines = append(lines, "kubehsm kubeconfig migrate "+name)
 		}
+		lines = append(lines, "kubehsm kubeconfig use "+name)
 	}
 	return screen.CommandMsg{Title: "The same by command", Lines: lines}
 }
@@ -73,7 +76,7 @@ func (m *Model) commands(c flow.ContextView, ok bool) screen.CommandMsg {
 // migrate looks at whom the context stands for and opens the wizard for the
 // same user and groups.
 func (m *Model) migrate(c flow.ContextView) tea.Cmd {
-	return screen.Send(screen.OperationMsg{Operation: screen.Operation{Title: "Look at the credential", Writes: true,
+	return screen.Operate(screen.Operation{Title: "Look at the credential", Writes: true,
 		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
 			found, err := m.Backend.Migration(ctx, c.Name)
 			if err != nil {
@@ -82,28 +85,22 @@ func (m *Model) migrate(c flow.ContextView) tea.Cmd {
 			var o flow.EnrollOptions
 			found.Fill(&o)
 			return screen.Report{Message: screen.OpenMsg{Screen: m.Enroll(o)}, Title: "When the new context works", Lines: found.Remarks()}, nil
-		}}})
+		}})
 }
 
 // renew asks for a new certificate; the steps are told while it runs.
 func (m *Model) renew(c flow.ContextView) tea.Cmd {
-	return screen.Send(screen.OperationMsg{Operation: screen.Operation{Title: "Renew " + c.Enrollment, Writes: true,
+	return screen.Operate(screen.Operation{Title: "Renew " + c.Enrollment, Writes: true,
 		Command: "kubehsm certificate renew " + csr.ShellQuote(c.Enrollment),
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
-			r, err := m.Backend.Renew(ctx, c.Enrollment, flow.RenewOptions{}, p, func(e flow.Event) {
-				line := e.Step.Title()
-				if e.Message != "" {
-					line += ": " + e.Message
-				}
-				screen.Say(ctx, line)
-			})
+			r, err := m.Backend.Renew(ctx, c.Enrollment, flow.RenewOptions{}, p, screen.Steps(ctx))
 			return screen.Report{Said: "renewed until " + r.NotAfter.UTC().Format("2006-01-02 15:04 MST"), Title: "Renewed, with notes", Lines: r.Notes}, err
-		}}})
+		}})
 }
 
 // change shows a planned change, and makes it after a yes.
 func change(title, command, said, question string, plan func(context.Context) (Change, error)) tea.Cmd {
-	return screen.Send(screen.OperationMsg{Operation: screen.Operation{Title: title, Command: command, Writes: true,
+	return screen.Operate(screen.Operation{Title: title, Command: command, Writes: true,
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
 			c, err := plan(ctx)
 			if err != nil {
@@ -116,7 +113,7 @@ func change(title, command, said, question string, plan func(context.Context) (C
 				return screen.Report{}, err
 			}
 			return screen.Report{Said: said}, c.Apply(ctx)
-		}}})
+		}})
 }
 
 // sure shows the difference and asks.
@@ -124,11 +121,12 @@ func sure(ctx context.Context, p hsm.Prompter, question string, c Change, detail
 	for _, n := range c.Notes() {
 		detail += n + "\n"
 	}
-	yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{Question: question, Detail: detail + c.Diff()})
-	if err == nil && !yes {
-		err = hsm.ErrCancelled
-	}
-	return err
+	return screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: question, Detail: detail + c.Diff()})
+}
+
+func (m *Model) use(c flow.ContextView) tea.Cmd {
+	return change("Make it current", "kubehsm kubeconfig use "+csr.ShellQuote(c.Name), "kubectl uses "+c.Name+" now; u takes it back", "Write this?",
+		func(ctx context.Context) (Change, error) { return m.Backend.PlanUse(ctx, c.Name) })
 }
 
 func (m *Model) repair(c flow.ContextView) tea.Cmd {
@@ -141,13 +139,18 @@ func (m *Model) undo() tea.Cmd {
 		func(ctx context.Context) (Change, error) { return m.Backend.PlanUndo(ctx, "") })
 }
 
+// drop takes a context out; of kubehsm's own the enrolment stays.
 func (m *Model) drop(c flow.ContextView) tea.Cmd {
-	return change("Take the context out", "", "the context is gone; u brings it back", "Take "+c.Name+" out?",
-		func(ctx context.Context) (Change, error) { return m.Backend.PlanDrop(ctx, c.Name) })
+	command, plan := "kubectl config delete-context "+csr.ShellQuote(c.Name), m.Backend.PlanDrop
+	if c.Ours && c.Name == c.Enrollment {
+		command, plan = "kubehsm kubeconfig remove "+csr.ShellQuote(c.Name), m.Backend.PlanRemove
+	}
+	return change("Take the context out", command, "the context is gone; u brings it back", "Take "+c.Name+" out?",
+		func(ctx context.Context) (Change, error) { return plan(ctx, c.Name) })
 }
 
 func (m *Model) remove(c flow.ContextView) tea.Cmd {
-	return screen.Send(screen.OperationMsg{Operation: screen.Operation{Title: "Remove the enrolment", Command: "kubehsm unenroll " + csr.ShellQuote(c.Enrollment), Writes: true,
+	return screen.Operate(screen.Operation{Title: "Remove the enrolment", Command: "kubehsm unenroll " + csr.ShellQuote(c.Enrollment), Writes: true,
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
 			r, err := m.Backend.PlanRemoval(ctx, c.Enrollment)
 			if err != nil {
@@ -161,12 +164,12 @@ func (m *Model) remove(c flow.ContextView) tea.Cmd {
 				return screen.Report{}, err
 			}
 			return screen.Report{Said: c.Enrollment + " is removed"}, r.Apply(ctx)
-		}}})
+		}})
 }
 
 // history lists what was changed, to take a step back.
 func (m *Model) history() tea.Cmd {
-	return screen.Send(screen.OperationMsg{Operation: screen.Operation{Title: "History", Command: "kubehsm kubeconfig history",
+	return screen.Operate(screen.Operation{Title: "History", Command: "kubehsm kubeconfig history",
 		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
 			steps, err := m.Backend.KubeconfigHistory(ctx)
 			if err != nil {
@@ -181,7 +184,7 @@ func (m *Model) history() tea.Cmd {
 					Message: m.undoStep(s)})
 			}
 			return screen.Report{Message: dialog.OpenMsg{Dialog: dialog.NewChoice(m.Keys, "Changes: choose one to take back", entries)}}, nil
-		}}})
+		}})
 }
 
 // undoStep is the operation that takes one step of the history back.

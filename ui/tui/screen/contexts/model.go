@@ -14,9 +14,9 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/kubeconfig"
+	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/text"
-	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/store"
 	"github.com/kubehsm/kubehsm/ui/tui/task"
@@ -50,15 +50,29 @@ type Backend interface {
 	PlanSet(ctx context.Context, enrollment string) (Change, error)
 	PlanUndo(ctx context.Context, step string) (Change, error)
 	PlanDrop(ctx context.Context, kubeContext string) (Change, error)
+	PlanUse(ctx context.Context, kubeContext string) (Change, error)
+	PlanRemove(ctx context.Context, enrollment string) (Change, error)
 	PlanRemoval(ctx context.Context, enrollment string) (Removal, error)
+	PlanRefresh(ctx context.Context, enrollment string) (Refresh, error)
+	Unlock(ctx context.Context, enrollment string, p hsm.Prompter) error
+	Consent(ctx context.Context, enrollment string) (now consent.Policy, host string, err error)
+	PutConsent(ctx context.Context, enrollment string, p consent.Policy) error
+}
+
+// Refresh is what a cluster says of itself that its enrolment does not know.
+type Refresh struct {
+	// Changes are in words, raw; none if all is as it was.
+	Changes []string
+	// Unproven says why it should not be relied on, "" if it was tried and works.
+	Unproven string
+	Change   Change
+	Apply    func(ctx context.Context) error
 }
 
 // Services are what the screen works with; the root passes them.
 type Services struct {
-	Backend Backend
-	Store   *store.Store
-	Runner  *task.Runner
-	Keys    keys.Map
+	screen.Services[Backend]
+	Store *store.Store
 	// Enroll makes the wizard, filled.
 	Enroll func(flow.EnrollOptions) screen.Screen
 }
@@ -203,12 +217,8 @@ func (m *Model) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
 	case key.Matches(k, m.Keys.Refresh):
 		return m.Open(now)
 	}
-	for _, a := range m.acts(now) {
-		if key.Matches(k, a.Key) && a.Reason == "" {
-			return a.do()
-		}
-	}
-	return nil
+	cmd, _ := m.acts(now).Press(k)
+	return cmd
 }
 
 // check signs in to c's cluster in the background; the list stays usable.
@@ -227,13 +237,9 @@ func (m *Model) check(c flow.ContextView, now time.Time) tea.Cmd {
 // Actions implements [screen.Screen].
 func (m *Model) Actions() []screen.Action {
 	if m.Typing() {
-		return []screen.Action{{Key: keys.As(m.Keys.Enter, "keep")}, {Key: keys.As(m.Keys.Back, "clear")}}
+		return screen.Filtering(m.Keys)
 	}
-	var out []screen.Action
-	for _, a := range m.acts(time.Time{}) {
-		out = append(out, a.Action)
-	}
-	return append(out, screen.Action{Key: m.Keys.Filter}, screen.Action{Key: m.Keys.Refresh, Quiet: true})
+	return append(m.Acts().Actions(), screen.Action{Key: m.Keys.Filter}, screen.Action{Key: m.Keys.Refresh, Quiet: true})
 }
 
 func clean(s string) string { return text.Clean(s) }

@@ -51,10 +51,11 @@ func (m *Model) newTicket() tea.Cmd {
 		{ID: "policy", Label: "Key", Input: widget.NewInput("", "anything"), Note: "What it must be like, of: " + strings.Join(ticket.PolicyNames(), ", ") + "."},
 		{ID: "serial", Label: "Token", Input: widget.NewInput("", "any"), Note: "The serial number of the only one that will do."},
 		{ID: "name", Label: "Context", Input: widget.NewInput("", "their choice"), Note: "The name proposed for their context."},
+		{ID: "puk", Label: "Their PUK", Options: []widget.Option{{Label: "is theirs"}, {Label: "is sealed to you", Clause: "join --generate-puk makes one, which only you can open"}}},
 	}
 	return m.form("A ticket for one person", "One line with everything that `kubehsm join` needs. Nobody gets anything by it alone: the request is approved by you.", fields, func(f *widget.Form) tea.Cmd {
 		o := flow.TicketOptions{Terms: ticket.Terms{User: value(f, "user"), Groups: list(value(f, "groups")), Serial: value(f, "serial")},
-			TTL: durations[f.Field("ttl").Index], Name: value(f, "name")}
+			TTL: durations[f.Field("ttl").Index], Name: value(f, "name"), Seal: f.Field("puk").Index == 1}
 		if o.User == "" {
 			f.Field("user").Problem = "a user name is needed"
 		}
@@ -65,7 +66,7 @@ func (m *Model) newTicket() tea.Cmd {
 		if f.FirstProblem() {
 			return nil
 		}
-		return screen.Send(screen.OperationMsg{Operation: screen.Operation{Title: "Make a ticket", Command: ticketCommand(o), Writes: true,
+		return screen.Operate(screen.Operation{Title: "Make a ticket", Command: ticketCommand(o), Writes: true,
 			Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
 				t, err := m.Backend.MakeTicket(ctx, "", o)
 				if err != nil {
@@ -74,7 +75,7 @@ func (m *Model) newTicket() tea.Cmd {
 				d := dialog.NewTicket(m.Keys, "Ticket for "+o.User, t.Text, t.Expires)
 				d.Warning = t.Unproven
 				return screen.Report{Message: dialog.OpenMsg{Dialog: d}}, nil
-			}}})
+			}})
 	})
 }
 
@@ -92,6 +93,9 @@ func ticketCommand(o flow.TicketOptions) string {
 	}
 	if o.Name != "" {
 		line += " --name " + csr.ShellQuote(o.Name)
+	}
+	if o.Seal {
+		line += " --seal-puk"
 	}
 	return line + " -o qr"
 }
@@ -112,14 +116,14 @@ func (m *Model) newToken() tea.Cmd {
 		if description != "" {
 			command += " --description " + csr.ShellQuote(description)
 		}
-		return screen.Send(screen.OperationMsg{Operation: screen.Operation{Title: "Make a bootstrap token", Command: command, Writes: true,
+		return screen.Operate(screen.Operation{Title: "Make a bootstrap token", Command: command, Writes: true,
 			Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
 				v, err := m.makeToken(ctx, description, ttl)
 				if err != nil {
 					return screen.Report{}, err
 				}
 				return screen.Report{Title: "The token, which is shown once", Lines: append([]string{v.Token, "", "They type:", v.Join, ""}, v.Warnings...)}, nil
-			}}})
+			}})
 	})
 }
 
@@ -137,50 +141,12 @@ func (m *Model) makeToken(ctx context.Context, description string, ttl time.Dura
 }
 
 func (m *Model) delete(r row) tea.Cmd {
-	return screen.Send(screen.OperationMsg{Operation: screen.Operation{Title: "Delete the " + r.kind(), Command: "kubehsm bootstrap-token delete " + r.ID, Writes: true,
+	return screen.Operate(screen.Operation{Title: "Delete the " + r.kind(), Command: "kubehsm bootstrap-token delete " + r.ID, Writes: true,
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
-			yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{Question: "Delete " + r.kind() + " " + r.ID + "?", Detail: "It is for: " + r.who() + ". Whoever has it can use it no more."})
-			if err == nil && !yes {
-				err = hsm.ErrCancelled
-			}
+			err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Delete " + r.kind() + " " + r.ID + "?", Detail: "It is for: " + r.who() + ". Whoever has it can use it no more."})
 			if err != nil {
 				return screen.Report{}, err
 			}
 			return screen.Report{Said: "it is deleted"}, m.Backend.DeleteBootstrapToken(ctx, "", r.ID)
-		}}})
-}
-
-// breakGlass asks for a certificate that may do everything, and waits for the
-// second person.
-func (m *Model) breakGlass() tea.Cmd {
-	reason := &widget.Field{ID: "reason", Label: "Reason", Input: widget.NewInput("", "INC-4711: the API is down"), Note: "For the second person; it is kept in every record."}
-	intro := "It asks for a certificate that may do everything, for " + flow.BreakGlassLifetime.String() + ", and waits until a second person approves it. The current context stays."
-	return m.form("Break the glass?", intro, []*widget.Field{reason}, func(f *widget.Form) tea.Cmd {
-		why := value(f, "reason")
-		if why == "" {
-			reason.Problem = "a reason is needed"
-			return nil
-		}
-		return screen.Send(screen.OperationMsg{Operation: screen.Operation{Title: "Break-glass", Command: "kubehsm breakglass request --reason " + csr.ShellQuote(why), Writes: true,
-			Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) { return m.request(ctx, p, why) }}})
-	})
-}
-
-func (m *Model) request(ctx context.Context, p hsm.Prompter, why string) (screen.Report, error) {
-	o, err := m.Backend.BreakGlass(ctx, flow.BreakGlassOptions{Reason: why})
-	if err != nil {
-		return screen.Report{}, err
-	}
-	r, err := m.Backend.Enroll(ctx, o, p, func(e flow.Event) {
-		line := e.Step.Title()
-		if e.Message != "" {
-			line += ": " + e.Message
-		}
-		screen.Say(ctx, line)
-	})
-	if err != nil {
-		return screen.Report{}, err
-	}
-	lines := append([]string{"Until " + r.NotAfter.UTC().Format("2006-01-02 15:04 MST") + ".", ""}, r.Next...)
-	return screen.Report{Said: "the glass is broken: context " + r.Context, Title: "Context " + r.Context + " may do everything", Lines: lines}, m.Backend.RecordBreakGlass(ctx, r, why)
+		}})
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/store"
 	"github.com/kubehsm/kubehsm/ui/tui/task"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
@@ -30,14 +31,22 @@ type Backend interface {
 	BreakGlassList() ([]flow.BreakGlassView, error)
 	BreakGlass(ctx context.Context, o flow.BreakGlassOptions) (flow.EnrollOptions, error)
 	RecordBreakGlass(ctx context.Context, r flow.Result, reason string) error
+	Sealed(ctx context.Context, kubeContext, name string, o flow.EnrollOptions) (flow.EnrollOptions, error)
+	LookUpRevocation(ctx context.Context, kubeContext, user string, groups []string) (flow.Revocation, error)
+	Revoke(ctx context.Context, kubeContext string, r *flow.Revocation) error
+	Deeds() ([]flow.Deed, error)
+	OpenSealed(id, serial string, sealed []byte) (*hsm.Secret, error)
+	ForgetSealKey(id string) error
+	CheckRBAC(ctx context.Context, kubeContext string, sets []string) ([]flow.RBACObject, error)
+	ApplyRBAC(ctx context.Context, kubeContext string, sets []string, dryRun, force bool) ([]flow.RBACObject, error)
+	Rights(ctx context.Context, kubeContext string) ([]flow.RBACRight, error)
 	Enroll(ctx context.Context, o flow.EnrollOptions, p hsm.Prompter, report func(flow.Event)) (flow.Result, error)
 }
 
 // Services are what the screen works with; the root passes them.
 type Services struct {
-	Backend Backend
-	Runner  *task.Runner
-	Keys    keys.Map
+	screen.Services[Backend]
+	Store *store.Store
 }
 
 // Model is the screen.
@@ -175,46 +184,46 @@ func (m *Model) take(msg readMsg, now time.Time) {
 	m.tokens.Set(rows)
 }
 
-func keyTicket() key.Binding { return keys.Letter("t", "new ticket") }
-func keyToken() key.Binding  { return keys.Letter("n", "new token") }
-func keyGlass() key.Binding  { return keys.Letter("b", "break the glass") }
-func keyDelete() key.Binding { return keys.Letter("D", "delete") }
-
 func (m *Model) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
-	r, ok := m.tokens.Selected()
 	switch {
 	case key.Matches(k, m.Keys.Back):
 		return screen.Send(screen.BackMsg{})
 	case key.Matches(k, m.Keys.Refresh):
 		return m.Open(now)
-	case key.Matches(k, keyTicket()):
-		return m.newTicket()
-	case key.Matches(k, keyToken()):
-		return m.newToken()
-	case key.Matches(k, keyGlass()):
-		return m.breakGlass()
-	case key.Matches(k, m.Keys.Command):
-		return screen.Send(screen.CommandMsg{Title: "The same by command", Lines: []string{
-			"kubehsm bootstrap-token list", "kubehsm helpdesk ticket --for USER -o qr", "kubehsm breakglass list"}})
-	case !ok:
-	case key.Matches(k, keyDelete()):
-		return m.delete(r)
-	case key.Matches(k, m.Keys.Copy):
-		return screen.Send(screen.CopyMsg{What: "ID", Text: r.ID})
 	}
-	return nil
+	cmd, _ := m.Acts().Press(k)
+	return cmd
+}
+
+// Acts implements [screen.Actor].
+func (m *Model) Acts() screen.Acts {
+	r, ok := m.tokens.Selected()
+	none := screen.When(!ok, "nothing is selected")
+	return screen.Acts{
+		{screen.Action{Key: keys.Letter("t", "new ticket"), Writes: true}, "helpdesk ticket", m.newTicket},
+		{screen.Action{Key: keys.Letter("n", "new token"), Writes: true}, "bootstrap-token create", m.newToken},
+		{screen.Action{Key: keys.Letter("D", "delete"), Reason: none, Writes: true}, "bootstrap-token delete", func() tea.Cmd { return m.delete(r) }},
+		{screen.Action{Key: keys.Letter("w", "take access away"), Writes: true}, "helpdesk revoke", m.revoke},
+		{screen.Action{Key: keys.Letter("b", "break the glass"), Writes: true}, "breakglass request", m.breakGlass},
+		{screen.Action{Key: keys.Letter("s", "seal a token"), Writes: true, Quiet: true}, "breakglass seal", m.seal},
+		{screen.Action{Key: keys.Letter("d", "what was done"), Quiet: true}, "helpdesk list", m.record},
+		{screen.Action{Key: keys.Letter("p", "open a sealed PUK"), Writes: true, Quiet: true}, "helpdesk open", m.open},
+		{screen.Action{Key: keys.Letter("o", "roles and policies"), Quiet: true}, "rbac check; rbac apply; rbac print", m.roles},
+		{screen.Action{Key: keys.Letter("v", "verify an attestation"), Quiet: true}, "attestation verify", m.verify},
+		{screen.Action{Key: keys.As(m.Keys.Copy, "copy ID"), Reason: none, Quiet: true}, "", func() tea.Cmd {
+			return screen.Send(screen.CopyMsg{What: "ID", Text: r.ID})
+		}},
+		{screen.Action{Key: m.Keys.Command, Quiet: true}, "", func() tea.Cmd {
+			return screen.Send(screen.CommandMsg{Title: "The same by command", Lines: []string{
+				"kubehsm bootstrap-token list", "kubehsm helpdesk ticket --for USER -o qr", "kubehsm breakglass list"}})
+		}},
+	}
 }
 
 // Actions implements [screen.Screen].
 func (m *Model) Actions() []screen.Action {
 	if m.Typing() {
-		return []screen.Action{{Key: keys.As(m.Keys.Enter, "keep")}, {Key: keys.As(m.Keys.Back, "clear")}}
+		return screen.Filtering(m.Keys)
 	}
-	none := ""
-	if _, ok := m.tokens.Selected(); !ok {
-		none = "nothing is selected"
-	}
-	return []screen.Action{{Key: keyTicket(), Writes: true}, {Key: keyToken(), Writes: true}, {Key: keyDelete(), Reason: none, Writes: true},
-		{Key: keyGlass(), Writes: true}, {Key: m.Keys.Filter}, {Key: m.Keys.Refresh, Quiet: true}, {Key: keys.As(m.Keys.Copy, "copy ID"), Reason: none, Quiet: true},
-		{Key: m.Keys.Command, Quiet: true}}
+	return append(m.Acts().Actions(), screen.Action{Key: m.Keys.Filter}, screen.Action{Key: m.Keys.Refresh, Quiet: true})
 }

@@ -5,37 +5,31 @@ package doctor
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow/doctor"
-	"github.com/kubehsm/kubehsm/ui/text"
-	"github.com/kubehsm/kubehsm/ui/tui/describe"
+	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/task"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
-// Backend looks; see [doctor.Run].
+// Backend looks; see [doctor.Run] and [doctor.WriteBundle].
 type Backend interface {
+	WriteReport(ctx context.Context, path string) error
 	Diagnose(ctx context.Context, online bool, report func(doctor.Check)) []doctor.Check
-}
-
-// Services are what the screen works with; the root passes them.
-type Services struct {
-	Backend Backend
-	Runner  *task.Runner
-	Keys    keys.Map
 }
 
 // Model is the screen.
 type Model struct {
 	screen.Base
-	Services
+	screen.Services[Backend]
 	job    task.Handle
 	checks []doctor.Check
 	done   bool
@@ -56,7 +50,7 @@ type (
 )
 
 // New returns the screen.
-func New(s Services) *Model {
+func New(s screen.Services[Backend]) *Model {
 	m := &Model{Services: s}
 	m.list = widget.List[doctor.Check]{
 		Columns: []widget.Column{{Width: 9}, {Title: "WHAT", Width: 24}, {Title: "FOUND"}},
@@ -131,21 +125,49 @@ func (m *Model) worstFirst() {
 }
 
 func (m *Model) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
-	c, ok := m.list.Selected()
 	switch {
 	case key.Matches(k, m.Keys.Back):
 		return screen.Send(screen.BackMsg{})
 	case key.Matches(k, m.Keys.Refresh):
 		return m.Open(now)
-	case key.Matches(k, m.Keys.Command):
-		return screen.Send(screen.CommandMsg{Title: "The same by command", Lines: []string{"kubehsm doctor", "kubehsm doctor --bundle report.zip"}})
-	case !ok:
-	case key.Matches(k, m.Keys.Enter):
-		return screen.Send(screen.TextMsg{Title: c.Title, Lines: sentences(c), What: "fix", Copy: c.Fix})
-	case key.Matches(k, m.Keys.Copy) && c.Fix != "":
-		return screen.Send(screen.CopyMsg{What: "fix", Text: c.Fix})
 	}
-	return nil
+	cmd, _ := m.Acts().Press(k)
+	return cmd
+}
+
+// Acts implements [screen.Actor].
+func (m *Model) Acts() screen.Acts {
+	c, ok := m.list.Selected()
+	none := screen.When(!ok, "nothing is selected")
+	return screen.Acts{
+		{screen.Action{Key: keys.As(m.Keys.Enter, "read"), Reason: none}, "", func() tea.Cmd {
+			return screen.Send(screen.TextMsg{Title: c.Title, Lines: sentences(c), What: "fix", Copy: c.Fix})
+		}},
+		{screen.Action{Key: keys.As(m.Keys.Copy, "copy fix"), Reason: screen.Because(none, screen.When(c.Fix == "", "there is nothing to do"))}, "", func() tea.Cmd {
+			return screen.Send(screen.CopyMsg{What: "fix", Text: c.Fix})
+		}},
+		{screen.Action{Key: keys.Letter("b", "write a report")}, "", m.report},
+		{screen.Action{Key: m.Keys.Command, Quiet: true}, "doctor", func() tea.Cmd {
+			return screen.Send(screen.CommandMsg{Title: "The same by command", Lines: []string{"kubehsm doctor", "kubehsm doctor --bundle report.zip"}})
+		}},
+	}
+}
+
+// report writes a report for somebody who helps.
+func (m *Model) report() tea.Cmd {
+	file := &widget.Field{ID: "file", Label: "File", Input: widget.NewInput("", "~/report.zip"), Note: "A new file. Look into it before you send it."}
+	intro := "Names of people, machines, servers and files are replaced in it; it never holds a PIN, key, certificate or kubeconfig."
+	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(m.Keys, "A report for somebody who helps", intro, []*widget.Field{file}, func(*widget.Form) tea.Cmd {
+		path := screen.Path(file.Input.Value())
+		if path == "" {
+			file.Problem = "name a file"
+			return nil
+		}
+		return screen.Operate(screen.Operation{Title: "Write a report", Command: "kubehsm doctor --bundle " + csr.ShellQuote(path),
+			Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
+				return screen.Report{Said: "the report is in " + path}, m.Backend.WriteReport(ctx, path)
+			}})
+	})})
 }
 
 func sentences(c doctor.Check) []string {
@@ -162,74 +184,7 @@ func sentences(c doctor.Check) []string {
 // Actions implements [screen.Screen].
 func (m *Model) Actions() []screen.Action {
 	if m.Typing() {
-		return []screen.Action{{Key: keys.As(m.Keys.Enter, "keep")}, {Key: keys.As(m.Keys.Back, "clear")}}
+		return screen.Filtering(m.Keys)
 	}
-	c, ok := m.list.Selected()
-	none, noFix := "", ""
-	if !ok {
-		none, noFix = "nothing is selected", "nothing is selected"
-	} else if c.Fix == "" {
-		noFix = "there is nothing to do"
-	}
-	return []screen.Action{{Key: keys.As(m.Keys.Enter, "read"), Reason: none}, {Key: keys.As(m.Keys.Copy, "copy fix"), Reason: noFix},
-		{Key: keys.As(m.Keys.Refresh, "look again")}, {Key: m.Keys.Filter}, {Key: m.Keys.Command, Quiet: true}}
-}
-
-// View implements [screen.Screen].
-func (m *Model) View(f screen.Frame) string {
-	t := f.Theme
-	head := []string{m.summary(f)}
-	if f.Height >= 16 {
-		head = append(head, "")
-	}
-	if m.list.Len() == 0 {
-		return widget.Block(strings.Join(head, "\n"), f.Width, f.Height)
-	}
-	m.list.Cells = func(c doctor.Check) []widget.Cell {
-		glyph, level := t.Glyphs.Done, describe.Good
-		switch c.State {
-		case doctor.Failed:
-			glyph, level = t.Glyphs.Failed, describe.Bad
-		case doctor.Warning:
-			glyph, level = t.Glyphs.Warn, describe.Warn
-		case doctor.Unknown:
-			glyph, level = "?", describe.Warn
-		case doctor.Note:
-			glyph, level = t.Glyphs.Dot, describe.Quiet
-		}
-		st := describe.Style(t, level)
-		return []widget.Cell{{Text: glyph + " " + string(c.State), Style: st}, {Text: text.Clean(c.Title), Style: t.Strong}, {Text: text.Clean(c.Found), Style: t.Text}}
-	}
-	body := widget.Split(t, f.Width, f.Height-len(head),
-		func(w, h int) string { return m.list.View(t, w, h) },
-		func(w int) []string {
-			c, ok := m.list.Selected()
-			if !ok {
-				return nil
-			}
-			lines := []string{t.Title.Render(widget.Cut(text.Clean(c.Title), w))}
-			for _, s := range sentences(c) {
-				lines = append(lines, widget.Paragraph(t.Text, text.Clean(s), w)...)
-			}
-			return append(lines, "")
-		})
-	return strings.Join(append(head, body), "\n")
-}
-
-func (m *Model) summary(f screen.Frame) string {
-	t := f.Theme
-	if !m.done {
-		return widget.Working(t, "Looking at everything between you and your clusters", m.job.Began, f.Now)
-	}
-	n := map[doctor.State]int{}
-	for _, c := range m.checks {
-		n[c.State]++
-	}
-	switch {
-	case n[doctor.Failed] > 0:
-		return t.Bad.Render(t.Glyphs.Failed + " " + widget.Count(n[doctor.Failed], "thing") + " in the way of signing in")
-	case n[doctor.Warning] > 0:
-		return t.Warn.Render(t.Glyphs.Warn + " " + widget.Count(n[doctor.Warning], "warning") + "; nothing is in the way of signing in")
-	}
-	return t.Good.Render(t.Glyphs.Done + " nothing is in the way of signing in")
+	return append(m.Acts().Actions(), screen.Action{Key: keys.As(m.Keys.Refresh, "look again")}, screen.Action{Key: m.Keys.Filter})
 }

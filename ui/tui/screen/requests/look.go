@@ -2,6 +2,7 @@ package requests
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -113,21 +114,28 @@ func (l *look) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
 		return screen.Send(screen.BackMsg{})
 	case key.Matches(k, l.Keys.Refresh):
 		return l.read(now)
-	case key.Matches(k, l.Keys.Command):
-		return screen.Send(screen.CommandMsg{Title: "The same by command", Lines: []string{l.by("show"), l.by("approve"), l.by("deny")}})
-	case !l.loaded:
-	case key.Matches(k, keyApprove()) && l.undecidable(true) == "":
-		return l.decide(true)
-	case key.Matches(k, keyDeny()) && l.undecidable(false) == "":
-		return l.decide(false)
-	case key.Matches(k, l.Keys.Copy):
-		return screen.Send(screen.CopyMsg{What: "name", Text: l.name})
-	case key.Matches(k, l.Keys.CopyPrint):
-		return screen.Send(screen.CopyMsg{What: "fingerprint", Text: l.view.Fingerprint})
-	default:
+	}
+	cmd, ok := l.Acts().Press(k)
+	if !ok {
 		l.scroll.Update(k, l.Keys)
 	}
-	return nil
+	return cmd
+}
+
+// Acts implements [screen.Actor].
+func (l *look) Acts() screen.Acts {
+	unread := screen.When(!l.loaded, "the request is not read yet")
+	return screen.Acts{
+		{screen.Action{Key: keys.Letter("a", "approve"), Reason: l.undecidable(true), Writes: true}, "csr approve; helpdesk approve; breakglass approve", func() tea.Cmd { return l.decide(true) }},
+		{screen.Action{Key: keys.Letter("d", "deny"), Reason: l.undecidable(false), Writes: true}, "csr deny", func() tea.Cmd { return l.decide(false) }},
+		{screen.Action{Key: keys.As(l.Keys.Copy, "copy name"), Quiet: true}, "", func() tea.Cmd { return screen.Send(screen.CopyMsg{What: "name", Text: l.name}) }},
+		{screen.Action{Key: l.Keys.CopyPrint, Reason: unread, Quiet: true}, "", func() tea.Cmd {
+			return screen.Send(screen.CopyMsg{What: "fingerprint", Text: l.view.Fingerprint})
+		}},
+		{screen.Action{Key: l.Keys.Command, Quiet: true}, "", func() tea.Cmd {
+			return screen.Send(screen.CommandMsg{Title: "The same by command", Lines: []string{l.by("show"), l.by("approve"), l.by("deny")}})
+		}},
+	}
 }
 
 func (l *look) by(verb string) string {
@@ -172,11 +180,11 @@ func (l *look) decide(approve bool) tea.Cmd {
 				return nil
 			}
 		}
-		return screen.Send(screen.OperationMsg{Operation: screen.Operation{Title: strings.TrimSuffix(title, "?"), Command: command, Writes: true,
+		return screen.Operate(screen.Operation{Title: strings.TrimSuffix(title, "?"), Command: command, Writes: true,
 			Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
 				v, err := l.Backend.Decide(ctx, kubeContext, seen, o)
 				return screen.Report{Said: v.Name + ": " + v.State}, err
-			}}})
+			}})
 	})
 	return screen.Send(dialog.OpenMsg{Dialog: form})
 }
@@ -193,11 +201,8 @@ func who(v flow.RequestView) string {
 func (l *look) Actions() []screen.Action {
 	scroll := keys.As(l.Keys.Down, "scroll")
 	scroll.SetHelp("↑↓", "scroll")
-	return []screen.Action{
-		{Key: keyApprove(), Reason: l.undecidable(true), Writes: true}, {Key: keyDeny(), Reason: l.undecidable(false), Writes: true},
-		{Key: scroll}, {Key: l.Keys.Back}, {Key: l.Keys.Refresh, Quiet: true}, {Key: keys.As(l.Keys.Copy, "copy name"), Quiet: true},
-		{Key: l.Keys.CopyPrint, Quiet: true}, {Key: l.Keys.Command, Quiet: true},
-	}
+	return slices.Insert(append(l.Acts().Actions(), screen.Action{Key: l.Keys.Refresh, Quiet: true}), 2,
+		screen.Action{Key: scroll}, screen.Action{Key: l.Keys.Back})
 }
 
 // View implements [screen.Screen].

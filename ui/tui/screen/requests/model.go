@@ -31,15 +31,12 @@ type Backend interface {
 	OwnRequests(ctx context.Context, kubeContext string) ([]flow.RequestView, error)
 	Request(ctx context.Context, kubeContext, name string, look flow.RequestLook) (flow.RequestView, error)
 	Decide(ctx context.Context, kubeContext string, seen flow.RequestView, o flow.DecideOptions) (flow.RequestView, error)
+	ResumeRequest(ctx context.Context, kubeContext, name string) (flow.RequestView, error)
 	CancelRequest(ctx context.Context, kubeContext, name string) error
 }
 
 // Services are what the screens work with; the root passes them.
-type Services struct {
-	Backend Backend
-	Runner  *task.Runner
-	Keys    keys.Map
-}
+type Services = screen.Services[Backend]
 
 // row is what the list keeps of a request: of ten thousand no more than this is
 // in memory. The closer look reads the request itself.
@@ -237,7 +234,6 @@ func (r row) id() string {
 }
 
 func (m *Model) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
-	r, ok := m.list.Selected()
 	switch {
 	case key.Matches(k, m.Keys.Back):
 		return screen.Send(screen.BackMsg{})
@@ -249,28 +245,35 @@ func (m *Model) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
 		}
 		m.forget()
 		return m.start(now)
-	case key.Matches(k, m.Keys.Command):
-		return screen.Send(screen.CommandMsg{Title: "The same by command", Lines: m.commands(r, ok)})
-	case key.Matches(k, keyRole()) && m.forbidden != nil:
-		return screen.Send(m.role())
-	case !ok:
-	case key.Matches(k, m.Keys.Enter):
-		return screen.Send(screen.OpenMsg{Screen: newLook(m.Services, m.context, r.name)})
-	case key.Matches(k, m.Keys.Copy):
-		return screen.Send(screen.CopyMsg{What: "name", Text: r.name})
-	case key.Matches(k, keyCancel()) && m.which == mine:
-		return m.cancel(r)
 	}
-	return nil
+	cmd, _ := m.Acts().Press(k)
+	return cmd
 }
 
-// The screen's own keys.
-func keyAll() key.Binding     { return keys.Letter("a", "pending, all, mine") }
-func keyCancel() key.Binding  { return keys.Letter("D", "take back") }
-func keyApprove() key.Binding { return keys.Letter("a", "approve") }
-func keyDeny() key.Binding    { return keys.Letter("d", "deny") }
+func keyAll() key.Binding { return keys.Letter("a", "pending, all, mine") }
 
-func keyRole() key.Binding { return keys.Letter("o", "role to ask for") }
+// Acts implements [screen.Actor].
+func (m *Model) Acts() screen.Acts {
+	r, ok := m.list.Selected()
+	none := screen.When(!ok, "no request is selected")
+	own := screen.Because(none, screen.When(m.which != mine, "only what was filed from here: a shows mine"))
+	unfiled := screen.Because(own, screen.When(r.state != flow.StateUnfiled, "it was filed"))
+	allowed := screen.When(m.forbidden == nil, "you may list them")
+	return screen.Acts{
+		{screen.Action{Key: keys.As(m.Keys.Enter, "look closer"), Reason: none}, "csr show", func() tea.Cmd {
+			return screen.Send(screen.OpenMsg{Screen: newLook(m.Services, m.context, r.name)})
+		}},
+		{screen.Action{Key: keys.Letter("o", "role to ask for"), Reason: allowed, Quiet: m.forbidden == nil}, "", func() tea.Cmd { return screen.Send(m.role()) }},
+		{screen.Action{Key: keys.Letter("D", "take back"), Reason: own, Writes: true, Quiet: true}, "csr cancel", func() tea.Cmd { return m.cancel(r) }},
+		{screen.Action{Key: keys.Letter("s", "file it again"), Reason: unfiled, Writes: true, Quiet: true}, "csr resume", func() tea.Cmd { return m.resume(r) }},
+		{screen.Action{Key: keys.As(m.Keys.Copy, "copy name"), Reason: none, Quiet: true}, "", func() tea.Cmd {
+			return screen.Send(screen.CopyMsg{What: "name", Text: r.name})
+		}},
+		{screen.Action{Key: m.Keys.Command, Quiet: true}, "", func() tea.Cmd {
+			return screen.Send(screen.CommandMsg{Title: "The same by command", Lines: m.commands(r, ok)})
+		}},
+	}
+}
 
 // role shows what an admin has to apply for us to see the requests.
 func (m *Model) role() screen.TextMsg {
@@ -281,40 +284,33 @@ func (m *Model) role() screen.TextMsg {
 // cancel takes one's own request back.
 func (m *Model) cancel(r row) tea.Cmd {
 	kubeContext := m.context
-	return screen.Send(screen.OperationMsg{Operation: screen.Operation{Title: "Take the request back", Writes: true,
-		Command: withContext("kubehsm csr cancel "+csr.ShellQuote(r.name), kubeContext),
-		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
-			yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{Question: "Take " + r.name + " back?", Detail: "The request is deleted from the cluster. The key stays."})
-			if err == nil && !yes {
-				err = hsm.ErrCancelled
-			}
-			if err != nil {
-				return screen.Report{}, err
-			}
-			return screen.Report{Said: "the request is taken back"}, m.Backend.CancelRequest(ctx, kubeContext, r.name)
-		}}})
+	command := withContext("kubehsm csr cancel "+csr.ShellQuote(r.name), kubeContext)
+	return screen.Change("Take the request back", command, "the request is taken back", func(ctx context.Context, p hsm.Prompter) error {
+		if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Take " + r.name + " back?", Detail: "The request is deleted from the cluster. The key stays."}); err != nil {
+			return err
+		}
+		return m.Backend.CancelRequest(ctx, kubeContext, r.name)
+	})
+}
+
+// resume files a request that was signed here and could not be filed.
+func (m *Model) resume(r row) tea.Cmd {
+	kubeContext := m.context
+	return screen.Operate(screen.Operation{Title: "File the request", Command: withContext("kubehsm csr resume "+csr.ShellQuote(r.name), kubeContext), Writes: true,
+		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
+			v, err := m.Backend.ResumeRequest(ctx, kubeContext, r.name)
+			return screen.Report{Said: v.Name + ": " + v.State}, err
+		}})
 }
 
 // Actions implements [screen.Screen].
 func (m *Model) Actions() []screen.Action {
 	if m.Typing() {
-		return []screen.Action{{Key: keys.As(m.Keys.Enter, "keep")}, {Key: keys.As(m.Keys.Back, "clear")}}
+		return screen.Filtering(m.Keys)
 	}
-	none := ""
-	if _, ok := m.list.Selected(); !ok {
-		none = "no request is selected"
-	}
-	cancel := none
-	if m.which != mine {
-		cancel = "only what was filed from here: a shows mine"
-	}
-	allowed := ""
-	if m.forbidden == nil {
-		allowed = "you may list them"
-	}
-	return []screen.Action{{Key: keys.As(m.Keys.Enter, "look closer"), Reason: none}, {Key: keys.As(keyAll(), m.which.next())}, {Key: keyRole(), Reason: allowed, Quiet: m.forbidden == nil}, {Key: m.Keys.Filter},
-		{Key: m.Keys.Refresh}, {Key: keyCancel(), Reason: cancel, Writes: true, Quiet: true},
-		{Key: keys.As(m.Keys.Copy, "copy name"), Reason: none, Quiet: true}, {Key: m.Keys.Command, Quiet: true}}
+	acts := m.Acts().Actions()
+	acts = slices.Insert(acts, 1, screen.Action{Key: keys.As(keyAll(), m.which.next())})
+	return slices.Insert(acts, 3, screen.Action{Key: m.Keys.Filter}, screen.Action{Key: m.Keys.Refresh})
 }
 
 func (w which) next() string {

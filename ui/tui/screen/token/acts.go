@@ -16,60 +16,43 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
-// act is a key and what it does.
-type act struct {
-	screen.Action
-	do func() tea.Cmd
-}
-
-// acts are what can be done with the token and the slot under the cursor.
-func (m *Model) acts() []act {
+// Acts implements [screen.Actor]: what can be done with the token and the slot
+// under the cursor.
+func (m *Model) Acts() screen.Acts {
 	s, ok := m.slot()
 	reason := func(conditions ...string) string {
-		if m.gone {
-			return "the token is not there"
-		}
-		for _, c := range conditions {
-			if c != "" {
-				return c
-			}
-		}
-		return ""
+		return screen.Because(append([]string{screen.When(m.gone, "the token is not there")}, conditions...)...)
 	}
-	when := func(no bool, why string) string {
-		if no {
-			return why
-		}
-		return ""
-	}
-	slot := when(!ok, "no slot is selected")
-	noKey := when(!ok || s.Key == nil, "there is no key")
-	noCert := when(!ok || s.Certificate == nil, "there is no certificate")
-	onlyPIV := when(!m.piv(), "only PIV cards have this")
-	unset := when(!m.info.Initialized, "the token is not set up yet")
-	out := []act{
-		{screen.Action{Key: keys.As(m.Keys.Enter, "certificate"), Reason: reason(slot, noCert)}, func() tea.Cmd { return m.show(s) }},
-		{screen.Action{Key: m.Keys.Enroll, Reason: reason(describe.Unusable(m.info), text.Clean(s.Problem))}, func() tea.Cmd { return m.enrol(s, ok) }},
-		{screen.Action{Key: keys.Letter("t", "attestation"), Reason: reason(onlyPIV, noKey)}, func() tea.Cmd { return m.attest(s) }},
-		{screen.Action{Key: keys.Letter("p", "change PIN"), Reason: reason(unset), Writes: true}, func() tea.Cmd { return m.pin() }},
-		{screen.Action{Key: keys.Letter("u", "unblock PIN"), Reason: reason(unset), Writes: true, Quiet: true}, func() tea.Cmd { return m.unblock() }},
-		{screen.Action{Key: keys.Letter("P", m.secondPIN()), Reason: reason(unset), Writes: true, Quiet: true}, func() tea.Cmd { return m.second() }},
-		{screen.Action{Key: keys.Letter("M", "management key"), Reason: reason(onlyPIV), Writes: true, Quiet: true}, func() tea.Cmd { return m.managementKey() }},
-		{screen.Action{Key: keys.Letter("T", "number of tries"), Reason: reason(onlyPIV), Writes: true, Quiet: true}, func() tea.Cmd { return m.retries() }},
-		{screen.Action{Key: keys.Letter("n", "new key"), Reason: reason(describe.Unusable(m.info), when(m.piv() && ok && s.Problem != "" && s.Key == nil, text.Clean(s.Problem))), Writes: true}, func() tea.Cmd { return m.generate(s) }},
-		{screen.Action{Key: keys.Letter("m", "move key"), Reason: reason(onlyPIV, noKey), Writes: true, Quiet: true}, func() tea.Cmd { return m.move(s) }},
-		{screen.Action{Key: keys.Letter("D", "delete key"), Reason: reason(noKey), Writes: true, Quiet: true}, func() tea.Cmd { return m.deleteKey(s) }},
-		{screen.Action{Key: keys.Letter("i", "import certificate"), Reason: reason(noKey), Writes: true, Quiet: true}, func() tea.Cmd { return m.importCertificate(s) }},
-		{screen.Action{Key: keys.Letter("o", "save certificate"), Reason: reason(noCert), Quiet: true}, func() tea.Cmd { return m.export(s) }},
-		{screen.Action{Key: keys.Letter("C", "delete certificate"), Reason: reason(noCert), Writes: true, Quiet: true}, func() tea.Cmd { return m.deleteCertificate(s) }},
-		{screen.Action{Key: keys.As(m.Keys.Copy, "copy URI"), Quiet: true}, func() tea.Cmd { return screen.Send(screen.CopyMsg{What: "URI", Text: m.place(s, ok).String()}) }},
-		{screen.Action{Key: m.Keys.CopyPrint, Reason: reason(noKey), Quiet: true}, func() tea.Cmd { return copyPrint(s) }},
-		{screen.Action{Key: m.Keys.Command, Quiet: true}, func() tea.Cmd { return screen.Send(m.commands(s, ok)) }},
+	slot := screen.When(!ok, "no slot is selected")
+	noKey := screen.When(!ok || s.Key == nil, "there is no key")
+	noCert := screen.When(!ok || s.Certificate == nil, "there is no certificate")
+	onlyPIV := screen.When(!m.piv(), "only PIV cards have this")
+	unset := screen.When(!m.info.Initialized, "the token is not set up yet")
+	problem := screen.When(ok && s.Problem != "" && (m.piv() && s.Key == nil), text.Clean(s.Problem))
+	out := screen.Acts{
+		{screen.Action{Key: keys.As(m.Keys.Enter, "certificate"), Reason: reason(slot, noCert)}, "certificate show", func() tea.Cmd { return m.show(s) }},
+		{screen.Action{Key: m.Keys.Enroll, Reason: reason(describe.Unusable(m.info), text.Clean(s.Problem))}, "enroll", func() tea.Cmd { return m.enrol(s, ok) }},
+		{screen.Action{Key: keys.Letter("t", "attestation"), Reason: reason(onlyPIV, noKey)}, "key attest", func() tea.Cmd { return m.attest(s) }},
+		{screen.Action{Key: keys.Letter("p", "change PIN"), Reason: reason(unset), Writes: true}, "token pin change", m.pin},
+		{screen.Action{Key: keys.Letter("u", "unblock PIN"), Reason: reason(unset), Writes: true, Quiet: true}, "token pin unblock", m.unblock},
+		{screen.Action{Key: keys.Letter("P", m.secondPIN()), Reason: reason(unset), Writes: true, Quiet: true}, "token puk change", m.second},
+		{screen.Action{Key: keys.Letter("M", "management key"), Reason: reason(onlyPIV), Writes: true, Quiet: true}, "token management-key set", m.managementKey},
+		{screen.Action{Key: keys.Letter("T", "number of tries"), Reason: reason(onlyPIV), Writes: true, Quiet: true}, "token retries", m.retries},
+		{screen.Action{Key: keys.Letter("n", "new key"), Reason: reason(describe.Unusable(m.info), problem), Writes: true}, "key generate", func() tea.Cmd { return m.generate(s) }},
+		{screen.Action{Key: keys.Letter("s", "file a request"), Reason: reason(noKey), Writes: true, Quiet: true}, "csr create", func() tea.Cmd { return m.request(s) }},
+		{screen.Action{Key: keys.Letter("m", "move key"), Reason: reason(onlyPIV, noKey), Writes: true, Quiet: true}, "key move", func() tea.Cmd { return m.move(s) }},
+		{screen.Action{Key: keys.Letter("D", "delete key"), Reason: reason(noKey), Writes: true, Quiet: true}, "key delete", func() tea.Cmd { return m.deleteKey(s) }},
+		{screen.Action{Key: keys.Letter("i", "import certificate"), Reason: reason(noKey), Writes: true, Quiet: true}, "certificate import", func() tea.Cmd { return m.importCertificate(s) }},
+		{screen.Action{Key: keys.Letter("o", "save certificate"), Reason: reason(noCert), Quiet: true}, "certificate export", func() tea.Cmd { return m.export(s) }},
+		{screen.Action{Key: keys.Letter("C", "delete certificate"), Reason: reason(noCert), Writes: true, Quiet: true}, "certificate delete", func() tea.Cmd { return m.deleteCertificate(s) }},
+		{screen.Action{Key: keys.As(m.Keys.Copy, "copy URI"), Quiet: true}, "", func() tea.Cmd { return screen.Send(screen.CopyMsg{What: "URI", Text: m.place(s, ok).String()}) }},
+		{screen.Action{Key: m.Keys.CopyPrint, Reason: reason(noKey), Quiet: true}, "", func() tea.Cmd { return copyPrint(s) }},
+		{screen.Action{Key: m.Keys.Command, Quiet: true}, "", func() tea.Cmd { return screen.Send(m.commands(s, ok)) }},
 	}
 	if m.piv() {
-		return append(out, act{screen.Action{Key: keys.Letter("X", "reset the token"), Reason: reason(), Writes: true, Quiet: true}, m.reset})
+		return append(out, screen.Act{Action: screen.Action{Key: keys.Letter("X", "reset the token"), Reason: reason(), Writes: true, Quiet: true}, Verb: "token reset", Do: m.reset})
 	}
-	return append(out, act{screen.Action{Key: keys.Letter("I", "set up anew"), Reason: reason(), Writes: true, Quiet: true}, m.initialize})
+	return append(out, screen.Act{Action: screen.Action{Key: keys.Letter("I", "set up anew"), Reason: reason(), Writes: true, Quiet: true}, Verb: "token init", Do: m.initialize})
 }
 
 // place is the URI of the slot under the cursor, or of the token.
@@ -110,17 +93,9 @@ func (m *Model) enrol(s hsm.Slot, ok bool) tea.Cmd {
 	return screen.Send(screen.OpenMsg{Screen: m.Enroll(&v, &s)})
 }
 
-// operate asks the root to run something; a bare error is enough of a report.
-func operate(title, command, said string, run func(ctx context.Context, p hsm.Prompter) error) tea.Cmd {
-	return screen.Send(screen.OperationMsg{Operation: screen.Operation{Title: title, Command: command, Writes: true,
-		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
-			return screen.Report{Said: said}, run(ctx, p)
-		}}})
-}
-
 func (m *Model) reset() tea.Cmd {
 	u := m.uri()
-	return operate("Reset the token", by("token reset", u), "the PIV application is as new: change PIN, PUK and management key before it is used", func(ctx context.Context, p hsm.Prompter) error {
+	return screen.Change("Reset the token", by("token reset", u), "the PIV application is as new: change PIN, PUK and management key before it is used", func(ctx context.Context, p hsm.Prompter) error {
 		_, err := m.Backend.ResetToken(ctx, u, func(l flow.Loss) (hsm.Prompter, error) { return losing{p, l}, nil })
 		return err
 	})
@@ -154,7 +129,7 @@ func (m *Model) initialize() tea.Cmd {
 		if o.Erase {
 			command += " --erase"
 		}
-		return operate("Set up the token", by(command, u), "the token is set up", func(ctx context.Context, p hsm.Prompter) error {
+		return screen.Change("Set up the token", by(command, u), "the token is set up", func(ctx context.Context, p hsm.Prompter) error {
 			if o.Erase {
 				if _, err := m.confirmLoss(ctx, u, p, "Erase the token?", "Everything on it is erased. Nothing brings it back."); err != nil {
 					return err

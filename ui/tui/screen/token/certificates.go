@@ -1,27 +1,18 @@
 package token
 
 import (
-	"bytes"
 	"context"
 	"encoding/pem"
-	"errors"
-	"fmt"
-	"io"
-	"os"
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/tui/describe"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
-
-// mostPEM bounds a certificate file, in bytes.
-const mostPEM = 1 << 20
 
 func certificatePEM(s hsm.Slot) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate.Raw})
@@ -48,18 +39,14 @@ func (m *Model) show(s hsm.Slot) tea.Cmd {
 
 // attest has the token state what it knows of the key, and says it in words.
 func (m *Model) attest(s hsm.Slot) tea.Cmd {
-	return screen.Send(screen.OperationMsg{Operation: screen.Operation{Title: "Attest the key", Command: by("key attest", s.URI),
+	return screen.Operate(screen.Operation{Title: "Attest the key", Command: by("key attest", s.URI),
 		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
 			a, err := m.Backend.AttestKey(ctx, s.URI, nil)
 			if err != nil {
 				return screen.Report{}, err
 			}
-			verdict := "It is verified to " + a.Statement.Root + ", and is for this very key: the key was made on the device and cannot leave it."
-			if a.Err != nil {
-				verdict = "It is NOT verified: " + ui.Message(a.Err) + ". Whoever made this statement can claim anything."
-			}
-			return screen.Report{Title: "What the token says of the key in slot " + s.ID, Lines: []string{a.Statement.String(), "", verdict}}, nil
-		}}})
+			return screen.Report{Title: "What the token says of the key in slot " + s.ID, Lines: describe.Attestation(a)}, nil
+		}})
 }
 
 func (m *Model) importCertificate(s hsm.Slot) tea.Cmd {
@@ -70,8 +57,8 @@ func (m *Model) importCertificate(s hsm.Slot) tea.Cmd {
 			return nil
 		}
 		command := by("certificate import "+csr.ShellQuote(path), s.URI)
-		return operate("Import the certificate", command, "the certificate is on the token", func(ctx context.Context, p hsm.Prompter) error {
-			b, err := readFile(path)
+		return screen.Change("Import the certificate", command, "the certificate is on the token", func(ctx context.Context, p hsm.Prompter) error {
+			b, err := screen.ReadFile(path)
 			if err != nil {
 				return err
 			}
@@ -83,24 +70,11 @@ func (m *Model) importCertificate(s hsm.Slot) tea.Cmd {
 
 // filePath is what was typed; nothing is a problem.
 func filePath(f *widget.Field) string {
-	home, _ := os.UserHomeDir() // without one the tilde stays
-	path := expand(strings.TrimSpace(f.Input.Value()), home)
+	path := screen.Path(f.Input.Value())
 	if path == "" {
 		f.Problem = "name a file"
 	}
 	return path
-}
-
-func readFile(path string) (b []byte, err error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if b, err = io.ReadAll(io.LimitReader(f, mostPEM+1)); err == nil && len(b) > mostPEM {
-		err = fmt.Errorf("%s is larger than %d bytes", path, mostPEM)
-	}
-	return b, err
 }
 
 func (m *Model) export(s hsm.Slot) tea.Cmd {
@@ -110,38 +84,23 @@ func (m *Model) export(s hsm.Slot) tea.Cmd {
 		if path == "" {
 			return nil
 		}
-		return screen.Send(screen.OperationMsg{Operation: screen.Operation{Title: "Save the certificate",
+		return screen.Operate(screen.Operation{Title: "Save the certificate",
 			Command: by("certificate export --to "+csr.ShellQuote(path), s.URI),
 			Run: func(context.Context, hsm.Prompter) (screen.Report, error) {
-				return screen.Report{Said: "the certificate is in " + path}, writeNew(path, certificatePEM(s))
-			}}})
+				return screen.Report{Said: "the certificate is in " + path}, screen.WriteNew(path, certificatePEM(s))
+			}})
 	})
 }
 
-func writeNew(path string, b []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, os.ErrExist) {
-		return hsm.WithHint(fmt.Errorf("%s exists already", path), "choose another name")
-	}
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(f, bytes.NewReader(b))
-	return errors.Join(err, f.Close())
-}
-
 func (m *Model) deleteCertificate(s hsm.Slot) tea.Cmd {
-	return operate("Delete the certificate", by("certificate delete", s.URI), "the certificate is removed", func(ctx context.Context, p hsm.Prompter) error {
+	return screen.Change("Delete the certificate", by("certificate delete", s.URI), "the certificate is removed", func(ctx context.Context, p hsm.Prompter) error {
 		l, err := m.Backend.Loss(ctx, s.URI)
 		if err != nil {
 			return err
 		}
 		l.Enrollments = nil // they have a copy
-		yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{Question: "Remove the certificate?", Type: l.Serial(),
+		err = screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Remove the certificate?", Type: l.Serial(),
 			Detail: "The certificate in " + describe.Slot(s) + " is removed. The key stays, and enrolments keep a copy."})
-		if err == nil && !yes {
-			err = hsm.ErrCancelled
-		}
 		if err != nil {
 			return err
 		}

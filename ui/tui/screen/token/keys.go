@@ -12,6 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/describe"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
@@ -52,7 +53,7 @@ func (m *Model) generate(s hsm.Slot) tea.Cmd {
 		} else if o.Label = strings.TrimSpace(f.Field("label").Input.Value()); o.Label != "" {
 			command += " --label " + csr.ShellQuote(o.Label)
 		}
-		return operate("Generate a key", by(command, u), "the key is made", func(ctx context.Context, p hsm.Prompter) error {
+		return screen.Change("Generate a key", by(command, u), "the key is made", func(ctx context.Context, p hsm.Prompter) error {
 			if o.Overwrite {
 				if _, err := m.confirmLoss(ctx, s.URI, p, "Destroy what is in slot "+s.ID+"?", "A new key takes its place. Nothing brings the old one back."); err != nil {
 					return err
@@ -70,11 +71,7 @@ func (m *Model) confirmLoss(ctx context.Context, u hsm.URI, p hsm.Prompter, ques
 	if err != nil {
 		return l, err
 	}
-	yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{Question: question, Detail: lossWords(l) + detail, Type: l.Serial()})
-	if err == nil && !yes {
-		err = hsm.ErrCancelled
-	}
-	return l, err
+	return l, screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: question, Detail: lossWords(l) + detail, Type: l.Serial()})
 }
 
 // lossWords say what is lost, a line each.
@@ -119,7 +116,7 @@ func (m *Model) move(s hsm.Slot) tea.Cmd {
 			field.Problem = "no slot is empty"
 			return nil
 		}
-		return operate("Move the key", by("key move --to "+to.Label, s.URI), "the key is in slot "+to.Label+" now", func(ctx context.Context, p hsm.Prompter) error {
+		return screen.Change("Move the key", by("key move --to "+to.Label, s.URI), "the key is in slot "+to.Label+" now", func(ctx context.Context, p hsm.Prompter) error {
 			_, _, err := m.Backend.MoveKey(ctx, s.URI, to.Label, p)
 			return err
 		})
@@ -127,7 +124,7 @@ func (m *Model) move(s hsm.Slot) tea.Cmd {
 }
 
 func (m *Model) deleteKey(s hsm.Slot) tea.Cmd {
-	return operate("Delete the key", by("key delete", s.URI), "the key is destroyed", func(ctx context.Context, p hsm.Prompter) error {
+	return screen.Change("Delete the key", by("key delete", s.URI), "the key is destroyed", func(ctx context.Context, p hsm.Prompter) error {
 		l, err := m.confirmLoss(ctx, s.URI, p, "Destroy the key?", "Key and certificate are destroyed. Nothing brings the key back.")
 		if err != nil {
 			return err

@@ -5,7 +5,6 @@ package token
 import (
 	"context"
 	"crypto/x509"
-	"strings"
 	"time"
 
 	"charm.land/bubbles/v2/key"
@@ -15,7 +14,6 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/tui/describe"
-	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/slotview"
 	"github.com/kubehsm/kubehsm/ui/tui/store"
@@ -38,16 +36,15 @@ type Backend interface {
 	DeleteCertificate(ctx context.Context, u hsm.URI, l flow.Loss, p hsm.Prompter) error
 	MoveKey(ctx context.Context, u hsm.URI, slot string, p hsm.Prompter) (hsm.Slot, []string, error)
 	ImportCertificate(ctx context.Context, u hsm.URI, name string, pem []byte, p hsm.Prompter) (*csr.Certificate, error)
+	CreateRequest(ctx context.Context, o flow.RequestOptions, p hsm.Prompter) (flow.RequestView, error)
 	AttestKey(ctx context.Context, u hsm.URI, roots []*x509.Certificate) (flow.Attestation, error)
 }
 
 // Services are what the screen works with; the root passes them.
 type Services struct {
-	Backend Backend
-	Store   *store.Store
-	Runner  *task.Runner
-	Keys    keys.Map
-	Enroll  func(*flow.TokenView, *hsm.Slot) screen.Screen
+	screen.Services[Backend]
+	Store  *store.Store
+	Enroll func(*flow.TokenView, *hsm.Slot) screen.Screen
 }
 
 // Model is the screen.
@@ -192,21 +189,13 @@ func (m *Model) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
 	case key.Matches(k, m.Keys.Refresh):
 		return m.read(now)
 	}
-	for _, a := range m.acts() {
-		if key.Matches(k, a.Key) && a.Reason == "" && a.do != nil {
-			return a.do()
-		}
-	}
-	return nil
+	cmd, _ := m.Acts().Press(k)
+	return cmd
 }
 
 // Actions implements [screen.Screen].
 func (m *Model) Actions() []screen.Action {
-	var out []screen.Action
-	for _, a := range m.acts() {
-		out = append(out, a.Action)
-	}
-	return append(out, screen.Action{Key: m.Keys.Back}, screen.Action{Key: m.Keys.Refresh, Quiet: true})
+	return append(m.Acts().Actions(), screen.Action{Key: m.Keys.Back}, screen.Action{Key: m.Keys.Refresh, Quiet: true})
 }
 
 // by is a command line of this token's or slot's.
@@ -216,12 +205,4 @@ func by(words string, u hsm.URI) string {
 		flag = " --key "
 	}
 	return "kubehsm " + words + flag + csr.ShellQuote(u.String())
-}
-
-// expand is a path as a shell would read it, for "~/".
-func expand(path, home string) string {
-	if rest, ok := strings.CutPrefix(path, "~/"); ok && home != "" {
-		return home + "/" + rest
-	}
-	return path
 }

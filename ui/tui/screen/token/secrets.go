@@ -10,6 +10,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -18,7 +19,7 @@ import (
 
 func (m *Model) pin() tea.Cmd {
 	u := m.uri()
-	return operate("Change the PIN", by("token pin change", u), "the PIN is changed", func(ctx context.Context, p hsm.Prompter) error {
+	return screen.Change("Change the PIN", by("token pin change", u), "the PIN is changed", func(ctx context.Context, p hsm.Prompter) error {
 		_, err := m.Backend.ChangePIN(ctx, u, hsm.UserPIN, p)
 		return err
 	})
@@ -26,7 +27,7 @@ func (m *Model) pin() tea.Cmd {
 
 func (m *Model) unblock() tea.Cmd {
 	u := m.uri()
-	return operate("Set a new PIN", by("token pin unblock", u), "the new PIN is set", func(ctx context.Context, p hsm.Prompter) error {
+	return screen.Change("Set a new PIN", by("token pin unblock", u), "the new PIN is set", func(ctx context.Context, p hsm.Prompter) error {
 		_, err := m.Backend.UnblockPIN(ctx, u, p)
 		return err
 	})
@@ -41,14 +42,48 @@ func (m *Model) secondPIN() string {
 
 // second changes the secret that unblocks the PIN.
 func (m *Model) second() tea.Cmd {
-	u, kind, command := m.uri(), hsm.SOPIN, by("token pin change --so", m.uri())
-	if m.piv() {
-		kind, command = hsm.PUK, by("token puk change", u)
+	u := m.uri()
+	if !m.piv() {
+		return m.change(u, hsm.SOPIN, by("token pin change --so", u))
 	}
-	return operate("Change the "+string(kind), command, "the "+string(kind)+" is changed", func(ctx context.Context, p hsm.Prompter) error {
+	how := &widget.Field{ID: "how", Label: "The new one", Options: []widget.Option{
+		{Label: "is typed", Clause: "6 to 8 characters, twice"}, {Label: "is random", Clause: "8 digits, shown once: keep them apart from the token"}}}
+	return openForm(m.Keys, "A new PUK", "The PUK sets a new PIN when that is locked.", []*widget.Field{how}, func(*widget.Form) tea.Cmd {
+		if how.Index == 0 {
+			return m.change(u, hsm.PUK, by("token puk change", u))
+		}
+		return screen.Change("Change the PUK", by("token puk change --generate", u), "the PUK is changed", func(ctx context.Context, p hsm.Prompter) error {
+			return m.randomPUK(ctx, u, p)
+		})
+	})
+}
+
+func (m *Model) change(u hsm.URI, kind hsm.PINKind, command string) tea.Cmd {
+	return screen.Change("Change the "+string(kind), command, "the "+string(kind)+" is changed", func(ctx context.Context, p hsm.Prompter) error {
 		_, err := m.Backend.ChangePIN(ctx, u, kind, p)
 		return err
 	})
+}
+
+// randomPUK changes the PUK to random digits and shows them once, also where they
+// may be in force although the change failed.
+func (m *Model) randomPUK(ctx context.Context, u hsm.URI, p hsm.Prompter) error {
+	fresh, err := flow.NewFreshPUK(p)
+	if err != nil {
+		return err
+	}
+	_, err = m.Backend.ChangePIN(ctx, u, hsm.PUK, fresh)
+	puk := fresh.InForce(err)
+	defer puk.Zero()
+	if puk == nil {
+		return err
+	}
+	state := "not shown again"
+	if err != nil {
+		state = "may be in force although the change failed"
+	}
+	screen.ShowSecret(ctx, p, "new PUK", state, string(puk.Bytes()))
+	return err
 }
 
 func (m *Model) retries() tea.Cmd {
@@ -70,7 +105,7 @@ func (m *Model) retries() tea.Cmd {
 			return nil
 		}
 		command := by(fmt.Sprintf("token retries --pin %d --puk %d", n["pin"], n["puk"]), u)
-		return operate("Set the number of tries", command, "the number of tries is set", func(ctx context.Context, p hsm.Prompter) error {
+		return screen.Change("Set the number of tries", command, "the number of tries is set", func(ctx context.Context, p hsm.Prompter) error {
 			_, err := m.Backend.SetRetries(ctx, u, n["pin"], n["puk"], p)
 			return err
 		})
@@ -103,7 +138,7 @@ func (m *Model) managementKey() tea.Cmd {
 		if o.Touch {
 			command += " --touch"
 		}
-		return operate("Replace the management key", by(command, u), "the management key is replaced", func(ctx context.Context, p hsm.Prompter) error {
+		return screen.Change("Replace the management key", by(command, u), "the management key is replaced", func(ctx context.Context, p hsm.Prompter) error {
 			return m.setManagementKey(ctx, u, o, p)
 		})
 	})
@@ -113,11 +148,8 @@ func (m *Model) managementKey() tea.Cmd {
 // keeps it, or where it may be in force although writing failed.
 func (m *Model) setManagementKey(ctx context.Context, u hsm.URI, o hsm.ManagementKeyOptions, p hsm.Prompter) error {
 	if !o.Protect {
-		yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{Question: "Go on?", DefaultYes: true,
+		err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Go on?", DefaultYes: true,
 			Detail: "A new management key is made and shown here once. Have something to keep it in."})
-		if err == nil && !yes {
-			err = hsm.ErrCancelled
-		}
 		if err != nil {
 			return err
 		}
@@ -127,14 +159,10 @@ func (m *Model) setManagementKey(ctx context.Context, u hsm.URI, o hsm.Managemen
 	if secret.Len() == 0 || o.Protect && err == nil {
 		return err
 	}
-	what := "not shown again"
+	state := "not shown again"
 	if err != nil {
-		what = "may be in force although the change failed"
+		state = "may be in force although the change failed"
 	}
-	detail := "The new management key, which is " + what + ":\n\n    " + hex.EncodeToString(secret.Bytes())
-	for kept := false; !kept; { // whatever is answered but a no, it was seen
-		yes, cerr := p.Confirm(context.WithoutCancel(ctx), hsm.ConfirmPrompt{Question: "Have you kept it?", Detail: detail})
-		kept = yes || cerr != nil
-	}
+	screen.ShowSecret(ctx, p, "new management key", state, hex.EncodeToString(secret.Bytes()))
 	return err
 }

@@ -159,34 +159,19 @@ func (m *Model) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
 		m.remember()
 		return nil
 	}
-	r, ok := m.selected()
 	switch {
 	case key.Matches(k, m.keys.Refresh):
 		return m.store.LoadTokens(now)
 	case key.Matches(k, m.keys.Filter):
 		m.filter.Open()
+		return nil
 	case key.Matches(k, m.keys.Back):
 		m.filter.Clear()
 		m.rebuild()
-	case key.Matches(k, m.keys.Resume):
-		return screen.Send(screen.OpenMsg{Screen: m.open.Enroll(nil, nil)})
-	case key.Matches(k, keyRelease()) && m.held():
-		return screen.Send(screen.OperationMsg{Operation: screen.Release()})
-	case !ok:
-	case key.Matches(k, m.keys.Enter):
-		return screen.Send(screen.OpenMsg{Screen: m.open.Token(*r.token, r.slot)})
-	case key.Matches(k, m.keys.Enroll):
-		return screen.Send(screen.OpenMsg{Screen: m.open.Enroll(r.token, r.slot)})
-	case key.Matches(k, m.keys.Copy):
-		return screen.Send(screen.CopyMsg{What: "URI", Text: r.uri().String()})
-	case key.Matches(k, m.keys.CopyPrint):
-		if fp, err := r.fingerprint(); err == nil {
-			return screen.Send(screen.CopyMsg{What: "fingerprint", Text: fp})
-		}
-	case key.Matches(k, m.keys.Command):
-		return screen.Send(m.command(r))
+		return nil
 	}
-	return nil
+	cmd, _ := m.Acts().Press(k)
+	return cmd
 }
 
 func (m *Model) command(r row) screen.CommandMsg {
@@ -201,46 +186,63 @@ func (m *Model) command(r row) screen.CommandMsg {
 	}}
 }
 
-// Actions implements [screen.Screen].
-func (m *Model) Actions() []screen.Action {
+// Acts implements [screen.Actor].
+func (m *Model) Acts() screen.Acts {
 	r, ok := m.selected()
-	none := ""
-	if !ok {
-		none = "no token is selected"
-	}
-	enter := screen.Action{Key: keys.As(m.keys.Enter, "open"), Reason: none}
-	enrol := screen.Action{Key: m.keys.Enroll, Reason: none}
-	print := screen.Action{Key: m.keys.CopyPrint, Reason: none, Quiet: true}
+	none := screen.When(!ok, "no token is selected")
+	enrol, unusable, noKey := m.keys.Enroll, none, none
 	if ok {
-		enrol.Reason = describe.Unusable(r.token.Info)
+		unusable = describe.Unusable(r.token.Info)
 		if r.slot != nil {
 			if r.slot.Key != nil {
-				enrol.Key = keys.As(m.keys.Enroll, "enrol this key")
+				enrol = keys.As(enrol, "enrol this key")
 			}
 			if r.slot.Problem != "" {
-				enrol.Reason = text.Clean(r.slot.Problem)
+				unusable = text.Clean(r.slot.Problem)
 			}
 		}
 		if _, err := r.fingerprint(); err != nil {
-			print.Reason = "there is no key"
+			noKey = "there is no key"
 		}
 	}
+	acts := screen.Acts{
+		{screen.Action{Key: keys.As(m.keys.Enter, "open"), Reason: none}, "token info; key show", func() tea.Cmd {
+			return screen.Send(screen.OpenMsg{Screen: m.open.Token(*r.token, r.slot)})
+		}},
+		{screen.Action{Key: enrol, Reason: unusable}, "enroll", func() tea.Cmd {
+			return screen.Send(screen.OpenMsg{Screen: m.open.Enroll(r.token, r.slot)})
+		}},
+		{screen.Action{Key: m.keys.Resume}, "enroll; join", func() tea.Cmd {
+			return screen.Send(screen.OpenMsg{Screen: m.open.Enroll(nil, nil)})
+		}},
+		{screen.Action{Key: keys.As(m.keys.Copy, "copy URI"), Reason: none, Quiet: true}, "", func() tea.Cmd {
+			return screen.Send(screen.CopyMsg{What: "URI", Text: r.uri().String()})
+		}},
+		{screen.Action{Key: m.keys.CopyPrint, Reason: noKey, Quiet: true}, "", func() tea.Cmd {
+			fp, err := r.fingerprint()
+			if err != nil {
+				return screen.Send(screen.ToastMsg{Text: err.Error(), Warn: true})
+			}
+			return screen.Send(screen.CopyMsg{What: "fingerprint", Text: fp})
+		}},
+		{screen.Action{Key: m.keys.Command, Reason: none, Quiet: true}, "", func() tea.Cmd { return screen.Send(m.command(r)) }},
+	}
+	held := screen.When(!m.held(), "scdaemon holds no card")
+	return slices.Insert(acts, 2, screen.Act{Action: screen.Action{Key: keys.Letter("s", "have scdaemon let go"), Reason: held, Writes: true, Quiet: held != ""},
+		Verb: "token release", Do: func() tea.Cmd { return screen.Operate(screen.Release()) }})
+}
+
+// Actions implements [screen.Screen].
+func (m *Model) Actions() []screen.Action {
 	if m.filter.Typing() {
-		return []screen.Action{{Key: keys.As(m.keys.Enter, "keep")}, {Key: keys.As(m.keys.Back, "clear")}}
+		return screen.Filtering(m.keys)
 	}
-	actions := []screen.Action{enter, enrol, {Key: m.keys.Resume}, {Key: m.keys.Filter},
-		{Key: m.keys.Refresh}, {Key: keys.As(m.keys.Copy, "copy URI"), Reason: none}, print,
-		{Key: m.keys.Command, Reason: none, Quiet: true}}
-	if m.held() {
-		actions = slices.Insert(actions, 2, screen.Action{Key: keyRelease(), Writes: true})
-	}
+	actions := slices.Insert(m.Acts().Actions(), 4, screen.Action{Key: m.keys.Filter}, screen.Action{Key: m.keys.Refresh})
 	if m.filter.Active() {
 		actions = append(actions, screen.Action{Key: keys.As(m.keys.Back, "show all")})
 	}
 	return actions
 }
-
-func keyRelease() key.Binding { return keys.Letter("s", "have scdaemon let go") }
 
 // held tells whether a card is held by GnuPG's daemon.
 func (m *Model) held() bool {

@@ -1,0 +1,123 @@
+package tui
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/ui/cli"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+)
+
+// shown are the commands whose answer a screen is, without a key.
+var shown = map[string]screen.ID{
+	"token list": screen.Tokens, "token wait": screen.Tokens, "key list": screen.Tokens,
+	"kubeconfig list": screen.Contexts,
+	"csr list":        screen.Requests, "csr wait": screen.Requests,
+	"agent status": screen.Activity, "audit": screen.Activity,
+	"bootstrap-token list": screen.HelpDesk, "breakglass list": screen.HelpDesk,
+	"csr forecast": screen.Enroll, // its review
+}
+
+// without are the commands that have no place on a screen, and why.
+var without = map[string]string{
+	"agent serve":              "the agent itself: it is started when it is needed",
+	"agent worker":             "a part of the agent",
+	"bootstrap-token generate": "makes up a token for a script; new token makes one and tells the cluster",
+	"completion bash":          "for a shell",
+	"completion fish":          "for a shell",
+	"completion powershell":    "for a shell",
+	"completion zsh":           "for a shell",
+	"credential":               "kubectl runs it",
+	"exit-codes":               "for scripts",
+	"external-signer serve":    "clients run it",
+	"help":                     "the screens have their own",
+	"output":                   "for scripts",
+	"version":                  "the doctor says it",
+}
+
+// verbs are the commands that do something, without the program's name.
+func verbs(c *cobra.Command) []string {
+	if len(c.Commands()) == 0 {
+		_, words, _ := strings.Cut(c.CommandPath(), " ")
+		return []string{words}
+	}
+	var all []string
+	for _, sub := range c.Commands() {
+		all = append(all, verbs(sub)...)
+	}
+	return all
+}
+
+// TestNoCapabilityInOneOnly: what a command does, a key on a screen does as well.
+// A new command wants an action with its name as Verb, or a line above that says
+// why there is none.
+func TestNoCapabilityInOneOnly(t *testing.T) {
+	root := (&cli.Program{Args: []string{"kubehsm"}, Getenv: func(string) string { return "" }}).Command()
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	all := verbs(root)
+
+	by := map[string]string{} // the screen
+	screens := map[screen.ID]bool{screen.Enroll: true}
+	for verb, at := range shown {
+		by[verb] = string(at)
+	}
+	walk := func(name string, to func(*rig)) {
+		f := newFake()
+		withOurs(f)
+		r := newRig(t, f, 100, 30)
+		to(r)
+		actor, ok := r.top().(screen.Actor)
+		if !ok {
+			t.Fatalf("%s tells of no acts", name)
+		}
+		screens[r.top().ID()] = true
+		for _, a := range actor.Acts() {
+			if a.Do == nil || len(a.Key.Keys()) == 0 || a.Key.Help().Desc == "" {
+				t.Errorf("%s: %v does nothing, or has no key or name", name, a)
+			}
+			for _, verb := range strings.Split(a.Verb, "; ") {
+				if verb != "" {
+					by[verb] = name
+				}
+			}
+		}
+	}
+	walk("tokens", atTokens)
+	walk("card", func(r *rig) { atToken(r); r.sees("9e") })
+	walk("PKCS#11 token", func(r *rig) { atTokens(r); r.press("g", "enter"); r.sees("change PIN") })
+	walk("contexts", atContexts)
+	walk("requests", atRequests)
+	walk("request", toLook)
+	walk("activity", atActivity)
+	walk("help desk", atDesk)
+	walk("doctor", atDoctor)
+
+	for _, verb := range all {
+		_, excused := without[verb]
+		switch at := by[verb]; {
+		case at == "" && !excused:
+			t.Errorf("kubehsm %s: no screen does that", verb)
+		case at != "" && excused:
+			t.Errorf("kubehsm %s: it is on the screen %s", verb, at)
+		}
+	}
+	for verb, at := range by {
+		if !slices.Contains(all, verb) {
+			t.Errorf("%s: there is no command %q", at, verb)
+		}
+	}
+	for verb := range without {
+		if !slices.Contains(all, verb) {
+			t.Errorf("there is no command %q any more", verb)
+		}
+	}
+	for verb, at := range shown {
+		if !screens[at] {
+			t.Errorf("%s: there is no screen %s", verb, at)
+		}
+	}
+}

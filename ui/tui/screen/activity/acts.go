@@ -1,0 +1,81 @@
+package activity
+
+import (
+	"context"
+	"runtime"
+	"strconv"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/tui/dialog"
+	"github.com/kubehsm/kubehsm/ui/tui/keys"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
+)
+
+// Acts implements [screen.Actor]. Locking changes nothing that is kept, so that
+// it goes in read-only mode too.
+func (m *Model) Acts() screen.Acts {
+	idle := screen.When(!m.running, "the agent is not running")
+	return screen.Acts{
+		{screen.Action{Key: keys.Letter("L", "lock"), Reason: idle}, "agent lock", func() tea.Cmd {
+			return operate("Lock everything", "kubehsm agent lock", "locked: the next command asks for the PIN", m.Backend.LockAgent)
+		}},
+		{screen.Action{Key: keys.Letter("S", "stop the agent"), Reason: idle}, "agent stop", func() tea.Cmd {
+			return operate("Stop the agent", "kubehsm agent stop", "the agent has ended", m.Backend.StopAgent)
+		}},
+		{screen.Action{Key: keys.Letter("b", "move the bridge"), Writes: true, Quiet: true}, "agent port", m.move},
+		{screen.Action{Key: keys.Letter("u", "start it at login"), Quiet: true}, "agent unit", m.unit},
+		{screen.Action{Key: m.Keys.Command, Quiet: true}, "", func() tea.Cmd {
+			return screen.Send(screen.CommandMsg{Title: "The same by command", Lines: []string{"kubehsm agent status", "kubehsm audit -f"}})
+		}},
+	}
+}
+
+// operate asks the root to run do.
+func operate(title, command, said string, do func(context.Context) error) tea.Cmd {
+	return screen.Operate(screen.Operation{Title: title, Command: command,
+		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
+			return screen.Report{Said: said}, do(ctx)
+		}})
+}
+
+// move has the bridge on another port.
+func (m *Model) move() tea.Cmd {
+	port := &widget.Field{ID: "port", Label: "Port", Input: widget.NewInput("", "27001"), Note: "1024 to 65535; one that nobody else on this computer uses."}
+	intro := "The agent ends, which cuts what is open, and the kubeconfig entries are written anew."
+	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(m.Keys, "Move the bridge", intro, []*widget.Field{port}, func(*widget.Form) tea.Cmd {
+		n, err := strconv.ParseUint(strings.TrimSpace(port.Input.Value()), 10, 16)
+		if err != nil || n < 1024 {
+			port.Problem = "a number from 1024 to 65535"
+			return nil
+		}
+		return screen.Change("Move the bridge", "kubehsm agent port "+strconv.FormatUint(n, 10), "the bridge has moved", func(ctx context.Context, p hsm.Prompter) error {
+			move, err := m.Backend.PlanMove(ctx, int(n))
+			if err != nil {
+				return err
+			}
+			detail := "From " + move.From + " to " + move.To + ". The agent ends, which cuts what is open."
+			if len(move.Enrollments) > 0 {
+				detail += "\nKubeconfig entries that are written anew: " + strings.Join(move.Enrollments, ", ")
+			}
+			if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Move it?", Detail: detail}); err != nil {
+				return err
+			}
+			return move.Apply(ctx)
+		})
+	})})
+}
+
+// unit shows what a service manager needs to run the agent from login on.
+func (m *Model) unit() tea.Cmd {
+	file, where, err := m.Backend.AgentUnit(runtime.GOOS == "darwin")
+	if err != nil {
+		return screen.Send(screen.FailureMsg{Title: "Start it at login", Err: err})
+	}
+	lines := append(strings.Split(where, "\n"), "", "")
+	return screen.Send(screen.TextMsg{Title: "Start the agent at login", Lines: append(lines, strings.Split(strings.TrimSpace(string(file)), "\n")...),
+		What: "file", Copy: string(file)})
+}

@@ -1,0 +1,103 @@
+package contexts
+
+import (
+	"context"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/consent"
+	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/tui/dialog"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
+)
+
+// unlock asks for the PIN now, so that later commands need not.
+func (m *Model) unlock(c flow.ContextView) tea.Cmd {
+	return screen.Operate(screen.Operation{Title: "Unlock the token", Command: "kubehsm unlock " + csr.ShellQuote(c.Enrollment),
+		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
+			return screen.Report{Said: "the token of " + c.Enrollment + " is unlocked"}, m.Backend.Unlock(ctx, c.Enrollment, p)
+		}})
+}
+
+// follow asks the cluster whether it has moved, and has the enrolment follow.
+func (m *Model) follow(c flow.ContextView) tea.Cmd {
+	return screen.Operate(screen.Operation{Title: "Follow the cluster", Command: "kubehsm kubeconfig refresh " + csr.ShellQuote(c.Enrollment), Writes: true,
+		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
+			r, err := m.Backend.PlanRefresh(ctx, c.Enrollment)
+			if err != nil || len(r.Changes) == 0 {
+				return screen.Report{Said: "the cluster is where it was"}, err
+			}
+			if r.Unproven != "" {
+				return screen.Report{}, hsm.WithHint(flow.ErrUnproven, r.Unproven+"; ask the cluster's administrators")
+			}
+			if err := sure(ctx, p, "Follow it?", r.Change, strings.Join(r.Changes, "\n")+"\n"); err != nil {
+				return screen.Report{}, err
+			}
+			return screen.Report{Said: c.Enrollment + " follows its cluster"}, r.Apply(ctx)
+		}})
+}
+
+// consent shows the policy in force, to be changed.
+func (m *Model) consent(c flow.ContextView) tea.Cmd {
+	return screen.Operate(screen.Operation{Title: "What needs your yes", Command: "kubehsm consent show " + csr.ShellQuote(c.Enrollment),
+		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
+			now, host, err := m.Backend.Consent(ctx, c.Enrollment)
+			if err != nil {
+				return screen.Report{}, err
+			}
+			return screen.Report{Message: m.consentForm(c.Enrollment, host, now)}, nil
+		}})
+}
+
+// modes are the consent policies, the least strict first.
+func modes() []consent.Mode {
+	return []consent.Mode{consent.Session, consent.Writes, consent.Rules, consent.Always}
+}
+
+func (m *Model) consentForm(name, host string, now consent.Policy) dialog.OpenMsg {
+	policy := &widget.Field{ID: "policy", Label: "Policy"}
+	for i, mode := range modes() {
+		label, clause, _ := strings.Cut(flow.ConsentWords(mode), ": ")
+		policy.Options = append(policy.Options, widget.Option{Label: label, Clause: clause})
+		if mode == now.Mode {
+			policy.Index = i
+		}
+	}
+	var rules []string
+	for _, r := range now.Rules {
+		rules = append(rules, flow.ConsentRuleWords(r))
+	}
+	typed := &widget.Field{ID: "rules", Label: "Rules", Input: widget.NewInput(strings.Join(rules, "; "), "none"),
+		Note: "For the policy rules, separated by semicolons: verbs=delete; verbs=get,list resources=secrets namespaces=payments"}
+	title := "Which requests to " + host + " need your yes?"
+	return dialog.OpenMsg{Dialog: dialog.NewForm(m.Keys, title, "No kubeconfig can weaken it. Sessions of before end.", []*widget.Field{policy, typed}, func(f *widget.Form) tea.Cmd {
+		p := consent.Policy{Mode: modes()[policy.Index]}
+		command := "kubehsm consent set " + csr.ShellQuote(name) + " --policy " + string(p.Mode)
+		if p.Mode == consent.Rules {
+			for _, s := range strings.Split(typed.Input.Value(), ";") {
+				r, err := flow.ParseConsentRule(s)
+				if err != nil {
+					typed.Problem = ui.Message(err)
+					return nil
+				}
+				p.Rules = append(p.Rules, r)
+				command += " --rule " + csr.ShellQuote(strings.TrimSpace(s))
+			}
+		}
+		if err := p.Validate(); err != nil {
+			typed.Problem = ui.Message(err)
+			return nil
+		}
+		if flow.SameConsent(now, p) {
+			return screen.Send(screen.ToastMsg{Text: "nothing to change"})
+		}
+		return screen.Change("Set the policy", command, name+": "+flow.ConsentWords(p.Mode), func(ctx context.Context, _ hsm.Prompter) error {
+			return m.Backend.PutConsent(ctx, name, p)
+		})
+	})}
+}

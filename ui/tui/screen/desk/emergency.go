@@ -1,0 +1,99 @@
+package desk
+
+import (
+	"context"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/tui/describe"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
+)
+
+// breakGlass asks for a certificate that may do everything, and waits for the
+// second person.
+func (m *Model) breakGlass() tea.Cmd {
+	reason := &widget.Field{ID: "reason", Label: "Reason", Input: widget.NewInput("", "INC-4711: the API is down"), Note: "For the second person; it is kept in every record."}
+	intro := "It asks for a certificate that may do everything, for " + flow.BreakGlassLifetime.String() + ", and waits until a second person approves it. The current context stays."
+	return m.form("Break the glass?", intro, []*widget.Field{reason}, func(f *widget.Form) tea.Cmd {
+		why := value(f, "reason")
+		if why == "" {
+			reason.Problem = "a reason is needed"
+			return nil
+		}
+		return screen.Operate(screen.Operation{Title: "Break-glass", Command: "kubehsm breakglass request --reason " + csr.ShellQuote(why), Writes: true,
+			Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
+				o, err := m.Backend.BreakGlass(ctx, flow.BreakGlassOptions{Reason: why})
+				if err != nil {
+					return screen.Report{}, err
+				}
+				r, err := m.enroll(ctx, p, o)
+				r.Said, r.Title = "the glass is broken: "+r.Said, r.Title+" may do everything"
+				return r, err
+			}})
+	})
+}
+
+// enroll enrols and keeps a record of it.
+func (m *Model) enroll(ctx context.Context, p hsm.Prompter, o flow.EnrollOptions) (screen.Report, error) {
+	r, err := m.Backend.Enroll(ctx, o, p, screen.Steps(ctx))
+	if err != nil {
+		return screen.Report{}, err
+	}
+	lines := append([]string{"Until " + r.NotAfter.UTC().Format("2006-01-02 15:04 MST") + ".", ""}, r.Next...)
+	return screen.Report{Said: "context " + r.Context, Title: "Context " + r.Context, Lines: lines}, m.Backend.RecordBreakGlass(ctx, r, o.Reason)
+}
+
+// seal enrols a token in advance, to be kept in a safe.
+func (m *Model) seal() tea.Cmd {
+	token := &widget.Field{ID: "token", Label: "Token"}
+	var tokens []hsm.TokenInfo
+	for _, v := range m.Store.Tokens.Value.Views {
+		tokens = append(tokens, v.Info)
+		token.Options = append(token.Options, widget.Option{Label: describe.Token(v.Info), Clause: describe.Kind(v.Info), Reason: describe.Unusable(v.Info)})
+	}
+	if len(tokens) == 0 {
+		return screen.Send(screen.ToastMsg{Text: "seal a token: insert the one that goes into the safe", Warn: true})
+	}
+	lifetimes := []time.Duration{0, 90 * 24 * time.Hour, 182 * 24 * time.Hour, 365 * 24 * time.Hour}
+	life := &widget.Field{ID: "lifetime", Label: "Lifetime"}
+	for _, d := range lifetimes {
+		label := "the signer's"
+		if d > 0 {
+			label = widget.Span(d)
+		}
+		life.Options = append(life.Options, widget.Option{Label: label})
+	}
+	fields := []*widget.Field{token,
+		{ID: "user", Label: "User", Input: widget.NewInput("", "sealed-1"), Note: "A name of its own: the audit log then shows when it is used."},
+		{ID: "reason", Label: "Reason", Input: widget.NewInput("", "safe in room 12; two keys"), Note: "Where it is kept and who may open the safe."}, life}
+	intro := "A new key on it may do everything. A second person approves it. Put the token and its PIN into different safes."
+	return m.form("A token for the safe", intro, fields, func(f *widget.Form) tea.Cmd {
+		for _, id := range []string{"user", "reason"} {
+			if value(f, id) == "" {
+				f.Field(id).Problem = "it is needed"
+			}
+		}
+		info := tokens[token.Index]
+		if token.Problem = describe.Unusable(info); f.FirstProblem() {
+			return nil
+		}
+		o := flow.EnrollOptions{Token: info.URI(), User: value(f, "user"), Reason: value(f, "reason"), Expiration: lifetimes[life.Index]}
+		command := "kubehsm breakglass seal --user " + csr.ShellQuote(o.User) + " --token " + csr.ShellQuote(o.Token.String()) + " --reason " + csr.ShellQuote(o.Reason)
+		if o.Expiration > 0 {
+			command += " --lifetime " + o.Expiration.String()
+		}
+		return screen.Operate(screen.Operation{Title: "Seal a token", Command: command, Writes: true,
+			Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
+				o, err := m.Backend.Sealed(ctx, "", "", o)
+				if err != nil {
+					return screen.Report{}, err
+				}
+				return m.enroll(ctx, p, o)
+			}})
+	})
+}

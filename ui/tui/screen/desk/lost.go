@@ -1,0 +1,146 @@
+package desk
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
+)
+
+func date(t time.Time) string { return t.Local().Format("2006-01-02 15:04 MST") }
+
+// revoke takes away what can be taken away after a token was lost.
+func (m *Model) revoke() tea.Cmd {
+	fields := []*widget.Field{
+		{ID: "user", Label: "User", Input: widget.NewInput("", "whose token is lost")},
+		{ID: "groups", Label: "Groups", Input: widget.NewInput("", "those that are found"), Note: "That the user's certificates are known to have. Separated by commas."},
+	}
+	intro := "Kubernetes cannot revoke a certificate: it is good until it ends. What there is is looked up and shown first."
+	return m.form("Take access away", intro, fields, func(f *widget.Form) tea.Cmd {
+		user, groups := value(f, "user"), list(value(f, "groups"))
+		if user == "" {
+			f.Field("user").Problem = "a user name is needed"
+			return nil
+		}
+		command := "kubehsm helpdesk revoke --user " + csr.ShellQuote(user)
+		for _, g := range groups {
+			command += " --group " + csr.ShellQuote(g)
+		}
+		return screen.Operate(screen.Operation{Title: "Take access away", Command: command, Writes: true,
+			Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
+				r, err := m.Backend.LookUpRevocation(ctx, "", user, groups)
+				if err != nil {
+					return screen.Report{}, err
+				}
+				if r.Removable() {
+					if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Remove, deny and end these?", Detail: strings.Join(removable(r), "\n")}); err != nil {
+						return screen.Report{}, err
+					}
+					if err := m.Backend.Revoke(ctx, "", &r); err != nil {
+						return screen.Report{}, err
+					}
+				}
+				return screen.Report{Title: "What became of the access of " + user, Lines: outcome(r)}, nil
+			}})
+	})
+}
+
+// removable names what can be taken away, a line each.
+func removable(r flow.Revocation) []string {
+	var lines []string
+	for _, b := range r.Bindings {
+		lines = append(lines, b.String())
+	}
+	for _, name := range r.Pending {
+		lines = append(lines, "pending request "+name)
+	}
+	for _, id := range r.Tickets {
+		lines = append(lines, "ticket "+id)
+	}
+	return lines
+}
+
+func outcome(r flow.Revocation) []string {
+	var lines []string
+	add := func(lead string, all []string) {
+		for _, s := range all {
+			lines = append(lines, lead+s)
+		}
+	}
+	if !r.Removable() {
+		lines = append(lines, "There was nothing to take away.")
+	}
+	add("Done: ", r.Done)
+	add("FAILED: ", r.Failed)
+	if err := r.Err(); err != nil {
+		add("", []string{err.Error() + ": send this to a cluster admin"})
+	}
+	add("Not known: ", r.Unknown)
+	return append(append(lines, ""), r.Remains(date)...)
+}
+
+// record shows what was done from here.
+func (m *Model) record() tea.Cmd {
+	return screen.Operate(screen.Operation{Title: "Record", Command: "kubehsm helpdesk list",
+		Run: func(context.Context, hsm.Prompter) (screen.Report, error) {
+			deeds, err := m.Backend.Deeds()
+			if err != nil || len(deeds) == 0 {
+				return screen.Report{Said: "nothing was done from here yet"}, err
+			}
+			var lines []string
+			for i := len(deeds) - 1; i >= 0; i-- {
+				d := deeds[i]
+				words := []string{date(d.Time), d.Action}
+				for _, s := range []string{d.Request, d.Ticket, d.User, d.Server, d.Reason, d.Note} {
+					if s != "" {
+						words = append(words, s)
+					}
+				}
+				if d.Expires != nil {
+					words = append(words, "until "+date(*d.Expires))
+				}
+				lines = append(lines, strings.Join(words, ", "))
+			}
+			return screen.Report{Title: "What was done from here, the latest first", Lines: lines}, nil
+		}})
+}
+
+// open opens a PUK that was sent back sealed, and shows it once.
+func (m *Model) open() tea.Cmd {
+	r, ok := m.tokens.Selected()
+	id := &widget.Field{ID: "id", Label: "Ticket", Input: widget.NewInput("", "its ID, as the record has it")}
+	if ok && r.terms != nil {
+		id.Input.Set(r.ID)
+	}
+	fields := []*widget.Field{id,
+		{ID: "serial", Label: "Token", Input: widget.NewInput("", "its serial number")},
+		{ID: "sealed", Label: "Sealed", Input: widget.NewInput("", "what was sent back"), Note: "Only the computer and user that made the ticket can open it."}}
+	return m.form("Open a sealed PUK", "It is shown once, and the ticket's key is removed when you have kept it.", fields, func(f *widget.Form) tea.Cmd {
+		for _, x := range f.Fields {
+			if value(f, x.ID) == "" {
+				x.Problem = "it is needed"
+			}
+		}
+		if f.FirstProblem() {
+			return nil
+		}
+		ticket, serial, sealed := value(f, "id"), value(f, "serial"), value(f, "sealed")
+		command := "kubehsm helpdesk open --ticket-id " + csr.ShellQuote(ticket) + " --serial " + csr.ShellQuote(serial)
+		return screen.Change("Open a sealed PUK", command, "the PUK was shown", func(ctx context.Context, p hsm.Prompter) error {
+			puk, err := m.Backend.OpenSealed(ticket, serial, []byte(sealed))
+			if err != nil {
+				return err
+			}
+			defer puk.Zero()
+			screen.ShowSecret(ctx, p, "PUK of the token "+serial, "not shown again", string(puk.Bytes()))
+			return m.Backend.ForgetSealKey(ticket)
+		})
+	})
+}

@@ -1,0 +1,129 @@
+package desk
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/text"
+	"github.com/kubehsm/kubehsm/ui/tui/describe"
+	"github.com/kubehsm/kubehsm/ui/tui/dialog"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
+)
+
+// roles offers what there is to do with the roles and policies that tickets, help
+// desk and break-glass need.
+func (m *Model) roles() tea.Cmd {
+	entries := []dialog.Entry{
+		{Name: "compare the cluster's with those that are needed", Message: m.checkRoles()},
+		{Name: "apply those that are missing or differ", Message: m.applyRoles()},
+		{Name: "show them, to copy", Message: m.showRoles()},
+	}
+	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewChoice(m.Keys, "Roles and policies", entries)})
+}
+
+func roleLines(all []flow.RBACObject) []string {
+	var lines []string
+	for _, o := range all {
+		name := o.Name
+		if o.Namespace != "" {
+			name += " in " + o.Namespace
+		}
+		lines = append(lines, fmt.Sprintf("%s: %s %s, of %s", o.State, o.Kind, name, o.Set))
+	}
+	if err := flow.RBACUnenforced(all); err != nil {
+		lines = append(lines, "", "! "+err.Error())
+	}
+	return lines
+}
+
+func (m *Model) checkRoles() tea.Msg {
+	return screen.OperationMsg{Operation: screen.Operation{Title: "Check roles and policies", Command: "kubehsm rbac check",
+		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
+			all, err := m.Backend.CheckRBAC(ctx, "", nil)
+			if err != nil {
+				return screen.Report{}, err
+			}
+			rights, err := m.Backend.Rights(ctx, "")
+			if err != nil {
+				return screen.Report{}, err
+			}
+			lines := append(roleLines(all), "")
+			for _, r := range rights {
+				may := "you may not"
+				if r.Allowed {
+					may = "you may"
+				}
+				lines = append(lines, fmt.Sprintf("%s %s (%s)", may, r.Duty, r.Needs))
+			}
+			return screen.Report{Title: "Roles and policies in the cluster", Lines: lines}, nil
+		}}}
+}
+
+func (m *Model) applyRoles() tea.Msg {
+	return screen.OperationMsg{Operation: screen.Operation{Title: "Apply roles and policies", Command: "kubehsm rbac apply", Writes: true,
+		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
+			now, err := m.Backend.CheckRBAC(ctx, "", nil)
+			if err != nil {
+				return screen.Report{}, err
+			}
+			if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Apply these?", Detail: strings.Join(roleLines(now), "\n")}); err != nil {
+				return screen.Report{}, err
+			}
+			done, err := m.Backend.ApplyRBAC(ctx, "", nil, false, false)
+			if err == nil {
+				err = flow.RBACUnenforced(done)
+			}
+			return screen.Report{Title: "Roles and policies in the cluster", Lines: roleLines(done)}, err
+		}}}
+}
+
+func (m *Model) showRoles() tea.Msg {
+	manifest, err := flow.RBACManifest()
+	if err != nil {
+		return screen.FailureMsg{Title: "Roles and policies", Err: err}
+	}
+	return screen.TextMsg{Title: "Roles and policies: kubehsm rbac print", Lines: strings.Split(strings.TrimSpace(manifest), "\n"), What: "manifest", Copy: manifest}
+}
+
+// verify verifies an attestation that somebody sent, without the token.
+func (m *Model) verify() tea.Cmd {
+	fields := []*widget.Field{
+		{ID: "file", Label: "File", Input: widget.NewInput("", "~/attestation.pem"), Note: "The statement and the device's certificate in PEM, or a certificate request that carries them."},
+		{ID: "for", Label: "Is for", Input: widget.NewInput("", "the request's own key"), Note: "A PEM file with the certificate, request or public key that it must be for."}}
+	return m.form("Verify what a token states", "Against Yubico's published roots.", fields, func(f *widget.Form) tea.Cmd {
+		path, of := screen.Path(value(f, "file")), screen.Path(value(f, "for"))
+		if path == "" {
+			f.Field("file").Problem = "name a file"
+			return nil
+		}
+		command := "kubehsm attestation verify " + csr.ShellQuote(path)
+		if of != "" {
+			command += " --for " + csr.ShellQuote(of)
+		}
+		return screen.Operate(screen.Operation{Title: "Verify an attestation", Command: command,
+			Run: func(context.Context, hsm.Prompter) (screen.Report, error) {
+				statement, err := screen.ReadFile(path)
+				if err != nil {
+					return screen.Report{}, err
+				}
+				var key any
+				if of != "" {
+					b, err := screen.ReadFile(of)
+					if err == nil {
+						key, err = flow.PublicKey(b)
+					}
+					if err != nil {
+						return screen.Report{}, err
+					}
+				}
+				return screen.Report{Title: "What " + text.Clean(path) + " states", Lines: describe.Attestation(flow.VerifyAttestation(statement, key, nil))}, nil
+			}})
+	})
+}

@@ -1,0 +1,70 @@
+package doctor
+
+import (
+	"strings"
+
+	"github.com/kubehsm/kubehsm/ui/flow/doctor"
+	"github.com/kubehsm/kubehsm/ui/text"
+	"github.com/kubehsm/kubehsm/ui/tui/describe"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
+)
+
+// View implements [screen.Screen].
+func (m *Model) View(f screen.Frame) string {
+	t := f.Theme
+	head := []string{m.summary(f)}
+	if f.Height >= 16 {
+		head = append(head, "")
+	}
+	if m.list.Len() == 0 {
+		return widget.Block(strings.Join(head, "\n"), f.Width, f.Height)
+	}
+	m.list.Cells = func(c doctor.Check) []widget.Cell {
+		glyph, level := t.Glyphs.Done, describe.Good
+		switch c.State {
+		case doctor.Failed:
+			glyph, level = t.Glyphs.Failed, describe.Bad
+		case doctor.Warning:
+			glyph, level = t.Glyphs.Warn, describe.Warn
+		case doctor.Unknown:
+			glyph, level = "?", describe.Warn
+		case doctor.Note:
+			glyph, level = t.Glyphs.Dot, describe.Quiet
+		}
+		st := describe.Style(t, level)
+		return []widget.Cell{{Text: glyph + " " + string(c.State), Style: st}, {Text: text.Clean(c.Title), Style: t.Strong}, {Text: text.Clean(c.Found), Style: t.Text}}
+	}
+	body := widget.Split(t, f.Width, f.Height-len(head),
+		func(w, h int) string { return m.list.View(t, w, h) },
+		func(w int) []string {
+			c, ok := m.list.Selected()
+			if !ok {
+				return nil
+			}
+			lines := []string{t.Title.Render(widget.Cut(text.Clean(c.Title), w))}
+			for _, s := range sentences(c) {
+				lines = append(lines, widget.Paragraph(t.Text, text.Clean(s), w)...)
+			}
+			return append(lines, "")
+		})
+	return strings.Join(append(head, body), "\n")
+}
+
+func (m *Model) summary(f screen.Frame) string {
+	t := f.Theme
+	if !m.done {
+		return widget.Working(t, "Looking at everything between you and your clusters", m.job.Began, f.Now)
+	}
+	n := map[doctor.State]int{}
+	for _, c := range m.checks {
+		n[c.State]++
+	}
+	switch {
+	case n[doctor.Failed] > 0:
+		return t.Bad.Render(t.Glyphs.Failed + " " + widget.Count(n[doctor.Failed], "thing") + " in the way of signing in")
+	case n[doctor.Warning] > 0:
+		return t.Warn.Render(t.Glyphs.Warn + " " + widget.Count(n[doctor.Warning], "warning") + "; nothing is in the way of signing in")
+	}
+	return t.Good.Render(t.Glyphs.Done + " nothing is in the way of signing in")
+}

@@ -1,0 +1,96 @@
+package screen
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow"
+)
+
+// Operate asks the root to run an operation.
+func Operate(o Operation) tea.Cmd { return Send(OperationMsg{Operation: o}) }
+
+// Change asks the root to run what changes something, where a bare error and one
+// line are enough of a report.
+func Change(title, command, said string, run func(ctx context.Context, p hsm.Prompter) error) tea.Cmd {
+	return Operate(Operation{Title: title, Command: command, Writes: true,
+		Run: func(ctx context.Context, p hsm.Prompter) (Report, error) { return Report{Said: said}, run(ctx, p) }})
+}
+
+// Sure asks a question; a no is [hsm.ErrCancelled].
+func Sure(ctx context.Context, p hsm.Prompter, q hsm.ConfirmPrompt) error {
+	yes, err := p.Confirm(ctx, q)
+	if err == nil && !yes {
+		err = hsm.ErrCancelled
+	}
+	return err
+}
+
+// Steps tells the steps of an enrolment while it runs.
+func Steps(ctx context.Context) func(flow.Event) {
+	return func(e flow.Event) {
+		line := e.Step.Title()
+		if e.Message != "" {
+			line += ": " + e.Message
+		}
+		Say(ctx, line)
+	}
+}
+
+// ShowSecret shows a secret that is told only once, until the person has kept it.
+// It does not give up with the operation. state is what to know of it, such as
+// "not shown again".
+func ShowSecret(ctx context.Context, p hsm.Prompter, what, state, secret string) {
+	detail := "The " + what + ", which is " + state + ":\n\n    " + secret
+	for kept := false; !kept; { // whatever is answered but a no, it was seen
+		yes, err := p.Confirm(context.WithoutCancel(ctx), hsm.ConfirmPrompt{Question: "Have you kept it?", Detail: detail})
+		kept = yes || err != nil
+	}
+}
+
+// Path is a file's name as a shell would read it, for "~/".
+func Path(typed string) string {
+	typed = strings.TrimSpace(typed)
+	if rest, ok := strings.CutPrefix(typed, "~/"); ok {
+		if home, err := os.UserHomeDir(); err == nil {
+			return home + "/" + rest
+		}
+	}
+	return typed
+}
+
+// mostFile bounds a file that is read, in bytes.
+const mostFile = 1 << 20
+
+// ReadFile reads a file that a person named, up to a mebibyte.
+func ReadFile(path string) (b []byte, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // only read from
+	if b, err = io.ReadAll(io.LimitReader(f, mostFile+1)); err == nil && len(b) > mostFile {
+		err = fmt.Errorf("%s is larger than %d bytes", path, mostFile)
+	}
+	return b, err
+}
+
+// WriteNew writes a file that does not exist yet.
+func WriteNew(path string, b []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return hsm.WithHint(fmt.Errorf("%s exists already", path), "choose another name")
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(b)
+	return errors.Join(err, f.Close())
+}
