@@ -117,7 +117,11 @@ func (p Program) settle(ctx context.Context, c *Client, mine wire.Build, h hello
 		if err = c.retire(ctx); err == nil {
 			*replaced = true
 			if h.Unlocked && p.Say != nil {
-				p.Say(fmt.Sprintf("The agent of %s made way for %s: its token was unlocked, and the PIN is asked again.", h.Program, mine))
+				newer := "a newer kubehsm"
+				if h.Program.Path != mine.Path {
+					newer = fmt.Sprintf("%s, which is newer than its own %s", mine, h.Program)
+				}
+				p.Say("The agent made way for " + newer + ": its token was unlocked, and the PIN is asked again.")
 			}
 			return errGaveWay
 		}
