@@ -252,22 +252,23 @@ func TestRevoke(t *testing.T) {
 	u := newJoiner(t, lab.Options{})
 	admin := u.newDesk("")
 	name, group := unique("jane"), unique("team")
-	request, pending := unique("live"), unique("pending")
-	for n, life := range map[string]time.Duration{request: time.Hour, pending: time.Hour} {
-		if res := admin.kubectl(requestFor(t, n, name, "", life, group), "create", "-f", "-"); res.Code != 0 {
+	request, pending, unsigned := unique("live"), unique("pending"), unique("unsigned")
+	for n, signer := range map[string]string{request: "kubernetes.io/kube-apiserver-client", pending: "kubernetes.io/kube-apiserver-client", unsigned: "example.com/slow"} {
+		text := strings.Replace(requestFor(t, n, name, "", time.Hour, group), "kubernetes.io/kube-apiserver-client", signer, 1)
+		if res := admin.kubectl(text, "create", "-f", "-"); res.Code != 0 {
 			t.Fatal(res)
 		}
 	}
-	u.admin("certificate", "approve", request)
+	u.admin("certificate", "approve", request, unsigned)
 	admin.ok("csr", "wait", request)
 	alone, shared, grouped := unique("alone"), unique("shared"), unique("grouped")
 	u.admin("create", "clusterrolebinding", alone, "--clusterrole=view", "--user="+name)
-	u.admin("create", "rolebinding", shared, "--clusterrole=view", "--user="+name, "--user=bob", "-n", "default")
+	u.admin("create", "rolebinding", shared, "--clusterrole=view", "--user="+name, "--user=bob", "--user="+name, "-n", "default")
 	u.admin("create", "clusterrolebinding", grouped, "--clusterrole=edit", "--group="+group)
 	_, id, _ := admin.ticket("--for", name)
 
 	look := admin.ok("helpdesk", "revoke", "--user", name, "--dry-run")
-	for _, want := range []string{alone, shared, grouped, request, pending, id, "stays", "can be removed", "not known"} {
+	for _, want := range []string{alone, shared, grouped, request, pending, unsigned, id, "stays", "can be removed", "not known"} {
 		if !strings.Contains(look, want) {
 			t.Errorf("the look lacks %q:\n%s", want, look)
 		}
@@ -286,6 +287,9 @@ func TestRevoke(t *testing.T) {
 	}
 	if c := u.admin("get", "csr", pending, "-o", "jsonpath={.status.conditions[*].type}"); c != "Denied" {
 		t.Errorf("the pending request is %q", c)
+	}
+	if res := admin.kubectl("", "get", "csr", unsigned); res.Code == 0 {
+		t.Error("what was approved may still be signed")
 	}
 	if res := admin.kubectl("", "get", "secret", "-n", "kube-system", "bootstrap-token-"+id); res.Code == 0 {
 		t.Error("the ticket is still good")

@@ -88,16 +88,19 @@ func revocationWords(w *words, r flow.Revocation) {
 		rows = append(rows, []string{what, name, detail, does})
 	}
 	for _, b := range r.Bindings {
-		add("binding", true, b.Name, b.Namespace+" "+b.Role)
+		add("binding", true, b.Name, strings.TrimSpace(b.Namespace+" "+b.Role))
 	}
 	for _, b := range r.GroupBindings {
 		add("binding of a group", false, b.Name, b.Subject+": "+b.Role)
 	}
 	for _, c := range r.Certificates {
-		add("certificate", false, c.Request, strings.Join(c.Groups, ",")+" until "+date(c.NotAfter))
+		add("certificate", false, c.Request, strings.TrimSpace(strings.Join(c.Groups, ",")+" until "+date(c.NotAfter)))
 	}
 	for _, p := range r.Pending {
 		add("pending request", true, p, "")
+	}
+	for _, p := range r.Approved {
+		add("approved request", true, p, "not signed yet")
 	}
 	for _, t := range r.Tickets {
 		add("ticket", true, t, "")

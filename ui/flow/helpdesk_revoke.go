@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
@@ -27,9 +29,11 @@ type Revocation struct {
 	GroupBindings []BindingView `json:"groupBindings"`
 	// Certificates are those that are known and live.
 	Certificates []CertificateView `json:"certificates"`
-	// Pending requests for the user can be denied; Tickets for the user ended.
-	Pending []string `json:"pendingRequests"`
-	Tickets []string `json:"tickets"`
+	// Pending requests for the user can be denied; Approved ones that nobody has
+	// signed yet deleted, before somebody does; Tickets for the user ended.
+	Pending  []string `json:"pendingRequests"`
+	Approved []string `json:"approvedRequests"`
+	Tickets  []string `json:"tickets"`
 	// Unknown is what could not be looked up.
 	Unknown []string `json:"unknown,omitempty"`
 	// Done and Failed are filled by [Env.Revoke].
@@ -89,7 +93,7 @@ func (e *Env) LookUpRevocation(ctx context.Context, kubeContext, user string, gr
 		return Revocation{}, err
 	}
 	r := Revocation{User: user, Server: cluster.Server, Bindings: []BindingView{}, GroupBindings: []BindingView{},
-		Certificates: []CertificateView{}, Pending: []string{}, Tickets: []string{}, requests: map[string]RequestView{}}
+		Certificates: []CertificateView{}, Pending: []string{}, Approved: []string{}, Tickets: []string{}, requests: map[string]RequestView{}}
 	found, err := e.lookUpRequests(ctx, kubeContext, &r)
 	if err != nil {
 		return r, err
@@ -124,8 +128,12 @@ func (e *Env) lookUpRequests(ctx context.Context, kubeContext string, r *Revocat
 		if v.User != r.User {
 			continue
 		}
-		if v.State == csr.Pending.String() {
+		switch v.State {
+		case csr.Pending.String():
 			r.Pending, r.requests[v.Name] = append(r.Pending, v.Name), v
+			continue
+		case csr.Approved.String():
+			r.Approved, r.requests[v.Name] = append(r.Approved, v.Name), v
 			continue
 		}
 		cert, err := csr.ParseCertificate(obj.Status.Certificate)
@@ -160,14 +168,14 @@ func (e *Env) lookUpBindings(ctx context.Context, kubeContext string, r *Revocat
 	}
 	for _, kind := range []string{"ClusterRoleBinding", "RoleBinding"} {
 		err := c.list(ctx, object{"apiVersion": rbacGroup + "/v1", "kind": kind}, func(o object) {
+			b := BindingView{Kind: kind, Namespace: o.namespace(), Name: o.name(), Subject: r.User,
+				Role: o.text("roleRef", "kind") + " " + o.text("roleRef", "name"), Alone: len(subjectsOf(without(o, r.User))) == 0, from: o}
 			subjects := subjectsOf(o)
+			if slices.ContainsFunc(subjects, func(s object) bool { return s.isUser(r.User) }) {
+				r.Bindings = append(r.Bindings, b)
+			}
 			for _, s := range subjects {
-				b := BindingView{Kind: kind, Namespace: o.namespace(), Name: o.name(), Subject: s.text("name"),
-					Role: o.text("roleRef", "kind") + " " + o.text("roleRef", "name"), Alone: len(subjects) == 1, from: o}
-				switch {
-				case s.kind() == "User" && s.text("name") == r.User:
-					r.Bindings = append(r.Bindings, b)
-				case s.kind() == "Group" && groups[s.text("name")]:
+				if b.Subject = s.text("name"); s.kind() == "Group" && groups[b.Subject] {
 					r.GroupBindings = append(r.GroupBindings, b)
 				}
 			}
@@ -182,6 +190,9 @@ func (e *Env) lookUpBindings(ctx context.Context, kubeContext string, r *Revocat
 	}
 	return nil
 }
+
+// isUser tells whether a binding's subject is that user.
+func (o object) isUser(name string) bool { return o.kind() == "User" && o.text("name") == name }
 
 func subjectsOf(o object) []object {
 	list, _ := o["subjects"].([]any)
@@ -252,6 +263,15 @@ func (e *Env) Revoke(ctx context.Context, kubeContext string, r *Revocation) err
 		_, err := e.Decide(ctx, kubeContext, r.requests[name], DecideOptions{Decision: csr.Decision{Reason: "KubehsmRevoked", Message: "the user's access was taken away"}})
 		tell("request "+name+" denied", err)
 	}
+	if len(r.Approved) > 0 {
+		client, err := e.client(ctx, kubeContext)
+		if err != nil {
+			return err
+		}
+		for _, name := range r.Approved {
+			tell("request "+name+" deleted", client.Delete(ctx, csr.Ref{Name: name, UID: types.UID(r.requests[name].UID)}))
+		}
+	}
 	for _, b := range r.Bindings {
 		if b.Alone {
 			tell(b.String()+" removed", c.delete(ctx, b.from))
@@ -268,7 +288,7 @@ func without(o object, user string) object {
 	o = maps.Clone(o)
 	var left []any
 	for _, s := range subjectsOf(o) {
-		if s.kind() != "User" || s.text("name") != user {
+		if !s.isUser(user) {
 			left = append(left, map[string]any(s))
 		}
 	}

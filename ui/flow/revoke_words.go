@@ -9,7 +9,9 @@ import (
 )
 
 // Removable tells whether there is anything that can be taken away.
-func (r Revocation) Removable() bool { return len(r.Bindings)+len(r.Pending)+len(r.Tickets) > 0 }
+func (r Revocation) Removable() bool {
+	return len(r.Bindings)+len(r.Pending)+len(r.Approved)+len(r.Tickets) > 0
+}
 
 // Remains says, a line each, what nobody can take away. date words a time.
 func (r Revocation) Remains(date func(time.Time) string) []string {

@@ -61,6 +61,9 @@ func removable(r flow.Revocation) []string {
 	for _, name := range r.Pending {
 		lines = append(lines, "pending request "+name)
 	}
+	for _, name := range r.Approved {
+		lines = append(lines, "approved request "+name+", not signed yet")
+	}
 	for _, id := range r.Tickets {
 		lines = append(lines, "ticket "+id)
 	}
