@@ -91,8 +91,9 @@ cluster: ## build the control plane that tests run on (8 minutes the first time)
 lint: golangci-lint ## gofmt, golangci-lint (.golangci.yml; 2 minutes the first time), generated code
 	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go' 2>/dev/null || find . -name '*.go')); \
 	  [ -z "$$unformatted" ] || { echo "not gofmt'ed:"; echo "$$unformatted"; exit 1; }
-	$(GOLANGCI_LINT) --build-tags helm,hardware
-	cd test/cluster && CGO_ENABLED=0 GOFLAGS=-trimpath $(GOLANGCI_LINT)
+	$(GOLANGCI_LINT) --build-tags helm,hardware,packages
+	@# golangci-lint would look through all of Kubernetes for these few lines.
+	cd test/cluster && CGO_ENABLED=0 $(GO) vet -trimpath ./...
 	cd test/kubectl-externalsigner && GOFLAGS=-trimpath $(GOLANGCI_LINT)
 	cd $(GENERATE) && $(GOLANGCI_LINT) && $(GO) run -buildvcs=false . -check
 
@@ -119,8 +120,17 @@ snapshot: prerequisites release-check ## build the packages of this commit into 
 	PATH='$(BIN)':"$$PATH" goreleaser release --snapshot --clean
 
 .PHONY: package-check
-package-check: snapshot ## install the Debian package on a bare system in a folder, and use it there
+package-check: snapshot formula-check ## check the packages; install the Debian one on a bare system in a folder, and use it there
+	KUBEHSM_DIST='$(CURDIR)/dist' $(GO) test -count=1 -v -tags packages -run '^TestDist' ./test/packaging
 	@test/packaging/debian.sh dist
+
+.PHONY: formula-check
+formula-check: ## install the Homebrew formula for this commit into a folder, without Homebrew
+	@test/packaging/formula.sh check
+
+.PHONY: formula
+formula: ## print the Homebrew formula of a release: make formula VERSION=1.2.3 ARCHIVE=v1.2.3.tar.gz
+	@test/packaging/formula.sh fill '$(VERSION)' '$(ARCHIVE)'
 
 ##@ Tidy
 .PHONY: generate

@@ -34,6 +34,9 @@ in_root kubehsm version
 in_root man --where kubehsm kubehsm-enroll >/dev/null || fail "no manual page"
 in_root test -s /usr/share/bash-completion/completions/kubehsm || fail "no completion"
 in_root grep -q 'ExecStart="/usr/bin/kubehsm" agent serve' /usr/lib/systemd/user/kubehsm-agent.service || fail "no unit file"
+in_root sh -c 'cd /usr/share/doc/kubehsm && grep -q "Go standard library" copyright && [ -s docs/developer.md ] && [ -s docs/pictures/enrol.svg ]' || fail "no guides or licences"
+needs=$(grep -ao 'GLIBC_2\.[0-9]*' "$root/usr/bin/kubehsm" | sort -uV | tail -n 1)
+in_root dpkg -s kubehsm | grep -q "libc6 (>= ${needs#GLIBC_})" || fail "the package does not say that it needs $needs"
 # A token in software, then a key on it: libraries are found and the program works.
 in_root softhsm2-util --init-token --free --label trial --so-pin 12345678 --pin 123456 >/dev/null
 in_root sh -c 'exec 3<<PIN
@@ -47,4 +50,16 @@ echo "== remove"
 in_root apt-get purge -y -qq kubehsm
 left=$(cd "$root" && find usr etc -name '*kubehsm*' -o -name 'kubectl-hsm*')
 [ -z "$left" ] || fail "left behind: $left"
+echo "== the RPM"
+in_root apt-get install -y -qq --no-install-recommends rpm
+cp "$dist"/kubehsm-*."$(uname -m)".rpm "$root/tmp/kubehsm.rpm"
+wants=$(in_root rpm -qp --requires /tmp/kubehsm.rpm)
+for want in 'libpcsclite.so.1()(64bit)' "libc.so.6($needs)(64bit)"; do
+  grep -qxF "$want" <<<"$wants" || fail "the RPM does not require $want but: $wants"
+done
+files=$(in_root rpm -qpl /tmp/kubehsm.rpm)
+for file in /usr/bin/kubehsm /usr/bin/kubectl-hsm /usr/share/man/man1/kubehsm.1.gz /usr/share/zsh/site-functions/_kubehsm \
+  /usr/share/licenses/kubehsm/LICENSE /usr/share/licenses/kubehsm/THIRD-PARTY /usr/lib/systemd/user/kubehsm-agent.service; do
+  grep -qxF "$file" <<<"$files" || fail "the RPM has no $file"
+done
 echo "the Debian package installs, works and leaves nothing behind"

@@ -1,5 +1,6 @@
 // Packaging writes what packages carry beside the program, from the program
-// itself: manual pages, shell completions, the agent's unit file. Run it as
+// itself: manual pages, shell completions, the agent's unit file, the licences of
+// what it is made of. Run it as
 // `go run ./test/packaging DIR`.
 package main
 
@@ -30,7 +31,7 @@ func main() {
 	}
 }
 
-// write makes man/*.1.gz, completions/* and the unit file below dir, anew.
+// write makes man/*.1.gz, completions/*, the unit file and THIRD-PARTY below dir, anew.
 func write(dir string) error {
 	program := &cli.Program{Args: []string{"kubehsm"}, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Version: ui.Version(),
 		Getenv: func(string) string { return "" }}
@@ -57,7 +58,12 @@ func write(dir string) error {
 	if err != nil {
 		return err
 	}
+	others, err := licences()
+	if err != nil {
+		return err
+	}
 	return errors.Join(
+		os.WriteFile(filepath.Join(dir, "THIRD-PARTY"), others, 0o644),
 		os.WriteFile(filepath.Join(dir, assets.SystemdName), unit, 0o644),
 		root.GenBashCompletionFileV2(filepath.Join(completions, "kubehsm.bash"), true),
 		root.GenZshCompletionFile(filepath.Join(completions, "_kubehsm")),
