@@ -248,6 +248,9 @@ func (e *Env) completeFromJournal(o *EnrollOptions) error {
 	fill(&o.AcceptFactory, old.AcceptFactory)
 	fill(&o.AcceptForecast, old.AcceptForecast)
 	fill(&o.AcceptUnverified, old.AcceptUnverified)
+	if !j.Finished() && old.Renewal == nil {
+		fill(&o.KeepCurrent, old.KeepCurrent) // to go on makes no context current that was not to be
+	}
 	if o.Labels == nil {
 		o.Labels = old.Labels
 	}

@@ -112,7 +112,7 @@ func TestRecordRefusesOtherOptions(t *testing.T) {
 	if err := home.MakeDir(e.journalDir()); err != nil {
 		t.Fatal(err)
 	}
-	first, err := e.Complete(ctx, EnrollOptions{User: "jane"})
+	first, err := e.Complete(ctx, EnrollOptions{User: "jane", KeepCurrent: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestRecordRefusesOtherOptions(t *testing.T) {
 	if err != nil {
 		t.Fatalf("the name alone does not resume: %v", err)
 	}
-	if again.User != "jane" || again.Context != first.Context || again.Token.String() != first.Token.String() {
+	if again.User != "jane" || !again.KeepCurrent || again.Context != first.Context || again.Token.String() != first.Token.String() {
 		t.Errorf("resumed with %+v", again)
 	}
 	other, err := e.Complete(ctx, EnrollOptions{Name: first.Name, User: "joe"})

@@ -52,6 +52,9 @@ const ticketTry = 10 * time.Second
 // MakeTicket makes a ticket: a bootstrap token of its own, recorded here and
 // told to the cluster of the context.
 func (e *Env) MakeTicket(ctx context.Context, kubeContext string, o TicketOptions) (IssuedTicket, error) {
+	if err := e.sweepSealKeys(); err != nil {
+		return IssuedTicket{}, err
+	}
 	if o.TTL == 0 {
 		o.TTL = DefaultTicketTTL
 	}
@@ -103,7 +106,7 @@ func (e *Env) MakeTicket(ctx context.Context, kubeContext string, o TicketOption
 		return IssuedTicket{}, err
 	}
 	if err := client.Create(ctx, record); err != nil {
-		return IssuedTicket{}, err
+		return IssuedTicket{}, errors.Join(err, e.ForgetSealKey(issued.ID))
 	}
 	// Many clusters show no cluster-info, or sign none: better told here than there.
 	_, err = discovery.Discover(ctx, discovery.Options{Limits: discovery.Limits{Timeout: ticketTry}, Endpoint: t.Server, Token: t.Token, Pins: t.Pins})
@@ -133,9 +136,6 @@ func (e *Env) newSealKey(id string) ([]byte, error) {
 	if err := home.MakeDir(e.sealDir()); err != nil {
 		return nil, err
 	}
-	if err := e.sweepSealKeys(); err != nil {
-		return nil, err
-	}
 	private := key.Bytes()
 	defer clear(private)
 	return key.Public(), home.WriteFile(e.sealPath(id), private)
@@ -144,7 +144,7 @@ func (e *Env) newSealKey(id string) ([]byte, error) {
 // sweepSealKeys removes keys that nothing will be sealed to any more.
 func (e *Env) sweepSealKeys() error {
 	entries, err := os.ReadDir(e.sealDir())
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	for _, entry := range entries {
@@ -178,6 +178,9 @@ func (o *JoinOptions) SealPUK(serial string, puk []byte) (string, error) {
 func (e *Env) OpenSealed(id, serial string, sealed []byte) (*hsm.Secret, error) {
 	if !bootstraptoken.ValidID(id) {
 		return nil, fmt.Errorf("%w ID", bootstraptoken.ErrMalformed)
+	}
+	if err := e.sweepSealKeys(); err != nil {
+		return nil, err
 	}
 	if err := home.CheckFile(e.sealPath(id)); errors.Is(err, fs.ErrNotExist) {
 		return nil, hsm.WithHint(fmt.Errorf("there is no key for the ticket %q here", id), "only the computer and user that made the ticket, with --seal-puk, can open it, and for a week")
