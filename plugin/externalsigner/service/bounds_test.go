@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -179,11 +180,14 @@ func TestOddRequests(t *testing.T) {
 	}
 }
 
-// TestPatience: the answer's maker knows how long the client waits.
+// TestPatience: the answer's maker knows how long the client waits, and who it is.
 func TestPatience(t *testing.T) {
 	c, _, _ := serve(t, func(ctx context.Context, _ externalsigner.Request, _ func(string)) (externalsigner.Answer, error) {
 		if until, ok := ctx.Deadline(); !ok || time.Until(until) > time.Hour {
 			t.Errorf("until %v, %t", until, ok)
+		}
+		if pid := PeerPID(ctx); pid != os.Getpid() {
+			t.Errorf("it came from process %d, not %d", pid, os.Getpid())
 		}
 		return externalsigner.Answer{Certificate: []byte{1}}, nil
 	})

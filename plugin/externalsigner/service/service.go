@@ -80,7 +80,8 @@ func Serve(ctx context.Context, l net.Listener, o Options) error {
 			_ = h.Close() // the listener is closed by now
 		}
 	})
-	err := h.Serve(netutil.LimitListener(socket.Own(l, func(err error) { o.log("refused: %s", err) }), maxConns))
+	l = named{socket.Own(l, func(err error) { o.log("refused: %s", err) })}
+	err := h.Serve(netutil.LimitListener(l, maxConns))
 	if !stop() {
 		<-done
 	}
