@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/desktop"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 )
 
@@ -30,7 +31,7 @@ type agent struct {
 	consents *consents
 	people   *people
 	stop     context.CancelFunc
-	notify   *notifier
+	notify   *desktop.Notifier
 	audit    *audit.Log // nil in tests that do not look at it
 	life
 
@@ -69,7 +70,7 @@ func newAgent(o Options, log *slog.Logger, stop context.CancelFunc) (*agent, err
 	if err != nil {
 		return nil, err
 	}
-	a := &agent{o: o, log: log, notify: newNotifier(os.Getenv), started: time.Now(), store: enrollment.NewStore(o.Dirs), sessions: sessions,
+	a := &agent{o: o, log: log, notify: desktop.New(os.Getenv), started: time.Now(), store: enrollment.NewStore(o.Dirs), sessions: sessions,
 		flights: newFlights(), consents: newConsents(), people: newPeople(), stop: stop, targets: map[string]*target{}, holders: map[string]*holder{}, lastActive: time.Now()}
 	a.epoch, a.endEpoch = context.WithCancelCause(context.Background())
 	a.bridge = &bridgeHost{a: a}
@@ -167,7 +168,7 @@ func (a *agent) lockToken(h *holder, why string) {
 		a.sessions.Drop(t.e.Name)
 		t.up.CloseFor(whyLocked(why))
 		if why == "removed" {
-			a.notify.say("The token was removed: " + t.e.Name + " is locked.")
+			a.notify.Say("The token was removed: " + t.e.Name + " is locked.")
 		}
 	}
 	r := audit.Record{Event: audit.Lock, Reason: why, Token: public(h.uri)}

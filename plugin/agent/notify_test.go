@@ -11,11 +11,12 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/desktop"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
 
-// desktop puts a notify-send into PATH that writes down what it is told.
-func desktop(t *testing.T) (said func() string) {
+// fakeDesktop puts a notify-send into PATH that writes down what it is told.
+func fakeDesktop(t *testing.T) (said func() string) {
 	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "said")
@@ -35,7 +36,7 @@ func desktop(t *testing.T) (said func() string) {
 // TestDesktopHearsOfARemoval, and of a reconnect that wants a person, as no
 // terminal is there.
 func TestDesktopHearsOfARemoval(t *testing.T) {
-	said := desktop(t)
+	said := fakeDesktop(t)
 	r := newRig(t, rigOptions{})
 	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
 	r.mustAgent(func(a *agent) { a.lockToken(a.holder(r.e.Key), "removed") })
@@ -43,18 +44,9 @@ func TestDesktopHearsOfARemoval(t *testing.T) {
 }
 
 func TestDesktopHearsOfATouch(t *testing.T) {
-	said := desktop(t)
-	p := nobody{newNotifier(os.Getenv), "prod"}
+	said := fakeDesktop(t)
+	p := nobody{desktop.New(os.Getenv), "prod"}
 	done := p.Touch(context.Background(), hsm.TouchPrompt{})
 	poll.Until(t, "it is told", func() bool { return strings.Contains(said(), "waits for your touch") })
 	done()
-}
-
-func TestNoDesktopNoNotification(t *testing.T) {
-	desktop(t)
-	t.Setenv("DISPLAY", "")
-	t.Setenv("WAYLAND_DISPLAY", "")
-	if n := newNotifier(os.Getenv); n.program != "" {
-		t.Errorf("%s would be run", n.program)
-	}
 }

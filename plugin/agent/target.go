@@ -78,7 +78,7 @@ func (a *agent) load(name string) (*target, error) {
 			if err != nil {
 				a.recordSignature(ctx, e, err)
 				if prompterOf(ctx) == nil && errors.Is(err, hsm.ErrNoTerminal) {
-					a.notify.say("The connection to " + e.Name + " needs the token's PIN: run your command again, or kubehsm unlock.")
+					a.notify.Say("The connection to " + e.Name + " needs the token's PIN: run your command again, or kubehsm unlock.")
 				}
 				return nil, err
 			}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/desktop"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/entry"
 	"github.com/kubehsm/kubehsm/plugin/execcredential"
@@ -136,7 +137,7 @@ func (c *Command) prompter(dirs home.Dirs) (hsm.Prompter, func()) {
 			return nil, err
 		}
 		p, done := prompt.Choose(prompt.Options{PINFD: -1, Pinentry: config.Pinentry, RunDir: dirs.Run,
-			CoolDown: CoolDown, Terminal: process.This().Terminal()})
+			CoolDown: CoolDown, Terminal: process.This().Terminal(), Notify: desktop.New(c.Getenv).Say})
 		s := pinsource.New(pinsource.Options{Entries: sources, State: dirs.State, Getenv: c.Getenv, Descriptors: true}, p)
 		release = func() {
 			_ = s.Close() // only forgets

@@ -24,6 +24,8 @@ type Options struct {
 	Timeout time.Duration
 	// Hint is the next step where nobody can be asked; "" names `kubehsm unlock`.
 	Hint string
+	// Notify is as in [TerminalOptions].
+	Notify func(words string)
 	// RunDir is an existing private folder for the lock that serialises prompts
 	// on one terminal, and for the cool-down; "" does without both.
 	RunDir string
@@ -40,7 +42,7 @@ type Options struct {
 // forgets a PIN that was read from a descriptor.
 func Choose(o Options) (p hsm.Prompter, done func()) {
 	done = func() {}
-	terminal := NewTerminal(TerminalOptions{Timeout: o.Timeout, Hint: o.Hint, LockDir: o.RunDir})
+	terminal := NewTerminal(TerminalOptions{Timeout: o.Timeout, Hint: o.Hint, Notify: o.Notify, LockDir: o.RunDir})
 	switch window := NewPinentry(o.Pinentry, o.Timeout); {
 	case o.Pinentry == "":
 		p = terminal

@@ -36,6 +36,9 @@ type TerminalOptions struct {
 	KeepTypeAhead bool
 	// Hint is the next step where nobody can be asked; "" names `kubehsm unlock`.
 	Hint string
+	// Notify shows words on the desktop, where the terminal cannot do so itself;
+	// nil does without.
+	Notify func(words string)
 	// LockDir is an existing folder for the lock that keeps two processes from
 	// asking on one terminal at the same time; "" does without.
 	LockDir string
@@ -60,7 +63,7 @@ func NewTerminal(o TerminalOptions) *Terminal {
 	if o.Hint == "" {
 		o.Hint = unlockHint
 	}
-	t := &Terminal{opts: o, turn: make(chan struct{}, 1)}
+	t := &Terminal{opts: o, turn: make(chan struct{}, 1), touches: touches{notify: o.Notify}}
 	t.turn <- struct{}{}
 	return t
 }

@@ -3,6 +3,7 @@ package prompt
 import (
 	"context"
 	"io"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -18,8 +19,8 @@ const (
 	touchBell  = 5 * time.Second
 )
 
-// Touch implements [hsm.Prompter]: a line appears after 200 ms, the bell rings
-// after 5 s, and the line is erased when done is called or ctx ends. Without a
+// Touch implements [hsm.Prompter]: a line appears after 200 ms, the bell rings and
+// the desktop is told after 5 s, and the line is erased when done is called or ctx ends. Without a
 // usable terminal nothing is shown.
 func (t *Terminal) Touch(ctx context.Context, p hsm.TouchPrompt) (done func()) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -34,6 +35,8 @@ func (t *Terminal) Touch(ctx context.Context, p hsm.TouchPrompt) (done func()) {
 // touches are the touch lines of a terminal. One is on the screen at a time,
 // none while a prompt is.
 type touches struct {
+	notify func(words string) // see [TerminalOptions]
+
 	mu     sync.Mutex
 	paused bool
 	due    []*touchLine
@@ -125,7 +128,14 @@ func (t *touches) ring() {
 		return
 	}
 	defer c.close()
-	_, _ = io.WriteString(c, "\a")
+	told := ""
+	if ansiTerminal() {
+		told = notice(os.Getenv, t.shown.words)
+	}
+	_, _ = io.WriteString(c, "\a"+told)
+	if told == "" && t.notify != nil {
+		t.notify(t.shown.words)
+	}
 }
 
 // wait waits for d and tells whether ctx let it.

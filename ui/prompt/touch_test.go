@@ -39,6 +39,15 @@ func TestTouch(t *testing.T) {
 	s.restored()
 }
 
+// TestTouchTellsTheDesktop: a terminal that can does so when the bell rings.
+func TestTouchTellsTheDesktop(t *testing.T) {
+	s, next := startTouch(t, "touch", "KITTY_WINDOW_ID=1", "TMUX=", "STY=")
+	s.expect("\a\x1b]99;i=kubehsm:o=unfocused;" + touchLineText)
+	next()
+	s.expect("RESULT touched")
+	s.gone("Touch")
+}
+
 func TestTouchDoneAtOnce(t *testing.T) {
 	s, next := startTouch(t, "touch")
 	next()
