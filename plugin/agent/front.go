@@ -174,6 +174,11 @@ func (a *agent) prompterFor(ctx context.Context, enrollment string) hsm.Prompter
 	if p == nil {
 		p = nobody{a.notify, enrollment}
 	}
+	return a.sourced(p)
+}
+
+// sourced puts the user's PIN sources before p.
+func (a *agent) sourced(p hsm.Prompter) hsm.Prompter {
 	if len(a.o.PINSources) == 0 {
 		return p
 	}

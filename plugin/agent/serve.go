@@ -13,6 +13,7 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/pinsource"
@@ -25,8 +26,12 @@ type Options struct {
 	// Tokens is where the tokens come from, see [NewTokens]. It is closed at the end.
 	Tokens  Tokens
 	Version string
-	// PINSources give PINs for reconnects that nobody waits for.
+	// PINSources give PINs for reconnects that nobody waits for, and for clients of
+	// the external signer's socket.
 	PINSources []pinsource.Entry
+	// Asker, if not nil, asks for those clients where nobody else can be asked: in
+	// a window, or where the agent itself runs in a terminal.
+	Asker hsm.Prompter
 	// Unlock is the unlock window; zero fields get the defaults of [home.Config].
 	Unlock home.Unlock
 	// IdleTimeout is how long the agent lives without sessions and requests; 0 is

@@ -13,6 +13,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -28,6 +29,8 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/externalsigner"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/provider"
 	signer "github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
+	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/plugin/pinsource"
 	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
@@ -206,6 +209,36 @@ func TestAgentIsExternalSigner(t *testing.T) {
 	r.end()
 	if _, err := os.Stat(r.dirs.SignerSocket()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the socket was left: %v", err)
+	}
+}
+
+// TestSignerIsGivenPINs: where nobody has offered to answer, the user's PIN sources
+// and window do, and the client hears of what is asked of a person.
+func TestSignerIsGivenPINs(t *testing.T) {
+	for name, told := range map[string]bool{"source": false, "window": true} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, rigOptions{api: bridgetest.Options{Strict: true}, idle: true})
+			var o Options
+			if name == "window" {
+				o.Asker = hsmtest.Typing(t, pin)
+			} else {
+				file := filepath.Join(t.TempDir(), "pin")
+				check(t, os.WriteFile(file, []byte(pin+"\n"), 0o600))
+				var err error
+				o.PINSources, err = pinsource.Entries(home.Config{PINSources: []home.PINSource{{Token: r.token.Info().URI().String(), Source: "file:" + file}}})
+				check(t, err)
+			}
+			r.serve(o)
+			waitFor(t, r.dirs.SignerSocket())
+			config := map[string]string{"pathSocket": "unix://" + r.dirs.SignerSocket(), "uri": r.slot.URI.String(), "enrollment": r.e.Name}
+			var shown prompts
+			if user, err := r.whoami(&shown, config); err != nil || user != r.e.User {
+				t.Errorf("user %q, %v", user, err)
+			}
+			if strings.Contains(shown.String(), "kubehsm asks for the PIN") != told {
+				t.Errorf("the client's user reads %q", shown.String())
+			}
+		})
 	}
 }
 

@@ -1,7 +1,9 @@
 package agent
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -26,8 +28,8 @@ func (a *agent) serveSigner(ctx context.Context) {
 }
 
 // answerSigner answers with the certificate of an enrolment and with signatures
-// by its key. The rule is that of [agent.sign]; a PIN is asked for only where a
-// person has offered to answer.
+// by its key. The rule is that of [agent.sign]; a PIN comes from
+// the user's PIN sources or a person, see [Options.Asker].
 func (a *agent) answerSigner(ctx context.Context, r externalsigner.Request, tell func(text string)) (out externalsigner.Answer, err error) {
 	defer r.Zero()
 	a.active()
@@ -68,13 +70,21 @@ func (a *agent) unlockForSigner(ctx context.Context, e enrollment.Enrollment, q 
 	if err := a.flights.recall(q.Client, e.Name, time.Now()); err != nil { // clients ask again and again
 		return err
 	}
-	p := a.person(q.Client)
-	if p == nil {
-		return hsm.Hintf(fmt.Errorf("%s: %w: the agent does not hold the key unlocked", e.Name, hsm.ErrPINRequired), "run `kubehsm unlock %s`", e.Name)
+	var p hsm.Prompter = nobody{a.notify, e.Name}
+	if asker := cmp.Or(a.person(q.Client), a.o.Asker); asker != nil {
+		p = service.Told(asker, tell)
 	}
+	p = a.sourced(p)
+	defer settled(p)
 	ctx, cancel := a.untilLocked(ctx)
 	defer cancel()
-	err := h.unlock(withRequest(ctx, q), service.Told(p, tell))
+	err := h.unlock(withRequest(ctx, q), p)
+	if errors.Is(err, hsm.ErrNoTerminal) {
+		err = fmt.Errorf("%s: %w: the agent does not hold the key unlocked: %w", e.Name, hsm.ErrPINRequired, err)
+		if hsm.Hint(err) == "" {
+			err = hsm.Hintf(err, "run `kubehsm unlock %s`", e.Name)
+		}
+	}
 	a.flights.remember(q.Client, e.Name, err, time.Now())
 	return err
 }

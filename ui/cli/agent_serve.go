@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/ui/prompt"
 )
 
 func (a *app) agentServe() *cobra.Command {
@@ -32,10 +33,12 @@ unit" prints what systemd and launchd need to run it.`,
 			return err
 		}
 		signal.Ignore(syscall.SIGHUP) // the terminal that it was started from may go
-		a.closers = nil               // where drivers are used, the agent closes them
+		asker, done := prompt.Choose(prompt.Options{PINFD: -1, Pinentry: a.config.Pinentry, RunDir: env.Dirs.Run})
+		defer done()
+		a.closers = nil // where drivers are used, the agent closes them
 		return agent.Serve(c.Context(), agent.Options{
 			Dirs: env.Dirs, Tokens: agent.NewTokens(a.Executable, env.Drivers), Version: a.Version, Unlock: a.config.Unlock, Ready: ready,
-			PINSources: a.sources, Supervised: supervised,
+			PINSources: a.sources, Asker: asker, Supervised: supervised,
 		})
 	})
 	c.Flags().BoolVar(&supervised, "supervised", false, "a service manager runs it: do not end when idle, fail when a newer program takes over")
