@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/poll"
 	"github.com/kubehsm/kubehsm/test/term"
 )
 
@@ -188,6 +188,25 @@ func TestConsent(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+	t.Run("stopped and continued", func(t *testing.T) {
+		u := u.in(t)
+		s := u.terminal("/bin/bash", "--norc", "-i")
+		s.Type("PS1='$ '; " + kubectl + "delete configmap by-window\r")
+		s.WaitFor(question)
+		s.Press(term.CtrlZ)
+		s.WaitFor("Stopped")
+		s.Type("echo between\r")
+		s.WaitFor("$ echo between\nbetween")
+		s.Type("fg\r")
+		s.WaitUntil("the question is asked again", func(f term.Frame) bool {
+			_, after, _ := strings.Cut(f.Text(), "\nbetween")
+			return strings.Contains(after, question)
+		})
+		s.Type("y\r")
+		s.WaitFor(`"by-window" deleted`)
+		s.Type("exit\r")
+		s.Exit()
+	})
 	t.Run("kubehsm's own requests", func(t *testing.T) {
 		u := u.in(t)
 		s := u.terminal(u.Binary, "csr", "create", "--context", enrolled, "--key", key, "--user", "jane", "--accept-risk", "forecast")
@@ -259,13 +278,7 @@ func TestConsent(t *testing.T) {
 	})
 	t.Run("nobody attends after all", func(t *testing.T) {
 		u := u.in(t)
-		for u.attendants() > 0 {
-			select {
-			case <-time.After(20 * time.Millisecond): // they see kubectl's end before long
-			case <-t.Context().Done():
-				t.Fatal("attendants are left")
-			}
-		}
+		poll.Until(t, "no attendant is left", func() bool { return u.attendants() == 0 }) // they see kubectl's end before long
 	})
 }
 
