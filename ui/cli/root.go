@@ -77,6 +77,9 @@ kubehsm enroll --context prod --user jane --group dev`,
 	for _, c := range everyCommand(root) {
 		c.Example = a.examples(c.Example)
 	}
+	if only == "" { // shells ask the whole tree
+		a.complete(root)
+	}
 	return root
 }
 
