@@ -36,12 +36,18 @@ const maxModule = 256 << 20
 // admit returns the path by which the library at path may be loaded. One that
 // is not known is asked about once.
 func (m Modules) admit(ctx context.Context, path string, p hsm.Prompter) (string, error) {
-	if m.Known != nil && m.Known(path) {
-		return path, nil
+	if !filepath.IsAbs(path) { // the loader would look elsewhere than we do
+		return "", fmt.Errorf("%w: %.200q is not an absolute path", hsm.ErrModule, path)
 	}
-	real, err := filepath.EvalSymlinks(path) // what is confirmed is loaded, not what a link says later
+	real, err := filepath.EvalSymlinks(path) // what is known or confirmed is loaded, not what a link says later
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", hsm.ErrModule, err)
+	}
+	if m.Known != nil && m.Known(path) {
+		if checkWriters(path) == nil { // the name of a link outlives the library's next version
+			return path, nil
+		}
+		return real, nil
 	}
 	if err := checkWriters(real); err != nil {
 		return "", err

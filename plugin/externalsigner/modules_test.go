@@ -1,6 +1,7 @@
 package externalsigner
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -67,11 +68,31 @@ func TestUnknownLibrary(t *testing.T) {
 	}
 }
 
+// TestKnownLibrary: it is loaded by the name that it is given, unless that is a
+// link that others could make lead elsewhere by then.
 func TestKnownLibrary(t *testing.T) {
 	path := library(t)
-	m := Modules{Known: func(p string) bool { return p == path }}
-	if got, err := m.admit(t.Context(), path, nil); err != nil || got != path {
-		t.Errorf("%q, %v", got, err)
+	m := Modules{Known: func(p string) bool {
+		real, err := filepath.EvalSymlinks(p)
+		return err == nil && real == path
+	}}
+	open := t.TempDir()
+	links := map[string]string{path: path, filepath.Join(filepath.Dir(path), "link.so"): "", filepath.Join(open, "link.so"): path}
+	for name, want := range links {
+		if name != path {
+			if err := os.Symlink(path, name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Chmod(open, 0o777); err != nil { //nolint:gosec // that is what is tried
+			t.Fatal(err)
+		}
+		if got, err := m.admit(t.Context(), name, nil); err != nil || got != cmp.Or(want, name) {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	if got, err := m.admit(t.Context(), "lib.so", nil); !errors.Is(err, hsm.ErrModule) {
+		t.Errorf("a name without a folder: %q, %v", got, err)
 	}
 }
 

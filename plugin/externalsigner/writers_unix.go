@@ -23,7 +23,8 @@ func checkWriters(path string) error {
 			return fmt.Errorf("%s: %w: %s belongs to user id %d", path, ErrUntrusted, at, st.Uid)
 		}
 		sticky := info.IsDir() && info.Mode()&os.ModeSticky != 0 // as /tmp: only owners rename there
-		if info.Mode().Perm()&0o022 != 0 && !sticky {
+		link := info.Mode()&os.ModeSymlink != 0                  // which only who may write in its folder changes
+		if info.Mode().Perm()&0o022 != 0 && !sticky && !link {
 			return fmt.Errorf("%s: %w: others can change %s (mode %04o)", path, ErrUntrusted, at, info.Mode().Perm())
 		}
 		if at == filepath.Dir(at) {
