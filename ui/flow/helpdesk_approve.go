@@ -257,7 +257,8 @@ type TicketApproval struct {
 }
 
 // ApproveTicket approves the request that seen shows, waits up to wait for the
-// certificate, and ends the ticket.
+// certificate, and ends the ticket. What was approved is on record also when the
+// wait is interrupted; to do it once more ends the ticket.
 func (e *Env) ApproveTicket(ctx context.Context, look TicketLook, seen RequestView, o DecideOptions, wait time.Duration) (TicketApproval, error) {
 	o.Approve = true
 	v, err := e.Decide(ctx, look.Context, seen, o)
@@ -289,12 +290,18 @@ func (e *Env) ApproveTicket(ctx context.Context, look TicketLook, seen RequestVi
 		done.Ended = err == nil
 		note("its ticket could not be ended", err)
 	}
-	server, err := e.clusterOf(ctx, look.Context)
+	over := context.WithoutCancel(ctx) // it is approved, interrupted or not
+	server, err := e.clusterOf(over, look.Context)
 	if err != nil {
 		return done, err
 	}
-	return done, e.recordDeed(ctx, Deed{Action: "approve", Server: server.Server, Ticket: look.ID, Request: v.Name,
+	err = e.recordDeed(over, Deed{Action: "approve", Server: server.Server, Ticket: look.ID, Request: v.Name,
 		Fingerprint: v.Fingerprint, User: v.User, Expires: done.Issued, Reason: v.Note, Note: strings.Join(done.Notes, "; ")})
+	if err == nil && ctx.Err() != nil {
+		err = hsm.Hintf(fmt.Errorf("request %s is approved, and its ticket is not ended yet: %w", v.Name, ctx.Err()),
+			"run the same command again to end it, or `kubehsm bootstrap-token delete %s`", look.ID)
+	}
+	return done, err
 }
 
 // leaveEvent leaves an Event on a request, for those who look at it later. Not
