@@ -86,7 +86,7 @@ func TestPython(t *testing.T) {
 	p.Must(err)
 	out, err := lab.Succeeded(p.Run(t.Context(), lab.Run{}, python, script))
 	p.Must(err)
-	for _, want := range []string{"created from-python", "watched from-python", "forbidden 403"} {
+	for _, want := range []string{"created from-python", "watched from-python", "forbidden 403", "exec inside trouble 0"} {
 		if !strings.Contains(out, want+"\n") {
 			t.Errorf("%q is not in %q", want, out)
 		}

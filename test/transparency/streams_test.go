@@ -131,25 +131,28 @@ func (s *stage) post(url string, body []byte) []byte {
 	return got
 }
 
-// proxies is `kubectl proxy`.
+// proxies is `kubectl proxy`, which leaves the path of the server's address out
+// unless it is told not to.
 func (s *stage) proxies() {
 	for _, w := range s.ways() {
-		terminal := s.Terminal(w.env, s.Cluster.Kubectl(), "proxy", "--port=0", "--append-server-path")
-		terminal.WaitFor("Starting to serve on 127.0.0.1:")
-		address := regexp.MustCompile(`serve on (127\.0\.0\.1:\d+)`).FindStringSubmatch(terminal.Screen())[1]
-		for path, want := range map[string]string{
-			"/version": "gitVersion",
-			"/api/v1/namespaces/default/configmaps/read":     `"a":"b"`,
-			"/api/v1/namespaces/default/pods/p/log":          "100000",
-			"/api/v1/namespaces/default/configmaps?limit=1":  "ConfigMapList",
-			"/api/v1/namespaces/default/configmaps/no%2Fone": "Status",
-		} {
-			if got := s.get("http://" + address + path); !strings.Contains(got, want) {
-				s.T.Errorf("%s: %s: %.300s", w.name, path, got)
+		for _, options := range [][]string{nil, {"--append-server-path"}} {
+			terminal := s.Terminal(w.env, s.Cluster.Kubectl(), append([]string{"proxy", "--port=0"}, options...)...)
+			terminal.WaitFor("Starting to serve on 127.0.0.1:")
+			address := regexp.MustCompile(`serve on (127\.0\.0\.1:\d+)`).FindStringSubmatch(terminal.Screen())[1]
+			for path, want := range map[string]string{
+				"/version": "gitVersion",
+				"/api/v1/namespaces/default/configmaps/read":     `"a":"b"`,
+				"/api/v1/namespaces/default/pods/p/log":          "100000",
+				"/api/v1/namespaces/default/configmaps?limit=1":  "ConfigMapList",
+				"/api/v1/namespaces/default/configmaps/no%2Fone": "Status",
+			} {
+				if got := s.get("http://" + address + path); !strings.Contains(got, want) {
+					s.T.Errorf("%s %v: %s: %.300s", w.name, options, path, got)
+				}
 			}
+			terminal.Press(term.CtrlC)
+			terminal.Exit()
 		}
-		terminal.Press(term.CtrlC)
-		terminal.Exit()
 	}
 }
 
