@@ -17,6 +17,10 @@ const promptTimeout = 5 * time.Minute
 // remotePrompter asks the person at a client, for the length of one operation.
 type remotePrompter struct {
 	link *link
+	// elsewhere returns who can be asked where the client has nobody, such as
+	// whoever sits before an open terminal UI, or nil; it may be nil itself.
+	elsewhere func() hsm.Prompter
+	terminal  bool // the client is known to have a controlling terminal, which shows a touch
 
 	turn   chan struct{} // held by one question at a time
 	stateM sync.Mutex
@@ -45,6 +49,11 @@ func HoldsTerminal(ctx context.Context) bool {
 // PIN implements [hsm.Prompter].
 func (r *remotePrompter) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error) {
 	_, pin, err := r.ask(ctx, prompt{PIN: &p})
+	if other := r.other(err); other != nil {
+		if pin, oerr := other.PIN(ctx, p); !errors.Is(oerr, hsm.ErrNoTerminal) {
+			return pin, oerr
+		}
+	}
 	if err == nil && pin == nil {
 		err = fmt.Errorf("%w: no PIN came with the answer", wire.ErrFrame)
 	}
@@ -55,11 +64,36 @@ func (r *remotePrompter) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret,
 func (r *remotePrompter) Confirm(ctx context.Context, p hsm.ConfirmPrompt) (bool, error) {
 	a, secret, err := r.ask(ctx, prompt{Confirm: &p})
 	secret.Zero()
+	if other := r.other(err); other != nil {
+		if yes, oerr := other.Confirm(ctx, p); !errors.Is(oerr, hsm.ErrNoTerminal) {
+			return yes, oerr
+		}
+	}
 	return a.Yes, err
 }
 
+// other returns who is asked instead of a client that has no terminal, if err
+// says so: nil if it does not, or nobody is there.
+func (r *remotePrompter) other(err error) hsm.Prompter {
+	if r.elsewhere == nil || !errors.Is(err, hsm.ErrNoTerminal) {
+		return nil
+	}
+	return r.elsewhere()
+}
+
 // Touch implements [hsm.Prompter].
-func (r *remotePrompter) Touch(_ context.Context, p hsm.TouchPrompt) (done func()) {
+func (r *remotePrompter) Touch(ctx context.Context, p hsm.TouchPrompt) (done func()) {
+	if r.elsewhere != nil && !r.terminal {
+		if other := r.elsewhere(); other != nil {
+			there, here := other.Touch(ctx, p), r.touch(p)
+			return func() { there(); here() }
+		}
+	}
+	return r.touch(p)
+}
+
+// touch shows it at the client.
+func (r *remotePrompter) touch(p hsm.TouchPrompt) (done func()) {
 	id, ok := r.next()
 	if !ok || r.link.write(reply{Prompt: &prompt{ID: id, Touch: &p}}) != nil {
 		return func() {} // nobody is there; the token waits for its touch all the same
