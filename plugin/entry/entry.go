@@ -36,6 +36,16 @@ func extensionOf(r execcredential.Request) (extension, error) {
 	return e, nil
 }
 
+// MovedError says that an entry names another API server than the enrolled one.
+type MovedError struct {
+	// Name is the enrolment's, Enrolled its server; Server is the entry's word.
+	Name, Enrolled, Server string
+}
+
+func (e *MovedError) Error() string {
+	return fmt.Sprintf("the kubeconfig's cluster says %s, but %q was enrolled for %s", e.Server, e.Name, e.Enrolled)
+}
+
 const rewriteHint = "write the entry anew with `kubehsm kubeconfig set`"
 
 // Name is the enrolment that the arguments name, or else the cluster's
@@ -59,7 +69,7 @@ func Name(name string, r execcredential.Request) (string, error) {
 // Check refuses an entry that shows another API server than the enrolled one, or
 // does not lead to the bridge: the user would be asked for one cluster and work
 // on another. Nor is one taken that would have the client speak to whoever has
-// the bridge's port.
+// the bridge's port. Another server is a [*MovedError].
 func Check(known enrollment.Enrollment, r execcredential.Request) error {
 	name := known.Name
 	if r.Cluster != nil && r.Cluster.Server != "" && !toBridge(r.Cluster.Server, name) {
@@ -74,7 +84,8 @@ func Check(known enrollment.Enrollment, r execcredential.Request) error {
 		return err
 	}
 	if e.Server != "" && e.Server != known.Cluster.Server {
-		return hsm.WithHint(fmt.Errorf("the kubeconfig's cluster says %s, but %q was enrolled for %s", e.Server, name, known.Cluster.Server), rewriteHint)
+		return hsm.WithHint(&MovedError{Name: name, Enrolled: known.Cluster.Server, Server: e.Server},
+			"if it has moved, `kubehsm kubeconfig refresh "+name+" --server URL` follows it; if not, "+rewriteHint)
 	}
 	return nil
 }

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/ui"
@@ -12,7 +14,7 @@ const unprovenRisk = "unproven"
 
 func (a *app) kubeconfigRefresh() *cobra.Command {
 	var ch change
-	var risk string
+	var risk, server string
 	c := a.command(&cobra.Command{
 		Use:   "refresh [ENROLMENT]",
 		Short: "Ask a cluster whether it has moved or has new authorities, and follow it",
@@ -20,7 +22,8 @@ func (a *app) kubeconfigRefresh() *cobra.Command {
 already, shows what is different from what was enrolled, tries it, and has the
 enrolment and its kubeconfig entry follow once you say so.`,
 		Example: `kubehsm kubeconfig refresh prod
-kubehsm kubeconfig refresh prod --dry-run`,
+kubehsm kubeconfig refresh prod --dry-run
+kubehsm kubeconfig refresh prod --server https://new.example:6443`,
 		Args: cobra.MaximumNArgs(1),
 	}, func(c *cobra.Command, args []string) error {
 		if risk != "" && risk != unprovenRisk {
@@ -37,6 +40,9 @@ kubehsm kubeconfig refresh prod --dry-run`,
 		env, err := a.env()
 		if err != nil {
 			return err
+		}
+		if server != "" {
+			return a.moveServer(c.Context(), env, e.Name, server, ch)
 		}
 		r, err := env.RefreshCluster(c.Context(), e.Name)
 		if err != nil {
@@ -72,7 +78,41 @@ kubehsm kubeconfig refresh prod --dry-run`,
 	})
 	ch.bind(c)
 	c.Flags().StringVar(&risk, "accept-risk", "", "follow even what could not be proven: `"+unprovenRisk+"`")
+	c.Flags().StringVar(&server, "server", "", "the cluster's new address, a `URL`, where the old one no longer answers")
+	c.MarkFlagsMutuallyExclusive("server", "accept-risk")
 	return c
+}
+
+// moveServer has an enrolment follow its cluster to an address that is known.
+func (a *app) moveServer(ctx context.Context, env *flow.Env, name, server string, ch change) error {
+	m, err := env.MoveServer(ctx, name, server)
+	if err != nil {
+		return err
+	}
+	if err := m.Prove(ctx); err != nil {
+		return err
+	}
+	w := a.err()
+	w.line("- server: %s", m.Old)
+	w.line("+ server: %s", m.New)
+	w.line("What answers there has a certificate of the authority that was enrolled.")
+	if err := w.flush(); err != nil || ch.dryRun {
+		return err
+	}
+	if err := a.confirm(ctx, ch.yes, "Does "+m.Name+" lead to "+m.Host+" from now on?"); err != nil {
+		return err
+	}
+	if err := m.Apply(ctx); err != nil {
+		return err
+	}
+	change, err := env.KubeconfigSet(ctx, name, false, false)
+	if err == nil {
+		err = change.Apply(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return a.emit(ch.out, m, func(w *words) { w.line("The enrolment %s leads to %s.", m.Name, m.Host) })
 }
 
 func refreshWords(w *words, r *flow.ClusterRefresh) {

@@ -73,16 +73,18 @@ func (c *Command) Answer(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
+	asker, done := c.prompter(dirs)
+	defer done()
 	if err := entry.Check(known, request); err != nil {
-		return err
+		if err = c.follow(ctx, dirs, asker, err); err != nil {
+			return err
+		}
 	}
 	client, err := EnsureAgent(ctx, dirs, c.Executable, c.Version, c.Stderr)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	asker, done := c.prompter(dirs)
-	defer done()
 	session, err := client.Prepare(ctx, agent.PrepareRequest{
 		Enrollment: name,
 		Client:     process.Parent(),

@@ -17,6 +17,7 @@ type scripted struct {
 	None
 	err   error
 	asked int
+	no    bool
 }
 
 func (s *scripted) PIN(context.Context, hsm.PINPrompt) (*hsm.Secret, error) {
@@ -29,7 +30,7 @@ func (s *scripted) PIN(context.Context, hsm.PINPrompt) (*hsm.Secret, error) {
 
 func (s *scripted) Confirm(context.Context, hsm.ConfirmPrompt) (bool, error) {
 	s.asked++
-	return s.err == nil, s.err
+	return s.err == nil && !s.no, s.err
 }
 
 func pipeWith(t *testing.T, content string) int {
@@ -128,6 +129,38 @@ func TestFirst(t *testing.T) {
 	some.asked = 0
 	if _, err := First(declined, some).PIN(ctx, userPIN("")); !errors.Is(err, hsm.ErrCancelled) || some.asked != 0 {
 		t.Errorf("a declined prompt was asked again elsewhere: %v", err)
+	}
+}
+
+// TestCoolDownOfQuestions: the very question that was declined does not come back
+// at once, any other does, and what is noted of them does not pile up.
+func TestCoolDownOfQuestions(t *testing.T) {
+	ctx, dir := context.Background(), t.TempDir()
+	under := &scripted{no: true}
+	p := CoolDown(under, dir, time.Hour, 1)
+	if yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{Question: "a"}); yes || err != nil || under.asked != 1 {
+		t.Fatalf("%v, %v, asked %d times", yes, err, under.asked)
+	}
+	if yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{Question: "a"}); yes || !errors.Is(err, hsm.ErrCancelled) || under.asked != 1 {
+		t.Fatalf("the question came back: %v, %v, asked %d times", yes, err, under.asked)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "declined-*"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	then := time.Now().Add(-2 * time.Hour)
+	if err := os.Chtimes(files[0], then, then); err != nil {
+		t.Fatal(err)
+	}
+	if yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{Question: "a", Detail: "b"}); yes || err != nil || under.asked != 2 {
+		t.Fatalf("another question was silenced: %v, %v", yes, err)
+	}
+	if files, err = filepath.Glob(filepath.Join(dir, "declined-*")); err != nil || len(files) != 1 {
+		t.Errorf("left behind: %v, %v", files, err)
+	}
+	under.no = false
+	if yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{Question: "a"}); !yes || err != nil {
+		t.Errorf("after the cool-down: %v, %v", yes, err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -17,7 +18,8 @@ import (
 // CoolDown wraps a prompter so that a PIN prompt that the person cancelled does
 // not come back within d: a client that starts the program again and again
 // (k9s, an informer) must not nag. Meanwhile PIN returns [hsm.ErrCancelled] at
-// once. The moment is kept per token and terminal as the time of a file in the
+// once, and so does Confirm for the very question that was answered with no. The
+// moment is kept per token, or question, and terminal as the time of a file in the
 // folder dir: a no in one window is none in another.
 func CoolDown(p hsm.Prompter, dir string, d time.Duration, terminal uint64) hsm.Prompter {
 	return coolDown{Prompter: p, dir: dir, d: d, terminal: terminal}
@@ -32,13 +34,10 @@ type coolDown struct {
 
 // PIN implements [hsm.Prompter].
 func (c coolDown) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error) {
-	path := c.path(p.Token)
-	if info, err := os.Stat(path); err == nil {
-		// A clock that was set back must not silence prompts for long.
-		if since := time.Since(info.ModTime()); since >= 0 && since < c.d {
-			return nil, hsm.WithHint(fmt.Errorf("the PIN prompt was %w %d s ago", hsm.ErrCancelled, int(since.Seconds())),
-				"wait a moment, or run `kubehsm unlock`")
-		}
+	path := c.path("cancelled", p.Token.Scheme, p.Token.Label, p.Token.Model, p.Token.Serial)
+	if since, hot := c.hot(path); hot {
+		return nil, hsm.WithHint(fmt.Errorf("the PIN prompt was %w %d s ago", hsm.ErrCancelled, int(since.Seconds())),
+			"wait a moment, or run `kubehsm unlock`")
 	}
 	s, err := c.Prompter.PIN(ctx, p)
 	switch {
@@ -55,10 +54,47 @@ func (c coolDown) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error)
 	return s, err
 }
 
-// path names the token's file; a label is not fit for a file name.
-func (c coolDown) path(t hsm.TokenInfo) string {
-	sum := sha256.Sum256([]byte(t.Scheme + "\x00" + t.Label + "\x00" + t.Model + "\x00" + t.Serial + "\x00" + strconv.FormatUint(c.terminal, 16)))
-	return filepath.Join(c.dir, "cancelled-"+hex.EncodeToString(sum[:8]))
+// Confirm implements [hsm.Prompter].
+func (c coolDown) Confirm(ctx context.Context, p hsm.ConfirmPrompt) (bool, error) {
+	path := c.path("declined", p.Question, p.Detail, p.Type)
+	if since, hot := c.hot(path); hot {
+		return false, hsm.WithHint(fmt.Errorf("the question was %w %d s ago", hsm.ErrCancelled, int(since.Seconds())), "wait a moment")
+	}
+	yes, err := c.Prompter.Confirm(ctx, p)
+	if err == nil && !yes || errors.Is(err, hsm.ErrCancelled) {
+		c.prune()
+		if werr := touchFile(path); werr != nil {
+			return false, errors.Join(err, fmt.Errorf("noting it: %w", werr))
+		}
+	}
+	return yes, err
+}
+
+// prune removes what questions have left that were declined long ago: each has a
+// name of its own.
+func (c coolDown) prune() {
+	old, _ := filepath.Glob(filepath.Join(c.dir, "declined-*")) // the pattern is well-formed
+	for _, path := range old {
+		if since, hot := c.hot(path); !hot && since > 0 {
+			_ = os.Remove(path) // another process may have done so
+		}
+	}
+}
+
+// hot tells whether the file is from within the cool-down, and since when.
+func (c coolDown) hot(path string) (since time.Duration, hot bool) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, false
+	}
+	since = time.Since(info.ModTime())
+	return since, since >= 0 && since < c.d // a clock that was set back must not silence prompts for long
+}
+
+// path names a file by what is asked; a label is not fit for a file name.
+func (c coolDown) path(kind string, about ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(append(about, strconv.FormatUint(c.terminal, 16)), "\x00")))
+	return filepath.Join(c.dir, kind+"-"+hex.EncodeToString(sum[:8]))
 }
 
 // touchFile makes an empty file with the present time.

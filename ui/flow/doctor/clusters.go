@@ -2,17 +2,15 @@ package doctor
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/ui/flow"
 )
 
 // expiresSoon is when an expiry is worth a word: a third of the certificate's
@@ -83,21 +81,8 @@ func unverified(e enrollment.Enrollment) Check {
 // compares the clocks.
 func server(ctx context.Context, e enrollment.Enrollment) Check {
 	c := Check{ID: "server/" + e.Name, Group: GroupClusters, Title: "API server of " + e.Name}
-	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: patience,
-		TLSClientConfig: &tls.Config{ServerName: e.Cluster.TLSServerName, MinVersion: tls.VersionTLS12,
-			InsecureSkipVerify: e.Cluster.InsecureSkipTLSVerify}} //nolint:gosec // as it was enrolled, which has a warning of its own
+	transport := flow.Transport(e.Cluster, patience)
 	defer transport.CloseIdleConnections()
-	if len(e.Cluster.CAData) > 0 {
-		transport.TLSClientConfig.RootCAs = x509.NewCertPool()
-		transport.TLSClientConfig.RootCAs.AppendCertsFromPEM(e.Cluster.CAData)
-	}
-	if e.Cluster.Direct {
-		transport.Proxy = nil
-	} else if e.Cluster.ProxyURL != "" {
-		if u, err := url.Parse(e.Cluster.ProxyURL); err == nil { // the store has checked it
-			transport.Proxy = http.ProxyURL(u)
-		}
-	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(e.Cluster.Server, "/")+"/version", nil)
 	if err != nil {
 		return c.with(Failed, err.Error(), "kubectl cannot reach it either.", "")

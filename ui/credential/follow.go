@@ -1,0 +1,45 @@
+package credential
+
+import (
+	"context"
+	"errors"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/entry"
+	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/ui/flow"
+)
+
+// follow asks, where a kubeconfig says that the enrolled cluster has moved,
+// whether to go there from now on. The yes is the new host, typed, as the kubeconfig
+// may be anybody's; and what answers there must then show a certificate of the
+// authority that was enrolled. wrong is why the entry was refused, and is
+// returned for any other reason, and where nobody can be asked.
+func (c *Command) follow(ctx context.Context, dirs home.Dirs, asker hsm.Prompter, wrong error) error {
+	var moved *entry.MovedError
+	if !errors.As(wrong, &moved) {
+		return wrong
+	}
+	env := flow.Env{Dirs: dirs}
+	m, err := env.MoveServer(ctx, moved.Name, moved.Server)
+	if err != nil {
+		return hsm.WithHint(errors.Join(wrong, err), hsm.Hint(wrong))
+	}
+	yes, err := asker.Confirm(ctx, hsm.ConfirmPrompt{
+		Question: "Does " + m.Name + " lead to " + m.Host + " from now on?",
+		Detail: "The kubeconfig says that the cluster " + m.Name + " has moved.\n" +
+			"You enrolled it at " + m.Old + "; the kubeconfig says " + m.New + ".\n" +
+			"It is followed only if what answers there has a certificate of the authority that you enrolled.",
+		Type: m.Host,
+	})
+	if errors.Is(err, hsm.ErrNoTerminal) {
+		return wrong
+	}
+	if err != nil {
+		return err
+	}
+	if !yes {
+		return wrong
+	}
+	return m.Apply(ctx)
+}

@@ -1,0 +1,111 @@
+package credential
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/entry"
+	"github.com/kubehsm/kubehsm/plugin/execcredential"
+	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/ui/flow"
+)
+
+// TestFollow: a kubeconfig that says that the cluster has moved is followed only
+// to a host that was typed, and that shows a certificate of the enrolled authority.
+func TestFollow(t *testing.T) {
+	old := bridgetest.New(t, bridgetest.Options{})
+	moved := bridgetest.New(t, bridgetest.Options{Like: old})
+	foreign := bridgetest.New(t, bridgetest.Options{})
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash, err := hsm.Fingerprint(key.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	uri, err := hsm.ParseURI("pkcs11:token=t;id=%01")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, server string
+		answer       []hsmtest.Answer
+		follows      bool
+		err          error
+	}{
+		{"yes", moved.URL, []hsmtest.Answer{hsmtest.Yes()}, true, nil},
+		{"no", moved.URL, []hsmtest.Answer{hsmtest.No()}, false, nil},
+		{"cancelled", moved.URL, []hsmtest.Answer{hsmtest.Cancel()}, false, hsm.ErrCancelled},
+		{"nobody to ask", moved.URL, []hsmtest.Answer{hsmtest.Fail(hsm.ErrNoTerminal)}, false, nil},
+		{"another cluster", foreign.URL, []hsmtest.Answer{hsmtest.Yes()}, false, flow.ErrUnproven},
+		{"in clear text", "http://127.0.0.1:1", nil, false, enrollment.ErrInvalid},
+		{"a password in it", "https://a:b@127.0.0.1:1", nil, false, enrollment.ErrInvalid},
+		{"a host that looks like another", "https://аpi.example:6443", nil, false, flow.ErrUnproven},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			env := map[string]string{home.EnvHome: dir, execcredential.EnvVar: fmt.Sprintf(
+				`{"apiVersion":%q,"kind":"ExecCredential","spec":{"cluster":{"server":"https://127.0.0.1:1/c/prod","config":{"enrollment":"prod","server":%q}}}}`,
+				execcredential.V1beta1, c.server)}
+			dirs, err := home.FromEnv(func(k string) string { return env[k] })
+			if err != nil {
+				t.Fatal(err)
+			}
+			store := enrollment.NewStore(dirs)
+			e := enrollment.Enrollment{Name: "prod", Key: uri, KeyHash: hash, User: "alice", Created: time.Now(),
+				Cluster: enrollment.Cluster{Server: old.URL, CAData: old.CAPEM, Direct: true}}
+			if err := dirs.Prepare(); err != nil {
+				t.Fatal(err)
+			}
+			if err := store.Save(e); err != nil {
+				t.Fatal(err)
+			}
+			script := hsmtest.NewScript(t, c.answer...)
+			var out bytes.Buffer
+			// The agent cannot be started: the answer ends there if it comes so far.
+			run := Command{Getenv: func(k string) string { return env[k] }, Stdout: &out, Stderr: &out, Executable: dir + "/none", Prompter: script}
+			err = run.Answer(t.Context(), "prod")
+			var refused *entry.MovedError
+			now, lerr := store.Load("prod")
+			if lerr != nil {
+				t.Fatal(lerr)
+			}
+			if c.follows {
+				if errors.As(err, &refused) || now.Cluster.Server != c.server {
+					t.Errorf("not followed: %v, %s", err, now.Cluster.Server)
+				}
+			} else if now.Cluster.Server != old.URL {
+				t.Errorf("leads to %s", now.Cluster.Server)
+			}
+			if c.err != nil && !errors.Is(err, c.err) {
+				t.Errorf("got %v, want %v", err, c.err)
+			}
+			if !c.follows && c.err == nil && (!errors.As(err, &refused) || !strings.Contains(hsm.Hint(err), "kubehsm kubeconfig refresh prod --server")) {
+				t.Errorf("refused with %v (hint: %s)", err, hsm.Hint(err))
+			}
+			asked := script.Prompts()
+			if len(asked) != len(c.answer) {
+				t.Fatalf("%d questions", len(asked))
+			}
+			if len(asked) == 1 {
+				q := asked[0].Confirm
+				host := strings.TrimPrefix(c.server, "https://")
+				if q.Type != host || q.DefaultYes || !strings.Contains(q.Question, host) || !strings.Contains(q.Detail, old.URL) {
+					t.Errorf("%+v", q)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,133 @@
+package flow
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+)
+
+// ServerMove is another address that an enrolled cluster is said to have: by
+// somebody's kubeconfig, say, whose word is worth nothing.
+type ServerMove struct {
+	Name string `json:"name"`
+	Old  string `json:"old"`
+	New  string `json:"new"`
+	// Host is New's, with its port, as it is to be named for a yes.
+	Host string `json:"host"`
+
+	env    *Env
+	next   enrollment.Enrollment
+	proven bool
+}
+
+// moveTimeout bounds the look at the new address.
+const moveTimeout = 10 * time.Second
+
+// MoveServer plans to follow the enrolled cluster called name to another address.
+// Nothing is sent and nothing is written. Errors: [enrollment.ErrUnknown],
+// [enrollment.ErrInvalid], [ErrUnproven] for what nothing could prove.
+func (e *Env) MoveServer(ctx context.Context, name, server string) (*ServerMove, error) {
+	en, err := e.enrollments().Load(name)
+	if err != nil {
+		return nil, err
+	}
+	m := &ServerMove{Name: name, Old: en.Cluster.Server, New: server, env: e, next: en}
+	m.next.Cluster.Server = server
+	if err := m.next.Validate(); err != nil {
+		return nil, err
+	}
+	if m.Host = m.next.Host(); strings.ContainsFunc(m.Host, func(c rune) bool { return c <= ' ' || c >= 0x7f }) {
+		return nil, fmt.Errorf("%w: %q is not a plain host name", ErrUnproven, m.Host) // it may look like another one
+	}
+	if en.Cluster.InsecureSkipTLSVerify {
+		return nil, hsm.WithHint(fmt.Errorf("%w: the enrolment %s does not verify its server", ErrUnproven, name),
+			"enrol it anew with `kubehsm enroll --restart --name "+name+"`")
+	}
+	return m, nil
+}
+
+// Prove asks who answers at the new address for his version, as nobody in
+// particular. He must show a certificate of the enrolled authority: it is an error
+// that wraps [ErrUnproven] if he does not.
+func (m *ServerMove) Prove(ctx context.Context) error {
+	transport := Transport(m.next.Cluster, moveTimeout)
+	defer transport.CloseIdleConnections()
+	ctx, cancel := context.WithTimeout(ctx, moveTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(m.New, "/")+"/version", nil)
+	if err != nil {
+		return err
+	}
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return hsm.WithHint(fmt.Errorf("%w: %s: %w", ErrUnproven, m.Host, err),
+			"ask the cluster's administrators; if its authority was changed too, enrol again with `kubehsm enroll --restart --name "+m.Name+"`")
+	}
+	m.proven = true
+	return resp.Body.Close()
+}
+
+// Apply has the enrolment follow, once that is proven. Its kubeconfig entry leads to
+// the bridge and needs no change, but for what it says of the server.
+func (m *ServerMove) Apply(ctx context.Context) error {
+	if !m.proven {
+		if err := m.Prove(ctx); err != nil {
+			return err
+		}
+	}
+	release, err := m.env.lockName(ctx, m.Name)
+	if err != nil {
+		return err
+	}
+	defer release()
+	now, err := m.env.enrollments().Load(m.Name)
+	if err != nil {
+		return err
+	}
+	if now.Cluster.Server == m.New {
+		return nil // another one was faster
+	}
+	now.Cluster.Server = m.New
+	if err := m.env.enrollments().Save(now); err != nil {
+		return err
+	}
+	j, err := m.env.loadJournal(m.Name)
+	if err == nil {
+		j.Cluster.Server = m.New
+		err = m.env.saveJournal(j)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Transport reaches the cluster's API server as an enrolment says, with no
+// credential.
+func Transport(c enrollment.Cluster, handshake time.Duration) *http.Transport {
+	t := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: handshake,
+		TLSClientConfig: &tls.Config{ServerName: c.TLSServerName, MinVersion: tls.VersionTLS12,
+			InsecureSkipVerify: c.InsecureSkipTLSVerify}} //nolint:gosec // as it was enrolled, by its host's name
+	if len(c.CAData) > 0 {
+		t.TLSClientConfig.RootCAs = x509.NewCertPool()
+		t.TLSClientConfig.RootCAs.AppendCertsFromPEM(c.CAData)
+	}
+	if c.Direct {
+		t.Proxy = nil
+	} else if c.ProxyURL != "" {
+		if u, err := url.Parse(c.ProxyURL); err == nil { // the store has checked it
+			t.Proxy = http.ProxyURL(u)
+		}
+	}
+	return t
+}
