@@ -2,6 +2,8 @@ package externalsigner
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/kubehsm/kubehsm/hsm"
 )
@@ -22,10 +24,17 @@ func (f *filePIN) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error)
 		f.used = true
 		return f.pin.Clone(), nil
 	}
-	if f.person == nil {
-		return nil, hsm.ErrPINRequired
+	err := hsm.ErrPINRequired
+	if f.person != nil {
+		var s *hsm.Secret
+		if s, err = f.person.PIN(ctx, p); !errors.Is(err, hsm.ErrNoTerminal) {
+			return s, err
+		}
 	}
-	return f.person.PIN(ctx, p)
+	if f.used && p.Again != "" { // that nobody could be asked instead is not the point
+		err = hsm.WithHint(fmt.Errorf("%w: the one in the kubeconfig", hsm.ErrPINIncorrect), "take it out of there, and type it")
+	}
+	return nil, err
 }
 
 func (f *filePIN) Touch(ctx context.Context, p hsm.TouchPrompt) func() {

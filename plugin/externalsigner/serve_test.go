@@ -287,7 +287,7 @@ func TestPINOfTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	pin := r.Config.PIN
-	if _, err := Serve(t.Context(), r, b.options(nil)); !errors.Is(err, hsm.ErrPINRequired) {
+	if _, err := Serve(t.Context(), r, b.options(nil)); !errors.Is(err, hsm.ErrPINIncorrect) {
 		t.Errorf("a wrong PIN in the file and nobody to ask: %v", err)
 	}
 	if pin.Len() != 0 {
@@ -318,6 +318,22 @@ func TestFilePINSparesTries(t *testing.T) {
 		if again, err := f.PIN(t.Context(), c.prompt); err != nil || string(again.Bytes()) != "typed" {
 			t.Errorf("%s: the second time used %q, %v", name, again.Bytes(), err)
 		}
+	}
+}
+
+// TestFilePINIsWrong: that is what the user must know, not that nobody can be
+// asked instead.
+func TestFilePINIsWrong(t *testing.T) {
+	again := hsm.PINPrompt{Kind: hsm.UserPIN, Retries: -1, Token: hsm.TokenInfo{PIN: hsm.PINState{Retries: -1}}, Again: "wrong PIN"}
+	for name, person := range map[string]hsm.Prompter{"no terminal": hsmtest.NewScript(t, hsmtest.Fail(hsm.ErrNoTerminal)), "nobody": nil} {
+		f := &filePIN{pin: hsm.NewSecret([]byte("file")), person: person, used: true}
+		if _, err := f.PIN(t.Context(), again); !errors.Is(err, hsm.ErrPINIncorrect) || errors.Is(err, hsm.ErrNoTerminal) || hsm.Hint(err) == "" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	f := &filePIN{pin: hsm.NewSecret([]byte("file")), person: hsmtest.NewScript(t, hsmtest.Cancel()), used: true}
+	if _, err := f.PIN(t.Context(), again); !errors.Is(err, hsm.ErrCancelled) {
+		t.Errorf("cancelled: %v", err)
 	}
 }
 
