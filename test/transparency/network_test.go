@@ -82,6 +82,22 @@ func TestNetworks(t *testing.T) {
 			t.Errorf("without it: %v", err)
 		}
 	})
+	t.Run("insecure-skip-tls-verify", func(t *testing.T) {
+		address := controlplane.BalancerForTest(t, "127.0.0.2:0", c.Server()).URL()
+		const line = "insecure-skip-tls-verify: true"
+		ca, err := os.ReadFile(c.CAFile())
+		n.must(err)
+		unknown := rewrite{"    certificate-authority-data: " + base64.StdEncoding.EncodeToString(ca) + "\n", ""}
+		s := n.unenrolled(t, address, line)
+		s.rewrite(s.Kubeconfig, unknown)
+		risk := "unverified:" + strings.TrimPrefix(address, "https://")
+		if err := s.Enroll(t.Context(), group); err == nil || !strings.Contains(err.Error(), "--accept-risk "+risk) {
+			t.Errorf("unasked: %v", err)
+		}
+		s.enroll("--accept-risk", risk)
+		s.prepare("insecure", n.serverAt(address, line), unknown)
+		s.session()
+	})
 	t.Run("HTTP/1.1 only", func(t *testing.T) {
 		s := n.stage(t, "http1", n.add(controlplane.AddedAPIServer{Flags: []string{"--disable-http2-serving"}}), "")
 		s.session()
@@ -183,11 +199,17 @@ func (n *networks) stage(t *testing.T, name, url, line string, env ...string) *s
 	t.Helper()
 	s := n.unenrolled(t, url, line)
 	s.env = env
-	_, err := lab.Succeeded(s.Run(t.Context(), lab.Run{PIN: lab.PIN, Env: env}, s.Binary, "enroll", "--user", lab.User, "--group", group,
-		"--approve-with", n.AdminKubeconfig(), "--yes", "--pin-fd", "3"))
-	s.Must(err)
+	s.enroll()
 	s.prepare(name, n.serverAt(url, line))
 	return s
+}
+
+// enroll is [lab.Lab.Enroll] with the stage's environment, and with flags.
+func (s *stage) enroll(flags ...string) {
+	s.T.Helper()
+	args := append([]string{"enroll", "--user", lab.User, "--group", group, "--approve-with", s.Cluster.AdminKubeconfig(), "--yes", "--pin-fd", "3"}, flags...)
+	_, err := lab.Succeeded(s.Run(s.T.Context(), lab.Run{PIN: lab.PIN, Env: s.env}, s.Binary, args...))
+	s.Must(err)
 }
 
 // session is some of everything: both ways must do the same.
