@@ -8,6 +8,8 @@ GO ?= go
 DEMO_DIR ?= $(CURDIR)/.demo
 # How long each fuzzer runs: a time, or a number of inputs (2000x).
 FUZZTIME ?= 3s
+# How long the soak lasts.
+SOAK ?= 10m
 # The generator of gRPC code, a module of its own.
 GENERATE := plugin/externalsigner/v1alpha1/generate
 # A version control system that is missing or mistrusts the folder is no reason not to build.
@@ -52,8 +54,8 @@ bench: prerequisites cluster ## measure against peers, write docs/benchmarks.md 
 	$(GO) run -buildvcs=false ./test/bench $(if $(ONLY),-only '$(ONLY)')
 
 .PHONY: soak
-soak: prerequisites cluster ## ten minutes of 50 watchers and 20 kubectl loops, while the API server crashes and the token is pulled
-	$(GO) test -count=1 -timeout 40m -v -run '^TestSoak$$' ./test/informers -soak 10m
+soak: prerequisites cluster ## 50 watchers and 20 kubectl loops for SOAK (10m), while the API server crashes and the token is pulled
+	$(GO) test -count=1 -timeout 40m -v -run '^TestSoak$$' ./test/informers -soak $(SOAK)
 
 .PHONY: test-helm
 test-helm: prerequisites cluster ## build helm and try it through the bridge (the first build takes minutes)

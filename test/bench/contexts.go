@@ -55,7 +55,7 @@ func (b *bench) contexts(ctx context.Context) error {
 			script := `"$0" kubeconfig set "$2" --keep-current --yes --kubeconfig "$1" && "$0" kubeconfig remove "$2" --yes --kubeconfig "$1"`
 			ours = program{path: "/bin/sh", args: []string{"-c", script, b.lab.Binary, file, b.enrolled}, env: env}
 		}
-		if err := b.compare(ctx, row{what: r.what, against: r.against}, min(b.n, 15), ours, r.theirs); err != nil {
+		if err := b.compare(ctx, row{what: r.what, against: r.against}, min(b.n, 7), ours, r.theirs); err != nil {
 			return err
 		}
 	}
