@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/ui/cli"
+)
+
+// Every command that help shows has a page, which says what the command's help says;
+// nothing else has one.
+func TestWrite(t *testing.T) {
+	t.Chdir("../..") // as the Makefile and goreleaser.yaml run it
+	dir := filepath.Join(t.TempDir(), "out")
+	if err := write(dir); err != nil {
+		t.Fatal(err)
+	}
+	wanted := map[string]*cobra.Command{}
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		wanted[strings.ReplaceAll(c.CommandPath(), " ", "-")+".1.gz"] = c
+		for _, sub := range c.Commands() {
+			if !sub.Hidden && sub.Runnable() {
+				walk(sub)
+			}
+		}
+	}
+	walk((&cli.Program{Args: []string{"kubehsm"}, Getenv: func(string) string { return "" }}).Command())
+	pages, err := os.ReadDir(filepath.Join(dir, "man"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range pages {
+		c := wanted[p.Name()]
+		delete(wanted, p.Name())
+		if c == nil {
+			if !strings.HasPrefix(p.Name(), "kubehsm-completion") { // cobra's own
+				t.Errorf("%s is for no command", p.Name())
+			}
+			continue
+		}
+		text := unzip(t, filepath.Join(dir, "man", p.Name()))
+		for _, part := range []string{".TH ", ".SH NAME", ".SH SYNOPSIS"} {
+			if !strings.Contains(text, part) {
+				t.Errorf("%s has no %q", p.Name(), part)
+			}
+		}
+		if c.Example != "" && !strings.Contains(text, ".SH EXAMPLE") {
+			t.Errorf("%s has no example", p.Name())
+		}
+	}
+	for name := range wanted {
+		t.Errorf("there is no %s", name)
+	}
+	if out, err := exec.Command("bash", "-n", filepath.Join(dir, "completions", "kubehsm.bash")).CombinedOutput(); err != nil {
+		t.Errorf("bash does not understand its completions: %v, %s", err, out)
+	}
+	for _, name := range []string{"completions/_kubehsm", "completions/kubehsm.fish", "completions/kubehsm.ps1", "kubehsm-agent.service"} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() == 0 {
+			t.Errorf("there is no %s: %v", name, err)
+		}
+	}
+	others, err := os.ReadFile(filepath.Join(dir, "THIRD-PARTY"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, of := range []string{"The Go standard library: LICENSE", "github.com/spf13/cobra v", "golang.org/x/sys v", "github.com/miekg/pkcs11 v"} {
+		if !bytes.Contains(others, []byte("\n"+of)) {
+			t.Errorf("THIRD-PARTY does not name %s", of)
+		}
+	}
+}
+
+func unzip(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	z, err := gzip.NewReader(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(z)
+	if err := errors.Join(err, z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
