@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/kubehsm/kubehsm/kubeconfig/internal/fault"
 )
 
 // Apply writes the plan, all files or none: it takes client-go's locks (waiting
@@ -66,7 +68,7 @@ func (p *Plan) unchanged() error {
 			return err
 		}
 		if now.exists != s.exists || !bytes.Equal(now.data, s.data) {
-			return withHint(fmt.Errorf("%s: %w", s.path, ErrChanged), "look at the new difference and try again")
+			return fault.Hintf(fmt.Errorf("%s: %w", s.path, ErrChanged), "look at the new difference and try again")
 		}
 	}
 	return nil

@@ -61,20 +61,6 @@ func (e *LockError) Hint() string {
 	return "another program is changing the kubeconfig: try again in a moment"
 }
 
-// hinted carries a next step, as the hsm package's errors do; this package
-// imports none of ours.
-type hinted struct {
-	error
-	hint string
-}
-
-func (e *hinted) Unwrap() error { return e.error }
-func (e *hinted) Hint() string  { return e.hint }
-
-func withHint(err error, format string, args ...any) error {
-	return &hinted{err, fmt.Sprintf(format, args...)}
-}
-
 // quoteArg quotes a path for a POSIX shell where it needs it.
 func quoteArg(s string) string {
 	plain := s != ""

@@ -13,6 +13,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/kubehsm/kubehsm/kubeconfig/internal/fault"
 )
 
 // UserKind says how a kubeconfig user authenticates.
@@ -153,15 +155,15 @@ func (r Rules) RESTConfig(ctx context.Context, name string) (*rest.Config, error
 func (r Rules) pick(config *api.Config, name string) (string, error) {
 	if name == "" {
 		if name = config.CurrentContext; name == "" {
-			return "", withHint(fmt.Errorf("%w: none is current", ErrNoContext), "name one with --context, or choose one: kubectl config use-context NAME")
+			return "", fault.Hintf(fmt.Errorf("%w: none is current", ErrNoContext), "name one with --context, or choose one: kubectl config use-context NAME")
 		}
 	}
 	if config.Contexts[name] == nil {
-		return "", withHint(fmt.Errorf("%w: %q", ErrNoContext, name), "kubehsm kubeconfig list shows those there are")
+		return "", fault.Hintf(fmt.Errorf("%w: %q", ErrNoContext, name), "kubehsm kubeconfig list shows those there are")
 	}
 	if r.Cluster != "" {
 		if config.Clusters[r.Cluster] == nil {
-			return "", withHint(fmt.Errorf("%w: %q", ErrNoCluster, r.Cluster), "kubectl config get-clusters shows those there are")
+			return "", fault.Hintf(fmt.Errorf("%w: %q", ErrNoCluster, r.Cluster), "kubectl config get-clusters shows those there are")
 		}
 		other := config.Contexts[name].DeepCopy()
 		other.Cluster = r.Cluster

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 
 	"k8s.io/client-go/util/homedir"
+
+	"github.com/kubehsm/kubehsm/kubeconfig/internal/fault"
 )
 
 // MaxFile is the largest kubeconfig read, in bytes.
@@ -86,7 +88,7 @@ type source struct {
 func (r Rules) readAll() ([]source, error) {
 	paths := r.Paths()
 	if len(paths) == 0 {
-		return nil, withHint(errors.New("no kubeconfig file is named"), "set KUBECONFIG or HOME, or pass --kubeconfig")
+		return nil, fault.Hintf(errors.New("no kubeconfig file is named"), "set KUBECONFIG or HOME, or pass --kubeconfig")
 	}
 	sources := make([]source, 0, len(paths))
 	for _, p := range paths {

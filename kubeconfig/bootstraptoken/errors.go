@@ -8,6 +8,8 @@ import (
 	"net/url"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/kubehsm/kubehsm/kubeconfig/internal/fault"
 )
 
 // What went wrong with a record or a call; test with errors.Is.
@@ -28,20 +30,6 @@ var (
 	ErrUnreachable = errors.New("cannot reach the API server")
 )
 
-// hinted carries a next step, as the hsm package's errors do; this package
-// imports none of ours.
-type hinted struct {
-	error
-	hint string
-}
-
-func (e *hinted) Unwrap() error { return e.error }
-func (e *hinted) Hint() string  { return e.hint }
-
-func withHint(err error, format string, args ...any) error {
-	return &hinted{err, fmt.Sprintf(format, args...)}
-}
-
 // apiError turns what client-go returned for op, which needed verb on Secrets,
 // into an error of this package.
 func apiError(op, verb string, err error) error {
@@ -51,22 +39,22 @@ func apiError(op, verb string, err error) error {
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("%s: %w", op, err)
 	case apierrors.IsNotFound(err):
-		return withHint(fmt.Errorf("%s: %w", op, ErrNotFound), "expired tokens are deleted by the cluster; list those that are left")
+		return fault.Hintf(fmt.Errorf("%s: %w", op, ErrNotFound), "expired tokens are deleted by the cluster; list those that are left")
 	case apierrors.IsAlreadyExists(err):
-		return withHint(fmt.Errorf("%s: %w", op, ErrExists), "delete the old one first, or let a new token be generated")
+		return fault.Hintf(fmt.Errorf("%s: %w", op, ErrExists), "delete the old one first, or let a new token be generated")
 	case apierrors.IsForbidden(err):
-		return withHint(fmt.Errorf("%s: %w: %w", op, ErrForbidden, err),
+		return fault.Hintf(fmt.Errorf("%s: %w: %w", op, ErrForbidden, err),
 			"it needs the verb %q on secrets in the namespace %s; whoever has that can read every secret there", verb, Namespace)
 	case apierrors.IsUnauthorized(err):
-		return withHint(fmt.Errorf("%s: %w: %w", op, ErrUnauthorized, err), "the certificate or token used is unknown to the cluster or has expired")
+		return fault.Hintf(fmt.Errorf("%s: %w: %w", op, ErrUnauthorized, err), "the certificate or token used is unknown to the cluster or has expired")
 	}
 	var u *url.Error
 	if errors.As(err, &u) {
-		return withHint(fmt.Errorf("%s: %w: %w", op, ErrUnreachable, u.Err), "check the address in the kubeconfig, the network and the VPN")
+		return fault.Hintf(fmt.Errorf("%s: %w: %w", op, ErrUnreachable, u.Err), "check the address in the kubeconfig, the network and the VPN")
 	}
 	var s apierrors.APIStatus
 	if errors.As(err, &s) && s.Status().Code == http.StatusTooManyRequests {
-		return withHint(fmt.Errorf("%s: %w", op, err), "the API server is overloaded: try again in a moment")
+		return fault.Hintf(fmt.Errorf("%s: %w", op, err), "the API server is overloaded: try again in a moment")
 	}
 	return fmt.Errorf("%s: %w", op, err)
 }

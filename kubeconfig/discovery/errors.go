@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net"
 	"strings"
+
+	"github.com/kubehsm/kubehsm/kubeconfig/internal/fault"
 )
 
 // What went wrong; test with errors.Is.
@@ -40,38 +42,9 @@ var (
 	ErrCredentials = errors.New("the discovery document holds a credential")
 )
 
-// InputError is an option that cannot be right, found before anything was sent.
-type InputError struct {
-	// Field names the option as kubeadm's flags do: "token", "discovery-file".
-	Field string
-	// Problem says what is wrong with it.
-	Problem string
-
-	hint string
-}
-
-func (e *InputError) Error() string { return e.Field + ": " + e.Problem }
-
-// Hint says what would be right; it may be empty.
-func (e *InputError) Hint() string { return e.hint }
-
-func badInput(field, hint, format string, args ...any) error {
-	return &InputError{Field: field, Problem: fmt.Sprintf(format, args...), hint: hint}
-}
-
-// hinted carries a next step, as the hsm package's errors do; this package
-// imports none of ours above kubeconfig.
-type hinted struct {
-	error
-	hint string
-}
-
-func (e *hinted) Unwrap() error { return e.error }
-func (e *hinted) Hint() string  { return e.hint }
-
-func withHint(err error, format string, args ...any) error {
-	return &hinted{err, fmt.Sprintf(format, args...)}
-}
+// InputError is an option that cannot be right, found before anything was sent;
+// its Field names the option as kubeadm's flags do: "token", "discovery-file".
+type InputError = fault.Input
 
 // networkError turns what net/http returned for a call to host into an error
 // of this package, and says whether trying again may help.
@@ -87,10 +60,10 @@ func networkError(host string, err error) (_ error, again bool) {
 		redirect  *redirectError
 	)
 	untrusted := func(hint string) (error, bool) {
-		return withHint(fmt.Errorf("%s: %w: %w", host, ErrUntrusted, err), "%s", hint), false
+		return fault.Hintf(fmt.Errorf("%s: %w: %w", host, ErrUntrusted, err), "%s", hint), false
 	}
 	unreachable := func(again bool, hint string) (error, bool) {
-		return withHint(fmt.Errorf("%w %s: %w", ErrUnreachable, host, err), "%s", hint), again
+		return fault.Hintf(fmt.Errorf("%w %s: %w", ErrUnreachable, host, err), "%s", hint), again
 	}
 	switch {
 	case errors.As(err, &redirect):
@@ -106,7 +79,7 @@ func networkError(host string, err error) (_ error, again bool) {
 	case errors.As(err, &verify):
 		return untrusted("somebody may be in between: get a new token or discovery file from a trusted place")
 	case errors.As(err, &record), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
-		return withHint(fmt.Errorf("%s: %w: it does not speak TLS", host, ErrAnswer), "check the address and the port; API servers often use 6443"), false
+		return fault.Hintf(fmt.Errorf("%s: %w: it does not speak TLS", host, ErrAnswer), "check the address and the port; API servers often use 6443"), false
 	case errors.As(err, &alert), strings.Contains(err.Error(), "remote error: tls"):
 		return unreachable(false, "the server ended the TLS handshake: is it an API server?")
 	case errors.As(err, &dns) && dns.IsNotFound:

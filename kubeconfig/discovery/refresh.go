@@ -5,6 +5,8 @@ import (
 	"crypto/x509"
 	"fmt"
 	"time"
+
+	"github.com/kubehsm/kubehsm/kubeconfig/internal/fault"
 )
 
 // Change is one difference between two descriptions of a cluster. Old is empty
@@ -53,7 +55,7 @@ func refresh(ctx context.Context, info ClusterInfo, l Limits, p pace) (Update, e
 		return Update{}, fmt.Errorf("refresh what is known of %s: %w", info.Server, err)
 	}
 	if l.Timeout < 0 {
-		return fail(badInput("timeout", "", "it is negative"))
+		return fail(fault.BadInput("timeout", "", "it is negative"))
 	}
 	t, err := of(info)
 	if err != nil {

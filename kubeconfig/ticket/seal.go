@@ -6,6 +6,8 @@ import (
 	"crypto/hpke"
 	"crypto/rand"
 	"fmt"
+
+	"github.com/kubehsm/kubehsm/kubeconfig/internal/fault"
 )
 
 // What is sealed to the help desk goes by HPKE (RFC 9180) in its base mode:
@@ -78,7 +80,7 @@ func (k SealKey) Open(text, info []byte) ([]byte, error) {
 	}
 	secret, err := hpke.Open(priv, hpke.HKDFSHA256(), hpke.ChaCha20Poly1305(), info, sealed)
 	if err != nil {
-		return nil, withHint(fmt.Errorf("it was not sealed to this ticket's key, for this token, or was changed on its way"), "compare it with the original, and the token's serial number")
+		return nil, fault.Hintf(fmt.Errorf("it was not sealed to this ticket's key, for this token, or was changed on its way"), "compare it with the original, and the token's serial number")
 	}
 	return secret, nil
 }

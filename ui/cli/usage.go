@@ -16,14 +16,13 @@ import (
 func usage(err error) error {
 	var (
 		request *csr.InputError
-		start   *discovery.InputError
-		field   *ticket.InputError
+		field   *discovery.InputError // and ticket's
 		already *ui.UsageError
 	)
 	if err == nil || errors.As(err, &already) {
 		return err
 	}
-	bad := errors.As(err, &request) || errors.As(err, &start) || errors.As(err, &field)
+	bad := errors.As(err, &request) || errors.As(err, &field)
 	for _, target := range []error{bootstraptoken.ErrMalformed, bootstraptoken.ErrInvalid, ticket.ErrMalformed, ticket.ErrChecksum, ticket.ErrVersion, flow.ErrTicket, flow.ErrNoReason} {
 		bad = bad || errors.Is(err, target)
 	}
