@@ -162,7 +162,11 @@ func (r *reader) privateEntry(o p11.ObjectHandle) *entry {
 func (s *shelf) addPublic(r *reader, o p11.ObjectHandle) {
 	a := r.attributes(o, append([]uint{p11.CKA_ID, p11.CKA_LABEL, p11.CKA_LOCAL}, publicParts...)...)
 	e := &entry{id: a[p11.CKA_ID], label: trim(string(a[p11.CKA_LABEL])), public: []p11.ObjectHandle{o}, key: publicKey(a)}
-	for _, have := range s.byPlace[place(e.id, e.label)] {
+	beside := s.byPlace[place(e.id, e.label)]
+	if same := slices.DeleteFunc(slices.Clone(beside), func(have *entry) bool { return have.label != e.label }); len(same) > 0 {
+		beside = same // where several share an id, the label tells which
+	}
+	for _, have := range beside {
 		if have.key == nil || e.key == nil || hsm.SameKey(have.key, e.key) {
 			have.public = append(have.public, o)
 			if have.key == nil {

@@ -145,12 +145,20 @@ func (s *signer) match(r *reader) (p11.ObjectHandle, bool, error) {
 		template = append(template, p11.NewAttribute(p11.CKA_LABEL, s.uri.Object))
 	}
 	handles := r.find(template...)
+	label := ""
+	if len(handles) > 1 && s.uri.Object != "" { // several share the id
+		if named := r.find(append(template, p11.NewAttribute(p11.CKA_LABEL, s.uri.Object))...); len(named) > 0 {
+			handles, label = named, s.uri.Object
+		}
+	}
 	other := false
 	for _, o := range handles {
 		a := r.attributes(o, append([]uint{p11.CKA_ALWAYS_AUTHENTICATE}, publicParts...)...)
 		pub := publicKey(a)
-		if pub == nil {
-			pub = s.partner(r)
+		if pub == nil && len(handles) == 1 && s.made.good(r.sh) {
+			pub = s.pub
+		} else if pub == nil {
+			pub = s.partner(r, label)
 		}
 		if hsm.SameKey(s.pub, pub) {
 			always, _ := flag(a[p11.CKA_ALWAYS_AUTHENTICATE])
@@ -170,15 +178,16 @@ func (s *signer) match(r *reader) (p11.ObjectHandle, bool, error) {
 }
 
 // partner reads the public key of a private one that does not tell its own:
-// from the public key object or the certificate with the same id.
-func (s *signer) partner(r *reader) crypto.PublicKey {
+// from the public key object with the same id, and label if that is not "", or the
+// certificate with the same id.
+func (s *signer) partner(r *reader, label string) crypto.PublicKey {
 	if len(s.id) == 0 {
 		return nil
 	}
-	if s.made.good(r.sh) {
-		return s.pub
-	}
 	for _, o := range r.class(p11.CKO_PUBLIC_KEY, s.id) {
+		if label != "" && trim(string(r.attributes(o, p11.CKA_LABEL)[p11.CKA_LABEL])) != label {
+			continue
+		}
 		if pub := r.publicKey(o); pub != nil {
 			return pub
 		}

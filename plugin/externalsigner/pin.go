@@ -20,7 +20,8 @@ type filePIN struct {
 }
 
 func (f *filePIN) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error) {
-	if !f.used && !p.Token.PIN.Counted() && !p.New && (p.Kind == hsm.UserPIN || p.Kind == hsm.PIVPIN) {
+	fits := !p.New && (p.Kind == hsm.UserPIN || p.Kind == hsm.PIVPIN)
+	if fits && !f.used && !p.Token.PIN.Counted() {
 		f.used = true
 		return f.pin.Clone(), nil
 	}
@@ -31,8 +32,12 @@ func (f *filePIN) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error)
 			return s, err
 		}
 	}
-	if f.used && p.Again != "" { // that nobody could be asked instead is not the point
+	switch {
+	case f.used && p.Again != "": // that nobody could be asked instead is not the point
 		err = hsm.WithHint(fmt.Errorf("%w: the one in the kubeconfig", hsm.ErrPINIncorrect), "take it out of there, and type it")
+	case fits && !f.used:
+		err = hsm.WithHint(fmt.Errorf("%w, and the PIN in the kubeconfig is not used: the token counts wrong PINs, or has few tries", err),
+			"use the token once with the right PIN typed, as with `kubehsm unlock`; that sets the counter back")
 	}
 	return nil, err
 }

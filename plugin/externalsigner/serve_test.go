@@ -247,6 +247,20 @@ func TestNoUsableKey(t *testing.T) {
 	if err := serve(both); !errors.Is(err, hsm.ErrSeveralKeys) {
 		t.Errorf("two objects with one id: %v", err)
 	}
+	for _, each := range []hsm.Slot{slot, twin} { // the label tells them apart
+		u := slot.URI
+		u.Object = each.Label
+		digest := bytes.Repeat([]byte{7}, 32)
+		b.signs(uriConfig(u), each.Key.Public, digest, crypto.SHA256)
+		answer, err := b.serve(b.certificateRequest(uriConfig(u)), hsmtest.TypingAll(t, map[hsm.PINKind]string{hsm.UserPIN: testPIN}))
+		if err != nil {
+			t.Errorf("%s: %v", u, err)
+			continue
+		}
+		if cert, err := wire.ParseCertificateAnswer(answer); err != nil || !hsm.SameKey(cert.PublicKey, each.Key.Public) {
+			t.Errorf("%s: the certificate of another key, %v", u, err)
+		}
+	}
 	bare := b.key(hsm.ECDSAP256, "bare")
 	deleteCertificates(t, b.soft, bare.URI.ID)
 	if err := serve(bare.URI); !errors.Is(err, hsm.ErrNoCertificate) {
@@ -331,7 +345,12 @@ func TestFilePINIsWrong(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	f := &filePIN{pin: hsm.NewSecret([]byte("file")), person: hsmtest.NewScript(t, hsmtest.Cancel()), used: true}
+	counted := hsm.PINPrompt{Kind: hsm.UserPIN, Retries: -1, Token: hsm.TokenInfo{PIN: hsm.PINState{Retries: -1, Low: true}}}
+	f := &filePIN{pin: hsm.NewSecret([]byte("file")), person: hsmtest.NewScript(t, hsmtest.Fail(hsm.ErrNoTerminal))}
+	if _, err := f.PIN(t.Context(), counted); !errors.Is(err, hsm.ErrNoTerminal) || !strings.Contains(err.Error(), "is not used") || hsm.Hint(err) == "" {
+		t.Errorf("counted: %v", err)
+	}
+	f = &filePIN{pin: hsm.NewSecret([]byte("file")), person: hsmtest.NewScript(t, hsmtest.Cancel()), used: true}
 	if _, err := f.PIN(t.Context(), again); !errors.Is(err, hsm.ErrCancelled) {
 		t.Errorf("cancelled: %v", err)
 	}
