@@ -40,10 +40,22 @@ func PublishInfo(ctx context.Context, c *controlplane.Cluster, server string, fu
 		}
 		ca = append(ca, b...)
 	}
+	return PublishDocument(ctx, c, InfoDocument(server, ca))
+}
+
+// InfoDocument is the kubeconfig in a cluster-info: that the cluster is at server,
+// with the authorities in ca (PEM).
+func InfoDocument(server string, ca []byte) string {
+	return fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters:\n- name: \"\"\n  cluster:\n    server: %s\n    certificate-authority-data: %s\n",
+		server, base64.StdEncoding.EncodeToString(ca))
+}
+
+// PublishDocument has a cluster publish a cluster-info with that kubeconfig in it,
+// which everybody may read.
+func PublishDocument(ctx context.Context, c *controlplane.Cluster, document string) error {
 	info, err := json.Marshal(map[string]any{
 		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]string{"name": "cluster-info", "namespace": "kube-public"},
-		"data": map[string]string{"kubeconfig": fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters:\n- name: \"\"\n  cluster:\n    server: %s\n    certificate-authority-data: %s\n",
-			server, base64.StdEncoding.EncodeToString(ca))},
+		"data": map[string]string{"kubeconfig": document},
 	})
 	if err != nil {
 		return err

@@ -1,13 +1,13 @@
+//go:build linux
+
 // Package discovery tests discovery and bootstrap tokens on a real control
 // plane: the signer, the authenticator and the cleaner are upstream's.
 package discovery
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/url"
 	"os"
@@ -21,6 +21,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/test/controlplane"
+	e2e "github.com/kubehsm/kubehsm/test/e2e/lab"
 )
 
 func TestMain(m *testing.M) { os.Exit(controlplane.Main(m)) }
@@ -51,25 +52,8 @@ func newLab(t *testing.T) *lab {
 		t.Fatal(err)
 	}
 	l.publish(l.ca)
-	l.apply(anonymousReads)
 	return l
 }
-
-// anonymousReads is kubeadm's rule for cluster-info.
-const anonymousReads = `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: "kubeadm:bootstrap-signer-clusterinfo", namespace: kube-public}
-rules:
-- {apiGroups: [""], resources: [configmaps], resourceNames: [cluster-info], verbs: [get]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: "kubeadm:bootstrap-signer-clusterinfo", namespace: kube-public}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: "kubeadm:bootstrap-signer-clusterinfo"}
-subjects:
-- {apiGroup: rbac.authorization.k8s.io, kind: User, name: "system:anonymous"}
-`
 
 func (l *lab) apply(manifest string) {
 	l.t.Helper()
@@ -87,24 +71,14 @@ func (l *lab) admin(args ...string) string {
 	return out
 }
 
-func (l *lab) document(ca []byte) string {
-	return fmt.Sprintf("apiVersion: v1\nkind: Config\nclusters:\n- name: \"\"\n  cluster:\n    server: %s\n    certificate-authority-data: %s\n",
-		l.cluster.Server(), base64.StdEncoding.EncodeToString(ca))
-}
+func (l *lab) document(ca []byte) string { return e2e.InfoDocument(l.cluster.Server(), ca) }
 
-// publish replaces the kubeconfig of cluster-info; the signer signs it anew.
+// publish replaces the kubeconfig of cluster-info, and has everybody read it; the
+// signer signs it anew.
 func (l *lab) publish(ca []byte) {
 	l.t.Helper()
-	data, err := json.Marshal(map[string]any{
-		"apiVersion": "v1", "kind": "ConfigMap",
-		"metadata": map[string]string{"name": "cluster-info", "namespace": "kube-public"},
-		"data":     map[string]string{"kubeconfig": l.document(ca)},
-	})
-	if err != nil {
-		l.t.Fatal(err)
-	}
 	// kubectl apply makes the namespace's absence at start an error to retry.
-	l.eventually("publish cluster-info", func(ctx context.Context) error { return l.cluster.Apply(ctx, string(data)) })
+	l.eventually("publish cluster-info", func(ctx context.Context) error { return e2e.PublishDocument(ctx, l.cluster, l.document(ca)) })
 }
 
 // eventually repeats try until it succeeds.
