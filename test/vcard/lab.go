@@ -25,7 +25,7 @@ const Slots = 2
 const (
 	friendlyName = "Yubico YubiKey OTP+FIDO+CCID" // some tools look for "Yubikey"
 	port         = 35963                          // of vpcd's first reader
-	patience     = 20 * time.Second
+	patience     = time.Minute
 )
 
 // libraries are the places of vpcd's reader driver.
@@ -154,7 +154,8 @@ func (l *Lab) StartDaemon() error {
 		case <-time.After(10 * time.Millisecond):
 		}
 		if time.Now().After(deadline) {
-			return errors.New("vcard: pcscd does not list the virtual readers")
+			text, _ := os.ReadFile(filepath.Join(l.dir, "pcscd.log"))
+			return fmt.Errorf("vcard: pcscd does not list the virtual readers: %s", text)
 		}
 	}
 	return nil
