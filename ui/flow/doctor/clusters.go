@@ -2,6 +2,8 @@ package doctor
 
 import (
 	"context"
+	"crypto/x509"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -91,7 +93,7 @@ func server(ctx context.Context, e enrollment.Enrollment) Check {
 	sent := time.Now()
 	resp, err := client.Do(req)
 	if err != nil {
-		return c.with(Failed, err.Error(), "kubectl cannot reach it either.", "see whether you are in the right network (VPN, proxy), and whether the cluster's address or CA has changed")
+		return c.unreachable(err, e)
 	}
 	defer resp.Body.Close()
 	took := time.Since(sent)
@@ -105,6 +107,23 @@ func server(ctx context.Context, e enrollment.Enrollment) Check {
 			"Certificates seem expired, or not yet good, when clocks differ.", clockFix)
 	}
 	return c.ok(found)
+}
+
+// unreachable words why an API server did not answer, or was not believed.
+func (c Check) unreachable(err error, e enrollment.Enrollment) Check {
+	const why = "kubectl cannot reach it either."
+	var authority x509.UnknownAuthorityError
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.As(err, &authority):
+		return c.with(Failed, err.Error(), "Somebody else answers there, or the cluster has a new authority (CA).",
+			"ask whoever runs the cluster; if its CA has changed: kubehsm kubeconfig refresh "+e.Name)
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return c.with(Failed, err.Error(), why, "compare this machine's clock; if it is right, the cluster's certificate has to be renewed")
+	case errors.Is(err, context.DeadlineExceeded):
+		err = fmt.Errorf("%s does not answer", e.Host())
+	}
+	return c.with(Failed, err.Error(), why, "see whether you are in the right network (VPN, proxy), and whether the cluster's address has changed: kubehsm kubeconfig refresh "+e.Name)
 }
 
 // clockFix sets the clock on a system with systemd; the others have a setting.

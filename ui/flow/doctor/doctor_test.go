@@ -283,7 +283,21 @@ func TestServer(t *testing.T) {
 	m.expect(look(), Warning, "clock differs by 10m", "set-ntp")
 
 	m.enrol("prod", s.URL, nil, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
-	m.expect(look(), Failed, "certificate", "CA has changed")
+	m.expect(look(), Failed, "certificate", "CA has changed: kubehsm kubeconfig refresh prod")
+
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	m.enrol("prod", "https://"+silent.Addr().String(), nil, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	m.expect(m.find(clusters(ctx, m.Options), "server/prod"), Failed, silent.Addr().String()+" does not answer", "right network")
+	if err := silent.Close(); err != nil {
+		t.Fatal(err)
+	}
+	m.expect(look(), Failed, "refused", "right network")
 }
 
 func TestFolders(t *testing.T) {
