@@ -5,14 +5,11 @@ package e2e
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
-	"github.com/kubehsm/kubehsm/test/need"
-	"github.com/kubehsm/kubehsm/test/poll"
 )
 
 // TestCalledByAWindow: a program with windows has a PATH with nothing in it and no
@@ -66,38 +63,16 @@ func TestCalledByAWindow(t *testing.T) {
 // TestInTmux: the prompt, the PIN, and what kubectl prints, in a pane.
 func TestInTmux(t *testing.T) {
 	t.Parallel()
-	program := need.Program(t, "tmux")
 	u := newUser(t, lab.Options{})
 	u.enroll()
 	u.kubehsm("agent", "lock")
-	tmux := func(stdin string, args ...string) string {
-		t.Helper()
-		cmd := exec.Command(program, append([]string{"-S", filepath.Join(u.Dir, "tmux"), "-f", "/dev/null"}, args...)...)
-		cmd.Env, cmd.Stdin = u.Env(), strings.NewReader(stdin)
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("tmux %s: %v: %s", args[0], err, out)
-		}
-		return string(out)
-	}
-	tmux("", "new-session", "-d", "-x", "100", "-y", "30", "kubectl get namespaces -o name; echo code $?; read line")
-	t.Cleanup(func() { tmux("", "kill-server") })
-	var pane string
-	shows := func(what string) {
-		t.Helper()
-		if !poll.Within(poll.Patience, func() bool {
-			pane = tmux("", "capture-pane", "-p")
-			return strings.Contains(pane, what)
-		}) {
-			t.Fatalf("%q is not in the pane:\n%s", what, pane)
-		}
-	}
-	shows("PIN:") // the question's last line
-	tmux(lab.PIN, "load-buffer", "-")
-	tmux("", "paste-buffer", "-d")
-	tmux("", "send-keys", "Enter")
-	shows("code 0")
-	if !strings.Contains(pane, "namespace/default") || strings.Contains(pane, lab.PIN) || strings.Contains(pane, pinPrompt) {
-		t.Errorf("the pane:\n%s", pane)
+	p := u.pane(100, 30, "kubectl get namespaces -o name; echo code $?; read line")
+	p.shows("PIN:") // the question's last line
+	p.tmux(lab.PIN, "load-buffer", "-")
+	p.tmux("", "paste-buffer", "-d")
+	p.tmux("", "send-keys", "Enter")
+	screen := p.shows("code 0")
+	if !strings.Contains(screen, "namespace/default") || strings.Contains(screen, lab.PIN) || strings.Contains(screen, pinPrompt) {
+		t.Errorf("the pane:\n%s", screen)
 	}
 }

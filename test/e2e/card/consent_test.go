@@ -5,26 +5,16 @@ package card
 import (
 	"strings"
 	"testing"
-
-	"github.com/kubehsm/kubehsm/test/e2e/lab"
 )
 
 // TestConsentByTouch: where the key wants a touch for every use, a touch is the
 // yes, and the token signs what was agreed to.
 func TestConsentByTouch(t *testing.T) {
 	p := newPerson(t)
-	p.own()
-	s := p.terminal(p.Binary, "enroll", "--token", p.uri, "--touch-policy", "always", "--user", "jane", "--group", lab.DevelopersGroup,
-		"--approve-with", p.Cluster.AdminKubeconfig(), "--yes")
-	s.Answer(pinPrompt, ownPIN)
-	p.touch(s)
-	p.touch(s)
-	if code := s.Exit(); code != 0 {
-		t.Fatalf("exit code %d:\n%s", code, s.Output())
-	}
+	p.enrollTouched()
 	p.ok(p.Kubehsm(t.Context(), "consent", "set", "prod-hsm", "--policy", "writes", "--yes"))
 
-	s = p.terminal(p.Cluster.Kubectl(), "create", "configmap", "touched-"+strings.ToLower(t.Name()))
+	s := p.terminal(p.Cluster.Kubectl(), "create", "configmap", "touched-"+strings.ToLower(t.Name()))
 	p.touch(s) // another policy begins with another connection
 	s.WaitFor(`to allow “create configmaps in default” for prod-hsm`)
 	p.touch(s)

@@ -9,19 +9,25 @@ import (
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
 )
 
-// TestTouchThatNobodyMakes: a sign-in without the touch that the key wants ends,
-// is told as what it is, and is asked for anew later.
-func TestTouchThatNobodyMakes(t *testing.T) {
-	p := newPerson(t)
+// enrollTouched enrols a key that wants a touch for every use.
+func (p *person) enrollTouched() {
+	p.t.Helper()
 	p.own()
 	s := p.terminal(p.Binary, "enroll", "--token", p.uri, "--touch-policy", "always", "--user", "jane", "--group", lab.DevelopersGroup,
 		"--approve-with", p.Cluster.AdminKubeconfig(), "--yes")
 	s.Answer(pinPrompt, ownPIN)
-	p.touch(s)
-	p.touch(s)
+	p.touch(s) // the request is signed
+	p.touch(s) // the agent signs in
 	if code := s.Exit(); code != 0 {
-		t.Fatalf("exit code %d:\n%s", code, s.Output())
+		p.t.Fatalf("exit code %d:\n%s", code, s.Output())
 	}
+}
+
+// TestTouchThatNobodyMakes: a sign-in without the touch that the key wants ends,
+// is told as what it is, and is asked for anew later.
+func TestTouchThatNobodyMakes(t *testing.T) {
+	p := newPerson(t)
+	p.enrollTouched()
 	for _, patient := range []bool{false, true} {
 		name := "the card gives up"
 		if patient {
