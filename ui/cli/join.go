@@ -58,7 +58,7 @@ kubehsm join --name prod --certificate sent.pem`,
 		if err != nil {
 			return usage(err)
 		}
-		if j := options.Join; j == nil || j.Endpoint == "" && j.File == "" {
+		if j := options.Join; f.certificate == "" && (j == nil || j.Endpoint == "" && j.File == "") {
 			if err := env.JoinBegun(options.Name); err != nil {
 				return usage(err)
 			}

@@ -10,3 +10,11 @@ func TestJoinNothing(t *testing.T) {
 		b.fails(1, "no join was begun", args...)
 	}
 }
+
+// TestJoinCertificate: a certificate that was sent is for an enrolment that was
+// begun, however it was.
+func TestJoinCertificate(t *testing.T) {
+	b := newBench(t)
+	_, file := b.keyWithCertificate()
+	b.fails(1, "enrolment record", "join", "--name", "nothing", "--certificate", file)
+}
