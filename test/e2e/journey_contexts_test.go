@@ -55,12 +55,12 @@ func TestJourneyContexts(t *testing.T) {
 	s.WaitFor("File     ")
 	s.Type("D")
 	s.WaitFor("Take prod out?", "▌ No", "-- context:")
-	insist(s, string(term.Enter), "no is taken", func(f term.Frame) bool { return f.Contains("Take the context out: cancelled") })
+	lab.Insist(s, string(term.Enter), "no is taken", lab.Shows("Take the context out: cancelled"))
 	out := func() {
 		t.Helper()
 		s.Type("D")
 		s.WaitFor("Take prod out?")
-		insist(s, "y", "the yes is taken", func(f term.Frame) bool { return f.Contains("the context is gone") })
+		lab.Insist(s, "y", "the yes is taken", lab.Shows("the context is gone"))
 		s.WaitFor("● " + enrolled)
 		s.WaitGone("key in here")
 	}
@@ -70,7 +70,7 @@ func TestJourneyContexts(t *testing.T) {
 	}
 	s.Type("u")
 	s.WaitFor("Take this back?", "+- cluster:")
-	insist(s, "y", "the yes is taken", func(f term.Frame) bool { return f.Contains("is taken back") })
+	lab.Insist(s, "y", "the yes is taken", lab.Shows("is taken back"))
 	s.WaitFor("! key in here")
 	if out := u.kubectl(append([]string{"--context", lab.Context}, whoami...)...); out != lab.Filer {
 		t.Errorf("the old context, brought back, is %q", out)

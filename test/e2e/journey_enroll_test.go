@@ -46,7 +46,7 @@ func TestJourneyEnrollWithWrongTurns(t *testing.T) {
 	// A PIN that is not given leaves everything as it is.
 	s.Press(term.Enter)
 	s.WaitFor("PIN of lab", "esc cancel")
-	insist(s, string(term.Escape), "the dialog is cancelled", func(f term.Frame) bool { return f.Contains("r tries again from here") })
+	lab.Insist(s, string(term.Escape), "the dialog is cancelled", lab.Shows("r tries again from here"))
 	s.WaitFor("Not finished", "✗ key on the token")
 	if len(u.keys()) != 0 {
 		t.Error("a key was made without the PIN")

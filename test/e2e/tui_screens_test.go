@@ -5,7 +5,6 @@ package e2e
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
 	"github.com/kubehsm/kubehsm/test/term"
@@ -18,33 +17,6 @@ func (u *user) screen(number string, args ...string) *term.Session {
 	s.WaitFor("1 Tokens", "lab", "PIN set")
 	s.Type(number)
 	return s
-}
-
-// insist types a key until what it does is seen: a dialog that opens by itself
-// takes no keys at first, and the screen does not tell from when on it does.
-func insist(s *term.Session, key, what string, done func(term.Frame) bool) {
-	const grace = 1200 * time.Millisecond // longer than a dialog refuses keys
-	seen, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		t := time.NewTicker(grace)
-		defer t.Stop()
-		for {
-			select {
-			case <-seen:
-				return
-			case <-t.C:
-				if !done(s.Frame()) {
-					_ = s.Terminal.Type(key) // where it fails the wait does too
-				}
-			}
-		}
-	}()
-	defer func() {
-		close(seen)
-		<-ended
-	}()
-	s.WaitUntil(what, done)
 }
 
 // TestApproveInTheTerminalUI: somebody with the right to it looks at a request
@@ -102,13 +74,13 @@ func TestConsentInTheTerminalUI(t *testing.T) {
 	}
 	go kubectl()
 	s.WaitFor("create configmaps")
-	insist(s, "n", "the no is taken", func(f term.Frame) bool { return !f.Contains("n no") })
+	lab.Insist(s, "n", "the no is taken", func(f term.Frame) bool { return !f.Contains("n no") })
 	if res := <-asked; res.Code == 0 {
 		t.Errorf("made without a yes: %s", res)
 	}
 	go kubectl()
 	s.WaitFor("y yes")
-	insist(s, "y", "the yes is taken", func(f term.Frame) bool { return !f.Contains("y yes") })
+	lab.Insist(s, "y", "the yes is taken", func(f term.Frame) bool { return !f.Contains("y yes") })
 	if res := <-asked; res.Code != 0 {
 		t.Error(res)
 	}
@@ -121,21 +93,6 @@ func TestConsentInTheTerminalUI(t *testing.T) {
 	}
 }
 
-// typeSecret answers the dialog called title, whose field is called label.
-func typeSecret(t *testing.T, s *term.Session, title, label, secret string) {
-	t.Helper()
-	s.WaitFor(title, label)
-	typed := func(f term.Frame) bool { return f.Contains(label + "  •") }
-	insist(s, "x", "the dialog takes keys", typed)
-	s.Press(term.CtrlU)
-	s.WaitUntil("the field is empty", func(f term.Frame) bool { return !typed(f) })
-	if err := s.TypeSecret(secret); err != nil {
-		t.Fatal(err)
-	}
-	s.WaitFor(label + "  " + strings.Repeat("•", len(secret)))
-	s.Press(term.Enter)
-}
-
 // TestChangePINInTheTerminalUI: the PIN, two new ones that differ, and then the
 // same; nothing of it is ever on the screen.
 func TestChangePINInTheTerminalUI(t *testing.T) {
@@ -146,12 +103,12 @@ func TestChangePINInTheTerminalUI(t *testing.T) {
 	s.Press(term.Enter)
 	s.WaitFor("No keys yet", "p change PIN")
 	s.Type("p")
-	typeSecret(t, s, "PIN of lab", "PIN", lab.PIN)
-	typeSecret(t, s, "New PIN of lab", "PIN", fresh)
-	typeSecret(t, s, "New PIN of lab", "again", wrongPIN)
+	lab.Fill(s, "PIN of lab", "PIN", lab.PIN)
+	lab.Fill(s, "New PIN of lab", "PIN", fresh)
+	lab.Fill(s, "New PIN of lab", "again", wrongPIN)
 	s.WaitFor("the two are not the same")
-	typeSecret(t, s, "New PIN of lab", "PIN", fresh)
-	typeSecret(t, s, "New PIN of lab", "again", fresh)
+	lab.Fill(s, "New PIN of lab", "PIN", fresh)
+	lab.Fill(s, "New PIN of lab", "again", fresh)
 	s.WaitFor("the PIN is changed")
 	s.Type("x")
 	s.WaitFor("Done before", "kubehsm token pin change")
@@ -177,7 +134,7 @@ func TestContextsInTheTerminalUI(t *testing.T) {
 	s.WaitFor("the cluster takes you for jane")
 	s.Type("u")
 	s.WaitFor("Take this back?", "-- cluster:")
-	insist(s, "y", "the yes is taken", func(f term.Frame) bool { return f.Contains("is taken back") })
+	lab.Insist(s, "y", "the yes is taken", lab.Shows("is taken back"))
 	s.WaitFor("● " + lab.Context)
 	s.Type("q")
 	if code := s.Exit(); code != 0 {

@@ -5,41 +5,13 @@ package e2e
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
 	"github.com/kubehsm/kubehsm/test/term"
 )
 
-// answerDialog types a PIN into the terminal UI's dialog. One that opens by
-// itself takes no keys at first, so that none meant for something else counts:
-// a first key is tried until it is taken, and removed again.
-func answerDialog(s *term.Session, pin string) {
-	s.WaitFor("PIN of lab", "enter continue")
-	taken := func(f term.Frame) bool {
-		for _, line := range f.Lines() {
-			if strings.Contains(line, "PIN  •") {
-				return true
-			}
-		}
-		return false
-	}
-	next := time.Now()
-	s.WaitUntil("the dialog takes keys", func(f term.Frame) bool {
-		if now := time.Now(); !taken(f) && now.After(next) {
-			next = now.Add(time.Second) // longer than it may refuse keys
-			s.Type("x")
-		}
-		return taken(f)
-	})
-	s.Press(term.CtrlU)
-	s.WaitUntil("the field is empty", func(f term.Frame) bool { return !taken(f) })
-	if err := s.TypeSecret(pin); err != nil {
-		panic(err) // the terminal is gone: the next wait would tell
-	}
-	s.WaitFor("PIN  " + strings.Repeat("•", len(pin)))
-	s.Press(term.Enter)
-}
+// answerDialog types a PIN into the terminal UI's dialog.
+func answerDialog(s *term.Session, pin string) { lab.Fill(s, "PIN of lab", "PIN", pin) }
 
 // wizard walks from the first screen to the review.
 func wizard(s *term.Session) {

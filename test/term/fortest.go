@@ -104,10 +104,16 @@ func (s *Session) Press(keys ...Key) {
 func (s *Session) Answer(prompt, secret string) {
 	s.t.Helper()
 	s.WaitFor(prompt)
+	s.TypeHidden(secret)
+	s.Press(Enter)
+}
+
+// TypeHidden types a secret. That it is not shown is checked at the end.
+func (s *Session) TypeHidden(secret string) {
+	s.t.Helper()
 	if err := s.TypeSecret(secret); err != nil {
 		s.t.Fatal(err)
 	}
-	s.Press(Enter)
 }
 
 // Resize changes the size.
