@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -56,16 +57,26 @@ kubehsm helpdesk ticket --for jane --name prod --spare -o file --file jane.png`,
 		if err != nil {
 			return err
 		}
+		names := f.names()
+		files, err := f.reserve(len(names))
+		if err != nil {
+			return err
+		}
 		var made []flow.IssuedTicket
-		for _, name := range f.names() {
+		var failed error
+		for _, name := range names {
+			var t flow.IssuedTicket
 			f.options.Name = name
-			t, err := env.MakeTicket(c.Context(), a.context, f.options)
-			if err != nil {
-				return usage(err)
+			if t, failed = env.MakeTicket(c.Context(), a.context, f.options); failed != nil {
+				failed = errors.Join(usage(failed), release(files[min(len(made), len(files)):]))
+				break
 			}
 			made = append(made, t)
 		}
-		return a.emitTickets(o, f, made)
+		if len(made) == 0 {
+			return failed
+		}
+		return errors.Join(failed, a.emitTickets(o, f, made)) // one that is made is good, whatever became of the spare
 	})
 	flags := c.Flags()
 	flags.StringVar(&f.options.User, "for", "", "user `name` that the certificate is for (required)")
@@ -150,18 +161,44 @@ func (a *app) emitTickets(o *format, f ticketFlags, made []flow.IssuedTicket) er
 	})
 }
 
+// path is the i-th ticket's file.
+func (f ticketFlags) path(i int) string {
+	if i == 0 {
+		return f.file
+	}
+	ending := filepath.Ext(f.file)
+	return strings.TrimSuffix(f.file, ending) + "-spare" + ending
+}
+
+// reserve makes the files of n tickets, empty, so that none is made that cannot
+// be written; they are in no other's way.
+func (f ticketFlags) reserve(n int) (files []string, err error) {
+	if f.file == "" {
+		return nil, nil
+	}
+	for i := range n {
+		if err := writeNew(f.path(i), nil, false); err != nil {
+			return nil, errors.Join(err, release(files))
+		}
+		files = append(files, f.path(i))
+	}
+	return files, nil
+}
+
+// release removes files that were reserved in vain.
+func release(files []string) error {
+	var errs []error
+	for _, path := range files {
+		errs = append(errs, os.Remove(path))
+	}
+	return errors.Join(errs...)
+}
+
 // writeTicket writes the i-th ticket to its file, which only the user can read.
 func (a *app) writeTicket(f ticketFlags, i int, t flow.IssuedTicket) error {
-	path, ending := f.file, filepath.Ext(f.file)
-	if i > 0 {
-		path = strings.TrimSuffix(path, ending) + "-spare" + ending
-	}
-	if _, err := os.Lstat(path); err == nil {
-		return hsm.WithHint(fmt.Errorf("%s exists already", path), fmt.Sprintf("the ticket is made: end it with `kubehsm bootstrap-token delete %s`, then make another", t.ID))
-	}
-	content := []byte(t.Text + "\n")
+	path, content := f.path(i), []byte(t.Text+"\n")
 	var err error
-	switch strings.ToLower(ending) {
+	switch strings.ToLower(filepath.Ext(path)) {
 	case ".png":
 		content, err = qr.PNG(t.Text)
 	case ".svg":
@@ -171,7 +208,7 @@ func (a *app) writeTicket(f ticketFlags, i int, t flow.IssuedTicket) error {
 		err = home.WriteFile(path, content)
 	}
 	if err != nil {
-		return err
+		return hsm.Hintf(err, "the ticket is made: end it with `kubehsm bootstrap-token delete %s`, then make another", t.ID)
 	}
 	w := a.out()
 	w.line("Wrote %s, good until %s", path, t.Expires.Local().Format(time.DateTime))

@@ -1,0 +1,28 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/ui"
+)
+
+// TestTicketFile: no ticket is made that could not be written, and nothing is
+// left of one that could not be made.
+func TestTicketFile(t *testing.T) {
+	b := newBench(t)
+	b.cluster() // knows no secrets: to get there fails otherwise
+	there := filepath.Join(b.home, "there-spare.png")
+	if err := os.WriteFile(there, []byte("keep"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ticket := []string{"helpdesk", "ticket", "--for", "jane", "--spare", "-o", "file", "--file"}
+	b.fails(ui.ExitUsage, "exists already", append(ticket, filepath.Join(b.home, "there.png"))...)
+	b.fails(1, "no such file", append(ticket, filepath.Join(b.home, "no", "there.png"))...)
+	b.fails(1, "create bootstrap token", append(ticket, filepath.Join(b.home, "new.png"))...)
+	left, err := filepath.Glob(filepath.Join(b.home, "*.png"))
+	if err != nil || len(left) != 1 || b.read(there) != "keep" {
+		t.Errorf("left: %q, %v", left, err)
+	}
+}
