@@ -27,6 +27,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/need"
 	"github.com/kubehsm/kubehsm/test/poll"
 	"github.com/kubehsm/kubehsm/test/term"
 )
@@ -69,6 +70,11 @@ func TestNetworks(t *testing.T) {
 		s.wants(s.kubectl(s.bridge, "", "get", "configmap", "read", "-o", "name"), 0, "configmap/read")
 	})
 	t.Run("IPv6", func(t *testing.T) {
+		if l, err := net.Listen("tcp6", "[::1]:0"); err != nil {
+			need.Missing(t, "this machine has no IPv6 loopback: "+err.Error())
+		} else {
+			l.Close()
+		}
 		s := n.stage(t, "ipv6", controlplane.BalancerForTest(t, "[::1]:0", c.Server()).URL(), "")
 		s.session()
 	})
@@ -244,7 +250,7 @@ func (s *stage) session() {
 // has no certificate, by an authority that the cluster's own certified.
 func (s *stage) signByIntermediate() {
 	var name string
-	if !poll.Within(time.Minute, func() bool {
+	if !poll.Within(poll.Patience, func() bool {
 		out, err := s.Cluster.Admin(s.T.Context(), "", "get", "csr", "-o",
 			`go-template={{range .items}}{{if and .status.conditions (not .status.certificate)}}{{.metadata.name}} {{end}}{{end}}`)
 		name, _, _ = strings.Cut(out, " ")
