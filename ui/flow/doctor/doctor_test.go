@@ -135,9 +135,25 @@ func TestTokens(t *testing.T) {
 	checks = tokens(context.Background(), m.Options)
 	m.expect(m.find(checks, "token/pkcs11:token=blue"), OK, "1", "")
 	m.expect(m.find(checks, "token/pkcs11:token=new"), Failed, "no PIN", "kubehsm token init --token 'pkcs11:token=new")
-	m.expect(m.find(checks, "source//lib/vendor.so"), Failed, "vendor", "update it")
+	m.expect(m.find(checks, "source//lib/vendor.so"), Warning, "vendor", "update it") // others can be used
 	m.expect(m.find(checks, "source/Reader 1"), Warning, "in use", "")
 	m.expect(m.find(checks, "source/Reader 2"), Note, "no such token", "")
+}
+
+// A token that is enrolled and not there is told, whatever else is there; a
+// library that fails is only then in the way.
+func TestEnrolledTokenIsAway(t *testing.T) {
+	m := newMachine(t)
+	m.fake.Add(hsmtest.FakeOptions{Label: "blue", Serial: "1"})
+	m.enrol("prod", "https://prod.example.com", nil, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+	m.expect(m.find(tokens(t.Context(), m.Options), "absent/prod"), Warning, "serial=5f0a17", "token wait --token 'pkcs11:token=blue%20token;serial=5f0a17'")
+	m.fake.SetProblems(hsm.Problem{Source: "/lib/vendor.so", Err: hsm.ErrModule})
+	m.expect(m.find(tokens(t.Context(), m.Options), "source/"), Failed, "failed", "onlyModules")
+	m.fake.Add(hsmtest.FakeOptions{Label: "blue token", Serial: "5f0a17"})
+	if checks := tokens(t.Context(), m.Options); slices.ContainsFunc(checks, func(c Check) bool { return strings.HasPrefix(c.ID, "absent/") }) {
+		t.Errorf("it is there: %+v", checks)
+	}
+	m.expect(m.find(tokens(t.Context(), m.Options), "source/"), Warning, "failed", "onlyModules")
 }
 
 func TestPINStates(t *testing.T) {

@@ -11,45 +11,78 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
 )
 
 // tokens asks every driver for its tokens, each on its own: one that hangs
 // hides no other.
 func tokens(ctx context.Context, o *Options) []Check {
+	all, _ := enrollment.NewStore(o.Env.Dirs).List() // what cannot be read [clusters] tells
 	found := make([][]Check, len(o.Env.Drivers))
+	present := make([][]hsm.TokenInfo, len(o.Env.Drivers))
 	var wg sync.WaitGroup
 	for i, d := range o.Env.Drivers {
-		wg.Go(func() { found[i] = ofDriver(ctx, d) })
+		wg.Go(func() { found[i], present[i] = ofDriver(ctx, d, all) })
 	}
 	wg.Wait()
 	checks := append(service(), slices.Concat(found...)...)
-	if !slices.ContainsFunc(checks, func(c Check) bool { return strings.HasPrefix(c.ID, "token/") }) {
+	here := slices.Concat(present...)
+	if len(here) == 0 {
 		checks = append(checks, Check{ID: "token", Group: GroupTokens, Title: "Tokens"}.
 			with(Failed, "no token was found", "There is nothing to keep a key in.", "plug one in; `kubehsm token wait` tells when it is seen"))
+	}
+	return append(checks, absent(all, here)...)
+}
+
+// absent tells of enrolments whose token is not among those that are here.
+func absent(all []enrollment.Enrollment, here []hsm.TokenInfo) []Check {
+	var checks []Check
+	for _, e := range all {
+		if isHere(e, here) {
+			continue
+		}
+		uri := e.Key.TokenOnly().String()
+		checks = append(checks, Check{ID: "absent/" + e.Name, Group: GroupTokens, Title: "Token of " + e.Name}.
+			with(Warning, "not plugged in, or not seen: "+uri, "kubectl cannot sign in by this enrolment meanwhile.",
+				"plug it in; `kubehsm token wait --token "+csr.ShellQuote(uri)+"` tells when it is seen"))
 	}
 	return checks
 }
 
-func ofDriver(ctx context.Context, d hsm.Driver) []Check {
+// ofDriver looks at what a driver reaches, and returns its tokens too.
+func ofDriver(ctx context.Context, d hsm.Driver, all []enrollment.Enrollment) ([]Check, []hsm.TokenInfo) {
 	title := map[string]string{hsm.SchemePIV: "Smart cards", hsm.SchemePKCS11: "PKCS#11 libraries"}[d.Scheme()]
 	area := Check{ID: "driver/" + d.Scheme(), Group: GroupTokens, Title: title}
 	listing, err := d.List(ctx)
 	switch {
 	case errors.Is(err, hsm.ErrUnavailable):
-		return []Check{area.with(Note, err.Error(), "This build cannot reach such tokens.", hsm.Hint(err))}
+		return []Check{area.with(Note, err.Error(), "This build cannot reach such tokens.", hsm.Hint(err))}, nil
 	case errors.Is(err, hsm.ErrNoToken) && !errors.Is(err, hsm.ErrDenied):
-		return []Check{area.with(Note, err.Error(), "Only matters if the token you mean is one of these.", hsm.Hint(err))}
+		return []Check{area.with(Note, err.Error(), "Only matters if the token you mean is one of these.", hsm.Hint(err))}, nil
 	case err != nil:
-		return []Check{area.with(Failed, err.Error(), "Its tokens cannot be reached.", fixOr(err, "`kubehsm token list` tells more"))}
+		return []Check{area.with(Failed, err.Error(), "Its tokens cannot be reached.", fixOr(err, "`kubehsm token list` tells more"))}, nil
 	}
 	checks := []Check{area.ok(count(len(listing.Tokens), "token"))}
+	lacking := slices.ContainsFunc(all, func(e enrollment.Enrollment) bool {
+		return e.Key.Scheme == d.Scheme() && !isHere(e, listing.Tokens)
+	})
 	for _, p := range listing.Problems {
-		checks = append(checks, problem(d.Scheme(), p))
+		c := problem(d.Scheme(), p)
+		if c.State == Failed && errors.Is(p.Err, hsm.ErrModule) && !lacking {
+			c.State = Warning // nothing of yours is behind it
+		}
+		checks = append(checks, c)
 	}
 	for _, t := range listing.Tokens {
 		checks = append(checks, token(ctx, d, t)...)
 	}
-	return checks
+	return checks, listing.Tokens
+}
+
+// isHere tells whether the enrolled key's token is among those, by whatever
+// library.
+func isHere(e enrollment.Enrollment, here []hsm.TokenInfo) bool {
+	return slices.ContainsFunc(here, e.Key.Identity().MatchToken)
 }
 
 // problem words a reader or library that could not be listed. That nothing is
@@ -69,7 +102,11 @@ func problem(scheme string, p hsm.Problem) Check {
 	case errors.Is(p.Err, hsm.ErrBusy):
 		state, why = Warning, "One program at a time can use a card; kubectl would fail with the same words."
 	}
-	return c.with(state, p.Err.Error(), why, hsm.Hint(p.Err))
+	general := ""
+	if scheme == hsm.SchemePKCS11 && errors.Is(p.Err, hsm.ErrModule) {
+		general = "see what its maker says of that error, and whether you may read its configuration and tokens; to leave it out, list your own in config.yaml with `onlyModules: true`"
+	}
+	return c.with(state, p.Err.Error(), why, fixOr(p.Err, general))
 }
 
 // token looks at one token: the state of its PIN and what is known of its
