@@ -30,7 +30,7 @@ type Options struct {
 	// the external signer's socket.
 	PINSources []pinsource.Entry
 	// Asker, if not nil, asks for those clients where nobody else can be asked: in
-	// a window, or where the agent itself runs in a terminal.
+	// a window of its own.
 	Asker hsm.Prompter
 	// Unlock is the unlock window; zero fields get the defaults of [home.Config].
 	Unlock home.Unlock

@@ -33,12 +33,10 @@ unit" prints what systemd and launchd need to run it.`,
 			return err
 		}
 		signal.Ignore(syscall.SIGHUP) // the terminal that it was started from may go
-		asker, done := prompt.Choose(prompt.Options{PINFD: -1, Pinentry: a.config.Pinentry, RunDir: env.Dirs.Run})
-		defer done()
-		a.closers = nil // where drivers are used, the agent closes them
+		a.closers = nil               // where drivers are used, the agent closes them
 		return agent.Serve(c.Context(), agent.Options{
 			Dirs: env.Dirs, Tokens: agent.NewTokens(a.Executable, env.Drivers), Version: a.Version, Unlock: a.config.Unlock, Ready: ready,
-			PINSources: a.sources, Asker: asker, Supervised: supervised,
+			PINSources: a.sources, Asker: prompt.Window(a.config.Pinentry), Supervised: supervised,
 		})
 	})
 	c.Flags().BoolVar(&supervised, "supervised", false, "a service manager runs it: do not end when idle, fail when a newer program takes over")

@@ -63,6 +63,15 @@ func Choose(o Options) (p hsm.Prompter, done func()) {
 	return p, done
 }
 
+// Window asks by the pinentry program of the user's own configuration, for who
+// has no terminal; nil if there is none or no graphical session.
+func Window(pinentry string) hsm.Prompter {
+	if pinentry == "" || !graphical() {
+		return nil
+	}
+	return NewPinentry(pinentry, 0)
+}
+
 // graphical tells whether a window can be shown.
 func graphical() bool {
 	return runtime.GOOS == "windows" || runtime.GOOS == "darwin" ||
