@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/kubehsm/kubehsm/kubeconfig/internal/fault"
+	"github.com/kubehsm/kubehsm/kubeconfig/internal/problem"
 )
 
 // Apply writes the plan, all files or none: it takes client-go's locks (waiting
@@ -68,7 +68,7 @@ func (p *Plan) unchanged() error {
 			return err
 		}
 		if now.exists != s.exists || !bytes.Equal(now.data, s.data) {
-			return fault.Hintf(fmt.Errorf("%s: %w", s.path, ErrChanged), "look at the new difference and try again")
+			return problem.Hintf(fmt.Errorf("%s: %w", s.path, ErrChanged), "look at the new difference and try again")
 		}
 	}
 	return nil

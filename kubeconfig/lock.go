@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/kubehsm/kubehsm/kubeconfig/internal/fault"
+	"github.com/kubehsm/kubehsm/kubeconfig/internal/problem"
 )
 
 const (
@@ -110,7 +110,7 @@ func pause(ctx context.Context, d time.Duration) error {
 // denied adds a next step where the system refuses to write.
 func denied(err error, what string) error {
 	if errors.Is(err, fs.ErrPermission) || isReadOnlyFS(err) {
-		return fault.Hintf(fmt.Errorf("%w: %w", ErrReadOnly, err), "make %s writable, or name another file with --kubeconfig", quoteArg(what))
+		return problem.Hintf(fmt.Errorf("%w: %w", ErrReadOnly, err), "make %s writable, or name another file with --kubeconfig", quoteArg(what))
 	}
 	return err
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kubehsm/kubehsm/kubeconfig/internal/fault"
+	"github.com/kubehsm/kubehsm/kubeconfig/internal/problem"
 )
 
 // Options of [Rules.Plan] and [Rules.PlanRemove].
@@ -263,7 +263,7 @@ func (w *work) claim(name string, replace bool) error {
 		if replace || i < 0 || isOurs(section, name, w.docs[i].body(section, name)) {
 			continue
 		}
-		return fault.Hintf(fmt.Errorf("%s %q in %s: %w", bodyKey[section], name, w.sources[i].path, ErrNotOurs),
+		return problem.Hintf(fmt.Errorf("%s %q in %s: %w", bodyKey[section], name, w.sources[i].path, ErrNotOurs),
 			"use another name, or replace the entry with --replace")
 	}
 	return nil

@@ -9,7 +9,7 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/kubehsm/kubehsm/kubeconfig/internal/fault"
+	"github.com/kubehsm/kubehsm/kubeconfig/internal/problem"
 )
 
 // modeMatters is false where the system has no permission bits.
@@ -106,7 +106,7 @@ func writable(path string, mode fs.FileMode) error {
 func (r replacement) commit() error {
 	if err := os.Rename(r.temp, r.target); err != nil {
 		err = fmt.Errorf("write kubeconfig: %w", err)
-		return fault.Hintf(err, "is %s a mount of its own? name another file with --kubeconfig", quoteArg(r.target))
+		return problem.Hintf(err, "is %s a mount of its own? name another file with --kubeconfig", quoteArg(r.target))
 	}
 	return syncDir(filepath.Dir(r.target))
 }

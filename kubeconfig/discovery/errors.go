@@ -8,7 +8,7 @@ import (
 	"net"
 	"strings"
 
-	"github.com/kubehsm/kubehsm/kubeconfig/internal/fault"
+	"github.com/kubehsm/kubehsm/kubeconfig/internal/problem"
 )
 
 // What went wrong; test with errors.Is.
@@ -44,7 +44,7 @@ var (
 
 // InputError is an option that cannot be right, found before anything was sent;
 // its Field names the option as kubeadm's flags do: "token", "discovery-file".
-type InputError = fault.Input
+type InputError = problem.Input
 
 // networkError turns what net/http returned for a call to host into an error
 // of this package, and says whether trying again may help.
@@ -60,10 +60,10 @@ func networkError(host string, err error) (_ error, again bool) {
 		redirect  *redirectError
 	)
 	untrusted := func(hint string) (error, bool) {
-		return fault.Hintf(fmt.Errorf("%s: %w: %w", host, ErrUntrusted, err), "%s", hint), false
+		return problem.Hintf(fmt.Errorf("%s: %w: %w", host, ErrUntrusted, err), "%s", hint), false
 	}
 	unreachable := func(again bool, hint string) (error, bool) {
-		return fault.Hintf(fmt.Errorf("%w %s: %w", ErrUnreachable, host, err), "%s", hint), again
+		return problem.Hintf(fmt.Errorf("%w %s: %w", ErrUnreachable, host, err), "%s", hint), again
 	}
 	switch {
 	case errors.As(err, &redirect):
@@ -79,7 +79,7 @@ func networkError(host string, err error) (_ error, again bool) {
 	case errors.As(err, &verify):
 		return untrusted("somebody may be in between: get a new token or discovery file from a trusted place")
 	case errors.As(err, &record), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
-		return fault.Hintf(fmt.Errorf("%s: %w: it does not speak TLS", host, ErrAnswer), "check the address and the port; API servers often use 6443"), false
+		return problem.Hintf(fmt.Errorf("%s: %w: it does not speak TLS", host, ErrAnswer), "check the address and the port; API servers often use 6443"), false
 	case errors.As(err, &alert), strings.Contains(err.Error(), "remote error: tls"):
 		return unreachable(false, "the server ended the TLS handshake: is it an API server?")
 	case errors.As(err, &dns) && dns.IsNotFound:

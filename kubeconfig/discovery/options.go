@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
-	"github.com/kubehsm/kubehsm/kubeconfig/internal/fault"
+	"github.com/kubehsm/kubehsm/kubeconfig/internal/problem"
 )
 
 // Times that bound a discovery.
@@ -68,22 +68,22 @@ func (o Options) Validate() error {
 	const either = "give the token that you were given, or the discovery file, not both"
 	switch {
 	case o.Timeout < 0 || o.SignatureWait < 0:
-		return fault.BadInput("timeout", "", "it is negative")
+		return problem.BadInput("timeout", "", "it is negative")
 	case o.Token.IsZero() && o.File == "":
-		return fault.BadInput("token", "give a bootstrap token with --token, or a file with --discovery-file", "there is nothing to start from")
+		return problem.BadInput("token", "give a bootstrap token with --token, or a file with --discovery-file", "there is nothing to start from")
 	case !o.Token.IsZero() && o.File != "":
-		return fault.BadInput("discovery-file", either, "it excludes a token")
+		return problem.BadInput("discovery-file", either, "it excludes a token")
 	case o.File != "":
 		return o.validateFile()
 	}
 	if _, err := parseServer(o.Endpoint); err != nil {
-		return fault.BadInput("endpoint", "an endpoint is host:port or an https URL", "%v", err)
+		return problem.BadInput("endpoint", "an endpoint is host:port or an https URL", "%v", err)
 	}
 	if o.UnsafeSkipCAVerification && len(o.Pins) > 0 {
-		return fault.BadInput("discovery-token-unsafe-skip-ca-verification", "leave one of them out", "it excludes certificate hashes")
+		return problem.BadInput("discovery-token-unsafe-skip-ca-verification", "leave one of them out", "it excludes certificate hashes")
 	}
 	if !o.UnsafeSkipCAVerification && len(o.Pins) == 0 {
-		return fault.BadInput("discovery-token-ca-cert-hash",
+		return problem.BadInput("discovery-token-ca-cert-hash",
 			"ask for the hash with the token; --discovery-token-unsafe-skip-ca-verification does without, and trusts everyone who knows the token",
 			"a token alone does not tell the cluster from somebody else who knows it")
 	}
@@ -94,14 +94,14 @@ func (o Options) validateFile() error {
 	const field = "discovery-file"
 	switch {
 	case o.Endpoint != "":
-		return fault.BadInput(field, "leave the address out", "it says itself where the cluster is")
+		return problem.BadInput(field, "leave the address out", "it says itself where the cluster is")
 	case len(o.Pins) > 0 || o.UnsafeSkipCAVerification:
-		return fault.BadInput(field, "leave the certificate hashes out", "it says itself which authority to trust; hashes are for tokens")
+		return problem.BadInput(field, "leave the certificate hashes out", "it says itself which authority to trust; hashes are for tokens")
 	case o.File == Stdin && o.Stdin == nil:
-		return fault.BadInput(field, "", "there is no standard input to read")
+		return problem.BadInput(field, "", "there is no standard input to read")
 	case o.File != Stdin && isURL(o.File):
 		if _, err := parseFileURL(o.File); err != nil {
-			return fault.BadInput(field, "a discovery file is a path, an https URL or -", "%v", err)
+			return problem.BadInput(field, "a discovery file is a path, an https URL or -", "%v", err)
 		}
 	}
 	return nil

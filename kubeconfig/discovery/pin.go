@@ -6,7 +6,7 @@ import (
 	"encoding/hex"
 	"strings"
 
-	"github.com/kubehsm/kubehsm/kubeconfig/internal/fault"
+	"github.com/kubehsm/kubehsm/kubeconfig/internal/problem"
 )
 
 const pinFormat = "sha256"
@@ -22,11 +22,11 @@ func ParsePin(text string) (Pin, error) {
 	const hint = "a hash is sha256: and 64 hexadecimal digits, as `kubeadm token create --print-join-command` shows it"
 	format, digits, ok := strings.Cut(text, ":")
 	if !ok || !strings.EqualFold(format, pinFormat) {
-		return Pin{}, fault.BadInput(field, hint, "%q does not begin with sha256:", text)
+		return Pin{}, problem.BadInput(field, hint, "%q does not begin with sha256:", text)
 	}
 	raw, err := hex.DecodeString(digits)
 	if err != nil || len(raw) != sha256.Size {
-		return Pin{}, fault.BadInput(field, hint, "%q is not a SHA-256 hash in hexadecimal", text)
+		return Pin{}, problem.BadInput(field, hint, "%q is not a SHA-256 hash in hexadecimal", text)
 	}
 	return Pin(raw), nil
 }

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/kubehsm/kubehsm/kubeconfig/internal/fault"
+	"github.com/kubehsm/kubehsm/kubeconfig/internal/problem"
 )
 
 // Change is one difference between two descriptions of a cluster. Old is empty
@@ -55,7 +55,7 @@ func refresh(ctx context.Context, info ClusterInfo, l Limits, p pace) (Update, e
 		return Update{}, fmt.Errorf("refresh what is known of %s: %w", info.Server, err)
 	}
 	if l.Timeout < 0 {
-		return fail(fault.BadInput("timeout", "", "it is negative"))
+		return fail(problem.BadInput("timeout", "", "it is negative"))
 	}
 	t, err := of(info)
 	if err != nil {

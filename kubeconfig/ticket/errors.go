@@ -3,7 +3,7 @@ package ticket
 import (
 	"errors"
 
-	"github.com/kubehsm/kubehsm/kubeconfig/internal/fault"
+	"github.com/kubehsm/kubehsm/kubeconfig/internal/problem"
 )
 
 // What is wrong with a ticket; test with errors.Is. No error quotes the text,
@@ -21,4 +21,4 @@ var (
 )
 
 // InputError is a field that a ticket cannot have; its Field is "user" or "policy", say.
-type InputError = fault.Input
+type InputError = problem.Input

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kubehsm/kubehsm/kubeconfig/internal/fault"
+	"github.com/kubehsm/kubehsm/kubeconfig/internal/problem"
 )
 
 // Group is the group of every ticket's token. The roles for it allow to create
@@ -62,7 +62,7 @@ func ParsePolicy(text string) (Policy, error) {
 		}
 		i := slices.Index(PolicyNames(), strings.ToLower(word))
 		if i < 0 {
-			return 0, fault.BadInput("policy", "there are "+strings.Join(PolicyNames(), ", "), "%q is no policy", word)
+			return 0, problem.BadInput("policy", "there are "+strings.Join(PolicyNames(), ", "), "%q is no policy", word)
 		}
 		p |= policyNames[i].bit
 	}

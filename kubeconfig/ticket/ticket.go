@@ -11,7 +11,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
-	"github.com/kubehsm/kubehsm/kubeconfig/internal/fault"
+	"github.com/kubehsm/kubehsm/kubeconfig/internal/problem"
 )
 
 // Bounds of a ticket, so that it fits a QR code that a camera can read.
@@ -44,27 +44,27 @@ func (t Ticket) Validate() error {
 	server, err := url.Parse(t.Server)
 	switch {
 	case t.Token.IsZero():
-		return fault.BadInput("token", "", "there is none")
+		return problem.BadInput("token", "", "there is none")
 	case err != nil || server.Scheme != "https" || server.Host == "" || server.User != nil || server.RawQuery != "" || server.Fragment != "":
-		return fault.BadInput("server", "it is the API server's https URL", "%q is not a plain https URL", t.Server)
+		return problem.BadInput("server", "it is the API server's https URL", "%q is not a plain https URL", t.Server)
 	case len(t.Pins) == 0 || len(t.Pins) > maxPins:
-		return fault.BadInput("pins", "", "there are %d authorities; a ticket names 1 to %d", len(t.Pins), maxPins)
+		return problem.BadInput("pins", "", "there are %d authorities; a ticket names 1 to %d", len(t.Pins), maxPins)
 	case t.User == "":
-		return fault.BadInput("user", "say who the certificate is for", "there is none")
+		return problem.BadInput("user", "say who the certificate is for", "there is none")
 	case len(t.Groups) > maxGroups:
-		return fault.BadInput("groups", "", "there are %d; a ticket takes %d", len(t.Groups), maxGroups)
+		return problem.BadInput("groups", "", "there are %d; a ticket takes %d", len(t.Groups), maxGroups)
 	case t.Expires.IsZero():
-		return fault.BadInput("expires", "", "a ticket always expires")
+		return problem.BadInput("expires", "", "a ticket always expires")
 	case t.Lifetime < 0:
-		return fault.BadInput("lifetime", "", "it is negative")
+		return problem.BadInput("lifetime", "", "it is negative")
 	case t.Policy&^allPolicies != 0:
-		return fault.BadInput("policy", "", "unknown policies")
+		return problem.BadInput("policy", "", "unknown policies")
 	case len(t.Seal) != 0 && len(t.Seal) != sealKeySize:
-		return fault.BadInput("seal", "", "the key has %d bytes, not %d", len(t.Seal), sealKeySize)
+		return problem.BadInput("seal", "", "the key has %d bytes, not %d", len(t.Seal), sealKeySize)
 	}
 	for field, text := range map[string]string{"user": t.User, "name": t.Name, "server": t.Server, "signer": t.Signer, "serial": t.Serial, "group": strings.Join(t.Groups, "")} {
 		if len(text) > maxText*maxGroups || field != "group" && len(text) > maxText || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
-			return fault.BadInput(field, "", "it is too long or has control characters")
+			return problem.BadInput(field, "", "it is too long or has control characters")
 		}
 	}
 	return nil
@@ -75,7 +75,7 @@ func (t Ticket) Expired(now time.Time) error {
 	if now.Before(t.Expires) {
 		return nil
 	}
-	return fault.Hintf(fmt.Errorf("%w on %s", ErrExpired, t.Expires.UTC().Format("2006-01-02 15:04 UTC")), "ask the help desk for another one; check this computer's clock")
+	return problem.Hintf(fmt.Errorf("%w on %s", ErrExpired, t.Expires.UTC().Format("2006-01-02 15:04 UTC")), "ask the help desk for another one; check this computer's clock")
 }
 
 // String is the ticket without its secret.

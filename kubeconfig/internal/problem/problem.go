@@ -1,7 +1,7 @@
-// Package fault holds what the errors of package kubeconfig and of those below
+// Package problem holds what the errors of package kubeconfig and of those below
 // it are made of. They carry a next step as those of package hsm do, which
 // kubeconfig does not import.
-package fault
+package problem
 
 import "fmt"
 
