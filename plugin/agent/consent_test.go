@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,6 +31,7 @@ type asker struct {
 	answer    func(context.Context, hsm.ConfirmPrompt) (bool, error)
 	reach     error
 	touches   int
+	down      func() // called when a touch line is to be taken down
 }
 
 func (p *asker) Confirm(ctx context.Context, q hsm.ConfirmPrompt) (bool, error) {
@@ -47,6 +49,9 @@ func (p *asker) Touch(context.Context, hsm.TouchPrompt) func() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.touches++
+	if p.down != nil {
+		return p.down
+	}
 	return func() {}
 }
 
@@ -365,6 +370,32 @@ func TestTouchSigns(t *testing.T) {
 	p.reach = hsm.ErrNoTerminal
 	if code, body := r.send(ctx, c, "GET", pods+"/p/exec"); code != http.StatusForbidden || r.token.Signatures() != signed+2 {
 		t.Fatalf("%d %s", code, body)
+	}
+}
+
+// TestTouchLineGoesFirst: kubectl writes to the terminal as soon as its request is
+// answered; until then the touch line must be gone from there.
+func TestTouchLineGoesFirst(t *testing.T) {
+	r := newRig(t, rigOptions{token: hsmtest.FakeOptions{TouchPolicy: hsm.TouchAlways}})
+	r.policy(consent.Policy{Mode: consent.Writes})
+	client, _ := running(t)
+	r.token.Touch() // for signing in
+	_, c := r.sessionOf(client)
+	arrived := func() bool { return slices.Contains(r.api.Arrivals(), "DELETE "+pods+"/p") }
+	slow := make(chan struct{})
+	var early atomic.Bool
+	r.attended(client, reaching{&asker{answer: always(true, nil), down: sync.OnceFunc(func() {
+		defer close(slow)
+		// A terminal takes its time; what goes wrong is seen in it.
+		early.Store(poll.Within(100*time.Millisecond, arrived))
+	})}})
+	r.token.Touch()
+	if code, body := r.send(t.Context(), c, "DELETE", pods+"/p"); code != served || !arrived() {
+		t.Fatalf("%d %s", code, body)
+	}
+	<-slow
+	if early.Load() {
+		t.Error("the request was sent before the line was gone")
 	}
 }
 

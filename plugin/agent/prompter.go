@@ -120,6 +120,18 @@ func (r *remotePrompter) reach(ctx context.Context) error {
 	return err
 }
 
+// takenDownTimeout bounds the wait for a touch line to be gone.
+const takenDownTimeout = 2 * time.Second
+
+// takenDown waits until what [remotePrompter.Touch] has shown is gone from the
+// client's terminal, which its program writes to next. Clients do one thing after
+// the other: a question that comes after the end of a touch is answered after it.
+func (r *remotePrompter) takenDown(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, takenDownTimeout)
+	defer cancel()
+	_ = r.reach(ctx) // whatever the answer is, and if there is none it has had its time
+}
+
 // ask sends a question and waits for its answer.
 func (r *remotePrompter) ask(ctx context.Context, q prompt) (answer, *hsm.Secret, error) {
 	ctx, cancel := context.WithTimeout(ctx, promptTimeout)

@@ -24,10 +24,19 @@ type holder struct {
 	token Token
 	leave context.CancelFunc // ends lookAfter or lookAgain
 	busy  int                // operations in progress, but for signatures
+	// closing is the end of a handle that is no longer the current one.
+	closing *closing
 	// since when the token is unlocked, or was when its handle was lost: what it
 	// signed is still open.
 	since time.Time
 	used  time.Time
+}
+
+// closing is a handle's end, which may take a token that hangs a while.
+type closing struct {
+	done   chan struct{}
+	err    error
+	locked bool // somebody wants it locked: nothing of it is to be looked after
 }
 
 func newHolder(uri hsm.URI, tokens Tokens) *holder {
@@ -88,43 +97,59 @@ func (h *holder) lookAfter(ctx context.Context, t Token) {
 	}
 }
 
-// take makes the handle t, or whichever there is if t is nil, no longer the
-// current one, and returns it.
-func (h *holder) take(t Token, forget bool) Token {
+// close ends the handle t, or whichever there is if t is nil, by how. Who comes
+// meanwhile waits for the end and hears how it went: mine is false for him. It is
+// nil if there is none.
+func (h *holder) close(t Token, lock bool, how func(Token) error) (c *closing, mine bool) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if t != nil && h.token != t {
-		return nil
-	}
-	t = h.token
-	if h.leave != nil {
-		h.leave()
-	}
-	h.token, h.leave = nil, nil
-	if forget {
+	if lock {
 		h.since = time.Time{}
 	}
-	return t
+	if h.leave != nil && (lock || h.token == t) {
+		h.leave()
+		h.leave = nil
+	}
+	if h.token == nil || t != nil && h.token != t {
+		c := h.closing
+		if c != nil && lock {
+			c.locked = true
+		}
+		h.mu.Unlock()
+		if c != nil {
+			<-c.done
+		}
+		return c, false
+	}
+	t, h.token = h.token, nil
+	c = &closing{done: make(chan struct{}), locked: lock}
+	h.closing = c
+	h.mu.Unlock()
+	c.err = how(t)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closing == c {
+		h.closing = nil
+	}
+	close(c.done)
+	return c, true
 }
 
 // drop closes a handle that is no longer good, if it still is the current one.
 // What it signed may be open still, and must not outlast the token: unless it is
 // used before, it is opened again soon, to be looked after.
 func (h *holder) drop(t Token) error {
-	if t = h.take(t, false); t == nil {
+	c, mine := h.close(t, false, Token.Close)
+	if !mine {
 		return nil
 	}
-	err := t.Close()
-	look, leave := context.WithCancel(context.Background())
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.leave != nil { // it has been opened meanwhile
-		leave()
-		return err
+	if h.leave == nil && !c.locked { // nor has it been opened meanwhile
+		var look context.Context
+		look, h.leave = context.WithCancel(context.Background())
+		go h.lookAgain(look)
 	}
-	h.leave = leave
-	go h.lookAgain(look)
-	return err
+	return c.err
 }
 
 // lookAgain opens the token, or tells that it has gone, unless ctx ends before.
@@ -273,13 +298,9 @@ func (h *holder) unneeded(now time.Time) bool {
 
 // lock forgets the PIN and lets the token go.
 func (h *holder) lock() error {
-	t := h.take(nil, true)
-	if t == nil {
-		return nil
-	}
-	err := errors.Join(t.Lock(), t.Close())
-	if errors.Is(err, hsm.ErrRemoved) || errors.Is(err, hsm.ErrNoToken) {
+	c, _ := h.close(nil, true, func(t Token) error { return errors.Join(t.Lock(), t.Close()) })
+	if c == nil || errors.Is(c.err, hsm.ErrRemoved) || errors.Is(c.err, hsm.ErrNoToken) {
 		return nil // it took its state along
 	}
-	return err
+	return c.err
 }

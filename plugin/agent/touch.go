@@ -23,11 +23,13 @@ type touchWatch struct {
 	hsm.Prompter
 	ctx     context.Context
 	awaited atomic.Int32
+	shown   atomic.Bool
 }
 
 // Touch implements [hsm.Prompter].
 func (w *touchWatch) Touch(ctx context.Context, p hsm.TouchPrompt) (done func()) {
 	w.awaited.Add(1)
+	w.shown.Store(true)
 	down := w.Prompter.Touch(ctx, p)
 	return sync.OnceFunc(func() {
 		if w.ctx.Err() == nil {
@@ -45,6 +47,8 @@ func (w *touchWatch) explain(err error) error {
 	return hsm.WithHint(hsm.ErrTouchTimeout, "touch the token while it blinks")
 }
 
+// touchedSigner returns when the touch line is gone: who has waited for the signature
+// writes to the terminal next.
 type touchedSigner struct {
 	crypto.Signer
 	watch *touchWatch
@@ -54,6 +58,9 @@ func (s touchedSigner) Sign(rand io.Reader, digest []byte, opts crypto.SignerOpt
 	signature, err := s.Signer.Sign(rand, digest, opts)
 	if err != nil {
 		return nil, s.watch.explain(err)
+	}
+	if client, ok := s.watch.Prompter.(*remotePrompter); ok && s.watch.shown.Load() {
+		client.takenDown(s.watch.ctx)
 	}
 	return signature, nil
 }

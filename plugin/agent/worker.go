@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -153,6 +154,7 @@ type workerProcess struct {
 	exited  chan struct{}
 	asked   chan struct{} // closed when it is our will that it ends
 	once    sync.Once
+	forced  atomic.Bool // it was not asked but killed
 }
 
 func (ws *workers) start(u hsm.URI) (*workerProcess, error) {
@@ -217,6 +219,7 @@ func (p *workerProcess) end() error {
 }
 
 func (p *workerProcess) kill() {
+	p.forced.Store(true)
 	_ = p.cmd.Process.Kill() // it may have gone
 	<-p.exited
 }

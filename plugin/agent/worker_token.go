@@ -175,13 +175,22 @@ func (t *workerToken) Lock() error {
 		return nil // the login has gone with it
 	}
 	if errors.Is(err, hsm.ErrModule) && t.process.gone() {
-		return hsm.WithHint(err, "the PIN has gone with it; pull the token out once, as it may not have been told")
+		return hsm.WithHint(err, untoldHint)
 	}
 	return err
 }
 
+const untoldHint = "the PIN has gone with it; pull the token out once, as it may not have been told"
+
 // Close implements [Token]: the worker ends.
-func (t *workerToken) Close() error { return t.process.end() }
+func (t *workerToken) Close() error {
+	before := t.process.forced.Load() // that has been told
+	err := t.process.end()
+	if err == nil && !before && t.process.forced.Load() {
+		err = hsm.WithHint(fmt.Errorf("%w: the %s did not let the token go, so its process was ended", hsm.ErrModule, t.library), untoldHint)
+	}
+	return err
+}
 
 // Signer implements [Token]. The signer is for one signature within ctx.
 func (t *workerToken) Signer(ctx context.Context, u hsm.URI, want crypto.PublicKey, p hsm.Prompter) (crypto.Signer, error) {
