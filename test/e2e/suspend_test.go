@@ -20,7 +20,7 @@ func TestSuspendedAtThePrompt(t *testing.T) {
 	s := u.terminal("/bin/bash", "--norc", "-i")
 	s.Type("PS1='$ '; kubectl get namespaces -o name; echo code $?\r")
 	s.WaitFor(pinPrompt)
-	if err := s.TypeSecret("739"); err != nil { // of a PIN that is not finished
+	if err := s.TypeSecret(lab.PIN[:8]); err != nil { // not finished
 		t.Fatal(err)
 	}
 	s.Press(term.CtrlZ)
