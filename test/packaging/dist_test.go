@@ -175,6 +175,9 @@ func TestDistKrew(t *testing.T) {
 					t.Errorf("the archive has no %s: %v", file, err)
 				}
 			}
+			if page := unzip(t, filepath.Join(to, "man", "kubehsm.1.gz")); !strings.Contains(page, strings.TrimPrefix(spec.Version, "v")) {
+				t.Errorf("the pages do not say of which version they are: %.200s", page)
+			}
 			if name != runtime.GOOS+"/"+runtime.GOARCH {
 				return
 			}
