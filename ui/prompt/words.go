@@ -19,6 +19,7 @@ const unlockHint = "run `kubehsm unlock` in a terminal, then try again"
 
 // pinWords returns the lines above the prompt and the prompt itself.
 func pinWords(p hsm.PINPrompt) (above []string, label string) {
+	p.Kind = hsm.PINKind(text.Clean(string(p.Kind)))
 	above = append(above, wanted(p.Kind, p.Token, p.Purpose, p.New))
 	if p.Again != "" {
 		above = append(above, sentence(text.Clean(p.Again)))

@@ -36,6 +36,8 @@ func (f *fakeBackend) WatchRequests(ctx context.Context, _ string, filter flow.R
 	all, more := f.requests, f.changes
 	f.mu.Unlock()
 	return func(yield func(flow.RequestEvent, error) bool) {
+		f.following.Add(1)
+		defer f.following.Add(-1)
 		for _, v := range all {
 			if filter.Pending && v.State != csr.Pending.String() {
 				continue

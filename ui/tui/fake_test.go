@@ -10,6 +10,7 @@ import (
 	"errors"
 	"math/big"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kubehsm/kubehsm/csr"
@@ -60,6 +61,7 @@ type fakeBackend struct {
 	renewed   chan struct{}
 	forecast  []csr.Point
 	policy    consent.Policy
+	following atomic.Int32 // logs and watches that go on
 	unproven  string
 
 	asked  []hsm.PINPrompt

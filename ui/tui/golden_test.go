@@ -16,6 +16,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
 // scene is a moment worth looking at.
@@ -166,7 +167,7 @@ func checkFrame(t *testing.T, v tea.View, w, h int) {
 	if c := v.Cursor; c != nil && (c.X < 0 || c.X >= w || c.Y < 0 || c.Y >= h) {
 		t.Errorf("%dx%d: the cursor is at %d,%d", w, h, c.X, c.Y)
 	}
-	if strings.Contains(v.Content, "kubehsm:cursor") {
+	if strings.Contains(v.Content, widget.CursorMark()) {
 		t.Errorf("%dx%d: a cursor mark is left", w, h)
 	}
 }

@@ -2,6 +2,8 @@ package tui
 
 import (
 	"context"
+	"reflect"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -58,6 +60,12 @@ func (r *rig) run(cmd tea.Cmd) {
 	if cmd == nil {
 		return
 	}
+	if isBatch(cmd) { // at once: what is not begun yet is not overlooked
+		for _, c := range cmd().(tea.BatchMsg) {
+			r.run(c)
+		}
+		return
+	}
 	r.pending.Add(1)
 	go func() {
 		switch msg := cmd().(type) {
@@ -72,6 +80,11 @@ func (r *rig) run(cmd tea.Cmd) {
 			r.msgs <- msg
 		}
 	}()
+}
+
+// isBatch tells whether cmd only stands for others.
+func isBatch(cmd tea.Cmd) bool {
+	return strings.Contains(runtime.FuncForPC(reflect.ValueOf(cmd).Pointer()).Name(), "bubbletea/v2.compactCmds")
 }
 
 // send gives msg to the model.

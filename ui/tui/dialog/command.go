@@ -15,6 +15,7 @@ import (
 
 // Command shows the exact commands of what is on the screen, to copy.
 type Command struct {
+	base
 	title  string
 	lines  []string
 	done   []string
@@ -29,18 +30,6 @@ func NewCommand(k keys.Map, m screen.CommandMsg, done []string) *Command {
 
 // Title implements [Dialog].
 func (d *Command) Title() string { return text.Clean(d.title) }
-
-// Tone implements [Dialog].
-func (d *Command) Tone() Tone { return Plain }
-
-// Open implements [Dialog].
-func (d *Command) Open(time.Time) tea.Cmd { return nil }
-
-// Drop implements [Dialog].
-func (d *Command) Drop() {}
-
-// Animating implements [Dialog].
-func (d *Command) Animating() bool { return false }
 
 // Actions implements [Dialog].
 func (d *Command) Actions() []screen.Action {

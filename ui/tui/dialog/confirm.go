@@ -18,6 +18,7 @@ import (
 // the prompt says otherwise; where something must be typed for a yes there are
 // no buttons.
 type Confirm struct {
+	base
 	prompt hsm.ConfirmPrompt
 	keys   keys.Map
 	guard  guard
@@ -57,9 +58,6 @@ func (d *Confirm) Drop() {
 		d.reply.cancel()
 	}
 }
-
-// Animating implements [Dialog].
-func (d *Confirm) Animating() bool { return false }
 
 // Actions implements [Dialog].
 func (d *Confirm) Actions() []screen.Action {

@@ -41,6 +41,22 @@ type Dialog interface {
 	Drop()
 }
 
+// base is a dialog that is plain, waits for nobody and moves not by itself;
+// dialogs embed it and say what is otherwise.
+type base struct{}
+
+// Tone implements [Dialog].
+func (base) Tone() Tone { return Plain }
+
+// Open implements [Dialog].
+func (base) Open(time.Time) tea.Cmd { return nil }
+
+// Drop implements [Dialog].
+func (base) Drop() {}
+
+// Animating implements [Dialog].
+func (base) Animating() bool { return false }
+
 // The messages about dialogs.
 type (
 	// OpenMsg puts a dialog onto the stack. ID is 0 for those that nobody closes

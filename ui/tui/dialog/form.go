@@ -15,6 +15,7 @@ import (
 
 // Form asks for a few values that are not secret.
 type Form struct {
+	base
 	title, intro string
 	form         widget.Form
 	keys         keys.Map
@@ -29,18 +30,6 @@ func NewForm(k keys.Map, title, intro string, fields []*widget.Field, submit fun
 
 // Title implements [Dialog].
 func (d *Form) Title() string { return text.Clean(d.title) }
-
-// Tone implements [Dialog].
-func (d *Form) Tone() Tone { return Plain }
-
-// Open implements [Dialog].
-func (d *Form) Open(time.Time) tea.Cmd { return nil }
-
-// Drop implements [Dialog].
-func (d *Form) Drop() {}
-
-// Animating implements [Dialog].
-func (d *Form) Animating() bool { return false }
 
 // Actions implements [Dialog].
 func (d *Form) Actions() []screen.Action {

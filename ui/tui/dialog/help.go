@@ -21,6 +21,7 @@ type Group struct {
 
 // Help shows what every key does now, from the live bindings.
 type Help struct {
+	base
 	groups []Group
 	keys   keys.Map
 	scroll widget.Scroll
@@ -31,18 +32,6 @@ func NewHelp(k keys.Map, groups ...Group) *Help { return &Help{groups: groups, k
 
 // Title implements [Dialog].
 func (d *Help) Title() string { return "Keys" }
-
-// Tone implements [Dialog].
-func (d *Help) Tone() Tone { return Plain }
-
-// Open implements [Dialog].
-func (d *Help) Open(time.Time) tea.Cmd { return nil }
-
-// Drop implements [Dialog].
-func (d *Help) Drop() {}
-
-// Animating implements [Dialog].
-func (d *Help) Animating() bool { return false }
 
 // Actions implements [Dialog].
 func (d *Help) Actions() []screen.Action {

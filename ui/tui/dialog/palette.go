@@ -24,6 +24,7 @@ type Entry struct {
 
 // Palette finds a command by its name.
 type Palette struct {
+	base
 	title          string
 	entries, shown []Entry
 	keys           keys.Map
@@ -46,18 +47,6 @@ func NewChoice(k keys.Map, title string, entries []Entry) *Palette {
 
 // Title implements [Dialog].
 func (d *Palette) Title() string { return text.Clean(d.title) }
-
-// Tone implements [Dialog].
-func (d *Palette) Tone() Tone { return Plain }
-
-// Open implements [Dialog].
-func (d *Palette) Open(time.Time) tea.Cmd { return nil }
-
-// Drop implements [Dialog].
-func (d *Palette) Drop() {}
-
-// Animating implements [Dialog].
-func (d *Palette) Animating() bool { return false }
 
 // Actions implements [Dialog].
 func (d *Palette) Actions() []screen.Action {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
@@ -19,6 +20,7 @@ import (
 
 // PIN asks for a secret.
 type PIN struct {
+	base
 	prompt  hsm.PINPrompt
 	keys    keys.Map
 	guard   guard
@@ -35,7 +37,8 @@ func (d *PIN) Title() string {
 		kind = "New " + kind
 	}
 	if d.prompt.Token.Scheme == "" { // a secret that was handed to somebody
-		return strings.ToUpper(kind[:1]) + kind[1:]
+		first, n := utf8.DecodeRuneInString(kind)
+		return strings.ToUpper(string(first)) + kind[n:]
 	}
 	return kind + " of " + text.Clean(d.prompt.Token.Name())
 }
@@ -63,9 +66,6 @@ func (d *PIN) Drop() {
 	d.first.Zero()
 	d.reply.cancel()
 }
-
-// Animating implements [Dialog].
-func (d *PIN) Animating() bool { return false }
 
 // Actions implements [Dialog].
 func (d *PIN) Actions() []screen.Action {

@@ -9,6 +9,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 )
 
@@ -38,6 +39,7 @@ func (p *Prompter) NextID() uint64 { return p.last.Add(1) }
 
 // PIN implements [hsm.Prompter].
 func (p *Prompter) PIN(ctx context.Context, q hsm.PINPrompt) (*hsm.Secret, error) {
+	q.Kind = hsm.PINKind(text.Clean(string(q.Kind)))
 	r := newReply(func(s *hsm.Secret) { s.Zero() })
 	return ask(ctx, p, r, &PIN{prompt: q, keys: p.keys, guard: guard{grace: p.grace}, reply: r})
 }

@@ -16,6 +16,7 @@ import (
 
 // Text shows something until it is dismissed: lines, or an error with its hint.
 type Text struct {
+	base
 	title  string
 	tone   Tone
 	draw   func(t theme.Theme, w int) []string
@@ -58,15 +59,6 @@ func (d *Text) Title() string { return text.Clean(d.title) }
 
 // Tone implements [Dialog].
 func (d *Text) Tone() Tone { return d.tone }
-
-// Open implements [Dialog].
-func (d *Text) Open(time.Time) tea.Cmd { return nil }
-
-// Drop implements [Dialog].
-func (d *Text) Drop() {}
-
-// Animating implements [Dialog].
-func (d *Text) Animating() bool { return false }
 
 // Actions implements [Dialog].
 func (d *Text) Actions() []screen.Action {

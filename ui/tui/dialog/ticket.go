@@ -17,6 +17,7 @@ import (
 // Ticket shows a ticket as a QR code and as text, and how long it is good. It is
 // a secret: it cannot be copied.
 type Ticket struct {
+	base
 	// Warning, if not empty, says why it may not work.
 	Warning string
 
@@ -38,12 +39,6 @@ func NewTicket(k keys.Map, title, ticket string, expires time.Time) *Ticket {
 
 // Title implements [Dialog].
 func (d *Ticket) Title() string { return text.Clean(d.title) }
-
-// Tone implements [Dialog].
-func (d *Ticket) Tone() Tone { return Plain }
-
-// Open implements [Dialog].
-func (d *Ticket) Open(time.Time) tea.Cmd { return nil }
 
 // Drop implements [Dialog].
 func (d *Ticket) Drop() { d.text = "" }

@@ -19,6 +19,7 @@ const bellAfter = 5 * time.Second
 
 // Touch says that a token waits to be touched.
 type Touch struct {
+	base
 	prompt hsm.TouchPrompt
 	keys   keys.Map
 	guard  guard
@@ -28,17 +29,11 @@ type Touch struct {
 // Title implements [Dialog].
 func (d *Touch) Title() string { return "Touch " + text.Clean(d.prompt.Token.Name()) }
 
-// Tone implements [Dialog].
-func (d *Touch) Tone() Tone { return Plain }
-
 // Open implements [Dialog].
 func (d *Touch) Open(now time.Time) tea.Cmd {
 	d.guard.open(now)
 	return nil
 }
-
-// Drop implements [Dialog].
-func (d *Touch) Drop() {}
 
 // Animating implements [Dialog].
 func (d *Touch) Animating() bool { return true }

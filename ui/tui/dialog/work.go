@@ -16,6 +16,7 @@ import (
 // Work says that an operation runs. It stays until the root closes it; esc
 // cancels what runs.
 type Work struct {
+	base
 	title    string
 	keys     keys.Map
 	cancel   func()
@@ -35,17 +36,11 @@ func NewWork(k keys.Map, title string, cancel func()) *Work {
 // Title implements [Dialog].
 func (d *Work) Title() string { return text.Clean(d.title) }
 
-// Tone implements [Dialog].
-func (d *Work) Tone() Tone { return Plain }
-
 // Open implements [Dialog].
 func (d *Work) Open(now time.Time) tea.Cmd {
 	d.began = now
 	return nil
 }
-
-// Drop implements [Dialog].
-func (d *Work) Drop() {}
 
 // Animating implements [Dialog].
 func (d *Work) Animating() bool { return true }

@@ -25,6 +25,9 @@ type Act struct {
 	Do   func() tea.Cmd
 }
 
+// On makes an act.
+func On(a Action, verb string, do func() tea.Cmd) Act { return Act{Action: a, Verb: verb, Do: do} }
+
 // Acts are all that keys do on a screen, the most useful first.
 type Acts []Act
 

@@ -11,11 +11,16 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
 )
 
-// Option is one choice of a field.
+// Option is one choice of a field. Its texts are raw: a label may be the name of
+// something, which what is chosen is found by.
 type Option struct {
 	Label  string
 	Clause string // what it means, in a clause
 	Reason string // why it cannot be chosen, "" if it can
+}
+
+func (o Option) clean() Option {
+	return Option{Label: text.Clean(o.Label), Clause: text.Clean(o.Clause), Reason: text.Clean(o.Reason)}
 }
 
 // Field is one line of a form: a choice if it has Options, else a text field.
@@ -159,7 +164,7 @@ func (x *Field) closed(t theme.Theme, label, w int) string {
 	if !x.Choice() {
 		return head + x.Input.View(t, room, false)
 	}
-	o := x.Options[x.Index]
+	o := x.Options[x.Index].clean()
 	s := t.Strong.Render(o.Label)
 	if o.Clause != "" {
 		s += t.Faint.Render("  " + o.Clause)
@@ -178,10 +183,11 @@ func (x *Field) open(t theme.Theme, label, w int) []string {
 	}
 	name := 0
 	for _, o := range x.Options {
-		name = max(name, Width(o.Label))
+		name = max(name, Width(o.clean().Label))
 	}
 	lines := make([]string, 0, len(x.Options)+2)
 	for i, o := range x.Options {
+		o = o.clean()
 		lead := strings.Repeat(" ", label+4)
 		if i == 0 {
 			lead = head

@@ -20,17 +20,17 @@ import (
 func (m *Model) Acts() screen.Acts {
 	idle := screen.When(!m.running, "the agent is not running")
 	return screen.Acts{
-		{screen.Action{Key: keys.Letter("L", "lock"), Reason: idle}, "agent lock", func() tea.Cmd {
+		screen.On(screen.Action{Key: keys.Letter("L", "lock"), Reason: idle}, "agent lock", func() tea.Cmd {
 			return operate("Lock everything", "kubehsm agent lock", "locked: the next command asks for the PIN", m.Backend.LockAgent)
-		}},
-		{screen.Action{Key: keys.Letter("S", "stop the agent"), Reason: idle}, "agent stop", func() tea.Cmd {
+		}),
+		screen.On(screen.Action{Key: keys.Letter("S", "stop the agent"), Reason: idle}, "agent stop", func() tea.Cmd {
 			return operate("Stop the agent", "kubehsm agent stop", "the agent has ended", m.Backend.StopAgent)
-		}},
-		{screen.Action{Key: keys.Letter("b", "move the bridge"), Writes: true, Quiet: true}, "agent port", m.move},
-		{screen.Action{Key: keys.Letter("u", "start it at login"), Quiet: true}, "agent unit", m.unit},
-		{screen.Action{Key: m.Keys.Command, Quiet: true}, "", func() tea.Cmd {
+		}),
+		screen.On(screen.Action{Key: keys.Letter("b", "move the bridge"), Writes: true, Quiet: true}, "agent port", m.move),
+		screen.On(screen.Action{Key: keys.Letter("u", "start it at login"), Quiet: true}, "agent unit", m.unit),
+		screen.On(screen.Action{Key: m.Keys.Command, Quiet: true}, "", func() tea.Cmd {
 			return screen.Send(screen.CommandMsg{Title: "The same by command", Lines: []string{"kubehsm agent status", "kubehsm audit -f"}})
-		}},
+		}),
 	}
 }
 

@@ -36,25 +36,25 @@ func (m *Model) acts(now time.Time) screen.Acts {
 	}
 	current := screen.Because(none, screen.When(c.Current, "it is the current one"))
 	return screen.Acts{
-		{screen.Action{Key: keys.As(m.Keys.Enter, "check health"), Reason: none}, "kubeconfig check", func() tea.Cmd { return m.check(c, now) }},
-		{screen.Action{Key: keys.Letter("m", "move to a token"), Reason: ours, Writes: true}, "kubeconfig migrate", func() tea.Cmd { return m.migrate(c) }},
-		{screen.Action{Key: keys.Letter("s", "make current"), Reason: current, Writes: true}, "kubeconfig use", func() tea.Cmd { return m.use(c) }},
-		{screen.Action{Key: keys.Letter("v", "requests there"), Reason: none}, "", func() tea.Cmd {
+		screen.On(screen.Action{Key: keys.As(m.Keys.Enter, "check health"), Reason: none}, "kubeconfig check", func() tea.Cmd { return m.check(c, now) }),
+		screen.On(screen.Action{Key: keys.Letter("m", "move to a token"), Reason: ours, Writes: true}, "kubeconfig migrate", func() tea.Cmd { return m.migrate(c) }),
+		screen.On(screen.Action{Key: keys.Letter("s", "make current"), Reason: current, Writes: true}, "kubeconfig use", func() tea.Cmd { return m.use(c) }),
+		screen.On(screen.Action{Key: keys.Letter("v", "requests there"), Reason: none}, "", func() tea.Cmd {
 			return screen.Send(screen.GoMsg{To: screen.Requests, Argument: c.Name})
-		}},
-		{screen.Action{Key: keys.Letter("w", "renew"), Reason: notOurs, Writes: true}, "certificate renew", func() tea.Cmd { return m.renew(c) }},
-		{screen.Action{Key: keys.Letter("u", "undo"), Writes: true}, "kubeconfig undo", m.undo},
-		{screen.Action{Key: keys.Letter("o", "unlock"), Reason: notOurs, Quiet: true}, "unlock", func() tea.Cmd { return m.unlock(c) }},
-		{screen.Action{Key: keys.Letter("y", "what needs my yes"), Reason: notOurs, Quiet: true}, "consent show; consent set", func() tea.Cmd { return m.consent(c) }},
-		{screen.Action{Key: keys.Letter("d", "repair entry"), Reason: notOurs, Writes: true, Quiet: true}, "kubeconfig set", func() tea.Cmd { return m.repair(c) }},
-		{screen.Action{Key: keys.Letter("F", "follow the cluster"), Reason: notOurs, Writes: true, Quiet: true}, "kubeconfig refresh", func() tea.Cmd { return m.follow(c) }},
-		{screen.Action{Key: keys.Letter("H", "history"), Quiet: true}, "kubeconfig history", m.history},
-		{screen.Action{Key: keys.Letter("D", "take out"), Reason: none, Writes: true, Quiet: true}, "kubeconfig remove", func() tea.Cmd { return m.drop(c) }},
-		{screen.Action{Key: keys.Letter("X", "remove enrolment"), Reason: notOurs, Writes: true, Quiet: true}, "unenroll", func() tea.Cmd { return m.remove(c) }},
-		{screen.Action{Key: keys.As(m.Keys.Copy, "copy name"), Reason: none, Quiet: true}, "", func() tea.Cmd {
+		}),
+		screen.On(screen.Action{Key: keys.Letter("w", "renew"), Reason: notOurs, Writes: true}, "certificate renew", func() tea.Cmd { return m.renew(c) }),
+		screen.On(screen.Action{Key: keys.Letter("u", "undo"), Writes: true}, "kubeconfig undo", m.undo),
+		screen.On(screen.Action{Key: keys.Letter("o", "unlock"), Reason: notOurs, Quiet: true}, "unlock", func() tea.Cmd { return m.unlock(c) }),
+		screen.On(screen.Action{Key: keys.Letter("y", "what needs my yes"), Reason: notOurs, Quiet: true}, "consent show; consent set", func() tea.Cmd { return m.consent(c) }),
+		screen.On(screen.Action{Key: keys.Letter("d", "repair entry"), Reason: notOurs, Writes: true, Quiet: true}, "kubeconfig set", func() tea.Cmd { return m.repair(c) }),
+		screen.On(screen.Action{Key: keys.Letter("F", "follow the cluster"), Reason: notOurs, Writes: true, Quiet: true}, "kubeconfig refresh", func() tea.Cmd { return m.follow(c) }),
+		screen.On(screen.Action{Key: keys.Letter("H", "history"), Quiet: true}, "kubeconfig history", m.history),
+		screen.On(screen.Action{Key: keys.Letter("D", "take out"), Reason: none, Writes: true, Quiet: true}, "kubeconfig remove", func() tea.Cmd { return m.drop(c) }),
+		screen.On(screen.Action{Key: keys.Letter("X", "remove enrolment"), Reason: notOurs, Writes: true, Quiet: true}, "unenroll", func() tea.Cmd { return m.remove(c) }),
+		screen.On(screen.Action{Key: keys.As(m.Keys.Copy, "copy name"), Reason: none, Quiet: true}, "", func() tea.Cmd {
 			return screen.Send(screen.CopyMsg{What: "name", Text: c.Name})
-		}},
-		{screen.Action{Key: m.Keys.Command, Quiet: true}, "", func() tea.Cmd { return screen.Send(m.commands(c, ok)) }},
+		}),
+		screen.On(screen.Action{Key: m.Keys.Command, Quiet: true}, "", func() tea.Cmd { return screen.Send(m.commands(c, ok)) }),
 	}
 }
 

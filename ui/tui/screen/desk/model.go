@@ -200,23 +200,23 @@ func (m *Model) Acts() screen.Acts {
 	r, ok := m.tokens.Selected()
 	none := screen.When(!ok, "nothing is selected")
 	return screen.Acts{
-		{screen.Action{Key: keys.Letter("t", "new ticket"), Writes: true}, "helpdesk ticket", m.newTicket},
-		{screen.Action{Key: keys.Letter("n", "new token"), Writes: true}, "bootstrap-token create", m.newToken},
-		{screen.Action{Key: keys.Letter("D", "delete"), Reason: none, Writes: true}, "bootstrap-token delete", func() tea.Cmd { return m.delete(r) }},
-		{screen.Action{Key: keys.Letter("w", "take access away"), Writes: true}, "helpdesk revoke", m.revoke},
-		{screen.Action{Key: keys.Letter("b", "break the glass"), Writes: true}, "breakglass request", m.breakGlass},
-		{screen.Action{Key: keys.Letter("s", "seal a token"), Writes: true, Quiet: true}, "breakglass seal", m.seal},
-		{screen.Action{Key: keys.Letter("d", "what was done"), Quiet: true}, "helpdesk list", m.record},
-		{screen.Action{Key: keys.Letter("p", "open a sealed PUK"), Writes: true, Quiet: true}, "helpdesk open", m.open},
-		{screen.Action{Key: keys.Letter("o", "roles and policies"), Quiet: true}, "rbac check; rbac apply; rbac print", m.roles},
-		{screen.Action{Key: keys.Letter("v", "verify an attestation"), Quiet: true}, "attestation verify", m.verify},
-		{screen.Action{Key: keys.As(m.Keys.Copy, "copy ID"), Reason: none, Quiet: true}, "", func() tea.Cmd {
+		screen.On(screen.Action{Key: keys.Letter("t", "new ticket"), Writes: true}, "helpdesk ticket", m.newTicket),
+		screen.On(screen.Action{Key: keys.Letter("n", "new token"), Writes: true}, "bootstrap-token create", m.newToken),
+		screen.On(screen.Action{Key: keys.Letter("D", "delete"), Reason: none, Writes: true}, "bootstrap-token delete", func() tea.Cmd { return m.delete(r) }),
+		screen.On(screen.Action{Key: keys.Letter("w", "take access away"), Writes: true}, "helpdesk revoke", m.revoke),
+		screen.On(screen.Action{Key: keys.Letter("b", "break the glass"), Writes: true}, "breakglass request", m.breakGlass),
+		screen.On(screen.Action{Key: keys.Letter("s", "seal a token"), Writes: true, Quiet: true}, "breakglass seal", m.seal),
+		screen.On(screen.Action{Key: keys.Letter("d", "what was done"), Quiet: true}, "helpdesk list", m.record),
+		screen.On(screen.Action{Key: keys.Letter("p", "open a sealed PUK"), Writes: true, Quiet: true}, "helpdesk open", m.open),
+		screen.On(screen.Action{Key: keys.Letter("o", "roles and policies"), Quiet: true}, "rbac check; rbac apply; rbac print", m.roles),
+		screen.On(screen.Action{Key: keys.Letter("v", "verify an attestation"), Quiet: true}, "attestation verify", m.verify),
+		screen.On(screen.Action{Key: keys.As(m.Keys.Copy, "copy ID"), Reason: none, Quiet: true}, "", func() tea.Cmd {
 			return screen.Send(screen.CopyMsg{What: "ID", Text: r.ID})
-		}},
-		{screen.Action{Key: m.Keys.Command, Quiet: true}, "", func() tea.Cmd {
+		}),
+		screen.On(screen.Action{Key: m.Keys.Command, Quiet: true}, "", func() tea.Cmd {
 			return screen.Send(screen.CommandMsg{Title: "The same by command", Lines: []string{
 				"kubehsm bootstrap-token list", "kubehsm helpdesk ticket --for USER -o qr", "kubehsm breakglass list"}})
-		}},
+		}),
 	}
 }
 

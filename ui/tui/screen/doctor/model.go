@@ -140,16 +140,16 @@ func (m *Model) Acts() screen.Acts {
 	c, ok := m.list.Selected()
 	none := screen.When(!ok, "nothing is selected")
 	return screen.Acts{
-		{screen.Action{Key: keys.As(m.Keys.Enter, "read"), Reason: none}, "", func() tea.Cmd {
+		screen.On(screen.Action{Key: keys.As(m.Keys.Enter, "read"), Reason: none}, "", func() tea.Cmd {
 			return screen.Send(screen.TextMsg{Title: c.Title, Lines: sentences(c), What: "fix", Copy: c.Fix})
-		}},
-		{screen.Action{Key: keys.As(m.Keys.Copy, "copy fix"), Reason: screen.Because(none, screen.When(c.Fix == "", "there is nothing to do"))}, "", func() tea.Cmd {
+		}),
+		screen.On(screen.Action{Key: keys.As(m.Keys.Copy, "copy fix"), Reason: screen.Because(none, screen.When(c.Fix == "", "there is nothing to do"))}, "", func() tea.Cmd {
 			return screen.Send(screen.CopyMsg{What: "fix", Text: c.Fix})
-		}},
-		{screen.Action{Key: keys.Letter("b", "write a report")}, "", m.report},
-		{screen.Action{Key: m.Keys.Command, Quiet: true}, "doctor", func() tea.Cmd {
+		}),
+		screen.On(screen.Action{Key: keys.Letter("b", "write a report")}, "", m.report),
+		screen.On(screen.Action{Key: m.Keys.Command, Quiet: true}, "doctor", func() tea.Cmd {
 			return screen.Send(screen.CommandMsg{Title: "The same by command", Lines: []string{"kubehsm doctor", "kubehsm doctor --bundle report.zip"}})
-		}},
+		}),
 	}
 }
 

@@ -126,15 +126,15 @@ func (l *look) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
 func (l *look) Acts() screen.Acts {
 	unread := screen.When(!l.loaded, "the request is not read yet")
 	return screen.Acts{
-		{screen.Action{Key: keys.Letter("a", "approve"), Reason: l.undecidable(true), Writes: true}, "csr approve; helpdesk approve; breakglass approve", func() tea.Cmd { return l.decide(true) }},
-		{screen.Action{Key: keys.Letter("d", "deny"), Reason: l.undecidable(false), Writes: true}, "csr deny", func() tea.Cmd { return l.decide(false) }},
-		{screen.Action{Key: keys.As(l.Keys.Copy, "copy name"), Quiet: true}, "", func() tea.Cmd { return screen.Send(screen.CopyMsg{What: "name", Text: l.name}) }},
-		{screen.Action{Key: l.Keys.CopyPrint, Reason: unread, Quiet: true}, "", func() tea.Cmd {
+		screen.On(screen.Action{Key: keys.Letter("a", "approve"), Reason: l.undecidable(true), Writes: true}, "csr approve; helpdesk approve; breakglass approve", func() tea.Cmd { return l.decide(true) }),
+		screen.On(screen.Action{Key: keys.Letter("d", "deny"), Reason: l.undecidable(false), Writes: true}, "csr deny", func() tea.Cmd { return l.decide(false) }),
+		screen.On(screen.Action{Key: keys.As(l.Keys.Copy, "copy name"), Quiet: true}, "", func() tea.Cmd { return screen.Send(screen.CopyMsg{What: "name", Text: l.name}) }),
+		screen.On(screen.Action{Key: l.Keys.CopyPrint, Reason: unread, Quiet: true}, "", func() tea.Cmd {
 			return screen.Send(screen.CopyMsg{What: "fingerprint", Text: l.view.Fingerprint})
-		}},
-		{screen.Action{Key: l.Keys.Command, Quiet: true}, "", func() tea.Cmd {
+		}),
+		screen.On(screen.Action{Key: l.Keys.Command, Quiet: true}, "", func() tea.Cmd {
 			return screen.Send(screen.CommandMsg{Title: "The same by command", Lines: []string{l.by("show"), l.by("approve"), l.by("deny")}})
-		}},
+		}),
 	}
 }
 

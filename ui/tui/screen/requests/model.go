@@ -260,18 +260,18 @@ func (m *Model) Acts() screen.Acts {
 	unfiled := screen.Because(own, screen.When(r.state != flow.StateUnfiled, "it was filed"))
 	allowed := screen.When(m.forbidden == nil, "you may list them")
 	return screen.Acts{
-		{screen.Action{Key: keys.As(m.Keys.Enter, "look closer"), Reason: none}, "csr show", func() tea.Cmd {
+		screen.On(screen.Action{Key: keys.As(m.Keys.Enter, "look closer"), Reason: none}, "csr show", func() tea.Cmd {
 			return screen.Send(screen.OpenMsg{Screen: newLook(m.Services, m.context, r.name)})
-		}},
-		{screen.Action{Key: keys.Letter("o", "role to ask for"), Reason: allowed, Quiet: m.forbidden == nil}, "", func() tea.Cmd { return screen.Send(m.role()) }},
-		{screen.Action{Key: keys.Letter("D", "take back"), Reason: own, Writes: true, Quiet: true}, "csr cancel", func() tea.Cmd { return m.cancel(r) }},
-		{screen.Action{Key: keys.Letter("s", "file it again"), Reason: unfiled, Writes: true, Quiet: true}, "csr resume", func() tea.Cmd { return m.resume(r) }},
-		{screen.Action{Key: keys.As(m.Keys.Copy, "copy name"), Reason: none, Quiet: true}, "", func() tea.Cmd {
+		}),
+		screen.On(screen.Action{Key: keys.Letter("o", "role to ask for"), Reason: allowed, Quiet: m.forbidden == nil}, "", func() tea.Cmd { return screen.Send(m.role()) }),
+		screen.On(screen.Action{Key: keys.Letter("D", "take back"), Reason: own, Writes: true, Quiet: true}, "csr cancel", func() tea.Cmd { return m.cancel(r) }),
+		screen.On(screen.Action{Key: keys.Letter("s", "file it again"), Reason: unfiled, Writes: true, Quiet: true}, "csr resume", func() tea.Cmd { return m.resume(r) }),
+		screen.On(screen.Action{Key: keys.As(m.Keys.Copy, "copy name"), Reason: none, Quiet: true}, "", func() tea.Cmd {
 			return screen.Send(screen.CopyMsg{What: "name", Text: r.name})
-		}},
-		{screen.Action{Key: m.Keys.Command, Quiet: true}, "", func() tea.Cmd {
+		}),
+		screen.On(screen.Action{Key: m.Keys.Command, Quiet: true}, "", func() tea.Cmd {
 			return screen.Send(screen.CommandMsg{Title: "The same by command", Lines: m.commands(r, ok)})
-		}},
+		}),
 	}
 }
 

@@ -2,6 +2,7 @@ package token
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
@@ -30,29 +31,32 @@ func (m *Model) Acts() screen.Acts {
 	unset := screen.When(!m.info.Initialized, "the token is not set up yet")
 	problem := screen.When(ok && s.Problem != "" && (m.piv() && s.Key == nil), text.Clean(s.Problem))
 	out := screen.Acts{
-		{screen.Action{Key: keys.As(m.Keys.Enter, "certificate"), Reason: reason(slot, noCert)}, "certificate show", func() tea.Cmd { return m.show(s) }},
-		{screen.Action{Key: m.Keys.Enroll, Reason: reason(describe.Unusable(m.info), text.Clean(s.Problem))}, "enroll", func() tea.Cmd { return m.enrol(s, ok) }},
-		{screen.Action{Key: keys.Letter("t", "attestation"), Reason: reason(onlyPIV, noKey)}, "key attest", func() tea.Cmd { return m.attest(s) }},
-		{screen.Action{Key: keys.Letter("p", "change PIN"), Reason: reason(unset), Writes: true}, "token pin change", m.pin},
-		{screen.Action{Key: keys.Letter("u", "unblock PIN"), Reason: reason(unset), Writes: true, Quiet: true}, "token pin unblock", m.unblock},
-		{screen.Action{Key: keys.Letter("P", m.secondPIN()), Reason: reason(unset), Writes: true, Quiet: true}, "token puk change", m.second},
-		{screen.Action{Key: keys.Letter("M", "management key"), Reason: reason(onlyPIV), Writes: true, Quiet: true}, "token management-key set", m.managementKey},
-		{screen.Action{Key: keys.Letter("T", "number of tries"), Reason: reason(onlyPIV), Writes: true, Quiet: true}, "token retries", m.retries},
-		{screen.Action{Key: keys.Letter("n", "new key"), Reason: reason(describe.Unusable(m.info), problem), Writes: true}, "key generate", func() tea.Cmd { return m.generate(s) }},
-		{screen.Action{Key: keys.Letter("s", "file a request"), Reason: reason(noKey), Writes: true, Quiet: true}, "csr create", func() tea.Cmd { return m.request(s) }},
-		{screen.Action{Key: keys.Letter("m", "move key"), Reason: reason(onlyPIV, noKey), Writes: true, Quiet: true}, "key move", func() tea.Cmd { return m.move(s) }},
-		{screen.Action{Key: keys.Letter("D", "delete key"), Reason: reason(noKey), Writes: true, Quiet: true}, "key delete", func() tea.Cmd { return m.deleteKey(s) }},
-		{screen.Action{Key: keys.Letter("i", "import certificate"), Reason: reason(noKey), Writes: true, Quiet: true}, "certificate import", func() tea.Cmd { return m.importCertificate(s) }},
-		{screen.Action{Key: keys.Letter("o", "save certificate"), Reason: reason(noCert), Quiet: true}, "certificate export", func() tea.Cmd { return m.export(s) }},
-		{screen.Action{Key: keys.Letter("C", "delete certificate"), Reason: reason(noCert), Writes: true, Quiet: true}, "certificate delete", func() tea.Cmd { return m.deleteCertificate(s) }},
-		{screen.Action{Key: keys.As(m.Keys.Copy, "copy URI"), Quiet: true}, "", func() tea.Cmd { return screen.Send(screen.CopyMsg{What: "URI", Text: m.place(s, ok).String()}) }},
-		{screen.Action{Key: m.Keys.CopyPrint, Reason: reason(noKey), Quiet: true}, "", func() tea.Cmd { return copyPrint(s) }},
-		{screen.Action{Key: m.Keys.Command, Quiet: true}, "", func() tea.Cmd { return screen.Send(m.commands(s, ok)) }},
+		screen.On(screen.Action{Key: keys.As(m.Keys.Enter, "certificate"), Reason: reason(slot, noCert)}, "certificate show", func() tea.Cmd { return m.show(s) }),
+		screen.On(screen.Action{Key: m.Keys.Enroll, Reason: reason(describe.Unusable(m.info), text.Clean(s.Problem))}, "enroll", func() tea.Cmd { return m.enrol(s, ok) }),
+		screen.On(screen.Action{Key: keys.Letter("t", "attestation"), Reason: reason(onlyPIV, noKey)}, "key attest", func() tea.Cmd { return m.attest(s) }),
+		screen.On(screen.Action{Key: keys.Letter("p", "change PIN"), Reason: reason(unset), Writes: true}, "token pin change", m.pin),
+		screen.On(screen.Action{Key: keys.Letter("u", "unblock PIN"), Reason: reason(unset), Writes: true, Quiet: true}, "token pin unblock", m.unblock),
+		screen.On(screen.Action{Key: keys.Letter("P", m.secondPIN()), Reason: reason(unset), Writes: true, Quiet: true}, "token puk change", m.second),
+		screen.On(screen.Action{Key: keys.Letter("M", "management key"), Reason: reason(onlyPIV), Writes: true, Quiet: true}, "token management-key set", m.managementKey),
+		screen.On(screen.Action{Key: keys.Letter("T", "number of tries"), Reason: reason(onlyPIV), Writes: true, Quiet: true}, "token retries", m.retries),
+		screen.On(screen.Action{Key: keys.Letter("n", "new key"), Reason: reason(describe.Unusable(m.info), problem), Writes: true}, "key generate", func() tea.Cmd { return m.generate(s) }),
+		screen.On(screen.Action{Key: keys.Letter("s", "file a request"), Reason: reason(noKey), Writes: true, Quiet: true}, "csr create", func() tea.Cmd { return m.request(s) }),
+		screen.On(screen.Action{Key: keys.Letter("m", "move key"), Reason: reason(onlyPIV, noKey), Writes: true, Quiet: true}, "key move", func() tea.Cmd { return m.move(s) }),
+		screen.On(screen.Action{Key: keys.Letter("D", "delete key"), Reason: reason(noKey), Writes: true, Quiet: true}, "key delete", func() tea.Cmd { return m.deleteKey(s) }),
+		screen.On(screen.Action{Key: keys.Letter("i", "import certificate"), Reason: reason(noKey), Writes: true, Quiet: true}, "certificate import", func() tea.Cmd { return m.importCertificate(s) }),
+		screen.On(screen.Action{Key: keys.Letter("o", "save certificate"), Reason: reason(noCert), Quiet: true}, "certificate export", func() tea.Cmd { return m.export(s) }),
+		screen.On(screen.Action{Key: keys.Letter("C", "delete certificate"), Reason: reason(noCert), Writes: true, Quiet: true}, "certificate delete", func() tea.Cmd { return m.deleteCertificate(s) }),
+		screen.On(screen.Action{Key: keys.As(m.Keys.Copy, "copy URI"), Quiet: true}, "", func() tea.Cmd { return screen.Send(screen.CopyMsg{What: "URI", Text: m.place(s, ok).String()}) }),
+		screen.On(screen.Action{Key: m.Keys.CopyPrint, Reason: reason(noKey), Quiet: true}, "", func() tea.Cmd { return copyPrint(s) }),
+		screen.On(screen.Action{Key: m.Keys.Command, Quiet: true}, "", func() tea.Cmd { return screen.Send(m.commands(s, ok)) }),
 	}
 	if m.piv() {
-		return append(out, screen.Act{Action: screen.Action{Key: keys.Letter("X", "reset the token"), Reason: reason(), Writes: true, Quiet: true}, Verb: "token reset", Do: m.reset})
+		return append(out, screen.On(screen.Action{Key: keys.Letter("X", "reset the token"), Reason: reason(), Writes: true, Quiet: true}, "token reset", m.reset))
 	}
-	return append(out, screen.Act{Action: screen.Action{Key: keys.Letter("I", "set up anew"), Reason: reason(), Writes: true, Quiet: true}, Verb: "token init", Do: m.initialize})
+	if !m.info.Initialized {
+		return slices.Insert(out, 0, screen.On(screen.Action{Key: keys.Letter("I", "set up"), Reason: reason(), Writes: true}, "token init", m.initialize))
+	}
+	return append(out, screen.On(screen.Action{Key: keys.Letter("I", "set up anew"), Reason: reason(), Writes: true, Quiet: true}, "token init", m.initialize))
 }
 
 // place is the URI of the slot under the cursor, or of the token.

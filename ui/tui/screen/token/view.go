@@ -19,7 +19,7 @@ func (m *Model) View(f screen.Frame) string {
 	body := f.With(f.Width, f.Height-len(head))
 	if len(m.details.Slots) == 0 {
 		what := "No keys yet: n makes one."
-		if !m.loaded {
+		if !m.loaded || !m.info.Initialized {
 			what = ""
 		}
 		return widget.Block(strings.Join(append(head, t.Muted.Render(what)), "\n"), f.Width, f.Height)
@@ -55,6 +55,8 @@ func (m *Model) head(f screen.Frame) []string {
 	switch {
 	case m.gone:
 		lines = append(lines, t.Warn.Render(t.Glyphs.Warn+" The token is not there. Plug it in again."))
+	case !m.info.Initialized:
+		lines = append(lines, t.Text.Render("It is not set up yet: I sets it up."))
 	case m.err != nil:
 		lines = append(lines, widget.Failure(t, m.err, f.Width)...)
 	case m.job.Active() && !m.loaded:

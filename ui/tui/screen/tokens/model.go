@@ -206,26 +206,26 @@ func (m *Model) Acts() screen.Acts {
 		}
 	}
 	acts := screen.Acts{
-		{screen.Action{Key: keys.As(m.keys.Enter, "open"), Reason: none}, "token info; key show", func() tea.Cmd {
+		screen.On(screen.Action{Key: keys.As(m.keys.Enter, "open"), Reason: none}, "token info; key show", func() tea.Cmd {
 			return screen.Send(screen.OpenMsg{Screen: m.open.Token(*r.token, r.slot)})
-		}},
-		{screen.Action{Key: enrol, Reason: unusable}, "enroll", func() tea.Cmd {
+		}),
+		screen.On(screen.Action{Key: enrol, Reason: unusable}, "enroll", func() tea.Cmd {
 			return screen.Send(screen.OpenMsg{Screen: m.open.Enroll(r.token, r.slot)})
-		}},
-		{screen.Action{Key: m.keys.Resume}, "enroll; join", func() tea.Cmd {
+		}),
+		screen.On(screen.Action{Key: m.keys.Resume}, "enroll; join", func() tea.Cmd {
 			return screen.Send(screen.OpenMsg{Screen: m.open.Enroll(nil, nil)})
-		}},
-		{screen.Action{Key: keys.As(m.keys.Copy, "copy URI"), Reason: none, Quiet: true}, "", func() tea.Cmd {
+		}),
+		screen.On(screen.Action{Key: keys.As(m.keys.Copy, "copy URI"), Reason: none, Quiet: true}, "", func() tea.Cmd {
 			return screen.Send(screen.CopyMsg{What: "URI", Text: r.uri().String()})
-		}},
-		{screen.Action{Key: m.keys.CopyPrint, Reason: noKey, Quiet: true}, "", func() tea.Cmd {
+		}),
+		screen.On(screen.Action{Key: m.keys.CopyPrint, Reason: noKey, Quiet: true}, "", func() tea.Cmd {
 			fp, err := r.fingerprint()
 			if err != nil {
 				return screen.Send(screen.ToastMsg{Text: err.Error(), Warn: true})
 			}
 			return screen.Send(screen.CopyMsg{What: "fingerprint", Text: fp})
-		}},
-		{screen.Action{Key: m.keys.Command, Reason: none, Quiet: true}, "", func() tea.Cmd { return screen.Send(m.command(r)) }},
+		}),
+		screen.On(screen.Action{Key: m.keys.Command, Reason: none, Quiet: true}, "", func() tea.Cmd { return screen.Send(m.command(r)) }),
 	}
 	held := screen.When(!m.held(), "scdaemon holds no card")
 	return slices.Insert(acts, 2, screen.Act{Action: screen.Action{Key: keys.Letter("s", "have scdaemon let go"), Reason: held, Writes: true, Quiet: held != ""},

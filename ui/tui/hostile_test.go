@@ -1,0 +1,465 @@
+package tui
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"image/color"
+	"iter"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/kubeconfig"
+	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/audit"
+	"github.com/kubehsm/kubehsm/plugin/consent"
+	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/doctor"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/screen/contexts"
+)
+
+// hostileTexts are names and messages as a hostile card, cluster or file could
+// have them.
+func hostileTexts() map[string]string {
+	return map[string]string{
+		"sequences":  "a\x1b[35;41mb\x1b[0m\x1b[2J\x1b[H\x1b]0;title\x07\x1bPq\x1b\\b\x9b31m\u009b31m\x1b_kubehsm:cursor\x1b\\",
+		"unseen":     "a\u202egpj.exe\u202c\u2066b\u2069\u200f\u200bb\u200d\ufeffc\u2060\u00add",
+		"lines":      "a\r\nb\nc\x08\x7f\v\fd\u2028e\u2029\u0085f\x00",
+		"wide":       strings.Repeat("👩‍👩‍👧‍👦🏳️‍🌈👍🏽🇩🇪", 3) + "鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵鍵",
+		"marks":      "Z" + strings.Repeat("\u0335\u0301\u0489", 30) + "\uff76\uff9e\u1100\u1161\u11a8",
+		"broken":     "a\xff\xfe\xc3(\xed\xa0\x80\xf8",
+		"long":       strings.Repeat("0123456789", 1000),
+		"long words": strings.Repeat("kubernetes-\x1b[7m-", 150),
+		"empty":      "",
+	}
+}
+
+// kept are what the screens decide by, and what the fake finds things by.
+var kept = []string{"Scheme", "State", "UserKind", "UID", "Enrollment", "URI", "Key", "Token", "ID", "Slot", "Name", "PINPolicy", "TouchPolicy", "Context", "Left"}
+
+// poison puts s into every text below v.
+func poison(v reflect.Value, s string, name string) {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if c, ok := v.Interface().(*x509.Certificate); ok && c != nil {
+			c.Subject.CommonName, c.Subject.Organization, c.Issuer.CommonName = s, []string{s, s}, s
+			return
+		}
+		if !v.IsNil() {
+			poison(v.Elem(), s, name)
+		}
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() || v.Type() == reflect.TypeFor[hsm.URI]() {
+			return
+		}
+		for i := range v.NumField() {
+			if f := v.Type().Field(i); f.IsExported() && v.Field(i).CanSet() && !slices.Contains(kept, f.Name) {
+				poison(v.Field(i), s, f.Name)
+			}
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.String && v.CanSet() {
+			v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		}
+		for i := range v.Len() {
+			poison(v.Index(i), s, name)
+		}
+	case reflect.String:
+		if v.CanSet() {
+			v.SetString(s)
+		}
+	}
+}
+
+// poisoned is v with s in all its texts.
+func poisoned[T any](v T, s string) T {
+	poison(reflect.ValueOf(&v).Elem(), s, "")
+	return v
+}
+
+// hostileBackend answers with hostile texts.
+type hostileBackend struct {
+	*fakeBackend
+	s string
+}
+
+func hostile(s string) *hostileBackend {
+	f := newFake()
+	withOurs(f)
+	f.noRights = true
+	f.unfinished = []flow.Journal{journal(f)}
+	h := &hostileBackend{f, s}
+	f.tokens = poisoned(f.tokens, s)
+	for i := range f.tokens {
+		f.tokens[i].Info.Serial = fmt.Sprint(i) + s
+		for j := range f.tokens[i].Slots {
+			f.tokens[i].Slots[j].URI.Object, f.tokens[i].Slots[j].ID = s, fmt.Sprint(j)+s
+			f.tokens[i].Slots[j].Problem = "" // or nothing could be done with them
+		}
+	}
+	f.problems = []hsm.Problem{{Source: s, Err: errors.New("failed: " + s)}}
+	f.contexts = poisoned(f.contexts, s)
+	for i := range f.contexts {
+		f.contexts[i].Name += s
+	}
+	f.requests = poisoned(f.requests, s)
+	for i := range f.requests {
+		f.requests[i].Name += s
+	}
+	f.status = poisoned(f.status, s)
+	f.unfinished = poisoned(f.unfinished, s)
+	f.notes = []string{s}
+	return h
+}
+
+func (h *hostileBackend) AgentStatus(ctx context.Context) (agent.Status, error) {
+	st, err := h.fakeBackend.AgentStatus(ctx)
+	for i := range st.Consents {
+		st.Consents[i].Enrollment = h.s
+	}
+	for i := range st.Sessions {
+		st.Sessions[i].Enrollment = h.s
+	}
+	return st, err
+}
+
+func (h *hostileBackend) Audit(ctx context.Context, _ audit.Filter, each func(audit.Record) error) (int, error) {
+	h.following.Add(1)
+	defer h.following.Add(-1)
+	for _, r := range fakeRecords() {
+		r = poisoned(r, h.s)
+		r.Enrollment = h.s
+		if err := each(r); err != nil {
+			return 0, err
+		}
+	}
+	<-ctx.Done()
+	return 0, nil
+}
+
+func (h *hostileBackend) Diagnose(_ context.Context, _ bool, report func(doctor.Check)) []doctor.Check {
+	all := fakeChecks()
+	for i := range all {
+		id := all[i].ID
+		all[i] = poisoned(all[i], h.s)
+		all[i].ID = id
+		report(all[i])
+	}
+	return all
+}
+
+func (h *hostileBackend) BootstrapTokens(ctx context.Context, c string, reveal bool) ([]flow.BootstrapToken, []string, error) {
+	all, _, err := h.fakeBackend.BootstrapTokens(ctx, c, reveal)
+	return poisoned(all, h.s), []string{h.s, h.s}, err
+}
+
+func (h *hostileBackend) BreakGlassList() ([]flow.BreakGlassView, error) {
+	all, err := h.fakeBackend.BreakGlassList()
+	for i := range all {
+		all[i].Name = h.s
+	}
+	return poisoned(all, h.s), err
+}
+
+func (h *hostileBackend) CheckContext(ctx context.Context, name string) (flow.Health, error) {
+	return flow.Health{User: h.s, Groups: []string{h.s}, Took: time.Second}, nil
+}
+
+func (h *hostileBackend) KubeconfigHistory(ctx context.Context) ([]kubeconfig.Step, error) {
+	all, err := h.fakeBackend.KubeconfigHistory(ctx)
+	return poisoned(all, h.s), err
+}
+
+// hostileChange is a change whose difference is hostile.
+type hostileChange struct{ fakeChange }
+
+func (c hostileChange) Notes() []string { return []string{c.what} }
+func (c hostileChange) Diff() string {
+	return "--- " + c.what + "\n+++ " + c.what + "\n@@ -1 +1 @@\n-" + c.what + "\n+" + c.what + "\n"
+}
+
+func (h *hostileBackend) PlanUse(context.Context, string) (contexts.Change, error) {
+	return hostileChange{fakeChange{h.fakeBackend, "use " + h.s}}, nil
+}
+
+func (h *hostileBackend) PlanRefresh(context.Context, string) (contexts.Refresh, error) {
+	return contexts.Refresh{Changes: []string{h.s}, Change: hostileChange{fakeChange{h.fakeBackend, h.s + "."}}, Apply: func(context.Context) error { return errors.New(h.s) }}, nil
+}
+
+func (h *hostileBackend) Consent(context.Context, string) (consent.Policy, string, error) {
+	return consent.Policy{Mode: consent.Rules, Rules: []consent.Rule{{Verbs: []string{h.s}}}}, h.s, nil
+}
+
+func (h *hostileBackend) Review(ctx context.Context, o flow.EnrollOptions) (flow.Review, error) {
+	r, err := h.fakeBackend.Review(ctx, o)
+	r.Server, r.Notes, r.Commands, r.KubeconfigDiff, r.KubeconfigFile = h.s, []string{h.s}, []string{"kubehsm " + h.s}, hostileChange{fakeChange{nil, h.s}}.Diff(), h.s
+	r.Forecast = []csr.Point{{Reason: h.s}}
+	return r, err
+}
+
+func (h *hostileBackend) Complete(ctx context.Context, o flow.EnrollOptions) (flow.EnrollOptions, error) {
+	if o.User == "" {
+		o.User = "jane" + h.s
+	}
+	return h.fakeBackend.Complete(ctx, o)
+}
+
+func (h *hostileBackend) Enroll(ctx context.Context, o flow.EnrollOptions, p hsm.Prompter, report func(flow.Event)) (flow.Result, error) {
+	for _, s := range flow.Steps() {
+		report(flow.Event{Step: s, State: flow.StepDone, Message: h.s})
+	}
+	return poisoned(fakeResult(o, false), h.s), nil
+}
+
+func (h *hostileBackend) Request(ctx context.Context, c, name string, look flow.RequestLook) (flow.RequestView, error) {
+	v, err := h.fakeBackend.Request(ctx, c, name, look)
+	v = poisoned(v, h.s)
+	v.Refusals = nil // or it could not be approved
+	return v, err
+}
+
+func (h *hostileBackend) OwnRequests(ctx context.Context, c string) ([]flow.RequestView, error) {
+	all, err := h.fakeBackend.OwnRequests(ctx, c)
+	return poisoned(all, h.s), err
+}
+
+func (h *hostileBackend) WatchRequests(ctx context.Context, c string, f flow.RequestFilter) (iter.Seq2[flow.RequestEvent, error], error) {
+	return h.fakeBackend.WatchRequests(ctx, c, f)
+}
+
+// Decide fails in a cluster's words.
+func (h *hostileBackend) Decide(context.Context, string, flow.RequestView, flow.DecideOptions) (flow.RequestView, error) {
+	return flow.RequestView{}, hsm.WithHint(errors.New("the cluster says: "+h.s), h.s)
+}
+
+func (h *hostileBackend) Deeds() ([]flow.Deed, error) {
+	all, err := h.fakeBackend.Deeds()
+	return poisoned(all, h.s), err
+}
+
+func (h *hostileBackend) LookUpRevocation(ctx context.Context, c, user string, groups []string) (flow.Revocation, error) {
+	r, err := h.fakeBackend.LookUpRevocation(ctx, c, user, groups)
+	return poisoned(r, h.s), err
+}
+
+func (h *hostileBackend) CheckRBAC(ctx context.Context, c string, sets []string) ([]flow.RBACObject, error) {
+	all, err := h.fakeBackend.CheckRBAC(ctx, c, sets)
+	return poisoned(all, h.s), err
+}
+
+func (h *hostileBackend) AttestKey(ctx context.Context, u hsm.URI, roots []*x509.Certificate) (flow.Attestation, error) {
+	a, err := h.fakeBackend.AttestKey(ctx, u, roots)
+	a.Statement = poisoned(a.Statement, h.s)
+	return a, err
+}
+
+func (h *hostileBackend) Renew(_ context.Context, _ string, _ flow.RenewOptions, _ hsm.Prompter, report func(flow.Event)) (flow.Result, error) {
+	report(flow.Event{Step: flow.StepApproval, State: flow.StepRunning, Message: h.s})
+	return flow.Result{Notes: []string{h.s}}, nil
+}
+
+func (h *hostileBackend) Migration(context.Context, string) (flow.Migration, error) {
+	return flow.Migration{}, errors.New(h.s)
+}
+
+func (h *hostileBackend) Loss(context.Context, hsm.URI) (flow.Loss, error) {
+	l, err := h.fakeBackend.Loss(context.Background(), h.tokens[1].Info.URI())
+	l.Enrollments = []string{h.s, h.s}
+	return l, err
+}
+
+var colours = regexp.MustCompile(`\x1b\[[0-9;]*m`)
+
+// checkHostile wants a frame to hold nothing that a terminal would act on but
+// our own colours, and to be as large as the terminal.
+func checkHostile(t *testing.T, where string, v tea.View, w, h int) {
+	t.Helper()
+	checkFrame(t, v, w, h)
+	if strings.Contains(v.Content, "\x1b[35;41") || strings.Contains(v.WindowTitle, "title") {
+		t.Errorf("%s: foreign colours in\n%q", where, v.Content)
+	}
+	for _, r := range colours.ReplaceAllString(v.Content, "") {
+		if r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r)) {
+			t.Errorf("%s: %U in the frame", where, r)
+			return
+		}
+	}
+	if t.Failed() {
+		t.Fatal(where)
+	}
+}
+
+// TestHostileTexts goes through every screen and does everything that a key does
+// there, to the end of every dialog, while all that comes from outside is hostile.
+func TestHostileTexts(t *testing.T) {
+	walks := map[string][]string{
+		"tokens": nil, "first token": {"g", "enter"}, "card": {"g", "down", "down", "enter"}, "contexts": {"2"}, "own context": {"2", "end"}, "requests": {"3"}, "own requests": {"3", "a", "a"},
+		"request": {"3", "enter"}, "activity": {"4"}, "open at the agent": {"4", "tab"}, "help desk": {"5"}, "doctor": {"6"},
+		"wizard": {"R"}, "wizard on a slot": {"g", "down", "down", "e"}, "filter": {"/", `"a"`}, "palette": {"ctrl+p"}, "help": {"?"}, "commands": {"x"},
+	}
+	for name, s := range hostileTexts() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for where, walk := range walks {
+				r := hostileRig(t, s)
+				r.hostileWalk(where, walk...)
+				actor, ok := r.top().(screen.Actor)
+				if !ok || len(r.m.dialogs) > 0 {
+					r.hostileWalk(where, "enter", "enter", "enter", `"jane"`, "enter", "enter", "enter", "enter", "y", "y")
+					continue
+				}
+				if !slices.Contains([]string{"sequences", "unseen", "lines", "long"}, name) {
+					continue // what differs is how wide it is, and the dialogs are of the same parts
+				}
+				for _, a := range actor.Acts() {
+					if a.Reason != "" {
+						continue
+					}
+					r := hostileRig(t, s)
+					r.hostileWalk(where, walk...)
+					does := where + ": " + a.Key.Help().Desc
+					r.hostileWalk(does, a.Key.Keys()[0])
+					r.send(tea.PasteMsg{Content: s})
+					r.press("tab")
+					r.send(tea.PasteMsg{Content: s})
+					r.hostileWalk(does, "tab", "enter", "y", "enter", "y", "esc")
+				}
+			}
+		})
+	}
+}
+
+// TestHostilePrompts asks for a PIN, a touch and a yes, and tells how far work is,
+// in hostile words.
+func TestHostilePrompts(t *testing.T) {
+	for name, s := range hostileTexts() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := hostileRig(t, s)
+			info := poisoned(pivToken().Info, s)
+			info.Scheme, info.PIN.MaxLen = hsm.SchemePIV, 8
+			purpose := poisoned(hsm.Purpose{}, s)
+			ask := func(what string, do func(context.Context) error) {
+				t.Helper()
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				ended := make(chan error, 1)
+				before := len(r.m.dialogs)
+				go func() { ended <- do(ctx) }()
+				r.until(what, func() bool { return len(r.m.dialogs) > before })
+				r.now = r.now.Add(5 * time.Second) // what takes long says more
+				r.press("x", "up", "down")
+				r.hostileLook(what, allSizes())
+				cancel()
+				r.until(what+" ends", func() bool { return len(ended) == 1 && len(r.m.dialogs) == before })
+			}
+			ask("a PIN", func(ctx context.Context) error {
+				_, err := r.m.prompter.PIN(ctx, hsm.PINPrompt{Kind: hsm.PIVPIN, Token: info, Purpose: purpose, Again: "wrong: " + s, Retries: 2})
+				return err
+			})
+			ask("a new PIN", func(ctx context.Context) error {
+				_, err := r.m.prompter.PIN(ctx, hsm.PINPrompt{Kind: hsm.PINKind("ticket " + s), New: true, Retries: -1})
+				return err
+			})
+			ask("a yes", func(ctx context.Context) error {
+				_, err := r.m.prompter.Confirm(ctx, hsm.ConfirmPrompt{Question: s + "?", Detail: s + "\n" + s})
+				return err
+			})
+			ask("a typed yes", func(ctx context.Context) error {
+				_, err := r.m.prompter.Confirm(ctx, hsm.ConfirmPrompt{Question: s + "?", Detail: s, Type: "serial " + s})
+				return err
+			})
+			ask("a touch", func(ctx context.Context) error {
+				done := r.m.prompter.Touch(ctx, hsm.TouchPrompt{Token: info, Purpose: purpose})
+				<-ctx.Done()
+				done()
+				return nil
+			})
+			r.send(screen.OperationMsg{Operation: screen.Operation{Title: "Work on " + s, Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
+				screen.Say(ctx, s)
+				<-ctx.Done()
+				return screen.Report{}, ctx.Err()
+			}}})
+			r.now = r.now.Add(5 * time.Second)
+			r.hostileLook("work", allSizes())
+			r.press("esc")
+			r.until("work ends", func() bool { return len(r.m.dialogs) == 0 })
+			r.send(screen.ToastMsg{Text: s, Warn: true})
+			r.send(screen.FailureMsg{Title: s, Err: hsm.WithHint(errors.New(s+": failed"), s)})
+			r.hostileWalk("a failure", "down")
+		})
+	}
+}
+
+func hostileRig(t *testing.T, s string) *rig {
+	r := newRig(t, hostile(s), 80, 24)
+	r.settle()
+	return r
+}
+
+// hostileWalk presses keys and looks at the frame after each, and at the last one
+// in all sizes.
+func (r *rig) hostileWalk(where string, names ...string) {
+	r.t.Helper()
+	for i, n := range names {
+		r.press(n)
+		r.idle()
+		if r.quit {
+			return
+		}
+		where += ", " + n
+		sizes := allSizes()
+		if at := len(r.sent) % len(sizes); i < len(names)-1 {
+			sizes = sizes[at : at+1]
+		}
+		r.hostileLook(where, sizes)
+		switch len(r.sent) % 3 {
+		case 0:
+			r.noColour()
+		case 1:
+			r.send(tea.BackgroundColorMsg{Color: color.White})
+		default:
+			r.send(tea.BackgroundColorMsg{Color: color.Black})
+		}
+	}
+}
+
+func allSizes() [][2]int { return [][2]int{{60, 15}, {80, 24}, {200, 50}} }
+
+// hostileLook looks at the frame in several sizes.
+func (r *rig) hostileLook(where string, sizes [][2]int) {
+	t := r.t.(*testing.T)
+	t.Helper()
+	for _, size := range sizes {
+		r.send(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
+		checkHostile(t, fmt.Sprintf("%s at %v", where, size), r.m.View(), size[0], size[1])
+	}
+}
+
+// idle runs the model until it waits for a person, or for nothing.
+func (r *rig) idle() {
+	r.t.Helper()
+	r.until("idle", func() bool {
+		awaited := int32(2)
+		for _, ticks := range []bool{r.m.ticking, r.m.polling} {
+			if ticks {
+				awaited++
+			}
+		}
+		if r.m.job.Active() && len(r.m.dialogs) > 1 { // it asks
+			awaited++
+		}
+		return r.quit || r.pending.Load() == awaited+r.m.backend.(*hostileBackend).following.Load() && len(r.msgs) == 0
+	})
+}
