@@ -4,6 +4,7 @@ package card
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -43,9 +44,17 @@ type person struct {
 	// wanted gets a value when the card wants a touch, and touched takes one
 	// when it is touched.
 	wanted, touched chan struct{}
+	// hidden are secrets that no terminal may show.
+	hidden []string
 }
 
 func newPerson(t *testing.T) *person {
+	t.Helper()
+	return newPersonWith(t, vcard.Config{Serial: 12345678})
+}
+
+// newPersonWith has a card of its own kind; it is told when that wants a touch.
+func newPersonWith(t *testing.T, config vcard.Config) *person {
 	t.Helper()
 	vcard.Private(t)
 	need.Program(t, "softhsm2-util")
@@ -57,10 +66,11 @@ func newPerson(t *testing.T) *person {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &person{Lab: l, t: t, uri: "piv:serial=12345678;slot=9a", wanted: make(chan struct{}), touched: make(chan struct{})}
+	p := &person{Lab: l, t: t, uri: fmt.Sprintf("piv:serial=%d;slot=9a", config.Serial), wanted: make(chan struct{}), touched: make(chan struct{})}
 	readers := vcard.ForTest(t)
 	p.readers = readers
-	p.card = vcard.New(vcard.Config{Touch: p.wait})
+	config.Touch = p.wait
+	p.card = vcard.New(config)
 	readers.Insert(t, 0, p.card)
 	t.Cleanup(func() {
 		if log := filepath.Join(l.Home, "state", "agent.log"); t.Failed() {
@@ -101,6 +111,13 @@ func (p *person) in(t testing.TB) *person {
 func (p *person) touch(s *term.Session) {
 	p.t.Helper()
 	s.WaitFor(touchPrompt)
+	p.finger(s)
+	s.WaitGone(touchPrompt)
+}
+
+// finger touches the card as soon as it wants that.
+func (p *person) finger(s *term.Session) {
+	p.t.Helper()
 	for _, c := range []chan struct{}{p.wanted, p.touched} {
 		select {
 		case <-c:
@@ -108,7 +125,6 @@ func (p *person) touch(s *term.Session) {
 			p.t.Fatalf("the card wants no touch; the screen:\n%s", s.Screen())
 		}
 	}
-	s.WaitGone(touchPrompt)
 }
 
 // atRest checks that the card would do nothing for another program.
@@ -140,5 +156,5 @@ func (p *person) kubectl(args ...string) string {
 // terminal runs a program on a terminal.
 func (p *person) terminal(program string, args ...string) *term.Session {
 	p.t.Helper()
-	return term.Run(p.t, term.Options{Path: program, Args: args, Dir: p.Dir, Env: p.Env(), Columns: 120, Rows: 100})
+	return term.Run(p.t, term.Options{Path: program, Args: args, Dir: p.Dir, Env: p.Env(), Secrets: p.hidden, Columns: 120, Rows: 100})
 }
