@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -253,6 +254,24 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("%s: hint %q", verb, hint(err))
 			}
 		}
+	}
+}
+
+// TestRefusedByTheBridge: kubehsm's own refusal is not laid to missing rights.
+func TestRefusedByTheBridge(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"kubehsm: no consent to list secrets"}`)
+	}))
+	defer server.Close()
+	c, err := NewClient(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = c.List(t.Context())
+	if err == nil || errors.Is(err, ErrForbidden) || hint(err) != "" || !strings.HasSuffix(err.Error(), ": not sent to the cluster: kubehsm: no consent to list secrets") {
+		t.Errorf("%v (hint: %s)", err, hint(err))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -30,6 +31,13 @@ var (
 	ErrUnreachable = errors.New("cannot reach the API server")
 )
 
+// fromBridge tells whether kubehsm's own bridge has refused the call, in words that
+// say why: rights and credentials have nothing to do with it.
+func fromBridge(err error) bool {
+	var s apierrors.APIStatus
+	return errors.As(err, &s) && strings.HasPrefix(s.Status().Message, "kubehsm: ")
+}
+
 // apiError turns what client-go returned for op, which needed verb on Secrets,
 // into an error of this package.
 func apiError(op, verb string, err error) error {
@@ -42,6 +50,8 @@ func apiError(op, verb string, err error) error {
 		return problem.Hintf(fmt.Errorf("%s: %w", op, ErrNotFound), "expired tokens are deleted by the cluster; list those that are left")
 	case apierrors.IsAlreadyExists(err):
 		return problem.Hintf(fmt.Errorf("%s: %w", op, ErrExists), "delete the old one first, or let a new token be generated")
+	case fromBridge(err):
+		return fmt.Errorf("%s: not sent to the cluster: %w", op, err)
 	case apierrors.IsForbidden(err):
 		return problem.Hintf(fmt.Errorf("%s: %w: %w", op, ErrForbidden, err),
 			"it needs the verb %q on secrets in the namespace %s; whoever has that can read every secret there", verb, Namespace)
