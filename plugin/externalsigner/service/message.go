@@ -167,7 +167,7 @@ func (o signerOpts) signer() (crypto.SignerOpts, error) {
 		return hashed("ECDSA", o.hash)
 	case fieldEd25519:
 		if o.hash != 0 {
-			return nil, fmt.Errorf("Ed25519 signs the message itself, not its hash (number %d)", o.hash) //nolint:staticcheck // a name
+			return nil, fmt.Errorf("Ed25519 signs the message itself, not its hash (number %d)", o.hash) // a name
 		}
 		return crypto.Hash(0), nil
 	}

@@ -75,7 +75,7 @@ func ReadFile(path string) (b []byte, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() //nolint:errcheck // only read from
+	defer f.Close()
 	if b, err = io.ReadAll(io.LimitReader(f, mostFile+1)); err == nil && len(b) > mostFile {
 		err = fmt.Errorf("%s is larger than %d bytes", path, mostFile)
 	}
