@@ -319,6 +319,13 @@ func sessionName() string {
 	return strconv.Itoa(id)
 }
 
+// sessionOver tells whether a session that [sessionName] named has lost its leader,
+// and with it its terminal (setsid(2), tty_ioctl(4)).
+func sessionOver(name string) bool {
+	id, err := strconv.Atoi(name)
+	return err == nil && id > 0 && errors.Is(unix.Kill(id, 0), unix.ESRCH)
+}
+
 // lockMemory keeps b out of the swap file where the system allows it; a limit
 // on locked memory must not keep a person from signing in.
 func lockMemory(b []byte) { _ = unix.Mlock(b) }

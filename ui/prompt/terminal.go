@@ -208,7 +208,8 @@ func (t *Terminal) lock(ctx context.Context) (unlock func(), err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, t.opts.Timeout,
 		fmt.Errorf("another kubehsm asks on this terminal: %w", context.DeadlineExceeded))
 	defer cancel()
-	l := flock.New(filepath.Join(t.opts.LockDir, "prompt-"+sessionName()+".lock"), flock.SetPermissions(0o600))
+	removeOldLocks(t.opts.LockDir)
+	l := flock.New(filepath.Join(t.opts.LockDir, lockPrefix+sessionName()+lockSuffix), flock.SetPermissions(0o600))
 	if _, err := l.TryLockContext(ctx, lockRetry); err != nil {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -217,6 +218,24 @@ func (t *Terminal) lock(ctx context.Context) (unlock func(), err error) {
 	}
 	// The file stays: removing it would let two others lock two different files.
 	return func() { _ = l.Unlock() }, nil
+}
+
+// A terminal session's lock file is named by the session.
+const (
+	lockPrefix = "prompt-"
+	lockSuffix = ".lock"
+)
+
+// removeOldLocks removes the lock files of sessions that are over: nobody can ask
+// on their terminals any more.
+func removeOldLocks(dir string) {
+	files, _ := filepath.Glob(filepath.Join(dir, lockPrefix+"*"+lockSuffix)) // the pattern is well-formed
+	for _, f := range files {
+		session := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(f), lockPrefix), lockSuffix)
+		if sessionOver(session) {
+			_ = os.Remove(f) // another process may have done so
+		}
+	}
 }
 
 // ask draws a prompt, reads one line into buf and erases the prompt.
