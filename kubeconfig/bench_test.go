@@ -51,11 +51,7 @@ func TestBig(t *testing.T) {
 	if err == nil {
 		t.Errorf("a foreign entry would go: %v", rm.Files())
 	}
-	undo, err := j.PlanUndo(context.Background(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	mustApply(t, undo, nil)
+	mustUndo(t, j)
 	if text(t, path) != string(data) {
 		t.Error("undo did not restore the file")
 	}

@@ -41,11 +41,7 @@ func TestPlanDrop(t *testing.T) {
 	if now := text(t, path); err != nil || len(list) != 1 || list[0].Name != "b" || strings.Contains(now, "geheim") || !strings.Contains(now, "name: c") || !strings.Contains(now, "name: d") {
 		t.Errorf("%v, %v:\n%s", list, err, now)
 	}
-	undo, err := j.PlanUndo(context.Background(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	mustApply(t, undo, nil)
+	mustUndo(t, j)
 	if text(t, path) != shared {
 		t.Errorf("undo left %s", text(t, path))
 	}
@@ -64,11 +60,7 @@ func TestDropIsUndoneBesideOthers(t *testing.T) {
 	}
 	mustApply(t, p, j)
 	mustApply(t, mustPlan(t, r, entry("prod")), nil)
-	undo, err := j.PlanUndo(context.Background(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	mustApply(t, undo, nil)
+	mustUndo(t, j)
 	c, err := r.Get(context.Background(), "a")
 	if err != nil || c.User.Kind != UserToken || c.Cluster.Server != "https://127.0.0.1:1" {
 		t.Errorf("%+v, %v", c, err)

@@ -60,6 +60,16 @@ func mustApply(t testing.TB, p *Plan, j *Journal) Step {
 	return s
 }
 
+// mustUndo takes the newest step back, and leaves no record of that.
+func mustUndo(t testing.TB, j *Journal) {
+	t.Helper()
+	p, err := j.PlanUndo(context.Background(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustApply(t, p, nil)
+}
+
 // checkEntry reads the result with clientcmd alone.
 func checkEntry(t testing.TB, path, name string) *api.Config {
 	t.Helper()

@@ -25,11 +25,7 @@ func TestPlanUse(t *testing.T) {
 	if p, err = r.PlanUse(context.Background(), "b"); err != nil || !p.Empty() {
 		t.Errorf("%v, %v", p, err)
 	}
-	undo, err := j.PlanUndo(context.Background(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	mustApply(t, undo, nil)
+	mustUndo(t, j)
 	if text(t, path) != shared {
 		t.Errorf("undo left %s", text(t, path))
 	}
