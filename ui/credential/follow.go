@@ -3,11 +3,13 @@ package credential
 import (
 	"context"
 	"errors"
+	"io"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/entry"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/text"
 )
 
 // follow asks, where a kubeconfig says that the enrolled cluster has moved,
@@ -41,5 +43,9 @@ func (c *Command) follow(ctx context.Context, dirs home.Dirs, asker hsm.Prompter
 	if !yes {
 		return wrong
 	}
-	return m.Apply(ctx)
+	if err := m.Apply(ctx); err != nil {
+		return err
+	}
+	_, _ = io.WriteString(c.Stderr, text.Clean(m.Name+" leads to "+m.Host+" from now on; `kubehsm kubeconfig set "+m.Name+"` brings your own kubeconfig in line")+"\n") // who does not read it is asked there
+	return nil
 }

@@ -82,6 +82,9 @@ func TestFollow(t *testing.T) {
 			if lerr != nil {
 				t.Fatal(lerr)
 			}
+			if c.follows != strings.Contains(out.String(), "from now on") {
+				t.Errorf("said %q", out.String())
+			}
 			if c.follows {
 				if errors.As(err, &refused) || now.Cluster.Server != c.server {
 					t.Errorf("not followed: %v, %s", err, now.Cluster.Server)
