@@ -27,49 +27,26 @@ type asked struct {
 	optional bool
 }
 
-// choices are the screens of the terminal UI, line by line: each is a command
-// that can be typed as well.
-func choices() []choice {
-	name := func(question string) []asked { return []asked{{question: question}} }
-	return []choice{
-		{title: "see tokens, keys and certificates", args: []string{"token", "list"}},
-		{title: "look at one token", args: []string{"token", "info"}, asks: []asked{{"token (URI)", "token", true}}},
-		{title: "enrol a key for a cluster", args: []string{"enroll"}, writes: true, asks: []asked{
-			{"user name", "user", false}, {"groups, separated by commas", "group", true}, {"kubeconfig context to join", "context", true}}},
-		{title: "change the PIN", args: []string{"token", "pin", "change"}, writes: true, asks: []asked{{"token (URI)", "token", true}}},
-		{title: "set a new PIN where it is locked", args: []string{"token", "pin", "unblock"}, writes: true, asks: []asked{{"token (URI)", "token", true}}},
-		{title: "see contexts and how they sign in", args: []string{"kubeconfig", "list"}},
-		{title: "check a context: sign in to its cluster", args: []string{"kubeconfig", "check"}, asks: []asked{{"context", "", true}}},
-		{title: "move a context's key to a token", args: []string{"kubeconfig", "migrate"}, writes: true, asks: name("context")},
-		{title: "renew a certificate", args: []string{"certificate", "renew"}, writes: true, asks: []asked{{"enrolment", "", true}}},
-		{title: "take the latest kubeconfig change back", args: []string{"kubeconfig", "undo"}, writes: true},
-		{title: "see requests that wait for a decision", args: []string{"csr", "list", "--pending"}},
-		{title: "look at a request", args: []string{"csr", "show"}, asks: name("request")},
-		{title: "approve a request", args: []string{"csr", "approve"}, writes: true, asks: name("request")},
-		{title: "deny a request", args: []string{"csr", "deny"}, writes: true, asks: name("request")},
-		{title: "see what the agent does", args: []string{"agent", "status"}},
-		{title: "see what was done with the keys", args: []string{"audit", "--since", "24h"}},
-		{title: "lock every token", args: []string{"agent", "lock"}},
-		{title: "make a ticket for somebody who joins", args: []string{"helpdesk", "ticket"}, writes: true, asks: []asked{{"user name", "for", false}, {"groups, separated by commas", "group", true}}},
-		{title: "see tickets and bootstrap tokens", args: []string{"bootstrap-token", "list"}},
-		{title: "find out what is wrong", args: []string{"doctor"}},
-	}
-}
-
 // menu asks what to do, line by line, and does it, until the person leaves. It
 // places no cursor and draws nothing twice: a screen reader reads it in order.
 func (a *app) menu(ctx context.Context, readOnly bool) error {
 	lines := bufio.NewReader(a.Stdin)
 	var all []choice
-	for _, c := range choices() {
-		if !c.writes || !readOnly {
-			all = append(all, c)
+	shown := 0
+	for i, list := range [][]choice{choices(), moreChoices()} {
+		for _, c := range list {
+			if !c.writes || !readOnly {
+				all = append(all, c)
+			}
+		}
+		if i == 0 {
+			shown = len(all)
 		}
 	}
 	for {
 		w := a.out()
 		w.line("What shall be done?")
-		for i, c := range all {
+		for i, c := range all[:shown] {
 			w.line("%3d  %s", i+1, c.title)
 		}
 		if err := w.flush(); err != nil {
@@ -86,6 +63,10 @@ func (a *app) menu(ctx context.Context, readOnly bool) error {
 			if err := w.flush(); err != nil {
 				return err
 			}
+			continue
+		}
+		if all[n-1].title == moreTitle {
+			shown = len(all)
 			continue
 		}
 		if err := a.choose(ctx, lines, all[n-1]); err != nil {
@@ -105,7 +86,7 @@ func endOfInput(err error) error {
 // choose asks for what the command needs, shows it, and runs it. What goes wrong
 // with the command is told, and the menu goes on.
 func (a *app) choose(ctx context.Context, lines *bufio.Reader, c choice) error {
-	args := append([]string{}, c.args...)
+	args, arguments := append([]string{}, c.args...), []string(nil)
 	for _, q := range c.asks {
 		hint := ": "
 		if q.optional {
@@ -123,11 +104,14 @@ func (a *app) choose(ctx context.Context, lines *bufio.Reader, c choice) error {
 			switch {
 			case v == "":
 			case q.flag == "":
-				args = append(args, "--", v)
+				arguments = append(arguments, v)
 			default:
 				args = append(args, "--"+q.flag+"="+v)
 			}
 		}
+	}
+	if len(arguments) > 0 {
+		args = append(append(args, "--"), arguments...)
 	}
 	w := a.out()
 	shown := make([]string, len(args))

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -68,7 +70,10 @@ func TestMenuReadOnly(t *testing.T) {
 func TestMenuCommandsExist(t *testing.T) {
 	a := &app{Program: &Program{Args: []string{"kubehsm"}}, pinFD: -1}
 	root := a.root("")
-	for _, c := range choices() {
+	for _, c := range append(choices(), moreChoices()...) {
+		if c.title == moreTitle {
+			continue
+		}
 		found, rest, err := root.Find(c.args)
 		if err != nil || found == root {
 			t.Errorf("%v: %v", c.args, err)
@@ -82,5 +87,41 @@ func TestMenuCommandsExist(t *testing.T) {
 				t.Errorf("%v has no --%s", c.args, q.flag)
 			}
 		}
+	}
+}
+
+// TestMenuHasAll: what a screen of the terminal UI does can be chosen by lines.
+func TestMenuHasAll(t *testing.T) {
+	root := (&Program{Args: []string{"kubehsm"}, Getenv: func(string) string { return "" }}).Command()
+	without := map[string]string{
+		"token wait": "the list is asked again", "key list": "the list of tokens has them", "bootstrap-token generate": "for scripts",
+		"agent serve": "a part of the program", "agent worker": "a part of the program", "credential": "kubectl runs it", "external-signer serve": "clients run it",
+		"exit-codes": "for scripts", "output": "for scripts", "version": "the doctor says it",
+	}
+	all := append(choices(), moreChoices()...)
+	for _, c := range everyCommand(root) {
+		_, words, _ := strings.Cut(c.CommandPath(), " ")
+		if len(c.Commands()) > 0 || without[words] != "" {
+			continue
+		}
+		if !slices.ContainsFunc(all, func(o choice) bool { return strings.HasPrefix(strings.Join(o.args, " ")+" ", words+" ") }) {
+			t.Errorf("%s: the menu does not offer it", words)
+		}
+	}
+}
+
+// TestMenuShowsMore: the rest is shown when it is asked for, and stays; flags
+// stand before arguments, in whichever order they were asked for.
+func TestMenuShowsMore(t *testing.T) {
+	more := slices.IndexFunc(choices(), func(c choice) bool { return c.title == moreTitle }) + 1
+	importing := len(choices()) + slices.IndexFunc(moreChoices(), func(c choice) bool { return slices.Equal(c.args, []string{"certificate", "import"}) }) + 1
+	b := plainBench(t, fmt.Sprintf("%d\n%d\nhere.pem\nnokey\nq\n", more, importing))
+	code, out, errs := b.run()
+	before, after, found := strings.Cut(out, "Number, or q to leave: ")
+	if code != 0 || !found || strings.Contains(before, "take access away") || strings.Count(after, "take access away") != 2 {
+		t.Errorf("%d: %s", code, out)
+	}
+	if !strings.Contains(out, "$ kubehsm certificate import --key=nokey -- here.pem") || !strings.Contains(errs, "error: ") {
+		t.Errorf("%s\n%s", out, errs)
 	}
 }

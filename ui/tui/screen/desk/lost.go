@@ -77,7 +77,11 @@ func outcome(r flow.Revocation) []string {
 			lines = append(lines, lead+s)
 		}
 	}
-	if !r.Removable() {
+	switch {
+	case r.Removable():
+	case len(r.Unknown) > 0:
+		lines = append(lines, "Nothing that could be taken away was found; not everything could be looked at.")
+	default:
 		lines = append(lines, "There was nothing to take away.")
 	}
 	add("Done: ", r.Done)
