@@ -121,6 +121,12 @@ type scope struct {
 // entries reads slots. Before login tokens hide private keys (CKA_PRIVATE): then
 // a public key, or a certificate that is no CA's, stands for its key.
 func (d *device) entries(r *reader, in scope) []*entry {
+	visible := d.unlocked.Load() || d.info.PIN.NotNeeded
+	if in.keys && in.id != nil && !visible {
+		if e := r.onlyPublic(in.id); e != nil {
+			return []*entry{e}
+		}
+	}
 	s := &shelf{byPlace: map[string][]*entry{}, byID: map[string]*entry{}}
 	for _, o := range r.class(p11.CKO_PRIVATE_KEY, in.id) {
 		s.add(r.privateEntry(o))
@@ -136,9 +142,7 @@ func (d *device) entries(r *reader, in scope) []*entry {
 			}
 		}
 	}
-	visible := d.unlocked.Load() || d.info.PIN.NotNeeded
 	for _, e := range s.all {
-		e.seenIn = look{r.sh, time.Now()}
 		if e.key == nil && len(e.certs) > 0 && (len(e.private) > 0 || (!visible && !e.certs[0].cert.IsCA)) {
 			e.key = e.certs[0].cert.PublicKey
 		}
@@ -148,7 +152,7 @@ func (d *device) entries(r *reader, in scope) []*entry {
 
 func (r *reader) privateEntry(o p11.ObjectHandle) *entry {
 	a := r.attributes(o, append([]uint{p11.CKA_ID, p11.CKA_LABEL, p11.CKA_LOCAL, p11.CKA_SENSITIVE, p11.CKA_EXTRACTABLE, p11.CKA_ALWAYS_AUTHENTICATE}, publicParts...)...)
-	e := &entry{id: a[p11.CKA_ID], label: trim(string(a[p11.CKA_LABEL])), private: []p11.ObjectHandle{o}, seen: true}
+	e := &entry{id: a[p11.CKA_ID], label: trim(string(a[p11.CKA_LABEL])), private: []p11.ObjectHandle{o}, seen: true, seenIn: look{r.sh, time.Now()}}
 	e.local, _ = flag(a[p11.CKA_LOCAL])
 	e.always, _ = flag(a[p11.CKA_ALWAYS_AUTHENTICATE])
 	sensitive, known := flag(a[p11.CKA_SENSITIVE])
@@ -158,10 +162,32 @@ func (r *reader) privateEntry(o p11.ObjectHandle) *entry {
 	return e
 }
 
+// onlyPublic is the one public key with an id, nil if there is none, or several:
+// before login it tells which key that is, and one search of a library that looks
+// at every object for each is spared.
+func (r *reader) onlyPublic(id []byte) *entry {
+	found := r.class(p11.CKO_PUBLIC_KEY, id)
+	if len(found) != 1 {
+		return nil
+	}
+	e := r.publicEntry(found[0])
+	if e.key == nil {
+		return nil
+	}
+	return e
+}
+
+func (r *reader) publicEntry(o p11.ObjectHandle) *entry {
+	a := r.attributes(o, append([]uint{p11.CKA_ID, p11.CKA_LABEL, p11.CKA_LOCAL}, publicParts...)...)
+	e := &entry{id: a[p11.CKA_ID], label: trim(string(a[p11.CKA_LABEL])), public: []p11.ObjectHandle{o}, key: publicKey(a),
+		seenIn: look{r.sh, time.Now()}}
+	e.local, _ = flag(a[p11.CKA_LOCAL])
+	return e
+}
+
 // addPublic puts a public key object to its private one, or by itself.
 func (s *shelf) addPublic(r *reader, o p11.ObjectHandle) {
-	a := r.attributes(o, append([]uint{p11.CKA_ID, p11.CKA_LABEL, p11.CKA_LOCAL}, publicParts...)...)
-	e := &entry{id: a[p11.CKA_ID], label: trim(string(a[p11.CKA_LABEL])), public: []p11.ObjectHandle{o}, key: publicKey(a)}
+	e := r.publicEntry(o)
 	beside := s.byPlace[place(e.id, e.label)]
 	if same := slices.DeleteFunc(slices.Clone(beside), func(have *entry) bool { return have.label != e.label }); len(same) > 0 {
 		beside = same // where several share an id, the label tells which
@@ -176,7 +202,6 @@ func (s *shelf) addPublic(r *reader, o p11.ObjectHandle) {
 			return
 		}
 	}
-	e.local, _ = flag(a[p11.CKA_LOCAL])
 	s.add(e)
 }
 

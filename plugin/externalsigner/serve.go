@@ -78,9 +78,9 @@ func Serve(ctx context.Context, r Request, o Options) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case r.Operation == wire.Certificate:
-		return wire.CertificateAnswer(r.Dialect, a.Certificate)
+		return wire.CertificateAnswer(r.Dialect, a.Certificate), nil
 	}
-	return wire.SignAnswer(r.Dialect, a.Signature)
+	return wire.SignAnswer(r.Dialect, a.Signature), nil
 }
 
 // maxUnknown bounds how many unknown keys are named.

@@ -72,11 +72,11 @@ func actAsSigner() error {
 	}
 	var answer []byte
 	if r.Operation == wire.Certificate {
-		answer, err = wire.CertificateAnswer(r.Dialect, cert)
+		answer = wire.CertificateAnswer(r.Dialect, cert)
 	} else {
 		var sig []byte
 		if sig, err = key.Sign(rand.Reader, r.Digest, r.Opts); err == nil {
-			answer, err = wire.SignAnswer(r.Dialect, sig)
+			answer = wire.SignAnswer(r.Dialect, sig)
 		}
 	}
 	if err != nil {
