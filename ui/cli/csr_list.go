@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"strings"
 	"time"
@@ -23,7 +24,8 @@ func (a *app) csrList() *cobra.Command {
 		Short:   "List the certificate requests in a cluster",
 		Long: `Lists requests as they come from the cluster, a page at a time, however many there
 are. With --watch it goes on with what changes; -o json then writes one event a line.
-With --mine it lists what was filed from here and what has become of it.`,
+With --mine it lists what was filed from here and what has become of it: unknown, where
+the cluster does not say.`,
 		Example: `kubehsm csr list --pending
 kubehsm csr list --pending --watch
 kubehsm csr list --mine
@@ -37,16 +39,16 @@ kubehsm csr list --context prod --signer-name kubernetes.io/kube-apiserver-clien
 		switch {
 		case mine:
 			views, err := env.OwnRequests(c.Context(), a.context)
-			if err != nil {
+			if err != nil && len(views) == 0 {
 				return err
 			}
-			return a.emitRequests(o, func(yield func(flow.RequestView, error) bool) {
+			return errors.Join(a.emitRequests(o, func(yield func(flow.RequestView, error) bool) {
 				for _, v := range views {
 					if !yield(v, nil) {
 						return
 					}
 				}
-			})
+			}), err)
 		case follow:
 			return a.watchRequests(c.Context(), env, f, o)
 		}

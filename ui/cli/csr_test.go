@@ -212,6 +212,11 @@ func TestCSRRecords(t *testing.T) {
 	if out := b.ok("csr", "list", "--mine"); !strings.Contains(out, "pending") {
 		t.Errorf("%s", out)
 	}
+	s.forbidden = true // where the cluster does not say, the record does
+	code, out, errs := b.run("csr", "list", "--mine")
+	if s.forbidden = false; code != 1 || !strings.Contains(out, "mine") || !strings.Contains(out, "unknown") || !strings.Contains(errs, "refused by the cluster") {
+		t.Errorf("exit %d: %s%s", code, out, errs)
+	}
 	b.fails(1, "made here before", args...)
 	if string(s.objects["mine"].Spec.Request) != string(filed) {
 		t.Error("another request took its place")

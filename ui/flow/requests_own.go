@@ -300,10 +300,12 @@ func (e *Env) ResumeRequest(ctx context.Context, kubeContext, name string) (Requ
 const (
 	StateUnfiled = "not filed"
 	StateGone    = "gone"
+	StateUnknown = "unknown" // the cluster does not say
 )
 
 // OwnRequests are the requests filed from here with a context's cluster, with
-// what has become of them.
+// what has become of them; where the cluster does not say, what is on record and
+// an error.
 func (e *Env) OwnRequests(ctx context.Context, kubeContext string) ([]RequestView, error) {
 	server, err := e.serverOf(ctx, kubeContext)
 	if err != nil {
@@ -314,17 +316,21 @@ func (e *Env) OwnRequests(ctx context.Context, kubeContext string) ([]RequestVie
 		return nil, err
 	}
 	client, err := e.client(ctx, kubeContext)
-	if err != nil {
-		return nil, err
-	}
 	var views []RequestView
 	for _, own := range all {
-		obj, err := client.Get(ctx, own.Name)
+		var obj *certificatesv1.CertificateSigningRequest
+		if err == nil || errors.Is(err, csr.ErrNotFound) { // else it would answer no more than before
+			obj, err = client.Get(ctx, own.Name)
+		}
 		switch {
 		case errors.Is(err, csr.ErrNotFound):
 			views = append(views, own.absent())
 		case err != nil:
-			return nil, err
+			v := own.absent()
+			if v.State = StateUnknown; own.UID != "" {
+				v.Message = ""
+			}
+			views = append(views, v)
 		case own.UID != "" && string(obj.UID) != own.UID || string(obj.Spec.Request) != string(own.Spec.Request):
 			v := own.absent()
 			v.Warnings = append(v.Warnings, "another request has its name now")
@@ -333,7 +339,10 @@ func (e *Env) OwnRequests(ctx context.Context, kubeContext string) ([]RequestVie
 			views = append(views, viewRequest(obj))
 		}
 	}
-	return views, nil
+	if errors.Is(err, csr.ErrNotFound) {
+		err = nil
+	}
+	return views, err
 }
 
 // absent shows a request that is not in the cluster.
