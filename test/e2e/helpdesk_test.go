@@ -14,23 +14,17 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/poll"
 )
 
 // policiesWork waits until the API server enforces the policies, which it does
 // a moment after they are applied: the break-glass one must refuse.
 func (u *user) policiesWork() {
 	u.t.Helper()
-	deadline := time.Now().Add(2 * time.Minute)
-	for {
+	poll.Until(u.t, "the policies are enforced", func() bool {
 		_, err := u.Cluster.Admin(u.t.Context(), requestFor(u.t, unique("probe"), "jane", "", 0, "kubehsm:break-glass"), "create", "--dry-run=server", "-f", "-")
-		if err != nil && strings.Contains(err.Error(), "one hour at most") {
-			return
-		}
-		if time.Now().After(deadline) {
-			u.t.Fatalf("the policies are not enforced: %v", err)
-		}
-		time.Sleep(200 * time.Millisecond)
-	}
+		return err != nil && strings.Contains(err.Error(), "one hour at most")
+	})
 }
 
 // requestFor is the manifest of a request for user in groups, with a key that is

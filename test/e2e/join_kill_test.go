@@ -12,10 +12,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/poll"
 )
 
 // killed is the program with the faults of testdata/fault.go, built once.
@@ -173,9 +173,9 @@ func (u *user) mortal(line []string, stdin string, at int) []string {
 		res = run()
 	}
 	// Another lab of this machine may have the bridge's port for a moment.
-	for tries := 0; tries < 60 && at == 0 && strings.Contains(res.Stderr, "the bridge's port is taken"); tries++ {
-		time.Sleep(time.Second)
-		res = run()
+	taken := func() bool { return at == 0 && strings.Contains(res.Stderr, "the bridge's port is taken") }
+	if taken() && !poll.Within(poll.Patience, func() bool { res = run(); return !taken() }) {
+		u.t.Log("the bridge's port stays taken")
 	}
 	b, err := os.ReadFile(log)
 	if err != nil && !os.IsNotExist(err) {

@@ -17,6 +17,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/poll"
 )
 
 // The contexts that joins of these tests make.
@@ -112,17 +113,16 @@ type requests struct {
 // filed waits until there is one request for user, and returns its name and words.
 func (d *desk) filed(user string) (name, words string) {
 	d.u.t.Helper()
-	deadline := time.Now().Add(2 * time.Minute)
-	for time.Now().Before(deadline) {
+	poll.Until(d.u.t, "there is a request for "+user, func() bool {
 		for _, r := range parse[requests](d.u.t, d.ok("csr", "list", "--pending", "-o", "json")).Requests {
 			if r.User == user {
-				return r.Name, strings.Join(r.Words, " ")
+				name, words = r.Name, strings.Join(r.Words, " ")
+				return true
 			}
 		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	d.u.t.Fatalf("no request for %s", user)
-	return "", ""
+		return false
+	})
+	return name, words
 }
 
 // made is what `helpdesk ticket -o json` prints, as far as tests look at it.
@@ -253,18 +253,11 @@ func (u *user) refused(text string) {
 	if err != nil {
 		u.t.Fatal(err)
 	}
-	deadline := time.Now().Add(2 * time.Minute)
-	for {
+	poll.Until(u.t, "the ticket's token is refused", func() bool {
 		res := u.ran(u.Run(u.t.Context(), lab.Run{Env: []string{"KUBECONFIG=/dev/null"}}, u.Cluster.Kubectl(), "--server", u.Cluster.Server(),
 			"--certificate-authority", u.Cluster.CAFile(), "--token", k.Token.Reveal(), "get", "csr", "none"))
-		if strings.Contains(res.Stderr, "Unauthorized") {
-			return
-		}
-		if time.Now().After(deadline) {
-			u.t.Fatalf("the ticket's token is still good: %s", res)
-		}
-		time.Sleep(300 * time.Millisecond)
-	}
+		return strings.Contains(res.Stderr, "Unauthorized")
+	})
 }
 
 func TestJoinRefuses(t *testing.T) {

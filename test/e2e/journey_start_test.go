@@ -47,7 +47,7 @@ func TestJourneyFirstStart(t *testing.T) {
 	s = u.terminal(u.Binary)
 	s.WaitFor("SoftHSM slot", "not initialised")
 	s.Press(term.Enter)
-	s.WaitFor("change PIN")
+	s.WaitFor("It is not set up yet: I sets it up.", "I set up")
 	s.Type("p")
 	s.WaitFor("change PIN: the token is not set up yet")
 	s.Type("I")
