@@ -88,8 +88,14 @@ func guided(ctx context.Context, t *trial) error {
 		return err
 	}
 	if done {
-		fmt.Println("  done before: the context", contextOut, "is there")
-		return awaitCluster(ctx, t)
+		fmt.Println("  done before: the context", contextOut, "is there. Look around; q leaves it.")
+		if err := awaitCluster(ctx, t); err != nil {
+			return err
+		}
+		if err := pressEnter(ctx); err != nil {
+			return err
+		}
+		return t.command(ctx, t.kubehsm()).attached()
 	}
 	fmt.Printf("  When it asks for the PIN of the token, type %s. When the enrolment is done, q leaves it.\n", trialPIN)
 	if err := pressEnter(ctx); err != nil {
