@@ -48,7 +48,7 @@ const maxDeed = 64 << 10
 func (e *Env) recordDeed(ctx context.Context, d Deed) (err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("record of the help desk: %w", err)
+			err = e.unwritable(fmt.Errorf("record of the help desk: %w", err))
 		}
 	}()
 	d.Time = time.Now().UTC().Truncate(time.Second)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -36,7 +38,16 @@ func (e *Env) lockName(ctx context.Context, name string) (release func(), err er
 		return nil, hsm.WithHint(errors.Join(fmt.Errorf("the enrolment %q is being worked on by another kubehsm", name), lock.Close()),
 			"let that one end, or stop it")
 	case err != nil:
-		return nil, fmt.Errorf("lock the enrolment %q: %w", name, err)
+		return nil, e.unwritable(fmt.Errorf("lock the enrolment %q: %w", name, err))
 	}
 	return func() { _ = lock.Unlock() }, nil
+}
+
+// unwritable says what to do where the state folder takes nothing; any other err
+// is as it was.
+func (e *Env) unwritable(err error) error {
+	if errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) {
+		return hsm.Hintf(err, "make %s writable, or name another folder with %s", e.Dirs.State, home.EnvHome)
+	}
+	return err
 }

@@ -3,6 +3,7 @@ package flow
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"strings"
 	"syscall"
 	"testing"
@@ -41,6 +42,22 @@ func TestRenewTooLate(t *testing.T) {
 		if err != nil || j.Namespace != "team" {
 			t.Errorf("the renewal: %+v, %v", j, err)
 		}
+	}
+}
+
+// TestUnwritableState: what cannot be kept is told with the folder that is meant.
+func TestUnwritableState(t *testing.T) {
+	e, _ := testEnv(t)
+	if err := e.Dirs.Prepare(); err != nil {
+		t.Fatal(err)
+	}
+	for _, cause := range []error{syscall.EROFS, syscall.EACCES} {
+		if hint := hsm.Hint(e.unwritable(&fs.PathError{Op: "open", Path: "x", Err: cause})); !strings.Contains(hint, e.Dirs.State) || !strings.Contains(hint, "KUBEHSM_HOME") {
+			t.Errorf("%v: hint %q", cause, hint)
+		}
+	}
+	if err := e.unwritable(fs.ErrNotExist); hsm.Hint(err) != "" {
+		t.Errorf("of another error: %q", hsm.Hint(err))
 	}
 }
 
