@@ -167,7 +167,7 @@ func TestPluginIsEarly(t *testing.T) {
 // does not need.
 func TestSignerIsEarly(t *testing.T) {
 	for _, dep := range list(t, nil, "./ui/signer/early")[0].Deps {
-		for _, heavy := range []string{"k8s.io", "sigs.k8s.io", "charm.land", "github.com/charmbracelet", "google.golang.org"} {
+		for _, heavy := range []string{"k8s.io", "sigs.k8s.io", "charm.land", "github.com/charmbracelet", "google.golang.org", "github.com/spf13", "net/http", "crypto/tls"} {
 			if under(dep, heavy) {
 				t.Errorf("the external signer imports %s", dep)
 			}
