@@ -10,9 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/poll"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
@@ -110,17 +110,18 @@ func TestTicketForACard(t *testing.T) {
 // pendingFor waits for the request for user.
 func (p *person) pendingFor(user string) string {
 	p.t.Helper()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+	name := ""
+	poll.Until(p.t, "there is a request for "+user, func() bool {
 		var list struct {
 			Requests []struct{ Name, User, State string }
 		}
 		p.json(&list, "csr", "list", "--pending", "--context", lab.Context)
 		for _, r := range list.Requests {
 			if r.User == user {
-				return r.Name
+				name = r.Name
 			}
 		}
-	}
-	p.t.Fatalf("no request for %s", user)
-	return ""
+		return name != ""
+	})
+	return name
 }

@@ -298,15 +298,7 @@ func TestJourneyCard(t *testing.T) {
 // for here, and are on record.
 func TestJourneyActivity(t *testing.T) {
 	p := newTraveller(t)
-	p.own()
-	e := p.terminal(p.Binary, "enroll", "--token", p.uri, "--touch-policy", "always", "--user", "jane", "--group", lab.DevelopersGroup,
-		"--approve-with", p.Cluster.AdminKubeconfig(), "--yes")
-	e.Answer(pinPrompt, ownPIN)
-	p.touch(e)
-	p.touch(e)
-	if code := e.Exit(); code != 0 {
-		t.Fatalf("exit code %d:\n%s", code, e.Output())
-	}
+	p.enrollTouched()
 	p.ok(p.Kubehsm(t.Context(), "consent", "set", "prod-hsm", "--policy", "writes", "--yes"))
 	p.ok(p.Kubehsm(t.Context(), "agent", "lock"))
 	s := p.ui()

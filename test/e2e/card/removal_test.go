@@ -5,9 +5,9 @@ package card
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/poll"
 )
 
 // TestPulledCard: what is open ends at once, and says why; put in again, the
@@ -29,15 +29,9 @@ func TestPulledCard(t *testing.T) {
 	s.WaitFor("closed by the agent: the token was") // the line is longer than the screen
 	s.Exit()
 	// Streams are cut first; then the token is locked, and then that is written down.
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		audit := p.ok(p.Kubehsm(t.Context(), "audit"))
-		if strings.Contains(audit, "removed") {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the audit log:\n%s", audit)
-		}
-	}
+	poll.Until(t, "the audit log tells of the removal", func() bool {
+		return strings.Contains(p.ok(p.Kubehsm(t.Context(), "audit")), "removed")
+	})
 	status := p.ok(p.Kubehsm(t.Context(), "agent", "status"))
 	if strings.Contains(status, "unlocked") || strings.Contains(status, "SESSION") {
 		t.Errorf("the agent goes on:\n%s", status)
