@@ -2,6 +2,7 @@ package tui
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -93,6 +94,26 @@ func TestOwnIsRefused(t *testing.T) {
 	r.opens("a")
 	r.press("enter")
 	r.sees("error: request kubehsm-jane-7x2kp is your own", "hint: let somebody else")
+}
+
+// TestApproveOwn: one's own is approved only where that is chosen, and never a
+// request that takes a second person.
+func TestApproveOwn(t *testing.T) {
+	f := newFake()
+	r := newRig(t, f, 100, 30)
+	toLook(r)
+	r.opens("a")
+	r.press("tab", "tab", "down", "enter")
+	r.did(f, `decide kubehsm-jane-7x2kp approve=true own=true words="" message=""`)
+	r.press("x")
+	r.sees("kubehsm csr approve kubehsm-jane-7x2kp --own")
+	f.requests = []flow.RequestView{fakeRequest("jane", flow.BreakGlassGroup)}
+	r.press("esc", "r")
+	r.sees("kubehsm:break-glass")
+	r.opens("a")
+	if strings.Contains(r.view(), "If yours") {
+		t.Errorf("break-glass without a second person:\n%s", r.view())
+	}
 }
 
 // TestRefusals: what must not be approved cannot be, and says why; denying goes.

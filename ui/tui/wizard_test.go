@@ -76,7 +76,7 @@ func TestTicketInTheWizard(t *testing.T) {
 	}
 	r := newRig(t, newFake(), 100, 40, atEnroll)
 	toCluster(r)
-	r.press("end", "enter")
+	r.press("end", "up", "up", "enter")
 	r.sees("Ticket", "ticket")
 	r.press(`"nonsense"`, "enter")
 	r.sees("error: ")
@@ -87,4 +87,46 @@ func TestTicketInTheWizard(t *testing.T) {
 	if strings.Contains(r.view(), line[:20]) {
 		t.Error("the ticket is on the screen")
 	}
+}
+
+// TestJoinInTheWizard: a cluster that no kubeconfig names is joined by address,
+// hash and bootstrap token, or by a discovery file; the token is a secret.
+func TestJoinInTheWizard(t *testing.T) {
+	const token = "abcdef.0123456789abcdef"
+	f := newFake()
+	r := newRig(t, f, 100, 40, atEnroll)
+	toCluster(r)
+	r.press("end", "up")
+	r.opens("enter")
+	r.sees("CA hash")
+	r.press(`"10.0.0.1:6443"`, "enter")
+	r.sees("✗ ") // without a hash anybody could pretend to be the cluster
+	r.press("tab", `"nonsense"`, "enter")
+	r.sees("✗ ")
+	r.press("ctrl+u", `"`+fakePins(t)[0].String()+`"`, "enter")
+	r.sees("Bootstrap token", "bootstrap token")
+	r.press(`"`+token+`"`)
+	if strings.Contains(r.view(), "abcdef") {
+		t.Error("the token is on the screen")
+	}
+	r.press("enter")
+	r.sees("Who is it for", "10.0.0.1:6443")
+	r.press(`"jane"`, "enter")
+	r.sees("This is what will be done")
+	r.press("enter")
+	r.sees("PIN of trial")
+	if j := f.got.Join; j == nil || j.Endpoint != "10.0.0.1:6443" || len(j.Pins) != 1 || j.Token.ID() != "abcdef" || j.DiscoveryToken.ID() != "abcdef" || f.got.Context != "" {
+		t.Errorf("got %+v", f.got)
+	}
+
+	r = newRig(t, f, 100, 40, atEnroll)
+	toCluster(r)
+	r.press("end")
+	r.opens("enter")
+	r.press("enter")
+	r.sees("name a file")
+	r.press(`"/etc/cluster.conf"`, "enter")
+	r.sees("Bootstrap token", "bootstrap token")
+	r.press(`"`+token+`"`, "enter")
+	r.sees("Who is it for", "by /etc/cluster.conf")
 }

@@ -114,8 +114,12 @@ func (m *Model) chosen(s stage) []string {
 		}
 	case stageCluster:
 		switch {
-		case o.Join != nil:
+		case o.Join != nil && o.Join.Ticket != "":
 			add("by ticket")
+		case o.Join != nil && o.Join.File != "":
+			add("by " + o.Join.File)
+		case o.Join != nil:
+			add(o.Join.Endpoint)
 		case o.Context == "" && m.at > stageCluster:
 			add("the current context")
 		default:

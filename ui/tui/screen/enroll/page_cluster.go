@@ -1,7 +1,6 @@
 package enroll
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"time"
@@ -10,8 +9,6 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
-	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/describe"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
@@ -60,46 +57,15 @@ func (p *clusterPage) fill() {
 		}
 		items = append(items, it)
 	}
-	items = append(items, item{id: "ticket", index: itemTicket, name: "Join with a ticket", about: "from your help desk; it says which cluster, and who you are there",
-		detail: []string{"The cluster is found and proven first. No credential is sent before."}})
+	items = append(items, joins()...)
 	p.list.set(items, prefer)
-}
-
-// itemTicket stands for joining a cluster that no kubeconfig names.
-const itemTicket = -3
-
-// ticketMsg brings what a ticket says.
-type ticketMsg struct{ opts flow.EnrollOptions }
-
-// askTicket asks for the ticket, which is a secret, and fills in what it says.
-func (p *clusterPage) askTicket() tea.Cmd {
-	o := p.m.opts
-	return screen.Send(screen.OperationMsg{Operation: screen.Operation{Title: "Read the ticket", Writes: true,
-		Run: func(ctx context.Context, ask hsm.Prompter) (screen.Report, error) {
-			secret, err := ask.PIN(ctx, hsm.PINPrompt{Kind: "ticket", Purpose: hsm.Purpose{Action: "find the cluster that it is for"}, Retries: -1})
-			if err != nil {
-				return screen.Report{}, err
-			}
-			defer secret.Zero()
-			t, err := ticket.Parse(secret.Bytes())
-			if err != nil {
-				return screen.Report{}, err
-			}
-			o.Context, o.User, o.Groups = "", "", nil
-			if err := o.UseTicket(t); err != nil {
-				t.Wipe()
-				return screen.Report{}, err
-			}
-			// The options have its token from here on, until the enrolment is done.
-			return screen.Report{Message: ticketMsg{o}}, nil
-		}}})
 }
 
 func (p *clusterPage) update(msg tea.Msg, now time.Time) tea.Cmd {
 	switch msg := msg.(type) {
-	case ticketMsg:
+	case joinMsg:
 		p.m.opts = msg.opts
-		return p.m.to(stageReview, now)
+		return p.m.to(msg.next, now)
 	case store.ContextsMsg:
 		p.fill()
 		if it, ok := p.list.selected(); p.waited && p.m.Store.Cluster.Value.Ready() && ok && it.index >= 0 {
@@ -130,8 +96,13 @@ func (p *clusterPage) update(msg tea.Msg, now time.Time) tea.Cmd {
 }
 
 func (p *clusterPage) choose(it item, now time.Time) tea.Cmd {
-	if it.index == itemTicket {
+	switch it.index {
+	case itemTicket:
 		return p.askTicket()
+	case itemToken:
+		return p.askToken()
+	case itemFile:
+		return p.askFile()
 	}
 	p.m.opts.Join = nil
 	p.m.opts.Context = p.m.Store.Contexts.Value[it.index].Name
@@ -167,8 +138,8 @@ func (p *clusterPage) view(f screen.Frame) string {
 	case !s.Contexts.Loaded:
 		lines = append(lines, widget.Working(t, "Reading the kubeconfig", since, f.Now))
 	default:
-		if len(p.list.items) == 1 { // the ticket
-			lines = append(lines, widget.Paragraph(t.Text, "The kubeconfig has no contexts. Put a kubeconfig of the cluster in place and press r, or join with a ticket.", f.Width)...)
+		if len(s.Contexts.Value) == 0 {
+			lines = append(lines, widget.Paragraph(t.Text, "The kubeconfig has no contexts. Put a kubeconfig of the cluster in place and press r, or join.", f.Width)...)
 			lines = append(lines, "")
 		}
 		lines = append(lines, p.list.view(f.With(f.Width, f.Height-len(lines))))

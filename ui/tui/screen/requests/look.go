@@ -167,12 +167,20 @@ func (l *look) decide(approve bool) tea.Cmd {
 		intro = "A certificate for " + who(seen) + " is made for the key in this request."
 		fields = append([]*widget.Field{{ID: "words", Label: "Words", Input: widget.NewInput("", "not compared"),
 			Note: "What the requester reads out over the phone: the words of the key. They are compared, and a wrong one refuses."}}, message)
+		if !slices.Contains(seen.Groups, flow.BreakGlassGroup) && !slices.Contains(seen.Groups, flow.SealedGroup) { // those take a second person
+			fields = append(fields, &widget.Field{ID: "own", Label: "If yours", Options: []widget.Option{
+				{Label: "refuse", Clause: "somebody else looks at what you asked for yourself"}, {Label: "approve", Clause: "nobody else has looked at it then"}}})
+		}
 	}
 	form := dialog.NewForm(l.Keys, title, intro, fields, func(f *widget.Form) tea.Cmd {
 		o := flow.DecideOptions{Approve: approve, Decision: csr.Decision{Message: strings.TrimSpace(message.Input.Value())}}
 		command := l.by(verb)
 		if o.Message != "" {
 			command += " --message " + csr.ShellQuote(o.Message)
+		}
+		if own := f.Field("own"); own != nil && own.Index == 1 {
+			o.Own = true
+			command += " --own"
 		}
 		if w := f.Field("words"); w != nil {
 			if o.Words = strings.TrimSpace(w.Input.Value()); o.Words != "" && !csr.SameWords(o.Words, seen.Words) {
