@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -54,19 +55,34 @@ func TestRepeats(t *testing.T) {
 	}
 }
 
-// TestLogOfManyRefusals: a program that is refused in a loop leaves two lines.
+// TestLogOfManyRefusals: a program that is refused in a loop leaves few lines, and
+// none of its requests is lost.
 func TestLogOfManyRefusals(t *testing.T) {
+	const n = 200
 	r := newRig(t, rigOptions{})
 	s := r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
-	for range 200 {
-		resp, err := r.http(s).Get(r.ep.URL("other"))
+	c := r.http(s)
+	for range n {
+		resp, err := c.Get(r.ep.URL("other"))
 		check(t, err)
 		check(t, resp.Body.Close())
 	}
 	r.end()
 	b, err := os.ReadFile(r.dirs.LogFile())
 	check(t, err)
-	if log := string(b); strings.Count(log, "msg=refused") != 2 || !strings.Contains(log, "times=199") || !strings.Contains(log, "msg=stopped") {
-		t.Error(log)
+	lines, total := 0, 0
+	for line := range strings.Lines(string(b)) {
+		if !strings.Contains(line, "msg=refused") {
+			continue
+		}
+		times := 1
+		if _, count, ok := strings.Cut(line, " times="); ok {
+			times, err = strconv.Atoi(strings.TrimSpace(count))
+			check(t, err)
+		}
+		lines, total = lines+1, total+times
+	}
+	if lines > n/10 || total != n { // two in ten seconds, however slow the machine
+		t.Errorf("%d lines tell of %d requests:\n%s", lines, total, b)
 	}
 }

@@ -189,10 +189,10 @@ func (ws *workers) start(u hsm.URI) (*workerProcess, error) {
 	ws.live[p] = u
 	go func() {
 		_ = p.cmd.Wait() // how it ended is in ProcessState
-		close(p.exited)
 		ws.mu.Lock()
-		defer ws.mu.Unlock()
-		delete(ws.live, p)
+		delete(ws.live, p) // before anybody hears of its end, and looks
+		ws.mu.Unlock()
+		close(p.exited)
 	}()
 	return p, nil
 }

@@ -314,11 +314,11 @@ func TestRemovalLocksAtOnce(t *testing.T) {
 		t.Errorf("the bridge goes on: %d %s", code, body)
 	}
 	poll.Until(t, "the worker has ended", func() bool { return len(m.status().Workers) == 0 })
-	records, err := os.ReadFile(audit.Path(m.dirs))
-	check(t, err)
-	if !bytes.Contains(records, []byte(`"reason":"removed"`)) {
-		t.Errorf("not in the audit log:\n%s", records)
-	}
+	poll.Until(t, "it is in the audit log", func() bool {
+		records, err := os.ReadFile(audit.Path(m.dirs))
+		check(t, err)
+		return bytes.Contains(records, []byte(`"reason":"removed"`))
+	})
 	_, err = m.prepare(m.dial(), caller(2), nil)
 	if !errors.Is(err, hsm.ErrNoToken) {
 		t.Error(err)
