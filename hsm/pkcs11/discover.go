@@ -107,19 +107,21 @@ func (p places) discover() ([]Module, []hsm.Problem) {
 // has tells whether [places.discover] lists the module at path, without a look
 // at all the others: somebody waits for it with each signature.
 func (p places) has(path string) bool {
-	real := realPath(path)
+	file, err := os.Stat(path)
+	if err != nil || !file.Mode().IsRegular() {
+		return false
+	}
+	same := func(at string) bool {
+		info, err := os.Stat(at)
+		return err == nil && os.SameFile(info, file)
+	}
 	configs, _ := p.configs()
 	for _, c := range configs {
-		if at := p.resolve(c.values["module"]); at == path || at != "" && realPath(at) == real {
+		if at := p.resolve(c.values["module"]); at != "" && same(at) {
 			return c.offers(at) && !p.idle(at)
 		}
 	}
-	if !slices.Contains(p.wellKnown, path) && !slices.Contains(p.wellKnown, real) &&
-		!slices.ContainsFunc(p.wellKnown, func(at string) bool { return exists(at) && realPath(at) == real }) {
-		return false
-	}
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular() && !p.idle(path)
+	return (slices.Contains(p.wellKnown, path) || slices.ContainsFunc(p.wellKnown, same)) && !p.idle(path)
 }
 
 // idle tells that a module's device cannot be reached.
@@ -189,8 +191,8 @@ func (p places) configs() ([]config, []hsm.Problem) {
 // isProxy recognises p11-kit's proxy module, which shows the tokens of all
 // configured modules once more.
 func isProxy(path string) bool {
-	return strings.HasPrefix(filepath.Base(realPath(path)), "p11-kit-proxy") ||
-		strings.HasPrefix(filepath.Base(realPath(path)), "libp11-kit")
+	name := filepath.Base(realPath(path))
+	return strings.HasPrefix(name, "p11-kit-proxy") || strings.HasPrefix(name, "libp11-kit")
 }
 
 // isTrust recognises p11-kit's module of trusted certificates.
