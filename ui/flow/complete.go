@@ -148,6 +148,9 @@ func (e *Env) completeToken(ctx context.Context, o *EnrollOptions) error {
 		return e.completeSerial(ctx, o)
 	}
 	only, err := e.OnlyToken(ctx)
+	if o.Join != nil && errors.Is(err, hsm.ErrSeveralTokens) { // --token is another one there
+		err = hsm.WithHint(hsm.ErrSeveralTokens, "choose one with --hsm; `kubehsm token list` shows their URIs")
+	}
 	o.Token = only
 	return err
 }

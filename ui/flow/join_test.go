@@ -139,6 +139,11 @@ func TestJoinRefusesTokens(t *testing.T) {
 	if err := o.Join.refuseSerial(hsm.TokenInfo{Serial: "1"}); !errors.Is(err, ErrTicket) {
 		t.Errorf("another serial: %v", err)
 	}
+	several, _ := testEnv(t, "blue", "red")
+	o.Join.Serial = ""
+	if _, err := several.Complete(context.Background(), o); !errors.Is(err, hsm.ErrSeveralTokens) || !strings.Contains(hsm.Hint(err), "--hsm") || strings.Contains(hsm.Hint(err), "--token") {
+		t.Errorf("several tokens: %v, hint %q", err, hsm.Hint(err))
+	}
 	why := errors.New("it cannot")
 	for policy, refused := range map[ticket.Policy]bool{0: false, ticket.Attested: true} {
 		if err := (&JoinOptions{Policy: policy}).refusePolicy(false, why); (err != nil) != refused {
