@@ -76,7 +76,7 @@ func TestTicketInTheWizard(t *testing.T) {
 	}
 	r := newRig(t, newFake(), 100, 40, atEnroll)
 	toCluster(r)
-	r.press("end", "up", "up", "enter")
+	r.press("end", "enter")
 	r.sees("Ticket", "ticket")
 	r.press(`"nonsense"`, "enter")
 	r.sees("error: ")
@@ -96,7 +96,7 @@ func TestJoinInTheWizard(t *testing.T) {
 	f := newFake()
 	r := newRig(t, f, 100, 40, atEnroll)
 	toCluster(r)
-	r.press("end", "up")
+	r.press("end", "up", "up")
 	r.opens("enter")
 	r.sees("CA hash")
 	r.press(`"10.0.0.1:6443"`, "enter")
@@ -121,7 +121,7 @@ func TestJoinInTheWizard(t *testing.T) {
 
 	r = newRig(t, f, 100, 40, atEnroll)
 	toCluster(r)
-	r.press("end")
+	r.press("end", "up")
 	r.opens("enter")
 	r.press("enter")
 	r.sees("name a file")

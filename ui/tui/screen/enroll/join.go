@@ -25,13 +25,14 @@ const (
 	itemFile   = -5
 )
 
-// joins are the ways to join a cluster that no kubeconfig names.
+// joins are the ways to join a cluster that no kubeconfig names, the most common
+// one where end finds it.
 func joins() []item {
 	proven := []string{"The cluster is found and proven first. No credential is sent before."}
 	return []item{
-		{id: "ticket", index: itemTicket, name: "Join with a ticket", about: "from your help desk; it says which cluster, and who you are there", detail: proven},
 		{id: "token", index: itemToken, name: "Join with a bootstrap token", about: "and the address of the cluster", detail: proven},
 		{id: "file", index: itemFile, name: "Join by a discovery file", about: "that says where the cluster is", detail: proven},
+		{id: "ticket", index: itemTicket, name: "Join with a ticket", about: "from your help desk; it says which cluster, and who you are there", detail: proven},
 	}
 }
 

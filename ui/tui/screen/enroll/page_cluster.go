@@ -45,6 +45,9 @@ func (p *clusterPage) animating() bool {
 func (p *clusterPage) fill() {
 	var items []item
 	prefer := ""
+	if len(p.m.Store.Contexts.Value) == 0 && p.m.Store.Contexts.Loaded {
+		prefer = "ticket"
+	}
 	for i, c := range p.m.Store.Contexts.Value {
 		it := item{id: c.Name, index: i, name: text.Clean(c.Name), level: describe.Quiet,
 			about: text.Clean(c.Server), right: text.Clean(c.UserKind),
