@@ -51,6 +51,14 @@ func TestJourneyDoctor(t *testing.T) {
 	s.WaitFor("kubehsm doctor --bundle report.zip")
 	s.Press(term.Escape)
 	s.WaitGone("report.zip")
+	report := filepath.Join(u.Dir, "for-help.zip")
+	s.Type("b")
+	s.WaitFor("A report for somebody who helps", "it never holds a")
+	s.Press(term.Enter)
+	s.WaitFor("✗ name a file")
+	s.Type(report)
+	s.Press(term.Enter)
+	s.WaitFor("the report is in ")
 	s.Type("1")
 	s.WaitFor("e enrol")
 	s.Press(term.Enter)
@@ -63,8 +71,6 @@ func TestJourneyDoctor(t *testing.T) {
 	}
 	u.unchanged(before, append(u.enrolments(), u.Kubeconfig, u.Soft.Tokens)...)
 
-	report := filepath.Join(u.Dir, "report.zip")
-	u.kubehsm("doctor", "--bundle", report)
 	files, err := zip.OpenReader(report)
 	must(t, err)
 	defer files.Close()

@@ -144,6 +144,23 @@ func TestJourneyTokensAndBreakGlass(t *testing.T) {
 	if out := u.admin("get", "secrets", "-n", "kube-system", "-o", "jsonpath={.items[*].data.description}"); strings.Contains(out, base64.StdEncoding.EncodeToString([]byte(what))) {
 		t.Errorf("the token is there: %s", out)
 	}
+	if s.Frame().Contains("/ " + what) { // kept, unless it was the last one
+		s.Press(term.Escape)
+		s.WaitGone("/ " + what)
+	}
+	lost, binding := unique("lost"), unique("lost")
+	u.admin("create", "clusterrolebinding", binding, "--clusterrole=view", "--user="+lost)
+	s.Type("w")
+	s.WaitFor("Take access away", "Kubernetes cannot revoke a certificate")
+	s.Press(term.Enter)
+	s.WaitFor("✗ a user name is needed")
+	s.Type(lost)
+	s.Press(term.Enter)
+	s.WaitFor("Remove, deny and end these?", binding, "▌ No")
+	lab.Insist(s, "y", "the yes is taken", lab.Shows("What became of the access of "+lost))
+	if left := u.admin("get", "clusterrolebindings", "-o", "name"); strings.Contains(left, binding) {
+		t.Errorf("bindings left: %s", left)
+	}
 	s.Press(term.CtrlC)
 	s.Exit()
 
