@@ -64,9 +64,7 @@ func TestStopBackgroundForeground(t *testing.T) {
 	}
 	s.typed("fg\n")
 	s.asking(pinLabel, 2)
-	s.typed("271828\n")
-	s.expect("RESULT pin " + digest("271828"))
-	s.restored()
+	s.answered()
 }
 
 func TestBackground(t *testing.T) {
@@ -85,9 +83,7 @@ func TestStopWhereNothingContinues(t *testing.T) {
 	s.typed("12\x1a")
 	s.expect(pinLabel, 2)
 	s.until("echo off", func() bool { return !s.echo() })
-	s.typed("271828\n")
-	s.expect("RESULT pin " + digest("271828"))
-	s.restored()
+	s.answered()
 }
 
 // TestStopAfterAPrompt: catching ctrl-z once must not swallow it later.
@@ -104,6 +100,26 @@ func TestStopAfterAPrompt(t *testing.T) {
 	s.expect(`"${CHILD}"`, 2)
 	s.typed("\n")
 	s.expect("RESULT waited")
+}
+
+// answered types the PIN, which the prompt then has, and leaves the terminal as
+// it was.
+func (s *screen) answered() {
+	s.t.Helper()
+	s.typed("271828\n")
+	s.expect("RESULT pin " + digest("271828"))
+	s.restored()
+}
+
+// elsewhere does something in the shell that got the terminal back, and returns
+// to the prompt.
+func (s *screen) elsewhere() {
+	s.t.Helper()
+	s.expect("ready> ", 2)
+	s.typed("echo he''llo\n")
+	s.expect("hello")
+	s.typed("fg\n")
+	s.asking(pinLabel, 2)
 }
 
 // led is how the shell starts a program that starts ours, as kubectl does.
@@ -127,14 +143,8 @@ func TestStopAndForegroundOfALedProgram(t *testing.T) {
 	s.typed(led + "\n")
 	s.asking(pinLabel)
 	s.typed("12\x1a")
-	s.expect("ready> ", 2)
-	s.typed("echo he''llo\n")
-	s.expect("hello")
-	s.typed("fg\n")
-	s.asking(pinLabel, 2)
-	s.typed("271828\n")
-	s.expect("RESULT pin " + digest("271828"))
-	s.restored()
+	s.elsewhere()
+	s.answered()
 }
 
 // TestTypedBeforeTheStopIsHeardOf: when the group's leader has stopped, what is
@@ -146,11 +156,7 @@ func TestTypedBeforeTheStopIsHeardOf(t *testing.T) {
 	if err := unix.Kill(s.leader(), unix.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	s.expect("ready> ", 2)
-	s.typed("echo he''llo\n")
-	s.expect("hello")
-	s.typed("fg\n")
-	s.asking(pinLabel, 2)
+	s.elsewhere()
 	s.typed("271828\n")
 	s.expect("RESULT pin " + digest("271828"))
 	s.never("RESULT no-terminal")
@@ -175,7 +181,5 @@ func TestStopThatComesLate(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.asking(pinLabel, 2)
-	s.typed("271828\n")
-	s.expect("RESULT pin " + digest("271828"))
-	s.restored()
+	s.answered()
 }

@@ -105,7 +105,7 @@ func TestJoinInTheWizard(t *testing.T) {
 	r.sees("✗ ")
 	r.press("ctrl+u", `"`+fakePins(t)[0].String()+`"`, "enter")
 	r.sees("Bootstrap token", "bootstrap token")
-	r.press(`"`+token+`"`)
+	r.press(`"` + token + `"`)
 	if strings.Contains(r.view(), "abcdef") {
 		t.Error("the token is on the screen")
 	}
