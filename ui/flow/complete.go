@@ -18,7 +18,12 @@ import (
 type ConflictError struct {
 	Name, Option, Recorded, Asked string
 
-	verb string
+	begun EnrollOptions
+}
+
+// conflict is a [*ConflictError] with what was begun.
+func (o EnrollOptions) conflict(option, recorded, asked string) error {
+	return &ConflictError{Name: o.Name, Option: option, Recorded: recorded, Asked: asked, begun: o}
 }
 
 func (e *ConflictError) Error() string {
@@ -27,7 +32,11 @@ func (e *ConflictError) Error() string {
 
 // Hint says how to go on.
 func (e *ConflictError) Hint() string {
-	return fmt.Sprintf("`kubehsm %s --name %s` goes on with what was begun; --restart begins anew; another --name makes a second one", cmp.Or(e.verb, "enroll"), e.Name)
+	hint := "`" + e.begun.resume() + "` goes on with what was begun"
+	if e.begun.Renewal == nil {
+		hint += "; --restart begins anew; another --name makes a second one"
+	}
+	return hint
 }
 
 // continues tells whether o can go on from j: what it names must be the same.
@@ -43,11 +52,11 @@ func (j *Journal) continues(o EnrollOptions) error {
 		{"algorithm", string(old.Generate.Algorithm), string(o.Generate.Algorithm)},
 	} {
 		if c.recorded != c.asked {
-			return &ConflictError{Name: old.Name, Option: c.option, Recorded: c.recorded, Asked: c.asked, verb: old.verb()}
+			return old.conflict(c.option, c.recorded, c.asked)
 		}
 	}
 	if j.did(StepToken) && !sameToken(o.Token, old.Token) {
-		return &ConflictError{Name: old.Name, Option: "token", Recorded: old.Token.String(), Asked: o.Token.String()}
+		return old.conflict("token", old.Token.String(), o.Token.String())
 	}
 	return j.keepsKey(o)
 }
@@ -58,7 +67,7 @@ func (j *Journal) continues(o EnrollOptions) error {
 func (j *Journal) keepsKey(o EnrollOptions) error {
 	old := j.Options
 	if j.KeyHash != "" && o.Key.Scheme != "" && !sameKey(o.Key, j.Key) {
-		return &ConflictError{Name: old.Name, Option: "key", Recorded: j.Key.String(), Asked: o.Key.String()}
+		return old.conflict("key", j.Key.String(), o.Key.String())
 	}
 	if !j.Generating && j.KeyHash == "" {
 		return nil
@@ -69,7 +78,7 @@ func (j *Journal) keepsKey(o EnrollOptions) error {
 		{"touch policy", old.Generate.Touch.String(), o.Generate.Touch.String()},
 	} {
 		if c.recorded != c.asked {
-			return &ConflictError{Name: old.Name, Option: c.option, Recorded: c.recorded, Asked: c.asked}
+			return old.conflict(c.option, c.recorded, c.asked)
 		}
 	}
 	return nil

@@ -89,7 +89,7 @@ func (e *Env) renewal(ctx context.Context, name string, o RenewOptions) (*Journa
 	}
 	if old != nil && !old.Finished() && old.Options.Renewal != nil {
 		if newKey := old.Options.Renewal.OldKey.Scheme != ""; newKey != o.NewKey {
-			return nil, &ConflictError{Name: name, Option: "new key", Recorded: fmt.Sprint(newKey), Asked: fmt.Sprint(o.NewKey)}
+			return nil, old.Options.conflict("new key", fmt.Sprint(newKey), fmt.Sprint(o.NewKey))
 		}
 		old.Options.ApproveWith, old.Options.Timeout, old.Options.Renewal.With = o.ApproveWith, o.Timeout, o.With
 		old.Options.AcceptForecast = o.AcceptForecast

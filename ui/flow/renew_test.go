@@ -43,6 +43,17 @@ func TestRenewTooLate(t *testing.T) {
 			t.Errorf("the renewal: %+v, %v", j, err)
 		}
 	}
+	j, err := e.renewal(ctx, "prod-hsm", RenewOptions{NewKey: true})
+	if err == nil {
+		err = e.saveJournal(j)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = e.renewal(ctx, "prod-hsm", RenewOptions{})
+	if hint := hsm.Hint(err); !strings.Contains(hint, "kubehsm certificate renew prod-hsm --new-key") || strings.Contains(hint, "--restart") {
+		t.Errorf("another renewal is unfinished: %v, hint %q", err, hint)
+	}
 }
 
 // TestUnwritableState: what cannot be kept is told with the folder that is meant.
