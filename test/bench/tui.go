@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -91,6 +92,7 @@ func goBench(ctx context.Context, pkg, match, unit string) ([]figure, error) {
 			all = append(all, figure{name, value})
 		}
 	}
+	slices.SortFunc(all, func(a, b figure) int { return strings.Compare(a.name, b.name) }) // some are run in no order
 	if len(all) == 0 {
 		return nil, fmt.Errorf("%s: nothing in %s:\n%s", cmd, unit, out)
 	}
