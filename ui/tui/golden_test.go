@@ -14,6 +14,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"github.com/charmbracelet/x/exp/golden"
 
+	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
@@ -52,6 +53,38 @@ func scenes(t *testing.T) []scene {
 		{name: "contexts", fake: withOurs, start: none, walk: func(r *rig) { atContexts(r); r.press("enter"); r.sees("takes you for jane") }},
 		{name: "remove", fake: withOurs, start: none, walk: func(r *rig) { atContexts(r); r.press("end"); r.opens("X"); r.sees("Remove prod-hsm?") }},
 		{name: "desk", start: none, walk: atDesk},
+		{name: "revoke", start: none, walk: func(r *rig) {
+			atDesk(r)
+			r.opens("w")
+			r.press(`"jane"`, "enter")
+			r.sees("Remove, deny and end these?")
+		}},
+		{name: "roles", start: none, walk: func(r *rig) {
+			atDesk(r)
+			r.opens("o")
+			r.press("enter")
+			r.sees("you may make tickets")
+		}},
+		{name: "forbidden", fake: func(f *fakeBackend) {
+			f.requestsErr = &csr.ForbiddenError{Op: "list requests", User: "jane", Missing: []csr.Rule{{Verb: "list"}}, Rules: []csr.Rule{{Verb: "list"}}, Err: errors.New("forbidden")}
+		}, start: none, walk: func(r *rig) {
+			atTokens(r)
+			r.goTo("Requests")
+			r.sees("You may not list", "not filed")
+		}},
+		{name: "open", start: none, walk: func(r *rig) { atActivity(r); r.press("tab"); r.sees("wants a yes: delete pods") }},
+		{name: "consent", fake: withOurs, start: none, walk: func(r *rig) {
+			atContexts(r)
+			r.press("end")
+			r.opens("y")
+			r.sees("No kubeconfig can weaken it")
+		}},
+		{name: "uninitialised", fake: func(f *fakeBackend) { f.tokens[0].Info.Initialized = false }, start: none,
+			walk: func(r *rig) {
+				atTokens(r)
+				r.press("g", "enter")
+				r.sees("It is not set up yet: I sets it up", "I set up")
+			}},
 		{name: "no-token", fake: func(f *fakeBackend) { f.tokens = nil }, start: none, walk: func(r *rig) { r.sees("No token is here") }},
 		{name: "resume", fake: func(f *fakeBackend) { f.unfinished = []flow.Journal{journal(f)} }, start: atEnroll,
 			walk: func(r *rig) { r.sees("Resume staging-hsm") }},
