@@ -5,11 +5,12 @@ package pkcs11
 /*
 #cgo linux LDFLAGS: -ldl
 #include <dlfcn.h>
-#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
 #ifdef __GLIBC__
+#include <malloc.h>
+
 // Each of Go's threads would be given a heap of its own at its start, of which
 // next to nothing is used: a library works in one thread at a time.
 __attribute__((constructor)) static void kubehsm_one_heap(void) { mallopt(M_ARENA_MAX, 1); }
