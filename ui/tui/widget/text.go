@@ -29,11 +29,15 @@ func simpleWidth(s string) (n int, ok bool) {
 			i++
 			n++
 		case c == '\x1b':
-			end := strings.IndexByte(s[i:], 'm')
-			if end < 2 || s[i+1] != '[' || strings.Trim(s[i+2:i+end], "0123456789;") != "" {
+			if i++; i == len(s) || s[i] != '[' {
 				return 0, false
 			}
-			i += end + 1
+			for i++; i < len(s) && (s[i] >= '0' && s[i] <= '9' || s[i] == ';'); i++ {
+			}
+			if i == len(s) || s[i] != 'm' {
+				return 0, false
+			}
+			i++
 		default:
 			r, size := utf8.DecodeRuneInString(s[i:])
 			if !glyph(r) {
