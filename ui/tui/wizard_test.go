@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -74,7 +75,8 @@ func TestTicketInTheWizard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newRig(t, newFake(), 100, 40, atEnroll)
+	f := newFake()
+	r := newRig(t, f, 100, 40, atEnroll)
 	toCluster(r)
 	r.press("end", "enter")
 	r.sees("Ticket", "ticket")
@@ -86,6 +88,11 @@ func TestTicketInTheWizard(t *testing.T) {
 	r.sees("This is what will be done", "by ticket", "jane", "dev")
 	if strings.Contains(r.view(), line[:20]) {
 		t.Error("the ticket is on the screen")
+	}
+	r.press("enter")
+	r.sees("PIN of trial")
+	if j := f.got.Join; j == nil || !bytes.Equal(j.Token.Key(), secret.Key()) || !bytes.Equal(j.DiscoveryToken.Key(), secret.Key()) {
+		t.Error("the token is not the ticket's")
 	}
 }
 
@@ -115,7 +122,7 @@ func TestJoinInTheWizard(t *testing.T) {
 	r.sees("This is what will be done")
 	r.press("enter")
 	r.sees("PIN of trial")
-	if j := f.got.Join; j == nil || j.Endpoint != "10.0.0.1:6443" || len(j.Pins) != 1 || j.Token.ID() != "abcdef" || j.DiscoveryToken.ID() != "abcdef" || f.got.Context != "" {
+	if j := f.got.Join; j == nil || j.Endpoint != "10.0.0.1:6443" || len(j.Pins) != 1 || j.Token.ID() != "abcdef" || string(j.Token.Key()) != "0123456789abcdef" || string(j.DiscoveryToken.Key()) != "0123456789abcdef" || f.got.Context != "" {
 		t.Errorf("got %+v", f.got)
 	}
 

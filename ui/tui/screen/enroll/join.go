@@ -56,9 +56,9 @@ func (p *clusterPage) askTicket() tea.Cmd {
 			if err != nil {
 				return screen.Report{}, err
 			}
-			defer t.Wipe()
 			o.Context, o.User, o.Groups = "", "", nil
 			if err := o.UseTicket(t); err != nil {
+				t.Wipe()
 				return screen.Report{}, err
 			}
 			return screen.Report{Message: joinMsg{o, stageReview}}, nil
