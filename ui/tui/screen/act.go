@@ -53,15 +53,16 @@ func (a Acts) Press(k tea.KeyPressMsg) (cmd tea.Cmd, ok bool) {
 	return nil, ok
 }
 
-// Verbs lists the commands that do the same as the acts.
-func (a Acts) Verbs() []string {
-	var out []string
-	for _, act := range a {
-		if act.Verb != "" {
-			out = append(out, act.Verb)
-		}
+// Press does what k does on a screen: goes back, reads again, or is one of acts.
+// It tells whether k is anybody's key.
+func (s Services[B]) Press(k tea.KeyPressMsg, acts Acts, again func() tea.Cmd) (cmd tea.Cmd, ok bool) {
+	switch {
+	case key.Matches(k, s.Keys.Back):
+		return Send(BackMsg{}), true
+	case key.Matches(k, s.Keys.Refresh):
+		return again(), true
 	}
-	return out
+	return acts.Press(k)
 }
 
 // Actor is a screen that tells what its keys do.

@@ -267,16 +267,11 @@ func (m *Model) takeRecords(records []record) {
 }
 
 func (m *Model) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
-	switch {
-	case key.Matches(k, m.Keys.Back):
-		return screen.Send(screen.BackMsg{})
-	case key.Matches(k, m.Keys.Refresh):
-		return m.Open(now)
-	case key.Matches(k, m.Keys.Next):
+	if key.Matches(k, m.Keys.Next) {
 		m.open = !m.open
 		return nil
 	}
-	cmd, _ := m.Acts().Press(k)
+	cmd, _ := m.Press(k, m.Acts(), func() tea.Cmd { return m.Open(now) })
 	return cmd
 }
 

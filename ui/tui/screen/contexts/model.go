@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -211,13 +210,7 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 }
 
 func (m *Model) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
-	switch {
-	case key.Matches(k, m.Keys.Back):
-		return screen.Send(screen.BackMsg{})
-	case key.Matches(k, m.Keys.Refresh):
-		return m.Open(now)
-	}
-	cmd, _ := m.acts(now).Press(k)
+	cmd, _ := m.Press(k, m.acts(now), func() tea.Cmd { return m.Open(now) })
 	return cmd
 }
 

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -185,13 +184,7 @@ func (m *Model) take(msg readMsg, now time.Time) {
 }
 
 func (m *Model) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
-	switch {
-	case key.Matches(k, m.Keys.Back):
-		return screen.Send(screen.BackMsg{})
-	case key.Matches(k, m.Keys.Refresh):
-		return m.Open(now)
-	}
-	cmd, _ := m.Acts().Press(k)
+	cmd, _ := m.Press(k, m.Acts(), func() tea.Cmd { return m.Open(now) })
 	return cmd
 }
 

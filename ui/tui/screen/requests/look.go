@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/csr"
@@ -109,13 +108,7 @@ func (l *look) Update(msg tea.Msg, now time.Time) tea.Cmd {
 }
 
 func (l *look) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
-	switch {
-	case key.Matches(k, l.Keys.Back):
-		return screen.Send(screen.BackMsg{})
-	case key.Matches(k, l.Keys.Refresh):
-		return l.read(now)
-	}
-	cmd, ok := l.Acts().Press(k)
+	cmd, ok := l.Press(k, l.Acts(), func() tea.Cmd { return l.read(now) })
 	if !ok {
 		l.scroll.Update(k, l.Keys)
 	}

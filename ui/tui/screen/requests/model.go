@@ -234,19 +234,14 @@ func (r row) id() string {
 }
 
 func (m *Model) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
-	switch {
-	case key.Matches(k, m.Keys.Back):
-		return screen.Send(screen.BackMsg{})
-	case key.Matches(k, m.Keys.Refresh):
-		return m.start(now)
-	case key.Matches(k, keyAll()):
+	if key.Matches(k, keyAll()) {
 		if m.which++; m.which > mine {
 			m.which = pending
 		}
 		m.forget()
 		return m.start(now)
 	}
-	cmd, _ := m.Acts().Press(k)
+	cmd, _ := m.Press(k, m.Acts(), func() tea.Cmd { return m.start(now) })
 	return cmd
 }
 

@@ -7,7 +7,6 @@ import (
 	"crypto/x509"
 	"time"
 
-	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/csr"
@@ -183,13 +182,7 @@ func (m *Model) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
 		}
 		return nil
 	}
-	switch {
-	case key.Matches(k, m.Keys.Back):
-		return screen.Send(screen.BackMsg{})
-	case key.Matches(k, m.Keys.Refresh):
-		return m.read(now)
-	}
-	cmd, _ := m.Acts().Press(k)
+	cmd, _ := m.Press(k, m.Acts(), func() tea.Cmd { return m.read(now) })
 	return cmd
 }
 

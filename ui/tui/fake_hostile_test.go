@@ -1,0 +1,211 @@
+package tui
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/kubeconfig"
+	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/audit"
+	"github.com/kubehsm/kubehsm/plugin/consent"
+	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/doctor"
+	"github.com/kubehsm/kubehsm/ui/tui/screen/contexts"
+)
+
+// hostileBackend answers with hostile texts.
+type hostileBackend struct {
+	*fakeBackend
+	s string
+}
+
+func hostile(s string) *hostileBackend {
+	f := newFake()
+	withOurs(f)
+	f.noRights = true
+	f.unfinished = []flow.Journal{journal(f)}
+	h := &hostileBackend{f, s}
+	f.tokens = poisoned(f.tokens, s)
+	for i := range f.tokens {
+		f.tokens[i].Info.Serial = fmt.Sprint(i) + s
+		for j := range f.tokens[i].Slots {
+			f.tokens[i].Slots[j].URI.Object, f.tokens[i].Slots[j].ID = s, fmt.Sprint(j)+s
+			f.tokens[i].Slots[j].Problem = "" // or nothing could be done with them
+		}
+	}
+	f.problems = []hsm.Problem{{Source: s, Err: errors.New("failed: " + s)}}
+	f.contexts = poisoned(f.contexts, s)
+	for i := range f.contexts {
+		f.contexts[i].Name += s
+	}
+	f.requests = poisoned(f.requests, s)
+	for i := range f.requests {
+		f.requests[i].Name += s
+	}
+	f.status = poisoned(f.status, s)
+	f.unfinished = poisoned(f.unfinished, s)
+	f.notes = []string{s}
+	return h
+}
+
+func (h *hostileBackend) AgentStatus(ctx context.Context) (agent.Status, error) {
+	st, err := h.fakeBackend.AgentStatus(ctx)
+	for i := range st.Consents {
+		st.Consents[i].Enrollment = h.s
+	}
+	for i := range st.Sessions {
+		st.Sessions[i].Enrollment = h.s
+	}
+	return st, err
+}
+
+func (h *hostileBackend) Audit(ctx context.Context, _ audit.Filter, each func(audit.Record) error) (int, error) {
+	h.following.Add(1)
+	defer h.following.Add(-1)
+	for _, r := range fakeRecords() {
+		r = poisoned(r, h.s)
+		r.Enrollment = h.s
+		if err := each(r); err != nil {
+			return 0, err
+		}
+	}
+	<-ctx.Done()
+	return 0, nil
+}
+
+func (h *hostileBackend) Diagnose(_ context.Context, _ bool, report func(doctor.Check)) []doctor.Check {
+	all := fakeChecks()
+	for i := range all {
+		id := all[i].ID
+		all[i] = poisoned(all[i], h.s)
+		all[i].ID = id
+		report(all[i])
+	}
+	return all
+}
+
+func (h *hostileBackend) BootstrapTokens(ctx context.Context, c string, reveal bool) ([]flow.BootstrapToken, []string, error) {
+	all, _, err := h.fakeBackend.BootstrapTokens(ctx, c, reveal)
+	return poisoned(all, h.s), []string{h.s, h.s}, err
+}
+
+func (h *hostileBackend) BreakGlassList() ([]flow.BreakGlassView, error) {
+	all, err := h.fakeBackend.BreakGlassList()
+	for i := range all {
+		all[i].Name = h.s
+	}
+	return poisoned(all, h.s), err
+}
+
+func (h *hostileBackend) CheckContext(ctx context.Context, name string) (flow.Health, error) {
+	return flow.Health{User: h.s, Groups: []string{h.s}, Took: time.Second}, nil
+}
+
+func (h *hostileBackend) KubeconfigHistory(ctx context.Context) ([]kubeconfig.Step, error) {
+	all, err := h.fakeBackend.KubeconfigHistory(ctx)
+	return poisoned(all, h.s), err
+}
+
+// hostileChange is a change whose difference is hostile.
+type hostileChange struct{ fakeChange }
+
+func (c hostileChange) Notes() []string { return []string{c.what} }
+func (c hostileChange) Diff() string {
+	return "--- " + c.what + "\n+++ " + c.what + "\n@@ -1 +1 @@\n-" + c.what + "\n+" + c.what + "\n"
+}
+
+func (h *hostileBackend) PlanUse(context.Context, string) (contexts.Change, error) {
+	return hostileChange{fakeChange{h.fakeBackend, "use " + h.s}}, nil
+}
+
+func (h *hostileBackend) PlanRefresh(context.Context, string) (contexts.Refresh, error) {
+	return contexts.Refresh{Changes: []string{h.s}, Change: hostileChange{fakeChange{h.fakeBackend, h.s + "."}}, Apply: func(context.Context) error { return errors.New(h.s) }}, nil
+}
+
+func (h *hostileBackend) Consent(context.Context, string) (consent.Policy, string, error) {
+	return consent.Policy{Mode: consent.Rules, Rules: []consent.Rule{{Verbs: []string{h.s}}}}, h.s, nil
+}
+
+func (h *hostileBackend) Review(ctx context.Context, o flow.EnrollOptions) (flow.Review, error) {
+	r, err := h.fakeBackend.Review(ctx, o)
+	r.Server, r.Notes, r.Commands, r.KubeconfigDiff, r.KubeconfigFile = h.s, []string{h.s}, []string{"kubehsm " + h.s}, hostileChange{fakeChange{nil, h.s}}.Diff(), h.s
+	r.Forecast = []csr.Point{{Reason: h.s}}
+	return r, err
+}
+
+func (h *hostileBackend) Complete(ctx context.Context, o flow.EnrollOptions) (flow.EnrollOptions, error) {
+	if o.User == "" {
+		o.User = "jane" + h.s
+	}
+	return h.fakeBackend.Complete(ctx, o)
+}
+
+func (h *hostileBackend) Enroll(ctx context.Context, o flow.EnrollOptions, p hsm.Prompter, report func(flow.Event)) (flow.Result, error) {
+	for _, s := range flow.Steps() {
+		report(flow.Event{Step: s, State: flow.StepDone, Message: h.s})
+	}
+	return poisoned(fakeResult(o, false), h.s), nil
+}
+
+func (h *hostileBackend) Request(ctx context.Context, c, name string, look flow.RequestLook) (flow.RequestView, error) {
+	v, err := h.fakeBackend.Request(ctx, c, name, look)
+	v = poisoned(v, h.s)
+	v.Refusals = nil // or it could not be approved
+	return v, err
+}
+
+func (h *hostileBackend) OwnRequests(ctx context.Context, c string) ([]flow.RequestView, error) {
+	all, err := h.fakeBackend.OwnRequests(ctx, c)
+	return poisoned(all, h.s), err
+}
+
+func (h *hostileBackend) WatchRequests(ctx context.Context, c string, f flow.RequestFilter) (iter.Seq2[flow.RequestEvent, error], error) {
+	return h.fakeBackend.WatchRequests(ctx, c, f)
+}
+
+// Decide fails in a cluster's words.
+func (h *hostileBackend) Decide(context.Context, string, flow.RequestView, flow.DecideOptions) (flow.RequestView, error) {
+	return flow.RequestView{}, hsm.WithHint(errors.New("the cluster says: "+h.s), h.s)
+}
+
+func (h *hostileBackend) Deeds() ([]flow.Deed, error) {
+	all, err := h.fakeBackend.Deeds()
+	return poisoned(all, h.s), err
+}
+
+func (h *hostileBackend) LookUpRevocation(ctx context.Context, c, user string, groups []string) (flow.Revocation, error) {
+	r, err := h.fakeBackend.LookUpRevocation(ctx, c, user, groups)
+	return poisoned(r, h.s), err
+}
+
+func (h *hostileBackend) CheckRBAC(ctx context.Context, c string, sets []string) ([]flow.RBACObject, error) {
+	all, err := h.fakeBackend.CheckRBAC(ctx, c, sets)
+	return poisoned(all, h.s), err
+}
+
+func (h *hostileBackend) AttestKey(ctx context.Context, u hsm.URI, roots []*x509.Certificate) (flow.Attestation, error) {
+	a, err := h.fakeBackend.AttestKey(ctx, u, roots)
+	a.Statement = poisoned(a.Statement, h.s)
+	return a, err
+}
+
+func (h *hostileBackend) Renew(_ context.Context, _ string, _ flow.RenewOptions, _ hsm.Prompter, report func(flow.Event)) (flow.Result, error) {
+	report(flow.Event{Step: flow.StepApproval, State: flow.StepRunning, Message: h.s})
+	return flow.Result{Notes: []string{h.s}}, nil
+}
+
+func (h *hostileBackend) Migration(context.Context, string) (flow.Migration, error) {
+	return flow.Migration{}, errors.New(h.s)
+}
+
+func (h *hostileBackend) Loss(context.Context, hsm.URI) (flow.Loss, error) {
+	l, err := h.fakeBackend.Loss(context.Background(), h.tokens[1].Info.URI())
+	l.Enrollments = []string{h.s, h.s}
+	return l, err
+}
