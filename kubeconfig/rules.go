@@ -102,20 +102,24 @@ func (r Rules) readAll() ([]source, error) {
 }
 
 func readSource(path string) (source, error) {
-	f, err := os.Open(path)
+	// Before it is opened: a pipe that nobody writes to does not open.
+	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return source{path: path}, nil
 	}
 	if err != nil {
 		return source{}, fmt.Errorf("read kubeconfig: %w", err)
 	}
-	defer f.Close()
-	info, err := f.Stat()
+	if !info.Mode().IsRegular() {
+		return source{}, fmt.Errorf("read kubeconfig: %s: %w", path, errors.New("not a regular file"))
+	}
+	f, err := os.Open(path)
 	if err != nil {
 		return source{}, fmt.Errorf("read kubeconfig: %w", err)
 	}
-	if !info.Mode().IsRegular() {
-		return source{}, fmt.Errorf("read kubeconfig: %s: %w", path, errors.New("not a regular file"))
+	defer f.Close()
+	if info, err = f.Stat(); err != nil {
+		return source{}, fmt.Errorf("read kubeconfig: %w", err)
 	}
 	if info.Size() > MaxFile {
 		return source{}, fmt.Errorf("read kubeconfig: %s: larger than %d MiB", path, MaxFile>>20)

@@ -234,6 +234,12 @@ users: [{name: jane, user: {client-certificate: c.pem, client-key: k.pem}}]
 		t.Errorf("the kubeconfig was changed: %v", err)
 	}
 
+	t.Setenv("KUBECONFIG", m.home) // a folder, which nobody shall chmod
+	checks = kubeconfigs(context.Background(), m.Options)
+	m.expect(m.find(checks, "file/"), Failed, "no regular file", "KUBECONFIG")
+	m.expect(m.find(checks, "contexts"), Failed, "not a regular file", "")
+	t.Setenv("KUBECONFIG", path)
+
 	m.file("kubeconfig", "contexts: {", 0o600)
 	m.expect(m.find(kubeconfigs(context.Background(), m.Options), "contexts"), Failed, "kubeconfig", "")
 }

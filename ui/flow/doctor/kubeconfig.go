@@ -57,6 +57,8 @@ func file(path string) []Check {
 		return []Check{c.with(Note, "is not there", "kubectl leaves it out.", "")}
 	case err != nil:
 		return []Check{c.with(Failed, err.Error(), "kubectl cannot read it either.", "")}
+	case !info.Mode().IsRegular():
+		return []Check{c.with(Failed, "is no regular file", "It is neither read nor changed.", "name another in KUBECONFIG")}
 	case info.Mode().Perm()&0o022 != 0 && runtime.GOOS != "windows":
 		c = c.with(Warning, fmt.Sprintf("mode %04o: other users may change it", info.Mode().Perm()), "A kubeconfig names programs that kubectl runs as you.", "chmod 600 "+csr.ShellQuote(path))
 	case info.Mode().Perm()&0o044 != 0 && runtime.GOOS != "windows":

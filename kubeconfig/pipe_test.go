@@ -1,0 +1,21 @@
+//go:build unix
+
+package kubeconfig
+
+import (
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A pipe that nobody writes to is refused and not waited for.
+func TestPipe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (Rules{Explicit: path}).List(t.Context()); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("got %v", err)
+	}
+}
