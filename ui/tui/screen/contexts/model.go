@@ -113,7 +113,7 @@ type (
 func New(s Services) *Model {
 	m := &Model{Services: s, checks: map[string]*health{}, ends: map[string]flow.Expiring{}}
 	m.list = widget.List[flow.ContextView]{
-		Columns: []widget.Column{{Title: "CONTEXT"}, {Title: "SIGNS IN BY", Width: 15}, {Title: "EXPIRES", Width: 13}, {Title: "HEALTH", Width: 11}, {Title: "SERVER", From: 84}},
+		Columns: []widget.Column{{Title: "CONTEXT"}, {Title: "SIGNS IN BY", Width: 15}, {Title: "EXPIRES", Width: 11}, {Title: "HEALTH", Width: 9}, {Title: "SERVER", From: 84}},
 		Key:     func(c flow.ContextView) string { return c.Name },
 		Words: func(c flow.ContextView) string {
 			return strings.Join([]string{c.Name, c.Cluster, c.Server, c.User, c.UserKind, c.Enrollment}, " ")
