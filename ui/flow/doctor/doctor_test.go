@@ -220,6 +220,10 @@ users: [{name: jane, user: {client-certificate: c.pem, client-key: k.pem}}]
 
 	m.file("kubeconfig", key, 0o644)
 	m.expect(m.find(kubeconfigs(context.Background(), m.Options), "file/"), Note, "may read it", "chmod 600")
+	for _, secret := range []string{"token: abc", "client-certificate-data: YQ==, client-key-data: YQ==", "username: jane, password: x"} {
+		m.file("kubeconfig", strings.Replace(key, "client-certificate: c.pem, client-key: k.pem", secret, 1), 0o644)
+		m.expect(m.find(kubeconfigs(context.Background(), m.Options), "file/"), Warning, "may read it, and the key", "chmod 600")
+	}
 	m.file("kubeconfig", key, 0o600)
 	lock := m.file("kubeconfig.lock", "", 0o600)
 	m.expect(m.find(kubeconfigs(context.Background(), m.Options), "lock/"), Note, "just now", "")

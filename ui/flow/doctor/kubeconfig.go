@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,12 +24,18 @@ import (
 // are ours.
 func kubeconfigs(ctx context.Context, o *Options) []Check {
 	rules := kubeconfig.DefaultRules(o.Env.Kubeconfig)
+	contexts, err := rules.List(ctx)
+	secret := map[string]bool{} // files that hold a key, a token or a password
+	for _, k := range contexts {
+		if slices.Contains([]kubeconfig.UserKind{kubeconfig.UserKeyData, kubeconfig.UserToken, kubeconfig.UserBasic}, k.User.Kind) {
+			secret[k.User.File] = true
+		}
+	}
 	var checks []Check
 	for _, path := range rules.Paths() {
-		checks = append(checks, file(path)...)
+		checks = append(checks, file(path, secret[path])...)
 	}
 	c := Check{ID: "contexts", Group: GroupKubeconfig, Title: "Contexts"}
-	contexts, err := rules.List(ctx)
 	if err != nil {
 		checks = append(checks, c.with(Failed, err.Error(), "kubectl cannot read it either.", fixOr(err, "correct the file; `kubehsm kubeconfig undo` takes back the last change of kubehsm")))
 	} else {
@@ -48,8 +55,9 @@ func kubeconfigs(ctx context.Context, o *Options) []Check {
 	return checks
 }
 
-// file looks at one kubeconfig file: who may read it, and a lock left behind.
-func file(path string) []Check {
+// file looks at one kubeconfig file, which holds a secret or none: who may read
+// it, and a lock left behind.
+func file(path string, secret bool) []Check {
 	c := Check{ID: "file/" + path, Group: GroupKubeconfig, Title: "File " + path}
 	info, err := os.Stat(path)
 	switch {
@@ -61,6 +69,8 @@ func file(path string) []Check {
 		return []Check{c.with(Failed, "is no regular file", "It is neither read nor changed.", "name another in KUBECONFIG")}
 	case info.Mode().Perm()&0o022 != 0 && runtime.GOOS != "windows":
 		c = c.with(Warning, fmt.Sprintf("mode %04o: other users may change it", info.Mode().Perm()), "A kubeconfig names programs that kubectl runs as you.", "chmod 600 "+csr.ShellQuote(path))
+	case info.Mode().Perm()&0o044 != 0 && secret && runtime.GOOS != "windows":
+		c = c.with(Warning, fmt.Sprintf("mode %04o: other users may read it, and the key, token or password in it", info.Mode().Perm()), "Who reads it can sign in as you.", "chmod 600 "+csr.ShellQuote(path))
 	case info.Mode().Perm()&0o044 != 0 && runtime.GOOS != "windows":
 		c = c.with(Note, fmt.Sprintf("mode %04o: other users may read it", info.Mode().Perm()), "Entries of other tools may hold tokens and keys; those of kubehsm do not.", "chmod 600 "+csr.ShellQuote(path))
 	default:
