@@ -43,10 +43,15 @@ func (b *backend) Request(ctx context.Context, kubeContext, name string, look fl
 var errWordsNeeded = errors.New("nothing proves whose key this is")
 
 // Decide decides as the request's kind wants it: a ticket is ended with its
-// approval, break-glass is recorded.
+// decision, break-glass is recorded.
 func (b *backend) Decide(ctx context.Context, kubeContext string, seen flow.RequestView, o flow.DecideOptions) (flow.RequestView, error) {
 	switch {
 	case !o.Approve:
+		done, err := b.Deny(ctx, kubeContext, seen, o, false)
+		if err == nil && len(done.Notes) > 0 {
+			err = fmt.Errorf("request %s is denied: %s", seen.Name, strings.Join(done.Notes, "; "))
+		}
+		return done.RequestView, err
 	case byTicket(seen):
 		look := flow.TicketLook{Context: kubeContext}
 		if _, err := b.Env.Request(ctx, kubeContext, seen.Name, flow.RequestLook{Ticket: &look}); err != nil {

@@ -2,6 +2,7 @@ package widget
 
 import (
 	"strings"
+	"time"
 
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
@@ -32,6 +33,20 @@ type Field struct {
 	Input   Input
 	Note    string // said while the field has the focus
 	Problem string // what is wrong with it, "" if nothing is
+}
+
+// Lifetimes is a field to choose how long a certificate is good for; 0 is the
+// signer's choice.
+func Lifetimes(all []time.Duration) *Field {
+	f := &Field{ID: "lifetime", Label: "Lifetime"}
+	for _, d := range all {
+		label := "the signer's"
+		if d > 0 {
+			label = Span(d)
+		}
+		f.Options = append(f.Options, Option{Label: label})
+	}
+	return f
 }
 
 // Choice tells whether the field is a choice.

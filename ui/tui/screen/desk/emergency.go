@@ -60,14 +60,7 @@ func (m *Model) seal() tea.Cmd {
 		return screen.Send(screen.ToastMsg{Text: "seal a token: insert the one that goes into the safe", Warn: true})
 	}
 	lifetimes := []time.Duration{0, 90 * 24 * time.Hour, 182 * 24 * time.Hour, 365 * 24 * time.Hour}
-	life := &widget.Field{ID: "lifetime", Label: "Lifetime"}
-	for _, d := range lifetimes {
-		label := "the signer's"
-		if d > 0 {
-			label = widget.Span(d)
-		}
-		life.Options = append(life.Options, widget.Option{Label: label})
-	}
+	life := widget.Lifetimes(lifetimes)
 	fields := []*widget.Field{token,
 		{ID: "user", Label: "User", Input: widget.NewInput("", "sealed-1"), Note: "A name of its own: the audit log then shows when it is used."},
 		{ID: "reason", Label: "Reason", Input: widget.NewInput("", "safe in room 12; two keys"), Note: "Where it is kept and who may open the safe."}, life}

@@ -19,14 +19,7 @@ import (
 // followed on the screen of requests.
 func (m *Model) request(s hsm.Slot) tea.Cmd {
 	lifetimes := []time.Duration{0, 8 * time.Hour, 24 * time.Hour, 90 * 24 * time.Hour}
-	life := &widget.Field{ID: "lifetime", Label: "Lifetime"}
-	for _, d := range lifetimes {
-		label := "the signer's"
-		if d > 0 {
-			label = widget.Span(d)
-		}
-		life.Options = append(life.Options, widget.Option{Label: label})
-	}
+	life := widget.Lifetimes(lifetimes)
 	fields := []*widget.Field{
 		{ID: "user", Label: "User", Input: widget.NewInput("", "who the certificate is for")},
 		{ID: "groups", Label: "Groups", Input: widget.NewInput("", "none"), Note: "Separated by commas."},
