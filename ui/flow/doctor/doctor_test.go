@@ -281,7 +281,7 @@ func TestCertificates(t *testing.T) {
 	m.expect(m.find(checks, "certificate/good"), OK, "jane.doe", "")
 	m.expect(m.find(checks, "certificate/short"), OK, "good until", "")
 	m.expect(m.find(checks, "certificate/soon"), Warning, "expires soon", "kubehsm certificate renew soon")
-	m.expect(m.find(checks, "certificate/over"), Failed, "expired", "kubehsm enroll --name over")
+	m.expect(m.find(checks, "certificate/over"), Failed, "expired", "kubehsm join --name over") // no context was enrolled from
 	m.expect(m.find(checks, "certificate/early"), Failed, "not good before", "clock")
 	if Worst(checks) != Failed {
 		t.Errorf("the worst is %s", Worst(checks))
