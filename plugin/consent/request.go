@@ -157,9 +157,9 @@ func (r *Request) locate(method, path string, query url.Values) {
 }
 
 // isTrue reads a boolean parameter as apimachinery does: the first value counts,
-// and all but two mean yes.
+// and all but two mean yes, whatever letters of Unicode fold to one of them.
 func isTrue(values []string) bool {
-	return len(values) > 0 && strings.ToLower(values[0]) != "false" && values[0] != "0"
+	return len(values) > 0 && !strings.EqualFold(values[0], "false") && values[0] != "0"
 }
 
 // impersonated describes who the request is to be taken for, "" for nobody.

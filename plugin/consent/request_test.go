@@ -24,6 +24,7 @@ func TestLocate(t *testing.T) {
 		{"GET", "/api/v1/watch/pods"}:                          {"watch", "", "", "pods", "", ""},
 		{"GET", "/api/v1/pods?watch=true"}:                     {"watch", "", "", "pods", "", ""},
 		{"GET", "/api/v1/pods?watch=false"}:                    {"list", "", "", "pods", "", ""},
+		{"GET", "/api/v1/pods?watch=FAL%C5%BFE"}:               {"list", "", "", "pods", "", ""}, // the long s folds to s
 		{"GET", "/api/v1/pods?watch"}:                          {"watch", "", "", "pods", "", ""},
 		{"GET", "/api/v1/pods?watch=false&watch=true"}:         {"list", "", "", "pods", "", ""},
 		{"GET", "/api/v1/watch/namespaces/other/pods"}:         {"watch", "", "other", "pods", "", ""},

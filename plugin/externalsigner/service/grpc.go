@@ -86,12 +86,23 @@ func (s methods) serve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return m(ctx, request, func(b []byte) error {
-		if _, err := w.Write(framed(b)); err != nil {
-			return err
-		}
-		return http.NewResponseController(w).Flush()
-	})
+	return m(ctx, request, func(b []byte) error { return sendTo(w, b) })
+}
+
+// sendTo sends a message. A client that takes none in time loses its request: who
+// tells it something may have what others wait for.
+func sendTo(w http.ResponseWriter, b []byte) error {
+	c := http.NewResponseController(w)
+	if err := c.SetWriteDeadline(time.Now().Add(sendTimeout)); err != nil {
+		return err
+	}
+	if _, err := w.Write(framed(b)); err != nil {
+		return err
+	}
+	if err := c.Flush(); err != nil {
+		return err
+	}
+	return c.SetWriteDeadline(time.Time{})
 }
 
 // receive reads the request's one message.

@@ -39,6 +39,8 @@ const (
 	helloTimeout = 5 * time.Second
 	// readTimeout bounds the time from a request's header to its end.
 	readTimeout = 10 * time.Second
+	// sendTimeout bounds the time in which a client takes a message.
+	sendTimeout = 5 * time.Second
 	// idleTimeout is how long a client may stay connected that asks for nothing; it
 	// connects again when it does.
 	idleTimeout = 5 * time.Minute
@@ -100,7 +102,7 @@ func (s *server) http() *http.Server {
 			service + "Sign":           s.sign,
 		},
 		Protocols:         new(http.Protocols),
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: pingTimeout},
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: pingTimeout, WriteByteTimeout: sendTimeout},
 		MaxHeaderBytes:    maxHeader,
 		ReadHeaderTimeout: helloTimeout,
 		ReadTimeout:       readTimeout,
