@@ -86,6 +86,7 @@ func TestConsentInTheTerminalUI(t *testing.T) {
 	}
 	s.WaitFor("consent", "granted")
 	s.Type("L")
+	s.WaitFor("locked: the next command asks for the PIN") // until then keys are the dialog's
 	s.WaitFor("all locked")
 	s.Type("q")
 	if code := s.Exit(); code != 0 {

@@ -338,6 +338,7 @@ func TestJourneyActivity(t *testing.T) {
 	s.WaitFor("consent", "granted", "refused")
 
 	s.Type("L")
+	s.WaitFor("locked: the next command asks for the PIN") // until then the agent asks elsewhere
 	s.WaitFor("all locked")
 	p.atRest("a lock")
 	kubectl("get", "namespaces")
