@@ -226,10 +226,16 @@ func (h *holder) unlock(ctx context.Context, p hsm.Prompter) error {
 	if h.unlocked() {
 		return nil
 	}
-	err := h.with(ctx, func(t Token) error { return t.Unlock(ctx, p) })
+	var of Token
+	err := h.with(ctx, func(t Token) error {
+		of = t
+		return t.Unlock(ctx, p)
+	})
 	if err == nil {
 		h.mu.Lock()
-		h.since = time.Now()
+		if h.token == of { // it has not been locked meanwhile
+			h.since = time.Now()
+		}
 		h.mu.Unlock()
 	}
 	if h.tried != nil {
@@ -276,10 +282,11 @@ func (h *holder) use() {
 // window returns since when the token is unlocked and when it was last used; ok
 // is false when it is locked and nothing stands on an earlier unlock.
 func (h *holder) window(now time.Time) (since, used time.Time, ok bool) {
-	unlocked := h.unlocked()
+	t := h.current()
+	unlocked := t != nil && t.Unlocked()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if unlocked && h.since.IsZero() { // the driver asked while it signed
+	if unlocked && h.token == t && h.since.IsZero() { // the driver asked while it signed
 		h.since = now
 	}
 	return h.since, h.used, !h.since.IsZero()

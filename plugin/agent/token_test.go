@@ -1,0 +1,64 @@
+package agent
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// lockedMeanwhile is a token that is locked while it answers.
+type lockedMeanwhile struct {
+	Token
+	lock func()
+}
+
+func (l lockedMeanwhile) Unlock(context.Context, hsm.Prompter) error {
+	l.lock()
+	return nil
+}
+
+func (l lockedMeanwhile) Unlocked() bool {
+	l.lock()
+	return true
+}
+
+func (lockedMeanwhile) Lock() error  { return nil }
+func (lockedMeanwhile) Close() error { return nil }
+
+// oneToken is where that token comes from.
+type oneToken struct {
+	Tokens
+	token Token
+}
+
+func (o oneToken) Open(context.Context, hsm.URI) (Token, error) { return o.token, nil }
+
+func (oneToken) Removed(ctx context.Context, _ Token) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// TestLockWhileItAnswers: what a token said before it was locked does not count
+// after: its unlock window does not begin.
+func TestLockWhileItAnswers(t *testing.T) {
+	for name, f := range map[string]func(*holder) error{
+		"unlock": func(h *holder) error { return h.unlock(t.Context(), nil) },
+		"window": func(h *holder) error {
+			_, err := h.open(t.Context())
+			h.window(time.Now())
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var h *holder
+			token := &lockedMeanwhile{lock: func() { check(t, h.lock()) }}
+			h = newHolder(hsm.URI{}, oneToken{token: token})
+			check(t, f(h))
+			if since, _, ok := h.window(time.Now()); ok {
+				t.Errorf("unlocked since %s", since)
+			}
+		})
+	}
+}
