@@ -3,6 +3,7 @@
 package kubeconfig
 
 import (
+	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -16,6 +17,16 @@ func TestPipe(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := (Rules{Explicit: path}).List(t.Context()); err == nil || !strings.Contains(err.Error(), "not a regular file") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The null device is a kubeconfig without anything, and stays what it is.
+func TestNullDevice(t *testing.T) {
+	if all, err := (Rules{Explicit: os.DevNull}).List(t.Context()); err != nil || len(all) != 0 {
+		t.Errorf("%+v, %v", all, err)
+	}
+	if _, err := prepare(os.DevNull, []byte("kind: Config\n")); err == nil || !strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -110,6 +110,9 @@ func readSource(path string) (source, error) {
 	if err != nil {
 		return source{}, fmt.Errorf("read kubeconfig: %w", err)
 	}
+	if path == os.DevNull { // as kubectl takes it: a file without anything
+		return source{path: path, exists: true}, nil
+	}
 	if !info.Mode().IsRegular() {
 		return source{}, fmt.Errorf("read kubeconfig: %s: %w", path, errors.New("not a regular file"))
 	}

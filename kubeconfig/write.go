@@ -62,6 +62,9 @@ func prepare(path string, data []byte) (r replacement, err error) {
 	}
 	mode := fs.FileMode(0o600)
 	if info != nil {
+		if !info.Mode().IsRegular() { // it would no longer be what it is for others, such as the null device
+			return r, problem.Hintf(fmt.Errorf("write kubeconfig: %s: not a regular file", target), "name a file with --kubeconfig or KUBECONFIG")
+		}
 		mode = info.Mode().Perm()
 		if err := writable(target, mode); err != nil {
 			return r, err
