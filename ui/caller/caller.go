@@ -13,6 +13,10 @@ import (
 // get pods" is enough to know it by.
 const parentWords = 4
 
+// maxCommand bounds what is told of a command line, in bytes: a word may be as
+// long as the system lets an argument be, and what is sent to the agent not.
+const maxCommand = 256
+
 // Command is the program that waits for us, with its verb, for the
 // prompt to name; "" where the system does not tell.
 func Command() string { return CommandOf(os.Getppid()) }
@@ -32,17 +36,25 @@ func CommandOf(pid int) string {
 // commandWords takes the leading words from /proc's form of a command line.
 // Flags and what follows them are left out: values may be secrets.
 func commandWords(b []byte) string {
+	words := strings.Join(leading(b), " ")
+	if len(words) > maxCommand {
+		words = strings.ToValidUTF8(words[:maxCommand], "")
+	}
+	return words
+}
+
+func leading(b []byte) []string {
 	args := strings.Split(string(bytes.TrimRight(b, "\x00")), "\x00")
 	words := []string{filepath.Base(args[0])}
 	for i := 1; i < len(args) && len(words) < parentWords; i++ {
 		switch arg := args[i]; {
 		case arg == "--":
-			return strings.Join(words, " ")
+			return words
 		case !strings.HasPrefix(arg, "-"):
 			words = append(words, arg)
 		case !strings.Contains(arg, "="):
 			i++ // perhaps its value
 		}
 	}
-	return strings.Join(words, " ")
+	return words
 }

@@ -1,6 +1,17 @@
 package caller
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
+
+// TestLongCommand: a word may be longer than what the agent reads in all.
+func TestLongCommand(t *testing.T) {
+	got := commandWords([]byte("sh\x00" + strings.Repeat("é", 60_000) + "\x00"))
+	if !strings.HasPrefix(got, "sh é") || len(got) > maxCommand || !strings.HasSuffix(got, "é") {
+		t.Errorf("%d bytes: %.40q", len(got), got)
+	}
+}
 
 func TestCommandWords(t *testing.T) {
 	for in, want := range map[string]string{

@@ -95,7 +95,7 @@ func (a *app) moveServer(ctx context.Context, env *flow.Env, name, server string
 	w := a.err()
 	w.line("- server: %s", m.Old)
 	w.line("+ server: %s", m.New)
-	w.line("What answers there has a certificate of the authority that was enrolled.")
+	w.line("What answers there has %s.", m.Proof())
 	if err := w.flush(); err != nil || ch.dryRun {
 		return err
 	}

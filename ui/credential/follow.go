@@ -15,7 +15,7 @@ import (
 // follow asks, where a kubeconfig says that the enrolled cluster has moved,
 // whether to go there from now on. The yes is the new host, typed, as the kubeconfig
 // may be anybody's; and what answers there must then show a certificate of the
-// authority that was enrolled. wrong is why the entry was refused, and is
+// authority that was enrolled, or that the system trusts if that was enrolled. wrong is why the entry was refused, and is
 // returned for any other reason, and where nobody can be asked.
 func (c *Command) follow(ctx context.Context, dirs home.Dirs, asker hsm.Prompter, wrong error) error {
 	var moved *entry.MovedError
@@ -31,7 +31,7 @@ func (c *Command) follow(ctx context.Context, dirs home.Dirs, asker hsm.Prompter
 		Question: "Does " + m.Name + " lead to " + m.Host + " from now on?",
 		Detail: "The kubeconfig says that the cluster " + m.Name + " has moved.\n" +
 			"You enrolled it at " + m.Old + "; the kubeconfig says " + m.New + ".\n" +
-			"It is followed only if what answers there has a certificate of the authority that you enrolled.",
+			"It is followed only if what answers there has " + m.Proof() + ".",
 		Type: m.Host,
 	})
 	if errors.Is(err, hsm.ErrNoTerminal) {

@@ -53,6 +53,8 @@ func TestFollow(t *testing.T) {
 		{"in clear text", "http://127.0.0.1:1", nil, false, enrollment.ErrInvalid},
 		{"a password in it", "https://a:b@127.0.0.1:1", nil, false, enrollment.ErrInvalid},
 		{"a host that looks like another", "https://аpi.example:6443", nil, false, flow.ErrUnproven},
+		{"a text", "https://api.example:6443/ Your administrators have announced this.", nil, false, flow.ErrUnproven},
+		{"more than a screen", "https://api.example:6443/" + strings.Repeat("a", 4000), nil, false, flow.ErrUnproven},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -110,5 +112,44 @@ func TestFollow(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestFollowSaysWhatProves: the question says whose certificate counts: where the
+// system's authorities were enrolled, anybody has one.
+func TestFollowSaysWhatProves(t *testing.T) {
+	for _, c := range []struct {
+		cluster enrollment.Cluster
+		want    string
+	}{
+		{enrollment.Cluster{CAData: bridgetest.New(t, bridgetest.Options{}).CAPEM}, "the authority that you enrolled"},
+		{enrollment.Cluster{TLSServerName: "api.example"}, "for api.example"},
+		{enrollment.Cluster{}, "anybody can have"},
+	} {
+		env := map[string]string{home.EnvHome: t.TempDir()}
+		dirs, err := home.FromEnv(func(k string) string { return env[k] })
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := dirs.Prepare(); err != nil {
+			t.Fatal(err)
+		}
+		key, err := hsm.ParseURI("pkcs11:token=t;id=%01")
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.cluster.Server = "https://old.example:6443"
+		e := enrollment.Enrollment{Name: "prod", Key: key, KeyHash: strings.Repeat("0", 64), User: "alice", Created: time.Now(), Cluster: c.cluster}
+		if err := enrollment.NewStore(dirs).Save(e); err != nil {
+			t.Fatal(err)
+		}
+		script := hsmtest.NewScript(t, hsmtest.No())
+		wrong := &entry.MovedError{Name: "prod", Enrolled: e.Cluster.Server, Server: "https://new.example:6443"}
+		if err := (&Command{}).follow(t.Context(), dirs, script, wrong); !errors.Is(err, wrong) {
+			t.Error(err)
+		}
+		if asked := script.Prompts(); len(asked) != 1 || !strings.Contains(asked[0].Confirm.Detail, c.want) {
+			t.Errorf("%+v", asked)
+		}
 	}
 }

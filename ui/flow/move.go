@@ -30,8 +30,12 @@ type ServerMove struct {
 	proven bool
 }
 
-// moveTimeout bounds the look at the new address.
-const moveTimeout = 10 * time.Second
+const (
+	// moveTimeout bounds the look at the new address.
+	moveTimeout = 10 * time.Second
+	// maxAddress bounds it in bytes; a host's name has 253.
+	maxAddress = 320
+)
 
 // MoveServer plans to follow the enrolled cluster called name to another address.
 // Nothing is sent and nothing is written. Errors: [enrollment.ErrUnknown],
@@ -46,8 +50,10 @@ func (e *Env) MoveServer(ctx context.Context, name, server string) (*ServerMove,
 	if err := m.next.Validate(); err != nil {
 		return nil, err
 	}
-	if m.Host = m.next.Host(); strings.ContainsFunc(m.Host, func(c rune) bool { return c <= ' ' || c >= 0x7f }) {
-		return nil, fmt.Errorf("%w: %q is not a plain host name", ErrUnproven, m.Host) // it may look like another one
+	m.Host = m.next.Host()
+	// It may look like another one, or be a text that speaks to the user.
+	if len(server) > maxAddress || strings.ContainsFunc(server, func(c rune) bool { return c <= ' ' || c >= 0x7f }) {
+		return nil, fmt.Errorf("%w: %.80q is not a plain address", ErrUnproven, server)
 	}
 	if en.Cluster.InsecureSkipTLSVerify {
 		return nil, hsm.WithHint(fmt.Errorf("%w: the enrolment %s does not verify its server", ErrUnproven, name),
@@ -56,8 +62,20 @@ func (e *Env) MoveServer(ctx context.Context, name, server string) (*ServerMove,
 	return m, nil
 }
 
+// Proof is what [ServerMove.Prove] wants of who answers there: a certificate, and
+// whose.
+func (m *ServerMove) Proof() string {
+	switch c := m.next.Cluster; {
+	case len(c.CAData) > 0:
+		return "a certificate of the authority that you enrolled"
+	case c.TLSServerName != "":
+		return "a certificate for " + c.TLSServerName + " that this computer trusts"
+	}
+	return "a certificate for this host that this computer trusts, which anybody can have for a host of his own"
+}
+
 // Prove asks who answers at the new address for his version, as nobody in
-// particular. He must show a certificate of the enrolled authority: it is an error
+// particular. He must show a certificate as [ServerMove.Proof] says: it is an error
 // that wraps [ErrUnproven] if he does not.
 func (m *ServerMove) Prove(ctx context.Context) error {
 	transport := Transport(m.next.Cluster, moveTimeout)
