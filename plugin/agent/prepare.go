@@ -189,7 +189,7 @@ func (t *target) explain(err error) error {
 		return t.inDate(time.Now())
 	}
 	return hsm.Hintf(fmt.Errorf("%s: %w of %q, issued by %q: %w", t.e.Name, ErrRejected, leaf.Subject.CommonName, leaf.Issuer.CommonName, err),
-		"the cluster's client authority may have changed, or the certificate is another cluster's; enrol again with `kubehsm enroll --name %s`", t.e.Name)
+		"the cluster's client authority may have changed, or the certificate is another cluster's; enrol again with `%s`", t.e.Command())
 }
 
 // unlockFor is the unlock operation.

@@ -147,7 +147,7 @@ func (t *target) inDate(now time.Time) error {
 	switch {
 	case now.After(leaf.NotAfter):
 		return hsm.Hintf(fmt.Errorf("%s: %w: it expired on %s", name, ErrCertificateExpired, leaf.NotAfter.Local().Format(time.DateTime)),
-			"get a new one with `kubehsm enroll --name %s`", name)
+			"get a new one with `%s`", t.e.Command())
 	case now.Before(leaf.NotBefore):
 		return hsm.WithHint(fmt.Errorf("%s: %w: it begins on %s", name, ErrCertificateExpired, leaf.NotBefore.Local().Format(time.DateTime)),
 			"check this computer's clock")

@@ -47,6 +47,16 @@ type Enrollment struct {
 	Created    time.Time `json:"created"`
 }
 
+// Command is what enrols e anew, or goes on with it: `kubehsm enroll`, or join
+// if no context was enrolled from.
+func (e Enrollment) Command() string {
+	verb := "enroll"
+	if e.Context == "" {
+		verb = "join"
+	}
+	return "kubehsm " + verb + " --name " + e.Name
+}
+
 // Cluster is the API server as the user enrolled it.
 type Cluster struct {
 	// Server is its https URL, with a path prefix if it has one.

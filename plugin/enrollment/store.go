@@ -86,7 +86,7 @@ func (s Store) decode(name string, b []byte) (Enrollment, error) {
 
 // damaged says how a file of the store is mended that cannot be used.
 func damaged(err error, name string) error {
-	return hsm.WithHint(err, "`kubehsm enroll --name "+name+"` writes it anew from the record of the enrolment")
+	return hsm.WithHint(err, "`kubehsm enroll --name "+name+"` (join, if the cluster was joined) writes it anew from the record of the enrolment")
 }
 
 // List returns the enrolments in the order of their names. Those that cannot
@@ -159,7 +159,7 @@ func (s Store) Certificate(e Enrollment) ([]*x509.Certificate, error) {
 	b, err := read(s.chain(e))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, hsm.Hintf(fmt.Errorf("enrolment %s has no certificate yet: %w", e.Name, hsm.ErrNoCertificate),
-			"finish it with `kubehsm enroll --name %s`", e.Name)
+			"finish it with `%s`", e.Command())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("certificate of %s: %w", e.Name, err)
@@ -195,7 +195,7 @@ func checkLeaf(e Enrollment, chain []*x509.Certificate) error {
 	}
 	if hash != e.KeyHash {
 		return hsm.Hintf(fmt.Errorf("the certificate of %s is for another key: %w", e.Name, hsm.ErrKeyMismatch),
-			"enrol again with `kubehsm enroll --name %s`", e.Name)
+			"enrol again with `%s`", e.Command())
 	}
 	return nil
 }

@@ -174,3 +174,15 @@ func TestRefusals(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What was joined knows no context that it could be enrolled from again.
+func TestCommand(t *testing.T) {
+	for want, e := range map[string]Enrollment{
+		"kubehsm enroll --name prod": {Name: "prod", Context: "admin"},
+		"kubehsm join --name prod":   {Name: "prod"},
+	} {
+		if got := e.Command(); got != want {
+			t.Errorf("%+v: %q, want %q", e, got, want)
+		}
+	}
+}

@@ -49,21 +49,21 @@ func span(d time.Duration) string {
 }
 
 // Warning is a line that tells a person of the end of the certificate of the
-// enrolment called name, "" if it is not due.
-func Warning(name string, notBefore, notAfter, now time.Time) string {
+// enrolment called name, which the command again enrols anew; "" if it is not due.
+func Warning(name, again string, notBefore, notAfter, now time.Time) string {
 	if !Due(notBefore, notAfter, now) {
 		return ""
 	}
-	return WarningOf(name, notAfter, now)
+	return WarningOf(name, again, notAfter, now)
 }
 
 // WarningOf is Warning for a certificate that is due.
-func WarningOf(name string, notAfter, now time.Time) string {
-	verb := "certificate renew " + name
+func WarningOf(name, again string, notAfter, now time.Time) string {
+	command := "kubehsm certificate renew " + name
 	if !notAfter.After(now) {
-		verb = "enroll --name " + name
+		command = again
 	}
-	return "the certificate of " + name + " " + Left(notAfter, now) + ": run `kubehsm " + verb + "`"
+	return "the certificate of " + name + " " + Left(notAfter, now) + ": run `" + command + "`"
 }
 
 // aDay is how long a warning is not repeated.

@@ -224,6 +224,8 @@ type Expiring struct {
 	Due bool `json:"due"`
 	// Err says why the certificate could not be read.
 	Err error `json:"-"`
+
+	again string // the command that enrols anew
 }
 
 // Expiring lists the enrolments with the ends of their certificates, the one
@@ -236,7 +238,7 @@ func (e *Env) Expiring() ([]Expiring, error) {
 	now := time.Now()
 	out := make([]Expiring, 0, len(all))
 	for _, en := range all {
-		x := Expiring{Name: en.Name}
+		x := Expiring{Name: en.Name, again: en.Command()}
 		chain, err := e.enrollments().Certificate(en)
 		if x.Err = err; err == nil {
 			x.NotAfter, x.Due = chain[0].NotAfter, expiry.Due(chain[0].NotBefore, chain[0].NotAfter, now)
@@ -257,7 +259,7 @@ func (e *Env) ExpiryWarnings() ([]string, error) {
 	var out []string
 	for _, x := range all {
 		if x.Due {
-			out = append(out, expiry.WarningOf(x.Name, x.NotAfter, time.Now()))
+			out = append(out, expiry.WarningOf(x.Name, x.again, x.NotAfter, time.Now()))
 		}
 	}
 	return out, nil

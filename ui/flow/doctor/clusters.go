@@ -55,7 +55,7 @@ func certificate(store enrollment.Store, e enrollment.Enrollment, now time.Time)
 	c := Check{ID: "certificate/" + e.Name, Group: GroupClusters, Title: "Certificate for " + e.Name}
 	chain, err := store.Certificate(e)
 	if err != nil {
-		return c.with(Failed, err.Error(), "Without it the cluster does not know you.", fixOr(err, "kubehsm enroll --name "+e.Name))
+		return c.with(Failed, err.Error(), "Without it the cluster does not know you.", fixOr(err, e.Command()))
 	}
 	leaf := chain[0]
 	left := leaf.NotAfter.Sub(now)
@@ -64,7 +64,7 @@ func certificate(store enrollment.Store, e enrollment.Enrollment, now time.Time)
 	case now.Before(leaf.NotBefore):
 		return c.with(Failed, "not good before "+leaf.NotBefore.Local().Format("2006-01-02 15:04 MST"), "The API server refuses it, or this machine's clock is slow.", "set this machine's clock")
 	case left <= 0:
-		return c.with(Failed, "expired on "+leaf.NotAfter.Local().Format("2006-01-02 15:04 MST"), "The API server refuses it with a bare 401.", "kubehsm enroll --name "+e.Name)
+		return c.with(Failed, "expired on "+leaf.NotAfter.Local().Format("2006-01-02 15:04 MST"), "The API server refuses it with a bare 401.", e.Command())
 	case left < min(expiresSoon, leaf.NotAfter.Sub(leaf.NotBefore)/3):
 		return c.with(Warning, "expires soon: good "+until, "After that the API server refuses it, and only somebody's approval helps.", "kubehsm certificate renew "+e.Name)
 	}
