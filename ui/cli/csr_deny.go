@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -9,11 +10,17 @@ import (
 )
 
 func (a *app) csrDeny() *cobra.Command {
-	c, _ := a.decide(false, &cobra.Command{
-		Use:     "deny NAME",
-		Short:   "Deny a certificate request, for good",
-		Example: "kubehsm csr deny jane-1a2b3c4d --message 'ask for group dev only'",
+	c, d := a.decide(false, &cobra.Command{
+		Use:   "deny NAME",
+		Short: "Deny a certificate request, for good",
+		Long: `Shows a request and denies it once you say so.
+
+The ticket that it was filed with, if any, is ended too, as far as you may do that:
+what was wrong with the request may be that somebody else has got the ticket.`,
+		Example: `kubehsm csr deny jane-1a2b3c4d --message 'ask for group dev only'
+kubehsm csr deny jane-1a2b3c4d --keep-ticket --message 'use the other token'`,
 	})
+	c.Flags().BoolVar(&d.keepTicket, "keep-ticket", false, "leave the request's ticket good for another one")
 	return c
 }
 
@@ -23,6 +30,8 @@ type decision struct {
 	root string
 	yes  bool
 	wait time.Duration // of tickets' certificates
+
+	keepTicket bool
 }
 
 // decide makes a command that shows a request and approves or denies it.
@@ -60,6 +69,9 @@ func (a *app) decide(approve bool, c *cobra.Command) (*cobra.Command, *decision)
 		if err := a.confirm(ctx, d.yes, question); err != nil {
 			return err
 		}
+		if !approve {
+			return a.deny(ctx, env, seen, d, o)
+		}
 		v, err := env.Decide(ctx, a.context, seen, d.DecideOptions)
 		if err != nil {
 			return err
@@ -72,4 +84,21 @@ func (a *app) decide(approve bool, c *cobra.Command) (*cobra.Command, *decision)
 	c.Flags().BoolVarP(&d.yes, "yes", "y", false, "do not ask")
 	o = output(c)
 	return c, d
+}
+
+// deny denies a request that was shown, and ends its ticket.
+func (a *app) deny(ctx context.Context, env *flow.Env, seen flow.RequestView, d *decision, o *format) error {
+	done, err := env.Deny(ctx, a.context, seen, d.DecideOptions, d.keepTicket)
+	if err != nil {
+		return err
+	}
+	return a.emit(o, done, func(w *words) {
+		w.line("%s: %s", done.Name, done.State)
+		if done.TicketEnded {
+			w.line("Its ticket is ended: another request takes another ticket.")
+		}
+		for _, n := range done.Notes {
+			w.line("note: %s", n)
+		}
+	})
 }

@@ -45,8 +45,8 @@ type TicketLook struct {
 // ticketCheck compares a request with the ticket that it was filed with.
 func (e *Env) ticketCheck(look *TicketLook) RequestCheck {
 	return func(ctx context.Context, client *csr.Client, v *RequestView) error {
-		id, ok := strings.CutPrefix(v.Requester, bootstraptoken.UserPrefix)
-		if !ok || !slices.Contains(v.RequesterGroups, ticket.Group) {
+		id := v.ticketID()
+		if id == "" {
 			if look.Must {
 				v.Refusals = append(v.Refusals, "it was not filed with a ticket")
 			}
@@ -89,6 +89,15 @@ func (e *Env) ticketCheck(look *TicketLook) RequestCheck {
 		}
 		return nil
 	}
+}
+
+// ticketID names the ticket that the request was filed with, "" if it was none.
+func (v *RequestView) ticketID() string {
+	id, ok := strings.CutPrefix(v.Requester, bootstraptoken.UserPrefix)
+	if !ok || !slices.Contains(v.RequesterGroups, ticket.Group) {
+		return ""
+	}
+	return id
 }
 
 // ticketTerms are what the ticket with this ID allows, nil if nobody knows. A
@@ -283,10 +292,7 @@ func (e *Env) ApproveTicket(ctx context.Context, look TicketLook, seen RequestVi
 			return done, err
 		}
 		done.Issued, done.Certificate = &cert.Leaf.NotAfter, string(pem)
-		err = e.DeleteBootstrapToken(ctx, look.Context, look.ID)
-		if errors.Is(err, bootstraptoken.ErrNotFound) {
-			err = nil
-		}
+		err = e.endTicket(ctx, look.Context, look.ID)
 		done.Ended = err == nil
 		note("its ticket could not be ended", err)
 	}
@@ -302,6 +308,15 @@ func (e *Env) ApproveTicket(ctx context.Context, look TicketLook, seen RequestVi
 			"run the same command again to end it, or `kubehsm bootstrap-token delete %s`", look.ID)
 	}
 	return done, err
+}
+
+// endTicket deletes the token of a ticket, if it is still there.
+func (e *Env) endTicket(ctx context.Context, kubeContext, id string) error {
+	err := e.DeleteBootstrapToken(ctx, kubeContext, id)
+	if errors.Is(err, bootstraptoken.ErrNotFound) {
+		return nil
+	}
+	return err
 }
 
 // leaveEvent leaves an Event on a request, for those who look at it later. Not

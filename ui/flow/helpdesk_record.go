@@ -21,7 +21,7 @@ import (
 // record keeps it. It holds nothing secret.
 type Deed struct {
 	Time time.Time `json:"time"`
-	// Action is "ticket", "approve", "revoke", "break-glass-request",
+	// Action is "ticket", "approve", "deny", "revoke", "break-glass-request",
 	// "break-glass-approve" or "seal".
 	Action string `json:"action"`
 	Server string `json:"server,omitempty"`

@@ -262,7 +262,7 @@ func (j *Journal) expiredToken(err error) error {
 	if j.Options.Join == nil || !errors.Is(err, csr.ErrUnauthorized) {
 		return err
 	}
-	return hsm.Hintf(err, "the bootstrap token has expired or was deleted, as the help desk does once the request is approved: "+
+	return hsm.Hintf(err, "the bootstrap token has expired or was deleted, as the help desk does once a request is approved or denied: "+
 		"ask for the certificate and go on with `kubehsm join --name %s --certificate FILE`, or for another ticket", j.Options.Name)
 }
 

@@ -1,0 +1,45 @@
+package flow
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// Denial is a request that was denied, and what became of its ticket.
+type Denial struct {
+	RequestView
+	// TicketEnded tells that the token of the ticket it was filed with is deleted.
+	TicketEnded bool `json:"ticketEnded,omitempty"`
+	// Notes are what was not done, and why.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Deny denies the request that seen shows. A ticket that it was filed with has
+// been in the wrong hands, or is for the wrong thing: it is ended, unless
+// keepTicket leaves it for another request. That it could not be is a note.
+func (e *Env) Deny(ctx context.Context, kubeContext string, seen RequestView, o DecideOptions, keepTicket bool) (Denial, error) {
+	o.Approve = false
+	v, err := e.Decide(ctx, kubeContext, seen, o)
+	if err != nil {
+		return Denial{}, err
+	}
+	done := Denial{RequestView: v}
+	id := v.ticketID()
+	if id == "" {
+		return done, nil
+	}
+	over := context.WithoutCancel(ctx) // it is denied, interrupted or not
+	if !keepTicket {
+		err := e.endTicket(over, kubeContext, id)
+		if done.TicketEnded = err == nil; err != nil {
+			done.Notes = append(done.Notes, fmt.Sprintf("its ticket is not ended: %v; who may end it does so with `kubehsm bootstrap-token delete %s`", err, id))
+		}
+	}
+	server, err := e.clusterOf(over, kubeContext)
+	if err != nil {
+		return done, err
+	}
+	return done, e.recordDeed(over, Deed{Action: "deny", Server: server.Server, Ticket: id, Request: v.Name,
+		Fingerprint: v.Fingerprint, User: v.User, Reason: o.Message, Note: strings.Join(done.Notes, "; ")})
+}
