@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/kubeconfig"
@@ -153,11 +154,38 @@ func (e *Env) KubeconfigUndo(ctx context.Context, step string) (*KubeconfigChang
 	return &KubeconfigChange{env: e, plan: plan}, nil
 }
 
+// keptCurrent is the current context if it is the same user's on the same
+// cluster as en, by another key that is still good: en is then the spare, and
+// does not take its place. "" otherwise.
+func (e *Env) keptCurrent(ctx context.Context, en enrollment.Enrollment) string {
+	c, err := e.rules().Get(ctx, "")
+	if err != nil || !viewContext(c).Ours || c.User.Enrollment == en.Name {
+		return "" // what is wrong with the files is told where they are written
+	}
+	other, err := e.enrollments().Load(c.User.Enrollment)
+	if err != nil || other.User != en.User || other.Cluster.Server != en.Cluster.Server {
+		return ""
+	}
+	chain, err := e.enrollments().Certificate(other)
+	if err != nil || time.Now().After(chain[0].NotAfter) {
+		return ""
+	}
+	return c.Name
+}
+
+func keptNote(current, name string) string {
+	return fmt.Sprintf("the current context stays %q, which is the same user's on this cluster; to change that: `kubehsm kubeconfig use %s`", current, name)
+}
+
 // writeKubeconfig writes the entries; a second run finds them as they should be.
 func (r *enrolment) writeKubeconfig(ctx context.Context) (outcome, error) {
-	change, err := r.env.planEntry(ctx, r.enrollment(), !r.j.Options.KeepCurrent, r.j.Options.Replace)
+	kept := r.env.keptCurrent(ctx, r.enrollment())
+	change, err := r.env.planEntry(ctx, r.enrollment(), !r.j.Options.KeepCurrent && kept == "", r.j.Options.Replace)
 	if err != nil {
 		return outcome{}, err
+	}
+	if kept != "" && !r.j.Options.KeepCurrent {
+		r.note("%s", keptNote(kept, r.j.Options.Name))
 	}
 	r.written = r.env.rules().DefaultFile()
 	if change.Empty() {

@@ -44,7 +44,8 @@ func (e *Env) Review(ctx context.Context, o EnrollOptions) (Review, error) {
 		return Review{}, err
 	}
 	run := &enrolment{env: e, j: j}
-	change, err := e.planEntry(ctx, run.enrollment(), !o.KeepCurrent, o.Replace)
+	kept := e.keptCurrent(ctx, run.enrollment())
+	change, err := e.planEntry(ctx, run.enrollment(), !o.KeepCurrent && kept == "", o.Replace)
 	if err != nil {
 		return Review{}, err
 	}
@@ -53,6 +54,9 @@ func (e *Env) Review(ctx context.Context, o EnrollOptions) (Review, error) {
 		rev.KubeconfigFile = files[0]
 	}
 	rev.Notes = change.Notes()
+	if kept != "" && !o.KeepCurrent {
+		rev.Notes = append(rev.Notes, keptNote(kept, o.Name))
+	}
 	if j.Cluster.InsecureSkipTLSVerify {
 		rev.Notes = append(rev.Notes, "the cluster is not verified: "+(&UnverifiedError{Host: run.enrollment().Host()}).Consequence())
 	}
