@@ -37,6 +37,18 @@ func (e *Env) approveOwn(ctx context.Context, file string, ref csr.Ref, filed []
 	return err
 }
 
+// canApproveOwn is the error that approveOwn is certain to meet, if any.
+func (e *Env) canApproveOwn(ctx context.Context, file, signer string) error {
+	client, err := e.clientOf(ctx, kubeconfig.Rules{Explicit: file}, "")
+	if err == nil {
+		err = client.CheckApprover(ctx, signer)
+	}
+	if err != nil {
+		return fmt.Errorf("approve: %w", err)
+	}
+	return nil
+}
+
 // RequestCheck looks at one request for [Env.Request], with the approver's
 // client: it adds to the view's Warnings, and to its Refusals what must keep it
 // from being approved. The error ends the look.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
 )
 
 // Enroll takes a key from nothing to a working kubeconfig context: see [Steps].
@@ -85,7 +86,7 @@ type outcome struct {
 func (r *enrolment) run(ctx context.Context, s Step) error {
 	r.report(Event{Step: s, State: StepRunning})
 	do := map[Step]func(context.Context) (outcome, error){
-		StepDiscover: r.discover, StepToken: r.findToken, StepKey: r.makeKey, StepRequest: r.fileRequest,
+		StepDiscover: r.discover, StepToken: r.findToken, StepKey: r.keyForRequest, StepRequest: r.fileRequest,
 		StepApproval: r.awaitApproval, StepCertificate: r.storeCertificate,
 		StepKubeconfig: r.writeKubeconfig, StepVerify: r.verify,
 	}[s]
@@ -166,6 +167,10 @@ func (e *Env) recordFor(ctx context.Context, o EnrollOptions) (*Journal, error) 
 	j.Options.AcceptForecast, j.Options.AcceptUnverified = o.AcceptForecast, o.AcceptUnverified
 	if j.KeyHash == "" { // which key it is to be is still open
 		j.Options.Key, j.Options.Generate = o.Key, o.Generate
+		if o.Join == nil && j.Options.Renewal == nil { // nothing was asked of a cluster: the context may name another by now
+			j.Cluster = enrollment.Cluster{}
+			return j, e.cluster(ctx, j)
+		}
 	}
 	return j, nil
 }

@@ -8,11 +8,17 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 )
 
-// makeKey generates the key on the token, or finds the one on record or asked for.
-func (r *enrolment) makeKey(ctx context.Context) (outcome, error) {
-	if err := r.refuseForecast(ctx); err != nil {
+// keyForRequest is makeKey, once it is known that its request can be filed: a key
+// that nothing comes of would stand in the next one's way.
+func (r *enrolment) keyForRequest(ctx context.Context) (outcome, error) {
+	if err := r.refuseVain(ctx); err != nil {
 		return outcome{}, err
 	}
+	return r.makeKey(ctx)
+}
+
+// makeKey generates the key on the token, or finds the one on record or asked for.
+func (r *enrolment) makeKey(ctx context.Context) (outcome, error) {
 	ctx = r.purpose(ctx, "generate a key")
 	switch {
 	case r.j.KeyHash != "":

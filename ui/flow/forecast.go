@@ -98,19 +98,56 @@ func (j *Journal) prospect() csr.Prospect {
 	}
 }
 
-// refuseForecast stops an enrolment before a key is made for a request that
-// cannot succeed, unless that was accepted.
-func (r *enrolment) refuseForecast(ctx context.Context) error {
-	if r.j.Options.AcceptForecast || r.j.filed() {
+// refuseVain stops an enrolment before a key is made for a request that cannot
+// be filed, cannot be approved as was asked for, or cannot succeed; the last only
+// if that was not accepted.
+func (r *enrolment) refuseVain(ctx context.Context) error {
+	if r.j.filed() {
+		return nil
+	}
+	o := r.j.Options
+	makes := r.j.KeyHash == "" && o.Key.Scheme == ""
+	if o.AcceptForecast && !makes {
 		return nil
 	}
 	client, err := r.client(ctx)
 	if err != nil {
 		return err
 	}
+	if makes {
+		if err := reach(ctx, client); err != nil {
+			return noKeyYet(r.j.expiredToken(err))
+		}
+		if o.ApproveWith != "" {
+			if err := r.env.canApproveOwn(ctx, o.ApproveWith, o.SignerName); err != nil {
+				return noKeyYet(err)
+			}
+		}
+	}
+	if o.AcceptForecast {
+		return nil
+	}
 	points, err := client.Forecast(ctx, r.j.prospect())
 	if err != nil {
 		return err
 	}
 	return ForecastRefusal(points)
+}
+
+// reach tells whether the API server answers, and knows who asks.
+func reach(ctx context.Context, client *csr.Client) error {
+	_, err := client.WhoAmI(ctx)
+	if errors.Is(err, csr.ErrUnreachable) || errors.Is(err, csr.ErrUnauthorized) || ctx.Err() != nil {
+		return err
+	}
+	return nil // that it cannot tell who asks is no matter
+}
+
+// noKeyYet says how a key is made all the same.
+func noKeyYet(err error) error {
+	const other = "no key was made yet; to make one without the cluster: `kubehsm key generate`, and later `kubehsm enroll --key`"
+	if hint := hsm.Hint(err); hint != "" {
+		return hsm.WithHint(err, hint+"; "+other)
+	}
+	return hsm.WithHint(err, other)
 }

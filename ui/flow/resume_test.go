@@ -3,6 +3,8 @@ package flow
 import (
 	"context"
 	"errors"
+	"os"
+	"strings"
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -65,5 +67,21 @@ func TestPoliciesOfALaterRun(t *testing.T) {
 		if _, err := e.recordFor(ctx, o); !errors.As(err, &conflict) || conflict.Option != option {
 			t.Errorf("another %s once the key is made: %v", option, err)
 		}
+	}
+}
+
+// Until there is a key, the cluster is the one that the context names now: the
+// request is filed there.
+func TestClusterOfALaterRun(t *testing.T) {
+	e, _ := testEnv(t, "blue")
+	o := EnrollOptions{Name: "prod-hsm", User: "jane"}
+	begin(t, e, o, &typist{})
+	moved := strings.Replace(testKubeconfig, "https://10.0.0.1:6443", "https://10.0.0.9:6443", 1)
+	if err := os.WriteFile(e.Kubeconfig, []byte(moved), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	second := begin(t, e, o, &typist{})
+	if got := second.j.Cluster.Server; got != "https://10.0.0.9:6443" {
+		t.Errorf("before there is a key: %s", got)
 	}
 }
