@@ -94,8 +94,9 @@ lint: golangci-lint ## gofmt, golangci-lint (.golangci.yml; 2 minutes the first 
 	@unformatted=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go' 2>/dev/null || find . -name '*.go')); \
 	  [ -z "$$unformatted" ] || { echo "not gofmt'ed:"; echo "$$unformatted"; exit 1; }
 	$(GOLANGCI_LINT) --build-tags helm,hardware,packages
-	@# golangci-lint would look through all of Kubernetes for these few lines.
+	@# golangci-lint would look through all of Kubernetes for the few lines of these two.
 	cd test/cluster && CGO_ENABLED=0 $(GO) vet -trimpath ./...
+	cd test/integration/kubeadm/program && CGO_ENABLED=0 $(GO) vet -trimpath ./...
 	cd test/kubectl-externalsigner && GOFLAGS=-trimpath $(GOLANGCI_LINT)
 	cd $(GENERATE) && $(GOLANGCI_LINT) && $(GO) run -buildvcs=false . -check
 
