@@ -57,17 +57,19 @@ kubehsm helpdesk ticket --for jane --name prod --spare -o file --file jane.png`,
 		if err != nil {
 			return err
 		}
-		names := f.names()
-		files, err := f.reserve(len(names))
+		wanted := []flow.TicketOptions{f.options}
+		if f.spare {
+			wanted = append(wanted, f.options.ForSpare())
+		}
+		files, err := f.reserve(len(wanted))
 		if err != nil {
 			return err
 		}
 		var made []flow.IssuedTicket
 		var failed error
-		for _, name := range names {
+		for _, o := range wanted {
 			var t flow.IssuedTicket
-			f.options.Name = name
-			if t, failed = env.MakeTicket(c.Context(), a.context, f.options); failed != nil {
+			if t, failed = env.MakeTicket(c.Context(), a.context, o); failed != nil {
 				failed = errors.Join(usage(failed), release(files[min(len(made), len(files)):]))
 				break
 			}
@@ -94,19 +96,6 @@ kubehsm helpdesk ticket --for jane --name prod --spare -o file --file jane.png`,
 	must(c.MarkFlagRequired("for"))
 	o = output(c, "text", "file", "qr")
 	return c
-}
-
-// names are the names of the enrolments that tickets are made for: one, and the
-// spare's.
-func (f ticketFlags) names() []string {
-	name := f.options.Name
-	if !f.spare {
-		return []string{name}
-	}
-	if name == "" {
-		return []string{"", "spare"}
-	}
-	return []string{name, name + "-spare"}
 }
 
 func (a *app) emitTickets(o *format, f ticketFlags, made []flow.IssuedTicket) error {

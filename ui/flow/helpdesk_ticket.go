@@ -45,6 +45,16 @@ type IssuedTicket struct {
 	Unproven string `json:"unproven,omitempty"`
 }
 
+// ForSpare are the options for the ticket of a spare token of the same person.
+func (o TicketOptions) ForSpare() TicketOptions {
+	if o.Name == "" {
+		o.Name = "spare"
+	} else {
+		o.Name += "-spare"
+	}
+	return o
+}
+
 // ticketTry is how long a new ticket is tried: the cluster signs its
 // cluster-info for a new token within a second or two.
 const ticketTry = 10 * time.Second

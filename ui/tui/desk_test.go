@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -29,7 +30,7 @@ func TestTicket(t *testing.T) {
 	r.press("enter")
 	r.sees("a user name is needed")
 	r.press(`"jane"`, "tab", `"dev, ops"`, "tab", "tab", `"attested"`, "enter")
-	r.did(f, `ticket for jane in [dev ops], attested, serial ""`)
+	r.did(f, `ticket for jane in [dev ops], attested, serial "", as `)
 	r.sees("KHSM1-ABCDE", "Good for 4 h 00 min", "▄▄")
 	r.press("c")
 	if strings.Contains(r.view(), "copied") {
@@ -63,4 +64,30 @@ func TestDeskDeeds(t *testing.T) {
 	r.press(`"648219"`, "enter")
 	r.did(f, "broke the glass as prod-break-glass: INC-1")
 	r.sees("may do everything")
+}
+
+// TestSpareTicket: two tickets, one after the other, each shown once. The first
+// is shown even if there is no second.
+func TestSpareTicket(t *testing.T) {
+	f := newFake()
+	r := newRig(t, f, 100, 50)
+	atDesk(r)
+	ask := func() {
+		r.opens("t")
+		r.press(`"jane"`, "tab", "tab", "tab", "tab", "tab", `"prod"`, "tab", "tab", "down", "enter")
+	}
+	ask()
+	r.did(f, `ticket for jane in [], , serial "", as prod`)
+	r.did(f, `ticket for jane in [], , serial "", as prod-spare`)
+	r.sees("Ticket for jane", "the next one; this is not shown again")
+	r.press("esc")
+	r.sees("Spare ticket for jane", "close; it is not shown again")
+	r.press("esc", "x")
+	r.sees("--name prod --spare -o qr")
+	r.press("esc")
+	f.spareErr = errors.New("the quota is exceeded")
+	ask()
+	r.sees("Ticket for jane")
+	r.press("esc")
+	r.sees("error: the quota is exceeded")
 }

@@ -9,6 +9,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,7 +38,10 @@ func (f *fakeBackend) DeleteBootstrapToken(_ context.Context, _, id string) erro
 }
 
 func (f *fakeBackend) MakeTicket(_ context.Context, _ string, o flow.TicketOptions) (flow.IssuedTicket, error) {
-	return flow.IssuedTicket{Text: "KHSM1-ABCDE-FGHIJ-KLMNO-PQRST", Expires: fakeNow().Add(o.TTL)}, f.did("ticket for %s in %v, %s, serial %q", o.User, o.Groups, o.Policy, o.Serial)
+	if f.spareErr != nil && strings.HasSuffix(o.Name, "spare") {
+		return flow.IssuedTicket{}, f.spareErr
+	}
+	return flow.IssuedTicket{Text: "KHSM1-ABCDE-FGHIJ-KLMNO-PQRST", Expires: fakeNow().Add(o.TTL)}, f.did("ticket for %s in %v, %s, serial %q, as %s", o.User, o.Groups, o.Policy, o.Serial, o.Name)
 }
 
 func (f *fakeBackend) BreakGlassList() ([]flow.BreakGlassView, error) {

@@ -63,6 +63,7 @@ type fakeBackend struct {
 	policy    consent.Policy
 	following atomic.Int32 // logs and watches that go on
 	unproven  string
+	spareErr  error
 
 	asked  []hsm.PINPrompt
 	got    flow.EnrollOptions

@@ -20,6 +20,8 @@ type Ticket struct {
 	base
 	// Warning, if not empty, says why it may not work.
 	Warning string
+	// Next, if not nil, is shown once this is closed.
+	Next *Ticket
 
 	title, text string
 	expires     time.Time
@@ -48,7 +50,11 @@ func (d *Ticket) Animating() bool { return true }
 
 // Actions implements [Dialog].
 func (d *Ticket) Actions() []screen.Action {
-	return []screen.Action{act(keys.As(d.keys.Back, "close; it is not shown again"))}
+	back := "close; it is not shown again"
+	if d.Next != nil {
+		back = "the next one; this is not shown again"
+	}
+	return []screen.Action{act(keys.As(d.keys.Back, back))}
 }
 
 // Update implements [Dialog].
@@ -57,7 +63,13 @@ func (d *Ticket) Update(msg tea.Msg, _ time.Time) (bool, tea.Cmd) {
 	if !ok || d.scroll.Update(k, d.keys) {
 		return false, nil
 	}
-	return key.Matches(k, d.keys.Back), nil
+	if !key.Matches(k, d.keys.Back) {
+		return false, nil
+	}
+	if d.Next != nil {
+		return true, screen.Send(OpenMsg{Dialog: d.Next})
+	}
+	return true, nil
 }
 
 // View implements [Dialog].

@@ -52,6 +52,7 @@ func (m *Model) newTicket() tea.Cmd {
 		{ID: "serial", Label: "Token", Input: widget.NewInput("", "any"), Note: "The serial number of the only one that will do."},
 		{ID: "name", Label: "Context", Input: widget.NewInput("", "their choice"), Note: "The name proposed for their context."},
 		{ID: "puk", Label: "Their PUK", Options: []widget.Option{{Label: "is theirs"}, {Label: "is sealed to you", Clause: "join --generate-puk makes one, which only you can open"}}},
+		{ID: "spare", Label: "For", Options: []widget.Option{{Label: "one token"}, {Label: "a spare, too", Clause: "a second ticket, for their second token"}}},
 	}
 	return m.form("A ticket for one person", "One line with everything that `kubehsm join` needs. Nobody gets anything by it alone: the request is approved by you.", fields, func(f *widget.Form) tea.Cmd {
 		o := flow.TicketOptions{Terms: ticket.Terms{User: value(f, "user"), Groups: list(value(f, "groups")), Serial: value(f, "serial")},
@@ -66,17 +67,33 @@ func (m *Model) newTicket() tea.Cmd {
 		if f.FirstProblem() {
 			return nil
 		}
-		return screen.Operate(screen.Operation{Title: "Make a ticket", Command: ticketCommand(o), Writes: true,
+		spare := f.Field("spare").Index == 1
+		command := ticketCommand(o)
+		if spare {
+			command += " --spare"
+		}
+		return screen.Operate(screen.Operation{Title: "Make a ticket", Command: command + " -o qr", Writes: true,
 			Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
-				t, err := m.Backend.MakeTicket(ctx, "", o)
+				shown, err := m.makeTicket(ctx, "Ticket for "+o.User, o)
 				if err != nil {
 					return screen.Report{}, err
 				}
-				d := dialog.NewTicket(m.Keys, "Ticket for "+o.User, t.Text, t.Expires)
-				d.Warning = t.Unproven
-				return screen.Report{Message: dialog.OpenMsg{Dialog: d}}, nil
+				if spare {
+					shown.Next, err = m.makeTicket(ctx, "Spare ticket for "+o.User, o.ForSpare())
+				}
+				return screen.Report{Message: dialog.OpenMsg{Dialog: shown}}, err // one that is made is good, whatever became of the spare
 			}})
 	})
+}
+
+func (m *Model) makeTicket(ctx context.Context, title string, o flow.TicketOptions) (*dialog.Ticket, error) {
+	t, err := m.Backend.MakeTicket(ctx, "", o)
+	if err != nil {
+		return nil, err
+	}
+	d := dialog.NewTicket(m.Keys, title, t.Text, t.Expires)
+	d.Warning = t.Unproven
+	return d, nil
 }
 
 func ticketCommand(o flow.TicketOptions) string {
@@ -97,7 +114,7 @@ func ticketCommand(o flow.TicketOptions) string {
 	if o.Seal {
 		line += " --seal-puk"
 	}
-	return line + " -o qr"
+	return line
 }
 
 func (m *Model) form(title, intro string, fields []*widget.Field, submit func(*widget.Form) tea.Cmd) tea.Cmd {
