@@ -102,14 +102,7 @@ func (a *app) moveServer(ctx context.Context, env *flow.Env, name, server string
 	if err := a.confirm(ctx, ch.yes, "Does "+m.Name+" lead to "+m.Host+" from now on?"); err != nil {
 		return err
 	}
-	if err := m.Apply(ctx); err != nil {
-		return err
-	}
-	change, err := env.KubeconfigSet(ctx, name, false, false)
-	if err == nil {
-		err = change.Apply(ctx)
-	}
-	if err != nil {
+	if err := m.ApplyAll(ctx); err != nil {
 		return err
 	}
 	return a.emit(ch.out, m, func(w *words) { w.line("The enrolment %s leads to %s.", m.Name, m.Host) })

@@ -130,6 +130,18 @@ func (m *ServerMove) Apply(ctx context.Context) error {
 	return err
 }
 
+// ApplyAll is [ServerMove.Apply], and has the kubeconfig entry say where it leads.
+func (m *ServerMove) ApplyAll(ctx context.Context) error {
+	if err := m.Apply(ctx); err != nil {
+		return err
+	}
+	change, err := m.env.KubeconfigSet(ctx, m.Name, false, false)
+	if err != nil {
+		return err
+	}
+	return change.Apply(ctx)
+}
+
 // Transport reaches the cluster's API server as an enrolment says, with no
 // credential.
 func Transport(c enrollment.Cluster, handshake time.Duration) *http.Transport {

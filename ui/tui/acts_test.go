@@ -52,12 +52,41 @@ func TestFollowCluster(t *testing.T) {
 	f, r := contextsRig(t)
 	r.press("end")
 	r.opens("F")
+	r.sees("ask the cluster")
+	r.press("enter")
 	r.sees("Follow it?", "server: https://old:6443, now https://new:6443")
 	r.press("y")
 	r.did(f, "follow prod-hsm")
+	r.opens("F")
+	r.press(`"https://new:6443"`, "enter")
+	r.sees("Does prod-hsm lead to new:6443 from now on?", "-server: https://old:6443", "+server: https://new:6443", "the enrolled authority's certificate")
+	r.press("enter") // the focus is on no
+	r.sees("Follow the cluster: cancelled")
+	r.opens("F")
+	r.press(`"https://new:6443"`, "enter")
+	r.sees("Does prod-hsm lead")
+	r.press("y")
+	r.did(f, "move prod-hsm to https://new:6443")
 	f.unproven = "the new server has another authority"
-	r.press("F")
-	r.sees("error: what the cluster says of itself could not be proven", "hint: the new server has another authority")
+	for _, address := range []string{"", "https://evil:6443"} {
+		r.opens("F")
+		r.press(`"`+address+`"`, "enter")
+		r.sees("error: what the cluster says of itself could not be proven", "hint: the new server has another authority")
+		r.press("esc")
+	}
+}
+
+func TestEntryForSigners(t *testing.T) {
+	f, r := contextsRig(t)
+	r.press("E")
+	r.sees("entry for external signers: it is not kubehsm's")
+	r.press("end")
+	r.opens("E")
+	r.sees("Write this?")
+	r.press("y")
+	r.did(f, "signer of prod-hsm")
+	r.press("x")
+	r.sees("kubehsm kubeconfig set prod-hsm --mode external-signer")
 }
 
 func TestUnlock(t *testing.T) {

@@ -73,6 +73,11 @@ func (b *backend) PlanSet(ctx context.Context, name string) (contexts.Change, er
 	return b.KubeconfigSet(ctx, name, false, false)
 }
 
+// PlanSigner implements [contexts.Backend].
+func (b *backend) PlanSigner(ctx context.Context, name string) (contexts.Change, error) {
+	return b.KubeconfigSetSigner(ctx, name, false, false)
+}
+
 // PlanUndo implements [contexts.Backend].
 func (b *backend) PlanUndo(ctx context.Context, step string) (contexts.Change, error) {
 	return b.KubeconfigUndo(ctx, step)
@@ -104,6 +109,18 @@ func (b *backend) PlanRefresh(ctx context.Context, name string) (contexts.Refres
 		out.Changes = append(out.Changes, fmt.Sprintf("%s: %s, now %s", c.Field, c.Old, c.New))
 	}
 	return out, nil
+}
+
+// PlanServer implements [contexts.Backend].
+func (b *backend) PlanServer(ctx context.Context, name, server string) (contexts.Move, error) {
+	m, err := b.MoveServer(ctx, name, server)
+	if err == nil {
+		err = m.Prove(ctx)
+	}
+	if err != nil {
+		return contexts.Move{}, err
+	}
+	return contexts.Move{Old: m.Old, New: m.New, Host: m.Host, Proof: m.Proof(), Apply: m.ApplyAll}, nil
 }
 
 // PutConsent implements [contexts.Backend].

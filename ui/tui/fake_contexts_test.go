@@ -60,6 +60,18 @@ func (f *fakeBackend) PlanSet(_ context.Context, name string) (contexts.Change, 
 	return fakeChange{}, nil
 }
 
+func (f *fakeBackend) PlanSigner(_ context.Context, name string) (contexts.Change, error) {
+	return fakeChange{f, "signer of " + name}, nil
+}
+
+func (f *fakeBackend) PlanServer(_ context.Context, name, server string) (contexts.Move, error) {
+	if f.unproven != "" {
+		return contexts.Move{}, hsm.WithHint(flow.ErrUnproven, f.unproven)
+	}
+	return contexts.Move{Old: "https://old:6443", New: server, Host: "new:6443", Proof: "the enrolled authority's certificate",
+		Apply: func(context.Context) error { return f.did("move %s to %s", name, server) }}, nil
+}
+
 func (f *fakeBackend) PlanUndo(_ context.Context, step string) (contexts.Change, error) {
 	return fakeChange{f, "undo " + step}, nil
 }

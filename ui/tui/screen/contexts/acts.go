@@ -47,6 +47,7 @@ func (m *Model) acts(now time.Time) screen.Acts {
 		screen.On(screen.Action{Key: keys.Letter("o", "unlock"), Reason: notOurs, Quiet: true}, "unlock", func() tea.Cmd { return m.unlock(c) }),
 		screen.On(screen.Action{Key: keys.Letter("y", "what needs my yes"), Reason: notOurs, Quiet: true}, "consent show; consent set", func() tea.Cmd { return m.consent(c) }),
 		screen.On(screen.Action{Key: keys.Letter("d", "repair entry"), Reason: notOurs, Writes: true, Quiet: true}, "kubeconfig set", func() tea.Cmd { return m.repair(c) }),
+		screen.On(screen.Action{Key: keys.Letter("E", "entry for external signers"), Reason: notOurs, Writes: true, Quiet: true}, "kubeconfig set", func() tea.Cmd { return m.signer(c) }),
 		screen.On(screen.Action{Key: keys.Letter("F", "follow the cluster"), Reason: notOurs, Writes: true, Quiet: true}, "kubeconfig refresh", func() tea.Cmd { return m.follow(c) }),
 		screen.On(screen.Action{Key: keys.Letter("H", "history"), Quiet: true}, "kubeconfig history", m.history),
 		screen.On(screen.Action{Key: keys.Letter("D", "take out"), Reason: none, Writes: true, Quiet: true}, "kubeconfig remove", func() tea.Cmd { return m.drop(c) }),
@@ -132,6 +133,13 @@ func (m *Model) use(c flow.ContextView) tea.Cmd {
 func (m *Model) repair(c flow.ContextView) tea.Cmd {
 	return change("Repair the entry", "kubehsm kubeconfig set "+csr.ShellQuote(c.Enrollment), "the entry is as it should be", "Write this?",
 		func(ctx context.Context) (Change, error) { return m.Backend.PlanSet(ctx, c.Enrollment) })
+}
+
+// signer writes the entry for clients with the auth provider externalSigner; repair
+// takes that back.
+func (m *Model) signer(c flow.ContextView) tea.Cmd {
+	return change("Write the entry", "kubehsm kubeconfig set "+csr.ShellQuote(c.Enrollment)+" --mode "+flow.ModeExternalSigner, "the entry is for clients that ask a signer themselves; u takes it back", "Write this?",
+		func(ctx context.Context) (Change, error) { return m.Backend.PlanSigner(ctx, c.Enrollment) })
 }
 
 func (m *Model) undo() tea.Cmd {

@@ -24,8 +24,39 @@ func (m *Model) unlock(c flow.ContextView) tea.Cmd {
 		}})
 }
 
-// follow asks the cluster whether it has moved, and has the enrolment follow.
+// follow has the enrolment follow its cluster, which is asked where it is now, or
+// to an address that is known where the old one no longer answers.
 func (m *Model) follow(c flow.ContextView) tea.Cmd {
+	address := &widget.Field{ID: "server", Label: "Address", Input: widget.NewInput("", "ask the cluster"),
+		Note: "Leave it empty to ask the cluster where it is. Where the old address no longer answers: the new one, https://HOST:PORT."}
+	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(m.Keys, "Follow the cluster", "Only what proves to be the cluster that was enrolled is followed.",
+		[]*widget.Field{address}, func(*widget.Form) tea.Cmd {
+			if server := strings.TrimSpace(address.Input.Value()); server != "" {
+				return m.followTo(c, server)
+			}
+			return m.ask(c)
+		})})
+}
+
+// followTo has the enrolment follow to an address that a person names.
+func (m *Model) followTo(c flow.ContextView, server string) tea.Cmd {
+	name := c.Enrollment
+	return screen.Change("Follow the cluster", "kubehsm kubeconfig refresh "+csr.ShellQuote(name)+" --server "+csr.ShellQuote(server), name+" follows its cluster",
+		func(ctx context.Context, p hsm.Prompter) error {
+			to, err := m.Backend.PlanServer(ctx, name, server)
+			if err != nil {
+				return err
+			}
+			if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Does " + name + " lead to " + to.Host + " from now on?",
+				Detail: "-server: " + to.Old + "\n+server: " + to.New + "\nWhat answers there has " + to.Proof + "."}); err != nil {
+				return err
+			}
+			return to.Apply(ctx)
+		})
+}
+
+// ask asks the cluster whether it has moved, and has the enrolment follow.
+func (m *Model) ask(c flow.ContextView) tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "Follow the cluster", Command: "kubehsm kubeconfig refresh " + csr.ShellQuote(c.Enrollment), Writes: true,
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
 			r, err := m.Backend.PlanRefresh(ctx, c.Enrollment)

@@ -47,6 +47,8 @@ type Backend interface {
 	KubeconfigHistory(ctx context.Context) ([]kubeconfig.Step, error)
 	Renew(ctx context.Context, name string, o flow.RenewOptions, p hsm.Prompter, report func(flow.Event)) (flow.Result, error)
 	PlanSet(ctx context.Context, enrollment string) (Change, error)
+	PlanSigner(ctx context.Context, enrollment string) (Change, error)
+	PlanServer(ctx context.Context, enrollment, server string) (Move, error)
 	PlanUndo(ctx context.Context, step string) (Change, error)
 	PlanDrop(ctx context.Context, kubeContext string) (Change, error)
 	PlanUse(ctx context.Context, kubeContext string) (Change, error)
@@ -66,6 +68,16 @@ type Refresh struct {
 	Unproven string
 	Change   Change
 	Apply    func(ctx context.Context) error
+}
+
+// Move is another address of a cluster, proven to be the cluster's.
+type Move struct {
+	Old, New string
+	// Host is New's, as it is to be named for a yes.
+	Host string
+	// Proof says what proved it.
+	Proof string
+	Apply func(ctx context.Context) error
 }
 
 // Services are what the screen works with; the root passes them.
