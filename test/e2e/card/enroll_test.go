@@ -3,6 +3,9 @@
 package card
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"encoding/json"
 	"encoding/pem"
 	"errors"
@@ -12,6 +15,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm/attest"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
@@ -105,6 +110,56 @@ func (p *person) testAttestation(t *testing.T) {
 	out = p.ok(p.Kubehsm(t.Context(), "attestation", "verify", file, "--root", root))
 	if !strings.Contains(out, "12345678, firmware 5.7.1, PIN once, touch always") || !strings.Contains(out, "it is for this key") {
 		t.Errorf("attestation verify: %s", out)
+	}
+	out = p.ok(p.Run(t.Context(), admin, p.Binary, "csr", "show", name, "--root", root))
+	if !strings.Contains(out, "verified to ") || !strings.Contains(out, "12345678, firmware 5.7.1, PIN once, touch always") {
+		t.Errorf("csr show, with the maker's root: %s", out)
+	}
+
+	// Left out, for signers that refuse it.
+	s := p.terminal(p.Binary, "csr", "create", "--context", lab.Context, "--key", p.uri, "--user", "jane", "--name", "unattested", "--no-attestation")
+	s.Answer(pinPrompt, ownPIN)
+	p.touch(s)
+	if code := s.Exit(); code != 0 {
+		t.Fatalf("exit code %d:\n%s", code, s.Output())
+	}
+	out = p.ok(p.Run(t.Context(), admin, p.Binary, "csr", "show", "unattested", "--root", root))
+	if !strings.Contains(out, "none: nothing but the requester's word") {
+		t.Errorf("csr show, without attestation: %s", out)
+	}
+
+	// Taken from somebody's request, for a key that is in no token.
+	filed, err := csr.InspectRequest([]byte(pkcs10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken, err := attest.FromExtensions(filed.Extensions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged, err := csr.NewRequest(key, csr.Subject{User: "jane"}, csr.RequestOptions{ExtraExtensions: attest.Extensions(taken)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	object, err := csr.Spec{Name: "forged", Request: forged}.Object()
+	if err != nil {
+		t.Fatal(err)
+	}
+	object.APIVersion, object.Kind = "certificates.k8s.io/v1", "CertificateSigningRequest"
+	manifest, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Cluster.Admin(t.Context(), string(manifest), "create", "-f", "-"); err != nil {
+		t.Fatal(err)
+	}
+	out = p.ok(p.Run(t.Context(), admin, p.Binary, "csr", "show", "forged", "--root", root))
+	if !strings.Contains(out, "present, not verified") || !strings.Contains(out, "the attestation is for another key") {
+		t.Errorf("csr show, with another key's attestation: %s", out)
 	}
 }
 
