@@ -92,9 +92,7 @@ func (a *agent) warmUp(ctx context.Context, r request, p *remotePrompter) (*targ
 		}
 		return err
 	})
-	if cause := context.Cause(ctx); cause != nil && errors.Is(cause, errLocked) {
-		err = errLocked
-	}
+	err = lockedOr(ctx, err)
 	a.flights.remember(r.Client, name, err, time.Now())
 	if err != nil {
 		a.log.Info("prepare failed", "enrollment", name, "error", err)
@@ -125,6 +123,14 @@ func (a *agent) untilLocked(ctx context.Context) (context.Context, context.Cance
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(epoch, func() { cancel(context.Cause(epoch)) })
 	return ctx, func() { stop(); cancel(nil) }
+}
+
+// lockedOr is how work ended that [agent.untilLocked] bounds: err, unless it was a lock.
+func lockedOr(ctx context.Context, err error) error {
+	if errors.Is(context.Cause(ctx), errLocked) {
+		return errLocked
+	}
+	return err
 }
 
 // connect makes t warm.
@@ -205,14 +211,10 @@ func (a *agent) unlockFor(ctx context.Context, r request, p *remotePrompter) err
 	defer cancel()
 	ctx = withRequest(ctx, r)
 	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Cluster: t.e.Name, Action: "unlock the token", Command: r.Purpose.Command})
-	if _, err := t.holder.find(ctx, t.e.Key, t.chain[0].PublicKey); err != nil {
-		return err
+	if _, err = t.holder.find(ctx, t.e.Key, t.chain[0].PublicKey); err == nil {
+		err = t.holder.unlock(ctx, p)
 	}
-	err = t.holder.unlock(ctx, p)
-	if errors.Is(context.Cause(ctx), errLocked) {
-		return errLocked
-	}
-	if err == nil {
+	if err = lockedOr(ctx, err); err == nil {
 		t.holder.use()
 		a.flights.remember(bridge.Client{}, t.e.Name, nil, time.Now())
 	}

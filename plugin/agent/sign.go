@@ -94,7 +94,7 @@ func (a *agent) signHeld(ctx context.Context, e enrollment.Enrollment, public cr
 	defer cancelTouch()
 	s, err := a.holder(e.Key).signer(ctx, e.Key, public, touchOnly{p})
 	if err != nil {
-		return nil, err
+		return nil, lockedOr(ctx, err)
 	}
 	signature, err := s.Sign(nil, r.Digest, r.Opts)
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, hsm.ErrTouchTimeout) {

@@ -78,7 +78,7 @@ func (a *agent) unlockForSigner(ctx context.Context, e enrollment.Enrollment, q 
 	defer settled(p)
 	ctx, cancel := a.untilLocked(ctx)
 	defer cancel()
-	err := h.unlock(withRequest(ctx, q), p)
+	err := lockedOr(ctx, h.unlock(withRequest(ctx, q), p))
 	if errors.Is(err, hsm.ErrNoTerminal) {
 		err = fmt.Errorf("%s: %w: the agent does not hold the key unlocked: %w", e.Name, hsm.ErrPINRequired, err)
 		if hsm.Hint(err) == "" {

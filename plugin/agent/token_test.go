@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -60,5 +61,38 @@ func TestLockWhileItAnswers(t *testing.T) {
 				t.Errorf("unlocked since %s", since)
 			}
 		})
+	}
+}
+
+// lockedWhileLooking is a token that the agent is locked at when a key is looked
+// for.
+type lockedWhileLooking struct {
+	Token
+	lock func()
+}
+
+func (l *lockedWhileLooking) Slot(ctx context.Context, _ hsm.URI) (hsm.Slot, error) {
+	l.lock()
+	<-ctx.Done()
+	return hsm.Slot{}, ctx.Err()
+}
+
+func (*lockedWhileLooking) Lock() error  { return nil }
+func (*lockedWhileLooking) Close() error { return nil }
+
+// TestUnlockHearsOfALock: who unlocks while somebody locks is told so, and not
+// that he has interrupted it.
+func TestUnlockHearsOfALock(t *testing.T) {
+	r := newRig(t, rigOptions{idle: true})
+	var a *agent
+	token := &lockedWhileLooking{lock: func() { check(t, a.lock()) }}
+	o := Options{Dirs: r.dirs, Tokens: oneToken{token: token}}
+	o.defaults()
+	var err error
+	a, err = newAgent(o, discard(), func() {})
+	check(t, err)
+	defer a.bridge.close()
+	if err := a.unlockFor(t.Context(), request{Enrollment: "prod"}, newRemotePrompter(newLink(t.Context(), nil))); !errors.Is(err, errLocked) {
+		t.Error(err)
 	}
 }
