@@ -1,7 +1,6 @@
 package bridge
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"encoding/base64"
@@ -103,15 +102,14 @@ func (d *dialer) tunnel(ctx context.Context) (_ net.Conn, err error) {
 	if err := req.Write(conn); err != nil {
 		return nil, err
 	}
-	br := bufio.NewReaderSize(conn, 4096)
-	resp, err := http.ReadResponse(br, req)
+	resp, rest, err := readHead(conn, req)
 	if err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
 	}
 	if resp.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("the proxy answered %s", resp.Status)
 	}
-	if br.Buffered() > 0 { // the server of a TLS connection does not speak first
+	if rest.Buffered() > 0 { // the server of a TLS connection does not speak first
 		return nil, errors.New("the proxy sent more than its answer")
 	}
 	return conn, nil

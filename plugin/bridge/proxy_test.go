@@ -292,6 +292,27 @@ func TestUpgradeSplicesWithHalfClose(t *testing.T) {
 	}
 }
 
+// TestEndlessHead: a server's answer to an upgrade is not kept in memory for as long
+// as its head goes on.
+func TestEndlessHead(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	req, err := http.NewRequest(http.MethodPost, r.ep.URL("prod")+"/endless", nil)
+	check(t, err)
+	req.Header.Set("Connection", "Upgrade")
+	req.Header.Set("Upgrade", "echo")
+	tr := &http.Transport{TLSClientConfig: r.tls(r.issue("prod", Client{}), "http/1.1")}
+	defer tr.CloseIdleConnections()
+	resp, err := tr.RoundTrip(req)
+	check(t, err)
+	defer resp.Body.Close()
+	if b, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(b), "too long") {
+		t.Errorf("%s %s %v", resp.Status, b, err)
+	}
+	if n := r.api.Endless.Load(); n > bridgetest.MaxEndless/2 {
+		t.Errorf("%d bytes were taken", n)
+	}
+}
+
 func TestUpgradeRefusedUpstream(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	r.api.Reject.Store(true)

@@ -3,7 +3,9 @@ package bridge
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 )
@@ -27,8 +29,7 @@ func (u *Upstream) tunnel(w http.ResponseWriter, r, out *http.Request, protocol 
 		u.fail(w, r, err)
 		return
 	}
-	br := bufio.NewReader(up)
-	resp, err := http.ReadResponse(br, out)
+	resp, br, err := readHead(up, out)
 	if err != nil {
 		u.fail(w, r, err)
 		return
@@ -52,6 +53,28 @@ func (u *Upstream) tunnel(w http.ResponseWriter, r, out *http.Request, protocol 
 		return // the client has gone
 	}
 	splice(client, brw.Reader, up, br)
+}
+
+// maxHead bounds an answer's head, in bytes; [http.ReadResponse] itself has no bound.
+const maxHead = 1 << 20
+
+// readHead reads an answer up to its body, or to what follows a 101, which comes
+// from rest; interim answers are passed over.
+func readHead(from io.Reader, r *http.Request) (resp *http.Response, rest *bufio.Reader, err error) {
+	limit := &io.LimitedReader{R: from, N: maxHead}
+	rest = bufio.NewReader(limit)
+	for {
+		resp, err = http.ReadResponse(rest, r)
+		switch {
+		case err != nil && limit.N == 0:
+			return nil, nil, fmt.Errorf("the head of its answer is too long: more than %d bytes", maxHead)
+		case err != nil:
+			return nil, nil, err
+		case resp.StatusCode == http.StatusSwitchingProtocols || resp.StatusCode >= http.StatusOK:
+			limit.N = math.MaxInt64
+			return resp, rest, nil
+		}
+	}
 }
 
 // writeHead writes the 101 with the server's headers.

@@ -31,16 +31,17 @@ import (
 
 // Server is the stand-in. Its paths: /version; /echo (what arrived, as JSON);
 // /bytes?n= (with Content-Length, or without if &chunked=1); /watch (a line per
-// [Server.Send]) and the same as JSON, /api/v1/watch/pods; /upgrade (echoes until the client ends); /trailer; /upload;
-// /gzip.
+// [Server.Send]) and the same as JSON, /api/v1/watch/pods; /upgrade (echoes until the client ends, after an interim answer); /endless (a head without
+// end); /trailer; /upload; /gzip.
 type Server struct {
 	*httptest.Server
 	CA    *x509.Certificate
 	CAPEM []byte
 	// Connections counts TLS connections, Full those that were not resumed.
 	Connections, Full atomic.Int64
-	// Uploaded counts the bytes that /upload has read.
-	Uploaded atomic.Int64
+	// Uploaded counts the bytes that /upload has read, Endless those that /endless
+	// has sent.
+	Uploaded, Endless atomic.Int64
 	// Reject makes every request be answered 401.
 	Reject atomic.Bool
 
@@ -95,6 +96,7 @@ func New(t testing.TB, o Options) *Server {
 		s.watch(w, r)
 	})
 	mux.handle("/upgrade", s.upgrade)
+	mux.handle("/endless", s.endless)
 	mux.handle("/trailer", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Trailer", "X-Sum")
 		fmt.Fprint(w, "body")
@@ -352,7 +354,7 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer c.Close()
-	fmt.Fprint(brw, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\nX-Protocol: v5\r\n\r\nhello\n")
+	fmt.Fprint(brw, "HTTP/1.1 103 Early Hints\r\nLink: </>\r\n\r\nHTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\nX-Protocol: v5\r\n\r\nhello\n")
 	if brw.Flush() != nil {
 		return
 	}
@@ -363,6 +365,28 @@ func (s *Server) upgrade(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	_, _ = fmt.Fprintln(c, "bye") // shows that our half is open after the client's is closed
+}
+
+// MaxEndless is what /endless stops at.
+const MaxEndless = 64 << 20
+
+func (s *Server) endless(w http.ResponseWriter, _ *http.Request) {
+	c, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nX-Long: "); err != nil {
+		return
+	}
+	chunk := []byte(strings.Repeat("a", 64<<10))
+	for s.Endless.Load() < MaxEndless {
+		n, err := c.Write(chunk)
+		s.Endless.Add(int64(n))
+		if err != nil {
+			return
+		}
+	}
 }
 
 func fatal(t testing.TB, err error) {
