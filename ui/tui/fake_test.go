@@ -136,6 +136,10 @@ func (f *fakeBackend) Unfinished(ctx context.Context) ([]flow.Journal, error) {
 	return f.unfinished, ctx.Err()
 }
 
+func (f *fakeBackend) TakeCertificate(_ context.Context, name string, pem []byte) error {
+	return f.did("certificate of %s: %s", name, pem)
+}
+
 func (f *fakeBackend) Complete(ctx context.Context, o flow.EnrollOptions) (flow.EnrollOptions, error) {
 	if o.Context == "" && o.Join == nil {
 		o.Context = "trial-admin"

@@ -2,6 +2,8 @@ package tui
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/ui/flow"
 )
 
 // TestOverwrite: an occupied slot is given up only after its serial is typed,
@@ -136,4 +139,34 @@ func TestJoinInTheWizard(t *testing.T) {
 	r.sees("Bootstrap token", "bootstrap token")
 	r.press(`"`+token+`"`, "enter")
 	r.sees("Who is it for", "by /etc/cluster.conf")
+}
+
+// TestSentCertificate: who may not read the certificate from the cluster goes on
+// with a file, once there is a key for it.
+func TestSentCertificate(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "sent.pem")
+	if err := os.WriteFile(path, []byte("PEM"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := newFake()
+	keyless, begun := journal(f), journal(f)
+	keyless.Options.Name, begun.KeyHash = "fresh", "5fff"
+	f.unfinished = []flow.Journal{keyless, begun}
+	r := newRig(t, f, 100, 30, atEnroll)
+	r.sees("Resume fresh")
+	r.press("i")
+	r.sees("a certificate was sent: it has no key yet")
+	r.press("end", "i")
+	r.sees("a certificate was sent: choose an enrolment")
+	r.press("up")
+	r.opens("i")
+	r.press("enter")
+	r.sees("name a file")
+	r.press(`"`+path+`x"`, "enter")
+	r.sees("no such file")
+	r.press("esc")
+	r.opens("i")
+	r.press(`"`+path+`"`, "enter")
+	r.did(f, "certificate of "+begun.Options.Name+": PEM")
+	r.sees("This is what will be done")
 }

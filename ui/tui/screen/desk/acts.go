@@ -52,7 +52,7 @@ func (m *Model) newTicket() tea.Cmd {
 		{ID: "serial", Label: "Token", Input: widget.NewInput("", "any"), Note: "The serial number of the only one that will do."},
 		{ID: "name", Label: "Context", Input: widget.NewInput("", "their choice"), Note: "The name proposed for their context."},
 		{ID: "puk", Label: "Their PUK", Options: []widget.Option{{Label: "is theirs"}, {Label: "is sealed to you", Clause: "join --generate-puk makes one, which only you can open"}}},
-		{ID: "spare", Label: "For", Options: []widget.Option{{Label: "one token"}, {Label: "a spare, too", Clause: "a second ticket, for their second token"}}},
+		{ID: "spare", Label: "Tickets", Options: []widget.Option{{Label: "one"}, {Label: "two", Clause: "the second for their spare token"}}},
 	}
 	return m.form("A ticket for one person", "One line with everything that `kubehsm join` needs. Nobody gets anything by it alone: the request is approved by you.", fields, func(f *widget.Form) tea.Cmd {
 		o := flow.TicketOptions{Terms: ticket.Terms{User: value(f, "user"), Groups: list(value(f, "groups")), Serial: value(f, "serial")},

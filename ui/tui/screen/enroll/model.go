@@ -24,6 +24,7 @@ type Backend interface {
 	Complete(ctx context.Context, o flow.EnrollOptions) (flow.EnrollOptions, error)
 	Review(ctx context.Context, o flow.EnrollOptions) (flow.Review, error)
 	Enroll(ctx context.Context, o flow.EnrollOptions, p hsm.Prompter, report func(flow.Event)) (flow.Result, error)
+	TakeCertificate(ctx context.Context, name string, pem []byte) error
 }
 
 // Services are what the wizard works with; the root passes them.

@@ -1,15 +1,19 @@
 package enroll
 
 import (
+	"context"
 	"strings"
 	"time"
 
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/describe"
+	"github.com/kubehsm/kubehsm/ui/tui/dialog"
+	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/store"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
@@ -75,9 +79,54 @@ func progressOf(j flow.Journal) string {
 	return "Done: " + strings.Join(done, ", ") + ". Next: " + next.Title() + "."
 }
 
+// goOnMsg goes on with an enrolment that was begun.
+type goOnMsg struct{ opts flow.EnrollOptions }
+
+// begun is the enrolment under the cursor.
+func (p *resumePage) begun() (j flow.Journal, ok bool) {
+	it, ok := p.list.selected()
+	if !ok || it.index < 0 {
+		return j, false
+	}
+	return p.m.Store.Unfinished.Value[it.index], true
+}
+
+// sent is the key that goes on with a certificate that somebody sent, for who may
+// not read it from the cluster any more.
+func (p *resumePage) sent() screen.Action {
+	j, ok := p.begun()
+	return screen.Action{Key: keys.Letter("i", "a certificate was sent"), Writes: true,
+		Reason: screen.Because(screen.When(!ok, "choose an enrolment that was begun"), screen.When(j.KeyHash == "", "it has no key yet"))}
+}
+
+func (p *resumePage) takeSent(o flow.EnrollOptions) tea.Cmd {
+	file := &widget.Field{ID: "file", Label: "File", Input: widget.NewInput("", "sent.pem"), Note: "The certificate for this enrolment's key, in PEM."}
+	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(p.m.Keys, "Go on with a certificate that was sent", "", []*widget.Field{file}, func(*widget.Form) tea.Cmd {
+		path := screen.Path(file.Input.Value())
+		if path == "" {
+			file.Problem = "name a file"
+			return nil
+		}
+		return screen.Operate(screen.Operation{Title: "Take the certificate", Writes: true,
+			Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
+				pem, err := screen.ReadFile(path)
+				if err == nil {
+					err = p.m.Backend.TakeCertificate(ctx, o.Name, pem)
+				}
+				if err != nil {
+					return screen.Report{}, err
+				}
+				return screen.Report{Message: goOnMsg{o}}, nil
+			}})
+	})})
+}
+
 func (p *resumePage) update(msg tea.Msg, now time.Time) tea.Cmd {
-	if _, ok := msg.(store.UnfinishedMsg); ok {
+	switch msg := msg.(type) {
+	case store.UnfinishedMsg:
 		return p.fill(now)
+	case goOnMsg:
+		return p.m.resume(msg.opts, now)
 	}
 	if p.list.update(msg, p.m.Keys) {
 		return nil
@@ -87,6 +136,9 @@ func (p *resumePage) update(msg tea.Msg, now time.Time) tea.Cmd {
 	case !ok:
 	case key.Matches(k, p.m.Keys.Back):
 		return p.m.back(now)
+	case key.Matches(k, p.sent().Key) && p.sent().Reason == "":
+		j, _ := p.begun()
+		return p.takeSent(j.Options)
 	case key.Matches(k, p.m.Keys.Enter):
 		it, ok := p.list.selected()
 		switch {
@@ -106,7 +158,11 @@ func (p *resumePage) actions() []screen.Action {
 	if len(p.list.items) == 0 {
 		return []screen.Action{{Key: p.m.Keys.Back}}
 	}
-	return p.list.actions(p.m.Keys, "go on", "back")
+	a := p.list.actions(p.m.Keys, "go on", "back")
+	if p.typing() {
+		return a
+	}
+	return append(a, p.sent())
 }
 
 func (p *resumePage) view(f screen.Frame) string {
