@@ -33,7 +33,7 @@ func TestJourneyRequests(t *testing.T) {
 	s.Press(term.Enter, term.Enter)
 	s.WaitFor("Where the key lives", "What the certificate would allow", "cluster-admin", lab.Filer, "none: nothing but the requester's word")
 	s.Type("d")
-	s.WaitFor("Deny it, for good?", "Message", "A decision")
+	s.WaitFor("Deny it, for good?", "Message", "decision")
 	s.Press(term.Escape)
 	s.WaitGone("Deny it, for good?")
 	if state := u.admin("get", "csr", greedy, "-o", "jsonpath={.status.conditions}"); state != "" {
