@@ -8,8 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
-	"sync"
 	"syscall"
 	"time"
 
@@ -71,17 +69,15 @@ func NewServer(cert tls.Certificate, sessions *Sessions, route func(enrollment s
 			MaxReceiveBufferPerConnection: 16 << 20,
 			MaxReceiveBufferPerStream:     4 << 20,
 		},
-		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
-			return context.WithValue(ctx, peerKey{}, &peer{conn: c})
-		},
-		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		ConnContext: withStranger,
+		ErrorLog:    slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	return s
 }
 
 // Serve serves l until [Server.Close]. It returns nil then.
 func (s *Server) Serve(l net.Listener) error {
-	if err := s.http.ServeTLS(l, "", ""); !errors.Is(err, http.ErrServerClosed) {
+	if err := s.http.ServeTLS(newGuard(l, whose), "", ""); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("bridge: %w", err)
 	}
 	return nil
@@ -92,11 +88,9 @@ func (s *Server) Close() error { return s.http.Close() }
 
 // ServeHTTP judges a request and carries it upstream.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if p, ok := r.Context().Value(peerKey{}).(*peer); ok {
-		if err := p.check(); err != nil {
-			s.refuse(w, r, nil, &refusal{http.StatusForbidden, DeniedUser, err.Error()})
-			return
-		}
+	if err := strangerOf(r.Context()); err != nil {
+		s.refuse(w, r, nil, &refusal{http.StatusForbidden, DeniedUser, err.Error()})
+		return
 	}
 	sess, path, ref := s.judge(r)
 	if ref != nil {
@@ -114,30 +108,4 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	up.serve(w, r, path, sess.client)
-}
-
-type peerKey struct{}
-
-// peer is a loopback connection; who is at its other end is looked up once.
-type peer struct {
-	conn net.Conn
-	once sync.Once
-	err  error
-}
-
-func (p *peer) check() error {
-	p.once.Do(func() {
-		client, err := netip.ParseAddrPort(p.conn.RemoteAddr().String())
-		if err != nil {
-			p.err = err
-			return
-		}
-		server, err := netip.ParseAddrPort(p.conn.LocalAddr().String())
-		if err != nil {
-			p.err = err
-			return
-		}
-		p.err = sameUser(client, server)
-	})
-	return p.err
 }
