@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	tea "charm.land/bubbletea/v2"
+
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 )
@@ -177,6 +179,18 @@ func TestReadOnly(t *testing.T) {
 	}
 	r.press("esc", "t")
 	r.sees("Yubico PIV Root CA") // looking is allowed
+	r.press("esc", "4")
+	r.sees("1 session")
+	r.press("S")
+	r.sees("stop the agent: read-only mode")
+	r.press("L") // that keeps nothing from anybody
+	r.did(f, "lock the agent")
+	for _, w := range []int{60, 80, 100, 200} { // it is said at every size
+		r.send(tea.WindowSizeMsg{Width: w, Height: 24})
+		if head, _, _ := strings.Cut(r.view(), "\n"); !strings.Contains(head, "Activity") || !strings.HasSuffix(strings.TrimSpace(head), "read-only") {
+			t.Errorf("%d columns: %q", w, head)
+		}
+	}
 }
 
 // TestTokenGoes: an unplugged token is told, and read again when it is back.

@@ -81,7 +81,6 @@ func (m *model) draw(v *tea.View) {
 // header draws the way to this screen and what goes on in the background.
 func (m *model) header(w int) string {
 	t := m.theme
-	left := t.Brand.Render("kubehsm") + "  " + m.place(w-9)
 	right := ""
 	if m.readOnly {
 		right = t.Warn.Render("read-only")
@@ -94,6 +93,11 @@ func (m *model) header(w int) string {
 	} else if m.store.Cluster.Value.Failed() {
 		right = t.Bad.Render(t.Glyphs.Failed + " cluster failed")
 	}
+	left := t.Brand.Render("kubehsm") + "  "
+	if right == "" {
+		return left + m.place(w-widget.Width(left))
+	}
+	left += m.place(w - widget.Width(left) - widget.Width(right) - 2)
 	if room := w - widget.Width(left) - widget.Width(right); room > 1 {
 		return left + strings.Repeat(" ", room) + right
 	}

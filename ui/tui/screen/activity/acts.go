@@ -21,10 +21,13 @@ func (m *Model) Acts() screen.Acts {
 	idle := screen.When(!m.running, "the agent is not running")
 	return screen.Acts{
 		screen.On(screen.Action{Key: keys.Letter("L", "lock"), Reason: idle}, "agent lock", func() tea.Cmd {
-			return operate("Lock everything", "kubehsm agent lock", "locked: the next command asks for the PIN", m.Backend.LockAgent)
+			return screen.Operate(screen.Operation{Title: "Lock everything", Command: "kubehsm agent lock",
+				Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
+					return screen.Report{Said: "locked: the next command asks for the PIN"}, m.Backend.LockAgent(ctx)
+				}})
 		}),
-		screen.On(screen.Action{Key: keys.Letter("S", "stop the agent"), Reason: idle}, "agent stop", func() tea.Cmd {
-			return operate("Stop the agent", "kubehsm agent stop", "the agent has ended", m.Backend.StopAgent)
+		screen.On(screen.Action{Key: keys.Letter("S", "stop the agent"), Reason: idle, Writes: true}, "agent stop", func() tea.Cmd {
+			return screen.Change("Stop the agent", "kubehsm agent stop", "the agent has ended", func(ctx context.Context, _ hsm.Prompter) error { return m.Backend.StopAgent(ctx) })
 		}),
 		screen.On(screen.Action{Key: keys.Letter("b", "move the bridge"), Writes: true, Quiet: true}, "agent port", m.move),
 		screen.On(screen.Action{Key: keys.Letter("u", "start it at login"), Quiet: true}, "agent unit", m.unit),
@@ -32,14 +35,6 @@ func (m *Model) Acts() screen.Acts {
 			return screen.Send(screen.CommandMsg{Title: "The same by command", Lines: []string{"kubehsm agent status", "kubehsm audit -f"}})
 		}),
 	}
-}
-
-// operate asks the root to run do.
-func operate(title, command, said string, do func(context.Context) error) tea.Cmd {
-	return screen.Operate(screen.Operation{Title: title, Command: command,
-		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
-			return screen.Report{Said: said}, do(ctx)
-		}})
 }
 
 // move has the bridge on another port.
