@@ -11,6 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
 )
 
 func atActivity(r *rig) {
@@ -41,6 +42,29 @@ func TestActivityIsLive(t *testing.T) {
 	r.sees("The agent is not running")
 	r.press("L")
 	r.sees("lock: the agent is not running")
+}
+
+// TestActivityCopies: the record as it is in the log, and the key's fingerprint.
+func TestActivityCopies(t *testing.T) {
+	r := newRig(t, newFake(), 120, 30)
+	atActivity(r)
+	r.press("f")
+	r.sees("copy fingerprint: the record names no key")
+	r.press("down", "c") // the signature
+	r.sees("record copied")
+	r.press("f")
+	r.sees("fingerprint copied")
+	var copied []string
+	for _, m := range r.sent {
+		if c, ok := m.(screen.CopyMsg); ok {
+			copied = append(copied, c.Text)
+		}
+	}
+	if len(copied) != 2 || !strings.HasPrefix(copied[0], `{"time":"`) || !strings.Contains(copied[0], `"reason":"sign-in","enrollment":"prod-hsm"`) || copied[1] != "3b1f0c6de1c54cf5b9be" {
+		t.Errorf("%q", copied)
+	}
+	r.press("tab", "c") // what is open is no record
+	r.sees("copy record: no record is selected")
 }
 
 func TestActivityWithoutAgent(t *testing.T) {

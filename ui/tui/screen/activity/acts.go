@@ -2,6 +2,7 @@ package activity
 
 import (
 	"context"
+	"encoding/json"
 	"runtime"
 	"strconv"
 	"strings"
@@ -19,6 +20,8 @@ import (
 // it goes in read-only mode too.
 func (m *Model) Acts() screen.Acts {
 	idle := screen.When(!m.running, "the agent is not running")
+	r, ok := m.list.Selected()
+	none := screen.When(!ok || m.open, "no record is selected")
 	return screen.Acts{
 		screen.On(screen.Action{Key: keys.Letter("L", "lock"), Reason: idle}, "agent lock", func() tea.Cmd {
 			return screen.Operate(screen.Operation{Title: "Lock everything", Command: "kubehsm agent lock",
@@ -31,10 +34,23 @@ func (m *Model) Acts() screen.Acts {
 		}),
 		screen.On(screen.Action{Key: keys.Letter("b", "move the bridge"), Writes: true, Quiet: true}, "agent port", m.move),
 		screen.On(screen.Action{Key: keys.Letter("u", "start it at login"), Quiet: true}, "agent unit", m.unit),
+		screen.On(screen.Action{Key: keys.As(m.Keys.Copy, "copy record"), Reason: none, Quiet: true}, "", func() tea.Cmd { return copyRecord(r) }),
+		screen.On(screen.Action{Key: keys.Letter("f", "copy fingerprint"), Reason: screen.Because(none, screen.When(r.Key == "", "the record names no key")), Quiet: true}, "", func() tea.Cmd {
+			return screen.Send(screen.CopyMsg{What: "fingerprint", Text: r.Key})
+		}),
 		screen.On(screen.Action{Key: m.Keys.Command, Quiet: true}, "", func() tea.Cmd {
 			return screen.Send(screen.CommandMsg{Title: "The same by command", Lines: []string{"kubehsm agent status", "kubehsm audit -f"}})
 		}),
 	}
+}
+
+// copyRecord copies all that is on record, as `kubehsm audit -o json` prints it.
+func copyRecord(r record) tea.Cmd {
+	b, err := json.Marshal(r.Record)
+	if err != nil {
+		return screen.Send(screen.FailureMsg{Title: "Copy the record", Err: err})
+	}
+	return screen.Send(screen.CopyMsg{What: "record", Text: string(b)})
 }
 
 // move has the bridge on another port.
