@@ -25,7 +25,7 @@ func (e *Env) Deny(ctx context.Context, kubeContext string, seen RequestView, o 
 		return Denial{}, err
 	}
 	done := Denial{RequestView: v}
-	id := v.ticketID()
+	id := v.TicketID()
 	if id == "" {
 		return done, nil
 	}

@@ -45,7 +45,7 @@ type TicketLook struct {
 // ticketCheck compares a request with the ticket that it was filed with.
 func (e *Env) ticketCheck(look *TicketLook) RequestCheck {
 	return func(ctx context.Context, client *csr.Client, v *RequestView) error {
-		id := v.ticketID()
+		id := v.TicketID()
 		if id == "" {
 			if look.Must {
 				v.Refusals = append(v.Refusals, "it was not filed with a ticket")
@@ -91,8 +91,8 @@ func (e *Env) ticketCheck(look *TicketLook) RequestCheck {
 	}
 }
 
-// ticketID names the ticket that the request was filed with, "" if it was none.
-func (v *RequestView) ticketID() string {
+// TicketID names the ticket that the request was filed with, "" if it was none.
+func (v *RequestView) TicketID() string {
 	id, ok := strings.CutPrefix(v.Requester, bootstraptoken.UserPrefix)
 	if !ok || !slices.Contains(v.RequesterGroups, ticket.Group) {
 		return ""

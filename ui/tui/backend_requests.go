@@ -9,19 +9,12 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
-	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/ui/flow"
 )
 
 // ticketWait is how long the certificate is awaited before a ticket is left to
 // expire instead of ended.
 const ticketWait = 30 * time.Second
-
-// byTicket tells whether a request was filed with a ticket.
-func byTicket(v flow.RequestView) bool {
-	return strings.HasPrefix(v.Requester, bootstraptoken.UserPrefix) && slices.Contains(v.RequesterGroups, ticket.Group)
-}
 
 func breaksGlass(v flow.RequestView) bool { return slices.Contains(v.Groups, flow.BreakGlassGroup) }
 
@@ -33,7 +26,7 @@ func (b *backend) Request(ctx context.Context, kubeContext, name string, look fl
 	if err == nil && breaksGlass(v) {
 		err = flow.BreakGlassCheck(ctx, nil, &v)
 	}
-	if err == nil && byTicket(v) && !look.Ticket.Proven {
+	if err == nil && v.TicketID() != "" && !look.Ticket.Proven {
 		v.Warnings = append(v.Warnings, "nothing proves whose key this is: have "+v.User+" read the words to you")
 	}
 	return v, err
@@ -52,7 +45,7 @@ func (b *backend) Decide(ctx context.Context, kubeContext string, seen flow.Requ
 			err = fmt.Errorf("request %s is denied: %s", seen.Name, strings.Join(done.Notes, "; "))
 		}
 		return done.RequestView, err
-	case byTicket(seen):
+	case seen.TicketID() != "":
 		look := flow.TicketLook{Context: kubeContext}
 		if _, err := b.Env.Request(ctx, kubeContext, seen.Name, flow.RequestLook{Ticket: &look}); err != nil {
 			return seen, err

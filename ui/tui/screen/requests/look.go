@@ -154,7 +154,10 @@ func (l *look) decide(approve bool) tea.Cmd {
 	message := &widget.Field{ID: "message", Label: "Message", Input: widget.NewInput("", "none"), Note: "A sentence, kept with the decision."}
 	fields := []*widget.Field{message}
 	title, verb := "Deny it, for good?", "deny"
-	intro := "The certificate for " + seen.User + " is not made; a ticket that it was filed with is ended. A decision cannot be taken back."
+	intro := "The certificate for " + seen.User + " is not made. A decision cannot be taken back."
+	if seen.TicketID() != "" {
+		intro += " The ticket that it was filed with is ended, too."
+	}
 	if approve {
 		title, verb = "Approve it?", "approve"
 		intro = "A certificate for " + who(seen) + " is made for the key in this request."
