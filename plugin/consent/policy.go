@@ -45,7 +45,8 @@ type Rule struct {
 	Resources []string `json:"resources,omitempty"`
 	// Namespaces are names. A request that names none concerns all of them.
 	Namespaces []string `json:"namespaces,omitempty"`
-	// DryRun asks for dry runs too.
+	// DryRun asks for dry runs too. Those that show what is there are asked for
+	// where a rule is about reading it.
 	DryRun bool `json:"dryRun,omitempty"`
 }
 
@@ -163,7 +164,19 @@ func (r Request) discovers() bool {
 }
 
 func (rule Rule) matches(r Request) bool {
-	return (rule.DryRun || !r.DryRun) && rule.verb(r) && rule.resource(r) && rule.namespace(r)
+	verb := rule.verb(r)
+	if r.DryRun && r.As == "" && !rule.DryRun {
+		verb = rule.looks(r)
+	}
+	return verb && rule.resource(r) && rule.namespace(r)
+}
+
+// looks tells whether a rule is about what a dry run does all the same: all but
+// that of a create show what is there.
+func (rule Rule) looks(r Request) bool {
+	return r.Verb != "create" && (len(rule.Verbs) == 0 || slices.ContainsFunc(rule.Verbs, func(v string) bool {
+		return v == "*" || v == "get" || v == "list" && r.Verb == "deletecollection"
+	}))
 }
 
 func (rule Rule) verb(r Request) bool {

@@ -126,6 +126,10 @@ func TestRules(t *testing.T) {
 		{"DELETE", "/api/v1/namespaces/prod/pods/p?dryRun=All", false},
 		{"GET", "/api/v1/secrets", true},
 		{"GET", "/api/v1/namespaces/x/secrets/s", true},
+		{"PATCH", "/api/v1/namespaces/x/secrets/s?dryRun=All", true}, // its answer is the secret
+		{"DELETE", "/api/v1/namespaces/x/secrets?dryRun=All", true},
+		{"POST", "/api/v1/namespaces/x/secrets?dryRun=All", false},
+		{"PATCH", "/api/v1/namespaces/x/secrets/s", false},
 		{"GET", "/api/v1/namespaces/x/pods", false},
 		{"GET", "/api/v1/namespaces/x/pods/p/exec", true}, // a connection is a create, by any method
 		{"POST", "/api/v1/namespaces/x/pods/p/exec", true},
@@ -142,8 +146,10 @@ func TestRules(t *testing.T) {
 			t.Errorf("%s %s: asks %v (%v)", tc.method, tc.target, got, err)
 		}
 	}
-	if needs, err := p.Needs(Parse("GET", "/version", http.Header{"Impersonate-User": {"a"}}, false)); !needs || err != nil {
-		t.Error("impersonation is not asked for")
+	for target, method := range map[string]string{"/version": "GET", "/api/v1/namespaces/x/pods?dryRun=All": "POST"} {
+		if needs, err := p.Needs(Parse(method, target, http.Header{"Impersonate-User": {"a"}}, false)); !needs || err != nil {
+			t.Error("impersonation is not asked for")
+		}
 	}
 }
 
