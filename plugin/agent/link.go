@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"sync"
+	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
@@ -48,16 +50,33 @@ func (l *link) read() {
 	}
 }
 
+// takeTimeout is how long a client may take for a message. What it does not read at
+// once the system keeps for it, a few hundred messages: only one that has been
+// suspended for long takes none.
+const takeTimeout = 10 * time.Second
+
 func (l *link) write(r reply) error {
-	l.send.Lock()
-	defer l.send.Unlock()
-	return wire.WriteJSON(l.conn, r)
+	return l.put(func() error { return wire.WriteJSON(l.conn, r) })
 }
 
 func (l *link) writeSecret(b []byte) error {
+	return l.put(func() error { return wire.WriteFrame(l.conn, wire.KindSecret, b) })
+}
+
+// put writes a message. A client that takes none is sent away: others may wait
+// for what is done for it, and half a message is no message.
+func (l *link) put(write func() error) error {
 	l.send.Lock()
 	defer l.send.Unlock()
-	return wire.WriteFrame(l.conn, wire.KindSecret, b)
+	err := l.conn.SetWriteDeadline(time.Now().Add(takeTimeout))
+	if err == nil {
+		err = write()
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		l.cancel()
+		_ = l.conn.Close() // so that its reader ends, and all that it has asked for
+	}
+	return err
 }
 
 // answer reads one answer, and the secret that follows it if one does.
