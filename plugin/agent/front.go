@@ -108,6 +108,23 @@ func (s *people) forClient(ctx context.Context, client process.ID) []*person {
 	}
 }
 
+// await returns when an open UI is there, or ctx ends.
+func (s *people) await(ctx context.Context) {
+	for {
+		s.mu.Lock()
+		there, changed := s.find(process.ID{}) != nil, s.changed
+		s.mu.Unlock()
+		if there {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // fronts counts the open UIs.
 func (s *people) fronts() int {
 	s.mu.Lock()
@@ -158,6 +175,18 @@ func (a *agent) person(client process.ID) hsm.Prompter {
 		return p.p
 	}
 	return nil
+}
+
+// frontGrace is how long after its start an agent has the open UIs find it: they
+// look for one a few times a second, and whoever has started it asks at once.
+const frontGrace = 500 * time.Millisecond
+
+// personSoon waits for an open UI where the agent has just started and none has
+// come yet.
+func (a *agent) personSoon(ctx context.Context) {
+	grace, cancel := context.WithDeadline(ctx, a.started.Add(frontGrace))
+	defer cancel()
+	a.people.await(grace)
 }
 
 // prompterFor returns who can be asked for a signature: the plugin that waits

@@ -72,6 +72,7 @@ func (a *agent) operate(l *link, r request) (out reply, then func()) {
 	case r.Op == opPrepare:
 		p.terminal = r.Client.Terminal() != 0
 		p.elsewhere = func() hsm.Prompter { return a.person(r.Client) }
+		p.soon = a.personSoon
 		err = a.work(func() (err error) { out.Session, err = a.prepare(l.ctx, r, p); return err })
 	case r.Op == opSign:
 		err = a.work(func() (err error) { out.Signed, err = a.sign(l.ctx, r, p); return err })

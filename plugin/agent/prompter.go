@@ -20,7 +20,8 @@ type remotePrompter struct {
 	// elsewhere returns who can be asked where the client has nobody, such as
 	// whoever sits before an open terminal UI, or nil; it may be nil itself.
 	elsewhere func() hsm.Prompter
-	terminal  bool // the client is known to have a controlling terminal, which shows a touch
+	soon      func(context.Context) // waits for whoever is about to be there; set with elsewhere
+	terminal  bool                  // the client is known to have a controlling terminal, which shows a touch
 
 	turn   chan struct{} // held by one question at a time
 	stateM sync.Mutex
@@ -49,7 +50,7 @@ func HoldsTerminal(ctx context.Context) bool {
 // PIN implements [hsm.Prompter].
 func (r *remotePrompter) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error) {
 	_, pin, err := r.ask(ctx, prompt{PIN: &p})
-	if other := r.other(err); other != nil {
+	if other := r.other(ctx, err); other != nil {
 		if pin, oerr := other.PIN(ctx, p); !errors.Is(oerr, hsm.ErrNoTerminal) {
 			return pin, oerr
 		}
@@ -64,7 +65,7 @@ func (r *remotePrompter) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret,
 func (r *remotePrompter) Confirm(ctx context.Context, p hsm.ConfirmPrompt) (bool, error) {
 	a, secret, err := r.ask(ctx, prompt{Confirm: &p})
 	secret.Zero()
-	if other := r.other(err); other != nil {
+	if other := r.other(ctx, err); other != nil {
 		if yes, oerr := other.Confirm(ctx, p); !errors.Is(oerr, hsm.ErrNoTerminal) {
 			return yes, oerr
 		}
@@ -74,10 +75,11 @@ func (r *remotePrompter) Confirm(ctx context.Context, p hsm.ConfirmPrompt) (bool
 
 // other returns who is asked instead of a client that has no terminal, if err
 // says so: nil if it does not, or nobody is there.
-func (r *remotePrompter) other(err error) hsm.Prompter {
+func (r *remotePrompter) other(ctx context.Context, err error) hsm.Prompter {
 	if r.elsewhere == nil || !errors.Is(err, hsm.ErrNoTerminal) {
 		return nil
 	}
+	r.soon(ctx)
 	return r.elsewhere()
 }
 

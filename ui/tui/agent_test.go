@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -175,4 +176,43 @@ func TestFrontGrace(t *testing.T) {
 	if !<-answer {
 		t.Error("the yes was not taken")
 	}
+}
+
+// TestOfferFindsAnAgentSoon: an agent that kubectl has just started asks a few
+// tenths of a second later.
+func TestOfferFindsAnAgentSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		b := &lateAgent{fakeBackend: newFake(), at: time.Now().Add(time.Minute)}
+		ended := make(chan error)
+		go func() { ended <- offer(ctx, b, b.prompter) }()
+		time.Sleep(2 * time.Minute) // of the bubble's time
+		synctest.Wait()
+		if b.found.IsZero() {
+			t.Fatal("never found")
+		}
+		if after := b.found.Sub(b.at); after > 200*time.Millisecond {
+			t.Errorf("found after %v", after)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// lateAgent is one that runs from a moment on.
+type lateAgent struct {
+	*fakeBackend
+	prompter  hsm.Prompter
+	at, found time.Time
+}
+
+func (a *lateAgent) OfferPerson(ctx context.Context, _ hsm.Prompter, _ func()) error {
+	if time.Now().Before(a.at) {
+		return agent.ErrNotRunning
+	}
+	a.found = time.Now()
+	<-ctx.Done()
+	return nil
 }

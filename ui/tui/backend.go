@@ -160,9 +160,10 @@ func (f front) Confirm(ctx context.Context, q hsm.ConfirmPrompt) (bool, error) {
 	return f.Prompter.Confirm(ctx, q)
 }
 
-// offerAgain is how long it takes until an agent that was not there is looked
-// for again.
-const offerAgain = 2 * time.Second
+// offerAgain is how long it takes until an agent that was not there is looked for
+// again. One that kubectl has just started asks for the PIN a few tenths of a
+// second later, and has nobody to ask until it was found.
+const offerAgain = 100 * time.Millisecond
 
 // offer keeps p on offer as long as ctx lives, to whichever agent runs.
 func offer(ctx context.Context, b Backend, p hsm.Prompter) error {

@@ -13,7 +13,10 @@ import (
 // View implements [screen.Screen].
 func (m *Model) View(f screen.Frame) string {
 	t := f.Theme
-	head := []string{widget.Cut(m.summary(t), f.Width)}
+	var head []string
+	if m.list.Len() > 0 || m.loaded && m.err == nil { // none is a number only if somebody counted
+		head = append(head, widget.Cut(m.summary(t), f.Width))
+	}
 	if m.forbidden != nil {
 		head = append(head, widget.Paragraph(t.Warn, t.Glyphs.Warn+" You may not list the requests in this cluster: what was filed from here is shown. o shows the role to ask for.", f.Width)...)
 	}
