@@ -13,6 +13,7 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
@@ -100,4 +101,23 @@ func (e *Env) Deeds() ([]Deed, error) {
 		return nil, fmt.Errorf("record of the help desk: %w", err)
 	}
 	return all, nil
+}
+
+// TicketsOut are the tickets of the record that are still good at now and were not
+// ended from here: what who may not list a cluster's tokens knows of them. Those of
+// other people, and what ended elsewhere, is not known.
+func TicketsOut(deeds []Deed, now time.Time) []BootstrapToken {
+	ended := map[string]bool{}
+	for _, d := range deeds {
+		if d.Action == "approve" || d.Action == "deny" {
+			ended[d.Ticket] = true
+		}
+	}
+	var out []BootstrapToken
+	for _, d := range deeds {
+		if d.Action == "ticket" && d.Terms != nil && d.Expires != nil && d.Expires.After(now) && !ended[d.Ticket] {
+			out = append(out, BootstrapToken{ID: d.Ticket, Description: d.Terms.Description(), Expires: d.Expires, Usages: bootstraptoken.KnownUsages()})
+		}
+	}
+	return out
 }

@@ -5,6 +5,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
+	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/ui/flow"
 )
 
 func atDesk(r *rig) {
@@ -90,4 +95,26 @@ func TestSpareTicket(t *testing.T) {
 	r.sees("Ticket for jane")
 	r.press("esc")
 	r.sees("error: the quota is exceeded")
+}
+
+// TestDeskOfARole: who may not list a cluster's tokens, as in kubehsm's own role,
+// sees the tickets of the record, but for those that have ended.
+func TestDeskOfARole(t *testing.T) {
+	f := newFake()
+	f.deskErr = hsm.WithHint(bootstraptoken.ErrForbidden, "it needs the verb list")
+	deed := func(id, user string, left time.Duration) flow.Deed {
+		until := fakeNow().Add(left)
+		return flow.Deed{Action: "ticket", Ticket: id, Terms: &ticket.Terms{User: user}, User: user, Expires: &until}
+	}
+	f.tickets = []flow.Deed{deed("aaaaaa", "jane", time.Hour), deed("bbbbbb", "kim", -time.Minute), deed("cccccc", "lee", time.Hour),
+		{Action: "approve", Ticket: "cccccc"}, deed("dddddd", "max", 2*time.Hour), {Action: "deny", Ticket: "dddddd"}}
+	r := newRig(t, f, 80, 24)
+	atTokens(r)
+	r.goTo("Help desk")
+	r.sees("Only tickets that were made from here", "aaaaaa", "jane", "1 h 00 min")
+	for _, not := range []string{"error", "bbbbbb", "cccccc", "dddddd"} {
+		if strings.Contains(r.view(), not) {
+			t.Errorf("it holds %q:\n%s", not, r.view())
+		}
+	}
 }

@@ -21,6 +21,9 @@ import (
 )
 
 func (f *fakeBackend) BootstrapTokens(context.Context, string, bool) ([]flow.BootstrapToken, []string, error) {
+	if f.deskErr != nil {
+		return nil, nil, f.deskErr
+	}
 	soon, later := fakeNow().Add(4*time.Minute), fakeNow().Add(20*time.Hour)
 	return []flow.BootstrapToken{
 		{ID: "abcdef", Description: ticket.Terms{User: "jane", Groups: []string{"dev"}}.Description(), Expires: &soon, Usages: bootstraptoken.KnownUsages()},
@@ -73,6 +76,9 @@ func (f *fakeBackend) Revoke(_ context.Context, _ string, r *flow.Revocation) er
 }
 
 func (f *fakeBackend) Deeds() ([]flow.Deed, error) {
+	if f.tickets != nil {
+		return f.tickets, nil
+	}
 	return []flow.Deed{{Time: fakeNow().Add(-time.Hour), Action: "ticket", Ticket: "abcdef", User: "jane"}, {Time: fakeNow(), Action: "approve", Request: "kubehsm-jane", User: "jane"}}, nil
 }
 

@@ -64,6 +64,8 @@ type fakeBackend struct {
 	following atomic.Int32 // logs and watches that go on
 	unproven  string
 	spareErr  error
+	deskErr   error
+	tickets   []flow.Deed
 
 	asked  []hsm.PINPrompt
 	got    flow.EnrollOptions

@@ -22,6 +22,9 @@ func (m *Model) View(f screen.Frame) string {
 	case m.tokens.Len() == 0:
 		head = append(head, t.Text.Render("No ticket and no bootstrap token is out."), t.Muted.Render("t makes a ticket, with which one person joins the cluster."))
 	}
+	if m.own && m.err == nil {
+		head = append(head, widget.Paragraph(t.Muted, "Only tickets that were made from here: whoever may list a cluster's can read all its secrets.", f.Width)...)
+	}
 	foot := m.foot(f)
 	if m.tokens.Len() == 0 {
 		return widget.Block(strings.Join(append(append(head, ""), foot...), "\n"), f.Width, f.Height)
