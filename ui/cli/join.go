@@ -205,46 +205,26 @@ func (f *joinFlags) tokens(ctx context.Context, a *app, j *flow.JoinOptions) err
 	return err
 }
 
-// newPUK gives the card a random PUK, once: the factory's must be in force, so
-// that a join that is gone on with changes nothing again.
+// newPUK gives the card a random PUK before it joins.
 func (f *joinFlags) newPUK(a *app, c *cobra.Command, env *flow.Env, o flow.EnrollOptions, out *format) error {
 	ctx := c.Context()
-	o, err := env.Complete(ctx, o)
-	if err != nil {
-		return err
-	}
-	before, err := env.Token(ctx, o.Token)
-	if err != nil {
-		return err
-	}
+	r, err := env.NewJoinPUK(ctx, o, func() error { return a.showable(ctx, f.printPUK, "PUK") }, a.prompter())
 	w := a.err()
-	switch d := before.Details; {
-	case o.Token.Scheme != hsm.SchemePIV:
+	switch {
+	case r == nil && errors.Is(err, hsm.ErrUnsupported):
 		return ui.Usagef("--generate-puk: this is no PIV card; it has no PUK")
-	case d == nil || d.PUK == nil || !d.PUK.Default:
-		w.line("note: the PUK is not the factory's any more, or the card does not tell; it stays as it is")
-		return w.flush()
-	}
-	sealed := len(o.Join.Seal) > 0
-	p, show, err := a.newPUK(c, &generatePUK{yes: true, print: f.printPUK || sealed})
-	if err != nil {
+	case r == nil:
 		return err
-	}
-	_, err = env.ChangePIN(ctx, o.Token, hsm.PUK, p)
-	fresh := show(err)
-	if fresh.text == "" || !sealed {
-		fresh.print = f.printPUK
+	case r.Kept:
+		w.line("note: the PUK is not the factory's any more, or the card does not tell; it stays as it is")
+	case r.Sealed != "":
+		w.line("The card has a new PUK, which you do not need to know. Send this to the help desk, it is sealed for them:")
+		w.line("  %s", r.Sealed)
+		w.line("They open it with: %s helpdesk open --ticket-id %s --serial %s", a.name(), o.Join.Ticket, r.Serial)
+	case r.Secret != nil:
+		fresh := &freshSecret{what: "PUK", field: "newPUK", text: string(r.Secret.Bytes()), secret: r.Secret, print: f.printPUK, err: err, ctx: ctx}
 		return errors.Join(err, fresh.show(a, out))
 	}
-	text, sealErr := o.Join.SealPUK(before.Info.Serial, fresh.secret.Bytes())
-	if sealErr != nil { // better shown than lost
-		fresh.print = false
-		return errors.Join(err, sealErr, fresh.show(a, out))
-	}
-	fresh.secret.Zero()
-	w.line("The card has a new PUK, which you do not need to know. Send this to the help desk, it is sealed for them:")
-	w.line("  %s", text)
-	w.line("They open it with: %s helpdesk open --ticket-id %s --serial %s", a.name(), o.Join.Ticket, before.Info.Serial)
 	return errors.Join(err, w.flush())
 }
 

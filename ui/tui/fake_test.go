@@ -142,6 +142,13 @@ func (f *fakeBackend) TakeCertificate(_ context.Context, name string, pem []byte
 	return f.did("certificate of %s: %s", name, pem)
 }
 
+func (f *fakeBackend) NewJoinPUK(ctx context.Context, o flow.EnrollOptions, _ func() error, p hsm.Prompter) (*flow.JoinPUK, error) {
+	if _, err := p.PIN(ctx, hsm.PINPrompt{Kind: hsm.PUK, Retries: 3}); err != nil {
+		return nil, err
+	}
+	return &flow.JoinPUK{Serial: "12345678", Sealed: "sealed-for-" + o.Join.Ticket}, f.did("random PUK")
+}
+
 func (f *fakeBackend) Complete(ctx context.Context, o flow.EnrollOptions) (flow.EnrollOptions, error) {
 	if o.Context == "" && o.Join == nil {
 		o.Context = "trial-admin"

@@ -99,6 +99,41 @@ func TestTicketInTheWizard(t *testing.T) {
 	}
 }
 
+// TestCardGetsAPUK: a card that joins by a ticket gets a random PUK, which is shown
+// sealed to the help desk.
+func TestCardGetsAPUK(t *testing.T) {
+	secret, err := bootstraptoken.Generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tk := ticket.Ticket{Server: "https://10.0.0.1:6443", Token: secret, Expires: time.Now().Add(time.Hour).Truncate(time.Second),
+		Terms: ticket.Terms{User: "jane"}, Pins: fakePins(t)}
+	line, err := tk.Reveal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFake()
+	f.tokens = []flow.TokenView{pivToken()}
+	r := newRig(t, f, 100, 40, atEnroll)
+	r.sees("YubiKey")
+	r.press("enter")
+	r.sees("Slot 9d  empty")
+	r.press("enter")
+	r.sees("Algorithm")
+	r.press("enter")
+	r.sees("Which cluster")
+	r.press("end", "enter")
+	r.sees("Ticket", "ticket")
+	r.press(`"`+line+`"`, "enter")
+	r.sees("This is what will be done", "give it a random PUK")
+	r.press("P")
+	r.sees("To use the key.", "3 tries left")
+	r.press(`"12345678"`, "enter")
+	r.sees("Send this to the help desk", "sealed-for-"+secret.ID(), "helpdesk open --ticket-id "+secret.ID()+" --serial 12345678")
+	r.press("enter")
+	r.sees("This is what will be done")
+}
+
 // TestJoinInTheWizard: a cluster that no kubeconfig names is joined by address,
 // hash and bootstrap token, or by a discovery file; the token is a secret.
 func TestJoinInTheWizard(t *testing.T) {

@@ -55,6 +55,16 @@ func ShowSecret(ctx context.Context, p hsm.Prompter, what, state, secret string)
 	}
 }
 
+// ShowNew shows a new secret once, also one that may be in force although its
+// change failed with err.
+func ShowNew(ctx context.Context, p hsm.Prompter, what string, err error, secret string) {
+	state := "not shown again"
+	if err != nil {
+		state = "may be in force although the change failed"
+	}
+	ShowSecret(ctx, p, "new "+what, state, secret)
+}
+
 // Path is a file's name as a shell would read it, for "~/".
 func Path(typed string) string {
 	typed = strings.TrimSpace(typed)

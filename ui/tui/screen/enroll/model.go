@@ -25,6 +25,7 @@ type Backend interface {
 	Review(ctx context.Context, o flow.EnrollOptions) (flow.Review, error)
 	Enroll(ctx context.Context, o flow.EnrollOptions, p hsm.Prompter, report func(flow.Event)) (flow.Result, error)
 	TakeCertificate(ctx context.Context, name string, pem []byte) error
+	NewJoinPUK(ctx context.Context, o flow.EnrollOptions, showable func() error, p hsm.Prompter) (*flow.JoinPUK, error)
 }
 
 // Services are what the wizard works with; the root passes them.

@@ -84,6 +84,8 @@ func (p *reviewPage) update(msg tea.Msg, now time.Time) tea.Cmd {
 		return nil
 	case store.ClusterReadyMsg:
 		return p.start(now)
+	case pukMsg:
+		return p.start(now)
 	case restartMsg:
 		p.m.opts.Restart = true
 		return p.start(now)
@@ -129,6 +131,8 @@ func (p *reviewPage) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
 		return p.askAccept()
 	case key.Matches(k, keyAccept()) && p.unverified() != nil:
 		return p.askUnverified()
+	case key.Matches(k, keyPUK()) && p.joinsCard():
+		return p.newPUK()
 	case key.Matches(k, p.m.Keys.Enter) && p.ready && p.risks() == "":
 		return p.m.to(stageRun, now)
 	case (key.Matches(k, p.m.Keys.Retry) || key.Matches(k, p.m.Keys.Enter)) && p.err != nil:
@@ -181,6 +185,9 @@ func (p *reviewPage) actions() []screen.Action {
 	a := []screen.Action{{Key: keys.As(k.Enter, "enrol"), Reason: p.risks(), Writes: true}, {Key: k.Back}}
 	if p.risks() != "" {
 		a = append(a, screen.Action{Key: keyAccept()})
+	}
+	if p.joinsCard() {
+		a = append(a, screen.Action{Key: keyPUK(), Writes: true})
 	}
 	switch {
 	case p.m.Store.Building():

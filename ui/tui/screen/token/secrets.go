@@ -78,11 +78,7 @@ func (m *Model) randomPUK(ctx context.Context, u hsm.URI, p hsm.Prompter) error 
 	if puk == nil {
 		return err
 	}
-	state := "not shown again"
-	if err != nil {
-		state = "may be in force although the change failed"
-	}
-	screen.ShowSecret(ctx, p, "new PUK", state, string(puk.Bytes()))
+	screen.ShowNew(ctx, p, "PUK", err, string(puk.Bytes()))
 	return err
 }
 
@@ -159,10 +155,6 @@ func (m *Model) setManagementKey(ctx context.Context, u hsm.URI, o hsm.Managemen
 	if secret.Len() == 0 || o.Protect && err == nil {
 		return err
 	}
-	state := "not shown again"
-	if err != nil {
-		state = "may be in force although the change failed"
-	}
-	screen.ShowSecret(ctx, p, "new management key", state, hex.EncodeToString(secret.Bytes()))
+	screen.ShowNew(ctx, p, "management key", err, hex.EncodeToString(secret.Bytes()))
 	return err
 }
