@@ -139,13 +139,10 @@ func TestConsent(t *testing.T) {
 	t.Run("two at once are asked one after the other", func(t *testing.T) {
 		u := u.in(t)
 		s := u.sh("set +m; " + kubectl + "delete configmap map-2 & " + kubectl + "delete configmap map-3; wait; echo all")
-		for range 2 {
-			s.WaitFor(question)
-			before := strings.Count(s.Output(), question)
-			s.Type("y\r")
-			s.WaitUntil("the next question, or the end", func(f term.Frame) bool {
-				return strings.Count(s.Output(), question) > before || strings.Contains(f.Text(), "\nall")
-			})
+		// The second question appears by itself, and takes no key at first.
+		lab.Insist(s, "y\r", "the end of both", func(f term.Frame) bool { return strings.Contains(f.Text(), "\nall") })
+		if n := strings.Count(s.Output(), question); n < 2 {
+			t.Errorf("%d questions", n)
 		}
 		s.WaitFor(`"map-2" deleted`, `"map-3" deleted`, "all")
 		s.Exit()
