@@ -67,6 +67,12 @@ func enter() error {
 	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, ifr); err != nil {
 		return fmt.Errorf("loopback interface: %w", err)
 	}
+	// vpcd does not get its ports from connections that have ended on them.
+	reserved := fmt.Sprintf("%d-%d", port, port+Slots-1)
+	err = os.WriteFile("/proc/sys/net/ipv4/ip_local_reserved_ports", []byte(reserved), 0)
+	if err != nil && !errors.Is(err, unix.EROFS) { // in some containers it is a risk and not more
+		return fmt.Errorf("reserve the readers' ports: %w", err)
+	}
 	return nil
 }
 
