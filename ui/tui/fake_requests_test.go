@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/kubehsm/kubehsm/csr"
@@ -33,7 +34,7 @@ func fakeRequests() []flow.RequestView {
 
 func (f *fakeBackend) WatchRequests(ctx context.Context, _ string, filter flow.RequestFilter) (iter.Seq2[flow.RequestEvent, error], error) {
 	f.mu.Lock()
-	all, more := f.requests, f.changes
+	all, more := slices.Clone(f.requests), f.changes
 	f.mu.Unlock()
 	return func(yield func(flow.RequestEvent, error) bool) {
 		f.following.Add(1)

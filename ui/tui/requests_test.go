@@ -107,7 +107,9 @@ func TestApproveOwn(t *testing.T) {
 	r.did(f, `decide kubehsm-jane-7x2kp approve=true own=true words="" message=""`)
 	r.press("x")
 	r.sees("kubehsm csr approve kubehsm-jane-7x2kp --own")
+	f.mu.Lock()
 	f.requests = []flow.RequestView{fakeRequest("jane", flow.BreakGlassGroup)}
+	f.mu.Unlock()
 	r.press("esc", "r")
 	r.sees("kubehsm:break-glass")
 	r.opens("a")
