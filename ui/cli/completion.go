@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -78,7 +79,7 @@ func choicesIn(usage string) []string {
 	all := strings.Split(strings.ReplaceAll(words, " or ", ", "), ", ")
 	for i, w := range all {
 		all[i] = strings.TrimSuffix(strings.TrimSpace(w), " (default)")
-		if !oneWord.MatchString(all[i]) {
+		if !oneWord().MatchString(all[i]) {
 			return nil
 		}
 	}
@@ -88,11 +89,12 @@ func choicesIn(usage string) []string {
 	return all
 }
 
-var oneWord = regexp.MustCompile(`^[a-z0-9-]+$`)
+// Compiled when they are first used: kubectl starts the program for every command.
+var oneWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9-]+$`) })
 
 // plain is what no shell understands as anything but a word. Other names are not
 // offered: a script that completes may be less careful than we.
-var plain = regexp.MustCompile(`^[\pL\pN_.:@/=;?%+,-]+$`)
+var plain = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[\pL\pN_.:@/=;?%+,-]+$`) })
 
 func offer(list completing) cobra.CompletionFunc {
 	return func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
@@ -102,7 +104,7 @@ func offer(list completing) cobra.CompletionFunc {
 		}
 		ctx, cancel := context.WithTimeout(ctx, completionTime)
 		defer cancel()
-		found := slices.DeleteFunc(list(ctx), func(s string) bool { return !plain.MatchString(s) || !strings.HasPrefix(s, typed) })
+		found := slices.DeleteFunc(list(ctx), func(s string) bool { return !plain().MatchString(s) || !strings.HasPrefix(s, typed) })
 		return found, cobra.ShellCompDirectiveNoFileComp
 	}
 }

@@ -124,7 +124,7 @@ func loopback(host string) bool {
 }
 
 func (r *redactor) redact(b []byte) []byte {
-	for _, s := range secrets {
+	for _, s := range secrets() {
 		b = s.replace(b)
 	}
 	// The longest first: one may be part of another.
@@ -132,7 +132,7 @@ func (r *redactor) redact(b []byte) []byte {
 	for _, n := range r.names {
 		b = n.replace(b)
 	}
-	for _, s := range shapes {
+	for _, s := range shapes() {
 		b = s.replace(b)
 	}
 	return b
