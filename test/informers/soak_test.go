@@ -70,11 +70,12 @@ func TestSoak(t *testing.T) {
 	writes := traffic.end()
 
 	s.Admin("-n", namespace, "create", "configmap", "last")
-	direct := func() []string { return s.direct.state() }
-	for i, w := range append(watchers, s.direct) {
+	poll.Until(t, "the informer that goes without the agent sees the last object", func() bool { return s.direct.knows(namespace, "last") })
+	direct := s.direct.state()
+	for i, w := range watchers {
 		poll.Until(t, fmt.Sprintf("informer %d sees the last object", i), func() bool { return w.knows(namespace, "last") })
-		if got := w.state(); !slices.Equal(got, direct()) {
-			t.Errorf("informer %d:\n%s\ndirectly:\n%s", i, strings.Join(got, "\n"), strings.Join(direct(), "\n"))
+		if got := w.state(); !slices.Equal(got, direct) {
+			t.Errorf("informer %d:\n%s\ndirectly:\n%s", i, strings.Join(got, "\n"), strings.Join(direct, "\n"))
 		}
 	}
 	st, err := s.Status(t.Context())
