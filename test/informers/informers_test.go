@@ -69,7 +69,7 @@ func (s *scene) during(t *testing.T, disturb func()) (missed []string) {
 	marker := fmt.Sprintf("marker-%d", s.round)
 	s.Admin("-n", namespace, "create", "configmap", marker)
 	for what, w := range map[string]*watcher{"direct": s.direct, "bridge's": s.bridge} {
-		poll.Until(t, "the "+what+" informer sees "+marker, func() bool { return w.knows(namespace, marker) })
+		poll.Until(t, "the "+what+" informer sees "+marker, func() bool { return w.knows(marker) })
 	}
 	if d, b := s.direct.state(), s.bridge.state(); !slices.Equal(d, b) {
 		t.Errorf("directly:\n%s\nthrough the bridge:\n%s", strings.Join(d, "\n"), strings.Join(b, "\n"))

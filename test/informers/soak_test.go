@@ -70,10 +70,10 @@ func TestSoak(t *testing.T) {
 	writes := traffic.end()
 
 	s.Admin("-n", namespace, "create", "configmap", "last")
-	poll.Until(t, "the informer that goes without the agent sees the last object", func() bool { return s.direct.knows(namespace, "last") })
+	poll.Until(t, "the informer that goes without the agent sees the last object", func() bool { return s.direct.knows("last") })
 	direct := s.direct.state()
 	for i, w := range watchers {
-		poll.Until(t, fmt.Sprintf("informer %d sees the last object", i), func() bool { return w.knows(namespace, "last") })
+		poll.Until(t, fmt.Sprintf("informer %d sees the last object", i), func() bool { return w.knows("last") })
 		if got := w.state(); !slices.Equal(got, direct) {
 			t.Errorf("informer %d:\n%s\ndirectly:\n%s", i, strings.Join(got, "\n"), strings.Join(direct, "\n"))
 		}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -105,10 +106,10 @@ func (w *watcher) told() []string {
 	return slices.Clone(w.events)
 }
 
-// knows tells whether the object is in the informer's store.
-func (w *watcher) knows(namespace, name string) bool {
-	_, ok, err := w.store.GetByKey(namespace + "/" + name)
-	return ok && err == nil
+// knows tells whether the object has been added, and everything before it told:
+// the store has an object before the handlers are told of it.
+func (w *watcher) knows(name string) bool {
+	return slices.ContainsFunc(w.told(), func(e string) bool { return strings.HasPrefix(e, "added "+name+"@") })
 }
 
 // state is the store's content.
@@ -130,6 +131,7 @@ type traffic struct {
 }
 
 func start(t testing.TB, c dynamic.Interface, namespace string, every time.Duration) *traffic {
+	// A write that is given up could still be carried out, at any time later.
 	ctx, cancel := context.WithCancel(t.Context())
 	tr := &traffic{stop: cancel, stopped: make(chan struct{})}
 	objects := c.Resource(configMaps).Namespace(namespace)
@@ -143,9 +145,9 @@ func start(t testing.TB, c dynamic.Interface, namespace string, every time.Durat
 			o.SetAnnotations(map[string]string{"write": fmt.Sprint(i)})
 			var err error
 			if i%7 == i%11 { // now and then one goes, to come back
-				err = objects.Delete(ctx, o.GetName(), metav1.DeleteOptions{})
-			} else if _, err = objects.Update(ctx, o, metav1.UpdateOptions{}); err != nil {
-				_, err = objects.Create(ctx, o, metav1.CreateOptions{})
+				err = objects.Delete(t.Context(), o.GetName(), metav1.DeleteOptions{})
+			} else if _, err = objects.Update(t.Context(), o, metav1.UpdateOptions{}); err != nil {
+				_, err = objects.Create(t.Context(), o, metav1.CreateOptions{})
 			}
 			if err == nil {
 				tr.writes++
