@@ -27,12 +27,16 @@ type console struct {
 	fd int
 	// hidden: echo was on and has been turned off here.
 	hidden bool
+	// owed: the prompt was taken up again, and it may still be heard of that the
+	// process was continued.
+	owed bool
 }
 
 // openConsole opens the terminal if this process may use it; errors wrap
 // [hsm.ErrNoTerminal].
 func openConsole() (*console, error) {
-	fd, err := unix.Open("/dev/tty", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
+	// What select(2) has seen another program may have read meanwhile.
+	fd, err := unix.Open("/dev/tty", unix.O_RDWR|unix.O_NOCTTY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("%w: /dev/tty: %w", hsm.ErrNoTerminal, err)
 	}
@@ -75,7 +79,10 @@ func (c *console) close() { _ = unix.Close(c.fd) }
 func (c *console) Write(p []byte) (int, error) {
 	for done := 0; done < len(p); {
 		n, err := unix.Write(c.fd, p[done:])
-		if err != nil && !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.EAGAIN) {
+		if errors.Is(err, unix.EAGAIN) { // ctrl-s
+			_, err = unix.Poll([]unix.PollFd{{Fd: int32(c.fd), Events: unix.POLLOUT}}, -1)
+		}
+		if err != nil && !errors.Is(err, unix.EINTR) {
 			return done, err
 		}
 		done += max(n, 0)
@@ -108,12 +115,12 @@ type readOptions struct {
 // [context.DeadlineExceeded] after the timeout, or ctx's. Echo is restored on
 // every way out, a panic included.
 func (c *console) readLine(ctx context.Context, o readOptions, buf []byte) (n int, err error) {
+	defer o.jobs.leave()()
 	w, err := newWaker(ctx, o.timeout)
 	if err != nil {
 		return 0, err
 	}
 	defer w.close()
-	defer o.jobs.watch(w)()
 	// Restoring the modes must not stop this process when the shell has taken
 	// the terminal back already, as it does when kubectl dies first.
 	signal.Ignore(unix.SIGTTOU)
@@ -128,20 +135,18 @@ func (c *console) readLine(ctx context.Context, o readOptions, buf []byte) (n in
 		if err != nil {
 			return n, fmt.Errorf("%w: %w", hsm.ErrNoTerminal, err)
 		}
-		switch ev {
-		case eventInput:
-			if !c.foreground() { // the shell took it; that ctrl-z was typed may be heard of later
-				n, err = 0, c.suspend(ctx, w, o, buf)
-				break
-			}
+		switch {
+		case ev == eventContinue && c.owed && c.foreground(): // the prompt is there, and perhaps an answer begun
+			c.owed = false
+			err = c.enter(readOptions{echo: o.echo})
+		case ev == eventStop, ev == eventContinue,
+			ev == eventInput && !c.foreground(): // the shell took it; that ctrl-z was typed may be heard of later
+			n, err = 0, c.suspend(ctx, w, o, ev, buf)
+		case ev == eventInput:
 			var complete bool
 			if n, complete, err = c.read(buf, n); complete {
 				return n, nil
 			}
-		case eventStop:
-			n, err = 0, c.suspend(ctx, w, o, buf)
-		case eventContinue:
-			err = c.resume(ctx, w, o)
 		default:
 			err = endedBy(ctx, ev, o)
 		}
@@ -234,46 +239,21 @@ func (c *console) restore() {
 	_ = unix.IoctlSetTermios(c.fd, ioctlSet, modes) // a terminal that went away needs none
 }
 
-// suspend does what ctrl-z asks for and takes the prompt up again afterwards.
-// The terminal has forgotten the line that was begun. Where another process
-// leads the group, that one stops for the shell to see; this one only waits: it
-// may hear of the signal when the group was continued already, and nobody would
-// continue it a second time.
-func (c *console) suspend(ctx context.Context, w *waker, o readOptions, line []byte) error {
+// suspend does what ctrl-z asks for and takes the prompt up again afterwards,
+// when the process was continued and is in the foreground. The terminal has
+// forgotten the line that was begun.
+func (c *console) suspend(ctx context.Context, w *waker, o readOptions, why event, line []byte) error {
 	clear(line)
-	c.restore()
 	w.timer.Stop()
-	switch {
-	case leads():
-		o.erase()
-		w.stopSelf()
-	case !c.taken():
-		o.erase() // nothing has written over it
-	}
-	return c.resume(ctx, w, o)
-}
-
-// taken waits a moment for the shell to take the terminal, and tells whether it did.
-func (c *console) taken() bool {
-	for until := time.Now().Add(stopGrace); c.foreground(); time.Sleep(stopGrace / 20) {
-		if time.Now().After(until) {
-			return false
-		}
-	}
-	return true
-}
-
-// resume takes the prompt up again after the process was continued. In the
-// background (bg) it waits until it is called to the foreground.
-func (c *console) resume(ctx context.Context, w *waker, o readOptions) error {
-	wait := c.waitBehind
+	away := c.wait
 	if leads() {
-		wait = c.stopBehind
+		away = c.stop
 	}
-	if err := wait(ctx, w, o); err != nil {
+	gone, err := away(ctx, w, o, why)
+	if err != nil {
 		return err
 	}
-	if err := c.enter(o); err != nil {
+	if err := c.enter(readOptions{echo: o.echo, flush: o.flush && gone}); err != nil {
 		return err
 	}
 	w.timer.Reset(o.timeout)
@@ -282,31 +262,60 @@ func (c *console) resume(ctx context.Context, w *waker, o readOptions) error {
 	return nil
 }
 
-// stopBehind stops until this process is in the foreground.
-func (c *console) stopBehind(_ context.Context, w *waker, _ readOptions) error {
+// stop stops this process, which leads its group, until it is in the foreground
+// again: in the background (bg) it stops once more.
+func (c *console) stop(_ context.Context, w *waker, o readOptions, why event) (gone bool, err error) {
+	if why != eventContinue {
+		c.restore()
+		o.erase()
+		w.stopSelf()
+	}
 	for !c.foreground() {
 		if !w.stopSelf() && !c.foreground() {
-			return c.usable()
+			return false, c.usable()
 		}
 	}
-	return nil
+	return true, nil
 }
 
-// waitBehind waits until this process is in the foreground, or its parent gone.
-func (c *console) waitBehind(ctx context.Context, w *waker, o readOptions) error {
-	for parent := os.Getppid(); !c.foreground(); {
-		ev, err := w.within(stopGrace)
-		if err == nil && ev != eventTimeout { // the time begins anew with the prompt
-			err = endedBy(ctx, ev, o)
+// wait waits until the shell has had the terminal and given it back, and tells
+// whether it has. Another process leads the group and stops for the shell to see;
+// this one must not, as it may hear of that when the group was continued already,
+// and nobody would continue it a second time. Both signals can be heard of late and
+// in any order, and there is one prompt for the two. It ends with the parent, too.
+func (c *console) wait(ctx context.Context, w *waker, o readOptions, why event) (gone bool, err error) {
+	parent := os.Getppid()
+	stopped, continued := false, false
+	for until := time.Now().Add(stopGrace); ; {
+		switch why {
+		case eventStop:
+			stopped = true
+		case eventContinue:
+			continued = true
+		}
+		pause := stopGrace / 20
+		switch front := c.foreground(); {
+		case !front && os.Getppid() != parent:
+			return false, c.usable()
+		case !front:
+			c.restore()
+			gone, continued, pause = true, false, stopGrace
+		case gone, stopped && continued, why == 0 && time.Now().After(until):
+			c.owed = !continued
+			if !gone && !continued {
+				o.erase() // nothing has written over it
+			}
+			return gone || continued, nil
+		}
+		// Else the shell may be about to take it, or the other signal to come.
+		why, err = w.within(pause)
+		if err == nil && why != eventTimeout { // the time begins anew with the prompt
+			err = endedBy(ctx, why, o)
 		}
 		if err != nil {
-			return err
-		}
-		if os.Getppid() != parent && !c.foreground() {
-			return c.usable()
+			return false, err
 		}
 	}
-	return nil
 }
 
 // sessionName names the terminal session: all processes under one login shell

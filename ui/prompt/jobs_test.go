@@ -3,9 +3,12 @@
 package prompt
 
 import (
+	"fmt"
+	"os"
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -163,23 +166,103 @@ func TestTypedBeforeTheStopIsHeardOf(t *testing.T) {
 	s.restored()
 }
 
+// ours is the program of led that asks.
+func (s *screen) ours() int {
+	s.t.Helper()
+	out, err := exec.Command("pgrep", "-P", strconv.Itoa(s.leader())).Output()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(out)))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return pid
+}
+
 // TestStopThatComesLate: what stopped the group is over when it is heard of, so
 // that nobody would continue the program.
 func TestStopThatComesLate(t *testing.T) {
 	s := startShell(t)
 	s.typed(led + "\n")
 	s.asking(pinLabel)
-	out, err := exec.Command("pgrep", "-P", strconv.Itoa(s.leader())).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(out)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Kill(pid, unix.SIGTSTP); err != nil {
+	if err := unix.Kill(s.ours(), unix.SIGTSTP); err != nil {
 		t.Fatal(err)
 	}
 	s.asking(pinLabel, 2)
 	s.answered()
+}
+
+// TestStopIsOverWhenHeardOf: ctrl-z and fg, heard of together and in any order, have
+// the question drawn once more, and what is typed then is the answer.
+func TestStopIsOverWhenHeardOf(t *testing.T) {
+	for name, signals := range map[string][]syscall.Signal{
+		"in order":       {unix.SIGTSTP, unix.SIGCONT},
+		"in reverse":     {unix.SIGCONT, unix.SIGTSTP},
+		"continued only": {unix.SIGCONT},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 5 { // a machine that does nothing for a while keeps the two apart
+				s := startShell(t)
+				s.typed(strings.Replace(led, "=pin", "=confirm", 1) + "\n")
+				s.expect(confirmLabel)
+				pid := s.ours()
+				for _, each := range signals {
+					s.signal(pid, each)
+				}
+				if s.confirmed() == 2 {
+					return
+				}
+			}
+			t.Error("the question is drawn more than once")
+		})
+	}
+}
+
+// signal sends a signal and waits until the process has it: SIGTSTP and SIGCONT
+// that wait to be delivered end each other (signal(7)).
+func (s *screen) signal(pid int, which syscall.Signal) {
+	s.t.Helper()
+	if err := unix.Kill(pid, which); err != nil {
+		s.t.Fatal(err)
+	}
+	s.until("delivery of "+which.String(), func() bool {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		_, rest, found := strings.Cut(string(status), "ShdPnd:\t")
+		hex, _, _ := strings.Cut(rest, "\n")
+		pending, err := strconv.ParseUint(hex, 16, 64)
+		if !found || err != nil {
+			s.t.Fatalf("%s: %v", status, err)
+		}
+		return pending&(1<<(which-1)) == 0
+	})
+}
+
+// confirmLabel is the question of the child "confirm".
+const confirmLabel = "Go on? [y/N] "
+
+// confirmed says yes, once, when the question was drawn a second time, and returns
+// how often it was drawn in all.
+func (s *screen) confirmed() int {
+	s.t.Helper()
+	s.expect(confirmLabel, 2)
+	s.typed("y\n")
+	s.expect("RESULT true <nil>")
+	s.restored()
+	return strings.Count(s.output(), confirmLabel)
+}
+
+// TestQuestionStopAndForeground: the question of a program that another one leads,
+// as an attendant's, after ctrl-z and fg.
+func TestQuestionStopAndForeground(t *testing.T) {
+	s := startShell(t)
+	s.typed(strings.Replace(led, "=pin", "=confirm", 1) + "\n")
+	s.expect(confirmLabel)
+	s.typed("n\x1a") // not finished
+	s.expect("ready> ", 2)
+	s.typed("fg\n")
+	s.confirmed()
 }

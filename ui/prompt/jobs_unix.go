@@ -13,16 +13,16 @@ import (
 
 // jobs sees to ctrl-z from the first prompt on, for as long as the process
 // runs: Go cannot give SIGTSTP its default effect back once it was caught. A
-// prompt that is on the screen is told; without one the process is stopped as
-// it would have been.
+// prompt that is on the screen hears of it itself; without one the process is
+// stopped as it would have been.
 type jobs struct {
 	once   sync.Once
-	prompt atomic.Pointer[waker]
+	prompt atomic.Bool
 }
 
-// watch hands ctrl-z to k until the returned function is called.
-func (j *jobs) watch(k *waker) (stop func()) {
-	j.prompt.Store(k)
+// leave leaves ctrl-z to a prompt until the returned function is called.
+func (j *jobs) leave() (back func()) {
+	j.prompt.Store(true)
 	j.once.Do(func() {
 		if signal.Ignored(unix.SIGTSTP) {
 			return
@@ -31,19 +31,13 @@ func (j *jobs) watch(k *waker) (stop func()) {
 		signal.Notify(ch, unix.SIGTSTP)
 		go j.serve(ch)
 	})
-	return func() { j.prompt.Store(nil) }
+	return func() { j.prompt.Store(false) }
 }
 
 func (j *jobs) serve(ch <-chan os.Signal) {
-	for s := range ch {
-		k := j.prompt.Load()
-		if k == nil {
+	for range ch {
+		if !j.prompt.Load() {
 			stopSelf()
-			continue
-		}
-		select {
-		case k.signals <- s:
-		default: // it has more than it can handle
 		}
 	}
 }

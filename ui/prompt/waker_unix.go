@@ -60,7 +60,7 @@ func newWaker(ctx context.Context, timeout time.Duration) (*waker, error) {
 
 // notify takes over the signals that were not ignored from the start (nohup).
 func (k *waker) notify() {
-	for _, s := range []os.Signal{unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGHUP, unix.SIGCONT} {
+	for _, s := range []os.Signal{unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGHUP, unix.SIGTSTP, unix.SIGCONT} {
 		if !signal.Ignored(s) {
 			signal.Notify(k.signals, s)
 		}
