@@ -3,12 +3,14 @@
 package layout
 
 import (
+	"debug/elf"
 	"encoding/json"
 	"errors"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -74,6 +76,7 @@ var layers = []struct {
 	{"ui/text", nil},
 	{"ui/prompt", []string{"hsm", "ui/text"}},
 	{"ui/flow", []string{"hsm", "csr", "kubeconfig", "plugin", "assets", "ui/flow"}},
+	{"ui/waiting", []string{"plugin", "ui"}},
 	{"ui/credential", []string{"hsm", "csr", "kubeconfig", "plugin", "ui"}},
 	{"ui/drivers", []string{"hsm", "plugin/home"}},
 	{"ui/signer", []string{"hsm", "plugin", "ui"}},
@@ -142,6 +145,44 @@ func TestBinaryIsLean(t *testing.T) {
 			t.Errorf("the binary contains %s", dep)
 		case strings.HasPrefix(dep, "testing"), under(dep, module+"/test"):
 			t.Errorf("the binary contains %s", dep)
+		}
+	}
+}
+
+// TestBinaryLinksLittle: every shared library is loaded at each start, and one that
+// is missing is the end of it. Where text/template is run, which looks methods up
+// by name, the linker keeps every method of every type: a third more.
+func TestBinaryLinksLittle(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kubehsm")
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", path, ".")
+	build.Dir = filepath.Join("..", "..")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	if runtime.GOOS != "linux" {
+		return // it builds
+	}
+	binary, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer binary.Close()
+	libraries, err := binary.ImportedLibraries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range libraries { // the C library, in older ones several
+		if name, _, _ := strings.Cut(l, ".so"); !slices.Contains([]string{"libc", "libdl", "libpthread", "libresolv"}, name) {
+			t.Errorf("the binary is linked to %s", l)
+		}
+	}
+	symbols, err := binary.Symbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range symbols {
+		if strings.HasPrefix(s.Name, "text/template.(*state).") {
+			t.Errorf("the binary contains %s", s.Name)
 		}
 	}
 }

@@ -261,7 +261,7 @@ func TestVersion(t *testing.T) {
 	if out := b.ok("version"); !strings.HasPrefix(out, "kubehsm v0.0.0-test (go") {
 		t.Errorf("%q", out)
 	}
-	if out := b.ok("--version"); out != "kubehsm v0.0.0-test\n" {
+	if out := b.ok("--version"); out != "kubehsm version v0.0.0-test\n" {
 		t.Errorf("%q", out)
 	}
 	if doc := document(t, b.ok("version", "-o", "json")); doc["version"] != "v0.0.0-test" || doc["platform"] == "" {

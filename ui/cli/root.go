@@ -59,7 +59,6 @@ kubehsm enroll --context prod --user jane --group dev`,
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Flags().Bool("read-only", false, "open the terminal UI to look only: whatever changes something is refused")
 	root.Version = a.Version
-	root.SetVersionTemplate("{{.DisplayName}} {{.Version}}\n")
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.kubeconfig, "kubeconfig", "", "`path` to the kubeconfig file; default $KUBECONFIG, else ~/.kube/config")
 	flags.StringVar(&a.context, "context", "", "`name` of the kubeconfig context; default the current one")
