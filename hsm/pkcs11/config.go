@@ -1,8 +1,6 @@
 package pkcs11
 
 import (
-	"bufio"
-	"bytes"
 	"fmt"
 	"os"
 	"strings"
@@ -23,10 +21,10 @@ func readConfig(path string) (map[string]string, error) {
 		return nil, fmt.Errorf("longer than %d bytes", maxConfig)
 	}
 	values := map[string]string{}
-	lines := bufio.NewScanner(bytes.NewReader(b))
-	lines.Buffer(nil, maxConfig+1)
-	for n := 1; lines.Scan(); n++ {
-		line := strings.TrimSpace(lines.Text())
+	n := 0
+	for line := range strings.Lines(string(b)) {
+		n++
+		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
 			continue
 		}
@@ -36,5 +34,5 @@ func readConfig(path string) (map[string]string, error) {
 		}
 		values[strings.TrimSpace(name)] = strings.TrimSpace(value)
 	}
-	return values, lines.Err()
+	return values, nil
 }

@@ -36,6 +36,7 @@ type device struct {
 	gate   gate // held while the token works; guards what follows
 	slot   uint
 	info   hsm.TokenInfo
+	read   time.Time // when info was read by the opening; zero once that was used
 	seen   time.Time // when the token was last seen to be in slot
 	open   bool
 	sh     p11.SessionHandle
@@ -45,7 +46,8 @@ type device struct {
 }
 
 func newDevice(m *module, t hsm.TokenInfo) *device {
-	d := &device{module: m, id: identify(m, t), info: t, slot: uint(t.SlotID), seen: time.Now(), asking: newGate(), gate: m.gate}
+	now := time.Now()
+	d := &device{module: m, id: identify(m, t), info: t, slot: uint(t.SlotID), read: now, seen: now, asking: newGate(), gate: m.gate}
 	if d.gate == nil {
 		d.gate = newGate()
 	}
@@ -118,7 +120,7 @@ func (d *device) writing(ctx context.Context, f func(sh p11.SessionHandle) error
 }
 
 // justSeen is how long the look at a token that its opening took is good for its
-// first session: nobody swaps tokens faster.
+// first session, and its first login: nobody swaps tokens faster.
 const justSeen = 300 * time.Millisecond
 
 // ensure makes the session alive, on the same token as ever.
@@ -205,6 +207,28 @@ func (d *device) describe(ctx context.Context) (hsm.TokenInfo, error) {
 	}
 	err := d.locate(ctx)
 	return d.info, fault("describe the token", err)
+}
+
+// states describes the token each time it is called: the first time perhaps as its
+// opening found it.
+func (d *device) states(ctx context.Context) func() (hsm.TokenInfo, error) {
+	return func() (hsm.TokenInfo, error) {
+		if info, ok := d.opening(); ok {
+			return info, nil
+		}
+		return d.describe(ctx)
+	}
+}
+
+// opening returns what the opening of the token read, once and if it was just now.
+func (d *device) opening() (hsm.TokenInfo, bool) {
+	if !d.gate.try() { // somebody works with it: things may have changed
+		return hsm.TokenInfo{}, false
+	}
+	defer d.gate.leave()
+	fresh := !d.closed && time.Since(d.read) < justSeen
+	d.read = time.Time{}
+	return d.info, fresh
 }
 
 // lockOut logs out and lets the session go.

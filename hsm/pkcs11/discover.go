@@ -2,6 +2,8 @@ package pkcs11
 
 import (
 	"cmp"
+	"iter"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -17,12 +19,12 @@ const program = "kubehsm"
 
 // places are where modules and p11-kit's configuration are looked for.
 type places struct {
-	systemConf, userConf string   // pkcs11.conf files
-	system               []string // folders of *.module files, the stronger last
-	user                 string   // the user's own such folder, stronger still
-	libraries            []string // where bare module names are looked up
-	wellKnown            []string // paths without p11-kit
-	tpm                  string   // the TPM's device
+	systemConf, userConf string           // pkcs11.conf files
+	system               []string         // folders of *.module files, the stronger last
+	user                 string           // the user's own such folder, stronger still
+	libraries            []string         // where bare module names are looked up
+	wellKnown            iter.Seq[string] // paths without p11-kit
+	tpm                  string           // the TPM's device
 }
 
 // standardPlaces are p11-kit's, see pkcs11.conf(5).
@@ -54,17 +56,27 @@ func standardPlaces() places {
 	for _, dir := range lib {
 		p.libraries = append(p.libraries, filepath.Join(dir, "pkcs11"))
 	}
-	for _, name := range []string{
-		"softhsm/libsofthsm2", "pkcs11/libsofthsm2", "libykcs11", "pkcs11/libykcs11", "pkcs11/opensc-pkcs11",
-		"opensc-pkcs11", "pkcs11/yubihsm_pkcs11", "pkcs11/libtpm2_pkcs11", "opencryptoki/libopencryptoki",
-	} {
-		for _, dir := range lib {
-			for _, ext := range []string{".so", ".so.2", ".so.1", ".dylib"} {
-				p.wellKnown = append(p.wellKnown, filepath.Join(dir, name+ext))
+	p.wellKnown = wellKnown(lib)
+	return p
+}
+
+// wellKnown are the usual paths of modules below the folders lib. There are many,
+// and often nobody asks for them.
+func wellKnown(lib []string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, name := range []string{
+			"softhsm/libsofthsm2", "pkcs11/libsofthsm2", "libykcs11", "pkcs11/libykcs11", "pkcs11/opensc-pkcs11",
+			"opensc-pkcs11", "pkcs11/yubihsm_pkcs11", "pkcs11/libtpm2_pkcs11", "opencryptoki/libopencryptoki",
+		} {
+			for _, dir := range lib {
+				for _, ext := range []string{".so", ".so.2", ".so.1", ".dylib"} {
+					if !yield(dir + "/" + name + ext) {
+						return
+					}
+				}
 			}
 		}
 	}
-	return p
 }
 
 // triplet is Debian's multiarch name of a GOARCH.
@@ -83,24 +95,29 @@ func (p places) discover() ([]Module, []hsm.Problem) {
 	var found []Module
 	seen := map[string]bool{}
 	for _, c := range configs {
-		path := p.resolve(c.values["module"])
-		if path == "" || seen[realPath(path)] {
+		m := Module{Name: c.name, Path: p.resolve(c.values["module"])}
+		if m.Path == "" {
 			continue
 		}
-		seen[realPath(path)] = true
-		if c.offers(path) {
-			found = append(found, Module{Name: c.name, Path: path})
+		if m.real = realPath(m.Path); seen[m.real] {
+			continue
+		}
+		seen[m.real] = true
+		if c.offers(m) {
+			found = append(found, m)
 		}
 	}
-	for _, path := range p.wellKnown {
+	for path := range p.wellKnown {
 		info, err := os.Stat(path)
-		if err != nil || !info.Mode().IsRegular() || seen[realPath(path)] {
+		if err != nil || !info.Mode().IsRegular() {
 			continue
 		}
-		seen[realPath(path)] = true
-		found = append(found, Module{Path: path})
+		if real := realPath(path); !seen[real] {
+			seen[real] = true
+			found = append(found, Module{Path: path, real: real})
+		}
 	}
-	found = slices.DeleteFunc(found, func(m Module) bool { return p.idle(m.Path) })
+	found = slices.DeleteFunc(found, func(m Module) bool { return p.idle(m.real) })
 	return found, problems
 }
 
@@ -118,14 +135,20 @@ func (p places) has(path string) bool {
 	configs, _ := p.configs()
 	for _, c := range configs {
 		if at := p.resolve(c.values["module"]); at != "" && same(at) {
-			return c.offers(at) && !p.idle(at)
+			m := Module{Path: at, real: realPath(at)}
+			return c.offers(m) && !p.idle(m.real)
 		}
 	}
-	return (slices.Contains(p.wellKnown, path) || slices.ContainsFunc(p.wellKnown, same)) && !p.idle(path)
+	for at := range p.wellKnown {
+		if at == path || same(at) {
+			return !p.idle(realPath(path))
+		}
+	}
+	return false
 }
 
-// idle tells that a module's device cannot be reached.
-func (p places) idle(path string) bool { return tpmModule(path) && !hasTPM(p.tpm) }
+// idle tells that the device of the module with that identity cannot be reached.
+func (p places) idle(real string) bool { return tpmModule(real) && !hasTPM(p.tpm) }
 
 // resolve makes a module's path absolute as p11-kit does.
 func (p places) resolve(path string) string {
@@ -162,20 +185,24 @@ func (p places) configs() ([]config, []hsm.Problem) {
 	}
 	merged := map[string]config{}
 	for _, dir := range dirs {
-		files, err := filepath.Glob(filepath.Join(dir, "*.module"))
-		if dir == "" || err != nil {
+		if dir == "" {
 			continue
 		}
+		files, err := os.ReadDir(dir)
+		if err != nil && !os.IsNotExist(err) {
+			problems = append(problems, hsm.Problem{Source: dir, Err: err})
+		}
 		for _, file := range files {
-			name := strings.TrimSuffix(filepath.Base(file), ".module")
-			c := config{name: name, values: map[string]string{}}
-			for k, v := range merged[name].values {
-				c.values[k] = v
+			name, ok := strings.CutSuffix(file.Name(), ".module")
+			if !ok {
+				continue
 			}
-			for k, v := range load(file) {
-				c.values[k] = v
+			values := load(filepath.Join(dir, file.Name()))
+			if weaker := merged[name].values; weaker != nil {
+				maps.Copy(weaker, values)
+			} else if values != nil {
+				merged[name] = config{name: name, values: values}
 			}
-			merged[name] = c
 		}
 	}
 	all := make([]config, 0, len(merged))
@@ -189,9 +216,9 @@ func (p places) configs() ([]config, []hsm.Problem) {
 }
 
 // isProxy recognises p11-kit's proxy module, which shows the tokens of all
-// configured modules once more.
-func isProxy(path string) bool {
-	name := filepath.Base(realPath(path))
+// configured modules once more. real is the module's identity.
+func isProxy(real string) bool {
+	name := filepath.Base(real)
 	return strings.HasPrefix(name, "p11-kit-proxy") || strings.HasPrefix(name, "libp11-kit")
 }
 
@@ -219,8 +246,8 @@ func (c config) priority() int {
 	return n
 }
 
-// offers tells whether the module at path is one for us.
-func (c config) offers(path string) bool { return c.wanted() && !isTrust(path) && !isProxy(path) }
+// offers tells whether m is one for us.
+func (c config) offers(m Module) bool { return c.wanted() && !isTrust(m.Path) && !isProxy(m.real) }
 
 // wanted applies enable-in, disable-in and trust-policy.
 func (c config) wanted() bool {

@@ -37,7 +37,7 @@ func placesIn(root string) places {
 	return places{
 		systemConf: at("etc/pkcs11.conf"), userConf: at("home/pkcs11.conf"),
 		system: []string{at("share"), at("etc/modules")}, user: at("home/modules"),
-		libraries: []string{at("lib")}, wellKnown: []string{at("known/a.so"), at("known/b.so"), at("known/none.so")},
+		libraries: []string{at("lib")}, wellKnown: slices.Values([]string{at("known/a.so"), at("known/b.so"), at("known/none.so")}),
 	}
 }
 

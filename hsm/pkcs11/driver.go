@@ -124,11 +124,10 @@ func (d *Driver) module(ctx context.Context, c Module) (*module, error) {
 	if d.closed {
 		return nil, errClosed
 	}
-	real := realPath(c.Path)
-	if m := d.modules[real]; m != nil {
+	if m := d.modules[c.real]; m != nil {
 		return m, nil
 	}
-	m, err := load(ctx, c, real, d.options.LockDir)
+	m, err := load(ctx, c, d.options.LockDir)
 	if m != nil && err != nil {
 		err = errors.Join(err, m.close())
 	}
@@ -139,7 +138,8 @@ func (d *Driver) module(ctx context.Context, c Module) (*module, error) {
 	return m, nil
 }
 
-// candidates lists the modules that may hold what u names, each once.
+// candidates lists the modules that may hold what u names, each once, with their
+// identities.
 func (d *Driver) candidates(u hsm.URI) ([]Module, []hsm.Problem) {
 	where := sync.OnceValue(standardPlaces)
 	all, seen, proxied := d.own(where)
@@ -147,18 +147,18 @@ func (d *Driver) candidates(u hsm.URI) ([]Module, []hsm.Problem) {
 	if u.ModulePath != "" { // that one and no other
 		real := realPath(u.ModulePath)
 		for _, m := range all {
-			if realPath(m.Path) == real {
+			if m.real == real {
 				return []Module{m}, nil
 			}
 		}
-		return []Module{{Path: u.ModulePath}}, nil
+		return []Module{{Path: u.ModulePath, real: real}}, nil
 	}
 	if d.options.Discover && !proxied {
 		var found []Module
 		found, problems = where().discover()
 		for _, m := range found {
-			if real := realPath(m.Path); !seen[real] {
-				seen[real] = true
+			if !seen[m.real] {
+				seen[m.real] = true
 				all = append(all, m)
 			}
 		}
@@ -175,7 +175,7 @@ func (d *Driver) candidates(u hsm.URI) ([]Module, []hsm.Problem) {
 	return all, problems
 }
 
-// own lists the modules of the options, each once, and their real paths. proxied
+// own lists the modules of the options, each once, and their identities. proxied
 // tells that one of them shows the modules of p11-kit's configuration.
 func (d *Driver) own(where func() places) (all []Module, seen map[string]bool, proxied bool) {
 	seen = map[string]bool{}
@@ -183,9 +183,9 @@ func (d *Driver) own(where func() places) (all []Module, seen map[string]bool, p
 		if !strings.ContainsRune(m.Path, '/') {
 			m.Path = where().resolve(m.Path)
 		}
-		if real := realPath(m.Path); !seen[real] {
-			seen[real] = true
-			proxied = proxied || isProxy(m.Path)
+		if m.real = realPath(m.Path); !seen[m.real] {
+			seen[m.real] = true
+			proxied = proxied || isProxy(m.real)
 			all = append(all, m)
 		}
 	}

@@ -10,5 +10,5 @@ import "sync"
 func (d *Driver) Knows(path string) bool {
 	where := sync.OnceValue(standardPlaces)
 	_, own, proxied := d.own(where)
-	return own[realPath(path)] || d.options.Discover && !proxied && where().has(path)
+	return len(own) > 0 && own[realPath(path)] || d.options.Discover && !proxied && where().has(path)
 }

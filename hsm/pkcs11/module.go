@@ -20,7 +20,6 @@ import (
 // module is a loaded and initialised PKCS#11 library.
 type module struct {
 	Module
-	real  string // its identity
 	ctx   *p11.Ctx
 	lib   *library
 	lock  fileLock
@@ -74,14 +73,14 @@ func (g gate) leave() {
 	}
 }
 
-// load loads and initialises m, whose identity is real.
-func load(ctx context.Context, m Module, real, lockDir string) (*module, error) {
+// load loads and initialises m.
+func load(ctx context.Context, m Module, lockDir string) (*module, error) {
 	for name, value := range m.Env {
 		if err := os.Setenv(name, value); err != nil {
 			return nil, fmt.Errorf("environment of %s: %w", m.Path, err)
 		}
 	}
-	lock, err := newLock(lockDir, real)
+	lock, err := newLock(lockDir, m.real)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +91,7 @@ func load(ctx context.Context, m Module, real, lockDir string) (*module, error) 
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", hsm.ErrModule, m.Path, err)
 	}
-	loaded := &module{Module: m, real: real, ctx: c, lib: lib, lock: lock}
+	loaded := &module{Module: m, ctx: c, lib: lib, lock: lock}
 	loaded.since = time.Now()
 	if err := loaded.initialize(ctx); err != nil {
 		return nil, err

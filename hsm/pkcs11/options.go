@@ -26,6 +26,8 @@ type Module struct {
 	// Env is put into this process's environment before the module is loaded:
 	// many libraries find their configuration by it. It stays there.
 	Env map[string]string
+
+	real string // its identity, see realPath, once it was looked up
 }
 
 // named tells whether a URI's module-name (RFC 7512 section 2.3) means m.

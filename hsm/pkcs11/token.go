@@ -85,8 +85,7 @@ func (d *device) unlock(ctx context.Context, p hsm.Prompter, keep **hsm.Secret) 
 	if err != nil || ready {
 		return err
 	}
-	state := func() (hsm.TokenInfo, error) { return d.describe(ctx) }
-	return hsm.AskPIN(ctx, p, hsm.UserPIN, state, func(pin *hsm.Secret) error {
+	return hsm.AskPIN(ctx, p, hsm.UserPIN, d.states(ctx), func(pin *hsm.Secret) error {
 		err := d.with(ctx, func(sh p11.SessionHandle) error { return d.login(ctx, sh, p11.CKU_USER, pin) })
 		if err == nil && keep != nil && pin != nil {
 			*keep = pin.Clone()
@@ -113,7 +112,7 @@ func (d *device) login(ctx context.Context, sh p11.SessionHandle, user uint, pin
 		return nil
 	case is(err, p11.CKR_PIN_INCORRECT):
 		return &hsm.PINError{Kind: hsm.UserPIN, Retries: d.retries(ctx)}
-	case is(err, p11.CKR_PIN_LOCKED) && tpmModule(d.module.Path):
+	case is(err, p11.CKR_PIN_LOCKED) && tpmModule(d.module.real):
 		return hsm.WithHint(fmt.Errorf("log in: %w (%w)", hsm.ErrPINLocked, err),
 			"the TPM refuses all PINs after too many wrong ones; that ends by itself after a while, or with `tpm2_dictionarylockout --clear-lockout`")
 	}

@@ -8,9 +8,9 @@ import (
 
 // tpmModule recognises tpm2-pkcs11, which distributions configure for every
 // program: without a TPM it makes a folder in the user's home, writes to
-// standard error and fails.
-func tpmModule(path string) bool {
-	stem, _, _ := strings.Cut(filepath.Base(realPath(path)), ".")
+// standard error and fails. real is the module's identity.
+func tpmModule(real string) bool {
+	stem, _, _ := strings.Cut(filepath.Base(real), ".")
 	return stem == "libtpm2_pkcs11"
 }
 

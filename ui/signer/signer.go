@@ -3,6 +3,7 @@
 package signer
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -77,7 +78,7 @@ func (s Signer) Answer(ctx context.Context, request externalsigner.Request) erro
 	if err != nil {
 		return err
 	}
-	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Action: "sign in", Command: caller.Command()})
+	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Action: "sign in"})
 	answer, err := externalsigner.Serve(ctx, request, o)
 	if cerr := done(); cerr != nil {
 		err = errors.Join(err, cerr)
@@ -160,7 +161,7 @@ func (s Signer) prompter(dirs home.Dirs, config home.Config, sources []pinsource
 			CoolDown: coolDown, Terminal: client.Terminal(), Hint: hint})
 		from := pinsource.New(pinsource.Options{Entries: sources, State: dirs.State, Getenv: s.Getenv, Descriptors: true}, p)
 		closers = append(closers, from.Close, func() error { forget(); return nil })
-		return from, nil
+		return waitedFor{from, caller.CommandOf(client.PID)}, nil
 	}))
 	return p, func() error {
 		var errs []error
@@ -169,4 +170,22 @@ func (s Signer) prompter(dirs home.Dirs, config home.Config, sources []pinsource
 		}
 		return errors.Join(errs...)
 	}
+}
+
+// waitedFor names the program that waits for the answer to those who are asked.
+type waitedFor struct {
+	hsm.Prompter
+	command string
+}
+
+// PIN implements [hsm.Prompter].
+func (w waitedFor) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error) {
+	p.Purpose.Command = cmp.Or(p.Purpose.Command, w.command)
+	return w.Prompter.PIN(ctx, p)
+}
+
+// Touch implements [hsm.Prompter].
+func (w waitedFor) Touch(ctx context.Context, p hsm.TouchPrompt) func() {
+	p.Purpose.Command = cmp.Or(p.Purpose.Command, w.command)
+	return w.Prompter.Touch(ctx, p)
 }
