@@ -25,6 +25,10 @@ type Client struct {
 	mu   sync.Mutex // one operation at a time
 	send sync.Mutex // one frame at a time
 
+	// Waiting, if not nil, shows why an operation waits, until done is called. It
+	// returns at once, and may wait a moment before it shows anything.
+	Waiting func(wire.Wait) (done func())
+
 	offered func() // is told when the agent knows of an offer, may be nil
 }
 
@@ -137,7 +141,7 @@ func (c *Client) do(ctx context.Context, req request, p hsm.Prompter) (reply, er
 	defer c.mu.Unlock()
 	stop := c.cancelWith(ctx)
 	defer stop()
-	req.V, req.Beats = protocolVersion, c.beats
+	req.V, req.Beats, req.Waits = protocolVersion, c.beats, c.Waiting != nil
 	patience := c.patience(req.Op)
 	if err := c.write(req); err != nil {
 		return reply{}, c.lost(ctx, err)

@@ -100,7 +100,7 @@ func (a *agent) question(ctx context.Context, q bridge.Question) error {
 	if err != nil {
 		return err
 	}
-	ctx = context.WithValue(ctx, rawKey{}, q.Request.Terminal)
+	ctx = withRequest(context.WithValue(ctx, rawKey{}, q.Request.Terminal), request{Enrollment: q.Enrollment, Client: q.Client})
 	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Cluster: q.Enrollment, Action: "allow “" + q.Request.String() + "”", Command: statement.Command})
 	r := audit.Record{Event: audit.Consent, Enrollment: q.Enrollment, Server: t.e.Host(), Key: t.e.KeyHash, Request: q.Request.String(), Statement: text,
 		Client: &audit.Process{PID: q.Client.PID, Command: statement.Command}}
@@ -166,6 +166,7 @@ func (a *agent) put(ctx context.Context, t *target, s consent.Statement, text st
 	}
 	ctx, cancel := context.WithTimeout(ctx, touchTimeout)
 	defer cancel()
+	defer t.holder.asks.tell(who.p)()
 	signer, err := t.holder.signer(ctx, t.e.Key, t.chain[0].PublicKey, who.p)
 	if err != nil {
 		return nil, how, err

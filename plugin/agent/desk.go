@@ -2,6 +2,8 @@ package agent
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -21,23 +23,34 @@ type desk struct {
 
 	mu    sync.Mutex
 	shown map[int]func() // takes the prompt of that id down
+	waits map[int]bool   // those of them that say why the client waits
 }
 
 func newDesk(ctx context.Context, c *Client, p hsm.Prompter) *desk {
 	ctx, cancel := context.WithCancel(ctx)
-	return &desk{ctx: ctx, cancel: cancel, client: c, p: p, shown: map[int]func(){}}
+	return &desk{ctx: ctx, cancel: cancel, client: c, p: p, shown: map[int]func(){}, waits: map[int]bool{}}
 }
 
 // ask starts a prompt.
 func (d *desk) ask(p prompt) {
 	ctx, cancel := context.WithCancel(context.WithValue(d.ctx, rawKey{}, p.Raw))
 	down := cancel
+	if !p.Reach {
+		d.quiet() // what comes now is shown in its place
+	}
+	if p.Wait != nil && d.client.Waiting != nil {
+		done := d.client.Waiting(*p.Wait)
+		down = func() { done(); cancel() }
+	}
 	if p.Touch != nil && d.p != nil {
 		done := d.p.Touch(ctx, *p.Touch)
 		down = func() { done(); cancel() }
 	}
 	d.mu.Lock()
 	d.shown[p.ID] = down
+	if p.Wait != nil {
+		d.waits[p.ID] = true
+	}
 	d.mu.Unlock()
 	answer := func(f func()) {
 		d.wg.Go(func() {
@@ -111,9 +124,20 @@ func (d *desk) done(id int) {
 	d.mu.Lock()
 	f := d.shown[id]
 	delete(d.shown, id)
+	delete(d.waits, id)
 	d.mu.Unlock()
 	if f != nil {
 		f()
+	}
+}
+
+// quiet ends what says why the client waits.
+func (d *desk) quiet() {
+	d.mu.Lock()
+	waits := slices.Collect(maps.Keys(d.waits))
+	d.mu.Unlock()
+	for _, id := range waits {
+		d.done(id)
 	}
 }
 

@@ -39,6 +39,7 @@ type request struct {
 	Beats      bool          `json:"beats,omitempty"`    // signs of life are understood
 	Token      *tokenRequest `json:"token,omitempty"`    // of an agent to its worker
 	Sign       *wire.Sign    `json:"sign,omitempty"`     // of a sign
+	Waits      bool          `json:"waits,omitempty"`    // prompts that say why it waits are understood
 }
 
 // reply is what the agent sends: one of its fields is set.
@@ -62,6 +63,8 @@ type prompt struct {
 	PIN     *hsm.PINPrompt     `json:"pin,omitempty"`
 	Touch   *hsm.TouchPrompt   `json:"touch,omitempty"`
 	Confirm *hsm.ConfirmPrompt `json:"confirm,omitempty"`
+	// Wait says why the client waits.
+	Wait *wire.Wait `json:"wait,omitempty"`
 	// Reach asks whether a touch would be seen.
 	Reach bool `json:"reach,omitempty"`
 	// Raw says that the client waits with its terminal in raw mode, see [HoldsTerminal].

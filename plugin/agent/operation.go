@@ -9,6 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/audit"
+	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/plugin/socket"
 )
 
@@ -51,6 +52,7 @@ func (a *agent) serve(ctx context.Context, c net.Conn) {
 func (a *agent) operate(l *link, r request) (out reply, then func()) {
 	p := newRemotePrompter(l)
 	defer p.close()
+	p.who, p.understandsWaits = r.Client, r.Waits
 	var err error
 	switch {
 	case r.Op == opHello:
@@ -77,6 +79,7 @@ func (a *agent) operate(l *link, r request) (out reply, then func()) {
 	case r.Op == opSign:
 		err = a.work(func() (err error) { out.Signed, err = a.sign(l.ctx, r, p); return err })
 	case r.Op == opFront:
+		p.who = process.Of(socket.PeerPID(l.conn))
 		err = a.offer(l, &person{p: p})
 	case r.Op == opAttend:
 		err = a.attend(l, r, p)

@@ -38,7 +38,10 @@ func (a *agent) prepare(ctx context.Context, r request, p *remotePrompter) (_ *S
 		return nil, err
 	}
 	if !t.warm(time.Now()) {
-		if t, err = a.warmUp(ctx, r, p); err != nil {
+		over := t.holder.asks.tell(p)
+		t, err = a.warmUp(ctx, r, p)
+		over()
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -207,6 +210,7 @@ func (a *agent) unlockFor(ctx context.Context, r request, p *remotePrompter) err
 	if err := a.bridge.ensure(); err != nil { // kubectl could not use it
 		return err
 	}
+	defer t.holder.asks.tell(p)()
 	ctx, cancel := a.untilLocked(ctx)
 	defer cancel()
 	ctx = withRequest(ctx, r)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
 // promptTimeout bounds a prompt: client-go puts no end to its plugin's run.
@@ -22,6 +23,9 @@ type remotePrompter struct {
 	elsewhere func() hsm.Prompter
 	soon      func(context.Context) // waits for whoever is about to be there; set with elsewhere
 	terminal  bool                  // the client is known to have a controlling terminal, which shows a touch
+	who       process.ID            // is asked on its terminal
+
+	understandsWaits bool
 
 	turn   chan struct{} // held by one question at a time
 	stateM sync.Mutex
@@ -87,15 +91,17 @@ func (r *remotePrompter) other(ctx context.Context, err error) hsm.Prompter {
 func (r *remotePrompter) Touch(ctx context.Context, p hsm.TouchPrompt) (done func()) {
 	if r.elsewhere != nil && !r.terminal {
 		if other := r.elsewhere(); other != nil {
-			there, here := other.Touch(ctx, p), r.touch(p)
+			here := r.touch(ctx, p)
+			there := other.Touch(ctx, p)
 			return func() { there(); here() }
 		}
 	}
-	return r.touch(p)
+	return r.touch(ctx, p)
 }
 
 // touch shows it at the client.
-func (r *remotePrompter) touch(p hsm.TouchPrompt) (done func()) {
+func (r *remotePrompter) touch(ctx context.Context, p hsm.TouchPrompt) (done func()) {
+	shownBy(ctx, r)
 	id, ok := r.next()
 	if !ok || r.link.write(reply{Prompt: &prompt{ID: id, Touch: &p}}) != nil {
 		return func() {} // nobody is there; the token waits for its touch all the same
@@ -148,6 +154,9 @@ func (r *remotePrompter) ask(ctx context.Context, q prompt) (answer, *hsm.Secret
 	if !ok {
 		return answer{}, nil, hsm.ErrNoTerminal
 	}
+	if !q.Reach {
+		shownBy(ctx, r)
+	}
 	q.ID = id
 	q.Raw = HoldsTerminal(ctx)
 	if err := r.link.write(reply{Prompt: &q}); err != nil {
@@ -195,14 +204,21 @@ func (r *remotePrompter) withdraw(id int) {
 
 func gone(err error) error { return fmt.Errorf("%w: %w", hsm.ErrCancelled, err) }
 
+// next numbers what the person is asked or shown to do.
 func (r *remotePrompter) next() (int, bool) {
+	r.stateM.Lock()
+	r.asked = r.asked || !r.closed
+	r.stateM.Unlock()
+	return r.number()
+}
+
+func (r *remotePrompter) number() (int, bool) {
 	r.stateM.Lock()
 	defer r.stateM.Unlock()
 	if r.closed {
 		return 0, false
 	}
 	r.last++
-	r.asked = true
 	return r.last, true
 }
 

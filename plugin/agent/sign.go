@@ -21,7 +21,7 @@ import (
 // nobody's yes: by an enrolled key that is held unlocked now, and whose
 // enrolments all leave it at signing in. For any other the token itself is asked,
 // and so is its user.
-func (a *agent) sign(ctx context.Context, r request, p hsm.Prompter) (*wire.Signed, error) {
+func (a *agent) sign(ctx context.Context, r request, p *remotePrompter) (*wire.Signed, error) {
 	if r.Sign == nil {
 		return nil, fmt.Errorf("%w: nothing to sign", wire.ErrFrame)
 	}
@@ -44,6 +44,7 @@ func (a *agent) sign(ctx context.Context, r request, p hsm.Prompter) (*wire.Sign
 	if err != nil {
 		return nil, err
 	}
+	defer a.holder(e.Key).asks.tell(p)()
 	signature, err := a.signHeld(withRequest(ctx, r), e, public, q, p)
 	if errors.Is(err, hsm.ErrPINRequired) { // for each signature
 		return &wire.Signed{}, nil

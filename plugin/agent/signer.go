@@ -51,6 +51,7 @@ func (a *agent) answerSigner(ctx context.Context, r externalsigner.Request, tell
 	q := request{Enrollment: e.Name, Client: process.Of(service.PeerPID(ctx))}
 	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Cluster: e.Name, Action: "sign in"})
 	err = a.work(func() error {
+		defer a.holder(e.Key).asks.tell(toldWaiter{q.Client, tell})()
 		if err := a.unlockForSigner(ctx, e, q, tell); err != nil {
 			return err
 		}

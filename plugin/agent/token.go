@@ -19,6 +19,7 @@ type holder struct {
 	removed func()                       // is told that the token has gone; may be nil
 	opening chan struct{}                // held while it is opened
 	asking  chan struct{}                // held while it is unlocked: one prompt per token
+	asks    *asks
 
 	mu    sync.Mutex
 	token Token
@@ -40,7 +41,7 @@ type closing struct {
 }
 
 func newHolder(uri hsm.URI, tokens Tokens) *holder {
-	return &holder{uri: uri, tokens: tokens, opening: make(chan struct{}, 1), asking: make(chan struct{}, 1)}
+	return &holder{uri: uri, tokens: tokens, opening: make(chan struct{}, 1), asking: make(chan struct{}, 1), asks: newAsks()}
 }
 
 // open returns the token, opened if it is not.
@@ -229,7 +230,7 @@ func (h *holder) unlock(ctx context.Context, p hsm.Prompter) error {
 	var of Token
 	err := h.with(ctx, func(t Token) error {
 		of = t
-		return t.Unlock(ctx, p)
+		return t.Unlock(ctx, h.noting(p))
 	})
 	if err == nil {
 		h.mu.Lock()
@@ -264,7 +265,7 @@ func (h *holder) signer(ctx context.Context, key hsm.URI, want crypto.PublicKey,
 	w := &touchWatch{Prompter: p, ctx: ctx}
 	var s crypto.Signer
 	err := h.with(ctx, func(t Token) (err error) {
-		s, err = t.Signer(ctx, key, want, w)
+		s, err = t.Signer(ctx, key, want, h.noting(w))
 		return err
 	})
 	if err != nil {

@@ -31,3 +31,12 @@ func (p ID) Alive() bool { return !p.Known() || startOf(p.PID) == p.Start }
 // Terminal tells the controlling terminals of processes apart; 0 is none, or
 // unknown.
 func (p ID) Terminal() uint64 { return terminalOf(p.PID) }
+
+// TerminalName is the controlling terminal's, such as /dev/pts/3; "" is none, or
+// unknown.
+func (p ID) TerminalName() string {
+	if t := p.Terminal(); t != 0 {
+		return terminalName(t)
+	}
+	return ""
+}

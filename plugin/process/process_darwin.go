@@ -1,6 +1,10 @@
 package process
 
-import "golang.org/x/sys/unix"
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
 
 // startOf asks sysctl kern.proc.pid: microseconds since 1970.
 func startOf(pid int) uint64 {
@@ -19,4 +23,9 @@ func terminalOf(pid int) uint64 {
 		return 0
 	}
 	return uint64(k.Eproc.Tdev)
+}
+
+// terminalName is that of a pseudo-terminal, if it is there.
+func terminalName(device uint64) string {
+	return named(fmt.Sprintf("/dev/ttys%03d", unix.Minor(device)), device)
 }

@@ -7,3 +7,5 @@ func startOf(int) uint64 { return 0 }
 
 // terminalOf: this system is not asked.
 func terminalOf(int) uint64 { return 0 }
+
+func terminalName(uint64) string { return "" }

@@ -19,6 +19,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/prompt"
+	"github.com/kubehsm/kubehsm/ui/waiting"
 )
 
 // app is one run of the program: the global flags and what commands share. All
@@ -96,7 +97,7 @@ func (a *app) env() (*flow.Env, error) {
 	a.environ = &flow.Env{
 		Dirs: dirs, Drivers: drivers, Executable: a.Executable,
 		Kubeconfig: a.kubeconfig, Cluster: a.cluster, Version: a.Version, RequestTimeout: timeout,
-		Prompter: a.prompter(),
+		Prompter: a.prompter(), Waiting: waiting.Shown(a.Stderr),
 	}
 	return a.environ, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -19,6 +20,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/ui/prompt"
+	"github.com/kubehsm/kubehsm/ui/waiting"
 )
 
 // startAttendant leaves a process behind that can ask on the client's terminal
@@ -72,7 +74,8 @@ func (c *Command) Attend(ctx context.Context, client process.ID) error {
 	if err != nil {
 		return err
 	}
-	defer a.Close() // it is read to its end
+	defer a.Close()                       // it is read to its end
+	a.Waiting = waiting.Shown(io.Discard) // it has the terminal alone
 	asker, done := c.prompter(dirs)
 	defer done()
 	err = a.Attend(ctx, client, &attendant{Prompter: asker, client: client, terminal: prompt.NewTerminal(prompt.TerminalOptions{})}, nil)

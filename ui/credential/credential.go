@@ -27,6 +27,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/caller"
 	"github.com/kubehsm/kubehsm/ui/prompt"
 	"github.com/kubehsm/kubehsm/ui/text"
+	"github.com/kubehsm/kubehsm/ui/waiting"
 )
 
 // CoolDown keeps a cancelled prompt from coming back when a client starts the
@@ -109,7 +110,8 @@ func (c *Command) Answer(ctx context.Context, name string) error {
 
 // EnsureAgent finds or starts the agent, this program's own if possible. That
 // an unlocked one was replaced is said on stderr. If no person reads that, an
-// unlocked agent goes on: nobody could be asked for the PIN either.
+// unlocked agent goes on: nobody could be asked for the PIN either. The client says
+// why it waits.
 func EnsureAgent(ctx context.Context, dirs home.Dirs, executable, version string, stderr io.Writer) (*agent.Client, error) {
 	p := agent.Program{Path: executable, Version: version}
 	if f, ok := stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
@@ -117,7 +119,11 @@ func EnsureAgent(ctx context.Context, dirs home.Dirs, executable, version string
 			_, _ = io.WriteString(f, text.Clean(s)+"\n") // a terminal that has gone has no reader
 		}
 	}
-	return agent.EnsureProgram(ctx, dirs, p)
+	client, err := agent.EnsureProgram(ctx, dirs, p)
+	if err == nil {
+		client.Waiting = waiting.Shown(stderr)
+	}
+	return client, err
 }
 
 // prompter asks the person; what it needs is read when it comes to that.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
@@ -30,6 +31,8 @@ type Env struct {
 	// Prompter is asked when a context of kubehsm's own has to sign in; nil
 	// means that nobody can be asked.
 	Prompter hsm.Prompter
+	// Waiting, if not nil, shows why such a sign-in waits, see [agent.Client].
+	Waiting func(wire.Wait) (done func())
 }
 
 func (e *Env) enrollments() enrollment.Store { return enrollment.NewStore(e.Dirs) }

@@ -89,6 +89,14 @@ func runChild(mode string) {
 		waitLine()
 		done()
 		fmt.Fprintln(os.Stderr, "RESULT touched")
+	case "wait":
+		done := t.Waiting(waitingText, os.Stdout)
+		waitLine()
+		done()
+		done = t.Waiting(waitingText, os.Stdout) // for the same, again
+		waitLine()
+		done()
+		fmt.Fprintln(os.Stderr, "RESULT waited")
 	case "pin-then-wait":
 		pinResult(t.PIN(ctx, testPIN()))
 		waitLine()

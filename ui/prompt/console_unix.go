@@ -64,6 +64,12 @@ func (c *console) usable() error {
 	return nil
 }
 
+// raw tells whether f is a terminal that a full-screen program or a pager holds.
+func raw(f *os.File) bool {
+	modes, err := unix.IoctlGetTermios(int(f.Fd()), ioctlGet)
+	return err == nil && modes.Lflag&unix.ICANON == 0
+}
+
 func (c *console) foreground() bool {
 	group, err := unix.IoctlGetInt(c.fd, unix.TIOCGPGRP)
 	return err == nil && group == unix.Getpgrp()

@@ -49,6 +49,9 @@ func (c *console) close() {
 	_ = c.out.Close()
 }
 
+// raw: where the console can be opened nothing is written to another file.
+func raw(*os.File) bool { return false }
+
 // leads: a console has no groups of processes that the shell waits for.
 func leads() bool { return true }
 

@@ -47,10 +47,10 @@ type TerminalOptions struct {
 // Terminal asks on the controlling terminal with plain lines, erased after the
 // answer. It is safe for concurrent use: one prompt is shown at a time.
 type Terminal struct {
-	opts    TerminalOptions
-	turn    chan struct{} // holds one value: the right to prompt
-	touches touches
-	jobs    jobs
+	opts  TerminalOptions
+	turn  chan struct{} // holds one value: the right to prompt
+	lines lines
+	jobs  jobs
 }
 
 // NewTerminal returns a prompter for the controlling terminal. The terminal is
@@ -63,7 +63,7 @@ func NewTerminal(o TerminalOptions) *Terminal {
 	if o.Hint == "" {
 		o.Hint = unlockHint
 	}
-	t := &Terminal{opts: o, turn: make(chan struct{}, 1), touches: touches{notify: o.Notify}}
+	t := &Terminal{opts: o, turn: make(chan struct{}, 1), lines: lines{notify: o.Notify}}
 	t.turn <- struct{}{}
 	return t
 }
@@ -192,8 +192,8 @@ func (t *Terminal) hold(ctx context.Context, f func(*console) error) error {
 		return hsm.WithHint(err, t.opts.Hint)
 	}
 	defer c.close()
-	t.touches.pause()
-	defer t.touches.resume()
+	t.lines.pause()
+	defer t.lines.resume()
 	return f(c)
 }
 

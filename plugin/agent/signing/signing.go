@@ -27,6 +27,9 @@ type Agent struct {
 	Socket string
 	// Prompter shows that a touch is awaited. It is asked nothing.
 	Prompter hsm.Prompter
+	// Waiting, if not nil, shows why the signature waits, until done is called. It
+	// returns at once, and may wait a moment before it shows anything.
+	Waiting func(wire.Wait) (done func())
 	// Client is whom signatures are for; zero is the process that started this one.
 	Client process.ID
 
@@ -42,6 +45,7 @@ type request struct {
 	Client  process.ID  `json:"client,omitzero"`
 	Purpose hsm.Purpose `json:"purpose,omitzero"`
 	Beats   bool        `json:"beats"`
+	Waits   bool        `json:"waits,omitempty"`
 	Sign    *wire.Sign  `json:"sign"`
 }
 
@@ -49,6 +53,7 @@ type reply struct {
 	Prompt *struct {
 		ID    int              `json:"id"`
 		Touch *hsm.TouchPrompt `json:"touch"`
+		Wait  *wire.Wait       `json:"wait"`
 	} `json:"prompt"`
 	Done   int          `json:"done"`
 	Signed *wire.Signed `json:"signed"`
@@ -77,13 +82,13 @@ func (a Agent) Sign(ctx context.Context, u hsm.URI, digest []byte, opts crypto.S
 	if pss, ok := opts.(*rsa.PSSOptions); ok {
 		s.Salt = &pss.SaltLength
 	}
-	err = wire.WriteJSON(conn, request{V: wire.Version, Op: wire.OpSign, Client: client, Purpose: hsm.PurposeOf(ctx), Beats: true, Sign: s})
+	err = wire.WriteJSON(conn, request{V: wire.Version, Op: wire.OpSign, Client: client, Purpose: hsm.PurposeOf(ctx), Beats: true, Waits: a.Waiting != nil, Sign: s})
 	if err != nil {
 		return nil, false, ctx.Err()
 	}
-	touches := map[int]func(){}
+	shown, wait := map[int]func(){}, func() {}
 	defer func() {
-		for _, done := range touches {
+		for _, done := range shown {
 			done()
 		}
 	}()
@@ -96,13 +101,19 @@ func (a Agent) Sign(ctx context.Context, u hsm.URI, digest []byte, opts crypto.S
 		switch {
 		case r.Beat:
 		case r.Prompt != nil && r.Prompt.Touch != nil:
+			wait() // the touch is shown in its place
 			if a.Prompter != nil {
-				touches[r.Prompt.ID] = a.Prompter.Touch(ctx, *r.Prompt.Touch)
+				shown[r.Prompt.ID] = a.Prompter.Touch(ctx, *r.Prompt.Touch)
+			}
+		case r.Prompt != nil && r.Prompt.Wait != nil:
+			if a.Waiting != nil {
+				wait = a.Waiting(*r.Prompt.Wait)
+				shown[r.Prompt.ID] = wait
 			}
 		case r.Prompt != nil:
 			return nil, false, nil
 		case r.Done != 0:
-			if done := touches[r.Done]; done != nil {
+			if done := shown[r.Done]; done != nil {
 				done()
 			}
 		case r.Signed != nil:

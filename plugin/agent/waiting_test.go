@@ -1,0 +1,178 @@
+//go:build unix
+
+package agent
+
+import (
+	"context"
+	"crypto"
+	"errors"
+	"os/exec"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/agent/signing"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/process"
+	"github.com/kubehsm/kubehsm/test/poll"
+)
+
+// away starts a process without our terminal, which lives as long as the test.
+func away(t *testing.T) process.ID {
+	t.Helper()
+	c := exec.Command("sleep", "600")
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	check(t, c.Start())
+	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() })
+	return process.Of(c.Process.Pid)
+}
+
+// waits are what a client was told that it waits for.
+type waits struct {
+	mu   sync.Mutex
+	up   int
+	told []wire.Wait
+}
+
+func (w *waits) show(wait wire.Wait) (done func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.up++
+	w.told = append(w.told, wait)
+	return sync.OnceFunc(func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.up--
+	})
+}
+
+// shown returns what is shown now, nil if nothing is.
+func (w *waits) shown() *wire.Wait {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.up == 0 {
+		return nil
+	}
+	last := w.told[len(w.told)-1]
+	return &last
+}
+
+// waiting is a client that tells w.
+func (r *rig) waiting(w *waits) *Client {
+	r.t.Helper()
+	c := r.dial()
+	c.Waiting = w.show
+	return c
+}
+
+// quietly is a prompter that makes sure that nothing is said to be waited for while
+// it asks.
+type quietly struct {
+	hsm.Prompter
+	t *testing.T
+	w *waits
+}
+
+func (q quietly) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error) {
+	if s := q.w.shown(); s != nil {
+		q.t.Errorf("asked while %+v is shown", s)
+	}
+	return q.Prompter.PIN(ctx, p)
+}
+
+// TestToldWhoIsAsked: whoever waits while another is asked for the PIN is told so:
+// for the same enrolment and for another one of the token, until it goes on.
+func TestToldWhoIsAsked(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	other := r.e
+	other.Name = "stage"
+	check(t, r.store.Save(other))
+	chain, err := r.store.Certificate(r.e)
+	check(t, err)
+	check(t, r.store.SaveCertificate(other, chain))
+
+	first := away(t)
+	asked := make(chan struct{})
+	result := map[string]chan error{"first": make(chan error, 1), "prod": make(chan error, 1), "stage": make(chan error, 1)}
+	ctx, cancel := context.WithCancel(t.Context())
+	var own waits
+	go func() {
+		_, err := r.waiting(&own).Prepare(ctx, PrepareRequest{Enrollment: "prod", Client: first}, hsmtest.NewScript(t, hsmtest.Hang(asked)))
+		result["first"] <- err
+	}()
+	<-asked
+	told := map[string]*waits{"prod": {}, "stage": {}}
+	for name, w := range told {
+		go func() {
+			_, err := r.waiting(w).Prepare(t.Context(), PrepareRequest{Enrollment: name, Client: away(t)}, quietly{hsmtest.Typing(t, pin), t, w})
+			result[name] <- err
+		}()
+	}
+	want := wire.Wait{For: wire.ForPIN, Kind: string(hsm.UserPIN), Token: r.token.Info().Name(), Client: first, Asker: first}
+	for name, w := range told {
+		poll.Until(t, name+" is told", func() bool { s := w.shown(); return s != nil && *s == want })
+	}
+	cancel()
+	if err := <-result["first"]; !errors.Is(err, context.Canceled) && !errors.Is(err, hsm.ErrCancelled) {
+		t.Error(err)
+	}
+	if err := <-result["prod"]; !errors.Is(err, hsm.ErrCancelled) { // the no of a terminal that nobody knows
+		t.Error(err)
+	}
+	check(t, <-result["stage"]) // asked itself then
+	if len(own.told) != 0 {
+		t.Errorf("who was asked was told %v", own.told)
+	}
+	for name, w := range told {
+		if w.shown() != nil {
+			t.Errorf("%s is still told", name)
+		}
+	}
+}
+
+// TestToldOfATouch: a touch that another client's signature waits for is told of,
+// to the plugin and to the external signer.
+func TestToldOfATouch(t *testing.T) {
+	r := newRig(t, rigOptions{token: hsmtest.FakeOptions{TouchPolicy: hsm.TouchAlways}})
+	first := away(t)
+	unlocked := r.dial()
+	check(t, unlocked.Unlock(t.Context(), "prod", hsmtest.Typing(t, pin)))
+	result := make(chan error, 3)
+	go func() {
+		_, err := r.dial().Prepare(t.Context(), PrepareRequest{Enrollment: "prod", Client: first}, hsmtest.NewScript(t))
+		result <- err
+	}()
+	want := wire.Wait{For: wire.ForTouch, Token: r.token.Info().Name(), Client: first, Asker: first}
+	var plugin, signer waits
+	go func() {
+		_, err := r.waiting(&plugin).Prepare(t.Context(), PrepareRequest{Enrollment: "prod", Client: away(t)}, hsmtest.NewScript(t))
+		result <- err
+	}()
+	poll.Until(t, "the plugin is told", func() bool { s := plugin.shown(); return s != nil && *s == want })
+	// A card is one operation's at a time.
+	free := make(chan struct{})
+	r.token.Before(func(ctx context.Context, op hsmtest.Op) error {
+		if op == hsmtest.OpSign {
+			<-free
+		}
+		return nil
+	})
+	go func() {
+		a := signing.Agent{Socket: r.dirs.Socket(), Client: away(t), Waiting: signer.show, Prompter: hsmtest.NewScript(t)}
+		_, held, err := a.Sign(t.Context(), r.slot.URI.Identity(), make([]byte, 32), crypto.SHA256)
+		if err == nil && !held {
+			err = hsm.ErrPINRequired
+		}
+		result <- err
+	}()
+	poll.Until(t, "the signer is told", func() bool { s := signer.shown(); return s != nil && *s == want })
+	r.token.Touch()
+	check(t, <-result)
+	check(t, <-result)
+	poll.Until(t, "nothing is said any more", func() bool { return plugin.shown() == nil && signer.shown() == nil })
+	close(free)
+	r.token.Touch()
+	check(t, <-result)
+}

@@ -1,0 +1,55 @@
+package wire
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/kubehsm/kubehsm/plugin/process"
+)
+
+// What a person elsewhere can be asked for.
+const (
+	ForPIN    = "pin"
+	ForTouch  = "touch"
+	ForAnswer = "answer"
+)
+
+// Wait tells a client that waits for a token why: a person is asked about it
+// elsewhere.
+type Wait struct {
+	For string `json:"for"`
+	// Kind is the secret's, as prompts name it.
+	Kind  string `json:"kind,omitempty"`
+	Token string `json:"token"` // its name
+	// Client is the program that it is asked for, Asker one on whose terminal it is
+	// asked.
+	Client process.ID `json:"client,omitzero"`
+	Asker  process.ID `json:"asker,omitzero"`
+}
+
+// Words is the sentence about it. command names the client, "" if nothing does;
+// clean makes text from outside fit to be shown.
+func (w Wait) Words(command string, clean func(string) string) string {
+	token := `"` + clean(w.Token) + `"`
+	words := "waiting: a question about " + token + " is open"
+	switch w.For {
+	case ForPIN:
+		words = "waiting: the " + clean(w.Kind) + " of " + token + " is being asked for"
+	case ForTouch:
+		words = "waiting: a touch of " + token + " is awaited"
+	}
+	if terminal := w.Asker.TerminalName(); terminal != "" {
+		words += " on " + terminal
+	}
+	var who []string
+	if command != "" {
+		who = append(who, clean(command))
+	}
+	if w.Client.PID > 0 {
+		who = append(who, fmt.Sprint("process ", w.Client.PID))
+	}
+	if len(who) > 0 {
+		words += " (" + strings.Join(who, ", ") + ")"
+	}
+	return words
+}

@@ -1,0 +1,180 @@
+package prompt
+
+import (
+	"context"
+	"io"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// A touch line appears after touchDelay, as most tokens answer sooner, and
+// rings the bell after touchBell. A line that says why a command waits takes
+// longer: most waits are over by then.
+const (
+	touchDelay = 200 * time.Millisecond
+	touchBell  = 5 * time.Second
+	waitDelay  = time.Second
+)
+
+// Touch implements [hsm.Prompter]: a line appears after 200 ms, the bell rings and
+// the desktop is told after 5 s, and the line is erased when done is called or ctx ends. Without a
+// usable terminal nothing is shown.
+func (t *Terminal) Touch(ctx context.Context, p hsm.TouchPrompt) (done func()) {
+	return t.lines.put(ctx, &line{words: touchWords(p), delay: touchDelay, bell: touchBell})
+}
+
+// Waiting shows a line of clean words, which say why the command waits: it appears
+// after a second and is erased when done is called. Without a usable terminal it is
+// written to stderr, once, unless that is a terminal that another program holds.
+func (t *Terminal) Waiting(words string, stderr io.Writer) (done func()) {
+	return t.lines.put(context.Background(), &line{words: words, delay: waitDelay, stderr: stderr})
+}
+
+// lines are the lines of a terminal that say what is awaited. One is on the screen
+// at a time, none while a prompt is.
+type lines struct {
+	notify func(words string) // see [TerminalOptions]
+
+	mu     sync.Mutex
+	paused bool
+	due    []*line
+	shown  *line
+	told   string // what was last written to standard error
+}
+
+type line struct {
+	words       string
+	delay, bell time.Duration // until it is shown; until the bell rings, 0 is never
+	stderr      io.Writer     // takes it where there is no terminal; may be nil
+	said        bool          // a terminal that cannot erase gets the line only once
+}
+
+// put shows a line until done is called or ctx ends.
+func (t *lines) put(ctx context.Context, l *line) (done func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	finished := make(chan struct{})
+	go func() {
+		defer close(finished)
+		t.show(ctx, l)
+	}()
+	return func() { cancel(); <-finished }
+}
+
+func (t *lines) show(ctx context.Context, l *line) {
+	if !wait(ctx, l.delay) {
+		return
+	}
+	resumed, stop := continued()
+	defer stop()
+	t.change(func() { t.due = append(t.due, l) })
+	defer t.change(func() {
+		t.due = slices.DeleteFunc(t.due, func(o *line) bool { return o == l })
+	})
+	var bell <-chan time.Time
+	if l.bell > 0 {
+		timer := time.NewTimer(l.bell - l.delay)
+		defer timer.Stop()
+		bell = timer.C
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-bell:
+			t.ring()
+		case <-resumed: // after ctrl-z and fg the shell has written over it
+			t.change(func() { t.shown = nil })
+		}
+	}
+}
+
+func (t *lines) pause()  { t.change(func() { t.paused = true }) }
+func (t *lines) resume() { t.change(func() { t.paused = false }) }
+
+// change changes the state and brings the screen in line with it.
+func (t *lines) change(f func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	f()
+	var want *line
+	if n := len(t.due); n > 0 && !t.paused {
+		want = t.due[n-1]
+	}
+	if want == t.shown {
+		return
+	}
+	c, err := openConsole()
+	if err != nil {
+		t.shown = nil // not ours to draw on
+		t.tell(want)
+		return
+	}
+	defer c.close()
+	b := block{w: c, columns: c.columns, ansi: ansiTerminal()}
+	if t.shown != nil && b.ansi {
+		b.label = t.shown.words
+		b.erase("", false)
+	}
+	t.shown = want
+	switch {
+	case want == nil:
+		return
+	case b.ansi:
+		b.label = want.words
+	case want.said:
+		return
+	default:
+		b.above, b.label = []string{want.words}, ""
+	}
+	want.said = true
+	b.draw()
+}
+
+// tell writes a line where there is no terminal to draw on.
+func (t *lines) tell(l *line) {
+	if l == nil || l.stderr == nil || l.said || l.words == t.told {
+		return
+	}
+	if f, ok := l.stderr.(*os.File); ok && raw(f) {
+		return
+	}
+	l.said, t.told = true, l.words
+	_, _ = io.WriteString(l.stderr, l.words+"\n") // who does not read it waits all the same
+}
+
+func (t *lines) ring() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.shown == nil {
+		return
+	}
+	c, err := openConsole()
+	if err != nil {
+		return
+	}
+	defer c.close()
+	told := ""
+	if ansiTerminal() {
+		told = notice(os.Getenv, t.shown.words)
+	}
+	_, _ = io.WriteString(c, "\a"+told)
+	if told == "" && t.notify != nil {
+		t.notify(t.shown.words)
+	}
+}
+
+// wait waits for d and tells whether ctx let it.
+func wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

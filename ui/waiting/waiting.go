@@ -1,0 +1,30 @@
+// Package waiting tells a person why a command waits: another one has the prompt
+// of the token that both need, on another terminal.
+package waiting
+
+import (
+	"io"
+
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/ui/caller"
+	"github.com/kubehsm/kubehsm/ui/prompt"
+	"github.com/kubehsm/kubehsm/ui/text"
+)
+
+// maxName bounds names from outside, in columns.
+const maxName = 60
+
+// Shown returns what shows such waits of this program: a line on its terminal while
+// it waits, or on stderr, see [prompt.Terminal.Waiting].
+func Shown(stderr io.Writer) func(wire.Wait) (done func()) {
+	t := prompt.NewTerminal(prompt.TerminalOptions{})
+	return func(w wire.Wait) (done func()) {
+		command := caller.CommandOf(w.Client.PID)
+		if !w.Client.Alive() { // the number may be another's by now
+			command = ""
+		}
+		return t.Waiting(w.Words(command, clean), stderr)
+	}
+}
+
+func clean(s string) string { return text.Truncate(text.Clean(s), maxName) }
