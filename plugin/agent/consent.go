@@ -130,7 +130,9 @@ func (a *agent) question(ctx context.Context, q bridge.Question) error {
 // shown alone the question comes first: nobody should touch a token that blinks
 // for a reason he has not read.
 func (a *agent) put(ctx context.Context, t *target, s consent.Statement, text string, who *person) (signature []byte, how string, err error) {
+	over := t.holder.asks.tell(who.p) // a card is one operation's at a time
 	slot, err := t.holder.find(ctx, t.e.Key, t.chain[0].PublicKey)
+	over()
 	if err != nil {
 		return nil, "", err
 	}
