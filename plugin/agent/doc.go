@@ -22,7 +22,8 @@
 // terminal leaves the others' people to be asked. Who was refused
 // because of a person (cancelled, wrong PIN) gets the same refusal again for 30
 // seconds without asking: kubectl runs its plugin several times per command,
-// and PIN tries are few.
+// and PIN tries are few. Who waits while a person is asked about the same token on
+// another terminal is told so, and where.
 //
 // # Protocol
 //

@@ -1,4 +1,5 @@
-// Package prompt asks a person: for a PIN, for a touch, for a yes. It has the
+// Package prompt asks a person: for a PIN, for a touch, for a yes; and says why a
+// command waits. It has the
 // [hsm.Prompter] implementations of the command line and of the exec plugin,
 // and no full-screen code.
 //
