@@ -23,6 +23,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/caller"
 	"github.com/kubehsm/kubehsm/ui/prompt"
 	"github.com/kubehsm/kubehsm/ui/text"
+	"github.com/kubehsm/kubehsm/ui/waiting"
 )
 
 // coolDown keeps a cancelled prompt from coming back when a client asks again at
@@ -135,7 +136,7 @@ func (s Signer) Options(hint string) (o externalsigner.Options, done func() erro
 	if s.Around != nil {
 		o.Prompter = s.Around(o.Prompter)
 	}
-	o.Remote = signing.Agent{Socket: dirs.Socket(), Prompter: o.Prompter, Client: s.Client}
+	o.Remote = signing.Agent{Socket: dirs.Socket(), Prompter: o.Prompter, Client: s.Client, Waiting: waiting.Shown(s.Stderr)}
 	return o, done, nil
 }
 
