@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
@@ -175,4 +177,21 @@ func TestToldOfATouch(t *testing.T) {
 	close(free)
 	r.token.Touch()
 	check(t, <-result)
+}
+
+// TestTellsInWords: a client that takes words has them after a second of waiting.
+func TestTellsInWords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []string
+		w := toldWaiter{tell: func(s string) { told = append(told, s) }}
+		wait := wire.Wait{For: wire.ForTouch, Token: "lab"}
+		w.waits(wait)()
+		done := w.waits(wait)
+		time.Sleep(waitDelay)
+		synctest.Wait()
+		done()
+		if len(told) != 1 || told[0] != `waiting: a touch of "lab" is awaited` {
+			t.Errorf("%q", told)
+		}
+	})
 }

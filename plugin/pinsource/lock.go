@@ -2,6 +2,7 @@ package pinsource
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,10 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
 const (
@@ -26,7 +31,7 @@ const (
 // take waits until no other process waits for the token's verdict on what s
 // holds: with several at once a wrong PIN would cost each of them a try. The
 // lock dies with the process.
-func (p *Prompter) take(ctx context.Context, s Source) error {
+func (p *Prompter) take(ctx context.Context, s Source, q hsm.PINPrompt) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if held, ok := p.locks[s]; ok && held.timer.Stop() {
@@ -39,10 +44,17 @@ func (p *Prompter) take(ctx context.Context, s Source) error {
 	if s.kind == descriptor { // each process has its own
 		return nil
 	}
-	l := flock.New(filepath.Join(p.o.State, "pin-source-"+short(s.String())+".lock"), flock.SetPermissions(0o600))
+	path := filepath.Join(p.o.State, "pin-source-"+short(s.String())+".lock")
+	l := flock.New(path, flock.SetPermissions(0o600))
 	wait, cancel := context.WithTimeout(ctx, turn)
 	defer cancel()
-	if _, err := l.TryLockContext(wait, lockRetry); err != nil {
+	taken, err := l.TryLock()
+	if err == nil && !taken {
+		done := p.waiting(path, q)
+		_, err = l.TryLockContext(wait, lockRetry)
+		done()
+	}
+	if err != nil {
 		switch {
 		case ctx.Err() != nil:
 			err = ctx.Err()
@@ -51,8 +63,32 @@ func (p *Prompter) take(ctx context.Context, s Source) error {
 		}
 		return errors.Join(err, l.Close())
 	}
+	_ = note(path) // on a full disk, say, who waits is not told for whom
 	p.locks[s] = lock{l, time.AfterFunc(settle, func() { _ = l.Unlock() })}
 	return nil
+}
+
+// waiting shows who has the lock, as far as its file tells. On one terminal nothing
+// is shown: the other may have something on it.
+func (p *Prompter) waiting(path string, q hsm.PINPrompt) (done func()) {
+	b, err := os.ReadFile(path)
+	var holder process.ID
+	if p.o.Waiting == nil || err != nil || json.Unmarshal(b, &holder) != nil || !holder.Known() || !holder.Alive() {
+		return func() {}
+	}
+	if t := holder.Terminal(); t != 0 && t == process.This().Terminal() {
+		return func() {}
+	}
+	return p.o.Waiting(wire.Wait{For: wire.ForTrial, Kind: string(q.Kind), Token: q.Token.Name(), Client: holder, Asker: holder})
+}
+
+// note writes who has the lock into its file, for those who wait.
+func note(path string) error {
+	b, err := json.Marshal(process.This())
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, b, 0o600)
 }
 
 type lock struct {

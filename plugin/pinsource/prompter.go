@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 )
 
 // Options set up a [Prompter].
@@ -26,6 +27,9 @@ type Options struct {
 	// Descriptors allows "fd:N": the process was started for one task, by
 	// somebody who opened them for it.
 	Descriptors bool
+	// Waiting, if not nil, shows that another process tries the PIN, until done is
+	// called. It returns at once, and may wait a moment before it shows anything.
+	Waiting func(wire.Wait) (done func())
 }
 
 // Prompter answers prompts for the user PIN of the tokens that have a source,
@@ -139,7 +143,7 @@ func (p *Prompter) answer(ctx context.Context, e Entry, q hsm.PINPrompt) (*hsm.S
 	if e.closed != nil {
 		return nil, hsm.WithHint(fmt.Errorf("PIN source %s: %w", s, e.closed), "open it in the shell: kubehsm … "+s.name+"< <(print-it)")
 	}
-	if err := p.take(ctx, s); err != nil {
+	if err := p.take(ctx, s, q); err != nil {
 		return nil, err
 	}
 	p.mu.Lock()

@@ -146,7 +146,7 @@ func (a *app) prompter(options ...func(*prompt.Options)) hsm.Prompter {
 						return nil, err
 					}
 				}
-				s := pinsource.New(pinsource.Options{Entries: sources, State: dirs.State, Getenv: a.Getenv, Descriptors: true}, p)
+				s := pinsource.New(pinsource.Options{Entries: sources, State: dirs.State, Getenv: a.Getenv, Descriptors: true, Waiting: waiting.Shown(a.Stderr)}, p)
 				a.closers = append(a.closers, s.Close)
 				p = s
 			}

@@ -146,7 +146,8 @@ func (c *Command) prompter(dirs home.Dirs) (hsm.Prompter, func()) {
 		}
 		p, done := prompt.Choose(prompt.Options{PINFD: -1, Pinentry: config.Pinentry, RunDir: dirs.Run,
 			CoolDown: CoolDown, Terminal: process.This().Terminal(), Notify: desktop.New(c.Getenv).Say})
-		s := pinsource.New(pinsource.Options{Entries: sources, State: dirs.State, Getenv: c.Getenv, Descriptors: true}, p)
+		s := pinsource.New(pinsource.Options{Entries: sources, State: dirs.State, Getenv: c.Getenv, Descriptors: true,
+			Waiting: waiting.Shown(c.Stderr)}, p)
 		release = func() {
 			_ = s.Close() // only forgets
 			done()

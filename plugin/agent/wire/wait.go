@@ -12,10 +12,11 @@ const (
 	ForPIN    = "pin"
 	ForTouch  = "touch"
 	ForAnswer = "answer"
+	// ForTrial: nobody is asked; another process tries the PIN that both were given.
+	ForTrial = "trial"
 )
 
-// Wait tells a client that waits for a token why: a person is asked about it
-// elsewhere.
+// Wait tells who waits for a token why: a person is asked about it elsewhere.
 type Wait struct {
 	For string `json:"for"`
 	// Kind is the secret's, as prompts name it.
@@ -35,6 +36,8 @@ func (w Wait) Words(command string, clean func(string) string) string {
 	switch w.For {
 	case ForPIN:
 		words = "waiting: the " + clean(w.Kind) + " of " + token + " is being asked for"
+	case ForTrial:
+		words = "waiting: the " + clean(w.Kind) + " of " + token + " is being tried"
 	case ForTouch:
 		words = "waiting: a touch of " + token + " is awaited"
 	}

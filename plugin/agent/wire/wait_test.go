@@ -11,6 +11,7 @@ func TestWaitWords(t *testing.T) {
 	who := process.ID{PID: 1 << 30}
 	for want, w := range map[string]Wait{
 		`waiting: the PIV PIN of "lab" is being asked for (kubectl get pods, process 1073741824)`: {For: ForPIN, Kind: "PIV PIN", Token: "lab", Client: who, Asker: who},
+		`waiting: the PIN of "lab" is being tried (kubectl get pods, process 1073741824)`:         {For: ForTrial, Kind: "PIN", Token: "lab", Client: who},
 		`waiting: a touch of "lab" is awaited (kubectl get pods, process 1073741824)`:             {For: ForTouch, Token: "lab", Client: who},
 		`waiting: a question about "<esc>[2J" is open (kubectl get pods)`:                         {For: ForAnswer, Token: "\x1b[2J"},
 	} {
