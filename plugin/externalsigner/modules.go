@@ -23,7 +23,7 @@ var ErrUntrusted = errors.New("the library is not trusted")
 // Modules decides on the PKCS#11 libraries that kubeconfigs name.
 type Modules struct {
 	// Known tells whether the system or the user's own configuration names the
-	// library; nil knows none.
+	// library, whose path is given without links; nil knows none.
 	Known func(path string) bool
 	// State is the folder where confirmations are remembered, by path and
 	// content; it is made when needed. "" remembers nothing.
@@ -43,7 +43,7 @@ func (m Modules) admit(ctx context.Context, path string, p hsm.Prompter) (string
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", hsm.ErrModule, err)
 	}
-	if m.Known != nil && m.Known(path) {
+	if m.Known != nil && m.Known(real) {
 		if checkWriters(path) == nil { // the name of a link outlives the library's next version
 			return path, nil
 		}

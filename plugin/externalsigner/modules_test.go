@@ -96,6 +96,26 @@ func TestKnownLibrary(t *testing.T) {
 	}
 }
 
+// TestLinkThatMoves: what is loaded is what was looked at, whatever the link says
+// in between.
+func TestLinkThatMoves(t *testing.T) {
+	known, other, open := library(t), library(t), t.TempDir()
+	link := filepath.Join(open, "link.so")
+	if err := errors.Join(os.Symlink(other, link), os.Chmod(open, 0o777)); err != nil { //nolint:gosec // that is what is tried
+		t.Fatal(err)
+	}
+	m := Modules{Known: func(p string) bool {
+		if err := errors.Join(os.Remove(link), os.Symlink(known, link)); err != nil {
+			t.Fatal(err)
+		}
+		real, err := filepath.EvalSymlinks(p)
+		return err == nil && real == known
+	}}
+	if got, err := m.admit(t.Context(), link, nil); !errors.Is(err, ErrUntrusted) {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 // TestChangeableLibrary: what others can change is refused without a question.
 func TestChangeableLibrary(t *testing.T) {
 	if runtime.GOOS == "windows" {

@@ -53,7 +53,7 @@ func (b *bench) drivers(module string) hsm.Drivers {
 func (b *bench) options(p hsm.Prompter) Options {
 	return Options{
 		Drivers: b.drivers, Prompter: p,
-		Modules: Modules{State: b.state, Known: func(path string) bool { return path == b.soft.Module }},
+		Modules: Modules{State: b.state, Known: func(path string) bool { return path == realPath(b.soft.Module) }},
 		Warn:    func(m string) { b.warnings = append(b.warnings, m) },
 	}
 }
