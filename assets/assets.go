@@ -9,6 +9,7 @@ import (
 	"html"
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 )
 
 //go:embed systemd/kubehsm-agent.service
@@ -33,7 +34,10 @@ type Service struct {
 
 // Systemd returns the user unit for systemd (systemd.service(5)).
 func Systemd(s Service) ([]byte, error) {
-	return fill(systemdUnit, s, systemdWord, func(home string) string {
+	if strings.ContainsAny(s.Executable, `"'\`) { // in words of its own: "special characters"
+		return nil, fmt.Errorf("%q: systemd starts no program with a quotation mark or a backslash in its path", s.Executable)
+	}
+	return fill(systemdUnit, s, systemdProgram, func(home string) string {
 		return "Environment=" + systemdAssignment("KUBEHSM_HOME", home) + "\n"
 	})
 }
@@ -58,20 +62,23 @@ func fill(file string, s Service, word, setting func(string) string) ([]byte, er
 		if path == "" && path != s.Executable {
 			continue
 		}
-		if !filepath.IsAbs(path) || strings.ContainsFunc(path, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		if !filepath.IsAbs(path) || !utf8.ValidString(path) || strings.ContainsFunc(path, unwritable) {
 			return nil, fmt.Errorf("%q is not an absolute path that a service file can hold", path)
 		}
 	}
 	return []byte(strings.NewReplacer("@executable@", word(s.Executable), "@home@\n", home).Replace(file)), nil
 }
 
-// systemdWord quotes one word of a command line (systemd.syntax(7),
-// systemd.service(5) "Command lines"): % begins a specifier, $ a variable.
-func systemdWord(s string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%", "$", "$$").Replace(s) + `"`
-}
+// unwritable are the characters that end a line, and those that XML has not (XML
+// 1.0, section 2.2).
+func unwritable(r rune) bool { return r < ' ' || r == 0x7f || r == 0xfffe || r == 0xffff }
 
-// systemdAssignment quotes one assignment of Environment=, where $ is itself.
+// systemdProgram quotes the first word of a command line, where % begins a
+// specifier, and $ is itself (systemd.service(5), "Command lines").
+func systemdProgram(s string) string { return `"` + strings.ReplaceAll(s, "%", "%%") + `"` }
+
+// systemdAssignment quotes one assignment of Environment= (systemd.syntax(7)), where
+// $ is itself as well.
 func systemdAssignment(name, value string) string {
 	return `"` + name + "=" + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%").Replace(value) + `"`
 }

@@ -38,9 +38,14 @@ func TestSystemd(t *testing.T) {
 // Paths are the user's: nothing in one may become an option, a variable or a line.
 func TestQuoting(t *testing.T) {
 	s := Service{Executable: `/a "b" 100%i $HOME\x`, Home: `/h "q" %u $X & <k>`}
-	b, err := Systemd(s)
+	for _, program := range []string{s.Executable, `/a"`, `/a'`, `/a\`} {
+		if b, err := Systemd(Service{Executable: program}); err == nil {
+			t.Errorf("systemd would refuse %s", b)
+		}
+	}
+	b, err := Systemd(Service{Executable: "/a b 100%i $HOME", Home: s.Home})
 	check(t, err)
-	for _, line := range []string{`ExecStart="/a \"b\" 100%%i $$HOME\\x" agent serve --supervised`, `Environment="KUBEHSM_HOME=/h \"q\" %%u $X & <k>"`} {
+	for _, line := range []string{`ExecStart="/a b 100%%i $HOME" agent serve --supervised`, `Environment="KUBEHSM_HOME=/h \"q\" %%u $X & <k>"`} {
 		if !strings.Contains(string(b), "\n"+line+"\n") {
 			t.Errorf("no %s in\n%s", line, b)
 		}
@@ -50,7 +55,7 @@ func TestQuoting(t *testing.T) {
 	if got := strings.Join(stringsOf(t, b), "|"); !strings.Contains(got, s.Executable+"|agent|serve|--supervised|") || !strings.Contains(got, s.Home) {
 		t.Errorf("%s", got)
 	}
-	for _, bad := range []Service{{}, {Executable: "kubehsm"}, {Executable: "/a\nExecStartPre=/bin/sh"}, {Executable: "/a", Home: "h"}, {Executable: "/a", Home: "/h\n"}} {
+	for _, bad := range []Service{{}, {Executable: "kubehsm"}, {Executable: "/a\nExecStartPre=/bin/sh"}, {Executable: "/a", Home: "h"}, {Executable: "/a", Home: "/h\n"}, {Executable: "/a\xff"}, {Executable: "/a", Home: "/h\uffff"}} {
 		for _, f := range []func(Service) ([]byte, error){Systemd, Launchd} {
 			if b, err := f(bad); err == nil {
 				t.Errorf("%+v: %s", bad, b)
@@ -84,7 +89,9 @@ func TestSystemdVerifies(t *testing.T) {
 	analyze := need.Program(t, "systemd-analyze")
 	exe, err := os.Executable() // it must be there
 	check(t, err)
-	b, err := Systemd(Service{Executable: exe, Home: t.TempDir()})
+	link := filepath.Join(t.TempDir(), "a 100%i $HOME ${USER} & <k>*")
+	check(t, os.Symlink(exe, link))
+	b, err := Systemd(Service{Executable: link, Home: t.TempDir()})
 	check(t, err)
 	verify := func(unit []byte) string {
 		t.Helper()
