@@ -16,14 +16,17 @@ package piv
 // from outside: a PKCS#11 module calls the library itself.
 #define FORWARDED __attribute__((visibility("hidden")))
 
-static void *library;
-
-static void load(void) { library = dlopen("libpcsclite.so.1", RTLD_NOW | RTLD_LOCAL); }
-
+// Where it is missing it is looked for each time: somebody may install it while
+// the program runs, having read that it is missing.
 static void *find(const char *name) {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	pthread_once(&once, load);
-	return library == NULL ? NULL : dlsym(library, name);
+	static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
+	static void *library;
+	void *f;
+	pthread_mutex_lock(&turn);
+	if (library == NULL) library = dlopen("libpcsclite.so.1", RTLD_NOW | RTLD_LOCAL);
+	f = library == NULL ? NULL : dlsym(library, name);
+	pthread_mutex_unlock(&turn);
+	return f;
 }
 
 #define FORWARD(name, params, args) \
