@@ -3,15 +3,19 @@
 package card
 
 import (
+	"crypto"
 	"crypto/rand"
+	"encoding/base64"
 	"strings"
 	"testing"
 
+	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
 	"github.com/kubehsm/kubehsm/test/term"
 )
 
 // TestWaitingForATouchElsewhere: whoever needs the card while another terminal's
-// command waits for its touch is told where: to sign in, and to agree to a request.
+// command waits for its touch is told where: to sign in, to sign for another program,
+// and to agree to a request.
 func TestWaitingForATouchElsewhere(t *testing.T) {
 	p := newPerson(t)
 	p.enrollTouched()
@@ -33,10 +37,15 @@ func TestWaitingForATouchElsewhere(t *testing.T) {
 	first.WaitFor(touchPrompt)
 	second := p.terminal(p.Cluster.Kubectl(), "get", "pods", "-o", "name")
 	waits(second, "kubectl get namespaces")
+	signer := p.terminal(p.Binary, `{"apiVersion":"`+wire.APIVersion+`","kind":"SignRequest","configuration":{"uri":"`+p.uri+`"},"digest":"`+
+		base64.StdEncoding.EncodeToString(make([]byte, crypto.SHA256.Size()))+`","signerOptsType":"crypto.Hash","signerOpts":"5"}`)
+	waits(signer, "kubectl get namespaces")
 	p.touch(first)
 	ends(first, "namespace/default")
 	second.WaitGone("waiting")
 	second.Exit()
+	p.touch(signer)
+	ends(signer, "SignResponse")
 
 	p.ok(p.Kubehsm(t.Context(), "consent", "set", "prod-hsm", "--policy", "writes", "--yes"))
 	name := strings.ToLower(rand.Text()[:8])
