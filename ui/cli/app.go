@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/pinsource"
@@ -94,10 +95,11 @@ func (a *app) env() (*flow.Env, error) {
 	drivers := a.Drivers(DriverOptions{Dirs: dirs, Modules: modules, OnlyModules: config.OnlyModules, Busy: a.offerRelease})
 	a.closers = append(a.closers, drivers.Close)
 	a.config = config
+	waits := waiting.Shown(a.Stderr)
 	a.environ = &flow.Env{
 		Dirs: dirs, Drivers: drivers, Executable: a.Executable,
 		Kubeconfig: a.kubeconfig, Cluster: a.cluster, Version: a.Version, RequestTimeout: timeout,
-		Prompter: a.prompter(), Waiting: waiting.Shown(a.Stderr),
+		Prompter: a.prompter(), Waiting: func(_ context.Context, w wire.Wait) func() { return waits(w) },
 	}
 	return a.environ, nil
 }

@@ -43,6 +43,7 @@ func (e *Env) Unlock(ctx context.Context, name string, p hsm.Prompter) error {
 	if err != nil {
 		return err
 	}
+	c.Waiting = e.waiting(ctx)
 	return errors.Join(c.Unlock(ctx, name, p), c.Close())
 }
 

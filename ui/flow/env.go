@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"context"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -31,8 +32,17 @@ type Env struct {
 	// Prompter is asked when a context of kubehsm's own has to sign in; nil
 	// means that nobody can be asked.
 	Prompter hsm.Prompter
-	// Waiting, if not nil, shows why such a sign-in waits, see [agent.Client].
-	Waiting func(wire.Wait) (done func())
+	// Waiting, if not nil, shows why such a sign-in, or an unlock, waits; see
+	// [agent.Client].
+	Waiting func(ctx context.Context, w wire.Wait) (done func())
+}
+
+// waiting is Waiting for one operation.
+func (e *Env) waiting(ctx context.Context) func(wire.Wait) (done func()) {
+	if e.Waiting == nil {
+		return nil
+	}
+	return func(w wire.Wait) (done func()) { return e.Waiting(ctx, w) }
 }
 
 func (e *Env) enrollments() enrollment.Store { return enrollment.NewStore(e.Dirs) }

@@ -55,7 +55,7 @@ func (e *Env) session(ctx context.Context, name string, purpose hsm.Purpose, p h
 		return agent.Session{}, err
 	}
 	defer client.Close()
-	client.Waiting = e.Waiting
+	client.Waiting = e.waiting(ctx)
 	s, err := client.Prepare(ctx, agent.PrepareRequest{Enrollment: name, Client: process.This(), Purpose: purpose}, p)
 	if err == nil && s.Attend && p != nil {
 		err = e.attend(ctx, p)

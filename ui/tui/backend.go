@@ -46,7 +46,7 @@ func FromEnv(e *flow.Env) Backend {
 type backend struct{ *flow.Env }
 
 // AskBy implements [Backend]. It is called before anything else is.
-func (b *backend) AskBy(p hsm.Prompter) { b.Prompter, b.Waiting = p, nil }
+func (b *backend) AskBy(p hsm.Prompter) { b.Prompter, b.Waiting = p, waits }
 
 // Diagnose implements [diagnosis.Backend].
 func (b *backend) Diagnose(ctx context.Context, online bool, report func(doctor.Check)) []doctor.Check {

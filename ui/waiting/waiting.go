@@ -18,13 +18,16 @@ const maxName = 60
 // it waits, or on stderr, see [prompt.Terminal.Waiting].
 func Shown(stderr io.Writer) func(wire.Wait) (done func()) {
 	t := prompt.NewTerminal(prompt.TerminalOptions{})
-	return func(w wire.Wait) (done func()) {
-		command := caller.CommandOf(w.Client.PID)
-		if !w.Client.Alive() { // the number may be another's by now
-			command = ""
-		}
-		return t.Waiting(w.Words(command, clean), stderr)
+	return func(w wire.Wait) (done func()) { return t.Waiting(Words(w), stderr) }
+}
+
+// Words is the clean sentence about a wait.
+func Words(w wire.Wait) string {
+	command := caller.CommandOf(w.Client.PID)
+	if !w.Client.Alive() { // the number may be another's by now
+		command = ""
 	}
+	return w.Words(command, clean)
 }
 
 func clean(s string) string { return text.Truncate(text.Clean(s), maxName) }

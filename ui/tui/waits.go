@@ -1,0 +1,37 @@
+package tui
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/waiting"
+)
+
+// waitDelay is how long an operation waits before it says why.
+const waitDelay = time.Second
+
+// waits says in the dialog of an operation why that waits, until done is called.
+func waits(ctx context.Context, w wire.Wait) (done func()) {
+	var mu sync.Mutex
+	said, over := false, false
+	late := time.AfterFunc(waitDelay, func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if !over {
+			said = true
+			screen.Say(ctx, waiting.Words(w))
+		}
+	})
+	return func() {
+		late.Stop()
+		mu.Lock()
+		defer mu.Unlock()
+		if said && !over {
+			screen.Say(ctx, "")
+		}
+		over = true
+	}
+}
