@@ -28,6 +28,9 @@ func TestWaitingSaysWhy(t *testing.T) {
 		s.WaitFor(pinPrompt)
 		return s
 	}
+	waits := func(s *term.Session) {
+		s.WaitUntil("it says why it waits", lab.Says(`waiting: the PIN of "`, waiting, whom))
+	}
 	silent := func(u *user, s *term.Session) {
 		u.t.Helper()
 		if out := s.Output(); strings.Contains(out, "waiting:") {
@@ -41,7 +44,7 @@ func TestWaitingSaysWhy(t *testing.T) {
 		second := u.sh("echo x | " + list + "; echo code $?")
 		unlock := u.terminal(u.Binary, "unlock")
 		for _, s := range []*term.Session{second, unlock} {
-			s.WaitFor(`waiting: the PIN of "`, waiting, whom)
+			waits(s)
 		}
 		first.Answer(pinPrompt, lab.PIN)
 		for _, s := range []*term.Session{first, second} {
@@ -61,7 +64,7 @@ func TestWaitingSaysWhy(t *testing.T) {
 		u := u.in(t)
 		first := asked(u)
 		second := u.sh("trap : INT; " + list + "; echo code $?")
-		second.WaitFor(waiting, whom)
+		waits(second)
 		second.Press(term.CtrlC)
 		second.WaitFor("code 130")
 		second.Exit()
@@ -99,7 +102,7 @@ func TestWaitingSaysWhy(t *testing.T) {
 		s := u.sh("set +m; " + list + " & " + list + "; wait; echo all")
 		s.WaitFor(pinPrompt)
 		other := u.sh(list + "; echo code $?") // when it is told, the others would have been
-		other.WaitFor(waiting, whom)
+		waits(other)
 		silent(u, s)
 		s.Answer(pinPrompt, lab.PIN)
 		s.WaitFor("\nall")
@@ -115,7 +118,7 @@ func TestWaitingSaysWhy(t *testing.T) {
 		u := u.in(t)
 		first := asked(u)
 		second := u.sh(list + "; echo code $?")
-		second.WaitFor(waiting, whom)
+		waits(second)
 		first.Press(term.CtrlC)
 		first.Exit()
 		second.Answer(pinPrompt, lab.PIN)

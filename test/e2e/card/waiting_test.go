@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
+	"github.com/kubehsm/kubehsm/test/e2e/lab"
 	"github.com/kubehsm/kubehsm/test/term"
 )
 
@@ -22,7 +23,7 @@ func TestWaitingForATouchElsewhere(t *testing.T) {
 	p.ok(p.Kubehsm(t.Context(), "agent", "stop"))
 	waits := func(s *term.Session, whom string) {
 		t.Helper()
-		s.WaitFor(`waiting: a touch of "`, "is awaited on /dev/pts/", "("+whom+", process ")
+		s.WaitUntil("it says why it waits", lab.Says(`waiting: a touch of "`, "is awaited on /dev/pts/", "("+whom+", process "))
 	}
 	ends := func(s *term.Session, with string) {
 		t.Helper()

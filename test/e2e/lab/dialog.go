@@ -54,3 +54,17 @@ func Fill(s *term.Session, title, label, secret string) {
 func Shows(text string) func(term.Frame) bool {
 	return func(f term.Frame) bool { return f.Contains(text) }
 }
+
+// Says tells whether all texts are on the screen, whose width may break them.
+func Says(texts ...string) func(term.Frame) bool {
+	joined := strings.NewReplacer(" ", "", "\n", "")
+	return func(f term.Frame) bool {
+		screen := joined.Replace(f.Text())
+		for _, text := range texts {
+			if !strings.Contains(screen, joined.Replace(text)) {
+				return false
+			}
+		}
+		return true
+	}
+}
