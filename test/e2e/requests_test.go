@@ -133,7 +133,7 @@ func TestRequestsFromFilingToCollecting(t *testing.T) {
 	if res := u.asAdmin("csr", "approve", r, "--yes", "--words", strings.ToUpper(strings.Join(seen.Words, ", "))); res.Code != 0 {
 		t.Fatal(res)
 	}
-	if m := u.shown(r).Message; !strings.Contains(m, "(by ") {
+	if m := u.shown(r).Message; !strings.HasPrefix(m, "by ") {
 		t.Errorf("who approved it is not said: %q", m)
 	}
 	block, _ := pem.Decode([]byte(u.kubehsm("csr", "wait", r, "--timeout", "1m")))

@@ -149,8 +149,12 @@ func (e *Env) Decide(ctx context.Context, kubeContext string, seen RequestView, 
 			return RequestView{}, err
 		}
 	}
-	if me.User != "" { // the request itself does not say who decided
-		o.Message = strings.TrimSpace(o.Message + " (by " + me.User + ")")
+	switch message := strings.TrimSpace(o.Message); { // the request itself does not say who decided
+	case me.User == "":
+	case message == "":
+		o.Message = "by " + me.User
+	default:
+		o.Message = message + " (by " + me.User + ")"
 	}
 	obj, err := decide(ctx, seen.Object, o.Decision)
 	if err != nil {
