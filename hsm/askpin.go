@@ -42,6 +42,7 @@ func AskPIN(ctx context.Context, p Prompter, kind PINKind, state func() (TokenIn
 		switch {
 		case err == nil:
 			return nil
+		case ask < maxAsks && errors.Is(err, errTriesSpent): // it was not refused: as things are now
 		case ask < maxAsks && errors.As(err, &refused) && refused.Retries != 0 && !info.PIN.PINPad:
 			again = refused.Error()
 		case ask < maxAsks && errors.Is(err, ErrPINInvalid):
@@ -103,6 +104,20 @@ func CheckPIN(pin *Secret, s PINState) error {
 		return fmt.Errorf("%w: it has at least %d characters; no try was spent", ErrPINInvalid, s.MinLen)
 	case s.MaxLen > 0 && n > s.MaxLen:
 		return fmt.Errorf("%w: it has at most %d characters; no try was spent", ErrPINInvalid, s.MaxLen)
+	}
+	return nil
+}
+
+// errTriesSpent says that a PIN was not presented, see [CheckTries].
+var errTriesSpent = fmt.Errorf("%w: another program has spent tries of it meanwhile; none was spent now", ErrPINInvalid)
+
+// CheckTries turns a PIN away that was asked for when the token had more tries
+// left than now, perhaps none, or only the last one, which wants a yes of its own: a
+// driver calls it when it is alone with the token, just before it presents the PIN.
+// [AskPIN] then asks anew by the state that the token is in.
+func CheckTries(asked, now PINState) error {
+	if now.Retries >= 0 && now.Retries < asked.Retries || now.Low && !asked.Low || now.Final && !asked.Final || now.Locked && !asked.Locked {
+		return errTriesSpent
 	}
 	return nil
 }

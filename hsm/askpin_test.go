@@ -175,3 +175,37 @@ func TestCheckPIN(t *testing.T) {
 		}
 	}
 }
+
+// TestTriesSpentMeanwhile: a PIN that was typed while another program spent tries
+// is not presented; it is asked for as things are then.
+func TestTriesSpentMeanwhile(t *testing.T) {
+	for left, answers := range map[int][]hsmtest.Answer{
+		2: {hsmtest.PIN("654321"), hsmtest.PIN("123456")},
+		1: {hsmtest.PIN("654321"), hsmtest.Yes(), hsmtest.PIN("123456")}, // the last one has a question of its own
+		0: {hsmtest.PIN("654321")},
+	} {
+		l := newLockable(3)
+		var asked hsm.PINState
+		state := func() (hsm.TokenInfo, error) { asked = l.info.PIN; return l.info, nil }
+		p := hsmtest.NewScript(t, answers...)
+		err := hsm.AskPIN(t.Context(), p, hsm.PIVPIN, state, func(pin *hsm.Secret) error {
+			l.info.PIN.Retries, l.info.PIN.Locked, l.info.PIN.Final = left, left == 0, left == 1
+			if err := hsm.CheckTries(asked, l.info.PIN); err != nil {
+				return err
+			}
+			return l.try(pin)
+		})
+		if want := map[int]error{0: hsm.ErrPINLocked}[left]; !errors.Is(err, want) {
+			t.Errorf("%d left: %v", left, err)
+		}
+		if want := map[int]string{1: "123456", 2: "123456"}[left]; strings.Join(l.tried, " ") != want {
+			t.Errorf("%d left: tried %q", left, l.tried)
+		}
+		if again := p.PINs()[len(p.PINs())-1].Again; again != "" { // which says that it was refused
+			t.Errorf("%d left: %q", left, again)
+		}
+	}
+	if hsm.CheckTries(hsm.PINState{Retries: 1, Final: true}, hsm.PINState{Retries: 3}) != nil || hsm.CheckTries(hsm.PINState{Retries: 3}, hsm.PINState{Retries: -1}) != nil {
+		t.Error("as many tries, or who knows how many, are fewer")
+	}
+}

@@ -47,10 +47,23 @@ func (t *Token) Unlock(ctx context.Context, p hsm.Prompter) error {
 	if t.Unlocked() { // somebody else was asked meanwhile
 		return ctx.Err()
 	}
+	var asked hsm.TokenInfo
 	return hsm.AskPIN(ctx, p, hsm.PIVPIN,
-		func() (hsm.TokenInfo, error) { return t.Info(ctx) },
+		func() (_ hsm.TokenInfo, err error) {
+			asked, err = t.Info(ctx)
+			return asked, err
+		},
 		func(pin *hsm.Secret) error {
-			_, err := do(ctx, t, func(s *session) (struct{}, error) { return struct{}{}, s.verify(pin) })
+			_, err := do(ctx, t, func(s *session) (struct{}, error) {
+				now, err := s.pinState()
+				if err == nil {
+					err = hsm.CheckTries(asked.PIN, now)
+				}
+				if err != nil {
+					return struct{}{}, err
+				}
+				return struct{}{}, s.verify(pin)
+			})
 			if err == nil {
 				t.hold(pin)
 			}

@@ -184,6 +184,28 @@ func TestStalePIN(t *testing.T) {
 	must(t, sign(r.signer(t, "9a", hsmtest.NewScript(t, hsmtest.Yes(), hsmtest.PIN("333333")))))
 }
 
+// slow is a person who types while wrong PINs are tried elsewhere.
+type slow struct {
+	*hsmtest.Script
+	meanwhile func()
+}
+
+func (s slow) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error) {
+	s.meanwhile()
+	return s.Script.PIN(ctx, p)
+}
+
+// TestTriesSpentMeanwhile: what another program leaves of the tries while a PIN is
+// typed is not spent as if nothing had been.
+func TestTriesSpentMeanwhile(t *testing.T) {
+	r := newRig(t, vcard.Config{})
+	spend := slow{hsmtest.NewScript(t, hsmtest.PIN("999999"), hsmtest.No()), func() { r.card.SetPINRetries(1) }}
+	want(t, r.tok.Unlock(t.Context(), spend), hsm.ErrCancelled)
+	if left, _ := r.card.PINRetries(); left != 1 {
+		t.Errorf("%d tries left", left)
+	}
+}
+
 // TestSwappedCard: nothing meant for one card reaches another.
 func TestSwappedCard(t *testing.T) {
 	r := newRig(t, vcard.Config{})
