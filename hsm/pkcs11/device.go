@@ -36,7 +36,7 @@ type device struct {
 	gate   gate // held while the token works; guards what follows
 	slot   uint
 	info   hsm.TokenInfo
-	read   time.Time // when info was read by the opening; zero once that was used
+	read   time.Time // when info was read by the opening; zero once that was used, or it was read again
 	seen   time.Time // when the token was last seen to be in slot
 	open   bool
 	sh     p11.SessionHandle
@@ -45,9 +45,9 @@ type device struct {
 	unlocked atomic.Bool
 }
 
-func newDevice(m *module, t hsm.TokenInfo) *device {
-	now := time.Now()
-	d := &device{module: m, id: identify(m, t), info: t, slot: uint(t.SlotID), read: now, seen: now, asking: newGate(), gate: m.gate}
+func newDevice(f match) *device {
+	d := &device{module: f.module, id: identify(f.module, f.info), info: f.info, slot: uint(f.info.SlotID), read: f.read, seen: f.read,
+		asking: newGate(), gate: f.module.gate}
 	if d.gate == nil {
 		d.gate = newGate()
 	}
@@ -205,18 +205,21 @@ func (d *device) describe(ctx context.Context) (hsm.TokenInfo, error) {
 	if d.closed {
 		return hsm.TokenInfo{}, errClosed
 	}
+	d.read = time.Time{}
 	err := d.locate(ctx)
 	return d.info, fault("describe the token", err)
 }
 
-// states describes the token each time it is called: the first time perhaps as its
-// opening found it.
-func (d *device) states(ctx context.Context) func() (hsm.TokenInfo, error) {
-	return func() (hsm.TokenInfo, error) {
-		if info, ok := d.opening(); ok {
-			return info, nil
+// states describes the token each time it is called, in last as well: the first
+// time perhaps as its opening found it.
+func (d *device) states(ctx context.Context, last *hsm.TokenInfo) func() (hsm.TokenInfo, error) {
+	return func() (_ hsm.TokenInfo, err error) {
+		info, ok := d.opening()
+		if !ok {
+			info, err = d.describe(ctx)
 		}
-		return d.describe(ctx)
+		*last = info
+		return info, err
 	}
 }
 

@@ -196,6 +196,7 @@ func (d *Driver) own(where func() places) (all []Module, seen map[string]bool, p
 type match struct {
 	module *module
 	info   hsm.TokenInfo
+	read   time.Time // info is of then, or later
 }
 
 // Open implements [hsm.Driver]. Modules are loaded one after the other; the
@@ -251,6 +252,7 @@ type search struct {
 func (d *Driver) search(ctx context.Context, u hsm.URI) (s search, err error) {
 	candidates, _ := d.candidates(u)
 	for _, c := range candidates {
+		now := time.Now()
 		m, tokens, problems, err := d.tokens(ctx, c)
 		if ctx.Err() != nil || errors.Is(err, errClosed) {
 			return s, errors.Join(ctx.Err(), err)
@@ -266,9 +268,9 @@ func (d *Driver) search(ctx context.Context, u hsm.URI) (s search, err error) {
 		}
 		for _, info := range matching(tokens, u) {
 			if info.Initialized {
-				s.found = append(s.found, match{m, info})
+				s.found = append(s.found, match{m, info, now})
 			} else {
-				s.blank = append(s.blank, match{m, info})
+				s.blank = append(s.blank, match{m, info, now})
 			}
 		}
 		if len(s.found) > 0 && u.Serial != "" {
@@ -317,7 +319,7 @@ func (d *Driver) device(f match) (hsm.Token, error) {
 	id := identify(f.module, f.info)
 	dev := d.devices[id]
 	if dev == nil {
-		dev = newDevice(f.module, f.info)
+		dev = newDevice(f)
 		d.devices[id] = dev
 	}
 	dev.use(1)

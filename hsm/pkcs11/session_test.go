@@ -392,3 +392,54 @@ func TestSharedLibrary(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestOpeningIsOfItsTime: what the opening of a token read is good for a moment
+// from when it was read, not from when the last library had answered, and not once
+// it was read again.
+func TestOpeningIsOfItsTime(t *testing.T) {
+	soft := hsmtest.StartSoftHSM(t, hsmtest.SoftToken{Label: testLabel, PIN: testPIN})
+	other := need.File(t, "/usr/lib/x86_64-linux-gnu/opensc-pkcs11.so", "/usr/lib/aarch64-linux-gnu/opensc-pkcs11.so", "/usr/lib64/opensc-pkcs11.so")
+	open := func(locks string) *device {
+		d := New(Options{Modules: []Module{{Path: soft.Module}, {Path: other}}, LockDir: locks})
+		t.Cleanup(func() {
+			if err := d.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		tok, err := d.Open(t.Context(), hsm.URI{Scheme: hsm.SchemePKCS11, Token: testLabel})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tok.(*token).device
+	}
+
+	slow, err := newLock(t.TempDir(), realPath(other))
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, answered := make(chan struct{}), make(chan error)
+	go func() {
+		answered <- slow.exclusive(t.Context(), func() error {
+			close(held)
+			<-time.After(justSeen) // so slow is the other library
+			return nil
+		})
+	}()
+	<-held
+	d := open(filepath.Dir(slow.path))
+	if err := <-answered; err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := d.opening(); ok || time.Since(d.seen) < justSeen {
+		t.Error("what was read long ago counts as just read")
+	}
+
+	d = open("")
+	d.read = time.Now() // however slow this machine is
+	if _, err := d.describe(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := d.opening(); ok {
+		t.Error("it was read again since")
+	}
+}

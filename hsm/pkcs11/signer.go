@@ -99,7 +99,7 @@ func (s *signer) sign(plan scheme) (sig []byte, err error) {
 		if always && typed == nil {
 			return nil // ask first, not holding the token
 		}
-		sig, err = s.run(sh, key, always, typed, plan)
+		sig, err = s.run(sh, key, always, nil, typed, plan)
 		return err
 	})
 	if err != nil || !always || typed != nil {
@@ -109,14 +109,14 @@ func (s *signer) sign(plan scheme) (sig []byte, err error) {
 		return nil, err
 	}
 	defer s.t.asking.leave()
-	state := func() (hsm.TokenInfo, error) { return s.t.describe(s.ctx) }
-	err = hsm.AskPIN(s.ctx, s.p, hsm.UserPIN, state, func(pin *hsm.Secret) error {
+	var asked hsm.TokenInfo
+	err = hsm.AskPIN(s.ctx, s.p, hsm.UserPIN, s.t.states(s.ctx, &asked), func(pin *hsm.Secret) error {
 		return s.t.with(s.ctx, func(sh p11.SessionHandle) error {
 			key, _, err := s.find(sh)
 			if err != nil {
 				return err
 			}
-			sig, err = s.run(sh, key, true, pin, plan)
+			sig, err = s.run(sh, key, true, &asked.PIN, pin, plan)
 			return err
 		})
 	})
@@ -202,13 +202,13 @@ func (s *signer) partner(r *reader, label string) crypto.PublicKey {
 
 // run makes the signature by the first attempt that the token takes. The lock
 // between processes is not held: the token may be waiting for a touch.
-func (s *signer) run(sh p11.SessionHandle, key p11.ObjectHandle, always bool, pin *hsm.Secret, plan scheme) (sig []byte, err error) {
+func (s *signer) run(sh p11.SessionHandle, key p11.ObjectHandle, always bool, asked *hsm.PINState, pin *hsm.Secret, plan scheme) (sig []byte, err error) {
 	for i, a := range plan.attempts {
 		if i > 0 && !refused(err) {
 			break
 		}
 		if always {
-			sig, err = s.authenticated(key, pin, a)
+			sig, err = s.authenticated(key, asked, pin, a)
 		} else {
 			sig, err = s.once(sh, key, a)
 		}
@@ -237,7 +237,7 @@ func (s *signer) once(sh p11.SessionHandle, key p11.ObjectHandle, a attempt) ([]
 
 // authenticated signs with a key that wants the PIN for it: in a session of its
 // own, as a refused PIN leaves the operation hanging there.
-func (s *signer) authenticated(key p11.ObjectHandle, pin *hsm.Secret, a attempt) (sig []byte, err error) {
+func (s *signer) authenticated(key p11.ObjectHandle, asked *hsm.PINState, pin *hsm.Secret, a attempt) (sig []byte, err error) {
 	c := s.t.module.ctx
 	var sh p11.SessionHandle
 	err = s.t.module.lock.shared(s.ctx, func() error {
@@ -255,7 +255,7 @@ func (s *signer) authenticated(key p11.ObjectHandle, pin *hsm.Secret, a attempt)
 	if err := c.SignInit(sh, []*p11.Mechanism{a.mechanism}, key); err != nil {
 		return nil, err
 	}
-	if err := s.t.login(s.ctx, sh, p11.CKU_CONTEXT_SPECIFIC, pin); err != nil {
+	if err := s.t.login(s.ctx, sh, p11.CKU_CONTEXT_SPECIFIC, asked, pin); err != nil {
 		return nil, err
 	}
 	return s.t.module.lib.sign(c, sh, a.data)

@@ -85,8 +85,9 @@ func (d *device) unlock(ctx context.Context, p hsm.Prompter, keep **hsm.Secret) 
 	if err != nil || ready {
 		return err
 	}
-	return hsm.AskPIN(ctx, p, hsm.UserPIN, d.states(ctx), func(pin *hsm.Secret) error {
-		err := d.with(ctx, func(sh p11.SessionHandle) error { return d.login(ctx, sh, p11.CKU_USER, pin) })
+	var asked hsm.TokenInfo
+	return hsm.AskPIN(ctx, p, hsm.UserPIN, d.states(ctx, &asked), func(pin *hsm.Secret) error {
+		err := d.with(ctx, func(sh p11.SessionHandle) error { return d.login(ctx, sh, p11.CKU_USER, &asked.PIN, pin) })
 		if err == nil && keep != nil && pin != nil {
 			*keep = pin.Clone()
 		}
@@ -94,10 +95,18 @@ func (d *device) unlock(ctx context.Context, p hsm.Prompter, keep **hsm.Secret) 
 	})
 }
 
-// login presents the PIN once. A PIN pad's user may take a minute: other
-// processes are not kept waiting for that.
-func (d *device) login(ctx context.Context, sh p11.SessionHandle, user uint, pin *hsm.Secret) error {
-	present := func() error { return d.module.lib.login(d.module.ctx, sh, user, pin) }
+// login presents the PIN once, if it has as many tries as when it was asked for; a
+// nil asked is one that was right a moment ago. A PIN pad's user may take a minute:
+// other processes are not kept waiting for that.
+func (d *device) login(ctx context.Context, sh p11.SessionHandle, user uint, asked *hsm.PINState, pin *hsm.Secret) error {
+	present := func() error {
+		if asked != nil && pin != nil {
+			if err := d.unspent(*asked); err != nil {
+				return err
+			}
+		}
+		return d.module.lib.login(d.module.ctx, sh, user, pin)
+	}
 	var err error
 	if pin == nil {
 		err = present()
@@ -117,6 +126,15 @@ func (d *device) login(ctx context.Context, sh p11.SessionHandle, user uint, pin
 			"the TPM refuses all PINs after too many wrong ones; that ends by itself after a while, or with `tpm2_dictionarylockout --clear-lockout`")
 	}
 	return fault("log in", err)
+}
+
+// unspent tells whether the token has as many tries left as in the state asked.
+func (d *device) unspent(asked hsm.PINState) error {
+	t, err := d.module.ctx.GetTokenInfo(d.slot)
+	if err != nil {
+		return err
+	}
+	return hsm.CheckTries(asked, pinState(t))
 }
 
 // retries tells how many tries are left after a refusal, -1 unknown.

@@ -346,11 +346,13 @@ func TestFilePINIsWrong(t *testing.T) {
 		}
 	}
 	counted := hsm.PINPrompt{Kind: hsm.UserPIN, Retries: -1, Token: hsm.TokenInfo{PIN: hsm.PINState{Retries: -1, Low: true}}}
-	f := &filePIN{pin: hsm.NewSecret([]byte("file")), person: hsmtest.NewScript(t, hsmtest.Fail(hsm.ErrNoTerminal))}
-	if _, err := f.PIN(t.Context(), counted); !errors.Is(err, hsm.ErrNoTerminal) || !strings.Contains(err.Error(), "is not used") || hsm.Hint(err) == "" {
-		t.Errorf("counted: %v", err)
+	for _, used := range []bool{false, true} { // another process tried it before this one's turn came
+		f := &filePIN{pin: hsm.NewSecret([]byte("file")), person: hsmtest.NewScript(t, hsmtest.Fail(hsm.ErrNoTerminal)), used: used}
+		if _, err := f.PIN(t.Context(), counted); !errors.Is(err, hsm.ErrNoTerminal) || !strings.Contains(err.Error(), "is not used") || hsm.Hint(err) == "" {
+			t.Errorf("counted, used %t: %v", used, err)
+		}
 	}
-	f = &filePIN{pin: hsm.NewSecret([]byte("file")), person: hsmtest.NewScript(t, hsmtest.Cancel()), used: true}
+	f := &filePIN{pin: hsm.NewSecret([]byte("file")), person: hsmtest.NewScript(t, hsmtest.Cancel()), used: true}
 	if _, err := f.PIN(t.Context(), again); !errors.Is(err, hsm.ErrCancelled) {
 		t.Errorf("cancelled: %v", err)
 	}

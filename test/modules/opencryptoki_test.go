@@ -3,6 +3,7 @@
 package modules
 
 import (
+	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -193,5 +194,57 @@ func TestLadder(t *testing.T) {
 	}
 	if err := tok.Unlock(t.Context(), hsmtest.NewScript(t)); !errors.Is(err, hsm.ErrPINLocked) {
 		t.Fatalf("a locked token: %v", err)
+	}
+}
+
+// elsewhere is a person who types while another program spends the tries.
+type elsewhere struct {
+	*hsmtest.Script
+	spend func()
+}
+
+func (e elsewhere) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error) {
+	e.spend()
+	return e.Script.PIN(ctx, p)
+}
+
+// TestTriesSpentMeanwhile: the last try wants its yes also if it became the last
+// one while the PIN was typed.
+func TestTriesSpentMeanwhile(t *testing.T) {
+	module := blankToken(t)
+	d := driver(t, pkcs11.Module{Path: module})
+	tok, err := d.Open(t.Context(), only(t, d).URI())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tok.Close()
+	state := func() hsm.PINState {
+		info, err := tok.Info(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.PIN
+	}
+	other := p11.New(module)
+	p := elsewhere{hsmtest.NewScript(t, hsmtest.PIN(ockPIN), hsmtest.No()), func() {
+		slots, err := other.GetSlotList(true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for !state().Final {
+			sh, err := other.OpenSession(slots[0], p11.CKF_SERIAL_SESSION)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(other.Login(sh, p11.CKU_USER, "975310"), other.CloseSession(sh)); !errors.Is(err, p11.Error(p11.CKR_PIN_INCORRECT)) {
+				t.Fatal(err)
+			}
+		}
+	}}
+	if err := tok.Unlock(t.Context(), p); !errors.Is(err, hsm.ErrCancelled) || tok.Unlocked() {
+		t.Errorf("unlocked: %t, %v", tok.Unlocked(), err)
+	}
+	if s := state(); !s.Final || s.Locked {
+		t.Errorf("%+v", s)
 	}
 }
