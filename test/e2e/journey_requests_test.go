@@ -3,11 +3,13 @@
 package e2e
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/poll"
 	"github.com/kubehsm/kubehsm/test/term"
 )
 
@@ -58,15 +60,20 @@ func TestJourneyRequests(t *testing.T) {
 	}
 
 	// What is filed meanwhile is told on any screen.
-	modest, own := unique("modest"), unique("own")
-	if res := u.newDesk("").kubectl(requestFor(t, own, "kim", "", time.Hour), "create", "-f", "-"); res.Code != 0 {
-		t.Fatal(res)
-	}
-	s.WaitFor("asks for a certificate for kim")
-	if res := u.newDesk(unique("bob"), lab.FilersGroup).kubectl(requestFor(t, modest, "bob", "", time.Hour, lab.DevelopersGroup), "create", "-f", "-"); res.Code != 0 {
-		t.Fatal(res)
-	}
-	s.WaitFor("asks for a certificate for bob")
+	own := u.told(s, "asks for a certificate for kim", func() string {
+		name := unique("own")
+		if res := u.newDesk("").kubectl(requestFor(t, name, "kim", "", time.Hour), "create", "-f", "-"); res.Code != 0 {
+			t.Fatal(res)
+		}
+		return name
+	})
+	modest := u.told(s, "asks for a certificate for bob", func() string {
+		name := unique("modest")
+		if res := u.newDesk(unique("bob"), lab.FilersGroup).kubectl(requestFor(t, name, "bob", "", time.Hour, lab.DevelopersGroup), "create", "-f", "-"); res.Code != 0 {
+			t.Fatal(res)
+		}
+		return name
+	})
 	s.Press(term.Escape)
 	s.WaitFor("2 Contexts", "/ "+greedy)
 	s.Press(term.Escape)
@@ -100,4 +107,22 @@ func TestJourneyRequests(t *testing.T) {
 	if code := s.Exit(); code != 0 || !s.Cooked() {
 		t.Errorf("exit code %d", code)
 	}
+}
+
+// told has file file a request, and returns its name once s shows words about it.
+// One that comes in the same moment as another test's is only counted; then file
+// is asked for one more.
+func (u *user) told(s *term.Session, words string, file func() (name string)) (name string) {
+	u.t.Helper()
+	for range 6 {
+		name = file()
+		ctx, cancel := context.WithTimeout(u.t.Context(), poll.Patience/6)
+		err := s.Terminal.Wait(ctx, lab.Shows(words))
+		cancel()
+		if err == nil {
+			return name
+		}
+	}
+	u.t.Fatalf("%q is never shown; the screen:\n%s", words, s.Screen())
+	return ""
 }
