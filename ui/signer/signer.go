@@ -160,7 +160,8 @@ func (s Signer) prompter(dirs home.Dirs, config home.Config, sources []pinsource
 		}
 		p, forget := prompt.Choose(prompt.Options{PINFD: -1, Pinentry: config.Pinentry, RunDir: dirs.Run,
 			CoolDown: coolDown, Terminal: client.Terminal(), Hint: hint})
-		from := pinsource.New(pinsource.Options{Entries: sources, State: dirs.State, Getenv: s.Getenv, Descriptors: true}, p)
+		from := pinsource.New(pinsource.Options{Entries: sources, State: dirs.State, Getenv: s.Getenv, Descriptors: true,
+			Waiting: waiting.Shown(s.Stderr)}, p)
 		closers = append(closers, from.Close, func() error { forget(); return nil })
 		return waitedFor{from, caller.CommandOf(client.PID)}, nil
 	}))
