@@ -2,6 +2,8 @@ package pkcs11
 
 import (
 	"cmp"
+	"errors"
+	"io/fs"
 	"iter"
 	"maps"
 	"os"
@@ -10,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/kubehsm/kubehsm/hsm"
 )
@@ -171,7 +174,7 @@ func (p places) configs() ([]config, []hsm.Problem) {
 	var problems []hsm.Problem
 	load := func(path string) map[string]string {
 		values, err := readConfig(path)
-		if err != nil && !os.IsNotExist(err) {
+		if err != nil && !absent(err) {
 			problems = append(problems, hsm.Problem{Source: path, Err: err})
 		}
 		return values
@@ -189,7 +192,7 @@ func (p places) configs() ([]config, []hsm.Problem) {
 			continue
 		}
 		files, err := os.ReadDir(dir)
-		if err != nil && !os.IsNotExist(err) {
+		if err != nil && !absent(err) {
 			problems = append(problems, hsm.Problem{Source: dir, Err: err})
 		}
 		for _, file := range files {
@@ -225,6 +228,12 @@ func isProxy(real string) bool {
 // isTrust recognises p11-kit's module of trusted certificates.
 func isTrust(path string) bool {
 	return strings.HasPrefix(filepath.Base(path), "p11-kit-trust") || strings.HasPrefix(filepath.Base(path), "libnssckbi")
+}
+
+// absent is what p11-kit takes for no configuration: also one below what is no
+// folder, such as a service's home /dev/null.
+func absent(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
 func exists(path string) bool {

@@ -79,6 +79,9 @@ func TestDiscover(t *testing.T) {
 			"share/one.module": "module: a.so\ntrust-policy: yes", "share/two.module": "module: p11-kit-trust.so",
 			"share/three.module": "module: p11-kit-proxy.so", "share/four.module": "remote: |ssh host p11-kit remote", "share/note.txt": "module: c.so",
 		}, nil, 0},
+		{"no folder where one is looked for", map[string]string{
+			"share/one.module": "module: a.so", "home": "no folder", "etc/modules": "no folder",
+		}, []string{"one=lib/a.so"}, 0},
 		{"malformed", map[string]string{
 			"share/one.module": "module: a.so\nrubbish", "share/two.module": "module: b.so",
 		}, []string{"one=lib/a.so", "two=lib/b.so"}, 1},
