@@ -193,7 +193,8 @@ func TestAtTheTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.configure(map[string]string{"uri": uri.String()})
-	s := term.Run(t, term.Options{Path: programs.Kubectl, Args: []string{"get", "namespaces", "-o", "name"}, Dir: p.Dir, Env: p.Env()})
+	s := term.Run(t, term.Options{Path: programs.Kubectl, Args: []string{"get", "namespaces", "-o", "name"}, Dir: p.Dir, Env: p.Env(), Columns: 120, Rows: 30})
+	s.WaitFor("for: kubectl-externalsigner get namespaces")
 	s.Answer("needs its PIN", lab.PIN)
 	if code := s.Exit(); code != 0 || !s.Frame().Contains("namespace/default") {
 		t.Errorf("exit code %d:\n%s", code, s.Screen())
