@@ -41,8 +41,12 @@ func (t *Token) Unblock(ctx context.Context, p hsm.Prompter) error {
 func (t *Token) exchangeSecret(ctx context.Context, oldKind, newKind hsm.PINKind, ins, ref byte, p hsm.Prompter) error {
 	var fresh *hsm.Secret
 	defer func() { fresh.Zero() }()
+	var asked hsm.TokenInfo
 	err := hsm.AskPIN(ctx, p, oldKind,
-		func() (hsm.TokenInfo, error) { return t.state(ctx, oldKind, p) },
+		func() (_ hsm.TokenInfo, err error) {
+			asked, err = t.state(ctx, oldKind, p)
+			return asked, err
+		},
 		func(old *hsm.Secret) error {
 			if fresh == nil {
 				var err error
@@ -51,6 +55,9 @@ func (t *Token) exchangeSecret(ctx context.Context, oldKind, newKind hsm.PINKind
 				}
 			}
 			_, err := do(ctx, t, func(s *session) (struct{}, error) {
+				if err := s.unspent(oldKind, asked.PIN); err != nil {
+					return struct{}{}, err
+				}
 				if err := s.commit(); err != nil {
 					return struct{}{}, err
 				}

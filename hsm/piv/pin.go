@@ -55,11 +55,7 @@ func (t *Token) Unlock(ctx context.Context, p hsm.Prompter) error {
 		},
 		func(pin *hsm.Secret) error {
 			_, err := do(ctx, t, func(s *session) (struct{}, error) {
-				now, err := s.pinState()
-				if err == nil {
-					err = hsm.CheckTries(asked.PIN, now)
-				}
-				if err != nil {
+				if err := s.unspent(hsm.PIVPIN, asked.PIN); err != nil {
 					return struct{}{}, err
 				}
 				return struct{}{}, s.verify(pin)
@@ -69,6 +65,24 @@ func (t *Token) Unlock(ctx context.Context, p hsm.Prompter) error {
 			}
 			return err
 		})
+}
+
+// unspent tells whether PIN or PUK has as many tries left as in the state asked, see
+// [hsm.CheckTries].
+func (s *session) unspent(kind hsm.PINKind, asked hsm.PINState) error {
+	now := hsm.PINState{Retries: -1}
+	var err error
+	if kind != hsm.PUK {
+		now, err = s.pinState()
+	} else if m, merr := s.metadata(refPUK); merr == nil && m.hasTries {
+		now.Retries = m.left
+	} else if merr != nil && !refused(merr) && !errors.Is(merr, errNoReference) {
+		err = merr
+	}
+	if err != nil {
+		return err
+	}
+	return hsm.CheckTries(asked, now)
 }
 
 // verifyHeld proves the PIN that was typed before. It never spends the last

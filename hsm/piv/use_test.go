@@ -201,8 +201,24 @@ func TestTriesSpentMeanwhile(t *testing.T) {
 	r := newRig(t, vcard.Config{})
 	spend := slow{hsmtest.NewScript(t, hsmtest.PIN("999999"), hsmtest.No()), func() { r.card.SetPINRetries(1) }}
 	want(t, r.tok.Unlock(t.Context(), spend), hsm.ErrCancelled)
+	r.card.SetPINRetries(3)
+	spend.Script = hsmtest.NewScript(t, hsmtest.PIN(vcard.DefaultPIN), hsmtest.PIN("246802"), hsmtest.No())
+	want(t, r.tok.ChangePIN(t.Context(), hsm.PIVPIN, spend), hsm.ErrCancelled)
 	if left, _ := r.card.PINRetries(); left != 1 {
 		t.Errorf("%d tries left", left)
+	}
+
+	other := r.open(t, hsm.URI{Scheme: hsm.SchemePIV})
+	wrong := func() {
+		if _, left := r.card.PINRetries(); left > 1 {
+			p := hsmtest.NewScript(t, hsmtest.PIN("99999999"), hsmtest.PIN("246802"), hsmtest.PIN("99999999"), hsmtest.No())
+			want(t, other.Unblock(t.Context(), p), hsm.ErrCancelled)
+		}
+	}
+	spend = slow{hsmtest.NewScript(t, hsmtest.PIN(vcard.DefaultPUK), hsmtest.PIN("246802"), hsmtest.No()), wrong}
+	want(t, r.tok.Unblock(t.Context(), spend), hsm.ErrCancelled)
+	if _, left := r.card.PINRetries(); left != 1 {
+		t.Errorf("%d tries of the PUK left", left)
 	}
 }
 

@@ -62,7 +62,11 @@ func (t *token) exchange(ctx context.Context, oldKind, newKind hsm.PINKind, p hs
 	defer t.asking.leave()
 	var fresh *hsm.Secret
 	defer func() { fresh.Zero() }()
-	state := func() (hsm.TokenInfo, error) { return t.state(ctx, oldKind, p) }
+	var asked hsm.TokenInfo
+	state := func() (_ hsm.TokenInfo, err error) {
+		asked, err = t.state(ctx, oldKind, p)
+		return asked, err
+	}
 	return hsm.AskPIN(ctx, p, oldKind, state, func(old *hsm.Secret) error {
 		if fresh == nil && old != nil {
 			info, err := t.describe(ctx)
@@ -73,7 +77,14 @@ func (t *token) exchange(ctx context.Context, oldKind, newKind hsm.PINKind, p hs
 				return err
 			}
 		}
-		err := t.alone(ctx, old == nil, func(sh p11.SessionHandle) error { return f(sh, old, fresh) })
+		err := t.alone(ctx, old == nil, func(sh p11.SessionHandle) error {
+			if old != nil {
+				if err := t.unspent(oldKind, asked.PIN); err != nil {
+					return err
+				}
+			}
+			return f(sh, old, fresh)
+		})
 		if is(err, p11.CKR_PIN_INCORRECT) {
 			return t.refused(ctx, oldKind)
 		}
@@ -169,9 +180,11 @@ func (d *device) soState(ctx context.Context) (hsm.PINState, error) {
 		t, err = d.module.ctx.GetTokenInfo(d.slot)
 		return err
 	})
-	if err != nil {
-		return hsm.PINState{}, fault("describe the token", err)
-	}
+	return soPINState(t), fault("describe the token", err)
+}
+
+// soPINState is [pinState] for the SO PIN.
+func soPINState(t p11.TokenInfo) hsm.PINState {
 	has := func(flag uint) bool { return t.Flags&flag != 0 }
 	s := hsm.PINState{
 		Retries: -1,
@@ -185,7 +198,7 @@ func (d *device) soState(ctx context.Context) (hsm.PINState, error) {
 	case s.Final:
 		s.Retries = 1
 	}
-	return s, nil
+	return s
 }
 
 // askNew asks for a new PIN until it has a fit form.

@@ -101,7 +101,7 @@ func (d *device) unlock(ctx context.Context, p hsm.Prompter, keep **hsm.Secret) 
 func (d *device) login(ctx context.Context, sh p11.SessionHandle, user uint, asked *hsm.PINState, pin *hsm.Secret) error {
 	present := func() error {
 		if asked != nil && pin != nil {
-			if err := d.unspent(*asked); err != nil {
+			if err := d.unspent(hsm.UserPIN, *asked); err != nil {
 				return err
 			}
 		}
@@ -128,11 +128,15 @@ func (d *device) login(ctx context.Context, sh p11.SessionHandle, user uint, ask
 	return fault("log in", err)
 }
 
-// unspent tells whether the token has as many tries left as in the state asked.
-func (d *device) unspent(asked hsm.PINState) error {
+// unspent tells whether the PIN of that kind has as many tries left as in the state
+// asked, see [hsm.CheckTries]. Gate and lock are held.
+func (d *device) unspent(kind hsm.PINKind, asked hsm.PINState) error {
 	t, err := d.module.ctx.GetTokenInfo(d.slot)
 	if err != nil {
 		return err
+	}
+	if kind == hsm.SOPIN {
+		return hsm.CheckTries(asked, soPINState(t))
 	}
 	return hsm.CheckTries(asked, pinState(t))
 }

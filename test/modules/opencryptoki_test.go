@@ -247,4 +247,12 @@ func TestTriesSpentMeanwhile(t *testing.T) {
 	if s := state(); !s.Final || s.Locked {
 		t.Errorf("%+v", s)
 	}
+
+	if err := errors.Join(tok.Unlock(t.Context(), hsmtest.NewScript(t, hsmtest.Yes(), hsmtest.PIN(ockPIN))), tok.Lock()); err != nil || state().Final {
+		t.Fatalf("%+v, %v", state(), err)
+	}
+	p.Script = hsmtest.NewScript(t, hsmtest.PIN(ockPIN), hsmtest.PIN("864209"), hsmtest.No())
+	if err := tok.(hsm.PINChanger).ChangePIN(t.Context(), hsm.UserPIN, p); !errors.Is(err, hsm.ErrCancelled) {
+		t.Errorf("changed: %v", err)
+	}
 }
