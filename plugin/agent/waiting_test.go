@@ -142,10 +142,12 @@ func TestToldOfATouch(t *testing.T) {
 	unlocked := r.dial()
 	check(t, unlocked.Unlock(t.Context(), "prod", hsmtest.Typing(t, pin)))
 	result := make(chan error, 3)
+	person := hsmtest.NewScript(t)
 	go func() {
-		_, err := r.dial().Prepare(t.Context(), PrepareRequest{Enrollment: "prod", Client: first}, hsmtest.NewScript(t))
+		_, err := r.dial().Prepare(t.Context(), PrepareRequest{Enrollment: "prod", Client: first}, person)
 		result <- err
 	}()
+	poll.Until(t, "a touch is awaited", func() bool { return person.Waiting() > 0 })
 	want := wire.Wait{For: wire.ForTouch, Token: r.token.Info().Name(), Client: first, Asker: first}
 	var plugin, signer waits
 	go func() {
