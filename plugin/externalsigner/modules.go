@@ -129,12 +129,7 @@ func ask(ctx context.Context, p hsm.Prompter, path, digest string) error {
 }
 
 func digestFile(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	info, err := f.Stat()
+	info, err := os.Stat(path) // before it is opened: a pipe would keep us
 	switch {
 	case err != nil:
 		return "", err
@@ -143,6 +138,11 @@ func digestFile(path string) (string, error) {
 	case info.Size() > maxModule:
 		return "", fmt.Errorf("%s is larger than %d bytes", path, maxModule)
 	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
 	h := sha256.New()
 	if _, err := io.Copy(h, f); err != nil {
 		return "", err
