@@ -136,7 +136,8 @@ func (s Signer) Options(hint string) (o externalsigner.Options, done func() erro
 	if s.Around != nil {
 		o.Prompter = s.Around(o.Prompter)
 	}
-	o.Remote = signing.Agent{Socket: dirs.Socket(), Prompter: o.Prompter, Client: s.Client, Waiting: waiting.Shown(s.Stderr)}
+	o.Remote = signing.Agent{Socket: dirs.Socket(), Prompter: o.Prompter, Client: s.Client, Command: caller.CommandOf,
+		Waiting: waiting.Shown(s.Stderr)}
 	return o, done, nil
 }
 
