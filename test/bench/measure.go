@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -21,21 +22,26 @@ type program struct {
 	code int
 }
 
-// run runs p once, whole process, and returns how long it took.
-func (p program) run(ctx context.Context) (time.Duration, error) {
+// run runs p once, whole process, and returns how long it took. What p says goes to
+// a file, as to a terminal: somebody who reads from a pipe would run beside it.
+func (p program) run(ctx context.Context) (took time.Duration, err error) {
+	stderr, err := os.CreateTemp("", "stderr-")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, stderr.Close(), os.Remove(stderr.Name())) }()
 	cmd := exec.CommandContext(ctx, p.path, p.args...)
-	cmd.Env = p.env
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
+	cmd.Env, cmd.Stderr = p.env, stderr
 	begin := time.Now()
-	err := cmd.Run()
-	took := time.Since(begin)
+	err = cmd.Run()
+	took = time.Since(begin)
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		return 0, err
 	}
 	if code := cmd.ProcessState.ExitCode(); code != p.code {
-		return 0, fmt.Errorf("%s %s: exit code %d, not %d: %s", p.path, strings.Join(p.args, " "), code, p.code, stderr.String())
+		said, err := os.ReadFile(stderr.Name())
+		return 0, errors.Join(fmt.Errorf("%s %s: exit code %d, not %d: %s", p.path, strings.Join(p.args, " "), code, p.code, said), err)
 	}
 	return took, nil
 }
