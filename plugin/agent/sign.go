@@ -34,7 +34,7 @@ func (a *agent) sign(ctx context.Context, r request, p *remotePrompter) (*wire.S
 		return nil, err
 	}
 	e, err := a.enrolledKey(*q.Config.URI)
-	if errors.Is(err, enrollment.ErrUnknown) || err == nil && !a.holder(e.Key).unlocked() {
+	if errors.Is(err, enrollment.ErrUnknown) || errors.Is(err, errAsksConsent) || err == nil && !a.holder(e.Key).unlocked() {
 		return &wire.Signed{}, nil
 	}
 	if err != nil {
@@ -56,9 +56,12 @@ func (a *agent) sign(ctx context.Context, r request, p *remotePrompter) (*wire.S
 	return &wire.Signed{Held: true, Signature: signature}, nil
 }
 
+// errAsksConsent says that the agent signs nothing with a key for others.
+var errAsksConsent = errors.New("its enrolment asks for consent, which such a signature would go round")
+
 // enrolledKey finds an enrolment of the key. The error wraps
-// [enrollment.ErrUnknown] if there is none, or one of them wants more than
-// signing in.
+// [enrollment.ErrUnknown] if there is none, errAsksConsent if one of them wants
+// more than signing in.
 func (a *agent) enrolledKey(u hsm.URI) (found enrollment.Enrollment, err error) {
 	all, err := a.store.List()
 	if err != nil {
@@ -70,7 +73,7 @@ func (a *agent) enrolledKey(u hsm.URI) (found enrollment.Enrollment, err error) 
 	}
 	for _, e := range all { // under whatever URI
 		if e.KeyHash == all[i].KeyHash && e.Consent().Asks() {
-			return found, fmt.Errorf("%s asks for consent, which such a signature would go round: %w", e.Name, enrollment.ErrUnknown)
+			return found, fmt.Errorf("%s: %w", e.Name, errAsksConsent)
 		}
 	}
 	return all[i], nil
