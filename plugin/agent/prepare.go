@@ -214,7 +214,7 @@ func (a *agent) unlockFor(ctx context.Context, r request, p *remotePrompter) err
 	ctx, cancel := a.untilLocked(ctx)
 	defer cancel()
 	ctx = withRequest(ctx, r)
-	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Cluster: t.e.Name, Action: "unlock the token", Command: r.Purpose.Command})
+	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Cluster: t.e.Name, Action: "unlock the token"}) // asked for by kubehsm itself
 	if _, err = t.holder.find(ctx, t.e.Key, t.chain[0].PublicKey); err == nil {
 		err = t.holder.unlock(ctx, p)
 	}
