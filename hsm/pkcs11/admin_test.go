@@ -11,11 +11,15 @@ import (
 	"crypto/x509/pkix"
 	"errors"
 	"math/big"
+	"os"
+	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/test/need"
 )
 
 const (
@@ -85,6 +89,48 @@ func TestUnblockAndChangeSOPIN(t *testing.T) {
 		t.Errorf("asked %+v", asked)
 	}
 	if takes(t, tok, testPIN) || !takes(t, tok, freshPIN) {
+		t.Error("the PIN is not the new one")
+	}
+}
+
+// robbed is a person during whose first answer somebody else does something.
+type robbed struct {
+	*hsmtest.Script
+	meanwhile func()
+}
+
+func (r *robbed) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error) {
+	if r.meanwhile != nil {
+		r.meanwhile()
+		r.meanwhile = nil
+	}
+	return r.Script.PIN(ctx, p)
+}
+
+// TestSOTriesSpentMeanwhile: an SO PIN that was typed while another program spent a
+// try is asked for again, not presented, as what is left may want a yes of its own.
+func TestSOTriesSpentMeanwhile(t *testing.T) {
+	d, soft := softHSM(t)
+	tok := openToken(t, d)
+	person := &robbed{Script: hsmtest.NewScript(t, hsmtest.PIN(testSOPIN), hsmtest.PIN(freshPIN), hsmtest.PIN(testSOPIN), hsmtest.PIN(freshPIN))}
+	person.meanwhile = func() {
+		cmd := exec.CommandContext(t.Context(), need.Program(t, "pkcs11-tool"), "--module", soft.Module, "--token-label", testLabel,
+			"--login", "--login-type", "so", "--so-pin", "00000000", "--init-pin", "--new-pin", "0000")
+		cmd.Env = os.Environ()
+		for name, value := range soft.Env() {
+			cmd.Env = append(cmd.Env, name+"="+value)
+		}
+		if out, err := cmd.CombinedOutput(); !strings.Contains(string(out), "CKR_PIN_INCORRECT") {
+			t.Errorf("no try was spent: %v\n%s", err, out)
+		}
+	}
+	if err := tok.(hsm.PINChanger).Unblock(t.Context(), person); err != nil {
+		t.Fatal(err)
+	}
+	if asked := person.PINs(); len(asked) != 4 || asked[2].Kind != hsm.SOPIN || strings.Contains(asked[2].Again, "wrong") {
+		t.Errorf("asked %+v", asked)
+	}
+	if !takes(t, tok, freshPIN) {
 		t.Error("the PIN is not the new one")
 	}
 }
