@@ -1,11 +1,17 @@
 package flow
 
-import "github.com/kubehsm/kubehsm/assets"
+import (
+	"github.com/kubehsm/kubehsm/assets"
+	"github.com/kubehsm/kubehsm/hsm"
+)
 
 // AgentUnit is what a service manager needs to run the agent from login on and
 // to start it again if it crashes - a systemd user unit, or a property list for
 // launchd - and where to put it, in words.
 func (e *Env) AgentUnit(launchd bool) (file []byte, where string, err error) {
+	defer func() {
+		err = hsm.WithHint(err, "move kubehsm, or the folder that KUBEHSM_HOME names, to an absolute path of plain characters")
+	}()
 	s := assets.Service{Executable: e.Executable, Home: e.Dirs.Home}
 	if launchd {
 		file, err = assets.Launchd(s)

@@ -1,0 +1,21 @@
+package flow
+
+import (
+	"testing"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// TestAgentUnitOfAnOddPath: what no service file can hold is refused with what to do.
+func TestAgentUnitOfAnOddPath(t *testing.T) {
+	for _, launchd := range []bool{false, true} {
+		e := &Env{Executable: "/opt/a\nb/kubehsm"}
+		if file, _, err := e.AgentUnit(launchd); err == nil || hsm.Hint(err) == "" {
+			t.Errorf("launchd %v: %v\n%s", launchd, err, file)
+		}
+		e.Executable = "/opt/kubehsm"
+		if _, _, err := e.AgentUnit(launchd); err != nil {
+			t.Error(err)
+		}
+	}
+}
