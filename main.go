@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
+	_ "github.com/kubehsm/kubehsm/ui/calm" // lets nothing interrupt what kubectl waits for
 	"github.com/kubehsm/kubehsm/ui/cli"
 	_ "github.com/kubehsm/kubehsm/ui/credential/early" // answers kubectl before all this is set up
 	"github.com/kubehsm/kubehsm/ui/drivers"
