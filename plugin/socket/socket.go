@@ -73,7 +73,7 @@ func Dial(ctx context.Context, path string) (conn net.Conn, err error) {
 func withPath(path string, f func(string) error) error {
 	err := wire.WithPath(path, f)
 	if errors.Is(err, wire.ErrPath) {
-		return hsm.WithHint(err, "choose a folder with a shorter path; "+place.EnvHome+" moves all of kubehsm's")
+		return hsm.WithHint(err, "choose a shorter path; "+place.EnvHome+" moves all of kubehsm's")
 	}
 	return err
 }

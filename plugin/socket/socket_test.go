@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 )
 
 func TestListen(t *testing.T) {
@@ -86,5 +88,21 @@ func TestNoSocket(t *testing.T) {
 	defer a.Close()
 	if CheckPeer(a) == nil || PeerPID(a) != 0 {
 		t.Error("a pipe has a peer")
+	}
+}
+
+// TestLongName: no folder makes a name short that is too long by itself.
+func TestLongName(t *testing.T) {
+	t.Chdir(t.TempDir())
+	long := strings.Repeat("n", 120)
+	for _, path := range []string{long, filepath.Join(t.TempDir(), long)} {
+		_, err := Listen(path)
+		var hint interface{ Hint() string }
+		if !errors.Is(err, wire.ErrPath) || !errors.As(err, &hint) {
+			t.Errorf("listen at %s: %v", path, err)
+		}
+		if _, err := Dial(t.Context(), path); !errors.Is(err, wire.ErrPath) {
+			t.Errorf("dial %s: %v", path, err)
+		}
 	}
 }

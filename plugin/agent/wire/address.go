@@ -15,8 +15,9 @@ const maxPath = 103
 var ErrPath = errors.New("the socket's path is too long")
 
 // WithPath calls f with a name of the socket at path that is short enough to
-// bind and connect to. On Linux a long one is reached through its opened
-// folder; elsewhere it is [ErrPath].
+// bind and connect to. On Linux one in a folder with a long path is reached
+// through the opened folder; elsewhere, and if the file's name alone is too long,
+// the error wraps [ErrPath].
 func WithPath(path string, f func(string) error) error {
 	if len(path) <= maxPath {
 		return f(path)
@@ -24,11 +25,18 @@ func WithPath(path string, f func(string) error) error {
 	if runtime.GOOS != "linux" {
 		return fmt.Errorf("%w: %s is longer than %d bytes", ErrPath, path, maxPath)
 	}
-	last := strings.LastIndexByte(path, '/')
-	dir, err := os.Open(path[:max(last, 1)])
+	folder, name := ".", path
+	if last := strings.LastIndexByte(path, '/'); last >= 0 {
+		folder, name = path[:max(last, 1)], path[last+1:]
+	}
+	dir, err := os.Open(folder)
 	if err != nil {
 		return err
 	}
 	defer dir.Close()
-	return f(fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), path[last+1:]))
+	short := fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), name)
+	if len(short) > maxPath {
+		return fmt.Errorf("%w: no more than %d bytes of it can be its file's name", ErrPath, maxPath-(len(short)-len(name)))
+	}
+	return f(short)
 }
