@@ -372,11 +372,11 @@ func (t *token) pick(ctx context.Context, u hsm.URI, in scope) (*entry, hsm.Slot
 	case 1:
 		return entries[found[0]], slots[found[0]], nil
 	case 0:
-		err := fmt.Errorf("%s: %w", u, hsm.ErrNoKey)
+		hint := "`kubehsm key list` names those that are there"
 		if !t.Unlocked() {
-			err = hsm.WithHint(err, "the token is locked and may hide keys until its PIN is given")
+			hint = "the token is locked and may hide keys until its PIN is given"
 		}
-		return nil, hsm.Slot{}, err
+		return nil, hsm.Slot{}, hsm.WithHint(fmt.Errorf("%s: %w", u, hsm.ErrNoKey), hint)
 	}
 	return nil, hsm.Slot{}, hsm.WithHint(fmt.Errorf("%s: %w", u, hsm.ErrSeveralKeys), "name one by its object label or id")
 }

@@ -232,7 +232,7 @@ func TestNoUsableKey(t *testing.T) {
 	}
 	missing := slot.URI
 	missing.Object, missing.ID = "", []byte{9}
-	if err := serve(missing); !errors.Is(err, hsm.ErrNoKey) {
+	if err := serve(missing); !errors.Is(err, hsm.ErrNoKey) || hsm.Hint(err) == "" {
 		t.Errorf("no such key: %v", err)
 	}
 	elsewhere := slot.URI
@@ -269,7 +269,7 @@ func TestNoUsableKey(t *testing.T) {
 	foreign := b.key(hsm.ECDSAP384, "foreign")
 	deleteCertificates(t, b.soft, bare.URI.ID)
 	moveCertificate(t, b.soft, foreign.Certificate.Raw, foreign.URI.ID, bare.URI.ID)
-	if err := serve(bare.URI); !errors.Is(err, hsm.ErrKeyMismatch) {
+	if err := serve(bare.URI); !errors.Is(err, hsm.ErrKeyMismatch) || hsm.Hint(err) == "" {
 		t.Errorf("another key's certificate (%s): %v", hex.EncodeToString(bare.URI.ID), err)
 	}
 }
