@@ -15,6 +15,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/test/need"
+	"github.com/kubehsm/kubehsm/test/poll"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
@@ -247,12 +248,7 @@ func TestHolders(t *testing.T) {
 	must(t, cmd.Start())
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
-	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(strings.Join(holders(), " "), "opensc-tool"); {
-		if time.Now().After(deadline) {
-			t.Fatalf("holders %q", holders())
-		}
-		time.Sleep(10 * time.Millisecond) // until the program has loaded PC/SC
-	}
+	poll.Until(t, "the program has loaded PC/SC", func() bool { return strings.Contains(strings.Join(holders(), " "), "opensc-tool") })
 	if err := errBusy("r"); !strings.Contains(hsm.Hint(err), fmt.Sprintf("opensc-tool (process %d)", cmd.Process.Pid)) {
 		t.Errorf("hint %q", hsm.Hint(err))
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	testpoll "github.com/kubehsm/kubehsm/test/poll"
 )
 
 func check(t testing.TB, err error) {
@@ -226,11 +227,7 @@ func TestFollow(t *testing.T) {
 	for i := range n {
 		check(t, l.Write(Record{Event: Session, Code: i}))
 		if i%50 == 49 { // fewer than what is kept
-			for deadline := time.Now().Add(20 * time.Second); count() <= i; time.Sleep(time.Millisecond) {
-				if time.Now().After(deadline) {
-					t.Fatalf("only %d of %d came", count(), i+1)
-				}
-			}
+			testpoll.Until(t, fmt.Sprintf("%d have come", i+1), func() bool { return count() > i })
 		}
 	}
 	cancel()

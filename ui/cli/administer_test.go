@@ -55,8 +55,8 @@ func TestTokenWait(t *testing.T) {
 	if out := b.ok("token", "wait"); !strings.Contains(out, "Fake reader 0") || !strings.Contains(out, "10000001") {
 		t.Errorf("%s", out)
 	}
-	b.fails(124, "Waiting for a token", "token", "wait", "--new", "--timeout", "1ms")
-	b.fails(124, "Waiting for a token", "token", "wait", "--token", "pkcs11:token=other", "--timeout", "1ms")
+	b.fails(124, "Waiting for a token", "token", "wait", "--new", "--timeout", "1s")
+	b.fails(124, "Waiting for a token", "token", "wait", "--token", "pkcs11:token=other", "--timeout", "1s")
 	b.fails(1, "not available", "token", "wait", "--token", "piv:serial=1")
 	b.token.Unplug()
 	looks := 0

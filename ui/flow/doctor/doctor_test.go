@@ -193,7 +193,7 @@ func (hanging) List(context.Context) (hsm.Listing, error) { select {} }
 func TestHangingDriver(t *testing.T) {
 	m := newMachine(t)
 	m.Env.Drivers = append(m.Env.Drivers, hanging{})
-	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
 	defer cancel()
 	checks := Run(ctx, *m.Options, nil)
 	m.expect(m.find(checks, "tokens"), Failed, "no answer", "kubehsm token list")
@@ -317,7 +317,7 @@ func TestServer(t *testing.T) {
 	}
 	defer silent.Close()
 	m.enrol("prod", "https://"+silent.Addr().String(), nil, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	m.expect(m.find(clusters(ctx, m.Options), "server/prod"), Failed, silent.Addr().String()+" does not answer", "right network")
 	if err := silent.Close(); err != nil {
