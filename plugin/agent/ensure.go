@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/execcredential"
+	signer "github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
 
@@ -54,8 +56,10 @@ func start(ctx context.Context, d home.Dirs, exe string) error {
 	defer r.Close()
 	cmd := exec.Command(exe, "agent", "serve")
 	cmd.Dir = string(filepath.Separator)
+	requests := append(signer.EnvVars(), execcredential.EnvVar, envReady) // there may be a PIN in one
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(kv string) bool {
-		return strings.HasPrefix(kv, "KUBERNETES_EXEC_INFO=") || strings.HasPrefix(kv, envReady+"=")
+		name, _, _ := strings.Cut(kv, "=")
+		return slices.Contains(requests, name)
 	}), envReady+"=3")
 	cmd.Stderr = words
 	cmd.ExtraFiles = []*os.File{w}

@@ -318,7 +318,9 @@ func program(t *testing.T, d home.Dirs, mode string) string {
 	t.Helper()
 	t.Setenv(home.EnvHome, d.Home)
 	t.Setenv(agentProgram, mode)
-	t.Setenv("KUBERNETES_EXEC_INFO", "{}")
+	for _, name := range requests {
+		t.Setenv(name, "{}")
+	}
 	exe, err := os.Executable()
 	check(t, err)
 	return exe

@@ -21,6 +21,8 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/execcredential"
+	signer "github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
 
@@ -29,6 +31,9 @@ const agentProgram = "KUBEHSM_TEST_AGENT"
 
 // agentVersion is the version that it says it has.
 const agentVersion = "KUBEHSM_TEST_VERSION"
+
+// requests are the variables that a program which starts the agent may have.
+var requests = append(signer.EnvVars(), execcredential.EnvVar)
 
 func TestMain(m *testing.M) {
 	if len(os.Args) == 3 && os.Args[1] == "agent" && os.Args[2] == "serve" {
@@ -51,8 +56,10 @@ func agentMain() int {
 		return 1
 	}
 	ready, err := ReadyFile(os.Getenv, os.Unsetenv)
-	if err == nil && os.Getenv("KUBERNETES_EXEC_INFO") != "" {
-		err = errors.New("the agent was given KUBERNETES_EXEC_INFO")
+	for _, name := range requests {
+		if err == nil && os.Getenv(name) != "" {
+			err = errors.New("the agent was given " + name)
+		}
 	}
 	if err == nil && os.Getenv(agentProgram) == "fail" {
 		err = errors.New("a reason to fail")

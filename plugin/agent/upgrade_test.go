@@ -277,7 +277,9 @@ func TestSupervised(t *testing.T) {
 	t.Cleanup(r.stopAgent)
 	copyProgram(t, exe)
 	t.Setenv(agentVersion, "v1.0.0")
-	check(t, os.Unsetenv("KUBERNETES_EXEC_INFO")) // nobody takes it away here; program puts it back
+	for _, name := range requests {
+		check(t, os.Unsetenv(name)) // nobody takes it away here; program puts it back
+	}
 	first := exec.Command(exe, "agent", "serve")
 	var words strings.Builder
 	first.Stderr = &words
