@@ -32,6 +32,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/pinsource"
 	"github.com/kubehsm/kubehsm/plugin/process"
+	"github.com/kubehsm/kubehsm/plugin/socket"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
 
@@ -140,10 +141,11 @@ func (r *rig) whoami(shown io.Writer, config map[string]string) (string, error) 
 // TestAgentIsExternalSigner: on its socket, for clients with the auth provider.
 func TestAgentIsExternalSigner(t *testing.T) {
 	r := newRig(t, rigOptions{api: bridgetest.Options{Strict: true}})
-	waitFor(t, r.dirs.SignerSocket())
-	if info, err := os.Stat(r.dirs.SignerSocket()); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the socket's mode: %v, %v", info, err)
-	}
+	listens(t, r.dirs.SignerSocket())
+	poll.Until(t, "the socket is its user's alone", func() bool {
+		info, err := os.Stat(r.dirs.SignerSocket())
+		return err == nil && info.Mode().Perm() == 0o600
+	})
 	config := map[string]string{"pathSocket": "unix://" + r.dirs.SignerSocket(), "uri": r.slot.URI.String(), "enrollment": r.e.Name}
 	fails := func(what, says string, config map[string]string) {
 		t.Helper()
@@ -229,7 +231,7 @@ func TestSignerIsGivenPINs(t *testing.T) {
 				check(t, err)
 			}
 			r.serve(o)
-			waitFor(t, r.dirs.SignerSocket())
+			listens(t, r.dirs.SignerSocket())
 			config := map[string]string{"pathSocket": "unix://" + r.dirs.SignerSocket(), "uri": r.slot.URI.String(), "enrollment": r.e.Name}
 			var shown prompts
 			if user, err := r.whoami(&shown, config); err != nil || user != r.e.User {
@@ -242,10 +244,11 @@ func TestSignerIsGivenPINs(t *testing.T) {
 	}
 }
 
-func waitFor(t *testing.T, path string) {
+// listens waits until somebody does: a socket has its name before that.
+func listens(t *testing.T, path string) {
 	t.Helper()
-	poll.Until(t, path+" is there", func() bool {
-		_, err := os.Stat(path)
-		return err == nil
+	poll.Until(t, "somebody listens at "+path, func() bool {
+		c, err := socket.Dial(t.Context(), path)
+		return err == nil && c.Close() == nil
 	})
 }
