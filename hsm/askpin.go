@@ -34,7 +34,7 @@ func AskPIN(ctx context.Context, p Prompter, kind PINKind, state func() (TokenIn
 			return err
 		}
 		if info.PIN.PINPad {
-			err = try(nil) // typed on the reader
+			err = onPad(ctx, p, kind, info, try)
 		} else {
 			err = askOnce(ctx, p, PINPrompt{Kind: kind, Token: info, Purpose: PurposeOf(ctx), Retries: info.PIN.Retries, Again: again}, try)
 		}
@@ -51,6 +51,12 @@ func AskPIN(ctx context.Context, p Prompter, kind PINKind, state func() (TokenIn
 			return err
 		}
 	}
+}
+
+// onPad tells of a PIN that is typed on the reader while try waits for it.
+func onPad(ctx context.Context, p Prompter, kind PINKind, info TokenInfo, try func(*Secret) error) error {
+	defer p.Touch(ctx, TouchPrompt{Token: info, Purpose: PurposeOf(ctx), Pad: kind})()
+	return try(nil)
 }
 
 // admit refuses PINs that cannot succeed and guards the last try.

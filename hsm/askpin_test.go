@@ -126,20 +126,25 @@ func TestAskPINEdges(t *testing.T) {
 
 func l2() *lockable { return newLockable(3) }
 
-// TestAskPINPad: on a PIN pad nothing is asked here, and nothing is repeated.
+// TestAskPINPad: for a PIN pad nothing is asked here, but told, and nothing is
+// repeated.
 func TestAskPINPad(t *testing.T) {
 	l := newLockable(3)
 	l.info.PIN.PINPad = true
 	calls := 0
-	err := hsm.AskPIN(t.Context(), hsmtest.NewScript(t), hsm.UserPIN, l.state, func(pin *hsm.Secret) error {
+	p := hsmtest.NewScript(t)
+	err := hsm.AskPIN(t.Context(), p, hsm.UserPIN, l.state, func(pin *hsm.Secret) error {
 		calls++
+		if told := p.Prompts(); p.Waiting() != 1 || told[len(told)-1].Touch.Pad != hsm.UserPIN {
+			t.Errorf("told of %+v", told)
+		}
 		if pin != nil {
 			t.Error("a PIN out of nowhere")
 		}
 		return &hsm.PINError{Kind: hsm.UserPIN, Retries: 2}
 	})
-	if !errors.Is(err, hsm.ErrPINIncorrect) || calls != 1 {
-		t.Errorf("%v after %d tries", err, calls)
+	if !errors.Is(err, hsm.ErrPINIncorrect) || calls != 1 || p.Waiting() != 0 {
+		t.Errorf("%v after %d tries, %d lines left", err, calls, p.Waiting())
 	}
 }
 

@@ -38,10 +38,13 @@ type PINPrompt struct {
 	New bool `json:"new,omitempty"`
 }
 
-// TouchPrompt says that a token waits to be touched.
+// TouchPrompt says that a token waits to be touched, or for a PIN that is typed on
+// its reader.
 type TouchPrompt struct {
 	Token   TokenInfo `json:"token"`
 	Purpose Purpose   `json:"purpose"`
+	// Pad is that PIN; "" is a touch.
+	Pad PINKind `json:"pad,omitempty"`
 }
 
 // ConfirmPrompt asks a yes-or-no question.

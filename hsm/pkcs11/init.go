@@ -47,7 +47,7 @@ func (d *Driver) Initialize(ctx context.Context, u hsm.URI, o hsm.InitializeOpti
 	}
 	switch {
 	case f.info.PIN.PINPad:
-		err = work(nil, nil)
+		err = onPad(ctx, p, f.info, work)
 	case f.info.Initialized:
 		err = dev.eraseWith(ctx, p, work)
 	default:
@@ -58,6 +58,14 @@ func (d *Driver) Initialize(ctx context.Context, u hsm.URI, o hsm.InitializeOpti
 		return info, err
 	}
 	return info, errors.Join(err, tok.Close())
+}
+
+// onPad tells p of the PINs that are typed on the reader while work waits for them.
+func onPad(ctx context.Context, p hsm.Prompter, t hsm.TokenInfo, work func(so, user *hsm.Secret) error) error {
+	if p != nil {
+		defer p.Touch(ctx, hsm.TouchPrompt{Token: t, Purpose: hsm.PurposeOf(ctx), Pad: hsm.SOPIN})()
+	}
+	return work(nil, nil)
 }
 
 // choose finds the token to set up: the blank one, or with erase the one that is set up.

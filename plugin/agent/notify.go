@@ -16,10 +16,14 @@ type nobody struct {
 
 func (nobody) PIN(context.Context, hsm.PINPrompt) (*hsm.Secret, error) { return nil, hsm.ErrNoTerminal }
 
-func (n nobody) Touch(context.Context, hsm.TouchPrompt) (done func()) {
+func (n nobody) Touch(_ context.Context, p hsm.TouchPrompt) (done func()) {
 	const soon = 200 * time.Millisecond // most tokens answer without a touch
+	what := "The token waits for your touch"
+	if p.Pad != "" {
+		what = "The token's reader waits for your " + string(p.Pad)
+	}
 	t := time.AfterFunc(soon, func() {
-		n.notify.Say("The token waits for your touch: the connection to " + n.enrollment + " is opened again.")
+		n.notify.Say(what + ": the connection to " + n.enrollment + " is opened again.")
 	})
 	return func() { t.Stop() }
 }

@@ -45,8 +45,9 @@ func TestDesktopHearsOfARemoval(t *testing.T) {
 
 func TestDesktopHearsOfATouch(t *testing.T) {
 	said := fakeDesktop(t)
-	p := nobody{desktop.New(os.Getenv), "prod"}
-	done := p.Touch(context.Background(), hsm.TouchPrompt{})
-	poll.Until(t, "it is told", func() bool { return strings.Contains(said(), "waits for your touch") })
-	done()
+	for prompt, words := range map[hsm.TouchPrompt]string{{}: "waits for your touch", {Pad: hsm.UserPIN}: "reader waits for your PIN"} {
+		done := nobody{desktop.New(os.Getenv), "prod"}.Touch(context.Background(), prompt)
+		poll.Until(t, "it is told", func() bool { return strings.Contains(said(), words) })
+		done()
+	}
 }

@@ -28,9 +28,12 @@ type touchWatch struct {
 
 // Touch implements [hsm.Prompter].
 func (w *touchWatch) Touch(ctx context.Context, p hsm.TouchPrompt) (done func()) {
-	w.awaited.Add(1)
 	w.shown.Store(true)
 	down := w.Prompter.Touch(ctx, p)
+	if p.Pad != "" {
+		return down
+	}
+	w.awaited.Add(1)
 	return sync.OnceFunc(func() {
 		if w.ctx.Err() == nil {
 			w.awaited.Add(-1)

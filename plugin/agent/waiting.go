@@ -138,7 +138,11 @@ func (n noted) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error) {
 
 // Touch implements [hsm.Prompter].
 func (n noted) Touch(ctx context.Context, p hsm.TouchPrompt) (done func()) {
-	ctx, over := n.asks.note(ctx, wire.Wait{For: wire.ForTouch, Token: p.Token.Name()})
+	w := wire.Wait{For: wire.ForTouch, Token: p.Token.Name()}
+	if p.Pad != "" {
+		w.For, w.Kind = wire.ForPIN, string(p.Pad)
+	}
+	ctx, over := n.asks.note(ctx, w)
 	down := n.Prompter.Touch(ctx, p)
 	return sync.OnceFunc(func() { over(); down() })
 }

@@ -80,7 +80,11 @@ func runChild(mode string) {
 		yes, err := t.Confirm(ctx, hsm.ConfirmPrompt{Question: "erase it?", Type: "1234567"})
 		fmt.Fprintf(os.Stderr, "RESULT %v %v\n", yes, err)
 	case "touch":
-		done := t.Touch(ctx, hsm.TouchPrompt{Token: testToken, Purpose: testPIN().Purpose})
+		q := hsm.TouchPrompt{Token: testToken, Purpose: testPIN().Purpose}
+		if arg == "pad" {
+			q.Pad = hsm.UserPIN
+		}
+		done := t.Touch(ctx, q)
 		if arg == "pin" {
 			waitLine()
 			pin, err := t.PIN(ctx, testPIN())

@@ -51,6 +51,16 @@ func TestTouch(t *testing.T) {
 	s.restored()
 }
 
+// TestPad: who is to type the PIN on the reader is told so.
+func TestPad(t *testing.T) {
+	s, next := startTouch(t, "touch:pad")
+	s.expect(`Type the PIN on the reader of token "Ada's key" (serial 1234567) to sign in to prod`)
+	next()
+	s.expect("RESULT touched")
+	s.gone("Type")
+	s.restored()
+}
+
 // TestTouchTellsTheDesktop: a terminal that can does so when the bell rings.
 func TestTouchTellsTheDesktop(t *testing.T) {
 	s, next := startTouch(t, "touch", "KITTY_WINDOW_ID=1", "TMUX=", "STY=")

@@ -77,6 +77,9 @@ func preposition(action string) string {
 }
 
 func touchWords(p hsm.TouchPrompt) string {
+	if p.Pad != "" {
+		return "Type the " + text.Clean(string(p.Pad)) + " on the reader of token " + name(p.Token) + why(p.Purpose)
+	}
 	return "Touch the token " + name(p.Token) + why(p.Purpose)
 }
 

@@ -61,7 +61,11 @@ func (t told) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error) {
 
 // Touch implements [hsm.Prompter].
 func (t told) Touch(ctx context.Context, p hsm.TouchPrompt) func() {
-	late := time.AfterFunc(touchDelay, func() { t.tell("touch " + p.Token.Name() + " when it blinks") })
+	words := "touch " + p.Token.Name() + " when it blinks"
+	if p.Pad != "" {
+		words = "type the " + string(p.Pad) + " of " + p.Token.Name() + " on its reader"
+	}
+	late := time.AfterFunc(touchDelay, func() { t.tell(words) })
 	done := t.Prompter.Touch(ctx, p)
 	return func() {
 		late.Stop()

@@ -17,7 +17,7 @@ import (
 // bellAfter is how long a touch is awaited before the terminal rings.
 const bellAfter = 5 * time.Second
 
-// Touch says that a token waits to be touched.
+// Touch says that a token waits to be touched, or for a PIN typed on its reader.
 type Touch struct {
 	base
 	prompt hsm.TouchPrompt
@@ -27,7 +27,12 @@ type Touch struct {
 }
 
 // Title implements [Dialog].
-func (d *Touch) Title() string { return "Touch " + text.Clean(d.prompt.Token.Name()) }
+func (d *Touch) Title() string {
+	if d.prompt.Pad != "" {
+		return text.Clean(string(d.prompt.Pad)) + " of " + text.Clean(d.prompt.Token.Name())
+	}
+	return "Touch " + text.Clean(d.prompt.Token.Name())
+}
 
 // Open implements [Dialog].
 func (d *Touch) Open(now time.Time) tea.Cmd {
@@ -62,7 +67,11 @@ func (d *Touch) Update(msg tea.Msg, now time.Time) (bool, tea.Cmd) {
 func (d *Touch) View(f screen.Frame) string {
 	t := f.Theme
 	lines := widget.Paragraph(t.Muted, purpose(d.prompt.Purpose, d.prompt.Token), f.Width)
-	wait := widget.Spinner(t, d.guard.opened.Add(-widget.SpinnerDelay), f.Now) + " " + t.Title.Render("Waiting for your touch")
+	what := "Waiting for your touch"
+	if d.prompt.Pad != "" {
+		what = "Type it on the reader"
+	}
+	wait := widget.Spinner(t, d.guard.opened.Add(-widget.SpinnerDelay), f.Now) + " " + t.Title.Render(what)
 	if e := f.Now.Sub(d.guard.opened); e >= widget.ElapsedDelay {
 		wait += t.Muted.Render(" " + t.Glyphs.Dot + " " + widget.Elapsed(e))
 	}
