@@ -29,6 +29,7 @@ type agent struct {
 	bridge   *bridgeHost
 	flights  *flights
 	consents *consents
+	turns    *turns
 	people   *people
 	stop     context.CancelFunc
 	notify   *desktop.Notifier
@@ -71,7 +72,7 @@ func newAgent(o Options, log *slog.Logger, stop context.CancelFunc) (*agent, err
 		return nil, err
 	}
 	a := &agent{o: o, log: log, notify: desktop.New(os.Getenv), started: time.Now(), store: enrollment.NewStore(o.Dirs), sessions: sessions,
-		flights: newFlights(), consents: newConsents(), people: newPeople(), stop: stop, targets: map[string]*target{}, holders: map[string]*holder{}, lastActive: time.Now()}
+		flights: newFlights(), consents: newConsents(), turns: newTurns(), people: newPeople(), stop: stop, targets: map[string]*target{}, holders: map[string]*holder{}, lastActive: time.Now()}
 	a.epoch, a.endEpoch = context.WithCancelCause(context.Background())
 	a.bridge = &bridgeHost{a: a}
 	return a, nil

@@ -168,6 +168,8 @@ func (c *Client) do(ctx context.Context, req request, p hsm.Prompter) (reply, er
 			}
 		case r.Done != 0:
 			desk.done(r.Done)
+		case r.Shared:
+			desk.share()
 		case r.Beat:
 		default:
 			return r, nil

@@ -22,33 +22,42 @@ var (
 	errRefused = errors.New("it was refused")
 	errTooMany = hsm.WithHint(errors.New("too many requests wait for an answer already"), "answer or end those first")
 	errNobody  = hsm.WithHint(errors.New("there is nobody to ask"),
-		"run the command on a terminal that no pager or other full-screen program holds, or keep `kubehsm` open in another terminal, or set pinentry in kubehsm's config.yaml")
+		"run the command in the foreground of a terminal that no pager or other full-screen program holds, or keep `kubehsm` open in another terminal, or set pinentry in kubehsm's config.yaml")
 )
 
 // consent asks a person about a request, unless an answer is in force.
 func (a *agent) consent(ctx context.Context, q bridge.Question) error {
 	s := scope{q.Enrollment, q.Client, q.Request.As, classOf(q.Request)}
 	if err, ok := a.consents.recall(s, time.Now()); ok {
+		a.turns.covered(ctx, q.Client)
 		return err
 	}
+	answered := ctx
 	release, ok := a.consents.hold(q.Client)
 	if !ok {
 		return errTooMany
 	}
-	defer release()
+	defer func() {
+		release()
+		a.mayWrite(q.Client)
+	}()
 	ctx, cancel := a.untilLocked(ctx)
 	defer cancel()
-	done, err := a.consents.turn(ctx, q.Client)
+	leave, err := a.turns.take(ctx, place{client: q.Client})
 	if err != nil {
 		return err
 	}
-	defer done()
+	defer leave()
 	if err, ok := a.consents.recall(s, time.Now()); ok { // it was asked meanwhile
+		a.turns.covered(answered, q.Client)
 		return err
+	}
+	if !q.Client.Alive() {
+		return errGone
 	}
 	ctx, cancelAlive := whileAlive(ctx, q.Client)
 	defer cancelAlive()
-	err = a.question(ctx, q)
+	err = a.question(ctx, answered, q)
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
@@ -82,9 +91,9 @@ func whileAlive(ctx context.Context, client process.ID) (context.Context, contex
 	return ctx, func() { cancel(nil) }
 }
 
-// question puts a request to the first person who can be asked, and records how
-// that ended.
-func (a *agent) question(ctx context.Context, q bridge.Question) error {
+// question puts a request, which ends with answered, to the first person who can be
+// asked, and records how that ended.
+func (a *agent) question(ctx, answered context.Context, q bridge.Question) error {
 	a.mu.RLock()
 	t := a.targets[q.Enrollment]
 	a.mu.RUnlock()
@@ -106,7 +115,16 @@ func (a *agent) question(ctx context.Context, q bridge.Question) error {
 		Client: &audit.Process{PID: q.Client.PID, Command: statement.Command}}
 	err = errNobody
 	for _, who := range a.people.forClient(ctx, q.Client) {
-		if r.Signature, r.Reason, err = a.put(ctx, t, statement, text, who); !errors.Is(err, hsm.ErrNoTerminal) {
+		// An attendant without the terminal may have pinentry.
+		here := who.client == q.Client && !errors.Is(who.p.reach(ctx), hsm.ErrNoTerminal)
+		var leave func(asked bool)
+		if leave, err = a.turns.ask(ctx, answered, q.Client, here); err != nil {
+			return err
+		}
+		r.Signature, r.Reason, err = a.put(ctx, t, statement, text, who)
+		asked := !errors.Is(err, hsm.ErrNoTerminal)
+		leave(asked)
+		if asked {
 			break
 		}
 		a.log.Info("consent", "enrollment", q.Enrollment, "error", err)

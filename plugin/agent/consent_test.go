@@ -28,6 +28,7 @@ type asker struct {
 	hsmtest.Script
 	mu        sync.Mutex
 	questions []hsm.ConfirmPrompt
+	shared    []bool // their terminal was, with others
 	answer    func(context.Context, hsm.ConfirmPrompt) (bool, error)
 	reach     error
 	touches   int
@@ -36,7 +37,7 @@ type asker struct {
 
 func (p *asker) Confirm(ctx context.Context, q hsm.ConfirmPrompt) (bool, error) {
 	p.mu.Lock()
-	p.questions = append(p.questions, q)
+	p.questions, p.shared = append(p.questions, q), append(p.shared, hsm.Shared(ctx))
 	p.mu.Unlock()
 	return p.answer(ctx, q)
 }
@@ -77,10 +78,12 @@ func (r *rig) policy(p consent.Policy) {
 	check(r.t, r.store.Save(r.e))
 }
 
-// running starts a process that lives as long as the test, or until end.
+// running starts a process that lives as long as the test, or until end. It has no
+// terminal.
 func running(t *testing.T) (id process.ID, end func()) {
 	t.Helper()
 	c := exec.Command("sleep", "600")
+	ownSession(c)
 	check(t, c.Start())
 	end = sync.OnceFunc(func() { _ = c.Process.Kill(); _ = c.Wait() })
 	t.Cleanup(end)

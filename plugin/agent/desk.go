@@ -5,12 +5,19 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/kubehsm/kubehsm/hsm"
 )
 
 // maxPIN bounds a PIN in bytes; the longest that tokens take are far shorter.
 const maxPIN = 1 << 10
+
+// posted is a prompt that is shown.
+type posted struct {
+	down   func()       // takes it down
+	shared *atomic.Bool // see [hsm.WithShared]
+}
 
 // desk serves the agent's prompts at the client, each in a goroutine of its
 // own: the connection must be read on, to notice that the agent gave up.
@@ -22,18 +29,21 @@ type desk struct {
 	wg     sync.WaitGroup
 
 	mu    sync.Mutex
-	shown map[int]func() // takes the prompt of that id down
-	waits map[int]bool   // those of them that say why the client waits
+	shown map[int]posted
+	waits map[int]bool // those of them that say why the client waits
 }
 
 func newDesk(ctx context.Context, c *Client, p hsm.Prompter) *desk {
 	ctx, cancel := context.WithCancel(ctx)
-	return &desk{ctx: ctx, cancel: cancel, client: c, p: p, shown: map[int]func(){}, waits: map[int]bool{}}
+	return &desk{ctx: ctx, cancel: cancel, client: c, p: p, shown: map[int]posted{}, waits: map[int]bool{}}
 }
 
 // ask starts a prompt.
 func (d *desk) ask(p prompt) {
-	ctx, cancel := context.WithCancel(context.WithValue(d.ctx, rawKey{}, p.Raw))
+	shared := new(atomic.Bool)
+	shared.Store(p.Shared)
+	ctx := hsm.WithShared(context.WithValue(d.ctx, rawKey{}, p.Raw), shared.Load)
+	ctx, cancel := context.WithCancel(ctx)
 	down := cancel
 	if !p.Reach {
 		d.quiet() // what comes now is shown in its place
@@ -47,7 +57,7 @@ func (d *desk) ask(p prompt) {
 		down = func() { done(); cancel() }
 	}
 	d.mu.Lock()
-	d.shown[p.ID] = down
+	d.shown[p.ID] = posted{down, shared}
 	if p.Wait != nil {
 		d.waits[p.ID] = true
 	}
@@ -122,12 +132,21 @@ func (d *desk) answer(a answer) {
 // done takes the prompt of that id down.
 func (d *desk) done(id int) {
 	d.mu.Lock()
-	f := d.shown[id]
+	f := d.shown[id].down
 	delete(d.shown, id)
 	delete(d.waits, id)
 	d.mu.Unlock()
 	if f != nil {
 		f()
+	}
+}
+
+// share notes that others may write where the prompts are shown.
+func (d *desk) share() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, s := range d.shown {
+		s.shared.Store(true)
 	}
 }
 
@@ -147,8 +166,8 @@ func (d *desk) close() {
 	d.wg.Wait()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for id, f := range d.shown {
-		f()
+	for id, s := range d.shown {
+		s.down()
 		delete(d.shown, id)
 	}
 }

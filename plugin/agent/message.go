@@ -53,8 +53,10 @@ type reply struct {
 	Token   *tokenReply  `json:"token,omitempty"` // of a worker
 	Signed  *wire.Signed `json:"signed,omitempty"`
 	Beat    bool         `json:"beat,omitempty"` // a sign of life
-	OK      bool         `json:"ok,omitempty"`
-	Error   *failure     `json:"error,omitempty"`
+	// Shared, in a sign of life: from now on others may write where prompts are shown.
+	Shared bool     `json:"shared,omitempty"`
+	OK     bool     `json:"ok,omitempty"`
+	Error  *failure `json:"error,omitempty"`
 }
 
 // prompt asks the person at the client.
@@ -69,6 +71,8 @@ type prompt struct {
 	Reach bool `json:"reach,omitempty"`
 	// Raw says that the client waits with its terminal in raw mode, see [HoldsTerminal].
 	Raw bool `json:"raw,omitempty"`
+	// Shared says that others may write to the client's terminal, see [hsm.WithShared].
+	Shared bool `json:"shared,omitempty"`
 }
 
 // answer is the client's.

@@ -53,6 +53,8 @@ func (a *agent) operate(l *link, r request) (out reply, then func()) {
 	p := newRemotePrompter(l)
 	defer p.close()
 	p.who, p.understandsWaits = r.Client, r.Waits
+	p.shared = func() bool { return a.shared(p.who) }
+	defer a.turns.shows(p)()
 	var err error
 	switch {
 	case r.Op == opHello:

@@ -54,6 +54,7 @@ func (a *agent) session(t *target, r request) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
+	a.mayWrite(r.Client)
 	if c.New {
 		a.recordSession(r, nil)
 	}

@@ -24,6 +24,7 @@ type remotePrompter struct {
 	soon      func(context.Context) // waits for whoever is about to be there; set with elsewhere
 	terminal  bool                  // the client is known to have a controlling terminal, which shows a touch
 	who       process.ID            // is asked on its terminal
+	shared    func() bool           // other programs may write there now; may be nil
 
 	understandsWaits bool
 
@@ -32,6 +33,8 @@ type remotePrompter struct {
 	last   int
 	asked  bool
 	closed bool
+	shown  int  // prompts
+	told   bool // that others may write where the latest of them is
 }
 
 var _ hsm.Prompter = (*remotePrompter)(nil)
@@ -103,10 +106,13 @@ func (r *remotePrompter) Touch(ctx context.Context, p hsm.TouchPrompt) (done fun
 func (r *remotePrompter) touch(ctx context.Context, p hsm.TouchPrompt) (done func()) {
 	shownBy(ctx, r)
 	id, ok := r.next()
-	if !ok || r.link.write(reply{Prompt: &prompt{ID: id, Touch: &p}}) != nil {
+	shared := r.isShared()
+	if !ok || r.link.write(reply{Prompt: &prompt{ID: id, Touch: &p, Shared: shared}}) != nil {
 		return func() {} // nobody is there; the token waits for its touch all the same
 	}
+	over := r.shows(shared)
 	return sync.OnceFunc(func() {
+		over()
 		if !r.isClosed() {
 			_ = r.link.write(reply{Done: id}) // a client that is gone shows nothing any more
 		}
@@ -158,9 +164,12 @@ func (r *remotePrompter) ask(ctx context.Context, q prompt) (answer, *hsm.Secret
 		shownBy(ctx, r)
 	}
 	q.ID = id
-	q.Raw = HoldsTerminal(ctx)
+	q.Raw, q.Shared = HoldsTerminal(ctx), r.isShared()
 	if err := r.link.write(reply{Prompt: &q}); err != nil {
 		return answer{}, nil, gone(err)
+	}
+	if !q.Reach {
+		defer r.shows(q.Shared)()
 	}
 	a, secret, err := r.await(ctx, id)
 	if err != nil && ctx.Err() != nil && r.link.ctx.Err() == nil {
@@ -220,6 +229,45 @@ func (r *remotePrompter) number() (int, bool) {
 	}
 	r.last++
 	return r.last, true
+}
+
+func (r *remotePrompter) isShared() bool { return r.shared != nil && r.shared() }
+
+// shows counts a prompt on the client's terminal until over is called. Who came
+// while it was on its way there is told of now unless it knew.
+func (r *remotePrompter) shows(shared bool) (over func()) {
+	r.stateM.Lock()
+	r.shown++
+	r.told = shared
+	r.stateM.Unlock()
+	if !shared && r.isShared() {
+		r.share()
+	}
+	return func() {
+		r.stateM.Lock()
+		defer r.stateM.Unlock()
+		r.shown--
+	}
+}
+
+// share tells the client that others may write to its terminal by now: once for a
+// prompt, as a client that was stopped reads nothing. One of before takes it for a
+// sign of life.
+func (r *remotePrompter) share() {
+	r.stateM.Lock()
+	told := r.told
+	r.told = true
+	r.stateM.Unlock()
+	if told {
+		return
+	}
+	_ = r.link.write(reply{Beat: true, Shared: true}) // a client that is gone shows nothing any more
+}
+
+func (r *remotePrompter) isShowing() bool {
+	r.stateM.Lock()
+	defer r.stateM.Unlock()
+	return r.shown > 0 && !r.closed
 }
 
 func (r *remotePrompter) isClosed() bool {

@@ -2,6 +2,11 @@
 
 package agent
 
-import "errors"
+import (
+	"errors"
+	"os/exec"
+)
 
 func getsid(int) (int, error) { return 0, errors.New("there are no such sessions here") }
+
+func ownSession(*exec.Cmd) {}

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"context"
 	"sync"
 	"time"
 
@@ -71,14 +70,13 @@ const (
 type consents struct {
 	mu       sync.Mutex
 	verdicts map[scope]verdict
-	turns    map[process.ID]chan struct{} // one question per client at a time
 	pending  map[*ConsentStatus]struct{}
 	held     map[process.ID]int
 	heldAll  int
 }
 
 func newConsents() *consents {
-	return &consents{verdicts: map[scope]verdict{}, turns: map[process.ID]chan struct{}{}, pending: map[*ConsentStatus]struct{}{}, held: map[process.ID]int{}}
+	return &consents{verdicts: map[scope]verdict{}, pending: map[*ConsentStatus]struct{}{}, held: map[process.ID]int{}}
 }
 
 // recall returns the answer that covers s, and counts its pause from now.
@@ -146,29 +144,11 @@ func (c *consents) hold(client process.ID) (release func(), ok bool) {
 	}, true
 }
 
-// turn waits until no other question about the client is open.
-func (c *consents) turn(ctx context.Context, client process.ID) (done func(), err error) {
-	for {
-		c.mu.Lock()
-		busy := c.turns[client]
-		if busy == nil {
-			mine := make(chan struct{})
-			c.turns[client] = mine
-			c.mu.Unlock()
-			return func() {
-				c.mu.Lock()
-				delete(c.turns, client)
-				c.mu.Unlock()
-				close(mine)
-			}, nil
-		}
-		c.mu.Unlock()
-		select {
-		case <-busy:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-	}
+// waits tells whether a request of the client does.
+func (c *consents) waits(client process.ID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.held[client] > 0
 }
 
 // open shows a question in the agent's status until the returned function is called.

@@ -7,6 +7,7 @@ import (
 	"crypto"
 	"errors"
 	"os/exec"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -116,6 +117,15 @@ func TestToldWhoIsAsked(t *testing.T) {
 	for name, w := range told {
 		poll.Until(t, name+" is told", func() bool { s := w.shown(); return s != nil && *s == want })
 	}
+	r.mustAgent(func(a *agent) { // before it is told of, or after
+		f := a.flights
+		poll.Until(t, "one waits for the first", func() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.running["prod"].waiting == 1 })
+	})
+	own.mu.Lock()
+	if len(own.told) != 0 { // once it has given up, it may hear of who asks next
+		t.Errorf("who is asked was told %v", own.told)
+	}
+	own.mu.Unlock()
 	cancel()
 	if err := <-result["first"]; !errors.Is(err, context.Canceled) && !errors.Is(err, hsm.ErrCancelled) {
 		t.Error(err)
@@ -124,9 +134,11 @@ func TestToldWhoIsAsked(t *testing.T) {
 		t.Error(err)
 	}
 	check(t, <-result["stage"]) // asked itself then
-	if len(own.told) != 0 {
-		t.Errorf("who was asked was told %v", own.told)
+	own.mu.Lock()
+	if slices.ContainsFunc(own.told, func(w wire.Wait) bool { return w.Client == first }) {
+		t.Errorf("who was asked was told of its own question: %v", own.told)
 	}
+	own.mu.Unlock()
 	for name, w := range told {
 		if w.shown() != nil {
 			t.Errorf("%s is still told", name)

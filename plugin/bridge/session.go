@@ -191,6 +191,17 @@ func (s *Sessions) Sweep() {
 	})
 }
 
+// Clients returns the processes that have a session; some may have ended.
+func (s *Sessions) Clients() []Client {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	all := make([]Client, 0, len(s.byOwner))
+	for o := range s.byOwner {
+		all = append(all, o.client)
+	}
+	return all
+}
+
 // begin counts a request; what it returns is to be called at its end.
 func (s *Sessions) begin(e *session) (end func()) {
 	e.requests.Add(1)

@@ -146,6 +146,11 @@ func TestConsent(t *testing.T) {
 		}
 		s.WaitFor(`"map-2" deleted`, `"map-3" deleted`, "all")
 		s.Exit()
+		for _, want := range []string{`"map-2" deleted`, `"map-3" deleted`} {
+			if !strings.Contains(s.Output(), want) {
+				t.Errorf("%s is missing: %q", want, s.Output())
+			}
+		}
 	})
 	t.Run("a pager has the terminal", func(t *testing.T) {
 		u := u.in(t)

@@ -15,6 +15,7 @@ type block struct {
 	w       io.Writer
 	columns func() int
 	ansi    bool
+	keep    func() bool // others may write to the terminal: none of it is taken off again; may be nil
 	above   []string
 	label   string
 }
@@ -28,10 +29,10 @@ func (b block) draw() {
 }
 
 // erase removes the block and the answer echoed after it. below says that the
-// cursor is on the line below it, as after Enter with echo. A terminal without
-// escape sequences keeps the lines and gets a line break where one is missing.
+// cursor is on the line below it, as after Enter with echo. A block to keep, or on a terminal
+// without escape sequences, stays and gets a line break where one is missing.
 func (b block) erase(answer string, below bool) {
-	if !b.ansi {
+	if !b.ansi || b.keep != nil && b.keep() {
 		if !below {
 			_, _ = io.WriteString(b.w, "\n")
 		}

@@ -93,6 +93,14 @@ func runChild(mode string) {
 		waitLine()
 		done()
 		fmt.Fprintln(os.Stderr, "RESULT touched")
+	case "shared":
+		writing := make(chan struct{})
+		go func() {
+			waitLine()
+			close(writing) // who asks is told before they write
+			fmt.Fprintln(os.Stderr, othersLine)
+		}()
+		childShared(ctx, t, arg, writing)
 	case "wait":
 		done := t.Waiting(waitingText, os.Stdout)
 		waitLine()
@@ -110,6 +118,36 @@ func runChild(mode string) {
 		pinResult(p.PIN(ctx, testPIN()))
 	case "assuan":
 		fakePinentry(arg)
+	}
+}
+
+// othersLine is what another program writes while a prompt is shown.
+const othersLine = `configmap "other" deleted`
+
+// childShared asks on a terminal that others write to, from the start or, where what
+// ends in "later", once they have.
+func childShared(ctx context.Context, t *Terminal, what string, writing <-chan struct{}) {
+	what, late := strings.CutSuffix(what, " later")
+	ctx = hsm.WithShared(ctx, func() bool {
+		select {
+		case <-writing:
+			return true
+		default:
+			return !late
+		}
+	})
+	switch what {
+	case "pin":
+		pinResult(t.PIN(ctx, testPIN()))
+	case "confirm":
+		yes, err := t.Confirm(ctx, hsm.ConfirmPrompt{Question: "go on?", Detail: "first line"})
+		fmt.Fprintf(os.Stderr, "RESULT %v %v\n", yes, err)
+	case "touch":
+		done := t.Touch(ctx, hsm.TouchPrompt{Token: testToken, Purpose: testPIN().Purpose})
+		<-writing
+		waitLine()
+		done()
+		fmt.Fprintln(os.Stderr, "RESULT touched")
 	}
 }
 

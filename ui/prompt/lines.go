@@ -24,7 +24,7 @@ const (
 // the desktop is told after 5 s, and the line is erased when done is called or ctx ends. Without a
 // usable terminal nothing is shown.
 func (t *Terminal) Touch(ctx context.Context, p hsm.TouchPrompt) (done func()) {
-	return t.lines.put(ctx, &line{words: touchWords(p), delay: touchDelay, bell: touchBell})
+	return t.lines.put(ctx, &line{words: touchWords(p), delay: touchDelay, bell: touchBell, keep: func() bool { return hsm.Shared(ctx) }})
 }
 
 // Waiting shows a line of clean words, which say why the command waits: it appears
@@ -50,7 +50,9 @@ type line struct {
 	words       string
 	delay, bell time.Duration // until it is shown; until the bell rings, 0 is never
 	stderr      io.Writer     // takes it where there is no terminal; may be nil
-	said        bool          // a terminal that cannot erase gets the line only once
+	keep        func() bool   // it stays, see [block]; may be nil
+	kept        bool          // it was drawn to stay
+	said        bool          // a line that stays is written only once
 }
 
 // put shows a line until done is called or ctx ends.
@@ -115,15 +117,17 @@ func (t *lines) change(f func()) {
 	}
 	defer c.close()
 	b := block{w: c, columns: c.columns, ansi: ansiTerminal()}
-	if t.shown != nil && b.ansi {
-		b.label = t.shown.words
+	if t.shown != nil && !t.shown.kept && b.ansi {
+		b.label, b.keep = t.shown.words, t.shown.keep
 		b.erase("", false)
 	}
 	t.shown = want
-	switch {
-	case want == nil:
+	if want == nil {
 		return
-	case b.ansi:
+	}
+	want.kept = want.keep != nil && want.keep()
+	switch {
+	case b.ansi && !want.kept:
 		b.label = want.words
 	case want.said:
 		return

@@ -86,11 +86,11 @@ func (t *Terminal) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error
 	err := t.hold(ctx, func(c *console) error {
 		if !p.New {
 			var err error
-			secret, err = t.secret(ctx, c, above, label)
+			secret, err = t.secret(ctx, c, block{above: above, label: label})
 			return err
 		}
 		for range maxRounds {
-			s, same, err := t.twice(ctx, c, above, label, "Repeat it: ")
+			s, same, err := t.twice(ctx, c, block{above: above, label: label}, "Repeat it: ")
 			if err != nil {
 				return err
 			}
@@ -109,10 +109,10 @@ func (t *Terminal) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error
 }
 
 // secret reads one secret.
-func (t *Terminal) secret(ctx context.Context, c *console, above []string, label string) (*hsm.Secret, error) {
+func (t *Terminal) secret(ctx context.Context, c *console, b block) (*hsm.Secret, error) {
 	buf := make([]byte, maxSecret)
 	lockMemory(buf)
-	n, err := t.ask(ctx, c, above, label, buf, false)
+	n, err := t.ask(ctx, c, b, buf, false)
 	s := hsm.NewSecret(buf[:n])
 	if err != nil {
 		s.Zero()
@@ -123,22 +123,23 @@ func (t *Terminal) secret(ctx context.Context, c *console, above []string, label
 
 // twice reads a secret two times and tells whether both are the same; if not,
 // nothing is returned.
-func (t *Terminal) twice(ctx context.Context, c *console, above []string, first, second string) (*hsm.Secret, bool, error) {
-	a, err := t.secret(ctx, c, above, first)
+func (t *Terminal) twice(ctx context.Context, c *console, b block, again string) (*hsm.Secret, bool, error) {
+	first, err := t.secret(ctx, c, b)
 	if err != nil {
 		return nil, false, err
 	}
-	b, err := t.secret(ctx, c, above, second)
+	b.label = again
+	second, err := t.secret(ctx, c, b)
 	if err != nil {
-		a.Zero()
+		first.Zero()
 		return nil, false, err
 	}
-	defer b.Zero()
-	if !bytes.Equal(a.Bytes(), b.Bytes()) {
-		a.Zero()
+	defer second.Zero()
+	if !bytes.Equal(first.Bytes(), second.Bytes()) {
+		first.Zero()
 		return nil, false, nil
 	}
-	return a, true, nil
+	return first, true, nil
 }
 
 // Confirm implements [hsm.Prompter]. An answer that is neither yes nor no is
@@ -148,7 +149,7 @@ func (t *Terminal) Confirm(ctx context.Context, p hsm.ConfirmPrompt) (yes bool, 
 	err = t.hold(ctx, func(c *console) error {
 		buf := make([]byte, maxSecret)
 		for range maxRounds {
-			n, err := t.ask(ctx, c, above, label, buf, true)
+			n, err := t.ask(ctx, c, block{above: above, label: label}, buf, true)
 			if err != nil {
 				return err
 			}
@@ -239,8 +240,8 @@ func removeOldLocks(dir string) {
 }
 
 // ask draws a prompt, reads one line into buf and erases the prompt.
-func (t *Terminal) ask(ctx context.Context, c *console, above []string, label string, buf []byte, echo bool) (int, error) {
-	b := block{w: c, columns: c.columns, ansi: ansiTerminal(), above: above, label: label}
+func (t *Terminal) ask(ctx context.Context, c *console, b block, buf []byte, echo bool) (int, error) {
+	b.w, b.columns, b.ansi, b.keep = c, c.columns, ansiTerminal(), func() bool { return hsm.Shared(ctx) }
 	n, err := c.readLine(ctx, readOptions{
 		echo: echo, flush: !t.opts.KeepTypeAhead, timeout: t.opts.Timeout, jobs: &t.jobs,
 		draw: b.draw, erase: func() { b.erase("", false) },

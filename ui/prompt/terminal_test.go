@@ -226,3 +226,33 @@ func TestTwoProcessesTakeTurns(t *testing.T) {
 		t.Errorf("lock files: %v, %v", locks, err)
 	}
 }
+
+// TestSharedTerminal: what other programs write while a prompt is shown stays.
+func TestSharedTerminal(t *testing.T) {
+	for _, c := range []struct{ mode, prompt, keys, want string }{
+		{"pin", pinLabel, "271828\n", "RESULT pin " + digest("271828")},
+		{"confirm", "Go on? [y/N] ", "y\n", "RESULT true <nil>"},
+		{"confirm", "Go on? [y/N] ", "\x03", "RESULT false cancelled"},
+		{"touch", touchLineText, "", "RESULT touched"},
+		{"pin later", pinLabel, "271828\n", "RESULT pin " + digest("271828")},
+		{"confirm later", "Go on? [y/N] ", "y\n", "RESULT true <nil>"},
+		{"touch later", touchLineText, "", "RESULT touched"},
+	} {
+		t.Run(c.mode+" "+strings.TrimSpace(c.keys), func(t *testing.T) {
+			s, next := startFed(t, child("shared:"+c.mode))
+			s.expect(c.prompt)
+			next()
+			s.expect(othersLine)
+			if c.keys == "" {
+				next()
+			} else {
+				s.typed(c.keys)
+			}
+			s.expect(c.want)
+			if shown := s.shown(); !strings.Contains(shown, othersLine) || !strings.Contains(shown, strings.TrimSpace(c.prompt)) {
+				t.Errorf("it was taken off the screen: %q", shown)
+			}
+			s.restored()
+		})
+	}
+}

@@ -1,0 +1,215 @@
+package agent
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/kubehsm/kubehsm/plugin/process"
+)
+
+// Between the questions of two programs on one terminal: the first one's result is
+// to be seen before the second question. A program has printPause to print what it
+// was answered, and begins anew with each further request that the same yes or no
+// covers; nothing waits longer than printWait for all that.
+const (
+	printPause = 250 * time.Millisecond
+	printWait  = 3 * time.Second
+)
+
+// turns has one question about a program at a time, and one on a terminal.
+type turns struct {
+	mu        sync.Mutex
+	taken     map[place]chan struct{} // closed when it is free again
+	printing  map[place]*printing
+	elsewhere map[process.ID]struct{} // who is asked about, but not on its terminal
+	prompters map[*remotePrompter]struct{}
+}
+
+// place is a terminal or a program.
+type place struct {
+	terminal uint64
+	client   process.ID
+}
+
+// printing is a program that was asked about and may print what came of it.
+type printing struct {
+	client   process.ID
+	requests int             // are not answered, or were less than printPause ago
+	ctx      context.Context // ends when it has had the time
+	end      context.CancelFunc
+}
+
+func newTurns() *turns {
+	return &turns{taken: map[place]chan struct{}{}, printing: map[place]*printing{}, elsewhere: map[process.ID]struct{}{}, prompters: map[*remotePrompter]struct{}{}}
+}
+
+// take waits until the place is free. leave ends the turn.
+func (s *turns) take(ctx context.Context, at place) (leave func(), err error) {
+	for {
+		s.mu.Lock()
+		taken := s.taken[at]
+		if taken == nil {
+			break
+		}
+		s.mu.Unlock()
+		select {
+		case <-taken:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	defer s.mu.Unlock()
+	mine := make(chan struct{})
+	s.taken[at] = mine
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.taken, at)
+		close(mine)
+	}, nil
+}
+
+// ask waits until the client's question can be put: here, on its terminal, when no
+// other one is open and the last one's program has printed its result. leave
+// ends the turn; asked tells that the question was seen, and that the client will
+// print what becomes of its request, which ends with answered.
+func (s *turns) ask(ctx, answered context.Context, client process.ID, here bool) (leave func(asked bool), err error) {
+	at := place{terminal: client.Terminal()}
+	switch {
+	case !here:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.elsewhere[client] = struct{}{}
+		return func(bool) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			delete(s.elsewhere, client)
+		}, nil
+	case at.terminal == 0:
+		return func(bool) {}, nil
+	}
+	free, err := s.take(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	last := s.printing[at]
+	s.mu.Unlock()
+	if last != nil && last.client != client {
+		select {
+		case <-last.ctx.Done():
+		case <-ctx.Done():
+			free()
+			return nil, context.Cause(ctx)
+		}
+	}
+	if !client.Alive() {
+		free()
+		return nil, errGone
+	}
+	return func(asked bool) {
+		if asked {
+			s.asked(answered, at, client)
+		}
+		free()
+	}, nil
+}
+
+func (s *turns) asked(answered context.Context, at place, client process.ID) {
+	p := &printing{client: client}
+	p.ctx, p.end = context.WithTimeout(context.Background(), printWait)
+	context.AfterFunc(p.ctx, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.printing[at] == p {
+			delete(s.printing, at)
+		}
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.printing[at] = p
+	s.follow(answered, p)
+}
+
+// covered notes a request that needs no question of its own: "apply -f dir/" prints
+// a line for each.
+func (s *turns) covered(answered context.Context, client process.ID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.printing {
+		if p.client == client {
+			s.follow(answered, p)
+		}
+	}
+}
+
+// follow waits for a request's answer to be printed; s.mu is held.
+func (s *turns) follow(answered context.Context, p *printing) {
+	p.requests++
+	context.AfterFunc(answered, func() {
+		time.AfterFunc(printPause, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if p.requests--; p.requests == 0 {
+				p.end()
+			}
+		})
+	})
+}
+
+// isElsewhere tells whether the client is asked about, but not on its terminal.
+func (s *turns) isElsewhere(client process.ID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, ok := s.elsewhere[client]
+	return ok
+}
+
+// shows keeps a prompter among those that may show something until the returned
+// function is called.
+func (s *turns) shows(p *remotePrompter) (over func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.prompters[p] = struct{}{}
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.prompters, p)
+	}
+}
+
+// showing returns the prompters that show something.
+func (s *turns) showing() []*remotePrompter {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := slices.Collect(maps.Keys(s.prompters))
+	return slices.DeleteFunc(all, func(p *remotePrompter) bool { return !p.isShowing() })
+}
+
+// mayWrite tells the prompts on the client's terminal that it may write there from
+// now on: it has a session, or waits for a question no longer.
+func (a *agent) mayWrite(client process.ID) {
+	all := a.turns.showing()
+	if len(all) == 0 {
+		return
+	}
+	terminal := client.Terminal()
+	for _, p := range all {
+		if terminal != 0 && p.who != client && p.who.Terminal() == terminal {
+			p.share()
+		}
+	}
+}
+
+// shared tells whether programs other than the client may write to its terminal
+// now: they have a session, and do not wait for a question there.
+func (a *agent) shared(client process.ID) bool {
+	terminal := client.Terminal()
+	return terminal != 0 && slices.ContainsFunc(a.sessions.Clients(), func(other process.ID) bool {
+		return other != client && other.Terminal() == terminal && other.Alive() &&
+			(!a.consents.waits(other) || a.turns.isElsewhere(other))
+	})
+}
