@@ -27,9 +27,9 @@ type console struct {
 	fd int
 	// hidden: echo was on and has been turned off here.
 	hidden bool
-	// owed: the prompt was taken up again, and it may still be heard of that the
-	// process was continued.
-	owed bool
+	// lateStop, lateContinue: the prompt was taken up again, and it may still be
+	// heard of the ctrl-z before, or that the process was continued.
+	lateStop, lateContinue bool
 }
 
 // openConsole opens the terminal if this process may use it; errors wrap
@@ -142,8 +142,8 @@ func (c *console) readLine(ctx context.Context, o readOptions, buf []byte) (n in
 			return n, fmt.Errorf("%w: %w", hsm.ErrNoTerminal, err)
 		}
 		switch {
-		case ev == eventContinue && c.owed && c.foreground(): // the prompt is there, and perhaps an answer begun
-			c.owed = false
+		case ev == eventContinue && c.lateContinue && c.foreground(): // the prompt is there, and perhaps an answer begun
+			c.lateContinue = false
 			err = c.enter(readOptions{echo: o.echo})
 		case ev == eventStop, ev == eventContinue,
 			ev == eventInput && !c.foreground(): // the shell took it; that ctrl-z was typed may be heard of later
@@ -255,22 +255,34 @@ func (c *console) suspend(ctx context.Context, w *waker, o readOptions, why even
 	if leads() {
 		away = c.stop
 	}
-	gone, err := away(ctx, w, o, why)
+	out, err := away(ctx, w, o, why)
 	if err != nil {
 		return err
 	}
-	if err := c.enter(readOptions{echo: o.echo, flush: o.flush && gone}); err != nil {
+	if err := c.enter(readOptions{echo: o.echo, flush: o.flush && out == wasAway}); err != nil {
 		return err
 	}
 	w.timer.Reset(o.timeout)
+	if out == neverAway {
+		return nil
+	}
 	_, _ = io.WriteString(c, "\r")
 	o.draw()
 	return nil
 }
 
+// outcome is what came of a ctrl-z.
+type outcome byte
+
+const (
+	wasAway   outcome = iota + 1 // somebody else had the terminal
+	stayed                       // nobody took it, but the line that was begun is lost
+	neverAway                    // it was the one of before
+)
+
 // stop stops this process, which leads its group, until it is in the foreground
 // again: in the background (bg) it stops once more.
-func (c *console) stop(_ context.Context, w *waker, o readOptions, why event) (gone bool, err error) {
+func (c *console) stop(_ context.Context, w *waker, o readOptions, why event) (outcome, error) {
 	if why != eventContinue {
 		c.restore()
 		o.erase()
@@ -278,48 +290,57 @@ func (c *console) stop(_ context.Context, w *waker, o readOptions, why event) (g
 	}
 	for !c.foreground() {
 		if !w.stopSelf() && !c.foreground() {
-			return false, c.usable()
+			return 0, c.usable()
 		}
 	}
-	return true, nil
+	return wasAway, nil
 }
 
-// wait waits until the shell has had the terminal and given it back, and tells
-// whether it has. Another process leads the group and stops for the shell to see;
-// this one must not, as it may hear of that when the group was continued already,
-// and nobody would continue it a second time. Both signals can be heard of late and
-// in any order, and there is one prompt for the two. It ends with the parent, too.
-func (c *console) wait(ctx context.Context, w *waker, o readOptions, why event) (gone bool, err error) {
+// wait waits until the shell has had the terminal and given it back. Another process
+// leads the group and stops for the shell to see; this one must not, as it may hear of
+// that when the group was continued already, and nobody would continue it a second
+// time. Both signals can be heard of late and in any order, even when the prompt was
+// taken up again: there is one prompt for the two. It ends with the parent, too.
+func (c *console) wait(ctx context.Context, w *waker, o readOptions, why event) (outcome, error) {
 	parent := os.Getppid()
-	stopped, continued := false, false
+	gone, stopped, continued := false, false, false
+	late := c.lateStop && why == eventStop // perhaps: a new one takes the terminal away
 	for until := time.Now().Add(stopGrace); ; {
-		switch why {
-		case eventStop:
+		switch {
+		case why == eventStop:
 			stopped = true
-		case eventContinue:
+		case why == eventContinue && late && !gone && c.lateContinue:
+			c.lateContinue = false
+		case why == eventContinue:
 			continued = true
 		}
 		pause := stopGrace / 20
 		switch front := c.foreground(); {
 		case !front && os.Getppid() != parent:
-			return false, c.usable()
+			return 0, c.usable()
 		case !front:
 			c.restore()
 			gone, continued, pause = true, false, stopGrace
 		case gone, stopped && continued, why == 0 && time.Now().After(until):
-			c.owed = !continued
-			if !gone && !continued {
-				o.erase() // nothing has written over it
+			if late && !gone && !continued {
+				c.lateStop = false
+				return neverAway, nil
 			}
-			return gone || continued, nil
+			c.lateStop, c.lateContinue = !stopped, !continued
+			if gone || continued {
+				return wasAway, nil
+			}
+			o.erase() // nothing has written over it
+			return stayed, nil
 		}
 		// Else the shell may be about to take it, or the other signal to come.
+		var err error
 		why, err = w.within(pause)
 		if err == nil && why != eventTimeout { // the time begins anew with the prompt
 			err = endedBy(ctx, why, o)
 		}
 		if err != nil {
-			return false, err
+			return 0, err
 		}
 	}
 }

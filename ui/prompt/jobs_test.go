@@ -193,6 +193,36 @@ func TestStopThatComesLate(t *testing.T) {
 	s.answered()
 }
 
+// TestStopHeardOfAfterwards: when the prompt is there again, the ctrl-z that took it
+// away is no reason to draw it once more and to lose what was typed; a new one is.
+func TestStopHeardOfAfterwards(t *testing.T) {
+	for name, again := range map[string]bool{"old": false, "old and new": true} {
+		t.Run(name, func(t *testing.T) {
+			s := startShell(t)
+			s.typed(led + "\n")
+			s.asking(pinLabel)
+			ours, drawn := s.ours(), 2
+			if err := unix.Kill(s.leader(), unix.SIGSTOP); err != nil {
+				t.Fatal(err)
+			}
+			s.elsewhere()
+			s.signal(ours, unix.SIGTSTP)
+			if again {
+				s.typed("12\x1a")
+				s.expect("ready> ", 4)
+				s.until("echo on", s.echo)
+				s.typed("fg\n")
+				drawn++
+				s.asking(pinLabel, drawn)
+			}
+			s.answered()
+			if n := strings.Count(s.output(), pinLabel); n != drawn {
+				t.Errorf("the prompt was drawn %d times, not %d", n, drawn)
+			}
+		})
+	}
+}
+
 // TestStopIsOverWhenHeardOf: ctrl-z and fg, heard of together and in any order, have
 // the question drawn once more, and what is typed then is the answer.
 func TestStopIsOverWhenHeardOf(t *testing.T) {
