@@ -73,7 +73,7 @@ type reply struct {
 func (a Agent) Sign(ctx context.Context, u hsm.URI, digest []byte, opts crypto.SignerOpts) (signature []byte, held bool, err error) {
 	conn := a.dial(ctx)
 	if conn == nil {
-		return nil, false, nil
+		return nil, false, ctx.Err()
 	}
 	defer conn.Close()                                      // it has been answered, or not
 	defer context.AfterFunc(ctx, func() { conn.Close() })() // it ends what reads
