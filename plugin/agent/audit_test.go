@@ -131,7 +131,7 @@ func TestAuditReconnect(t *testing.T) {
 	if code, _ := r.get(s, "/version"); code != 200 {
 		t.Fatal(code)
 	}
-	r.token.Unplug()
+	r.token.Fail(hsmtest.OpSign, hsm.ErrNoToken) // and nobody notices that it is gone, which locks
 	r.mustAgent(func(a *agent) { a.route("prod").Forget() })
 	r.api.CloseClientConnections()
 	poll.Until(t, "the connection is gone", func() bool { return r.status().Upstreams[0].Connections == 0 })
