@@ -130,7 +130,10 @@ func TestConsent(t *testing.T) {
 		s.WaitFor(question)
 		s.Press(term.CtrlC)
 		s.WaitFor("code 130")
-		s.WaitUntil("the terminal is as before", func(term.Frame) bool { return s.Cooked() })
+		s.WaitUntil("the question has ended its line, too", func(term.Frame) bool { // kubectl does not wait for that
+			_, rest, _ := strings.Cut(s.Output(), "^C")
+			return strings.Count(rest, "\n") == 2
+		})
 		s.Type("typed after it\r")
 		s.WaitFor("typed after it\ntyped after it")
 		s.Exit()
