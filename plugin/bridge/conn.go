@@ -108,7 +108,7 @@ func (c *conn) Read(b []byte) (int, error) {
 }
 
 // lastWords is how long a failed Write waits for the reader to find out why.
-const lastWords = 250 * time.Millisecond
+const lastWords = time.Second
 
 // Write implements [net.Conn]. A server that refuses us sends an alert and
 // closes: a request that is written then fails before its reader has seen the
