@@ -63,7 +63,7 @@ func TestWaitingSaysWhy(t *testing.T) {
 	t.Run("gives up itself", func(t *testing.T) {
 		u := u.in(t)
 		first := asked(u)
-		second := u.sh("trap : INT; " + list + "; echo code $?")
+		second := u.sh("trap : INT; " + list + "; code=$?; echo; echo code $code") // on a line of its own
 		waits(second)
 		second.Press(term.CtrlC)
 		second.WaitFor("code 130")
