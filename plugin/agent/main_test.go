@@ -74,7 +74,7 @@ func agentMain() int {
 			o.Tokens = NewTokens(os.Args[0], nil)
 		case "workers, soon idle":
 			o.Tokens = NewTokens(os.Args[0], nil)
-			o.Unlock.Idle, o.sweepEvery = time.Second, 50*time.Millisecond
+			o.Unlock.Idle, o.sweepEvery = 5*time.Second, 50*time.Millisecond
 		}
 		err = Serve(context.Background(), o)
 	}
