@@ -93,7 +93,7 @@ var errWrongKey = errors.New("the management key was refused")
 
 // authenticate proves the management key to the card, and the card's knowledge
 // of it to us (SP 800-73-4 part 2 appendix A.1.1, mutual authentication).
-func (s *session) authenticate(st managementState, key []byte, touch func() func()) error {
+func (s *session) authenticate(st managementState, key []byte, touch func(*session) func()) error {
 	for _, code := range st.codes(len(key)) {
 		err := s.mutual(code, key, st.touch, touch)
 		if err == nil {
@@ -107,7 +107,7 @@ func (s *session) authenticate(st managementState, key []byte, touch func() func
 	return errWrongKey
 }
 
-func (s *session) mutual(code byte, key []byte, policy hsm.TouchPolicy, touch func() func()) error {
+func (s *session) mutual(code byte, key []byte, policy hsm.TouchPolicy, touch func(*session) func()) error {
 	block, err := blockCipher(code, key)
 	if err != nil {
 		return errWrongKey
@@ -122,7 +122,7 @@ func (s *session) mutual(code byte, key []byte, policy hsm.TouchPolicy, touch fu
 	rand.Read(mine) // never fails
 	block.Encrypt(want, mine)
 	if policy != hsm.TouchNever {
-		defer touch()()
+		defer touch(s)()
 	}
 	answer, err := s.challenge(code, append(tlv(0x80, witness), tlv(0x81, mine)...), 0x82, n)
 	if isStatus(err, swNotSatisfied) {
@@ -157,7 +157,7 @@ func (s *session) challenge(code byte, data []byte, tag uint32, n int) ([]byte, 
 // provide finds the management key without a question and proves it: the
 // factory's, or the one that the card keeps under the PIN. errNeedPIN and
 // errNeedManagement say what to ask for.
-func (t *Token) provide(s *session, touch func() func()) error {
+func (t *Token) provide(s *session, touch func(*session) func()) error {
 	st, err := s.managementState()
 	if err != nil {
 		return err
@@ -200,7 +200,7 @@ func (t *Token) provide(s *session, touch func() func()) error {
 
 // manage runs f with the management key proved, asking for what it takes.
 func manage[T any](ctx context.Context, t *Token, p hsm.Prompter, f func(*session) (T, error)) (T, error) {
-	touch := func() func() { return t.touching(ctx, p) }
+	touch := func(s *session) func() { return t.touching(ctx, s, p) }
 	for asked := false; ; asked = true {
 		v, err := do(ctx, t, func(s *session) (T, error) {
 			var none T
@@ -223,7 +223,7 @@ func manage[T any](ctx context.Context, t *Token, p hsm.Prompter, f func(*sessio
 }
 
 // askManagement asks for the management key in hex and runs f with it.
-func askManagement[T any](ctx context.Context, t *Token, p hsm.Prompter, touch func() func(), f func(*session) (T, error)) (T, error) {
+func askManagement[T any](ctx context.Context, t *Token, p hsm.Prompter, touch func(*session) func(), f func(*session) (T, error)) (T, error) {
 	var v T
 	err := hsm.AskPIN(ctx, p, hsm.ManagementKey,
 		func() (hsm.TokenInfo, error) {

@@ -24,6 +24,8 @@ type session struct {
 	id identity
 	// phase says whether the operation may still be given up.
 	phase *atomic.Int32
+	// line takes down what tells of a touch; whoever gives up does, too.
+	line *atomic.Pointer[func()]
 	// verified and managed: PIN or management key count as proved on the card.
 	verified, managed bool
 }
@@ -148,7 +150,7 @@ func operate[T any](ctx context.Context, d *Driver, r reader, f func(*session) (
 		err   error
 	}
 	done := make(chan result, 1)
-	phase := new(atomic.Int32)
+	phase, line := new(atomic.Int32), new(atomic.Pointer[func()])
 	go func() {
 		defer func() { <-turn }()
 		var res result
@@ -156,7 +158,7 @@ func operate[T any](ctx context.Context, d *Driver, r reader, f func(*session) (
 		if err != nil {
 			res.err = err
 		} else {
-			s.phase = phase
+			s.phase, s.line = phase, line
 			res.value, res.err = f(s)
 			// A card that was pulled out forgets by itself.
 			if err := s.end(); err != nil && res.err == nil && !errors.Is(err, hsm.ErrRemoved) {
@@ -170,6 +172,9 @@ func operate[T any](ctx context.Context, d *Driver, r reader, f func(*session) (
 		return res.value, res.err
 	case <-ctx.Done():
 		if phase.CompareAndSwap(running, givenUp) {
+			if down := line.Load(); down != nil {
+				(*down)() // before anything is said of the end
+			}
 			return none, ctx.Err()
 		}
 		res := <-done

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 
 	"github.com/kubehsm/kubehsm/hsm"
 )
@@ -107,7 +108,7 @@ func (k *signer) current(s *session) (hsm.Key, error) {
 // use applies the private key to block. PIN and touch are up to the caller.
 func (k *signer) use(s *session, key hsm.Key, block []byte) ([]byte, error) {
 	if key.Touch != hsm.TouchNever {
-		defer k.t.touching(k.ctx, k.p)()
+		defer k.t.touching(k.ctx, s, k.p)()
 	}
 	b, err := s.send(command{ins: insAuthenticate, p1: k.code, p2: k.slot, data: tlv(0x7c, tlv(0x82), tlv(0x81, block))})
 	if err != nil {
@@ -120,13 +121,14 @@ func (k *signer) use(s *session, key hsm.Key, block []byte) ([]byte, error) {
 	return unwrap(template, 0x82)
 }
 
-// touching shows that a touch may be awaited, until the returned function is
-// called or ctx ends.
-func (t *Token) touching(ctx context.Context, p hsm.Prompter) func() {
+// touching shows that s may await a touch, until the returned function is called
+// or ctx ends.
+func (t *Token) touching(ctx context.Context, s *session, p hsm.Prompter) func() {
 	if p == nil {
 		return func() {}
 	}
-	done := p.Touch(ctx, hsm.TouchPrompt{Token: t.about(), Purpose: hsm.PurposeOf(ctx)})
+	done := sync.OnceFunc(p.Touch(ctx, hsm.TouchPrompt{Token: t.about(), Purpose: hsm.PurposeOf(ctx)}))
+	s.line.Store(&done)
 	stop := context.AfterFunc(ctx, done)
 	return func() {
 		stop()
