@@ -212,11 +212,11 @@ func TestLibraryHangs(t *testing.T) {
 	for mood, pins := range map[string]int{"hang": 1, "hang-login": 1} {
 		t.Run(mood, func(t *testing.T) {
 			m := newMoodyRig(t)
-			m.serveHere(Options{}, 2*time.Second)
+			m.serveHere(Options{}, 5*time.Second)
 			m.feel(mood)
 			script := hsmtest.NewScript(t, hsmtest.PIN(m.pin))
 			_, err := m.signIn(script)
-			if !errors.Is(err, hsm.ErrModule) || !strings.Contains(err.Error(), "did not answer for 2s") {
+			if !errors.Is(err, hsm.ErrModule) || !strings.Contains(err.Error(), "did not answer for 5s") {
 				t.Fatal(err)
 			}
 			if n := len(script.PINs()); n != pins {
@@ -279,7 +279,7 @@ func TestAbandonedLibraryEndsItsWorker(t *testing.T) {
 // TestLockOfAHungToken ends its worker, and says what is left to do.
 func TestLockOfAHungToken(t *testing.T) {
 	m := newMoodyRig(t)
-	m.serveHere(Options{}, 2*time.Second)
+	m.serveHere(Options{}, 5*time.Second)
 	_, err := m.signIn(hsmtest.NewScript(t, hsmtest.PIN(m.pin)))
 	check(t, err)
 	w := m.worker()
