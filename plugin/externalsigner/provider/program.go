@@ -7,10 +7,12 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
@@ -56,13 +58,15 @@ func (p *program) sign(ctx context.Context, digest []byte, opts crypto.SignerOpt
 
 // run starts the program and returns its answer.
 func (p *program) run(ctx context.Context, request []byte) ([]byte, error) {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
 	cmd := exec.CommandContext(ctx, p.path)
 	cmd.Env = environment(os.Environ(), request)
 	cmd.Stderr = p.options.Stderr
 	if isTerminal(p.options.Stdin) {
 		cmd.Stdin = p.options.Stdin
 	}
-	out := limited{most: wire.MaxAnswer}
+	out := limited{most: wire.MaxAnswer, over: end}
 	cmd.Stdout = &out
 	cmd.Cancel = func() error { return terminate(cmd.Process) }
 	cmd.WaitDelay = patience
@@ -70,13 +74,30 @@ func (p *program) run(ctx context.Context, request []byte) ([]byte, error) {
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
-		return out.Bytes(), nil
+		return out.kept.Bytes(), nil
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("it was ended: %w", context.Cause(ctx))
 	case errors.As(err, &exit):
 		return nil, fmt.Errorf("it failed: %s", exit.ProcessState)
+	case errors.Is(err, exec.ErrWaitDelay):
+		return nil, errors.New("it ended, and a program that it started still holds its output: start that one with an output of its own (>/dev/null 2>&1)")
+	case cmd.Process == nil:
+		return nil, notStarted(err, len(request))
 	}
 	return nil, err
+}
+
+// notStarted words why a program, whose name is said by others, could not be
+// started.
+func notStarted(err error, size int) error {
+	if errors.Is(err, syscall.E2BIG) {
+		return fmt.Errorf("its request of %d bytes and the environment are more than a program can be started with: shorten the auth provider's config in the kubeconfig", size)
+	}
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		err = path.Err
+	}
+	return fmt.Errorf("it could not be started: %w", err)
 }
 
 // environment is the signer's: ours, with this request and no other.
@@ -95,15 +116,20 @@ func isTerminal(f *os.File) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// limited keeps what is written to it, up to a size.
+// limited keeps what is written to it, up to a size, and then has the writer
+// ended. The buffer is not embedded: its ReadFrom would go around Write.
 type limited struct {
-	bytes.Buffer
+	kept bytes.Buffer
 	most int
+	over context.CancelCauseFunc
 }
 
+// Write implements [io.Writer].
 func (l *limited) Write(b []byte) (int, error) {
-	if l.Len()+len(b) > l.most {
-		return 0, fmt.Errorf("its answer is longer than %d bytes", l.most)
+	if l.kept.Len()+len(b) > l.most {
+		err := fmt.Errorf("its answer is longer than %d bytes", l.most)
+		l.over(err)
+		return 0, err
 	}
-	return l.Buffer.Write(b)
+	return l.kept.Write(b)
 }

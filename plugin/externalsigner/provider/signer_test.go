@@ -13,10 +13,13 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math/big"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -58,10 +61,22 @@ func actAsSigner() error {
 	if err := note(filepath.Join(dir, "log"), what); err != nil {
 		return err
 	}
-	for _, trouble := range []string{"fail", "hang"} {
+	for _, trouble := range []string{"fail", "hang", "large", "endless", "leave"} {
 		if b, err := os.ReadFile(filepath.Join(dir, trouble)); err == nil && string(b) == what {
-			if trouble == "hang" {
+			switch trouble {
+			case "hang":
 				select {}
+			case "large":
+				_, err = io.CopyN(os.Stdout, nothing{}, large)
+				return err
+			case "endless":
+				_, err = io.Copy(os.Stdout, nothing{})
+				return err
+			case "leave":
+				if err := leave(dir); err != nil {
+					return err
+				}
+				continue
 			}
 			return errors.New("as told")
 		}
@@ -84,6 +99,28 @@ func actAsSigner() error {
 	}
 	_, err = os.Stdout.Write(answer)
 	return err
+}
+
+// large is an answer that a client had better not keep.
+const large = 64 << 20
+
+// nothing is zeros without end.
+type nothing struct{}
+
+func (nothing) Read(b []byte) (int, error) {
+	clear(b)
+	return len(b), nil
+}
+
+// leave starts a program that outlives the signer with its standard output, and
+// notes which.
+func leave(dir string) error {
+	cmd := exec.Command("sleep", "3600")
+	cmd.Stdout = os.Stdout
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "left"), []byte(strconv.Itoa(cmd.Process.Pid)), 0o600)
 }
 
 func note(path, what string) error {
