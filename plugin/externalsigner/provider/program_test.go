@@ -106,3 +106,27 @@ func TestOutputIsHeld(t *testing.T) {
 		t.Errorf("error %s", says)
 	}
 }
+
+// TestNamesAreQuoted: a kubeconfig's names reach no terminal as they are.
+func TestNamesAreQuoted(t *testing.T) {
+	const evil = "\x1b[2J\u202e\n\x07"
+	dir := t.TempDir()
+	for name, config := range map[string]map[string]string{
+		"a program that is not there":     {"pathExec": dir + "/" + evil},
+		"a program in the working folder": {"pathExec": "./" + evil},
+		"a program not on PATH":           {"pathExec": evil},
+		"a socket that is not there":      {"pathSocket": "unix://" + dir + "/" + evil},
+		"a long path to a socket":         {"pathSocket": "unix://" + dir + "/" + strings.Repeat(evil+"/", 30)},
+		"a long name of a socket":         {"pathSocket": "unix://" + dir + "/" + strings.Repeat(evil, 3000)},
+		"not an address":                  {"pathSocket": evil},
+		"another key":                     {"pathSocket": "unix://" + dir + "/none", evil: evil},
+	} {
+		says := certificateError(t, config)
+		if strings.ContainsAny(says, "\x1b\u202e\n\x07") {
+			t.Errorf("%s: %q", name, says)
+		}
+		if len(says) > 5000 {
+			t.Errorf("%s: %d bytes of error", name, len(says))
+		}
+	}
+}

@@ -124,11 +124,15 @@ func findProgram(program string) (string, error) {
 	case filepath.IsAbs(program):
 		return program, nil
 	case strings.ContainsAny(program, `/\`):
-		return "", fmt.Errorf("%s %q is neither an absolute path nor a bare name", wire.KeyPathExec, program)
+		return "", fmt.Errorf("%s %s is neither an absolute path nor a bare name", wire.KeyPathExec, quoted(program))
 	}
 	path, err := exec.LookPath(program)
 	if errors.Is(err, exec.ErrNotFound) {
-		return "", fmt.Errorf("%s %q is not on PATH", wire.KeyPathExec, program)
+		return "", fmt.Errorf("%s %s is not on PATH", wire.KeyPathExec, quoted(program))
 	}
 	return path, err
 }
+
+// quoted is a name from a kubeconfig as it is shown: nothing in it reaches the
+// terminal, and no more than its beginning.
+func quoted(name string) string { return fmt.Sprintf("%.400q", name) }

@@ -10,10 +10,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"unicode"
 
 	"google.golang.org/grpc"
@@ -21,6 +24,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/v1alpha1"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
 	"github.com/kubehsm/kubehsm/plugin/socket"
@@ -50,25 +54,55 @@ type remote struct {
 func newSocket(address, cluster string, config map[string]string, o Options) (*remote, error) {
 	path, ok := strings.CutPrefix(address, scheme)
 	if !ok || !filepath.IsAbs(path) {
-		return nil, fmt.Errorf("%s %q is not %s and an absolute path", wire.KeyPathSocket, address, scheme)
+		return nil, fmt.Errorf("%s %s is not %s and an absolute path", wire.KeyPathSocket, quoted(address), scheme)
 	}
 	return &remote{path: path, cluster: &v1alpha1.Cluster{Server: cluster}, config: config, options: o}, nil
 }
 
 // String implements [source].
-func (s *remote) String() string { return scheme + s.path }
+func (s *remote) String() string { return quoted(scheme + s.path) }
 
 // with calls f with the signer. Its errors are worded for people.
 func (s *remote) with(ctx context.Context, f func(v1alpha1.ExternalSignerServiceClient) error) (err error) {
+	var unreached atomic.Pointer[error] // why the last attempt at a connection failed
 	conn, err := grpc.NewClient("passthrough:///signer",
 		grpc.WithTransportCredentials(insecure.NewCredentials()), // the socket is a file; who is behind it is checked
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(wire.MaxAnswer)),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return socket.Dial(ctx, s.path) }))
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			conn, err := socket.Dial(ctx, s.path)
+			unreached.Store(nil)
+			if err != nil {
+				unreached.Store(&err)
+			}
+			return conn, err
+		}))
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(worded(ctx, err), conn.Close()) }()
+	defer func() {
+		if why := unreached.Load(); why != nil && status.Code(err) == codes.Unavailable && ctx.Err() == nil {
+			err = noConnection(*why)
+		}
+		err = errors.Join(worded(ctx, err), conn.Close())
+	}()
 	return f(v1alpha1.NewExternalSignerServiceClient(conn))
+}
+
+// noConnection words why there is no connection to the socket, whose name is
+// said by others.
+func noConnection(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		err = op.Err
+	}
+	text := printable(err.Error())
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("nobody answers there: start `kubehsm external-signer serve` (%s)", text)
+	}
+	if hint := hsm.Hint(err); hint != "" {
+		text += ": " + hint
+	}
+	return errors.New(text)
 }
 
 // worded takes gRPC's own words from an error.
@@ -83,11 +117,7 @@ func worded(ctx context.Context, err error) error {
 	if !ok || err == nil {
 		return err
 	}
-	text := printable(s.Message())
-	if s.Code() == codes.Unavailable && strings.Contains(text, "dial") {
-		return fmt.Errorf("nobody answers there: start `kubehsm external-signer serve` (%s)", text)
-	}
-	return errors.New(text)
+	return errors.New(printable(s.Message()))
 }
 
 func (s *remote) certificate(ctx context.Context) (cert *x509.Certificate, err error) {

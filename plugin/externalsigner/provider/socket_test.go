@@ -15,12 +15,14 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
 	"k8s.io/client-go/rest"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/service"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/v1alpha1"
@@ -175,6 +177,22 @@ func TestSocketTroubles(t *testing.T) {
 				t.Errorf("%q, error %v, want one with %q", got, err, c.says)
 			}
 		})
+	}
+}
+
+// TestNoConnection: only where nobody listens is there something to start.
+func TestNoConnection(t *testing.T) {
+	const start = "nobody answers there: start `kubehsm external-signer serve` ("
+	for want, err := range map[string]error{
+		start + "connect: no such file or directory)": &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", syscall.ENOENT)},
+		start + "connect: connection refused)":        &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)},
+		"connect: permission denied":                  &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", syscall.EACCES)},
+		"the other end is another user's":             errors.Join(errors.New("the other end is another user's")),
+		"too long: choose a shorter path":             hsm.WithHint(errors.New("too long"), "choose a shorter path"),
+	} {
+		if got := noConnection(err).Error(); got != want {
+			t.Errorf("%v: %q, want %q", err, got, want)
+		}
 	}
 }
 
