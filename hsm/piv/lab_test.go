@@ -25,7 +25,7 @@ type rig struct {
 
 func newRig(t *testing.T, config vcard.Config) *rig {
 	t.Helper()
-	r := &rig{lab: vcard.ForTest(t), card: vcard.New(config), d: New(Options{Patience: 300 * time.Millisecond})}
+	r := &rig{lab: vcard.ForTest(t), card: vcard.New(config), d: New(Options{Patience: time.Second})}
 	r.lab.Insert(t, 0, r.card)
 	r.tok = r.open(t, hsm.URI{Scheme: hsm.SchemePIV})
 	return r
