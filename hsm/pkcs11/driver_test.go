@@ -195,6 +195,62 @@ func TestPartialObjects(t *testing.T) {
 	}
 }
 
+// TestSeveralKeys: the hint names one by what tells it from the others.
+func TestSeveralKeys(t *testing.T) {
+	d, soft := softHSM(t)
+	tok := openToken(t, d)
+	one, two := generateKey(t, tok, hsm.GenerateOptions{Label: "one"}), generateKey(t, tok, hsm.GenerateOptions{Label: "two"})
+	s := spyOn(t, soft, testLabel)
+	// name gives the second key's objects a label and an id.
+	name := func(label string, id []byte) {
+		t.Helper()
+		r := &reader{ctx: s.Ctx, sh: s.sh}
+		for _, o := range r.find(p11.NewAttribute(p11.CKA_LABEL, two.Label), p11.NewAttribute(p11.CKA_ID, two.URI.ID)) {
+			if err := s.SetAttributeValue(s.sh, o, []*p11.Attribute{p11.NewAttribute(p11.CKA_LABEL, label), p11.NewAttribute(p11.CKA_ID, id)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if r.err != nil {
+			t.Fatal(r.err)
+		}
+		two.Label, two.URI.ID = label, id
+	}
+	fails := func(u hsm.URI, want string, named bool) {
+		t.Helper()
+		_, err := tok.Slot(t.Context(), u)
+		hint := hsm.Hint(err)
+		if !errors.Is(err, hsm.ErrSeveralKeys) || !strings.Contains(err.Error(), u.String()) || !strings.HasPrefix(hint, want) {
+			t.Fatalf("%v, hint %q, want %q", err, hint, want)
+		}
+		_, uri, ok := strings.Cut(hint, ", as ")
+		if ok != named {
+			t.Fatalf("hint %q", hint)
+		}
+		if !named {
+			return
+		}
+		u, err = hsm.ParseURI(uri)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slot, err := tok.Slot(t.Context(), u); err != nil || slot.URI.String() != uri {
+			t.Errorf("%s is %s, %v", uri, slot.URI, err)
+		}
+	}
+	byID, byLabel, another := one.URI, one.URI, one.URI
+	byID.Object, byLabel.ID, another.Object = "", nil, "three"
+	fails(one.URI.TokenOnly(), "name one by its label or id, as ", true)
+	name("one", two.URI.ID)
+	fails(byLabel, "name one by its id, as ", true)
+	name("two", one.URI.ID)
+	fails(byID, "they share an id: name one by its label too, as ", true)
+	fails(another, "they share an id: name one by its label too, as ", true)
+	name("one", one.URI.ID)
+	for _, u := range []hsm.URI{byID, byLabel, one.URI} {
+		fails(u, "label and id do not tell them apart: rename or delete one", false)
+	}
+}
+
 func sameCert(a, b *x509.Certificate) bool { return a != nil && b != nil && a.Equal(b) }
 
 func destroyPublic(t *testing.T, s spy, id []byte) {

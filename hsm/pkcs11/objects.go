@@ -365,8 +365,9 @@ func (t *token) pick(ctx context.Context, u hsm.URI, in scope) (*entry, hsm.Slot
 	}
 	found := fit(u)
 	if len(found) == 0 && len(u.ID) > 0 {
-		u.Object = ""
-		found = fit(u)
+		byID := u
+		byID.Object = ""
+		found = fit(byID)
 	}
 	switch len(found) {
 	case 1:
@@ -378,5 +379,34 @@ func (t *token) pick(ctx context.Context, u hsm.URI, in scope) (*entry, hsm.Slot
 		}
 		return nil, hsm.Slot{}, hsm.WithHint(fmt.Errorf("%s: %w", u, hsm.ErrNoKey), hint)
 	}
-	return nil, hsm.Slot{}, hsm.WithHint(fmt.Errorf("%s: %w", u, hsm.ErrSeveralKeys), "name one by its object label or id")
+	several := make([]hsm.Slot, len(found))
+	for i, at := range found {
+		several[i] = slots[at]
+	}
+	return nil, hsm.Slot{}, hsm.WithHint(fmt.Errorf("%s: %w", u, hsm.ErrSeveralKeys), apart(several))
+}
+
+// apart is how to name one of several slots.
+func apart(several []hsm.Slot) string {
+	// An empty name names all.
+	differ := func(name func(hsm.Slot) string) bool {
+		seen := map[string]bool{"": true}
+		for _, s := range several {
+			if seen[name(s)] {
+				return false
+			}
+			seen[name(s)] = true
+		}
+		return true
+	}
+	label, id := differ(func(s hsm.Slot) string { return s.Label }), differ(func(s hsm.Slot) string { return s.ID })
+	switch as := several[0].URI.String(); {
+	case label && id:
+		return "name one by its label or id, as " + as
+	case label:
+		return "they share an id: name one by its label too, as " + as
+	case id:
+		return "name one by its id, as " + as
+	}
+	return "label and id do not tell them apart: rename or delete one with the tool that made it"
 }
