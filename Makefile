@@ -33,7 +33,8 @@ build: ## build ./kubehsm
 
 .PHONY: kubectl-externalsigner
 kubectl-externalsigner: ## build ./kubectl-externalsigner, a kubectl that asks a signer itself (docs/kubectl.md)
-	cd test/kubectl-externalsigner && $(BUILD) -trimpath -o '$(CURDIR)/kubectl-externalsigner' .
+	flags=$$($(GO) run -buildvcs=false ./test/stamp/flags test/kubectl-externalsigner k8s.io/kubectl) && \
+	  cd test/kubectl-externalsigner && $(BUILD) -trimpath -ldflags "$$flags" -o '$(CURDIR)/kubectl-externalsigner' .
 
 ##@ Check
 .PHONY: test

@@ -11,11 +11,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/gofrs/flock"
+
+	"github.com/kubehsm/kubehsm/test/stamp"
 )
 
 // programs are the names in a folder that [Build] made. All are links to one
@@ -179,27 +180,13 @@ func (b *builder) stamp(ctx context.Context) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// linkFlags stamp the Kubernetes version of go.mod into the programs, as
-// upstream's release build does. The commit is left out: a module has none.
+// linkFlags stamp the Kubernetes version of go.mod into the programs.
 func (b *builder) linkFlags(ctx context.Context) (string, error) {
-	version, err := b.output(ctx, "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
+	version, err := stamp.Flags(ctx, b.source, "k8s.io/kubernetes")
 	if err != nil {
 		return "", err
 	}
-	parts := strings.SplitN(strings.TrimPrefix(version, "v"), ".", 3)
-	if len(parts) != 3 {
-		return "", fmt.Errorf("k8s.io/kubernetes has version %q, want vX.Y.Z", version)
-	}
-	flags := []string{"-s", "-w"}
-	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
-		for name, value := range map[string]string{
-			"gitVersion": version, "gitMajor": parts[0], "gitMinor": parts[1], "gitCommit": "",
-		} {
-			flags = append(flags, fmt.Sprintf("-X=%s.%s=%s", pkg, name, value))
-		}
-	}
-	slices.Sort(flags[2:])
-	return strings.Join(flags, " "), nil
+	return strings.Join(append([]string{"-s", "-w"}, version...), " "), nil
 }
 
 // stale returns the packages that are not in Go's build cache. Asking also

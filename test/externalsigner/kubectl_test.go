@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"io"
 	"net/http"
 	"os"
@@ -60,6 +61,39 @@ func TestKubectl(t *testing.T) {
 				t.Errorf("TLS 1.2: %s", user)
 			}
 		})
+	}
+}
+
+// TestKubectlVersion: it says the version that its modules are of, as the
+// cluster's kubectl does.
+func TestKubectlVersion(t *testing.T) {
+	p := newPerson(t)
+	type version struct{ GitVersion, Major, Minor string }
+	of := func(program string) version {
+		t.Helper()
+		var v struct{ ClientVersion version }
+		out, err := exec.CommandContext(t.Context(), program, "version", "--client", "-o", "json").Output()
+		if err == nil {
+			err = json.Unmarshal(out, &v)
+		}
+		if err != nil {
+			t.Fatalf("%s version: %v\n%s", program, err, out)
+		}
+		return v.ClientVersion
+	}
+	ours := of(programs.Kubectl)
+	if theirs := of(p.Cluster.Kubectl()); ours != theirs {
+		t.Errorf("it is %+v, the cluster's %+v", ours, theirs)
+	}
+	mod, err := os.ReadFile("../kubectl-externalsigner/go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if module := strings.Replace(ours.GitVersion, "v1.", "v0.", 1); !strings.Contains(string(mod), "k8s.io/kubectl "+module+"\n") {
+		t.Errorf("%+v: not the version of go.mod", ours)
+	}
+	if res := p.run(nil, "version", "--client"); res.Code != 0 || !strings.HasPrefix(res.Stdout, "Client Version: "+ours.GitVersion+"\n") {
+		t.Errorf("version: %s", res)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"github.com/kubehsm/kubehsm/test/controlplane"
 )
@@ -22,10 +23,11 @@ func Build(ctx context.Context, dir string) (string, error) {
 	return BuildPackage(ctx, dir, "kubehsm", checkout, ".")
 }
 
-// BuildPackage builds a main package of the module at root into dir/name.
-func BuildPackage(ctx context.Context, dir, name, root, pkg string) (string, error) {
+// BuildPackage builds a main package of the module at root into dir/name; flags
+// are the linker's.
+func BuildPackage(ctx context.Context, dir, name, root, pkg string, flags ...string) (string, error) {
 	out := filepath.Join(dir, name)
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", "-o", out, pkg)
+	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-trimpath", "-ldflags="+strings.Join(flags, " "), "-o", out, pkg)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
 	if said, err := cmd.CombinedOutput(); err != nil {

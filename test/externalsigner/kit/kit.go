@@ -18,6 +18,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/stamp"
 )
 
 // Programs are kubehsm and a kubectl with the auth provider, as Main builds them.
@@ -55,7 +56,12 @@ func (p *Programs) build(dir string) error {
 	var errs [2]error
 	p.Kubehsm, errs[0] = lab.Build(ctx, dir)
 	const name = "kubectl-externalsigner"
-	p.Kubectl, errs[1] = lab.BuildPackage(ctx, dir, name, filepath.Join(root, "test", name), ".")
+	source := filepath.Join(root, "test", name)
+	flags, err := stamp.Flags(ctx, source, "k8s.io/kubectl")
+	if err != nil {
+		return err
+	}
+	p.Kubectl, errs[1] = lab.BuildPackage(ctx, dir, name, source, ".", flags...)
 	return errors.Join(errs[:]...)
 }
 
