@@ -65,7 +65,7 @@ func TestEnrolled(t *testing.T) {
 	if err := os.WriteFile(p.Kubeconfig, after, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if res := p.kubectl(whoami...); res.Code != 1 || !strings.Contains(res.Stderr, "no terminal to ask on") {
+	if res := p.kubectl(whoami...); res.Code != 1 || !strings.Contains(res.Stderr, "no terminal to ask on") || !strings.Contains(res.Stderr, "hint: run `kubehsm unlock` first") {
 		t.Errorf("with the key locked in the agent: %s", res)
 	}
 	if res := p.other(t, "kubeconfig", "undo", "--yes"); res.Code != 0 {

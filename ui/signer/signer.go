@@ -75,7 +75,7 @@ func (s Signer) Run(ctx context.Context, args []string) error {
 // output in one piece and nothing else.
 func (s Signer) Answer(ctx context.Context, request externalsigner.Request) error {
 	defer request.Zero()
-	o, done, err := s.Options("run the command in a terminal, or configure a pinentry")
+	o, done, err := s.Options("run `kubehsm unlock` first, if the key is enrolled; else run the command in a terminal, or configure a pinentry")
 	if err != nil {
 		return err
 	}
