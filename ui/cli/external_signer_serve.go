@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,6 +17,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/service"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/process"
+	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/caller"
 	"github.com/kubehsm/kubehsm/ui/signer"
 	"github.com/kubehsm/kubehsm/ui/text"
@@ -39,19 +43,42 @@ kubehsm external-signer serve --socket ~/.kube/hsm/signer.sock`,
 		if err != nil {
 			return err
 		}
-		if path == "" {
-			if err := dirs.Prepare(); err != nil {
-				return err
-			}
-			path = filepath.Join(dirs.Run, service.SocketName)
+		if c.Flags().Changed("socket") {
+			path, err = socketPath(path)
+		} else {
+			path, err = filepath.Join(dirs.Run, service.SocketName), dirs.Prepare()
 		}
-		if path, err = filepath.Abs(path); err != nil {
-			return fmt.Errorf("--socket: %w", err)
+		if err != nil {
+			return err
 		}
 		return a.serveSigner(c.Context(), path)
 	})
-	c.Flags().StringVar(&path, "socket", "", "`path` of the socket; default "+service.SocketName+" in the run folder. Its folder must be yours alone to change")
+	c.Flags().StringVar(&path, "socket", "", "`path` of the socket, or "+service.Scheme+" and an absolute one; default "+service.SocketName+
+		" in the run folder. Its folder must be yours alone to change; a lock file, PATH.lock, stays in it at the end")
 	return c
+}
+
+// scheme begins what is an address, not a path: an absolute path or one that
+// begins with ./ never has it, nor has a drive's letter.
+var scheme = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]+:`) })
+
+// socketPath is the absolute path that --socket gives, as such or as clients'
+// configuration has it.
+func socketPath(s string) (string, error) {
+	path, address := strings.CutPrefix(s, service.Scheme)
+	switch {
+	case s == "":
+		return "", &ui.UsageError{Err: hsm.WithHint(errors.New("--socket is empty"), "leave it out for the default, "+service.SocketName+" in the run folder")}
+	case address && !filepath.IsAbs(path):
+		return "", &ui.UsageError{Err: hsm.WithHint(fmt.Errorf("--socket: no absolute path follows %s in %q", service.Scheme, s), "write it as "+service.Scheme+"/PATH")}
+	case !address && scheme().MatchString(s):
+		return "", &ui.UsageError{Err: hsm.WithHint(fmt.Errorf("--socket: %q is no address of a unix socket", s), "write a path, or "+service.Scheme+" and an absolute path; ./ before it makes it a file's name")}
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("--socket: %w", err)
+	}
+	return path, nil
 }
 
 func (a *app) serveSigner(ctx context.Context, path string) error {
