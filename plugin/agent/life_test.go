@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -233,6 +234,22 @@ func TestSecondAgentYields(t *testing.T) {
 }
 
 // The PIN is only ever raw bytes in a frame of its own, and nowhere in the log.
+// TestLinkedLock: no file is made where a link in the lock's place leads.
+func TestLinkedLock(t *testing.T) {
+	r := newRig(t, rigOptions{idle: true})
+	victim := filepath.Join(t.TempDir(), "victim")
+	check(t, os.Symlink(victim, filepath.Join(r.dirs.Run, "agent.lock")))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	err := Serve(ctx, Options{Dirs: r.dirs, Version: "test", Tokens: InProcess(nil), made: func(*agent) { cancel() }})
+	if err == nil || !strings.Contains(err.Error(), "is not a regular file") {
+		t.Errorf("%v", err)
+	}
+	if _, err := os.Lstat(victim); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("where the link leads: %v", err)
+	}
+}
+
 func TestPINCrossesRaw(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	var tap wiretap

@@ -149,7 +149,10 @@ func closeReady(f *os.File) error {
 // Where another process has it, that one's socket is awaited: it may be starting,
 // or ending, in which case the lock comes free.
 func claim(ctx context.Context, d home.Dirs) (_ *flock.Flock, ours bool, err error) {
-	lock := flock.New(filepath.Join(d.Run, "agent.lock"), flock.SetPermissions(0o600))
+	lock, err := socket.Lock(filepath.Join(d.Run, "agent.lock"))
+	if err != nil {
+		return nil, false, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)

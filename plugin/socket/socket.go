@@ -12,6 +12,8 @@ import (
 	"os"
 	"syscall"
 
+	"github.com/gofrs/flock"
+
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/home/place"
@@ -78,20 +80,43 @@ func withPath(path string, f func(string) error) error {
 	return err
 }
 
-// Listen listens at path, with mode 0600. It replaces a socket that is there:
-// the caller knows that nobody listens on it. Anything else that is there is an
-// error. Closing the listener leaves the name, see [Name].
-func Listen(path string) (net.Listener, error) {
+// Check refuses a path that [Listen] would refuse, and changes nothing: anything
+// but a socket is there, or the name is too long. Its folder must be there.
+func Check(path string) error {
+	switch info, err := os.Lstat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	case info.Mode()&fs.ModeSocket == 0:
+		return fmt.Errorf("%s is there already and is not a socket", path)
+	}
+	return withPath(path, func(string) error { return nil })
+}
+
+// Lock is the lock file at path of who may listen at a socket beside it. The
+// system frees the lock whatever becomes of its holder; the file stays, as to
+// remove it would let two others lock two different files. What is no file, as a
+// symbolic link, is refused.
+func Lock(path string) (*flock.Flock, error) {
 	switch info, err := os.Lstat(path); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return nil, err
-	case info.Mode()&fs.ModeSocket == 0:
-		return nil, fmt.Errorf("%s is there already and is not a socket", path)
-	default:
-		if err := os.Remove(path); err != nil {
-			return nil, err
-		}
+	case !info.Mode().IsRegular():
+		return nil, hsm.WithHint(fmt.Errorf("%s is there already and is not a regular file", path), "remove it: kubehsm makes a lock file there")
+	}
+	return flock.New(path, flock.SetPermissions(0o600)), nil
+}
+
+// Listen listens at path, with mode 0600. It replaces a socket that is there:
+// the caller knows that nobody listens on it. Anything else that is there is an
+// error. Closing the listener leaves the name, see [Name].
+func Listen(path string) (net.Listener, error) {
+	if err := Check(path); err != nil {
+		return nil, err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
 	}
 	var l net.Listener
 	err := withPath(path, func(p string) error {

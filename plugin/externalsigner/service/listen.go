@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/gofrs/flock"
-
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/socket"
 )
@@ -23,15 +21,19 @@ var ErrInUse = errors.New("another external signer serves this socket")
 
 // ListenAndServe is [Serve] on the socket at path, absolute. Its folder is made
 // with mode 0700 if it is missing, and must be ours alone to change. A socket
-// that a dead process left is replaced, and ours removed at the end. ready is
-// called once clients can connect.
+// that a dead process left is replaced, and ours removed at the end; a lock file
+// beside it stays. ready is called once clients can connect.
 func ListenAndServe(ctx context.Context, path string, o Options, ready func()) (err error) {
 	if err := home.MakeDir(filepath.Dir(path)); err != nil {
 		return err
 	}
-	// The system frees the lock whatever becomes of us; who has it may replace
-	// the socket.
-	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
+	if err := socket.Check(path); err != nil { // before anything is made beside it
+		return err
+	}
+	lock, err := socket.Lock(path + ".lock") // who has it may replace the socket
+	if err != nil {
+		return err
+	}
 	ours, err := lock.TryLock()
 	switch {
 	case err != nil:

@@ -253,3 +253,37 @@ func testTold(t *testing.T) {
 		t.Errorf("heard %q", got)
 	}
 }
+
+// TestRefusedPath: nothing is left beside a path that is refused, nor made where a
+// link leads.
+func TestRefusedPath(t *testing.T) {
+	folder := t.TempDir()
+	in := func(name string) string { return filepath.Join(folder, name) }
+	if err := errors.Join(os.WriteFile(in("file"), nil, 0o600), os.Symlink(in("victim"), in("linked.lock"))); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		in("file"):                   "is there already and is not a socket",
+		folder:                       "is there already and is not a socket",
+		in(strings.Repeat("n", 120)): "too long",
+		in("linked"):                 "is there already and is not a regular file",
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		err := ListenAndServe(ctx, path, Options{}, cancel)
+		cancel()
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", path, err, want)
+		}
+	}
+	for _, left := range []string{folder, filepath.Dir(folder)} {
+		names, err := filepath.Glob(filepath.Join(left, "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			if name != in("file") && name != in("linked.lock") && name != folder {
+				t.Errorf("%s was left", name)
+			}
+		}
+	}
+}
