@@ -98,7 +98,8 @@ func TestServeAfterACrash(t *testing.T) {
 		t.Fatalf("nothing was left: %v", err)
 	}
 	p.configureSocket(map[string]string{"uri": "pkcs11:token=x;id=%02"}, address)
-	if res := p.kubectl("get", "namespaces"); res.Code != 1 || !strings.Contains(res.Stderr, "start `kubehsm external-signer serve`") {
+	if res := p.kubectl("get", "namespaces"); res.Code != 1 || !strings.Contains(res.Stderr, "start `kubehsm external-signer serve`") ||
+		strings.Contains(res.Stderr, "did you specify the right host") {
 		t.Errorf("nobody answers: %s", res)
 	}
 	s, _ = p.serve()

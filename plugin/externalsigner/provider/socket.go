@@ -95,10 +95,14 @@ func noConnection(err error) error {
 	if errors.As(err, &op) {
 		err = op.Err
 	}
-	text := printable(err.Error())
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("nobody answers there: start `kubehsm external-signer serve` (%s)", text)
+	const start = "nobody answers there: start `kubehsm external-signer serve` "
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return errors.New(start + "(there is no such socket)")
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return errors.New(start + "(nothing listens on the socket)")
 	}
+	text := printable(err.Error())
 	if hint := hsm.Hint(err); hint != "" {
 		text += ": " + hint
 	}
@@ -117,7 +121,8 @@ func worded(ctx context.Context, err error) error {
 	if !ok || err == nil {
 		return err
 	}
-	return errors.New(printable(s.Message()))
+	// kubectl takes these two words, wherever they stand, for the API server's.
+	return errors.New(strings.ReplaceAll(printable(s.Message()), "connection refused", "the connection was refused"))
 }
 
 func (s *remote) certificate(ctx context.Context) (cert *x509.Certificate, err error) {

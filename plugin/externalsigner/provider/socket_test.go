@@ -69,7 +69,7 @@ func (p *person) answer(ctx context.Context, r externalsigner.Request, tell func
 		return a, ctx.Err()
 	}
 	if b, err := os.ReadFile(filepath.Join(p.dir, "fail")); err == nil && string(b) == what {
-		return a, errors.New("as told")
+		return a, errors.New("as told: connection refused")
 	}
 	if b, err := os.ReadFile(filepath.Join(p.dir, "babble")); err == nil && string(b) == what {
 		for range 2 * maxPrompts {
@@ -162,19 +162,23 @@ func TestSocketTroubles(t *testing.T) {
 		says    string
 	}{
 		"nobody there": {func(p *person) string { return service.Scheme + filepath.Join(p.dir, "nobody") }, "start `kubehsm external-signer serve`"},
-		"refused":      {func(p *person) string { p.write("fail", []byte("certificate")); return p.serve() }, ": as told"},
-		"no signature": {func(p *person) string { p.write("fail", []byte("sign")); return p.serve() }, ": as told"},
+		"refused":      {func(p *person) string { p.write("fail", []byte("certificate")); return p.serve() }, ": as told: the connection was refused"},
+		"no signature": {func(p *person) string { p.write("fail", []byte("sign")); return p.serve() }, ": as told: the connection was refused"},
 		"no answer":    {func(p *person) string { p.write("hang", []byte("sign")); return p.serve() }, "within the 1s that a TLS handshake may take"},
 		"babble":       {func(p *person) string { p.write("babble", []byte("certificate")); return p.serve() }, "and no answer"},
-		"not a socket": {func(p *person) string { return service.Scheme + filepath.Join(p.dir, "key") }, "connection refused"},
+		"not a socket": {func(p *person) string { return service.Scheme + filepath.Join(p.dir, "key") }, "nothing listens on the socket"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t)
 			jane := s.authority.person("jane", newKey(t, "ecdsa-p256"))
 			config := s.clientConfig()
 			h := alone(t, wrapped(t, NewFactory(Options{Stderr: new(shown)}), config, socketConfig(c.prepare(jane))), time.Second)
-			if got, err := get(t.Context(), h, s.URL); err == nil || !strings.Contains(err.Error(), c.says) {
+			got, err := get(t.Context(), h, s.URL)
+			if err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%q, error %v, want one with %q", got, err, c.says)
+			}
+			if err != nil && strings.Contains(err.Error(), "connection refused") {
+				t.Errorf("kubectl would blame the API server: %v", err)
 			}
 		})
 	}
@@ -184,11 +188,11 @@ func TestSocketTroubles(t *testing.T) {
 func TestNoConnection(t *testing.T) {
 	const start = "nobody answers there: start `kubehsm external-signer serve` ("
 	for want, err := range map[string]error{
-		start + "connect: no such file or directory)": &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", syscall.ENOENT)},
-		start + "connect: connection refused)":        &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)},
-		"connect: permission denied":                  &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", syscall.EACCES)},
-		"the other end is another user's":             errors.Join(errors.New("the other end is another user's")),
-		"too long: choose a shorter path":             hsm.WithHint(errors.New("too long"), "choose a shorter path"),
+		start + "there is no such socket)":       &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", syscall.ENOENT)},
+		start + "nothing listens on the socket)": &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)},
+		"connect: permission denied":             &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", syscall.EACCES)},
+		"the other end is another user's":        errors.Join(errors.New("the other end is another user's")),
+		"too long: choose a shorter path":        hsm.WithHint(errors.New("too long"), "choose a shorter path"),
 	} {
 		if got := noConnection(err).Error(); got != want {
 			t.Errorf("%v: %q, want %q", err, got, want)
