@@ -114,7 +114,7 @@ func TestRandomPUK(t *testing.T) {
 	r.sees("Have you kept it?")
 	r.press("y")
 	r.sees("the PUK is changed")
-	f.deedErr = hsm.ErrPINIncorrect // the one in force was mistyped
+	f.set(func() { f.deedErr = hsm.ErrPINIncorrect }) // the one in force was mistyped
 	r.opens("P")
 	r.press("down", "enter")
 	r.sees("PIN of")
@@ -182,7 +182,7 @@ func TestSeal(t *testing.T) {
 	r.press(`"648219"`, "enter")
 	r.sees("context sealed-1-sealed")
 	r.did(f, "broke the glass as sealed-1-sealed: safe in room 12")
-	f.tokens = nil
+	f.set(func() { f.tokens = nil })
 	r.press("esc", "1", "r")
 	r.sees("No token is here")
 	r.press("5", "s")

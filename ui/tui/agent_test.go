@@ -29,9 +29,7 @@ func TestActivityIsLive(t *testing.T) {
 	r.sees("idle")
 	r.press("tab")
 	r.sees("connection to prod.example.com:6443", "process 5120", "12 requests, 1 open", "25 min more")
-	f.mu.Lock()
-	f.status.Consents = nil
-	f.mu.Unlock()
+	f.set(func() { f.status.Consents = nil })
 	r.now = r.now.Add(2 * time.Second)
 	r.send(pollMsg{})
 	r.until("answered", func() bool { return !strings.Contains(r.view(), "waits for a yes") })

@@ -90,7 +90,7 @@ func TestSpareTicket(t *testing.T) {
 	r.press("esc", "x")
 	r.sees("--name prod --spare -o qr")
 	r.press("esc")
-	f.spareErr = errors.New("the quota is exceeded")
+	f.set(func() { f.spareErr = errors.New("the quota is exceeded") })
 	ask()
 	r.sees("Ticket for jane")
 	r.press("esc")

@@ -41,8 +41,11 @@ func (f *fakeBackend) DeleteBootstrapToken(_ context.Context, _, id string) erro
 }
 
 func (f *fakeBackend) MakeTicket(_ context.Context, _ string, o flow.TicketOptions) (flow.IssuedTicket, error) {
-	if f.spareErr != nil && strings.HasSuffix(o.Name, "spare") {
-		return flow.IssuedTicket{}, f.spareErr
+	f.mu.Lock()
+	err := f.spareErr
+	f.mu.Unlock()
+	if err != nil && strings.HasSuffix(o.Name, "spare") {
+		return flow.IssuedTicket{}, err
 	}
 	return flow.IssuedTicket{Text: "KHSM1-ABCDE-FGHIJ-KLMNO-PQRST", Expires: fakeNow().Add(o.TTL)}, f.did("ticket for %s in %v, %s, serial %q, as %s", o.User, o.Groups, o.Policy, o.Serial, o.Name)
 }

@@ -124,6 +124,13 @@ func newFake() *fakeBackend {
 	}
 }
 
+// set changes what is true from now on; commands that are still under way may read it.
+func (f *fakeBackend) set(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+}
+
 func (f *fakeBackend) Tokens(ctx context.Context) ([]flow.TokenView, []hsm.Problem, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

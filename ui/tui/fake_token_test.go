@@ -42,6 +42,8 @@ func (f *fakeBackend) Token(ctx context.Context, u hsm.URI) (flow.TokenDetails, 
 }
 
 func (f *fakeBackend) details(err error) (flow.TokenDetails, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	return flow.TokenDetails{Info: f.tokens[0].Info}, err
 }
 

@@ -107,9 +107,7 @@ func TestApproveOwn(t *testing.T) {
 	r.did(f, `decide kubehsm-jane-7x2kp approve=true own=true words="" message=""`)
 	r.press("x")
 	r.sees("kubehsm csr approve kubehsm-jane-7x2kp --own")
-	f.mu.Lock()
-	f.requests = []flow.RequestView{fakeRequest("jane", flow.BreakGlassGroup)}
-	f.mu.Unlock()
+	f.set(func() { f.requests = []flow.RequestView{fakeRequest("jane", flow.BreakGlassGroup)} })
 	r.press("esc", "r")
 	r.sees("kubehsm:break-glass")
 	r.opens("a")
@@ -158,9 +156,7 @@ func TestRequestsFail(t *testing.T) {
 	atTokens(r)
 	r.goTo("Requests")
 	r.sees("error: connection refused", "hint: is the cluster up?", "r tries again")
-	f.mu.Lock()
-	f.requestsErr = nil
-	f.mu.Unlock()
+	f.set(func() { f.requestsErr = nil })
 	r.press("r")
 	r.sees("2 requests pending")
 }
@@ -204,14 +200,10 @@ func TestApprovedIsFollowed(t *testing.T) {
 	toLook(r)
 	r.opens("d")
 	r.press("esc")
-	f.mu.Lock()
-	f.requests[1].State = "approved"
-	f.mu.Unlock()
+	f.set(func() { f.requests[1].State = "approved" })
 	r.press("r")
 	r.sees("State     approved")
-	f.mu.Lock()
-	f.requests[1].State = "issued"
-	f.mu.Unlock()
+	f.set(func() { f.requests[1].State = "issued" })
 	r.now = r.now.Add(3 * time.Second)
 	r.send(pollMsg{})
 	r.sees("State     issued")

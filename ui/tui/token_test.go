@@ -199,16 +199,12 @@ func TestTokenGoes(t *testing.T) {
 	r := newRig(t, f, 100, 40)
 	atToken(r)
 	all := f.tokens
-	f.mu.Lock()
-	f.tokens = all[:1]
-	f.mu.Unlock()
+	f.set(func() { f.tokens = all[:1] })
 	r.run(r.m.store.LoadTokens(r.now))
 	r.sees("The token is not there")
 	r.press("p")
 	r.sees("change PIN: the token is not there")
-	f.mu.Lock()
-	f.tokens = all
-	f.mu.Unlock()
+	f.set(func() { f.tokens = all })
 	r.run(r.m.store.LoadTokens(r.now))
 	r.until("back", func() bool { return !strings.Contains(r.view(), "Plug it in again") })
 }
@@ -233,9 +229,9 @@ func TestBusy(t *testing.T) {
 	r.press("u")
 	r.sees("s have scdaemon let go")
 	r.press("esc")
-	f.mu.Lock()
-	f.problems = []hsm.Problem{{Source: "Yubico", Err: &hsm.BusyError{Reader: "Yubico", Holders: []string{hsm.Scdaemon + " (process 7)"}}}}
-	f.mu.Unlock()
+	f.set(func() {
+		f.problems = []hsm.Problem{{Source: "Yubico", Err: &hsm.BusyError{Reader: "Yubico", Holders: []string{hsm.Scdaemon + " (process 7)"}}}}
+	})
 	r.press("esc")
 	r.sees("enter open")
 	r.press("r")

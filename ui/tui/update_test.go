@@ -171,7 +171,7 @@ func TestStaleAnswers(t *testing.T) {
 	first := r.m.store.LoadTokens(r.now)
 	second := r.m.store.LoadTokens(r.now)
 	old := first()
-	f.tokens = f.tokens[:1]
+	f.set(func() { f.tokens = f.tokens[:1] })
 	r.send(second())
 	r.send(old)
 	if n := len(r.m.store.Tokens.Value.Views); n != 1 {
@@ -187,14 +187,14 @@ func TestHotPlug(t *testing.T) {
 	r.press("down", "down")
 	r.sees("Slot 9a on")
 	all := f.tokens
-	f.tokens = all[1:]
+	f.set(func() { f.tokens = all[1:] })
 	r.press("r")
 	r.until("the first is gone", func() bool { return !strings.Contains(r.view(), "SoftHSM v2") })
 	r.sees("Slot 9a on")
-	f.tokens = nil
+	f.set(func() { f.tokens = nil })
 	r.press("r")
 	r.sees("No token is here")
-	f.tokens = all
+	f.set(func() { f.tokens = all })
 	r.press("r")
 	r.sees("trial")
 }
