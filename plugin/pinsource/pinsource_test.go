@@ -202,6 +202,10 @@ func TestWhileCounted(t *testing.T) {
 	low := prompt("", -1)
 	low.Token.PIN.Low = true
 	d.refuses(p, low, hsm.ErrNoTerminal, "counts wrong PINs")
+	// An agent that holds the token unlocked asks for no PIN at an unlock alone.
+	if _, err := p.PIN(t.Context(), low); !strings.Contains(hsm.Hint(err), "`kubehsm agent lock` and then `kubehsm unlock`") {
+		t.Errorf("hint %q", hsm.Hint(err))
+	}
 	d.who.nobody = false
 	d.wants(p, low, "typed")
 	if again := d.who.asked[len(d.who.asked)-1].Again; !strings.Contains(again, "counts wrong PINs") {

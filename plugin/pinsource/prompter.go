@@ -170,7 +170,7 @@ func (p *Prompter) verdict(s Source, q hsm.PINPrompt) error {
 		return errors.New(q.Again)
 	case q.Token.PIN.Counted():
 		return hsm.WithHint(fmt.Errorf("the PIN from %s is not used: the token counts wrong PINs, or has few tries", s),
-			"use it once with the right PIN typed, as with `kubehsm unlock`; a right PIN sets the counter back")
+			"use it once with the right PIN typed, as with `kubehsm agent lock` and then `kubehsm unlock`; a right PIN sets the counter back")
 	}
 	return nil
 }
