@@ -5,7 +5,9 @@ import (
 	"crypto"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -219,7 +221,39 @@ func commandOf(pid int) string {
 	if err != nil {
 		return ""
 	}
-	return shown(strings.TrimSuffix(string(b), "\n"))
+	return shown(whole(strings.TrimSuffix(string(b), "\n"), pid))
+}
+
+// The kernel keeps maxComm bytes of a program's name; no file's is longer than
+// maxName.
+const (
+	maxComm = 15
+	maxName = 255
+)
+
+// whole is the whole of a name that the kernel may have cut: that of the program's
+// file or script which begins so, as far as there is one.
+func whole(name string, pid int) string {
+	if len(name) != maxComm {
+		return name
+	}
+	proc := "/proc/" + strconv.Itoa(pid)
+	var files []string
+	if f, err := os.Open(proc + "/cmdline"); err == nil {
+		b, _ := io.ReadAll(io.LimitReader(f, 1<<13)) // what there is of it
+		_ = f.Close()
+		files = strings.SplitN(string(b), "\x00", 3)
+		files = files[:min(len(files), 2)] // a script's interpreter comes first
+	}
+	if exe, err := os.Readlink(proc + "/exe"); err == nil {
+		files = append(files, strings.TrimSuffix(exe, " (deleted)"))
+	}
+	for _, file := range files {
+		if base := filepath.Base(file); strings.HasPrefix(base, name) && len(base) <= maxName {
+			return base
+		}
+	}
+	return name
 }
 
 // shown is s if all of it shows, else quoted.

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -580,5 +582,33 @@ func TestNamesOfPrograms(t *testing.T) {
 	}
 	if got := shown("kubectl"); got != "kubectl" {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestLongNameOfAProgram: the kernel's name of a program may be cut; a script has its
+// own name, not its interpreter's.
+func TestLongNameOfAProgram(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells it")
+	}
+	const name = "kubectl-externalsigner-and-more"
+	dir := t.TempDir()
+	sleep, err := exec.LookPath("sleep")
+	check(t, err)
+	b, err := os.ReadFile(sleep)
+	check(t, err)
+	program, script := filepath.Join(dir, name), filepath.Join(dir, name+".sh")
+	check(t, os.WriteFile(program, b, 0o700))
+	check(t, os.WriteFile(script, []byte("#!/bin/sh\necho started\nread x\n"), 0o700))
+	for want, path := range map[string]string{name: program, name + ".sh": script, "sleep": sleep} {
+		c := exec.Command(path)
+		c.Args = []string{"sleep", "600"} // a script's are its own
+		in, err := c.StdinPipe()
+		check(t, err)
+		check(t, c.Start()) // it is that program by now
+		t.Cleanup(func() { _ = in.Close(); _ = c.Process.Kill(); _ = c.Wait() })
+		if got := commandOf(c.Process.Pid); got != want {
+			t.Errorf("%s is called %q", path, got)
+		}
 	}
 }
