@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/pinsource"
 	"github.com/kubehsm/kubehsm/plugin/process"
@@ -19,6 +20,14 @@ import (
 type person struct {
 	p      *remotePrompter
 	client process.ID // zero: for all clients
+}
+
+// where is where the person answers.
+func (p *person) where() string {
+	if p.client != (process.ID{}) {
+		return "where the command runs"
+	}
+	return wire.InFront(p.p.who)
 }
 
 // people are those who can be asked now.
@@ -169,10 +178,18 @@ func (c *Client) offer(ctx context.Context, r request, p hsm.Prompter, ready fun
 // person returns who can be asked when a request of the client needs a new
 // connection: its attendant, else the latest open UI, else nil.
 func (a *agent) person(client process.ID) hsm.Prompter {
+	if p := a.someone(client); p != nil {
+		return p.p
+	}
+	return nil
+}
+
+// someone is [agent.person] with where that is.
+func (a *agent) someone(client process.ID) *person {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel() // only who is there already
 	for _, p := range a.people.forClient(ctx, client) {
-		return p.p
+		return p
 	}
 	return nil
 }

@@ -189,7 +189,7 @@ func TestAgentIsExternalSigner(t *testing.T) {
 	if user, err := r.whoami(&shown, config); err != nil || user != r.e.User {
 		t.Errorf("user %q, %v", user, err)
 	}
-	if !strings.Contains(shown.String(), "kubehsm asks for the PIN") {
+	if !strings.Contains(shown.String(), "kubehsm asks for the PIN of "+r.token.Info().Name()+": answer in the open kubehsm") {
 		t.Errorf("the client's user reads %q", shown.String())
 	}
 	leave()
@@ -237,7 +237,7 @@ func TestSignerIsGivenPINs(t *testing.T) {
 			if user, err := r.whoami(&shown, config); err != nil || user != r.e.User {
 				t.Errorf("user %q, %v", user, err)
 			}
-			if strings.Contains(shown.String(), "kubehsm asks for the PIN") != told {
+			if strings.Contains(shown.String(), ": answer in the window that opens") != told {
 				t.Errorf("the client's user reads %q", shown.String())
 			}
 		})

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,13 +48,13 @@ func (a *agent) answerSigner(ctx context.Context, r externalsigner.Request, tell
 		return out, err
 	}
 	q := request{Enrollment: e.Name, Client: process.Of(service.PeerPID(ctx))}
-	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Cluster: e.Name, Action: "sign in"})
+	ctx = withRequest(hsm.WithPurpose(ctx, hsm.Purpose{Cluster: e.Name, Action: "sign in"}), q)
 	err = a.work(func() error {
 		defer a.holder(e.Key).asks.tell(toldWaiter{q.Client, tell})()
 		if err := a.unlockForSigner(ctx, e, q, tell); err != nil {
 			return err
 		}
-		out.Signature, err = a.signHeld(ctx, e, public, r, service.Told(touchOnly{a.person(q.Client)}, tell))
+		out.Signature, err = a.signHeld(ctx, e, public, r, service.Told(touchOnly{a.person(q.Client)}, "", tell))
 		a.recordSigned(e, q, err)
 		return err
 	})
@@ -72,14 +71,16 @@ func (a *agent) unlockForSigner(ctx context.Context, e enrollment.Enrollment, q 
 		return err
 	}
 	var p hsm.Prompter = nobody{a.notify, e.Name}
-	if asker := cmp.Or(a.person(q.Client), a.o.Asker); asker != nil {
-		p = service.Told(asker, tell)
+	if who := a.someone(q.Client); who != nil {
+		p = service.Told(who.p, who.where(), tell)
+	} else if a.o.Asker != nil {
+		p = service.Told(a.o.Asker, "in the window that opens", tell)
 	}
 	p = a.sourced(p)
 	defer settled(p)
 	ctx, cancel := a.untilLocked(ctx)
 	defer cancel()
-	err := lockedOr(ctx, h.unlock(withRequest(ctx, q), p))
+	err := lockedOr(ctx, h.unlock(ctx, p))
 	if errors.Is(err, hsm.ErrNoTerminal) {
 		err = fmt.Errorf("%s: %w: the agent does not hold the key unlocked: %w", e.Name, hsm.ErrPINRequired, err)
 		if hsm.Hint(err) == "" {

@@ -194,7 +194,9 @@ type toldWaiter struct {
 	tell   func(text string)
 }
 
-func (toldWaiter) asker(*ask) bool       { return false }
+// asker implements [waiter]: what is asked for the client itself it hears of from
+// [service.Told], whoever is asked.
+func (t toldWaiter) asker(a *ask) bool   { return t.client.Known() && a.Client == t.client }
 func (t toldWaiter) process() process.ID { return t.client }
 func (t toldWaiter) waits(w wire.Wait) (done func()) {
 	late := time.AfterFunc(waitDelay, func() {

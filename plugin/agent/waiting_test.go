@@ -209,3 +209,19 @@ func TestTellsInWords(t *testing.T) {
 		}
 	})
 }
+
+// TestToldOnceOfItsOwn: a client of the external signer's socket hears of what is
+// asked for itself from who asks; others hear that it is asked elsewhere.
+func TestToldOnceOfItsOwn(t *testing.T) {
+	own, ui := away(t), away(t)
+	asks := newAsks()
+	ctx, done := asks.note(withRequest(t.Context(), request{Client: own}), wire.Wait{For: wire.ForPIN, Kind: "PIN", Token: "lab"})
+	defer done()
+	shownBy(ctx, &remotePrompter{who: ui})
+	if w, _ := asks.elsewhere(toldWaiter{client: own}); w != nil {
+		t.Errorf("it is told %+v", w)
+	}
+	if w, _ := asks.elsewhere(toldWaiter{client: away(t)}); w == nil || w.Client != own || w.Asker != ui {
+		t.Errorf("another is told %+v", w)
+	}
+}

@@ -22,8 +22,8 @@ type Wait struct {
 	// Kind is the secret's, as prompts name it.
 	Kind  string `json:"kind,omitempty"`
 	Token string `json:"token"` // its name
-	// Client is the program that it is asked for, Asker one on whose terminal it is
-	// asked.
+	// Client is the program that it is asked for, Asker the one on whose terminal it
+	// is asked: the same, or an open terminal UI.
 	Client process.ID `json:"client,omitzero"`
 	Asker  process.ID `json:"asker,omitzero"`
 }
@@ -41,8 +41,12 @@ func (w Wait) Words(command string, clean func(string) string) string {
 	case ForTouch:
 		words = "waiting: a touch of " + token + " is awaited"
 	}
-	if terminal := w.Asker.TerminalName(); terminal != "" {
-		words += " on " + terminal
+	whom := " ("
+	if w.Asker.Known() && w.Asker != w.Client {
+		words += " " + InFront(w.Asker)
+		whom = " (for " // the client is not who asks
+	} else {
+		words += onTerminal(w.Asker)
 	}
 	var who []string
 	if command != "" {
@@ -52,7 +56,17 @@ func (w Wait) Words(command string, clean func(string) string) string {
 		who = append(who, fmt.Sprint("process ", w.Client.PID))
 	}
 	if len(who) > 0 {
-		words += " (" + strings.Join(who, ", ") + ")"
+		words += whom + strings.Join(who, ", ") + ")"
 	}
 	return words
+}
+
+// InFront is where an open terminal UI, which p is, asks.
+func InFront(p process.ID) string { return "in the open kubehsm" + onTerminal(p) }
+
+func onTerminal(p process.ID) string {
+	if name := p.TerminalName(); name != "" {
+		return " on " + name
+	}
+	return ""
 }

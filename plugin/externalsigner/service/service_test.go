@@ -227,7 +227,7 @@ func TestTold(t *testing.T) { synctest.Test(t, testTold) }
 
 func testTold(t *testing.T) {
 	var heard []string
-	p := Told(hsmtest.Typing(t, "1234"), func(text string) { heard = append(heard, text) })
+	p := Told(hsmtest.Typing(t, "1234"), "where the external signer runs", func(text string) { heard = append(heard, text) })
 	said := func() []string {
 		synctest.Wait()
 		defer func() { heard = nil }()

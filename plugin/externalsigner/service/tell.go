@@ -40,18 +40,21 @@ func (t *teller) close() {
 // most answer without one.
 const touchDelay = 200 * time.Millisecond
 
-// Told is a prompter that asks p, which is where the signer runs, and tells the
-// client's user that there is something to answer or to touch.
-func Told(p hsm.Prompter, tell func(text string)) hsm.Prompter { return told{p, tell} }
+// Told is a prompter that asks p and tells the client's user that there is
+// something to answer or to touch. where follows "answer", as "in the window".
+func Told(p hsm.Prompter, where string, tell func(text string)) hsm.Prompter {
+	return told{p, where, tell}
+}
 
 type told struct {
 	hsm.Prompter
-	tell func(text string)
+	where string
+	tell  func(text string)
 }
 
 // PIN implements [hsm.Prompter].
 func (t told) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error) {
-	text := "kubehsm asks for the " + string(p.Kind) + " of " + p.Token.Name() + ": answer where the external signer runs"
+	text := "kubehsm asks for the " + string(p.Kind) + " of " + p.Token.Name() + ": answer " + t.where
 	if p.Again != "" {
 		text = p.Again + "; " + text
 	}
@@ -75,6 +78,6 @@ func (t told) Touch(ctx context.Context, p hsm.TouchPrompt) func() {
 
 // Confirm implements [hsm.Prompter].
 func (t told) Confirm(ctx context.Context, p hsm.ConfirmPrompt) (bool, error) {
-	t.tell("kubehsm has a question: answer it where the external signer runs")
+	t.tell("kubehsm has a question: answer it " + t.where)
 	return t.Prompter.Confirm(ctx, p)
 }
