@@ -233,7 +233,7 @@ func TestSeveralKeys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if slot, err := tok.Slot(t.Context(), u); err != nil || slot.URI.String() != uri {
+		if slot, err := tok.Slot(t.Context(), u); err != nil || slot.URI.Identity().String() != uri {
 			t.Errorf("%s is %s, %v", uri, slot.URI, err)
 		}
 	}
@@ -249,6 +249,11 @@ func TestSeveralKeys(t *testing.T) {
 	for _, u := range []hsm.URI{byID, byLabel, one.URI} {
 		fails(u, "label and id do not tell them apart: rename or delete one", false)
 	}
+	three := generateKey(t, tok, hsm.GenerateOptions{Label: "three"})
+	two.Label, two.URI.ID = three.Label, three.URI.ID
+	name("three", one.URI.ID) // which can be named still
+	fails(byID, "they share an id: name one by its label too, as ", true)
+	fails(byLabel, "label and id do not tell them apart: rename or delete one", false)
 }
 
 func sameCert(a, b *x509.Certificate) bool { return a != nil && b != nil && a.Equal(b) }

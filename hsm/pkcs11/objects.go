@@ -388,25 +388,27 @@ func (t *token) pick(ctx context.Context, u hsm.URI, in scope) (*entry, hsm.Slot
 
 // apart is how to name one of several slots.
 func apart(several []hsm.Slot) string {
-	// An empty name names all.
-	differ := func(name func(hsm.Slot) string) bool {
-		seen := map[string]bool{"": true}
+	// alone is the first slot with a name that no other has; an empty one names all.
+	alone := func(name func(hsm.Slot) string) (uri string, ok bool) {
+		count := map[string]int{}
 		for _, s := range several {
-			if seen[name(s)] {
-				return false
-			}
-			seen[name(s)] = true
+			count[name(s)]++
 		}
-		return true
+		i := slices.IndexFunc(several, func(s hsm.Slot) bool { return name(s) != "" && count[name(s)] == 1 })
+		if i < 0 {
+			return "", false
+		}
+		return several[i].URI.Identity().String(), true
 	}
-	label, id := differ(func(s hsm.Slot) string { return s.Label }), differ(func(s hsm.Slot) string { return s.ID })
-	switch as := several[0].URI.String(); {
+	byLabel, label := alone(func(s hsm.Slot) string { return s.Label })
+	byID, id := alone(func(s hsm.Slot) string { return s.ID })
+	switch {
 	case label && id:
-		return "name one by its label or id, as " + as
+		return "name one by its label or id, as " + byLabel
 	case label:
-		return "they share an id: name one by its label too, as " + as
+		return "they share an id: name one by its label too, as " + byLabel
 	case id:
-		return "name one by its id, as " + as
+		return "name one by its id, as " + byID
 	}
 	return "label and id do not tell them apart: rename or delete one with the tool that made it"
 }
