@@ -233,7 +233,6 @@ func TestSecondAgentYields(t *testing.T) {
 	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
 }
 
-// The PIN is only ever raw bytes in a frame of its own, and nowhere in the log.
 // TestLinkedLock: no file is made where a link in the lock's place leads.
 func TestLinkedLock(t *testing.T) {
 	r := newRig(t, rigOptions{idle: true})
@@ -250,6 +249,7 @@ func TestLinkedLock(t *testing.T) {
 	}
 }
 
+// The PIN is only ever raw bytes in a frame of its own, and nowhere in the log.
 func TestPINCrossesRaw(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	var tap wiretap

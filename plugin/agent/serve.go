@@ -149,7 +149,7 @@ func closeReady(f *os.File) error {
 // Where another process has it, that one's socket is awaited: it may be starting,
 // or ending, in which case the lock comes free.
 func claim(ctx context.Context, d home.Dirs) (_ *flock.Flock, ours bool, err error) {
-	lock, err := socket.Lock(filepath.Join(d.Run, "agent.lock"))
+	lock, err := home.Lock(filepath.Join(d.Run, "agent.lock"))
 	if err != nil {
 		return nil, false, err
 	}

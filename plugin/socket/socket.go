@@ -12,8 +12,6 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/gofrs/flock"
-
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/home/place"
@@ -91,21 +89,6 @@ func Check(path string) error {
 		return fmt.Errorf("%s is there already and is not a socket", path)
 	}
 	return withPath(path, func(string) error { return nil })
-}
-
-// Lock is the lock file at path of who may listen at a socket beside it. The
-// system frees the lock whatever becomes of its holder; the file stays, as to
-// remove it would let two others lock two different files. What is no file, as a
-// symbolic link, is refused.
-func Lock(path string) (*flock.Flock, error) {
-	switch info, err := os.Lstat(path); {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, hsm.WithHint(fmt.Errorf("%s is there already and is not a regular file", path), "remove it: kubehsm makes a lock file there")
-	}
-	return flock.New(path, flock.SetPermissions(0o600)), nil
 }
 
 // Listen listens at path, with mode 0600. It replaces a socket that is there:
