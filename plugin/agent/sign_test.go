@@ -164,8 +164,8 @@ func TestAgentIsExternalSigner(t *testing.T) {
 	for range 2 {
 		fails("a no", hsm.ErrCancelled.Error(), config)
 	}
-	if n := len(no.PINs()); n != 1 {
-		t.Errorf("asked %d times", n)
+	if asked := no.PINs(); len(asked) != 1 || asked[0].Purpose.Command != commandOf(os.Getpid()) || asked[0].Purpose.Command == "" {
+		t.Errorf("asked %+v", asked)
 	}
 	leave()
 	check(t, <-left)

@@ -48,7 +48,7 @@ func (a *agent) answerSigner(ctx context.Context, r externalsigner.Request, tell
 		return out, err
 	}
 	q := request{Enrollment: e.Name, Client: process.Of(service.PeerPID(ctx))}
-	ctx = withRequest(hsm.WithPurpose(ctx, hsm.Purpose{Cluster: e.Name, Action: "sign in"}), q)
+	ctx = withRequest(hsm.WithPurpose(ctx, hsm.Purpose{Cluster: e.Name, Action: "sign in", Command: commandOf(q.Client.PID)}), q)
 	err = a.work(func() error {
 		defer a.holder(e.Key).asks.tell(toldWaiter{q.Client, tell})()
 		if err := a.unlockForSigner(ctx, e, q, tell); err != nil {
