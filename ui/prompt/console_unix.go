@@ -27,9 +27,12 @@ type console struct {
 	fd int
 	// hidden: echo was on and has been turned off here.
 	hidden bool
-	// lateStop, lateContinue: the prompt was taken up again, and it may still be
-	// heard of the ctrl-z before, or that the process was continued.
-	lateStop, lateContinue bool
+	// owed: the shell gave the terminal back and the prompt was taken up again, and it
+	// may still be heard of that the process was continued.
+	owed bool
+	// look is how often to look whether a slow shell takes the terminal after all that
+	// nobody took at ctrl-z; 0 is never.
+	look time.Duration
 }
 
 // openConsole opens the terminal if this process may use it; errors wrap
@@ -137,15 +140,16 @@ func (c *console) readLine(ctx context.Context, o readOptions, buf []byte) (n in
 	}
 	o.draw()
 	for {
-		ev, err := w.wait(c.fd)
+		ev, err := w.wait(c.fd, c.look)
 		if err != nil {
 			return n, fmt.Errorf("%w: %w", hsm.ErrNoTerminal, err)
 		}
 		switch {
-		case ev == eventContinue && c.lateContinue && c.foreground(): // the prompt is there, and perhaps an answer begun
-			c.lateContinue = false
+		case ev == 0 && c.foreground(): // it is ours still
+		case ev == eventContinue && c.owed && c.foreground(): // the prompt is there, and perhaps an answer begun
+			c.owed = false
 			err = c.enter(readOptions{echo: o.echo})
-		case ev == eventStop, ev == eventContinue,
+		case ev == 0, ev == eventStop, ev == eventContinue,
 			ev == eventInput && !c.foreground(): // the shell took it; that ctrl-z was typed may be heard of later
 			n, err = 0, c.suspend(ctx, w, o, ev, buf)
 		case ev == eventInput:
@@ -255,34 +259,26 @@ func (c *console) suspend(ctx context.Context, w *waker, o readOptions, why even
 	if leads() {
 		away = c.stop
 	}
-	out, err := away(ctx, w, o, why)
+	gone, err := away(ctx, w, o, why)
 	if err != nil {
 		return err
 	}
-	if err := c.enter(readOptions{echo: o.echo, flush: o.flush && out == wasAway}); err != nil {
+	c.look = stopGrace
+	if gone {
+		c.look = 0
+	}
+	if err := c.enter(readOptions{echo: o.echo, flush: o.flush && gone}); err != nil {
 		return err
 	}
 	w.timer.Reset(o.timeout)
-	if out == neverAway {
-		return nil
-	}
 	_, _ = io.WriteString(c, "\r")
 	o.draw()
 	return nil
 }
 
-// outcome is what came of a ctrl-z.
-type outcome byte
-
-const (
-	wasAway   outcome = iota + 1 // somebody else had the terminal
-	stayed                       // nobody took it, but the line that was begun is lost
-	neverAway                    // it was the one of before
-)
-
 // stop stops this process, which leads its group, until it is in the foreground
 // again: in the background (bg) it stops once more.
-func (c *console) stop(_ context.Context, w *waker, o readOptions, why event) (outcome, error) {
+func (c *console) stop(_ context.Context, w *waker, o readOptions, why event) (gone bool, err error) {
 	if why != eventContinue {
 		c.restore()
 		o.erase()
@@ -290,57 +286,49 @@ func (c *console) stop(_ context.Context, w *waker, o readOptions, why event) (o
 	}
 	for !c.foreground() {
 		if !w.stopSelf() && !c.foreground() {
-			return 0, c.usable()
+			return false, c.usable()
 		}
 	}
-	return wasAway, nil
+	return true, nil
 }
 
-// wait waits until the shell has had the terminal and given it back. Another process
+// wait waits until the shell has had the terminal and given it back, and tells
+// whether it has: then what was typed meanwhile is not the answer. Another process
 // leads the group and stops for the shell to see; this one must not, as it may hear of
 // that when the group was continued already, and nobody would continue it a second
-// time. Both signals can be heard of late and in any order, even when the prompt was
-// taken up again: there is one prompt for the two. It ends with the parent, too.
-func (c *console) wait(ctx context.Context, w *waker, o readOptions, why event) (outcome, error) {
+// time. Both signals can be heard of late and in any order, and there is one prompt for
+// the two, or one more when an answer was begun in it. It ends with the parent, too.
+func (c *console) wait(ctx context.Context, w *waker, o readOptions, why event) (gone bool, err error) {
 	parent := os.Getppid()
-	gone, stopped, continued := false, false, false
-	late := c.lateStop && why == eventStop // perhaps: a new one takes the terminal away
+	stopped, continued := false, false
 	for until := time.Now().Add(stopGrace); ; {
-		switch {
-		case why == eventStop:
+		switch why {
+		case eventStop:
 			stopped = true
-		case why == eventContinue && late && !gone && c.lateContinue:
-			c.lateContinue = false
-		case why == eventContinue:
+		case eventContinue:
 			continued = true
 		}
 		pause := stopGrace / 20
 		switch front := c.foreground(); {
 		case !front && os.Getppid() != parent:
-			return 0, c.usable()
+			return false, c.usable()
 		case !front:
 			c.restore()
 			gone, continued, pause = true, false, stopGrace
 		case gone, stopped && continued, why == 0 && time.Now().After(until):
-			if late && !gone && !continued {
-				c.lateStop = false
-				return neverAway, nil
+			c.owed = gone && !continued
+			if !gone && !continued {
+				o.erase() // nothing has written over it
 			}
-			c.lateStop, c.lateContinue = !stopped, !continued
-			if gone || continued {
-				return wasAway, nil
-			}
-			o.erase() // nothing has written over it
-			return stayed, nil
+			return gone, nil
 		}
 		// Else the shell may be about to take it, or the other signal to come.
-		var err error
 		why, err = w.within(pause)
 		if err == nil && why != eventTimeout { // the time begins anew with the prompt
 			err = endedBy(ctx, why, o)
 		}
 		if err != nil {
-			return 0, err
+			return false, err
 		}
 	}
 }

@@ -193,34 +193,61 @@ func TestStopThatComesLate(t *testing.T) {
 	s.answered()
 }
 
-// TestStopHeardOfAfterwards: when the prompt is there again, the ctrl-z that took it
-// away is no reason to draw it once more and to lose what was typed; a new one is.
+// TestStopHeardOfAfterwards: of a ctrl-z and fg that are over it may be heard when the
+// prompt is there again, and an answer begun in it.
 func TestStopHeardOfAfterwards(t *testing.T) {
-	for name, again := range map[string]bool{"old": false, "old and new": true} {
-		t.Run(name, func(t *testing.T) {
-			s := startShell(t)
-			s.typed(led + "\n")
-			s.asking(pinLabel)
-			ours, drawn := s.ours(), 2
-			if err := unix.Kill(s.leader(), unix.SIGSTOP); err != nil {
-				t.Fatal(err)
-			}
-			s.elsewhere()
-			s.signal(ours, unix.SIGTSTP)
-			if again {
-				s.typed("12\x1a")
-				s.expect("ready> ", 4)
-				s.until("echo on", s.echo)
-				s.typed("fg\n")
-				drawn++
-				s.asking(pinLabel, drawn)
-			}
-			s.answered()
-			if n := strings.Count(s.output(), pinLabel); n != drawn {
-				t.Errorf("the prompt was drawn %d times, not %d", n, drawn)
-			}
-		})
+	s := startShell(t)
+	s.typed(led + "\n")
+	s.asking(pinLabel)
+	ours := s.ours()
+	if err := unix.Kill(s.leader(), unix.SIGSTOP); err != nil {
+		t.Fatal(err)
 	}
+	s.elsewhere()
+	s.typed("271")
+	s.signal(ours, unix.SIGTSTP)
+	s.signal(ours, unix.SIGCONT)
+	s.asking(pinLabel, 3)
+	s.typed("828\n")
+	s.expect("RESULT pin " + digest("271828"))
+	s.restored()
+}
+
+// TestStopOfASlowShell: one that takes the terminal when the prompt was taken up
+// again gets it with echo, and at fg the prompt is there.
+func TestStopOfASlowShell(t *testing.T) {
+	s := startShell(t)
+	s.typed(led + "\n")
+	s.asking(pinLabel)
+	pid := s.cmd.Process.Pid
+	if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	s.typed("12\x1a")
+	s.asking(pinLabel, 2)
+	if err := unix.Kill(pid, unix.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	s.expect("ready> ", 2)
+	s.until("echo on", s.echo)
+	s.typed("fg\n")
+	s.asking(pinLabel, 3)
+	s.answered()
+}
+
+// TestStopAfterAStopOfNoShell: where no shell takes the terminal, ctrl-z has the prompt
+// drawn anew each time, as the line that was begun is lost.
+func TestStopAfterAStopOfNoShell(t *testing.T) {
+	cmd := exec.Command("sh", "-c", `echo "leader $$. leader $$."; PROMPT_TEST_CHILD=pin "$CHILD"; :`)
+	cmd.Env = append(os.Environ(), "CHILD="+os.Args[0], "TERM=xterm")
+	s := start(t, cmd)
+	s.asking(pinLabel)
+	pid := s.ours()
+	s.signal(pid, unix.SIGCONT)
+	s.asking(pinLabel, 2)
+	s.typed("12\x1a")
+	s.asking(pinLabel, 3)
+	s.answered()
 }
 
 // TestStopIsOverWhenHeardOf: ctrl-z and fg, heard of together and in any order, have

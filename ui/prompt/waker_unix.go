@@ -114,8 +114,9 @@ func eventOf(s os.Signal) event {
 	return eventInterrupt
 }
 
-// wait returns the next event; events come before input.
-func (k *waker) wait(fd int) (event, error) {
+// wait returns the next event; events come before input. It returns 0 after limit,
+// if that is not 0.
+func (k *waker) wait(fd int, limit time.Duration) (event, error) {
 	wake := int(k.r.Fd())
 	if fd >= unix.FD_SETSIZE || wake >= unix.FD_SETSIZE {
 		return 0, errors.New("too many open files")
@@ -124,12 +125,19 @@ func (k *waker) wait(fd int) (event, error) {
 		var set unix.FdSet
 		set.Set(fd)
 		set.Set(wake)
-		_, err := unix.Select(max(fd, wake)+1, &set, nil, nil, nil)
+		var timeout *unix.Timeval
+		if limit > 0 {
+			t := unix.NsecToTimeval(limit.Nanoseconds())
+			timeout = &t
+		}
+		n, err := unix.Select(max(fd, wake)+1, &set, nil, nil, timeout)
 		switch {
 		case errors.Is(err, unix.EINTR):
 			continue
 		case err != nil:
 			return 0, err
+		case n == 0:
+			return 0, nil
 		case set.IsSet(wake):
 			return k.next()
 		}
