@@ -124,11 +124,14 @@ func (k *signer) use(s *session, key hsm.Key, block []byte) ([]byte, error) {
 // touching shows that s may await a touch, until the returned function is called
 // or ctx ends.
 func (t *Token) touching(ctx context.Context, s *session, p hsm.Prompter) func() {
-	if p == nil {
+	if p == nil || s.phase.Load() == givenUp {
 		return func() {}
 	}
 	done := sync.OnceFunc(p.Touch(ctx, hsm.TouchPrompt{Token: t.about(), Purpose: hsm.PurposeOf(ctx)}))
 	s.line.Store(&done)
+	if s.phase.Load() == givenUp { // by somebody who did not see it
+		done()
+	}
 	stop := context.AfterFunc(ctx, done)
 	return func() {
 		stop()
