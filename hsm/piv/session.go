@@ -134,9 +134,9 @@ func (d *Driver) open(ctx context.Context, r reader) (*session, error) {
 	return s, nil
 }
 
-// operate runs f on the card in reader r. When ctx ends it returns as soon as nothing
-// is shown of a touch any more, unless f has committed; the card is let go as soon as it answers, and until
-// then further operations on the reader wait.
+// operate runs f on the card in reader r. When ctx ends it returns as soon as
+// nothing is shown of a touch any more, unless f has committed; the card is let go
+// as soon as it answers, and until then further operations on the reader wait.
 func operate[T any](ctx context.Context, d *Driver, r reader, f func(*session) (T, error)) (T, error) {
 	var none T
 	turn := d.turn(r.name)
