@@ -33,7 +33,7 @@ build: ## build ./kubehsm
 
 .PHONY: kubectl-externalsigner
 kubectl-externalsigner: ## build ./kubectl-externalsigner, a kubectl that asks a signer itself (docs/kubectl.md)
-	flags=$$($(GO) run -buildvcs=false ./test/stamp/flags test/kubectl-externalsigner k8s.io/kubectl) && \
+	flags=$$(GOOS= GOARCH= $(GO) run -buildvcs=false ./test/stamp/flags test/kubectl-externalsigner k8s.io/kubectl) && \
 	  cd test/kubectl-externalsigner && $(BUILD) -trimpath -ldflags "$$flags" -o '$(CURDIR)/kubectl-externalsigner' .
 
 ##@ Check
