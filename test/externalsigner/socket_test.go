@@ -40,7 +40,8 @@ func TestServe(t *testing.T) {
 	signatures := 0
 	signed := func() { // kubectl has its signature before the line that says so is there
 		signatures++
-		s.WaitUntil("one more signature is made", func(f term.Frame) bool { return strings.Count(f.Text(), "signature: done") == signatures })
+		// In all of the output: the next line may have come, and the first have scrolled away.
+		s.WaitUntil("one more signature is made", func(term.Frame) bool { return strings.Count(s.Output(), "signature: done") >= signatures })
 	}
 	for _, a := range []hsm.Algorithm{hsm.RSA2048, hsm.ECDSAP256, hsm.ECDSAP384, hsm.Ed25519} {
 		uri, err := p.key(a)
@@ -75,6 +76,9 @@ func TestServe(t *testing.T) {
 	s.Press(term.CtrlC)
 	if code := s.Exit(); code != 130 && code != 0 {
 		t.Errorf("exit code %d:\n%s", code, s.Output())
+	}
+	if n := strings.Count(s.Output(), "signature: done"); n != signatures {
+		t.Errorf("%d signatures are said to be done, not %d", n, signatures)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the socket was left: %v", err)
