@@ -239,14 +239,14 @@ func whole(name string, pid int) string {
 	}
 	proc := "/proc/" + strconv.Itoa(pid)
 	var files []string
+	if exe, err := os.Readlink(proc + "/exe"); err == nil { // unlike the arguments, not the program's choice
+		files = append(files, strings.TrimSuffix(exe, " (deleted)"))
+	}
 	if f, err := os.Open(proc + "/cmdline"); err == nil {
 		b, _ := io.ReadAll(io.LimitReader(f, 1<<13)) // what there is of it
 		_ = f.Close()
-		files = strings.SplitN(string(b), "\x00", 3)
-		files = files[:min(len(files), 2)] // a script's interpreter comes first
-	}
-	if exe, err := os.Readlink(proc + "/exe"); err == nil {
-		files = append(files, strings.TrimSuffix(exe, " (deleted)"))
+		args := strings.SplitN(string(b), "\x00", 3)
+		files = append(files, args[:min(len(args), 2)]...) // a script's interpreter comes first
 	}
 	for _, file := range files {
 		if base := filepath.Base(file); strings.HasPrefix(base, name) && len(base) <= maxName {
