@@ -229,9 +229,11 @@ func TestSeveralKeys(t *testing.T) {
 		if !named {
 			return
 		}
+		quoted := uri
+		uri = strings.Trim(quoted, "'")
 		u, err = hsm.ParseURI(uri)
-		if err != nil {
-			t.Fatal(err)
+		if err != nil || quoted != "'"+uri+"'" {
+			t.Fatalf("hint %q, %v", hint, err)
 		}
 		if slot, err := tok.Slot(t.Context(), u); err != nil || slot.URI.Identity().String() != uri {
 			t.Errorf("%s is %s, %v", uri, slot.URI, err)
