@@ -81,14 +81,17 @@ func withPath(path string, f func(string) error) error {
 // Check refuses a path that [Listen] would refuse, and changes nothing: anything
 // but a socket is there, or the name is too long. Its folder must be there.
 func Check(path string) error {
+	if err := withPath(path, func(string) error { return nil }); err != nil {
+		return err
+	}
 	switch info, err := os.Lstat(path); {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return err
 	case info.Mode()&fs.ModeSocket == 0:
-		return fmt.Errorf("%s is there already and is not a socket", path)
+		return hsm.WithHint(fmt.Errorf("%s is there already and is not a socket", path), "choose another path, or remove it")
 	}
-	return withPath(path, func(string) error { return nil })
+	return nil
 }
 
 // Listen listens at path, with mode 0600. It replaces a socket that is there:

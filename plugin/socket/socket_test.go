@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 )
 
@@ -94,8 +95,8 @@ func TestNoSocket(t *testing.T) {
 // TestLongName: no folder makes a name short that is too long by itself.
 func TestLongName(t *testing.T) {
 	t.Chdir(t.TempDir())
-	long := strings.Repeat("n", 120)
-	for _, path := range []string{long, filepath.Join(t.TempDir(), long)} {
+	long, longer := strings.Repeat("n", 120), strings.Repeat("n", 300) // no file's name is as long
+	for _, path := range []string{long, filepath.Join(t.TempDir(), long), longer, filepath.Join(t.TempDir(), longer)} {
 		_, err := Listen(path)
 		var hint interface{ Hint() string }
 		if !errors.Is(err, wire.ErrPath) || !errors.As(err, &hint) {
@@ -115,7 +116,7 @@ func TestCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{file, link, folder} {
-		if err := Check(path); err == nil || !strings.HasSuffix(err.Error(), "is not a socket") {
+		if err := Check(path); err == nil || !strings.HasSuffix(err.Error(), "is not a socket") || hsm.Hint(err) == "" {
 			t.Errorf("%s: %v", path, err)
 		}
 	}

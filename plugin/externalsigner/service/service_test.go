@@ -266,6 +266,7 @@ func TestRefusedPath(t *testing.T) {
 		in("file"):                   "is there already and is not a socket",
 		folder:                       "is there already and is not a socket",
 		in(strings.Repeat("n", 120)): "too long",
+		in(strings.Repeat("n", 300)): "too long",
 		in("linked"):                 "is there already and is not a regular file",
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
