@@ -37,7 +37,7 @@ func (f *filePIN) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error)
 		err = hsm.WithHint(fmt.Errorf("%w: the one in the kubeconfig", hsm.ErrPINIncorrect), "take it out of there, and type it")
 	case fits && p.Again == "" && p.Token.PIN.Counted():
 		err = hsm.WithHint(fmt.Errorf("%w, and the PIN in the kubeconfig is not used: the token counts wrong PINs, or has few tries", err),
-			"use the token once with the right PIN typed, as with `kubehsm agent lock` and then `kubehsm unlock`; that sets the counter back")
+			"type the right PIN once, which sets the counter back: run the same in a terminal or, if the key is enrolled, `kubehsm agent lock` and then `kubehsm unlock`")
 	}
 	return nil, err
 }

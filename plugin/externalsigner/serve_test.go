@@ -345,12 +345,13 @@ func TestFilePINIsWrong(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// An agent that holds the token unlocked asks for no PIN at an unlock alone.
+	// An agent that holds the token unlocked asks for no PIN at an unlock alone, and
+	// none for a key that is not enrolled.
 	const lockAndUnlock = "`kubehsm agent lock` and then `kubehsm unlock`"
 	counted := hsm.PINPrompt{Kind: hsm.UserPIN, Retries: -1, Token: hsm.TokenInfo{PIN: hsm.PINState{Retries: -1, Low: true}}}
 	for _, used := range []bool{false, true} { // another process tried it before this one's turn came
 		f := &filePIN{pin: hsm.NewSecret([]byte("file")), person: hsmtest.NewScript(t, hsmtest.Fail(hsm.ErrNoTerminal)), used: used}
-		if _, err := f.PIN(t.Context(), counted); !errors.Is(err, hsm.ErrNoTerminal) || !strings.Contains(err.Error(), "is not used") || !strings.Contains(hsm.Hint(err), lockAndUnlock) {
+		if _, err := f.PIN(t.Context(), counted); !errors.Is(err, hsm.ErrNoTerminal) || !strings.Contains(err.Error(), "is not used") || !strings.Contains(hsm.Hint(err), "in a terminal or, if the key is enrolled, "+lockAndUnlock) {
 			t.Errorf("counted, used %t: %v, hint %q", used, err, hsm.Hint(err))
 		}
 	}
