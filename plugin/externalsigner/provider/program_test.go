@@ -99,9 +99,11 @@ func TestOutputIsHeld(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := left.Kill(); err != nil {
-		t.Error(err)
-	}
+	t.Cleanup(func() {
+		if err := left.Kill(); err != nil {
+			t.Error(err)
+		}
+	})
 	if !strings.Contains(says, "a program that it started still holds its output") {
 		t.Errorf("error %s", says)
 	}
