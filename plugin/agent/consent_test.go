@@ -586,27 +586,35 @@ func TestNamesOfPrograms(t *testing.T) {
 }
 
 // TestLongNameOfAProgram: the kernel's name of a program may be cut; a script has its
-// own name, not its interpreter's.
+// own name, not its interpreter's. What a program calls itself goes behind its file.
 func TestLongNameOfAProgram(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux tells it")
 	}
 	const name = "kubectl-externalsigner-and-more"
 	dir := t.TempDir()
-	sleep, err := exec.LookPath("sleep")
+	sh, err := exec.LookPath("sh")
 	check(t, err)
-	b, err := os.ReadFile(sleep)
-	check(t, err)
-	program, script := filepath.Join(dir, name), filepath.Join(dir, name+".sh")
-	check(t, os.WriteFile(program, b, 0o700))
-	check(t, os.WriteFile(script, []byte("#!/bin/sh\necho started\nread x\n"), 0o700))
-	for want, path := range map[string]string{name: program, name + ".sh": script, "sleep": sleep} {
+	text, program, script := filepath.Join(dir, "text"), filepath.Join(dir, name), filepath.Join(dir, name+".sh")
+	check(t, os.WriteFile(text, []byte("#!/bin/sh\nread x\necho started\nread x\n"), 0o700))
+	for to, from := range map[string]string{program: sh, script: text} {
+		// A file that this process wrote may be open for that in a child of it for a
+		// moment, and cannot be started then.
+		check(t, exec.Command("cp", from, to).Run())
+	}
+	for want, path := range map[string]string{name: program, name + ".sh": script, "sh": sh} {
 		c := exec.Command(path)
-		c.Args = []string{"sleep", "600"} // a script's are its own
+		c.Args = []string{name[:maxComm] + "-as-it-says"} // a script's are its own
 		in, err := c.StdinPipe()
 		check(t, err)
-		check(t, c.Start()) // it is that program by now
+		out, err := c.StdoutPipe()
+		check(t, err)
+		check(t, c.Start())
 		t.Cleanup(func() { _ = in.Close(); _ = c.Process.Kill(); _ = c.Wait() })
+		_, err = io.WriteString(in, "echo started\n")
+		check(t, err)
+		_, err = io.ReadFull(out, make([]byte, len("started\n"))) // it has its name and arguments by now
+		check(t, err)
 		if got := commandOf(c.Process.Pid); got != want {
 			t.Errorf("%s is called %q", path, got)
 		}
