@@ -16,16 +16,17 @@ import (
 )
 
 // wholeLimit is the size in bytes up to which a file is parsed as a whole
-// before and after an edit. Above it, and if the quick scanner understood every
-// line, the items that no edit names are left out of both parses: their bytes
-// are equal, and the scanner has proved where they begin and end.
+// before and after an edit. If it is larger before the edit, and the quick
+// scanner understood every line, the items that no edit names are left out of
+// both parses: their bytes are equal, and the scanner has proved where they
+// begin and end.
 const wholeLimit = 256 << 10
 
 // document is a kubeconfig text with its meaning.
 type document struct {
 	data    []byte
 	outline *outline
-	quick   bool
+	partial bool              // items that names does not name are left out of value
 	names   map[string]string // see openDocument
 	value   object
 }
@@ -37,15 +38,16 @@ func openDocument(data []byte, names map[string]string) (*document, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &document{data: data, outline: o, quick: quick, names: names}
+	d := &document{data: data, outline: o, partial: quick && len(data) > wholeLimit, names: names}
 	d.value, err = decode(d.view(data, o))
 	return d, err
 }
 
-// view is data, or what is left of a large text without the items that do not
-// matter.
+// view is data, the text before or after an edit, or what is left of it without
+// the items that do not matter if the document is partial. One rule holds for
+// both texts: the edit may carry the file across wholeLimit.
 func (d *document) view(data []byte, o *outline) []byte {
-	if !d.quick || len(data) <= wholeLimit {
+	if !d.partial {
 		return data
 	}
 	var cuts []splice
@@ -181,7 +183,7 @@ func (d *document) prove(after []byte, edits []edit) error {
 	if err != nil {
 		return err
 	}
-	if quick != d.quick && d.quick {
+	if d.partial && !quick {
 		// What the edits bring is more than the quick scanner understands: all of
 		// both texts is compared.
 		value, err := decode(d.data)

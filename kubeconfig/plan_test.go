@@ -135,60 +135,63 @@ func without(text, line string) []string {
 
 func TestShapes(t *testing.T) {
 	for name, c := range shapes {
-		t.Run(name, func(t *testing.T) {
-			r, path := one(t, c.text)
-			j := &Journal{Dir: t.TempDir()}
-			p := mustPlan(t, r, entry("prod"))
-			mustApply(t, p, j)
-			checkEntry(t, path, "prod")
-			got := text(t, path)
-			if !reflect.DeepEqual(others(t, []byte(c.text), "prod"), others(t, []byte(got), "prod")) {
-				t.Errorf("others have changed:\n%s", got)
+		t.Run(name, func(t *testing.T) { checkShape(t, c.text, c.keep) })
+	}
+}
+
+// checkShape sets, changes and removes an entry in the text before, and takes
+// every step back. The lines keep must survive.
+func checkShape(t *testing.T, before string, keep []string) {
+	r, path := one(t, before)
+	j := &Journal{Dir: t.TempDir()}
+	p := mustPlan(t, r, entry("prod"))
+	mustApply(t, p, j)
+	checkEntry(t, path, "prod")
+	got := text(t, path)
+	if !reflect.DeepEqual(others(t, []byte(before), "prod"), others(t, []byte(got), "prod")) {
+		t.Errorf("others have changed:\n%s", got)
+	}
+	if keep == nil {
+		for _, line := range strings.Split(before, "\n") {
+			if !strings.HasPrefix(line, currentContext) && !strings.HasPrefix(line, "contexts: []") {
+				keep = append(keep, line)
 			}
-			keep := c.keep
-			if keep == nil {
-				for _, line := range strings.Split(c.text, "\n") {
-					if !strings.HasPrefix(line, currentContext) && !strings.HasPrefix(line, "contexts: []") {
-						keep = append(keep, line)
-					}
-				}
-			}
-			inOrder(t, got, keep)
-			if strings.Contains(c.text, "\r\n") && strings.Contains(strings.ReplaceAll(got, "\r\n", ""), "\n") {
-				t.Errorf("line ends are mixed:\n%q", got)
-			}
-			if again := mustPlan(t, r, entry("prod")); !again.Empty() || again.Diff() != "" {
-				t.Errorf("not idempotent:\n%s", again.Diff())
-			}
-			// Change it, remove it, and take every step back.
-			e := entry("prod")
-			e.Server = "https://127.0.0.1:7444/c/prod"
-			mustApply(t, mustPlan(t, r, e), j)
-			changed := text(t, path)
-			rm, err := r.PlanRemove(context.Background(), "prod", Options{})
-			if err != nil {
-				t.Fatalf("%v in:\n%s", err, changed)
-			}
-			mustApply(t, rm, j)
-			removed := text(t, path)
-			if v := others(t, []byte(removed), "prod"); !reflect.DeepEqual(others(t, []byte(c.text), "prod"), v) || strings.Contains(removed, "7444") {
-				t.Errorf("after removal:\n%s", removed)
-			}
-			steps, err := j.History(context.Background())
-			if err != nil || len(steps) != 3 {
-				t.Fatalf("history %v, %v", steps, err)
-			}
-			for i, want := range []string{changed, got, c.text} {
-				undo, err := j.PlanUndo(context.Background(), steps[i].ID)
-				if err != nil {
-					t.Fatal(err)
-				}
-				mustApply(t, undo, j)
-				if now := text(t, path); now != want {
-					t.Errorf("undo %d gives\n%s\nwant\n%s", i, now, want)
-				}
-			}
-		})
+		}
+	}
+	inOrder(t, got, keep)
+	if strings.Contains(before, "\r\n") && strings.Contains(strings.ReplaceAll(got, "\r\n", ""), "\n") {
+		t.Errorf("line ends are mixed:\n%q", got)
+	}
+	if again := mustPlan(t, r, entry("prod")); !again.Empty() || again.Diff() != "" {
+		t.Errorf("not idempotent:\n%s", again.Diff())
+	}
+	// Change it, remove it, and take every step back.
+	e := entry("prod")
+	e.Server = "https://127.0.0.1:7444/c/prod"
+	mustApply(t, mustPlan(t, r, e), j)
+	changed := text(t, path)
+	rm, err := r.PlanRemove(context.Background(), "prod", Options{})
+	if err != nil {
+		t.Fatalf("%v in:\n%s", err, changed)
+	}
+	mustApply(t, rm, j)
+	removed := text(t, path)
+	if v := others(t, []byte(removed), "prod"); !reflect.DeepEqual(others(t, []byte(before), "prod"), v) || strings.Contains(removed, "7444") {
+		t.Errorf("after removal:\n%s", removed)
+	}
+	steps, err := j.History(context.Background())
+	if err != nil || len(steps) != 3 {
+		t.Fatalf("history %v, %v", steps, err)
+	}
+	for i, want := range []string{changed, got, before} {
+		undo, err := j.PlanUndo(context.Background(), steps[i].ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustApply(t, undo, j)
+		if now := text(t, path); now != want {
+			t.Errorf("undo %d gives\n%s\nwant\n%s", i, now, want)
+		}
 	}
 }
 
