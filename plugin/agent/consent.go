@@ -212,7 +212,7 @@ func words(s consent.Statement, t *target) string {
 }
 
 // commandOf is the name of a program that runs, "" where the system does not
-// tell. The program chooses it: what does not show, line ends too, is quoted.
+// tell. The program chooses it: what is more than a plain word is quoted.
 func commandOf(pid int) string {
 	if pid <= 0 {
 		return ""
@@ -221,7 +221,7 @@ func commandOf(pid int) string {
 	if err != nil {
 		return ""
 	}
-	return shown(whole(strings.TrimSuffix(string(b), "\n"), pid))
+	return consent.Word(whole(strings.TrimSuffix(string(b), "\n"), pid))
 }
 
 // The kernel keeps maxComm bytes of a program's name; no file's is longer than
@@ -254,14 +254,6 @@ func whole(name string, pid int) string {
 		}
 	}
 	return name
-}
-
-// shown is s if all of it shows, else quoted.
-func shown(s string) string {
-	if q := strconv.QuoteToGraphic(s); len(q) != len(s)+2 || strings.TrimSpace(s) != s {
-		return q
-	}
-	return s
 }
 
 // ConsentStatus is a question that waits for its answer.

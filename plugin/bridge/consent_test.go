@@ -121,9 +121,9 @@ func TestNoWayAroundConsent(t *testing.T) {
 		name, method, target, headers string
 		asked                         string // "": not served without anybody being asked
 	}{
-		{"plainly", "DELETE", "/c/prod/api/v1/namespaces/web/pods/p", "", "delete pods web/p"},
-		{"without the enrolment's name", "DELETE", "/api/v1/namespaces/web/pods/p", "", "delete pods web/p"},
-		{"as a dry run that is none", "DELETE", "/c/prod/api/v1/namespaces/web/pods/p?dryRun=All&dryRun=x", "", "delete pods web/p"},
+		{"plainly", "DELETE", "/c/prod/api/v1/namespaces/web/pods/p", "", `delete pods "p" in "web"`},
+		{"without the enrolment's name", "DELETE", "/api/v1/namespaces/web/pods/p", "", `delete pods "p" in "web"`},
+		{"as a dry run that is none", "DELETE", "/c/prod/api/v1/namespaces/web/pods/p?dryRun=All&dryRun=x", "", `delete pods "p" in "web"`},
 		{"encoded slash", "GET", "/c/prod/api/v1/namespaces/web%2fpods%2fp%2fexec?command=id", "", ""},
 		{"dot segments", "GET", "/c/prod/api/v1/namespaces/web/pods/p/log/../exec?command=id", "", ""},
 		{"empty segment", "GET", "/c/prod//api/v1/namespaces/web/pods/p/exec", "", ""},
@@ -132,11 +132,11 @@ func TestNoWayAroundConsent(t *testing.T) {
 		{"overridden method with underscores", "GET", "/c/prod/api/v1/namespaces/web/pods/p", "X_HTTP_Method_Override: DELETE\r\n", ""},
 		{"rewritten path", "GET", "/c/prod/version", "X-Original-URL: /api/v1/namespaces/web/pods/p/exec\r\n", ""},
 		{"a header that is taken away", "GET", "/c/prod/api/v1/pods", "Impersonate-User: root\r\nConnection: Impersonate-User, close\r\n", ""},
-		{"impersonation", "GET", "/c/prod/api/v1/pods", "Impersonate-User: root\r\n", "list pods everywhere as root"},
-		{"impersonation with an underscore", "GET", "/c/prod/api/v1/pods", "Impersonate_User: root\r\n", "list pods everywhere as Impersonate_user root"},
+		{"impersonation", "GET", "/c/prod/api/v1/pods", "Impersonate-User: root\r\n", `list pods everywhere as "root"`},
+		{"impersonation with an underscore", "GET", "/c/prod/api/v1/pods", "Impersonate_User: root\r\n", `list pods everywhere as Impersonate_user "root"`},
 		{"impersonation in a trailer", "GET", "/c/prod/api/v1/pods", "Transfer-Encoding: chunked\r\nTrailer: Impersonate-User\r\n", ""},
-		{"exec as a look", "GET", "/c/prod/api/v1/namespaces/web/pods/p/exec?command=id", "", "get pods/exec web/p"},
-		{"exec over a WebSocket", "GET", "/c/prod/api/v1/namespaces/web/pods/p/exec?command=id", "Connection: Upgrade\r\nUpgrade: websocket\r\n", "get pods/exec web/p"},
+		{"exec as a look", "GET", "/c/prod/api/v1/namespaces/web/pods/p/exec?command=id", "", `get pods/exec "p" in "web"`},
+		{"exec over a WebSocket", "GET", "/c/prod/api/v1/namespaces/web/pods/p/exec?command=id", "Connection: Upgrade\r\nUpgrade: websocket\r\n", `get pods/exec "p" in "web"`},
 		{"HTTP/2 in clear text", "GET", "/c/prod/api/v1/pods", "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n", ""},
 		{"HTTP/2 in clear text, half asked for", "GET", "/c/prod/api/v1/pods", "Connection: Upgrade\r\nUpgrade: h2c\r\n", ""},
 		{"a watch over a WebSocket", "GET", "/c/prod/api/v1/pods?watch=1", "Connection: Upgrade\r\nUpgrade: websocket\r\n", "watch pods everywhere (over websocket)"},
@@ -191,7 +191,7 @@ func TestConsentSeesTheRequest(t *testing.T) {
 			}
 		}
 	}
-	if got := q.all(); !slices.Equal(got, []string{"delete deployments.apps web/x", "delete deployments.apps web/x"}) {
+	if got := q.all(); !slices.Equal(got, []string{`delete deployments.apps "x" in "web"`, `delete deployments.apps "x" in "web"`}) {
 		t.Errorf("asked %q", got)
 	}
 }

@@ -178,7 +178,7 @@ func TestStatements(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, err := Read(text)
-	if err != nil || s.Enrollment != "prod" || s.Request.String() != "delete nodes n" || s.Nonce == "" {
+	if err != nil || s.Enrollment != "prod" || s.Request.String() != `delete nodes "n"` || s.Nonce == "" {
 		t.Fatalf("%+v %v", s, err)
 	}
 	if again, err := s.Text(); err != nil || again != text {

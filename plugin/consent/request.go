@@ -170,20 +170,29 @@ func impersonated(h http.Header) string {
 			continue
 		}
 		for _, v := range values {
-			more = append(more, printable(strings.TrimPrefix(k, "Impersonate-")+" "+v))
+			more = append(more, strings.TrimPrefix(k, "Impersonate-")+" "+quoted(v))
 		}
 	}
 	slices.Sort(more)
 	all := more
 	if users := h["Impersonate-User"]; users != nil {
-		all = append([]string{printable(strings.Join(users, ","))}, more...)
+		all = append([]string{quoted(strings.Join(users, ","))}, more...)
 	}
 	return strings.Join(all, ", ")
 }
 
-func printable(s string) string {
-	if q := strconv.QuoteToGraphic(s); len(q) != len(s)+2 {
-		return q
+// quoted puts text that somebody else chose into quotes that it cannot leave. Only
+// ASCII stays as it is: other alphabets have letters and quotation marks that look
+// like those of ASCII.
+func quoted(s string) string { return strconv.QuoteToASCII(s) }
+
+// Word returns s as it is if s is one plain word, of ASCII letters, digits and . - _ /,
+// which nobody can take for several. Anything else is quoted.
+func Word(s string) string {
+	if s == "" || strings.ContainsFunc(s, func(c rune) bool {
+		return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune(".-_/", c))
+	}) {
+		return quoted(s)
 	}
 	return s
 }
@@ -301,37 +310,39 @@ func plain(raw, name string) bool {
 	return true
 }
 
-// String words the request for a person: "patch deployments.apps/scale web/nginx".
+// String words the request for a person: patch deployments.apps/scale "nginx" in
+// "web". Names are in quotes that they cannot leave; what is outside of quotes, such
+// as "(dry run)", is this function's own.
 func (r Request) String() string {
 	var b strings.Builder
 	verb := r.Verb
 	if verb == "" {
 		verb = "send"
 	}
-	b.WriteString(verb + " ")
+	b.WriteString(Word(verb) + " ")
 	if r.Resource == "" {
-		b.WriteString(r.Path)
+		b.WriteString(quoted(r.Path))
 	} else {
-		b.WriteString(r.Resource)
+		resource := r.Resource
 		if r.Group != "" {
-			b.WriteString("." + r.Group)
+			resource += "." + r.Group
 		}
+		b.WriteString(Word(resource))
 		if r.Subresource != "" {
-			b.WriteString("/" + r.Subresource)
+			b.WriteString("/" + Word(r.Subresource))
+		}
+		if r.Name != "" {
+			b.WriteString(" " + quoted(r.Name))
 		}
 		switch {
-		case r.Namespace != "" && r.Name != "" && r.Resource != "namespaces":
-			b.WriteString(" " + r.Namespace + "/" + r.Name)
-		case r.Name != "":
-			b.WriteString(" " + r.Name)
-		case r.Namespace != "":
-			b.WriteString(" in " + r.Namespace)
-		case r.Verb == "list" || r.Verb == "watch" || r.Verb == "deletecollection":
+		case r.Namespace != "" && (r.Name == "" || r.Resource != "namespaces"):
+			b.WriteString(" in " + quoted(r.Namespace))
+		case r.Name == "" && (r.Verb == "list" || r.Verb == "watch" || r.Verb == "deletecollection"):
 			b.WriteString(" everywhere")
 		}
 	}
 	if r.Protocol != "" && r.Verb != "proxy" && !slices.Contains(connecting, r.Subresource) {
-		b.WriteString(" (over " + r.Protocol + ")")
+		b.WriteString(" (over " + Word(r.Protocol) + ")")
 	}
 	if r.DryRun {
 		b.WriteString(" (dry run)")

@@ -129,21 +129,47 @@ func TestWords(t *testing.T) {
 	impersonate := http.Header{"Impersonate-Group": {"a"}, "Impersonate-User": {"jane"}}
 	socket := http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}}
 	for want, r := range map[string]Request{
-		"watch pods everywhere (over websocket)":   Parse("GET", "/api/v1/pods?watch=1", socket, false),
-		"get pods/exec web/db-0":                   Parse("GET", "/api/v1/namespaces/web/pods/db-0/exec", socket, false),
-		"patch deployments.apps/scale web/nginx":   Parse("PATCH", "/apis/apps/v1/namespaces/web/deployments/nginx/scale", nil, true),
-		"create pods/exec web/db-0":                Parse("POST", "/api/v1/namespaces/web/pods/db-0/exec", nil, false),
-		"deletecollection secrets in web":          Parse("DELETE", "/api/v1/namespaces/web/secrets", nil, false),
-		"list secrets everywhere as jane, Group a": Parse("GET", "/api/v1/secrets", impersonate, false),
-		"delete namespaces web":                    Parse("DELETE", "/api/v1/namespaces/web", nil, false),
-		"update namespaces/finalize web":           Parse("PUT", "/api/v1/namespaces/web/finalize", nil, true),
-		"create configmaps in web (dry run)":       Parse("POST", "/api/v1/namespaces/web/configmaps?dryRun=All", nil, true),
-		"post /nowhere":                            Parse("POST", "/nowhere", nil, true),
-		`get pods a/b as "jane\x1b[31m"`:           Parse("GET", "/api/v1/namespaces/a/pods/b", http.Header{"Impersonate-User": {"jane\x1b[31m"}}, false),
-		"send secrets in web":                      Parse("OPTIONS", "/api/v1/namespaces/web/secrets", nil, false),
+		"watch pods everywhere (over websocket)":        Parse("GET", "/api/v1/pods?watch=1", socket, false),
+		`get pods/exec "db-0" in "web"`:                 Parse("GET", "/api/v1/namespaces/web/pods/db-0/exec", socket, false),
+		`patch deployments.apps/scale "nginx" in "web"`: Parse("PATCH", "/apis/apps/v1/namespaces/web/deployments/nginx/scale", nil, true),
+		`create pods/exec "db-0" in "web"`:              Parse("POST", "/api/v1/namespaces/web/pods/db-0/exec", nil, false),
+		`deletecollection secrets in "web"`:             Parse("DELETE", "/api/v1/namespaces/web/secrets", nil, false),
+		`list secrets everywhere as "jane", Group "a"`:  Parse("GET", "/api/v1/secrets", impersonate, false),
+		`delete namespaces "web"`:                       Parse("DELETE", "/api/v1/namespaces/web", nil, false),
+		`update namespaces/finalize "web"`:              Parse("PUT", "/api/v1/namespaces/web/finalize", nil, true),
+		`create configmaps in "web" (dry run)`:          Parse("POST", "/api/v1/namespaces/web/configmaps?dryRun=All", nil, true),
+		`post "/nowhere"`:                               Parse("POST", "/nowhere", nil, true),
+		`get pods "b" in "a" as "jane\x1b[31m"`:         Parse("GET", "/api/v1/namespaces/a/pods/b", http.Header{"Impersonate-User": {"jane\x1b[31m"}}, false),
+		`send secrets in "web"`:                         Parse("OPTIONS", "/api/v1/namespaces/web/secrets", nil, false),
 	} {
 		if got := r.String(); got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestNamesStayInTheirQuotes: no name, path, user or kind of object reads like the
+// words around it, such as those for a dry run or for impersonation.
+func TestNamesStayInTheirQuotes(t *testing.T) {
+	as := func(user, group string) http.Header {
+		return http.Header{"Impersonate-User": {user}, "Impersonate-Group": {group}}
+	}
+	const bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/"
+	for want, r := range map[string]Request{
+		`patch clusterrolebindings.rbac.authorization.k8s.io "view" (dry run)`:       Parse("PATCH", bindings+"view?dryRun=All", nil, true),
+		`patch clusterrolebindings.rbac.authorization.k8s.io "view (dry run)"`:       Parse("PATCH", bindings+"view%20(dry%20run)", nil, true),
+		`patch clusterrolebindings.rbac.authorization.k8s.io "view\" (dry run)"`:     Parse("PATCH", bindings+"view%22%20(dry%20run)", nil, true),
+		`patch clusterrolebindings.rbac.authorization.k8s.io "view\u201d (dry run)"`: Parse("PATCH", bindings+"view%E2%80%9D%20(dry%20run)", nil, true),
+		`delete pods "p" in "web\" (dry run)"`:                                       Parse("DELETE", "/api/v1/namespaces/web%22%20(dry%20run)/pods/p", nil, false),
+		`create "configmaps (dry run)" in "web"`:                                     Parse("POST", "/api/v1/namespaces/web/configmaps%20(dry%20run)", nil, true),
+		`create "pods.apps (dry run)" in "web"`:                                      Parse("POST", "/apis/apps%20(dry%20run)/v1/namespaces/web/pods", nil, true),
+		`create pods/"x (dry run)" "p" in "web"`:                                     Parse("POST", "/api/v1/namespaces/web/pods/p/x%20(dry%20run)", nil, true),
+		`post "/metrics (dry run)"`:                                                  Parse("POST", "/metrics%20(dry%20run)", nil, true),
+		`list pods everywhere as "jane, Group view", Group "a"`:                      Parse("GET", "/api/v1/pods", as("jane, Group view", "a"), false),
+		`list pods everywhere as "j\u0430ne", Group "a\nb"`:                          Parse("GET", "/api/v1/pods", as("j\u0430ne", "a\nb"), false),
+	} {
+		if got := r.String(); got != want {
+			t.Errorf("%s, want %s", got, want)
 		}
 	}
 }

@@ -55,7 +55,7 @@ func TestConsent(t *testing.T) {
 	t.Run("one question for a folder", func(t *testing.T) {
 		u := u.in(t)
 		s := u.sh(kubectl + "apply -f dir; echo code $?")
-		s.WaitFor("kubectl (process ", "wants to create configmaps in "+namespace, "on "+enrolled+" (127.0.0.1:", question)
+		s.WaitFor("kubectl (process ", `wants to create configmaps in "`+namespace+`"`, "on "+enrolled+" (127.0.0.1:", question)
 		s.Type("y\r")
 		s.WaitFor("configmap/map-4 created", "code 0")
 		s.Exit()
@@ -66,11 +66,11 @@ func TestConsent(t *testing.T) {
 	t.Run("a no is said by kubectl", func(t *testing.T) {
 		u := u.in(t)
 		s := u.sh(kubectl + "delete configmap map-0; echo code $?")
-		s.WaitFor("wants to delete configmaps "+namespace+"/map-0", question)
+		s.WaitFor(`wants to delete configmaps "map-0" in "`+namespace+`"`, question)
 		s.Type("n\r")
 		s.WaitFor("(Forbidden)", "code 1")
 		s.Exit()
-		if out := s.Output(); !strings.Contains(out, "no consent to delete configmaps "+namespace+"/map-0: it was refused") {
+		if out := s.Output(); !strings.Contains(out, `no consent to delete configmaps "map-0" in "`+namespace+`": it was refused`) {
 			t.Error(out)
 		}
 	})
@@ -166,7 +166,7 @@ func TestConsent(t *testing.T) {
 	t.Run("no terminal", func(t *testing.T) {
 		u := u.in(t)
 		res := u.ran(u.Kubectl(t.Context(), "-n", namespace, "create", "configmap", "y"))
-		for _, want := range []string{"kubehsm: no consent to create configmaps in " + namespace, "there is nobody to ask", "set pinentry"} {
+		for _, want := range []string{`kubehsm: no consent to create configmaps in "` + namespace + `"`, "there is nobody to ask", "set pinentry"} {
 			if res.Code != 1 || !strings.Contains(res.Stderr, want) {
 				t.Errorf("%q is missing: %s", want, res)
 			}
@@ -186,7 +186,7 @@ func TestConsent(t *testing.T) {
 			t.Fatal(err)
 		}
 		u.ok(u.Run(t.Context(), lab.Run{Env: []string{"DISPLAY=:9"}}, u.Cluster.Kubectl(), "-n", namespace, "create", "configmap", "by-window"))
-		if b, err := os.ReadFile(asked); err != nil || !strings.Contains(string(b), "create configmaps in "+namespace) {
+		if b, err := os.ReadFile(asked); err != nil || !strings.Contains(string(b), `create configmaps in "`+namespace+`"`) {
 			t.Errorf("the window was told %q, %v", b, err)
 		}
 		if err := os.WriteFile(config, before, 0o600); err != nil {
@@ -255,8 +255,8 @@ func TestConsent(t *testing.T) {
 				seen[r.Outcome+" "+r.Reason+" "+r.Request] = true
 			}
 		}
-		for _, want := range []string{"granted answer create configmaps in " + namespace, "refused answer delete configmaps " + namespace + "/map-0",
-			"refused nobody delete configmaps " + namespace + "/map-1"} {
+		for _, want := range []string{`granted answer create configmaps in "` + namespace + `"`, `refused answer delete configmaps "map-0" in "` + namespace + `"`,
+			`refused nobody delete configmaps "map-1" in "` + namespace + `"`} {
 			if !seen[want] {
 				t.Errorf("%q is not in %v", want, seen)
 			}

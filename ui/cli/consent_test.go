@@ -93,9 +93,9 @@ func TestAuditVerifies(t *testing.T) {
 	defer l.Close() // written lines are whole
 	good := audit.Record{Event: audit.Consent, Outcome: audit.Granted, Reason: "touch", Enrollment: "prod", Key: hash, Request: r.String(), Statement: text, Signature: signature}
 	other, changed, unknown := good, good, good
-	other.Request = "delete nodes m"
+	other.Request = `delete nodes "m"`
 	changed.Statement = strings.Replace(text, `"name":"n"`, `"name":"m"`, 1)
-	changed.Request = "delete nodes m"
+	changed.Request = `delete nodes "m"`
 	unknown.Enrollment = "gone"
 	unknown.Statement = strings.Replace(text, `"prod"`, `"gone"`, 1)
 	for _, r := range []audit.Record{good, other, changed, unknown} {
@@ -104,7 +104,7 @@ func TestAuditVerifies(t *testing.T) {
 		}
 	}
 	lines := strings.Split(strings.TrimSpace(b.ok("audit")), "\n")[1:]
-	for i, want := range []string{"delete nodes n, touch, signed", "WRONG SIGNATURE", "WRONG SIGNATURE", "signature not checked"} {
+	for i, want := range []string{`delete nodes "n", touch, signed`, "WRONG SIGNATURE", "WRONG SIGNATURE", "signature not checked"} {
 		if !strings.Contains(lines[i], want) {
 			t.Errorf("%q, want %q", lines[i], want)
 		}

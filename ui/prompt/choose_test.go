@@ -235,8 +235,9 @@ func TestWords(t *testing.T) {
 	}
 	for p, want := range map[hsm.Purpose]string{
 		{Cluster: "prod"}: " to sign in to prod",
-		{Cluster: "prod", Action: "store the certificate"}: " to store the certificate for prod",
-		{Action: "sign in to prod", Cluster: "prod"}:       " to sign in to prod",
+		{Cluster: "prod", Action: "store the certificate"}:            " to store the certificate for prod",
+		{Action: "sign in to prod", Cluster: "prod"}:                  " to sign in to prod",
+		{Action: `allow “delete namespaces "prod"”`, Cluster: "prod"}: ` to allow “delete namespaces "prod"” for prod`,
 		{}: "",
 	} {
 		if got := why(p); got != want {

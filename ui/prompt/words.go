@@ -55,7 +55,7 @@ func why(p hsm.Purpose) string {
 	action, cluster := text.Clean(p.Action), text.Truncate(text.Clean(p.Cluster), nameWidth)
 	s := ""
 	switch {
-	case action != "" && cluster != "" && !strings.Contains(action, cluster):
+	case action != "" && cluster != "" && !strings.HasSuffix(action, " "+cluster):
 		s = " to " + action + preposition(action) + cluster
 	case action != "":
 		s = " to " + action

@@ -18,7 +18,7 @@ import (
 func atActivity(r *rig) {
 	atTokens(r)
 	r.goTo("Activity")
-	r.sees("1 token unlocked", "14 signatures", "pin-incorrect", "denial", "waits for a yes: delete pods web-1")
+	r.sees("1 token unlocked", "14 signatures", "pin-incorrect", "denial", `waits for a yes: delete pods "web-1"`)
 }
 
 func TestActivityIsLive(t *testing.T) {

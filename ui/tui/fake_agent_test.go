@@ -21,7 +21,7 @@ func fakeStatus() agent.Status {
 		Tokens:    []agent.TokenStatus{{URI: pivToken().Info.URI(), Unlocked: true, Since: fakeNow().Add(-time.Hour), Until: fakeNow().Add(25 * time.Minute)}},
 		Upstreams: []bridge.UpstreamStatus{{Enrollment: "prod-hsm", Server: "prod.example.com:6443", Requests: 311, Signatures: 14}},
 		Sessions:  []bridge.SessionStatus{{Enrollment: "prod-hsm", Client: process.ID{PID: 5120}, Requests: 12, Open: 1}},
-		Consents:  []agent.ConsentStatus{{Enrollment: "prod-hsm", Client: process.ID{PID: 5121}, Request: "delete pods web-1 in shop", Since: fakeNow().Add(-4 * time.Second)}},
+		Consents:  []agent.ConsentStatus{{Enrollment: "prod-hsm", Client: process.ID{PID: 5121}, Request: `delete pods "web-1" in "shop"`, Since: fakeNow().Add(-4 * time.Second)}},
 	}
 }
 

@@ -16,14 +16,14 @@ func TestConsentByTouch(t *testing.T) {
 
 	s := p.terminal(p.Cluster.Kubectl(), "create", "configmap", "touched-"+strings.ToLower(t.Name()))
 	p.touch(s) // another policy begins with another connection
-	s.WaitFor(`to allow “create configmaps in default” for prod-hsm`)
+	s.WaitFor(`to allow “create configmaps in "default"” for prod-hsm`)
 	p.touch(s)
 	if code := s.Exit(); code != 0 || !s.Frame().Contains("created") {
 		t.Fatalf("exit code %d:\n%s", code, s.Output())
 	}
 	p.atRest("a consent")
 	out := p.ok(p.Kubehsm(t.Context(), "audit"))
-	if !strings.Contains(out, "create configmaps in default, touch, signed") {
+	if !strings.Contains(out, `create configmaps in "default", touch, signed`) {
 		t.Errorf("the audit log:\n%s", out)
 	}
 	// On a terminal in raw mode no touch line would be seen: the question comes first.
@@ -31,14 +31,14 @@ func TestConsentByTouch(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = p.terminal("/bin/sh", "-c", "kubectl exec -it touched -- echo in the pod")
-	s.WaitFor("pods/exec default/touched", "Allow it, and touch the token then? [y/N]")
+	s.WaitFor(`pods/exec "touched" in "default"`, "Allow it, and touch the token then? [y/N]")
 	s.Type("y\r")
 	<-p.wanted
 	<-p.touched
 	s.WaitFor("in the pod")
 	s.Exit()
 	s = p.terminal("/bin/sh", "-c", "kubectl get pods >/dev/null && echo read; kubectl delete configmap touched-"+strings.ToLower(t.Name()))
-	s.WaitFor("read", "to allow “delete configmaps default/touched-")
+	s.WaitFor("read", `to allow “delete configmaps "touched-`)
 	p.touch(s)
 	if code := s.Exit(); code != 0 || !s.Frame().Contains("deleted") {
 		t.Fatalf("exit code %d:\n%s", code, s.Output())
