@@ -269,8 +269,14 @@ func (f *forecast) extension() {
 	f.say("extension", Unknown, "", "a signer may reject extensions that it does not know: if so, leave the attestation out")
 }
 
-// issues tells whether this cluster issues what was approved at all.
+// issues tells whether this cluster issues what was approved at all. That it
+// does not counts before what became of other requests: anybody who may write
+// their status can make one look signed.
 func (f *forecast) issues() {
+	if why, evidence := f.c.never(f.p.SignerName, f.version, f.managed); why != "" {
+		f.say("issues", Refuse, evidence, "%s", why)
+		return
+	}
 	var stalled string
 	for i := range f.earlier {
 		obj := &f.earlier[i]
@@ -294,7 +300,7 @@ func (f *forecast) issues() {
 		f.say("issues", OK, f.manager.evidence, "the controller manager holds a signing key")
 		return
 	}
-	if k, evidence := kindOf(f.version, f.c.hostname()); evidence != "" {
+	if k, evidence := kindOf(f.version, f.c.hostname()); evidence != "" && k.verdict != Refuse {
 		f.say("issues", k.verdict, evidence, "%s: %s", k.name, k.reason)
 		return
 	}

@@ -140,9 +140,17 @@ func TestForecast(t *testing.T) {
 		{"signs by its flags", plainSite().with(pods, `{"items":[{"metadata":{"name":"kcm"},"spec":{"containers":[{"command":["kube-controller-manager","--cluster-signing-key-file=/k"]}]}}]}`),
 			dev, nil, "issues", OK, "signing key"},
 		{"issued before", plainSite(), dev, func(f *fakeAPI) { issuedTo(t, f, "a", "b", nil, time.Hour) }, "issues", OK, "signs for"},
-		{"EKS", plainSite().with("/version", `{"gitVersion":"v1.31.2-eks-7f9249a"}`), dev, nil, "issues", Warn, "Amazon EKS"},
+		{"EKS", plainSite().with("/version", `{"gitVersion":"v1.31.2-eks-7f9249a"}`), dev, nil, "issues", Refuse, "Amazon EKS"},
+		{"EKS, where a request looks signed", plainSite().with("/version", `{"gitVersion":"v1.31.2-eks-7f9249a"}`), dev,
+			func(f *fakeAPI) { issuedTo(t, f, "a", "b", nil, time.Hour) }, "issues", Refuse, "Amazon EKS"},
+		{"EKS, another signer", plainSite().with("/version", `{"gitVersion":"v1.31.2-eks-7f9249a"}`),
+			asks(func(p *Prospect) { p.SignerName = "example.com/own" }), nil, "issues", Unknown, "example.com/own"},
+		{"EKS Anywhere, with the version of EKS", plainSite().with("/version", `{"gitVersion":"v1.31.2-eks-7f9249a"}`).
+			with(pods, `{"items":[{"metadata":{"name":"kcm"},"spec":{"containers":[{"command":["kube-controller-manager","--cluster-signing-key-file=/k"]}]}}]}`),
+			dev, nil, "issues", OK, "signing key"},
+		{"EKS Distro", plainSite().with("/version", `{"gitVersion":"v1.29.1-eks-1-29-12"}`), dev, nil, "issues", Unknown, "cannot be seen"},
 		{"k3s", plainSite().with("/version", `{"gitVersion":"v1.31.2+k3s1"}`), dev, nil, "issues", OK, "k3s"},
-		{"GKE", plainSite().with("/version", `{"gitVersion":"v1.31.2-gke.100"}`), dev, nil, "issues", Unknown, "GKE"},
+		{"GKE", plainSite().with("/version", `{"gitVersion":"v1.31.2-gke.100"}`), dev, nil, "issues", OK, "GKE"},
 		{"some cluster", plainSite(), dev, nil, "issues", Unknown, "cannot be seen"},
 		{"never signed", plainSite(), dev, func(f *fakeAPI) {
 			f.put(&certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{Name: "stuck"},
@@ -168,6 +176,23 @@ func TestForecast(t *testing.T) {
 				t.Errorf("%+v, want %s with %q", got, c.want, c.words)
 			}
 		})
+	}
+}
+
+// TestClusterKinds: what a server's name says of who made the cluster.
+func TestClusterKinds(t *testing.T) {
+	for host, want := range map[string]Verdict{
+		"0A1B.gr7.eu-west-1.eks.amazonaws.com":        Refuse,
+		"0A1B.gr7.EU-WEST-1.EKS.AMAZONAWS.COM":        Refuse,
+		"0A1B.sk1.cn-north-1.eks.amazonaws.com.cn":    Refuse,
+		"eks.amazonaws.com.example.org":               "",
+		"prod-1a2b.hcp.westeurope.azmk8s.io":          Unknown,
+		"1a2b.k8s.ondigitalocean.com":                 Unknown,
+		"kubernetes.default.svc.eks.amazonaws.com.de": "",
+	} {
+		if k, _ := kindOf("v1.31.2", host); k.verdict != want {
+			t.Errorf("%s: %q, want %q", host, k.verdict, want)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package csr
 
 import (
+	"context"
 	"crypto"
 	"crypto/rsa"
 	"fmt"
@@ -93,14 +94,17 @@ type kindOfCluster struct {
 
 // clusterKinds are those of whose signing something is known.
 func clusterKinds() []kindOfCluster {
-	eks := "Amazon EKS does not sign client certificates (Amazon EKS user guide, \"Secure workloads with Kubernetes certificates\"): an approved request would wait for ever"
+	eks := "it does not sign client certificates (Amazon EKS user guide, \"Secure workloads with Kubernetes certificates\"): " +
+		"an approved request would wait for ever"
 	k3s := "its server runs the controller that signs client certificates"
+	gke := "its signer signs client certificates (CIS Google Kubernetes Engine Benchmark, on client certificate authentication)"
 	return []kindOfCluster{
-		{"Amazon EKS", Warn, eks, "-eks-", ""},
-		{"Amazon EKS", Warn, eks, "", ".eks.amazonaws.com"},
+		{"Amazon EKS", Refuse, eks, "", ".eks.amazonaws.com"},
+		{"Amazon EKS", Refuse, eks, "", ".eks.amazonaws.com.cn"},
+		{"Amazon EKS", Refuse, eks, "-eks-", ""},
 		{"k3s", OK, k3s, "+k3s", ""},
 		{"RKE2", OK, k3s, "+rke2", ""},
-		{"Google GKE", Unknown, "what its managed signer does is not known here", "-gke.", ""},
+		{"Google GKE", OK, gke, "-gke.", ""},
 		{"Azure AKS", Unknown, "what its managed signer does is not known here", "", ".azmk8s.io"},
 		{"OpenShift", Unknown, "what its signer does is not known here", "", ".openshiftapps.com"},
 		{"DigitalOcean", Unknown, "what its managed signer does is not known here", "", ".k8s.ondigitalocean.com"},
@@ -112,11 +116,48 @@ func clusterKinds() []kindOfCluster {
 func kindOf(version, host string) (k kindOfCluster, evidence string) {
 	for _, k := range clusterKinds() {
 		switch {
-		case k.version != "" && strings.Contains(version, k.version):
+		case k.version != "" && strings.Contains(version, k.version) && !distro(version):
 			return k, "the server's version is " + version
-		case k.host != "" && strings.HasSuffix(host, k.host):
+		case k.host != "" && strings.HasSuffix(strings.ToLower(host), k.host):
 			return k, "the server's name is " + host
 		}
 	}
 	return kindOfCluster{}, ""
+}
+
+// distro tells whether a version is that of an EKS Distro release, v1.29.1-eks-1-29-12:
+// who runs one runs the controller manager too, and it may sign.
+func distro(version string) bool {
+	_, release, _ := strings.Cut(version, "-eks-")
+	return strings.Count(release, "-") == 2
+}
+
+// never is why the cluster signs no client certificate, "" if that is not known.
+// A controller manager that can be seen is not Amazon's: EKS Anywhere has the
+// version of EKS, and may sign.
+func (c *Client) never(signer, version string, managed bool) (why, evidence string) {
+	k, evidence := kindOf(version, c.hostname())
+	if signer != ClientSigner || k.verdict != Refuse || managed && k.host == "" {
+		return "", ""
+	}
+	return k.name + ": " + k.reason, evidence
+}
+
+// SignsNever says why the cluster will not sign for a signer even what is
+// approved; "" if it may. A server that cannot be asked is no reason.
+func (c *Client) SignsNever(ctx context.Context, signer string) string {
+	version, _, err := c.serverVersion(ctx)
+	if err != nil {
+		return ""
+	}
+	why, evidence := c.never(signer, version, false)
+	if why == "" {
+		return ""
+	}
+	if _, managed := c.managerFlags(ctx); managed {
+		if why, evidence = c.never(signer, version, true); why == "" {
+			return ""
+		}
+	}
+	return why + " (" + evidence + ")"
 }

@@ -246,9 +246,8 @@ func (w *waiter) noteStall(ctx context.Context) {
 	s := w.last
 	means := fmt.Sprintf("some clusters never sign for %s: ask the admin which signer does", s.Object.Spec.SignerName)
 	if s.Object.Spec.SignerName == ClientSigner {
-		version, _, err := w.c.serverVersion(ctx)
-		if k, evidence := kindOf(version, w.c.hostname()); err == nil && evidence != "" {
-			means = fmt.Sprintf("%s: %s (%s)", k.name, k.reason, evidence)
+		if why := w.c.SignsNever(ctx, ClientSigner); why != "" {
+			means = why
 		}
 	}
 	s.Note = fmt.Sprintf("approved, but nothing has signed it for %v; %s", w.cfg.stall, means)

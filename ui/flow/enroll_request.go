@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
@@ -178,6 +179,9 @@ func (r *enrolment) awaitApproval(ctx context.Context) (outcome, error) {
 		r.progress(StepApproval, "%s", statusLine(r.j.RequestName, s))
 	})
 	if err != nil {
+		if hint := r.vainWait(ctx, client, err); hint != "" {
+			return outcome{}, hsm.WithHint(err, hint)
+		}
 		return outcome{}, r.waitHint(r.j.expiredToken(err))
 	}
 	got, err := csr.Collect(status.Object, csr.Want{PublicKey: r.public, Request: r.j.Request})
@@ -197,10 +201,29 @@ func (r *enrolment) ref() csr.Ref {
 
 // waitHint says how to go on after a wait that came to no end.
 func (r *enrolment) waitHint(err error) error {
-	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+	if interrupted(err) {
 		return hsm.Hintf(err, "nothing is lost: `%s` goes on from here", r.j.Options.resume())
 	}
 	return err
+}
+
+func interrupted(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
+}
+
+// vainWait is the hint for a wait that was left and could come to no end, "" if
+// it may go on.
+func (r *enrolment) vainWait(ctx context.Context, client *csr.Client, err error) string {
+	if !interrupted(err) {
+		return ""
+	}
+	over, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	why := client.SignsNever(over, r.j.Options.SignerName)
+	if why == "" {
+		return ""
+	}
+	return "waiting longer does not help: " + why + "; ask for a signer that this cluster has, with --restart and --signer-name"
 }
 
 // statusLine says where a request is, in a line.

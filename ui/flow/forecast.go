@@ -27,7 +27,7 @@ func ForecastRefusal(points []csr.Point) error {
 		}
 	}
 	return hsm.WithHint(fmt.Errorf("%w: %s", ErrForecast, strings.Join(why, "; ")),
-		"ask for what the signer signs, or file it all the same with --accept-risk=forecast")
+		"ask for what the signer signs, or for another signer with --signer-name; --accept-risk=forecast files it all the same")
 }
 
 // RequestForecast says what is likely to become of the request that o

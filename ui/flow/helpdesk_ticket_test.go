@@ -2,14 +2,11 @@ package flow
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/pem"
 	"errors"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -27,12 +24,7 @@ func TestSealKeysDoNotStay(t *testing.T) {
 		http.Error(w, "no tickets here", http.StatusForbidden)
 	}))
 	defer server.Close()
-	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	config := strings.Replace(testKubeconfig, `https://10.0.0.1:6443", certificate-authority-data: "`,
-		server.URL+`", certificate-authority-data: "`+base64.StdEncoding.EncodeToString(authority), 1)
-	if err := os.WriteFile(e.Kubeconfig, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	pointAt(t, e, server)
 	left := func() (names []string) {
 		entries, err := os.ReadDir(e.sealDir())
 		if err != nil {

@@ -11,8 +11,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
 )
 
 // TestVainKey: before a key is made the API server must answer; a run that has
@@ -31,12 +33,7 @@ func TestVainKey(t *testing.T) {
 		_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Unauthorized","code":401}`))
 	}))
 	defer server.Close()
-	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	config := strings.Replace(testKubeconfig, `https://10.0.0.1:6443", certificate-authority-data: "`,
-		server.URL+`", certificate-authority-data: "`+base64.StdEncoding.EncodeToString(authority), 1)
-	if err := os.WriteFile(e.Kubeconfig, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	pointAt(t, e, server)
 	r := begin(t, e, EnrollOptions{User: "jane", AcceptForecast: true}, &typist{})
 	if _, err := r.keyForRequest(ctx); !errors.Is(err, csr.ErrUnauthorized) || r.j.KeyHash != "" {
 		t.Errorf("a credential that is not known: %v, key %q", err, r.j.KeyHash)
@@ -57,5 +54,51 @@ func TestVainKey(t *testing.T) {
 	other := begin(t, e, EnrollOptions{Name: "other", User: "jane"}, &typist{})
 	if _, err := other.keyForRequest(ctx); !errors.Is(err, csr.ErrUnreachable) || other.j.KeyHash != "" || other.j.Generating {
 		t.Errorf("a server that is away: %v, key %q", err, other.j.KeyHash)
+	}
+}
+
+// TestVainKeyOnEKS: where client certificates are not signed no key is made,
+// even if another request looks signed; and nobody is told to wait on.
+func TestVainKeyOnEKS(t *testing.T) {
+	ctx := context.Background()
+	e, _ := testEnv(t, "blue")
+	pending := `{"apiVersion":"certificates.k8s.io/v1","kind":"CertificateSigningRequest","metadata":{"name":"x","uid":"u","resourceVersion":"1"},` +
+		`"spec":{"signerName":"kubernetes.io/kube-apiserver-client"},"status":{}}`
+	signed := strings.Replace(pending, `"status":{}`, `"status":{"certificate":"LS0t"}`, 1)
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch path := r.URL.Path; {
+		case path == "/version":
+			_, _ = w.Write([]byte(`{"gitVersion":"v1.31.2-eks-7f9249a"}`))
+		case strings.HasSuffix(path, "/certificatesigningrequests/x"):
+			_, _ = w.Write([]byte(pending))
+		case strings.HasSuffix(path, "/certificatesigningrequests") && r.URL.Query().Get("watch") == "":
+			_, _ = w.Write([]byte(`{"apiVersion":"certificates.k8s.io/v1","kind":"CertificateSigningRequestList","metadata":{},"items":[` + signed + `]}`))
+		default:
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`))
+		}
+	}))
+	defer server.Close()
+	pointAt(t, e, server)
+	r := begin(t, e, EnrollOptions{User: "jane"}, &typist{})
+	if _, err := r.keyForRequest(ctx); !errors.Is(err, ErrForecast) || !strings.Contains(err.Error(), "Amazon EKS") || r.j.KeyHash != "" {
+		t.Errorf("a key on EKS: %v, key %q", err, r.j.KeyHash)
+	}
+	r.j.RequestName, r.j.RequestUID, r.j.Options.Timeout = "x", "u", time.Millisecond
+	_, err := r.awaitApproval(ctx)
+	if hint := hsm.Hint(err); !errors.Is(err, context.DeadlineExceeded) || strings.Contains(hint, "nothing is lost") || !strings.Contains(hint, "Amazon EKS") {
+		t.Errorf("a wait on EKS: %v, hint: %s", err, hint)
+	}
+}
+
+// pointAt has the kubeconfig lead to a server.
+func pointAt(t *testing.T, e *Env, server *httptest.Server) {
+	t.Helper()
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	config := strings.Replace(testKubeconfig, `https://10.0.0.1:6443", certificate-authority-data: "`,
+		server.URL+`", certificate-authority-data: "`+base64.StdEncoding.EncodeToString(authority), 1)
+	if err := os.WriteFile(e.Kubeconfig, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
 	}
 }
