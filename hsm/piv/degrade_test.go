@@ -102,3 +102,30 @@ func TestCompressedCertificate(t *testing.T) {
 		t.Error("another certificate")
 	}
 }
+
+// TestEmptySlotWithPolicies: a card that answers GET METADATA for an empty slot
+// with the policies of a key that is not there has room for one; a key that the
+// card does not describe further stays where it is.
+func TestEmptySlotWithPolicies(t *testing.T) {
+	r := newRig(t, vcard.Config{EmptyPolicies: true})
+	all, err := r.tok.Slots(t.Context(), nil)
+	must(t, err)
+	if len(all) != 0 {
+		t.Fatalf("an empty card has %+v", all)
+	}
+	_, err = r.tok.Slot(t.Context(), hsm.URI{Scheme: hsm.SchemePIV, Slot: "9a"})
+	want(t, err, hsm.ErrNoKey)
+	slot := r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
+	must(t, sign(r.signer(t, "9a", typing(t))))
+	if all, err = r.tok.Slots(t.Context(), nil); err != nil || len(all) != 1 || !hsm.SameKey(all[0].Key.Public, slot.Key.Public) {
+		t.Errorf("%+v, %v", all, err)
+	}
+	ref := byte(0x9c)
+	r.card.Fail(vcard.Fault{INS: vcard.INSGetMetadata, P2: &ref, SW: 0x9000, Data: []byte{0x02, 2, 2, 1, 0x03, 1, 1}})
+	if _, err = r.tok.Generate(t.Context(), hsm.GenerateOptions{Slot: "9c"}, typing(t)); err == nil {
+		t.Error("a key with an origin was written over")
+	}
+	if n := r.card.Count(vcard.INSGenerate); n != 1 {
+		t.Errorf("%d keys were made", n)
+	}
+}

@@ -32,8 +32,19 @@ func (s *session) metadata(ref byte) (metadata, error) {
 	if err != nil {
 		return metadata{}, err
 	}
-	return parseMetadata(b)
+	m, err := parseMetadata(b)
+	if err == nil && holdsKey(ref) && m.bare() {
+		err = errNoReference
+	}
+	return m, err
 }
+
+// holdsKey tells whether ref is a slot, and no PIN or management key.
+func holdsKey(ref byte) bool { return ref != refPIN && ref != refPUK && ref != refManagement }
+
+// bare tells that no key is described: some cards answer for an empty slot with
+// the policies that a key would have there.
+func (m metadata) bare() bool { return m.algorithm == 0 && len(m.public) == 0 && m.origin == 0 }
 
 func parseMetadata(b []byte) (metadata, error) {
 	var m metadata

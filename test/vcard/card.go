@@ -53,6 +53,9 @@ type Config struct {
 	// CA signs the card's attestation certificate; nil is one that all cards of
 	// this process share.
 	CA *CA
+	// EmptyPolicies has GET METADATA answer for an empty slot with policies alone,
+	// as some cards do, instead of that there is nothing.
+	EmptyPolicies bool
 	// CHUID gives the card a card-holder identifier with this GUID.
 	CHUID *[16]byte
 }

@@ -140,7 +140,10 @@ func (c *Card) metadata(cmd command) ([]byte, uint16) {
 		return concat(put(0x01, []byte{c.management.alg}), put(0x02, []byte{0, touch}), put(0x05, flag(c.management.isDefault))), swOK
 	}
 	k, ok := c.keys[cmd.p2]
-	if !ok {
+	switch {
+	case !ok && c.config.EmptyPolicies:
+		return put(0x02, []byte{pinOnce, touchNever}), swOK
+	case !ok:
 		return nil, swReferenceNotFound
 	}
 	return concat(put(0x01, []byte{k.alg}), put(0x02, []byte{k.pin, k.touch}), put(0x03, []byte{k.origin}),

@@ -162,8 +162,8 @@ func (a *app) enrollReviewed(ctx context.Context, env *flow.Env, options flow.En
 	if err := w.flush(); err != nil || f.plan {
 		return flow.Result{}, err
 	}
-	if options.Generate.Overwrite && review.Token.Scheme == hsm.SchemePIV && options.Key.Scheme == "" {
-		if err := a.confirmOverwrite(ctx, review.Options.Token, review.Options.Generate.Slot); err != nil {
+	if g := &review.Options.Generate; g.Overwrite && review.Token.Scheme == hsm.SchemePIV && options.Key.Scheme == "" {
+		if g.Overwrite, err = a.confirmOverwrite(ctx, review.Options.Token, g.Slot); err != nil {
 			return flow.Result{}, err
 		}
 	}

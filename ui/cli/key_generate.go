@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -102,7 +103,7 @@ kubehsm key generate --token 'piv:serial=1234567' --slot 9a --touch-policy cache
 			return err
 		}
 		if options.Overwrite {
-			if err := a.confirmOverwrite(ctx, u, options.Slot); err != nil {
+			if options.Overwrite, err = a.confirmOverwrite(ctx, u, options.Slot); err != nil {
 				return err
 			}
 		}
@@ -126,19 +127,26 @@ kubehsm key generate --token 'piv:serial=1234567' --slot 9a --touch-policy cache
 }
 
 // confirmOverwrite has the serial of the token typed before a key is destroyed.
-func (a *app) confirmOverwrite(ctx context.Context, u hsm.URI, slot string) error {
+// In an empty slot there is nothing to write over: then it asks nothing and
+// returns false.
+func (a *app) confirmOverwrite(ctx context.Context, u hsm.URI, slot string) (bool, error) {
 	env, err := a.env()
 	if err != nil {
-		return err
+		return false, err
 	}
 	t, err := env.Drivers.Open(ctx, u)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer t.Close()
 	info, err := t.Info(ctx)
 	if err != nil {
-		return err
+		return false, err
+	}
+	at := u.TokenOnly()
+	at.Slot = slot
+	if _, err := t.Slot(ctx, at); errors.Is(err, hsm.ErrNoKey) {
+		return false, nil
 	}
 	typed := info.Serial
 	if typed == "" {
@@ -152,5 +160,5 @@ func (a *app) confirmOverwrite(ctx context.Context, u hsm.URI, slot string) erro
 	if err == nil && !yes {
 		err = fmt.Errorf("%w: nothing was changed", hsm.ErrCancelled)
 	}
-	return err
+	return yes, err
 }

@@ -114,7 +114,7 @@ func TestKeyOverwriteWantsTheSerial(t *testing.T) {
 	b.fake = hsmtest.NewFake(hsm.SchemePIV)
 	b.token = b.fake.Add(hsmtest.FakeOptions{Serial: "1234567", PIN: testPIN})
 	b.ask = hsmtest.TypingAll(t, map[hsm.PINKind]string{hsm.PIVPIN: testPIN, hsm.ManagementKey: testPIN})
-	b.ok("key", "generate")
+	b.ok("key", "generate", "--overwrite") // an empty slot: there is nothing to confirm
 	b.fails(1, hsm.ErrOccupied.Error(), "key", "generate")
 	script := hsmtest.NewScript(t, hsmtest.No())
 	b.ask = script
