@@ -36,28 +36,28 @@ struct kubehsm_functions {
 	void *f[68];
 };
 
+// What miekg/pkcs11 keeps of a module.
+struct kubehsm_context {
+	void *handle;
+	struct kubehsm_functions *functions;
+};
+
 enum { KUBEHSM_C_INIT_TOKEN = 9, KUBEHSM_C_INIT_PIN = 10, KUBEHSM_C_SET_PIN = 11, KUBEHSM_C_LOGIN = 18, KUBEHSM_C_GET_ATTRIBUTE_VALUE = 24,
 	KUBEHSM_C_SIGN = 43 };
 
-// kubehsm_open loads a module and returns its functions, or NULL and a message to be freed.
-static struct kubehsm_functions *kubehsm_open(const char *path, char **message) {
+// kubehsm_open loads a module and returns its handle, or NULL and a message to be freed.
+static void *kubehsm_open(const char *path, char **message) {
 	void *handle = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
 	if (handle == NULL) {
 		const char *m = dlerror();
 		*message = strdup(m != NULL ? m : "it cannot be loaded");
 		return NULL;
 	}
-	unsigned long (*list)(struct kubehsm_functions **) = dlsym(handle, "C_GetFunctionList");
-	struct kubehsm_functions *functions = NULL;
-	if (list == NULL) {
+	if (dlsym(handle, "C_GetFunctionList") == NULL) {
 		*message = strdup("it is no PKCS#11 module: it has no C_GetFunctionList");
 		return NULL;
 	}
-	if (list(&functions) != 0 || functions == NULL) {
-		*message = strdup("its C_GetFunctionList failed");
-		return NULL;
-	}
-	return functions;
+	return handle;
 }
 
 static unsigned long kubehsm_call_login(struct kubehsm_functions *l, unsigned long session, unsigned long user, void *pin, unsigned long n) {
@@ -101,12 +101,18 @@ import (
 // memory at every login. Modules are never unloaded; not all survive it.
 type library struct{ functions *C.struct_kubehsm_functions }
 
+// A [p11.Ctx] is one pointer, to what is declared above.
+var _ [unsafe.Sizeof(uintptr(0))]byte = [unsafe.Sizeof(p11.Ctx{})]byte{}
+
+// openLibrary loads a module. C_GetFunctionList is called once, by miekg/pkcs11,
+// and its answer is shared: p11-kit's client and proxy modules answer each call
+// with another list, and to each list belong other sessions.
 func openLibrary(path string) (*library, *p11.Ctx, error) {
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
 	var message *C.char
-	functions := C.kubehsm_open(name, &message)
-	if functions == nil {
+	handle := C.kubehsm_open(name, &message)
+	if handle == nil {
 		defer C.free(unsafe.Pointer(message))
 		return nil, nil, errors.New(C.GoString(message))
 	}
@@ -114,7 +120,14 @@ func openLibrary(path string) (*library, *p11.Ctx, error) {
 	if ctx == nil {
 		return nil, nil, errors.New("it cannot be loaded")
 	}
-	return &library{functions: functions}, ctx, nil
+	inner := *(**C.struct_kubehsm_context)(unsafe.Pointer(ctx))
+	switch {
+	case inner.handle != handle:
+		return nil, nil, errors.New("it was loaded as something else")
+	case inner.functions == nil:
+		return nil, nil, errors.New("its C_GetFunctionList failed")
+	}
+	return &library{functions: inner.functions}, ctx, nil
 }
 
 // login is C_Login on the secret's own memory. A nil pin is typed on the reader.
