@@ -1,10 +1,14 @@
 package cli
 
 import (
+	"errors"
+	"slices"
+
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/flow"
 )
 
 func (a *app) keyList() *cobra.Command {
@@ -33,20 +37,19 @@ kubehsm key list --token 'pkcs11:token=trial' -o yaml`,
 		if err != nil {
 			return err
 		}
+		if token != "" {
+			tokens = slices.DeleteFunc(tokens, func(t flow.TokenView) bool { return !only.MatchToken(t.Info) })
+		}
 		doc := struct {
 			Keys     []keyDoc     `json:"keys"`
 			Problems []problemDoc `json:"problems,omitempty"`
 		}{Keys: []keyDoc{}, Problems: problemDocs(problems)}
 		rows := [][]string{}
 		notes := a.err()
-		found := false
 		for _, t := range tokens {
-			if token != "" && !only.MatchToken(t.Info) {
-				continue
-			}
-			found = true
 			if t.Err != nil {
 				notes.line("note: %s: %s", t.Info.Name(), ui.Message(t.Err))
+				doc.Problems = append(doc.Problems, problemDocs([]hsm.Problem{{Source: t.Info.URI().String(), Err: t.Err}})...)
 			}
 			for _, s := range t.Slots {
 				if s.Key == nil {
@@ -61,21 +64,26 @@ kubehsm key list --token 'pkcs11:token=trial' -o yaml`,
 				rows = append(rows, []string{t.Info.Name(), s.ID, s.Label, key, cert, shortURI(s.URI)})
 			}
 		}
-		if token != "" && !found {
-			return hsm.WithHint(hsm.ErrNoToken, "`kubehsm token list` shows what is there")
-		}
 		notes.problems(problems, len(tokens) > 0)
-		if len(rows) == 0 {
+		if token != "" && len(tokens) == 0 {
+			return errors.Join(notes.flush(), hsm.WithHint(hsm.ErrNoToken, "`kubehsm token list` shows what is there"))
+		}
+		failed := unread(tokens, problems)
+		if len(rows) == 0 && failed == nil {
 			notes.line("No keys found.")
 		}
 		if err := notes.flush(); err != nil {
 			return err
 		}
-		return a.emit(o, doc, func(w *words) {
+		err = a.emit(o, doc, func(w *words) {
 			if len(rows) > 0 {
 				w.table([]string{"TOKEN", "ID", "LABEL", "ALGORITHM", "CERTIFICATE", "URI"}, rows)
 			}
 		})
+		if err == nil {
+			err = failed
+		}
+		return err
 	})
 	c.Flags().StringVar(&token, "token", "", "only the keys on this token, by its `URI`")
 	o = output(c)

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -62,6 +63,41 @@ func TestTokenListWithoutTokens(t *testing.T) {
 	if tokens := document(t, b.ok("token", "list", "-o", "json"))["tokens"].([]any); len(tokens) != 0 {
 		t.Errorf("%v", tokens)
 	}
+}
+
+// TestUnreadIsNotEmpty: what could not be read is not said to hold nothing, to
+// people or scripts.
+func TestUnreadIsNotEmpty(t *testing.T) {
+	broken := hsm.WithHint(fmt.Errorf("%w: CKR_DEVICE_ERROR", hsm.ErrModule), "replace it")
+	fails := func(b *bench, words string, args ...string) {
+		t.Helper()
+		code, out, errs := b.run(args...)
+		if code != 1 || !strings.Contains(errs, words) || !strings.Contains(errs, "error: "+errUnread.Error()) {
+			t.Errorf("%v: exit code %d, %q, %q", args, code, out, errs)
+		}
+		if strings.Contains(errs, "No ") {
+			t.Errorf("%v: %s", args, errs)
+		}
+		if args[len(args)-1] == "json" && !strings.Contains(out, "CKR_DEVICE_ERROR") {
+			t.Errorf("%v: the document does not say it: %s", args, out)
+		}
+		if len(args) == 2 && strings.Contains(out, " 0 ") {
+			t.Errorf("%v: %s", args, out)
+		}
+	}
+	everywhere := func(b *bench, words string) {
+		t.Helper()
+		for _, args := range [][]string{{"token", "list"}, {"key", "list"}, {"token", "list", "-o", "json"}, {"key", "list", "-o", "json"}} {
+			fails(b, words, args...)
+		}
+	}
+	b := newBench(t)
+	b.token.Fail(hsmtest.OpSlots, broken)
+	everywhere(b, "note: trial: read token")
+	b = newBench(t)
+	b.token.Unplug()
+	b.fake.SetProblems(hsm.Problem{Source: "/lib/broken.so", Err: broken})
+	everywhere(b, "note: /lib/broken.so: ")
 }
 
 func TestKeyGenerateAndList(t *testing.T) {

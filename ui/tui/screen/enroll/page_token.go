@@ -55,6 +55,9 @@ func (p *tokenPage) fill() {
 }
 
 func keysOn(v flow.TokenView) string {
+	if v.Err != nil {
+		return "keys not read"
+	}
 	n := 0
 	for _, s := range v.Slots {
 		if s.Key != nil {
