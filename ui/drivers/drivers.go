@@ -30,8 +30,8 @@ func New(o Options) hsm.Drivers {
 		modules = append(modules, pkcs11.Module{Name: m.Name, Path: m.Path, Env: m.Env})
 	}
 	all := hsm.Drivers{pkcs11.New(pkcs11.Options{Modules: modules, Discover: !o.OnlyModules, LockDir: filepath.Join(o.Dirs.Run, "locks")})}
-	if !o.OnlyModules {
-		all = append(all, piv.New(piv.Options{Busy: o.Busy}))
+	if o.OnlyModules {
+		return append(all, leftOut{hsm.SchemePIV, "smart cards", o.Dirs.ConfigFile()})
 	}
-	return all
+	return append(all, piv.New(piv.Options{Busy: o.Busy}))
 }
