@@ -1,8 +1,10 @@
 package bridge
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -25,11 +27,12 @@ func (s *Server) consent(r *http.Request, e *session, up *Upstream, path string)
 	if !up.policy.Asks() {
 		return nil
 	}
+	body := hasBody(r)
 	if len(r.Trailer) > 0 {
 		// Some servers take them for headers: what was judged would not be what they see.
 		return &refusal{http.StatusForbidden, DeniedOdd, consent.ErrOdd.Error() + ": it announces trailers"}
 	}
-	request := consent.Parse(r.Method, path, r.Header, r.ContentLength != 0)
+	request := consent.Parse(r.Method, path, r.Header, body)
 	needs, err := up.policy.Needs(request)
 	if err != nil {
 		return &refusal{http.StatusForbidden, DeniedOdd, err.Error()}
@@ -52,6 +55,27 @@ func (s *Server) consent(r *http.Request, e *session, up *Upstream, path string)
 		message += " (" + h + ")"
 	}
 	return &refusal{http.StatusForbidden, DeniedConsent, message}
+}
+
+// hasBody tells whether a request has a body. Some clients of HTTP/2 end a GET that
+// has none by an empty frame of its own, so of those that do not say the first
+// byte is awaited.
+func hasBody(r *http.Request) bool {
+	if r.ContentLength >= 0 || r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return r.ContentLength != 0
+	}
+	var first [1]byte
+	n, err := io.ReadFull(r.Body, first[:])
+	if errors.Is(err, io.EOF) {
+		r.ContentLength = 0
+		return false
+	}
+	rest := r.Body
+	r.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(first[:n]), rest), rest}
+	return true
 }
 
 // clientKey carries the client whose request it is.

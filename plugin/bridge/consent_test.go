@@ -134,6 +134,13 @@ func TestNoWayAroundConsent(t *testing.T) {
 		{"a header that is taken away", "GET", "/c/prod/api/v1/pods", "Impersonate-User: root\r\nConnection: Impersonate-User, close\r\n", ""},
 		{"impersonation", "GET", "/c/prod/api/v1/pods", "Impersonate-User: root\r\n", `list pods everywhere as "root"`},
 		{"impersonation with an underscore", "GET", "/c/prod/api/v1/pods", "Impersonate_User: root\r\n", `list pods everywhere as Impersonate_user "root"`},
+		{"overridden method by another name", "GET", "/c/prod/api/v1/namespaces/web/pods/p", "X-Original-Method: DELETE\r\n", ""},
+		{"method as a form's field", "GET", "/c/prod/api/v1/namespaces/web/pods/p", "_method: DELETE\r\n", ""},
+		{"forwarded path", "GET", "/c/prod/version", "X-Forwarded-Uri: /api/v1/namespaces/web/pods/p/exec\r\n", ""},
+		{"all in one segment", "GET", "/c/prod/api%2Fv1%2Fnamespaces%2Fweb%2Fpods%2Fp%2Fexec?command=id", "", ""},
+		{"a look with a body", "GET", "/c/prod/api/v1/pods", "Content-Length: 2\r\n", ""},
+		{"a look with a chunk", "GET", "/c/prod/api/v1/pods", "Transfer-Encoding: chunked\r\n", ""},
+		{"a head with a body", "HEAD", "/c/prod/api/v1/pods", "Content-Length: 2\r\n", ""},
 		{"impersonation in a trailer", "GET", "/c/prod/api/v1/pods", "Transfer-Encoding: chunked\r\nTrailer: Impersonate-User\r\n", ""},
 		{"exec as a look", "GET", "/c/prod/api/v1/namespaces/web/pods/p/exec?command=id", "", `get pods/exec "p" in "web"`},
 		{"exec over a WebSocket", "GET", "/c/prod/api/v1/namespaces/web/pods/p/exec?command=id", "Connection: Upgrade\r\nUpgrade: websocket\r\n", `get pods/exec "p" in "web"`},
@@ -148,7 +155,12 @@ func TestNoWayAroundConsent(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/http1 %t", c.name, http1), func(t *testing.T) {
 				r, q := judged(t, bridgetest.Options{HTTP1: http1}, false)
 				body := ""
-				if strings.Contains(c.headers, "chunked") {
+				switch {
+				case strings.Contains(c.headers, "Content-Length"):
+					body = "{}"
+				case c.headers == "Transfer-Encoding: chunked\r\n":
+					body = "2\r\n{}\r\n0\r\n\r\n"
+				case strings.Contains(c.headers, "chunked"):
 					body = "0\r\nImpersonate-User: root\r\n\r\n"
 				}
 				codes := r.raw(c.method + " " + c.target + " HTTP/1.1\r\nHost: HOST\r\n" + c.headers + "\r\n" + body + "GET /end HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n\r\n")
@@ -168,6 +180,64 @@ func TestNoWayAroundConsent(t *testing.T) {
 					t.Errorf("answered %v", codes)
 				}
 			})
+		}
+	}
+}
+
+// TestEmptyBodies: a look whose end comes by itself has no body, and is served;
+// what comes after the end does not arrive.
+func TestEmptyBodies(t *testing.T) {
+	for _, http1 := range []bool{true, false} {
+		r, q := judged(t, bridgetest.Options{HTTP1: http1}, false)
+		const look = "GET /c/prod/api/v1/pods HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n"
+		if codes := r.raw(look + "\r\n"); !slices.Equal(codes, []int{http.StatusTeapot}) {
+			t.Errorf("answered %v, asked %q", codes, q.all())
+		}
+		if codes := r.raw(look + "Impersonate-User: root\r\n\r\n"); !slices.Equal(codes, []int{http.StatusForbidden}) {
+			t.Errorf("a trailer that was not announced: answered %v, asked %q", codes, q.all())
+		}
+		for data, want := range map[string]string{"": "418", "{}": "403"} {
+			if got := r.h2body(data, ":method", "GET", ":scheme", "https", ":authority", "HOST", ":path", "/c/prod/api/v1/pods"); got != want {
+				t.Errorf("with %q over HTTP/2: %s, want %s", data, got, want)
+			}
+		}
+		if got := r.api.Arrivals(); !slices.Equal(got, []string{"GET /api/v1/pods", "GET /api/v1/pods"}) {
+			t.Errorf("%q arrived", got)
+		}
+	}
+}
+
+// TestBodiesReachWorkloads: a workload may take a GET with a body; what was looked
+// at arrives whole.
+func TestBodiesReachWorkloads(t *testing.T) {
+	r, q := judged(t, bridgetest.Options{}, true)
+	req, err := http.NewRequest(http.MethodGet, r.ep.URL("prod")+"/api/v1/namespaces/web/services/s/proxy/_search", io.MultiReader(strings.NewReader(`{"query":{}}`)))
+	check(t, err)
+	resp, err := r.client(r.issue("prod", Client{PID: 1, Start: 1})).Do(req)
+	check(t, err)
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	check(t, err)
+	if !strings.Contains(string(b), `"Body":"{\"query\":{}}"`) || len(q.all()) != 1 {
+		t.Errorf("%s %s, asked %q", resp.Status, b, q.all())
+	}
+}
+
+// TestCiphers: TLS 1.2 has no suite in CBC mode here.
+func TestCiphers(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	for _, suite := range tls.CipherSuites() {
+		if !slices.Contains(suite.SupportedVersions, tls.VersionTLS12) || !strings.Contains(suite.Name, "_ECDHE_ECDSA_") {
+			continue
+		}
+		cfg := r.tls(nil)
+		cfg.MaxVersion, cfg.CipherSuites = tls.VersionTLS12, []uint16{suite.ID}
+		conn, err := tls.Dial("tcp", r.ep.Address(), cfg)
+		if err == nil {
+			check(t, conn.Close())
+		}
+		if cbc := strings.Contains(suite.Name, "_CBC_"); cbc != (err != nil) {
+			t.Errorf("%s: %v", suite.Name, err)
 		}
 	}
 }
@@ -247,6 +317,17 @@ func TestBodyWaitsForConsent(t *testing.T) {
 // or "reset" or "closed".
 func (r *rig) h2(fields ...string) string {
 	r.t.Helper()
+	return r.h2send(nil, fields...)
+}
+
+// h2body is h2 for a request whose end comes in a frame of its own, with data.
+func (r *rig) h2body(data string, fields ...string) string {
+	r.t.Helper()
+	return r.h2send([]byte(data), fields...)
+}
+
+func (r *rig) h2send(data []byte, fields ...string) string {
+	r.t.Helper()
 	conn, err := tls.Dial("tcp", r.ep.Address(), r.tls(r.issue("prod", Client{PID: 1, Start: 1}), "h2"))
 	check(r.t, err)
 	defer conn.Close()
@@ -261,7 +342,10 @@ func (r *rig) h2(fields ...string) string {
 	for i := 0; i < len(fields); i += 2 {
 		check(r.t, enc.WriteField(hpack.HeaderField{Name: fields[i], Value: strings.ReplaceAll(fields[i+1], "HOST", r.ep.Address())}))
 	}
-	check(r.t, fr.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: true}))
+	check(r.t, fr.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: data == nil}))
+	if data != nil {
+		check(r.t, fr.WriteData(1, true, data))
+	}
 	for {
 		f, err := fr.ReadFrame()
 		if err != nil {

@@ -55,7 +55,10 @@ func NewServer(cert tls.Certificate, sessions *Sessions, route func(enrollment s
 			Certificates: []tls.Certificate{cert},
 			ClientAuth:   tls.RequestClientCert,
 			MinVersion:   tls.VersionTLS12,
-			NextProtos:   []string{"h2", "http/1.1"},
+			// For TLS 1.2: Go's own list has suites in CBC mode. The certificate is ECDSA.
+			CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+				tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256},
+			NextProtos: []string{"h2", "http/1.1"},
 			// No Kubernetes client resumes, and a ticket would outlive a lock.
 			SessionTicketsDisabled: true,
 		},

@@ -45,9 +45,26 @@ type Request struct {
 // Subresources that connect, whatever the method: exec over WebSocket is a GET.
 var connecting = []string{"exec", "attach", "portforward", "proxy"}
 
-// overriding are headers by which a client asks a server to take the request for
-// another one. The API server does not know them; what stands before it may.
-var overriding = []string{"X-Http-Method-Override", "X-Http-Method", "X-Method-Override", "X-Original-Url", "X-Rewrite-Url"}
+// rewrites tells whether a client asks by a header of this name that a server take
+// the request for another one. The API server knows no such header; what stands
+// before it may. There is no list of them (X-HTTP-Method-Override, X-Original-URL,
+// X-Forwarded-Uri, _method), so a word of the name decides. Some servers take an
+// underscore, or any other mark, for a dash.
+func rewrites(header string) bool {
+	for word := range strings.FieldsFuncSeq(strings.ToLower(header), func(c rune) bool { return !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9') }) {
+		for _, part := range []string{"method", "overrid", "rewrit"} {
+			if strings.Contains(word, part) {
+				return true
+			}
+		}
+		for _, end := range []string{"uri", "url", "path", "prefix", "verb"} {
+			if strings.HasSuffix(word, end) {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // Protocols that Kubernetes changes to. Any other could carry requests that are
 // not seen here: h2c (RFC 7540 section 3.2) is HTTP again.
@@ -61,7 +78,7 @@ const (
 
 // Parse reads a request. target is its path and query as they are sent to the
 // API server, to the byte, without the server's own path prefix. hasBody tells
-// whether anything may follow the headers.
+// whether anything follows the headers.
 func Parse(method, target string, h http.Header, hasBody bool) Request {
 	r := Request{safeMethod: method == http.MethodGet || method == http.MethodHead, As: impersonated(h)}
 	rawPath, rawQuery, _ := strings.Cut(target, "?")
@@ -87,6 +104,9 @@ func Parse(method, target string, h http.Header, hasBody bool) Request {
 	}
 	switch {
 	case r.Odd != "":
+	case hasBody && r.safeMethod && (upgrade || !proxied): // a workload's own protocol may have that
+		// The API server does not read it. An aggregated API, or what stands in front, may.
+		r.Odd = "it is a " + method + " with a body"
 	case r.Protocol != "" && !slices.Contains(protocols, r.Protocol):
 		r.Odd = "it changes to a protocol that Kubernetes does not use"
 	case len(r.As) > maxAs:
@@ -229,9 +249,8 @@ func odd(method, target string, proxied bool, h http.Header) string {
 		return "its method is not one of the API's"
 	}
 	for k := range h {
-		// Some programs take an underscore for a dash.
-		if name := strings.ReplaceAll(k, "_", "-"); slices.ContainsFunc(overriding, func(o string) bool { return strings.EqualFold(o, name) }) {
-			return "it carries the header " + k
+		if rewrites(k) {
+			return "it carries the header " + k[:min(len(k), maxName)]
 		}
 	}
 	// HTTP/2 takes them: a server's request line ends at a space, a URL at a fragment.
@@ -264,7 +283,7 @@ func odd(method, target string, proxied bool, h http.Header) string {
 		if i < ours && len(name) > maxName {
 			return "its path has a name that is too long"
 		}
-		if i < ours && len(segments) > 1 && !plain(s, name) {
+		if i < ours && rawPath != "" && rawPath != "/" && !plain(s, name) {
 			return "its path is ambiguous"
 		}
 	}

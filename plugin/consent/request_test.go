@@ -81,22 +81,35 @@ func TestOdd(t *testing.T) {
 		{"GET", "/api/v1/namespaces/a/pods/b/proxy/%252e%252e"}, {"GET", "/api/v1/namespaces/a%2fpods/b/proxy/x"},
 		{"POST", "/api/v1/pods?x=1#&dryRun=All"}, {"POST", "/api/v1/pods?x HTTP/1.1&dryRun=All"}, {"GET", "/api/v1/namespaces/a/pods/b/proxy/x y"}, {"GET", "/version?a\xff"},
 		{"GET", "/api/v1/pods/" + strings.Repeat("a", 300)}, {"GET", "/api/v1/pods", "X_Http_Method_Override"}, {"GET", "/api/v1/pods", "Upgrade"},
-		{"GET", "/api/v1/pods", "X-Http-Method-Override"}, {"GET", "/api/v1/pods", "X-Method-Override"}, {"GET", "/", "X-Original-Url"},
+		{"GET", "/api%2Fv1%2Fnamespaces%2Fa%2Fpods"}, {"GET", "/api%2fv1"}, {"GET", "/%61pi%2e"}, {"GET", "//"}, {"GET", "/."}, {"GET", "/;"}, {"GET", "/%2F"},
 	} {
 		h := http.Header{}
 		if in[2] != "" {
 			h.Set(in[2], "DELETE")
 		}
-		r := Parse(in[0], in[1], h, false)
-		if r.Odd == "" {
-			t.Errorf("%q is taken for %s", in, r)
-		}
-		for _, m := range []Mode{Writes, Always} {
-			if needs, err := (Policy{Mode: m}).Needs(r); err == nil || !needs {
-				t.Errorf("%q: policy %s lets it pass", in, m)
-			}
+		refused(t, in, Parse(in[0], in[1], h, false))
+	}
+	for _, header := range []string{"X-Http-Method-Override", "X-Http-Method", "X-HTTPMethodOverride", "X-Method-Override", "X-Original-Method", "X-Forwarded-Method",
+		"X-Request-Method", "_method", "Method", "X-Verb", "X-Original-Url", "X-Rewrite-Url", "X-Override-Url", "X-Original-Uri", "X-Forwarded-Uri", "X-RequestUri",
+		"X-Forwarded-Prefix", "X-Forwarded-Path", "X-Replaced-Path", "X-Envoy-Original-Path", "X_Original_Method", "x.replaced.path", "X-REWRITE-URL"} {
+		refused(t, header, Parse("GET", "/api/v1/pods", http.Header{http.CanonicalHeaderKey(header): {"DELETE"}}, false))
+		refused(t, header, Parse("GET", "/version", http.Header{header: {"DELETE"}}, false)) // as it came
+	}
+	for _, header := range []string{"Accept", "Accept-Encoding", "Audit-Id", "Baggage", "Content-Length", "Content-Type", "Forwarded", "Grpc-Timeout", "Kubectl-Command", "Kubectl-Session",
+		"Origin", "Sec-Websocket-Key", "Sec-Websocket-Protocol", "Te", "Traceparent", "User-Agent", "Via", "X-Content-Security-Policy", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto",
+		"X-Kubernetes-Pf-Error", "X-Real-Ip", "X-Request-Id", "X-Stream-Protocol-Version"} {
+		if r := Parse("GET", "/api/v1/pods", http.Header{header: {"x"}}, false); r.Odd != "" {
+			t.Errorf("%s: %s", header, r.Odd)
 		}
 	}
+	for _, in := range [][2]string{{"GET", "/api/v1/pods"}, {"HEAD", "/api/v1/pods"}, {"GET", "/version"}, {"GET", "/api/v1/namespaces/a/pods/b/exec"}} {
+		refused(t, in, Parse(in[0], in[1], nil, true))
+	}
+	const search = "/api/v1/namespaces/a/services/b/proxy/_search" // takes a GET with a body
+	if r := Parse("GET", search, nil, true); r.Odd != "" || !r.Connecting {
+		t.Errorf("a workload's own: %+v", r)
+	}
+	refused(t, search, Parse("GET", search, http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}}, true))
 	for value, isOdd := range map[string]bool{
 		"Impersonate-User": true, "keep-alive, impersonate-user": true, "close": false, "Upgrade": false, "Keep-Alive, Upgrade": false,
 	} {
@@ -121,6 +134,19 @@ func TestOdd(t *testing.T) {
 	} {
 		if r := Parse("GET", target, nil, false); r.Odd != "" {
 			t.Errorf("%s: %s", target, r.Odd)
+		}
+	}
+}
+
+// refused checks that policies that look at requests serve none of the kind.
+func refused(t *testing.T, in any, r Request) {
+	t.Helper()
+	if r.Odd == "" {
+		t.Errorf("%q is taken for %s", in, r)
+	}
+	for _, m := range []Mode{Writes, Always} {
+		if needs, err := (Policy{Mode: m}).Needs(r); err == nil || !needs {
+			t.Errorf("%q: policy %s lets it pass", in, m)
 		}
 	}
 }
