@@ -3,6 +3,7 @@ package csr
 import (
 	"context"
 	"crypto"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
@@ -48,6 +49,8 @@ type Prospect struct {
 	Expiration time.Duration
 	// Extension: the request carries an extension of ours, an attestation.
 	Extension bool
+	// Accepted is what the API server says of client certificates, nil if unknown.
+	Accepted *Accepted
 }
 
 // maxSkew is how far two clocks may differ before it is worth a word: signers
@@ -75,6 +78,7 @@ func (c *Client) Forecast(ctx context.Context, p Prospect) ([]Point, error) {
 	f.lifetime()
 	f.extension()
 	f.issues()
+	f.issuer()
 	f.clock()
 	f.identity()
 	return f.points, ctx.Err()
@@ -99,6 +103,7 @@ type forecast struct {
 	whoErr   error
 	manager  managerFlags
 	managed  bool
+	roots    *x509.CertPool
 	bindings Grants
 	bindErr  error
 
@@ -122,6 +127,7 @@ func (f *forecast) ask(ctx context.Context) {
 	}
 	f.me, f.whoErr = f.c.WhoAmI(ctx)
 	f.manager, f.managed = f.c.managerFlags(ctx)
+	f.roots = f.c.AcceptedRoots(ctx)
 	ctx, cancel := context.WithTimeout(ctx, forecastTimeout)
 	defer cancel()
 	f.bindings, f.bindErr = f.c.GrantsOf(ctx, f.p.Subject)

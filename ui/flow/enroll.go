@@ -3,6 +3,7 @@ package flow
 import (
 	"context"
 	"crypto"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -61,13 +62,13 @@ type enrolment struct {
 	prompt *onePIN
 	report func(Event)
 
-	filing  *csr.Client // signed in beforehand to file the request; mostly nil
-	token   hsm.Token
-	info    hsm.TokenInfo
-	public  crypto.PublicKey
-	written string // the kubeconfig file
-	notes   []string
-	result  Result
+	filing *csr.Client // signed in beforehand to file the request; mostly nil
+	token  hsm.Token
+	info   hsm.TokenInfo
+	public crypto.PublicKey
+	notes  []string
+	result Result
+	roots  *x509.CertPool // of client certificates, where the cluster shows them
 }
 
 func (r *enrolment) close() {
@@ -88,7 +89,7 @@ func (r *enrolment) run(ctx context.Context, s Step) error {
 	do := map[Step]func(context.Context) (outcome, error){
 		StepDiscover: r.discover, StepToken: r.findToken, StepKey: r.keyForRequest, StepRequest: r.fileRequest,
 		StepApproval: r.awaitApproval, StepCertificate: r.storeCertificate,
-		StepKubeconfig: r.writeKubeconfig, StepVerify: r.verify,
+		StepVerify: r.verify, StepKubeconfig: r.writeKubeconfig,
 	}[s]
 	out, err := do(ctx)
 	if err == nil {
@@ -200,8 +201,9 @@ func (r *enrolment) findToken(ctx context.Context) (outcome, error) {
 }
 
 // haveCertificate returns the chain on record, or nil if there is none that is
-// still valid; an expired one is forgotten so that a new request is filed.
-func (r *enrolment) haveCertificate() (*csr.Certificate, error) {
+// still valid; one that expired or did not sign in is forgotten, so that a new
+// request is filed.
+func (r *enrolment) haveCertificate(ctx context.Context) (*csr.Certificate, error) {
 	if len(r.j.Certificate) == 0 {
 		return nil, nil
 	}
@@ -209,13 +211,17 @@ func (r *enrolment) haveCertificate() (*csr.Certificate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the certificate on record: %w", err)
 	}
-	if time.Now().After(c.Leaf.NotAfter) {
+	switch {
+	case time.Now().After(c.Leaf.NotAfter):
 		r.note("the certificate on record expired on %s; a new one is asked for", day(c.Leaf.NotAfter))
-		r.j.Certificate, r.j.Request, r.j.RequestName, r.j.RequestUID = nil, nil, "", ""
-		r.j.unmark(StepRequest)
-		return nil, r.env.saveJournal(r.j)
+	case r.j.Untrusted && !r.j.Options.AcceptForecast && r.accepted(ctx).Check(c) != nil:
+		r.progress(StepRequest, "the API server still does not accept the issuer of the certificate on record: a new one is asked for")
+	default:
+		return c, nil
 	}
-	return c, nil
+	r.j.Certificate, r.j.Request, r.j.RequestName, r.j.RequestUID, r.j.Untrusted = nil, nil, "", "", false
+	r.j.unmark(StepRequest)
+	return nil, r.env.saveJournal(r.j)
 }
 
 func (r *enrolment) note(format string, args ...any) {

@@ -104,13 +104,13 @@ const (
 	StepRequest     Step = "request"     // sign the PKCS#10 on the token and file it
 	StepApproval    Step = "approval"    // wait for approval and issue
 	StepCertificate Step = "certificate" // check, keep, write to the token
-	StepKubeconfig  Step = "kubeconfig"  // write the entries
 	StepVerify      Step = "verify"      // sign in through the bridge and ask who we are
+	StepKubeconfig  Step = "kubeconfig"  // write the entries and make the context current
 )
 
 // Steps lists the steps of an enrolment from a context, in order.
 func Steps() []Step {
-	return []Step{StepToken, StepKey, StepRequest, StepApproval, StepCertificate, StepKubeconfig, StepVerify}
+	return []Step{StepToken, StepKey, StepRequest, StepApproval, StepCertificate, StepVerify, StepKubeconfig}
 }
 
 // JoinSteps lists the steps of an enrolment that joins a cluster.

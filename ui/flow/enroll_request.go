@@ -40,7 +40,7 @@ func (e *SendToAdmin) Hint() string {
 
 // fileRequest signs the PKCS#10 on the token and files it, or finds it filed.
 func (r *enrolment) fileRequest(ctx context.Context) (outcome, error) {
-	have, err := r.haveCertificate()
+	have, err := r.haveCertificate(ctx)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -191,7 +191,7 @@ func (r *enrolment) awaitApproval(ctx context.Context) (outcome, error) {
 	for _, n := range got.Notes {
 		r.note("%s", n)
 	}
-	r.j.Certificate = got.PEM
+	r.j.Certificate, r.roots = got.PEM, client.AcceptedRoots(ctx)
 	return outcome{message: "issued, valid until " + day(got.Leaf.NotAfter)}, nil
 }
 

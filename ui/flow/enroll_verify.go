@@ -7,11 +7,44 @@ import (
 	"strings"
 
 	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
 )
 
-// verify signs in as kubectl will, through the agent and its bridge, and asks
-// the API server who we are and whether we may do anything.
+// verify signs in as kubectl will, before the kubeconfig has kubectl do so.
 func (r *enrolment) verify(ctx context.Context) (outcome, error) {
+	out, err := r.signIn(ctx)
+	if errors.Is(err, csr.ErrUnauthorized) {
+		if cert, parseErr := csr.ParseCertificate(r.j.Certificate); parseErr == nil {
+			hint := "ask whoever runs the cluster whether that authority is in the API server's --client-ca-file"
+			if r.j.Options.Renewal == nil {
+				hint += fmt.Sprintf("; `%s --restart --key %s` asks for another certificate", r.j.Options.resume(), shellWord(r.j.Key.String()))
+			}
+			err = hsm.WithHint(fmt.Errorf("%w; the certificate was issued by %q", err, cert.Leaf.Issuer.String()), hint)
+		}
+	}
+	return out, r.notSwitched(ctx, err)
+}
+
+// notSwitched adds to the reason why an enrolment does not sign in what kubectl
+// uses meanwhile, and how to go on.
+func (r *enrolment) notSwitched(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	hint := hsm.Hint(err)
+	if hint != "" {
+		hint += "; "
+	}
+	hint += "the kubeconfig is as it was"
+	if current, getErr := r.env.rules().Get(context.WithoutCancel(ctx), ""); getErr == nil {
+		hint += fmt.Sprintf(", with %q as its current context", current.Name)
+	}
+	return hsm.Hintf(err, "%s; `%s` goes on from here", hint, r.j.Options.resume())
+}
+
+// signIn goes through the agent and its bridge, and asks the API server who we
+// are and whether we may do anything.
+func (r *enrolment) signIn(ctx context.Context) (outcome, error) {
 	name := r.j.Options.Name
 	// The token is let go first: the agent may need it to itself.
 	r.token.Close()
@@ -41,8 +74,8 @@ func (r *enrolment) verify(ctx context.Context) (outcome, error) {
 func (r *enrolment) finished(me csr.Identity) Result {
 	j := r.j
 	res := Result{
-		Name: j.Options.Name, Context: j.Options.Name, Kubeconfig: r.written, Key: j.Key,
-		Fingerprint: j.KeyHash, Request: j.RequestName, User: me.User, Groups: me.Groups, Notes: r.notes,
+		Name: j.Options.Name, Context: j.Options.Name, Key: j.Key,
+		Fingerprint: j.KeyHash, Request: j.RequestName, User: me.User, Groups: me.Groups,
 	}
 	if cert, err := csr.ParseCertificate(j.Certificate); err == nil {
 		res.NotAfter = cert.Leaf.NotAfter

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
 )
 
 // ErrForecast: the cluster is certain to refuse the request.
@@ -49,6 +50,10 @@ func (e *Env) RequestForecast(ctx context.Context, o RequestOptions) ([]csr.Poin
 		return nil, err
 	}
 	p.Subject = csr.Subject{User: o.User, Groups: o.Groups}
+	j := Journal{Options: EnrollOptions{Context: o.Context}}
+	if e.cluster(ctx, &j) == nil { // one that is not verified is not asked
+		p.Accepted = acceptedBy(ctx, j.Cluster)
+	}
 	return client.Forecast(ctx, p)
 }
 
@@ -83,19 +88,29 @@ func (e *Env) forecast(ctx context.Context, j *Journal) ([]csr.Point, error) {
 	if err != nil {
 		return nil, err
 	}
-	return client.Forecast(ctx, j.prospect())
+	return client.Forecast(ctx, j.prospect(ctx))
 }
 
 // filed tells whether there is a request that a forecast would come too late for.
 func (j *Journal) filed() bool { return j.RequestUID != "" || len(j.Certificate) > 0 }
 
 // prospect is the request as far as it is known before there is a key.
-func (j *Journal) prospect() csr.Prospect {
+func (j *Journal) prospect(ctx context.Context) csr.Prospect {
 	o := j.Options
 	return csr.Prospect{
 		Subject: csr.Subject{User: o.User, Groups: o.Groups}, SignerName: o.SignerName, Expiration: o.Expiration,
-		Extension: o.Token.Scheme == hsm.SchemePIV && !o.NoAttestation,
+		Extension: o.Token.Scheme == hsm.SchemePIV && !o.NoAttestation, Accepted: acceptedBy(ctx, j.Cluster),
 	}
+}
+
+// acceptedBy asks a cluster which client certificates it accepts, without a
+// credential; nil if it does not tell.
+func acceptedBy(ctx context.Context, c enrollment.Cluster) *csr.Accepted {
+	a, err := csr.AskAccepted(ctx, Transport(c, moveTimeout), c.Server)
+	if err != nil {
+		return nil // the steps that need the cluster say why
+	}
+	return a
 }
 
 // refuseVain stops an enrolment before a key is made for a request that cannot
@@ -127,7 +142,7 @@ func (r *enrolment) refuseVain(ctx context.Context) error {
 	if o.AcceptForecast {
 		return nil
 	}
-	points, err := client.Forecast(ctx, r.j.prospect())
+	points, err := client.Forecast(ctx, r.j.prospect(ctx))
 	if err != nil {
 		return err
 	}

@@ -40,9 +40,11 @@ type Journal struct {
 	Request     []byte `json:"request,omitempty"`
 	RequestUID  string `json:"requestUID,omitempty"`
 	// Certificate is the issued chain, PEM, leaf first.
-	Certificate []byte    `json:"certificate,omitempty"`
-	Done        []Step    `json:"done"`
-	Updated     time.Time `json:"updated"`
+	Certificate []byte `json:"certificate,omitempty"`
+	// Untrusted: the API server did not accept Certificate's issuer.
+	Untrusted bool      `json:"untrusted,omitempty"`
+	Done      []Step    `json:"done"`
+	Updated   time.Time `json:"updated"`
 }
 
 // did tells whether step s was finished.
@@ -62,7 +64,7 @@ func (j *Journal) unmark(s Step) {
 }
 
 // Finished tells whether nothing is left to do.
-func (j *Journal) Finished() bool { return j.did(StepVerify) }
+func (j *Journal) Finished() bool { return j.did(StepVerify) && j.did(StepKubeconfig) }
 
 func (e *Env) journalDir() string { return filepath.Join(e.Dirs.State, "enrolling") }
 

@@ -177,7 +177,8 @@ func keptNote(current, name string) string {
 	return fmt.Sprintf("the current context stays %q, which is the same user's on this cluster; to change that: `kubehsm kubeconfig use %s`", current, name)
 }
 
-// writeKubeconfig writes the entries; a second run finds them as they should be.
+// writeKubeconfig writes the entries and makes the context current, in one change,
+// now that it has signed in; a second run finds them as they should be.
 func (r *enrolment) writeKubeconfig(ctx context.Context) (outcome, error) {
 	kept := r.env.keptCurrent(ctx, r.enrollment())
 	change, err := r.env.planEntry(ctx, r.enrollment(), !r.j.Options.KeepCurrent && kept == "", r.j.Options.Replace)
@@ -187,16 +188,16 @@ func (r *enrolment) writeKubeconfig(ctx context.Context) (outcome, error) {
 	if kept != "" && !r.j.Options.KeepCurrent {
 		r.note("%s", keptNote(kept, r.j.Options.Name))
 	}
-	r.written = r.env.rules().DefaultFile()
-	if change.Empty() {
-		return outcome{message: r.written, reused: true}, nil
+	r.result.Kubeconfig = r.env.rules().DefaultFile()
+	if !change.Empty() {
+		r.result.Kubeconfig = change.Files()[0]
+		for _, n := range change.Notes() {
+			r.note("%s", n)
+		}
+		if err := change.Apply(ctx); err != nil {
+			return outcome{}, err
+		}
 	}
-	r.written = change.Files()[0]
-	for _, n := range change.Notes() {
-		r.note("%s", n)
-	}
-	if err := change.Apply(ctx); err != nil {
-		return outcome{}, err
-	}
-	return outcome{message: r.written}, nil
+	r.result.Notes = r.notes
+	return outcome{message: r.result.Kubeconfig, reused: change.Empty()}, nil
 }

@@ -1,0 +1,176 @@
+package csr
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Accepted says which client certificates an API server accepts, as far as it tells.
+type Accepted struct {
+	// Requested is false if its TLS handshake requests no client certificate: none
+	// can sign in at this address.
+	Requested bool
+	// Names are the names of the authorities that the handshake lists, as RFC 5280
+	// encodes them; empty if it lists none.
+	Names [][]byte
+	// Roots are the authorities themselves, nil where they may not be read.
+	Roots *x509.CertPool
+}
+
+// authenticationMap is where API servers publish whom they accept, in kube-system.
+const authenticationMap = "extension-apiserver-authentication"
+
+// AskAccepted asks the API server at the URL server by a handshake over t,
+// without a credential.
+func AskAccepted(ctx context.Context, t *http.Transport, server string) (*Accepted, error) {
+	ctx, cancel := context.WithTimeout(ctx, forecastTimeout)
+	defer cancel()
+	a := &Accepted{}
+	t = t.Clone()
+	defer t.CloseIdleConnections()
+	t.TLSClientConfig.GetClientCertificate = func(info *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		a.Requested, a.Names = true, info.AcceptableCAs
+		return &tls.Certificate{}, nil
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(server, "/")+"/version", nil)
+	if err != nil {
+		return nil, err
+	}
+	if req.URL.Scheme != "https" {
+		return nil, errors.New("the API server is not reached by TLS")
+	}
+	resp, err := t.RoundTrip(req)
+	if err != nil {
+		return nil, apiError("ask which certificates are accepted", server, err)
+	}
+	return a, resp.Body.Close()
+}
+
+// AcceptedRoots reads the authorities of client certificates where the API server
+// publishes them; nil if they may not be read. The API server never takes one out
+// before it expires.
+func (c *Client) AcceptedRoots(ctx context.Context) *x509.CertPool {
+	ctx, cancel := context.WithTimeout(ctx, forecastTimeout)
+	defer cancel()
+	stream, err := c.certificates.Get().AbsPath("/api/v1/namespaces/kube-system/configmaps/" + authenticationMap).Stream(ctx)
+	if err != nil {
+		return nil
+	}
+	defer stream.Close()
+	var object struct {
+		Data map[string]string `json:"data"`
+	}
+	pool := x509.NewCertPool()
+	if readJSON(stream, &object) != nil || !pool.AppendCertsFromPEM([]byte(object.Data["client-ca-file"])) {
+		return nil
+	}
+	return pool
+}
+
+// ErrUntrusted: the API server does not accept certificates of this issuer.
+var ErrUntrusted = errors.New("the API server does not accept certificates of this issuer")
+
+// Check is [ErrUntrusted] if the API server is certain to turn the certificate down.
+func (a *Accepted) Check(c *Certificate) error {
+	issuer := fmt.Sprintf("%q", c.Leaf.Issuer.String())
+	switch {
+	case !a.Requested:
+		return fmt.Errorf("%w: it requests no client certificate at this address", ErrUntrusted)
+	case len(a.Names) > 0 && !a.names(c):
+		return fmt.Errorf("%w: issued by %s, accepted are those of %s", ErrUntrusted, issuer, a.nameWords())
+	case a.Roots != nil && !a.verifies(c):
+		return fmt.Errorf("%w: issued by %s, which is not the authority of that name that the cluster lists", ErrUntrusted, issuer)
+	}
+	return nil
+}
+
+// names tells whether the handshake names an issuer of the chain.
+func (a *Accepted) names(c *Certificate) bool {
+	for _, cert := range append([]*x509.Certificate{c.Leaf}, c.Chain...) {
+		for _, name := range a.Names {
+			if bytes.Equal(cert.RawIssuer, name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// verifies tells whether one of the roots signed the chain, as far as can be told.
+func (a *Accepted) verifies(c *Certificate) bool {
+	o := x509.VerifyOptions{Roots: a.Roots, Intermediates: x509.NewCertPool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}
+	for _, cert := range c.Chain {
+		o.Intermediates.AddCert(cert)
+	}
+	if o.CurrentTime = time.Now(); o.CurrentTime.After(c.Leaf.NotAfter) { // who signed it is asked, not whether it is still good
+		o.CurrentTime = c.Leaf.NotAfter
+	}
+	_, err := c.Leaf.Verify(o)
+	var unknown x509.UnknownAuthorityError
+	return !errors.As(err, &unknown)
+}
+
+// nameWords lists the names of the handshake.
+func (a *Accepted) nameWords() string {
+	words := make([]string, len(a.Names))
+	for i, raw := range a.Names {
+		var sequence pkix.RDNSequence
+		var name pkix.Name
+		if rest, err := asn1.Unmarshal(raw, &sequence); err != nil || len(rest) > 0 {
+			words[i] = fmt.Sprintf("%x", raw)
+			continue
+		}
+		name.FillFromRDNSequence(&sequence)
+		words[i] = fmt.Sprintf("%q", name.String())
+	}
+	return strings.Join(words, ", ")
+}
+
+// issuer compares who signed earlier requests with what the API server accepts.
+func (f *forecast) issuer() {
+	a := f.p.Accepted
+	if a == nil {
+		return
+	}
+	const handshake = "the API server's TLS handshake"
+	if !a.Requested {
+		f.say("issuer", Refuse, handshake, "the API server requests no client certificate at this address: none can sign in there")
+		return
+	}
+	latest, cert := f.latest()
+	if cert == nil {
+		f.say("issuer", Unknown, "", "which authority signs for %s shows only in a certificate", f.p.SignerName)
+		return
+	}
+	known := *a
+	known.Roots = f.roots
+	evidence := "request " + latest + " and " + handshake
+	if f.roots != nil {
+		evidence = "request " + latest + ", ConfigMap " + authenticationMap + " and " + handshake
+	}
+	if err := known.Check(cert); err != nil {
+		f.say("issuer", Refuse, evidence, "%v", err)
+		return
+	}
+	f.say("issuer", OK, evidence, "certificates are issued by %q, which the API server accepts", cert.Leaf.Issuer.String())
+}
+
+// latest is the certificate that was issued last, with its request's name.
+func (f *forecast) latest() (name string, latest *Certificate) {
+	for i := range f.earlier {
+		cert, err := ParseCertificate(f.earlier[i].Status.Certificate)
+		if err == nil && (latest == nil || cert.Leaf.NotBefore.After(latest.Leaf.NotBefore)) {
+			name, latest = f.earlier[i].Name, cert
+		}
+	}
+	return name, latest
+}
