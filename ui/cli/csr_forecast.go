@@ -19,8 +19,9 @@ func (a *app) csrForecast() *cobra.Command {
 		Short: "Say what is likely to become of a request, before it is filed",
 		Long: `Asks the cluster, and looks at what became of earlier requests, to say whether a
 request would be issued: may you file it, what does the signer accept, does this cluster
-sign client certificates at all, is the clock right, is the name somebody else's. Every
-verdict says what it rests on; what cannot be found out is unknown. Nothing is changed.
+sign client certificates at all, does the API server accept the authority that signs them,
+is the clock right, is the name somebody else's. Every verdict says what it rests on; what
+cannot be found out is unknown. Nothing is changed.
 
 The exit code is 1 if the request is certain to be refused, and 0 if not: also with
 warnings, and where nothing can be found out.`,

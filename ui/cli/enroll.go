@@ -34,8 +34,8 @@ func (a *app) enroll() *cobra.Command {
 		Use:   "enroll",
 		Short: "Take a key from nothing to a working kubectl context, in one command",
 		Long: `Generates a key on a token (or takes the one that --key names), files a certificate
-request signed by it, waits for the approval, stores the certificate, writes a
-kubeconfig context and signs in with it.
+request signed by it, waits for the approval, stores the certificate and signs in
+with it. Only then is a kubeconfig context written and made the current one.
 
 Every step is recorded: the same command, or just --name, goes on where an
 earlier run was interrupted.`,

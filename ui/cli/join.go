@@ -34,7 +34,8 @@ func (a *app) join() *cobra.Command {
 		Short: "Join a cluster from nothing but a ticket, or an address and a bootstrap token",
 		Long: `Finds the cluster and checks that it is the right one, makes a key on a token,
 files a certificate request for it with the bootstrap token, waits for the
-approval, stores the certificate, writes a kubeconfig context and signs in.
+approval, stores the certificate and signs in. Only then is a kubeconfig context
+written and made the current one.
 
 A ticket of the help desk says all of it in one line. Without one, the flags
 are kubeadm's: an address, a token, and the hash of the cluster's authority; or

@@ -203,7 +203,7 @@ func (r *enrolment) findToken(ctx context.Context) (outcome, error) {
 // haveCertificate returns the chain on record, or nil if there is none that is
 // still valid; one that expired or did not sign in is forgotten, so that a new
 // request is filed.
-func (r *enrolment) haveCertificate(ctx context.Context) (*csr.Certificate, error) {
+func (r *enrolment) haveCertificate() (*csr.Certificate, error) {
 	if len(r.j.Certificate) == 0 {
 		return nil, nil
 	}
@@ -214,12 +214,12 @@ func (r *enrolment) haveCertificate(ctx context.Context) (*csr.Certificate, erro
 	switch {
 	case time.Now().After(c.Leaf.NotAfter):
 		r.note("the certificate on record expired on %s; a new one is asked for", day(c.Leaf.NotAfter))
-	case r.j.Untrusted && !r.j.Options.AcceptForecast && r.accepted(ctx).Check(c) != nil:
-		r.progress(StepRequest, "the API server still does not accept the issuer of the certificate on record: a new one is asked for")
+	case r.j.Rejected && !r.j.Options.AcceptForecast:
+		r.note("the API server did not accept the certificate on record, of %q; a new one was asked for", c.Leaf.Issuer.String())
 	default:
 		return c, nil
 	}
-	r.j.Certificate, r.j.Request, r.j.RequestName, r.j.RequestUID, r.j.Untrusted = nil, nil, "", "", false
+	r.j.Certificate, r.j.Request, r.j.RequestName, r.j.RequestUID, r.j.Rejected = nil, nil, "", "", false
 	r.j.unmark(StepRequest)
 	return nil, r.env.saveJournal(r.j)
 }

@@ -61,30 +61,23 @@ func (r *enrolment) storeCertificate(ctx context.Context) (outcome, error) {
 	return outcome{message: "written to the token and read back"}, nil
 }
 
-// accepted asks the API server which client certificates it accepts. One that
-// cannot be asked accepts all, as far as is known.
-func (r *enrolment) accepted(ctx context.Context) *csr.Accepted {
-	a := acceptedBy(ctx, r.j.Cluster)
-	if a == nil {
-		a = &csr.Accepted{Requested: true}
-	}
-	a.Roots = r.roots
-	return a
-}
-
 // refuseUntrusted is the error for a certificate that is certain not to sign in,
 // before it takes the place of another one; unless that was accepted.
 func (r *enrolment) refuseUntrusted(ctx context.Context, cert *csr.Certificate) error {
-	err := r.accepted(ctx).Check(cert)
-	if r.j.Untrusted = err != nil; err == nil {
+	accepted := acceptedBy(ctx, r.j.Cluster)
+	if accepted == nil {
 		return nil
 	}
-	if r.j.Options.AcceptForecast {
+	accepted.Roots = r.roots
+	err := accepted.Check(cert)
+	switch {
+	case err == nil:
+		return nil
+	case r.j.Options.AcceptForecast:
 		r.note("%v", err)
 		return nil
 	}
-	return r.notSwitched(ctx, hsm.WithHint(errors.Join(err, r.env.saveJournal(r.j)),
-		"ask whoever runs the cluster why its signer's authority is not in the API server's --client-ca-file"))
+	return r.rejected(ctx, err)
 }
 
 // enroll puts the tuple that the agent may serve into its store.

@@ -40,7 +40,7 @@ func (e *SendToAdmin) Hint() string {
 
 // fileRequest signs the PKCS#10 on the token and files it, or finds it filed.
 func (r *enrolment) fileRequest(ctx context.Context) (outcome, error) {
-	have, err := r.haveCertificate(ctx)
+	have, err := r.haveCertificate()
 	if err != nil {
 		return outcome{}, err
 	}

@@ -8,29 +8,33 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent"
 )
 
 // verify signs in as kubectl will, before the kubeconfig has kubectl do so.
 func (r *enrolment) verify(ctx context.Context) (outcome, error) {
 	out, err := r.signIn(ctx)
-	if errors.Is(err, csr.ErrUnauthorized) {
-		if cert, parseErr := csr.ParseCertificate(r.j.Certificate); parseErr == nil {
-			hint := "ask whoever runs the cluster whether that authority is in the API server's --client-ca-file"
-			if r.j.Options.Renewal == nil {
-				hint += fmt.Sprintf("; `%s --restart --key %s` asks for another certificate", r.j.Options.resume(), shellWord(r.j.Key.String()))
-			}
-			err = hsm.WithHint(fmt.Errorf("%w; the certificate was issued by %q", err, cert.Leaf.Issuer.String()), hint)
-		}
+	switch {
+	case errors.Is(err, agent.ErrRejected), errors.Is(err, csr.ErrUnauthorized):
+		err = r.rejected(ctx, err)
+	case err != nil:
+		err = r.notSwitched(ctx, err, "goes on from here")
 	}
-	return out, r.notSwitched(ctx, err)
+	return out, err
 }
 
-// notSwitched adds to the reason why an enrolment does not sign in what kubectl
-// uses meanwhile, and how to go on.
-func (r *enrolment) notSwitched(ctx context.Context, err error) error {
-	if err == nil {
-		return nil
-	}
+// rejected records that the certificate does not sign in: the next run asks for
+// another one.
+func (r *enrolment) rejected(ctx context.Context, err error) error {
+	r.j.Rejected = true
+	err = hsm.WithHint(errors.Join(err, r.env.saveJournal(r.j)),
+		"ask whoever runs the cluster whether its API server accepts that issuer (--client-ca-file)")
+	return r.notSwitched(ctx, err, "then asks for another certificate")
+}
+
+// notSwitched adds to the reason why an enrolment does not sign in which context
+// kubectl uses meanwhile, and how to go on.
+func (r *enrolment) notSwitched(ctx context.Context, err error, then string) error {
 	hint := hsm.Hint(err)
 	if hint != "" {
 		hint += "; "
@@ -39,7 +43,11 @@ func (r *enrolment) notSwitched(ctx context.Context, err error) error {
 	if current, getErr := r.env.rules().Get(context.WithoutCancel(ctx), ""); getErr == nil {
 		hint += fmt.Sprintf(", with %q as its current context", current.Name)
 	}
-	return hsm.Hintf(err, "%s; `%s` goes on from here", hint, r.j.Options.resume())
+	next := fmt.Sprintf("`%s` %s", r.j.Options.resume(), then)
+	if other := r.j.otherFiler(); other != "" && r.j.Rejected {
+		next = other
+	}
+	return hsm.WithHint(err, hint+"; "+next)
 }
 
 // signIn goes through the agent and its bridge, and asks the API server who we

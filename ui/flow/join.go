@@ -295,7 +295,7 @@ func (e *Env) TakeCertificate(ctx context.Context, name string, pem []byte) erro
 	if got := cert.Subject(); !got.Equal(csr.Subject{User: j.Options.User, Groups: j.Options.Groups}) {
 		return hsm.WithHint(fmt.Errorf("the certificate is for %q in %q, not %q in %q", got.User, got.Groups, j.Options.User, j.Options.Groups), "ask who issued it")
 	}
-	j.Certificate, j.Untrusted = cert.PEM, false
+	j.Certificate, j.Rejected = cert.PEM, false
 	return e.saveJournal(j)
 }
 

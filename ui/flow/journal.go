@@ -41,10 +41,10 @@ type Journal struct {
 	RequestUID  string `json:"requestUID,omitempty"`
 	// Certificate is the issued chain, PEM, leaf first.
 	Certificate []byte `json:"certificate,omitempty"`
-	// Untrusted: the API server did not accept Certificate's issuer.
-	Untrusted bool      `json:"untrusted,omitempty"`
-	Done      []Step    `json:"done"`
-	Updated   time.Time `json:"updated"`
+	// Rejected: the API server did not accept Certificate.
+	Rejected bool      `json:"rejected,omitempty"`
+	Done     []Step    `json:"done"`
+	Updated  time.Time `json:"updated"`
 }
 
 // did tells whether step s was finished.
