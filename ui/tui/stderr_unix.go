@@ -37,7 +37,7 @@ func keepStderr() (give func(show bool) error, err error) {
 	return func(show bool) error {
 		errs := []error{redirect(int(terminal.Fd()), 2), debug.SetCrashOutput(nil, debug.CrashOptions{})}
 		if show {
-			_, err := io.Copy(os.Stderr, io.NewSectionReader(kept, 0, maxStderr))
+			_, err := io.Copy(terminal, io.NewSectionReader(kept, 0, maxStderr))
 			errs = append(errs, err)
 		}
 		return errors.Join(append(errs, terminal.Close(), kept.Close())...)
