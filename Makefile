@@ -8,6 +8,9 @@ GO ?= go
 DEMO_DIR ?= $(CURDIR)/.demo
 # How long each fuzzer runs: a time, or a number of inputs (2000x).
 FUZZTIME ?= 3s
+# go test, with a second try for a test that fails; those that then pass are listed here.
+FLAKY := .cache/flaky
+AGAIN := $(GO) run -buildvcs=false ./test/again '$(FLAKY)'
 # How long the soak lasts.
 SOAK ?= 10m
 # The generator of gRPC code, a module of its own.
@@ -39,15 +42,16 @@ kubectl-externalsigner: ## build ./kubectl-externalsigner, a kubectl that asks a
 ##@ Check
 .PHONY: test
 # One package of integration tests at a time: they pick ports on one loopback.
-test: prerequisites cluster ## everything: prerequisites, control plane, lint, all tests
-	@failed=; \
+test: prerequisites cluster ## everything: prerequisites, control plane, lint, all tests; lists FLAKY ones
+	@failed=; rm -f '$(FLAKY)'; \
 	$(MAKE) --no-print-directory lint || failed=1; \
 	echo '== unit and contract tests, with the race detector'; \
-	$(GO) test -race -timeout 30m $$($(GO) list ./... | grep -v '/test\(/\|$$\)') || failed=1; \
+	$(AGAIN) -race -timeout 30m -- $$($(GO) list ./... | grep -v '/test\(/\|$$\)') || failed=1; \
 	echo '== every fuzzer, on a bounded number of inputs'; \
 	$(MAKE) --no-print-directory fuzz FUZZTIME=1000x || failed=1; \
 	echo '== integration and end-to-end tests, on real parts'; \
-	$(GO) test -p 1 -timeout 30m ./test/... || failed=1; \
+	$(AGAIN) -p 1 -timeout 30m -- ./test/... || failed=1; \
+	[ ! -e '$(FLAKY)' ] || { echo '== failed, then passed when run again, alone: find the race (make race-hunt)'; cat '$(FLAKY)'; }; \
 	[ -z "$$failed" ] || { echo '== something failed: see above'; exit 1; }
 
 .PHONY: bench
