@@ -1,6 +1,7 @@
 package consent
 
 import (
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -40,6 +41,7 @@ type Request struct {
 	Odd string `json:"odd,omitempty"`
 
 	safeMethod bool // GET or HEAD
+	own        int  // how many segments of the path the API reads; what follows is a workload's
 }
 
 // Subresources that connect, whatever the method: exec over WebSocket is a GET.
@@ -96,11 +98,11 @@ func Parse(method, target string, h http.Header, hasBody bool) Request {
 	if upgrade {
 		r.Protocol = strings.ToLower(strings.Join(h["Upgrade"], ", "))
 	}
-	proxied := r.Verb == "proxy" || r.Subresource == "proxy"
-	r.Connecting = upgrade || proxied || slices.Contains(connecting, r.Subresource)
+	proxied := r.Subresource == "proxy"
+	r.Connecting = upgrade || proxied || r.Verb == "proxy" || slices.Contains(connecting, r.Subresource)
 	r.Terminal = (r.Subresource == "exec" || r.Subresource == "attach") && isTrue(query["tty"]) && isTrue(query["stdin"])
 	if r.Odd == "" {
-		r.Odd = odd(method, target, proxied, h)
+		r.Odd = odd(method, target, r.own, h)
 	}
 	switch {
 	case r.Odd != "":
@@ -123,6 +125,8 @@ var specialVerbs = []string{"proxy", "watch"}
 func (r *Request) locate(method, path string, query url.Values) {
 	r.Verb, r.Path = strings.ToLower(method), path
 	parts := strings.Split(strings.Trim(path, "/"), "/")
+	all := len(parts)
+	r.own = math.MaxInt
 	switch {
 	case len(parts) >= 3 && parts[0] == "api":
 		parts = parts[2:]
@@ -165,6 +169,9 @@ func (r *Request) locate(method, path string, query url.Values) {
 	}
 	if len(parts) > 2 && r.Verb != "proxy" {
 		r.Subresource = parts[2]
+	}
+	if r.Subresource == "proxy" {
+		r.own = all - len(parts) + 3
 	}
 	switch {
 	case r.Name == "" && r.Verb == "get" && isTrue(query["watch"]):
@@ -241,8 +248,10 @@ func (r *Request) dryRun(values []string, hasBody bool) bool {
 	return false
 }
 
-// odd says why a request may be taken for another one than it was read as.
-func odd(method, target string, proxied bool, h http.Header) string {
+// odd says why a request may be taken for another one than it was read as. Of the
+// segments of its path after the first own ones it only wants that they do not
+// lead out of there.
+func odd(method, target string, own int, h http.Header) string {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
 	default:
@@ -270,20 +279,15 @@ func odd(method, target string, proxied bool, h http.Header) string {
 		}
 	}
 	segments := strings.Split(strings.TrimSuffix(strings.TrimPrefix(rawPath, "/"), "/"), "/")
-	ours := len(segments)
-	if proxied {
-		// What follows is the workload's own; it must only not lead out of there.
-		ours = slices.Index(segments, "proxy") + 1
-	}
 	for i, s := range segments {
 		name, err := url.PathUnescape(s)
 		if err != nil || climbs(name) {
 			return "its path is ambiguous"
 		}
-		if i < ours && len(name) > maxName {
+		if i < own && len(name) > maxName {
 			return "its path has a name that is too long"
 		}
-		if i < ours && rawPath != "" && rawPath != "/" && !plain(s, name) {
+		if i < own && rawPath != "" && rawPath != "/" && !plain(s, name) {
 			return "its path is ambiguous"
 		}
 	}

@@ -82,6 +82,7 @@ func TestOdd(t *testing.T) {
 		{"POST", "/api/v1/pods?x=1#&dryRun=All"}, {"POST", "/api/v1/pods?x HTTP/1.1&dryRun=All"}, {"GET", "/api/v1/namespaces/a/pods/b/proxy/x y"}, {"GET", "/version?a\xff"},
 		{"GET", "/api/v1/pods/" + strings.Repeat("a", 300)}, {"GET", "/api/v1/pods", "X_Http_Method_Override"}, {"GET", "/api/v1/pods", "Upgrade"},
 		{"GET", "/api%2Fv1%2Fnamespaces%2Fa%2Fpods"}, {"GET", "/api%2fv1"}, {"GET", "/%61pi%2e"}, {"GET", "//"}, {"GET", "/."}, {"GET", "/;"}, {"GET", "/%2F"},
+		{"GET", "/api/v1/proxy//x"}, {"GET", "/api/v1/namespaces/proxy/services%2Fs/proxy/x"}, {"GET", "/api/v1/namespaces/proxy/services/s%2f/proxy"},
 	} {
 		h := http.Header{}
 		if in[2] != "" {
