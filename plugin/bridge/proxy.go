@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/net/http2"
+
 	"github.com/kubehsm/kubehsm/plugin/consent"
 )
 
@@ -43,26 +45,33 @@ func (u *Upstream) serve(w http.ResponseWriter, r *http.Request, path string, cl
 	defer resp.Body.Close()
 	u.answered(resp)
 	line, err := copyResponse(w, resp)
-	if err != nil && !(line && u.lastWord(w, r, resp)) {
+	if err != nil && !u.endWatch(w, r, resp, line, err) {
 		// Half an answer must not look whole: the stream is reset.
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// lastWord ends a watch that the agent cuts as an API server does: by an event
-// of type ERROR with a Status, whose message clients show, and the end of the
-// stream. It can where the events are JSON and none is half sent. It tells
-// whether it did; any other stream is reset.
-func (u *Upstream) lastWord(w http.ResponseWriter, r *http.Request, resp *http.Response) bool {
-	contentType, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+// endWatch ends a watch whose connection was cut as an API server ends one: by the
+// end of the stream, which makes clients watch again. An API server that dies
+// takes its connections along, and clients end their watches in silence; a reset
+// they show as an event that cannot be read. An event tells its own end (JSON,
+// CBOR, frames with a length), so half of one does not look whole. Where the
+// agent has cut it, an event of type ERROR says why, if that can be read: where
+// events are JSON and line says that none is half sent. endWatch tells whether the
+// stream may end so; what the API server itself has reset may not.
+func (u *Upstream) endWatch(w http.ResponseWriter, r *http.Request, resp *http.Response, line bool, cut error) bool {
 	_, path := splitPath(r.RequestURI)
 	verb := consent.Parse(r.Method, path, nil, false).Verb
-	if u.ctx.Err() == nil || verb != "watch" || resp.StatusCode != http.StatusOK || contentType != "application/json" || resp.Header["Content-Encoding"] != nil {
+	if verb != "watch" || resp.StatusCode != http.StatusOK || errors.As(cut, new(http2.StreamError)) {
 		return false
 	}
-	ref := refusal{code: http.StatusUnauthorized, message: "the watch was ended: " + context.Cause(u.ctx).Error()}
-	_, err := fmt.Fprintf(w, `{"type":"ERROR","object":%s}`+"\n", ref.status())
-	return err == nil
+	contentType, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+	if line && u.ctx.Err() != nil && contentType == "application/json" && resp.Header["Content-Encoding"] == nil {
+		ref := refusal{code: http.StatusUnauthorized, message: "the watch was ended: " + context.Cause(u.ctx).Error()}
+		_, err := fmt.Fprintf(w, `{"type":"ERROR","object":%s}`+"\n", ref.status())
+		return err == nil
+	}
+	return true
 }
 
 // outgoing turns the inbound request into the outbound one. The header map is

@@ -31,7 +31,8 @@ import (
 
 // Server is the stand-in. Its paths: /version; /echo (what arrived, as JSON);
 // /bytes?n= (with Content-Length, or without if &chunked=1); /watch (a line per
-// [Server.Send]) and the same as JSON, /api/v1/watch/pods; /upgrade (echoes until the client ends, after an interim answer); /endless (a head without
+// [Server.Send]) and the same as JSON, /api/v1/watch/pods; /api/v1/watch/resets
+// (resets its stream after an event); /upgrade (echoes until the client ends, after an interim answer); /endless (a head without
 // end); /trailer; /upload; /gzip.
 type Server struct {
 	*httptest.Server
@@ -94,6 +95,11 @@ func New(t testing.TB, o Options) *Server {
 	mux.handle("/api/v1/watch/pods", func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		s.watch(w, r)
+	})
+	mux.handle("/api/v1/watch/resets", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(w, `{"type":"ADDED"}`)
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
 	})
 	mux.handle("/upgrade", s.upgrade)
 	mux.handle("/endless", s.endless)
