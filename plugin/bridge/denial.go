@@ -17,19 +17,20 @@ type Denial struct {
 
 // Why a request was turned away. The words are stable.
 const (
-	DeniedUser          = "other-user"       // the connection is another user's, or it cannot be told whose
-	DeniedHost          = "host"             // the Host header is not loopback's (DNS rebinding)
-	DeniedBrowser       = "browser"          // a web page sent it
-	DeniedAuthorization = "authorization"    // it carries a token or a password
-	DeniedMethod        = "method"           // CONNECT
-	DeniedPath          = "path"             // the target is no path
-	DeniedNoCertificate = "no-certificate"   // there is no client certificate
-	DeniedUnknown       = "unknown-session"  // the certificate is not one of this agent's
-	DeniedExpired       = "expired-session"  // the session's time is over
-	DeniedEnrollment    = "other-enrollment" // the session is for another enrolment
-	DeniedLocked        = "locked"           // the enrolment was locked meanwhile
-	DeniedConsent       = "no-consent"       // its policy wants a yes, and there was none
-	DeniedOdd           = "not-understood"   // its policy wants it judged, and it can be read in two ways
+	DeniedUser          = "other-user"        // the connection is another user's, or it cannot be told whose
+	DeniedHost          = "host"              // the Host header is not loopback's (DNS rebinding)
+	DeniedBrowser       = "browser"           // a web page sent it
+	DeniedAuthorization = "authorization"     // it carries a token or a password
+	DeniedMethod        = "method"            // CONNECT
+	DeniedPath          = "path"              // the target is no path
+	DeniedNoCertificate = "no-certificate"    // there is no client certificate
+	DeniedForeign       = "other-certificate" // no agent has issued the client certificate
+	DeniedUnknown       = "unknown-session"   // the certificate is not one of this agent's
+	DeniedExpired       = "expired-session"   // the session's time is over
+	DeniedEnrollment    = "other-enrollment"  // the session is for another enrolment
+	DeniedLocked        = "locked"            // the enrolment was locked meanwhile
+	DeniedConsent       = "no-consent"        // its policy wants a yes, and there was none
+	DeniedOdd           = "not-understood"    // its policy wants it judged, and it can be read in two ways
 )
 
 // refuse answers a request that is not served and says so to whom it concerns.

@@ -47,8 +47,13 @@ func (s *Server) session(r *http.Request) (*session, *refusal) {
 		return nil, &refusal{http.StatusUnauthorized, DeniedNoCertificate,
 			"no client certificate came with the request: use the kubeconfig user that kubehsm wrote, without --token or --client-certificate"}
 	}
-	e := s.sessions.find(r.TLS.PeerCertificates[0])
+	cert := r.TLS.PeerCertificates[0]
+	e := s.sessions.find(cert)
 	switch {
+	case e == nil && cert.Issuer.CommonName != sessionIssuer:
+		return nil, &refusal{http.StatusUnauthorized, DeniedForeign,
+			"this address takes no other identity than the token's, and the agent has not issued the client certificate that came with the request: " +
+				"leave out --client-certificate, and use the kubeconfig user that kubehsm wrote"}
 	case e == nil:
 		return nil, &refusal{http.StatusUnauthorized, DeniedUnknown, "unknown session: the agent was locked or restarted; run the command again"}
 	case e.expired(s.sessions.now()):

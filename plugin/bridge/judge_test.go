@@ -2,8 +2,13 @@ package bridge
 
 import (
 	"bufio"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"net"
@@ -28,6 +33,13 @@ func TestRefusals(t *testing.T) {
 	check(t, err)
 	old, err := earlier.Issue("prod", Client{PID: 1, Start: 1})
 	check(t, err)
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	check(t, err)
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	check(t, err)
+	// A key file's, which the API server itself would take.
+	foreign := &Credential{Certificate: pemCertificate(r.api.Certificate(t, key.Public(), "alice", time.Hour).Raw),
+		Key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})}
 	expired := r.issue("prod", Client{PID: 2, Start: 1})
 	r.sessions.mu.Lock()
 	r.sessions.byOwner[owner{"prod", Client{PID: 2, Start: 1}}].until.Store(time.Now().Add(-time.Second).UnixNano())
@@ -48,6 +60,7 @@ func TestRefusals(t *testing.T) {
 		{"its own origin by http", good, "/c/prod/version", "", "Origin: http://HOST", "", 200, ""},
 		{"its own origin", good, "/c/prod/version", "", "Origin: https://HOST", "", 200, ""},
 		{"no certificate", nil, "/c/prod/version", "", "", "", 401, "no client certificate"},
+		{"a certificate of its own", foreign, "/c/prod/version", "", "", "", 401, "takes no other identity"},
 		{"another agent's", &old, "/c/prod/version", "", "", "", 401, "run the command again"},
 		{"expired", expired, "/c/prod/version", "", "", "", 401, "expired"},
 		{"another enrolment's path", good, "/c/test/version", "", "", "", 403, `"prod"`},

@@ -91,9 +91,13 @@ type SessionStatus struct {
 	Open int64 `json:"open"`
 }
 
+// sessionIssuer is the name of every agent's authority. By it a certificate of an
+// agent that has gone is told from one that no agent has issued.
+const sessionIssuer = "kubehsm sessions"
+
 // NewSessions makes the authority. now is [time.Now] outside tests.
 func NewSessions(now func() time.Time) (*Sessions, error) {
-	ca, key, err := newAuthority("kubehsm sessions", 10*365*24*time.Hour)
+	ca, key, err := newAuthority(sessionIssuer, 10*365*24*time.Hour)
 	if err != nil {
 		return nil, fmt.Errorf("session authority: %w", err)
 	}
