@@ -2,8 +2,10 @@ package bootstraptoken
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -67,4 +69,21 @@ func apiError(op, verb string, err error) error {
 		return problem.Hintf(fmt.Errorf("%s: %w", op, err), "the API server is overloaded: try again in a moment")
 	}
 	return fmt.Errorf("%s: %w", op, err)
+}
+
+// MayHaveArrived tells whether the cluster may have done what a call failed at:
+// the answer was lost. One that it refused, or that could not be sent, it has not.
+func MayHaveArrived(err error) bool {
+	var answer apierrors.APIStatus
+	var dial *net.OpError
+	var trust *tls.CertificateVerificationError
+	switch {
+	case err == nil, errors.Is(err, ErrInvalid), errors.Is(err, ErrExists), errors.Is(err, ErrNotFound), errors.As(err, &trust):
+		return false
+	case errors.As(err, &answer):
+		return answer.Status().Code >= http.StatusInternalServerError
+	case errors.As(err, &dial):
+		return dial.Op != "dial"
+	}
+	return true
 }

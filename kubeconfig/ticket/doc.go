@@ -15,6 +15,7 @@
 // A ticket holds a bootstrap token, which is a secret: a [Ticket] prints
 // without it, however it is printed.
 //
-// What is asked for, the [Terms], is kept in the cluster too, as the
-// description of the token, so that an approver can compare.
+// What is asked for, the [Terms], is kept in the cluster too, so that an approver
+// can compare: as the description of the token, for who may read it, and as groups
+// of the token, which the API server writes on each request that is filed with it.
 package ticket

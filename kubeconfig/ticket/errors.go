@@ -18,6 +18,8 @@ var (
 	ErrVersion = errors.New("the ticket is of another version of kubehsm")
 	// ErrExpired: the ticket's time is up.
 	ErrExpired = errors.New("the ticket has expired")
+	// ErrTerms: a token has the groups of a ticket's terms, but not as one was made.
+	ErrTerms = errors.New("the ticket's terms cannot be read")
 )
 
 // InputError is a field that a ticket cannot have; its Field is "user" or "policy", say.

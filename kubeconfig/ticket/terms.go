@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/internal/problem"
 )
 
@@ -115,7 +116,9 @@ const descriptionPrefix = "kubehsm ticket: "
 
 // Description is the terms as the description of the ticket's token keeps them
 // in the cluster: one line for people and for [ParseDescription].
-func (t Terms) Description() string {
+func (t Terms) Description() string { return descriptionPrefix + t.encode() }
+
+func (t Terms) encode() string {
 	v := url.Values{"user": {t.User}}
 	for key, value := range map[string]string{"signer": t.Signer, "policy": t.Policy.String(), "serial": t.Serial} {
 		if value != "" {
@@ -128,7 +131,67 @@ func (t Terms) Description() string {
 	if t.Lifetime != 0 {
 		v.Set("lifetime", t.Lifetime.String())
 	}
-	return descriptionPrefix + v.Encode()
+	return v.Encode()
+}
+
+// TermsPrefix begins the groups that carry the terms of a ticket, beside [Group].
+// The API server writes the groups of a token on each request that is filed with
+// it: whoever approves sees there what the ticket is for, without the right to
+// read the token, and its holder cannot change it.
+const TermsPrefix = bootstraptoken.GroupPrefix + "kubehsm:terms:"
+
+// termsChunk is how much of the terms goes into one group: upstream's pattern
+// takes 256 characters after its prefix.
+const termsChunk = 200
+
+// TokenGroups are the groups of the ticket's token: [Group], and those that carry
+// the terms, TermsPrefix + "1-2:" + lower-case base32 and so on.
+func (t Terms) TokenGroups() []string {
+	chunks := slices.Collect(slices.Chunk([]byte(strings.ToLower(alphabet().EncodeToString([]byte(t.encode())))), termsChunk))
+	groups := []string{Group}
+	for i, c := range chunks {
+		groups = append(groups, fmt.Sprintf("%s%d-%d:%s", TermsPrefix, i+1, len(chunks), c))
+	}
+	return groups
+}
+
+// TermsOf reads the terms from the groups of whoever filed a request. Without any
+// of [Terms.TokenGroups] it is [ErrNoTerms], which is a token that is no ticket's;
+// where they cannot be read, [ErrTerms].
+func TermsOf(groups []string) (Terms, error) {
+	chunks := map[string]string{}
+	for _, g := range groups {
+		if rest, ok := strings.CutPrefix(g, TermsPrefix); ok {
+			place, chunk, _ := strings.Cut(rest, ":")
+			if chunks[place] != "" {
+				return Terms{}, fmt.Errorf("%w: a part is there twice", ErrTerms)
+			}
+			chunks[place] = chunk
+		}
+	}
+	if len(chunks) == 0 {
+		return Terms{}, ErrNoTerms
+	}
+	var text strings.Builder
+	for i := range len(chunks) {
+		chunk := chunks[fmt.Sprintf("%d-%d", i+1, len(chunks))]
+		if chunk == "" {
+			return Terms{}, fmt.Errorf("%w: a part is missing", ErrTerms)
+		}
+		text.WriteString(strings.ToUpper(chunk))
+	}
+	if text.Len() > maxEncoded {
+		return Terms{}, fmt.Errorf("%w: they are too long", ErrTerms)
+	}
+	plain, err := alphabet().DecodeString(text.String())
+	if err != nil {
+		return Terms{}, fmt.Errorf("%w: they are not in base32", ErrTerms)
+	}
+	t, err := parseTerms(string(plain))
+	if err != nil {
+		return Terms{}, fmt.Errorf("%w: %v", ErrTerms, err) // it is not [ErrNoTerms]: there are some
+	}
+	return t, nil
 }
 
 // ErrNoTerms: a description does not belong to a ticket's token.
@@ -141,7 +204,11 @@ func ParseDescription(text string) (Terms, error) {
 	if !ok {
 		return Terms{}, ErrNoTerms
 	}
-	v, err := url.ParseQuery(rest)
+	return parseTerms(rest)
+}
+
+func parseTerms(text string) (Terms, error) {
+	v, err := url.ParseQuery(text)
 	if err != nil {
 		return Terms{}, fmt.Errorf("%w: %w", ErrNoTerms, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -169,6 +170,52 @@ func TestDescription(t *testing.T) {
 	for _, text := range []string{"", "for jane", "kubehsm ticket: ", "kubehsm ticket: user=a&user=b", "kubehsm ticket: user=a&unknown=1", "kubehsm ticket: user=a&policy=x", "kubehsm ticket: user=a&lifetime=x"} {
 		if got, err := ParseDescription(text); !errors.Is(err, ErrNoTerms) {
 			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+	}
+}
+
+// TestTokenGroups: the groups of a token carry the terms whole, in a form that
+// the API server takes, among groups of others.
+func TestTokenGroups(t *testing.T) {
+	long := Terms{User: strings.Repeat("jane", 60), Signer: "example.com/own", Lifetime: time.Hour, Policy: Attested | TouchAlways, Serial: "1234"}
+	for i := range maxGroups {
+		long.Groups = append(long.Groups, fmt.Sprintf("team-%d-%s", i, strings.Repeat("x", 20)))
+	}
+	for _, want := range []Terms{sample(t).Terms, {User: "a&b=c %\x1b[2J"}, long} {
+		groups := want.TokenGroups()
+		token, err := bootstraptoken.Generate()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := (bootstraptoken.Record{Token: token, Usages: bootstraptoken.KnownUsages(), Groups: groups}).Validate(); err != nil || groups[0] != Group {
+			t.Errorf("%q: %v", groups, err)
+		}
+		slices.Reverse(groups)
+		got, err := TermsOf(append([]string{"system:authenticated", bootstraptoken.Group}, groups...))
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v: %+v, %v", want, got, err)
+		}
+	}
+	if _, err := TermsOf([]string{"system:authenticated", Group}); !errors.Is(err, ErrNoTerms) {
+		t.Errorf("a token without terms: %v", err)
+	}
+	parts := long.TokenGroups()[1:]
+	if len(parts) < 3 {
+		t.Fatalf("%d parts", len(parts))
+	}
+	for what, groups := range map[string][]string{
+		"a part is missing":   parts[1:],
+		"the end is missing":  parts[:len(parts)-1],
+		"a part is twice":     append(slices.Clone(parts), parts[0]+"aa"),
+		"no number":           {TermsPrefix + "mfzwk"},
+		"an endless number":   {TermsPrefix + "1-99999999999:mfzwk"},
+		"no base32":           {TermsPrefix + "1-1:0189"},
+		"no terms":            {TermsPrefix + "1-1:mfzwk"},
+		"nothing":             {TermsPrefix},
+		"more than ever made": {TermsPrefix + "1-1:" + strings.Repeat("a", 2*maxEncoded)},
+	} {
+		if got, err := TermsOf(groups); !errors.Is(err, ErrTerms) || errors.Is(err, ErrNoTerms) {
+			t.Errorf("%s: %+v, %v", what, got, err)
 		}
 	}
 }

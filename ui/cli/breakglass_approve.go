@@ -13,6 +13,7 @@ func (a *app) breakglassApprove() *cobra.Command {
 	var o *format
 	var yes bool
 	var root string
+	var risks approvalRisks
 	d := flow.DecideOptions{Approve: true}
 	c := a.command(&cobra.Command{
 		Use:   "approve REQUEST",
@@ -25,6 +26,9 @@ kubehsm breakglass approve jane-1a2b3c4d`,
 		Args: oneName("request"),
 	}, func(c *cobra.Command, args []string) error {
 		ctx := c.Context()
+		if err := risks.check(); err != nil {
+			return err
+		}
 		roots, err := a.readRoots(root)
 		if err != nil {
 			return err
@@ -33,7 +37,7 @@ kubehsm breakglass approve jane-1a2b3c4d`,
 		if err != nil {
 			return err
 		}
-		seen, err := env.Request(ctx, a.context, args[0], flow.RequestLook{Roots: roots, ToDecide: true, Checks: []flow.RequestCheck{flow.BreakGlassCheck}})
+		seen, err := env.Request(ctx, a.context, args[0], flow.RequestLook{Roots: roots, ToDecide: true, Accept: risks, Checks: []flow.RequestCheck{flow.BreakGlassCheck}})
 		if err != nil {
 			return err
 		}
@@ -64,6 +68,7 @@ kubehsm breakglass approve jane-1a2b3c4d`,
 	c.Flags().StringVar(&d.Words, "words", "", "the `words` that the requester reads to you")
 	c.Flags().StringVar(&d.Message, "message", "", "a `sentence`, kept with the decision")
 	c.Flags().StringVar(&root, "root", "", rootUsage)
+	risks.bind(c.Flags())
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	o = output(c)
 	return c

@@ -31,6 +31,7 @@ its PIN into different safes; kubehsm breakglass list says when it must be renew
 	})
 	f.bind(c)
 	c.Flags().StringVar(&f.user, "user", "", "user `name` of the sealed token (required)")
+	once(c.Flags(), "user")
 	c.Flags().DurationVar(&f.lifetime, "lifetime", 0, "the certificate's `lifetime`; default the signer's")
 	o = output(c)
 	return c

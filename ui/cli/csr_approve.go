@@ -10,13 +10,15 @@ func (a *app) csrApprove() *cobra.Command {
 in between, nothing is done. Have the requester read out the fingerprint's words
 (kubehsm key show) where no attestation says that the key is in a token.
 
-A request that was filed with a ticket which is known here is compared with it, and
-the ticket is ended, as kubehsm helpdesk approve does.`,
+A request that was filed with a ticket is compared with it, and the ticket is ended,
+as kubehsm helpdesk approve does. What is not as its ticket says is refused, and so is
+what was revoked from here: --accept-risk approves it all the same.`,
 		Example: `kubehsm csr approve jane-1a2b3c4d
 kubehsm csr approve jane-1a2b3c4d --words 'act abandon zoo zebra cat dog apple ball' --message 'on the phone'`,
 	})
 	c.Flags().StringVar(&d.Words, "words", "", "the key's fingerprint as the requester reads it out in `words`; others are refused")
 	c.Flags().BoolVar(&d.Own, "own", false, "approve even what you asked for yourself")
+	d.risks.bind(c.Flags())
 	c.Flags().DurationVar(&d.wait, "timeout", ticketWait, ticketWaitUsage)
 	return c
 }

@@ -2,7 +2,7 @@ package cli
 
 import (
 	"errors"
-
+	"slices"
 	"strings"
 	"time"
 
@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/text"
@@ -26,6 +27,7 @@ type requestFlags struct {
 
 func (r *requestFlags) bind(f *pflag.FlagSet) {
 	f.StringVar(&r.user, "user", "", "user `name` that the certificate is for (its CN); {login}, {host}, {serial}, {token} and {context} are filled in, here and in the other names")
+	once(f, "user")
 	f.StringArrayVar(&r.groups, "group", nil, "`group` that the user is in (an O); may be repeated")
 	f.StringArrayVar(&r.names.DNS, "dns-name", nil, "DNS `name` to ask for beside the user (a SAN); may be repeated")
 	f.StringArrayVar(&r.names.Email, "email", nil, "e-mail `address` to ask for; may be repeated")
@@ -178,9 +180,15 @@ func requestWords(w *words, v flow.RequestView) {
 	if v.Reason != "" {
 		state += " (" + v.Reason + ")"
 	}
+	ticketFor := ""
+	if v.Ticket != nil {
+		ticketFor = flow.TermsWords(*v.Ticket)
+	}
+	groups := slices.DeleteFunc(slices.Clone(v.RequesterGroups), func(g string) bool { return v.Ticket != nil && strings.HasPrefix(g, ticket.TermsPrefix) })
 	w.fields(
 		"Name", v.Name, "State", state, "Message", short(v.Message, maxNote),
-		"Asked by", v.Requester, "… which is", v.RequesterKind, "… groups", strings.Join(v.RequesterGroups, ", "), "Created", date(v.Created),
+		"Asked by", v.Requester, "… which is", v.RequesterKind, "… groups", short(strings.Join(groups, ", "), maxNote), "Created", date(v.Created),
+		"Its ticket is for", short(ticketFor, maxNote),
 		"For user", v.User, "… groups", short(strings.Join(v.Groups, ", "), maxNote), "… also for", short(strings.Join(v.AltNames, ", "), maxNote),
 		"Signer", v.SignerName, "Usages", strings.Join(v.Usages, ", "), "Lifetime", v.Expiration,
 		"Key", v.Key, "Fingerprint", v.Fingerprint, "… in words", strings.Join(v.Words, " "), "Attestation", v.Attestation, "Note", short(v.Note, maxNote),
@@ -192,10 +200,10 @@ func requestWords(w *words, v flow.RequestView) {
 		w.line("rights unknown: %s", u)
 	}
 	for _, warning := range v.Warnings {
-		w.line("warning: %s", warning)
+		w.line("warning: %s", short(warning, maxNote))
 	}
 	for _, r := range v.Refusals {
-		w.line("refused: %s", r)
+		w.line("refused: %s", short(r, maxNote))
 	}
 }
 

@@ -29,7 +29,9 @@ type decision struct {
 	flow.DecideOptions
 	root string
 	yes  bool
-	wait time.Duration // of tickets' certificates
+	// risks are those of an approval.
+	risks approvalRisks
+	wait  time.Duration // of tickets' certificates
 
 	keepTicket bool
 }
@@ -45,6 +47,9 @@ func (a *app) decide(approve bool, c *cobra.Command) (*cobra.Command, *decision)
 	c.Args = oneName("request")
 	a.command(c, func(c *cobra.Command, args []string) error {
 		ctx := c.Context()
+		if err := d.risks.check(); err != nil {
+			return err
+		}
 		env, err := a.env()
 		if err != nil {
 			return err
@@ -54,7 +59,7 @@ func (a *app) decide(approve bool, c *cobra.Command) (*cobra.Command, *decision)
 			return err
 		}
 		look := flow.TicketLook{Context: a.context, Roots: roots}
-		seen, err := env.Request(ctx, a.context, args[0], flow.RequestLook{Roots: roots, ToDecide: true, Ticket: &look})
+		seen, err := env.Request(ctx, a.context, args[0], flow.RequestLook{Roots: roots, ToDecide: true, Ticket: &look, Accept: d.risks})
 		if err != nil {
 			return err
 		}
@@ -66,8 +71,10 @@ func (a *app) decide(approve bool, c *cobra.Command) (*cobra.Command, *decision)
 		if err := w.flush(); err != nil {
 			return err
 		}
-		if err := a.confirm(ctx, d.yes, question); err != nil {
-			return err
+		if !approve || len(seen.Refusals) == 0 { // else there is nothing to ask
+			if err := a.confirm(ctx, d.yes, question); err != nil {
+				return err
+			}
 		}
 		if !approve {
 			return a.deny(ctx, env, seen, d, o)

@@ -7,14 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
 )
-
-// mismatchRisk is what --accept-risk accepts of a request that is not as its
-// ticket says.
-const mismatchRisk = "mismatch"
 
 const (
 	ticketWait      = 30 * time.Second
@@ -23,16 +18,18 @@ const (
 
 func (a *app) helpdeskApprove() *cobra.Command {
 	var o *format
-	var ticketFile, risk string
+	var ticketFile string
 	d := &decision{DecideOptions: flow.DecideOptions{Approve: true}}
 	c := a.command(&cobra.Command{
 		Use:   "approve REQUEST",
 		Short: "Approve a request that was filed with a ticket, and end the ticket",
 		Long: `Shows a request, compares it with its ticket, and approves it once you say so.
-What the ticket allows is known to who made it, from this computer's record; others
-give the ticket, as they got it from its maker and not from who joins. Where the ticket names a token and the request proves that its
-key is in it, that is all; else have the eight words read to you, on the phone or
-face to face: the person who joins sees the same ones.
+What the ticket is for stands on the request itself, written there by the API server.
+A ticket of an earlier kubehsm is known to who made it, from this computer's record;
+others give it with --ticket, as they got it from its maker and not from who joins.
+Where the ticket names a token and the request proves that its key is in it, that is
+all; else have the eight words read to you, on the phone or face to face: the person
+who joins sees the same ones.
 
 When the certificate is there, the ticket is ended: it is good for one request.`,
 		Example: `kubehsm csr list --pending
@@ -41,14 +38,14 @@ kubehsm helpdesk approve jane-1a2b3c4d --words 'abandon zoo …' --yes`,
 		Args: oneName("request"),
 	}, func(c *cobra.Command, args []string) error {
 		ctx := c.Context()
-		if risk != "" && risk != mismatchRisk {
-			return ui.Usagef("--accept-risk: %q is no risk of an approval; there is %s", risk, mismatchRisk)
+		if err := d.risks.check(); err != nil {
+			return err
 		}
 		roots, err := a.readRoots(d.root)
 		if err != nil {
 			return err
 		}
-		look := flow.TicketLook{Context: a.context, Roots: roots, AcceptMismatch: risk == mismatchRisk, Must: true}
+		look := flow.TicketLook{Context: a.context, Roots: roots, Must: true}
 		if c.Flags().Changed("ticket") {
 			t, err := a.handedTicket(ctx, "ticket", ticketFile)
 			if err != nil {
@@ -61,7 +58,7 @@ kubehsm helpdesk approve jane-1a2b3c4d --words 'abandon zoo …' --yes`,
 		if err != nil {
 			return err
 		}
-		seen, err := env.Request(ctx, a.context, args[0], flow.RequestLook{Roots: roots, ToDecide: true, Ticket: &look})
+		seen, err := env.Request(ctx, a.context, args[0], flow.RequestLook{Roots: roots, ToDecide: true, Ticket: &look, Accept: d.risks})
 		if err != nil {
 			return err
 		}
@@ -70,7 +67,7 @@ kubehsm helpdesk approve jane-1a2b3c4d --words 'abandon zoo …' --yes`,
 	c.Flags().StringVar(&ticketFile, "ticket", "", "the ticket itself, if it was made elsewhere: a `file`, or - for standard input")
 	c.Flags().StringVar(&d.Words, "words", "", "the `words` that the person who joins reads to you")
 	c.Flags().StringVar(&d.Message, "message", "", "a `sentence`, kept with the decision")
-	c.Flags().StringVar(&risk, "accept-risk", "", "approve a request that is not as its ticket says: `"+mismatchRisk+"`")
+	d.risks.bind(c.Flags())
 	c.Flags().StringVar(&d.root, "root", "", rootUsage)
 	c.Flags().DurationVar(&d.wait, "timeout", ticketWait, ticketWaitUsage)
 	c.Flags().BoolVarP(&d.yes, "yes", "y", false, "do not ask; needs --words, unless the key is proven to be in the token that the ticket names")
@@ -100,9 +97,6 @@ func (a *app) approveTicket(ctx context.Context, env *flow.Env, look flow.Ticket
 	}
 	done, err := env.ApproveTicket(ctx, look, seen, d.DecideOptions, d.wait)
 	switch {
-	case err != nil && len(seen.Refusals) > 0:
-		return hsm.Hintf(err, "deny it with `%s csr deny %s`, and give them another ticket; if you know why it is not as the ticket says: `%s helpdesk approve %s --accept-risk=%s`",
-			a.name(), seen.Name, a.name(), seen.Name, mismatchRisk)
 	case errors.Is(err, flow.ErrWords):
 		return &ui.UsageError{Err: err}
 	case err != nil:

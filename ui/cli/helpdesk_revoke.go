@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,7 +21,10 @@ func (a *app) helpdeskRevoke() *cobra.Command {
 		Long: `Kubernetes cannot revoke a certificate: it is good until it ends. This lists what
 a user has - bindings, live certificates, pending requests, tickets - removes, after
 a yes, the bindings that name the user and what is not decided yet, and says what
-remains and until when.`,
+remains and until when. What you may not look at is not removed: that is an error.
+
+The record of this computer keeps the user, and the keys and certificates that are
+known: a later request for them is not approved from here without --accept-risk.`,
 		Example: `kubehsm helpdesk revoke --user jane --dry-run
 kubehsm helpdesk revoke --user jane --group dev`,
 		Args: cobra.NoArgs,
@@ -45,13 +49,11 @@ kubehsm helpdesk revoke --user jane --group dev`,
 		if err := w.flush(); err != nil {
 			return err
 		}
-		if r.Removable() {
-			if err := a.confirm(ctx, yes, "Remove, deny and end these?"); err != nil {
-				return err
-			}
-			if err := env.Revoke(ctx, a.context, &r); err != nil {
-				return err
-			}
+		if err := a.confirm(ctx, yes, r.Question()); err != nil {
+			return err
+		}
+		if err := env.Revoke(ctx, a.context, &r); err != nil {
+			return err
 		}
 		err = a.emit(o, r, func(w *words) {
 			for _, d := range r.Done {
@@ -59,6 +61,9 @@ kubehsm helpdesk revoke --user jane --group dev`,
 			}
 			for _, f := range r.Failed {
 				w.line("failed  %s", f)
+			}
+			for _, u := range r.Unseen {
+				w.line("not done  %s", u)
 			}
 			for _, l := range r.Remains(date) {
 				w.line("%s", l)
@@ -74,6 +79,7 @@ kubehsm helpdesk revoke --user jane --group dev`,
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "show what there is and remove nothing")
 	c.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	must(c.MarkFlagRequired("user"))
+	once(c.Flags(), "user")
 	o = output(c)
 	return c
 }
@@ -105,12 +111,15 @@ func revocationWords(w *words, r flow.Revocation) {
 	for _, t := range r.Tickets {
 		add("ticket", true, t, "")
 	}
-	if len(rows) == 0 {
-		w.line("Nothing is known of %q in this cluster.", r.User)
-	} else {
+	switch {
+	case len(rows) > 0:
 		w.table([]string{"WHAT", "NAME", "DETAIL", ""}, rows)
+	case len(r.Unseen) > 0:
+		w.line("Where you may look, nothing is known of %q in this cluster.", r.User)
+	default:
+		w.line("Nothing is known of %q in this cluster.", r.User)
 	}
-	for _, u := range r.Unknown {
+	for _, u := range slices.Concat(r.Unseen, r.Unknown) {
 		w.line("not known: %s", u)
 	}
 }

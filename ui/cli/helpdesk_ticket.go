@@ -94,6 +94,7 @@ kubehsm helpdesk ticket --for jane --name prod --spare -o file --file jane.png`,
 	flags.StringVar(&f.file, "file", "", "`path` of the file for -o file; for a spare the second gets -spare before its ending")
 	flags.BoolVar(&f.inverse, "light", false, "draw the QR code for dark letters on a light terminal")
 	must(c.MarkFlagRequired("for"))
+	once(flags, "for")
 	o = output(c, "text", "file", "qr")
 	return c
 }

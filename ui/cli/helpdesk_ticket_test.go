@@ -26,3 +26,12 @@ func TestTicketFile(t *testing.T) {
 		t.Errorf("left: %q, %v", left, err)
 	}
 }
+
+// TestOnePersonAtATime: of two names none is taken.
+func TestOnePersonAtATime(t *testing.T) {
+	b := newBench(t)
+	b.cluster()
+	b.fails(ui.ExitUsage, "one person at a time", "helpdesk", "ticket", "--for", "jane", "--for", "joe")
+	b.fails(ui.ExitUsage, "one person at a time", "helpdesk", "revoke", "--user", "jane", "--user", "joe")
+	b.fails(ui.ExitUsage, "one person at a time", "csr", "forecast", "--user", "jane", "--user", "joe")
+}

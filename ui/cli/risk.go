@@ -38,6 +38,22 @@ func (r *risk) accepts(serial string) (bool, error) {
 	return true, nil
 }
 
+// approvalRisks are the values of --accept-risk of an approval.
+type approvalRisks []string
+
+func (r *approvalRisks) bind(f *pflag.FlagSet) {
+	f.StringSliceVar((*[]string)(r), "accept-risk", nil, "approve what is not as its ticket says (mismatch), or is for a user or key whose access was taken away from here (revoked): `risk`")
+}
+
+func (r approvalRisks) check() error {
+	for _, risk := range r {
+		if risk != flow.RiskMismatch && risk != flow.RiskRevoked {
+			return ui.Usagef("--accept-risk: %q is no risk of an approval; there are %s and %s", risk, flow.RiskMismatch, flow.RiskRevoked)
+		}
+	}
+	return nil
+}
+
 // accepting gives the typed confirmation that was given beforehand. It answers
 // no other question: the last try of a PIN wants a yes of its own.
 type accepting struct {

@@ -64,6 +64,8 @@ type RequestLook struct {
 	// Ticket says how a request that was filed with a help desk's ticket is
 	// compared with it; nil compares it with what is known here.
 	Ticket *TicketLook
+	// Accept are the risks that the approver accepts: [RiskMismatch], [RiskRevoked].
+	Accept []string
 	// Checks are made beside those of every look.
 	Checks []RequestCheck
 }
@@ -90,7 +92,8 @@ func (e *Env) Request(ctx context.Context, kubeContext, name string, look Reques
 	if of == nil {
 		of = &TicketLook{Context: kubeContext, Roots: look.Roots}
 	}
-	for _, check := range append([]RequestCheck{rightsCheck, e.ticketCheck(of)}, look.Checks...) {
+	checks := []RequestCheck{rightsCheck, e.ticketCheck(of, look.Accept), e.revokedCheck(kubeContext, look.Accept)}
+	for _, check := range append(checks, look.Checks...) {
 		if err := check(ctx, client, &v); err != nil {
 			return RequestView{}, err
 		}
@@ -132,8 +135,23 @@ type DecideOptions struct {
 var ErrWords = errors.New("these are not the words of the key in the request")
 
 // Decide approves or denies the request that seen shows: if it was changed,
-// replaced or decided since, nothing is done.
+// replaced or decided since, nothing is done. That what was revoked from here is
+// approved all the same goes on record: later requests for the key are its own.
 func (e *Env) Decide(ctx context.Context, kubeContext string, seen RequestView, o DecideOptions) (RequestView, error) {
+	v, err := e.decide(ctx, kubeContext, seen, o)
+	if err != nil || !o.Approve || !slices.Contains(seen.accepted, RiskRevoked) {
+		return v, err
+	}
+	over := context.WithoutCancel(ctx) // it is approved, interrupted or not
+	server, err := e.clusterOf(over, kubeContext)
+	if err != nil {
+		return v, err
+	}
+	return v, e.recordDeed(over, Deed{Action: "approve", Server: server.Server, Request: v.Name, Fingerprint: v.Fingerprint,
+		User: v.User, Reason: v.Note, Note: "accepted: " + RiskRevoked})
+}
+
+func (e *Env) decide(ctx context.Context, kubeContext string, seen RequestView, o DecideOptions) (RequestView, error) {
 	client, err := e.client(ctx, kubeContext)
 	if err != nil {
 		return RequestView{}, err
@@ -165,8 +183,11 @@ func (e *Env) Decide(ctx context.Context, kubeContext string, seen RequestView, 
 
 func mayApprove(me csr.Identity, seen RequestView, o DecideOptions) error {
 	if len(seen.Refusals) > 0 {
-		return hsm.WithHint(fmt.Errorf("request %s was not approved: %s", seen.Name, strings.Join(seen.Refusals, "; ")),
-			"deny it, or have the requester file another")
+		hint := "deny it with `kubehsm csr deny " + seen.Name + "`, and have the requester file another"
+		if len(seen.Risks) > 0 {
+			hint += "; if you know why it is so: `kubehsm csr approve " + seen.Name + " --accept-risk=" + strings.Join(seen.Risks, ",") + "`"
+		}
+		return hsm.WithHint(fmt.Errorf("request %s was not approved: %s", seen.Name, strings.Join(seen.Refusals, "; ")), hint)
 	}
 	if o.Words != "" && !csr.SameWords(o.Words, seen.Words) {
 		return hsm.WithHint(fmt.Errorf("request %s was not approved: %w", seen.Name, ErrWords),

@@ -174,14 +174,14 @@ func (e *Env) BreakGlassList() ([]BreakGlassView, error) {
 func BreakGlassCheck(_ context.Context, _ *csr.Client, v *RequestView) error {
 	sealed := slices.Contains(v.Groups, SealedGroup)
 	if !sealed && !slices.Contains(v.Groups, BreakGlassGroup) {
-		v.Refusals = append(v.Refusals, "it asks for neither of the groups "+BreakGlassGroup+" and "+SealedGroup)
+		v.refuse("", nil, "it asks for neither of the groups "+BreakGlassGroup+" and "+SealedGroup)
 		return nil
 	}
 	if n := v.Object.Spec.ExpirationSeconds; !sealed && (n == nil || time.Duration(*n)*time.Second > BreakGlassLifetime) {
-		v.Refusals = append(v.Refusals, "it asks for more than "+BreakGlassLifetime.String())
+		v.refuse("", nil, "it asks for more than "+BreakGlassLifetime.String())
 	}
 	if strings.TrimSpace(v.Note) == "" {
-		v.Refusals = append(v.Refusals, "it gives no reason")
+		v.refuse("", nil, "it gives no reason")
 	}
 	return nil
 }
@@ -190,7 +190,7 @@ func BreakGlassCheck(_ context.Context, _ *csr.Client, v *RequestView) error {
 // notes say what could not be done beside that.
 func (e *Env) ApproveBreakGlass(ctx context.Context, kubeContext string, seen RequestView, o DecideOptions) (v RequestView, notes []string, err error) {
 	o.Approve, o.Own = true, false
-	if v, err = e.Decide(ctx, kubeContext, seen, o); err != nil {
+	if v, err = e.decide(ctx, kubeContext, seen, o); err != nil {
 		return v, nil, err
 	}
 	if err := e.leaveEvent(ctx, kubeContext, v, "BreakGlassApproved", "approved for: "+seen.Note); err != nil {

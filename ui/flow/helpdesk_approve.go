@@ -22,13 +22,11 @@ import (
 type TicketLook struct {
 	// Context is the kubeconfig context of the approver.
 	Context string
-	// Ticket is the ticket itself, if it is at hand; else its terms are looked
-	// for in the local record, then in the cluster.
+	// Ticket is the ticket itself, if it is at hand; else its terms are read from
+	// the request, the local record, or the token in the cluster.
 	Ticket *ticket.Ticket
 	// Roots are what attestations are traced to; none means Yubico's.
 	Roots []*x509.Certificate
-	// AcceptMismatch makes warnings of what does not match.
-	AcceptMismatch bool
 	// Must refuses what was filed without a ticket, or with one that nobody here
 	// knows; else the former is no matter, and the latter a warning.
 	Must bool
@@ -43,30 +41,30 @@ type TicketLook struct {
 }
 
 // ticketCheck compares a request with the ticket that it was filed with.
-func (e *Env) ticketCheck(look *TicketLook) RequestCheck {
+func (e *Env) ticketCheck(look *TicketLook, accept []string) RequestCheck {
 	return func(ctx context.Context, client *csr.Client, v *RequestView) error {
 		id := v.TicketID()
 		if id == "" {
 			if look.Must {
-				v.Refusals = append(v.Refusals, "it was not filed with a ticket")
+				v.refuse("", nil, "it was not filed with a ticket")
 			}
 			return nil
 		}
 		look.ID = id
-		terms, err := e.ticketTerms(ctx, look, id)
+		terms, wrong, err := e.ticketTerms(ctx, look, v, id)
 		if err != nil {
 			return err
 		}
-		if terms == nil && !look.Must { // perhaps it is no ticket's, but somebody's bootstrap token
+		v.Ticket = terms
+		if terms == nil && len(wrong) == 0 && !look.Must { // perhaps it is no ticket's, but somebody's bootstrap token
 			v.Warnings = append(v.Warnings, "no ticket is known here that it was filed with; who was given one by its maker compares them: `kubehsm helpdesk approve "+v.Name+" --ticket FILE`")
 			return nil
 		}
-		var wrong []string
 		if look.Known = terms != nil; look.Known {
 			wrong = append(wrong, mismatches(*terms, v)...)
 			off, proven := look.policyMismatches(*terms, v)
 			wrong, look.Proven = append(wrong, off...), proven
-		} else {
+		} else if len(wrong) == 0 {
 			wrong = append(wrong, "what its ticket allows is not known here: give the ticket with --ticket")
 		}
 		others, denied, err := otherRequests(ctx, client, v)
@@ -82,11 +80,7 @@ func (e *Env) ticketCheck(look *TicketLook) RequestCheck {
 		if len(denied) > 0 {
 			v.Warnings = append(v.Warnings, "the same ticket has filed a request that was denied: "+strings.Join(denied, ", "))
 		}
-		if look.AcceptMismatch {
-			v.Warnings = append(v.Warnings, wrong...)
-		} else {
-			v.Refusals = append(v.Refusals, wrong...)
-		}
+		v.refuse(RiskMismatch, accept, wrong...)
 		return nil
 	}
 }
@@ -100,38 +94,59 @@ func (v *RequestView) TicketID() string {
 	return id
 }
 
-// ticketTerms are what the ticket with this ID allows, nil if nobody knows. A
-// ticket at hand counts only where the record and the cluster say nothing, or
-// the same: whoever was given a ticket can write one with other terms.
-func (e *Env) ticketTerms(ctx context.Context, look *TicketLook, id string) (*ticket.Terms, error) {
-	known, err := e.madeTerms(ctx, look, id)
+// ticketTerms are what the ticket with this ID allows, nil if nobody knows, and
+// what is wrong with them. A ticket at hand counts only where nothing else tells,
+// or tells the same: whoever was given a ticket can write one with other terms.
+func (e *Env) ticketTerms(ctx context.Context, look *TicketLook, v *RequestView, id string) (known *ticket.Terms, wrong []string, err error) {
+	known, wrong, err = e.madeTerms(ctx, look, v, id)
 	if err != nil || look.Ticket == nil {
-		return known, err
+		return known, wrong, err
 	}
 	given := look.Ticket.Terms
 	switch {
 	case look.Ticket.Token.ID() != id:
-		return nil, hsm.WithHint(fmt.Errorf("the request was filed with the ticket %q, this is %q: %w", id, look.Ticket.Token.ID(), ErrTicket), "give the right one")
+		return nil, nil, hsm.WithHint(fmt.Errorf("the request was filed with the ticket %q, this is %q: %w", id, look.Ticket.Token.ID(), ErrTicket), "give the right one")
 	case known != nil && known.Description() != given.Description():
-		return nil, hsm.WithHint(fmt.Errorf("the ticket %q was made for other terms than this one says: %w", id, ErrTicket),
+		return nil, nil, hsm.WithHint(fmt.Errorf("the ticket %q was made for other terms than this one says: %w", id, ErrTicket),
 			"somebody has changed it: deny the request, and end the ticket with `kubehsm bootstrap-token delete "+id+"`")
 	}
-	return &given, nil
+	return &given, wrong, nil
 }
 
-// madeTerms are those that the ticket was made with, by the local record or by
-// the cluster; nil if neither tells.
-func (e *Env) madeTerms(ctx context.Context, look *TicketLook, id string) (*ticket.Terms, error) {
+// madeTerms are those that the ticket was made with: by the local record, by the
+// request, on which the API server has written them, or by the token in the
+// cluster; nil if none tells.
+func (e *Env) madeTerms(ctx context.Context, look *TicketLook, v *RequestView, id string) (*ticket.Terms, []string, error) {
+	var made *ticket.Terms
 	deeds, err := e.Deeds()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, d := range slices.Backward(deeds) {
 		if d.Action == "ticket" && d.Ticket == id && d.Terms != nil {
-			return d.Terms, nil
+			made = d.Terms
+			break
 		}
 	}
-	tokens, err := e.bootstrapTokens(ctx, look.Context)
+	switch written, err := ticket.TermsOf(v.RequesterGroups); {
+	case err == nil && made != nil && made.Description() != written.Description():
+		return made, []string{fmt.Sprintf("its token is for %s, and the ticket %s was made here for %s: somebody has made the token anew",
+			TermsWords(written), id, TermsWords(*made))}, nil
+	case err == nil:
+		return &written, nil, nil
+	case errors.Is(err, ticket.ErrTerms):
+		return made, []string{fmt.Sprintf("what its token %s is for was not written by kubehsm: %v", id, err)}, nil
+	case made != nil:
+		return made, nil, nil
+	}
+	terms, err := e.describedTerms(ctx, look.Context, id)
+	return terms, nil, err
+}
+
+// describedTerms are those in the description of a token, nil for a token of
+// another make and for who may not read it.
+func (e *Env) describedTerms(ctx context.Context, kubeContext, id string) (*ticket.Terms, error) {
+	tokens, err := e.bootstrapTokens(ctx, kubeContext)
 	if err != nil {
 		return nil, err
 	}
@@ -148,6 +163,25 @@ func (e *Env) madeTerms(ctx context.Context, look *TicketLook, id string) (*tick
 		return nil, nil // a token of another make: the caller says what that means
 	}
 	return &terms, nil
+}
+
+// TermsWords says what a ticket is for. Names are quoted: they are of the
+// ticket's maker.
+func TermsWords(t ticket.Terms) string {
+	words := []string{fmt.Sprintf("the user %q", t.User)}
+	add := func(what, value string) {
+		if value != "" {
+			words = append(words, fmt.Sprintf("%s %q", what, value))
+		}
+	}
+	add("in", strings.Join(t.Groups, ", "))
+	if t.Lifetime != 0 {
+		words = append(words, "for "+t.Lifetime.String())
+	}
+	add("signed by", t.Signer)
+	add("with a key that is", t.Policy.String())
+	add("in the token", t.Serial)
+	return strings.Join(words, ", ")
 }
 
 // mismatches are what of the request is not what the ticket allows.
@@ -270,11 +304,12 @@ type TicketApproval struct {
 // wait is interrupted; to do it once more ends the ticket.
 func (e *Env) ApproveTicket(ctx context.Context, look TicketLook, seen RequestView, o DecideOptions, wait time.Duration) (TicketApproval, error) {
 	o.Approve = true
-	v, err := e.Decide(ctx, look.Context, seen, o)
+	v, err := e.decide(ctx, look.Context, seen, o)
 	if err != nil {
 		return TicketApproval{}, err
 	}
 	done := TicketApproval{Request: v}
+	fingerprint := ""
 	note := func(what string, err error) {
 		if err != nil {
 			done.Notes = append(done.Notes, what+": "+err.Error())
@@ -292,6 +327,7 @@ func (e *Env) ApproveTicket(ctx context.Context, look TicketLook, seen RequestVi
 			return done, err
 		}
 		done.Issued, done.Certificate = &cert.Leaf.NotAfter, string(pem)
+		fingerprint = certificateHash(cert)
 		err = e.endTicket(ctx, look.Context, look.ID)
 		done.Ended = err == nil
 		note("its ticket could not be ended", err)
@@ -302,7 +338,7 @@ func (e *Env) ApproveTicket(ctx context.Context, look TicketLook, seen RequestVi
 		return done, err
 	}
 	err = e.recordDeed(over, Deed{Action: "approve", Server: server.Server, Ticket: look.ID, Request: v.Name,
-		Fingerprint: v.Fingerprint, User: v.User, Expires: done.Issued, Reason: v.Note, Note: strings.Join(done.Notes, "; ")})
+		Fingerprint: v.Fingerprint, Certificate: fingerprint, User: v.User, Expires: done.Issued, Reason: v.Note, Note: strings.Join(done.Notes, "; ")})
 	if err == nil && ctx.Err() != nil {
 		err = hsm.Hintf(fmt.Errorf("request %s is approved, and its ticket is not ended yet: %w", v.Name, ctx.Err()),
 			"run the same command again to end it, or `kubehsm bootstrap-token delete %s`", look.ID)

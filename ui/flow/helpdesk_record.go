@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -32,8 +34,14 @@ type Deed struct {
 	// Request and Fingerprint name a certificate request and its key.
 	Request     string `json:"request,omitempty"`
 	Fingerprint string `json:"fingerprint,omitempty"`
+	// Certificate is the SHA-256 of the one that was approved.
+	Certificate string `json:"certificate,omitempty"`
 	User        string `json:"user,omitempty"`
-	Reason      string `json:"reason,omitempty"`
+	// Keys and Certificates are what was known of a user whose access was taken
+	// away, named as in Fingerprint and Certificate.
+	Keys         []string `json:"keys,omitempty"`
+	Certificates []string `json:"certificates,omitempty"`
+	Reason       string   `json:"reason,omitempty"`
 	// Expires is when the ticket or the certificate ends.
 	Expires *time.Time `json:"expires,omitempty"`
 	// Note says what else there is to know.
@@ -45,6 +53,16 @@ func (e *Env) deedsPath() string { return filepath.Join(e.Dirs.State, "helpdesk.
 // maxDeed bounds one line of the record, in bytes.
 const maxDeed = 64 << 10
 
+// maxDeedText bounds what others have written into one.
+const maxDeedText = 4 << 10
+
+func cut(text string) string {
+	if len(text) <= maxDeedText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxDeedText], "") + " …"
+}
+
 // recordDeed appends d to the record, whole or not at all.
 func (e *Env) recordDeed(ctx context.Context, d Deed) (err error) {
 	defer func() {
@@ -53,9 +71,13 @@ func (e *Env) recordDeed(ctx context.Context, d Deed) (err error) {
 		}
 	}()
 	d.Time = time.Now().UTC().Truncate(time.Second)
+	d.Note, d.Reason = cut(d.Note), cut(d.Reason)
 	line, err := json.Marshal(d)
 	if err != nil {
 		return err
+	}
+	if len(line) >= maxDeed {
+		return fmt.Errorf("it has %d bytes, and takes %d", len(line), maxDeed)
 	}
 	if err := e.Dirs.Prepare(); err != nil {
 		return err
@@ -77,8 +99,12 @@ func (e *Env) recordDeed(ctx context.Context, d Deed) (err error) {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// Deeds reads the record, the oldest first. A line that a crash has cut off is
-// passed over.
+// notMade is the action that takes a ticket out of the record: the cluster has
+// not made it.
+const notMade = "ticket-not-made"
+
+// Deeds reads the record, the oldest first, without tickets that were not made. A
+// line that a crash has cut off is passed over.
 func (e *Env) Deeds() ([]Deed, error) {
 	f, err := os.Open(e.deedsPath())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -100,7 +126,15 @@ func (e *Env) Deeds() ([]Deed, error) {
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("record of the help desk: %w", err)
 	}
-	return all, nil
+	none := map[string]bool{}
+	for _, d := range all {
+		if d.Action == notMade {
+			none[d.Ticket] = true
+		}
+	}
+	return slices.DeleteFunc(all, func(d Deed) bool {
+		return d.Action == notMade || d.Action == "ticket" && none[d.Ticket]
+	}), nil
 }
 
 // TicketsOut are the tickets of the record that are still good at now and were not

@@ -2,6 +2,8 @@ package flow
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -36,6 +38,8 @@ type Revocation struct {
 	Tickets  []string `json:"tickets"`
 	// Unknown is what could not be looked up.
 	Unknown []string `json:"unknown,omitempty"`
+	// Unseen is what could not be taken away because it may not be looked at.
+	Unseen []string `json:"unseen,omitempty"`
 	// Done and Failed are filled by [Env.Revoke].
 	Done   []string `json:"done,omitempty"`
 	Failed []string `json:"failed,omitempty"`
@@ -72,6 +76,13 @@ type CertificateView struct {
 	Groups      []string  `json:"groups,omitempty"`
 	Fingerprint string    `json:"fingerprint"`
 	NotAfter    time.Time `json:"notAfter"`
+
+	hash string // its SHA-256, "" if it is not known
+}
+
+func certificateHash(c *csr.Certificate) string {
+	sum := sha256.Sum256(c.Leaf.Raw)
+	return hex.EncodeToString(sum[:])
 }
 
 // Until is when the last of the certificates that are known ends; zero if there is none.
@@ -119,7 +130,7 @@ func (e *Env) lookUpRequests(ctx context.Context, kubeContext string, r *Revocat
 	for obj, err := range client.List(ctx, csr.ListOptions{}) {
 		if err != nil {
 			if csr.IsForbidden(err) {
-				r.Unknown = append(r.Unknown, "certificates: you may not list requests")
+				r.Unseen = append(r.Unseen, "requests and certificates: you may not list requests")
 				break
 			}
 			return nil, err
@@ -141,7 +152,7 @@ func (e *Env) lookUpRequests(ctx context.Context, kubeContext string, r *Revocat
 			continue // none, or over
 		}
 		s := cert.Subject()
-		r.Certificates = append(r.Certificates, CertificateView{Request: v.Name, Groups: s.Groups, Fingerprint: v.Fingerprint, NotAfter: cert.Leaf.NotAfter})
+		r.Certificates = append(r.Certificates, CertificateView{Request: v.Name, Groups: s.Groups, Fingerprint: v.Fingerprint, NotAfter: cert.Leaf.NotAfter, hash: certificateHash(cert)})
 		seen[v.Name] = true
 		for _, g := range s.Groups {
 			groups[g] = true
@@ -154,7 +165,7 @@ func (e *Env) lookUpRequests(ctx context.Context, kubeContext string, r *Revocat
 	}
 	for _, d := range deeds {
 		if (d.Action == "approve" || d.Action == "break-glass-approve") && d.User == r.User && d.Server == r.Server && !seen[d.Request] && d.Expires != nil && d.Expires.After(time.Now()) {
-			r.Certificates = append(r.Certificates, CertificateView{Request: d.Request, Fingerprint: d.Fingerprint, NotAfter: *d.Expires})
+			r.Certificates = append(r.Certificates, CertificateView{Request: d.Request, Fingerprint: d.Fingerprint, NotAfter: *d.Expires, hash: d.Certificate})
 		}
 	}
 	r.Unknown = append(r.Unknown, "certificates that were issued more than an hour ago and not approved from here: the cluster keeps no list of them")
@@ -181,7 +192,7 @@ func (e *Env) lookUpBindings(ctx context.Context, kubeContext string, r *Revocat
 			}
 		})
 		if isForbidden(err) {
-			r.Unknown = append(r.Unknown, strings.ToLower(kind)+"s: you may not list them")
+			r.Unseen = append(r.Unseen, strings.ToLower(kind)+"s: you may not list them")
 			continue
 		}
 		if err != nil {
@@ -214,7 +225,7 @@ func (e *Env) lookUpTickets(ctx context.Context, kubeContext string, r *Revocati
 	records, _, err := tokens.List(ctx)
 	switch {
 	case errors.Is(err, bootstraptoken.ErrForbidden):
-		r.Unknown = append(r.Unknown, "tickets of other desks: you may not list secrets")
+		r.Unseen = append(r.Unseen, "tickets of other desks: you may not list secrets")
 	case err != nil:
 		return err
 	}
@@ -243,8 +254,29 @@ func (e *Env) lookUpTickets(ctx context.Context, kubeContext string, r *Revocati
 }
 
 // Revoke removes what r found and the caller may remove: the user's own
-// bindings, pending requests, tickets. What could not be is in Failed.
+// bindings, pending requests, tickets. What could not be is in Failed. Also where
+// there is nothing to remove the record keeps user, keys and certificates, so that
+// no request for them is approved from here unnoticed.
 func (e *Env) Revoke(ctx context.Context, kubeContext string, r *Revocation) error {
+	err := e.revoke(ctx, kubeContext, r)
+	d := Deed{Action: "revoke", Server: r.Server, User: r.User,
+		Note: fmt.Sprintf("done: %s; failed: %s", strings.Join(r.Done, ", "), strings.Join(slices.Concat(r.Failed, r.Unseen), ", "))}
+	add := func(to *[]string, name string) {
+		if name != "" && !slices.Contains(*to, name) {
+			*to = append(*to, name)
+		}
+	}
+	for _, c := range r.Certificates {
+		add(&d.Keys, c.Fingerprint)
+		add(&d.Certificates, c.hash)
+	}
+	for _, name := range r.Approved {
+		add(&d.Keys, r.requests[name].Fingerprint)
+	}
+	return errors.Join(err, e.recordDeed(context.WithoutCancel(ctx), d)) // what was done is done, interrupted or not
+}
+
+func (e *Env) revoke(ctx context.Context, kubeContext string, r *Revocation) error {
 	c, err := e.objects(ctx, kubeContext)
 	if err != nil {
 		return err
@@ -279,8 +311,7 @@ func (e *Env) Revoke(ctx context.Context, kubeContext string, r *Revocation) err
 		}
 		tell(b.String()+": "+r.User+" taken out", c.replace(ctx, without(b.from, r.User)))
 	}
-	return e.recordDeed(ctx, Deed{Action: "revoke", Server: r.Server, User: r.User,
-		Note: fmt.Sprintf("done: %s; failed: %s", strings.Join(r.Done, ", "), strings.Join(r.Failed, ", "))})
+	return nil
 }
 
 // without is a binding that no longer names the user.

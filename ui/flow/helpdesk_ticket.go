@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/kubehsm/kubehsm/csr"
@@ -94,7 +95,7 @@ func (e *Env) MakeTicket(ctx context.Context, kubeContext string, o TicketOption
 		return IssuedTicket{}, err
 	}
 	record := bootstraptoken.Record{Token: t.Token, Description: o.Description(), Expires: t.Expires,
-		Usages: bootstraptoken.KnownUsages(), Groups: []string{ticket.Group}}
+		Usages: bootstraptoken.KnownUsages(), Groups: o.TokenGroups()}
 	if err := record.Validate(); err != nil {
 		return IssuedTicket{}, err
 	}
@@ -112,11 +113,13 @@ func (e *Env) MakeTicket(ctx context.Context, kubeContext string, o TicketOption
 		return IssuedTicket{}, err
 	}
 	// First the record: a token that nobody remembers is worse than a record of none.
+	// One that was not made is taken out of it again.
 	if err := e.recordDeed(ctx, Deed{Action: "ticket", Server: t.Server, Ticket: issued.ID, Terms: &issued.Terms, User: o.User, Expires: &issued.Expires}); err != nil {
 		return IssuedTicket{}, err
 	}
 	if err := client.Create(ctx, record); err != nil {
-		return IssuedTicket{}, errors.Join(err, e.ForgetSealKey(issued.ID))
+		over := context.WithoutCancel(ctx)
+		return IssuedTicket{}, errors.Join(policyHint(err), e.ForgetSealKey(issued.ID), e.notMade(over, client, issued.ID, err))
 	}
 	// Many clusters show no cluster-info, or sign none: better told here than there.
 	_, err = discovery.Discover(ctx, discovery.Options{Limits: discovery.Limits{Timeout: ticketTry}, Endpoint: t.Server, Token: t.Token, Pins: t.Pins})
@@ -124,6 +127,28 @@ func (e *Env) MakeTicket(ctx context.Context, kubeContext string, o TicketOption
 		issued.Unproven = err.Error()
 	}
 	return issued, nil
+}
+
+// policyHint says what to do where the cluster's policy for tickets is of an
+// earlier kubehsm, which knew no groups for the terms.
+func policyHint(err error) error {
+	if !strings.Contains(err.Error(), "of the group "+ticket.Group+" only") {
+		return err
+	}
+	return hsm.WithHint(err, "the cluster has the policies of an earlier kubehsm: have a cluster admin run `kubehsm rbac apply`")
+}
+
+// notMade takes a ticket out of the record that the cluster does not know. One
+// that it may know all the same, as its answer was lost, is deleted; where it
+// cannot be, it stays on record.
+func (e *Env) notMade(ctx context.Context, client *bootstraptoken.Client, id string, why error) error {
+	if bootstraptoken.MayHaveArrived(why) {
+		if err := client.Delete(ctx, id); err != nil && !errors.Is(err, bootstraptoken.ErrNotFound) {
+			return hsm.Hintf(fmt.Errorf("whether the cluster knows the ticket %s all the same is not known: %w", id, err),
+				"when it answers again: `kubehsm bootstrap-token delete %s`", id)
+		}
+	}
+	return e.recordDeed(ctx, Deed{Action: notMade, Ticket: id, Note: why.Error()})
 }
 
 // sealDir keeps the private halves of tickets' keys: until they are used, or

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -58,5 +59,48 @@ func TestSealKeysDoNotStay(t *testing.T) {
 	}
 	if err := errors.Join(e.ForgetSealKey("newone"), e.ForgetSealKey("newone")); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestTicketThatWasNotMade: the record keeps no ticket that the cluster did not
+// make, and keeps one of which nobody knows.
+func TestTicketThatWasNotMade(t *testing.T) {
+	e, _ := testEnv(t)
+	answers := map[string]http.HandlerFunc{}
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answers[r.Method](w, r) }))
+	pointAt(t, e, server)
+	cut := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+	says := func(code int) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(code)
+			_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"` +
+				map[int]string{403: "Forbidden", 404: "NotFound", 500: "InternalError"}[code] + `","code":` + strconv.Itoa(code) + `}`))
+		}
+	}
+	for _, c := range []struct {
+		name         string
+		post, delete http.HandlerFunc
+		kept         int
+	}{
+		{"refused", says(403), cut, 0},
+		{"the answer is lost, and it was not made", cut, says(404), 0},
+		{"the server broke", says(500), says(404), 0},
+		{"nobody knows", cut, says(403), 1},
+	} {
+		answers[http.MethodPost], answers[http.MethodDelete] = c.post, c.delete
+		if _, err := e.MakeTicket(t.Context(), "", TicketOptions{Terms: ticket.Terms{User: "jane"}}); err == nil {
+			t.Errorf("%s: a ticket", c.name)
+		}
+		if deeds, err := e.Deeds(); err != nil || len(deeds) != c.kept || len(TicketsOut(deeds, time.Now())) != c.kept {
+			t.Errorf("%s: the record has %+v, %v", c.name, deeds, err)
+		}
+	}
+	server.Close()
+	if _, err := e.MakeTicket(t.Context(), "", TicketOptions{Terms: ticket.Terms{User: "jane"}}); !errors.Is(err, bootstraptoken.ErrUnreachable) {
+		t.Errorf("without a server: %v", err)
+	}
+	if deeds, err := e.Deeds(); err != nil || len(deeds) != 1 {
+		t.Errorf("without a server: the record has %+v, %v", deeds, err)
 	}
 }

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -48,11 +50,47 @@ type RequestView struct {
 	RightsUnknown []string `json:"rightsUnknown,omitempty"`
 	// Warnings are what an approver must not overlook.
 	Warnings []string `json:"warnings,omitempty"`
-	// Refusals are why [Env.Decide] does not approve it.
+	// Refusals are why [Env.Decide] does not approve it; Risks are the words of
+	// --accept-risk that make warnings of all of them, none if there is no way.
 	Refusals []string `json:"refusals,omitempty"`
+	Risks    []string `json:"risks,omitempty"`
+	// Ticket is what the ticket that it was filed with is for, nil if it was filed
+	// with none or nobody here knows.
+	Ticket *ticket.Terms `json:"ticket,omitempty"`
+
+	firm     bool     // one of the refusals is no risk that can be accepted
+	accepted []string // the risks that were accepted and are there
 
 	// Object is the request as it was read; decisions are bound to it.
 	Object *certificatesv1.CertificateSigningRequest `json:"-"`
+}
+
+// The risks that who approves a request may accept.
+const (
+	// RiskMismatch: the request is not what its ticket is for.
+	RiskMismatch = "mismatch"
+	// RiskRevoked: it is for a user or a key whose access was taken away from here.
+	RiskRevoked = "revoked"
+)
+
+// refuse adds reasons against approving it; they are warnings if accept has the
+// risk. A risk of "" cannot be accepted.
+func (v *RequestView) refuse(risk string, accept []string, reasons ...string) {
+	switch {
+	case len(reasons) == 0:
+		return
+	case risk != "" && slices.Contains(accept, risk):
+		v.Warnings = append(v.Warnings, reasons...)
+		v.accepted = append(v.accepted, risk)
+		return
+	case risk == "":
+		v.firm = true
+	case !slices.Contains(v.Risks, risk):
+		v.Risks = append(v.Risks, risk)
+	}
+	if v.Refusals = append(v.Refusals, reasons...); v.firm {
+		v.Risks = nil
+	}
 }
 
 func viewRequest(obj *certificatesv1.CertificateSigningRequest) RequestView {

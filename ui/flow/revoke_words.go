@@ -3,6 +3,7 @@ package flow
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -11,6 +12,14 @@ import (
 // Removable tells whether there is anything that can be taken away.
 func (r Revocation) Removable() bool {
 	return len(r.Bindings)+len(r.Pending)+len(r.Approved)+len(r.Tickets) > 0
+}
+
+// Question is what to ask before [Env.Revoke].
+func (r Revocation) Question() string {
+	if r.Removable() {
+		return "Remove, deny and end these?"
+	}
+	return fmt.Sprintf("Nothing that can be taken away was found. Keep on record that the access of %q is taken away?", r.User)
 }
 
 // Remains says, a line each, what nobody can take away. date words a time.
@@ -27,8 +36,15 @@ func (r Revocation) Remains(date func(time.Time) string) []string {
 
 // Err is the error for what could not be taken away, nil if all of it was.
 func (r Revocation) Err() error {
-	if len(r.Failed) == 0 {
-		return nil
+	switch {
+	case len(r.Failed) > 0:
+		return hsm.WithHint(errors.New("not all of it could be removed"), r.sendOn())
+	case len(r.Unseen) > 0:
+		return hsm.WithHint(fmt.Errorf("not everything could be looked at, and what was not is not removed: %s", strings.Join(r.Unseen, "; ")), r.sendOn())
 	}
-	return hsm.WithHint(errors.New("not all of it could be removed"), "`kubehsm rbac check` shows what you may do; send the list to a cluster admin")
+	return nil
+}
+
+func (r Revocation) sendOn() string {
+	return "`kubehsm rbac check` shows what you may do; have a cluster admin run `kubehsm helpdesk revoke --user " + shellWord(r.User) + "`"
 }

@@ -39,13 +39,11 @@ func (m *Model) revoke() tea.Cmd {
 				if err != nil {
 					return screen.Report{}, err
 				}
-				if r.Removable() {
-					if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Remove, deny and end these?", Detail: strings.Join(removable(r), "\n")}); err != nil {
-						return screen.Report{}, err
-					}
-					if err := m.Backend.Revoke(ctx, "", &r); err != nil {
-						return screen.Report{}, err
-					}
+				if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: r.Question(), Detail: strings.Join(removable(r), "\n")}); err != nil {
+					return screen.Report{}, err
+				}
+				if err := m.Backend.Revoke(ctx, "", &r); err != nil {
+					return screen.Report{}, err
 				}
 				return screen.Report{Title: "What became of the access of " + user, Lines: outcome(r)}, nil
 			}})
@@ -79,13 +77,14 @@ func outcome(r flow.Revocation) []string {
 	}
 	switch {
 	case r.Removable():
-	case len(r.Unknown) > 0:
+	case len(r.Unseen) > 0 || len(r.Unknown) > 0:
 		lines = append(lines, "Nothing that could be taken away was found; not everything could be looked at.")
 	default:
 		lines = append(lines, "There was nothing to take away.")
 	}
 	add("Done: ", r.Done)
 	add("FAILED: ", r.Failed)
+	add("NOT DONE: ", r.Unseen)
 	if err := r.Err(); err != nil {
 		add("", []string{err.Error() + ": send this to a cluster admin"})
 	}

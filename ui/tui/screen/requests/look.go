@@ -126,7 +126,11 @@ func (l *look) Acts() screen.Acts {
 			return screen.Send(screen.CopyMsg{What: "fingerprint", Text: l.view.Fingerprint})
 		}),
 		screen.On(screen.Action{Key: l.Keys.Command, Quiet: true}, "", func() tea.Cmd {
-			return screen.Send(screen.CommandMsg{Title: "The same by command", Lines: []string{l.by("show"), l.by("approve"), l.by("deny")}})
+			approve := l.by("approve")
+			if len(l.view.Risks) > 0 { // what is refused here
+				approve += " --accept-risk=" + strings.Join(l.view.Risks, ",")
+			}
+			return screen.Send(screen.CommandMsg{Title: "The same by command", Lines: []string{l.by("show"), approve, l.by("deny")}})
 		}),
 	}
 }
@@ -242,6 +246,10 @@ func (l *look) body(t theme.Theme, w int, now time.Time) []string {
 		lines = append(lines, "")
 	}
 	clean := func(s string) string { return text.Clean(s) }
+	ticketFor := ""
+	if v.Ticket != nil {
+		ticketFor = clean(flow.TermsWords(*v.Ticket))
+	}
 	state := clean(v.State)
 	if v.Message != "" {
 		state += ": " + clean(v.Message)
@@ -252,6 +260,7 @@ func (l *look) body(t theme.Theme, w int, now time.Time) []string {
 		{Name: "Groups", Value: clean(strings.Join(v.Groups, ", "))},
 		{Name: "Also for", Value: clean(strings.Join(v.AltNames, ", "))},
 		{Name: "Asked by", Value: clean(join(v.Requester, v.RequesterKind))},
+		{Name: "Ticket", Value: ticketFor},
 		{Name: "Says", Value: clean(v.Note)},
 		{Name: "Lifetime", Value: clean(v.Expiration)},
 		{Name: "Filed", Value: v.Created.UTC().Format("2006-01-02 15:04 MST") + " (" + widget.Age(now.Sub(v.Created)) + " ago)"},

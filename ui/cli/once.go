@@ -1,0 +1,30 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/pflag"
+)
+
+// once has flags given once at most: of two names the last would win in silence,
+// and the first person would be forgotten.
+func once(f *pflag.FlagSet, names ...string) {
+	for _, name := range names {
+		flag := f.Lookup(name)
+		flag.Value = &onceValue{Value: flag.Value}
+	}
+}
+
+type onceValue struct {
+	pflag.Value
+	set bool
+}
+
+// Set implements [pflag.Value].
+func (v *onceValue) Set(text string) error {
+	if v.set {
+		return fmt.Errorf("it is given twice: one person at a time")
+	}
+	v.set = true
+	return v.Value.Set(text)
+}

@@ -1,0 +1,100 @@
+package flow
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+)
+
+// revokedCheck refuses what was revoked from here, as the local record has it: a
+// key or a certificate of a user whose access was taken away, and the user.
+func (e *Env) revokedCheck(kubeContext string, accept []string) RequestCheck {
+	return func(ctx context.Context, _ *csr.Client, v *RequestView) error {
+		deeds, err := e.Deeds()
+		if err != nil || !slices.ContainsFunc(deeds, func(d Deed) bool { return d.Action == "revoke" }) {
+			return err
+		}
+		cluster, err := e.clusterOf(ctx, kubeContext)
+		if err != nil {
+			return err
+		}
+		refusals, warnings := revoked(deeds, cluster.Server, v)
+		v.Warnings = append(v.Warnings, warnings...)
+		v.refuse(RiskRevoked, accept, refusals...)
+		return nil
+	}
+}
+
+// revoked is what of v was revoked by the record. A user's revocation counts
+// only in its own cluster, and for no request with a key, a certificate or a
+// ticket that was given from here since: a lost key is lost everywhere.
+func revoked(deeds []Deed, server string, v *RequestView) (refusals, warnings []string) {
+	certificate := credentialOf(v)
+	var user, key, asker *Deed // of the revocation that still counts
+	held := map[string]bool{}  // keys and certificates of the user, as approved from here
+	for i, d := range deeds {
+		mine := d.Fingerprint != "" && d.Fingerprint == v.Fingerprint
+		asks := d.Certificate != "" && d.Certificate == certificate
+		switch d.Action {
+		case "approve", "break-glass-approve":
+			held[d.User+"\n"+d.Fingerprint], held[d.User+"\n"+d.Certificate] = d.Fingerprint != "", d.Certificate != ""
+			if mine {
+				key = nil
+			}
+			if mine || asks {
+				user, asker = nil, nil
+			}
+		case "ticket":
+			if d.Ticket != "" && d.Ticket == v.TicketID() && d.User == v.User {
+				user = nil
+			}
+		case "revoke":
+			if slices.Contains(d.Keys, v.Fingerprint) || held[d.User+"\n"+v.Fingerprint] {
+				key = &deeds[i]
+			}
+			if certificate != "" && (slices.Contains(d.Certificates, certificate) || held[d.User+"\n"+certificate]) {
+				asker = &deeds[i]
+			}
+			if d.User == v.User || d.User == v.Requester {
+				user = &deeds[i]
+			}
+		}
+	}
+	if key != nil {
+		refusals = append(refusals, fmt.Sprintf("its key was one of %q, whose access was taken away from here on %s: whoever has the lost token may be asking", key.User, day(key.Time)))
+	}
+	if asker != nil {
+		refusals = append(refusals, fmt.Sprintf("it was filed with a certificate of %q, whose access was taken away from here on %s", asker.User, day(asker.Time)))
+	}
+	if user == nil {
+		return refusals, warnings
+	}
+	why := fmt.Sprintf("the access of %q was taken away from here on %s", user.User, day(user.Time))
+	switch {
+	case user.Server != server:
+		warnings = append(warnings, why+", in the cluster "+user.Server)
+	case v.TicketID() != "" && v.Created.Sub(user.Time) > ticket.MaxTTL: // every ticket of then is over
+		warnings = append(warnings, why+"; the ticket is a later one")
+	default:
+		refusals = append(refusals, why+": ask them what became of it")
+	}
+	return refusals, warnings
+}
+
+// credentialOf is the SHA-256 of the certificate that a request was filed with,
+// "" where the API server does not write it on requests, as older ones.
+func credentialOf(v *RequestView) string {
+	if v.Object == nil {
+		return ""
+	}
+	for _, id := range v.Object.Spec.Extra["authentication.kubernetes.io/credential-id"] {
+		if hash, ok := strings.CutPrefix(id, "X509SHA256="); ok {
+			return strings.ToLower(hash)
+		}
+	}
+	return ""
+}
