@@ -31,7 +31,7 @@ type Entry struct {
 	TLSServerName         string         // optional
 	InsecureSkipTLSVerify bool           // excludes CAData
 	ProxyURL              string         // optional
-	DisableCompression    bool           //
+	DisableCompression    bool           // the client asks for no compressed answers
 	Extension             map[string]any // JSON values; content of [ExecExtension], optional
 
 	// The user: one of the two.

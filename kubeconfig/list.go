@@ -57,6 +57,7 @@ type Cluster struct {
 	CAFile                string // absolute; counts only if CAData is empty
 	InsecureSkipTLSVerify bool
 	ProxyURL              string
+	DisableCompression    bool
 	Ours                  bool
 	// Extension is the JSON of the client.authentication.k8s.io/exec extension,
 	// or nil.
@@ -246,7 +247,7 @@ func describeCluster(name string, c *api.Cluster) Cluster {
 	}
 	out := Cluster{Name: name, File: c.LocationOfOrigin, Server: c.Server, TLSServerName: c.TLSServerName,
 		CAData: c.CertificateAuthorityData, CAFile: c.CertificateAuthority,
-		InsecureSkipTLSVerify: c.InsecureSkipTLSVerify, ProxyURL: c.ProxyURL}
+		InsecureSkipTLSVerify: c.InsecureSkipTLSVerify, ProxyURL: c.ProxyURL, DisableCompression: c.DisableCompression}
 	if u, ok := c.Extensions[ExecExtension].(*runtime.Unknown); ok {
 		out.Extension = u.Raw
 		out.Ours = enrollmentInJSON(u.Raw) != ""

@@ -75,6 +75,9 @@ type Cluster struct {
 	ProxyURL string `json:"proxyURL,omitempty"`
 	// Direct says that no proxy is used, whatever the environment says.
 	Direct bool `json:"direct,omitempty"`
+	// DisableCompression says that clients ask for no compressed answers. It is
+	// for the kubeconfig entry: the bridge adds no compression of its own.
+	DisableCompression bool `json:"disableCompression,omitempty"`
 }
 
 // ValidName says why name cannot name an enrolment, or nil. Errors wrap [ErrInvalid].

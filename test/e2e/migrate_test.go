@@ -30,6 +30,7 @@ func TestMigrate(t *testing.T) {
 	t.Parallel()
 	u := newUser(t, lab.Options{})
 	u.kubectl("config", "set-context", lab.Context, "--namespace", "kube-public")
+	u.kubectl("config", "set", "clusters."+lab.Context+".disable-compression", "true")
 	before := u.files(u.Kubeconfig)
 	if out := u.kubehsm("kubeconfig", "migrate", lab.Context, "--dry-run"); !strings.Contains(out, lab.Filer) {
 		t.Errorf("the review:\n%s", out)
@@ -47,6 +48,9 @@ func TestMigrate(t *testing.T) {
 	}
 	if out := u.kubectl("config", "view", "--minify", "-o", "jsonpath={..namespace}"); out != "kube-public" {
 		t.Errorf("the new context acts on namespace %q", out)
+	}
+	if out := u.kubectl("config", "view", "--minify", "-o", "jsonpath={..disable-compression}"); out != "true" {
+		t.Errorf("disable-compression of the new context: %q", out)
 	}
 	out = u.ok(u.KubehsmPIN(t.Context(), lab.PIN, append(args, "--delete-old")...))
 	if !strings.Contains(out, "is gone") {

@@ -163,5 +163,6 @@ func (e *Env) cluster(ctx context.Context, j *Journal) error {
 	j.Cluster.Server, j.Cluster.CAData = c.Cluster.Server, ca
 	j.Cluster.InsecureSkipTLSVerify = c.Cluster.InsecureSkipTLSVerify
 	j.Cluster.TLSServerName, j.Cluster.ProxyURL = c.Cluster.TLSServerName, c.Cluster.ProxyURL
+	j.Cluster.DisableCompression = c.Cluster.DisableCompression
 	return nil
 }

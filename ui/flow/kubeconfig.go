@@ -42,6 +42,7 @@ func (e *Env) entry(en enrollment.Enrollment, setCurrent bool) (kubeconfig.Entry
 	}
 	return kubeconfig.Entry{
 		Name: en.Name, Server: endpoint.URL(en.Name), CAData: endpoint.CAPEM,
+		DisableCompression: en.Cluster.DisableCompression,
 		Extension: map[string]any{"enrollment": en.Name, "server": en.Cluster.Server},
 		Exec:      exec, Namespace: en.Namespace, SetCurrent: setCurrent,
 	}, nil

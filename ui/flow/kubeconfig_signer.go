@@ -46,7 +46,8 @@ func (e *Env) signerEntry(en enrollment.Enrollment, setCurrent bool) kubeconfig.
 	key.PINSource = ""
 	c := en.Cluster
 	return kubeconfig.Entry{
-		Name: en.Name, Server: c.Server, CAData: c.CAData, InsecureSkipTLSVerify: c.InsecureSkipTLSVerify, TLSServerName: c.TLSServerName, ProxyURL: c.ProxyURL,
+		Name: en.Name, Server: c.Server, CAData: c.CAData, InsecureSkipTLSVerify: c.InsecureSkipTLSVerify,
+		TLSServerName: c.TLSServerName, ProxyURL: c.ProxyURL, DisableCompression: c.DisableCompression,
 		Extension: map[string]any{wire.KeyEnrollment: en.Name, "server": c.Server},
 		AuthProvider: &kubeconfig.AuthProvider{Name: wire.ProviderName, Config: map[string]string{
 			wire.KeyPathExec: e.Executable, wire.KeyURI: key.String(), wire.KeyEnrollment: en.Name,
