@@ -93,9 +93,13 @@ func cut(s string) string {
 }
 
 // fromBrowser refuses what a web page could send: a Host that is not loopback
-// (DNS rebinding), and headers that only browsers add. Some WebSocket clients
-// (Python's) name the server itself as Origin, by http too; that is no page's, as
-// nobody else has that address.
+// (DNS rebinding), and headers that only browsers add. A page cannot present a
+// session's certificate; what has one may all the same be a page's request that
+// kubectl proxy passes on. Browsers name the page's relation to the server in
+// Sec-Fetch-Site whenever they send a Sec-Fetch header (Fetch Metadata, section 3);
+// Sec-Fetch-Mode alone is from Node's fetch. Some WebSocket clients (Python's)
+// name the server itself as Origin, by http too; that is no page's, as nobody
+// else has that address.
 func fromBrowser(r *http.Request) *refusal {
 	host := r.Host
 	if h, _, err := net.SplitHostPort(host); err == nil {
@@ -107,7 +111,9 @@ func fromBrowser(r *http.Request) *refusal {
 		return &refusal{http.StatusForbidden, DeniedHost, "the Host header must name the loopback address"}
 	}
 	for k, v := range r.Header {
-		if strings.HasPrefix(k, "Sec-Fetch-") || (k == "Origin" && (len(v) != 1 || !strings.EqualFold(v[0], "https://"+r.Host) && !strings.EqualFold(v[0], "http://"+r.Host))) {
+		fetched := strings.HasPrefix(k, "Sec-Fetch-") && k != "Sec-Fetch-Mode"
+		ours := len(v) == 1 && (strings.EqualFold(v[0], "https://"+r.Host) || strings.EqualFold(v[0], "http://"+r.Host))
+		if fetched || k == "Origin" && !ours {
 			return &refusal{http.StatusForbidden, DeniedBrowser, "requests from web pages are not served"}
 		}
 	}

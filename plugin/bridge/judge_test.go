@@ -80,7 +80,13 @@ func TestRefusals(t *testing.T) {
 		{"rebinding with a prefix", good, "/c/prod/version", "127.0.0.1.evil.example", "", "", 403, "Host"},
 		{"web page", good, "/c/prod/version", "", "Origin: https://evil.example", "", 403, "web pages"},
 		{"null origin", good, "/c/prod/version", "", "Origin: null", "", 403, "web pages"},
-		{"browser", good, "/c/prod/version", "", "Sec-Fetch-Mode: no-cors", "", 403, "web pages"},
+		{"Node's fetch", good, "/c/prod/version", "", "Sec-Fetch-Mode: cors", "", 200, ""},
+		{"Node's fetch without a certificate", nil, "/c/prod/version", "", "Sec-Fetch-Mode: cors", "", 401, "no client certificate"},
+		{"browser", good, "/c/prod/version", "", "Sec-Fetch-Mode: no-cors\r\nSec-Fetch-Site: cross-site", "", 403, "web pages"},
+		{"browser, site alone", good, "/c/prod/version", "", "sec-fetch-site: same-origin", "", 403, "web pages"},
+		{"browser, destination alone", good, "/c/prod/version", "", "Sec-Fetch-Dest: image", "", 403, "web pages"},
+		{"browser, by the user", good, "/c/prod/version", "", "Sec-Fetch-Mode: navigate\r\nSec-Fetch-User: ?1", "", 403, "web pages"},
+		{"web page by Node's mode", good, "/c/prod/version", "", "Sec-Fetch-Mode: cors\r\nOrigin: https://evil.example", "", 403, "web pages"},
 		{"connect", good, "/c/prod/version", "", "", "CONNECT", 405, "CONNECT"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
