@@ -122,8 +122,13 @@ func TestDiffHidesSecrets(t *testing.T) {
 		}
 	}
 	visible := "users:\n- name: one\n  user:\n    client-key: /path\n    tokenFile: /path\n    client-certificate-data: QUJD\n"
+	visible += "    exec:\n      env:\n      - name: KUBERNETES_EXEC_INFO\n        value: '{\"kind\":\"ExecCredential\",\"spec\":{}}'\n"
 	if hidden(visible) != visible {
 		t.Errorf("hides too much:\n%s", hidden(visible))
+	}
+	odd := "      - {name: A, value: SECRET}\n      - name: KUBERNETES_EXEC_INFO\n        value: '{\"status\":{\"token\":\"SECRET\"}}'\n"
+	if strings.Contains(hidden(odd), "SECRET") {
+		t.Errorf("shows a token:\n%s", hidden(odd))
 	}
 }
 

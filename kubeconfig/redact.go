@@ -22,7 +22,7 @@ var (
 	// value is an environment variable's, whose name may stand before or after.
 	envValue = lazy(`^([ \t]*(?:- +)*["']?value["']?[ \t]*:)[ \t]+(\S.*)$`)
 	envPair  = lazy(`((?:"value"|'value'|\bvalue)[ \t]*:[ \t]*)("(?:[^"\\]|\\.)*"?|'[^']*'?|[^,}\]\s]+)`)
-	harmless = lazy(`^[ \t]*(?:- +)*["']?name["']?[ \t]*:[ \t]+["']?(KUBEHSM_HOME|HOME|PATH|AWS_PROFILE|AWS_REGION|AWS_DEFAULT_REGION)["']?[ \t\r\n]*$`)
+	harmless = lazy(`^[ \t]*(?:- +)*["']?name["']?[ \t]*:[ \t]+["']?(KUBEHSM_HOME|KUBERNETES_EXEC_INFO|HOME|PATH|AWS_PROFILE|AWS_REGION|AWS_DEFAULT_REGION)["']?[ \t\r\n]*$`)
 	element  = lazy(`^([ \t]*(?:- +)+)\S`)
 )
 
@@ -63,13 +63,17 @@ func redact(text string) []string {
 			lines[i] = line + end
 			continue
 		}
-		if m := envValue().FindStringSubmatch(line); m != nil && !besideHarmless(lines, i) {
-			hideBelow = len(m[1]) - len(strings.TrimLeft(m[1], " \t-"))
-			lines[i] = m[1] + " " + redacted + end
+		value := envValue().FindStringSubmatch(line)
+		shown := value != nil && besideHarmless(lines, i)
+		if value != nil && !shown {
+			hideBelow = len(value[1]) - len(strings.TrimLeft(value[1], " \t-"))
+			lines[i] = value[1] + " " + redacted + end
 			continue
 		}
 		if strings.ContainsAny(line, "{[") || strings.HasPrefix(strings.TrimSpace(line), `"`) {
-			line = envPair().ReplaceAllString(line, "${1}"+redacted)
+			if !shown {
+				line = envPair().ReplaceAllString(line, "${1}"+redacted)
+			}
 			line = secretPair().ReplaceAllString(line, "${1}"+redacted)
 			line = secretFlagFlow().ReplaceAllString(line, "${1}"+redacted)
 		}

@@ -109,6 +109,28 @@ func TestReadsWhatClientGoWrites(t *testing.T) {
 	}
 }
 
+// TestAssume: a client that sends no request is answered in a version that we
+// speak, and what entries say in its place is a request.
+func TestAssume(t *testing.T) {
+	for in, want := range map[string]string{"": V1beta1, "v1": V1, "v1beta1": V1beta1, V1: V1, V1beta1: V1beta1} {
+		r, err := Assume(in)
+		if err != nil || !reflect.DeepEqual(r, Request{APIVersion: want}) {
+			t.Errorf("%q: %+v, %v", in, r, err)
+		}
+		if said, err := Read(Minimal(want)); err != nil || !reflect.DeepEqual(said, r) {
+			t.Errorf("%s: %+v, %v", Minimal(want), said, err)
+		}
+		if _, _, err := codec(t, want).Decode([]byte(Minimal(want)), nil, nil); err != nil {
+			t.Errorf("client-go does not read %s: %v", Minimal(want), err)
+		}
+	}
+	for _, in := range []string{"v1alpha1", "v2", "V1", "client.authentication.k8s.io/v1alpha1", "example.com/v1"} {
+		if _, err := Assume(in); !errors.Is(err, ErrVersion) {
+			t.Errorf("%q: %v", in, err)
+		}
+	}
+}
+
 func TestReadRefuses(t *testing.T) {
 	ok := `"kind":"ExecCredential","apiVersion":"` + V1 + `"`
 	for name, c := range map[string]struct {

@@ -60,6 +60,26 @@ type Cluster struct {
 	Config                   json.RawMessage `json:"config"` // of [ClusterExtension]; nil if absent or null
 }
 
+// Minimal is the value of [EnvVar] in version V1 or V1beta1 that says nothing
+// else. Entries carry it for clients that set the variable from nothing but the
+// entry's env; client-go sets its own value, which wins.
+func Minimal(version string) string {
+	return `{"apiVersion":"` + version + `","kind":"` + kind + `","spec":{"interactive":false}}`
+}
+
+// Assume is the request of a client that does not set [EnvVar]: it wants an
+// answer in version, which is given in full or by its last part; "" means
+// [V1beta1], as in the entries that kubehsm writes. Errors wrap [ErrVersion].
+func Assume(version string) (Request, error) {
+	switch version {
+	case "":
+		version = V1beta1
+	case "v1", "v1beta1":
+		version = group + "/" + version
+	}
+	return Request{APIVersion: version}, checkVersion(version, kind)
+}
+
 // Read parses the value of [EnvVar]. Unknown fields are ignored, as newer
 // clients may send more; doubled ones are refused, as two readers could
 // understand them differently. Field names are compared with their case, as

@@ -49,12 +49,15 @@ test           | patch              | checks that our diffs are what patch(1) un
 test           | less               | a pager that kubectl writes to
 test           | procps             | watch, which runs kubectl again and again
 test           | python3-kubernetes | a client in another language
+test           | ruby-kubeclient    | a client that sends its plugin no request
+test           | npm                | fetches another such client, JavaScript's
 test           | pinentry-tty       | a real pinentry, to check our side of that protocol
 LIST
 }
 
 trim() { local s=$1; s=${s#"${s%%[![:space:]]*}"}; printf '%s' "${s%"${s##*[![:space:]]}"}"; }
-installed() { [ "$(dpkg-query -W -f='${db:Status-Abbrev}' "$1" 2>/dev/null || true)" = "ii " ]; }
+# Node.js from elsewhere brings its own npm, and excludes Debian's.
+installed() { [ "$1" = npm ] && command -v npm >/dev/null || [ "$(dpkg-query -W -f='${db:Status-Abbrev}' "$1" 2>/dev/null || true)" = "ii " ]; }
 list() { while IFS='|' read -r _ name why; do printf '  %-20s %s\n' "$(trim "$name")" "$(trim "$why")"; done < <(packages); }
 
 # Go comes first: Debian 12's own is too old, so apt cannot help.
@@ -108,7 +111,24 @@ old_kubectl() {
   fi
   rm -rf "$dir"
 }
-[ ${#missing[@]} -gt 0 ] || { old_kubectl; exit 0; }
+
+# Both majors of the JavaScript client, and a Node.js for them, beside the build.
+# Nothing of them is run here.
+javascript() {
+  [ "$profile" = test ] || return 0
+  local from to; from=$(dirname "$0")/../clients/testdata/javascript; to=$(dirname "$0")/../../.cache/javascript
+  mkdir -p "$to" && cp "$from/client.mjs" "$to/"
+  ! cmp -s "$from/package-lock.json" "$to/node_modules/kubehsm.lock" || return 0
+  echo "Fetching the JavaScript client in both its majors into .cache/javascript (330 MB)"
+  if cp "$from/package.json" "$from/package-lock.json" "$from/.npmrc" "$to/" &&
+    npm ci --silent --ignore-scripts --no-audit --no-fund --prefix "$to"; then
+    cp "$from/package-lock.json" "$to/node_modules/kubehsm.lock"
+  else
+    echo "It could not be had; the test that wants it says so." >&2
+  fi
+}
+[ ${#missing[@]} -gt 0 ] || { old_kubectl; javascript; exit 0; }
+
 
 root=()
 if [ "$(id -u)" -ne 0 ]; then
@@ -121,3 +141,4 @@ apt() { "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y "$@"; }
 apt update || echo "apt-get update failed in part; going on with what is there." >&2
 apt install --no-install-recommends "${missing[@]}"
 old_kubectl
+javascript

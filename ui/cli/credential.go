@@ -12,18 +12,21 @@ import (
 // credential is here for the help and for completeness: what kubectl starts is
 // answered by package early.
 func (a *app) credential() *cobra.Command {
-	var name, attend string
+	var name, attend, version string
 	c := a.command(&cobra.Command{
 		Use:   "credential",
 		Short: "Answer kubectl's request for a credential (kubectl runs this)",
 		Long: `The exec credential plugin (KEP-541) that kubeconfig entries name. It unlocks the
 token if need be, asking on the terminal, has the connection to the API server
-signed by the key on the token, and prints a credential for the local bridge.`,
+signed by the key on the token, and prints a credential for the local bridge.
+
+What the client says of itself is in KUBERNETES_EXEC_INFO. Clients that do not set
+it are answered by the arguments alone.`,
 		Example: "kubehsm credential --enrollment prod-hsm",
 		Args:    cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {
 		run := credential.Command{Getenv: a.Getenv, Stdout: a.Stdout, Stderr: a.Stderr,
-			Executable: a.Executable, Version: a.Version, Prompter: a.asker}
+			Executable: a.Executable, Version: a.Version, APIVersion: version, Prompter: a.asker}
 		if attend != "" {
 			client, err := credential.ParseProcess(attend)
 			if err != nil {
@@ -34,6 +37,8 @@ signed by the key on the token, and prints a credential for the local bridge.`,
 		return run.Answer(c.Context(), name)
 	})
 	c.Flags().StringVar(&name, "enrollment", "", credential.EnrollmentUsage)
+	c.Flags().StringVar(&version, "api-version", "",
+		"`version` to answer in, v1 or v1beta1, where the client does not say which (default v1beta1)")
 	c.Flags().StringVar(&attend, "attend", "", "ask on this terminal about the requests of this `process`; the plugin starts it so")
 	if err := c.Flags().MarkHidden("attend"); err != nil { // it was defined above
 		panic(err)

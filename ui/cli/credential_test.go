@@ -50,7 +50,10 @@ func TestCredentialRefusals(t *testing.T) {
 		code             int
 		words            string
 	}{
-		{"not called by kubectl", "", "--enrollment prod", 1, "KUBERNETES_EXEC_INFO is not set"},
+		{"not called by kubectl", "", "", 1, "KUBERNETES_EXEC_INFO is not set"},
+		{"no request, unknown", "", "--enrollment nope", 1, "no such enrolment"},
+		{"no request, path as name", "", "--enrollment ../../etc", 1, "not a usable enrolment"},
+		{"no request, odd version", "", "--enrollment prod --api-version v2", 2, "--api-version: unsupported exec credential version"},
 		{"nonsense", "{", "--enrollment prod", 1, "malformed"},
 		{"two enrolments", execInfo(`{"enrollment":"other"}`), "--enrollment prod", 1, `is for the enrolment "prod", its cluster for "other"`},
 		{"another server", execInfo(`{"enrollment":"prod","server":"https://evil\u001b[2J"}`), "--enrollment prod", 1, `says https://evil\x1b[2J, but "prod" was enrolled for https://prod.example:6443`},

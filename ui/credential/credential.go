@@ -6,6 +6,7 @@ package credential
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"sync"
@@ -47,6 +48,9 @@ type Command struct {
 	// Executable is the absolute path of this program, Version its version: the
 	// agent is started from it.
 	Executable, Version string
+	// APIVersion is the version to answer in where the client does not say which;
+	// see [execcredential.Assume].
+	APIVersion string
 	// Prompter is asked instead of the person; nil outside tests.
 	Prompter hsm.Prompter
 }
@@ -55,7 +59,7 @@ type Command struct {
 // that kubectl's request names if name is empty. Errors are usage errors of
 // package ui, those of [execcredential.Read], and those of [agent.Client.Prepare].
 func (c *Command) Answer(ctx context.Context, name string) error {
-	request, err := execcredential.Read(c.Getenv(execcredential.EnvVar))
+	request, err := c.request(name)
 	if err != nil {
 		return err
 	}
@@ -106,6 +110,22 @@ func (c *Command) Answer(ctx context.Context, name string) error {
 	return execcredential.Write(c.Stdout, request.APIVersion, execcredential.Response{
 		CertificatePEM: session.Certificate, KeyPEM: session.Key, Expiration: session.Expires,
 	})
+}
+
+// request is what the client says in its environment. Some clients say nothing
+// there (JavaScript's and Ruby's among them): the arguments are all they hand
+// over. What a person starts on a terminal is no request.
+func (c *Command) request(name string) (execcredential.Request, error) {
+	said := c.Getenv(execcredential.EnvVar)
+	f, ok := c.Stdout.(*os.File)
+	if said != "" || name == "" || ok && term.IsTerminal(int(f.Fd())) {
+		return execcredential.Read(said)
+	}
+	r, err := execcredential.Assume(c.APIVersion)
+	if err != nil {
+		err = &ui.UsageError{Err: fmt.Errorf("--api-version: %w", err), Help: "kubehsm credential --help"}
+	}
+	return r, err
 }
 
 // EnsureAgent finds or starts the agent, this program's own if possible. That

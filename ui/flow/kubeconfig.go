@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,11 +13,9 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/execcredential"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
-
-// execVersion serves every kubectl from 1.20 on: older ones refuse v1.
-const execVersion = "client.authentication.k8s.io/v1beta1"
 
 // kubeconfigJournal keeps what is needed to take kubeconfig changes back.
 func (e *Env) kubeconfigJournal() *kubeconfig.Journal {
@@ -24,27 +23,30 @@ func (e *Env) kubeconfigJournal() *kubeconfig.Journal {
 }
 
 // entry is the kubeconfig entry of an enrolment: its cluster is the bridge, its
-// user this program as exec plugin. The enrolment is named twice, as some
-// clients hand no cluster information to the plugin.
+// user this program as exec plugin. Its version serves every kubectl from 1.20
+// on: older ones refuse v1. The arguments repeat the version and the enrolment
+// and the environment has a request, as some clients hand no cluster information
+// to the plugin, and others no request at all.
 func (e *Env) entry(en enrollment.Enrollment, setCurrent bool) (kubeconfig.Entry, error) {
 	endpoint, err := e.bridge()
 	if err != nil {
 		return kubeconfig.Entry{}, err
 	}
 	exec := &kubeconfig.Exec{
-		APIVersion: execVersion, Command: e.Executable,
-		Args:            []string{"credential", "--enrollment", en.Name},
+		APIVersion: execcredential.V1beta1, Command: e.Executable,
+		Args:            []string{"credential", "--enrollment", en.Name, "--api-version", path.Base(execcredential.V1beta1)},
+		Env:             []kubeconfig.EnvVar{{Name: execcredential.EnvVar, Value: execcredential.Minimal(execcredential.V1beta1)}},
 		InteractiveMode: "IfAvailable", ProvideClusterInfo: true,
 		InstallHint: "kubehsm is not at this path: install it, or enrol again", // one line, so that long files stay quick to edit
 	}
 	if e.Dirs.Home != "" {
-		exec.Env = []kubeconfig.EnvVar{{Name: home.EnvHome, Value: e.Dirs.Home}}
+		exec.Env = append(exec.Env, kubeconfig.EnvVar{Name: home.EnvHome, Value: e.Dirs.Home})
 	}
 	return kubeconfig.Entry{
 		Name: en.Name, Server: endpoint.URL(en.Name), CAData: endpoint.CAPEM,
 		DisableCompression: en.Cluster.DisableCompression,
-		Extension: map[string]any{"enrollment": en.Name, "server": en.Cluster.Server},
-		Exec:      exec, Namespace: en.Namespace, SetCurrent: setCurrent,
+		Extension:          map[string]any{"enrollment": en.Name, "server": en.Cluster.Server},
+		Exec:               exec, Namespace: en.Namespace, SetCurrent: setCurrent,
 	}, nil
 }
 

@@ -2,10 +2,13 @@ package flow
 
 import (
 	"os"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/execcredential"
 )
 
 // TestDisableCompression: what the enrolled context says about compression is in
@@ -33,5 +36,28 @@ func TestDisableCompression(t *testing.T) {
 			t.Errorf("the context says %v, the entry %v, the signer's entry %v",
 				disable, entry.DisableCompression, signer.DisableCompression)
 		}
+	}
+}
+
+// TestEntryForSilentClients: what clients hand to the plugin that send it no
+// request of their own is a request for the version that the entry says.
+func TestEntryForSilentClients(t *testing.T) {
+	e, _ := testEnv(t, "blue")
+	en := enrollment.Enrollment{Name: "prod-hsm", Cluster: enrollment.Cluster{Server: "https://10.0.0.1:6443"}}
+	entry, err := e.entry(en, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"credential", "--enrollment", "prod-hsm", "--api-version", "v1beta1"}
+	if x := entry.Exec; !slices.Equal(x.Args, args) || len(x.Env) != 2 || x.Env[0].Name != execcredential.EnvVar {
+		t.Fatalf("%+v", x)
+	}
+	byArgs, err := execcredential.Assume(args[4])
+	if err != nil {
+		t.Fatal(err)
+	}
+	byEnv, err := execcredential.Read(entry.Exec.Env[0].Value)
+	if err != nil || !reflect.DeepEqual(byArgs, byEnv) || byEnv.APIVersion != entry.Exec.APIVersion {
+		t.Errorf("by arguments %+v, by the environment %+v, %v", byArgs, byEnv, err)
 	}
 }

@@ -48,8 +48,12 @@ func init() {
 }
 
 // enrolment reads arguments as kubeconfig entries write them; others are left to
-// the command.
+// the command. The version that they name matters only where the client sends no
+// request, which is left to the command too.
 func enrolment(args []string) (name string, ok bool) {
+	if len(args) == 4 && args[2] == "--api-version" {
+		args = args[:2]
+	}
 	switch len(args) {
 	case 0:
 		return "", true

@@ -17,6 +17,11 @@ func TestEnrolment(t *testing.T) {
 		"prod":                    "left",
 		"--enrollment prod extra": "left",
 		"--bad prod":              "left",
+		"--enrollment prod --api-version v1beta1":   "prod",
+		"--enrollment prod --api-version":           "left",
+		"--enrollment prod --bad v1beta1":           "left",
+		"--bad prod --api-version v1beta1":          "left",
+		"--enrollment prod --api-version v1 --more": "left",
 	} {
 		name, ok := enrolment(strings.Fields(in))
 		if (want == "left") == ok || ok && name != want {
