@@ -18,7 +18,7 @@ var errInFull = errors.New("the credential is not at hand")
 // tells whether it did. Whatever is wrong is not told: asked in full, it is
 // found again and there are words for it.
 func (a *agent) answer(l *link, r request) bool {
-	b := a.atHand(r)
+	b := a.atHand(l, r)
 	if b == nil {
 		return false
 	}
@@ -31,8 +31,9 @@ func (a *agent) answer(l *link, r request) bool {
 
 // atHand returns the ExecCredential, or nil: for a program other than the
 // agent's own (it may want to replace the agent), for an entry that is not in
-// order, for a connection that is not known to be good.
-func (a *agent) atHand(r request) []byte {
+// order, for a connection that is not known to be good, for another program than
+// the one that asks.
+func (a *agent) atHand(l *link, r request) []byte {
 	if r.V != a.o.protocol || !r.Program.SameFile(a.program) ||
 		r.Program.Path != a.program.Path && resolve(r.Program.Path) != a.program.Path {
 		return nil
@@ -47,7 +48,7 @@ func (a *agent) atHand(r request) []byte {
 	now := time.Now()
 	t, err := a.target(r.Enrollment)
 	if err != nil || t.inDate(now) != nil || a.bridge.ensure() != nil || !t.warm(now) ||
-		entry.Check(t.e, q) != nil || a.needsAttendant(t, r.Client) || a.warns(t, now) {
+		entry.Check(t.e, q) != nil || a.identified(l, &r) != nil || a.needsAttendant(t, r.Client) || a.warns(t, now) {
 		return nil
 	}
 	s, err := a.session(t, r)

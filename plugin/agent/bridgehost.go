@@ -43,7 +43,7 @@ func (b *bridgeHost) listen() error {
 		return err
 	}
 	s := bridge.NewServer(cert, b.a.sessions, b.a.route, b.a.log)
-	s.Denied, s.Consent = b.a.recordDenial, b.a.consent
+	s.Denied, s.Consent, s.Whose = b.a.recordDenial, b.a.consent, b.a.o.whose
 	done := make(chan struct{})
 	b.server, b.address, b.done = s, ep.Address(), done
 	go func() {

@@ -29,7 +29,7 @@ var (
 
 // consent asks a person about a request, unless an answer is in force.
 func (a *agent) consent(ctx context.Context, q bridge.Question) error {
-	s := scope{q.Enrollment, q.Client, q.Request.As, classOf(q.Request)}
+	s := scope{q.Enrollment, q.Client, q.Conn, q.Request.As, classOf(q.Request)}
 	if err, ok := a.consents.recall(s, time.Now()); ok {
 		a.turns.covered(ctx, q.Client)
 		return err
@@ -116,9 +116,9 @@ func (a *agent) question(ctx, answered context.Context, q bridge.Question) error
 	r := audit.Record{Event: audit.Consent, Enrollment: q.Enrollment, Server: t.e.Host(), Key: t.e.KeyHash, Request: q.Request.String(), Statement: text,
 		Client: &audit.Process{PID: q.Client.PID, Command: statement.Command}}
 	err = errNobody
-	for _, who := range a.people.forClient(ctx, q.Client) {
+	for _, who := range a.people.forClient(ctx, q.Session) {
 		// An attendant without the terminal may have pinentry.
-		here := who.client == q.Client && !errors.Is(who.p.reach(ctx), hsm.ErrNoTerminal)
+		here := who.client == q.Session && !errors.Is(who.p.reach(ctx), hsm.ErrNoTerminal)
 		var leave func(asked bool)
 		if leave, err = a.turns.ask(ctx, answered, q.Client, here); err != nil {
 			return err

@@ -198,7 +198,7 @@ func TestOneYesForOneCommand(t *testing.T) {
 	if p.asked() != 1 {
 		t.Fatalf("%d questions", p.asked())
 	}
-	if q := p.questions[0]; !strings.Contains(q.Detail, "on prod (127.0.0.1:") || !strings.Contains(q.Detail, "pods web/p") || !strings.Contains(q.Detail, "sleep (process ") || q.DefaultYes {
+	if q := p.questions[0]; !strings.Contains(q.Detail, "on prod (127.0.0.1:") || !strings.Contains(q.Detail, `pods "p" in "web"`) || !strings.Contains(q.Detail, "sleep (process ") || q.DefaultYes {
 		t.Errorf("%+v", q)
 	}
 	for i, want := range []string{"DELETE " + pods + "/p", "GET " + pods + "/p/exec"} {
@@ -270,7 +270,7 @@ func TestAttendantIsAwaited(t *testing.T) {
 		code <- n
 	}()
 	poll.Until(t, "the question is open", func() bool { return len(r.status().Consents) == 1 })
-	if q := r.status().Consents[0]; q.Request != "list pods in web" || q.Client != client || q.Enrollment != "prod" {
+	if q := r.status().Consents[0]; q.Request != `list pods in "web"` || q.Client != client || q.Enrollment != "prod" {
 		t.Errorf("%+v", q)
 	}
 	r.attended(client, p)
@@ -451,7 +451,7 @@ func TestOddIsRefused(t *testing.T) {
 // TestAnswersEnd: a pause, or a long time, ends what an answer covers.
 func TestAnswersEnd(t *testing.T) {
 	c := newConsents()
-	s := scope{"prod", process.ID{PID: 1, Start: 1}, "", classChange}
+	s := scope{enrollment: "prod", client: process.This(), class: classChange}
 	read, as := s, s
 	read.class, as.as = classRead, "jane"
 	now := time.Unix(1e9, 0)
@@ -460,7 +460,7 @@ func TestAnswersEnd(t *testing.T) {
 		return ok && err == nil
 	}
 	c.remember(s, nil, now)
-	if !covered(s, 0) || !covered(read, time.Second) || covered(as, 0) || covered(scope{"prod", s.client, "", classDelete}, 0) || covered(scope{"test", s.client, "", classChange}, 0) {
+	if !covered(s, 0) || !covered(read, time.Second) || covered(as, 0) || covered(scope{enrollment: "prod", client: s.client, class: classDelete}, 0) || covered(scope{enrollment: "test", client: s.client, class: classChange}, 0) {
 		t.Error("it covers the wrong requests")
 	}
 	last := time.Second

@@ -28,6 +28,8 @@ var (
 	ErrReplaced = errors.New("a newer program takes over")
 	// ErrCertificateExpired says that the enrolment's certificate is not in date.
 	ErrCertificateExpired = errors.New("the certificate is not valid now")
+	// ErrNotClient says that the session is not the client's that asks for it.
+	ErrNotClient = errors.New("no session for another program")
 	// ErrRejected says that the API server does not accept the certificate.
 	ErrRejected = errors.New("the API server does not accept the certificate")
 )
@@ -47,6 +49,7 @@ var codes = map[string]error{
 	"locked":              errLocked,
 	"certificate-expired": ErrCertificateExpired,
 	"rejected":            ErrRejected,
+	"not-client":          ErrNotClient,
 	"unreachable":         bridge.ErrUnreachable,
 	"port-taken":          bridge.ErrPortTaken,
 	"unknown-enrollment":  enrollment.ErrUnknown,

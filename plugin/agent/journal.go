@@ -94,7 +94,7 @@ func outcome(err error) (audit.Outcome, string) {
 		}
 	}
 	for _, e := range []error{hsm.ErrPINIncorrect, hsm.ErrPINLocked, hsm.ErrPINInvalid, hsm.ErrTouchTimeout, hsm.ErrKeyMismatch,
-		ErrRejected, ErrCertificateExpired, enrollment.ErrUnknown, enrollment.ErrInvalid} {
+		ErrRejected, ErrNotClient, ErrCertificateExpired, enrollment.ErrUnknown, enrollment.ErrInvalid} {
 		if errors.Is(err, e) {
 			return audit.Refused, code
 		}

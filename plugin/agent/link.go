@@ -11,11 +11,14 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/process"
+	"github.com/kubehsm/kubehsm/plugin/socket"
 )
 
 // link is the agent's end of a client's connection.
 type link struct {
 	conn   net.Conn
+	peer   process.ID      // who connected
 	frames chan wire.Frame // closed when the client has gone
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -26,7 +29,7 @@ type link struct {
 var errGone = errors.New("the client went away")
 
 func newLink(ctx context.Context, c net.Conn) *link {
-	l := &link{conn: c, frames: make(chan wire.Frame, 8)}
+	l := &link{conn: c, peer: socket.Peer(c), frames: make(chan wire.Frame, 8)}
 	l.ctx, l.cancel = context.WithCancel(ctx)
 	return l
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"sync"
 	"testing"
@@ -24,6 +25,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/execcredential"
 	signer "github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
 // agentProgram tells the test binary, started as `exe agent serve`, how to behave.
@@ -46,6 +48,10 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	if len(os.Args) == 2 && os.Args[1] == "client" {
+		clientMain()
+		os.Exit(0)
+	}
 	os.Exit(m.Run())
 }
 
@@ -65,7 +71,7 @@ func agentMain() int {
 		err = errors.New("a reason to fail")
 	}
 	if err == nil {
-		o := Options{Dirs: d, Version: os.Getenv(agentVersion), Ready: ready, Supervised: os.Getenv(agentProgram) == "supervised"}
+		o := Options{Dirs: d, Version: os.Getenv(agentVersion), Ready: ready, Supervised: os.Getenv(agentProgram) == "supervised", identify: believe, whose: believeSession}
 		if os.Getenv(agentProgram) == "other protocol" {
 			o.protocol = protocolVersion + 1
 		}
@@ -90,6 +96,7 @@ const pin = "847261"
 // rig is an agent with a token, a stand-in API server, and one enrolment.
 type rig struct {
 	t      testing.TB
+	dir    string
 	dirs   home.Dirs
 	store  enrollment.Store
 	fake   *hsmtest.Fake
@@ -116,7 +123,7 @@ func newRig(t testing.TB, o rigOptions) *rig {
 	d, err := home.FromEnv(func(k string) string { return map[string]string{home.EnvHome: dir}[k] })
 	check(t, err)
 	check(t, d.Prepare())
-	r := &rig{t: t, dirs: d, store: enrollment.NewStore(d), fake: hsmtest.NewFake(hsm.SchemePKCS11), api: bridgetest.New(t, o.api)}
+	r := &rig{t: t, dir: dir, dirs: d, store: enrollment.NewStore(d), fake: hsmtest.NewFake(hsm.SchemePKCS11), api: bridgetest.New(t, o.api)}
 	o.token.PIN = pin
 	r.token = r.fake.Add(o.token)
 	tok, err := r.fake.Open(context.Background(), r.token.Info().URI())
@@ -153,6 +160,9 @@ func (r *rig) serve(o Options) {
 	check(r.t, err)
 	o.Ready = pw
 	o.made = func(a *agent) { r.agent = a }
+	if o.identify == nil {
+		o.identify, o.whose = believe, believeSession
+	}
 	done := make(chan error, 1)
 	r.cancel, r.done = cancel, done
 	go func() { done <- Serve(ctx, o) }()
@@ -163,6 +173,15 @@ func (r *rig) serve(o Options) {
 		r.t.Fatalf("not ready: %q %v", b, <-r.done)
 	}
 	r.t.Cleanup(r.end)
+}
+
+// believe is identify for clients that are made up.
+func believe(_, claimed process.ID) (process.ID, []process.ID, error) { return claimed, nil, nil }
+
+// believeSession says that whoever shows a certificate is the client that it was
+// made for.
+func believeSession(_, _ netip.AddrPort, of process.ID, _ []process.ID) (process.ID, bool, error) {
+	return of, true, nil
 }
 
 // mustAgent calls f with the agent of this process.
@@ -213,13 +232,17 @@ func (r *rig) mustPrepare(p hsm.Prompter) Session {
 
 func (r *rig) http(s Session) *http.Client {
 	r.t.Helper()
-	cert, err := tls.X509KeyPair(s.Certificate, s.Key)
+	c, err := clientOfSession(r.ep, s)
 	check(r.t, err)
+	r.t.Cleanup(c.CloseIdleConnections)
+	return c
+}
+
+func clientOfSession(ep bridge.Endpoint, s Session) (*http.Client, error) {
+	cert, err := tls.X509KeyPair(s.Certificate, s.Key)
 	cfg := &tls.Config{RootCAs: x509.NewCertPool(), Certificates: []tls.Certificate{cert}}
-	cfg.RootCAs.AppendCertsFromPEM(r.ep.CAPEM)
-	tr := &http.Transport{TLSClientConfig: cfg, ForceAttemptHTTP2: true}
-	r.t.Cleanup(tr.CloseIdleConnections)
-	return &http.Client{Transport: tr}
+	cfg.RootCAs.AppendCertsFromPEM(ep.CAPEM)
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: cfg, ForceAttemptHTTP2: true}}, err
 }
 
 func (r *rig) get(s Session, path string) (int, string) {

@@ -6,6 +6,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
 // protocolVersion is the protocol's.
@@ -40,6 +41,8 @@ type request struct {
 	Token      *tokenRequest `json:"token,omitempty"`    // of an agent to its worker
 	Sign       *wire.Sign    `json:"sign,omitempty"`     // of a sign
 	Waits      bool          `json:"waits,omitempty"`    // prompts that say why it waits are understood
+
+	kin []process.ID // who started Client, see identify
 }
 
 // reply is what the agent sends: one of its fields is set.

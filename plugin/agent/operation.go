@@ -9,7 +9,6 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/audit"
-	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/plugin/socket"
 )
 
@@ -50,6 +49,12 @@ func (a *agent) serve(ctx context.Context, c net.Conn) {
 // prepare and unlock: peers of two versions can always find out about each other
 // and end one.
 func (a *agent) operate(l *link, r request) (out reply, then func()) {
+	if r.Op == opPrepare || r.Op == opUnlock {
+		if err := a.identified(l, &r); err != nil {
+			a.recordSession(request{Enrollment: r.Enrollment, Client: l.peer}, err)
+			return reply{Error: toFailure(err)}, nil
+		}
+	}
 	p := newRemotePrompter(l)
 	defer p.close()
 	p.who, p.understandsWaits = r.Client, r.Waits
@@ -81,7 +86,7 @@ func (a *agent) operate(l *link, r request) (out reply, then func()) {
 	case r.Op == opSign:
 		err = a.work(func() (err error) { out.Signed, err = a.sign(l.ctx, r, p); return err })
 	case r.Op == opFront:
-		p.who = process.Of(socket.PeerPID(l.conn))
+		p.who = l.peer
 		err = a.offer(l, &person{p: p})
 	case r.Op == opAttend:
 		err = a.attend(l, r, p)

@@ -50,7 +50,7 @@ func (a *agent) prepare(ctx context.Context, r request, p *remotePrompter) (_ *S
 
 // session hands out a session.
 func (a *agent) session(t *target, r request) (*Session, error) {
-	c, err := a.sessions.Issue(t.e.Name, r.Client)
+	c, err := a.sessions.Issue(t.e.Name, r.Client, r.kin...)
 	if err != nil {
 		return nil, err
 	}

@@ -15,8 +15,10 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/audit"
+	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/pinsource"
+	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/plugin/socket"
 )
 
@@ -50,6 +52,9 @@ type Options struct {
 	quiet      time.Duration // see inUse
 	handshake  time.Duration // see bridge.UpstreamOptions
 	made       func(*agent)  // is given the agent; for tests
+	// identify is [identify] outside tests, and whose is nil, see [bridge.Server].
+	identify func(plugin, claimed process.ID) (client process.ID, kin []process.ID, err error)
+	whose    bridge.Whose
 }
 
 func (o *Options) defaults() {
@@ -73,6 +78,9 @@ func (o *Options) defaults() {
 	}
 	if o.protocol == 0 {
 		o.protocol = protocolVersion
+	}
+	if o.identify == nil {
+		o.identify = identify
 	}
 	o.pid = os.Getpid()
 }

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -8,8 +10,8 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
-// How far an answer reaches. It is one process's: "apply -f dir/" is one
-// question, and a program that runs on is asked again.
+// How far an answer reaches. It is one process's, and ends with it: "apply -f dir/"
+// is one question, and a program that runs on is asked again.
 const (
 	grantPause   = 30 * time.Second // between two requests that it covers
 	grantLife    = 10 * time.Minute
@@ -42,14 +44,39 @@ func classOf(r consent.Request) class {
 type scope struct {
 	enrollment string
 	client     process.ID
+	conn       uint64 // see [bridge.Question]
 	as         string
 	class      class
+}
+
+// lasts tells whether an answer can be in force for more than a request: its
+// process runs, or it is for one connection alone.
+func (s scope) lasts() bool {
+	return s.conn != 0 || s.client.Known() && s.client.Alive()
 }
 
 // verdict is an answer.
 type verdict struct {
 	err         error // nil is a yes
 	given, used time.Time
+	program     os.FileInfo // which the process ran; nil where the system does not tell
+}
+
+// programOf is the file of the program that a process runs: another one may take
+// its place (execve(2)).
+func programOf(p process.ID) os.FileInfo {
+	file, err := os.Stat(fmt.Sprintf("/proc/%d/exe", p.PID))
+	if err != nil {
+		return nil
+	}
+	return file
+}
+
+func (v verdict) runs(program os.FileInfo) bool {
+	if v.program == nil || program == nil {
+		return v.program == program
+	}
+	return os.SameFile(v.program, program)
 }
 
 func (v verdict) holds(now time.Time) bool {
@@ -81,9 +108,10 @@ func newConsents() *consents {
 
 // recall returns the answer that covers s, and counts its pause from now.
 func (c *consents) recall(s scope, now time.Time) (err error, ok bool) {
-	if !s.client.Known() {
+	if !s.lasts() {
 		return nil, false
 	}
+	program := programOf(s.client)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	classes := []class{s.class}
@@ -91,9 +119,10 @@ func (c *consents) recall(s scope, now time.Time) (err error, ok bool) {
 		classes = append(classes, classChange, classDelete, classConnect)
 	}
 	for _, each := range classes {
-		k := scope{s.enrollment, s.client, s.as, each}
+		k := s
+		k.class = each
 		v, known := c.verdicts[k]
-		if !known || !v.holds(now) || (v.err != nil && each != s.class) {
+		if !known || !v.holds(now) || !v.runs(program) || (v.err != nil && each != s.class) {
 			continue
 		}
 		v.used = now
@@ -104,9 +133,10 @@ func (c *consents) recall(s scope, now time.Time) (err error, ok bool) {
 }
 
 func (c *consents) remember(s scope, err error, now time.Time) {
-	if !s.client.Known() {
+	if !s.lasts() {
 		return
 	}
+	program := programOf(s.client)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for k, v := range c.verdicts {
@@ -114,7 +144,7 @@ func (c *consents) remember(s scope, err error, now time.Time) {
 			delete(c.verdicts, k)
 		}
 	}
-	c.verdicts[s] = verdict{err, now, now}
+	c.verdicts[s] = verdict{err, now, now, program}
 }
 
 // forget drops all answers, with a lock.

@@ -89,8 +89,8 @@ type Record struct {
 	Version string `json:"version,omitempty"`
 }
 
-// Process is a client. It says itself who it is; the agent has checked that it
-// is the same user's.
+// Process is a client, the same user's. Of a session, and of what the bridge serves,
+// the kernel has told the process, where it does; any other says itself who it is.
 type Process struct {
 	PID int `json:"pid,omitempty"`
 	// Command is the program's name without folder and arguments.

@@ -14,8 +14,14 @@ import (
 // Question is a request that its enrolment's policy wants a yes for.
 type Question struct {
 	Enrollment string
-	Client     Client
-	Request    consent.Request
+	// Client is the process that sends the request. Where Conn is not 0 the system
+	// does not tell which one does: it is then the session's, and an answer is for the
+	// connection of that number alone.
+	Client Client
+	Conn   uint64
+	// Session is the client of the session, which may have started the process.
+	Session Client
+	Request consent.Request
 }
 
 // errNobody is the answer where nothing can ask.
@@ -23,7 +29,7 @@ var errNobody = errors.New("nobody can be asked")
 
 // consent makes sure that a person agrees to the request, where its enrolment's
 // policy wants that.
-func (s *Server) consent(r *http.Request, e *session, up *Upstream, path string) *refusal {
+func (s *Server) consent(r *http.Request, e *session, who asker, up *Upstream, path string) *refusal {
 	if !up.policy.Asks() {
 		return nil
 	}
@@ -42,7 +48,7 @@ func (s *Server) consent(r *http.Request, e *session, up *Upstream, path string)
 	}
 	err = errNobody
 	if s.Consent != nil {
-		err = s.Consent(r.Context(), Question{Enrollment: e.enrollment, Client: e.client, Request: request})
+		err = s.Consent(r.Context(), Question{Enrollment: e.enrollment, Client: who.client, Conn: who.conn, Session: e.client, Request: request})
 	}
 	if err == nil {
 		return nil

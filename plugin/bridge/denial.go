@@ -10,7 +10,8 @@ type Denial struct {
 	// Reason is one of the Denied constants.
 	Reason string
 	// Enrollment and Client are those of the session that the request came with;
-	// zero where it had none.
+	// zero where it had none. For DeniedProcess the client is the process whose
+	// connection it was, zero if none was found.
 	Enrollment string
 	Client     Client
 }
@@ -26,7 +27,8 @@ const (
 	DeniedNoCertificate = "no-certificate"    // there is no client certificate
 	DeniedForeign       = "other-certificate" // no agent has issued the client certificate
 	DeniedUnknown       = "unknown-session"   // the certificate is not one of this agent's
-	DeniedExpired       = "expired-session"   // the session's time is over
+	DeniedExpired       = "expired-session"   // the session's client or its time has ended
+	DeniedProcess       = "other-process"     // the session is another process's
 	DeniedEnrollment    = "other-enrollment"  // the session is for another enrolment
 	DeniedLocked        = "locked"            // the enrolment was locked meanwhile
 	DeniedConsent       = "no-consent"        // its policy wants a yes, and there was none
@@ -40,6 +42,9 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, e *session, ref 
 		d := Denial{Code: ref.code, Reason: ref.reason}
 		if e != nil {
 			d.Enrollment, d.Client = e.enrollment, e.client
+		}
+		if ref.reason == DeniedProcess {
+			d.Client = lineOf(r.Context()).owner
 		}
 		s.Denied(d)
 	}

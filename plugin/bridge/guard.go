@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
-	"net/netip"
 	"sync"
 )
 
@@ -79,11 +78,7 @@ func strangerOf(ctx context.Context) error {
 
 // whose tells whether the client of a loopback connection is our user.
 func whose(c net.Conn) error {
-	client, err := netip.ParseAddrPort(c.RemoteAddr().String())
-	if err != nil {
-		return err
-	}
-	server, err := netip.ParseAddrPort(c.LocalAddr().String())
+	client, server, err := ends(c)
 	if err != nil {
 		return err
 	}

@@ -39,6 +39,10 @@ func (s *Server) judge(r *http.Request) (*session, string, *refusal) {
 	return sess, path, nil
 }
 
+// again is the next step after a 401. Most programs run the plugin upon one; some run
+// it only when they start.
+const again = "run the command again; restart a program that keeps getting this answer"
+
 // session finds the session of the client certificate. TLS only asks for one
 // (RequestClientCert): a failed handshake would be an alert without words, and
 // would not make client-go run the plugin again.
@@ -55,9 +59,9 @@ func (s *Server) session(r *http.Request) (*session, *refusal) {
 			"this address takes no other identity than the token's, and the agent has not issued the client certificate that came with the request: " +
 				"leave out --client-certificate, and use the kubeconfig user that kubehsm wrote"}
 	case e == nil:
-		return nil, &refusal{http.StatusUnauthorized, DeniedUnknown, "unknown session: the agent was locked or restarted; run the command again"}
-	case e.expired(s.sessions.now()):
-		return e, &refusal{http.StatusUnauthorized, DeniedExpired, "the session has expired; run the command again"}
+		return nil, &refusal{http.StatusUnauthorized, DeniedUnknown, "unknown session: the agent was locked or restarted; " + again}
+	case e.ended(s.sessions.now()):
+		return e, &refusal{http.StatusUnauthorized, DeniedExpired, "the session has ended, with the program that it was made for or by time; " + again}
 	}
 	return e, nil
 }

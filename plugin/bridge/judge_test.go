@@ -42,7 +42,7 @@ func TestRefusals(t *testing.T) {
 		Key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})}
 	expired := r.issue("prod", Client{PID: 2, Start: 1})
 	r.sessions.mu.Lock()
-	r.sessions.byOwner[owner{"prod", Client{PID: 2, Start: 1}}].until.Store(time.Now().Add(-time.Second).UnixNano())
+	r.sessions.byOwner[owner{"prod", Client{PID: 2, Start: 1}}].issued.Store(time.Now().Add(-leftFor).UnixNano())
 	r.sessions.mu.Unlock()
 
 	for _, c := range []struct {
@@ -61,8 +61,8 @@ func TestRefusals(t *testing.T) {
 		{"its own origin", good, "/c/prod/version", "", "Origin: https://HOST", "", 200, ""},
 		{"no certificate", nil, "/c/prod/version", "", "", "", 401, "no client certificate"},
 		{"a certificate of its own", foreign, "/c/prod/version", "", "", "", 401, "takes no other identity"},
-		{"another agent's", &old, "/c/prod/version", "", "", "", 401, "run the command again"},
-		{"expired", expired, "/c/prod/version", "", "", "", 401, "expired"},
+		{"another agent's", &old, "/c/prod/version", "", "", "", 401, "run the command again; restart a program"},
+		{"ended", expired, "/c/prod/version", "", "", "", 401, "ended"},
 		{"another enrolment's path", good, "/c/test/version", "", "", "", 403, `"prod"`},
 		{"not prepared", other, "/c/test/version", "", "", "", 401, "locked"},
 		{"a name in disguise", good, "/c/%70rod/version", "", "", "", 403, "mixes two"},

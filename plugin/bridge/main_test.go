@@ -13,6 +13,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"testing"
@@ -85,6 +86,8 @@ type rigOptions struct {
 	signer func(context.Context) (crypto.Signer, error)
 	policy consent.Policy
 	ask    func(context.Context, Question) error
+	whose  Whose
+	denied func(Denial)
 }
 
 func newRig(t testing.TB, o rigOptions) *rig {
@@ -118,7 +121,11 @@ func newRig(t testing.TB, o rigOptions) *rig {
 		}
 		return nil
 	}, log)
-	s.Consent = o.ask
+	s.Consent, s.Whose = o.ask, o.whose
+	if s.Whose == nil { // clients are made up
+		s.Whose = func(_, _ netip.AddrPort, of Client, _ []Client) (Client, bool, error) { return of, true, nil }
+	}
+	s.Denied = o.denied
 	l, err := Listen(r.ep)
 	check(t, err)
 	done := make(chan error, 1)

@@ -15,6 +15,7 @@ const (
 	sizeNlmsghdr      = 16
 	sizeInetDiagReqV2 = 56
 	offsetUID         = sizeNlmsghdr + 64 // idiag_uid in inet_diag_msg
+	offsetInode       = offsetUID + 4     // idiag_inode
 	sockDiagByFamily  = 20                // SOCK_DIAG_BY_FAMILY
 	allStates         = ^uint32(0)
 )
@@ -23,7 +24,7 @@ const (
 // belongs to our user. It asks the kernel for that one socket (sock_diag(7)),
 // which costs microseconds where a read of /proc/net/tcp grows with the system.
 func sameUser(client, server netip.AddrPort) error {
-	uid, err := peerUID(client, server)
+	uid, _, err := socketOf(client, server)
 	if err != nil {
 		return fmt.Errorf("whose connection it is cannot be told: %w", err)
 	}
@@ -33,19 +34,20 @@ func sameUser(client, server netip.AddrPort) error {
 	return nil
 }
 
-func peerUID(client, server netip.AddrPort) (uint32, error) {
+// socketOf returns the user and the inode of the client's socket.
+func socketOf(client, server netip.AddrPort) (uid, inode uint32, err error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
-		return 0, os.NewSyscallError("socket", err)
+		return 0, 0, os.NewSyscallError("socket", err)
 	}
 	defer unix.Close(fd)
 	if err := unix.Sendto(fd, diagRequest(client, server), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		return 0, os.NewSyscallError("sendto", err)
+		return 0, 0, os.NewSyscallError("sendto", err)
 	}
 	answer := make([]byte, 1024)
 	n, _, err := unix.Recvfrom(fd, answer, 0)
 	if err != nil {
-		return 0, os.NewSyscallError("recvfrom", err)
+		return 0, 0, os.NewSyscallError("recvfrom", err)
 	}
 	return parseDiag(answer[:n])
 }
@@ -74,15 +76,15 @@ func diagRequest(client, server netip.AddrPort) []byte {
 
 func pad16(b []byte) []byte { return append(b, make([]byte, 16-len(b))...) }
 
-func parseDiag(b []byte) (uint32, error) {
+func parseDiag(b []byte) (uid, inode uint32, err error) {
 	if len(b) < sizeNlmsghdr+4 {
-		return 0, errors.New("short netlink answer")
+		return 0, 0, errors.New("short netlink answer")
 	}
 	switch t := binary.NativeEndian.Uint16(b[4:]); {
 	case t == unix.NLMSG_ERROR:
-		return 0, unix.Errno(-int32(binary.NativeEndian.Uint32(b[sizeNlmsghdr:])))
-	case t != sockDiagByFamily || len(b) < offsetUID+4:
-		return 0, fmt.Errorf("unexpected netlink answer of type %d, %d bytes", t, len(b))
+		return 0, 0, unix.Errno(-int32(binary.NativeEndian.Uint32(b[sizeNlmsghdr:])))
+	case t != sockDiagByFamily || len(b) < offsetInode+4:
+		return 0, 0, fmt.Errorf("unexpected netlink answer of type %d, %d bytes", t, len(b))
 	}
-	return binary.NativeEndian.Uint32(b[offsetUID:]), nil
+	return binary.NativeEndian.Uint32(b[offsetUID:]), binary.NativeEndian.Uint32(b[offsetInode:]), nil
 }

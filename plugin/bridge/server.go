@@ -28,6 +28,9 @@ type Server struct {
 	// what the client is told. It is set before Serve and may be called by many
 	// goroutines at once; ctx ends when the client goes.
 	Consent func(ctx context.Context, q Question) error
+	// Whose finds whose a connection is. It is set before Serve, and only in tests
+	// with clients that are made up; nil asks the system.
+	Whose Whose
 }
 
 // Listen takes the bridge's port, on 127.0.0.1 only. [ErrPortTaken] if another
@@ -72,7 +75,7 @@ func NewServer(cert tls.Certificate, sessions *Sessions, route func(enrollment s
 			MaxReceiveBufferPerConnection: 16 << 20,
 			MaxReceiveBufferPerStream:     4 << 20,
 		},
-		ConnContext: withStranger,
+		ConnContext: withLine,
 		ErrorLog:    slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 	return s
@@ -100,13 +103,18 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, sess, ref)
 		return
 	}
+	who, ref := s.asker(r, sess)
+	if ref != nil {
+		s.refuse(w, r, sess, ref)
+		return
+	}
 	up := s.route(sess.enrollment)
 	if up == nil {
-		s.refuse(w, r, sess, &refusal{http.StatusUnauthorized, DeniedLocked, "the enrolment is locked; run the command again"})
+		s.refuse(w, r, sess, &refusal{http.StatusUnauthorized, DeniedLocked, "the enrolment is locked; " + again})
 		return
 	}
 	defer s.sessions.begin(sess)()
-	if ref := s.consent(r, sess, up, path); ref != nil {
+	if ref := s.consent(r, sess, who, up, path); ref != nil {
 		s.refuse(w, r, sess, ref)
 		return
 	}

@@ -24,17 +24,20 @@ const (
 	// SessionLife is when the client should ask again. Short, so that a crashed
 	// agent heals under a client that runs on (KEP-541 expirationTimestamp).
 	SessionLife = 5 * time.Minute
-	// sessionGrace is how long new requests are taken after that: clocks and
-	// slow plugins.
+	// sessionGrace is how long new requests are taken after that from a client
+	// whose end cannot be seen: clocks and slow plugins.
 	sessionGrace = time.Minute
-	// certificateLife is how long the certificate stays the same. A new one
-	// makes client-go close every connection, so it is long; it ends with the
-	// agent or a lock anyway.
-	certificateLife = 12 * time.Hour
-	// leftFor is how long the session of a client that has ended is kept after
-	// its last use: whoever ran the plugin by a script of their own is not its
-	// parent, and may come later.
+	// certificateLife is how long the certificate stays the same. Some clients run
+	// the plugin once and show its certificate as long as they live, and a new one
+	// makes client-go close every connection. So it is long; it ends with the
+	// client, the agent or a lock anyway.
+	certificateLife = 365 * 24 * time.Hour
+	// leftFor is how long the session of a client that has ended waits for another:
+	// some programs start the plugin by "sh -c", and connect when that shell has gone.
 	leftFor = 30 * time.Second
+	// lookEvery is how often a session's requests have the system asked whether its
+	// client still runs.
+	lookEvery = time.Second
 )
 
 // Sessions hands out loopback client certificates and knows them again. Its
@@ -61,12 +64,14 @@ type owner struct {
 type session struct {
 	owner
 	hash     [sha256.Size]byte
-	cert     []byte // PEM
-	key      []byte // PEM
+	cert     []byte   // PEM
+	key      []byte   // PEM
+	kin      []Client // those that started the client, as [process.ID.Ancestors] has them
 	created  time.Time
 	notAfter time.Time
-	until    atomic.Int64 // Unix nanoseconds: new requests are taken until then
-	used     atomic.Int64 // Unix nanoseconds: when it was issued last, or its last request ended
+	issued   atomic.Int64           // Unix nanoseconds: when it was handed out last
+	seen     atomic.Int64           // Unix nanoseconds: when its client was seen to run last
+	adopted  atomic.Pointer[Client] // the one of kin that turned out to be the client
 	requests atomic.Uint64
 	open     atomic.Int64
 }
@@ -84,8 +89,9 @@ type SessionStatus struct {
 	Enrollment string    `json:"enrollment"`
 	Client     Client    `json:"client"`
 	Created    time.Time `json:"created"`
-	// Until is when the bridge takes no new requests of it.
-	Until    time.Time `json:"until"`
+	// Until is when the bridge takes no new requests of it; zero while its client
+	// is seen to run.
+	Until    time.Time `json:"until,omitzero"`
 	Requests uint64    `json:"requests"`
 	// Open is the number of requests and streams in flight.
 	Open int64 `json:"open"`
@@ -106,8 +112,10 @@ func NewSessions(now func() time.Time) (*Sessions, error) {
 }
 
 // Issue returns the client's certificate for the enrolment, the same as long
-// as it lives, and counts the session's life from now again.
-func (s *Sessions) Issue(enrollment string, c Client) (Credential, error) {
+// as it lives. The session lives as long as the client; where the end of that one
+// cannot be seen, its life counts from now again. kin are those that started the
+// client, its parent first: one of them may have started the plugin by another program.
+func (s *Sessions) Issue(enrollment string, c Client, kin ...Client) (Credential, error) {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,13 +128,12 @@ func (s *Sessions) Issue(enrollment string, c Client) (Credential, error) {
 			return Credential{}, fmt.Errorf("loopback certificate: %w", err)
 		}
 		isNew = true
+		fresh.kin = kin
 		e = fresh // the old one is left to its last requests; Sweep removes it
 		s.byOwner[o], s.byCert[e.hash] = e, e
 	}
-	expires := now.Add(SessionLife)
-	e.until.Store(expires.Add(sessionGrace).UnixNano())
-	e.used.Store(now.UnixNano())
-	return Credential{Certificate: bytes.Clone(e.cert), Key: bytes.Clone(e.key), Expires: expires, New: isNew}, nil
+	e.issued.Store(now.UnixNano())
+	return Credential{Certificate: bytes.Clone(e.cert), Key: bytes.Clone(e.key), Expires: now.Add(SessionLife), New: isNew}, nil
 }
 
 func (s *Sessions) issue(o owner, now time.Time) (*session, error) {
@@ -170,29 +177,47 @@ func (s *Sessions) find(cert *x509.Certificate) *session {
 	return s.byCert[hash]
 }
 
-func (e *session) expired(now time.Time) bool { return now.UnixNano() > e.until.Load() }
+// ended tells whether the session takes no new requests: its client has ended or,
+// where that cannot be seen, its time has.
+func (e *session) ended(now time.Time) bool {
+	return !e.runs(now) && now.After(e.until())
+}
+
+// runs tells whether the client is seen to run.
+func (e *session) runs(now time.Time) bool {
+	if !e.client.Known() {
+		return false
+	}
+	if since := now.UnixNano() - e.seen.Load(); since >= 0 && since < int64(lookEvery) {
+		return true
+	}
+	other := e.adopted.Load()
+	if !e.client.Alive() && (other == nil || !other.Alive()) {
+		return false
+	}
+	e.seen.Store(now.UnixNano())
+	return true
+}
+
+// until is when a session ends whose client is not seen to run.
+func (e *session) until() time.Time {
+	life := SessionLife + sessionGrace
+	if e.client.Known() {
+		life = leftFor
+	}
+	return time.Unix(0, e.issued.Load()).Add(life)
+}
 
 // Drop forgets the sessions of an enrolment; "" means all.
 func (s *Sessions) Drop(enrollment string) {
 	s.remove(func(e *session) bool { return enrollment == "" || e.enrollment == enrollment })
 }
 
-// Sweep forgets sessions without a request in flight that nobody will use again:
-// of a client that has ended, or whose certificate or, where the client is not
-// known, whose time has.
+// Sweep forgets sessions without a request in flight that have ended, or whose
+// certificate has.
 func (s *Sessions) Sweep() {
 	now := s.now()
-	s.remove(func(e *session) bool {
-		switch {
-		case e.open.Load() > 0:
-			return false
-		case now.After(e.notAfter):
-			return true
-		case e.client.Known() && !e.client.Alive():
-			return now.Sub(time.Unix(0, e.used.Load())) > leftFor
-		}
-		return e.expired(now) && !e.client.Known()
-	})
+	s.remove(func(e *session) bool { return e.open.Load() == 0 && (now.After(e.notAfter) || e.ended(now)) })
 }
 
 // Clients returns the processes that have a session; some may have ended.
@@ -210,10 +235,7 @@ func (s *Sessions) Clients() []Client {
 func (s *Sessions) begin(e *session) (end func()) {
 	e.requests.Add(1)
 	e.open.Add(1)
-	return func() {
-		e.used.Store(s.now().UnixNano())
-		e.open.Add(-1)
-	}
+	return func() { e.open.Add(-1) }
 }
 
 func (s *Sessions) remove(gone func(*session) bool) {
@@ -238,7 +260,7 @@ func (s *Sessions) Active() int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for _, e := range s.byCert {
-		if !e.expired(now) || e.open.Load() > 0 {
+		if !e.ended(now) || e.open.Load() > 0 {
 			n++
 		}
 	}
@@ -261,12 +283,16 @@ const maxStatus = 256
 
 // Status lists the sessions, the oldest first; of very many the latest 256.
 func (s *Sessions) Status() []SessionStatus {
+	now := s.now()
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	all := make([]SessionStatus, 0, len(s.byCert))
 	for _, e := range s.byCert {
-		all = append(all, SessionStatus{Enrollment: e.enrollment, Client: e.client, Created: e.created,
-			Until: time.Unix(0, e.until.Load()), Requests: e.requests.Load(), Open: e.open.Load()})
+		st := SessionStatus{Enrollment: e.enrollment, Client: e.client, Created: e.created, Requests: e.requests.Load(), Open: e.open.Load()}
+		if !e.runs(now) {
+			st.Until = e.until()
+		}
+		all = append(all, st)
 	}
 	slices.SortFunc(all, func(a, b SessionStatus) int {
 		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(a.Client.PID, b.Client.PID), cmp.Compare(a.Enrollment, b.Enrollment))

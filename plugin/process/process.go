@@ -25,8 +25,30 @@ func This() ID { return Of(os.Getpid()) }
 // Known tells whether the process can be told from others.
 func (p ID) Known() bool { return p.PID > 0 && p.Start != 0 }
 
-// Alive tells whether the process still runs; an unknown one counts as alive.
+// Alive tells whether the process still runs; an unknown one counts as alive. One
+// that has ended and that its parent has not waited for yet is not alive.
 func (p ID) Alive() bool { return !p.Known() || startOf(p.PID) == p.Start }
+
+// maxAncestors bounds [ID.Ancestors].
+const maxAncestors = 64
+
+// Ancestors are the parent of the process, the parent's parent and so on, as the
+// system tells them now. There are none where the process has ended or the system
+// does not tell.
+func (p ID) Ancestors() []ID {
+	var all []ID
+	for p.Known() && len(all) < maxAncestors {
+		parent := Of(parentOf(p))
+		// A parent is older than its child. A younger process has got the number of a
+		// parent that has ended meanwhile.
+		if !parent.Known() || parent.Start > p.Start {
+			break
+		}
+		all = append(all, parent)
+		p = parent
+	}
+	return all
+}
 
 // Terminal tells the controlling terminals of processes apart; 0 is none, or
 // unknown.

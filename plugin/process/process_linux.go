@@ -6,12 +6,27 @@ import (
 	"strconv"
 )
 
-// startOf reads field 22 of /proc/PID/stat (proc_pid_stat(5)): clock ticks
-// after boot. The second field may hold spaces; it ends at the last bracket.
-func startOf(pid int) uint64 { return field(pid, 22) }
+// startOf reads field 22: clock ticks after boot. A process that has ended (field
+// 3) has none.
+func startOf(pid int) uint64 {
+	s := statOf(pid)
+	if state := s.field(3); state == "Z" || state == "X" {
+		return 0
+	}
+	return s.number(22)
+}
+
+// parentOf reads field 4, if the process is still the same.
+func parentOf(p ID) int {
+	s := statOf(p.PID)
+	if s.number(22) != p.Start {
+		return 0
+	}
+	return int(s.number(4))
+}
 
 // terminalOf reads field 7: the device number.
-func terminalOf(pid int) uint64 { return field(pid, 7) }
+func terminalOf(pid int) uint64 { return statOf(pid).number(7) }
 
 // terminalName looks where the kernel's device numbers lead
 // (Documentation/admin-guide/devices.txt), and whether it is there.
@@ -29,18 +44,48 @@ func terminalName(device uint64) string {
 	return named(name, device)
 }
 
-func field(pid, n int) uint64 {
+// stat is /proc/PID/stat (proc_pid_stat(5)) from field 3 on: the second one may
+// hold spaces, and ends at the last bracket.
+type stat [][]byte
+
+func statOf(pid int) stat {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return 0
+		return nil
 	}
-	fields := bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:]) // from field 3 on
-	if len(fields) <= n-3 {
-		return 0
+	return bytes.Fields(b[bytes.LastIndexByte(b, ')')+1:])
+}
+
+func (s stat) field(n int) string {
+	if len(s) <= n-3 {
+		return ""
 	}
-	value, err := strconv.ParseUint(string(fields[n-3]), 10, 64)
+	return string(s[n-3])
+}
+
+func (s stat) number(n int) uint64 {
+	value, err := strconv.ParseUint(s.field(n), 10, 64)
 	if err != nil {
 		return 0
 	}
 	return value
+}
+
+// Inside is the number that the process has in its own pid namespace, and how many
+// namespaces that one is inside ours; 0 where that cannot be told.
+func (p ID) Inside() (pid, depth int) {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/status")
+	if err != nil || !p.Alive() {
+		return 0, 0
+	}
+	_, rest, _ := bytes.Cut(b, []byte("\nNSpid:"))
+	line, _, _ := bytes.Cut(rest, []byte("\n"))
+	numbers := bytes.Fields(line)
+	if len(numbers) == 0 {
+		return 0, 0
+	}
+	if pid, err = strconv.Atoi(string(numbers[len(numbers)-1])); err != nil {
+		return 0, 0
+	}
+	return pid, len(numbers) - 1
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/home/place"
+	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
 // CheckPeer refuses a connection whose other end is another user's.
@@ -39,6 +40,23 @@ func PeerPID(c net.Conn) (pid int) {
 		return 0
 	}
 	return pid
+}
+
+// Peer is the process that connected, told from others that get its number later.
+// The zero ID is one that the system does not tell; one without a start time has
+// ended.
+func Peer(c net.Conn) (id process.ID) {
+	ended := false
+	if control(c, func(fd int) {
+		id = process.Of(wire.PeerPID(fd))
+		ended = wire.PeerEnded(fd) // asked last: until now the number was the peer's
+	}) != nil {
+		return process.ID{}
+	}
+	if ended {
+		id.Start = 0
+	}
+	return id
 }
 
 func control(c net.Conn, f func(fd int)) error {

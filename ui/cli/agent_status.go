@@ -114,7 +114,10 @@ func statusWords(w *words, s agent.Status) {
 		rows := make([][]string, 0, len(s.Sessions))
 		for _, e := range s.Sessions {
 			left := "ended"
-			if e.Until.After(now) {
+			switch {
+			case e.Until.IsZero():
+				left = "while it runs"
+			case e.Until.After(now):
 				left = duration.HumanDuration(e.Until.Sub(now))
 			}
 			rows = append(rows, []string{e.Enrollment, fmt.Sprintf("process %d", e.Client.PID), fmt.Sprint(e.Requests), fmt.Sprint(e.Open), left})

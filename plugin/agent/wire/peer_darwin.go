@@ -11,6 +11,9 @@ func PeerUID(fd int) (int, error) {
 	return int(c.Uid), nil
 }
 
+// PeerEnded is not told here.
+func PeerEnded(int) bool { return false }
+
 // PeerPID asks LOCAL_PEERPID; 0 if it is unknown.
 func PeerPID(fd int) int {
 	pid, err := unix.GetsockoptInt(fd, unix.SOL_LOCAL, unix.LOCAL_PEERPID)

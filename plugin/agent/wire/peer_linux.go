@@ -1,6 +1,8 @@
 package wire
 
 import (
+	"errors"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -11,6 +13,19 @@ func PeerUID(fd int) (int, error) {
 		return 0, err
 	}
 	return int(c.Uid), nil
+}
+
+// PeerEnded asks SO_PEERPIDFD whether the process that connected has ended: its
+// number may be another's by now. Linux before 6.5 does not tell, and the answer is
+// no.
+func PeerEnded(fd int) bool {
+	pidfd, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PEERPIDFD)
+	if err != nil {
+		return !errors.Is(err, unix.ENOPROTOOPT)
+	}
+	defer unix.Close(pidfd)
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0)
+	return err != nil || n > 0
 }
 
 // PeerPID asks SO_PEERCRED; 0 if it is unknown.

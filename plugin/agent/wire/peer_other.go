@@ -9,3 +9,6 @@ func PeerUID(int) (int, error) { return os.Geteuid(), nil }
 
 // PeerPID: this system is not asked.
 func PeerPID(int) int { return 0 }
+
+// PeerEnded: this system is not asked.
+func PeerEnded(int) bool { return false }

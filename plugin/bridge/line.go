@@ -1,0 +1,96 @@
+package bridge
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// Whose finds the process that holds the client's end of a connection, on which the
+// certificate of a session was shown: the session's client, a process that this one
+// has started, or one of kin, those that have started the client. told is false where
+// the system does not tell. An error says that it is none of these; owner is then
+// one that holds it, if there is.
+type Whose func(client, server netip.AddrPort, of Client, kin []Client) (owner Client, told bool, err error)
+
+// line is a connection of a client. Whose it is does not change and costs a look
+// through the descriptors of a process, so it is found out once.
+type line struct {
+	conn   net.Conn
+	number uint64 // tells connections apart; from 1
+
+	mu    sync.Mutex
+	of    *session // of which the rest is known
+	owner Client
+	told  bool
+	err   error
+}
+
+type lineKey struct{}
+
+var lines atomic.Uint64
+
+// withLine notes a request's connection.
+func withLine(ctx context.Context, c net.Conn) context.Context {
+	return context.WithValue(withStranger(ctx, c), lineKey{}, &line{conn: c, number: lines.Add(1)})
+}
+
+// lineOf is the connection of a request.
+func lineOf(ctx context.Context) *line { return ctx.Value(lineKey{}).(*line) }
+
+// asker is who sends a request: a process or, where the system does not tell which,
+// a connection.
+type asker struct {
+	client Client
+	conn   uint64 // 0 where the process is known
+}
+
+// asker finds who sends the requests of a connection with the certificate of e.
+func (s *Server) asker(r *http.Request, e *session) (asker, *refusal) {
+	l := lineOf(r.Context())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.of != e {
+		l.of = e
+		l.owner, l.told, l.err = s.ownerOf(l.conn, e)
+	}
+	switch {
+	case l.err != nil:
+		return asker{}, &refusal{http.StatusUnauthorized, DeniedProcess, l.err.Error()}
+	case !l.told:
+		return asker{e.client, l.number}, nil
+	}
+	return asker{client: l.owner}, nil
+}
+
+func (s *Server) ownerOf(c net.Conn, e *session) (owner Client, told bool, err error) {
+	client, server, err := ends(c)
+	if err != nil {
+		return Client{}, false, err
+	}
+	whose := s.Whose
+	if whose == nil {
+		whose = whoseSocket
+	}
+	if owner, told, err = whose(client, server, e.client, e.kin); err != nil {
+		return owner, told, fmt.Errorf("the certificate was made for process %d, and %w; each program has to run `kubehsm credential` itself", e.client.PID, err)
+	}
+	if told && slices.Contains(e.kin, owner) {
+		e.adopted.Store(&owner)
+	}
+	return owner, told, nil
+}
+
+// ends are the addresses of a connection.
+func ends(c net.Conn) (client, server netip.AddrPort, err error) {
+	if client, err = netip.ParseAddrPort(c.RemoteAddr().String()); err != nil {
+		return client, server, err
+	}
+	server, err = netip.ParseAddrPort(c.LocalAddr().String())
+	return client, server, err
+}
