@@ -13,6 +13,9 @@ FLAKY := .cache/flaky
 AGAIN := $(GO) run -buildvcs=false ./test/again '$(FLAKY)'
 # How long the soak lasts.
 SOAK ?= 10m
+# What the race hunt tests, and with how many seeds.
+PKG ?= ./hsm/... ./csr/... ./kubeconfig/... ./plugin/... ./ui/...
+RUNS ?= 10
 # The generator of gRPC code, a module of its own.
 GENERATE := plugin/externalsigner/v1alpha1/generate
 # A version control system that is missing or mistrusts the folder is no reason not to build.
@@ -61,6 +64,10 @@ bench: prerequisites cluster ## measure against peers, write docs/benchmarks.md 
 .PHONY: soak
 soak: prerequisites cluster ## 50 watchers and 20 kubectl loops for SOAK (10m), while the API server crashes and the token is pulled
 	$(GO) test -count=1 -timeout 40m -v -run '^TestSoak$$' ./test/informers -soak $(SOAK)
+
+.PHONY: race-hunt
+race-hunt: ## tests while some statements wait, to find racy ones: PKG=./plugin/agent RUNS=10 SEED=7 FLAGS=-race
+	$(GO) run -buildvcs=false ./test/racehunt -runs $(RUNS) $(if $(SEED),-seed $(SEED)) -flags '$(FLAGS)' $(PKG)
 
 .PHONY: test-helm
 test-helm: prerequisites cluster ## build helm and try it through the bridge (the first build takes minutes)
