@@ -134,7 +134,7 @@ func (s Status) because() string {
 	out := ""
 	for _, t := range []string{s.Reason, s.Message} {
 		if t != "" {
-			out += ": " + t
+			out += ": " + Brief(t)
 		}
 	}
 	return out

@@ -52,3 +52,14 @@ func SameWords(said string, words []string) bool {
 		return h == w || len(h) >= 4 && len(w) >= 4 && h[:4] == w[:4]
 	})
 }
+
+// maxForeign bounds what others wrote where it becomes part of a line, in bytes.
+const maxForeign = 1000
+
+// Brief is text that others wrote, cut where it is too long to be read.
+func Brief(text string) string {
+	if len(text) <= maxForeign {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxForeign], "") + " …"
+}

@@ -6,6 +6,7 @@ import (
 	"math/big"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // TestWordlist: BIP-0039 publishes the list with this digest.
@@ -64,6 +65,15 @@ func TestSameWords(t *testing.T) {
 	} {
 		if SameWords(said, words) != want {
 			t.Errorf("%q: %v", said, !want)
+		}
+	}
+}
+
+func TestBrief(t *testing.T) {
+	for _, text := range []string{"", "who is jane?", strings.Repeat("é", 500), strings.Repeat("é", 700), "x" + strings.Repeat("é", 60<<10)} {
+		got := Brief(text)
+		if len(text) <= maxForeign && got != text || len(got) > maxForeign+4 || !utf8.ValidString(got) {
+			t.Errorf("%d bytes: %d", len(text), len(got))
 		}
 	}
 }

@@ -178,7 +178,7 @@ func short(foreign string, width int) string { return text.Truncate(text.Clean(f
 func requestWords(w *words, v flow.RequestView) {
 	state := v.State
 	if v.Reason != "" {
-		state += " (" + v.Reason + ")"
+		state += " (" + short(v.Reason, maxCell) + ")"
 	}
 	ticketFor := ""
 	if v.Ticket != nil {

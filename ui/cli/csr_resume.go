@@ -30,7 +30,11 @@ filed is found and shown.`,
 		}
 		return a.emit(o, requestsDoc(views), func(w *words) {
 			for _, v := range views {
-				w.line("%s: %s", v.Name, v.State)
+				line := v.Name + ": " + v.State
+				if v.Message != "" {
+					line += ": " + short(v.Message, maxNote)
+				}
+				w.line("%s", line)
 			}
 		})
 	})

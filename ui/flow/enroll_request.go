@@ -81,10 +81,31 @@ func (r *enrolment) stillFiled(ctx context.Context, client *csr.Client) (bool, e
 		if refused == nil {
 			return true, nil
 		}
+		if told, err := r.told(); err != nil {
+			return false, err
+		} else if !told {
+			return false, r.endHint(refused)
+		}
+		r.progress(StepRequest, "%v; a new one is filed", refused)
 		r.note("the earlier request %s ended: %v; a new one was filed", r.j.RequestName, refused)
 	}
 	r.j.RequestName, r.j.RequestUID, r.j.Request = "", "", nil
 	return false, r.env.saveJournal(r.j)
+}
+
+// told tells whether the end of the request on record was told before, and marks
+// that it is now: who comes back hears of it before another is filed.
+func (r *enrolment) told() (before bool, err error) {
+	if before = r.j.Told == r.j.RequestUID; before {
+		return true, nil
+	}
+	r.j.Told = r.j.RequestUID
+	return false, r.env.saveJournal(r.j)
+}
+
+// endHint says how to go on from a request that was denied, or refused by the signer.
+func (r *enrolment) endHint(refused error) error {
+	return hsm.Hintf(refused, "%s; then `%s` files a new request for the same key", hsm.Hint(refused), r.j.Options.resume())
 }
 
 func (r *enrolment) signRequest(ctx context.Context) error {
@@ -179,6 +200,10 @@ func (r *enrolment) awaitApproval(ctx context.Context) (outcome, error) {
 		r.progress(StepApproval, "%s", statusLine(r.j.RequestName, s))
 	})
 	if err != nil {
+		if refused := status.Err(); refused != nil {
+			_, saved := r.told()
+			return outcome{}, errors.Join(r.endHint(err), saved)
+		}
 		if hint := r.vainWait(ctx, client, err); hint != "" {
 			return outcome{}, hsm.WithHint(err, hint)
 		}
@@ -240,7 +265,7 @@ func statusLine(name string, s csr.Status) string {
 	}
 	line := name + " is " + s.State.String()
 	if s.Message != "" {
-		line += ": " + s.Message
+		line += ": " + csr.Brief(s.Message)
 	}
 	return line
 }

@@ -10,11 +10,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gofrs/flock"
 
+	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/plugin/home"
@@ -53,16 +53,6 @@ func (e *Env) deedsPath() string { return filepath.Join(e.Dirs.State, "helpdesk.
 // maxDeed bounds one line of the record, in bytes.
 const maxDeed = 64 << 10
 
-// maxDeedText bounds what others have written into one.
-const maxDeedText = 4 << 10
-
-func cut(text string) string {
-	if len(text) <= maxDeedText {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxDeedText], "") + " …"
-}
-
 // recordDeed appends d to the record, whole or not at all.
 func (e *Env) recordDeed(ctx context.Context, d Deed) (err error) {
 	defer func() {
@@ -71,7 +61,7 @@ func (e *Env) recordDeed(ctx context.Context, d Deed) (err error) {
 		}
 	}()
 	d.Time = time.Now().UTC().Truncate(time.Second)
-	d.Note, d.Reason = cut(d.Note), cut(d.Reason)
+	d.Note, d.Reason = csr.Brief(d.Note), csr.Brief(d.Reason)
 	line, err := json.Marshal(d)
 	if err != nil {
 		return err

@@ -39,6 +39,9 @@ type Journal struct {
 	RequestName string `json:"requestName,omitempty"`
 	Request     []byte `json:"request,omitempty"`
 	RequestUID  string `json:"requestUID,omitempty"`
+	// Told is the UID of the request of which a run has told that it was denied, or
+	// refused by the signer.
+	Told string `json:"told,omitempty"`
 	// Certificate is the issued chain, PEM, leaf first.
 	Certificate []byte `json:"certificate,omitempty"`
 	// Rejected: the API server did not accept Certificate.

@@ -252,7 +252,7 @@ func (l *look) body(t theme.Theme, w int, now time.Time) []string {
 	}
 	state := clean(v.State)
 	if v.Message != "" {
-		state += ": " + clean(v.Message)
+		state += ": " + clean(csr.Brief(v.Message))
 	}
 	lines = append(lines, widget.Facts(t, []widget.Fact{
 		{Name: "State", Value: state},
