@@ -70,5 +70,5 @@ func (a *agent) atHand(l *link, r request) []byte {
 // ends soon, which needs words.
 func (a *agent) warns(t *target, now time.Time) bool {
 	leaf := t.chain[0]
-	return expiry.Due(leaf.NotBefore, leaf.NotAfter, now) && !expiry.Told(expiry.Dir(a.o.Dirs.State), t.e.Name, now)
+	return expiry.Due(leaf.NotBefore, leaf.NotAfter, now) && !expiry.Told(expiry.Dir(a.o.Dirs.State), t.e.Name, leaf.NotAfter, now)
 }

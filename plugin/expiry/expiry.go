@@ -9,19 +9,35 @@ import (
 	"time"
 )
 
-// due is the share of its life that a certificate has left when it should be
-// renewed, and the longest time before its end that is worth a word.
+// When a certificate should be renewed: dueShare is the share of its life that is
+// left, dueMost the longest time before its end that is worth a word. What ends
+// before somebody is back at work, at resumes o'clock, is due from noon on, but for
+// one that is younger than fresh.
 const (
 	dueShare = 3
-	dueMost  = 30 * 24 * time.Hour
+	dueMost  = 30 * aDay
+	noon     = 12
+	resumes  = 10
+	fresh    = 2 * time.Hour
 )
 
-// Due tells whether a certificate that is valid from notBefore to notAfter
-// should be renewed: less than a third of its life is left, and less than 30
-// days. One that has ended is due.
+// Due tells whether a certificate that is valid from notBefore to notAfter should
+// be renewed: a third of its life is left, or 30 days if that is less; or it is
+// afternoon where now is, the certificate is two hours old, and it ends before ten
+// o'clock on the next working day, Monday to Friday. One that has ended is due.
 func Due(notBefore, notAfter, now time.Time) bool {
 	left := notAfter.Sub(now)
-	return left <= min(notAfter.Sub(notBefore)/dueShare, dueMost)
+	if left <= min(notAfter.Sub(notBefore)/dueShare, dueMost) {
+		return true
+	}
+	if left > 4*aDay || now.Hour() < noon || now.Sub(notBefore) < fresh { // the next working day is nearer
+		return false
+	}
+	back := time.Date(now.Year(), now.Month(), now.Day()+1, resumes, 0, 0, 0, now.Location())
+	for back.Weekday() == time.Saturday || back.Weekday() == time.Sunday {
+		back = back.AddDate(0, 0, 1)
+	}
+	return !notAfter.After(back)
 }
 
 // Left says in words how long a certificate is still good: "ends in 3 days",
@@ -72,25 +88,33 @@ const aDay = 24 * time.Hour
 // Dir is the folder of the marks in the state folder.
 func Dir(state string) string { return filepath.Join(state, "warned") }
 
-// Told tells whether the warning of that name was given within a day, by its
-// mark in dir. A mark in the future, from before a clock was set back, counts
-// for nothing.
-func Told(dir, name string, now time.Time) bool {
-	info, err := os.Stat(filepath.Join(dir, name))
-	return err == nil && now.Sub(info.ModTime()) < aDay && info.ModTime().Before(now.Add(time.Minute))
+// Told tells whether the warning of that name was given within a day, by its mark
+// in dir, for the certificate that ends at notAfter: its successor has a warning
+// of its own. A mark in the future, from before a clock was set back, counts for
+// nothing.
+func Told(dir, name string, notAfter, now time.Time) bool {
+	path := filepath.Join(dir, name)
+	info, err := os.Stat(path)
+	if err != nil || now.Sub(info.ModTime()) >= aDay || !info.ModTime().Before(now.Add(time.Minute)) || info.Size() > 32 {
+		return false
+	}
+	mark, err := os.ReadFile(path)
+	return err == nil && string(mark) == markOf(notAfter)
 }
+
+func markOf(notAfter time.Time) string { return strconv.FormatInt(notAfter.Unix(), 10) }
 
 // OnceADay tells whether the warning of that name is to be given now, and marks
 // it as given in dir (made 0700 if it is missing). Where no mark can be set it is
 // always to be given: better twice than never.
-func OnceADay(dir, name string, now time.Time) bool {
-	if Told(dir, name, now) {
+func OnceADay(dir, name string, notAfter, now time.Time) bool {
+	if Told(dir, name, notAfter, now) {
 		return false
 	}
 	path := filepath.Join(dir, name)
 	err := os.MkdirAll(dir, 0o700)
 	if err == nil {
-		err = os.WriteFile(path, nil, 0o600)
+		err = os.WriteFile(path, []byte(markOf(notAfter)), 0o600)
 	}
 	if err == nil {
 		_ = os.Chtimes(path, now, now) // the file system's time is as good

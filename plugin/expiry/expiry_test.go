@@ -34,23 +34,73 @@ func TestDue(t *testing.T) {
 	}
 }
 
+// TestDueInTime: a certificate is due before people go home, as long as it still
+// can ask for its successor, and not as soon as it is there. Clocks are local.
+func TestDueInTime(t *testing.T) {
+	zone := time.FixedZone("somewhere", -7*3600)
+	at := func(day, hour, minute int) time.Time { return time.Date(2030, 1, day, hour, minute, 0, 0, zone) } // the 1st is a Tuesday
+	for _, c := range []struct {
+		name     string
+		issued   time.Time
+		life     time.Duration
+		from     time.Time
+		workdays bool // looked at on working days, from 9 to 17 o'clock, only
+	}{
+		{"1 h in the morning", at(1, 9, 0), time.Hour, at(1, 9, 40), false},
+		{"1 h in the afternoon", at(1, 15, 0), time.Hour, at(1, 15, 40), false},
+		{"8 h from the morning on", at(1, 8, 0), 8 * time.Hour, at(1, 12, 0), true},
+		{"8 h from noon on", at(1, 13, 0), 8 * time.Hour, at(1, 15, 0), true},
+		{"24 h", at(1, 9, 0), aDay, at(1, 12, 0), true},
+		{"24 h, at ten", at(1, 10, 0), aDay, at(1, 12, 0), true},
+		{"24 h, after ten", at(1, 11, 0), aDay, at(2, 9, 0), true}, // a third is left since 3 o'clock
+		{"24 h, late", at(1, 16, 0), aDay, at(2, 9, 0), true},
+		{"24 h, on a Friday", at(4, 11, 0), aDay, at(4, 13, 0), true},
+		{"3 days, over the weekend", at(4, 9, 0), 3 * aDay, at(4, 12, 0), true},
+		{"3 days, to Sunday", at(3, 9, 0), 3 * aDay, at(4, 12, 0), true},
+		{"7 days", at(1, 9, 0), 7 * aDay, at(6, 1, 0), false},
+		{"30 days", at(1, 9, 0), 30 * aDay, at(21, 9, 0), false},
+		{"1 year", at(1, 9, 0), 365 * aDay, at(1, 9, 0).AddDate(0, 0, 335), false},
+	} {
+		notBefore, notAfter := c.issued.Add(-5*time.Minute), c.issued.Add(c.life) // as signers backdate
+		var first time.Time
+		for now := c.issued; !now.After(notAfter); now = now.Add(time.Minute) {
+			weekend := now.Weekday() == time.Saturday || now.Weekday() == time.Sunday
+			if c.workdays && (weekend || now.Hour() < 9 || now.Hour() >= 17) {
+				continue
+			}
+			if due := Due(notBefore, notAfter, now); due && first.IsZero() {
+				first = now
+			}
+		}
+		if d := first.Sub(c.from).Abs(); first.IsZero() || d > 10*time.Minute {
+			t.Errorf("%s: due from %s on, want %s", c.name, first.Format(time.ANSIC), c.from.Format(time.ANSIC))
+		}
+		if first.After(notAfter) || Due(notBefore, notAfter, c.issued) || !Due(notBefore, notAfter, notAfter.Add(time.Hour)) {
+			t.Errorf("%s: due at once, or not when it has ended", c.name)
+		}
+	}
+}
+
 func TestOnceADay(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "warned")
 	now := time.Now()
+	ends, renewed := now.Add(aDay), now.Add(2*aDay)
 	for i, c := range []struct {
-		name string
-		at   time.Duration
-		want bool
+		name     string
+		notAfter time.Time
+		at       time.Duration
+		want     bool
 	}{
-		{"a", 0, true}, {"a", time.Hour, false}, {"b", time.Hour, true}, {"a", 23 * time.Hour, false},
-		{"a", 25 * time.Hour, true}, {"a", 26 * time.Hour, false},
-		{"a", 0, true}, // the clock was set back: a mark in the future silences nothing
+		{"a", ends, 0, true}, {"a", ends, time.Hour, false}, {"b", ends, time.Hour, true}, {"a", ends, 23 * time.Hour, false},
+		{"a", renewed, 23 * time.Hour, true}, {"a", renewed, 24 * time.Hour, false},
+		{"a", renewed, 48 * time.Hour, true}, {"a", renewed, 49 * time.Hour, false},
+		{"a", renewed, 0, true}, // the clock was set back: a mark in the future silences nothing
 	} {
-		if got := OnceADay(dir, c.name, now.Add(c.at)); got != c.want {
+		if got := OnceADay(dir, c.name, c.notAfter, now.Add(c.at)); got != c.want {
 			t.Errorf("%d: %v", i, got)
 		}
 	}
-	if !OnceADay("/dev/null/x", "a", now) {
+	if !OnceADay("/dev/null/x", "a", ends, now) {
 		t.Error("silent where no mark can be set")
 	}
 }

@@ -45,9 +45,10 @@ func (a *app) certificateRenew() *cobra.Command {
 		Short: "Ask for a new certificate before the old one ends",
 		Long: `Files a request for the same user and groups, signed in with the certificate that is
 still valid, waits for the approval and puts the new certificate in the old one's place.
-The key stays, unless --new-key makes another. With --all, every certificate of which
-less than a third of its life is left, or less than 30 days, is renewed. What was
-interrupted goes on when the same command is run again.`,
+The key stays, unless --new-key makes another. With --all, every certificate that is
+due is renewed: a third of its life is left, or 30 days if that is less; or it is
+afternoon, and it ends before ten o'clock on the next working day. What was interrupted
+goes on when the same command is run again.`,
 		Example: `kubehsm certificate renew prod-hsm
 kubehsm certificate renew prod-hsm --new-key
 kubehsm certificate renew prod-hsm --with prod

@@ -12,12 +12,9 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/expiry"
 	"github.com/kubehsm/kubehsm/ui/flow"
 )
-
-// expiresSoon is when an expiry is worth a word: a third of the certificate's
-// life, at most this long before its end.
-const expiresSoon = 14 * 24 * time.Hour
 
 // maxSkew is the difference of clocks that certificates bear: requests are
 // backdated by five minutes.
@@ -65,7 +62,7 @@ func certificate(store enrollment.Store, e enrollment.Enrollment, now time.Time)
 		return c.with(Failed, "not good before "+leaf.NotBefore.Local().Format("2006-01-02 15:04 MST"), "The API server refuses it, or this machine's clock is slow.", "set this machine's clock")
 	case left <= 0:
 		return c.with(Failed, "expired on "+leaf.NotAfter.Local().Format("2006-01-02 15:04 MST"), "The API server refuses it with a bare 401.", e.Command())
-	case left < min(expiresSoon, leaf.NotAfter.Sub(leaf.NotBefore)/3):
+	case expiry.Due(leaf.NotBefore, leaf.NotAfter, now):
 		return c.with(Warning, "expires soon: good "+until, "After that the API server refuses it, and only somebody's approval helps.", "kubehsm certificate renew "+e.Name)
 	}
 	return c.ok(fmt.Sprintf("good %s, for %s", until, e.User))
