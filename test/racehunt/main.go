@@ -91,7 +91,8 @@ func (h *hunt) run() (int, error) {
 			share = 150 + seed*37%551
 		}
 		p := pause.Plan{Seed: seed, Share: share, Times: 2, Longest: h.longest, Trace: h.file(seed, "waits")}
-		if err := errors.Join(os.WriteFile(plan, []byte(p.String()), 0o644), os.WriteFile(p.Trace, nil, 0o666)); err != nil {
+		err := errors.Join(os.WriteFile(plan, []byte(p.String()), 0o644), os.WriteFile(p.Trace, nil, 0o666))
+		if err != nil {
 			return found, err
 		}
 		failed, err := h.test(seed)
@@ -104,7 +105,8 @@ func (h *hunt) run() (int, error) {
 			continue
 		}
 		found++
-		fmt.Fprintf(h.out, "%s\n  output: %s\n  waits:  %s\n  again:  %s\n", strings.Join(failed, ", "), h.file(seed, "log"), p.Trace, h.again(seed))
+		fmt.Fprintf(h.out, "%s\n  output: %s\n  waits:  %s\n  again:  %s\n",
+			strings.Join(failed, ", "), h.file(seed, "log"), p.Trace, h.again(seed))
 	}
 	return found, nil
 }

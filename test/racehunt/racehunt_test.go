@@ -134,8 +134,8 @@ func All() string {
 
 func TestRewriteAwkward(t *testing.T) {
 	h := scratch(t, map[string]string{
-		"p/p.go": strings.Replace(awkward, "func external(x int) int\n", "\n", 1), "p/use.go": awkwardUse, "p/p_test.go": awkwardTest,
-		"child/main.go": "package main\n\nfunc main() {}\n",
+		"p/p.go":   strings.Replace(awkward, "func external(x int) int\n", "\n", 1), // which assembly would have
+		"p/use.go": awkwardUse, "p/p_test.go": awkwardTest, "child/main.go": "package main\n\nfunc main() {}\n",
 	})
 	h.share, h.longest = 100, 3
 	if found, err := h.run(); found != 0 || err != nil {
@@ -178,7 +178,8 @@ func TestRewriteLeaves(t *testing.T) {
 	if a, b := strings.Count(awkward, "\n"), strings.Count(string(out), "\n"); a != b {
 		t.Errorf("%d lines became %d", a, b)
 	}
-	if undone := regexp.MustCompile(`;?racehunt_pause\.At\(\d+\);?|;import racehunt_pause "pause"`).ReplaceAllString(string(out), ""); undone != awkward {
+	calls := regexp.MustCompile(`;?racehunt_pause\.At\(\d+\);?|;import racehunt_pause "pause"`)
+	if undone := calls.ReplaceAllString(string(out), ""); undone != awkward {
 		t.Errorf("more was changed than calls put in:\n%s", undone)
 	}
 }
@@ -209,8 +210,8 @@ func TestHuntFindsRace(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, h.out)
 	}
-	m := regexp.MustCompile(`seed (\d+), 50.00 % of the places: TestRacy, hunted.test/p\n  output: (\S+)\n  waits:  (\S+)\n  again:  (.*)\n`).
-		FindStringSubmatch(h.out.(*strings.Builder).String())
+	m := regexp.MustCompile(`seed (\d+), 50.00 % of the places: TestRacy, hunted.test/p\n` +
+		`  output: (\S+)\n  waits:  (\S+)\n  again:  (.*)\n`).FindStringSubmatch(h.out.(*strings.Builder).String())
 	if found == 0 || m == nil {
 		t.Fatalf("found under %d of %d seeds:\n%s", found, h.runs, h.out)
 	}
@@ -226,7 +227,9 @@ func TestHuntFindsRace(t *testing.T) {
 
 // TestBuildFailure: what does not build is no finding.
 func TestBuildFailure(t *testing.T) {
-	h := scratch(t, map[string]string{"p/p_test.go": "package p\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) { var unused int }\n"})
+	h := scratch(t, map[string]string{
+		"p/p_test.go": "package p\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) { var unused int }\n",
+	})
 	if found, err := h.run(); found != 0 || err == nil || !strings.Contains(err.Error(), "declared and not used") {
 		t.Errorf("%d found, %v", found, err)
 	}

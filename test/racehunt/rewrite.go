@@ -22,7 +22,8 @@ func rewrite(name string, src []byte, pause string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if ast.IsGenerated(file) || slices.ContainsFunc(file.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == `"C"` }) {
+	cgo := func(i *ast.ImportSpec) bool { return i.Path.Value == `"C"` }
+	if ast.IsGenerated(file) || slices.ContainsFunc(file.Imports, cgo) {
 		return nil, nil
 	}
 	offset := func(p token.Pos) int { return fset.Position(p).Offset }
@@ -50,10 +51,11 @@ func rewrite(name string, src []byte, pause string) ([]byte, error) {
 			call(body.Rbrace, ";"+alias+".At(%d)")
 		}
 	}
+	directive := func(c *ast.Comment) bool { return strings.HasPrefix(c.Text, "//go:") }
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.FuncDecl:
-			if n.Doc != nil && slices.ContainsFunc(n.Doc.List, func(c *ast.Comment) bool { return strings.HasPrefix(c.Text, "//go:") }) {
+			if n.Doc != nil && slices.ContainsFunc(n.Doc.List, directive) {
 				return false
 			}
 			function(n.Type, n.Body)
