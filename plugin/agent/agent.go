@@ -111,8 +111,9 @@ func (a *agent) active() {
 }
 
 // lock ends everything that stands on a PIN: work in progress, sessions,
-// connections and tunnels with their TLS tickets, and the tokens' logins.
-func (a *agent) lock() error {
+// connections and tunnels with their TLS tickets, and the tokens' logins. It returns
+// the tokens whose workers did not answer and were ended.
+func (a *agent) lock() (ended []hsm.URI, err error) {
 	a.mu.Lock()
 	a.endEpoch(errLocked)
 	a.epoch, a.endEpoch = context.WithCancelCause(context.Background())
@@ -138,8 +139,13 @@ func (a *agent) lock() error {
 		wg.Go(func() { errs[i] = h.lock() })
 	}
 	wg.Wait()
-	a.log.Info("locked", "enrollments", len(gone), "tokens", len(holders))
-	return errors.Join(errs...)
+	for i, err := range errs {
+		if errors.Is(err, errEnded) {
+			ended, errs[i] = append(ended, public(holders[i].uri)), nil
+		}
+	}
+	a.log.Info("locked", "enrollments", len(gone), "tokens", len(holders), "ended", len(ended))
+	return ended, errors.Join(errs...)
 }
 
 // whyLocked words the reasons of [agent.lockToken].

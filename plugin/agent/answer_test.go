@@ -68,7 +68,7 @@ func TestCredentialAtHand(t *testing.T) {
 		}
 	}
 
-	check(t, r.dial().Lock(t.Context()))
+	check(t, only(r.dial().lock(t.Context())))
 	if quick.Credential(socket, "prod", good) != nil {
 		t.Error("a locked agent answered")
 	}

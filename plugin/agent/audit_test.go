@@ -68,12 +68,12 @@ func TestAudit(t *testing.T) {
 			t.Fatal(resp.Status)
 		}
 	}
-	check(t, r.dial().Lock(context.Background()))
+	check(t, only(r.dial().lock(context.Background())))
 	if code, _ := r.get(s, "/version"); code != 401 {
 		t.Fatal(code)
 	}
 	check(t, r.dial().Unlock(context.Background(), "prod", hsmtest.NewScript(t, hsmtest.PIN(pin))))
-	check(t, r.dial().Stop(context.Background()))
+	check(t, only(r.dial().stop(context.Background())))
 	check(t, <-r.done)
 	r.done = nil
 

@@ -92,32 +92,17 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 	return *out.Status, nil
 }
 
-// Lock forgets all PINs, drops all sessions and cuts all connections.
-func (c *Client) Lock(ctx context.Context) error {
-	if err := c.greet(ctx); err != nil {
-		return err
-	}
-	_, err := c.do(ctx, request{Op: opLock}, nil)
-	return err
+// lock has the agent lock, see [Lock].
+func (c *Client) lock(ctx context.Context) ([]hsm.URI, error) {
+	out, err := c.do(ctx, request{Op: opLock}, nil)
+	return out.Ended, err
 }
 
-// Stop locks and ends the agent. It returns when the agent is gone.
-func (c *Client) Stop(ctx context.Context) error {
-	if err := c.greet(ctx); err != nil {
-		return err
-	}
-	return c.endBy(ctx, opStop)
-}
+// stop has the agent lock and end, see [Stop].
+func (c *Client) stop(ctx context.Context) ([]hsm.URI, error) { return nil, c.endBy(ctx, opStop) }
 
-// retire is Stop, unless something is open: [ErrInUse].
+// retire is stop, unless something is open: [ErrInUse].
 func (c *Client) retire(ctx context.Context) error { return c.endBy(ctx, opRetire) }
-
-// greet finds out at once whether the agent answers, before something that may
-// take it a while.
-func (c *Client) greet(ctx context.Context) error {
-	_, err := c.hello(ctx, wire.Build{})
-	return err
-}
 
 func (c *Client) endBy(ctx context.Context, op string) error {
 	if _, err := c.do(ctx, request{Op: op}, nil); err != nil {
@@ -125,7 +110,14 @@ func (c *Client) endBy(ctx context.Context, op string) error {
 	}
 	stop := c.cancelWith(ctx)
 	defer stop()
-	_, err := wire.ReadWithin(c.conn, slowPatience)
+	patience := slowPatience
+	if urgent(op) {
+		patience = livePatience
+	}
+	var err error
+	for err == nil { // signs of life, until the agent has ended
+		_, err = wire.ReadWithin(c.conn, patience)
+	}
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -141,7 +133,7 @@ func (c *Client) do(ctx context.Context, req request, p hsm.Prompter) (reply, er
 	defer c.mu.Unlock()
 	stop := c.cancelWith(ctx)
 	defer stop()
-	req.V, req.Beats, req.Waits = protocolVersion, c.beats, c.Waiting != nil
+	req.V, req.Beats, req.Waits = protocolVersion, c.beats || urgent(req.Op), c.Waiting != nil
 	patience := c.patience(req.Op)
 	if err := c.write(req); err != nil {
 		return reply{}, c.lost(ctx, err)

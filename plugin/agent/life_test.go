@@ -32,7 +32,7 @@ func TestLockCutsEverything(t *testing.T) {
 	resp, err := r.http(s).Get(r.ep.URL("prod") + "/watch")
 	check(t, err)
 	defer resp.Body.Close()
-	check(t, r.dial().Lock(context.Background()))
+	check(t, only(r.dial().lock(context.Background())))
 	if _, err := io.ReadAll(resp.Body); err == nil {
 		t.Error("the watch ended as if it were whole")
 	}
@@ -83,7 +83,7 @@ func TestLockEndsAPrompt(t *testing.T) {
 		result <- err
 	}()
 	<-up
-	check(t, r.dial().Lock(context.Background()))
+	check(t, only(r.dial().lock(context.Background())))
 	if err := <-result; err == nil || !strings.Contains(err.Error(), "locked") {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func TestSessionKeepsTheAgent(t *testing.T) {
 func TestStop(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	s := r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
-	check(t, r.dial().Stop(context.Background()))
+	check(t, only(r.dial().stop(context.Background())))
 	check(t, <-r.done)
 	r.done = nil
 	if _, err := os.Stat(r.dirs.Socket()); err == nil {
@@ -217,7 +217,7 @@ func TestEndingAgentLeavesItsSuccessorsSocket(t *testing.T) {
 	r.serve(Options{})
 	end()
 	check(t, <-done)
-	check(t, r.dial().Lock(context.Background()))
+	check(t, only(r.dial().lock(context.Background())))
 }
 
 func TestSecondAgentYields(t *testing.T) {
@@ -396,7 +396,7 @@ func TestEnsureStartsOneAgent(t *testing.T) {
 			t.Error("its memory can be read")
 		}
 	}
-	check(t, c.Stop(context.Background()))
+	check(t, only(c.stop(context.Background())))
 }
 
 func TestEnsureRepeatsWhyItFailed(t *testing.T) {
@@ -447,7 +447,7 @@ func TestEnsureLeavesStdoutAlone(t *testing.T) {
 	if s.PID == os.Getpid() {
 		t.Fatal("no agent of its own")
 	}
-	check(t, c.Stop(context.Background()))
+	check(t, only(c.stop(context.Background())))
 }
 
 func TestLongSocketPath(t *testing.T) {

@@ -314,3 +314,6 @@ func check(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+// only is the error of a call.
+func only[T any](_ T, err error) error { return err }

@@ -55,7 +55,8 @@ type reply struct {
 	Hello   *hello       `json:"hello,omitempty"`
 	Token   *tokenReply  `json:"token,omitempty"` // of a worker
 	Signed  *wire.Signed `json:"signed,omitempty"`
-	Beat    bool         `json:"beat,omitempty"` // a sign of life
+	Beat    bool         `json:"beat,omitempty"`  // a sign of life
+	Ended   []hsm.URI    `json:"ended,omitempty"` // of a lock, see [Ended]
 	// Shared, in a sign of life: from now on others may write where prompts are shown.
 	Shared bool     `json:"shared,omitempty"`
 	OK     bool     `json:"ok,omitempty"`

@@ -34,7 +34,9 @@ func (a *agent) serve(ctx context.Context, c net.Conn) {
 		}
 		alive := a.beat(l, r)
 		answer, then := a.operate(l, r)
-		alive()
+		if r.Op != opStop { // its client hears of the agent until that is gone
+			alive()
+		}
 		if err := l.write(answer); err != nil && l.ctx.Err() == nil {
 			a.log.Warn("answer", "op", r.Op, "error", err)
 		}
@@ -67,7 +69,7 @@ func (a *agent) operate(l *link, r request) (out reply, then func()) {
 	case r.Op == opStatus:
 		out.Status = a.status()
 	case r.Op == opLock:
-		err = a.lock()
+		out.Ended, err = a.lock()
 		a.record(audit.Record{Event: audit.Lock, Reason: "asked"})
 	case r.Op == opStop:
 		then = func() { a.end("asked") }
@@ -102,16 +104,22 @@ func (a *agent) operate(l *link, r request) (out reply, then func()) {
 	return out, then
 }
 
-// beat gives signs of life until it is stopped, to a client that understands them.
+// beat gives signs of life until it is stopped, to a client that understands them:
+// at once to one that would end an agent that gives none.
 func (a *agent) beat(l *link, r request) (stop func()) {
 	if !r.Beats {
 		return func() {}
+	}
+	every := beatEvery
+	if urgent(r.Op) {
+		every = liveEvery
+		_ = l.write(reply{Beat: true}) // a client that is gone misses nothing
 	}
 	ctx, cancel := context.WithCancel(l.ctx)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		tick := time.NewTicker(beatEvery)
+		tick := time.NewTicker(every)
 		defer tick.Stop()
 		for {
 			select {

@@ -9,17 +9,23 @@ import (
 // How long a client waits for a word from its agent.
 const (
 	beatEvery     = 3 * time.Second
-	quickPatience = wire.Patience    // for what takes no time, and between beats
-	slowPatience  = 40 * time.Second // for locks, which a token may slow down
+	quickPatience = wire.Patience          // for what takes no time, and between beats
+	slowPatience  = 40 * time.Second       // for an agent's end, which a token may slow down
+	livePatience  = 500 * time.Millisecond // for what is urgent; ReadWithin adds a second
+	liveEvery     = 250 * time.Millisecond // the beats of what is urgent
 )
 
 // patience is how long an operation may be without a word; 0 is without end.
 func (c *Client) patience(op string) time.Duration {
 	switch {
+	case urgent(op):
+		return livePatience
 	case c.beats, op == opHello, op == opStatus, op == opRetire:
 		return quickPatience
-	case op == opLock, op == opStop:
-		return slowPatience
 	}
 	return 0
 }
+
+// urgent tells whether an operation is to be in force within two seconds, whatever
+// has become of the agent: a client that misses a sign of life ends it.
+func urgent(op string) bool { return op == opLock || op == opStop }

@@ -153,11 +153,14 @@ func closeReady(f *os.File) error {
 	return nil
 }
 
+// lockName is the file that one agent at a time has locked.
+const lockName = "agent.lock"
+
 // claim takes the agent's lock, which the system frees whatever becomes of us.
 // Where another process has it, that one's socket is awaited: it may be starting,
 // or ending, in which case the lock comes free.
 func claim(ctx context.Context, d home.Dirs) (_ *flock.Flock, ours bool, err error) {
-	lock, err := home.Lock(filepath.Join(d.Run, "agent.lock"))
+	lock, err := home.Lock(filepath.Join(d.Run, lockName))
 	if err != nil {
 		return nil, false, err
 	}
@@ -209,7 +212,9 @@ func (a *agent) run(ctx context.Context) (err error) {
 	<-ctx.Done()
 	// The socket goes first, so that nobody comes in any more and the next agent
 	// may start; the lock goes last.
-	err = errors.Join(name.Remove(), l.Close(), a.lock(), a.bridge.close(), a.o.Tokens.Close())
+	err = errors.Join(name.Remove(), l.Close())
+	_, lockErr := a.lock()
+	err = errors.Join(err, lockErr, a.bridge.close(), a.o.Tokens.Close())
 	conns.close()
 	wg.Wait()
 	why := "signal"

@@ -75,7 +75,7 @@ func (r *rig) stopAgent() {
 		return
 	}
 	check(r.t, err)
-	check(r.t, c.Stop(context.Background()))
+	check(r.t, only(c.stop(context.Background())))
 	check(r.t, c.Close())
 }
 
@@ -219,7 +219,7 @@ func TestInUse(t *testing.T) {
 			t.Error(err)
 		}
 		check(t, a.inUse(now.Add(time.Minute)))
-		check(t, a.lock())
+		check(t, only(a.lock()))
 	})
 	up := make(chan struct{})
 	ctx, cancel := context.WithCancel(context.Background())

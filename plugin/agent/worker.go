@@ -39,6 +39,20 @@ type workers struct {
 	live   map[*workerProcess]hsm.URI
 	deaths map[string][]time.Time // by token
 	closed bool
+	// settling are tokens that are to be locked after their workers were ended.
+	settling sync.WaitGroup
+}
+
+// settle locks a card whose worker was ended, by another worker, as soon as the
+// reader answers: the PIN must not stay verified there. Other tokens end a login with
+// the process that made it.
+func (ws *workers) settle(u hsm.URI) {
+	if u.Scheme != hsm.SchemePIV {
+		return
+	}
+	ws.settling.Go(func() {
+		_ = Settle(context.Background(), ws.Open, u) // whoever asked was told that the worker had to be ended
+	})
 }
 
 // NewTokens returns tokens that worker processes hold: exe is this program's
@@ -61,7 +75,7 @@ func (ws *workers) Open(ctx context.Context, u hsm.URI) (Token, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the token's worker: %w", err)
 	}
-	t := &workerToken{process: p, library: libraryOf(u), longest: ws.longest, died: func() { ws.note(u) }}
+	t := &workerToken{process: p, library: libraryOf(u), longest: ws.longest, died: func() { ws.note(u) }, settle: func() { ws.settle(u) }}
 	out, err := t.call(ctx, request{Op: opTokenOpen, Token: &tokenRequest{URI: u}}, nil, openPatience)
 	if err != nil {
 		return nil, errors.Join(err, p.end())
@@ -130,6 +144,7 @@ func (ws *workers) Workers() []WorkerStatus {
 
 // Close implements [Tokens].
 func (ws *workers) Close() error {
+	ws.settling.Wait()
 	ws.mu.Lock()
 	ws.closed = true
 	var all []*workerProcess

@@ -16,6 +16,7 @@ const (
 	opTokenInfo    = "token-info"
 	opTokenSlot    = "token-slot"
 	opTokenUnlock  = "token-unlock"
+	opTokenAlive   = "token-alive" // nothing: a sign of life
 	opTokenState   = "token-state"
 	opTokenSigner  = "token-signer" // for one signature, on the same connection
 	opTokenSign    = "token-sign"

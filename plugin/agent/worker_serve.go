@@ -137,8 +137,11 @@ func (w *worker) watch(ctx context.Context) (over func()) {
 }
 
 func (w *worker) operate(ctx context.Context, r request, p hsm.Prompter, signer *crypto.Signer) (*tokenReply, error) {
-	if r.Op == opTokenOpen {
+	switch r.Op {
+	case opTokenOpen:
 		return w.open(ctx, r.Token.URI)
+	case opTokenAlive:
+		return &tokenReply{}, nil
 	}
 	t := w.current()
 	if t == nil {

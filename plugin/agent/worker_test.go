@@ -143,7 +143,7 @@ func TestWorkerHoldsTheToken(t *testing.T) {
 	if err == nil && !bytes.Contains(theirs, []byte("moody.so")) { // only root may look
 		t.Error("the worker has not loaded the library")
 	}
-	check(t, m.dial().Lock(t.Context()))
+	check(t, only(m.dial().lock(t.Context())))
 	if alive(w.PID) {
 		t.Error("the worker outlived the lock")
 	}
@@ -276,17 +276,21 @@ func TestAbandonedLibraryEndsItsWorker(t *testing.T) {
 	}
 }
 
-// TestLockOfAHungToken ends its worker, and says what is left to do.
-func TestLockOfAHungToken(t *testing.T) {
+// TestLockOfAStoppedWorker ends the worker at once, and says so.
+func TestLockOfAStoppedWorker(t *testing.T) {
 	m := newMoodyRig(t)
-	m.serveHere(Options{}, 5*time.Second)
+	m.serveHere(Options{}, 0)
 	_, err := m.signIn(hsmtest.NewScript(t, hsmtest.PIN(m.pin)))
 	check(t, err)
 	w := m.worker()
 	check(t, syscall.Kill(w.PID, syscall.SIGSTOP))
-	err = m.dial().Lock(t.Context())
-	if !errors.Is(err, hsm.ErrModule) || !strings.Contains(hsm.Hint(err), "pull the token out once") {
-		t.Errorf("%v (hint: %s)", err, hsm.Hint(err))
+	began := time.Now()
+	ended, err := Lock(t.Context(), m.dirs)
+	if took := time.Since(began); took > lockPatience {
+		t.Errorf("it took %s", took)
+	}
+	if err != nil || ended.Agent != 0 || len(ended.Tokens) != 1 || ended.Tokens[0].Token != "moody" {
+		t.Errorf("%+v, %v", ended, err)
 	}
 	if st := m.status(); alive(w.PID) || len(st.Workers) != 0 || len(st.Sessions) != 0 {
 		t.Errorf("after the lock: %+v", st)
@@ -404,7 +408,7 @@ func TestPINIsNotInMemory(t *testing.T) {
 			check(t, err)
 			client, err := Ensure(t.Context(), m.dirs, exe)
 			check(t, err)
-			defer client.Stop(context.Background()) // it is the test's end
+			defer client.stop(context.Background()) // it is the test's end
 			agentPID := m.status().PID
 			if agentPID == os.Getpid() {
 				t.Fatal("the agent is this process")
@@ -419,7 +423,7 @@ func TestPINIsNotInMemory(t *testing.T) {
 				if remembers(t, agentPID, []byte(m.pin)) || remembers(t, worker, []byte(m.pin)) {
 					t.Error("a PIN is kept that the token does not want again")
 				}
-				check(t, client.Lock(t.Context()))
+				check(t, only(client.lock(t.Context())))
 				if alive(worker) {
 					t.Error("the worker lives")
 				}

@@ -32,6 +32,7 @@ type workerToken struct {
 	library string // what may crash or hang, for words
 	longest time.Duration
 	died    func() // is told of a death that nobody wanted
+	settle  func() // has the token locked by another worker
 	told    sync.Once
 }
 
@@ -170,14 +171,48 @@ func (t *workerToken) Unlocked() bool {
 
 // Lock implements [Token].
 func (t *workerToken) Lock() error {
-	_, err := t.call(context.Background(), request{Op: opTokenLock, Token: &tokenRequest{}}, nil, lockPatience)
+	done := make(chan error, 1)
+	go func() {
+		_, err := t.call(context.Background(), request{Op: opTokenLock, Token: &tokenRequest{}}, nil, lockPatience)
+		done <- err
+	}()
+	tick := time.NewTicker(livePatience)
+	defer tick.Stop()
+	for t.answers() {
+		select {
+		case err := <-done:
+			return t.locked(err)
+		case <-tick.C:
+		}
+	}
+	t.process.kill()
+	t.settle()
+	return errEnded
+}
+
+// locked is the outcome of a lock that the worker was asked for.
+func (t *workerToken) locked(err error) error {
 	if errors.Is(err, errNotSent) || errors.Is(err, errLocked) {
 		return nil // the login has gone with it
 	}
 	if errors.Is(err, hsm.ErrModule) && t.process.gone() {
+		t.settle()
 		return hsm.WithHint(err, untoldHint)
 	}
 	return err
+}
+
+// answers tells whether the worker gives a sign of life; one that has ended needs not.
+func (t *workerToken) answers() bool {
+	c, err := t.connect()
+	if err != nil {
+		return t.process.gone()
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*livePatience)
+	defer cancel()
+	_, err = t.ask(ctx, c, request{Op: opTokenAlive, Token: &tokenRequest{}}, nil, 0)
+	return !errors.Is(err, context.DeadlineExceeded)
 }
 
 const untoldHint = "the PIN has gone with it; pull the token out once, as it may not have been told"

@@ -13,7 +13,7 @@ type Event string
 const (
 	// AgentStart and AgentStop are the agent's life. Reason of a stop: "asked",
 	// "idle", "signal", "replaced" (by a newer program), "unreachable" (its socket
-	// was removed).
+	// was removed), "no-answer" (it was to lock or stop, did not answer and was killed).
 	AgentStart Event = "agent-start"
 	AgentStop  Event = "agent-stop"
 	// Unlock is an attempt to unlock a token.

@@ -22,7 +22,7 @@ import (
 func CheckPeer(c net.Conn) error {
 	var uid int
 	var err error
-	if cerr := control(c, func(fd int) { uid, err = wire.PeerUID(fd) }); cerr != nil {
+	if cerr := Control(c, func(fd int) { uid, err = wire.PeerUID(fd) }); cerr != nil {
 		return cerr
 	}
 	if err != nil {
@@ -36,7 +36,7 @@ func CheckPeer(c net.Conn) error {
 
 // PeerPID is the process at the other end, 0 if the system does not tell.
 func PeerPID(c net.Conn) (pid int) {
-	if control(c, func(fd int) { pid = wire.PeerPID(fd) }) != nil {
+	if Control(c, func(fd int) { pid = wire.PeerPID(fd) }) != nil {
 		return 0
 	}
 	return pid
@@ -47,7 +47,7 @@ func PeerPID(c net.Conn) (pid int) {
 // ended.
 func Peer(c net.Conn) (id process.ID) {
 	ended := false
-	if control(c, func(fd int) {
+	if Control(c, func(fd int) {
 		id = process.Of(wire.PeerPID(fd))
 		ended = wire.PeerEnded(fd) // asked last: until now the number was the peer's
 	}) != nil {
@@ -59,7 +59,8 @@ func Peer(c net.Conn) (id process.ID) {
 	return id
 }
 
-func control(c net.Conn, f func(fd int)) error {
+// Control calls f with the descriptor of a connection that is a socket.
+func Control(c net.Conn, f func(fd int)) error {
 	sc, ok := c.(syscall.Conn)
 	if !ok {
 		return errors.New("not a socket")

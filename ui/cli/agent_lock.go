@@ -2,10 +2,12 @@ package cli
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/ui/flow"
 )
 
 func (a *app) agentLock() *cobra.Command {
@@ -13,25 +15,39 @@ func (a *app) agentLock() *cobra.Command {
 		Use:   "lock",
 		Short: "Forget every PIN and cut every connection that a token signed",
 		Long: `Forgets every PIN, locks the tokens and cuts the connections that they signed.
-The agent goes on; the next kubectl command asks for the PIN.`,
+The agent goes on; the next kubectl command asks for the PIN.
+
+An agent that does not answer, because it was suspended or hangs, is ended
+(on Linux). No card is left with its PIN verified.`,
 		Example: "kubehsm agent lock",
-	}, (*agent.Client).Lock, "Locked.")
+	}, (*flow.Env).LockAgent, "Locked.")
 }
 
 // agentVerb makes a command that has the running agent do something. Where
 // none runs there is nothing to do.
-func (a *app) agentVerb(c *cobra.Command, do func(*agent.Client, context.Context) error, done string) *cobra.Command {
+func (a *app) agentVerb(c *cobra.Command, do func(*flow.Env, context.Context, func(string)) error, done string) *cobra.Command {
 	c.Args = cobra.NoArgs
 	return a.command(c, func(c *cobra.Command, _ []string) error {
-		running, err := a.withAgent(c.Context(), func(client *agent.Client) error { return do(client, c.Context()) })
+		dirs, err := a.dirs()
 		if err != nil {
 			return err
 		}
+		env, err := a.env()
+		if err != nil { // a broken configuration keeps nothing unlocked
+			env = &flow.Env{Dirs: dirs}
+		}
 		w := a.err()
-		if running {
-			w.line("%s", done)
-		} else {
+		err = do(env, c.Context(), func(sentence string) {
+			w.line("%s", sentence)
+			_ = w.flush() // what it says last is not less worth for that
+		})
+		switch {
+		case errors.Is(err, agent.ErrNotRunning):
 			w.line("The agent is not running: nothing to do.")
+		case err != nil:
+			return err
+		default:
+			w.line("%s", done)
 		}
 		return w.flush()
 	})

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
+	"github.com/kubehsm/kubehsm/plugin/home"
 )
 
 // withAgent calls f with the running agent; [agent.ErrNotRunning] if none runs.
@@ -31,9 +33,10 @@ func (e *Env) AgentStatus(ctx context.Context) (s agent.Status, err error) {
 	return s, err
 }
 
-// LockAgent has the running agent forget every PIN and cut every connection.
-func (e *Env) LockAgent(ctx context.Context) error {
-	return e.withAgent(ctx, func(c *agent.Client) error { return c.Lock(ctx) })
+// LockAgent has the running agent forget every PIN and cut every connection. say,
+// which may be nil, is told what had to be ended because it did not answer.
+func (e *Env) LockAgent(ctx context.Context, say func(sentence string)) error {
+	return e.insist(ctx, agent.Lock, say)
 }
 
 // Unlock has the agent, which is started if none runs, unlock the token of the
@@ -47,9 +50,46 @@ func (e *Env) Unlock(ctx context.Context, name string, p hsm.Prompter) error {
 	return errors.Join(c.Unlock(ctx, name, p), c.Close())
 }
 
-// StopAgent ends the running agent.
-func (e *Env) StopAgent(ctx context.Context) error {
-	return e.withAgent(ctx, func(c *agent.Client) error { return c.Stop(ctx) })
+// StopAgent ends the running agent; say is as in [Env.LockAgent].
+func (e *Env) StopAgent(ctx context.Context, say func(sentence string)) error {
+	return e.insist(ctx, agent.Stop, say)
+}
+
+func (e *Env) insist(ctx context.Context, do func(context.Context, home.Dirs) (agent.Ended, error), say func(string)) error {
+	if say == nil {
+		say = func(string) {}
+	}
+	ended, err := do(ctx, e.Dirs)
+	for _, u := range ended.Tokens {
+		say("The process that held the token " + u.String() + " did not answer and was ended.")
+	}
+	if ended.Agent == 0 {
+		return err
+	}
+	say(fmt.Sprintf("The agent (process %d) did not answer and was ended.", ended.Agent))
+	return errors.Join(err, e.settleCards(ctx, say))
+}
+
+// settleCards sees to it that no card of an enrolment has a PIN verified that an
+// agent left there which was ended. Other tokens end a login with its process.
+func (e *Env) settleCards(ctx context.Context, say func(string)) error {
+	all, err := e.enrollments().List()
+	errs := []error{err}
+	seen := map[string]bool{}
+	for _, en := range all {
+		u := en.Key.TokenOnly()
+		if u.Scheme != hsm.SchemePIV || seen[u.String()] {
+			continue
+		}
+		seen[u.String()] = true
+		late := time.AfterFunc(time.Second, func() { say("Waiting for the reader of the card " + u.Serial + ", which is to forget the PIN.") })
+		err := agent.Settle(ctx, e.Drivers.Open, u)
+		late.Stop()
+		if err != nil {
+			errs = append(errs, hsm.WithHint(fmt.Errorf("the card %s may still have its PIN verified: %w", u.Serial, err), "pull the card out once"))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // OfferPerson offers p to the running agent for what comes up while requests

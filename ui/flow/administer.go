@@ -106,14 +106,8 @@ func administer[T any](ctx context.Context, e *Env, u hsm.URI, doing, hint strin
 
 // lockAgent has a running agent forget all PINs.
 func (e *Env) lockAgent(ctx context.Context) error {
-	client, err := agent.Dial(ctx, e.Dirs)
-	if errors.Is(err, agent.ErrNotRunning) {
-		return nil
-	}
-	if err == nil {
-		err = errors.Join(client.Lock(ctx), client.Close())
-	}
-	if err != nil {
+	_, err := agent.Lock(ctx, e.Dirs) // the caller holds the token, and tells it
+	if err != nil && !errors.Is(err, agent.ErrNotRunning) {
 		return hsm.WithHint(fmt.Errorf("locking the agent: %w", err), "end it with `kubehsm agent stop`")
 	}
 	return nil

@@ -54,11 +54,7 @@ func (e *Env) MoveBridge(ctx context.Context, port int) (*BridgeMove, error) {
 // kubeconfig entries, each to be taken back by itself. Where it fails midway, it
 // can be run again.
 func (m *BridgeMove) Apply(ctx context.Context) error {
-	client, err := agent.Dial(ctx, m.env.Dirs)
-	if err == nil {
-		err = errors.Join(client.Stop(ctx), client.Close())
-	}
-	if err != nil && !errors.Is(err, agent.ErrNotRunning) {
+	if err := m.env.StopAgent(ctx, nil); err != nil && !errors.Is(err, agent.ErrNotRunning) {
 		return err
 	}
 	if _, err := bridge.Move(m.env.Dirs, m.port); err != nil {

@@ -43,9 +43,9 @@ func (f *fakeBackend) AgentStatus(context.Context) (agent.Status, error) {
 	return f.status, f.statusErr
 }
 
-func (f *fakeBackend) LockAgent(context.Context) error { return f.did("lock the agent") }
+func (f *fakeBackend) LockAgent(context.Context, func(string)) error { return f.did("lock the agent") }
 
-func (f *fakeBackend) StopAgent(context.Context) error {
+func (f *fakeBackend) StopAgent(context.Context, func(string)) error {
 	f.mu.Lock()
 	f.statusErr = agent.ErrNotRunning
 	f.mu.Unlock()

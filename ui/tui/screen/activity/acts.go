@@ -26,11 +26,14 @@ func (m *Model) Acts() screen.Acts {
 		screen.On(screen.Action{Key: keys.Letter("L", "lock"), Reason: idle}, "agent lock", func() tea.Cmd {
 			return screen.Operate(screen.Operation{Title: "Lock everything", Command: "kubehsm agent lock",
 				Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
-					return screen.Report{Said: "locked: the next command asks for the PIN"}, m.Backend.LockAgent(ctx)
+					return insisted("Locked", "locked: the next command asks for the PIN", func(say func(string)) error { return m.Backend.LockAgent(ctx, say) })
 				}})
 		}),
 		screen.On(screen.Action{Key: keys.Letter("S", "stop the agent"), Reason: idle, Writes: true}, "agent stop", func() tea.Cmd {
-			return screen.Change("Stop the agent", "kubehsm agent stop", "the agent has ended", func(ctx context.Context, _ hsm.Prompter) error { return m.Backend.StopAgent(ctx) })
+			return screen.Operate(screen.Operation{Title: "Stop the agent", Command: "kubehsm agent stop", Writes: true,
+				Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
+					return insisted("Stopped", "the agent has ended", func(say func(string)) error { return m.Backend.StopAgent(ctx, say) })
+				}})
 		}),
 		screen.On(screen.Action{Key: keys.Letter("b", "move the bridge"), Writes: true, Quiet: true}, "agent port", m.move),
 		screen.On(screen.Action{Key: keys.Letter("u", "start it at login"), Quiet: true}, "agent unit", m.unit),
@@ -42,6 +45,13 @@ func (m *Model) Acts() screen.Acts {
 			return screen.Send(screen.CommandMsg{Title: "The same by command", Lines: []string{"kubehsm agent status", "kubehsm audit -f"}})
 		}),
 	}
+}
+
+// insisted reports what was done, and what had to be ended for it.
+func insisted(title, said string, do func(say func(string)) error) (screen.Report, error) {
+	r := screen.Report{Said: said}
+	err := do(func(sentence string) { r.Title, r.Lines = title, append(r.Lines, sentence) })
+	return r, err
 }
 
 // copyRecord copies all that is on record, as `kubehsm audit -o json` prints it.

@@ -28,8 +28,8 @@ import (
 // Backend is what the screen needs of the use cases.
 type Backend interface {
 	AgentStatus(ctx context.Context) (agent.Status, error)
-	LockAgent(ctx context.Context) error
-	StopAgent(ctx context.Context) error
+	LockAgent(ctx context.Context, say func(string)) error
+	StopAgent(ctx context.Context, say func(string)) error
 	AgentUnit(launchd bool) (file []byte, where string, err error)
 	PlanMove(ctx context.Context, port int) (Move, error)
 	Audit(ctx context.Context, f audit.Filter, each func(audit.Record) error) (damaged int, err error)

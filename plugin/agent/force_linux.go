@@ -1,0 +1,232 @@
+package agent
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/kubehsm/kubehsm/plugin/process"
+	"github.com/kubehsm/kubehsm/plugin/socket"
+)
+
+// endPatience is how long the system may take to end a process that is killed.
+const endPatience = time.Second
+
+// endByForce kills the agent, which listens at the other end of conn, and its
+// workers. conn is nil where no connection could be made: then the agent is who
+// holds the lock. It returns the agent's process when all of them are gone.
+func endByForce(lock string, conn net.Conn) (int, error) {
+	holder, err := lockHolder(lock)
+	if err != nil {
+		return 0, err
+	}
+	pid := holder
+	if conn != nil {
+		pid = socket.PeerPID(conn)
+	}
+	if pid <= 0 {
+		return 0, errors.New("the system does not tell which process it is")
+	}
+	agent, err := pinOf(pid)
+	if err != nil {
+		return 0, err
+	}
+	defer agent.Release()
+	if conn != nil && hungUp(conn) { // who listened has ended meanwhile, and its number may be another's
+		return pid, nil
+	}
+	if err := isAgent(pid, holder); err != nil {
+		return 0, fmt.Errorf("process %d: %w", pid, err)
+	}
+	workers, err := workersOf(pid)
+	defer func() {
+		for _, w := range workers {
+			_ = w.Release() // it is only a handle
+		}
+	}()
+	if err != nil {
+		return 0, err
+	}
+	return pid, end(append([]pinned{agent}, workers...))
+}
+
+// pinned is a process that is not mistaken for another one that is given its number
+// later: os.Process holds a pidfd where the system has them (pidfd_open(2)).
+type pinned struct {
+	*os.Process
+	id process.ID
+}
+
+func pinOf(pid int) (pinned, error) {
+	p, err := os.FindProcess(pid)
+	return pinned{p, process.Of(pid)}, err
+}
+
+// gone tells whether the process has ended, a zombie included.
+func (p pinned) gone() bool {
+	fields := stat(p.Pid)
+	return p.id.Start == 0 || len(fields) < 20 || fields[19] != strconv.FormatUint(p.id.Start, 10) || fields[0] == "Z" || fields[0] == "X"
+}
+
+// end kills processes, the agent first, and waits for their end.
+func end(all []pinned) error {
+	for _, p := range all {
+		if p.gone() { // a worker ends with its agent
+			continue
+		}
+		if err := p.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			return fmt.Errorf("process %d: %w", p.Pid, err)
+		}
+	}
+	deadline := time.NewTimer(endPatience)
+	defer deadline.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		all = slices.DeleteFunc(all, pinned.gone)
+		if len(all) == 0 {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			return fmt.Errorf("process %d was killed and has not ended", all[0].Pid)
+		}
+	}
+}
+
+// isAgent refuses a process that is not an agent of ours: another user's, another
+// program's, or not the one that holds the agent's lock.
+func isAgent(pid, holder int) error {
+	if err := isOurs(pid, "serve"); err != nil {
+		return err
+	}
+	if holder != pid {
+		return errors.New("it does not hold the agent's lock")
+	}
+	own, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	exe, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/exe")
+	if errors.Is(err, os.ErrPermission) {
+		return nil // as it should be: nobody may look into an agent
+	}
+	if err == nil && filepath.Base(strings.TrimSuffix(exe, " (deleted)")) != filepath.Base(own) {
+		err = fmt.Errorf("its program is %q", exe)
+	}
+	return err
+}
+
+// isOurs refuses a process that is another user's, or was not started as
+// `PROGRAM agent VERB`.
+func isOurs(pid int, verb string) error {
+	status, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(status)) {
+		ids, ok := strings.CutPrefix(line, "Uid:")
+		if own := strconv.Itoa(os.Geteuid()); ok && slices.ContainsFunc(strings.Fields(ids), func(id string) bool { return id != own }) {
+			return errors.New("it is another user's")
+		}
+	}
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+	if err != nil {
+		return err
+	}
+	if args := strings.Split(string(b), "\x00"); len(args) < 3 || args[1] != "agent" || args[2] != verb {
+		return errors.New("it was not started as an agent's process")
+	}
+	return nil
+}
+
+// workersOf pins the workers of an agent, which lives.
+func workersOf(agent int) ([]pinned, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	child := func(pid int) bool {
+		fields := stat(pid)
+		return len(fields) > 1 && fields[1] == strconv.Itoa(agent) && isOurs(pid, "worker") == nil
+	}
+	var all []pinned
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || !child(pid) {
+			continue
+		}
+		if p, err := pinOf(pid); err == nil {
+			if !child(pid) { // of a process that has taken the number meanwhile
+				_ = p.Release()
+				continue
+			}
+			all = append(all, p)
+		}
+	}
+	return all, nil
+}
+
+// stat is /proc/PID/stat from field 3 on (proc_pid_stat(5)), empty if there is none:
+// state, parent and, as the 20th, the start time.
+func stat(pid int) []string {
+	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
+}
+
+// lockHolder is the process that holds a lock file (proc_locks(5)), 0 if none does.
+func lockHolder(path string) (int, error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, errors.ErrUnsupported
+	}
+	b, err := os.ReadFile("/proc/locks")
+	if err != nil {
+		return 0, err
+	}
+	// "1: FLOCK ADVISORY WRITE 123 08:02:4711 0 EOF". Some file systems have other
+	// device numbers there than stat(2) tells.
+	inode := ":" + strconv.FormatUint(st.Ino, 10)
+	for line := range strings.Lines(string(b)) {
+		f := strings.Fields(line)
+		if len(f) < 6 || f[1] != "FLOCK" || f[3] != "WRITE" || !strings.HasSuffix(f[5], inode) {
+			continue
+		}
+		if pid, err := strconv.Atoi(f[4]); err == nil && pid > 0 && isOurs(pid, "serve") == nil {
+			return pid, nil
+		}
+	}
+	return 0, nil
+}
+
+// hungUp tells whether the other end of a connection is closed.
+func hungUp(c net.Conn) bool {
+	closed := true
+	err := socket.Control(c, func(fd int) {
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN | unix.POLLRDHUP}}
+		n, err := unix.Poll(fds, 0)
+		closed = err != nil || n > 0 && fds[0].Revents&(unix.POLLHUP|unix.POLLRDHUP|unix.POLLERR) != 0
+	})
+	return err != nil || closed
+}

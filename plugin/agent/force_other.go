@@ -1,0 +1,11 @@
+//go:build !linux
+
+package agent
+
+import (
+	"errors"
+	"net"
+)
+
+// endByForce: this system is not asked which process it is.
+func endByForce(string, net.Conn) (int, error) { return 0, errors.ErrUnsupported }
