@@ -146,8 +146,11 @@ func (t *target) inDate(now time.Time) error {
 	name := t.e.Name
 	switch {
 	case now.After(leaf.NotAfter):
-		return hsm.Hintf(fmt.Errorf("%s: %w: it expired on %s", name, ErrCertificateExpired, leaf.NotAfter.Local().Format(time.DateTime)),
-			"get a new one with `%s`", t.e.Command())
+		err := fmt.Errorf("%s: %w: it expired on %s", name, ErrCertificateExpired, leaf.NotAfter.Local().Format(time.DateTime))
+		if t.e.Context == "" {
+			return hsm.Hintf(err, "ask the help desk for a ticket, and get a new one with `%s`", t.e.Anew())
+		}
+		return hsm.Hintf(err, "get a new one with `%s`", t.e.Anew())
 	case now.Before(leaf.NotBefore):
 		return hsm.WithHint(fmt.Errorf("%s: %w: it begins on %s", name, ErrCertificateExpired, leaf.NotBefore.Local().Format(time.DateTime)),
 			"check this computer's clock")

@@ -18,6 +18,7 @@ import (
 
 // dialer makes TCP connections to one API server, through its proxy if it has one.
 type dialer struct {
+	name    string // of the enrolment
 	address string // host:port
 	proxy   *url.URL
 	net     net.Dialer
@@ -53,7 +54,7 @@ func (d *dialer) dial(ctx context.Context) (net.Conn, error) {
 	if d.proxy != nil {
 		return nil, hsm.Hintf(err, "it is reached through the proxy %s; check that, the network and the VPN", d.proxy.Redacted())
 	}
-	return nil, hsm.WithHint(err, "check the network, the VPN, and that the API server runs")
+	return nil, hsm.Hintf(err, "check the network, the VPN, and that the API server runs; if it has moved: `kubehsm kubeconfig refresh %s --server URL`", d.name)
 }
 
 // shorten leaves out what the message around it says already.

@@ -111,6 +111,7 @@ func NewUpstream(o UpstreamOptions) (*Upstream, error) {
 	if err != nil {
 		return nil, fmt.Errorf("enrolment %s: %w", o.Enrollment.Name, err)
 	}
+	d.name = o.Enrollment.Name
 	o.Handshake = cmp.Or(o.Handshake, handshakeTimeout)
 	u := &Upstream{o: o, policy: o.Enrollment.Consent(), host: server.Host, prefix: strings.TrimSuffix(server.EscapedPath(), "/"), dialer: d, conns: map[*conn]struct{}{}}
 	u.ctx, u.cancel = context.WithCancelCause(context.Background())

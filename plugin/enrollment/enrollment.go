@@ -57,6 +57,15 @@ func (e Enrollment) Command() string {
 	return "kubehsm " + verb + " --name " + e.Name
 }
 
+// Anew is the command that gets a certificate once e's has ended: it cannot ask for
+// its successor then. What was joined takes another ticket of the help desk's.
+func (e Enrollment) Anew() string {
+	if e.Context == "" {
+		return e.Command() + " --ticket -"
+	}
+	return e.Command()
+}
+
 // Cluster is the API server as the user enrolled it.
 type Cluster struct {
 	// Server is its https URL, with a path prefix if it has one.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
@@ -143,7 +144,7 @@ var ErrTokenNeeded = errors.New("the bootstrap token or ticket is needed to go o
 
 func (j *Journal) tokenNeeded() error {
 	return hsm.Hintf(ErrTokenNeeded,
-		"give it again: `kubehsm join --name %s --ticket -` (or --token -); it is not kept anywhere. "+
+		"give it again, or another if it has ended: `kubehsm join --name %s --ticket -` (or --token -); it is not kept anywhere. "+
 			"If you were sent the certificate: --certificate FILE", j.Options.Name)
 }
 
@@ -218,7 +219,13 @@ func (e *Env) filer(ctx context.Context, j *Journal) (*csr.Client, error) {
 		return e.client(ctx, renewal.With)
 	}
 	if j.Options.Join == nil {
-		return e.client(ctx, j.Options.Context)
+		client, err := e.client(ctx, j.Options.Context)
+		if errors.Is(err, kubeconfig.ErrNoContext) {
+			if _, loadErr := e.enrollments().Load(j.Options.Name); loadErr == nil {
+				err = hsm.Hintf(err, "%s was enrolled from it; file the request with another: `kubehsm certificate renew %s --with CONTEXT`", j.Options.Name, j.Options.Name)
+			}
+		}
+		return client, err
 	}
 	token := j.Options.Join.Token
 	if token.IsZero() {

@@ -238,7 +238,7 @@ func (e *Env) Expiring() ([]Expiring, error) {
 	now := time.Now()
 	out := make([]Expiring, 0, len(all))
 	for _, en := range all {
-		x := Expiring{Name: en.Name, again: en.Command()}
+		x := Expiring{Name: en.Name, again: en.Anew()}
 		chain, err := e.enrollments().Certificate(en)
 		if x.Err = err; err == nil {
 			x.NotAfter, x.Due = chain[0].NotAfter, expiry.Due(chain[0].NotBefore, chain[0].NotAfter, now)

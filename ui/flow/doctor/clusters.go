@@ -61,7 +61,7 @@ func certificate(store enrollment.Store, e enrollment.Enrollment, now time.Time)
 	case now.Before(leaf.NotBefore):
 		return c.with(Failed, "not good before "+leaf.NotBefore.Local().Format("2006-01-02 15:04 MST"), "The API server refuses it, or this machine's clock is slow.", "set this machine's clock")
 	case left <= 0:
-		return c.with(Failed, "expired on "+leaf.NotAfter.Local().Format("2006-01-02 15:04 MST"), "The API server refuses it with a bare 401.", e.Command())
+		return c.with(Failed, "expired on "+leaf.NotAfter.Local().Format("2006-01-02 15:04 MST"), "The API server refuses it with a bare 401.", e.Anew())
 	case expiry.Due(leaf.NotBefore, leaf.NotAfter, now):
 		return c.with(Warning, "expires soon: good "+until, "After that the API server refuses it, and only somebody's approval helps.", "kubehsm certificate renew "+e.Name)
 	}
@@ -120,7 +120,7 @@ func (c Check) unreachable(err error, e enrollment.Enrollment) Check {
 	case errors.Is(err, context.DeadlineExceeded):
 		err = fmt.Errorf("%s does not answer", e.Host())
 	}
-	return c.with(Failed, err.Error(), why, "see whether you are in the right network (VPN, proxy), and whether the cluster's address has changed: kubehsm kubeconfig refresh "+e.Name)
+	return c.with(Failed, err.Error(), why, "see whether you are in the right network (VPN, proxy), and whether the cluster's address has changed: kubehsm kubeconfig refresh "+e.Name+" --server URL")
 }
 
 // clockFix sets the clock on a system with systemd; the others have a setting.
