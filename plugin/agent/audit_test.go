@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -96,13 +97,13 @@ func TestAudit(t *testing.T) {
 	if sig.Key != r.e.KeyHash || sig.Enrollment != "prod" || "https://"+sig.Server != r.api.URL || sig.Client == nil || sig.Token.Token != r.e.Key.Token || sig.Token.Object != "" {
 		t.Errorf("%+v", sig)
 	}
-	if c := session.Client; c == nil || c.PID != os.Getpid() || c.Command != "kubectl" || session.Enrollment != "prod" {
+	if c := session.Client; c == nil || c.PID != os.Getpid() || c.Command != cmp.Or(commandOf(os.Getpid()), "kubectl") || session.Enrollment != "prod" {
 		t.Errorf("%+v", session)
 	}
 	if denial.Count != 49 || denial.Code != 401 || all[11].Version != "" || all[0].Version != "test" || all[0].Agent != os.Getpid() {
 		t.Errorf("%+v", all)
 	}
-	if u := all[10]; u.Client == nil || u.Client.Command != "kubehsm" || u.Enrollment != "prod" {
+	if u := all[10]; u.Client == nil || u.Client.Command != cmp.Or(commandOf(os.Getpid()), "kubehsm") || u.Enrollment != "prod" {
 		t.Errorf("%+v", u)
 	}
 	b, err := os.ReadFile(audit.Path(r.dirs))

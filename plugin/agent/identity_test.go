@@ -71,7 +71,7 @@ func clientMain() {
 		case o.For.PID != 0:
 			var c *Client
 			if c, err = Dial(context.Background(), d); err == nil {
-				session, err = c.Prepare(context.Background(), PrepareRequest{Enrollment: "prod", Client: o.For}, nil)
+				session, err = c.Prepare(context.Background(), PrepareRequest{Enrollment: "prod", Client: o.For, Purpose: hsm.Purpose{Command: "kubectl get pods"}}, nil)
 				_ = c.Close() // it has answered
 			}
 			out.Session = session
@@ -203,10 +203,11 @@ func TestOneTouchIsOnePrograms(t *testing.T) {
 	}
 	refusedTo("while it runs", thief)
 	asked, shown := r.recordsOf(audit.Session), r.recordsOf(audit.Denial)
-	if a := asked[2]; a.Outcome != audit.Refused || a.Error != "not-client" || a.Client.PID != thief.id.PID {
+	whom := audit.Process{PID: thief.id.PID, Command: commandOf(thief.id.PID)} // and not "kubectl", as it says
+	if a := asked[2]; a.Outcome != audit.Refused || a.Error != "not-client" || *a.Client != whom || *asked[3].Client != whom {
 		t.Errorf("on record is %+v", a)
 	}
-	if len(shown) != 1 || shown[0].Reason != bridge.DeniedProcess || shown[0].Client == nil || shown[0].Client.PID != thief.id.PID {
+	if len(shown) != 1 || shown[0].Reason != bridge.DeniedProcess || shown[0].Client == nil || *shown[0].Client != whom {
 		t.Errorf("on record is %+v", shown)
 	}
 	kubectl.end()

@@ -62,12 +62,13 @@ func subject(ctx context.Context, to *audit.Record) (ok bool) {
 	return ok
 }
 
-// clientOf names a client: of its command line only the program, as arguments
-// may be secrets.
+// clientOf names a client: by what the system tells or, where it does not, by what
+// the client says, of whose command line only the program counts, as arguments may
+// be secrets.
 func clientOf(r request) *audit.Process {
-	name, _, _ := strings.Cut(r.Purpose.Command, " ")
+	name := commandOf(r.Client.PID)
 	if name == "" {
-		name = commandOf(r.Client.PID)
+		name, _, _ = strings.Cut(r.Purpose.Command, " ")
 	}
 	if r.Client.PID == 0 && name == "" {
 		return nil
@@ -151,7 +152,7 @@ func (a *agent) recordSession(q request, err error) {
 func (a *agent) recordDenial(d bridge.Denial) {
 	r := audit.Record{Event: audit.Denial, Code: d.Code, Reason: d.Reason, Enrollment: d.Enrollment}
 	if d.Client.PID != 0 {
-		r.Client = &audit.Process{PID: d.Client.PID}
+		r.Client = &audit.Process{PID: d.Client.PID, Command: commandOf(d.Client.PID)}
 	}
 	a.recordRepeated(r)
 }

@@ -77,10 +77,17 @@ func (s *Server) ownerOf(c net.Conn, e *session) (owner Client, told bool, err e
 	if whose == nil {
 		whose = whoseSocket
 	}
-	if owner, told, err = whose(client, server, e.client, e.kin); err != nil {
+	kin := e.kin
+	if e.met.Load() { // it is the client itself that connects
+		kin = nil
+	}
+	if owner, told, err = whose(client, server, e.client, kin); err != nil {
 		return owner, told, fmt.Errorf("the certificate was made for process %d, and %w; each program has to run `kubehsm credential` itself", e.client.PID, err)
 	}
-	if told && slices.Contains(e.kin, owner) {
+	switch {
+	case told && owner == e.client:
+		e.met.Store(true)
+	case told && slices.Contains(kin, owner):
 		e.adopted.Store(&owner)
 	}
 	return owner, told, nil

@@ -30,8 +30,11 @@ func whoseSocket(client, server netip.AddrPort, of Client, kin []Client) (owner 
 	if held {
 		return of, true, nil
 	}
-	if err != nil {
+	if errors.Is(err, fs.ErrPermission) {
 		return Client{}, false, nil
+	}
+	if err != nil {
+		return Client{}, false, fmt.Errorf("whose connection it is cannot be told: %w", err)
 	}
 	for _, p := range kin {
 		if held, _ := holds(p, inode); held { // one that hides its descriptors is none that could be told

@@ -155,6 +155,15 @@ func TestAnotherProcess(t *testing.T) {
 	if code, body := r.get(c, "/version"); code != http.StatusOK {
 		t.Errorf("%d %s", code, body)
 	}
+	// Who has started a client gets nothing by that once the client has connected.
+	child, _ := asleep(t)
+	cred, err = r.sessions.Issue("prod", child, me)
+	check(t, err)
+	r.sessions.byOwner[owner{"prod", child}].met.Store(true)
+	if code, body := r.get(r.client(&cred), "/version"); code != http.StatusUnauthorized {
+		t.Errorf("%d %s", code, body)
+	}
+	<-denied
 	end()
 	code, body := r.get(theirs, "/api/v1/pods")
 	refused(t, body, http.StatusUnauthorized, "has ended")

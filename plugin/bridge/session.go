@@ -72,6 +72,7 @@ type session struct {
 	issued   atomic.Int64           // Unix nanoseconds: when it was handed out last
 	seen     atomic.Int64           // Unix nanoseconds: when its client was seen to run last
 	adopted  atomic.Pointer[Client] // the one of kin that turned out to be the client
+	met      atomic.Bool            // the client has connected itself
 	requests atomic.Uint64
 	open     atomic.Int64
 }
@@ -191,12 +192,17 @@ func (e *session) runs(now time.Time) bool {
 	if since := now.UnixNano() - e.seen.Load(); since >= 0 && since < int64(lookEvery) {
 		return true
 	}
-	other := e.adopted.Load()
-	if !e.client.Alive() && (other == nil || !other.Alive()) {
+	if !e.alive() {
 		return false
 	}
 	e.seen.Store(now.UnixNano())
 	return true
+}
+
+// alive asks the system whether the client runs.
+func (e *session) alive() bool {
+	other := e.adopted.Load()
+	return e.client.Known() && (e.client.Alive() || other != nil && other.Alive())
 }
 
 // until is when a session ends whose client is not seen to run.
@@ -283,13 +289,12 @@ const maxStatus = 256
 
 // Status lists the sessions, the oldest first; of very many the latest 256.
 func (s *Sessions) Status() []SessionStatus {
-	now := s.now()
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	all := make([]SessionStatus, 0, len(s.byCert))
 	for _, e := range s.byCert {
 		st := SessionStatus{Enrollment: e.enrollment, Client: e.client, Created: e.created, Requests: e.requests.Load(), Open: e.open.Load()}
-		if !e.runs(now) {
+		if !e.alive() {
 			st.Until = e.until()
 		}
 		all = append(all, st)

@@ -103,7 +103,7 @@ func TestConsent(t *testing.T) {
 	t.Run("exec asks on the terminal that kubectl made raw", func(t *testing.T) {
 		u := u.in(t)
 		s := u.sh(kubectl + "exec -it web -- sh -c 'echo in the pod; read x; echo got $x'; echo code $?; stty -a | grep -o ' icanon'")
-		s.WaitFor("pods/exec "+namespace+"/web", question)
+		s.WaitFor(`get pods/exec "web" in "`+namespace+`"`, question)
 		s.Type("y\r")
 		s.WaitFor("in the pod")
 		s.Type("hello\r")
