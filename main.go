@@ -6,8 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
@@ -15,6 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/cli"
 	_ "github.com/kubehsm/kubehsm/ui/credential/early" // answers kubectl before all this is set up
 	"github.com/kubehsm/kubehsm/ui/drivers"
+	"github.com/kubehsm/kubehsm/ui/interrupt"
 	_ "github.com/kubehsm/kubehsm/ui/signer/early" // answers clients that start an external signer, likewise
 	"github.com/kubehsm/kubehsm/ui/tui"
 )
@@ -27,9 +26,8 @@ func run() int {
 		ui.Report(os.Stderr, fmt.Errorf("TEA_TRACE: %w", err))
 		return ui.ExitFailed
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := interrupt.Context(context.Background())
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second ctrl-c ends the program at once
 	executable, err := os.Executable()
 	if err != nil {
 		ui.Report(os.Stderr, fmt.Errorf("finding this program: %w", err))

@@ -14,7 +14,8 @@ func exitCodesTopic() *cobra.Command {
   4    the PIN was wrong, or is locked or not set
   5    a person had to be asked, and there was no terminal to ask on
   124  it took too long
-  130  it was interrupted, or a question was declined`,
+  130  it was interrupted, or a question was declined
+  143  it was told to end, and a token's library that hangs had to be left`,
 		Example: "kubehsm unlock || echo \"exit code $?\"",
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strings"
+
+	"github.com/kubehsm/kubehsm/hsm"
 )
 
 // Denial is a request that was denied, and what became of its ticket.
@@ -30,6 +32,7 @@ func (e *Env) Deny(ctx context.Context, kubeContext string, seen RequestView, o 
 		return done, nil
 	}
 	over := context.WithoutCancel(ctx) // it is denied, interrupted or not
+	defer hsm.Finishing(ctx)()
 	if !keepTicket {
 		err := e.endTicket(over, kubeContext, id)
 		if done.TicketEnded = err == nil; err != nil {

@@ -333,6 +333,7 @@ func (e *Env) ApproveTicket(ctx context.Context, look TicketLook, seen RequestVi
 		note("its ticket could not be ended", err)
 	}
 	over := context.WithoutCancel(ctx) // it is approved, interrupted or not
+	defer hsm.Finishing(ctx)()
 	server, err := e.clusterOf(over, look.Context)
 	if err != nil {
 		return done, err

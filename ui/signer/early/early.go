@@ -7,9 +7,7 @@ package early
 import (
 	"context"
 	"os"
-	"os/signal"
 	"sync"
-	"syscall"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner"
@@ -17,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/drivers"
+	"github.com/kubehsm/kubehsm/ui/interrupt"
 	"github.com/kubehsm/kubehsm/ui/signer"
 )
 
@@ -43,8 +42,8 @@ func answer(r externalsigner.Request) error {
 	// While a library works and nobody is asked, ctrl-c ends the program as any
 	// other: to listen for it takes two threads. A card would be left as it is.
 	listen := sync.OnceFunc(func() {
-		interrupted, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-		context.AfterFunc(interrupted, func() { cancel(); stop() }) // a second ctrl-c ends the program at once
+		interrupted, _ := interrupt.Context(ctx)
+		context.AfterFunc(interrupted, cancel)
 	})
 	if u := r.Config.URI; u != nil && u.Scheme != hsm.SchemePKCS11 {
 		listen()

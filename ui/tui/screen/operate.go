@@ -49,6 +49,7 @@ func Steps(ctx context.Context) func(flow.Event) {
 // "not shown again".
 func ShowSecret(ctx context.Context, p hsm.Prompter, what, state, secret string) {
 	detail := "The " + what + ", which is " + state + ":\n\n    " + secret
+	defer hsm.Finishing(ctx)()
 	for kept := false; !kept; { // whatever is answered but a no, it was seen
 		yes, err := p.Confirm(context.WithoutCancel(ctx), hsm.ConfirmPrompt{Question: "Have you kept it?", Detail: detail})
 		kept = yes || err != nil

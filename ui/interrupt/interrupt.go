@@ -1,0 +1,134 @@
+// Package interrupt ends the program when it is told to, also while a token's
+// library hangs that no context reaches.
+package interrupt
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui"
+)
+
+// How long the program may take to end once it is told to, and how long where it
+// finishes what must not be left half-way, see [hsm.Finishing].
+const (
+	grace  = 2 * time.Second
+	finish = 2 * time.Minute
+)
+
+// errInterrupted and errTerminated are the causes of the context's end.
+var (
+	errInterrupted = errors.New("interrupt signal received")
+	errTerminated  = errors.New("terminated signal received")
+)
+
+// exitTerminated is 128 + SIGTERM.
+const exitTerminated = 143
+
+// watch is what waits for a signal.
+type watch struct {
+	signals   chan os.Signal
+	done      chan struct{}
+	finishing atomic.Int32
+	words     io.Writer
+	terminal  func()     // puts the terminal's modes back
+	exit      func(int)  // os.Exit
+	mu        sync.Mutex // held by whoever ends the program
+}
+
+// Context returns a context that ends with SIGINT or SIGTERM. If the program has not
+// called stop within two seconds of that, or at once at a second signal, it is ended
+// with the exit code 130 or 143, the terminal as it was at this call.
+func Context(parent context.Context) (ctx context.Context, stop func()) {
+	w := &watch{signals: make(chan os.Signal, 2), done: make(chan struct{}), words: os.Stderr, terminal: keepTerminal(), exit: os.Exit}
+	signal.Notify(w.signals, os.Interrupt, syscall.SIGTERM)
+	return w.start(parent)
+}
+
+func (w *watch) start(parent context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(hsm.WithFinish(parent, w.hold))
+	go func() {
+		select {
+		case s := <-w.signals:
+			cancel(cause(s))
+			w.end(s)
+		case <-w.done:
+		}
+	}()
+	return ctx, sync.OnceFunc(func() {
+		w.mu.Lock() // a program that is being ended does not return
+		defer w.mu.Unlock()
+		signal.Stop(w.signals)
+		close(w.done)
+		cancel(nil)
+	})
+}
+
+// hold keeps the program from being ended until done is called.
+func (w *watch) hold() (done func()) {
+	w.finishing.Add(1)
+	return sync.OnceFunc(func() { w.finishing.Add(-1) })
+}
+
+// end waits for the program to end after signal s, and ends it if it does not.
+func (w *watch) end(s os.Signal) {
+	said := false
+	for began, last := time.Now(), time.Now(); ; {
+		select {
+		case <-w.done:
+			return
+		case s = <-w.signals:
+			w.leave(s, "")
+			return
+		case <-time.After(grace / 20):
+		}
+		held := w.finishing.Load() > 0
+		switch {
+		case held && time.Since(began) < finish:
+			last = time.Now()
+			if !said && time.Since(began) >= grace {
+				said = true
+				fmt.Fprintln(w.words, "finishing what must not be left half done; a second ctrl-c ends it at once")
+			}
+		case time.Since(last) >= grace:
+			w.leave(s, "a token's library, or what else was waited for, did not let go")
+			return
+		}
+	}
+}
+
+// leave ends the program at once.
+func (w *watch) leave(s os.Signal, why string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	select {
+	case <-w.done: // it has ended by itself
+		return
+	default:
+	}
+	w.terminal()
+	if why != "" {
+		ui.Report(w.words, fmt.Errorf("%w: %s", cause(s), why))
+	}
+	if s == syscall.SIGTERM {
+		w.exit(exitTerminated)
+	} else {
+		w.exit(ui.ExitInterrupted)
+	}
+}
+
+func cause(s os.Signal) error {
+	if s == syscall.SIGTERM {
+		return errTerminated
+	}
+	return errInterrupted
+}
