@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Drivers is the set of drivers a program was built with.
@@ -17,22 +18,32 @@ type Drivers []Driver
 // the modules' URIs all the same. That a reader is empty is no Problem where
 // there is a token, and that there are no readers is said once.
 func (d Drivers) List(ctx context.Context) (Listing, error) {
+	found, whole := make([]Listing, len(d)), make([]error, len(d))
+	var wg sync.WaitGroup
+	for i, driver := range d {
+		wg.Go(func() { found[i], whole[i] = driver.List(ctx) })
+	}
+	wg.Wait()
+	return d.merge(found, whole), ctx.Err()
+}
+
+// merge is what all drivers found; whole are the errors of those that failed whole.
+func (d Drivers) merge(found []Listing, whole []error) Listing {
 	var all Listing
-	var whole []Problem
-	for _, driver := range d {
-		l, err := driver.List(ctx)
-		if err != nil {
-			whole = append(whole, Problem{Source: driver.Scheme(), Err: err})
+	var failed []Problem
+	for i, driver := range d {
+		if whole[i] != nil {
+			failed = append(failed, Problem{Source: driver.Scheme(), Err: whole[i]})
 		}
-		all.Tokens = append(all.Tokens, l.Tokens...)
-		all.Problems = append(all.Problems, l.Problems...)
+		all.Tokens = append(all.Tokens, found[i].Tokens...)
+		all.Problems = append(all.Problems, found[i].Problems...)
 	}
 	all.Tokens = withoutTwins(all.Tokens)
-	if len(all.Tokens) > 0 || slices.ContainsFunc(whole, func(p Problem) bool { return errors.Is(p.Err, ErrNoToken) }) {
+	if len(all.Tokens) > 0 || slices.ContainsFunc(failed, func(p Problem) bool { return errors.Is(p.Err, ErrNoToken) }) {
 		all.Problems = slices.DeleteFunc(all.Problems, func(p Problem) bool { return errors.Is(p.Err, ErrNoToken) })
 	}
-	all.Problems = append(all.Problems, whole...)
-	return all, ctx.Err()
+	all.Problems = append(all.Problems, failed...)
+	return all
 }
 
 // withoutTwins leaves out PKCS#11 tokens that are the PIV application of a card
@@ -51,14 +62,19 @@ const openSCPIV = "piv_II"
 // the serial, OpenSC's only the reader, cut to the 64 bytes of CK_SLOT_INFO's
 // slotDescription.
 func twin(t, card TokenInfo) bool {
-	if t.Scheme != SchemePKCS11 || card.Scheme != SchemePIV {
+	if !maybeTwin(t) || card.Scheme != SchemePIV {
 		return false
 	}
-	if t.Serial != "" && t.Serial == card.Serial && strings.HasPrefix(t.Manufacturer, "Yubico") {
+	if t.Serial != "" && t.Serial == card.Serial && t.Manufacturer != openSCPIV {
 		return true
 	}
 	reader := card.Reader[:min(len(card.Reader), 64)]
 	return t.Manufacturer == openSCPIV && t.Reader != "" && t.Reader == strings.TrimRight(reader, " ")
+}
+
+// maybeTwin tells whether t may be a PIV card seen through a module.
+func maybeTwin(t TokenInfo) bool {
+	return t.Scheme == SchemePKCS11 && (t.Manufacturer == openSCPIV || strings.HasPrefix(t.Manufacturer, "Yubico"))
 }
 
 // Open opens the token that u names with the driver of its scheme.

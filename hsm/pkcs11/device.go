@@ -54,7 +54,10 @@ func newDevice(f match) *device {
 	return d
 }
 
-func (d *device) use(n int32) int32 { return d.users.Add(n) }
+func (d *device) use(n int32) int32 {
+	d.module.uses.Add(1)
+	return d.users.Add(n)
+}
 
 // with runs f alone on the token, with a session that was alive just before.
 func (d *device) with(ctx context.Context, f func(sh p11.SessionHandle) error) error {
@@ -104,6 +107,7 @@ func (d *device) reading(ctx context.Context, f func(sh p11.SessionHandle) error
 // writing runs f, alone among all processes, with a read/write session.
 func (d *device) writing(ctx context.Context, f func(sh p11.SessionHandle) error) error {
 	return d.with(ctx, func(p11.SessionHandle) error {
+		defer hsm.Finishing(ctx)()
 		return d.module.lock.exclusive(ctx, func() (err error) {
 			rw, err := d.module.ctx.OpenSession(d.slot, p11.CKF_SERIAL_SESSION|p11.CKF_RW_SESSION)
 			if err != nil {

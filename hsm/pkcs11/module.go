@@ -30,7 +30,8 @@ type module struct {
 	calls sync.RWMutex
 	// since is when the library was set up; guarded by the driver.
 	since time.Time
-	fresh atomic.Bool // set up, and not asked for its slots yet
+	fresh atomic.Bool  // set up, and not asked for its slots yet
+	uses  atomic.Int64 // how often a token was opened or closed
 	// gate is shared by all tokens of a library that cannot do threads; nil for
 	// the others.
 	gate gate

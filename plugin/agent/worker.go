@@ -32,6 +32,7 @@ const (
 type workers struct {
 	exe  string
 	args []string
+	env  []string // nil is ours
 	// longest bounds how long a worker may take; 0 is what each operation has.
 	longest time.Duration
 
@@ -188,7 +189,10 @@ func (ws *workers) start(u hsm.URI) (*workerProcess, error) {
 		p.cmd.Path = "/proc/self/exe" // this very program, also if the file was replaced meanwhile
 	}
 	p.cmd.Dir = string(filepath.Separator)
-	p.cmd.Env = append(os.Environ(), "GOTRACEBACK=none") // a crash is told in one line
+	p.cmd.Env = append(slices.Clone(ws.env), "GOTRACEBACK=none") // a crash is told in one line
+	if ws.env == nil {
+		p.cmd.Env = append(os.Environ(), p.cmd.Env...)
+	}
 	p.cmd.Stderr = p.words
 	p.cmd.WaitDelay = time.Second // what it started may hold its streams
 	p.cmd.ExtraFiles = []*os.File{theirs}

@@ -24,6 +24,12 @@ const (
 	opTokenLock    = "token-lock"
 )
 
+// The operations of a worker that holds no token but looks at a library.
+const (
+	opSurvey = "survey" // its tokens
+	opSlots  = "slots"  // what is on one, a part at a time
+)
+
 // tokenRequest is what the agent wants of its worker.
 type tokenRequest struct {
 	// URI names the token, or the slot on it.
@@ -37,6 +43,11 @@ type tokenRequest struct {
 	Digest []byte      `json:"digest,omitempty"`
 	Hash   crypto.Hash `json:"hash,omitempty"`
 	Salt   *int        `json:"salt,omitempty"`
+	// Source is the library to look at; URI is then the token that is looked for, if
+	// one is.
+	Source hsm.Source `json:"source,omitzero"`
+	// From is how many of the slots have been sent.
+	From int `json:"from,omitempty"`
 }
 
 // tokenReply is the worker's answer.
@@ -46,6 +57,18 @@ type tokenReply struct {
 	Unlocked  bool           `json:"unlocked,omitempty"`
 	Public    []byte         `json:"public,omitempty"` // PKIX, DER
 	Signature []byte         `json:"signature,omitempty"`
+	// Tokens and Problems are those of a library, Slots a part of the Total that
+	// are on a token.
+	Tokens   []hsm.TokenInfo `json:"tokens,omitempty"`
+	Problems []problemReply  `json:"problems,omitempty"`
+	Slots    []*slotReply    `json:"slots,omitempty"`
+	Total    int             `json:"total,omitempty"`
+}
+
+// problemReply is a [hsm.Problem].
+type problemReply struct {
+	Source string   `json:"source"`
+	Error  *failure `json:"error"`
 }
 
 // slotReply is a slot with what its own encoding leaves out.

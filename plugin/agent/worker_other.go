@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 
 	"github.com/kubehsm/kubehsm/hsm"
 )
@@ -20,3 +21,15 @@ func WorkerControl() (*os.File, error) {
 
 // ServeWorker: there are none.
 func ServeWorker(context.Context, hsm.Drivers, *os.File) error { return errors.ErrUnsupported }
+
+// Apart: here all drivers list in this process, and only that of smart cards keeps
+// nobody waiting.
+func Apart(_ string, drivers hsm.Drivers) hsm.Drivers {
+	all := slices.Clone(drivers)
+	for i, d := range all {
+		if d.Scheme() == hsm.SchemePIV {
+			all[i] = newCards(d)
+		}
+	}
+	return all
+}

@@ -29,6 +29,7 @@ const abandonedPatience = 30 * time.Second
 // worker is the child's side: it holds one token, by drivers of its own.
 type worker struct {
 	tokens   Tokens
+	drivers  hsm.Drivers
 	patience time.Duration // see abandonedPatience
 	hung     func()        // is told that it has passed
 	mu       sync.Mutex
@@ -52,7 +53,7 @@ func ServeWorker(ctx context.Context, drivers hsm.Drivers, control *os.File) err
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	w := &worker{tokens: InProcess(drivers), patience: abandonedPatience, hung: func() { end(errHung) }}
+	w := &worker{tokens: InProcess(drivers), drivers: drivers, patience: abandonedPatience, hung: func() { end(errHung) }}
 	for {
 		c, err := receiveConn(conn)
 		if err != nil { // the agent has gone, or wants us to
@@ -98,6 +99,7 @@ func (w *worker) serve(ctx context.Context, c net.Conn) {
 	p := newRemotePrompter(l)
 	defer p.close()
 	var signer crypto.Signer
+	var look lookout
 	for f := range l.frames {
 		var r request
 		if f.Decode(&r) != nil || r.Token == nil {
@@ -109,7 +111,10 @@ func (w *worker) serve(ctx context.Context, c net.Conn) {
 			asker = p
 		}
 		over := w.watch(l.ctx)
-		out, err := w.operate(hsm.WithPurpose(l.ctx, r.Purpose), r, asker, &signer)
+		out, err := look.operate(l.ctx, w.drivers, r)
+		if out == nil && err == nil {
+			out, err = w.operate(hsm.WithPurpose(l.ctx, r.Purpose), r, asker, &signer)
+		}
 		over()
 		answer := reply{Token: out, OK: true}
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent"
 	"github.com/kubehsm/kubehsm/ui/prompt"
 )
@@ -28,6 +29,8 @@ unit" prints what systemd and launchd need to run it.`,
 		if err != nil {
 			return err
 		}
+		a.holds = true
+		defer hsm.Finishing(c.Context())() // with limits of its own
 		env, err := a.env()
 		if err != nil {
 			return err

@@ -3,6 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent"
 )
 
@@ -20,6 +21,8 @@ PIN: what crashes or hangs there leaves the agent and its other tokens alone.`,
 		if err != nil {
 			return err
 		}
+		a.holds = true
+		defer hsm.Finishing(c.Context())() // with limits of its own
 		env, err := a.env()
 		if err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
@@ -35,6 +36,9 @@ type app struct {
 	module         string
 	pinFD          int
 	descriptors    []*descriptor // beside pinFD
+
+	// holds: this is the agent or one of its workers, which use drivers as they are.
+	holds bool
 
 	// offers: a person may be asked whether a held card shall be released.
 	offers bool
@@ -93,6 +97,9 @@ func (a *app) env() (*flow.Env, error) {
 		modules = append([]home.Module{{Path: path}}, modules...)
 	}
 	drivers := a.Drivers(DriverOptions{Dirs: dirs, Modules: modules, OnlyModules: config.OnlyModules, Busy: a.offerRelease})
+	if !a.holds {
+		drivers = agent.Apart(a.Executable, drivers)
+	}
 	a.closers = append(a.closers, drivers.Close)
 	a.config = config
 	waits := waiting.Shown(a.Stderr)

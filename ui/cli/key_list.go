@@ -29,24 +29,21 @@ kubehsm key list --token 'pkcs11:token=trial' -o yaml`,
 				return err
 			}
 		}
-		env, err := a.env()
+		show := func(tokens []flow.TokenView) error { return a.keyTable(tokens, only) }
+		if o.value != "" { // a document comes whole
+			show = nil
+		}
+		v, err := a.views(c.Context(), show)
 		if err != nil {
 			return err
 		}
-		tokens, problems, err := env.Tokens(c.Context())
-		if err != nil {
-			return err
-		}
-		if token != "" {
-			tokens = slices.DeleteFunc(tokens, func(t flow.TokenView) bool { return !only.MatchToken(t.Info) })
-		}
+		v.tokens = slices.DeleteFunc(v.tokens, func(t flow.TokenView) bool { return only.Scheme != "" && !only.MatchToken(t.Info) })
 		doc := struct {
 			Keys     []keyDoc     `json:"keys"`
 			Problems []problemDoc `json:"problems,omitempty"`
-		}{Keys: []keyDoc{}, Problems: problemDocs(problems)}
-		rows := [][]string{}
+		}{Keys: []keyDoc{}, Problems: problemDocs(v.problems)}
 		notes := a.err()
-		for _, t := range tokens {
+		for _, t := range v.tokens {
 			if t.Err != nil {
 				notes.line("note: %s: %s", t.Info.Name(), ui.Message(t.Err))
 				doc.Problems = append(doc.Problems, problemDocs([]hsm.Problem{{Source: t.Info.URI().String(), Err: t.Err}})...)
@@ -60,26 +57,24 @@ kubehsm key list --token 'pkcs11:token=trial' -o yaml`,
 					return err
 				}
 				doc.Keys = append(doc.Keys, d)
-				key, cert := slotWords(s)
-				rows = append(rows, []string{t.Info.Name(), s.ID, s.Label, key, cert, shortURI(s.URI)})
 			}
 		}
-		notes.problems(problems, len(tokens) > 0)
-		if token != "" && len(tokens) == 0 {
+		notes.problems(v.problems, len(v.tokens) > 0)
+		if only.Scheme != "" && len(v.tokens) == 0 {
 			return errors.Join(notes.flush(), hsm.WithHint(hsm.ErrNoToken, "`kubehsm token list` shows what is there"))
 		}
-		failed := unread(tokens, problems)
-		if len(rows) == 0 && failed == nil {
+		failed := v.unread(len(doc.Keys) > 0)
+		if len(doc.Keys) == 0 && failed == nil {
 			notes.line("No keys found.")
 		}
 		if err := notes.flush(); err != nil {
 			return err
 		}
-		err = a.emit(o, doc, func(w *words) {
-			if len(rows) > 0 {
-				w.table([]string{"TOKEN", "ID", "LABEL", "ALGORITHM", "CERTIFICATE", "URI"}, rows)
-			}
-		})
+		if o.value == "" {
+			err = a.keyTable(v.late(), only)
+		} else {
+			err = a.emit(o, doc, nil)
+		}
 		if err == nil {
 			err = failed
 		}
@@ -88,6 +83,29 @@ kubehsm key list --token 'pkcs11:token=trial' -o yaml`,
 	c.Flags().StringVar(&token, "token", "", "only the keys on this token, by its `URI`")
 	o = output(c)
 	return c
+}
+
+// keyTable prints the keys on the tokens that only names, or on all, if there are
+// any.
+func (a *app) keyTable(tokens []flow.TokenView, only hsm.URI) error {
+	rows := [][]string{}
+	for _, t := range tokens {
+		if only.Scheme != "" && !only.MatchToken(t.Info) {
+			continue
+		}
+		for _, s := range t.Slots {
+			if s.Key != nil {
+				key, cert := slotWords(s)
+				rows = append(rows, []string{t.Info.Name(), s.ID, s.Label, key, cert, shortURI(s.URI)})
+			}
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	w := a.out()
+	w.table([]string{"TOKEN", "ID", "LABEL", "ALGORITHM", "CERTIFICATE", "URI"}, rows)
+	return w.flush()
 }
 
 // shortURI leaves out what names the library rather than the key.

@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -41,54 +39,44 @@ kubehsm token list -o json
 kubehsm token list --module /usr/lib/softhsm/libsofthsm2.so`,
 		Args: cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {
-		env, err := a.env()
-		if err != nil {
-			return err
+		show := a.tokenTable
+		if o.value != "" { // a document comes whole
+			show = nil
 		}
-		tokens, problems, err := env.Tokens(c.Context())
+		v, err := a.views(c.Context(), show)
 		if err != nil {
 			return err
 		}
 		doc := struct {
 			Tokens   []tokenDoc   `json:"tokens"`
 			Problems []problemDoc `json:"problems,omitempty"`
-		}{Tokens: []tokenDoc{}, Problems: problemDocs(problems)}
-		rows := [][]string{}
+		}{Tokens: []tokenDoc{}, Problems: problemDocs(v.problems)}
 		notes := a.err()
-		for _, t := range tokens {
+		for _, t := range v.tokens {
 			d := tokenDoc{URI: t.Info.URI(), TokenInfo: t.Info, Error: errorDocOf(t.Err)}
 			for _, s := range t.Slots {
 				d.Slots = append(d.Slots, slotDocOf(s))
 			}
 			doc.Tokens = append(doc.Tokens, d)
-			uri := t.Info.URI()
-			uri.ModulePath = "" // long, and not needed to name the token
-			rows = append(rows, []string{t.Info.Name(), t.Info.Model, t.Info.Serial, pinWords(t.Info), keyCount(t), uri.String()})
 			if t.Err != nil {
 				notes.line("note: %s: %s", t.Info.Name(), ui.Message(t.Err))
 			}
 		}
-		notes.problems(problems, len(tokens) > 0)
-		if len(tokens) == 0 && unread(tokens, problems) == nil {
+		notes.problems(v.problems, len(v.tokens) > 0)
+		failed := v.unread(len(v.tokens) > 0)
+		if len(v.tokens) == 0 && failed == nil {
 			notes.line("No tokens found.")
 		}
-		warnings, err := env.ExpiryWarnings()
-		if err != nil {
-			notes.line("note: %s", ui.Message(err))
-		}
-		for _, warning := range warnings {
-			notes.line("warning: %s", warning)
-		}
-		if err := notes.flush(); err != nil {
+		if err := a.expiryNotes(notes); err != nil {
 			return err
 		}
-		err = a.emit(o, doc, func(w *words) {
-			if len(rows) > 0 {
-				w.table([]string{"TOKEN", "MODEL", "SERIAL", "PIN", "KEYS", "URI"}, rows)
-			}
-		})
+		if o.value == "" {
+			err = a.tokenTable(v.late())
+		} else {
+			err = a.emit(o, doc, nil)
+		}
 		if err == nil {
-			err = unread(tokens, problems)
+			err = failed
 		}
 		return err
 	})
@@ -110,21 +98,36 @@ func keyCount(t flow.TokenView) string {
 	return strconv.Itoa(keys)
 }
 
-// errUnread is the answer to scripts where what is not listed may yet be there.
-var errUnread = errors.New("not all could be read: see the notes above")
-
-// unread is [errUnread] if a token could not be read, or there is none and a
-// library failed; else nil. A library that fails beside tokens that are found is
-// often one that nobody means.
-func unread(tokens []flow.TokenView, problems []hsm.Problem) error {
-	failed := slices.ContainsFunc(tokens, func(t flow.TokenView) bool { return t.Err != nil })
+// tokenTable prints tokens, if there are any.
+func (a *app) tokenTable(tokens []flow.TokenView) error {
 	if len(tokens) == 0 {
-		failed = slices.ContainsFunc(problems, func(p hsm.Problem) bool { return errors.Is(p.Err, hsm.ErrModule) })
+		return nil
 	}
-	if failed {
-		return errUnread
+	rows := [][]string{}
+	for _, t := range tokens {
+		uri := t.Info.URI()
+		uri.ModulePath = "" // long, and not needed to name the token
+		rows = append(rows, []string{t.Info.Name(), t.Info.Model, t.Info.Serial, pinWords(t.Info), keyCount(t), uri.String()})
 	}
-	return nil
+	w := a.out()
+	w.table([]string{"TOKEN", "MODEL", "SERIAL", "PIN", "KEYS", "URI"}, rows)
+	return w.flush()
+}
+
+// expiryNotes adds warnings of certificates that end soon, and prints the notes.
+func (a *app) expiryNotes(notes *words) error {
+	env, err := a.env()
+	if err != nil {
+		return err
+	}
+	warnings, err := env.ExpiryWarnings()
+	if err != nil {
+		notes.line("note: %s", ui.Message(err))
+	}
+	for _, warning := range warnings {
+		notes.line("warning: %s", warning)
+	}
+	return notes.flush()
 }
 
 // pinWords is the state of a token's PIN in a word or two.

@@ -143,7 +143,7 @@ func retiredSlots() []string {
 // sign until the new one has its certificate.
 func (e *Env) placeNewKey(ctx context.Context, j *Journal) error {
 	g := &j.Options.Generate
-	slots, err := e.slots(ctx, j.Options.Token)
+	slots, err := hsm.ReadSlots(ctx, e.Drivers, j.Options.Token)
 	if err != nil {
 		return err
 	}

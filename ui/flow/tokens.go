@@ -3,36 +3,28 @@ package flow
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
+	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 )
 
 // TokenView is a token with what is on it.
-type TokenView struct {
-	Info  hsm.TokenInfo
-	Slots []hsm.Slot
-	// Err says why the slots could not be read.
-	Err error
-}
+type TokenView = hsm.View
 
 // Tokens lists every token and its slots. It asks for no PIN.
 func (e *Env) Tokens(ctx context.Context) ([]TokenView, []hsm.Problem, error) {
-	listing, err := e.Drivers.List(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	views := make([]TokenView, 0, len(listing.Tokens))
-	for _, info := range listing.Tokens {
-		v := TokenView{Info: info}
-		if info.Initialized {
-			v.Slots, v.Err = e.slots(ctx, info.URI())
-		}
-		views = append(views, v)
-	}
-	return views, listing.Problems, ctx.Err()
+	return e.Drivers.Views(ctx, 0)
 }
+
+// TokensNow is Tokens for those who rather see what there is: what has not
+// answered soon is a problem of the kind [hsm.ErrPending], or as it was before.
+func (e *Env) TokensNow(ctx context.Context) ([]TokenView, []hsm.Problem, error) {
+	return e.Drivers.Views(ctx, soon)
+}
+
+// soon is how long healthy tokens are kept from the eye by others.
+const soon = 1500 * time.Millisecond
 
 // OnlyToken names the one token that is set up. A card that other programs hold
 // is no "none".
@@ -54,19 +46,6 @@ func (e *Env) OnlyToken(ctx context.Context) (hsm.URI, error) {
 		return usable[0].URI(), nil
 	}
 	return hsm.URI{}, hsm.WithHint(hsm.ErrSeveralTokens, "choose one with --token; `kubehsm token list` shows their URIs")
-}
-
-func (e *Env) slots(ctx context.Context, u hsm.URI) ([]hsm.Slot, error) {
-	t, err := e.Drivers.Open(ctx, u)
-	if err != nil {
-		return nil, err
-	}
-	defer t.Close()
-	slots, err := t.Slots(ctx, nil)
-	if err != nil {
-		return nil, fmt.Errorf("read token %q: %w", u.String(), err)
-	}
-	return slots, nil
 }
 
 // GenerateKey makes a key pair on the token that u names.

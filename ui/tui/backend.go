@@ -48,6 +48,12 @@ type backend struct{ *flow.Env }
 // AskBy implements [Backend]. It is called before anything else is.
 func (b *backend) AskBy(p hsm.Prompter) { b.Prompter, b.Waiting = p, waits }
 
+// Tokens implements [store.Source]. A library that hangs keeps no token from the
+// screen.
+func (b *backend) Tokens(ctx context.Context) ([]flow.TokenView, []hsm.Problem, error) {
+	return b.TokensNow(ctx)
+}
+
 // Diagnose implements [diagnosis.Backend].
 func (b *backend) Diagnose(ctx context.Context, online bool, report func(doctor.Check)) []doctor.Check {
 	return doctor.Run(ctx, doctor.Options{Env: b.Env, Online: online}, report)

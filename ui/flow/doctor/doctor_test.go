@@ -140,6 +140,13 @@ func TestTokens(t *testing.T) {
 	m.expect(m.find(checks, "source/Reader 2"), Note, "no such token", "")
 }
 
+// A token whose keys cannot be read is not said to be well.
+func TestUnreadableKeys(t *testing.T) {
+	m := newMachine(t)
+	m.fake.Add(hsmtest.FakeOptions{Label: "blue", Serial: "1"}).Fail(hsmtest.OpSlots, hsm.WithHint(fmt.Errorf("vendor: %w", hsm.ErrModule), "update it"))
+	m.expect(m.find(tokens(t.Context(), m.Options), "keys/pkcs11:token=blue"), Failed, "vendor", "update it")
+}
+
 // A token that is enrolled and not there is told, whatever else is there; a
 // library that fails is only then in the way.
 func TestEnrolledTokenIsAway(t *testing.T) {

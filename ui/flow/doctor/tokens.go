@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
@@ -53,7 +54,11 @@ func absent(all []enrollment.Enrollment, here []hsm.TokenInfo) []Check {
 func ofDriver(ctx context.Context, d hsm.Driver, all []enrollment.Enrollment) ([]Check, []hsm.TokenInfo) {
 	title := map[string]string{hsm.SchemePIV: "Smart cards", hsm.SchemePKCS11: "PKCS#11 libraries"}[d.Scheme()]
 	area := Check{ID: "driver/" + d.Scheme(), Group: GroupTokens, Title: title}
-	listing, err := d.List(ctx)
+	views, problems, err := hsm.ViewsOf(ctx, d, silence, func(hsm.TokenInfo) bool { return false })
+	present := make([]hsm.TokenInfo, 0, len(views))
+	for _, v := range views {
+		present = append(present, v.Info)
+	}
 	switch {
 	case errors.Is(err, hsm.ErrUnavailable):
 		return []Check{area.with(Note, err.Error(), "This build cannot reach such tokens.", hsm.Hint(err))}, nil
@@ -62,22 +67,30 @@ func ofDriver(ctx context.Context, d hsm.Driver, all []enrollment.Enrollment) ([
 	case err != nil:
 		return []Check{area.with(Failed, err.Error(), "Its tokens cannot be reached.", fixOr(err, "`kubehsm token list` tells more"))}, nil
 	}
-	checks := []Check{area.ok(count(len(listing.Tokens), "token"))}
+	checks := []Check{area.ok(count(len(present), "token"))}
 	lacking := slices.ContainsFunc(all, func(e enrollment.Enrollment) bool {
-		return e.Key.Scheme == d.Scheme() && !isHere(e, listing.Tokens)
+		return e.Key.Scheme == d.Scheme() && !isHere(e, present)
 	})
-	for _, p := range listing.Problems {
+	for _, p := range problems {
 		c := problem(d.Scheme(), p)
 		if c.State == Failed && errors.Is(p.Err, hsm.ErrModule) && !lacking {
 			c.State = Warning // nothing of yours is behind it
 		}
 		checks = append(checks, c)
 	}
-	for _, t := range listing.Tokens {
-		checks = append(checks, token(ctx, d, t)...)
+	for _, v := range views {
+		checks = append(checks, token(ctx, d, v.Info)...)
+		if v.Err != nil {
+			c := Check{ID: "keys/" + v.Info.URI().String(), Group: GroupTokens, Title: "Keys on " + v.Info.Name()}
+			checks = append(checks, c.with(Failed, v.Err.Error(), "Keys that cannot be read cannot be used.", fixOr(v.Err, "plug the token out and in, and run `kubehsm doctor` again")))
+		}
 	}
-	return checks, listing.Tokens
+	return checks, present
 }
+
+// silence is how long a driver may take: longer than it gives a library, so that
+// the driver can name that.
+const silence = 8 * time.Second
 
 // isHere tells whether the enrolled key's token is among those, by whatever
 // library.

@@ -230,6 +230,7 @@ func Problem(p hsm.Problem) string {
 	}
 	msg := strings.ReplaceAll(ui.Message(p.Err), "\n", " ")
 	msg = strings.TrimPrefix(msg, "list the tokens of "+source+": ")
+	msg = strings.TrimPrefix(msg, hsm.ErrModule.Error()+": the library "+source+" ")
 	return short + ": " + strings.ReplaceAll(msg, source, short)
 }
 

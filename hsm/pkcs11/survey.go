@@ -1,0 +1,57 @@
+//go:build cgo
+
+package pkcs11
+
+import (
+	"context"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+var _ hsm.Surveyor = (*Driver)(nil)
+
+// Sources implements [hsm.Surveyor].
+func (d *Driver) Sources(u hsm.URI) ([]hsm.Source, []hsm.Problem) {
+	candidates, problems := d.candidates(u)
+	all := make([]hsm.Source, 0, len(candidates))
+	for _, c := range candidates {
+		all = append(all, hsm.Source{Path: c.Path})
+	}
+	return all, problems
+}
+
+// Survey implements [hsm.Surveyor].
+func (d *Driver) Survey(ctx context.Context, s hsm.Source) (l hsm.Listing, err error) {
+	_, l.Tokens, l.Problems, err = d.tokens(ctx, d.candidate(s))
+	return l, err
+}
+
+// candidate is the module that s names, with its name and environment if they
+// are known.
+func (d *Driver) candidate(s hsm.Source) Module {
+	all, _ := d.candidates(hsm.URI{})
+	for _, c := range all {
+		if c.Path == s.Path {
+			return c
+		}
+	}
+	return Module{Path: s.Path, real: realPath(s.Path)}
+}
+
+// Match implements [hsm.Surveyor].
+func (*Driver) Match(tokens []hsm.TokenInfo, u hsm.URI) []hsm.TokenInfo { return matching(tokens, u) }
+
+// Uses implements [hsm.Surveyor].
+func (d *Driver) Uses(s hsm.Source) (n int, open bool) {
+	real := realPath(s.Path)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	m := d.modules[real]
+	if m == nil {
+		return 0, false
+	}
+	for _, dev := range d.devices {
+		open = open || dev.module == m && dev.users.Load() > 0
+	}
+	return int(m.uses.Load()), open
+}

@@ -1,0 +1,271 @@
+//go:build unix
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// Apart returns drivers for a program that people wait for. They list the tokens of
+// each library in a worker process of its own, `exe agent worker`, so that one that
+// crashes or hangs is named, and the others go on. A library is loaded in this
+// process only when a token of it is opened, and after it was listed.
+func Apart(exe string, drivers hsm.Drivers) hsm.Drivers {
+	all := make(hsm.Drivers, 0, len(drivers))
+	for _, d := range drivers {
+		if s, ok := d.(hsm.Surveyor); ok {
+			d = newLibraries(s, newWorkers(exe, "agent", "worker"))
+		} else if d.Scheme() == hsm.SchemePIV {
+			d = newCards(d)
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+// libraries is a driver whose libraries are looked at by scouts.
+type libraries struct {
+	inner   hsm.Surveyor
+	workers *workers
+	limit   time.Duration   // surveyPatience
+	ctx     context.Context // ends with Close
+	cancel  context.CancelFunc
+
+	mu     sync.Mutex
+	scouts map[string]*scout // by path
+}
+
+var (
+	_ hsm.Driver      = (*libraries)(nil)
+	_ hsm.Viewer      = (*libraries)(nil)
+	_ hsm.Initializer = (*libraries)(nil)
+)
+
+func newLibraries(inner hsm.Surveyor, ws *workers) *libraries {
+	l := &libraries{inner: inner, workers: ws, limit: surveyPatience, scouts: map[string]*scout{}}
+	ws.env = scoutEnv()
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	return l
+}
+
+// Scheme implements [hsm.Driver].
+func (l *libraries) Scheme() string { return l.inner.Scheme() }
+
+// scoutsFor returns the scouts of the libraries that may hold what u names.
+func (l *libraries) scoutsFor(u hsm.URI) ([]*scout, []hsm.Problem) {
+	sources, problems := l.inner.Sources(u)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := make([]*scout, 0, len(sources))
+	for _, source := range sources {
+		s := l.scouts[source.Path]
+		if s == nil {
+			s = &scout{looker: looker{name: source.Path}, source: source, workers: l.workers, limit: l.limit,
+				uses: func() (int, bool) { return l.inner.Uses(source) }}
+			l.scouts[source.Path] = s
+		}
+		all = append(all, s)
+	}
+	return all, problems
+}
+
+// List implements [hsm.Driver].
+func (l *libraries) List(ctx context.Context) (hsm.Listing, error) {
+	scouts, problems := l.scoutsFor(hsm.URI{})
+	found, failed := make([]hsm.Listing, len(scouts)), make([]error, len(scouts))
+	var wg sync.WaitGroup
+	for i, s := range scouts {
+		wg.Go(func() { found[i], failed[i] = s.list(ctx, hsm.URI{}, l.limit) })
+	}
+	wg.Wait()
+	all := hsm.Listing{Problems: problems}
+	for i, s := range scouts {
+		if failed[i] != nil {
+			all.Problems = append(all.Problems, hsm.Problem{Source: s.name, Err: failed[i]})
+		}
+		all.Tokens = append(all.Tokens, found[i].Tokens...)
+		all.Problems = append(all.Problems, found[i].Problems...)
+	}
+	return all, ctx.Err()
+}
+
+// Views implements [hsm.Viewer].
+func (l *libraries) Views(ctx context.Context, patience time.Duration, skip func(hsm.TokenInfo) bool) ([]hsm.View, []hsm.Problem, error) {
+	scouts, problems := l.scoutsFor(hsm.URI{})
+	late, stop := lateAfter(patience)
+	defer stop()
+	readings := make([]*reading, len(scouts))
+	for i, s := range scouts {
+		readings[i] = s.begin(func() ([]hsm.View, []hsm.Problem, error) { return s.views(l.ctx, skip) })
+	}
+	var all []hsm.View
+	for i, s := range scouts {
+		views, more, err := s.result(ctx, readings[i], late)
+		if ctx.Err() != nil {
+			return nil, nil, ctx.Err()
+		}
+		if err != nil {
+			more = append(more, hsm.Problem{Source: s.name, Err: err})
+		}
+		all, problems = append(all, views...), append(problems, more...)
+	}
+	return all, problems, nil
+}
+
+// sighting is what a library has of the tokens that a URI names.
+type sighting struct {
+	path    string
+	present bool
+	found   []hsm.TokenInfo // those that are set up
+	blank   []hsm.TokenInfo
+	err     error
+}
+
+// Open implements [hsm.Driver]. Only the library of that very token is loaded.
+func (l *libraries) Open(ctx context.Context, u hsm.URI) (hsm.Token, error) {
+	if u.Scheme == hsm.SchemePKCS11 {
+		all, err := l.sight(ctx, u)
+		if err != nil {
+			return nil, err
+		}
+		if u.ModulePath, err = choose(u, all, false); err != nil {
+			return nil, err
+		}
+	}
+	return l.inner.Open(ctx, u)
+}
+
+// Initialize implements [hsm.Initializer].
+func (l *libraries) Initialize(ctx context.Context, u hsm.URI, o hsm.InitializeOptions, p hsm.Prompter) (hsm.TokenInfo, error) {
+	i, ok := l.inner.(hsm.Initializer)
+	if !ok {
+		return hsm.TokenInfo{}, hsm.ErrUnsupported
+	}
+	all, err := l.sight(ctx, u)
+	if err != nil {
+		return hsm.TokenInfo{}, err
+	}
+	if u.ModulePath, err = choose(u, all, !o.Erase); err != nil {
+		return hsm.TokenInfo{}, err
+	}
+	return i.Initialize(ctx, u, o, p)
+}
+
+// sightPatience is how long others that may have such a token, too, are waited for
+// once one is found.
+const sightPatience = 1500 * time.Millisecond
+
+// sight looks for the tokens that u names in all libraries at the same time, in
+// their order. It does not wait for all once there is one with the serial of u, and
+// not for long once there is one.
+func (l *libraries) sight(ctx context.Context, u hsm.URI) ([]sighting, error) {
+	scouts, _ := l.scoutsFor(u)
+	limit := l.limit
+	if u.ModulePath != "" { // that one is meant; some look through networks
+		limit = openPatience
+	}
+	looking, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type answer struct {
+		i int
+		sighting
+	}
+	answers := make(chan answer, len(scouts))
+	for i, s := range scouts {
+		go func() { answers <- answer{i, l.look(looking, s, u, limit)} }()
+	}
+	all := make([]sighting, len(scouts))
+	var late <-chan struct{}
+	for range scouts {
+		select {
+		case a := <-answers:
+			all[a.i] = a.sighting
+			if len(a.found) > 0 && u.Serial != "" {
+				return all, nil
+			}
+			if len(a.found) > 0 && late == nil {
+				var stop func()
+				late, stop = lateAfter(sightPatience)
+				defer stop()
+			}
+		case <-late:
+			return all, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return all, ctx.Err()
+}
+
+// look looks for the tokens that u names in one library.
+func (l *libraries) look(ctx context.Context, s *scout, u hsm.URI, limit time.Duration) sighting {
+	listing, err := s.list(ctx, u, limit)
+	out := sighting{path: s.source.Path, present: err == nil, err: err}
+	for _, p := range listing.Problems {
+		out.err = errors.Join(out.err, p.Err)
+	}
+	for _, t := range l.inner.Match(listing.Tokens, u) {
+		if t.Initialized {
+			out.found = append(out.found, t)
+		} else {
+			out.blank = append(out.blank, t)
+		}
+	}
+	return out
+}
+
+// choose returns the path of the library to load for the token that u names. With
+// blank it is one that is not set up. A library that has no such token, but is the
+// only one, says so itself.
+func choose(u hsm.URI, all []sighting, blank bool) (string, error) {
+	var right, other []sighting
+	var failed []error
+	for _, s := range all {
+		found, rest := s.found, s.blank
+		if blank {
+			found, rest = rest, found
+		}
+		switch {
+		case len(found) > 0:
+			right = append(right, s)
+		case len(rest) > 0:
+			other = append(other, s)
+		}
+		if s.err != nil {
+			failed = append(failed, s.err)
+		}
+	}
+	switch {
+	case len(right) == 1, len(right) > 1 && u.Serial != "":
+		return right[0].path, nil
+	case len(right) > 1:
+		var names []string
+		for _, s := range right {
+			for _, t := range append(s.found, s.blank...) {
+				names = append(names, "'"+t.URI().String()+"'")
+			}
+		}
+		return "", hsm.WithHint(fmt.Errorf("%s: %w", u, hsm.ErrSeveralTokens), "name one of "+strings.Join(names, ", "))
+	case len(other) > 0:
+		return other[0].path, nil
+	case len(all) == 1 && all[0].present:
+		return all[0].path, nil
+	case len(failed) > 0:
+		return "", fmt.Errorf("%s: %w: %w", u, hsm.ErrNoToken, errors.Join(failed...))
+	}
+	return "", hsm.WithHint(fmt.Errorf("%s: %w", u, hsm.ErrNoToken), "plug the token in, or see `kubehsm token list`")
+}
+
+// Close implements [hsm.Driver].
+func (l *libraries) Close() error {
+	l.cancel()
+	l.workers.leave()
+	return l.inner.Close()
+}

@@ -1,0 +1,233 @@
+//go:build unix
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/execcredential"
+	signer "github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
+)
+
+// How long a library may take where nobody is asked anything: to be loaded and to
+// list its tokens, and to read what is on one of them.
+const (
+	surveyPatience = 4500 * time.Millisecond
+	readPatience   = 10 * time.Second
+)
+
+// shunFor is how long a library that crashed or hung is not tried again.
+const shunFor = 30 * time.Second
+
+// scout looks at one library in a process of its own, as [workers] keep tokens: it
+// is given no PIN, and what it says is bounded. The process stays for the next look.
+type scout struct {
+	looker
+	source  hsm.Source
+	workers *workers
+	limit   time.Duration // surveyPatience
+	uses    func() (n int, open bool)
+
+	state   sync.Mutex
+	process *workerProcess
+	used    int   // what uses said when process was started
+	stale   bool  // a token was open here then: what is on it may have changed since
+	failure error // how its process ended
+	failed  time.Time
+}
+
+// worker returns the process, started if need be. One from before a token was used
+// in this process is replaced: libraries keep what they once have read.
+func (s *scout) worker() (*workerProcess, error) {
+	s.state.Lock()
+	defer s.state.Unlock()
+	if s.failure != nil && time.Since(s.failed) < shunFor {
+		return nil, s.failure
+	}
+	n, open := s.uses()
+	if p := s.process; p != nil && (p.gone() || s.stale || n != s.used) {
+		go p.leave()
+		s.process = nil
+	}
+	if s.process == nil {
+		p, err := s.workers.start(hsm.URI{Scheme: hsm.SchemePKCS11, ModulePath: s.source.Path})
+		if err != nil {
+			return nil, fmt.Errorf("start the library's worker: %w", err)
+		}
+		s.process, s.used = p, n
+	}
+	s.stale = open
+	return s.process, nil
+}
+
+// use runs f with the library's process. If that was replaced meanwhile, it is done
+// again with the new one; if it ended by itself the error says how.
+func (s *scout) use(ctx context.Context, f func(*workerToken) error) error {
+	for {
+		p, err := s.worker()
+		if err != nil {
+			return err
+		}
+		err = f(&workerToken{process: p, library: "library " + s.source.Path, died: func() {}})
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return errors.Join(err, ctx.Err())
+		case p.dismissed():
+			if s.workers.isClosed() {
+				return context.Canceled
+			}
+		case p.gone():
+			return s.shun(p, err)
+		default: // the driver's own words
+			return err
+		}
+	}
+}
+
+// shun words how the process ended, and keeps it.
+func (s *scout) shun(p *workerProcess, err error) error {
+	if !errors.Is(err, hsm.ErrModule) {
+		err = fmt.Errorf("%w: the library %s ended its process (%s)", hsm.ErrModule, s.source.Path, p.cmd.ProcessState)
+	}
+	err = hsm.WithHint(err, "update or repair it; to leave it out, put `disable-in: kubehsm` into its p11-kit .module file, or list your own libraries in config.yaml with `onlyModules: true`")
+	s.state.Lock()
+	defer s.state.Unlock()
+	s.failure, s.failed = err, time.Now()
+	return err
+}
+
+// list lists the library's tokens. One that want names is looked for with more
+// trouble.
+func (s *scout) list(ctx context.Context, want hsm.URI, limit time.Duration) (l hsm.Listing, err error) {
+	err = s.use(ctx, func(t *workerToken) error {
+		out, err := t.call(ctx, request{Op: opSurvey, Token: &tokenRequest{Source: s.source, URI: want}}, nil, limit)
+		if err != nil {
+			return err
+		}
+		l.Tokens, l.Problems = out.Tokens, nil
+		for _, p := range out.Problems {
+			if p.Error == nil {
+				return fmt.Errorf("%w: a problem without an error", wire.ErrFrame)
+			}
+			l.Problems = append(l.Problems, hsm.Problem{Source: p.Source, Err: p.Error.err()})
+		}
+		return nil
+	})
+	return l, err
+}
+
+// maxSlots bounds how many slots are read of a token.
+const maxSlots = 100_000
+
+// slots reads what is on a token, a part at a time over one connection.
+func (s *scout) slots(ctx context.Context, u hsm.URI) (all []hsm.Slot, err error) {
+	u.ModulePath = s.source.Path
+	err = s.use(ctx, func(t *workerToken) error {
+		c, err := t.connect()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		for all = nil; ; {
+			out, err := t.ask(ctx, c, request{Op: opSlots, Token: &tokenRequest{URI: u, From: len(all)}}, nil, readPatience)
+			if err != nil {
+				return err
+			}
+			for _, packed := range out.Slots {
+				slot, err := packed.unpack()
+				if err != nil {
+					return err
+				}
+				all = append(all, slot)
+			}
+			if len(all) >= out.Total || len(out.Slots) == 0 || len(all) > maxSlots {
+				return nil
+			}
+		}
+	})
+	return all, err
+}
+
+// views lists the library's tokens with what is on them.
+func (s *scout) views(ctx context.Context, skip func(hsm.TokenInfo) bool) ([]hsm.View, []hsm.Problem, error) {
+	l, err := s.list(ctx, hsm.URI{}, s.limit)
+	if err != nil {
+		return nil, nil, err
+	}
+	views := make([]hsm.View, 0, len(l.Tokens))
+	for _, info := range l.Tokens {
+		if skip(info) {
+			continue
+		}
+		v := hsm.View{Info: info}
+		if info.Initialized {
+			v.Slots, v.Err = s.slots(ctx, info.URI())
+		}
+		views = append(views, v)
+	}
+	return views, l.Problems, ctx.Err()
+}
+
+// dismissed tells that it was told to end.
+func (p *workerProcess) dismissed() bool {
+	select {
+	case <-p.asked:
+		return true
+	default:
+		return false
+	}
+}
+
+// leavePatience is how long a library that holds no login may take to end in order.
+const leavePatience = 300 * time.Millisecond
+
+// leave ends a process that has nothing to lock.
+func (p *workerProcess) leave() {
+	p.once.Do(func() { close(p.asked); _ = p.control.Close() })
+	select {
+	case <-p.exited:
+	case <-time.After(leavePatience):
+		p.kill()
+	}
+}
+
+func (ws *workers) isClosed() bool {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	return ws.closed
+}
+
+// leave ends all processes, none of which holds a login, and starts no more.
+func (ws *workers) leave() {
+	ws.mu.Lock()
+	ws.closed = true
+	all := make([]*workerProcess, 0, len(ws.live))
+	for p := range ws.live {
+		all = append(all, p)
+	}
+	ws.mu.Unlock()
+	var wg sync.WaitGroup
+	for _, p := range all {
+		wg.Go(p.leave)
+	}
+	wg.Wait()
+}
+
+// scoutEnv is our environment without what is only for us: requests, in which there
+// may be a PIN, and where a service manager keeps credentials.
+func scoutEnv() []string {
+	own := append(signer.EnvVars(), execcredential.EnvVar, envReady, "CREDENTIALS_DIRECTORY", "NOTIFY_SOCKET")
+	return slices.DeleteFunc(os.Environ(), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return slices.Contains(own, name)
+	})
+}

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/flow"
+)
+
+// views is what is known of all tokens.
+type views struct {
+	tokens   []flow.TokenView
+	problems []hsm.Problem
+	shown    []flow.TokenView // of tokens, those that were shown already
+}
+
+// views reads all tokens. If a library keeps the others waiting it is named, and
+// show, if not nil, shows what there is.
+func (a *app) views(ctx context.Context, show func([]flow.TokenView) error) (views, error) {
+	env, err := a.env()
+	if err != nil {
+		return views{}, err
+	}
+	var v views
+	if v.tokens, v.problems, err = env.TokensNow(ctx); err != nil {
+		return views{}, err
+	}
+	notes := a.err()
+	for _, p := range v.problems {
+		if errors.Is(p.Err, hsm.ErrPending) {
+			notes.line("note: %s: %s; waiting for it", p.Source, ui.Message(p.Err))
+		}
+	}
+	if notes.b.Len() == 0 {
+		return v, nil
+	}
+	if show != nil {
+		if err := show(v.tokens); err != nil {
+			return views{}, err
+		}
+		v.shown = v.tokens
+	}
+	if err := notes.flush(); err != nil {
+		return views{}, err
+	}
+	v.tokens, v.problems, err = env.Tokens(ctx)
+	return v, err
+}
+
+// late are the tokens that were not shown yet.
+func (v views) late() []flow.TokenView {
+	return slices.DeleteFunc(slices.Clone(v.tokens), func(t flow.TokenView) bool {
+		return slices.ContainsFunc(v.shown, func(s flow.TokenView) bool {
+			return s.Info.URI().String() == t.Info.URI().String() && s.Info.Reader == t.Info.Reader
+		})
+	})
+}
+
+// errUnread is the answer to scripts where what is not listed may yet be there.
+var errUnread = errors.New("not all could be read: see the notes above")
+
+// unread is [errUnread] if a token could not be read, or nothing was found and a
+// library failed; else nil. A library that fails beside what is found is often one
+// that nobody means.
+func (v views) unread(found bool) error {
+	if slices.ContainsFunc(v.tokens, func(t flow.TokenView) bool { return t.Err != nil }) ||
+		!found && slices.ContainsFunc(v.problems, func(p hsm.Problem) bool { return errors.Is(p.Err, hsm.ErrModule) }) {
+		return errUnread
+	}
+	return nil
+}
