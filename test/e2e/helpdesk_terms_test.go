@@ -3,8 +3,12 @@
 package e2e
 
 import (
+	"crypto/x509"
 	"encoding/base64"
+	"encoding/pem"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -157,12 +161,12 @@ func TestRevokedIsNotApproved(t *testing.T) {
 		request := unique("request")
 		manifest := requestFor(t, request, user, "", 0)
 		if key != nil {
-			pem, err := csr.NewRequest(lost, csr.Subject{User: user}, csr.RequestOptions{})
+			text, err := csr.NewRequest(lost, csr.Subject{User: user, Groups: []string{lab.FilersGroup}}, csr.RequestOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
 			manifest = strings.Replace(manifest, manifest[strings.Index(manifest, "  request: "):strings.Index(manifest, "  signerName")],
-				"  request: "+base64.StdEncoding.EncodeToString(pem)+"\n", 1)
+				"  request: "+base64.StdEncoding.EncodeToString(text)+"\n", 1)
 		}
 		if res := by.kubectl(manifest, "create", "-f", "-"); res.Code != 0 {
 			t.Fatal(res)
@@ -171,7 +175,7 @@ func TestRevokedIsNotApproved(t *testing.T) {
 	}
 	first := file(jane, name, lost)
 	admin.ok("csr", "approve", first, "--yes")
-	admin.ok("csr", "wait", first)
+	certificate := admin.ok("csr", "wait", first)
 	if out := admin.ok("helpdesk", "revoke", "--user", name, "--yes"); !strings.Contains(out, "cannot be revoked") {
 		t.Errorf("revoke: %s", out)
 	}
@@ -188,6 +192,30 @@ func TestRevokedIsNotApproved(t *testing.T) {
 			t.Errorf("%s is %s", request, got)
 		}
 	}
+	// A request by the lost certificate, for another key and user.
+	dir := t.TempDir()
+	write := func(name, kind string, der []byte) string {
+		file := filepath.Join(dir, name)
+		if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(lost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode([]byte(certificate))
+	third := unique("third")
+	if res := u.ran(u.Run(t.Context(), lab.Run{Stdin: requestFor(t, third, unique("joe"), "", 0), Env: []string{"KUBECONFIG=/dev/null"}}, u.Cluster.Kubectl(),
+		"--server", u.Cluster.Server(), "--certificate-authority", u.Cluster.CAFile(), "--client-certificate", write("cert", "CERTIFICATE", block.Bytes),
+		"--client-key", write("key", "PRIVATE KEY", der), "create", "-f", "-")); res.Code != 0 {
+		t.Fatal(res)
+	}
+	if res := admin.run("csr", "approve", third, "--yes"); res.Code != 1 || !strings.Contains(res.Stderr, "filed with a certificate of") {
+		t.Errorf("by the lost certificate: %s", res)
+	}
+
 	// Where somebody knows why, it is approved, and on record.
 	admin.ok("csr", "approve", renewal, "--yes", "--accept-risk", "revoked")
 	admin.ok("csr", "approve", file(jane, name, lost), "--yes")
@@ -229,4 +257,25 @@ func TestRevokeAsTheDesk(t *testing.T) {
 	spare := unique("spare")
 	u.withToken(k.Token.Reveal(), requestFor(t, spare, name, "", 0))
 	desk.ok("helpdesk", "approve", spare, "--words", desk.words(spare), "--yes")
+}
+
+// TestRevokedIsNotApprovedWith: nor does an enrolment approve for itself what was
+// revoked from the same computer.
+func TestRevokedIsNotApprovedWith(t *testing.T) {
+	t.Parallel()
+	u := newUser(t, lab.Options{})
+	name := unique("jane")
+	admin := func(args ...string) string {
+		return u.ok(u.Run(t.Context(), lab.Run{Env: []string{"KUBECONFIG=" + u.Cluster.AdminKubeconfig()}}, u.Binary, args...))
+	}
+	admin("helpdesk", "revoke", "--user", name, "--yes")
+	line := []string{"enroll", "--user", name, "--yes", "--approve-with", u.Cluster.AdminKubeconfig()}
+	res := u.ran(u.KubehsmPIN(t.Context(), lab.PIN, line...))
+	if res.Code != 1 {
+		t.Fatal(res)
+	}
+	u.wantWords(res.Stderr, "--accept-risk=revoked", "the access of", "was taken away")
+	command := commandIn(t, strings.SplitAfter(res.Stderr[strings.Index(res.Stderr, "hint: "):], "revoked")[0])
+	admin(append(command, "--yes")...)
+	u.ok(u.KubehsmPIN(t.Context(), lab.PIN, line...))
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kubehsm/kubehsm/csr"
-	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/text"
@@ -180,11 +178,10 @@ func requestWords(w *words, v flow.RequestView) {
 	if v.Reason != "" {
 		state += " (" + short(v.Reason, maxCell) + ")"
 	}
-	ticketFor := ""
+	ticketFor, groups := "", v.RequesterGroups
 	if v.Ticket != nil {
-		ticketFor = flow.TermsWords(*v.Ticket)
+		ticketFor, groups = flow.TermsWords(*v.Ticket), plainGroups(groups)
 	}
-	groups := slices.DeleteFunc(slices.Clone(v.RequesterGroups), func(g string) bool { return v.Ticket != nil && strings.HasPrefix(g, ticket.TermsPrefix) })
 	w.fields(
 		"Name", v.Name, "State", state, "Message", short(v.Message, maxNote),
 		"Asked by", v.Requester, "… which is", v.RequesterKind, "… groups", short(strings.Join(groups, ", "), maxNote), "Created", date(v.Created),

@@ -49,7 +49,7 @@ removed; fields without a value are left out.
                      fips algorithm root} error pem
   attestation verify attestations[]: as key attest
   csr list           requests[]: name uid state reason message requester user groups
-                     signerName usages expiration key fingerprint note created warnings
+                     signerName usages expiration key fingerprint note created warnings refusals risks ticket
   csr show, create,
   approve, deny      a request as in csr list
   csr wait           name certificate (PEM, leaf first)
@@ -71,9 +71,9 @@ removed; fields without a value are left out.
                      serial} expires
   helpdesk approve   request (as in csr list) notAfter certificate ticketEnded notes
   helpdesk revoke    user server bindings[] groupBindings[] certificates[] pendingRequests[]
-                     tickets[] unknown[] done[] failed[]
-  helpdesk list      record[]: time action server ticket terms request fingerprint user
-                     reason expires note
+                     tickets[] unknown[] unseen[] done[] failed[]
+  helpdesk list      record[]: time action server ticket terms request fingerprint certificate
+                     user keys[] certificates[] reason expires note
   helpdesk open      ticket serial, with --print puk
   breakglass approve a request as in csr list
   breakglass list    breakGlass[]: name sealed user server key notAfter state

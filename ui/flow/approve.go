@@ -17,7 +17,8 @@ import (
 // approveOwn approves the request that ref names with the credential of another
 // kubeconfig file. The request in the cluster must be the one that was filed:
 // what is approved is what this program made, not what stands under its name.
-func (e *Env) approveOwn(ctx context.Context, file string, ref csr.Ref, filed []byte) error {
+// What was revoked from here is refused, as by [Env.Request].
+func (e *Env) approveOwn(ctx context.Context, file, server string, ref csr.Ref, filed []byte) error {
 	client, err := e.clientOf(ctx, kubeconfig.Rules{Explicit: file}, "")
 	if err != nil {
 		return fmt.Errorf("approve: %w", err)
@@ -32,6 +33,15 @@ func (e *Env) approveOwn(ctx context.Context, file string, ref csr.Ref, filed []
 	}
 	if csr.StateOf(obj).State != csr.Pending {
 		return nil // decided already; the wait tells how
+	}
+	deeds, err := e.Deeds()
+	if err != nil {
+		return err
+	}
+	v := viewRequest(obj)
+	if refusals, _ := revoked(deeds, server, &v); len(refusals) > 0 {
+		return hsm.Hintf(fmt.Errorf("request %s was not approved: %s", ref.Name, strings.Join(refusals, "; ")),
+			"if you know why it is so: `kubehsm csr approve %s --accept-risk=%s`, and run this command again", ref.Name, RiskRevoked)
 	}
 	_, err = client.Approve(ctx, obj, csr.Decision{Message: "approved together with the enrolment"})
 	return err

@@ -184,7 +184,7 @@ func (r *enrolment) awaitApproval(ctx context.Context) (outcome, error) {
 	}
 	if with := r.j.Options.ApproveWith; with != "" {
 		r.progress(StepApproval, "approving as %s", with)
-		if err := r.env.approveOwn(ctx, with, r.ref(), r.j.Request); err != nil {
+		if err := r.env.approveOwn(ctx, with, r.j.Cluster.Server, r.ref(), r.j.Request); err != nil {
 			return outcome{}, err
 		}
 	}
