@@ -5,6 +5,7 @@ package e2e
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -119,6 +120,45 @@ func TestPrivateKeyStaysInTheToken(t *testing.T) {
 		}
 	}
 	u.wrapping(t, ctx, session, key)
+}
+
+// TestCopiedHomeSignsInNowhere: somebody who has copied all that kubehsm keeps, at
+// a time when kubectl is signed in, and knows the PIN, lacks the token. The one
+// private key among the files is the bridge's, which no API server knows.
+func TestCopiedHomeSignsInNowhere(t *testing.T) {
+	u := newUser(t, lab.Options{})
+	u.enroll()
+	u.kubectl("get", "namespaces")
+	found, files, err := lab.FilesWith(u.Home, "PRIVATE KEY")
+	must(t, err)
+	if want := filepath.Join(u.Home, "state", "bridge", "server.key"); files < 10 || len(found) != 1 || found[0] != want {
+		t.Errorf("of %d files these hold a private key: %v; want %s alone", files, found, want)
+	}
+
+	thief := newUser(t, lab.Options{})
+	must(t, filepath.WalkDir(u.Home, func(path string, d fs.DirEntry, err error) error {
+		name := strings.TrimPrefix(path, u.Home)
+		if err != nil || name == "/config.yaml" || !d.IsDir() && !d.Type().IsRegular() {
+			return err // it is where the thief's own token is found
+		}
+		if d.IsDir() {
+			return os.MkdirAll(thief.Home+name, 0o700)
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(thief.Home+name, b, 0o600)
+	}))
+	u.kubehsm("agent", "stop") // it has the port that the copy names, too
+	kubeconfig, err := os.ReadFile(u.Kubeconfig)
+	must(t, err)
+	kubeconfig = bytes.ReplaceAll(kubeconfig, []byte(u.Dir), []byte(thief.Dir))
+	must(t, os.WriteFile(thief.Kubeconfig, kubeconfig, 0o600))
+	thief.wantFailure(thief.ran(thief.KubehsmPIN(t.Context(), lab.PIN, "unlock", enrolled)), 3, "", "token")
+	if res := thief.ran(thief.Kubectl(t.Context(), "get", "namespaces")); res.Code == 0 {
+		t.Errorf("kubectl is signed in: %s", res)
+	}
 }
 
 // privateKey logs in and finds the one private key.
