@@ -3,11 +3,10 @@
 package agent
 
 import (
-	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"os/exec"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -27,27 +26,29 @@ func neighbours(t *testing.T) (first, second process.ID, end func()) {
 	t.Helper()
 	master, tty, err := pty.Open()
 	check(t, err)
-	c := exec.Command("sh", "-c", "sleep 600 & echo $!; exec sleep 600")
+	// The end of the shell, which leads the session, would end both.
+	c := exec.Command("sh", "-c", "sleep 600 & echo $!; sleep 600 & echo $!; wait")
 	c.Stdin, c.SysProcAttr = tty, &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	out, err := c.StdoutPipe()
 	check(t, err)
 	check(t, c.Start())
-	line, err := bufio.NewReader(out).ReadString('\n')
-	check(t, err)
-	pid, err := strconv.Atoi(strings.TrimSpace(line))
-	check(t, err)
 	t.Cleanup(func() {
-		_ = syscall.Kill(pid, syscall.SIGKILL)
-		_ = c.Process.Kill()
+		_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL)
 		_ = c.Wait() // it was killed
 		_ = tty.Close()
 		_ = master.Close()
 	})
-	first, second = process.Of(pid), process.Of(c.Process.Pid)
+	var pids [2]int
+	_, err = fmt.Fscan(out, &pids[0], &pids[1])
+	check(t, err)
+	first, second = process.Of(pids[0]), process.Of(pids[1])
 	if first.Terminal() == 0 || first.Terminal() != second.Terminal() {
 		t.Fatalf("terminals %x and %x", first.Terminal(), second.Terminal())
 	}
-	return first, second, func() { _ = c.Process.Kill(); _ = c.Wait() }
+	return first, second, func() {
+		check(t, syscall.Kill(second.PID, syscall.SIGKILL))
+		poll.Until(t, "the second has ended", func() bool { return !second.Alive() })
+	}
 }
 
 // TestTurns: a terminal has one question at a time, and between those of two
