@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -420,6 +421,13 @@ func TestPINIsNotInMemory(t *testing.T) {
 			}
 			if how == "workers" {
 				worker := m.worker().PID
+				for _, pid := range []int{agentPID, worker} { // by harden, which sets both limits
+					b, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", pid))
+					check(t, err)
+					if !regexp.MustCompile(`(?m)^Max core file size +0 +0 `).Match(b) {
+						t.Errorf("process %d is not hardened:\n%s", pid, b)
+					}
+				}
 				if remembers(t, agentPID, []byte(m.pin)) || remembers(t, worker, []byte(m.pin)) {
 					t.Error("a PIN is kept that the token does not want again")
 				}

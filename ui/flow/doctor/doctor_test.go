@@ -318,6 +318,17 @@ func TestServer(t *testing.T) {
 	m.enrol("prod", s.URL, nil, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
 	m.expect(look(), Failed, "certificate", "CA has changed: kubehsm kubeconfig refresh prod")
 
+	store := enrollment.NewStore(m.Env.Dirs)
+	e, err := store.Load("prod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Cluster.InsecureSkipTLSVerify = true
+	if err := store.Save(e); err != nil {
+		t.Fatal(err)
+	}
+	m.expect(m.find(clusters(context.Background(), m.Options), "unverified/prod"), Warning, "not verified", "certificate-authority-data")
+
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and says nothing
 	if err != nil {
 		t.Fatal(err)
