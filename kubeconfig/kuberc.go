@@ -48,7 +48,7 @@ func ReadPluginPolicy(getenv func(string) string) (PluginPolicy, error) {
 	if p.named = p.File != ""; !p.named {
 		p.File = filepath.Join(homedir.HomeDir(), ".kube", "kuberc")
 	}
-	data, err := readBounded(p.File, maxKuberc)
+	data, err := readRegular(p.File, maxKuberc)
 	if errors.Is(err, fs.ErrNotExist) {
 		return p, nil
 	}

@@ -77,25 +77,6 @@ func (c Cluster) CA() ([]byte, error) {
 	return pem, nil
 }
 
-// maxNamed bounds a file that a kubeconfig names, in bytes.
-const maxNamed = 1 << 20
-
-// ReadFile reads a file that a kubeconfig names: a regular one of at most 1 MiB.
-func ReadFile(path string) ([]byte, error) { return readBounded(path, maxNamed) }
-
-// readBounded reads a file that others have named, such as a kubeconfig: it may
-// be a device, or endless.
-func readBounded(path string, most int64) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > most {
-		return nil, fmt.Errorf("%s: not a file, or larger than %d bytes", path, most)
-	}
-	return os.ReadFile(path)
-}
-
 // User is the user that a context names; it holds no secret.
 type User struct {
 	Name       string
@@ -144,6 +125,9 @@ func (r Rules) RESTConfig(ctx context.Context, name string) (*rest.Config, error
 	}
 	if name, err = r.pick(config, name); err != nil {
 		return nil, err
+	}
+	if err := checkNamed(config, name); err != nil {
+		return nil, fmt.Errorf("context %q: %w", name, err)
 	}
 	rc, err := clientcmd.NewNonInteractiveClientConfig(*config, name, &clientcmd.ConfigOverrides{}, nil).ClientConfig()
 	if err != nil {

@@ -30,3 +30,44 @@ func TestNullDevice(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// What a kubeconfig names is read only if it is a file of a moderate size.
+func TestNamedFiles(t *testing.T) {
+	dir := t.TempDir()
+	pipe, large := filepath.Join(dir, "pipe"), filepath.Join(dir, "large")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(large, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(large, maxNamed+1); err != nil {
+		t.Fatal(err)
+	}
+	for _, keys := range [][2]string{
+		{"", "tokenFile: NAMED"},
+		{"", "token: sesame, tokenFile: NAMED"},
+		{"", "client-certificate: NAMED, client-key-data: QQ=="},
+		{"", "client-certificate-data: QQ==, client-key: NAMED"},
+		{", certificate-authority: NAMED", "token: sesame"},
+		{", certificate-authority: NAMED, certificate-authority-data: QQ==", "token: sesame"},
+	} {
+		for path, words := range map[string]string{
+			pipe: "not a regular file", "/dev/zero": "not a regular file", dir: "not a regular file", large: "larger than 1 MiB",
+			filepath.Join(dir, "none"): "no such file",
+		} {
+			r, _ := one(t, strings.ReplaceAll("clusters: [{name: a, cluster: {server: 'https://a'"+keys[0]+"}}]\n"+
+				"users: [{name: a, user: {"+keys[1]+"}}]\ncontexts: [{name: a, context: {cluster: a, user: a}}]\n", "NAMED", path))
+			if _, err := r.RESTConfig(t.Context(), "a"); err == nil || !strings.Contains(err.Error(), words) || !strings.Contains(err.Error(), path) {
+				t.Errorf("%s %s: %v", keys, path, err)
+			}
+			c, err := r.Get(t.Context(), "a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.Cluster.CA(); strings.HasSuffix(keys[0], "NAMED") && (err == nil || !strings.Contains(err.Error(), words)) {
+				t.Errorf("%s %s: %v", keys, path, err)
+			}
+		}
+	}
+}

@@ -3,7 +3,6 @@ package kubeconfig
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -102,35 +101,15 @@ func (r Rules) readAll() ([]source, error) {
 }
 
 func readSource(path string) (source, error) {
-	// Before it is opened: a pipe that nobody writes to does not open.
-	info, err := os.Stat(path)
+	if path == os.DevNull { // as kubectl takes it: a file without anything
+		return source{path: path, exists: true}, nil
+	}
+	data, err := readRegular(path, MaxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return source{path: path}, nil
 	}
 	if err != nil {
 		return source{}, fmt.Errorf("read kubeconfig: %w", err)
 	}
-	if path == os.DevNull { // as kubectl takes it: a file without anything
-		return source{path: path, exists: true}, nil
-	}
-	if !info.Mode().IsRegular() {
-		return source{}, fmt.Errorf("read kubeconfig: %s: %w", path, errors.New("not a regular file"))
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return source{}, fmt.Errorf("read kubeconfig: %w", err)
-	}
-	defer f.Close()
-	if info, err = f.Stat(); err != nil {
-		return source{}, fmt.Errorf("read kubeconfig: %w", err)
-	}
-	if info.Size() > MaxFile {
-		return source{}, fmt.Errorf("read kubeconfig: %s: larger than %d MiB", path, MaxFile>>20)
-	}
-	data := make([]byte, info.Size())
-	n, err := io.ReadFull(f, data)
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
-		return source{}, fmt.Errorf("read kubeconfig: %w", err)
-	}
-	return source{path: path, exists: true, data: data[:n]}, nil
+	return source{path: path, exists: true, data: data}, nil
 }

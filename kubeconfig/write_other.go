@@ -12,5 +12,8 @@ func keepOwner(*os.File, fs.FileInfo) error { return nil }
 
 func isReadOnlyFS(error) bool { return false }
 
+// nonBlock: pipes have no names among the files here.
+const nonBlock = 0
+
 // syncDir: folders cannot be synced here.
 func syncDir(string) error { return nil }

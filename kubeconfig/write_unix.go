@@ -29,6 +29,9 @@ func keepOwner(f *os.File, info fs.FileInfo) error {
 
 func isReadOnlyFS(err error) bool { return errors.Is(err, syscall.EROFS) }
 
+// nonBlock has a pipe that nobody writes to open at once.
+const nonBlock = syscall.O_NONBLOCK
+
 // syncDir brings a rename to the disk.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/kubeconfig/internal/problem"
 )
 
@@ -118,12 +119,11 @@ func authorityFile(path, dir string) ([]byte, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(dir, path)
 	}
-	f, err := openFile(path)
+	pem, err := kubeconfig.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("%w: certificate-authority: %w", ErrDocument, err)
 	}
-	defer f.Close() // only read from
-	return readBounded(f, maxDocument)
+	return pem, nil
 }
 
 // openFile opens path for reading, unless it is a folder.

@@ -1,3 +1,5 @@
+//go:build unix
+
 package discovery
 
 import (
@@ -12,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -100,6 +103,10 @@ func TestByFile(t *testing.T) {
 		return path
 	}
 	write("ca.pem", ca.pem())
+	pipe := filepath.Join(dir, "fifo")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	named := "clusters: [{name: '', cluster: {server: 'https://a:1', certificate-authority: %s}}]"
 	want := ClusterInfo{Server: "https://a:1", CAData: []byte(ca.pem())}
 	for name, path := range map[string]string{
@@ -118,7 +125,9 @@ func TestByFile(t *testing.T) {
 	}{
 		"missing":           {filepath.Join(dir, "none"), os.ErrNotExist},
 		"missing authority": {write("noca", fmt.Sprintf(named, "none.pem")), ErrDocument},
-		"authority too big": {write("bigca", fmt.Sprintf(named, write("big.pem", strings.Repeat("x", maxDocument+1)))), ErrTooLarge},
+		"authority too big": {write("bigca", fmt.Sprintf(named, write("big.pem", strings.Repeat("x", maxDocument+1)))), ErrDocument},
+		"authority a pipe":  {write("pipe", fmt.Sprintf(named, pipe)), ErrDocument},
+		"authority endless": {write("endless", fmt.Sprintf(named, "/dev/zero")), ErrDocument},
 		"too big":           {write("big", strings.Repeat("#", maxDocument+1)), ErrTooLarge},
 		"credentials":       {write("cred", "users: [{name: u, user: {token: x}}]"), ErrCredentials},
 	} {
