@@ -121,8 +121,8 @@ func (r replacement) discard() error {
 	return nil
 }
 
-// sweep removes temporary files that a killed process left beside path. The
-// caller holds the file's lock, so that nobody is writing one.
+// sweep removes temporary files of ours that a killed process left beside path.
+// The caller holds the file's lock, so that nobody is writing one.
 func sweep(path string) error {
 	target, err := targetOf(path)
 	if err != nil {
@@ -134,10 +134,15 @@ func sweep(path string) error {
 		return err
 	}
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), tempPrefix(target)) && e.Type().IsRegular() {
-			if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
-				return fmt.Errorf("remove an unfinished file: %w", err)
-			}
+		named := strings.TrimRight(e.Name(), "0123456789") // of another kubeconfig, if there is more
+		if named != tempPrefix(target) || named == e.Name() || !e.Type().IsRegular() {
+			continue
+		}
+		if info, err := e.Info(); err == nil && !isMine(info) {
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove an unfinished file: %w", err)
 		}
 	}
 	return nil

@@ -27,6 +27,12 @@ func keepOwner(f *os.File, info fs.FileInfo) error {
 	return nil
 }
 
+// isMine reports whether the file is this user's.
+func isMine(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(st.Uid) == os.Geteuid()
+}
+
 func isReadOnlyFS(err error) bool { return errors.Is(err, syscall.EROFS) }
 
 // nonBlock has a pipe that nobody writes to open at once.

@@ -117,6 +117,9 @@ func Serve(ctx context.Context, o Options) (err error) {
 	defer func() { err = errors.Join(err, file.Close()) }()
 	lines := newRepeats(slog.NewTextHandler(file, nil))
 	log := slog.New(lines).With("pid", o.pid)
+	if err := home.Sweep(o.Dirs.State); err != nil {
+		log.Warn("removing what killed processes left unfinished", "error", err)
+	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	a, err := newAgent(o, log, stop)

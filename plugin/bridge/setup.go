@@ -162,7 +162,7 @@ func create(d home.Dirs) (err error) {
 	}
 	defer clear(files["server.key"])
 	files["port"] = []byte(strconv.Itoa(port) + "\n")
-	tmp, err := os.MkdirTemp(d.State, ".bridge-")
+	tmp, err := os.MkdirTemp(d.State, home.TempName("bridge"))
 	if err != nil {
 		return err
 	}

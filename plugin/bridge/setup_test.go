@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/home"
 )
 
 func TestSetupOnceForAll(t *testing.T) {
@@ -48,7 +49,7 @@ func TestSetupOnceForAll(t *testing.T) {
 	entries, err := os.ReadDir(d.State)
 	check(t, err)
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), ".bridge-") {
+		if strings.HasPrefix(e.Name(), ".bridge") {
 			t.Errorf("left behind: %s", e.Name())
 		}
 	}
@@ -107,7 +108,7 @@ func TestDamagedIdentityIsNotReplaced(t *testing.T) {
 func TestLeftoversOfACrashDoNotMatter(t *testing.T) {
 	d := testDirs(t)
 	check(t, d.Prepare())
-	check(t, os.Mkdir(filepath.Join(d.State, ".bridge-123"), 0o700))
+	check(t, os.Mkdir(filepath.Join(d.State, home.TempName("bridge")+"123"), 0o700))
 	if _, err := Setup(d); err != nil {
 		t.Fatal(err)
 	}

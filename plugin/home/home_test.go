@@ -185,3 +185,52 @@ func TestConfig(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestSweep: what a killed process left unfinished goes, once nobody can be
+// writing it any more.
+func TestSweep(t *testing.T) {
+	d := testDirs(t)
+	check(t, d.Prepare())
+	old := time.Now().Add(-2 * sweptAfter)
+	file := func(name string, age time.Time) string {
+		path := filepath.Join(d.State, name)
+		check(t, MakeDir(filepath.Dir(path)))
+		check(t, os.WriteFile(path, []byte("{}"), 0o600))
+		check(t, os.Chtimes(path, age, age))
+		return path
+	}
+	folder := filepath.Dir(file(".bridge.tmp-7/server.key", old))
+	check(t, os.Chtimes(folder, old, old))
+	elsewhere := file("kept/precious", old)
+	link := filepath.Join(d.State, ".link.tmp-1")
+	check(t, os.Symlink(filepath.Dir(elsewhere), link))
+	gone := []string{file(".a.json.tmp-123", old), file("enrollments/.b.tmp-1.json.tmp-0", old), folder}
+	stays := []string{elsewhere, link, file(".a.json.tmp-124", time.Now()), file(".a.json.tmp-", old), file(".a.json.tmp-1x", old),
+		file("a.json.tmp-1", old), file(".a.json", old), file("enrollments/a.json", old)}
+	if os.Geteuid() == 0 {
+		others := file(".others.tmp-1", old)
+		check(t, os.Chown(others, 65534, 65534))
+		stays = append(stays, others)
+	}
+	check(t, Sweep(d.State))
+	for _, path := range gone {
+		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is still there: %v", path, err)
+		}
+	}
+	for _, path := range stays {
+		if _, err := os.Lstat(path); err != nil {
+			t.Error(err)
+		}
+	}
+	// What is written from now on is recognised if it is left behind.
+	check(t, WriteFile(filepath.Join(d.State, "c"), nil))
+	f, err := os.CreateTemp(d.State, TempName("c"))
+	check(t, err)
+	check(t, f.Close())
+	check(t, os.Chtimes(f.Name(), old, old))
+	check(t, Sweep(d.State))
+	if _, err := os.Lstat(f.Name()); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}
