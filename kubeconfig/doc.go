@@ -20,7 +20,10 @@
 // Files are replaced by rename, so that each is the old or the new one at any
 // moment. The journal record is written before the first rename. A process
 // killed while it holds client-go's FILE.lock leaves it behind, as kubectl
-// does; later calls say so ([LockError]) and do not break it.
+// does. Later calls take it over: at once if it is kubehsm's, whose locks say
+// so, and when it is a minute old if it is client-go's, which is empty. Any other
+// is left alone, and named ([LockError]). What a killed process was writing is
+// removed by the next edit of the file.
 //
 // Hard links, access control lists and extended attributes are not carried
 // over to the new file; mode, owner and symbolic links are.

@@ -21,7 +21,16 @@ const (
 	LockWait = 10 * time.Second
 
 	lockPoll = 20 * time.Millisecond
+	// lockSettle is how long a lock that looks stale is left to its holder, who may
+	// have been suspended together with the computer.
+	lockSettle = time.Second
 )
+
+// markPrefix begins the locks that kubehsm holds; client-go's are empty. The
+// holder also has the system's lock of the file (flock), which ends with its
+// process: a marked file that nobody has locked was left behind. The computer's
+// name follows, as not every network file system tells others of such locks.
+const markPrefix = "kubehsm "
 
 // lockName is client-go's (tools/clientcmd/loader.go).
 func lockName(path string) string { return path + ".lock" }
@@ -39,39 +48,68 @@ func lockAll(ctx context.Context, files []string) (release func() error, err err
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	var held []string
+	var held []heldLock
 	release = func() error {
 		var errs []error
-		for _, name := range held {
-			if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				errs = append(errs, fmt.Errorf("release the kubeconfig's lock: %w", err))
-			}
+		for _, h := range held {
+			errs = append(errs, h.release())
 		}
 		return errors.Join(errs...)
 	}
-	var made []os.FileInfo
 	for _, name := range names {
-		if info, err := os.Lstat(name); err == nil && slices.ContainsFunc(made, func(m os.FileInfo) bool { return os.SameFile(m, info) }) {
+		if slices.ContainsFunc(held, func(h heldLock) bool { return h.isAt(name) }) {
 			continue // two spellings of one lock
 		}
-		info, err := lock(ctx, name)
+		f, err := lock(ctx, name)
 		if err != nil {
 			return nil, errors.Join(err, release())
 		}
-		held, made = append(held, name), append(made, info)
+		held = append(held, heldLock{name, f})
 	}
 	return release, nil
 }
 
+// heldLock is a lock file that is ours.
+type heldLock struct {
+	name string
+	file *os.File
+}
+
+// isAt reports whether the lock is what is at name now.
+func (h heldLock) isAt(name string) bool {
+	there, err := os.Lstat(name)
+	if err != nil {
+		return false
+	}
+	ours, err := h.file.Stat()
+	return err == nil && os.SameFile(ours, there)
+}
+
+// release removes the lock, unless somebody else has, and another is in its place.
+func (h heldLock) release() error {
+	var err error
+	if h.isAt(h.name) {
+		err = removeHeld(h.name, h.file)
+	} else {
+		err = h.file.Close()
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("release the kubeconfig's lock: %w", err)
+	}
+	return nil
+}
+
 // lock waits for the lock file name to be ours.
-func lock(ctx context.Context, name string) (os.FileInfo, error) {
+func lock(ctx context.Context, name string) (*os.File, error) {
 	ctx, cancel := context.WithTimeout(ctx, LockWait)
 	defer cancel()
+	begun := time.Now()
+	var seen os.FileInfo
 	for {
-		f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL, 0)
+		f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 		if err == nil {
-			info, err := f.Stat()
-			return info, errors.Join(err, f.Close())
+			mark(f)
+			return f, nil
 		}
 		if !errors.Is(err, fs.ErrExist) {
 			return nil, denied(fmt.Errorf("lock the kubeconfig: %w", err), filepath.Dir(name))
@@ -84,9 +122,15 @@ func lock(ctx context.Context, name string) (os.FileInfo, error) {
 			return nil, fmt.Errorf("lock the kubeconfig: %w", err)
 		}
 		busy := &LockError{Path: name, Age: max(0, time.Since(info.ModTime()))}
-		if busy.Stale() {
+		settled := busy.Stale() && time.Since(begun) >= lockSettle
+		f, err = takeOver(name, info, settled)
+		if f != nil || err != nil {
+			return f, err
+		}
+		if settled && sameLock(seen, info) { // nobody else is taking it over either
 			return nil, busy
 		}
+		seen = info
 		if err := pause(ctx, lockPoll); err != nil {
 			if errors.Is(err, context.Canceled) {
 				return nil, err
@@ -94,6 +138,10 @@ func lock(ctx context.Context, name string) (os.FileInfo, error) {
 			return nil, busy
 		}
 	}
+}
+
+func sameLock(a, b os.FileInfo) bool {
+	return a != nil && os.SameFile(a, b) && a.ModTime().Equal(b.ModTime())
 }
 
 func pause(ctx context.Context, d time.Duration) error {
