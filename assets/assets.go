@@ -15,13 +15,17 @@ import (
 //go:embed systemd/kubehsm-agent.service
 var systemdUnit string
 
+//go:embed systemd/kubehsm-agent.socket
+var systemdSocket string
+
 //go:embed launchd/io.github.kubehsm.agent.plist
 var launchdPlist string
 
 // The names under which the service managers know the agent.
 const (
-	SystemdName = "kubehsm-agent.service"
-	LaunchdName = "io.github.kubehsm.agent"
+	SystemdName       = "kubehsm-agent.service"
+	SystemdSocketName = "kubehsm-agent.socket"
+	LaunchdName       = "io.github.kubehsm.agent"
 )
 
 // Service says what to run.
@@ -40,6 +44,12 @@ func Systemd(s Service) ([]byte, error) {
 	return fill(systemdUnit, s, systemdProgram, func(home string) string {
 		return "Environment=" + systemdAssignment("KUBEHSM_HOME", home) + "\n"
 	})
+}
+
+// SystemdSocket returns the unit that has systemd hold the bridge's address for the
+// service (systemd.socket(5)).
+func SystemdSocket(address string) []byte {
+	return []byte(strings.ReplaceAll(systemdSocket, "@address@", address))
 }
 
 // Launchd returns the property list for launchd (launchd.plist(5)).

@@ -198,6 +198,7 @@ func (a *agent) count(t *target) {
 // whether the agent has been idle for long enough to end.
 func (a *agent) sweep(now time.Time) (idle bool) {
 	a.sessions.Sweep()
+	a.bridge.hold(a.sessions.Clients())
 	a.follow()
 	a.flushAudit()
 	if lines, ok := a.log.Handler().(repeats); ok {

@@ -1,9 +1,13 @@
 package agent
 
 import (
+	"cmp"
+	"net"
+	"slices"
 	"sync"
 
 	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/home"
 )
 
 // bridgeHost runs the bridge. If its port is taken when the agent starts, every
@@ -16,6 +20,10 @@ type bridgeHost struct {
 	address string
 	err     error
 	done    chan struct{}
+
+	listener net.Listener
+	held     *hold           // holds the port for heldFor; nil while there is nobody
+	heldFor  []bridge.Client // programs that may outlive the agent
 }
 
 // ensure makes the bridge listen. Errors: [bridge.ErrPortTaken].
@@ -38,14 +46,14 @@ func (b *bridgeHost) listen() error {
 	if err != nil {
 		return err
 	}
-	l, err := bridge.Listen(ep)
+	l, err := b.port(ep)
 	if err != nil {
 		return err
 	}
 	s := bridge.NewServer(cert, b.a.sessions, b.a.route, b.a.log)
 	s.Denied, s.Consent, s.Whose = b.a.recordDenial, b.a.consent, b.a.o.whose
 	done := make(chan struct{})
-	b.server, b.address, b.done = s, ep.Address(), done
+	b.server, b.address, b.done, b.listener = s, ep.Address(), done, l
 	go func() {
 		defer close(done)
 		err := s.Serve(l)
@@ -57,6 +65,83 @@ func (b *bridgeHost) listen() error {
 		}
 	}()
 	return nil
+}
+
+// port takes the bridge's port: from the service manager or from a holder, if one of
+// them has it.
+func (b *bridgeHost) port(ep bridge.Endpoint) (net.Listener, error) {
+	var l net.Listener
+	var err error
+	if b.a.o.Port != nil {
+		l, err = net.FileListener(b.a.o.Port)
+	} else {
+		l, err = takePort(b.a.o.Dirs)
+	}
+	switch {
+	case err != nil:
+		b.a.log.Warn("the bridge's port was not handed over", "error", err)
+	case l != nil && l.Addr().String() == ep.Address():
+		return l, nil
+	case l != nil:
+		b.a.log.Warn("the bridge has moved from the port that was held", "held", l.Addr(), "port", ep.Port)
+		if err := l.Close(); err != nil {
+			return nil, err
+		}
+	}
+	return bridge.Listen(ep)
+}
+
+// hold has the bridge's port held for the programs that have a session, or had one
+// until a lock, and live, see [ServeHold]. Most commands have ended when a sweep looks.
+func (b *bridgeHost) hold(clients []bridge.Client) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	clients = slices.DeleteFunc(slices.Concat(clients, b.heldFor), func(c bridge.Client) bool { return !c.Known() || !c.Alive() })
+	slices.SortFunc(clients, func(x, y bridge.Client) int { return cmp.Compare(x.PID, y.PID) })
+	clients = slices.Compact(clients)
+	same := slices.Equal(clients, b.heldFor)
+	b.heldFor = clients
+	if b.held != nil && b.held.ended() {
+		b.held = nil
+	}
+	tcp, ok := b.listener.(*net.TCPListener)
+	if !ok || b.a.o.Executable == "" || b.a.o.Supervised || b.held == nil && len(clients) == 0 || b.held != nil && same {
+		return
+	}
+	var err error
+	if b.held == nil {
+		b.held, err = startHold(b.a.o.Executable, tcp)
+	}
+	if err == nil {
+		err = b.held.tell(clients)
+	}
+	if err != nil {
+		b.a.log.Warn("the bridge's port is not held", "error", err)
+	}
+}
+
+// leave leaves the port to its holder, or to nobody.
+func (b *bridgeHost) leave(nobody bool) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.held == nil || b.held.ended() {
+		return nil
+	}
+	var err error
+	if nobody {
+		err = b.held.tell(nil)
+	}
+	b.held.leave(nobody || len(b.heldFor) == 0)
+	return err
+}
+
+// ReleasePort ends a holder of the bridge's port, see [ServeHold]: after the agent.
+func ReleasePort(d home.Dirs) error {
+	l, err := takePort(d)
+	if l == nil || err != nil {
+		return err
+	}
+	return l.Close()
 }
 
 func (b *bridgeHost) describe() (address, problem string) {

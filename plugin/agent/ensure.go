@@ -85,6 +85,23 @@ func start(ctx context.Context, d home.Dirs, exe string) error {
 	return startFailure(words, <-exited, err, d)
 }
 
+// PassedPort returns the listening socket that systemd has passed to this process
+// (sd_listen_fds(3)), nil if it has passed none. It takes the variables out of the
+// environment by unset ([os.Unsetenv]).
+func PassedPort(getenv func(string) string, unset func(string) error) (*os.File, error) {
+	const first = 3 // SD_LISTEN_FDS_START
+	ours := getenv("LISTEN_PID") == strconv.Itoa(os.Getpid()) && getenv("LISTEN_FDS") == "1"
+	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"} {
+		if err := unset(name); err != nil {
+			return nil, err
+		}
+	}
+	if !ours {
+		return nil, nil
+	}
+	return os.NewFile(first, "port"), closeOnExec(first)
+}
+
 // startFailure repeats what the agent said as it failed.
 func startFailure(words io.ReaderAt, exit, read error, d home.Dirs) error {
 	b := make([]byte, 2048)

@@ -35,3 +35,8 @@ func dropInherited(keep int) error {
 	}
 	return nil
 }
+
+func closeOnExec(fd int) error {
+	_, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, unix.FD_CLOEXEC)
+	return os.NewSyscallError("fcntl", err)
+}

@@ -52,7 +52,26 @@ func TestMain(m *testing.M) {
 		clientMain()
 		os.Exit(0)
 	}
+	if len(os.Args) == 3 && os.Args[1] == "agent" && os.Args[2] == "hold" {
+		if err := holdMain(); err != nil {
+			fmt.Fprintln(os.Stderr, "error:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	os.Exit(m.Run())
+}
+
+func holdMain() error {
+	d, err := home.FromEnv(os.Getenv)
+	if err != nil {
+		return err
+	}
+	control, err := WorkerControl()
+	if err != nil {
+		return err
+	}
+	return ServeHold(context.Background(), d, os.Args[0], control)
 }
 
 func agentMain() int {
@@ -67,17 +86,21 @@ func agentMain() int {
 			err = errors.New("the agent was given " + name)
 		}
 	}
+	port, perr := PassedPort(os.Getenv, os.Unsetenv)
+	err = errors.Join(err, perr)
 	if err == nil && os.Getenv(agentProgram) == "fail" {
 		err = errors.New("a reason to fail")
 	}
 	if err == nil {
-		o := Options{Dirs: d, Version: os.Getenv(agentVersion), Ready: ready, Supervised: os.Getenv(agentProgram) == "supervised", identify: believe, whose: believeSession}
+		o := Options{Dirs: d, Version: os.Getenv(agentVersion), Ready: ready, Supervised: os.Getenv(agentProgram) == "supervised", Port: port, identify: believe, whose: believeSession}
 		if os.Getenv(agentProgram) == "other protocol" {
 			o.protocol = protocolVersion + 1
 		}
 		switch os.Getenv(agentProgram) {
 		case "workers":
 			o.Tokens = NewTokens(os.Args[0], nil)
+		case "held":
+			o.Tokens, o.Executable, o.sweepEvery = NewTokens(os.Args[0], nil), os.Args[0], 50*time.Millisecond
 		case "workers, soon idle":
 			o.Tokens = NewTokens(os.Args[0], nil)
 			o.Unlock.Idle, o.sweepEvery = 5*time.Second, 50*time.Millisecond

@@ -17,7 +17,8 @@ import (
 // [exec.Cmd.ExtraFiles].
 const controlFD = 3
 
-// WorkerControl returns the socket to the agent that started this process.
+// WorkerControl returns the socket to the agent that started this process, a worker
+// or a holder.
 func WorkerControl() (*os.File, error) {
 	if kind, err := unix.GetsockoptInt(controlFD, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || kind != unix.SOCK_STREAM {
 		return nil, errors.New("only the agent starts this command")
@@ -78,6 +79,29 @@ func sendConn(over *net.UnixConn) (net.Conn, error) {
 
 // receiveConn is the other side of sendConn.
 func receiveConn(over *net.UnixConn) (net.Conn, error) {
+	f, err := receiveFile(over)
+	if err != nil {
+		return nil, err
+	}
+	return unixConn(f)
+}
+
+// sendFile passes a descriptor on; both ends have it then.
+func sendFile(over *net.UnixConn, f syscall.Conn) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var sent error
+	// Not [os.File.Fd], which makes a socket block for all that have it.
+	err = raw.Control(func(fd uintptr) {
+		_, _, sent = over.WriteMsgUnix([]byte{0}, unix.UnixRights(int(fd)), nil)
+	})
+	return errors.Join(err, sent)
+}
+
+// receiveFile is the other side of sendFile.
+func receiveFile(over *net.UnixConn) (*os.File, error) {
 	var b [1]byte
 	rights := make([]byte, unix.CmsgSpace(4))
 	n, m, _, _, err := over.ReadMsgUnix(b[:], rights)
@@ -89,12 +113,12 @@ func receiveConn(over *net.UnixConn) (net.Conn, error) {
 	}
 	messages, err := unix.ParseSocketControlMessage(rights[:m])
 	if err != nil || len(messages) != 1 {
-		return nil, fmt.Errorf("no connection came: %w", err)
+		return nil, fmt.Errorf("no descriptor came: %w", err)
 	}
 	fds, err := unix.ParseUnixRights(&messages[0])
 	if err != nil || len(fds) != 1 {
-		return nil, fmt.Errorf("no connection came: %w", err)
+		return nil, fmt.Errorf("no descriptor came: %w", err)
 	}
 	unix.CloseOnExec(fds[0])
-	return unixConn(os.NewFile(uintptr(fds[0]), "agent"))
+	return os.NewFile(uintptr(fds[0]), "passed"), nil
 }

@@ -31,6 +31,10 @@ unit" prints what systemd and launchd need to run it.`,
 		}
 		a.holds = true
 		defer hsm.Finishing(c.Context())() // with limits of its own
+		port, err := agent.PassedPort(a.Getenv, os.Unsetenv)
+		if err != nil {
+			return err
+		}
 		env, err := a.env()
 		if err != nil {
 			return err
@@ -39,7 +43,7 @@ unit" prints what systemd and launchd need to run it.`,
 		a.closers = nil               // where drivers are used, the agent closes them
 		return agent.Serve(c.Context(), agent.Options{
 			Dirs: env.Dirs, Tokens: agent.NewTokens(a.Executable, env.Drivers), Version: a.Version, Unlock: a.config.Unlock, Ready: ready,
-			PINSources: a.sources, Asker: prompt.Window(a.config.Pinentry), Supervised: supervised,
+			PINSources: a.sources, Asker: prompt.Window(a.config.Pinentry), Supervised: supervised, Executable: a.Executable, Port: port,
 		})
 	})
 	c.Flags().BoolVar(&supervised, "supervised", false, "a service manager runs it: do not end when idle, fail when a newer program takes over")

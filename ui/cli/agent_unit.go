@@ -8,14 +8,17 @@ import (
 )
 
 func (a *app) agentUnit() *cobra.Command {
-	var launchd bool
+	var launchd, socket bool
 	c := a.command(&cobra.Command{
 		Use:   "unit",
 		Short: "Print a systemd user unit, or a launchd file, for the agent",
 		Long: `Prints what a service manager needs to run the agent from login on and to start
 it again if it crashes. This is a choice: without it the agent starts when it is
-needed. Where to put the file is said on standard error.`,
-		Example: "kubehsm agent unit > ~/.config/systemd/user/" + assets.SystemdName + "\nkubehsm agent unit --launchd",
+needed. Where to put the file is said on standard error.
+
+With --socket, prints the unit by which systemd holds the bridge's port for the
+agent: programs that are open while the agent ends find the next one.`,
+		Example: "kubehsm agent unit > ~/.config/systemd/user/" + assets.SystemdName + "\nkubehsm agent unit --socket > ~/.config/systemd/user/" + assets.SystemdSocketName + "\nkubehsm agent unit --launchd",
 		Args:    cobra.NoArgs,
 	}, func(*cobra.Command, []string) error {
 		dirs, err := a.dirs()
@@ -24,6 +27,9 @@ needed. Where to put the file is said on standard error.`,
 		}
 		env := flow.Env{Dirs: dirs, Executable: a.Executable}
 		b, where, err := env.AgentUnit(launchd)
+		if socket {
+			b, where, err = env.AgentSocket()
+		}
 		if err != nil {
 			return err
 		}
@@ -35,5 +41,7 @@ needed. Where to put the file is said on standard error.`,
 		return w.flush()
 	})
 	c.Flags().BoolVar(&launchd, "launchd", false, "print a property list for macOS's launchd")
+	c.Flags().BoolVar(&socket, "socket", false, "print systemd's unit for the bridge's port")
+	c.MarkFlagsMutuallyExclusive("launchd", "socket")
 	return c
 }

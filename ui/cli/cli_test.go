@@ -220,7 +220,7 @@ func TestCommands(t *testing.T) {
 		}
 		if c.Runnable() && !c.HasSubCommands() && c.Flags().Lookup("output") == nil {
 			switch c.Name() {
-			case "credential", "unlock", "lock", "stop", "serve", "worker", "unit":
+			case "credential", "unlock", "lock", "stop", "serve", "worker", "hold", "unit":
 			default:
 				t.Errorf("%s has no -o", path)
 			}

@@ -23,5 +23,22 @@ func (e *Env) AgentUnit(launchd bool) (file []byte, where string, err error) {
 	return file, `Put it into ~/.config/systemd/user/` + assets.SystemdName + `, then run
   kubehsm agent stop
   systemctl --user daemon-reload
-  systemctl --user enable --now ` + assets.SystemdName, err
+  systemctl --user enable --now ` + assets.SystemdName + `
+So that systemd holds the bridge's port while the agent is away, add what
+` + "`kubehsm agent unit --socket`" + ` prints.`, err
+}
+
+// AgentSocket is the unit by which systemd holds the bridge's port for the unit of
+// [Env.AgentUnit], and where to put it, in words.
+func (e *Env) AgentSocket() (file []byte, where string, err error) {
+	ep, err := e.bridge()
+	if err != nil {
+		return nil, "", err
+	}
+	return assets.SystemdSocket(ep.Address()), `Put it into ~/.config/systemd/user/` + assets.SystemdSocketName + `, beside ` + assets.SystemdName + `, then run
+  systemctl --user stop ` + assets.SystemdName + `
+  kubehsm agent stop --release-port
+  systemctl --user daemon-reload
+  systemctl --user enable --now ` + assets.SystemdSocketName + ` ` + assets.SystemdName + `
+Print it anew after ` + "`kubehsm agent port`" + ` has moved the bridge.`, nil
 }

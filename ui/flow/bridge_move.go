@@ -57,6 +57,9 @@ func (m *BridgeMove) Apply(ctx context.Context) error {
 	if err := m.env.StopAgent(ctx, nil); err != nil && !errors.Is(err, agent.ErrNotRunning) {
 		return err
 	}
+	if err := agent.ReleasePort(m.env.Dirs); err != nil {
+		return err
+	}
 	if _, err := bridge.Move(m.env.Dirs, m.port); err != nil {
 		return err
 	}

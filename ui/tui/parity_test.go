@@ -25,6 +25,7 @@ var shown = map[string]screen.ID{
 var without = map[string]string{
 	"agent serve":              "the agent itself: it is started when it is needed",
 	"agent worker":             "a part of the agent",
+	"agent hold":               "a part of the agent",
 	"bootstrap-token generate": "makes up a token for a script; new token makes one and tells the cluster",
 	"completion bash":          "for a shell",
 	"completion fish":          "for a shell",
