@@ -71,16 +71,18 @@ func startHold(exe string, l *net.TCPListener) (_ *hold, err error) {
 	return h, nil
 }
 
-// leave waits a moment for a holder that holds for nobody, and else lets it know
-// that it is alone.
+// leave lets the holder know that it is alone. The next agent finds the holder, or,
+// if it holds for nobody, its end; a moment is waited for that.
 func (h *hold) leave(nobody bool) {
 	if nobody {
 		select {
 		case <-h.done:
 		case <-time.After(statePatience):
 		}
+	} else if h.link.SetReadDeadline(time.Now().Add(statePatience)) == nil {
+		_, _ = h.link.Read(make([]byte, 1)) // it says once that it listens; it may have ended
 	}
-	_ = h.link.Close() // it may have ended
+	_ = h.link.Close() // see above
 }
 
 func (h *hold) ended() bool {
@@ -170,7 +172,10 @@ func serveHold(ctx context.Context, d home.Dirs, exe string, control *os.File) e
 	if err != nil {
 		return err
 	}
-	defer func() { _ = name.Remove() }() // one that is left is replaced
+	defer func() { _ = name.Remove() }()                                            // one that is left is replaced
+	if _, err := link.Write([]byte{1}); err != nil && !errors.Is(err, unix.EPIPE) { // the agent may have gone
+		return err
+	}
 	var clients atomic.Pointer[[]process.ID]
 	told, orphaned := make(chan struct{}, 1), make(chan struct{})
 	go func() {
