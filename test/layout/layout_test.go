@@ -77,6 +77,7 @@ var layers = []struct {
 	{"ui/prompt", []string{"hsm", "ui/text"}},
 	{"ui/flow", []string{"hsm", "csr", "kubeconfig", "plugin", "assets", "ui/flow"}},
 	{"ui/waiting", []string{"plugin", "ui"}},
+	{"ui/interrupt", []string{"hsm", "ui"}},
 	{"ui/credential", []string{"hsm", "csr", "kubeconfig", "plugin", "ui"}},
 	{"ui/drivers", []string{"hsm", "plugin/home"}},
 	{"ui/signer", []string{"hsm", "plugin", "ui"}},
