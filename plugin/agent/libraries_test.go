@@ -5,8 +5,6 @@ package agent
 import (
 	"errors"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/pkcs11"
-	"github.com/kubehsm/kubehsm/test/need"
+	"github.com/kubehsm/kubehsm/test/badlib"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
 
@@ -28,19 +26,8 @@ type badLibraries struct {
 
 func newBadLibraries(t *testing.T, ways ...string) badLibraries {
 	t.Helper()
-	need.Program(t, "cc")
-	headers, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/miekg/pkcs11").Output()
-	check(t, err)
-	b := badLibraries{soft: hsmtest.StartSoftHSM(t, hsmtest.SoftToken{Label: "good", PIN: pin}), path: map[string]string{}}
-	t.Setenv("BAD_REAL", b.soft.Module)
-	dir := t.TempDir()
-	for _, way := range ways {
-		b.path[way] = filepath.Join(dir, way+".so")
-		if out, err := exec.Command("cc", "-shared", "-fPIC", "-DWAY=\""+way+"\"", "-I", strings.TrimSpace(string(headers)),
-			"-o", b.path[way], "testdata/bad.c", "-ldl").CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
-		}
-	}
+	b := badLibraries{soft: hsmtest.StartSoftHSM(t, hsmtest.SoftToken{Label: "good", PIN: pin}), path: badlib.Make(t, ways...)}
+	t.Setenv(badlib.Real, b.soft.Module)
 	return b
 }
 

@@ -1,0 +1,217 @@
+//go:build linux && cgo
+
+package modules
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/test/badlib"
+	"github.com/kubehsm/kubehsm/test/e2e/lab"
+	"github.com/kubehsm/kubehsm/test/vcard"
+)
+
+// user is somebody with the whole program, a card in the reader, a token in SoftHSM,
+// and libraries that misbehave.
+type user struct {
+	t       *testing.T
+	program string
+	env     []string
+	bad     map[string]string // paths of the libraries
+}
+
+func newUser(t *testing.T, ways ...string) *user {
+	t.Helper()
+	reader := vcard.ForTest(t)
+	reader.Insert(t, 0, vcard.New(vcard.Config{}))
+	soft := hsmtest.StartSoftHSM(t, hsmtest.SoftToken{Label: "good", PIN: "123456"})
+	u := &user{t: t, bad: badlib.Make(t, ways...)}
+	home := t.TempDir()
+	config := "modules:\n"
+	for _, way := range ways {
+		config += "- path: " + u.bad[way] + "\n"
+	}
+	config += "- path: " + soft.Module + "\n"
+	err := errors.Join(os.Chmod(home, 0o700), os.WriteFile(filepath.Join(home, "config.yaml"), []byte(config), 0o600))
+	if err == nil {
+		u.program, err = lab.Build(t.Context(), t.TempDir())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.env = append(os.Environ(), "KUBEHSM_HOME="+home, "HOME="+home, "XDG_CONFIG_HOME="+home, badlib.Real+"="+soft.Module)
+	return u
+}
+
+func (u *user) command(args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(u.t.Context(), u.program, args...)
+	cmd.Env = u.env
+	return cmd
+}
+
+// run runs the program and returns its exit code and what it wrote.
+func (u *user) run(args ...string) (code int, stdout, stderr string) {
+	u.t.Helper()
+	var out, errs bytes.Buffer
+	cmd := u.command(args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	var exit *exec.ExitError
+	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
+		u.t.Fatal(err)
+	}
+	if strings.Contains(out.String()+errs.String(), "\x1b") || strings.Contains(out.String()+errs.String(), "goroutine ") {
+		u.t.Errorf("%v: %q %q", args, out.String(), errs.String())
+	}
+	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+}
+
+// TestBadLibrariesBesideTokens: with libraries that crash, exit, hang and write
+// to the terminal, every command lists the card and the token, and names each of
+// those libraries.
+func TestBadLibrariesBesideTokens(t *testing.T) {
+	ways := []string{"hang", "crash", "exit", "loud", "slow", "crash-token", "hang-list"}
+	u := newUser(t, ways...)
+	failing := slices.DeleteFunc(slices.Clone(ways), func(way string) bool { return way == "loud" || way == "slow" })
+	named := func(args []string, text string) {
+		t.Helper()
+		for _, way := range failing {
+			if !strings.Contains(text, u.bad[way]) {
+				t.Errorf("%v does not name %s:\n%s", args, way, text)
+			}
+		}
+	}
+	code, out, errs := u.run("token", "list")
+	if code != 0 || !strings.Contains(out, "piv:serial=12345678") || strings.Count(out, "\ngood ") < 3 {
+		t.Errorf("exit code %d:\n%s%s", code, out, errs)
+	}
+	named([]string{"token", "list"}, errs)
+
+	code, out, errs = u.run("token", "list", "-o", "json")
+	var doc struct {
+		Tokens   []struct{ URI, Scheme, Serial, Label string }
+		Problems []struct{ Source, Message, Hint string }
+	}
+	if err := json.Unmarshal([]byte(out), &doc); err != nil || code != 0 {
+		t.Fatalf("exit code %d, %v: %s%s", code, err, out, errs)
+	}
+	cards, goods, sources, goodURI := 0, 0, "", ""
+	for _, token := range doc.Tokens {
+		if token.Scheme == "piv" {
+			cards++
+		} else if token.Label == "good" { // by SoftHSM and what passes on to it
+			goods++
+			goodURI = token.URI
+		}
+	}
+	for _, p := range doc.Problems {
+		sources += p.Source + " " + p.Message + "\n"
+	}
+	if cards != 1 || goods != 3 {
+		t.Errorf("%d cards, %d tokens: %s", cards, goods, out)
+	}
+	named([]string{"token", "list", "-o", "json"}, sources)
+	for way, how := range map[string]string{"crash": "SIGSEGV", "exit": "exit status 0", "crash-token": "SIGABRT", "hang": "did not answer"} {
+		if !strings.Contains(sources, u.bad[way]) || !strings.Contains(sources, how) {
+			t.Errorf("%s: %q is not said: %s", way, how, sources)
+		}
+	}
+
+	code, out, errs = u.run("key", "list")
+	if code != 1 || out != "" || strings.Contains(errs, "No keys") {
+		t.Errorf("key list: exit code %d: %s%s", code, out, errs)
+	}
+	named([]string{"key", "list"}, errs)
+	_, out, _ = u.run("doctor", "--offline")
+	if !strings.Contains(out, "12345678") || !strings.Contains(out, "good") {
+		t.Errorf("doctor: %s", out)
+	}
+	named([]string{"doctor"}, out)
+
+	// A command about one token is not kept from it.
+	if code, out, errs = u.run("token", "info", "--token", "piv:serial=12345678"); code != 0 || !strings.Contains(out, "12345678") {
+		t.Errorf("the card: exit code %d: %s%s", code, out, errs)
+	}
+	if code, out, errs = u.run("token", "info", "--token", goodURI); code != 0 || !strings.Contains(out, "good") {
+		t.Errorf("the token: exit code %d: %s%s", code, out, errs)
+	}
+}
+
+// TestSignalWhileALibraryHangs: whoever waits for a library that hangs can leave,
+// and takes its process along.
+func TestSignalWhileALibraryHangs(t *testing.T) {
+	u := newUser(t, "hang")
+	for _, args := range [][]string{{"token", "list"}, {"key", "list", "-o", "json"}} {
+		for _, s := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+			cmd := u.command(args...)
+			words, err := cmd.StderrPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			said := make([]byte, 512)
+			n, err := words.Read(said)
+			if err != nil || !strings.Contains(string(said[:n]), u.bad["hang"]) {
+				t.Errorf("%v: %q, %v", args, said[:n], err)
+			}
+			workers := children(t, cmd.Process.Pid)
+			if err := cmd.Process.Signal(s); err != nil {
+				t.Fatal(err)
+			}
+			rest, err := io.ReadAll(words)
+			_ = cmd.Wait() // the exit code says it
+			if code := cmd.ProcessState.ExitCode(); err != nil || code != 130 {
+				t.Errorf("%v, %v: exit code %d, %v: %s", args, s, code, err, rest)
+			}
+			if len(workers) == 0 {
+				t.Error("there was no worker")
+			}
+			for _, pid := range workers {
+				if err := syscall.Kill(pid, 0); err == nil && !zombie(pid) {
+					t.Errorf("worker %d outlives the command", pid)
+				}
+			}
+		}
+	}
+}
+
+// children are the processes that pid has started.
+func children(t *testing.T, pid int) (pids []int) {
+	t.Helper()
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range tasks {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, field := range strings.Fields(string(b)) {
+			var child int
+			if _, err := fmt.Sscan(field, &child); err != nil {
+				t.Fatal(err)
+			}
+			pids = append(pids, child)
+		}
+	}
+	return pids
+}
+
+// zombie tells whether a process has ended and nobody has asked for it.
+func zombie(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err != nil || strings.Contains(string(b), ") Z ")
+}
