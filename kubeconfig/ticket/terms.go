@@ -189,7 +189,7 @@ func TermsOf(groups []string) (Terms, error) {
 	}
 	t, err := parseTerms(string(plain))
 	if err != nil {
-		return Terms{}, fmt.Errorf("%w: %v", ErrTerms, err) // it is not [ErrNoTerms]: there are some
+		return Terms{}, fmt.Errorf("%w: %w", ErrTerms, err)
 	}
 	return t, nil
 }
@@ -204,18 +204,22 @@ func ParseDescription(text string) (Terms, error) {
 	if !ok {
 		return Terms{}, ErrNoTerms
 	}
-	return parseTerms(rest)
+	t, err := parseTerms(rest)
+	if err != nil {
+		return Terms{}, fmt.Errorf("%w: %w", ErrNoTerms, err)
+	}
+	return t, nil
 }
 
 func parseTerms(text string) (Terms, error) {
 	v, err := url.ParseQuery(text)
 	if err != nil {
-		return Terms{}, fmt.Errorf("%w: %w", ErrNoTerms, err)
+		return Terms{}, err
 	}
 	var t Terms
 	for key, values := range v {
 		if key != "group" && len(values) != 1 {
-			return Terms{}, fmt.Errorf("%w: several of %q", ErrNoTerms, key)
+			return Terms{}, fmt.Errorf("several of %q", key)
 		}
 		var err error
 		switch key {
@@ -235,11 +239,11 @@ func parseTerms(text string) (Terms, error) {
 			err = fmt.Errorf("unknown condition %q", key)
 		}
 		if err != nil {
-			return Terms{}, fmt.Errorf("%w: %w", ErrNoTerms, err)
+			return Terms{}, err
 		}
 	}
 	if t.User == "" {
-		return Terms{}, fmt.Errorf("%w: it names no user", ErrNoTerms)
+		return Terms{}, errors.New("it names no user")
 	}
 	return t, nil
 }

@@ -54,7 +54,7 @@ func TestTermsBindEveryDesk(t *testing.T) {
 		}
 		return k.Token.Reveal()
 	}
-	_, id, text := hannah.ticket("--for", name, "--group", "dev", "--lifetime", "1h")
+	_, _, text := hannah.ticket("--for", name, "--group", "dev", "--lifetime", "1h")
 	wrong := unique("wrong")
 	u.withToken(tokenOf(text), requestFor(t, wrong, name, "", 0, "platform-admins"))
 	words := harry.words(wrong)
@@ -80,7 +80,7 @@ func TestTermsBindEveryDesk(t *testing.T) {
 	harry.ok("csr", "approve", wrong, "--words", words, "--yes", "--accept-risk", "mismatch")
 
 	// What fits is approved from any computer, and its ticket ended.
-	_, id, text = hannah.ticket("--for", name, "--group", "dev")
+	_, id, text := hannah.ticket("--for", name, "--group", "dev")
 	right := unique("right")
 	u.withToken(tokenOf(text), requestFor(t, right, name, "", 0, "dev"))
 	if out := harry.ok("helpdesk", "approve", right, "--words", harry.words(right), "--yes"); !strings.Contains(out, "The ticket is ended") {

@@ -74,8 +74,11 @@ const (
 )
 
 // refuse adds reasons against approving it; they are warnings if accept has the
-// risk. A risk of "" cannot be accepted.
+// risk. A risk of "" cannot be accepted. Names in the reasons may be of any length.
 func (v *RequestView) refuse(risk string, accept []string, reasons ...string) {
+	for i := range reasons {
+		reasons[i] = csr.Brief(reasons[i])
+	}
 	switch {
 	case len(reasons) == 0:
 		return
