@@ -19,7 +19,7 @@ func (r Revocation) Question() string {
 	if r.Removable() {
 		return "Remove, deny and end these?"
 	}
-	return fmt.Sprintf("Nothing that can be taken away was found. Keep on record that the access of %q is taken away?", r.User)
+	return "Keep the revocation on record?"
 }
 
 // Remains says, a line each, what nobody can take away. date words a time.

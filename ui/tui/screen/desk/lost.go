@@ -52,6 +52,9 @@ func (m *Model) revoke() tea.Cmd {
 
 // removable names what can be taken away, a line each.
 func removable(r flow.Revocation) []string {
+	if !r.Removable() {
+		return []string{"Nothing that can be taken away was found."}
+	}
 	var lines []string
 	for _, b := range r.Bindings {
 		lines = append(lines, b.String())
