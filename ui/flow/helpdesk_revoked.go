@@ -80,7 +80,7 @@ func revoked(deeds []Deed, server string, v *RequestView) (refusals, warnings []
 	case v.TicketID() != "" && v.Created.Sub(user.Time) > ticket.MaxTTL: // every ticket of then is over
 		warnings = append(warnings, why+"; the ticket is a later one")
 	default:
-		refusals = append(refusals, why+": ask them what became of it")
+		refusals = append(refusals, why+": ask them why they need a certificate again")
 	}
 	return refusals, warnings
 }
