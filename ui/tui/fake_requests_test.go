@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/ui/flow"
 )
 
@@ -90,7 +91,9 @@ func (f *fakeBackend) Request(ctx context.Context, _, name string, _ flow.Reques
 		} else {
 			v.Warnings = append(v.Warnings, "the certificate allows everything in the cluster: its user or one of its groups is cluster-admin")
 			v.Rights = []string{"cluster-admin everywhere, by group system:masters"}
-			v.Refusals = f.refusals
+			if v.Refusals = f.refusals; len(f.refusals) > 0 {
+				v.Risks, v.Ticket = []string{flow.RiskMismatch}, &ticket.Terms{User: "jane", Groups: []string{"dev"}}
+			}
 		}
 		return v, ctx.Err()
 	}

@@ -123,9 +123,12 @@ func TestRefusals(t *testing.T) {
 	r := newRig(t, f, 100, 30)
 	atRequests(r)
 	r.press("enter")
-	r.sees("allows everything in the cluster", "Nobody vouches for it")
+	r.sees("allows everything in the cluster", "Nobody vouches for it", `Ticket    the user "jane", in "dev"`)
 	r.press("a")
 	r.sees("approve: the ticket is for another card")
+	r.press("x")
+	r.sees("--accept-risk=mismatch")
+	r.press("esc")
 	r.opens("d")
 	r.sees("Deny it, for good?")
 }
