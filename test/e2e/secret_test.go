@@ -161,6 +161,28 @@ func TestCopiedHomeSignsInNowhere(t *testing.T) {
 	}
 }
 
+// TestAdministrationLocks: whoever administers a token finds and leaves it locked.
+func TestAdministrationLocks(t *testing.T) {
+	u := newUser(t, lab.Options{})
+	u.enroll()
+	u.unlock()
+	if s := u.agentStatus(); len(s.Tokens) != 1 || !s.Tokens[0].Unlocked {
+		t.Fatalf("nothing is unlocked: %+v", s)
+	}
+	const newPIN = "24680135"
+	u.secrets = append(u.secrets, newPIN)
+	for name, pin := range map[string]string{"old": lab.PIN, "new": newPIN} {
+		must(t, os.WriteFile(filepath.Join(u.Dir, name), []byte(pin+"\n"), 0o600))
+	}
+	u.ok(u.Run(t.Context(), lab.Run{}, "/bin/sh", "-c", "cd "+u.Dir+" && kubehsm token pin change --pin-fd 3 --new-pin-fd 4 3<old 4<new"))
+	if s := u.agentStatus(); len(s.Tokens) != 1 || s.Tokens[0].Unlocked {
+		t.Errorf("the token is unlocked: %+v", s)
+	}
+	if res := u.ran(u.Kubectl(t.Context(), "get", "namespaces")); res.Code == 0 {
+		t.Errorf("kubectl is signed in: %s", res)
+	}
+}
+
 // privateKey logs in and finds the one private key.
 func (u *user) privateKey(t *testing.T, ctx *p11.Ctx) (p11.SessionHandle, p11.ObjectHandle) {
 	t.Helper()
