@@ -25,7 +25,8 @@ func check(t *testing.T, err error) {
 func TestSystemd(t *testing.T) {
 	b, err := Systemd(Service{Executable: "/usr/bin/kubehsm"})
 	check(t, err)
-	for _, line := range []string{`ExecStart="/usr/bin/kubehsm" agent serve --supervised`, "Restart=on-failure", "NoNewPrivileges=yes", "WantedBy=default.target"} {
+	for _, line := range []string{`ExecStart="/usr/bin/kubehsm" agent serve --supervised`, "Restart=on-failure", "WantedBy=default.target",
+		"NoNewPrivileges=yes", "RestrictNamespaces=yes", "SystemCallFilter=@system-service"} {
 		if !strings.Contains(string(b), "\n"+line+"\n") {
 			t.Errorf("no %q in\n%s", line, b)
 		}

@@ -41,6 +41,9 @@ func TestSealKeysDoNotStay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if info, err := os.Stat(e.sealPath("newone")); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
 	before := time.Now().Add(-ticket.MaxTTL - keepSealKeys - time.Minute)
 	if err := os.Chtimes(e.sealPath("oldone"), before, before); err != nil {
 		t.Fatal(err)
