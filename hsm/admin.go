@@ -40,13 +40,13 @@ type Details struct {
 type Tries struct {
 	Left    int  `json:"left"`
 	Total   int  `json:"total,omitempty"`
-	Default bool `json:"default"` // the factory's value is still in force
+	Default bool `json:"default"` // the default value is still in force
 }
 
 // ManagementKeyState describes a PIV management key.
 type ManagementKeyState struct {
 	Algorithm ManagementAlgorithm `json:"algorithm,omitempty"`
-	// Default is true if the factory's value is known to be in force.
+	// Default is true if the default value is known to be in force.
 	Default bool `json:"default"`
 	// Protected: the card keeps the key itself, readable with the PIN (as ykman's
 	// --protect and yubikey-agent do).

@@ -24,7 +24,7 @@ func AskPIN(ctx context.Context, p Prompter, kind PINKind, state func() (TokenIn
 	if p == nil {
 		return ErrPINRequired
 	}
-	again := ""
+	again, told := "", 0
 	for ask := 1; ; ask++ {
 		info, err := state()
 		if err != nil {
@@ -36,15 +36,16 @@ func AskPIN(ctx context.Context, p Prompter, kind PINKind, state func() (TokenIn
 		if info.PIN.PINPad {
 			err = onPad(ctx, p, kind, info, try)
 		} else {
-			err = askOnce(ctx, p, PINPrompt{Kind: kind, Token: info, Purpose: PurposeOf(ctx), Retries: info.PIN.Retries, Again: again}, try)
+			err = askOnce(ctx, p, PINPrompt{Kind: kind, Token: info, Purpose: PurposeOf(ctx), Retries: info.PIN.Retries, Again: again, Told: told}, try)
 		}
 		var refused *PINError
+		told = 0
 		switch {
 		case err == nil:
 			return nil
 		case ask < maxAsks && errors.Is(err, errTriesSpent): // it was not refused: as things are now
 		case ask < maxAsks && errors.As(err, &refused) && refused.Retries != 0 && !info.PIN.PINPad:
-			again = refused.Error()
+			again, told = refused.Error(), max(refused.Retries, 0)
 		case ask < maxAsks && errors.Is(err, ErrPINInvalid):
 			again = err.Error()
 		default:
@@ -65,7 +66,7 @@ func admit(ctx context.Context, p Prompter, kind PINKind, info TokenInfo) error 
 		return nil
 	}
 	switch s := info.PIN; {
-	case s.Locked:
+	case s.Blocked():
 		return WithHint(fmt.Errorf("token %s: %w", quote(info.Name()), ErrPINLocked),
 			"unblock it with its PUK or SO PIN, or use another token")
 	case s.NotSet:
@@ -73,7 +74,7 @@ func admit(ctx context.Context, p Prompter, kind PINKind, info TokenInfo) error 
 			"set a user PIN on the token first")
 	case s.Final || s.Retries == 1:
 		yes, err := p.Confirm(ctx, ConfirmPrompt{
-			Detail:   fmt.Sprintf("One try is left for the %s of token %s. A wrong one locks it.", kind, quote(info.Name())),
+			Detail:   fmt.Sprintf("One try is left for the %s of token %s. A wrong one blocks it.", kind, quote(info.Name())),
 			Question: "Use the last try?",
 		})
 		if err != nil {

@@ -17,7 +17,7 @@ var (
 	ErrOccupied      = errors.New("the slot is occupied")
 	ErrKeyMismatch   = errors.New("the key in the slot is not the one on record")
 	ErrPINIncorrect  = errors.New("wrong PIN")
-	ErrPINLocked     = errors.New("the PIN is locked")
+	ErrPINLocked     = errors.New("the PIN is blocked")
 	ErrPINNotSet     = errors.New("no PIN has been set")
 	ErrPINRequired   = errors.New("a PIN is needed")
 	ErrPINInvalid    = errors.New("not a usable PIN")
@@ -124,13 +124,19 @@ type PINError struct {
 func (e *PINError) Error() string {
 	switch {
 	case e.Retries == 0:
-		return fmt.Sprintf("wrong %s: it is locked now", e.Kind)
-	case e.Retries == 1:
-		return fmt.Sprintf("wrong %s: 1 try left", e.Kind)
-	case e.Retries > 1:
-		return fmt.Sprintf("wrong %s: %d tries left", e.Kind, e.Retries)
+		return fmt.Sprintf("wrong %s: it is blocked now", e.Kind)
+	case e.Retries > 0:
+		return fmt.Sprintf("wrong %s: %s", e.Kind, TriesLeft(e.Retries))
 	}
 	return fmt.Sprintf("wrong %s", e.Kind)
+}
+
+// TriesLeft is a number of tries in words.
+func TriesLeft(n int) string {
+	if n == 1 {
+		return "1 try left"
+	}
+	return fmt.Sprintf("%d tries left", n)
 }
 
 // Unwrap returns the sentinel that fits.

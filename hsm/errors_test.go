@@ -63,7 +63,7 @@ func TestPINError(t *testing.T) {
 		text string
 	}{
 		-1: {hsm.ErrPINIncorrect, "wrong PIV PIN"},
-		0:  {hsm.ErrPINLocked, "wrong PIV PIN: it is locked now"},
+		0:  {hsm.ErrPINLocked, "wrong PIV PIN: it is blocked now"},
 		1:  {hsm.ErrPINIncorrect, "wrong PIV PIN: 1 try left"},
 		5:  {hsm.ErrPINIncorrect, "wrong PIV PIN: 5 tries left"},
 	} {

@@ -34,8 +34,19 @@ type PINPrompt struct {
 	Retries int `json:"retries"`
 	// Again is why it is asked once more ("wrong PIN"), "" the first time.
 	Again string `json:"again,omitempty"`
+	// Told is the number of tries left that Again tells, 0 if it tells none.
+	Told int `json:"told,omitempty"`
 	// New: a new secret is chosen (ask twice).
 	New bool `json:"new,omitempty"`
+}
+
+// TriesToTell is the number of tries left that is still to be shown beside Again, 0
+// if there is none.
+func (p PINPrompt) TriesToTell() int {
+	if p.New || p.Told == p.Retries {
+		return 0
+	}
+	return max(p.Retries, 0)
 }
 
 // TouchPrompt says that a token waits to be touched, or for a PIN that is typed on

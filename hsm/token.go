@@ -73,13 +73,18 @@ type PINState struct {
 	// NotSet: the token has no user PIN yet. NotNeeded: it works without login.
 	NotSet    bool `json:"notSet,omitempty"`
 	NotNeeded bool `json:"notNeeded,omitempty"`
-	// Default: the factory PIN is still in force, where the token tells.
+	// Default: the default PIN is still in force, where the token tells.
 	Default bool `json:"default,omitempty"`
 	// PINPad: the PIN is typed on the reader, not here (CKF_PROTECTED_AUTHENTICATION_PATH).
 	PINPad bool `json:"pinPad,omitempty"`
 	// MinLen and MaxLen bound the PIN's length in bytes; 0 unknown.
 	MinLen int `json:"minLen,omitempty"`
 	MaxLen int `json:"maxLen,omitempty"`
+}
+
+// Blocked tells whether no try is left: the PUK, or the SO PIN, sets a new PIN.
+func (s PINState) Blocked() bool {
+	return s.Locked || s.Retries == 0 && !s.NotSet && !s.NotNeeded
 }
 
 // fewTries is the number of tries left from which on one of them is not to be

@@ -108,7 +108,7 @@ func (t *Token) state(ctx context.Context, kind hsm.PINKind, p hsm.Prompter) (hs
 		return info, hsm.WithHint(fmt.Errorf("the PUK: %w", hsm.ErrPINLocked), "only a reset of the PIV application helps; it destroys its keys")
 	case 1:
 		yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{
-			Detail: "One try is left for the PUK. A wrong one locks it for good.", Question: "Use the last try?",
+			Detail: "One try is left for the PUK. A wrong one blocks it for good.", Question: "Use the last try?",
 		})
 		if err == nil && !yes {
 			err = fmt.Errorf("the last PUK try was not used: %w", hsm.ErrCancelled)
@@ -140,7 +140,7 @@ func (t *Token) askNew(ctx context.Context, kind hsm.PINKind, p hsm.Prompter) (*
 	}
 }
 
-// checkNew refuses the factory's values, and bytes that do not come out of
+// checkNew refuses the default values, and bytes that do not come out of
 // every keyboard alike.
 func checkNew(kind hsm.PINKind, secret *hsm.Secret, state hsm.PINState) error {
 	if err := hsm.CheckPIN(secret, state); err != nil {
@@ -152,19 +152,19 @@ func checkNew(kind hsm.PINKind, secret *hsm.Secret, state hsm.PINState) error {
 		}
 	}
 	if s := secret.Unsafe(); kind == hsm.PIVPIN && s == factoryPIN || kind == hsm.PUK && s == factoryPUK {
-		return fmt.Errorf("%w: it is the factory's", hsm.ErrPINInvalid)
+		return fmt.Errorf("%w: it is the default", hsm.ErrPINInvalid)
 	}
 	return nil
 }
 
-// The factory's values (Yubico).
+// The default values (Yubico).
 const (
 	factoryPIN = "123456"
 	factoryPUK = "12345678"
 )
 
 // SetRetries implements [hsm.RetrySetter]. The card sets PIN and PUK to the
-// factory's values with it, so both are set again in the same transaction.
+// default values with it, so both are set again in the same transaction.
 func (t *Token) SetRetries(ctx context.Context, pin, puk int, p hsm.Prompter) error {
 	if pin < 1 || pin > 15 || puk < 1 || puk > 15 {
 		return fmt.Errorf("%d and %d tries: %w: 1 to 15 each", pin, puk, hsm.ErrUnsupported)
@@ -198,10 +198,10 @@ func (t *Token) SetRetries(ctx context.Context, pin, puk int, p hsm.Prompter) er
 		}
 		oldPIN, oldPUK := hsm.NewSecret([]byte(factoryPIN)), hsm.NewSecret([]byte(factoryPUK))
 		if err := s.change(insChangeReference, refPIN, hsm.PIVPIN, oldPIN, held); err != nil {
-			return struct{}{}, hsm.WithHint(fmt.Errorf("the PIN and the PUK are the factory's now: %w", err), "change both at once: PIN 123456, PUK 12345678")
+			return struct{}{}, hsm.WithHint(fmt.Errorf("the PIN and the PUK are the default ones now: %w", err), "change both at once: PIN 123456, PUK 12345678")
 		}
 		if err := s.change(insChangeReference, refPUK, hsm.PUK, oldPUK, fresh); err != nil {
-			return struct{}{}, hsm.WithHint(fmt.Errorf("the PUK is the factory's now: %w", err), "change it at once: it is 12345678")
+			return struct{}{}, hsm.WithHint(fmt.Errorf("the PUK is the default one now: %w", err), "change it at once: it is 12345678")
 		}
 		return struct{}{}, nil
 	})

@@ -155,7 +155,7 @@ func (s *session) challenge(code byte, data []byte, tag uint32, n int) ([]byte, 
 }
 
 // provide finds the management key without a question and proves it: the
-// factory's, or the one that the card keeps under the PIN. errNeedPIN and
+// default one, or the one that the card keeps under the PIN. errNeedPIN and
 // errNeedManagement say what to ask for.
 func (t *Token) provide(s *session, touch func(*session) func()) error {
 	st, err := s.managementState()

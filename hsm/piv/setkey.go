@@ -128,7 +128,7 @@ func (s *session) replaceKey(code byte, key *hsm.Secret, o hsm.ManagementKeyOpti
 }
 
 // Reset implements [hsm.Resetter]: it locks PIN and PUK on purpose, which the
-// card wants first, and sets PIV to the factory's state. A card that does not
+// card wants first, and sets PIV to the state of a new card. A card that does not
 // tell a firmware version is left alone: locked and without RESET it would be
 // lost.
 func (t *Token) Reset(ctx context.Context, p hsm.Prompter) error {
@@ -140,7 +140,7 @@ func (t *Token) Reset(ctx context.Context, p hsm.Prompter) error {
 		return fmt.Errorf("resetting a card of unknown make: %w", hsm.ErrUnsupported)
 	}
 	yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{
-		Detail: "All PIV keys and certificates of the token are destroyed for good. PIN, PUK and management key become the factory's.\n" +
+		Detail: "All PIV keys and certificates of the token are destroyed for good. PIN, PUK and management key become the default ones.\n" +
 			"What remains: the attestation key, and everything outside PIV (FIDO, OpenPGP, OTP, OATH).",
 		Question: "Reset the PIV application of " + info.Name() + "?", Type: info.Serial,
 	})
@@ -175,7 +175,7 @@ func (s *session) reset() error {
 		}
 	}
 	if _, err := s.send(command{ins: insReset}); err != nil {
-		return hsm.WithHint(fmt.Errorf("PIN and PUK are locked, but the card was not reset: %w", err), "try the reset again")
+		return hsm.WithHint(fmt.Errorf("PIN and PUK are blocked, but the card was not reset: %w", err), "try the reset again")
 	}
 	s.verified, s.managed = false, false
 	return nil

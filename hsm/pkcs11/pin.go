@@ -154,12 +154,12 @@ func (d *device) state(ctx context.Context, kind hsm.PINKind, p hsm.Prompter) (h
 		return info, err
 	}
 	switch {
-	case info.PIN.Locked:
+	case info.PIN.Blocked():
 		return info, hsm.WithHint(fmt.Errorf("the SO PIN of token %q: %w", info.Name(), hsm.ErrPINLocked),
 			"only the maker's tools can help now")
 	case info.PIN.Final:
 		yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{
-			Detail:   fmt.Sprintf("One try is left for the SO PIN of token %q. A wrong one locks it.", info.Name()),
+			Detail:   fmt.Sprintf("One try is left for the SO PIN of token %q. A wrong one blocks it.", info.Name()),
 			Question: "Use the last try?",
 		})
 		if err == nil && !yes {

@@ -163,8 +163,8 @@ func (d *desk) enrolled(name, hash string) enrollment.Store {
 // TestSecrets sets all three secrets of a new card, and the number of tries.
 func TestSecrets(t *testing.T) {
 	d := newDesk(t, vcard.Config{})
-	if _, _, notes := d.run("token", "info"); strings.Count(notes, "note: the factory's") != 3 {
-		t.Errorf("factory values are not told: %q", notes)
+	if _, _, notes := d.run("token", "info"); strings.Count(notes, "note: the default") != 3 {
+		t.Errorf("default values are not told: %q", notes)
 	}
 	d.fails(4, "wrong PIV PIN: 2 tries left", "token", "pin", "change", "--pin-fd", d.fd("999999"), "--new-pin-fd", d.fd(ownPIN))
 	if pin, _ := d.card.PINRetries(); pin != 2 {
@@ -185,7 +185,7 @@ func TestSecrets(t *testing.T) {
 		t.Errorf("%d and %d tries, PUK %q", pin, puk, again)
 	}
 	d.card.SetPINRetries(0)
-	d.fails(4, "the PIN is locked", "token", "pin", "change", "--pin-fd", d.fd(ownPIN), "--new-pin-fd", d.fd(ownPIN))
+	d.fails(4, "the PIN is blocked", "token", "pin", "change", "--pin-fd", d.fd(ownPIN), "--new-pin-fd", d.fd(ownPIN))
 	d.ok("token", "pin", "unblock", "--puk-fd", d.fd(again), "--new-pin-fd", d.fd("135791"))
 	if !d.card.CheckPIN("135791") {
 		t.Error("not unblocked")
@@ -284,7 +284,7 @@ func TestReset(t *testing.T) {
 	}
 	d.card.SetPINRetries(0)
 	code, out, errs := d.run("token", "reset", "--accept-risk", "serial:12345678")
-	if code != 0 || !strings.Contains(out, "as new") || !strings.Contains(errs, "9a") || !strings.Contains(errs, "note: the factory's PIN") {
+	if code != 0 || !strings.Contains(out, "as new") || !strings.Contains(errs, "9a") || !strings.Contains(errs, "note: the default PIN") {
 		t.Errorf("exit code %d: %s%s", code, out, errs)
 	}
 	if d.card.Public(0x9a) != nil || !d.card.CheckPIN(vcard.DefaultPIN) {

@@ -24,7 +24,7 @@ func (f *breakGlassFlags) bind(c *cobra.Command) {
 	flags.StringVar(&f.token, "token", "", "`URI` of the token")
 	flags.StringVar(&f.key, "key", "", "`URI` of an existing key")
 	f.generate.bind(flags)
-	flags.StringVar(&f.risk, "accept-risk", "", "use a token with the factory's PIN, PUK or management key: `"+flow.RiskFactory+"`")
+	flags.StringVar(&f.risk, "accept-risk", "", "use a token with a default PIN, PUK or management key: `"+flow.RiskFactory+"`")
 	flags.DurationVar(&f.timeout, "timeout", 0, "how `long` to wait for the approval; default until it is interrupted")
 	flags.BoolVarP(&f.yes, "yes", "y", false, "do not ask before it begins")
 	flags.BoolVar(&f.plan, "dry-run", false, "show what would be done and do nothing")

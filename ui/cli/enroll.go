@@ -80,7 +80,7 @@ func (f *enrollFlags) bindTo(flags *pflag.FlagSet, named string) {
 	f.request.bind(flags)
 	f.generate.bind(flags)
 	flags.StringVar(&f.approveWith, "approve-with", "", "kubeconfig `file` of somebody who may approve the request, to do it at once")
-	flags.StringSliceVar(&f.risks, "accept-risk", nil, "enrol a token with the factory's PIN, PUK or management key (factory-secrets), file a request that is certain to be refused (forecast), or take whatever answers at an address for the cluster (unverified:HOST): `risk`")
+	flags.StringSliceVar(&f.risks, "accept-risk", nil, "enrol a token with a default PIN, PUK or management key (factory-secrets), file a request that is certain to be refused (forecast), or take whatever answers at an address for the cluster (unverified:HOST): `risk`")
 	flags.DurationVar(&f.timeout, "timeout", 0, "how `long` to wait for the approval; default until it is interrupted")
 	flags.BoolVar(&f.keepCurrent, "keep-current", false, "leave the kubeconfig's current context as it is")
 	flags.BoolVar(&f.replace, "replace", false, "replace a kubeconfig entry of that name that is not kubehsm's")

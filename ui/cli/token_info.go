@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -41,7 +40,7 @@ func (a *app) tokenInfo() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:     "info",
 		Aliases: []string{"show"},
-		Short:   "Show all that a token tells without a PIN: tries left, keys, factory values",
+		Short:   "Show all that a token tells without a PIN: tries left, keys, default values",
 		Example: `kubehsm token info
 kubehsm token info --token 'piv:serial=12345678' --all
 kubehsm token info -o json`,
@@ -76,21 +75,12 @@ func tokenFlag(c *cobra.Command, token *string) {
 
 func tokenWords(w *words, d flow.TokenDetails) {
 	t := d.Info
-	pin, puk, key, form, attests, module := pinWords(t), "", "", "", "", ""
-	if t.PIN.Default {
-		pin += ", the factory's"
-	}
-	if t.PIN.PINPad {
-		pin += ", typed on the reader"
-	}
+	puk, key, form, attests, module := "", "", "", "", ""
 	if m := t.Module; m != nil {
 		module = m.Path
 	}
 	if more := d.Details; more != nil {
-		if more.PIN != nil {
-			pin = triesWords(more.PIN)
-		}
-		puk, key, form = triesWords(more.PUK), managementWords(more.ManagementKey), more.FormFactor
+		puk, key, form = flow.TriesWords(more.PUK), flow.ManagementKeyWords(more.ManagementKey), more.FormFactor
 		if more.FIPS {
 			form = strings.TrimPrefix(form+", FIPS", ", ")
 		}
@@ -103,46 +93,7 @@ func tokenWords(w *words, d flow.TokenDetails) {
 	uri.ModulePath = ""
 	w.fields("Token", t.Name(), "Model", t.Model, "Maker", t.Manufacturer, "Serial", t.Serial, "Firmware", t.Firmware,
 		"Form", form, "Reader", t.Reader, "Module", module, "URI", uri.String(),
-		"PIN", pin, "PUK", puk, "Management key", key, "Attestation", attests)
-}
-
-// triesWords is a counter: "2 of 3 tries left, the factory's".
-func triesWords(t *hsm.Tries) string {
-	if t == nil {
-		return ""
-	}
-	var s string
-	switch {
-	case t.Left == 0:
-		s = "locked"
-	case t.Total > 0:
-		s = fmt.Sprintf("%d of %d tries left", t.Left, t.Total)
-	case t.Left == 1:
-		s = "1 try left"
-	default:
-		s = fmt.Sprintf("%d tries left", t.Left)
-	}
-	if t.Default {
-		s += ", the factory's"
-	}
-	return s
-}
-
-func managementWords(m hsm.ManagementKeyState) string {
-	parts := []string{}
-	if m.Algorithm != "" {
-		parts = append(parts, string(m.Algorithm))
-	}
-	if m.Default {
-		parts = append(parts, "the factory's")
-	}
-	if m.Protected {
-		parts = append(parts, "kept on the card under the PIN")
-	}
-	if m.Touch == hsm.TouchAlways || m.Touch == hsm.TouchCached {
-		parts = append(parts, "touch "+m.Touch.String())
-	}
-	return strings.Join(parts, ", ")
+		"PIN", flow.PINWords(t, d.Details), "PUK", puk, "Management key", key, "Attestation", attests)
 }
 
 func slotTable(w *words, slots []hsm.Slot, all bool) {
@@ -169,14 +120,14 @@ func slotTable(w *words, slots []hsm.Slot, all bool) {
 func (a *app) factoryNotes(d flow.TokenDetails) error {
 	w := a.err()
 	if d.Info.PIN.Default || d.Details != nil && d.Details.PIN != nil && d.Details.PIN.Default {
-		w.line("note: the factory's PIN is in force; `kubehsm token pin change` sets your own")
+		w.line("note: the default PIN is in force; `kubehsm token pin change` sets your own")
 	}
 	if m := d.Details; m != nil {
 		if m.PUK != nil && m.PUK.Default {
-			w.line("note: the factory's PUK is in force; `kubehsm token puk change` sets your own")
+			w.line("note: the default PUK is in force; `kubehsm token puk change` sets your own")
 		}
 		if m.ManagementKey.Default {
-			w.line("note: the factory's management key is in force; `kubehsm token management-key set --protect` replaces it")
+			w.line("note: the default management key is in force; `kubehsm token management-key set --protect` replaces it")
 		}
 	}
 	return w.flush()

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -107,7 +106,7 @@ func (a *app) tokenTable(tokens []flow.TokenView) error {
 	for _, t := range tokens {
 		uri := t.Info.URI()
 		uri.ModulePath = "" // long, and not needed to name the token
-		rows = append(rows, []string{t.Info.Name(), t.Info.Model, t.Info.Serial, pinWords(t.Info), keyCount(t), uri.String()})
+		rows = append(rows, []string{t.Info.Name(), t.Info.Model, t.Info.Serial, flow.PINWords(t.Info, nil), keyCount(t), uri.String()})
 	}
 	w := a.out()
 	w.table([]string{"TOKEN", "MODEL", "SERIAL", "PIN", "KEYS", "URI"}, rows)
@@ -128,25 +127,4 @@ func (a *app) expiryNotes(notes *words) error {
 		notes.line("warning: %s", warning)
 	}
 	return notes.flush()
-}
-
-// pinWords is the state of a token's PIN in a word or two.
-func pinWords(t hsm.TokenInfo) string {
-	switch s := t.PIN; {
-	case !t.Initialized:
-		return "token not set up"
-	case s.Locked:
-		return "locked"
-	case s.NotSet:
-		return "not set"
-	case s.NotNeeded:
-		return "not needed"
-	case s.Final || s.Retries == 1:
-		return "1 try left"
-	case s.Retries > 1:
-		return fmt.Sprintf("%d tries left", s.Retries)
-	case s.Low:
-		return "few tries left"
-	}
-	return "set"
 }

@@ -11,7 +11,7 @@ import (
 )
 
 func (a *app) tokenPIN() *cobra.Command {
-	return a.group("pin", "Change the PIN, or set a new one when it is locked", a.tokenPINChange(), a.tokenPINUnblock())
+	return a.group("pin", "Change the PIN, or set a new one when it is blocked", a.tokenPINChange(), a.tokenPINUnblock())
 }
 
 func (a *app) tokenPINChange() *cobra.Command {
@@ -81,14 +81,11 @@ func (a *app) changed(o *format, d flow.TokenDetails, what string, f *freshSecre
 	}
 	say := func(w *words) {
 		w.line("%s", what)
-		pin, puk, key := pinWords(d.Info), "", ""
+		puk, key := "", ""
 		if d.Details != nil {
-			puk, key = triesWords(d.Details.PUK), managementWords(d.Details.ManagementKey)
-			if d.Details.PIN != nil {
-				pin = triesWords(d.Details.PIN)
-			}
+			puk, key = flow.TriesWords(d.Details.PUK), flow.ManagementKeyWords(d.Details.ManagementKey)
 		}
-		w.fields("Token", d.Info.Name(), "Serial", d.Info.Serial, "PIN", pin, "PUK", puk, "Management key", key)
+		w.fields("Token", d.Info.Name(), "Serial", d.Info.Serial, "PIN", flow.PINWords(d.Info, d.Details), "PUK", puk, "Management key", key)
 	}
 	if o.value == "" && f.text != "" && f.print { // standard output is the secret's
 		w := a.err()
@@ -104,7 +101,7 @@ func (a *app) tokenPINUnblock() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "unblock",
 		Short: "Set a new PIN with the PUK, or with the SO PIN of a PKCS#11 token",
-		Long: `Sets a new PIN where the old one is locked, forgotten or not yet set. A PIV card
+		Long: `Sets a new PIN where the old one is blocked, forgotten or not yet set. A PIV card
 wants its PUK for that, a PKCS#11 token the security officer's PIN. Keys and certificates stay.`,
 		Example: `kubehsm token pin unblock
 kubehsm token pin unblock --token 'piv:serial=12345678' --puk-fd 3 --new-pin-fd 4 3< puk`,

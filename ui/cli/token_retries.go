@@ -18,7 +18,7 @@ func (a *app) tokenRetries() *cobra.Command {
 		Use:   "retries",
 		Short: "Set how many wrong PINs and PUKs lock a PIV card",
 		Long: `Sets the number of tries of PIN and PUK, 1 to 15 each. The card also sets both to
-the factory's values with that: your PIN is put back, and a new PUK is asked for, or with
+the default values with that: your PIN is put back, and a new PUK is asked for, or with
 --generate-puk made and shown once.`,
 		Example: `kubehsm token retries --pin 5 --puk 3
 kubehsm token retries --pin 5 --puk 3 --generate-puk`,

@@ -11,7 +11,7 @@ func exitCodesTopic() *cobra.Command {
   1    it failed
   2    the command line was wrong
   3    the token is not there
-  4    the PIN was wrong, or is locked or not set
+  4    the PIN was wrong, or is blocked or not set
   5    a person had to be asked, and there was no terminal to ask on
   124  it took too long
   130  it was interrupted, or a question was declined

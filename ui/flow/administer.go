@@ -164,7 +164,7 @@ func (e *Env) InitToken(ctx context.Context, u hsm.URI, o hsm.InitializeOptions,
 		"a PIV card is ready for use; `kubehsm token reset` makes it as new")
 }
 
-// ResetToken sets the token's application to the factory's state. Confirm is told
+// ResetToken sets the token's application to the state of a new card. Confirm is told
 // what is lost and returns who is asked: the driver wants the serial typed. The
 // details are those of the token as new.
 func (e *Env) ResetToken(ctx context.Context, u hsm.URI, confirm func(Loss) (hsm.Prompter, error)) (TokenDetails, error) {

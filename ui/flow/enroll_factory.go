@@ -9,14 +9,14 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 )
 
-// ErrFactorySecrets: the token's PIN, PUK or management key is the factory's,
-// which everybody knows.
+// ErrFactorySecrets: the token's PIN, PUK or management key is the default
+// one, which everybody knows.
 var ErrFactorySecrets = errors.New("the token still has secrets that everybody knows")
 
 // factorySecret is one that is to be changed, and the command that does it.
 type factorySecret struct{ name, command string }
 
-// factorySecrets lists the factory's values in force, as far as the token tells.
+// factorySecrets lists the default values in force, as far as the token tells.
 func factorySecrets(ctx context.Context, t hsm.Token, info hsm.TokenInfo) ([]factorySecret, error) {
 	d, err := details(ctx, t)
 	if err != nil {
@@ -29,7 +29,7 @@ func factorySecrets(ctx context.Context, t hsm.Token, info hsm.TokenInfo) ([]fac
 	if info.PIN.Default || d.PIN != nil && d.PIN.Default {
 		all = append(all, factorySecret{"PIN", "token pin change"})
 	}
-	if d.PUK != nil && d.PUK.Default && d.PUK.Left > 0 { // a locked one opens nothing
+	if d.PUK != nil && d.PUK.Default && d.PUK.Left > 0 { // a blocked one opens nothing
 		all = append(all, factorySecret{"PUK", "token puk change"})
 	}
 	if d.ManagementKey.Default {
@@ -38,7 +38,7 @@ func factorySecrets(ctx context.Context, t hsm.Token, info hsm.TokenInfo) ([]fac
 	return all, nil
 }
 
-// factoryWords names the secrets: "the factory's PIN and PUK".
+// factoryWords names the secrets: "the default PIN and PUK".
 func factoryWords(all []factorySecret) string {
 	names := make([]string, len(all))
 	for i, s := range all {
@@ -48,7 +48,7 @@ func factoryWords(all []factorySecret) string {
 	if last > 0 {
 		names = []string{strings.Join(names[:last], ", "), names[last]}
 	}
-	return "the factory's " + strings.Join(names, " and ")
+	return "the default " + strings.Join(names, " and ")
 }
 
 // factoryNote says beforehand what the secrets mean for the enrolment.
@@ -59,7 +59,7 @@ func factoryNote(all []factorySecret, accepted bool) string {
 	return factoryWords(all) + ": in force and known to everybody; the enrolment stops until they are changed"
 }
 
-// refuseFactory is the error while the factory's secrets are in force, unless
+// refuseFactory is the error while default secrets are in force, unless
 // that was accepted.
 func (r *enrolment) refuseFactory(ctx context.Context) error {
 	all, err := factorySecrets(ctx, r.token, r.info)

@@ -33,10 +33,10 @@ func TestFactorySecrets(t *testing.T) {
 		"cannot tell":      {err: hsm.ErrUnsupported},
 		"fails to tell":    {err: broken},
 		"the PUK, locked":  {says: hsm.Details{PIN: mine, PUK: &hsm.Tries{Default: true}}},
-		"PIN":              {says: hsm.Details{PIN: factory}, named: "the factory's PIN", hint: "`kubehsm token pin change --token"},
-		"PUK":              {says: hsm.Details{PUK: factory}, named: "the factory's PUK", hint: "`kubehsm token puk change --token"},
-		"all":              {says: hsm.Details{PIN: factory, PUK: factory, ManagementKey: key}, named: "the factory's PIN, PUK and management key", hint: "change --token"},
-		"a management key": {says: hsm.Details{ManagementKey: key}, named: "the factory's management key", hint: "`kubehsm token management-key set --protect --token"},
+		"PIN":              {says: hsm.Details{PIN: factory}, named: "the default PIN", hint: "`kubehsm token pin change --token"},
+		"PUK":              {says: hsm.Details{PUK: factory}, named: "the default PUK", hint: "`kubehsm token puk change --token"},
+		"all":              {says: hsm.Details{PIN: factory, PUK: factory, ManagementKey: key}, named: "the default PIN, PUK and management key", hint: "change --token"},
+		"a management key": {says: hsm.Details{ManagementKey: key}, named: "the default management key", hint: "`kubehsm token management-key set --protect --token"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := context.Background()

@@ -42,7 +42,7 @@ type EnrollOptions struct {
 	// request, for signers that refuse extensions they do not know.
 	NoAttestation bool `json:"noAttestation,omitempty"`
 	// AcceptFactory enrols a token whose PIN, PUK or management key is the
-	// factory's, which is [ErrFactorySecrets] otherwise.
+	// default one, which is [ErrFactorySecrets] otherwise.
 	AcceptFactory bool `json:"acceptFactory,omitempty"`
 	// AcceptForecast files also a request that is certain to be refused, which is
 	// [ErrForecast] otherwise.

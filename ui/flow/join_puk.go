@@ -11,7 +11,7 @@ import (
 type JoinPUK struct {
 	// Serial is the card's.
 	Serial string
-	// Kept says that nothing was changed: the PUK is not the factory's any more, or
+	// Kept says that nothing was changed: the PUK is not the default one any more, or
 	// the card does not tell.
 	Kept bool
 	// Sealed is the new PUK for the help desk whose ticket asks for it, "" if none does.
@@ -21,7 +21,7 @@ type JoinPUK struct {
 	Secret *hsm.Secret
 }
 
-// NewJoinPUK gives a PIV card that is to join a random PUK, once: the factory's must
+// NewJoinPUK gives a PIV card that is to join a random PUK, once: the default one must
 // be in force, so that a join that is gone on with changes nothing again.
 // showable is asked before the change where the PUK will have to be shown; nil if
 // it always can. Tokens without a PUK are an [hsm.ErrUnsupported].

@@ -60,8 +60,8 @@ func (e *Env) Review(ctx context.Context, o EnrollOptions) (Review, error) {
 	if j.Cluster.InsecureSkipTLSVerify {
 		rev.Notes = append(rev.Notes, "the cluster is not verified: "+(&UnverifiedError{Host: run.enrollment().Host()}).Consequence())
 	}
-	if rev.Token.PIN.Locked {
-		rev.Notes = append(rev.Notes, "the token's PIN is locked: unblock it first")
+	if rev.Token.PIN.Blocked() {
+		rev.Notes = append(rev.Notes, "the token's PIN is blocked: unblock it first")
 	}
 	if rev.Forecast, err = e.forecast(ctx, j); err != nil { // the step itself will say it
 		rev.Notes = append(rev.Notes, "the cluster cannot be asked: "+err.Error())

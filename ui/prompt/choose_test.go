@@ -227,9 +227,15 @@ func TestWords(t *testing.T) {
 	for _, c := range []struct {
 		retries int
 		again   string
+		told    int
 		want    string
-	}{{1, "", "PIN (1 try left): "}, {8, "", "PIN (8 tries left): "}, {2, "wrong PIN: 2 tries left", "PIN: "}, {0, "", "PIN: "}} {
-		if _, label := pinWords(hsm.PINPrompt{Kind: hsm.UserPIN, Retries: c.retries, Again: c.again}); label != c.want {
+	}{
+		{1, "", 0, "PIN (1 try left): "}, {8, "", 0, "PIN (8 tries left): "}, {0, "", 0, "PIN: "},
+		{2, "wrong PIN: 2 tries left", 2, "PIN: "}, // said already
+		{1, "wrong PIN: 2 tries left", 2, "PIN (1 try left): "},
+		{2, "nothing is left of it", 0, "PIN (2 tries left): "},
+	} {
+		if _, label := pinWords(hsm.PINPrompt{Kind: hsm.UserPIN, Retries: c.retries, Again: c.again, Told: c.told}); label != c.want {
 			t.Errorf("%+v: label %q", c, label)
 		}
 	}

@@ -1,7 +1,6 @@
 package prompt
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -28,12 +27,8 @@ func pinWords(p hsm.PINPrompt) (above []string, label string) {
 	if p.New {
 		return above, "New " + label + ": "
 	}
-	switch {
-	case strings.Contains(p.Again, "left"): // said already
-	case p.Retries == 1:
-		label += " (1 try left)"
-	case p.Retries > 1:
-		label += fmt.Sprintf(" (%d tries left)", p.Retries)
+	if n := p.TriesToTell(); n > 0 {
+		label += " (" + hsm.TriesLeft(n) + ")"
 	}
 	return above, label + ": "
 }

@@ -87,6 +87,15 @@ func TestPromptEnds(t *testing.T) {
 	if err := <-errs; !errors.Is(err, hsm.ErrCancelled) {
 		t.Errorf("got %v", err)
 	}
+	go func() { // whatever a driver says of the last one
+		_, err := r.m.prompter.PIN(ctx, hsm.PINPrompt{Kind: hsm.PIVPIN, Token: pivToken().Info, Retries: 2, Again: "nothing is left of it"})
+		errs <- err
+	}()
+	r.sees("nothing is left of it", "2 tries left")
+	r.press("esc")
+	if err := <-errs; !errors.Is(err, hsm.ErrCancelled) {
+		t.Errorf("got %v", err)
+	}
 }
 
 // TestTouch: the dialog rings after a while and goes when the token was touched.

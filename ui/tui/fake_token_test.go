@@ -85,7 +85,7 @@ func (f *fakeBackend) ResetToken(ctx context.Context, u hsm.URI, confirm func(fl
 	if err != nil {
 		return f.details(err)
 	}
-	yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{Question: "Reset it?", Detail: "PIN, PUK and management key become the factory's.", Type: l.Serial()})
+	yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{Question: "Reset it?", Detail: "PIN, PUK and management key become the default ones.", Type: l.Serial()})
 	if err == nil && !yes {
 		err = hsm.ErrCancelled
 	}

@@ -162,7 +162,7 @@ func TestFlowWrongPIN(t *testing.T) {
 	s.press("r")
 	s.sees("Use the last try?")
 	s.press("y")
-	s.sees("The last try: a wrong PIN locks it")
+	s.sees("The last try: a wrong PIN blocks it")
 	s.press(`"648219"`, "enter")
 	s.sees("authenticated as jane")
 	if o := s.final(); o.Result == nil {

@@ -18,7 +18,7 @@ import (
 func atToken(r *rig) {
 	atTokens(r)
 	r.press("down", "down", "enter")
-	r.sees("Meant for", "PUK 3 of 3")
+	r.sees("Meant for", "PUK default, 3 of 3")
 }
 
 // working tells whether an operation runs and has the keys.

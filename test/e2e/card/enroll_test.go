@@ -171,7 +171,7 @@ func (p *person) refused() {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	for _, want := range []string{"the factory's PIN, PUK and management key", "`kubehsm token pin change --token", "`kubehsm token management-key set --protect --token"} {
+	for _, want := range []string{"the default PIN, PUK and management key", "`kubehsm token pin change --token", "`kubehsm token management-key set --protect --token"} {
 		if res.Code != 1 || !strings.Contains(res.Stderr, want) {
 			p.t.Errorf("with the factory's values, want %q: %s", want, res)
 		}

@@ -65,7 +65,7 @@ func TestJourneyAdministration(t *testing.T) {
 	p := newTraveller(t)
 	s := p.ui()
 	p.atToken(s)
-	s.WaitFor("the factory's")
+	s.WaitFor("default, 3 of 3 tries left")
 	s.Type("p")
 	lab.Fill(s, "╭─ PIV PIN of", "PIV PIN", wrongPIN)
 	lab.Fill(s, "New PIV PIN of", "PIV PIN", ownPIN)
@@ -89,7 +89,7 @@ func TestJourneyAdministration(t *testing.T) {
 	s.Press(term.Enter)
 	lab.Fill(s, "╭─ PIV PIN of", "PIV PIN", ownPIN)
 	s.WaitFor("the management key is replaced")
-	s.WaitGone("the factory's")
+	s.WaitGone("default")
 	p.atRest("the change of its secrets")
 	if _, key := p.card.ManagementKey(); bytes.Equal(key, vcard.DefaultManagementKey()) || !p.card.CheckPIN(ownPIN) || !p.card.CheckPUK(ownPUK) {
 		t.Error("the card has other secrets than were set")
@@ -126,9 +126,9 @@ func TestJourneyAdministration(t *testing.T) {
 	lab.Fill(s, "New PIV PIN of", "PIV PIN", nextPIN)
 	lab.Fill(s, "New PIV PIN of", "again", nextPIN)
 	s.WaitFor("Use the last try?", "▌ No")
-	lab.Insist(s, "y", "the yes is taken", lab.Shows("The last try: a wrong PIV PIN locks it."))
+	lab.Insist(s, "y", "the yes is taken", lab.Shows("The last try: a wrong PIV PIN blocks it."))
 	lab.Fill(s, "╭─ PIV PIN of", "PIV PIN", wrongPIN)
-	s.WaitFor("✗ error: wrong PIV PIN: it is locked now", "PIN locked")
+	s.WaitFor("✗ error: wrong PIV PIN: it is blocked now", "PIN blocked")
 	s.Press(term.Escape)
 	s.WaitGone("✗ error: ")
 	s.Type("u")
@@ -153,7 +153,7 @@ func TestJourneyAdministration(t *testing.T) {
 	}
 	s.Type(serial)
 	s.Press(term.Enter)
-	s.WaitFor("the PIV application is as new", "the factory's")
+	s.WaitFor("the PIV application is as new", "default, 3 of 3 tries left")
 	if p.card.Public(0x9a) != nil || !p.card.CheckPIN(vcard.DefaultPIN) {
 		t.Error("the card is not as new")
 	}
@@ -202,9 +202,9 @@ func TestJourneyCard(t *testing.T) {
 	s := p.ui()
 	p.atToken(s)
 	p.way(s)
-	s.WaitFor("the factory's PIN, PUK and management key", "A accept the risk")
+	s.WaitFor("the default PIN, PUK and management key", "A accept the risk")
 	s.Press(term.Enter)
-	s.WaitFor("enrol: the token still has the factory's PIN")
+	s.WaitFor("enrol: the token still has the default PIN")
 	s.Press(term.CtrlC)
 	if code := s.Exit(); code != 130 || !s.Cooked() {
 		t.Errorf("exit code %d", code)

@@ -13,6 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/ui/flow"
 )
 
 // tokens asks every driver for its tokens, each on its own: one that hangs
@@ -138,24 +139,25 @@ func token(ctx context.Context, d hsm.Driver, t hsm.TokenInfo) []Check {
 
 func pin(c Check, t hsm.TokenInfo, found string) Check {
 	uri := t.URI().String()
-	switch {
+	switch pin := found + ": PIN " + flow.PINWords(t, nil); {
 	case !t.Initialized:
 		return c.with(Note, found+": not initialised", "It holds nothing yet.", "kubehsm token init --token "+csr.ShellQuote(uri))
-	case t.PIN.Locked:
-		return c.with(Failed, found+": the PIN is locked", "No key on it can be used.", "kubehsm token pin unblock --token "+csr.ShellQuote(uri))
+	case t.PIN.Blocked():
+		return c.with(Failed, pin, "No key on it can be used.", "kubehsm token pin unblock --token "+csr.ShellQuote(uri))
 	case t.PIN.NotSet:
-		return c.with(Failed, found+": no PIN has been set", "Keys cannot be made or used before.", "kubehsm token init --token "+csr.ShellQuote(uri))
-	case t.PIN.Final:
-		return c.with(Warning, found+": one PIN try is left", "A wrong one locks the token.", "make sure that you have the PIN before you go on")
+		return c.with(Failed, pin, "Keys cannot be made or used before.", "kubehsm token init --token "+csr.ShellQuote(uri))
+	case t.PIN.Final, t.PIN.Retries == 1:
+		return c.with(Warning, pin, "A wrong one blocks the PIN.", "make sure that you have the PIN before you go on")
 	case t.PIN.Low:
-		return c.with(Warning, found+": wrong PINs were tried", "Few tries are left; the right PIN sets the counter back.", "kubehsm token info --token "+csr.ShellQuote(uri))
+		return c.with(Warning, pin, "Wrong ones were tried; the right one sets the counter back.", "kubehsm token info --token "+csr.ShellQuote(uri))
 	case t.PIN.Default:
-		return c.with(Warning, found+": the factory's PIN is in force", "Everybody knows it.", "kubehsm token pin change --token "+csr.ShellQuote(uri))
+		return c.with(Warning, pin, "Everybody knows the default PIN.", "kubehsm token pin change --token "+csr.ShellQuote(uri))
+	default:
+		return c.ok(pin)
 	}
-	return c.ok(found)
 }
 
-// defaults tells of factory values beside the PIN.
+// defaults tells of default values beside the PIN.
 func defaults(ctx context.Context, d hsm.Driver, t hsm.TokenInfo) []Check {
 	opened, err := d.Open(ctx, t.URI())
 	if err != nil {
@@ -174,11 +176,11 @@ func defaults(ctx context.Context, d hsm.Driver, t hsm.TokenInfo) []Check {
 	var checks []Check
 	if details.PUK != nil && details.PUK.Default {
 		checks = append(checks, Check{ID: "puk/" + t.Serial, Group: GroupTokens, Title: "PUK of " + t.Name()}.
-			with(Warning, "the factory's PUK is in force", "With it anybody who finds the token sets a new PIN.", "kubehsm token puk change --token "+csr.ShellQuote(uri)))
+			with(Warning, "the default PUK is in force", "With it anybody who finds the token sets a new PIN.", "kubehsm token puk change --token "+csr.ShellQuote(uri)))
 	}
 	if details.ManagementKey.Default {
 		checks = append(checks, Check{ID: "management-key/" + t.Serial, Group: GroupTokens, Title: "Management key of " + t.Name()}.
-			with(Warning, "the factory's management key is in force", "With it any program replaces keys and certificates.",
+			with(Warning, "the default management key is in force", "With it any program replaces keys and certificates.",
 				"kubehsm token management-key set --protect --token "+csr.ShellQuote(uri)))
 	}
 	return checks

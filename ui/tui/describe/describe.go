@@ -4,7 +4,6 @@ package describe
 
 import (
 	"crypto/x509"
-	"fmt"
 	"path"
 	"strconv"
 	"strings"
@@ -43,31 +42,21 @@ func Style(t theme.Theme, l Level) theme.Style {
 	return t.Muted
 }
 
-// PIN puts a token's PIN state into a few words.
-func PIN(t hsm.TokenInfo) (string, Level) {
-	switch s := t.PIN; {
-	case !t.Initialized:
-		return "not initialised", Quiet
-	case s.Locked || s.Retries == 0 && !s.NotNeeded && !s.NotSet:
-		return "PIN locked", Bad
-	case s.NotSet:
-		return "no PIN set", Bad
-	case s.Final || s.Retries == 1:
-		return "last PIN try", Warn
-	case s.Low && s.Retries < 1:
-		return "few PIN tries left", Warn
-	case s.Low:
-		return fmt.Sprintf("%d PIN tries left", s.Retries), Warn
-	case s.NotNeeded:
-		return "no PIN needed", Quiet
-	case s.Default:
-		return "factory PIN", Warn
-	case s.PINPad:
-		return "PIN on the reader", Quiet
-	case s.Retries > 1:
-		return fmt.Sprintf("%d PIN tries", s.Retries), Quiet
+// PIN puts a token's PIN state into a few words. d may be nil.
+func PIN(t hsm.TokenInfo, d *hsm.Details) (string, Level) {
+	words := flow.PINWords(t, d)
+	if t.Initialized {
+		words = "PIN " + words
 	}
-	return "PIN set", Quiet
+	switch s := t.PIN; {
+	case !t.Initialized, s.NotNeeded:
+		return words, Quiet
+	case s.Blocked(), s.NotSet:
+		return words, Bad
+	case s.Final, s.Low, s.Retries == 1, s.Default:
+		return words, Warn
+	}
+	return words, Quiet
 }
 
 // Unusable says why no key on the token can be used or made, "" if one can.
@@ -75,8 +64,8 @@ func Unusable(t hsm.TokenInfo) string {
 	switch {
 	case !t.Initialized:
 		return "the token is not initialised"
-	case t.PIN.Locked:
-		return "its PIN is locked"
+	case t.PIN.Blocked():
+		return "its PIN is blocked"
 	case t.PIN.NotSet:
 		return "it has no PIN yet"
 	}

@@ -157,14 +157,15 @@ func (d *PIN) View(f screen.Frame) string {
 }
 
 func (d *PIN) tries() string {
-	switch n := d.prompt.Retries; {
-	case d.prompt.New, d.prompt.Again != "" && !d.last() && strings.Contains(d.prompt.Again, "left"):
+	n := d.prompt.TriesToTell()
+	switch {
+	case d.prompt.New:
 		return ""
 	case d.last():
-		return "! The last try: a wrong " + string(d.prompt.Kind) + " locks it."
+		return "! The last try: a wrong " + string(d.prompt.Kind) + " blocks it."
 	case n > 0:
-		return triesLeft(n)
-	case d.prompt.Token.PIN.Low:
+		return hsm.TriesLeft(n)
+	case d.prompt.Token.PIN.Low && d.prompt.Retries < 0:
 		return "! Few tries are left."
 	}
 	return ""
@@ -181,7 +182,7 @@ func rules(p hsm.PINPrompt) string {
 		s = fmt.Sprintf("%d to %d characters; letters work too.", lo, hi)
 	}
 	if p.Token.PIN.Default {
-		s = strings.TrimSpace(s + " The factory PIN is still in force: change it soon.")
+		s = strings.TrimSpace(s + " The default PIN is still in force: change it soon.")
 	}
 	return s
 }
@@ -203,11 +204,4 @@ func purpose(p hsm.Purpose, t hsm.TokenInfo) string {
 		s += " Serial " + text.Clean(t.Serial) + "."
 	}
 	return s
-}
-
-func triesLeft(n int) string {
-	if n == 1 {
-		return "1 try left"
-	}
-	return fmt.Sprintf("%d tries left", n)
 }

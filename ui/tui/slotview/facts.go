@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/describe"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
@@ -12,11 +13,10 @@ import (
 
 // TokenFacts is what is known of a token.
 func TokenFacts(i hsm.TokenInfo) []widget.Fact {
-	pin, _ := describe.PIN(i)
 	facts := []widget.Fact{
 		{Name: "Serial", Value: text.Clean(i.Serial)},
 		{Name: "Kind", Value: join(describe.Kind(i), text.Clean(i.Manufacturer))},
-		{Name: "PIN", Value: pin},
+		{Name: "PIN", Value: flow.PINWords(i, nil)},
 		{Name: "URI", Value: text.Clean(i.URI().String())},
 		{Name: "Firmware", Value: text.Clean(i.Firmware)},
 		{Name: "Reader", Value: text.Clean(strings.TrimSpace(i.Reader))},

@@ -112,7 +112,7 @@ func (p *reviewPage) risks() string {
 		return "the request will be refused: " + text.Clean(refused[0].Reason)
 	}
 	if p.review.Token.PIN.Default && !o.AcceptFactory {
-		return "the token still has the factory's PIN"
+		return "the token still has the default PIN"
 	}
 	return ""
 }

@@ -37,7 +37,7 @@ func (p *tokenPage) fill() {
 	var items []item
 	prefer := ""
 	for i, v := range p.m.Store.Tokens.Value.Views {
-		pin, l := describe.PIN(v.Info)
+		pin, l := describe.PIN(v.Info, nil)
 		it := item{
 			id: v.Info.URI().String(), index: i, name: describe.Token(v.Info),
 			about: describe.Kind(v.Info) + ", " + keysOn(v), right: pin, level: l,

@@ -1,10 +1,9 @@
 package token
 
 import (
-	"fmt"
 	"strings"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/describe"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -33,16 +32,18 @@ func (m *Model) View(f screen.Frame) string {
 // head says what the token is and what state its secrets are in.
 func (m *Model) head(f screen.Frame) []string {
 	t := f.Theme
-	pin, level := describe.PIN(m.info)
-	if d := m.details.Details; d != nil && d.PIN != nil {
-		pin = fmt.Sprintf("PIN %s", tries(d.PIN))
-	}
+	pin, level := describe.PIN(m.info, m.details.Details)
 	parts := []string{describe.Style(t, level).Render(mark(t.Glyphs.Warn, level) + pin)}
 	if d := m.details.Details; d != nil {
 		if d.PUK != nil {
-			parts = append(parts, t.Muted.Render("PUK "+tries(d.PUK)))
+			parts = append(parts, t.Muted.Render("PUK "+flow.TriesWords(d.PUK)))
 		}
-		parts = append(parts, m.managementWords(f, d.ManagementKey))
+		key := "management key " + flow.ManagementKeyWords(d.ManagementKey)
+		if d.ManagementKey.Default {
+			parts = append(parts, t.Warn.Render(mark(t.Glyphs.Warn, describe.Warn)+key))
+		} else {
+			parts = append(parts, t.Muted.Render(key))
+		}
 	}
 	about := []string{describe.Kind(m.info)}
 	for _, x := range []string{m.info.Serial, prefixed("firmware ", m.info.Firmware)} {
@@ -80,28 +81,6 @@ func mark(glyph string, l describe.Level) string {
 		return glyph + " "
 	}
 	return ""
-}
-
-func tries(t *hsm.Tries) string {
-	s := fmt.Sprintf("%d of %d tries", t.Left, t.Total)
-	if t.Left == 0 {
-		s = "locked"
-	}
-	if t.Default {
-		s += ", the factory's"
-	}
-	return s
-}
-
-func (m *Model) managementWords(f screen.Frame, k hsm.ManagementKeyState) string {
-	s := "management key " + string(k.Algorithm)
-	switch {
-	case k.Default:
-		return f.Theme.Warn.Render(f.Theme.Glyphs.Warn + " " + s + ", the factory's")
-	case k.Protected:
-		s += ", kept on the card"
-	}
-	return f.Theme.Muted.Render(s)
 }
 
 func (m *Model) list(f screen.Frame) string {

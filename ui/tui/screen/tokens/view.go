@@ -110,7 +110,7 @@ func (m *Model) line(f screen.Frame, c slotview.Columns, i int, r row) string {
 		return lead + c.Slot(f, *r.slot, sel)
 	}
 	name := describe.Token(r.token.Info)
-	pin, pinLevel := describe.PIN(r.token.Info)
+	pin, pinLevel := describe.PIN(r.token.Info, nil)
 	room := f.Width - 2
 	right := pin
 	if pinLevel != describe.Quiet {

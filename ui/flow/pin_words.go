@@ -1,0 +1,88 @@
+package flow
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// PINWords is the state of a token's PIN in a few words, to stand after "PIN". d may
+// be nil.
+func PINWords(t hsm.TokenInfo, d *hsm.Details) string {
+	s := t.PIN
+	tries := hsm.Tries{Left: s.Retries, Default: s.Default}
+	if d != nil && d.PIN != nil {
+		tries = *d.PIN
+		tries.Default = tries.Default || s.Default
+	}
+	switch {
+	case !t.Initialized:
+		return "not initialised"
+	case s.NotSet:
+		return "not set"
+	case s.NotNeeded:
+		return "not needed"
+	case s.Blocked() || tries.Left == 0:
+		return blocked
+	}
+	var parts []string
+	if tries.Default {
+		parts = append(parts, "default")
+	}
+	if s.PINPad {
+		parts = append(parts, "typed on the reader")
+	}
+	switch {
+	case tries.Left > 0:
+		parts = append(parts, triesLeft(tries))
+	case s.Final:
+		parts = append(parts, hsm.TriesLeft(1))
+	case s.Low:
+		parts = append(parts, "few tries left")
+	case len(parts) == 0:
+		return "set"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// blocked is the state of a PIN or PUK without tries left.
+const blocked = "blocked"
+
+// TriesWords is the counter of a PUK: "default, 2 of 3 tries left". t may be nil.
+func TriesWords(t *hsm.Tries) string {
+	switch {
+	case t == nil:
+		return ""
+	case t.Left == 0:
+		return blocked
+	case t.Default:
+		return "default, " + triesLeft(*t)
+	}
+	return triesLeft(*t)
+}
+
+func triesLeft(t hsm.Tries) string {
+	if t.Total > 0 {
+		return fmt.Sprintf("%d of %d tries left", t.Left, t.Total)
+	}
+	return hsm.TriesLeft(t.Left)
+}
+
+// ManagementKeyWords describes a PIV management key: "aes-192, default".
+func ManagementKeyWords(m hsm.ManagementKeyState) string {
+	var parts []string
+	if m.Algorithm != "" {
+		parts = append(parts, string(m.Algorithm))
+	}
+	if m.Default {
+		parts = append(parts, "default")
+	}
+	if m.Protected {
+		parts = append(parts, "kept on the card under the PIN")
+	}
+	if m.Touch == hsm.TouchAlways || m.Touch == hsm.TouchCached {
+		parts = append(parts, "touch "+m.Touch.String())
+	}
+	return strings.Join(parts, ", ")
+}
