@@ -53,5 +53,5 @@ func (v *RequestView) judge(by attest.Verifier) {
 		v.Warnings = append(v.Warnings, "its attestation proves nothing: "+err.Error())
 		return
 	}
-	v.Attestation = "verified to " + s.Root + ": " + s.String()
+	v.Attested, v.Attestation = true, "verified to "+s.Root+": "+s.String()
 }

@@ -101,8 +101,8 @@ func TestJudge(t *testing.T) {
 			v := viewRequest(&certificatesv1.CertificateSigningRequest{Spec: certificatesv1.CertificateSigningRequestSpec{Request: pkcs10, Username: "jane"}})
 			v.judge(tc.by)
 			warnings := strings.Join(v.Warnings, "\n")
-			if !strings.HasPrefix(v.Attestation, tc.says) || !strings.Contains(warnings, tc.warning) || (tc.warning == "") != (warnings == "") {
-				t.Errorf("attestation %q, warnings %q", v.Attestation, warnings)
+			if !strings.HasPrefix(v.Attestation, tc.says) || !strings.Contains(warnings, tc.warning) || (tc.warning == "") != (warnings == "") || v.Attested != (name == "verified") {
+				t.Errorf("attestation %q, attested %t, warnings %q", v.Attestation, v.Attested, warnings)
 			}
 		})
 	}

@@ -42,8 +42,10 @@ type RequestView struct {
 	Words []string `json:"words,omitempty"`
 	Note  string   `json:"note,omitempty"` // the requester's words
 	// Attestation says what the request's attestation is worth; "" where nobody looked.
-	Attestation string    `json:"attestation,omitempty"`
-	Created     time.Time `json:"created"`
+	Attestation string `json:"attestation,omitempty"`
+	// Attested: the attestation is verified to a maker that is trusted.
+	Attested bool      `json:"attested,omitempty"`
+	Created  time.Time `json:"created"`
 	// Rights are what the user and the groups may do, a line a role binding;
 	// nil where nobody looked. RightsUnknown says what could not be looked up.
 	Rights        []string `json:"rights,omitempty"`

@@ -86,7 +86,7 @@ func (f *fakeBackend) Request(ctx context.Context, _, name string, _ flow.Reques
 			continue
 		}
 		if v.User == "jane" {
-			v.Attestation = "verified to Yubico PIV Root CA: generated on YubiKey 5C NFC 12345678, firmware 5.4.3, PIN once, touch cached"
+			v.Attested, v.Attestation = true, "verified to Yubico PIV Root CA: generated on YubiKey 5C NFC 12345678, firmware 5.4.3, PIN once, touch cached"
 			v.Rights = []string{"edit in namespace dev, by group dev"}
 		} else {
 			v.Warnings = append(v.Warnings, "the certificate allows everything in the cluster: its user or one of its groups is cluster-admin")

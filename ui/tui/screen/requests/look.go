@@ -272,7 +272,7 @@ func (l *look) body(t theme.Theme, w int, now time.Time) []string {
 	switch {
 	case v.Attestation == "":
 		lines = append(lines, widget.Paragraph(t.Warn, t.Glyphs.Warn+" Nobody vouches for it: it may be a file that anybody has a copy of.", w)...)
-	case !strings.HasPrefix(v.Attestation, "verified"):
+	case !v.Attested:
 		lines = append(lines, widget.Paragraph(t.Warn, t.Glyphs.Warn+" "+clean(v.Attestation), w)...)
 	default:
 		lines = append(lines, widget.Paragraph(t.Text, clean(v.Attestation), w)...)
