@@ -293,6 +293,12 @@ func TestAnswerEndsWithItsProgram(t *testing.T) {
 	if _, ok := c.recall(shell, time.Now()); ok {
 		t.Error("a process that has ended has the answer")
 	}
+	me := process.This()
+	before := scope{enrollment: "prod", client: process.ID{PID: me.PID, Start: me.Start + 1}, class: classChange}
+	c.remember(before, nil, time.Now())
+	if _, ok := c.recall(before, time.Now()); ok {
+		t.Error("a process that has ended, and whose number another has, has the answer")
+	}
 }
 
 // TestAnswerForAConnection: where the system does not tell whose a connection is, an

@@ -163,7 +163,6 @@ func TestAnotherProcess(t *testing.T) {
 	if code, body := r.get(r.client(&cred), "/version"); code != http.StatusUnauthorized {
 		t.Errorf("%d %s", code, body)
 	}
-	<-denied
 	end()
 	code, body := r.get(theirs, "/api/v1/pods")
 	refused(t, body, http.StatusUnauthorized, "has ended")
