@@ -25,7 +25,9 @@ func identify(plugin, claimed process.ID) (client process.ID, kin []process.ID, 
 	}
 	if plugin.Known() {
 		all := append([]process.ID{plugin}, plugin.Ancestors()...)
-		i := slices.Index(all, claimed)
+		i := slices.IndexFunc(all, func(p process.ID) bool { // a plugin that is shown no /proc knows no start times
+			return p == claimed || p.PID == claimed.PID && claimed.Start == 0
+		})
 		if i < 0 {
 			i = inNamespace(all, claimed)
 		}

@@ -13,7 +13,9 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -24,6 +26,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/process"
+	"github.com/kubehsm/kubehsm/test/need"
 )
 
 // otherProgram is another process that asks the agent for sessions and uses them.
@@ -337,6 +340,7 @@ func TestIdentify(t *testing.T) {
 	}{
 		{"itself", me, me, me, nil},
 		{"its parent", me, parent, parent, nil},
+		{"its parent, whose start it does not know", me, process.ID{PID: parent.PID}, parent, nil},
 		{"through another", sleep, parent, parent, nil},
 		{"a child", me, sleep, process.ID{}, ErrNotClient},
 		{"another of the number", me, process.ID{PID: parent.PID, Start: parent.Start + 1}, process.ID{}, ErrNotClient},
@@ -355,5 +359,46 @@ func TestIdentify(t *testing.T) {
 	end()
 	if _, _, err := identify(sleep, me); !errors.Is(err, ErrNotClient) {
 		t.Errorf("a plugin that has ended gets a session: %v", err)
+	}
+}
+
+// TestIdentifyInNamespace: a plugin in a pid namespace of its own, a container's say,
+// claims processes by the numbers that they have there.
+func TestIdentifyInNamespace(t *testing.T) {
+	c := exec.Command("/bin/sh", "-c", `sh -c 'echo $PPID; read x'; true`)
+	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWPID}
+	in, err := c.StdinPipe()
+	check(t, err)
+	out, err := c.StdoutPipe()
+	check(t, err)
+	if err := c.Start(); err != nil {
+		need.Missing(t, "pid namespaces: "+err.Error())
+	}
+	t.Cleanup(func() { _ = in.Close(); _ = c.Wait() })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	check(t, err)
+	if line != "1\n" {
+		t.Fatalf("the plugin's parent is %q", line)
+	}
+	client := process.Of(c.Process.Pid)
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", client.PID, client.PID))
+	check(t, err)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	check(t, err)
+	plugin := process.Of(pid)
+	for _, o := range []struct{ plugin, claimed, want process.ID }{
+		{plugin, process.ID{PID: 1, Start: client.Start}, client},
+		{plugin, client, client},
+		{client, process.ID{}, process.This()}, // whose parent is outside
+	} {
+		if got, _, err := identify(o.plugin, o.claimed); err != nil || got != o.want {
+			t.Errorf("%v claims %v: %v, %v", o.plugin, o.claimed, got, err)
+		}
+	}
+	other, _ := running(t)
+	for _, claimed := range []process.ID{other, {PID: 3, Start: client.Start}, {PID: os.Getpid(), Start: 1}} {
+		if got, _, err := identify(plugin, claimed); !errors.Is(err, ErrNotClient) {
+			t.Errorf("claims %v: %v", claimed, got)
+		}
 	}
 }
