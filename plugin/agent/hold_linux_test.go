@@ -1,8 +1,8 @@
 package agent
 
 import (
+	"bufio"
 	"net"
-	"os"
 	"os/exec"
 	"testing"
 
@@ -12,33 +12,50 @@ import (
 )
 
 // TestSystemdPassesThePort: a connection has systemd start the agent, which has
-// the socket from it.
+// the socket from it. So has a command, as no agent of its own could have the port.
 func TestSystemdPassesThePort(t *testing.T) {
-	activate := need.Program(t, "systemd-socket-activate")
-	r := newRig(t, rigOptions{idle: true})
-	exe, err := os.Executable()
-	check(t, err)
-	cmd := exec.Command(activate, "-l", r.ep.Address(), "-E", home.EnvHome+"="+r.dirs.Home, "-E", agentProgram+"=supervised", exe, "agent", "serve")
-	cmd.Stderr = os.Stderr
-	check(t, cmd.Start())
-	t.Cleanup(func() { _ = cmd.Wait() }) // the agent has its number, and is told to stop
-	poll.Until(t, "somebody can connect", func() bool {
-		c, err := net.Dial("tcp4", r.ep.Address())
-		if err == nil {
+	for what, begin := range map[string]func(t *testing.T, r *rig, exe string){
+		"connection": func(t *testing.T, r *rig, _ string) {
+			c, err := net.Dial("tcp4", r.ep.Address())
+			check(t, err)
 			check(t, c.Close())
-		}
-		return err == nil
-	})
-	poll.Until(t, "the agent runs", func() bool {
-		c, err := Dial(t.Context(), r.dirs)
-		if err == nil {
+		},
+		"command": func(t *testing.T, r *rig, exe string) {
+			c, err := Ensure(t.Context(), r.dirs, exe)
+			check(t, err)
 			check(t, c.Close())
-		}
-		return err == nil
-	})
-	st := r.status()
-	if st.PID != cmd.Process.Pid || st.BridgeError != "" || st.Bridge != r.ep.Address() {
-		t.Errorf("%+v", st)
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			activate := need.Program(t, "systemd-socket-activate")
+			r := newRig(t, rigOptions{idle: true})
+			exe := program(t, r.dirs, "1")
+			cmd := exec.Command(activate, "-l", r.ep.Address(), "-E", home.EnvHome+"="+r.dirs.Home, "-E", agentProgram+"=supervised", exe, "agent", "serve")
+			stderr, err := cmd.StderrPipe()
+			check(t, err)
+			check(t, cmd.Start())
+			t.Cleanup(func() {
+				if t.Failed() {
+					_ = cmd.Process.Kill() // it may wait for a connection still
+				}
+				_ = cmd.Wait() // the agent has its number, and is told to stop
+			})
+			said, err := bufio.NewReader(stderr).ReadString('\n')
+			t.Log(said)
+			check(t, err)
+			begin(t, r, exe)
+			poll.Until(t, "the agent runs", func() bool {
+				c, err := Dial(t.Context(), r.dirs)
+				if err == nil {
+					check(t, c.Close())
+				}
+				return err == nil
+			})
+			st := r.status()
+			if st.PID != cmd.Process.Pid || st.BridgeError != "" || st.Bridge != r.ep.Address() {
+				t.Errorf("%+v", st)
+			}
+			check(t, only(r.dial().stop(t.Context())))
+		})
 	}
-	check(t, only(r.dial().stop(t.Context())))
 }

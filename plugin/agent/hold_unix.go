@@ -107,9 +107,6 @@ func (h *hold) tell(clients []process.ID) error {
 	return err
 }
 
-// holdSocket is where a holder hands the port over.
-func holdSocket(d home.Dirs) string { return filepath.Join(d.Run, "port.sock") }
-
 // takePort asks the holder that an earlier agent has left for the bridge's port; nil
 // if there is none.
 func takePort(d home.Dirs) (net.Listener, error) {

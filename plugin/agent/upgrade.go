@@ -139,9 +139,13 @@ func (p Program) settle(ctx context.Context, c *Client, mine wire.Build, h hello
 	return hsm.WithHint(what, versionHint)
 }
 
-// connect connects to the running agent, or starts one.
+// connect connects to the running agent, or has one started.
 func connect(ctx context.Context, d home.Dirs, exe string) (*Client, error) {
 	c, err := Dial(ctx, d)
+	if errors.Is(err, ErrNotRunning) {
+		wake(ctx, d)
+		c, err = Dial(ctx, d)
+	}
 	if !errors.Is(err, ErrNotRunning) {
 		return c, err
 	}
