@@ -8,9 +8,11 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 )
@@ -105,5 +107,16 @@ func TestTicketThatWasNotMade(t *testing.T) {
 	}
 	if deeds, err := e.Deeds(); err != nil || len(deeds) != 1 {
 		t.Errorf("without a server: the record has %+v, %v", deeds, err)
+	}
+}
+
+// TestPolicyHint: a desk that is newer than the cluster's policies is told so.
+func TestPolicyHint(t *testing.T) {
+	old := errors.New("denied: the help desk makes and deletes bootstrap tokens of the group " + ticket.Group + " only")
+	if err := policyHint(old); !errors.Is(err, old) || !strings.Contains(hsm.Hint(err), "kubehsm rbac apply") {
+		t.Errorf("%v, hint %q", err, hsm.Hint(err))
+	}
+	if other := bootstraptoken.ErrForbidden; hsm.Hint(policyHint(other)) != "" {
+		t.Error("of another error")
 	}
 }
