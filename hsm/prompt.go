@@ -23,6 +23,9 @@ type Purpose struct {
 	Action string `json:"action,omitempty"`
 	// Command is the program that waits, as "kubectl get pods", if known.
 	Command string `json:"command,omitempty"`
+	// Notice are sentences that the person must read first, such as that a consent
+	// policy was lowered.
+	Notice string `json:"notice,omitempty"`
 }
 
 // PINPrompt asks for a secret.

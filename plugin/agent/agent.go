@@ -31,6 +31,7 @@ type agent struct {
 	consents *consents
 	turns    *turns
 	people   *people
+	policies policies
 	stop     context.CancelFunc
 	notify   *desktop.Notifier
 	audit    *audit.Log // nil in tests that do not look at it
@@ -98,6 +99,7 @@ func (a *agent) holder(key hsm.URI) *holder {
 		h = newHolder(u, a.o.Tokens)
 		h.tried = func(ctx context.Context, err error) { a.recordUnlock(ctx, u, err) }
 		h.removed = func() { a.lockToken(h, "removed") }
+		h.untold = func() (string, func()) { return a.untold(u) }
 		a.holders[u.String()] = h
 	}
 	return h
@@ -153,6 +155,8 @@ func whyLocked(reason string) string {
 	switch reason {
 	case "removed":
 		return "the token was removed"
+	case "policy":
+		return "a consent policy was lowered, so its token was locked"
 	case "idle":
 		return "the token was not used for a while, so it was locked"
 	}
@@ -200,7 +204,7 @@ func (a *agent) sweep(now time.Time) (idle bool) {
 	a.sessions.Sweep()
 	a.bridge.hold(a.sessions.Clients())
 	a.follow()
-	a.flushAudit()
+	a.recoverAudit()
 	if lines, ok := a.log.Handler().(repeats); ok {
 		_ = lines.flush(now) // a log that cannot be written has nowhere to say so
 	}

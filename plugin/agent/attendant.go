@@ -16,7 +16,7 @@ const attendantTimeout = 3 * time.Second
 // needsAttendant tells whether the client has to leave somebody behind who can
 // ask, and has not yet: then it must ask in full.
 func (a *agent) needsAttendant(t *target, client process.ID) bool {
-	return t.e.Consent().Asks() && client.Known() && a.people.attendant(client) == nil
+	return t.policy.Asks() && client.Known() && a.people.attendant(client) == nil
 }
 
 // opAttend. Whoever says so attends that client: it is the same user's, and

@@ -23,6 +23,9 @@ import (
 func (r *rig) records() (all []audit.Record, lines []string) {
 	r.t.Helper()
 	damaged, err := audit.Read(context.Background(), audit.Path(r.dirs), audit.Filter{}, func(rec audit.Record) error {
+		if rec.Event == audit.Policy { // see policy_test.go
+			return nil
+		}
 		all = append(all, rec)
 		lines = append(lines, strings.Join(strings.Fields(string(rec.Event)+" "+string(rec.Outcome)+" "+rec.Reason+" "+rec.Error), " "))
 		return nil

@@ -175,10 +175,16 @@ func (a *agent) put(ctx context.Context, t *target, s consent.Statement, text st
 		if touch {
 			question = "allow it, and touch the token then?"
 		}
-		yes, err := who.p.Confirm(ctx, hsm.ConfirmPrompt{Question: question, Detail: words(s, t)})
+		detail := words(s, t)
+		notice, told := a.untold(t.holder.uri)
+		if notice != "" {
+			detail = notice + "\n" + detail
+		}
+		yes, err := who.p.Confirm(ctx, hsm.ConfirmPrompt{Question: question, Detail: detail})
 		if err != nil {
 			return nil, how, err
 		}
+		told()
 		if !yes {
 			return nil, how, errRefused
 		}

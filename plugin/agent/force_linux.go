@@ -72,10 +72,12 @@ func pinOf(pid int) (pinned, error) {
 	return pinned{p, process.Of(pid)}, err
 }
 
-// gone tells whether the process has ended, a zombie included.
+// gone tells whether the process has ended, with all its threads: until then it holds
+// its locks. A zombie counts.
 func (p pinned) gone() bool {
 	fields := stat(p.Pid)
-	return p.id.Start == 0 || len(fields) < 20 || fields[19] != strconv.FormatUint(p.id.Start, 10) || fields[0] == "Z" || fields[0] == "X"
+	return p.id.Start == 0 || len(fields) < 20 || fields[19] != strconv.FormatUint(p.id.Start, 10) ||
+		(fields[0] == "Z" || fields[0] == "X") && (fields[17] == "0" || fields[17] == "1")
 }
 
 // end kills processes, the agent first, and waits for their end.
@@ -179,7 +181,7 @@ func workersOf(agent int) ([]pinned, error) {
 }
 
 // stat is /proc/PID/stat from field 3 on (proc_pid_stat(5)), empty if there is none:
-// state, parent and, as the 20th, the start time.
+// state, parent and, as the 18th and 20th, the number of threads and the start time.
 func stat(pid int) []string {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

@@ -29,10 +29,18 @@ func (a *agent) write(r audit.Record, to func(*audit.Log, audit.Record) error) {
 	a.noteAudit(to(a.audit, r))
 }
 
-func (a *agent) flushAudit() {
-	if a.audit != nil {
-		a.noteAudit(a.audit.Flush())
+// recoverAudit writes what was only counted so far, and begins a new log where
+// somebody has removed it.
+func (a *agent) recoverAudit() {
+	if a.audit == nil {
+		return
 	}
+	lost, err := a.audit.Recover()
+	a.noteAudit(err)
+	if lost {
+		a.record(audit.Record{Event: audit.Lost})
+	}
+	a.noteAudit(a.audit.Flush())
 }
 
 func (a *agent) noteAudit(err error) {

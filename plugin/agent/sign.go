@@ -71,10 +71,8 @@ func (a *agent) enrolledKey(u hsm.URI) (found enrollment.Enrollment, err error) 
 	if i < 0 {
 		return found, fmt.Errorf("%s: %w", u, enrollment.ErrUnknown)
 	}
-	for _, e := range all { // under whatever URI
-		if e.KeyHash == all[i].KeyHash && e.Consent().Asks() {
-			return found, fmt.Errorf("%s: %w", e.Name, errAsksConsent)
-		}
+	if policy, _ := a.policyOf(all[i]); policy.Asks() { // of all with the key, under whatever URI
+		return found, fmt.Errorf("%s: %w", all[i].Name, errAsksConsent)
 	}
 	return all[i], nil
 }

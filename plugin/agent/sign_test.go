@@ -92,6 +92,8 @@ func TestSignForOthers(t *testing.T) {
 		notHeld("a key with the policy "+string(mode)+" elsewhere", r.slot.URI)
 		check(t, r.store.Delete(e.Name))
 	}
+	notHeld("a key whose strictest policy is gone", r.slot.URI)
+	check(t, r.dial().Unlock(t.Context(), r.e.Name, hsmtest.Typing(t, pin)))
 	if _, held, err := sign(r.slot.URI, digest[:]); !held || err != nil {
 		t.Errorf("without those policies: held %t, %v", held, err)
 	}

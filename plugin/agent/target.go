@@ -9,12 +9,14 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 )
 
@@ -22,7 +24,9 @@ import (
 type target struct {
 	e       enrollment.Enrollment
 	chain   []*x509.Certificate
-	version string
+	policy  consent.Policy          // in force: the strictest of all enrolments of the key
+	others  []enrollment.Enrollment // of the key
+	version atomic.Pointer[string]
 	holder  *holder
 	up      *bridge.Upstream
 	ready   atomic.Bool // the API server has taken our certificate
@@ -48,7 +52,7 @@ func (a *agent) target(name string) (*target, error) {
 	a.mu.RLock()
 	t := a.targets[name]
 	a.mu.RUnlock()
-	if t != nil && a.store.Version(t.e) == t.version {
+	if t != nil && a.store.Version(t.e, t.others...) == *t.version.Load() {
 		return t, nil
 	}
 	fresh, err := a.load(name)
@@ -56,7 +60,23 @@ func (a *agent) target(name string) (*target, error) {
 		a.replace(name, t, nil) // nothing is served that is no longer enrolled
 		return nil, err
 	}
+	if t != nil && t.same(fresh) { // another enrolment has changed
+		t.version.Store(fresh.version.Load())
+		fresh.up.Close()
+		return t, nil
+	}
+	a.mu.RLock()
+	if a.targets[name] == nil { // a policy was lowered, which has locked the token
+		t = nil
+	}
+	a.mu.RUnlock()
 	return a.replace(name, t, fresh), nil
+}
+
+// same tells whether two targets are the same but for their versions.
+func (t *target) same(o *target) bool {
+	return reflect.DeepEqual(t.e, o.e) && reflect.DeepEqual(t.policy, o.policy) && reflect.DeepEqual(t.others, o.others) &&
+		slices.EqualFunc(t.chain, o.chain, (*x509.Certificate).Equal)
 }
 
 func (a *agent) load(name string) (*target, error) {
@@ -64,13 +84,19 @@ func (a *agent) load(name string) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	version := a.store.Version(e) // before the chain is read: a later write shows
+	before := a.store.Version(e)
+	policy, others := a.policyOf(e)
+	version := a.store.Version(e, others...) // before the chain is read: a later write shows
+	if again, err := a.store.Load(name); err != nil || !reflect.DeepEqual(again, e) || !strings.HasPrefix(version, before) {
+		version = "" // what was read is older than that
+	}
 	chain, err := a.store.Certificate(e)
 	if err != nil {
 		return nil, err
 	}
-	t := &target{e: e, chain: chain, version: version, holder: a.holder(e.Key), seen: time.Unix(0, 0)}
-	t.up, err = bridge.NewUpstream(bridge.UpstreamOptions{Enrollment: e, Chain: chain, Log: a.log, Handshake: a.o.handshake,
+	t := &target{e: e, chain: chain, policy: policy, others: others, holder: a.holder(e.Key), seen: time.Unix(0, 0)}
+	t.version.Store(&version)
+	t.up, err = bridge.NewUpstream(bridge.UpstreamOptions{Enrollment: e, Policy: policy, Chain: chain, Log: a.log, Handshake: a.o.handshake,
 		Signer: func(ctx context.Context) (crypto.Signer, error) {
 			p := a.prompterFor(ctx, e.Name)
 			s, err := t.holder.signer(ctx, e.Key, chain[0].PublicKey, p)
@@ -117,7 +143,7 @@ func (a *agent) replace(name string, old, fresh *target) *target {
 	if old == nil {
 		return fresh
 	}
-	if fresh != nil && reflect.DeepEqual(old.e, fresh.e) {
+	if fresh != nil && reflect.DeepEqual(old.e, fresh.e) && reflect.DeepEqual(old.policy, fresh.policy) {
 		old.up.Reset()
 	} else {
 		a.sessions.Drop(name)

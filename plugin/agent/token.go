@@ -17,8 +17,11 @@ type holder struct {
 	tokens  Tokens
 	tried   func(context.Context, error) // is told how each attempt to unlock ended; may be nil
 	removed func()                       // is told that the token has gone; may be nil
-	opening chan struct{}                // held while it is opened
-	asking  chan struct{}                // held while it is unlocked: one prompt per token
+	// untold is what a person is to be told at a prompt, and is told when it was said;
+	// may be nil.
+	untold  func() (sentences string, told func())
+	opening chan struct{} // held while it is opened
+	asking  chan struct{} // held while it is unlocked: one prompt per token
 	asks    *asks
 
 	mu    sync.Mutex

@@ -127,13 +127,24 @@ type noted struct {
 	hsm.Prompter
 	asks  *asks
 	token string // its name, where a question does not tell
+	// untold is the holder's.
+	untold func() (sentences string, told func())
 }
+
+// readTime is how long a touch line is shown for what it says to count as told.
+const readTime = 2 * time.Second
 
 // PIN implements [hsm.Prompter].
 func (n noted) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error) {
 	ctx, done := n.asks.note(ctx, wire.Wait{For: wire.ForPIN, Kind: string(p.Kind), Token: p.Token.Name()})
 	defer done()
-	return n.Prompter.PIN(ctx, p)
+	var told func()
+	p.Purpose.Notice, told = n.untold()
+	pin, err := n.Prompter.PIN(ctx, p)
+	if err == nil {
+		told()
+	}
+	return pin, err
 }
 
 // Touch implements [hsm.Prompter].
@@ -143,8 +154,17 @@ func (n noted) Touch(ctx context.Context, p hsm.TouchPrompt) (done func()) {
 		w.For, w.Kind = wire.ForPIN, string(p.Pad)
 	}
 	ctx, over := n.asks.note(ctx, w)
+	var told func()
+	p.Purpose.Notice, told = n.untold()
+	shown := time.Now()
 	down := n.Prompter.Touch(ctx, p)
-	return sync.OnceFunc(func() { over(); down() })
+	return sync.OnceFunc(func() {
+		over()
+		down()
+		if time.Since(shown) >= readTime {
+			told()
+		}
+	})
 }
 
 // Confirm implements [hsm.Prompter].
@@ -159,7 +179,11 @@ func (h *holder) noting(p hsm.Prompter) hsm.Prompter {
 	if p == nil {
 		return nil
 	}
-	return noted{p, h.asks, cmp.Or(h.uri.Token, h.uri.Serial)}
+	untold := h.untold
+	if untold == nil {
+		untold = func() (string, func()) { return "", func() {} }
+	}
+	return noted{p, h.asks, cmp.Or(h.uri.Token, h.uri.Serial), untold}
 }
 
 // asker implements [waiter].

@@ -26,8 +26,8 @@ const maxLine = 16 << 10
 // Path is where the record of these folders is.
 func Path(d home.Dirs) string { return filepath.Join(d.State, "audit.log") }
 
-// Log writes records. There is one writer at a time: the agent, which holds its
-// own lock.
+// Log writes records. The agent, which holds its own lock, keeps it open; others add
+// single lines, see [Append].
 type Log struct {
 	path    string
 	maxSize int64
@@ -38,12 +38,14 @@ type Log struct {
 	f       *os.File
 	size    int64
 	repeats map[kind]*window
+	// policies are the latest records of the policies, see [Log.Carry].
+	policies map[string]Record
 }
 
 // Open opens the log at path for appending and creates it, mode 0600, if there
 // is none. A line that a crash has left unfinished is ended.
 func Open(path string) (*Log, error) {
-	l := &Log{path: path, maxSize: maxSize, keep: keep, now: time.Now, repeats: map[kind]*window{}}
+	l := &Log{path: path, maxSize: maxSize, keep: keep, now: time.Now, repeats: map[kind]*window{}, policies: map[string]Record{}}
 	if err := l.open(); err != nil {
 		return nil, fmt.Errorf("audit log: %w", err)
 	}
@@ -106,6 +108,11 @@ func (l *Log) write(r Record) error {
 	if err != nil {
 		return fmt.Errorf("audit log: %w", err)
 	}
+	if r.Event == Policy && r.Reason != PolicyTold {
+		if delete(l.policies, r.Enrollment); r.Policy != "" {
+			l.policies[r.Enrollment] = r
+		}
+	}
 	return nil
 }
 
@@ -116,7 +123,7 @@ func (l *Log) append(line []byte) error {
 		}
 	}
 	if l.size > 0 && l.size+int64(len(line)) > l.maxSize {
-		if err := l.rotate(); err != nil {
+		if err := errors.Join(l.rotate(), l.carry()); err != nil {
 			return err
 		}
 	}

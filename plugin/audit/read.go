@@ -24,10 +24,12 @@ type Filter struct {
 	Enrollment string
 	// Follow goes on with what is written later, until the context ends.
 	Follow bool
+
+	only Event // "": all
 }
 
 func (f Filter) takes(r Record) bool {
-	return !r.Time.Before(f.Since) && (f.Enrollment == "" || r.Enrollment == f.Enrollment)
+	return (f.only == "" || r.Event == f.only) && !r.Time.Before(f.Since) && (f.Enrollment == "" || r.Enrollment == f.Enrollment)
 }
 
 // Read calls each with the records that the filter takes, the oldest first. A
@@ -195,6 +197,9 @@ func (r *reader) lines(ctx context.Context) error {
 func (r *reader) line(b []byte) error {
 	if len(bytes.TrimSpace(b)) == 0 {
 		return nil
+	}
+	if only := r.filter.only; only != "" && !bytes.Contains(b, []byte(`"event":"`+string(only)+`"`)) {
+		return nil // cheaper than to read it
 	}
 	var rec Record
 	if len(b) > maxLine || json.Unmarshal(b, &rec) != nil || rec.Event == "" {

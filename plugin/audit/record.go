@@ -36,6 +36,12 @@ const (
 	// (there was nobody to ask). Requests that an earlier answer covers have no
 	// record of their own.
 	Consent Event = "consent"
+	// Policy is about an enrolment's consent policy: it was set, or found to be
+	// another one than the log knew. Reason is one of the Policy constants.
+	Policy Event = "policy"
+	// Lost says that somebody has removed the log while the agent wrote to it. What
+	// was in it is gone.
+	Lost Event = "log-lost"
 )
 
 // Outcome says how it ended.
@@ -81,6 +87,12 @@ type Record struct {
 	Request   string `json:"request,omitempty"`
 	Statement string `json:"statement,omitempty"`
 	Signature []byte `json:"signature,omitempty"`
+	// Policy is the consent policy from then on and Was the one before, as
+	// [consent.Policy.String] writes them; Lowered says that the new one does not
+	// certainly ask for as much.
+	Policy  string `json:"policy,omitempty"`
+	Was     string `json:"was,omitempty"`
+	Lowered bool   `json:"lowered,omitempty"`
 	// Client is the process for which it was done.
 	Client *Process `json:"client,omitempty"`
 	// Agent is the process id of the agent that wrote the record.

@@ -104,6 +104,7 @@ func newRig(t testing.TB, o rigOptions) *rig {
 	check(t, err)
 	r.up, err = NewUpstream(UpstreamOptions{
 		Enrollment: enrollment.Enrollment{Name: "prod", KeyHash: hash, Policy: o.policy.Mode, Rules: o.policy.Rules, Cluster: enrollment.Cluster{Server: r.api.URL + o.prefix, CAData: r.api.CAPEM, ProxyURL: o.proxy}},
+		Policy:     o.policy,
 		Chain:      []*x509.Certificate{leaf}, Signer: o.signer, Log: log,
 	})
 	check(t, err)

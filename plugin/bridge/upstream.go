@@ -38,6 +38,8 @@ const (
 // UpstreamOptions describe an upstream.
 type UpstreamOptions struct {
 	Enrollment enrollment.Enrollment
+	// Policy is the consent policy in force, as strict as the enrolment's or stricter.
+	Policy consent.Policy
 	// Chain is the client certificate's, leaf first.
 	Chain []*x509.Certificate
 	// Signer returns the key on the token. It is called once per full handshake,
@@ -113,7 +115,7 @@ func NewUpstream(o UpstreamOptions) (*Upstream, error) {
 	}
 	d.name = o.Enrollment.Name
 	o.Handshake = cmp.Or(o.Handshake, handshakeTimeout)
-	u := &Upstream{o: o, policy: o.Enrollment.Consent(), host: server.Host, prefix: strings.TrimSuffix(server.EscapedPath(), "/"), dialer: d, conns: map[*conn]struct{}{}}
+	u := &Upstream{o: o, policy: o.Policy, host: server.Host, prefix: strings.TrimSuffix(server.EscapedPath(), "/"), dialer: d, conns: map[*conn]struct{}{}}
 	u.ctx, u.cancel = context.WithCancelCause(context.Background())
 	if u.tls, err = u.tlsConfig(server); err != nil {
 		return nil, fmt.Errorf("enrolment %s: %w", o.Enrollment.Name, err)

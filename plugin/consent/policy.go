@@ -32,6 +32,8 @@ type Policy struct {
 	Mode Mode `json:"mode,omitempty"`
 	// Rules belong to the mode of that name.
 	Rules []Rule `json:"rules,omitempty"`
+
+	also []Policy // each asks for itself, see [Strictest]
 }
 
 // Rule matches requests. An empty list matches all.
@@ -109,7 +111,7 @@ func (r Rule) validate() error {
 }
 
 // Asks tells whether the policy ever asks.
-func (p Policy) Asks() bool { return p.Mode != "" && p.Mode != Session }
+func (p Policy) Asks() bool { return p.Mode != "" && p.Mode != Session || len(p.also) > 0 }
 
 // ErrOdd is wrapped by the error of [Policy.Needs].
 var ErrOdd = errors.New("the request cannot be understood, so that nobody can be asked about it")
@@ -123,7 +125,14 @@ func (p Policy) Needs(r Request) (bool, error) {
 	if r.Odd != "" {
 		return true, fmt.Errorf("%w: %s", ErrOdd, r.Odd)
 	}
+	for _, also := range p.also {
+		if needs, err := also.Needs(r); needs || err != nil {
+			return needs, err
+		}
+	}
 	switch p.Mode {
+	case "", Session:
+		return false, nil
 	case Writes:
 		return r.Writes() && (!r.DryRun || r.As != "") && !r.aboutSelf(), nil
 	case Rules:

@@ -171,10 +171,15 @@ func (s Store) Certificate(e Enrollment) ([]*x509.Certificate, error) {
 	return chain, checkLeaf(e, chain)
 }
 
-// Version changes whenever the enrolment or its certificate is written anew.
-// It costs two stats, so that who holds both in memory can tell cheaply.
-func (s Store) Version(e Enrollment) string {
-	return stamp(s.file(e.Name)) + " " + stamp(s.chain(e))
+// Version changes whenever the enrolment, its certificate or one of others is written
+// anew, and with every enrolment that comes or goes. It costs a stat for each, so that
+// who holds them in memory can tell cheaply.
+func (s Store) Version(e Enrollment, others ...Enrollment) string {
+	v := stamp(s.enrollments) + " " + stamp(s.file(e.Name)) + " " + stamp(s.chain(e))
+	for _, o := range others {
+		v += " " + stamp(s.file(o.Name))
+	}
+	return v
 }
 
 func stamp(path string) string {

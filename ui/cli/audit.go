@@ -29,8 +29,8 @@ func (a *app) audit() *cobra.Command {
 		Short: "Show what the agent did with your keys",
 		Long: `Shows the agent's record: when tokens were unlocked and locked, each signature
 and its reason, the programs that were given a session, the requests that the
-bridge turned away, and your answers to requests that needed your yes. It holds
-no other requests, no bodies, arguments or secrets.
+bridge turned away, your answers to requests that needed your yes, and changes of
+consent policies. It holds no other requests, no bodies, arguments or secrets.
 
 An answer that the token signed is shown as signed if its signature is the key's
 over what is on record, else as WRONG SIGNATURE.

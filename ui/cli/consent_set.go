@@ -18,7 +18,10 @@ func (a *app) consentSet() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "set ENROLMENT --policy POLICY",
 		Short: "Say which requests need your yes",
-		Long: `Sets the consent policy of an enrolment. No kubeconfig can weaken it.
+		Long: `Sets the consent policy of an enrolment. No kubeconfig can weaken it. A policy
+that is less strict than the one before takes the token's PIN. Of the enrolments
+of one key the strictest policy counts for all. Every change is in the audit log,
+and you are told of it at the next prompt.
 
 session  signing in is enough (the default)
 writes   all but get, list and watch needs your yes; exec, attach, port-forward,
@@ -46,7 +49,7 @@ kubehsm consent set prod-hsm --policy rules --rule 'verbs=delete' --rule 'verbs=
 		}
 		p := consent.Policy{Mode: consent.Mode(policy)}
 		for _, r := range rules {
-			rule, err := flow.ParseConsentRule(r)
+			rule, err := consent.ParseRule(r)
 			if err != nil {
 				return &ui.UsageError{Err: fmt.Errorf("--rule %q: %w", r, err)}
 			}
@@ -63,13 +66,13 @@ kubehsm consent set prod-hsm --policy rules --rule 'verbs=delete' --rule 'verbs=
 		if err != nil {
 			return err
 		}
-		if !flow.SameConsent(e.Consent(), p) {
+		if e.Consent().String() != p.String() {
 			w := a.err()
 			w.line("%s leads to %s.", e.Name, e.Host())
 			w.line("now:  %s", flow.ConsentWords(e.Consent().Mode))
 			w.line("then: %s", flow.ConsentWords(p.Mode))
 			for _, r := range p.Rules {
-				w.line("        %s", flow.ConsentRuleWords(r))
+				w.line("        %s", r.String())
 			}
 			if err := w.flush(); err != nil {
 				return err
@@ -77,7 +80,7 @@ kubehsm consent set prod-hsm --policy rules --rule 'verbs=delete' --rule 'verbs=
 			if err := a.confirm(c.Context(), yes, "Set this policy for "+e.Host()+"?"); err != nil {
 				return err
 			}
-			if e, err = env.SetConsent(c.Context(), e.Name, p); err != nil {
+			if e, err = env.SetConsent(c.Context(), e.Name, p, a.prompter()); err != nil {
 				return err
 			}
 		}

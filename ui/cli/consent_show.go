@@ -44,7 +44,7 @@ func (a *app) emitConsent(out *format, e enrollment.Enrollment) error {
 	return a.emit(out, doc, func(w *words) {
 		w.line("%s (%s): %s", e.Name, e.Host(), flow.ConsentWords(p.Mode))
 		for _, r := range p.Rules {
-			w.line("  %s", flow.ConsentRuleWords(r))
+			w.line("  %s", r.String())
 		}
 	})
 }

@@ -18,11 +18,14 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/ui/prompt"
 )
 
 func TestConsentPolicy(t *testing.T) {
 	b := newBench(t)
-	b.enrolled("prod-hsm", "https://api.example:6443", hsm.Slot{})
+	slot, _ := b.keyWithCertificate()
+	b.enrolled("prod-hsm", "https://api.example:6443", slot)
+	b.ask = prompt.None{}
 	if out := b.ok("consent", "show"); out != "prod-hsm (api.example:6443): session: signing in is enough\n" {
 		t.Errorf("%q", out)
 	}
@@ -46,6 +49,7 @@ func TestConsentPolicy(t *testing.T) {
 	if out := b.ok("consent", "set", "prod-hsm", "--policy", "writes"); !strings.Contains(out, "writes") { // nothing to change, nothing to ask
 		t.Errorf("%q", out)
 	}
+	b.ask = hsmtest.NewScript(t, hsmtest.PIN(testPIN))
 	b.ok("consent", "set", "prod-hsm", "--yes", "--rule", "verbs=delete,patch namespaces=prod", "--rule", "resources=secrets,pods/exec dry-run")
 	if out := b.ok("consent", "show"); !strings.Contains(out, "\n  verbs=delete,patch namespaces=prod\n  resources=secrets,pods/exec dry-run\n") {
 		t.Errorf("%q", out)
@@ -54,6 +58,7 @@ func TestConsentPolicy(t *testing.T) {
 	if doc["policy"] != "rules" || len(doc["rules"].([]any)) != 2 || doc["server"] != "https://api.example:6443" {
 		t.Errorf("%v", doc)
 	}
+	b.ask = hsmtest.NewScript(t, hsmtest.PIN(testPIN))
 	b.ok("consent", "set", "prod-hsm", "--policy", "session", "--yes")
 	if doc := document(t, b.ok("consent", "show", "-o", "json")); doc["policy"] != "session" || doc["rules"] != nil {
 		t.Errorf("%v", doc)
@@ -108,5 +113,63 @@ func TestAuditVerifies(t *testing.T) {
 		if !strings.Contains(lines[i], want) {
 			t.Errorf("%q, want %q", lines[i], want)
 		}
+	}
+}
+
+// TestLoweringTakesThePIN: a policy that is less strict is not set without the PIN of
+// the enrolment's own key, whatever flags say; a stricter one is.
+func TestLoweringTakesThePIN(t *testing.T) {
+	b := newBench(t)
+	slot, _ := b.keyWithCertificate()
+	b.enrolled("prod-hsm", "https://api.example:6443", slot)
+	b.ask = prompt.None{}
+	b.ok("consent", "set", "prod-hsm", "--policy", "always", "--yes") // nobody can be asked here
+	holds := func(policy string) {
+		t.Helper()
+		if doc := document(t, b.ok("consent", "show", "-o", "json")); doc["policy"] != policy {
+			t.Errorf("the policy is %v, want %s", doc["policy"], policy)
+		}
+	}
+	b.fails(5, "run the command in a terminal", "consent", "set", "prod-hsm", "--policy", "writes", "--yes")
+	b.ask = hsmtest.NewScript(t, hsmtest.Cancel())
+	b.fails(130, "", "consent", "set", "prod-hsm", "--policy", "writes", "--yes")
+	script := hsmtest.NewScript(t, hsmtest.PIN("000000"), hsmtest.Cancel())
+	b.ask = script
+	b.fails(130, "", "consent", "set", "prod-hsm", "--policy", "session", "--yes")
+	if p := script.Prompts()[0].PIN; p == nil || p.Purpose.Cluster != "prod-hsm" || p.Purpose.Action != "lower the consent policy" {
+		t.Errorf("asked %+v", script.Prompts()[0])
+	}
+	holds("always")
+	b.ask = hsmtest.NewScript(t, hsmtest.PIN(testPIN))
+	b.ok("consent", "set", "prod-hsm", "--policy", "writes", "--yes")
+	holds("writes")
+	// Another token's PIN does not do.
+	other := b.fake.Add(hsmtest.FakeOptions{Label: "other", PIN: "111111"})
+	tok, err := b.fake.Open(t.Context(), other.Info().URI())
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign, err := tok.Generate(t.Context(), hsm.GenerateOptions{Label: "prod"}, hsmtest.Typing(t, "111111"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := b.enrolled("stolen", "https://api.example:6443", slot)
+	e.Key, e.Policy = foreign.URI, consent.Writes
+	dirs, err := home.FromEnv(func(k string) string { return b.env[k] })
+	if err := errors.Join(err, enrollment.NewStore(dirs).Save(e)); err != nil {
+		t.Fatal(err)
+	}
+	b.ask = hsmtest.NewScript(t)
+	b.fails(1, hsm.ErrKeyMismatch.Error(), "consent", "set", "stolen", "--policy", "session", "--yes")
+
+	var changes []string
+	for _, line := range strings.Split(b.ok("audit", "--enrollment", "prod-hsm"), "\n")[1:] {
+		if f := strings.Fields(line); len(f) > 5 {
+			changes = append(changes, strings.Join(f[6:], " "))
+		}
+	}
+	want := "set, always, was session, token trial\nset, writes, was always (less strict), token trial"
+	if got := strings.Join(changes, "\n"); got != want {
+		t.Errorf("on record is\n%s\nwant\n%s", got, want)
 	}
 }

@@ -118,6 +118,7 @@ func (e *Env) AuditDetail(r audit.Record) string {
 	}
 	add("%s", r.Request)
 	add("%s", r.Reason)
+	add("%s", policyWords(r))
 	add("%s", e.signedWords(r))
 	add("%s", r.Error)
 	if r.Count > 1 {
@@ -134,6 +135,18 @@ func (e *Env) AuditDetail(r audit.Record) string {
 		add("token %s", r.Token.Token)
 	}
 	return strings.Join(detail, ", ")
+}
+
+// policyWords say what became of a consent policy.
+func policyWords(r audit.Record) string {
+	words := r.Policy
+	if r.Was != "" && r.Was != r.Policy {
+		words = strings.TrimPrefix(words+", was "+r.Was, ", ")
+	}
+	if r.Lowered {
+		words += " (less strict)"
+	}
+	return words
 }
 
 // AuditProgram names the program that a record is about, raw; "" if there is none.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
@@ -18,9 +20,11 @@ func (e *Env) Consent(_ context.Context, name string) (p consent.Policy, host st
 }
 
 // SetConsent makes p the policy of the enrolment called name and returns the
-// enrolment. The agent, if it runs, follows within seconds; the sessions of
-// before end then. Errors: [enrollment.ErrUnknown], [enrollment.ErrInvalid].
-func (e *Env) SetConsent(ctx context.Context, name string, p consent.Policy) (enrollment.Enrollment, error) {
+// enrolment. One that is less strict takes the token's PIN, which asks is asked for
+// ([hsm.ErrNoTerminal] if it cannot be). It is put on record. The agent, if it runs,
+// follows within seconds; the sessions of before end then. Errors:
+// [enrollment.ErrUnknown], [enrollment.ErrInvalid].
+func (e *Env) SetConsent(ctx context.Context, name string, p consent.Policy, asks hsm.Prompter) (enrollment.Enrollment, error) {
 	release, err := e.lockName(ctx, name)
 	if err != nil {
 		return enrollment.Enrollment{}, err
@@ -30,8 +34,58 @@ func (e *Env) SetConsent(ctx context.Context, name string, p consent.Policy) (en
 	if err != nil {
 		return en, err
 	}
+	was := en.Consent()
+	r := audit.Record{Reason: audit.PolicySet, Was: was.String(), Policy: p.String(), Lowered: !p.Covers(was)}
+	if r.Lowered {
+		if err := e.provePIN(ctx, en, asks); err != nil {
+			return en, err
+		}
+	}
 	en.Policy, en.Rules = p.Mode, p.Rules
+	if err := en.Validate(); err != nil {
+		return en, err
+	}
+	if err := e.recordPolicy(en, r); err != nil { // first: no policy is in force that is not on record
+		return en, err
+	}
 	return en, e.enrollments().Save(en)
+}
+
+// provePIN has the PIN of the enrolment's key typed, before its consent policy is
+// lowered: whoever runs programs as the user does not have it.
+func (e *Env) provePIN(ctx context.Context, en enrollment.Enrollment, asks hsm.Prompter) error {
+	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Cluster: en.Name, Action: "lower the consent policy"})
+	err := e.withToken(ctx, en.Key, func(t hsm.Token) error {
+		slot, err := t.Slot(ctx, en.Key)
+		if err != nil {
+			return err
+		}
+		if slot.Key == nil {
+			return fmt.Errorf("%s: %w", en.Key, hsm.ErrNoKey)
+		}
+		// Another token, whose PIN somebody else knows, does not do.
+		if hash, err := hsm.Fingerprint(slot.Key.Public); err != nil || hash != en.KeyHash {
+			return errors.Join(fmt.Errorf("%s: %w", en.Key, hsm.ErrKeyMismatch), err)
+		}
+		if err := t.Lock(); err != nil { // an open terminal UI may have unlocked it for something else
+			return err
+		}
+		return errors.Join(t.Unlock(ctx, asks), t.Lock())
+	})
+	if errors.Is(err, hsm.ErrNoTerminal) {
+		err = hsm.WithHint(err, "a policy that is less strict takes the token's PIN: run the command in a terminal")
+	}
+	return err
+}
+
+// recordPolicy puts a change of an enrolment's consent policy into the audit log.
+func (e *Env) recordPolicy(en enrollment.Enrollment, r audit.Record) error {
+	if err := e.Dirs.Prepare(); err != nil {
+		return err
+	}
+	r.Event, r.Enrollment, r.Key, r.Token = audit.Policy, en.Name, en.KeyHash, en.Key.TokenOnly().Identity()
+	r.Client = &audit.Process{PID: os.Getpid(), Command: "kubehsm"}
+	return e.unwritable(audit.Append(audit.Path(e.Dirs), r))
 }
 
 // VerifyConsent checks the token's signature in a record of the audit log

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 )
@@ -93,6 +94,9 @@ func (r *enrolment) enroll(cert *csr.Certificate) error {
 	// The certificate first: an enrolment in use never is without one, not even
 	// one that gets another key.
 	if err := r.env.enrollments().SaveCertificate(en, append([]*x509.Certificate{cert.Leaf}, cert.Chain...)); err != nil {
+		return err
+	}
+	if err := r.env.recordPolicy(en, audit.Record{Reason: audit.PolicyEnrolled, Policy: en.Consent().String()}); err != nil {
 		return err
 	}
 	return r.env.enrollments().Save(en)

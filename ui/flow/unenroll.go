@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 )
 
@@ -57,6 +58,9 @@ func (e *Env) Unenroll(ctx context.Context, u Unenrollment) error {
 		return err
 	}
 	if err := os.Remove(e.journalPath(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := e.recordPolicy(u.Enrollment, audit.Record{Reason: audit.PolicyRemoved, Was: u.Enrollment.Consent().String()}); err != nil {
 		return err
 	}
 	if err := e.enrollments().Delete(name); err != nil && !errors.Is(err, enrollment.ErrUnknown) {

@@ -23,6 +23,9 @@ func pinWords(p hsm.PINPrompt) (above []string, label string) {
 	if p.Again != "" {
 		above = append(above, sentence(text.Clean(p.Again)))
 	}
+	if p.Purpose.Notice != "" {
+		above = append(above, text.Clean(p.Purpose.Notice))
+	}
 	label = string(p.Kind)
 	if p.New {
 		return above, "New " + label + ": "
@@ -75,7 +78,11 @@ func touchWords(p hsm.TouchPrompt) string {
 	if p.Pad != "" {
 		return "Type the " + text.Clean(string(p.Pad)) + " on the reader of token " + name(p.Token) + why(p.Purpose)
 	}
-	return "Touch the token " + name(p.Token) + why(p.Purpose)
+	words := "Touch the token " + name(p.Token) + why(p.Purpose)
+	if p.Purpose.Notice != "" {
+		words = text.Clean(p.Purpose.Notice) + " " + words
+	}
+	return words
 }
 
 // confirmWords returns the lines above the question and the question.

@@ -130,8 +130,8 @@ func (b *backend) PlanServer(ctx context.Context, name, server string) (contexts
 }
 
 // PutConsent implements [contexts.Backend].
-func (b *backend) PutConsent(ctx context.Context, name string, p consent.Policy) error {
-	_, err := b.SetConsent(ctx, name, p)
+func (b *backend) PutConsent(ctx context.Context, name string, p consent.Policy, asks hsm.Prompter) error {
+	_, err := b.SetConsent(ctx, name, p, asks)
 	return err
 }
 

@@ -109,7 +109,7 @@ func (f *fakeBackend) Consent(context.Context, string) (consent.Policy, string, 
 	return f.policy, "prod.example.com", nil
 }
 
-func (f *fakeBackend) PutConsent(_ context.Context, name string, p consent.Policy) error {
+func (f *fakeBackend) PutConsent(_ context.Context, name string, p consent.Policy, _ hsm.Prompter) error {
 	f.policy = p
 	return f.did("policy of %s: %s %v", name, p.Mode, p.Rules)
 }

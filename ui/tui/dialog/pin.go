@@ -203,5 +203,8 @@ func purpose(p hsm.Purpose, t hsm.TokenInfo) string {
 	if t.Serial != "" && t.Name() != t.Serial {
 		s += " Serial " + text.Clean(t.Serial) + "."
 	}
+	if p.Notice != "" {
+		s = text.Clean(p.Notice) + " " + s
+	}
 	return s
 }

@@ -101,17 +101,17 @@ func (m *Model) consentForm(name, host string, now consent.Policy) dialog.OpenMs
 	}
 	var rules []string
 	for _, r := range now.Rules {
-		rules = append(rules, flow.ConsentRuleWords(r))
+		rules = append(rules, r.String())
 	}
 	typed := &widget.Field{ID: "rules", Label: "Rules", Input: widget.NewInput(strings.Join(rules, "; "), "none"),
 		Note: "For the policy rules, separated by semicolons: verbs=delete; verbs=get,list resources=secrets namespaces=payments"}
 	title := "Which requests to " + host + " need your yes?"
-	return dialog.OpenMsg{Dialog: dialog.NewForm(m.Keys, title, "No kubeconfig can weaken it. Sessions of before end.", []*widget.Field{policy, typed}, func(f *widget.Form) tea.Cmd {
+	return dialog.OpenMsg{Dialog: dialog.NewForm(m.Keys, title, "No kubeconfig can weaken it. Sessions of before end. A weaker one takes the PIN.", []*widget.Field{policy, typed}, func(f *widget.Form) tea.Cmd {
 		p := consent.Policy{Mode: modes()[policy.Index]}
 		command := "kubehsm consent set " + csr.ShellQuote(name) + " --policy " + string(p.Mode)
 		if p.Mode == consent.Rules {
 			for _, s := range strings.Split(typed.Input.Value(), ";") {
-				r, err := flow.ParseConsentRule(s)
+				r, err := consent.ParseRule(s)
 				if err != nil {
 					typed.Problem = ui.Message(err)
 					return nil
@@ -124,11 +124,11 @@ func (m *Model) consentForm(name, host string, now consent.Policy) dialog.OpenMs
 			typed.Problem = ui.Message(err)
 			return nil
 		}
-		if flow.SameConsent(now, p) {
+		if now.String() == p.String() {
 			return screen.Send(screen.ToastMsg{Text: "nothing to change"})
 		}
-		return screen.Change("Set the policy", command, name+": "+flow.ConsentWords(p.Mode), func(ctx context.Context, _ hsm.Prompter) error {
-			return m.Backend.PutConsent(ctx, name, p)
+		return screen.Change("Set the policy", command, name+": "+flow.ConsentWords(p.Mode), func(ctx context.Context, asks hsm.Prompter) error {
+			return m.Backend.PutConsent(ctx, name, p, asks)
 		})
 	})}
 }

@@ -57,7 +57,7 @@ type Backend interface {
 	PlanRefresh(ctx context.Context, enrollment string) (Refresh, error)
 	Unlock(ctx context.Context, enrollment string, p hsm.Prompter) error
 	Consent(ctx context.Context, enrollment string) (now consent.Policy, host string, err error)
-	PutConsent(ctx context.Context, enrollment string, p consent.Policy) error
+	PutConsent(ctx context.Context, enrollment string, p consent.Policy, asks hsm.Prompter) error
 }
 
 // Refresh is what a cluster says of itself that its enrolment does not know.

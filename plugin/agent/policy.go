@@ -1,0 +1,171 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/audit"
+	"github.com/kubehsm/kubehsm/plugin/consent"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+)
+
+// policies are what the audit log knows of the enrolments' consent policies. The log
+// is read when the first enrolment is, and again when an enrolment says something
+// else than was known.
+type policies struct {
+	mu    sync.Mutex
+	read  bool
+	known map[string]*audit.PolicyState
+}
+
+// policyOf is the policy in force for the key of e: that of all enrolments with the
+// key, the strictest of each. What is not as the audit log knows it goes on record,
+// to be told at the next prompt; where a policy has become less strict past kubehsm,
+// which would have asked for the PIN, that prompt is now: the token is locked.
+func (a *agent) policyOf(e enrollment.Enrollment) (p consent.Policy, others []enrollment.Enrollment) {
+	all, err := a.store.List()
+	if err != nil { // an enrolment that cannot be read is not served; its policy is missed below
+		a.log.Warn("enrolments", "error", err)
+	}
+	found := map[string]consent.Policy{e.Name: e.Consent()}
+	p = e.Consent()
+	for _, other := range all {
+		if other.KeyHash == e.KeyHash && other.Name != e.Name {
+			others = append(others, other)
+			found[other.Name] = other.Consent()
+			p = consent.Strictest(p, other.Consent())
+		}
+	}
+	if a.noticed(e, p, found) {
+		a.lockToken(a.holder(e.Key), "policy")
+	}
+	return p, others
+}
+
+// noticed puts on record what has changed in the policies of e's key, and tells whether
+// one was lowered.
+func (a *agent) noticed(e enrollment.Enrollment, p consent.Policy, found map[string]consent.Policy) (lowered bool) {
+	a.policies.mu.Lock()
+	defer a.policies.mu.Unlock()
+	changes := a.policyChanges(e, p, found)
+	if len(changes) > 0 || !a.policies.read { // kubehsm itself may have set it, and put that on record
+		a.readPolicies()
+		changes = a.policyChanges(e, p, found)
+	}
+	for _, r := range changes {
+		audit.Follow(a.policies.known, r)
+		a.record(r)
+		if r.Lowered {
+			lowered = true
+			a.notify.Say(r.Sentence())
+		}
+	}
+	return lowered
+}
+
+// readPolicies reads the audit log. Without a log in this process, as in some tests,
+// everything is new. a.policies.mu is held.
+func (a *agent) readPolicies() {
+	a.policies.read = true
+	if a.policies.known == nil {
+		a.policies.known = map[string]*audit.PolicyState{}
+	}
+	if a.audit == nil {
+		return
+	}
+	known, err := audit.Policies(context.Background(), audit.Path(a.o.Dirs))
+	if err != nil {
+		a.noteAudit(err)
+		return
+	}
+	for name, s := range a.policies.known { // a log that was removed meanwhile takes nothing along
+		if known[name] == nil {
+			known[name] = s
+		}
+	}
+	a.policies.known = known
+	a.audit.Carry(known)
+}
+
+// policyChanges compares the enrolments of e's key with what is known of them, and
+// takes over what they say now. a.policies.mu is held.
+func (a *agent) policyChanges(e enrollment.Enrollment, inForce consent.Policy, found map[string]consent.Policy) (changes []audit.Record) {
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	change := func(name string, r audit.Record) {
+		r.Time, r.Event, r.Enrollment, r.Key, r.Token = now, audit.Policy, name, e.KeyHash, public(e.Key)
+		changes = append(changes, r)
+	}
+	for name, p := range found {
+		s := a.policies.known[name]
+		switch {
+		case s == nil || s.Last.Reason == "":
+			change(name, audit.Record{Reason: audit.PolicyFirst, Policy: p.String()})
+		case s.Gone(), s.Last.Policy != p.String(), s.Last.Key != e.KeyHash:
+			was := cmp.Or(s.Last.Policy, s.Last.Was)
+			change(name, audit.Record{Reason: audit.PolicyFound, Was: was, Policy: p.String(), Lowered: !p.Covers(consent.ParsePolicy(was))})
+		}
+	}
+	for name, s := range a.policies.known {
+		if _, there := found[name]; !there && s.Last.Key == e.KeyHash && s.Last.Reason != "" && !s.Gone() {
+			change(name, audit.Record{Reason: audit.PolicyGone, Was: s.Last.Policy, Lowered: !inForce.Covers(consent.ParsePolicy(s.Last.Policy))})
+		}
+	}
+	return changes
+}
+
+// untold are the changes of policies that a person is to be told of when a token is
+// asked about, and told, which is to be called when the person has answered.
+func (a *agent) untold(token hsm.URI) (sentences string, told func()) {
+	a.policies.mu.Lock()
+	defer a.policies.mu.Unlock()
+	name := public(token).String()
+	var changes []audit.Record
+	for _, s := range a.policies.known {
+		for _, r := range s.Untold {
+			if r.Token.String() == name {
+				changes = append(changes, r)
+			}
+		}
+	}
+	if len(changes) == 0 {
+		return "", func() {}
+	}
+	slices.SortFunc(changes, func(x, y audit.Record) int { return x.Time.Compare(y.Time) })
+	var lines []string
+	if more := len(changes) - maxTold; more > 0 {
+		lines = append(lines, fmt.Sprintf("Consent policies were changed %d times more; `kubehsm audit` shows each.", more))
+	}
+	for _, r := range changes[max(0, len(changes)-maxTold):] {
+		lines = append(lines, r.Sentence())
+	}
+	return strings.Join(lines, " "), sync.OnceFunc(func() { a.told(changes) })
+}
+
+// maxTold is how many changes one prompt tells of, the latest.
+const maxTold = 3
+
+// told puts on record that a person has heard of changes.
+func (a *agent) told(changes []audit.Record) {
+	a.policies.mu.Lock()
+	defer a.policies.mu.Unlock()
+	done := map[string]bool{}
+	for _, r := range changes {
+		s := a.policies.known[r.Enrollment]
+		if done[r.Enrollment] || s == nil {
+			continue
+		}
+		done[r.Enrollment] = true
+		if n := len(s.Untold); n > 0 && s.Untold[n-1].Time.After(changes[len(changes)-1].Time) {
+			continue // there is news by now
+		}
+		r := audit.Record{Event: audit.Policy, Reason: audit.PolicyTold, Enrollment: r.Enrollment, Key: r.Key, Token: r.Token}
+		audit.Follow(a.policies.known, r)
+		a.record(r)
+	}
+}

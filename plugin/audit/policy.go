@@ -1,0 +1,163 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+
+	"github.com/kubehsm/kubehsm/plugin/consent"
+)
+
+// The reasons of a [Policy] record.
+const (
+	PolicyEnrolled = "enrolled" // the enrolment was made, or made anew
+	PolicySet      = "set"      // kubehsm was told to set it
+	PolicyFound    = "found"    // the store says something else than the log
+	PolicyFirst    = "first"    // the log knew nothing of the enrolment
+	PolicyRemoved  = "removed"  // kubehsm was told to remove the enrolment
+	PolicyGone     = "gone"     // the enrolment cannot be read any more
+	PolicyKept     = "kept"     // nothing has changed: written again, in a new file
+	PolicyTold     = "told"     // a person was told of the changes before
+)
+
+// PolicyState is what the log says of one enrolment's consent policy.
+type PolicyState struct {
+	// Last is the latest record that has the policy.
+	Last Record
+	// Untold are the changes that nobody was told of yet, the oldest first.
+	Untold []Record
+}
+
+// Gone tells whether the enrolment is not there any more.
+func (s PolicyState) Gone() bool {
+	return s.Last.Reason == PolicyRemoved || s.Last.Reason == PolicyGone
+}
+
+// maxUntold bounds the changes that are kept for one enrolment.
+const maxUntold = 64
+
+// Policies reads what the log at path knows last of each enrolment's policy.
+func Policies(ctx context.Context, path string) (map[string]*PolicyState, error) {
+	all := map[string]*PolicyState{}
+	_, err := Read(ctx, path, Filter{only: Policy}, func(r Record) error {
+		Follow(all, r)
+		return nil
+	})
+	return all, err
+}
+
+// Follow takes one more record in.
+func Follow(all map[string]*PolicyState, r Record) {
+	s := all[r.Enrollment]
+	if s == nil {
+		s = &PolicyState{}
+		all[r.Enrollment] = s
+	}
+	if r.Reason == PolicyTold {
+		s.Untold = nil
+		return
+	}
+	fresh := r.Reason == PolicyEnrolled && (s.Last.Policy == "" || s.Last.Policy == r.Policy)
+	s.Last = r
+	if r.Reason != PolicyKept && !fresh {
+		s.Untold = append(s.Untold, r)
+		s.Untold = s.Untold[max(0, len(s.Untold)-maxUntold):]
+	}
+}
+
+// Sentence says what has changed.
+func (r Record) Sentence() string {
+	at := r.Time.Local().Format("on 2006-01-02 at 15:04")
+	name := consent.Word(r.Enrollment)
+	was := "unknown"
+	if r.Was != "" {
+		was = r.Was
+	}
+	lowered := ""
+	if r.Lowered {
+		lowered = ", which is less strict"
+	}
+	switch r.Reason {
+	case PolicySet, PolicyEnrolled:
+		return "The consent policy of " + name + " was set from " + was + " to " + r.Policy + lowered + ", " + at + "."
+	case PolicyFound:
+		return "The consent policy of " + name + " was changed in its file from " + was + " to " + r.Policy + lowered + ", as was found " + at + "."
+	case PolicyFirst:
+		return "Nothing was on record of the consent policy of " + name + ", which is " + r.Policy + ": the audit log is new, or was removed."
+	case PolicyRemoved, PolicyGone:
+		return "The enrolment " + name + ", whose consent policy " + was + " held for its key, is gone, as was found " + at + "."
+	}
+	return ""
+}
+
+// Append writes one record, for a program that is not the agent: that one keeps the
+// log open, and alone begins new files.
+func Append(path string, r Record) (err error) {
+	l, err := Open(path)
+	if err != nil {
+		return err
+	}
+	l.maxSize = 1 << 62
+	return errors.Join(l.Write(r), l.Close())
+}
+
+// lost tells whether the file that is written is not the log any more: somebody has
+// removed or replaced it. l.mu is held.
+func (l *Log) lost() bool {
+	if l.f == nil {
+		return false
+	}
+	mine, err := l.f.Stat()
+	if err != nil {
+		return true
+	}
+	now, err := os.Stat(l.path)
+	return errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(mine, now)
+}
+
+// Recover begins a new file if somebody has removed the log, and tells whether so. What is
+// known of the policies is written to it again.
+func (l *Log) Recover() (lost bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.lost() {
+		return false, nil
+	}
+	err = l.f.Close()
+	l.f = nil
+	return true, errors.Join(err, l.open(), l.carry())
+}
+
+// Carry notes the policies that every new file begins with, so that the log does not
+// forget them when its oldest file goes.
+func (l *Log) Carry(all map[string]*PolicyState) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for name, s := range all {
+		if s.Last.Policy != "" {
+			l.policies[name] = s.Last
+		}
+	}
+}
+
+// carry begins a file. l.mu is held.
+func (l *Log) carry() error {
+	var errs []error
+	for _, r := range sorted(l.policies) {
+		r.Reason, r.Was, r.Lowered, r.Time = PolicyKept, "", false, l.now()
+		errs = append(errs, l.write(r))
+	}
+	return errors.Join(errs...)
+}
+
+func sorted(all map[string]Record) []Record {
+	var list []Record
+	for _, r := range all {
+		list = append(list, r)
+	}
+	slices.SortFunc(list, func(a, b Record) int { return bytes.Compare([]byte(a.Enrollment), []byte(b.Enrollment)) })
+	return list
+}
