@@ -56,7 +56,7 @@ func TestAgain(t *testing.T) {
 				"FLAKY: TestA/y_z in again.test/p (p_test.go:20)",
 				"FLAKY: TestB in again.test/p (p_test.go:21)",
 			},
-			shown: "DONE 5 tests, 2 failed",
+			shown: "p_test.go:21: broken\n--- FAIL: TestB (0.00s)\nFAIL\n", hidden: "--- PASS",
 		},
 		{
 			name: "fails twice",

@@ -41,7 +41,7 @@ type event struct {
 
 // running is a package whose tests run.
 type running struct {
-	// said is what each test of the top level has said and not ended since.
+	// said is what each test that has not ended has said, and its failed subtests.
 	said map[string]string
 	// own is what the package said itself.
 	own []string
@@ -123,29 +123,32 @@ func (p *running) output(e event) {
 	if m := place.FindStringSubmatch(e.Output); m != nil {
 		p.where[e.Test] = m[1]
 	}
-	top, _, _ := strings.Cut(e.Test, "/")
-	p.said[top] += e.Output
+	p.said[e.Test] += e.Output
 }
 
 // end notes that a test began or ended, and returns how many of the top level did.
 func (p *running) end(e event) int {
+	if e.Action != "pass" && e.Action != "skip" && e.Action != "fail" {
+		p.said[e.Test] += ""
+		return 0
+	}
 	top, _, sub := strings.Cut(e.Test, "/")
-	if e.Action == "fail" && p.first[top] == "" {
+	said, failed := p.said[e.Test], e.Action == "fail"
+	delete(p.said, e.Test)
+	if failed && p.first[top] == "" {
 		p.first[top] = e.Test
 	}
-	switch {
-	case sub || e.Action != "pass" && e.Action != "skip" && e.Action != "fail":
-		if _, ok := p.said[top]; !ok {
-			p.said[top] = ""
-		}
+	if !failed && !strings.Contains(said, raceReport) {
+		said = ""
+	}
+	if sub {
+		p.said[top] += said
 		return 0
-	case strings.Contains(p.said[top], raceReport) && e.Action != "fail":
-		p.shown += p.said[top] // a child process has the race
-	case e.Action == "fail":
-		p.shown += p.said[top]
+	}
+	p.shown += said
+	if failed {
 		p.failed = append(p.failed, test{pkg: e.Package, name: top, first: p.first[top], where: p.where[p.first[top]]})
 	}
-	delete(p.said, top)
 	return 1
 }
 

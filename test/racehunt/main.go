@@ -1,3 +1,5 @@
+//go:build linux
+
 // Racehunt runs tests while some statements wait, to find those that rely on
 // something else being slower.
 //
