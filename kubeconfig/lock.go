@@ -104,33 +104,30 @@ func lock(ctx context.Context, name string) (*os.File, error) {
 	ctx, cancel := context.WithTimeout(ctx, LockWait)
 	defer cancel()
 	begun := time.Now()
-	var seen os.FileInfo
 	for {
-		f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
-		if err == nil {
-			mark(f)
-			return f, nil
-		}
-		if !errors.Is(err, fs.ErrExist) {
-			return nil, denied(fmt.Errorf("lock the kubeconfig: %w", err), filepath.Dir(name))
-		}
 		info, err := os.Lstat(name)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // released just now
+			f, err := makeLock(name)
+			if errors.Is(err, fs.ErrExist) {
+				continue // another was quicker
+			}
+			if err != nil {
+				return nil, denied(fmt.Errorf("lock the kubeconfig: %w", err), filepath.Dir(name))
+			}
+			return f, nil
 		}
 		if err != nil {
 			return nil, fmt.Errorf("lock the kubeconfig: %w", err)
 		}
 		busy := &LockError{Path: name, Age: max(0, time.Since(info.ModTime()))}
 		settled := busy.Stale() && time.Since(begun) >= lockSettle
-		f, err = takeOver(name, info, settled)
+		f, held, err := takeOver(name, info, settled)
 		if f != nil || err != nil {
 			return f, err
 		}
-		if settled && sameLock(seen, info) { // nobody else is taking it over either
+		if settled && !held && unchanged(name, info) { // it will stay
 			return nil, busy
 		}
-		seen = info
 		if err := pause(ctx, lockPoll); err != nil {
 			if errors.Is(err, context.Canceled) {
 				return nil, err
@@ -140,8 +137,16 @@ func lock(ctx context.Context, name string) (*os.File, error) {
 	}
 }
 
-func sameLock(a, b os.FileInfo) bool {
-	return a != nil && os.SameFile(a, b) && a.ModTime().Equal(b.ModTime())
+// newLock makes the lock file name, without a mark, unless it is there.
+func newLock(name string) (*os.File, error) {
+	return os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+}
+
+// unchanged reports whether what is at name is what info told of it: nobody is
+// taking it over.
+func unchanged(name string, info os.FileInfo) bool {
+	now, err := os.Lstat(name)
+	return err == nil && os.SameFile(now, info) && now.ModTime().Equal(info.ModTime())
 }
 
 func pause(ctx context.Context, d time.Duration) error {

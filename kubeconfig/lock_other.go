@@ -7,11 +7,11 @@ import (
 	"os"
 )
 
-// mark: there are no system locks that outlast nothing but the process here.
-func mark(*os.File) {}
+// makeLock makes the lock file name. It has no mark, as no system lock goes with it.
+func makeLock(name string) (*os.File, error) { return newLock(name) }
 
 // takeOver: whose a lock is cannot be told here.
-func takeOver(string, fs.FileInfo, bool) (*os.File, error) { return nil, nil }
+func takeOver(string, fs.FileInfo, bool) (f *os.File, held bool, err error) { return nil, false, nil }
 
 // removeHeld ends a lock. A file that is open cannot be removed here.
 func removeHeld(name string, f *os.File) error {
