@@ -43,20 +43,18 @@ func Sweep(dir string) error {
 		if err != nil {
 			return err
 		}
+		check, remove := CheckFile, os.Remove
 		if e.IsDir() {
-			if MakeDir(path) != nil {
-				return nil // not ours alone
-			}
-			if err := os.RemoveAll(path); err != nil {
-				return err
-			}
-			return fs.SkipDir
+			check, remove = MakeDir, os.RemoveAll
 		}
-		if CheckFile(path) != nil {
-			return nil // neither
+		if ours := check(path) == nil; ours {
+			err = remove(path)
 		}
-		if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		switch {
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			return err
+		case e.IsDir():
+			return fs.SkipDir
 		}
 		return nil
 	})
