@@ -208,7 +208,10 @@ func (e *session) alive() bool {
 // until is when a session ends whose client is not seen to run.
 func (e *session) until() time.Time {
 	life := SessionLife + sessionGrace
-	if e.client.Known() {
+	switch {
+	case e.met.Load():
+		life = 0 // it waits for no other
+	case e.client.Known():
 		life = leftFor
 	}
 	return time.Unix(0, e.issued.Load()).Add(life)

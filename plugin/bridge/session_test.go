@@ -86,6 +86,11 @@ func TestSweepForgetsDeadClients(t *testing.T) {
 	left(me, gone, untold)
 	clk.advance(leftFor - time.Second)
 	left(me, gone, untold)
+	of(gone).met.Store(true)
+	if !of(gone).ended(clk.now()) {
+		t.Error("the session of a client that has connected outlives the client")
+	}
+	of(gone).met.Store(false)
 	end := s.begin(of(gone))
 	clk.advance(2 * time.Second)
 	if !of(gone).ended(clk.now()) || of(untold).ended(clk.now()) {

@@ -61,10 +61,10 @@ func TestThief(t *testing.T) {
 			t.Errorf("the thief that names process %d gets %v, %v", client.PID, s, err)
 		}
 	}
-	uses := func() {
+	uses := func(words string) {
 		t.Helper()
 		code, body := u.sendWith(stolen, dirs, "/api/v1/namespaces/"+namespace+"/configmaps/b")
-		if code != http.StatusUnauthorized || !strings.Contains(body, "each program has to run `kubehsm credential` itself") {
+		if code != http.StatusUnauthorized || !strings.Contains(body, words) {
 			t.Errorf("the thief with its certificate gets %d %s", code, body)
 		}
 	}
@@ -81,13 +81,13 @@ func TestThief(t *testing.T) {
 		t.Fatalf("%+v", sessions)
 	}
 	names(sessions[living].Client)
-	uses() // it is the last one's
+	uses("each program has to run `kubehsm credential` itself") // it is the last one's
 	s.Press(term.CtrlC)
 	s.Exit()
 	poll.Until(t, "kubectl has ended", func() bool { return !sessions[living].Client.Alive() })
 	names(sessions[living].Client)
 	names(sessions[dead].Client)
-	uses()
+	uses("kubehsm: the ") // The bridge says whose the certificate was until it has seen that kubectl has ended.
 	u.admin("-n", namespace, "get", "configmap", "b")
 
 	var log struct {
