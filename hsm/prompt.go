@@ -39,6 +39,9 @@ type PINPrompt struct {
 	Again string `json:"again,omitempty"`
 	// Told is the number of tries left that Again tells, 0 if it tells none.
 	Told int `json:"told,omitempty"`
+	// More, if not nil, tells of what was read whether a further line belongs to it. An
+	// empty line ends it in any case.
+	More func([]byte) bool `json:"-"`
 	// New: a new secret is chosen (ask twice).
 	New bool `json:"new,omitempty"`
 }

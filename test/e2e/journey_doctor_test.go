@@ -29,7 +29,7 @@ func TestJourneyDoctor(t *testing.T) {
 	s.Type("doct")
 	s.WaitFor("go to Doctor")
 	s.Press(term.Enter)
-	s.WaitFor("in the way of signing in", "other users may read it")
+	s.WaitFor("can sign in", "other users may read it")
 	s.Type("?")
 	s.WaitFor("Everywhere", "look again", "leave at once")
 	s.Press(term.Escape)

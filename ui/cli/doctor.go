@@ -43,13 +43,17 @@ in it; it never holds a PIN, key, certificate or kubeconfig.`,
 		if err := c.Context().Err(); err != nil {
 			return err
 		}
+		ready, summary := doctor.Summary(checks)
 		doc := struct {
+			Ready  bool           `json:"ready"`
 			State  doctor.State   `json:"state"`
 			Checks []doctor.Check `json:"checks"`
 			Bundle string         `json:"bundle,omitempty"`
-		}{doctor.Worst(checks), checks, bundle}
+		}{ready, doctor.Worst(checks), checks, bundle}
 		if err := a.emit(o, doc, func(w *words) {
 			checkWords(w, checks)
+			w.line("")
+			w.line("%s", summary)
 			if bundle != "" {
 				w.line("")
 				w.line("Wrote %s. Look into it before you send it.", bundle)

@@ -162,6 +162,9 @@ func (a *app) enrollReviewed(ctx context.Context, env *flow.Env, options flow.En
 	if err := w.flush(); err != nil || f.plan {
 		return flow.Result{}, err
 	}
+	if review.Refused != nil {
+		return flow.Result{}, review.Refused
+	}
 	if g := &review.Options.Generate; g.Overwrite && review.Token.Scheme == hsm.SchemePIV && options.Key.Scheme == "" {
 		if g.Overwrite, err = a.confirmOverwrite(ctx, review.Options.Token, g.Slot); err != nil {
 			return flow.Result{}, err

@@ -23,15 +23,15 @@ const (
 )
 
 // handed reads a secret that the value of a flag stands for: "-" is standard
-// input, "" asks, and else it is a file, or the secret itself, which is warned
+// input unless that is a terminal, "" asks, and else it is a file, or the secret itself, which is warned
 // of. Errors do not repeat the value: a file that is not there may be a
 // mistyped secret. The caller wipes what it gets.
 func (a *app) handed(ctx context.Context, flag, value string, kind hsm.PINKind) ([]byte, error) {
 	switch {
-	case value == "-":
+	case value == "-" && !isTerminal(a.Stdin):
 		b, err := a.readAll("-")
 		return bytes.TrimSpace(b), err
-	case value == "":
+	case value == "", value == "-": // waiting for input on a terminal would look like hanging
 		return a.askHanded(ctx, flag, kind)
 	case kind == sealedKind && ticket.IsSealed([]byte(value)): // nobody else can open it
 		return []byte(value), nil
@@ -75,7 +75,15 @@ func isHanded(text []byte) bool {
 }
 
 func (a *app) askHanded(ctx context.Context, flag string, kind hsm.PINKind) ([]byte, error) {
-	s, err := a.prompter().PIN(ctx, hsm.PINPrompt{Kind: kind, Retries: -1})
+	prompt := hsm.PINPrompt{Kind: kind, Retries: -1}
+	if kind == ticketKind { // which a mail may have broken into lines
+		prompt.More = func(text []byte) bool {
+			t, err := ticket.Parse(text)
+			t.Wipe()
+			return errors.Is(err, ticket.ErrChecksum)
+		}
+	}
+	s, err := a.prompter().PIN(ctx, prompt)
 	if errors.Is(err, hsm.ErrNoTerminal) {
 		return nil, hsm.WithHint(err, fmt.Sprintf("give the %s with --%s=- on standard input, or in a file", kind, flag))
 	}

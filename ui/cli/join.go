@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -53,6 +54,9 @@ kubehsm join --name prod --certificate sent.pem`,
 	}, func(c *cobra.Command, args []string) error {
 		env, err := a.env()
 		if err != nil {
+			return err
+		}
+		if err := f.refuseDefaults(c.Context(), env); err != nil {
 			return err
 		}
 		options, err := f.options(a, c, args)
@@ -126,6 +130,23 @@ func (f *joinFlags) options(a *app, c *cobra.Command, args []string) (flow.Enrol
 		return o, f.tokens(ctx, a, o.Join)
 	}
 	return o, nil
+}
+
+// refuseDefaults stops before a person is asked for a ticket or a token if the
+// hardware token stops the join anyway. A join that is gone on with may have
+// accepted that.
+func (f *joinFlags) refuseDefaults(ctx context.Context, env *flow.Env) error {
+	if f.enroll.name != "" || slices.Contains(f.enroll.risks, flow.RiskFactory) || f.enroll.plan {
+		return nil
+	}
+	var u hsm.URI
+	if f.enroll.token != "" {
+		var err error
+		if u, err = hsm.ParseURI(f.enroll.token); err != nil {
+			return err
+		}
+	}
+	return env.RefuseDefaults(ctx, u, !f.generatePUK)
 }
 
 func (f *joinFlags) useTicket(ctx context.Context, a *app, o *flow.EnrollOptions, args []string) error {

@@ -169,8 +169,12 @@ func diffColour(line string) string {
 
 // coloured tells whether colours are wanted and can be seen (no-color.org).
 func (w *words) coloured() bool {
-	f, ok := w.to.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	return isTerminal(w.to) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
+
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // fields adds "name: value" lines, aligned, without those that are empty.

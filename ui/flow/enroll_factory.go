@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -30,13 +31,15 @@ func factorySecrets(ctx context.Context, t hsm.Token, info hsm.TokenInfo) ([]fac
 		all = append(all, factorySecret{"PIN", "token pin change"})
 	}
 	if d.PUK != nil && d.PUK.Default && d.PUK.Left > 0 { // a blocked one opens nothing
-		all = append(all, factorySecret{"PUK", "token puk change"})
+		all = append(all, factorySecret{pukName, "token puk change"})
 	}
 	if d.ManagementKey.Default {
 		all = append(all, factorySecret{"management key", "token management-key set --protect"})
 	}
 	return all, nil
 }
+
+const pukName = "PUK"
 
 // factoryWords names the secrets: "the default PIN and PUK".
 func factoryWords(all []factorySecret) string {
@@ -70,9 +73,47 @@ func (r *enrolment) refuseFactory(ctx context.Context) error {
 		r.note("%s", factoryNote(all, true))
 		return nil
 	}
+	return factoryRefusal(all, r.info)
+}
+
+// RefuseDefaults is [ErrFactorySecrets] for a token that cannot be enrolled before
+// its default PIN, PUK or management key is changed; the PUK counts only with puk.
+// The zero URI is the only token there is. Where no token can be looked at yet it
+// is nil: the enrolment tells.
+func (e *Env) RefuseDefaults(ctx context.Context, u hsm.URI, puk bool) error {
+	if u.Scheme == "" {
+		var err error
+		if u, err = e.OnlyToken(ctx); err != nil {
+			return ctx.Err()
+		}
+	}
+	t, err := e.Drivers.Open(ctx, u)
+	if err != nil {
+		return ctx.Err()
+	}
+	defer t.Close()
+	info, err := t.Info(ctx)
+	if err != nil {
+		return ctx.Err()
+	}
+	all, err := factorySecrets(ctx, t, info)
+	if err != nil {
+		return ctx.Err()
+	}
+	if !puk {
+		all = slices.DeleteFunc(all, func(s factorySecret) bool { return s.name == pukName })
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return factoryRefusal(all, info)
+}
+
+// factoryRefusal is the error for secrets that are to be changed first.
+func factoryRefusal(all []factorySecret, info hsm.TokenInfo) error {
 	commands := make([]string, len(all))
 	for i, s := range all {
-		commands[i] = fmt.Sprintf("`kubehsm %s --token %s`", s.command, shellWord(r.info.URI().String()))
+		commands[i] = fmt.Sprintf("`kubehsm %s --token %s`", s.command, shellWord(info.URI().String()))
 	}
 	return hsm.Hintf(fmt.Errorf("%w: %s", ErrFactorySecrets, factoryWords(all)),
 		"set your own first with %s; then run the same command again", strings.Join(commands, ", "))

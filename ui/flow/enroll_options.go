@@ -205,6 +205,9 @@ type Review struct {
 	Forecast []csr.Point
 	// Notes are clauses worth knowing ("the user may not approve its own request").
 	Notes []string
+	// Refused is why the enrolment would stop at once ([ErrFactorySecrets]), nil if
+	// it would not.
+	Refused error
 	// Commands are the equivalent commands, one a line.
 	Commands []string
 	// KubeconfigFile is the file that would be written; KubeconfigDiff the

@@ -71,6 +71,9 @@ func (e *Env) Review(ctx context.Context, o EnrollOptions) (Review, error) {
 	}
 	if len(known) > 0 {
 		rev.Notes = append(rev.Notes, factoryNote(known, o.AcceptFactory))
+		if !o.AcceptFactory {
+			rev.Refused = factoryRefusal(known, rev.Token)
+		}
 	}
 	return rev, nil
 }

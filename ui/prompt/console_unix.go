@@ -116,9 +116,11 @@ type readOptions struct {
 	timeout     time.Duration
 	draw, erase func()
 	jobs        *jobs
+	more        func([]byte) bool // see [hsm.PINPrompt]; may be nil
 }
 
-// readLine shows the prompt and reads a line into buf, without its end.
+// readLine shows the prompt and reads a line into buf, without its end, and the
+// further ones that o.more wants.
 // Errors: [hsm.ErrCancelled] for ctrl-c, ctrl-\, ctrl-d and a signal to end,
 // [hsm.ErrNoTerminal] if the terminal is taken away, an error that wraps
 // [context.DeadlineExceeded] after the timeout, or ctx's. Echo is restored on
@@ -154,7 +156,13 @@ func (c *console) readLine(ctx context.Context, o readOptions, buf []byte) (n in
 			n, err = 0, c.suspend(ctx, w, o, ev, buf)
 		case ev == eventInput:
 			var complete bool
-			if n, complete, err = c.read(buf, n); complete {
+			before := n
+			n, complete, err = c.read(buf, n)
+			switch further := n > before && o.more != nil && n < len(buf) && o.more(buf[:n]); {
+			case complete && further:
+				buf[n] = '\n'
+				n++
+			case complete:
 				return n, nil
 			}
 		default:

@@ -71,6 +71,7 @@ type readOptions struct {
 	timeout     time.Duration
 	draw, erase func()
 	jobs        *jobs
+	more        func([]byte) bool // see [hsm.PINPrompt]; may be nil
 }
 
 // jobs is empty: there is no job control.
@@ -102,6 +103,11 @@ func (c *console) readLine(ctx context.Context, o readOptions, buf []byte) (int,
 			r.line, r.err = readEchoed(c.in)
 		} else {
 			r.line, r.err = term.ReadPassword(int(c.in.Fd()))
+			for last := r.line; r.err == nil && o.more != nil && len(last) > 0 && o.more(r.line); {
+				if last, r.err = term.ReadPassword(int(c.in.Fd())); r.err == nil {
+					r.line = append(append(r.line, '\n'), last...)
+				}
+			}
 		}
 		lines <- r
 	}()

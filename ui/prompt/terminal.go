@@ -86,7 +86,7 @@ func (t *Terminal) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error
 	err := t.hold(ctx, func(c *console) error {
 		if !p.New {
 			var err error
-			secret, err = t.secret(ctx, c, block{above: above, label: label})
+			secret, err = t.secret(ctx, c, block{above: above, label: label}, p.More)
 			return err
 		}
 		for range maxRounds {
@@ -109,10 +109,10 @@ func (t *Terminal) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error
 }
 
 // secret reads one secret.
-func (t *Terminal) secret(ctx context.Context, c *console, b block) (*hsm.Secret, error) {
+func (t *Terminal) secret(ctx context.Context, c *console, b block, more func([]byte) bool) (*hsm.Secret, error) {
 	buf := make([]byte, maxSecret)
 	lockMemory(buf)
-	n, err := t.ask(ctx, c, b, buf, false)
+	n, err := t.ask(ctx, c, b, buf, readOptions{more: more})
 	s := hsm.NewSecret(buf[:n])
 	if err != nil {
 		s.Zero()
@@ -124,12 +124,12 @@ func (t *Terminal) secret(ctx context.Context, c *console, b block) (*hsm.Secret
 // twice reads a secret two times and tells whether both are the same; if not,
 // nothing is returned.
 func (t *Terminal) twice(ctx context.Context, c *console, b block, again string) (*hsm.Secret, bool, error) {
-	first, err := t.secret(ctx, c, b)
+	first, err := t.secret(ctx, c, b, nil)
 	if err != nil {
 		return nil, false, err
 	}
 	b.label = again
-	second, err := t.secret(ctx, c, b)
+	second, err := t.secret(ctx, c, b, nil)
 	if err != nil {
 		first.Zero()
 		return nil, false, err
@@ -149,7 +149,7 @@ func (t *Terminal) Confirm(ctx context.Context, p hsm.ConfirmPrompt) (yes bool, 
 	err = t.hold(ctx, func(c *console) error {
 		buf := make([]byte, maxSecret)
 		for range maxRounds {
-			n, err := t.ask(ctx, c, block{above: above, label: label}, buf, true)
+			n, err := t.ask(ctx, c, block{above: above, label: label}, buf, readOptions{echo: true})
 			if err != nil {
 				return err
 			}
@@ -239,15 +239,15 @@ func removeOldLocks(dir string) {
 	}
 }
 
-// ask draws a prompt, reads one line into buf and erases the prompt.
-func (t *Terminal) ask(ctx context.Context, c *console, b block, buf []byte, echo bool) (int, error) {
+// ask draws a prompt, reads an answer into buf and erases the prompt. Of o it takes
+// what kind of answer that is.
+func (t *Terminal) ask(ctx context.Context, c *console, b block, buf []byte, o readOptions) (int, error) {
 	b.w, b.columns, b.ansi, b.keep = c, c.columns, ansiTerminal(), func() bool { return hsm.Shared(ctx) }
-	n, err := c.readLine(ctx, readOptions{
-		echo: echo, flush: !t.opts.KeepTypeAhead, timeout: t.opts.Timeout, jobs: &t.jobs,
-		draw: b.draw, erase: func() { b.erase("", false) },
-	}, buf)
+	o.flush, o.timeout, o.jobs = !t.opts.KeepTypeAhead, t.opts.Timeout, &t.jobs
+	o.draw, o.erase = b.draw, func() { b.erase("", false) }
+	n, err := c.readLine(ctx, o, buf)
 	switch {
-	case err == nil && echo:
+	case err == nil && o.echo:
 		b.erase(string(buf[:n]), true)
 	case interrupted(err) && !leads(): // the shell may be back already, with its own lines
 		_, _ = io.WriteString(c, "\n")

@@ -31,6 +31,30 @@ func TestPIN(t *testing.T) {
 	s.restored()
 }
 
+// TestLines: what was pasted in several lines is one answer, shows nowhere and is
+// not left for the shell.
+func TestLines(t *testing.T) {
+	for keys, want := range map[string]string{
+		"first\nsecond.\n":  "pin " + digest("first\nsecond."),
+		"first.\n":          "pin " + digest("first."),
+		"first\nsecond\n\n": "pin " + digest("first\nsecond\n"), // an empty line ends it
+		"first\n\x04":       "pin " + digest("first\n"),
+		"first\nsec\x03":    "cancelled",
+	} {
+		s := start(t, child("lines"))
+		s.asking("ticket: ")
+		if !strings.Contains(s.shown(), "Paste the ticket, then Enter") {
+			t.Errorf("the prompt: %s", s.shown())
+		}
+		s.typed(keys)
+		s.expect("RESULT " + want)
+		s.never("first")
+		s.never("second")
+		s.gone("ticket")
+		s.restored()
+	}
+}
+
 func TestPINEditing(t *testing.T) {
 	s := start(t, child("pin"))
 	s.asking(pinLabel)

@@ -39,7 +39,7 @@ func pinWords(p hsm.PINPrompt) (above []string, label string) {
 // wanted says what is wanted, of which token and for what.
 func wanted(kind hsm.PINKind, t hsm.TokenInfo, p hsm.Purpose, fresh bool) string {
 	if t.Scheme == "" && !fresh { // a ticket is no token's
-		return "The " + string(kind) + " is needed" + why(p)
+		return "Paste the " + string(kind) + ", then Enter" + why(p)
 	}
 	what := "Token " + name(t) + " needs its " + string(kind)
 	if fresh {

@@ -204,7 +204,7 @@ func TestJourneyCard(t *testing.T) {
 	p.way(s)
 	s.WaitFor("the default PIN, PUK and management key", "A accept the risk")
 	s.Press(term.Enter)
-	s.WaitFor("enrol: the token still has the default PIN")
+	s.WaitFor("enrol: the token still has secrets that everybody knows")
 	s.Press(term.CtrlC)
 	if code := s.Exit(); code != 130 || !s.Cooked() {
 		t.Errorf("exit code %d", code)

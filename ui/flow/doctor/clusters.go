@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/expiry"
 	"github.com/kubehsm/kubehsm/ui/flow"
@@ -31,7 +32,7 @@ func clusters(ctx context.Context, o *Options) []Check {
 	case err != nil:
 		checks[0] = c.with(Failed, err.Error(), "What cannot be read cannot be used.", fixOr(err, "enrol again with `kubehsm enroll`"))
 	case len(all) == 0:
-		checks[0] = c.with(Note, "nothing is enrolled yet", "kubectl has no key on a token to use.", "kubehsm enroll")
+		checks[0] = c.with(Note, "nothing is enrolled yet", "kubectl has no key on a token to use.", enrolAnew)
 	}
 	found := make([][]Check, len(all))
 	var wg sync.WaitGroup
@@ -71,10 +72,21 @@ func certificate(store enrollment.Store, e enrollment.Enrollment, now time.Time)
 // unverified warns of a server that is taken for whatever answers.
 func unverified(e enrollment.Enrollment) Check {
 	c := Check{ID: "unverified/" + e.Name, Group: GroupClusters, Title: "Identity of " + e.Host()}
+	// What is begun anew takes nothing from the record.
+	anew := []string{"kubehsm enroll --restart --name", e.Name, "--key", csr.ShellQuote(e.Key.String()), "--user", csr.ShellQuote(e.User)}
+	if e.Context != "" {
+		anew = append(anew, "--context", csr.ShellQuote(e.Context))
+	}
+	for _, g := range e.Groups {
+		anew = append(anew, "--group", csr.ShellQuote(g))
+	}
 	return c.with(Warning, "its certificate is not verified (insecure-skip-tls-verify)",
 		"Whoever is in between reads what you send, secrets too, and answers in the cluster's place.",
-		"put the cluster's authority into its context as certificate-authority-data, then `kubehsm enroll --restart --name "+e.Name+"`")
+		"put the cluster's authority into its context as certificate-authority-data, then `"+strings.Join(anew, " ")+"`")
 }
+
+// enrolAnew leads through an enrolment: without the terminal UI it wants a user.
+const enrolAnew = "kubehsm enroll --tui"
 
 // server asks an API server for its version, as nobody in particular, and
 // compares the clocks.

@@ -134,7 +134,7 @@ func TestTokens(t *testing.T) {
 		hsm.Problem{Source: "Reader 2", Err: fmt.Errorf("reader: %w", hsm.ErrNoToken)})
 	checks = tokens(context.Background(), m.Options)
 	m.expect(m.find(checks, "token/pkcs11:token=blue"), OK, "1", "")
-	m.expect(m.find(checks, "token/pkcs11:token=new"), Failed, "PIN not set", "kubehsm token init --token 'pkcs11:token=new")
+	m.expect(m.find(checks, "token/pkcs11:token=new"), Failed, "PIN not set", "kubehsm token pin unblock --token 'pkcs11:token=new")
 	m.expect(m.find(checks, "source//lib/vendor.so"), Warning, "vendor", "update it") // others can be used
 	m.expect(m.find(checks, "source/Reader 1"), Warning, "in use", "")
 	m.expect(m.find(checks, "source/Reader 2"), Note, "no such token", "")
@@ -161,19 +161,6 @@ func TestEnrolledTokenIsAway(t *testing.T) {
 		t.Errorf("it is there: %+v", checks)
 	}
 	m.expect(m.find(tokens(t.Context(), m.Options), "source/"), Warning, "failed", "onlyModules")
-}
-
-func TestPINStates(t *testing.T) {
-	for want, pinState := range map[string]hsm.PINState{
-		"PIN blocked": {Retries: -1, Locked: true}, "a token: PIN blocked": {Retries: 0},
-		"PIN 1 try left": {Retries: -1, Final: true, Low: true}, "PIN few tries left": {Retries: -1, Low: true},
-		"PIN 2 tries left": {Retries: 2, Low: true}, "PIN default, 3 tries left": {Retries: 3, Default: true},
-	} {
-		c := pin(Check{}, hsm.TokenInfo{Initialized: true, PIN: pinState}, "a token")
-		if !strings.Contains(c.Found, want) || c.State == OK || c.Fix == "" {
-			t.Errorf("%+v: %+v, want %q", pinState, c, want)
-		}
-	}
 }
 
 func TestFirmware(t *testing.T) {

@@ -95,7 +95,7 @@ func entry(k kubeconfig.Context, store enrollment.Store, endpoint bridge.Endpoin
 	c := Check{ID: "context/" + k.Name, Group: GroupKubeconfig, Title: "Context " + k.Name}
 	again := "kubehsm kubeconfig set " + csr.ShellQuote(k.User.Enrollment)
 	if _, err := store.Load(k.User.Enrollment); err != nil {
-		return c.with(Failed, err.Error(), "kubehsm serves only what was enrolled on this machine.", fixOr(err, "kubehsm enroll"))
+		return c.with(Failed, err.Error(), "kubehsm serves only what was enrolled on this machine.", fixOr(err, enrolAnew))
 	}
 	if !filepath.IsAbs(k.User.Command) {
 		return c.with(Warning, fmt.Sprintf("its command %q is no full path", k.User.Command), "Programs of the desktop have a bare PATH and do not find it.", again)

@@ -145,7 +145,7 @@ func pin(c Check, t hsm.TokenInfo, found string) Check {
 	case t.PIN.Blocked():
 		return c.with(Failed, pin, "No key on it can be used.", "kubehsm token pin unblock --token "+csr.ShellQuote(uri))
 	case t.PIN.NotSet:
-		return c.with(Failed, pin, "Keys cannot be made or used before.", "kubehsm token init --token "+csr.ShellQuote(uri))
+		return c.with(Failed, pin, "Keys cannot be made or used before.", "kubehsm token pin unblock --token "+csr.ShellQuote(uri))
 	case t.PIN.Final, t.PIN.Retries == 1:
 		return c.with(Warning, pin, "A wrong one blocks the PIN.", "make sure that you have the PIN before you go on")
 	case t.PIN.Low:

@@ -60,11 +60,13 @@ func (m *Model) summary(f screen.Frame) string {
 	for _, c := range m.checks {
 		n[c.State]++
 	}
+	ready, words := doctor.Summary(m.checks)
+	words = text.Clean(words)
 	switch {
 	case n[doctor.Failed] > 0:
-		return t.Bad.Render(t.Glyphs.Failed + " " + widget.Count(n[doctor.Failed], "thing") + " in the way of signing in")
-	case n[doctor.Warning] > 0:
-		return t.Warn.Render(t.Glyphs.Warn + " " + widget.Count(n[doctor.Warning], "warning") + "; nothing is in the way of signing in")
+		return t.Bad.Render(widget.Cut(t.Glyphs.Failed+" "+words, f.Width))
+	case !ready || n[doctor.Warning] > 0:
+		return t.Warn.Render(widget.Cut(t.Glyphs.Warn+" "+words, f.Width))
 	}
-	return t.Good.Render(t.Glyphs.Done + " nothing is in the way of signing in")
+	return t.Good.Render(widget.Cut(t.Glyphs.Done+" "+words, f.Width))
 }

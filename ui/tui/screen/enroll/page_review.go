@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/describe"
@@ -111,8 +112,8 @@ func (p *reviewPage) risks() string {
 	if refused := csr.Refused(p.review.Forecast); len(refused) > 0 && !o.AcceptForecast {
 		return "the request will be refused: " + text.Clean(refused[0].Reason)
 	}
-	if p.review.Token.PIN.Default && !o.AcceptFactory {
-		return "the token still has the default PIN"
+	if p.review.Refused != nil {
+		return text.Clean(ui.Message(p.review.Refused))
 	}
 	return ""
 }

@@ -43,6 +43,9 @@ func (p *tokenPage) fill() {
 			about: describe.Kind(v.Info) + ", " + keysOn(v), right: pin, level: l,
 			reason: describe.Unusable(v.Info), detail: []string{facts(v)},
 		}
+		if v.Info.PIN.Default {
+			it.detail = append(it.detail, "Its default PIN stops an enrolment until it is changed: p on the token's screen.")
+		}
 		if v.Err != nil {
 			it.detail = append(it.detail, ui.Message(v.Err))
 		}

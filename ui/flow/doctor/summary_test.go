@@ -1,0 +1,42 @@
+package doctor
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// TestSummary: ready is only what is enrolled and can sign in.
+func TestSummary(t *testing.T) {
+	certificate, token := Check{ID: "certificate/prod", State: OK}, Check{ID: "token/x", State: OK}
+	for name, c := range map[string]struct {
+		checks []Check
+		ready  bool
+		words  string
+	}{
+		"nothing enrolled":  {[]Check{token}, false, "nothing is enrolled"},
+		"ready":             {[]Check{token, certificate, {ID: "server/prod", State: OK}}, true, `ready: "prod" can sign in`},
+		"ready, not online": {[]Check{token, certificate, {ID: "puk/1", State: Warning}}, true, "1 warning"},
+		"token away":        {[]Check{certificate, {ID: "absent/prod", State: Warning}}, false, "no enrolment can"},
+		"one of two":        {[]Check{certificate, {ID: "certificate/dev", State: OK}, {ID: "absent/prod", State: Warning}}, true, `ready: "dev" can`},
+		"failed":            {[]Check{certificate, {ID: "bridge", State: Failed}}, false, "1 thing in the way"},
+	} {
+		if ready, words := Summary(c.checks); ready != c.ready || !strings.Contains(words, c.words) {
+			t.Errorf("%s: %t, %q", name, ready, words)
+		}
+	}
+}
+
+func TestPINStates(t *testing.T) {
+	for want, pinState := range map[string]hsm.PINState{
+		"PIN blocked": {Retries: -1, Locked: true}, "a token: PIN blocked": {Retries: 0},
+		"PIN 1 try left": {Retries: -1, Final: true, Low: true}, "PIN few tries left": {Retries: -1, Low: true},
+		"PIN 2 tries left": {Retries: 2, Low: true}, "PIN default, 3 tries left": {Retries: 3, Default: true},
+	} {
+		c := pin(Check{}, hsm.TokenInfo{Initialized: true, PIN: pinState}, "a token")
+		if !strings.Contains(c.Found, want) || c.State == OK || c.Fix == "" {
+			t.Errorf("%+v: %+v, want %q", pinState, c, want)
+		}
+	}
+}
