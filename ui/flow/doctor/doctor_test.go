@@ -143,7 +143,11 @@ func TestTokens(t *testing.T) {
 // A token whose keys cannot be read is not said to be well.
 func TestUnreadableKeys(t *testing.T) {
 	m := newMachine(t)
-	m.fake.Add(hsmtest.FakeOptions{Label: "blue", Serial: "1"}).Fail(hsmtest.OpSlots, hsm.WithHint(fmt.Errorf("vendor: %w", hsm.ErrModule), "update it"))
+	unread := hsm.WithHint(fmt.Errorf("vendor: %w", hsm.ErrModule), "update it")
+	m.fake.Add(hsmtest.FakeOptions{Label: "other", Serial: "1"}).Fail(hsmtest.OpSlots, unread)
+	m.expect(m.find(tokens(t.Context(), m.Options), "keys/pkcs11:token=other"), Warning, "vendor", "update it")
+	m.enrol("prod", "https://prod.example.com", nil, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+	m.fake.Add(hsmtest.FakeOptions{Label: "blue token", Serial: "5f0a17"}).Fail(hsmtest.OpSlots, unread)
 	m.expect(m.find(tokens(t.Context(), m.Options), "keys/pkcs11:token=blue"), Failed, "vendor", "update it")
 }
 

@@ -82,8 +82,12 @@ func ofDriver(ctx context.Context, d hsm.Driver, all []enrollment.Enrollment) ([
 	for _, v := range views {
 		checks = append(checks, token(ctx, d, v.Info)...)
 		if v.Err != nil {
+			state := Warning // nothing of yours is on it
+			if slices.ContainsFunc(all, func(e enrollment.Enrollment) bool { return isHere(e, []hsm.TokenInfo{v.Info}) }) {
+				state = Failed
+			}
 			c := Check{ID: "keys/" + v.Info.URI().String(), Group: GroupTokens, Title: "Keys on " + v.Info.Name()}
-			checks = append(checks, c.with(Failed, v.Err.Error(), "Keys that cannot be read cannot be used.", fixOr(v.Err, "plug the token out and in, and run `kubehsm doctor` again")))
+			checks = append(checks, c.with(state, v.Err.Error(), "Keys that cannot be read cannot be used.", fixOr(v.Err, "plug the token out and in, and run `kubehsm doctor` again")))
 		}
 	}
 	return checks, present
