@@ -1,7 +1,10 @@
 package agent
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -12,6 +15,8 @@ import (
 type cards struct {
 	hsm.Driver
 	looker
+	limit  time.Duration   // cardsPatience
+	asking func() bool     // tells that a reading waits for a person
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
 }
@@ -21,18 +26,32 @@ var (
 	_ hsm.Watcher = (*cards)(nil)
 )
 
-func newCards(d hsm.Driver) *cards {
-	c := &cards{Driver: d, looker: looker{name: "smart cards"}}
+// cardsPatience is how long the smart card service may take for all readers: a card
+// that others hold is waited for, and a slow one has many slots.
+const cardsPatience = 20 * time.Second
+
+func newCards(d hsm.Driver, asking func() bool) *cards {
+	c := &cards{Driver: d, limit: cardsPatience, asking: asking, looker: looker{name: "smart cards"}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
 }
 
 // Views implements [hsm.Viewer].
 func (c *cards) Views(ctx context.Context, patience time.Duration, skip func(hsm.TokenInfo) bool) ([]hsm.View, []hsm.Problem, error) {
-	late, stop := lateAfter(patience)
-	defer stop()
 	r := c.begin(func() ([]hsm.View, []hsm.Problem, error) { return hsm.ReadViews(c.ctx, c.Driver, skip) })
-	return c.result(ctx, r, late)
+	for {
+		late, stop := lateAfter(cmp.Or(patience, c.limit))
+		views, problems, err := c.result(ctx, r, late)
+		stop()
+		pending := len(problems) == 1 && errors.Is(problems[0].Err, hsm.ErrPending)
+		switch {
+		case err != nil || !pending || patience > 0:
+			return views, problems, err
+		case !c.asking():
+			return nil, nil, hsm.WithHint(fmt.Errorf("%w: the smart card service did not answer for %s", hsm.ErrModule, c.limit),
+				"start it anew, as with `sudo systemctl restart pcscd`")
+		}
+	}
 }
 
 // Watch implements [hsm.Watcher].

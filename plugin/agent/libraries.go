@@ -16,14 +16,15 @@ import (
 // Apart returns drivers for a program that people wait for. They list the tokens of
 // each library in a worker process of its own, `exe agent worker`, so that one that
 // crashes or hangs is named, and the others go on. A library is loaded in this
-// process only when a token of it is opened, and after it was listed.
-func Apart(exe string, drivers hsm.Drivers) hsm.Drivers {
+// process only when a token of it is opened, and after it was listed. asking tells
+// that a driver waits for a person.
+func Apart(exe string, drivers hsm.Drivers, asking func() bool) hsm.Drivers {
 	all := make(hsm.Drivers, 0, len(drivers))
 	for _, d := range drivers {
 		if s, ok := d.(hsm.Surveyor); ok {
 			d = newLibraries(s, newWorkers(exe, "agent", "worker"))
 		} else if d.Scheme() == hsm.SchemePIV {
-			d = newCards(d)
+			d = newCards(d, asking)
 		}
 		all = append(all, d)
 	}

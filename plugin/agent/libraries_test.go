@@ -54,8 +54,6 @@ func (b badLibraries) driver(t *testing.T, limit time.Duration, healthy bool, wa
 	return l
 }
 
-func all(hsm.TokenInfo) bool { return false }
-
 // good tells whether the SoftHSM's own token is among views.
 func (b badLibraries) good(views []hsm.View) bool {
 	return slices.ContainsFunc(views, func(v hsm.View) bool {

@@ -24,11 +24,11 @@ func ServeWorker(context.Context, hsm.Drivers, *os.File) error { return errors.E
 
 // Apart: here all drivers list in this process, and only that of smart cards keeps
 // nobody waiting.
-func Apart(_ string, drivers hsm.Drivers) hsm.Drivers {
+func Apart(_ string, drivers hsm.Drivers, asking func() bool) hsm.Drivers {
 	all := slices.Clone(drivers)
 	for i, d := range all {
 		if d.Scheme() == hsm.SchemePIV {
-			all[i] = newCards(d)
+			all[i] = newCards(d, asking)
 		}
 	}
 	return all

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -42,6 +43,7 @@ type app struct {
 
 	// offers: a person may be asked whether a held card shall be released.
 	offers bool
+	asking atomic.Bool // just now
 
 	started bool // a command's own work has begun: later errors are not about usage
 	asker   hsm.Prompter
@@ -98,7 +100,7 @@ func (a *app) env() (*flow.Env, error) {
 	}
 	drivers := a.Drivers(DriverOptions{Dirs: dirs, Modules: modules, OnlyModules: config.OnlyModules, Busy: a.offerRelease})
 	if !a.holds {
-		drivers = agent.Apart(a.Executable, drivers)
+		drivers = agent.Apart(a.Executable, drivers, a.asking.Load)
 	}
 	a.closers = append(a.closers, drivers.Close)
 	a.config = config

@@ -42,6 +42,8 @@ func (a *app) offerRelease(ctx context.Context, held *hsm.BusyError) bool {
 		return false
 	}
 	a.offers = false
+	a.asking.Store(true)
+	defer a.asking.Store(false)
 	yes, err := a.prompter().Confirm(ctx, hsm.ConfirmPrompt{
 		Detail:   "The card is held by " + strings.Join(held.Holders, ", ") + ".",
 		Question: "End GnuPG's scdaemon, so that it lets go?",

@@ -95,7 +95,7 @@ func ofDriver(ctx context.Context, d hsm.Driver, all []enrollment.Enrollment) ([
 
 // silence is how long a driver may take: longer than it gives a library, so that
 // the driver can name that.
-const silence = 8 * time.Second
+const silence = 12 * time.Second
 
 // isHere tells whether the enrolled key's token is among those, by whatever
 // library.
