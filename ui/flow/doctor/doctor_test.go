@@ -131,13 +131,15 @@ func TestTokens(t *testing.T) {
 	m.fake.Add(hsmtest.FakeOptions{Label: "new", Serial: "2", PINNotSet: true})
 	m.fake.SetProblems(hsm.Problem{Source: "/lib/vendor.so", Err: hsm.WithHint(fmt.Errorf("vendor: %w", hsm.ErrModule), "update it")},
 		hsm.Problem{Source: "Reader 1", Err: fmt.Errorf("reader: %w", hsm.ErrBusy)},
-		hsm.Problem{Source: "Reader 2", Err: fmt.Errorf("reader: %w", hsm.ErrNoToken)})
+		hsm.Problem{Source: "Reader 2", Err: fmt.Errorf("reader: %w", hsm.ErrNoToken)},
+		hsm.Problem{Source: "smart cards", Err: hsm.WithHint(hsm.ErrPending, "wait")})
 	checks = tokens(context.Background(), m.Options)
 	m.expect(m.find(checks, "token/pkcs11:token=blue"), OK, "1", "")
 	m.expect(m.find(checks, "token/pkcs11:token=new"), Failed, "PIN not set", "kubehsm token pin unblock --token 'pkcs11:token=new")
 	m.expect(m.find(checks, "source//lib/vendor.so"), Warning, "vendor", "update it") // others can be used
 	m.expect(m.find(checks, "source/Reader 1"), Warning, "in use", "")
 	m.expect(m.find(checks, "source/Reader 2"), Note, "no such token", "")
+	m.expect(m.find(checks, "source/smart cards"), Failed, "no answer yet", "pcscd")
 }
 
 // A token whose keys cannot be read is not said to be well.

@@ -114,6 +114,9 @@ func problem(scheme string, p hsm.Problem) Check {
 	}
 	state, why := Failed, "Tokens behind it cannot be used."
 	switch {
+	case errors.Is(p.Err, hsm.ErrPending):
+		return c.with(state, p.Err.Error(), "It hangs, or is very slow; kubectl would wait for it too.",
+			"plug its tokens out and in; start the smart card service anew, as with `sudo systemctl restart pcscd`, if it is behind it")
 	case errors.Is(p.Err, hsm.ErrDenied):
 	case errors.Is(p.Err, hsm.ErrNoToken), errors.Is(p.Err, hsm.ErrUnsupported):
 		state, why = Note, "Only matters if the token you mean is there."
