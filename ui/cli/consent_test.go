@@ -143,6 +143,15 @@ func TestLoweringTakesThePIN(t *testing.T) {
 	b.ask = hsmtest.NewScript(t, hsmtest.PIN(testPIN))
 	b.ok("consent", "set", "prod-hsm", "--policy", "writes", "--yes")
 	holds("writes")
+	// What counts is the policy on record, if somebody has changed the file.
+	edited := b.enrolled("prod-hsm", "https://api.example:6443", slot) // session
+	b.ask = prompt.None{}
+	b.fails(5, "run the command in a terminal", "consent", "set", "prod-hsm", "--rule", "verbs=delete namespaces=a", "--yes")
+	edited.Policy = consent.Writes
+	dirs, err := home.FromEnv(func(k string) string { return b.env[k] })
+	if err := errors.Join(err, enrollment.NewStore(dirs).Save(edited)); err != nil {
+		t.Fatal(err)
+	}
 	// Another token's PIN does not do.
 	other := b.fake.Add(hsmtest.FakeOptions{Label: "other", PIN: "111111"})
 	tok, err := b.fake.Open(t.Context(), other.Info().URI())
@@ -155,8 +164,7 @@ func TestLoweringTakesThePIN(t *testing.T) {
 	}
 	e := b.enrolled("stolen", "https://api.example:6443", slot)
 	e.Key, e.Policy = foreign.URI, consent.Writes
-	dirs, err := home.FromEnv(func(k string) string { return b.env[k] })
-	if err := errors.Join(err, enrollment.NewStore(dirs).Save(e)); err != nil {
+	if err := enrollment.NewStore(dirs).Save(e); err != nil {
 		t.Fatal(err)
 	}
 	b.ask = hsmtest.NewScript(t)

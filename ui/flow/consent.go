@@ -35,6 +35,13 @@ func (e *Env) SetConsent(ctx context.Context, name string, p consent.Policy, ask
 		return en, err
 	}
 	was := en.Consent()
+	known, err := audit.Policies(ctx, audit.Path(e.Dirs))
+	if err != nil {
+		return en, err
+	}
+	if s := known[name]; s != nil && s.Last.Policy != "" { // the file may have been changed since
+		was = consent.Strictest(was, consent.ParsePolicy(s.Last.Policy))
+	}
 	r := audit.Record{Reason: audit.PolicySet, Was: was.String(), Policy: p.String(), Lowered: !p.Covers(was)}
 	if r.Lowered {
 		if err := e.provePIN(ctx, en, asks); err != nil {

@@ -239,6 +239,13 @@ func TestWords(t *testing.T) {
 			t.Errorf("%+v: label %q", c, label)
 		}
 	}
+	const notice = "The consent policy of prod was lowered\x1b[2J."
+	if above, _ := pinWords(hsm.PINPrompt{Kind: hsm.UserPIN, Again: "wrong PIN", Purpose: hsm.Purpose{Notice: notice}}); len(above) != 3 || above[2] != `The consent policy of prod was lowered\x1b[2J.` {
+		t.Errorf("%q", above)
+	}
+	if s := touchWords(hsm.TouchPrompt{Purpose: hsm.Purpose{Cluster: "prod", Notice: notice}}); !strings.HasPrefix(s, `The consent policy of prod was lowered\x1b[2J. Touch the token`) {
+		t.Errorf("%q", s)
+	}
 	for p, want := range map[hsm.Purpose]string{
 		{Cluster: "prod"}: " to sign in to prod",
 		{Cluster: "prod", Action: "store the certificate"}:            " to store the certificate for prod",

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -150,12 +151,14 @@ func tail(path string) ([]byte, error) {
 }
 
 // auditTail is the end of the record, without the requests that somebody agreed
-// to: they name what is in a cluster. names learns those in it.
+// to and the rules about such: they name what is in a cluster. names learns those in it.
 func auditTail(ctx context.Context, path string, names *redactor) ([]byte, error) {
 	var lines ring
 	_, err := audit.Read(ctx, path, audit.Filter{}, func(r audit.Record) error {
 		names.recorded(r)
 		r.Request, r.Statement, r.Signature = "", "", nil
+		r.Policy, _, _ = strings.Cut(r.Policy, ":") // rules name resources and namespaces
+		r.Was, _, _ = strings.Cut(r.Was, ":")
 		b, err := json.Marshal(r)
 		lines.add(b)
 		return err
