@@ -87,7 +87,9 @@ func (d Drivers) Views(ctx context.Context, patience time.Duration) ([]View, []P
 }
 
 // ViewsOf reads the tokens of one driver as [Viewer] says, if it is one.
-func ViewsOf(ctx context.Context, d Driver, patience time.Duration, skip func(TokenInfo) bool) ([]View, []Problem, error) {
+func ViewsOf(
+	ctx context.Context, d Driver, patience time.Duration, skip func(TokenInfo) bool,
+) ([]View, []Problem, error) {
 	if v, ok := d.(Viewer); ok {
 		return v.Views(ctx, patience, skip)
 	}

@@ -37,7 +37,9 @@ func newCards(d hsm.Driver, asking func() bool) *cards {
 }
 
 // Views implements [hsm.Viewer].
-func (c *cards) Views(ctx context.Context, patience time.Duration, skip func(hsm.TokenInfo) bool) ([]hsm.View, []hsm.Problem, error) {
+func (c *cards) Views(
+	ctx context.Context, patience time.Duration, skip func(hsm.TokenInfo) bool,
+) ([]hsm.View, []hsm.Problem, error) {
 	r := c.begin(func() ([]hsm.View, []hsm.Problem, error) { return hsm.ReadViews(c.ctx, c.Driver, skip) })
 	for {
 		late, stop := lateAfter(cmp.Or(patience, c.limit))

@@ -98,7 +98,9 @@ func (l *libraries) List(ctx context.Context) (hsm.Listing, error) {
 }
 
 // Views implements [hsm.Viewer].
-func (l *libraries) Views(ctx context.Context, patience time.Duration, skip func(hsm.TokenInfo) bool) ([]hsm.View, []hsm.Problem, error) {
+func (l *libraries) Views(
+	ctx context.Context, patience time.Duration, skip func(hsm.TokenInfo) bool,
+) ([]hsm.View, []hsm.Problem, error) {
 	scouts, problems := l.scoutsFor(hsm.URI{})
 	late, stop := lateAfter(patience)
 	defer stop()
@@ -144,7 +146,9 @@ func (l *libraries) Open(ctx context.Context, u hsm.URI) (hsm.Token, error) {
 }
 
 // Initialize implements [hsm.Initializer].
-func (l *libraries) Initialize(ctx context.Context, u hsm.URI, o hsm.InitializeOptions, p hsm.Prompter) (hsm.TokenInfo, error) {
+func (l *libraries) Initialize(
+	ctx context.Context, u hsm.URI, o hsm.InitializeOptions, p hsm.Prompter,
+) (hsm.TokenInfo, error) {
 	i, ok := l.inner.(hsm.Initializer)
 	if !ok {
 		return hsm.TokenInfo{}, hsm.ErrUnsupported

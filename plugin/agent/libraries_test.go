@@ -26,7 +26,8 @@ type badLibraries struct {
 
 func newBadLibraries(t *testing.T, ways ...string) badLibraries {
 	t.Helper()
-	b := badLibraries{soft: hsmtest.StartSoftHSM(t, hsmtest.SoftToken{Label: "good", PIN: pin}), path: badlib.Make(t, ways...)}
+	soft := hsmtest.StartSoftHSM(t, hsmtest.SoftToken{Label: "good", PIN: pin})
+	b := badLibraries{soft: soft, path: badlib.Make(t, ways...)}
 	t.Setenv(badlib.Real, b.soft.Module)
 	return b
 }
@@ -42,7 +43,8 @@ func (b badLibraries) driver(t *testing.T, limit time.Duration, healthy bool, wa
 	if healthy {
 		modules = append(modules, pkcs11.Module{Path: b.soft.Module})
 	}
-	l := newLibraries(pkcs11.New(pkcs11.Options{Modules: modules, LockDir: t.TempDir()}), newWorkers(os.Args[0], "agent", "worker"))
+	inner := pkcs11.New(pkcs11.Options{Modules: modules, LockDir: t.TempDir()})
+	l := newLibraries(inner, newWorkers(os.Args[0], "agent", "worker"))
 	if l.limit = limit; limit == 0 {
 		l.limit = time.Hour
 	}
@@ -65,7 +67,8 @@ func (b badLibraries) good(views []hsm.View) bool {
 // with how it ended, and hides no token of the others.
 func TestBadLibraries(t *testing.T) {
 	want := map[string]string{
-		"crash": "SIGSEGV", "exit": "exit status 0", "crash-token": "SIGABRT", "hang": "did not answer", "hang-list": "did not answer",
+		"crash": "SIGSEGV", "exit": "exit status 0", "crash-token": "SIGABRT",
+		"hang": "did not answer", "hang-list": "did not answer",
 	}
 	b := newBadLibraries(t, "crash", "exit", "crash-token", "hang", "hang-list", "request", "loud")
 	t.Setenv("EXTERNAL_SIGNER_PLUGIN_CONFIG", `{"pin":"123456"}`)
@@ -81,7 +84,8 @@ func TestBadLibraries(t *testing.T) {
 				continue
 			}
 			err := problems[i].Err
-			if !errors.Is(err, hsm.ErrModule) || !strings.Contains(err.Error(), b.path[way]) || !strings.Contains(err.Error(), want[way]) || hsm.Hint(err) == "" {
+			if !errors.Is(err, hsm.ErrModule) || !strings.Contains(err.Error(), b.path[way]) ||
+				!strings.Contains(err.Error(), want[way]) || hsm.Hint(err) == "" {
 				t.Errorf("%s: %v, hint %q", way, err, hsm.Hint(err))
 			}
 		}
@@ -94,7 +98,9 @@ func TestBadLibraries(t *testing.T) {
 		t.Errorf("views %+v", views)
 	}
 	through := func(way string) bool {
-		return slices.ContainsFunc(views, func(v hsm.View) bool { return v.Info.Label == "good" && v.Info.Module.Path == b.path[way] })
+		return slices.ContainsFunc(views, func(v hsm.View) bool {
+			return v.Info.Label == "good" && v.Info.Module.Path == b.path[way]
+		})
 	}
 	if !through("request") || !through("loud") {
 		t.Errorf("views %+v", views)
@@ -137,7 +143,8 @@ func TestPendingLibrary(t *testing.T) {
 func TestOpenLoadsOneLibrary(t *testing.T) {
 	b := newBadLibraries(t, "crash", "exit", "hang")
 	d := b.driver(t, 0, true, "crash", "exit", "hang")
-	for _, u := range []hsm.URI{{Scheme: hsm.SchemePKCS11, Token: "good"}, {Scheme: hsm.SchemePKCS11, Token: "good", ModulePath: b.soft.Module}} {
+	for _, path := range []string{"", b.soft.Module} {
+		u := hsm.URI{Scheme: hsm.SchemePKCS11, Token: "good", ModulePath: path}
 		tok, err := d.Open(t.Context(), u)
 		if err != nil {
 			t.Fatalf("%s: %v", u, err)
@@ -189,7 +196,8 @@ func TestViewsFollowThisProcess(t *testing.T) {
 	check(t, tok.Close())
 	views, _, err := d.Views(t.Context(), 0, all)
 	check(t, err)
-	if i := slices.IndexFunc(views, func(v hsm.View) bool { return v.Info.Label == "good" }); i < 0 || len(views[i].Slots) != 1 ||
+	i := slices.IndexFunc(views, func(v hsm.View) bool { return v.Info.Label == "good" })
+	if i < 0 || len(views[i].Slots) != 1 ||
 		!hsm.SameKey(views[i].Slots[0].Key.Public, slot.Key.Public) || views[i].Slots[0].URI.String() != slot.URI.String() {
 		t.Errorf("views %+v", views)
 	}

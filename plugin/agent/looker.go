@@ -71,7 +71,8 @@ func (l *looker) result(ctx context.Context, r *reading, late <-chan struct{}) (
 	if l.last != nil {
 		return l.last, nil, nil
 	}
-	err := hsm.WithHint(fmt.Errorf("%w for %s", hsm.ErrPending, time.Since(r.began).Round(100*time.Millisecond)), "wait for it, or end this with ctrl-c")
+	err := fmt.Errorf("%w for %s", hsm.ErrPending, time.Since(r.began).Round(100*time.Millisecond))
+	err = hsm.WithHint(err, "wait for it, or end this with ctrl-c")
 	return nil, []hsm.Problem{{Source: l.name, Err: err}}, nil
 }
 

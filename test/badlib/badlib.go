@@ -38,7 +38,9 @@ func Make(t testing.TB, ways ...string) map[string]string {
 	paths := map[string]string{}
 	for _, way := range ways {
 		paths[way] = filepath.Join(dir, way+".so")
-		out, err := exec.Command("cc", "-shared", "-fPIC", `-DWAY="`+way+`"`, "-I", strings.TrimSpace(string(headers)), "-o", paths[way], from, "-ldl").CombinedOutput()
+		cc := exec.Command("cc", "-shared", "-fPIC", `-DWAY="`+way+`"`, "-I", strings.TrimSpace(string(headers)),
+			"-o", paths[way], from, "-ldl")
+		out, err := cc.CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}

@@ -121,7 +121,9 @@ func TestBadLibrariesBesideTokens(t *testing.T) {
 		t.Errorf("%d cards, %d tokens: %s", cards, goods, out)
 	}
 	named([]string{"token", "list", "-o", "json"}, sources)
-	for way, how := range map[string]string{"crash": "SIGSEGV", "exit": "exit status 0", "crash-token": "SIGABRT", "hang": "did not answer"} {
+	for way, how := range map[string]string{
+		"crash": "SIGSEGV", "exit": "exit status 0", "crash-token": "SIGABRT", "hang": "did not answer",
+	} {
 		if !strings.Contains(sources, u.bad[way]) || !strings.Contains(sources, how) {
 			t.Errorf("%s: %q is not said: %s", way, how, sources)
 		}
@@ -139,7 +141,8 @@ func TestBadLibrariesBesideTokens(t *testing.T) {
 	named([]string{"doctor"}, out)
 
 	// A command about one token is not kept from it.
-	if code, out, errs = u.run("token", "info", "--token", "piv:serial=12345678"); code != 0 || !strings.Contains(out, "12345678") {
+	code, out, errs = u.run("token", "info", "--token", "piv:serial=12345678")
+	if code != 0 || !strings.Contains(out, "12345678") {
 		t.Errorf("the card: exit code %d: %s%s", code, out, errs)
 	}
 	if code, out, errs = u.run("token", "info", "--token", goodURI); code != 0 || !strings.Contains(out, "good") {

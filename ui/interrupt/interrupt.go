@@ -49,7 +49,8 @@ type watch struct {
 // called stop within two seconds of that, or at once at a second signal, it is ended
 // with the exit code 130 or 143, the terminal as it was at this call.
 func Context(parent context.Context) (ctx context.Context, stop func()) {
-	w := &watch{signals: make(chan os.Signal, 2), done: make(chan struct{}), words: os.Stderr, terminal: keepTerminal(), exit: os.Exit}
+	w := &watch{signals: make(chan os.Signal, 2), done: make(chan struct{})}
+	w.words, w.terminal, w.exit = os.Stderr, keepTerminal(), os.Exit
 	signal.Notify(w.signals, os.Interrupt, syscall.SIGTERM)
 	return w.start(parent)
 }
