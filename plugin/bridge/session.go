@@ -234,8 +234,11 @@ func (s *Sessions) Clients() []Client {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	all := make([]Client, 0, len(s.byOwner))
-	for o := range s.byOwner {
+	for o, e := range s.byOwner {
 		all = append(all, o.client)
+		if other := e.adopted.Load(); other != nil {
+			all = append(all, *other)
+		}
 	}
 	return all
 }

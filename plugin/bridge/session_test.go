@@ -106,6 +106,22 @@ func TestSweepForgetsDeadClients(t *testing.T) {
 	left(me)
 }
 
+// TestClients: a program that started the plugin by a shell is a client, too.
+func TestClients(t *testing.T) {
+	s, err := NewSessions(time.Now)
+	check(t, err)
+	shell, program := Client{PID: 2, Start: 2}, Client{PID: 1, Start: 1}
+	_, err = s.Issue("prod", shell, program)
+	check(t, err)
+	if all := s.Clients(); !slices.Equal(all, []Client{shell}) {
+		t.Errorf("%v", all)
+	}
+	s.byOwner[owner{"prod", shell}].adopted.Store(&program)
+	if all := s.Clients(); !slices.Equal(all, []Client{shell, program}) {
+		t.Errorf("%v", all)
+	}
+}
+
 func TestStatusIsInOrder(t *testing.T) {
 	s, err := NewSessions(time.Now)
 	check(t, err)
