@@ -166,6 +166,10 @@ func TestSecrets(t *testing.T) {
 	if _, _, notes := d.run("token", "info"); strings.Count(notes, "note: the default") != 3 {
 		t.Errorf("default values are not told: %q", notes)
 	}
+	// Nobody is asked for a ticket, nor is a wrong one looked at, before.
+	d.fails(1, "the default PIN, PUK and management key", "join", "--ticket", "KHSM1")
+	d.fails(1, "the default PIN and management key", "join", "--ticket", "KHSM1", "--generate-puk")
+	d.fails(2, "neither a ticket nor a file with one", "join", "--ticket", "KHSM1", "--accept-risk", "factory-secrets")
 	d.fails(4, "wrong PIV PIN: 2 tries left", "token", "pin", "change", "--pin-fd", d.fd("999999"), "--new-pin-fd", d.fd(ownPIN))
 	if pin, _ := d.card.PINRetries(); pin != 2 {
 		t.Errorf("a wrong PIN cost %d tries", 3-pin)
