@@ -38,6 +38,7 @@ type fakeBackend struct {
 
 	pin      string
 	tries    int
+	defaults error               // of [fakeBackend.RefuseDefaults]
 	fail     map[flow.Step]error // each fails once
 	hang     map[flow.Step]bool  // waits until cancelled
 	done     []flow.Step         // what earlier runs did
@@ -148,6 +149,8 @@ func (f *fakeBackend) Unfinished(ctx context.Context) ([]flow.Journal, error) {
 func (f *fakeBackend) TakeCertificate(_ context.Context, name string, pem []byte) error {
 	return f.did("certificate of %s: %s", name, pem)
 }
+
+func (f *fakeBackend) RefuseDefaults(context.Context, hsm.URI, bool) error { return f.defaults }
 
 func (f *fakeBackend) NewJoinPUK(ctx context.Context, o flow.EnrollOptions, _ func() error, p hsm.Prompter) (*flow.JoinPUK, error) {
 	if _, err := p.PIN(ctx, hsm.PINPrompt{Kind: hsm.PUK, Retries: 3}); err != nil {

@@ -2,6 +2,7 @@ package tui
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,6 +41,18 @@ func TestOverwrite(t *testing.T) {
 	r.sees("Which cluster")
 	r.press("x")
 	r.sees("kubehsm enroll --key")
+}
+
+// TestDefaultsAreToldFirst: what stops the enrolment is said before its questions.
+func TestDefaultsAreToldFirst(t *testing.T) {
+	f := newFake()
+	f.defaults = errors.New("the token still has secrets that everybody knows: the default PUK")
+	for _, size := range [][2]int{{80, 24}, {60, 15}} {
+		r := newRig(t, f, size[0], size[1], atEnroll)
+		toToken(r)
+		r.press("enter")
+		r.sees("that everybody knows", "default PUK", "until they are changed", "A new key, or one")
+	}
 }
 
 // TestForecast: what is certain to be refused is not filed before the risk is

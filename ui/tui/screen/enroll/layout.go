@@ -3,6 +3,7 @@ package enroll
 import (
 	"strings"
 
+	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/describe"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -37,12 +38,22 @@ func (m *Model) layout(f screen.Frame) string {
 		gap := " " + f.Theme.Faint.Render(f.Theme.Glyphs.Bar) + "  "
 		w := f.Width - railWidth - 4
 		rail := widget.Block(strings.Join(m.rail(f), "\n"), railWidth, f.Height)
-		return widget.Beside(rail, railWidth, gap, widget.Block(m.page().view(f.With(w, f.Height)), w, f.Height))
+		return widget.Beside(rail, railWidth, gap, widget.Block(m.body(f.With(w, f.Height)), w, f.Height))
 	}
 	if f.Height < 12 {
-		return m.line(f) + "\n" + widget.Block(m.page().view(f.With(f.Width, f.Height-1)), f.Width, f.Height-1)
+		return m.line(f) + "\n" + widget.Block(m.body(f.With(f.Width, f.Height-1)), f.Width, f.Height-1)
 	}
-	return m.line(f) + "\n\n" + widget.Block(m.page().view(f.With(f.Width, f.Height-2)), f.Width, f.Height-2)
+	return m.line(f) + "\n\n" + widget.Block(m.body(f.With(f.Width, f.Height-2)), f.Width, f.Height-2)
+}
+
+// body is the page, below what stops the enrolment.
+func (m *Model) body(f screen.Frame) string {
+	if m.refused == nil || m.opts.AcceptFactory || m.at < stageKey || m.at > stageReview {
+		return m.page().view(f)
+	}
+	words := text.Clean(ui.Message(m.refused)) + "; the enrolment stops until they are changed"
+	lines := widget.Paragraph(f.Theme.Warn, f.Theme.Glyphs.Warn+" "+words, f.Width)
+	return strings.Join(append(lines, m.page().view(f.With(f.Width, max(f.Height-len(lines), 0)))), "\n")
 }
 
 // line draws the way as one line: where we are, what lies behind and before.

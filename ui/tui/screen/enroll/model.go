@@ -25,6 +25,7 @@ type Backend interface {
 	Review(ctx context.Context, o flow.EnrollOptions) (flow.Review, error)
 	Enroll(ctx context.Context, o flow.EnrollOptions, p hsm.Prompter, report func(flow.Event)) (flow.Result, error)
 	TakeCertificate(ctx context.Context, name string, pem []byte) error
+	RefuseDefaults(ctx context.Context, token hsm.URI, puk bool) error
 	NewJoinPUK(ctx context.Context, o flow.EnrollOptions, showable func() error, p hsm.Prompter) (*flow.JoinPUK, error)
 }
 
@@ -94,6 +95,31 @@ type Model struct {
 	pages []page
 	at    stage
 	trail []stage // where esc goes back to
+
+	looking task.Handle // for default secrets of the token
+	refused error       // what it found
+}
+
+// refusedMsg says why the token cannot be enrolled yet, if it cannot.
+type refusedMsg struct {
+	id  task.ID
+	err error
+}
+
+// lookForDefaults finds out whether the token's secrets stop the enrolment, so that
+// it is said before anything is asked.
+func (m *Model) lookForDefaults(now time.Time) tea.Cmd {
+	m.looking.Cancel()
+	m.refused = nil
+	if m.token == nil || m.opts.AcceptFactory {
+		return nil
+	}
+	u := m.token.Info.URI()
+	h, cmd := m.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
+		return refusedMsg{id: id, err: m.Backend.RefuseDefaults(ctx, u, true)}
+	})
+	m.looking = h
+	return cmd
 }
 
 var _ screen.Screen = (*Model)(nil)
@@ -127,11 +153,12 @@ func (m *Model) Title() string { return "Enrol" }
 
 // Open implements [screen.Screen].
 func (m *Model) Open(now time.Time) tea.Cmd {
-	return tea.Batch(m.Store.LoadContexts(now), m.Store.LoadUnfinished(now), m.page().enter(now))
+	return tea.Batch(m.Store.LoadContexts(now), m.Store.LoadUnfinished(now), m.lookForDefaults(now), m.page().enter(now))
 }
 
 // Close implements [screen.Screen].
 func (m *Model) Close() {
+	m.looking.Cancel()
 	m.page().leave()
 	if m.Draft != nil && m.at < stageRun && m.at > stageResume {
 		*m.Draft = Draft{Options: m.opts, token: m.token, at: m.at, trail: m.trail}
@@ -163,8 +190,17 @@ func (m *Model) review() *reviewPage { return m.pages[stageReview].(*reviewPage)
 // Update implements [screen.Screen].
 func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 	k, isKey := msg.(tea.KeyPressMsg)
-	if _, tokens := msg.(store.TokensMsg); tokens {
+	switch msg := msg.(type) {
+	case store.TokensMsg:
 		m.refreshToken()
+	case pukMsg:
+		return tea.Batch(m.lookForDefaults(now), m.page().update(msg, now))
+	case refusedMsg:
+		if msg.id == m.looking.ID {
+			m.looking.Done()
+			m.refused = msg.err
+		}
+		return nil
 	}
 	if isKey && key.Matches(k, m.Keys.Command) && !m.Typing() && m.at != stageResult {
 		return screen.Send(screen.CommandMsg{Title: "The same by command", Lines: m.commands()})

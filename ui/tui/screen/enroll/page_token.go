@@ -43,9 +43,6 @@ func (p *tokenPage) fill() {
 			about: describe.Kind(v.Info) + ", " + keysOn(v), right: pin, level: l,
 			reason: describe.Unusable(v.Info), detail: []string{facts(v)},
 		}
-		if v.Info.PIN.Default {
-			it.detail = append(it.detail, "Its default PIN stops an enrolment until it is changed: p on the token's screen.")
-		}
 		if v.Err != nil {
 			it.detail = append(it.detail, ui.Message(v.Err))
 		}
@@ -106,7 +103,7 @@ func (p *tokenPage) update(msg tea.Msg, now time.Time) tea.Cmd {
 	case key.Matches(k, p.m.Keys.Enter):
 		if it, ok := p.list.selected(); ok && it.reason == "" {
 			p.m.chooseToken(p.m.Store.Tokens.Value.Views[it.index])
-			return p.m.to(stageKey, now)
+			return tea.Batch(p.m.lookForDefaults(now), p.m.to(stageKey, now))
 		}
 	}
 	return nil
