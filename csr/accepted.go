@@ -86,9 +86,9 @@ func (a *Accepted) Check(c *Certificate) error {
 	case !a.Requested:
 		return fmt.Errorf("%w: it requests no client certificate at this address", ErrUntrusted)
 	case len(a.Names) > 0 && !a.names(c):
-		return fmt.Errorf("%w: issued by %s, accepted are those of %s", ErrUntrusted, issuer, a.nameWords())
+		return fmt.Errorf("%w: issued by %s; accepted authorities: %s", ErrUntrusted, issuer, a.nameWords())
 	case a.Roots != nil && !a.verifies(c):
-		return fmt.Errorf("%w: issued by %s, which is not the authority of that name that the cluster lists", ErrUntrusted, issuer)
+		return fmt.Errorf("%w: issued by %s, but not by the authority of that name which the cluster lists", ErrUntrusted, issuer)
 	}
 	return nil
 }
@@ -148,7 +148,7 @@ func (f *forecast) issuer() {
 	}
 	latest, cert := f.latest()
 	if cert == nil {
-		f.say("issuer", Unknown, "", "which authority signs for %s shows only in a certificate", f.p.SignerName)
+		f.say("issuer", Unknown, "", "the authority that signs for %s is known only from a certificate", f.p.SignerName)
 		return
 	}
 	known := *a

@@ -123,7 +123,7 @@ func openLibrary(path string) (*library, *p11.Ctx, error) {
 	inner := *(**C.struct_kubehsm_context)(unsafe.Pointer(ctx))
 	switch {
 	case inner.handle != handle:
-		return nil, nil, errors.New("it was loaded as something else")
+		return nil, nil, errors.New("the loader opened another file")
 	case inner.functions == nil:
 		return nil, nil, errors.New("its C_GetFunctionList failed")
 	}

@@ -164,7 +164,7 @@ func TermsOf(groups []string) (Terms, error) {
 		if rest, ok := strings.CutPrefix(g, TermsPrefix); ok {
 			place, chunk, _ := strings.Cut(rest, ":")
 			if chunks[place] != "" {
-				return Terms{}, fmt.Errorf("%w: a part is there twice", ErrTerms)
+				return Terms{}, fmt.Errorf("%w: a part appears twice", ErrTerms)
 			}
 			chunks[place] = chunk
 		}
@@ -219,7 +219,7 @@ func parseTerms(text string) (Terms, error) {
 	var t Terms
 	for key, values := range v {
 		if key != "group" && len(values) != 1 {
-			return Terms{}, fmt.Errorf("several of %q", key)
+			return Terms{}, fmt.Errorf("%q appears more than once", key)
 		}
 		var err error
 		switch key {

@@ -51,7 +51,7 @@ func (c *cards) Views(
 			return views, problems, err
 		case !c.asking():
 			return nil, nil, hsm.WithHint(fmt.Errorf("%w: the smart card service did not answer for %s", hsm.ErrModule, c.limit),
-				"start it anew, as with `sudo systemctl restart pcscd`")
+				"restart the service, for example with `sudo systemctl restart pcscd`")
 		}
 	}
 }

@@ -50,10 +50,10 @@ func insist(ctx context.Context, d home.Dirs, ask func(*Client, context.Context)
 	lock := filepath.Join(d.Run, lockName)
 	pid, ferr := endByForce(lock, conn)
 	if ferr != nil {
-		return Ended{}, hsm.WithHint(fmt.Errorf("%w, and it was not ended: %w", err, ferr), hsm.Hint(err))
+		return Ended{}, hsm.WithHint(fmt.Errorf("%w, and the agent was not ended: %w", err, ferr), hsm.Hint(err))
 	}
 	if err := recordForce(d, pid); err != nil {
-		return Ended{Agent: pid}, fmt.Errorf("the agent was ended, which could not be recorded: %w", err)
+		return Ended{Agent: pid}, fmt.Errorf("the agent was ended, but this was not recorded: %w", err)
 	}
 	return Ended{Agent: pid}, nil
 }

@@ -35,7 +35,7 @@ func endByForce(lock string, conn net.Conn) (int, error) {
 		pid = socket.PeerPID(conn)
 	}
 	if pid <= 0 {
-		return 0, errors.New("the system does not tell which process it is")
+		return 0, errors.New("the system does not tell which process is the agent")
 	}
 	agent, err := pinOf(pid)
 	if err != nil {
@@ -140,7 +140,7 @@ func isOurs(pid int, verb string) error {
 	for line := range strings.Lines(string(status)) {
 		ids, ok := strings.CutPrefix(line, "Uid:")
 		if own := strconv.Itoa(os.Geteuid()); ok && slices.ContainsFunc(strings.Fields(ids), func(id string) bool { return id != own }) {
-			return errors.New("it is another user's")
+			return errors.New("it belongs to another user")
 		}
 	}
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")

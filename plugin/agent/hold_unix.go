@@ -219,7 +219,7 @@ func serveHold(ctx context.Context, d home.Dirs, exe string, control *os.File) e
 			case err := <-handed:
 				return err
 			case <-time.After(handPatience):
-				return errors.New("the agent that was started did not ask for it")
+				return errors.New("the new agent did not ask for the port")
 			}
 		case <-told:
 		case <-end:

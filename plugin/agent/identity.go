@@ -35,7 +35,7 @@ func identify(plugin, claimed process.ID) (client process.ID, kin []process.ID, 
 			return all[i], all[i+1:], nil
 		}
 	}
-	return process.ID{}, nil, hsm.WithHint(fmt.Errorf("%w: process %d asks for one for process %d, which has not started it", ErrNotClient, plugin.PID, claimed.PID),
+	return process.ID{}, nil, hsm.WithHint(fmt.Errorf("%w: process %d asks for a session for process %d, which did not start it", ErrNotClient, plugin.PID, claimed.PID),
 		"a session is made only for the program that runs `kubehsm credential`, while that program runs")
 }
 

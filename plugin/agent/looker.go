@@ -72,7 +72,7 @@ func (l *looker) result(ctx context.Context, r *reading, late <-chan struct{}) (
 		return l.last, nil, nil
 	}
 	err := fmt.Errorf("%w for %s", hsm.ErrPending, time.Since(r.began).Round(100*time.Millisecond))
-	err = hsm.WithHint(err, "wait for it, or end this with ctrl-c")
+	err = hsm.WithHint(err, "wait, or stop the command with ctrl-c")
 	return nil, []hsm.Problem{{Source: l.name, Err: err}}, nil
 }
 

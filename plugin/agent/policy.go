@@ -139,7 +139,7 @@ func (a *agent) untold(token hsm.URI) (sentences string, told func()) {
 	slices.SortFunc(changes, func(x, y audit.Record) int { return x.Time.Compare(y.Time) })
 	var lines []string
 	if more := len(changes) - maxTold; more > 0 {
-		lines = append(lines, fmt.Sprintf("Consent policies were changed %d times more; `kubehsm audit` shows each.", more))
+		lines = append(lines, fmt.Sprintf("There were %d more changes of consent policies; `kubehsm audit` shows each.", more))
 	}
 	for _, r := range changes[max(0, len(changes)-maxTold):] {
 		lines = append(lines, r.Sentence())

@@ -82,7 +82,7 @@ func TestPolicyEditedForAMinute(t *testing.T) {
 	}
 	r.policy(consent.Policy{Mode: consent.Writes})
 	n := r.notice()
-	for _, words := range []string{"The consent policy of prod was changed in its file from writes to session, which is less strict", "from session to writes, as was found"} {
+	for _, words := range []string{"The consent policy of prod was changed in its file from writes to session, which is less strict", "from session to writes (found on"} {
 		if !strings.Contains(n, words) {
 			t.Errorf("the prompt tells %q, which lacks %q", n, words)
 		}
@@ -149,7 +149,7 @@ func TestPolicyOfAnotherEnrolment(t *testing.T) {
 			script := hsmtest.NewScript(t, hsmtest.PIN(pin))
 			_, err = r.prepareAs("easy", script)
 			check(t, err)
-			if n := script.PINs()[0].Purpose.Notice; !strings.Contains(n, "The enrolment prod, whose consent policy writes held for its key, is gone") {
+			if n := script.PINs()[0].Purpose.Notice; !strings.Contains(n, "The enrolment prod is gone (found on ") || !strings.Contains(n, "Its consent policy writes no longer applies") {
 				t.Errorf("told %q", n)
 			}
 			check(t, os.WriteFile(file, before, 0o600))
@@ -173,7 +173,7 @@ func TestPolicyWithoutALog(t *testing.T) {
 	check(t, os.Remove(audit.Path(r.dirs)))
 	r.policy(consent.Policy{})
 	r.serve(Options{})
-	if n := r.notice(); !strings.Contains(n, "Nothing was on record of the consent policy of prod, which is session") {
+	if n := r.notice(); !strings.Contains(n, "The audit log had no record of the consent policy of prod, which is session") {
 		t.Errorf("told %q", n)
 	}
 	check(t, os.Remove(audit.Path(r.dirs)))
@@ -204,7 +204,7 @@ func TestPolicyIsToldWithAQuestion(t *testing.T) {
 	if code, body := r.send(t.Context(), c, http.MethodPost, pods); code != served {
 		t.Fatalf("%d %s", code, body)
 	}
-	if d := p.questions[0].Detail; !strings.HasPrefix(d, "The consent policy of prod was changed in its file from writes to always, as was found") {
+	if d := p.questions[0].Detail; !strings.HasPrefix(d, "The consent policy of prod was changed in its file from writes to always (found on") {
 		t.Errorf("asked %q", d)
 	}
 }

@@ -70,7 +70,7 @@ func survey(ctx context.Context, d hsm.Surveyor, s hsm.Source, want hsm.URI) (*t
 func fits(out any) error {
 	b, err := json.Marshal(out)
 	if err == nil && len(b) > wire.MaxJSON/2 {
-		err = fmt.Errorf("%w: it describes more than is ever read (%d bytes)", hsm.ErrModule, len(b))
+		err = fmt.Errorf("%w: its answer is too large (%d bytes)", hsm.ErrModule, len(b))
 	}
 	return err
 }

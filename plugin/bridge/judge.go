@@ -56,12 +56,12 @@ func (s *Server) session(r *http.Request) (*session, *refusal) {
 	switch {
 	case e == nil && cert.Issuer.CommonName != sessionIssuer:
 		return nil, &refusal{http.StatusUnauthorized, DeniedForeign,
-			"this address takes no other identity than the token's, and the agent has not issued the client certificate that came with the request: " +
+			"the bridge accepts only client certificates that the agent issued, and the agent did not issue the one of this connection: " +
 				"leave out --client-certificate, and use the kubeconfig user that kubehsm wrote"}
 	case e == nil:
 		return nil, &refusal{http.StatusUnauthorized, DeniedUnknown, "unknown session: the agent was locked or restarted; " + again}
 	case e.ended(s.sessions.now()):
-		return e, &refusal{http.StatusUnauthorized, DeniedExpired, "the session has ended, with the program that it was made for or by time; " + again}
+		return e, &refusal{http.StatusUnauthorized, DeniedExpired, "the session has ended: its program has ended, or its time has run out; " + again}
 	}
 	return e, nil
 }

@@ -60,7 +60,7 @@ func TestRefusals(t *testing.T) {
 		{"its own origin by http", good, "/c/prod/version", "", "Origin: http://HOST", "", 200, ""},
 		{"its own origin", good, "/c/prod/version", "", "Origin: https://HOST", "", 200, ""},
 		{"no certificate", nil, "/c/prod/version", "", "", "", 401, "no client certificate"},
-		{"a certificate of its own", foreign, "/c/prod/version", "", "", "", 401, "takes no other identity"},
+		{"a certificate of its own", foreign, "/c/prod/version", "", "", "", 401, "accepts only client certificates that the agent issued"},
 		{"another agent's", &old, "/c/prod/version", "", "", "", 401, "run the command again; restart a program"},
 		{"ended", expired, "/c/prod/version", "", "", "", 401, "ended"},
 		{"another enrolment's path", good, "/c/test/version", "", "", "", 403, `"prod"`},

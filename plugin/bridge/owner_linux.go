@@ -24,7 +24,7 @@ func whoseSocket(client, server netip.AddrPort, of Client, kin []Client) (owner 
 	}
 	_, inode, err := socketOf(client, server)
 	if err != nil {
-		return Client{}, false, fmt.Errorf("whose connection it is cannot be told: %w", err)
+		return Client{}, false, fmt.Errorf("the owner of the connection cannot be found: %w", err)
 	}
 	held, err := holds(of, inode)
 	if held {
@@ -34,7 +34,7 @@ func whoseSocket(client, server netip.AddrPort, of Client, kin []Client) (owner 
 		return Client{}, false, nil
 	}
 	if err != nil {
-		return Client{}, false, fmt.Errorf("whose connection it is cannot be told: %w", err)
+		return Client{}, false, fmt.Errorf("the owner of the connection cannot be found: %w", err)
 	}
 	for _, p := range kin {
 		if held, _ := holds(p, inode); held { // one that hides its descriptors is none that could be told
@@ -47,9 +47,9 @@ func whoseSocket(client, server netip.AddrPort, of Client, kin []Client) (owner 
 		}
 	}
 	if owner.Known() {
-		return owner, false, fmt.Errorf("this connection is that of process %d", owner.PID)
+		return owner, false, fmt.Errorf("this connection belongs to process %d", owner.PID)
 	}
-	return owner, false, errors.New("this connection is another's")
+	return owner, false, errors.New("this connection belongs to another process")
 }
 
 // holders are the processes that are seen to have the socket open.

@@ -26,7 +26,7 @@ const (
 func sameUser(client, server netip.AddrPort) error {
 	uid, _, err := socketOf(client, server)
 	if err != nil {
-		return fmt.Errorf("whose connection it is cannot be told: %w", err)
+		return fmt.Errorf("the owner of the connection cannot be found: %w", err)
 	}
 	if int(uid) != os.Geteuid() {
 		return fmt.Errorf("the connection is another user's (user id %d)", uid)

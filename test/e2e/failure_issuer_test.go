@@ -104,9 +104,9 @@ func TestUntrustedIssuer(t *testing.T) {
 	}
 
 	// Nothing tells who signs before the first certificate.
-	forecast(lab.Run{}, lab.Context, "shows only in a certificate")
-	fails(`the kubeconfig is as it was, with "prod" as its current context; `+"`kubehsm enroll --name prod-hsm` then asks for another certificate",
-		`issued by "CN=another-authority"`, `accepted are those of "`+ca.Subject.String()+`"`)
+	forecast(lab.Run{}, lab.Context, "is known only from a certificate")
+	fails(`the kubeconfig was not changed, and its current context is still "prod"; `+"`kubehsm enroll --name prod-hsm` then asks for another certificate",
+		`issued by "CN=another-authority"`, `accepted authorities: "`+ca.Subject.String()+`"`)
 	forecast(lab.Run{}, lab.Context, "refuse", "another-authority", "the API server's TLS handshake")
 
 	// Nor does a name that it accepts: only who may read the authority itself is told.

@@ -58,7 +58,7 @@ func TestTermsBindEveryDesk(t *testing.T) {
 	wrong := unique("wrong")
 	u.withToken(tokenOf(text), requestFor(t, wrong, name, "", 0, "platform-admins"))
 	words := harry.words(wrong)
-	if out := harry.ok("csr", "show", wrong); !strings.Contains(strings.Join(strings.Fields(out), " "), fmt.Sprintf("Its ticket is for: the user %q, in \"dev\", for 1h0m0s", name)) ||
+	if out := harry.ok("csr", "show", wrong); !strings.Contains(strings.Join(strings.Fields(out), " "), fmt.Sprintf("Ticket for: the user %q, in \"dev\", for 1h0m0s", name)) ||
 		!strings.Contains(out, `refused: it asks for the groups "platform-admins"`) || strings.Contains(out, ticket.TermsPrefix) {
 		t.Errorf("csr show: %s", out)
 	}
@@ -96,7 +96,7 @@ func TestTermsBindEveryDesk(t *testing.T) {
 	u.admin("patch", "secret", "-n", "kube-system", "bootstrap-token-"+id, "--patch", `{"stringData":{"auth-extra-groups":"`+groups+`"}}`)
 	anew := unique("anew")
 	u.filedWith(tokenOf(text), requestFor(t, anew, name, "", 0, "platform-admins"), anew, "1-1:")
-	if res := hannah.run("csr", "approve", anew, "--words", hannah.words(anew), "--yes"); res.Code != 1 || !strings.Contains(res.Stderr, "made the token anew") {
+	if res := hannah.run("csr", "approve", anew, "--words", hannah.words(anew), "--yes"); res.Code != 1 || !strings.Contains(res.Stderr, "has replaced the token") {
 		t.Errorf("a token that was made anew: %s", res)
 	}
 	// Groups that kubehsm has not written are no terms, and no reason to look away.
@@ -274,7 +274,7 @@ func TestRevokedIsNotApprovedWith(t *testing.T) {
 	if res.Code != 1 {
 		t.Fatal(res)
 	}
-	u.wantWords(res.Stderr, "--accept-risk=revoked", "the access of", "was taken away")
+	u.wantWords(res.Stderr, "--accept-risk=revoked", "access for", "was revoked from this computer")
 	command := commandIn(t, strings.SplitAfter(res.Stderr[strings.Index(res.Stderr, "hint: "):], "revoked")[0])
 	admin(append(command, "--yes")...)
 	u.ok(u.KubehsmPIN(t.Context(), lab.PIN, line...))

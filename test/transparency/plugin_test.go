@@ -69,7 +69,7 @@ func TestPlugin(t *testing.T) {
 		for _, c := range []struct{ flags, words string }{
 			{"--token=abc", "takes no bearer token or password"},
 			{"--username=jane --password=secret", "takes no bearer token or password"},
-			{"--client-certificate=" + certificate + " --client-key=" + keyFile, "takes no other identity"},
+			{"--client-certificate=" + certificate + " --client-key=" + keyFile, "accepts only client certificates that the agent issued"},
 		} {
 			before := plugin.Runs()
 			res, err := p.Kubectl(t.Context(), append(strings.Fields(c.flags), "get", "namespaces")...)

@@ -17,8 +17,8 @@ func (a *app) agentLock() *cobra.Command {
 		Long: `Forgets every PIN, locks the tokens and cuts the connections that they signed.
 The agent goes on; the next kubectl command asks for the PIN.
 
-An agent that does not answer, because it was suspended or hangs, is ended
-(on Linux). No card is left with its PIN verified.`,
+On Linux, an agent that does not answer, because it is suspended or hangs, is
+killed, and cards are made to forget their PIN.`,
 		Example: "kubehsm agent lock",
 	}, (*flow.Env).LockAgent, "Locked.")
 }

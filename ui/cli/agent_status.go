@@ -116,7 +116,7 @@ func statusWords(w *words, s agent.Status) {
 			left := "ended"
 			switch {
 			case e.Until.IsZero():
-				left = "while it runs"
+				left = "until the program ends"
 			case e.Until.After(now):
 				left = duration.HumanDuration(e.Until.Sub(now))
 			}

@@ -12,11 +12,11 @@ func (a *app) agentStop() *cobra.Command {
 	c := a.agentVerb(&cobra.Command{
 		Use:   "stop",
 		Short: "Lock everything and end the agent",
-		Long: `Locks everything, as "kubehsm agent lock" does, and ends the agent. While programs
-run that have a session with it, a small process without a key holds the bridge's port for
-them: the next one that connects starts a locked agent, which has it ask for the
-PIN. With --release-port nothing is left, and those programs are refused until
-another command starts an agent.`,
+		Long: `Locks everything, as "kubehsm agent lock" does, and ends the agent. As long as
+programs with a session still run, a small process without a key holds the bridge's
+port for them. When one of them connects, that process starts a locked agent, and
+the program asks for the PIN. With --release-port that process ends too, and those
+programs are refused until another command starts an agent.`,
 		Example: "kubehsm agent stop\nkubehsm agent stop --release-port",
 	}, (*flow.Env).StopAgent, "Stopped.")
 	stop := c.RunE
@@ -30,6 +30,6 @@ another command starts an agent.`,
 		}
 		return agent.ReleasePort(dirs)
 	}
-	c.Flags().BoolVar(&release, "release-port", false, "end the process too that holds the bridge's port for programs that run")
+	c.Flags().BoolVar(&release, "release-port", false, "also end the process that holds the bridge's port for running programs")
 	return c
 }

@@ -16,8 +16,8 @@ func (a *app) agentUnit() *cobra.Command {
 it again if it crashes. This is a choice: without it the agent starts when it is
 needed. Where to put the file is said on standard error.
 
-With --socket, prints the unit by which systemd holds the bridge's port for the
-agent: programs that are open while the agent ends find the next one.`,
+With --socket, prints the systemd socket unit that holds the bridge's port while no
+agent runs, so that programs which outlive an agent can reach the next one.`,
 		Example: "kubehsm agent unit > ~/.config/systemd/user/" + assets.SystemdName + "\nkubehsm agent unit --socket > ~/.config/systemd/user/" + assets.SystemdSocketName + "\nkubehsm agent unit --launchd",
 		Args:    cobra.NoArgs,
 	}, func(*cobra.Command, []string) error {
@@ -41,7 +41,7 @@ agent: programs that are open while the agent ends find the next one.`,
 		return w.flush()
 	})
 	c.Flags().BoolVar(&launchd, "launchd", false, "print a property list for macOS's launchd")
-	c.Flags().BoolVar(&socket, "socket", false, "print systemd's unit for the bridge's port")
+	c.Flags().BoolVar(&socket, "socket", false, "print the systemd socket unit for the bridge's port")
 	c.MarkFlagsMutuallyExclusive("launchd", "socket")
 	return c
 }

@@ -46,9 +46,9 @@ func (a *app) certificateRenew() *cobra.Command {
 		Long: `Files a request for the same user and groups, signed in with the certificate that is
 still valid, waits for the approval and puts the new certificate in the old one's place.
 The key stays, unless --new-key makes another. With --all, every certificate that is
-due is renewed: a third of its life is left, or 30 days if that is less; or it is
-afternoon, and it ends before ten o'clock on the next working day. What was interrupted
-goes on when the same command is run again.`,
+due is renewed. A certificate is due when a third of its life is left, or 30 days if
+that is less. In the afternoon a certificate is also due if it ends before ten o'clock
+on the next working day. To continue an interrupted renewal, run the same command again.`,
 		Example: `kubehsm certificate renew prod-hsm
 kubehsm certificate renew prod-hsm --new-key
 kubehsm certificate renew prod-hsm --with prod

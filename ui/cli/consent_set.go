@@ -18,10 +18,10 @@ func (a *app) consentSet() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "set ENROLMENT --policy POLICY",
 		Short: "Say which requests need your yes",
-		Long: `Sets the consent policy of an enrolment. No kubeconfig can weaken it. A policy
-that is less strict than the one before takes the token's PIN. Of the enrolments
-of one key the strictest policy counts for all. Every change is in the audit log,
-and you are told of it at the next prompt.
+		Long: `Sets the consent policy of an enrolment. No kubeconfig can weaken it. A less
+strict policy than the current one requires the token's PIN. If a key has several
+enrolments, the strictest of their policies applies to all of them. The audit log
+records every change, and the next prompt tells you about it.
 
 session  signing in is enough (the default)
 writes   all but get, list and watch needs your yes; exec, attach, port-forward,

@@ -20,8 +20,8 @@ func (a *app) credential() *cobra.Command {
 token if need be, asking on the terminal, has the connection to the API server
 signed by the key on the token, and prints a credential for the local bridge.
 
-What the client says of itself is in KUBERNETES_EXEC_INFO. Clients that do not set
-it are answered by the arguments alone.`,
+The client describes its request in KUBERNETES_EXEC_INFO. If it does not set that
+variable, the arguments alone decide the answer.`,
 		Example: "kubehsm credential --enrollment prod-hsm",
 		Args:    cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {
@@ -38,7 +38,7 @@ it are answered by the arguments alone.`,
 	})
 	c.Flags().StringVar(&name, "enrollment", "", credential.EnrollmentUsage)
 	c.Flags().StringVar(&version, "api-version", "",
-		"`version` to answer in, v1 or v1beta1, where the client does not say which (default v1beta1)")
+		"protocol `version` of the answer, v1 or v1beta1, if the client does not set one (default v1beta1)")
 	c.Flags().StringVar(&attend, "attend", "", "ask on this terminal about the requests of this `process`; the plugin starts it so")
 	if err := c.Flags().MarkHidden("attend"); err != nil { // it was defined above
 		panic(err)

@@ -11,8 +11,9 @@ in between, nothing is done. Have the requester read out the fingerprint's words
 (kubehsm key show) where no attestation says that the key is in a token.
 
 A request that was filed with a ticket is compared with it, and the ticket is ended,
-as kubehsm helpdesk approve does. What is not as its ticket says is refused, and so is
-what was revoked from here: --accept-risk approves it all the same.`,
+as kubehsm helpdesk approve does. A request that does not match its ticket is refused,
+and so is a request for a user, key or certificate that was revoked from this computer.
+--accept-risk approves such a request anyway.`,
 		Example: `kubehsm csr approve jane-1a2b3c4d
 kubehsm csr approve jane-1a2b3c4d --words 'act abandon zoo zebra cat dog apple ball' --message 'on the phone'`,
 	})

@@ -185,7 +185,7 @@ func requestWords(w *words, v flow.RequestView) {
 	w.fields(
 		"Name", v.Name, "State", state, "Message", short(v.Message, maxNote),
 		"Asked by", v.Requester, "… which is", v.RequesterKind, "… groups", short(strings.Join(groups, ", "), maxNote), "Created", date(v.Created),
-		"Its ticket is for", short(ticketFor, maxNote),
+		"Ticket for", short(ticketFor, maxNote),
 		"For user", v.User, "… groups", short(strings.Join(v.Groups, ", "), maxNote), "… also for", short(strings.Join(v.AltNames, ", "), maxNote),
 		"Signer", v.SignerName, "Usages", strings.Join(v.Usages, ", "), "Lifetime", v.Expiration,
 		"Key", v.Key, "Fingerprint", v.Fingerprint, "… in words", strings.Join(v.Words, " "), "Attestation", v.Attestation, "Note", short(v.Note, maxNote),

@@ -24,12 +24,12 @@ func (a *app) helpdeskApprove() *cobra.Command {
 		Use:   "approve REQUEST",
 		Short: "Approve a request that was filed with a ticket, and end the ticket",
 		Long: `Shows a request, compares it with its ticket, and approves it once you say so.
-What the ticket is for stands on the request itself, written there by the API server.
-A ticket of an earlier kubehsm is known to who made it, from this computer's record;
-others give it with --ticket, as they got it from its maker and not from who joins.
-Where the ticket names a token and the request proves that its key is in it, that is
-all; else have the eight words read to you, on the phone or face to face: the person
-who joins sees the same ones.
+The API server writes the terms of the ticket on each request that is filed with it.
+The terms of a ticket from an earlier kubehsm are only on record on the computer that
+made it. On other computers, give that ticket with --ticket; take it from its maker,
+not from the person who joins. If the ticket names a token and the request proves that
+its key is in that token, no more proof is needed. Otherwise have the person who joins
+read the eight words to you, on the phone or face to face: they see the same words.
 
 When the certificate is there, the ticket is ended: it is good for one request.`,
 		Example: `kubehsm csr list --pending

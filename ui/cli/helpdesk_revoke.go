@@ -21,10 +21,10 @@ func (a *app) helpdeskRevoke() *cobra.Command {
 		Long: `Kubernetes cannot revoke a certificate: it is good until it ends. This lists what
 a user has - bindings, live certificates, pending requests, tickets - removes, after
 a yes, the bindings that name the user and what is not decided yet, and says what
-remains and until when. What you may not look at is not removed: that is an error.
+remains and until when. What you may not list is not removed, and the command then fails.
 
-The record of this computer keeps the user, and the keys and certificates that are
-known: a later request for them is not approved from here without --accept-risk.`,
+This computer keeps the user and their known keys and certificates on record. A later
+request for one of them is not approved from this computer without --accept-risk=revoked.`,
 		Example: `kubehsm helpdesk revoke --user jane --dry-run
 kubehsm helpdesk revoke --user jane --group dev`,
 		Args: cobra.NoArgs,
@@ -115,9 +115,9 @@ func revocationWords(w *words, r flow.Revocation) {
 	case len(rows) > 0:
 		w.table([]string{"WHAT", "NAME", "DETAIL", ""}, rows)
 	case len(r.Unseen) > 0:
-		w.line("Where you may look, nothing is known of %q in this cluster.", r.User)
+		w.line("Nothing was found for %q in this cluster, as far as you may look.", r.User)
 	default:
-		w.line("Nothing is known of %q in this cluster.", r.User)
+		w.line("Nothing was found for %q in this cluster.", r.User)
 	}
 	for _, u := range slices.Concat(r.Unseen, r.Unknown) {
 		w.line("not known: %s", u)

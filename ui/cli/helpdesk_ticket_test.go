@@ -31,7 +31,7 @@ func TestTicketFile(t *testing.T) {
 func TestOnePersonAtATime(t *testing.T) {
 	b := newBench(t)
 	b.cluster()
-	b.fails(ui.ExitUsage, "one person at a time", "helpdesk", "ticket", "--for", "jane", "--for", "joe")
-	b.fails(ui.ExitUsage, "one person at a time", "helpdesk", "revoke", "--user", "jane", "--user", "joe")
-	b.fails(ui.ExitUsage, "one person at a time", "csr", "forecast", "--user", "jane", "--user", "joe")
+	b.fails(ui.ExitUsage, "only once", "helpdesk", "ticket", "--for", "jane", "--for", "joe")
+	b.fails(ui.ExitUsage, "only once", "helpdesk", "revoke", "--user", "jane", "--user", "joe")
+	b.fails(ui.ExitUsage, "only once", "csr", "forecast", "--user", "jane", "--user", "joe")
 }

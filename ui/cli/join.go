@@ -238,7 +238,7 @@ func (f *joinFlags) newPUK(a *app, c *cobra.Command, env *flow.Env, o flow.Enrol
 	case r == nil:
 		return err
 	case r.Kept:
-		w.line("note: the PUK is not the default one any more, or the card does not tell; it stays as it is")
+		w.line("note: the PUK is no longer the default, or the card does not tell; it was not changed")
 	case r.Sealed != "":
 		w.line("The card has a new PUK, which you do not need to know. Send this to the help desk, it is sealed for them:")
 		w.line("  %s", r.Sealed)

@@ -10,7 +10,7 @@ func choices() []choice {
 		{title: "enrol a key for a cluster", args: []string{"enroll"}, writes: true, asks: []asked{
 			{"user name", "user", false}, {"groups, separated by commas", "group", true}, {"kubeconfig context to join", "context", true}}},
 		{title: "change the PIN", args: []string{"token", "pin", "change"}, writes: true, asks: []asked{{"token (URI)", "token", true}}},
-		{title: "set a new PIN where it is blocked", args: []string{"token", "pin", "unblock"}, writes: true, asks: []asked{{"token (URI)", "token", true}}},
+		{title: "set a new PIN when the old one is blocked", args: []string{"token", "pin", "unblock"}, writes: true, asks: []asked{{"token (URI)", "token", true}}},
 		{title: "see contexts and how they sign in", args: []string{"kubeconfig", "list"}},
 		{title: "check a context: sign in to its cluster", args: []string{"kubeconfig", "check"}, asks: []asked{{"context", "", true}}},
 		{title: "move a context's key to a token", args: []string{"kubeconfig", "migrate"}, writes: true, asks: name("context")},

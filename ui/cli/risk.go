@@ -42,13 +42,13 @@ func (r *risk) accepts(serial string) (bool, error) {
 type approvalRisks []string
 
 func (r *approvalRisks) bind(f *pflag.FlagSet) {
-	f.StringSliceVar((*[]string)(r), "accept-risk", nil, "approve what is not as its ticket says (mismatch), or is for a user or key whose access was taken away from here (revoked): `risk`")
+	f.StringSliceVar((*[]string)(r), "accept-risk", nil, "approve a request that does not match its ticket (mismatch), or that is for a user, key or certificate revoked from this computer (revoked): `risk`")
 }
 
 func (r approvalRisks) check() error {
 	for _, risk := range r {
 		if risk != flow.RiskMismatch && risk != flow.RiskRevoked {
-			return ui.Usagef("--accept-risk: %q is no risk of an approval; there are %s and %s", risk, flow.RiskMismatch, flow.RiskRevoked)
+			return ui.Usagef("--accept-risk: %q is not a risk of an approval; use %s or %s", risk, flow.RiskMismatch, flow.RiskRevoked)
 		}
 	}
 	return nil

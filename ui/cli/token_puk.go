@@ -9,7 +9,7 @@ import (
 )
 
 func (a *app) tokenPUK() *cobra.Command {
-	return a.group("puk", "Change the PUK, which sets a new PIN when that is blocked", a.tokenPUKChange())
+	return a.group("puk", "Change the PUK, which sets a new PIN when the old one is blocked", a.tokenPUKChange())
 }
 
 func (a *app) tokenPUKChange() *cobra.Command {

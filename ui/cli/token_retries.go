@@ -18,8 +18,8 @@ func (a *app) tokenRetries() *cobra.Command {
 		Use:   "retries",
 		Short: "Set how many wrong PINs and PUKs lock a PIV card",
 		Long: `Sets the number of tries of PIN and PUK, 1 to 15 each. The card also sets both to
-the default values with that: your PIN is put back, and a new PUK is asked for, or with
---generate-puk made and shown once.`,
+the default values when it does so. kubehsm then restores your PIN and asks for a new PUK;
+with --generate-puk it makes a random PUK and shows it once.`,
 		Example: `kubehsm token retries --pin 5 --puk 3
 kubehsm token retries --pin 5 --puk 3 --generate-puk`,
 		Args: cobra.NoArgs,
@@ -40,8 +40,8 @@ kubehsm token retries --pin 5 --puk 3 --generate-puk`,
 		return a.changed(o, d, "The number of tries is set.", show(err))
 	})
 	tokenFlag(c, &token)
-	c.Flags().IntVar(&pin, "pin", 0, "`number` of wrong PINs that lock it")
-	c.Flags().IntVar(&puk, "puk", 0, "`number` of wrong PUKs that lock that")
+	c.Flags().IntVar(&pin, "pin", 0, "`number` of wrong PINs that block the PIN")
+	c.Flags().IntVar(&puk, "puk", 0, "`number` of wrong PUKs that block the PUK")
 	for _, name := range []string{"pin", "puk"} {
 		c.Flags().Lookup(name).DefValue = "0"
 		_ = c.MarkFlagRequired(name) // it exists

@@ -15,7 +15,7 @@ func exitCodesTopic() *cobra.Command {
   5    a person had to be asked, and there was no terminal to ask on
   124  it took too long
   130  it was interrupted, or a question was declined
-  143  it was told to end, and a token's library that hangs had to be left`,
+  143  it was told to end (SIGTERM) while a token's library was hanging`,
 		Example: "kubehsm unlock || echo \"exit code $?\"",
 	}
 }

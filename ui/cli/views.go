@@ -31,7 +31,7 @@ func (a *app) views(ctx context.Context, show func([]flow.TokenView) error) (vie
 	notes := a.err()
 	for _, p := range v.problems {
 		if errors.Is(p.Err, hsm.ErrPending) {
-			notes.line("note: %s: %s; waiting for it", p.Source, ui.Message(p.Err))
+			notes.line("note: %s: %s; still waiting", p.Source, ui.Message(p.Err))
 		}
 	}
 	if notes.b.Len() == 0 {
@@ -60,7 +60,8 @@ func (v views) late() []flow.TokenView {
 }
 
 // errUnread is the answer to scripts where what is not listed may yet be there.
-var errUnread = errors.New("not all could be read: see the notes above")
+var errUnread = hsm.WithHint(errors.New("some tokens or libraries could not be read: the notes above say which"),
+	"`kubehsm doctor` checks each of them")
 
 // unread is [errUnread] if a token could not be read, or nothing was found and a
 // library failed; else nil. A library that fails beside what is found is often one

@@ -82,11 +82,11 @@ func (e *Env) settleCards(ctx context.Context, say func(string)) error {
 			continue
 		}
 		seen[u.String()] = true
-		late := time.AfterFunc(time.Second, func() { say("Waiting for the reader of the card " + u.Serial + ", which is to forget the PIN.") })
+		late := time.AfterFunc(time.Second, func() { say("Waiting for the reader, to make the card " + u.Serial + " forget its PIN.") })
 		err := agent.Settle(ctx, e.Drivers.Open, u)
 		late.Stop()
 		if err != nil {
-			errs = append(errs, hsm.WithHint(fmt.Errorf("the card %s may still have its PIN verified: %w", u.Serial, err), "pull the card out once"))
+			errs = append(errs, hsm.WithHint(fmt.Errorf("the card %s may still have its PIN verified: %w", u.Serial, err), "unplug the card, then plug it in again"))
 		}
 	}
 	return errors.Join(errs...)

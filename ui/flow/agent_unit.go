@@ -24,7 +24,7 @@ func (e *Env) AgentUnit(launchd bool) (file []byte, where string, err error) {
   kubehsm agent stop
   systemctl --user daemon-reload
   systemctl --user enable --now ` + assets.SystemdName + `
-So that systemd holds the bridge's port while the agent is away, add what
+To have systemd hold the bridge's port while no agent runs, also install the unit that
 ` + "`kubehsm agent unit --socket`" + ` prints.`, err
 }
 
@@ -40,5 +40,5 @@ func (e *Env) AgentSocket() (file []byte, where string, err error) {
   kubehsm agent stop --release-port
   systemctl --user daemon-reload
   systemctl --user enable --now ` + assets.SystemdSocketName + ` ` + assets.SystemdName + `
-Print it anew after ` + "`kubehsm agent port`" + ` has moved the bridge.`, nil
+Print the unit again after ` + "`kubehsm agent port`" + ` has moved the bridge.`, nil
 }

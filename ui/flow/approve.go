@@ -41,7 +41,7 @@ func (e *Env) approveOwn(ctx context.Context, file, server string, ref csr.Ref, 
 	v := viewRequest(obj)
 	if refusals, _ := revoked(deeds, server, &v); len(refusals) > 0 {
 		return hsm.Hintf(fmt.Errorf("request %s was not approved: %s", ref.Name, strings.Join(refusals, "; ")),
-			"if you know why it is so: `kubehsm csr approve %s --accept-risk=%s`, and run this command again", ref.Name, RiskRevoked)
+			"if you know the reason: `kubehsm csr approve %s --accept-risk=%s`, then run this command again", ref.Name, RiskRevoked)
 	}
 	_, err = client.Approve(ctx, obj, csr.Decision{Message: "approved together with the enrolment"})
 	return err
@@ -195,7 +195,7 @@ func mayApprove(me csr.Identity, seen RequestView, o DecideOptions) error {
 	if len(seen.Refusals) > 0 {
 		hint := "deny it with `kubehsm csr deny " + seen.Name + "`, and have the requester file another"
 		if len(seen.Risks) > 0 {
-			hint += "; if you know why it is so: `kubehsm csr approve " + seen.Name + " --accept-risk=" + strings.Join(seen.Risks, ",") + "`"
+			hint += "; if you know the reason, approve it with `kubehsm csr approve " + seen.Name + " --accept-risk=" + strings.Join(seen.Risks, ",") + "`"
 		}
 		return hsm.WithHint(fmt.Errorf("request %s was not approved: %s", seen.Name, strings.Join(seen.Refusals, "; ")), hint)
 	}

@@ -80,7 +80,7 @@ func (e *Env) provePIN(ctx context.Context, en enrollment.Enrollment, asks hsm.P
 		return errors.Join(t.Unlock(ctx, asks), t.Lock())
 	})
 	if errors.Is(err, hsm.ErrNoTerminal) {
-		err = hsm.WithHint(err, "a policy that is less strict takes the token's PIN: run the command in a terminal")
+		err = hsm.WithHint(err, "a less strict policy requires the token's PIN: run the command in a terminal")
 	}
 	return err
 }

@@ -215,7 +215,7 @@ func (r *enrolment) haveCertificate() (*csr.Certificate, error) {
 	case time.Now().After(c.Leaf.NotAfter):
 		r.note("the certificate on record expired on %s; a new one is asked for", day(c.Leaf.NotAfter))
 	case r.j.Rejected && !r.j.Options.AcceptForecast:
-		r.note("the API server did not accept the certificate on record, of %q; a new one was asked for", c.Leaf.Issuer.String())
+		r.note("the API server did not accept the certificate on record, issued by %q; a new one was requested", c.Leaf.Issuer.String())
 	default:
 		return c, nil
 	}

@@ -252,7 +252,7 @@ func (r *enrolment) vainWait(ctx context.Context, client *csr.Client, err error)
 	if why == "" {
 		return ""
 	}
-	return "waiting longer does not help: " + why + "; ask for a signer that this cluster has, with --restart and --signer-name"
+	return "waiting longer does not help: " + why + "; ask for another signer of this cluster with --restart and --signer-name"
 }
 
 // statusLine says where a request is, in a line.

@@ -39,9 +39,9 @@ func (r *enrolment) notSwitched(ctx context.Context, err error, then string) err
 	if hint != "" {
 		hint += "; "
 	}
-	hint += "the kubeconfig is as it was"
+	hint += "the kubeconfig was not changed"
 	if current, getErr := r.env.rules().Get(context.WithoutCancel(ctx), ""); getErr == nil {
-		hint += fmt.Sprintf(", with %q as its current context", current.Name)
+		hint += fmt.Sprintf(", and its current context is still %q", current.Name)
 	}
 	next := fmt.Sprintf("`%s` %s", r.j.Options.resume(), then)
 	if other := r.j.otherFiler(); other != "" && r.j.Rejected {

@@ -28,7 +28,7 @@ func ForecastRefusal(points []csr.Point) error {
 		}
 	}
 	return hsm.WithHint(fmt.Errorf("%w: %s", ErrForecast, strings.Join(why, "; ")),
-		"ask for what the signer signs, or for another signer with --signer-name; --accept-risk=forecast files it all the same")
+		"ask for what the signer signs, or for another signer with --signer-name; --accept-risk=forecast files the request anyway")
 }
 
 // RequestForecast says what is likely to become of the request that o

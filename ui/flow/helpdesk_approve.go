@@ -130,12 +130,12 @@ func (e *Env) madeTerms(ctx context.Context, look *TicketLook, v *RequestView, i
 	}
 	switch written, err := ticket.TermsOf(v.RequesterGroups); {
 	case err == nil && made != nil && made.Description() != written.Description():
-		return made, []string{fmt.Sprintf("its token is for %s, and the ticket %s was made here for %s: somebody has made the token anew",
+		return made, []string{fmt.Sprintf("its token is for %s, but the ticket %s was made on this computer for %s: somebody has replaced the token",
 			TermsWords(written), id, TermsWords(*made))}, nil
 	case err == nil:
 		return &written, nil, nil
 	case errors.Is(err, ticket.ErrTerms):
-		return made, []string{fmt.Sprintf("what its token %s is for was not written by kubehsm: %v", id, err)}, nil
+		return made, []string{fmt.Sprintf("the terms of its token %s were not written by kubehsm: %v", id, err)}, nil
 	case made != nil:
 		return made, nil, nil
 	}

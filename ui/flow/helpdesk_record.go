@@ -67,7 +67,7 @@ func (e *Env) recordDeed(ctx context.Context, d Deed) (err error) {
 		return err
 	}
 	if len(line) >= maxDeed {
-		return fmt.Errorf("it has %d bytes, and takes %d", len(line), maxDeed)
+		return fmt.Errorf("the record has %d bytes; the limit is %d", len(line), maxDeed)
 	}
 	if err := e.Dirs.Prepare(); err != nil {
 		return err

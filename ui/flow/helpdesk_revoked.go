@@ -65,20 +65,20 @@ func revoked(deeds []Deed, server string, v *RequestView) (refusals, warnings []
 		}
 	}
 	if key != nil {
-		refusals = append(refusals, fmt.Sprintf("its key was one of %q, whose access was taken away from here on %s: whoever has the lost token may be asking", key.User, day(key.Time)))
+		refusals = append(refusals, fmt.Sprintf("its key belonged to %q, and access for %[1]q was revoked from this computer on %s: whoever has the lost token may have sent the request", key.User, day(key.Time)))
 	}
 	if asker != nil {
-		refusals = append(refusals, fmt.Sprintf("it was filed with a certificate of %q, whose access was taken away from here on %s", asker.User, day(asker.Time)))
+		refusals = append(refusals, fmt.Sprintf("it was filed with a certificate of %q, and access for %[1]q was revoked from this computer on %s", asker.User, day(asker.Time)))
 	}
 	if user == nil {
 		return refusals, warnings
 	}
-	why := fmt.Sprintf("the access of %q was taken away from here on %s", user.User, day(user.Time))
+	why := fmt.Sprintf("access for %q was revoked from this computer on %s", user.User, day(user.Time))
 	switch {
 	case user.Server != server:
 		warnings = append(warnings, why+", in the cluster "+user.Server)
 	case v.TicketID() != "" && v.Created.Sub(user.Time) > ticket.MaxTTL: // every ticket of then is over
-		warnings = append(warnings, why+"; the ticket is a later one")
+		warnings = append(warnings, why+"; the ticket was made later")
 	default:
 		refusals = append(refusals, why+": ask them why they need a certificate again")
 	}

@@ -144,8 +144,8 @@ func policyHint(err error) error {
 func (e *Env) notMade(ctx context.Context, client *bootstraptoken.Client, id string, why error) error {
 	if bootstraptoken.MayHaveArrived(why) {
 		if err := client.Delete(ctx, id); err != nil && !errors.Is(err, bootstraptoken.ErrNotFound) {
-			return hsm.Hintf(fmt.Errorf("whether the cluster knows the ticket %s all the same is not known: %w", id, err),
-				"when it answers again: `kubehsm bootstrap-token delete %s`", id)
+			return hsm.Hintf(fmt.Errorf("the cluster may have the ticket %s all the same: %w", id, err),
+				"when the cluster answers again: `kubehsm bootstrap-token delete %s`", id)
 		}
 	}
 	return e.recordDeed(ctx, Deed{Action: notMade, Ticket: id, Note: why.Error()})

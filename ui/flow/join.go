@@ -222,7 +222,7 @@ func (e *Env) filer(ctx context.Context, j *Journal) (*csr.Client, error) {
 		client, err := e.client(ctx, j.Options.Context)
 		if errors.Is(err, kubeconfig.ErrNoContext) {
 			if _, loadErr := e.enrollments().Load(j.Options.Name); loadErr == nil {
-				err = hsm.Hintf(err, "%s was enrolled from it; file the request with another: `kubehsm certificate renew %s --with CONTEXT`", j.Options.Name, j.Options.Name)
+				err = hsm.Hintf(err, "%s was enrolled from that context; file the request with another one: `kubehsm certificate renew %s --with CONTEXT`", j.Options.Name, j.Options.Name)
 			}
 		}
 		return client, err

@@ -47,7 +47,7 @@ func (e *Env) RefreshCluster(ctx context.Context, name string) (*ClusterRefresh,
 	update, err := discovery.Refresh(ctx, discovery.ClusterInfo{Server: c.Server, CAData: c.CAData, TLSServerName: c.TLSServerName, ProxyURL: c.ProxyURL},
 		discovery.Limits{Timeout: e.RequestTimeout})
 	if err != nil {
-		return nil, hsm.Hintf(err, "see whether %s is up, and reachable from here; if the cluster has moved, say where to: `kubehsm kubeconfig refresh %s --server URL`", en.Host(), name)
+		return nil, hsm.Hintf(err, "check that %s is up and reachable from here; if the cluster has moved, give its new address: `kubehsm kubeconfig refresh %s --server URL`", en.Host(), name)
 	}
 	r := &ClusterRefresh{Name: name, Changes: append([]discovery.Change{}, update.Changes...), env: e, next: en}
 	if update.Unproven != nil {

@@ -19,7 +19,7 @@ func (r Revocation) Question() string {
 	if r.Removable() {
 		return "Remove, deny and end these?"
 	}
-	return "Keep the revocation on record?"
+	return "Record the revocation?"
 }
 
 // Remains says, a line each, what nobody can take away. date words a time.
@@ -38,9 +38,9 @@ func (r Revocation) Remains(date func(time.Time) string) []string {
 func (r Revocation) Err() error {
 	switch {
 	case len(r.Failed) > 0:
-		return hsm.WithHint(errors.New("not all of it could be removed"), r.sendOn())
+		return hsm.WithHint(errors.New("not all access could be removed"), r.sendOn())
 	case len(r.Unseen) > 0:
-		return hsm.WithHint(fmt.Errorf("not everything could be looked at, and what was not is not removed: %s", strings.Join(r.Unseen, "; ")), r.sendOn())
+		return hsm.WithHint(fmt.Errorf("you may not look at everything, so some access may remain: %s", strings.Join(r.Unseen, "; ")), r.sendOn())
 	}
 	return nil
 }

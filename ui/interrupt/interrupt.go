@@ -101,7 +101,7 @@ func (w *watch) end(s os.Signal) {
 				fmt.Fprintln(w.words, "finishing what must not be left half done; a second ctrl-c ends it at once")
 			}
 		case time.Since(last) >= grace:
-			w.leave(s, "a token's library, or what else was waited for, did not let go")
+			w.leave(s, "a token's library, or another call that the command waited for, did not return")
 			return
 		}
 	}

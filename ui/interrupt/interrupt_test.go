@@ -100,7 +100,7 @@ func TestHangingProgramEnds(t *testing.T) {
 		cmd, _, words := child(t, "hanging", nil)
 		send(t, cmd, s)
 		_ = cmd.Wait() // the exit code says it
-		if got := cmd.ProcessState.ExitCode(); got != code || !strings.Contains(words.String(), "did not let go") {
+		if got := cmd.ProcessState.ExitCode(); got != code || !strings.Contains(words.String(), "did not return") {
 			t.Errorf("%v: exit code %d, %q", s, got, words)
 		}
 	}

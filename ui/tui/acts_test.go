@@ -39,7 +39,7 @@ func TestConsentPolicy(t *testing.T) {
 		r.press("backspace")
 	}
 	r.press(`"verbs=get resources=secrets"`, "enter")
-	r.did(f, "policy of prod-hsm: rules [{[delete] [] [] false} {[get] [secrets] [] false}]")
+	r.did(f, "policy of prod-hsm: rules [verbs=delete verbs=get resources=secrets]")
 	r.press("x")
 	r.sees("Done before", "kubehsm consent set prod-hsm --policy rules --rule verbs=delete --rule 'verbs=get", "resources=secrets'")
 	r.press("esc", "y")

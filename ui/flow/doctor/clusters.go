@@ -132,7 +132,7 @@ func (c Check) unreachable(err error, e enrollment.Enrollment) Check {
 	case errors.Is(err, context.DeadlineExceeded):
 		err = fmt.Errorf("%s does not answer", e.Host())
 	}
-	return c.with(Failed, err.Error(), why, "see whether you are in the right network (VPN, proxy), and whether the cluster's address has changed: kubehsm kubeconfig refresh "+e.Name+" --server URL")
+	return c.with(Failed, err.Error(), why, "check that you are in the right network (VPN, proxy); if the cluster's address has changed: kubehsm kubeconfig refresh "+e.Name+" --server URL")
 }
 
 // clockFix sets the clock on a system with systemd; the others have a setting.

@@ -86,7 +86,7 @@ func file(path string, secret bool) []Check {
 	if age < kubeconfig.StaleLock {
 		return []Check{c, l.with(Note, "somebody writes the file just now", "Nobody else can meanwhile.", "")}
 	}
-	return []Check{c, l.with(Warning, fmt.Sprintf("%s was left behind %s ago", lock, age), "kubectl cannot change the file while it is there; kubehsm takes it over when it next does.",
+	return []Check{c, l.with(Warning, fmt.Sprintf("%s was left behind %s ago", lock, age), "kubectl cannot change the file while the lock is there; kubehsm takes the lock over at its next change.",
 		"if no kubectl is running: rm "+csr.ShellQuote(lock))}
 }
 

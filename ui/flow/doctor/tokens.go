@@ -87,7 +87,7 @@ func ofDriver(ctx context.Context, d hsm.Driver, all []enrollment.Enrollment) ([
 				state = Failed
 			}
 			c := Check{ID: "keys/" + v.Info.URI().String(), Group: GroupTokens, Title: "Keys on " + v.Info.Name()}
-			checks = append(checks, c.with(state, v.Err.Error(), "Keys that cannot be read cannot be used.", fixOr(v.Err, "plug the token out and in, and run `kubehsm doctor` again")))
+			checks = append(checks, c.with(state, v.Err.Error(), "Keys that cannot be read cannot be used.", fixOr(v.Err, "unplug the token, plug it in again, and run `kubehsm doctor` again")))
 		}
 	}
 	return checks, present
@@ -116,7 +116,7 @@ func problem(scheme string, p hsm.Problem) Check {
 	switch {
 	case errors.Is(p.Err, hsm.ErrPending):
 		return c.with(state, p.Err.Error(), "It hangs, or is very slow; kubectl would wait for it too.",
-			"plug its tokens out and in; start the smart card service anew, as with `sudo systemctl restart pcscd`, if it is behind it")
+			"unplug its tokens and plug them in again; if it uses the smart card service, restart that, for example with `sudo systemctl restart pcscd`")
 	case errors.Is(p.Err, hsm.ErrDenied):
 	case errors.Is(p.Err, hsm.ErrNoToken), errors.Is(p.Err, hsm.ErrUnsupported):
 		state, why = Note, "Only matters if the token you mean is there."
@@ -152,11 +152,11 @@ func pin(c Check, t hsm.TokenInfo, found string) Check {
 	case t.PIN.Blocked():
 		return c.with(Failed, pin, "No key on it can be used.", "kubehsm token pin unblock --token "+csr.ShellQuote(uri))
 	case t.PIN.NotSet:
-		return c.with(Failed, pin, "Keys cannot be made or used before.", "kubehsm token pin unblock --token "+csr.ShellQuote(uri))
+		return c.with(Failed, pin, "Keys cannot be made or used until a PIN is set.", "kubehsm token pin unblock --token "+csr.ShellQuote(uri))
 	case t.PIN.Final, t.PIN.Retries == 1:
-		return c.with(Warning, pin, "A wrong one blocks the PIN.", "make sure that you have the PIN before you go on")
+		return c.with(Warning, pin, "Another wrong PIN blocks it.", "make sure that you have the PIN before you go on")
 	case t.PIN.Low:
-		return c.with(Warning, pin, "Wrong ones were tried; the right one sets the counter back.", "kubehsm token info --token "+csr.ShellQuote(uri))
+		return c.with(Warning, pin, "Wrong PINs were tried; the right one resets the counter.", "kubehsm token info --token "+csr.ShellQuote(uri))
 	case t.PIN.Default:
 		return c.with(Warning, pin, "Everybody knows the default PIN.", "kubehsm token pin change --token "+csr.ShellQuote(uri))
 	default:
@@ -183,11 +183,11 @@ func defaults(ctx context.Context, d hsm.Driver, t hsm.TokenInfo) []Check {
 	var checks []Check
 	if details.PUK != nil && details.PUK.Default {
 		checks = append(checks, Check{ID: "puk/" + t.Serial, Group: GroupTokens, Title: "PUK of " + t.Name()}.
-			with(Warning, "the default PUK is in force", "With it anybody who finds the token sets a new PIN.", "kubehsm token puk change --token "+csr.ShellQuote(uri)))
+			with(Warning, "the default PUK is in force", "Anybody who finds the token can set a new PIN with it.", "kubehsm token puk change --token "+csr.ShellQuote(uri)))
 	}
 	if details.ManagementKey.Default {
 		checks = append(checks, Check{ID: "management-key/" + t.Serial, Group: GroupTokens, Title: "Management key of " + t.Name()}.
-			with(Warning, "the default management key is in force", "With it any program replaces keys and certificates.",
+			with(Warning, "the default management key is in force", "Any program can replace keys and certificates with it.",
 				"kubehsm token management-key set --protect --token "+csr.ShellQuote(uri)))
 	}
 	return checks

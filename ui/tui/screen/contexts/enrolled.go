@@ -106,7 +106,7 @@ func (m *Model) consentForm(name, host string, now consent.Policy) dialog.OpenMs
 	typed := &widget.Field{ID: "rules", Label: "Rules", Input: widget.NewInput(strings.Join(rules, "; "), "none"),
 		Note: "For the policy rules, separated by semicolons: verbs=delete; verbs=get,list resources=secrets namespaces=payments"}
 	title := "Which requests to " + host + " need your yes?"
-	return dialog.OpenMsg{Dialog: dialog.NewForm(m.Keys, title, "No kubeconfig can weaken it. Sessions of before end. A weaker one takes the PIN.", []*widget.Field{policy, typed}, func(f *widget.Form) tea.Cmd {
+	return dialog.OpenMsg{Dialog: dialog.NewForm(m.Keys, title, "No kubeconfig can weaken it. Current sessions end. A less strict one needs the PIN.", []*widget.Field{policy, typed}, func(f *widget.Form) tea.Cmd {
 		p := consent.Policy{Mode: modes()[policy.Index]}
 		command := "kubehsm consent set " + csr.ShellQuote(name) + " --policy " + string(p.Mode)
 		if p.Mode == consent.Rules {

@@ -53,7 +53,7 @@ func (m *Model) revoke() tea.Cmd {
 // removable names what can be taken away, a line each.
 func removable(r flow.Revocation) []string {
 	if !r.Removable() {
-		return []string{"Nothing that can be taken away was found."}
+		return []string{"Nothing was found to remove."}
 	}
 	var lines []string
 	for _, b := range r.Bindings {
@@ -81,7 +81,7 @@ func outcome(r flow.Revocation) []string {
 	switch {
 	case r.Removable():
 	case len(r.Unseen) > 0 || len(r.Unknown) > 0:
-		lines = append(lines, "Nothing that could be taken away was found; not everything could be looked at.")
+		lines = append(lines, "Nothing was found to remove, but you may not look at everything.")
 	default:
 		lines = append(lines, "There was nothing to take away.")
 	}

@@ -37,7 +37,7 @@ func (p *reviewPage) newPUK() tea.Cmd {
 			report := screen.Report{Said: "the card has a new PUK", Message: pukMsg{}}
 			switch {
 			case r.Kept:
-				report.Said = "the PUK is not the default one any more, or the card does not tell; it stays as it is"
+				report.Said = "the PUK is no longer the default, or the card does not tell; it was not changed"
 			case r.Sealed != "":
 				report.Title = "Send this to the help desk"
 				report.Lines = []string{"You do not need to know the new PUK. It is sealed for them:", "", r.Sealed, "",

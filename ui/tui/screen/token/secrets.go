@@ -48,7 +48,7 @@ func (m *Model) second() tea.Cmd {
 	}
 	how := &widget.Field{ID: "how", Label: "The new one", Options: []widget.Option{
 		{Label: "is typed", Clause: "6 to 8 characters, twice"}, {Label: "is random", Clause: "8 digits, shown once: keep them apart from the token"}}}
-	return openForm(m.Keys, "A new PUK", "The PUK sets a new PIN when that is blocked.", []*widget.Field{how}, func(*widget.Form) tea.Cmd {
+	return openForm(m.Keys, "A new PUK", "The PUK sets a new PIN when the old one is blocked.", []*widget.Field{how}, func(*widget.Form) tea.Cmd {
 		if how.Index == 0 {
 			return m.change(u, hsm.PUK, by("token puk change", u))
 		}
@@ -89,7 +89,7 @@ func (m *Model) retries() tea.Cmd {
 		{ID: "pin", Label: "PIN", Input: widget.NewInput("3", ""), Note: "Wrong PINs that lock it, 1 to 15."},
 		{ID: "puk", Label: "PUK", Input: widget.NewInput("3", ""), Note: "Wrong PUKs that lock that, 1 to 15."},
 	}
-	return openForm(m.Keys, "How many tries?", "The card sets PIN and PUK to the default values with that: your PIN is put back, a new PUK is asked for.", fields, func(f *widget.Form) tea.Cmd {
+	return openForm(m.Keys, "How many tries?", "The card also resets PIN and PUK to the default values: your PIN is then restored, and you set a new PUK.", fields, func(f *widget.Form) tea.Cmd {
 		n := map[string]int{}
 		for _, x := range f.Fields {
 			v, err := strconv.Atoi(strings.TrimSpace(x.Input.Value()))
