@@ -202,7 +202,7 @@ func TestJourneyCard(t *testing.T) {
 	s := p.ui()
 	p.atToken(s)
 	p.way(s)
-	s.WaitFor("the default PIN, PUK and management key", "A accept the risk")
+	s.WaitFor("secrets that everybody knows", "management key", "A accept the risk")
 	s.Press(term.Enter)
 	s.WaitFor("enrol: the token still has secrets that everybody knows")
 	s.Press(term.CtrlC)
