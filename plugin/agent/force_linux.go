@@ -41,8 +41,8 @@ func endByForce(lock string, conn net.Conn) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer agent.Release()
-	if conn != nil && hungUp(conn) { // who listened has ended meanwhile, and its number may be another's
+	defer func() { _ = agent.Release() }() // it is only a handle
+	if conn != nil && hungUp(conn) {       // who listened has ended meanwhile, and its number may be another's
 		return pid, nil
 	}
 	if err := isAgent(pid, holder); err != nil {
@@ -51,7 +51,7 @@ func endByForce(lock string, conn net.Conn) (int, error) {
 	workers, err := workersOf(pid)
 	defer func() {
 		for _, w := range workers {
-			_ = w.Release() // it is only a handle
+			_ = w.Release() // as above
 		}
 	}()
 	if err != nil {

@@ -95,7 +95,8 @@ func (a *agent) readPolicies() {
 
 // policyChanges compares the enrolments of e's key with what is known of them, and
 // takes over what they say now. a.policies.mu is held.
-func (a *agent) policyChanges(e enrollment.Enrollment, inForce consent.Policy, found map[string]consent.Policy) (changes []audit.Record) {
+func (a *agent) policyChanges(e enrollment.Enrollment, inForce consent.Policy,
+	found map[string]consent.Policy) (changes []audit.Record) {
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	change := func(name string, r audit.Record) {
 		r.Time, r.Event, r.Enrollment, r.Key, r.Token = now, audit.Policy, name, e.KeyHash, public(e.Key)
@@ -108,12 +109,14 @@ func (a *agent) policyChanges(e enrollment.Enrollment, inForce consent.Policy, f
 			change(name, audit.Record{Reason: audit.PolicyFirst, Policy: p.String()})
 		case s.Gone(), s.Last.Policy != p.String(), s.Last.Key != e.KeyHash:
 			was := cmp.Or(s.Last.Policy, s.Last.Was)
-			change(name, audit.Record{Reason: audit.PolicyFound, Was: was, Policy: p.String(), Lowered: !p.Covers(consent.ParsePolicy(was))})
+			change(name, audit.Record{Reason: audit.PolicyFound, Was: was, Policy: p.String(),
+				Lowered: !p.Covers(consent.ParsePolicy(was))})
 		}
 	}
 	for name, s := range a.policies.known {
 		if _, there := found[name]; !there && s.Last.Key == e.KeyHash && s.Last.Reason != "" && !s.Gone() {
-			change(name, audit.Record{Reason: audit.PolicyGone, Was: s.Last.Policy, Lowered: !inForce.Covers(consent.ParsePolicy(s.Last.Policy))})
+			change(name, audit.Record{Reason: audit.PolicyGone, Was: s.Last.Policy,
+				Lowered: !inForce.Covers(consent.ParsePolicy(s.Last.Policy))})
 		}
 	}
 	return changes

@@ -70,7 +70,8 @@ func (p Policy) alone() Policy {
 var writing = []string{"create", "update", "patch", "delete", "deletecollection", "write", "connect", "impersonate"}
 
 func (rule Rule) onlyWrites() bool {
-	return len(rule.Verbs) > 0 && !rule.DryRun && !slices.ContainsFunc(rule.Verbs, func(v string) bool { return !slices.Contains(writing, v) })
+	return len(rule.Verbs) > 0 && !rule.DryRun &&
+		!slices.ContainsFunc(rule.Verbs, func(v string) bool { return !slices.Contains(writing, v) })
 }
 
 // discovers tells whether a rule may ask for what the policy always leaves out.
@@ -84,10 +85,12 @@ func all(list []string) bool { return len(list) == 0 || slices.Contains(list, "*
 // covers tells whether a rule certainly matches all that another one does.
 func (rule Rule) covers(old Rule) bool {
 	within := func(mine, theirs []string, also func(string) bool) bool {
-		return all(mine) || !all(theirs) && !slices.ContainsFunc(theirs, func(t string) bool { return !slices.Contains(mine, t) && !also(t) })
+		return all(mine) || !all(theirs) &&
+			!slices.ContainsFunc(theirs, func(t string) bool { return !slices.Contains(mine, t) && !also(t) })
 	}
 	exactly := func(string) bool { return false }
-	return (rule.DryRun || !old.DryRun) && within(rule.Resources, old.Resources, exactly) && within(rule.Namespaces, old.Namespaces, exactly) &&
+	return (rule.DryRun || !old.DryRun) &&
+		within(rule.Resources, old.Resources, exactly) && within(rule.Namespaces, old.Namespaces, exactly) &&
 		within(rule.Verbs, old.Verbs, func(v string) bool {
 			switch {
 			case slices.Contains(writing, v) && slices.Contains(rule.Verbs, "write"):

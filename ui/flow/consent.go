@@ -24,7 +24,8 @@ func (e *Env) Consent(_ context.Context, name string) (p consent.Policy, host st
 // ([hsm.ErrNoTerminal] if it cannot be). It is put on record. The agent, if it runs,
 // follows within seconds; the sessions of before end then. Errors:
 // [enrollment.ErrUnknown], [enrollment.ErrInvalid].
-func (e *Env) SetConsent(ctx context.Context, name string, p consent.Policy, asks hsm.Prompter) (enrollment.Enrollment, error) {
+func (e *Env) SetConsent(ctx context.Context, name string, p consent.Policy,
+	asks hsm.Prompter) (enrollment.Enrollment, error) {
 	release, err := e.lockName(ctx, name)
 	if err != nil {
 		return enrollment.Enrollment{}, err
