@@ -130,10 +130,19 @@ func (l *Log) append(line []byte) error {
 	n, err := l.f.Write(line)
 	l.size += int64(n)
 	if err != nil && n > 0 { // a full disk: the next line must not begin in this one
-		err = errors.Join(err, l.f.Truncate(l.size-int64(n)))
-		l.size -= int64(n)
+		err = errors.Join(err, l.cut(n))
 	}
 	return err
+}
+
+// cut takes back the last n bytes. The file says how long it is: others add to it too.
+func (l *Log) cut(n int) error {
+	l.size -= int64(n)
+	info, err := l.f.Stat()
+	if err != nil {
+		return err
+	}
+	return l.f.Truncate(info.Size() - int64(n))
 }
 
 // rotate moves every file one up, over the oldest, and begins a new one.
