@@ -30,10 +30,11 @@ func whoseSocket(client, server netip.AddrPort, of Client, kin []Client) (owner 
 	if held {
 		return of, true, nil
 	}
-	if errors.Is(err, fs.ErrPermission) {
+	switch {
+	case err == nil || !of.Alive(): // what has its number by now tells nothing
+	case errors.Is(err, fs.ErrPermission):
 		return Client{}, false, nil
-	}
-	if err != nil {
+	default:
 		return Client{}, false, fmt.Errorf("the owner of the connection cannot be found: %w", err)
 	}
 	for _, p := range kin {

@@ -92,6 +92,14 @@ func TestHidden(t *testing.T) {
 		if owner, told, err := whoseSocket(client, server, process.Parent(), nil); owner.Known() || told || err != nil {
 			t.Errorf("the descriptors of another user's process are seen: %v, %v, %v", owner, told, err)
 		}
+		gone, me := process.Parent(), process.This()
+		gone.Start++ // its number is the parent's now
+		for _, kin := range [][]Client{{me}, nil} {
+			owner, told, err := whoseSocket(client, server, gone, kin)
+			if owner != me || told != (kin != nil) || told != (err == nil) {
+				t.Errorf("what cannot be seen has the number of one that ended; kin %v: %v, %v, %v", kin, owner, told, err)
+			}
+		}
 		return
 	}
 	if os.Geteuid() != 0 {
