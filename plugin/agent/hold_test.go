@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -154,7 +155,8 @@ func TestHolder(t *testing.T) {
 	check(t, client.Start())
 	h, err := startHold(exe, l.(*net.TCPListener))
 	check(t, err)
-	check(t, h.tell([]process.ID{process.Of(client.Process.Pid)}))
+	many := slices.Repeat([]process.ID{{PID: client.Process.Pid, Start: 1}}, 3000) // that have ended
+	check(t, h.tell(append(many, process.Of(client.Process.Pid))))
 	poll.Until(t, "it listens", func() bool {
 		_, err := os.Stat(holdSocket(d))
 		return err == nil

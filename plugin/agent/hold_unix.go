@@ -3,7 +3,6 @@
 package agent
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -177,10 +176,10 @@ func serveHold(ctx context.Context, d home.Dirs, exe string, control *os.File) e
 	told, orphaned := make(chan struct{}, 1), make(chan struct{})
 	go func() {
 		defer close(orphaned)
-		for lines := bufio.NewScanner(link); lines.Scan(); {
+		for lists := json.NewDecoder(link); ; {
 			var now []process.ID
-			if json.Unmarshal(lines.Bytes(), &now) != nil {
-				return // no agent says that
+			if lists.Decode(&now) != nil {
+				return // the agent has gone
 			}
 			clients.Store(&now)
 			select {
