@@ -111,7 +111,7 @@ func TestUntrustedIssuer(t *testing.T) {
 
 	// Nor does a name that it accepts: only who may read the authority itself is told.
 	signWith(func() { files.authority(t, ca.Subject) })
-	fails("with \"prod\" as its current context", "does not accept the certificate", `issued by "`+ca.Subject.CommonName+`"`)
+	fails("its current context is still \"prod\"", "does not accept the certificate", `issued by "`+ca.Subject.CommonName+`"`)
 	forecast(lab.Run{Env: []string{"KUBECONFIG=" + c.AdminKubeconfig()}}, controlplane.ContextName, "refuse", "ConfigMap extension-apiserver-authentication")
 
 	signWith(func() {

@@ -181,7 +181,7 @@ func TestRevokedIsNotApproved(t *testing.T) {
 	}
 
 	renewal, other, others := file(jane, name, lost), file(jane, unique("joe"), nil), file(admin, unique("joe"), lost)
-	for request, why := range map[string]string{renewal: "its key was one of", other: "the access of", others: "its key was one of"} {
+	for request, why := range map[string]string{renewal: "its key belonged to", other: "access for", others: "its key belonged to"} {
 		if out := admin.ok("csr", "show", request); !strings.Contains(out, "refused: ") || !strings.Contains(out, why) {
 			t.Errorf("csr show: %s", out)
 		}
@@ -237,7 +237,7 @@ func TestRevokeAsTheDesk(t *testing.T) {
 		t.Errorf("the look: %s", res)
 	}
 	res := desk.run("helpdesk", "revoke", "--user", name, "--yes")
-	u.wantWords(res.Stderr, "have a cluster admin run `kubehsm helpdesk revoke --user "+name+"`", "what was not is not removed", "rolebindings: you may not list them")
+	u.wantWords(res.Stderr, "have a cluster admin run `kubehsm helpdesk revoke --user "+name+"`", "you may not look at everything, so some access may remain", "rolebindings: you may not list them")
 	if res.Code != 1 || !strings.Contains(res.Stdout, "not done  clusterrolebindings") {
 		t.Errorf("revoke: %s", res)
 	}
@@ -246,7 +246,7 @@ func TestRevokeAsTheDesk(t *testing.T) {
 	if res := jane.kubectl(requestFor(t, request, name, "", time.Hour), "create", "-f", "-"); res.Code != 0 {
 		t.Fatal(res)
 	}
-	if out := desk.ok("csr", "show", request); !strings.Contains(out, "refused: the access of") {
+	if out := desk.ok("csr", "show", request); !strings.Contains(out, "refused: access for") {
 		t.Errorf("csr show: %s", out)
 	}
 	_, _, text := desk.ticket("--for", name)
