@@ -127,12 +127,15 @@ func TestPolicyOfAnotherEnrolment(t *testing.T) {
 	r.serve(Options{})
 	r.notice()
 	client, _ := running(t)
-	r.e = other // its session
-	_, c := r.sessionOf(client)
+	s, err := r.dial().Prepare(t.Context(), PrepareRequest{Enrollment: "easy", Client: client}, hsmtest.Typing(t, pin))
+	check(t, err)
 	p := &asker{answer: always(false, nil)}
 	r.attended(client, p)
-	if code, _ := r.send(t.Context(), c, http.MethodPost, pods); code != http.StatusForbidden || p.asked() != 1 {
-		t.Errorf("%d after %d questions", code, p.asked())
+	resp, err := r.http(s).Post(r.ep.URL("easy")+pods, "application/json", nil)
+	check(t, err)
+	check(t, resp.Body.Close())
+	if resp.StatusCode != http.StatusForbidden || p.asked() != 1 {
+		t.Errorf("%s after %d questions", resp.Status, p.asked())
 	}
 	for name, lose := range map[string]func(file string) error{
 		"truncated": func(file string) error { return os.Truncate(file, 20) },
