@@ -111,7 +111,7 @@ func (a *Accepted) verifies(c *Certificate) bool {
 	for _, cert := range c.Chain {
 		o.Intermediates.AddCert(cert)
 	}
-	if o.CurrentTime = time.Now(); o.CurrentTime.After(c.Leaf.NotAfter) { // who signed it is asked, not whether it is still good
+	if o.CurrentTime = time.Now(); o.CurrentTime.After(c.Leaf.NotAfter) { // checks who signed, not whether the certificate is still valid
 		o.CurrentTime = c.Leaf.NotAfter
 	}
 	_, err := c.Leaf.Verify(o)

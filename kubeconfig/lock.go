@@ -125,7 +125,7 @@ func lock(ctx context.Context, name string) (*os.File, error) {
 		if f != nil || err != nil {
 			return f, err
 		}
-		if settled && !held && unchanged(name, info) { // it will stay
+		if settled && !held && unchanged(name, info) { // the lock will stay
 			return nil, busy
 		}
 		if err := pause(ctx, lockPoll); err != nil {

@@ -41,8 +41,8 @@ func endByForce(lock string, conn net.Conn) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = agent.Release() }() // it is only a handle
-	if conn != nil && hungUp(conn) {       // who listened has ended meanwhile, and its number may be another's
+	defer func() { _ = agent.Release() }() // only a handle
+	if conn != nil && hungUp(conn) {       // the listener has ended, and another process may have its number
 		return pid, nil
 	}
 	if err := isAgent(pid, holder); err != nil {
@@ -122,7 +122,7 @@ func isAgent(pid, holder int) error {
 	}
 	exe, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/exe")
 	if errors.Is(err, os.ErrPermission) {
-		return nil // as it should be: nobody may look into an agent
+		return nil // nobody may look into an agent
 	}
 	if err == nil && filepath.Base(strings.TrimSuffix(exe, " (deleted)")) != filepath.Base(own) {
 		err = fmt.Errorf("its program is %q", exe)

@@ -79,7 +79,7 @@ func (h *hold) leave(nobody bool) {
 		case <-time.After(statePatience):
 		}
 	} else if h.link.SetReadDeadline(time.Now().Add(statePatience)) == nil {
-		_, _ = h.link.Read(make([]byte, 1)) // it says once that it listens; it may have ended
+		_, _ = h.link.Read(make([]byte, 1)) // the new agent says once that it listens; it may have ended
 	}
 	_ = h.link.Close() // see above
 }
@@ -168,7 +168,7 @@ func serveHold(ctx context.Context, d home.Dirs, exe string, control *os.File) e
 	if err != nil {
 		return err
 	}
-	defer func() { _ = name.Remove() }()                                            // one that is left is replaced
+	defer func() { _ = name.Remove() }()                                            // the next call replaces a file that is left
 	if _, err := link.Write([]byte{1}); err != nil && !errors.Is(err, unix.EPIPE) { // the agent may have gone
 		return err
 	}

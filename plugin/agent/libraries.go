@@ -126,7 +126,7 @@ func (l *libraries) Views(
 type sighting struct {
 	path    string
 	present bool
-	found   []hsm.TokenInfo // those that are set up
+	found   []hsm.TokenInfo // tokens that are set up
 	blank   []hsm.TokenInfo
 	err     error
 }
@@ -173,7 +173,7 @@ const sightPatience = 1500 * time.Millisecond
 func (l *libraries) sight(ctx context.Context, u hsm.URI) ([]sighting, error) {
 	scouts, _ := l.scoutsFor(u)
 	limit := l.limit
-	if u.ModulePath != "" { // that one is meant; some look through networks
+	if u.ModulePath != "" { // the URI means that library; some look through networks
 		limit = openPatience
 	}
 	looking, cancel := context.WithCancel(ctx)

@@ -13,7 +13,7 @@ import (
 // the same time share one reading, which goes on when they no longer wait: so a
 // library that hangs is asked once, however often it is wanted.
 type looker struct {
-	name string // what Problems call it
+	name string // the name in Problems
 
 	mu      sync.Mutex
 	reading *reading

@@ -42,7 +42,7 @@ type request struct {
 	Sign       *wire.Sign    `json:"sign,omitempty"`     // of a sign
 	Waits      bool          `json:"waits,omitempty"`    // prompts that say why it waits are understood
 
-	kin []process.ID // who started Client, see identify
+	kin []process.ID // the processes that started Client, see identify
 }
 
 // reply is what the agent sends: one of its fields is set.

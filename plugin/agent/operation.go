@@ -34,7 +34,7 @@ func (a *agent) serve(ctx context.Context, c net.Conn) {
 		}
 		alive := a.beat(l, r)
 		answer, then := a.operate(l, r)
-		if r.Op != opStop { // its client hears of the agent until that is gone
+		if r.Op != opStop { // the client of a stop hears of the agent until the agent is gone
 			alive()
 		}
 		if err := l.write(answer); err != nil && l.ctx.Err() == nil {

@@ -88,7 +88,7 @@ func (a *agent) load(name string) (*target, error) {
 	policy, others := a.policyOf(e)
 	version := a.store.Version(e, others...) // before the chain is read: a later write shows
 	if again, err := a.store.Load(name); err != nil || !reflect.DeepEqual(again, e) || !strings.HasPrefix(version, before) {
-		version = "" // what was read is older than that
+		version = "" // the enrolment was read before this version
 	}
 	chain, err := a.store.Certificate(e)
 	if err != nil {

@@ -26,8 +26,8 @@ const (
 
 // The operations of a worker that holds no token but looks at a library.
 const (
-	opSurvey = "survey" // its tokens
-	opSlots  = "slots"  // what is on one, a part at a time
+	opSurvey = "survey" // the tokens of a library
+	opSlots  = "slots"  // the slots of a token, a part at a time
 )
 
 // tokenRequest is what the agent wants of its worker.

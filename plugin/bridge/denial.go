@@ -21,7 +21,7 @@ const (
 	DeniedUser          = "other-user"        // the connection is another user's, or it cannot be told whose
 	DeniedHost          = "host"              // the Host header is not loopback's (DNS rebinding)
 	DeniedBrowser       = "browser"           // a web page sent it
-	DeniedAuthorization = "authorization"     // it carries a token or a password
+	DeniedAuthorization = "authorization"     // the request carries a token or a password
 	DeniedMethod        = "method"            // CONNECT
 	DeniedPath          = "path"              // the target is no path
 	DeniedNoCertificate = "no-certificate"    // there is no client certificate
@@ -31,8 +31,8 @@ const (
 	DeniedProcess       = "other-process"     // the session is another process's
 	DeniedEnrollment    = "other-enrollment"  // the session is for another enrolment
 	DeniedLocked        = "locked"            // the enrolment was locked meanwhile
-	DeniedConsent       = "no-consent"        // its policy wants a yes, and there was none
-	DeniedOdd           = "not-understood"    // its policy wants it judged, and it can be read in two ways
+	DeniedConsent       = "no-consent"        // the policy wants a yes, and there was none
+	DeniedOdd           = "not-understood"    // the policy must judge the request, which can be read in two ways
 )
 
 // refuse answers a request that is not served and says so to whom it concerns.

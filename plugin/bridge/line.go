@@ -78,7 +78,7 @@ func (s *Server) ownerOf(c net.Conn, e *session) (owner Client, told bool, err e
 		whose = whoseSocket
 	}
 	kin := e.kin
-	if e.met.Load() { // it is the client itself that connects
+	if e.met.Load() { // the client connects itself
 		kin = nil
 	}
 	if owner, told, err = whose(client, server, e.client, kin); err != nil {

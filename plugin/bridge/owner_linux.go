@@ -31,7 +31,7 @@ func whoseSocket(client, server netip.AddrPort, of Client, kin []Client) (owner 
 		return of, true, nil
 	}
 	switch {
-	case err == nil || !of.Alive(): // what has its number by now tells nothing
+	case err == nil || !of.Alive(): // another process may have its number by now
 	case errors.Is(err, fs.ErrPermission):
 		return Client{}, false, nil
 	default:
@@ -75,7 +75,7 @@ func holders(inode uint32) (all []Client) {
 // holds tells whether the process has the socket open. The error says that its
 // descriptors cannot be seen.
 func holds(p Client, inode uint32) (bool, error) {
-	if !p.Known() || inode == 0 { // it has been closed
+	if !p.Known() || inode == 0 { // the connection has been closed
 		return false, nil
 	}
 	dir, err := os.Open("/proc/" + strconv.Itoa(p.PID) + "/fd")

@@ -66,7 +66,7 @@ type session struct {
 	hash     [sha256.Size]byte
 	cert     []byte   // PEM
 	key      []byte   // PEM
-	kin      []Client // those that started the client, as [process.ID.Ancestors] has them
+	kin      []Client // the processes that started the client, see [process.ID.Ancestors]
 	created  time.Time
 	notAfter time.Time
 	issued   atomic.Int64           // Unix nanoseconds: when it was handed out last
@@ -210,7 +210,7 @@ func (e *session) until() time.Time {
 	life := SessionLife + sessionGrace
 	switch {
 	case e.met.Load():
-		life = 0 // it waits for no other
+		life = 0 // the session waits for no other client
 	case e.client.Known():
 		life = leftFor
 	}

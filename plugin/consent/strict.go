@@ -40,7 +40,7 @@ func (p Policy) Covers(old Policy) bool {
 	if slices.ContainsFunc(p.also, func(a Policy) bool { return a.Covers(old) }) {
 		return true
 	}
-	if !old.Asks() || p.Validate() != nil { // one that is not valid asks for everything
+	if !old.Asks() || p.Validate() != nil { // an invalid policy asks for everything
 		return true
 	}
 	if !p.Asks() || old.Validate() != nil {

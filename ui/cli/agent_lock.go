@@ -39,7 +39,7 @@ func (a *app) agentVerb(c *cobra.Command, do func(*flow.Env, context.Context, fu
 		w := a.err()
 		err = do(env, c.Context(), func(sentence string) {
 			w.line("%s", sentence)
-			_ = w.flush() // what it says last is not less worth for that
+			_ = w.flush() // the result stands even if this sentence is lost
 		})
 		switch {
 		case errors.Is(err, agent.ErrNotRunning):

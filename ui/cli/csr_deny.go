@@ -71,7 +71,7 @@ func (a *app) decide(approve bool, c *cobra.Command) (*cobra.Command, *decision)
 		if err := w.flush(); err != nil {
 			return err
 		}
-		if !approve || len(seen.Refusals) == 0 { // else there is nothing to ask
+		if !approve || len(seen.Refusals) == 0 { // nothing to ask of a refused approval
 			if err := a.confirm(ctx, d.yes, question); err != nil {
 				return err
 			}

@@ -76,7 +76,7 @@ func isHanded(text []byte) bool {
 
 func (a *app) askHanded(ctx context.Context, flag string, kind hsm.PINKind) ([]byte, error) {
 	prompt := hsm.PINPrompt{Kind: kind, Retries: -1}
-	if kind == ticketKind { // which a mail may have broken into lines
+	if kind == ticketKind { // a mail may have broken a ticket into lines
 		prompt.More = func(text []byte) bool {
 			t, err := ticket.Parse(text)
 			t.Wipe()

@@ -152,7 +152,7 @@ func (e *Env) Decide(ctx context.Context, kubeContext string, seen RequestView, 
 	if err != nil || !o.Approve || !slices.Contains(seen.accepted, RiskRevoked) {
 		return v, err
 	}
-	over := context.WithoutCancel(ctx) // it is approved, interrupted or not
+	over := context.WithoutCancel(ctx) // the request is approved, interrupted or not
 	server, err := e.clusterOf(over, kubeContext)
 	if err != nil {
 		return v, err

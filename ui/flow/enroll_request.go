@@ -93,8 +93,8 @@ func (r *enrolment) stillFiled(ctx context.Context, client *csr.Client) (bool, e
 	return false, r.env.saveJournal(r.j)
 }
 
-// told tells whether the end of the request on record was told before, and marks
-// that it is now: who comes back hears of it before another is filed.
+// told tells whether a run has reported the end of the request on record before, and
+// records that this one does: people hear of it before another request is filed.
 func (r *enrolment) told() (before bool, err error) {
 	if before = r.j.Told == r.j.RequestUID; before {
 		return true, nil

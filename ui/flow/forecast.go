@@ -51,7 +51,7 @@ func (e *Env) RequestForecast(ctx context.Context, o RequestOptions) ([]csr.Poin
 	}
 	p.Subject = csr.Subject{User: o.User, Groups: o.Groups}
 	j := Journal{Options: EnrollOptions{Context: o.Context}}
-	if e.cluster(ctx, &j) == nil { // one that is not verified is not asked
+	if e.cluster(ctx, &j) == nil { // a cluster that is not verified is not asked
 		p.Accepted = acceptedBy(ctx, j.Cluster)
 	}
 	return client.Forecast(ctx, p)

@@ -332,7 +332,7 @@ func (e *Env) ApproveTicket(ctx context.Context, look TicketLook, seen RequestVi
 		done.Ended = err == nil
 		note("its ticket could not be ended", err)
 	}
-	over := context.WithoutCancel(ctx) // it is approved, interrupted or not
+	over := context.WithoutCancel(ctx) // the request is approved, interrupted or not
 	defer hsm.Finishing(ctx)()
 	server, err := e.clusterOf(over, look.Context)
 	if err != nil {

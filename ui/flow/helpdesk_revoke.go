@@ -77,7 +77,7 @@ type CertificateView struct {
 	Fingerprint string    `json:"fingerprint"`
 	NotAfter    time.Time `json:"notAfter"`
 
-	hash string // its SHA-256, "" if it is not known
+	hash string // the certificate's SHA-256, "" if unknown
 }
 
 func certificateHash(c *csr.Certificate) string {
@@ -273,7 +273,7 @@ func (e *Env) Revoke(ctx context.Context, kubeContext string, r *Revocation) err
 	for _, name := range r.Approved {
 		add(&d.Keys, r.requests[name].Fingerprint)
 	}
-	return errors.Join(err, e.recordDeed(context.WithoutCancel(ctx), d)) // what was done is done, interrupted or not
+	return errors.Join(err, e.recordDeed(context.WithoutCancel(ctx), d)) // the changes are made, interrupted or not
 }
 
 func (e *Env) revoke(ctx context.Context, kubeContext string, r *Revocation) error {

@@ -39,8 +39,8 @@ type Journal struct {
 	RequestName string `json:"requestName,omitempty"`
 	Request     []byte `json:"request,omitempty"`
 	RequestUID  string `json:"requestUID,omitempty"`
-	// Told is the UID of the request of which a run has told that it was denied, or
-	// refused by the signer.
+	// Told is the UID of the last request whose denial, or refusal by the signer, a run
+	// has reported.
 	Told string `json:"told,omitempty"`
 	// Certificate is the issued chain, PEM, leaf first.
 	Certificate []byte `json:"certificate,omitempty"`

@@ -60,7 +60,7 @@ type RequestView struct {
 	// with none or nobody here knows.
 	Ticket *ticket.Terms `json:"ticket,omitempty"`
 
-	firm     bool     // one of the refusals is no risk that can be accepted
+	firm     bool     // a refusal is there that --accept-risk does not cover
 	accepted []string // the risks that were accepted and are there
 
 	// Object is the request as it was read; decisions are bound to it.
@@ -71,7 +71,7 @@ type RequestView struct {
 const (
 	// RiskMismatch: the request is not what its ticket is for.
 	RiskMismatch = "mismatch"
-	// RiskRevoked: it is for a user or a key whose access was taken away from here.
+	// RiskRevoked: the request is for a user, key or certificate that was revoked from here.
 	RiskRevoked = "revoked"
 )
 

@@ -112,7 +112,7 @@ func (w *watch) leave(s os.Signal, why string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	select {
-	case <-w.done: // it has ended by itself
+	case <-w.done: // the command has ended by itself
 		return
 	default:
 	}

@@ -97,7 +97,7 @@ type Model struct {
 	trail []stage // where esc goes back to
 
 	looking task.Handle // for default secrets of the token
-	refused error       // what it found
+	refused error       // the error that the check found
 }
 
 // refusedMsg says why the token cannot be enrolled yet, if it cannot.

@@ -127,7 +127,7 @@ func (l *look) Acts() screen.Acts {
 		}),
 		screen.On(screen.Action{Key: l.Keys.Command, Quiet: true}, "", func() tea.Cmd {
 			approve := l.by("approve")
-			if len(l.view.Risks) > 0 { // what is refused here
+			if len(l.view.Risks) > 0 { // the screen refuses these
 				approve += " --accept-risk=" + strings.Join(l.view.Risks, ",")
 			}
 			return screen.Send(screen.CommandMsg{Title: "The same by command", Lines: []string{l.by("show"), approve, l.by("deny")}})
