@@ -107,7 +107,7 @@ func (h *hold) tell(clients []process.ID) error {
 }
 
 // takePort asks the holder that an earlier agent has left for the bridge's port; nil
-// if there is none.
+// if there is none. A holder that is suspended is ended.
 func takePort(d home.Dirs) (net.Listener, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), handPatience)
 	defer cancel()
@@ -119,6 +119,9 @@ func takePort(d home.Dirs) (net.Listener, error) {
 		return nil, err
 	}
 	defer c.Close()
+	if ended, err := endSuspended(c); ended || err != nil {
+		return nil, err
+	}
 	if err := c.SetDeadline(time.Now().Add(handPatience)); err != nil {
 		return nil, err
 	}
