@@ -85,7 +85,7 @@ func (s *Server) ownerOf(c net.Conn, e *session) (owner Client, told bool, err e
 		return owner, told, fmt.Errorf("the certificate was made for process %d, and %w; each program has to run `kubehsm credential` itself", e.client.PID, err)
 	}
 	switch {
-	case told && owner == e.client && owner.Alive():
+	case told && owner == e.client && owner.Known() && owner.Alive():
 		e.met.Store(true)
 	case told && slices.Contains(kin, owner):
 		e.adopted.Store(&owner)
