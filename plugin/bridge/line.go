@@ -56,8 +56,11 @@ func (s *Server) asker(r *http.Request, e *session) (asker, *refusal) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.of != e {
-		l.of = e
 		l.owner, l.told, l.err = s.ownerOf(l.conn, e)
+		// A look that failed, with too many open files say, is made again with the next request.
+		if l.err == nil || l.owner.Known() {
+			l.of = e
+		}
 	}
 	switch {
 	case l.err != nil:

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/kubehsm/kubehsm/plugin/process"
@@ -176,6 +177,25 @@ func TestAnotherProcess(t *testing.T) {
 	refused(t, body, http.StatusUnauthorized, "has ended")
 	if code != http.StatusUnauthorized {
 		t.Error(code)
+	}
+}
+
+// TestLookFails: where the owner of a connection could not be looked up, the next
+// request has it looked up again.
+func TestLookFails(t *testing.T) {
+	failed := false
+	r := newRig(t, rigOptions{whose: func(_, _ netip.AddrPort, of Client, _ []Client) (Client, bool, error) {
+		if failed {
+			return of, true, nil
+		}
+		failed = true
+		return Client{}, false, syscall.EMFILE
+	}})
+	c := r.client(r.issue("prod", process.This()))
+	for _, want := range []int{http.StatusUnauthorized, http.StatusOK} {
+		if code, body := r.get(c, "/version"); code != want {
+			t.Errorf("%d %s, want %d", code, body, want)
+		}
 	}
 }
 
