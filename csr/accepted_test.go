@@ -27,7 +27,7 @@ func tlsServer(t *testing.T, mode tls.ClientAuthType, pool *x509.CertPool) (*htt
 // TestForecastOfTheIssuer compares who signed the latest certificate with what the
 // API server says that it accepts.
 func TestForecastOfTheIssuer(t *testing.T) {
-	own, twin := newAuthority(t), newAuthority(t) // of one name
+	own, twin := newAuthority(t), newAuthority(t) // two authorities with the same name
 	other := &authority{key: newKey(t)}
 	named := leafFor(Subject{User: "another"})
 	named.IsCA, named.BasicConstraintsValid, named.KeyUsage = true, true, x509.KeyUsageCertSign

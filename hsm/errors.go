@@ -30,7 +30,7 @@ var (
 	ErrUnsupported   = errors.New("not supported by this token")
 	ErrUnavailable   = errors.New("not available in this build")
 	ErrBadURI        = errors.New("malformed token URI")
-	ErrPending       = errors.New("no answer yet") // of what is still being read
+	ErrPending       = errors.New("no answer yet") // the reading still goes on
 )
 
 // codes name the sentinels where an error crosses a process boundary.

@@ -44,7 +44,7 @@ func TestKilled(t *testing.T) {
 					t.Error(err)
 				}
 				if _, err := os.Lstat(path + ".lock"); err != nil {
-					t.Fatal(err) // or there is nothing to heal
+					t.Fatal(err) // without a lock left behind the test heals nothing
 				}
 			}
 			j := &Journal{Dir: filepath.Join(dir, "journal")}

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// StaleLock is the age from which a lock is taken for left behind: client-go
-	// holds it for milliseconds.
+	// StaleLock is the age at which a lock counts as left behind: client-go holds
+	// one for milliseconds.
 	StaleLock = time.Minute
 	// LockWait is how long Apply waits for a lock if ctx ends no sooner.
 	LockWait = 10 * time.Second
@@ -26,18 +26,18 @@ const (
 	lockSettle = time.Second
 )
 
-// markPrefix begins the locks that kubehsm holds; client-go's are empty. The
-// holder also has the system's lock of the file (flock), which ends with its
-// process: a marked file that nobody has locked was left behind. The computer's
-// name follows, as not every network file system tells others of such locks.
+// markPrefix begins the content of kubehsm's locks; client-go's locks are empty. The
+// holder also has the system's lock of the file (flock), which ends with its process:
+// a marked file without a flock was left behind. The computer's name follows the
+// prefix, as not every network file system shows a flock to other computers.
 const markPrefix = "kubehsm "
 
-// lockName is client-go's (tools/clientcmd/loader.go).
+// lockName returns the name of client-go's lock for a file (tools/clientcmd/loader.go).
 func lockName(path string) string { return path + ".lock" }
 
-// lockAll takes client-go's locks of the files, in sorted order as it does, and
-// returns what releases them. A link's target is locked too, as another program
-// may know the file by that name.
+// lockAll takes client-go's locks of the files, in sorted order like client-go, and
+// returns a function that releases them. A link's target is locked too, as another
+// program may know the file by that name.
 func lockAll(ctx context.Context, files []string) (release func() error, err error) {
 	var names []string
 	for _, f := range files {
@@ -69,13 +69,13 @@ func lockAll(ctx context.Context, files []string) (release func() error, err err
 	return release, nil
 }
 
-// heldLock is a lock file that is ours.
+// heldLock is a lock file that this process holds.
 type heldLock struct {
 	name string
 	file *os.File
 }
 
-// isAt reports whether the lock is what is at name now.
+// isAt reports whether the file at name is still this lock.
 func (h heldLock) isAt(name string) bool {
 	there, err := os.Lstat(name)
 	if err != nil {
@@ -85,7 +85,7 @@ func (h heldLock) isAt(name string) bool {
 	return err == nil && os.SameFile(ours, there)
 }
 
-// release removes the lock, unless somebody else has, and another is in its place.
+// release removes the lock, unless another lock has taken its place.
 func (h heldLock) release() error {
 	var err error
 	if h.isAt(h.name) {
@@ -99,7 +99,7 @@ func (h heldLock) release() error {
 	return nil
 }
 
-// lock waits for the lock file name to be ours.
+// lock takes the lock file name, and waits while another process holds it.
 func lock(ctx context.Context, name string) (*os.File, error) {
 	ctx, cancel := context.WithTimeout(ctx, LockWait)
 	defer cancel()
@@ -109,7 +109,7 @@ func lock(ctx context.Context, name string) (*os.File, error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			f, err := makeLock(name)
 			if errors.Is(err, fs.ErrExist) {
-				continue // another was quicker
+				continue // another process was quicker
 			}
 			if err != nil {
 				return nil, denied(fmt.Errorf("lock the kubeconfig: %w", err), filepath.Dir(name))
@@ -137,13 +137,13 @@ func lock(ctx context.Context, name string) (*os.File, error) {
 	}
 }
 
-// newLock makes the lock file name, without a mark, unless it is there.
+// newLock makes the lock file name, without a mark. It fails if there is one.
 func newLock(name string) (*os.File, error) {
 	return os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 }
 
-// unchanged reports whether what is at name is what info told of it: nobody is
-// taking it over.
+// unchanged reports whether the file at name still is the one that info describes:
+// no process is taking the lock over.
 func unchanged(name string, info os.FileInfo) bool {
 	now, err := os.Lstat(name)
 	return err == nil && os.SameFile(now, info) && now.ModTime().Equal(info.ModTime())

@@ -18,14 +18,14 @@ import (
 func lockMark() string {
 	host, err := os.Hostname()
 	if err != nil {
-		host = "?" // also the mark of others here: none can tell
+		host = "?" // other processes here use the same mark
 	}
 	return markPrefix + host + "\n"
 }
 
-// makeLock makes the lock file name, marked and locked before it has that name:
-// whoever is killed leaves none without its mark. Where that cannot be, on a full
-// disk or without hard links, it is a lock like client-go's.
+// makeLock makes the lock file name. The file is marked and locked before it gets that
+// name, so that a process that is killed leaves no lock without a mark. On a full disk,
+// or without hard links, the lock is one like client-go's.
 func makeLock(name string) (*os.File, error) {
 	f, err := os.CreateTemp(filepath.Dir(name), tempPrefix(strings.TrimSuffix(name, lockName(""))))
 	if err != nil {
@@ -37,7 +37,7 @@ func makeLock(name string) (*os.File, error) {
 	if err == nil {
 		err = os.Link(f.Name(), name)
 	}
-	_ = os.Remove(f.Name()) // whoever holds the lock sweeps
+	_ = os.Remove(f.Name()) // the next holder of the lock removes a file that is left
 	switch {
 	case err == nil:
 		return f, nil
@@ -50,16 +50,16 @@ func makeLock(name string) (*os.File, error) {
 	return newLock(name)
 }
 
-// takeOver makes the lock at name ours if its holder has died: one of ours whose
-// system lock is free or, if the lock has settled as a stale one, any other that
-// is ours to change. There is no file for a lock that stays somebody's, and held
-// if that process lives, nor for one that has gone. Whoever takes it over has the
-// system's lock first, so that only one does; the file is there all the time.
+// takeOver takes over the lock at name if its holder has died. That is a lock with this
+// computer's mark whose flock is free or, if settled, any stale lock that this user may
+// change. f is nil if the lock was not taken over; held reports that a living process
+// has the flock. takeOver gets the flock first, so that only one process takes the lock
+// over, and the file is there all the time.
 func takeOver(name string, info fs.FileInfo, settled bool) (f *os.File, held bool, err error) {
 	if !info.Mode().IsRegular() {
 		return nil, false, nil
 	}
-	if settled && lone(info) && info.Mode().Perm()&0o600 != 0o600 { // client-go's has no mode at all
+	if settled && lone(info) && info.Mode().Perm()&0o600 != 0o600 { // client-go makes its locks with mode 0
 		err = os.Chmod(name, 0o600)
 	}
 	if err == nil {
@@ -77,7 +77,7 @@ func takeOver(name string, info fs.FileInfo, settled bool) (f *os.File, held boo
 	case !left(f, settled), !(heldLock{name, f}).isAt(name):
 		return nil, false, f.Close()
 	}
-	// It is ours as it is; where the disk is full it keeps no mark.
+	// The lock is taken over already; on a full disk it keeps no mark.
 	if f.Truncate(0) == nil {
 		_, _ = f.WriteAt([]byte(lockMark()), 0)
 	}
@@ -90,7 +90,7 @@ func left(f *os.File, settled bool) bool {
 	n, err := f.ReadAt(text, 0)
 	info, serr := f.Stat()
 	switch {
-	case !errors.Is(err, io.EOF) || serr != nil: // longer than any mark, or not to be read
+	case !errors.Is(err, io.EOF) || serr != nil: // the text is longer than any mark, or cannot be read
 		return false
 	case string(text[:n]) == lockMark():
 		return true
@@ -101,11 +101,11 @@ func left(f *os.File, settled bool) bool {
 	return n == 0 && lone(info) || strings.HasPrefix(string(text[:n]), markPrefix)
 }
 
-// removeHeld ends a lock. The file goes first: whoever waits for it must not find
-// it free and there.
+// removeHeld ends a lock. The file goes first: a process that waits must not find a
+// lock that is free and still there.
 func removeHeld(name string, f *os.File) error { return errors.Join(os.Remove(name), f.Close()) }
 
-// lone reports whether the file has no other name: one that has may be no lock.
+// lone reports whether the file has no other name: a file with two may be no lock.
 func lone(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	return ok && st.Nlink == 1

@@ -134,7 +134,7 @@ func sweep(path string) error {
 		return err
 	}
 	for _, e := range entries {
-		named := strings.TrimRight(e.Name(), "0123456789") // of another kubeconfig, if there is more
+		named := strings.TrimRight(e.Name(), "0123456789") // the name without its random digits
 		if named != tempPrefix(target) || named == e.Name() || !e.Type().IsRegular() {
 			continue
 		}

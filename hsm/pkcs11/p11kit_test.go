@@ -67,9 +67,9 @@ func viaServer(t *testing.T, soft *hsmtest.SoftHSM) Module {
 		if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); err != nil {
 			t.Error(err)
 		}
-		_ = cmd.Wait() // it was killed
+		_ = cmd.Wait() // the server was killed
 	})
-	for lines := bufio.NewScanner(out); lines.Scan(); { // it says so when it listens
+	for lines := bufio.NewScanner(out); lines.Scan(); { // the server prints its address when it listens
 		if _, address, ok := strings.Cut(lines.Text(), "P11_KIT_SERVER_ADDRESS="); ok {
 			address, _, _ = strings.Cut(address, ";")
 			return Module{Path: client, Env: map[string]string{"P11_KIT_SERVER_ADDRESS": strings.Trim(address, `"'`)}}

@@ -161,7 +161,7 @@ func wake(ctx context.Context, d home.Dirs) {
 	}
 	defer c.Close()
 	go func() {
-		_, _ = c.Read(make([]byte, 1)) // whoever listened is gone
+		_, _ = c.Read(make([]byte, 1)) // the read ends when the listener is gone
 		cancel()
 	}()
 	awaitRestart(ctx, d)

@@ -51,7 +51,7 @@ func endByForce(lock string, conn net.Conn) (int, error) {
 	workers, err := workersOf(pid)
 	defer func() {
 		for _, w := range workers {
-			_ = w.Release() // as above
+			_ = w.Release() // only a handle, too
 		}
 	}()
 	if err != nil {
@@ -139,7 +139,7 @@ func isAgent(pid, holder int) error {
 	}
 	exe, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/exe")
 	if errors.Is(err, os.ErrPermission) {
-		return nil // nobody may look into an agent
+		return nil // a hardened agent hides its program
 	}
 	if err == nil && filepath.Base(strings.TrimSuffix(exe, " (deleted)")) != filepath.Base(own) {
 		err = fmt.Errorf("its program is %q", exe)
@@ -187,7 +187,7 @@ func workersOf(agent int) ([]pinned, error) {
 			continue
 		}
 		if p, err := pinOf(pid); err == nil {
-			if !child(pid) { // of a process that has taken the number meanwhile
+			if !child(pid) { // another process may have taken the number meanwhile
 				_ = p.Release()
 				continue
 			}

@@ -50,7 +50,7 @@ func TestLockOfAStoppedAgent(t *testing.T) {
 			if err != nil || ended.Agent != pid {
 				t.Fatalf("%+v, %v", ended, err)
 			}
-			if took > quickPatience { // it is 2 s on a machine that does nothing else
+			if took > quickPatience { // an idle machine takes 2 s
 				t.Errorf("it took %s", took)
 			}
 			if !agent.gone() || !held.gone() {
@@ -76,11 +76,11 @@ func TestLockOfAStoppedAgent(t *testing.T) {
 	}
 }
 
-// TestStrangersAreNotEnded: whoever listens at the agent's socket and does not
-// answer is ended only if that is the agent.
+// TestStrangersAreNotEnded: a process that listens at the agent's socket and does not
+// answer is ended only if it is the agent.
 func TestStrangersAreNotEnded(t *testing.T) {
 	m := newMoodyRig(t)
-	l, err := socket.Listen(m.dirs.Socket()) // this process is no agent
+	l, err := socket.Listen(m.dirs.Socket()) // the listener, this process, is no agent
 	check(t, err)
 	_, err = Lock(t.Context(), m.dirs)
 	if !errors.Is(err, ErrNoAnswer) || !strings.Contains(err.Error(), "was not started as an agent's process") || !strings.Contains(hsm.Hint(err), "kill -CONT") {
@@ -96,7 +96,7 @@ func TestStrangersAreNotEnded(t *testing.T) {
 	check(t, os.Symlink(m.dirs.Socket(), other.Socket()))
 	lock, err := home.Lock(other.Run + "/" + lockName)
 	check(t, err)
-	check(t, only(lock.TryLock())) // as if the other agent's folder had one
+	check(t, only(lock.TryLock())) // the other folder's lock is held, too
 	_, err = Lock(t.Context(), other)
 	if !errors.Is(err, ErrNoAnswer) || !strings.Contains(err.Error(), "does not hold the agent's lock") {
 		t.Error(err)

@@ -40,7 +40,7 @@ func TestSystemdPassesThePort(t *testing.T) {
 			check(t, cmd.Start())
 			t.Cleanup(func() {
 				if t.Failed() {
-					_ = cmd.Process.Kill() // it may wait for a connection still
+					_ = cmd.Process.Kill() // systemd-socket-activate may still wait for a connection
 				}
 				_ = cmd.Wait() // the agent has its number, and is told to stop
 			})
@@ -81,7 +81,7 @@ func TestSuspendedHolder(t *testing.T) {
 	holder, err := strconv.Atoi(entries[i].Name())
 	check(t, err)
 	check(t, syscall.Kill(holder, syscall.SIGSTOP))
-	t.Cleanup(func() { _ = syscall.Kill(holder, syscall.SIGKILL) }) // it should have ended
+	t.Cleanup(func() { _ = syscall.Kill(holder, syscall.SIGKILL) }) // the holder has ended unless the test failed
 	poll.Until(t, "the holder is suspended", func() bool { return stat(holder)[0] == "T" })
 	check(t, syscall.Kill(before.PID, syscall.SIGKILL))
 	poll.Until(t, "the agent is gone", r.gone)

@@ -155,7 +155,7 @@ func TestHolder(t *testing.T) {
 	check(t, client.Start())
 	h, err := startHold(exe, l.(*net.TCPListener))
 	check(t, err)
-	many := slices.Repeat([]process.ID{{PID: client.Process.Pid, Start: 1}}, 3000) // that have ended
+	many := slices.Repeat([]process.ID{{PID: client.Process.Pid, Start: 1}}, 3000) // a start time of 1: all have ended
 	check(t, h.tell(append(many, process.Of(client.Process.Pid))))
 	poll.Until(t, "it listens", func() bool {
 		_, err := os.Stat(holdSocket(d))
@@ -170,7 +170,7 @@ func TestHolder(t *testing.T) {
 		t.Fatal("the port is free")
 	}
 	check(t, client.Process.Kill())
-	_ = client.Wait() // it was killed
+	_ = client.Wait() // the client was killed
 	<-h.done
 	if _, err := os.Stat(holdSocket(d)); err == nil || !free() {
 		t.Fatalf("it left something: %v", err)

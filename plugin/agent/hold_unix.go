@@ -23,7 +23,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/socket"
 )
 
-// Bounds of what a holder and an agent wait for.
+// Times of a holder: how long it and an agent wait, and how often it checks its clients.
 const (
 	handPatience = 5 * time.Second
 	holdSweep    = 5 * time.Second
@@ -64,14 +64,14 @@ func startHold(exe string, l *net.TCPListener) (_ *hold, err error) {
 	h := &hold{link: link, done: make(chan struct{})}
 	go func() {
 		defer close(h.done)
-		_ = cmd.Wait() // where it has failed, the next sweep starts another one
+		_ = cmd.Wait() // the next sweep replaces a holder that has failed
 		_ = link.Close()
 	}()
 	return h, nil
 }
 
-// leave lets the holder know that it is alone. The next agent finds the holder, or,
-// if it holds for nobody, its end; a moment is waited for that.
+// leave closes the link: the holder is on its own. Before that, leave waits a moment
+// until the holder listens for the next agent or, if it has no clients, has ended.
 func (h *hold) leave(nobody bool) {
 	if nobody {
 		select {
@@ -79,9 +79,9 @@ func (h *hold) leave(nobody bool) {
 		case <-time.After(statePatience):
 		}
 	} else if h.link.SetReadDeadline(time.Now().Add(statePatience)) == nil {
-		_, _ = h.link.Read(make([]byte, 1)) // the new agent says once that it listens; it may have ended
+		_, _ = h.link.Read(make([]byte, 1)) // the holder says once that it listens; the holder may have ended
 	}
-	_ = h.link.Close() // see above
+	_ = h.link.Close() // the link is closed already where the holder has ended
 }
 
 func (h *hold) ended() bool {
@@ -93,7 +93,7 @@ func (h *hold) ended() bool {
 	}
 }
 
-// tell says for whom the port is held. A holder for nobody ends.
+// tell names the clients that the port is held for. A holder without clients ends.
 func (h *hold) tell(clients []process.ID) error {
 	b, err := json.Marshal(clients)
 	if err != nil {
@@ -106,8 +106,8 @@ func (h *hold) tell(clients []process.ID) error {
 	return err
 }
 
-// takePort asks the holder that an earlier agent has left for the bridge's port; nil
-// if there is none. A holder that is suspended is ended.
+// takePort asks the holder that an earlier agent has left for the bridge's port. The
+// listener is nil if there is no holder. A holder that is suspended is ended.
 func takePort(d home.Dirs) (net.Listener, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), handPatience)
 	defer cancel()
@@ -134,13 +134,13 @@ func takePort(d home.Dirs) (net.Listener, error) {
 }
 
 // ServeHold is the holder process. It keeps the bridge's port for the programs that
-// have a session, as a connection that is refused does not make client-go run its
-// plugin again, where a 401 does. It has the bridge's listening socket and a socket
-// to the agent that started it, control ([WorkerControl]); it has no key. While that
-// agent lives, the holder only hears for whom the port is held. Afterwards it waits for a
-// connection and starts exe as the next agent. Whoever starts an agent, the holder hands the
-// port over to it, and ends; so it does when all those programs have ended, when nobody
-// finds its socket any more, and with ctx.
+// have a session: client-go runs its plugin again after a 401, but not after a refused
+// connection. The holder has the bridge's listening socket and control
+// ([WorkerControl]), a socket to the agent that started it; it has no key. While that
+// agent lives, the holder only receives the list of those programs. Afterwards it waits
+// for a connection and starts exe as the next agent. The holder hands the port over to
+// the first agent that asks, however that was started, and ends. The holder also ends
+// when all those programs have ended, when its socket has lost its name, and with ctx.
 func ServeHold(ctx context.Context, d home.Dirs, exe string, control *os.File) error {
 	if err := serveHold(ctx, d, exe, control); err != nil {
 		return fmt.Errorf("hold the bridge's port: %w", err)
@@ -229,7 +229,7 @@ func serveHold(ctx context.Context, d home.Dirs, exe string, control *os.File) e
 		case <-tick.C:
 		}
 		now := clients.Load()
-		if now == nil && end != nil { // the agent is about to say
+		if now == nil && end != nil { // the agent has not named its clients yet
 			continue
 		}
 		if name.Lost() || now == nil || !slices.ContainsFunc(*now, process.ID.Alive) {
@@ -238,8 +238,8 @@ func serveHold(ctx context.Context, d home.Dirs, exe string, control *os.File) e
 	}
 }
 
-// handOver gives the port to the first process of our user that asks once the agent
-// is gone.
+// handOver gives the port to the first process of this user that asks after the agent
+// has gone.
 func handOver(l net.Listener, name socket.Name, held *os.File, orphaned <-chan struct{}) error {
 	for {
 		c, err := l.Accept()
@@ -254,11 +254,11 @@ func handOver(l net.Listener, name socket.Name, held *os.File, orphaned <-chan s
 			case <-time.After(handPatience):
 			}
 		}
-		_ = c.Close() // whoever it is may not have it
+		_ = c.Close() // the process gets no port
 	}
 }
 
-// awaitReadable returns when somebody has connected to a listening socket.
+// awaitReadable returns when a client has connected to a listening socket.
 func awaitReadable(f *os.File) error {
 	raw, err := f.SyscallConn()
 	if err != nil {

@@ -60,7 +60,7 @@ func clientMain() {
 	d, err := home.FromEnv(os.Getenv)
 	var session Session
 	lines := json.NewEncoder(os.Stdout)
-	_ = lines.Encode(done{ID: process.This(), Error: errText(err)}) // who does not read it has gone
+	_ = lines.Encode(done{ID: process.This(), Error: errText(err)}) // a reader that is gone needs no answer
 	for orders := json.NewDecoder(os.Stdin); ; {
 		var o order
 		if orders.Decode(&o) != nil {
@@ -75,7 +75,7 @@ func clientMain() {
 			var c *Client
 			if c, err = Dial(context.Background(), d); err == nil {
 				session, err = c.Prepare(context.Background(), PrepareRequest{Enrollment: "prod", Client: o.For, Purpose: hsm.Purpose{Command: "kubectl get pods"}}, nil)
-				_ = c.Close() // it has answered
+				_ = c.Close() // the agent has answered
 			}
 			out.Session = session
 		default:
@@ -201,12 +201,12 @@ func TestOneTouchIsOnePrograms(t *testing.T) {
 			t.Errorf("%s: the thief with its certificate gets %+v", when, d)
 		}
 		if d := thief.asksFor(thief.id); d.Error != "" {
-			t.Error(d.Error) // with a session of its own it is asked about, below
+			t.Error(d.Error) // a session of the thief's own is allowed; its use is asked about below
 		}
 	}
 	refusedTo("while it runs", thief)
 	asked, shown := r.recordsOf(audit.Session), r.recordsOf(audit.Denial)
-	whom := audit.Process{PID: thief.id.PID, Command: commandOf(thief.id.PID)} // and not "kubectl", as it says
+	whom := audit.Process{PID: thief.id.PID, Command: commandOf(thief.id.PID)} // the thief claims "kubectl"
 	if a := asked[2]; a.Outcome != audit.Refused || a.Error != "not-client" || *a.Client != whom || *asked[3].Client != whom {
 		t.Errorf("on record is %+v", a)
 	}
@@ -283,7 +283,7 @@ func TestAnswerEndsWithItsProgram(t *testing.T) {
 	if _, ok := c.recall(shell, time.Now()); !ok {
 		t.Fatal("it is not remembered")
 	}
-	_, err := io.WriteString(p.in, "no order\n") // which ends the first
+	_, err := io.WriteString(p.in, "no order\n") // the first program ends at a line that is no order
 	check(t, err)
 	if d := p.answer(); d.ID != shell.client {
 		t.Fatalf("%v, not the same process: %v", d.ID, shell.client)
@@ -389,7 +389,7 @@ func TestIdentifyInNamespace(t *testing.T) {
 	for _, o := range []struct{ plugin, claimed, want process.ID }{
 		{plugin, process.ID{PID: 1, Start: client.Start}, client},
 		{plugin, client, client},
-		{client, process.ID{}, process.This()}, // whose parent is outside
+		{client, process.ID{}, process.This()}, // the client's parent, this process, is outside its namespace
 	} {
 		if got, _, err := identify(o.plugin, o.claimed); err != nil || got != o.want {
 			t.Errorf("%v claims %v: %v, %v", o.plugin, o.claimed, got, err)

@@ -13,11 +13,11 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 )
 
-// Apart returns drivers for a program that people wait for. They list the tokens of
-// each library in a worker process of its own, `exe agent worker`, so that one that
-// crashes or hangs is named, and the others go on. A library is loaded in this
-// process only when a token of it is opened, and after it was listed. asking tells
-// that a driver waits for a person.
+// Apart returns drivers for a program that people wait for. The drivers list the tokens
+// of each library in a worker process of its own, `exe agent worker`, so that a library
+// that crashes or hangs is named, and the others go on. A library is loaded in this
+// process only when one of its tokens is opened, and after it was listed. asking
+// reports whether a driver waits for a person.
 func Apart(exe string, drivers hsm.Drivers, asking func() bool) hsm.Drivers {
 	all := make(hsm.Drivers, 0, len(drivers))
 	for _, d := range drivers {
@@ -40,7 +40,7 @@ type libraries struct {
 	cancel  context.CancelFunc
 
 	mu     sync.Mutex
-	scouts map[string]*scout // by path
+	scouts map[string]*scout // the keys are paths
 }
 
 var (
@@ -122,7 +122,7 @@ func (l *libraries) Views(
 	return all, problems, nil
 }
 
-// sighting is what a library has of the tokens that a URI names.
+// sighting is what one library has of the tokens that a URI names.
 type sighting struct {
 	path    string
 	present bool
@@ -131,7 +131,7 @@ type sighting struct {
 	err     error
 }
 
-// Open implements [hsm.Driver]. Only the library of that very token is loaded.
+// Open implements [hsm.Driver]. It loads only the token's own library.
 func (l *libraries) Open(ctx context.Context, u hsm.URI) (hsm.Token, error) {
 	if u.Scheme == hsm.SchemePKCS11 {
 		all, err := l.sight(ctx, u)
@@ -163,17 +163,17 @@ func (l *libraries) Initialize(
 	return i.Initialize(ctx, u, o, p)
 }
 
-// sightPatience is how long others that may have such a token, too, are waited for
-// once one is found.
+// sightPatience is how long sight waits for the other libraries once one of them has
+// a token that fits.
 const sightPatience = 1500 * time.Millisecond
 
-// sight looks for the tokens that u names in all libraries at the same time, in
-// their order. It does not wait for all once there is one with the serial of u, and
-// not for long once there is one.
+// sight looks for the tokens that u names in all libraries at the same time, and
+// returns the answers in the libraries' order. Once a library has such a token, sight
+// waits for the others no longer than sightPatience, and not at all if u has a serial.
 func (l *libraries) sight(ctx context.Context, u hsm.URI) ([]sighting, error) {
 	scouts, _ := l.scoutsFor(u)
 	limit := l.limit
-	if u.ModulePath != "" { // the URI means that library; some look through networks
+	if u.ModulePath != "" { // the URI names its library; some libraries look through networks
 		limit = openPatience
 	}
 	looking, cancel := context.WithCancel(ctx)
@@ -226,9 +226,9 @@ func (l *libraries) look(ctx context.Context, s *scout, u hsm.URI, limit time.Du
 	return out
 }
 
-// choose returns the path of the library to load for the token that u names. With
-// blank it is one that is not set up. A library that has no such token, but is the
-// only one, says so itself.
+// choose returns the path of the library to load for the token that u names, or, with
+// blank, for a token that is not set up. A library that is the only one is chosen even
+// without such a token: the library's own error says what is missing.
 func choose(u hsm.URI, all []sighting, blank bool) (string, error) {
 	var right, other []sighting
 	var failed []error

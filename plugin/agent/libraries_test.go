@@ -21,7 +21,7 @@ import (
 // SoftHSM with one token called "good".
 type badLibraries struct {
 	soft *hsmtest.SoftHSM
-	path map[string]string // by way
+	path map[string]string // the keys are ways to behave
 }
 
 func newBadLibraries(t *testing.T, ways ...string) badLibraries {

@@ -18,7 +18,7 @@ import (
 // link is the agent's end of a client's connection.
 type link struct {
 	conn   net.Conn
-	peer   process.ID      // who connected
+	peer   process.ID      // the process that connected
 	frames chan wire.Frame // closed when the client has gone
 	ctx    context.Context
 	cancel context.CancelFunc

@@ -17,7 +17,7 @@ type looker struct {
 
 	mu      sync.Mutex
 	reading *reading
-	last    []hsm.View // what the last reading found, nil if it failed
+	last    []hsm.View // the result of the last reading, nil if that failed
 }
 
 // reading is one reading.

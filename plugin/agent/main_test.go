@@ -201,8 +201,8 @@ func (r *rig) serve(o Options) {
 // believe is identify for clients that are made up.
 func believe(_, claimed process.ID) (process.ID, []process.ID, error) { return claimed, nil, nil }
 
-// believeSession says that whoever shows a certificate is the client that it was
-// made for.
+// believeSession says that the client that shows a certificate is the one that the
+// certificate was made for.
 func believeSession(_, _ netip.AddrPort, of process.ID, _ []process.ID) (process.ID, bool, error) {
 	return of, true, nil
 }

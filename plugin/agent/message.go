@@ -53,10 +53,10 @@ type reply struct {
 	Session *Session     `json:"session,omitempty"`
 	Status  *Status      `json:"status,omitempty"`
 	Hello   *hello       `json:"hello,omitempty"`
-	Token   *tokenReply  `json:"token,omitempty"` // of a worker
+	Token   *tokenReply  `json:"token,omitempty"` // a worker's token
 	Signed  *wire.Signed `json:"signed,omitempty"`
 	Beat    bool         `json:"beat,omitempty"`  // a sign of life
-	Ended   []hsm.URI    `json:"ended,omitempty"` // of a lock, see [Ended]
+	Ended   []hsm.URI    `json:"ended,omitempty"` // the answer to a lock, see [Ended]
 	// Shared, in a sign of life: from now on others may write where prompts are shown.
 	Shared bool     `json:"shared,omitempty"`
 	OK     bool     `json:"ok,omitempty"`

@@ -9,10 +9,10 @@ import (
 // How long a client waits for a word from its agent.
 const (
 	beatEvery     = 3 * time.Second
-	quickPatience = wire.Patience          // for what takes no time, and between beats
-	slowPatience  = 40 * time.Second       // for an agent's end, which a token may slow down
-	livePatience  = 500 * time.Millisecond // for what is urgent; ReadWithin adds a second
-	liveEvery     = 250 * time.Millisecond // the beats of what is urgent
+	quickPatience = wire.Patience          // quick answers, and the time between beats
+	slowPatience  = 40 * time.Second       // an agent's end, which a token may slow down
+	livePatience  = 500 * time.Millisecond // urgent answers; ReadWithin adds a second
+	liveEvery     = 250 * time.Millisecond // the beats of urgent answers
 )
 
 // patience is how long an operation may be without a word; 0 is without end.

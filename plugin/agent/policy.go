@@ -15,19 +15,20 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 )
 
-// policies are what the audit log knows of the enrolments' consent policies. The log
-// is read when the first enrolment is, and again when an enrolment says something
-// else than was known.
+// policies holds what the audit log records of the enrolments' consent policies. The
+// log is read with the first enrolment, and again when an enrolment's policy differs
+// from the one that is known.
 type policies struct {
 	mu    sync.Mutex
 	read  bool
 	known map[string]*audit.PolicyState
 }
 
-// policyOf is the policy in force for the key of e: that of all enrolments with the
-// key, the strictest of each. What is not as the audit log knows it goes on record,
-// to be told at the next prompt; where a policy has become less strict past kubehsm,
-// which would have asked for the PIN, that prompt is now: the token is locked.
+// policyOf returns the policy in force for the key of e, the strictest of all
+// enrolments with the key, and the other enrolments with the key. A policy that differs
+// from the audit log goes on record, and the next prompt tells of the change. kubehsm
+// asks for the PIN before it lowers a policy: where another program lowered one, the
+// token is locked, so that this prompt comes at once.
 func (a *agent) policyOf(e enrollment.Enrollment) (p consent.Policy, others []enrollment.Enrollment) {
 	all, err := a.store.List()
 	if err != nil { // an enrolment that cannot be read is not served; its policy is missed below
@@ -48,13 +49,13 @@ func (a *agent) policyOf(e enrollment.Enrollment) (p consent.Policy, others []en
 	return p, others
 }
 
-// noticed puts on record what has changed in the policies of e's key, and tells whether
-// one was lowered.
+// noticed records the changes in the policies of e's key, and reports whether one was
+// lowered.
 func (a *agent) noticed(e enrollment.Enrollment, p consent.Policy, found map[string]consent.Policy) (lowered bool) {
 	a.policies.mu.Lock()
 	defer a.policies.mu.Unlock()
 	changes := a.policyChanges(e, p, found)
-	if len(changes) > 0 || !a.policies.read { // kubehsm itself may have set it, and put that on record
+	if len(changes) > 0 || !a.policies.read { // a kubehsm command may have recorded the change
 		a.readPolicies()
 		changes = a.policyChanges(e, p, found)
 	}
@@ -70,7 +71,7 @@ func (a *agent) noticed(e enrollment.Enrollment, p consent.Policy, found map[str
 }
 
 // readPolicies reads the audit log. Without a log in this process, as in some tests,
-// everything is new. a.policies.mu is held.
+// every policy is new. The caller holds a.policies.mu.
 func (a *agent) readPolicies() {
 	a.policies.read = true
 	if a.policies.known == nil {
@@ -84,7 +85,7 @@ func (a *agent) readPolicies() {
 		a.noteAudit(err)
 		return
 	}
-	for name, s := range a.policies.known { // a log that was removed meanwhile takes nothing along
+	for name, s := range a.policies.known { // a log that was removed meanwhile must not lose the known policies
 		if known[name] == nil {
 			known[name] = s
 		}
@@ -93,8 +94,8 @@ func (a *agent) readPolicies() {
 	a.audit.Carry(known)
 }
 
-// policyChanges compares the enrolments of e's key with what is known of them, and
-// takes over what they say now. a.policies.mu is held.
+// policyChanges returns what differs between the policies of e's key, found, and the
+// known ones. The caller holds a.policies.mu.
 func (a *agent) policyChanges(e enrollment.Enrollment, inForce consent.Policy,
 	found map[string]consent.Policy) (changes []audit.Record) {
 	now := time.Now().UTC().Truncate(time.Microsecond)
@@ -122,8 +123,8 @@ func (a *agent) policyChanges(e enrollment.Enrollment, inForce consent.Policy,
 	return changes
 }
 
-// untold are the changes of policies that a person is to be told of when a token is
-// asked about, and told, which is to be called when the person has answered.
+// untold returns the policy changes that the next question about token has to tell, and
+// told, a function to call when the person has answered.
 func (a *agent) untold(token hsm.URI) (sentences string, told func()) {
 	a.policies.mu.Lock()
 	defer a.policies.mu.Unlock()
@@ -150,10 +151,10 @@ func (a *agent) untold(token hsm.URI) (sentences string, told func()) {
 	return strings.Join(lines, " "), sync.OnceFunc(func() { a.told(changes) })
 }
 
-// maxTold is how many changes one prompt tells of, the latest.
+// maxTold is how many changes one prompt tells: the latest ones.
 const maxTold = 3
 
-// told puts on record that a person has heard of changes.
+// told records that a person was told of changes.
 func (a *agent) told(changes []audit.Record) {
 	a.policies.mu.Lock()
 	defer a.policies.mu.Unlock()
@@ -165,7 +166,7 @@ func (a *agent) told(changes []audit.Record) {
 		}
 		done[r.Enrollment] = true
 		if n := len(s.Untold); n > 0 && s.Untold[n-1].Time.After(changes[len(changes)-1].Time) {
-			continue // there is news by now
+			continue // a later change is still untold
 		}
 		r := audit.Record{Event: audit.Policy, Reason: audit.PolicyTold, Enrollment: r.Enrollment, Key: r.Key, Token: r.Token}
 		audit.Follow(a.policies.known, r)

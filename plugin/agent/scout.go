@@ -39,7 +39,7 @@ type scout struct {
 
 	state   sync.Mutex
 	process *workerProcess
-	used    int   // what uses said when process was started
+	used    int   // the count of uses when process was started
 	stale   bool  // a token was open here then: what is on it may have changed since
 	failure error // how its process ended
 	failed  time.Time

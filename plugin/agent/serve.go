@@ -219,7 +219,7 @@ func (a *agent) run(ctx context.Context) (err error) {
 	conns := newConnSet()
 	wg.Go(func() { a.accept(ctx, l, conns, &wg) })
 	<-ctx.Done()
-	lost := name.Lost() // nobody would find a holder either
+	lost := name.Lost() // a holder could not be found either
 	a.bridge.hold(a.sessions.Clients())
 	// The socket goes first, so that nobody comes in any more and the next agent
 	// may start; the lock goes last.

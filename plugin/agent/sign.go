@@ -71,7 +71,7 @@ func (a *agent) enrolledKey(u hsm.URI) (found enrollment.Enrollment, err error) 
 	if i < 0 {
 		return found, fmt.Errorf("%s: %w", u, enrollment.ErrUnknown)
 	}
-	if policy, _ := a.policyOf(all[i]); policy.Asks() { // of all with the key, under whatever URI
+	if policy, _ := a.policyOf(all[i]); policy.Asks() { // the policy of all enrolments with the key, whatever their URI
 		return found, fmt.Errorf("%s: %w", all[i].Name, errAsksConsent)
 	}
 	return all[i], nil

@@ -16,7 +16,7 @@ import (
 // lookout is the child's side of a [scout]: it looks at a library and its tokens,
 // without a PIN.
 type lookout struct {
-	slots []*slotReply // of the token that was read last
+	slots []*slotReply // slots of the token that was read last
 }
 
 // partSize is how much of the slots of a token is sent at a time, in bytes.

@@ -24,8 +24,8 @@ import (
 type target struct {
 	e       enrollment.Enrollment
 	chain   []*x509.Certificate
-	policy  consent.Policy          // in force: the strictest of all enrolments of the key
-	others  []enrollment.Enrollment // of the key
+	policy  consent.Policy          // the strictest policy of all enrolments of the key
+	others  []enrollment.Enrollment // other enrolments of the key
 	version atomic.Pointer[string]
 	holder  *holder
 	up      *bridge.Upstream

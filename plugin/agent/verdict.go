@@ -59,7 +59,7 @@ func (s scope) lasts() bool {
 type verdict struct {
 	err         error // nil is a yes
 	given, used time.Time
-	program     os.FileInfo // which the process ran; nil where the system does not tell
+	program     os.FileInfo // the program that the process ran; nil where the system does not tell
 }
 
 // programOf is the file of the program that a process runs: another one may take

@@ -52,7 +52,7 @@ func (ws *workers) settle(u hsm.URI) {
 		return
 	}
 	ws.settling.Go(func() {
-		_ = Settle(context.Background(), ws.Open, u) // whoever asked was told that the worker had to be ended
+		_ = Settle(context.Background(), ws.Open, u) // the caller was told that the worker had to be ended
 	})
 }
 

@@ -409,7 +409,7 @@ func TestPINIsNotInMemory(t *testing.T) {
 			check(t, err)
 			client, err := Ensure(t.Context(), m.dirs, exe)
 			check(t, err)
-			defer client.stop(context.Background()) // it is the test's end
+			defer client.stop(context.Background())
 			agentPID := m.status().PID
 			if agentPID == os.Getpid() {
 				t.Fatal("the agent is this process")
@@ -421,7 +421,7 @@ func TestPINIsNotInMemory(t *testing.T) {
 			}
 			if how == "workers" {
 				worker := m.worker().PID
-				for _, pid := range []int{agentPID, worker} { // by harden, which sets both limits
+				for _, pid := range []int{agentPID, worker} { // harden sets both limits
 					b, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", pid))
 					check(t, err)
 					if !regexp.MustCompile(`(?m)^Max core file size +0 +0 `).Match(b) {

@@ -24,7 +24,7 @@ const (
 	DeniedAuthorization = "authorization"     // the request carries a token or a password
 	DeniedMethod        = "method"            // CONNECT
 	DeniedPath          = "path"              // the target is no path
-	DeniedNoCertificate = "no-certificate"    // there is no client certificate
+	DeniedNoCertificate = "no-certificate"    // no client certificate was shown
 	DeniedForeign       = "other-certificate" // no agent has issued the client certificate
 	DeniedUnknown       = "unknown-session"   // the certificate is not one of this agent's
 	DeniedExpired       = "expired-session"   // the session's client or its time has ended

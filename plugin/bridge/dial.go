@@ -18,7 +18,7 @@ import (
 
 // dialer makes TCP connections to one API server, through its proxy if it has one.
 type dialer struct {
-	name    string // of the enrolment
+	name    string // the enrolment's name
 	address string // host:port
 	proxy   *url.URL
 	net     net.Dialer

@@ -25,7 +25,7 @@ type line struct {
 	number uint64 // tells connections apart; from 1
 
 	mu    sync.Mutex
-	of    *session // of which the rest is known
+	of    *session // the session that owner, told and err are known for
 	owner Client
 	told  bool
 	err   error

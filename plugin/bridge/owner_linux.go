@@ -38,7 +38,7 @@ func whoseSocket(client, server netip.AddrPort, of Client, kin []Client) (owner 
 		return Client{}, false, fmt.Errorf("the owner of the connection cannot be found: %w", err)
 	}
 	for _, p := range kin {
-		if held, _ := holds(p, inode); held { // one that hides its descriptors is none that could be told
+		if held, _ := holds(p, inode); held { // the owner of hidden descriptors cannot be told
 			return p, true, nil
 		}
 	}
@@ -95,7 +95,7 @@ func holds(p Client, inode uint32) (bool, error) {
 	for _, name := range slices.Backward(names) { // the latest is probably among the last
 		n, err := unix.Readlinkat(int(dir.Fd()), name, target)
 		if err == nil && string(target[:n]) == want {
-			return p.Alive(), nil // all that was read was its own, not that of a process which got its number
+			return p.Alive(), nil // while p lives, no other process has its number
 		}
 	}
 	return false, nil

@@ -94,7 +94,7 @@ func TestHidden(t *testing.T) {
 			t.Errorf("the descriptors of another user's process are seen: %v, %v, %v", owner, told, err)
 		}
 		gone, me := process.Parent(), process.This()
-		gone.Start++ // its number is the parent's now
+		gone.Start++ // the parent has the number of gone now
 		for _, kin := range [][]Client{{me}, nil} {
 			owner, told, err := whoseSocket(client, server, gone, kin)
 			if owner != me || told != (kin != nil) || told != (err == nil) {

@@ -94,7 +94,7 @@ func TestOdd(t *testing.T) {
 		"X-Request-Method", "_method", "Method", "X-Verb", "X-Original-Url", "X-Rewrite-Url", "X-Override-Url", "X-Original-Uri", "X-Forwarded-Uri", "X-RequestUri",
 		"X-Forwarded-Prefix", "X-Forwarded-Path", "X-Replaced-Path", "X-Envoy-Original-Path", "X_Original_Method", "x.replaced.path", "X-REWRITE-URL"} {
 		refused(t, header, Parse("GET", "/api/v1/pods", http.Header{http.CanonicalHeaderKey(header): {"DELETE"}}, false))
-		refused(t, header, Parse("GET", "/version", http.Header{header: {"DELETE"}}, false)) // as it came
+		refused(t, header, Parse("GET", "/version", http.Header{header: {"DELETE"}}, false)) // names in any case
 	}
 	for _, header := range []string{"Accept", "Accept-Encoding", "Audit-Id", "Baggage", "Content-Length", "Content-Type", "Forwarded", "Grpc-Timeout", "Kubectl-Command", "Kubectl-Session",
 		"Origin", "Sec-Websocket-Key", "Sec-Websocket-Protocol", "Te", "Traceparent", "User-Agent", "Via", "X-Content-Security-Policy", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto",

@@ -61,7 +61,7 @@ func TestDueInTime(t *testing.T) {
 		{"30 days", at(1, 9, 0), 30 * aDay, at(21, 9, 0), false},
 		{"1 year", at(1, 9, 0), 365 * aDay, at(1, 9, 0).AddDate(0, 0, 335), false},
 	} {
-		notBefore, notAfter := c.issued.Add(-5*time.Minute), c.issued.Add(c.life) // as signers backdate
+		notBefore, notAfter := c.issued.Add(-5*time.Minute), c.issued.Add(c.life) // signers backdate by five minutes
 		var first time.Time
 		for now := c.issued; !now.After(notAfter); now = now.Add(time.Minute) {
 			weekend := now.Weekday() == time.Saturday || now.Weekday() == time.Sunday

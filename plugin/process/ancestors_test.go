@@ -70,7 +70,7 @@ func TestEndedIsNotAlive(t *testing.T) {
 	if !p.Alive() {
 		t.Error("it runs, and counts as ended")
 	}
-	_ = in.Close() // that ends it
+	_ = in.Close() // the process ends with its input
 	if b, err := bufio.NewReader(out).Peek(1); err == nil {
 		t.Errorf("it says %q", b)
 	}

@@ -139,7 +139,7 @@ func TestCopiedHomeSignsInNowhere(t *testing.T) {
 	must(t, filepath.WalkDir(u.Home, func(path string, d fs.DirEntry, err error) error {
 		name := strings.TrimPrefix(path, u.Home)
 		if err != nil || name == "/config.yaml" || !d.IsDir() && !d.Type().IsRegular() {
-			return err // it is where the thief's own token is found
+			return err // config.yaml names the thief's own token
 		}
 		if d.IsDir() {
 			return os.MkdirAll(thief.Home+name, 0o700)
@@ -150,7 +150,7 @@ func TestCopiedHomeSignsInNowhere(t *testing.T) {
 		}
 		return os.WriteFile(thief.Home+name, b, 0o600)
 	}))
-	u.kubehsm("agent", "stop") // it has the port that the copy names, too
+	u.kubehsm("agent", "stop") // the agent has the port that the copy names, too
 	kubeconfig, err := os.ReadFile(u.Kubeconfig)
 	must(t, err)
 	kubeconfig = bytes.ReplaceAll(kubeconfig, []byte(u.Dir), []byte(thief.Dir))

@@ -81,7 +81,7 @@ func TestThief(t *testing.T) {
 		t.Fatalf("%+v", sessions)
 	}
 	names(sessions[living].Client)
-	uses("each program has to run `kubehsm credential` itself") // it is the last one's
+	uses("each program has to run `kubehsm credential` itself") // the last kubectl's certificate was stolen
 	s.Press(term.CtrlC)
 	s.Exit()
 	poll.Until(t, "kubectl has ended", func() bool { return !sessions[living].Client.Alive() })

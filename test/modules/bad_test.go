@@ -109,7 +109,7 @@ func TestBadLibrariesBesideTokens(t *testing.T) {
 	for _, token := range doc.Tokens {
 		if token.Scheme == "piv" {
 			cards++
-		} else if token.Label == "good" { // by SoftHSM and what passes on to it
+		} else if token.Label == "good" { // the token of SoftHSM, and of libraries that pass on to it
 			goods++
 			goodURI = token.URI
 		}

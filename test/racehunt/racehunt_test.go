@@ -136,7 +136,7 @@ func All() string {
 
 func TestRewriteAwkward(t *testing.T) {
 	h := scratch(t, map[string]string{
-		"p/p.go":   strings.Replace(awkward, "func external(x int) int\n", "\n", 1), // which assembly would have
+		"p/p.go":   strings.Replace(awkward, "func external(x int) int\n", "\n", 1), // the body would be in assembly
 		"p/use.go": awkwardUse, "p/p_test.go": awkwardTest, "child/main.go": "package main\n\nfunc main() {}\n",
 	})
 	h.share, h.longest = 100, 3

@@ -27,7 +27,7 @@ that started it, and starts an agent when one of them connects. It has no key.`,
 		if err != nil {
 			return err
 		}
-		signal.Ignore(syscall.SIGHUP) // as the agent that it starts
+		signal.Ignore(syscall.SIGHUP) // the terminal may go, as with the agent
 		return agent.ServeHold(c.Context(), dirs, a.Executable, control)
 	})
 }

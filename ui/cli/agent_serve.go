@@ -30,7 +30,7 @@ unit" prints what systemd and launchd need to run it.`,
 			return err
 		}
 		a.holds = true
-		defer hsm.Finishing(c.Context())() // with limits of its own
+		defer hsm.Finishing(c.Context())() // the agent's end has its own time limits
 		port, err := agent.PassedPort(a.Getenv, os.Unsetenv)
 		if err != nil {
 			return err

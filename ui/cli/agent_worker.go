@@ -22,7 +22,7 @@ PIN: what crashes or hangs there leaves the agent and its other tokens alone.`,
 			return err
 		}
 		a.holds = true
-		defer hsm.Finishing(c.Context())() // with limits of its own
+		defer hsm.Finishing(c.Context())() // the worker's end has its own time limits
 		env, err := a.env()
 		if err != nil {
 			return err

@@ -123,7 +123,7 @@ func TestLoweringTakesThePIN(t *testing.T) {
 	slot, _ := b.keyWithCertificate()
 	b.enrolled("prod-hsm", "https://api.example:6443", slot)
 	b.ask = prompt.None{}
-	b.ok("consent", "set", "prod-hsm", "--policy", "always", "--yes") // nobody can be asked here
+	b.ok("consent", "set", "prod-hsm", "--policy", "always", "--yes") // prompt.None answers no question
 	holds := func(policy string) {
 		t.Helper()
 		if doc := document(t, b.ok("consent", "show", "-o", "json")); doc["policy"] != policy {

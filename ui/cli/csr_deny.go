@@ -31,7 +31,7 @@ type decision struct {
 	yes  bool
 	// risks are those of an approval.
 	risks approvalRisks
-	wait  time.Duration // of tickets' certificates
+	wait  time.Duration // the wait for tickets' certificates
 
 	keepTicket bool
 }

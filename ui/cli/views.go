@@ -14,7 +14,7 @@ import (
 type views struct {
 	tokens   []flow.TokenView
 	problems []hsm.Problem
-	shown    []flow.TokenView // of tokens, those that were shown already
+	shown    []flow.TokenView // tokens that were shown already
 }
 
 // views reads all tokens. If a library keeps the others waiting it is named, and

@@ -68,7 +68,7 @@ type enrolment struct {
 	public crypto.PublicKey
 	notes  []string
 	result Result
-	roots  *x509.CertPool // of client certificates, where the cluster shows them
+	roots  *x509.CertPool // the authorities of client certificates, where the cluster shows them
 }
 
 func (r *enrolment) close() {

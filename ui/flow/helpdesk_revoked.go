@@ -34,7 +34,7 @@ func (e *Env) revokedCheck(kubeContext string, accept []string) RequestCheck {
 // ticket that was given from here since: a lost key is lost everywhere.
 func revoked(deeds []Deed, server string, v *RequestView) (refusals, warnings []string) {
 	certificate := credentialOf(v)
-	var user, key, asker *Deed // of the revocation that still counts
+	var user, key, asker *Deed // revocations that still count
 	held := map[string]bool{}  // keys and certificates of the user, as approved from here
 	for i, d := range deeds {
 		mine := d.Fingerprint != "" && d.Fingerprint == v.Fingerprint

@@ -59,7 +59,7 @@ func program(as string) {
 		stop()
 		os.Exit(7)
 	}
-	select {} // as a library that hangs
+	select {} // a library that hangs
 }
 
 // child starts such a program and waits until it is ready.
@@ -78,7 +78,7 @@ func child(t *testing.T, as string, stdin *os.File) (cmd *exec.Cmd, out *bufio.R
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Process.Kill() }) // it has ended unless the test failed
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // the child has ended unless the test failed
 	out = bufio.NewReader(pipe)
 	if line, err := out.ReadString('\n'); line != "ready\n" {
 		t.Fatalf("%q, %v: %s", line, err, words)
@@ -142,7 +142,7 @@ func TestFinishing(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(ended) }() // the exit code says it
 	poll.Until(t, "a further signal ends it", func() bool {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+		_ = cmd.Process.Signal(syscall.SIGTERM) // the child may have ended
 		select {
 		case <-ended:
 			return true
@@ -173,7 +173,7 @@ func TestTerminalIsRestored(t *testing.T) {
 		t.Fatalf("it is not in raw mode, %v", err)
 	}
 	send(t, cmd, syscall.SIGTERM)
-	_ = cmd.Wait() // it was ended
+	_ = cmd.Wait() // the signal ended the child
 	if after, err := term.GetState(int(pts.Fd())); err != nil || *after != *before {
 		t.Errorf("the terminal is left as %+v, was %+v, %v", after, before, err)
 	}

@@ -38,7 +38,7 @@ type fakeBackend struct {
 
 	pin      string
 	tries    int
-	defaults error               // of [fakeBackend.RefuseDefaults]
+	defaults error               // the error of [fakeBackend.RefuseDefaults]
 	fail     map[flow.Step]error // each fails once
 	hang     map[flow.Step]bool  // waits until cancelled
 	done     []flow.Step         // what earlier runs did

@@ -96,7 +96,7 @@ type Model struct {
 	at    stage
 	trail []stage // where esc goes back to
 
-	looking task.Handle // for default secrets of the token
+	looking task.Handle // the check for default secrets of the token
 	refused error       // the error that the check found
 }
 
