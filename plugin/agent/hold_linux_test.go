@@ -3,11 +3,7 @@ package agent
 import (
 	"bufio"
 	"net"
-	"os"
 	"os/exec"
-	"slices"
-	"strconv"
-	"syscall"
 	"testing"
 
 	"github.com/kubehsm/kubehsm/plugin/home"
@@ -61,32 +57,5 @@ func TestSystemdPassesThePort(t *testing.T) {
 			}
 			check(t, only(r.dial().stop(t.Context())))
 		})
-	}
-}
-
-// TestSuspendedHolder: a holder that is suspended keeps the port from nobody.
-func TestSuspendedHolder(t *testing.T) {
-	r := newHeldRig(t)
-	_, before := r.signedIn()
-	agent := strconv.Itoa(before.PID)
-	entries, err := os.ReadDir("/proc")
-	check(t, err)
-	i := slices.IndexFunc(entries, func(e os.DirEntry) bool {
-		pid, err := strconv.Atoi(e.Name())
-		return err == nil && len(stat(pid)) > 1 && stat(pid)[1] == agent && isOurs(pid, "hold") == nil
-	})
-	if i < 0 {
-		t.Fatal("there is no holder")
-	}
-	holder, err := strconv.Atoi(entries[i].Name())
-	check(t, err)
-	check(t, syscall.Kill(holder, syscall.SIGSTOP))
-	t.Cleanup(func() { _ = syscall.Kill(holder, syscall.SIGKILL) }) // the holder has ended unless the test failed
-	poll.Until(t, "the holder is suspended", func() bool { return stat(holder)[0] == "T" })
-	check(t, syscall.Kill(before.PID, syscall.SIGKILL))
-	poll.Until(t, "the agent is gone", r.gone)
-	s, now := r.signedIn()
-	if code, body := r.get(s, "/version"); code != 200 || now.BridgeError != "" {
-		t.Errorf("%d: %s\n%+v", code, body, now)
 	}
 }
