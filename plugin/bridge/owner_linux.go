@@ -94,6 +94,9 @@ func holds(p Client, inode uint32) (bool, error) {
 	target := make([]byte, len(want)+1)
 	for _, name := range slices.Backward(names) { // the latest is probably among the last
 		n, err := unix.Readlinkat(int(dir.Fd()), name, target)
+		if errors.Is(err, fs.ErrPermission) { // outside of this user namespace, descriptors are listed but not shown
+			return false, err
+		}
 		if err == nil && string(target[:n]) == want {
 			return p.Alive(), nil // while p lives, no other process has its number
 		}

@@ -91,7 +91,7 @@ func TestHidden(t *testing.T) {
 	if os.Getenv("KUBEHSM_TEST_HIDDEN") != "" {
 		_, client, server := connected(t)
 		if owner, told, err := whoseSocket(client, server, process.Parent(), nil); owner.Known() || told || err != nil {
-			t.Errorf("the descriptors of another user's process are seen: %v, %v, %v", owner, told, err)
+			t.Errorf("the parent's descriptors are seen: %v, %v, %v", owner, told, err)
 		}
 		gone, me := process.Parent(), process.This()
 		gone.Start++ // the parent has the number of gone now
@@ -109,16 +109,26 @@ func TestHidden(t *testing.T) {
 	exe, err := os.Executable()
 	check(t, err)
 	check(t, os.Chmod(exe, 0o755))
-	c := asNobody(exec.Command("/proc/self/fd/3", "-test.run=^TestHidden$"))
-	file, err := os.Open(exe)
-	check(t, err)
-	defer file.Close()
-	c.ExtraFiles = []*os.File{file}
-	c.Env = append(os.Environ(), "KUBEHSM_TEST_HIDDEN=1", "CI=true")
-	out, err := c.CombinedOutput()
-	if err != nil {
-		t.Errorf("%v: %s", err, out)
+	for name, hide := range map[string]func(*exec.Cmd) *exec.Cmd{"another user": asNobody, "another user namespace": inUserNamespace} {
+		t.Run(name, func(t *testing.T) {
+			c := hide(exec.Command("/proc/self/fd/3", "-test.run=^TestHidden$"))
+			file, err := os.Open(exe)
+			check(t, err)
+			defer file.Close()
+			c.ExtraFiles = []*os.File{file}
+			c.Env = append(os.Environ(), "KUBEHSM_TEST_HIDDEN=1", "CI=true")
+			if out, err := c.CombinedOutput(); err != nil {
+				t.Errorf("%v: %s", err, out)
+			}
+		})
 	}
+}
+
+// inUserNamespace has c run as the same user in a user namespace of its own.
+func inUserNamespace(c *exec.Cmd) *exec.Cmd {
+	only := []syscall.SysProcIDMap{{Size: 1}}
+	c.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER, UidMappings: only, GidMappings: only}
+	return c
 }
 
 // TestAnotherProcess: a certificate is refused on the connection of another process,

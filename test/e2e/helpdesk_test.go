@@ -53,7 +53,7 @@ func TestTicket(t *testing.T) {
 	name := unique("jane")
 	file, id, text := desk.ticket("--for", name, "--group", lab.DevelopersGroup, "--name", joined, "--lifetime", "24h")
 	s := u.terminal(u.Binary, "join", "--yes") // asks for the ticket
-	s.Answer("The ticket is needed", text)
+	s.Answer("Paste the ticket", text)
 	s.Answer(pinPrompt, lab.PIN)
 	s.WaitFor("waiting for somebody to approve")
 	request, words := desk.filed(name)
