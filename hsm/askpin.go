@@ -68,10 +68,10 @@ func admit(ctx context.Context, p Prompter, kind PINKind, info TokenInfo) error 
 	switch s := info.PIN; {
 	case s.Blocked():
 		return WithHint(fmt.Errorf("token %s: %w", quote(info.Name()), ErrPINLocked),
-			"unblock it with its PUK or SO PIN, or use another token")
+			unblockHint)
 	case s.NotSet:
 		return WithHint(fmt.Errorf("token %s: %w", quote(info.Name()), ErrPINNotSet),
-			"set a user PIN on the token first")
+			"`kubehsm token pin unblock` sets one by the SO PIN")
 	case s.Final || s.Retries == 1:
 		yes, err := p.Confirm(ctx, ConfirmPrompt{
 			Detail:   fmt.Sprintf("One try is left for the %s of token %s. A wrong one blocks it.", kind, quote(info.Name())),

@@ -38,7 +38,7 @@ func (d Drivers) merge(found []Listing, whole []error) Listing {
 		all.Tokens = append(all.Tokens, found[i].Tokens...)
 		all.Problems = append(all.Problems, found[i].Problems...)
 	}
-	all.Tokens = withoutTwins(all.Tokens)
+	all.Tokens = WithoutTwins(all.Tokens)
 	if len(all.Tokens) > 0 || slices.ContainsFunc(failed, func(p Problem) bool { return errors.Is(p.Err, ErrNoToken) }) {
 		all.Problems = slices.DeleteFunc(all.Problems, func(p Problem) bool { return errors.Is(p.Err, ErrNoToken) })
 	}
@@ -46,9 +46,9 @@ func (d Drivers) merge(found []Listing, whole []error) Listing {
 	return all
 }
 
-// withoutTwins leaves out PKCS#11 tokens that are the PIV application of a card
+// WithoutTwins leaves out PKCS#11 tokens that are the PIV application of a card
 // listed itself.
-func withoutTwins(tokens []TokenInfo) []TokenInfo {
+func WithoutTwins(tokens []TokenInfo) []TokenInfo {
 	return slices.DeleteFunc(slices.Clone(tokens), func(t TokenInfo) bool {
 		return slices.ContainsFunc(tokens, func(card TokenInfo) bool { return twin(t, card) })
 	})

@@ -131,6 +131,17 @@ func (e *PINError) Error() string {
 	return fmt.Sprintf("wrong %s", e.Kind)
 }
 
+// unblockHint is the next step when a user's PIN is blocked.
+const unblockHint = "`kubehsm token pin unblock` sets a new PIN by the PUK or SO PIN"
+
+// Hint is what to do about a PIN that is blocked now, else "".
+func (e *PINError) Hint() string {
+	if e.Retries == 0 && (e.Kind == UserPIN || e.Kind == PIVPIN) {
+		return unblockHint
+	}
+	return ""
+}
+
 // TriesLeft is a number of tries in words.
 func TriesLeft(n int) string {
 	if n == 1 {

@@ -3,6 +3,7 @@ package hsm_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -71,5 +72,11 @@ func TestPINError(t *testing.T) {
 		if !errors.Is(err, want.is) || err.Error() != want.text {
 			t.Errorf("%d: %v", retries, err)
 		}
+		if hint := hsm.Hint(err); strings.Contains(hint, "`kubehsm token pin unblock`") != (retries == 0) {
+			t.Errorf("%d: hint %q", retries, hint)
+		}
+	}
+	if hint := hsm.Hint(&hsm.PINError{Kind: hsm.PUK}); hint != "" { // the PUK unblocks the PIN, nothing the PUK
+		t.Errorf("a blocked PUK: hint %q", hint)
 	}
 }

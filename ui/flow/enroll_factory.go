@@ -28,7 +28,11 @@ func factorySecrets(ctx context.Context, t hsm.Token, info hsm.TokenInfo) ([]fac
 	}
 	var all []factorySecret
 	if info.PIN.Default || d.PIN != nil && d.PIN.Default {
-		all = append(all, factorySecret{"PIN", "token pin change"})
+		command := "token pin change"
+		if info.PIN.Blocked() { // the PIN cannot change itself
+			command = "token pin unblock"
+		}
+		all = append(all, factorySecret{"PIN", command})
 	}
 	if d.PUK != nil && d.PUK.Default && d.PUK.Left > 0 { // a blocked one opens nothing
 		all = append(all, factorySecret{pukName, "token puk change"})

@@ -66,6 +66,18 @@ func TestFactorySecrets(t *testing.T) {
 	}
 }
 
+// A blocked PIN cannot change itself: the hint names the command that works.
+func TestFactoryPINBlocked(t *testing.T) {
+	blocked := hsm.TokenInfo{Scheme: hsm.SchemePIV, Serial: "7", PIN: hsm.PINState{Default: true, Locked: true}}
+	all, err := factorySecrets(t.Context(), nil, blocked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if hint := hsm.Hint(factoryRefusal(all, blocked)); !strings.Contains(hint, "`kubehsm token pin unblock --token piv:serial=7`") {
+		t.Errorf("hint %q", hint)
+	}
+}
+
 // TestFactoryAcceptanceIsRecorded: who goes on need not accept it again.
 func TestFactoryAcceptanceIsRecorded(t *testing.T) {
 	e, _ := testEnv(t, "blue")

@@ -142,6 +142,30 @@ func TestTokens(t *testing.T) {
 	m.expect(m.find(checks, "source/smart cards"), Failed, "no answer yet", "pcscd")
 }
 
+// yubico is a driver whose tokens say that Yubico made them.
+type yubico struct{ *hsmtest.Fake }
+
+func (y yubico) List(ctx context.Context) (hsm.Listing, error) {
+	l, err := y.Fake.List(ctx)
+	for i := range l.Tokens {
+		l.Tokens[i].Manufacturer = "Yubico"
+	}
+	return l, err
+}
+
+// A card that a PKCS#11 library shows too is told of once, by the driver whose
+// fixes work.
+func TestTwin(t *testing.T) {
+	m := newMachine(t)
+	card := hsmtest.NewFake(hsm.SchemePIV)
+	m.Env.Drivers = hsm.Drivers{yubico{m.fake}, card}
+	card.Add(hsmtest.FakeOptions{Serial: "7", PINNotSet: true})
+	m.fake.Add(hsmtest.FakeOptions{Serial: "7", PINNotSet: true})
+	m.expect(m.find(tokens(t.Context(), m.Options), "token/"), Failed, "PIN not set", "kubehsm token pin unblock --token piv:serial=7")
+	m.fake.Add(hsmtest.FakeOptions{Serial: "8"}) // another card, which only the library shows
+	m.expect(m.find(tokens(t.Context(), m.Options), "token/pkcs11:"), OK, "8", "")
+}
+
 // A token whose keys cannot be read is not said to be well.
 func TestUnreadableKeys(t *testing.T) {
 	m := newMachine(t)

@@ -29,11 +29,25 @@ func tokens(ctx context.Context, o *Options) []Check {
 	wg.Wait()
 	checks := append(service(), slices.Concat(found...)...)
 	here := slices.Concat(present...)
+	checks = withoutTwins(checks, here)
 	if len(here) == 0 {
 		checks = append(checks, Check{ID: "token", Group: GroupTokens, Title: "Tokens"}.
 			with(Failed, "no token was found", "There is nothing to keep a key in.", "plug one in; `kubehsm token wait` tells when it is seen"))
 	}
 	return append(checks, absent(all, here)...)
+}
+
+// withoutTwins leaves out what is said of a smart card through a PKCS#11 library
+// too: the card's own check says it, and its fix works.
+func withoutTwins(checks []Check, here []hsm.TokenInfo) []Check {
+	single := hsm.WithoutTwins(here)
+	for _, t := range here {
+		uri := t.URI().String()
+		if !slices.ContainsFunc(single, func(s hsm.TokenInfo) bool { return s.URI().String() == uri }) {
+			checks = slices.DeleteFunc(checks, func(c Check) bool { return c.ID == "token/"+uri })
+		}
+	}
+	return checks
 }
 
 // absent tells of enrolments whose token is not among those that are here.
