@@ -96,6 +96,17 @@ func TestPromptEnds(t *testing.T) {
 	if err := <-errs; !errors.Is(err, hsm.ErrCancelled) {
 		t.Errorf("got %v", err)
 	}
+	go func() { // the state that comes with a PUK is the PUK's
+		info := pivToken().Info
+		info.PIN = hsm.PINState{Retries: 3, Default: true}
+		_, err := r.m.prompter.PIN(ctx, hsm.PINPrompt{Kind: hsm.PUK, Token: info, Retries: 3})
+		errs <- err
+	}()
+	r.sees("PUK of YubiKey", "The default PUK is still in force")
+	r.press("esc")
+	if err := <-errs; !errors.Is(err, hsm.ErrCancelled) {
+		t.Errorf("got %v", err)
+	}
 }
 
 // TestTouch: the dialog rings after a while and goes when the token was touched.

@@ -182,7 +182,11 @@ func rules(p hsm.PINPrompt) string {
 		s = fmt.Sprintf("%d to %d characters; letters work too.", lo, hi)
 	}
 	if p.Token.PIN.Default {
-		s = strings.TrimSpace(s + " The default PIN is still in force: change it soon.")
+		name := "PIN"
+		if p.Kind == hsm.PUK { // the state is then the PUK's
+			name = string(p.Kind)
+		}
+		s = strings.TrimSpace(s + " The default " + name + " is still in force: change it soon.")
 	}
 	return s
 }
