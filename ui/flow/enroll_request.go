@@ -105,7 +105,7 @@ func (r *enrolment) told() (before bool, err error) {
 
 // endHint says how to go on from a request that was denied, or refused by the signer.
 func (r *enrolment) endHint(refused error) error {
-	if o := r.j.Options; o.Join != nil && o.Join.Ticket != "" {
+	if o := r.j.Options; o.Renewal == nil && o.Join != nil && o.Join.Ticket != "" {
 		return hsm.Hintf(refused, "%s, with another ticket if the help desk has ended yours: `%s --ticket -`", hsm.Hint(refused), o.resume())
 	}
 	return hsm.Hintf(refused, "%s: `%s`", hsm.Hint(refused), r.j.Options.resume())

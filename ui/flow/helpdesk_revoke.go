@@ -289,7 +289,7 @@ func (e *Env) revoke(ctx context.Context, kubeContext string, r *Revocation) err
 		}
 	}
 	for _, id := range r.Tickets {
-		tell("ticket "+id+" ended", e.DeleteBootstrapToken(ctx, kubeContext, id))
+		tell("ticket "+id+" ended", e.endTicket(ctx, kubeContext, id)) // another desk may have ended it
 	}
 	for _, name := range r.Pending {
 		_, err := e.Decide(ctx, kubeContext, r.requests[name], DecideOptions{Decision: csr.Decision{Reason: "KubehsmRevoked", Message: "the user's access was taken away"}})

@@ -1,6 +1,9 @@
 package flow
 
 import (
+	"net/http"
+	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -106,5 +109,29 @@ func TestHugeDeed(t *testing.T) {
 	}
 	if deeds, err := e.Deeds(); err != nil || len(deeds) != 1 {
 		t.Errorf("%d, %v", len(deeds), err)
+	}
+}
+
+// TestRevokeEndedTicket: a ticket that somebody else has ended is no failure; one
+// that may not be ended is.
+func TestRevokeEndedTicket(t *testing.T) {
+	e, _ := testEnv(t)
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		code, reason := http.StatusNotFound, "NotFound"
+		if strings.HasSuffix(r.URL.Path, "bootstrap-token-ghijkl") {
+			code, reason = http.StatusForbidden, "Forbidden"
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"` + reason + `","code":` + strconv.Itoa(code) + `}`))
+	}))
+	defer server.Close()
+	pointAt(t, e, server)
+	r := Revocation{User: "jane", Tickets: []string{"abcdef", "ghijkl"}}
+	if err := e.Revoke(t.Context(), "", &r); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Done) != 1 || !strings.Contains(r.Done[0], "abcdef") || len(r.Failed) != 1 || !strings.Contains(r.Failed[0], "ghijkl") {
+		t.Errorf("done %q, failed %q", r.Done, r.Failed)
 	}
 }

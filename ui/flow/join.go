@@ -266,7 +266,7 @@ func (o *JoinOptions) refuseSerial(info hsm.TokenInfo) error {
 
 // expiredToken explains a credential that was good when the run began.
 func (j *Journal) expiredToken(err error) error {
-	if j.Options.Join == nil || !errors.Is(err, csr.ErrUnauthorized) {
+	if j.Options.Join == nil || j.Options.Renewal != nil || !errors.Is(err, csr.ErrUnauthorized) {
 		return err
 	}
 	return hsm.Hintf(err, "the bootstrap token has expired or was deleted, as the help desk does once a request is approved or denied: "+

@@ -85,3 +85,17 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("of a renewal: %q", hint)
 	}
 }
+
+// TestHintsOfRenewal: an enrolment that was joined is renewed with its certificate,
+// so its hints name no ticket and no bootstrap token.
+func TestHintsOfRenewal(t *testing.T) {
+	r := &enrolment{j: &Journal{Options: EnrollOptions{Name: "prod-hsm", Join: &JoinOptions{Ticket: "abcdef"}, Renewal: &Renewal{}}}}
+	for what, err := range map[string]error{
+		"denied":       r.endHint(hsm.WithHint(errors.New("denied"), "file another")),
+		"unauthorized": r.j.expiredToken(hsm.WithHint(csr.ErrUnauthorized, "it has ended")),
+	} {
+		if hint := hsm.Hint(err); hint == "" || strings.Contains(hint, "ticket") || strings.Contains(hint, "bootstrap token") {
+			t.Errorf("%s: %q", what, hint)
+		}
+	}
+}
