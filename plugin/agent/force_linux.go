@@ -67,7 +67,7 @@ func endSuspended(conn net.Conn) (ended bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer holder.Release()
+	defer func() { _ = holder.Release() }() // only a handle
 	if state := stat(holder.Pid); len(state) == 0 || state[0] != "T" || hungUp(conn) {
 		return false, nil
 	}
