@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/plugin/agent"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
 func (a *app) agentLock() *cobra.Command {
@@ -32,12 +33,12 @@ func (a *app) agentVerb(c *cobra.Command, do func(*flow.Env, context.Context, fu
 		if err != nil {
 			return err
 		}
-		env, err := a.env()
+		with, err := a.env()
 		if err != nil { // a broken configuration keeps nothing unlocked
-			env = &flow.Env{Dirs: dirs}
+			with = &flow.Env{Env: env.Env{Dirs: dirs}}
 		}
 		w := a.err()
-		err = do(env, c.Context(), func(sentence string) {
+		err = do(with, c.Context(), func(sentence string) {
 			w.line("%s", sentence)
 			_ = w.flush() // the result stands even if this sentence is lost
 		})

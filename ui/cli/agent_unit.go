@@ -5,6 +5,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/assets"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
 func (a *app) agentUnit() *cobra.Command {
@@ -25,7 +26,7 @@ agent runs, so that programs which outlive an agent can reach the next one.`,
 		if err != nil {
 			return err
 		}
-		env := flow.Env{Dirs: dirs, Executable: a.Executable}
+		env := flow.Env{Env: env.Env{Dirs: dirs, Executable: a.Executable}}
 		b, where, err := env.AgentUnit(launchd)
 		if socket {
 			b, where, err = env.AgentSocket()

@@ -21,6 +21,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/pinsource"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/prompt"
 	"github.com/kubehsm/kubehsm/ui/waiting"
 )
@@ -105,11 +106,11 @@ func (a *app) env() (*flow.Env, error) {
 	a.closers = append(a.closers, drivers.Close)
 	a.config = config
 	waits := waiting.Shown(a.Stderr)
-	a.environ = &flow.Env{
+	a.environ = &flow.Env{Env: env.Env{
 		Dirs: dirs, Drivers: drivers, Executable: a.Executable,
 		Kubeconfig: a.kubeconfig, Cluster: a.cluster, Version: a.Version, RequestTimeout: timeout,
 		Prompter: a.prompter(), Waiting: func(_ context.Context, w wire.Wait) func() { return waits(w) },
-	}
+	}}
 	return a.environ, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
 // auditOptions are the command's flags.
@@ -51,9 +52,9 @@ With -f and -o json it prints one JSON document a line.`,
 			f.Since = time.Now().Add(-o.since)
 		}
 		if o.follow {
-			return a.auditFollow(c.Context(), o, flow.Env{Dirs: dirs}, f)
+			return a.auditFollow(c.Context(), o, flow.Env{Env: env.Env{Dirs: dirs}}, f)
 		}
-		return a.auditOnce(c.Context(), o, flow.Env{Dirs: dirs}, f)
+		return a.auditOnce(c.Context(), o, flow.Env{Env: env.Env{Dirs: dirs}}, f)
 	})
 	c.Flags().DurationVar(&o.since, "since", 0, "only what is younger than this `duration`, such as 1h")
 	c.Flags().StringVar(&o.enrollment, "enrollment", "", "only what concerns the enrolment of this `name`")

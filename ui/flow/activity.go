@@ -46,7 +46,7 @@ func (e *Env) Unlock(ctx context.Context, name string, p hsm.Prompter) error {
 	if err != nil {
 		return err
 	}
-	c.Waiting = e.waiting(ctx)
+	c.Waiting = e.WaitingOf(ctx)
 	return errors.Join(c.Unlock(ctx, name, p), c.Close())
 }
 
@@ -73,7 +73,7 @@ func (e *Env) insist(ctx context.Context, do func(context.Context, home.Dirs) (a
 // settleCards sees to it that no card of an enrolment has a PIN verified that an
 // agent left there which was ended. Other tokens end a login with its process.
 func (e *Env) settleCards(ctx context.Context, say func(string)) error {
-	all, err := e.enrollments().List()
+	all, err := e.Enrollments().List()
 	errs := []error{err}
 	seen := map[string]bool{}
 	for _, en := range all {

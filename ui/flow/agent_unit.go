@@ -31,7 +31,7 @@ To have systemd hold the bridge's port while no agent runs, also install the uni
 // AgentSocket is the unit by which systemd holds the bridge's port for the unit of
 // [Env.AgentUnit], and where to put it, in words.
 func (e *Env) AgentSocket() (file []byte, where string, err error) {
-	ep, err := e.bridge()
+	ep, err := e.Bridge()
 	if err != nil {
 		return nil, "", err
 	}

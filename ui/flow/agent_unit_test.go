@@ -4,12 +4,13 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
 // TestAgentUnitOfAnOddPath: what no service file can hold is refused with what to do.
 func TestAgentUnitOfAnOddPath(t *testing.T) {
 	for _, launchd := range []bool{false, true} {
-		e := &Env{Executable: "/opt/a\nb/kubehsm"}
+		e := &Env{env.Env{Executable: "/opt/a\nb/kubehsm"}}
 		if file, _, err := e.AgentUnit(launchd); err == nil || hsm.Hint(err) == "" {
 			t.Errorf("launchd %v: %v\n%s", launchd, err, file)
 		}

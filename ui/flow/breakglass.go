@@ -67,13 +67,13 @@ func (e *Env) BreakGlass(ctx context.Context, o BreakGlassOptions) (EnrollOption
 // asCaller completes an enrolment for the caller of a context, with the
 // caller's own key if the context is kubehsm's.
 func (e *Env) asCaller(ctx context.Context, kubeContext, name, suffix string, o EnrollOptions) (EnrollOptions, error) {
-	c, err := e.rules().Get(ctx, kubeContext)
+	c, err := e.Rules().Get(ctx, kubeContext)
 	if err != nil {
 		return o, err
 	}
 	o.Context, o.Name = c.Name, name
 	fill(&o.Name, slug(strings.TrimSuffix(c.Name, "-hsm"))+suffix)
-	if en, err := e.enrollments().Load(c.User.Enrollment); c.Cluster.Ours && err == nil {
+	if en, err := e.Enrollments().Load(c.User.Enrollment); c.Cluster.Ours && err == nil {
 		fill(&o.User, en.User)
 		if o.Token.Scheme == "" && o.Key.Scheme == "" {
 			o.Key, o.Token = en.Key, en.Key.TokenOnly()
@@ -112,7 +112,7 @@ func (e *Env) Sealed(ctx context.Context, kubeContext, name string, o EnrollOpti
 
 // RecordBreakGlass keeps in the local record that r was enrolled.
 func (e *Env) RecordBreakGlass(ctx context.Context, r Result, reason string) error {
-	en, err := e.enrollments().Load(r.Name)
+	en, err := e.Enrollments().Load(r.Name)
 	if err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ type BreakGlassView struct {
 // BreakGlassList lists the enrolments for emergencies and until when they are
 // good.
 func (e *Env) BreakGlassList() ([]BreakGlassView, error) {
-	all, err := e.enrollments().List()
+	all, err := e.Enrollments().List()
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +151,7 @@ func (e *Env) BreakGlassList() ([]BreakGlassView, error) {
 			continue
 		}
 		v := BreakGlassView{Name: en.Name, Sealed: sealed, User: en.User, Server: en.Cluster.Server, Key: en.Key.String(), State: "expired"}
-		chain, err := e.enrollments().Certificate(en)
+		chain, err := e.Enrollments().Certificate(en)
 		if err != nil && !errors.Is(err, hsm.ErrNoCertificate) {
 			return nil, err
 		}

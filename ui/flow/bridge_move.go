@@ -25,20 +25,20 @@ type BridgeMove struct {
 
 // BridgeAddress is where the bridge listens, or would.
 func (e *Env) BridgeAddress() (string, error) {
-	ep, err := e.bridge()
+	ep, err := e.Bridge()
 	return ep.Address(), err
 }
 
 // MoveBridge plans to have the bridge on another port.
 func (e *Env) MoveBridge(ctx context.Context, port int) (*BridgeMove, error) {
-	ep, err := e.bridge()
+	ep, err := e.Bridge()
 	if err != nil {
 		return nil, err
 	}
 	m := &BridgeMove{From: ep.Address(), env: e, port: port}
 	ep.Port = port
 	m.To = ep.Address()
-	contexts, err := e.rules().List(ctx)
+	contexts, err := e.Rules().List(ctx)
 	if err != nil {
 		return nil, err
 	}

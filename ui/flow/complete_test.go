@@ -14,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
 const testKubeconfig = `apiVersion: v1
@@ -54,7 +55,7 @@ func testEnv(t *testing.T, labels ...string) (*Env, *hsmtest.Fake) {
 	for _, l := range labels {
 		fake.Add(hsmtest.FakeOptions{Label: l})
 	}
-	return &Env{Dirs: dirs, Drivers: hsm.Drivers{fake}, Executable: "/usr/local/bin/kubehsm", Kubeconfig: file}, fake
+	return &Env{env.Env{Dirs: dirs, Drivers: hsm.Drivers{fake}, Executable: "/usr/local/bin/kubehsm", Kubeconfig: file}}, fake
 }
 
 func TestComplete(t *testing.T) {
@@ -109,7 +110,7 @@ func TestRecordRefusesOtherOptions(t *testing.T) {
 	if err := e.Dirs.Prepare(); err != nil {
 		t.Fatal(err)
 	}
-	if err := home.MakeDir(e.journalDir()); err != nil {
+	if err := home.MakeDir(e.ProgressDir()); err != nil {
 		t.Fatal(err)
 	}
 	first, err := e.Complete(ctx, EnrollOptions{User: "jane", KeepCurrent: true})

@@ -15,7 +15,7 @@ import (
 // Consent is the policy of the enrolment called name, and the host that it leads
 // to.
 func (e *Env) Consent(_ context.Context, name string) (p consent.Policy, host string, err error) {
-	en, err := e.enrollments().Load(name)
+	en, err := e.Enrollments().Load(name)
 	return en.Consent(), en.Host(), err
 }
 
@@ -26,12 +26,12 @@ func (e *Env) Consent(_ context.Context, name string) (p consent.Policy, host st
 // [enrollment.ErrUnknown], [enrollment.ErrInvalid].
 func (e *Env) SetConsent(ctx context.Context, name string, p consent.Policy,
 	asks hsm.Prompter) (enrollment.Enrollment, error) {
-	release, err := e.lockName(ctx, name)
+	release, err := e.Lock(ctx, name)
 	if err != nil {
 		return enrollment.Enrollment{}, err
 	}
 	defer release()
-	en, err := e.enrollments().Load(name)
+	en, err := e.Enrollments().Load(name)
 	if err != nil {
 		return en, err
 	}
@@ -56,7 +56,7 @@ func (e *Env) SetConsent(ctx context.Context, name string, p consent.Policy,
 	if err := e.recordPolicy(en, r); err != nil { // first: no policy is in force that is not on record
 		return en, err
 	}
-	return en, e.enrollments().Save(en)
+	return en, e.Enrollments().Save(en)
 }
 
 // provePIN has the PIN of the enrolment's key typed, before its consent policy is
@@ -93,7 +93,7 @@ func (e *Env) recordPolicy(en enrollment.Enrollment, r audit.Record) error {
 	}
 	r.Event, r.Enrollment, r.Key, r.Token = audit.Policy, en.Name, en.KeyHash, en.Key.TokenOnly().Identity()
 	r.Client = &audit.Process{PID: os.Getpid(), Command: "kubehsm"}
-	return e.unwritable(audit.Append(audit.Path(e.Dirs), r))
+	return e.Unwritable(audit.Append(audit.Path(e.Dirs), r))
 }
 
 // VerifyConsent checks the token's signature in a record of the audit log
@@ -110,7 +110,7 @@ func (e *Env) VerifyConsent(r audit.Record) error {
 	if s.Enrollment != r.Enrollment || s.Request.String() != r.Request {
 		return fmt.Errorf("%w: the record says something else", consent.ErrSignature)
 	}
-	chain, err := e.enrollments().Certificate(enrollment.Enrollment{Name: r.Enrollment, KeyHash: r.Key})
+	chain, err := e.Enrollments().Certificate(enrollment.Enrollment{Name: r.Enrollment, KeyHash: r.Key})
 	if err != nil {
 		return err
 	}

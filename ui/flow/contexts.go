@@ -35,16 +35,9 @@ func (e *Env) rules() kubeconfig.Rules {
 	return r
 }
 
-// on is e for a cluster of the kubeconfig in place of the contexts' own.
-func (e *Env) on(cluster string) *Env {
-	other := *e
-	other.Cluster = cluster
-	return &other
-}
-
 // Contexts lists the contexts of the kubeconfig files.
 func (e *Env) Contexts(ctx context.Context) ([]ContextView, error) {
-	list, err := e.rules().List(ctx)
+	list, err := e.Rules().List(ctx)
 	views := make([]ContextView, 0, len(list))
 	servers := e.apiServers()
 	for _, c := range list {
@@ -60,7 +53,7 @@ func (e *Env) Contexts(ctx context.Context) ([]ContextView, error) {
 // apiServers are the API servers of the enrolments. What cannot be read is told
 // where it is used.
 func (e *Env) apiServers() map[string]string {
-	all, _ := e.enrollments().List() // those that could be read
+	all, _ := e.Enrollments().List() // those that could be read
 	servers := make(map[string]string, len(all))
 	for _, en := range all {
 		servers[en.Name] = en.Cluster.Server
@@ -80,7 +73,7 @@ func viewContext(c kubeconfig.Context) ContextView {
 
 // UseContext plans to make the context called name the current one.
 func (e *Env) UseContext(ctx context.Context, name string) (*KubeconfigChange, error) {
-	plan, err := e.rules().PlanUse(ctx, name)
+	plan, err := e.Rules().PlanUse(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +82,7 @@ func (e *Env) UseContext(ctx context.Context, name string) (*KubeconfigChange, e
 
 // client speaks to the cluster of a context, as its user; "" is the current one.
 func (e *Env) client(ctx context.Context, name string) (*csr.Client, error) {
-	return e.clientOf(ctx, e.rules(), name)
+	return e.clientOf(ctx, e.Rules(), name)
 }
 
 // clientOf is client for other kubeconfig files.
@@ -104,7 +97,7 @@ func (e *Env) clientOf(ctx context.Context, rules kubeconfig.Rules, name string)
 // config says how to connect to the cluster of a context, as its user; "" is
 // the current one.
 func (e *Env) config(ctx context.Context, name string) (*rest.Config, error) {
-	return e.configOf(ctx, e.rules(), name)
+	return e.configOf(ctx, e.Rules(), name)
 }
 
 // configOf is config for other kubeconfig files. A context that is kubehsm's
@@ -131,7 +124,7 @@ func (e *Env) configOf(ctx context.Context, rules kubeconfig.Rules, name string)
 // that already is kubehsm's names the bridge, not a cluster: it is followed to
 // the enrolment it came from.
 func (e *Env) cluster(ctx context.Context, j *Journal) error {
-	c, err := e.rules().Get(ctx, j.Options.Context)
+	c, err := e.Rules().Get(ctx, j.Options.Context)
 	if err != nil {
 		return err
 	}
@@ -140,7 +133,7 @@ func (e *Env) cluster(ctx context.Context, j *Journal) error {
 	case c.Cluster.Missing:
 		return fmt.Errorf("context %q names a cluster %q that is not in the kubeconfig", c.Name, c.Cluster.Name)
 	case c.Cluster.Ours:
-		from, err := e.enrollments().Load(c.User.Enrollment)
+		from, err := e.Enrollments().Load(c.User.Enrollment)
 		if err != nil {
 			return err
 		}

@@ -28,7 +28,7 @@ func (e *Env) Enroll(ctx context.Context, o EnrollOptions, p hsm.Prompter, repor
 		return Result{}, err
 	}
 	e = e.on(o.Cluster)
-	release, err := e.lockName(ctx, o.Name)
+	release, err := e.Lock(ctx, o.Name)
 	if err != nil {
 		return Result{}, err
 	}

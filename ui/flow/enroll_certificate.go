@@ -84,7 +84,7 @@ func (r *enrolment) refuseUntrusted(ctx context.Context, cert *csr.Certificate) 
 // enroll puts the tuple that the agent may serve into its store.
 func (r *enrolment) enroll(cert *csr.Certificate) error {
 	en := r.enrollment()
-	if old, err := r.env.enrollments().Load(en.Name); err == nil {
+	if old, err := r.env.Enrollments().Load(en.Name); err == nil {
 		en.Created, en.Policy, en.Rules = old.Created, old.Policy, old.Rules
 	}
 	var err error
@@ -93,13 +93,13 @@ func (r *enrolment) enroll(cert *csr.Certificate) error {
 	}
 	// The certificate first: an enrolment in use never is without one, not even
 	// one that gets another key.
-	if err := r.env.enrollments().SaveCertificate(en, append([]*x509.Certificate{cert.Leaf}, cert.Chain...)); err != nil {
+	if err := r.env.Enrollments().SaveCertificate(en, append([]*x509.Certificate{cert.Leaf}, cert.Chain...)); err != nil {
 		return err
 	}
 	if err := r.env.recordPolicy(en, audit.Record{Reason: audit.PolicyEnrolled, Policy: en.Consent().String()}); err != nil {
 		return err
 	}
-	return r.env.enrollments().Save(en)
+	return r.env.Enrollments().Save(en)
 }
 
 func (r *enrolment) enrollment() enrollment.Enrollment {

@@ -17,7 +17,7 @@ func begin(t *testing.T, e *Env, o EnrollOptions, p hsm.Prompter) *enrolment {
 	if err := e.Dirs.Prepare(); err != nil {
 		t.Fatal(err)
 	}
-	if err := home.MakeDir(e.journalDir()); err != nil {
+	if err := home.MakeDir(e.ProgressDir()); err != nil {
 		t.Fatal(err)
 	}
 	o, err := e.Complete(ctx, o)

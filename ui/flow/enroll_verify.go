@@ -40,7 +40,7 @@ func (r *enrolment) notSwitched(ctx context.Context, err error, then string) err
 		hint += "; "
 	}
 	hint += "the kubeconfig was not changed"
-	if current, getErr := r.env.rules().Get(context.WithoutCancel(ctx), ""); getErr == nil {
+	if current, getErr := r.env.Rules().Get(context.WithoutCancel(ctx), ""); getErr == nil {
 		hint += fmt.Sprintf(", and its current context is still %q", current.Name)
 	}
 	next := fmt.Sprintf("`%s` %s", r.j.Options.resume(), then)

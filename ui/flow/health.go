@@ -26,7 +26,7 @@ type Health struct {
 // it who that is; "" is the current context. The user's token may ask for its
 // PIN or a touch for that.
 func (e *Env) CheckContext(ctx context.Context, name string) (Health, error) {
-	c, err := e.rules().Get(ctx, name)
+	c, err := e.Rules().Get(ctx, name)
 	if err != nil {
 		return Health{}, err
 	}

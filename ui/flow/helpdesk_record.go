@@ -57,7 +57,7 @@ const maxDeed = 64 << 10
 func (e *Env) recordDeed(ctx context.Context, d Deed) (err error) {
 	defer func() {
 		if err != nil {
-			err = e.unwritable(fmt.Errorf("record of the help desk: %w", err))
+			err = e.Unwritable(fmt.Errorf("record of the help desk: %w", err))
 		}
 	}()
 	d.Time = time.Now().UTC().Truncate(time.Second)

@@ -221,7 +221,7 @@ func (e *Env) filer(ctx context.Context, j *Journal) (*csr.Client, error) {
 	if j.Options.Join == nil {
 		client, err := e.client(ctx, j.Options.Context)
 		if errors.Is(err, kubeconfig.ErrNoContext) {
-			if _, loadErr := e.enrollments().Load(j.Options.Name); loadErr == nil {
+			if _, loadErr := e.Enrollments().Load(j.Options.Name); loadErr == nil {
 				err = hsm.Hintf(err, "%s was enrolled from that context; file the request with another one: `kubehsm certificate renew %s --with CONTEXT`", j.Options.Name, j.Options.Name)
 			}
 		}
@@ -276,7 +276,7 @@ func (j *Journal) expiredToken(err error) error {
 // TakeCertificate puts a certificate that the user was sent into the record of
 // the enrolment called name, which waits for it. It must be for its key.
 func (e *Env) TakeCertificate(ctx context.Context, name string, pem []byte) error {
-	release, err := e.lockName(ctx, name)
+	release, err := e.Lock(ctx, name)
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ func (c *ClusterRefresh) Changed() bool { return len(c.Changes) > 0 }
 // RefreshCluster asks the cluster of the enrolment called name, anonymously and
 // over the chain that is trusted already, what has changed. Nothing is written.
 func (e *Env) RefreshCluster(ctx context.Context, name string) (*ClusterRefresh, error) {
-	en, err := e.enrollments().Load(name)
+	en, err := e.Enrollments().Load(name)
 	if err != nil {
 		return nil, err
 	}
@@ -68,14 +68,14 @@ func (c *ClusterRefresh) Apply(ctx context.Context, accept bool) error {
 	if c.Unproven != "" && !accept {
 		return hsm.WithHint(fmt.Errorf("%w: %s", ErrUnproven, c.Unproven), "ask the cluster's administrators; --accept-risk=unproven takes it all the same")
 	}
-	release, err := c.env.lockName(ctx, c.Name)
+	release, err := c.env.Lock(ctx, c.Name)
 	if err != nil {
 		return err
 	}
 	defer release()
 	// The enrolment is what counts: the agent serves no other address. If the rest
 	// fails, the next run mends it.
-	if err := c.env.enrollments().Save(c.next); err != nil {
+	if err := c.env.Enrollments().Save(c.next); err != nil {
 		return err
 	}
 	j, err := c.env.loadJournal(c.Name)

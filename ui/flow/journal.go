@@ -72,7 +72,7 @@ func (j *Journal) Finished() bool { return j.did(StepVerify) && j.did(StepKubeco
 func (e *Env) journalDir() string { return filepath.Join(e.Dirs.State, "enrolling") }
 
 func (e *Env) journalPath(name string) string {
-	return filepath.Join(e.journalDir(), name+".json")
+	return filepath.Join(e.ProgressDir(), name+".json")
 }
 
 // saveJournal writes j whole or not at all.
@@ -119,7 +119,7 @@ func (e *Env) Unfinished(ctx context.Context) ([]Journal, error) {
 
 // journals reads all records.
 func (e *Env) journals() ([]Journal, error) {
-	entries, err := os.ReadDir(e.journalDir())
+	entries, err := os.ReadDir(e.ProgressDir())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

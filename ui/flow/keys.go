@@ -44,7 +44,7 @@ func (e *Env) ImportCertificate(ctx context.Context, u hsm.URI, name string, pem
 	}
 	var j *Journal
 	if name != "" {
-		release, err := e.lockName(ctx, name) // a run that waits would write over it
+		release, err := e.Lock(ctx, name) // a run that waits would write over it
 		if err != nil {
 			return nil, err
 		}

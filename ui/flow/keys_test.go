@@ -62,7 +62,7 @@ func TestImportForAnEnrolment(t *testing.T) {
 	if _, err := e.ImportCertificate(ctx, other.URI, "prod-hsm", certificateOf(t, e, other.URI), &typist{}); !errors.Is(err, hsm.ErrKeyMismatch) {
 		t.Errorf("for another key: %v", err)
 	}
-	release, err := e.lockName(ctx, "prod-hsm")
+	release, err := e.Lock(ctx, "prod-hsm")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func (e *Env) kubeconfigJournal() *kubeconfig.Journal {
 // and the environment has a request, as some clients hand no cluster information
 // to the plugin, and others no request at all.
 func (e *Env) entry(en enrollment.Enrollment, setCurrent bool) (kubeconfig.Entry, error) {
-	endpoint, err := e.bridge()
+	endpoint, err := e.Bridge()
 	if err != nil {
 		return kubeconfig.Entry{}, err
 	}
@@ -88,7 +88,7 @@ func (c *KubeconfigChange) Apply(ctx context.Context) error {
 
 // KubeconfigSet plans the entry of the enrolment called name.
 func (e *Env) KubeconfigSet(ctx context.Context, name string, setCurrent, replace bool) (*KubeconfigChange, error) {
-	en, err := e.enrollments().Load(name)
+	en, err := e.Enrollments().Load(name)
 	if err != nil {
 		return nil, hsm.WithHint(err, "`kubehsm enroll` makes an enrolment")
 	}
@@ -100,7 +100,7 @@ func (e *Env) planEntry(ctx context.Context, en enrollment.Enrollment, setCurren
 	if err != nil {
 		return nil, err
 	}
-	plan, err := e.rules().Plan(ctx, entry, kubeconfig.Options{Replace: replace})
+	plan, err := e.Rules().Plan(ctx, entry, kubeconfig.Options{Replace: replace})
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +123,7 @@ func pluginNotes(command string) []string {
 // KubeconfigRemove plans to take the entry called name out, which must be
 // kubehsm's.
 func (e *Env) KubeconfigRemove(ctx context.Context, name string) (*KubeconfigChange, error) {
-	plan, err := e.rules().PlanRemove(ctx, name, kubeconfig.Options{})
+	plan, err := e.Rules().PlanRemove(ctx, name, kubeconfig.Options{})
 	if err != nil {
 		return nil, err
 	}
@@ -161,15 +161,15 @@ func (e *Env) KubeconfigUndo(ctx context.Context, step string) (*KubeconfigChang
 // cluster as en, by another key that is still good: en is then the spare, and
 // does not take its place. "" otherwise.
 func (e *Env) keptCurrent(ctx context.Context, en enrollment.Enrollment) string {
-	c, err := e.rules().Get(ctx, "")
+	c, err := e.Rules().Get(ctx, "")
 	if err != nil || !viewContext(c).Ours || c.User.Enrollment == en.Name {
 		return "" // what is wrong with the files is told where they are written
 	}
-	other, err := e.enrollments().Load(c.User.Enrollment)
+	other, err := e.Enrollments().Load(c.User.Enrollment)
 	if err != nil || other.User != en.User || other.Cluster.Server != en.Cluster.Server {
 		return ""
 	}
-	chain, err := e.enrollments().Certificate(other)
+	chain, err := e.Enrollments().Certificate(other)
 	if err != nil || time.Now().After(chain[0].NotAfter) {
 		return ""
 	}
@@ -191,7 +191,7 @@ func (r *enrolment) writeKubeconfig(ctx context.Context) (outcome, error) {
 	if kept != "" && !r.j.Options.KeepCurrent {
 		r.note("%s", keptNote(kept, r.j.Options.Name))
 	}
-	r.result.Kubeconfig = r.env.rules().DefaultFile()
+	r.result.Kubeconfig = r.env.Rules().DefaultFile()
 	if !change.Empty() {
 		r.result.Kubeconfig = change.Files()[0]
 		for _, n := range change.Notes() {

@@ -23,11 +23,11 @@ const (
 // KubeconfigSetSigner plans the entry of the enrolment called name as
 // [Env.KubeconfigSet] does, in the mode [ModeExternalSigner].
 func (e *Env) KubeconfigSetSigner(ctx context.Context, name string, setCurrent, replace bool) (*KubeconfigChange, error) {
-	en, err := e.enrollments().Load(name)
+	en, err := e.Enrollments().Load(name)
 	if err != nil {
 		return nil, hsm.WithHint(err, "`kubehsm enroll` makes an enrolment")
 	}
-	plan, err := e.rules().Plan(ctx, e.signerEntry(en, setCurrent), kubeconfig.Options{Replace: replace})
+	plan, err := e.Rules().Plan(ctx, e.signerEntry(en, setCurrent), kubeconfig.Options{Replace: replace})
 	if err != nil {
 		return nil, err
 	}

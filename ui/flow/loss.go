@@ -64,7 +64,7 @@ func (e *Env) enrolledWith(slots []hsm.Slot) ([]string, error) {
 	if len(hashes) == 0 {
 		return nil, nil
 	}
-	all, err := e.enrollments().List()
+	all, err := e.Enrollments().List()
 	if err != nil {
 		return nil, err
 	}
@@ -160,13 +160,13 @@ func (e *Env) follow(ctx context.Context, moved hsm.Slot) (followed []string, er
 		return nil, err
 	}
 	for _, name := range names {
-		en, err := e.enrollments().Load(name)
+		en, err := e.Enrollments().Load(name)
 		if err != nil {
 			return followed, err
 		}
 		if en.Key.Scheme == moved.URI.Scheme {
 			en.Key.Slot = moved.URI.Slot
-			if err := e.enrollments().Save(en); err != nil {
+			if err := e.Enrollments().Save(en); err != nil {
 				return followed, err
 			}
 		}
@@ -199,7 +199,7 @@ func (e *Env) followRecords(ctx context.Context, moved hsm.Slot) error {
 }
 
 func (e *Env) followRecord(ctx context.Context, name, slot string) error {
-	release, err := e.lockName(ctx, name)
+	release, err := e.Lock(ctx, name)
 	if err != nil {
 		return err
 	}

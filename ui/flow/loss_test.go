@@ -28,7 +28,7 @@ func TestFollowMovedKey(t *testing.T) {
 		if err := e.saveJournal(r.j); err != nil {
 			t.Fatal(err)
 		}
-		if err := e.enrollments().Save(enrollment.Enrollment{Name: name, Cluster: enrollment.Cluster{Server: "https://10.0.0.1:6443"},
+		if err := e.Enrollments().Save(enrollment.Enrollment{Name: name, Cluster: enrollment.Cluster{Server: "https://10.0.0.1:6443"},
 			Key: r.j.Key, KeyHash: r.j.KeyHash, User: "jane", Created: time.Now().UTC()}); err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +45,7 @@ func TestFollowMovedKey(t *testing.T) {
 		t.Errorf("followed %q, %v", followed, err)
 	}
 	for name, slot := range map[string]string{"moves": "82", "stays": "9c"} {
-		en, err := e.enrollments().Load(name)
+		en, err := e.Enrollments().Load(name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -28,7 +28,7 @@ type Migration struct {
 // Migration looks at a context that holds its credential in files; "" is the
 // current one.
 func (e *Env) Migration(ctx context.Context, kubeContext string) (Migration, error) {
-	c, err := e.rules().Get(ctx, kubeContext)
+	c, err := e.Rules().Get(ctx, kubeContext)
 	if err != nil {
 		return Migration{}, err
 	}
@@ -60,7 +60,7 @@ func (e *Env) Migration(ctx context.Context, kubeContext string) (Migration, err
 
 // certificateSubject reads whom a context's client certificate stands for.
 func (e *Env) certificateSubject(ctx context.Context, name string) (csr.Subject, error) {
-	config, err := e.rules().RESTConfig(ctx, name)
+	config, err := e.Rules().RESTConfig(ctx, name)
 	if err != nil {
 		return csr.Subject{}, err
 	}
@@ -111,7 +111,7 @@ func (m Migration) Remarks() []string {
 // DropContext plans to take a context out of the kubeconfig files, with its user
 // and its cluster as far as no other context uses them.
 func (e *Env) DropContext(ctx context.Context, name string) (*KubeconfigChange, error) {
-	plan, err := e.rules().PlanDrop(ctx, name)
+	plan, err := e.Rules().PlanDrop(ctx, name)
 	if err != nil {
 		return nil, err
 	}

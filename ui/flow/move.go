@@ -41,7 +41,7 @@ const (
 // Nothing is sent and nothing is written. Errors: [enrollment.ErrUnknown],
 // [enrollment.ErrInvalid], [ErrUnproven] for what nothing could prove.
 func (e *Env) MoveServer(ctx context.Context, name, server string) (*ServerMove, error) {
-	en, err := e.enrollments().Load(name)
+	en, err := e.Enrollments().Load(name)
 	if err != nil {
 		return nil, err
 	}
@@ -103,12 +103,12 @@ func (m *ServerMove) Apply(ctx context.Context) error {
 			return err
 		}
 	}
-	release, err := m.env.lockName(ctx, m.Name)
+	release, err := m.env.Lock(ctx, m.Name)
 	if err != nil {
 		return err
 	}
 	defer release()
-	now, err := m.env.enrollments().Load(m.Name)
+	now, err := m.env.Enrollments().Load(m.Name)
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (m *ServerMove) Apply(ctx context.Context) error {
 		return nil // another one was faster
 	}
 	now.Cluster.Server = m.New
-	if err := m.env.enrollments().Save(now); err != nil {
+	if err := m.env.Enrollments().Save(now); err != nil {
 		return err
 	}
 	j, err := m.env.loadJournal(m.Name)

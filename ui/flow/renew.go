@@ -46,7 +46,7 @@ type RenewOptions struct {
 // there, the old one stays in use. It resumes what an earlier call began. Errors
 // are those of [Env.Enroll].
 func (e *Env) Renew(ctx context.Context, name string, o RenewOptions, p hsm.Prompter, report func(Event)) (Result, error) {
-	release, err := e.lockName(ctx, name)
+	release, err := e.Lock(ctx, name)
 	if err != nil {
 		return Result{}, err
 	}
@@ -79,7 +79,7 @@ func (e *Env) Renew(ctx context.Context, name string, o RenewOptions, p hsm.Prom
 
 // renewal is the record of an unfinished renewal that o goes on with, or a new one.
 func (e *Env) renewal(ctx context.Context, name string, o RenewOptions) (*Journal, error) {
-	en, err := e.enrollments().Load(name)
+	en, err := e.Enrollments().Load(name)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func (e *Env) renewal(ctx context.Context, name string, o RenewOptions) (*Journa
 		old.Options.AcceptForecast = o.AcceptForecast
 		return old, nil
 	}
-	chain, err := e.enrollments().Certificate(en)
+	chain, err := e.Enrollments().Certificate(en)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +176,7 @@ func (r *enrolment) signInFirst(ctx context.Context) error {
 	if o.Renewal.With != "" || r.j.did(StepApproval) {
 		return nil
 	}
-	en, err := r.env.enrollments().Load(o.Name)
+	en, err := r.env.Enrollments().Load(o.Name)
 	if err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func (r *enrolment) signInFirst(ctx context.Context) error {
 
 // renewable refuses what cannot ask for its own successor any more.
 func (e *Env) renewable(en enrollment.Enrollment) error {
-	chain, err := e.enrollments().Certificate(en)
+	chain, err := e.Enrollments().Certificate(en)
 	if err != nil {
 		return err
 	}
@@ -231,7 +231,7 @@ type Expiring struct {
 // Expiring lists the enrolments with the ends of their certificates, the one
 // that ends first before the others.
 func (e *Env) Expiring() ([]Expiring, error) {
-	all, err := e.enrollments().List()
+	all, err := e.Enrollments().List()
 	if err != nil {
 		return nil, err
 	}
@@ -239,7 +239,7 @@ func (e *Env) Expiring() ([]Expiring, error) {
 	out := make([]Expiring, 0, len(all))
 	for _, en := range all {
 		x := Expiring{Name: en.Name, again: en.Anew()}
-		chain, err := e.enrollments().Certificate(en)
+		chain, err := e.Enrollments().Certificate(en)
 		if x.Err = err; err == nil {
 			x.NotAfter, x.Due = chain[0].NotAfter, expiry.Due(chain[0].NotBefore, chain[0].NotAfter, now)
 		}

@@ -31,7 +31,7 @@ func TestRenewTooLate(t *testing.T) {
 		if err := r.enroll(cert); err != nil {
 			t.Fatal(err)
 		}
-		en, err := e.enrollments().Load("prod-hsm")
+		en, err := e.Enrollments().Load("prod-hsm")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,11 +63,11 @@ func TestUnwritableState(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, cause := range []error{syscall.EROFS, syscall.EACCES} {
-		if hint := hsm.Hint(e.unwritable(&fs.PathError{Op: "open", Path: "x", Err: cause})); !strings.Contains(hint, e.Dirs.State) || !strings.Contains(hint, "KUBEHSM_HOME") {
+		if hint := hsm.Hint(e.Unwritable(&fs.PathError{Op: "open", Path: "x", Err: cause})); !strings.Contains(hint, e.Dirs.State) || !strings.Contains(hint, "KUBEHSM_HOME") {
 			t.Errorf("%v: hint %q", cause, hint)
 		}
 	}
-	if err := e.unwritable(fs.ErrNotExist); hsm.Hint(err) != "" {
+	if err := e.Unwritable(fs.ErrNotExist); hsm.Hint(err) != "" {
 		t.Errorf("of another error: %q", hsm.Hint(err))
 	}
 }

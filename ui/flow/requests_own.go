@@ -153,7 +153,7 @@ func (e *Env) ownRequests(server string) ([]OwnRequest, error) {
 // the bridge but what it was enrolled with.
 func (e *Env) serverOf(ctx context.Context, kubeContext string) (string, error) {
 	j := Journal{Options: EnrollOptions{Context: kubeContext}}
-	c, err := e.rules().Get(ctx, kubeContext)
+	c, err := e.Rules().Get(ctx, kubeContext)
 	if err != nil {
 		return "", err
 	}

@@ -49,7 +49,7 @@ func (e *Env) Review(ctx context.Context, o EnrollOptions) (Review, error) {
 	if err != nil {
 		return Review{}, err
 	}
-	rev.KubeconfigFile, rev.KubeconfigDiff = e.rules().DefaultFile(), change.Diff()
+	rev.KubeconfigFile, rev.KubeconfigDiff = e.Rules().DefaultFile(), change.Diff()
 	if files := change.Files(); len(files) > 0 {
 		rev.KubeconfigFile = files[0]
 	}

@@ -37,7 +37,7 @@ func (e *Env) bridgeConfig(ctx context.Context, name string, p hsm.Prompter) (*r
 	if _, err := s.transport(ctx); err != nil {
 		return nil, err
 	}
-	endpoint, err := e.bridge() // made by the agent, if it was not there
+	endpoint, err := e.Bridge() // made by the agent, if it was not there
 	if err != nil {
 		return nil, err
 	}
@@ -55,7 +55,7 @@ func (e *Env) session(ctx context.Context, name string, purpose hsm.Purpose, p h
 		return agent.Session{}, err
 	}
 	defer client.Close()
-	client.Waiting = e.waiting(ctx)
+	client.Waiting = e.WaitingOf(ctx)
 	s, err := client.Prepare(ctx, agent.PrepareRequest{Enrollment: name, Client: process.This(), Purpose: purpose}, p)
 	if err == nil && s.Attend && p != nil {
 		err = e.attend(ctx, p)

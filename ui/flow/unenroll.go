@@ -23,7 +23,7 @@ type Unenrollment struct {
 // Unenrollment works out what removing the enrolment called name changes.
 // Nothing is changed yet.
 func (e *Env) Unenrollment(ctx context.Context, name string) (Unenrollment, error) {
-	en, err := e.enrollments().Load(name)
+	en, err := e.Enrollments().Load(name)
 	if err != nil {
 		return Unenrollment{}, err
 	}
@@ -31,7 +31,7 @@ func (e *Env) Unenrollment(ctx context.Context, name string) (Unenrollment, erro
 	if u.Kubeconfig, err = e.KubeconfigRemove(ctx, name); err != nil {
 		return u, err
 	}
-	all, err := e.enrollments().List()
+	all, err := e.Enrollments().List()
 	if err != nil {
 		return u, err
 	}
@@ -49,7 +49,7 @@ func (e *Env) Unenrollment(ctx context.Context, name string) (Unenrollment, erro
 // stays valid until it ends. It can be repeated after a failure.
 func (e *Env) Unenroll(ctx context.Context, u Unenrollment) error {
 	name := u.Enrollment.Name
-	release, err := e.lockName(ctx, name)
+	release, err := e.Lock(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (e *Env) Unenroll(ctx context.Context, u Unenrollment) error {
 	if err := e.recordPolicy(u.Enrollment, audit.Record{Reason: audit.PolicyRemoved, Was: u.Enrollment.Consent().String()}); err != nil {
 		return err
 	}
-	if err := e.enrollments().Delete(name); err != nil && !errors.Is(err, enrollment.ErrUnknown) {
+	if err := e.Enrollments().Delete(name); err != nil && !errors.Is(err, enrollment.ErrUnknown) {
 		return err
 	}
 	if err := e.lockAgent(ctx); err != nil {

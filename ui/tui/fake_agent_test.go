@@ -12,6 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/doctor"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/activity"
 )
 
@@ -73,7 +74,7 @@ func (f *fakeBackend) Audit(ctx context.Context, _ audit.Filter, each func(audit
 func (f *fakeBackend) AuditDetail(r audit.Record) string { return (&flow.Env{}).AuditDetail(r) }
 
 func (f *fakeBackend) AgentUnit(launchd bool) ([]byte, string, error) {
-	return (&flow.Env{Executable: "/usr/bin/kubehsm"}).AgentUnit(launchd)
+	return (&flow.Env{Env: env.Env{Executable: "/usr/bin/kubehsm"}}).AgentUnit(launchd)
 }
 
 func (f *fakeBackend) PlanMove(_ context.Context, port int) (activity.Move, error) {

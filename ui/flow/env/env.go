@@ -1,0 +1,118 @@
+// Package env is what the use cases of kubehsm work with: folders, drivers and
+// the options that hold for a whole run. It is plain data, with the few accessors
+// that every use case needs. It knows no use case, asks nobody and opens nothing.
+package env
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/kubeconfig"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/home"
+)
+
+// Env is what every use case works with. Main fills it once.
+type Env struct {
+	Dirs    home.Dirs
+	Drivers hsm.Drivers
+	// Executable is the absolute path of this program: kubeconfig entries name
+	// it and the agent is started from it.
+	Executable string
+	// Kubeconfig is the file named by --kubeconfig; "" means kubectl's rules
+	// ($KUBECONFIG, else ~/.kube/config).
+	Kubeconfig string
+	// Cluster is the kubeconfig cluster named by --cluster, which takes the place
+	// of the one that a context names; "" leaves that.
+	Cluster string
+	// Version is this build's version.
+	Version string
+	// RequestTimeout bounds one request to an API server, watches included; 0
+	// leaves it to package csr.
+	RequestTimeout time.Duration
+	// Prompter is asked when a context of kubehsm's own has to sign in; nil
+	// means that nobody can be asked.
+	Prompter hsm.Prompter
+	// Waiting, if not nil, shows why such a sign-in, or an unlock, waits; see
+	// [agent.Client].
+	Waiting func(ctx context.Context, w wire.Wait) (done func())
+}
+
+// WaitingOf is Waiting for one operation, nil if nothing shows it.
+func (e *Env) WaitingOf(ctx context.Context) func(wire.Wait) (done func()) {
+	if e.Waiting == nil {
+		return nil
+	}
+	return func(w wire.Wait) (done func()) { return e.Waiting(ctx, w) }
+}
+
+// Enrollments is the store of the enrollments.
+func (e *Env) Enrollments() enrollment.Store { return enrollment.NewStore(e.Dirs) }
+
+// Bridge is the endpoint of the bridge, which is made if there is none yet.
+func (e *Env) Bridge() (bridge.Endpoint, error) { return bridge.Setup(e.Dirs) }
+
+// Rules say which kubeconfig files are read and written.
+func (e *Env) Rules() kubeconfig.Rules {
+	r := kubeconfig.DefaultRules(e.Kubeconfig)
+	r.Cluster = e.Cluster
+	return r
+}
+
+// On is e for a cluster of the kubeconfig in place of the contexts' own.
+func (e *Env) On(cluster string) *Env {
+	other := *e
+	other.Cluster = cluster
+	return &other
+}
+
+// ProgressDir is the folder of the records of enrollments under way, and of the
+// locks of [Env.Lock].
+func (e *Env) ProgressDir() string { return filepath.Join(e.Dirs.State, "enrolling") }
+
+// Lock keeps two that work on the enrollment called name apart. The lock dies
+// with the process.
+func (e *Env) Lock(ctx context.Context, name string) (release func(), err error) {
+	if err := enrollment.ValidName(name); err != nil { // it becomes a file's
+		return nil, err
+	}
+	if err := e.Dirs.Prepare(); err != nil {
+		return nil, err
+	}
+	if err := home.MakeDir(e.ProgressDir()); err != nil {
+		return nil, err
+	}
+	lock := flock.New(filepath.Join(e.ProgressDir(), name+".lock"), flock.SetPermissions(0o600))
+	wait, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	_, err = lock.TryLockContext(wait, 50*time.Millisecond)
+	switch {
+	case ctx.Err() != nil:
+		return nil, errors.Join(ctx.Err(), lock.Close())
+	case errors.Is(err, context.DeadlineExceeded): // not wrapped: nothing timed out for the person
+		return nil, hsm.WithHint(errors.Join(fmt.Errorf("the enrolment %q is being worked on by another kubehsm", name), lock.Close()),
+			"let that one end, or stop it")
+	case err != nil:
+		return nil, e.Unwritable(fmt.Errorf("lock the enrolment %q: %w", name, err))
+	}
+	return func() { _ = lock.Unlock() }, nil
+}
+
+// Unwritable says what to do where the state folder takes nothing; any other err
+// is as it was.
+func (e *Env) Unwritable(err error) error {
+	if errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) {
+		return hsm.Hintf(err, "make %s writable, or name another folder with %s", e.Dirs.State, home.EnvHome)
+	}
+	return err
+}
