@@ -144,7 +144,7 @@ func TestFront(t *testing.T) {
 	if err := answered(); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	r.until("taken down", func() bool { return len(r.m.dialogs) == 0 })
+	r.until("taken down", func() bool { return len(r.m.dialogs.stack) == 0 })
 
 	// While something else is open, the agent is to ask elsewhere.
 	r.press("?")

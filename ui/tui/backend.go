@@ -2,9 +2,7 @@ package tui
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/consent"
@@ -139,50 +137,4 @@ func (b *backend) PutConsent(ctx context.Context, name string, p consent.Policy,
 func (b *backend) PlanRemoval(ctx context.Context, name string) (contexts.Removal, error) {
 	u, err := b.Unenrollment(ctx, name)
 	return contexts.Removal{Change: u.Kubeconfig, SameKey: u.SameKey, Apply: func(ctx context.Context) error { return b.Unenroll(ctx, u) }}, err
-}
-
-// front is offered to the agent while the terminal UI is open: what kubectl
-// needs of a person comes up here as a dialog. While another dialog is open it
-// declines, so that the agent asks elsewhere: a PIN that is being typed must
-// not end up in a dialog for another one.
-type front struct {
-	hsm.Prompter
-	busy func() bool
-}
-
-// PIN implements [hsm.Prompter].
-func (f front) PIN(ctx context.Context, q hsm.PINPrompt) (*hsm.Secret, error) {
-	if f.busy() {
-		return nil, hsm.ErrNoTerminal
-	}
-	return f.Prompter.PIN(ctx, q)
-}
-
-// Confirm implements [hsm.Prompter].
-func (f front) Confirm(ctx context.Context, q hsm.ConfirmPrompt) (bool, error) {
-	if f.busy() {
-		return false, hsm.ErrNoTerminal
-	}
-	return f.Prompter.Confirm(ctx, q)
-}
-
-// offerAgain is how long it takes until an agent that was not there is looked for
-// again. One that kubectl has just started asks for the PIN a few tenths of a
-// second later, and has nobody to ask until it was found.
-const offerAgain = 100 * time.Millisecond
-
-// offer keeps p on offer as long as ctx lives, to whichever agent runs.
-func offer(ctx context.Context, b Backend, p hsm.Prompter) error {
-	for {
-		if err := b.OfferPerson(ctx, p, nil); errors.Is(err, errors.ErrUnsupported) {
-			return err
-		}
-		t := time.NewTimer(offerAgain)
-		select {
-		case <-ctx.Done():
-			t.Stop()
-			return nil
-		case <-t.C:
-		}
-	}
 }

@@ -74,7 +74,7 @@ func TestContextActions(t *testing.T) {
 func TestRenew(t *testing.T) {
 	f, r := contextsRig(t)
 	r.press("end", "w")
-	r.until("it runs", func() bool { return len(r.m.dialogs) > 0 })
+	r.until("it runs", func() bool { return len(r.m.dialogs.stack) > 0 })
 	r.now = r.now.Add(5 * time.Second)
 	r.sees("Renew prod-hsm", "waiting for somebody to approve it", "5 s")
 	r.press("esc")

@@ -76,7 +76,7 @@ func TestPromptEnds(t *testing.T) {
 	go ask()
 	r.sees("PIV PIN of YubiKey")
 	cancel()
-	r.until("closed", func() bool { return len(r.m.dialogs) == 0 })
+	r.until("closed", func() bool { return len(r.m.dialogs.stack) == 0 })
 	if err := <-errs; !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
@@ -126,7 +126,7 @@ func TestTouch(t *testing.T) {
 		return false
 	})
 	go done()
-	r.until("closed", func() bool { return len(r.m.dialogs) == 0 })
+	r.until("closed", func() bool { return len(r.m.dialogs.stack) == 0 })
 }
 
 // TestNewSecret: a new secret is typed twice.
@@ -167,7 +167,7 @@ func TestTypedConfirm(t *testing.T) {
 	}()
 	r.sees("Type 12345678")
 	r.press("enter", `"1234"`, "enter")
-	if len(r.m.dialogs) != 1 {
+	if len(r.m.dialogs.stack) != 1 {
 		t.Fatal("closed by the wrong words")
 	}
 	r.press(`"5678"`, "enter")

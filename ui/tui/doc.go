@@ -5,11 +5,12 @@
 // commands made by a task.Runner, with ids and contexts; flows ask for PINs by
 // dialogs (ui/tui/dialog). Nothing does I/O in Init, Update or View.
 //
-// The top level is a row of sections (sections.go), each with a stack of its
-// own. What changes something is a screen.Operation: the root runs one at a time,
-// below a dialog that cancels it, and refuses it in read-only mode. While the UI
-// is open it is offered to the agent as a person to ask (backend.go).
+// The root's parts: navigation.go (sections, each with a stack of screens),
+// dialogs.go, toasts.go, operate.go (what changes something: one operation at a
+// time, below a dialog that cancels it, none in read-only mode), terminal.go and
+// view.go (one frame), sections.go (what screens are made of). While the UI is
+// open it is offered to the agent as a responder (responder.go).
 //
 // A new screen is a package under ui/tui/screen that implements screen.Screen,
-// and one line in makeSections.
+// and one line in factory.sections.
 package tui

@@ -116,7 +116,7 @@ func TestHostileTexts(t *testing.T) {
 				r := hostileRig(t, s)
 				r.hostileWalk(where, walk...)
 				actor, ok := r.top().(screen.Actor)
-				if !ok || len(r.m.dialogs) > 0 {
+				if !ok || len(r.m.dialogs.stack) > 0 {
 					r.hostileWalk(where, "enter", "enter", "enter", `"jane"`, "enter", "enter", "enter", "enter", "y", "y")
 					continue
 				}
@@ -159,14 +159,14 @@ func TestHostilePrompts(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				ended := make(chan error, 1)
-				before := len(r.m.dialogs)
+				before := len(r.m.dialogs.stack)
 				go func() { ended <- do(ctx) }()
-				r.until(what, func() bool { return len(r.m.dialogs) > before })
+				r.until(what, func() bool { return len(r.m.dialogs.stack) > before })
 				r.now = r.now.Add(5 * time.Second) // what takes long says more
 				r.press("x", "up", "down")
 				r.hostileLook(what, allSizes())
 				cancel()
-				r.until(what+" ends", func() bool { return len(ended) == 1 && len(r.m.dialogs) == before })
+				r.until(what+" ends", func() bool { return len(ended) == 1 && len(r.m.dialogs.stack) == before })
 			}
 			ask("a PIN", func(ctx context.Context) error {
 				_, err := r.m.prompter.PIN(ctx, hsm.PINPrompt{Kind: hsm.PIVPIN, Token: info, Purpose: purpose, Again: "wrong: " + s, Retries: 2})
@@ -198,7 +198,7 @@ func TestHostilePrompts(t *testing.T) {
 			r.now = r.now.Add(5 * time.Second)
 			r.hostileLook("work", allSizes())
 			r.press("esc")
-			r.until("work ends", func() bool { return len(r.m.dialogs) == 0 })
+			r.until("work ends", func() bool { return len(r.m.dialogs.stack) == 0 })
 			r.send(screen.ToastMsg{Text: s, Warn: true})
 			r.send(screen.FailureMsg{Title: s, Err: hsm.WithHint(errors.New(s+": failed"), s)})
 			r.hostileWalk("a failure", "down")
@@ -261,7 +261,7 @@ func (r *rig) idle() {
 				awaited++
 			}
 		}
-		if r.m.job.Active() && len(r.m.dialogs) > 1 { // it asks
+		if r.m.operations.job.Active() && len(r.m.dialogs.stack) > 1 { // it asks
 			awaited++
 		}
 		return r.quit || r.pending.Load() == awaited+r.m.backend.(*hostileBackend).following.Load() && len(r.msgs) == 0

@@ -14,29 +14,29 @@ import (
 // are text while something is typed, then come the root's own keys, and what
 // is left is the screen's.
 func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
-	typing := m.top().Typing()
+	typing := m.nav.top().Typing()
 	switch {
 	case key.Matches(k, m.keys.Leave):
 		m.outcome.Interrupted = true
 		return tea.Quit
 	case key.Matches(k, m.keys.Suspend):
 		return tea.Suspend
-	case len(m.dialogs) > 0:
+	case m.dialogs.any():
 		return m.toTop(k)
 	case !typing && key.Matches(k, m.keys.Help):
-		return m.open(0, m.help())
+		return m.dialogs.open(0, m.help(), m.now)
 	case !typing && key.Matches(k, m.keys.Quit):
 		return m.quit()
 	case !typing && key.Matches(k, m.keys.Palette), k.String() == "ctrl+p":
-		return m.open(0, dialog.NewPalette(m.keys, m.entries()))
+		return m.dialogs.open(0, dialog.NewPalette(m.keys, m.entries()), m.now)
 	case !typing && key.Matches(k, m.keys.Sections):
-		return m.front(int(k.Text[0] - '1'))
+		return m.nav.bring(int(k.Text[0]-'1'), m.now)
 	}
 	if reason := m.refusal(k, typing); reason != "" {
-		m.toast(reason, true)
+		m.toasts.add(screen.ToastMsg{Text: reason, Warn: true}, m.now)
 		return nil
 	}
-	return m.top().Update(k, m.now)
+	return m.nav.top().Update(k, m.now)
 }
 
 // refusal says why k cannot be used now, "" if it can or is no action's key.
@@ -59,24 +59,17 @@ func (m *model) refusal(k tea.KeyPressMsg, typing bool) string {
 
 // quit leaves, after a second thought where something is under way.
 func (m *model) quit() tea.Cmd {
-	why := ""
-	for _, sec := range m.sections {
-		for _, s := range sec.stack {
-			if w := s.Leave(); w != "" {
-				why = w
-			}
-		}
-	}
+	why := m.nav.leave()
 	if why == "" {
 		return tea.Quit
 	}
-	return m.open(0, dialog.NewConfirm(hsm.ConfirmPrompt{Question: "Leave?", Detail: why}, m.keys, tea.Quit))
+	return m.dialogs.open(0, dialog.NewConfirm(hsm.ConfirmPrompt{Question: "Leave?", Detail: why}, m.keys, tea.Quit), m.now)
 }
 
 // actions lists what keys do on the screen in front; in read-only mode what
 // changes something is greyed.
 func (m *model) actions() []screen.Action {
-	actions := m.top().Actions()
+	actions := m.nav.top().Actions()
 	if !m.readOnly {
 		return actions
 	}
@@ -103,6 +96,49 @@ func (m *model) wheel(msg tea.MouseWheelMsg) tea.Cmd {
 	return m.key(tea.KeyPressMsg{Code: code})
 }
 
+// pressMsg stands for a key that was chosen in the palette.
+type pressMsg struct{ key tea.KeyPressMsg }
+
+// entries are the palette's: what keys do here, the screens, what is always there.
+func (m *model) entries() []dialog.Entry {
+	var all []dialog.Entry
+	press := func(a screen.Action) {
+		if names := a.Key.Keys(); len(names) > 0 {
+			all = append(all, dialog.Entry{Name: a.Key.Help().Desc, Key: a.Key.Help().Key, Reason: a.Reason, Message: pressMsg{keyPress(names[0])}})
+		}
+	}
+	for _, a := range m.actions() {
+		press(a)
+	}
+	for i, s := range m.nav.sections {
+		e := dialog.Entry{Name: "go to " + s.title, Key: string(rune('1' + i)), Message: screen.GoMsg{To: s.id}}
+		if i == m.nav.at {
+			e.Reason = "you are there"
+		}
+		all = append(all, e)
+	}
+	press(screen.Action{Key: m.keys.Help})
+	press(screen.Action{Key: m.keys.Quit})
+	return all
+}
+
+// keyPress is the message of a key's name in the key map.
+func keyPress(name string) tea.KeyPressMsg {
+	named := map[string]rune{"enter": tea.KeyEnter, "esc": tea.KeyEscape, "tab": tea.KeyTab, "up": tea.KeyUp, "down": tea.KeyDown,
+		"left": tea.KeyLeft, "right": tea.KeyRight, "backspace": tea.KeyBackspace, "delete": tea.KeyDelete, "space": tea.KeySpace}
+	if c, ok := named[name]; ok {
+		return tea.KeyPressMsg{Code: c}
+	}
+	if name == "shift+tab" {
+		return tea.KeyPressMsg{Code: tea.KeyTab, Mod: tea.ModShift}
+	}
+	r := []rune(name)
+	if len(r) == 1 {
+		return tea.KeyPressMsg{Code: r[0], Text: name}
+	}
+	return tea.KeyPressMsg{Code: r[len(r)-1], Mod: tea.ModCtrl} // "ctrl+x"
+}
+
 // help makes the overlay from the bindings that are live now.
 func (m *model) help() dialog.Dialog {
 	k := m.keys
@@ -111,6 +147,6 @@ func (m *model) help() dialog.Dialog {
 		k.Back, k.Palette, k.Sections, k.Help, k.Quit, k.Suspend, keys.As(k.Leave, "leave at once, whatever is under way")} {
 		everywhere = append(everywhere, screen.Action{Key: b})
 	}
-	return dialog.NewHelp(k, dialog.Group{Name: m.top().Title(), Actions: m.actions()},
+	return dialog.NewHelp(k, dialog.Group{Name: m.nav.top().Title(), Actions: m.actions()},
 		dialog.Group{Name: "Everywhere", Actions: everywhere})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -35,75 +36,89 @@ type progressMsg struct {
 	line string
 }
 
-// progressed shows it, also below a dialog that is open above.
-func (m *model) progressed(msg progressMsg) tea.Cmd {
-	for _, o := range m.dialogs {
-		if msg.id == m.job.ID && o.id == m.job.dialog {
-			_, cmd := o.dialog.Update(dialog.SayMsg{Line: msg.line}, m.now)
-			return cmd
-		}
-	}
-	return nil
-}
-
 // mostDone is how many commands of what was done are kept to be looked at.
 const mostDone = 20
 
-// operate runs o below a dialog that shows that it runs.
-func (m *model) operate(o screen.Operation) tea.Cmd {
-	switch {
-	case o.Writes && m.readOnly:
-		m.toast(strings.ToLower(o.Title)+": "+readOnlyReason, true)
-		return nil
-	case m.job.Active():
-		m.toast("one thing at a time: "+m.job.operation.Title+" is not done yet", true)
-		return nil
-	}
-	h, cmd := m.runner.Start(m.now, func(ctx context.Context, id task.ID) tea.Msg {
-		r, err := o.Run(screen.WithProgress(ctx, func(line string) { m.runner.Send(progressMsg{id, line}) }), m.prompter)
-		return operatedMsg{id: id, report: r, err: err}
-	})
-	m.job = job{Handle: h, operation: o, dialog: m.prompter.NextID()}
-	return tea.Batch(cmd, m.open(m.job.dialog, dialog.NewWork(m.keys, o.Title, h.Stop)))
+// operations runs what a person asked for, one at a time, each below a dialog
+// that shows that it runs and cancels it.
+type operations struct {
+	shared
+	dialogs  *dialogs
+	toasts   *toasts
+	readOnly bool
+
+	job  job
+	done []string // commands of operations that went well, the latest last
 }
 
-// operated shows what came of the operation. An error stays until it is dismissed.
-func (m *model) operated(msg operatedMsg) tea.Cmd {
-	if msg.id != m.job.ID {
+// start runs o, unless it may not be or another one is not done yet.
+func (r *operations) start(o screen.Operation, now time.Time) tea.Cmd {
+	switch {
+	case o.Writes && r.readOnly:
+		r.warn(strings.ToLower(o.Title)+": "+readOnlyReason, now)
+		return nil
+	case r.job.Active():
+		r.warn("one thing at a time: "+r.job.operation.Title+" is not done yet", now)
 		return nil
 	}
-	o := m.job.operation
-	m.closeDialog(m.job.dialog)
-	m.job.Done()
-	m.job = job{}
-	cmds := []tea.Cmd{m.toScreens(screen.ChangedMsg{})}
+	h, cmd := r.runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
+		report, err := o.Run(screen.WithProgress(ctx, func(line string) { r.runner.Send(progressMsg{id, line}) }), r.prompter)
+		return operatedMsg{id: id, report: report, err: err}
+	})
+	r.job = job{Handle: h, operation: o, dialog: r.prompter.NextID()}
+	return tea.Batch(cmd, r.dialogs.open(r.job.dialog, dialog.NewWork(r.keys, o.Title, h.Stop), now))
+}
+
+func (r *operations) warn(line string, now time.Time) {
+	r.toasts.add(screen.ToastMsg{Text: line, Warn: true}, now)
+}
+
+// progressed shows how far an operation is, also below a dialog that is open above.
+func (r *operations) progressed(msg progressMsg, now time.Time) tea.Cmd {
+	if msg.id != r.job.ID {
+		return nil
+	}
+	return r.dialogs.tell(r.job.dialog, dialog.SayMsg{Line: msg.line}, now)
+}
+
+// ended shows what came of the operation. An error stays until it is dismissed.
+// It tells whether msg was awaited.
+func (r *operations) ended(msg operatedMsg, now time.Time) (cmd tea.Cmd, ok bool) {
+	if msg.id != r.job.ID {
+		return nil, false
+	}
+	o := r.job.operation
+	r.dialogs.close(r.job.dialog)
+	r.job.Done()
+	r.job = job{}
+	var cmds []tea.Cmd
 	if msg.report.Message != nil {
 		cmds = append(cmds, screen.Send(msg.report.Message))
 	}
-	switch r := msg.report; {
+	switch report := msg.report; {
 	case errors.Is(msg.err, hsm.ErrCancelled), errors.Is(msg.err, context.Canceled):
-		m.toast(o.Title+": cancelled", true)
+		r.warn(o.Title+": cancelled", now)
 	case msg.err != nil:
-		cmds = append(cmds, m.open(0, dialog.NewFailure(m.keys, screen.FailureMsg{Title: o.Title, Err: msg.err})))
+		cmds = append(cmds, r.dialogs.open(0, dialog.NewFailure(r.keys, screen.FailureMsg{Title: o.Title, Err: msg.err}), now))
 	default:
 		if o.Command != "" {
-			m.done = append(m.done, o.Command)
-			m.done = slices.Clone(m.done[max(len(m.done)-mostDone, 0):])
+			r.done = append(r.done, o.Command)
+			r.done = slices.Clone(r.done[max(len(r.done)-mostDone, 0):])
 		}
-		if r.Said != "" {
-			m.toast(r.Said, false)
+		if report.Said != "" {
+			r.toasts.add(screen.ToastMsg{Text: report.Said}, now)
 		}
-		if len(r.Lines) > 0 {
-			cmds = append(cmds, m.open(0, dialog.NewText(m.keys, screen.TextMsg{Title: r.Title, Lines: r.Lines})))
+		if len(report.Lines) > 0 {
+			cmds = append(cmds, r.dialogs.open(0, dialog.NewText(r.keys, screen.TextMsg{Title: report.Title, Lines: report.Lines}), now))
 		}
 	}
-	return tea.Batch(cmds...)
+	return tea.Batch(cmds...), true
 }
 
 // copy puts text onto the clipboard: by the terminal (OSC 52), which works from
 // afar too, and by the desktop's own program where there is one.
 func (m *model) copy(c screen.CopyMsg) tea.Cmd {
-	m.toast(c.What+" copied", false)
+	m.toasts.add(screen.ToastMsg{Text: c.What + " copied"}, m.now)
 	_, native := m.runner.Start(m.now, func(ctx context.Context, _ task.ID) tea.Msg {
 		if err := clipboard.Write(ctx, m.getenv, c.Text); err != nil {
 			return screen.ToastMsg{Text: "the desktop's clipboard: " + err.Error(), Warn: true}

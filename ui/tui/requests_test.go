@@ -21,7 +21,7 @@ func atRequests(r *rig) {
 // goTo presses the number of a screen of the top level.
 func (r *rig) goTo(title string) {
 	r.t.Helper()
-	for i, s := range r.m.sections {
+	for i, s := range r.m.nav.sections {
 		if s.title == title {
 			r.press(string(rune('1' + i)))
 			return

@@ -75,7 +75,7 @@ func TestWorkIsCalmAndCancelled(t *testing.T) {
 	r := newRig(t, f, 100, 30)
 	atContexts(r)
 	r.press("end", "w")
-	r.until("it runs", func() bool { return len(r.m.dialogs) > 0 })
+	r.until("it runs", func() bool { return len(r.m.dialogs.stack) > 0 })
 	if strings.Contains(r.view(), "Working") {
 		t.Error("a dialog flashes for short work")
 	}
@@ -86,7 +86,7 @@ func TestWorkIsCalmAndCancelled(t *testing.T) {
 	r.sees("Working • 4 s")
 	r.press("esc")
 	r.sees("cancelled")
-	if r.m.job.Active() {
+	if r.m.operations.job.Active() {
 		t.Error("it still runs")
 	}
 }

@@ -23,11 +23,11 @@ func atToken(r *rig) {
 
 // working tells whether an operation runs and has the keys.
 func (r *rig) working() bool {
-	n := len(r.m.dialogs)
+	n := len(r.m.dialogs.stack)
 	if n == 0 {
 		return false
 	}
-	_, work := r.m.dialogs[n-1].dialog.(*dialog.Work)
+	_, work := r.m.dialogs.top().(*dialog.Work)
 	return work
 }
 
@@ -35,7 +35,7 @@ func (r *rig) working() bool {
 func (r *rig) opens(name string) {
 	r.t.Helper()
 	r.press(name)
-	r.until(name+" opens a dialog", func() bool { return len(r.m.dialogs) > 0 && !r.working() })
+	r.until(name+" opens a dialog", func() bool { return len(r.m.dialogs.stack) > 0 && !r.working() })
 }
 
 // steps presses keys one by one; a letter opens a dialog.
@@ -174,7 +174,7 @@ func TestReadOnly(t *testing.T) {
 	r.press("ctrl+p", `"reset"`)
 	r.sees("reset the token (read-only mode)")
 	r.press("enter")
-	if len(r.m.dialogs) != 1 {
+	if len(r.m.dialogs.stack) != 1 {
 		t.Error("the palette ran it")
 	}
 	r.press("esc", "t")

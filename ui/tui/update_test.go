@@ -107,7 +107,7 @@ func TestQuitAsksWhileRunning(t *testing.T) {
 	r.press("q")
 	r.sees("Leave?", "The enrolment stops here")
 	r.press("enter") // the focus is on no
-	if r.quit || len(r.m.dialogs) != 0 {
+	if r.quit || len(r.m.dialogs.stack) != 0 {
 		t.Fatal("left without a yes")
 	}
 	r.press("q")
@@ -133,7 +133,7 @@ func TestClusterBecomesReady(t *testing.T) {
 	}
 }
 
-func (r *rig) top() screen.Screen { return r.m.top() }
+func (r *rig) top() screen.Screen { return r.m.nav.top() }
 
 // TestClusterMeanwhile: all can be filled in before the cluster is there; the
 // review waits for it.

@@ -2,7 +2,6 @@ package tui
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -11,126 +10,66 @@ import (
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/store"
+	"github.com/kubehsm/kubehsm/ui/tui/theme"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
-)
-
-// The smallest terminal that is drawn on, and from which size on there is room
-// for margins and rules.
-const (
-	leastWidth, leastHeight = 40, 10
-	roomyWidth, roomyHeight = 80, 20
 )
 
 // View implements [tea.Model].
 func (m *model) View() tea.View {
-	v := tea.NewView("")
-	v.AltScreen = true
-	v.WindowTitle = "kubehsm"
-	if m.mouse {
-		v.MouseMode = tea.MouseModeCellMotion
+	v, c, ok := m.terminal.view()
+	if !ok {
+		return v
 	}
-	switch {
-	case m.width == 0 || m.height == 0: // the size is not known yet
-	case m.width < leastWidth || m.height < leastHeight:
-		v.Content = widget.Block(fmt.Sprintf("The terminal is too small:\n%d×%d, at least %d×%d.",
-			m.width, m.height, leastWidth, leastHeight), m.width, m.height)
-	default:
-		m.draw(&v)
+	frame := screen.Frame{Width: c.width, Height: c.height, Theme: c.theme, Now: m.now}
+	status := ""
+	if m.readOnly {
+		status = c.theme.Warn.Render("read-only")
 	}
-	return v
-}
-
-func (m *model) draw(v *tea.View) {
-	w, margin := m.width, 1
-	if w >= roomyWidth {
-		margin = 2
+	if s := clusterStatus(c.theme, m.store); s != "" {
+		status = s
 	}
-	rules := 0
-	if m.height >= roomyHeight {
-		rules = 1
-	}
-	f := screen.Frame{Width: w, Height: m.height, Theme: m.theme, Now: m.now}
-	bodyHeight := m.height - 2 - 2*rules
-	body := widget.Block(m.top().View(f.With(w-2*margin, bodyHeight)), w-2*margin, bodyHeight)
-	pad := strings.Repeat(" ", margin)
-	lines := []string{pad + widget.Fit(m.header(w-2*margin), w-2*margin) + pad}
-	rule := m.theme.Faint.Render(strings.Repeat(m.theme.Glyphs.Rule, w))
-	if rules > 0 {
-		lines = append(lines, rule)
-	}
-	for _, l := range strings.Split(body, "\n") {
-		lines = append(lines, pad+l+pad)
-	}
-	if rules > 0 {
-		lines = append(lines, rule)
-	}
-	lines = append(lines, pad+widget.Fit(m.footer(w-2*margin), w-2*margin)+pad)
-	content := strings.Join(lines, "\n")
+	body := widget.Block(m.nav.top().View(frame.With(c.inner(), c.body())), c.inner(), c.body())
+	content := c.page(c.header(&m.nav, status), body, c.footer(m.actions(), m.lastKeys(c)))
 	content, x, y, typing := widget.TakeCursor(content)
-	content = m.drawToasts(content, rules, margin)
-	if n := len(m.dialogs); n > 0 && !quiet(m.dialogs[n-1].dialog, m.now) {
-		content, x, y, typing = m.drawDialog(content, m.dialogs[n-1].dialog, f)
+	content = c.drawToasts(content, m.toasts)
+	if m.dialogs.any() && !quiet(m.dialogs.top(), m.now) {
+		content, x, y, typing = c.drawDialog(content, m.dialogs.top(), frame)
 	}
 	v.Content = content
 	if typing {
 		v.Cursor = tea.NewCursor(x, y)
 		v.Cursor.Shape = tea.CursorBar
 	}
+	return v
 }
 
-// header draws the way to this screen and what goes on in the background.
-func (m *model) header(w int) string {
-	t := m.theme
-	right := ""
-	if m.readOnly {
-		right = t.Warn.Render("read-only")
+// lastKeys are what every screen's footer ends with; help is always among them
+// unless letters are text.
+func (m *model) lastKeys(c canvas) []screen.Action {
+	switch {
+	case m.nav.top().Typing():
+		return []screen.Action{{Key: m.keys.Leave}}
+	case c.roomy():
+		return []screen.Action{{Key: m.keys.Palette}, {Key: m.keys.Help}, {Key: m.keys.Quit}}
 	}
-	if m.store.Building() && m.store.Cluster.Loaded {
-		right = t.Warn.Render(t.Glyphs.Dot + " " + clusterPhase(m.store.Cluster.Value.Phase))
-		if p := m.store.Cluster.Value; p.Total > 0 {
-			right += t.Muted.Render(fmt.Sprintf(" %d%%", min(100*p.Done/p.Total, 100)))
-		}
-	} else if m.store.Cluster.Value.Failed() {
-		right = t.Bad.Render(t.Glyphs.Failed + " cluster failed")
-	}
-	left := t.Brand.Render("kubehsm") + "  "
-	if right == "" {
-		return left + m.place(w-widget.Width(left))
-	}
-	left += m.place(w - widget.Width(left) - widget.Width(right) - 2)
-	if room := w - widget.Width(left) - widget.Width(right); room > 1 {
-		return left + strings.Repeat(" ", room) + right
-	}
-	return left
+	return []screen.Action{{Key: m.keys.Help}, {Key: m.keys.Quit}}
 }
 
-// place draws where we are: the screens of the top level, or the way to one
-// below them.
-func (m *model) place(w int) string {
-	t, stack := m.theme, m.here().stack
-	if len(stack) == 1 {
-		var tabs []string
-		for i, s := range m.sections {
-			number := t.Faint.Render(strconv.Itoa(i + 1))
-			switch i {
-			case m.at:
-				tabs = append(tabs, t.Accent.Render(strconv.Itoa(i+1))+" "+t.Title.Underline().Render(s.title))
-			default:
-				tabs = append(tabs, number+" "+t.Muted.Render(s.title))
-			}
+// clusterStatus draws how far a cluster that is being built is, "" if none is.
+func clusterStatus(t theme.Theme, s *store.Store) string {
+	p := s.Cluster.Value
+	switch {
+	case s.Building() && s.Cluster.Loaded:
+		status := t.Warn.Render(t.Glyphs.Dot + " " + clusterPhase(p.Phase))
+		if p.Total > 0 {
+			status += t.Muted.Render(fmt.Sprintf(" %d%%", min(100*p.Done/p.Total, 100)))
 		}
-		if line := strings.Join(tabs, "  "); widget.Width(line) <= w {
-			return line
-		}
+		return status
+	case p.Failed():
+		return t.Bad.Render(t.Glyphs.Failed + " cluster failed")
 	}
-	line := ""
-	for i, s := range stack {
-		if i == len(stack)-1 {
-			return line + t.Title.Render(s.Title())
-		}
-		line += t.Muted.Render(s.Title()) + " " + t.Faint.Render(t.Glyphs.Sep+" ")
-	}
-	return line
+	return ""
 }
 
 func clusterPhase(phase string) string {
@@ -143,28 +82,86 @@ func clusterPhase(phase string) string {
 	return "cluster: " + text.Clean(phase)
 }
 
-// footer draws the keys that are most useful now, as many as fit; help is
-// always among them unless letters are text.
-func (m *model) footer(w int) string {
-	last := []screen.Action{{Key: m.keys.Palette}, {Key: m.keys.Help}, {Key: m.keys.Quit}}
-	if m.width < roomyWidth {
-		last = last[1:]
+// quiet tells whether a dialog does not want to be seen yet.
+func quiet(d dialog.Dialog, now time.Time) bool {
+	q, ok := d.(interface{ Quiet(time.Time) bool })
+	return ok && q.Quiet(now)
+}
+
+// canvas is what one frame is drawn on: a header, the screen's body and a footer,
+// with a margin beside them, and rules between them where there is room.
+type canvas struct {
+	theme         theme.Theme
+	width, height int
+	margin, rules int
+}
+
+func newCanvas(t theme.Theme, w, h int) canvas {
+	c := canvas{theme: t, width: w, height: h, margin: 1}
+	if c.roomy() {
+		c.margin = 2
 	}
-	if m.top().Typing() {
-		last = []screen.Action{{Key: m.keys.Leave}}
+	if h >= roomyHeight {
+		c.rules = 1
 	}
-	sep := "   "
-	if m.width < roomyWidth {
-		sep = "  "
+	return c
+}
+
+// roomy tells whether there is room for more than what is needed most.
+func (c canvas) roomy() bool { return c.width >= roomyWidth }
+
+// inner is how wide the body is, and what stands above and below it.
+func (c canvas) inner() int { return c.width - 2*c.margin }
+
+// body is how many lines the body has.
+func (c canvas) body() int { return c.height - 2 - 2*c.rules }
+
+// page puts the parts of a frame together.
+func (c canvas) page(header, body, footer string) string {
+	pad := strings.Repeat(" ", c.margin)
+	lines := []string{pad + widget.Fit(header, c.inner()) + pad}
+	rule := c.theme.Faint.Render(strings.Repeat(c.theme.Glyphs.Rule, c.width))
+	if c.rules > 0 {
+		lines = append(lines, rule)
 	}
-	tail := m.hints(last, sep)
+	for _, l := range strings.Split(body, "\n") {
+		lines = append(lines, pad+l+pad)
+	}
+	if c.rules > 0 {
+		lines = append(lines, rule)
+	}
+	return strings.Join(append(lines, pad+widget.Fit(footer, c.inner())+pad), "\n")
+}
+
+// header draws the way to the screen in front, and at the right what goes on in
+// the background.
+func (c canvas) header(n *navigation, status string) string {
+	left := c.theme.Brand.Render("kubehsm") + "  "
+	room := c.inner() - widget.Width(left)
+	if status == "" {
+		return left + n.view(c.theme, room)
+	}
+	left += n.view(c.theme, room-widget.Width(status)-2)
+	if room := c.inner() - widget.Width(left) - widget.Width(status); room > 1 {
+		return left + strings.Repeat(" ", room) + status
+	}
+	return left
+}
+
+// footer draws the keys that are most useful now, as many as fit before the last.
+func (c canvas) footer(actions, last []screen.Action) string {
+	sep := "  "
+	if c.roomy() {
+		sep = "   "
+	}
+	tail := c.hints(last, sep)
 	line := ""
-	for _, a := range m.actions() {
+	for _, a := range actions {
 		if a.Quiet {
 			continue
 		}
-		hint := m.hints([]screen.Action{a}, sep) + sep
-		if widget.Width(line)+widget.Width(hint)+widget.Width(tail) > w {
+		hint := c.hints([]screen.Action{a}, sep) + sep
+		if widget.Width(line)+widget.Width(hint)+widget.Width(tail) > c.inner() {
 			break
 		}
 		line += hint
@@ -172,58 +169,54 @@ func (m *model) footer(w int) string {
 	return line + tail
 }
 
-func (m *model) hints(actions []screen.Action, sep string) string {
+// hints draws keys and what they do. The help of bubbles leaves out what cannot be
+// done now; here it is greyed, as pressing it says why.
+func (c canvas) hints(actions []screen.Action, sep string) string {
 	var parts []string
 	for _, a := range actions {
 		h := a.Key.Help()
 		if a.Reason != "" {
-			parts = append(parts, m.theme.Faint.Render(h.Key+" "+h.Desc))
+			parts = append(parts, c.theme.Faint.Render(h.Key+" "+h.Desc))
 			continue
 		}
-		parts = append(parts, m.theme.Accent.Render(h.Key)+" "+m.theme.Muted.Render(h.Desc))
+		parts = append(parts, c.theme.Accent.Render(h.Key)+" "+c.theme.Muted.Render(h.Desc))
 	}
 	return strings.Join(parts, sep)
 }
 
-func (m *model) drawToasts(content string, rules, margin int) string {
-	y := m.height - 1 - rules - len(m.toasts)
-	for i, to := range m.toasts {
-		st, glyph := m.theme.Good, m.theme.Glyphs.Done
-		if to.warn {
-			st, glyph = m.theme.Warn, m.theme.Glyphs.Warn
+func (c canvas) drawToasts(content string, all toasts) string {
+	y := c.height - 1 - c.rules - len(all)
+	for i, to := range all {
+		st, glyph := c.theme.Good, c.theme.Glyphs.Done
+		if to.Warn {
+			st, glyph = c.theme.Warn, c.theme.Glyphs.Warn
 		}
-		line := " " + st.Render(glyph) + " " + m.theme.Strong.Render(widget.Cut(text.Clean(to.text), m.width-2*margin-6)) + " "
-		content = widget.Overlay(content, line, m.width-margin-widget.Width(line), y+i)
+		line := " " + st.Render(glyph) + " " + c.theme.Strong.Render(widget.Cut(text.Clean(to.Text), c.inner()-6)) + " "
+		content = widget.Overlay(content, line, c.width-c.margin-widget.Width(line), y+i)
 	}
 	return content
 }
 
-// quiet tells whether a dialog does not want to be seen yet.
-func quiet(d dialog.Dialog, now time.Time) bool {
-	q, ok := d.(interface{ Quiet(time.Time) bool })
-	return ok && q.Quiet(now)
-}
-
 // drawDialog draws d in the middle of the dimmed screen.
-func (m *model) drawDialog(content string, d dialog.Dialog, f screen.Frame) (string, int, int, bool) {
+func (c canvas) drawDialog(content string, d dialog.Dialog, f screen.Frame) (string, int, int, bool) {
 	like := 64
 	if s, ok := d.(interface{ Width() int }); ok {
 		like = s.Width()
 	}
-	w := min(like, m.width-6)
-	h := m.height - 6
+	w := min(like, c.width-6)
+	h := c.height - 6
 	inner := strings.TrimRight(d.View(f.With(w, h)), "\n")
 	lines := strings.Split(inner, "\n")
 	if len(lines) > h {
 		lines = lines[:h]
 	}
-	lines = append(lines, "", m.hints(d.Actions(), "   "))
-	line := m.theme.Accent
+	lines = append(lines, "", c.hints(d.Actions(), "   "))
+	line := c.theme.Accent
 	if d.Tone() == dialog.Caution {
-		line = m.theme.Warn
+		line = c.theme.Warn
 	}
-	box := widget.Box(m.theme, line, d.Title(), strings.Join(lines, "\n"), w)
+	box := widget.Box(c.theme, line, d.Title(), strings.Join(lines, "\n"), w)
 	box, cx, cy, typing := widget.TakeCursor(box)
-	x, y := (m.width-w-4)/2, max((m.height-strings.Count(box, "\n")-1)/2, 0)
-	return widget.Overlay(widget.Dim(m.theme, content), box, x, y), x + cx, y + cy, typing
+	x, y := (c.width-w-4)/2, max((c.height-strings.Count(box, "\n")-1)/2, 0)
+	return widget.Overlay(widget.Dim(c.theme, content), box, x, y), x + cx, y + cy, typing
 }

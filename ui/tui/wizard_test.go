@@ -28,7 +28,7 @@ func TestOverwrite(t *testing.T) {
 	r.opens("o")
 	r.sees("Overwrite slot 9a?", "certificate for jane", "Type 12345678")
 	r.press("enter", "y")
-	if len(r.m.dialogs) != 1 {
+	if len(r.m.dialogs.stack) != 1 {
 		t.Fatal("a y is enough")
 	}
 	r.press("backspace", `"12345678"`, "enter")

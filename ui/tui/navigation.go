@@ -1,0 +1,140 @@
+package tui
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/theme"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
+)
+
+// section is one screen of the top level and what was opened from it. It is
+// made when it is first gone to and goes on when another one is in front.
+type section struct {
+	id    screen.ID
+	title string
+	make  func() screen.Screen
+	stack []screen.Screen
+}
+
+// navigation is where we are: the sections, one of them in front, and in it the
+// screens that were opened one from another.
+type navigation struct {
+	sections []*section
+	at       int // the section in front
+}
+
+func (n *navigation) here() *section { return n.sections[n.at] }
+
+// top is the screen in front.
+func (n *navigation) top() screen.Screen {
+	stack := n.here().stack
+	return stack[len(stack)-1]
+}
+
+// each calls f for every screen, also those that are not in front.
+func (n *navigation) each(f func(screen.Screen)) {
+	for _, sec := range n.sections {
+		for _, s := range sec.stack {
+			f(s)
+		}
+	}
+}
+
+// update gives msg to every screen.
+func (n *navigation) update(msg tea.Msg, now time.Time) tea.Cmd {
+	var cmds []tea.Cmd
+	n.each(func(s screen.Screen) { cmds = append(cmds, s.Update(msg, now)) })
+	return tea.Batch(cmds...)
+}
+
+// open puts a screen in front, in the section where we are.
+func (n *navigation) open(s screen.Screen, now time.Time) tea.Cmd {
+	n.here().stack = append(n.here().stack, s)
+	return s.Open(now)
+}
+
+// bring brings the section at index i to the front; others go on behind it.
+func (n *navigation) bring(i int, now time.Time) tea.Cmd {
+	if i < 0 || i >= len(n.sections) {
+		return nil
+	}
+	n.at = i
+	if s := n.here(); len(s.stack) == 0 {
+		return n.open(s.make(), now)
+	}
+	return nil
+}
+
+// goTo brings a section to the front, and has it show what g names.
+func (n *navigation) goTo(g screen.GoMsg, now time.Time) tea.Cmd {
+	i := slices.IndexFunc(n.sections, func(s *section) bool { return s.id == g.To })
+	cmd := n.bring(i, now)
+	if g.Argument == "" {
+		return cmd
+	}
+	for len(n.here().stack) > 1 { // it is the first one's
+		n.pop()
+	}
+	return tea.Batch(cmd, n.top().Update(screen.ArgumentMsg{To: g.To, Value: g.Argument}, now))
+}
+
+// pop takes the top screen off.
+func (n *navigation) pop() {
+	n.top().Close()
+	s := n.here()
+	s.stack = s.stack[:len(s.stack)-1]
+}
+
+// back takes the top screen off; below the last one are the tokens.
+func (n *navigation) back(now time.Time) tea.Cmd {
+	if len(n.here().stack) == 1 {
+		return n.bring(0, now)
+	}
+	n.pop()
+	return nil
+}
+
+// leave says why leaving wants a second thought, "" if it does not.
+func (n *navigation) leave() (why string) {
+	n.each(func(s screen.Screen) {
+		if w := s.Leave(); w != "" {
+			why = w
+		}
+	})
+	return why
+}
+
+// view draws where we are: the screens of the top level, or the way to one below
+// them.
+func (n *navigation) view(t theme.Theme, w int) string {
+	stack := n.here().stack
+	if len(stack) == 1 {
+		var tabs []string
+		for i, s := range n.sections {
+			number := t.Faint.Render(strconv.Itoa(i + 1))
+			switch i {
+			case n.at:
+				tabs = append(tabs, t.Accent.Render(strconv.Itoa(i+1))+" "+t.Title.Underline().Render(s.title))
+			default:
+				tabs = append(tabs, number+" "+t.Muted.Render(s.title))
+			}
+		}
+		if line := strings.Join(tabs, "  "); widget.Width(line) <= w {
+			return line
+		}
+	}
+	line := ""
+	for i, s := range stack {
+		if i == len(stack)-1 {
+			return line + t.Title.Render(s.Title())
+		}
+		line += t.Muted.Render(s.Title()) + " " + t.Faint.Render(t.Glyphs.Sep+" ")
+	}
+	return line
+}

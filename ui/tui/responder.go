@@ -1,0 +1,55 @@
+package tui
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// responder is offered to the agent while the terminal UI is open: what kubectl
+// needs of a person comes up here as a dialog. While another dialog is open it
+// declines, so that the agent asks elsewhere: a PIN that is being typed must
+// not end up in a dialog for another one.
+type responder struct {
+	hsm.Prompter
+	busy func() bool
+}
+
+// PIN implements [hsm.Prompter].
+func (r responder) PIN(ctx context.Context, q hsm.PINPrompt) (*hsm.Secret, error) {
+	if r.busy() {
+		return nil, hsm.ErrNoTerminal
+	}
+	return r.Prompter.PIN(ctx, q)
+}
+
+// Confirm implements [hsm.Prompter].
+func (r responder) Confirm(ctx context.Context, q hsm.ConfirmPrompt) (bool, error) {
+	if r.busy() {
+		return false, hsm.ErrNoTerminal
+	}
+	return r.Prompter.Confirm(ctx, q)
+}
+
+// offerAgain is how long it takes until an agent that was not there is looked for
+// again. One that kubectl has just started asks for the PIN a few tenths of a
+// second later, and has nobody to ask until it was found.
+const offerAgain = 100 * time.Millisecond
+
+// offer keeps p on offer as long as ctx lives, to whichever agent runs.
+func offer(ctx context.Context, b Backend, p hsm.Prompter) error {
+	for {
+		if err := b.OfferPerson(ctx, p, nil); errors.Is(err, errors.ErrUnsupported) {
+			return err
+		}
+		t := time.NewTimer(offerAgain)
+		select {
+		case <-ctx.Done():
+			t.Stop()
+			return nil
+		case <-t.C:
+		}
+	}
+}

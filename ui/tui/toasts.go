@@ -1,0 +1,33 @@
+package tui
+
+import (
+	"time"
+
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+)
+
+// toasts are lines that are shown for a few seconds, the latest last.
+type toasts []toast
+
+type toast struct {
+	screen.ToastMsg
+	until time.Time
+}
+
+const (
+	toastFor   = 4 * time.Second // how long a toast stays
+	mostToasts = 3
+)
+
+// add shows a line.
+func (t *toasts) add(m screen.ToastMsg, now time.Time) {
+	all := append(*t, toast{ToastMsg: m, until: now.Add(toastFor)})
+	*t = all[max(len(all)-mostToasts, 0):]
+}
+
+// expire takes down what was shown long enough.
+func (t *toasts) expire(now time.Time) {
+	for len(*t) > 0 && !now.Before((*t)[0].until) {
+		*t = (*t)[1:]
+	}
+}
