@@ -35,7 +35,7 @@ demo-down: ## stop the trial and remove every trace of it
 
 .PHONY: build
 build: ## build ./kubehsm
-	$(BUILD) -trimpath $(if $(VERSION),-ldflags '-X github.com/kubehsm/kubehsm/ui.version=$(VERSION)') -o kubehsm .
+	$(BUILD) -trimpath -tags grpcnotrace $(if $(VERSION),-ldflags '-X github.com/kubehsm/kubehsm/ui.version=$(VERSION)') -o kubehsm .
 
 .PHONY: kubectl-externalsigner
 kubectl-externalsigner: ## build ./kubectl-externalsigner, a kubectl that asks a signer itself (docs/kubectl.md)

@@ -5,6 +5,8 @@ import (
 	"net"
 	"strconv"
 
+	grpcpeer "google.golang.org/grpc/peer"
+
 	"github.com/kubehsm/kubehsm/plugin/socket"
 )
 
@@ -37,16 +39,13 @@ type namedConn struct {
 // RemoteAddr implements [net.Conn].
 func (c namedConn) RemoteAddr() net.Addr { return c.peer }
 
-type peerKey struct{}
-
-// withPeer notes who is at the other end of a connection.
-func withPeer(ctx context.Context, c net.Conn) context.Context {
-	return context.WithValue(ctx, peerKey{}, c.RemoteAddr())
-}
-
 // PeerPID is the process that a request came from, 0 if the system does not
 // tell.
 func PeerPID(ctx context.Context) int {
-	p, _ := ctx.Value(peerKey{}).(peer)
+	client, ok := grpcpeer.FromContext(ctx)
+	if !ok {
+		return 0
+	}
+	p, _ := client.Addr.(peer)
 	return int(p)
 }

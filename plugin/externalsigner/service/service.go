@@ -1,30 +1,29 @@
 package service
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"log"
 	"net"
-	"net/http"
 	"strings"
 	"time"
 	"unicode"
 
 	"golang.org/x/net/netutil"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner"
+	"github.com/kubehsm/kubehsm/plugin/externalsigner/v1alpha1"
+	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
 	"github.com/kubehsm/kubehsm/plugin/socket"
 )
 
-// version is the one version of the API that there is; service begins the paths
-// of its methods.
-const (
-	version = "v1alpha1"
-	service = "/v1alpha1.ExternalSignerService/"
-)
+// version is the one version of the API that there is.
+const version = "v1alpha1"
 
 // All clients are the user's own programs; what one of them does wrong must not
 // take the service from the others.
@@ -39,14 +38,13 @@ const (
 	helloTimeout = 5 * time.Second
 	// readTimeout bounds the time from a request's header to its end.
 	readTimeout = 10 * time.Second
-	// sendTimeout bounds the time in which a client takes a message.
-	sendTimeout = 5 * time.Second
 	// idleTimeout is how long a client may stay connected that asks for nothing; it
 	// connects again when it does.
 	idleTimeout = 5 * time.Minute
-	// pingTimeout is how long a client may be silent before it is asked whether it
-	// is there.
-	pingTimeout = time.Minute
+	// pingTime is how long a client may be silent before it is asked whether it is
+	// there, pingTimeout how long its answer may take.
+	pingTime    = time.Minute
+	pingTimeout = 5 * time.Second
 	// endTimeout bounds how long the end waits for answers under way, which are
 	// told to end.
 	endTimeout = 2 * time.Second
@@ -72,123 +70,122 @@ func (o Options) log(format string, args ...any) {
 // way as well. It closes l.
 func Serve(ctx context.Context, l net.Listener, o Options) error {
 	s := &server{options: o, ctx: ctx}
-	h := s.http()
+	g := s.grpc(keepalive.ServerParameters{MaxConnectionIdle: idleTimeout, Time: pingTime, Timeout: pingTimeout})
 	done := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(done)
-		late, cancel := context.WithTimeout(context.Background(), endTimeout)
-		defer cancel()
-		if h.Shutdown(late) != nil {
-			_ = h.Close() // the listener is closed by now
-		}
+		late := time.AfterFunc(endTimeout, g.Stop)
+		defer late.Stop()
+		g.GracefulStop()
 	})
 	l = named{socket.Own(l, func(err error) { o.log("refused: %s", err) })}
-	err := h.Serve(netutil.LimitListener(l, maxConns))
+	err := g.Serve(netutil.LimitListener(l, maxConns))
 	if !stop() {
 		<-done
-	}
-	if ctx.Err() != nil && errors.Is(err, http.ErrServerClosed) {
-		return nil
 	}
 	return err
 }
 
-// http is the service with its bounds.
-func (s *server) http() *http.Server {
-	h := &http.Server{
-		Handler: methods{
-			service + "Version":        s.version,
-			service + "GetCertificate": s.certificate,
-			service + "Sign":           s.sign,
-		},
-		Protocols:         new(http.Protocols),
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: pingTimeout, WriteByteTimeout: sendTimeout},
-		MaxHeaderBytes:    maxHeader,
-		ReadHeaderTimeout: helloTimeout,
-		ReadTimeout:       readTimeout,
-		IdleTimeout:       idleTimeout,
-		ConnContext:       withPeer,
-		ErrorLog:          log.New(logger(s.options.log), "", 0),
-	}
-	h.Protocols.SetUnencryptedHTTP2(true)
-	return h
+// grpc is the service with its bounds.
+func (s *server) grpc(k keepalive.ServerParameters) *grpc.Server {
+	g := grpc.NewServer(
+		grpc.ConnectionTimeout(helloTimeout),
+		grpc.KeepaliveParams(k),
+		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.MaxHeaderListSize(maxHeader),
+		grpc.MaxRecvMsgSize(wire.MaxRequest),
+		grpc.StreamInterceptor(inTime),
+	)
+	v1alpha1.RegisterExternalSignerServiceServer(g, s)
+	return g
 }
 
-// logger is a writer of lines.
-type logger func(format string, args ...any)
+// inTime bounds the time that a client takes for its request.
+func inTime(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
+	return next(srv, patient{stream})
+}
 
-func (l logger) Write(b []byte) (int, error) {
-	l("%s", bytes.TrimSpace(b))
-	return len(b), nil
+// patient is a stream whose request is awaited for [readTimeout].
+type patient struct{ grpc.ServerStream }
+
+// RecvMsg implements [grpc.ServerStream]. A request that is late is the stream's end,
+// which ends the read as well.
+func (p patient) RecvMsg(m any) error {
+	read := make(chan error, 1)
+	go func() { read <- p.ServerStream.RecvMsg(m) }()
+	select {
+	case err := <-read:
+		return err
+	case <-time.After(readTimeout):
+		return status.Error(codes.DeadlineExceeded, "the request did not come in time")
+	}
 }
 
 // server is the service.
 type server struct {
+	v1alpha1.UnimplementedExternalSignerServiceServer
 	options Options
 	ctx     context.Context
 }
 
-// read reads a request of the version that is spoken here. A client whose
+// spoken refuses a request of a version that is not spoken here. A client whose
 // messages have the version as a number sends none.
-func read(b []byte) (message, error) {
-	m, err := parse(b)
-	switch {
-	case err != nil:
-		return m, failed(invalidArgument, "malformed request: %s", err)
-	case m.version != "" && m.version != version:
-		return m, failed(invalidArgument, "version %.40q of the external signer API is not spoken here: it is %s", m.version, version)
+func spoken(r interface{ GetVersion() string }) error {
+	if v := r.GetVersion(); v != "" && v != version {
+		return status.Errorf(codes.InvalidArgument, "version %.40q of the external signer API is not spoken here: it is %s", v, version)
 	}
-	return m, nil
+	return nil
 }
 
-func (s *server) version(_ context.Context, request []byte, send func([]byte) error) error {
-	if _, err := read(request); err != nil {
-		return err
-	}
-	return send(one(fieldVersion, []byte(version)))
+// Version implements [v1alpha1.ExternalSignerServiceServer].
+func (s *server) Version(_ context.Context, r *v1alpha1.VersionRequest) (*v1alpha1.VersionResponse, error) {
+	return &v1alpha1.VersionResponse{Version: version}, spoken(r)
 }
 
-func (s *server) certificate(ctx context.Context, request []byte, send func([]byte) error) error {
-	m, err := read(request)
+// GetCertificate implements [v1alpha1.ExternalSignerServiceServer].
+func (s *server) GetCertificate(r *v1alpha1.CertificateRequest, stream grpc.ServerStreamingServer[v1alpha1.CertificateResponse]) error {
+	if err := spoken(r); err != nil {
+		return err
+	}
+	request, err := wire.FromParts(r.GetConfiguration(), nil, nil)
+	a, err := s.answer(stream.Context(), "certificate", request, err, func(text string) error {
+		return stream.Send(&v1alpha1.CertificateResponse{Content: &v1alpha1.CertificateResponse_UserPrompt{UserPrompt: text}})
+	})
 	if err != nil {
 		return err
 	}
-	a, err := s.answer(ctx, call{config: m.configuration}, send)
-	if err != nil {
-		return err
-	}
-	return send(one(fieldAnswer, a.Certificate))
+	return stream.Send(&v1alpha1.CertificateResponse{Content: &v1alpha1.CertificateResponse_Certificate{Certificate: a.Certificate}})
 }
 
-func (s *server) sign(ctx context.Context, request []byte, send func([]byte) error) error {
-	m, err := read(request)
+// Sign implements [v1alpha1.ExternalSignerServiceServer].
+func (s *server) Sign(r *v1alpha1.SignatureRequest, stream grpc.ServerStreamingServer[v1alpha1.SignatureResponse]) error {
+	if err := spoken(r); err != nil {
+		return err
+	}
+	opts, err := signerOpts(r)
+	if err != nil {
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
+	request, err := wire.FromParts(r.GetConfiguration(), r.GetDigest(), opts)
+	a, err := s.answer(stream.Context(), "signature", request, err, func(text string) error {
+		return stream.Send(&v1alpha1.SignatureResponse{Content: &v1alpha1.SignatureResponse_UserPrompt{UserPrompt: text}})
+	})
 	if err != nil {
 		return err
 	}
-	opts, err := m.opts.signer()
-	if err != nil {
-		return failed(invalidArgument, "%s", err)
-	}
-	a, err := s.answer(ctx, call{config: m.configuration, digest: m.digest, opts: opts}, send)
-	if err != nil {
-		return err
-	}
-	return send(one(fieldAnswer, a.Signature))
+	return stream.Send(&v1alpha1.SignatureResponse{Content: &v1alpha1.SignatureResponse_Signature{Signature: a.Signature}})
 }
 
-// answer has a request answered and words its error for the client.
-func (s *server) answer(ctx context.Context, c call, send func([]byte) error) (externalsigner.Answer, error) {
+// answer has a request answered, unless it is bad, and words the error for the
+// client.
+func (s *server) answer(ctx context.Context, what string, r externalsigner.Request, bad error, send func(prompt string) error) (externalsigner.Answer, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(s.ctx, func() { cancel(errEnding) })()
-	what := "certificate"
-	if c.opts != nil {
-		what = "signature"
-	}
-	r, err := c.request()
 	var a externalsigner.Answer
+	err := bad
 	if err == nil {
-		t := teller{send: func(text string) error { return send(one(fieldPrompt, []byte(text))) }, fail: cancel}
+		t := teller{send: send, fail: cancel}
 		a, err = s.options.Answer(ctx, r, t.tell)
 		t.close()
 	}
@@ -200,7 +197,7 @@ func (s *server) answer(ctx context.Context, c call, send func([]byte) error) (e
 			err = errEnding
 		}
 		s.options.log("%s: %s", what, err)
-		return externalsigner.Answer{}, &failure{codeOf(err), words(err)}
+		return externalsigner.Answer{}, status.Error(codeOf(err), words(err))
 	}
 	s.options.log("%s: done", what)
 	return a, nil
@@ -231,20 +228,20 @@ func oneLine(text string) string {
 }
 
 // codeOf sorts errors for clients that look at more than the text.
-func codeOf(err error) code {
+func codeOf(err error) codes.Code {
 	switch {
 	case errors.Is(err, externalsigner.ErrRequest):
-		return invalidArgument
+		return codes.InvalidArgument
 	case errors.Is(err, errEnding):
-		return unavailable
+		return codes.Unavailable
 	case errors.Is(err, hsm.ErrNoToken), errors.Is(err, hsm.ErrNoKey), errors.Is(err, hsm.ErrNoCertificate):
-		return notFound
+		return codes.NotFound
 	case errors.Is(err, externalsigner.ErrUntrusted):
-		return permissionDenied
+		return codes.PermissionDenied
 	case errors.Is(err, hsm.ErrCancelled), errors.Is(err, context.Canceled):
-		return canceled
+		return codes.Canceled
 	case errors.Is(err, context.DeadlineExceeded):
-		return deadlineExceeded
+		return codes.DeadlineExceeded
 	}
-	return failedPrecondition
+	return codes.FailedPrecondition
 }

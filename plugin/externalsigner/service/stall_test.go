@@ -3,18 +3,20 @@ package service
 import (
 	"bytes"
 	"context"
-	"errors"
+	"encoding/binary"
 	"io"
 	"net"
-	"net/http"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/kubehsm/kubehsm/plugin/externalsigner"
+	"github.com/kubehsm/kubehsm/plugin/externalsigner/v1alpha1"
 )
 
 // TestClientThatTakesNothing: who takes no message, by a window that stays shut or by
@@ -22,70 +24,92 @@ import (
 func TestClientThatTakesNothing(t *testing.T) {
 	for name, reads := range map[string]bool{"no window": true, "no reads": false} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { stall(t, reads) })
+			synctest.Test(t, func(t *testing.T) {
+				took := make(chan time.Duration, 1)
+				s := &server{ctx: t.Context(), options: Options{Answer: func(_ context.Context, _ externalsigner.Request, tell func(string)) (externalsigner.Answer, error) {
+					begin := time.Now()
+					for range 100 {
+						tell("touch it")
+					}
+					took <- time.Since(begin)
+					return externalsigner.Answer{}, nil
+				}}}
+				client, end := piped(t, s, keepalive.ServerParameters{})
+				go ask(client, reads, true)
+				select {
+				case d := <-took:
+					if d > time.Second {
+						t.Errorf("it was told for %v", d)
+					}
+				case <-time.After(time.Hour):
+					t.Error("it is told for an hour")
+				}
+				end()
+			})
 		})
 	}
 }
 
-func stall(t *testing.T, reads bool) {
-	told := make(chan time.Duration, 1)
-	s := &server{ctx: t.Context(), options: Options{Answer: func(ctx context.Context, _ externalsigner.Request, tell func(string)) (externalsigner.Answer, error) {
+// TestUnfinishedRequest: a request that does not come in time ends.
+func TestUnfinishedRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &server{ctx: t.Context(), options: Options{Answer: func(context.Context, externalsigner.Request, func(string)) (externalsigner.Answer, error) {
+			t.Error("it was answered")
+			return externalsigner.Answer{}, nil
+		}}}
+		client, end := piped(t, s, keepalive.ServerParameters{})
 		begin := time.Now()
-		tell("touch it")
-		told <- time.Since(begin)
-		<-ctx.Done()
-		return externalsigner.Answer{}, context.Cause(ctx)
-	}}}
-	h := s.http()
-	h.HTTP2.SendPingTimeout = 0 // the client answers them
-	ours, theirs := net.Pipe()
-	l := make(pipe, 1)
-	l <- theirs
-	ended := make(chan error)
-	go func() { ended <- h.Serve(l) }()
-	go ask(ours, reads)
-	select {
-	case took := <-told:
-		if took > sendTimeout+time.Second {
-			t.Errorf("it was told for %v", took)
+		if ended := ask(client, true, false); !ended {
+			t.Error("the request did not end")
 		}
-	case <-time.After(time.Hour):
-		t.Error("it is told for an hour")
-	}
-	if err := errors.Join(ours.Close(), h.Close()); err != nil {
-		t.Error(err)
-	}
-	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
-		t.Error(err)
-	}
+		if took := time.Since(begin); took < readTimeout || took > readTimeout+time.Second {
+			t.Errorf("it ended after %v", took)
+		}
+		end()
+	})
 }
 
-// ask asks for a certificate, with a window of no bytes for the answer; what
-// comes is read, or not from the request on.
-func ask(c net.Conn, reads bool) {
-	_, _ = io.WriteString(c, http2.ClientPreface) // the connection may end at any time
+// ask asks for a certificate, with a window of no bytes for the answer, or sends
+// only a header if it is not whole; what comes is read, or not from the request on.
+// It tells whether the request ended.
+func ask(c net.Conn, reads, whole bool) (ended bool) {
 	f := http2.NewFramer(c, c)
-	ready := make(chan struct{})
+	ready, done := make(chan struct{}), make(chan struct{})
 	go func() {
+		defer close(done)
 		_, err := f.ReadFrame() // the server's settings
 		close(ready)
 		for reads && err == nil {
-			_, err = f.ReadFrame()
+			var frame http2.Frame
+			frame, err = f.ReadFrame()
+			if h, ok := frame.(*http2.HeadersFrame); err == nil && ok && h.StreamEnded() {
+				ended = true
+				return
+			}
 		}
 	}()
-	_ = f.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+	_, _ = io.WriteString(c, http2.ClientPreface) // the connection may end at any time
+	window := uint32(0)
+	if !whole {
+		window = 1 << 16
+	}
+	_ = f.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window})
 	<-ready
-	request := one(fieldVersion, []byte(version))
-	entry := append(one(1, []byte("uri")), one(2, []byte(config["uri"]))...)
-	request = append(request, one(fieldConfiguration, entry)...)
 	_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, EndHeaders: true, BlockFragment: headers()})
-	_ = f.WriteData(1, true, framed(request))
+	if whole {
+		request, _ := proto.Marshal(&v1alpha1.CertificateRequest{Version: version, Configuration: config}) // valid UTF-8
+		head := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(request)))
+		_ = f.WriteData(1, true, append(head, request...))
+		return false
+	}
+	<-done
+	return ended
 }
 
 func headers() []byte {
 	var b bytes.Buffer
 	e := hpack.NewEncoder(&b)
-	for _, h := range [][2]string{{":method", "POST"}, {":scheme", "http"}, {":path", service + "GetCertificate"}, {":authority", "signer"}, {"content-type", "application/grpc"}} {
+	for _, h := range [][2]string{{":method", "POST"}, {":scheme", "http"}, {":path", v1alpha1.ExternalSignerService_GetCertificate_FullMethodName}, {":authority", "signer"}, {"content-type", "application/grpc"}, {"te", "trailers"}} {
 		_ = e.WriteField(hpack.HeaderField{Name: h[0], Value: h[1]}) // it goes to memory
 	}
 	return b.Bytes()
