@@ -87,6 +87,11 @@ type User struct {
 	KeyFile    string // key-file: absolute path
 }
 
+// Ours tells whether kubehsm signs in, as a plugin or as an external signer.
+func (u User) Ours() bool {
+	return u.Kind == UserOurs || u.Kind == UserExternalSigner && u.Enrollment != ""
+}
+
 // List returns all contexts by name. Files that cannot be parsed are reported
 // together in the error, beside the contexts of the others.
 func (r Rules) List(ctx context.Context) ([]Context, error) {

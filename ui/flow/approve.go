@@ -19,7 +19,7 @@ import (
 // what is approved is what this program made, not what stands under its name.
 // What was revoked from here is refused, as by [Env.Request].
 func (e *Env) approveOwn(ctx context.Context, file, server string, ref csr.Ref, filed []byte) error {
-	client, err := e.clientOf(ctx, kubeconfig.Rules{Explicit: file}, "")
+	client, err := e.access().ClientOf(ctx, kubeconfig.Rules{Explicit: file}, "")
 	if err != nil {
 		return fmt.Errorf("approve: %w", err)
 	}
@@ -49,7 +49,7 @@ func (e *Env) approveOwn(ctx context.Context, file, server string, ref csr.Ref, 
 
 // canApproveOwn is the error that approveOwn is certain to meet, if any.
 func (e *Env) canApproveOwn(ctx context.Context, file, signer string) error {
-	client, err := e.clientOf(ctx, kubeconfig.Rules{Explicit: file}, "")
+	client, err := e.access().ClientOf(ctx, kubeconfig.Rules{Explicit: file}, "")
 	if err == nil {
 		err = client.CheckApprover(ctx, signer)
 	}
@@ -83,7 +83,7 @@ type RequestLook struct {
 // Request reads one request and looks at it as an approver should: who asks,
 // what the groups may do, what the attestation is worth.
 func (e *Env) Request(ctx context.Context, kubeContext, name string, look RequestLook) (RequestView, error) {
-	client, err := e.client(ctx, kubeContext)
+	client, err := e.access().Client(ctx, kubeContext)
 	if err != nil {
 		return RequestView{}, err
 	}
@@ -153,7 +153,7 @@ func (e *Env) Decide(ctx context.Context, kubeContext string, seen RequestView, 
 		return v, err
 	}
 	over := context.WithoutCancel(ctx) // the request is approved, interrupted or not
-	server, err := e.clusterOf(over, kubeContext)
+	server, err := e.access().Verified(over, kubeContext)
 	if err != nil {
 		return v, err
 	}
@@ -162,7 +162,7 @@ func (e *Env) Decide(ctx context.Context, kubeContext string, seen RequestView, 
 }
 
 func (e *Env) decide(ctx context.Context, kubeContext string, seen RequestView, o DecideOptions) (RequestView, error) {
-	client, err := e.client(ctx, kubeContext)
+	client, err := e.access().Client(ctx, kubeContext)
 	if err != nil {
 		return RequestView{}, err
 	}

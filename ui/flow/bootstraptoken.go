@@ -50,7 +50,7 @@ func viewToken(r bootstraptoken.Record, reveal bool) BootstrapToken {
 
 // bootstrapTokens speaks of bootstrap tokens to the cluster of a context.
 func (e *Env) bootstrapTokens(ctx context.Context, kubeContext string) (*bootstraptoken.Client, error) {
-	config, err := e.config(ctx, kubeContext)
+	config, err := e.access().Config(ctx, kubeContext)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func (e *Env) CreateBootstrapToken(ctx context.Context, kubeContext string, r bo
 		if !r.Signs() {
 			return BootstrapToken{}, hsm.WithHint(fmt.Errorf("%w: nobody can find the cluster with it", bootstraptoken.ErrInvalid), "a join command needs the usage \"signing\"")
 		}
-		cluster, err := e.clusterOf(ctx, kubeContext)
+		cluster, err := e.access().Verified(ctx, kubeContext)
 		if err != nil {
 			return BootstrapToken{}, err
 		}
@@ -78,13 +78,6 @@ func (e *Env) CreateBootstrapToken(ctx context.Context, kubeContext string, r bo
 		return BootstrapToken{}, err
 	}
 	return v, client.Create(ctx, r)
-}
-
-// clusterOf is the API server of a context, as an enrolment from it knows it.
-func (e *Env) clusterOf(ctx context.Context, kubeContext string) (enrollment.Cluster, error) {
-	j := &Journal{Options: EnrollOptions{Context: kubeContext}}
-	err := e.cluster(ctx, j)
-	return j.Cluster, err
 }
 
 // joinCommand is what a person types to join, as kubeadm words it.

@@ -83,7 +83,7 @@ func (e *Env) asCaller(ctx context.Context, kubeContext, name, suffix string, o 
 	if o.User != "" {
 		return o, nil
 	}
-	client, err := e.client(ctx, c.Name)
+	client, err := e.access().Client(ctx, c.Name)
 	if err != nil {
 		return o, err
 	}
@@ -196,7 +196,7 @@ func (e *Env) ApproveBreakGlass(ctx context.Context, kubeContext string, seen Re
 	if err := e.leaveEvent(ctx, kubeContext, v, "BreakGlassApproved", "approved for: "+seen.Note); err != nil {
 		notes = append(notes, "no event was left on the request: "+err.Error())
 	}
-	cluster, err := e.clusterOf(ctx, kubeContext)
+	cluster, err := e.access().Verified(ctx, kubeContext)
 	if err != nil {
 		return v, notes, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
@@ -152,7 +153,7 @@ func TestUnverifiedCluster(t *testing.T) {
 	e, _ := testEnv(t, "blue")
 	for _, accept := range []string{"", "10.0.0.2", "10.0.0.2:443", "10.0.0.1:6443", "*"} {
 		j := &Journal{Options: EnrollOptions{Context: "open", AcceptUnverified: accept}}
-		var unverified *UnverifiedError
+		var unverified *cluster.UnverifiedError
 		err := e.cluster(t.Context(), j)
 		if !errors.As(err, &unverified) || unverified.Host != "10.0.0.2:6443" || j.Cluster.Server != "" ||
 			!strings.Contains(hsm.Hint(err), "--accept-risk unverified:10.0.0.2:6443") {

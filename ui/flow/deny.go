@@ -39,7 +39,7 @@ func (e *Env) Deny(ctx context.Context, kubeContext string, seen RequestView, o 
 			done.Notes = append(done.Notes, fmt.Sprintf("its ticket is not ended: %v; who may end it does so with `kubehsm bootstrap-token delete %s`", err, id))
 		}
 	}
-	server, err := e.clusterOf(over, kubeContext)
+	server, err := e.access().Verified(over, kubeContext)
 	if err != nil {
 		return done, err
 	}

@@ -176,6 +176,22 @@ func (e *Env) recordFor(ctx context.Context, o EnrollOptions) (*Journal, error) 
 	return j, nil
 }
 
+// cluster reads the API server of the context of j into j.
+func (e *Env) cluster(ctx context.Context, j *Journal) error {
+	at, err := e.access().Endpoint(ctx, j.Options.Context)
+	if err != nil {
+		return err
+	}
+	j.Namespace = at.Namespace
+	if at.Enrollment == "" || at.Enrollment != j.Options.Name { // what is enrolled so was accepted then
+		if err := at.Accepts(j.Options.AcceptUnverified); err != nil {
+			return err
+		}
+	}
+	j.Cluster = at.Cluster
+	return nil
+}
+
 // purpose names the enrolment on the prompts of a step.
 func (r *enrolment) purpose(ctx context.Context, action string) context.Context {
 	return hsm.WithPurpose(ctx, hsm.Purpose{Cluster: r.j.Options.Name, Action: action})

@@ -49,7 +49,7 @@ type EnrollOptions struct {
 	AcceptForecast bool `json:"acceptForecast,omitempty"`
 	// AcceptUnverified is the host, with its port as the address has it, of a
 	// cluster that is enrolled although its context does not verify it; any other
-	// is an [*UnverifiedError].
+	// is an [*cluster.UnverifiedError].
 	AcceptUnverified string `json:"acceptUnverified,omitempty"`
 	// AltNames are the subject alternative names to ask for. They, User and
 	// Groups may hold placeholders: {login}, {host}, {serial}, {token}, {context}.

@@ -35,7 +35,7 @@ func ForecastRefusal(points []csr.Point) error {
 // describes. It asks for no PIN and changes nothing. Without a key the points
 // about it are left out.
 func (e *Env) RequestForecast(ctx context.Context, o RequestOptions) ([]csr.Point, error) {
-	client, err := e.client(ctx, o.Context)
+	client, err := e.access().Client(ctx, o.Context)
 	if err != nil {
 		return nil, err
 	}
@@ -50,9 +50,8 @@ func (e *Env) RequestForecast(ctx context.Context, o RequestOptions) ([]csr.Poin
 		return nil, err
 	}
 	p.Subject = csr.Subject{User: o.User, Groups: o.Groups}
-	j := Journal{Options: EnrollOptions{Context: o.Context}}
-	if e.cluster(ctx, &j) == nil { // a cluster that is not verified is not asked
-		p.Accepted = acceptedBy(ctx, j.Cluster)
+	if to, err := e.access().Verified(ctx, o.Context); err == nil { // a cluster that is not verified is not asked
+		p.Accepted = acceptedBy(ctx, to)
 	}
 	return client.Forecast(ctx, p)
 }
@@ -84,7 +83,7 @@ func (e *Env) forecast(ctx context.Context, j *Journal) ([]csr.Point, error) {
 	}
 	quiet := *e
 	quiet.Prompter = nil // a look asks for no PIN
-	client, err := quiet.client(ctx, j.Options.Context)
+	client, err := quiet.access().Client(ctx, j.Options.Context)
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func (e *Env) CheckContext(ctx context.Context, name string) (Health, error) {
 	}
 	h := Health{Context: c.Name, Server: c.Cluster.Server}
 	began := time.Now()
-	client, err := e.client(ctx, c.Name)
+	client, err := e.access().Client(ctx, c.Name)
 	if err != nil {
 		return h, err
 	}

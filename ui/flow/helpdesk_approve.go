@@ -334,7 +334,7 @@ func (e *Env) ApproveTicket(ctx context.Context, look TicketLook, seen RequestVi
 	}
 	over := context.WithoutCancel(ctx) // the request is approved, interrupted or not
 	defer hsm.Finishing(ctx)()
-	server, err := e.clusterOf(over, look.Context)
+	server, err := e.access().Verified(over, look.Context)
 	if err != nil {
 		return done, err
 	}

@@ -99,7 +99,7 @@ func (r Revocation) Until() time.Time {
 // LookUpRevocation finds what user has in the cluster of a context. Groups are
 // those that the user's certificates are known to have besides what is found.
 func (e *Env) LookUpRevocation(ctx context.Context, kubeContext, user string, groups []string) (Revocation, error) {
-	cluster, err := e.clusterOf(ctx, kubeContext)
+	cluster, err := e.access().Verified(ctx, kubeContext)
 	if err != nil {
 		return Revocation{}, err
 	}
@@ -122,7 +122,7 @@ func (e *Env) LookUpRevocation(ctx context.Context, kubeContext, user string, gr
 // former.
 func (e *Env) lookUpRequests(ctx context.Context, kubeContext string, r *Revocation) (groups map[string]bool, err error) {
 	groups = map[string]bool{}
-	client, err := e.client(ctx, kubeContext)
+	client, err := e.access().Client(ctx, kubeContext)
 	if err != nil {
 		return nil, err
 	}
@@ -296,7 +296,7 @@ func (e *Env) revoke(ctx context.Context, kubeContext string, r *Revocation) err
 		tell("request "+name+" denied", err)
 	}
 	if len(r.Approved) > 0 {
-		client, err := e.client(ctx, kubeContext)
+		client, err := e.access().Client(ctx, kubeContext)
 		if err != nil {
 			return err
 		}

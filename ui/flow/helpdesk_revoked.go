@@ -18,7 +18,7 @@ func (e *Env) revokedCheck(kubeContext string, accept []string) RequestCheck {
 		if err != nil || !slices.ContainsFunc(deeds, func(d Deed) bool { return d.Action == "revoke" }) {
 			return err
 		}
-		cluster, err := e.clusterOf(ctx, kubeContext)
+		cluster, err := e.access().Verified(ctx, kubeContext)
 		if err != nil {
 			return err
 		}

@@ -78,7 +78,7 @@ func (e *Env) MakeTicket(ctx context.Context, kubeContext string, o TicketOption
 	if o.Lifetime != 0 && o.Lifetime < csr.MinExpiration {
 		return IssuedTicket{}, hsm.WithHint(fmt.Errorf("%w: a certificate for %s", bootstraptoken.ErrInvalid, o.Lifetime), "the shortest that Kubernetes signs is 10m")
 	}
-	cluster, err := e.clusterOf(ctx, kubeContext)
+	cluster, err := e.access().Verified(ctx, kubeContext)
 	if err != nil {
 		return IssuedTicket{}, err
 	}

@@ -214,12 +214,12 @@ func (r *enrolment) client(ctx context.Context) (*csr.Client, error) {
 func (e *Env) filer(ctx context.Context, j *Journal) (*csr.Client, error) {
 	if renewal := j.Options.Renewal; renewal != nil {
 		if renewal.With == "" {
-			return e.throughBridge(ctx, j.Options.Name, e.Prompter)
+			return e.access().ThroughBridge(ctx, j.Options.Name, e.Prompter)
 		}
-		return e.client(ctx, renewal.With)
+		return e.access().Client(ctx, renewal.With)
 	}
 	if j.Options.Join == nil {
-		client, err := e.client(ctx, j.Options.Context)
+		client, err := e.access().Client(ctx, j.Options.Context)
 		if errors.Is(err, kubeconfig.ErrNoContext) {
 			if _, loadErr := e.Enrollments().Load(j.Options.Name); loadErr == nil {
 				err = hsm.Hintf(err, "%s was enrolled from that context; file the request with another one: `kubehsm certificate renew %s --with CONTEXT`", j.Options.Name, j.Options.Name)

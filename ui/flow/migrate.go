@@ -49,7 +49,7 @@ func (e *Env) Migration(ctx context.Context, kubeContext string) (Migration, err
 		m.Subject, err = e.certificateSubject(ctx, c.Name)
 		return m, err
 	}
-	client, err := e.client(ctx, c.Name)
+	client, err := e.access().Client(ctx, c.Name)
 	if err != nil {
 		return m, err
 	}

@@ -72,7 +72,7 @@ type objects struct {
 }
 
 func (e *Env) objects(ctx context.Context, kubeContext string) (*objects, error) {
-	config, err := e.config(ctx, kubeContext)
+	config, err := e.access().Config(ctx, kubeContext)
 	if err != nil {
 		return nil, err
 	}

@@ -183,7 +183,7 @@ func (r *enrolment) signInFirst(ctx context.Context) error {
 	if err := r.env.renewable(en); err != nil {
 		return err
 	}
-	if r.filing, err = r.env.throughBridge(r.purpose(ctx, "renew the certificate"), o.Name, r.prompt); err != nil {
+	if r.filing, err = r.env.access().ThroughBridge(r.purpose(ctx, "renew the certificate"), o.Name, r.prompt); err != nil {
 		return err
 	}
 	r.prompt.prove()

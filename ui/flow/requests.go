@@ -166,7 +166,7 @@ func (f RequestFilter) wants(obj *certificatesv1.CertificateSigningRequest) bool
 
 // Requests goes through the requests in a cluster page by page.
 func (e *Env) Requests(ctx context.Context, kubeContext string, f RequestFilter) (iter.Seq2[RequestView, error], error) {
-	client, err := e.client(ctx, kubeContext)
+	client, err := e.access().Client(ctx, kubeContext)
 	if err != nil {
 		return nil, err
 	}
@@ -193,7 +193,7 @@ type RequestEvent struct {
 // WatchRequests goes through the requests and then through their changes until
 // ctx ends. One that is pending no more is told of once if only those are wanted.
 func (e *Env) WatchRequests(ctx context.Context, kubeContext string, f RequestFilter) (iter.Seq2[RequestEvent, error], error) {
-	client, err := e.client(ctx, kubeContext)
+	client, err := e.access().Client(ctx, kubeContext)
 	if err != nil {
 		return nil, err
 	}

@@ -149,21 +149,6 @@ func (e *Env) ownRequests(server string) ([]OwnRequest, error) {
 	return all, nil
 }
 
-// serverOf is the API server that a context leads to: for kubehsm's own, not
-// the bridge but what it was enrolled with.
-func (e *Env) serverOf(ctx context.Context, kubeContext string) (string, error) {
-	j := Journal{Options: EnrollOptions{Context: kubeContext}}
-	c, err := e.Rules().Get(ctx, kubeContext)
-	if err != nil {
-		return "", err
-	}
-	if !c.Cluster.Ours {
-		return c.Cluster.Server, nil
-	}
-	err = e.cluster(ctx, &j)
-	return j.Cluster.Server, err
-}
-
 // CreateRequest signs a PKCS#10 on the token and files it. A request of that
 // name that an earlier call has signed and not filed is filed as it is.
 func (e *Env) CreateRequest(ctx context.Context, o RequestOptions, p hsm.Prompter) (RequestView, error) {
@@ -175,11 +160,11 @@ func (e *Env) CreateRequest(ctx context.Context, o RequestOptions, p hsm.Prompte
 	if err := csr.ValidExpiration(o.Expiration); err != nil {
 		return RequestView{}, err
 	}
-	server, err := e.serverOf(ctx, o.Context)
+	server, err := e.access().Server(ctx, o.Context)
 	if err != nil {
 		return RequestView{}, err
 	}
-	client, err := e.client(ctx, o.Context)
+	client, err := e.access().Client(ctx, o.Context)
 	if err != nil {
 		return RequestView{}, err
 	}
@@ -278,7 +263,7 @@ func (e *Env) fileOwn(ctx context.Context, client *csr.Client, own OwnRequest) (
 // ResumeRequest files the request on record under that name, if a crash or a
 // lost connection kept it from being filed.
 func (e *Env) ResumeRequest(ctx context.Context, kubeContext, name string) (RequestView, error) {
-	server, err := e.serverOf(ctx, kubeContext)
+	server, err := e.access().Server(ctx, kubeContext)
 	if err != nil {
 		return RequestView{}, err
 	}
@@ -289,7 +274,7 @@ func (e *Env) ResumeRequest(ctx context.Context, kubeContext, name string) (Requ
 	if err != nil {
 		return RequestView{}, err
 	}
-	client, err := e.client(ctx, kubeContext)
+	client, err := e.access().Client(ctx, kubeContext)
 	if err != nil {
 		return RequestView{}, err
 	}
@@ -307,7 +292,7 @@ const (
 // what has become of them; where the cluster does not say, what is on record and
 // an error.
 func (e *Env) OwnRequests(ctx context.Context, kubeContext string) ([]RequestView, error) {
-	server, err := e.serverOf(ctx, kubeContext)
+	server, err := e.access().Server(ctx, kubeContext)
 	if err != nil {
 		return nil, err
 	}
@@ -315,7 +300,7 @@ func (e *Env) OwnRequests(ctx context.Context, kubeContext string) ([]RequestVie
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}
-	client, err := e.client(ctx, kubeContext)
+	client, err := e.access().Client(ctx, kubeContext)
 	var views []RequestView
 	for _, own := range all {
 		var obj *certificatesv1.CertificateSigningRequest
@@ -362,11 +347,11 @@ func (o OwnRequest) absent() RequestView {
 // cluster, and its record with it. One that was filed by somebody else is left
 // alone, as is another that has its name now.
 func (e *Env) CancelRequest(ctx context.Context, kubeContext, name string) error {
-	server, err := e.serverOf(ctx, kubeContext)
+	server, err := e.access().Server(ctx, kubeContext)
 	if err != nil {
 		return err
 	}
-	client, err := e.client(ctx, kubeContext)
+	client, err := e.access().Client(ctx, kubeContext)
 	if err != nil {
 		return err
 	}
@@ -421,11 +406,11 @@ func ownByRequester(ctx context.Context, client *csr.Client, obj *certificatesv1
 // PEM, leaf first. One that was filed from here must still be the one that was
 // filed. report hears of changes, a line each, raw.
 func (e *Env) WaitRequest(ctx context.Context, kubeContext, name string, report func(string)) ([]byte, error) {
-	server, err := e.serverOf(ctx, kubeContext)
+	server, err := e.access().Server(ctx, kubeContext)
 	if err != nil {
 		return nil, err
 	}
-	client, err := e.client(ctx, kubeContext)
+	client, err := e.access().Client(ctx, kubeContext)
 	if err != nil {
 		return nil, err
 	}

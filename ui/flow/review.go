@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 )
 
 // Review works out what [Env.Enroll] would do. Nothing is changed, no PIN is
@@ -58,7 +59,7 @@ func (e *Env) Review(ctx context.Context, o EnrollOptions) (Review, error) {
 		rev.Notes = append(rev.Notes, keptNote(kept, o.Name))
 	}
 	if j.Cluster.InsecureSkipTLSVerify {
-		rev.Notes = append(rev.Notes, "the cluster is not verified: "+(&UnverifiedError{Host: run.enrollment().Host()}).Consequence())
+		rev.Notes = append(rev.Notes, "the cluster is not verified: "+(&cluster.UnverifiedError{Host: run.enrollment().Host()}).Consequence())
 	}
 	if rev.Token.PIN.Blocked() {
 		rev.Notes = append(rev.Notes, "the token's PIN is blocked: unblock it first")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 )
 
 // watched is the root model with a window for the test to look through.
@@ -347,7 +348,7 @@ func TestFlowConflict(t *testing.T) {
 // its host.
 func TestFlowUnverified(t *testing.T) {
 	f := newFake()
-	f.reviewErr = &flow.UnverifiedError{Context: "trial-admin", Host: "10.0.0.2:6443"}
+	f.reviewErr = &cluster.UnverifiedError{Context: "trial-admin", Host: "10.0.0.2:6443"}
 	s := start(t, f)
 	s.sees("Which token", "trial")
 	s.press("enter")

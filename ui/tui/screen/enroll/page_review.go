@@ -13,6 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/describe"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
@@ -153,8 +154,8 @@ func (p *reviewPage) conflict() *flow.ConflictError {
 	return nil
 }
 
-func (p *reviewPage) unverified() *flow.UnverifiedError {
-	var u *flow.UnverifiedError
+func (p *reviewPage) unverified() *cluster.UnverifiedError {
+	var u *cluster.UnverifiedError
 	if errors.As(p.err, &u) {
 		return u
 	}

@@ -1,4 +1,4 @@
-package flow
+package cluster
 
 import (
 	"bytes"
@@ -17,56 +17,56 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// throughBridge returns a client that reaches the enrolment's cluster as
+// ThroughBridge returns a client that reaches the enrolment's cluster as
 // kubectl does. p is asked for what signing in needs, now and when the session
 // is renewed.
-func (e *Env) throughBridge(ctx context.Context, name string, p hsm.Prompter) (*csr.Client, error) {
-	config, err := e.bridgeConfig(ctx, name, p)
+func (a Access) ThroughBridge(ctx context.Context, name string, p hsm.Prompter) (*csr.Client, error) {
+	config, err := a.bridgeConfig(ctx, name, p)
 	if err != nil {
 		return nil, err
 	}
 	return csr.NewClient(config)
 }
 
-// bridgeConfig says how throughBridge connects.
-func (e *Env) bridgeConfig(ctx context.Context, name string, p hsm.Prompter) (*rest.Config, error) {
+// bridgeConfig says how ThroughBridge connects.
+func (a Access) bridgeConfig(ctx context.Context, name string, p hsm.Prompter) (*rest.Config, error) {
 	purpose := hsm.PurposeOf(ctx)
 	s := &signIn{roots: x509.NewCertPool(), ask: func(ctx context.Context) (agent.Session, error) {
-		return e.session(ctx, name, purpose, p)
+		return a.session(ctx, name, purpose, p)
 	}}
 	if _, err := s.transport(ctx); err != nil {
 		return nil, err
 	}
-	endpoint, err := e.Bridge() // made by the agent, if it was not there
+	endpoint, err := a.Env.Bridge() // made by the agent, if it was not there
 	if err != nil {
 		return nil, err
 	}
 	if !s.roots.AppendCertsFromPEM(endpoint.CAPEM) {
 		return nil, errors.New("the bridge's authority is no certificate")
 	}
-	return &rest.Config{Host: endpoint.URL(name), Timeout: e.RequestTimeout, Transport: s}, nil
+	return &rest.Config{Host: endpoint.URL(name), Timeout: a.Env.RequestTimeout, Transport: s}, nil
 }
 
 // session asks the agent for a session. It gives this process the same
 // certificate until it is locked or ends.
-func (e *Env) session(ctx context.Context, name string, purpose hsm.Purpose, p hsm.Prompter) (agent.Session, error) {
-	client, err := agent.EnsureProgram(ctx, e.Dirs, agent.Program{Path: e.Executable, Version: e.Version})
+func (a Access) session(ctx context.Context, name string, purpose hsm.Purpose, p hsm.Prompter) (agent.Session, error) {
+	client, err := agent.EnsureProgram(ctx, a.Env.Dirs, agent.Program{Path: a.Env.Executable, Version: a.Env.Version})
 	if err != nil {
 		return agent.Session{}, err
 	}
 	defer client.Close()
-	client.Waiting = e.WaitingOf(ctx)
+	client.Waiting = a.Env.WaitingOf(ctx)
 	s, err := client.Prepare(ctx, agent.PrepareRequest{Enrollment: name, Client: process.This(), Purpose: purpose}, p)
 	if err == nil && s.Attend && p != nil {
-		err = e.attend(ctx, p)
+		err = a.attend(ctx, p)
 	}
 	return s, err
 }
 
 // attend has p asked about this process's own requests, where the enrolment's
 // policy wants a yes for them, for as long as it and the agent run.
-func (e *Env) attend(ctx context.Context, p hsm.Prompter) error {
-	client, err := agent.Dial(ctx, e.Dirs)
+func (a Access) attend(ctx context.Context, p hsm.Prompter) error {
+	client, err := agent.Dial(ctx, a.Env.Dirs)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package flow
+package cluster
 
 import (
 	"fmt"
@@ -28,15 +28,18 @@ func (e *UnverifiedError) Hint() string {
 	return "put the cluster's CA into certificate-authority-data. Else " + e.Consequence() + "; --accept-risk unverified:" + e.Host + " enrols it all the same"
 }
 
-// acceptsUnverified tells whether the options name the server as one that need
-// not be verified: [*UnverifiedError] if not.
-func (o EnrollOptions) acceptsUnverified(context, server string) error {
-	u, err := url.Parse(server)
+// Accepts tells whether the cluster may be enrolled: it is verified, or host names
+// it as one that need not be. It is an [*UnverifiedError] if not.
+func (e Endpoint) Accepts(host string) error {
+	if !e.Cluster.InsecureSkipTLSVerify {
+		return nil
+	}
+	u, err := url.Parse(e.Cluster.Server)
 	if err != nil {
 		return err
 	}
-	if u.Host == "" || o.AcceptUnverified != u.Host {
-		return &UnverifiedError{Context: context, Host: u.Host}
+	if u.Host == "" || host != u.Host {
+		return &UnverifiedError{Context: e.Context, Host: u.Host}
 	}
 	return nil
 }
