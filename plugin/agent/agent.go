@@ -5,10 +5,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -23,7 +23,6 @@ import (
 type agent struct {
 	o        Options
 	log      *slog.Logger
-	started  time.Time
 	store    enrollment.Store
 	sessions *bridge.Sessions
 	bridge   *bridgeHost
@@ -31,50 +30,34 @@ type agent struct {
 	consents *consents
 	turns    *turns
 	people   *people
-	policies policies
-	stop     context.CancelFunc
+	policies *policies
 	notify   *desktop.Notifier
-	audit    *audit.Log // nil in tests that do not look at it
-	life
+	records  *records
+	life     *life
+	epoch    *epoch
+	program  wire.Build // as it was when it started
 
 	mu         sync.RWMutex
 	targets    map[string]*target // by enrolment
 	holders    map[string]*holder // by token URI
-	epoch      context.Context    // ends with every lock
-	endEpoch   context.CancelCauseFunc
-	lastActive time.Time
-	signatures uint64 // of upstreams that are gone
+	signatures uint64             // of upstreams that are gone
 	dials      uint64
 }
 
-// life is what decides about the agent's end.
-type life struct {
-	program  wire.Build                 // as it was when it started
-	working  atomic.Int64               // prepares and unlocks in progress
-	trimmed  atomic.Int64               // the use after which memory was given back, Unix nanoseconds
-	issued   atomic.Int64               // when a session was last handed out, Unix nanoseconds
-	newer    atomic.Pointer[wire.Build] // a program that would replace this agent
-	why      atomic.Pointer[string]     // it ends
-	auditErr atomic.Pointer[string]     // the audit log cannot be written
-}
-
-// end ends the agent, for the first reason that is given.
-func (a *agent) end(why string) {
-	a.why.CompareAndSwap(nil, &why)
-	a.stop()
-}
-
-// errLocked is the cause that ends what runs while the agent is locked.
-var errLocked = hsm.WithHint(errors.New("the agent was locked meanwhile"), "run the command again")
-
-func newAgent(o Options, log *slog.Logger, stop context.CancelFunc) (*agent, error) {
+func newAgent(o Options, log *slog.Logger, to *audit.Log, stop context.CancelFunc) (*agent, error) {
 	sessions, err := bridge.NewSessions(time.Now)
 	if err != nil {
 		return nil, err
 	}
-	a := &agent{o: o, log: log, notify: desktop.New(os.Getenv), started: time.Now(), store: enrollment.NewStore(o.Dirs), sessions: sessions,
-		flights: newFlights(), consents: newConsents(), turns: newTurns(), people: newPeople(), stop: stop, targets: map[string]*target{}, holders: map[string]*holder{}, lastActive: time.Now()}
-	a.epoch, a.endEpoch = context.WithCancelCause(context.Background())
+	timeout := o.IdleTimeout
+	if o.Supervised {
+		timeout = 0
+	}
+	a := &agent{o: o, log: log, notify: desktop.New(os.Getenv), store: enrollment.NewStore(o.Dirs), sessions: sessions,
+		records: newRecords(to, audit.Path(o.Dirs), o.pid, log), life: newLife(stop, sessions, timeout, o.quiet), epoch: newEpoch(),
+		flights: newFlights(), consents: newConsents(), turns: newTurns(), people: newPeople(), targets: map[string]*target{}, holders: map[string]*holder{}}
+	a.policies = &policies{store: a.store, records: a.records, notify: a.notify, log: log,
+		lowered: func(key hsm.URI) { a.lockToken(a.holder(key), "policy") }}
 	a.bridge = &bridgeHost{a: a}
 	return a, nil
 }
@@ -97,38 +80,30 @@ func (a *agent) holder(key hsm.URI) *holder {
 	h := a.holders[u.String()]
 	if h == nil {
 		h = newHolder(u, a.o.Tokens)
-		h.tried = func(ctx context.Context, err error) { a.recordUnlock(ctx, u, err) }
+		h.tried = func(ctx context.Context, err error) { a.records.unlock(ctx, u, err) }
 		h.removed = func() { a.lockToken(h, "removed") }
-		h.untold = func() (string, func()) { return a.untold(u) }
+		h.untold = func() (string, func()) { return a.policies.notice(u) }
 		a.holders[u.String()] = h
 	}
 	return h
-}
-
-// active notes that somebody wanted something.
-func (a *agent) active() {
-	a.mu.Lock()
-	a.lastActive = time.Now()
-	a.mu.Unlock()
 }
 
 // lock ends everything that stands on a PIN: work in progress, sessions,
 // connections and tunnels with their TLS tickets, and the tokens' logins. It returns
 // the tokens whose workers did not answer and were ended.
 func (a *agent) lock() (ended []hsm.URI, err error) {
-	a.mu.Lock()
-	a.endEpoch(errLocked)
-	a.epoch, a.endEpoch = context.WithCancelCause(context.Background())
-	gone := a.targets
-	a.targets = map[string]*target{}
-	holders := make([]*holder, 0, len(a.holders))
-	for _, h := range a.holders {
-		holders = append(holders, h)
-	}
-	for _, t := range gone {
-		a.count(t)
-	}
-	a.mu.Unlock()
+	var gone map[string]*target
+	var holders []*holder
+	a.epoch.next(func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		gone = a.targets
+		a.targets = map[string]*target{}
+		holders = slices.Collect(maps.Values(a.holders))
+		for _, t := range gone {
+			a.count(t)
+		}
+	})
 
 	a.sessions.Drop("")
 	a.consents.forget()
@@ -188,7 +163,7 @@ func (a *agent) lockToken(h *holder, why string) {
 		r.Outcome, r.Error = outcome(err)
 	}
 	a.log.Info("locked", "token", h.uri.String(), "why", why)
-	a.record(r)
+	a.records.write(r)
 }
 
 // count keeps the counters of a target that goes. a.mu is held.
@@ -204,12 +179,15 @@ func (a *agent) sweep(now time.Time) (idle bool) {
 	a.sessions.Sweep()
 	a.bridge.hold(a.sessions.Clients())
 	a.follow()
-	a.recoverAudit()
+	a.records.recover()
 	if lines, ok := a.log.Handler().(repeats); ok {
 		_ = lines.flush(now) // a log that cannot be written has nowhere to say so
 	}
-	a.trim(now)
+	var latest time.Time
 	for h, used := range a.uses() {
+		if used.After(latest) {
+			latest = used
+		}
 		since, signed, ok := h.window(now)
 		switch {
 		case !ok:
@@ -220,9 +198,8 @@ func (a *agent) sweep(now time.Time) (idle bool) {
 			a.lockToken(h, "idle")
 		}
 	}
-	a.mu.RLock()
-	defer a.mu.RUnlock()
-	return !a.o.Supervised && elapsed(a.lastActive, now) >= a.o.IdleTimeout && a.sessions.Active() == 0
+	a.life.trim(now, latest, a.o.sweepEvery)
+	return a.life.idle(now)
 }
 
 // letGo ends the hold of a token that is locked and that nothing stands on.
@@ -259,20 +236,13 @@ func (a *agent) uses() map[*holder]time.Time {
 	return all
 }
 
-// elapsed is the time from one moment to another by the clock that went further.
-// The monotonic one may stand still while the machine sleeps (clock_gettime(2)),
-// the other one can be set back: neither keeps a token unlocked.
-func elapsed(from, to time.Time) time.Duration {
-	return max(to.Sub(from), to.Round(0).Sub(from.Round(0)))
-}
-
 func (a *agent) status() *Status {
-	s := &Status{Version: a.o.Version, PID: a.o.pid, Started: a.started, Memory: memoryOf(a.o.pid), Workers: a.o.Tokens.Workers(),
+	s := &Status{Version: a.o.Version, PID: a.o.pid, Started: a.life.started, Memory: memoryOf(a.o.pid), Workers: a.o.Tokens.Workers(),
 		Tokens: []TokenStatus{}, Upstreams: []bridge.UpstreamStatus{}, Sessions: a.sessions.Status()}
 	s.Consents, s.Fronts = a.consents.status(), a.people.fronts()
 	s.Bridge, s.BridgeError = a.bridge.describe()
-	s.Program, s.Supervised, s.Newer = a.program, a.o.Supervised, a.newer.Load()
-	if e := a.auditErr.Load(); e != nil {
+	s.Program, s.Supervised, s.Newer = a.program, a.o.Supervised, a.life.newer.Load()
+	if e := a.records.problem.Load(); e != nil {
 		s.AuditError = *e
 	}
 	now := time.Now()

@@ -42,16 +42,21 @@ func (a *agent) atHand(l *link, r request) []byte {
 	if err != nil {
 		return nil
 	}
-	if r.Enrollment, err = entry.Name(r.Enrollment, q); err != nil {
+	name, err := entry.Name(r.Enrollment, q)
+	if err != nil {
 		return nil
 	}
 	now := time.Now()
-	t, err := a.target(r.Enrollment)
-	if err != nil || t.inDate(now) != nil || a.bridge.ensure() != nil || !t.warm(now) ||
-		entry.Check(t.e, q) != nil || a.identified(l, &r) != nil || a.needsAttendant(t, r.Client) || a.warns(t, now) {
+	t, err := a.target(name)
+	if err != nil || t.inDate(now) != nil || a.bridge.ensure() != nil || !t.warm(now) || entry.Check(t.e, q) != nil {
 		return nil
 	}
-	s, err := a.session(t, r)
+	who := requester{enrollment: name, command: r.Purpose.Command}
+	who.client, who.kin, err = a.o.identify(l.peer, r.Client)
+	if err != nil || a.needsAttendant(t, who.client) || a.warns(t, now) {
+		return nil
+	}
+	s, err := a.session(t, who)
 	if err != nil {
 		return nil
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
 
@@ -100,13 +101,13 @@ func TestAudit(t *testing.T) {
 	if sig.Key != r.e.KeyHash || sig.Enrollment != "prod" || "https://"+sig.Server != r.api.URL || sig.Client == nil || sig.Token.Token != r.e.Key.Token || sig.Token.Object != "" {
 		t.Errorf("%+v", sig)
 	}
-	if c := session.Client; c == nil || c.PID != os.Getpid() || c.Command != cmp.Or(commandOf(os.Getpid()), "kubectl") || session.Enrollment != "prod" {
+	if c := session.Client; c == nil || c.PID != os.Getpid() || c.Command != cmp.Or(consent.CommandOf(os.Getpid()), "kubectl") || session.Enrollment != "prod" {
 		t.Errorf("%+v", session)
 	}
 	if denial.Count != 49 || denial.Code != 401 || all[11].Version != "" || all[0].Version != "test" || all[0].Agent != os.Getpid() {
 		t.Errorf("%+v", all)
 	}
-	if u := all[10]; u.Client == nil || u.Client.Command != cmp.Or(commandOf(os.Getpid()), "kubehsm") || u.Enrollment != "prod" {
+	if u := all[10]; u.Client == nil || u.Client.Command != cmp.Or(consent.CommandOf(os.Getpid()), "kubehsm") || u.Enrollment != "prod" {
 		t.Errorf("%+v", u)
 	}
 	b, err := os.ReadFile(audit.Path(r.dirs))
@@ -170,7 +171,7 @@ func TestAuditWindow(t *testing.T) {
 // The work goes on if the log cannot be written, but not silently.
 func TestAuditFails(t *testing.T) {
 	r := newRig(t, rigOptions{})
-	r.mustAgent(func(a *agent) { check(t, a.audit.Close()); check(t, os.Mkdir(audit.Path(r.dirs)+".x", 0o700)) })
+	r.mustAgent(func(a *agent) { check(t, a.records.to.Close()); check(t, os.Mkdir(audit.Path(r.dirs)+".x", 0o700)) })
 	check(t, os.Remove(audit.Path(r.dirs)))
 	check(t, os.Rename(audit.Path(r.dirs)+".x", audit.Path(r.dirs)))
 	if code, _ := r.get(r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin))), "/version"); code != 200 {

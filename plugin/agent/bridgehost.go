@@ -55,7 +55,7 @@ func (b *bridgeHost) listen() error {
 		return err
 	}
 	s := bridge.NewServer(cert, b.a.sessions, b.a.route, b.a.log)
-	s.Denied, s.Consent, s.Whose = b.a.recordDenial, b.a.consent, b.a.o.whose
+	s.Denied, s.Consent, s.Whose = b.a.records.denial, b.a.consent, b.a.o.whose
 	done := make(chan struct{})
 	b.server, b.address, b.done, b.listener = s, ep.Address(), done, l
 	go func() {

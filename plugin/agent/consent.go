@@ -5,11 +5,6 @@ import (
 	"crypto"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -43,7 +38,7 @@ func (a *agent) consent(ctx context.Context, q bridge.Question) error {
 		release()
 		a.mayWrite(q.Client)
 	}()
-	ctx, cancel := a.untilLocked(ctx)
+	ctx, cancel := a.epoch.untilLocked(ctx)
 	defer cancel()
 	leave, err := a.turns.take(ctx, place{client: q.Client})
 	if err != nil {
@@ -102,16 +97,16 @@ func (a *agent) question(ctx, answered context.Context, q bridge.Question) error
 	if t == nil {
 		return errLocked
 	}
-	a.working.Add(1)
-	defer a.working.Add(-1)
+	a.life.working.Add(1)
+	defer a.life.working.Add(-1)
 	defer a.consents.open(ConsentStatus{Enrollment: q.Enrollment, Client: q.Client, Request: q.Request.String(), Since: time.Now()})()
 	statement := consent.Statement{Time: time.Now(), Enrollment: q.Enrollment, Server: t.e.Cluster.Server, Request: q.Request,
-		PID: q.Client.PID, Command: commandOf(q.Client.PID)}
+		PID: q.Client.PID, Command: consent.CommandOf(q.Client.PID)}
 	text, err := statement.Text()
 	if err != nil {
 		return err
 	}
-	ctx = withRequest(context.WithValue(ctx, rawKey{}, q.Request.Terminal), request{Enrollment: q.Enrollment, Client: q.Client})
+	ctx = withRequester(context.WithValue(ctx, rawKey{}, q.Request.Terminal), requester{enrollment: q.Enrollment, client: q.Client})
 	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Cluster: q.Enrollment, Action: "allow “" + q.Request.String() + "”", Command: statement.Command})
 	r := audit.Record{Event: audit.Consent, Enrollment: q.Enrollment, Server: t.e.Host(), Key: t.e.KeyHash, Request: q.Request.String(), Statement: text,
 		Client: &audit.Process{PID: q.Client.PID, Command: statement.Command}}
@@ -136,12 +131,12 @@ func (a *agent) question(ctx, answered context.Context, q bridge.Question) error
 	switch {
 	case errors.Is(err, errNobody):
 		r.Outcome, r.Reason, r.Error = audit.Refused, "nobody", ""
-		a.recordRepeated(r)
+		a.records.repeated(r)
 		return err
 	case errors.Is(err, errRefused):
 		r.Outcome, r.Error = audit.Refused, ""
 	}
-	a.record(r)
+	a.records.write(r)
 	return err
 }
 
@@ -176,7 +171,7 @@ func (a *agent) put(ctx context.Context, t *target, s consent.Statement, text st
 			question = "allow it, and touch the token then?"
 		}
 		detail := words(s, t)
-		notice, told := a.untold(t.holder.uri)
+		notice, told := a.policies.notice(t.holder.uri)
 		if notice != "" {
 			detail = notice + "\n" + detail
 		}
@@ -215,51 +210,6 @@ func words(s consent.Statement, t *target) string {
 		who += fmt.Sprintf(" (process %d)", s.PID)
 	}
 	return who + " wants to " + s.Request.String() + "\non " + s.Enrollment + " (" + t.e.Host() + ")."
-}
-
-// commandOf is the name of a program that runs, "" where the system does not
-// tell. The program chooses it: what is more than a plain word is quoted.
-func commandOf(pid int) string {
-	if pid <= 0 {
-		return ""
-	}
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm") // Linux has it (proc_pid_comm(5))
-	if err != nil {
-		return ""
-	}
-	return consent.Word(whole(strings.TrimSuffix(string(b), "\n"), pid))
-}
-
-// The kernel keeps maxComm bytes of a program's name; no file's is longer than
-// maxName.
-const (
-	maxComm = 15
-	maxName = 255
-)
-
-// whole is the whole of a name that the kernel may have cut: that of the program's
-// file or script which begins so, as far as there is one.
-func whole(name string, pid int) string {
-	if len(name) != maxComm {
-		return name
-	}
-	proc := "/proc/" + strconv.Itoa(pid)
-	var files []string
-	if exe, err := os.Readlink(proc + "/exe"); err == nil { // unlike the arguments, not the program's choice
-		files = append(files, strings.TrimSuffix(exe, " (deleted)"))
-	}
-	if f, err := os.Open(proc + "/cmdline"); err == nil {
-		b, _ := io.ReadAll(io.LimitReader(f, 1<<13)) // what there is of it
-		_ = f.Close()
-		args := strings.SplitN(string(b), "\x00", 3)
-		files = append(files, args[:min(len(args), 2)]...) // a script's interpreter comes first
-	}
-	for _, file := range files {
-		if base := filepath.Base(file); strings.HasPrefix(base, name) && len(base) <= maxName {
-			return base
-		}
-	}
-	return name
 }
 
 // ConsentStatus is a question that waits for its answer.

@@ -3,12 +3,8 @@ package agent
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
-	"os"
 	"os/exec"
-	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -555,65 +551,11 @@ func TestHeldInAll(t *testing.T) {
 	}
 }
 
-// TestNamesOfPrograms: a program chooses its name, and forges no line of a
-// question by it.
-func TestNamesOfPrograms(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("only Linux tells it")
-	}
-	const script = `printf 'a\n\033[2Jb\n' >/proc/$$/comm && echo done && read x`
-	c := exec.Command("sh", "-c", script)
-	in, err := c.StdinPipe()
-	check(t, err)
-	out, err := c.StdoutPipe()
-	check(t, err)
-	check(t, c.Start())
-	t.Cleanup(func() { _ = in.Close(); _ = c.Wait() }) // the script's code is that of read
-	b := make([]byte, 4)
-	_, err = io.ReadFull(out, b)
-	check(t, err)
-	name := commandOf(c.Process.Pid)
-	if name != `"a\n\x1b[2Jb"` && name != `"a\n\x1b[2Jb\n"` {
-		t.Errorf("called %q", name)
-	}
+// TestNamesInQuestions: what a program calls itself forges no line of a question.
+func TestNamesInQuestions(t *testing.T) {
 	e := enrollment.Enrollment{Name: "prod", Cluster: enrollment.Cluster{Server: "https://10.0.0.1"}}
-	if w := words(consent.Statement{PID: 7, Command: name, Enrollment: "prod"}, &target{e: e}); strings.Count(w, "\n") != 1 || strings.Contains(w, "\x1b") {
+	s := consent.Statement{PID: 7, Command: consent.Word("a\n\x1b[2Jb"), Enrollment: "prod"}
+	if w := words(s, &target{e: e}); strings.Count(w, "\n") != 1 || strings.Contains(w, "\x1b") {
 		t.Errorf("%q", w)
-	}
-}
-
-// TestLongNameOfAProgram: the kernel's name of a program may be cut; a script has its
-// own name, not its interpreter's. What a program calls itself goes behind its file.
-func TestLongNameOfAProgram(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("only Linux tells it")
-	}
-	const name = "kubectl-externalsigner-and-more"
-	dir := t.TempDir()
-	sh, err := exec.LookPath("sh")
-	check(t, err)
-	text, program, script := filepath.Join(dir, "text"), filepath.Join(dir, name), filepath.Join(dir, name+".sh")
-	check(t, os.WriteFile(text, []byte("#!/bin/sh\nread x\necho started\nread x\n"), 0o700))
-	for to, from := range map[string]string{program: sh, script: text} {
-		// A file that this process wrote may be open for that in a child of it for a
-		// moment, and cannot be started then.
-		check(t, exec.Command("cp", from, to).Run())
-	}
-	for want, path := range map[string]string{name: program, name + ".sh": script, "sh": sh} {
-		c := exec.Command(path)
-		c.Args = []string{name[:maxComm] + "-as-it-says"} // a script's are its own
-		in, err := c.StdinPipe()
-		check(t, err)
-		out, err := c.StdoutPipe()
-		check(t, err)
-		check(t, c.Start())
-		t.Cleanup(func() { _ = in.Close(); _ = c.Process.Kill(); _ = c.Wait() })
-		_, err = io.WriteString(in, "echo started\n")
-		check(t, err)
-		_, err = io.ReadFull(out, make([]byte, len("started\n"))) // it has its name and arguments by now
-		check(t, err)
-		if got := commandOf(c.Process.Pid); got != want {
-			t.Errorf("%s is called %q", path, got)
-		}
 	}
 }

@@ -201,7 +201,7 @@ const frontGrace = 500 * time.Millisecond
 // personSoon waits for an open UI where the agent has just started and none has
 // come yet.
 func (a *agent) personSoon(ctx context.Context) {
-	grace, cancel := context.WithDeadline(ctx, a.started.Add(frontGrace))
+	grace, cancel := context.WithDeadline(ctx, a.life.started.Add(frontGrace))
 	defer cancel()
 	a.people.await(grace)
 }

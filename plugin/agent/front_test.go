@@ -27,7 +27,7 @@ func TestPersonSoon(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
-				a := &agent{started: began.Add(-tc.age), people: newPeople()}
+				a := &agent{life: &life{started: began.Add(-tc.age)}, people: newPeople()}
 				switch {
 				case tc.comes != nil && tc.in == 0:
 					a.people.add(tc.comes)

@@ -8,13 +8,6 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
-// identified puts the client as the system knows it in the place of the one that
-// the request names.
-func (a *agent) identified(l *link, r *request) (err error) {
-	r.Client, r.kin, err = a.o.identify(l.peer, r.Client)
-	return err
-}
-
 // identify says for which program a session is. The plugin claims one, and the
 // system must tell that this program has started the plugin, perhaps through others
 // such as "sh -c": then kin are those that started the program in turn. Where the

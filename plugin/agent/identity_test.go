@@ -136,7 +136,7 @@ func TestOneTouchIsOnePrograms(t *testing.T) {
 	}
 	refusedTo("while it runs", thief)
 	asked, shown := r.recordsOf(audit.Session), r.recordsOf(audit.Denial)
-	whom := audit.Process{PID: thief.id.PID, Command: commandOf(thief.id.PID)} // the thief claims "kubectl"
+	whom := audit.Process{PID: thief.id.PID, Command: consent.CommandOf(thief.id.PID)} // the thief claims "kubectl"
 	if a := asked[2]; a.Outcome != audit.Refused || a.Error != "not-client" || *a.Client != whom || *asked[3].Client != whom {
 		t.Errorf("on record is %+v", a)
 	}

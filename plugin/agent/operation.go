@@ -28,7 +28,7 @@ func (a *agent) serve(ctx context.Context, c net.Conn) {
 			a.log.Warn("refused", "error", err)
 			return
 		}
-		a.active()
+		a.life.active()
 		if r.Op == opCredential && a.answer(l, r) {
 			continue
 		}
@@ -51,15 +51,17 @@ func (a *agent) serve(ctx context.Context, c net.Conn) {
 // prepare and unlock: peers of two versions can always find out about each other
 // and end one.
 func (a *agent) operate(l *link, r request) (out reply, then func()) {
+	q := requester{enrollment: r.Enrollment, client: r.Client, command: r.Purpose.Command}
 	if r.Op == opPrepare || r.Op == opUnlock {
-		if err := a.identified(l, &r); err != nil {
-			a.recordSession(request{Enrollment: r.Enrollment, Client: l.peer}, err)
+		var err error
+		if q.client, q.kin, err = a.o.identify(l.peer, r.Client); err != nil {
+			a.records.session(requester{enrollment: r.Enrollment, client: l.peer}, err)
 			return reply{Error: toFailure(err)}, nil
 		}
 	}
 	p := newRemotePrompter(l)
 	defer p.close()
-	p.who, p.understandsWaits = r.Client, r.Waits
+	p.who, p.understandsWaits = q.client, r.Waits
 	p.shared = func() bool { return a.shared(p.who) }
 	defer a.turns.shows(p)()
 	var err error
@@ -70,30 +72,30 @@ func (a *agent) operate(l *link, r request) (out reply, then func()) {
 		out.Status = a.status()
 	case r.Op == opLock:
 		out.Ended, err = a.lock()
-		a.record(audit.Record{Event: audit.Lock, Reason: "asked"})
+		a.records.write(audit.Record{Event: audit.Lock, Reason: "asked"})
 	case r.Op == opStop:
-		then = func() { a.end("asked") }
+		then = func() { a.life.end("asked") }
 	case r.Op == opRetire:
-		err = a.inUse(time.Now())
-		then = func() { a.end("replaced") }
+		err = a.life.inUse(time.Now())
+		then = func() { a.life.end("replaced") }
 	case r.Op == opCredential:
 		err = errInFull
 	case r.V != a.o.protocol:
 		err = hsm.WithHint(fmt.Errorf("%w: it speaks protocol %d, you speak %d", ErrVersion, a.o.protocol, r.V), versionHint)
 	case r.Op == opPrepare:
-		p.terminal = r.Client.Terminal() != 0
-		p.elsewhere = func() hsm.Prompter { return a.person(r.Client) }
+		p.terminal = q.client.Terminal() != 0
+		p.elsewhere = func() hsm.Prompter { return a.person(q.client) }
 		p.soon = a.personSoon
-		err = a.work(func() (err error) { out.Session, err = a.prepare(l.ctx, r, p); return err })
+		err = a.life.work(func() (err error) { out.Session, err = a.prepare(l.ctx, q, p); return err })
 	case r.Op == opSign:
-		err = a.work(func() (err error) { out.Signed, err = a.sign(l.ctx, r, p); return err })
+		err = a.life.work(func() (err error) { out.Signed, err = a.sign(l.ctx, q, r.Sign, p); return err })
 	case r.Op == opFront:
 		p.who = l.peer
 		err = a.offer(l, &person{p: p})
 	case r.Op == opAttend:
 		err = a.attend(l, r, p)
 	case r.Op == opUnlock:
-		err = a.work(func() error { return a.unlockFor(l.ctx, r, p) })
+		err = a.life.work(func() error { return a.unlockFor(l.ctx, q, p) })
 	default:
 		err = fmt.Errorf("%w: operation %q", wire.ErrFrame, r.Op)
 	}
@@ -133,11 +135,4 @@ func (a *agent) beat(l *link, r request) (stop func()) {
 		}
 	}()
 	return func() { cancel(); <-ended } // nothing comes after the answer
-}
-
-// work counts an operation that somebody waits for.
-func (a *agent) work(f func() error) error {
-	a.working.Add(1)
-	defer a.working.Add(-1)
-	return f()
 }

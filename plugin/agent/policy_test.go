@@ -180,7 +180,7 @@ func TestPolicyWithoutALog(t *testing.T) {
 		t.Errorf("told %q", n)
 	}
 	check(t, os.Remove(audit.Path(r.dirs)))
-	r.mustAgent(func(a *agent) { a.recoverAudit() })
+	r.mustAgent(func(a *agent) { a.records.recover() })
 	_, lines := r.records()
 	if !slices.Equal(lines, []string{"log-lost"}) {
 		t.Errorf("on record is %q", lines)

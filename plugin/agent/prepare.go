@@ -21,13 +21,13 @@ const (
 
 // prepare makes sure that the bridge can carry requests for an enrolment and
 // hands out a session. The order is the package comment's.
-func (a *agent) prepare(ctx context.Context, r request, p *remotePrompter) (_ *Session, err error) {
+func (a *agent) prepare(ctx context.Context, q requester, p *remotePrompter) (_ *Session, err error) {
 	defer func() {
 		if err != nil {
-			a.recordSession(r, err)
+			a.records.session(q, err)
 		}
 	}()
-	t, err := a.target(r.Enrollment)
+	t, err := a.target(q.enrollment)
 	if err != nil {
 		return nil, err
 	}
@@ -39,29 +39,29 @@ func (a *agent) prepare(ctx context.Context, r request, p *remotePrompter) (_ *S
 	}
 	if !t.warm(time.Now()) {
 		over := t.holder.asks.tell(p)
-		t, err = a.warmUp(ctx, r, p)
+		t, err = a.warmUp(ctx, q, p)
 		over()
 		if err != nil {
 			return nil, err
 		}
 	}
-	return a.session(t, r)
+	return a.session(t, q)
 }
 
 // session hands out a session.
-func (a *agent) session(t *target, r request) (*Session, error) {
-	c, err := a.sessions.Issue(t.e.Name, r.Client, r.kin...)
+func (a *agent) session(t *target, q requester) (*Session, error) {
+	c, err := a.sessions.Issue(t.e.Name, q.client, q.kin...)
 	if err != nil {
 		return nil, err
 	}
-	a.mayWrite(r.Client)
+	a.mayWrite(q.client)
 	if c.New {
-		a.recordSession(r, nil)
+		a.records.session(q, nil)
 	}
-	a.issued.Store(time.Now().UnixNano())
+	a.life.handedOut()
 	s := &Session{Certificate: c.Certificate, Key: c.Key, Expires: c.Expires, CertificateExpires: t.chain[0].NotAfter}
-	if s.Attend = a.needsAttendant(t, r.Client); s.Attend {
-		a.people.expect(r.Client, time.Now())
+	if s.Attend = a.needsAttendant(t, q.client); s.Attend {
+		a.people.expect(q.client, time.Now())
 	}
 	return s, nil
 }
@@ -72,17 +72,17 @@ func (t *target) warm(now time.Time) bool {
 }
 
 // warmUp is the cold half of a prepare, done by one caller for all.
-func (a *agent) warmUp(ctx context.Context, r request, p *remotePrompter) (*target, error) {
-	name := r.Enrollment
-	if err := a.flights.recall(r.Client, name, time.Now()); err != nil {
+func (a *agent) warmUp(ctx context.Context, q requester, p *remotePrompter) (*target, error) {
+	name := q.enrollment
+	if err := a.flights.recall(q.client, name, time.Now()); err != nil {
 		return nil, err
 	}
-	ctx, cancel := a.untilLocked(ctx)
+	ctx, cancel := a.epoch.untilLocked(ctx)
 	defer cancel()
-	ctx = withRequest(ctx, r)
-	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Cluster: name, Action: "sign in", Command: r.Purpose.Command})
+	ctx = withRequester(ctx, q)
+	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Cluster: name, Action: "sign in", Command: q.command})
 	var t *target
-	err := a.flights.do(ctx, name, r.Client.Terminal(), func() error {
+	err := a.flights.do(ctx, name, q.client.Terminal(), func() error {
 		var err error
 		if t, err = a.target(name); err != nil {
 			return err
@@ -97,7 +97,7 @@ func (a *agent) warmUp(ctx context.Context, r request, p *remotePrompter) (*targ
 		return err
 	})
 	err = lockedOr(ctx, err)
-	a.flights.remember(r.Client, name, err, time.Now())
+	a.flights.remember(q.client, name, err, time.Now())
 	if err != nil {
 		a.log.Info("prepare failed", "enrollment", name, "error", err)
 		return nil, err
@@ -117,24 +117,6 @@ func passOn(err error, elsewhere bool) bool {
 		return elsewhere
 	}
 	return errors.Is(err, context.Canceled) || errors.Is(err, hsm.ErrNoTerminal) || errors.Is(err, hsm.ErrPINRequired)
-}
-
-// untilLocked ends ctx when the agent is locked.
-func (a *agent) untilLocked(ctx context.Context) (context.Context, context.CancelFunc) {
-	a.mu.RLock()
-	epoch := a.epoch
-	a.mu.RUnlock()
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(epoch, func() { cancel(context.Cause(epoch)) })
-	return ctx, func() { stop(); cancel(nil) }
-}
-
-// lockedOr is how work ended that [agent.untilLocked] bounds: err, unless it was a lock.
-func lockedOr(ctx context.Context, err error) error {
-	if errors.Is(context.Cause(ctx), errLocked) {
-		return errLocked
-	}
-	return err
 }
 
 // connect makes t warm.
@@ -203,8 +185,8 @@ func (t *target) explain(err error) error {
 }
 
 // unlockFor is the unlock operation.
-func (a *agent) unlockFor(ctx context.Context, r request, p *remotePrompter) error {
-	t, err := a.target(r.Enrollment)
+func (a *agent) unlockFor(ctx context.Context, q requester, p *remotePrompter) error {
+	t, err := a.target(q.enrollment)
 	if err != nil {
 		return err
 	}
@@ -212,9 +194,9 @@ func (a *agent) unlockFor(ctx context.Context, r request, p *remotePrompter) err
 		return err
 	}
 	defer t.holder.asks.tell(p)()
-	ctx, cancel := a.untilLocked(ctx)
+	ctx, cancel := a.epoch.untilLocked(ctx)
 	defer cancel()
-	ctx = withRequest(ctx, r)
+	ctx = withRequester(ctx, q)
 	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Cluster: t.e.Name, Action: "unlock the token"}) // asked for by kubehsm itself
 	if _, err = t.holder.find(ctx, t.e.Key, t.chain[0].PublicKey); err == nil {
 		err = t.holder.unlock(ctx, p)

@@ -128,7 +128,12 @@ func Serve(ctx context.Context, o Options) (err error) {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	a, err := newAgent(o, log, stop)
+	records, err := audit.Open(audit.Path(o.Dirs))
+	if err != nil {
+		return fmt.Errorf("agent: %w", err)
+	}
+	defer func() { err = errors.Join(err, records.Close()) }()
+	a, err := newAgent(o, log, records, stop)
 	if err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
@@ -136,10 +141,6 @@ func Serve(ctx context.Context, o Options) (err error) {
 	if o.made != nil {
 		o.made(a)
 	}
-	if a.audit, err = audit.Open(audit.Path(o.Dirs)); err != nil {
-		return fmt.Errorf("agent: %w", err)
-	}
-	defer func() { err = errors.Join(err, a.audit.Close()) }()
 	defer func() { err = errors.Join(err, lines.flush(time.Now().Add(repeatWindow))) }()
 	return a.run(ctx)
 }
@@ -209,7 +210,7 @@ func (a *agent) run(ctx context.Context) (err error) {
 		a.log.Error("bridge", "error", err)
 	}
 	a.log.Info("listening", "version", a.o.Version)
-	a.record(audit.Record{Event: audit.AgentStart, Version: a.o.Version})
+	a.records.write(audit.Record{Event: audit.AgentStart, Version: a.o.Version})
 	if err := ready(a.o.Ready); err != nil && !errors.Is(err, os.ErrClosed) {
 		a.log.Warn("whoever started the agent does not wait for it", "error", err)
 	}
@@ -229,12 +230,9 @@ func (a *agent) run(ctx context.Context) (err error) {
 	err = errors.Join(err, a.bridge.leave(lost))
 	conns.close()
 	wg.Wait()
-	why := "signal"
-	if w := a.why.Load(); w != nil {
-		why = *w
-	}
+	why := a.life.reason()
 	a.log.Info("stopped", "why", why, "error", err)
-	a.record(audit.Record{Event: audit.AgentStop, Reason: why})
+	a.records.write(audit.Record{Event: audit.AgentStop, Reason: why})
 	if why == "replaced" && a.o.Supervised {
 		err = errors.Join(err, ErrReplaced)
 	}
@@ -255,9 +253,9 @@ func (a *agent) watch(ctx context.Context, name socket.Name) {
 				// The session folder goes when its user logs out. An agent that cannot be
 				// told to lock must not stay unlocked, nor keep the bridge's port from its
 				// successor.
-				a.end("unreachable")
+				a.life.end("unreachable")
 			case a.sweep(now):
-				a.end("idle")
+				a.life.end("idle")
 			}
 		}
 	}

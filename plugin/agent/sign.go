@@ -6,12 +6,10 @@ import (
 	"crypto/rsa"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
-	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	signer "github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
 )
@@ -21,35 +19,35 @@ import (
 // nobody's yes: by an enrolled key that is held unlocked now, and whose
 // enrolments all leave it at signing in. For any other the token itself is asked,
 // and so is its user.
-func (a *agent) sign(ctx context.Context, r request, p *remotePrompter) (*wire.Signed, error) {
-	if r.Sign == nil {
+func (a *agent) sign(ctx context.Context, q requester, s *wire.Sign, p *remotePrompter) (*wire.Signed, error) {
+	if s == nil {
 		return nil, fmt.Errorf("%w: nothing to sign", wire.ErrFrame)
 	}
-	var opts crypto.SignerOpts = crypto.Hash(r.Sign.Hash)
-	if r.Sign.Salt != nil {
-		opts = &rsa.PSSOptions{SaltLength: *r.Sign.Salt, Hash: crypto.Hash(r.Sign.Hash)}
+	var opts crypto.SignerOpts = crypto.Hash(s.Hash)
+	if s.Salt != nil {
+		opts = &rsa.PSSOptions{SaltLength: *s.Salt, Hash: crypto.Hash(s.Hash)}
 	}
-	q, err := signer.FromParts(map[string]string{signer.KeyURI: r.Sign.Key}, r.Sign.Digest, opts)
+	r, err := signer.FromParts(map[string]string{signer.KeyURI: s.Key}, s.Digest, opts)
 	if err != nil {
 		return nil, err
 	}
-	e, err := a.enrolledKey(*q.Config.URI)
+	e, err := a.enrolledKey(*r.Config.URI)
 	if errors.Is(err, enrollment.ErrUnknown) || errors.Is(err, errAsksConsent) || err == nil && !a.holder(e.Key).unlocked() {
 		return &wire.Signed{}, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	public, err := a.publicKey(e, q.Opts)
+	public, err := a.publicKey(e, r.Opts)
 	if err != nil {
 		return nil, err
 	}
 	defer a.holder(e.Key).asks.tell(p)()
-	signature, err := a.signHeld(withRequest(ctx, r), e, public, q, p)
+	signature, err := a.signHeld(withRequester(ctx, q), e, public, r, p)
 	if errors.Is(err, hsm.ErrPINRequired) { // for each signature
 		return &wire.Signed{}, nil
 	}
-	a.recordSigned(e, r, err)
+	a.records.signed(e, q, err)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +69,7 @@ func (a *agent) enrolledKey(u hsm.URI) (found enrollment.Enrollment, err error) 
 	if i < 0 {
 		return found, fmt.Errorf("%s: %w", u, enrollment.ErrUnknown)
 	}
-	if policy, _ := a.policyOf(all[i]); policy.Asks() { // the policy of all enrolments with the key, whatever their URI
+	if policy, _ := a.policies.of(all[i]); policy.Asks() { // the policy of all enrolments with the key, whatever their URI
 		return found, fmt.Errorf("%s: %w", all[i].Name, errAsksConsent)
 	}
 	return all[i], nil
@@ -90,7 +88,7 @@ func (a *agent) publicKey(e enrollment.Enrollment, opts crypto.SignerOpts) (cryp
 // signHeld signs with the key of an enrolment, which is public's; a lock ends it.
 // p is not asked for a PIN.
 func (a *agent) signHeld(ctx context.Context, e enrollment.Enrollment, public crypto.PublicKey, r signer.Request, p hsm.Prompter) ([]byte, error) {
-	ctx, cancel := a.untilLocked(ctx)
+	ctx, cancel := a.epoch.untilLocked(ctx)
 	defer cancel()
 	ctx, cancelTouch := context.WithTimeout(ctx, touchTimeout)
 	defer cancelTouch()
@@ -122,14 +120,4 @@ func (touchOnly) PIN(context.Context, hsm.PINPrompt) (*hsm.Secret, error) {
 
 func (touchOnly) Confirm(context.Context, hsm.ConfirmPrompt) (bool, error) {
 	return false, hsm.ErrNoTerminal
-}
-
-// recordSigned records a signature for a client that has the key's use itself.
-func (a *agent) recordSigned(e enrollment.Enrollment, q request, err error) {
-	r := audit.Record{Event: audit.Signature, Reason: "external-signer", Enrollment: e.Name, Key: e.KeyHash, Token: public(e.Key), Client: clientOf(q)}
-	r.Outcome, r.Error = outcome(err)
-	if u, err := url.Parse(e.Cluster.Server); err == nil {
-		r.Server = u.Host
-	}
-	a.record(r)
 }

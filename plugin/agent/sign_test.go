@@ -79,9 +79,9 @@ func TestSignForOthers(t *testing.T) {
 	if sig, held, err := sign(r.slot.URI, digest[:31]); held || err != nil || sig != nil {
 		t.Errorf("a short digest: held %t, %v", held, err)
 	}
-	unhashed := request{Sign: &wire.Sign{Key: r.slot.URI.String(), Digest: []byte("a text of any length")}}
+	unhashed := &wire.Sign{Key: r.slot.URI.String(), Digest: []byte("a text of any length")}
 	r.mustAgent(func(a *agent) {
-		if signed, err := a.sign(t.Context(), unhashed, nil); signed != nil || !errors.Is(err, externalsigner.ErrRequest) {
+		if signed, err := a.sign(t.Context(), requester{}, unhashed, nil); signed != nil || !errors.Is(err, externalsigner.ErrRequest) {
 			t.Errorf("no hash: signed %v, %v", signed, err)
 		}
 	})
@@ -166,7 +166,7 @@ func TestAgentIsExternalSigner(t *testing.T) {
 	for range 2 {
 		fails("a no", hsm.ErrCancelled.Error(), config)
 	}
-	if asked := no.PINs(); len(asked) != 1 || asked[0].Purpose.Command != commandOf(os.Getpid()) {
+	if asked := no.PINs(); len(asked) != 1 || asked[0].Purpose.Command != consent.CommandOf(os.Getpid()) {
 		t.Errorf("asked %+v", asked)
 	}
 	leave()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/service"
@@ -31,7 +32,7 @@ func (a *agent) serveSigner(ctx context.Context) {
 // the user's PIN sources or a person, see [Options.Asker].
 func (a *agent) answerSigner(ctx context.Context, r externalsigner.Request, tell func(text string)) (out externalsigner.Answer, err error) {
 	defer r.Zero()
-	a.active()
+	a.life.active()
 	if r.Config.URI == nil {
 		return out, hsm.WithHint(fmt.Errorf("%w: the agent knows keys by their uri", externalsigner.ErrRequest),
 			"`kubehsm kubeconfig set --mode external-signer` writes it")
@@ -47,38 +48,38 @@ func (a *agent) answerSigner(ctx context.Context, r externalsigner.Request, tell
 	if err != nil {
 		return out, err
 	}
-	q := request{Enrollment: e.Name, Client: process.Of(service.PeerPID(ctx))}
-	ctx = withRequest(hsm.WithPurpose(ctx, hsm.Purpose{Cluster: e.Name, Action: "sign in", Command: commandOf(q.Client.PID)}), q)
-	err = a.work(func() error {
-		defer a.holder(e.Key).asks.tell(toldWaiter{q.Client, tell})()
+	q := requester{enrollment: e.Name, client: process.Of(service.PeerPID(ctx))}
+	ctx = withRequester(hsm.WithPurpose(ctx, hsm.Purpose{Cluster: e.Name, Action: "sign in", Command: consent.CommandOf(q.client.PID)}), q)
+	err = a.life.work(func() error {
+		defer a.holder(e.Key).asks.tell(toldWaiter{q.client, tell})()
 		if err := a.unlockForSigner(ctx, e, q, tell); err != nil {
 			return err
 		}
-		out.Signature, err = a.signHeld(ctx, e, public, r, service.Told(touchOnly{a.person(q.Client)}, "", tell))
-		a.recordSigned(e, q, err)
+		out.Signature, err = a.signHeld(ctx, e, public, r, service.Told(touchOnly{a.person(q.client)}, "", tell))
+		a.records.signed(e, q, err)
 		return err
 	})
 	return out, err
 }
 
 // unlockForSigner sees to it that the key can be used.
-func (a *agent) unlockForSigner(ctx context.Context, e enrollment.Enrollment, q request, tell func(string)) error {
+func (a *agent) unlockForSigner(ctx context.Context, e enrollment.Enrollment, q requester, tell func(string)) error {
 	h := a.holder(e.Key)
 	if h.unlocked() {
 		return nil
 	}
-	if err := a.flights.recall(q.Client, e.Name, time.Now()); err != nil { // clients ask again and again
+	if err := a.flights.recall(q.client, e.Name, time.Now()); err != nil { // clients ask again and again
 		return err
 	}
 	var p hsm.Prompter = nobody{a.notify, e.Name}
-	if who := a.someone(q.Client); who != nil {
+	if who := a.someone(q.client); who != nil {
 		p = service.Told(who.p, who.where(), tell)
 	} else if a.o.Asker != nil {
 		p = service.Told(a.o.Asker, "in the window that opens", tell)
 	}
 	p = a.sourced(p)
 	defer settled(p)
-	ctx, cancel := a.untilLocked(ctx)
+	ctx, cancel := a.epoch.untilLocked(ctx)
 	defer cancel()
 	err := lockedOr(ctx, h.unlock(ctx, p))
 	if errors.Is(err, hsm.ErrNoTerminal) {
@@ -87,7 +88,7 @@ func (a *agent) unlockForSigner(ctx context.Context, e enrollment.Enrollment, q 
 			err = hsm.Hintf(err, "run `kubehsm unlock %s`", e.Name)
 		}
 	}
-	a.flights.remember(q.Client, e.Name, err, time.Now())
+	a.flights.remember(q.client, e.Name, err, time.Now())
 	return err
 }
 

@@ -85,7 +85,7 @@ func (a *agent) load(name string) (*target, error) {
 		return nil, err
 	}
 	before := a.store.Version(e)
-	policy, others := a.policyOf(e)
+	policy, others := a.policies.of(e)
 	version := a.store.Version(e, others...) // before the chain is read: a later write shows
 	if again, err := a.store.Load(name); err != nil || !reflect.DeepEqual(again, e) || !strings.HasPrefix(version, before) {
 		version = "" // the enrolment was read before this version
@@ -102,7 +102,7 @@ func (a *agent) load(name string) (*target, error) {
 			s, err := t.holder.signer(ctx, e.Key, chain[0].PublicKey, p)
 			settled(p)
 			if err != nil {
-				a.recordSignature(ctx, e, err)
+				a.records.signature(ctx, e, err)
 				if prompterOf(ctx) == nil && errors.Is(err, hsm.ErrNoTerminal) {
 					a.notify.Say("The connection to " + e.Name + " needs the token's PIN: run your command again, or kubehsm unlock.")
 				}
@@ -110,7 +110,7 @@ func (a *agent) load(name string) (*target, error) {
 			}
 			return recordedSigner{s, func(err error) {
 				settled(p)
-				a.recordSignature(ctx, e, err)
+				a.records.signature(ctx, e, err)
 			}}, nil
 		}})
 	return t, err

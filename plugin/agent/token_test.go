@@ -89,10 +89,10 @@ func TestUnlockHearsOfALock(t *testing.T) {
 	o := Options{Dirs: r.dirs, Tokens: oneToken{token: token}}
 	o.defaults()
 	var err error
-	a, err = newAgent(o, discard(), func() {})
+	a, err = newAgent(o, discard(), nil, func() {})
 	check(t, err)
 	defer a.bridge.close()
-	if err := a.unlockFor(t.Context(), request{Enrollment: "prod"}, newRemotePrompter(newLink(t.Context(), nil))); !errors.Is(err, errLocked) {
+	if err := a.unlockFor(t.Context(), requester{enrollment: "prod"}, newRemotePrompter(newLink(t.Context(), nil))); !errors.Is(err, errLocked) {
 		t.Error(err)
 	}
 }

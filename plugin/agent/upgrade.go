@@ -23,7 +23,7 @@ type hello struct {
 
 func (a *agent) hello(r request) *hello {
 	if r.Program.Path != "" && r.Program.Replaces(a.program) {
-		a.newer.Store(&r.Program)
+		a.life.newer.Store(&r.Program)
 	}
 	h := &hello{Protocol: a.o.protocol, Program: a.program, Supervised: a.o.Supervised, Beats: true}
 	for t := range a.uses() {

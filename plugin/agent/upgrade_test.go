@@ -213,12 +213,12 @@ func TestInUse(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	r.mustAgent(func(a *agent) {
 		now := time.Now()
-		check(t, a.inUse(now))
+		check(t, a.life.inUse(now))
 		r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
-		if err := a.inUse(now.Add(time.Second)); !errors.Is(err, ErrInUse) { // its client comes any moment
+		if err := a.life.inUse(now.Add(time.Second)); !errors.Is(err, ErrInUse) { // its client comes any moment
 			t.Error(err)
 		}
-		check(t, a.inUse(now.Add(time.Minute)))
+		check(t, a.life.inUse(now.Add(time.Minute)))
 		check(t, only(a.lock()))
 	})
 	up := make(chan struct{})
@@ -227,12 +227,12 @@ func TestInUse(t *testing.T) {
 	c := r.dial()
 	go func() { result <- c.Unlock(ctx, "prod", hsmtest.NewScript(t, hsmtest.Hang(up))) }()
 	<-up
-	if err := r.agent.inUse(time.Now().Add(time.Minute)); !errors.Is(err, ErrInUse) {
+	if err := r.agent.life.inUse(time.Now().Add(time.Minute)); !errors.Is(err, ErrInUse) {
 		t.Error(err)
 	}
 	cancel()
 	<-result
-	poll.Until(t, "nobody is asked any more", func() bool { return r.agent.inUse(time.Now().Add(time.Minute)) == nil })
+	poll.Until(t, "nobody is asked any more", func() bool { return r.agent.life.inUse(time.Now().Add(time.Minute)) == nil })
 }
 
 // An agent of another protocol is replaced as well; one that may not be is an
@@ -315,7 +315,7 @@ func TestSupervised(t *testing.T) {
 	if s.PID == first.Process.Pid || !s.Supervised {
 		t.Fatalf("%+v", s)
 	}
-	a, err := newAgent(Options{Dirs: r.dirs, Supervised: true}, discard(), func() {})
+	a, err := newAgent(Options{Dirs: r.dirs, Supervised: true}, discard(), nil, func() {})
 	check(t, err)
 	if a.sweep(time.Now().Add(24 * time.Hour)) {
 		t.Error("it would end")
@@ -324,22 +324,18 @@ func TestSupervised(t *testing.T) {
 
 // Memory is given back once after each time of use, not while it lasts.
 func TestTrim(t *testing.T) {
-	r := newRig(t, rigOptions{idle: true})
-	o := Options{Dirs: r.dirs}
-	o.defaults()
-	a, err := newAgent(o, discard(), func() {})
-	check(t, err)
+	l := newLife(func() {}, nil, time.Hour, time.Second)
 	frees := func(at time.Time) bool {
-		before := a.trimmed.Load()
-		a.trim(at)
-		return a.trimmed.Load() != before
+		before := l.trimmed.Load()
+		l.trim(at, time.Time{}, 15*time.Second)
+		return l.trimmed.Load() != before
 	}
-	start := a.lastActive
+	start := *l.lastActive.Load()
 	if frees(start.Add(time.Second)) || !frees(start.Add(time.Minute)) || frees(start.Add(time.Hour)) {
 		t.Error("not once when idle")
 	}
-	a.active()
-	if frees(a.lastActive) || !frees(a.lastActive.Add(time.Minute)) {
+	l.active()
+	if last := *l.lastActive.Load(); frees(last) || !frees(last.Add(time.Minute)) {
 		t.Error("not once more after use")
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
@@ -44,8 +45,8 @@ type askKey struct{}
 // note opens a question, until done is called. The prompter that shows it finds it
 // in the context, see [shownBy].
 func (s *asks) note(ctx context.Context, w wire.Wait) (_ context.Context, done func()) {
-	if r, ok := ctx.Value(requestKey{}).(request); ok {
-		w.Client = r.Client
+	if q, ok := ctx.Value(requesterKey{}).(requester); ok {
+		w.Client = q.client
 	} else if c, ok := bridge.ClientOf(ctx); ok {
 		w.Client = c
 	}
@@ -224,7 +225,7 @@ func (t toldWaiter) asker(a *ask) bool   { return t.client.Known() && a.Client =
 func (t toldWaiter) process() process.ID { return t.client }
 func (t toldWaiter) waits(w wire.Wait) (done func()) {
 	late := time.AfterFunc(waitDelay, func() {
-		t.tell(w.Words(commandOf(w.Client.PID), func(s string) string { return s }))
+		t.tell(w.Words(consent.CommandOf(w.Client.PID), func(s string) string { return s }))
 	})
 	return func() { late.Stop() }
 }
