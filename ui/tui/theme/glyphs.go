@@ -3,6 +3,7 @@ package theme
 import (
 	"strings"
 
+	"charm.land/bubbles/v2/spinner"
 	"charm.land/lipgloss/v2"
 )
 
@@ -11,7 +12,7 @@ func unicodeGlyphs() Glyphs {
 		Mark: "▌", Done: "✓", Failed: "✗", Pending: "·", Reused: "↺", Warn: "!", Dot: "•", On: "●", Off: "○",
 		Full: "█", Empty: "░", Bullet: "•", Rule: "─", Bar: "│", More: "…", Up: "↑", Down: "↓", Sep: "›",
 		Left: "‹", Right: "›",
-		Spinner: []string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"},
+		Spinner: spinner.MiniDot.Frames,
 		Border:  lipgloss.RoundedBorder(),
 	}
 }
@@ -21,7 +22,7 @@ func asciiGlyphs() Glyphs {
 		Mark: ">", Done: "+", Failed: "x", Pending: ".", Reused: "=", Warn: "!", Dot: "-", On: "*", Off: "o",
 		Full: "#", Empty: "-", Bullet: "*", Rule: "-", Bar: "|", More: "~", Up: "^", Down: "v", Sep: ">",
 		Left: "<", Right: ">",
-		Spinner: []string{"|", "/", "-", "\\"},
+		Spinner: spinner.Line.Frames,
 		Border:  lipgloss.ASCIIBorder(),
 	}
 }

@@ -16,7 +16,8 @@ const (
 	Frame = 100 * time.Millisecond
 )
 
-// Bar draws a progress bar of w columns; ratio is 0 to 1.
+// Bar draws a progress bar of w columns; ratio is 0 to 1. The progress bar of
+// bubbles knows colours only: under NO_COLOR the part to come could not be faint.
 func Bar(t theme.Theme, w int, ratio float64) string {
 	if w < 1 {
 		return ""

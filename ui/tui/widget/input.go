@@ -17,6 +17,12 @@ const maxInput = 512
 
 // Input is a one-line text field for text that is not secret. It edits whole
 // characters as they are seen (grapheme clusters).
+//
+// The textinput of bubbles edits runes: backspace takes a family, a flag or an
+// accented letter apart. It puts the terminal's cursor where it would be if each
+// rune were one column wide, which input methods for Chinese or Japanese follow. It
+// draws text as it is, so that a right-to-left override turns the line around, and
+// its ctrl+v runs a program that reads the clipboard.
 type Input struct {
 	chars []string
 	pos   int

@@ -28,6 +28,12 @@ type Cell struct {
 
 // List is a list with columns, a cursor and a filter. It draws only the rows in
 // view, however many there are.
+//
+// The list of bubbles turns pages, has no columns, and filters by likeness: the
+// first rows are those that match best, not those that come first. Its table has no
+// filter, forgets the selected row when rows before it come or go, and draws twice
+// the rows in view through lipgloss: 7 ms a key press at 120 by 40, where all of a
+// frame takes less than 1 ms here.
 type List[T any] struct {
 	Columns []Column
 	// Key tells rows apart: the selected one stays so when others come and go.

@@ -2,64 +2,64 @@ package widget
 
 import (
 	"fmt"
-	"strings"
 
 	"charm.land/bubbles/v2/key"
+	"charm.land/bubbles/v2/viewport"
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
 )
 
-// Scroll is a window on lines of rendered text.
-type Scroll struct {
-	top, total, height int
-}
+// Scroll is a window on lines of rendered text: bubbles' viewport, moved by the
+// keys that move lists too.
+type Scroll struct{ port viewport.Model }
 
 // Update moves the window. It tells whether the key was one of its own.
 func (s *Scroll) Update(k tea.KeyPressMsg, m keys.Map) bool {
+	page := max(s.port.Height()-1, 1) // a line stays in view, to read on from
 	switch {
 	case key.Matches(k, m.Up):
-		s.top--
+		s.port.ScrollUp(1)
 	case key.Matches(k, m.Down):
-		s.top++
+		s.port.ScrollDown(1)
 	case key.Matches(k, m.PageUp):
-		s.top -= max(s.height-1, 1)
+		s.port.ScrollUp(page)
 	case key.Matches(k, m.PageDown), k.String() == "space":
-		s.top += max(s.height-1, 1)
+		s.port.ScrollDown(page)
 	case key.Matches(k, m.Home):
-		s.top = 0
+		s.Top()
 	case key.Matches(k, m.End):
-		s.top = s.total
+		s.port.GotoBottom()
 	default:
 		return false
 	}
-	s.clamp()
 	return true
 }
 
-func (s *Scroll) clamp() { s.top = max(min(s.top, s.total-s.height), 0) }
-
 // Top goes back to the first line.
-func (s *Scroll) Top() { s.top = 0 }
+func (s *Scroll) Top() { s.port.GotoTop() }
 
 // View draws w columns and h lines of lines; where there are more the last
 // line says so.
 func (s *Scroll) View(t theme.Theme, lines []string, w, h int) string {
-	s.total, s.height = len(lines), max(h, 1)
-	if len(lines) <= h {
-		s.top = 0
-		return Block(strings.Join(lines, "\n"), w, h)
+	fitted := make([]string, len(lines)) // the viewport would cut a line without a sign
+	for i, l := range lines {
+		fitted[i] = Fit(l, w)
 	}
-	s.height = max(h-1, 1)
-	s.clamp()
-	end := min(s.top+s.height, len(lines))
-	var where string
-	switch below := len(lines) - end; {
-	case below > 0:
+	more := len(lines) > h
+	if more {
+		h--
+	}
+	s.port.SetWidth(w)
+	s.port.SetHeight(max(h, 1))
+	s.port.SetContentLines(fitted)
+	if !more {
+		return s.port.View()
+	}
+	where := t.Glyphs.Up + " end"
+	if below := len(lines) - s.port.YOffset() - s.port.Height(); below > 0 {
 		where = fmt.Sprintf("%s %s more", t.Glyphs.Down, Count(below, "line"))
-	default:
-		where = t.Glyphs.Up + " end"
 	}
-	return Block(strings.Join(lines[s.top:end], "\n"), w, s.height) + "\n" + Fit(t.Faint.Render(where), w)
+	return s.port.View() + "\n" + Fit(t.Faint.Render(where), w)
 }

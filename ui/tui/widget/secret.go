@@ -16,7 +16,8 @@ const maxSecret = 2048
 
 // SecretField is a text field that shows bullets only. What is typed is kept in
 // one buffer that never grows, so that no copy is left behind, and is zeroed
-// when taken or dropped.
+// when taken or dropped. The textinput of bubbles keeps runes in slices that it
+// copies at every key, and hands them out as a string: neither can be zeroed.
 type SecretField struct{ b []byte }
 
 // NewSecretField returns an empty field.

@@ -8,6 +8,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/colorprofile"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
@@ -29,6 +30,8 @@ func press(s string) tea.KeyPressMsg {
 		return tea.KeyPressMsg{Code: tea.KeyTab}
 	case "down":
 		return tea.KeyPressMsg{Code: tea.KeyDown}
+	case "space":
+		return tea.KeyPressMsg{Code: tea.KeySpace, Text: " "}
 	case "up":
 		return tea.KeyPressMsg{Code: tea.KeyUp}
 	case "pgdown":
@@ -127,6 +130,55 @@ func TestNav(t *testing.T) {
 		from, to := v.Window(c.n, c.height)
 		if v.Index != c.want || from != c.from || to != c.to {
 			t.Errorf("%d rows, %v: at %d, [%d,%d), want %d, [%d,%d)", c.n, c.keys, v.Index, from, to, c.want, c.from, c.to)
+		}
+	}
+}
+
+// TestScroll: pages overlap by a line, the last line says how much is below, and
+// text that becomes shorter does not leave the window empty.
+func TestScroll(t *testing.T) {
+	m := keys.Default()
+	var lines []string
+	for i := range 10 {
+		lines = append(lines, strings.Repeat(string(rune('a'+i)), 30))
+	}
+	for _, c := range []struct {
+		keys        []string
+		first, last string
+	}{
+		{nil, "aaaa…", "↓ 6 …"},
+		{[]string{"down"}, "bbbb…", "↓ 5 …"},
+		{[]string{"pgdown"}, "dddd…", "↓ 3 …"},
+		{[]string{"pgdown", "space", "pgdown"}, "gggg…", "↑ end"},
+		{[]string{"end", "up"}, "ffff…", "↓ 1 …"},
+		{[]string{"end", "home", "up"}, "aaaa…", "↓ 6 …"},
+	} {
+		var s Scroll
+		s.View(plain(), lines, 5, 5)
+		for _, k := range c.keys {
+			if !s.Update(press(k), m) {
+				t.Errorf("%s is not its own", k)
+			}
+			s.View(plain(), lines, 5, 5)
+		}
+		got := strings.Split(ansi.Strip(s.View(plain(), lines, 5, 5)), "\n")
+		if len(got) != 5 || got[0] != c.first || got[4] != c.last {
+			t.Errorf("%v: %q", c.keys, got)
+		}
+	}
+	var s Scroll
+	s.View(plain(), lines, 5, 5)
+	if s.Update(press("x"), m) {
+		t.Error("x is its own")
+	}
+	s.Update(press("end"), m)
+	for _, c := range []struct {
+		lines  []string
+		height int
+		want   string
+	}{{lines[:6], 5, "cccc…\ndddd…\neeee…\nffff…\n↑ end"}, {lines[:2], 3, "aaaa…\nbbbb…\n     "}, {nil, 1, "     "}} {
+		if got := ansi.Strip(s.View(plain(), c.lines, 5, c.height)); got != c.want {
+			t.Errorf("%d lines: %q, want %q", len(c.lines), got, c.want)
 		}
 	}
 }
