@@ -1,23 +1,55 @@
 package hsm
 
-import "context"
+import (
+	"context"
+	"slices"
+	"strings"
+)
 
-// The interfaces below are what some tokens can do beyond [Token]. A caller
-// asks for them by a type assertion; a token that has the method but not the
-// feature returns [ErrUnsupported].
+// Abilities are what a token can do, as far as its driver knows. What is false
+// gives [ErrUnsupported]; what is true may still be refused by a token that does not
+// say what it cannot do. They are data: a process that does not hold the token
+// knows them too.
+type Abilities struct {
+	Generate          bool `json:"generate,omitempty"`          // [Token.Generate]
+	Store             bool `json:"store,omitempty"`             // [Token.StoreCertificate]
+	Delete            bool `json:"delete,omitempty"`            // [Token.Delete]
+	DeleteCertificate bool `json:"deleteCertificate,omitempty"` // [Administration]
+	Move              bool `json:"move,omitempty"`              // [Administration]
+	Attest            bool `json:"attest,omitempty"`            // [Administration]
+	Details           bool `json:"details,omitempty"`           // [Administration]
+	ChangePIN         bool `json:"changePIN,omitempty"`         // and Unblock, of [Administration]
+	SetRetries        bool `json:"setRetries,omitempty"`        // [Administration]
+	ManagementKey     bool `json:"managementKey,omitempty"`     // [Administration]
+	Reset             bool `json:"reset,omitempty"`             // [Administration]
+	Initialize        bool `json:"initialize,omitempty"`        // [Initializer]
+	// Policies tells that a new key's PIN and touch policy can be chosen.
+	Policies bool `json:"policies,omitempty"`
+	// Lack is about algorithms that keys cannot be made of. Of others they can, or
+	// nothing is known.
+	Lack Lack `json:"lack,omitzero"`
+}
+
+// Lack says which algorithms a token lacks, and why.
+type Lack struct {
+	Algorithms string `json:"algorithms"` // names, joined by blanks
+	Why        string `json:"why"`        // a clause
+}
+
+// Lacks says in a clause why a token cannot make keys of an algorithm, "" if it can
+// or nothing is known.
+func (c Abilities) Lacks(a Algorithm) string {
+	if slices.Contains(strings.Fields(c.Lack.Algorithms), string(a)) {
+		return c.Lack.Why
+	}
+	return ""
+}
 
 // Watcher is a driver that notices tokens that come and go.
 type Watcher interface {
 	// Watch returns when tokens may have come or gone since it was called, or
 	// with ctx's error.
 	Watch(ctx context.Context) error
-}
-
-// Inventory lists every place for a key, also the empty and the reserved ones,
-// which [Token.Slots] leaves out. A slot that cannot hold a client key says why
-// in its Problem.
-type Inventory interface {
-	AllSlots(ctx context.Context) ([]Slot, error)
 }
 
 // Details describe a PIV card beyond [TokenInfo]. Fields that the card does not
@@ -54,20 +86,6 @@ type ManagementKeyState struct {
 	Touch     TouchPolicy `json:"touchPolicy"`
 }
 
-// Detailer tells [Details].
-type Detailer interface {
-	Details(ctx context.Context) (Details, error)
-}
-
-// PINChanger changes secrets. All are asked from p, old and new.
-type PINChanger interface {
-	// ChangePIN changes the PIN ([UserPIN] means the PIV PIN too) or, with kind
-	// [PUK] or [SOPIN], that.
-	ChangePIN(ctx context.Context, kind PINKind, p Prompter) error
-	// Unblock sets a new PIN with the PUK or the SO PIN.
-	Unblock(ctx context.Context, p Prompter) error
-}
-
 // InitializeOptions say how to set up a token.
 type InitializeOptions struct {
 	// Label is what people will know the token by: 1 to 32 bytes.
@@ -83,12 +101,6 @@ type Initializer interface {
 	// PIN and a user PIN, asked from p: a blank token gets a new SO PIN, one that
 	// is set up wants its own and keeps it. Tokens opened before are dead then.
 	Initialize(ctx context.Context, u URI, o InitializeOptions, p Prompter) (TokenInfo, error)
-}
-
-// RetrySetter sets how many wrong PINs and PUKs lock (1 to 15 each). The PIN
-// stays; the PUK is set to a new one, asked from p.
-type RetrySetter interface {
-	SetRetries(ctx context.Context, pin, puk int, p Prompter) error
 }
 
 // ManagementAlgorithm names a management key's cipher.
@@ -113,29 +125,6 @@ type ManagementKeyOptions struct {
 	Touch bool
 }
 
-// ManagementKeySetter replaces the management key.
-type ManagementKeySetter interface {
-	// SetManagementKey returns the new key, which the caller zeroes. With an
-	// error, a key that is not nil may be in force already: show it.
-	SetManagementKey(ctx context.Context, o ManagementKeyOptions, p Prompter) (*Secret, error)
-}
-
-// Resetter sets the whole application to the factory's state.
-type Resetter interface {
-	// Reset destroys all keys and certificates after p confirmed it by the serial.
-	Reset(ctx context.Context, p Prompter) error
-}
-
-// KeyMover moves a key to an empty slot; the certificate goes with it.
-type KeyMover interface {
-	Move(ctx context.Context, from, to URI, p Prompter) (Slot, error)
-}
-
-// CertificateDeleter removes a certificate and leaves the key.
-type CertificateDeleter interface {
-	DeleteCertificate(ctx context.Context, u URI, p Prompter) error
-}
-
 // Attestation is a token's own statement about one of its keys, as it came from
 // the token: not verified, not even parsed.
 type Attestation struct {
@@ -144,7 +133,72 @@ type Attestation struct {
 	Statement, Intermediate []byte
 }
 
-// Attester states where a key was made and what guards it.
-type Attester interface {
+// Administration is what only some tokens can do, as [TokenInfo.Can] says. Others
+// answer [ErrUnsupported], see [Unsupported].
+type Administration interface {
+	// AllSlots lists every place for a key, also the empty and the reserved ones,
+	// which [Token.Slots] leaves out. A slot that cannot hold a client key says why
+	// in its Problem. Tokens that have no fixed places list what they hold.
+	AllSlots(ctx context.Context) ([]Slot, error)
+	// Details tells what the token tells beyond [TokenInfo].
+	Details(ctx context.Context) (Details, error)
+	// ChangePIN changes the PIN ([UserPIN] means the PIV PIN too) or, with kind
+	// [PUK] or [SOPIN], that. All are asked from p, old and new.
+	ChangePIN(ctx context.Context, kind PINKind, p Prompter) error
+	// Unblock sets a new PIN with the PUK or the SO PIN; both are asked from p.
+	Unblock(ctx context.Context, p Prompter) error
+	// SetRetries sets how many wrong PINs and PUKs lock (1 to 15 each). The PIN
+	// stays; the PUK is set to a new one, asked from p.
+	SetRetries(ctx context.Context, pin, puk int, p Prompter) error
+	// SetManagementKey replaces the management key and returns the new one, which
+	// the caller zeroes. With an error, a key that is not nil may be in force
+	// already: show it.
+	SetManagementKey(ctx context.Context, o ManagementKeyOptions, p Prompter) (*Secret, error)
+	// Reset sets the whole application to the factory's state: it destroys all keys
+	// and certificates after p confirmed it by the serial.
+	Reset(ctx context.Context, p Prompter) error
+	// Move moves a key to an empty slot; the certificate goes with it.
+	Move(ctx context.Context, from, to URI, p Prompter) (Slot, error)
+	// DeleteCertificate removes a certificate and leaves the key.
+	DeleteCertificate(ctx context.Context, u URI, p Prompter) error
+	// Attest has the token state where the key was made and what guards it.
 	Attest(ctx context.Context, u URI) (Attestation, error)
+}
+
+// Unsupported is the [Administration] of a token that can do nothing of it, but
+// for AllSlots, which has no such answer. Drivers embed it and implement what
+// their tokens can do.
+type Unsupported struct{}
+
+// Details implements [Administration].
+func (Unsupported) Details(context.Context) (Details, error) { return Details{}, ErrUnsupported }
+
+// ChangePIN implements [Administration].
+func (Unsupported) ChangePIN(context.Context, PINKind, Prompter) error { return ErrUnsupported }
+
+// Unblock implements [Administration].
+func (Unsupported) Unblock(context.Context, Prompter) error { return ErrUnsupported }
+
+// SetRetries implements [Administration].
+func (Unsupported) SetRetries(context.Context, int, int, Prompter) error { return ErrUnsupported }
+
+// SetManagementKey implements [Administration].
+func (Unsupported) SetManagementKey(context.Context, ManagementKeyOptions, Prompter) (*Secret, error) {
+	return nil, ErrUnsupported
+}
+
+// Reset implements [Administration].
+func (Unsupported) Reset(context.Context, Prompter) error { return ErrUnsupported }
+
+// Move implements [Administration].
+func (Unsupported) Move(context.Context, URI, URI, Prompter) (Slot, error) {
+	return Slot{}, ErrUnsupported
+}
+
+// DeleteCertificate implements [Administration].
+func (Unsupported) DeleteCertificate(context.Context, URI, Prompter) error { return ErrUnsupported }
+
+// Attest implements [Administration].
+func (Unsupported) Attest(context.Context, URI) (Attestation, error) {
+	return Attestation{}, ErrUnsupported
 }

@@ -24,6 +24,8 @@ type TokenInfo struct {
 	Initialized bool     `json:"initialized"`
 	ReadOnly    bool     `json:"readOnly,omitempty"`
 	PIN         PINState `json:"pin"`
+	// Can is what the token can do.
+	Can Abilities `json:"can,omitzero"`
 }
 
 // URI returns the URI that names this token, with module-path where known.
@@ -212,4 +214,5 @@ type Token interface {
 	Signer(ctx context.Context, u URI, want crypto.PublicKey, p Prompter) (crypto.Signer, error)
 	// Close lets the token go. It does not lock it for other users of the driver.
 	Close() error
+	Administration
 }

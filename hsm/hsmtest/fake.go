@@ -96,6 +96,7 @@ func (f *Fake) Add(o FakeOptions) *FakeToken {
 	info := hsm.TokenInfo{
 		Scheme: f.scheme, Serial: o.Serial, Manufacturer: "kubehsm", Model: "Fake",
 		Firmware: "1.0.0", Reader: fmt.Sprintf("Fake reader %d", len(f.tokens)), Initialized: true,
+		Can: hsm.Abilities{Generate: true, Store: true, Delete: true, Policies: true},
 	}
 	if f.scheme == hsm.SchemePKCS11 {
 		info.Label = cmp.Or(o.Label, "hsmtest")

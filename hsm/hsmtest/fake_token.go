@@ -19,6 +19,7 @@ import (
 
 // fakeHandle is an opened [FakeToken].
 type fakeHandle struct {
+	hsm.Unsupported
 	*FakeToken
 	fake *Fake
 }
@@ -91,6 +92,9 @@ func (h *fakeHandle) Slots(ctx context.Context, _ hsm.Prompter) ([]hsm.Slot, err
 	}
 	return all, nil
 }
+
+// AllSlots implements [hsm.Administration].
+func (h *fakeHandle) AllSlots(ctx context.Context) ([]hsm.Slot, error) { return h.Slots(ctx, nil) }
 
 func (h *fakeHandle) show(s *fakeSlot) hsm.Slot {
 	u, key := h.info.URI(), s.info

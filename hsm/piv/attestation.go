@@ -17,7 +17,7 @@ func (s *session) attest(slot byte) ([]byte, error) {
 	return s.send(command{ins: insAttest, p1: slot})
 }
 
-// Attest implements [hsm.Attester].
+// Attest implements [hsm.Administration].
 func (t *Token) Attest(ctx context.Context, u hsm.URI) (hsm.Attestation, error) {
 	id, slot, err := t.occupied(ctx, u)
 	if err != nil {
@@ -55,7 +55,7 @@ func (t *Token) Attest(ctx context.Context, u hsm.URI) (hsm.Attestation, error) 
 	})
 }
 
-// Details implements [hsm.Detailer].
+// Details implements [hsm.Administration].
 func (t *Token) Details(ctx context.Context) (hsm.Details, error) {
 	return do(ctx, t, func(s *session) (hsm.Details, error) {
 		d := hsm.Details{IdentityFrom: s.id.from}

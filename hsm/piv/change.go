@@ -11,7 +11,7 @@ import (
 // maxAsks bounds how often a new secret is asked for.
 const maxAsks = 3
 
-// ChangePIN implements [hsm.PINChanger].
+// ChangePIN implements [hsm.Administration].
 func (t *Token) ChangePIN(ctx context.Context, kind hsm.PINKind, p hsm.Prompter) error {
 	if p == nil {
 		return hsm.ErrPINRequired
@@ -28,7 +28,7 @@ func (t *Token) ChangePIN(ctx context.Context, kind hsm.PINKind, p hsm.Prompter)
 	return t.exchangeSecret(ctx, kind, kind, insChangeReference, ref, p)
 }
 
-// Unblock implements [hsm.PINChanger].
+// Unblock implements [hsm.Administration].
 func (t *Token) Unblock(ctx context.Context, p hsm.Prompter) error {
 	if p == nil {
 		return hsm.ErrPINRequired
@@ -163,7 +163,7 @@ const (
 	factoryPUK = "12345678"
 )
 
-// SetRetries implements [hsm.RetrySetter]. The card sets PIN and PUK to the
+// SetRetries implements [hsm.Administration]. The card sets PIN and PUK to the
 // default values with it, so both are set again in the same transaction.
 func (t *Token) SetRetries(ctx context.Context, pin, puk int, p hsm.Prompter) error {
 	if pin < 1 || pin > 15 || puk < 1 || puk > 15 {

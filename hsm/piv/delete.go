@@ -72,7 +72,7 @@ func (s *session) moveKey(from, to byte) error {
 	return err
 }
 
-// DeleteCertificate implements [hsm.CertificateDeleter].
+// DeleteCertificate implements [hsm.Administration].
 func (t *Token) DeleteCertificate(ctx context.Context, u hsm.URI, p hsm.Prompter) error {
 	id, slot, err := t.occupied(ctx, u)
 	if err != nil {
@@ -93,7 +93,7 @@ func (t *Token) DeleteCertificate(ctx context.Context, u hsm.URI, p hsm.Prompter
 	return err
 }
 
-// Move implements [hsm.KeyMover]. The certificate is written at its new place
+// Move implements [hsm.Administration]. The certificate is written at its new place
 // before it is removed from the old one.
 func (t *Token) Move(ctx context.Context, from, to hsm.URI, p hsm.Prompter) (hsm.Slot, error) {
 	id, slot, err := t.occupied(ctx, from)

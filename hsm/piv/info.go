@@ -20,9 +20,27 @@ func (s *session) describe(r reader) (hsm.TokenInfo, error) {
 		Scheme: hsm.SchemePIV, Serial: s.id.serial, Firmware: s.id.version.String(), Reader: r.name, Initialized: true,
 	}
 	info.Manufacturer, info.Model = product(r, s.id.version)
+	info.Can = abilities(s.id.version)
 	var err error
 	info.PIN, err = s.pinState()
 	return info, err
+}
+
+// abilities are what a card can do: all that does not need firmware that the card
+// is known to lack.
+func abilities(v version) hsm.Abilities {
+	old := func(major, minor byte) bool { return v.known() && !v.since(major, minor) }
+	can := hsm.Abilities{
+		Generate: true, Store: true, DeleteCertificate: true, Details: true, ChangePIN: true, SetRetries: true, ManagementKey: true,
+		Reset: v.known(), Policies: !old(4, 0), Attest: !old(4, 3), Delete: !old(5, 7), Move: !old(5, 7),
+	}
+	if old(5, 7) {
+		can.Lack = hsm.Lack{
+			Algorithms: strings.Join([]string{string(hsm.RSA3072), string(hsm.RSA4096), string(hsm.Ed25519)}, " "),
+			Why:        "needs firmware 5.7 or newer",
+		}
+	}
+	return can
 }
 
 // product tells maker and model by the reader's name, as a token with a plug

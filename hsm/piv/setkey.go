@@ -9,7 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 )
 
-// SetManagementKey implements [hsm.ManagementKeySetter]. A key to be protected
+// SetManagementKey implements [hsm.Administration]. A key to be protected
 // is written to the card before it is put in force, so that a card that fails
 // between the two is never left with a key that nobody has.
 func (t *Token) SetManagementKey(ctx context.Context, o hsm.ManagementKeyOptions, p hsm.Prompter) (*hsm.Secret, error) {
@@ -127,7 +127,7 @@ func (s *session) replaceKey(code byte, key *hsm.Secret, o hsm.ManagementKeyOpti
 	return nil
 }
 
-// Reset implements [hsm.Resetter]: it locks PIN and PUK on purpose, which the
+// Reset implements [hsm.Administration]: it locks PIN and PUK on purpose, which the
 // card wants first, and sets PIV to the state of a new card. A card that does not
 // tell a firmware version is left alone: locked and without RESET it would be
 // lost.

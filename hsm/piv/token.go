@@ -12,8 +12,8 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 )
 
-// Token is one PIV card, wherever it is plugged in. Beyond [hsm.Token] it has
-// the administration of package hsm ([hsm.PINChanger] and the like).
+// Token is one PIV card, wherever it is plugged in. It does all of
+// [hsm.Administration] that the card can.
 type Token struct {
 	d      *Driver
 	asking chan struct{} // one question about the PIN at a time
@@ -28,18 +28,7 @@ type Token struct {
 	pinEvents uint32
 }
 
-var (
-	_ hsm.Token               = (*Token)(nil)
-	_ hsm.Inventory           = (*Token)(nil)
-	_ hsm.Detailer            = (*Token)(nil)
-	_ hsm.PINChanger          = (*Token)(nil)
-	_ hsm.RetrySetter         = (*Token)(nil)
-	_ hsm.ManagementKeySetter = (*Token)(nil)
-	_ hsm.Resetter            = (*Token)(nil)
-	_ hsm.KeyMover            = (*Token)(nil)
-	_ hsm.CertificateDeleter  = (*Token)(nil)
-	_ hsm.Attester            = (*Token)(nil)
-)
+var _ hsm.Token = (*Token)(nil)
 
 func (d *Driver) newToken(info hsm.TokenInfo) *Token {
 	t := &Token{d: d, info: info, reader: info.Reader, asking: make(chan struct{}, 1)}
@@ -270,7 +259,7 @@ func (t *Token) Slots(ctx context.Context, _ hsm.Prompter) ([]hsm.Slot, error) {
 	return used, nil
 }
 
-// AllSlots implements [hsm.Inventory].
+// AllSlots implements [hsm.Administration].
 func (t *Token) AllSlots(ctx context.Context) ([]hsm.Slot, error) {
 	return t.inventory(ctx, append(slots(), slotAttestation))
 }

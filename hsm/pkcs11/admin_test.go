@@ -53,7 +53,7 @@ func TestChangePIN(t *testing.T) {
 	tok := openToken(t, d)
 	slot := generateKey(t, tok, hsm.GenerateOptions{Label: "prod"}) // logged in: it must not matter
 	p := hsmtest.NewScript(t, hsmtest.PIN("999999"), hsmtest.PIN("1"), hsmtest.PIN(freshPIN), hsmtest.PIN(testPIN))
-	if err := tok.(hsm.PINChanger).ChangePIN(t.Context(), hsm.UserPIN, p); err != nil {
+	if err := tok.ChangePIN(t.Context(), hsm.UserPIN, p); err != nil {
 		t.Fatal(err)
 	}
 	asked := p.PINs()
@@ -66,7 +66,7 @@ func TestChangePIN(t *testing.T) {
 	if s, err := tok.Slot(t.Context(), slot.URI); err != nil || s.Key == nil {
 		t.Errorf("the key is gone: %v", err)
 	}
-	if err := tok.(hsm.PINChanger).ChangePIN(t.Context(), hsm.PUK, p); !errors.Is(err, hsm.ErrUnsupported) {
+	if err := tok.ChangePIN(t.Context(), hsm.PUK, p); !errors.Is(err, hsm.ErrUnsupported) {
 		t.Errorf("a PUK: %v", err)
 	}
 }
@@ -78,11 +78,11 @@ func TestUnblockAndChangeSOPIN(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := hsmtest.NewScript(t, hsmtest.PIN(testSOPIN), hsmtest.PIN("87654321"))
-	if err := tok.(hsm.PINChanger).ChangePIN(t.Context(), hsm.SOPIN, p); err != nil {
+	if err := tok.ChangePIN(t.Context(), hsm.SOPIN, p); err != nil {
 		t.Fatal(err)
 	}
 	p = hsmtest.NewScript(t, hsmtest.PIN(testSOPIN), hsmtest.PIN(freshPIN), hsmtest.PIN("87654321"))
-	if err := tok.(hsm.PINChanger).Unblock(t.Context(), p); err != nil {
+	if err := tok.Unblock(t.Context(), p); err != nil {
 		t.Fatal(err)
 	}
 	if asked := p.PINs(); asked[0].Kind != hsm.SOPIN || asked[1].Kind != hsm.UserPIN || asked[2].Again != "wrong SO PIN" {
@@ -124,7 +124,7 @@ func TestSOTriesSpentMeanwhile(t *testing.T) {
 			t.Errorf("no try was spent: %v\n%s", err, out)
 		}
 	}
-	if err := tok.(hsm.PINChanger).Unblock(t.Context(), person); err != nil {
+	if err := tok.Unblock(t.Context(), person); err != nil {
 		t.Fatal(err)
 	}
 	if asked := person.PINs(); len(asked) != 4 || asked[2].Kind != hsm.SOPIN || strings.Contains(asked[2].Again, "wrong") {
@@ -140,7 +140,7 @@ func TestGiveUpChange(t *testing.T) {
 	d, _ := softHSM(t)
 	tok := openToken(t, d)
 	p := hsmtest.NewScript(t, hsmtest.PIN(testPIN), hsmtest.Cancel())
-	if err := tok.(hsm.PINChanger).ChangePIN(t.Context(), hsm.UserPIN, p); !errors.Is(err, hsm.ErrCancelled) {
+	if err := tok.ChangePIN(t.Context(), hsm.UserPIN, p); !errors.Is(err, hsm.ErrCancelled) {
 		t.Errorf("%v", err)
 	}
 	if !takes(t, tok, testPIN) {
@@ -204,7 +204,7 @@ func TestDeleteCertificate(t *testing.T) {
 	tok := openToken(t, d)
 	slot := generateKey(t, tok, hsm.GenerateOptions{Label: "prod"})
 	del := func() error {
-		return tok.(hsm.CertificateDeleter).DeleteCertificate(t.Context(), slot.URI, hsmtest.Typing(t, testPIN))
+		return tok.DeleteCertificate(t.Context(), slot.URI, hsmtest.Typing(t, testPIN))
 	}
 	if err := del(); !errors.Is(err, hsm.ErrNoCertificate) {
 		t.Errorf("without one: %v", err)

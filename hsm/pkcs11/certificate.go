@@ -58,7 +58,7 @@ func (t *token) StoreCertificate(ctx context.Context, u hsm.URI, cert *x509.Cert
 	return fault("store the certificate", err)
 }
 
-// DeleteCertificate implements [hsm.CertificateDeleter].
+// DeleteCertificate implements [hsm.Administration].
 func (t *token) DeleteCertificate(ctx context.Context, u hsm.URI, p hsm.Prompter) error {
 	if err := t.Unlock(ctx, p); err != nil {
 		return err

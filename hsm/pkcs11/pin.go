@@ -15,7 +15,7 @@ import (
 // maxAsks bounds how often a new PIN is asked for.
 const maxAsks = 3
 
-// ChangePIN implements [hsm.PINChanger] for the user PIN and the SO PIN.
+// ChangePIN implements [hsm.Administration] for the user PIN and the SO PIN.
 func (t *token) ChangePIN(ctx context.Context, kind hsm.PINKind, p hsm.Prompter) error {
 	set := func(sh p11.SessionHandle, old, fresh *hsm.Secret) error {
 		return t.module.lib.setPIN(t.module.ctx, sh, old, fresh)
@@ -31,7 +31,7 @@ func (t *token) ChangePIN(ctx context.Context, kind hsm.PINKind, p hsm.Prompter)
 	return hsm.WithHint(fmt.Errorf("changing the %s here: %w", kind, hsm.ErrUnsupported), "a PKCS#11 token has a PIN and an SO PIN")
 }
 
-// Unblock implements [hsm.PINChanger] with the SO PIN.
+// Unblock implements [hsm.Administration] with the SO PIN.
 func (t *token) Unblock(ctx context.Context, p hsm.Prompter) error {
 	return t.exchange(ctx, hsm.SOPIN, hsm.UserPIN, p, func(sh p11.SessionHandle, so, fresh *hsm.Secret) error {
 		return t.module.asSO(sh, so, func() error { return t.module.lib.initPIN(t.module.ctx, sh, fresh) })

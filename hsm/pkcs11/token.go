@@ -14,18 +14,18 @@ import (
 
 // token is one opening of a device.
 type token struct {
+	hsm.Unsupported
 	*device
 	once sync.Once
 }
 
-var (
-	_ hsm.Token              = (*token)(nil)
-	_ hsm.PINChanger         = (*token)(nil)
-	_ hsm.CertificateDeleter = (*token)(nil)
-)
+var _ hsm.Token = (*token)(nil)
 
 // Info implements [hsm.Token].
 func (t *token) Info(ctx context.Context) (hsm.TokenInfo, error) { return t.describe(ctx) }
+
+// AllSlots implements [hsm.Administration]: there are no empty places.
+func (t *token) AllSlots(ctx context.Context) ([]hsm.Slot, error) { return t.Slots(ctx, nil) }
 
 // Close implements [hsm.Token].
 func (t *token) Close() (err error) {

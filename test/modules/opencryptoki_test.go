@@ -269,7 +269,7 @@ func TestTriesSpentMeanwhile(t *testing.T) {
 		t.Fatalf("%+v, %v", state(), err)
 	}
 	p.Script = hsmtest.NewScript(t, hsmtest.PIN(ockPIN), hsmtest.PIN("864209"), hsmtest.No())
-	if err := tok.(hsm.PINChanger).ChangePIN(t.Context(), hsm.UserPIN, p); !errors.Is(err, hsm.ErrCancelled) {
+	if err := tok.ChangePIN(t.Context(), hsm.UserPIN, p); !errors.Is(err, hsm.ErrCancelled) {
 		t.Errorf("changed: %v", err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 type tokenDoc struct {
 	URI hsm.URI `json:"uri"`
 	hsm.TokenInfo
+	Can   *struct{} `json:"can,omitempty"` // hides TokenInfo's, which is for programs of ours
 	Slots []slotDoc `json:"slots,omitempty"`
 	Error *errorDoc `json:"error,omitempty"`
 }

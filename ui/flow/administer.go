@@ -29,22 +29,14 @@ func (e *Env) Token(ctx context.Context, u hsm.URI) (TokenDetails, error) {
 		if d.Details, err = details(ctx, t); err != nil {
 			return err
 		}
-		if all, ok := t.(hsm.Inventory); ok {
-			d.Slots, err = all.AllSlots(ctx)
-		} else {
-			d.Slots, err = t.Slots(ctx, nil)
-		}
+		d.Slots, err = t.AllSlots(ctx)
 		return err
 	})
 	return d, err
 }
 
 func details(ctx context.Context, t hsm.Token) (*hsm.Details, error) {
-	more, ok := t.(hsm.Detailer)
-	if !ok {
-		return nil, nil
-	}
-	d, err := more.Details(ctx)
+	d, err := t.Details(ctx)
 	if errors.Is(err, hsm.ErrUnsupported) {
 		return nil, nil
 	}
@@ -61,38 +53,40 @@ func (e *Env) withToken(ctx context.Context, u hsm.URI, f func(hsm.Token) error)
 	return f(t)
 }
 
-// able returns t as what can do more, or [hsm.ErrUnsupported] with a hint.
-func able[T any](ctx context.Context, t hsm.Token, doing, hint string) (T, error) {
-	can, ok := t.(T)
-	if ok {
-		return can, nil
-	}
-	info, err := t.Info(ctx)
-	if err == nil {
-		err = hsm.WithHint(fmt.Errorf("token %q: %s: %w", info.Name(), doing, hsm.ErrUnsupported), hint)
-	}
-	return can, err
+// ability says what somebody wants of a token, and how to do without.
+type ability struct {
+	of          func(hsm.Abilities) bool
+	doing, hint string
 }
 
-// administer runs f on the token that u names, as one who is able to do it,
-// and returns the token's details afterwards. The agent forgets the PIN before, so
-// that it never tries an old one, and again after.
-func administer[T any](ctx context.Context, e *Env, u hsm.URI, doing, hint string, f func(context.Context, T) error) (TokenDetails, error) {
+// check refuses what a token says that it cannot do.
+func (a ability) check(ctx context.Context, t hsm.Token) error {
+	info, err := t.Info(ctx)
+	if err == nil && !a.of(info.Can) {
+		err = hsm.WithHint(fmt.Errorf("token %q: %s: %w", info.Name(), a.doing, hsm.ErrUnsupported), a.hint)
+	}
+	return err
+}
+
+// administer runs f on the token that u names, if that is able to do it, and
+// returns the token's details afterwards. The agent forgets the PIN before, so that
+// it never tries an old one, and again after.
+func (e *Env) administer(ctx context.Context, u hsm.URI, a ability, f func(context.Context, hsm.Token) error) (TokenDetails, error) {
 	var d TokenDetails
 	err := e.withToken(ctx, u, func(t hsm.Token) error {
-		can, err := able[T](ctx, t, doing, hint)
-		if err != nil {
+		if err := a.check(ctx, t); err != nil {
 			return err
 		}
 		if err := e.lockAgent(ctx); err != nil {
 			return err
 		}
-		if err := f(hsm.WithPurpose(ctx, hsm.Purpose{Action: doing}), can); err != nil {
+		if err := f(hsm.WithPurpose(ctx, hsm.Purpose{Action: a.doing}), t); err != nil {
 			return err
 		}
 		if err := e.lockAgent(ctx); err != nil {
 			return err
 		}
+		var err error
 		if d.Info, err = t.Info(ctx); err == nil {
 			d.Details, err = details(ctx, t)
 		}
@@ -116,21 +110,24 @@ func (e *Env) lockAgent(ctx context.Context) error {
 // ChangePIN changes a secret of the token: [hsm.UserPIN] (the PIV PIN on a
 // card), [hsm.PUK] or [hsm.SOPIN].
 func (e *Env) ChangePIN(ctx context.Context, u hsm.URI, kind hsm.PINKind, p hsm.Prompter) (TokenDetails, error) {
-	return administer(ctx, e, u, "change the "+string(kind), "use the maker's tool", func(ctx context.Context, t hsm.PINChanger) error {
+	can := ability{func(c hsm.Abilities) bool { return c.ChangePIN }, "change the " + string(kind), "use the maker's tool"}
+	return e.administer(ctx, u, can, func(ctx context.Context, t hsm.Token) error {
 		return t.ChangePIN(ctx, kind, p)
 	})
 }
 
 // UnblockPIN sets a new PIN with the PUK, or with the SO PIN of a PKCS#11 token.
 func (e *Env) UnblockPIN(ctx context.Context, u hsm.URI, p hsm.Prompter) (TokenDetails, error) {
-	return administer(ctx, e, u, "set a new PIN", "use the maker's tool", func(ctx context.Context, t hsm.PINChanger) error {
+	can := ability{func(c hsm.Abilities) bool { return c.ChangePIN }, "set a new PIN", "use the maker's tool"}
+	return e.administer(ctx, u, can, func(ctx context.Context, t hsm.Token) error {
 		return t.Unblock(ctx, p)
 	})
 }
 
 // SetRetries sets how many wrong PINs and PUKs lock. The PUK becomes a new one.
 func (e *Env) SetRetries(ctx context.Context, u hsm.URI, pin, puk int, p hsm.Prompter) (TokenDetails, error) {
-	return administer(ctx, e, u, "set the number of tries", "only Yubico's PIV cards have this", func(ctx context.Context, t hsm.RetrySetter) error {
+	can := ability{func(c hsm.Abilities) bool { return c.SetRetries }, "set the number of tries", "only Yubico's PIV cards have this"}
+	return e.administer(ctx, u, can, func(ctx context.Context, t hsm.Token) error {
 		return t.SetRetries(ctx, pin, puk, p)
 	})
 }
@@ -138,7 +135,8 @@ func (e *Env) SetRetries(ctx context.Context, u hsm.URI, pin, puk int, p hsm.Pro
 // SetManagementKey replaces the management key. With an error, a key that is not
 // nil may be in force already: show it. The caller zeroes it.
 func (e *Env) SetManagementKey(ctx context.Context, u hsm.URI, o hsm.ManagementKeyOptions, p hsm.Prompter) (key *hsm.Secret, d TokenDetails, err error) {
-	d, err = administer(ctx, e, u, "replace the management key", "only PIV cards have one", func(ctx context.Context, t hsm.ManagementKeySetter) (err error) {
+	can := ability{func(c hsm.Abilities) bool { return c.ManagementKey }, "replace the management key", "only PIV cards have one"}
+	d, err = e.administer(ctx, u, can, func(ctx context.Context, t hsm.Token) (err error) {
 		key, err = t.SetManagementKey(ctx, o, p)
 		return err
 	})
@@ -169,7 +167,8 @@ func (e *Env) InitToken(ctx context.Context, u hsm.URI, o hsm.InitializeOptions,
 // details are those of the token as new.
 func (e *Env) ResetToken(ctx context.Context, u hsm.URI, confirm func(Loss) (hsm.Prompter, error)) (TokenDetails, error) {
 	u = u.TokenOnly()
-	return administer(ctx, e, u, "reset the token", "`kubehsm token init --erase` does it for PKCS#11 tokens", func(ctx context.Context, t hsm.Resetter) error {
+	can := ability{func(c hsm.Abilities) bool { return c.Reset }, "reset the token", "`kubehsm token init --erase` does it for PKCS#11 tokens"}
+	return e.administer(ctx, u, can, func(ctx context.Context, t hsm.Token) error {
 		l, err := e.Loss(ctx, u)
 		if err != nil {
 			return err

@@ -29,8 +29,9 @@ type Attestation struct {
 func (e *Env) AttestKey(ctx context.Context, u hsm.URI, roots []*x509.Certificate) (Attestation, error) {
 	var a Attestation
 	err := e.withToken(ctx, u, func(t hsm.Token) error {
-		can, err := able[hsm.Attester](ctx, t, "attest keys", "only PIV cards can; PKCS#11 tokens say on their own word where a key is from: `kubehsm key show`")
-		if err != nil {
+		can := ability{func(c hsm.Abilities) bool { return c.Attest }, "attest keys",
+			"only PIV cards can; PKCS#11 tokens say on their own word where a key is from: `kubehsm key show`"}
+		if err := can.check(ctx, t); err != nil {
 			return err
 		}
 		slot, err := t.Slot(ctx, u)
@@ -40,7 +41,7 @@ func (e *Env) AttestKey(ctx context.Context, u hsm.URI, roots []*x509.Certificat
 		if slot.Key == nil || slot.Key.Public == nil {
 			return fmt.Errorf("%s: %w", slot.URI, hsm.ErrNoKey)
 		}
-		if a.Attestation, err = can.Attest(ctx, slot.URI); err != nil {
+		if a.Attestation, err = t.Attest(ctx, slot.URI); err != nil {
 			return err
 		}
 		a.Statement, a.Err = attest.Verifier{Roots: roots}.Verify(a.Attestation, slot.Key.Public)

@@ -12,13 +12,12 @@ import (
 
 // attestation has the token attest the key that u names, for the request to
 // carry: the request is signed by that key and cannot be changed, so neither
-// can be swapped. A token that cannot do it gives none and says why.
-func attestation(ctx context.Context, t hsm.Token, u hsm.URI) (carried []pkix.Extension, why, err error) {
-	can, ok := t.(hsm.Attester)
-	if !ok {
+// can be swapped. A token that is not able to do it gives none; why says so.
+func attestation(ctx context.Context, t hsm.Token, able hsm.Abilities, u hsm.URI) (carried []pkix.Extension, why, err error) {
+	if !able.Attest {
 		return nil, errors.New("this kind of token attests no keys"), nil
 	}
-	a, err := can.Attest(ctx, u)
+	a, err := t.Attest(ctx, u)
 	if errors.Is(err, hsm.ErrUnsupported) || errors.Is(err, hsm.ErrNoCertificate) {
 		return nil, err, nil
 	}

@@ -50,6 +50,7 @@ func TestRequestCarriesAttestation(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.token = tc.token(r.token)
+			_, r.info.Can.Attest = r.token.(attesting)
 			if err := r.signRequest(ctx); !errors.Is(err, tc.err) {
 				t.Fatalf("error %v, want %v", err, tc.err)
 			} else if err != nil {

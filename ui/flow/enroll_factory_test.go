@@ -69,7 +69,7 @@ func TestFactorySecrets(t *testing.T) {
 // A blocked PIN cannot change itself: the hint names the command that works.
 func TestFactoryPINBlocked(t *testing.T) {
 	blocked := hsm.TokenInfo{Scheme: hsm.SchemePIV, Serial: "7", PIN: hsm.PINState{Default: true, Locked: true}}
-	all, err := factorySecrets(t.Context(), nil, blocked)
+	all, err := factorySecrets(t.Context(), detailed{err: hsm.ErrUnsupported}, blocked)
 	if err != nil {
 		t.Fatal(err)
 	}

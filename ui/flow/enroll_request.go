@@ -124,7 +124,7 @@ func (r *enrolment) signRequest(ctx context.Context) error {
 	}
 	if !o.NoAttestation {
 		var why error
-		if with.ExtraExtensions, why, err = attestation(ctx, r.token, r.j.Key); err != nil {
+		if with.ExtraExtensions, why, err = attestation(ctx, r.token, r.info.Can, r.j.Key); err != nil {
 			return fmt.Errorf("attest the key: %w", err)
 		}
 		if err := o.Join.refusePolicy(why == nil, why); err != nil {

@@ -70,9 +70,9 @@ func (e *Env) lookAtKey(ctx context.Context, o RequestOptions, p *csr.Prospect) 
 	if slot.Key != nil {
 		p.Key = slot.Key.Public
 	}
-	_, attests := t.(hsm.Attester)
-	p.Extension = attests && !o.NoAttestation
-	return t.Info(ctx)
+	info, err := t.Info(ctx)
+	p.Extension = info.Can.Attest && !o.NoAttestation
+	return info, err
 }
 
 // forecast says what is likely to become of the request that an enrolment will
@@ -98,7 +98,7 @@ func (j *Journal) prospect(ctx context.Context) csr.Prospect {
 	o := j.Options
 	return csr.Prospect{
 		Subject: csr.Subject{User: o.User, Groups: o.Groups}, SignerName: o.SignerName, Expiration: o.Expiration,
-		Extension: o.Token.Scheme == hsm.SchemePIV && !o.NoAttestation, Accepted: acceptedBy(ctx, j.Cluster),
+		Extension: o.Token.Kind().Attests && !o.NoAttestation, Accepted: acceptedBy(ctx, j.Cluster),
 	}
 }
 

@@ -94,14 +94,14 @@ func (e *Env) DeleteKey(ctx context.Context, u hsm.URI, l Loss, p hsm.Prompter) 
 func (e *Env) DeleteCertificate(ctx context.Context, u hsm.URI, l Loss, p hsm.Prompter) error {
 	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Action: "delete a certificate"})
 	return e.withToken(ctx, u, func(t hsm.Token) error {
-		can, err := able[hsm.CertificateDeleter](ctx, t, "delete the certificate alone", "")
-		if err != nil {
+		can := ability{func(c hsm.Abilities) bool { return c.DeleteCertificate }, "delete the certificate alone", ""}
+		if err := can.check(ctx, t); err != nil {
 			return err
 		}
 		if err := unchanged(ctx, t, u, l); err != nil {
 			return err
 		}
-		return can.DeleteCertificate(ctx, u, p)
+		return t.DeleteCertificate(ctx, u, p)
 	})
 }
 
@@ -130,8 +130,8 @@ func unchanged(ctx context.Context, t hsm.Token, u hsm.URI, l Loss) error {
 func (e *Env) MoveKey(ctx context.Context, u hsm.URI, slot string, p hsm.Prompter) (moved hsm.Slot, followed []string, err error) {
 	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Action: "move a key"})
 	err = e.withToken(ctx, u, func(t hsm.Token) error {
-		can, err := able[hsm.KeyMover](ctx, t, "move keys", "only PIV cards of Yubico's firmware 5.7 can")
-		if err != nil {
+		can := ability{func(c hsm.Abilities) bool { return c.Move }, "move keys", "only PIV cards of Yubico's firmware 5.7 can"}
+		if err := can.check(ctx, t); err != nil {
 			return err
 		}
 		from, err := t.Slot(ctx, u)
@@ -140,7 +140,7 @@ func (e *Env) MoveKey(ctx context.Context, u hsm.URI, slot string, p hsm.Prompte
 		}
 		to := from.URI.TokenOnly()
 		to.Slot = slot
-		moved, err = can.Move(ctx, from.URI, to, p)
+		moved, err = t.Move(ctx, from.URI, to, p)
 		return err
 	})
 	if err != nil {

@@ -225,7 +225,11 @@ func (e *Env) ownRequest(ctx context.Context, t hsm.Token, o RequestOptions, ser
 		return OwnRequest{}, err
 	}
 	if !o.NoAttestation {
-		if with.ExtraExtensions, _, err = attestation(ctx, t, o.Key); err != nil { // the view says that there is none
+		info, err := t.Info(ctx)
+		if err != nil {
+			return OwnRequest{}, err
+		}
+		if with.ExtraExtensions, _, err = attestation(ctx, t, info.Can, o.Key); err != nil { // the view says that there is none
 			return OwnRequest{}, fmt.Errorf("attest the key: %w", err)
 		}
 	}

@@ -185,11 +185,7 @@ func defaults(ctx context.Context, d hsm.Driver, t hsm.TokenInfo) []Check {
 		return nil // it went, or is in use: the next listing tells
 	}
 	defer opened.Close()
-	detailer, ok := opened.(hsm.Detailer)
-	if !ok {
-		return nil
-	}
-	details, err := detailer.Details(ctx)
+	details, err := opened.Details(ctx)
 	if err != nil {
 		return nil
 	}
