@@ -10,6 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/flow"
 )
 
 // bootstrapTokenFlags are kubeadm's flags for the terms of a token.
@@ -80,7 +81,7 @@ kubehsm bootstrap-token create --dry-run | kubectl create -f -`,
 		if err != nil {
 			return err
 		}
-		v, err := env.CreateBootstrapToken(c.Context(), a.context, r, join)
+		v, err := flow.NewBootstrapTokens(env).Create(c.Context(), a.context, r, join)
 		if err != nil {
 			return usage(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
+	"github.com/kubehsm/kubehsm/ui/flow"
 )
 
 func (a *app) bootstrapTokenDelete() *cobra.Command {
@@ -34,7 +35,7 @@ func (a *app) bootstrapTokenDelete() *cobra.Command {
 			Deleted []string `json:"deleted"`
 		}{[]string{}}
 		for _, id := range ids {
-			if err = env.DeleteBootstrapToken(c.Context(), a.context, id); err != nil {
+			if err = flow.NewBootstrapTokens(env).Delete(c.Context(), a.context, id); err != nil {
 				break
 			}
 			doc.Deleted = append(doc.Deleted, id)

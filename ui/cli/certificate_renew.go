@@ -101,12 +101,12 @@ kubehsm certificate renew --all --timeout 10m`,
 }
 
 func (a *app) renewOne(ctx context.Context, env *flow.Env, name string, o flow.RenewOptions) (flow.Result, error) {
-	return env.Renew(ctx, name, o, a.prompter(), func(e flow.Event) { stepWords(a.Stderr, e) })
+	return flow.NewRenewer(env).Renew(ctx, name, o, a.prompter(), func(e flow.Event) { stepWords(a.Stderr, e) })
 }
 
 // renewAll renews what is due. One that fails does not keep the others from it.
 func (a *app) renewAll(ctx context.Context, env *flow.Env, o flow.RenewOptions, force bool, out *format) error {
-	all, err := env.Expiring()
+	all, err := flow.NewRenewer(env).Expiring()
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/spf13/cobra"
 )
 
@@ -19,7 +20,7 @@ request that has the name by now is left alone.`,
 			return err
 		}
 		for _, name := range args {
-			if err := env.CancelRequest(c.Context(), a.context, name); err != nil {
+			if err := flow.NewOwn(env).Cancel(c.Context(), a.context, name); err != nil {
 				return err
 			}
 		}

@@ -145,7 +145,7 @@ func (a *app) enrollByLines(ctx context.Context, env *flow.Env, options flow.Enr
 // enrollReviewed shows what an enrolment would do, asks, and does it; a dry run
 // ends with the first.
 func (a *app) enrollReviewed(ctx context.Context, env *flow.Env, options flow.EnrollOptions, f enrollFlags) (flow.Result, error) {
-	review, err := env.Review(ctx, options)
+	review, err := flow.NewEnroller(env).Review(ctx, options)
 	if err != nil {
 		return flow.Result{}, err
 	}
@@ -173,7 +173,7 @@ func (a *app) enrollReviewed(ctx context.Context, env *flow.Env, options flow.En
 	if err := a.confirm(ctx, f.yes, "Begin?"); err != nil {
 		return flow.Result{}, err
 	}
-	return env.Enroll(ctx, review.Options, a.prompter(), func(e flow.Event) { stepWords(a.Stderr, e) })
+	return flow.NewEnroller(env).Enroll(ctx, review.Options, a.prompter(), func(e flow.Event) { stepWords(a.Stderr, e) })
 }
 
 func reviewWords(w *words, r flow.Review) {

@@ -19,7 +19,7 @@ func (a *app) helpdeskList() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		deeds, err := env.Deeds()
+		deeds, err := flow.NewLog(env).All()
 		if err != nil {
 			return err
 		}

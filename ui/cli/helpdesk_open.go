@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/spf13/cobra"
 )
 
@@ -27,7 +28,7 @@ kubehsm helpdesk open --ticket-id abcdef --serial 1234567 --sealed - --print < s
 		if err != nil {
 			return err
 		}
-		puk, err := env.OpenSealed(id, serial, text)
+		puk, err := flow.NewTickets(env).OpenSealed(id, serial, text)
 		if err != nil {
 			return usage(err)
 		}
@@ -44,7 +45,7 @@ kubehsm helpdesk open --ticket-id abcdef --serial 1234567 --sealed - --print < s
 		if err := f.show(a, o); err != nil {
 			return err
 		}
-		if err := env.ForgetSealKey(id); err != nil {
+		if err := flow.NewTickets(env).ForgetSealKey(id); err != nil {
 			return err
 		}
 		if o.value == "" {

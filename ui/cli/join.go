@@ -64,7 +64,7 @@ kubehsm join --name prod --certificate sent.pem`,
 			return usage(err)
 		}
 		if j := options.Join; f.certificate == "" && (j == nil || j.Endpoint == "" && j.File == "") {
-			if err := env.JoinBegun(options.Name); err != nil {
+			if err := flow.NewJoins(env).Begun(options.Name); err != nil {
 				return usage(err)
 			}
 		}
@@ -73,7 +73,7 @@ kubehsm join --name prod --certificate sent.pem`,
 			if err != nil {
 				return err
 			}
-			if err := env.TakeCertificate(c.Context(), options.Name, pem); err != nil {
+			if err := flow.NewJoins(env).TakeCertificate(c.Context(), options.Name, pem); err != nil {
 				return err
 			}
 		}
@@ -146,7 +146,7 @@ func (f *joinFlags) refuseDefaults(ctx context.Context, env *flow.Env) error {
 			return err
 		}
 	}
-	return env.RefuseDefaults(ctx, u, !f.generatePUK)
+	return flow.NewJoins(env).RefuseDefaults(ctx, u, !f.generatePUK)
 }
 
 func (f *joinFlags) useTicket(ctx context.Context, a *app, o *flow.EnrollOptions, args []string) error {
@@ -230,7 +230,7 @@ func (f *joinFlags) tokens(ctx context.Context, a *app, j *flow.JoinOptions) err
 // newPUK gives the card a random PUK before it joins.
 func (f *joinFlags) newPUK(a *app, c *cobra.Command, env *flow.Env, o flow.EnrollOptions, out *format) error {
 	ctx := c.Context()
-	r, err := env.NewJoinPUK(ctx, o, func() error { return a.showable(ctx, f.printPUK, "PUK") }, a.prompter())
+	r, err := flow.NewJoins(env).NewPUK(ctx, o, func() error { return a.showable(ctx, f.printPUK, "PUK") }, a.prompter())
 	w := a.err()
 	switch {
 	case r == nil && errors.Is(err, hsm.ErrUnsupported):

@@ -120,7 +120,7 @@ func (a *app) expiryNotes(notes *words) error {
 	if err != nil {
 		return err
 	}
-	warnings, err := env.ExpiryWarnings()
+	warnings, err := flow.NewRenewer(env).ExpiryWarnings()
 	if err != nil {
 		notes.line("note: %s", ui.Message(err))
 	}

@@ -14,12 +14,12 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig"
 )
 
-// approveOwn approves the request that ref names with the credential of another
+// ApproveFiled approves the request that ref names with the credential of another
 // kubeconfig file. The request in the cluster must be the one that was filed:
 // what is approved is what this program made, not what stands under its name.
-// What was revoked from here is refused, as by [Env.Request].
-func (e *Env) approveOwn(ctx context.Context, file, server string, ref csr.Ref, filed []byte) error {
-	client, err := e.access().ClientOf(ctx, kubeconfig.Rules{Explicit: file}, "")
+// What was revoked from here is refused, as by [Requests.Look].
+func (q Requests) ApproveFiled(ctx context.Context, file, server string, ref csr.Ref, filed []byte) error {
+	client, err := q.env.access().ClientOf(ctx, kubeconfig.Rules{Explicit: file}, "")
 	if err != nil {
 		return fmt.Errorf("approve: %w", err)
 	}
@@ -34,7 +34,7 @@ func (e *Env) approveOwn(ctx context.Context, file, server string, ref csr.Ref, 
 	if csr.StateOf(obj).State != csr.Pending {
 		return nil // decided already; the wait tells how
 	}
-	deeds, err := e.Deeds()
+	deeds, err := NewLog(q.env).All()
 	if err != nil {
 		return err
 	}
@@ -47,9 +47,9 @@ func (e *Env) approveOwn(ctx context.Context, file, server string, ref csr.Ref, 
 	return err
 }
 
-// canApproveOwn is the error that approveOwn is certain to meet, if any.
-func (e *Env) canApproveOwn(ctx context.Context, file, signer string) error {
-	client, err := e.access().ClientOf(ctx, kubeconfig.Rules{Explicit: file}, "")
+// CheckApprover is the error that approveOwn is certain to meet, if any.
+func (q Requests) CheckApprover(ctx context.Context, file, signer string) error {
+	client, err := q.env.access().ClientOf(ctx, kubeconfig.Rules{Explicit: file}, "")
 	if err == nil {
 		err = client.CheckApprover(ctx, signer)
 	}
@@ -59,7 +59,7 @@ func (e *Env) canApproveOwn(ctx context.Context, file, signer string) error {
 	return nil
 }
 
-// RequestCheck looks at one request for [Env.Request], with the approver's
+// RequestCheck looks at one request for [Requests.Look], with the approver's
 // client: it adds to the view's Warnings, and to its Refusals what must keep it
 // from being approved. The error ends the look.
 type RequestCheck func(ctx context.Context, client *csr.Client, v *RequestView) error
@@ -80,10 +80,10 @@ type RequestLook struct {
 	Checks []RequestCheck
 }
 
-// Request reads one request and looks at it as an approver should: who asks,
+// Look reads one request and looks at it as an approver should: who asks,
 // what the groups may do, what the attestation is worth.
-func (e *Env) Request(ctx context.Context, kubeContext, name string, look RequestLook) (RequestView, error) {
-	client, err := e.access().Client(ctx, kubeContext)
+func (q Requests) Look(ctx context.Context, kubeContext, name string, look RequestLook) (RequestView, error) {
+	client, err := q.env.access().Client(ctx, kubeContext)
 	if err != nil {
 		return RequestView{}, err
 	}
@@ -102,7 +102,7 @@ func (e *Env) Request(ctx context.Context, kubeContext, name string, look Reques
 	if of == nil {
 		of = &TicketLook{Context: kubeContext, Roots: look.Roots}
 	}
-	checks := []RequestCheck{rightsCheck, e.ticketCheck(of, look.Accept), e.revokedCheck(kubeContext, look.Accept)}
+	checks := []RequestCheck{rightsCheck, q.ticketCheck(of, look.Accept), q.revokedCheck(kubeContext, look.Accept)}
 	for _, check := range append(checks, look.Checks...) {
 		if err := check(ctx, client, &v); err != nil {
 			return RequestView{}, err
@@ -147,22 +147,22 @@ var ErrWords = errors.New("these are not the words of the key in the request")
 // Decide approves or denies the request that seen shows: if it was changed,
 // replaced or decided since, nothing is done. That what was revoked from here is
 // approved all the same goes on record: later requests for the key are its own.
-func (e *Env) Decide(ctx context.Context, kubeContext string, seen RequestView, o DecideOptions) (RequestView, error) {
-	v, err := e.decide(ctx, kubeContext, seen, o)
+func (q Requests) Decide(ctx context.Context, kubeContext string, seen RequestView, o DecideOptions) (RequestView, error) {
+	v, err := q.decide(ctx, kubeContext, seen, o)
 	if err != nil || !o.Approve || !slices.Contains(seen.accepted, RiskRevoked) {
 		return v, err
 	}
 	over := context.WithoutCancel(ctx) // the request is approved, interrupted or not
-	server, err := e.access().Verified(over, kubeContext)
+	server, err := q.env.access().Verified(over, kubeContext)
 	if err != nil {
 		return v, err
 	}
-	return v, e.recordDeed(over, Deed{Action: "approve", Server: server.Server, Request: v.Name, Fingerprint: v.Fingerprint,
+	return v, NewLog(q.env).Add(over, Deed{Action: "approve", Server: server.Server, Request: v.Name, Fingerprint: v.Fingerprint,
 		User: v.User, Reason: v.Note, Note: "accepted: " + RiskRevoked})
 }
 
-func (e *Env) decide(ctx context.Context, kubeContext string, seen RequestView, o DecideOptions) (RequestView, error) {
-	client, err := e.access().Client(ctx, kubeContext)
+func (q Requests) decide(ctx context.Context, kubeContext string, seen RequestView, o DecideOptions) (RequestView, error) {
+	client, err := q.env.access().Client(ctx, kubeContext)
 	if err != nil {
 		return RequestView{}, err
 	}

@@ -57,15 +57,21 @@ func (e *Env) bootstrapTokens(ctx context.Context, kubeContext string) (*bootstr
 	return bootstraptoken.NewClient(config)
 }
 
-// CreateBootstrapToken tells the cluster of r. With join it adds the command
+// BootstrapTokens are those of the clusters of the kubeconfig.
+type BootstrapTokens struct{ env *Env }
+
+// NewBootstrapTokens returns those that e leads to.
+func NewBootstrapTokens(e *Env) BootstrapTokens { return BootstrapTokens{env: e} }
+
+// Create tells the cluster of r. With join it adds the command
 // that joins with it.
-func (e *Env) CreateBootstrapToken(ctx context.Context, kubeContext string, r bootstraptoken.Record, join bool) (BootstrapToken, error) {
+func (b BootstrapTokens) Create(ctx context.Context, kubeContext string, r bootstraptoken.Record, join bool) (BootstrapToken, error) {
 	v := viewToken(r, true)
 	if join {
 		if !r.Signs() {
 			return BootstrapToken{}, hsm.WithHint(fmt.Errorf("%w: nobody can find the cluster with it", bootstraptoken.ErrInvalid), "a join command needs the usage \"signing\"")
 		}
-		cluster, err := e.access().Verified(ctx, kubeContext)
+		cluster, err := b.env.access().Verified(ctx, kubeContext)
 		if err != nil {
 			return BootstrapToken{}, err
 		}
@@ -73,7 +79,7 @@ func (e *Env) CreateBootstrapToken(ctx context.Context, kubeContext string, r bo
 			return BootstrapToken{}, err
 		}
 	}
-	client, err := e.bootstrapTokens(ctx, kubeContext)
+	client, err := b.env.bootstrapTokens(ctx, kubeContext)
 	if err != nil {
 		return BootstrapToken{}, err
 	}
@@ -106,10 +112,10 @@ func clusterPins(c enrollment.Cluster) ([]discovery.Pin, error) {
 	return discovery.PinsOf(c.CAData)
 }
 
-// BootstrapTokens lists the tokens in a cluster; those that the cluster takes
+// List lists the tokens in a cluster; those that the cluster takes
 // for none are named in the notes.
-func (e *Env) BootstrapTokens(ctx context.Context, kubeContext string, reveal bool) (all []BootstrapToken, notes []string, err error) {
-	client, err := e.bootstrapTokens(ctx, kubeContext)
+func (b BootstrapTokens) List(ctx context.Context, kubeContext string, reveal bool) (all []BootstrapToken, notes []string, err error) {
+	client, err := b.env.bootstrapTokens(ctx, kubeContext)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -128,9 +134,9 @@ func (e *Env) BootstrapTokens(ctx context.Context, kubeContext string, reveal bo
 	return all, notes, nil
 }
 
-// DeleteBootstrapToken removes the token with this ID.
-func (e *Env) DeleteBootstrapToken(ctx context.Context, kubeContext, id string) error {
-	client, err := e.bootstrapTokens(ctx, kubeContext)
+// Delete removes the token with this ID.
+func (b BootstrapTokens) Delete(ctx context.Context, kubeContext, id string) error {
+	client, err := b.env.bootstrapTokens(ctx, kubeContext)
 	if err != nil {
 		return err
 	}

@@ -46,8 +46,14 @@ type BreakGlassOptions struct {
 // ErrNoReason: break-glass wants a reason.
 var ErrNoReason = errors.New("there is no reason")
 
-// BreakGlass is the enrolment that asks for break-glass.
-func (e *Env) BreakGlass(ctx context.Context, o BreakGlassOptions) (EnrollOptions, error) {
+// BreakGlass prepares, records and lists enrolments for emergencies.
+type BreakGlass struct{ env *Env }
+
+// NewBreakGlass returns those of e.
+func NewBreakGlass(e *Env) BreakGlass { return BreakGlass{env: e} }
+
+// Request is the enrolment that asks for break-glass.
+func (b BreakGlass) Request(ctx context.Context, o BreakGlassOptions) (EnrollOptions, error) {
 	if strings.TrimSpace(o.Reason) == "" {
 		return EnrollOptions{}, hsm.WithHint(ErrNoReason, "say why with --reason: the second person and the record want to know")
 	}
@@ -57,7 +63,7 @@ func (e *Env) BreakGlass(ctx context.Context, o BreakGlassOptions) (EnrollOption
 	if o.Lifetime < csr.MinExpiration || o.Lifetime > BreakGlassLifetime {
 		return EnrollOptions{}, hsm.Hintf(fmt.Errorf("%w for %s", ErrForecast, o.Lifetime), "break-glass is for %s to %s", csr.MinExpiration, BreakGlassLifetime)
 	}
-	out, err := e.asCaller(ctx, o.Context, o.Name, "-break-glass", EnrollOptions{
+	out, err := b.asCaller(ctx, o.Context, o.Name, "-break-glass", EnrollOptions{
 		Token: o.Token, Key: o.Key, Generate: o.Generate, AcceptFactory: o.AcceptFactory, Timeout: o.Timeout,
 		Groups: []string{BreakGlassGroup}, Expiration: o.Lifetime, Reason: o.Reason, KeepCurrent: true,
 	})
@@ -66,14 +72,14 @@ func (e *Env) BreakGlass(ctx context.Context, o BreakGlassOptions) (EnrollOption
 
 // asCaller completes an enrolment for the caller of a context, with the
 // caller's own key if the context is kubehsm's.
-func (e *Env) asCaller(ctx context.Context, kubeContext, name, suffix string, o EnrollOptions) (EnrollOptions, error) {
-	c, err := e.Rules().Get(ctx, kubeContext)
+func (b BreakGlass) asCaller(ctx context.Context, kubeContext, name, suffix string, o EnrollOptions) (EnrollOptions, error) {
+	c, err := b.env.Rules().Get(ctx, kubeContext)
 	if err != nil {
 		return o, err
 	}
 	o.Context, o.Name = c.Name, name
 	fill(&o.Name, slug(strings.TrimSuffix(c.Name, "-hsm"))+suffix)
-	if en, err := e.Enrollments().Load(c.User.Enrollment); c.Cluster.Ours && err == nil {
+	if en, err := b.env.Enrollments().Load(c.User.Enrollment); c.Cluster.Ours && err == nil {
 		fill(&o.User, en.User)
 		if o.Token.Scheme == "" && o.Key.Scheme == "" {
 			o.Key, o.Token = en.Key, en.Key.TokenOnly()
@@ -83,7 +89,7 @@ func (e *Env) asCaller(ctx context.Context, kubeContext, name, suffix string, o 
 	if o.User != "" {
 		return o, nil
 	}
-	client, err := e.access().Client(ctx, c.Name)
+	client, err := b.env.access().Client(ctx, c.Name)
 	if err != nil {
 		return o, err
 	}
@@ -95,9 +101,9 @@ func (e *Env) asCaller(ctx context.Context, kubeContext, name, suffix string, o 
 	return o, nil
 }
 
-// Sealed is the enrolment of a token that is kept in a safe: its user is
+// Seal is the enrolment of a token that is kept in a safe: its user is
 // nobody's everyday name.
-func (e *Env) Sealed(ctx context.Context, kubeContext, name string, o EnrollOptions) (EnrollOptions, error) {
+func (b BreakGlass) Seal(ctx context.Context, kubeContext, name string, o EnrollOptions) (EnrollOptions, error) {
 	switch {
 	case strings.TrimSpace(o.Reason) == "":
 		return o, hsm.WithHint(ErrNoReason, "say with --reason where the token is kept and who may open the safe")
@@ -107,12 +113,12 @@ func (e *Env) Sealed(ctx context.Context, kubeContext, name string, o EnrollOpti
 		return o, hsm.WithHint(errors.New("no token is named"), "name the one that goes into the safe with --token")
 	}
 	o.Groups, o.KeepCurrent = []string{SealedGroup}, true
-	return e.asCaller(ctx, kubeContext, name, "-sealed", o)
+	return b.asCaller(ctx, kubeContext, name, "-sealed", o)
 }
 
-// RecordBreakGlass keeps in the local record that r was enrolled.
-func (e *Env) RecordBreakGlass(ctx context.Context, r Result, reason string) error {
-	en, err := e.Enrollments().Load(r.Name)
+// Record keeps in the local record that r was enrolled.
+func (b BreakGlass) Record(ctx context.Context, r Result, reason string) error {
+	en, err := b.env.Enrollments().Load(r.Name)
 	if err != nil {
 		return err
 	}
@@ -120,7 +126,7 @@ func (e *Env) RecordBreakGlass(ctx context.Context, r Result, reason string) err
 	if slices.Contains(en.Groups, SealedGroup) {
 		action = "seal"
 	}
-	return e.recordDeed(ctx, Deed{Action: action, Server: en.Cluster.Server, Request: r.Request, Fingerprint: r.Fingerprint,
+	return NewLog(b.env).Add(ctx, Deed{Action: action, Server: en.Cluster.Server, Request: r.Request, Fingerprint: r.Fingerprint,
 		User: r.User, Reason: reason, Expires: &r.NotAfter})
 }
 
@@ -137,10 +143,10 @@ type BreakGlassView struct {
 	State string `json:"state"`
 }
 
-// BreakGlassList lists the enrolments for emergencies and until when they are
+// List lists the enrolments for emergencies and until when they are
 // good.
-func (e *Env) BreakGlassList() ([]BreakGlassView, error) {
-	all, err := e.Enrollments().List()
+func (b BreakGlass) List() ([]BreakGlassView, error) {
+	all, err := b.env.Enrollments().List()
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +157,7 @@ func (e *Env) BreakGlassList() ([]BreakGlassView, error) {
 			continue
 		}
 		v := BreakGlassView{Name: en.Name, Sealed: sealed, User: en.User, Server: en.Cluster.Server, Key: en.Key.String(), State: "expired"}
-		chain, err := e.Enrollments().Certificate(en)
+		chain, err := b.env.Enrollments().Certificate(en)
 		if err != nil && !errors.Is(err, hsm.ErrNoCertificate) {
 			return nil, err
 		}
@@ -186,17 +192,17 @@ func BreakGlassCheck(_ context.Context, _ *csr.Client, v *RequestView) error {
 	return nil
 }
 
-// ApproveBreakGlass approves the request that seen shows, as the second person.
+// BreakGlass approves the request that seen shows, as the second person.
 // notes say what could not be done beside that.
-func (e *Env) ApproveBreakGlass(ctx context.Context, kubeContext string, seen RequestView, o DecideOptions) (v RequestView, notes []string, err error) {
+func (a Approvals) BreakGlass(ctx context.Context, kubeContext string, seen RequestView, o DecideOptions) (v RequestView, notes []string, err error) {
 	o.Approve, o.Own = true, false
-	if v, err = e.decide(ctx, kubeContext, seen, o); err != nil {
+	if v, err = NewRequests(a.env).decide(ctx, kubeContext, seen, o); err != nil {
 		return v, nil, err
 	}
-	if err := e.leaveEvent(ctx, kubeContext, v, "BreakGlassApproved", "approved for: "+seen.Note); err != nil {
+	if err := a.leaveEvent(ctx, kubeContext, v, "BreakGlassApproved", "approved for: "+seen.Note); err != nil {
 		notes = append(notes, "no event was left on the request: "+err.Error())
 	}
-	cluster, err := e.access().Verified(ctx, kubeContext)
+	cluster, err := a.env.access().Verified(ctx, kubeContext)
 	if err != nil {
 		return v, notes, err
 	}
@@ -205,5 +211,5 @@ func (e *Env) ApproveBreakGlass(ctx context.Context, kubeContext string, seen Re
 		until := time.Now().UTC().Add(time.Duration(*n) * time.Second).Truncate(time.Second)
 		d.Expires = &until
 	}
-	return v, notes, e.recordDeed(ctx, d)
+	return v, notes, NewLog(a.env).Add(ctx, d)
 }

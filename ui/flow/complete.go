@@ -101,16 +101,16 @@ func sameToken(asked, recorded hsm.URI) bool {
 // Complete fills what o leaves open: first from the record of an unfinished
 // enrolment of that name, then with defaults. It checks what can be checked
 // without a token or a cluster.
-func (e *Env) Complete(ctx context.Context, o EnrollOptions) (EnrollOptions, error) {
-	if err := e.completeContext(ctx, &o); err != nil {
+func (n Enroller) Complete(ctx context.Context, o EnrollOptions) (EnrollOptions, error) {
+	if err := n.completeContext(ctx, &o); err != nil {
 		return o, err
 	}
 	if err := enrollment.ValidName(o.Name); err != nil {
 		return o, err
 	}
-	fill(&o.Cluster, e.Cluster)
+	fill(&o.Cluster, n.env.Cluster)
 	if !o.Restart {
-		if err := e.completeFromJournal(&o); err != nil {
+		if err := n.completeFromProgress(&o); err != nil {
 			return o, err
 		}
 	}
@@ -123,7 +123,7 @@ func (e *Env) Complete(ctx context.Context, o EnrollOptions) (EnrollOptions, err
 	if o.Generate.Label == "" {
 		o.Generate.Label = o.Name
 	}
-	if err := e.completeToken(ctx, &o); err != nil {
+	if err := n.completeToken(ctx, &o); err != nil {
 		return o, err
 	}
 	if o.Token.Scheme == hsm.SchemePIV && o.Generate.Slot == "" {
@@ -135,7 +135,7 @@ func (e *Env) Complete(ctx context.Context, o EnrollOptions) (EnrollOptions, err
 	if o.User == "" {
 		return o, hsm.WithHint(errors.New("no user name is given"), "say who the certificate is for: --user NAME (and --group NAME)")
 	}
-	if err := e.completeNames(ctx, &o); err != nil {
+	if err := n.completeNames(ctx, &o); err != nil {
 		return o, err
 	}
 	if err := csr.ValidExpiration(o.Expiration); err != nil {
@@ -145,7 +145,7 @@ func (e *Env) Complete(ctx context.Context, o EnrollOptions) (EnrollOptions, err
 }
 
 // completeToken takes the only token there is if none is named.
-func (e *Env) completeToken(ctx context.Context, o *EnrollOptions) error {
+func (n Enroller) completeToken(ctx context.Context, o *EnrollOptions) error {
 	if o.Token.Scheme != "" {
 		return nil
 	}
@@ -154,9 +154,9 @@ func (e *Env) completeToken(ctx context.Context, o *EnrollOptions) error {
 		return nil
 	}
 	if o.Join != nil && o.Join.Serial != "" {
-		return e.completeSerial(ctx, o)
+		return n.completeSerial(ctx, o)
 	}
-	only, err := e.OnlyToken(ctx)
+	only, err := n.env.OnlyToken(ctx)
 	if o.Join != nil && errors.Is(err, hsm.ErrSeveralTokens) { // --token is another one there
 		err = hsm.WithHint(hsm.ErrSeveralTokens, "choose one with --hsm; `kubehsm token list` shows their URIs")
 	}
@@ -164,7 +164,7 @@ func (e *Env) completeToken(ctx context.Context, o *EnrollOptions) error {
 	return err
 }
 
-func (e *Env) completeContext(ctx context.Context, o *EnrollOptions) error {
+func (n Enroller) completeContext(ctx context.Context, o *EnrollOptions) error {
 	if o.Join != nil {
 		if o.Context != "" {
 			return errors.New("a join takes its cluster from discovery, not from a context")
@@ -176,11 +176,11 @@ func (e *Env) completeContext(ctx context.Context, o *EnrollOptions) error {
 		return nil
 	}
 	if o.Name != "" { // a record may know the context
-		if _, err := e.loadJournal(o.Name); err == nil && !o.Restart {
+		if _, err := NewStore(n.env).Load(o.Name); err == nil && !o.Restart {
 			return nil
 		}
 	}
-	contexts, err := e.Contexts(ctx)
+	contexts, err := n.env.Contexts(ctx)
 	if err != nil {
 		return err
 	}
@@ -196,11 +196,11 @@ func (e *Env) completeContext(ctx context.Context, o *EnrollOptions) error {
 		}
 	}
 	if o.Name == "" {
-		o.Name = nameFor(cmp.Or(e.Cluster, o.Context))
+		o.Name = nameFor(cmp.Or(n.env.Cluster, o.Context))
 		for _, c := range contexts { // run from the enrolled context itself
 			if c.Name == o.Context && c.Ours {
 				o.Name = cmp.Or(c.Enrollment, c.Name)
-				if j, err := e.loadJournal(o.Name); err == nil && !o.Restart {
+				if j, err := NewStore(n.env).Load(o.Name); err == nil && !o.Restart {
 					o.Context = j.Options.Context // the enrolled one is current since the first run
 				}
 			}
@@ -238,9 +238,9 @@ func slug(s string) string {
 	return strings.Trim(b.String(), "-.")
 }
 
-// completeFromJournal fills open options from an earlier run.
-func (e *Env) completeFromJournal(o *EnrollOptions) error {
-	j, err := e.loadJournal(o.Name)
+// completeFromProgress fills open options from an earlier run.
+func (n Enroller) completeFromProgress(o *EnrollOptions) error {
+	j, err := NewStore(n.env).Load(o.Name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

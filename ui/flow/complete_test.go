@@ -61,7 +61,7 @@ func testEnv(t *testing.T, labels ...string) (*Env, *hsmtest.Fake) {
 
 func TestComplete(t *testing.T) {
 	e, _ := testEnv(t, "blue")
-	got, err := e.Complete(context.Background(), EnrollOptions{User: "jane"})
+	got, err := NewEnroller(e).Complete(context.Background(), EnrollOptions{User: "jane"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestCompleteRefuses(t *testing.T) {
 		{"bad name", one, EnrollOptions{User: "jane", Name: "../x"}, enrollment.ErrInvalid, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, err := tc.env.Complete(ctx, tc.o)
+			_, err := NewEnroller(tc.env).Complete(ctx, tc.o)
 			if err == nil {
 				t.Fatal("no error")
 			}
@@ -114,33 +114,33 @@ func TestRecordRefusesOtherOptions(t *testing.T) {
 	if err := home.MakeDir(e.ProgressDir()); err != nil {
 		t.Fatal(err)
 	}
-	first, err := e.Complete(ctx, EnrollOptions{User: "jane", KeepCurrent: true})
+	first, err := NewEnroller(e).Complete(ctx, EnrollOptions{User: "jane", KeepCurrent: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.openJournal(ctx, first); err != nil {
+	if _, err := NewEnroller(e).open(ctx, first); err != nil {
 		t.Fatal(err)
 	}
-	again, err := e.Complete(ctx, EnrollOptions{Name: first.Name})
+	again, err := NewEnroller(e).Complete(ctx, EnrollOptions{Name: first.Name})
 	if err != nil {
 		t.Fatalf("the name alone does not resume: %v", err)
 	}
 	if again.User != "jane" || !again.KeepCurrent || again.Context != first.Context || again.Token.String() != first.Token.String() {
 		t.Errorf("resumed with %+v", again)
 	}
-	other, err := e.Complete(ctx, EnrollOptions{Name: first.Name, User: "joe"})
+	other, err := NewEnroller(e).Complete(ctx, EnrollOptions{Name: first.Name, User: "joe"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var conflict *ConflictError
-	if _, err := e.recordFor(ctx, other); !errors.As(err, &conflict) || conflict.Option != "user" {
+	if _, err := NewEnroller(e).recordFor(ctx, other); !errors.As(err, &conflict) || conflict.Option != "user" {
 		t.Errorf("another user: %v", err)
 	}
 	other.Restart = true
-	if _, err := e.recordFor(ctx, other); err != nil {
+	if _, err := NewEnroller(e).recordFor(ctx, other); err != nil {
 		t.Errorf("restart: %v", err)
 	}
-	list, err := e.Unfinished(ctx)
+	list, err := NewStore(e).Unfinished(ctx)
 	if err != nil || len(list) != 1 || list[0].Options.Name != first.Name {
 		t.Errorf("unfinished: %v, %v", list, err)
 	}

@@ -20,9 +20,9 @@ type Denial struct {
 // Deny denies the request that seen shows. A ticket that it was filed with has
 // been in the wrong hands, or is for the wrong thing: it is ended, unless
 // keepTicket leaves it for another request. That it could not be is a note.
-func (e *Env) Deny(ctx context.Context, kubeContext string, seen RequestView, o DecideOptions, keepTicket bool) (Denial, error) {
+func (q Requests) Deny(ctx context.Context, kubeContext string, seen RequestView, o DecideOptions, keepTicket bool) (Denial, error) {
 	o.Approve = false
-	v, err := e.Decide(ctx, kubeContext, seen, o)
+	v, err := q.Decide(ctx, kubeContext, seen, o)
 	if err != nil {
 		return Denial{}, err
 	}
@@ -34,15 +34,15 @@ func (e *Env) Deny(ctx context.Context, kubeContext string, seen RequestView, o 
 	over := context.WithoutCancel(ctx) // it is denied, interrupted or not
 	defer hsm.Finishing(ctx)()
 	if !keepTicket {
-		err := e.endTicket(over, kubeContext, id)
+		err := q.EndTicket(over, kubeContext, id)
 		if done.TicketEnded = err == nil; err != nil {
 			done.Notes = append(done.Notes, fmt.Sprintf("its ticket is not ended: %v; who may end it does so with `kubehsm bootstrap-token delete %s`", err, id))
 		}
 	}
-	server, err := e.access().Verified(over, kubeContext)
+	server, err := q.env.access().Verified(over, kubeContext)
 	if err != nil {
 		return done, err
 	}
-	return done, e.recordDeed(over, Deed{Action: "deny", Server: server.Server, Ticket: id, Request: v.Name,
+	return done, NewLog(q.env).Add(over, Deed{Action: "deny", Server: server.Server, Ticket: id, Request: v.Name,
 		Fingerprint: v.Fingerprint, User: v.User, Reason: o.Message, Note: strings.Join(done.Notes, "; ")})
 }

@@ -15,6 +15,12 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 )
 
+// Enroller takes keys from nothing to working kubeconfig contexts.
+type Enroller struct{ env *Env }
+
+// NewEnroller returns the one that works with e.
+func NewEnroller(e *Env) Enroller { return Enroller{env: e} }
+
 // Enroll takes a key from nothing to a working kubeconfig context: see [Steps].
 // It resumes what an earlier call of the same name began. p is asked for PINs,
 // report (which may be nil) hears of every step.
@@ -22,18 +28,18 @@ import (
 // Errors: those of the token (package hsm) and of the cluster (package csr),
 // [*SendToAdmin] where somebody else must act, [*ConflictError] where an
 // enrolment of that name was begun with other options.
-func (e *Env) Enroll(ctx context.Context, o EnrollOptions, p hsm.Prompter, report func(Event)) (Result, error) {
-	o, err := e.Complete(ctx, o)
+func (n Enroller) Enroll(ctx context.Context, o EnrollOptions, p hsm.Prompter, report func(Event)) (Result, error) {
+	o, err := n.Complete(ctx, o)
 	if err != nil {
 		return Result{}, err
 	}
-	e = e.on(o.Cluster)
-	release, err := e.Lock(ctx, o.Name)
+	n.env = n.env.on(o.Cluster)
+	release, err := n.env.Lock(ctx, o.Name)
 	if err != nil {
 		return Result{}, err
 	}
 	defer release()
-	j, err := e.openJournal(ctx, o)
+	j, err := n.open(ctx, o)
 	if err != nil {
 		return Result{}, err
 	}
@@ -42,7 +48,7 @@ func (e *Env) Enroll(ctx context.Context, o EnrollOptions, p hsm.Prompter, repor
 		report = func(Event) {}
 	}
 	asker := newOnePIN(p)
-	env := *e
+	env := *n.env
 	env.Prompter = asker
 	r := &enrolment{env: &env, j: j, terms: terms, prompt: asker, report: report}
 	defer r.close()
@@ -54,7 +60,7 @@ func (e *Env) Enroll(ctx context.Context, o EnrollOptions, p hsm.Prompter, repor
 	return r.result, nil
 }
 
-// enrolment is one run of [Env.Enroll].
+// enrolment is one run of [Enroller.Enroll].
 type enrolment struct {
 	env    *Env
 	j      *Journal
@@ -94,7 +100,7 @@ func (r *enrolment) run(ctx context.Context, s Step) error {
 	out, err := do(ctx)
 	if err == nil {
 		r.j.mark(s)
-		err = r.env.saveJournal(r.j)
+		err = NewStore(r.env).Save(r.j)
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", s.Title(), r.resumable(err))
@@ -122,14 +128,14 @@ func (r *enrolment) progress(s Step, format string, args ...any) {
 	r.report(Event{Step: s, State: StepRunning, Message: fmt.Sprintf(format, args...)})
 }
 
-// openJournal returns the record that o continues, or a new one, saved; but one
+// open returns the record that o continues, or a new one, saved; but one
 // that replaces another (Restart) is saved only when its first step is done.
-func (e *Env) openJournal(ctx context.Context, o EnrollOptions) (*Journal, error) {
-	j, err := e.recordFor(ctx, o)
+func (n Enroller) open(ctx context.Context, o EnrollOptions) (*Journal, error) {
+	j, err := n.recordFor(ctx, o)
 	if err != nil || o.Restart {
 		return j, err
 	}
-	return j, e.saveJournal(j)
+	return j, NewStore(n.env).Save(j)
 }
 
 // terms are what a request asks for beside user and key. A later run may change
@@ -142,14 +148,14 @@ type terms struct {
 func (o EnrollOptions) terms() terms { return terms{o.Expiration, o.Reason} }
 
 // recordFor is openJournal without writing.
-func (e *Env) recordFor(ctx context.Context, o EnrollOptions) (*Journal, error) {
-	j, err := e.loadJournal(o.Name)
+func (n Enroller) recordFor(ctx context.Context, o EnrollOptions) (*Journal, error) {
+	j, err := NewStore(n.env).Load(o.Name)
 	if errors.Is(err, fs.ErrNotExist) || (err == nil && o.Restart) {
 		j = &Journal{Options: o}
 		if o.Join != nil { // its first step finds the cluster
 			return j, nil
 		}
-		return j, e.cluster(ctx, j)
+		return j, n.env.cluster(ctx, j)
 	}
 	if err != nil {
 		return nil, err
@@ -170,7 +176,7 @@ func (e *Env) recordFor(ctx context.Context, o EnrollOptions) (*Journal, error) 
 		j.Options.Key, j.Options.Generate = o.Key, o.Generate
 		if o.Join == nil && j.Options.Renewal == nil { // nothing was asked of a cluster: the context may name another by now
 			j.Cluster = enrollment.Cluster{}
-			return j, e.cluster(ctx, j)
+			return j, n.env.cluster(ctx, j)
 		}
 	}
 	return j, nil
@@ -237,7 +243,7 @@ func (r *enrolment) haveCertificate() (*csr.Certificate, error) {
 	}
 	r.j.Certificate, r.j.Request, r.j.RequestName, r.j.RequestUID, r.j.Rejected = nil, nil, "", "", false
 	r.j.unmark(StepRequest)
-	return nil, r.env.saveJournal(r.j)
+	return nil, NewStore(r.env).Save(r.j)
 }
 
 func (r *enrolment) note(format string, args ...any) {

@@ -84,14 +84,14 @@ func (r *enrolment) refuseFactory(ctx context.Context) error {
 // its default PIN, PUK or management key is changed; the PUK counts only with puk.
 // The zero URI is the only token there is. Where no token can be looked at yet it
 // is nil: the enrolment tells.
-func (e *Env) RefuseDefaults(ctx context.Context, u hsm.URI, puk bool) error {
+func (n Joins) RefuseDefaults(ctx context.Context, u hsm.URI, puk bool) error {
 	if u.Scheme == "" {
 		var err error
-		if u, err = e.OnlyToken(ctx); err != nil {
+		if u, err = n.env.OnlyToken(ctx); err != nil {
 			return ctx.Err()
 		}
 	}
-	t, err := e.Drivers.Open(ctx, u)
+	t, err := n.env.Drivers.Open(ctx, u)
 	if err != nil {
 		return ctx.Err()
 	}

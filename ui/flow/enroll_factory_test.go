@@ -86,7 +86,7 @@ func TestFactoryAcceptanceIsRecorded(t *testing.T) {
 	if !again.j.Options.AcceptFactory {
 		t.Error("it was forgotten")
 	}
-	if line := strings.Join(e.commands(again.j.Options), "\n"); !strings.Contains(line, "--accept-risk factory-secrets") {
+	if line := strings.Join(NewEnroller(e).commands(again.j.Options), "\n"); !strings.Contains(line, "--accept-risk factory-secrets") {
 		t.Errorf("the same as: %s", line)
 	}
 }

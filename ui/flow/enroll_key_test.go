@@ -20,11 +20,11 @@ func begin(t *testing.T, e *Env, o EnrollOptions, p hsm.Prompter) *enrolment {
 	if err := home.MakeDir(e.ProgressDir()); err != nil {
 		t.Fatal(err)
 	}
-	o, err := e.Complete(ctx, o)
+	o, err := NewEnroller(e).Complete(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	j, err := e.openJournal(ctx, o)
+	j, err := NewEnroller(e).open(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestMakeKeySurvivesACrash(t *testing.T) {
 	// The process dies between the token's answer and the record of it.
 	lost := *first.j
 	lost.Key, lost.KeyHash, lost.Generating = hsm.URI{}, "", true
-	if err := e.saveJournal(&lost); err != nil {
+	if err := NewStore(e).Save(&lost); err != nil {
 		t.Fatal(err)
 	}
 	second := begin(t, e, EnrollOptions{Name: lost.Options.Name}, &typist{})
@@ -90,7 +90,7 @@ func TestMakeKeyReplacesHalfAKey(t *testing.T) {
 	// The process died while the token was making the pair.
 	lost := *first.j
 	lost.Key, lost.KeyHash, lost.Generating = hsm.URI{}, "", true
-	if err := e.saveJournal(&lost); err != nil {
+	if err := NewStore(e).Save(&lost); err != nil {
 		t.Fatal(err)
 	}
 	second := begin(t, e, EnrollOptions{Name: lost.Options.Name}, &typist{})
@@ -165,10 +165,10 @@ func TestWrongPINKeepsNothingHalf(t *testing.T) {
 func TestForecastIsAboutWhatIsLeft(t *testing.T) {
 	e, _ := testEnv(t, "blue")
 	o := EnrollOptions{Context: "no such context"}
-	if _, err := e.forecast(context.Background(), &Journal{Options: o}); err == nil {
+	if _, err := NewEnroller(e).forecast(context.Background(), &Journal{Options: o}); err == nil {
 		t.Error("a forecast of a cluster that is not there")
 	}
-	if got, err := e.forecast(context.Background(), &Journal{Options: o, RequestUID: "u"}); err != nil || got != nil {
+	if got, err := NewEnroller(e).forecast(context.Background(), &Journal{Options: o, RequestUID: "u"}); err != nil || got != nil {
 		t.Errorf("filed long ago: %v, %v", got, err)
 	}
 }

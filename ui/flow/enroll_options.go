@@ -7,7 +7,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 )
 
-// EnrollOptions say what to enrol. [Env.Complete] fills what is left open.
+// EnrollOptions say what to enrol. [Enroller.Complete] fills what is left open.
 type EnrollOptions struct {
 	// Name is the enrolment's name, and that of the context, cluster and user
 	// entries written. Default: the source context's name with "-hsm".

@@ -31,18 +31,18 @@ func ForecastRefusal(points []csr.Point) error {
 		"ask for what the signer signs, or for another signer with --signer-name; --accept-risk=forecast files the request anyway")
 }
 
-// RequestForecast says what is likely to become of the request that o
+// Forecast says what is likely to become of the request that o
 // describes. It asks for no PIN and changes nothing. Without a key the points
 // about it are left out.
-func (e *Env) RequestForecast(ctx context.Context, o RequestOptions) ([]csr.Point, error) {
-	client, err := e.access().Client(ctx, o.Context)
+func (f Own) Forecast(ctx context.Context, o RequestOptions) ([]csr.Point, error) {
+	client, err := f.env.access().Client(ctx, o.Context)
 	if err != nil {
 		return nil, err
 	}
 	p := csr.Prospect{SignerName: o.SignerName, Expiration: o.Expiration}
 	var info hsm.TokenInfo
 	if o.Key.Scheme != "" {
-		if info, err = e.lookAtKey(ctx, o, &p); err != nil {
+		if info, err = f.lookAtKey(ctx, o, &p); err != nil {
 			return nil, err
 		}
 	}
@@ -50,15 +50,15 @@ func (e *Env) RequestForecast(ctx context.Context, o RequestOptions) ([]csr.Poin
 		return nil, err
 	}
 	p.Subject = csr.Subject{User: o.User, Groups: o.Groups}
-	if to, err := e.access().Verified(ctx, o.Context); err == nil { // a cluster that is not verified is not asked
+	if to, err := f.env.access().Verified(ctx, o.Context); err == nil { // a cluster that is not verified is not asked
 		p.Accepted = acceptedBy(ctx, to)
 	}
 	return client.Forecast(ctx, p)
 }
 
 // lookAtKey reads of the key what can be read without a PIN.
-func (e *Env) lookAtKey(ctx context.Context, o RequestOptions, p *csr.Prospect) (hsm.TokenInfo, error) {
-	t, err := e.Drivers.Open(ctx, o.Key)
+func (f Own) lookAtKey(ctx context.Context, o RequestOptions, p *csr.Prospect) (hsm.TokenInfo, error) {
+	t, err := f.env.Drivers.Open(ctx, o.Key)
 	if err != nil {
 		return hsm.TokenInfo{}, err
 	}
@@ -77,11 +77,11 @@ func (e *Env) lookAtKey(ctx context.Context, o RequestOptions, p *csr.Prospect) 
 
 // forecast says what is likely to become of the request that an enrolment will
 // file; nil once there is one, and for a join, whose cluster is not known yet.
-func (e *Env) forecast(ctx context.Context, j *Journal) ([]csr.Point, error) {
+func (n Enroller) forecast(ctx context.Context, j *Journal) ([]csr.Point, error) {
 	if j.filed() || j.Options.Join != nil {
 		return nil, nil
 	}
-	quiet := *e
+	quiet := *n.env
 	quiet.Prompter = nil // a look asks for no PIN
 	client, err := quiet.access().Client(ctx, j.Options.Context)
 	if err != nil {
@@ -133,7 +133,7 @@ func (r *enrolment) refuseVain(ctx context.Context) error {
 			return noKeyYet(r.j.expiredToken(err))
 		}
 		if o.ApproveWith != "" {
-			if err := r.env.canApproveOwn(ctx, o.ApproveWith, o.SignerName); err != nil {
+			if err := NewRequests(r.env).CheckApprover(ctx, o.ApproveWith, o.SignerName); err != nil {
 				return noKeyYet(err)
 			}
 		}

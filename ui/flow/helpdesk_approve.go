@@ -41,7 +41,7 @@ type TicketLook struct {
 }
 
 // ticketCheck compares a request with the ticket that it was filed with.
-func (e *Env) ticketCheck(look *TicketLook, accept []string) RequestCheck {
+func (q Requests) ticketCheck(look *TicketLook, accept []string) RequestCheck {
 	return func(ctx context.Context, client *csr.Client, v *RequestView) error {
 		id := v.TicketID()
 		if id == "" {
@@ -51,7 +51,7 @@ func (e *Env) ticketCheck(look *TicketLook, accept []string) RequestCheck {
 			return nil
 		}
 		look.ID = id
-		terms, wrong, err := e.ticketTerms(ctx, look, v, id)
+		terms, wrong, err := q.ticketTerms(ctx, look, v, id)
 		if err != nil {
 			return err
 		}
@@ -97,8 +97,8 @@ func (v *RequestView) TicketID() string {
 // ticketTerms are what the ticket with this ID allows, nil if nobody knows, and
 // what is wrong with them. A ticket at hand counts only where nothing else tells,
 // or tells the same: whoever was given a ticket can write one with other terms.
-func (e *Env) ticketTerms(ctx context.Context, look *TicketLook, v *RequestView, id string) (known *ticket.Terms, wrong []string, err error) {
-	known, wrong, err = e.madeTerms(ctx, look, v, id)
+func (q Requests) ticketTerms(ctx context.Context, look *TicketLook, v *RequestView, id string) (known *ticket.Terms, wrong []string, err error) {
+	known, wrong, err = q.madeTerms(ctx, look, v, id)
 	if err != nil || look.Ticket == nil {
 		return known, wrong, err
 	}
@@ -116,9 +116,9 @@ func (e *Env) ticketTerms(ctx context.Context, look *TicketLook, v *RequestView,
 // madeTerms are those that the ticket was made with: by the local record, by the
 // request, on which the API server has written them, or by the token in the
 // cluster; nil if none tells.
-func (e *Env) madeTerms(ctx context.Context, look *TicketLook, v *RequestView, id string) (*ticket.Terms, []string, error) {
+func (q Requests) madeTerms(ctx context.Context, look *TicketLook, v *RequestView, id string) (*ticket.Terms, []string, error) {
 	var made *ticket.Terms
-	deeds, err := e.Deeds()
+	deeds, err := NewLog(q.env).All()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -139,14 +139,14 @@ func (e *Env) madeTerms(ctx context.Context, look *TicketLook, v *RequestView, i
 	case made != nil:
 		return made, nil, nil
 	}
-	terms, err := e.describedTerms(ctx, look.Context, id)
+	terms, err := q.describedTerms(ctx, look.Context, id)
 	return terms, nil, err
 }
 
 // describedTerms are those in the description of a token, nil for a token of
 // another make and for who may not read it.
-func (e *Env) describedTerms(ctx context.Context, kubeContext, id string) (*ticket.Terms, error) {
-	tokens, err := e.bootstrapTokens(ctx, kubeContext)
+func (q Requests) describedTerms(ctx context.Context, kubeContext, id string) (*ticket.Terms, error) {
+	tokens, err := q.env.bootstrapTokens(ctx, kubeContext)
 	if err != nil {
 		return nil, err
 	}
@@ -286,6 +286,13 @@ func otherRequests(ctx context.Context, client *csr.Client, v *RequestView) (nam
 	return names, denied, nil
 }
 
+// Approvals approves requests whose kind wants more than a yes: a ticket is ended,
+// break-glass recorded.
+type Approvals struct{ env *Env }
+
+// NewApprovals returns those of the clusters that e leads to.
+func NewApprovals(e *Env) Approvals { return Approvals{env: e} }
+
 // TicketApproval is a request that was approved under a ticket.
 type TicketApproval struct {
 	Request RequestView `json:"request"`
@@ -299,12 +306,12 @@ type TicketApproval struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// ApproveTicket approves the request that seen shows, waits up to wait for the
+// Ticket approves the request that seen shows, waits up to wait for the
 // certificate, and ends the ticket. What was approved is on record also when the
 // wait is interrupted; to do it once more ends the ticket.
-func (e *Env) ApproveTicket(ctx context.Context, look TicketLook, seen RequestView, o DecideOptions, wait time.Duration) (TicketApproval, error) {
+func (a Approvals) Ticket(ctx context.Context, look TicketLook, seen RequestView, o DecideOptions, wait time.Duration) (TicketApproval, error) {
 	o.Approve = true
-	v, err := e.decide(ctx, look.Context, seen, o)
+	v, err := NewRequests(a.env).decide(ctx, look.Context, seen, o)
 	if err != nil {
 		return TicketApproval{}, err
 	}
@@ -315,10 +322,10 @@ func (e *Env) ApproveTicket(ctx context.Context, look TicketLook, seen RequestVi
 			done.Notes = append(done.Notes, what+": "+err.Error())
 		}
 	}
-	note("no event was left on the request", e.leaveEvent(ctx, look.Context, v, "TicketApproved", "approved under the ticket "+look.ID))
+	note("no event was left on the request", a.leaveEvent(ctx, look.Context, v, "TicketApproved", "approved under the ticket "+look.ID))
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	pem, err := e.WaitRequest(waiting, look.Context, v.Name, func(string) {})
+	pem, err := NewOwn(a.env).Wait(waiting, look.Context, v.Name, func(string) {})
 	if err != nil {
 		note("its ticket is not ended yet, as the certificate is not there; end it with `kubehsm bootstrap-token delete "+look.ID+"`", err)
 	} else {
@@ -328,17 +335,17 @@ func (e *Env) ApproveTicket(ctx context.Context, look TicketLook, seen RequestVi
 		}
 		done.Issued, done.Certificate = &cert.Leaf.NotAfter, string(pem)
 		fingerprint = certificateHash(cert)
-		err = e.endTicket(ctx, look.Context, look.ID)
+		err = NewRequests(a.env).EndTicket(ctx, look.Context, look.ID)
 		done.Ended = err == nil
 		note("its ticket could not be ended", err)
 	}
 	over := context.WithoutCancel(ctx) // the request is approved, interrupted or not
 	defer hsm.Finishing(ctx)()
-	server, err := e.access().Verified(over, look.Context)
+	server, err := a.env.access().Verified(over, look.Context)
 	if err != nil {
 		return done, err
 	}
-	err = e.recordDeed(over, Deed{Action: "approve", Server: server.Server, Ticket: look.ID, Request: v.Name,
+	err = NewLog(a.env).Add(over, Deed{Action: "approve", Server: server.Server, Ticket: look.ID, Request: v.Name,
 		Fingerprint: v.Fingerprint, Certificate: fingerprint, User: v.User, Expires: done.Issued, Reason: v.Note, Note: strings.Join(done.Notes, "; ")})
 	if err == nil && ctx.Err() != nil {
 		err = hsm.Hintf(fmt.Errorf("request %s is approved, and its ticket is not ended yet: %w", v.Name, ctx.Err()),
@@ -347,9 +354,9 @@ func (e *Env) ApproveTicket(ctx context.Context, look TicketLook, seen RequestVi
 	return done, err
 }
 
-// endTicket deletes the token of a ticket, if it is still there.
-func (e *Env) endTicket(ctx context.Context, kubeContext, id string) error {
-	err := e.DeleteBootstrapToken(ctx, kubeContext, id)
+// EndTicket deletes the token of a ticket, if it is still there.
+func (q Requests) EndTicket(ctx context.Context, kubeContext, id string) error {
+	err := NewBootstrapTokens(q.env).Delete(ctx, kubeContext, id)
 	if errors.Is(err, bootstraptoken.ErrNotFound) {
 		return nil
 	}
@@ -358,8 +365,8 @@ func (e *Env) endTicket(ctx context.Context, kubeContext, id string) error {
 
 // leaveEvent leaves an Event on a request, for those who look at it later. Not
 // being allowed to is for the caller to tell.
-func (e *Env) leaveEvent(ctx context.Context, kubeContext string, v RequestView, reason, message string) error {
-	c, err := e.objects(ctx, kubeContext)
+func (a Approvals) leaveEvent(ctx context.Context, kubeContext string, v RequestView, reason, message string) error {
+	c, err := openObjects(ctx, a.env, kubeContext)
 	if err != nil {
 		return err
 	}

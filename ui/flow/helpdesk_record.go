@@ -48,16 +48,23 @@ type Deed struct {
 	Note string `json:"note,omitempty"`
 }
 
-func (e *Env) deedsPath() string { return filepath.Join(e.Dirs.State, "helpdesk.jsonl") }
+// Log is the local record of what was done for others. It outlives the cluster's, which
+// forgets requests and tickets.
+type Log struct{ env *Env }
+
+// NewLog returns the record in the folders of e.
+func NewLog(e *Env) Log { return Log{env: e} }
+
+func (l Log) path() string { return filepath.Join(l.env.Dirs.State, "helpdesk.jsonl") }
 
 // maxDeed bounds one line of the record, in bytes.
 const maxDeed = 64 << 10
 
-// recordDeed appends d to the record, whole or not at all.
-func (e *Env) recordDeed(ctx context.Context, d Deed) (err error) {
+// Add appends d to the record, whole or not at all.
+func (l Log) Add(ctx context.Context, d Deed) (err error) {
 	defer func() {
 		if err != nil {
-			err = e.Unwritable(fmt.Errorf("record of the help desk: %w", err))
+			err = l.env.Unwritable(fmt.Errorf("record of the help desk: %w", err))
 		}
 	}()
 	d.Time = time.Now().UTC().Truncate(time.Second)
@@ -69,10 +76,10 @@ func (e *Env) recordDeed(ctx context.Context, d Deed) (err error) {
 	if len(line) >= maxDeed {
 		return fmt.Errorf("the record has %d bytes; the limit is %d", len(line), maxDeed)
 	}
-	if err := e.Dirs.Prepare(); err != nil {
+	if err := l.env.Dirs.Prepare(); err != nil {
 		return err
 	}
-	path := e.deedsPath()
+	path := l.path()
 	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
 	if _, err := lock.TryLockContext(ctx, 20*time.Millisecond); err != nil {
 		return errors.Join(err, lock.Close())
@@ -93,10 +100,10 @@ func (e *Env) recordDeed(ctx context.Context, d Deed) (err error) {
 // not made it.
 const notMade = "ticket-not-made"
 
-// Deeds reads the record, the oldest first, without tickets that were not made. A
+// All reads the record, the oldest first, without tickets that were not made. A
 // line that a crash has cut off is passed over.
-func (e *Env) Deeds() ([]Deed, error) {
-	f, err := os.Open(e.deedsPath())
+func (l Log) All() ([]Deed, error) {
+	f, err := os.Open(l.path())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -40,12 +40,18 @@ type Revocation struct {
 	Unknown []string `json:"unknown,omitempty"`
 	// Unseen is what could not be taken away because it may not be looked at.
 	Unseen []string `json:"unseen,omitempty"`
-	// Done and Failed are filled by [Env.Revoke].
+	// Done and Failed are filled by [Revocations.Revoke].
 	Done   []string `json:"done,omitempty"`
 	Failed []string `json:"failed,omitempty"`
 
 	requests map[string]RequestView
 }
+
+// Revocations finds and takes away what users have in clusters.
+type Revocations struct{ env *Env }
+
+// NewRevocations returns those of the clusters that e leads to.
+func NewRevocations(e *Env) Revocations { return Revocations{env: e} }
 
 // BindingView is a role binding, as far as it is one subject's.
 type BindingView struct {
@@ -96,33 +102,33 @@ func (r Revocation) Until() time.Time {
 	return last
 }
 
-// LookUpRevocation finds what user has in the cluster of a context. Groups are
+// LookUp finds what user has in the cluster of a context. Groups are
 // those that the user's certificates are known to have besides what is found.
-func (e *Env) LookUpRevocation(ctx context.Context, kubeContext, user string, groups []string) (Revocation, error) {
-	cluster, err := e.access().Verified(ctx, kubeContext)
+func (w Revocations) LookUp(ctx context.Context, kubeContext, user string, groups []string) (Revocation, error) {
+	cluster, err := w.env.access().Verified(ctx, kubeContext)
 	if err != nil {
 		return Revocation{}, err
 	}
 	r := Revocation{User: user, Server: cluster.Server, Bindings: []BindingView{}, GroupBindings: []BindingView{},
 		Certificates: []CertificateView{}, Pending: []string{}, Approved: []string{}, Tickets: []string{}, requests: map[string]RequestView{}}
-	found, err := e.lookUpRequests(ctx, kubeContext, &r)
+	found, err := w.lookUpRequests(ctx, kubeContext, &r)
 	if err != nil {
 		return r, err
 	}
 	for _, g := range groups {
 		found[g] = true
 	}
-	if err := e.lookUpBindings(ctx, kubeContext, &r, found); err != nil {
+	if err := w.lookUpBindings(ctx, kubeContext, &r, found); err != nil {
 		return r, err
 	}
-	return r, e.lookUpTickets(ctx, kubeContext, &r)
+	return r, w.lookUpTickets(ctx, kubeContext, &r)
 }
 
 // lookUpRequests finds certificates and pending requests, and the groups of the
 // former.
-func (e *Env) lookUpRequests(ctx context.Context, kubeContext string, r *Revocation) (groups map[string]bool, err error) {
+func (w Revocations) lookUpRequests(ctx context.Context, kubeContext string, r *Revocation) (groups map[string]bool, err error) {
 	groups = map[string]bool{}
-	client, err := e.access().Client(ctx, kubeContext)
+	client, err := w.env.access().Client(ctx, kubeContext)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +165,7 @@ func (e *Env) lookUpRequests(ctx context.Context, kubeContext string, r *Revocat
 		}
 	}
 	// The cluster forgets requests an hour after they were issued.
-	deeds, err := e.Deeds()
+	deeds, err := NewLog(w.env).All()
 	if err != nil {
 		return nil, err
 	}
@@ -172,8 +178,8 @@ func (e *Env) lookUpRequests(ctx context.Context, kubeContext string, r *Revocat
 	return groups, nil
 }
 
-func (e *Env) lookUpBindings(ctx context.Context, kubeContext string, r *Revocation, groups map[string]bool) error {
-	c, err := e.objects(ctx, kubeContext)
+func (w Revocations) lookUpBindings(ctx context.Context, kubeContext string, r *Revocation, groups map[string]bool) error {
+	c, err := openObjects(ctx, w.env, kubeContext)
 	if err != nil {
 		return err
 	}
@@ -216,8 +222,8 @@ func subjectsOf(o object) []object {
 	return all
 }
 
-func (e *Env) lookUpTickets(ctx context.Context, kubeContext string, r *Revocation) error {
-	tokens, err := e.bootstrapTokens(ctx, kubeContext)
+func (w Revocations) lookUpTickets(ctx context.Context, kubeContext string, r *Revocation) error {
+	tokens, err := w.env.bootstrapTokens(ctx, kubeContext)
 	if err != nil {
 		return err
 	}
@@ -236,7 +242,7 @@ func (e *Env) lookUpTickets(ctx context.Context, kubeContext string, r *Revocati
 		t.Token.Wipe()
 	}
 	if err != nil { // then those that are known here
-		deeds, err := e.Deeds()
+		deeds, err := NewLog(w.env).All()
 		if err != nil {
 			return err
 		}
@@ -257,8 +263,8 @@ func (e *Env) lookUpTickets(ctx context.Context, kubeContext string, r *Revocati
 // bindings, pending requests, tickets. What could not be is in Failed. Also where
 // there is nothing to remove the record keeps user, keys and certificates, so that
 // no request for them is approved from here unnoticed.
-func (e *Env) Revoke(ctx context.Context, kubeContext string, r *Revocation) error {
-	err := e.revoke(ctx, kubeContext, r)
+func (w Revocations) Revoke(ctx context.Context, kubeContext string, r *Revocation) error {
+	err := w.takeAway(ctx, kubeContext, r)
 	d := Deed{Action: "revoke", Server: r.Server, User: r.User,
 		Note: fmt.Sprintf("done: %s; failed: %s", strings.Join(r.Done, ", "), strings.Join(slices.Concat(r.Failed, r.Unseen), ", "))}
 	add := func(to *[]string, name string) {
@@ -273,11 +279,11 @@ func (e *Env) Revoke(ctx context.Context, kubeContext string, r *Revocation) err
 	for _, name := range r.Approved {
 		add(&d.Keys, r.requests[name].Fingerprint)
 	}
-	return errors.Join(err, e.recordDeed(context.WithoutCancel(ctx), d)) // the changes are made, interrupted or not
+	return errors.Join(err, NewLog(w.env).Add(context.WithoutCancel(ctx), d)) // the changes are made, interrupted or not
 }
 
-func (e *Env) revoke(ctx context.Context, kubeContext string, r *Revocation) error {
-	c, err := e.objects(ctx, kubeContext)
+func (w Revocations) takeAway(ctx context.Context, kubeContext string, r *Revocation) error {
+	c, err := openObjects(ctx, w.env, kubeContext)
 	if err != nil {
 		return err
 	}
@@ -289,14 +295,14 @@ func (e *Env) revoke(ctx context.Context, kubeContext string, r *Revocation) err
 		}
 	}
 	for _, id := range r.Tickets {
-		tell("ticket "+id+" ended", e.endTicket(ctx, kubeContext, id)) // another desk may have ended it
+		tell("ticket "+id+" ended", NewRequests(w.env).EndTicket(ctx, kubeContext, id)) // another desk may have ended it
 	}
 	for _, name := range r.Pending {
-		_, err := e.Decide(ctx, kubeContext, r.requests[name], DecideOptions{Decision: csr.Decision{Reason: "KubehsmRevoked", Message: "the user's access was taken away"}})
+		_, err := NewRequests(w.env).Decide(ctx, kubeContext, r.requests[name], DecideOptions{Decision: csr.Decision{Reason: "KubehsmRevoked", Message: "the user's access was taken away"}})
 		tell("request "+name+" denied", err)
 	}
 	if len(r.Approved) > 0 {
-		client, err := e.access().Client(ctx, kubeContext)
+		client, err := w.env.access().Client(ctx, kubeContext)
 		if err != nil {
 			return err
 		}

@@ -12,13 +12,13 @@ import (
 
 // revokedCheck refuses what was revoked from here, as the local record has it: a
 // key or a certificate of a user whose access was taken away, and the user.
-func (e *Env) revokedCheck(kubeContext string, accept []string) RequestCheck {
+func (q Requests) revokedCheck(kubeContext string, accept []string) RequestCheck {
 	return func(ctx context.Context, _ *csr.Client, v *RequestView) error {
-		deeds, err := e.Deeds()
+		deeds, err := NewLog(q.env).All()
 		if err != nil || !slices.ContainsFunc(deeds, func(d Deed) bool { return d.Action == "revoke" }) {
 			return err
 		}
-		cluster, err := e.access().Verified(ctx, kubeContext)
+		cluster, err := q.env.access().Verified(ctx, kubeContext)
 		if err != nil {
 			return err
 		}

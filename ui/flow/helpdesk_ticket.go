@@ -28,7 +28,7 @@ type TicketOptions struct {
 	TTL time.Duration
 	// Name is the name proposed for the enrolment.
 	Name string
-	// Seal has what is secret sent back sealed: see [Env.OpenSealed].
+	// Seal has what is secret sent back sealed: see [Tickets.OpenSealed].
 	Seal bool
 }
 
@@ -60,10 +60,16 @@ func (o TicketOptions) ForSpare() TicketOptions {
 // cluster-info for a new token within a second or two.
 const ticketTry = 10 * time.Second
 
-// MakeTicket makes a ticket: a bootstrap token of its own, recorded here and
+// Tickets makes tickets, and opens what their users send back.
+type Tickets struct{ env *Env }
+
+// NewTickets returns those of the clusters that e leads to.
+func NewTickets(e *Env) Tickets { return Tickets{env: e} }
+
+// Make makes a ticket: a bootstrap token of its own, recorded here and
 // told to the cluster of the context.
-func (e *Env) MakeTicket(ctx context.Context, kubeContext string, o TicketOptions) (IssuedTicket, error) {
-	if err := e.sweepSealKeys(); err != nil {
+func (k Tickets) Make(ctx context.Context, kubeContext string, o TicketOptions) (IssuedTicket, error) {
+	if err := k.sweepSealKeys(); err != nil {
 		return IssuedTicket{}, err
 	}
 	if o.TTL == 0 {
@@ -78,7 +84,7 @@ func (e *Env) MakeTicket(ctx context.Context, kubeContext string, o TicketOption
 	if o.Lifetime != 0 && o.Lifetime < csr.MinExpiration {
 		return IssuedTicket{}, hsm.WithHint(fmt.Errorf("%w: a certificate for %s", bootstraptoken.ErrInvalid, o.Lifetime), "the shortest that Kubernetes signs is 10m")
 	}
-	cluster, err := e.access().Verified(ctx, kubeContext)
+	cluster, err := k.env.access().Verified(ctx, kubeContext)
 	if err != nil {
 		return IssuedTicket{}, err
 	}
@@ -100,7 +106,7 @@ func (e *Env) MakeTicket(ctx context.Context, kubeContext string, o TicketOption
 		return IssuedTicket{}, err
 	}
 	if o.Seal {
-		if t.Seal, err = e.newSealKey(t.Token.ID()); err != nil {
+		if t.Seal, err = k.newSealKey(t.Token.ID()); err != nil {
 			return IssuedTicket{}, err
 		}
 	}
@@ -108,18 +114,18 @@ func (e *Env) MakeTicket(ctx context.Context, kubeContext string, o TicketOption
 	if issued.Text, err = t.Reveal(); err != nil {
 		return IssuedTicket{}, err
 	}
-	client, err := e.bootstrapTokens(ctx, kubeContext)
+	client, err := k.env.bootstrapTokens(ctx, kubeContext)
 	if err != nil {
 		return IssuedTicket{}, err
 	}
 	// First the record: a token that nobody remembers is worse than a record of none.
 	// One that was not made is taken out of it again.
-	if err := e.recordDeed(ctx, Deed{Action: "ticket", Server: t.Server, Ticket: issued.ID, Terms: &issued.Terms, User: o.User, Expires: &issued.Expires}); err != nil {
+	if err := NewLog(k.env).Add(ctx, Deed{Action: "ticket", Server: t.Server, Ticket: issued.ID, Terms: &issued.Terms, User: o.User, Expires: &issued.Expires}); err != nil {
 		return IssuedTicket{}, err
 	}
 	if err := client.Create(ctx, record); err != nil {
 		over := context.WithoutCancel(ctx)
-		return IssuedTicket{}, errors.Join(policyHint(err), e.ForgetSealKey(issued.ID), e.notMade(over, client, issued.ID, err))
+		return IssuedTicket{}, errors.Join(policyHint(err), k.ForgetSealKey(issued.ID), k.notMade(over, client, issued.ID, err))
 	}
 	// Many clusters show no cluster-info, or sign none: better told here than there.
 	_, err = discovery.Discover(ctx, discovery.Options{Limits: discovery.Limits{Timeout: ticketTry}, Endpoint: t.Server, Token: t.Token, Pins: t.Pins})
@@ -141,51 +147,51 @@ func policyHint(err error) error {
 // notMade takes a ticket out of the record that the cluster does not know. One
 // that it may know all the same, as its answer was lost, is deleted; where it
 // cannot be, it stays on record.
-func (e *Env) notMade(ctx context.Context, client *bootstraptoken.Client, id string, why error) error {
+func (k Tickets) notMade(ctx context.Context, client *bootstraptoken.Client, id string, why error) error {
 	if bootstraptoken.MayHaveArrived(why) {
 		if err := client.Delete(ctx, id); err != nil && !errors.Is(err, bootstraptoken.ErrNotFound) {
 			return hsm.Hintf(fmt.Errorf("the cluster may have the ticket %s all the same: %w", id, err),
 				"when the cluster answers again: `kubehsm bootstrap-token delete %s`", id)
 		}
 	}
-	return e.recordDeed(ctx, Deed{Action: notMade, Ticket: id, Note: why.Error()})
+	return NewLog(k.env).Add(ctx, Deed{Action: notMade, Ticket: id, Note: why.Error()})
 }
 
 // sealDir keeps the private halves of tickets' keys: until they are used, or
 // their tickets are long over.
-func (e *Env) sealDir() string { return filepath.Join(e.Dirs.State, "helpdesk-keys") }
+func (k Tickets) sealDir() string { return filepath.Join(k.env.Dirs.State, "helpdesk-keys") }
 
-func (e *Env) sealPath(id string) string { return filepath.Join(e.sealDir(), id+".key") }
+func (k Tickets) sealPath(id string) string { return filepath.Join(k.sealDir(), id+".key") }
 
 // keepSealKeys is how long a key outlives its ticket at most.
 const keepSealKeys = 7 * 24 * time.Hour
 
-func (e *Env) newSealKey(id string) ([]byte, error) {
+func (k Tickets) newSealKey(id string) ([]byte, error) {
 	key, err := ticket.NewSealKey()
 	if err != nil {
 		return nil, err
 	}
-	if err := e.Dirs.Prepare(); err != nil {
+	if err := k.env.Dirs.Prepare(); err != nil {
 		return nil, err
 	}
-	if err := home.MakeDir(e.sealDir()); err != nil {
+	if err := home.MakeDir(k.sealDir()); err != nil {
 		return nil, err
 	}
 	private := key.Bytes()
 	defer clear(private)
-	return key.Public(), home.WriteFile(e.sealPath(id), private)
+	return key.Public(), home.WriteFile(k.sealPath(id), private)
 }
 
 // sweepSealKeys removes keys that nothing will be sealed to any more.
-func (e *Env) sweepSealKeys() error {
-	entries, err := os.ReadDir(e.sealDir())
+func (k Tickets) sweepSealKeys() error {
+	entries, err := os.ReadDir(k.sealDir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	for _, entry := range entries {
 		info, err := entry.Info()
 		if err == nil && time.Since(info.ModTime()) > ticket.MaxTTL+keepSealKeys {
-			if err := os.Remove(filepath.Join(e.sealDir(), entry.Name())); err != nil {
+			if err := os.Remove(filepath.Join(k.sealDir(), entry.Name())); err != nil {
 				return err
 			}
 		}
@@ -209,20 +215,20 @@ func (o *JoinOptions) SealPUK(serial string, puk []byte) (string, error) {
 
 // OpenSealed opens what a user of the ticket with this ID sent back, for the
 // token with this serial number. The caller zeroes it. The key stays until
-// [Env.ForgetSealKey].
-func (e *Env) OpenSealed(id, serial string, sealed []byte) (*hsm.Secret, error) {
+// [Tickets.ForgetSealKey].
+func (k Tickets) OpenSealed(id, serial string, sealed []byte) (*hsm.Secret, error) {
 	if !bootstraptoken.ValidID(id) {
 		return nil, fmt.Errorf("%w ID", bootstraptoken.ErrMalformed)
 	}
-	if err := e.sweepSealKeys(); err != nil {
+	if err := k.sweepSealKeys(); err != nil {
 		return nil, err
 	}
-	if err := home.CheckFile(e.sealPath(id)); errors.Is(err, fs.ErrNotExist) {
+	if err := home.CheckFile(k.sealPath(id)); errors.Is(err, fs.ErrNotExist) {
 		return nil, hsm.WithHint(fmt.Errorf("there is no key for the ticket %q here", id), "only the computer and user that made the ticket, with --seal-puk, can open it, and for a week")
 	} else if err != nil {
 		return nil, err
 	}
-	private, err := os.ReadFile(e.sealPath(id))
+	private, err := os.ReadFile(k.sealPath(id))
 	if err != nil {
 		return nil, err
 	}
@@ -238,9 +244,9 @@ func (e *Env) OpenSealed(id, serial string, sealed []byte) (*hsm.Secret, error) 
 	return hsm.NewSecret(secret), nil
 }
 
-// ForgetSealKey removes the key that [Env.OpenSealed] used.
-func (e *Env) ForgetSealKey(id string) error {
-	err := os.Remove(e.sealPath(id))
+// ForgetSealKey removes the key that [Tickets.OpenSealed] used.
+func (k Tickets) ForgetSealKey(id string) error {
+	err := os.Remove(k.sealPath(id))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

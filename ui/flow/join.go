@@ -49,7 +49,7 @@ type JoinOptions struct {
 	Serial string        `json:"serial,omitempty"`
 	Seal   []byte        `json:"seal,omitempty"`
 
-	// found is what a [Env.Review] has found, for the enrolment that follows.
+	// found is what a [Enroller.Review] has found, for the enrolment that follows.
 	found *discovery.ClusterInfo
 }
 
@@ -125,10 +125,16 @@ func (o *EnrollOptions) usePolicy(p ticket.Policy) error {
 // ErrNoJoin: nothing says which cluster is to be joined.
 var ErrNoJoin = errors.New("no join was begun")
 
-// JoinBegun tells whether there is a join called name to go on with; the error
+// Joins are the enrolments that find their cluster without a kubeconfig.
+type Joins struct{ env *Env }
+
+// NewJoins returns those of e.
+func NewJoins(e *Env) Joins { return Joins{env: e} }
+
+// Begun tells whether there is a join called name to go on with; the error
 // is [ErrNoJoin] if not. The kubeconfig's clusters are not for joining.
-func (e *Env) JoinBegun(name string) error {
-	j, err := e.loadJournal(name)
+func (n Joins) Begun(name string) error {
+	j, err := NewStore(n.env).Load(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return hsm.WithHint(fmt.Errorf("%q: %w", name, ErrNoJoin), "say which cluster: --ticket -, or an address and --token -, or --discovery-file FILE")
@@ -153,14 +159,14 @@ func (r *enrolment) discover(ctx context.Context) (outcome, error) {
 	if r.j.Cluster.Server != "" {
 		return outcome{message: r.j.Cluster.Server, reused: true}, nil
 	}
-	if err := r.env.discoverInto(ctx, r.j, func(reason error) { r.progress(StepDiscover, "waiting: %v", reason) }); err != nil {
+	if err := NewEnroller(r.env).discoverInto(ctx, r.j, func(reason error) { r.progress(StepDiscover, "waiting: %v", reason) }); err != nil {
 		return outcome{}, err
 	}
 	return outcome{message: r.j.Cluster.Server}, nil
 }
 
 // discoverInto fills in the cluster that j is for.
-func (e *Env) discoverInto(ctx context.Context, j *Journal, waiting func(error)) error {
+func (n Enroller) discoverInto(ctx context.Context, j *Journal, waiting func(error)) error {
 	o := j.Options.Join
 	info := o.found
 	if info == nil {
@@ -208,20 +214,20 @@ func (r *enrolment) client(ctx context.Context) (*csr.Client, error) {
 	if r.filing != nil {
 		return r.filing, nil
 	}
-	return r.env.filer(ctx, r.j)
+	return NewEnroller(r.env).filer(ctx, r.j)
 }
 
-func (e *Env) filer(ctx context.Context, j *Journal) (*csr.Client, error) {
+func (n Enroller) filer(ctx context.Context, j *Journal) (*csr.Client, error) {
 	if renewal := j.Options.Renewal; renewal != nil {
 		if renewal.With == "" {
-			return e.access().ThroughBridge(ctx, j.Options.Name, e.Prompter)
+			return n.env.access().ThroughBridge(ctx, j.Options.Name, n.env.Prompter)
 		}
-		return e.access().Client(ctx, renewal.With)
+		return n.env.access().Client(ctx, renewal.With)
 	}
 	if j.Options.Join == nil {
-		client, err := e.access().Client(ctx, j.Options.Context)
+		client, err := n.env.access().Client(ctx, j.Options.Context)
 		if errors.Is(err, kubeconfig.ErrNoContext) {
-			if _, loadErr := e.Enrollments().Load(j.Options.Name); loadErr == nil {
+			if _, loadErr := n.env.Enrollments().Load(j.Options.Name); loadErr == nil {
 				err = hsm.Hintf(err, "%s was enrolled from that context; file the request with another one: `kubehsm certificate renew %s --with CONTEXT`", j.Options.Name, j.Options.Name)
 			}
 		}
@@ -232,7 +238,7 @@ func (e *Env) filer(ctx context.Context, j *Journal) (*csr.Client, error) {
 		return nil, j.tokenNeeded()
 	}
 	config := clusterConfig(j.Cluster)
-	config.Timeout, config.BearerToken = e.RequestTimeout, token.Reveal()
+	config.Timeout, config.BearerToken = n.env.RequestTimeout, token.Reveal()
 	return csr.NewClient(config)
 }
 
@@ -275,13 +281,13 @@ func (j *Journal) expiredToken(err error) error {
 
 // TakeCertificate puts a certificate that the user was sent into the record of
 // the enrolment called name, which waits for it. It must be for its key.
-func (e *Env) TakeCertificate(ctx context.Context, name string, pem []byte) error {
-	release, err := e.Lock(ctx, name)
+func (n Joins) TakeCertificate(ctx context.Context, name string, pem []byte) error {
+	release, err := n.env.Lock(ctx, name)
 	if err != nil {
 		return err
 	}
 	defer release()
-	j, err := e.loadJournal(name)
+	j, err := NewStore(n.env).Load(name)
 	if err != nil {
 		return hsm.WithHint(err, "a certificate belongs to an enrolment that was begun: name it with --name")
 	}
@@ -303,12 +309,12 @@ func (e *Env) TakeCertificate(ctx context.Context, name string, pem []byte) erro
 		return hsm.WithHint(fmt.Errorf("the certificate is for %q in %q, not %q in %q", got.User, got.Groups, j.Options.User, j.Options.Groups), "ask who issued it")
 	}
 	j.Certificate, j.Rejected = cert.PEM, false
-	return e.saveJournal(j)
+	return NewStore(n.env).Save(j)
 }
 
 // completeSerial takes the token that the ticket is for.
-func (e *Env) completeSerial(ctx context.Context, o *EnrollOptions) error {
-	l, err := e.Drivers.List(ctx)
+func (n Enroller) completeSerial(ctx context.Context, o *EnrollOptions) error {
+	l, err := n.env.Drivers.List(ctx)
 	if err != nil {
 		return err
 	}

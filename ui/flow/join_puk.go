@@ -21,19 +21,19 @@ type JoinPUK struct {
 	Secret *hsm.Secret
 }
 
-// NewJoinPUK gives a PIV card that is to join a random PUK, once: the default one must
+// NewPUK gives a PIV card that is to join a random PUK, once: the default one must
 // be in force, so that a join that is gone on with changes nothing again.
 // showable is asked before the change where the PUK will have to be shown; nil if
 // it always can. Tokens without a PUK are an [hsm.ErrUnsupported].
-func (e *Env) NewJoinPUK(ctx context.Context, o EnrollOptions, showable func() error, p hsm.Prompter) (*JoinPUK, error) {
-	o, err := e.Complete(ctx, o)
+func (n Joins) NewPUK(ctx context.Context, o EnrollOptions, showable func() error, p hsm.Prompter) (*JoinPUK, error) {
+	o, err := NewEnroller(n.env).Complete(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	if o.Token.Scheme != hsm.SchemePIV {
 		return nil, hsm.WithHint(hsm.ErrUnsupported, "this is no PIV card; it has no PUK")
 	}
-	before, err := e.Token(ctx, o.Token)
+	before, err := n.env.Token(ctx, o.Token)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func (e *Env) NewJoinPUK(ctx context.Context, o EnrollOptions, showable func() e
 	if err != nil {
 		return nil, err
 	}
-	_, err = e.ChangePIN(ctx, o.Token, hsm.PUK, fresh)
+	_, err = n.env.ChangePIN(ctx, o.Token, hsm.PUK, fresh)
 	out.Secret = fresh.InForce(err)
 	if out.Secret == nil || !sealed {
 		return out, err

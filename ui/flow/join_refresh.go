@@ -78,10 +78,10 @@ func (c *ClusterRefresh) Apply(ctx context.Context, accept bool) error {
 	if err := c.env.Enrollments().Save(c.next); err != nil {
 		return err
 	}
-	j, err := c.env.loadJournal(c.Name)
+	j, err := NewStore(c.env).Load(c.Name)
 	if err == nil {
 		j.Cluster = c.next.Cluster
-		err = c.env.saveJournal(j)
+		err = NewStore(c.env).Save(j)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

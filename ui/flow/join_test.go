@@ -74,33 +74,33 @@ func TestJoinRecord(t *testing.T) {
 	if err := o.UseTicket(k); err != nil {
 		t.Fatal(err)
 	}
-	o, err := e.Complete(ctx, o)
+	o, err := NewEnroller(e).Complete(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := e.JoinBegun(o.Name); !errors.Is(err, ErrNoJoin) || !strings.Contains(hsm.Hint(err), "--ticket") {
+	if err := NewJoins(e).Begun(o.Name); !errors.Is(err, ErrNoJoin) || !strings.Contains(hsm.Hint(err), "--ticket") {
 		t.Errorf("before it is begun: %v", err)
 	}
 	r := begin(t, e, o, &typist{})
 	r.j.Cluster = enrollment.Cluster{Server: k.Server}
-	if err := e.saveJournal(r.j); err != nil {
+	if err := NewStore(e).Save(r.j); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.JoinBegun(o.Name); err != nil {
+	if err := NewJoins(e).Begun(o.Name); err != nil {
 		t.Error(err)
 	}
-	again, err := e.Complete(ctx, EnrollOptions{Name: "prod-eu"})
+	again, err := NewEnroller(e).Complete(ctx, EnrollOptions{Name: "prod-eu"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if again.Join == nil || again.Join.Endpoint != k.Server || !again.Join.Token.IsZero() || len(again.Join.Pins) != 1 || again.Context != "" {
 		t.Fatalf("from the record: %+v", again.Join)
 	}
-	j, err := e.recordFor(ctx, again)
+	j, err := NewEnroller(e).recordFor(ctx, again)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.filer(ctx, j); !errors.Is(err, ErrTokenNeeded) || !strings.Contains(hsm.Hint(err), "kubehsm join --name prod-eu") {
+	if _, err := NewEnroller(e).filer(ctx, j); !errors.Is(err, ErrTokenNeeded) || !strings.Contains(hsm.Hint(err), "kubehsm join --name prod-eu") {
 		t.Errorf("without the token: %v", err)
 	}
 	if steps := j.Options.Steps(); steps[0] != StepDiscover || len(steps) != len(Steps())+1 {
@@ -112,14 +112,14 @@ func TestJoinRecord(t *testing.T) {
 	if err := elsewhere.UseTicket(other); err != nil {
 		t.Fatal(err)
 	}
-	if elsewhere, err = e.Complete(ctx, elsewhere); err != nil {
+	if elsewhere, err = NewEnroller(e).Complete(ctx, elsewhere); err != nil {
 		t.Fatal(err)
 	}
 	var conflict *ConflictError
-	if _, err := e.recordFor(ctx, elsewhere); !errors.As(err, &conflict) || conflict.Option != "cluster" || !strings.Contains(conflict.Hint(), "kubehsm join") {
+	if _, err := NewEnroller(e).recordFor(ctx, elsewhere); !errors.As(err, &conflict) || conflict.Option != "cluster" || !strings.Contains(conflict.Hint(), "kubehsm join") {
 		t.Errorf("another cluster: %v", err)
 	}
-	line := strings.Join(e.commands(o), "\n")
+	line := strings.Join(NewEnroller(e).commands(o), "\n")
 	if !strings.HasPrefix(line, "kubehsm join --name prod-eu --ticket - ") || strings.Contains(line, string(k.Token.Key())) {
 		t.Errorf("the command: %s", line)
 	}
@@ -133,7 +133,7 @@ func TestJoinRefusesTokens(t *testing.T) {
 	if err := o.UseTicket(k); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.Complete(context.Background(), o); !errors.Is(err, hsm.ErrNoToken) || !strings.Contains(err.Error(), "999") {
+	if _, err := NewEnroller(e).Complete(context.Background(), o); !errors.Is(err, hsm.ErrNoToken) || !strings.Contains(err.Error(), "999") {
 		t.Errorf("another token is there: %v", err)
 	}
 	if err := o.Join.refuseSerial(hsm.TokenInfo{Serial: "1"}); !errors.Is(err, ErrTicket) {
@@ -141,7 +141,7 @@ func TestJoinRefusesTokens(t *testing.T) {
 	}
 	several, _ := testEnv(t, "blue", "red")
 	o.Join.Serial = ""
-	if _, err := several.Complete(context.Background(), o); !errors.Is(err, hsm.ErrSeveralTokens) || !strings.Contains(hsm.Hint(err), "--hsm") || strings.Contains(hsm.Hint(err), "--token") {
+	if _, err := NewEnroller(several).Complete(context.Background(), o); !errors.Is(err, hsm.ErrSeveralTokens) || !strings.Contains(hsm.Hint(err), "--hsm") || strings.Contains(hsm.Hint(err), "--token") {
 		t.Errorf("several tokens: %v, hint %q", err, hsm.Hint(err))
 	}
 	why := errors.New("it cannot")
@@ -253,15 +253,15 @@ func TestRBACObjects(t *testing.T) {
 func TestDeeds(t *testing.T) {
 	e, _ := testEnv(t)
 	ctx := context.Background()
-	if all, err := e.Deeds(); err != nil || len(all) != 0 {
+	if all, err := NewLog(e).All(); err != nil || len(all) != 0 {
 		t.Errorf("%v, %v", all, err)
 	}
 	for _, user := range []string{"jane", "joe"} {
-		if err := e.recordDeed(ctx, Deed{Action: "ticket", User: user, Terms: &ticket.Terms{User: user}}); err != nil {
+		if err := NewLog(e).Add(ctx, Deed{Action: "ticket", User: user, Terms: &ticket.Terms{User: user}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	all, err := e.Deeds()
+	all, err := NewLog(e).All()
 	if err != nil || len(all) != 2 || all[1].User != "joe" || all[1].Terms.User != "joe" || all[0].Time.IsZero() {
 		t.Errorf("%+v, %v", all, err)
 	}

@@ -71,44 +71,50 @@ func (j *Journal) Finished() bool { return j.did(StepVerify) && j.did(StepKubeco
 
 func (e *Env) journalDir() string { return filepath.Join(e.Dirs.State, "enrolling") }
 
-func (e *Env) journalPath(name string) string {
-	return filepath.Join(e.ProgressDir(), name+".json")
+// Store keeps the records of what was begun here: enrolments and requests.
+type Store struct{ env *Env }
+
+// NewStore returns the records in the folders of e.
+func NewStore(e *Env) Store { return Store{env: e} }
+
+func (s Store) path(name string) string {
+	return filepath.Join(s.env.ProgressDir(), name+".json")
 }
 
-// saveJournal writes j whole or not at all.
-func (e *Env) saveJournal(j *Journal) error {
+// Save writes j whole or not at all.
+func (s Store) Save(j *Journal) error {
 	j.Updated = time.Now().UTC().Truncate(time.Second)
 	b, err := json.MarshalIndent(j, "", "  ")
 	if err != nil {
 		return fmt.Errorf("enrolment record: %w", err)
 	}
-	if err := home.WriteFile(e.journalPath(j.Options.Name), append(b, '\n')); err != nil {
+	if err := home.WriteFile(s.path(j.Options.Name), append(b, '\n')); err != nil {
 		return fmt.Errorf("enrolment record: %w", err)
 	}
 	return nil
 }
 
-// loadJournal reads the record of the enrolment called name. The error wraps
+// Load reads the record of the enrolment called name. The error wraps
 // [fs.ErrNotExist] if there is none.
-func (e *Env) loadJournal(name string) (*Journal, error) {
+func (s Store) Load(name string) (*Journal, error) {
 	if err := enrollment.ValidName(name); err != nil {
 		return nil, err
 	}
-	b, err := os.ReadFile(e.journalPath(name))
+	b, err := os.ReadFile(s.path(name))
 	if err != nil {
 		return nil, fmt.Errorf("enrolment record: %w", err)
 	}
 	var j Journal
 	if err := json.Unmarshal(b, &j); err != nil {
-		return nil, hsm.Hintf(fmt.Errorf("enrolment record %s: %w", e.journalPath(name), err),
+		return nil, hsm.Hintf(fmt.Errorf("enrolment record %s: %w", s.path(name), err),
 			"remove it and enrol again; the key on the token can be reused with --key")
 	}
 	return &j, nil
 }
 
 // Unfinished lists the enrolments that were begun and not finished, the latest first.
-func (e *Env) Unfinished(ctx context.Context) ([]Journal, error) {
-	all, err := e.journals()
+func (s Store) Unfinished(ctx context.Context) ([]Journal, error) {
+	all, err := s.All()
 	if err != nil {
 		return nil, err
 	}
@@ -117,9 +123,9 @@ func (e *Env) Unfinished(ctx context.Context) ([]Journal, error) {
 	return all, ctx.Err()
 }
 
-// journals reads all records.
-func (e *Env) journals() ([]Journal, error) {
-	entries, err := os.ReadDir(e.ProgressDir())
+// All reads all records.
+func (s Store) All() ([]Journal, error) {
+	entries, err := os.ReadDir(s.env.ProgressDir())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -132,7 +138,7 @@ func (e *Env) journals() ([]Journal, error) {
 		if !ok || strings.HasPrefix(name, ".") {
 			continue
 		}
-		j, err := e.loadJournal(name)
+		j, err := s.Load(name)
 		if err != nil {
 			return nil, err
 		}

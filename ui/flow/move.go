@@ -119,10 +119,10 @@ func (m *ServerMove) Apply(ctx context.Context) error {
 	if err := m.env.Enrollments().Save(now); err != nil {
 		return err
 	}
-	j, err := m.env.loadJournal(m.Name)
+	j, err := NewStore(m.env).Load(m.Name)
 	if err == nil {
 		j.Cluster.Server = m.New
-		err = m.env.saveJournal(j)
+		err = NewStore(m.env).Save(j)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -90,9 +90,15 @@ func rbacObjects(sets []string) ([]RBACObject, error) {
 	return all, nil
 }
 
-// CheckRBAC compares what a cluster has with the sets named.
-func (e *Env) CheckRBAC(ctx context.Context, kubeContext string, sets []string) ([]RBACObject, error) {
-	return e.eachRBAC(ctx, kubeContext, sets, func(c *objects, o RBACObject) (RBACState, error) {
+// Roles compares the roles and policies of clusters with those that kubehsm carries.
+type Roles struct{ env *Env }
+
+// NewRoles returns those of the clusters that e leads to.
+func NewRoles(e *Env) Roles { return Roles{env: e} }
+
+// Check compares what a cluster has with the sets named.
+func (s Roles) Check(ctx context.Context, kubeContext string, sets []string) ([]RBACObject, error) {
+	return s.each(ctx, kubeContext, sets, func(c *objects, o RBACObject) (RBACState, error) {
 		live, err := c.get(ctx, o.text)
 		switch {
 		case isNotFound(err):
@@ -110,10 +116,10 @@ func (e *Env) CheckRBAC(ctx context.Context, kubeContext string, sets []string) 
 	})
 }
 
-// ApplyRBAC makes a cluster have the sets named, by server-side apply. Who has
+// Apply makes a cluster have the sets named, by server-side apply. Who has
 // changed them by other means since is told of, unless force is set.
-func (e *Env) ApplyRBAC(ctx context.Context, kubeContext string, sets []string, dryRun, force bool) ([]RBACObject, error) {
-	return e.eachRBAC(ctx, kubeContext, sets, func(c *objects, o RBACObject) (RBACState, error) {
+func (s Roles) Apply(ctx context.Context, kubeContext string, sets []string, dryRun, force bool) ([]RBACObject, error) {
+	return s.each(ctx, kubeContext, sets, func(c *objects, o RBACObject) (RBACState, error) {
 		err := c.apply(ctx, o.text, dryRun, force)
 		switch {
 		case isUnserved(err):
@@ -125,12 +131,12 @@ func (e *Env) ApplyRBAC(ctx context.Context, kubeContext string, sets []string, 
 	})
 }
 
-func (e *Env) eachRBAC(ctx context.Context, kubeContext string, sets []string, do func(*objects, RBACObject) (RBACState, error)) ([]RBACObject, error) {
+func (s Roles) each(ctx context.Context, kubeContext string, sets []string, do func(*objects, RBACObject) (RBACState, error)) ([]RBACObject, error) {
 	all, err := rbacObjects(sets)
 	if err != nil {
 		return nil, err
 	}
-	c, err := e.objects(ctx, kubeContext)
+	c, err := openObjects(ctx, s.env, kubeContext)
 	if err != nil {
 		return nil, err
 	}
@@ -152,8 +158,8 @@ type RBACRight struct {
 }
 
 // Rights says which duties the caller of a context may perform.
-func (e *Env) Rights(ctx context.Context, kubeContext string) ([]RBACRight, error) {
-	c, err := e.objects(ctx, kubeContext)
+func (s Roles) Rights(ctx context.Context, kubeContext string) ([]RBACRight, error) {
+	c, err := openObjects(ctx, s.env, kubeContext)
 	if err != nil {
 		return nil, err
 	}

@@ -71,7 +71,7 @@ type objects struct {
 	host string
 }
 
-func (e *Env) objects(ctx context.Context, kubeContext string) (*objects, error) {
+func openObjects(ctx context.Context, e *Env, kubeContext string) (*objects, error) {
 	config, err := e.access().Config(ctx, kubeContext)
 	if err != nil {
 		return nil, err

@@ -41,17 +41,23 @@ type RenewOptions struct {
 	Timeout        time.Duration
 }
 
+// Renewer renews certificates.
+type Renewer struct{ env *Env }
+
+// NewRenewer returns the one that works with e.
+func NewRenewer(e *Env) Renewer { return Renewer{env: e} }
+
 // Renew asks for a new certificate for the enrolment called name, with the same
 // user and groups and, unless a new key is asked for, the same key. Until it is
 // there, the old one stays in use. It resumes what an earlier call began. Errors
-// are those of [Env.Enroll].
-func (e *Env) Renew(ctx context.Context, name string, o RenewOptions, p hsm.Prompter, report func(Event)) (Result, error) {
-	release, err := e.Lock(ctx, name)
+// are those of [Enroller.Enroll].
+func (n Renewer) Renew(ctx context.Context, name string, o RenewOptions, p hsm.Prompter, report func(Event)) (Result, error) {
+	release, err := n.env.Lock(ctx, name)
 	if err != nil {
 		return Result{}, err
 	}
 	defer release()
-	j, err := e.renewal(ctx, name, o)
+	j, err := n.renewal(ctx, name, o)
 	if err != nil {
 		return Result{}, err
 	}
@@ -59,7 +65,7 @@ func (e *Env) Renew(ctx context.Context, name string, o RenewOptions, p hsm.Prom
 		report = func(Event) {}
 	}
 	asker := newOnePIN(p)
-	env := *e
+	env := *n.env
 	env.Prompter = asker
 	r := &enrolment{env: &env, j: j, terms: j.Options.terms(), prompt: asker, report: report}
 	defer r.close()
@@ -78,12 +84,12 @@ func (e *Env) Renew(ctx context.Context, name string, o RenewOptions, p hsm.Prom
 }
 
 // renewal is the record of an unfinished renewal that o goes on with, or a new one.
-func (e *Env) renewal(ctx context.Context, name string, o RenewOptions) (*Journal, error) {
-	en, err := e.Enrollments().Load(name)
+func (n Renewer) renewal(ctx context.Context, name string, o RenewOptions) (*Journal, error) {
+	en, err := n.env.Enrollments().Load(name)
 	if err != nil {
 		return nil, err
 	}
-	old, err := e.loadJournal(name)
+	old, err := NewStore(n.env).Load(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -95,7 +101,7 @@ func (e *Env) renewal(ctx context.Context, name string, o RenewOptions) (*Journa
 		old.Options.AcceptForecast = o.AcceptForecast
 		return old, nil
 	}
-	chain, err := e.Enrollments().Certificate(en)
+	chain, err := n.env.Enrollments().Certificate(en)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +132,7 @@ func (e *Env) renewal(ctx context.Context, name string, o RenewOptions) (*Journa
 	fill(&g.PIN, j.Options.Generate.PIN) // no weaker than the old key's, unless that is asked for
 	fill(&g.Touch, j.Options.Generate.Touch)
 	j.Options.Generate = g
-	return j, e.placeNewKey(ctx, j)
+	return j, n.placeNewKey(ctx, j)
 }
 
 // retiredSlots are the PIV slots for keys beyond the four of the standard
@@ -141,9 +147,9 @@ func retiredSlots() []string {
 
 // placeNewKey fills in where the new key goes: beside the old one, which must
 // sign until the new one has its certificate.
-func (e *Env) placeNewKey(ctx context.Context, j *Journal) error {
+func (n Renewer) placeNewKey(ctx context.Context, j *Journal) error {
 	g := &j.Options.Generate
-	slots, err := hsm.ReadSlots(ctx, e.Drivers, j.Options.Token)
+	slots, err := hsm.ReadSlots(ctx, n.env.Drivers, j.Options.Token)
 	if err != nil {
 		return err
 	}
@@ -180,7 +186,7 @@ func (r *enrolment) signInFirst(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := r.env.renewable(en); err != nil {
+	if err := NewRenewer(r.env).renewable(en); err != nil {
 		return err
 	}
 	if r.filing, err = r.env.access().ThroughBridge(r.purpose(ctx, "renew the certificate"), o.Name, r.prompt); err != nil {
@@ -191,8 +197,8 @@ func (r *enrolment) signInFirst(ctx context.Context) error {
 }
 
 // renewable refuses what cannot ask for its own successor any more.
-func (e *Env) renewable(en enrollment.Enrollment) error {
-	chain, err := e.Enrollments().Certificate(en)
+func (n Renewer) renewable(en enrollment.Enrollment) error {
+	chain, err := n.env.Enrollments().Certificate(en)
 	if err != nil {
 		return err
 	}
@@ -230,8 +236,8 @@ type Expiring struct {
 
 // Expiring lists the enrolments with the ends of their certificates, the one
 // that ends first before the others.
-func (e *Env) Expiring() ([]Expiring, error) {
-	all, err := e.Enrollments().List()
+func (n Renewer) Expiring() ([]Expiring, error) {
+	all, err := n.env.Enrollments().List()
 	if err != nil {
 		return nil, err
 	}
@@ -239,7 +245,7 @@ func (e *Env) Expiring() ([]Expiring, error) {
 	out := make([]Expiring, 0, len(all))
 	for _, en := range all {
 		x := Expiring{Name: en.Name, again: en.Anew()}
-		chain, err := e.Enrollments().Certificate(en)
+		chain, err := n.env.Enrollments().Certificate(en)
 		if x.Err = err; err == nil {
 			x.NotAfter, x.Due = chain[0].NotAfter, expiry.Due(chain[0].NotBefore, chain[0].NotAfter, now)
 		}
@@ -251,8 +257,8 @@ func (e *Env) Expiring() ([]Expiring, error) {
 
 // ExpiryWarnings are a line for each enrolment whose certificate should be
 // renewed.
-func (e *Env) ExpiryWarnings() ([]string, error) {
-	all, err := e.Expiring()
+func (n Renewer) ExpiryWarnings() ([]string, error) {
+	all, err := n.Expiring()
 	if err != nil {
 		return nil, err
 	}

@@ -35,22 +35,22 @@ func TestRenewTooLate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := e.renewable(en); err == nil || !strings.Contains(hsm.Hint(err), offered) {
+		if err := NewRenewer(e).renewable(en); err == nil || !strings.Contains(hsm.Hint(err), offered) {
 			t.Errorf("from context %q: %v, hint %q", context, err, hsm.Hint(err))
 		}
-		j, err := e.renewal(ctx, "prod-hsm", RenewOptions{})
+		j, err := NewRenewer(e).renewal(ctx, "prod-hsm", RenewOptions{})
 		if err != nil || j.Namespace != "team" {
 			t.Errorf("the renewal: %+v, %v", j, err)
 		}
 	}
-	j, err := e.renewal(ctx, "prod-hsm", RenewOptions{NewKey: true})
+	j, err := NewRenewer(e).renewal(ctx, "prod-hsm", RenewOptions{NewKey: true})
 	if err == nil {
-		err = e.saveJournal(j)
+		err = NewStore(e).Save(j)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = e.renewal(ctx, "prod-hsm", RenewOptions{})
+	_, err = NewRenewer(e).renewal(ctx, "prod-hsm", RenewOptions{})
 	if hint := hsm.Hint(err); !strings.Contains(hint, "kubehsm certificate renew prod-hsm --new-key") || strings.Contains(hint, "--restart") {
 		t.Errorf("another renewal is unfinished: %v, hint %q", err, hint)
 	}

@@ -139,11 +139,11 @@ func (t nameTemplate) fillNames(a AltNames) (out AltNames, err error) {
 
 // completeNames fills the placeholders in the names that o asks for and checks
 // the names. The token is opened only if there is a placeholder.
-func (e *Env) completeNames(ctx context.Context, o *EnrollOptions) error {
+func (n Enroller) completeNames(ctx context.Context, o *EnrollOptions) error {
 	all := append(append([]string{o.User}, o.Groups...), o.AltNames.flags()...)
 	if slices.ContainsFunc(all, func(s string) bool { return strings.Contains(s, "{") }) {
 		t := nameTemplate{context: o.Context}
-		err := e.withToken(ctx, o.Token, func(token hsm.Token) (err error) {
+		err := n.env.withToken(ctx, o.Token, func(token hsm.Token) (err error) {
 			t.token, err = token.Info(ctx)
 			return err
 		})

@@ -52,7 +52,7 @@ type RequestView struct {
 	RightsUnknown []string `json:"rightsUnknown,omitempty"`
 	// Warnings are what an approver must not overlook.
 	Warnings []string `json:"warnings,omitempty"`
-	// Refusals are why [Env.Decide] does not approve it; Risks are the words of
+	// Refusals are why [Requests.Decide] does not approve it; Risks are the words of
 	// --accept-risk that make warnings of all of them, none if there is no way.
 	Refusals []string `json:"refusals,omitempty"`
 	Risks    []string `json:"risks,omitempty"`
@@ -164,9 +164,16 @@ func (f RequestFilter) wants(obj *certificatesv1.CertificateSigningRequest) bool
 	return !f.Pending || csr.StateOf(obj).State == csr.Pending
 }
 
-// Requests goes through the requests in a cluster page by page.
-func (e *Env) Requests(ctx context.Context, kubeContext string, f RequestFilter) (iter.Seq2[RequestView, error], error) {
-	client, err := e.access().Client(ctx, kubeContext)
+// Requests are those in the clusters of the kubeconfig, as who approves them works
+// with them.
+type Requests struct{ env *Env }
+
+// NewRequests returns those that e leads to.
+func NewRequests(e *Env) Requests { return Requests{env: e} }
+
+// List goes through the requests in a cluster page by page.
+func (q Requests) List(ctx context.Context, kubeContext string, f RequestFilter) (iter.Seq2[RequestView, error], error) {
+	client, err := q.env.access().Client(ctx, kubeContext)
 	if err != nil {
 		return nil, err
 	}
@@ -190,10 +197,10 @@ type RequestEvent struct {
 	Request RequestView `json:"request"`
 }
 
-// WatchRequests goes through the requests and then through their changes until
+// Watch goes through the requests and then through their changes until
 // ctx ends. One that is pending no more is told of once if only those are wanted.
-func (e *Env) WatchRequests(ctx context.Context, kubeContext string, f RequestFilter) (iter.Seq2[RequestEvent, error], error) {
-	client, err := e.access().Client(ctx, kubeContext)
+func (q Requests) Watch(ctx context.Context, kubeContext string, f RequestFilter) (iter.Seq2[RequestEvent, error], error) {
+	client, err := q.env.access().Client(ctx, kubeContext)
 	if err != nil {
 		return nil, err
 	}

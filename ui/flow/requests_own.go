@@ -69,11 +69,11 @@ type OwnRequest struct {
 	Created time.Time `json:"created"`
 }
 
-func (e *Env) ownDir() string { return filepath.Join(e.Dirs.State, "requests") }
+func (s Store) requestsDir() string { return filepath.Join(s.env.Dirs.State, "requests") }
 
-// ownPath is the record's file: a name can stand for requests in several clusters.
-func (e *Env) ownPath(server, name string) string {
-	return filepath.Join(e.ownDir(), name+"@"+serverMark(server)+".json")
+// requestPath is the record's file: a name can stand for requests in several clusters.
+func (s Store) requestPath(server, name string) string {
+	return filepath.Join(s.requestsDir(), name+"@"+serverMark(server)+".json")
 }
 
 // serverMark tells API servers apart in file names.
@@ -82,13 +82,13 @@ func serverMark(server string) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-func (e *Env) saveOwn(o OwnRequest) error {
+func (s Store) SaveRequest(o OwnRequest) error {
 	b, err := json.MarshalIndent(o, "", "  ")
 	if err == nil {
-		err = home.MakeDir(e.ownDir())
+		err = home.MakeDir(s.requestsDir())
 	}
 	if err == nil {
-		err = home.WriteFile(e.ownPath(o.Server, o.Name), append(b, '\n'))
+		err = home.WriteFile(s.requestPath(o.Server, o.Name), append(b, '\n'))
 	}
 	if err != nil {
 		return fmt.Errorf("record of request %s: %w", o.Name, err)
@@ -96,16 +96,16 @@ func (e *Env) saveOwn(o OwnRequest) error {
 	return nil
 }
 
-// loadOwn reads a record; the error wraps [fs.ErrNotExist] if there is none.
-func (e *Env) loadOwn(server, name string) (OwnRequest, error) {
+// LoadRequest reads a record; the error wraps [fs.ErrNotExist] if there is none.
+func (s Store) LoadRequest(server, name string) (OwnRequest, error) {
 	var o OwnRequest
 	if err := csr.ValidName(name); err != nil { // it becomes a file's
 		return o, err
 	}
-	return o, e.readOwn(e.ownPath(server, name), &o)
+	return o, s.readRequest(s.requestPath(server, name), &o)
 }
 
-func (e *Env) readOwn(path string, to *OwnRequest) error {
+func (s Store) readRequest(path string, to *OwnRequest) error {
 	b, err := os.ReadFile(path)
 	if err == nil {
 		err = json.Unmarshal(b, to)
@@ -116,10 +116,10 @@ func (e *Env) readOwn(path string, to *OwnRequest) error {
 	return nil
 }
 
-// ownRequests are the records of what was filed with the cluster at server, and
+// Requests are the records of what was filed with the cluster at server, and
 // what its unfinished enrolments have filed.
-func (e *Env) ownRequests(server string) ([]OwnRequest, error) {
-	entries, err := os.ReadDir(e.ownDir())
+func (s Store) Requests(server string) ([]OwnRequest, error) {
+	entries, err := os.ReadDir(s.requestsDir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("records of requests: %w", err)
 	}
@@ -129,12 +129,12 @@ func (e *Env) ownRequests(server string) ([]OwnRequest, error) {
 			continue
 		}
 		var o OwnRequest
-		if err := e.readOwn(filepath.Join(e.ownDir(), entry.Name()), &o); err != nil {
+		if err := s.readRequest(filepath.Join(s.requestsDir(), entry.Name()), &o); err != nil {
 			return nil, err
 		}
 		all = append(all, o)
 	}
-	journals, err := e.journals()
+	journals, err := s.All()
 	if err != nil {
 		return nil, err
 	}
@@ -149,9 +149,15 @@ func (e *Env) ownRequests(server string) ([]OwnRequest, error) {
 	return all, nil
 }
 
-// CreateRequest signs a PKCS#10 on the token and files it. A request of that
+// Own are the requests that were filed from here.
+type Own struct{ env *Env }
+
+// NewOwn returns those that e has records of.
+func NewOwn(e *Env) Own { return Own{env: e} }
+
+// Create signs a PKCS#10 on the token and files it. A request of that
 // name that an earlier call has signed and not filed is filed as it is.
-func (e *Env) CreateRequest(ctx context.Context, o RequestOptions, p hsm.Prompter) (RequestView, error) {
+func (f Own) Create(ctx context.Context, o RequestOptions, p hsm.Prompter) (RequestView, error) {
 	if o.Name != "" {
 		if err := csr.ValidName(o.Name); err != nil {
 			return RequestView{}, err
@@ -160,15 +166,15 @@ func (e *Env) CreateRequest(ctx context.Context, o RequestOptions, p hsm.Prompte
 	if err := csr.ValidExpiration(o.Expiration); err != nil {
 		return RequestView{}, err
 	}
-	server, err := e.access().Server(ctx, o.Context)
+	server, err := f.env.access().Server(ctx, o.Context)
 	if err != nil {
 		return RequestView{}, err
 	}
-	client, err := e.access().Client(ctx, o.Context)
+	client, err := f.env.access().Client(ctx, o.Context)
 	if err != nil {
 		return RequestView{}, err
 	}
-	t, err := e.Drivers.Open(ctx, o.Key)
+	t, err := f.env.Drivers.Open(ctx, o.Key)
 	if err != nil {
 		return RequestView{}, err
 	}
@@ -190,15 +196,15 @@ func (e *Env) CreateRequest(ctx context.Context, o RequestOptions, p hsm.Prompte
 			return RequestView{}, err
 		}
 	}
-	own, err := e.ownRequest(ctx, t, o, server, p)
+	own, err := f.sign(ctx, t, o, server, p)
 	if err != nil {
 		return RequestView{}, err
 	}
-	return e.fileOwn(ctx, client, own)
+	return f.file(ctx, client, own)
 }
 
-// ownRequest signs the request and records it, or returns the one on record.
-func (e *Env) ownRequest(ctx context.Context, t hsm.Token, o RequestOptions, server string, p hsm.Prompter) (OwnRequest, error) {
+// sign signs the request and records it, or returns the one on record.
+func (f Own) sign(ctx context.Context, t hsm.Token, o RequestOptions, server string, p hsm.Prompter) (OwnRequest, error) {
 	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Action: "sign the certificate request"})
 	signer, err := t.Signer(ctx, o.Key, nil, p)
 	if err != nil {
@@ -211,7 +217,7 @@ func (e *Env) ownRequest(ctx context.Context, t hsm.Token, o RequestOptions, ser
 	if o.Name == "" {
 		o.Name = csr.RequestName(o.User, hash)
 	}
-	switch old, err := e.loadOwn(server, o.Name); {
+	switch old, err := NewStore(f.env).LoadRequest(server, o.Name); {
 	case err == nil && old.UID == "" && old.KeyHash == hash:
 		return old, nil
 	case err == nil:
@@ -239,11 +245,11 @@ func (e *Env) ownRequest(ctx context.Context, t hsm.Token, o RequestOptions, ser
 	}
 	own := OwnRequest{Name: o.Name, Context: o.Context, Server: server, Key: o.Key, KeyHash: hash, Created: time.Now().UTC().Truncate(time.Second),
 		Spec: csr.Spec{Name: o.Name, Request: pem, SignerName: o.SignerName, Expiration: o.Expiration, Reason: o.Reason, Labels: o.Labels}}
-	return own, e.saveOwn(own)
+	return own, NewStore(f.env).SaveRequest(own)
 }
 
-// fileOwn files a recorded request, or finds it filed.
-func (e *Env) fileOwn(ctx context.Context, client *csr.Client, own OwnRequest) (RequestView, error) {
+// file files a recorded request, or finds it filed.
+func (f Own) file(ctx context.Context, client *csr.Client, own OwnRequest) (RequestView, error) {
 	obj, err := client.Create(ctx, own.Spec)
 	if csr.IsForbidden(err) {
 		text, textErr := csr.AdminCommand(own.Spec)
@@ -256,7 +262,7 @@ func (e *Env) fileOwn(ctx context.Context, client *csr.Client, own OwnRequest) (
 		return RequestView{}, err
 	}
 	own.UID = string(obj.UID)
-	if err := e.saveOwn(own); err != nil {
+	if err := NewStore(f.env).SaveRequest(own); err != nil {
 		return RequestView{}, err
 	}
 	v := viewRequest(obj)
@@ -264,25 +270,25 @@ func (e *Env) fileOwn(ctx context.Context, client *csr.Client, own OwnRequest) (
 	return v, nil
 }
 
-// ResumeRequest files the request on record under that name, if a crash or a
+// Resume files the request on record under that name, if a crash or a
 // lost connection kept it from being filed.
-func (e *Env) ResumeRequest(ctx context.Context, kubeContext, name string) (RequestView, error) {
-	server, err := e.access().Server(ctx, kubeContext)
+func (f Own) Resume(ctx context.Context, kubeContext, name string) (RequestView, error) {
+	server, err := f.env.access().Server(ctx, kubeContext)
 	if err != nil {
 		return RequestView{}, err
 	}
-	own, err := e.loadOwn(server, name)
+	own, err := NewStore(f.env).LoadRequest(server, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = hsm.WithHint(fmt.Errorf("no request %q was made here for this cluster", name), "`kubehsm csr list --mine` shows those that were")
 	}
 	if err != nil {
 		return RequestView{}, err
 	}
-	client, err := e.access().Client(ctx, kubeContext)
+	client, err := f.env.access().Client(ctx, kubeContext)
 	if err != nil {
 		return RequestView{}, err
 	}
-	return e.fileOwn(ctx, client, own)
+	return f.file(ctx, client, own)
 }
 
 // The states of an own request that the cluster does not know.
@@ -292,19 +298,19 @@ const (
 	StateUnknown = "unknown" // the cluster does not say
 )
 
-// OwnRequests are the requests filed from here with a context's cluster, with
+// List are the requests filed from here with a context's cluster, with
 // what has become of them; where the cluster does not say, what is on record and
 // an error.
-func (e *Env) OwnRequests(ctx context.Context, kubeContext string) ([]RequestView, error) {
-	server, err := e.access().Server(ctx, kubeContext)
+func (f Own) List(ctx context.Context, kubeContext string) ([]RequestView, error) {
+	server, err := f.env.access().Server(ctx, kubeContext)
 	if err != nil {
 		return nil, err
 	}
-	all, err := e.ownRequests(server)
+	all, err := NewStore(f.env).Requests(server)
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}
-	client, err := e.access().Client(ctx, kubeContext)
+	client, err := f.env.access().Client(ctx, kubeContext)
 	var views []RequestView
 	for _, own := range all {
 		var obj *certificatesv1.CertificateSigningRequest
@@ -347,19 +353,19 @@ func (o OwnRequest) absent() RequestView {
 	return v
 }
 
-// CancelRequest takes a request of one's own back: it is deleted from the
+// Cancel takes a request of one's own back: it is deleted from the
 // cluster, and its record with it. One that was filed by somebody else is left
 // alone, as is another that has its name now.
-func (e *Env) CancelRequest(ctx context.Context, kubeContext, name string) error {
-	server, err := e.access().Server(ctx, kubeContext)
+func (f Own) Cancel(ctx context.Context, kubeContext, name string) error {
+	server, err := f.env.access().Server(ctx, kubeContext)
 	if err != nil {
 		return err
 	}
-	client, err := e.access().Client(ctx, kubeContext)
+	client, err := f.env.access().Client(ctx, kubeContext)
 	if err != nil {
 		return err
 	}
-	own, err := e.loadOwn(server, name)
+	own, err := NewStore(f.env).LoadRequest(server, name)
 	recorded := err == nil
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -368,7 +374,7 @@ func (e *Env) CancelRequest(ctx context.Context, kubeContext, name string) error
 		if !recorded {
 			return nil
 		}
-		return os.Remove(e.ownPath(server, name))
+		return os.Remove(NewStore(f.env).requestPath(server, name))
 	}
 	obj, err := client.Get(ctx, name)
 	gone := errors.Is(err, csr.ErrNotFound) || err == nil && recorded && own.UID != "" && string(obj.UID) != own.UID
@@ -406,19 +412,19 @@ func ownByRequester(ctx context.Context, client *csr.Client, obj *certificatesv1
 	return nil
 }
 
-// WaitRequest follows a request to its end and returns the checked certificate,
+// Wait follows a request to its end and returns the checked certificate,
 // PEM, leaf first. One that was filed from here must still be the one that was
 // filed. report hears of changes, a line each, raw.
-func (e *Env) WaitRequest(ctx context.Context, kubeContext, name string, report func(string)) ([]byte, error) {
-	server, err := e.access().Server(ctx, kubeContext)
+func (f Own) Wait(ctx context.Context, kubeContext, name string, report func(string)) ([]byte, error) {
+	server, err := f.env.access().Server(ctx, kubeContext)
 	if err != nil {
 		return nil, err
 	}
-	client, err := e.access().Client(ctx, kubeContext)
+	client, err := f.env.access().Client(ctx, kubeContext)
 	if err != nil {
 		return nil, err
 	}
-	own, err := e.loadOwn(server, name)
+	own, err := NewStore(f.env).LoadRequest(server, name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}

@@ -49,7 +49,7 @@ func TestPoliciesOfALaterRun(t *testing.T) {
 	if _, err := second.makeKey(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.saveJournal(second.j); err != nil {
+	if err := NewStore(e).Save(second.j); err != nil {
 		t.Fatal(err)
 	}
 	other := second.j.Key
@@ -59,12 +59,12 @@ func TestPoliciesOfALaterRun(t *testing.T) {
 		"PIN policy":   {Name: o.Name, Generate: hsm.GenerateOptions{PIN: hsm.PINAlways}},
 		"key":          {Name: o.Name, Key: other},
 	} {
-		o, err := e.Complete(ctx, o)
+		o, err := NewEnroller(e).Complete(ctx, o)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var conflict *ConflictError
-		if _, err := e.recordFor(ctx, o); !errors.As(err, &conflict) || conflict.Option != option {
+		if _, err := NewEnroller(e).recordFor(ctx, o); !errors.As(err, &conflict) || conflict.Option != option {
 			t.Errorf("another %s once the key is made: %v", option, err)
 		}
 	}

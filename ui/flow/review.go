@@ -11,32 +11,32 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 )
 
-// Review works out what [Env.Enroll] would do. Nothing is changed, no PIN is
+// Review works out what [Enroller.Enroll] would do. Nothing is changed, no PIN is
 // asked for.
-func (e *Env) Review(ctx context.Context, o EnrollOptions) (Review, error) {
-	o, err := e.Complete(ctx, o)
+func (n Enroller) Review(ctx context.Context, o EnrollOptions) (Review, error) {
+	o, err := n.Complete(ctx, o)
 	if err != nil {
 		return Review{}, err
 	}
-	e = e.on(o.Cluster)
-	if err := e.Dirs.Prepare(); err != nil {
+	n.env = n.env.on(o.Cluster)
+	if err := n.env.Dirs.Prepare(); err != nil {
 		return Review{}, err
 	}
-	j, err := e.recordFor(ctx, o)
+	j, err := n.recordFor(ctx, o)
 	if err != nil {
 		return Review{}, err
 	}
 	if o.Join != nil && j.Cluster.Server == "" {
-		if err := e.discoverInto(ctx, j, nil); err != nil {
+		if err := n.discoverInto(ctx, j, nil); err != nil {
 			return Review{}, err
 		}
 	}
-	t, err := e.Drivers.Open(ctx, o.Token)
+	t, err := n.env.Drivers.Open(ctx, o.Token)
 	if err != nil {
 		return Review{}, err
 	}
 	defer t.Close()
-	rev := Review{Options: o, Server: j.Cluster.Server, Resumes: j.Done, Commands: e.commands(o)}
+	rev := Review{Options: o, Server: j.Cluster.Server, Resumes: j.Done, Commands: n.commands(o)}
 	if rev.Token, err = t.Info(ctx); err != nil {
 		return Review{}, err
 	}
@@ -44,13 +44,13 @@ func (e *Env) Review(ctx context.Context, o EnrollOptions) (Review, error) {
 	if err != nil {
 		return Review{}, err
 	}
-	run := &enrolment{env: e, j: j}
-	kept := e.keptCurrent(ctx, run.enrollment())
-	change, err := e.planEntry(ctx, run.enrollment(), !o.KeepCurrent && kept == "", o.Replace)
+	run := &enrolment{env: n.env, j: j}
+	kept := n.env.keptCurrent(ctx, run.enrollment())
+	change, err := n.env.planEntry(ctx, run.enrollment(), !o.KeepCurrent && kept == "", o.Replace)
 	if err != nil {
 		return Review{}, err
 	}
-	rev.KubeconfigFile, rev.KubeconfigDiff = e.Rules().DefaultFile(), change.Diff()
+	rev.KubeconfigFile, rev.KubeconfigDiff = n.env.Rules().DefaultFile(), change.Diff()
 	if files := change.Files(); len(files) > 0 {
 		rev.KubeconfigFile = files[0]
 	}
@@ -64,7 +64,7 @@ func (e *Env) Review(ctx context.Context, o EnrollOptions) (Review, error) {
 	if rev.Token.PIN.Blocked() {
 		rev.Notes = append(rev.Notes, "the token's PIN is blocked: unblock it first")
 	}
-	if rev.Forecast, err = e.forecast(ctx, j); err != nil { // the step itself will say it
+	if rev.Forecast, err = n.forecast(ctx, j); err != nil { // the step itself will say it
 		rev.Notes = append(rev.Notes, "the cluster cannot be asked: "+err.Error())
 	}
 	if o.ApproveWith == "" && !j.did(StepApproval) {
@@ -94,10 +94,10 @@ func (r Review) Remarks() []string {
 }
 
 // commands are what a person would type to do the same.
-func (e *Env) commands(o EnrollOptions) []string {
+func (n Enroller) commands(o EnrollOptions) []string {
 	line := append(o.sourceFlags(), "--user", shellWord(o.User))
-	if e.Kubeconfig != "" {
-		line = append(line, "--kubeconfig", shellWord(e.Kubeconfig))
+	if n.env.Kubeconfig != "" {
+		line = append(line, "--kubeconfig", shellWord(n.env.Kubeconfig))
 	}
 	if o.Cluster != "" {
 		line = append(line, "--cluster", shellWord(o.Cluster))

@@ -15,7 +15,7 @@ func TestCommandSaysEverything(t *testing.T) {
 	plain := EnrollOptions{Name: "prod-hsm", Context: "prod", User: "jane", SignerName: csr.ClientSigner,
 		Token: hsm.URI{Scheme: hsm.SchemePKCS11, Token: "blue"}, Generate: hsm.GenerateOptions{Algorithm: hsm.ECDSAP256, Label: "prod-hsm"}}
 	short := "kubehsm enroll --name prod-hsm --token pkcs11:token=blue --context prod --user jane --algorithm ecdsa-p256"
-	if got := e.commands(plain); len(got) != 1 || got[0] != short {
+	if got := NewEnroller(e).commands(plain); len(got) != 1 || got[0] != short {
 		t.Errorf("%q", got)
 	}
 	for words, change := range map[string]func(*EnrollOptions){
@@ -29,7 +29,7 @@ func TestCommandSaysEverything(t *testing.T) {
 	} {
 		o := plain
 		change(&o)
-		if got := e.commands(o); !strings.HasSuffix(got[0], words) {
+		if got := NewEnroller(e).commands(o); !strings.HasSuffix(got[0], words) {
 			t.Errorf("without %q: %q", words, got[0])
 		}
 	}

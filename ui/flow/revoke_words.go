@@ -14,7 +14,7 @@ func (r Revocation) Removable() bool {
 	return len(r.Bindings)+len(r.Pending)+len(r.Approved)+len(r.Tickets) > 0
 }
 
-// Question is what to ask before [Env.Revoke].
+// Question is what to ask before [Revocations.Revoke].
 func (r Revocation) Question() string {
 	if r.Removable() {
 		return "Remove, deny and end these?"

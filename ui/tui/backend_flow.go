@@ -1,0 +1,136 @@
+package tui
+
+import (
+	"context"
+	"iter"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
+	"github.com/kubehsm/kubehsm/ui/flow"
+)
+
+// The methods below hand on to the use cases what screens ask for.
+
+func (b *backend) ApplyRBAC(ctx context.Context, kubeContext string, sets []string, dryRun bool, force bool) ([]flow.RBACObject, error) {
+	return flow.NewRoles(b.Env).Apply(ctx, kubeContext, sets, dryRun, force)
+}
+
+func (b *backend) BootstrapTokens(ctx context.Context, kubeContext string, reveal bool) ([]flow.BootstrapToken, []string, error) {
+	return flow.NewBootstrapTokens(b.Env).List(ctx, kubeContext, reveal)
+}
+
+func (b *backend) BreakGlass(ctx context.Context, o flow.BreakGlassOptions) (flow.EnrollOptions, error) {
+	return flow.NewBreakGlass(b.Env).Request(ctx, o)
+}
+
+func (b *backend) BreakGlassList() ([]flow.BreakGlassView, error) {
+	return flow.NewBreakGlass(b.Env).List()
+}
+
+func (b *backend) CancelRequest(ctx context.Context, kubeContext string, name string) error {
+	return flow.NewOwn(b.Env).Cancel(ctx, kubeContext, name)
+}
+
+func (b *backend) CheckRBAC(ctx context.Context, kubeContext string, sets []string) ([]flow.RBACObject, error) {
+	return flow.NewRoles(b.Env).Check(ctx, kubeContext, sets)
+}
+
+func (b *backend) Complete(ctx context.Context, o flow.EnrollOptions) (flow.EnrollOptions, error) {
+	return flow.NewEnroller(b.Env).Complete(ctx, o)
+}
+
+func (b *backend) CreateBootstrapToken(ctx context.Context, kubeContext string, r bootstraptoken.Record, join bool) (flow.BootstrapToken, error) {
+	return flow.NewBootstrapTokens(b.Env).Create(ctx, kubeContext, r, join)
+}
+
+func (b *backend) CreateRequest(ctx context.Context, o flow.RequestOptions, p hsm.Prompter) (flow.RequestView, error) {
+	return flow.NewOwn(b.Env).Create(ctx, o, p)
+}
+
+func (b *backend) Deeds() ([]flow.Deed, error) {
+	return flow.NewLog(b.Env).All()
+}
+
+func (b *backend) DeleteBootstrapToken(ctx context.Context, kubeContext string, id string) error {
+	return flow.NewBootstrapTokens(b.Env).Delete(ctx, kubeContext, id)
+}
+
+func (b *backend) Enroll(ctx context.Context, o flow.EnrollOptions, p hsm.Prompter, report func(flow.Event)) (flow.Result, error) {
+	return flow.NewEnroller(b.Env).Enroll(ctx, o, p, report)
+}
+
+func (b *backend) Expiring() ([]flow.Expiring, error) {
+	return flow.NewRenewer(b.Env).Expiring()
+}
+
+func (b *backend) ForgetSealKey(id string) error {
+	return flow.NewTickets(b.Env).ForgetSealKey(id)
+}
+
+func (b *backend) LookUpRevocation(ctx context.Context, kubeContext string, user string, groups []string) (flow.Revocation, error) {
+	return flow.NewRevocations(b.Env).LookUp(ctx, kubeContext, user, groups)
+}
+
+func (b *backend) MakeTicket(ctx context.Context, kubeContext string, o flow.TicketOptions) (flow.IssuedTicket, error) {
+	return flow.NewTickets(b.Env).Make(ctx, kubeContext, o)
+}
+
+func (b *backend) NewJoinPUK(ctx context.Context, o flow.EnrollOptions, showable func() error, p hsm.Prompter) (*flow.JoinPUK, error) {
+	return flow.NewJoins(b.Env).NewPUK(ctx, o, showable, p)
+}
+
+func (b *backend) OpenSealed(id string, serial string, sealed []byte) (*hsm.Secret, error) {
+	return flow.NewTickets(b.Env).OpenSealed(id, serial, sealed)
+}
+
+func (b *backend) OwnRequests(ctx context.Context, kubeContext string) ([]flow.RequestView, error) {
+	return flow.NewOwn(b.Env).List(ctx, kubeContext)
+}
+
+func (b *backend) RecordBreakGlass(ctx context.Context, r flow.Result, reason string) error {
+	return flow.NewBreakGlass(b.Env).Record(ctx, r, reason)
+}
+
+func (b *backend) RefuseDefaults(ctx context.Context, token hsm.URI, puk bool) error {
+	return flow.NewJoins(b.Env).RefuseDefaults(ctx, token, puk)
+}
+
+func (b *backend) Renew(ctx context.Context, name string, o flow.RenewOptions, p hsm.Prompter, report func(flow.Event)) (flow.Result, error) {
+	return flow.NewRenewer(b.Env).Renew(ctx, name, o, p, report)
+}
+
+func (b *backend) Requests(ctx context.Context, kubeContext string, f flow.RequestFilter) (iter.Seq2[flow.RequestView, error], error) {
+	return flow.NewRequests(b.Env).List(ctx, kubeContext, f)
+}
+
+func (b *backend) ResumeRequest(ctx context.Context, kubeContext string, name string) (flow.RequestView, error) {
+	return flow.NewOwn(b.Env).Resume(ctx, kubeContext, name)
+}
+
+func (b *backend) Review(ctx context.Context, o flow.EnrollOptions) (flow.Review, error) {
+	return flow.NewEnroller(b.Env).Review(ctx, o)
+}
+
+func (b *backend) Revoke(ctx context.Context, kubeContext string, r *flow.Revocation) error {
+	return flow.NewRevocations(b.Env).Revoke(ctx, kubeContext, r)
+}
+
+func (b *backend) Rights(ctx context.Context, kubeContext string) ([]flow.RBACRight, error) {
+	return flow.NewRoles(b.Env).Rights(ctx, kubeContext)
+}
+
+func (b *backend) Sealed(ctx context.Context, kubeContext string, name string, o flow.EnrollOptions) (flow.EnrollOptions, error) {
+	return flow.NewBreakGlass(b.Env).Seal(ctx, kubeContext, name, o)
+}
+
+func (b *backend) TakeCertificate(ctx context.Context, name string, pem []byte) error {
+	return flow.NewJoins(b.Env).TakeCertificate(ctx, name, pem)
+}
+
+func (b *backend) Unfinished(ctx context.Context) ([]flow.Journal, error) {
+	return flow.NewStore(b.Env).Unfinished(ctx)
+}
+
+func (b *backend) WatchRequests(ctx context.Context, kubeContext string, f flow.RequestFilter) (iter.Seq2[flow.RequestEvent, error], error) {
+	return flow.NewRequests(b.Env).Watch(ctx, kubeContext, f)
+}
