@@ -47,7 +47,7 @@ func (a *agent) atHand(l *link, r request) []byte {
 		return nil
 	}
 	now := time.Now()
-	t, err := a.target(name)
+	t, err := a.targets.target(name)
 	if err != nil || t.inDate(now) != nil || a.bridge.ensure() != nil || !t.warm(now) || entry.Check(t.e, q) != nil {
 		return nil
 	}

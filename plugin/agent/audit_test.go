@@ -130,14 +130,14 @@ func TestAudit(t *testing.T) {
 func TestAuditReconnect(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	s := r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
-	r.mustAgent(func(a *agent) { a.route("prod").Forget() })
+	r.mustAgent(func(a *agent) { a.targets.route("prod").Forget() })
 	r.api.CloseClientConnections()
 	poll.Until(t, "the connection is gone", func() bool { return r.status().Upstreams[0].Connections == 0 })
 	if code, _ := r.get(s, "/version"); code != 200 {
 		t.Fatal(code)
 	}
 	r.token.Fail(hsmtest.OpSign, hsm.ErrNoToken) // and nobody notices that it is gone, which locks
-	r.mustAgent(func(a *agent) { a.route("prod").Forget() })
+	r.mustAgent(func(a *agent) { a.targets.route("prod").Forget() })
 	r.api.CloseClientConnections()
 	poll.Until(t, "the connection is gone", func() bool { return r.status().Upstreams[0].Connections == 0 })
 	for range 5 {
@@ -158,7 +158,7 @@ func TestAuditWindow(t *testing.T) {
 	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
 	r.mustAgent(func(a *agent) {
 		now := time.Now()
-		a.holder(r.e.Key).since = now.Add(-9 * time.Hour)
+		a.tokens.of(r.e.Key).since = now.Add(-9 * time.Hour)
 		a.sweep(now)
 	})
 	r.end()

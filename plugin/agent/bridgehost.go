@@ -54,7 +54,7 @@ func (b *bridgeHost) listen() error {
 	if err != nil {
 		return err
 	}
-	s := bridge.NewServer(cert, b.a.sessions, b.a.route, b.a.log)
+	s := bridge.NewServer(cert, b.a.sessions, b.a.targets.route, b.a.log)
 	s.Denied, s.Consent, s.Whose = b.a.records.denial, b.a.consent, b.a.o.whose
 	done := make(chan struct{})
 	b.server, b.address, b.done, b.listener = s, ep.Address(), done, l

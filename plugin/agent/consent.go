@@ -91,9 +91,7 @@ func whileAlive(ctx context.Context, client process.ID) (context.Context, contex
 // question puts a request, which ends with answered, to the first person who can be
 // asked, and records how that ended.
 func (a *agent) question(ctx, answered context.Context, q bridge.Question) error {
-	a.mu.RLock()
-	t := a.targets[q.Enrollment]
-	a.mu.RUnlock()
+	t := a.targets.current(q.Enrollment)
 	if t == nil {
 		return errLocked
 	}

@@ -113,7 +113,7 @@ func TestUnlockWindow(t *testing.T) {
 		l := newLink(context.Background(), nil)
 		p := newRemotePrompter(l)
 		p.close() // the holder is unlocked by hand: nobody need be asked
-		tg, err := a.target("prod")
+		tg, err := a.targets.target("prod")
 		check(t, err)
 		check(t, tg.holder.unlock(context.Background(), hsmtest.Typing(t, pin)))
 		_, err = a.prepare(context.Background(), requester{enrollment: "prod", client: caller(1)}, p)
@@ -131,13 +131,13 @@ func TestUnlockWindow(t *testing.T) {
 		t.Fatal("locked too soon")
 	}
 	a.sweep(now.Add(31 * time.Minute))
-	if unlocked() || len(a.targets) != 0 || len(a.sessions.Status()) != 0 {
+	if unlocked() || len(a.targets.all) != 0 || len(a.sessions.Status()) != 0 {
 		t.Fatal("not locked when idle")
 	}
 	// A stream in flight is use, but not for ever. (Its LastUsed is the real
 	// clock's, so the window's start is moved back instead.)
 	sign()
-	h := a.holder(r.e.Key)
+	h := a.tokens.of(r.e.Key)
 	h.since = time.Now().Add(-9 * time.Hour)
 	a.sweep(time.Now())
 	if unlocked() {

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"crypto"
 	"errors"
 	"fmt"
 	"time"
@@ -27,7 +28,7 @@ func (a *agent) prepare(ctx context.Context, q requester, p *remotePrompter) (_ 
 			a.records.session(q, err)
 		}
 	}()
-	t, err := a.target(q.enrollment)
+	t, err := a.targets.target(q.enrollment)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +85,7 @@ func (a *agent) warmUp(ctx context.Context, q requester, p *remotePrompter) (*ta
 	var t *target
 	err := a.flights.do(ctx, name, q.client.Terminal(), func() error {
 		var err error
-		if t, err = a.target(name); err != nil {
+		if t, err = a.targets.target(name); err != nil {
 			return err
 		}
 		if t.warm(time.Now()) { // somebody was faster
@@ -103,7 +104,7 @@ func (a *agent) warmUp(ctx context.Context, q requester, p *remotePrompter) (*ta
 		return nil, err
 	}
 	if t == nil { // another was the leader
-		return a.target(name)
+		return a.targets.target(name)
 	}
 	return t, nil
 }
@@ -186,7 +187,7 @@ func (t *target) explain(err error) error {
 
 // unlockFor is the unlock operation.
 func (a *agent) unlockFor(ctx context.Context, q requester, p *remotePrompter) error {
-	t, err := a.target(q.enrollment)
+	t, err := a.targets.target(q.enrollment)
 	if err != nil {
 		return err
 	}
@@ -206,4 +207,23 @@ func (a *agent) unlockFor(ctx context.Context, q requester, p *remotePrompter) e
 		a.flights.remember(bridge.Client{}, t.e.Name, nil, time.Now())
 	}
 	return err
+}
+
+// signer returns the key of t for the signature that a new connection needs. Who can
+// be asked is known from ctx.
+func (a *agent) signer(ctx context.Context, t *target) (crypto.Signer, error) {
+	p := a.prompterFor(ctx, t.e.Name)
+	s, err := t.holder.signer(ctx, t.e.Key, t.chain[0].PublicKey, p)
+	settled(p)
+	if err != nil {
+		a.records.signature(ctx, t.e, err)
+		if prompterOf(ctx) == nil && errors.Is(err, hsm.ErrNoTerminal) {
+			a.notify.Say("The connection to " + t.e.Name + " needs the token's PIN: run your command again, or kubehsm unlock.")
+		}
+		return nil, err
+	}
+	return recordedSigner{s, func(err error) {
+		settled(p)
+		a.records.signature(ctx, t.e, err)
+	}}, nil
 }

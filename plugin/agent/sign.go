@@ -32,7 +32,7 @@ func (a *agent) sign(ctx context.Context, q requester, s *wire.Sign, p *remotePr
 		return nil, err
 	}
 	e, err := a.enrolledKey(*r.Config.URI)
-	if errors.Is(err, enrollment.ErrUnknown) || errors.Is(err, errAsksConsent) || err == nil && !a.holder(e.Key).unlocked() {
+	if errors.Is(err, enrollment.ErrUnknown) || errors.Is(err, errAsksConsent) || err == nil && !a.tokens.of(e.Key).unlocked() {
 		return &wire.Signed{}, nil
 	}
 	if err != nil {
@@ -42,7 +42,7 @@ func (a *agent) sign(ctx context.Context, q requester, s *wire.Sign, p *remotePr
 	if err != nil {
 		return nil, err
 	}
-	defer a.holder(e.Key).asks.tell(p)()
+	defer a.tokens.of(e.Key).asks.tell(p)()
 	signature, err := a.signHeld(withRequester(ctx, q), e, public, r, p)
 	if errors.Is(err, hsm.ErrPINRequired) { // for each signature
 		return &wire.Signed{}, nil
@@ -92,7 +92,7 @@ func (a *agent) signHeld(ctx context.Context, e enrollment.Enrollment, public cr
 	defer cancel()
 	ctx, cancelTouch := context.WithTimeout(ctx, touchTimeout)
 	defer cancelTouch()
-	s, err := a.holder(e.Key).signer(ctx, e.Key, public, touchOnly{p})
+	s, err := a.tokens.of(e.Key).signer(ctx, e.Key, public, touchOnly{p})
 	if err != nil {
 		return nil, lockedOr(ctx, err)
 	}

@@ -51,7 +51,7 @@ func (a *agent) answerSigner(ctx context.Context, r externalsigner.Request, tell
 	q := requester{enrollment: e.Name, client: process.Of(service.PeerPID(ctx))}
 	ctx = withRequester(hsm.WithPurpose(ctx, hsm.Purpose{Cluster: e.Name, Action: "sign in", Command: consent.CommandOf(q.client.PID)}), q)
 	err = a.life.work(func() error {
-		defer a.holder(e.Key).asks.tell(toldWaiter{q.client, tell})()
+		defer a.tokens.of(e.Key).asks.tell(toldWaiter{q.client, tell})()
 		if err := a.unlockForSigner(ctx, e, q, tell); err != nil {
 			return err
 		}
@@ -64,7 +64,7 @@ func (a *agent) answerSigner(ctx context.Context, r externalsigner.Request, tell
 
 // unlockForSigner sees to it that the key can be used.
 func (a *agent) unlockForSigner(ctx context.Context, e enrollment.Enrollment, q requester, tell func(string)) error {
-	h := a.holder(e.Key)
+	h := a.tokens.of(e.Key)
 	if h.unlocked() {
 		return nil
 	}

@@ -1,11 +1,12 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto"
 	"crypto/x509"
-	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"reflect"
 	"slices"
@@ -46,124 +47,10 @@ func (t *target) lastUse() time.Time {
 	return t.used
 }
 
-// target returns the enrolment of that name as the store has it now. What is
-// in memory is good as long as the files are the same ones.
-func (a *agent) target(name string) (*target, error) {
-	a.mu.RLock()
-	t := a.targets[name]
-	a.mu.RUnlock()
-	if t != nil && a.store.Version(t.e, t.others...) == *t.version.Load() {
-		return t, nil
-	}
-	fresh, err := a.load(name)
-	if err != nil {
-		a.replace(name, t, nil) // nothing is served that is no longer enrolled
-		return nil, err
-	}
-	if t != nil && t.same(fresh) { // another enrolment has changed
-		t.version.Store(fresh.version.Load())
-		fresh.up.Close()
-		return t, nil
-	}
-	a.mu.RLock()
-	if a.targets[name] == nil { // a policy was lowered, which has locked the token
-		t = nil
-	}
-	a.mu.RUnlock()
-	return a.replace(name, t, fresh), nil
-}
-
 // same tells whether two targets are the same but for their versions.
 func (t *target) same(o *target) bool {
 	return reflect.DeepEqual(t.e, o.e) && reflect.DeepEqual(t.policy, o.policy) && reflect.DeepEqual(t.others, o.others) &&
 		slices.EqualFunc(t.chain, o.chain, (*x509.Certificate).Equal)
-}
-
-func (a *agent) load(name string) (*target, error) {
-	e, err := a.store.Load(name)
-	if err != nil {
-		return nil, err
-	}
-	before := a.store.Version(e)
-	policy, others := a.policies.of(e)
-	version := a.store.Version(e, others...) // before the chain is read: a later write shows
-	if again, err := a.store.Load(name); err != nil || !reflect.DeepEqual(again, e) || !strings.HasPrefix(version, before) {
-		version = "" // the enrolment was read before this version
-	}
-	chain, err := a.store.Certificate(e)
-	if err != nil {
-		return nil, err
-	}
-	t := &target{e: e, chain: chain, policy: policy, others: others, holder: a.holder(e.Key), seen: time.Unix(0, 0)}
-	t.version.Store(&version)
-	t.up, err = bridge.NewUpstream(bridge.UpstreamOptions{Enrollment: e, Policy: policy, Chain: chain, Log: a.log, Handshake: a.o.handshake,
-		Signer: func(ctx context.Context) (crypto.Signer, error) {
-			p := a.prompterFor(ctx, e.Name)
-			s, err := t.holder.signer(ctx, e.Key, chain[0].PublicKey, p)
-			settled(p)
-			if err != nil {
-				a.records.signature(ctx, e, err)
-				if prompterOf(ctx) == nil && errors.Is(err, hsm.ErrNoTerminal) {
-					a.notify.Say("The connection to " + e.Name + " needs the token's PIN: run your command again, or kubehsm unlock.")
-				}
-				return nil, err
-			}
-			return recordedSigner{s, func(err error) {
-				settled(p)
-				a.records.signature(ctx, e, err)
-			}}, nil
-		}})
-	return t, err
-}
-
-// replace puts fresh in old's place, if old is still there. A renewed certificate
-// leaves running streams alone; any other change cuts them, as they lead to a
-// server, or come from a key, that the user has since changed.
-func (a *agent) replace(name string, old, fresh *target) *target {
-	a.mu.Lock()
-	current := a.targets[name]
-	if current != old { // somebody else was faster
-		a.mu.Unlock()
-		if fresh != nil {
-			fresh.up.Close()
-		}
-		if current == nil {
-			current = fresh
-		}
-		return current
-	}
-	delete(a.targets, name)
-	if fresh != nil {
-		a.targets[name] = fresh
-	}
-	if old != nil {
-		a.count(old)
-	}
-	a.mu.Unlock()
-	if old == nil {
-		return fresh
-	}
-	if fresh != nil && reflect.DeepEqual(old.e, fresh.e) && reflect.DeepEqual(old.policy, fresh.policy) {
-		old.up.Reset()
-	} else {
-		a.sessions.Drop(name)
-		old.up.Close()
-	}
-	return fresh
-}
-
-// follow takes over what has changed in the store, also for clients that run on
-// and do not ask: another policy, server or authority, or an enrolment that is
-// gone.
-func (a *agent) follow() {
-	a.mu.RLock()
-	names := slices.Collect(maps.Keys(a.targets))
-	a.mu.RUnlock()
-	for _, name := range names {
-		if _, err := a.target(name); err != nil {
-			a.log.Info("an enrolment in use has changed", "enrollment", name, "error", err)
-		}
-	}
 }
 
 // inDate says whether the certificate can be used now.
@@ -182,4 +69,191 @@ func (t *target) inDate(now time.Time) error {
 			"check this computer's clock")
 	}
 	return nil
+}
+
+// targets are the enrolments in use.
+type targets struct {
+	store     enrollment.Store
+	policies  *policies
+	tokens    *heldTokens
+	sessions  *bridge.Sessions
+	signer    func(context.Context, *target) (crypto.Signer, error) // signs for a new connection
+	handshake time.Duration                                         // see [bridge.UpstreamOptions]
+	log       *slog.Logger
+
+	mu         sync.RWMutex
+	all        map[string]*target // by enrolment
+	signatures uint64             // of upstreams that are gone
+	dials      uint64
+}
+
+// current returns the enrolment of that name as it is in memory, or nil.
+func (s *targets) current(name string) *target {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.all[name]
+}
+
+// route finds the upstream of an enrolment for the bridge.
+func (s *targets) route(name string) *bridge.Upstream {
+	if t := s.current(name); t != nil && t.ready.Load() {
+		return t.up
+	}
+	return nil
+}
+
+// target returns the enrolment of that name as the store has it now. What is
+// in memory is good as long as the files are the same ones.
+func (s *targets) target(name string) (*target, error) {
+	t := s.current(name)
+	if t != nil && s.store.Version(t.e, t.others...) == *t.version.Load() {
+		return t, nil
+	}
+	fresh, err := s.load(name)
+	if err != nil {
+		s.replace(name, t, nil) // nothing is served that is no longer enrolled
+		return nil, err
+	}
+	if t != nil && t.same(fresh) { // another enrolment has changed
+		t.version.Store(fresh.version.Load())
+		fresh.up.Close()
+		return t, nil
+	}
+	if s.current(name) == nil { // a policy was lowered, which has locked the token
+		t = nil
+	}
+	return s.replace(name, t, fresh), nil
+}
+
+func (s *targets) load(name string) (*target, error) {
+	e, err := s.store.Load(name)
+	if err != nil {
+		return nil, err
+	}
+	before := s.store.Version(e)
+	policy, others := s.policies.of(e)
+	version := s.store.Version(e, others...) // before the chain is read: a later write shows
+	if again, err := s.store.Load(name); err != nil || !reflect.DeepEqual(again, e) || !strings.HasPrefix(version, before) {
+		version = "" // the enrolment was read before this version
+	}
+	chain, err := s.store.Certificate(e)
+	if err != nil {
+		return nil, err
+	}
+	t := &target{e: e, chain: chain, policy: policy, others: others, holder: s.tokens.of(e.Key), seen: time.Unix(0, 0)}
+	t.version.Store(&version)
+	t.up, err = bridge.NewUpstream(bridge.UpstreamOptions{Enrollment: e, Policy: policy, Chain: chain, Log: s.log, Handshake: s.handshake,
+		Signer: func(ctx context.Context) (crypto.Signer, error) { return s.signer(ctx, t) }})
+	return t, err
+}
+
+// replace puts fresh in old's place, if old is still there. A renewed certificate
+// leaves running streams alone; any other change cuts them, as they lead to a
+// server, or come from a key, that the user has since changed.
+func (s *targets) replace(name string, old, fresh *target) *target {
+	s.mu.Lock()
+	current := s.all[name]
+	if current != old { // somebody else was faster
+		s.mu.Unlock()
+		if fresh != nil {
+			fresh.up.Close()
+		}
+		if current == nil {
+			current = fresh
+		}
+		return current
+	}
+	if old != nil {
+		s.drop(old)
+	}
+	if fresh != nil {
+		s.all[name] = fresh
+	}
+	s.mu.Unlock()
+	if old == nil {
+		return fresh
+	}
+	if fresh != nil && reflect.DeepEqual(old.e, fresh.e) && reflect.DeepEqual(old.policy, fresh.policy) {
+		old.up.Reset()
+	} else {
+		s.sessions.Drop(name)
+		old.up.Close()
+	}
+	return fresh
+}
+
+// drop takes one out and keeps its counters. s.mu is held.
+func (s *targets) drop(t *target) {
+	delete(s.all, t.e.Name)
+	u := t.up.Status()
+	s.signatures += u.Signatures
+	s.dials += u.Dials
+}
+
+// forget takes out those that stand on a token, or all if h is nil. Their upstreams
+// are the caller's to close.
+func (s *targets) forget(h *holder) (gone []*target) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.all {
+		if h == nil || t.holder == h {
+			gone = append(gone, t)
+			s.drop(t)
+		}
+	}
+	return gone
+}
+
+// follow takes over what has changed in the store, also for clients that run on
+// and do not ask: another policy, server or authority, or an enrolment that is
+// gone.
+func (s *targets) follow() {
+	s.mu.RLock()
+	names := slices.Collect(maps.Keys(s.all))
+	s.mu.RUnlock()
+	for _, name := range names {
+		if _, err := s.target(name); err != nil {
+			s.log.Info("an enrolment in use has changed", "enrollment", name, "error", err)
+		}
+	}
+}
+
+// isReady tells whether a connection stands on the token; its key may want no PIN.
+func (s *targets) isReady(h *holder) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, t := range s.all {
+		if t.holder == h && t.ready.Load() {
+			return true
+		}
+	}
+	return false
+}
+
+// uses returns the last use by a request of each token that is in use.
+func (s *targets) uses() map[*holder]time.Time {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	all := map[*holder]time.Time{}
+	for _, t := range s.all {
+		if used := t.lastUse(); used.After(all[t.holder]) {
+			all[t.holder] = used
+		}
+	}
+	return all
+}
+
+// status describes the upstreams; signatures and dials count since the start.
+func (s *targets) status() (all []bridge.UpstreamStatus, signatures, dials uint64) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	all, signatures, dials = []bridge.UpstreamStatus{}, s.signatures, s.dials
+	for _, t := range s.all {
+		u := t.up.Status()
+		all = append(all, u)
+		signatures += u.Signatures
+		dials += u.Dials
+	}
+	slices.SortFunc(all, func(x, y bridge.UpstreamStatus) int { return cmp.Compare(x.Enrollment, y.Enrollment) })
+	return all, signatures, dials
 }

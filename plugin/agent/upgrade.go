@@ -25,11 +25,7 @@ func (a *agent) hello(r request) *hello {
 	if r.Program.Path != "" && r.Program.Replaces(a.program) {
 		a.life.newer.Store(&r.Program)
 	}
-	h := &hello{Protocol: a.o.protocol, Program: a.program, Supervised: a.o.Supervised, Beats: true}
-	for t := range a.uses() {
-		h.Unlocked = h.Unlocked || t.unlocked()
-	}
-	return h
+	return &hello{Protocol: a.o.protocol, Program: a.program, Supervised: a.o.Supervised, Unlocked: a.locks.unlocked(), Beats: true}
 }
 
 const versionHint = "end it with `kubehsm agent stop`, which cuts what is open; the next command starts the new one"

@@ -219,7 +219,7 @@ func TestInUse(t *testing.T) {
 			t.Error(err)
 		}
 		check(t, a.life.inUse(now.Add(time.Minute)))
-		check(t, only(a.lock()))
+		check(t, only(a.locks.all()))
 	})
 	up := make(chan struct{})
 	ctx, cancel := context.WithCancel(context.Background())

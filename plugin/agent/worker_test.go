@@ -168,7 +168,7 @@ func TestWorkerKilled(t *testing.T) {
 		t.Fatalf("the connection went with the worker: %d", code)
 	}
 	m.mustAgent(func(a *agent) {
-		tg, err := a.target("prod")
+		tg, err := a.targets.target("prod")
 		check(t, err)
 		tg.up.Forget()
 		tg.up.Reset()
