@@ -66,6 +66,19 @@ func (u URI) Kind() Kind { return KindOf(u.Scheme) }
 // Kind returns the token's kind.
 func (t TokenInfo) Kind() Kind { return KindOf(t.Scheme) }
 
+// NewSlot returns the slot for a new key on the token that u names: that in u, else
+// the one to use first; "" on kinds without slots.
+func (u URI) NewSlot() string {
+	k := u.Kind()
+	switch {
+	case !k.HasSlots():
+		return ""
+	case u.Slot != "":
+		return u.Slot
+	}
+	return k.Slots[0]
+}
+
 // TokenName is what people know the token by that u names: its label, on kinds
 // without labels its serial. It is raw.
 func (u URI) TokenName() string {

@@ -78,7 +78,7 @@ func (e *Env) settleCards(ctx context.Context, say func(string)) error {
 	seen := map[string]bool{}
 	for _, en := range all {
 		u := en.Key.TokenOnly()
-		if u.Scheme != hsm.SchemePIV || seen[u.String()] {
+		if !u.Kind().LoginStays || seen[u.String()] {
 			continue
 		}
 		seen[u.String()] = true
@@ -129,10 +129,8 @@ func (e *Env) AuditDetail(r audit.Record) string {
 	switch {
 	case r.Event == audit.Signature && len(r.Key) >= 16:
 		add("key %s", r.Key[:16])
-	case r.Token.Scheme == hsm.SchemePIV:
-		add("token %s", r.Token.Serial)
-	case r.Token.Scheme != "":
-		add("token %s", r.Token.Token)
+	default:
+		add("token %s", r.Token.TokenName())
 	}
 	return strings.Join(detail, ", ")
 }

@@ -126,11 +126,8 @@ func (n Enroller) Complete(ctx context.Context, o EnrollOptions) (EnrollOptions,
 	if err := n.completeToken(ctx, &o); err != nil {
 		return o, err
 	}
-	if o.Token.Scheme == hsm.SchemePIV && o.Generate.Slot == "" {
-		o.Generate.Slot = "9a"
-		if o.Token.Slot != "" {
-			o.Generate.Slot = o.Token.Slot
-		}
+	if o.Generate.Slot == "" {
+		o.Generate.Slot = o.Token.NewSlot()
 	}
 	if o.User == "" {
 		return o, hsm.WithHint(errors.New("no user name is given"), "say who the certificate is for: --user NAME (and --group NAME)")

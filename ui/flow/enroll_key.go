@@ -55,7 +55,7 @@ func (r *enrolment) makeKey(ctx context.Context) (outcome, error) {
 // PKCS#11 token may have got no further than the public object, which looks
 // like a key as long as the token hides private ones: such a half is removed.
 func (r *enrolment) isWhole(ctx context.Context, u hsm.URI) (bool, error) {
-	if r.info.Scheme != hsm.SchemePKCS11 {
+	if !r.info.Kind().Hides {
 		return true, nil
 	}
 	if err := r.token.Unlock(ctx, r.prompt); err != nil {
@@ -120,7 +120,7 @@ func (r *enrolment) inPlace(ctx context.Context) (ours *hsm.Slot, hashes []strin
 	o := r.j.Options.Generate
 	for _, s := range slots {
 		here, place := s.Label == o.Label, s.Label
-		if r.info.Scheme == hsm.SchemePIV {
+		if r.info.Kind().HasSlots() {
 			here, place = s.ID == o.Slot, s.ID
 		}
 		if !here || s.Key == nil {

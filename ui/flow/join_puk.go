@@ -30,7 +30,7 @@ func (n Joins) NewPUK(ctx context.Context, o EnrollOptions, showable func() erro
 	if err != nil {
 		return nil, err
 	}
-	if o.Token.Scheme != hsm.SchemePIV {
+	if o.Token.Kind().Unblocks != hsm.PUK {
 		return nil, hsm.WithHint(hsm.ErrUnsupported, "this is no PIV card; it has no PUK")
 	}
 	before, err := n.env.Token(ctx, o.Token)

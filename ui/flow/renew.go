@@ -135,16 +135,6 @@ func (n Renewer) renewal(ctx context.Context, name string, o RenewOptions) (*Jou
 	return j, n.placeNewKey(ctx, j)
 }
 
-// retiredSlots are the PIV slots for keys beyond the four of the standard
-// (NIST SP 800-73-4, part 1, table 4b).
-func retiredSlots() []string {
-	var out []string
-	for i := 0x82; i <= 0x95; i++ {
-		out = append(out, fmt.Sprintf("%x", i))
-	}
-	return out
-}
-
 // placeNewKey fills in where the new key goes: beside the old one, which must
 // sign until the new one has its certificate.
 func (n Renewer) placeNewKey(ctx context.Context, j *Journal) error {
@@ -154,11 +144,11 @@ func (n Renewer) placeNewKey(ctx context.Context, j *Journal) error {
 		return err
 	}
 	taken := func(f func(hsm.Slot) bool) bool { return slices.ContainsFunc(slots, f) }
-	if j.Options.Token.Scheme == hsm.SchemePIV {
+	if kind := j.Options.Token.Kind(); kind.HasSlots() {
 		if g.Slot != "" {
 			return nil
 		}
-		for _, id := range retiredSlots() {
+		for _, id := range kind.Spare {
 			if !taken(func(s hsm.Slot) bool { return s.ID == id && (s.Key != nil || s.Certificate != nil) }) {
 				g.Slot = id
 				return nil

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/kubehsm/kubehsm/csr"
-	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 )
 
@@ -109,11 +108,11 @@ func (n Enroller) commands(o EnrollOptions) []string {
 		line = append(line, "--key", shellWord(o.Key.String()))
 	} else {
 		line = append(line, "--algorithm", string(o.Generate.Algorithm))
-		if o.Token.Scheme == hsm.SchemePKCS11 && o.Generate.Label != o.Name {
+		if !o.Token.Kind().HasSlots() && o.Generate.Label != o.Name {
 			line = append(line, "--label", shellWord(o.Generate.Label))
 		}
 	}
-	if o.Token.Scheme == hsm.SchemePIV {
+	if o.Token.Kind().HasSlots() {
 		line = append(line, "--slot", o.Generate.Slot, "--pin-policy", o.Generate.PIN.String(), "--touch-policy", o.Generate.Touch.String())
 	}
 	if o.Expiration != 0 {

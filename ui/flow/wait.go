@@ -52,7 +52,7 @@ func (e *Env) WaitToken(ctx context.Context, o WaitOptions) ([]hsm.TokenInfo, er
 				found = append(found, t)
 			}
 		}
-		if len(found) == 0 && o.Token.Scheme == hsm.SchemePKCS11 && !o.New {
+		if len(found) == 0 && o.Token.Kind().Modules && !o.New {
 			if found, err = opened(ctx, drivers, o.Token); err != nil {
 				stop()
 				return nil, err

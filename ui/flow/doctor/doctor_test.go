@@ -378,7 +378,7 @@ func TestFolders(t *testing.T) {
 func TestDenied(t *testing.T) {
 	m := newMachine(t)
 	denied := hsm.WithHint(fmt.Errorf("%w: %w", hsm.ErrNoToken, hsm.ErrDenied), "polkit")
-	m.expect(problem(hsm.SchemePIV, hsm.Problem{Err: denied}), Failed, "refuses this user", "polkit")
+	m.expect(problem(hsm.KindOf(hsm.SchemePIV), hsm.Problem{Err: denied}), Failed, "refuses this user", "polkit")
 	m.Env.Drivers = hsm.Drivers{failing{err: denied}}
 	m.expect(m.find(tokens(t.Context(), m.Options), "driver/piv"), Failed, "refuses this user", "polkit")
 	m.Env.Drivers = hsm.Drivers{failing{err: hsm.ErrNoToken}}

@@ -67,8 +67,8 @@ func absent(all []enrollment.Enrollment, here []hsm.TokenInfo) []Check {
 
 // ofDriver looks at what a driver reaches, and returns its tokens too.
 func ofDriver(ctx context.Context, d hsm.Driver, all []enrollment.Enrollment) ([]Check, []hsm.TokenInfo) {
-	title := map[string]string{hsm.SchemePIV: "Smart cards", hsm.SchemePKCS11: "PKCS#11 libraries"}[d.Scheme()]
-	area := Check{ID: "driver/" + d.Scheme(), Group: GroupTokens, Title: title}
+	kind := hsm.KindOf(d.Scheme())
+	area := Check{ID: "driver/" + d.Scheme(), Group: GroupTokens, Title: kind.Title}
 	views, problems, err := hsm.ViewsOf(ctx, d, silence, func(hsm.TokenInfo) bool { return false })
 	present := make([]hsm.TokenInfo, 0, len(views))
 	for _, v := range views {
@@ -87,7 +87,7 @@ func ofDriver(ctx context.Context, d hsm.Driver, all []enrollment.Enrollment) ([
 		return e.Key.Scheme == d.Scheme() && !isHere(e, present)
 	})
 	for _, p := range problems {
-		c := problem(d.Scheme(), p)
+		c := problem(kind, p)
 		if c.State == Failed && errors.Is(p.Err, hsm.ErrModule) && !lacking {
 			c.State = Warning // nothing of yours is behind it
 		}
@@ -119,11 +119,9 @@ func isHere(e enrollment.Enrollment, here []hsm.TokenInfo) bool {
 
 // problem words a reader or library that could not be listed. That nothing is
 // plugged in where a reader or service would be is no fault.
-func problem(scheme string, p hsm.Problem) Check {
-	c := Check{ID: "source/" + p.Source, Group: GroupTokens, Title: "Reader " + p.Source}
-	if scheme == hsm.SchemePKCS11 {
-		c.Title = "Library " + p.Source
-	} else if p.Source == "" {
+func problem(kind hsm.Kind, p hsm.Problem) Check {
+	c := Check{ID: "source/" + p.Source, Group: GroupTokens, Title: kind.Source + " " + p.Source}
+	if !kind.Modules && p.Source == "" {
 		c.ID, c.Title = "reader", "Readers"
 	}
 	state, why := Failed, "Tokens behind it cannot be used."
@@ -138,7 +136,7 @@ func problem(scheme string, p hsm.Problem) Check {
 		state, why = Warning, "One program at a time can use a card; kubectl would fail with the same words."
 	}
 	general := ""
-	if scheme == hsm.SchemePKCS11 && errors.Is(p.Err, hsm.ErrModule) {
+	if kind.Modules && errors.Is(p.Err, hsm.ErrModule) {
 		general = "see what its maker says of that error, and whether you may read its configuration and tokens; to leave it out, list your own in config.yaml with `onlyModules: true`"
 	}
 	return c.with(state, p.Err.Error(), why, fixOr(p.Err, general))
@@ -151,7 +149,7 @@ func token(ctx context.Context, d hsm.Driver, t hsm.TokenInfo) []Check {
 	found := strings.Join(slices.DeleteFunc([]string{t.Manufacturer, t.Model, t.Serial, firmwareWords(t), moduleWords(t.Module)},
 		func(s string) bool { return s == "" }), ", ")
 	checks := []Check{pin(c, t, found)}
-	if t.Scheme == hsm.SchemePIV {
+	if t.Can.Details {
 		checks = append(checks, firmware(t)...)
 		checks = append(checks, defaults(ctx, d, t)...)
 	}
