@@ -18,7 +18,7 @@ import (
 func atActivity(r *rig) {
 	atTokens(r)
 	r.goTo("Activity")
-	r.sees("1 token unlocked", "14 signatures", "pin-incorrect", "denial", `waits for a yes: delete pods "web-1"`)
+	r.Sees("1 token unlocked", "14 signatures", "pin-incorrect", "denial", `waits for a yes: delete pods "web-1"`)
 }
 
 func TestActivityIsLive(t *testing.T) {
@@ -26,35 +26,35 @@ func TestActivityIsLive(t *testing.T) {
 	r := newRig(t, f, 120, 30)
 	atActivity(r)
 	f.audited <- audit.Record{Time: fakeNow(), Event: audit.Lock, Reason: "idle"}
-	r.sees("idle")
-	r.press("tab")
-	r.sees("connection to prod.example.com:6443", "process 5120", "12 requests, 1 open", "25 min more")
+	r.Sees("idle")
+	r.Press("tab")
+	r.Sees("connection to prod.example.com:6443", "process 5120", "12 requests, 1 open", "25 min more")
 	f.set(func() { f.status.Consents = nil })
-	r.now = r.now.Add(2 * time.Second)
-	r.send(pollMsg{})
-	r.until("answered", func() bool { return !strings.Contains(r.view(), "waits for a yes") })
-	r.press("L")
+	r.Time = r.Time.Add(2 * time.Second)
+	r.Send(pollMsg{})
+	r.Until("answered", func() bool { return !strings.Contains(r.View(), "waits for a yes") })
+	r.Press("L")
 	r.did(f, "lock the agent")
-	r.sees("locked: the next command")
-	r.press("S")
+	r.Sees("locked: the next command")
+	r.Press("S")
 	r.did(f, "stop the agent")
-	r.sees("The agent is not running")
-	r.press("L")
-	r.sees("lock: the agent is not running")
+	r.Sees("The agent is not running")
+	r.Press("L")
+	r.Sees("lock: the agent is not running")
 }
 
 // TestActivityCopies: the record as it is in the log, and the key's fingerprint.
 func TestActivityCopies(t *testing.T) {
 	r := newRig(t, newFake(), 120, 30)
 	atActivity(r)
-	r.press("f")
-	r.sees("copy fingerprint: the record names no key")
-	r.press("down", "c") // the signature
-	r.sees("record copied")
-	r.press("f")
-	r.sees("fingerprint copied")
+	r.Press("f")
+	r.Sees("copy fingerprint: the record names no key")
+	r.Press("down", "c") // the signature
+	r.Sees("record copied")
+	r.Press("f")
+	r.Sees("fingerprint copied")
 	var copied []string
-	for _, m := range r.sent {
+	for _, m := range r.Given {
 		if c, ok := m.(screen.CopyMsg); ok {
 			copied = append(copied, c.Text)
 		}
@@ -62,8 +62,8 @@ func TestActivityCopies(t *testing.T) {
 	if len(copied) != 2 || !strings.HasPrefix(copied[0], `{"time":"`) || !strings.Contains(copied[0], `"reason":"sign-in","enrollment":"prod-hsm"`) || copied[1] != "3b1f0c6de1c54cf5b9be" {
 		t.Errorf("%q", copied)
 	}
-	r.press("tab", "c") // what is open is no record
-	r.sees("copy record: no record is selected")
+	r.Press("tab", "c") // what is open is no record
+	r.Sees("copy record: no record is selected")
 }
 
 func TestActivityWithoutAgent(t *testing.T) {
@@ -72,24 +72,24 @@ func TestActivityWithoutAgent(t *testing.T) {
 	r := newRig(t, f, 80, 24)
 	atTokens(r)
 	r.goTo("Activity")
-	r.sees("The agent is not running. It starts when kubectl needs it.")
+	r.Sees("The agent is not running. It starts when kubectl needs it.")
 }
 
 func atDoctor(r *rig) {
 	atTokens(r)
 	r.goTo("Doctor")
-	r.sees("1 thing in the way", "timedatectl set-ntp true") // the cursor is on the worst
+	r.Sees("1 thing in the way", "timedatectl set-ntp true") // the cursor is on the worst
 }
 
 func TestDoctor(t *testing.T) {
 	r := newRig(t, newFake(), 100, 30)
 	atDoctor(r)
-	r.press("c")
-	r.sees("fix copied")
-	r.press("enter")
-	r.sees("To mend it: timedatectl", "c copy fix")
-	r.press("esc", "g", "c")
-	r.sees("copy fix: there is nothing to do")
+	r.Press("c")
+	r.Sees("fix copied")
+	r.Press("enter")
+	r.Sees("To mend it: timedatectl", "c copy fix")
+	r.Press("esc", "g", "c")
+	r.Sees("copy fix: there is nothing to do")
 }
 
 // TestFront: what the agent asks while the terminal UI is open comes up as a
@@ -99,7 +99,7 @@ func TestFront(t *testing.T) {
 	r := newRig(t, f, 100, 30)
 	atTokens(r)
 	var p hsm.Prompter
-	r.until("offered", func() bool {
+	r.Until("offered", func() bool {
 		select {
 		case p = <-f.offered:
 		default:
@@ -115,7 +115,7 @@ func TestFront(t *testing.T) {
 		answers <- err
 	}
 	answered := func() (err error) {
-		r.until("an answer", func() bool {
+		r.Until("an answer", func() bool {
 			select {
 			case err = <-answers:
 				return true
@@ -126,29 +126,29 @@ func TestFront(t *testing.T) {
 		return err
 	}
 	go ask(context.Background())
-	r.sees("Delete pods web-1?", "process 5121")
-	r.press("enter")
+	r.Sees("Delete pods web-1?", "process 5121")
+	r.Press("enter")
 	if err := answered(); err == nil {
 		t.Error("enter is no yes")
 	}
 	go ask(context.Background())
-	r.sees("Delete pods web-1?")
-	r.press("y")
+	r.Sees("Delete pods web-1?")
+	r.Press("y")
 	if err := answered(); err != nil {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	go ask(ctx)
-	r.sees("Delete pods web-1?")
+	r.Sees("Delete pods web-1?")
 	cancel()
 	if err := answered(); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	r.until("taken down", func() bool { return len(r.m.dialogs.stack) == 0 })
+	r.Until("taken down", func() bool { return len(r.m.dialogs.stack) == 0 })
 
 	// While something else is open, the agent is to ask elsewhere.
-	r.press("?")
-	r.sees("Everywhere")
+	r.Press("?")
+	r.Sees("Everywhere")
 	go ask(context.Background())
 	if err := answered(); !errors.Is(err, hsm.ErrNoTerminal) {
 		t.Errorf("asked over another dialog: %v", err)
@@ -165,12 +165,12 @@ func TestFrontGrace(t *testing.T) {
 		yes, err := r.m.prompter.Confirm(context.Background(), hsm.ConfirmPrompt{Question: "Delete pods?"})
 		answer <- yes && err == nil
 	}()
-	r.sees("Delete pods?")
-	r.press("y", "y")
-	r.sees("Delete pods?")
-	r.now = r.now.Add(2 * time.Second)
-	r.press("y")
-	r.until("answered", func() bool { return len(answer) == 1 })
+	r.Sees("Delete pods?")
+	r.Press("y", "y")
+	r.Sees("Delete pods?")
+	r.Time = r.Time.Add(2 * time.Second)
+	r.Press("y")
+	r.Until("answered", func() bool { return len(answer) == 1 })
 	if !<-answer {
 		t.Error("the yes was not taken")
 	}

@@ -29,15 +29,15 @@ func BenchmarkKeyToFrame(b *testing.B) {
 	f.requests = manyRequests(10_000)
 	for name, walk := range map[string]func(*rig){
 		"tokens":   func(*rig) {},
-		"token":    func(r *rig) { r.press("enter"); r.sees("change PIN") },
-		"contexts": func(r *rig) { r.goTo("Contexts"); r.sees("context-20") },
-		"requests": func(r *rig) { r.goTo("Requests"); r.sees("10000 requests pending") },
-		"palette":  func(r *rig) { r.press("ctrl+p") },
-		"wizard":   func(r *rig) { r.press("e"); r.sees("A new key"); r.press("enter", "enter"); r.sees("trial-admin") },
+		"token":    func(r *rig) { r.Press("enter"); r.Sees("change PIN") },
+		"contexts": func(r *rig) { r.goTo("Contexts"); r.Sees("context-20") },
+		"requests": func(r *rig) { r.goTo("Requests"); r.Sees("10000 requests pending") },
+		"palette":  func(r *rig) { r.Press("ctrl+p") },
+		"wizard":   func(r *rig) { r.Press("e"); r.Sees("A new key"); r.Press("enter", "enter"); r.Sees("trial-admin") },
 	} {
 		b.Run(name, func(b *testing.B) {
 			r := newRig(b, f, 120, 40)
-			r.sees("trial")
+			r.Sees("trial")
 			walk(r)
 			down := tea.KeyPressMsg{Code: tea.KeyDown}
 			var took []time.Duration
@@ -74,10 +74,10 @@ func BenchmarkFilter(b *testing.B) {
 	f := newFake()
 	f.requests = manyRequests(10_000)
 	r := newRig(b, f, 120, 40)
-	r.sees("trial")
+	r.Sees("trial")
 	r.goTo("Requests")
-	r.sees("10000 requests pending")
-	r.press("/")
+	r.Sees("10000 requests pending")
+	r.Press("/")
 	letter, back := tea.KeyPressMsg{Code: '9', Text: "9"}, tea.KeyPressMsg{Code: tea.KeyBackspace}
 	for b.Loop() {
 		for _, k := range []tea.KeyPressMsg{letter, letter, back, back} {

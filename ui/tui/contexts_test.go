@@ -18,7 +18,7 @@ func withOurs(f *fakeBackend) {
 func atContexts(r *rig) {
 	atTokens(r)
 	r.goTo("Contexts")
-	r.sees("● trial-admin", "key in a file", "prod-hsm", "in 9 d")
+	r.Sees("● trial-admin", "key in a file", "prod-hsm", "in 9 d")
 }
 
 func contextsRig(t *testing.T) (*fakeBackend, *rig) {
@@ -31,75 +31,75 @@ func contextsRig(t *testing.T) (*fakeBackend, *rig) {
 
 func TestContextHealth(t *testing.T) {
 	_, r := contextsRig(t)
-	r.press("enter")
-	r.sees("84ms", "the cluster takes you for jane")
-	r.press("down", "enter")
-	r.sees("fails", "error: certificate has expired", "hint: renew it")
-	r.press("up")
-	r.sees("takes you for jane") // each keeps its own
+	r.Press("enter")
+	r.Sees("84ms", "the cluster takes you for jane")
+	r.Press("down", "enter")
+	r.Sees("fails", "error: certificate has expired", "hint: renew it")
+	r.Press("up")
+	r.Sees("takes you for jane") // each keeps its own
 }
 
 func TestContextActions(t *testing.T) {
 	f, r := contextsRig(t)
-	r.press("w")
-	r.sees("renew: it is not kubehsm's")
-	r.press("end")
-	r.press("m")
-	r.sees("move to a token: it signs in with a token already")
-	r.press("d")
-	r.sees("nothing to change")
+	r.Press("w")
+	r.Sees("renew: it is not kubehsm's")
+	r.Press("end")
+	r.Press("m")
+	r.Sees("move to a token: it signs in with a token already")
+	r.Press("d")
+	r.Sees("nothing to change")
 	r.opens("X")
-	r.sees("Remove prod-hsm?", "The key stays on the token", "other-hsm", "+current-context: trial-admin")
-	r.press("enter") // the focus is on no
-	r.sees("Remove the enrolment: cancelled")
+	r.Sees("Remove prod-hsm?", "The key stays on the token", "other-hsm", "+current-context: trial-admin")
+	r.Press("enter") // the focus is on no
+	r.Sees("Remove the enrolment: cancelled")
 	r.opens("X")
-	r.press("y")
+	r.Press("y")
 	r.did(f, "unenroll prod-hsm")
 	r.opens("u")
-	r.press("y")
+	r.Press("y")
 	r.did(f, "undo ")
 	r.opens("H")
-	r.sees("set prod-hsm", "set trial-hsm")
-	r.press(`"trial"`, "enter")
-	r.sees("Take this back?")
-	r.press("y")
+	r.Sees("set prod-hsm", "set trial-hsm")
+	r.Press(`"trial"`, "enter")
+	r.Sees("Take this back?")
+	r.Press("y")
 	r.did(f, "undo 1")
-	r.press("g")
+	r.Press("g")
 	r.opens("D")
-	r.press("y")
+	r.Press("y")
 	r.did(f, "drop trial-admin")
 }
 
 // TestRenew tells how far it is, and is cancelled.
 func TestRenew(t *testing.T) {
 	f, r := contextsRig(t)
-	r.press("end", "w")
-	r.until("it runs", func() bool { return len(r.m.dialogs.stack) > 0 })
-	r.now = r.now.Add(5 * time.Second)
-	r.sees("Renew prod-hsm", "waiting for somebody to approve it", "5 s")
-	r.press("esc")
-	r.sees("Renew prod-hsm: cancelled")
-	r.press("w")
+	r.Press("end", "w")
+	r.Until("it runs", func() bool { return len(r.m.dialogs.stack) > 0 })
+	r.Time = r.Time.Add(5 * time.Second)
+	r.Sees("Renew prod-hsm", "waiting for somebody to approve it", "5 s")
+	r.Press("esc")
+	r.Sees("Renew prod-hsm: cancelled")
+	r.Press("w")
 	go func() { f.renewed <- struct{}{} }() // the rig runs the program on this goroutine
 	r.did(f, "renew prod-hsm")
-	r.sees("renewed until 2027-02-19")
+	r.Sees("renewed until 2027-02-19")
 }
 
 // TestMigrate opens the wizard for the identity of the old credential.
 func TestMigrate(t *testing.T) {
 	f, r := contextsRig(t)
-	r.press("m")
-	r.sees("must be considered copied", "/home/jane/.kube/jane.key")
-	r.press("esc")
-	r.sees("Which token")
-	r.press("enter")
-	r.sees("A new key")
-	r.press("enter")
-	r.sees("Algorithm")
-	r.press("enter")
-	r.sees("Which cluster", "▌ trial-admin")
-	r.press("enter")
-	r.sees("Who is it for", "jane", "dev")
+	r.Press("m")
+	r.Sees("must be considered copied", "/home/jane/.kube/jane.key")
+	r.Press("esc")
+	r.Sees("Which token")
+	r.Press("enter")
+	r.Sees("A new key")
+	r.Press("enter")
+	r.Sees("Algorithm")
+	r.Press("enter")
+	r.Sees("Which cluster", "▌ trial-admin")
+	r.Press("enter")
+	r.Sees("Who is it for", "jane", "dev")
 	if strings.Contains(strings.Join(f.deeds, " "), "drop") {
 		t.Error("the old context is gone before the new one works")
 	}
@@ -107,8 +107,8 @@ func TestMigrate(t *testing.T) {
 
 func TestRequestsOfAContext(t *testing.T) {
 	_, r := contextsRig(t)
-	r.press("down", "v")
-	r.sees("2 requests pending")
-	r.press("enter")
-	r.sees("Requests in staging")
+	r.Press("down", "v")
+	r.Sees("2 requests pending")
+	r.Press("enter")
+	r.Sees("Requests in staging")
 }

@@ -15,15 +15,15 @@ import (
 func atDesk(r *rig) {
 	atTokens(r)
 	r.goTo("Help desk")
-	r.sees("jane, dev", "for the new rack", "sealed for emergencies: safe")
+	r.Sees("jane, dev", "for the new rack", "sealed for emergencies: safe")
 }
 
 func TestDeskCountsDown(t *testing.T) {
 	r := newRig(t, newFake(), 100, 30)
 	atDesk(r)
-	r.sees("4 min 00 s", "for ever")
-	r.now = r.now.Add(10 * time.Second)
-	r.sees("3 min 50 s")
+	r.Sees("4 min 00 s", "for ever")
+	r.Time = r.Time.Add(10 * time.Second)
+	r.Sees("3 min 50 s")
 }
 
 // TestTicket is shown as a code and as text, once, and is not for copying.
@@ -32,18 +32,18 @@ func TestTicket(t *testing.T) {
 	r := newRig(t, f, 100, 50)
 	atDesk(r)
 	r.opens("t")
-	r.press("enter")
-	r.sees("a user name is needed")
-	r.press(`"jane"`, "tab", `"dev, ops"`, "tab", "tab", `"attested"`, "enter")
+	r.Press("enter")
+	r.Sees("a user name is needed")
+	r.Press(`"jane"`, "tab", `"dev, ops"`, "tab", "tab", `"attested"`, "enter")
 	r.did(f, `ticket for jane in [dev ops], attested, serial "", as `)
-	r.sees("KHSM1-ABCDE", "Good for 4 h 00 min", "▄▄")
-	r.press("c")
-	if strings.Contains(r.view(), "copied") {
+	r.Sees("KHSM1-ABCDE", "Good for 4 h 00 min", "▄▄")
+	r.Press("c")
+	if strings.Contains(r.View(), "copied") {
 		t.Error("a secret was copied")
 	}
-	r.press("esc", "x")
-	r.sees("kubehsm helpdesk ticket --for jane --group dev --group ops")
-	if strings.Contains(r.view(), "KHSM1") {
+	r.Press("esc", "x")
+	r.Sees("kubehsm helpdesk ticket --for jane --group dev --group ops")
+	if strings.Contains(r.View(), "KHSM1") {
 		t.Error("the ticket is still there")
 	}
 }
@@ -53,22 +53,22 @@ func TestDeskDeeds(t *testing.T) {
 	r := newRig(t, f, 100, 30)
 	atDesk(r)
 	r.opens("D")
-	r.sees("Delete ticket abcdef?")
-	r.press("y")
+	r.Sees("Delete ticket abcdef?")
+	r.Press("y")
 	r.did(f, "delete token abcdef")
 	r.opens("n")
-	r.press(`"for jane"`, "enter")
+	r.Press(`"for jane"`, "enter")
 	r.did(f, `token "for jane"`)
-	r.sees("aaaaaa.0123456789abcdef", "kubehsm join")
-	r.press("esc")
+	r.Sees("aaaaaa.0123456789abcdef", "kubehsm join")
+	r.Press("esc")
 	r.opens("b")
-	r.press("enter")
-	r.sees("a reason is needed")
-	r.press(`"INC-1"`, "enter")
-	r.sees("PIN of trial")
-	r.press(`"648219"`, "enter")
+	r.Press("enter")
+	r.Sees("a reason is needed")
+	r.Press(`"INC-1"`, "enter")
+	r.Sees("PIN of trial")
+	r.Press(`"648219"`, "enter")
 	r.did(f, "broke the glass as prod-break-glass: INC-1")
-	r.sees("may do everything")
+	r.Sees("may do everything")
 }
 
 // TestSpareTicket: two tickets, one after the other, each shown once. The first
@@ -79,22 +79,22 @@ func TestSpareTicket(t *testing.T) {
 	atDesk(r)
 	ask := func() {
 		r.opens("t")
-		r.press(`"jane"`, "tab", "tab", "tab", "tab", "tab", `"prod"`, "tab", "tab", "down", "enter")
+		r.Press(`"jane"`, "tab", "tab", "tab", "tab", "tab", `"prod"`, "tab", "tab", "down", "enter")
 	}
 	ask()
 	r.did(f, `ticket for jane in [], , serial "", as prod`)
 	r.did(f, `ticket for jane in [], , serial "", as prod-spare`)
-	r.sees("Ticket for jane", "the next one; this is not shown again")
-	r.press("esc")
-	r.sees("Spare ticket for jane", "close; it is not shown again")
-	r.press("esc", "x")
-	r.sees("--name prod --spare -o qr")
-	r.press("esc")
+	r.Sees("Ticket for jane", "the next one; this is not shown again")
+	r.Press("esc")
+	r.Sees("Spare ticket for jane", "close; it is not shown again")
+	r.Press("esc", "x")
+	r.Sees("--name prod --spare -o qr")
+	r.Press("esc")
 	f.set(func() { f.spareErr = errors.New("the quota is exceeded") })
 	ask()
-	r.sees("Ticket for jane")
-	r.press("esc")
-	r.sees("error: the quota is exceeded")
+	r.Sees("Ticket for jane")
+	r.Press("esc")
+	r.Sees("error: the quota is exceeded")
 }
 
 // TestDeskOfARole: who may not list a cluster's tokens, as in kubehsm's own role,
@@ -111,10 +111,10 @@ func TestDeskOfARole(t *testing.T) {
 	r := newRig(t, f, 80, 24)
 	atTokens(r)
 	r.goTo("Help desk")
-	r.sees("Only tickets that were made from here", "aaaaaa", "jane", "1 h 00 min")
+	r.Sees("Only tickets that were made from here", "aaaaaa", "jane", "1 h 00 min")
 	for _, not := range []string{"error", "bbbbbb", "cccccc", "dddddd"} {
-		if strings.Contains(r.view(), not) {
-			t.Errorf("it holds %q:\n%s", not, r.view())
+		if strings.Contains(r.View(), not) {
+			t.Errorf("it holds %q:\n%s", not, r.View())
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
+	"github.com/kubehsm/kubehsm/ui/tui/tuitest"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
@@ -40,19 +41,19 @@ func TestGrace(t *testing.T) {
 	}
 	d := open.Dialog
 	d.Open(now)
-	for i, k := range keyPresses(`"yy"`) { // the second extends nothing beyond the cap
+	for i, k := range tuitest.Keys(`"yy"`) { // the second extends nothing beyond the cap
 		if closed, _ := d.Update(k, now.Add(time.Duration(i)*100*time.Millisecond)); closed {
 			t.Fatal("closed")
 		}
 	}
-	if closed, _ := d.Update(keyPresses("enter")[0], now.Add(200*time.Millisecond)); closed {
+	if closed, _ := d.Update(tuitest.Keys("enter")[0], now.Add(200*time.Millisecond)); closed {
 		t.Fatal("enter was typed ahead and counted")
 	}
 	now = now.Add(time.Second)
-	for _, k := range append(keyPresses(`"12345"`), keyPresses("backspace")...) {
+	for _, k := range append(tuitest.Keys(`"12345"`), tuitest.Keys("backspace")...) {
 		d.Update(k, now)
 	}
-	closed, _ := d.Update(keyPresses("enter")[0], now)
+	closed, _ := d.Update(tuitest.Keys("enter")[0], now)
 	if !closed {
 		t.Fatal("still open")
 	}
@@ -74,16 +75,16 @@ func TestPromptEnds(t *testing.T) {
 		errs <- err
 	}
 	go ask()
-	r.sees("PIV PIN of YubiKey")
+	r.Sees("PIV PIN of YubiKey")
 	cancel()
-	r.until("closed", func() bool { return len(r.m.dialogs.stack) == 0 })
+	r.Until("closed", func() bool { return len(r.m.dialogs.stack) == 0 })
 	if err := <-errs; !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 	ctx = context.Background()
 	go ask()
-	r.sees("PIV PIN of YubiKey", "FIDO PIN", "3 tries left")
-	r.press("esc")
+	r.Sees("PIV PIN of YubiKey", "FIDO PIN", "3 tries left")
+	r.Press("esc")
 	if err := <-errs; !errors.Is(err, hsm.ErrCancelled) {
 		t.Errorf("got %v", err)
 	}
@@ -91,8 +92,8 @@ func TestPromptEnds(t *testing.T) {
 		_, err := r.m.prompter.PIN(ctx, hsm.PINPrompt{Kind: hsm.PIVPIN, Token: pivToken().Info, Retries: 2, Again: "nothing is left of it"})
 		errs <- err
 	}()
-	r.sees("nothing is left of it", "2 tries left")
-	r.press("esc")
+	r.Sees("nothing is left of it", "2 tries left")
+	r.Press("esc")
 	if err := <-errs; !errors.Is(err, hsm.ErrCancelled) {
 		t.Errorf("got %v", err)
 	}
@@ -102,8 +103,8 @@ func TestPromptEnds(t *testing.T) {
 		_, err := r.m.prompter.PIN(ctx, hsm.PINPrompt{Kind: hsm.PUK, Token: info, Retries: 3})
 		errs <- err
 	}()
-	r.sees("PUK of YubiKey", "The default PUK is still in force")
-	r.press("esc")
+	r.Sees("PUK of YubiKey", "The default PUK is still in force")
+	r.Press("esc")
 	if err := <-errs; !errors.Is(err, hsm.ErrCancelled) {
 		t.Errorf("got %v", err)
 	}
@@ -114,11 +115,11 @@ func TestTouch(t *testing.T) {
 	r := newRig(t, newFake(), 80, 24)
 	atTokens(r)
 	done := r.m.prompter.Touch(context.Background(), hsm.TouchPrompt{Token: pivToken().Info, Purpose: hsm.Purpose{Cluster: "trial", Action: "sign in"}})
-	r.sees("Touch YubiKey", "To sign in for trial")
-	r.now = r.now.Add(6 * time.Second)
-	r.send(tickMsg{})
-	r.until("bell", func() bool {
-		for _, m := range r.sent {
+	r.Sees("Touch YubiKey", "To sign in for trial")
+	r.Time = r.Time.Add(6 * time.Second)
+	r.Send(tickMsg{})
+	r.Until("bell", func() bool {
+		for _, m := range r.Given {
 			if raw, ok := m.(tea.RawMsg); ok && raw.Msg == "\a" {
 				return true
 			}
@@ -126,7 +127,7 @@ func TestTouch(t *testing.T) {
 		return false
 	})
 	go done()
-	r.until("closed", func() bool { return len(r.m.dialogs.stack) == 0 })
+	r.Until("closed", func() bool { return len(r.m.dialogs.stack) == 0 })
 }
 
 // TestNewSecret: a new secret is typed twice.
@@ -143,14 +144,14 @@ func TestNewSecret(t *testing.T) {
 		defer s.Zero()
 		got <- string(s.Bytes())
 	}()
-	r.sees("New PIV PIN")
-	r.press(`"123456"`, "enter")
-	r.sees("again")
-	r.press(`"123457"`, "enter")
-	r.sees("not the same")
-	r.press(`"123"`, "enter")
-	r.sees("at least 6")
-	r.press(`"246810"`, "enter", `"246810"`, "enter")
+	r.Sees("New PIV PIN")
+	r.Press(`"123456"`, "enter")
+	r.Sees("again")
+	r.Press(`"123457"`, "enter")
+	r.Sees("not the same")
+	r.Press(`"123"`, "enter")
+	r.Sees("at least 6")
+	r.Press(`"246810"`, "enter", `"246810"`, "enter")
 	if s := <-got; s != "246810" {
 		t.Errorf("got %q", s)
 	}
@@ -165,12 +166,12 @@ func TestTypedConfirm(t *testing.T) {
 		yes, err := r.m.prompter.Confirm(context.Background(), hsm.ConfirmPrompt{Question: "Erase it?", Type: "12345678"})
 		got <- yes && err == nil
 	}()
-	r.sees("Type 12345678")
-	r.press("enter", `"1234"`, "enter")
+	r.Sees("Type 12345678")
+	r.Press("enter", `"1234"`, "enter")
 	if len(r.m.dialogs.stack) != 1 {
 		t.Fatal("closed by the wrong words")
 	}
-	r.press(`"5678"`, "enter")
+	r.Press(`"5678"`, "enter")
 	if !<-got {
 		t.Error("no yes")
 	}
@@ -179,7 +180,7 @@ func TestTypedConfirm(t *testing.T) {
 // TestSecretFieldLeavesNothing: the buffer is zero after use and never copied.
 func TestSecretFieldLeavesNothing(t *testing.T) {
 	f := widget.NewSecretField()
-	for _, k := range keyPresses(`"secret"`) {
+	for _, k := range tuitest.Keys(`"secret"`) {
 		f.Update(k)
 	}
 	if s := fmt.Sprintf("%v %+v %#v %s", f, f, f, f); strings.Contains(s, "secret") {

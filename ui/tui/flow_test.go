@@ -16,6 +16,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
+	"github.com/kubehsm/kubehsm/ui/tui/tuitest"
 )
 
 // watched is the root model with a window for the test to look through.
@@ -59,14 +60,14 @@ func start(t *testing.T, f *fakeBackend) *session {
 	s := &session{t: t, w: &watched{model: m}}
 	s.tm = teatest.NewTestModel(t, s.w, teatest.WithInitialTermSize(100, 30),
 		teatest.WithProgramOptions(tea.WithEnvironment([]string{"TERM=xterm-256color", "LANG=C.UTF-8"})))
-	t.Cleanup(func() { m.close(patience) })
+	t.Cleanup(func() { m.close(tuitest.Patience) })
 	return s
 }
 
 // sees waits until the screen holds every text.
 func (s *session) sees(texts ...string) {
 	s.t.Helper()
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(tuitest.Patience)
 	for _, x := range texts {
 		for !strings.Contains(s.w.Screen(), x) {
 			if time.Now().After(deadline) {
@@ -79,7 +80,7 @@ func (s *session) sees(texts ...string) {
 
 func (s *session) press(names ...string) {
 	for _, n := range names {
-		for _, k := range keyPresses(n) {
+		for _, k := range tuitest.Keys(n) {
 			s.tm.Send(k)
 		}
 	}
@@ -113,7 +114,7 @@ func (s *session) toRun() {
 func (s *session) final() Outcome {
 	s.t.Helper()
 	s.press("ctrl+c")
-	m, ok := s.tm.FinalModel(s.t, teatest.WithFinalTimeout(patience)).(*watched)
+	m, ok := s.tm.FinalModel(s.t, teatest.WithFinalTimeout(tuitest.Patience)).(*watched)
 	if !ok {
 		s.t.Fatal("no final model")
 	}
@@ -223,7 +224,7 @@ func TestFlowLeave(t *testing.T) {
 	if o := s.final(); o.Result != nil || !o.Interrupted {
 		t.Errorf("outcome %+v", o)
 	}
-	s.w.model.close(patience)
+	s.w.model.close(tuitest.Patience)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.cancel != 1 {

@@ -40,82 +40,82 @@ func scenes(t *testing.T) []scene {
 	return []scene{
 		{name: "tokens", fake: func(f *fakeBackend) {
 			f.problems = []hsm.Problem{{Source: "/usr/lib/opensc-pkcs11.so", Err: errors.New("C_Initialize: CKR_GENERAL_ERROR")}}
-		}, start: none, walk: func(r *rig) { r.sees("trial"); r.press("down", "down"); r.sees("9a") }},
-		{name: "token", start: none, walk: func(r *rig) { atToken(r); r.sees("9e") }},
-		{name: "palette", start: none, walk: func(r *rig) { atToken(r); r.press("ctrl+p", `"key"`); r.sees("delete key") }},
-		{name: "reset", start: none, walk: func(r *rig) { atToken(r); r.press("X"); r.sees("Type 12345678") }},
-		{name: "attestation", start: none, walk: func(r *rig) { atToken(r); r.press("t"); r.sees("Yubico PIV Root CA") }},
+		}, start: none, walk: func(r *rig) { r.Sees("trial"); r.Press("down", "down"); r.Sees("9a") }},
+		{name: "token", start: none, walk: func(r *rig) { atToken(r); r.Sees("9e") }},
+		{name: "palette", start: none, walk: func(r *rig) { atToken(r); r.Press("ctrl+p", `"key"`); r.Sees("delete key") }},
+		{name: "reset", start: none, walk: func(r *rig) { atToken(r); r.Press("X"); r.Sees("Type 12345678") }},
+		{name: "attestation", start: none, walk: func(r *rig) { atToken(r); r.Press("t"); r.Sees("Yubico PIV Root CA") }},
 		{name: "requests", start: none, walk: atRequests},
 		{name: "look", start: none, walk: toLook},
-		{name: "look-bad", start: none, walk: func(r *rig) { atRequests(r); r.press("enter"); r.sees("Nobody vouches") }},
+		{name: "look-bad", start: none, walk: func(r *rig) { atRequests(r); r.Press("enter"); r.Sees("Nobody vouches") }},
 		{name: "activity", start: none, walk: atActivity},
 		{name: "doctor", start: none, walk: atDoctor},
-		{name: "contexts", fake: withOurs, start: none, walk: func(r *rig) { atContexts(r); r.press("enter"); r.sees("takes you for jane") }},
-		{name: "remove", fake: withOurs, start: none, walk: func(r *rig) { atContexts(r); r.press("end"); r.opens("X"); r.sees("Remove prod-hsm?") }},
+		{name: "contexts", fake: withOurs, start: none, walk: func(r *rig) { atContexts(r); r.Press("enter"); r.Sees("takes you for jane") }},
+		{name: "remove", fake: withOurs, start: none, walk: func(r *rig) { atContexts(r); r.Press("end"); r.opens("X"); r.Sees("Remove prod-hsm?") }},
 		{name: "desk", start: none, walk: atDesk},
 		{name: "revoke", start: none, walk: func(r *rig) {
 			atDesk(r)
 			r.opens("w")
-			r.press(`"jane"`, "enter")
-			r.sees("Remove, deny and end these?")
+			r.Press(`"jane"`, "enter")
+			r.Sees("Remove, deny and end these?")
 		}},
 		{name: "roles", start: none, walk: func(r *rig) {
 			atDesk(r)
 			r.opens("o")
-			r.press("enter")
-			r.sees("you may make tickets")
+			r.Press("enter")
+			r.Sees("you may make tickets")
 		}},
 		{name: "forbidden", fake: func(f *fakeBackend) {
 			f.requestsErr = &csr.ForbiddenError{Op: "list requests", User: "jane", Missing: []csr.Rule{{Verb: "list"}}, Rules: []csr.Rule{{Verb: "list"}}, Err: errors.New("forbidden")}
 		}, start: none, walk: func(r *rig) {
 			atTokens(r)
 			r.goTo("Requests")
-			r.sees("You may not list", "not filed")
+			r.Sees("You may not list", "not filed")
 		}},
-		{name: "open", start: none, walk: func(r *rig) { atActivity(r); r.press("tab"); r.sees("wants a yes: delete pods") }},
+		{name: "open", start: none, walk: func(r *rig) { atActivity(r); r.Press("tab"); r.Sees("wants a yes: delete pods") }},
 		{name: "consent", fake: withOurs, start: none, walk: func(r *rig) {
 			atContexts(r)
-			r.press("end")
+			r.Press("end")
 			r.opens("y")
-			r.sees("No kubeconfig can weaken it")
+			r.Sees("No kubeconfig can weaken it")
 		}},
 		{name: "uninitialised", fake: func(f *fakeBackend) { f.tokens[0].Info.Initialized = false }, start: none,
 			walk: func(r *rig) {
 				atTokens(r)
-				r.press("g", "enter")
-				r.sees("It is not set up yet: I sets it up", "I set up")
+				r.Press("g", "enter")
+				r.Sees("It is not set up yet: I sets it up", "I set up")
 			}},
-		{name: "no-token", fake: func(f *fakeBackend) { f.tokens = nil }, start: none, walk: func(r *rig) { r.sees("No token is here") }},
+		{name: "no-token", fake: func(f *fakeBackend) { f.tokens = nil }, start: none, walk: func(r *rig) { r.Sees("No token is here") }},
 		{name: "resume", fake: func(f *fakeBackend) { f.unfinished = []flow.Journal{journal(f)} }, start: atEnroll,
-			walk: func(r *rig) { r.sees("Resume staging-hsm") }},
-		{name: "key", start: atEnroll, walk: walk(toToken, func(r *rig) { r.press("down", "enter"); r.sees("reuse its") })},
+			walk: func(r *rig) { r.Sees("Resume staging-hsm") }},
+		{name: "key", start: atEnroll, walk: walk(toToken, func(r *rig) { r.Press("down", "enter"); r.Sees("reuse its") })},
 		{name: "policy", start: atEnroll, walk: walk(toPolicy)},
 		{name: "building", start: building(t, `{"phase":"building","done":412,"total":1180,"message":"k8s.io/kubernetes/pkg/apis/core","started":"2026-11-21T09:26:00Z"}`),
-			walk: walk(toPolicy, func(r *rig) { r.press("enter"); r.sees("412 of 1180") })},
+			walk: walk(toPolicy, func(r *rig) { r.Press("enter"); r.Sees("412 of 1180") })},
 		{name: "cluster", start: atEnroll, walk: walk(toCluster)},
-		{name: "subject", start: atEnroll, walk: walk(toSubject, func(r *rig) { r.press(`"jane"`) })},
+		{name: "subject", start: atEnroll, walk: walk(toSubject, func(r *rig) { r.Press(`"jane"`) })},
 		{name: "review", start: atEnroll, walk: walk(toReview)},
 		{name: "pin", fake: func(f *fakeBackend) { f.tries = 2 }, start: atEnroll,
 			walk: walk(toPIN, func(r *rig) {
-				r.press(`"111111"`, "enter")
-				r.sees("Use the last try")
-				r.press("y")
-				r.sees("The last try")
-				r.press(`"1234"`)
+				r.Press(`"111111"`, "enter")
+				r.Sees("Use the last try")
+				r.Press("y")
+				r.Sees("The last try")
+				r.Press(`"1234"`)
 			})},
 		{name: "running", fake: func(f *fakeBackend) { f.hang[flow.StepApproval] = true }, start: atEnroll,
 			walk: walk(toPIN, func(r *rig) {
-				r.press(`"648219"`, "enter")
-				r.sees("waiting for somebody")
-				r.now = r.now.Add(75 * time.Second)
-				r.send(tickMsg{})
+				r.Press(`"648219"`, "enter")
+				r.Sees("waiting for somebody")
+				r.Time = r.Time.Add(75 * time.Second)
+				r.Send(tickMsg{})
 			})},
 		{name: "failed", fake: func(f *fakeBackend) { f.fail[flow.StepRequest] = errRefused() }, start: atEnroll,
-			walk: walk(toPIN, func(r *rig) { r.press(`"648219"`, "enter"); r.sees("hint: start the cluster") })},
-		{name: "result", start: atEnroll, walk: walk(toPIN, func(r *rig) { r.press(`"648219"`, "enter"); r.sees("authenticated as jane") })},
+			walk: walk(toPIN, func(r *rig) { r.Press(`"648219"`, "enter"); r.Sees("hint: start the cluster") })},
+		{name: "result", start: atEnroll, walk: walk(toPIN, func(r *rig) { r.Press(`"648219"`, "enter"); r.Sees("authenticated as jane") })},
 		{name: "no-rights", fake: func(f *fakeBackend) { f.noRights = true }, start: atEnroll,
-			walk: walk(toPIN, func(r *rig) { r.press(`"648219"`, "enter"); r.sees("no rights yet") })},
-		{name: "help", start: none, walk: func(r *rig) { r.sees("trial"); r.press("?"); r.sees("Everywhere") }},
+			walk: walk(toPIN, func(r *rig) { r.Press(`"648219"`, "enter"); r.Sees("no rights yet") })},
+		{name: "help", start: none, walk: func(r *rig) { r.Sees("trial"); r.Press("?"); r.Sees("Everywhere") }},
 	}
 }
 
@@ -137,22 +137,22 @@ func building(t *testing.T, progress string) rigOption {
 	return func(_ *rig, o *Options) { o.Start, o.ClusterProgress = ScreenEnroll, path }
 }
 
-func toToken(r *rig) { r.sees("Which token", "trial") }
+func toToken(r *rig) { r.Sees("Which token", "trial") }
 func toPolicy(r *rig) {
 	toToken(r)
-	r.press("enter")
-	r.sees("A new key")
-	r.press("enter")
-	r.sees("Algorithm")
+	r.Press("enter")
+	r.Sees("A new key")
+	r.Press("enter")
+	r.Sees("Algorithm")
 }
-func toCluster(r *rig) { toPolicy(r); r.press("enter"); r.sees("Which cluster", "trial-admin") }
-func toSubject(r *rig) { toCluster(r); r.press("enter"); r.sees("Who is it for", "trial-admin-hsm") }
+func toCluster(r *rig) { toPolicy(r); r.Press("enter"); r.Sees("Which cluster", "trial-admin") }
+func toSubject(r *rig) { toCluster(r); r.Press("enter"); r.Sees("Who is it for", "trial-admin-hsm") }
 func toReview(r *rig) {
 	toSubject(r)
-	r.press(`"jane"`, "enter")
-	r.sees("This is what will be done", "Context")
+	r.Press(`"jane"`, "enter")
+	r.Sees("This is what will be done", "Context")
 }
-func toPIN(r *rig) { toReview(r); r.press("enter"); r.sees("PIN of trial") }
+func toPIN(r *rig) { toReview(r); r.Press("enter"); r.Sees("PIN of trial") }
 
 // TestGolden compares whole frames. go test -update writes them anew.
 func TestGolden(t *testing.T) {
@@ -166,19 +166,19 @@ func TestGolden(t *testing.T) {
 			r := newRig(t, f, 120, 40, s.start)
 			s.walk(r)
 			frame := func(name string, w, h int) {
-				r.send(tea.WindowSizeMsg{Width: w, Height: h})
+				r.Send(tea.WindowSizeMsg{Width: w, Height: h})
 				v := r.m.View()
 				checkFrame(t, v, w, h)
 				t.Run(name, func(t *testing.T) { golden.RequireEqual(t, v.Content) })
 			}
 			frame("dark", 80, 24)
-			r.send(tea.BackgroundColorMsg{Color: color.White})
+			r.Send(tea.BackgroundColorMsg{Color: color.White})
 			frame("light", 80, 24)
 			r.noColour()
 			for _, size := range sizes {
 				frame(fmt.Sprintf("no-color-%dx%d", size[0], size[1]), size[0], size[1])
 			}
-			r.send(tea.WindowSizeMsg{Width: 300, Height: 80})
+			r.Send(tea.WindowSizeMsg{Width: 300, Height: 80})
 			checkFrame(t, r.m.View(), 300, 80)
 		})
 	}

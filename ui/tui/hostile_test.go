@@ -132,11 +132,11 @@ func TestHostileTexts(t *testing.T) {
 					does := where + ": " + a.Key.Help().Desc
 					r.hostileWalk(does, a.Key.Keys()[0])
 					if a.Verb == "certificate export" { // it is written there
-						r.send(tea.PasteMsg{Content: t.TempDir() + "/"})
+						r.Send(tea.PasteMsg{Content: t.TempDir() + "/"})
 					}
-					r.send(tea.PasteMsg{Content: s})
-					r.press("tab")
-					r.send(tea.PasteMsg{Content: s})
+					r.Send(tea.PasteMsg{Content: s})
+					r.Press("tab")
+					r.Send(tea.PasteMsg{Content: s})
 					r.hostileWalk(does, "tab", "enter", "y", "enter", "y", "esc")
 				}
 			}
@@ -161,12 +161,12 @@ func TestHostilePrompts(t *testing.T) {
 				ended := make(chan error, 1)
 				before := len(r.m.dialogs.stack)
 				go func() { ended <- do(ctx) }()
-				r.until(what, func() bool { return len(r.m.dialogs.stack) > before })
-				r.now = r.now.Add(5 * time.Second) // what takes long says more
-				r.press("x", "up", "down")
+				r.Until(what, func() bool { return len(r.m.dialogs.stack) > before })
+				r.Time = r.Time.Add(5 * time.Second) // what takes long says more
+				r.Press("x", "up", "down")
 				r.hostileLook(what, allSizes())
 				cancel()
-				r.until(what+" ends", func() bool { return len(ended) == 1 && len(r.m.dialogs.stack) == before })
+				r.Until(what+" ends", func() bool { return len(ended) == 1 && len(r.m.dialogs.stack) == before })
 			}
 			ask("a PIN", func(ctx context.Context) error {
 				_, err := r.m.prompter.PIN(ctx, hsm.PINPrompt{Kind: hsm.PIVPIN, Token: info, Purpose: purpose, Again: "wrong: " + s, Retries: 2})
@@ -190,17 +190,17 @@ func TestHostilePrompts(t *testing.T) {
 				done()
 				return nil
 			})
-			r.send(screen.OperationMsg{Operation: screen.Operation{Title: "Work on " + s, Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
+			r.Send(screen.OperationMsg{Operation: screen.Operation{Title: "Work on " + s, Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
 				screen.Say(ctx, s)
 				<-ctx.Done()
 				return screen.Report{}, ctx.Err()
 			}}})
-			r.now = r.now.Add(5 * time.Second)
+			r.Time = r.Time.Add(5 * time.Second)
 			r.hostileLook("work", allSizes())
-			r.press("esc")
-			r.until("work ends", func() bool { return len(r.m.dialogs.stack) == 0 })
-			r.send(screen.ToastMsg{Text: s, Warn: true})
-			r.send(screen.FailureMsg{Title: s, Err: hsm.WithHint(errors.New(s+": failed"), s)})
+			r.Press("esc")
+			r.Until("work ends", func() bool { return len(r.m.dialogs.stack) == 0 })
+			r.Send(screen.ToastMsg{Text: s, Warn: true})
+			r.Send(screen.FailureMsg{Title: s, Err: hsm.WithHint(errors.New(s+": failed"), s)})
 			r.hostileWalk("a failure", "down")
 		})
 	}
@@ -215,26 +215,26 @@ func hostileRig(t *testing.T, s string) *rig {
 // hostileWalk presses keys and looks at the frame after each, and at the last one
 // in all sizes.
 func (r *rig) hostileWalk(where string, names ...string) {
-	r.t.Helper()
+	r.T.Helper()
 	for i, n := range names {
-		r.press(n)
+		r.Press(n)
 		r.idle()
-		if r.quit {
+		if r.Quit {
 			return
 		}
 		where += ", " + n
 		sizes := allSizes()
-		if at := len(r.sent) % len(sizes); i < len(names)-1 {
+		if at := len(r.Given) % len(sizes); i < len(names)-1 {
 			sizes = sizes[at : at+1]
 		}
 		r.hostileLook(where, sizes)
-		switch len(r.sent) % 3 {
+		switch len(r.Given) % 3 {
 		case 0:
 			r.noColour()
 		case 1:
-			r.send(tea.BackgroundColorMsg{Color: color.White})
+			r.Send(tea.BackgroundColorMsg{Color: color.White})
 		default:
-			r.send(tea.BackgroundColorMsg{Color: color.Black})
+			r.Send(tea.BackgroundColorMsg{Color: color.Black})
 		}
 	}
 }
@@ -243,27 +243,22 @@ func allSizes() [][2]int { return [][2]int{{60, 15}, {80, 24}, {200, 50}} }
 
 // hostileLook looks at the frame in several sizes.
 func (r *rig) hostileLook(where string, sizes [][2]int) {
-	t := r.t.(*testing.T)
+	t := r.T.(*testing.T)
 	t.Helper()
 	for _, size := range sizes {
-		r.send(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
+		r.Send(tea.WindowSizeMsg{Width: size[0], Height: size[1]})
 		checkHostile(t, fmt.Sprintf("%s at %v", where, size), r.m.View(), size[0], size[1])
 	}
 }
 
 // idle runs the model until it waits for a person, or for nothing.
 func (r *rig) idle() {
-	r.t.Helper()
-	r.until("idle", func() bool {
-		awaited := int32(2)
-		for _, ticks := range []bool{r.m.ticking, r.m.polling} {
-			if ticks {
-				awaited++
-			}
-		}
+	r.T.Helper()
+	r.Settle(func() int {
+		waiting := r.waiting() + int(r.m.backend.(*hostileBackend).following.Load())
 		if r.m.operations.job.Active() && len(r.m.dialogs.stack) > 1 { // it asks
-			awaited++
+			waiting++
 		}
-		return r.quit || r.pending.Load() == awaited+r.m.backend.(*hostileBackend).following.Load() && len(r.msgs) == 0
+		return waiting
 	})
 }

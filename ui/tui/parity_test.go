@@ -88,8 +88,8 @@ func TestNoCapabilityInOneOnly(t *testing.T) {
 		}
 	}
 	walk("tokens", atTokens)
-	walk("card", func(r *rig) { atToken(r); r.sees("9e") })
-	walk("PKCS#11 token", func(r *rig) { atTokens(r); r.press("g", "enter"); r.sees("change PIN") })
+	walk("card", func(r *rig) { atToken(r); r.Sees("9e") })
+	walk("PKCS#11 token", func(r *rig) { atTokens(r); r.Press("g", "enter"); r.Sees("change PIN") })
 	walk("contexts", atContexts)
 	walk("requests", atRequests)
 	walk("request", toLook)

@@ -15,26 +15,26 @@ import (
 func atRequests(r *rig) {
 	atTokens(r)
 	r.goTo("Requests")
-	r.sees("2 requests pending", "mallory", "jane")
+	r.Sees("2 requests pending", "mallory", "jane")
 }
 
 // goTo presses the number of a screen of the top level.
 func (r *rig) goTo(title string) {
-	r.t.Helper()
+	r.T.Helper()
 	for i, s := range r.m.nav.sections {
 		if s.title == title {
-			r.press(string(rune('1' + i)))
+			r.Press(string(rune('1' + i)))
 			return
 		}
 	}
-	r.t.Fatalf("no screen is called %q", title)
+	r.T.Fatalf("no screen is called %q", title)
 }
 
 // toLook opens the closer look at jane's request.
 func toLook(r *rig) {
 	atRequests(r)
-	r.press("down", "enter")
-	r.sees("Where the key lives", "Yubico PIV Root CA", "edit in namespace dev")
+	r.Press("down", "enter")
+	r.Sees("Where the key lives", "Yubico PIV Root CA", "edit in namespace dev")
 }
 
 func TestRequestsFollowTheCluster(t *testing.T) {
@@ -42,20 +42,20 @@ func TestRequestsFollowTheCluster(t *testing.T) {
 	f.changes = make(chan flow.RequestEvent)
 	r := newRig(t, f, 100, 30)
 	atRequests(r)
-	r.press("down") // on jane
+	r.Press("down") // on jane
 	late := fakeRequest("late", "dev")
 	late.Created = fakeNow()
 	f.changes <- flow.RequestEvent{Type: "ADDED", Request: late}
-	r.sees("3 requests pending", "late")
+	r.Sees("3 requests pending", "late")
 	gone := fakeRequest("mallory")
 	f.changes <- flow.RequestEvent{Type: "DELETED", Request: gone}
-	r.sees("2 requests pending")
+	r.Sees("2 requests pending")
 	decided := late
 	decided.State = "denied"
 	f.changes <- flow.RequestEvent{Type: "MODIFIED", Request: decided}
-	r.sees("1 request pending")
-	r.press("enter")
-	r.sees("kubehsm-jane-7x2kp", "Where the key lives") // the cursor stayed on jane
+	r.Sees("1 request pending")
+	r.Press("enter")
+	r.Sees("kubehsm-jane-7x2kp", "Where the key lives") // the cursor stayed on jane
 }
 
 func TestApprove(t *testing.T) {
@@ -63,14 +63,14 @@ func TestApprove(t *testing.T) {
 	r := newRig(t, f, 100, 30)
 	toLook(r)
 	r.opens("a")
-	r.sees("Approve it?", "jane in dev")
-	r.press(`"abandon ability zebra"`, "enter")
-	r.sees("not the words of this key")
-	r.press("ctrl+u", `"Abandon, ability able about above absent absorb abstract"`, "tab", `"asked on the phone"`, "enter")
+	r.Sees("Approve it?", "jane in dev")
+	r.Press(`"abandon ability zebra"`, "enter")
+	r.Sees("not the words of this key")
+	r.Press("ctrl+u", `"Abandon, ability able about above absent absorb abstract"`, "tab", `"asked on the phone"`, "enter")
 	r.did(f, `decide kubehsm-jane-7x2kp approve=true own=false words="Abandon, ability able about above absent absorb abstract" message="asked on the phone"`)
-	r.sees("kubehsm-jane-7x2kp: approved", "State     approved")
-	r.press("a")
-	r.sees("approve: it is approved")
+	r.Sees("kubehsm-jane-7x2kp: approved", "State     approved")
+	r.Press("a")
+	r.Sees("approve: it is approved")
 }
 
 func TestDeny(t *testing.T) {
@@ -78,10 +78,10 @@ func TestDeny(t *testing.T) {
 	r := newRig(t, f, 100, 30)
 	toLook(r)
 	r.opens("d")
-	r.sees("Deny it, for good?")
-	r.press("esc")
+	r.Sees("Deny it, for good?")
+	r.Press("esc")
 	r.opens("d")
-	r.press("enter")
+	r.Press("enter")
 	r.did(f, `decide kubehsm-jane-7x2kp approve=false own=false words="" message=""`)
 }
 
@@ -92,8 +92,8 @@ func TestOwnIsRefused(t *testing.T) {
 	r := newRig(t, f, 100, 30)
 	toLook(r)
 	r.opens("a")
-	r.press("enter")
-	r.sees("error: request kubehsm-jane-7x2kp is your own", "hint: let somebody else")
+	r.Press("enter")
+	r.Sees("error: request kubehsm-jane-7x2kp is your own", "hint: let somebody else")
 }
 
 // TestApproveOwn: one's own is approved only where that is chosen, and never a
@@ -103,16 +103,16 @@ func TestApproveOwn(t *testing.T) {
 	r := newRig(t, f, 100, 30)
 	toLook(r)
 	r.opens("a")
-	r.press("tab", "tab", "down", "enter")
+	r.Press("tab", "tab", "down", "enter")
 	r.did(f, `decide kubehsm-jane-7x2kp approve=true own=true words="" message=""`)
-	r.press("x")
-	r.sees("kubehsm csr approve kubehsm-jane-7x2kp --own")
+	r.Press("x")
+	r.Sees("kubehsm csr approve kubehsm-jane-7x2kp --own")
 	f.set(func() { f.requests = []flow.RequestView{fakeRequest("jane", flow.BreakGlassGroup)} })
-	r.press("esc", "r")
-	r.sees("kubehsm:break-glass")
+	r.Press("esc", "r")
+	r.Sees("kubehsm:break-glass")
 	r.opens("a")
-	if strings.Contains(r.view(), "If yours") {
-		t.Errorf("break-glass without a second person:\n%s", r.view())
+	if strings.Contains(r.View(), "If yours") {
+		t.Errorf("break-glass without a second person:\n%s", r.View())
 	}
 }
 
@@ -122,33 +122,33 @@ func TestRefusals(t *testing.T) {
 	f.refusals = []string{"the ticket is for another card"}
 	r := newRig(t, f, 100, 30)
 	atRequests(r)
-	r.press("enter")
-	r.sees("allows everything in the cluster", "Nobody vouches for it", `Ticket    the user "jane", in "dev"`)
-	r.press("a")
-	r.sees("approve: the ticket is for another card")
-	r.press("x")
-	r.sees("--accept-risk=mismatch")
-	r.press("esc")
+	r.Press("enter")
+	r.Sees("allows everything in the cluster", "Nobody vouches for it", `Ticket    the user "jane", in "dev"`)
+	r.Press("a")
+	r.Sees("approve: the ticket is for another card")
+	r.Press("x")
+	r.Sees("--accept-risk=mismatch")
+	r.Press("esc")
 	r.opens("d")
-	r.sees("Deny it, for good?")
+	r.Sees("Deny it, for good?")
 }
 
 func TestMine(t *testing.T) {
 	f := newFake()
 	r := newRig(t, f, 100, 30)
 	atRequests(r)
-	r.press("D")
-	r.sees("take back: only what was filed from here")
-	r.press("a")
-	r.sees("3 requests in all", "issued")
-	r.press("a")
-	r.sees("3 requests filed from here", "gone")
+	r.Press("D")
+	r.Sees("take back: only what was filed from here")
+	r.Press("a")
+	r.Sees("3 requests in all", "issued")
+	r.Press("a")
+	r.Sees("3 requests filed from here", "gone")
 	r.opens("D")
-	r.sees("Take kubehsm-jane-7x2kp back?")
-	r.press("enter") // the focus is on no
-	r.sees("Take the request back: cancelled")
+	r.Sees("Take kubehsm-jane-7x2kp back?")
+	r.Press("enter") // the focus is on no
+	r.Sees("Take the request back: cancelled")
 	r.opens("D")
-	r.press("y")
+	r.Press("y")
 	r.did(f, "cancel kubehsm-jane-7x2kp")
 }
 
@@ -158,10 +158,10 @@ func TestRequestsFail(t *testing.T) {
 	r := newRig(t, f, 80, 24)
 	atTokens(r)
 	r.goTo("Requests")
-	r.sees("error: connection refused", "hint: is the cluster up?", "r tries again")
+	r.Sees("error: connection refused", "hint: is the cluster up?", "r tries again")
 	f.set(func() { f.requestsErr = nil })
-	r.press("r")
-	r.sees("2 requests pending")
+	r.Press("r")
+	r.Sees("2 requests pending")
 }
 
 // TestManyRequests: ten thousand come in, are filtered and walked.
@@ -171,11 +171,11 @@ func TestManyRequests(t *testing.T) {
 	r := newRig(t, f, 100, 30)
 	atTokens(r)
 	r.goTo("Requests")
-	r.sees("10000 requests pending")
-	r.press("/", `"user-98"`)
-	r.sees("111 requests of 10000")
-	r.press("esc", "G")
-	r.sees("user-9999")
+	r.Sees("10000 requests pending")
+	r.Press("/", `"user-98"`)
+	r.Sees("111 requests of 10000")
+	r.Press("esc", "G")
+	r.Sees("user-9999")
 }
 
 // TestSectionsGoOn: a screen that is not in front goes on.
@@ -184,16 +184,16 @@ func TestSectionsGoOn(t *testing.T) {
 	f.changes = make(chan flow.RequestEvent)
 	r := newRig(t, f, 100, 30)
 	atRequests(r)
-	r.press("1")
-	r.sees("SLOT")
+	r.Press("1")
+	r.Sees("SLOT")
 	late := fakeRequest("late")
 	late.Created = fakeNow().Add(time.Second)
 	f.changes <- flow.RequestEvent{Type: "ADDED", Request: late}
-	r.sees("SLOT", "late asks for a certificate for late")
+	r.Sees("SLOT", "late asks for a certificate for late")
 	r.goTo("Requests")
-	r.sees("late")
-	r.press("esc")
-	r.sees("SLOT")
+	r.Sees("late")
+	r.Press("esc")
+	r.Sees("SLOT")
 }
 
 // TestApprovedIsFollowed: the closer look tells when the certificate is there.
@@ -202,14 +202,14 @@ func TestApprovedIsFollowed(t *testing.T) {
 	r := newRig(t, f, 100, 30)
 	toLook(r)
 	r.opens("d")
-	r.press("esc")
+	r.Press("esc")
 	f.set(func() { f.requests[1].State = "approved" })
-	r.press("r")
-	r.sees("State     approved")
+	r.Press("r")
+	r.Sees("State     approved")
 	f.set(func() { f.requests[1].State = "issued" })
-	r.now = r.now.Add(3 * time.Second)
-	r.send(pollMsg{})
-	r.sees("State     issued")
+	r.Time = r.Time.Add(3 * time.Second)
+	r.Send(pollMsg{})
+	r.Sees("State     issued")
 }
 
 // TestForbidden: who may not list sees what was filed from here, and the role to
@@ -220,9 +220,9 @@ func TestForbidden(t *testing.T) {
 	r := newRig(t, f, 100, 40)
 	atTokens(r)
 	r.goTo("Requests")
-	r.sees("You may not list the requests", "3 requests filed from here", "gone")
-	r.press("o")
-	r.sees("The role to ask for", "kubectl", "c copy role")
-	r.press("c")
-	r.sees("role copied")
+	r.Sees("You may not list the requests", "3 requests filed from here", "gone")
+	r.Press("o")
+	r.Sees("The role to ask for", "kubectl", "c copy role")
+	r.Press("c")
+	r.Sees("role copied")
 }

@@ -48,6 +48,13 @@ func newModel(ctx context.Context, o Options) *model {
 	return newModelWith(ctx, o, timing{clock: time.Now, grace: dialog.Grace, touchDelay: dialog.TouchDelay})
 }
 
+// Model returns the root model as [Run] shows it, for tests that drive it without a
+// terminal: clock tells the time, and dialogs take keys at once. end ends its work.
+func Model(ctx context.Context, o Options, clock func() time.Time) (root tea.Model, end func(grace time.Duration)) {
+	m := newModelWith(ctx, o, timing{clock: clock})
+	return m, m.close
+}
+
 func newModelWith(ctx context.Context, o Options, t timing) *model {
 	all := shared{backend: o.Backend, runner: task.New(ctx), keys: keys.Default()}
 	all.store = store.New(o.Backend, all.runner, o.ClusterProgress)

@@ -33,10 +33,10 @@ func TestSections(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t, newFake(), 100, 40)
 			atTokens(r)
-			r.press(c.keys...)
-			r.sees(c.sees...)
-			if c.not != "" && strings.Contains(r.view(), c.not) {
-				t.Errorf("the screen must not hold %q:\n%s", c.not, r.view())
+			r.Press(c.keys...)
+			r.Sees(c.sees...)
+			if c.not != "" && strings.Contains(r.View(), c.not) {
+				t.Errorf("the screen must not hold %q:\n%s", c.not, r.View())
 			}
 		})
 	}
@@ -46,8 +46,8 @@ func TestSections(t *testing.T) {
 func TestNumbersAreTextInForms(t *testing.T) {
 	r := newRig(t, newFake(), 100, 30, atEnroll)
 	toSubject(r)
-	r.press(`"jane2:q"`)
-	r.sees("jane2:q", "Who is it for")
+	r.Press(`"jane2:q"`)
+	r.Sees("jane2:q", "Who is it for")
 }
 
 // TestWheel moves as the arrows do, where the mouse was asked for.
@@ -57,11 +57,11 @@ func TestWheel(t *testing.T) {
 	if r.m.View().MouseMode == tea.MouseModeNone {
 		t.Error("the mouse is off")
 	}
-	r.send(tea.MouseWheelMsg{Button: tea.MouseWheelDown})
-	r.send(tea.MouseWheelMsg{Button: tea.MouseWheelDown})
-	r.sees("Slot 9a on")
-	r.send(tea.MouseWheelMsg{Button: tea.MouseWheelUp})
-	r.sees("▌ YubiKey")
+	r.Send(tea.MouseWheelMsg{Button: tea.MouseWheelDown})
+	r.Send(tea.MouseWheelMsg{Button: tea.MouseWheelDown})
+	r.Sees("Slot 9a on")
+	r.Send(tea.MouseWheelMsg{Button: tea.MouseWheelUp})
+	r.Sees("▌ YubiKey")
 	if newRig(t, newFake(), 80, 24).m.View().MouseMode != tea.MouseModeNone {
 		t.Error("the mouse is on unasked: the terminal's own selection would be lost")
 	}
@@ -74,18 +74,18 @@ func TestWorkIsCalmAndCancelled(t *testing.T) {
 	withOurs(f)
 	r := newRig(t, f, 100, 30)
 	atContexts(r)
-	r.press("end", "w")
-	r.until("it runs", func() bool { return len(r.m.dialogs.stack) > 0 })
-	if strings.Contains(r.view(), "Working") {
+	r.Press("end", "w")
+	r.Until("it runs", func() bool { return len(r.m.dialogs.stack) > 0 })
+	if strings.Contains(r.View(), "Working") {
 		t.Error("a dialog flashes for short work")
 	}
-	r.now = r.now.Add(time.Second)
-	r.sees("Renew prod-hsm", "Working")
-	r.press("q", "1") // keys are the dialog's
-	r.now = r.now.Add(3 * time.Second)
-	r.sees("Working • 4 s")
-	r.press("esc")
-	r.sees("cancelled")
+	r.Time = r.Time.Add(time.Second)
+	r.Sees("Renew prod-hsm", "Working")
+	r.Press("q", "1") // keys are the dialog's
+	r.Time = r.Time.Add(3 * time.Second)
+	r.Sees("Working • 4 s")
+	r.Press("esc")
+	r.Sees("cancelled")
 	if r.m.operations.job.Active() {
 		t.Error("it still runs")
 	}

@@ -17,8 +17,8 @@ import (
 // atToken goes to the screen of the card, on slot 9a.
 func atToken(r *rig) {
 	atTokens(r)
-	r.press("down", "down", "enter")
-	r.sees("Meant for", "PUK default, 3 of 3")
+	r.Press("down", "down", "enter")
+	r.Sees("Meant for", "PUK default, 3 of 3")
 }
 
 // working tells whether an operation runs and has the keys.
@@ -33,27 +33,27 @@ func (r *rig) working() bool {
 
 // opens presses a key and waits for the dialog that it opens.
 func (r *rig) opens(name string) {
-	r.t.Helper()
-	r.press(name)
-	r.until(name+" opens a dialog", func() bool { return len(r.m.dialogs.stack) > 0 && !r.working() })
+	r.T.Helper()
+	r.Press(name)
+	r.Until(name+" opens a dialog", func() bool { return len(r.m.dialogs.stack) > 0 && !r.working() })
 }
 
 // steps presses keys one by one; a letter opens a dialog.
 func (r *rig) steps(names ...string) {
-	r.t.Helper()
+	r.T.Helper()
 	for _, n := range names {
 		if len(n) == 1 {
 			r.opens(n)
 			continue
 		}
-		r.press(n)
+		r.Press(n)
 	}
 }
 
 // did waits for a deed of the fake.
 func (r *rig) did(f *fakeBackend, want string) {
-	r.t.Helper()
-	r.until("did "+want, func() bool {
+	r.T.Helper()
+	r.Until("did "+want, func() bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		return slices.Contains(f.deeds, want) && !r.working()
@@ -92,8 +92,8 @@ func TestTokenDeeds(t *testing.T) {
 			r := newRig(t, f, 100, 40)
 			atToken(r)
 			r.steps(c.keys...)
-			r.sees(c.sees)
-			r.press(c.rest...)
+			r.Sees(c.sees)
+			r.Press(c.rest...)
 			if c.did != "" {
 				r.did(f, c.did)
 			}
@@ -107,15 +107,15 @@ func TestShownOnce(t *testing.T) {
 	r := newRig(t, newFake(), 100, 40)
 	atToken(r)
 	r.steps("M", "down", "enter")
-	r.sees("made and shown here once")
-	r.press("enter")
-	r.sees("abcd", "Have you kept it?")
-	r.press("c", "n")
-	r.sees("abcd", "Have you kept it?")
-	r.press("y")
-	r.sees("the management key is replaced")
-	if strings.Contains(r.view(), "abcd") || strings.Contains(r.view(), "copied") {
-		t.Errorf("it is still there:\n%s", r.view())
+	r.Sees("made and shown here once")
+	r.Press("enter")
+	r.Sees("abcd", "Have you kept it?")
+	r.Press("c", "n")
+	r.Sees("abcd", "Have you kept it?")
+	r.Press("y")
+	r.Sees("the management key is replaced")
+	if strings.Contains(r.View(), "abcd") || strings.Contains(r.View(), "copied") {
+		t.Errorf("it is still there:\n%s", r.View())
 	}
 }
 
@@ -124,12 +124,12 @@ func TestWrongSerial(t *testing.T) {
 	f := newFake()
 	r := newRig(t, f, 100, 40)
 	atToken(r)
-	r.press("D")
-	r.sees("Type 12345678")
-	r.press(`"1234567"`, "enter")
-	r.sees("Type 12345678")
-	r.press("esc")
-	r.sees("Delete the key: cancelled")
+	r.Press("D")
+	r.Sees("Type 12345678")
+	r.Press(`"1234567"`, "enter")
+	r.Sees("Type 12345678")
+	r.Press("esc")
+	r.Sees("Delete the key: cancelled")
 	if len(f.deeds) != 0 {
 		t.Errorf("did %q", f.deeds)
 	}
@@ -141,13 +141,13 @@ func TestFailureStays(t *testing.T) {
 	f.deedErr = hsm.WithHint(errors.New("the PUK is locked"), "reset the card")
 	r := newRig(t, f, 100, 40)
 	atToken(r)
-	r.press("u")
-	r.sees("error: the PUK is locked", "hint: reset the card")
-	r.now = r.now.Add(toastFor * 3)
-	r.send(tickMsg{})
-	r.sees("error: the PUK is locked")
-	r.press("esc")
-	r.until("dismissed", func() bool { return !strings.Contains(r.view(), "PUK is locked") })
+	r.Press("u")
+	r.Sees("error: the PUK is locked", "hint: reset the card")
+	r.Time = r.Time.Add(toastFor * 3)
+	r.Send(tickMsg{})
+	r.Sees("error: the PUK is locked")
+	r.Press("esc")
+	r.Until("dismissed", func() bool { return !strings.Contains(r.View(), "PUK is locked") })
 }
 
 // TestUnverifiedAttestation says so, in capitals.
@@ -156,8 +156,8 @@ func TestUnverifiedAttestation(t *testing.T) {
 	f.attestErr = errNotRooted
 	r := newRig(t, f, 100, 40)
 	atToken(r)
-	r.press("t")
-	r.sees("NOT verified", "no root that is trusted")
+	r.Press("t")
+	r.Sees("NOT verified", "no root that is trusted")
 }
 
 // TestReadOnly: what changes something is greyed, by key, by palette, and
@@ -166,28 +166,28 @@ func TestReadOnly(t *testing.T) {
 	f := newFake()
 	r := newRig(t, f, 100, 40, func(_ *rig, o *Options) { o.ReadOnly = true })
 	atToken(r)
-	r.sees("read-only")
+	r.Sees("read-only")
 	for k, says := range map[string]string{"p": "change PIN: read-only mode", "X": "reset the token: read-only mode"} {
-		r.press(k)
-		r.sees(says)
+		r.Press(k)
+		r.Sees(says)
 	}
-	r.press("ctrl+p", `"reset"`)
-	r.sees("reset the token (read-only mode)")
-	r.press("enter")
+	r.Press("ctrl+p", `"reset"`)
+	r.Sees("reset the token (read-only mode)")
+	r.Press("enter")
 	if len(r.m.dialogs.stack) != 1 {
 		t.Error("the palette ran it")
 	}
-	r.press("esc", "t")
-	r.sees("Yubico PIV Root CA") // looking is allowed
-	r.press("esc", "4")
-	r.sees("1 session")
-	r.press("S")
-	r.sees("stop the agent: read-only mode")
-	r.press("L") // that keeps nothing from anybody
+	r.Press("esc", "t")
+	r.Sees("Yubico PIV Root CA") // looking is allowed
+	r.Press("esc", "4")
+	r.Sees("1 session")
+	r.Press("S")
+	r.Sees("stop the agent: read-only mode")
+	r.Press("L") // that keeps nothing from anybody
 	r.did(f, "lock the agent")
 	for _, w := range []int{60, 80, 100, 200} { // it is said at every size
-		r.send(tea.WindowSizeMsg{Width: w, Height: 24})
-		if head, _, _ := strings.Cut(r.view(), "\n"); !strings.Contains(head, "Activity") || !strings.HasSuffix(strings.TrimSpace(head), "read-only") {
+		r.Send(tea.WindowSizeMsg{Width: w, Height: 24})
+		if head, _, _ := strings.Cut(r.View(), "\n"); !strings.Contains(head, "Activity") || !strings.HasSuffix(strings.TrimSpace(head), "read-only") {
 			t.Errorf("%d columns: %q", w, head)
 		}
 	}
@@ -200,13 +200,13 @@ func TestTokenGoes(t *testing.T) {
 	atToken(r)
 	all := f.tokens
 	f.set(func() { f.tokens = all[:1] })
-	r.run(r.m.store.LoadTokens(r.now))
-	r.sees("The token is not there")
-	r.press("p")
-	r.sees("change PIN: the token is not there")
+	r.Run(r.m.store.LoadTokens(r.Time))
+	r.Sees("The token is not there")
+	r.Press("p")
+	r.Sees("change PIN: the token is not there")
 	f.set(func() { f.tokens = all })
-	r.run(r.m.store.LoadTokens(r.now))
-	r.until("back", func() bool { return !strings.Contains(r.view(), "Plug it in again") })
+	r.Run(r.m.store.LoadTokens(r.Time))
+	r.Until("back", func() bool { return !strings.Contains(r.View(), "Plug it in again") })
 }
 
 // TestDoneCommands: x also shows the commands of what was done.
@@ -214,10 +214,10 @@ func TestDoneCommands(t *testing.T) {
 	f := newFake()
 	r := newRig(t, f, 100, 40)
 	atToken(r)
-	r.press("u")
-	r.sees("the new PIN is set")
-	r.press("x")
-	r.sees("Done before", "kubehsm token pin unblock --token")
+	r.Press("u")
+	r.Sees("the new PIN is set")
+	r.Press("x")
+	r.Sees("Done before", "kubehsm token pin unblock --token")
 }
 
 // TestBusy: a card that GnuPG's daemon holds can be had from where it is told.
@@ -226,14 +226,14 @@ func TestBusy(t *testing.T) {
 	f.deedErr = &hsm.BusyError{Reader: "Yubico", Holders: []string{hsm.Scdaemon + " (process 7)"}}
 	r := newRig(t, f, 100, 40)
 	atToken(r)
-	r.press("u")
-	r.sees("s have scdaemon let go")
-	r.press("esc")
+	r.Press("u")
+	r.Sees("s have scdaemon let go")
+	r.Press("esc")
 	f.set(func() {
 		f.problems = []hsm.Problem{{Source: "Yubico", Err: &hsm.BusyError{Reader: "Yubico", Holders: []string{hsm.Scdaemon + " (process 7)"}}}}
 	})
-	r.press("esc")
-	r.sees("enter open")
-	r.press("r")
-	r.until("offered", func() bool { return strings.Contains(r.view(), "have scdaemon let go") })
+	r.Press("esc")
+	r.Sees("enter open")
+	r.Press("r")
+	r.Until("offered", func() bool { return strings.Contains(r.View(), "have scdaemon let go") })
 }

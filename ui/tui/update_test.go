@@ -55,27 +55,27 @@ func TestKeys(t *testing.T) {
 			r := newRig(t, newFake(), 100, 30, opt...)
 			c.start(r)
 			for _, k := range c.keys {
-				r.press(k)
+				r.Press(k)
 				r.settle()
-				_ = r.view() // as between the keys of a person
+				_ = r.View() // as between the keys of a person
 			}
-			r.sees(c.sees...)
+			r.Sees(c.sees...)
 			for _, s := range c.not {
-				if strings.Contains(r.view(), s) {
-					t.Errorf("the screen must not hold %q:\n%s", s, r.view())
+				if strings.Contains(r.View(), s) {
+					t.Errorf("the screen must not hold %q:\n%s", s, r.View())
 				}
 			}
 		})
 	}
 }
 
-func atTokens(r *rig) { r.sees("trial", "9d") }
+func atTokens(r *rig) { r.Sees("trial", "9d") }
 
 func TestQuit(t *testing.T) {
 	r := newRig(t, newFake(), 80, 24)
 	atTokens(r)
-	r.press("q")
-	r.until("quit", func() bool { return r.quit })
+	r.Press("q")
+	r.Until("quit", func() bool { return r.Quit })
 	if r.m.outcome.Interrupted {
 		t.Error("q is no interrupt")
 	}
@@ -87,8 +87,8 @@ func TestInterrupt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, newFake(), 80, 24, atEnroll)
 			to(r)
-			r.press("ctrl+c")
-			r.until("quit", func() bool { return r.quit })
+			r.Press("ctrl+c")
+			r.Until("quit", func() bool { return r.Quit })
 			if !r.m.outcome.Interrupted {
 				t.Error("not told to be interrupted")
 			}
@@ -102,18 +102,18 @@ func TestQuitAsksWhileRunning(t *testing.T) {
 	f.hang[flow.StepToken] = true
 	r := newRig(t, f, 80, 24, atEnroll)
 	toReview(r)
-	r.press("enter")
-	r.sees("Enrolling")
-	r.press("q")
-	r.sees("Leave?", "The enrolment stops here")
-	r.press("enter") // the focus is on no
-	if r.quit || len(r.m.dialogs.stack) != 0 {
+	r.Press("enter")
+	r.Sees("Enrolling")
+	r.Press("q")
+	r.Sees("Leave?", "The enrolment stops here")
+	r.Press("enter") // the focus is on no
+	if r.Quit || len(r.m.dialogs.stack) != 0 {
 		t.Fatal("left without a yes")
 	}
-	r.press("q")
-	r.sees("Leave?")
-	r.press("y")
-	r.until("quit", func() bool { return r.quit })
+	r.Press("q")
+	r.Sees("Leave?")
+	r.Press("y")
+	r.Until("quit", func() bool { return r.Quit })
 }
 
 // TestClusterBecomesReady: the wizard goes on by itself.
@@ -121,13 +121,13 @@ func TestClusterBecomesReady(t *testing.T) {
 	var path string
 	r := newRig(t, newFake(), 80, 24, building(t, `{"phase":"building","done":1,"total":2}`), func(_ *rig, o *Options) { path = o.ClusterProgress })
 	toPolicy(r)
-	r.press("enter")
-	r.sees("1 of 2 packages", "50%")
+	r.Press("enter")
+	r.Sees("1 of 2 packages", "50%")
 	if err := os.WriteFile(path, []byte(`{"phase":"ready"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r.send(pollMsg{})
-	r.sees("Who is it for", "trial-admin-hsm", "the cluster is ready")
+	r.Send(pollMsg{})
+	r.Sees("Who is it for", "trial-admin-hsm", "the cluster is ready")
 	if got := r.top().Title(); got != "Enrol" {
 		t.Errorf("on %s", got)
 	}
@@ -141,26 +141,26 @@ func TestClusterMeanwhile(t *testing.T) {
 	var path string
 	r := newRig(t, newFake(), 80, 24, building(t, `{"phase":"starting"}`), func(_ *rig, o *Options) { path = o.ClusterProgress })
 	toPolicy(r)
-	r.press("enter")
-	r.sees("made ready")
-	r.press("enter")
-	r.sees("Who is it for")
-	r.press(`"jane"`, "enter")
-	r.sees("Ready but for the cluster")
-	r.press("enter")
-	r.sees("the cluster is not ready yet")
+	r.Press("enter")
+	r.Sees("made ready")
+	r.Press("enter")
+	r.Sees("Who is it for")
+	r.Press(`"jane"`, "enter")
+	r.Sees("Ready but for the cluster")
+	r.Press("enter")
+	r.Sees("the cluster is not ready yet")
 	if err := os.WriteFile(path, []byte(`{"phase":"ready"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r.send(pollMsg{})
-	r.sees("This is what will be done", "trial-admin")
+	r.Send(pollMsg{})
+	r.Sees("This is what will be done", "trial-admin")
 }
 
 func TestClusterFails(t *testing.T) {
 	r := newRig(t, newFake(), 80, 24, building(t, `{"phase":"failed","message":"no space left\u001b[2J"}`))
 	toPolicy(r)
-	r.press("enter")
-	r.sees("no space left", "hint:", "staging")
+	r.Press("enter")
+	r.Sees("no space left", "hint:", "staging")
 }
 
 // TestStaleAnswers: what an earlier reading says does not replace a later one.
@@ -168,12 +168,12 @@ func TestStaleAnswers(t *testing.T) {
 	f := newFake()
 	r := newRig(t, f, 80, 24)
 	atTokens(r)
-	first := r.m.store.LoadTokens(r.now)
-	second := r.m.store.LoadTokens(r.now)
+	first := r.m.store.LoadTokens(r.Time)
+	second := r.m.store.LoadTokens(r.Time)
 	old := first()
 	f.set(func() { f.tokens = f.tokens[:1] })
-	r.send(second())
-	r.send(old)
+	r.Send(second())
+	r.Send(old)
 	if n := len(r.m.store.Tokens.Value.Views); n != 1 {
 		t.Errorf("%d tokens: the earlier answer counted", n)
 	}
@@ -184,26 +184,26 @@ func TestHotPlug(t *testing.T) {
 	f := newFake()
 	r := newRig(t, f, 100, 30)
 	atTokens(r)
-	r.press("down", "down")
-	r.sees("Slot 9a on")
+	r.Press("down", "down")
+	r.Sees("Slot 9a on")
 	all := f.tokens
 	f.set(func() { f.tokens = all[1:] })
-	r.press("r")
-	r.until("the first is gone", func() bool { return !strings.Contains(r.view(), "SoftHSM v2") })
-	r.sees("Slot 9a on")
+	r.Press("r")
+	r.Until("the first is gone", func() bool { return !strings.Contains(r.View(), "SoftHSM v2") })
+	r.Sees("Slot 9a on")
 	f.set(func() { f.tokens = nil })
-	r.press("r")
-	r.sees("No token is here")
+	r.Press("r")
+	r.Sees("No token is here")
 	f.set(func() { f.tokens = all })
-	r.press("r")
-	r.sees("trial")
+	r.Press("r")
+	r.Sees("trial")
 }
 
 func TestListFailureStays(t *testing.T) {
 	f := newFake()
 	f.tokensErr = hsm.WithHint(errors.New("pcscd is not running"), "start it: systemctl start pcscd")
 	r := newRig(t, f, 80, 24)
-	r.sees("error: pcscd is not running", "hint: start it")
+	r.Sees("error: pcscd is not running", "hint: start it")
 }
 
 // TestHostileText: what comes from tokens, clusters and files cannot act on the
@@ -235,27 +235,27 @@ func TestHostileText(t *testing.T) {
 			}
 		}
 	}
-	r.sees("Start a new enrolment")
+	r.Sees("Start a new enrolment")
 	check()
-	r.press("down", "enter")
-	r.sees("Which token", "YubiKey")
+	r.Press("down", "enter")
+	r.Sees("Which token", "YubiKey")
 	check()
-	r.press("enter", "enter", "enter")
-	r.sees("Which cluster", "trial-admin")
+	r.Press("enter", "enter", "enter")
+	r.Sees("Which cluster", "trial-admin")
 	check()
-	r.press("enter", `"jane"`, "enter")
-	r.sees("This is what will be done", "Context")
+	r.Press("enter", `"jane"`, "enter")
+	r.Sees("This is what will be done", "Context")
 	check()
-	r.press("enter")
-	r.sees("PIN of")
+	r.Press("enter")
+	r.Sees("PIN of")
 	check()
-	r.press(`"648219"`, "enter")
-	r.sees("hint:")
+	r.Press(`"648219"`, "enter")
+	r.Sees("hint:")
 	check()
-	r.press("esc", "esc", "esc", "esc", "esc", "esc", "esc", "esc")
-	r.sees("Tokens")
+	r.Press("esc", "esc", "esc", "esc", "esc", "esc", "esc", "esc")
+	r.Sees("Tokens")
 	check()
-	r.press("down", "down")
+	r.Press("down", "down")
 	check()
 }
 
@@ -272,7 +272,7 @@ func TestTooSmall(t *testing.T) {
 	toPIN(r)
 	for w := 1; w < 64; w += 3 {
 		for h := 1; h < 24; h++ {
-			r.send(tea.WindowSizeMsg{Width: w, Height: h})
+			r.Send(tea.WindowSizeMsg{Width: w, Height: h})
 			checkFrame(t, r.m.View(), w, h)
 		}
 	}
