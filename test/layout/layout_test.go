@@ -76,6 +76,8 @@ var layers = []struct {
 	{"ui/text", nil},
 	{"ui/prompt", []string{"hsm", "ui/text"}},
 	{"ui/flow", []string{"hsm", "csr", "kubeconfig", "plugin", "assets", "ui/flow"}},
+	{"ui/flow/doctor", []string{"hsm", "csr", "kubeconfig", "plugin", "ui/flow", "ui/present"}},
+	{"ui/present", []string{"hsm", "csr", "kubeconfig", "plugin", "ui"}},
 	{"ui/waiting", []string{"plugin", "ui"}},
 	{"ui/interrupt", []string{"hsm", "ui"}},
 	{"ui/credential", []string{"hsm", "csr", "kubeconfig", "plugin", "ui"}},
@@ -114,6 +116,9 @@ func TestImports(t *testing.T) {
 		for _, imp := range p.Imports {
 			if strings.HasPrefix(imp, "charm.land/") && !under(self, "ui/tui") && !under(self, "test") {
 				t.Errorf("%s imports %s: only the terminal UI may", self, imp)
+			}
+			if imp == "github.com/spf13/cobra" && !under(self, "ui/cli") && !under(self, "test") {
+				t.Errorf("%s imports %s: only the command line may", self, imp)
 			}
 			dep, ours := strings.CutPrefix(imp, module+"/")
 			if !ours {

@@ -217,7 +217,7 @@ func isText(p *part, n ast.Node, text string) bool {
 }
 
 // orders says what each part never imports, in addition to the layers of
-// [TestImports]: within plugin, questions come first, then workers, held tokens and
+// [TestImports]; the longest part counts: within plugin, questions come first, then workers, held tokens and
 // the agent that has them; screens know the flow and not the agent.
 var orders = []struct {
 	part string
@@ -232,19 +232,22 @@ var orders = []struct {
 	{"ui/present", []string{"ui/cli", "ui/tui", "ui/prompt", "plugin/agent/client", "plugin/worker"}},
 	{"ui/tui", []string{"ui/cli", "plugin/bridge", "plugin/agent/host", "plugin/agent/token"}},
 	{"ui/flow", []string{"ui/present", "plugin/agent/host", "plugin/agent/token"}},
+	{"ui/flow/doctor", []string{"plugin/agent/host", "plugin/agent/token"}}, // its findings are words
 }
 
 func order(tr *tree) result {
 	var found []string
 	for _, p := range tr.packages {
+		var not []string
+		longest := -1
 		for _, o := range orders {
-			if !under(p.name, o.part) {
-				continue
+			if under(p.name, o.part) && len(o.part) > longest {
+				not, longest = o.not, len(o.part)
 			}
-			for _, d := range p.deps {
-				if slices.ContainsFunc(o.not, func(n string) bool { return under(d, n) }) {
-					found = append(found, p.name+" imports "+d)
-				}
+		}
+		for _, d := range p.deps {
+			if slices.ContainsFunc(not, func(n string) bool { return under(d, n) }) {
+				found = append(found, p.name+" imports "+d)
 			}
 		}
 	}

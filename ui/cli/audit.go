@@ -109,7 +109,7 @@ func (a *app) auditFollow(ctx context.Context, o auditOptions, env flow.Env, f a
 			b = append([]byte("---\n"), b...)
 		default:
 			w := a.out()
-			w.line("%s", strings.Join(present(auditRow(env, r)), "  "))
+			w.line("%s", strings.Join(filled(auditRow(env, r)), "  "))
 			return w.flush()
 		}
 		if err == nil {
@@ -120,7 +120,7 @@ func (a *app) auditFollow(ctx context.Context, o auditOptions, env flow.Env, f a
 	return err
 }
 
-func present(cells []string) []string {
+func filled(cells []string) []string {
 	var kept []string
 	for _, c := range cells {
 		if c != "" {

@@ -7,7 +7,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 func (a *app) consentSet() *cobra.Command {
@@ -69,8 +69,8 @@ kubehsm consent set prod-hsm --policy rules --rule 'verbs=delete' --rule 'verbs=
 		if e.Consent().String() != p.String() {
 			w := a.err()
 			w.line("%s leads to %s.", e.Name, e.Host())
-			w.line("now:  %s", flow.ConsentWords(e.Consent().Mode))
-			w.line("then: %s", flow.ConsentWords(p.Mode))
+			w.line("now:  %s", present.ConsentWords(e.Consent().Mode))
+			w.line("then: %s", present.ConsentWords(p.Mode))
 			for _, r := range p.Rules {
 				w.line("        %s", r.String())
 			}

@@ -5,7 +5,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 func (a *app) consentShow() *cobra.Command {
@@ -42,7 +42,7 @@ func (a *app) emitConsent(out *format, e enrollment.Enrollment) error {
 		Rules      []consent.Rule `json:"rules,omitempty"`
 	}{e.Name, e.Cluster.Server, p.Mode, p.Rules}
 	return a.emit(out, doc, func(w *words) {
-		w.line("%s (%s): %s", e.Name, e.Host(), flow.ConsentWords(p.Mode))
+		w.line("%s (%s): %s", e.Name, e.Host(), present.ConsentWords(p.Mode))
 		for _, r := range p.Rules {
 			w.line("  %s", r.String())
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 // detailsDoc is a token with all that it tells, in JSON and YAML.
@@ -80,7 +81,7 @@ func tokenWords(w *words, d flow.TokenDetails) {
 		module = m.Path
 	}
 	if more := d.Details; more != nil {
-		puk, key, form = flow.TriesWords(more.PUK), flow.ManagementKeyWords(more.ManagementKey), more.FormFactor
+		puk, key, form = present.TriesWords(more.PUK), present.ManagementKeyWords(more.ManagementKey), more.FormFactor
 		if more.FIPS {
 			form = strings.TrimPrefix(form+", FIPS", ", ")
 		}
@@ -93,7 +94,7 @@ func tokenWords(w *words, d flow.TokenDetails) {
 	uri.ModulePath = ""
 	w.fields("Token", t.Name(), "Model", t.Model, "Maker", t.Manufacturer, "Serial", t.Serial, "Firmware", t.Firmware,
 		"Form", form, "Reader", t.Reader, "Module", module, "URI", uri.String(),
-		"PIN", flow.PINWords(t, d.Details), "PUK", puk, "Management key", key, "Attestation", attests)
+		"PIN", present.PINWords(t, d.Details), "PUK", puk, "Management key", key, "Attestation", attests)
 }
 
 func slotTable(w *words, slots []hsm.Slot, all bool) {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 func (a *app) tokenInit() *cobra.Command {
@@ -56,7 +56,7 @@ kubehsm token init --label trial --token 'pkcs11:token=old' --erase`,
 		}
 		return a.emit(o, tokenDoc{URI: info.URI(), TokenInfo: info}, func(w *words) {
 			w.line("The token is set up.")
-			w.fields("Token", info.Name(), "Serial", info.Serial, "PIN", flow.PINWords(info, nil), "URI", shortURI(info.URI()))
+			w.fields("Token", info.Name(), "Serial", info.Serial, "PIN", present.PINWords(info, nil), "URI", shortURI(info.URI()))
 		})
 	})
 	f := c.Flags()

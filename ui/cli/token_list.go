@@ -8,6 +8,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 // tokenDoc is a token in JSON and YAML.
@@ -107,7 +108,7 @@ func (a *app) tokenTable(tokens []flow.TokenView) error {
 	for _, t := range tokens {
 		uri := t.Info.URI()
 		uri.ModulePath = "" // long, and not needed to name the token
-		rows = append(rows, []string{t.Info.Name(), t.Info.Model, t.Info.Serial, flow.PINWords(t.Info, nil), keyCount(t), uri.String()})
+		rows = append(rows, []string{t.Info.Name(), t.Info.Model, t.Info.Serial, present.PINWords(t.Info, nil), keyCount(t), uri.String()})
 	}
 	w := a.out()
 	w.table([]string{"TOKEN", "MODEL", "SERIAL", "PIN", "KEYS", "URI"}, rows)

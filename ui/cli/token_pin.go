@@ -8,6 +8,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 func (a *app) tokenPIN() *cobra.Command {
@@ -83,9 +84,9 @@ func (a *app) changed(o *format, d flow.TokenDetails, what string, f *freshSecre
 		w.line("%s", what)
 		puk, key := "", ""
 		if d.Details != nil {
-			puk, key = flow.TriesWords(d.Details.PUK), flow.ManagementKeyWords(d.Details.ManagementKey)
+			puk, key = present.TriesWords(d.Details.PUK), present.ManagementKeyWords(d.Details.ManagementKey)
 		}
-		w.fields("Token", d.Info.Name(), "Serial", d.Info.Serial, "PIN", flow.PINWords(d.Info, d.Details), "PUK", puk, "Management key", key)
+		w.fields("Token", d.Info.Name(), "Serial", d.Info.Serial, "PIN", present.PINWords(d.Info, d.Details), "PUK", puk, "Management key", key)
 	}
 	if o.value == "" && f.text != "" && f.print { // standard output is the secret's
 		w := a.err()

@@ -13,7 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 // tokens asks every driver for its tokens, each on its own: one that hangs
@@ -158,7 +158,7 @@ func token(ctx context.Context, d hsm.Driver, t hsm.TokenInfo) []Check {
 
 func pin(c Check, t hsm.TokenInfo, found string) Check {
 	uri := t.URI().String()
-	switch pin := found + ": PIN " + flow.PINWords(t, nil); {
+	switch pin := found + ": PIN " + present.PINWords(t, nil); {
 	case !t.Initialized:
 		return c.with(Note, found+": not initialised", "It holds nothing yet.", "kubehsm token init --token "+csr.ShellQuote(uri))
 	case t.PIN.Blocked():

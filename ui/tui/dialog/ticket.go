@@ -7,6 +7,7 @@ import (
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/qr"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
@@ -75,7 +76,7 @@ func (d *Ticket) Update(msg tea.Msg, _ time.Time) (bool, tea.Cmd) {
 // View implements [Dialog].
 func (d *Ticket) View(f screen.Frame) string {
 	t := f.Theme
-	lines := []string{t.Warn.Render("Good for " + widget.Elapsed(d.expires.Sub(f.Now)) + ", once. They type: kubehsm join --ticket -")}
+	lines := []string{t.Warn.Render("Good for " + present.Elapsed(d.expires.Sub(f.Now)) + ", once. They type: kubehsm join --ticket -")}
 	if d.Warning != "" {
 		lines = append(lines, widget.Paragraph(t.Bad, text.Clean("Nobody can join with it, as it seems from here: "+d.Warning), f.Width)...)
 	}

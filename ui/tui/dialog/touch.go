@@ -8,6 +8,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -73,7 +74,7 @@ func (d *Touch) View(f screen.Frame) string {
 	}
 	wait := widget.Spinner(t, d.guard.opened.Add(-widget.SpinnerDelay), f.Now) + " " + t.Title.Render(what)
 	if e := f.Now.Sub(d.guard.opened); e >= widget.ElapsedDelay {
-		wait += t.Muted.Render(" " + t.Glyphs.Dot + " " + widget.Elapsed(e))
+		wait += t.Muted.Render(" " + t.Glyphs.Dot + " " + present.Elapsed(e))
 	}
 	return strings.Join(append(lines, "", wait), "\n")
 }

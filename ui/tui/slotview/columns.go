@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
-	"github.com/kubehsm/kubehsm/ui/tui/describe"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
@@ -27,7 +27,7 @@ type Measure struct{ id, label int }
 func Of(slots []hsm.Slot) Measure {
 	m := Measure{id: 4}
 	for _, s := range slots {
-		m.id = max(m.id, widget.Width(describe.ID(s)))
+		m.id = max(m.id, widget.Width(present.ID(s)))
 		if s.URI.Scheme != hsm.SchemePIV {
 			m.label = max(m.label, widget.Width(text.Clean(s.Label)))
 		}
@@ -82,10 +82,10 @@ func (c Columns) Slot(f screen.Frame, s hsm.Slot, selected bool) string {
 	label := text.Clean(s.Label)
 	switch {
 	case s.Problem != "":
-		line := "  " + widget.Fit(describe.ID(s), c.id) + "  " + t.Glyphs.Warn + " " + text.Clean(s.Problem)
+		line := "  " + widget.Fit(present.ID(s), c.id) + "  " + t.Glyphs.Warn + " " + text.Clean(s.Problem)
 		return t.Warn.Render(widget.Cut(line, f.Width-2))
 	case s.Key == nil && s.Certificate == nil:
-		line := "  " + widget.Fit(describe.ID(s), c.id) + "  empty"
+		line := "  " + widget.Fit(present.ID(s), c.id) + "  empty"
 		if selected {
 			return t.Selected.Render(widget.Fit(line, f.Width-2))
 		}
@@ -104,14 +104,14 @@ func (c Columns) Slot(f screen.Frame, s hsm.Slot, selected bool) string {
 			touch = "-"
 		}
 	}
-	warn := func(s string, l describe.Level) string {
-		if l >= describe.Warn {
+	warn := func(s string, l present.Level) string {
+		if l >= present.Warn {
 			return t.Glyphs.Warn + " " + s
 		}
 		return s
 	}
-	cert := describe.Certificate(s.Certificate)
-	words, left, l := describe.Expiry(s.Certificate, f.Now)
+	cert := present.Certificate(s.Certificate)
+	words, left, l := present.Expiry(s.Certificate, f.Now)
 	words = warn(words, l)
 	if cert == "" {
 		cert = "-"
@@ -119,7 +119,7 @@ func (c Columns) Slot(f screen.Frame, s hsm.Slot, selected bool) string {
 		cert = t.Glyphs.Warn + " other key: " + cert
 	}
 	if selected {
-		line := "  " + c.join(describe.ID(s), label, algorithm, pin, touch, cert, words, "")
+		line := "  " + c.join(present.ID(s), label, algorithm, pin, touch, cert, words, "")
 		line = widget.Fit(line, f.Width-2-c.bar)
 		if c.bar > 0 && words != "" {
 			return t.Selected.Render(line) + widget.Bar(t, c.bar, left)
@@ -130,6 +130,6 @@ func (c Columns) Slot(f screen.Frame, s hsm.Slot, selected bool) string {
 	if words != "" {
 		bar = widget.Bar(t, c.bar, left)
 	}
-	return "  " + c.join(t.Text.Render(describe.ID(s)), t.Text.Render(label), t.Text.Render(algorithm), t.Muted.Render(pin),
-		t.Muted.Render(touch), t.Text.Render(cert), describe.Style(t, l).Render(words), bar)
+	return "  " + c.join(t.Text.Render(present.ID(s)), t.Text.Render(label), t.Text.Render(algorithm), t.Muted.Render(pin),
+		t.Muted.Render(touch), t.Text.Render(cert), t.Level(l).Render(words), bar)
 }

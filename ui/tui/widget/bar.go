@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
 )
 
@@ -45,7 +46,7 @@ func Working(t theme.Theme, what string, since, now time.Time) string {
 	}
 	s := Spinner(t, since, now) + " " + t.Muted.Render(what)
 	if d >= ElapsedDelay {
-		s += t.Muted.Render(" " + t.Glyphs.Dot + " " + Elapsed(d))
+		s += t.Muted.Render(" " + t.Glyphs.Dot + " " + present.Elapsed(d))
 	}
 	return s
 }

@@ -3,15 +3,13 @@ package widget
 import (
 	"strings"
 
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
 )
 
-// Fact is a name and its value, both clean.
-type Fact struct{ Name, Value string }
-
 // Facts draws names and values in two columns; long values wrap, empty ones
 // are left out.
-func Facts(t theme.Theme, facts []Fact, w int) []string {
+func Facts(t theme.Theme, facts []present.Fact, w int) []string {
 	name := 0
 	for _, f := range facts {
 		if f.Value != "" {

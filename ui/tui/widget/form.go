@@ -7,6 +7,7 @@ import (
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
@@ -42,7 +43,7 @@ func Lifetimes(all []time.Duration) *Field {
 	for _, d := range all {
 		label := "the signer's"
 		if d > 0 {
-			label = Span(d)
+			label = present.Span(d)
 		}
 		f.Options = append(f.Options, Option{Label: label})
 	}

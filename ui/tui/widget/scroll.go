@@ -7,6 +7,7 @@ import (
 	"charm.land/bubbles/v2/viewport"
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
 )
@@ -59,7 +60,7 @@ func (s *Scroll) View(t theme.Theme, lines []string, w, h int) string {
 	}
 	where := t.Glyphs.Up + " end"
 	if below := len(lines) - s.port.YOffset() - s.port.Height(); below > 0 {
-		where = fmt.Sprintf("%s %s more", t.Glyphs.Down, Count(below, "line"))
+		where = fmt.Sprintf("%s %s more", t.Glyphs.Down, present.Count(below, "line"))
 	}
 	return s.port.View() + "\n" + Fit(t.Faint.Render(where), w)
 }

@@ -1,9 +1,7 @@
 package widget
 
 import (
-	"fmt"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/charmbracelet/x/ansi"
@@ -172,56 +170,4 @@ func Beside(left string, w int, gap string, right string) string {
 func Center(s string, w int) string {
 	s = Cut(s, w)
 	return strings.Repeat(" ", max((w-Width(s))/2, 0)) + s
-}
-
-// Elapsed writes a duration as a clock that people read: 7 s, 3 min 05 s, 2 h 10 min.
-func Elapsed(d time.Duration) string {
-	s := int(max(d, 0) / time.Second)
-	switch {
-	case s < 60:
-		return fmt.Sprintf("%d s", s)
-	case s < 3600:
-		return fmt.Sprintf("%d min %02d s", s/60, s%60)
-	}
-	return fmt.Sprintf("%d h %02d min", s/3600, s/60%60)
-}
-
-// Span writes a duration by its largest unit: 45 min, 20 h, 89 d, 3 y.
-func Span(d time.Duration) string {
-	const day = 24 * time.Hour
-	switch {
-	case d < time.Minute:
-		return "under 1 min"
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%d min", d/time.Minute)
-	case d < 2*day:
-		return fmt.Sprintf("%d h", d/time.Hour)
-	case d < 730*day:
-		return fmt.Sprintf("%d d", d/day)
-	}
-	return fmt.Sprintf("%d y", d/(365*day))
-}
-
-// Count writes a number with its noun: "1 key", "3 keys".
-func Count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
-// Age writes how long ago something was, in at most 4 columns: 12s, 5m, 3h, 89d.
-func Age(d time.Duration) string {
-	const day = 24 * time.Hour
-	switch d = max(d, 0); {
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%ds", d/time.Second)
-	case d < 2*time.Hour:
-		return fmt.Sprintf("%dm", d/time.Minute)
-	case d < 2*day:
-		return fmt.Sprintf("%dh", d/time.Hour)
-	case d < 1000*day:
-		return fmt.Sprintf("%dd", d/day)
-	}
-	return fmt.Sprintf("%dy", d/(365*day))
 }

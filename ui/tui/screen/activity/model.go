@@ -18,6 +18,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -218,14 +219,14 @@ func (m *Model) takeStatus(msg statusMsg, now time.Time) {
 	m.status = msg.status
 	var all []session
 	for _, c := range msg.status.Consents {
-		all = append(all, session{"c" + c.Enrollment + strconv.Itoa(c.Client.PID), "wants a yes: " + text.Clean(c.Request), text.Clean(c.Enrollment), "for " + widget.Age(now.Sub(c.Since))})
+		all = append(all, session{"c" + c.Enrollment + strconv.Itoa(c.Client.PID), "wants a yes: " + text.Clean(c.Request), text.Clean(c.Enrollment), "for " + present.Age(now.Sub(c.Since))})
 	}
 	for _, t := range msg.status.Tokens {
 		state := "locked"
 		if t.Unlocked {
 			state = "unlocked"
 			if !t.Until.IsZero() {
-				state += ", " + widget.Span(t.Until.Sub(now)) + " more if not used"
+				state += ", " + present.Span(t.Until.Sub(now)) + " more if not used"
 			}
 		}
 		all = append(all, session{"t" + t.URI.String(), "token " + text.Clean(tokenName(t.URI)), "", state})

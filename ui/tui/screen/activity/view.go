@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/kubehsm/kubehsm/plugin/audit"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
-	"github.com/kubehsm/kubehsm/ui/tui/describe"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
@@ -30,17 +30,17 @@ func (m *Model) View(f screen.Frame) string {
 		return widget.Block(strings.Join(append(head, t.Muted.Render("Nothing is on record for the last 7 days.")), "\n"), f.Width, f.Height)
 	}
 	m.list.Cells = func(r record) []widget.Cell {
-		level := describe.Quiet
+		level := present.Quiet
 		switch r.Outcome {
 		case audit.Granted:
-			level = describe.Good
+			level = present.Good
 		case audit.Refused, audit.Failed:
-			level = describe.Bad
+			level = present.Bad
 		case audit.Cancelled:
-			level = describe.Warn
+			level = present.Warn
 		}
-		return []widget.Cell{{Text: widget.Age(f.Now.Sub(r.Time)), Style: t.Muted}, {Text: text.Clean(string(r.Event)), Style: t.Strong},
-			{Text: text.Clean(string(r.Outcome)), Style: describe.Style(t, level)}, {Text: text.Clean(r.Enrollment), Style: t.Text},
+		return []widget.Cell{{Text: present.Age(f.Now.Sub(r.Time)), Style: t.Muted}, {Text: text.Clean(string(r.Event)), Style: t.Strong},
+			{Text: text.Clean(string(r.Outcome)), Style: t.Level(level)}, {Text: text.Clean(r.Enrollment), Style: t.Text},
 			{Text: r.program, Style: t.Muted}, {Text: r.detail, Style: t.Text}}
 	}
 	return strings.Join(append(head, m.list.View(t, f.Width, body)), "\n")
@@ -79,11 +79,11 @@ func (m *Model) state(f screen.Frame, t theme.Theme) []string {
 	}
 	lock := t.Good.Render(t.Glyphs.Off + " all locked")
 	if unlocked > 0 {
-		lock = t.Accent.Render(fmt.Sprintf("%s %s unlocked", t.Glyphs.On, widget.Count(unlocked, "token")))
+		lock = t.Accent.Render(fmt.Sprintf("%s %s unlocked", t.Glyphs.On, present.Count(unlocked, "token")))
 	}
 	dot := t.Faint.Render("  " + t.Glyphs.Dot + "  ")
-	parts := []string{lock, t.Text.Render(widget.Count(len(s.Sessions), "session")), t.Text.Render(widget.Count(int(s.Signatures), "signature")),
-		t.Muted.Render(fmt.Sprintf("agent %s, process %d, up %s", text.Clean(s.Version), s.PID, widget.Age(f.Now.Sub(s.Started))))}
+	parts := []string{lock, t.Text.Render(present.Count(len(s.Sessions), "session")), t.Text.Render(present.Count(int(s.Signatures), "signature")),
+		t.Muted.Render(fmt.Sprintf("agent %s, process %d, up %s", text.Clean(s.Version), s.PID, present.Age(f.Now.Sub(s.Started))))}
 	lines := []string{widget.Cut(strings.Join(parts, dot), f.Width)}
 	for _, c := range s.Consents {
 		lines = append(lines, widget.Cut(t.Warn.Render(t.Glyphs.Warn+" "+text.Clean(c.Enrollment)+" waits for a yes: "+text.Clean(c.Request)), f.Width))

@@ -11,6 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
@@ -93,7 +94,7 @@ func modes() []consent.Mode {
 func (m *Model) consentForm(name, host string, now consent.Policy) dialog.OpenMsg {
 	policy := &widget.Field{ID: "policy", Label: "Policy"}
 	for i, mode := range modes() {
-		label, clause, _ := strings.Cut(flow.ConsentWords(mode), ": ")
+		label, clause, _ := strings.Cut(present.ConsentWords(mode), ": ")
 		policy.Options = append(policy.Options, widget.Option{Label: label, Clause: clause})
 		if mode == now.Mode {
 			policy.Index = i
@@ -127,7 +128,7 @@ func (m *Model) consentForm(name, host string, now consent.Policy) dialog.OpenMs
 		if now.String() == p.String() {
 			return screen.Send(screen.ToastMsg{Text: "nothing to change"})
 		}
-		return screen.Change("Set the policy", command, name+": "+flow.ConsentWords(p.Mode), func(ctx context.Context, asks hsm.Prompter) error {
+		return screen.Change("Set the policy", command, name+": "+present.ConsentWords(p.Mode), func(ctx context.Context, asks hsm.Prompter) error {
 			return m.Backend.PutConsent(ctx, name, p, asks)
 		})
 	})}

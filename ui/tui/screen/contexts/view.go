@@ -6,7 +6,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
-	"github.com/kubehsm/kubehsm/ui/tui/describe"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
@@ -46,7 +46,7 @@ func (m *Model) cells(f screen.Frame, c flow.ContextView) []widget.Cell {
 	if e, ok := m.ends[c.Enrollment]; ok && c.Ours {
 		ends = m.expiry(f, e)
 	}
-	return []widget.Cell{{Text: name, Style: nameStyle}, {Text: mark(t.Glyphs.Warn, l) + kind, Style: describe.Style(t, l)}, ends, m.health(f, c), {Text: clean(server(c)), Style: t.Muted}}
+	return []widget.Cell{{Text: name, Style: nameStyle}, {Text: mark(t.Glyphs.Warn, l) + kind, Style: t.Level(l)}, ends, m.health(f, c), {Text: clean(server(c)), Style: t.Muted}}
 }
 
 // server is the API server, also where the context names the bridge to it.
@@ -65,34 +65,34 @@ func bridge(c flow.ContextView) string {
 	return ""
 }
 
-func mark(glyph string, l describe.Level) string {
-	if l >= describe.Warn {
+func mark(glyph string, l present.Level) string {
+	if l >= present.Warn {
 		return glyph + " "
 	}
 	return ""
 }
 
 // kindWords say how a context signs in, and how safe that is.
-func kindWords(c flow.ContextView) (string, describe.Level) {
+func kindWords(c flow.ContextView) (string, present.Level) {
 	switch kubeconfig.UserKind(c.UserKind) {
 	case kubeconfig.UserOurs:
-		return "token", describe.Good
+		return "token", present.Good
 	case kubeconfig.UserExternalSigner:
-		return "token, patched", describe.Good
+		return "token, patched", present.Good
 	case kubeconfig.UserKeyFile:
-		return "key in a file", describe.Warn
+		return "key in a file", present.Warn
 	case kubeconfig.UserKeyData:
-		return "key in here", describe.Warn
+		return "key in here", present.Warn
 	case kubeconfig.UserToken, kubeconfig.UserBasic:
-		return "secret in here", describe.Warn
+		return "secret in here", present.Warn
 	case kubeconfig.UserTokenFile:
-		return "secret in file", describe.Warn
+		return "secret in file", present.Warn
 	case kubeconfig.UserExec:
-		return "program", describe.Quiet
+		return "program", present.Quiet
 	case kubeconfig.UserMissing:
-		return "user missing", describe.Bad
+		return "user missing", present.Bad
 	}
-	return clean(c.UserKind), describe.Quiet
+	return clean(c.UserKind), present.Quiet
 }
 
 func (m *Model) expiry(f screen.Frame, e flow.Expiring) widget.Cell {
@@ -103,9 +103,9 @@ func (m *Model) expiry(f screen.Frame, e flow.Expiring) widget.Cell {
 	case rest <= 0:
 		return widget.Cell{Text: t.Glyphs.Warn + " expired", Style: t.Bad}
 	case e.Due:
-		return widget.Cell{Text: t.Glyphs.Warn + " in " + widget.Span(rest), Style: t.Warn}
+		return widget.Cell{Text: t.Glyphs.Warn + " in " + present.Span(rest), Style: t.Warn}
 	default:
-		return widget.Cell{Text: "in " + widget.Span(rest), Style: t.Good}
+		return widget.Cell{Text: "in " + present.Span(rest), Style: t.Good}
 	}
 }
 
@@ -144,14 +144,14 @@ func (m *Model) details(f screen.Frame, w int) []string {
 		}
 	}
 	kind, _ := kindWords(c)
-	facts := []widget.Fact{{Name: "Cluster", Value: clean(c.Cluster + ", " + server(c))}, {Name: "User", Value: clean(c.User) + ", " + kind},
+	facts := []present.Fact{{Name: "Cluster", Value: clean(c.Cluster + ", " + server(c))}, {Name: "User", Value: clean(c.User) + ", " + kind},
 		{Name: "Enrolment", Value: clean(c.Enrollment)}, {Name: "Namespace", Value: clean(c.Namespace)}, {Name: "Bridge", Value: clean(bridge(c))}, {Name: "File", Value: clean(c.File)}}
 	if e, ok := m.ends[c.Enrollment]; ok && c.Ours {
 		end := e.NotAfter.UTC().Format("2006-01-02 15:04 MST")
 		if e.Err != nil {
 			end = ui.Message(e.Err)
 		}
-		facts = append(facts, widget.Fact{Name: "Expires", Value: clean(end)})
+		facts = append(facts, present.Fact{Name: "Expires", Value: clean(end)})
 	}
 	return append(append(lines, widget.Facts(t, facts, w)...), "")
 }

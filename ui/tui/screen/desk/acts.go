@@ -13,6 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
@@ -23,7 +24,7 @@ func ttls() ([]widget.Option, []time.Duration) {
 	d := []time.Duration{4 * time.Hour, 30 * time.Minute, time.Hour, 12 * time.Hour, 24 * time.Hour}
 	var o []widget.Option
 	for _, x := range d {
-		o = append(o, widget.Option{Label: widget.Span(x)})
+		o = append(o, widget.Option{Label: present.Span(x)})
 	}
 	return o, d
 }

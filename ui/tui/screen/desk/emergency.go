@@ -9,7 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow"
-	"github.com/kubehsm/kubehsm/ui/tui/describe"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
@@ -54,7 +54,7 @@ func (m *Model) seal() tea.Cmd {
 	var tokens []hsm.TokenInfo
 	for _, v := range m.Store.Tokens.Value.Views {
 		tokens = append(tokens, v.Info)
-		token.Options = append(token.Options, widget.Option{Label: describe.Token(v.Info), Clause: describe.Kind(v.Info), Reason: describe.Unusable(v.Info)})
+		token.Options = append(token.Options, widget.Option{Label: present.Token(v.Info), Clause: present.Kind(v.Info), Reason: present.Unusable(v.Info)})
 	}
 	if len(tokens) == 0 {
 		return screen.Send(screen.ToastMsg{Text: "seal a token: insert the one that goes into the safe", Warn: true})
@@ -72,7 +72,7 @@ func (m *Model) seal() tea.Cmd {
 			}
 		}
 		info := tokens[token.Index]
-		if token.Problem = describe.Unusable(info); f.FirstProblem() {
+		if token.Problem = present.Unusable(info); f.FirstProblem() {
 			return nil
 		}
 		o := flow.EnrollOptions{Token: info.URI(), User: value(f, "user"), Reason: value(f, "reason"), Expiration: lifetimes[life.Index]}

@@ -10,8 +10,8 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
-	"github.com/kubehsm/kubehsm/ui/tui/describe"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
@@ -123,7 +123,7 @@ func (m *Model) verify() tea.Cmd {
 						return screen.Report{}, err
 					}
 				}
-				return screen.Report{Title: "What " + text.Clean(path) + " states", Lines: describe.Attestation(flow.VerifyAttestation(statement, key, nil))}, nil
+				return screen.Report{Title: "What " + text.Clean(path) + " states", Lines: present.Attestation(flow.VerifyAttestation(statement, key, nil))}, nil
 			}})
 	})
 }

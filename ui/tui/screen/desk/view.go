@@ -4,8 +4,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
-	"github.com/kubehsm/kubehsm/ui/tui/describe"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
@@ -31,10 +31,10 @@ func (m *Model) View(f screen.Frame) string {
 	}
 	m.tokens.Cells = func(r row) []widget.Cell {
 		left, level := countdown(r.Expires, f.Now)
-		if level >= describe.Warn {
+		if level >= present.Warn {
 			left = t.Glyphs.Warn + " " + left
 		}
-		return []widget.Cell{{Text: r.kind(), Style: t.Strong}, {Text: text.Clean(r.ID), Style: t.Muted}, {Text: left, Style: describe.Style(t, level)},
+		return []widget.Cell{{Text: r.kind(), Style: t.Strong}, {Text: text.Clean(r.ID), Style: t.Muted}, {Text: left, Style: t.Level(level)},
 			{Text: r.who(), Style: t.Text}, {Text: text.Clean(strings.Join(r.Usages, ", ")), Style: t.Muted}}
 	}
 	room := f.Height - len(head) - len(foot)
@@ -45,17 +45,17 @@ func (m *Model) View(f screen.Frame) string {
 }
 
 // countdown says how long something is still good.
-func countdown(until *time.Time, now time.Time) (string, describe.Level) {
+func countdown(until *time.Time, now time.Time) (string, present.Level) {
 	if until == nil {
-		return "for ever", describe.Warn
+		return "for ever", present.Warn
 	}
 	switch left := until.Sub(now); {
 	case left <= 0:
-		return "expired", describe.Bad
+		return "expired", present.Bad
 	case left < 10*time.Minute:
-		return widget.Elapsed(left), describe.Warn
+		return present.Elapsed(left), present.Warn
 	default:
-		return widget.Elapsed(left), describe.Good
+		return present.Elapsed(left), present.Good
 	}
 }
 

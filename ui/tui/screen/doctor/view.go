@@ -4,8 +4,8 @@ import (
 	"strings"
 
 	"github.com/kubehsm/kubehsm/ui/flow/doctor"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
-	"github.com/kubehsm/kubehsm/ui/tui/describe"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
@@ -21,18 +21,18 @@ func (m *Model) View(f screen.Frame) string {
 		return widget.Block(strings.Join(head, "\n"), f.Width, f.Height)
 	}
 	m.list.Cells = func(c doctor.Check) []widget.Cell {
-		glyph, level := t.Glyphs.Done, describe.Good
+		glyph, level := t.Glyphs.Done, present.Good
 		switch c.State {
 		case doctor.Failed:
-			glyph, level = t.Glyphs.Failed, describe.Bad
+			glyph, level = t.Glyphs.Failed, present.Bad
 		case doctor.Warning:
-			glyph, level = t.Glyphs.Warn, describe.Warn
+			glyph, level = t.Glyphs.Warn, present.Warn
 		case doctor.Unknown:
-			glyph, level = "?", describe.Warn
+			glyph, level = "?", present.Warn
 		case doctor.Note:
-			glyph, level = t.Glyphs.Dot, describe.Quiet
+			glyph, level = t.Glyphs.Dot, present.Quiet
 		}
-		st := describe.Style(t, level)
+		st := t.Level(level)
 		return []widget.Cell{{Text: glyph + " " + string(c.State), Style: st}, {Text: text.Clean(c.Title), Style: t.Strong}, {Text: text.Clean(c.Found), Style: t.Text}}
 	}
 	body := widget.Split(t, f.Width, f.Height-len(head),

@@ -4,8 +4,8 @@ import (
 	"strings"
 
 	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
-	"github.com/kubehsm/kubehsm/ui/tui/describe"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
@@ -112,7 +112,7 @@ func (m *Model) chosen(s stage) []string {
 	switch s {
 	case stageToken:
 		if m.token != nil {
-			add(describe.Token(m.token.Info))
+			add(present.Token(m.token.Info))
 			break
 		}
 		add(o.Token.Token)

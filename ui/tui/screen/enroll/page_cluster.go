@@ -9,8 +9,8 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
-	"github.com/kubehsm/kubehsm/ui/tui/describe"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/store"
@@ -49,7 +49,7 @@ func (p *clusterPage) fill() {
 		prefer = "ticket"
 	}
 	for i, c := range p.m.Store.Contexts.Value {
-		it := item{id: c.Name, index: i, name: text.Clean(c.Name), level: describe.Quiet,
+		it := item{id: c.Name, index: i, name: text.Clean(c.Name), level: present.Quiet,
 			about: text.Clean(c.Server), right: text.Clean(c.UserKind),
 			detail: []string{text.Clean("cluster " + c.Cluster + ", user " + c.User + ", in " + c.File)}}
 		if c.Current {
@@ -157,7 +157,7 @@ func clusterProgress(s *store.Store, f screen.Frame) []string {
 	lines = append(lines, "")
 	elapsed := ""
 	if !c.Started.IsZero() {
-		elapsed = widget.Elapsed(f.Now.Sub(c.Started))
+		elapsed = present.Elapsed(f.Now.Sub(c.Started))
 	}
 	phase := map[string]string{"building": "compiling", "starting": "starting", "": "starting"}[c.Phase]
 	if phase == "" {

@@ -10,8 +10,8 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
-	"github.com/kubehsm/kubehsm/ui/tui/describe"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -110,25 +110,25 @@ func slotItem(s hsm.Slot, now time.Time) item {
 	piv := s.URI.Scheme == hsm.SchemePIV
 	switch {
 	case s.Key == nil && s.Certificate != nil:
-		it.name, it.about = "Slot "+describe.ID(s), "holds a certificate of a key that is not here"
+		it.name, it.about = "Slot "+present.ID(s), "holds a certificate of a key that is not here"
 		it.reason = "it is occupied; o overwrites it"
 	case s.Key == nil:
-		it.name, it.about = "Slot "+describe.ID(s), "empty: generate a new key here"
-		it.detail = []string{"Meant for " + describe.Purpose(s.ID) + "."}
+		it.name, it.about = "Slot "+present.ID(s), "empty: generate a new key here"
+		it.detail = []string{"Meant for " + present.Purpose(s.ID) + "."}
 	default:
-		it.name = "Reuse " + describe.Slot(s)
+		it.name = "Reuse " + present.Slot(s)
 		if piv {
-			it.name = "Slot " + describe.ID(s)
+			it.name = "Slot " + present.ID(s)
 		}
 		it.about = text.Clean(string(s.Key.Algorithm))
 		if piv {
 			it.about = "reuse its " + it.about + " key"
 		}
-		if c := describe.Certificate(s.Certificate); c != "" {
+		if c := present.Certificate(s.Certificate); c != "" {
 			it.about += ", certificate for " + c
 		}
-		it.right, _, it.level = describe.Expiry(s.Certificate, now)
-		it.detail = []string{"PIN " + describe.PINPolicy(s.Key.PIN) + "."}
+		it.right, _, it.level = present.Expiry(s.Certificate, now)
+		it.detail = []string{"PIN " + present.PINPolicy(s.Key.PIN) + "."}
 		if !piv {
 			it.detail = append(it.detail, "id "+text.Clean(s.ID))
 		}
@@ -193,7 +193,7 @@ func (p *keyPage) askOverwrite() tea.Cmd {
 	s, info := p.slots[it.index], p.m.token.Info
 	lost := flow.Loss{Token: info}
 	what := "What is in slot " + s.ID
-	if c := describe.Certificate(s.Certificate); c != "" {
+	if c := present.Certificate(s.Certificate); c != "" {
 		what += " (certificate for " + c + ")"
 	}
 	d := dialog.NewConfirm(hsm.ConfirmPrompt{Question: "Overwrite slot " + s.ID + "?", Type: lost.Serial(),

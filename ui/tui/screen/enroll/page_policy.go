@@ -8,7 +8,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/ui/tui/describe"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
@@ -41,9 +41,9 @@ func (p *policyPage) piv() bool {
 func (p *policyPage) algorithms() *widget.Field {
 	f := &widget.Field{ID: "algorithm", Label: "Algorithm"}
 	for i, a := range hsm.Algorithms() {
-		o := widget.Option{Label: string(a), Clause: describe.Algorithm(a)}
+		o := widget.Option{Label: string(a), Clause: present.Algorithm(a)}
 		if p.m.token != nil {
-			o.Reason = describe.Lacks(p.m.token.Info, a)
+			o.Reason = present.Lacks(p.m.token.Info, a)
 		}
 		if a == algorithm(p.m.opts) {
 			f.Index = i
@@ -56,7 +56,7 @@ func (p *policyPage) algorithms() *widget.Field {
 func (p *policyPage) pins() *widget.Field {
 	f := &widget.Field{ID: "pin", Label: "PIN"}
 	for i, v := range []hsm.PINPolicy{hsm.PINDefault, hsm.PINOnce, hsm.PINAlways, hsm.PINNever} {
-		o := widget.Option{Label: v.String(), Clause: describe.PINPolicy(v)}
+		o := widget.Option{Label: v.String(), Clause: present.PINPolicy(v)}
 		if v == hsm.PINNever && !p.piv() {
 			o.Reason = "PKCS#11 keys always need a login"
 		}
@@ -78,7 +78,7 @@ func (p *policyPage) touches() *widget.Field {
 		if v == p.m.opts.Generate.Touch {
 			f.Index = i
 		}
-		f.Options = append(f.Options, widget.Option{Label: v.String(), Clause: describe.TouchPolicy(v)})
+		f.Options = append(f.Options, widget.Option{Label: v.String(), Clause: present.TouchPolicy(v)})
 	}
 	return f
 }

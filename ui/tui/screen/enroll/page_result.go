@@ -8,6 +8,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -94,7 +95,7 @@ func (p *resultPage) view(f screen.Frame) string {
 		}
 	}
 	lines = append(lines, "")
-	lines = append(lines, widget.Facts(t, []widget.Fact{
+	lines = append(lines, widget.Facts(t, []present.Fact{
 		{Name: "Groups", Value: text.Clean(strings.Join(r.Groups, ", "))},
 		{Name: "Context", Value: text.Clean(r.Context)},
 		{Name: "Valid until", Value: until(r.NotAfter, f.Now)},
@@ -109,7 +110,7 @@ func (p *resultPage) view(f screen.Frame) string {
 		}
 	}
 	lines = append(lines, "", t.Title.Render("On record"))
-	lines = append(lines, widget.Facts(t, []widget.Fact{
+	lines = append(lines, widget.Facts(t, []present.Fact{
 		{Name: "Key", Value: text.Clean(r.Key.String())},
 		{Name: "SHA-256", Value: text.Clean(r.Fingerprint)},
 		{Name: "Request", Value: text.Clean(r.Request)},
@@ -122,5 +123,5 @@ func until(at, now time.Time) string {
 	if at.IsZero() {
 		return ""
 	}
-	return at.UTC().Format("2006-01-02 15:04 MST") + ", " + widget.Span(at.Sub(now)) + " from now"
+	return at.UTC().Format("2006-01-02 15:04 MST") + ", " + present.Span(at.Sub(now)) + " from now"
 }

@@ -10,8 +10,8 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
-	"github.com/kubehsm/kubehsm/ui/tui/describe"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -50,13 +50,13 @@ func (p *resumePage) fill(now time.Time) tea.Cmd {
 	var items []item
 	if d := p.m.Draft; !d.Empty() {
 		items = append(items, item{id: "draft", index: itemDraft, name: "Go on with what you chose",
-			about: describe.Token(d.token.Info), right: "nothing is done yet", level: describe.Quiet})
+			about: present.Token(d.token.Info), right: "nothing is done yet", level: present.Quiet})
 	}
 	for i, j := range u.Value {
 		items = append(items, item{
-			id: j.Options.Name, index: i, name: "Resume " + text.Clean(j.Options.Name), level: describe.Quiet,
+			id: j.Options.Name, index: i, name: "Resume " + text.Clean(j.Options.Name), level: present.Quiet,
 			about:  text.Clean(j.Options.User + " on " + j.Options.Context),
-			right:  widget.Span(now.Sub(j.Updated)) + " ago",
+			right:  present.Span(now.Sub(j.Updated)) + " ago",
 			detail: []string{progressOf(j)},
 		})
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
-	"github.com/kubehsm/kubehsm/ui/tui/describe"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -252,8 +252,8 @@ func (p *reviewPage) body(t theme.Theme, w int) []string {
 	if o.Key.Scheme != "" {
 		key = "reuse " + keyName(o.Key)
 	}
-	lines := widget.Facts(t, []widget.Fact{
-		{Name: "Token", Value: describe.Token(r.Token)},
+	lines := widget.Facts(t, []present.Fact{
+		{Name: "Token", Value: present.Token(r.Token)},
 		{Name: "Key", Value: text.Clean(key)},
 		{Name: "Cluster", Value: text.Clean(source(o) + r.Server)},
 		{Name: "User", Value: text.Clean(o.User)},

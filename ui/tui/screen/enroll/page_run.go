@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
@@ -263,7 +264,7 @@ func (p *runPage) step(f screen.Frame, s flow.Step) []string {
 	case flow.StepRunning:
 		line := spinnerOrDot(f, v.began) + " " + t.Title.Render(name)
 		if e := f.Now.Sub(v.began); e >= widget.ElapsedDelay {
-			line += "  " + t.Muted.Render(widget.Elapsed(e))
+			line += "  " + t.Muted.Render(present.Elapsed(e))
 		}
 		lines := []string{line}
 		for _, said := range []string{clean(v.before), message} {

@@ -10,8 +10,8 @@ import (
 
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
-	"github.com/kubehsm/kubehsm/ui/tui/describe"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/store"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
@@ -37,11 +37,11 @@ func (p *tokenPage) fill() {
 	var items []item
 	prefer := ""
 	for i, v := range p.m.Store.Tokens.Value.Views {
-		pin, l := describe.PIN(v.Info, nil)
+		pin, l := present.PIN(v.Info, nil)
 		it := item{
-			id: v.Info.URI().String(), index: i, name: describe.Token(v.Info),
-			about: describe.Kind(v.Info) + ", " + keysOn(v), right: pin, level: l,
-			reason: describe.Unusable(v.Info), detail: []string{facts(v)},
+			id: v.Info.URI().String(), index: i, name: present.Token(v.Info),
+			about: present.Kind(v.Info) + ", " + keysOn(v), right: pin, level: l,
+			reason: present.Unusable(v.Info), detail: []string{facts(v)},
 		}
 		if v.Err != nil {
 			it.detail = append(it.detail, ui.Message(v.Err))
@@ -67,7 +67,7 @@ func keysOn(v flow.TokenView) string {
 	if n == 0 {
 		return "no keys"
 	}
-	return widget.Count(n, "key")
+	return present.Count(n, "key")
 }
 
 // facts is what tells one token from another.
@@ -135,7 +135,7 @@ func (p *tokenPage) view(f screen.Frame) string {
 		lines = append(lines, spin+" "+t.Text.Render("Insert a token: it shows up here by itself."))
 		if n := len(s.Tokens.Value.Problems); n > 0 {
 			lines = append(lines, "", t.Warn.Render(t.Glyphs.Warn)+" "+
-				t.Muted.Render(fmt.Sprintf("%s could not be read; esc shows which.", widget.Count(n, "module"))))
+				t.Muted.Render(fmt.Sprintf("%s could not be read; esc shows which.", present.Count(n, "module"))))
 		}
 		return strings.Join(lines, "\n")
 	}

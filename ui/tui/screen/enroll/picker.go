@@ -6,7 +6,7 @@ import (
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/kubehsm/kubehsm/ui/tui/describe"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
@@ -19,10 +19,10 @@ type item struct {
 	name   string
 	about  string
 	right  string
-	level  describe.Level // of right
-	detail []string       // said below the list while it is selected
-	reason string         // why it cannot be chosen, "" if it can
-	index  int            // what it stands for in its page
+	level  present.Level // of right
+	detail []string      // said below the list while it is selected
+	reason string        // why it cannot be chosen, "" if it can
+	index  int           // what it stands for in its page
 }
 
 // picker is a list to choose one item from, with a filter.
@@ -153,7 +153,7 @@ func (it item) line(t theme.Theme, selected bool, name, w int) string {
 		lead = t.Accent.Render(t.Glyphs.Mark) + " "
 	}
 	right := it.right
-	if right != "" && it.level > describe.Quiet {
+	if right != "" && it.level >= present.Warn {
 		right = t.Glyphs.Warn + " " + right
 	}
 	about := widget.Fit(it.about, w-name-6-widget.Width(right))
@@ -163,5 +163,5 @@ func (it item) line(t theme.Theme, selected bool, name, w int) string {
 	case it.reason != "":
 		return lead + t.Faint.Render(widget.Fit(it.name, name)+"  "+about+"  "+right)
 	}
-	return lead + t.Strong.Render(widget.Fit(it.name, name)) + "  " + t.Muted.Render(about) + "  " + describe.Style(t, it.level).Render(right)
+	return lead + t.Strong.Render(widget.Fit(it.name, name)) + "  " + t.Muted.Render(about) + "  " + t.Level(it.level).Render(right)
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
-	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
 // algorithm is the algorithm that a new key would have.
@@ -40,9 +40,9 @@ func lifetime(d time.Duration) string {
 	case d == 0:
 		return "as long as the signer gives"
 	case d%day == 0 && d >= 2*day:
-		return widget.Count(int(d/day), "day")
+		return present.Count(int(d/day), "day")
 	case d%time.Hour == 0:
-		return widget.Count(int(d/time.Hour), "hour")
+		return present.Count(int(d/time.Hour), "hour")
 	}
 	return d.String()
 }

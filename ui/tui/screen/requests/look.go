@@ -11,6 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
@@ -254,7 +255,7 @@ func (l *look) body(t theme.Theme, w int, now time.Time) []string {
 	if v.Message != "" {
 		state += ": " + clean(csr.Brief(v.Message))
 	}
-	lines = append(lines, widget.Facts(t, []widget.Fact{
+	lines = append(lines, widget.Facts(t, []present.Fact{
 		{Name: "State", Value: state},
 		{Name: "For", Value: clean(v.User)},
 		{Name: "Groups", Value: clean(strings.Join(v.Groups, ", "))},
@@ -263,7 +264,7 @@ func (l *look) body(t theme.Theme, w int, now time.Time) []string {
 		{Name: "Ticket", Value: ticketFor},
 		{Name: "Says", Value: clean(v.Note)},
 		{Name: "Lifetime", Value: clean(v.Expiration)},
-		{Name: "Filed", Value: v.Created.UTC().Format("2006-01-02 15:04 MST") + " (" + widget.Age(now.Sub(v.Created)) + " ago)"},
+		{Name: "Filed", Value: v.Created.UTC().Format("2006-01-02 15:04 MST") + " (" + present.Age(now.Sub(v.Created)) + " ago)"},
 		{Name: "Signer", Value: clean(v.SignerName)},
 		{Name: "Usages", Value: clean(strings.Join(v.Usages, ", "))},
 	}, w)...)
@@ -277,7 +278,7 @@ func (l *look) body(t theme.Theme, w int, now time.Time) []string {
 	default:
 		lines = append(lines, widget.Paragraph(t.Text, clean(v.Attestation), w)...)
 	}
-	lines = append(lines, widget.Facts(t, []widget.Fact{{Name: "Key", Value: clean(v.Key)}, {Name: "SHA-256", Value: clean(v.Fingerprint)},
+	lines = append(lines, widget.Facts(t, []present.Fact{{Name: "Key", Value: clean(v.Key)}, {Name: "SHA-256", Value: clean(v.Fingerprint)},
 		{Name: "Words", Value: clean(strings.Join(v.Words, " "))}}, w)...)
 	section("What the certificate would allow")
 	switch {

@@ -17,6 +17,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -180,7 +181,7 @@ func (m *Model) announce(came []row) tea.Cmd {
 	case 1:
 		return screen.Send(screen.ToastMsg{Text: came[0].requester + " asks for a certificate for " + came[0].user})
 	}
-	return screen.Send(screen.ToastMsg{Text: widget.Count(len(came), "new request")})
+	return screen.Send(screen.ToastMsg{Text: present.Count(len(came), "new request")})
 }
 
 // take takes changes in and returns the requests that were filed since the

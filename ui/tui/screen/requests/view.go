@@ -3,8 +3,8 @@ package requests
 import (
 	"strings"
 
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
-	"github.com/kubehsm/kubehsm/ui/tui/describe"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
@@ -36,18 +36,18 @@ func (m *Model) View(f screen.Frame) string {
 		return widget.Block(strings.Join(head, "\n"), f.Width, f.Height)
 	}
 	m.list.Cells = func(r row) []widget.Cell {
-		state, level := r.state, describe.Quiet
+		state, level := r.state, present.Quiet
 		switch {
 		case r.pending():
-			level = describe.Warn
+			level = present.Warn
 		case r.state == "issued":
-			level = describe.Good
+			level = present.Good
 		}
 		user := r.user
 		if r.warnings > 0 {
 			user = t.Glyphs.Warn + " " + user
 		}
-		return []widget.Cell{{Text: widget.Age(f.Now.Sub(r.created)), Style: t.Muted}, {Text: state, Style: describe.Style(t, level)}, {Text: user, Style: t.Strong},
+		return []widget.Cell{{Text: present.Age(f.Now.Sub(r.created)), Style: t.Muted}, {Text: state, Style: t.Level(level)}, {Text: user, Style: t.Strong},
 			{Text: r.groups, Style: t.Text}, {Text: r.requester, Style: t.Muted}, {Text: text.Clean(r.name), Style: t.Muted}, {Text: r.signer, Style: t.Faint}}
 	}
 	return strings.Join(append(head, m.list.View(t, f.Width, f.Height-len(head))), "\n")
@@ -60,9 +60,9 @@ func (w which) none() string {
 
 func (m *Model) summary(t theme.Theme) string {
 	what := map[which]string{pending: "pending", all: "in all", mine: "filed from here"}[m.which]
-	n := widget.Count(m.list.Len(), "request") + " " + what
+	n := present.Count(m.list.Len(), "request") + " " + what
 	if m.list.Filter.Active() {
-		n = widget.Count(m.list.Shown(), "request") + " of " + n
+		n = present.Count(m.list.Shown(), "request") + " of " + n
 	}
 	live := ""
 	if m.job.Active() && m.loaded {

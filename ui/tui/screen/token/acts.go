@@ -10,8 +10,8 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
-	"github.com/kubehsm/kubehsm/ui/tui/describe"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
@@ -32,14 +32,14 @@ func (m *Model) Acts() screen.Acts {
 	problem := screen.When(ok && s.Problem != "" && (m.piv() && s.Key == nil), text.Clean(s.Problem))
 	out := screen.Acts{
 		screen.On(screen.Action{Key: keys.As(m.Keys.Enter, "certificate"), Reason: reason(slot, noCert)}, "certificate show", func() tea.Cmd { return m.show(s) }),
-		screen.On(screen.Action{Key: m.Keys.Enroll, Reason: reason(describe.Unusable(m.info), text.Clean(s.Problem))}, "enroll", func() tea.Cmd { return m.enrol(s, ok) }),
+		screen.On(screen.Action{Key: m.Keys.Enroll, Reason: reason(present.Unusable(m.info), text.Clean(s.Problem))}, "enroll", func() tea.Cmd { return m.enrol(s, ok) }),
 		screen.On(screen.Action{Key: keys.Letter("t", "attestation"), Reason: reason(onlyPIV, noKey)}, "key attest", func() tea.Cmd { return m.attest(s) }),
 		screen.On(screen.Action{Key: keys.Letter("p", "change PIN"), Reason: reason(unset), Writes: true}, "token pin change", m.pin),
 		screen.On(screen.Action{Key: keys.Letter("u", "unblock PIN"), Reason: reason(unset), Writes: true, Quiet: true}, "token pin unblock", m.unblock),
 		screen.On(screen.Action{Key: keys.Letter("P", m.secondPIN()), Reason: reason(unset), Writes: true, Quiet: true}, "token puk change", m.second),
 		screen.On(screen.Action{Key: keys.Letter("M", "management key"), Reason: reason(onlyPIV), Writes: true, Quiet: true}, "token management-key set", m.managementKey),
 		screen.On(screen.Action{Key: keys.Letter("T", "number of tries"), Reason: reason(onlyPIV), Writes: true, Quiet: true}, "token retries", m.retries),
-		screen.On(screen.Action{Key: keys.Letter("n", "new key"), Reason: reason(describe.Unusable(m.info), problem), Writes: true}, "key generate", func() tea.Cmd { return m.generate(s) }),
+		screen.On(screen.Action{Key: keys.Letter("n", "new key"), Reason: reason(present.Unusable(m.info), problem), Writes: true}, "key generate", func() tea.Cmd { return m.generate(s) }),
 		screen.On(screen.Action{Key: keys.Letter("s", "file a request"), Reason: reason(noKey), Writes: true, Quiet: true}, "csr create", func() tea.Cmd { return m.request(s) }),
 		screen.On(screen.Action{Key: keys.Letter("m", "move key"), Reason: reason(onlyPIV, noKey), Writes: true, Quiet: true}, "key move", func() tea.Cmd { return m.move(s) }),
 		screen.On(screen.Action{Key: keys.Letter("D", "delete key"), Reason: reason(noKey), Writes: true, Quiet: true}, "key delete", func() tea.Cmd { return m.deleteKey(s) }),

@@ -9,7 +9,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/ui/tui/describe"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
@@ -34,7 +34,7 @@ func (m *Model) show(s hsm.Slot) tea.Cmd {
 	}
 	lines = append(lines, "")
 	lines = append(lines, strings.Split(strings.TrimSpace(string(certificatePEM(s))), "\n")...)
-	return screen.Send(screen.TextMsg{Title: "Certificate in " + describe.Slot(s), Lines: lines, What: "PEM", Copy: string(certificatePEM(s))})
+	return screen.Send(screen.TextMsg{Title: "Certificate in " + present.Slot(s), Lines: lines, What: "PEM", Copy: string(certificatePEM(s))})
 }
 
 // attest has the token state what it knows of the key, and says it in words.
@@ -45,13 +45,13 @@ func (m *Model) attest(s hsm.Slot) tea.Cmd {
 			if err != nil {
 				return screen.Report{}, err
 			}
-			return screen.Report{Title: "What the token says of the key in slot " + s.ID, Lines: describe.Attestation(a)}, nil
+			return screen.Report{Title: "What the token says of the key in slot " + s.ID, Lines: present.Attestation(a)}, nil
 		}})
 }
 
 func (m *Model) importCertificate(s hsm.Slot) tea.Cmd {
 	field := &widget.Field{ID: "file", Label: "File", Input: widget.NewInput("", "~/jane.pem"), Note: "PEM, the certificate first; its key must be the one in this slot."}
-	return openForm(m.Keys, "Import a certificate to "+describe.Slot(s), "", []*widget.Field{field}, func(*widget.Form) tea.Cmd {
+	return openForm(m.Keys, "Import a certificate to "+present.Slot(s), "", []*widget.Field{field}, func(*widget.Form) tea.Cmd {
 		path := filePath(field)
 		if path == "" {
 			return nil
@@ -79,7 +79,7 @@ func filePath(f *widget.Field) string {
 
 func (m *Model) export(s hsm.Slot) tea.Cmd {
 	field := &widget.Field{ID: "file", Label: "File", Input: widget.NewInput("", "~/jane.pem"), Note: "A new file, in PEM. A certificate is public."}
-	return openForm(m.Keys, "Save the certificate of "+describe.Slot(s), "", []*widget.Field{field}, func(*widget.Form) tea.Cmd {
+	return openForm(m.Keys, "Save the certificate of "+present.Slot(s), "", []*widget.Field{field}, func(*widget.Form) tea.Cmd {
 		path := filePath(field)
 		if path == "" {
 			return nil
@@ -100,7 +100,7 @@ func (m *Model) deleteCertificate(s hsm.Slot) tea.Cmd {
 		}
 		l.Enrollments = nil // they have a copy
 		err = screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Remove the certificate?", Type: l.Serial(),
-			Detail: "The certificate in " + describe.Slot(s) + " is removed. The key stays, and enrolments keep a copy."})
+			Detail: "The certificate in " + present.Slot(s) + " is removed. The key stays, and enrolments keep a copy."})
 		if err != nil {
 			return err
 		}

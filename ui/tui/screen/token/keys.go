@@ -10,8 +10,8 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
-	"github.com/kubehsm/kubehsm/ui/tui/describe"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
@@ -22,19 +22,19 @@ func (m *Model) generate(s hsm.Slot) tea.Cmd {
 	u := m.uri()
 	fields := []*widget.Field{{ID: "algorithm", Label: "Algorithm"}}
 	for _, a := range hsm.Algorithms() {
-		fields[0].Options = append(fields[0].Options, widget.Option{Label: string(a), Clause: describe.Algorithm(a), Reason: describe.Lacks(m.info, a)})
+		fields[0].Options = append(fields[0].Options, widget.Option{Label: string(a), Clause: present.Algorithm(a), Reason: present.Lacks(m.info, a)})
 	}
 	pins := []hsm.PINPolicy{hsm.PINDefault, hsm.PINOnce, hsm.PINAlways, hsm.PINNever}
 	touches := []hsm.TouchPolicy{hsm.TouchDefault, hsm.TouchNever, hsm.TouchCached, hsm.TouchAlways}
-	title := "A new key on " + describe.Token(m.info)
+	title := "A new key on " + present.Token(m.info)
 	if m.piv() {
 		title = "A new key in slot " + s.ID
 		pin, touch := &widget.Field{ID: "pin", Label: "PIN"}, &widget.Field{ID: "touch", Label: "Touch"}
 		for _, v := range pins {
-			pin.Options = append(pin.Options, widget.Option{Label: v.String(), Clause: describe.PINPolicy(v)})
+			pin.Options = append(pin.Options, widget.Option{Label: v.String(), Clause: present.PINPolicy(v)})
 		}
 		for _, v := range touches {
-			touch.Options = append(touch.Options, widget.Option{Label: v.String(), Clause: describe.TouchPolicy(v)})
+			touch.Options = append(touch.Options, widget.Option{Label: v.String(), Clause: present.TouchPolicy(v)})
 		}
 		fields = append(fields, pin, touch)
 	} else {
@@ -85,10 +85,10 @@ func lossWords(l flow.Loss) string {
 		if s.Key != nil {
 			what = "the key " + string(s.Key.Algorithm)
 		}
-		if c := describe.Certificate(s.Certificate); c != "" {
+		if c := present.Certificate(s.Certificate); c != "" {
 			what += ", certificate for " + c
 		}
-		fmt.Fprintf(&b, "%s: %s\n", describe.Slot(s), what)
+		fmt.Fprintf(&b, "%s: %s\n", present.Slot(s), what)
 	}
 	if len(l.Enrollments) > 0 {
 		fmt.Fprintf(&b, "Enrolments that sign in with it, and could no more: %s\n", strings.Join(l.Enrollments, ", "))
@@ -99,7 +99,7 @@ func lossWords(l flow.Loss) string {
 func (m *Model) move(s hsm.Slot) tea.Cmd {
 	field := &widget.Field{ID: "to", Label: "To slot"}
 	for _, x := range m.details.Slots {
-		o := widget.Option{Label: x.ID, Clause: describe.Purpose(x.ID)}
+		o := widget.Option{Label: x.ID, Clause: present.Purpose(x.ID)}
 		if x.Key != nil || x.Certificate != nil {
 			o.Reason = "occupied"
 		} else if x.Problem != "" {

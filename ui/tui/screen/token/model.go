@@ -12,7 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow"
-	"github.com/kubehsm/kubehsm/ui/tui/describe"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/slotview"
 	"github.com/kubehsm/kubehsm/ui/tui/store"
@@ -87,7 +87,7 @@ func New(s Services, v flow.TokenView, slot *hsm.Slot) *Model {
 func (m *Model) ID() screen.ID { return screen.Token }
 
 // Title implements [screen.Screen].
-func (m *Model) Title() string { return describe.Token(m.info) }
+func (m *Model) Title() string { return present.Token(m.info) }
 
 // Open implements [screen.Screen].
 func (m *Model) Open(now time.Time) tea.Cmd { return m.read(now) }

@@ -3,11 +3,9 @@ package token
 import (
 	"strings"
 
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
-	"github.com/kubehsm/kubehsm/ui/tui/describe"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
-	"github.com/kubehsm/kubehsm/ui/tui/slotview"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
@@ -32,20 +30,20 @@ func (m *Model) View(f screen.Frame) string {
 // head says what the token is and what state its secrets are in.
 func (m *Model) head(f screen.Frame) []string {
 	t := f.Theme
-	pin, level := describe.PIN(m.info, m.details.Details)
-	parts := []string{describe.Style(t, level).Render(mark(t.Glyphs.Warn, level) + pin)}
+	pin, level := present.PIN(m.info, m.details.Details)
+	parts := []string{t.Level(level).Render(mark(t.Glyphs.Warn, level) + pin)}
 	if d := m.details.Details; d != nil {
 		if d.PUK != nil {
-			parts = append(parts, t.Muted.Render("PUK "+flow.TriesWords(d.PUK)))
+			parts = append(parts, t.Muted.Render("PUK "+present.TriesWords(d.PUK)))
 		}
-		key := "management key " + flow.ManagementKeyWords(d.ManagementKey)
+		key := "management key " + present.ManagementKeyWords(d.ManagementKey)
 		if d.ManagementKey.Default {
-			parts = append(parts, t.Warn.Render(mark(t.Glyphs.Warn, describe.Warn)+key))
+			parts = append(parts, t.Warn.Render(mark(t.Glyphs.Warn, present.Warn)+key))
 		} else {
 			parts = append(parts, t.Muted.Render(key))
 		}
 	}
-	about := []string{describe.Kind(m.info)}
+	about := []string{present.Kind(m.info)}
 	for _, x := range []string{m.info.Serial, prefixed("firmware ", m.info.Firmware)} {
 		if x = text.Clean(x); x != "" {
 			about = append(about, x)
@@ -76,8 +74,8 @@ func prefixed(p, s string) string {
 	return p + s
 }
 
-func mark(glyph string, l describe.Level) string {
-	if l >= describe.Warn {
+func mark(glyph string, l present.Level) string {
+	if l >= present.Warn {
 		return glyph + " "
 	}
 	return ""
@@ -105,6 +103,6 @@ func (m *Model) side(f screen.Frame, w int) []string {
 		return nil
 	}
 	t := f.Theme
-	lines := []string{t.Title.Render(widget.Cut("Slot "+describe.Slot(s), w))}
-	return append(append(lines, widget.Facts(t, slotview.Facts(s, f.Now), w)...), "")
+	lines := []string{t.Title.Render(widget.Cut("Slot "+present.Slot(s), w))}
+	return append(append(lines, widget.Facts(t, present.SlotFacts(s, f.Now), w)...), "")
 }

@@ -1,9 +1,8 @@
 package tokens
 
 import (
-	"github.com/kubehsm/kubehsm/ui/tui/describe"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
-	"github.com/kubehsm/kubehsm/ui/tui/slotview"
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
@@ -14,9 +13,9 @@ func (m *Model) details(t theme.Theme, w int, f screen.Frame) []string {
 	if !ok {
 		return nil
 	}
-	title, facts := describe.Token(r.token.Info), slotview.TokenFacts(r.token.Info)
+	title, facts := present.Token(r.token.Info), present.TokenFacts(r.token.Info)
 	if r.slot != nil {
-		title, facts = "Slot "+describe.Slot(*r.slot)+" on "+title, slotview.Facts(*r.slot, f.Now)
+		title, facts = "Slot "+present.Slot(*r.slot)+" on "+title, present.SlotFacts(*r.slot, f.Now)
 	}
 	lines := append([]string{t.Title.Render(widget.Cut(title, w))}, widget.Facts(t, facts, w)...)
 	return append(lines, "")

@@ -13,8 +13,8 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
-	"github.com/kubehsm/kubehsm/ui/tui/describe"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/slotview"
@@ -86,7 +86,7 @@ func (r row) words() string {
 	i := r.token.Info
 	s := strings.Join([]string{i.Label, i.Manufacturer, i.Model, i.Serial, i.Reader, i.Scheme}, " ")
 	if r.slot != nil {
-		s += " " + r.slot.ID + " " + r.slot.Label + " " + describe.Certificate(r.slot.Certificate)
+		s += " " + r.slot.ID + " " + r.slot.Label + " " + present.Certificate(r.slot.Certificate)
 		if r.slot.Key != nil {
 			s += " " + string(r.slot.Key.Algorithm)
 		}
@@ -192,7 +192,7 @@ func (m *Model) Acts() screen.Acts {
 	none := screen.When(!ok, "no token is selected")
 	enrol, unusable, noKey := m.keys.Enroll, none, none
 	if ok {
-		unusable = describe.Unusable(r.token.Info)
+		unusable = present.Unusable(r.token.Info)
 		if r.slot != nil {
 			if r.slot.Key != nil {
 				enrol = keys.As(enrol, "enrol this key")

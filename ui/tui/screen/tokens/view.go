@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
-	"github.com/kubehsm/kubehsm/ui/tui/describe"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/slotview"
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
@@ -109,14 +109,14 @@ func (m *Model) line(f screen.Frame, c slotview.Columns, i int, r row) string {
 	if r.slot != nil {
 		return lead + c.Slot(f, *r.slot, sel)
 	}
-	name := describe.Token(r.token.Info)
-	pin, pinLevel := describe.PIN(r.token.Info, nil)
+	name := present.Token(r.token.Info)
+	pin, pinLevel := present.PIN(r.token.Info, nil)
 	room := f.Width - 2
 	right := pin
-	if pinLevel != describe.Quiet {
+	if pinLevel != present.Quiet {
 		right = t.Glyphs.Warn + " " + pin
 	}
-	about := describe.Kind(r.token.Info)
+	about := present.Kind(r.token.Info)
 	if s := text.Clean(r.token.Info.Serial); s != "" && !strings.Contains(name, s) {
 		about += " " + t.Glyphs.Dot + " " + s
 	}
@@ -127,7 +127,7 @@ func (m *Model) line(f screen.Frame, c slotview.Columns, i int, r row) string {
 	if sel {
 		return lead + t.Selected.Render(name+"  "+about+gap+right)
 	}
-	return lead + t.Title.Render(name) + "  " + t.Muted.Render(about) + gap + describe.Style(t, pinLevel).Render(right)
+	return lead + t.Title.Render(name) + "  " + t.Muted.Render(about) + gap + t.Level(pinLevel).Render(right)
 }
 
 // problems draws quietly what could not be read.
@@ -142,7 +142,7 @@ func (m *Model) problems(t theme.Theme, w int) []string {
 			lines = append(lines, t.Faint.Render(fmt.Sprintf("  and %d more; `kubehsm token list` names them", len(ps)-i)))
 			break
 		}
-		lines = append(lines, t.Warn.Render(t.Glyphs.Warn)+" "+t.Muted.Render(widget.Cut(describe.Problem(p), w-2)))
+		lines = append(lines, t.Warn.Render(t.Glyphs.Warn)+" "+t.Muted.Render(widget.Cut(present.Problem(p), w-2)))
 	}
 	return lines
 }

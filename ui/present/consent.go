@@ -1,4 +1,4 @@
-package flow
+package present
 
 import "github.com/kubehsm/kubehsm/plugin/consent"
 

@@ -1,4 +1,4 @@
-package flow
+package present
 
 import (
 	"fmt"
@@ -85,4 +85,21 @@ func ManagementKeyWords(m hsm.ManagementKeyState) string {
 		parts = append(parts, "touch "+m.Touch.String())
 	}
 	return strings.Join(parts, ", ")
+}
+
+// PIN puts a token's PIN state into a few words. d may be nil.
+func PIN(t hsm.TokenInfo, d *hsm.Details) (string, Level) {
+	words := PINWords(t, d)
+	if t.Initialized {
+		words = "PIN " + words
+	}
+	switch s := t.PIN; {
+	case !t.Initialized, s.NotNeeded:
+		return words, Quiet
+	case s.Blocked(), s.NotSet:
+		return words, Bad
+	case s.Final, s.Low, s.Retries == 1, s.Default:
+		return words, Warn
+	}
+	return words, Quiet
 }
