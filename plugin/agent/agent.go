@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"os"
 	"time"
@@ -14,50 +15,82 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 )
 
-// agent is the state of a running agent.
+// agent is a running agent: its parts, each of which knows those that it names.
 type agent struct {
-	o        Options
-	log      *slog.Logger
-	store    enrollment.Store
+	o       Options
+	program wire.Build // as it was when it started
+	log     *slog.Logger
+	records *records
+	life    *life
+
 	sessions *bridge.Sessions
 	bridge   *bridgeHost
-	flights  *flights
-	consents *consents
-	turns    *turns
-	people   *people
-	policies *policies
-	tokens   *heldTokens
 	targets  *targets
+	tokens   *heldTokens
 	locks    *locks
-	notify   *desktop.Notifier
-	records  *records
-	life     *life
-	epoch    *epoch
-	program  wire.Build // as it was when it started
+
+	people    *people
+	turns     *turns
+	terminals *terminals
+	consents  *consents
+	questions *questions
+
+	flights     *flights
+	signIns     *signIns
+	credentials *credentials
+	signer      *externalSigner
 }
 
-func newAgent(o Options, log *slog.Logger, to *audit.Log, stop context.CancelFunc) (*agent, error) {
+func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, stop context.CancelFunc) (*agent, error) {
 	sessions, err := bridge.NewSessions(time.Now)
 	if err != nil {
 		return nil, err
 	}
-	timeout := o.IdleTimeout
+	timeout, executable := o.IdleTimeout, o.Executable
 	if o.Supervised {
-		timeout = 0
+		timeout, executable = 0, ""
 	}
-	a := &agent{o: o, log: log, notify: desktop.New(os.Getenv), store: enrollment.NewStore(o.Dirs), sessions: sessions,
-		records: newRecords(to, audit.Path(o.Dirs), o.pid, log), life: newLife(stop, sessions, timeout, o.quiet), epoch: newEpoch(),
-		flights: newFlights(), consents: newConsents(), turns: newTurns(), people: newPeople()}
-	a.policies = &policies{store: a.store, records: a.records, notify: a.notify, log: log,
-		lowered: func(key hsm.URI) { a.locks.token(a.tokens.of(key), lockPolicy) }}
-	a.tokens = &heldTokens{source: o.Tokens, tried: a.records.unlock, notice: a.policies.notice,
-		removed: func(h *holder) { a.locks.token(h, lockRemoved) }, all: map[string]*holder{}}
-	a.targets = &targets{store: a.store, policies: a.policies, tokens: a.tokens, sessions: sessions, signer: a.signer,
-		handshake: o.handshake, log: log, all: map[string]*target{}}
-	a.locks = &locks{window: o.Unlock, epoch: a.epoch, targets: a.targets, tokens: a.tokens, sessions: sessions,
-		consents: a.consents, records: a.records, notify: a.notify, log: log}
-	a.bridge = &bridgeHost{a: a}
-	return a, nil
+	var (
+		notify    = desktop.New(os.Getenv)
+		store     = enrollment.NewStore(o.Dirs)
+		epoch     = newEpoch()
+		flights   = newFlights()
+		turns     = newTurns()
+		consents  = newConsents()
+		records   = newRecords(to, audit.Path(o.Dirs), o.pid, log)
+		life      = newLife(stop, sessions, timeout, o.quiet)
+		people    = newPeople(life.started)
+		terminals = &terminals{turns: turns, sessions: sessions, consents: consents}
+		dial      = &dialSigner{people: people, sources: o.PINSources, state: o.Dirs.State, records: records, notify: notify}
+		tokens    = &heldTokens{source: o.Tokens, tried: records.unlock, all: map[string]*holder{}}
+		policies  = &policies{store: store, records: records, notify: notify, log: log}
+		targets   = &targets{store: store, policies: policies, tokens: tokens, sessions: sessions, signer: dial.signer,
+			handshake: o.handshake, log: log, all: map[string]*target{}}
+		locks = &locks{window: o.Unlock, epoch: epoch, targets: targets, tokens: tokens, sessions: sessions,
+			consents: consents, records: records, notify: notify, log: log}
+		questions = &questions{targets: targets, consents: consents, turns: turns, people: people, terminals: terminals,
+			policies: policies, epoch: epoch, life: life, records: records, log: log}
+		host    = &bridgeHost{dirs: o.Dirs, passed: o.Port, executable: executable, log: log}
+		issuer  = &issuer{sessions: sessions, people: people, terminals: terminals, life: life, records: records}
+		signIns = &signIns{targets: targets, bridge: host, flights: flights, epoch: epoch, issuer: issuer, records: records, log: log}
+		keys    = &keys{store: store, policies: policies, tokens: tokens, epoch: epoch}
+	)
+	tokens.notice = policies.notice
+	tokens.removed = func(h *holder) { locks.token(h, lockRemoved) }
+	policies.lowered = func(key hsm.URI) { locks.token(tokens.of(key), lockPolicy) }
+	host.serve = func(cert tls.Certificate) *bridge.Server {
+		s := bridge.NewServer(cert, sessions, targets.route, log)
+		s.Denied, s.Consent, s.Whose = records.denial, questions.consent, o.whose
+		return s
+	}
+	return &agent{o: o, program: program, log: log, records: records, life: life,
+		sessions: sessions, bridge: host, targets: targets, tokens: tokens, locks: locks,
+		people: people, turns: turns, terminals: terminals, consents: consents, questions: questions,
+		flights: flights, signIns: signIns,
+		credentials: &credentials{program: program, protocol: o.protocol, identify: o.identify, targets: targets, bridge: host,
+			issuer: issuer, state: o.Dirs.State, log: log},
+		signer: &externalSigner{keys: keys, people: people, tokens: tokens, epoch: epoch, dial: dial, asker: o.Asker, flights: flights, life: life,
+			records: records, notify: notify, socket: o.Dirs.SignerSocket(), log: log}}, nil
 }
 
 // sweep does what time brings: ends unlock windows, forgets sessions. It tells

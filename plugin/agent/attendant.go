@@ -13,19 +13,13 @@ import (
 // when a session is handed out, and the client's first request may be faster.
 const attendantTimeout = 3 * time.Second
 
-// needsAttendant tells whether the client has to leave somebody behind who can
-// ask, and has not yet: then it must ask in full.
-func (a *agent) needsAttendant(t *target, client process.ID) bool {
-	return t.policy.Asks() && client.Known() && a.people.attendant(client) == nil
-}
-
-// opAttend. Whoever says so attends that client: it is the same user's, and
+// attend is opAttend. Whoever says so attends that client: it is the same user's, and
 // could as well read the client's terminal.
-func (a *agent) attend(l *link, r request, p *remotePrompter) error {
+func (s *people) attend(l *link, r request, p *remotePrompter) error {
 	if !r.Client.Known() || !r.Client.Alive() {
 		return fmt.Errorf("attend process %d: it does not run", r.Client.PID)
 	}
-	return a.offer(l, &person{p: p, client: r.Client})
+	return s.offer(l, &person{p: p, client: r.Client})
 }
 
 // Attend offers p for the requests of one client process; see [Client.Front].

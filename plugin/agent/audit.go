@@ -2,9 +2,7 @@ package agent
 
 import (
 	"context"
-	"crypto"
 	"errors"
-	"io"
 	"log/slog"
 	"net/url"
 	"strings"
@@ -218,16 +216,4 @@ func (s *records) denial(d bridge.Denial) {
 		r.Client = &audit.Process{PID: d.Client.PID, Command: consent.CommandOf(d.Client.PID)}
 	}
 	s.repeated(r)
-}
-
-// recordedSigner records each signature.
-type recordedSigner struct {
-	crypto.Signer
-	signed func(error)
-}
-
-func (s recordedSigner) Sign(rand io.Reader, digest []byte, opts crypto.SignerOpts) ([]byte, error) {
-	sig, err := s.Signer.Sign(rand, digest, opts)
-	s.signed(err)
-	return sig, err
 }

@@ -3,6 +3,8 @@ package agent
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -17,7 +19,11 @@ import (
 // bridgeHost runs the bridge. If its port is taken when the agent starts, every
 // prepare tries again: the agent is useful for saying so.
 type bridgeHost struct {
-	a *agent
+	dirs       home.Dirs
+	passed     *os.File // the listening socket, see [PassedPort]; may be nil
+	executable string   // holds the port for programs that outlive the agent, see [Options]
+	serve      func(tls.Certificate) *bridge.Server
+	log        *slog.Logger
 
 	mu      sync.Mutex
 	server  *bridge.Server
@@ -43,10 +49,10 @@ func (b *bridgeHost) ensure() error {
 
 // listen is called with b.mu held.
 func (b *bridgeHost) listen() error {
-	if _, err := bridge.Setup(b.a.o.Dirs); err != nil {
+	if _, err := bridge.Setup(b.dirs); err != nil {
 		return err
 	}
-	ep, cert, err := bridge.Load(b.a.o.Dirs)
+	ep, cert, err := bridge.Load(b.dirs)
 	if err != nil {
 		return err
 	}
@@ -54,8 +60,7 @@ func (b *bridgeHost) listen() error {
 	if err != nil {
 		return err
 	}
-	s := bridge.NewServer(cert, b.a.sessions, b.a.targets.route, b.a.log)
-	s.Denied, s.Consent, s.Whose = b.a.records.denial, b.a.consent, b.a.o.whose
+	s := b.serve(cert)
 	done := make(chan struct{})
 	b.server, b.address, b.done, b.listener = s, ep.Address(), done, l
 	go func() {
@@ -64,7 +69,7 @@ func (b *bridgeHost) listen() error {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if err != nil {
-			b.a.log.Error("bridge", "error", err)
+			b.log.Error("bridge", "error", err)
 			b.server, b.err = nil, err
 		}
 	}()
@@ -76,18 +81,18 @@ func (b *bridgeHost) listen() error {
 func (b *bridgeHost) port(ep bridge.Endpoint) (net.Listener, error) {
 	var l net.Listener
 	var err error
-	if b.a.o.Port != nil {
-		l, err = net.FileListener(b.a.o.Port)
+	if b.passed != nil {
+		l, err = net.FileListener(b.passed)
 	} else {
-		l, err = takePort(b.a.o.Dirs)
+		l, err = takePort(b.dirs)
 	}
 	switch {
 	case err != nil:
-		b.a.log.Warn("the bridge's port was not handed over", "error", err)
+		b.log.Warn("the bridge's port was not handed over", "error", err)
 	case l != nil && l.Addr().String() == ep.Address():
 		return l, nil
 	case l != nil:
-		b.a.log.Warn("the bridge has moved from the port that was held", "held", l.Addr(), "port", ep.Port)
+		b.log.Warn("the bridge has moved from the port that was held", "held", l.Addr(), "port", ep.Port)
 		if err := l.Close(); err != nil {
 			return nil, err
 		}
@@ -109,18 +114,18 @@ func (b *bridgeHost) hold(clients []bridge.Client) {
 		b.held = nil
 	}
 	tcp, ok := b.listener.(*net.TCPListener)
-	if !ok || b.a.o.Executable == "" || b.a.o.Supervised || b.held == nil && len(clients) == 0 || b.held != nil && same {
+	if !ok || b.executable == "" || b.held == nil && len(clients) == 0 || b.held != nil && same {
 		return
 	}
 	var err error
 	if b.held == nil {
-		b.held, err = startHold(b.a.o.Executable, tcp)
+		b.held, err = startHold(b.executable, tcp)
 	}
 	if err == nil {
 		err = b.held.tell(clients)
 	}
 	if err != nil {
-		b.a.log.Warn("the bridge's port is not held", "error", err)
+		b.log.Warn("the bridge's port is not held", "error", err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"crypto"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -22,31 +23,45 @@ var (
 		"run the command in the foreground of a terminal that no pager or other full-screen program holds, or keep `kubehsm` open in another terminal, or set pinentry in kubehsm's config.yaml")
 )
 
+// questions asks people about requests.
+type questions struct {
+	targets   *targets
+	consents  *consents
+	turns     *turns
+	people    *people
+	terminals *terminals
+	policies  *policies
+	epoch     *epoch
+	life      *life
+	records   *records
+	log       *slog.Logger
+}
+
 // consent asks a person about a request, unless an answer is in force.
-func (a *agent) consent(ctx context.Context, q bridge.Question) error {
-	s := scope{q.Enrollment, q.Client, q.Conn, q.Request.As, classOf(q.Request)}
-	if err, ok := a.consents.recall(s, time.Now()); ok {
-		a.turns.covered(ctx, q.Client)
+func (s *questions) consent(ctx context.Context, q bridge.Question) error {
+	of := scope{q.Enrollment, q.Client, q.Conn, q.Request.As, classOf(q.Request)}
+	if err, ok := s.consents.recall(of, time.Now()); ok {
+		s.turns.covered(ctx, q.Client)
 		return err
 	}
 	answered := ctx
-	release, ok := a.consents.hold(q.Client)
+	release, ok := s.consents.hold(q.Client)
 	if !ok {
 		return errTooMany
 	}
 	defer func() {
 		release()
-		a.mayWrite(q.Client)
+		s.terminals.mayWrite(q.Client)
 	}()
-	ctx, cancel := a.epoch.untilLocked(ctx)
+	ctx, cancel := s.epoch.untilLocked(ctx)
 	defer cancel()
-	leave, err := a.turns.take(ctx, place{client: q.Client})
+	leave, err := s.turns.take(ctx, place{client: q.Client})
 	if err != nil {
 		return err
 	}
 	defer leave()
-	if err, ok := a.consents.recall(s, time.Now()); ok { // it was asked meanwhile
-		a.turns.covered(answered, q.Client)
+	if err, ok := s.consents.recall(of, time.Now()); ok { // it was asked meanwhile
+		s.turns.covered(answered, q.Client)
 		return err
 	}
 	if !q.Client.Alive() {
@@ -54,12 +69,12 @@ func (a *agent) consent(ctx context.Context, q bridge.Question) error {
 	}
 	ctx, cancelAlive := whileAlive(ctx, q.Client)
 	defer cancelAlive()
-	err = a.question(ctx, answered, q)
+	err = s.question(ctx, answered, q)
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
 	if err == nil || errors.Is(err, errRefused) || errors.Is(err, hsm.ErrCancelled) || errors.Is(err, hsm.ErrTouchTimeout) || errors.Is(err, context.DeadlineExceeded) {
-		a.consents.remember(s, err, time.Now())
+		s.consents.remember(of, err, time.Now())
 	}
 	return err
 }
@@ -90,14 +105,14 @@ func whileAlive(ctx context.Context, client process.ID) (context.Context, contex
 
 // question puts a request, which ends with answered, to the first person who can be
 // asked, and records how that ended.
-func (a *agent) question(ctx, answered context.Context, q bridge.Question) error {
-	t := a.targets.current(q.Enrollment)
+func (s *questions) question(ctx, answered context.Context, q bridge.Question) error {
+	t := s.targets.current(q.Enrollment)
 	if t == nil {
 		return errLocked
 	}
-	a.life.working.Add(1)
-	defer a.life.working.Add(-1)
-	defer a.consents.open(ConsentStatus{Enrollment: q.Enrollment, Client: q.Client, Request: q.Request.String(), Since: time.Now()})()
+	s.life.working.Add(1)
+	defer s.life.working.Add(-1)
+	defer s.consents.open(ConsentStatus{Enrollment: q.Enrollment, Client: q.Client, Request: q.Request.String(), Since: time.Now()})()
 	statement := consent.Statement{Time: time.Now(), Enrollment: q.Enrollment, Server: t.e.Cluster.Server, Request: q.Request,
 		PID: q.Client.PID, Command: consent.CommandOf(q.Client.PID)}
 	text, err := statement.Text()
@@ -109,32 +124,32 @@ func (a *agent) question(ctx, answered context.Context, q bridge.Question) error
 	r := audit.Record{Event: audit.Consent, Enrollment: q.Enrollment, Server: t.e.Host(), Key: t.e.KeyHash, Request: q.Request.String(), Statement: text,
 		Client: &audit.Process{PID: q.Client.PID, Command: statement.Command}}
 	err = errNobody
-	for _, who := range a.people.forClient(ctx, q.Session) {
+	for _, who := range s.people.forClient(ctx, q.Session) {
 		// An attendant without the terminal may have pinentry.
 		here := who.client == q.Session && !errors.Is(who.p.reach(ctx), hsm.ErrNoTerminal)
 		var leave func(asked bool)
-		if leave, err = a.turns.ask(ctx, answered, q.Client, here); err != nil {
+		if leave, err = s.turns.ask(ctx, answered, q.Client, here); err != nil {
 			return err
 		}
-		r.Signature, r.Reason, err = a.put(ctx, t, statement, text, who)
+		r.Signature, r.Reason, err = s.put(ctx, t, statement, text, who)
 		asked := !errors.Is(err, hsm.ErrNoTerminal)
 		leave(asked)
 		if asked {
 			break
 		}
-		a.log.Info("consent", "enrollment", q.Enrollment, "error", err)
+		s.log.Info("consent", "enrollment", q.Enrollment, "error", err)
 		err = errNobody
 	}
 	r.Outcome, r.Error = outcome(err)
 	switch {
 	case errors.Is(err, errNobody):
 		r.Outcome, r.Reason, r.Error = audit.Refused, "nobody", ""
-		a.records.repeated(r)
+		s.records.repeated(r)
 		return err
 	case errors.Is(err, errRefused):
 		r.Outcome, r.Error = audit.Refused, ""
 	}
-	a.records.write(r)
+	s.records.write(r)
 	return err
 }
 
@@ -142,7 +157,7 @@ func (a *agent) question(ctx, answered context.Context, q bridge.Question) error
 // token's signature is the answer; else by a question. Where a touch cannot be
 // shown alone the question comes first: nobody should touch a token that blinks
 // for a reason he has not read.
-func (a *agent) put(ctx context.Context, t *target, s consent.Statement, text string, who *person) (signature []byte, how string, err error) {
+func (s *questions) put(ctx context.Context, t *target, about consent.Statement, text string, who *person) (signature []byte, how string, err error) {
 	over := t.holder.asks.tell(who.p) // a card is one operation's at a time
 	slot, err := t.holder.find(ctx, t.e.Key, t.chain[0].PublicKey)
 	over()
@@ -168,8 +183,8 @@ func (a *agent) put(ctx context.Context, t *target, s consent.Statement, text st
 		if touch {
 			question = "allow it, and touch the token then?"
 		}
-		detail := words(s, t)
-		notice, told := a.policies.notice(t.holder.uri)
+		detail := words(about, t)
+		notice, told := s.policies.notice(t.holder.uri)
 		if notice != "" {
 			detail = notice + "\n" + detail
 		}

@@ -3,15 +3,12 @@ package agent
 import (
 	"context"
 	"errors"
-	"os"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
-	"github.com/kubehsm/kubehsm/plugin/bridge"
-	"github.com/kubehsm/kubehsm/plugin/pinsource"
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
@@ -32,14 +29,15 @@ func (p *person) where() string {
 
 // people are those who can be asked now.
 type people struct {
+	started  time.Time // the agent
 	mu       sync.Mutex
 	all      []*person                // the latest last
 	changed  chan struct{}            // closed when somebody comes
 	expected map[process.ID]time.Time // until when an attendant may come
 }
 
-func newPeople() *people {
-	return &people{changed: make(chan struct{}), expected: map[process.ID]time.Time{}}
+func newPeople(started time.Time) *people {
+	return &people{started: started, changed: make(chan struct{}), expected: map[process.ID]time.Time{}}
 }
 
 func (s *people) add(p *person) {
@@ -148,9 +146,9 @@ func (s *people) fronts() int {
 }
 
 // offer keeps a person among those who can be asked until the connection ends.
-func (a *agent) offer(l *link, who *person) error {
-	a.people.add(who)
-	defer a.people.remove(who)
+func (s *people) offer(l *link, who *person) error {
+	s.add(who)
+	defer s.remove(who)
 	if err := l.write(reply{Offered: true}); err != nil {
 		return err
 	}
@@ -177,18 +175,18 @@ func (c *Client) offer(ctx context.Context, r request, p hsm.Prompter, ready fun
 
 // person returns who can be asked when a request of the client needs a new
 // connection: its attendant, else the latest open UI, else nil.
-func (a *agent) person(client process.ID) hsm.Prompter {
-	if p := a.someone(client); p != nil {
+func (s *people) person(client process.ID) hsm.Prompter {
+	if p := s.someone(client); p != nil {
 		return p.p
 	}
 	return nil
 }
 
-// someone is [agent.person] with where that is.
-func (a *agent) someone(client process.ID) *person {
+// someone is [people.person] with where that is.
+func (s *people) someone(client process.ID) *person {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel() // only who is there already
-	for _, p := range a.people.forClient(ctx, client) {
+	for _, p := range s.forClient(ctx, client) {
 		return p
 	}
 	return nil
@@ -198,43 +196,10 @@ func (a *agent) someone(client process.ID) *person {
 // look for one a few times a second, and whoever has started it asks at once.
 const frontGrace = 500 * time.Millisecond
 
-// personSoon waits for an open UI where the agent has just started and none has
+// soon waits for an open UI where the agent has just started and none has
 // come yet.
-func (a *agent) personSoon(ctx context.Context) {
-	grace, cancel := context.WithDeadline(ctx, a.life.started.Add(frontGrace))
+func (s *people) soon(ctx context.Context) {
+	grace, cancel := context.WithDeadline(ctx, s.started.Add(frontGrace))
 	defer cancel()
-	a.people.await(grace)
-}
-
-// prompterFor returns who can be asked for a signature: the plugin that waits
-// for it, which knows the user's PIN sources itself, else those, and who is there
-// for the client whose request needs it.
-func (a *agent) prompterFor(ctx context.Context, enrollment string) hsm.Prompter {
-	if p := prompterOf(ctx); p != nil {
-		return p
-	}
-	var p hsm.Prompter
-	if client, ok := bridge.ClientOf(ctx); ok {
-		p = a.person(client)
-	}
-	if p == nil {
-		p = nobody{a.notify, enrollment}
-	}
-	return a.sourced(p)
-}
-
-// sourced puts the user's PIN sources before p.
-func (a *agent) sourced(p hsm.Prompter) hsm.Prompter {
-	if len(a.o.PINSources) == 0 {
-		return p
-	}
-	return pinsource.New(pinsource.Options{Entries: a.o.PINSources, State: a.o.Dirs.State, Getenv: os.Getenv}, p)
-}
-
-// settled tells a PIN source that the token has judged its PIN, so that others
-// need not wait for that.
-func settled(p hsm.Prompter) {
-	if s, ok := p.(*pinsource.Prompter); ok {
-		_ = s.Close() // a lock that stays ends by itself soon
-	}
+	s.await(grace)
 }

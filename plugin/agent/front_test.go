@@ -27,14 +27,14 @@ func TestPersonSoon(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
-				a := &agent{life: &life{started: began.Add(-tc.age)}, people: newPeople()}
+				s := newPeople(began.Add(-tc.age))
 				switch {
 				case tc.comes != nil && tc.in == 0:
-					a.people.add(tc.comes)
+					s.add(tc.comes)
 				case tc.comes != nil:
-					time.AfterFunc(tc.in, func() { a.people.add(tc.comes) })
+					time.AfterFunc(tc.in, func() { s.add(tc.comes) })
 				}
-				a.personSoon(context.Background())
+				s.soon(context.Background())
 				if waited := time.Since(began); waited != tc.waited {
 					t.Errorf("waited %v, not %v", waited, tc.waited)
 				}

@@ -105,7 +105,7 @@ func TestUnlockWindow(t *testing.T) {
 	log := discard()
 	o := Options{Dirs: r.dirs, Tokens: InProcess(hsm.Drivers{keepOpen{r.fake}})}
 	o.defaults()
-	a, err := newAgent(o, log, nil, func() {})
+	a, err := newAgent(o, wire.Build{}, log, nil, func() {})
 	check(t, err)
 	defer a.bridge.close()
 	sign := func() {
@@ -116,7 +116,7 @@ func TestUnlockWindow(t *testing.T) {
 		tg, err := a.targets.target("prod")
 		check(t, err)
 		check(t, tg.holder.unlock(context.Background(), hsmtest.Typing(t, pin)))
-		_, err = a.prepare(context.Background(), requester{enrollment: "prod", client: caller(1)}, p)
+		_, err = a.signIns.prepare(context.Background(), requester{enrollment: "prod", client: caller(1)}, p)
 		check(t, err)
 	}
 	unlocked := func() bool { return a.status().Tokens[0].Unlocked }
@@ -159,7 +159,7 @@ func TestSessionKeepsTheAgent(t *testing.T) {
 	r := newRig(t, rigOptions{idle: true})
 	o := Options{Dirs: r.dirs, Tokens: InProcess(hsm.Drivers{keepOpen{r.fake}})}
 	o.defaults()
-	a, err := newAgent(o, discard(), nil, func() {})
+	a, err := newAgent(o, wire.Build{}, discard(), nil, func() {})
 	check(t, err)
 	if !a.sweep(time.Now().Add(2 * time.Hour)) {
 		t.Fatal("would live for ever")

@@ -29,7 +29,7 @@ func (a *agent) serve(ctx context.Context, c net.Conn) {
 			return
 		}
 		a.life.active()
-		if r.Op == opCredential && a.answer(l, r) {
+		if r.Op == opCredential && a.credentials.answer(l, r) {
 			continue
 		}
 		alive := a.beat(l, r)
@@ -62,7 +62,7 @@ func (a *agent) operate(l *link, r request) (out reply, then func()) {
 	p := newRemotePrompter(l)
 	defer p.close()
 	p.who, p.understandsWaits = q.client, r.Waits
-	p.shared = func() bool { return a.shared(p.who) }
+	p.shared = func() bool { return a.terminals.shared(p.who) }
 	defer a.turns.shows(p)()
 	var err error
 	switch {
@@ -84,18 +84,18 @@ func (a *agent) operate(l *link, r request) (out reply, then func()) {
 		err = hsm.WithHint(fmt.Errorf("%w: it speaks protocol %d, you speak %d", ErrVersion, a.o.protocol, r.V), versionHint)
 	case r.Op == opPrepare:
 		p.terminal = q.client.Terminal() != 0
-		p.elsewhere = func() hsm.Prompter { return a.person(q.client) }
-		p.soon = a.personSoon
-		err = a.life.work(func() (err error) { out.Session, err = a.prepare(l.ctx, q, p); return err })
+		p.elsewhere = func() hsm.Prompter { return a.people.person(q.client) }
+		p.soon = a.people.soon
+		err = a.life.work(func() (err error) { out.Session, err = a.signIns.prepare(l.ctx, q, p); return err })
 	case r.Op == opSign:
-		err = a.life.work(func() (err error) { out.Signed, err = a.sign(l.ctx, q, r.Sign, p); return err })
+		err = a.life.work(func() (err error) { out.Signed, err = a.signer.sign(l.ctx, q, r.Sign, p); return err })
 	case r.Op == opFront:
 		p.who = l.peer
-		err = a.offer(l, &person{p: p})
+		err = a.people.offer(l, &person{p: p})
 	case r.Op == opAttend:
-		err = a.attend(l, r, p)
+		err = a.people.attend(l, r, p)
 	case r.Op == opUnlock:
-		err = a.life.work(func() error { return a.unlockFor(l.ctx, q, p) })
+		err = a.life.work(func() error { return a.signIns.unlockAhead(l.ctx, q, p) })
 	default:
 		err = fmt.Errorf("%w: operation %q", wire.ErrFrame, r.Op)
 	}

@@ -2,9 +2,9 @@ package agent
 
 import (
 	"context"
-	"crypto"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -20,51 +20,44 @@ const (
 	freshFor = 45 * time.Second
 )
 
+// signIns make sure that the bridge can carry requests.
+type signIns struct {
+	targets *targets
+	bridge  *bridgeHost
+	flights *flights
+	epoch   *epoch
+	issuer  *issuer
+	records *records
+	log     *slog.Logger
+}
+
 // prepare makes sure that the bridge can carry requests for an enrolment and
 // hands out a session. The order is the package comment's.
-func (a *agent) prepare(ctx context.Context, q requester, p *remotePrompter) (_ *Session, err error) {
+func (s *signIns) prepare(ctx context.Context, q requester, p *remotePrompter) (_ *Session, err error) {
 	defer func() {
 		if err != nil {
-			a.records.session(q, err)
+			s.records.session(q, err)
 		}
 	}()
-	t, err := a.targets.target(q.enrollment)
+	t, err := s.targets.target(q.enrollment)
 	if err != nil {
 		return nil, err
 	}
 	if err := t.inDate(time.Now()); err != nil {
 		return nil, err
 	}
-	if err := a.bridge.ensure(); err != nil {
+	if err := s.bridge.ensure(); err != nil {
 		return nil, err
 	}
 	if !t.warm(time.Now()) {
 		over := t.holder.asks.tell(p)
-		t, err = a.warmUp(ctx, q, p)
+		t, err = s.warmUp(ctx, q, p)
 		over()
 		if err != nil {
 			return nil, err
 		}
 	}
-	return a.session(t, q)
-}
-
-// session hands out a session.
-func (a *agent) session(t *target, q requester) (*Session, error) {
-	c, err := a.sessions.Issue(t.e.Name, q.client, q.kin...)
-	if err != nil {
-		return nil, err
-	}
-	a.mayWrite(q.client)
-	if c.New {
-		a.records.session(q, nil)
-	}
-	a.life.handedOut()
-	s := &Session{Certificate: c.Certificate, Key: c.Key, Expires: c.Expires, CertificateExpires: t.chain[0].NotAfter}
-	if s.Attend = a.needsAttendant(t, q.client); s.Attend {
-		a.people.expect(q.client, time.Now())
-	}
-	return s, nil
+	return s.issuer.issue(t, q)
 }
 
 // warm tells whether the connection is there and known to be good.
@@ -73,38 +66,38 @@ func (t *target) warm(now time.Time) bool {
 }
 
 // warmUp is the cold half of a prepare, done by one caller for all.
-func (a *agent) warmUp(ctx context.Context, q requester, p *remotePrompter) (*target, error) {
+func (s *signIns) warmUp(ctx context.Context, q requester, p *remotePrompter) (*target, error) {
 	name := q.enrollment
-	if err := a.flights.recall(q.client, name, time.Now()); err != nil {
+	if err := s.flights.recall(q.client, name, time.Now()); err != nil {
 		return nil, err
 	}
-	ctx, cancel := a.epoch.untilLocked(ctx)
+	ctx, cancel := s.epoch.untilLocked(ctx)
 	defer cancel()
 	ctx = withRequester(ctx, q)
 	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Cluster: name, Action: "sign in", Command: q.command})
 	var t *target
-	err := a.flights.do(ctx, name, q.client.Terminal(), func() error {
+	err := s.flights.do(ctx, name, q.client.Terminal(), func() error {
 		var err error
-		if t, err = a.targets.target(name); err != nil {
+		if t, err = s.targets.target(name); err != nil {
 			return err
 		}
 		if t.warm(time.Now()) { // somebody was faster
 			return nil
 		}
-		err = a.connect(withPrompter(ctx, p), t, p)
+		err = s.connect(withPrompter(ctx, p), t, p)
 		if errors.Is(err, context.Canceled) && p.hasAsked() { // ctrl-c at the prompt
 			err = hsm.ErrCancelled
 		}
 		return err
 	})
 	err = lockedOr(ctx, err)
-	a.flights.remember(q.client, name, err, time.Now())
+	s.flights.remember(q.client, name, err, time.Now())
 	if err != nil {
-		a.log.Info("prepare failed", "enrollment", name, "error", err)
+		s.log.Info("prepare failed", "enrollment", name, "error", err)
 		return nil, err
 	}
 	if t == nil { // another was the leader
-		return a.targets.target(name)
+		return s.targets.target(name)
 	}
 	return t, nil
 }
@@ -121,7 +114,7 @@ func passOn(err error, elsewhere bool) bool {
 }
 
 // connect makes t warm.
-func (a *agent) connect(ctx context.Context, t *target, p hsm.Prompter) error {
+func (s *signIns) connect(ctx context.Context, t *target, p hsm.Prompter) error {
 	if t.ready.Load() && t.up.Live() {
 		probe, cancel := context.WithTimeout(ctx, probeTimeout)
 		err := t.up.Check(probe)
@@ -134,20 +127,20 @@ func (a *agent) connect(ctx context.Context, t *target, p hsm.Prompter) error {
 		}
 		t.up.Reset() // or the connection died while nobody looked
 	}
-	if err := a.unlock(ctx, t, p); err != nil {
+	if err := s.unlock(ctx, t, p); err != nil {
 		return err
 	}
 	if err := t.up.Check(ctx); err != nil {
 		return t.explain(err)
 	}
 	t.ready.Store(true)
-	a.log.Info("ready", "enrollment", t.e.Name)
+	s.log.Info("ready", "enrollment", t.e.Name)
 	return nil
 }
 
 // unlock unlocks the token, after making sure that a PIN would not be typed in
 // vain: the server answers and the key is there.
-func (a *agent) unlock(ctx context.Context, t *target, p hsm.Prompter) error {
+func (s *signIns) unlock(ctx context.Context, t *target, p hsm.Prompter) error {
 	if t.holder.unlocked() {
 		t.holder.use()
 		return nil
@@ -185,17 +178,17 @@ func (t *target) explain(err error) error {
 		"the cluster's client authority may have changed, or the certificate is another cluster's; enrol again with `%s`", t.e.Command())
 }
 
-// unlockFor is the unlock operation.
-func (a *agent) unlockFor(ctx context.Context, q requester, p *remotePrompter) error {
-	t, err := a.targets.target(q.enrollment)
+// unlockAhead is the unlock operation.
+func (s *signIns) unlockAhead(ctx context.Context, q requester, p *remotePrompter) error {
+	t, err := s.targets.target(q.enrollment)
 	if err != nil {
 		return err
 	}
-	if err := a.bridge.ensure(); err != nil { // kubectl could not use it
+	if err := s.bridge.ensure(); err != nil { // kubectl could not use it
 		return err
 	}
 	defer t.holder.asks.tell(p)()
-	ctx, cancel := a.epoch.untilLocked(ctx)
+	ctx, cancel := s.epoch.untilLocked(ctx)
 	defer cancel()
 	ctx = withRequester(ctx, q)
 	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Cluster: t.e.Name, Action: "unlock the token"}) // asked for by kubehsm itself
@@ -204,26 +197,7 @@ func (a *agent) unlockFor(ctx context.Context, q requester, p *remotePrompter) e
 	}
 	if err = lockedOr(ctx, err); err == nil {
 		t.holder.use()
-		a.flights.remember(bridge.Client{}, t.e.Name, nil, time.Now())
+		s.flights.remember(bridge.Client{}, t.e.Name, nil, time.Now())
 	}
 	return err
-}
-
-// signer returns the key of t for the signature that a new connection needs. Who can
-// be asked is known from ctx.
-func (a *agent) signer(ctx context.Context, t *target) (crypto.Signer, error) {
-	p := a.prompterFor(ctx, t.e.Name)
-	s, err := t.holder.signer(ctx, t.e.Key, t.chain[0].PublicKey, p)
-	settled(p)
-	if err != nil {
-		a.records.signature(ctx, t.e, err)
-		if prompterOf(ctx) == nil && errors.Is(err, hsm.ErrNoTerminal) {
-			a.notify.Say("The connection to " + t.e.Name + " needs the token's PIN: run your command again, or kubehsm unlock.")
-		}
-		return nil, err
-	}
-	return recordedSigner{s, func(err error) {
-		settled(p)
-		a.records.signature(ctx, t.e, err)
-	}}, nil
 }

@@ -133,11 +133,10 @@ func Serve(ctx context.Context, o Options) (err error) {
 		return fmt.Errorf("agent: %w", err)
 	}
 	defer func() { err = errors.Join(err, records.Close()) }()
-	a, err := newAgent(o, log, records, stop)
+	a, err := newAgent(o, program, log, records, stop)
 	if err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
-	a.program = program
 	if o.made != nil {
 		o.made(a)
 	}
@@ -216,7 +215,7 @@ func (a *agent) run(ctx context.Context) (err error) {
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() { a.watch(ctx, name) })
-	wg.Go(func() { a.serveSigner(ctx) })
+	wg.Go(func() { a.signer.serve(ctx) })
 	conns := newConnSet()
 	wg.Go(func() { a.accept(ctx, l, conns, &wg) })
 	<-ctx.Done()

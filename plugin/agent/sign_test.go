@@ -81,7 +81,7 @@ func TestSignForOthers(t *testing.T) {
 	}
 	unhashed := &wire.Sign{Key: r.slot.URI.String(), Digest: []byte("a text of any length")}
 	r.mustAgent(func(a *agent) {
-		if signed, err := a.sign(t.Context(), requester{}, unhashed, nil); signed != nil || !errors.Is(err, externalsigner.ErrRequest) {
+		if signed, err := a.signer.sign(t.Context(), requester{}, unhashed, nil); signed != nil || !errors.Is(err, externalsigner.ErrRequest) {
 			t.Errorf("no hash: signed %v, %v", signed, err)
 		}
 	})
@@ -177,7 +177,7 @@ func TestAgentIsExternalSigner(t *testing.T) {
 	r.mustAgent(func(a *agent) {
 		q, err := signer.FromParts(map[string]string{signer.KeyURI: r.slot.URI.String()}, []byte("a text of any length"), crypto.Hash(0))
 		check(t, err)
-		if out, err := a.answerSigner(t.Context(), q, func(string) {}); !errors.Is(err, externalsigner.ErrRequest) || out.Signature != nil {
+		if out, err := a.signer.answer(t.Context(), q, func(string) {}); !errors.Is(err, externalsigner.ErrRequest) || out.Signature != nil {
 			t.Errorf("no hash: %+v, %v", out, err)
 		}
 	})

@@ -2,12 +2,17 @@ package agent
 
 import (
 	"context"
+	"crypto"
+	"crypto/rsa"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/consent"
+	"github.com/kubehsm/kubehsm/plugin/desktop"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/service"
@@ -15,71 +20,128 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
-// serveSigner serves the external signer protocol's gRPC form on a socket of its
+// externalSigner signs for clients of the external signer protocol: of the agent's
+// socket, and of one of its own.
+type externalSigner struct {
+	keys    *keys
+	people  *people
+	tokens  *heldTokens
+	epoch   *epoch
+	dial    *dialSigner
+	asker   hsm.Prompter // see [Options]
+	flights *flights
+	life    *life
+	records *records
+	notify  *desktop.Notifier
+	socket  string
+	log     *slog.Logger
+}
+
+// sign makes a signature for the external signer protocol, which leads to a
+// connection past the bridge. So it is made only where a connection alone needs
+// nobody's yes: by an enrolled key that is held unlocked now, and whose
+// enrolments all leave it at signing in. For any other the token itself is asked,
+// and so is its user.
+func (s *externalSigner) sign(ctx context.Context, q requester, digest *wire.Sign, p *remotePrompter) (*wire.Signed, error) {
+	if digest == nil {
+		return nil, fmt.Errorf("%w: nothing to sign", wire.ErrFrame)
+	}
+	var opts crypto.SignerOpts = crypto.Hash(digest.Hash)
+	if digest.Salt != nil {
+		opts = &rsa.PSSOptions{SaltLength: *digest.Salt, Hash: crypto.Hash(digest.Hash)}
+	}
+	r, err := signer.FromParts(map[string]string{signer.KeyURI: digest.Key}, digest.Digest, opts)
+	if err != nil {
+		return nil, err
+	}
+	e, err := s.keys.enrolled(*r.Config.URI)
+	if errors.Is(err, enrollment.ErrUnknown) || errors.Is(err, errAsksConsent) || err == nil && !s.tokens.of(e.Key).unlocked() {
+		return &wire.Signed{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	public, err := s.keys.public(e, r.Opts)
+	if err != nil {
+		return nil, err
+	}
+	defer s.tokens.of(e.Key).asks.tell(p)()
+	signature, err := s.keys.sign(withRequester(ctx, q), e, public, r, p)
+	if errors.Is(err, hsm.ErrPINRequired) { // for each signature
+		return &wire.Signed{}, nil
+	}
+	s.records.signed(e, q, err)
+	if err != nil {
+		return nil, err
+	}
+	return &wire.Signed{Held: true, Signature: signature}, nil
+}
+
+// serve serves the external signer protocol's gRPC form on a socket of its
 // own, until ctx ends.
-func (a *agent) serveSigner(ctx context.Context) {
-	err := service.ListenAndServe(ctx, a.o.Dirs.SignerSocket(), service.Options{
-		Answer: a.answerSigner,
-		Log:    func(line string) { a.log.Info("external signer", "request", line) },
+func (s *externalSigner) serve(ctx context.Context) {
+	err := service.ListenAndServe(ctx, s.socket, service.Options{
+		Answer: s.answer,
+		Log:    func(line string) { s.log.Info("external signer", "request", line) },
 	}, func() {})
 	if err != nil {
-		a.log.Error("external signer", "error", err)
+		s.log.Error("external signer", "error", err)
 	}
 }
 
-// answerSigner answers with the certificate of an enrolment and with signatures
-// by its key. The rule is that of [agent.sign]; a PIN comes from
+// answer answers with the certificate of an enrolment and with signatures
+// by its key. The rule is that of [externalSigner.sign]; a PIN comes from
 // the user's PIN sources or a person, see [Options.Asker].
-func (a *agent) answerSigner(ctx context.Context, r externalsigner.Request, tell func(text string)) (out externalsigner.Answer, err error) {
+func (s *externalSigner) answer(ctx context.Context, r externalsigner.Request, tell func(text string)) (out externalsigner.Answer, err error) {
 	defer r.Zero()
-	a.life.active()
+	s.life.active()
 	if r.Config.URI == nil {
 		return out, hsm.WithHint(fmt.Errorf("%w: the agent knows keys by their uri", externalsigner.ErrRequest),
 			"`kubehsm kubeconfig set --mode external-signer` writes it")
 	}
 	if r.Operation == signer.Certificate {
-		return a.enrolledCertificate(r.Config)
+		return s.keys.certificate(r.Config)
 	}
-	e, err := a.enrolledKey(*r.Config.URI)
+	e, err := s.keys.enrolled(*r.Config.URI)
 	if err != nil {
 		return out, hsm.WithHint(err, "the agent signs with enrolled keys whose policy is session; `kubehsm external-signer serve` signs with any, and asks for the PIN")
 	}
-	public, err := a.publicKey(e, r.Opts)
+	public, err := s.keys.public(e, r.Opts)
 	if err != nil {
 		return out, err
 	}
 	q := requester{enrollment: e.Name, client: process.Of(service.PeerPID(ctx))}
 	ctx = withRequester(hsm.WithPurpose(ctx, hsm.Purpose{Cluster: e.Name, Action: "sign in", Command: consent.CommandOf(q.client.PID)}), q)
-	err = a.life.work(func() error {
-		defer a.tokens.of(e.Key).asks.tell(toldWaiter{q.client, tell})()
-		if err := a.unlockForSigner(ctx, e, q, tell); err != nil {
+	err = s.life.work(func() error {
+		defer s.tokens.of(e.Key).asks.tell(toldWaiter{q.client, tell})()
+		if err := s.unlock(ctx, e, q, tell); err != nil {
 			return err
 		}
-		out.Signature, err = a.signHeld(ctx, e, public, r, service.Told(touchOnly{a.person(q.client)}, "", tell))
-		a.records.signed(e, q, err)
+		out.Signature, err = s.keys.sign(ctx, e, public, r, service.Told(touchOnly{s.people.person(q.client)}, "", tell))
+		s.records.signed(e, q, err)
 		return err
 	})
 	return out, err
 }
 
-// unlockForSigner sees to it that the key can be used.
-func (a *agent) unlockForSigner(ctx context.Context, e enrollment.Enrollment, q requester, tell func(string)) error {
-	h := a.tokens.of(e.Key)
+// unlock sees to it that the key can be used.
+func (s *externalSigner) unlock(ctx context.Context, e enrollment.Enrollment, q requester, tell func(string)) error {
+	h := s.tokens.of(e.Key)
 	if h.unlocked() {
 		return nil
 	}
-	if err := a.flights.recall(q.client, e.Name, time.Now()); err != nil { // clients ask again and again
+	if err := s.flights.recall(q.client, e.Name, time.Now()); err != nil { // clients ask again and again
 		return err
 	}
-	var p hsm.Prompter = nobody{a.notify, e.Name}
-	if who := a.someone(q.client); who != nil {
+	var p hsm.Prompter = nobody{s.notify, e.Name}
+	if who := s.people.someone(q.client); who != nil {
 		p = service.Told(who.p, who.where(), tell)
-	} else if a.o.Asker != nil {
-		p = service.Told(a.o.Asker, "in the window that opens", tell)
+	} else if s.asker != nil {
+		p = service.Told(s.asker, "in the window that opens", tell)
 	}
-	p = a.sourced(p)
+	p = s.dial.sourced(p)
 	defer settled(p)
-	ctx, cancel := a.epoch.untilLocked(ctx)
+	ctx, cancel := s.epoch.untilLocked(ctx)
 	defer cancel()
 	err := lockedOr(ctx, h.unlock(ctx, p))
 	if errors.Is(err, hsm.ErrNoTerminal) {
@@ -88,37 +150,6 @@ func (a *agent) unlockForSigner(ctx context.Context, e enrollment.Enrollment, q 
 			err = hsm.Hintf(err, "run `kubehsm unlock %s`", e.Name)
 		}
 	}
-	a.flights.remember(q.client, e.Name, err, time.Now())
+	s.flights.remember(q.client, e.Name, err, time.Now())
 	return err
-}
-
-// enrolledCertificate is that of the enrolment that the configuration names, or
-// of any with its key.
-func (a *agent) enrolledCertificate(c signer.Config) (out externalsigner.Answer, err error) {
-	var e enrollment.Enrollment
-	key := c.URI.Identity().String()
-	if c.Enrollment != "" {
-		e, err = a.store.Load(c.Enrollment)
-	}
-	if c.Enrollment == "" || err != nil || e.Key.Identity().String() != key {
-		all, lerr := a.store.List()
-		if lerr != nil {
-			return out, lerr
-		}
-		err = hsm.WithHint(fmt.Errorf("%s: no enrolment has this key: %w", c.URI, enrollment.ErrUnknown), "`kubehsm enroll` makes one")
-		for _, each := range all {
-			if each.Key.Identity().String() == key {
-				e, err = each, nil
-				break
-			}
-		}
-	}
-	if err != nil {
-		return out, err
-	}
-	chain, err := a.store.Certificate(e)
-	if err != nil {
-		return out, err
-	}
-	return externalsigner.Answer{Certificate: chain[0].Raw}, nil
 }

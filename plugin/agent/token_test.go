@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 )
 
 // lockedMeanwhile is a token that is locked while it answers.
@@ -89,10 +90,10 @@ func TestUnlockHearsOfALock(t *testing.T) {
 	o := Options{Dirs: r.dirs, Tokens: oneToken{token: token}}
 	o.defaults()
 	var err error
-	a, err = newAgent(o, discard(), nil, func() {})
+	a, err = newAgent(o, wire.Build{}, discard(), nil, func() {})
 	check(t, err)
 	defer a.bridge.close()
-	if err := a.unlockFor(t.Context(), requester{enrollment: "prod"}, newRemotePrompter(newLink(t.Context(), nil))); !errors.Is(err, errLocked) {
+	if err := a.signIns.unlockAhead(t.Context(), requester{enrollment: "prod"}, newRemotePrompter(newLink(t.Context(), nil))); !errors.Is(err, errLocked) {
 		t.Error(err)
 	}
 }

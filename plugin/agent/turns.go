@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
@@ -189,10 +190,17 @@ func (s *turns) showing() []*remotePrompter {
 	return slices.DeleteFunc(all, func(p *remotePrompter) bool { return !p.isShowing() })
 }
 
+// terminals knows who writes to a terminal.
+type terminals struct {
+	turns    *turns
+	sessions *bridge.Sessions
+	consents *consents
+}
+
 // mayWrite tells the prompts on the client's terminal that it may write there from
 // now on: it has a session, or waits for a question no longer.
-func (a *agent) mayWrite(client process.ID) {
-	all := a.turns.showing()
+func (s *terminals) mayWrite(client process.ID) {
+	all := s.turns.showing()
 	if len(all) == 0 {
 		return
 	}
@@ -206,10 +214,10 @@ func (a *agent) mayWrite(client process.ID) {
 
 // shared tells whether programs other than the client may write to its terminal
 // now: they have a session, and do not wait for a question there.
-func (a *agent) shared(client process.ID) bool {
+func (s *terminals) shared(client process.ID) bool {
 	terminal := client.Terminal()
-	return terminal != 0 && slices.ContainsFunc(a.sessions.Clients(), func(other process.ID) bool {
+	return terminal != 0 && slices.ContainsFunc(s.sessions.Clients(), func(other process.ID) bool {
 		return other != client && other.Terminal() == terminal && other.Alive() &&
-			(!a.consents.waits(other) || a.turns.isElsewhere(other))
+			(!s.consents.waits(other) || s.turns.isElsewhere(other))
 	})
 }

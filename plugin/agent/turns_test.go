@@ -143,7 +143,7 @@ func TestSharedLater(t *testing.T) {
 	}
 	r.mustAgent(func(a *agent) {
 		release, _ := a.consents.hold(second)
-		comes = func() { release(); a.mayWrite(second) }
+		comes = func() { release(); a.terminals.mayWrite(second) }
 	})
 	if code, body := r.send(t.Context(), c, "POST", pods); code != served {
 		t.Fatalf("%d %s", code, body)
@@ -223,7 +223,7 @@ func TestSharedTerminal(t *testing.T) {
 	r.mustAgent(func(a *agent) {
 		release, _ := a.consents.hold(first)
 		defer release()
-		if a.shared(second) || !a.shared(first) {
+		if a.terminals.shared(second) || !a.terminals.shared(first) {
 			t.Error("a program writes nothing while it waits for an answer, others do")
 		}
 	})
