@@ -163,6 +163,7 @@ func (u *user) unlock() {
 // agentStatus is what `agent status -o json` prints, as far as tests look at it.
 type agentStatus struct {
 	Running    bool
+	Version    string
 	PID        int
 	Signatures uint64
 	Dials      uint64
