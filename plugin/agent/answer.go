@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/entry"
 	"github.com/kubehsm/kubehsm/plugin/execcredential"
@@ -31,13 +32,17 @@ type credentials struct {
 // answer sends the finished ExecCredential if everything for it is at hand, and
 // tells whether it did. Whatever is wrong is not told: asked in full, it is
 // found again and there are words for it.
-func (s *credentials) answer(l *link, r request) bool {
-	b := s.atHand(l, r)
+func (s *credentials) answer(l *link.Server, r link.Received) bool {
+	var q wire.Credential
+	if r.Decode(&q) != nil {
+		return false
+	}
+	b := s.atHand(l.Peer(), q)
 	if b == nil {
 		return false
 	}
 	defer clear(b)
-	if err := l.writeSecret(b); err != nil && l.ctx.Err() == nil {
+	if err := l.AnswerSecret(b); err != nil && l.Context().Err() == nil {
 		s.log.Warn("answer", "op", r.Op, "error", err)
 	}
 	return true
@@ -47,7 +52,7 @@ func (s *credentials) answer(l *link, r request) bool {
 // agent's own (it may want to replace the agent), for an entry that is not in
 // order, for a connection that is not known to be good, for another program than
 // the one that asks.
-func (s *credentials) atHand(l *link, r request) []byte {
+func (s *credentials) atHand(plugin process.ID, r wire.Credential) []byte {
 	if r.V != s.protocol || !r.Program.SameFile(s.program) ||
 		r.Program.Path != s.program.Path && resolve(r.Program.Path) != s.program.Path {
 		return nil
@@ -65,8 +70,8 @@ func (s *credentials) atHand(l *link, r request) []byte {
 	if err != nil || t.inDate(now) != nil || s.bridge.ensure() != nil || !t.warm(now) || entry.Check(t.e, q) != nil {
 		return nil
 	}
-	who := requester{enrollment: name, command: r.Purpose.Command}
-	who.client, who.kin, err = s.identify(l.peer, r.Client)
+	who := requester{enrollment: name}
+	who.client, who.kin, err = s.identify(plugin, r.Client)
 	if err != nil || s.issuer.needsAttendant(t, who.client) || s.warns(t, now) {
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
@@ -15,14 +16,14 @@ const attendantTimeout = 3 * time.Second
 
 // attend is opAttend. Whoever says so attends that client: it is the same user's, and
 // could as well read the client's terminal.
-func (s *people) attend(l *link, r request, p *remotePrompter) error {
-	if !r.Client.Known() || !r.Client.Alive() {
-		return fmt.Errorf("attend process %d: it does not run", r.Client.PID)
+func (s *people) attend(l *link.Server, client process.ID, p *remotePrompter) error {
+	if !client.Known() || !client.Alive() {
+		return fmt.Errorf("attend process %d: it does not run", client.PID)
 	}
-	return s.offer(l, &person{p: p, client: r.Client})
+	return s.offer(l, &person{p: p, client: client})
 }
 
 // Attend offers p for the requests of one client process; see [Client.Front].
 func (c *Client) Attend(ctx context.Context, client process.ID, p hsm.Prompter, ready func()) error {
-	return c.offer(ctx, request{Op: opAttend, Client: client}, p, ready)
+	return c.offer(ctx, &attendRequest{Header: link.Header{Op: opAttend}, Client: client}, p, ready)
 }

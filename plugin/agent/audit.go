@@ -134,7 +134,7 @@ func outcome(err error) (audit.Outcome, string) {
 	if err == nil {
 		return audit.Granted, ""
 	}
-	code := toFailure(err).Code
+	code := codes.Failure(err).Code
 	if code == "" {
 		code = "other"
 	}

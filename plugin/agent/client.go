@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"os"
-	"sync"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/home"
@@ -18,18 +16,13 @@ import (
 
 // Client is a connection to the agent. Its operations run one after another.
 type Client struct {
-	// beats says that the agent gives a sign of life while it works, see hello.
-	beats bool
-
-	conn net.Conn
-	mu   sync.Mutex // one operation at a time
-	send sync.Mutex // one frame at a time
-
 	// Waiting, if not nil, shows why an operation waits, until done is called. It
 	// returns at once, and may wait a moment before it shows anything.
 	Waiting func(wire.Wait) (done func())
 
-	offered func() // is told when the agent knows of an offer, may be nil
+	link *link.Client
+	// beats says that the agent gives a sign of life while it works, see hello.
+	beats bool
 }
 
 // PrepareRequest says what a session is for.
@@ -48,11 +41,11 @@ func Dial(ctx context.Context, d home.Dirs) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{conn: conn}, nil
+	return &Client{link: link.NewClient(conn, codes)}, nil
 }
 
 // Close ends the connection; the agent goes on.
-func (c *Client) Close() error { return c.conn.Close() }
+func (c *Client) Close() error { return c.link.Close() }
 
 // Prepare returns a session for an enrolment, after whatever that takes: the
 // agent may ask p for a PIN, a touch or a yes (p may be nil: nobody can be
@@ -62,7 +55,8 @@ func (c *Client) Close() error { return c.conn.Close() }
 // [hsm.ErrKeyMismatch], [bridge.ErrPortTaken], [bridge.ErrUnreachable],
 // [hsm.ErrNoToken], [hsm.ErrNoKey], those of [hsm.AskPIN], [ErrRejected].
 func (c *Client) Prepare(ctx context.Context, r PrepareRequest, p hsm.Prompter) (Session, error) {
-	out, err := c.do(ctx, request{Op: opPrepare, Enrollment: r.Enrollment, Client: r.Client, Purpose: r.Purpose}, p)
+	var out sessionAnswer
+	err := c.call(ctx, &sessionRequest{link.Header{Op: opPrepare}, r.Enrollment, r.Client, r.Purpose}, &out, link.Options{Prompter: p})
 	if err != nil {
 		return Session{}, err
 	}
@@ -75,15 +69,14 @@ func (c *Client) Prepare(ctx context.Context, r PrepareRequest, p hsm.Prompter) 
 // Unlock asks for the PIN of the enrolment's token now, so that later commands
 // need not. It does nothing when the token is unlocked.
 func (c *Client) Unlock(ctx context.Context, enrollment string, p hsm.Prompter) error {
-	_, err := c.do(ctx, request{Op: opUnlock, Enrollment: enrollment, Client: process.This(),
-		Purpose: hsm.Purpose{Command: "kubehsm"}}, p)
-	return err
+	r := &sessionRequest{link.Header{Op: opUnlock}, enrollment, process.This(), hsm.Purpose{Command: "kubehsm"}}
+	return c.call(ctx, r, nil, link.Options{Prompter: p})
 }
 
 // Status describes the agent.
 func (c *Client) Status(ctx context.Context) (Status, error) {
-	out, err := c.do(ctx, request{Op: opStatus}, nil)
-	if err != nil {
+	var out statusAnswer
+	if err := c.plain(ctx, opStatus, &out); err != nil {
 		return Status{}, err
 	}
 	if out.Status == nil {
@@ -94,7 +87,8 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 
 // lock has the agent lock, see [Lock].
 func (c *Client) lock(ctx context.Context) ([]hsm.URI, error) {
-	out, err := c.do(ctx, request{Op: opLock}, nil)
+	var out lockAnswer
+	err := c.plain(ctx, opLock, &out)
 	return out.Ended, err
 }
 
@@ -105,102 +99,41 @@ func (c *Client) stop(ctx context.Context) ([]hsm.URI, error) { return nil, c.en
 func (c *Client) retire(ctx context.Context) error { return c.endBy(ctx, opRetire) }
 
 func (c *Client) endBy(ctx context.Context, op string) error {
-	if _, err := c.do(ctx, request{Op: op}, nil); err != nil {
+	if err := c.plain(ctx, op, nil); err != nil {
 		return err
 	}
-	stop := c.cancelWith(ctx)
-	defer stop()
 	patience := slowPatience
 	if urgent(op) {
 		patience = livePatience
 	}
-	var err error
-	for err == nil { // signs of life, until the agent has ended
-		_, err = wire.ReadWithin(c.conn, patience)
-	}
-	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		return c.lost(ctx, err)
-	}
-	return nil // what else ends the connection ends with the agent
+	return c.lost(c.link.AwaitEnd(ctx, patience))
 }
 
-// do runs one operation and serves the prompts that come meanwhile.
-func (c *Client) do(ctx context.Context, req request, p hsm.Prompter) (reply, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	stop := c.cancelWith(ctx)
-	defer stop()
-	req.V, req.Beats, req.Waits = protocolVersion, c.beats || urgent(req.Op), c.Waiting != nil
-	patience := c.patience(req.Op)
-	if err := c.write(req); err != nil {
-		return reply{}, c.lost(ctx, err)
-	}
-	desk := newDesk(ctx, c, p)
-	defer desk.close()
-	for {
-		f, err := wire.ReadWithin(c.conn, patience)
-		if err != nil {
-			return reply{}, c.lost(ctx, err)
-		}
-		var r reply
-		if err := f.Decode(&r); err != nil {
-			return reply{}, err
-		}
-		switch {
-		case r.Error != nil:
-			return reply{}, r.Error.err()
-		case r.Prompt != nil:
-			desk.ask(*r.Prompt)
-		case r.Offered:
-			if c.offered != nil {
-				c.offered()
-			}
-		case r.Done != 0:
-			desk.done(r.Done)
-		case r.Shared:
-			desk.share()
-		case r.Beat:
-		default:
-			return r, nil
-		}
-	}
+// plain runs an operation that says no more, and asks nothing.
+func (c *Client) plain(ctx context.Context, op string, out any) error {
+	return c.call(ctx, &plainRequest{link.Header{Op: op}}, out, link.Options{})
 }
 
-// cancelWith closes the connection when ctx ends: the agent cancels the work then.
-func (c *Client) cancelWith(ctx context.Context) (stop func() bool) {
-	return context.AfterFunc(ctx, func() { _ = c.conn.Close() })
-}
-
-func (c *Client) write(v any) error {
-	c.send.Lock()
-	defer c.send.Unlock()
-	return wire.WriteJSON(c.conn, v)
-}
-
-// answerPIN sends an answer and the secret after it, together.
-func (c *Client) answerPIN(a answer, pin *hsm.Secret) error {
-	c.send.Lock()
-	defer c.send.Unlock()
-	if err := wire.WriteJSON(c.conn, a); err != nil {
-		return err
-	}
-	return wire.WriteFrame(c.conn, wire.KindSecret, pin.Bytes())
+// call runs one operation and serves the prompts that come meanwhile.
+func (c *Client) call(ctx context.Context, r link.Request, out any, o link.Options) error {
+	h := r.Head()
+	h.Beats = c.beats || urgent(h.Op)
+	o.Waiting, o.Patience = c.Waiting, c.patience(h.Op)
+	return c.lost(c.link.Call(ctx, r, out, o))
 }
 
 // lost words a broken connection.
-func (c *Client) lost(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
+func (c *Client) lost(err error) error {
+	lost, ok := errors.AsType[*link.Lost](err)
+	switch {
+	case !ok:
+		return err
+	case lost.Silent():
 		hint := "if it was suspended, let it go on; else end its process: the next command starts a new one"
-		if pid := socket.PeerPID(c.conn); pid > 0 {
+		if pid := socket.PeerPID(c.link.Conn()); pid > 0 {
 			hint = fmt.Sprintf("if it was suspended, `kill -CONT %d` lets it go on; else end it with `kill -KILL %d`: the next command starts a new one", pid, pid)
 		}
 		return hsm.WithHint(ErrNoAnswer, hint)
 	}
-	return hsm.WithHint(fmt.Errorf("%w: %w", ErrStopped, err), "run the command again; it starts a new agent")
+	return hsm.WithHint(fmt.Errorf("%w: %w", ErrStopped, lost.Err), "run the command again; it starts a new agent")
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/consent"
@@ -119,14 +120,14 @@ func (s *questions) question(ctx, answered context.Context, q bridge.Question) e
 	if err != nil {
 		return err
 	}
-	ctx = withRequester(context.WithValue(ctx, rawKey{}, q.Request.Terminal), requester{enrollment: q.Enrollment, client: q.Client})
+	ctx = withRequester(link.HoldingTerminal(ctx, q.Request.Terminal), requester{enrollment: q.Enrollment, client: q.Client})
 	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Cluster: q.Enrollment, Action: "allow “" + q.Request.String() + "”", Command: statement.Command})
 	r := audit.Record{Event: audit.Consent, Enrollment: q.Enrollment, Server: t.e.Host(), Key: t.e.KeyHash, Request: q.Request.String(), Statement: text,
 		Client: &audit.Process{PID: q.Client.PID, Command: statement.Command}}
 	err = errNobody
 	for _, who := range s.people.forClient(ctx, q.Session) {
 		// An attendant without the terminal may have pinentry.
-		here := who.client == q.Session && !errors.Is(who.p.reach(ctx), hsm.ErrNoTerminal)
+		here := who.client == q.Session && !errors.Is(who.p.Reach(ctx), hsm.ErrNoTerminal)
 		var leave func(asked bool)
 		if leave, err = s.turns.ask(ctx, answered, q.Client, here); err != nil {
 			return err
@@ -171,7 +172,7 @@ func (s *questions) put(ctx context.Context, t *target, about consent.Statement,
 	}
 	shown := false
 	if touch {
-		switch err := who.p.reach(ctx); {
+		switch err := who.p.Reach(ctx); {
 		case err == nil:
 			shown = true
 		case !errors.Is(err, hsm.ErrUnsupported):

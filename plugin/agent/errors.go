@@ -1,12 +1,11 @@
 package agent
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 )
@@ -38,15 +37,11 @@ var (
 // is gone with it, and a card is told as soon as it can be.
 var errEnded = errors.New("the token's worker did not answer and was ended")
 
-// failure is an error on the socket.
-type failure struct {
-	Code    string `json:"code,omitempty"`
-	Message string `json:"message"`
-	Hint    string `json:"hint,omitempty"`
-}
+// errGone is the cause when a program goes away that waits for an answer.
+var errGone = errors.New("the client went away")
 
-// codes name the sentinels that hsm does not know.
-var codes = map[string]error{
+// codes name the sentinels that clients are told of.
+var codes = link.Codes{
 	"stopped":             ErrStopped,
 	"version":             ErrVersion,
 	"in-use":              ErrInUse,
@@ -58,32 +53,4 @@ var codes = map[string]error{
 	"port-taken":          bridge.ErrPortTaken,
 	"unknown-enrollment":  enrollment.ErrUnknown,
 	"invalid-enrollment":  enrollment.ErrInvalid,
-	"context-canceled":    context.Canceled,
-	"deadline-exceeded":   context.DeadlineExceeded,
 }
-
-func toFailure(err error) *failure {
-	f := &failure{Code: hsm.ErrorCode(err), Message: err.Error(), Hint: hsm.Hint(err)}
-	for code, sentinel := range codes {
-		if f.Code == "" && errors.Is(err, sentinel) {
-			f.Code = code
-		}
-	}
-	return f
-}
-
-// err rebuilds the error: same text, sentinel and hint.
-func (f *failure) err() error {
-	if sentinel, ok := codes[f.Code]; ok {
-		return hsm.WithHint(remote{f.Message, sentinel}, f.Hint)
-	}
-	return hsm.FromCode(f.Code, f.Message, f.Hint)
-}
-
-type remote struct {
-	message string
-	is      error
-}
-
-func (e remote) Error() string { return e.message }
-func (e remote) Unwrap() error { return e.is }

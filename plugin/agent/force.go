@@ -37,7 +37,7 @@ func insist(ctx context.Context, d home.Dirs, ask func(*Client, context.Context)
 	var conn net.Conn
 	if err == nil {
 		defer c.Close()
-		conn = c.conn
+		conn = c.link.Conn()
 		var tokens []hsm.URI
 		if tokens, err = ask(c, ctx); err == nil {
 			return Ended{Tokens: tokens}, nil

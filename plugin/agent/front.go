@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
@@ -146,13 +147,13 @@ func (s *people) fronts() int {
 }
 
 // offer keeps a person among those who can be asked until the connection ends.
-func (s *people) offer(l *link, who *person) error {
+func (s *people) offer(l *link.Server, who *person) error {
 	s.add(who)
 	defer s.remove(who)
-	if err := l.write(reply{Offered: true}); err != nil {
+	if err := l.Offered(); err != nil {
 		return err
 	}
-	<-l.ctx.Done()
+	<-l.Context().Done()
 	return nil
 }
 
@@ -161,12 +162,11 @@ func (s *people) offer(l *link, who *person) error {
 // (nil) or the agent goes ([ErrStopped]). ready, if not nil, is called once the
 // agent knows. The connection serves nothing else meanwhile, nor after.
 func (c *Client) Front(ctx context.Context, p hsm.Prompter, ready func()) error {
-	return c.offer(ctx, request{Op: opFront}, p, ready)
+	return c.offer(ctx, &plainRequest{link.Header{Op: opFront}}, p, ready)
 }
 
-func (c *Client) offer(ctx context.Context, r request, p hsm.Prompter, ready func()) error {
-	c.offered = ready
-	_, err := c.do(ctx, r, p)
+func (c *Client) offer(ctx context.Context, r link.Request, p hsm.Prompter, ready func()) error {
+	err := c.call(ctx, r, nil, link.Options{Prompter: p, Offered: ready})
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil
 	}

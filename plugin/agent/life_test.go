@@ -20,6 +20,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/socket"
@@ -110,9 +111,8 @@ func TestUnlockWindow(t *testing.T) {
 	defer a.bridge.close()
 	sign := func() {
 		t.Helper()
-		l := newLink(context.Background(), nil)
-		p := newRemotePrompter(l)
-		p.close() // the holder is unlocked by hand: nobody need be asked
+		p := newRemotePrompter(link.NewServer(context.Background(), nil, codes))
+		p.Close() // the holder is unlocked by hand: nobody need be asked
 		tg, err := a.targets.target("prod")
 		check(t, err)
 		check(t, tg.holder.unlock(context.Background(), hsmtest.Typing(t, pin)))

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/process"
@@ -28,63 +29,65 @@ const (
 	opSign       = wire.OpSign
 )
 
-// request is what a client sends.
-type request struct {
-	V          int           `json:"v"`
-	Op         string        `json:"op"`
+// plainRequest is one that says no more than its operation.
+type plainRequest struct{ link.Header }
+
+// helloRequest introduces a client.
+type helloRequest struct {
+	link.Header
+	Program wire.Build `json:"program,omitzero"`
+}
+
+// helloAnswer says who the agent is.
+type helloAnswer struct {
+	link.OK
+	Hello *hello `json:"hello,omitempty"`
+}
+
+// sessionRequest wants an enrolment's session or, of an unlock, its token unlocked.
+type sessionRequest struct {
+	link.Header
 	Enrollment string        `json:"enrollment,omitempty"`
 	Client     bridge.Client `json:"client,omitzero"`
 	Purpose    hsm.Purpose   `json:"purpose,omitzero"`
-	Program    wire.Build    `json:"program,omitzero"`   // the client's, in a hello or a credential
-	ExecInfo   string        `json:"execInfo,omitempty"` // of a credential
-	Beats      bool          `json:"beats,omitempty"`    // signs of life are understood
-	Token      *tokenRequest `json:"token,omitempty"`    // of an agent to its worker
-	Sign       *wire.Sign    `json:"sign,omitempty"`     // of a sign
-	Waits      bool          `json:"waits,omitempty"`    // prompts that say why it waits are understood
-
-	kin []process.ID // the processes that started Client, see identify
 }
 
-// reply is what the agent sends: one of its fields is set.
-type reply struct {
-	Prompt  *prompt      `json:"prompt,omitempty"`
-	Done    int          `json:"done,omitempty"`    // the prompt of that id is over
-	Offered bool         `json:"offered,omitempty"` // the person can be asked from now on
-	Session *Session     `json:"session,omitempty"`
-	Status  *Status      `json:"status,omitempty"`
-	Hello   *hello       `json:"hello,omitempty"`
-	Token   *tokenReply  `json:"token,omitempty"` // a worker's token
-	Signed  *wire.Signed `json:"signed,omitempty"`
-	Beat    bool         `json:"beat,omitempty"`  // a sign of life
-	Ended   []hsm.URI    `json:"ended,omitempty"` // the answer to a lock, see [Ended]
-	// Shared, in a sign of life: from now on others may write where prompts are shown.
-	Shared bool     `json:"shared,omitempty"`
-	OK     bool     `json:"ok,omitempty"`
-	Error  *failure `json:"error,omitempty"`
+// sessionAnswer hands a session out.
+type sessionAnswer struct {
+	link.OK
+	Session *Session `json:"session,omitempty"`
 }
 
-// prompt asks the person at the client.
-type prompt struct {
-	ID      int                `json:"id"` // from 1
-	PIN     *hsm.PINPrompt     `json:"pin,omitempty"`
-	Touch   *hsm.TouchPrompt   `json:"touch,omitempty"`
-	Confirm *hsm.ConfirmPrompt `json:"confirm,omitempty"`
-	// Wait says why the client waits.
-	Wait *wire.Wait `json:"wait,omitempty"`
-	// Reach asks whether a touch would be seen.
-	Reach bool `json:"reach,omitempty"`
-	// Raw says that the client waits with its terminal in raw mode, see [HoldsTerminal].
-	Raw bool `json:"raw,omitempty"`
-	// Shared says that others may write to the client's terminal, see [hsm.WithShared].
-	Shared bool `json:"shared,omitempty"`
+// statusAnswer describes the agent.
+type statusAnswer struct {
+	link.OK
+	Status *Status `json:"status,omitempty"`
 }
 
-// answer is the client's.
-type answer struct {
-	ID     int      `json:"id"`
-	Yes    bool     `json:"yes,omitempty"`
-	Secret bool     `json:"secret,omitempty"` // a secret frame follows
-	Error  *failure `json:"error,omitempty"`
+// lockAnswer is the answer to a lock, see [Ended].
+type lockAnswer struct {
+	link.OK
+	Ended []hsm.URI `json:"ended,omitempty"`
+}
+
+// attendRequest offers whoever can be asked for one client's requests.
+type attendRequest struct {
+	link.Header
+	Client process.ID `json:"client,omitzero"`
+}
+
+// signRequest wants a signature.
+type signRequest struct {
+	link.Header
+	Client  process.ID  `json:"client,omitzero"`
+	Purpose hsm.Purpose `json:"purpose,omitzero"`
+	Sign    *wire.Sign  `json:"sign,omitempty"`
+}
+
+// signAnswer is the signature.
+type signAnswer struct {
+	link.OK
+	Signed *wire.Signed `json:"signed,omitempty"`
 }
 
 // Session is what a client needs to reach one enrolment through the bridge.

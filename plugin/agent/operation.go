@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/socket"
@@ -18,121 +19,136 @@ func (a *agent) serve(ctx context.Context, c net.Conn) {
 		a.log.Warn("refused", "error", err)
 		return
 	}
-	l := newLink(ctx, c)
-	defer l.cancel()
-	go l.read() // ends when c is closed, which our caller does
-	for f := range l.frames {
-		var r request
-		if err := f.Decode(&r); err != nil {
-			clear(f.Payload)
-			a.log.Warn("refused", "error", err)
-			return
-		}
+	l := link.NewServer(ctx, c, codes)
+	err := l.Serve(func(r link.Received) error {
 		a.life.active()
 		if r.Op == opCredential && a.credentials.answer(l, r) {
-			continue
+			return nil
 		}
 		alive := a.beat(l, r)
-		answer, then := a.operate(l, r)
+		answer, then, err := a.operate(l, r)
 		if r.Op != opStop { // the client of a stop hears of the agent until the agent is gone
 			alive()
 		}
-		if err := l.write(answer); err != nil && l.ctx.Err() == nil {
+		if err != nil {
+			err = l.Fail(err)
+		} else {
+			err = l.Answer(answer)
+		}
+		if err != nil && l.Context().Err() == nil {
 			a.log.Warn("answer", "op", r.Op, "error", err)
 		}
 		if then != nil {
 			then()
 		}
+		return nil
+	})
+	if err != nil {
+		a.log.Warn("refused", "error", err)
 	}
 }
 
 // operate runs one operation; then is to be done once it is answered.
-// What an operation means is the same in every version of the protocol, but for
-// prepare and unlock: peers of two versions can always find out about each other
+// What an operation means is the same in every version of the protocol, but for those
+// of [agent.operateFor]: peers of two versions can always find out about each other
 // and end one.
-func (a *agent) operate(l *link, r request) (out reply, then func()) {
-	q := requester{enrollment: r.Enrollment, client: r.Client, command: r.Purpose.Command}
-	if r.Op == opPrepare || r.Op == opUnlock {
-		var err error
-		if q.client, q.kin, err = a.o.identify(l.peer, r.Client); err != nil {
-			a.records.session(requester{enrollment: r.Enrollment, client: l.peer}, err)
-			return reply{Error: toFailure(err)}, nil
-		}
-	}
-	p := newRemotePrompter(l)
-	defer p.close()
-	p.who, p.understandsWaits = q.client, r.Waits
-	p.shared = func() bool { return a.terminals.shared(p.who) }
-	defer a.turns.shows(p)()
-	var err error
+func (a *agent) operate(l *link.Server, r link.Received) (out any, then func(), err error) {
+	out = link.OK{OK: true}
 	switch {
 	case r.Op == opHello:
-		out.Hello = a.hello(r)
+		var q helloRequest
+		if err = r.Decode(&q); err == nil {
+			out = helloAnswer{Hello: a.hello(q.Program)}
+		}
 	case r.Op == opStatus:
-		out.Status = a.status()
+		out = statusAnswer{Status: a.status()}
 	case r.Op == opLock:
-		out.Ended, err = a.locks.all()
+		answer := lockAnswer{OK: link.OK{OK: true}}
+		answer.Ended, err = a.locks.all()
+		out = answer
 		a.records.write(audit.Record{Event: audit.Lock, Reason: "asked"})
 	case r.Op == opStop:
 		then = func() { a.life.end("asked") }
 	case r.Op == opRetire:
-		err = a.life.inUse(time.Now())
-		then = func() { a.life.end("replaced") }
+		if err = a.life.inUse(time.Now()); err == nil {
+			then = func() { a.life.end("replaced") }
+		}
 	case r.Op == opCredential:
 		err = errInFull
 	case r.V != a.o.protocol:
 		err = hsm.WithHint(fmt.Errorf("%w: it speaks protocol %d, you speak %d", ErrVersion, a.o.protocol, r.V), versionHint)
-	case r.Op == opPrepare:
-		p.terminal = q.client.Terminal() != 0
-		p.elsewhere = func() hsm.Prompter { return a.people.person(q.client) }
-		p.soon = a.people.soon
-		err = a.life.work(func() (err error) { out.Session, err = a.signIns.prepare(l.ctx, q, p); return err })
-	case r.Op == opSign:
-		err = a.life.work(func() (err error) { out.Signed, err = a.signer.sign(l.ctx, q, r.Sign, p); return err })
-	case r.Op == opFront:
-		p.who = l.peer
-		err = a.people.offer(l, &person{p: p})
-	case r.Op == opAttend:
-		err = a.people.attend(l, r, p)
-	case r.Op == opUnlock:
-		err = a.life.work(func() error { return a.signIns.unlockAhead(l.ctx, q, p) })
 	default:
-		err = fmt.Errorf("%w: operation %q", wire.ErrFrame, r.Op)
+		p := newRemotePrompter(l)
+		defer p.Close()
+		p.understandsWaits = r.Waits
+		p.Shared = func() bool { return a.terminals.shared(p.who) }
+		defer a.turns.shows(p)()
+		err = a.operateFor(l, r, p, &out)
 	}
-	if err != nil {
-		return reply{Error: toFailure(err)}, nil
+	return out, then, err
+}
+
+// operateFor runs an operation that may ask, p, and puts the answer into out, if it has
+// one.
+func (a *agent) operateFor(l *link.Server, r link.Received, p *remotePrompter, out *any) error {
+	switch r.Op {
+	case opPrepare, opUnlock:
+		var q sessionRequest
+		if err := r.Decode(&q); err != nil {
+			return err
+		}
+		who := requester{enrollment: q.Enrollment, command: q.Purpose.Command}
+		var err error
+		if who.client, who.kin, err = a.o.identify(l.Peer(), q.Client); err != nil {
+			a.records.session(requester{enrollment: q.Enrollment, client: l.Peer()}, err)
+			return err
+		}
+		p.who = who.client
+		if r.Op == opUnlock {
+			return a.life.work(func() error { return a.signIns.unlockAhead(l.Context(), who, p) })
+		}
+		p.terminal = who.client.Terminal() != 0
+		p.elsewhere = func() hsm.Prompter { return a.people.person(who.client) }
+		p.soon = a.people.soon
+		return a.life.work(func() error {
+			s, err := a.signIns.prepare(l.Context(), who, p)
+			*out = sessionAnswer{Session: s}
+			return err
+		})
+	case opSign:
+		var q signRequest
+		if err := r.Decode(&q); err != nil {
+			return err
+		}
+		p.who = q.Client
+		return a.life.work(func() error {
+			s, err := a.signer.sign(l.Context(), requester{client: q.Client, command: q.Purpose.Command}, q.Sign, p)
+			*out = signAnswer{Signed: s}
+			return err
+		})
+	case opFront:
+		p.who = l.Peer()
+		return a.people.offer(l, &person{p: p})
+	case opAttend:
+		var q attendRequest
+		if err := r.Decode(&q); err != nil {
+			return err
+		}
+		p.who = q.Client
+		return a.people.attend(l, q.Client, p)
 	}
-	out.OK = true
-	return out, then
+	return fmt.Errorf("%w: operation %q", wire.ErrFrame, r.Op)
 }
 
 // beat gives signs of life until it is stopped, to a client that understands them:
 // at once to one that would end an agent that gives none.
-func (a *agent) beat(l *link, r request) (stop func()) {
+func (a *agent) beat(l *link.Server, r link.Received) (stop func()) {
 	if !r.Beats {
 		return func() {}
 	}
-	every := beatEvery
-	if urgent(r.Op) {
-		every = liveEvery
-		_ = l.write(reply{Beat: true}) // a client that is gone misses nothing
+	if !urgent(r.Op) {
+		return l.BeatEvery(beatEvery)
 	}
-	ctx, cancel := context.WithCancel(l.ctx)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		tick := time.NewTicker(every)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				if l.write(reply{Beat: true}) != nil {
-					return
-				}
-			}
-		}
-	}()
-	return func() { cancel(); <-ended } // nothing comes after the answer
+	_ = l.Beat() // a client that is gone misses nothing
+	return l.BeatEvery(liveEvery)
 }

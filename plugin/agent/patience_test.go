@@ -12,6 +12,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/socket"
 	"github.com/kubehsm/kubehsm/test/poll"
@@ -24,8 +25,8 @@ func TestAgentThatDoesNotAnswer(t *testing.T) {
 	check(t, err)
 	defer l.Close()
 	c := r.dial()
-	_, err = wire.ReadWithin(c.conn, 10*time.Millisecond)
-	err = c.lost(t.Context(), err)
+	_, err = wire.ReadWithin(c.link.Conn(), 10*time.Millisecond)
+	err = c.lost(&link.Lost{Err: err})
 	if !errors.Is(err, ErrNoAnswer) || !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(hsm.Hint(err), "kill -CONT ") {
 		t.Fatalf("%v (hint: %s)", err, hsm.Hint(err))
 	}
@@ -39,11 +40,11 @@ func TestSuspendedClientTakesItsAnswer(t *testing.T) {
 		defer ours.Close()
 		go func() {
 			time.Sleep(500 * time.Millisecond)
-			_ = wire.WriteJSON(theirs, reply{OK: true}) // the reader notices if it does not come
+			_ = wire.WriteJSON(theirs, link.OK{OK: true}) // the reader notices if it does not come
 		}()
 		f, err := wire.ReadWithin(ours, time.Nanosecond)
 		check(t, err)
-		var got reply
+		var got link.OK
 		if err := f.Decode(&got); err != nil || !got.OK {
 			t.Fatal(got, err)
 		}
@@ -56,15 +57,19 @@ func TestBeats(t *testing.T) {
 	c, err := net.Dial("unix", r.dirs.Socket())
 	check(t, err)
 	defer c.Close()
-	check(t, wire.WriteJSON(c, request{V: wire.Version, Op: opPrepare, Enrollment: "prod", Beats: true}))
+	check(t, wire.WriteJSON(c, sessionRequest{Header: link.Header{V: wire.Version, Op: opPrepare, Beats: true}, Enrollment: "prod"}))
 	var prompted, beat bool
 	for !beat {
 		f, err := wire.ReadFrame(c)
 		check(t, err)
-		var got reply
+		var got struct {
+			Prompt *struct{}
+			Beat   bool
+			Error  *link.Failure
+		}
 		check(t, f.Decode(&got))
 		if got.Error != nil {
-			t.Fatal(got.Error.err())
+			t.Fatal(got.Error)
 		}
 		prompted = prompted || got.Prompt != nil
 		beat = got.Beat

@@ -85,7 +85,7 @@ func (s *signIns) warmUp(ctx context.Context, q requester, p *remotePrompter) (*
 			return nil
 		}
 		err = s.connect(withPrompter(ctx, p), t, p)
-		if errors.Is(err, context.Canceled) && p.hasAsked() { // ctrl-c at the prompt
+		if errors.Is(err, context.Canceled) && p.HasAsked() { // ctrl-c at the prompt
 			err = hsm.ErrCancelled
 		}
 		return err

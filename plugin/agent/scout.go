@@ -110,7 +110,7 @@ func (s *scout) shun(p *workerProcess, err error) error {
 // trouble.
 func (s *scout) list(ctx context.Context, want hsm.URI, limit time.Duration) (l hsm.Listing, err error) {
 	err = s.use(ctx, func(t *workerToken) error {
-		out, err := t.call(ctx, request{Op: opSurvey, Token: &tokenRequest{Source: s.source, URI: want}}, nil, limit)
+		out, err := callWorker[surveyAnswer](ctx, t, opSurvey, surveyRequest{named{want}, s.source}, nil, limit)
 		if err != nil {
 			return err
 		}
@@ -119,7 +119,7 @@ func (s *scout) list(ctx context.Context, want hsm.URI, limit time.Duration) (l 
 			if p.Error == nil {
 				return fmt.Errorf("%w: a problem without an error", wire.ErrFrame)
 			}
-			l.Problems = append(l.Problems, hsm.Problem{Source: p.Source, Err: p.Error.err()})
+			l.Problems = append(l.Problems, hsm.Problem{Source: p.Source, Err: codes.Error(p.Error)})
 		}
 		return nil
 	})
@@ -139,7 +139,7 @@ func (s *scout) slots(ctx context.Context, u hsm.URI) (all []hsm.Slot, err error
 		}
 		defer c.Close()
 		for all = nil; ; {
-			out, err := t.ask(ctx, c, request{Op: opSlots, Token: &tokenRequest{URI: u, From: len(all)}}, nil, readPatience)
+			out, err := askWorker[slotsAnswer](ctx, t, c, opSlots, slotsRequest{named{u}, len(all)}, nil, readPatience)
 			if err != nil {
 				return err
 			}

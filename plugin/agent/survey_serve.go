@@ -13,7 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 )
 
-// lookout is the child's side of a [scout]: it looks at a library and its tokens,
+// lookout is the child's side of a [scout]: it looks at the tokens of a library,
 // without a PIN.
 type lookout struct {
 	slots []*slotReply // slots of the token that was read last
@@ -22,32 +22,30 @@ type lookout struct {
 // partSize is how much of the slots of a token is sent at a time, in bytes.
 const partSize = wire.MaxJSON / 4
 
-// operate does what a scout wants. It returns nil for what is none of its operations.
-func (l *lookout) operate(ctx context.Context, drivers hsm.Drivers, r request) (*tokenReply, error) {
-	if r.Op != opSurvey && r.Op != opSlots {
-		return nil, nil
-	}
+// surveyor is the driver that has libraries.
+func surveyor(drivers hsm.Drivers) (hsm.Surveyor, error) {
 	i := slices.IndexFunc(drivers, func(d hsm.Driver) bool { _, ok := d.(hsm.Surveyor); return ok })
 	if i < 0 {
 		return nil, fmt.Errorf("libraries: %w", hsm.ErrUnavailable)
 	}
-	d := drivers[i].(hsm.Surveyor)
-	if r.Op == opSurvey {
-		return survey(ctx, d, r.Token.Source, r.Token.URI)
-	}
-	return l.read(ctx, d, r.Token.URI, r.Token.From)
+	return drivers[i].(hsm.Surveyor), nil
 }
 
 // survey lists the tokens of a library. One that is wanted and not listed is opened
 // too: that takes more trouble, as some libraries show only the tokens that were
 // there when they were loaded.
-func survey(ctx context.Context, d hsm.Surveyor, s hsm.Source, want hsm.URI) (*tokenReply, error) {
-	found, err := d.Survey(ctx, s)
+func (w *worker) survey(ctx context.Context, q surveyRequest) (out surveyAnswer, err error) {
+	d, err := surveyor(w.drivers)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
+	found, err := d.Survey(ctx, q.Source)
+	if err != nil {
+		return out, err
+	}
+	want := q.URI
 	if want.Scheme != "" && len(d.Match(found.Tokens, want)) == 0 {
-		want.ModulePath = s.Path
+		want.ModulePath = q.Source.Path
 		t, err := d.Open(ctx, want)
 		if err == nil {
 			info, ierr := t.Info(ctx)
@@ -56,12 +54,12 @@ func survey(ctx context.Context, d hsm.Surveyor, s hsm.Source, want hsm.URI) (*t
 			}
 		}
 		if err != nil && ctx.Err() != nil {
-			return nil, ctx.Err()
+			return out, ctx.Err()
 		}
 	}
-	out := &tokenReply{Tokens: found.Tokens}
+	out.Tokens = found.Tokens
 	for _, p := range found.Problems {
-		out.Problems = append(out.Problems, problemReply{p.Source, toFailure(p.Err)})
+		out.Problems = append(out.Problems, problemReply{p.Source, codes.Failure(p.Err)})
 	}
 	return out, fits(out)
 }
@@ -75,31 +73,35 @@ func fits(out any) error {
 	return err
 }
 
-// read sends the slots of a token from one on.
-func (l *lookout) read(ctx context.Context, d hsm.Driver, u hsm.URI, from int) (*tokenReply, error) {
-	if from == 0 {
-		slots, err := hsm.ReadSlots(ctx, d, u)
+// slotsFrom sends the slots of a token from one on.
+func (l *lookout) slotsFrom(ctx context.Context, drivers hsm.Drivers, q slotsRequest) (out slotsAnswer, err error) {
+	if q.From == 0 {
+		d, err := surveyor(drivers)
 		if err != nil {
-			return nil, err
+			return out, err
+		}
+		slots, err := hsm.ReadSlots(ctx, d, q.URI)
+		if err != nil {
+			return out, err
 		}
 		l.slots = nil
 		for _, s := range slots {
 			packed, err := packSlot(s)
 			if err != nil {
-				return nil, err
+				return out, err
 			}
 			l.slots = append(l.slots, packed)
 		}
 	}
-	if from < 0 || from > len(l.slots) {
-		return nil, fmt.Errorf("%w: slots from %d of %d", wire.ErrFrame, from, len(l.slots))
+	if q.From < 0 || q.From > len(l.slots) {
+		return out, fmt.Errorf("%w: slots from %d of %d", wire.ErrFrame, q.From, len(l.slots))
 	}
-	out := &tokenReply{Total: len(l.slots)}
+	out.Total = len(l.slots)
 	size := 0
-	for _, s := range l.slots[from:] {
+	for _, s := range l.slots[q.From:] {
 		b, err := json.Marshal(s)
 		if err != nil {
-			return nil, err
+			return out, err
 		}
 		if size += len(b); size > partSize && len(out.Slots) > 0 {
 			break

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 )
 
@@ -93,7 +94,7 @@ func TestUnlockHearsOfALock(t *testing.T) {
 	a, err = newAgent(o, wire.Build{}, discard(), nil, func() {})
 	check(t, err)
 	defer a.bridge.close()
-	if err := a.signIns.unlockAhead(t.Context(), requester{enrollment: "prod"}, newRemotePrompter(newLink(t.Context(), nil))); !errors.Is(err, errLocked) {
+	if err := a.signIns.unlockAhead(t.Context(), requester{enrollment: "prod"}, newRemotePrompter(link.NewServer(t.Context(), nil, codes))); !errors.Is(err, errLocked) {
 		t.Error(err)
 	}
 }

@@ -63,7 +63,7 @@ func (s touchedSigner) Sign(rand io.Reader, digest []byte, opts crypto.SignerOpt
 		return nil, s.watch.explain(err)
 	}
 	if client, ok := s.watch.Prompter.(*remotePrompter); ok && s.watch.shown.Load() {
-		client.takenDown(s.watch.ctx)
+		client.TakenDown(s.watch.ctx)
 	}
 	return signature, nil
 }

@@ -187,7 +187,7 @@ func (s *turns) showing() []*remotePrompter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := slices.Collect(maps.Keys(s.prompters))
-	return slices.DeleteFunc(all, func(p *remotePrompter) bool { return !p.isShowing() })
+	return slices.DeleteFunc(all, func(p *remotePrompter) bool { return !p.Showing() })
 }
 
 // terminals knows who writes to a terminal.
@@ -207,7 +207,7 @@ func (s *terminals) mayWrite(client process.ID) {
 	terminal := client.Terminal()
 	for _, p := range all {
 		if terminal != 0 && p.who != client && p.who.Terminal() == terminal {
-			p.share()
+			p.Share()
 		}
 	}
 }

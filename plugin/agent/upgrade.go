@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
@@ -21,9 +22,9 @@ type hello struct {
 	Beats      bool       `json:"beats,omitempty"` // it gives signs of life
 }
 
-func (a *agent) hello(r request) *hello {
-	if r.Program.Path != "" && r.Program.Replaces(a.program) {
-		a.life.newer.Store(&r.Program)
+func (a *agent) hello(program wire.Build) *hello {
+	if program.Path != "" && program.Replaces(a.program) {
+		a.life.newer.Store(&program)
 	}
 	return &hello{Protocol: a.o.protocol, Program: a.program, Supervised: a.o.Supervised, Unlocked: a.locks.unlocked(), Beats: true}
 }
@@ -90,7 +91,8 @@ var errGaveWay = errors.New("the agent gave way")
 // hello introduces a program. An agent that does not know the question yet is
 // taken as it is.
 func (c *Client) hello(ctx context.Context, mine wire.Build) (hello, error) {
-	out, err := c.do(ctx, request{Op: opHello, Program: mine}, nil)
+	var out helloAnswer
+	err := c.call(ctx, &helloRequest{link.Header{Op: opHello}, mine}, &out, link.Options{})
 	switch {
 	case errors.Is(err, ErrStopped), errors.Is(err, ErrVersion), ctx.Err() != nil:
 		return hello{}, err

@@ -198,15 +198,7 @@ func (r *remotePrompter) waits(w wire.Wait) (done func()) {
 	if !r.understandsWaits {
 		return func() {}
 	}
-	id, ok := r.number()
-	if !ok || r.link.write(reply{Prompt: &prompt{ID: id, Wait: &w}}) != nil {
-		return func() {}
-	}
-	return func() {
-		if !r.isClosed() {
-			_ = r.link.write(reply{Done: id}) // as with a touch
-		}
-	}
+	return r.Waits(w)
 }
 
 // waitDelay is how long a client of the external signer's socket waits before it

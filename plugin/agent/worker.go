@@ -77,7 +77,7 @@ func (ws *workers) Open(ctx context.Context, u hsm.URI) (Token, error) {
 		return nil, fmt.Errorf("start the token's worker: %w", err)
 	}
 	t := &workerToken{process: p, library: libraryOf(u), longest: ws.longest, died: func() { ws.note(u) }, settle: func() { ws.settle(u) }}
-	out, err := t.call(ctx, request{Op: opTokenOpen, Token: &tokenRequest{URI: u}}, nil, openPatience)
+	out, err := callWorker[infoAnswer](ctx, t, opTokenOpen, named{u}, nil, openPatience)
 	if err != nil {
 		return nil, errors.Join(err, p.end())
 	}
@@ -126,7 +126,7 @@ func (ws *workers) Removed(ctx context.Context, t Token) error {
 	if !ok {
 		return errors.New("not a worker's token")
 	}
-	_, err := w.call(ctx, request{Op: opTokenRemoved, Token: &tokenRequest{}}, nil, 0)
+	_, err := callWorker[nothing](ctx, w, opTokenRemoved, nothing{}, nil, 0)
 	return err
 }
 

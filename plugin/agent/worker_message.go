@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 )
 
@@ -30,45 +31,107 @@ const (
 	opSlots  = "slots"  // the slots of a token, a part at a time
 )
 
-// tokenRequest is what the agent wants of its worker.
-type tokenRequest struct {
-	// URI names the token, or the slot on it.
-	URI hsm.URI `json:"uri,omitzero"`
+// workerRequest is what a worker is asked for, with the operation's own message. The
+// worker may be of a newer program than its parent, where that file was replaced: the
+// rules of package wire hold here too.
+type workerRequest[T any] struct {
+	link.Header
+	Purpose hsm.Purpose `json:"purpose,omitzero"`
+	Token   T           `json:"token"`
+}
+
+// workerAnswer is a worker's.
+type workerAnswer[T any] struct {
+	link.OK
+	Token T `json:"token"`
+}
+
+// nothing is the message of an operation that has no other, and such an answer.
+type nothing struct{}
+
+// asking is part of a request that may need a person.
+type asking struct {
 	// Asks says that somebody can be asked.
 	Asks bool `json:"asks,omitempty"`
+}
+
+// named is a request about the token, or the slot, of that URI.
+type named struct {
+	URI hsm.URI `json:"uri,omitzero"`
+}
+
+// signerRequest wants the key in a slot.
+type signerRequest struct {
+	named
+	asking
 	// Want is the public key that must be in the slot (PKIX, DER), if any.
 	Want []byte `json:"want,omitempty"`
+}
+
+// signatureRequest wants a signature by the key of the last signerRequest.
+type signatureRequest struct {
+	asking
 	// Digest is what is signed, Hash its kind, Salt the salt's length if it is
 	// signed by RSASSA-PSS, as in [rsa.PSSOptions].
 	Digest []byte      `json:"digest,omitempty"`
 	Hash   crypto.Hash `json:"hash,omitempty"`
 	Salt   *int        `json:"salt,omitempty"`
-	// Source is the library to look at; URI is then the token that is looked for, if
-	// one is.
+}
+
+// surveyRequest wants the tokens of a library. URI is the token that is looked for, if
+// one is.
+type surveyRequest struct {
+	named
 	Source hsm.Source `json:"source,omitzero"`
-	// From is how many of the slots have been sent.
+}
+
+// slotsRequest wants the slots of a token, of which From have been sent.
+type slotsRequest struct {
+	named
 	From int `json:"from,omitempty"`
 }
 
-// tokenReply is the worker's answer.
-type tokenReply struct {
-	Info      *hsm.TokenInfo `json:"info,omitempty"`
-	Slot      *slotReply     `json:"slot,omitempty"`
-	Unlocked  bool           `json:"unlocked,omitempty"`
-	Public    []byte         `json:"public,omitempty"` // PKIX, DER
-	Signature []byte         `json:"signature,omitempty"`
-	// Tokens and Problems are those of a library, Slots a part of the Total that
-	// are on a token.
+// infoAnswer describes the token.
+type infoAnswer struct {
+	Info *hsm.TokenInfo `json:"info,omitempty"`
+}
+
+// slotAnswer is a slot.
+type slotAnswer struct {
+	Slot *slotReply `json:"slot,omitempty"`
+}
+
+// stateAnswer tells whether the token is unlocked.
+type stateAnswer struct {
+	Unlocked bool `json:"unlocked,omitempty"`
+}
+
+// signerAnswer is the public key of the signer.
+type signerAnswer struct {
+	Public []byte `json:"public,omitempty"` // PKIX, DER
+}
+
+// signatureAnswer is a signature.
+type signatureAnswer struct {
+	Signature []byte `json:"signature,omitempty"`
+}
+
+// surveyAnswer is what a library has.
+type surveyAnswer struct {
 	Tokens   []hsm.TokenInfo `json:"tokens,omitempty"`
 	Problems []problemReply  `json:"problems,omitempty"`
-	Slots    []*slotReply    `json:"slots,omitempty"`
-	Total    int             `json:"total,omitempty"`
+}
+
+// slotsAnswer is a part of the Total that are on a token.
+type slotsAnswer struct {
+	Slots []*slotReply `json:"slots,omitempty"`
+	Total int          `json:"total,omitempty"`
 }
 
 // problemReply is a [hsm.Problem].
 type problemReply struct {
-	Source string   `json:"source"`
-	Error  *failure `json:"error"`
+	Source string        `json:"source"`
+	Error  *link.Failure `json:"error"`
 }
 
 // slotReply is a slot with what its own encoding leaves out.
@@ -108,16 +171,16 @@ func (r *slotReply) unpack() (hsm.Slot, error) {
 }
 
 // options are the signature's, as crypto.Signer takes them.
-func (r tokenRequest) options() crypto.SignerOpts {
+func (r signatureRequest) options() crypto.SignerOpts {
 	if r.Salt != nil {
 		return &rsa.PSSOptions{SaltLength: *r.Salt, Hash: r.Hash}
 	}
 	return r.Hash
 }
 
-// withOptions puts them into a request.
-func (r tokenRequest) withOptions(o crypto.SignerOpts) tokenRequest {
-	r.Hash = o.HashFunc()
+// newSignatureRequest is the other side of options.
+func newSignatureRequest(digest []byte, o crypto.SignerOpts) signatureRequest {
+	r := signatureRequest{Digest: digest, Hash: o.HashFunc()}
 	if pss, ok := o.(*rsa.PSSOptions); ok {
 		r.Salt = &pss.SaltLength
 	}

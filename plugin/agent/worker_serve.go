@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 )
 
@@ -93,37 +94,18 @@ func (w *worker) current() Token {
 // serve answers one connection's requests, one after another. Closing it cancels.
 func (w *worker) serve(ctx context.Context, c net.Conn) {
 	defer c.Close()
-	l := newLink(ctx, c)
-	defer l.cancel()
-	go l.read() // ends when c is closed
-	p := newRemotePrompter(l)
-	defer p.close()
-	var signer crypto.Signer
-	var look lookout
-	for f := range l.frames {
-		var r request
-		if f.Decode(&r) != nil || r.Token == nil {
-			clear(f.Payload)
-			return
-		}
-		var asker hsm.Prompter
-		if r.Token.Asks {
-			asker = p
-		}
-		over := w.watch(l.ctx)
-		out, err := look.operate(l.ctx, w.drivers, r)
-		if out == nil && err == nil {
-			out, err = w.operate(hsm.WithPurpose(l.ctx, r.Purpose), r, asker, &signer)
-		}
+	l := link.NewServer(ctx, c, codes)
+	s := &workerSession{worker: w, asker: link.NewAsker(l)}
+	defer s.asker.Close()
+	_ = l.Serve(func(r link.Received) error { // a parent that is gone needs no answer
+		over := w.watch(l.Context())
+		out, err := s.operate(l.Context(), r)
 		over()
-		answer := reply{Token: out, OK: true}
 		if err != nil {
-			answer = reply{Error: toFailure(err)}
+			return l.Fail(err)
 		}
-		if l.write(answer) != nil {
-			return
-		}
-	}
+		return l.Answer(out)
+	})
 }
 
 // watch ends the worker if the library goes on for long after ctx, whose end
@@ -141,79 +123,120 @@ func (w *worker) watch(ctx context.Context) (over func()) {
 	return func() { stop(); close(done) }
 }
 
-func (w *worker) operate(ctx context.Context, r request, p hsm.Prompter, signer *crypto.Signer) (*tokenReply, error) {
+// workerSession is what a connection's requests leave for later ones.
+type workerSession struct {
+	worker *worker
+	asker  *link.Asker
+	signer crypto.Signer
+	look   lookout
+}
+
+func (s *workerSession) operate(ctx context.Context, r link.Received) (any, error) {
 	switch r.Op {
+	case opSurvey:
+		return handle(ctx, r, s.worker.survey)
+	case opSlots:
+		return handle(ctx, r, func(ctx context.Context, q slotsRequest) (slotsAnswer, error) {
+			return s.look.slotsFrom(ctx, s.worker.drivers, q)
+		})
 	case opTokenOpen:
-		return w.open(ctx, r.Token.URI)
+		return handle(ctx, r, func(ctx context.Context, q named) (infoAnswer, error) { return s.worker.open(ctx, q.URI) })
 	case opTokenAlive:
-		return &tokenReply{}, nil
+		return workerAnswer[nothing]{}, nil
 	}
-	t := w.current()
+	t := s.worker.current()
 	if t == nil {
 		return nil, fmt.Errorf("%w: no token is open", wire.ErrFrame)
 	}
 	switch r.Op {
 	case opTokenInfo:
-		info, err := t.Info(ctx)
-		return &tokenReply{Info: &info}, err
+		return handle(ctx, r, func(ctx context.Context, _ nothing) (infoAnswer, error) {
+			info, err := t.Info(ctx)
+			return infoAnswer{&info}, err
+		})
 	case opTokenSlot:
-		s, err := t.Slot(ctx, r.Token.URI)
-		if err != nil {
-			return nil, err
-		}
-		packed, err := packSlot(s)
-		return &tokenReply{Slot: packed}, err
+		return handle(ctx, r, func(ctx context.Context, q named) (slotAnswer, error) {
+			slot, err := t.Slot(ctx, q.URI)
+			if err != nil {
+				return slotAnswer{}, err
+			}
+			packed, err := packSlot(slot)
+			return slotAnswer{packed}, err
+		})
 	case opTokenUnlock:
-		return &tokenReply{}, t.Unlock(ctx, p)
+		return handle(ctx, r, func(ctx context.Context, q asking) (nothing, error) {
+			return nothing{}, t.Unlock(ctx, s.prompter(q))
+		})
 	case opTokenState:
-		return &tokenReply{Unlocked: t.Unlocked()}, nil
+		return workerAnswer[stateAnswer]{Token: stateAnswer{t.Unlocked()}}, nil
 	case opTokenLock:
-		return &tokenReply{}, t.Lock()
+		return workerAnswer[nothing]{}, t.Lock()
 	case opTokenRemoved:
-		return &tokenReply{}, w.tokens.Removed(ctx, t)
+		return workerAnswer[nothing]{}, s.worker.tokens.Removed(ctx, t)
 	case opTokenSigner:
-		return prepareSigner(ctx, t, *r.Token, p, signer)
+		return handle(ctx, r, func(ctx context.Context, q signerRequest) (signerAnswer, error) { return s.prepare(ctx, t, q) })
 	case opTokenSign:
-		if *signer == nil {
-			return nil, fmt.Errorf("%w: no signer", wire.ErrFrame)
-		}
-		sig, err := (*signer).Sign(rand.Reader, r.Token.Digest, r.Token.options())
-		return &tokenReply{Signature: sig}, err
+		return handle(ctx, r, s.sign)
 	}
 	return nil, fmt.Errorf("%w: operation %q", wire.ErrFrame, r.Op)
 }
 
-func (w *worker) open(ctx context.Context, u hsm.URI) (*tokenReply, error) {
+// handle runs do, which is one operation.
+func handle[Q, A any](ctx context.Context, r link.Received, do func(context.Context, Q) (A, error)) (any, error) {
+	var q workerRequest[Q]
+	if err := r.Decode(&q); err != nil {
+		return nil, err
+	}
+	out, err := do(hsm.WithPurpose(ctx, q.Purpose), q.Token)
+	return workerAnswer[A]{Token: out}, err
+}
+
+// prompter is who can be asked, or nil.
+func (s *workerSession) prompter(q asking) hsm.Prompter {
+	if !q.Asks {
+		return nil
+	}
+	return s.asker
+}
+
+func (w *worker) open(ctx context.Context, u hsm.URI) (infoAnswer, error) {
 	t, err := w.tokens.Open(ctx, u)
 	if err != nil {
-		return nil, err
+		return infoAnswer{}, err
 	}
 	info, err := t.Info(ctx)
 	if err != nil {
-		return nil, errors.Join(err, t.Close())
+		return infoAnswer{}, errors.Join(err, t.Close())
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.token != nil {
-		return nil, errors.Join(fmt.Errorf("%w: a second token", wire.ErrFrame), t.Close())
+		return infoAnswer{}, errors.Join(fmt.Errorf("%w: a second token", wire.ErrFrame), t.Close())
 	}
 	w.token = t
-	return &tokenReply{Info: &info}, nil
+	return infoAnswer{&info}, nil
 }
 
-func prepareSigner(ctx context.Context, t Token, r tokenRequest, p hsm.Prompter, signer *crypto.Signer) (*tokenReply, error) {
+// prepare gets the key for the next signature.
+func (s *workerSession) prepare(ctx context.Context, t Token, q signerRequest) (signerAnswer, error) {
 	var want crypto.PublicKey
 	var err error
-	if len(r.Want) > 0 {
-		if want, err = x509.ParsePKIXPublicKey(r.Want); err != nil {
-			return nil, err
+	if len(q.Want) > 0 {
+		if want, err = x509.ParsePKIXPublicKey(q.Want); err != nil {
+			return signerAnswer{}, err
 		}
 	}
-	s, err := t.Signer(ctx, r.URI, want, p)
-	if err != nil {
-		return nil, err
+	if s.signer, err = t.Signer(ctx, q.URI, want, s.prompter(q.asking)); err != nil {
+		return signerAnswer{}, err
 	}
-	*signer = s
-	public, err := x509.MarshalPKIXPublicKey(s.Public())
-	return &tokenReply{Public: public}, err
+	public, err := x509.MarshalPKIXPublicKey(s.signer.Public())
+	return signerAnswer{public}, err
+}
+
+func (s *workerSession) sign(_ context.Context, q signatureRequest) (signatureAnswer, error) {
+	if s.signer == nil {
+		return signatureAnswer{}, fmt.Errorf("%w: no signer", wire.ErrFrame)
+	}
+	signature, err := s.signer.Sign(rand.Reader, q.Digest, q.options())
+	return signatureAnswer{signature}, err
 }

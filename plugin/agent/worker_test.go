@@ -26,6 +26,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/pkcs11"
+	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
@@ -260,7 +261,7 @@ func TestAbandonedLibraryEndsItsWorker(t *testing.T) {
 			defer close(served)
 			w.serve(t.Context(), theirs)
 		}()
-		check(t, wire.WriteJSON(ours, request{Op: opTokenState, Token: &tokenRequest{}}))
+		check(t, wire.WriteJSON(ours, &workerRequest[nothing]{Header: link.Header{Op: opTokenState}}))
 		check(t, ours.Close())
 		if c.hung {
 			<-hung

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 )
 
@@ -39,7 +40,7 @@ type workerToken struct {
 // errHung is the cause when a worker takes too long.
 var errHung = errors.New("the worker takes too long")
 
-func (t *workerToken) connect() (*Client, error) {
+func (t *workerToken) connect() (*link.Client, error) {
 	if t.process.gone() {
 		t.tell()
 		return nil, errNotSent
@@ -48,21 +49,35 @@ func (t *workerToken) connect() (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNotSent, err)
 	}
-	return &Client{conn: conn}, nil
+	return link.NewClient(conn, codes), nil
 }
 
-// call asks on a connection of its own.
-func (t *workerToken) call(ctx context.Context, r request, p hsm.Prompter, limit time.Duration) (*tokenReply, error) {
+// callWorker asks on a connection of its own.
+func callWorker[A, Q any](ctx context.Context, t *workerToken, op string, q Q, p hsm.Prompter, limit time.Duration) (A, error) {
 	c, err := t.connect()
 	if err != nil {
-		return nil, err
+		var none A
+		return none, err
 	}
 	defer c.Close()
-	return t.ask(ctx, c, r, p, limit)
+	return askWorker[A](ctx, t, c, op, q, p, limit)
 }
 
-// ask asks on c. A limit of 0 is none.
-func (t *workerToken) ask(ctx context.Context, c *Client, r request, p hsm.Prompter, limit time.Duration) (*tokenReply, error) {
+// askWorker asks on c. A limit of 0 is none.
+func askWorker[A, Q any](ctx context.Context, t *workerToken, c *link.Client, op string, q Q, p hsm.Prompter, limit time.Duration) (A, error) {
+	var out workerAnswer[A]
+	r := &workerRequest[Q]{Header: link.Header{Op: op}, Purpose: hsm.PurposeOf(ctx), Token: q}
+	err := t.bounded(ctx, p, limit, func(ctx context.Context, p hsm.Prompter) error {
+		return c.Call(ctx, r, &out, link.Options{Prompter: p})
+	})
+	return out.Token, err
+}
+
+// bounded runs f, a request to the worker. A worker that takes longer than limit is
+// ended, not counting what a person takes.
+func (t *workerToken) bounded(
+	ctx context.Context, p hsm.Prompter, limit time.Duration, f func(context.Context, hsm.Prompter) error,
+) error {
 	asking, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if limit > 0 {
@@ -75,22 +90,20 @@ func (t *workerToken) ask(ctx context.Context, c *Client, r request, p hsm.Promp
 			p = patient{p, clock}
 		}
 	}
-	r.Purpose, r.Token.Asks = hsm.PurposeOf(ctx), p != nil
-	out, err := c.do(asking, r, p)
+	err := f(asking, p)
+	_, lost := errors.AsType[*link.Lost](err)
 	switch {
-	case err == nil && out.Token != nil:
-		return out.Token, nil
 	case err == nil:
-		return nil, fmt.Errorf("%w: a worker's answer without content", wire.ErrFrame)
+		return nil
 	case errors.Is(context.Cause(asking), errHung):
 		t.process.kill()
 		t.tell()
-		return nil, hsm.WithHint(fmt.Errorf("%w: the %s did not answer for %s, so its process was ended", hsm.ErrModule, t.library, limit),
+		return hsm.WithHint(fmt.Errorf("%w: the %s did not answer for %s, so its process was ended", hsm.ErrModule, t.library, limit),
 			"run the command again; plug the token out and in if that does not help")
-	case errors.Is(err, ErrStopped) && ctx.Err() == nil:
-		return nil, t.crashed()
+	case lost && ctx.Err() == nil:
+		return t.crashed()
 	}
-	return nil, err
+	return err
 }
 
 // crashed says why a connection to the worker broke.
@@ -128,7 +141,7 @@ func (t *workerToken) tell() {
 
 // Info implements [Token].
 func (t *workerToken) Info(ctx context.Context) (hsm.TokenInfo, error) {
-	out, err := t.call(ctx, request{Op: opTokenInfo, Token: &tokenRequest{}}, nil, lookPatience)
+	out, err := callWorker[infoAnswer](ctx, t, opTokenInfo, nothing{}, nil, lookPatience)
 	if err != nil {
 		return hsm.TokenInfo{}, err
 	}
@@ -140,7 +153,7 @@ func (t *workerToken) Info(ctx context.Context) (hsm.TokenInfo, error) {
 
 // Slot implements [Token].
 func (t *workerToken) Slot(ctx context.Context, u hsm.URI) (hsm.Slot, error) {
-	out, err := t.call(ctx, request{Op: opTokenSlot, Token: &tokenRequest{URI: u}}, nil, lookPatience)
+	out, err := callWorker[slotAnswer](ctx, t, opTokenSlot, named{u}, nil, lookPatience)
 	if err != nil {
 		return hsm.Slot{}, err
 	}
@@ -152,7 +165,7 @@ func (t *workerToken) Slot(ctx context.Context, u hsm.URI) (hsm.Slot, error) {
 
 // Unlock implements [Token].
 func (t *workerToken) Unlock(ctx context.Context, p hsm.Prompter) error {
-	_, err := t.call(ctx, request{Op: opTokenUnlock, Token: &tokenRequest{}}, p, signPatience)
+	_, err := callWorker[nothing](ctx, t, opTokenUnlock, asking{p != nil}, p, signPatience)
 	return err
 }
 
@@ -165,7 +178,7 @@ func (t *workerToken) Unlocked() bool {
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), statePatience)
 	defer cancel()
-	out, err := t.ask(ctx, c, request{Op: opTokenState, Token: &tokenRequest{}}, nil, 0)
+	out, err := askWorker[stateAnswer](ctx, t, c, opTokenState, nothing{}, nil, 0)
 	return err == nil && out.Unlocked
 }
 
@@ -173,7 +186,7 @@ func (t *workerToken) Unlocked() bool {
 func (t *workerToken) Lock() error {
 	done := make(chan error, 1)
 	go func() {
-		_, err := t.call(context.Background(), request{Op: opTokenLock, Token: &tokenRequest{}}, nil, lockPatience)
+		_, err := callWorker[nothing](context.Background(), t, opTokenLock, nothing{}, nil, lockPatience)
 		done <- err
 	}()
 	tick := time.NewTicker(livePatience)
@@ -211,7 +224,7 @@ func (t *workerToken) answers() bool {
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 2*livePatience)
 	defer cancel()
-	_, err = t.ask(ctx, c, request{Op: opTokenAlive, Token: &tokenRequest{}}, nil, 0)
+	_, err = askWorker[nothing](ctx, t, c, opTokenAlive, nothing{}, nil, 0)
 	return !errors.Is(err, context.DeadlineExceeded)
 }
 
@@ -229,7 +242,7 @@ func (t *workerToken) Close() error {
 
 // Signer implements [Token]. The signer is for one signature within ctx.
 func (t *workerToken) Signer(ctx context.Context, u hsm.URI, want crypto.PublicKey, p hsm.Prompter) (crypto.Signer, error) {
-	r := &tokenRequest{URI: u}
+	r := signerRequest{named: named{u}, asking: asking{p != nil}}
 	var err error
 	if want != nil {
 		if r.Want, err = x509.MarshalPKIXPublicKey(want); err != nil {
@@ -240,7 +253,7 @@ func (t *workerToken) Signer(ctx context.Context, u hsm.URI, want crypto.PublicK
 	if err != nil {
 		return nil, err
 	}
-	out, err := t.ask(ctx, c, request{Op: opTokenSigner, Token: r}, p, signPatience)
+	out, err := askWorker[signerAnswer](ctx, t, c, opTokenSigner, r, p, signPatience)
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
@@ -255,7 +268,7 @@ func (t *workerToken) Signer(ctx context.Context, u hsm.URI, want crypto.PublicK
 
 type workerSigner struct {
 	token  *workerToken
-	client *Client
+	client *link.Client
 	ctx    context.Context
 	p      hsm.Prompter
 	public crypto.PublicKey
@@ -266,8 +279,9 @@ func (s *workerSigner) Public() crypto.PublicKey { return s.public }
 
 // Sign implements [crypto.Signer].
 func (s *workerSigner) Sign(_ io.Reader, digest []byte, o crypto.SignerOpts) ([]byte, error) {
-	r := tokenRequest{Digest: digest}.withOptions(o)
-	out, err := s.token.ask(s.ctx, s.client, request{Op: opTokenSign, Token: &r}, s.p, signPatience)
+	r := newSignatureRequest(digest, o)
+	r.Asks = s.p != nil
+	out, err := askWorker[signatureAnswer](s.ctx, s.token, s.client, opTokenSign, r, s.p, signPatience)
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/execcredential"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/process"
@@ -95,7 +96,7 @@ type attendant struct {
 // Reach tells whether a touch line would be seen now. On a terminal that has to
 // be borrowed it would not; a question can be asked there first.
 func (a *attendant) Reach(ctx context.Context) error {
-	if err := a.terminal.Reach(); err == nil || !agent.HoldsTerminal(ctx) {
+	if err := a.terminal.Reach(); err == nil || !link.HoldsTerminal(ctx) {
 		return err
 	}
 	return hsm.ErrUnsupported
@@ -107,7 +108,7 @@ func (a *attendant) Reach(ctx context.Context) error {
 // restores it itself.
 func (a *attendant) Confirm(ctx context.Context, p hsm.ConfirmPrompt) (bool, error) {
 	giveBack := func() {}
-	if agent.HoldsTerminal(ctx) {
+	if link.HoldsTerminal(ctx) {
 		var err error
 		if giveBack, err = borrow(a.client); err != nil {
 			return false, err

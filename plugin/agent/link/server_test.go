@@ -1,4 +1,4 @@
-package agent
+package link
 
 import (
 	"net"
@@ -13,10 +13,10 @@ func TestClientThatTakesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
 		defer theirs.Close()
-		l := newLink(t.Context(), ours)
-		go l.read()
+		s := NewServer(t.Context(), ours, nil)
+		go s.read()
 		written := make(chan error, 1)
-		go func() { written <- l.write(reply{Beat: true}) }()
+		go func() { written <- s.Beat() }()
 		select {
 		case err := <-written:
 			if err == nil {
@@ -24,10 +24,12 @@ func TestClientThatTakesNothing(t *testing.T) {
 			}
 		case <-time.After(time.Hour):
 			t.Error("it is written for an hour")
-			check(t, ours.Close())
+			if err := ours.Close(); err != nil {
+				t.Error(err)
+			}
 		}
-		<-l.ctx.Done()
-		if _, more := <-l.frames; more {
+		<-s.ctx.Done()
+		if _, more := <-s.frames; more {
 			t.Error("it is still heard")
 		}
 	})

@@ -1,0 +1,144 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+)
+
+// Client is the end of a connection that asks. Its requests run one after another.
+type Client struct {
+	conn  net.Conn
+	codes Codes
+	mu    sync.Mutex // one request at a time
+	send  sync.Mutex // one frame at a time
+}
+
+// NewClient asks over c, whose errors have codes.
+func NewClient(c net.Conn, codes Codes) *Client { return &Client{conn: c, codes: codes} }
+
+// Conn is the connection itself.
+func (c *Client) Conn() net.Conn { return c.conn }
+
+// Close ends the connection, and cancels what is asked for.
+func (c *Client) Close() error { return c.conn.Close() }
+
+// Lost says that a connection broke, and why: [os.ErrDeadlineExceeded] if the server
+// gave no sign of life.
+type Lost struct{ Err error }
+
+// Error implements error.
+func (l *Lost) Error() string { return "the connection was lost: " + l.Err.Error() }
+
+// Unwrap returns why.
+func (l *Lost) Unwrap() error { return l.Err }
+
+// Silent tells whether the server is there and gave no sign of life.
+func (l *Lost) Silent() bool { return errors.Is(l.Err, os.ErrDeadlineExceeded) }
+
+// Options say how a request is made.
+type Options struct {
+	// Prompter is asked what the server asks; nil is nobody.
+	Prompter hsm.Prompter
+	// Waiting, if not nil, shows why the request waits, until done is called. It
+	// returns at once, and may wait a moment before it shows anything.
+	Waiting func(wire.Wait) (done func())
+	// Patience is how long the server may be without a word; 0 is without end.
+	Patience time.Duration
+	// Offered, if not nil, is told when the server knows that it can ask.
+	Offered func()
+}
+
+// Call makes a request, serves the questions that come meanwhile, and puts the answer
+// into out unless that is nil. A cancelled ctx closes the connection, and so cancels
+// the questions and the work. Errors: ctx's, [*Lost], [wire.ErrFrame] and those of
+// the operation.
+func (c *Client) Call(ctx context.Context, r Request, out any, o Options) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	defer c.cancelWith(ctx)()
+	h := r.Head()
+	h.V, h.Waits = wire.Version, o.Waiting != nil
+	if err := c.write(r); err != nil {
+		return lost(ctx, err)
+	}
+	prompts := newPrompts(ctx, c, o)
+	defer prompts.close()
+	for {
+		f, err := wire.ReadWithin(c.conn, o.Patience)
+		if err != nil {
+			return lost(ctx, err)
+		}
+		var e event
+		if err := f.Decode(&e); err != nil {
+			return err
+		}
+		switch {
+		case e.Error != nil:
+			return c.codes.Error(e.Error)
+		case e.Prompt != nil:
+			prompts.show(*e.Prompt)
+		case e.Offered:
+			if o.Offered != nil {
+				o.Offered()
+			}
+		case e.Done != 0:
+			prompts.done(e.Done)
+		case e.Shared:
+			prompts.share()
+		case e.Beat:
+		case out != nil:
+			return f.Decode(out)
+		default:
+			return nil
+		}
+	}
+}
+
+// AwaitEnd returns nil when the server has closed the connection. Errors: ctx's, and
+// [*Lost] if the server is without a word for longer than patience.
+func (c *Client) AwaitEnd(ctx context.Context, patience time.Duration) error {
+	defer c.cancelWith(ctx)()
+	var err error
+	for err == nil { // signs of life
+		_, err = wire.ReadWithin(c.conn, patience)
+	}
+	if ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		return lost(ctx, err)
+	}
+	return nil
+}
+
+// cancelWith closes the connection when ctx ends: the server cancels the work then.
+func (c *Client) cancelWith(ctx context.Context) (stop func() bool) {
+	return context.AfterFunc(ctx, func() { _ = c.conn.Close() })
+}
+
+func (c *Client) write(v any) error {
+	c.send.Lock()
+	defer c.send.Unlock()
+	return wire.WriteJSON(c.conn, v)
+}
+
+// answerPIN sends an answer and the secret after it, together.
+func (c *Client) answerPIN(a answer, pin *hsm.Secret) error {
+	c.send.Lock()
+	defer c.send.Unlock()
+	if err := wire.WriteJSON(c.conn, a); err != nil {
+		return err
+	}
+	return wire.WriteFrame(c.conn, wire.KindSecret, pin.Bytes())
+}
+
+func lost(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return &Lost{err}
+}

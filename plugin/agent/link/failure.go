@@ -1,0 +1,67 @@
+package link
+
+import (
+	"context"
+	"errors"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// Failure is an error as it crosses a connection.
+type Failure struct {
+	Code    string `json:"code,omitempty"`
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+// Codes name the sentinels that cross a connection, beside those of hsm and context.
+// A code that one end does not know is kept for the next.
+type Codes map[string]error
+
+// unknown is a code that this process has no sentinel for.
+type unknown string
+
+func (u unknown) Error() string { return string(u) }
+
+// common are the codes at every end.
+func common() Codes {
+	return Codes{"context-canceled": context.Canceled, "deadline-exceeded": context.DeadlineExceeded}
+}
+
+// Failure makes err fit to be sent.
+func (c Codes) Failure(err error) *Failure {
+	f := &Failure{Code: hsm.ErrorCode(err), Message: err.Error(), Hint: hsm.Hint(err)}
+	for _, codes := range []Codes{c, common()} {
+		for code, sentinel := range codes {
+			if f.Code == "" && errors.Is(err, sentinel) {
+				f.Code = code
+			}
+		}
+	}
+	if u, ok := errors.AsType[unknown](err); ok && f.Code == "" {
+		f.Code = string(u)
+	}
+	return f
+}
+
+// Error rebuilds the error: same text, sentinel and hint.
+func (c Codes) Error(f *Failure) error {
+	for _, codes := range []Codes{c, common()} {
+		if sentinel, ok := codes[f.Code]; ok {
+			return hsm.WithHint(remote{f.Message, sentinel}, f.Hint)
+		}
+	}
+	err := hsm.FromCode(f.Code, f.Message, f.Hint)
+	if f.Code != "" && hsm.ErrorCode(err) == "" {
+		err = hsm.WithHint(remote{f.Message, unknown(f.Code)}, f.Hint)
+	}
+	return err
+}
+
+type remote struct {
+	message string
+	is      error
+}
+
+func (e remote) Error() string { return e.message }
+func (e remote) Unwrap() error { return e.is }

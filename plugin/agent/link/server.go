@@ -1,0 +1,196 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/process"
+	"github.com/kubehsm/kubehsm/plugin/socket"
+)
+
+// Server is the end of a client's connection that does what the client asks.
+type Server struct {
+	conn   net.Conn
+	peer   process.ID
+	codes  Codes
+	frames chan wire.Frame // closed when the client has gone
+	ctx    context.Context
+	cancel context.CancelFunc
+	send   sync.Mutex
+}
+
+// errGone is the cause when a client closes its connection.
+var errGone = errors.New("the client went away")
+
+// NewServer serves c, whose errors have codes. The caller closes c after
+// [Server.Serve].
+func NewServer(ctx context.Context, c net.Conn, codes Codes) *Server {
+	s := &Server{conn: c, peer: socket.Peer(c), codes: codes, frames: make(chan wire.Frame, 8)}
+	s.ctx, s.cancel = context.WithCancel(ctx)
+	return s
+}
+
+// Peer is the process that connected.
+func (s *Server) Peer() process.ID { return s.peer }
+
+// Context ends when the client goes.
+func (s *Server) Context() context.Context { return s.ctx }
+
+// Received is a request that has arrived.
+type Received struct {
+	Header
+	frame wire.Frame
+}
+
+// Decode reads the whole request. Errors wrap [wire.ErrFrame].
+func (r Received) Decode(v any) error { return r.frame.Decode(v) }
+
+// Serve calls handle with one request after another, until the client goes (nil),
+// sends what is no request ([wire.ErrFrame]), or handle returns an error.
+func (s *Server) Serve(handle func(Received) error) error {
+	defer s.cancel()
+	go s.read() // ends when the connection is closed
+	for f := range s.frames {
+		r := Received{frame: f}
+		if err := f.Decode(&r.Header); err != nil {
+			clear(f.Payload)
+			return err
+		}
+		if err := handle(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read passes frames on until the client goes: that cancels what it had asked
+// for. A client that sends more than anybody wants is sent away.
+func (s *Server) read() {
+	defer close(s.frames)
+	defer s.cancel()
+	for {
+		f, err := wire.ReadFrame(s.conn)
+		if err != nil {
+			return
+		}
+		select {
+		case s.frames <- f:
+		default:
+			clear(f.Payload)
+			return
+		}
+	}
+}
+
+// Answer sends the answer to a request.
+func (s *Server) Answer(v any) error {
+	return s.put(func() error { return wire.WriteJSON(s.conn, v) })
+}
+
+// AnswerSecret sends an answer that is a secret.
+func (s *Server) AnswerSecret(b []byte) error {
+	return s.put(func() error { return wire.WriteFrame(s.conn, wire.KindSecret, b) })
+}
+
+// Fail answers a request with err.
+func (s *Server) Fail(err error) error { return s.event(event{Error: s.codes.Failure(err)}) }
+
+// Offered tells the client that its person can be asked from now on.
+func (s *Server) Offered() error { return s.event(event{Offered: true}) }
+
+// Beat gives a sign of life.
+func (s *Server) Beat() error { return s.event(event{Beat: true}) }
+
+// BeatEvery gives a sign of life every so often, until stop is called. Nothing comes
+// after stop has returned.
+func (s *Server) BeatEvery(every time.Duration) (stop func()) {
+	ctx, cancel := context.WithCancel(s.ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				if s.Beat() != nil {
+					return
+				}
+			}
+		}
+	}()
+	return func() { cancel(); <-ended }
+}
+
+func (s *Server) event(e event) error { return s.Answer(e) }
+
+// takeTimeout is how long a client may take for a message. What it does not read at
+// once the system keeps for it, a few hundred messages: only one that has been
+// suspended for long takes none.
+const takeTimeout = 10 * time.Second
+
+// put writes a message. A client that takes none is sent away: others may wait
+// for what is done for it, and half a message is no message.
+func (s *Server) put(write func() error) error {
+	s.send.Lock()
+	defer s.send.Unlock()
+	err := s.conn.SetWriteDeadline(time.Now().Add(takeTimeout))
+	if err == nil {
+		err = write()
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		s.cancel()
+		_ = s.conn.Close() // so that its reader ends, and all that it has asked for
+	}
+	return err
+}
+
+// answer reads one answer, and the secret that follows it if one does.
+func (s *Server) answer(ctx context.Context) (answer, *hsm.Secret, error) {
+	f, err := s.next(ctx)
+	if err != nil {
+		return answer{}, nil, err
+	}
+	var a answer
+	if err := f.Decode(&a); err != nil {
+		clear(f.Payload)
+		return answer{}, nil, err
+	}
+	if !a.Secret {
+		return a, nil, nil
+	}
+	secret, err := s.next(ctx)
+	if err != nil {
+		return answer{}, nil, err
+	}
+	if secret.Kind != wire.KindSecret {
+		return answer{}, nil, fmt.Errorf("%w: a secret was announced and did not come", wire.ErrFrame)
+	}
+	return a, hsm.NewSecret(secret.Payload), nil
+}
+
+func (s *Server) next(ctx context.Context) (wire.Frame, error) {
+	select {
+	case f, ok := <-s.frames:
+		if !ok {
+			return wire.Frame{}, gone(errGone)
+		}
+		return f, nil
+	case <-ctx.Done():
+		if s.ctx.Err() != nil {
+			return wire.Frame{}, gone(errGone)
+		}
+		return wire.Frame{}, ctx.Err()
+	}
+}
+
+func gone(err error) error { return fmt.Errorf("%w: %w", hsm.ErrCancelled, err) }
