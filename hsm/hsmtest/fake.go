@@ -43,6 +43,8 @@ type FakeOptions struct {
 	// if they are defaults too, [hsm.PINOnce] and [hsm.TouchNever].
 	PINPolicy   hsm.PINPolicy
 	TouchPolicy hsm.TouchPolicy
+	// Can is what it can do beside what every fake can, see [Administered].
+	Can hsm.Abilities
 }
 
 // Op names what a token is asked to do, for [FakeToken.Before].
@@ -57,7 +59,8 @@ const (
 	OpGenerate         Op = "generate"
 	OpStoreCertificate Op = "store-certificate"
 	OpDelete           Op = "delete"
-	OpSign             Op = "sign" // before the touch
+	OpSign             Op = "sign"       // before the touch
+	OpAdminister       Op = "administer" // all of [hsm.Administration] but AllSlots
 )
 
 // FakeToken is one token of a [Fake], with the strings a test pulls.
@@ -73,6 +76,9 @@ type FakeToken struct {
 	slots      []*fakeSlot
 	before     func(context.Context, Op) error
 	touch      chan struct{}
+	puk        string
+	pukTries   int
+	management string // the management key, "" is the default one
 	signatures int
 	generated  int
 }
@@ -98,11 +104,14 @@ func (f *Fake) Add(o FakeOptions) *FakeToken {
 		Firmware: "1.0.0", Reader: fmt.Sprintf("Fake reader %d", len(f.tokens)), Initialized: true,
 		Can: hsm.Abilities{Generate: true, Store: true, Delete: true, Policies: true},
 	}
+	info.Can.DeleteCertificate, info.Can.Move, info.Can.Details = o.Can.DeleteCertificate, o.Can.Move, o.Can.Details
+	info.Can.ChangePIN, info.Can.SetRetries, info.Can.Reset = o.Can.ChangePIN, o.Can.SetRetries, o.Can.Reset
+	info.Can.ManagementKey = o.Can.ManagementKey
 	if f.scheme == hsm.SchemePKCS11 {
 		info.Label = cmp.Or(o.Label, "hsmtest")
 		info.Module = &hsm.Module{Path: "/nonexistent/fake.so", Description: "hsmtest"}
 	}
-	t := &FakeToken{info: info, options: o, tries: o.Tries, present: true,
+	t := &FakeToken{info: info, options: o, tries: o.Tries, puk: FakePUK, pukTries: o.Tries, present: true,
 		asking: make(chan struct{}, 1), touch: make(chan struct{}, 1)}
 	f.tokens = append(f.tokens, t)
 	return t

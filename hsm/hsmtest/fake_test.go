@@ -13,21 +13,24 @@ import (
 )
 
 func TestFakeKeepsTheContract(t *testing.T) {
-	for _, scheme := range []string{hsm.SchemePKCS11, hsm.SchemePIV} {
-		t.Run(scheme, func(t *testing.T) {
+	for _, c := range []struct {
+		name, scheme string
+		can          hsm.Abilities
+	}{{"pkcs11", hsm.SchemePKCS11, hsm.Abilities{}}, {"piv", hsm.SchemePIV, hsm.Abilities{}}, {"administered", hsm.SchemePIV, hsmtest.Administered()}} {
+		t.Run(c.name, func(t *testing.T) {
 			hsmtest.Run(t, hsmtest.Fixture{
 				Algorithms: []hsm.Algorithm{hsm.ECDSAP256, hsm.ECDSAP384, hsm.Ed25519, hsm.RSA2048},
 				Slow:       []hsm.Algorithm{hsm.RSA3072},
 				Has:        hsmtest.Tries | hsmtest.AddToken | hsmtest.Unplug,
 				New: func(*testing.T) hsmtest.Device {
-					f := hsmtest.NewFake(scheme)
-					tok := f.Add(hsmtest.FakeOptions{})
+					f := hsmtest.NewFake(c.scheme)
+					tok := f.Add(hsmtest.FakeOptions{Can: c.can})
 					d := hsmtest.Device{
 						Driver: f, Token: tok.Info().URI(), PIN: "123456", WrongPIN: "654321",
 						Tries: tok.Tries, Unplug: tok.Unplug, Plug: tok.Plug,
 						AddToken: func(*testing.T) hsm.URI { return f.Add(hsmtest.FakeOptions{}).Info().URI() },
 					}
-					if scheme == hsm.SchemePIV {
+					if c.scheme == hsm.SchemePIV {
 						d.Slots = []string{"9a", "9c", "9e"}
 					}
 					return d

@@ -58,12 +58,16 @@ func (h *fakeHandle) Unlock(ctx context.Context, p hsm.Prompter) error {
 	return h.ask(ctx, p)
 }
 
+func (h *fakeHandle) pinKind() hsm.PINKind {
+	if h.info.Scheme == hsm.SchemePIV {
+		return hsm.PIVPIN
+	}
+	return hsm.UserPIN
+}
+
 // ask verifies the PIN, whether or not it is verified already.
 func (h *fakeHandle) ask(ctx context.Context, p hsm.Prompter) error {
-	kind := hsm.UserPIN
-	if h.info.Scheme == hsm.SchemePIV {
-		kind = hsm.PIVPIN
-	}
+	kind := h.pinKind()
 	state := func() (hsm.TokenInfo, error) { return h.describe(ctx) }
 	return hsm.AskPIN(ctx, p, kind, state, func(pin *hsm.Secret) error {
 		if err := h.run(ctx, OpUnlock); err != nil {
@@ -94,7 +98,23 @@ func (h *fakeHandle) Slots(ctx context.Context, _ hsm.Prompter) ([]hsm.Slot, err
 }
 
 // AllSlots implements [hsm.Administration].
-func (h *fakeHandle) AllSlots(ctx context.Context) ([]hsm.Slot, error) { return h.Slots(ctx, nil) }
+func (h *fakeHandle) AllSlots(ctx context.Context) ([]hsm.Slot, error) {
+	used, err := h.Slots(ctx, nil)
+	if err != nil || h.info.Scheme != hsm.SchemePIV {
+		return used, err
+	}
+	all := make([]hsm.Slot, len(pivSlots))
+	for i, id := range pivSlots {
+		all[i] = hsm.Slot{URI: h.info.URI(), ID: id}
+		all[i].URI.Slot = id
+		for _, s := range used {
+			if s.ID == id {
+				all[i] = s
+			}
+		}
+	}
+	return all, nil
+}
 
 func (h *fakeHandle) show(s *fakeSlot) hsm.Slot {
 	u, key := h.info.URI(), s.info
