@@ -1,0 +1,354 @@
+package token_test
+
+import (
+	"encoding/pem"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/ui/tui/screentest"
+)
+
+const pin = "123456"
+
+// rig shows the screen of a card that can be administered, with a certified key in
+// slot 9a.
+type rig struct {
+	*screentest.Rig
+	card *hsmtest.FakeToken
+	key  hsm.Slot
+}
+
+func open(t *testing.T) *rig {
+	t.Helper()
+	w := screentest.New(t)
+	card := w.Cards.Add(hsmtest.FakeOptions{Serial: "12345678", Can: hsmtest.Administered()})
+	key := w.Generate(card, hsm.GenerateOptions{Algorithm: hsm.ECDSAP256, Slot: "9a"})
+	w.Certify(card, key, "jane", "dev")
+	r := &rig{Rig: w.Open(""), card: card, key: key}
+	r.show()
+	return r
+}
+
+// show goes from the list of tokens to the one there is.
+func (r *rig) show() {
+	r.T.Helper()
+	r.Sees("12345678")
+	r.Press("enter")
+	r.Sees("change PIN", "PUK default")
+}
+
+func (r *rig) slots() map[string]hsm.Slot { return r.World.Slots(r.card) }
+
+// steps presses keys that open something, and waits until it is there.
+func (r *rig) steps(sees string, names ...string) {
+	r.T.Helper()
+	r.Press(names...)
+	r.Sees(sees)
+}
+
+func TestChangePIN(t *testing.T) {
+	r := open(t)
+	r.Press("p")
+	r.Type("PIN of", pin)
+	r.Sees("New")
+	r.Press(`"648219"`, "enter", `"648219"`, "enter")
+	r.Sees("the PIN is changed")
+	if got := r.card.PIN(); got != "648219" {
+		t.Errorf("the PIN is %s", got)
+	}
+	r.steps("Done before", "x")
+	r.Sees("kubehsm token pin change --token")
+}
+
+// TestWrongPIN: a try is gone, which is said, and the right one makes up for it.
+func TestWrongPIN(t *testing.T) {
+	r := open(t)
+	r.Press("p")
+	r.Type("PIN of", "111111")
+	r.Sees("wrong", "2 tries left")
+	if n := r.card.Tries(); n != 2 {
+		t.Errorf("%d tries are left", n)
+	}
+	r.Press(`"`+pin+`"`, "enter")
+	r.Sees("New")
+	r.Press("esc")
+	r.Sees("Change the PIN: cancelled")
+	if r.card.Tries() != 3 || r.card.PIN() != pin {
+		t.Errorf("%d tries are left of %s", r.card.Tries(), r.card.PIN())
+	}
+}
+
+// TestUnblockPIN: what a card refuses stays on the screen until it is dismissed.
+func TestUnblockPIN(t *testing.T) {
+	r := open(t)
+	r.card.Fail(hsmtest.OpAdminister, hsm.WithHint(errors.New("the PUK is locked"), "reset the card"))
+	r.steps("error: ", "u")
+	r.Sees("the PUK is locked", "hint: reset the card")
+	r.Time = r.Time.Add(time.Minute)
+	r.Send(nil)
+	r.Sees("the PUK is locked")
+	r.Press("esc")
+	r.Loses("the PUK is locked")
+	r.card.Before(nil)
+	r.Press("u")
+	r.Type("PUK of", hsmtest.FakePUK)
+	r.Sees("New")
+	r.Press(`"735192"`, "enter", `"735192"`, "enter")
+	r.Sees("the new PIN is set")
+	if got := r.card.PIN(); got != "735192" {
+		t.Errorf("the PIN is %s", got)
+	}
+}
+
+func TestRetries(t *testing.T) {
+	r := open(t)
+	r.steps("How many tries?", "T")
+	r.Press(`"9"`, "enter")
+	r.Sees("a number from 1 to 15")
+	r.Press("backspace", "backspace", `"5"`, "enter")
+	r.Type("PIN of", pin)
+	r.Sees("New")
+	r.Press(`"87654321"`, "enter", `"87654321"`, "enter")
+	r.Sees("the number of tries is set")
+	if n := r.card.Tries(); n != 5 || r.card.PUK() != "87654321" {
+		t.Errorf("%d tries, the PUK is %s", n, r.card.PUK())
+	}
+}
+
+// TestRandomPUK: it is shown until it was kept, and not a moment before it is in
+// force.
+func TestRandomPUK(t *testing.T) {
+	r := open(t)
+	r.steps("8 digits, shown once", "P")
+	r.Press("down", "enter")
+	r.Type("PUK of", "11111111")
+	r.Sees("wrong")
+	if strings.Contains(r.View(), "Have you kept it?") || r.card.PUK() != hsmtest.FakePUK {
+		t.Fatalf("the PUK is %s:\n%s", r.card.PUK(), r.View())
+	}
+	r.Press(`"`+hsmtest.FakePUK+`"`, "enter")
+	r.Sees("Have you kept it?", r.card.PUK())
+	fresh := r.card.PUK()
+	r.Press("n")
+	r.Sees("Have you kept it?", fresh)
+	r.Press("y")
+	r.Sees("the PUK is changed")
+	if fresh == hsmtest.FakePUK || len(fresh) != 8 || strings.Contains(r.View(), fresh) {
+		t.Errorf("the PUK is %s:\n%s", fresh, r.View())
+	}
+}
+
+// TestManagementKey: one that nobody keeps is shown until it is kept, and cannot
+// be copied.
+func TestManagementKey(t *testing.T) {
+	r := open(t)
+	r.steps("A new management key", "M")
+	r.Press("down", "enter")
+	r.Sees("made and shown here once")
+	r.Press("enter")
+	r.Sees("Have you kept it?", "61206d616e6167656d656e74")
+	r.Press("c", "n")
+	r.Sees("Have you kept it?", "61206d616e6167656d656e74")
+	r.Press("y")
+	r.Sees("the management key is replaced")
+	if strings.Contains(r.View(), "61206d61") || r.Copied() != "" {
+		t.Errorf("it is still there, or was copied:\n%s", r.View())
+	}
+	r.steps("A new management key", "M")
+	r.Press("enter")
+	r.Type("PIN of", pin)
+	r.Loses("A new management key", "PIN of")
+	if strings.Contains(r.View(), "Have you kept it?") {
+		t.Error("a key is shown that the card keeps")
+	}
+}
+
+func TestNewKey(t *testing.T) {
+	r := open(t)
+	r.Press("end")
+	r.steps("A new key in slot 9e", "n")
+	r.Press("enter")
+	r.Type("PIN of", pin)
+	r.Sees("the key is made")
+	if s, ok := r.slots()["9e"]; !ok || s.Key.Algorithm != hsm.ECDSAP256 {
+		t.Errorf("in slot 9e: %+v", s)
+	}
+}
+
+// TestOverwrite: a key is destroyed only after the card's serial was typed.
+func TestOverwrite(t *testing.T) {
+	r := open(t)
+	if err := r.World.Env.Dirs.Prepare(); err != nil {
+		t.Fatal(err)
+	}
+	r.steps("A new key in slot 9a", "n")
+	r.Press("enter")
+	r.Sees("Destroy what is in slot 9a", "Type 12345678")
+	r.Press(`"1234567"`, "enter")
+	r.Sees("Type 12345678")
+	r.Press("esc")
+	r.Sees("Generate a key: cancelled")
+	if s := r.slots()["9a"]; !hsm.SameKey(s.Key.Public, r.key.Key.Public) {
+		t.Fatal("the key is another one")
+	}
+	r.steps("A new key in slot 9a", "n")
+	r.Press("enter")
+	r.Sees("Type 12345678")
+	r.Press(`"12345678"`, "enter")
+	r.Type("PIN of", pin)
+	r.Sees("the key is made")
+	if s := r.slots()["9a"]; hsm.SameKey(s.Key.Public, r.key.Key.Public) {
+		t.Error("the key is the same")
+	}
+}
+
+// TestDeleteKey names the enrollments that end with it.
+func TestDeleteKey(t *testing.T) {
+	r := open(t)
+	r.World.Enroll("prod-hsm", r.key, r.slots()["9a"].Certificate)
+	r.steps("Type 12345678", "D")
+	r.Sees("prod-hsm")
+	r.Press(`"12345678"`, "enter")
+	r.Type("PIN of", pin)
+	r.Sees("the key is destroyed")
+	if n := len(r.slots()); n != 0 {
+		t.Errorf("%d keys are left", n)
+	}
+}
+
+func TestCertificate(t *testing.T) {
+	r := open(t)
+	cert := r.slots()["9a"].Certificate
+	r.steps("Certificate in", "enter")
+	r.Sees("CN=jane,O=dev", "BEGIN CERTIFICATE")
+	r.Press("c", "esc")
+	r.Until("copied", func() bool { return r.Copied() != "" })
+	if block, _ := pem.Decode([]byte(r.Copied())); block == nil || !slices.Equal(block.Bytes, cert.Raw) {
+		t.Errorf("copied %q", r.Copied())
+	}
+	file := filepath.Join(t.TempDir(), "jane.pem")
+	r.steps("Save the certificate of", "o")
+	r.Press(`"`+file+`"`, "enter")
+	r.Sees("the certificate is in")
+	if b, err := os.ReadFile(file); err != nil || string(b) != r.Copied() {
+		t.Errorf("saved %q, %v", b, err)
+	}
+	r.steps("Save the certificate of", "o")
+	r.Press(`"`+file+`"`, "enter")
+	r.Sees("exists already", "hint: choose another name")
+	r.Press("esc")
+	r.steps("Type 12345678", "C")
+	r.Press(`"12345678"`, "enter")
+	r.Type("PIN of", pin)
+	r.Sees("the certificate is removed")
+	if s := r.slots()["9a"]; s.Certificate != nil || s.Key == nil {
+		t.Errorf("left: %+v", s)
+	}
+	r.steps("Import a certificate to", "i")
+	r.Press(`"`+file+`"`, "enter")
+	r.Type("PIN of", pin)
+	r.Sees("the certificate is on the token")
+	if s := r.slots()["9a"]; s.Certificate == nil || !s.Certificate.Equal(cert) {
+		t.Errorf("on the token: %+v", s)
+	}
+}
+
+func TestMove(t *testing.T) {
+	r := open(t)
+	r.steps("To slot", "m")
+	r.Press("down", "enter")
+	r.Until("moved", func() bool { return r.slots()["9a"].Key == nil })
+	all := r.slots()
+	if len(all) != 1 {
+		t.Fatalf("the card has %+v", all)
+	}
+	for _, s := range all {
+		if !hsm.SameKey(s.Key.Public, r.key.Key.Public) || s.Certificate == nil {
+			t.Errorf("moved to %s: %+v", s.ID, s)
+		}
+	}
+}
+
+func TestReset(t *testing.T) {
+	r := open(t)
+	r.steps("Type 12345678", "X")
+	r.Sees("ecdsa-p256")
+	r.Press(`"12345678"`, "enter")
+	r.Sees("the PIV application is as new")
+	if n := len(r.slots()); n != 0 {
+		t.Errorf("%d keys are left", n)
+	}
+}
+
+// TestNoAttestation: a card that attests nothing says so, with its name.
+func TestNoAttestation(t *testing.T) {
+	r := open(t)
+	r.steps("error: ", "t")
+	r.Sees("Attest the key")
+}
+
+// TestReadOnly: what changes something is greyed, by key and by palette; looking
+// is allowed.
+func TestReadOnly(t *testing.T) {
+	w := screentest.New(t)
+	card := w.Cards.Add(hsmtest.FakeOptions{Serial: "12345678", Can: hsmtest.Administered()})
+	w.Certify(card, w.Generate(card, hsm.GenerateOptions{Algorithm: hsm.ECDSAP256, Slot: "9a"}), "jane")
+	r := &rig{Rig: w.OpenReadOnly(""), card: card}
+	r.show()
+	r.Sees("read-only")
+	for k, says := range map[string]string{"p": "change PIN: read-only mode", "X": "reset the token: read-only mode"} {
+		r.steps(says, k)
+	}
+	r.Press("ctrl+p", `"reset"`)
+	r.Sees("reset the token (read-only mode)")
+	r.Press("enter", "esc")
+	r.steps("CN=jane", "enter")
+	if len(r.slots()) != 1 || card.PIN() != pin {
+		t.Error("the card was changed")
+	}
+}
+
+// TestTokenGoes: a card that is unplugged is missed, also in the middle of what is
+// done with it, and read again when it is back.
+func TestTokenGoes(t *testing.T) {
+	r := open(t)
+	r.Press("p")
+	r.Sees("PIN of")
+	r.card.Unplug()
+	r.Press(`"`+pin+`"`, "enter")
+	r.Sees("error: ", "Change the PIN")
+	r.Press("esc")
+	r.Sees("The token is not there")
+	r.steps("change PIN: the token is not there", "p")
+	r.card.Plug()
+	r.Press("esc", "r")
+	r.Loses("Plug it in again")
+	if r.card.PIN() != pin {
+		t.Errorf("the PIN is %s", r.card.PIN())
+	}
+}
+
+// TestCancelled: esc ends what takes long, and nothing is changed.
+func TestCancelled(t *testing.T) {
+	r := open(t)
+	r.Press("p")
+	r.Sees("PIN of")
+	r.Press("esc")
+	r.Sees("Change the PIN: cancelled")
+	r.Press("p")
+	r.Sees("PIN of")
+	r.Send(tea.KeyPressMsg{Code: 'c', Mod: tea.ModCtrl})
+	r.Until("quit", func() bool { return r.Quit })
+	if r.card.PIN() != pin || r.card.Tries() != 3 {
+		t.Errorf("the PIN is %s, %d tries left", r.card.PIN(), r.card.Tries())
+	}
+}

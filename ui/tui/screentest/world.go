@@ -1,0 +1,247 @@
+// Package screentest gives the tests of screens a world to work in: use cases as
+// they are, over fake tokens, a kubeconfig and folders of the test's own, and the
+// root that shows the screen. It fakes nothing itself.
+package screentest
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"sigs.k8s.io/yaml"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
+	"github.com/kubehsm/kubehsm/ui/tui"
+	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/tuitest"
+)
+
+// World is what a screen's test works in. No token is plugged in, and nothing
+// answers at the clusters of its kubeconfig, until the test changes that.
+type World struct {
+	T      testing.TB
+	Env    *flow.Env
+	Cards  *hsmtest.Fake // PIV
+	Tokens *hsmtest.Fake // PKCS#11
+}
+
+// New returns a world whose kubeconfig has the contexts "trial-admin", the current
+// one, and "staging".
+func New(t testing.TB) *World {
+	t.Helper()
+	root := filepath.Join(t.TempDir(), "home")
+	if err := os.Mkdir(root, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	dirs, err := home.FromEnv(func(k string) string { return map[string]string{home.EnvHome: root}[k] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &World{T: t, Cards: hsmtest.NewFake(hsm.SchemePIV), Tokens: hsmtest.NewFake(hsm.SchemePKCS11)}
+	w.Env = &flow.Env{Env: env.Env{Dirs: dirs, Drivers: hsm.Drivers{w.Cards, w.Tokens},
+		Executable: "/usr/local/bin/kubehsm", Kubeconfig: filepath.Join(filepath.Dir(root), "kubeconfig")}}
+	w.point("https://127.0.0.1:1", nil)
+	return w
+}
+
+// Serve has h answer for the cluster of the current context.
+func (w *World) Serve(h http.Handler) {
+	w.T.Helper()
+	server := httptest.NewTLSServer(h)
+	w.T.Cleanup(server.Close)
+	w.point(server.URL, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+}
+
+// point writes the kubeconfig.
+func (w *World) point(server string, ca []byte) {
+	w.T.Helper()
+	type object = map[string]any
+	cluster := func(server string) object { return object{"server": server, "certificate-authority-data": ca} }
+	named := func(name, kind string, o any) object { return object{"name": name, kind: o} }
+	b, err := yaml.Marshal(object{
+		"apiVersion": "v1", "kind": "Config", "current-context": "trial-admin",
+		"clusters": []object{named("trial", "cluster", cluster(server)), named("staging", "cluster", cluster("https://127.0.0.1:2"))},
+		"users":    []object{named("admin", "user", object{"token": "geheim"}), named("jane", "user", object{"token": "geheim"})},
+		"contexts": []object{
+			named("trial-admin", "context", object{"cluster": "trial", "user": "admin"}),
+			named("staging", "context", object{"cluster": "staging", "user": "jane"}),
+		},
+	})
+	if err == nil {
+		err = os.WriteFile(w.Env.Kubeconfig, b, 0o600)
+	}
+	if err != nil {
+		w.T.Fatal(err)
+	}
+}
+
+// Kubeconfig is what the kubeconfig says now.
+func (w *World) Kubeconfig() string {
+	w.T.Helper()
+	b, err := os.ReadFile(w.Env.Kubeconfig)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return string(b)
+}
+
+// Generate makes a key on a token, as its holder does.
+func (w *World) Generate(tok *hsmtest.FakeToken, o hsm.GenerateOptions) hsm.Slot {
+	w.T.Helper()
+	var made hsm.Slot
+	w.open(tok, func(ctx context.Context, t hsm.Token) (err error) {
+		made, err = t.Generate(ctx, o, hsmtest.Typing(w.T, tok.PIN()))
+		return err
+	})
+	return made
+}
+
+// Certify puts a certificate beside a key, signed by an authority that ends with
+// the test.
+func (w *World) Certify(tok *hsmtest.FakeToken, s hsm.Slot, user string, groups ...string) *x509.Certificate {
+	w.T.Helper()
+	authority, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(42), Subject: pkix.Name{CommonName: user, Organization: groups},
+		NotBefore: tuitest.Now().AddDate(-9, 0, 0), NotAfter: tuitest.Now().AddDate(90, 0, 0), // whatever the real time is
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, &x509.Certificate{Subject: pkix.Name{CommonName: "kubernetes"}}, s.Key.Public, authority)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	w.open(tok, func(ctx context.Context, t hsm.Token) error {
+		return t.StoreCertificate(ctx, s.URI, cert, hsmtest.Typing(w.T, tok.PIN()))
+	})
+	return cert
+}
+
+// open opens a token for f, and leaves it locked.
+func (w *World) open(tok *hsmtest.FakeToken, f func(context.Context, hsm.Token) error) {
+	w.T.Helper()
+	t, err := w.Env.Drivers.Open(context.Background(), tok.Info().URI())
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	if err := errors.Join(f(context.Background(), t), t.Lock(), t.Close()); err != nil {
+		w.T.Fatal(err)
+	}
+}
+
+// Enroll records an enrollment of a key, with the certificate that is beside it.
+func (w *World) Enroll(name string, key hsm.Slot, cert *x509.Certificate) enrollment.Enrollment {
+	w.T.Helper()
+	hash, err := hsm.Fingerprint(key.Key.Public)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	e := enrollment.Enrollment{Name: name, Key: key.URI, KeyHash: hash, User: cert.Subject.CommonName, Groups: cert.Subject.Organization,
+		Context: "trial-admin", Created: tuitest.Now()}
+	e.Cluster.Server = "https://127.0.0.1:1"
+	store := w.Env.Enrollments()
+	if err := errors.Join(w.Env.Dirs.Prepare(), store.Save(e), store.SaveCertificate(e, []*x509.Certificate{cert})); err != nil {
+		w.T.Fatal(err)
+	}
+	return e
+}
+
+// Slots is what is on a token now.
+func (w *World) Slots(tok *hsmtest.FakeToken) map[string]hsm.Slot {
+	w.T.Helper()
+	all := map[string]hsm.Slot{}
+	w.open(tok, func(ctx context.Context, t hsm.Token) error {
+		slots, err := t.Slots(ctx, nil)
+		for _, s := range slots {
+			all[s.ID] = s
+		}
+		return err
+	})
+	return all
+}
+
+// Rig drives the terminal UI in a world.
+type Rig struct {
+	*tuitest.Rig
+	World *World
+}
+
+// Open shows the terminal UI with the section of the top level that has that
+// number in front, on a terminal of 120 columns and 40 lines.
+func (w *World) Open(section string) *Rig {
+	w.T.Helper()
+	return w.start(section, tui.Options{})
+}
+
+// OpenReadOnly is Open in read-only mode.
+func (w *World) OpenReadOnly(section string) *Rig {
+	w.T.Helper()
+	return w.start(section, tui.Options{ReadOnly: true})
+}
+
+// OpenWizard shows the wizard.
+func (w *World) OpenWizard() *Rig {
+	w.T.Helper()
+	return w.start("", tui.Options{Start: tui.ScreenEnroll})
+}
+
+func (w *World) start(section string, o tui.Options) *Rig {
+	ctx, cancel := context.WithCancel(context.Background())
+	o.Backend, o.Env = tui.FromEnv(w.Env), []string{"LANG=C.UTF-8"}
+	var end func(time.Duration)
+	r := &Rig{World: w, Rig: tuitest.New(w.T, 120, 40, func(clock func() time.Time) tea.Model {
+		var m tea.Model
+		m, end = tui.Model(ctx, o, clock)
+		return m
+	})}
+	w.T.Cleanup(func() {
+		cancel()
+		end(tuitest.Patience)
+	})
+	if section != "" {
+		r.Press(section)
+	}
+	return r
+}
+
+// Copied returns what was put onto the clipboard last, "" if nothing was.
+func (r *Rig) Copied() string {
+	text := ""
+	for _, m := range r.Given {
+		if c, ok := m.(screen.CopyMsg); ok {
+			text = c.Text
+		}
+	}
+	return text
+}
+
+// Type types a secret into the dialog whose title holds what, and confirms it.
+func (r *Rig) Type(what, secret string) {
+	r.T.Helper()
+	r.Sees(what)
+	r.Press(`"`+secret+`"`, "enter")
+}
