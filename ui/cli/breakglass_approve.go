@@ -37,7 +37,7 @@ kubehsm breakglass approve jane-1a2b3c4d`,
 		if err != nil {
 			return err
 		}
-		seen, err := flow.NewRequests(env).Look(ctx, a.context, args[0], flow.RequestLook{Roots: roots, ToDecide: true, Accept: risks, Checks: []flow.RequestCheck{flow.BreakGlassCheck}})
+		seen, err := flow.NewRequests(&env.Env).Look(ctx, a.context, args[0], flow.RequestLook{Roots: roots, ToDecide: true, Accept: risks, Checks: []flow.RequestCheck{flow.BreakGlassCheck}})
 		if err != nil {
 			return err
 		}
@@ -51,7 +51,7 @@ kubehsm breakglass approve jane-1a2b3c4d`,
 				return err
 			}
 		}
-		v, notes, err := flow.NewApprovals(env).BreakGlass(ctx, a.context, seen, d)
+		v, notes, err := flow.NewApprovals(&env.Env).BreakGlass(ctx, a.context, seen, d)
 		if errors.Is(err, flow.ErrWords) {
 			return &ui.UsageError{Err: err}
 		}

@@ -21,7 +21,7 @@ and sealed tokens. A sealed one is due thirty days before it ends.`,
 		if err != nil {
 			return err
 		}
-		all, err := flow.NewBreakGlass(env).List()
+		all, err := flow.NewBreakGlass(&env.Env).List()
 		if err != nil {
 			return err
 		}

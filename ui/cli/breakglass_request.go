@@ -63,7 +63,7 @@ kubehsm breakglass request --context prod-hsm --lifetime 20m --reason 'INC-4711'
 		if err != nil {
 			return err
 		}
-		options, err := flow.NewBreakGlass(env).Request(c.Context(), flow.BreakGlassOptions{
+		options, err := flow.NewBreakGlass(&env.Env).Request(c.Context(), flow.BreakGlassOptions{
 			Context: a.context, Name: f.name, Reason: f.reason, Lifetime: f.lifetime, Token: shared.Token, Key: shared.Key,
 			Generate: shared.Generate, AcceptFactory: shared.AcceptFactory, Timeout: f.timeout,
 		})
@@ -84,7 +84,7 @@ func (a *app) breakGlass(ctx context.Context, env *flow.Env, options flow.Enroll
 	if err != nil || f.plan {
 		return err
 	}
-	if err := flow.NewBreakGlass(env).Record(ctx, result, options.Reason); err != nil {
+	if err := flow.NewBreakGlass(&env.Env).Record(ctx, result, options.Reason); err != nil {
 		return err
 	}
 	return a.emit(o, result, func(w *words) { resultWords(w, result) })

@@ -20,7 +20,7 @@ request that has the name by now is left alone.`,
 			return err
 		}
 		for _, name := range args {
-			if err := flow.NewOwn(env).Cancel(c.Context(), a.context, name); err != nil {
+			if err := flow.NewOwn(&env.Env).Cancel(c.Context(), a.context, name); err != nil {
 				return err
 			}
 		}

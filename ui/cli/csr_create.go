@@ -113,7 +113,7 @@ kubehsm csr create --context prod --key 'piv:serial=1234567;slot=9a' --user '{lo
 			return err
 		}
 		if plan {
-			points, err := flow.NewOwn(env).Forecast(c.Context(), all[0])
+			points, err := flow.NewOwn(&env.Env).Forecast(c.Context(), all[0])
 			if err != nil {
 				return err
 			}
@@ -127,7 +127,7 @@ kubehsm csr create --context prod --key 'piv:serial=1234567;slot=9a' --user '{lo
 		var failed error // those before it are filed
 		for _, options := range all {
 			var v flow.RequestView
-			if v, failed = flow.NewOwn(env).Create(c.Context(), options, a.prompter()); failed != nil {
+			if v, failed = flow.NewOwn(&env.Env).Create(c.Context(), options, a.prompter()); failed != nil {
 				break
 			}
 			views = append(views, v)

@@ -59,7 +59,7 @@ func (a *app) decide(approve bool, c *cobra.Command) (*cobra.Command, *decision)
 			return err
 		}
 		look := flow.TicketLook{Context: a.context, Roots: roots}
-		seen, err := flow.NewRequests(env).Look(ctx, a.context, args[0], flow.RequestLook{Roots: roots, ToDecide: true, Ticket: &look, Accept: d.risks})
+		seen, err := flow.NewRequests(&env.Env).Look(ctx, a.context, args[0], flow.RequestLook{Roots: roots, ToDecide: true, Ticket: &look, Accept: d.risks})
 		if err != nil {
 			return err
 		}
@@ -79,7 +79,7 @@ func (a *app) decide(approve bool, c *cobra.Command) (*cobra.Command, *decision)
 		if !approve {
 			return a.deny(ctx, env, seen, d, o)
 		}
-		v, err := flow.NewRequests(env).Decide(ctx, a.context, seen, d.DecideOptions)
+		v, err := flow.NewRequests(&env.Env).Decide(ctx, a.context, seen, d.DecideOptions)
 		if err != nil {
 			return err
 		}
@@ -95,7 +95,7 @@ func (a *app) decide(approve bool, c *cobra.Command) (*cobra.Command, *decision)
 
 // deny denies a request that was shown, and ends its ticket.
 func (a *app) deny(ctx context.Context, env *flow.Env, seen flow.RequestView, d *decision, o *format) error {
-	done, err := flow.NewRequests(env).Deny(ctx, a.context, seen, d.DecideOptions, d.keepTicket)
+	done, err := flow.NewRequests(&env.Env).Deny(ctx, a.context, seen, d.DecideOptions, d.keepTicket)
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ kubehsm csr list --context prod --signer-name kubernetes.io/kube-apiserver-clien
 		}
 		switch {
 		case mine:
-			views, err := flow.NewOwn(env).List(c.Context(), a.context)
+			views, err := flow.NewOwn(&env.Env).List(c.Context(), a.context)
 			if err != nil && len(views) == 0 {
 				return err
 			}
@@ -52,7 +52,7 @@ kubehsm csr list --context prod --signer-name kubernetes.io/kube-apiserver-clien
 		case follow:
 			return a.watchRequests(c.Context(), env, f, o)
 		}
-		all, err := flow.NewRequests(env).List(c.Context(), a.context, f)
+		all, err := flow.NewRequests(&env.Env).List(c.Context(), a.context, f)
 		if err != nil {
 			return err
 		}
@@ -119,7 +119,7 @@ func (a *app) watchRequests(ctx context.Context, env *flow.Env, f flow.RequestFi
 	if o.value == "yaml" {
 		return ui.Usagef("--watch writes words or -o json")
 	}
-	events, err := flow.NewRequests(env).Watch(ctx, a.context, f)
+	events, err := flow.NewRequests(&env.Env).Watch(ctx, a.context, f)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ filed is found and shown.`,
 		}
 		var views []flow.RequestView
 		for _, name := range args {
-			v, err := flow.NewOwn(env).Resume(c.Context(), a.context, name)
+			v, err := flow.NewOwn(&env.Env).Resume(c.Context(), a.context, name)
 			if err != nil {
 				return err
 			}

@@ -51,7 +51,7 @@ kubehsm csr show jane-1a2b3c4d --root maker.pem -o yaml`,
 		if err != nil {
 			return err
 		}
-		v, err := flow.NewRequests(env).Look(c.Context(), a.context, args[0], flow.RequestLook{Roots: roots})
+		v, err := flow.NewRequests(&env.Env).Look(c.Context(), a.context, args[0], flow.RequestLook{Roots: roots})
 		if err != nil {
 			return err
 		}

@@ -58,7 +58,7 @@ kubehsm helpdesk approve jane-1a2b3c4d --words 'abandon zoo …' --yes`,
 		if err != nil {
 			return err
 		}
-		seen, err := flow.NewRequests(env).Look(ctx, a.context, args[0], flow.RequestLook{Roots: roots, ToDecide: true, Ticket: &look, Accept: d.risks})
+		seen, err := flow.NewRequests(&env.Env).Look(ctx, a.context, args[0], flow.RequestLook{Roots: roots, ToDecide: true, Ticket: &look, Accept: d.risks})
 		if err != nil {
 			return err
 		}
@@ -95,7 +95,7 @@ func (a *app) approveTicket(ctx context.Context, env *flow.Env, look flow.Ticket
 			return err
 		}
 	}
-	done, err := flow.NewApprovals(env).Ticket(ctx, look, seen, d.DecideOptions, d.wait)
+	done, err := flow.NewApprovals(&env.Env).Ticket(ctx, look, seen, d.DecideOptions, d.wait)
 	switch {
 	case errors.Is(err, flow.ErrWords):
 		return &ui.UsageError{Err: err}

@@ -19,7 +19,7 @@ func (a *app) helpdeskList() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		deeds, err := flow.NewLog(env).All()
+		deeds, err := flow.NewLog(&env.Env).All()
 		if err != nil {
 			return err
 		}

@@ -28,7 +28,7 @@ kubehsm helpdesk open --ticket-id abcdef --serial 1234567 --sealed - --print < s
 		if err != nil {
 			return err
 		}
-		puk, err := flow.NewTickets(env).OpenSealed(id, serial, text)
+		puk, err := flow.NewTickets(&env.Env).OpenSealed(id, serial, text)
 		if err != nil {
 			return usage(err)
 		}
@@ -45,7 +45,7 @@ kubehsm helpdesk open --ticket-id abcdef --serial 1234567 --sealed - --print < s
 		if err := f.show(a, o); err != nil {
 			return err
 		}
-		if err := flow.NewTickets(env).ForgetSealKey(id); err != nil {
+		if err := flow.NewTickets(&env.Env).ForgetSealKey(id); err != nil {
 			return err
 		}
 		if o.value == "" {

@@ -37,7 +37,7 @@ kubehsm helpdesk revoke --user jane --group dev`,
 		if err != nil {
 			return err
 		}
-		r, err := flow.NewRevocations(env).LookUp(ctx, a.context, user, groups)
+		r, err := flow.NewRevocations(&env.Env).LookUp(ctx, a.context, user, groups)
 		if err != nil {
 			return err
 		}
@@ -52,7 +52,7 @@ kubehsm helpdesk revoke --user jane --group dev`,
 		if err := a.confirm(ctx, yes, r.Question()); err != nil {
 			return err
 		}
-		if err := flow.NewRevocations(env).Revoke(ctx, a.context, &r); err != nil {
+		if err := flow.NewRevocations(&env.Env).Revoke(ctx, a.context, &r); err != nil {
 			return err
 		}
 		err = a.emit(o, r, func(w *words) {

@@ -32,7 +32,7 @@ kubehsm rbac apply breakglass --dry-run`,
 		if err != nil {
 			return err
 		}
-		now, err := flow.NewRoles(env).Check(ctx, a.context, args)
+		now, err := flow.NewRoles(&env.Env).Check(ctx, a.context, args)
 		if err != nil {
 			return err
 		}
@@ -46,7 +46,7 @@ kubehsm rbac apply breakglass --dry-run`,
 				return err
 			}
 		}
-		done, err := flow.NewRoles(env).Apply(ctx, a.context, args, dryRun, force)
+		done, err := flow.NewRoles(&env.Env).Apply(ctx, a.context, args, dryRun, force)
 		doc := rbacDoc{Objects: done}
 		return errors.Join(err, flow.RBACUnenforced(done), a.emit(o, doc, func(w *words) {
 			if dryRun {

@@ -19,7 +19,7 @@ import (
 // what is approved is what this program made, not what stands under its name.
 // What was revoked from here is refused, as by [Requests.Look].
 func (q Requests) ApproveFiled(ctx context.Context, file, server string, ref csr.Ref, filed []byte) error {
-	client, err := q.env.access().ClientOf(ctx, kubeconfig.Rules{Explicit: file}, "")
+	client, err := q.access.ClientOf(ctx, kubeconfig.Rules{Explicit: file}, "")
 	if err != nil {
 		return fmt.Errorf("approve: %w", err)
 	}
@@ -49,7 +49,7 @@ func (q Requests) ApproveFiled(ctx context.Context, file, server string, ref csr
 
 // CheckApprover is the error that approveOwn is certain to meet, if any.
 func (q Requests) CheckApprover(ctx context.Context, file, signer string) error {
-	client, err := q.env.access().ClientOf(ctx, kubeconfig.Rules{Explicit: file}, "")
+	client, err := q.access.ClientOf(ctx, kubeconfig.Rules{Explicit: file}, "")
 	if err == nil {
 		err = client.CheckApprover(ctx, signer)
 	}
@@ -83,7 +83,7 @@ type RequestLook struct {
 // Look reads one request and looks at it as an approver should: who asks,
 // what the groups may do, what the attestation is worth.
 func (q Requests) Look(ctx context.Context, kubeContext, name string, look RequestLook) (RequestView, error) {
-	client, err := q.env.access().Client(ctx, kubeContext)
+	client, err := q.access.Client(ctx, kubeContext)
 	if err != nil {
 		return RequestView{}, err
 	}
@@ -153,7 +153,7 @@ func (q Requests) Decide(ctx context.Context, kubeContext string, seen RequestVi
 		return v, err
 	}
 	over := context.WithoutCancel(ctx) // the request is approved, interrupted or not
-	server, err := q.env.access().Verified(over, kubeContext)
+	server, err := q.access.Verified(over, kubeContext)
 	if err != nil {
 		return v, err
 	}
@@ -162,7 +162,7 @@ func (q Requests) Decide(ctx context.Context, kubeContext string, seen RequestVi
 }
 
 func (q Requests) decide(ctx context.Context, kubeContext string, seen RequestView, o DecideOptions) (RequestView, error) {
-	client, err := q.env.access().Client(ctx, kubeContext)
+	client, err := q.access.Client(ctx, kubeContext)
 	if err != nil {
 		return RequestView{}, err
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
 // BootstrapToken is a bootstrap token as screens and documents show it, with
@@ -48,20 +50,16 @@ func viewToken(r bootstraptoken.Record, reveal bool) BootstrapToken {
 	return v
 }
 
-// bootstrapTokens speaks of bootstrap tokens to the cluster of a context.
-func (e *Env) bootstrapTokens(ctx context.Context, kubeContext string) (*bootstraptoken.Client, error) {
-	config, err := e.access().Config(ctx, kubeContext)
-	if err != nil {
-		return nil, err
-	}
-	return bootstraptoken.NewClient(config)
+// BootstrapTokens are those of the clusters of the kubeconfig.
+type BootstrapTokens struct {
+	env    *env.Env
+	access cluster.Access
 }
 
-// BootstrapTokens are those of the clusters of the kubeconfig.
-type BootstrapTokens struct{ env *Env }
-
 // NewBootstrapTokens returns those that e leads to.
-func NewBootstrapTokens(e *Env) BootstrapTokens { return BootstrapTokens{env: e} }
+func NewBootstrapTokens(e *env.Env) BootstrapTokens {
+	return BootstrapTokens{env: e, access: cluster.Access{Env: e}}
+}
 
 // Create tells the cluster of r. With join it adds the command
 // that joins with it.
@@ -71,7 +69,7 @@ func (b BootstrapTokens) Create(ctx context.Context, kubeContext string, r boots
 		if !r.Signs() {
 			return BootstrapToken{}, hsm.WithHint(fmt.Errorf("%w: nobody can find the cluster with it", bootstraptoken.ErrInvalid), "a join command needs the usage \"signing\"")
 		}
-		cluster, err := b.env.access().Verified(ctx, kubeContext)
+		cluster, err := b.access.Verified(ctx, kubeContext)
 		if err != nil {
 			return BootstrapToken{}, err
 		}
@@ -79,7 +77,7 @@ func (b BootstrapTokens) Create(ctx context.Context, kubeContext string, r boots
 			return BootstrapToken{}, err
 		}
 	}
-	client, err := b.env.bootstrapTokens(ctx, kubeContext)
+	client, err := b.access.BootstrapTokens(ctx, kubeContext)
 	if err != nil {
 		return BootstrapToken{}, err
 	}
@@ -115,7 +113,7 @@ func clusterPins(c enrollment.Cluster) ([]discovery.Pin, error) {
 // List lists the tokens in a cluster; those that the cluster takes
 // for none are named in the notes.
 func (b BootstrapTokens) List(ctx context.Context, kubeContext string, reveal bool) (all []BootstrapToken, notes []string, err error) {
-	client, err := b.env.bootstrapTokens(ctx, kubeContext)
+	client, err := b.access.BootstrapTokens(ctx, kubeContext)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -136,7 +134,7 @@ func (b BootstrapTokens) List(ctx context.Context, kubeContext string, reveal bo
 
 // Delete removes the token with this ID.
 func (b BootstrapTokens) Delete(ctx context.Context, kubeContext, id string) error {
-	client, err := b.env.bootstrapTokens(ctx, kubeContext)
+	client, err := b.access.BootstrapTokens(ctx, kubeContext)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
 // Break-glass is a certificate of a group that may do everything, for an hour,
@@ -47,10 +49,13 @@ type BreakGlassOptions struct {
 var ErrNoReason = errors.New("there is no reason")
 
 // BreakGlass prepares, records and lists enrolments for emergencies.
-type BreakGlass struct{ env *Env }
+type BreakGlass struct {
+	env    *env.Env
+	access cluster.Access
+}
 
 // NewBreakGlass returns those of e.
-func NewBreakGlass(e *Env) BreakGlass { return BreakGlass{env: e} }
+func NewBreakGlass(e *env.Env) BreakGlass { return BreakGlass{env: e, access: cluster.Access{Env: e}} }
 
 // Request is the enrolment that asks for break-glass.
 func (b BreakGlass) Request(ctx context.Context, o BreakGlassOptions) (EnrollOptions, error) {
@@ -89,7 +94,7 @@ func (b BreakGlass) asCaller(ctx context.Context, kubeContext, name, suffix stri
 	if o.User != "" {
 		return o, nil
 	}
-	client, err := b.env.access().Client(ctx, c.Name)
+	client, err := b.access.Client(ctx, c.Name)
 	if err != nil {
 		return o, err
 	}
@@ -202,7 +207,7 @@ func (a Approvals) BreakGlass(ctx context.Context, kubeContext string, seen Requ
 	if err := a.leaveEvent(ctx, kubeContext, v, "BreakGlassApproved", "approved for: "+seen.Note); err != nil {
 		notes = append(notes, "no event was left on the request: "+err.Error())
 	}
-	cluster, err := a.env.access().Verified(ctx, kubeContext)
+	cluster, err := a.access.Verified(ctx, kubeContext)
 	if err != nil {
 		return v, notes, err
 	}

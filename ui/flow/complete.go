@@ -173,7 +173,7 @@ func (n Enroller) completeContext(ctx context.Context, o *EnrollOptions) error {
 		return nil
 	}
 	if o.Name != "" { // a record may know the context
-		if _, err := NewStore(n.env).Load(o.Name); err == nil && !o.Restart {
+		if _, err := NewStore(&n.env.Env).Load(o.Name); err == nil && !o.Restart {
 			return nil
 		}
 	}
@@ -197,7 +197,7 @@ func (n Enroller) completeContext(ctx context.Context, o *EnrollOptions) error {
 		for _, c := range contexts { // run from the enrolled context itself
 			if c.Name == o.Context && c.Ours {
 				o.Name = cmp.Or(c.Enrollment, c.Name)
-				if j, err := NewStore(n.env).Load(o.Name); err == nil && !o.Restart {
+				if j, err := NewStore(&n.env.Env).Load(o.Name); err == nil && !o.Restart {
 					o.Context = j.Options.Context // the enrolled one is current since the first run
 				}
 			}
@@ -237,7 +237,7 @@ func slug(s string) string {
 
 // completeFromProgress fills open options from an earlier run.
 func (n Enroller) completeFromProgress(o *EnrollOptions) error {
-	j, err := NewStore(n.env).Load(o.Name)
+	j, err := NewStore(&n.env.Env).Load(o.Name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

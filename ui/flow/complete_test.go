@@ -140,7 +140,7 @@ func TestRecordRefusesOtherOptions(t *testing.T) {
 	if _, err := NewEnroller(e).recordFor(ctx, other); err != nil {
 		t.Errorf("restart: %v", err)
 	}
-	list, err := NewStore(e).Unfinished(ctx)
+	list, err := NewStore(&e.Env).Unfinished(ctx)
 	if err != nil || len(list) != 1 || list[0].Options.Name != first.Name {
 		t.Errorf("unfinished: %v, %v", list, err)
 	}

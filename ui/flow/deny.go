@@ -39,7 +39,7 @@ func (q Requests) Deny(ctx context.Context, kubeContext string, seen RequestView
 			done.Notes = append(done.Notes, fmt.Sprintf("its ticket is not ended: %v; who may end it does so with `kubehsm bootstrap-token delete %s`", err, id))
 		}
 	}
-	server, err := q.env.access().Verified(over, kubeContext)
+	server, err := q.access.Verified(over, kubeContext)
 	if err != nil {
 		return done, err
 	}

@@ -100,7 +100,7 @@ func (r *enrolment) run(ctx context.Context, s Step) error {
 	out, err := do(ctx)
 	if err == nil {
 		r.j.mark(s)
-		err = NewStore(r.env).Save(r.j)
+		err = NewStore(&r.env.Env).Save(r.j)
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", s.Title(), r.resumable(err))
@@ -135,7 +135,7 @@ func (n Enroller) open(ctx context.Context, o EnrollOptions) (*Journal, error) {
 	if err != nil || o.Restart {
 		return j, err
 	}
-	return j, NewStore(n.env).Save(j)
+	return j, NewStore(&n.env.Env).Save(j)
 }
 
 // terms are what a request asks for beside user and key. A later run may change
@@ -149,7 +149,7 @@ func (o EnrollOptions) terms() terms { return terms{o.Expiration, o.Reason} }
 
 // recordFor is openJournal without writing.
 func (n Enroller) recordFor(ctx context.Context, o EnrollOptions) (*Journal, error) {
-	j, err := NewStore(n.env).Load(o.Name)
+	j, err := NewStore(&n.env.Env).Load(o.Name)
 	if errors.Is(err, fs.ErrNotExist) || (err == nil && o.Restart) {
 		j = &Journal{Options: o}
 		if o.Join != nil { // its first step finds the cluster
@@ -243,7 +243,7 @@ func (r *enrolment) haveCertificate() (*csr.Certificate, error) {
 	}
 	r.j.Certificate, r.j.Request, r.j.RequestName, r.j.RequestUID, r.j.Rejected = nil, nil, "", "", false
 	r.j.unmark(StepRequest)
-	return nil, NewStore(r.env).Save(r.j)
+	return nil, NewStore(&r.env.Env).Save(r.j)
 }
 
 func (r *enrolment) note(format string, args ...any) {

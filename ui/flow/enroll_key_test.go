@@ -46,7 +46,7 @@ func TestMakeKeySurvivesACrash(t *testing.T) {
 	// The process dies between the token's answer and the record of it.
 	lost := *first.j
 	lost.Key, lost.KeyHash, lost.Generating = hsm.URI{}, "", true
-	if err := NewStore(e).Save(&lost); err != nil {
+	if err := NewStore(&e.Env).Save(&lost); err != nil {
 		t.Fatal(err)
 	}
 	second := begin(t, e, EnrollOptions{Name: lost.Options.Name}, &typist{})
@@ -90,7 +90,7 @@ func TestMakeKeyReplacesHalfAKey(t *testing.T) {
 	// The process died while the token was making the pair.
 	lost := *first.j
 	lost.Key, lost.KeyHash, lost.Generating = hsm.URI{}, "", true
-	if err := NewStore(e).Save(&lost); err != nil {
+	if err := NewStore(&e.Env).Save(&lost); err != nil {
 		t.Fatal(err)
 	}
 	second := begin(t, e, EnrollOptions{Name: lost.Options.Name}, &typist{})

@@ -90,7 +90,7 @@ func (r *enrolment) stillFiled(ctx context.Context, client *csr.Client) (bool, e
 		r.note("the earlier request %s ended: %v; a new one was filed", r.j.RequestName, refused)
 	}
 	r.j.RequestName, r.j.RequestUID, r.j.Request = "", "", nil
-	return false, NewStore(r.env).Save(r.j)
+	return false, NewStore(&r.env.Env).Save(r.j)
 }
 
 // told tells whether a run has reported the end of the request on record before, and
@@ -100,7 +100,7 @@ func (r *enrolment) told() (before bool, err error) {
 		return true, nil
 	}
 	r.j.Told = r.j.RequestUID
-	return false, NewStore(r.env).Save(r.j)
+	return false, NewStore(&r.env.Env).Save(r.j)
 }
 
 // endHint says how to go on from a request that was denied, or refused by the signer.
@@ -144,7 +144,7 @@ func (r *enrolment) signRequest(ctx context.Context) error {
 	r.prompt.prove()
 	r.j.Request, r.j.RequestName = pem, csr.RequestName(o.User, r.j.KeyHash)
 	r.j.Options.Expiration, r.j.Options.Reason = r.terms.expiration, r.terms.reason
-	return NewStore(r.env).Save(r.j)
+	return NewStore(&r.env.Env).Save(r.j)
 }
 
 func (r *enrolment) spec() csr.Spec {
@@ -187,7 +187,7 @@ func (r *enrolment) awaitApproval(ctx context.Context) (outcome, error) {
 	}
 	if with := r.j.Options.ApproveWith; with != "" {
 		r.progress(StepApproval, "approving as %s", with)
-		if err := NewRequests(r.env).ApproveFiled(ctx, with, r.j.Cluster.Server, r.ref(), r.j.Request); err != nil {
+		if err := NewRequests(&r.env.Env).ApproveFiled(ctx, with, r.j.Cluster.Server, r.ref(), r.j.Request); err != nil {
 			return outcome{}, err
 		}
 	}

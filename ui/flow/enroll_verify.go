@@ -27,7 +27,7 @@ func (r *enrolment) verify(ctx context.Context) (outcome, error) {
 // another one.
 func (r *enrolment) rejected(ctx context.Context, err error) error {
 	r.j.Rejected = true
-	err = hsm.WithHint(errors.Join(err, NewStore(r.env).Save(r.j)),
+	err = hsm.WithHint(errors.Join(err, NewStore(&r.env.Env).Save(r.j)),
 		"ask whoever runs the cluster whether its API server accepts that issuer (--client-ca-file)")
 	return r.notSwitched(ctx, err, "then asks for another certificate")
 }

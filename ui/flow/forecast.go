@@ -35,7 +35,7 @@ func ForecastRefusal(points []csr.Point) error {
 // describes. It asks for no PIN and changes nothing. Without a key the points
 // about it are left out.
 func (f Own) Forecast(ctx context.Context, o RequestOptions) ([]csr.Point, error) {
-	client, err := f.env.access().Client(ctx, o.Context)
+	client, err := f.access.Client(ctx, o.Context)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (f Own) Forecast(ctx context.Context, o RequestOptions) ([]csr.Point, error
 		return nil, err
 	}
 	p.Subject = csr.Subject{User: o.User, Groups: o.Groups}
-	if to, err := f.env.access().Verified(ctx, o.Context); err == nil { // a cluster that is not verified is not asked
+	if to, err := f.access.Verified(ctx, o.Context); err == nil { // a cluster that is not verified is not asked
 		p.Accepted = acceptedBy(ctx, to)
 	}
 	return client.Forecast(ctx, p)
@@ -133,7 +133,7 @@ func (r *enrolment) refuseVain(ctx context.Context) error {
 			return noKeyYet(r.j.expiredToken(err))
 		}
 		if o.ApproveWith != "" {
-			if err := NewRequests(r.env).CheckApprover(ctx, o.ApproveWith, o.SignerName); err != nil {
+			if err := NewRequests(&r.env.Env).CheckApprover(ctx, o.ApproveWith, o.SignerName); err != nil {
 				return noKeyYet(err)
 			}
 		}

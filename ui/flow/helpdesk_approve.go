@@ -16,6 +16,8 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/attest"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
 // TicketLook says what a request is compared with.
@@ -146,7 +148,7 @@ func (q Requests) madeTerms(ctx context.Context, look *TicketLook, v *RequestVie
 // describedTerms are those in the description of a token, nil for a token of
 // another make and for who may not read it.
 func (q Requests) describedTerms(ctx context.Context, kubeContext, id string) (*ticket.Terms, error) {
-	tokens, err := q.env.bootstrapTokens(ctx, kubeContext)
+	tokens, err := q.access.BootstrapTokens(ctx, kubeContext)
 	if err != nil {
 		return nil, err
 	}
@@ -288,10 +290,13 @@ func otherRequests(ctx context.Context, client *csr.Client, v *RequestView) (nam
 
 // Approvals approves requests whose kind wants more than a yes: a ticket is ended,
 // break-glass recorded.
-type Approvals struct{ env *Env }
+type Approvals struct {
+	env    *env.Env
+	access cluster.Access
+}
 
 // NewApprovals returns those of the clusters that e leads to.
-func NewApprovals(e *Env) Approvals { return Approvals{env: e} }
+func NewApprovals(e *env.Env) Approvals { return Approvals{env: e, access: cluster.Access{Env: e}} }
 
 // TicketApproval is a request that was approved under a ticket.
 type TicketApproval struct {
@@ -341,7 +346,7 @@ func (a Approvals) Ticket(ctx context.Context, look TicketLook, seen RequestView
 	}
 	over := context.WithoutCancel(ctx) // the request is approved, interrupted or not
 	defer hsm.Finishing(ctx)()
-	server, err := a.env.access().Verified(over, look.Context)
+	server, err := a.access.Verified(over, look.Context)
 	if err != nil {
 		return done, err
 	}
@@ -366,7 +371,7 @@ func (q Requests) EndTicket(ctx context.Context, kubeContext, id string) error {
 // leaveEvent leaves an Event on a request, for those who look at it later. Not
 // being allowed to is for the caller to tell.
 func (a Approvals) leaveEvent(ctx context.Context, kubeContext string, v RequestView, reason, message string) error {
-	c, err := openObjects(ctx, a.env, kubeContext)
+	c, err := openObjects(ctx, a.access, kubeContext)
 	if err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
 // Deed is something that was done for others, or asked of them, as the local
@@ -50,10 +51,10 @@ type Deed struct {
 
 // Log is the local record of what was done for others. It outlives the cluster's, which
 // forgets requests and tickets.
-type Log struct{ env *Env }
+type Log struct{ env *env.Env }
 
 // NewLog returns the record in the folders of e.
-func NewLog(e *Env) Log { return Log{env: e} }
+func NewLog(e *env.Env) Log { return Log{env: e} }
 
 func (l Log) path() string { return filepath.Join(l.env.Dirs.State, "helpdesk.jsonl") }
 

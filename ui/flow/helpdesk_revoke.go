@@ -16,6 +16,8 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
 // Revocation is what a user has in a cluster, and what can be done about it.
@@ -48,10 +50,15 @@ type Revocation struct {
 }
 
 // Revocations finds and takes away what users have in clusters.
-type Revocations struct{ env *Env }
+type Revocations struct {
+	env    *env.Env
+	access cluster.Access
+}
 
 // NewRevocations returns those of the clusters that e leads to.
-func NewRevocations(e *Env) Revocations { return Revocations{env: e} }
+func NewRevocations(e *env.Env) Revocations {
+	return Revocations{env: e, access: cluster.Access{Env: e}}
+}
 
 // BindingView is a role binding, as far as it is one subject's.
 type BindingView struct {
@@ -105,7 +112,7 @@ func (r Revocation) Until() time.Time {
 // LookUp finds what user has in the cluster of a context. Groups are
 // those that the user's certificates are known to have besides what is found.
 func (w Revocations) LookUp(ctx context.Context, kubeContext, user string, groups []string) (Revocation, error) {
-	cluster, err := w.env.access().Verified(ctx, kubeContext)
+	cluster, err := w.access.Verified(ctx, kubeContext)
 	if err != nil {
 		return Revocation{}, err
 	}
@@ -128,7 +135,7 @@ func (w Revocations) LookUp(ctx context.Context, kubeContext, user string, group
 // former.
 func (w Revocations) lookUpRequests(ctx context.Context, kubeContext string, r *Revocation) (groups map[string]bool, err error) {
 	groups = map[string]bool{}
-	client, err := w.env.access().Client(ctx, kubeContext)
+	client, err := w.access.Client(ctx, kubeContext)
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +186,7 @@ func (w Revocations) lookUpRequests(ctx context.Context, kubeContext string, r *
 }
 
 func (w Revocations) lookUpBindings(ctx context.Context, kubeContext string, r *Revocation, groups map[string]bool) error {
-	c, err := openObjects(ctx, w.env, kubeContext)
+	c, err := openObjects(ctx, w.access, kubeContext)
 	if err != nil {
 		return err
 	}
@@ -223,7 +230,7 @@ func subjectsOf(o object) []object {
 }
 
 func (w Revocations) lookUpTickets(ctx context.Context, kubeContext string, r *Revocation) error {
-	tokens, err := w.env.bootstrapTokens(ctx, kubeContext)
+	tokens, err := w.access.BootstrapTokens(ctx, kubeContext)
 	if err != nil {
 		return err
 	}
@@ -283,7 +290,7 @@ func (w Revocations) Revoke(ctx context.Context, kubeContext string, r *Revocati
 }
 
 func (w Revocations) takeAway(ctx context.Context, kubeContext string, r *Revocation) error {
-	c, err := openObjects(ctx, w.env, kubeContext)
+	c, err := openObjects(ctx, w.access, kubeContext)
 	if err != nil {
 		return err
 	}
@@ -302,7 +309,7 @@ func (w Revocations) takeAway(ctx context.Context, kubeContext string, r *Revoca
 		tell("request "+name+" denied", err)
 	}
 	if len(r.Approved) > 0 {
-		client, err := w.env.access().Client(ctx, kubeContext)
+		client, err := w.access.Client(ctx, kubeContext)
 		if err != nil {
 			return err
 		}

@@ -18,7 +18,7 @@ func (q Requests) revokedCheck(kubeContext string, accept []string) RequestCheck
 		if err != nil || !slices.ContainsFunc(deeds, func(d Deed) bool { return d.Action == "revoke" }) {
 			return err
 		}
-		cluster, err := q.env.access().Verified(ctx, kubeContext)
+		cluster, err := q.access.Verified(ctx, kubeContext)
 		if err != nil {
 			return err
 		}

@@ -101,13 +101,13 @@ func TestRefuse(t *testing.T) {
 // TestHugeDeed: what others wrote does not keep the record from being read.
 func TestHugeDeed(t *testing.T) {
 	e, _ := testEnv(t)
-	if err := NewLog(e).Add(t.Context(), Deed{Action: "revoke", User: "jane", Note: strings.Repeat("\x1b[31mé", 100<<10)}); err != nil {
+	if err := NewLog(&e.Env).Add(t.Context(), Deed{Action: "revoke", User: "jane", Note: strings.Repeat("\x1b[31mé", 100<<10)}); err != nil {
 		t.Fatal(err)
 	}
-	if err := NewLog(e).Add(t.Context(), Deed{Action: "revoke", User: strings.Repeat("x", maxDeed)}); err == nil {
+	if err := NewLog(&e.Env).Add(t.Context(), Deed{Action: "revoke", User: strings.Repeat("x", maxDeed)}); err == nil {
 		t.Error("a line was written that cannot be read")
 	}
-	if deeds, err := NewLog(e).All(); err != nil || len(deeds) != 1 {
+	if deeds, err := NewLog(&e.Env).All(); err != nil || len(deeds) != 1 {
 		t.Errorf("%d, %v", len(deeds), err)
 	}
 }
@@ -128,7 +128,7 @@ func TestRevokeEndedTicket(t *testing.T) {
 	defer server.Close()
 	pointAt(t, e, server)
 	r := Revocation{User: "jane", Tickets: []string{"abcdef", "ghijkl"}}
-	if err := NewRevocations(e).Revoke(t.Context(), "", &r); err != nil {
+	if err := NewRevocations(&e.Env).Revoke(t.Context(), "", &r); err != nil {
 		t.Fatal(err)
 	}
 	if len(r.Done) != 1 || !strings.Contains(r.Done[0], "abcdef") || len(r.Failed) != 1 || !strings.Contains(r.Failed[0], "ghijkl") {

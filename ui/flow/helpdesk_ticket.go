@@ -16,6 +16,8 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
 // DefaultTicketTTL is how long a ticket is good for where nothing else is said.
@@ -61,10 +63,13 @@ func (o TicketOptions) ForSpare() TicketOptions {
 const ticketTry = 10 * time.Second
 
 // Tickets makes tickets, and opens what their users send back.
-type Tickets struct{ env *Env }
+type Tickets struct {
+	env    *env.Env
+	access cluster.Access
+}
 
 // NewTickets returns those of the clusters that e leads to.
-func NewTickets(e *Env) Tickets { return Tickets{env: e} }
+func NewTickets(e *env.Env) Tickets { return Tickets{env: e, access: cluster.Access{Env: e}} }
 
 // Make makes a ticket: a bootstrap token of its own, recorded here and
 // told to the cluster of the context.
@@ -84,7 +89,7 @@ func (k Tickets) Make(ctx context.Context, kubeContext string, o TicketOptions) 
 	if o.Lifetime != 0 && o.Lifetime < csr.MinExpiration {
 		return IssuedTicket{}, hsm.WithHint(fmt.Errorf("%w: a certificate for %s", bootstraptoken.ErrInvalid, o.Lifetime), "the shortest that Kubernetes signs is 10m")
 	}
-	cluster, err := k.env.access().Verified(ctx, kubeContext)
+	cluster, err := k.access.Verified(ctx, kubeContext)
 	if err != nil {
 		return IssuedTicket{}, err
 	}
@@ -114,7 +119,7 @@ func (k Tickets) Make(ctx context.Context, kubeContext string, o TicketOptions) 
 	if issued.Text, err = t.Reveal(); err != nil {
 		return IssuedTicket{}, err
 	}
-	client, err := k.env.bootstrapTokens(ctx, kubeContext)
+	client, err := k.access.BootstrapTokens(ctx, kubeContext)
 	if err != nil {
 		return IssuedTicket{}, err
 	}

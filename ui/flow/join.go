@@ -134,7 +134,7 @@ func NewJoins(e *Env) Joins { return Joins{env: e} }
 // Begun tells whether there is a join called name to go on with; the error
 // is [ErrNoJoin] if not. The kubeconfig's clusters are not for joining.
 func (n Joins) Begun(name string) error {
-	j, err := NewStore(n.env).Load(name)
+	j, err := NewStore(&n.env.Env).Load(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return hsm.WithHint(fmt.Errorf("%q: %w", name, ErrNoJoin), "say which cluster: --ticket -, or an address and --token -, or --discovery-file FILE")
@@ -287,7 +287,7 @@ func (n Joins) TakeCertificate(ctx context.Context, name string, pem []byte) err
 		return err
 	}
 	defer release()
-	j, err := NewStore(n.env).Load(name)
+	j, err := NewStore(&n.env.Env).Load(name)
 	if err != nil {
 		return hsm.WithHint(err, "a certificate belongs to an enrolment that was begun: name it with --name")
 	}
@@ -309,7 +309,7 @@ func (n Joins) TakeCertificate(ctx context.Context, name string, pem []byte) err
 		return hsm.WithHint(fmt.Errorf("the certificate is for %q in %q, not %q in %q", got.User, got.Groups, j.Options.User, j.Options.Groups), "ask who issued it")
 	}
 	j.Certificate, j.Rejected = cert.PEM, false
-	return NewStore(n.env).Save(j)
+	return NewStore(&n.env.Env).Save(j)
 }
 
 // completeSerial takes the token that the ticket is for.

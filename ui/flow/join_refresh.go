@@ -78,10 +78,10 @@ func (c *ClusterRefresh) Apply(ctx context.Context, accept bool) error {
 	if err := c.env.Enrollments().Save(c.next); err != nil {
 		return err
 	}
-	j, err := NewStore(c.env).Load(c.Name)
+	j, err := NewStore(&c.env.Env).Load(c.Name)
 	if err == nil {
 		j.Cluster = c.next.Cluster
-		err = NewStore(c.env).Save(j)
+		err = NewStore(&c.env.Env).Save(j)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -16,6 +16,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
 // Journal records how far an enrolment is, before and after each thing that
@@ -72,10 +73,10 @@ func (j *Journal) Finished() bool { return j.did(StepVerify) && j.did(StepKubeco
 func (e *Env) journalDir() string { return filepath.Join(e.Dirs.State, "enrolling") }
 
 // Store keeps the records of what was begun here: enrolments and requests.
-type Store struct{ env *Env }
+type Store struct{ env *env.Env }
 
 // NewStore returns the records in the folders of e.
-func NewStore(e *Env) Store { return Store{env: e} }
+func NewStore(e *env.Env) Store { return Store{env: e} }
 
 func (s Store) path(name string) string {
 	return filepath.Join(s.env.ProgressDir(), name+".json")

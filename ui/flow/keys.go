@@ -49,7 +49,7 @@ func (e *Env) ImportCertificate(ctx context.Context, u hsm.URI, name string, pem
 			return nil, err
 		}
 		defer release()
-		if j, err = NewStore(e).Load(name); err != nil {
+		if j, err = NewStore(&e.Env).Load(name); err != nil {
 			return nil, err
 		}
 		if u.Scheme == "" {
@@ -89,7 +89,7 @@ func (e *Env) ImportCertificate(ctx context.Context, u hsm.URI, name string, pem
 	}
 	if j != nil {
 		j.Certificate = cert.PEM
-		if err := NewStore(e).Save(j); err != nil {
+		if err := NewStore(&e.Env).Save(j); err != nil {
 			return nil, err
 		}
 	}

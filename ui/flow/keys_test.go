@@ -51,7 +51,7 @@ func TestImportForAnEnrolment(t *testing.T) {
 	if _, err := r.makeKey(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := NewStore(e).Save(r.j); err != nil {
+	if err := NewStore(&e.Env).Save(r.j); err != nil {
 		t.Fatal(err)
 	}
 	other, err := e.GenerateKey(ctx, r.j.Options.Token, hsm.GenerateOptions{Label: "other"}, &typist{})
@@ -71,7 +71,7 @@ func TestImportForAnEnrolment(t *testing.T) {
 		t.Errorf("under a run that goes on: %v", err)
 	}
 	release()
-	if j, err := NewStore(e).Load("prod-hsm"); err != nil || len(j.Certificate) > 0 {
+	if j, err := NewStore(&e.Env).Load("prod-hsm"); err != nil || len(j.Certificate) > 0 {
 		t.Errorf("after the refusals: %q, %v", j.Certificate, err)
 	}
 
@@ -79,7 +79,7 @@ func TestImportForAnEnrolment(t *testing.T) {
 	if _, err := e.ImportCertificate(ctx, hsm.URI{}, "prod-hsm", own, &typist{}); err != nil {
 		t.Errorf("on a token that stores none: %v", err)
 	}
-	if j, err := NewStore(e).Load("prod-hsm"); err != nil || string(j.Certificate) != string(own) {
+	if j, err := NewStore(&e.Env).Load("prod-hsm"); err != nil || string(j.Certificate) != string(own) {
 		t.Errorf("the record holds %q, %v", j.Certificate, err)
 	}
 }

@@ -183,7 +183,7 @@ func (e *Env) followRecords(ctx context.Context, moved hsm.Slot) error {
 	if err != nil {
 		return err
 	}
-	all, err := NewStore(e).All()
+	all, err := NewStore(&e.Env).All()
 	if err != nil {
 		return err
 	}
@@ -204,7 +204,7 @@ func (e *Env) followRecord(ctx context.Context, name, slot string) error {
 		return err
 	}
 	defer release()
-	j, err := NewStore(e).Load(name)
+	j, err := NewStore(&e.Env).Load(name)
 	if err != nil {
 		return err
 	}
@@ -212,5 +212,5 @@ func (e *Env) followRecord(ctx context.Context, name, slot string) error {
 	if j.Options.Key.Scheme != "" {
 		j.Options.Key.Slot = slot
 	}
-	return NewStore(e).Save(j)
+	return NewStore(&e.Env).Save(j)
 }

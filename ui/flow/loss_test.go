@@ -25,7 +25,7 @@ func TestFollowMovedKey(t *testing.T) {
 		if _, err := r.makeKey(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if err := NewStore(e).Save(r.j); err != nil {
+		if err := NewStore(&e.Env).Save(r.j); err != nil {
 			t.Fatal(err)
 		}
 		if err := e.Enrollments().Save(enrollment.Enrollment{Name: name, Cluster: enrollment.Cluster{Server: "https://10.0.0.1:6443"},
@@ -49,7 +49,7 @@ func TestFollowMovedKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		j, err := NewStore(e).Load(name)
+		j, err := NewStore(&e.Env).Load(name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -119,10 +119,10 @@ func (m *ServerMove) Apply(ctx context.Context) error {
 	if err := m.env.Enrollments().Save(now); err != nil {
 		return err
 	}
-	j, err := NewStore(m.env).Load(m.Name)
+	j, err := NewStore(&m.env.Env).Load(m.Name)
 	if err == nil {
 		j.Cluster.Server = m.New
-		err = NewStore(m.env).Save(j)
+		err = NewStore(&m.env.Env).Save(j)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

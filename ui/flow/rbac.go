@@ -11,6 +11,8 @@ import (
 
 	"github.com/kubehsm/kubehsm/assets"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
 // RBACState is how an object in a cluster compares with what kubehsm carries.
@@ -91,10 +93,13 @@ func rbacObjects(sets []string) ([]RBACObject, error) {
 }
 
 // Roles compares the roles and policies of clusters with those that kubehsm carries.
-type Roles struct{ env *Env }
+type Roles struct {
+	env    *env.Env
+	access cluster.Access
+}
 
 // NewRoles returns those of the clusters that e leads to.
-func NewRoles(e *Env) Roles { return Roles{env: e} }
+func NewRoles(e *env.Env) Roles { return Roles{env: e, access: cluster.Access{Env: e}} }
 
 // Check compares what a cluster has with the sets named.
 func (s Roles) Check(ctx context.Context, kubeContext string, sets []string) ([]RBACObject, error) {
@@ -136,7 +141,7 @@ func (s Roles) each(ctx context.Context, kubeContext string, sets []string, do f
 	if err != nil {
 		return nil, err
 	}
-	c, err := openObjects(ctx, s.env, kubeContext)
+	c, err := openObjects(ctx, s.access, kubeContext)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +164,7 @@ type RBACRight struct {
 
 // Rights says which duties the caller of a context may perform.
 func (s Roles) Rights(ctx context.Context, kubeContext string) ([]RBACRight, error) {
-	c, err := openObjects(ctx, s.env, kubeContext)
+	c, err := openObjects(ctx, s.access, kubeContext)
 	if err != nil {
 		return nil, err
 	}

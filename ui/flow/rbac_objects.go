@@ -16,6 +16,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 )
 
 const rbacGroup = "rbac.authorization.k8s.io"
@@ -71,8 +72,8 @@ type objects struct {
 	host string
 }
 
-func openObjects(ctx context.Context, e *Env, kubeContext string) (*objects, error) {
-	config, err := e.access().Config(ctx, kubeContext)
+func openObjects(ctx context.Context, access cluster.Access, kubeContext string) (*objects, error) {
+	config, err := access.Config(ctx, kubeContext)
 	if err != nil {
 		return nil, err
 	}

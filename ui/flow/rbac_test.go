@@ -26,7 +26,7 @@ func TestRBACUnreachable(t *testing.T) {
 	if err := os.WriteFile(e.Kubeconfig, []byte(strings.ReplaceAll(testKubeconfig, "10.0.0.2:6443", l.Addr().String())), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err = NewRoles(e).Check(context.Background(), "open", nil)
+	_, err = NewRoles(&e.Env).Check(context.Background(), "open", nil)
 	if !errors.Is(err, csr.ErrUnreachable) || strings.Contains(err.Error(), `Get "`) || !strings.Contains(hsm.Hint(err), "reachable from here") {
 		t.Errorf("%v, hint %q", err, hsm.Hint(err))
 	}

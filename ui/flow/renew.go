@@ -89,7 +89,7 @@ func (n Renewer) renewal(ctx context.Context, name string, o RenewOptions) (*Jou
 	if err != nil {
 		return nil, err
 	}
-	old, err := NewStore(n.env).Load(name)
+	old, err := NewStore(&n.env.Env).Load(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}

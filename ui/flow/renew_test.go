@@ -45,7 +45,7 @@ func TestRenewTooLate(t *testing.T) {
 	}
 	j, err := NewRenewer(e).renewal(ctx, "prod-hsm", RenewOptions{NewKey: true})
 	if err == nil {
-		err = NewStore(e).Save(j)
+		err = NewStore(&e.Env).Save(j)
 	}
 	if err != nil {
 		t.Fatal(err)

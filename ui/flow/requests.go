@@ -10,6 +10,8 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
@@ -166,14 +168,17 @@ func (f RequestFilter) wants(obj *certificatesv1.CertificateSigningRequest) bool
 
 // Requests are those in the clusters of the kubeconfig, as who approves them works
 // with them.
-type Requests struct{ env *Env }
+type Requests struct {
+	env    *env.Env
+	access cluster.Access
+}
 
 // NewRequests returns those that e leads to.
-func NewRequests(e *Env) Requests { return Requests{env: e} }
+func NewRequests(e *env.Env) Requests { return Requests{env: e, access: cluster.Access{Env: e}} }
 
 // List goes through the requests in a cluster page by page.
 func (q Requests) List(ctx context.Context, kubeContext string, f RequestFilter) (iter.Seq2[RequestView, error], error) {
-	client, err := q.env.access().Client(ctx, kubeContext)
+	client, err := q.access.Client(ctx, kubeContext)
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +205,7 @@ type RequestEvent struct {
 // Watch goes through the requests and then through their changes until
 // ctx ends. One that is pending no more is told of once if only those are wanted.
 func (q Requests) Watch(ctx context.Context, kubeContext string, f RequestFilter) (iter.Seq2[RequestEvent, error], error) {
-	client, err := q.env.access().Client(ctx, kubeContext)
+	client, err := q.access.Client(ctx, kubeContext)
 	if err != nil {
 		return nil, err
 	}

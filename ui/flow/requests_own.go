@@ -17,6 +17,8 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/attest"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -150,10 +152,13 @@ func (s Store) Requests(server string) ([]OwnRequest, error) {
 }
 
 // Own are the requests that were filed from here.
-type Own struct{ env *Env }
+type Own struct {
+	env    *env.Env
+	access cluster.Access
+}
 
 // NewOwn returns those that e has records of.
-func NewOwn(e *Env) Own { return Own{env: e} }
+func NewOwn(e *env.Env) Own { return Own{env: e, access: cluster.Access{Env: e}} }
 
 // Create signs a PKCS#10 on the token and files it. A request of that
 // name that an earlier call has signed and not filed is filed as it is.
@@ -166,11 +171,11 @@ func (f Own) Create(ctx context.Context, o RequestOptions, p hsm.Prompter) (Requ
 	if err := csr.ValidExpiration(o.Expiration); err != nil {
 		return RequestView{}, err
 	}
-	server, err := f.env.access().Server(ctx, o.Context)
+	server, err := f.access.Server(ctx, o.Context)
 	if err != nil {
 		return RequestView{}, err
 	}
-	client, err := f.env.access().Client(ctx, o.Context)
+	client, err := f.access.Client(ctx, o.Context)
 	if err != nil {
 		return RequestView{}, err
 	}
@@ -273,7 +278,7 @@ func (f Own) file(ctx context.Context, client *csr.Client, own OwnRequest) (Requ
 // Resume files the request on record under that name, if a crash or a
 // lost connection kept it from being filed.
 func (f Own) Resume(ctx context.Context, kubeContext, name string) (RequestView, error) {
-	server, err := f.env.access().Server(ctx, kubeContext)
+	server, err := f.access.Server(ctx, kubeContext)
 	if err != nil {
 		return RequestView{}, err
 	}
@@ -284,7 +289,7 @@ func (f Own) Resume(ctx context.Context, kubeContext, name string) (RequestView,
 	if err != nil {
 		return RequestView{}, err
 	}
-	client, err := f.env.access().Client(ctx, kubeContext)
+	client, err := f.access.Client(ctx, kubeContext)
 	if err != nil {
 		return RequestView{}, err
 	}
@@ -302,7 +307,7 @@ const (
 // what has become of them; where the cluster does not say, what is on record and
 // an error.
 func (f Own) List(ctx context.Context, kubeContext string) ([]RequestView, error) {
-	server, err := f.env.access().Server(ctx, kubeContext)
+	server, err := f.access.Server(ctx, kubeContext)
 	if err != nil {
 		return nil, err
 	}
@@ -310,7 +315,7 @@ func (f Own) List(ctx context.Context, kubeContext string) ([]RequestView, error
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}
-	client, err := f.env.access().Client(ctx, kubeContext)
+	client, err := f.access.Client(ctx, kubeContext)
 	var views []RequestView
 	for _, own := range all {
 		var obj *certificatesv1.CertificateSigningRequest
@@ -357,11 +362,11 @@ func (o OwnRequest) absent() RequestView {
 // cluster, and its record with it. One that was filed by somebody else is left
 // alone, as is another that has its name now.
 func (f Own) Cancel(ctx context.Context, kubeContext, name string) error {
-	server, err := f.env.access().Server(ctx, kubeContext)
+	server, err := f.access.Server(ctx, kubeContext)
 	if err != nil {
 		return err
 	}
-	client, err := f.env.access().Client(ctx, kubeContext)
+	client, err := f.access.Client(ctx, kubeContext)
 	if err != nil {
 		return err
 	}
@@ -416,11 +421,11 @@ func ownByRequester(ctx context.Context, client *csr.Client, obj *certificatesv1
 // PEM, leaf first. One that was filed from here must still be the one that was
 // filed. report hears of changes, a line each, raw.
 func (f Own) Wait(ctx context.Context, kubeContext, name string, report func(string)) ([]byte, error) {
-	server, err := f.env.access().Server(ctx, kubeContext)
+	server, err := f.access.Server(ctx, kubeContext)
 	if err != nil {
 		return nil, err
 	}
-	client, err := f.env.access().Client(ctx, kubeContext)
+	client, err := f.access.Client(ctx, kubeContext)
 	if err != nil {
 		return nil, err
 	}

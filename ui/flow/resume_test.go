@@ -49,7 +49,7 @@ func TestPoliciesOfALaterRun(t *testing.T) {
 	if _, err := second.makeKey(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := NewStore(e).Save(second.j); err != nil {
+	if err := NewStore(&e.Env).Save(second.j); err != nil {
 		t.Fatal(err)
 	}
 	other := second.j.Key

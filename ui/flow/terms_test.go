@@ -18,7 +18,7 @@ func TestTermsOfALaterRun(t *testing.T) {
 	if _, err := first.makeKey(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := NewStore(e).Save(first.j); err != nil {
+	if err := NewStore(&e.Env).Save(first.j); err != nil {
 		t.Fatal(err)
 	}
 	again := begin(t, e, EnrollOptions{Name: first.j.Options.Name, Expiration: 2 * time.Hour}, &typist{})
@@ -42,7 +42,7 @@ func TestRestartKeepsTheRecordUntilItBegins(t *testing.T) {
 	if _, err := first.makeKey(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := NewStore(e).Save(first.j); err != nil {
+	if err := NewStore(&e.Env).Save(first.j); err != nil {
 		t.Fatal(err)
 	}
 	listing, err := fake.List(ctx)
@@ -54,7 +54,7 @@ func TestRestartKeepsTheRecordUntilItBegins(t *testing.T) {
 	if _, err := NewEnroller(e).Enroll(ctx, o, &typist{}, nil); !errors.Is(err, hsm.ErrNoToken) {
 		t.Fatalf("got %v", err)
 	}
-	kept, err := NewStore(e).Load(first.j.Options.Name)
+	kept, err := NewStore(&e.Env).Load(first.j.Options.Name)
 	if err != nil || kept.KeyHash != first.j.KeyHash {
 		t.Errorf("the record lost its key: %+v, %v", kept, err)
 	}

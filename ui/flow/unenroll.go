@@ -57,7 +57,7 @@ func (e *Env) Unenroll(ctx context.Context, u Unenrollment) error {
 	if err := u.Kubeconfig.Apply(ctx); err != nil {
 		return err
 	}
-	if err := os.Remove(NewStore(e).path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(NewStore(&e.Env).path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if err := e.recordPolicy(u.Enrollment, audit.Record{Reason: audit.PolicyRemoved, Was: u.Enrollment.Consent().String()}); err != nil {

@@ -12,27 +12,27 @@ import (
 // The methods below hand on to the use cases what screens ask for.
 
 func (b *backend) ApplyRBAC(ctx context.Context, kubeContext string, sets []string, dryRun bool, force bool) ([]flow.RBACObject, error) {
-	return flow.NewRoles(b.Env).Apply(ctx, kubeContext, sets, dryRun, force)
+	return flow.NewRoles(&b.Env.Env).Apply(ctx, kubeContext, sets, dryRun, force)
 }
 
 func (b *backend) BootstrapTokens(ctx context.Context, kubeContext string, reveal bool) ([]flow.BootstrapToken, []string, error) {
-	return flow.NewBootstrapTokens(b.Env).List(ctx, kubeContext, reveal)
+	return flow.NewBootstrapTokens(&b.Env.Env).List(ctx, kubeContext, reveal)
 }
 
 func (b *backend) BreakGlass(ctx context.Context, o flow.BreakGlassOptions) (flow.EnrollOptions, error) {
-	return flow.NewBreakGlass(b.Env).Request(ctx, o)
+	return flow.NewBreakGlass(&b.Env.Env).Request(ctx, o)
 }
 
 func (b *backend) BreakGlassList() ([]flow.BreakGlassView, error) {
-	return flow.NewBreakGlass(b.Env).List()
+	return flow.NewBreakGlass(&b.Env.Env).List()
 }
 
 func (b *backend) CancelRequest(ctx context.Context, kubeContext string, name string) error {
-	return flow.NewOwn(b.Env).Cancel(ctx, kubeContext, name)
+	return flow.NewOwn(&b.Env.Env).Cancel(ctx, kubeContext, name)
 }
 
 func (b *backend) CheckRBAC(ctx context.Context, kubeContext string, sets []string) ([]flow.RBACObject, error) {
-	return flow.NewRoles(b.Env).Check(ctx, kubeContext, sets)
+	return flow.NewRoles(&b.Env.Env).Check(ctx, kubeContext, sets)
 }
 
 func (b *backend) Complete(ctx context.Context, o flow.EnrollOptions) (flow.EnrollOptions, error) {
@@ -40,19 +40,19 @@ func (b *backend) Complete(ctx context.Context, o flow.EnrollOptions) (flow.Enro
 }
 
 func (b *backend) CreateBootstrapToken(ctx context.Context, kubeContext string, r bootstraptoken.Record, join bool) (flow.BootstrapToken, error) {
-	return flow.NewBootstrapTokens(b.Env).Create(ctx, kubeContext, r, join)
+	return flow.NewBootstrapTokens(&b.Env.Env).Create(ctx, kubeContext, r, join)
 }
 
 func (b *backend) CreateRequest(ctx context.Context, o flow.RequestOptions, p hsm.Prompter) (flow.RequestView, error) {
-	return flow.NewOwn(b.Env).Create(ctx, o, p)
+	return flow.NewOwn(&b.Env.Env).Create(ctx, o, p)
 }
 
 func (b *backend) Deeds() ([]flow.Deed, error) {
-	return flow.NewLog(b.Env).All()
+	return flow.NewLog(&b.Env.Env).All()
 }
 
 func (b *backend) DeleteBootstrapToken(ctx context.Context, kubeContext string, id string) error {
-	return flow.NewBootstrapTokens(b.Env).Delete(ctx, kubeContext, id)
+	return flow.NewBootstrapTokens(&b.Env.Env).Delete(ctx, kubeContext, id)
 }
 
 func (b *backend) Enroll(ctx context.Context, o flow.EnrollOptions, p hsm.Prompter, report func(flow.Event)) (flow.Result, error) {
@@ -64,15 +64,15 @@ func (b *backend) Expiring() ([]flow.Expiring, error) {
 }
 
 func (b *backend) ForgetSealKey(id string) error {
-	return flow.NewTickets(b.Env).ForgetSealKey(id)
+	return flow.NewTickets(&b.Env.Env).ForgetSealKey(id)
 }
 
 func (b *backend) LookUpRevocation(ctx context.Context, kubeContext string, user string, groups []string) (flow.Revocation, error) {
-	return flow.NewRevocations(b.Env).LookUp(ctx, kubeContext, user, groups)
+	return flow.NewRevocations(&b.Env.Env).LookUp(ctx, kubeContext, user, groups)
 }
 
 func (b *backend) MakeTicket(ctx context.Context, kubeContext string, o flow.TicketOptions) (flow.IssuedTicket, error) {
-	return flow.NewTickets(b.Env).Make(ctx, kubeContext, o)
+	return flow.NewTickets(&b.Env.Env).Make(ctx, kubeContext, o)
 }
 
 func (b *backend) NewJoinPUK(ctx context.Context, o flow.EnrollOptions, showable func() error, p hsm.Prompter) (*flow.JoinPUK, error) {
@@ -80,15 +80,15 @@ func (b *backend) NewJoinPUK(ctx context.Context, o flow.EnrollOptions, showable
 }
 
 func (b *backend) OpenSealed(id string, serial string, sealed []byte) (*hsm.Secret, error) {
-	return flow.NewTickets(b.Env).OpenSealed(id, serial, sealed)
+	return flow.NewTickets(&b.Env.Env).OpenSealed(id, serial, sealed)
 }
 
 func (b *backend) OwnRequests(ctx context.Context, kubeContext string) ([]flow.RequestView, error) {
-	return flow.NewOwn(b.Env).List(ctx, kubeContext)
+	return flow.NewOwn(&b.Env.Env).List(ctx, kubeContext)
 }
 
 func (b *backend) RecordBreakGlass(ctx context.Context, r flow.Result, reason string) error {
-	return flow.NewBreakGlass(b.Env).Record(ctx, r, reason)
+	return flow.NewBreakGlass(&b.Env.Env).Record(ctx, r, reason)
 }
 
 func (b *backend) RefuseDefaults(ctx context.Context, token hsm.URI, puk bool) error {
@@ -100,11 +100,11 @@ func (b *backend) Renew(ctx context.Context, name string, o flow.RenewOptions, p
 }
 
 func (b *backend) Requests(ctx context.Context, kubeContext string, f flow.RequestFilter) (iter.Seq2[flow.RequestView, error], error) {
-	return flow.NewRequests(b.Env).List(ctx, kubeContext, f)
+	return flow.NewRequests(&b.Env.Env).List(ctx, kubeContext, f)
 }
 
 func (b *backend) ResumeRequest(ctx context.Context, kubeContext string, name string) (flow.RequestView, error) {
-	return flow.NewOwn(b.Env).Resume(ctx, kubeContext, name)
+	return flow.NewOwn(&b.Env.Env).Resume(ctx, kubeContext, name)
 }
 
 func (b *backend) Review(ctx context.Context, o flow.EnrollOptions) (flow.Review, error) {
@@ -112,15 +112,15 @@ func (b *backend) Review(ctx context.Context, o flow.EnrollOptions) (flow.Review
 }
 
 func (b *backend) Revoke(ctx context.Context, kubeContext string, r *flow.Revocation) error {
-	return flow.NewRevocations(b.Env).Revoke(ctx, kubeContext, r)
+	return flow.NewRevocations(&b.Env.Env).Revoke(ctx, kubeContext, r)
 }
 
 func (b *backend) Rights(ctx context.Context, kubeContext string) ([]flow.RBACRight, error) {
-	return flow.NewRoles(b.Env).Rights(ctx, kubeContext)
+	return flow.NewRoles(&b.Env.Env).Rights(ctx, kubeContext)
 }
 
 func (b *backend) Sealed(ctx context.Context, kubeContext string, name string, o flow.EnrollOptions) (flow.EnrollOptions, error) {
-	return flow.NewBreakGlass(b.Env).Seal(ctx, kubeContext, name, o)
+	return flow.NewBreakGlass(&b.Env.Env).Seal(ctx, kubeContext, name, o)
 }
 
 func (b *backend) TakeCertificate(ctx context.Context, name string, pem []byte) error {
@@ -128,9 +128,9 @@ func (b *backend) TakeCertificate(ctx context.Context, name string, pem []byte) 
 }
 
 func (b *backend) Unfinished(ctx context.Context) ([]flow.Journal, error) {
-	return flow.NewStore(b.Env).Unfinished(ctx)
+	return flow.NewStore(&b.Env.Env).Unfinished(ctx)
 }
 
 func (b *backend) WatchRequests(ctx context.Context, kubeContext string, f flow.RequestFilter) (iter.Seq2[flow.RequestEvent, error], error) {
-	return flow.NewRequests(b.Env).Watch(ctx, kubeContext, f)
+	return flow.NewRequests(&b.Env.Env).Watch(ctx, kubeContext, f)
 }

@@ -22,7 +22,7 @@ func breaksGlass(v flow.RequestView) bool { return slices.Contains(v.Groups, flo
 // of break-glass if it is of that kind.
 func (b *backend) Request(ctx context.Context, kubeContext, name string, look flow.RequestLook) (flow.RequestView, error) {
 	look.Ticket = &flow.TicketLook{Context: kubeContext, Roots: look.Roots}
-	v, err := flow.NewRequests(b.Env).Look(ctx, kubeContext, name, look)
+	v, err := flow.NewRequests(&b.Env.Env).Look(ctx, kubeContext, name, look)
 	if err == nil && breaksGlass(v) {
 		err = flow.BreakGlassCheck(ctx, nil, &v)
 	}
@@ -40,27 +40,27 @@ var errWordsNeeded = errors.New("nothing proves whose key this is")
 func (b *backend) Decide(ctx context.Context, kubeContext string, seen flow.RequestView, o flow.DecideOptions) (flow.RequestView, error) {
 	switch {
 	case !o.Approve:
-		done, err := flow.NewRequests(b.Env).Deny(ctx, kubeContext, seen, o, false)
+		done, err := flow.NewRequests(&b.Env.Env).Deny(ctx, kubeContext, seen, o, false)
 		if err == nil && len(done.Notes) > 0 {
 			err = fmt.Errorf("request %s is denied: %s", seen.Name, strings.Join(done.Notes, "; "))
 		}
 		return done.RequestView, err
 	case seen.TicketID() != "":
 		look := flow.TicketLook{Context: kubeContext}
-		if _, err := flow.NewRequests(b.Env).Look(ctx, kubeContext, seen.Name, flow.RequestLook{Ticket: &look}); err != nil {
+		if _, err := flow.NewRequests(&b.Env.Env).Look(ctx, kubeContext, seen.Name, flow.RequestLook{Ticket: &look}); err != nil {
 			return seen, err
 		}
 		if !look.Proven && o.Words == "" {
 			return seen, hsm.WithHint(fmt.Errorf("request %s was not approved: %w", seen.Name, errWordsNeeded), "have the eight words read to you, and type them")
 		}
 		if !look.Known { // perhaps it is no ticket's, but a token for several
-			return flow.NewRequests(b.Env).Decide(ctx, kubeContext, seen, o)
+			return flow.NewRequests(&b.Env.Env).Decide(ctx, kubeContext, seen, o)
 		}
-		done, err := flow.NewApprovals(b.Env).Ticket(ctx, look, seen, o, ticketWait)
+		done, err := flow.NewApprovals(&b.Env.Env).Ticket(ctx, look, seen, o, ticketWait)
 		return done.Request, err
 	case breaksGlass(seen):
-		v, _, err := flow.NewApprovals(b.Env).BreakGlass(ctx, kubeContext, seen, o)
+		v, _, err := flow.NewApprovals(&b.Env.Env).BreakGlass(ctx, kubeContext, seen, o)
 		return v, err
 	}
-	return flow.NewRequests(b.Env).Decide(ctx, kubeContext, seen, o)
+	return flow.NewRequests(&b.Env.Env).Decide(ctx, kubeContext, seen, o)
 }
