@@ -39,6 +39,12 @@ func (k SealKey) Bytes() []byte { return k.key.Bytes() }
 // Public is what a ticket carries in [Ticket.Seal].
 func (k SealKey) Public() []byte { return k.key.PublicKey().Bytes() }
 
+// PUKInfo binds a sealed PUK to its ticket and to the token with this serial number:
+// it is the info of [Ticket.SealTo] and [SealKey.Open].
+func PUKInfo(id, serial string) []byte {
+	return []byte("kubehsm PUK of " + serial + " for ticket " + id)
+}
+
 // SealTo seals a secret to the ticket's key. info says what it is, and of which
 // token: it is not hidden, but it must be the same to open. The text may travel
 // in the open.

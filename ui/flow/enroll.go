@@ -43,7 +43,7 @@ func (n Enroller) Enroll(ctx context.Context, o EnrollOptions, p hsm.Prompter, r
 	if err != nil {
 		return Result{}, err
 	}
-	terms := o.terms()
+	terms := termsOf(o)
 	if report == nil {
 		report = func(Event) {}
 	}
@@ -145,7 +145,7 @@ type terms struct {
 	reason     string
 }
 
-func (o EnrollOptions) terms() terms { return terms{o.Expiration, o.Reason} }
+func termsOf(o EnrollOptions) terms { return terms{o.Expiration, o.Reason} }
 
 // recordFor is openJournal without writing.
 func (n Enroller) recordFor(ctx context.Context, o EnrollOptions) (*Journal, error) {

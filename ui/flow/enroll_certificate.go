@@ -11,8 +11,6 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/audit"
-	"github.com/kubehsm/kubehsm/plugin/consent"
-	"github.com/kubehsm/kubehsm/plugin/enrollment"
 )
 
 // storeCertificate checks the chain once more against the key in the slot,
@@ -83,7 +81,7 @@ func (r *enrolment) refuseUntrusted(ctx context.Context, cert *csr.Certificate) 
 
 // enroll puts the tuple that the agent may serve into its store.
 func (r *enrolment) enroll(cert *csr.Certificate) error {
-	en := r.enrollment()
+	en := r.j.enrollment()
 	if old, err := r.env.Enrollments().Load(en.Name); err == nil {
 		en.Created, en.Policy, en.Rules = old.Created, old.Policy, old.Rules
 	}
@@ -100,13 +98,4 @@ func (r *enrolment) enroll(cert *csr.Certificate) error {
 		return err
 	}
 	return r.env.Enrollments().Save(en)
-}
-
-func (r *enrolment) enrollment() enrollment.Enrollment {
-	o := r.j.Options
-	return enrollment.Enrollment{
-		Name: o.Name, Cluster: r.j.Cluster, Namespace: r.j.Namespace, Key: r.j.Key, KeyHash: r.j.KeyHash,
-		User: o.User, Groups: o.Groups, Policy: consent.Session,
-		Context: o.Context, Created: time.Now().UTC().Truncate(time.Second),
-	}
 }

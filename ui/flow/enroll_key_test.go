@@ -28,7 +28,7 @@ func begin(t *testing.T, e *Env, o EnrollOptions, p hsm.Prompter) *enrolment {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &enrolment{env: e, j: j, terms: o.terms(), prompt: newOnePIN(p), report: func(Event) {}}
+	r := &enrolment{env: e, j: j, terms: termsOf(o), prompt: newOnePIN(p), report: func(Event) {}}
 	t.Cleanup(r.close)
 	if _, err := r.findToken(ctx); err != nil {
 		t.Fatal(err)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // SendToAdmin is an error that only somebody else can mend: Text is what to
@@ -147,14 +146,8 @@ func (r *enrolment) signRequest(ctx context.Context) error {
 	return NewStore(&r.env.Env).Save(r.j)
 }
 
-func (r *enrolment) spec() csr.Spec {
-	o := r.j.Options
-	return csr.Spec{Name: r.j.RequestName, Request: r.j.Request, SignerName: o.SignerName,
-		Expiration: o.Expiration, Reason: o.Reason, Labels: o.Labels}
-}
-
 func (r *enrolment) file(ctx context.Context, client *csr.Client) (outcome, error) {
-	obj, err := client.Create(ctx, r.spec())
+	obj, err := client.Create(ctx, r.j.spec())
 	if csr.IsForbidden(err) {
 		// An admin may have filed it in our stead.
 		if got, getErr := client.Get(ctx, r.j.RequestName); getErr == nil && string(got.Spec.Request) == string(r.j.Request) {
@@ -162,7 +155,7 @@ func (r *enrolment) file(ctx context.Context, client *csr.Client) (outcome, erro
 		}
 	}
 	if csr.IsForbidden(err) {
-		text, textErr := csr.AdminCommand(r.spec())
+		text, textErr := csr.AdminCommand(r.j.spec())
 		if textErr != nil {
 			return outcome{}, errors.Join(err, textErr)
 		}
@@ -187,7 +180,7 @@ func (r *enrolment) awaitApproval(ctx context.Context) (outcome, error) {
 	}
 	if with := r.j.Options.ApproveWith; with != "" {
 		r.progress(StepApproval, "approving as %s", with)
-		if err := NewRequests(&r.env.Env).ApproveFiled(ctx, with, r.j.Cluster.Server, r.ref(), r.j.Request); err != nil {
+		if err := NewRequests(&r.env.Env).ApproveFiled(ctx, with, r.j.Cluster.Server, r.j.ref(), r.j.Request); err != nil {
 			return outcome{}, err
 		}
 	}
@@ -199,7 +192,7 @@ func (r *enrolment) awaitApproval(ctx context.Context) (outcome, error) {
 	if words, err := csr.FingerprintWords(r.j.KeyHash); err == nil && r.j.Options.ApproveWith == "" {
 		r.progress(StepApproval, "if the approver asks, the key's words are: %s", strings.Join(words, " "))
 	}
-	status, err := client.Wait(ctx, r.ref(), func(s csr.Status) {
+	status, err := client.Wait(ctx, r.j.ref(), func(s csr.Status) {
 		r.progress(StepApproval, "%s", statusLine(r.j.RequestName, s))
 	})
 	if err != nil {
@@ -221,10 +214,6 @@ func (r *enrolment) awaitApproval(ctx context.Context) (outcome, error) {
 	}
 	r.j.Certificate, r.roots = got.PEM, client.AcceptedRoots(ctx)
 	return outcome{message: "issued, valid until " + day(got.Leaf.NotAfter)}, nil
-}
-
-func (r *enrolment) ref() csr.Ref {
-	return csr.Ref{Name: r.j.RequestName, UID: types.UID(r.j.RequestUID)}
 }
 
 // waitHint says how to go on after a wait that came to no end.

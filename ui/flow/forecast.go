@@ -87,19 +87,7 @@ func (n Enroller) forecast(ctx context.Context, j *Journal) ([]csr.Point, error)
 	if err != nil {
 		return nil, err
 	}
-	return client.Forecast(ctx, j.prospect(ctx))
-}
-
-// filed tells whether there is a request that a forecast would come too late for.
-func (j *Journal) filed() bool { return j.RequestUID != "" || len(j.Certificate) > 0 }
-
-// prospect is the request as far as it is known before there is a key.
-func (j *Journal) prospect(ctx context.Context) csr.Prospect {
-	o := j.Options
-	return csr.Prospect{
-		Subject: csr.Subject{User: o.User, Groups: o.Groups}, SignerName: o.SignerName, Expiration: o.Expiration,
-		Extension: o.Token.Kind().Attests && !o.NoAttestation, Accepted: acceptedBy(ctx, j.Cluster),
-	}
+	return client.Forecast(ctx, j.prospect(acceptedBy(ctx, j.Cluster)))
 }
 
 // acceptedBy asks a cluster which client certificates it accepts, without a
@@ -141,7 +129,7 @@ func (r *enrolment) refuseVain(ctx context.Context) error {
 	if o.AcceptForecast {
 		return nil
 	}
-	points, err := client.Forecast(ctx, r.j.prospect(ctx))
+	points, err := client.Forecast(ctx, r.j.prospect(acceptedBy(ctx, r.j.Cluster)))
 	if err != nil {
 		return err
 	}

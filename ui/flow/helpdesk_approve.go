@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -201,7 +202,7 @@ func mismatches(t ticket.Terms, v *RequestView) []string {
 	if len(v.AltNames) > 0 {
 		wrong = append(wrong, "it asks for alternative names, its ticket is for none: "+strings.Join(v.AltNames, ", "))
 	}
-	if signer := orClientSigner(t.Signer); v.SignerName != signer {
+	if signer := cmp.Or(t.Signer, csr.ClientSigner); v.SignerName != signer {
 		differs("signer", v.SignerName, signer)
 	}
 	for _, u := range v.Object.Spec.Usages {

@@ -15,7 +15,6 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/kubehsm/kubehsm/csr"
-	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
@@ -133,23 +132,4 @@ func (l Log) All() ([]Deed, error) {
 	return slices.DeleteFunc(all, func(d Deed) bool {
 		return d.Action == notMade || d.Action == "ticket" && none[d.Ticket]
 	}), nil
-}
-
-// TicketsOut are the tickets of the record that are still good at now and were not
-// ended from here: what who may not list a cluster's tokens knows of them. Those of
-// other people, and what ended elsewhere, is not known.
-func TicketsOut(deeds []Deed, now time.Time) []BootstrapToken {
-	ended := map[string]bool{}
-	for _, d := range deeds {
-		if d.Action == "approve" || d.Action == "deny" {
-			ended[d.Ticket] = true
-		}
-	}
-	var out []BootstrapToken
-	for _, d := range deeds {
-		if d.Action == "ticket" && d.Terms != nil && d.Expires != nil && d.Expires.After(now) && !ended[d.Ticket] {
-			out = append(out, BootstrapToken{ID: d.Ticket, Description: d.Terms.Description(), Expires: d.Expires, Usages: bootstraptoken.KnownUsages()})
-		}
-	}
-	return out
 }

@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,7 +84,7 @@ func (k Tickets) Make(ctx context.Context, kubeContext string, o TicketOptions) 
 	if o.TTL < time.Minute || o.TTL > ticket.MaxTTL {
 		return IssuedTicket{}, hsm.Hintf(fmt.Errorf("%w: a ticket for %s", bootstraptoken.ErrInvalid, o.TTL), "it is good for a minute to %s", ticket.MaxTTL)
 	}
-	if err := (csr.Subject{User: o.User, Groups: o.Groups}).Validate(orClientSigner(o.Signer)); err != nil {
+	if err := (csr.Subject{User: o.User, Groups: o.Groups}).Validate(cmp.Or(o.Signer, csr.ClientSigner)); err != nil {
 		return IssuedTicket{}, err
 	}
 	if o.Lifetime != 0 && o.Lifetime < csr.MinExpiration {
@@ -204,20 +205,6 @@ func (k Tickets) sweepSealKeys() error {
 	return nil
 }
 
-// sealInfo binds what is sealed to its ticket and token.
-func sealInfo(id, serial string) []byte {
-	return []byte("kubehsm PUK of " + serial + " for ticket " + id)
-}
-
-// SealPUK seals a token's new PUK to the help desk that made the ticket. The
-// text is "" if the ticket carries no key, or there is none.
-func (o *JoinOptions) SealPUK(serial string, puk []byte) (string, error) {
-	if o == nil || len(o.Seal) == 0 {
-		return "", nil
-	}
-	return ticket.Ticket{Seal: o.Seal}.SealTo(puk, sealInfo(o.Ticket, serial))
-}
-
 // OpenSealed opens what a user of the ticket with this ID sent back, for the
 // token with this serial number. The caller zeroes it. The key stays until
 // [Tickets.ForgetSealKey].
@@ -242,7 +229,7 @@ func (k Tickets) OpenSealed(id, serial string, sealed []byte) (*hsm.Secret, erro
 	if err != nil {
 		return nil, err
 	}
-	secret, err := key.Open(sealed, sealInfo(id, serial))
+	secret, err := key.Open(sealed, ticket.PUKInfo(id, serial))
 	if err != nil {
 		return nil, err
 	}
@@ -256,4 +243,23 @@ func (k Tickets) ForgetSealKey(id string) error {
 		return nil
 	}
 	return err
+}
+
+// TicketsOut are the tickets of the record that are still good at now and were not
+// ended from here: what who may not list a cluster's tokens knows of them. Those of
+// other people, and what ended elsewhere, is not known.
+func TicketsOut(deeds []Deed, now time.Time) []BootstrapToken {
+	ended := map[string]bool{}
+	for _, d := range deeds {
+		if d.Action == "approve" || d.Action == "deny" {
+			ended[d.Ticket] = true
+		}
+	}
+	var out []BootstrapToken
+	for _, d := range deeds {
+		if d.Action == "ticket" && d.Terms != nil && d.Expires != nil && d.Expires.After(now) && !ended[d.Ticket] {
+			out = append(out, BootstrapToken{ID: d.Ticket, Description: d.Terms.Description(), Expires: d.Expires, Usages: bootstraptoken.KnownUsages()})
+		}
+	}
+	return out
 }

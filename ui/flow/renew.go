@@ -14,16 +14,6 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/expiry"
 )
 
-// Renewal marks the record of an enrolment that has a certificate and asks for
-// its successor.
-type Renewal struct {
-	// With is the kubeconfig context that files the request; "" files it with the
-	// certificate that is still valid.
-	With string `json:"with,omitempty"`
-	// OldKey is the key that a new one takes the place of.
-	OldKey hsm.URI `json:"oldKey,omitzero"`
-}
-
 // RenewOptions say how to renew.
 type RenewOptions struct {
 	// NewKey has a new key generated with Generate; Label or Slot may be left open.
@@ -67,7 +57,7 @@ func (n Renewer) Renew(ctx context.Context, name string, o RenewOptions, p hsm.P
 	asker := newOnePIN(p)
 	env := *n.env
 	env.Prompter = asker
-	r := &enrolment{env: &env, j: j, terms: j.Options.terms(), prompt: asker, report: report}
+	r := &enrolment{env: &env, j: j, terms: termsOf(j.Options), prompt: asker, report: report}
 	defer r.close()
 	if err := r.signInFirst(ctx); err != nil {
 		return Result{}, err
@@ -202,14 +192,6 @@ func (n Renewer) renewable(en enrollment.Enrollment) error {
 			en.Name, shellWord(en.Context))
 	}
 	return nil
-}
-
-// otherFiler says who else could file the request of a renewal.
-func (j *Journal) otherFiler() string {
-	if j.Options.Renewal == nil || j.Options.Renewal.With != "" || j.Options.Context == "" {
-		return ""
-	}
-	return fmt.Sprintf("file it with the context that was enrolled from: `kubehsm certificate renew %s --with %s`", j.Options.Name, shellWord(j.Options.Context))
 }
 
 // Expiring is an enrolment with the end of its certificate.

@@ -2,25 +2,20 @@ package flow
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
-	"strings"
 	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/attest"
-	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
-	certificatesv1 "k8s.io/api/certificates/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // RequestOptions say what request to file for a key that exists. User, Groups
@@ -54,101 +49,6 @@ func (o RequestOptions) filled(info hsm.TokenInfo) (RequestOptions, error) {
 	}
 	o.Names, err = t.fillNames(o.Names)
 	return o, err
-}
-
-// OwnRequest is the record of a request that was filed from here. It is written
-// before the request is filed, so that nothing is lost by a crash.
-type OwnRequest struct {
-	Name string `json:"name"`
-	// UID is the cluster's, "" until it has answered.
-	UID string `json:"uid,omitempty"`
-	// Context and Server say where it was filed.
-	Context string    `json:"context"`
-	Server  string    `json:"server"`
-	Key     hsm.URI   `json:"key,omitzero"`
-	KeyHash string    `json:"keyHash"`
-	Spec    csr.Spec  `json:"spec"`
-	Created time.Time `json:"created"`
-}
-
-func (s Store) requestsDir() string { return filepath.Join(s.env.Dirs.State, "requests") }
-
-// requestPath is the record's file: a name can stand for requests in several clusters.
-func (s Store) requestPath(server, name string) string {
-	return filepath.Join(s.requestsDir(), name+"@"+serverMark(server)+".json")
-}
-
-// serverMark tells API servers apart in file names.
-func serverMark(server string) string {
-	sum := sha256.Sum256([]byte(server))
-	return hex.EncodeToString(sum[:4])
-}
-
-func (s Store) SaveRequest(o OwnRequest) error {
-	b, err := json.MarshalIndent(o, "", "  ")
-	if err == nil {
-		err = home.MakeDir(s.requestsDir())
-	}
-	if err == nil {
-		err = home.WriteFile(s.requestPath(o.Server, o.Name), append(b, '\n'))
-	}
-	if err != nil {
-		return fmt.Errorf("record of request %s: %w", o.Name, err)
-	}
-	return nil
-}
-
-// LoadRequest reads a record; the error wraps [fs.ErrNotExist] if there is none.
-func (s Store) LoadRequest(server, name string) (OwnRequest, error) {
-	var o OwnRequest
-	if err := csr.ValidName(name); err != nil { // it becomes a file's
-		return o, err
-	}
-	return o, s.readRequest(s.requestPath(server, name), &o)
-}
-
-func (s Store) readRequest(path string, to *OwnRequest) error {
-	b, err := os.ReadFile(path)
-	if err == nil {
-		err = json.Unmarshal(b, to)
-	}
-	if err != nil {
-		return fmt.Errorf("record of a request: %w", err)
-	}
-	return nil
-}
-
-// Requests are the records of what was filed with the cluster at server, and
-// what its unfinished enrolments have filed.
-func (s Store) Requests(server string) ([]OwnRequest, error) {
-	entries, err := os.ReadDir(s.requestsDir())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("records of requests: %w", err)
-	}
-	var all []OwnRequest
-	for _, entry := range entries {
-		if strings.HasPrefix(entry.Name(), ".") || !strings.HasSuffix(entry.Name(), "@"+serverMark(server)+".json") {
-			continue
-		}
-		var o OwnRequest
-		if err := s.readRequest(filepath.Join(s.requestsDir(), entry.Name()), &o); err != nil {
-			return nil, err
-		}
-		all = append(all, o)
-	}
-	journals, err := s.All()
-	if err != nil {
-		return nil, err
-	}
-	for _, j := range journals {
-		if j.RequestName == "" || j.Finished() || j.Cluster.Server != server {
-			continue
-		}
-		r := enrolment{j: &j}
-		all = append(all, OwnRequest{Name: j.RequestName, UID: j.RequestUID, Context: j.Options.Context, Server: server,
-			Key: j.Key, KeyHash: j.KeyHash, Spec: r.spec(), Created: j.Updated})
-	}
-	return all, nil
 }
 
 // Own are the requests that were filed from here.

@@ -43,9 +43,8 @@ func (n Enroller) Review(ctx context.Context, o EnrollOptions) (Review, error) {
 	if err != nil {
 		return Review{}, err
 	}
-	run := &enrolment{env: n.env, j: j}
-	kept := n.env.keptCurrent(ctx, run.enrollment())
-	change, err := n.env.planEntry(ctx, run.enrollment(), !o.KeepCurrent && kept == "", o.Replace)
+	kept := n.env.keptCurrent(ctx, j.enrollment())
+	change, err := n.env.planEntry(ctx, j.enrollment(), !o.KeepCurrent && kept == "", o.Replace)
 	if err != nil {
 		return Review{}, err
 	}
@@ -58,7 +57,7 @@ func (n Enroller) Review(ctx context.Context, o EnrollOptions) (Review, error) {
 		rev.Notes = append(rev.Notes, keptNote(kept, o.Name))
 	}
 	if j.Cluster.InsecureSkipTLSVerify {
-		rev.Notes = append(rev.Notes, "the cluster is not verified: "+(&cluster.UnverifiedError{Host: run.enrollment().Host()}).Consequence())
+		rev.Notes = append(rev.Notes, "the cluster is not verified: "+(&cluster.UnverifiedError{Host: j.enrollment().Host()}).Consequence())
 	}
 	if rev.Token.PIN.Blocked() {
 		rev.Notes = append(rev.Notes, "the token's PIN is blocked: unblock it first")

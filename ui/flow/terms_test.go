@@ -28,7 +28,7 @@ func TestTermsOfALaterRun(t *testing.T) {
 	if err := again.signRequest(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if s := again.spec(); s.Expiration != 2*time.Hour || s.Reason != "new laptop" {
+	if s := again.j.spec(); s.Expiration != 2*time.Hour || s.Reason != "new laptop" {
 		t.Errorf("asks for %v, because of %q", s.Expiration, s.Reason)
 	}
 }

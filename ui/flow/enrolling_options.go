@@ -3,7 +3,6 @@ package flow
 import (
 	"time"
 
-	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 )
 
@@ -170,70 +169,12 @@ func (s Step) Title() string {
 	return string(s)
 }
 
-// StepState is how far a step is.
-type StepState string
-
-// The states of a step.
-const (
-	StepPending StepState = "pending"
-	StepRunning StepState = "running"
-	StepDone    StepState = "done"
-	StepReused  StepState = "reused" // was done before; nothing was to do
-	StepFailed  StepState = "failed"
-)
-
-// Event is progress of an enrolment. Message is raw: clean it before printing.
-type Event struct {
-	Step    Step      `json:"step"`
-	State   StepState `json:"state"`
-	Message string    `json:"message,omitempty"`
-	// Err is set when State is [StepFailed].
-	Err error `json:"-"`
-}
-
-// Review is what an enrolment would do, to be looked at before it is done.
-type Review struct {
-	Options EnrollOptions
-	// Token is the token found.
-	Token hsm.TokenInfo
-	// Server is the API server's URL.
-	Server string
-	// Resumes lists the steps that an earlier run has done already.
-	Resumes []Step
-	// Forecast says what is likely to become of the request; nil if there is one
-	// already, or if the cluster cannot be asked.
-	Forecast []csr.Point
-	// Notes are clauses worth knowing ("the user may not approve its own request").
-	Notes []string
-	// Refused is why the enrolment would stop at once ([ErrFactorySecrets]), nil if
-	// it would not.
-	Refused error
-	// Commands are the equivalent commands, one a line.
-	Commands []string
-	// KubeconfigFile is the file that would be written; KubeconfigDiff the
-	// unified diff, secrets redacted.
-	KubeconfigFile string
-	KubeconfigDiff string
-}
-
-// Result is a finished enrolment.
-type Result struct {
-	Name        string    `json:"name"`
-	Context     string    `json:"context"`
-	Kubeconfig  string    `json:"kubeconfig"`
-	Key         hsm.URI   `json:"key"`
-	Fingerprint string    `json:"fingerprint"` // SHA-256 of the public key, hex
-	Request     string    `json:"request"`     // the CertificateSigningRequest's name
-	NotAfter    time.Time `json:"notAfter"`
-	// User and Groups are what the API server says we are.
-	User   string   `json:"user"`
-	Groups []string `json:"groups,omitempty"`
-	// Rights is false when the user may not do anything yet; Ask is then the
-	// line to send to an admin.
-	Rights bool   `json:"rights"`
-	Ask    string `json:"ask,omitempty"`
-	// Notes are clauses worth knowing ("lifetime is shorter than asked").
-	Notes []string `json:"notes,omitempty"`
-	// Next are the commands to type next.
-	Next []string `json:"next"`
+// Renewal marks the record of an enrolment that has a certificate and asks for
+// its successor.
+type Renewal struct {
+	// With is the kubeconfig context that files the request; "" files it with the
+	// certificate that is still valid.
+	With string `json:"with,omitempty"`
+	// OldKey is the key that a new one takes the place of.
+	OldKey hsm.URI `json:"oldKey,omitzero"`
 }

@@ -1,0 +1,219 @@
+package flow
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
+	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
+	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+)
+
+// SealPUK seals a token's new PUK to the help desk that made the ticket. The
+// text is "" if the ticket carries no key, or there is none.
+func (o *JoinOptions) SealPUK(serial string, puk []byte) (string, error) {
+	if o == nil || len(o.Seal) == 0 {
+		return "", nil
+	}
+	return ticket.Ticket{Seal: o.Seal}.SealTo(puk, ticket.PUKInfo(o.Ticket, serial))
+}
+
+// JoinOptions say how a cluster is found that no kubeconfig names, and who
+// files the request there. What is secret in them is not recorded: a run that
+// still needs it must be given it again.
+type JoinOptions struct {
+	// Endpoint, Pins and UnsafeSkipCAVerification are for discovery by token;
+	// see [discovery.Options].
+	Endpoint                 string          `json:"endpoint,omitempty"`
+	Pins                     []discovery.Pin `json:"pins,omitempty"`
+	UnsafeSkipCAVerification bool            `json:"unsafeSkipCAVerification,omitempty"`
+	// File is a discovery file, its URL, or [discovery.Stdin] for Document.
+	File     string `json:"file,omitempty"`
+	Document []byte `json:"-"`
+	// DiscoveryToken verifies cluster-info, Token files the request.
+	DiscoveryToken bootstraptoken.Token `json:"-"`
+	Token          bootstraptoken.Token `json:"-"`
+	// Timeout bounds the discovery; 0 is [discovery.DefaultTimeout].
+	Timeout time.Duration `json:"-"`
+
+	// Ticket names the ticket's token where there is one; Policy and Serial are
+	// its conditions, Seal its key.
+	Ticket string        `json:"ticket,omitempty"`
+	Policy ticket.Policy `json:"policy,omitzero"`
+	Serial string        `json:"serial,omitempty"`
+	Seal   []byte        `json:"seal,omitempty"`
+
+	// Found is what a [Enroller.Review] has found, for the enrolment that follows.
+	Found *discovery.ClusterInfo `json:"-"`
+}
+
+// ErrTicket: what is asked for is not what the ticket is for.
+var ErrTicket = errors.New("not what the ticket is for")
+
+// UseTicket takes from t the cluster and what to ask for. What o says already
+// must agree ([ErrTicket]); a ticket whose time is up is [ticket.ErrExpired].
+func (o *EnrollOptions) UseTicket(t ticket.Ticket) error {
+	if err := t.Expired(time.Now()); err != nil {
+		return err
+	}
+	differs := func(what, asked, says string) error {
+		return hsm.WithHint(fmt.Errorf("%s %q: %w: that says %q", what, asked, ErrTicket, says), "leave it out, or ask the help desk for another ticket")
+	}
+	groups := strings.Join(t.Groups, ", ")
+	switch {
+	case o.User != "" && o.User != t.User:
+		return differs("user", o.User, t.User)
+	case o.Groups != nil && !slices.Equal(o.Groups, t.Groups):
+		return differs("groups", strings.Join(o.Groups, ", "), groups)
+	case o.SignerName != "" && o.SignerName != cmp.Or(t.Signer, csr.ClientSigner):
+		return differs("signer", o.SignerName, cmp.Or(t.Signer, csr.ClientSigner))
+	case o.Expiration != 0 && t.Lifetime != 0 && o.Expiration > t.Lifetime:
+		return differs("lifetime", o.Expiration.String(), t.Lifetime.String())
+	case o.NoAttestation && t.Policy != 0:
+		return hsm.WithHint(fmt.Errorf("a request without attestation: %w", ErrTicket), "the ticket asks for "+t.Policy.String())
+	}
+	if err := o.usePolicy(t.Policy); err != nil {
+		return err
+	}
+	o.User, o.Groups = t.User, t.Groups
+	fill(&o.SignerName, cmp.Or(t.Signer, csr.ClientSigner))
+	fill(&o.Expiration, t.Lifetime)
+	fill(&o.Name, slug(t.Name))
+	o.Join = &JoinOptions{
+		Endpoint: t.Server, Pins: t.Pins, DiscoveryToken: t.Token, Token: t.Token,
+		Ticket: t.Token.ID(), Policy: t.Policy, Serial: t.Serial, Seal: t.Seal,
+	}
+	return nil
+}
+
+// usePolicy has a new key made as p asks; a stricter one may be asked for.
+func (o *EnrollOptions) usePolicy(p ticket.Policy) error {
+	touch, pin := hsm.TouchDefault, hsm.PINDefault
+	switch {
+	case p.Has(ticket.TouchAlways):
+		touch = hsm.TouchAlways
+	case p.Has(ticket.TouchCached):
+		touch = hsm.TouchCached
+	}
+	switch {
+	case p.Has(ticket.PINAlways):
+		pin = hsm.PINAlways
+	case p.Has(ticket.PINOnce):
+		pin = hsm.PINOnce
+	}
+	fill(&o.Generate.Touch, touch)
+	fill(&o.Generate.PIN, pin)
+	if o.Generate.Touch < touch || o.Generate.PIN < pin { // in rising order
+		return hsm.WithHint(fmt.Errorf("PIN policy %s, touch policy %s: %w", o.Generate.PIN, o.Generate.Touch, ErrTicket), "the ticket asks for "+p.String())
+	}
+	return nil
+}
+
+func (o *JoinOptions) discovery(waiting func(error)) discovery.Options {
+	d := discovery.Options{Limits: discovery.Limits{Timeout: o.Timeout, Waiting: waiting}, File: o.File}
+	switch o.File {
+	case "":
+		d.Endpoint, d.Token, d.Pins, d.UnsafeSkipCAVerification = o.Endpoint, o.DiscoveryToken, o.Pins, o.UnsafeSkipCAVerification
+	case discovery.Stdin:
+		d.Stdin = bytes.NewReader(o.Document)
+	}
+	return d
+}
+
+// joinName proposes the name of an enrolment.
+func (o *JoinOptions) joinName() string {
+	if o.File != "" {
+		base := filepath.Base(o.File)
+		return nameFor(strings.TrimSuffix(base, filepath.Ext(base)))
+	}
+	host := o.Endpoint
+	if u, err := url.Parse(o.Endpoint); err == nil && u.Host != "" {
+		host = u.Host
+	}
+	return nameFor(host)
+}
+
+// refusePolicy is the error for a key that the ticket does not allow, as far as
+// can be told here: the help desk looks at the attestation itself.
+func (o *JoinOptions) refusePolicy(attested bool, why error) error {
+	if o == nil || o.Policy == 0 || attested {
+		return nil
+	}
+	return hsm.WithHint(fmt.Errorf("the ticket asks for a key that its token attests: %w: %w", ErrTicket, why),
+		"use a token that attests its keys, such as a YubiKey, or ask the help desk for another ticket")
+}
+
+// refuseSerial is the error for another token than the ticket's.
+func (o *JoinOptions) refuseSerial(info hsm.TokenInfo) error {
+	if o == nil || o.Serial == "" || o.Serial == info.Serial {
+		return nil
+	}
+	return hsm.WithHint(fmt.Errorf("token %q has the serial number %q: %w: that is for %q", info.Name(), info.Serial, ErrTicket, o.Serial),
+		"insert that token, or ask the help desk for a ticket for this one")
+}
+
+// with is the record of a join, gone on with what is given now.
+func (o *JoinOptions) with(now *JoinOptions) *JoinOptions {
+	if o == nil || now == nil {
+		return o
+	}
+	both := *now
+	fill(&both.Endpoint, o.Endpoint)
+	fill(&both.File, o.File)
+	fill(&both.UnsafeSkipCAVerification, o.UnsafeSkipCAVerification)
+	fill(&both.Ticket, o.Ticket)
+	fill(&both.Policy, o.Policy)
+	fill(&both.Serial, o.Serial)
+	if both.Pins == nil {
+		both.Pins = o.Pins
+	}
+	if both.Seal == nil {
+		both.Seal = o.Seal
+	}
+	return &both
+}
+
+// source names where the cluster of a join is found, "" for a context's.
+func (o EnrollOptions) source() string {
+	switch {
+	case o.Join == nil:
+		return ""
+	case o.Join.File != "":
+		return o.Join.File
+	}
+	return strings.TrimPrefix(o.Join.Endpoint, "https://")
+}
+
+// sourceFlags are the command's name and the flags for name, cluster and token.
+// No secret is among them: "-" stands for it.
+func (o EnrollOptions) sourceFlags() []string {
+	named := []string{"--name", shellWord(o.Name)}
+	if o.Join == nil {
+		return append([]string{"kubehsm enroll"}, append(named, "--token", shellWord(o.Token.String()), "--context", shellWord(o.Context))...)
+	}
+	line := append([]string{"kubehsm join"}, named...)
+	switch j := o.Join; {
+	case j.Ticket != "":
+		line = append(line, "--ticket", "-")
+	case j.File != "":
+		line = append(line, "--discovery-file", shellWord(j.File), "--tls-bootstrap-token", "-")
+	default:
+		line = append(line, shellWord(o.source()), "--token", "-")
+		for _, p := range j.Pins {
+			line = append(line, "--discovery-token-ca-cert-hash", p.String())
+		}
+		if j.UnsafeSkipCAVerification {
+			line = append(line, "--discovery-token-unsafe-skip-ca-verification")
+		}
+	}
+	return append(line, "--hsm", shellWord(o.Token.String()))
+}

@@ -1,0 +1,130 @@
+package flow
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/consent"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+)
+
+// Journal records how far an enrolment is, before and after each thing that
+// cannot be repeated, so that it resumes after an unplugged token, a closed
+// laptop or an approval that takes a day. It holds nothing secret.
+type Journal struct {
+	Options EnrollOptions `json:"options"`
+	// Cluster is the API server's endpoint, and Namespace the one that commands
+	// act on, both as read from the source context.
+	Cluster   enrollment.Cluster `json:"cluster"`
+	Namespace string             `json:"namespace,omitempty"`
+	// Generating is set before a key is generated, with the fingerprints of the
+	// keys that were in its place then (Before): another one found there
+	// afterwards is ours.
+	Generating bool     `json:"generating,omitempty"`
+	Before     []string `json:"before,omitempty"`
+	// Key and KeyHash name the key once it exists.
+	Key     hsm.URI `json:"key,omitzero"`
+	KeyHash string  `json:"keyHash,omitempty"`
+	// RequestName and Request are recorded before the request is filed, UID after.
+	RequestName string `json:"requestName,omitempty"`
+	Request     []byte `json:"request,omitempty"`
+	RequestUID  string `json:"requestUID,omitempty"`
+	// Told is the UID of the last request whose denial, or refusal by the signer, a run
+	// has reported.
+	Told string `json:"told,omitempty"`
+	// Certificate is the issued chain, PEM, leaf first.
+	Certificate []byte `json:"certificate,omitempty"`
+	// Rejected: the API server did not accept Certificate.
+	Rejected bool      `json:"rejected,omitempty"`
+	Done     []Step    `json:"done"`
+	Updated  time.Time `json:"updated"`
+}
+
+// did tells whether step s was finished.
+func (j *Journal) did(s Step) bool { return slices.Contains(j.Done, s) }
+
+func (j *Journal) mark(s Step) {
+	if !j.did(s) {
+		j.Done = append(j.Done, s)
+	}
+}
+
+// unmark forgets that s and all later steps were done.
+func (j *Journal) unmark(s Step) {
+	steps := j.Options.Steps()
+	from := slices.Index(steps, s)
+	j.Done = slices.DeleteFunc(j.Done, func(d Step) bool { return slices.Index(steps, d) >= from })
+}
+
+// Finished tells whether nothing is left to do.
+func (j *Journal) Finished() bool { return j.did(StepVerify) && j.did(StepKubeconfig) }
+
+func (e *Env) journalDir() string { return filepath.Join(e.Dirs.State, "enrolling") }
+
+// filed tells whether there is a request that a forecast would come too late for.
+func (j *Journal) filed() bool { return j.RequestUID != "" || len(j.Certificate) > 0 }
+
+// ErrTokenNeeded: the bootstrap token, which is not recorded, must be given
+// once more to go on.
+var ErrTokenNeeded = errors.New("the bootstrap token or ticket is needed to go on")
+
+func (j *Journal) tokenNeeded() error {
+	return hsm.Hintf(ErrTokenNeeded,
+		"give it again, or another if it has ended: `kubehsm join --name %s --ticket -` (or --token -); it is not kept anywhere. "+
+			"If you were sent the certificate: --certificate FILE", j.Options.Name)
+}
+
+// expiredToken explains a credential that was good when the run began.
+func (j *Journal) expiredToken(err error) error {
+	if j.Options.Join == nil || j.Options.Renewal != nil || !errors.Is(err, csr.ErrUnauthorized) {
+		return err
+	}
+	return hsm.Hintf(err, "the bootstrap token has expired or was deleted, as the help desk does once a request is approved or denied: "+
+		"ask for the certificate and go on with `kubehsm join --name %s --certificate FILE`, or for another ticket", j.Options.Name)
+}
+
+// otherFiler says who else could file the request of a renewal.
+func (j *Journal) otherFiler() string {
+	if j.Options.Renewal == nil || j.Options.Renewal.With != "" || j.Options.Context == "" {
+		return ""
+	}
+	return fmt.Sprintf("file it with the context that was enrolled from: `kubehsm certificate renew %s --with %s`", j.Options.Name, shellWord(j.Options.Context))
+}
+
+// enrollment is the tuple that the agent may serve once there is a certificate.
+func (j *Journal) enrollment() enrollment.Enrollment {
+	o := j.Options
+	return enrollment.Enrollment{
+		Name: o.Name, Cluster: j.Cluster, Namespace: j.Namespace, Key: j.Key, KeyHash: j.KeyHash,
+		User: o.User, Groups: o.Groups, Policy: consent.Session,
+		Context: o.Context, Created: time.Now().UTC().Truncate(time.Second),
+	}
+}
+
+// spec is the request that the enrolment files.
+func (j *Journal) spec() csr.Spec {
+	o := j.Options
+	return csr.Spec{Name: j.RequestName, Request: j.Request, SignerName: o.SignerName,
+		Expiration: o.Expiration, Reason: o.Reason, Labels: o.Labels}
+}
+
+// ref names the request that was filed.
+func (j *Journal) ref() csr.Ref {
+	return csr.Ref{Name: j.RequestName, UID: types.UID(j.RequestUID)}
+}
+
+// prospect is the request as far as it is known before there is a key.
+func (j *Journal) prospect(accepted *csr.Accepted) csr.Prospect {
+	o := j.Options
+	return csr.Prospect{
+		Subject: csr.Subject{User: o.User, Groups: o.Groups}, SignerName: o.SignerName, Expiration: o.Expiration,
+		Extension: o.Token.Kind().Attests && !o.NoAttestation, Accepted: accepted,
+	}
+}

@@ -1,0 +1,193 @@
+package flow
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
+)
+
+// Store keeps the records of what was begun here: enrolments and requests.
+type Store struct{ env *env.Env }
+
+// NewStore returns the records in the folders of e.
+func NewStore(e *env.Env) Store { return Store{env: e} }
+
+func (s Store) path(name string) string {
+	return filepath.Join(s.env.ProgressDir(), name+".json")
+}
+
+// Save writes j whole or not at all.
+func (s Store) Save(j *Journal) error {
+	j.Updated = time.Now().UTC().Truncate(time.Second)
+	b, err := json.MarshalIndent(j, "", "  ")
+	if err != nil {
+		return fmt.Errorf("enrolment record: %w", err)
+	}
+	if err := home.WriteFile(s.path(j.Options.Name), append(b, '\n')); err != nil {
+		return fmt.Errorf("enrolment record: %w", err)
+	}
+	return nil
+}
+
+// Load reads the record of the enrolment called name. The error wraps
+// [fs.ErrNotExist] if there is none.
+func (s Store) Load(name string) (*Journal, error) {
+	if err := enrollment.ValidName(name); err != nil {
+		return nil, err
+	}
+	b, err := os.ReadFile(s.path(name))
+	if err != nil {
+		return nil, fmt.Errorf("enrolment record: %w", err)
+	}
+	var j Journal
+	if err := json.Unmarshal(b, &j); err != nil {
+		return nil, hsm.Hintf(fmt.Errorf("enrolment record %s: %w", s.path(name), err),
+			"remove it and enrol again; the key on the token can be reused with --key")
+	}
+	return &j, nil
+}
+
+// Unfinished lists the enrolments that were begun and not finished, the latest first.
+func (s Store) Unfinished(ctx context.Context) ([]Journal, error) {
+	all, err := s.All()
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(j Journal) bool { return j.Finished() })
+	sort.Slice(all, func(a, b int) bool { return all[a].Updated.After(all[b].Updated) })
+	return all, ctx.Err()
+}
+
+// All reads all records.
+func (s Store) All() ([]Journal, error) {
+	entries, err := os.ReadDir(s.env.ProgressDir())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("enrolment records: %w", err)
+	}
+	var all []Journal
+	for _, entry := range entries {
+		name, ok := strings.CutSuffix(entry.Name(), ".json")
+		if !ok || strings.HasPrefix(name, ".") {
+			continue
+		}
+		j, err := s.Load(name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, *j)
+	}
+	return all, nil
+}
+
+// OwnRequest is the record of a request that was filed from here. It is written
+// before the request is filed, so that nothing is lost by a crash.
+type OwnRequest struct {
+	Name string `json:"name"`
+	// UID is the cluster's, "" until it has answered.
+	UID string `json:"uid,omitempty"`
+	// Context and Server say where it was filed.
+	Context string    `json:"context"`
+	Server  string    `json:"server"`
+	Key     hsm.URI   `json:"key,omitzero"`
+	KeyHash string    `json:"keyHash"`
+	Spec    csr.Spec  `json:"spec"`
+	Created time.Time `json:"created"`
+}
+
+func (s Store) requestsDir() string { return filepath.Join(s.env.Dirs.State, "requests") }
+
+// requestPath is the record's file: a name can stand for requests in several clusters.
+func (s Store) requestPath(server, name string) string {
+	return filepath.Join(s.requestsDir(), name+"@"+serverMark(server)+".json")
+}
+
+// serverMark tells API servers apart in file names.
+func serverMark(server string) string {
+	sum := sha256.Sum256([]byte(server))
+	return hex.EncodeToString(sum[:4])
+}
+
+func (s Store) SaveRequest(o OwnRequest) error {
+	b, err := json.MarshalIndent(o, "", "  ")
+	if err == nil {
+		err = home.MakeDir(s.requestsDir())
+	}
+	if err == nil {
+		err = home.WriteFile(s.requestPath(o.Server, o.Name), append(b, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("record of request %s: %w", o.Name, err)
+	}
+	return nil
+}
+
+// LoadRequest reads a record; the error wraps [fs.ErrNotExist] if there is none.
+func (s Store) LoadRequest(server, name string) (OwnRequest, error) {
+	var o OwnRequest
+	if err := csr.ValidName(name); err != nil { // it becomes a file's
+		return o, err
+	}
+	return o, s.readRequest(s.requestPath(server, name), &o)
+}
+
+func (s Store) readRequest(path string, to *OwnRequest) error {
+	b, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(b, to)
+	}
+	if err != nil {
+		return fmt.Errorf("record of a request: %w", err)
+	}
+	return nil
+}
+
+// Requests are the records of what was filed with the cluster at server, and
+// what its unfinished enrolments have filed.
+func (s Store) Requests(server string) ([]OwnRequest, error) {
+	entries, err := os.ReadDir(s.requestsDir())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("records of requests: %w", err)
+	}
+	var all []OwnRequest
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), ".") || !strings.HasSuffix(entry.Name(), "@"+serverMark(server)+".json") {
+			continue
+		}
+		var o OwnRequest
+		if err := s.readRequest(filepath.Join(s.requestsDir(), entry.Name()), &o); err != nil {
+			return nil, err
+		}
+		all = append(all, o)
+	}
+	journals, err := s.All()
+	if err != nil {
+		return nil, err
+	}
+	for _, j := range journals {
+		if j.RequestName == "" || j.Finished() || j.Cluster.Server != server {
+			continue
+		}
+		all = append(all, OwnRequest{Name: j.RequestName, UID: j.RequestUID, Context: j.Options.Context, Server: server,
+			Key: j.Key, KeyHash: j.KeyHash, Spec: j.spec(), Created: j.Updated})
+	}
+	return all, nil
+}
