@@ -3,7 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 )
 
 func (a *app) helpdeskList() *cobra.Command {
@@ -19,20 +19,20 @@ func (a *app) helpdeskList() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		deeds, err := flow.NewLog(&env.Env).All()
+		deeds, err := deeds.NewLog(&env.Env).All()
 		if err != nil {
 			return err
 		}
 		doc := struct {
-			Record []flow.Deed `json:"record"`
-		}{append([]flow.Deed{}, deeds...)}
+			Record []deeds.Deed `json:"record"`
+		}{append([]deeds.Deed{}, deeds...)}
 		return a.emit(o, doc, func(w *words) { deedWords(w, deeds) })
 	})
 	o = output(c)
 	return c
 }
 
-func deedWords(w *words, deeds []flow.Deed) {
+func deedWords(w *words, deeds []deeds.Deed) {
 	if len(deeds) == 0 {
 		w.line("Nothing was done from here yet.")
 		return

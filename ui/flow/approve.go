@@ -12,6 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/attest"
 	"github.com/kubehsm/kubehsm/kubeconfig"
+	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 )
 
 // ApproveFiled approves the request that ref names with the credential of another
@@ -34,7 +35,7 @@ func (q Requests) ApproveFiled(ctx context.Context, file, server string, ref csr
 	if csr.StateOf(obj).State != csr.Pending {
 		return nil // decided already; the wait tells how
 	}
-	deeds, err := NewLog(q.env).All()
+	deeds, err := deeds.NewLog(q.env).All()
 	if err != nil {
 		return err
 	}
@@ -157,7 +158,7 @@ func (q Requests) Decide(ctx context.Context, kubeContext string, seen RequestVi
 	if err != nil {
 		return v, err
 	}
-	return v, NewLog(q.env).Add(over, Deed{Action: "approve", Server: server.Server, Request: v.Name, Fingerprint: v.Fingerprint,
+	return v, deeds.NewLog(q.env).Add(over, deeds.Deed{Action: "approve", Server: server.Server, Request: v.Name, Fingerprint: v.Fingerprint,
 		User: v.User, Reason: v.Note, Note: "accepted: " + RiskRevoked})
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
+	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
@@ -131,7 +132,7 @@ func (b BreakGlass) Record(ctx context.Context, r Result, reason string) error {
 	if slices.Contains(en.Groups, SealedGroup) {
 		action = "seal"
 	}
-	return NewLog(b.env).Add(ctx, Deed{Action: action, Server: en.Cluster.Server, Request: r.Request, Fingerprint: r.Fingerprint,
+	return deeds.NewLog(b.env).Add(ctx, deeds.Deed{Action: action, Server: en.Cluster.Server, Request: r.Request, Fingerprint: r.Fingerprint,
 		User: r.User, Reason: reason, Expires: &r.NotAfter})
 }
 
@@ -211,10 +212,10 @@ func (a Approvals) BreakGlass(ctx context.Context, kubeContext string, seen Requ
 	if err != nil {
 		return v, notes, err
 	}
-	d := Deed{Action: "break-glass-approve", Server: cluster.Server, Request: v.Name, Fingerprint: v.Fingerprint, User: v.User, Reason: seen.Note, Note: o.Message}
+	d := deeds.Deed{Action: "break-glass-approve", Server: cluster.Server, Request: v.Name, Fingerprint: v.Fingerprint, User: v.User, Reason: seen.Note, Note: o.Message}
 	if n := v.Object.Spec.ExpirationSeconds; n != nil {
 		until := time.Now().UTC().Add(time.Duration(*n) * time.Second).Truncate(time.Second)
 		d.Expires = &until
 	}
-	return v, notes, NewLog(a.env).Add(ctx, d)
+	return v, notes, deeds.NewLog(a.env).Add(ctx, d)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 )
 
 // Denial is a request that was denied, and what became of its ticket.
@@ -43,6 +44,6 @@ func (q Requests) Deny(ctx context.Context, kubeContext string, seen RequestView
 	if err != nil {
 		return done, err
 	}
-	return done, NewLog(q.env).Add(over, Deed{Action: "deny", Server: server.Server, Ticket: id, Request: v.Name,
+	return done, deeds.NewLog(q.env).Add(over, deeds.Deed{Action: "deny", Server: server.Server, Ticket: id, Request: v.Name,
 		Fingerprint: v.Fingerprint, User: v.User, Reason: o.Message, Note: strings.Join(done.Notes, "; ")})
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
+	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
@@ -121,7 +122,7 @@ func (q Requests) ticketTerms(ctx context.Context, look *TicketLook, v *RequestV
 // cluster; nil if none tells.
 func (q Requests) madeTerms(ctx context.Context, look *TicketLook, v *RequestView, id string) (*ticket.Terms, []string, error) {
 	var made *ticket.Terms
-	deeds, err := NewLog(q.env).All()
+	deeds, err := deeds.NewLog(q.env).All()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -351,7 +352,7 @@ func (a Approvals) Ticket(ctx context.Context, look TicketLook, seen RequestView
 	if err != nil {
 		return done, err
 	}
-	err = NewLog(a.env).Add(over, Deed{Action: "approve", Server: server.Server, Ticket: look.ID, Request: v.Name,
+	err = deeds.NewLog(a.env).Add(over, deeds.Deed{Action: "approve", Server: server.Server, Ticket: look.ID, Request: v.Name,
 		Fingerprint: v.Fingerprint, Certificate: fingerprint, User: v.User, Expires: done.Issued, Reason: v.Note, Note: strings.Join(done.Notes, "; ")})
 	if err == nil && ctx.Err() != nil {
 		err = hsm.Hintf(fmt.Errorf("request %s is approved, and its ticket is not ended yet: %w", v.Name, ctx.Err()),

@@ -17,6 +17,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
+	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
@@ -172,7 +173,7 @@ func (w Revocations) lookUpRequests(ctx context.Context, kubeContext string, r *
 		}
 	}
 	// The cluster forgets requests an hour after they were issued.
-	deeds, err := NewLog(w.env).All()
+	deeds, err := deeds.NewLog(w.env).All()
 	if err != nil {
 		return nil, err
 	}
@@ -249,7 +250,7 @@ func (w Revocations) lookUpTickets(ctx context.Context, kubeContext string, r *R
 		t.Token.Wipe()
 	}
 	if err != nil { // then those that are known here
-		deeds, err := NewLog(w.env).All()
+		deeds, err := deeds.NewLog(w.env).All()
 		if err != nil {
 			return err
 		}
@@ -272,7 +273,7 @@ func (w Revocations) lookUpTickets(ctx context.Context, kubeContext string, r *R
 // no request for them is approved from here unnoticed.
 func (w Revocations) Revoke(ctx context.Context, kubeContext string, r *Revocation) error {
 	err := w.takeAway(ctx, kubeContext, r)
-	d := Deed{Action: "revoke", Server: r.Server, User: r.User,
+	d := deeds.Deed{Action: "revoke", Server: r.Server, User: r.User,
 		Note: fmt.Sprintf("done: %s; failed: %s", strings.Join(r.Done, ", "), strings.Join(slices.Concat(r.Failed, r.Unseen), ", "))}
 	add := func(to *[]string, name string) {
 		if name != "" && !slices.Contains(*to, name) {
@@ -286,7 +287,7 @@ func (w Revocations) Revoke(ctx context.Context, kubeContext string, r *Revocati
 	for _, name := range r.Approved {
 		add(&d.Keys, r.requests[name].Fingerprint)
 	}
-	return errors.Join(err, NewLog(w.env).Add(context.WithoutCancel(ctx), d)) // the changes are made, interrupted or not
+	return errors.Join(err, deeds.NewLog(w.env).Add(context.WithoutCancel(ctx), d)) // the changes are made, interrupted or not
 }
 
 func (w Revocations) takeAway(ctx context.Context, kubeContext string, r *Revocation) error {

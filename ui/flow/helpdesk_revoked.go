@@ -8,14 +8,15 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 )
 
 // revokedCheck refuses what was revoked from here, as the local record has it: a
 // key or a certificate of a user whose access was taken away, and the user.
 func (q Requests) revokedCheck(kubeContext string, accept []string) RequestCheck {
 	return func(ctx context.Context, _ *csr.Client, v *RequestView) error {
-		deeds, err := NewLog(q.env).All()
-		if err != nil || !slices.ContainsFunc(deeds, func(d Deed) bool { return d.Action == "revoke" }) {
+		deeds, err := deeds.NewLog(q.env).All()
+		if err != nil || !slices.ContainsFunc(deeds, func(d deeds.Deed) bool { return d.Action == "revoke" }) {
 			return err
 		}
 		cluster, err := q.access.Verified(ctx, kubeContext)
@@ -32,10 +33,10 @@ func (q Requests) revokedCheck(kubeContext string, accept []string) RequestCheck
 // revoked is what of v was revoked by the record. A user's revocation counts
 // only in its own cluster, and for no request with a key, a certificate or a
 // ticket that was given from here since: a lost key is lost everywhere.
-func revoked(deeds []Deed, server string, v *RequestView) (refusals, warnings []string) {
+func revoked(deeds []deeds.Deed, server string, v *RequestView) (refusals, warnings []string) {
 	certificate := credentialOf(v)
-	var user, key, asker *Deed // revocations that still count
-	held := map[string]bool{}  // keys and certificates of the user, as approved from here
+	var user, key, asker *deeds.Deed // revocations that still count
+	held := map[string]bool{}        // keys and certificates of the user, as approved from here
 	for i, d := range deeds {
 		mine := d.Fingerprint != "" && d.Fingerprint == v.Fingerprint
 		asks := d.Certificate != "" && d.Certificate == certificate

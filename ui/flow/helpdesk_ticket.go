@@ -18,6 +18,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
+	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
@@ -126,7 +127,7 @@ func (k Tickets) Make(ctx context.Context, kubeContext string, o TicketOptions) 
 	}
 	// First the record: a token that nobody remembers is worse than a record of none.
 	// One that was not made is taken out of it again.
-	if err := NewLog(k.env).Add(ctx, Deed{Action: "ticket", Server: t.Server, Ticket: issued.ID, Terms: &issued.Terms, User: o.User, Expires: &issued.Expires}); err != nil {
+	if err := deeds.NewLog(k.env).Add(ctx, deeds.Deed{Action: "ticket", Server: t.Server, Ticket: issued.ID, Terms: &issued.Terms, User: o.User, Expires: &issued.Expires}); err != nil {
 		return IssuedTicket{}, err
 	}
 	if err := client.Create(ctx, record); err != nil {
@@ -160,7 +161,7 @@ func (k Tickets) notMade(ctx context.Context, client *bootstraptoken.Client, id 
 				"when the cluster answers again: `kubehsm bootstrap-token delete %s`", id)
 		}
 	}
-	return NewLog(k.env).Add(ctx, Deed{Action: notMade, Ticket: id, Note: why.Error()})
+	return deeds.NewLog(k.env).Add(ctx, deeds.Deed{Action: deeds.NotMade, Ticket: id, Note: why.Error()})
 }
 
 // sealDir keeps the private halves of tickets' keys: until they are used, or
@@ -248,7 +249,7 @@ func (k Tickets) ForgetSealKey(id string) error {
 // TicketsOut are the tickets of the record that are still good at now and were not
 // ended from here: what who may not list a cluster's tokens knows of them. Those of
 // other people, and what ended elsewhere, is not known.
-func TicketsOut(deeds []Deed, now time.Time) []BootstrapToken {
+func TicketsOut(deeds []deeds.Deed, now time.Time) []BootstrapToken {
 	ended := map[string]bool{}
 	for _, d := range deeds {
 		if d.Action == "approve" || d.Action == "deny" {

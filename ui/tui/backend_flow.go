@@ -7,6 +7,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 )
 
 // The methods below hand on to the use cases what screens ask for.
@@ -47,8 +48,8 @@ func (b *backend) CreateRequest(ctx context.Context, o flow.RequestOptions, p hs
 	return flow.NewOwn(&b.Env.Env).Create(ctx, o, p)
 }
 
-func (b *backend) Deeds() ([]flow.Deed, error) {
-	return flow.NewLog(&b.Env.Env).All()
+func (b *backend) Deeds() ([]deeds.Deed, error) {
+	return deeds.NewLog(&b.Env.Env).All()
 }
 
 func (b *backend) DeleteBootstrapToken(ctx context.Context, kubeContext string, id string) error {

@@ -9,7 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 )
 
 func atDesk(r *rig) {
@@ -102,11 +102,11 @@ func TestSpareTicket(t *testing.T) {
 func TestDeskOfARole(t *testing.T) {
 	f := newFake()
 	f.deskErr = hsm.WithHint(bootstraptoken.ErrForbidden, "it needs the verb list")
-	deed := func(id, user string, left time.Duration) flow.Deed {
+	deed := func(id, user string, left time.Duration) deeds.Deed {
 		until := fakeNow().Add(left)
-		return flow.Deed{Action: "ticket", Ticket: id, Terms: &ticket.Terms{User: user}, User: user, Expires: &until}
+		return deeds.Deed{Action: "ticket", Ticket: id, Terms: &ticket.Terms{User: user}, User: user, Expires: &until}
 	}
-	f.tickets = []flow.Deed{deed("aaaaaa", "jane", time.Hour), deed("bbbbbb", "kim", -time.Minute), deed("cccccc", "lee", time.Hour),
+	f.tickets = []deeds.Deed{deed("aaaaaa", "jane", time.Hour), deed("bbbbbb", "kim", -time.Minute), deed("cccccc", "lee", time.Hour),
 		{Action: "approve", Ticket: "cccccc"}, deed("dddddd", "max", 2*time.Hour), {Action: "deny", Ticket: "dddddd"}}
 	r := newRig(t, f, 80, 24)
 	atTokens(r)

@@ -18,6 +18,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 )
 
 func (f *fakeBackend) BootstrapTokens(context.Context, string, bool) ([]flow.BootstrapToken, []string, error) {
@@ -78,11 +79,11 @@ func (f *fakeBackend) Revoke(_ context.Context, _ string, r *flow.Revocation) er
 	return f.did("revoke %s", r.User)
 }
 
-func (f *fakeBackend) Deeds() ([]flow.Deed, error) {
+func (f *fakeBackend) Deeds() ([]deeds.Deed, error) {
 	if f.tickets != nil {
 		return f.tickets, nil
 	}
-	return []flow.Deed{{Time: fakeNow().Add(-time.Hour), Action: "ticket", Ticket: "abcdef", User: "jane"}, {Time: fakeNow(), Action: "approve", Request: "kubehsm-jane", User: "jane"}}, nil
+	return []deeds.Deed{{Time: fakeNow().Add(-time.Hour), Action: "ticket", Ticket: "abcdef", User: "jane"}, {Time: fakeNow(), Action: "approve", Request: "kubehsm-jane", User: "jane"}}, nil
 }
 
 func (f *fakeBackend) OpenSealed(id, serial string, sealed []byte) (*hsm.Secret, error) {

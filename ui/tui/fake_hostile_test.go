@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/doctor"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/contexts"
 )
@@ -174,7 +175,7 @@ func (h *hostileBackend) Decide(context.Context, string, flow.RequestView, flow.
 	return flow.RequestView{}, hsm.WithHint(errors.New("the cluster says: "+h.s), h.s)
 }
 
-func (h *hostileBackend) Deeds() ([]flow.Deed, error) {
+func (h *hostileBackend) Deeds() ([]deeds.Deed, error) {
 	all, err := h.fakeBackend.Deeds()
 	return poisoned(all, h.s), err
 }

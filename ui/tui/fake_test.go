@@ -19,6 +19,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 )
 
 // fakeNow is the time that tests run at.
@@ -66,7 +67,7 @@ type fakeBackend struct {
 	unproven  string
 	spareErr  error
 	deskErr   error
-	tickets   []flow.Deed
+	tickets   []deeds.Deed
 
 	asked  []hsm.PINPrompt
 	got    flow.EnrollOptions

@@ -14,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -34,7 +35,7 @@ type Backend interface {
 	Sealed(ctx context.Context, kubeContext, name string, o flow.EnrollOptions) (flow.EnrollOptions, error)
 	LookUpRevocation(ctx context.Context, kubeContext, user string, groups []string) (flow.Revocation, error)
 	Revoke(ctx context.Context, kubeContext string, r *flow.Revocation) error
-	Deeds() ([]flow.Deed, error)
+	Deeds() ([]deeds.Deed, error)
 	OpenSealed(id, serial string, sealed []byte) (*hsm.Secret, error)
 	ForgetSealKey(id string) error
 	CheckRBAC(ctx context.Context, kubeContext string, sets []string) ([]flow.RBACObject, error)
@@ -123,7 +124,7 @@ func (m *Model) Open(now time.Time) tea.Cmd {
 		msg.tokens, msg.notes, msg.err = m.Backend.BootstrapTokens(ctx, "", false)
 		var err error
 		if errors.Is(msg.err, bootstraptoken.ErrForbidden) { // as kubehsm's own role wants it
-			var deeds []flow.Deed
+			var deeds []deeds.Deed
 			deeds, msg.err = m.Backend.Deeds()
 			msg.tokens, msg.own = flow.TicketsOut(deeds, now), true
 		}

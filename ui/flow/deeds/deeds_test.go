@@ -1,14 +1,15 @@
-package flow
+package deeds
 
 import (
 	"context"
 	"testing"
 
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/ui/flow"
 )
 
 func TestDeeds(t *testing.T) {
-	e, _ := testEnv(t)
+	e, _ := flow.TestEnv(t)
 	ctx := context.Background()
 	if all, err := NewLog(&e.Env).All(); err != nil || len(all) != 0 {
 		t.Errorf("%v, %v", all, err)

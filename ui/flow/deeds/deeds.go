@@ -1,4 +1,4 @@
-package flow
+package deeds
 
 import (
 	"bufio"
@@ -58,7 +58,7 @@ func NewLog(e *env.Env) Log { return Log{env: e} }
 func (l Log) path() string { return filepath.Join(l.env.Dirs.State, "helpdesk.jsonl") }
 
 // maxDeed bounds one line of the record, in bytes.
-const maxDeed = 64 << 10
+const MaxDeed = 64 << 10
 
 // Add appends d to the record, whole or not at all.
 func (l Log) Add(ctx context.Context, d Deed) (err error) {
@@ -73,8 +73,8 @@ func (l Log) Add(ctx context.Context, d Deed) (err error) {
 	if err != nil {
 		return err
 	}
-	if len(line) >= maxDeed {
-		return fmt.Errorf("the record has %d bytes; the limit is %d", len(line), maxDeed)
+	if len(line) >= MaxDeed {
+		return fmt.Errorf("the record has %d bytes; the limit is %d", len(line), MaxDeed)
 	}
 	if err := l.env.Dirs.Prepare(); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (l Log) Add(ctx context.Context, d Deed) (err error) {
 
 // notMade is the action that takes a ticket out of the record: the cluster has
 // not made it.
-const notMade = "ticket-not-made"
+const NotMade = "ticket-not-made"
 
 // All reads the record, the oldest first, without tickets that were not made. A
 // line that a crash has cut off is passed over.
@@ -113,7 +113,7 @@ func (l Log) All() ([]Deed, error) {
 	defer f.Close() // only read from
 	var all []Deed
 	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, maxDeed)
+	lines.Buffer(nil, MaxDeed)
 	for lines.Scan() {
 		var d Deed
 		if json.Unmarshal(lines.Bytes(), &d) == nil {
@@ -125,11 +125,11 @@ func (l Log) All() ([]Deed, error) {
 	}
 	none := map[string]bool{}
 	for _, d := range all {
-		if d.Action == notMade {
+		if d.Action == NotMade {
 			none[d.Ticket] = true
 		}
 	}
 	return slices.DeleteFunc(all, func(d Deed) bool {
-		return d.Action == notMade || d.Action == "ticket" && none[d.Ticket]
+		return d.Action == NotMade || d.Action == "ticket" && none[d.Ticket]
 	}), nil
 }
