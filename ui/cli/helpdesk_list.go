@@ -19,26 +19,26 @@ func (a *app) helpdeskList() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		deeds, err := deeds.NewLog(&env.Env).All()
+		past, err := deeds.NewLog(&env.Env).All()
 		if err != nil {
 			return err
 		}
 		doc := struct {
 			Record []deeds.Deed `json:"record"`
-		}{append([]deeds.Deed{}, deeds...)}
-		return a.emit(o, doc, func(w *words) { deedWords(w, deeds) })
+		}{append([]past.Deed{}, deeds...)}
+		return a.emit(o, doc, func(w *words) { deedWords(w, past) })
 	})
 	o = output(c)
 	return c
 }
 
-func deedWords(w *words, deeds []deeds.Deed) {
-	if len(deeds) == 0 {
+func deedWords(w *words, past []deeds.Deed) {
+	if len(past) == 0 {
 		w.line("Nothing was done from here yet.")
 		return
 	}
 	var rows [][]string
-	for _, d := range deeds {
+	for _, d := range past {
 		what, until := d.Request, ""
 		if what == "" {
 			what = d.Ticket

@@ -35,12 +35,12 @@ func (q Requests) ApproveFiled(ctx context.Context, file, server string, ref csr
 	if csr.StateOf(obj).State != csr.Pending {
 		return nil // decided already; the wait tells how
 	}
-	deeds, err := deeds.NewLog(q.env).All()
+	past, err := deeds.NewLog(q.env).All()
 	if err != nil {
 		return err
 	}
 	v := viewRequest(obj)
-	if refusals, _ := revoked(deeds, server, &v); len(refusals) > 0 {
+	if refusals, _ := revoked(past, server, &v); len(refusals) > 0 {
 		return hsm.Hintf(fmt.Errorf("request %s was not approved: %s", ref.Name, strings.Join(refusals, "; ")),
 			"if you know the reason: `kubehsm csr approve %s --accept-risk=%s`, then run this command again", ref.Name, RiskRevoked)
 	}

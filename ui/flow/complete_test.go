@@ -37,7 +37,7 @@ current-context: Prod/EU west
 `
 
 // testEnv is an Env over folders of its own, with tokens labelled as named.
-func TestEnv(t *testing.T, labels ...string) (*Env, *hsmtest.Fake) {
+func testEnv(t *testing.T, labels ...string) (*Env, *hsmtest.Fake) {
 	t.Helper()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "kubeconfig")
@@ -60,7 +60,7 @@ func TestEnv(t *testing.T, labels ...string) (*Env, *hsmtest.Fake) {
 }
 
 func TestComplete(t *testing.T) {
-	e, _ := TestEnv(t, "blue")
+	e, _ := testEnv(t, "blue")
 	got, err := NewEnroller(e).Complete(context.Background(), EnrollOptions{User: "jane"})
 	if err != nil {
 		t.Fatal(err)
@@ -73,9 +73,9 @@ func TestComplete(t *testing.T) {
 
 func TestCompleteRefuses(t *testing.T) {
 	ctx := context.Background()
-	two, _ := TestEnv(t, "blue", "red")
-	none, _ := TestEnv(t)
-	one, _ := TestEnv(t, "blue")
+	two, _ := testEnv(t, "blue", "red")
+	none, _ := testEnv(t)
+	one, _ := testEnv(t, "blue")
 	for _, tc := range []struct {
 		name string
 		env  *Env
@@ -107,7 +107,7 @@ func TestCompleteRefuses(t *testing.T) {
 
 func TestRecordRefusesOtherOptions(t *testing.T) {
 	ctx := context.Background()
-	e, _ := TestEnv(t, "blue")
+	e, _ := testEnv(t, "blue")
 	if err := e.Dirs.Prepare(); err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestRecordRefusesOtherOptions(t *testing.T) {
 // only by its host's name, and a cluster that another enrolment does not verify
 // is asked about anew.
 func TestUnverifiedCluster(t *testing.T) {
-	e, _ := TestEnv(t, "blue")
+	e, _ := testEnv(t, "blue")
 	for _, accept := range []string{"", "10.0.0.2", "10.0.0.2:443", "10.0.0.1:6443", "*"} {
 		j := &Journal{Options: EnrollOptions{Context: "open", AcceptUnverified: accept}}
 		var unverified *cluster.UnverifiedError

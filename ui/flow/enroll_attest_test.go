@@ -44,7 +44,7 @@ func TestRequestCarriesAttestation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := context.Background()
-			e, _ := TestEnv(t, "blue")
+			e, _ := testEnv(t, "blue")
 			r := begin(t, e, EnrollOptions{User: "jane", NoAttestation: tc.without}, &typist{})
 			if _, err := r.makeKey(ctx); err != nil {
 				t.Fatal(err)

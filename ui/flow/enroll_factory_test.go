@@ -40,7 +40,7 @@ func TestFactorySecrets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := context.Background()
-			e, _ := TestEnv(t, "blue")
+			e, _ := testEnv(t, "blue")
 			r := begin(t, e, EnrollOptions{User: "jane"}, &typist{})
 			r.token = detailed{r.token, tc.says, tc.err}
 			err := r.refuseFactory(ctx)
@@ -80,7 +80,7 @@ func TestFactoryPINBlocked(t *testing.T) {
 
 // TestFactoryAcceptanceIsRecorded: who goes on need not accept it again.
 func TestFactoryAcceptanceIsRecorded(t *testing.T) {
-	e, _ := TestEnv(t, "blue")
+	e, _ := testEnv(t, "blue")
 	r := begin(t, e, EnrollOptions{User: "jane", AcceptFactory: true}, &typist{})
 	again := begin(t, e, EnrollOptions{Name: r.j.Options.Name}, &typist{})
 	if !again.j.Options.AcceptFactory {

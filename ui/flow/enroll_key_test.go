@@ -38,7 +38,7 @@ func begin(t *testing.T, e *Env, o EnrollOptions, p hsm.Prompter) *enrolment {
 
 func TestMakeKeySurvivesACrash(t *testing.T) {
 	ctx := context.Background()
-	e, _ := TestEnv(t, "blue")
+	e, _ := testEnv(t, "blue")
 	first := begin(t, e, EnrollOptions{User: "jane"}, &typist{})
 	if _, err := first.makeKey(ctx); err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func (h *halfKey) Delete(ctx context.Context, u hsm.URI, p hsm.Prompter) error {
 
 func TestMakeKeyReplacesHalfAKey(t *testing.T) {
 	ctx := context.Background()
-	e, _ := TestEnv(t, "blue")
+	e, _ := testEnv(t, "blue")
 	first := begin(t, e, EnrollOptions{User: "jane"}, &typist{})
 	if _, err := first.makeKey(ctx); err != nil {
 		t.Fatal(err)
@@ -114,7 +114,7 @@ func TestMakeKeyReplacesHalfAKey(t *testing.T) {
 
 func TestMakeKeyRefusesAForeignKey(t *testing.T) {
 	ctx := context.Background()
-	e, fake := TestEnv(t, "blue")
+	e, fake := testEnv(t, "blue")
 	tok, err := fake.Open(ctx, hsm.URI{Scheme: hsm.SchemePKCS11, Token: "blue"})
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +135,7 @@ func TestMakeKeyRefusesAForeignKey(t *testing.T) {
 
 func TestMakeKeyNoticesAReplacedKey(t *testing.T) {
 	ctx := context.Background()
-	e, _ := TestEnv(t, "blue")
+	e, _ := testEnv(t, "blue")
 	r := begin(t, e, EnrollOptions{User: "jane"}, &typist{})
 	if _, err := r.makeKey(ctx); err != nil {
 		t.Fatal(err)
@@ -148,7 +148,7 @@ func TestMakeKeyNoticesAReplacedKey(t *testing.T) {
 
 func TestWrongPINKeepsNothingHalf(t *testing.T) {
 	ctx := context.Background()
-	e, _ := TestEnv(t, "blue")
+	e, _ := testEnv(t, "blue")
 	r := begin(t, e, EnrollOptions{User: "jane"}, hsmtest.NewScript(t, hsmtest.PIN("000000"), hsmtest.Cancel()))
 	if _, err := r.makeKey(ctx); !errors.Is(err, hsm.ErrCancelled) {
 		t.Fatalf("got %v", err)
@@ -163,7 +163,7 @@ func TestWrongPINKeepsNothingHalf(t *testing.T) {
 }
 
 func TestForecastIsAboutWhatIsLeft(t *testing.T) {
-	e, _ := TestEnv(t, "blue")
+	e, _ := testEnv(t, "blue")
 	o := EnrollOptions{Context: "no such context"}
 	if _, err := NewEnroller(e).forecast(context.Background(), &Journal{Options: o}); err == nil {
 		t.Error("a forecast of a cluster that is not there")

@@ -3,7 +3,6 @@ package flow
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -65,8 +64,6 @@ func (j *Journal) unmark(s Step) {
 
 // Finished tells whether nothing is left to do.
 func (j *Journal) Finished() bool { return j.did(StepVerify) && j.did(StepKubeconfig) }
-
-func (e *Env) journalDir() string { return filepath.Join(e.Dirs.State, "enrolling") }
 
 // filed tells whether there is a request that a forecast would come too late for.
 func (j *Journal) filed() bool { return j.RequestUID != "" || len(j.Certificate) > 0 }

@@ -122,11 +122,11 @@ func (q Requests) ticketTerms(ctx context.Context, look *TicketLook, v *RequestV
 // cluster; nil if none tells.
 func (q Requests) madeTerms(ctx context.Context, look *TicketLook, v *RequestView, id string) (*ticket.Terms, []string, error) {
 	var made *ticket.Terms
-	deeds, err := deeds.NewLog(q.env).All()
+	past, err := deeds.NewLog(q.env).All()
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, d := range slices.Backward(deeds) {
+	for _, d := range slices.Backward(past) {
 		if d.Action == "ticket" && d.Ticket == id && d.Terms != nil {
 			made = d.Terms
 			break

@@ -173,11 +173,11 @@ func (w Revocations) lookUpRequests(ctx context.Context, kubeContext string, r *
 		}
 	}
 	// The cluster forgets requests an hour after they were issued.
-	deeds, err := deeds.NewLog(w.env).All()
+	past, err := deeds.NewLog(w.env).All()
 	if err != nil {
 		return nil, err
 	}
-	for _, d := range deeds {
+	for _, d := range past {
 		if (d.Action == "approve" || d.Action == "break-glass-approve") && d.User == r.User && d.Server == r.Server && !seen[d.Request] && d.Expires != nil && d.Expires.After(time.Now()) {
 			r.Certificates = append(r.Certificates, CertificateView{Request: d.Request, Fingerprint: d.Fingerprint, NotAfter: *d.Expires, hash: d.Certificate})
 		}
@@ -250,11 +250,11 @@ func (w Revocations) lookUpTickets(ctx context.Context, kubeContext string, r *R
 		t.Token.Wipe()
 	}
 	if err != nil { // then those that are known here
-		deeds, err := deeds.NewLog(w.env).All()
+		past, err := deeds.NewLog(w.env).All()
 		if err != nil {
 			return err
 		}
-		for _, d := range deeds {
+		for _, d := range past {
 			switch {
 			case d.Action == "ticket" && d.User == r.User && d.Server == r.Server && d.Expires != nil && d.Expires.After(time.Now()):
 				ids[d.Ticket] = true

@@ -15,15 +15,15 @@ import (
 // key or a certificate of a user whose access was taken away, and the user.
 func (q Requests) revokedCheck(kubeContext string, accept []string) RequestCheck {
 	return func(ctx context.Context, _ *csr.Client, v *RequestView) error {
-		deeds, err := deeds.NewLog(q.env).All()
-		if err != nil || !slices.ContainsFunc(deeds, func(d deeds.Deed) bool { return d.Action == "revoke" }) {
+		past, err := deeds.NewLog(q.env).All()
+		if err != nil || !slices.ContainsFunc(past, func(d deeds.Deed) bool { return d.Action == "revoke" }) {
 			return err
 		}
 		cluster, err := q.access.Verified(ctx, kubeContext)
 		if err != nil {
 			return err
 		}
-		refusals, warnings := revoked(deeds, cluster.Server, v)
+		refusals, warnings := revoked(past, cluster.Server, v)
 		v.Warnings = append(v.Warnings, warnings...)
 		v.refuse(RiskRevoked, accept, refusals...)
 		return nil
@@ -33,11 +33,11 @@ func (q Requests) revokedCheck(kubeContext string, accept []string) RequestCheck
 // revoked is what of v was revoked by the record. A user's revocation counts
 // only in its own cluster, and for no request with a key, a certificate or a
 // ticket that was given from here since: a lost key is lost everywhere.
-func revoked(deeds []deeds.Deed, server string, v *RequestView) (refusals, warnings []string) {
+func revoked(past []deeds.Deed, server string, v *RequestView) (refusals, warnings []string) {
 	certificate := credentialOf(v)
 	var user, key, asker *deeds.Deed // revocations that still count
 	held := map[string]bool{}        // keys and certificates of the user, as approved from here
-	for i, d := range deeds {
+	for i, d := range past {
 		mine := d.Fingerprint != "" && d.Fingerprint == v.Fingerprint
 		asks := d.Certificate != "" && d.Certificate == certificate
 		switch d.Action {
@@ -55,13 +55,13 @@ func revoked(deeds []deeds.Deed, server string, v *RequestView) (refusals, warni
 			}
 		case "revoke":
 			if slices.Contains(d.Keys, v.Fingerprint) || held[d.User+"\n"+v.Fingerprint] {
-				key = &deeds[i]
+				key = &past[i]
 			}
 			if certificate != "" && (slices.Contains(d.Certificates, certificate) || held[d.User+"\n"+certificate]) {
-				asker = &deeds[i]
+				asker = &past[i]
 			}
 			if d.User == v.User || d.User == v.Requester {
-				user = &deeds[i]
+				user = &past[i]
 			}
 		}
 	}

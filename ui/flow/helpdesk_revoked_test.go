@@ -45,7 +45,7 @@ func TestRevoked(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name              string
-		deeds             []deeds.Deed
+		past              []deeds.Deed
 		v                 RequestView
 		refusals, warning string
 	}{
@@ -103,22 +103,22 @@ func TestRefuse(t *testing.T) {
 
 // TestHugeDeed: what others wrote does not keep the record from being read.
 func TestHugeDeed(t *testing.T) {
-	e, _ := TestEnv(t)
+	e, _ := testEnv(t)
 	if err := deeds.NewLog(&e.Env).Add(t.Context(), deeds.Deed{Action: "revoke", User: "jane", Note: strings.Repeat("\x1b[31mé", 100<<10)}); err != nil {
 		t.Fatal(err)
 	}
 	if err := deeds.NewLog(&e.Env).Add(t.Context(), deeds.Deed{Action: "revoke", User: strings.Repeat("x", deeds.MaxDeed)}); err == nil {
 		t.Error("a line was written that cannot be read")
 	}
-	if deeds, err := deeds.NewLog(&e.Env).All(); err != nil || len(deeds) != 1 {
-		t.Errorf("%d, %v", len(deeds), err)
+	if past, err := deeds.NewLog(&e.Env).All(); err != nil || len(past) != 1 {
+		t.Errorf("%d, %v", len(past), err)
 	}
 }
 
 // TestRevokeEndedTicket: a ticket that somebody else has ended is no failure; one
 // that may not be ended is.
 func TestRevokeEndedTicket(t *testing.T) {
-	e, _ := TestEnv(t)
+	e, _ := testEnv(t)
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		code, reason := http.StatusNotFound, "NotFound"
 		if strings.HasSuffix(r.URL.Path, "bootstrap-token-ghijkl") {

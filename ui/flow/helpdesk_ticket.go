@@ -249,15 +249,15 @@ func (k Tickets) ForgetSealKey(id string) error {
 // TicketsOut are the tickets of the record that are still good at now and were not
 // ended from here: what who may not list a cluster's tokens knows of them. Those of
 // other people, and what ended elsewhere, is not known.
-func TicketsOut(deeds []deeds.Deed, now time.Time) []BootstrapToken {
+func TicketsOut(past []deeds.Deed, now time.Time) []BootstrapToken {
 	ended := map[string]bool{}
-	for _, d := range deeds {
+	for _, d := range past {
 		if d.Action == "approve" || d.Action == "deny" {
 			ended[d.Ticket] = true
 		}
 	}
 	var out []BootstrapToken
-	for _, d := range deeds {
+	for _, d := range past {
 		if d.Action == "ticket" && d.Terms != nil && d.Expires != nil && d.Expires.After(now) && !ended[d.Ticket] {
 			out = append(out, BootstrapToken{ID: d.Ticket, Description: d.Terms.Description(), Expires: d.Expires, Usages: bootstraptoken.KnownUsages()})
 		}

@@ -23,7 +23,7 @@ import (
 // is not kept at all.
 func TestSealKeysDoNotStay(t *testing.T) {
 	ctx := context.Background()
-	e, _ := TestEnv(t)
+	e, _ := testEnv(t)
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "no tickets here", http.StatusForbidden)
 	}))
@@ -71,7 +71,7 @@ func TestSealKeysDoNotStay(t *testing.T) {
 // TestTicketThatWasNotMade: the record keeps no ticket that the cluster did not
 // make, and keeps one of which nobody knows.
 func TestTicketThatWasNotMade(t *testing.T) {
-	e, _ := TestEnv(t)
+	e, _ := testEnv(t)
 	answers := map[string]http.HandlerFunc{}
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answers[r.Method](w, r) }))
 	pointAt(t, e, server)
@@ -98,16 +98,16 @@ func TestTicketThatWasNotMade(t *testing.T) {
 		if _, err := NewTickets(&e.Env).Make(t.Context(), "", TicketOptions{Terms: ticket.Terms{User: "jane"}}); err == nil {
 			t.Errorf("%s: a ticket", c.name)
 		}
-		if deeds, err := deeds.NewLog(&e.Env).All(); err != nil || len(deeds) != c.kept || len(TicketsOut(deeds, time.Now())) != c.kept {
-			t.Errorf("%s: the record has %+v, %v", c.name, deeds, err)
+		if past, err := deeds.NewLog(&e.Env).All(); err != nil || len(past) != c.kept || len(TicketsOut(past, time.Now())) != c.kept {
+			t.Errorf("%s: the record has %+v, %v", c.name, past, err)
 		}
 	}
 	server.Close()
 	if _, err := NewTickets(&e.Env).Make(t.Context(), "", TicketOptions{Terms: ticket.Terms{User: "jane"}}); !errors.Is(err, bootstraptoken.ErrUnreachable) {
 		t.Errorf("without a server: %v", err)
 	}
-	if deeds, err := deeds.NewLog(&e.Env).All(); err != nil || len(deeds) != 1 {
-		t.Errorf("without a server: the record has %+v, %v", deeds, err)
+	if past, err := deeds.NewLog(&e.Env).All(); err != nil || len(past) != 1 {
+		t.Errorf("without a server: the record has %+v, %v", past, err)
 	}
 }
 

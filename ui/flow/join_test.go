@@ -67,7 +67,7 @@ func TestUseTicket(t *testing.T) {
 // The record of a join holds no secret, and a run that needs it again says so.
 func TestJoinRecord(t *testing.T) {
 	ctx := context.Background()
-	e, _ := TestEnv(t, "blue")
+	e, _ := testEnv(t, "blue")
 	k := testTicket(t)
 	k.Policy = 0
 	var o EnrollOptions
@@ -126,7 +126,7 @@ func TestJoinRecord(t *testing.T) {
 }
 
 func TestJoinRefusesTokens(t *testing.T) {
-	e, _ := TestEnv(t, "blue")
+	e, _ := testEnv(t, "blue")
 	k := testTicket(t)
 	k.Serial, k.Policy = "999", 0
 	var o EnrollOptions
@@ -139,7 +139,7 @@ func TestJoinRefusesTokens(t *testing.T) {
 	if err := o.Join.refuseSerial(hsm.TokenInfo{Serial: "1"}); !errors.Is(err, ErrTicket) {
 		t.Errorf("another serial: %v", err)
 	}
-	several, _ := TestEnv(t, "blue", "red")
+	several, _ := testEnv(t, "blue", "red")
 	o.Join.Serial = ""
 	if _, err := NewEnroller(several).Complete(context.Background(), o); !errors.Is(err, hsm.ErrSeveralTokens) || !strings.Contains(hsm.Hint(err), "--hsm") || strings.Contains(hsm.Hint(err), "--token") {
 		t.Errorf("several tokens: %v, hint %q", err, hsm.Hint(err))

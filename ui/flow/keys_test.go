@@ -45,7 +45,7 @@ func certificateFor(t *testing.T, e *Env, u hsm.URI, user string, from, to time.
 
 func TestImportForAnEnrolment(t *testing.T) {
 	ctx := context.Background()
-	e, fake := TestEnv(t)
+	e, fake := testEnv(t)
 	token := fake.Add(hsmtest.FakeOptions{Label: "blue"})
 	r := begin(t, e, EnrollOptions{Name: "prod-hsm", User: "jane"}, &typist{})
 	if _, err := r.makeKey(ctx); err != nil {

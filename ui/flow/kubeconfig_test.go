@@ -14,7 +14,7 @@ import (
 // TestDisableCompression: what the enrolled context says about compression is in
 // both kinds of entry. The bridge adds none of its own.
 func TestDisableCompression(t *testing.T) {
-	e, _ := TestEnv(t, "blue")
+	e, _ := testEnv(t, "blue")
 	for _, disable := range []bool{false, true} {
 		if disable {
 			text := strings.Replace(testKubeconfig, `cluster: {server: "https://10.0.0.1:6443"`,
@@ -42,7 +42,7 @@ func TestDisableCompression(t *testing.T) {
 // TestEntryForSilentClients: what clients hand to the plugin that send it no
 // request of their own is a request for the version that the entry says.
 func TestEntryForSilentClients(t *testing.T) {
-	e, _ := TestEnv(t, "blue")
+	e, _ := testEnv(t, "blue")
 	en := enrollment.Enrollment{Name: "prod-hsm", Cluster: enrollment.Cluster{Server: "https://10.0.0.1:6443"}}
 	entry, err := e.entry(en, false)
 	if err != nil {

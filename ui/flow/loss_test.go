@@ -15,7 +15,7 @@ import (
 // are renewed; other keys' are left alone.
 func TestFollowMovedKey(t *testing.T) {
 	ctx := context.Background()
-	e, _ := TestEnv(t)
+	e, _ := testEnv(t)
 	cards := hsmtest.NewFake(hsm.SchemePIV)
 	cards.Add(hsmtest.FakeOptions{})
 	e.Drivers = hsm.Drivers{cards}

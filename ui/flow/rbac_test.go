@@ -15,7 +15,7 @@ import (
 // TestRBACUnreachable: what reads other objects than requests says as plainly
 // that nobody is there.
 func TestRBACUnreachable(t *testing.T) {
-	e, _ := TestEnv(t)
+	e, _ := testEnv(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

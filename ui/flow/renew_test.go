@@ -17,7 +17,7 @@ import (
 // came from. The successor keeps what is known of the context.
 func TestRenewTooLate(t *testing.T) {
 	ctx := context.Background()
-	e, _ := TestEnv(t, "blue")
+	e, _ := testEnv(t, "blue")
 	r := begin(t, e, EnrollOptions{Name: "prod-hsm", User: "jane"}, &typist{})
 	if _, err := r.makeKey(ctx); err != nil {
 		t.Fatal(err)
@@ -58,7 +58,7 @@ func TestRenewTooLate(t *testing.T) {
 
 // TestUnwritableState: what cannot be kept is told with the folder that is meant.
 func TestUnwritableState(t *testing.T) {
-	e, _ := TestEnv(t)
+	e, _ := testEnv(t)
 	if err := e.Dirs.Prepare(); err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestUnwritableState(t *testing.T) {
 
 // TestFullDisk: a step that finds the disk full says how it is gone on with.
 func TestFullDisk(t *testing.T) {
-	e, _ := TestEnv(t, "blue")
+	e, _ := testEnv(t, "blue")
 	r := begin(t, e, EnrollOptions{Name: "prod-hsm", User: "jane"}, &typist{})
 	err := r.resumable(errors.Join(errors.New("write"), syscall.ENOSPC))
 	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(hsm.Hint(err), "kubehsm enroll --name prod-hsm") {

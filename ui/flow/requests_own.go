@@ -224,15 +224,15 @@ func (f Own) List(ctx context.Context, kubeContext string) ([]RequestView, error
 		}
 		switch {
 		case errors.Is(err, csr.ErrNotFound):
-			views = append(views, own.absent())
+			views = append(views, absentView(own))
 		case err != nil:
-			v := own.absent()
+			v := absentView(own)
 			if v.State = StateUnknown; own.UID != "" {
 				v.Message = ""
 			}
 			views = append(views, v)
 		case own.UID != "" && string(obj.UID) != own.UID || string(obj.Spec.Request) != string(own.Spec.Request):
-			v := own.absent()
+			v := absentView(own)
 			v.Warnings = append(v.Warnings, "another request has its name now")
 			views = append(views, v)
 		default:
@@ -245,8 +245,8 @@ func (f Own) List(ctx context.Context, kubeContext string) ([]RequestView, error
 	return views, err
 }
 
-// absent shows a request that is not in the cluster.
-func (o OwnRequest) absent() RequestView {
+// absentView shows a request that is not in the cluster.
+func absentView(o OwnRequest) RequestView {
 	v := RequestView{Name: o.Name, UID: o.UID, State: StateGone, Fingerprint: o.KeyHash, SignerName: o.Spec.SignerName, Created: o.Created,
 		Message: "deleted, or cleaned up: clusters keep undecided requests for 24 hours and ended ones for 1 hour"}
 	if o.UID == "" {

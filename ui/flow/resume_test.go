@@ -13,7 +13,7 @@ import (
 // What stands in the way of a key is mended as the hint says: with --key.
 func TestOccupiedThenKey(t *testing.T) {
 	ctx := context.Background()
-	e, _ := TestEnv(t, "blue")
+	e, _ := testEnv(t, "blue")
 	token, err := e.Drivers.Open(ctx, hsm.URI{Scheme: hsm.SchemePKCS11, Token: "blue"})
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +37,7 @@ func TestOccupiedThenKey(t *testing.T) {
 // the key's own, and asking for others must not seem to work.
 func TestPoliciesOfALaterRun(t *testing.T) {
 	ctx := context.Background()
-	e, _ := TestEnv(t, "blue")
+	e, _ := testEnv(t, "blue")
 	o := EnrollOptions{Name: "prod-hsm", User: "jane"}
 	begin(t, e, o, &typist{})
 	o.Generate.Touch = hsm.TouchCached
@@ -73,7 +73,7 @@ func TestPoliciesOfALaterRun(t *testing.T) {
 // Until there is a key, the cluster is the one that the context names now: the
 // request is filed there.
 func TestClusterOfALaterRun(t *testing.T) {
-	e, _ := TestEnv(t, "blue")
+	e, _ := testEnv(t, "blue")
 	o := EnrollOptions{Name: "prod-hsm", User: "jane"}
 	begin(t, e, o, &typist{})
 	moved := strings.Replace(testKubeconfig, "https://10.0.0.1:6443", "https://10.0.0.9:6443", 1)

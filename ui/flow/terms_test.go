@@ -13,7 +13,7 @@ import (
 // those of the run that makes it.
 func TestTermsOfALaterRun(t *testing.T) {
 	ctx := context.Background()
-	e, _ := TestEnv(t, "blue")
+	e, _ := testEnv(t, "blue")
 	first := begin(t, e, EnrollOptions{User: "jane", Expiration: time.Hour, Reason: "new laptop"}, &typist{})
 	if _, err := first.makeKey(ctx); err != nil {
 		t.Fatal(err)
@@ -37,7 +37,7 @@ func TestTermsOfALaterRun(t *testing.T) {
 // nothing.
 func TestRestartKeepsTheRecordUntilItBegins(t *testing.T) {
 	ctx := context.Background()
-	e, fake := TestEnv(t, "blue")
+	e, fake := testEnv(t, "blue")
 	first := begin(t, e, EnrollOptions{User: "jane"}, &typist{})
 	if _, err := first.makeKey(ctx); err != nil {
 		t.Fatal(err)

@@ -21,7 +21,7 @@ import (
 // its key asks nothing more than it did.
 func TestVainKey(t *testing.T) {
 	ctx := context.Background()
-	e, _ := TestEnv(t, "blue")
+	e, _ := testEnv(t, "blue")
 	var mu sync.Mutex
 	var asked []string
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -61,7 +61,7 @@ func TestVainKey(t *testing.T) {
 // even if another request looks signed; and nobody is told to wait on.
 func TestVainKeyOnEKS(t *testing.T) {
 	ctx := context.Background()
-	e, _ := TestEnv(t, "blue")
+	e, _ := testEnv(t, "blue")
 	pending := `{"apiVersion":"certificates.k8s.io/v1","kind":"CertificateSigningRequest","metadata":{"name":"x","uid":"u","resourceVersion":"1"},` +
 		`"spec":{"signerName":"kubernetes.io/kube-apiserver-client"},"status":{}}`
 	signed := strings.Replace(pending, `"status":{}`, `"status":{"certificate":"LS0t"}`, 1)

@@ -1,3 +1,6 @@
+// Package deeds keeps the local record of what was done for others, or asked of them:
+// tickets, approvals, denials, revocations, break-glass. A cluster forgets requests and
+// tickets within hours; the record does not. It holds nothing secret, and knows no cluster.
 package deeds
 
 import (
@@ -57,7 +60,7 @@ func NewLog(e *env.Env) Log { return Log{env: e} }
 
 func (l Log) path() string { return filepath.Join(l.env.Dirs.State, "helpdesk.jsonl") }
 
-// maxDeed bounds one line of the record, in bytes.
+// MaxDeed bounds one line of the record, in bytes.
 const MaxDeed = 64 << 10
 
 // Add appends d to the record, whole or not at all.
@@ -96,7 +99,7 @@ func (l Log) Add(ctx context.Context, d Deed) (err error) {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// notMade is the action that takes a ticket out of the record: the cluster has
+// NotMade is the action that takes a ticket out of the record: the cluster has
 // not made it.
 const NotMade = "ticket-not-made"
 

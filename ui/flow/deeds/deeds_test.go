@@ -1,25 +1,29 @@
 package deeds
 
 import (
-	"context"
 	"testing"
 
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
 func TestDeeds(t *testing.T) {
-	e, _ := flow.TestEnv(t)
-	ctx := context.Background()
-	if all, err := NewLog(&e.Env).All(); err != nil || len(all) != 0 {
+	root := t.TempDir()
+	dirs, err := home.FromEnv(func(k string) string { return map[string]string{home.EnvHome: root}[k] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := NewLog(&env.Env{Dirs: dirs})
+	if all, err := log.All(); err != nil || len(all) != 0 {
 		t.Errorf("%v, %v", all, err)
 	}
 	for _, user := range []string{"jane", "joe"} {
-		if err := NewLog(&e.Env).Add(ctx, Deed{Action: "ticket", User: user, Terms: &ticket.Terms{User: user}}); err != nil {
+		if err := log.Add(t.Context(), Deed{Action: "ticket", User: user, Terms: &ticket.Terms{User: user}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	all, err := NewLog(&e.Env).All()
+	all, err := log.All()
 	if err != nil || len(all) != 2 || all[1].User != "joe" || all[1].Terms.User != "joe" || all[0].Time.IsZero() {
 		t.Errorf("%+v, %v", all, err)
 	}
