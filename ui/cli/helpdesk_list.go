@@ -25,7 +25,7 @@ func (a *app) helpdeskList() *cobra.Command {
 		}
 		doc := struct {
 			Record []deeds.Deed `json:"record"`
-		}{append([]past.Deed{}, deeds...)}
+		}{append([]deeds.Deed{}, past...)}
 		return a.emit(o, doc, func(w *words) { deedWords(w, past) })
 	})
 	o = output(c)
