@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // breakGlassFlags are the flags of breakglass request and seal.
@@ -24,7 +25,7 @@ func (f *breakGlassFlags) bind(c *cobra.Command) {
 	flags.StringVar(&f.token, "token", "", "`URI` of the token")
 	flags.StringVar(&f.key, "key", "", "`URI` of an existing key")
 	f.generate.bind(flags)
-	flags.StringVar(&f.risk, "accept-risk", "", "use a token with a default PIN, PUK or management key: `"+flow.RiskFactory+"`")
+	flags.StringVar(&f.risk, "accept-risk", "", "use a token with a default PIN, PUK or management key: `"+enrolling.RiskFactory+"`")
 	flags.DurationVar(&f.timeout, "timeout", 0, "how `long` to wait for the approval; default until it is interrupted")
 	flags.BoolVarP(&f.yes, "yes", "y", false, "do not ask before it begins")
 	flags.BoolVar(&f.plan, "dry-run", false, "show what would be done and do nothing")
@@ -79,7 +80,7 @@ kubehsm breakglass request --context prod-hsm --lifetime 20m --reason 'INC-4711'
 }
 
 // breakGlass enrols, and keeps a record of it.
-func (a *app) breakGlass(ctx context.Context, env *flow.Env, options flow.EnrollOptions, f breakGlassFlags, o *format) error {
+func (a *app) breakGlass(ctx context.Context, env *flow.Env, options enrolling.Options, f breakGlassFlags, o *format) error {
 	result, err := a.enrollReviewed(ctx, env, options, f.enroll())
 	if err != nil || f.plan {
 		return err

@@ -11,6 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // renewFlags are the flags of certificate renew.
@@ -24,8 +25,8 @@ type renewFlags struct {
 func (f *renewFlags) options() (flow.RenewOptions, error) {
 	o := f.RenewOptions
 	for _, risk := range f.acceptRisks {
-		if risk != flow.RiskForecast {
-			return o, ui.Usagef("--accept-risk: %q is no risk of a renewal; there is %s", risk, flow.RiskForecast)
+		if risk != enrolling.RiskForecast {
+			return o, ui.Usagef("--accept-risk: %q is no risk of a renewal; there is %s", risk, enrolling.RiskForecast)
 		}
 		o.AcceptForecast = true
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
 
@@ -18,7 +19,7 @@ import (
 type requestFlags struct {
 	user, signer, reason string
 	groups, labels       []string
-	names                flow.AltNames
+	names                enrolling.AltNames
 	expiration           time.Duration
 	noAttestation        bool
 }
@@ -92,8 +93,8 @@ kubehsm csr create --context prod --key 'piv:serial=1234567;slot=9a' --user '{lo
 			return err
 		}
 		for _, risk := range risks {
-			if risk != flow.RiskForecast {
-				return ui.Usagef("--accept-risk: %q is no risk of a request; there is %s", risk, flow.RiskForecast)
+			if risk != enrolling.RiskForecast {
+				return ui.Usagef("--accept-risk: %q is no risk of a request; there is %s", risk, enrolling.RiskForecast)
 			}
 			options.AcceptForecast = true
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
 
@@ -90,23 +91,23 @@ func (f *enrollFlags) bindTo(flags *pflag.FlagSet, named string) {
 }
 
 // options turns the flags into those of the use case.
-func (f *enrollFlags) options(kubeContext string) (o flow.EnrollOptions, err error) {
-	o = flow.EnrollOptions{
+func (f *enrollFlags) options(kubeContext string) (o enrolling.Options, err error) {
+	o = enrolling.Options{
 		Name: f.name, Context: kubeContext, User: f.request.user, Groups: f.request.groups,
 		SignerName: f.request.signer, Expiration: f.request.expiration, Reason: f.request.reason, NoAttestation: f.request.noAttestation, AltNames: f.request.names,
 		ApproveWith: f.approveWith, KeepCurrent: f.keepCurrent, Replace: f.replace, Restart: f.restart, Timeout: f.timeout,
 	}
 	for _, risk := range f.risks {
-		host, unverified := strings.CutPrefix(risk, flow.RiskUnverified)
+		host, unverified := strings.CutPrefix(risk, enrolling.RiskUnverified)
 		switch {
-		case risk == flow.RiskFactory:
+		case risk == enrolling.RiskFactory:
 			o.AcceptFactory = true
-		case risk == flow.RiskForecast:
+		case risk == enrolling.RiskForecast:
 			o.AcceptForecast = true
 		case unverified && host != "":
 			o.AcceptUnverified = host
 		default:
-			return o, ui.Usagef("--accept-risk: %q is no risk of an enrolment; there are %s, %s and %sHOST", risk, flow.RiskFactory, flow.RiskForecast, flow.RiskUnverified)
+			return o, ui.Usagef("--accept-risk: %q is no risk of an enrolment; there are %s, %s and %sHOST", risk, enrolling.RiskFactory, enrolling.RiskForecast, enrolling.RiskUnverified)
 		}
 	}
 	if o.Labels, err = f.request.labelMap(); err != nil {
@@ -129,7 +130,7 @@ func (f *enrollFlags) options(kubeContext string) (o flow.EnrollOptions, err err
 }
 
 // enrollByLines enrols without the terminal UI.
-func (a *app) enrollByLines(ctx context.Context, env *flow.Env, options flow.EnrollOptions, f enrollFlags, o *format) error {
+func (a *app) enrollByLines(ctx context.Context, env *flow.Env, options enrolling.Options, f enrollFlags, o *format) error {
 	if f.progress != "" {
 		if err := a.awaitCluster(ctx, f.progress); err != nil {
 			return err
@@ -144,7 +145,7 @@ func (a *app) enrollByLines(ctx context.Context, env *flow.Env, options flow.Enr
 
 // enrollReviewed shows what an enrolment would do, asks, and does it; a dry run
 // ends with the first.
-func (a *app) enrollReviewed(ctx context.Context, env *flow.Env, options flow.EnrollOptions, f enrollFlags) (flow.Result, error) {
+func (a *app) enrollReviewed(ctx context.Context, env *flow.Env, options enrolling.Options, f enrollFlags) (flow.Result, error) {
 	review, err := flow.NewEnroller(env).Review(ctx, options)
 	if err != nil {
 		return flow.Result{}, err
@@ -185,7 +186,7 @@ func reviewWords(w *words, r flow.Review) {
 	if o.Key.Scheme != "" {
 		key = shortURI(o.Key)
 	}
-	if slices.Contains(r.Resumes, flow.StepKey) {
+	if slices.Contains(r.Resumes, enrolling.StepKey) {
 		key = "the one that was made before"
 	}
 	lifetime := "as the signer decides"

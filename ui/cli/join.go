@@ -13,6 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // joinFlags are the flags of join. Those that kubeadm has too are named as its.
@@ -108,9 +109,9 @@ kubehsm join --name prod --certificate sent.pem`,
 
 // options turns the flags into those of the use case, reading what is handed
 // over.
-func (f *joinFlags) options(a *app, c *cobra.Command, args []string) (flow.EnrollOptions, error) {
+func (f *joinFlags) options(a *app, c *cobra.Command, args []string) (enrolling.Options, error) {
 	if a.context != "" {
-		return flow.EnrollOptions{}, ui.Usagef("--context does not go with join: a cluster that the kubeconfig knows is joined with `kubehsm enroll`")
+		return enrolling.Options{}, ui.Usagef("--context does not go with join: a cluster that the kubeconfig knows is joined with `kubehsm enroll`")
 	}
 	ctx := c.Context()
 	o, err := f.enroll.options("")
@@ -126,7 +127,7 @@ func (f *joinFlags) options(a *app, c *cobra.Command, args []string) (flow.Enrol
 	case len(args) > 0:
 		return o, f.useToken(ctx, a, &o, args[0])
 	case given("token") || given("tls-bootstrap-token"): // goes on with what is on record
-		o.Join = &flow.JoinOptions{Timeout: f.discoveryTimeout}
+		o.Join = &enrolling.Join{Timeout: f.discoveryTimeout}
 		return o, f.tokens(ctx, a, o.Join)
 	}
 	return o, nil
@@ -136,7 +137,7 @@ func (f *joinFlags) options(a *app, c *cobra.Command, args []string) (flow.Enrol
 // hardware token stops the join anyway. A join that is gone on with may have
 // accepted that.
 func (f *joinFlags) refuseDefaults(ctx context.Context, env *flow.Env) error {
-	if f.enroll.name != "" || slices.Contains(f.enroll.risks, flow.RiskFactory) || f.enroll.plan {
+	if f.enroll.name != "" || slices.Contains(f.enroll.risks, enrolling.RiskFactory) || f.enroll.plan {
 		return nil
 	}
 	var u hsm.URI
@@ -149,7 +150,7 @@ func (f *joinFlags) refuseDefaults(ctx context.Context, env *flow.Env) error {
 	return flow.NewJoins(env).RefuseDefaults(ctx, u, !f.generatePUK)
 }
 
-func (f *joinFlags) useTicket(ctx context.Context, a *app, o *flow.EnrollOptions, args []string) error {
+func (f *joinFlags) useTicket(ctx context.Context, a *app, o *enrolling.Options, args []string) error {
 	if len(args) > 0 || len(f.hashes) > 0 || f.unsafe || f.discoveryToken != "" || f.bootstrapToken != "" {
 		return ui.Usagef("a ticket says itself where the cluster is and what to trust: leave address, hashes and tokens out")
 	}
@@ -164,8 +165,8 @@ func (f *joinFlags) useTicket(ctx context.Context, a *app, o *flow.EnrollOptions
 	return nil
 }
 
-func (f *joinFlags) useFile(ctx context.Context, a *app, o *flow.EnrollOptions, args []string) error {
-	o.Join = &flow.JoinOptions{File: f.file, Timeout: f.discoveryTimeout}
+func (f *joinFlags) useFile(ctx context.Context, a *app, o *enrolling.Options, args []string) error {
+	o.Join = &enrolling.Join{File: f.file, Timeout: f.discoveryTimeout}
 	if len(args) > 0 || len(f.hashes) > 0 || f.unsafe || f.discoveryToken != "" {
 		return ui.Usagef("a discovery file says itself where the cluster is and what to trust: leave address, hashes and --discovery-token out")
 	}
@@ -183,12 +184,12 @@ func (f *joinFlags) useFile(ctx context.Context, a *app, o *flow.EnrollOptions, 
 	return err
 }
 
-func (f *joinFlags) useToken(ctx context.Context, a *app, o *flow.EnrollOptions, address string) error {
+func (f *joinFlags) useToken(ctx context.Context, a *app, o *enrolling.Options, address string) error {
 	pins, err := discovery.ParsePins(f.hashes)
 	if err != nil {
 		return err
 	}
-	o.Join = &flow.JoinOptions{Endpoint: address, Pins: pins, UnsafeSkipCAVerification: f.unsafe, Timeout: f.discoveryTimeout}
+	o.Join = &enrolling.Join{Endpoint: address, Pins: pins, UnsafeSkipCAVerification: f.unsafe, Timeout: f.discoveryTimeout}
 	// Before a secret is asked for.
 	check := discovery.Options{Endpoint: address, Pins: pins, UnsafeSkipCAVerification: f.unsafe, Limits: discovery.Limits{Timeout: f.discoveryTimeout}}
 	if check.Token, err = bootstraptoken.Generate(); err != nil {
@@ -201,7 +202,7 @@ func (f *joinFlags) useToken(ctx context.Context, a *app, o *flow.EnrollOptions,
 }
 
 // tokens reads the bootstrap tokens: kubeadm's --token stands for both.
-func (f *joinFlags) tokens(ctx context.Context, a *app, j *flow.JoinOptions) error {
+func (f *joinFlags) tokens(ctx context.Context, a *app, j *enrolling.Join) error {
 	if f.discoveryToken != "" && f.bootstrapToken != "" {
 		if f.discoveryToken == "-" && f.bootstrapToken == "-" {
 			return ui.Usagef("standard input can be read once: give one of the tokens in a file")
@@ -228,7 +229,7 @@ func (f *joinFlags) tokens(ctx context.Context, a *app, j *flow.JoinOptions) err
 }
 
 // newPUK gives the card a random PUK before it joins.
-func (f *joinFlags) newPUK(a *app, c *cobra.Command, env *flow.Env, o flow.EnrollOptions, out *format) error {
+func (f *joinFlags) newPUK(a *app, c *cobra.Command, env *flow.Env, o enrolling.Options, out *format) error {
 	ctx := c.Context()
 	r, err := flow.NewJoins(env).NewPUK(ctx, o, func() error { return a.showable(ctx, f.printPUK, "PUK") }, a.prompter())
 	w := a.err()
@@ -251,7 +252,7 @@ func (f *joinFlags) newPUK(a *app, c *cobra.Command, env *flow.Env, o flow.Enrol
 }
 
 // joinedAt names the cluster of a join for the review.
-func joinedAt(o flow.EnrollOptions) string {
+func joinedAt(o enrolling.Options) string {
 	switch j := o.Join; {
 	case j.Ticket != "":
 		return " (ticket " + j.Ticket + ")"

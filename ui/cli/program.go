@@ -12,6 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // Program is what the command line needs from main.
@@ -54,7 +55,7 @@ type TUIOptions struct {
 	Env *flow.Env
 	// Enroll opens it at the enrolment, filled with Options.
 	Enroll  bool
-	Options flow.EnrollOptions
+	Options enrolling.Options
 	// ClusterProgress is the progress file of a cluster that is being built, or "".
 	ClusterProgress string
 	// ReadOnly refuses whatever would change something.

@@ -9,6 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // usage makes a usage error of one that says what was wrong with a flag's
@@ -23,7 +24,7 @@ func usage(err error) error {
 		return err
 	}
 	bad := errors.As(err, &request) || errors.As(err, &field)
-	for _, target := range []error{bootstraptoken.ErrMalformed, bootstraptoken.ErrInvalid, ticket.ErrMalformed, ticket.ErrChecksum, ticket.ErrVersion, flow.ErrTicket, flow.ErrNoReason} {
+	for _, target := range []error{bootstraptoken.ErrMalformed, bootstraptoken.ErrInvalid, ticket.ErrMalformed, ticket.ErrChecksum, ticket.ErrVersion, enrolling.ErrTicket, flow.ErrNoReason} {
 		bad = bad || errors.Is(err, target)
 	}
 	if bad {

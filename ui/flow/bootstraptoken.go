@@ -13,6 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
@@ -94,7 +95,7 @@ func joinCommand(c enrollment.Cluster, token string) (string, error) {
 	if u, err := url.Parse(c.Server); err == nil && u.Port() != "" && strings.Trim(u.Path, "/") == "" {
 		address = u.Host
 	}
-	line := []string{"kubehsm join", shellWord(address), "--token", token}
+	line := []string{"kubehsm join", enrolling.ShellWord(address), "--token", token}
 	for _, p := range pins {
 		line = append(line, "--discovery-token-ca-cert-hash", p.String())
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
@@ -59,17 +60,17 @@ type BreakGlass struct {
 func NewBreakGlass(e *env.Env) BreakGlass { return BreakGlass{env: e, access: cluster.Access{Env: e}} }
 
 // Request is the enrolment that asks for break-glass.
-func (b BreakGlass) Request(ctx context.Context, o BreakGlassOptions) (EnrollOptions, error) {
+func (b BreakGlass) Request(ctx context.Context, o BreakGlassOptions) (enrolling.Options, error) {
 	if strings.TrimSpace(o.Reason) == "" {
-		return EnrollOptions{}, hsm.WithHint(ErrNoReason, "say why with --reason: the second person and the record want to know")
+		return enrolling.Options{}, hsm.WithHint(ErrNoReason, "say why with --reason: the second person and the record want to know")
 	}
 	if o.Lifetime == 0 {
 		o.Lifetime = BreakGlassLifetime
 	}
 	if o.Lifetime < csr.MinExpiration || o.Lifetime > BreakGlassLifetime {
-		return EnrollOptions{}, hsm.Hintf(fmt.Errorf("%w for %s", ErrForecast, o.Lifetime), "break-glass is for %s to %s", csr.MinExpiration, BreakGlassLifetime)
+		return enrolling.Options{}, hsm.Hintf(fmt.Errorf("%w for %s", ErrForecast, o.Lifetime), "break-glass is for %s to %s", csr.MinExpiration, BreakGlassLifetime)
 	}
-	out, err := b.asCaller(ctx, o.Context, o.Name, "-break-glass", EnrollOptions{
+	out, err := b.asCaller(ctx, o.Context, o.Name, "-break-glass", enrolling.Options{
 		Token: o.Token, Key: o.Key, Generate: o.Generate, AcceptFactory: o.AcceptFactory, Timeout: o.Timeout,
 		Groups: []string{BreakGlassGroup}, Expiration: o.Lifetime, Reason: o.Reason, KeepCurrent: true,
 	})
@@ -78,15 +79,15 @@ func (b BreakGlass) Request(ctx context.Context, o BreakGlassOptions) (EnrollOpt
 
 // asCaller completes an enrolment for the caller of a context, with the
 // caller's own key if the context is kubehsm's.
-func (b BreakGlass) asCaller(ctx context.Context, kubeContext, name, suffix string, o EnrollOptions) (EnrollOptions, error) {
+func (b BreakGlass) asCaller(ctx context.Context, kubeContext, name, suffix string, o enrolling.Options) (enrolling.Options, error) {
 	c, err := b.env.Rules().Get(ctx, kubeContext)
 	if err != nil {
 		return o, err
 	}
 	o.Context, o.Name = c.Name, name
-	fill(&o.Name, slug(strings.TrimSuffix(c.Name, "-hsm"))+suffix)
+	enrolling.Fill(&o.Name, enrolling.Slug(strings.TrimSuffix(c.Name, "-hsm"))+suffix)
 	if en, err := b.env.Enrollments().Load(c.User.Enrollment); c.Cluster.Ours && err == nil {
-		fill(&o.User, en.User)
+		enrolling.Fill(&o.User, en.User)
 		if o.Token.Scheme == "" && o.Key.Scheme == "" {
 			o.Key, o.Token = en.Key, en.Key.TokenOnly()
 		}
@@ -109,7 +110,7 @@ func (b BreakGlass) asCaller(ctx context.Context, kubeContext, name, suffix stri
 
 // Seal is the enrolment of a token that is kept in a safe: its user is
 // nobody's everyday name.
-func (b BreakGlass) Seal(ctx context.Context, kubeContext, name string, o EnrollOptions) (EnrollOptions, error) {
+func (b BreakGlass) Seal(ctx context.Context, kubeContext, name string, o enrolling.Options) (enrolling.Options, error) {
 	switch {
 	case strings.TrimSpace(o.Reason) == "":
 		return o, hsm.WithHint(ErrNoReason, "say with --reason where the token is kept and who may open the safe")

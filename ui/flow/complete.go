@@ -9,19 +9,20 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // Complete fills what o leaves open: first from the record of an unfinished
 // enrolment of that name, then with defaults. It checks what can be checked
 // without a token or a cluster.
-func (n Enroller) Complete(ctx context.Context, o EnrollOptions) (EnrollOptions, error) {
+func (n Enroller) Complete(ctx context.Context, o enrolling.Options) (enrolling.Options, error) {
 	if err := n.completeContext(ctx, &o); err != nil {
 		return o, err
 	}
 	if err := enrollment.ValidName(o.Name); err != nil {
 		return o, err
 	}
-	fill(&o.Cluster, n.env.Cluster)
+	enrolling.Fill(&o.Cluster, n.env.Cluster)
 	if !o.Restart {
 		if err := n.completeFromProgress(&o); err != nil {
 			return o, err
@@ -55,7 +56,7 @@ func (n Enroller) Complete(ctx context.Context, o EnrollOptions) (EnrollOptions,
 }
 
 // completeToken takes the only token there is if none is named.
-func (n Enroller) completeToken(ctx context.Context, o *EnrollOptions) error {
+func (n Enroller) completeToken(ctx context.Context, o *enrolling.Options) error {
 	if o.Token.Scheme != "" {
 		return nil
 	}
@@ -74,19 +75,19 @@ func (n Enroller) completeToken(ctx context.Context, o *EnrollOptions) error {
 	return err
 }
 
-func (n Enroller) completeContext(ctx context.Context, o *EnrollOptions) error {
+func (n Enroller) completeContext(ctx context.Context, o *enrolling.Options) error {
 	if o.Join != nil {
 		if o.Context != "" {
 			return errors.New("a join takes its cluster from discovery, not from a context")
 		}
-		fill(&o.Name, o.Join.joinName())
+		enrolling.Fill(&o.Name, o.Join.JoinName())
 		return nil
 	}
 	if o.Context != "" && o.Name != "" {
 		return nil
 	}
 	if o.Name != "" { // a record may know the context
-		if _, err := NewStore(&n.env.Env).Load(o.Name); err == nil && !o.Restart {
+		if _, err := enrolling.NewStore(&n.env.Env).Load(o.Name); err == nil && !o.Restart {
 			return nil
 		}
 	}
@@ -106,11 +107,11 @@ func (n Enroller) completeContext(ctx context.Context, o *EnrollOptions) error {
 		}
 	}
 	if o.Name == "" {
-		o.Name = nameFor(cmp.Or(n.env.Cluster, o.Context))
+		o.Name = enrolling.NameFor(cmp.Or(n.env.Cluster, o.Context))
 		for _, c := range contexts { // run from the enrolled context itself
 			if c.Name == o.Context && c.Ours {
 				o.Name = cmp.Or(c.Enrollment, c.Name)
-				if j, err := NewStore(&n.env.Env).Load(o.Name); err == nil && !o.Restart {
+				if j, err := enrolling.NewStore(&n.env.Env).Load(o.Name); err == nil && !o.Restart {
 					o.Context = j.Options.Context // the enrolled one is current since the first run
 				}
 			}
@@ -120,8 +121,8 @@ func (n Enroller) completeContext(ctx context.Context, o *EnrollOptions) error {
 }
 
 // completeFromProgress fills open options from an earlier run.
-func (n Enroller) completeFromProgress(o *EnrollOptions) error {
-	j, err := NewStore(&n.env.Env).Load(o.Name)
+func (n Enroller) completeFromProgress(o *enrolling.Options) error {
+	j, err := enrolling.NewStore(&n.env.Env).Load(o.Name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -130,39 +131,39 @@ func (n Enroller) completeFromProgress(o *EnrollOptions) error {
 	}
 	old := j.Options
 	if o.Join == nil || old.Join != nil {
-		o.Join = old.Join.with(o.Join)
+		o.Join = old.Join.With(o.Join)
 	}
-	fill(&o.Context, old.Context)
-	fill(&o.Cluster, old.Cluster)
-	fill(&o.User, old.User)
-	fill(&o.SignerName, old.SignerName)
-	fill(&o.Reason, old.Reason)
-	fill(&o.NoAttestation, old.NoAttestation)
-	fill(&o.AcceptFactory, old.AcceptFactory)
-	fill(&o.AcceptForecast, old.AcceptForecast)
-	fill(&o.AcceptUnverified, old.AcceptUnverified)
+	enrolling.Fill(&o.Context, old.Context)
+	enrolling.Fill(&o.Cluster, old.Cluster)
+	enrolling.Fill(&o.User, old.User)
+	enrolling.Fill(&o.SignerName, old.SignerName)
+	enrolling.Fill(&o.Reason, old.Reason)
+	enrolling.Fill(&o.NoAttestation, old.NoAttestation)
+	enrolling.Fill(&o.AcceptFactory, old.AcceptFactory)
+	enrolling.Fill(&o.AcceptForecast, old.AcceptForecast)
+	enrolling.Fill(&o.AcceptUnverified, old.AcceptUnverified)
 	if !j.Finished() && old.Renewal == nil {
-		fill(&o.KeepCurrent, old.KeepCurrent) // to go on makes no context current that was not to be
+		enrolling.Fill(&o.KeepCurrent, old.KeepCurrent) // to go on makes no context current that was not to be
 	}
 	if o.Labels == nil {
 		o.Labels = old.Labels
 	}
-	if len(o.AltNames.flags()) == 0 {
+	if len(o.AltNames.Flags()) == 0 {
 		o.AltNames = old.AltNames
 	}
-	fill(&o.Generate.Algorithm, old.Generate.Algorithm)
-	fill(&o.Generate.Label, old.Generate.Label)
-	fill(&o.Generate.Slot, old.Generate.Slot)
-	fill(&o.Generate.PIN, old.Generate.PIN)
-	fill(&o.Generate.Touch, old.Generate.Touch)
-	fill(&o.Expiration, old.Expiration)
+	enrolling.Fill(&o.Generate.Algorithm, old.Generate.Algorithm)
+	enrolling.Fill(&o.Generate.Label, old.Generate.Label)
+	enrolling.Fill(&o.Generate.Slot, old.Generate.Slot)
+	enrolling.Fill(&o.Generate.PIN, old.Generate.PIN)
+	enrolling.Fill(&o.Generate.Touch, old.Generate.Touch)
+	enrolling.Fill(&o.Expiration, old.Expiration)
 	if o.Groups == nil {
 		o.Groups = old.Groups
 	}
 	if o.Key.Scheme == "" {
 		o.Key = old.Key
 	}
-	if o.Token.Scheme == "" || sameToken(o.Token, old.Token) {
+	if o.Token.Scheme == "" || enrolling.SameToken(o.Token, old.Token) {
 		o.Token = old.Token
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
@@ -61,7 +62,7 @@ func testEnv(t *testing.T, labels ...string) (*Env, *hsmtest.Fake) {
 
 func TestComplete(t *testing.T) {
 	e, _ := testEnv(t, "blue")
-	got, err := NewEnroller(e).Complete(context.Background(), EnrollOptions{User: "jane"})
+	got, err := NewEnroller(e).Complete(context.Background(), enrolling.Options{User: "jane"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,16 +80,16 @@ func TestCompleteRefuses(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		env  *Env
-		o    EnrollOptions
+		o    enrolling.Options
 		want error
 		text string
 	}{
-		{"two tokens and none named", two, EnrollOptions{User: "jane"}, hsm.ErrSeveralTokens, ""},
-		{"no token", none, EnrollOptions{User: "jane"}, hsm.ErrNoToken, ""},
-		{"no user", one, EnrollOptions{}, nil, "no user name"},
-		{"system:masters", one, EnrollOptions{User: "jane", Groups: []string{"system:masters"}}, nil, "system:masters"},
-		{"too short", one, EnrollOptions{User: "jane", Expiration: time.Minute}, nil, "not between 10m0s"},
-		{"bad name", one, EnrollOptions{User: "jane", Name: "../x"}, enrollment.ErrInvalid, ""},
+		{"two tokens and none named", two, enrolling.Options{User: "jane"}, hsm.ErrSeveralTokens, ""},
+		{"no token", none, enrolling.Options{User: "jane"}, hsm.ErrNoToken, ""},
+		{"no user", one, enrolling.Options{}, nil, "no user name"},
+		{"system:masters", one, enrolling.Options{User: "jane", Groups: []string{"system:masters"}}, nil, "system:masters"},
+		{"too short", one, enrolling.Options{User: "jane", Expiration: time.Minute}, nil, "not between 10m0s"},
+		{"bad name", one, enrolling.Options{User: "jane", Name: "../x"}, enrollment.ErrInvalid, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := NewEnroller(tc.env).Complete(ctx, tc.o)
@@ -114,25 +115,25 @@ func TestRecordRefusesOtherOptions(t *testing.T) {
 	if err := home.MakeDir(e.ProgressDir()); err != nil {
 		t.Fatal(err)
 	}
-	first, err := NewEnroller(e).Complete(ctx, EnrollOptions{User: "jane", KeepCurrent: true})
+	first, err := NewEnroller(e).Complete(ctx, enrolling.Options{User: "jane", KeepCurrent: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := NewEnroller(e).open(ctx, first); err != nil {
 		t.Fatal(err)
 	}
-	again, err := NewEnroller(e).Complete(ctx, EnrollOptions{Name: first.Name})
+	again, err := NewEnroller(e).Complete(ctx, enrolling.Options{Name: first.Name})
 	if err != nil {
 		t.Fatalf("the name alone does not resume: %v", err)
 	}
 	if again.User != "jane" || !again.KeepCurrent || again.Context != first.Context || again.Token.String() != first.Token.String() {
 		t.Errorf("resumed with %+v", again)
 	}
-	other, err := NewEnroller(e).Complete(ctx, EnrollOptions{Name: first.Name, User: "joe"})
+	other, err := NewEnroller(e).Complete(ctx, enrolling.Options{Name: first.Name, User: "joe"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var conflict *ConflictError
+	var conflict *enrolling.ConflictError
 	if _, err := NewEnroller(e).recordFor(ctx, other); !errors.As(err, &conflict) || conflict.Option != "user" {
 		t.Errorf("another user: %v", err)
 	}
@@ -140,7 +141,7 @@ func TestRecordRefusesOtherOptions(t *testing.T) {
 	if _, err := NewEnroller(e).recordFor(ctx, other); err != nil {
 		t.Errorf("restart: %v", err)
 	}
-	list, err := NewStore(&e.Env).Unfinished(ctx)
+	list, err := enrolling.NewStore(&e.Env).Unfinished(ctx)
 	if err != nil || len(list) != 1 || list[0].Options.Name != first.Name {
 		t.Errorf("unfinished: %v, %v", list, err)
 	}
@@ -152,7 +153,7 @@ func TestRecordRefusesOtherOptions(t *testing.T) {
 func TestUnverifiedCluster(t *testing.T) {
 	e, _ := testEnv(t, "blue")
 	for _, accept := range []string{"", "10.0.0.2", "10.0.0.2:443", "10.0.0.1:6443", "*"} {
-		j := &Journal{Options: EnrollOptions{Context: "open", AcceptUnverified: accept}}
+		j := &enrolling.Progress{Options: enrolling.Options{Context: "open", AcceptUnverified: accept}}
 		var unverified *cluster.UnverifiedError
 		err := e.cluster(t.Context(), j)
 		if !errors.As(err, &unverified) || unverified.Host != "10.0.0.2:6443" || j.Cluster.Server != "" ||
@@ -160,7 +161,7 @@ func TestUnverifiedCluster(t *testing.T) {
 			t.Errorf("%q: %v, %+v", accept, err, j.Cluster)
 		}
 	}
-	j := &Journal{Options: EnrollOptions{Context: "open", AcceptUnverified: "10.0.0.2:6443"}}
+	j := &enrolling.Progress{Options: enrolling.Options{Context: "open", AcceptUnverified: "10.0.0.2:6443"}}
 	if err := e.cluster(t.Context(), j); err != nil || !j.Cluster.InsecureSkipTLSVerify || len(j.Cluster.CAData) > 0 {
 		t.Errorf("%v, %+v", err, j.Cluster)
 	}
@@ -171,7 +172,7 @@ func TestNameFor(t *testing.T) {
 		"prod": "prod-hsm", "arn:aws:eks:eu:1:cluster/x": "arn-aws-eks-eu-1-cluster-x-hsm",
 		"..": "hsm", "Ünïcode": "n-code-hsm", strings.Repeat("a", 80): strings.Repeat("a", 59) + "-hsm",
 	} {
-		got := nameFor(in)
+		got := enrolling.NameFor(in)
 		if got != want {
 			t.Errorf("nameFor(%q) = %q, want %q", in, got, want)
 		}
@@ -186,7 +187,7 @@ func TestShellWord(t *testing.T) {
 		"": "''", "a-b/c.d": "a-b/c.d", "pkcs11:token=x;serial=1": "'pkcs11:token=x;serial=1'",
 		"it's": `'it'\''s'`, "$(reboot)": "'$(reboot)'", "a\nb": "'a\nb'",
 	} {
-		if got := shellWord(in); got != want {
+		if got := enrolling.ShellWord(in); got != want {
 			t.Errorf("shellWord(%q) = %s, want %s", in, got, want)
 		}
 	}

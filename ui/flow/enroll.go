@@ -13,6 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // Enroller takes keys from nothing to working kubeconfig contexts.
@@ -28,7 +29,7 @@ func NewEnroller(e *Env) Enroller { return Enroller{env: e} }
 // Errors: those of the token (package hsm) and of the cluster (package csr),
 // [*SendToAdmin] where somebody else must act, [*ConflictError] where an
 // enrolment of that name was begun with other options.
-func (n Enroller) Enroll(ctx context.Context, o EnrollOptions, p hsm.Prompter, report func(Event)) (Result, error) {
+func (n Enroller) Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompter, report func(Event)) (Result, error) {
 	o, err := n.Complete(ctx, o)
 	if err != nil {
 		return Result{}, err
@@ -63,7 +64,7 @@ func (n Enroller) Enroll(ctx context.Context, o EnrollOptions, p hsm.Prompter, r
 // enrolment is one run of [Enroller.Enroll].
 type enrolment struct {
 	env    *Env
-	j      *Journal
+	j      *enrolling.Progress
 	terms  terms // of a request that is still to be made
 	prompt *onePIN
 	report func(Event)
@@ -90,17 +91,17 @@ type outcome struct {
 	reused  bool
 }
 
-func (r *enrolment) run(ctx context.Context, s Step) error {
+func (r *enrolment) run(ctx context.Context, s enrolling.Step) error {
 	r.report(Event{Step: s, State: StepRunning})
-	do := map[Step]func(context.Context) (outcome, error){
-		StepDiscover: r.discover, StepToken: r.findToken, StepKey: r.keyForRequest, StepRequest: r.fileRequest,
-		StepApproval: r.awaitApproval, StepCertificate: r.storeCertificate,
-		StepVerify: r.verify, StepKubeconfig: r.writeKubeconfig,
+	do := map[enrolling.Step]func(context.Context) (outcome, error){
+		enrolling.StepDiscover: r.discover, enrolling.StepToken: r.findToken, enrolling.StepKey: r.keyForRequest, enrolling.StepRequest: r.fileRequest,
+		enrolling.StepApproval: r.awaitApproval, enrolling.StepCertificate: r.storeCertificate,
+		enrolling.StepVerify: r.verify, enrolling.StepKubeconfig: r.writeKubeconfig,
 	}[s]
 	out, err := do(ctx)
 	if err == nil {
-		r.j.mark(s)
-		err = NewStore(&r.env.Env).Save(r.j)
+		r.j.Mark(s)
+		err = enrolling.NewStore(&r.env.Env).Save(r.j)
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", s.Title(), r.resumable(err))
@@ -120,22 +121,22 @@ func (r *enrolment) resumable(err error) error {
 	if !errors.Is(err, syscall.ENOSPC) {
 		return err
 	}
-	return hsm.Hintf(err, "make room on the disk; then `%s` goes on from here", r.j.Options.resume())
+	return hsm.Hintf(err, "make room on the disk; then `%s` goes on from here", r.j.Options.Resume())
 }
 
 // progress reports a message of a running step.
-func (r *enrolment) progress(s Step, format string, args ...any) {
+func (r *enrolment) progress(s enrolling.Step, format string, args ...any) {
 	r.report(Event{Step: s, State: StepRunning, Message: fmt.Sprintf(format, args...)})
 }
 
 // open returns the record that o continues, or a new one, saved; but one
 // that replaces another (Restart) is saved only when its first step is done.
-func (n Enroller) open(ctx context.Context, o EnrollOptions) (*Journal, error) {
+func (n Enroller) open(ctx context.Context, o enrolling.Options) (*enrolling.Progress, error) {
 	j, err := n.recordFor(ctx, o)
 	if err != nil || o.Restart {
 		return j, err
 	}
-	return j, NewStore(&n.env.Env).Save(j)
+	return j, enrolling.NewStore(&n.env.Env).Save(j)
 }
 
 // terms are what a request asks for beside user and key. A later run may change
@@ -145,13 +146,13 @@ type terms struct {
 	reason     string
 }
 
-func termsOf(o EnrollOptions) terms { return terms{o.Expiration, o.Reason} }
+func termsOf(o enrolling.Options) terms { return terms{o.Expiration, o.Reason} }
 
 // recordFor is openJournal without writing.
-func (n Enroller) recordFor(ctx context.Context, o EnrollOptions) (*Journal, error) {
-	j, err := NewStore(&n.env.Env).Load(o.Name)
+func (n Enroller) recordFor(ctx context.Context, o enrolling.Options) (*enrolling.Progress, error) {
+	j, err := enrolling.NewStore(&n.env.Env).Load(o.Name)
 	if errors.Is(err, fs.ErrNotExist) || (err == nil && o.Restart) {
-		j = &Journal{Options: o}
+		j = &enrolling.Progress{Options: o}
 		if o.Join != nil { // its first step finds the cluster
 			return j, nil
 		}
@@ -160,7 +161,7 @@ func (n Enroller) recordFor(ctx context.Context, o EnrollOptions) (*Journal, err
 	if err != nil {
 		return nil, err
 	}
-	if err := j.continues(o); err != nil {
+	if err := j.Continues(o); err != nil {
 		return nil, err
 	}
 	if j.Finished() {
@@ -183,7 +184,7 @@ func (n Enroller) recordFor(ctx context.Context, o EnrollOptions) (*Journal, err
 }
 
 // cluster reads the API server of the context of j into j.
-func (e *Env) cluster(ctx context.Context, j *Journal) error {
+func (e *Env) cluster(ctx context.Context, j *enrolling.Progress) error {
 	at, err := e.access().Endpoint(ctx, j.Options.Context)
 	if err != nil {
 		return err
@@ -212,14 +213,14 @@ func (r *enrolment) findToken(ctx context.Context) (outcome, error) {
 	if r.info, err = t.Info(ctx); err != nil {
 		return outcome{}, err
 	}
-	if err := r.j.Options.Join.refuseSerial(r.info); err != nil {
+	if err := r.j.Options.Join.RefuseSerial(r.info); err != nil {
 		return outcome{}, err
 	}
 	if err := r.refuseFactory(ctx); err != nil {
 		return outcome{}, err
 	}
 	r.j.Options.Token = r.info.URI()
-	return outcome{message: r.info.Name(), reused: r.j.did(StepToken)}, nil
+	return outcome{message: r.info.Name(), reused: r.j.Did(enrolling.StepToken)}, nil
 }
 
 // haveCertificate returns the chain on record, or nil if there is none that is
@@ -242,8 +243,8 @@ func (r *enrolment) haveCertificate() (*csr.Certificate, error) {
 		return c, nil
 	}
 	r.j.Certificate, r.j.Request, r.j.RequestName, r.j.RequestUID, r.j.Rejected = nil, nil, "", "", false
-	r.j.unmark(StepRequest)
-	return nil, NewStore(&r.env.Env).Save(r.j)
+	r.j.Unmark(enrolling.StepRequest)
+	return nil, enrolling.NewStore(&r.env.Env).Save(r.j)
 }
 
 func (r *enrolment) note(format string, args ...any) {

@@ -10,6 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/attest"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // attesting is a token that attests keys, or fails to.
@@ -45,7 +46,7 @@ func TestRequestCarriesAttestation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx := context.Background()
 			e, _ := testEnv(t, "blue")
-			r := begin(t, e, EnrollOptions{User: "jane", NoAttestation: tc.without}, &typist{})
+			r := begin(t, e, enrolling.Options{User: "jane", NoAttestation: tc.without}, &typist{})
 			if _, err := r.makeKey(ctx); err != nil {
 				t.Fatal(err)
 			}

@@ -81,7 +81,7 @@ func (r *enrolment) refuseUntrusted(ctx context.Context, cert *csr.Certificate) 
 
 // enroll puts the tuple that the agent may serve into its store.
 func (r *enrolment) enroll(cert *csr.Certificate) error {
-	en := r.j.enrollment()
+	en := r.j.Enrollment()
 	if old, err := r.env.Enrollments().Load(en.Name); err == nil {
 		en.Created, en.Policy, en.Rules = old.Created, old.Policy, old.Rules
 	}

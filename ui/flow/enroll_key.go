@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // keyForRequest is makeKey, once it is known that its request can be filed: a key
@@ -40,7 +41,7 @@ func (r *enrolment) makeKey(ctx context.Context) (outcome, error) {
 		}
 	}
 	r.j.Generating, r.j.Before = true, before
-	if err := NewStore(&r.env.Env).Save(r.j); err != nil {
+	if err := enrolling.NewStore(&r.env.Env).Save(r.j); err != nil {
 		return outcome{}, err
 	}
 	slot, err := r.token.Generate(ctx, r.j.Options.Generate, r.prompt)

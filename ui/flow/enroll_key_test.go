@@ -8,10 +8,11 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // begin is an enrolment whose token was found.
-func begin(t *testing.T, e *Env, o EnrollOptions, p hsm.Prompter) *enrolment {
+func begin(t *testing.T, e *Env, o enrolling.Options, p hsm.Prompter) *enrolment {
 	t.Helper()
 	ctx := context.Background()
 	if err := e.Dirs.Prepare(); err != nil {
@@ -39,17 +40,17 @@ func begin(t *testing.T, e *Env, o EnrollOptions, p hsm.Prompter) *enrolment {
 func TestMakeKeySurvivesACrash(t *testing.T) {
 	ctx := context.Background()
 	e, _ := testEnv(t, "blue")
-	first := begin(t, e, EnrollOptions{User: "jane"}, &typist{})
+	first := begin(t, e, enrolling.Options{User: "jane"}, &typist{})
 	if _, err := first.makeKey(ctx); err != nil {
 		t.Fatal(err)
 	}
 	// The process dies between the token's answer and the record of it.
 	lost := *first.j
 	lost.Key, lost.KeyHash, lost.Generating = hsm.URI{}, "", true
-	if err := NewStore(&e.Env).Save(&lost); err != nil {
+	if err := enrolling.NewStore(&e.Env).Save(&lost); err != nil {
 		t.Fatal(err)
 	}
-	second := begin(t, e, EnrollOptions{Name: lost.Options.Name}, &typist{})
+	second := begin(t, e, enrolling.Options{Name: lost.Options.Name}, &typist{})
 	out, err := second.makeKey(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +83,7 @@ func (h *halfKey) Delete(ctx context.Context, u hsm.URI, p hsm.Prompter) error {
 func TestMakeKeyReplacesHalfAKey(t *testing.T) {
 	ctx := context.Background()
 	e, _ := testEnv(t, "blue")
-	first := begin(t, e, EnrollOptions{User: "jane"}, &typist{})
+	first := begin(t, e, enrolling.Options{User: "jane"}, &typist{})
 	if _, err := first.makeKey(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -90,10 +91,10 @@ func TestMakeKeyReplacesHalfAKey(t *testing.T) {
 	// The process died while the token was making the pair.
 	lost := *first.j
 	lost.Key, lost.KeyHash, lost.Generating = hsm.URI{}, "", true
-	if err := NewStore(&e.Env).Save(&lost); err != nil {
+	if err := enrolling.NewStore(&e.Env).Save(&lost); err != nil {
 		t.Fatal(err)
 	}
-	second := begin(t, e, EnrollOptions{Name: lost.Options.Name}, &typist{})
+	second := begin(t, e, enrolling.Options{Name: lost.Options.Name}, &typist{})
 	tok := &halfKey{Token: second.token}
 	second.token = tok
 	out, err := second.makeKey(ctx)
@@ -123,7 +124,7 @@ func TestMakeKeyRefusesAForeignKey(t *testing.T) {
 	if _, err := tok.Generate(ctx, hsm.GenerateOptions{Label: "prod-eu-west-hsm"}, &typist{}); err != nil {
 		t.Fatal(err)
 	}
-	r := begin(t, e, EnrollOptions{User: "jane"}, &typist{})
+	r := begin(t, e, enrolling.Options{User: "jane"}, &typist{})
 	_, err = r.makeKey(ctx)
 	if !errors.Is(err, hsm.ErrOccupied) || hsm.Hint(err) == "" {
 		t.Errorf("got %v (hint %q)", err, hsm.Hint(err))
@@ -136,7 +137,7 @@ func TestMakeKeyRefusesAForeignKey(t *testing.T) {
 func TestMakeKeyNoticesAReplacedKey(t *testing.T) {
 	ctx := context.Background()
 	e, _ := testEnv(t, "blue")
-	r := begin(t, e, EnrollOptions{User: "jane"}, &typist{})
+	r := begin(t, e, enrolling.Options{User: "jane"}, &typist{})
 	if _, err := r.makeKey(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +150,7 @@ func TestMakeKeyNoticesAReplacedKey(t *testing.T) {
 func TestWrongPINKeepsNothingHalf(t *testing.T) {
 	ctx := context.Background()
 	e, _ := testEnv(t, "blue")
-	r := begin(t, e, EnrollOptions{User: "jane"}, hsmtest.NewScript(t, hsmtest.PIN("000000"), hsmtest.Cancel()))
+	r := begin(t, e, enrolling.Options{User: "jane"}, hsmtest.NewScript(t, hsmtest.PIN("000000"), hsmtest.Cancel()))
 	if _, err := r.makeKey(ctx); !errors.Is(err, hsm.ErrCancelled) {
 		t.Fatalf("got %v", err)
 	}
@@ -164,11 +165,11 @@ func TestWrongPINKeepsNothingHalf(t *testing.T) {
 
 func TestForecastIsAboutWhatIsLeft(t *testing.T) {
 	e, _ := testEnv(t, "blue")
-	o := EnrollOptions{Context: "no such context"}
-	if _, err := NewEnroller(e).forecast(context.Background(), &Journal{Options: o}); err == nil {
+	o := enrolling.Options{Context: "no such context"}
+	if _, err := NewEnroller(e).forecast(context.Background(), &enrolling.Progress{Options: o}); err == nil {
 		t.Error("a forecast of a cluster that is not there")
 	}
-	if got, err := NewEnroller(e).forecast(context.Background(), &Journal{Options: o, RequestUID: "u"}); err != nil || got != nil {
+	if got, err := NewEnroller(e).forecast(context.Background(), &enrolling.Progress{Options: o, RequestUID: "u"}); err != nil || got != nil {
 		t.Errorf("filed long ago: %v, %v", got, err)
 	}
 }

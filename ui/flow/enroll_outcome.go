@@ -5,6 +5,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // StepState is how far a step is.
@@ -21,22 +22,22 @@ const (
 
 // Event is progress of an enrolment. Message is raw: clean it before printing.
 type Event struct {
-	Step    Step      `json:"step"`
-	State   StepState `json:"state"`
-	Message string    `json:"message,omitempty"`
+	Step    enrolling.Step `json:"step"`
+	State   StepState      `json:"state"`
+	Message string         `json:"message,omitempty"`
 	// Err is set when State is [StepFailed].
 	Err error `json:"-"`
 }
 
 // Review is what an enrolment would do, to be looked at before it is done.
 type Review struct {
-	Options EnrollOptions
+	Options enrolling.Options
 	// Token is the token found.
 	Token hsm.TokenInfo
 	// Server is the API server's URL.
 	Server string
 	// Resumes lists the steps that an earlier run has done already.
-	Resumes []Step
+	Resumes []enrolling.Step
 	// Forecast says what is likely to become of the request; nil if there is one
 	// already, or if the cluster cannot be asked.
 	Forecast []csr.Point

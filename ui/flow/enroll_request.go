@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // SendToAdmin is an error that only somebody else can mend: Text is what to
@@ -53,7 +54,7 @@ func (r *enrolment) fileRequest(ctx context.Context) (outcome, error) {
 	if r.j.RequestUID != "" {
 		filed, err := r.stillFiled(ctx, client)
 		if err != nil || filed {
-			return outcome{message: r.j.RequestName, reused: true}, r.j.expiredToken(err)
+			return outcome{message: r.j.RequestName, reused: true}, r.j.ExpiredToken(err)
 		}
 	}
 	if len(r.j.Request) == 0 {
@@ -85,11 +86,11 @@ func (r *enrolment) stillFiled(ctx context.Context, client *csr.Client) (bool, e
 		} else if !told {
 			return false, r.endHint(refused)
 		}
-		r.progress(StepRequest, "%v; a new one is filed", refused)
+		r.progress(enrolling.StepRequest, "%v; a new one is filed", refused)
 		r.note("the earlier request %s ended: %v; a new one was filed", r.j.RequestName, refused)
 	}
 	r.j.RequestName, r.j.RequestUID, r.j.Request = "", "", nil
-	return false, NewStore(&r.env.Env).Save(r.j)
+	return false, enrolling.NewStore(&r.env.Env).Save(r.j)
 }
 
 // told tells whether a run has reported the end of the request on record before, and
@@ -99,15 +100,15 @@ func (r *enrolment) told() (before bool, err error) {
 		return true, nil
 	}
 	r.j.Told = r.j.RequestUID
-	return false, NewStore(&r.env.Env).Save(r.j)
+	return false, enrolling.NewStore(&r.env.Env).Save(r.j)
 }
 
 // endHint says how to go on from a request that was denied, or refused by the signer.
 func (r *enrolment) endHint(refused error) error {
 	if o := r.j.Options; o.Renewal == nil && o.Join != nil && o.Join.Ticket != "" {
-		return hsm.Hintf(refused, "%s, with another ticket if the help desk has ended yours: `%s --ticket -`", hsm.Hint(refused), o.resume())
+		return hsm.Hintf(refused, "%s, with another ticket if the help desk has ended yours: `%s --ticket -`", hsm.Hint(refused), o.Resume())
 	}
-	return hsm.Hintf(refused, "%s: `%s`", hsm.Hint(refused), r.j.Options.resume())
+	return hsm.Hintf(refused, "%s: `%s`", hsm.Hint(refused), r.j.Options.Resume())
 }
 
 func (r *enrolment) signRequest(ctx context.Context) error {
@@ -118,7 +119,7 @@ func (r *enrolment) signRequest(ctx context.Context) error {
 	}
 	o := r.j.Options
 	with := csr.RequestOptions{SignerName: o.SignerName}
-	if err := o.AltNames.into(&with); err != nil {
+	if err := o.AltNames.Into(&with); err != nil {
 		return err
 	}
 	if !o.NoAttestation {
@@ -126,7 +127,7 @@ func (r *enrolment) signRequest(ctx context.Context) error {
 		if with.ExtraExtensions, why, err = attestation(ctx, r.token, r.info.Can, r.j.Key); err != nil {
 			return fmt.Errorf("attest the key: %w", err)
 		}
-		if err := o.Join.refusePolicy(why == nil, why); err != nil {
+		if err := o.Join.RefusePolicy(why == nil, why); err != nil {
 			return err
 		}
 		if why != nil {
@@ -143,11 +144,11 @@ func (r *enrolment) signRequest(ctx context.Context) error {
 	r.prompt.prove()
 	r.j.Request, r.j.RequestName = pem, csr.RequestName(o.User, r.j.KeyHash)
 	r.j.Options.Expiration, r.j.Options.Reason = r.terms.expiration, r.terms.reason
-	return NewStore(&r.env.Env).Save(r.j)
+	return enrolling.NewStore(&r.env.Env).Save(r.j)
 }
 
 func (r *enrolment) file(ctx context.Context, client *csr.Client) (outcome, error) {
-	obj, err := client.Create(ctx, r.j.spec())
+	obj, err := client.Create(ctx, r.j.Spec())
 	if csr.IsForbidden(err) {
 		// An admin may have filed it in our stead.
 		if got, getErr := client.Get(ctx, r.j.RequestName); getErr == nil && string(got.Spec.Request) == string(r.j.Request) {
@@ -155,11 +156,11 @@ func (r *enrolment) file(ctx context.Context, client *csr.Client) (outcome, erro
 		}
 	}
 	if csr.IsForbidden(err) {
-		text, textErr := csr.AdminCommand(r.j.spec())
+		text, textErr := csr.AdminCommand(r.j.Spec())
 		if textErr != nil {
 			return outcome{}, errors.Join(err, textErr)
 		}
-		return outcome{}, &SendToAdmin{Err: err, Text: text, Or: r.j.otherFiler()}
+		return outcome{}, &SendToAdmin{Err: err, Text: text, Or: r.j.OtherFiler()}
 	}
 	if err != nil {
 		return outcome{}, err
@@ -179,8 +180,8 @@ func (r *enrolment) awaitApproval(ctx context.Context) (outcome, error) {
 		return outcome{}, err
 	}
 	if with := r.j.Options.ApproveWith; with != "" {
-		r.progress(StepApproval, "approving as %s", with)
-		if err := NewRequests(&r.env.Env).ApproveFiled(ctx, with, r.j.Cluster.Server, r.j.ref(), r.j.Request); err != nil {
+		r.progress(enrolling.StepApproval, "approving as %s", with)
+		if err := NewRequests(&r.env.Env).ApproveFiled(ctx, with, r.j.Cluster.Server, r.j.Ref(), r.j.Request); err != nil {
 			return outcome{}, err
 		}
 	}
@@ -190,10 +191,10 @@ func (r *enrolment) awaitApproval(ctx context.Context) (outcome, error) {
 		defer cancel()
 	}
 	if words, err := csr.FingerprintWords(r.j.KeyHash); err == nil && r.j.Options.ApproveWith == "" {
-		r.progress(StepApproval, "if the approver asks, the key's words are: %s", strings.Join(words, " "))
+		r.progress(enrolling.StepApproval, "if the approver asks, the key's words are: %s", strings.Join(words, " "))
 	}
-	status, err := client.Wait(ctx, r.j.ref(), func(s csr.Status) {
-		r.progress(StepApproval, "%s", statusLine(r.j.RequestName, s))
+	status, err := client.Wait(ctx, r.j.Ref(), func(s csr.Status) {
+		r.progress(enrolling.StepApproval, "%s", statusLine(r.j.RequestName, s))
 	})
 	if err != nil {
 		if refused := status.Err(); refused != nil {
@@ -203,7 +204,7 @@ func (r *enrolment) awaitApproval(ctx context.Context) (outcome, error) {
 		if hint := r.vainWait(ctx, client, err); hint != "" {
 			return outcome{}, hsm.WithHint(err, hint)
 		}
-		return outcome{}, r.waitHint(r.j.expiredToken(err))
+		return outcome{}, r.waitHint(r.j.ExpiredToken(err))
 	}
 	got, err := csr.Collect(status.Object, csr.Want{PublicKey: r.public, Request: r.j.Request})
 	if err != nil {
@@ -219,7 +220,7 @@ func (r *enrolment) awaitApproval(ctx context.Context) (outcome, error) {
 // waitHint says how to go on after a wait that came to no end.
 func (r *enrolment) waitHint(err error) error {
 	if interrupted(err) {
-		return hsm.Hintf(err, "nothing is lost: `%s` goes on from here", r.j.Options.resume())
+		return hsm.Hintf(err, "nothing is lost: `%s` goes on from here", r.j.Options.Resume())
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // verify signs in as kubectl will, before the kubeconfig has kubectl do so.
@@ -27,7 +28,7 @@ func (r *enrolment) verify(ctx context.Context) (outcome, error) {
 // another one.
 func (r *enrolment) rejected(ctx context.Context, err error) error {
 	r.j.Rejected = true
-	err = hsm.WithHint(errors.Join(err, NewStore(&r.env.Env).Save(r.j)),
+	err = hsm.WithHint(errors.Join(err, enrolling.NewStore(&r.env.Env).Save(r.j)),
 		"ask whoever runs the cluster whether its API server accepts that issuer (--client-ca-file)")
 	return r.notSwitched(ctx, err, "then asks for another certificate")
 }
@@ -43,8 +44,8 @@ func (r *enrolment) notSwitched(ctx context.Context, err error, then string) err
 	if current, getErr := r.env.Rules().Get(context.WithoutCancel(ctx), ""); getErr == nil {
 		hint += fmt.Sprintf(", and its current context is still %q", current.Name)
 	}
-	next := fmt.Sprintf("`%s` %s", r.j.Options.resume(), then)
-	if other := r.j.otherFiler(); other != "" && r.j.Rejected {
+	next := fmt.Sprintf("`%s` %s", r.j.Options.Resume(), then)
+	if other := r.j.OtherFiler(); other != "" && r.j.Rejected {
 		next = other
 	}
 	return hsm.WithHint(err, hint+"; "+next)
@@ -90,7 +91,7 @@ func (r *enrolment) finished(me csr.Identity) Result {
 	}
 	kubectl := "kubectl --context " + j.Options.Name
 	if r.env.Kubeconfig != "" {
-		kubectl += " --kubeconfig " + shellWord(r.env.Kubeconfig)
+		kubectl += " --kubeconfig " + enrolling.ShellWord(r.env.Kubeconfig)
 	}
 	res.Next = []string{kubectl + " auth whoami", kubectl + " get namespaces", "kubehsm agent status"}
 	return res
@@ -99,7 +100,7 @@ func (r *enrolment) finished(me csr.Identity) Result {
 // askForRights is the line to send to an admin.
 func askForRights(me csr.Identity, complete bool) string {
 	line := fmt.Sprintf("kubectl create clusterrolebinding %s --clusterrole=view --user=%s",
-		shellWord(bindingName(me.User)), shellWord(me.User))
+		enrolling.ShellWord(bindingName(me.User)), enrolling.ShellWord(me.User))
 	if !complete {
 		line += "  # the cluster could not list all rules: there may be rights already"
 	}
@@ -108,5 +109,5 @@ func askForRights(me csr.Identity, complete bool) string {
 
 // bindingName makes an RBAC object name, a path segment, from a user's.
 func bindingName(user string) string {
-	return strings.TrimPrefix(slug(user)+"-view", "-")
+	return strings.TrimPrefix(enrolling.Slug(user)+"-view", "-")
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // ErrForecast: the cluster is certain to refuse the request.
@@ -77,8 +78,8 @@ func (f Own) lookAtKey(ctx context.Context, o RequestOptions, p *csr.Prospect) (
 
 // forecast says what is likely to become of the request that an enrolment will
 // file; nil once there is one, and for a join, whose cluster is not known yet.
-func (n Enroller) forecast(ctx context.Context, j *Journal) ([]csr.Point, error) {
-	if j.filed() || j.Options.Join != nil {
+func (n Enroller) forecast(ctx context.Context, j *enrolling.Progress) ([]csr.Point, error) {
+	if j.Filed() || j.Options.Join != nil {
 		return nil, nil
 	}
 	quiet := *n.env
@@ -87,7 +88,7 @@ func (n Enroller) forecast(ctx context.Context, j *Journal) ([]csr.Point, error)
 	if err != nil {
 		return nil, err
 	}
-	return client.Forecast(ctx, j.prospect(acceptedBy(ctx, j.Cluster)))
+	return client.Forecast(ctx, j.Prospect(acceptedBy(ctx, j.Cluster)))
 }
 
 // acceptedBy asks a cluster which client certificates it accepts, without a
@@ -104,7 +105,7 @@ func acceptedBy(ctx context.Context, c enrollment.Cluster) *csr.Accepted {
 // be filed, cannot be approved as was asked for, or cannot succeed; the last only
 // if that was not accepted.
 func (r *enrolment) refuseVain(ctx context.Context) error {
-	if r.j.filed() {
+	if r.j.Filed() {
 		return nil
 	}
 	o := r.j.Options
@@ -118,7 +119,7 @@ func (r *enrolment) refuseVain(ctx context.Context) error {
 	}
 	if makes {
 		if err := reach(ctx, client); err != nil {
-			return noKeyYet(r.j.expiredToken(err))
+			return noKeyYet(r.j.ExpiredToken(err))
 		}
 		if o.ApproveWith != "" {
 			if err := NewRequests(&r.env.Env).CheckApprover(ctx, o.ApproveWith, o.SignerName); err != nil {
@@ -129,7 +130,7 @@ func (r *enrolment) refuseVain(ctx context.Context) error {
 	if o.AcceptForecast {
 		return nil
 	}
-	points, err := client.Forecast(ctx, r.j.prospect(acceptedBy(ctx, r.j.Cluster)))
+	points, err := client.Forecast(ctx, r.j.Prospect(acceptedBy(ctx, r.j.Cluster)))
 	if err != nil {
 		return err
 	}

@@ -73,7 +73,7 @@ func TestRevoked(t *testing.T) {
 		{"another desk's ticket, later", []deeds.Deed{gone}, asks("jane", "", "new", byTicket("abcdef", 25*time.Hour)), "", "made later"},
 		{"a request that cannot be read", []deeds.Deed{approved("jane", "", ""), gone}, asks("", "joe", ""), "", ""},
 	} {
-		refusals, warnings := revoked(c.deeds, here, &c.v)
+		refusals, warnings := revoked(c.past, here, &c.v)
 		for _, x := range []struct {
 			what, want string
 			got        []string

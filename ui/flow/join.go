@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // ErrNoJoin: nothing says which cluster is to be joined.
@@ -29,7 +30,7 @@ func NewJoins(e *Env) Joins { return Joins{env: e} }
 // Begun tells whether there is a join called name to go on with; the error
 // is [ErrNoJoin] if not. The kubeconfig's clusters are not for joining.
 func (n Joins) Begun(name string) error {
-	j, err := NewStore(&n.env.Env).Load(name)
+	j, err := enrolling.NewStore(&n.env.Env).Load(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return hsm.WithHint(fmt.Errorf("%q: %w", name, ErrNoJoin), "say which cluster: --ticket -, or an address and --token -, or --discovery-file FILE")
@@ -44,21 +45,21 @@ func (r *enrolment) discover(ctx context.Context) (outcome, error) {
 	if r.j.Cluster.Server != "" {
 		return outcome{message: r.j.Cluster.Server, reused: true}, nil
 	}
-	if err := NewEnroller(r.env).discoverInto(ctx, r.j, func(reason error) { r.progress(StepDiscover, "waiting: %v", reason) }); err != nil {
+	if err := NewEnroller(r.env).discoverInto(ctx, r.j, func(reason error) { r.progress(enrolling.StepDiscover, "waiting: %v", reason) }); err != nil {
 		return outcome{}, err
 	}
 	return outcome{message: r.j.Cluster.Server}, nil
 }
 
 // discoverInto fills in the cluster that j is for.
-func (n Enroller) discoverInto(ctx context.Context, j *Journal, waiting func(error)) error {
+func (n Enroller) discoverInto(ctx context.Context, j *enrolling.Progress, waiting func(error)) error {
 	o := j.Options.Join
 	info := o.Found
 	if info == nil {
 		if o.File == "" && o.DiscoveryToken.IsZero() {
-			return j.tokenNeeded()
+			return j.TokenNeeded()
 		}
-		found, err := discovery.Discover(ctx, o.discovery(waiting))
+		found, err := discovery.Discover(ctx, o.Discovery(waiting))
 		if err != nil {
 			return err
 		}
@@ -78,7 +79,7 @@ func (r *enrolment) client(ctx context.Context) (*csr.Client, error) {
 	return NewEnroller(r.env).filer(ctx, r.j)
 }
 
-func (n Enroller) filer(ctx context.Context, j *Journal) (*csr.Client, error) {
+func (n Enroller) filer(ctx context.Context, j *enrolling.Progress) (*csr.Client, error) {
 	if renewal := j.Options.Renewal; renewal != nil {
 		if renewal.With == "" {
 			return n.env.access().ThroughBridge(ctx, j.Options.Name, n.env.Prompter)
@@ -96,7 +97,7 @@ func (n Enroller) filer(ctx context.Context, j *Journal) (*csr.Client, error) {
 	}
 	token := j.Options.Join.Token
 	if token.IsZero() {
-		return nil, j.tokenNeeded()
+		return nil, j.TokenNeeded()
 	}
 	config := clusterConfig(j.Cluster)
 	config.Timeout, config.BearerToken = n.env.RequestTimeout, token.Reveal()
@@ -120,7 +121,7 @@ func (n Joins) TakeCertificate(ctx context.Context, name string, pem []byte) err
 		return err
 	}
 	defer release()
-	j, err := NewStore(&n.env.Env).Load(name)
+	j, err := enrolling.NewStore(&n.env.Env).Load(name)
 	if err != nil {
 		return hsm.WithHint(err, "a certificate belongs to an enrolment that was begun: name it with --name")
 	}
@@ -142,11 +143,11 @@ func (n Joins) TakeCertificate(ctx context.Context, name string, pem []byte) err
 		return hsm.WithHint(fmt.Errorf("the certificate is for %q in %q, not %q in %q", got.User, got.Groups, j.Options.User, j.Options.Groups), "ask who issued it")
 	}
 	j.Certificate, j.Rejected = cert.PEM, false
-	return NewStore(&n.env.Env).Save(j)
+	return enrolling.NewStore(&n.env.Env).Save(j)
 }
 
 // completeSerial takes the token that the ticket is for.
-func (n Enroller) completeSerial(ctx context.Context, o *EnrollOptions) error {
+func (n Enroller) completeSerial(ctx context.Context, o *enrolling.Options) error {
 	l, err := n.env.Drivers.List(ctx)
 	if err != nil {
 		return err

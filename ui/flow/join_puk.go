@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // JoinPUK is what became of the PUK of a card that is to join.
@@ -25,7 +26,7 @@ type JoinPUK struct {
 // be in force, so that a join that is gone on with changes nothing again.
 // showable is asked before the change where the PUK will have to be shown; nil if
 // it always can. Tokens without a PUK are an [hsm.ErrUnsupported].
-func (n Joins) NewPUK(ctx context.Context, o EnrollOptions, showable func() error, p hsm.Prompter) (*JoinPUK, error) {
+func (n Joins) NewPUK(ctx context.Context, o enrolling.Options, showable func() error, p hsm.Prompter) (*JoinPUK, error) {
 	o, err := NewEnroller(n.env).Complete(ctx, o)
 	if err != nil {
 		return nil, err

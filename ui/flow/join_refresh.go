@@ -9,6 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // ErrUnproven: what a cluster says of itself did not prove true.
@@ -78,10 +79,10 @@ func (c *ClusterRefresh) Apply(ctx context.Context, accept bool) error {
 	if err := c.env.Enrollments().Save(c.next); err != nil {
 		return err
 	}
-	j, err := NewStore(&c.env.Env).Load(c.Name)
+	j, err := enrolling.NewStore(&c.env.Env).Load(c.Name)
 	if err == nil {
 		j.Cluster = c.next.Cluster
-		err = NewStore(&c.env.Env).Save(j)
+		err = enrolling.NewStore(&c.env.Env).Save(j)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

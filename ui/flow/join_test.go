@@ -18,6 +18,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 func testTicket(t *testing.T) ticket.Ticket {
@@ -34,7 +35,7 @@ func testTicket(t *testing.T) ticket.Ticket {
 
 func TestUseTicket(t *testing.T) {
 	k := testTicket(t)
-	var o EnrollOptions
+	var o enrolling.Options
 	if err := o.UseTicket(k); err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +43,7 @@ func TestUseTicket(t *testing.T) {
 		o.Generate.Touch != hsm.TouchCached || o.Join.Endpoint != k.Server || !o.Join.Token.Equal(k.Token) || o.Join.Ticket != k.Token.ID() {
 		t.Errorf("%+v, %+v", o, o.Join)
 	}
-	for what, o := range map[string]EnrollOptions{
+	for what, o := range map[string]enrolling.Options{
 		"another user":   {User: "eve"},
 		"other groups":   {Groups: []string{"admins"}},
 		"another signer": {SignerName: "example.com/x"},
@@ -50,16 +51,16 @@ func TestUseTicket(t *testing.T) {
 		"unattested":     {NoAttestation: true},
 		"untouched":      {Generate: hsm.GenerateOptions{Touch: hsm.TouchNever}},
 	} {
-		if err := o.UseTicket(k); !errors.Is(err, ErrTicket) || hsm.Hint(err) == "" {
+		if err := o.UseTicket(k); !errors.Is(err, enrolling.ErrTicket) || hsm.Hint(err) == "" {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	stricter := EnrollOptions{Generate: hsm.GenerateOptions{Touch: hsm.TouchAlways}, Expiration: 20 * time.Minute}
+	stricter := enrolling.Options{Generate: hsm.GenerateOptions{Touch: hsm.TouchAlways}, Expiration: 20 * time.Minute}
 	if err := stricter.UseTicket(k); err != nil || stricter.Generate.Touch != hsm.TouchAlways || stricter.Expiration != 20*time.Minute {
 		t.Errorf("stricter than the ticket asks: %v, %+v", err, stricter)
 	}
 	k.Expires = time.Now().Add(-time.Second)
-	if err := new(EnrollOptions).UseTicket(k); !errors.Is(err, ticket.ErrExpired) {
+	if err := new(enrolling.Options).UseTicket(k); !errors.Is(err, ticket.ErrExpired) {
 		t.Errorf("an expired one: %v", err)
 	}
 }
@@ -70,7 +71,7 @@ func TestJoinRecord(t *testing.T) {
 	e, _ := testEnv(t, "blue")
 	k := testTicket(t)
 	k.Policy = 0
-	var o EnrollOptions
+	var o enrolling.Options
 	if err := o.UseTicket(k); err != nil {
 		t.Fatal(err)
 	}
@@ -83,13 +84,13 @@ func TestJoinRecord(t *testing.T) {
 	}
 	r := begin(t, e, o, &typist{})
 	r.j.Cluster = enrollment.Cluster{Server: k.Server}
-	if err := NewStore(&e.Env).Save(r.j); err != nil {
+	if err := enrolling.NewStore(&e.Env).Save(r.j); err != nil {
 		t.Fatal(err)
 	}
 	if err := NewJoins(e).Begun(o.Name); err != nil {
 		t.Error(err)
 	}
-	again, err := NewEnroller(e).Complete(ctx, EnrollOptions{Name: "prod-eu"})
+	again, err := NewEnroller(e).Complete(ctx, enrolling.Options{Name: "prod-eu"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,22 +101,22 @@ func TestJoinRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewEnroller(e).filer(ctx, j); !errors.Is(err, ErrTokenNeeded) || !strings.Contains(hsm.Hint(err), "kubehsm join --name prod-eu") {
+	if _, err := NewEnroller(e).filer(ctx, j); !errors.Is(err, enrolling.ErrTokenNeeded) || !strings.Contains(hsm.Hint(err), "kubehsm join --name prod-eu") {
 		t.Errorf("without the token: %v", err)
 	}
-	if steps := j.Options.Steps(); steps[0] != StepDiscover || len(steps) != len(Steps())+1 {
+	if steps := j.Options.Steps(); steps[0] != enrolling.StepDiscover || len(steps) != len(enrolling.Steps())+1 {
 		t.Errorf("steps %v", steps)
 	}
 	other := testTicket(t)
 	other.Server, other.Policy = "https://10.0.0.2:6443", 0
-	var elsewhere EnrollOptions
+	var elsewhere enrolling.Options
 	if err := elsewhere.UseTicket(other); err != nil {
 		t.Fatal(err)
 	}
 	if elsewhere, err = NewEnroller(e).Complete(ctx, elsewhere); err != nil {
 		t.Fatal(err)
 	}
-	var conflict *ConflictError
+	var conflict *enrolling.ConflictError
 	if _, err := NewEnroller(e).recordFor(ctx, elsewhere); !errors.As(err, &conflict) || conflict.Option != "cluster" || !strings.Contains(conflict.Hint(), "kubehsm join") {
 		t.Errorf("another cluster: %v", err)
 	}
@@ -129,14 +130,14 @@ func TestJoinRefusesTokens(t *testing.T) {
 	e, _ := testEnv(t, "blue")
 	k := testTicket(t)
 	k.Serial, k.Policy = "999", 0
-	var o EnrollOptions
+	var o enrolling.Options
 	if err := o.UseTicket(k); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := NewEnroller(e).Complete(context.Background(), o); !errors.Is(err, hsm.ErrNoToken) || !strings.Contains(err.Error(), "999") {
 		t.Errorf("another token is there: %v", err)
 	}
-	if err := o.Join.refuseSerial(hsm.TokenInfo{Serial: "1"}); !errors.Is(err, ErrTicket) {
+	if err := o.Join.RefuseSerial(hsm.TokenInfo{Serial: "1"}); !errors.Is(err, enrolling.ErrTicket) {
 		t.Errorf("another serial: %v", err)
 	}
 	several, _ := testEnv(t, "blue", "red")
@@ -146,11 +147,11 @@ func TestJoinRefusesTokens(t *testing.T) {
 	}
 	why := errors.New("it cannot")
 	for policy, refused := range map[ticket.Policy]bool{0: false, ticket.Attested: true} {
-		if err := (&JoinOptions{Policy: policy}).refusePolicy(false, why); (err != nil) != refused {
+		if err := (&enrolling.Join{Policy: policy}).RefusePolicy(false, why); (err != nil) != refused {
 			t.Errorf("policy %q, unattested: %v", policy, err)
 		}
 	}
-	if err := (*JoinOptions)(nil).refusePolicy(false, why); err != nil {
+	if err := (*enrolling.Join)(nil).RefusePolicy(false, why); err != nil {
 		t.Errorf("no join: %v", err)
 	}
 }

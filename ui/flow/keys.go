@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // Slot finds the one slot that u names.
@@ -42,14 +43,14 @@ func (e *Env) ImportCertificate(ctx context.Context, u hsm.URI, name string, pem
 	if err != nil {
 		return nil, hsm.WithHint(err, "give a PEM file with the certificate first and its chain after it")
 	}
-	var j *Journal
+	var j *enrolling.Progress
 	if name != "" {
 		release, err := e.Lock(ctx, name) // a run that waits would write over it
 		if err != nil {
 			return nil, err
 		}
 		defer release()
-		if j, err = NewStore(&e.Env).Load(name); err != nil {
+		if j, err = enrolling.NewStore(&e.Env).Load(name); err != nil {
 			return nil, err
 		}
 		if u.Scheme == "" {
@@ -75,7 +76,7 @@ func (e *Env) ImportCertificate(ctx context.Context, u hsm.URI, name string, pem
 		return nil, err
 	}
 	if j != nil {
-		if err := j.hasKey(slot); err != nil {
+		if err := hasKey(j, slot); err != nil {
 			return nil, err
 		}
 	}
@@ -89,7 +90,7 @@ func (e *Env) ImportCertificate(ctx context.Context, u hsm.URI, name string, pem
 	}
 	if j != nil {
 		j.Certificate = cert.PEM
-		if err := NewStore(&e.Env).Save(j); err != nil {
+		if err := enrolling.NewStore(&e.Env).Save(j); err != nil {
 			return nil, err
 		}
 	}
@@ -98,7 +99,7 @@ func (e *Env) ImportCertificate(ctx context.Context, u hsm.URI, name string, pem
 
 // hasKey refuses a slot whose key is not the enrolment's: with the certificate
 // of another key it could not be finished any more.
-func (j *Journal) hasKey(slot hsm.Slot) error {
+func hasKey(j *enrolling.Progress, slot hsm.Slot) error {
 	hash, err := hsm.Fingerprint(slot.Key.Public)
 	if err != nil {
 		return err

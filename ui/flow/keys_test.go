@@ -13,6 +13,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // certificateOf is a client certificate for the key that u names, by its own word.
@@ -47,11 +48,11 @@ func TestImportForAnEnrolment(t *testing.T) {
 	ctx := context.Background()
 	e, fake := testEnv(t)
 	token := fake.Add(hsmtest.FakeOptions{Label: "blue"})
-	r := begin(t, e, EnrollOptions{Name: "prod-hsm", User: "jane"}, &typist{})
+	r := begin(t, e, enrolling.Options{Name: "prod-hsm", User: "jane"}, &typist{})
 	if _, err := r.makeKey(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := NewStore(&e.Env).Save(r.j); err != nil {
+	if err := enrolling.NewStore(&e.Env).Save(r.j); err != nil {
 		t.Fatal(err)
 	}
 	other, err := e.GenerateKey(ctx, r.j.Options.Token, hsm.GenerateOptions{Label: "other"}, &typist{})
@@ -71,7 +72,7 @@ func TestImportForAnEnrolment(t *testing.T) {
 		t.Errorf("under a run that goes on: %v", err)
 	}
 	release()
-	if j, err := NewStore(&e.Env).Load("prod-hsm"); err != nil || len(j.Certificate) > 0 {
+	if j, err := enrolling.NewStore(&e.Env).Load("prod-hsm"); err != nil || len(j.Certificate) > 0 {
 		t.Errorf("after the refusals: %q, %v", j.Certificate, err)
 	}
 
@@ -79,7 +80,7 @@ func TestImportForAnEnrolment(t *testing.T) {
 	if _, err := e.ImportCertificate(ctx, hsm.URI{}, "prod-hsm", own, &typist{}); err != nil {
 		t.Errorf("on a token that stores none: %v", err)
 	}
-	if j, err := NewStore(&e.Env).Load("prod-hsm"); err != nil || string(j.Certificate) != string(own) {
+	if j, err := enrolling.NewStore(&e.Env).Load("prod-hsm"); err != nil || string(j.Certificate) != string(own) {
 		t.Errorf("the record holds %q, %v", j.Certificate, err)
 	}
 }

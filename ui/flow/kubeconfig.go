@@ -183,8 +183,8 @@ func keptNote(current, name string) string {
 // writeKubeconfig writes the entries and makes the context current, in one change,
 // now that it has signed in; a second run finds them as they should be.
 func (r *enrolment) writeKubeconfig(ctx context.Context) (outcome, error) {
-	kept := r.env.keptCurrent(ctx, r.j.enrollment())
-	change, err := r.env.planEntry(ctx, r.j.enrollment(), !r.j.Options.KeepCurrent && kept == "", r.j.Options.Replace)
+	kept := r.env.keptCurrent(ctx, r.j.Enrollment())
+	change, err := r.env.planEntry(ctx, r.j.Enrollment(), !r.j.Options.KeepCurrent && kept == "", r.j.Options.Replace)
 	if err != nil {
 		return outcome{}, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/execcredential"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // TestDisableCompression: what the enrolled context says about compression is in
@@ -23,7 +24,7 @@ func TestDisableCompression(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		j := &Journal{}
+		j := &enrolling.Progress{}
 		if err := e.cluster(t.Context(), j); err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // Loss is what would be gone with a key, or with all keys of a token.
@@ -183,7 +184,7 @@ func (e *Env) followRecords(ctx context.Context, moved hsm.Slot) error {
 	if err != nil {
 		return err
 	}
-	all, err := NewStore(&e.Env).All()
+	all, err := enrolling.NewStore(&e.Env).All()
 	if err != nil {
 		return err
 	}
@@ -204,7 +205,7 @@ func (e *Env) followRecord(ctx context.Context, name, slot string) error {
 		return err
 	}
 	defer release()
-	j, err := NewStore(&e.Env).Load(name)
+	j, err := enrolling.NewStore(&e.Env).Load(name)
 	if err != nil {
 		return err
 	}
@@ -212,5 +213,5 @@ func (e *Env) followRecord(ctx context.Context, name, slot string) error {
 	if j.Options.Key.Scheme != "" {
 		j.Options.Key.Slot = slot
 	}
-	return NewStore(&e.Env).Save(j)
+	return enrolling.NewStore(&e.Env).Save(j)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // A moved key is followed by its enrolments, and by the records by which they
@@ -21,11 +22,11 @@ func TestFollowMovedKey(t *testing.T) {
 	e.Drivers = hsm.Drivers{cards}
 	keys := map[string]hsm.Slot{}
 	for name, slot := range map[string]string{"moves": "9a", "stays": "9c"} {
-		r := begin(t, e, EnrollOptions{Name: name, User: "jane", Generate: hsm.GenerateOptions{Slot: slot}}, &typist{})
+		r := begin(t, e, enrolling.Options{Name: name, User: "jane", Generate: hsm.GenerateOptions{Slot: slot}}, &typist{})
 		if _, err := r.makeKey(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if err := NewStore(&e.Env).Save(r.j); err != nil {
+		if err := enrolling.NewStore(&e.Env).Save(r.j); err != nil {
 			t.Fatal(err)
 		}
 		if err := e.Enrollments().Save(enrollment.Enrollment{Name: name, Cluster: enrollment.Cluster{Server: "https://10.0.0.1:6443"},
@@ -49,7 +50,7 @@ func TestFollowMovedKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		j, err := NewStore(&e.Env).Load(name)
+		j, err := enrolling.NewStore(&e.Env).Load(name)
 		if err != nil {
 			t.Fatal(err)
 		}

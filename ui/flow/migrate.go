@@ -12,6 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/kubeconfig"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // Migration is a context whose credential is to move into a token.
@@ -83,9 +84,9 @@ func (e *Env) certificateSubject(ctx context.Context, name string) (csr.Subject,
 }
 
 // Fill completes what o leaves open with the old credential's identity.
-func (m Migration) Fill(o *EnrollOptions) {
+func (m Migration) Fill(o *enrolling.Options) {
 	o.Context = m.Context.Name
-	fill(&o.User, m.Subject.User)
+	enrolling.Fill(&o.User, m.Subject.User)
 	if o.Groups == nil {
 		o.Groups = m.Subject.Groups
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // ServerMove is another address that an enrolled cluster is said to have: by
@@ -119,10 +120,10 @@ func (m *ServerMove) Apply(ctx context.Context) error {
 	if err := m.env.Enrollments().Save(now); err != nil {
 		return err
 	}
-	j, err := NewStore(&m.env.Env).Load(m.Name)
+	j, err := enrolling.NewStore(&m.env.Env).Load(m.Name)
 	if err == nil {
 		j.Cluster.Server = m.New
-		err = NewStore(&m.env.Env).Save(j)
+		err = enrolling.NewStore(&m.env.Env).Save(j)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

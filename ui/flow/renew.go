@@ -12,6 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/expiry"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // RenewOptions say how to renew.
@@ -62,30 +63,30 @@ func (n Renewer) Renew(ctx context.Context, name string, o RenewOptions, p hsm.P
 	if err := r.signInFirst(ctx); err != nil {
 		return Result{}, err
 	}
-	for _, step := range Steps() {
+	for _, step := range enrolling.Steps() {
 		if err := r.run(ctx, step); err != nil {
 			return Result{}, err
 		}
 	}
 	if old := j.Options.Renewal.OldKey; old.Scheme != "" {
-		r.result.Notes = append(r.result.Notes, fmt.Sprintf("the old key is still on the token, and its certificate valid until it ends; remove it with `kubehsm key delete --key %s`", shellWord(old.String())))
+		r.result.Notes = append(r.result.Notes, fmt.Sprintf("the old key is still on the token, and its certificate valid until it ends; remove it with `kubehsm key delete --key %s`", enrolling.ShellWord(old.String())))
 	}
 	return r.result, nil
 }
 
 // renewal is the record of an unfinished renewal that o goes on with, or a new one.
-func (n Renewer) renewal(ctx context.Context, name string, o RenewOptions) (*Journal, error) {
+func (n Renewer) renewal(ctx context.Context, name string, o RenewOptions) (*enrolling.Progress, error) {
 	en, err := n.env.Enrollments().Load(name)
 	if err != nil {
 		return nil, err
 	}
-	old, err := NewStore(&n.env.Env).Load(name)
+	old, err := enrolling.NewStore(&n.env.Env).Load(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	if old != nil && !old.Finished() && old.Options.Renewal != nil {
 		if newKey := old.Options.Renewal.OldKey.Scheme != ""; newKey != o.NewKey {
-			return nil, old.Options.conflict("new key", fmt.Sprint(newKey), fmt.Sprint(o.NewKey))
+			return nil, old.Options.Conflict("new key", fmt.Sprint(newKey), fmt.Sprint(o.NewKey))
 		}
 		old.Options.ApproveWith, old.Options.Timeout, old.Options.Renewal.With = o.ApproveWith, o.Timeout, o.With
 		old.Options.AcceptForecast = o.AcceptForecast
@@ -95,22 +96,22 @@ func (n Renewer) renewal(ctx context.Context, name string, o RenewOptions) (*Jou
 	if err != nil {
 		return nil, err
 	}
-	j := &Journal{Cluster: en.Cluster, Namespace: en.Namespace, Options: EnrollOptions{
+	j := &enrolling.Progress{Cluster: en.Cluster, Namespace: en.Namespace, Options: enrolling.Options{
 		Name: name, Token: en.Key.TokenOnly(), Context: en.Context, User: en.User, Groups: en.Groups,
 		Expiration: o.Expiration, Reason: o.Reason, NoAttestation: o.NoAttestation,
 		ApproveWith: o.ApproveWith, AcceptForecast: o.AcceptForecast, AcceptFactory: true, // it is no new token
-		KeepCurrent: true, Timeout: o.Timeout, Renewal: &Renewal{With: o.With},
+		KeepCurrent: true, Timeout: o.Timeout, Renewal: &enrolling.Renewal{With: o.With},
 	}}
 	if old != nil {
-		fill(&j.Options.SignerName, old.Options.SignerName)
-		fill(&j.Options.Expiration, old.Options.Expiration)
+		enrolling.Fill(&j.Options.SignerName, old.Options.SignerName)
+		enrolling.Fill(&j.Options.Expiration, old.Options.Expiration)
 		j.Options.AltNames, j.Options.Labels, j.Options.Cluster = old.Options.AltNames, old.Options.Labels, old.Options.Cluster
 		j.Options.Generate, j.Options.Join = old.Options.Generate, old.Options.Join
 	}
-	fill(&j.Options.SignerName, csr.ClientSigner)
-	fill(&j.Options.Generate.Algorithm, hsm.AlgorithmOf(chain[0].PublicKey))
-	fill(&j.Options.Generate.Label, name)
-	fill(&j.Options.Generate.Slot, en.Key.Slot)
+	enrolling.Fill(&j.Options.SignerName, csr.ClientSigner)
+	enrolling.Fill(&j.Options.Generate.Algorithm, hsm.AlgorithmOf(chain[0].PublicKey))
+	enrolling.Fill(&j.Options.Generate.Label, name)
+	enrolling.Fill(&j.Options.Generate.Slot, en.Key.Slot)
 	j.Options.Generate.Overwrite = false
 	if !o.NewKey {
 		j.Options.Key, j.Key, j.KeyHash = en.Key, en.Key, en.KeyHash
@@ -118,16 +119,16 @@ func (n Renewer) renewal(ctx context.Context, name string, o RenewOptions) (*Jou
 	}
 	j.Options.Renewal.OldKey = en.Key
 	g := o.Generate
-	fill(&g.Algorithm, j.Options.Generate.Algorithm)
-	fill(&g.PIN, j.Options.Generate.PIN) // no weaker than the old key's, unless that is asked for
-	fill(&g.Touch, j.Options.Generate.Touch)
+	enrolling.Fill(&g.Algorithm, j.Options.Generate.Algorithm)
+	enrolling.Fill(&g.PIN, j.Options.Generate.PIN) // no weaker than the old key's, unless that is asked for
+	enrolling.Fill(&g.Touch, j.Options.Generate.Touch)
 	j.Options.Generate = g
 	return j, n.placeNewKey(ctx, j)
 }
 
 // placeNewKey fills in where the new key goes: beside the old one, which must
 // sign until the new one has its certificate.
-func (n Renewer) placeNewKey(ctx context.Context, j *Journal) error {
+func (n Renewer) placeNewKey(ctx context.Context, j *enrolling.Progress) error {
 	g := &j.Options.Generate
 	slots, err := hsm.ReadSlots(ctx, n.env.Drivers, j.Options.Token)
 	if err != nil {
@@ -159,7 +160,7 @@ func (n Renewer) placeNewKey(ctx context.Context, j *Journal) error {
 // token is not held here: the agent needs it.
 func (r *enrolment) signInFirst(ctx context.Context) error {
 	o := r.j.Options
-	if o.Renewal.With != "" || r.j.did(StepApproval) {
+	if o.Renewal.With != "" || r.j.Did(enrolling.StepApproval) {
 		return nil
 	}
 	en, err := r.env.Enrollments().Load(o.Name)
@@ -189,7 +190,7 @@ func (n Renewer) renewable(en enrollment.Enrollment) error {
 				"`kubehsm certificate renew %s --with CONTEXT`; if the date surprises, check this machine's clock", en.Name, en.Name)
 		}
 		return hsm.Hintf(err, "file the request with another credential: `kubehsm certificate renew %s --with %s`; if the date surprises, check this machine's clock",
-			en.Name, shellWord(en.Context))
+			en.Name, enrolling.ShellWord(en.Context))
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // TestRenewTooLate: what is offered in place of a renewal is what the enrolment
@@ -18,7 +19,7 @@ import (
 func TestRenewTooLate(t *testing.T) {
 	ctx := context.Background()
 	e, _ := testEnv(t, "blue")
-	r := begin(t, e, EnrollOptions{Name: "prod-hsm", User: "jane"}, &typist{})
+	r := begin(t, e, enrolling.Options{Name: "prod-hsm", User: "jane"}, &typist{})
 	if _, err := r.makeKey(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +46,7 @@ func TestRenewTooLate(t *testing.T) {
 	}
 	j, err := NewRenewer(e).renewal(ctx, "prod-hsm", RenewOptions{NewKey: true})
 	if err == nil {
-		err = NewStore(&e.Env).Save(j)
+		err = enrolling.NewStore(&e.Env).Save(j)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -75,12 +76,12 @@ func TestUnwritableState(t *testing.T) {
 // TestFullDisk: a step that finds the disk full says how it is gone on with.
 func TestFullDisk(t *testing.T) {
 	e, _ := testEnv(t, "blue")
-	r := begin(t, e, EnrollOptions{Name: "prod-hsm", User: "jane"}, &typist{})
+	r := begin(t, e, enrolling.Options{Name: "prod-hsm", User: "jane"}, &typist{})
 	err := r.resumable(errors.Join(errors.New("write"), syscall.ENOSPC))
 	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(hsm.Hint(err), "kubehsm enroll --name prod-hsm") {
 		t.Errorf("%v, hint %q", err, hsm.Hint(err))
 	}
-	r.j.Options.Renewal = &Renewal{With: "it's", OldKey: r.j.Options.Token}
+	r.j.Options.Renewal = &enrolling.Renewal{With: "it's", OldKey: r.j.Options.Token}
 	if hint := hsm.Hint(r.waitHint(context.Canceled)); !strings.Contains(hint, `kubehsm certificate renew prod-hsm --new-key --with 'it'\''s'`) {
 		t.Errorf("of a renewal: %q", hint)
 	}
@@ -89,10 +90,10 @@ func TestFullDisk(t *testing.T) {
 // TestHintsOfRenewal: an enrolment that was joined is renewed with its certificate,
 // so its hints name no ticket and no bootstrap token.
 func TestHintsOfRenewal(t *testing.T) {
-	r := &enrolment{j: &Journal{Options: EnrollOptions{Name: "prod-hsm", Join: &JoinOptions{Ticket: "abcdef"}, Renewal: &Renewal{}}}}
+	r := &enrolment{j: &enrolling.Progress{Options: enrolling.Options{Name: "prod-hsm", Join: &enrolling.Join{Ticket: "abcdef"}, Renewal: &enrolling.Renewal{}}}}
 	for what, err := range map[string]error{
 		"denied":       r.endHint(hsm.WithHint(errors.New("denied"), "file another")),
-		"unauthorized": r.j.expiredToken(hsm.WithHint(csr.ErrUnauthorized, "it has ended")),
+		"unauthorized": r.j.ExpiredToken(hsm.WithHint(csr.ErrUnauthorized, "it has ended")),
 	} {
 		if hint := hsm.Hint(err); hint == "" || strings.Contains(hint, "ticket") || strings.Contains(hint, "bootstrap token") {
 			t.Errorf("%s: %q", what, hint)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 func TestNameTemplate(t *testing.T) {
@@ -21,7 +22,7 @@ func TestNameTemplate(t *testing.T) {
 		t.Fatal(err)
 	}
 	host, _, _ = strings.Cut(host, ".")
-	tpl := nameTemplate{token: hsm.TokenInfo{Label: "blue", Serial: "42"}, context: "prod"}
+	tpl := enrolling.NameTemplate{Token: hsm.TokenInfo{Label: "blue", Serial: "42"}, Context: "prod"}
 	for in, want := range map[string]string{
 		"jane":                      "jane",
 		"":                          "",
@@ -31,33 +32,33 @@ func TestNameTemplate(t *testing.T) {
 		"{context}":                 "prod",
 		"a}b":                       "a}b",
 	} {
-		if got, err := tpl.fill("user", in); err != nil || got != want {
+		if got, err := tpl.Fill("user", in); err != nil || got != want {
 			t.Errorf("%q: %q, %v, want %q", in, got, err, want)
 		}
 	}
 	for _, bad := range []string{"{", "{login", "{nobody}", "{}", "x{log{in}}"} {
 		var e *csr.InputError
-		if got, err := tpl.fill("user", bad); !errors.As(err, &e) || e.Field != "user" {
+		if got, err := tpl.Fill("user", bad); !errors.As(err, &e) || e.Field != "user" {
 			t.Errorf("%q: %q, %v", bad, got, err)
 		}
 	}
 	var e *csr.InputError
-	if _, err := (nameTemplate{}).fill("user", "{serial}"); !errors.As(err, &e) {
+	if _, err := (enrolling.NameTemplate{}).Fill("user", "{serial}"); !errors.As(err, &e) {
 		t.Errorf("a token without a serial: %v", err)
 	}
 }
 
 func TestAltNames(t *testing.T) {
 	var o csr.RequestOptions
-	a := AltNames{DNS: []string{"a.example"}, Email: []string{"a@b.example"}, IP: []string{"::1", "10.0.0.1"}, URI: []string{"spiffe://x/y"}}
-	if err := a.into(&o); err != nil || len(o.DNSNames) != 1 || len(o.EmailAddresses) != 1 || len(o.IPAddresses) != 2 || len(o.URIs) != 1 {
+	a := enrolling.AltNames{DNS: []string{"a.example"}, Email: []string{"a@b.example"}, IP: []string{"::1", "10.0.0.1"}, URI: []string{"spiffe://x/y"}}
+	if err := a.Into(&o); err != nil || len(o.DNSNames) != 1 || len(o.EmailAddresses) != 1 || len(o.IPAddresses) != 2 || len(o.URIs) != 1 {
 		t.Errorf("%+v, %v", o, err)
 	}
-	if f := strings.Join(a.flags(), " "); f != "--dns-name a.example --email a@b.example --ip ::1 --ip 10.0.0.1 --uri spiffe://x/y" {
+	if f := strings.Join(a.Flags(), " "); f != "--dns-name a.example --email a@b.example --ip ::1 --ip 10.0.0.1 --uri spiffe://x/y" {
 		t.Error(f)
 	}
-	for _, bad := range []AltNames{{IP: []string{"1.2.3"}}, {URI: []string{"/relative"}}, {URI: []string{"%"}}} {
-		if err := bad.into(&csr.RequestOptions{}); err == nil {
+	for _, bad := range []enrolling.AltNames{{IP: []string{"1.2.3"}}, {URI: []string{"/relative"}}, {URI: []string{"%"}}} {
+		if err := bad.Into(&csr.RequestOptions{}); err == nil {
 			t.Errorf("%+v was taken", bad)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/attest"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
@@ -26,7 +27,7 @@ type RequestOptions struct {
 	Key        hsm.URI // names the key on its token
 	User       string
 	Groups     []string
-	Names      AltNames
+	Names      enrolling.AltNames
 	SignerName string
 	Expiration time.Duration
 	Reason     string
@@ -39,15 +40,15 @@ type RequestOptions struct {
 
 // filled replaces the placeholders.
 func (o RequestOptions) filled(info hsm.TokenInfo) (RequestOptions, error) {
-	t := nameTemplate{token: info, context: o.Context}
+	t := enrolling.NameTemplate{Token: info, Context: o.Context}
 	var err error
-	if o.User, err = t.fill("user", o.User); err != nil {
+	if o.User, err = t.Fill("user", o.User); err != nil {
 		return o, err
 	}
-	if o.Groups, err = t.fillAll("group", o.Groups); err != nil {
+	if o.Groups, err = t.FillAll("group", o.Groups); err != nil {
 		return o, err
 	}
-	o.Names, err = t.fillNames(o.Names)
+	o.Names, err = t.FillNames(o.Names)
 	return o, err
 }
 
@@ -109,52 +110,52 @@ func (f Own) Create(ctx context.Context, o RequestOptions, p hsm.Prompter) (Requ
 }
 
 // sign signs the request and records it, or returns the one on record.
-func (f Own) sign(ctx context.Context, t hsm.Token, o RequestOptions, server string, p hsm.Prompter) (OwnRequest, error) {
+func (f Own) sign(ctx context.Context, t hsm.Token, o RequestOptions, server string, p hsm.Prompter) (enrolling.Request, error) {
 	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Action: "sign the certificate request"})
 	signer, err := t.Signer(ctx, o.Key, nil, p)
 	if err != nil {
-		return OwnRequest{}, err
+		return enrolling.Request{}, err
 	}
 	hash, err := hsm.Fingerprint(signer.Public())
 	if err != nil {
-		return OwnRequest{}, err
+		return enrolling.Request{}, err
 	}
 	if o.Name == "" {
 		o.Name = csr.RequestName(o.User, hash)
 	}
-	switch old, err := NewStore(f.env).LoadRequest(server, o.Name); {
+	switch old, err := enrolling.NewStore(f.env).LoadRequest(server, o.Name); {
 	case err == nil && old.UID == "" && old.KeyHash == hash:
 		return old, nil
 	case err == nil:
-		return OwnRequest{}, hsm.WithHint(fmt.Errorf("a request %q was made here before", o.Name),
+		return enrolling.Request{}, hsm.WithHint(fmt.Errorf("a request %q was made here before", o.Name),
 			fmt.Sprintf("follow it with `kubehsm csr wait %s`, take it back with `kubehsm csr cancel %s`, or choose another --name", o.Name, o.Name))
 	case !errors.Is(err, fs.ErrNotExist):
-		return OwnRequest{}, err
+		return enrolling.Request{}, err
 	}
 	with := csr.RequestOptions{SignerName: o.SignerName}
-	if err := o.Names.into(&with); err != nil {
-		return OwnRequest{}, err
+	if err := o.Names.Into(&with); err != nil {
+		return enrolling.Request{}, err
 	}
 	if !o.NoAttestation {
 		info, err := t.Info(ctx)
 		if err != nil {
-			return OwnRequest{}, err
+			return enrolling.Request{}, err
 		}
 		if with.ExtraExtensions, _, err = attestation(ctx, t, info.Can, o.Key); err != nil { // the view says that there is none
-			return OwnRequest{}, fmt.Errorf("attest the key: %w", err)
+			return enrolling.Request{}, fmt.Errorf("attest the key: %w", err)
 		}
 	}
 	pem, err := csr.NewRequest(signer, csr.Subject{User: o.User, Groups: o.Groups}, with)
 	if err != nil {
-		return OwnRequest{}, err
+		return enrolling.Request{}, err
 	}
-	own := OwnRequest{Name: o.Name, Context: o.Context, Server: server, Key: o.Key, KeyHash: hash, Created: time.Now().UTC().Truncate(time.Second),
+	own := enrolling.Request{Name: o.Name, Context: o.Context, Server: server, Key: o.Key, KeyHash: hash, Created: time.Now().UTC().Truncate(time.Second),
 		Spec: csr.Spec{Name: o.Name, Request: pem, SignerName: o.SignerName, Expiration: o.Expiration, Reason: o.Reason, Labels: o.Labels}}
-	return own, NewStore(f.env).SaveRequest(own)
+	return own, enrolling.NewStore(f.env).SaveRequest(own)
 }
 
 // file files a recorded request, or finds it filed.
-func (f Own) file(ctx context.Context, client *csr.Client, own OwnRequest) (RequestView, error) {
+func (f Own) file(ctx context.Context, client *csr.Client, own enrolling.Request) (RequestView, error) {
 	obj, err := client.Create(ctx, own.Spec)
 	if csr.IsForbidden(err) {
 		text, textErr := csr.AdminCommand(own.Spec)
@@ -167,7 +168,7 @@ func (f Own) file(ctx context.Context, client *csr.Client, own OwnRequest) (Requ
 		return RequestView{}, err
 	}
 	own.UID = string(obj.UID)
-	if err := NewStore(f.env).SaveRequest(own); err != nil {
+	if err := enrolling.NewStore(f.env).SaveRequest(own); err != nil {
 		return RequestView{}, err
 	}
 	v := viewRequest(obj)
@@ -182,7 +183,7 @@ func (f Own) Resume(ctx context.Context, kubeContext, name string) (RequestView,
 	if err != nil {
 		return RequestView{}, err
 	}
-	own, err := NewStore(f.env).LoadRequest(server, name)
+	own, err := enrolling.NewStore(f.env).LoadRequest(server, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = hsm.WithHint(fmt.Errorf("no request %q was made here for this cluster", name), "`kubehsm csr list --mine` shows those that were")
 	}
@@ -211,7 +212,7 @@ func (f Own) List(ctx context.Context, kubeContext string) ([]RequestView, error
 	if err != nil {
 		return nil, err
 	}
-	all, err := NewStore(f.env).Requests(server)
+	all, err := enrolling.NewStore(f.env).Requests(server)
 	if err != nil || len(all) == 0 {
 		return nil, err
 	}
@@ -246,7 +247,7 @@ func (f Own) List(ctx context.Context, kubeContext string) ([]RequestView, error
 }
 
 // absentView shows a request that is not in the cluster.
-func absentView(o OwnRequest) RequestView {
+func absentView(o enrolling.Request) RequestView {
 	v := RequestView{Name: o.Name, UID: o.UID, State: StateGone, Fingerprint: o.KeyHash, SignerName: o.Spec.SignerName, Created: o.Created,
 		Message: "deleted, or cleaned up: clusters keep undecided requests for 24 hours and ended ones for 1 hour"}
 	if o.UID == "" {
@@ -270,7 +271,7 @@ func (f Own) Cancel(ctx context.Context, kubeContext, name string) error {
 	if err != nil {
 		return err
 	}
-	own, err := NewStore(f.env).LoadRequest(server, name)
+	own, err := enrolling.NewStore(f.env).LoadRequest(server, name)
 	recorded := err == nil
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -279,7 +280,7 @@ func (f Own) Cancel(ctx context.Context, kubeContext, name string) error {
 		if !recorded {
 			return nil
 		}
-		return os.Remove(NewStore(f.env).requestPath(server, name))
+		return os.Remove(enrolling.NewStore(f.env).RequestPath(server, name))
 	}
 	obj, err := client.Get(ctx, name)
 	gone := errors.Is(err, csr.ErrNotFound) || err == nil && recorded && own.UID != "" && string(obj.UID) != own.UID
@@ -329,7 +330,7 @@ func (f Own) Wait(ctx context.Context, kubeContext, name string, report func(str
 	if err != nil {
 		return nil, err
 	}
-	own, err := NewStore(f.env).LoadRequest(server, name)
+	own, err := enrolling.NewStore(f.env).LoadRequest(server, name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}

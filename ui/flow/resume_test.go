@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // What stands in the way of a key is mended as the hint says: with --key.
@@ -23,11 +24,11 @@ func TestOccupiedThenKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	token.Close()
-	first := begin(t, e, EnrollOptions{Name: "prod-hsm", User: "jane"}, &typist{})
+	first := begin(t, e, enrolling.Options{Name: "prod-hsm", User: "jane"}, &typist{})
 	if _, err := first.makeKey(ctx); !errors.Is(err, hsm.ErrOccupied) {
 		t.Fatalf("a key in the way: %v", err)
 	}
-	second := begin(t, e, EnrollOptions{Name: "prod-hsm", Key: there.URI}, &typist{})
+	second := begin(t, e, enrolling.Options{Name: "prod-hsm", Key: there.URI}, &typist{})
 	if out, err := second.makeKey(ctx); err != nil || !out.reused {
 		t.Errorf("with --key: %+v, %v", out, err)
 	}
@@ -38,7 +39,7 @@ func TestOccupiedThenKey(t *testing.T) {
 func TestPoliciesOfALaterRun(t *testing.T) {
 	ctx := context.Background()
 	e, _ := testEnv(t, "blue")
-	o := EnrollOptions{Name: "prod-hsm", User: "jane"}
+	o := enrolling.Options{Name: "prod-hsm", User: "jane"}
 	begin(t, e, o, &typist{})
 	o.Generate.Touch = hsm.TouchCached
 	second := begin(t, e, o, &typist{})
@@ -49,12 +50,12 @@ func TestPoliciesOfALaterRun(t *testing.T) {
 	if _, err := second.makeKey(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := NewStore(&e.Env).Save(second.j); err != nil {
+	if err := enrolling.NewStore(&e.Env).Save(second.j); err != nil {
 		t.Fatal(err)
 	}
 	other := second.j.Key
 	other.ID = []byte("another")
-	for option, o := range map[string]EnrollOptions{
+	for option, o := range map[string]enrolling.Options{
 		"touch policy": {Name: o.Name, Generate: hsm.GenerateOptions{Touch: hsm.TouchAlways}},
 		"PIN policy":   {Name: o.Name, Generate: hsm.GenerateOptions{PIN: hsm.PINAlways}},
 		"key":          {Name: o.Name, Key: other},
@@ -63,7 +64,7 @@ func TestPoliciesOfALaterRun(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var conflict *ConflictError
+		var conflict *enrolling.ConflictError
 		if _, err := NewEnroller(e).recordFor(ctx, o); !errors.As(err, &conflict) || conflict.Option != option {
 			t.Errorf("another %s once the key is made: %v", option, err)
 		}
@@ -74,7 +75,7 @@ func TestPoliciesOfALaterRun(t *testing.T) {
 // request is filed there.
 func TestClusterOfALaterRun(t *testing.T) {
 	e, _ := testEnv(t, "blue")
-	o := EnrollOptions{Name: "prod-hsm", User: "jane"}
+	o := enrolling.Options{Name: "prod-hsm", User: "jane"}
 	begin(t, e, o, &typist{})
 	moved := strings.Replace(testKubeconfig, "https://10.0.0.1:6443", "https://10.0.0.9:6443", 1)
 	if err := os.WriteFile(e.Kubeconfig, []byte(moved), 0o600); err != nil {

@@ -8,11 +8,12 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // Review works out what [Enroller.Enroll] would do. Nothing is changed, no PIN is
 // asked for.
-func (n Enroller) Review(ctx context.Context, o EnrollOptions) (Review, error) {
+func (n Enroller) Review(ctx context.Context, o enrolling.Options) (Review, error) {
 	o, err := n.Complete(ctx, o)
 	if err != nil {
 		return Review{}, err
@@ -43,8 +44,8 @@ func (n Enroller) Review(ctx context.Context, o EnrollOptions) (Review, error) {
 	if err != nil {
 		return Review{}, err
 	}
-	kept := n.env.keptCurrent(ctx, j.enrollment())
-	change, err := n.env.planEntry(ctx, j.enrollment(), !o.KeepCurrent && kept == "", o.Replace)
+	kept := n.env.keptCurrent(ctx, j.Enrollment())
+	change, err := n.env.planEntry(ctx, j.Enrollment(), !o.KeepCurrent && kept == "", o.Replace)
 	if err != nil {
 		return Review{}, err
 	}
@@ -57,7 +58,7 @@ func (n Enroller) Review(ctx context.Context, o EnrollOptions) (Review, error) {
 		rev.Notes = append(rev.Notes, keptNote(kept, o.Name))
 	}
 	if j.Cluster.InsecureSkipTLSVerify {
-		rev.Notes = append(rev.Notes, "the cluster is not verified: "+(&cluster.UnverifiedError{Host: j.enrollment().Host()}).Consequence())
+		rev.Notes = append(rev.Notes, "the cluster is not verified: "+(&cluster.UnverifiedError{Host: j.Enrollment().Host()}).Consequence())
 	}
 	if rev.Token.PIN.Blocked() {
 		rev.Notes = append(rev.Notes, "the token's PIN is blocked: unblock it first")
@@ -65,7 +66,7 @@ func (n Enroller) Review(ctx context.Context, o EnrollOptions) (Review, error) {
 	if rev.Forecast, err = n.forecast(ctx, j); err != nil { // the step itself will say it
 		rev.Notes = append(rev.Notes, "the cluster cannot be asked: "+err.Error())
 	}
-	if o.ApproveWith == "" && !j.did(StepApproval) {
+	if o.ApproveWith == "" && !j.Did(enrolling.StepApproval) {
 		rev.Notes = append(rev.Notes, "somebody with the right to approve must approve the request")
 	}
 	if len(known) > 0 {
@@ -92,23 +93,23 @@ func (r Review) Remarks() []string {
 }
 
 // commands are what a person would type to do the same.
-func (n Enroller) commands(o EnrollOptions) []string {
-	line := append(o.sourceFlags(), "--user", shellWord(o.User))
+func (n Enroller) commands(o enrolling.Options) []string {
+	line := append(o.SourceFlags(), "--user", enrolling.ShellWord(o.User))
 	if n.env.Kubeconfig != "" {
-		line = append(line, "--kubeconfig", shellWord(n.env.Kubeconfig))
+		line = append(line, "--kubeconfig", enrolling.ShellWord(n.env.Kubeconfig))
 	}
 	if o.Cluster != "" {
-		line = append(line, "--cluster", shellWord(o.Cluster))
+		line = append(line, "--cluster", enrolling.ShellWord(o.Cluster))
 	}
 	for _, g := range o.Groups {
-		line = append(line, "--group", shellWord(g))
+		line = append(line, "--group", enrolling.ShellWord(g))
 	}
 	if o.Key.Scheme != "" {
-		line = append(line, "--key", shellWord(o.Key.String()))
+		line = append(line, "--key", enrolling.ShellWord(o.Key.String()))
 	} else {
 		line = append(line, "--algorithm", string(o.Generate.Algorithm))
 		if !o.Token.Kind().HasSlots() && o.Generate.Label != o.Name {
-			line = append(line, "--label", shellWord(o.Generate.Label))
+			line = append(line, "--label", enrolling.ShellWord(o.Generate.Label))
 		}
 	}
 	if o.Token.Kind().HasSlots() {
@@ -118,25 +119,25 @@ func (n Enroller) commands(o EnrollOptions) []string {
 		line = append(line, "--expiration", o.Expiration.String())
 	}
 	if o.SignerName != csr.ClientSigner {
-		line = append(line, "--signer-name", shellWord(o.SignerName))
+		line = append(line, "--signer-name", enrolling.ShellWord(o.SignerName))
 	}
 	if o.NoAttestation {
 		line = append(line, "--no-attestation")
 	}
-	for _, n := range o.AltNames.flags() {
-		line = append(line, shellWord(n))
+	for _, n := range o.AltNames.Flags() {
+		line = append(line, enrolling.ShellWord(n))
 	}
 	for _, k := range slices.Sorted(maps.Keys(o.Labels)) {
-		line = append(line, "--request-label", shellWord(k+"="+o.Labels[k]))
+		line = append(line, "--request-label", enrolling.ShellWord(k+"="+o.Labels[k]))
 	}
-	if risks := o.risks(); len(risks) > 0 {
+	if risks := o.Risks(); len(risks) > 0 {
 		line = append(line, "--accept-risk", strings.Join(risks, ","))
 	}
 	if o.ApproveWith != "" {
-		line = append(line, "--approve-with", shellWord(o.ApproveWith))
+		line = append(line, "--approve-with", enrolling.ShellWord(o.ApproveWith))
 	}
 	if o.Reason != "" {
-		line = append(line, "--reason", shellWord(o.Reason))
+		line = append(line, "--reason", enrolling.ShellWord(o.Reason))
 	}
 	if o.Timeout != 0 {
 		line = append(line, "--timeout", o.Timeout.String())

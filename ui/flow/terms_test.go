@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // TestTermsOfALaterRun: until a request is made, the lifetime and the reason are
@@ -14,21 +15,21 @@ import (
 func TestTermsOfALaterRun(t *testing.T) {
 	ctx := context.Background()
 	e, _ := testEnv(t, "blue")
-	first := begin(t, e, EnrollOptions{User: "jane", Expiration: time.Hour, Reason: "new laptop"}, &typist{})
+	first := begin(t, e, enrolling.Options{User: "jane", Expiration: time.Hour, Reason: "new laptop"}, &typist{})
 	if _, err := first.makeKey(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := NewStore(&e.Env).Save(first.j); err != nil {
+	if err := enrolling.NewStore(&e.Env).Save(first.j); err != nil {
 		t.Fatal(err)
 	}
-	again := begin(t, e, EnrollOptions{Name: first.j.Options.Name, Expiration: 2 * time.Hour}, &typist{})
+	again := begin(t, e, enrolling.Options{Name: first.j.Options.Name, Expiration: 2 * time.Hour}, &typist{})
 	if _, err := again.makeKey(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if err := again.signRequest(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if s := again.j.spec(); s.Expiration != 2*time.Hour || s.Reason != "new laptop" {
+	if s := again.j.Spec(); s.Expiration != 2*time.Hour || s.Reason != "new laptop" {
 		t.Errorf("asks for %v, because of %q", s.Expiration, s.Reason)
 	}
 }
@@ -38,23 +39,23 @@ func TestTermsOfALaterRun(t *testing.T) {
 func TestRestartKeepsTheRecordUntilItBegins(t *testing.T) {
 	ctx := context.Background()
 	e, fake := testEnv(t, "blue")
-	first := begin(t, e, EnrollOptions{User: "jane"}, &typist{})
+	first := begin(t, e, enrolling.Options{User: "jane"}, &typist{})
 	if _, err := first.makeKey(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := NewStore(&e.Env).Save(first.j); err != nil {
+	if err := enrolling.NewStore(&e.Env).Save(first.j); err != nil {
 		t.Fatal(err)
 	}
 	listing, err := fake.List(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := EnrollOptions{Name: first.j.Options.Name, Context: first.j.Options.Context, User: "jane", Restart: true,
+	o := enrolling.Options{Name: first.j.Options.Name, Context: first.j.Options.Context, User: "jane", Restart: true,
 		Token: hsm.URI{Scheme: hsm.SchemePKCS11, Token: "gone", Serial: listing.Tokens[0].Serial + "x"}}
 	if _, err := NewEnroller(e).Enroll(ctx, o, &typist{}, nil); !errors.Is(err, hsm.ErrNoToken) {
 		t.Fatalf("got %v", err)
 	}
-	kept, err := NewStore(&e.Env).Load(first.j.Options.Name)
+	kept, err := enrolling.NewStore(&e.Env).Load(first.j.Options.Name)
 	if err != nil || kept.KeyHash != first.j.KeyHash {
 		t.Errorf("the record lost its key: %+v, %v", kept, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // Unenrollment is what goes when an enrolment is removed.
@@ -57,7 +58,7 @@ func (e *Env) Unenroll(ctx context.Context, u Unenrollment) error {
 	if err := u.Kubeconfig.Apply(ctx); err != nil {
 		return err
 	}
-	if err := os.Remove(NewStore(&e.Env).path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(enrolling.NewStore(&e.Env).Path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if err := e.recordPolicy(u.Enrollment, audit.Record{Reason: audit.PolicyRemoved, Was: u.Enrollment.Consent().String()}); err != nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // TestVainKey: before a key is made the API server must answer; a run that has
@@ -34,7 +35,7 @@ func TestVainKey(t *testing.T) {
 	}))
 	defer server.Close()
 	pointAt(t, e, server)
-	r := begin(t, e, EnrollOptions{User: "jane", AcceptForecast: true}, &typist{})
+	r := begin(t, e, enrolling.Options{User: "jane", AcceptForecast: true}, &typist{})
 	if _, err := r.keyForRequest(ctx); !errors.Is(err, csr.ErrUnauthorized) || r.j.KeyHash != "" {
 		t.Errorf("a credential that is not known: %v, key %q", err, r.j.KeyHash)
 	}
@@ -51,7 +52,7 @@ func TestVainKey(t *testing.T) {
 		t.Errorf("a run that has its key asked for %q", asked)
 	}
 	server.Close()
-	other := begin(t, e, EnrollOptions{Name: "other", User: "jane"}, &typist{})
+	other := begin(t, e, enrolling.Options{Name: "other", User: "jane"}, &typist{})
 	if _, err := other.keyForRequest(ctx); !errors.Is(err, csr.ErrUnreachable) || other.j.KeyHash != "" || other.j.Generating {
 		t.Errorf("a server that is away: %v, key %q", err, other.j.KeyHash)
 	}
@@ -81,7 +82,7 @@ func TestVainKeyOnEKS(t *testing.T) {
 	}))
 	defer server.Close()
 	pointAt(t, e, server)
-	r := begin(t, e, EnrollOptions{User: "jane"}, &typist{})
+	r := begin(t, e, enrolling.Options{User: "jane"}, &typist{})
 	if _, err := r.keyForRequest(ctx); !errors.Is(err, ErrForecast) || !strings.Contains(err.Error(), "Amazon EKS") || r.j.KeyHash != "" {
 		t.Errorf("a key on EKS: %v, key %q", err, r.j.KeyHash)
 	}

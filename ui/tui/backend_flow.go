@@ -8,6 +8,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // The methods below hand on to the use cases what screens ask for.
@@ -20,7 +21,7 @@ func (b *backend) BootstrapTokens(ctx context.Context, kubeContext string, revea
 	return flow.NewBootstrapTokens(&b.Env.Env).List(ctx, kubeContext, reveal)
 }
 
-func (b *backend) BreakGlass(ctx context.Context, o flow.BreakGlassOptions) (flow.EnrollOptions, error) {
+func (b *backend) BreakGlass(ctx context.Context, o flow.BreakGlassOptions) (enrolling.Options, error) {
 	return flow.NewBreakGlass(&b.Env.Env).Request(ctx, o)
 }
 
@@ -36,7 +37,7 @@ func (b *backend) CheckRBAC(ctx context.Context, kubeContext string, sets []stri
 	return flow.NewRoles(&b.Env.Env).Check(ctx, kubeContext, sets)
 }
 
-func (b *backend) Complete(ctx context.Context, o flow.EnrollOptions) (flow.EnrollOptions, error) {
+func (b *backend) Complete(ctx context.Context, o enrolling.Options) (enrolling.Options, error) {
 	return flow.NewEnroller(b.Env).Complete(ctx, o)
 }
 
@@ -56,7 +57,7 @@ func (b *backend) DeleteBootstrapToken(ctx context.Context, kubeContext string, 
 	return flow.NewBootstrapTokens(&b.Env.Env).Delete(ctx, kubeContext, id)
 }
 
-func (b *backend) Enroll(ctx context.Context, o flow.EnrollOptions, p hsm.Prompter, report func(flow.Event)) (flow.Result, error) {
+func (b *backend) Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompter, report func(flow.Event)) (flow.Result, error) {
 	return flow.NewEnroller(b.Env).Enroll(ctx, o, p, report)
 }
 
@@ -76,7 +77,7 @@ func (b *backend) MakeTicket(ctx context.Context, kubeContext string, o flow.Tic
 	return flow.NewTickets(&b.Env.Env).Make(ctx, kubeContext, o)
 }
 
-func (b *backend) NewJoinPUK(ctx context.Context, o flow.EnrollOptions, showable func() error, p hsm.Prompter) (*flow.JoinPUK, error) {
+func (b *backend) NewJoinPUK(ctx context.Context, o enrolling.Options, showable func() error, p hsm.Prompter) (*flow.JoinPUK, error) {
 	return flow.NewJoins(b.Env).NewPUK(ctx, o, showable, p)
 }
 
@@ -108,7 +109,7 @@ func (b *backend) ResumeRequest(ctx context.Context, kubeContext string, name st
 	return flow.NewOwn(&b.Env.Env).Resume(ctx, kubeContext, name)
 }
 
-func (b *backend) Review(ctx context.Context, o flow.EnrollOptions) (flow.Review, error) {
+func (b *backend) Review(ctx context.Context, o enrolling.Options) (flow.Review, error) {
 	return flow.NewEnroller(b.Env).Review(ctx, o)
 }
 
@@ -120,7 +121,7 @@ func (b *backend) Rights(ctx context.Context, kubeContext string) ([]flow.RBACRi
 	return flow.NewRoles(&b.Env.Env).Rights(ctx, kubeContext)
 }
 
-func (b *backend) Sealed(ctx context.Context, kubeContext string, name string, o flow.EnrollOptions) (flow.EnrollOptions, error) {
+func (b *backend) Sealed(ctx context.Context, kubeContext string, name string, o enrolling.Options) (enrolling.Options, error) {
 	return flow.NewBreakGlass(&b.Env.Env).Seal(ctx, kubeContext, name, o)
 }
 
@@ -128,8 +129,8 @@ func (b *backend) TakeCertificate(ctx context.Context, name string, pem []byte) 
 	return flow.NewJoins(b.Env).TakeCertificate(ctx, name, pem)
 }
 
-func (b *backend) Unfinished(ctx context.Context) ([]flow.Journal, error) {
-	return flow.NewStore(&b.Env.Env).Unfinished(ctx)
+func (b *backend) Unfinished(ctx context.Context) ([]enrolling.Progress, error) {
+	return enrolling.NewStore(&b.Env.Env).Unfinished(ctx)
 }
 
 func (b *backend) WatchRequests(ctx context.Context, kubeContext string, f flow.RequestFilter) (iter.Seq2[flow.RequestEvent, error], error) {

@@ -10,6 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/contexts"
 )
 
@@ -47,7 +48,7 @@ func (f *fakeBackend) KubeconfigHistory(context.Context) ([]kubeconfig.Step, err
 }
 
 func (f *fakeBackend) Renew(ctx context.Context, name string, _ flow.RenewOptions, _ hsm.Prompter, report func(flow.Event)) (flow.Result, error) {
-	report(flow.Event{Step: flow.StepApproval, State: flow.StepRunning, Message: "waiting for somebody to approve it"})
+	report(flow.Event{Step: enrolling.StepApproval, State: flow.StepRunning, Message: "waiting for somebody to approve it"})
 	select {
 	case <-f.renewed:
 	case <-ctx.Done():

@@ -19,6 +19,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 func (f *fakeBackend) BootstrapTokens(context.Context, string, bool) ([]flow.BootstrapToken, []string, error) {
@@ -55,15 +56,15 @@ func (f *fakeBackend) BreakGlassList() ([]flow.BreakGlassView, error) {
 	return []flow.BreakGlassView{{Name: "safe", Sealed: true, User: "break-glass", State: "due", NotAfter: fakeNow().Add(20 * 24 * time.Hour)}}, nil
 }
 
-func (f *fakeBackend) BreakGlass(_ context.Context, o flow.BreakGlassOptions) (flow.EnrollOptions, error) {
-	return flow.EnrollOptions{Name: "prod-break-glass", Context: "prod", User: "jane", Reason: o.Reason}, nil
+func (f *fakeBackend) BreakGlass(_ context.Context, o flow.BreakGlassOptions) (enrolling.Options, error) {
+	return enrolling.Options{Name: "prod-break-glass", Context: "prod", User: "jane", Reason: o.Reason}, nil
 }
 
 func (f *fakeBackend) RecordBreakGlass(_ context.Context, r flow.Result, reason string) error {
 	return f.did("broke the glass as %s: %s", r.Name, reason)
 }
 
-func (f *fakeBackend) Sealed(_ context.Context, _, _ string, o flow.EnrollOptions) (flow.EnrollOptions, error) {
+func (f *fakeBackend) Sealed(_ context.Context, _, _ string, o enrolling.Options) (enrolling.Options, error) {
 	o.Name, o.Groups = o.User+"-sealed", []string{flow.SealedGroup}
 	return o, f.did("seal %s: %s", o.User, o.Reason)
 }

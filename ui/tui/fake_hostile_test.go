@@ -17,6 +17,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/doctor"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/contexts"
 )
 
@@ -30,7 +31,7 @@ func hostile(s string) *hostileBackend {
 	f := newFake()
 	withOurs(f)
 	f.noRights = true
-	f.unfinished = []flow.Journal{journal(f)}
+	f.unfinished = []enrolling.Progress{journal(f)}
 	h := &hostileBackend{f, s}
 	f.tokens = poisoned(f.tokens, s)
 	for i := range f.tokens {
@@ -133,22 +134,22 @@ func (h *hostileBackend) Consent(context.Context, string) (consent.Policy, strin
 	return consent.Policy{Mode: consent.Rules, Rules: []consent.Rule{{Verbs: []string{h.s}}}}, h.s, nil
 }
 
-func (h *hostileBackend) Review(ctx context.Context, o flow.EnrollOptions) (flow.Review, error) {
+func (h *hostileBackend) Review(ctx context.Context, o enrolling.Options) (flow.Review, error) {
 	r, err := h.fakeBackend.Review(ctx, o)
 	r.Server, r.Notes, r.Commands, r.KubeconfigDiff, r.KubeconfigFile = h.s, []string{h.s}, []string{"kubehsm " + h.s}, hostileChange{fakeChange{nil, h.s}}.Diff(), h.s
 	r.Forecast = []csr.Point{{Reason: h.s}}
 	return r, err
 }
 
-func (h *hostileBackend) Complete(ctx context.Context, o flow.EnrollOptions) (flow.EnrollOptions, error) {
+func (h *hostileBackend) Complete(ctx context.Context, o enrolling.Options) (enrolling.Options, error) {
 	if o.User == "" {
 		o.User = "jane" + h.s
 	}
 	return h.fakeBackend.Complete(ctx, o)
 }
 
-func (h *hostileBackend) Enroll(ctx context.Context, o flow.EnrollOptions, p hsm.Prompter, report func(flow.Event)) (flow.Result, error) {
-	for _, s := range flow.Steps() {
+func (h *hostileBackend) Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompter, report func(flow.Event)) (flow.Result, error) {
+	for _, s := range enrolling.Steps() {
 		report(flow.Event{Step: s, State: flow.StepDone, Message: h.s})
 	}
 	return poisoned(fakeResult(o, false), h.s), nil
@@ -197,7 +198,7 @@ func (h *hostileBackend) AttestKey(ctx context.Context, u hsm.URI, roots []*x509
 }
 
 func (h *hostileBackend) Renew(_ context.Context, _ string, _ flow.RenewOptions, _ hsm.Prompter, report func(flow.Event)) (flow.Result, error) {
-	report(flow.Event{Step: flow.StepApproval, State: flow.StepRunning, Message: h.s})
+	report(flow.Event{Step: enrolling.StepApproval, State: flow.StepRunning, Message: h.s})
 	return flow.Result{Notes: []string{h.s}}, nil
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // fakeNow is the time that tests run at.
@@ -32,18 +33,18 @@ type fakeBackend struct {
 	tokens     []flow.TokenView
 	problems   []hsm.Problem
 	contexts   []flow.ContextView
-	unfinished []flow.Journal
+	unfinished []enrolling.Progress
 	tokensErr  error
 	reviewErr  error
 	notes      []string
 
 	pin      string
 	tries    int
-	defaults error               // the error of [fakeBackend.RefuseDefaults]
-	fail     map[flow.Step]error // each fails once
-	hang     map[flow.Step]bool  // waits until cancelled
-	done     []flow.Step         // what earlier runs did
-	pace     time.Duration       // for looking at it by eye
+	defaults error                    // the error of [fakeBackend.RefuseDefaults]
+	fail     map[enrolling.Step]error // each fails once
+	hang     map[enrolling.Step]bool  // waits until cancelled
+	done     []enrolling.Step         // what earlier runs did
+	pace     time.Duration            // for looking at it by eye
 	noRights bool
 
 	deeds     []string
@@ -70,7 +71,7 @@ type fakeBackend struct {
 	tickets   []deeds.Deed
 
 	asked  []hsm.PINPrompt
-	got    flow.EnrollOptions
+	got    enrolling.Options
 	runs   int
 	cancel int
 }
@@ -122,7 +123,7 @@ func newFake() *fakeBackend {
 		},
 		requests: fakeRequests(),
 		status:   fakeStatus(), audited: make(chan audit.Record), offered: make(chan hsm.Prompter, 1), renewed: make(chan struct{}),
-		pin: "648219", tries: 3, fail: map[flow.Step]error{}, hang: map[flow.Step]bool{},
+		pin: "648219", tries: 3, fail: map[enrolling.Step]error{}, hang: map[enrolling.Step]bool{},
 	}
 }
 
@@ -143,7 +144,7 @@ func (f *fakeBackend) Contexts(ctx context.Context) ([]flow.ContextView, error) 
 	return f.contexts, ctx.Err()
 }
 
-func (f *fakeBackend) Unfinished(ctx context.Context) ([]flow.Journal, error) {
+func (f *fakeBackend) Unfinished(ctx context.Context) ([]enrolling.Progress, error) {
 	return f.unfinished, ctx.Err()
 }
 
@@ -153,14 +154,14 @@ func (f *fakeBackend) TakeCertificate(_ context.Context, name string, pem []byte
 
 func (f *fakeBackend) RefuseDefaults(context.Context, hsm.URI, bool) error { return f.defaults }
 
-func (f *fakeBackend) NewJoinPUK(ctx context.Context, o flow.EnrollOptions, _ func() error, p hsm.Prompter) (*flow.JoinPUK, error) {
+func (f *fakeBackend) NewJoinPUK(ctx context.Context, o enrolling.Options, _ func() error, p hsm.Prompter) (*flow.JoinPUK, error) {
 	if _, err := p.PIN(ctx, hsm.PINPrompt{Kind: hsm.PUK, Retries: 3}); err != nil {
 		return nil, err
 	}
 	return &flow.JoinPUK{Serial: "12345678", Sealed: "sealed-for-" + o.Join.Ticket}, f.did("random PUK")
 }
 
-func (f *fakeBackend) Complete(ctx context.Context, o flow.EnrollOptions) (flow.EnrollOptions, error) {
+func (f *fakeBackend) Complete(ctx context.Context, o enrolling.Options) (enrolling.Options, error) {
 	if o.Context == "" && o.Join == nil {
 		o.Context = "trial-admin"
 	}
@@ -173,7 +174,7 @@ func (f *fakeBackend) Complete(ctx context.Context, o flow.EnrollOptions) (flow.
 	return o, ctx.Err()
 }
 
-func (f *fakeBackend) Review(ctx context.Context, o flow.EnrollOptions) (flow.Review, error) {
+func (f *fakeBackend) Review(ctx context.Context, o enrolling.Options) (flow.Review, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	o, err := f.Complete(ctx, o)
@@ -194,7 +195,7 @@ func (f *fakeBackend) Review(ctx context.Context, o flow.EnrollOptions) (flow.Re
 	}, nil
 }
 
-func (f *fakeBackend) takeFailure(s flow.Step) error {
+func (f *fakeBackend) takeFailure(s enrolling.Step) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	err := f.fail[s]
@@ -202,12 +203,12 @@ func (f *fakeBackend) takeFailure(s flow.Step) error {
 	return err
 }
 
-func (f *fakeBackend) Enroll(ctx context.Context, o flow.EnrollOptions, p hsm.Prompter, report func(flow.Event)) (flow.Result, error) {
+func (f *fakeBackend) Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompter, report func(flow.Event)) (flow.Result, error) {
 	f.mu.Lock()
 	f.got, f.runs = o, f.runs+1
 	f.mu.Unlock()
-	for _, s := range flow.Steps() {
-		report(flow.Event{Step: s, State: flow.StepRunning, Message: map[flow.Step]string{flow.StepApproval: "waiting for somebody to approve " + o.Name}[s]})
+	for _, s := range enrolling.Steps() {
+		report(flow.Event{Step: s, State: flow.StepRunning, Message: map[enrolling.Step]string{enrolling.StepApproval: "waiting for somebody to approve " + o.Name}[s]})
 		if err := f.step(ctx, s, p); err != nil {
 			if ctx.Err() != nil {
 				f.mu.Lock()
@@ -231,7 +232,7 @@ func (f *fakeBackend) Enroll(ctx context.Context, o flow.EnrollOptions, p hsm.Pr
 	return fakeResult(o, !f.noRights), nil
 }
 
-func (f *fakeBackend) step(ctx context.Context, s flow.Step, p hsm.Prompter) error {
+func (f *fakeBackend) step(ctx context.Context, s enrolling.Step, p hsm.Prompter) error {
 	if f.pace > 0 {
 		t := time.NewTimer(f.pace)
 		defer t.Stop()
@@ -248,7 +249,7 @@ func (f *fakeBackend) step(ctx context.Context, s flow.Step, p hsm.Prompter) err
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	if s == flow.StepKey {
+	if s == enrolling.StepKey {
 		return f.unlock(hsm.WithPurpose(ctx, hsm.Purpose{Cluster: "trial-admin-hsm", Action: "generate a key"}), p)
 	}
 	return ctx.Err()
@@ -286,7 +287,7 @@ func (r recorder) PIN(ctx context.Context, q hsm.PINPrompt) (*hsm.Secret, error)
 	return r.Prompter.PIN(ctx, q)
 }
 
-func fakeResult(o flow.EnrollOptions, rights bool) flow.Result {
+func fakeResult(o enrolling.Options, rights bool) flow.Result {
 	r := flow.Result{
 		Name: o.Name, Context: o.Name, Kubeconfig: "/home/jane/.kube/config", Key: o.Token, Request: "kubehsm-jane-7x2kp",
 		Fingerprint: "3b1f0c6de1c54cf5b9be9a3e6c1fb0a70d4a9e1da8a40f2f51f3c79a6d0c2e11",

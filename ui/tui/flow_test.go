@@ -16,6 +16,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/tui/tuitest"
 )
 
@@ -192,7 +193,7 @@ func TestFlowDeclinedPIN(t *testing.T) {
 
 func TestFlowCancel(t *testing.T) {
 	f := newFake()
-	f.hang[flow.StepApproval] = true
+	f.hang[enrolling.StepApproval] = true
 	s := start(t, f)
 	s.toPIN()
 	s.press(`"648219"`, "enter")
@@ -234,8 +235,8 @@ func TestFlowLeave(t *testing.T) {
 
 func TestFlowErrorAndRetry(t *testing.T) {
 	f := newFake()
-	f.fail[flow.StepRequest] = errRefused()
-	f.fail[flow.StepVerify] = errors.New("the API server is down")
+	f.fail[enrolling.StepRequest] = errRefused()
+	f.fail[enrolling.StepVerify] = errors.New("the API server is down")
 	s := start(t, f)
 	s.toPIN()
 	s.press(`"648219"`, "enter")
@@ -255,7 +256,7 @@ func TestFlowErrorAndRetry(t *testing.T) {
 
 func TestFlowSendToAdmin(t *testing.T) {
 	f := newFake()
-	f.fail[flow.StepRequest] = &flow.SendToAdmin{Err: errors.New("jane may not create requests"), Text: "kubectl create -f request.yaml"}
+	f.fail[enrolling.StepRequest] = &flow.SendToAdmin{Err: errors.New("jane may not create requests"), Text: "kubectl create -f request.yaml"}
 	s := start(t, f)
 	s.toPIN()
 	s.press(`"648219"`, "enter")
@@ -267,7 +268,7 @@ func TestFlowSendToAdmin(t *testing.T) {
 
 func TestFlowResume(t *testing.T) {
 	f := newFake()
-	f.unfinished = []flow.Journal{journal(f)}
+	f.unfinished = []enrolling.Progress{journal(f)}
 	f.done = f.unfinished[0].Done
 	s := start(t, f)
 	s.sees("Resume staging-hsm", "2 h ago", "Next: wait for approval")
@@ -310,8 +311,8 @@ func TestFlowDraft(t *testing.T) {
 // after a yes, and only once.
 func TestFlowConflict(t *testing.T) {
 	f := newFake()
-	f.reviewErr = &flow.ConflictError{Name: "trial-admin-hsm", Option: "user", Recorded: "joe", Asked: "jane"}
-	f.fail[flow.StepRequest] = errRefused()
+	f.reviewErr = &enrolling.ConflictError{Name: "trial-admin-hsm", Option: "user", Recorded: "joe", Asked: "jane"}
+	f.fail[enrolling.StepRequest] = errRefused()
 	s := start(t, f)
 	s.sees("Which token", "trial")
 	s.press("enter")

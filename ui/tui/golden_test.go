@@ -16,7 +16,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
@@ -86,7 +86,7 @@ func scenes(t *testing.T) []scene {
 				r.Sees("It is not set up yet: I sets it up", "I set up")
 			}},
 		{name: "no-token", fake: func(f *fakeBackend) { f.tokens = nil }, start: none, walk: func(r *rig) { r.Sees("No token is here") }},
-		{name: "resume", fake: func(f *fakeBackend) { f.unfinished = []flow.Journal{journal(f)} }, start: atEnroll,
+		{name: "resume", fake: func(f *fakeBackend) { f.unfinished = []enrolling.Progress{journal(f)} }, start: atEnroll,
 			walk: func(r *rig) { r.Sees("Resume staging-hsm") }},
 		{name: "key", start: atEnroll, walk: walk(toToken, func(r *rig) { r.Press("down", "enter"); r.Sees("reuse its") })},
 		{name: "policy", start: atEnroll, walk: walk(toPolicy)},
@@ -103,14 +103,14 @@ func scenes(t *testing.T) []scene {
 				r.Sees("The last try")
 				r.Press(`"1234"`)
 			})},
-		{name: "running", fake: func(f *fakeBackend) { f.hang[flow.StepApproval] = true }, start: atEnroll,
+		{name: "running", fake: func(f *fakeBackend) { f.hang[enrolling.StepApproval] = true }, start: atEnroll,
 			walk: walk(toPIN, func(r *rig) {
 				r.Press(`"648219"`, "enter")
 				r.Sees("waiting for somebody")
 				r.Time = r.Time.Add(75 * time.Second)
 				r.Send(tickMsg{})
 			})},
-		{name: "failed", fake: func(f *fakeBackend) { f.fail[flow.StepRequest] = errRefused() }, start: atEnroll,
+		{name: "failed", fake: func(f *fakeBackend) { f.fail[enrolling.StepRequest] = errRefused() }, start: atEnroll,
 			walk: walk(toPIN, func(r *rig) { r.Press(`"648219"`, "enter"); r.Sees("hint: start the cluster") })},
 		{name: "result", start: atEnroll, walk: walk(toPIN, func(r *rig) { r.Press(`"648219"`, "enter"); r.Sees("authenticated as jane") })},
 		{name: "no-rights", fake: func(f *fakeBackend) { f.noRights = true }, start: atEnroll,
@@ -123,9 +123,9 @@ func errRefused() error {
 	return hsm.WithHint(errors.New("file the request: dial tcp 127.0.0.1:6443: connect: connection refused"), "start the cluster, then try again")
 }
 
-func journal(f *fakeBackend) flow.Journal {
-	return flow.Journal{Options: flow.EnrollOptions{Name: "staging-hsm", Context: "staging", User: "jane", Token: f.tokens[0].Info.URI()},
-		Done: []flow.Step{flow.StepToken, flow.StepKey, flow.StepRequest}, Updated: fakeNow().Add(-150 * time.Minute)}
+func journal(f *fakeBackend) enrolling.Progress {
+	return enrolling.Progress{Options: enrolling.Options{Name: "staging-hsm", Context: "staging", User: "jane", Token: f.tokens[0].Info.URI()},
+		Done: []enrolling.Step{enrolling.StepToken, enrolling.StepKey, enrolling.StepRequest}, Updated: fakeNow().Add(-150 * time.Minute)}
 }
 
 // building starts at the wizard while a cluster is being built.

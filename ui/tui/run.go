@@ -15,6 +15,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 )
 
@@ -33,7 +34,7 @@ type Options struct {
 	// Start is the first screen; "" is [ScreenTokens].
 	Start ScreenID
 	// Enroll pre-fills the enrolment wizard.
-	Enroll flow.EnrollOptions
+	Enroll enrolling.Options
 	// ClusterProgress is the progress file of a cluster that is being built
 	// (see [flow.ReadClusterProgress]), or "".
 	ClusterProgress string

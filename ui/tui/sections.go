@@ -3,6 +3,7 @@ package tui
 import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -46,7 +47,7 @@ func (f *factory) sections() []*section {
 		}},
 		{id: screen.Contexts, title: "Contexts", make: func() screen.Screen {
 			return contexts.New(contexts.Services{Services: services[contexts.Backend](f.shared, f.backend), Store: f.store,
-				Enroll: func(o flow.EnrollOptions) screen.Screen { return f.wizard(enroll.Start{Options: o}) }})
+				Enroll: func(o enrolling.Options) screen.Screen { return f.wizard(enroll.Start{Options: o}) }})
 		}},
 		{id: screen.Requests, title: "Requests", make: func() screen.Screen {
 			return requests.New(services[requests.Backend](f.shared, f.backend))

@@ -10,7 +10,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 )
 
@@ -99,7 +99,7 @@ func TestInterrupt(t *testing.T) {
 // TestQuitAsksWhileRunning: q does not throw a running enrolment away unasked.
 func TestQuitAsksWhileRunning(t *testing.T) {
 	f := newFake()
-	f.hang[flow.StepToken] = true
+	f.hang[enrolling.StepToken] = true
 	r := newRig(t, f, 80, 24, atEnroll)
 	toReview(r)
 	r.Press("enter")
@@ -223,8 +223,8 @@ func TestHostileText(t *testing.T) {
 		c.Server, c.Cluster, c.User, c.UserKind, c.File = evil, evil, evil, evil, evil
 	}
 	f.notes = []string{evil}
-	f.unfinished = []flow.Journal{{Options: flow.EnrollOptions{Name: evil, User: evil, Context: evil}, Updated: fakeNow()}}
-	f.fail[flow.StepRequest] = hsm.WithHint(errors.New(evil), evil)
+	f.unfinished = []enrolling.Progress{{Options: enrolling.Options{Name: evil, User: evil, Context: evil}, Updated: fakeNow()}}
+	f.fail[enrolling.StepRequest] = hsm.WithHint(errors.New(evil), evil)
 	r := newRig(t, f, 120, 40, atEnroll)
 	check := func() {
 		t.Helper()

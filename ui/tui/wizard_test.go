@@ -13,6 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // TestOverwrite: an occupied slot is given up only after its serial is typed,
@@ -199,7 +200,7 @@ func TestSentCertificate(t *testing.T) {
 	f := newFake()
 	keyless, begun := journal(f), journal(f)
 	keyless.Options.Name, begun.KeyHash = "fresh", "5fff"
-	f.unfinished = []flow.Journal{keyless, begun}
+	f.unfinished = []enrolling.Progress{keyless, begun}
 	r := newRig(t, f, 100, 30, atEnroll)
 	r.Sees("Resume fresh")
 	r.Press("i")

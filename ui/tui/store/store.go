@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/tui/task"
 )
 
@@ -24,7 +25,7 @@ const (
 type Source interface {
 	Tokens(ctx context.Context) ([]flow.TokenView, []hsm.Problem, error)
 	Contexts(ctx context.Context) ([]flow.ContextView, error)
-	Unfinished(ctx context.Context) ([]flow.Journal, error)
+	Unfinished(ctx context.Context) ([]enrolling.Progress, error)
 }
 
 // Data is something loaded in the background. An older Value stays while it is
@@ -45,7 +46,7 @@ func (d Data[T]) Loading() (since time.Time, ok bool) { return d.handle.Began, d
 type Store struct {
 	Tokens     Data[Tokens]
 	Contexts   Data[[]flow.ContextView]
-	Unfinished Data[[]flow.Journal]
+	Unfinished Data[[]enrolling.Progress]
 	Cluster    Data[flow.ClusterProgress]
 
 	source Source
@@ -72,7 +73,7 @@ type (
 	// ContextsMsg says that the kubeconfig was read.
 	ContextsMsg answer[[]flow.ContextView]
 	// UnfinishedMsg says that the enrolment records were read.
-	UnfinishedMsg answer[[]flow.Journal]
+	UnfinishedMsg answer[[]enrolling.Progress]
 	// ClusterMsg says that the cluster's progress was read.
 	ClusterMsg answer[flow.ClusterProgress]
 	// ClusterReadyMsg says that the cluster that was built can be used now.
@@ -131,7 +132,7 @@ func (s *Store) LoadContexts(now time.Time) tea.Cmd {
 // LoadUnfinished reads the records of enrolments that were begun.
 func (s *Store) LoadUnfinished(now time.Time) tea.Cmd {
 	return load(s, &s.Unfinished, now, s.source.Unfinished,
-		func(a answer[[]flow.Journal]) tea.Msg { return UnfinishedMsg(a) })
+		func(a answer[[]enrolling.Progress]) tea.Msg { return UnfinishedMsg(a) })
 }
 
 // LoadCluster reads the cluster's progress; nil if none is built.
@@ -159,7 +160,7 @@ func (s *Store) Update(msg tea.Msg, now time.Time) (fresh bool, cmd tea.Cmd) {
 	case ContextsMsg:
 		return s.Contexts.take(answer[[]flow.ContextView](m), now), nil
 	case UnfinishedMsg:
-		return s.Unfinished.take(answer[[]flow.Journal](m), now), nil
+		return s.Unfinished.take(answer[[]enrolling.Progress](m), now), nil
 	case ClusterMsg:
 		was, awaited := s.Building(), s.Cluster.Loaded
 		if !s.Cluster.take(answer[flow.ClusterProgress](m), now) {

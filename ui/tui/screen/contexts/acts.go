@@ -11,6 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -83,7 +84,7 @@ func (m *Model) migrate(c flow.ContextView) tea.Cmd {
 			if err != nil {
 				return screen.Report{}, err
 			}
-			var o flow.EnrollOptions
+			var o enrolling.Options
 			found.Fill(&o)
 			return screen.Report{Message: screen.OpenMsg{Screen: m.Enroll(o)}, Title: "When the new context works", Lines: found.Remarks()}, nil
 		}})

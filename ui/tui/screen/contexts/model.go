@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/store"
@@ -85,7 +86,7 @@ type Services struct {
 	screen.Services[Backend]
 	Store *store.Store
 	// Enroll makes the wizard, filled.
-	Enroll func(flow.EnrollOptions) screen.Screen
+	Enroll func(enrolling.Options) screen.Screen
 }
 
 // health is the last check of one context.

@@ -9,6 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
@@ -39,7 +40,7 @@ func (m *Model) breakGlass() tea.Cmd {
 }
 
 // enroll enrols and keeps a record of it.
-func (m *Model) enroll(ctx context.Context, p hsm.Prompter, o flow.EnrollOptions) (screen.Report, error) {
+func (m *Model) enroll(ctx context.Context, p hsm.Prompter, o enrolling.Options) (screen.Report, error) {
 	r, err := m.Backend.Enroll(ctx, o, p, screen.Steps(ctx))
 	if err != nil {
 		return screen.Report{}, err
@@ -75,7 +76,7 @@ func (m *Model) seal() tea.Cmd {
 		if token.Problem = present.Unusable(info); f.FirstProblem() {
 			return nil
 		}
-		o := flow.EnrollOptions{Token: info.URI(), User: value(f, "user"), Reason: value(f, "reason"), Expiration: lifetimes[life.Index]}
+		o := enrolling.Options{Token: info.URI(), User: value(f, "user"), Reason: value(f, "reason"), Expiration: lifetimes[life.Index]}
 		command := "kubehsm breakglass seal --user " + csr.ShellQuote(o.User) + " --token " + csr.ShellQuote(o.Token.String()) + " --reason " + csr.ShellQuote(o.Reason)
 		if o.Expiration > 0 {
 			command += " --lifetime " + o.Expiration.String()

@@ -11,7 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
@@ -38,7 +38,7 @@ func joins() []item {
 
 // joinMsg brings what a ticket says, or where a cluster is to be found.
 type joinMsg struct {
-	opts flow.EnrollOptions
+	opts enrolling.Options
 	next stage
 }
 
@@ -70,7 +70,7 @@ func (p *clusterPage) askToken() tea.Cmd {
 	address := &widget.Field{ID: "address", Label: "Address", Input: widget.NewInput("", "10.0.0.1:6443")}
 	hash := &widget.Field{ID: "hash", Label: "CA hash", Input: widget.NewInput("", "sha256:…"), Note: "Of the cluster's authority; several with commas. Without it whoever knows the token could pretend to be the cluster."}
 	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(p.m.Keys, "Join with a bootstrap token", "", []*widget.Field{address, hash}, func(*widget.Form) tea.Cmd {
-		j := &flow.JoinOptions{Endpoint: strings.TrimSpace(address.Input.Value())}
+		j := &enrolling.Join{Endpoint: strings.TrimSpace(address.Input.Value())}
 		var err error
 		if j.Pins, err = discovery.ParsePins(groups(hash.Input.Value())); err != nil {
 			hash.Problem = ui.Message(err)
@@ -97,12 +97,12 @@ func (p *clusterPage) askFile() tea.Cmd {
 			file.Problem = "name a file"
 			return nil
 		}
-		return p.askBootstrapToken(&flow.JoinOptions{File: path})
+		return p.askBootstrapToken(&enrolling.Join{File: path})
 	})})
 }
 
 // askBootstrapToken asks for the token, which is a secret.
-func (p *clusterPage) askBootstrapToken(j *flow.JoinOptions) tea.Cmd {
+func (p *clusterPage) askBootstrapToken(j *enrolling.Join) tea.Cmd {
 	o := p.m.opts
 	return screen.Operate(screen.Operation{Title: "Read the token", Writes: true,
 		Run: func(ctx context.Context, ask hsm.Prompter) (screen.Report, error) {

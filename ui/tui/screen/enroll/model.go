@@ -13,6 +13,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/store"
@@ -21,12 +22,12 @@ import (
 
 // Backend is what the wizard needs of the use cases.
 type Backend interface {
-	Complete(ctx context.Context, o flow.EnrollOptions) (flow.EnrollOptions, error)
-	Review(ctx context.Context, o flow.EnrollOptions) (flow.Review, error)
-	Enroll(ctx context.Context, o flow.EnrollOptions, p hsm.Prompter, report func(flow.Event)) (flow.Result, error)
+	Complete(ctx context.Context, o enrolling.Options) (enrolling.Options, error)
+	Review(ctx context.Context, o enrolling.Options) (flow.Review, error)
+	Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompter, report func(flow.Event)) (flow.Result, error)
 	TakeCertificate(ctx context.Context, name string, pem []byte) error
 	RefuseDefaults(ctx context.Context, token hsm.URI, puk bool) error
-	NewJoinPUK(ctx context.Context, o flow.EnrollOptions, showable func() error, p hsm.Prompter) (*flow.JoinPUK, error)
+	NewJoinPUK(ctx context.Context, o enrolling.Options, showable func() error, p hsm.Prompter) (*flow.JoinPUK, error)
 }
 
 // Services are what the wizard works with; the root passes them.
@@ -43,7 +44,7 @@ type Services struct {
 // Start says where the wizard starts.
 type Start struct {
 	// Options pre-fill it.
-	Options flow.EnrollOptions
+	Options enrolling.Options
 	// Token, if not nil, is chosen already, and Slot on it.
 	Token *flow.TokenView
 	Slot  *hsm.Slot
@@ -51,7 +52,7 @@ type Start struct {
 
 // Draft is a wizard that was left before anything was done.
 type Draft struct {
-	Options flow.EnrollOptions
+	Options enrolling.Options
 	token   *flow.TokenView
 	at      stage
 	trail   []stage
@@ -90,7 +91,7 @@ type page interface {
 // Model is the wizard.
 type Model struct {
 	Services
-	opts  flow.EnrollOptions
+	opts  enrolling.Options
 	token *flow.TokenView
 	pages []page
 	at    stage
@@ -282,7 +283,7 @@ func (m *Model) refreshToken() {
 }
 
 // resume goes on with an enrolment that was begun: straight to its review.
-func (m *Model) resume(o flow.EnrollOptions, now time.Time) tea.Cmd {
+func (m *Model) resume(o enrolling.Options, now time.Time) tea.Cmd {
 	m.opts = o
 	m.token = nil
 	for _, v := range m.Store.Tokens.Value.Views {

@@ -9,7 +9,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
@@ -66,7 +66,7 @@ func (p *resumePage) fill(now time.Time) tea.Cmd {
 }
 
 // progressOf says how far an enrolment is.
-func progressOf(j flow.Journal) string {
+func progressOf(j enrolling.Progress) string {
 	steps := j.Options.Steps()
 	next := steps[min(len(j.Done), len(steps)-1)]
 	var done []string
@@ -80,10 +80,10 @@ func progressOf(j flow.Journal) string {
 }
 
 // goOnMsg goes on with an enrolment that was begun.
-type goOnMsg struct{ opts flow.EnrollOptions }
+type goOnMsg struct{ opts enrolling.Options }
 
 // begun is the enrolment under the cursor.
-func (p *resumePage) begun() (j flow.Journal, ok bool) {
+func (p *resumePage) begun() (j enrolling.Progress, ok bool) {
 	it, ok := p.list.selected()
 	if !ok || it.index < 0 {
 		return j, false
@@ -99,7 +99,7 @@ func (p *resumePage) sent() screen.Action {
 		Reason: screen.Because(screen.When(!ok, "choose an enrolment that was begun"), screen.When(j.KeyHash == "", "it has no key yet"))}
 }
 
-func (p *resumePage) takeSent(o flow.EnrollOptions) tea.Cmd {
+func (p *resumePage) takeSent(o enrolling.Options) tea.Cmd {
 	file := &widget.Field{ID: "file", Label: "File", Input: widget.NewInput("", "sent.pem"), Note: "The certificate for this enrolment's key, in PEM."}
 	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(p.m.Keys, "Go on with a certificate that was sent", "", []*widget.Field{file}, func(*widget.Form) tea.Cmd {
 		path := screen.Path(file.Input.Value())

@@ -14,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
@@ -146,8 +147,8 @@ func (p *reviewPage) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
 	return nil
 }
 
-func (p *reviewPage) conflict() *flow.ConflictError {
-	var c *flow.ConflictError
+func (p *reviewPage) conflict() *enrolling.ConflictError {
+	var c *enrolling.ConflictError
 	if errors.As(p.err, &c) {
 		return c
 	}
@@ -299,7 +300,7 @@ func (p *reviewPage) body(t theme.Theme, w int) []string {
 }
 
 // source says by what the cluster is known, before its address.
-func source(o flow.EnrollOptions) string {
+func source(o enrolling.Options) string {
 	if o.Join != nil {
 		return "by ticket, "
 	}
@@ -336,7 +337,7 @@ func forecast(t theme.Theme, points []csr.Point, w int) []string {
 	return lines
 }
 
-func resumes(done []flow.Step) string {
+func resumes(done []enrolling.Step) string {
 	var titles []string
 	for _, s := range done {
 		titles = append(titles, s.Title())

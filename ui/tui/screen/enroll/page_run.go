@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
@@ -27,7 +28,7 @@ type runPage struct {
 	job      task.Handle
 	stopping bool
 	stopped  bool
-	steps    map[flow.Step]stepView
+	steps    map[enrolling.Step]stepView
 	err      error
 	scroll   widget.Scroll
 }
@@ -65,7 +66,7 @@ func (p *runPage) enter(now time.Time) tea.Cmd {
 
 // start runs the enrolment, which resumes what was done before.
 func (p *runPage) start(now time.Time) tea.Cmd {
-	p.steps = map[flow.Step]stepView{}
+	p.steps = map[enrolling.Step]stepView{}
 	p.err, p.stopping, p.stopped = nil, false, false
 	r := &p.m.review().review
 	o := r.Options
@@ -254,7 +255,7 @@ func (p *runPage) short(f screen.Frame, body []string) []string {
 }
 
 // step draws one step and what it says.
-func (p *runPage) step(f screen.Frame, s flow.Step) []string {
+func (p *runPage) step(f screen.Frame, s enrolling.Step) []string {
 	t, v := f.Theme, p.steps[s]
 	name := widget.Fit(text.Clean(s.Title()), 22)
 	clean := func(s string) string { return text.Clean(strings.ReplaceAll(s, "\n", " ")) }

@@ -10,7 +10,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/store"
 	"github.com/kubehsm/kubehsm/ui/tui/task"
@@ -29,7 +29,7 @@ type subjectPage struct {
 // defaultsMsg brings what is filled in where nothing was said.
 type defaultsMsg struct {
 	id   task.ID
-	opts flow.EnrollOptions
+	opts enrolling.Options
 }
 
 func newSubject(m *Model) *subjectPage { return &subjectPage{m: m} }
@@ -84,7 +84,7 @@ func (p *subjectPage) ask(now time.Time) tea.Cmd {
 	return cmd
 }
 
-func (p *subjectPage) fill(o flow.EnrollOptions) {
+func (p *subjectPage) fill(o enrolling.Options) {
 	p.form.Field("name").Input.Placeholder = o.Name
 	set := func(id, value string) {
 		if in := &p.form.Field(id).Input; in.Value() == "" && value != "" {

@@ -7,13 +7,13 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
 )
 
 // algorithm is the algorithm that a new key would have.
-func algorithm(o flow.EnrollOptions) hsm.Algorithm {
+func algorithm(o enrolling.Options) hsm.Algorithm {
 	if o.Generate.Algorithm == "" {
 		return hsm.ECDSAP256
 	}

@@ -1,4 +1,4 @@
-package flow
+package enrolling
 
 import (
 	"time"
@@ -6,8 +6,8 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 )
 
-// EnrollOptions say what to enrol. [Enroller.Complete] fills what is left open.
-type EnrollOptions struct {
+// Options say what to enrol. [Enroller.Complete] fills what is left open.
+type Options struct {
 	// Name is the enrolment's name, and that of the context, cluster and user
 	// entries written. Default: the source context's name with "-hsm".
 	Name string `json:"name"`
@@ -25,7 +25,7 @@ type EnrollOptions struct {
 	Cluster string `json:"cluster,omitempty"`
 	// Join, if set, takes the cluster from discovery instead, and files the
 	// request with a bootstrap token; Context is then "".
-	Join *JoinOptions `json:"join,omitempty"`
+	Join *Join `json:"join,omitempty"`
 	// Renewal, if set, asks for the successor of a certificate that is there.
 	Renewal *Renewal `json:"renewal,omitempty"`
 	// User and Groups are the identity asked for (CN and O).
@@ -77,8 +77,8 @@ const (
 	RiskUnverified = "unverified:"
 )
 
-// risks are those that are accepted.
-func (o EnrollOptions) risks() []string {
+// Risks are those that are accepted.
+func (o Options) Risks() []string {
 	var out []string
 	if o.AcceptFactory {
 		out = append(out, RiskFactory)
@@ -116,7 +116,7 @@ func Steps() []Step {
 func JoinSteps() []Step { return append([]Step{StepDiscover}, Steps()...) }
 
 // Steps lists the steps of this enrolment.
-func (o EnrollOptions) Steps() []Step {
+func (o Options) Steps() []Step {
 	if o.Join != nil {
 		return JoinSteps()
 	}
@@ -124,15 +124,15 @@ func (o EnrollOptions) Steps() []Step {
 }
 
 // verb is the command that makes such an enrolment.
-func (o EnrollOptions) verb() string {
+func (o Options) verb() string {
 	if o.Join != nil {
 		return "join"
 	}
 	return "enroll"
 }
 
-// resume is the command that goes on with such an enrolment.
-func (o EnrollOptions) resume() string {
+// Resume is the command that goes on with such an enrolment.
+func (o Options) Resume() string {
 	if o.Renewal == nil {
 		return "kubehsm " + o.verb() + " --name " + o.Name
 	}
@@ -141,7 +141,7 @@ func (o EnrollOptions) resume() string {
 		line += " --new-key"
 	}
 	if o.Renewal.With != "" {
-		line += " --with " + shellWord(o.Renewal.With)
+		line += " --with " + ShellWord(o.Renewal.With)
 	}
 	return line
 }

@@ -1,4 +1,4 @@
-package flow
+package enrolling
 
 import (
 	"errors"
@@ -14,11 +14,11 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 )
 
-// Journal records how far an enrolment is, before and after each thing that
+// Progress records how far an enrolment is, before and after each thing that
 // cannot be repeated, so that it resumes after an unplugged token, a closed
 // laptop or an approval that takes a day. It holds nothing secret.
-type Journal struct {
-	Options EnrollOptions `json:"options"`
+type Progress struct {
+	Options Options `json:"options"`
 	// Cluster is the API server's endpoint, and Namespace the one that commands
 	// act on, both as read from the source context.
 	Cluster   enrollment.Cluster `json:"cluster"`
@@ -46,40 +46,40 @@ type Journal struct {
 	Updated  time.Time `json:"updated"`
 }
 
-// did tells whether step s was finished.
-func (j *Journal) did(s Step) bool { return slices.Contains(j.Done, s) }
+// Did tells whether step s was finished.
+func (j *Progress) Did(s Step) bool { return slices.Contains(j.Done, s) }
 
-func (j *Journal) mark(s Step) {
-	if !j.did(s) {
+func (j *Progress) Mark(s Step) {
+	if !j.Did(s) {
 		j.Done = append(j.Done, s)
 	}
 }
 
-// unmark forgets that s and all later steps were done.
-func (j *Journal) unmark(s Step) {
+// Unmark forgets that s and all later steps were done.
+func (j *Progress) Unmark(s Step) {
 	steps := j.Options.Steps()
 	from := slices.Index(steps, s)
 	j.Done = slices.DeleteFunc(j.Done, func(d Step) bool { return slices.Index(steps, d) >= from })
 }
 
 // Finished tells whether nothing is left to do.
-func (j *Journal) Finished() bool { return j.did(StepVerify) && j.did(StepKubeconfig) }
+func (j *Progress) Finished() bool { return j.Did(StepVerify) && j.Did(StepKubeconfig) }
 
-// filed tells whether there is a request that a forecast would come too late for.
-func (j *Journal) filed() bool { return j.RequestUID != "" || len(j.Certificate) > 0 }
+// Filed tells whether there is a request that a forecast would come too late for.
+func (j *Progress) Filed() bool { return j.RequestUID != "" || len(j.Certificate) > 0 }
 
 // ErrTokenNeeded: the bootstrap token, which is not recorded, must be given
 // once more to go on.
 var ErrTokenNeeded = errors.New("the bootstrap token or ticket is needed to go on")
 
-func (j *Journal) tokenNeeded() error {
+func (j *Progress) TokenNeeded() error {
 	return hsm.Hintf(ErrTokenNeeded,
 		"give it again, or another if it has ended: `kubehsm join --name %s --ticket -` (or --token -); it is not kept anywhere. "+
 			"If you were sent the certificate: --certificate FILE", j.Options.Name)
 }
 
-// expiredToken explains a credential that was good when the run began.
-func (j *Journal) expiredToken(err error) error {
+// ExpiredToken explains a credential that was good when the run began.
+func (j *Progress) ExpiredToken(err error) error {
 	if j.Options.Join == nil || j.Options.Renewal != nil || !errors.Is(err, csr.ErrUnauthorized) {
 		return err
 	}
@@ -87,16 +87,16 @@ func (j *Journal) expiredToken(err error) error {
 		"ask for the certificate and go on with `kubehsm join --name %s --certificate FILE`, or for another ticket", j.Options.Name)
 }
 
-// otherFiler says who else could file the request of a renewal.
-func (j *Journal) otherFiler() string {
+// OtherFiler says who else could file the request of a renewal.
+func (j *Progress) OtherFiler() string {
 	if j.Options.Renewal == nil || j.Options.Renewal.With != "" || j.Options.Context == "" {
 		return ""
 	}
-	return fmt.Sprintf("file it with the context that was enrolled from: `kubehsm certificate renew %s --with %s`", j.Options.Name, shellWord(j.Options.Context))
+	return fmt.Sprintf("file it with the context that was enrolled from: `kubehsm certificate renew %s --with %s`", j.Options.Name, ShellWord(j.Options.Context))
 }
 
-// enrollment is the tuple that the agent may serve once there is a certificate.
-func (j *Journal) enrollment() enrollment.Enrollment {
+// Enrollment is the tuple that the agent may serve once there is a certificate.
+func (j *Progress) Enrollment() enrollment.Enrollment {
 	o := j.Options
 	return enrollment.Enrollment{
 		Name: o.Name, Cluster: j.Cluster, Namespace: j.Namespace, Key: j.Key, KeyHash: j.KeyHash,
@@ -105,20 +105,20 @@ func (j *Journal) enrollment() enrollment.Enrollment {
 	}
 }
 
-// spec is the request that the enrolment files.
-func (j *Journal) spec() csr.Spec {
+// Spec is the request that the enrolment files.
+func (j *Progress) Spec() csr.Spec {
 	o := j.Options
 	return csr.Spec{Name: j.RequestName, Request: j.Request, SignerName: o.SignerName,
 		Expiration: o.Expiration, Reason: o.Reason, Labels: o.Labels}
 }
 
-// ref names the request that was filed.
-func (j *Journal) ref() csr.Ref {
+// Ref names the request that was filed.
+func (j *Progress) Ref() csr.Ref {
 	return csr.Ref{Name: j.RequestName, UID: types.UID(j.RequestUID)}
 }
 
-// prospect is the request as far as it is known before there is a key.
-func (j *Journal) prospect(accepted *csr.Accepted) csr.Prospect {
+// Prospect is the request as far as it is known before there is a key.
+func (j *Progress) Prospect(accepted *csr.Accepted) csr.Prospect {
 	o := j.Options
 	return csr.Prospect{
 		Subject: csr.Subject{User: o.User, Groups: o.Groups}, SignerName: o.SignerName, Expiration: o.Expiration,

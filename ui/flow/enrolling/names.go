@@ -1,4 +1,4 @@
-package flow
+package enrolling
 
 import (
 	"fmt"
@@ -12,19 +12,19 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 )
 
-// nameFor makes an enrolment's name from a context's, which may hold anything.
-func nameFor(context string) string {
+// NameFor makes an enrolment's name from a context's, which may hold anything.
+func NameFor(context string) string {
 	const suffix, longest = "-hsm", 63
-	base := slug(context)
+	base := Slug(context)
 	if len(base) > longest-len(suffix) {
 		base = strings.TrimRight(base[:longest-len(suffix)], "-.")
 	}
 	return strings.TrimPrefix(base+suffix, "-")
 }
 
-// slug keeps of s what may stand in a name: lower-case letters, digits, dots
+// Slug keeps of s what may stand in a name: lower-case letters, digits, dots
 // and dashes, anything else becoming one dash.
-func slug(s string) string {
+func Slug(s string) string {
 	var b strings.Builder
 	gap := false
 	for _, r := range strings.ToLower(s) {
@@ -41,7 +41,7 @@ func slug(s string) string {
 	return strings.Trim(b.String(), "-.")
 }
 
-func fill[T comparable](to *T, from T) {
+func Fill[T comparable](to *T, from T) {
 	var zero T
 	if *to == zero {
 		*to = from
@@ -56,8 +56,8 @@ type AltNames struct {
 	URI   []string `json:"uri,omitempty"`
 }
 
-// into puts the names into a request's options.
-func (a AltNames) into(o *csr.RequestOptions) error {
+// Into puts the names into a request's options.
+func (a AltNames) Into(o *csr.RequestOptions) error {
 	o.DNSNames, o.EmailAddresses = a.DNS, a.Email
 	for _, s := range a.IP {
 		ip := net.ParseIP(s)
@@ -76,8 +76,8 @@ func (a AltNames) into(o *csr.RequestOptions) error {
 	return nil
 }
 
-// flags are the names as flags of the command line.
-func (a AltNames) flags() []string {
+// Flags are the names as flags of the command line.
+func (a AltNames) Flags() []string {
 	var out []string
 	for _, l := range []struct {
 		flag string
@@ -90,15 +90,15 @@ func (a AltNames) flags() []string {
 	return out
 }
 
-// nameTemplate fills the placeholders of names: {login} and {host} of this
+// NameTemplate fills the placeholders of names: {login} and {host} of this
 // machine, {serial} and {token} of the token, {context} of the kubeconfig.
-type nameTemplate struct {
-	token   hsm.TokenInfo
-	context string
+type NameTemplate struct {
+	Token   hsm.TokenInfo
+	Context string
 }
 
 // placeholders are those that a name may hold.
-func (t nameTemplate) value(placeholder string) (string, error) {
+func (t NameTemplate) value(placeholder string) (string, error) {
 	switch placeholder {
 	case "login":
 		u, err := user.Current()
@@ -111,17 +111,17 @@ func (t nameTemplate) value(placeholder string) (string, error) {
 		short, _, _ := strings.Cut(h, ".")
 		return short, err
 	case "serial":
-		return t.token.Serial, nil
+		return t.Token.Serial, nil
 	case "token":
-		return t.token.Name(), nil
+		return t.Token.Name(), nil
 	case "context":
-		return t.context, nil
+		return t.Context, nil
 	}
 	return "", fmt.Errorf("{%s} is none of {login}, {host}, {serial}, {token}, {context}", placeholder)
 }
 
-// fill replaces the placeholders in a name.
-func (t nameTemplate) fill(field, s string) (string, error) {
+// Fill replaces the placeholders in a name.
+func (t NameTemplate) Fill(field, s string) (string, error) {
 	var out strings.Builder
 	for rest := s; ; {
 		before, after, open := strings.Cut(rest, "{")
@@ -145,11 +145,11 @@ func (t nameTemplate) fill(field, s string) (string, error) {
 	}
 }
 
-// fillAll fills lists in place of copies.
-func (t nameTemplate) fillAll(field string, list []string) ([]string, error) {
+// FillAll fills lists in place of copies.
+func (t NameTemplate) FillAll(field string, list []string) ([]string, error) {
 	var out []string
 	for _, s := range list {
-		v, err := t.fill(field, s)
+		v, err := t.Fill(field, s)
 		if err != nil {
 			return nil, err
 		}
@@ -158,13 +158,13 @@ func (t nameTemplate) fillAll(field string, list []string) ([]string, error) {
 	return out, nil
 }
 
-func (t nameTemplate) fillNames(a AltNames) (out AltNames, err error) {
+func (t NameTemplate) FillNames(a AltNames) (out AltNames, err error) {
 	for _, l := range []struct {
 		field string
 		from  []string
 		to    *[]string
 	}{{"DNS name", a.DNS, &out.DNS}, {"email address", a.Email, &out.Email}, {"IP address", a.IP, &out.IP}, {"URI", a.URI, &out.URI}} {
-		if *l.to, err = t.fillAll(l.field, l.from); err != nil {
+		if *l.to, err = t.FillAll(l.field, l.from); err != nil {
 			return AltNames{}, err
 		}
 	}

@@ -1,4 +1,4 @@
-package flow
+package enrolling
 
 import (
 	"bytes"
@@ -20,17 +20,17 @@ import (
 
 // SealPUK seals a token's new PUK to the help desk that made the ticket. The
 // text is "" if the ticket carries no key, or there is none.
-func (o *JoinOptions) SealPUK(serial string, puk []byte) (string, error) {
+func (o *Join) SealPUK(serial string, puk []byte) (string, error) {
 	if o == nil || len(o.Seal) == 0 {
 		return "", nil
 	}
 	return ticket.Ticket{Seal: o.Seal}.SealTo(puk, ticket.PUKInfo(o.Ticket, serial))
 }
 
-// JoinOptions say how a cluster is found that no kubeconfig names, and who
+// Join say how a cluster is found that no kubeconfig names, and who
 // files the request there. What is secret in them is not recorded: a run that
 // still needs it must be given it again.
-type JoinOptions struct {
+type Join struct {
 	// Endpoint, Pins and UnsafeSkipCAVerification are for discovery by token;
 	// see [discovery.Options].
 	Endpoint                 string          `json:"endpoint,omitempty"`
@@ -61,7 +61,7 @@ var ErrTicket = errors.New("not what the ticket is for")
 
 // UseTicket takes from t the cluster and what to ask for. What o says already
 // must agree ([ErrTicket]); a ticket whose time is up is [ticket.ErrExpired].
-func (o *EnrollOptions) UseTicket(t ticket.Ticket) error {
+func (o *Options) UseTicket(t ticket.Ticket) error {
 	if err := t.Expired(time.Now()); err != nil {
 		return err
 	}
@@ -85,10 +85,10 @@ func (o *EnrollOptions) UseTicket(t ticket.Ticket) error {
 		return err
 	}
 	o.User, o.Groups = t.User, t.Groups
-	fill(&o.SignerName, cmp.Or(t.Signer, csr.ClientSigner))
-	fill(&o.Expiration, t.Lifetime)
-	fill(&o.Name, slug(t.Name))
-	o.Join = &JoinOptions{
+	Fill(&o.SignerName, cmp.Or(t.Signer, csr.ClientSigner))
+	Fill(&o.Expiration, t.Lifetime)
+	Fill(&o.Name, Slug(t.Name))
+	o.Join = &Join{
 		Endpoint: t.Server, Pins: t.Pins, DiscoveryToken: t.Token, Token: t.Token,
 		Ticket: t.Token.ID(), Policy: t.Policy, Serial: t.Serial, Seal: t.Seal,
 	}
@@ -96,7 +96,7 @@ func (o *EnrollOptions) UseTicket(t ticket.Ticket) error {
 }
 
 // usePolicy has a new key made as p asks; a stricter one may be asked for.
-func (o *EnrollOptions) usePolicy(p ticket.Policy) error {
+func (o *Options) usePolicy(p ticket.Policy) error {
 	touch, pin := hsm.TouchDefault, hsm.PINDefault
 	switch {
 	case p.Has(ticket.TouchAlways):
@@ -110,15 +110,15 @@ func (o *EnrollOptions) usePolicy(p ticket.Policy) error {
 	case p.Has(ticket.PINOnce):
 		pin = hsm.PINOnce
 	}
-	fill(&o.Generate.Touch, touch)
-	fill(&o.Generate.PIN, pin)
+	Fill(&o.Generate.Touch, touch)
+	Fill(&o.Generate.PIN, pin)
 	if o.Generate.Touch < touch || o.Generate.PIN < pin { // in rising order
 		return hsm.WithHint(fmt.Errorf("PIN policy %s, touch policy %s: %w", o.Generate.PIN, o.Generate.Touch, ErrTicket), "the ticket asks for "+p.String())
 	}
 	return nil
 }
 
-func (o *JoinOptions) discovery(waiting func(error)) discovery.Options {
+func (o *Join) Discovery(waiting func(error)) discovery.Options {
 	d := discovery.Options{Limits: discovery.Limits{Timeout: o.Timeout, Waiting: waiting}, File: o.File}
 	switch o.File {
 	case "":
@@ -129,22 +129,22 @@ func (o *JoinOptions) discovery(waiting func(error)) discovery.Options {
 	return d
 }
 
-// joinName proposes the name of an enrolment.
-func (o *JoinOptions) joinName() string {
+// JoinName proposes the name of an enrolment.
+func (o *Join) JoinName() string {
 	if o.File != "" {
 		base := filepath.Base(o.File)
-		return nameFor(strings.TrimSuffix(base, filepath.Ext(base)))
+		return NameFor(strings.TrimSuffix(base, filepath.Ext(base)))
 	}
 	host := o.Endpoint
 	if u, err := url.Parse(o.Endpoint); err == nil && u.Host != "" {
 		host = u.Host
 	}
-	return nameFor(host)
+	return NameFor(host)
 }
 
-// refusePolicy is the error for a key that the ticket does not allow, as far as
+// RefusePolicy is the error for a key that the ticket does not allow, as far as
 // can be told here: the help desk looks at the attestation itself.
-func (o *JoinOptions) refusePolicy(attested bool, why error) error {
+func (o *Join) RefusePolicy(attested bool, why error) error {
 	if o == nil || o.Policy == 0 || attested {
 		return nil
 	}
@@ -152,8 +152,8 @@ func (o *JoinOptions) refusePolicy(attested bool, why error) error {
 		"use a token that attests its keys, such as a YubiKey, or ask the help desk for another ticket")
 }
 
-// refuseSerial is the error for another token than the ticket's.
-func (o *JoinOptions) refuseSerial(info hsm.TokenInfo) error {
+// RefuseSerial is the error for another token than the ticket's.
+func (o *Join) RefuseSerial(info hsm.TokenInfo) error {
 	if o == nil || o.Serial == "" || o.Serial == info.Serial {
 		return nil
 	}
@@ -161,18 +161,18 @@ func (o *JoinOptions) refuseSerial(info hsm.TokenInfo) error {
 		"insert that token, or ask the help desk for a ticket for this one")
 }
 
-// with is the record of a join, gone on with what is given now.
-func (o *JoinOptions) with(now *JoinOptions) *JoinOptions {
+// With is the record of a join, gone on with what is given now.
+func (o *Join) With(now *Join) *Join {
 	if o == nil || now == nil {
 		return o
 	}
 	both := *now
-	fill(&both.Endpoint, o.Endpoint)
-	fill(&both.File, o.File)
-	fill(&both.UnsafeSkipCAVerification, o.UnsafeSkipCAVerification)
-	fill(&both.Ticket, o.Ticket)
-	fill(&both.Policy, o.Policy)
-	fill(&both.Serial, o.Serial)
+	Fill(&both.Endpoint, o.Endpoint)
+	Fill(&both.File, o.File)
+	Fill(&both.UnsafeSkipCAVerification, o.UnsafeSkipCAVerification)
+	Fill(&both.Ticket, o.Ticket)
+	Fill(&both.Policy, o.Policy)
+	Fill(&both.Serial, o.Serial)
 	if both.Pins == nil {
 		both.Pins = o.Pins
 	}
@@ -183,7 +183,7 @@ func (o *JoinOptions) with(now *JoinOptions) *JoinOptions {
 }
 
 // source names where the cluster of a join is found, "" for a context's.
-func (o EnrollOptions) source() string {
+func (o Options) source() string {
 	switch {
 	case o.Join == nil:
 		return ""
@@ -193,21 +193,21 @@ func (o EnrollOptions) source() string {
 	return strings.TrimPrefix(o.Join.Endpoint, "https://")
 }
 
-// sourceFlags are the command's name and the flags for name, cluster and token.
+// SourceFlags are the command's name and the flags for name, cluster and token.
 // No secret is among them: "-" stands for it.
-func (o EnrollOptions) sourceFlags() []string {
-	named := []string{"--name", shellWord(o.Name)}
+func (o Options) SourceFlags() []string {
+	named := []string{"--name", ShellWord(o.Name)}
 	if o.Join == nil {
-		return append([]string{"kubehsm enroll"}, append(named, "--token", shellWord(o.Token.String()), "--context", shellWord(o.Context))...)
+		return append([]string{"kubehsm enroll"}, append(named, "--token", ShellWord(o.Token.String()), "--context", ShellWord(o.Context))...)
 	}
 	line := append([]string{"kubehsm join"}, named...)
 	switch j := o.Join; {
 	case j.Ticket != "":
 		line = append(line, "--ticket", "-")
 	case j.File != "":
-		line = append(line, "--discovery-file", shellWord(j.File), "--tls-bootstrap-token", "-")
+		line = append(line, "--discovery-file", ShellWord(j.File), "--tls-bootstrap-token", "-")
 	default:
-		line = append(line, shellWord(o.source()), "--token", "-")
+		line = append(line, ShellWord(o.source()), "--token", "-")
 		for _, p := range j.Pins {
 			line = append(line, "--discovery-token-ca-cert-hash", p.String())
 		}
@@ -215,5 +215,5 @@ func (o EnrollOptions) sourceFlags() []string {
 			line = append(line, "--discovery-token-unsafe-skip-ca-verification")
 		}
 	}
-	return append(line, "--hsm", shellWord(o.Token.String()))
+	return append(line, "--hsm", ShellWord(o.Token.String()))
 }

@@ -1,4 +1,4 @@
-package flow
+package enrolling
 
 import (
 	"context"
@@ -28,18 +28,18 @@ type Store struct{ env *env.Env }
 // NewStore returns the records in the folders of e.
 func NewStore(e *env.Env) Store { return Store{env: e} }
 
-func (s Store) path(name string) string {
+func (s Store) Path(name string) string {
 	return filepath.Join(s.env.ProgressDir(), name+".json")
 }
 
 // Save writes j whole or not at all.
-func (s Store) Save(j *Journal) error {
+func (s Store) Save(j *Progress) error {
 	j.Updated = time.Now().UTC().Truncate(time.Second)
 	b, err := json.MarshalIndent(j, "", "  ")
 	if err != nil {
 		return fmt.Errorf("enrolment record: %w", err)
 	}
-	if err := home.WriteFile(s.path(j.Options.Name), append(b, '\n')); err != nil {
+	if err := home.WriteFile(s.Path(j.Options.Name), append(b, '\n')); err != nil {
 		return fmt.Errorf("enrolment record: %w", err)
 	}
 	return nil
@@ -47,35 +47,35 @@ func (s Store) Save(j *Journal) error {
 
 // Load reads the record of the enrolment called name. The error wraps
 // [fs.ErrNotExist] if there is none.
-func (s Store) Load(name string) (*Journal, error) {
+func (s Store) Load(name string) (*Progress, error) {
 	if err := enrollment.ValidName(name); err != nil {
 		return nil, err
 	}
-	b, err := os.ReadFile(s.path(name))
+	b, err := os.ReadFile(s.Path(name))
 	if err != nil {
 		return nil, fmt.Errorf("enrolment record: %w", err)
 	}
-	var j Journal
+	var j Progress
 	if err := json.Unmarshal(b, &j); err != nil {
-		return nil, hsm.Hintf(fmt.Errorf("enrolment record %s: %w", s.path(name), err),
+		return nil, hsm.Hintf(fmt.Errorf("enrolment record %s: %w", s.Path(name), err),
 			"remove it and enrol again; the key on the token can be reused with --key")
 	}
 	return &j, nil
 }
 
 // Unfinished lists the enrolments that were begun and not finished, the latest first.
-func (s Store) Unfinished(ctx context.Context) ([]Journal, error) {
+func (s Store) Unfinished(ctx context.Context) ([]Progress, error) {
 	all, err := s.All()
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(all, func(j Journal) bool { return j.Finished() })
+	all = slices.DeleteFunc(all, func(j Progress) bool { return j.Finished() })
 	sort.Slice(all, func(a, b int) bool { return all[a].Updated.After(all[b].Updated) })
 	return all, ctx.Err()
 }
 
 // All reads all records.
-func (s Store) All() ([]Journal, error) {
+func (s Store) All() ([]Progress, error) {
 	entries, err := os.ReadDir(s.env.ProgressDir())
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -83,7 +83,7 @@ func (s Store) All() ([]Journal, error) {
 	if err != nil {
 		return nil, fmt.Errorf("enrolment records: %w", err)
 	}
-	var all []Journal
+	var all []Progress
 	for _, entry := range entries {
 		name, ok := strings.CutSuffix(entry.Name(), ".json")
 		if !ok || strings.HasPrefix(name, ".") {
@@ -98,9 +98,9 @@ func (s Store) All() ([]Journal, error) {
 	return all, nil
 }
 
-// OwnRequest is the record of a request that was filed from here. It is written
+// Request is the record of a request that was filed from here. It is written
 // before the request is filed, so that nothing is lost by a crash.
-type OwnRequest struct {
+type Request struct {
 	Name string `json:"name"`
 	// UID is the cluster's, "" until it has answered.
 	UID string `json:"uid,omitempty"`
@@ -115,8 +115,8 @@ type OwnRequest struct {
 
 func (s Store) requestsDir() string { return filepath.Join(s.env.Dirs.State, "requests") }
 
-// requestPath is the record's file: a name can stand for requests in several clusters.
-func (s Store) requestPath(server, name string) string {
+// RequestPath is the record's file: a name can stand for requests in several clusters.
+func (s Store) RequestPath(server, name string) string {
 	return filepath.Join(s.requestsDir(), name+"@"+serverMark(server)+".json")
 }
 
@@ -126,13 +126,13 @@ func serverMark(server string) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-func (s Store) SaveRequest(o OwnRequest) error {
+func (s Store) SaveRequest(o Request) error {
 	b, err := json.MarshalIndent(o, "", "  ")
 	if err == nil {
 		err = home.MakeDir(s.requestsDir())
 	}
 	if err == nil {
-		err = home.WriteFile(s.requestPath(o.Server, o.Name), append(b, '\n'))
+		err = home.WriteFile(s.RequestPath(o.Server, o.Name), append(b, '\n'))
 	}
 	if err != nil {
 		return fmt.Errorf("record of request %s: %w", o.Name, err)
@@ -141,15 +141,15 @@ func (s Store) SaveRequest(o OwnRequest) error {
 }
 
 // LoadRequest reads a record; the error wraps [fs.ErrNotExist] if there is none.
-func (s Store) LoadRequest(server, name string) (OwnRequest, error) {
-	var o OwnRequest
+func (s Store) LoadRequest(server, name string) (Request, error) {
+	var o Request
 	if err := csr.ValidName(name); err != nil { // it becomes a file's
 		return o, err
 	}
-	return o, s.readRequest(s.requestPath(server, name), &o)
+	return o, s.readRequest(s.RequestPath(server, name), &o)
 }
 
-func (s Store) readRequest(path string, to *OwnRequest) error {
+func (s Store) readRequest(path string, to *Request) error {
 	b, err := os.ReadFile(path)
 	if err == nil {
 		err = json.Unmarshal(b, to)
@@ -162,17 +162,17 @@ func (s Store) readRequest(path string, to *OwnRequest) error {
 
 // Requests are the records of what was filed with the cluster at server, and
 // what its unfinished enrolments have filed.
-func (s Store) Requests(server string) ([]OwnRequest, error) {
+func (s Store) Requests(server string) ([]Request, error) {
 	entries, err := os.ReadDir(s.requestsDir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("records of requests: %w", err)
 	}
-	var all []OwnRequest
+	var all []Request
 	for _, entry := range entries {
 		if strings.HasPrefix(entry.Name(), ".") || !strings.HasSuffix(entry.Name(), "@"+serverMark(server)+".json") {
 			continue
 		}
-		var o OwnRequest
+		var o Request
 		if err := s.readRequest(filepath.Join(s.requestsDir(), entry.Name()), &o); err != nil {
 			return nil, err
 		}
@@ -186,8 +186,8 @@ func (s Store) Requests(server string) ([]OwnRequest, error) {
 		if j.RequestName == "" || j.Finished() || j.Cluster.Server != server {
 			continue
 		}
-		all = append(all, OwnRequest{Name: j.RequestName, UID: j.RequestUID, Context: j.Options.Context, Server: server,
-			Key: j.Key, KeyHash: j.KeyHash, Spec: j.spec(), Created: j.Updated})
+		all = append(all, Request{Name: j.RequestName, UID: j.RequestUID, Context: j.Options.Context, Server: server,
+			Key: j.Key, KeyHash: j.KeyHash, Spec: j.Spec(), Created: j.Updated})
 	}
 	return all, nil
 }

@@ -1,9 +1,9 @@
-package flow
+package enrolling
 
 import "strings"
 
-// shellWord quotes s for a POSIX shell where it must be.
-func shellWord(s string) string {
+// ShellWord quotes s for a POSIX shell where it must be.
+func ShellWord(s string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:@%+=,", r)
 	}

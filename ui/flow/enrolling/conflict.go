@@ -1,4 +1,4 @@
-package flow
+package enrolling
 
 import (
 	"bytes"
@@ -12,11 +12,11 @@ import (
 type ConflictError struct {
 	Name, Option, Recorded, Asked string
 
-	begun EnrollOptions
+	begun Options
 }
 
-// conflict is a [*ConflictError] with what was begun.
-func (o EnrollOptions) conflict(option, recorded, asked string) error {
+// Conflict is a [*ConflictError] with what was begun.
+func (o Options) Conflict(option, recorded, asked string) error {
 	return &ConflictError{Name: o.Name, Option: option, Recorded: recorded, Asked: asked, begun: o}
 }
 
@@ -26,15 +26,15 @@ func (e *ConflictError) Error() string {
 
 // Hint says how to go on.
 func (e *ConflictError) Hint() string {
-	hint := "`" + e.begun.resume() + "` goes on with what was begun"
+	hint := "`" + e.begun.Resume() + "` goes on with what was begun"
 	if e.begun.Renewal == nil {
 		hint += "; --restart begins anew; another --name makes a second one"
 	}
 	return hint
 }
 
-// continues tells whether o can go on from j: what it names must be the same.
-func (j *Journal) continues(o EnrollOptions) error {
+// Continues tells whether o can go on from j: what it names must be the same.
+func (j *Progress) Continues(o Options) error {
 	old := j.Options
 	for _, c := range []struct{ option, recorded, asked string }{
 		{"context", old.Context, o.Context},
@@ -46,11 +46,11 @@ func (j *Journal) continues(o EnrollOptions) error {
 		{"algorithm", string(old.Generate.Algorithm), string(o.Generate.Algorithm)},
 	} {
 		if c.recorded != c.asked {
-			return old.conflict(c.option, c.recorded, c.asked)
+			return old.Conflict(c.option, c.recorded, c.asked)
 		}
 	}
-	if j.did(StepToken) && !sameToken(o.Token, old.Token) {
-		return old.conflict("token", old.Token.String(), o.Token.String())
+	if j.Did(StepToken) && !SameToken(o.Token, old.Token) {
+		return old.Conflict("token", old.Token.String(), o.Token.String())
 	}
 	return j.keepsKey(o)
 }
@@ -58,10 +58,10 @@ func (j *Journal) continues(o EnrollOptions) error {
 // keepsKey tells whether o wants the key that j has, or has begun to make. Its
 // place and policies cannot be changed any more: to go on as if they were would
 // leave a weaker key than was asked for.
-func (j *Journal) keepsKey(o EnrollOptions) error {
+func (j *Progress) keepsKey(o Options) error {
 	old := j.Options
 	if j.KeyHash != "" && o.Key.Scheme != "" && !sameKey(o.Key, j.Key) {
-		return old.conflict("key", j.Key.String(), o.Key.String())
+		return old.Conflict("key", j.Key.String(), o.Key.String())
 	}
 	if !j.Generating && j.KeyHash == "" {
 		return nil
@@ -72,7 +72,7 @@ func (j *Journal) keepsKey(o EnrollOptions) error {
 		{"touch policy", old.Generate.Touch.String(), o.Generate.Touch.String()},
 	} {
 		if c.recorded != c.asked {
-			return old.conflict(c.option, c.recorded, c.asked)
+			return old.Conflict(c.option, c.recorded, c.asked)
 		}
 	}
 	return nil
@@ -80,13 +80,13 @@ func (j *Journal) keepsKey(o EnrollOptions) error {
 
 // sameKey is [sameToken] for keys.
 func sameKey(asked, recorded hsm.URI) bool {
-	return sameToken(asked, recorded) && (asked.Object == "" || asked.Object == recorded.Object) &&
+	return SameToken(asked, recorded) && (asked.Object == "" || asked.Object == recorded.Object) &&
 		(len(asked.ID) == 0 || bytes.Equal(asked.ID, recorded.ID)) && (asked.Slot == "" || asked.Slot == recorded.Slot)
 }
 
-// sameToken tells whether asked, which may be short, names what recorded, which
+// SameToken tells whether asked, which may be short, names what recorded, which
 // is whole, names.
-func sameToken(asked, recorded hsm.URI) bool {
+func SameToken(asked, recorded hsm.URI) bool {
 	eq := func(a, r string) bool { return a == "" || a == r }
 	return asked.Scheme == recorded.Scheme && eq(asked.Token, recorded.Token) && eq(asked.Serial, recorded.Serial) &&
 		eq(asked.Manufacturer, recorded.Manufacturer) && eq(asked.Model, recorded.Model)
