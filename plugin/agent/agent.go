@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/consents"
+	"github.com/kubehsm/kubehsm/plugin/agent/logfile"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
@@ -20,6 +22,7 @@ type agent struct {
 	o       Options
 	program wire.Build // as it was when it started
 	log     *slog.Logger
+	file    *logfile.Log // to which log writes; nil in some tests
 	records *records
 	life    *life
 
@@ -32,7 +35,7 @@ type agent struct {
 	people    *people
 	turns     *turns
 	terminals *terminals
-	consents  *consents
+	answers   *consents.Answers
 	questions *questions
 
 	flights     *flights
@@ -56,20 +59,20 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 		epoch     = newEpoch()
 		flights   = newFlights()
 		turns     = newTurns()
-		consents  = newConsents()
+		answers   = consents.New()
 		records   = newRecords(to, audit.Path(o.Dirs), o.pid, log)
 		life      = newLife(stop, sessions, timeout, o.quiet)
 		people    = newPeople(life.started)
-		terminals = &terminals{turns: turns, sessions: sessions, consents: consents}
+		terminals = &terminals{turns: turns, sessions: sessions, answers: answers}
 		dial      = &dialSigner{people: people, sources: o.PINSources, state: o.Dirs.State, records: records, notify: notify}
 		tokens    = &heldTokens{source: o.Tokens, tried: records.unlock, all: map[string]*holder{}}
 		policies  = &policies{store: store, records: records, notify: notify, log: log}
 		targets   = &targets{store: store, policies: policies, tokens: tokens, sessions: sessions, signer: dial.signer,
 			handshake: o.handshake, log: log, all: map[string]*target{}}
 		locks = &locks{window: o.Unlock, epoch: epoch, targets: targets, tokens: tokens, sessions: sessions,
-			consents: consents, records: records, notify: notify, log: log}
-		questions = &questions{targets: targets, consents: consents, turns: turns, people: people, terminals: terminals,
-			policies: policies, epoch: epoch, life: life, records: records, log: log}
+			answers: answers, records: records, notify: notify, log: log}
+		questions = &questions{targets: targets, answers: answers, turns: turns, people: people, terminals: terminals,
+			policies: policies, epoch: epoch, life: life, records: records, log: log, open: map[*ConsentStatus]struct{}{}}
 		host    = &bridgeHost{dirs: o.Dirs, passed: o.Port, executable: executable, log: log}
 		issuer  = &issuer{sessions: sessions, people: people, terminals: terminals, life: life, records: records}
 		signIns = &signIns{targets: targets, bridge: host, flights: flights, epoch: epoch, issuer: issuer, records: records, log: log}
@@ -85,7 +88,7 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 	}
 	return &agent{o: o, program: program, log: log, records: records, life: life,
 		sessions: sessions, bridge: host, targets: targets, tokens: tokens, locks: locks,
-		people: people, turns: turns, terminals: terminals, consents: consents, questions: questions,
+		people: people, turns: turns, terminals: terminals, answers: answers, questions: questions,
 		flights: flights, signIns: signIns,
 		credentials: &credentials{program: program, protocol: o.protocol, identify: o.identify, targets: targets, bridge: host,
 			issuer: issuer, state: o.Dirs.State, log: log},
@@ -100,8 +103,8 @@ func (a *agent) sweep(now time.Time) (idle bool) {
 	a.bridge.hold(a.sessions.Clients())
 	a.targets.follow()
 	a.records.recover()
-	if lines, ok := a.log.Handler().(repeats); ok {
-		_ = lines.flush(now) // a log that cannot be written has nowhere to say so
+	if a.file != nil {
+		_ = a.file.Flush(now) // a log that cannot be written has nowhere to say so
 	}
 	used := a.locks.sweep(now)
 	a.life.trim(now, used, a.o.sweepEvery)
@@ -112,7 +115,7 @@ func (a *agent) status() *Status {
 	s := &Status{Version: a.o.Version, PID: a.o.pid, Started: a.life.started, Memory: memoryOf(a.o.pid), Workers: a.o.Tokens.Workers(),
 		Tokens: a.locks.status(time.Now()), Sessions: a.sessions.Status()}
 	s.Upstreams, s.Signatures, s.Dials = a.targets.status()
-	s.Consents, s.Fronts = a.consents.status(), a.people.fronts()
+	s.Consents, s.Fronts = a.questions.status(), a.people.fronts()
 	s.Bridge, s.BridgeError = a.bridge.describe()
 	s.Program, s.Supervised, s.Newer = a.program, a.o.Supervised, a.life.newer.Load()
 	if e := a.records.problem.Load(); e != nil {

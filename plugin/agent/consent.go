@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/consents"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
@@ -27,7 +29,7 @@ var (
 // questions asks people about requests.
 type questions struct {
 	targets   *targets
-	consents  *consents
+	answers   *consents.Answers
 	turns     *turns
 	people    *people
 	terminals *terminals
@@ -36,17 +38,21 @@ type questions struct {
 	life      *life
 	records   *records
 	log       *slog.Logger
+
+	mu   sync.Mutex
+	open map[*ConsentStatus]struct{}
 }
 
 // consent asks a person about a request, unless an answer is in force.
 func (s *questions) consent(ctx context.Context, q bridge.Question) error {
-	of := scope{q.Enrollment, q.Client, q.Conn, q.Request.As, classOf(q.Request)}
-	if err, ok := s.consents.recall(of, time.Now()); ok {
+	of := consents.Scope{Enrollment: q.Enrollment, Client: q.Client, Conn: q.Conn, As: q.Request.As,
+		Class: consents.ClassOf(q.Request)}
+	if err, ok := s.answers.Recall(of, time.Now()); ok {
 		s.turns.covered(ctx, q.Client)
 		return err
 	}
 	answered := ctx
-	release, ok := s.consents.hold(q.Client)
+	release, ok := s.answers.Hold(q.Client)
 	if !ok {
 		return errTooMany
 	}
@@ -61,7 +67,7 @@ func (s *questions) consent(ctx context.Context, q bridge.Question) error {
 		return err
 	}
 	defer leave()
-	if err, ok := s.consents.recall(of, time.Now()); ok { // it was asked meanwhile
+	if err, ok := s.answers.Recall(of, time.Now()); ok { // it was asked meanwhile
 		s.turns.covered(answered, q.Client)
 		return err
 	}
@@ -75,7 +81,7 @@ func (s *questions) consent(ctx context.Context, q bridge.Question) error {
 		err = cause
 	}
 	if err == nil || errors.Is(err, errRefused) || errors.Is(err, hsm.ErrCancelled) || errors.Is(err, hsm.ErrTouchTimeout) || errors.Is(err, context.DeadlineExceeded) {
-		s.consents.remember(of, err, time.Now())
+		s.answers.Remember(of, err, time.Now())
 	}
 	return err
 }
@@ -113,7 +119,7 @@ func (s *questions) question(ctx, answered context.Context, q bridge.Question) e
 	}
 	s.life.working.Add(1)
 	defer s.life.working.Add(-1)
-	defer s.consents.open(ConsentStatus{Enrollment: q.Enrollment, Client: q.Client, Request: q.Request.String(), Since: time.Now()})()
+	defer s.show(ConsentStatus{Enrollment: q.Enrollment, Client: q.Client, Request: q.Request.String(), Since: time.Now()})()
 	statement := consent.Statement{Time: time.Now(), Enrollment: q.Enrollment, Server: t.e.Cluster.Server, Request: q.Request,
 		PID: q.Client.PID, Command: consent.CommandOf(q.Client.PID)}
 	text, err := statement.Text()
@@ -212,6 +218,29 @@ func (s *questions) put(ctx context.Context, t *target, about consent.Statement,
 		return nil, how, err
 	}
 	return signature, how, consent.Verify(crypto.PublicKey(t.chain[0].PublicKey), text, signature)
+}
+
+// show shows a question in the agent's status until the returned function is called.
+func (s *questions) show(q ConsentStatus) (done func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open[&q] = struct{}{}
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.open, &q)
+	}
+}
+
+// status lists the questions that wait for their answer.
+func (s *questions) status() []ConsentStatus {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]ConsentStatus, 0, len(s.open))
+	for q := range s.open {
+		all = append(all, *q)
+	}
+	return all
 }
 
 // words are the lines above the question.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/agent/consents"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
@@ -444,52 +445,6 @@ func TestOddIsRefused(t *testing.T) {
 	}
 }
 
-// TestAnswersEnd: a pause, or a long time, ends what an answer covers.
-func TestAnswersEnd(t *testing.T) {
-	c := newConsents()
-	s := scope{enrollment: "prod", client: process.This(), class: classChange}
-	read, as := s, s
-	read.class, as.as = classRead, "jane"
-	now := time.Unix(1e9, 0)
-	covered := func(s scope, after time.Duration) bool {
-		err, ok := c.recall(s, now.Add(after))
-		return ok && err == nil
-	}
-	c.remember(s, nil, now)
-	if !covered(s, 0) || !covered(read, time.Second) || covered(as, 0) || covered(scope{enrollment: "prod", client: s.client, class: classDelete}, 0) || covered(scope{enrollment: "test", client: s.client, class: classChange}, 0) {
-		t.Error("it covers the wrong requests")
-	}
-	last := time.Second
-	for ; covered(s, last+grantPause-1); last += grantPause - 1 {
-	}
-	if last < grantLife-grantPause || last > grantLife {
-		t.Errorf("it ends after %s", last)
-	}
-	c.remember(s, nil, now)
-	if covered(s, grantPause) {
-		t.Error("a pause does not end it")
-	}
-	c.remember(s, errRefused, now)
-	if err, ok := c.recall(s, now.Add(time.Second)); !ok || !errors.Is(err, errRefused) {
-		t.Error("a refusal is forgotten at once")
-	}
-	if _, ok := c.recall(read, now.Add(time.Second)); ok {
-		t.Error("a refused change refuses reading")
-	}
-	if _, ok := c.recall(s, now.Add(2*refusalPause)); ok {
-		t.Error("a refusal does not end")
-	}
-	c.remember(s, nil, now)
-	c.forget()
-	if covered(s, 0) {
-		t.Error("a lock does not end it")
-	}
-	c.remember(scope{enrollment: "prod", class: classChange}, nil, now)
-	if covered(scope{enrollment: "prod", class: classChange}, 0) {
-		t.Error("an unknown client's answer covers another's request")
-	}
-}
-
 // TestHeldRequestsAreBounded: a program that goes on asking while nobody answers
 // is refused, and keeps no other from being asked about.
 func TestHeldRequestsAreBounded(t *testing.T) {
@@ -505,7 +460,7 @@ func TestHeldRequestsAreBounded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	var refused atomic.Int32
-	for range maxHeld + more {
+	for range consents.MaxHeld + more {
 		wg.Go(func() {
 			code, body, err := r.trySend(ctx, c, "POST", pods)
 			switch {
@@ -528,26 +483,11 @@ func TestHeldRequestsAreBounded(t *testing.T) {
 	wg.Wait()
 	r.mustAgent(func(a *agent) {
 		poll.Until(t, "nothing is held", func() bool {
-			a.consents.mu.Lock()
-			defer a.consents.mu.Unlock()
-			return a.consents.heldAll == 0 && len(a.consents.held) == 0
+			return !a.answers.Waits(greedy) && !a.answers.Waits(other)
 		})
 	})
 	if refused.Load() != more {
 		t.Errorf("%d were refused", refused.Load())
-	}
-}
-
-// TestHeldInAll: many processes cannot hold more than the agent bears, either.
-func TestHeldInAll(t *testing.T) {
-	c := newConsents()
-	for i := range maxHeldAll {
-		if _, ok := c.hold(caller(i / maxHeld)); !ok {
-			t.Fatal(i)
-		}
-	}
-	if _, ok := c.hold(caller(maxHeldAll)); ok {
-		t.Error("one more is held")
 	}
 }
 

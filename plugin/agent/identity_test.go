@@ -21,6 +21,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/agent/consents"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/consent"
@@ -205,31 +206,31 @@ func TestChildWithTheCertificate(t *testing.T) {
 
 // TestAnswerEndsWithItsProgram: also where the process runs on, with another program.
 func TestAnswerEndsWithItsProgram(t *testing.T) {
-	c := newConsents()
+	c := consents.New()
 	r := &rig{t: t, dir: t.TempDir()}
 	p := r.program(`"$0" client; exec "$0" client`)
-	shell := scope{enrollment: "prod", client: p.id.Ancestors()[0], class: classChange}
-	c.remember(shell, nil, time.Now())
-	if _, ok := c.recall(shell, time.Now()); !ok {
+	shell := consents.Scope{Enrollment: "prod", Client: p.id.Ancestors()[0], Class: consents.Change}
+	c.Remember(shell, nil, time.Now())
+	if _, ok := c.Recall(shell, time.Now()); !ok {
 		t.Fatal("it is not remembered")
 	}
 	_, err := io.WriteString(p.in, "no order\n") // the first program ends at a line that is no order
 	check(t, err)
-	if d := p.answer(); d.ID != shell.client {
-		t.Fatalf("%v, not the same process: %v", d.ID, shell.client)
+	if d := p.answer(); d.ID != shell.Client {
+		t.Fatalf("%v, not the same process: %v", d.ID, shell.Client)
 	}
-	if _, ok := c.recall(shell, time.Now()); ok {
+	if _, ok := c.Recall(shell, time.Now()); ok {
 		t.Error("another program in the process has the answer")
 	}
-	c.remember(shell, nil, time.Now())
+	c.Remember(shell, nil, time.Now())
 	p.end()
-	if _, ok := c.recall(shell, time.Now()); ok {
+	if _, ok := c.Recall(shell, time.Now()); ok {
 		t.Error("a process that has ended has the answer")
 	}
 	me := process.This()
-	before := scope{enrollment: "prod", client: process.ID{PID: me.PID, Start: me.Start + 1}, class: classChange}
-	c.remember(before, nil, time.Now())
-	if _, ok := c.recall(before, time.Now()); ok {
+	before := consents.Scope{Enrollment: "prod", Client: process.ID{PID: me.PID, Start: me.Start + 1}, Class: consents.Change}
+	c.Remember(before, nil, time.Now())
+	if _, ok := c.Recall(before, time.Now()); ok {
 		t.Error("a process that has ended, and whose number another has, has the answer")
 	}
 }

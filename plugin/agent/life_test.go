@@ -470,25 +470,6 @@ func TestLongSocketPath(t *testing.T) {
 	check(t, c.Close())
 }
 
-func TestLogRotates(t *testing.T) {
-	path := t.TempDir() + "/agent.log"
-	l, err := openLog(path)
-	check(t, err)
-	line := bytes.Repeat([]byte("x"), 100<<10)
-	for range 25 {
-		_, err := l.Write(line)
-		check(t, err)
-	}
-	check(t, l.Close())
-	for _, p := range []string{path, path + ".1"} {
-		info, err := os.Stat(p)
-		check(t, err)
-		if info.Size() > maxLog || info.Mode().Perm() != 0o600 {
-			t.Errorf("%s: %d bytes, %v", p, info.Size(), info.Mode())
-		}
-	}
-}
-
 // TestSuspendEndsTheWindow: a machine that slept for long wakes up locked. Its
 // monotonic clock may have stood still meanwhile, so the wall clock counts too,
 // and that one set back does not prolong anything.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/consents"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/desktop"
@@ -22,7 +23,7 @@ type locks struct {
 	targets  *targets
 	tokens   *heldTokens
 	sessions *bridge.Sessions
-	consents *consents
+	answers  *consents.Answers
 	records  *records
 	notify   *desktop.Notifier
 	log      *slog.Logger
@@ -37,7 +38,7 @@ func (l *locks) all() (ended []hsm.URI, err error) {
 	l.epoch.next(func() { gone, holders = l.targets.forget(nil), l.tokens.list() })
 
 	l.sessions.Drop("")
-	l.consents.forget()
+	l.answers.Forget()
 	for _, t := range gone {
 		t.up.CloseFor("it was locked")
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/logfile"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/home"
@@ -116,13 +116,12 @@ func Serve(ctx context.Context, o Options) (err error) {
 		return ready(o.Ready)
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
-	file, err := openLog(o.Dirs.LogFile())
+	file, err := logfile.Open(o.Dirs.LogFile())
 	if err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	lines := newRepeats(slog.NewTextHandler(file, nil))
-	log := slog.New(lines).With("pid", o.pid)
+	log := file.Logger().With("pid", o.pid)
 	if err := home.Sweep(o.Dirs.State); err != nil {
 		log.Warn("removing what killed processes left unfinished", "error", err)
 	}
@@ -137,10 +136,10 @@ func Serve(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
+	a.file = file
 	if o.made != nil {
 		o.made(a)
 	}
-	defer func() { err = errors.Join(err, lines.flush(time.Now().Add(repeatWindow))) }()
 	return a.run(ctx)
 }
 

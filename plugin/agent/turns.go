@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kubehsm/kubehsm/plugin/agent/consents"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
@@ -194,7 +195,7 @@ func (s *turns) showing() []*remotePrompter {
 type terminals struct {
 	turns    *turns
 	sessions *bridge.Sessions
-	consents *consents
+	answers  *consents.Answers
 }
 
 // mayWrite tells the prompts on the client's terminal that it may write there from
@@ -218,6 +219,6 @@ func (s *terminals) shared(client process.ID) bool {
 	terminal := client.Terminal()
 	return terminal != 0 && slices.ContainsFunc(s.sessions.Clients(), func(other process.ID) bool {
 		return other != client && other.Terminal() == terminal && other.Alive() &&
-			(!s.consents.waits(other) || s.turns.isElsewhere(other))
+			(!s.answers.Waits(other) || s.turns.isElsewhere(other))
 	})
 }

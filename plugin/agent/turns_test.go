@@ -142,7 +142,7 @@ func TestSharedLater(t *testing.T) {
 		t.Fatalf("%d %s", code, body)
 	}
 	r.mustAgent(func(a *agent) {
-		release, _ := a.consents.hold(second)
+		release, _ := a.answers.Hold(second)
 		comes = func() { release(); a.terminals.mayWrite(second) }
 	})
 	if code, body := r.send(t.Context(), c, "POST", pods); code != served {
@@ -221,7 +221,7 @@ func TestSharedTerminal(t *testing.T) {
 	r.sessionOf(second)
 	ask("DELETE /p", true)
 	r.mustAgent(func(a *agent) {
-		release, _ := a.consents.hold(first)
+		release, _ := a.answers.Hold(first)
 		defer release()
 		if a.terminals.shared(second) || !a.terminals.shared(first) {
 			t.Error("a program writes nothing while it waits for an answer, others do")

@@ -1,4 +1,4 @@
-package agent
+package logfile
 
 import (
 	"bytes"
@@ -7,13 +7,17 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 )
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
 
 // TestRepeats: a cause that comes again and again is a line with a count, other
 // causes are lines of their own, and nothing is lost.
@@ -55,34 +59,22 @@ func TestRepeats(t *testing.T) {
 	}
 }
 
-// TestLogOfManyRefusals: a program that is refused in a loop leaves few lines, and
-// none of its requests is lost.
-func TestLogOfManyRefusals(t *testing.T) {
-	const n = 200
-	r := newRig(t, rigOptions{})
-	s := r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
-	c := r.http(s)
-	for range n {
-		resp, err := c.Get(r.ep.URL("other"))
-		check(t, err)
-		check(t, resp.Body.Close())
-	}
-	r.end()
-	b, err := os.ReadFile(r.dirs.LogFile())
+// TestLogRotates: a full file is moved away, and one old one is kept.
+func TestLogRotates(t *testing.T) {
+	path := t.TempDir() + "/agent.log"
+	l, err := Open(path)
 	check(t, err)
-	lines, total := 0, 0
-	for line := range strings.Lines(string(b)) {
-		if !strings.Contains(line, "msg=refused") {
-			continue
-		}
-		times := 1
-		if _, count, ok := strings.Cut(line, " times="); ok {
-			times, err = strconv.Atoi(strings.TrimSpace(count))
-			check(t, err)
-		}
-		lines, total = lines+1, total+times
+	line := bytes.Repeat([]byte("x"), 100<<10)
+	for range 25 {
+		_, err := l.file.Write(line)
+		check(t, err)
 	}
-	if lines > n/10 || total != n { // two in ten seconds, however slow the machine
-		t.Errorf("%d lines tell of %d requests:\n%s", lines, total, b)
+	check(t, l.Close())
+	for _, p := range []string{path, path + ".1"} {
+		info, err := os.Stat(p)
+		check(t, err)
+		if info.Size() > maxLog || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %d bytes, %v", p, info.Size(), info.Mode())
+		}
 	}
 }

@@ -1,4 +1,4 @@
-package agent
+package logfile
 
 import (
 	"context"
@@ -68,8 +68,7 @@ func (r repeats) WithGroup(name string) slog.Handler {
 	return repeats{r.Handler.WithGroup(name), r.causes}
 }
 
-// flush writes the counts of the windows that are over. It is to be called now
-// and then.
+// flush writes the counts of the windows that are over.
 func (r repeats) flush(now time.Time) error {
 	r.causes.mu.Lock()
 	defer r.causes.mu.Unlock()

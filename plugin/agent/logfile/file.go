@@ -1,4 +1,4 @@
-package agent
+package logfile
 
 import (
 	"errors"
@@ -9,20 +9,15 @@ import (
 // maxLog is where the log is rotated, in bytes; one old file is kept.
 const maxLog = 1 << 20
 
-// logFile is a file that moves itself to PATH.1 when it is full.
-type logFile struct {
+// file is a file that moves itself to PATH.1 when it is full.
+type file struct {
 	path string
 	mu   sync.Mutex
 	f    *os.File
 	size int64
 }
 
-func openLog(path string) (*logFile, error) {
-	l := &logFile{path: path}
-	return l, l.open()
-}
-
-func (l *logFile) open() error {
+func (l *file) open() error {
 	f, err := os.OpenFile(l.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
@@ -36,7 +31,7 @@ func (l *logFile) open() error {
 }
 
 // Write implements [io.Writer].
-func (l *logFile) Write(b []byte) (int, error) {
+func (l *file) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.size > 0 && l.size+int64(len(b)) > maxLog {
@@ -50,7 +45,7 @@ func (l *logFile) Write(b []byte) (int, error) {
 }
 
 // Close closes the file.
-func (l *logFile) Close() error {
+func (l *file) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.f.Close()

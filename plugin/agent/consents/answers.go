@@ -1,0 +1,188 @@
+// Package consents remembers what people have answered to requests, for as long as an
+// answer is in force, and bounds how many requests wait for one. It asks nobody.
+package consents
+
+import (
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/kubehsm/kubehsm/plugin/consent"
+	"github.com/kubehsm/kubehsm/plugin/process"
+)
+
+// How far an answer reaches. It is one process's, and ends with it: "apply -f dir/"
+// is one question, and a program that runs on is asked again.
+const (
+	grantPause   = 30 * time.Second // between two requests that it covers
+	grantLife    = 10 * time.Minute
+	refusalPause = 5 * time.Second // kubectl tries exec twice, apply goes on with the next file
+)
+
+// Class is a kind of request. An answer covers its own kind, and looking.
+type Class string
+
+// The classes.
+const (
+	Read    Class = "read"
+	Change  Class = "change"
+	Delete  Class = "delete"
+	Connect Class = "connect"
+)
+
+// ClassOf is the class of a request.
+func ClassOf(r consent.Request) Class {
+	switch {
+	case r.Connecting:
+		return Connect
+	case r.Verb == "delete" || r.Verb == "deletecollection":
+		return Delete
+	case r.Writes() && r.Verb != "get" && r.Verb != "list" && r.Verb != "watch":
+		return Change
+	}
+	return Read
+}
+
+// Scope is what an answer is for.
+type Scope struct {
+	Enrollment string
+	Client     process.ID // the program that sends the request
+	Conn       uint64     // the connection, where the system does not tell whose it is; else 0
+	As         string     // whom the request is made for, if it impersonates
+	Class      Class
+}
+
+// lasts tells whether an answer can be in force for more than a request: its
+// process runs, or it is for one connection alone.
+func (s Scope) lasts() bool {
+	return s.Conn != 0 || s.Client.Known() && s.Client.Alive()
+}
+
+// answer is an answer in force.
+type answer struct {
+	err         error // nil is a yes
+	given, used time.Time
+	program     os.FileInfo // the program that the process ran; nil where the system does not tell
+}
+
+// programOf is the file of the program that a process runs: another one may take
+// its place (execve(2)).
+func programOf(p process.ID) os.FileInfo {
+	file, err := os.Stat(fmt.Sprintf("/proc/%d/exe", p.PID))
+	if err != nil {
+		return nil
+	}
+	return file
+}
+
+func (v answer) runs(program os.FileInfo) bool {
+	if v.program == nil || program == nil {
+		return v.program == program
+	}
+	return os.SameFile(v.program, program)
+}
+
+func (v answer) holds(now time.Time) bool {
+	if v.err != nil {
+		return now.Sub(v.used) < refusalPause
+	}
+	return now.Sub(v.used) < grantPause && now.Sub(v.given) < grantLife
+}
+
+// How many requests may wait for an answer, of one client and in all: each holds
+// a stream and memory.
+const (
+	MaxHeld    = 256
+	MaxHeldAll = 1024
+)
+
+// Answers are the answers in force, and the requests that wait for one.
+type Answers struct {
+	mu      sync.Mutex
+	given   map[Scope]answer
+	held    map[process.ID]int
+	heldAll int
+}
+
+// New returns Answers with none in force.
+func New() *Answers {
+	return &Answers{given: map[Scope]answer{}, held: map[process.ID]int{}}
+}
+
+// Recall returns the answer that covers s, and counts its pause from now; err nil is
+// a yes.
+func (c *Answers) Recall(s Scope, now time.Time) (err error, ok bool) {
+	if !s.lasts() {
+		return nil, false
+	}
+	program := programOf(s.Client)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	classes := []Class{s.Class}
+	if s.Class == Read {
+		classes = append(classes, Change, Delete, Connect)
+	}
+	for _, each := range classes {
+		k := s
+		k.Class = each
+		v, known := c.given[k]
+		if !known || !v.holds(now) || !v.runs(program) || (v.err != nil && each != s.Class) {
+			continue
+		}
+		v.used = now
+		c.given[k] = v
+		return v.err, true
+	}
+	return nil, false
+}
+
+// Remember puts an answer in force for s; err nil is a yes.
+func (c *Answers) Remember(s Scope, err error, now time.Time) {
+	if !s.lasts() {
+		return
+	}
+	program := programOf(s.Client)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for k, v := range c.given {
+		if !v.holds(now) {
+			delete(c.given, k)
+		}
+	}
+	c.given[s] = answer{err, now, now, program}
+}
+
+// Forget drops all answers, with a lock.
+func (c *Answers) Forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.given)
+}
+
+// Hold counts a request of the client that waits, until release is called; not
+// ok where too many do.
+func (c *Answers) Hold(client process.ID) (release func(), ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.held[client] >= MaxHeld || c.heldAll >= MaxHeldAll {
+		return nil, false
+	}
+	c.held[client]++
+	c.heldAll++
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.heldAll--
+		if c.held[client]--; c.held[client] == 0 {
+			delete(c.held, client)
+		}
+	}, true
+}
+
+// Waits tells whether a request of the client does.
+func (c *Answers) Waits(client process.ID) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.held[client] > 0
+}
