@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 // plainGroups leaves out the groups that carry a ticket's terms, which its
@@ -56,7 +57,7 @@ kubehsm bootstrap-token list --context prod -o json`,
 			for _, t := range all {
 				ttl, expires := "forever", "never"
 				if t.Expires != nil {
-					ttl, expires = duration.HumanDuration(max(0, time.Until(*t.Expires))), date(*t.Expires)
+					ttl, expires = duration.HumanDuration(max(0, time.Until(*t.Expires))), present.Date(*t.Expires)
 				}
 				rows = append(rows, []string{t.Token, ttl, expires, strings.Join(t.Usages, ","), t.Description, strings.Join(plainGroups(t.Groups), ",")})
 			}

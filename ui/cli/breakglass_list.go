@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 func (a *app) breakglassList() *cobra.Command {
@@ -42,7 +43,7 @@ and sealed tokens. A sealed one is due thirty days before it ends.`,
 				if state == "due" {
 					state = "due: enrol it again before it ends"
 				}
-				rows = append(rows, []string{v.Name, kind, v.User, v.Server, date(v.NotAfter), state})
+				rows = append(rows, []string{v.Name, kind, v.User, v.Server, present.Date(v.NotAfter), state})
 			}
 			w.table([]string{"NAME", "KIND", "USER", "CLUSTER", "UNTIL", "STATE"}, rows)
 		})

@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"time"
+
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 func (a *app) certificateImport() *cobra.Command {
@@ -43,7 +46,7 @@ kubehsm certificate import - --enrollment prod-hsm < jane.pem`,
 			return err
 		}
 		d := certificateDocOf(cert.Leaf, cert.Chain...)
-		return a.emit(o, d, d.words)
+		return a.emit(o, d, func(w *words) { w.facts(present.CertificateFacts(cert.Leaf, time.Now())) })
 	})
 	c.Flags().StringVar(&key, "key", "", "`URI` of the key")
 	c.Flags().StringVar(&name, "enrollment", "", "`name` of an unfinished enrolment")

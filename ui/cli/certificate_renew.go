@@ -12,6 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 // renewFlags are the flags of certificate renew.
@@ -123,7 +124,7 @@ func (a *app) renewAll(ctx context.Context, env *flow.Env, o flow.RenewOptions, 
 		result, err := flow.Result{}, x.Err
 		if err == nil {
 			w := a.err()
-			w.line("%s, until %s:", x.Name, date(x.NotAfter))
+			w.line("%s, until %s:", x.Name, present.Date(x.NotAfter))
 			if err := w.flush(); err != nil {
 				return err
 			}
@@ -156,7 +157,7 @@ type failedDoc struct {
 }
 
 func renewedWords(w *words, r flow.Result) {
-	w.line("%s: renewed until %s (%s)", r.Name, date(r.NotAfter), time.Until(r.NotAfter).Round(time.Minute))
+	w.line("%s: renewed until %s (%s)", r.Name, present.Date(r.NotAfter), time.Until(r.NotAfter).Round(time.Minute))
 	for _, n := range r.Notes {
 		w.line("note: %s", n)
 	}

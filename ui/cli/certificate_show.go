@@ -3,12 +3,14 @@ package cli
 import (
 	"context"
 	"crypto/x509"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 func (a *app) certificateShow() *cobra.Command {
@@ -37,7 +39,7 @@ kubehsm certificate show -f jane.pem`,
 			w.block(d.PEM)
 			return w.flush()
 		}
-		return a.emit(o, d, d.words)
+		return a.emit(o, d, func(w *words) { w.facts(present.CertificateFacts(leaf, time.Now())) })
 	})
 	c.Flags().StringVar(&key, "key", "", "`URI` of the key whose certificate on the token is meant")
 	c.Flags().StringVarP(&file, "file", "f", "", "PEM `file`, - for standard input")

@@ -72,7 +72,7 @@ func TestCertificateImportAndShow(t *testing.T) {
 	if out := b.ok("certificate", "show", "-f", "-", "-o", "pem"); out != b.stdin {
 		t.Errorf("%q", out)
 	}
-	if out := b.ok("key", "list"); !strings.Contains(out, "jane, until ") {
+	if out := b.ok("key", "list"); !strings.Contains(out, "   jane   ") {
 		t.Errorf("%s", out)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
 
@@ -185,7 +186,7 @@ func requestWords(w *words, v flow.RequestView) {
 	}
 	w.fields(
 		"Name", v.Name, "State", state, "Message", short(v.Message, maxNote),
-		"Asked by", v.Requester, "… which is", v.RequesterKind, "… groups", short(strings.Join(groups, ", "), maxNote), "Created", date(v.Created),
+		"Asked by", v.Requester, "… which is", v.RequesterKind, "… groups", short(strings.Join(groups, ", "), maxNote), "Created", present.Date(v.Created),
 		"Ticket for", short(ticketFor, maxNote),
 		"For user", v.User, "… groups", short(strings.Join(v.Groups, ", "), maxNote), "… also for", short(strings.Join(v.AltNames, ", "), maxNote),
 		"Signer", v.SignerName, "Usages", strings.Join(v.Usages, ", "), "Lifetime", v.Expiration,

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"encoding/pem"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/kubehsm/kubehsm/csr"
@@ -58,21 +57,6 @@ func certificateDocOf(c *x509.Certificate, chain ...*x509.Certificate) certifica
 	return d
 }
 
-func (d certificateDoc) words(w *words) {
-	valid := ""
-	switch now := time.Now(); {
-	case now.Before(d.NotBefore):
-		valid = " (not yet valid)"
-	case now.After(d.NotAfter):
-		valid = " (expired)"
-	}
-	w.fields(
-		"User", d.User, "Groups", strings.Join(d.Groups, ", "), "Issuer", d.Issuer, "Serial", d.Serial,
-		"From", date(d.NotBefore), "Until", date(d.NotAfter)+valid, "Key", string(d.Algorithm),
-		"Fingerprint", d.Fingerprint, "Key's", d.KeyFingerprint,
-	)
-}
-
 // keyDoc is a key in JSON and YAML.
 type keyDoc struct {
 	URI         hsm.URI       `json:"uri"`
@@ -110,20 +94,6 @@ func keyDocOf(s hsm.Slot) (keyDoc, error) {
 		d.Words, err = csr.FingerprintWords(d.Fingerprint)
 	}
 	return d, err
-}
-
-// slotWords is what a slot holds, in a few words.
-func slotWords(s hsm.Slot) (key, certificate string) {
-	if s.Key != nil {
-		key = string(s.Key.Algorithm)
-	}
-	if c := s.Certificate; c != nil {
-		certificate = c.Subject.CommonName + ", until " + c.NotAfter.Local().Format("2006-01-02")
-		if s.Key != nil && !s.CertificateMatches() {
-			certificate += " (not for this key)"
-		}
-	}
-	return key, certificate
 }
 
 // problems adds what could not be listed, as notes. Where tokens were found,

@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
 
@@ -254,7 +255,7 @@ func resultWords(w *words, r flow.Result) {
 		w.line("Authenticated as %s%s, no rights yet: ask for them with", r.User, inGroups(r.Groups))
 		w.line("  %s", r.Ask)
 	}
-	w.fields("Context", r.Context, "Kubeconfig", r.Kubeconfig, "Key", shortURI(r.Key), "Certificate", "until "+date(r.NotAfter))
+	w.fields("Context", r.Context, "Kubeconfig", r.Kubeconfig, "Key", shortURI(r.Key), "Certificate", "until "+present.Date(r.NotAfter))
 	for _, n := range r.Notes {
 		w.line("note: %s", n)
 	}

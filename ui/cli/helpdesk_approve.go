@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 const (
@@ -105,7 +106,7 @@ func (a *app) approveTicket(ctx context.Context, env *flow.Env, look flow.Ticket
 	return a.emit(o, done, func(w *words) {
 		w.line("%s: %s", done.Request.Name, done.Request.State)
 		if done.Issued != nil {
-			w.line("The certificate is good until %s.", date(*done.Issued))
+			w.line("The certificate is good until %s.", present.Date(*done.Issued))
 		}
 		if done.Ended {
 			w.line("The ticket is ended. If they did not get the certificate: %s csr wait %s > cert.pem, and have them join with --certificate.", a.name(), done.Request.Name)

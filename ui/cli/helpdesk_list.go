@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 func (a *app) helpdeskList() *cobra.Command {
@@ -44,9 +45,9 @@ func deedWords(w *words, past []deeds.Deed) {
 			what = d.Ticket
 		}
 		if d.Expires != nil {
-			until = date(*d.Expires)
+			until = present.Date(*d.Expires)
 		}
-		rows = append(rows, []string{date(d.Time), d.Action, what, d.User, d.Server, until, d.Reason})
+		rows = append(rows, []string{present.Date(d.Time), d.Action, what, d.User, d.Server, until, d.Reason})
 	}
 	w.table([]string{"WHEN", "WHAT", "REQUEST OR TICKET", "USER", "CLUSTER", "UNTIL", "REASON"}, rows)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 func (a *app) helpdeskRevoke() *cobra.Command {
@@ -65,7 +66,7 @@ kubehsm helpdesk revoke --user jane --group dev`,
 			for _, u := range r.Unseen {
 				w.line("not done  %s", u)
 			}
-			for _, l := range r.Remains(date) {
+			for _, l := range r.Remains(present.Date) {
 				w.line("%s", l)
 			}
 		})
@@ -100,7 +101,7 @@ func revocationWords(w *words, r flow.Revocation) {
 		add("binding of a group", false, b.Name, b.Subject+": "+b.Role)
 	}
 	for _, c := range r.Certificates {
-		add("certificate", false, c.Request, strings.TrimSpace(strings.Join(c.Groups, ",")+" until "+date(c.NotAfter)))
+		add("certificate", false, c.Request, strings.TrimSpace(strings.Join(c.Groups, ",")+" until "+present.Date(c.NotAfter)))
 	}
 	for _, p := range r.Pending {
 		add("pending request", true, p, "")

@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/qr"
 )
 
@@ -107,7 +108,7 @@ func (a *app) emitTickets(o *format, f ticketFlags, made []flow.IssuedTicket) er
 			what = "Spare ticket"
 		}
 		w.fields(what, t.ID, "For", t.Terms.User, "Groups", strings.Join(t.Terms.Groups, ", "), "Policy", t.Terms.Policy.String(),
-			"Token", t.Terms.Serial, "Until", date(t.Expires))
+			"Token", t.Terms.Serial, "Until", present.Date(t.Expires))
 		if t.Unproven != "" {
 			w.line("warning: nobody can join with it, as it seems from here: %s", t.Unproven)
 			w.line("         tickets need kube-public/cluster-info as kubeadm makes it, readable by everybody, and the controllers bootstrapsigner and tokencleaner")

@@ -3,12 +3,14 @@ package cli
 import (
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 func (a *app) keyList() *cobra.Command {
@@ -88,15 +90,16 @@ kubehsm key list --token 'pkcs11:token=trial' -o yaml`,
 // keyTable prints the keys on the tokens that only names, or on all, if there are
 // any.
 func (a *app) keyTable(tokens []flow.TokenView, only hsm.URI) error {
-	rows := [][]string{}
+	rows, now := [][]string{}, time.Now()
 	for _, t := range tokens {
 		if only.Scheme != "" && !only.MatchToken(t.Info) {
 			continue
 		}
 		for _, s := range t.Slots {
 			if s.Key != nil {
-				key, cert := slotWords(s)
-				rows = append(rows, []string{t.Info.Name(), s.ID, s.Label, key, cert, shortURI(s.URI)})
+				r := present.RowOf(s, now)
+				rows = append(rows, []string{present.Token(t.Info), r.ID, r.Label, marked(r.Key.Value, r.Key.Level), r.PIN, r.Touch,
+					marked(r.Certificate.Value, r.Certificate.Level), marked(r.Expires.Value, r.Expires.Level), shortURI(s.URI)})
 			}
 		}
 	}
@@ -104,7 +107,7 @@ func (a *app) keyTable(tokens []flow.TokenView, only hsm.URI) error {
 		return nil
 	}
 	w := a.out()
-	w.table([]string{"TOKEN", "ID", "LABEL", "ALGORITHM", "CERTIFICATE", "URI"}, rows)
+	w.table([]string{"TOKEN", "SLOT", "LABEL", "KEY", "PIN", "TOUCH", "CERTIFICATE", "EXPIRES", "URI"}, rows)
 	return w.flush()
 }
 

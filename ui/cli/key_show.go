@@ -4,11 +4,12 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
-	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 // keyFlag adds --key, which must be given.
@@ -53,34 +54,9 @@ kubehsm key show --key 'piv:serial=12345678;slot=9a' -o pem`,
 		if err != nil {
 			return err
 		}
-		return a.emit(o, d, func(w *words) { keyWords(w, slot, d) })
+		return a.emit(o, d, func(w *words) { w.facts(present.SlotFacts(slot, time.Now())) })
 	})
 	keyFlag(c, &key)
 	o = output(c, "pem")
 	return c
-}
-
-func keyWords(w *words, s hsm.Slot, d keyDoc) {
-	leaves := "cannot leave the token"
-	if d.Extractable {
-		leaves = "can be read out of the token"
-	}
-	w.fields("Key", s.URI.String(), "Label", d.Label, "Algorithm", string(d.Algorithm), "Origin", string(d.Origin),
-		"Private part", leaves, "PIN", told(d.PINPolicy, hsm.PINDefault), "Touch", told(d.TouchPolicy, hsm.TouchDefault), "Fingerprint", d.Fingerprint,
-		"… in words", strings.Join(d.Words, " "), "Problem", d.Problem)
-	if s.Certificate != nil {
-		w.line("")
-		certificateDocOf(s.Certificate).words(w)
-	}
-}
-
-// told is a policy, "" if the token does not tell it.
-func told[P interface {
-	comparable
-	String() string
-}](p, unknown P) string {
-	if p == unknown {
-		return ""
-	}
-	return p.String()
 }

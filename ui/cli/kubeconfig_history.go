@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 func (a *app) kubeconfigHistory() *cobra.Command {
@@ -34,7 +36,7 @@ func (a *app) kubeconfigHistory() *cobra.Command {
 			if !s.Done {
 				title += " (interrupted)"
 			}
-			rows = append(rows, []string{s.ID, date(s.Time), title, strings.Join(s.Files, ", ")})
+			rows = append(rows, []string{s.ID, present.Date(s.Time), title, strings.Join(s.Files, ", ")})
 		}
 		return a.emit(o, doc, func(w *words) {
 			if len(rows) == 0 {

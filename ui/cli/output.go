@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf16"
 
@@ -16,6 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
 
@@ -192,6 +192,26 @@ func (w *words) fields(pairs ...string) {
 	}
 }
 
+// facts adds what is known of something, as [words.fields] does; what is bad or a
+// reason to look closer is marked.
+func (w *words) facts(facts []present.Fact) {
+	pairs := make([]string, 0, 2*len(facts))
+	for _, f := range facts {
+		if f.Value != "" {
+			pairs = append(pairs, f.Name, marked(f.Value, f.Level))
+		}
+	}
+	w.fields(pairs...)
+}
+
+// marked puts a mark before what is bad or a reason to look closer.
+func marked(s string, l present.Level) string {
+	if s != "" && l >= present.Warn {
+		return "! " + s
+	}
+	return s
+}
+
 // table adds rows under a heading, columns aligned.
 func (w *words) table(heading []string, rows [][]string) {
 	w.rows(append([][]string{heading}, rows...))
@@ -234,14 +254,6 @@ func errorDocOf(err error) *errorDoc {
 		return nil
 	}
 	return &errorDoc{Message: ui.Message(err), Hint: ui.Hint(err)}
-}
-
-// date is a moment for people, "" for none.
-func date(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.Local().Format("2006-01-02 15:04 MST")
 }
 
 func openFile(path string) (*os.File, error) {

@@ -11,6 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 // risk is the value of --accept-risk: the serial of the token that may lose
@@ -107,22 +108,8 @@ func (a *app) confirmLoss(ctx context.Context, r *risk, l flow.Loss, detail, que
 // lossWords says on standard error what is lost.
 func (a *app) lossWords(l flow.Loss) error {
 	w := a.err()
-	w.line("Token %s, serial %s, holds:", l.Token.Name(), l.Serial())
-	rows := [][]string{}
-	for _, s := range l.Slots {
-		key, cert := slotWords(s)
-		rows = append(rows, []string{"  " + s.ID, s.Label, key, cert})
-	}
-	switch {
-	case len(rows) == 0 && l.Token.Scheme == hsm.SchemePIV:
-		w.line("  no key and no certificate")
-	case len(rows) == 0:
-		w.line("  no key and no certificate that can be seen without a PIN")
-	default:
-		w.table([]string{"  ID", "LABEL", "KEY", "CERTIFICATE"}, rows)
-	}
-	if len(l.Enrollments) > 0 {
-		w.line("Enrolments that sign in with it, and could no more: %s", strings.Join(l.Enrollments, ", "))
+	for _, line := range present.Loss(l) {
+		w.block(line)
 	}
 	return w.flush()
 }

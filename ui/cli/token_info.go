@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -75,61 +75,36 @@ func tokenFlag(c *cobra.Command, token *string) {
 }
 
 func tokenWords(w *words, d flow.TokenDetails) {
-	t := d.Info
-	puk, key, form, attests, module := "", "", "", "", ""
-	if m := t.Module; m != nil {
-		module = m.Path
-	}
-	if more := d.Details; more != nil {
-		puk, key, form = present.TriesWords(more.PUK), present.ManagementKeyWords(more.ManagementKey), more.FormFactor
-		if more.FIPS {
-			form = strings.TrimPrefix(form+", FIPS", ", ")
-		}
-		attests = "no"
-		if more.Attests {
-			attests = "the card can attest its keys"
-		}
-	}
-	uri := t.URI()
-	uri.ModulePath = ""
-	w.fields("Token", t.Name(), "Model", t.Model, "Maker", t.Manufacturer, "Serial", t.Serial, "Firmware", t.Firmware,
-		"Form", form, "Reader", t.Reader, "Module", module, "URI", uri.String(),
-		"PIN", present.PINWords(t, d.Details), "PUK", puk, "Management key", key, "Attestation", attests)
+	w.facts(tokenFacts(d.Info, present.TokenFacts(d.Info, d.Details)))
+}
+
+// tokenFacts puts a token's name before what is known of it.
+func tokenFacts(t hsm.TokenInfo, facts []present.Fact) []present.Fact {
+	return append([]present.Fact{{Name: "Token", Value: present.Token(t)}}, facts...)
 }
 
 func slotTable(w *words, slots []hsm.Slot, all bool) {
+	now := time.Now()
 	rows := [][]string{}
 	for _, s := range slots {
-		empty := s.Key == nil && s.Certificate == nil
-		if empty && !all {
+		r := present.RowOf(s, now)
+		if r.Empty && !all {
 			continue
 		}
-		key, cert := slotWords(s)
-		origin, pin, touch := "", "", ""
-		if k := s.Key; k != nil {
-			origin, pin, touch = string(k.Origin), told(k.PIN, hsm.PINDefault), told(k.Touch, hsm.TouchDefault)
-		}
-		rows = append(rows, []string{s.ID, s.Label, key, origin, pin, touch, cert, s.Problem})
+		rows = append(rows, []string{r.ID, r.Label, marked(r.Key.Value, r.Key.Level), r.Origin, r.PIN, r.Touch,
+			marked(r.Certificate.Value, r.Certificate.Level), marked(r.Expires.Value, r.Expires.Level), marked(r.Problem, present.Warn)})
 	}
 	if len(rows) > 0 {
 		w.line("")
-		w.table([]string{"ID", "LABEL", "KEY", "ORIGIN", "PIN", "TOUCH", "CERTIFICATE", "PROBLEM"}, rows)
+		w.table([]string{"SLOT", "LABEL", "KEY", "ORIGIN", "PIN", "TOUCH", "CERTIFICATE", "EXPIRES", "PROBLEM"}, rows)
 	}
 }
 
 // factoryNotes warns of values that everybody knows.
 func (a *app) factoryNotes(d flow.TokenDetails) error {
 	w := a.err()
-	if d.Info.PIN.Default || d.Details != nil && d.Details.PIN != nil && d.Details.PIN.Default {
-		w.line("note: the default PIN is in force; `kubehsm token pin change` sets your own")
-	}
-	if m := d.Details; m != nil {
-		if m.PUK != nil && m.PUK.Default {
-			w.line("note: the default PUK is in force; `kubehsm token puk change` sets your own")
-		}
-		if m.ManagementKey.Default {
-			w.line("note: the default management key is in force; `kubehsm token management-key set --protect` replaces it")
-		}
+	for _, n := range present.NotedIn(present.Secrets(d.Info, d.Details)) {
+		w.line("note: %s", n)
 	}
 	return w.flush()
 }

@@ -56,7 +56,7 @@ kubehsm token init --label trial --token 'pkcs11:token=old' --erase`,
 		}
 		return a.emit(o, tokenDoc{URI: info.URI(), TokenInfo: info}, func(w *words) {
 			w.line("The token is set up.")
-			w.fields("Token", info.Name(), "Serial", info.Serial, "PIN", present.PINWords(info, nil), "URI", shortURI(info.URI()))
+			w.facts(tokenFacts(info, present.TokenFacts(info, nil)))
 		})
 	})
 	f := c.Flags()

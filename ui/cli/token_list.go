@@ -66,7 +66,7 @@ kubehsm token list --module /usr/lib/softhsm/libsofthsm2.so`,
 		notes.problems(v.problems, len(v.tokens) > 0)
 		failed := v.unread(len(v.tokens) > 0)
 		if len(v.tokens) == 0 && failed == nil {
-			notes.line("No tokens found.")
+			notes.line("%s", present.NoToken)
 		}
 		if err := a.expiryNotes(notes); err != nil {
 			return err
@@ -108,10 +108,12 @@ func (a *app) tokenTable(tokens []flow.TokenView) error {
 	for _, t := range tokens {
 		uri := t.Info.URI()
 		uri.ModulePath = "" // long, and not needed to name the token
-		rows = append(rows, []string{t.Info.Name(), t.Info.Model, t.Info.Serial, present.PINWords(t.Info, nil), keyCount(t), uri.String()})
+		secrets := present.Secrets(t.Info, nil)
+		pin := marked(secrets[0].Value, secrets[0].Level)
+		rows = append(rows, []string{present.Token(t.Info), present.Kind(t.Info), t.Info.Serial, pin, keyCount(t), uri.String()})
 	}
 	w := a.out()
-	w.table([]string{"TOKEN", "MODEL", "SERIAL", "PIN", "KEYS", "URI"}, rows)
+	w.table([]string{"TOKEN", "KIND", "SERIAL", "PIN", "KEYS", "URI"}, rows)
 	return w.flush()
 }
 

@@ -82,11 +82,7 @@ func (a *app) changed(o *format, d flow.TokenDetails, what string, f *freshSecre
 	}
 	say := func(w *words) {
 		w.line("%s", what)
-		puk, key := "", ""
-		if d.Details != nil {
-			puk, key = present.TriesWords(d.Details.PUK), present.ManagementKeyWords(d.Details.ManagementKey)
-		}
-		w.fields("Token", d.Info.Name(), "Serial", d.Info.Serial, "PIN", present.PINWords(d.Info, d.Details), "PUK", puk, "Management key", key)
+		w.facts(tokenFacts(d.Info, append([]present.Fact{{Name: "Serial", Value: d.Info.Serial}}, present.Secrets(d.Info, d.Details)...)))
 	}
 	if o.value == "" && f.text != "" && f.print { // standard output is the secret's
 		w := a.err()

@@ -1,10 +1,13 @@
 package present
 
 import (
+	"crypto/sha256"
 	"crypto/x509"
+	"encoding/hex"
 	"strings"
 	"time"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
 
@@ -41,4 +44,51 @@ func Expiry(c *x509.Certificate, now time.Time) (words string, left float64, l L
 		l = Warn
 	}
 	return "in " + Span(rest), left, l
+}
+
+// CertificateFacts are what a certificate says.
+func CertificateFacts(c *x509.Certificate, now time.Time) []Fact {
+	sum := sha256.Sum256(c.Raw)
+	facts := append(identity(c),
+		Fact{Name: "Serial", Value: c.SerialNumber.Text(16)},
+		Fact{Name: "From", Value: Date(c.NotBefore)},
+		until(c, now),
+		Fact{Name: "Key", Value: string(hsm.AlgorithmOf(c.PublicKey))},
+		Fact{Name: "Fingerprint", Value: hex.EncodeToString(sum[:])})
+	if fp, err := hsm.Fingerprint(c.PublicKey); err == nil { // a key of a kind that is not known has none
+		facts = append(facts, Fact{Name: "Key's", Value: fp})
+	}
+	return facts
+}
+
+// identity is for whom a certificate is and who says so: user and groups as
+// Kubernetes reads them, the whole subject where that says more.
+func identity(c *x509.Certificate) []Fact {
+	user := strings.TrimSpace(c.Subject.CommonName)
+	facts := []Fact{{Name: "User", Value: text.Clean(user)}, {Name: "Groups", Value: text.Clean(strings.Join(c.Subject.Organization, ", "))}}
+	if user == "" || len(c.Subject.Names) > 1+len(c.Subject.Organization) {
+		facts = append(facts, Fact{Name: "Subject", Value: text.Clean(c.Subject.String())})
+	}
+	return append(facts, issuer(c))
+}
+
+func issuer(c *x509.Certificate) Fact {
+	return Fact{Name: "Issuer", Value: text.Clean(c.Issuer.String())}
+}
+
+// holder is for whom a certificate is, in a line.
+func holder(c *x509.Certificate) Fact {
+	who := Certificate(c)
+	if groups := c.Subject.Organization; len(groups) > 0 && c.Subject.CommonName != "" {
+		who += " in " + text.Clean(strings.Join(groups, ", "))
+	}
+	return Fact{Name: "User", Value: who}
+}
+
+func until(c *x509.Certificate, now time.Time) Fact {
+	words, _, l := Expiry(c, now)
+	if l == Good {
+		l = Quiet
+	}
+	return Fact{Name: "Until", Value: Date(c.NotAfter) + " (" + words + ")", Level: l}
 }

@@ -87,19 +87,51 @@ func ManagementKeyWords(m hsm.ManagementKeyState) string {
 	return strings.Join(parts, ", ")
 }
 
-// PIN puts a token's PIN state into a few words. d may be nil.
+// PIN is the state of a token's PIN, to stand on its own. d may be nil.
 func PIN(t hsm.TokenInfo, d *hsm.Details) (string, Level) {
-	words := PINWords(t, d)
+	f := pinFact(t, d)
 	if t.Initialized {
-		words = "PIN " + words
+		f.Value = "PIN " + f.Value
+	}
+	return f.Value, f.Level
+}
+
+// Secrets are the states of what a token asks for. d may be nil.
+func Secrets(t hsm.TokenInfo, d *hsm.Details) []Fact {
+	facts := []Fact{pinFact(t, d)}
+	if d == nil {
+		return facts
+	}
+	if d.PUK != nil {
+		puk := Fact{Name: "PUK", Value: TriesWords(d.PUK)}
+		switch {
+		case d.PUK.Left == 0:
+			puk.Level = Bad
+		case d.PUK.Default:
+			puk.Level, puk.Note = Warn, "the default PUK is in force; `kubehsm token puk change` sets your own"
+		}
+		facts = append(facts, puk)
+	}
+	key := Fact{Name: "Management key", Value: ManagementKeyWords(d.ManagementKey)}
+	if d.ManagementKey.Default {
+		key.Level = Warn
+		key.Note = "the default management key is in force; `kubehsm token management-key set --protect` replaces it"
+	}
+	return append(facts, key)
+}
+
+func pinFact(t hsm.TokenInfo, d *hsm.Details) Fact {
+	f := Fact{Name: "PIN", Value: PINWords(t, d)}
+	isDefault := t.PIN.Default || d != nil && d.PIN != nil && d.PIN.Default
+	if isDefault {
+		f.Note = "the default PIN is in force; `kubehsm token pin change` sets your own"
 	}
 	switch s := t.PIN; {
 	case !t.Initialized, s.NotNeeded:
-		return words, Quiet
 	case s.Blocked(), s.NotSet:
-		return words, Bad
-	case s.Final, s.Low, s.Retries == 1, s.Default:
-		return words, Warn
+		f.Level = Bad
+	case s.Final, s.Low, s.Retries == 1, isDefault:
+		f.Level = Warn
 	}
-	return words, Quiet
+	return f
 }

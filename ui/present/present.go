@@ -6,6 +6,8 @@
 // command line, no terminal, no colour. All that it returns is clean text.
 package present
 
+import "strings"
+
 // Level says how good or bad a state is.
 type Level int
 
@@ -25,4 +27,39 @@ type Fact struct {
 	// Note is what has to be said of it beside, a sentence with the next step, "" for
 	// nothing.
 	Note string
+}
+
+// Section is what belongs together, under a title that may be empty.
+type Section struct {
+	Title string
+	Facts []Fact
+	Lines []Line
+}
+
+// Line is a sentence, or an item of a list.
+type Line struct {
+	Words string
+	Level Level
+}
+
+// NotedIn are the notes of facts, in their order.
+func NotedIn(facts []Fact) []string {
+	var notes []string
+	for _, f := range facts {
+		if f.Note != "" {
+			notes = append(notes, f.Note)
+		}
+	}
+	return notes
+}
+
+// join joins what is not empty.
+func join(parts ...string) string {
+	var out []string
+	for _, p := range parts {
+		if p != "" {
+			out = append(out, p)
+		}
+	}
+	return strings.Join(out, ", ")
 }

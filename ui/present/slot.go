@@ -1,6 +1,11 @@
 package present
 
 import (
+	"crypto"
+	"strings"
+	"time"
+
+	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
@@ -38,4 +43,115 @@ func Purpose(slot string) string {
 		return "card authentication: no PIN is asked"
 	}
 	return "retired key"
+}
+
+// SlotRow is a slot in a list: a cell for each column, clean.
+type SlotRow struct {
+	ID, Label   string
+	Key         Fact // its algorithm
+	Origin      string
+	PIN, Touch  string // the policies, "-" where the token does not tell
+	Certificate Fact   // whose
+	Expires     Fact
+	// Left is the share of the certificate's life that is left, 0 to 1.
+	Left float64
+	// Problem is why the slot could not be read, "" if it could.
+	Problem string
+	// Empty has neither key nor certificate.
+	Empty bool
+}
+
+// RowOf puts a slot into a row.
+func RowOf(s hsm.Slot, now time.Time) SlotRow {
+	r := SlotRow{ID: text.Clean(s.ID), Label: text.Clean(s.Label), Problem: text.Clean(s.Problem), Empty: s.Key == nil && s.Certificate == nil}
+	if r.Empty {
+		return r
+	}
+	r.Key.Value, r.Certificate.Value = "no key", "-"
+	if k := s.Key; k != nil {
+		r.Key.Value, r.Origin = text.Clean(string(k.Algorithm)), text.Clean(string(k.Origin))
+		r.PIN, r.Touch = k.PIN.String(), k.Touch.String()
+		if k.Extractable {
+			r.Key.Level = Warn
+		}
+		if k.PIN == hsm.PINDefault {
+			r.PIN = "-"
+		}
+		if k.Touch == hsm.TouchDefault {
+			r.Touch = "-"
+		}
+	}
+	if s.Certificate != nil {
+		r.Certificate.Value = Certificate(s.Certificate)
+		if s.Key != nil && !s.CertificateMatches() {
+			r.Certificate = Fact{Value: "other key: " + r.Certificate.Value, Level: Warn}
+		}
+		r.Expires.Value, r.Left, r.Expires.Level = Expiry(s.Certificate, now)
+	}
+	return r
+}
+
+// SlotFacts are what is known of a slot, the most telling first.
+func SlotFacts(s hsm.Slot, now time.Time) []Fact {
+	var facts []Fact
+	add := func(name, value string, l Level) { facts = append(facts, Fact{Name: name, Value: value, Level: l}) }
+	card := s.URI.Scheme == hsm.SchemePIV
+	add("Problem", text.Clean(s.Problem), Warn)
+	if card {
+		add("Meant for", Purpose(s.ID), Quiet)
+	} else {
+		add("Label", text.Clean(s.Label), Quiet)
+	}
+	if k := s.Key; k != nil {
+		leaves := "cannot leave it"
+		if k.Extractable {
+			leaves = ""
+		}
+		add("Key", join(text.Clean(string(k.Algorithm)), origin(k.Origin), leaves), Quiet)
+		if k.Extractable {
+			add("Warning", "the private key may leave the token", Warn)
+		}
+		add("PIN", join(k.PIN.String(), PINPolicy(k.PIN)), Quiet)
+		if card {
+			add("Touch", join(k.Touch.String(), TouchPolicy(k.Touch)), Quiet)
+		}
+	}
+	if s.Certificate != nil {
+		facts = append(facts, holder(s.Certificate), issuer(s.Certificate), until(s.Certificate, now))
+		if s.Key != nil && !s.CertificateMatches() {
+			add("Mind", "the certificate is for another key than the one in this slot", Warn)
+		}
+	}
+	hash, words := "", ""
+	if s.Key != nil && s.Key.Public != nil {
+		hash, words = fingerprint(s.Key.Public)
+	}
+	add("Fingerprint", hash, Quiet)
+	add("URI", text.Clean(s.URI.String()), Quiet)
+	add("In words", words, Quiet)
+	return facts
+}
+
+// fingerprint is that of a key, in hex and in words to be read out; none for a key of a
+// kind that is not known.
+func fingerprint(public crypto.PublicKey) (hash, words string) {
+	hash, err := hsm.Fingerprint(public)
+	if err != nil {
+		return "", ""
+	}
+	spoken, err := csr.FingerprintWords(hash)
+	if err != nil {
+		return hash, ""
+	}
+	return hash, strings.Join(spoken, " ")
+}
+
+func origin(o hsm.Origin) string {
+	switch o {
+	case hsm.Generated:
+		return "generated on the token"
+	case hsm.Imported:
+		return "imported"
+	}
+	return ""
 }

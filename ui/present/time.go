@@ -56,3 +56,11 @@ func Age(d time.Duration) string {
 	}
 	return fmt.Sprintf("%dy", d/(365*day))
 }
+
+// Date is a moment, "" for none.
+func Date(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Local().Format("2006-01-02 15:04 MST")
+}

@@ -42,3 +42,37 @@ func Token(t hsm.TokenInfo) string {
 	}
 	return "(no name)"
 }
+
+// TokenFacts are what is known of a token beside its name. d may be nil.
+func TokenFacts(t hsm.TokenInfo, d *hsm.Details) []Fact {
+	facts := []Fact{
+		{Name: "Serial", Value: text.Clean(t.Serial)},
+		{Name: "Kind", Value: join(Kind(t), text.Clean(strings.TrimSpace(t.Manufacturer)))},
+	}
+	facts = append(facts, Secrets(t, d)...)
+	form := ""
+	if d != nil {
+		attests := "no"
+		if d.Attests {
+			attests = "the card can attest its keys"
+		}
+		facts = append(facts, Fact{Name: "Attestation", Value: attests})
+		form = text.Clean(d.FormFactor)
+		if d.FIPS {
+			form = join(form, "FIPS")
+		}
+	}
+	uri, module := t.URI(), ""
+	if t.Module != nil {
+		module, uri.ModulePath = text.Clean(t.Module.Path), "" // said once
+	}
+	return append(facts,
+		Fact{Name: "URI", Value: text.Clean(uri.String())},
+		Fact{Name: "Firmware", Value: text.Clean(t.Firmware)},
+		Fact{Name: "Form", Value: form},
+		Fact{Name: "Reader", Value: text.Clean(strings.TrimSpace(t.Reader))},
+		Fact{Name: "Module", Value: module})
+}
+
+// NoToken is said where there is none.
+const NoToken = "No token is here."

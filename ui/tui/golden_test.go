@@ -20,6 +20,12 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
+// TestMain has times shown as everywhere else.
+func TestMain(m *testing.M) {
+	time.Local = time.UTC
+	os.Exit(m.Run())
+}
+
 // scene is a moment worth looking at.
 type scene struct {
 	name  string

@@ -78,58 +78,31 @@ func (c Columns) join(cells ...string) string {
 
 // Slot draws a slot's line without the mark before it.
 func (c Columns) Slot(f screen.Frame, s hsm.Slot, selected bool) string {
-	t := f.Theme
-	label := text.Clean(s.Label)
+	t, r := f.Theme, present.RowOf(s, f.Now)
 	switch {
-	case s.Problem != "":
-		line := "  " + widget.Fit(present.ID(s), c.id) + "  " + t.Glyphs.Warn + " " + text.Clean(s.Problem)
+	case r.Problem != "":
+		line := "  " + widget.Fit(present.ID(s), c.id) + "  " + t.Glyphs.Warn + " " + r.Problem
 		return t.Warn.Render(widget.Cut(line, f.Width-2))
-	case s.Key == nil && s.Certificate == nil:
+	case r.Empty:
 		line := "  " + widget.Fit(present.ID(s), c.id) + "  empty"
 		if selected {
 			return t.Selected.Render(widget.Fit(line, f.Width-2))
 		}
 		return t.Faint.Render(line)
 	}
-	algorithm, pin, touch := "no key", "", ""
-	if k := s.Key; k != nil {
-		algorithm, pin, touch = text.Clean(string(k.Algorithm)), k.PIN.String(), k.Touch.String()
-		if k.Extractable {
-			algorithm = t.Glyphs.Warn + algorithm
-		}
-		if k.PIN == hsm.PINDefault {
-			pin = "-"
-		}
-		if k.Touch == hsm.TouchDefault {
-			touch = "-"
-		}
-	}
-	warn := func(s string, l present.Level) string {
-		if l >= present.Warn {
-			return t.Glyphs.Warn + " " + s
-		}
-		return s
-	}
-	cert := present.Certificate(s.Certificate)
-	words, left, l := present.Expiry(s.Certificate, f.Now)
-	words = warn(words, l)
-	if cert == "" {
-		cert = "-"
-	} else if s.Key != nil && !s.CertificateMatches() {
-		cert = t.Glyphs.Warn + " other key: " + cert
-	}
+	key, cert, ends := t.Marked(r.Key), t.Marked(r.Certificate), t.Marked(r.Expires)
 	if selected {
-		line := "  " + c.join(present.ID(s), label, algorithm, pin, touch, cert, words, "")
+		line := "  " + c.join(present.ID(s), r.Label, key, r.PIN, r.Touch, cert, ends, "")
 		line = widget.Fit(line, f.Width-2-c.bar)
-		if c.bar > 0 && words != "" {
-			return t.Selected.Render(line) + widget.Bar(t, c.bar, left)
+		if c.bar > 0 && ends != "" {
+			return t.Selected.Render(line) + widget.Bar(t, c.bar, r.Left)
 		}
 		return t.Selected.Render(widget.Fit(line, f.Width-2))
 	}
 	bar := ""
-	if words != "" {
-		bar = widget.Bar(t, c.bar, left)
+	if ends != "" {
+		bar = widget.Bar(t, c.bar, r.Left)
 	}
-	return "  " + c.join(t.Text.Render(present.ID(s)), t.Text.Render(label), t.Text.Render(algorithm), t.Muted.Render(pin),
-		t.Muted.Render(touch), t.Text.Render(cert), t.Level(l).Render(words), bar)
+	return "  " + c.join(t.Text.Render(present.ID(s)), t.Text.Render(r.Label), t.Text.Render(key), t.Muted.Render(r.PIN),
+		t.Muted.Render(r.Touch), t.Text.Render(cert), t.Level(r.Expires.Level).Render(ends), bar)
 }

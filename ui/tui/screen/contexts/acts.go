@@ -12,6 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -96,7 +97,7 @@ func (m *Model) renew(c flow.ContextView) tea.Cmd {
 		Command: "kubehsm certificate renew " + csr.ShellQuote(c.Enrollment),
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
 			r, err := m.Backend.Renew(ctx, c.Enrollment, flow.RenewOptions{}, p, screen.Steps(ctx))
-			return screen.Report{Said: "renewed until " + r.NotAfter.UTC().Format("2006-01-02 15:04 MST"), Title: "Renewed, with notes", Lines: r.Notes}, err
+			return screen.Report{Said: "renewed until " + present.Date(r.NotAfter), Title: "Renewed, with notes", Lines: r.Notes}, err
 		}})
 }
 

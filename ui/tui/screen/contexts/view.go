@@ -147,7 +147,7 @@ func (m *Model) details(f screen.Frame, w int) []string {
 	facts := []present.Fact{{Name: "Cluster", Value: clean(c.Cluster + ", " + server(c))}, {Name: "User", Value: clean(c.User) + ", " + kind},
 		{Name: "Enrolment", Value: clean(c.Enrollment)}, {Name: "Namespace", Value: clean(c.Namespace)}, {Name: "Bridge", Value: clean(bridge(c))}, {Name: "File", Value: clean(c.File)}}
 	if e, ok := m.ends[c.Enrollment]; ok && c.Ours {
-		end := e.NotAfter.UTC().Format("2006-01-02 15:04 MST")
+		end := present.Date(e.NotAfter)
 		if e.Err != nil {
 			end = ui.Message(e.Err)
 		}

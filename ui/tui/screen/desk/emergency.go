@@ -45,7 +45,7 @@ func (m *Model) enroll(ctx context.Context, p hsm.Prompter, o enrolling.Options)
 	if err != nil {
 		return screen.Report{}, err
 	}
-	lines := append([]string{"Until " + r.NotAfter.UTC().Format("2006-01-02 15:04 MST") + ".", ""}, r.Next...)
+	lines := append([]string{"Until " + present.Date(r.NotAfter) + ".", ""}, r.Next...)
 	return screen.Report{Said: "context " + r.Context, Title: "Context " + r.Context, Lines: lines}, m.Backend.RecordBreakGlass(ctx, r, o.Reason)
 }
 

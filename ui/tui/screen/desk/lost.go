@@ -3,18 +3,16 @@ package desk
 import (
 	"context"
 	"strings"
-	"time"
 
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
-
-func date(t time.Time) string { return t.Local().Format("2006-01-02 15:04 MST") }
 
 // revoke takes away what can be taken away after a token was lost.
 func (m *Model) revoke() tea.Cmd {
@@ -92,7 +90,7 @@ func outcome(r flow.Revocation) []string {
 		add("", []string{err.Error() + ": send this to a cluster admin"})
 	}
 	add("Not known: ", r.Unknown)
-	return append(append(lines, ""), r.Remains(date)...)
+	return append(append(lines, ""), r.Remains(present.Date)...)
 }
 
 // record shows what was done from here.
@@ -106,14 +104,14 @@ func (m *Model) record() tea.Cmd {
 			var lines []string
 			for i := len(deeds) - 1; i >= 0; i-- {
 				d := deeds[i]
-				words := []string{date(d.Time), d.Action}
+				words := []string{present.Date(d.Time), d.Action}
 				for _, s := range []string{d.Request, d.Ticket, d.User, d.Server, d.Reason, d.Note} {
 					if s != "" {
 						words = append(words, s)
 					}
 				}
 				if d.Expires != nil {
-					words = append(words, "until "+date(*d.Expires))
+					words = append(words, "until "+present.Date(*d.Expires))
 				}
 				lines = append(lines, strings.Join(words, ", "))
 			}

@@ -72,7 +72,7 @@ func (m *Model) foot(f screen.Frame) []string {
 		if g.State != "live" {
 			st = t.Warn
 		}
-		lines = append(lines, widget.Fit(st.Render(t.Glyphs.Dot+" "+kind+": "+text.Clean(g.Name+" ("+g.User+"), "+g.State+", until "+g.NotAfter.UTC().Format("2006-01-02 15:04 MST"))), f.Width))
+		lines = append(lines, widget.Fit(st.Render(t.Glyphs.Dot+" "+kind+": "+text.Clean(g.Name+" ("+g.User+"), "+g.State+", until "+present.Date(g.NotAfter))), f.Width))
 	}
 	for _, n := range m.notes {
 		lines = append(lines, widget.Fit(t.Warn.Render(t.Glyphs.Warn+" "+text.Clean(n)), f.Width))

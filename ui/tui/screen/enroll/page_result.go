@@ -123,5 +123,5 @@ func until(at, now time.Time) string {
 	if at.IsZero() {
 		return ""
 	}
-	return at.UTC().Format("2006-01-02 15:04 MST") + ", " + present.Span(at.Sub(now)) + " from now"
+	return present.Date(at) + ", " + present.Span(at.Sub(now)) + " from now"
 }

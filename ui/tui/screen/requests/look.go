@@ -264,7 +264,7 @@ func (l *look) body(t theme.Theme, w int, now time.Time) []string {
 		{Name: "Ticket", Value: ticketFor},
 		{Name: "Says", Value: clean(v.Note)},
 		{Name: "Lifetime", Value: clean(v.Expiration)},
-		{Name: "Filed", Value: v.Created.UTC().Format("2006-01-02 15:04 MST") + " (" + present.Age(now.Sub(v.Created)) + " ago)"},
+		{Name: "Filed", Value: present.Date(v.Created) + " (" + present.Age(now.Sub(v.Created)) + " ago)"},
 		{Name: "Signer", Value: clean(v.SignerName)},
 		{Name: "Usages", Value: clean(strings.Join(v.Usages, ", "))},
 	}, w)...)

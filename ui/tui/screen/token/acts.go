@@ -112,7 +112,7 @@ type losing struct {
 }
 
 func (l losing) Confirm(ctx context.Context, q hsm.ConfirmPrompt) (bool, error) {
-	q.Detail = lossWords(l.loss) + q.Detail
+	q.Detail = strings.Join(append(present.Loss(l.loss), q.Detail), "\n")
 	return l.Prompter.Confirm(ctx, q)
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/pem"
 	"strings"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -20,15 +21,7 @@ func certificatePEM(s hsm.Slot) []byte {
 
 // show shows the certificate in words, to copy as PEM.
 func (m *Model) show(s hsm.Slot) tea.Cmd {
-	c := s.Certificate
-	lines := []string{
-		"Subject   " + c.Subject.String(),
-		"Issuer    " + c.Issuer.String(),
-		"Serial    " + c.SerialNumber.Text(16),
-		"From      " + c.NotBefore.UTC().Format("2006-01-02 15:04 MST"),
-		"Until     " + c.NotAfter.UTC().Format("2006-01-02 15:04 MST"),
-		"Key       " + string(hsm.AlgorithmOf(c.PublicKey)),
-	}
+	lines := widget.PlainFacts(present.CertificateFacts(s.Certificate, time.Now()))
 	if s.Key != nil && !s.CertificateMatches() {
 		lines = append(lines, "It is for another key than the one in this slot.")
 	}

@@ -2,7 +2,6 @@ package token
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
@@ -71,29 +70,7 @@ func (m *Model) confirmLoss(ctx context.Context, u hsm.URI, p hsm.Prompter, ques
 	if err != nil {
 		return l, err
 	}
-	return l, screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: question, Detail: lossWords(l) + detail, Type: l.Serial()})
-}
-
-// lossWords say what is lost, a line each.
-func lossWords(l flow.Loss) string {
-	var b strings.Builder
-	for _, s := range l.Slots {
-		what := "a certificate"
-		if s.Key == nil && s.Certificate == nil {
-			continue
-		}
-		if s.Key != nil {
-			what = "the key " + string(s.Key.Algorithm)
-		}
-		if c := present.Certificate(s.Certificate); c != "" {
-			what += ", certificate for " + c
-		}
-		fmt.Fprintf(&b, "%s: %s\n", present.Slot(s), what)
-	}
-	if len(l.Enrollments) > 0 {
-		fmt.Fprintf(&b, "Enrolments that sign in with it, and could no more: %s\n", strings.Join(l.Enrollments, ", "))
-	}
-	return b.String()
+	return l, screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: question, Detail: strings.Join(append(present.Loss(l), detail), "\n"), Type: l.Serial()})
 }
 
 func (m *Model) move(s hsm.Slot) tea.Cmd {

@@ -31,17 +31,10 @@ func (m *Model) View(f screen.Frame) string {
 func (m *Model) head(f screen.Frame) []string {
 	t := f.Theme
 	pin, level := present.PIN(m.info, m.details.Details)
-	parts := []string{t.Level(level).Render(mark(t.Glyphs.Warn, level) + pin)}
-	if d := m.details.Details; d != nil {
-		if d.PUK != nil {
-			parts = append(parts, t.Muted.Render("PUK "+present.TriesWords(d.PUK)))
-		}
-		key := "management key " + present.ManagementKeyWords(d.ManagementKey)
-		if d.ManagementKey.Default {
-			parts = append(parts, t.Warn.Render(mark(t.Glyphs.Warn, present.Warn)+key))
-		} else {
-			parts = append(parts, t.Muted.Render(key))
-		}
+	parts := []string{t.Level(level).Render(t.Marked(present.Fact{Value: pin, Level: level}))}
+	for _, s := range present.Secrets(m.info, m.details.Details)[1:] {
+		s.Value = strings.Replace(s.Name, "Management", "management", 1) + " " + s.Value
+		parts = append(parts, t.Level(s.Level).Render(t.Marked(s)))
 	}
 	about := []string{present.Kind(m.info)}
 	for _, x := range []string{m.info.Serial, prefixed("firmware ", m.info.Firmware)} {
@@ -50,7 +43,7 @@ func (m *Model) head(f screen.Frame) []string {
 		}
 	}
 	lines := []string{widget.Cut(t.Muted.Render(strings.Join(about, " "+t.Glyphs.Dot+" ")), f.Width),
-		widget.Cut(strings.Join(parts, t.Faint.Render("  "+t.Glyphs.Dot+"  ")), f.Width)}
+		widget.Cut(strings.Join(parts, t.Faint.Render(" "+t.Glyphs.Dot+" ")), f.Width)}
 	switch {
 	case m.gone:
 		lines = append(lines, t.Warn.Render(t.Glyphs.Warn+" The token is not there. Plug it in again."))
@@ -72,13 +65,6 @@ func prefixed(p, s string) string {
 		return ""
 	}
 	return p + s
-}
-
-func mark(glyph string, l present.Level) string {
-	if l >= present.Warn {
-		return glyph + " "
-	}
-	return ""
 }
 
 func (m *Model) list(f screen.Frame) string {

@@ -13,7 +13,7 @@ func (m *Model) details(t theme.Theme, w int, f screen.Frame) []string {
 	if !ok {
 		return nil
 	}
-	title, facts := present.Token(r.token.Info), present.TokenFacts(r.token.Info)
+	title, facts := present.Token(r.token.Info), present.TokenFacts(r.token.Info, nil)
 	if r.slot != nil {
 		title, facts = "Slot "+present.Slot(*r.slot)+" on "+title, present.SlotFacts(*r.slot, f.Now)
 	}

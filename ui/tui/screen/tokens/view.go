@@ -41,7 +41,7 @@ func (m *Model) viewEmpty(f screen.Frame) string {
 	case m.store.Tokens.Err != nil:
 		lines = append([]string{""}, widget.Failure(t, m.store.Tokens.Err, f.Width)...)
 	case m.store.Tokens.Loaded:
-		lines = []string{"", t.Title.Render("No token is here."), ""}
+		lines = []string{"", t.Title.Render(present.NoToken), ""}
 		lines = append(lines, widget.Paragraph(t.Text, "Insert one: it shows up by itself. Security keys, smart cards "+
 			"and PKCS#11 modules of p11-kit are found; others can be named with --module or in config.yaml.", min(f.Width, 72))...)
 	}

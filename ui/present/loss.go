@@ -1,0 +1,39 @@
+package present
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/text"
+)
+
+// Loss says what is lost with slots of a token, a line each.
+func Loss(l flow.Loss) []string {
+	lines := []string{fmt.Sprintf("Token %s, serial %s, holds:", Token(l.Token), text.Clean(l.Serial()))}
+	for _, s := range l.Slots {
+		if s.Key == nil && s.Certificate == nil {
+			continue
+		}
+		what := ""
+		if s.Key != nil {
+			what = "the key " + text.Clean(string(s.Key.Algorithm))
+		}
+		if c := Certificate(s.Certificate); c != "" {
+			what = join(what, "the certificate for "+c)
+		}
+		lines = append(lines, "  "+Slot(s)+": "+what)
+	}
+	switch {
+	case len(lines) > 1:
+	case l.Token.Scheme == hsm.SchemePIV:
+		lines = append(lines, "  no key and no certificate")
+	default:
+		lines = append(lines, "  no key and no certificate that can be seen without a PIN")
+	}
+	if len(l.Enrollments) > 0 {
+		lines = append(lines, "Enrolments that sign in with it, and could no more: "+text.Clean(strings.Join(l.Enrollments, ", ")))
+	}
+	return lines
+}
