@@ -17,6 +17,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -153,7 +154,8 @@ func (w *World) open(tok *hsmtest.FakeToken, f func(context.Context, hsm.Token) 
 	}
 }
 
-// Enroll records an enrollment of a key, with the certificate that is beside it.
+// Enroll records an enrollment of a key, with the certificate that is beside it, and
+// writes its context into the kubeconfig.
 func (w *World) Enroll(name string, key hsm.Slot, cert *x509.Certificate) enrollment.Enrollment {
 	w.T.Helper()
 	hash, err := hsm.Fingerprint(key.Key.Public)
@@ -165,6 +167,13 @@ func (w *World) Enroll(name string, key hsm.Slot, cert *x509.Certificate) enroll
 	e.Cluster.Server = "https://127.0.0.1:1"
 	store := w.Env.Enrollments()
 	if err := errors.Join(w.Env.Dirs.Prepare(), store.Save(e), store.SaveCertificate(e, []*x509.Certificate{cert})); err != nil {
+		w.T.Fatal(err)
+	}
+	change, err := w.Env.KubeconfigSet(context.Background(), name, false, true)
+	if err == nil {
+		err = change.Apply(context.Background())
+	}
+	if err != nil {
 		w.T.Fatal(err)
 	}
 	return e
@@ -182,6 +191,22 @@ func (w *World) Slots(tok *hsmtest.FakeToken) map[string]hsm.Slot {
 		return err
 	})
 	return all
+}
+
+// HasKubeconfig wants the kubeconfig to hold a text.
+func (w *World) HasKubeconfig(want string) {
+	w.T.Helper()
+	if !strings.Contains(w.Kubeconfig(), want) {
+		w.T.Errorf("the kubeconfig does not hold %s:\n%s", want, w.Kubeconfig())
+	}
+}
+
+// LacksKubeconfig wants the kubeconfig not to hold a text.
+func (w *World) LacksKubeconfig(unwanted string) {
+	w.T.Helper()
+	if strings.Contains(w.Kubeconfig(), unwanted) {
+		w.T.Errorf("the kubeconfig holds %s:\n%s", unwanted, w.Kubeconfig())
+	}
 }
 
 // Rig drives the terminal UI in a world.

@@ -1,0 +1,74 @@
+package doctor_test
+
+import (
+	"archive/zip"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/ui/tui/screentest"
+)
+
+// open shows the screen where a token is healthy and a reader is not.
+func open(t *testing.T) *screentest.Rig {
+	t.Helper()
+	w := screentest.New(t)
+	w.Tokens.Add(hsmtest.FakeOptions{Label: "blue"})
+	w.Cards.SetProblems(hsm.Problem{Source: "a reader", Err: hsm.WithHint(errors.New("the reader fell silent"), "plug it in again")})
+	r := w.Open("6")
+	r.Sees("blue", "the reader fell silent")
+	r.Sees("look again")
+	return r
+}
+
+// TestDoctor names what is well and what is not, with what mends it.
+func TestDoctor(t *testing.T) {
+	r := open(t)
+	r.Press("/", `"silent"`, "enter", "enter")
+	r.Sees("To mend it: plug it in again")
+	r.Press("c")
+	r.Until("copied", func() bool { return r.Copied() == "plug it in again" })
+	r.Press("esc", "esc", "/", `"blue"`, "enter", "c")
+	r.Sees("copy fix: there is nothing to do")
+}
+
+// TestLooksAgain: what was mended is well.
+func TestLooksAgain(t *testing.T) {
+	r := open(t)
+	r.World.Cards.SetProblems()
+	r.Press("r")
+	r.Loses("the reader fell silent")
+	r.Sees("blue")
+}
+
+// TestReport is written as a new file, and names nobody.
+func TestReport(t *testing.T) {
+	r := open(t)
+	r.Press("b")
+	r.Sees("A report for somebody who helps")
+	r.Press("enter")
+	r.Sees("name a file")
+	file := filepath.Join(t.TempDir(), "report.zip")
+	r.Press(`"`+file+`"`, "enter")
+	r.Sees("the report is in")
+	z, err := zip.OpenReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	if len(z.File) == 0 {
+		t.Error("it is empty")
+	}
+	b, err := os.ReadFile(file)
+	if err != nil || strings.Contains(string(b), "geheim") {
+		t.Errorf("it holds a secret, or %v", err)
+	}
+	r.Press("b")
+	r.Sees("A report for somebody who helps")
+	r.Press(`"`+file+`"`, "enter")
+	r.Sees("error: ")
+}

@@ -1,0 +1,105 @@
+package tokens_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/ui/tui/screentest"
+)
+
+// TestHotPlug: tokens that come and go do not move the selection.
+func TestHotPlug(t *testing.T) {
+	w := screentest.New(t)
+	r := w.Open("")
+	r.Sees("No token is here")
+	blue := w.Tokens.Add(hsmtest.FakeOptions{Label: "blue"})
+	card := w.Cards.Add(hsmtest.FakeOptions{Serial: "12345678"})
+	w.Generate(card, hsm.GenerateOptions{Algorithm: hsm.ECDSAP256, Slot: "9a"})
+	r.Press("r")
+	r.Sees("blue", "12345678", "9a")
+	r.Press("home", "down")
+	r.Sees("Slot 9a on")
+	blue.Unplug()
+	r.Press("r")
+	r.Loses("blue")
+	r.Sees("Slot 9a on")
+	card.Unplug()
+	r.Press("r")
+	r.Sees("No token is here")
+	blue.Plug()
+	card.Plug()
+	r.Press("r")
+	r.Sees("blue", "Slot 9a on")
+}
+
+// TestCopies: the URI and the fingerprint of the key under the cursor.
+func TestCopies(t *testing.T) {
+	w := screentest.New(t)
+	card := w.Cards.Add(hsmtest.FakeOptions{Serial: "12345678"})
+	key := w.Generate(card, hsm.GenerateOptions{Algorithm: hsm.ECDSAP256, Slot: "9a"})
+	r := w.Open("")
+	r.Sees("9a")
+	r.Press("f")
+	r.Sees("copy fingerprint: there is no key")
+	r.Press("c")
+	r.Until("copied", func() bool { return r.Copied() == "piv:serial=12345678" })
+	r.Press("down", "f")
+	want, err := hsm.Fingerprint(key.Key.Public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Until("the fingerprint", func() bool { return r.Copied() == want })
+	r.Press("x")
+	r.Sees("kubehsm enroll --key 'piv:serial=12345678;slot=9a'")
+}
+
+// TestFilter leaves the tokens that hold what is typed, and lets go of it by esc.
+func TestFilter(t *testing.T) {
+	w := screentest.New(t)
+	w.Tokens.Add(hsmtest.FakeOptions{Label: "blue"})
+	w.Tokens.Add(hsmtest.FakeOptions{Label: "red"})
+	r := w.Open("")
+	r.Sees("blue", "red")
+	r.Press("/", `"RED"`)
+	r.Loses("blue")
+	r.Press("enter", "esc")
+	r.Sees("blue", "red")
+}
+
+// TestProblems: what cannot be read is named beside what can, with what mends it.
+func TestProblems(t *testing.T) {
+	w := screentest.New(t)
+	w.Tokens.Add(hsmtest.FakeOptions{Label: "blue"})
+	w.Tokens.Add(hsmtest.FakeOptions{Label: "red"}).Fail(hsmtest.OpSlots, errors.New("the library crashed"))
+	w.Cards.SetProblems(hsm.Problem{Source: "a reader", Err: hsm.WithHint(errors.New("pcscd is not running"), "start it")})
+	r := w.Open("")
+	r.Sees("blue", "red", "read token", "pcscd is not running")
+}
+
+// TestHostile: what a token tells of itself cannot act on the terminal.
+func TestHostile(t *testing.T) {
+	w := screentest.New(t)
+	w.Tokens.Add(hsmtest.FakeOptions{Label: "ev\x1b]0;owned\x07il\u202e\r\n"})
+	r := w.Open("")
+	r.Sees("ev")
+	for _, bad := range []string{"\x1b", "\x07", "\u202e", "\r"} {
+		if strings.Contains(r.View(), bad) {
+			t.Errorf("%q reached the screen", bad)
+		}
+	}
+}
+
+// TestOpens: enter leads to the token, e to the wizard, R to the wizard's start.
+func TestOpens(t *testing.T) {
+	w := screentest.New(t)
+	w.Tokens.Add(hsmtest.FakeOptions{Label: "blue"})
+	r := w.Open("")
+	r.Sees("blue")
+	r.Press("enter")
+	r.Sees("Tokens › blue")
+	r.Press("esc", "e")
+	r.Sees("A new key")
+}
