@@ -104,19 +104,3 @@ func PurposeOf(ctx context.Context) Purpose {
 	p, _ := ctx.Value(purposeKey{}).(Purpose)
 	return p
 }
-
-// sharedKey carries what [WithShared] was given.
-type sharedKey struct{}
-
-// WithShared returns a context whose prompts ask shared, when they are about to go,
-// whether other programs may have written to their terminal: to take the prompt off
-// it could take those lines too, so it stays.
-func WithShared(ctx context.Context, shared func() bool) context.Context {
-	return context.WithValue(ctx, sharedKey{}, shared)
-}
-
-// Shared returns what the function of [WithShared] does, false without one.
-func Shared(ctx context.Context) bool {
-	shared, ok := ctx.Value(sharedKey{}).(func() bool)
-	return ok && shared()
-}

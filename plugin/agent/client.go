@@ -8,6 +8,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/process"
@@ -56,7 +57,7 @@ func (c *Client) Close() error { return c.link.Close() }
 // [hsm.ErrNoToken], [hsm.ErrNoKey], those of [hsm.AskPIN], [ErrRejected].
 func (c *Client) Prepare(ctx context.Context, r PrepareRequest, p hsm.Prompter) (Session, error) {
 	var out sessionAnswer
-	err := c.call(ctx, &sessionRequest{link.Header{Op: opPrepare}, r.Enrollment, r.Client, r.Purpose}, &out, link.Options{Prompter: p})
+	err := c.call(ctx, &sessionRequest{link.Header{Op: opPrepare}, r.Enrollment, r.Client, r.Purpose}, &out, link.Options{Prompter: ask.From(p)})
 	if err != nil {
 		return Session{}, err
 	}
@@ -70,7 +71,7 @@ func (c *Client) Prepare(ctx context.Context, r PrepareRequest, p hsm.Prompter) 
 // need not. It does nothing when the token is unlocked.
 func (c *Client) Unlock(ctx context.Context, enrollment string, p hsm.Prompter) error {
 	r := &sessionRequest{link.Header{Op: opUnlock}, enrollment, process.This(), hsm.Purpose{Command: "kubehsm"}}
-	return c.call(ctx, r, nil, link.Options{Prompter: p})
+	return c.call(ctx, r, nil, link.Options{Prompter: ask.From(p)})
 }
 
 // Status describes the agent.

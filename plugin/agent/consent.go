@@ -11,7 +11,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/consents"
-	"github.com/kubehsm/kubehsm/plugin/agent/link"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/consent"
@@ -126,19 +126,20 @@ func (s *questions) question(ctx, answered context.Context, q bridge.Question) e
 	if err != nil {
 		return err
 	}
-	ctx = withRequester(link.HoldingTerminal(ctx, q.Request.Terminal), requester{enrollment: q.Enrollment, client: q.Client})
+	ctx = withRequester(ctx, requester{enrollment: q.Enrollment, client: q.Client})
 	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Cluster: q.Enrollment, Action: "allow “" + q.Request.String() + "”", Command: statement.Command})
 	r := audit.Record{Event: audit.Consent, Enrollment: q.Enrollment, Server: t.e.Host(), Key: t.e.KeyHash, Request: q.Request.String(), Statement: text,
 		Client: &audit.Process{PID: q.Client.PID, Command: statement.Command}}
 	err = errNobody
 	for _, who := range s.people.forClient(ctx, q.Session) {
 		// An attendant without the terminal may have pinentry.
-		here := who.client == q.Session && !errors.Is(who.p.Reach(ctx), hsm.ErrNoTerminal)
+		p := raw(who.p.Ask, q.Request.Terminal)
+		here := who.client == q.Session && !errors.Is(reach(ctx, p), hsm.ErrNoTerminal)
 		var leave func(asked bool)
 		if leave, err = s.turns.ask(ctx, answered, q.Client, here); err != nil {
 			return err
 		}
-		r.Signature, r.Reason, err = s.put(ctx, t, statement, text, who)
+		r.Signature, r.Reason, err = s.put(ctx, t, statement, text, who.p, p)
 		asked := !errors.Is(err, hsm.ErrNoTerminal)
 		leave(asked)
 		if asked {
@@ -164,8 +165,8 @@ func (s *questions) question(ctx, answered context.Context, q bridge.Question) e
 // token's signature is the answer; else by a question. Where a touch cannot be
 // shown alone the question comes first: nobody should touch a token that blinks
 // for a reason he has not read.
-func (s *questions) put(ctx context.Context, t *target, about consent.Statement, text string, who *person) (signature []byte, how string, err error) {
-	over := t.holder.asks.tell(who.p) // a card is one operation's at a time
+func (s *questions) put(ctx context.Context, t *target, about consent.Statement, text string, w waiter, p ask.Func) (signature []byte, how string, err error) {
+	over := t.holder.asks.tell(w) // a card is one operation's at a time
 	slot, err := t.holder.find(ctx, t.e.Key, t.chain[0].PublicKey)
 	over()
 	if err != nil {
@@ -178,7 +179,7 @@ func (s *questions) put(ctx context.Context, t *target, about consent.Statement,
 	}
 	shown := false
 	if touch {
-		switch err := who.p.Reach(ctx); {
+		switch err := reach(ctx, p); {
 		case err == nil:
 			shown = true
 		case !errors.Is(err, hsm.ErrUnsupported):
@@ -195,7 +196,7 @@ func (s *questions) put(ctx context.Context, t *target, about consent.Statement,
 		if notice != "" {
 			detail = notice + "\n" + detail
 		}
-		yes, err := who.p.Confirm(ctx, hsm.ConfirmPrompt{Question: question, Detail: detail})
+		yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{Question: question, Detail: detail})
 		if err != nil {
 			return nil, how, err
 		}
@@ -209,8 +210,8 @@ func (s *questions) put(ctx context.Context, t *target, about consent.Statement,
 	}
 	ctx, cancel := context.WithTimeout(ctx, touchTimeout)
 	defer cancel()
-	defer t.holder.asks.tell(who.p)()
-	signer, err := t.holder.signer(ctx, t.e.Key, t.chain[0].PublicKey, who.p)
+	defer t.holder.asks.tell(w)()
+	signer, err := t.holder.signer(ctx, t.e.Key, t.chain[0].PublicKey, p)
 	if err != nil {
 		return nil, how, err
 	}
@@ -241,6 +242,20 @@ func (s *questions) status() []ConsentStatus {
 		all = append(all, *q)
 	}
 	return all
+}
+
+// raw says with p's questions whether the client holds its terminal in raw mode.
+func raw(p ask.Func, terminal bool) ask.Func {
+	return func(ctx context.Context, q ask.Question) (ask.Answer, error) {
+		q.Raw = terminal
+		return p(ctx, q)
+	}
+}
+
+// reach tells whether a touch would be seen, see [ask.Question].
+func reach(ctx context.Context, p ask.Func) error {
+	_, err := p(ctx, ask.Question{Reach: true})
+	return err
 }
 
 // words are the lines above the question.

@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/agent/consents"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
@@ -24,35 +25,37 @@ import (
 
 // asker is a person: says what answers have been given, and is told the questions.
 type asker struct {
-	hsmtest.Script
 	mu        sync.Mutex
 	questions []hsm.ConfirmPrompt
 	shared    []bool // their terminal was, with others
-	answer    func(context.Context, hsm.ConfirmPrompt) (bool, error)
+	answer    func(context.Context, ask.Question) (bool, error)
+	reaching  bool // knows whether a touch line would be seen: reach
 	reach     error
 	touches   int
 	down      func() // called when a touch line is to be taken down
 }
 
-func (p *asker) Confirm(ctx context.Context, q hsm.ConfirmPrompt) (bool, error) {
+func (p *asker) ask(ctx context.Context, q ask.Question) (ask.Answer, error) {
 	p.mu.Lock()
-	p.questions, p.shared = append(p.questions, q), append(p.shared, hsm.Shared(ctx))
-	p.mu.Unlock()
-	return p.answer(ctx, q)
-}
-
-func (p *asker) PIN(context.Context, hsm.PINPrompt) (*hsm.Secret, error) {
-	return nil, hsm.ErrNoTerminal
-}
-
-func (p *asker) Touch(context.Context, hsm.TouchPrompt) func() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.touches++
-	if p.down != nil {
-		return p.down
+	switch {
+	case q.Confirm != nil:
+		p.questions, p.shared = append(p.questions, *q.Confirm), append(p.shared, q.Shared())
+		p.mu.Unlock()
+		yes, err := p.answer(ctx, q)
+		return ask.Answer{Yes: yes}, err
+	case q.Touch != nil:
+		p.touches++
 	}
-	return func() {}
+	defer p.mu.Unlock()
+	switch {
+	case q.PIN != nil:
+		return ask.Answer{}, hsm.ErrNoTerminal
+	case q.Reach && !p.reaching:
+		return ask.Answer{}, hsm.ErrUnsupported
+	case q.Reach:
+		return ask.Answer{}, p.reach
+	}
+	return ask.Answer{Done: p.down}, nil
 }
 
 func (p *asker) asked() int {
@@ -61,14 +64,9 @@ func (p *asker) asked() int {
 	return len(p.questions)
 }
 
-func always(yes bool, err error) func(context.Context, hsm.ConfirmPrompt) (bool, error) {
-	return func(context.Context, hsm.ConfirmPrompt) (bool, error) { return yes, err }
+func always(yes bool, err error) func(context.Context, ask.Question) (bool, error) {
+	return func(context.Context, ask.Question) (bool, error) { return yes, err }
 }
-
-// reaching is an asker that knows whether a touch line would be seen.
-type reaching struct{ *asker }
-
-func (p reaching) Reach(context.Context) error { return p.reach }
 
 // policy changes the enrolment's policy.
 func (r *rig) policy(p consent.Policy) {
@@ -90,16 +88,16 @@ func running(t *testing.T) (id process.ID, end func()) {
 }
 
 // attended has p offered for the client, or as a front for the zero client.
-func (r *rig) attended(client process.ID, p hsm.Prompter) (leave func()) {
+func (r *rig) attended(client process.ID, p *asker) (leave func()) {
 	r.t.Helper()
 	c := r.dial()
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, done := make(chan struct{}), make(chan error, 1)
 	go func() {
 		if client.Known() {
-			done <- c.Attend(ctx, client, p, func() { close(ready) })
+			done <- c.Attend(ctx, client, ask.Func(p.ask), func() { close(ready) })
 		} else {
-			done <- c.Front(ctx, p, func() { close(ready) })
+			done <- c.Front(ctx, ask.Func(p.ask), func() { close(ready) })
 		}
 	}()
 	select {
@@ -282,7 +280,7 @@ func TestQuestionIsTakenDown(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	r.policy(consent.Policy{Mode: consent.Writes})
 	down := make(chan error, 16)
-	front := &asker{answer: func(ctx context.Context, _ hsm.ConfirmPrompt) (bool, error) {
+	front := &asker{answer: func(ctx context.Context, _ ask.Question) (bool, error) {
 		<-ctx.Done()
 		down <- ctx.Err()
 		return false, ctx.Err()
@@ -343,8 +341,8 @@ func TestTouchSigns(t *testing.T) {
 	r.token.Touch() // for signing in
 	_, c := r.sessionOf(client)
 	signed := r.token.Signatures()
-	p := &asker{answer: always(true, nil)}
-	r.attended(client, reaching{p})
+	p := &asker{answer: always(true, nil), reaching: true}
+	r.attended(client, p)
 	done := make(chan int, 1)
 	go func() {
 		code, _, _ := r.trySend(ctx, c, "DELETE", pods+"/p")
@@ -386,11 +384,11 @@ func TestTouchLineGoesFirst(t *testing.T) {
 	arrived := func() bool { return slices.Contains(r.api.Arrivals(), "DELETE "+pods+"/p") }
 	slow := make(chan struct{})
 	var early atomic.Bool
-	r.attended(client, reaching{&asker{answer: always(true, nil), down: sync.OnceFunc(func() {
+	r.attended(client, &asker{answer: always(true, nil), reaching: true, down: sync.OnceFunc(func() {
 		defer close(slow)
 		// A terminal takes its time; what goes wrong is seen in it.
 		early.Store(poll.Within(100*time.Millisecond, arrived))
-	})}})
+	})})
 	r.token.Touch()
 	if code, body := r.send(t.Context(), c, "DELETE", pods+"/p"); code != served || !arrived() {
 		t.Fatalf("%d %s", code, body)
@@ -452,7 +450,7 @@ func TestHeldRequestsAreBounded(t *testing.T) {
 	r.policy(consent.Policy{Mode: consent.Writes})
 	greedy, _ := running(t)
 	_, c := r.sessionOf(greedy)
-	r.attended(greedy, &asker{answer: func(ctx context.Context, _ hsm.ConfirmPrompt) (bool, error) {
+	r.attended(greedy, &asker{answer: func(ctx context.Context, _ ask.Question) (bool, error) {
 		<-ctx.Done()
 		return false, ctx.Err()
 	}})

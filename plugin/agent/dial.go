@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/desktop"
 	"github.com/kubehsm/kubehsm/plugin/pinsource"
@@ -25,9 +26,9 @@ type dialSigner struct {
 // signer returns the key of t for the signature that a new connection needs. Who can
 // be asked is known from ctx.
 func (s *dialSigner) signer(ctx context.Context, t *target) (crypto.Signer, error) {
-	p := s.prompterFor(ctx, t.e.Name)
+	p, settled := s.prompterFor(ctx, t.e.Name)
 	signer, err := t.holder.signer(ctx, t.e.Key, t.chain[0].PublicKey, p)
-	settled(p)
+	settled()
 	if err != nil {
 		s.records.signature(ctx, t.e, err)
 		if prompterOf(ctx) == nil && errors.Is(err, hsm.ErrNoTerminal) {
@@ -36,42 +37,35 @@ func (s *dialSigner) signer(ctx context.Context, t *target) (crypto.Signer, erro
 		return nil, err
 	}
 	return recordedSigner{signer, func(err error) {
-		settled(p)
+		settled()
 		s.records.signature(ctx, t.e, err)
 	}}, nil
 }
 
 // prompterFor returns who can be asked for a signature: the plugin that waits
 // for it, which knows the user's PIN sources itself, else those, and who is there
-// for the client whose request needs it.
-func (s *dialSigner) prompterFor(ctx context.Context, enrollment string) hsm.Prompter {
+// for the client whose request needs it. settled is as in [dialSigner.sourced].
+func (s *dialSigner) prompterFor(ctx context.Context, enrollment string) (p ask.Func, settled func()) {
 	if p := prompterOf(ctx); p != nil {
-		return p
+		return p, func() {}
 	}
-	var p hsm.Prompter
 	if client, ok := bridge.ClientOf(ctx); ok {
 		p = s.people.person(client)
 	}
 	if p == nil {
-		p = nobody{s.notify, enrollment}
+		p = nobody(s.notify, enrollment)
 	}
 	return s.sourced(p)
 }
 
-// sourced puts the user's PIN sources before p.
-func (s *dialSigner) sourced(p hsm.Prompter) hsm.Prompter {
+// sourced puts the user's PIN sources before p. settled tells them that the token has
+// judged their PIN, so that others need not wait for that.
+func (s *dialSigner) sourced(p ask.Func) (_ ask.Func, settled func()) {
 	if len(s.sources) == 0 {
-		return p
+		return p, func() {}
 	}
-	return pinsource.New(pinsource.Options{Entries: s.sources, State: s.state, Getenv: os.Getenv}, p)
-}
-
-// settled tells a PIN source that the token has judged its PIN, so that others
-// need not wait for that.
-func settled(p hsm.Prompter) {
-	if s, ok := p.(*pinsource.Prompter); ok {
-		_ = s.Close() // a lock that stays ends by itself soon
-	}
+	from := pinsource.New(pinsource.Options{Entries: s.sources, State: s.state, Getenv: os.Getenv})
+	return from.Before(p), func() { _ = from.Close() } // a lock that stays ends by itself soon
 }
 
 // recordedSigner records each signature.

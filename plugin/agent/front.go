@@ -10,6 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
@@ -166,7 +167,7 @@ func (c *Client) Front(ctx context.Context, p hsm.Prompter, ready func()) error 
 }
 
 func (c *Client) offer(ctx context.Context, r link.Request, p hsm.Prompter, ready func()) error {
-	err := c.call(ctx, r, nil, link.Options{Prompter: p, Offered: ready})
+	err := c.call(ctx, r, nil, link.Options{Prompter: ask.From(p), Offered: ready})
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil
 	}
@@ -175,9 +176,9 @@ func (c *Client) offer(ctx context.Context, r link.Request, p hsm.Prompter, read
 
 // person returns who can be asked when a request of the client needs a new
 // connection: its attendant, else the latest open UI, else nil.
-func (s *people) person(client process.ID) hsm.Prompter {
+func (s *people) person(client process.ID) ask.Func {
 	if p := s.someone(client); p != nil {
-		return p.p
+		return p.p.Ask
 	}
 	return nil
 }

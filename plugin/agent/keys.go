@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner"
 	signer "github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
@@ -55,12 +56,12 @@ func (s *keys) public(e enrollment.Enrollment, opts crypto.SignerOpts) (crypto.P
 
 // sign signs with the key of an enrolment, which is public's; a lock ends it.
 // p is not asked for a PIN.
-func (s *keys) sign(ctx context.Context, e enrollment.Enrollment, public crypto.PublicKey, r signer.Request, p hsm.Prompter) ([]byte, error) {
+func (s *keys) sign(ctx context.Context, e enrollment.Enrollment, public crypto.PublicKey, r signer.Request, p ask.Func) ([]byte, error) {
 	ctx, cancel := s.epoch.untilLocked(ctx)
 	defer cancel()
 	ctx, cancelTouch := context.WithTimeout(ctx, touchTimeout)
 	defer cancelTouch()
-	key, err := s.tokens.of(e.Key).signer(ctx, e.Key, public, touchOnly{p})
+	key, err := s.tokens.of(e.Key).signer(ctx, e.Key, public, touchOnly(p))
 	if err != nil {
 		return nil, lockedOr(ctx, err)
 	}
@@ -102,21 +103,16 @@ func (s *keys) certificate(c signer.Config) (out externalsigner.Answer, err erro
 	return externalsigner.Answer{Certificate: chain[0].Raw}, nil
 }
 
-// touchOnly is a prompter that shows touches, to whoever is there, and asks
-// nothing.
-type touchOnly struct{ p hsm.Prompter }
-
-func (t touchOnly) Touch(ctx context.Context, p hsm.TouchPrompt) func() {
-	if t.p == nil {
-		return func() {}
+// touchOnly shows touches, to whoever is there, and asks nothing: not even whether one
+// would be seen, as clients of [opSign] understand no such question.
+func touchOnly(next ask.Func) ask.Func {
+	return func(ctx context.Context, q ask.Question) (ask.Answer, error) {
+		switch {
+		case q.PIN != nil:
+			return ask.Answer{}, hsm.ErrPINRequired
+		case q.Touch != nil && next != nil:
+			return next(ctx, q)
+		}
+		return ask.Answer{}, hsm.ErrNoTerminal
 	}
-	return t.p.Touch(ctx, p)
-}
-
-func (touchOnly) PIN(context.Context, hsm.PINPrompt) (*hsm.Secret, error) {
-	return nil, hsm.ErrPINRequired
-}
-
-func (touchOnly) Confirm(context.Context, hsm.ConfirmPrompt) (bool, error) {
-	return false, hsm.ErrNoTerminal
 }

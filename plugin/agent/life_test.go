@@ -22,6 +22,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/socket"
 	"github.com/kubehsm/kubehsm/test/poll"
@@ -115,7 +116,7 @@ func TestUnlockWindow(t *testing.T) {
 		p.Close() // the holder is unlocked by hand: nobody need be asked
 		tg, err := a.targets.target("prod")
 		check(t, err)
-		check(t, tg.holder.unlock(context.Background(), hsmtest.Typing(t, pin)))
+		check(t, tg.holder.unlock(context.Background(), ask.From(hsmtest.Typing(t, pin))))
 		_, err = a.signIns.prepare(context.Background(), requester{enrollment: "prod", client: caller(1)}, p)
 		check(t, err)
 	}

@@ -46,7 +46,7 @@ func TestDesktopHearsOfARemoval(t *testing.T) {
 func TestDesktopHearsOfATouch(t *testing.T) {
 	said := fakeDesktop(t)
 	for prompt, words := range map[hsm.TouchPrompt]string{{}: "waits for your touch", {Pad: hsm.UserPIN}: "reader waits for your PIN"} {
-		done := nobody{desktop.New(os.Getenv), "prod"}.Touch(context.Background(), prompt)
+		done := nobody(desktop.New(os.Getenv), "prod").Touch(context.Background(), prompt)
 		poll.Until(t, "it is told", func() bool { return strings.Contains(said(), words) })
 		done()
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/socket"
 )
@@ -108,7 +109,7 @@ func (a *agent) operateFor(l *link.Server, r link.Received, p *remotePrompter, o
 			return a.life.work(func() error { return a.signIns.unlockAhead(l.Context(), who, p) })
 		}
 		p.terminal = who.client.Terminal() != 0
-		p.elsewhere = func() hsm.Prompter { return a.people.person(who.client) }
+		p.elsewhere = func() ask.Func { return a.people.person(who.client) }
 		p.soon = a.people.soon
 		return a.life.work(func() error {
 			s, err := a.signIns.prepare(l.Context(), who, p)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 )
 
@@ -84,7 +85,7 @@ func (s *signIns) warmUp(ctx context.Context, q requester, p *remotePrompter) (*
 		if t.warm(time.Now()) { // somebody was faster
 			return nil
 		}
-		err = s.connect(withPrompter(ctx, p), t, p)
+		err = s.connect(withPrompter(ctx, p.Ask), t, p.Ask)
 		if errors.Is(err, context.Canceled) && p.HasAsked() { // ctrl-c at the prompt
 			err = hsm.ErrCancelled
 		}
@@ -114,7 +115,7 @@ func passOn(err error, elsewhere bool) bool {
 }
 
 // connect makes t warm.
-func (s *signIns) connect(ctx context.Context, t *target, p hsm.Prompter) error {
+func (s *signIns) connect(ctx context.Context, t *target, p ask.Func) error {
 	if t.ready.Load() && t.up.Live() {
 		probe, cancel := context.WithTimeout(ctx, probeTimeout)
 		err := t.up.Check(probe)
@@ -140,7 +141,7 @@ func (s *signIns) connect(ctx context.Context, t *target, p hsm.Prompter) error 
 
 // unlock unlocks the token, after making sure that a PIN would not be typed in
 // vain: the server answers and the key is there.
-func (s *signIns) unlock(ctx context.Context, t *target, p hsm.Prompter) error {
+func (s *signIns) unlock(ctx context.Context, t *target, p ask.Func) error {
 	if t.holder.unlocked() {
 		t.holder.use()
 		return nil
@@ -193,7 +194,7 @@ func (s *signIns) unlockAhead(ctx context.Context, q requester, p *remotePrompte
 	ctx = withRequester(ctx, q)
 	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Cluster: t.e.Name, Action: "unlock the token"}) // asked for by kubehsm itself
 	if _, err = t.holder.find(ctx, t.e.Key, t.chain[0].PublicKey); err == nil {
-		err = t.holder.unlock(ctx, p)
+		err = t.holder.unlock(ctx, p.Ask)
 	}
 	if err = lockedOr(ctx, err); err == nil {
 		t.holder.use()

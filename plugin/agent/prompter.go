@@ -6,6 +6,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
@@ -15,7 +16,7 @@ type remotePrompter struct {
 	*link.Asker
 	// elsewhere returns who can be asked where the client has nobody, such as
 	// whoever sits before an open terminal UI, or nil; it may be nil itself.
-	elsewhere func() hsm.Prompter
+	elsewhere func() ask.Func
 	soon      func(context.Context) // waits for whoever is about to be there; set with elsewhere
 	terminal  bool                  // the client is known to have a controlling terminal, which shows a touch
 	who       process.ID            // is asked on its terminal
@@ -23,39 +24,35 @@ type remotePrompter struct {
 	understandsWaits bool
 }
 
-var _ hsm.Prompter = (*remotePrompter)(nil)
-
 func newRemotePrompter(l *link.Server) *remotePrompter {
 	r := &remotePrompter{Asker: link.NewAsker(l)}
-	r.Shows = func(ctx context.Context) { shownBy(ctx, r) }
+	r.By = r
 	return r
 }
 
-// PIN implements [hsm.Prompter].
-func (r *remotePrompter) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error) {
-	pin, err := r.Asker.PIN(ctx, p)
-	if other := r.other(ctx, err); other != nil {
-		if pin, oerr := other.PIN(ctx, p); !errors.Is(oerr, hsm.ErrNoTerminal) {
-			return pin, oerr
-		}
-	}
-	return pin, err
-}
+// Process implements [ask.Responder].
+func (r *remotePrompter) Process() process.ID { return r.who }
 
-// Confirm implements [hsm.Prompter].
-func (r *remotePrompter) Confirm(ctx context.Context, p hsm.ConfirmPrompt) (bool, error) {
-	yes, err := r.Asker.Confirm(ctx, p)
+// Ask is an [ask.Func].
+func (r *remotePrompter) Ask(ctx context.Context, q ask.Question) (ask.Answer, error) {
+	if q.Touch != nil {
+		return r.touch(ctx, q)
+	}
+	a, err := r.Asker.Ask(ctx, q)
+	if q.Reach {
+		return a, err
+	}
 	if other := r.other(ctx, err); other != nil {
-		if yes, oerr := other.Confirm(ctx, p); !errors.Is(oerr, hsm.ErrNoTerminal) {
-			return yes, oerr
+		if a, oerr := other(ctx, q); !errors.Is(oerr, hsm.ErrNoTerminal) {
+			return a, oerr
 		}
 	}
-	return yes, err
+	return a, err
 }
 
 // other returns who is asked instead of a client that has no terminal, if err
 // says so: nil if it does not, or nobody is there.
-func (r *remotePrompter) other(ctx context.Context, err error) hsm.Prompter {
+func (r *remotePrompter) other(ctx context.Context, err error) ask.Func {
 	if r.elsewhere == nil || !errors.Is(err, hsm.ErrNoTerminal) {
 		return nil
 	}
@@ -63,26 +60,29 @@ func (r *remotePrompter) other(ctx context.Context, err error) hsm.Prompter {
 	return r.elsewhere()
 }
 
-// Touch implements [hsm.Prompter].
-func (r *remotePrompter) Touch(ctx context.Context, p hsm.TouchPrompt) (done func()) {
+// touch shows a touch at the client, and elsewhere too if the client has no terminal.
+func (r *remotePrompter) touch(ctx context.Context, q ask.Question) (ask.Answer, error) {
 	if r.elsewhere != nil && !r.terminal {
 		if other := r.elsewhere(); other != nil {
-			here := r.Asker.Touch(ctx, p)
-			there := other.Touch(ctx, p)
-			return func() { there(); here() }
+			here, _ := r.Asker.Ask(ctx, q) // there is no error where a touch is shown
+			there, err := other(ctx, q)
+			if err != nil { // nothing is shown there
+				there = ask.Answer{}
+			}
+			return ask.Answer{Done: func() { there.Down(); here.Down() }}, nil
 		}
 	}
-	return r.Asker.Touch(ctx, p)
+	return r.Asker.Ask(ctx, q)
 }
 
 // prompterKey carries a prompter from a prepare to the signature that its dial needs.
 type prompterKey struct{}
 
-func withPrompter(ctx context.Context, p hsm.Prompter) context.Context {
+func withPrompter(ctx context.Context, p ask.Func) context.Context {
 	return context.WithValue(ctx, prompterKey{}, p)
 }
 
-func prompterOf(ctx context.Context) hsm.Prompter {
-	p, _ := ctx.Value(prompterKey{}).(hsm.Prompter)
+func prompterOf(ctx context.Context) ask.Func {
+	p, _ := ctx.Value(prompterKey{}).(ask.Func)
 	return p
 }

@@ -12,8 +12,8 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/logfile"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/home"
@@ -33,7 +33,7 @@ type Options struct {
 	PINSources []pinsource.Entry
 	// Asker, if not nil, asks for those clients where nobody else can be asked: in
 	// a window of its own.
-	Asker hsm.Prompter
+	Asker ask.Func
 	// Unlock is the unlock window; zero fields get the defaults of [home.Config].
 	Unlock home.Unlock
 	// IdleTimeout is how long the agent lives without sessions and requests; 0 is

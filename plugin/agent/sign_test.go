@@ -23,6 +23,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/agent/signing"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
 	"github.com/kubehsm/kubehsm/plugin/consent"
@@ -224,7 +225,7 @@ func TestSignerIsGivenPINs(t *testing.T) {
 			r := newRig(t, rigOptions{api: bridgetest.Options{Strict: true}, idle: true})
 			var o Options
 			if name == "window" {
-				o.Asker = hsmtest.Typing(t, pin)
+				o.Asker = ask.From(hsmtest.Typing(t, pin))
 			} else {
 				file := filepath.Join(t.TempDir(), "pin")
 				check(t, os.WriteFile(file, []byte(pin+"\n"), 0o600))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/desktop"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
@@ -28,7 +29,7 @@ type externalSigner struct {
 	tokens  *heldTokens
 	epoch   *epoch
 	dial    *dialSigner
-	asker   hsm.Prompter // see [Options]
+	asker   ask.Func // see [Options]
 	flights *flights
 	life    *life
 	records *records
@@ -66,7 +67,7 @@ func (s *externalSigner) sign(ctx context.Context, q requester, digest *wire.Sig
 		return nil, err
 	}
 	defer s.tokens.of(e.Key).asks.tell(p)()
-	signature, err := s.keys.sign(withRequester(ctx, q), e, public, r, p)
+	signature, err := s.keys.sign(withRequester(ctx, q), e, public, r, p.Ask)
 	if errors.Is(err, hsm.ErrPINRequired) { // for each signature
 		return &wire.Signed{}, nil
 	}
@@ -117,7 +118,7 @@ func (s *externalSigner) answer(ctx context.Context, r externalsigner.Request, t
 		if err := s.unlock(ctx, e, q, tell); err != nil {
 			return err
 		}
-		out.Signature, err = s.keys.sign(ctx, e, public, r, service.Told(touchOnly{s.people.person(q.client)}, "", tell))
+		out.Signature, err = s.keys.sign(ctx, e, public, r, service.Told("", tell)(touchOnly(s.people.person(q.client))))
 		s.records.signed(e, q, err)
 		return err
 	})
@@ -133,14 +134,14 @@ func (s *externalSigner) unlock(ctx context.Context, e enrollment.Enrollment, q 
 	if err := s.flights.recall(q.client, e.Name, time.Now()); err != nil { // clients ask again and again
 		return err
 	}
-	var p hsm.Prompter = nobody{s.notify, e.Name}
+	p := nobody(s.notify, e.Name)
 	if who := s.people.someone(q.client); who != nil {
-		p = service.Told(who.p, who.where(), tell)
+		p = service.Told(who.where(), tell)(who.p.Ask)
 	} else if s.asker != nil {
-		p = service.Told(s.asker, "in the window that opens", tell)
+		p = service.Told("in the window that opens", tell)(s.asker)
 	}
-	p = s.dial.sourced(p)
-	defer settled(p)
+	p, settled := s.dial.sourced(p)
+	defer settled()
 	ctx, cancel := s.epoch.untilLocked(ctx)
 	defer cancel()
 	err := lockedOr(ctx, h.unlock(ctx, p))

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
 // holder keeps one token open while it is used.
@@ -220,7 +221,7 @@ func (h *holder) find(ctx context.Context, key hsm.URI, want crypto.PublicKey) (
 
 // unlock asks for the PIN unless the token is unlocked. Whoever comes while
 // somebody is asked waits for that.
-func (h *holder) unlock(ctx context.Context, p hsm.Prompter) error {
+func (h *holder) unlock(ctx context.Context, p ask.Func) error {
 	select {
 	case h.asking <- struct{}{}:
 		defer func() { <-h.asking }()
@@ -233,7 +234,7 @@ func (h *holder) unlock(ctx context.Context, p hsm.Prompter) error {
 	var of Token
 	err := h.with(ctx, func(t Token) error {
 		of = t
-		return t.Unlock(ctx, h.noting(p))
+		return t.Unlock(ctx, h.noting(p).Prompter())
 	})
 	if err == nil {
 		h.mu.Lock()
@@ -262,13 +263,13 @@ func (h *holder) unlocked() bool {
 }
 
 // signer returns the key for one signature.
-func (h *holder) signer(ctx context.Context, key hsm.URI, want crypto.PublicKey, p hsm.Prompter) (crypto.Signer, error) {
+func (h *holder) signer(ctx context.Context, key hsm.URI, want crypto.PublicKey, p ask.Func) (crypto.Signer, error) {
 	h.use()
 	defer h.use() // a person may have been asked
-	w := &touchWatch{Prompter: p, ctx: ctx}
+	w := &touchWatch{next: p, ctx: ctx}
 	var s crypto.Signer
 	err := h.with(ctx, func(t Token) (err error) {
-		s, err = t.Signer(ctx, key, want, h.noting(w))
+		s, err = t.Signer(ctx, key, want, h.noting(w.ask).Prompter())
 		return err
 	})
 	if err != nil {

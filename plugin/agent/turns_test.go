@@ -16,6 +16,7 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/test/poll"
@@ -131,12 +132,12 @@ func TestSharedLater(t *testing.T) {
 	first, second, _ := neighbours(t)
 	_, c := r.sessionOf(first)
 	comes := func() { r.sessionOf(second) }
-	r.attended(first, &asker{answer: func(ctx context.Context, _ hsm.ConfirmPrompt) (bool, error) {
-		if hsm.Shared(ctx) {
+	r.attended(first, &asker{answer: func(_ context.Context, q ask.Question) (bool, error) {
+		if q.Shared() {
 			return false, errors.New("nobody else is there")
 		}
 		comes()
-		return poll.Within(time.Minute, func() bool { return hsm.Shared(ctx) }), nil
+		return poll.Within(time.Minute, func() bool { return q.Shared() }), nil
 	}})
 	if code, body := r.send(t.Context(), c, "DELETE", pods+"/p"); code != served {
 		t.Fatalf("%d %s", code, body)
@@ -153,11 +154,11 @@ func TestSharedLater(t *testing.T) {
 // TestAskedElsewhere: who is asked about elsewhere keeps nobody from being asked on
 // the terminal, and may write to it any time.
 func TestAskedElsewhere(t *testing.T) {
-	for name, attendant := range map[string]func(elsewhere *asker) hsm.Prompter{
-		"an open UI": func(*asker) hsm.Prompter { return &asker{answer: always(false, hsm.ErrNoTerminal)} }, // it runs in the background
-		"pinentry": func(p *asker) hsm.Prompter {
-			p.reach = hsm.ErrNoTerminal
-			return reaching{p}
+	for name, attendant := range map[string]func(elsewhere *asker) *asker{
+		"an open UI": func(*asker) *asker { return &asker{answer: always(false, hsm.ErrNoTerminal)} }, // it runs in the background
+		"pinentry": func(p *asker) *asker {
+			p.reaching, p.reach = true, hsm.ErrNoTerminal
+			return p
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -165,7 +166,7 @@ func TestAskedElsewhere(t *testing.T) {
 			r.policy(consent.Policy{Mode: consent.Writes})
 			first, second, _ := neighbours(t)
 			open := make(chan struct{})
-			elsewhere := &asker{answer: func(ctx context.Context, _ hsm.ConfirmPrompt) (bool, error) {
+			elsewhere := &asker{answer: func(ctx context.Context, _ ask.Question) (bool, error) {
 				select {
 				case <-open:
 					return true, nil

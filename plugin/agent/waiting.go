@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/process"
@@ -18,15 +18,14 @@ import (
 // meanwhile, on another terminal, is told of them.
 type asks struct {
 	mu      sync.Mutex
-	open    []*ask        // the latest last
-	changed chan struct{} // closed with every change
+	open    []*openQuestion // the latest last
+	changed chan struct{}   // closed with every change
 }
 
-// ask is an open question.
-type ask struct {
+// openQuestion is a question that waits for its answer.
+type openQuestion struct {
 	wire.Wait
-	by *remotePrompter // who shows it; nil if that is not a client of the agent
-	of *asks
+	by ask.Responder // who shows it; nil if that is not a client of the agent
 }
 
 func newAsks() *asks { return &asks{changed: make(chan struct{})} }
@@ -40,27 +39,17 @@ func (s *asks) change(f func()) {
 	s.changed = make(chan struct{})
 }
 
-type askKey struct{}
-
-// note opens a question, until done is called. The prompter that shows it finds it
-// in the context, see [shownBy].
-func (s *asks) note(ctx context.Context, w wire.Wait) (_ context.Context, done func()) {
+// note opens a question, until done is called. Who shows it is to tell shown.
+func (s *asks) note(ctx context.Context, w wire.Wait) (shown func(ask.Responder), done func()) {
 	if q, ok := ctx.Value(requesterKey{}).(requester); ok {
 		w.Client = q.client
 	} else if c, ok := bridge.ClientOf(ctx); ok {
 		w.Client = c
 	}
-	a := &ask{Wait: w, of: s}
+	a := &openQuestion{Wait: w}
 	s.change(func() { s.open = append(s.open, a) })
-	return context.WithValue(ctx, askKey{}, a), func() {
-		s.change(func() { s.open = slices.DeleteFunc(s.open, func(o *ask) bool { return o == a }) })
-	}
-}
-
-// shownBy says who shows the question that is asked with ctx, if it is noted.
-func shownBy(ctx context.Context, r *remotePrompter) {
-	if a, ok := ctx.Value(askKey{}).(*ask); ok {
-		a.of.change(func() { a.by, a.Asker = r, r.who })
+	return func(by ask.Responder) { s.change(func() { a.by, a.Asker = by, by.Process() }) }, func() {
+		s.change(func() { s.open = slices.DeleteFunc(s.open, func(o *openQuestion) bool { return o == a }) })
 	}
 }
 
@@ -69,7 +58,7 @@ type waiter interface {
 	// waits shows what for, until done is called.
 	waits(w wire.Wait) (done func())
 	// asker tells whether it is the one who shows the question.
-	asker(a *ask) bool
+	asker(a *openQuestion) bool
 	// process is the program that waits.
 	process() process.ID
 }
@@ -123,72 +112,77 @@ func (s *asks) elsewhere(w waiter) (latest *wire.Wait, changed <-chan struct{}) 
 	return latest, s.changed
 }
 
-// noted is a prompter whose questions are noted.
-type noted struct {
-	hsm.Prompter
-	asks  *asks
-	token string // its name, where a question does not tell
-	// untold is the holder's.
-	untold func() (sentences string, told func())
-}
-
 // readTime is how long a touch line is shown for what it says to count as told.
 const readTime = 2 * time.Second
 
-// PIN implements [hsm.Prompter].
-func (n noted) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error) {
-	ctx, done := n.asks.note(ctx, wire.Wait{For: wire.ForPIN, Kind: string(p.Kind), Token: p.Token.Name()})
-	defer done()
-	var told func()
-	p.Purpose.Notice, told = n.untold()
-	pin, err := n.Prompter.PIN(ctx, p)
-	if err == nil {
-		told()
+// noting keeps next's questions about the token among those that are open, and adds to
+// them what a person is to be told. Nil stays nil.
+func (h *holder) noting(next ask.Func) ask.Func {
+	if next == nil {
+		return nil
 	}
-	return pin, err
+	return func(ctx context.Context, q ask.Question) (ask.Answer, error) {
+		if q.Reach {
+			return next(ctx, q)
+		}
+		var over func()
+		q.Shown, over = h.asks.note(ctx, h.waitFor(q))
+		if q.Touch != nil {
+			return h.notingTouch(ctx, next, q, over)
+		}
+		defer over()
+		told := func() {}
+		if q.PIN != nil {
+			q, told = h.telling(q)
+		}
+		a, err := next(ctx, q)
+		if err == nil {
+			told()
+		}
+		return a, err
+	}
 }
 
-// Touch implements [hsm.Prompter].
-func (n noted) Touch(ctx context.Context, p hsm.TouchPrompt) (done func()) {
-	w := wire.Wait{For: wire.ForTouch, Token: p.Token.Name()}
-	if p.Pad != "" {
-		w.For, w.Kind = wire.ForPIN, string(p.Pad)
-	}
-	ctx, over := n.asks.note(ctx, w)
-	var told func()
-	p.Purpose.Notice, told = n.untold()
+func (h *holder) notingTouch(ctx context.Context, next ask.Func, q ask.Question, over func()) (ask.Answer, error) {
+	q, told := h.telling(q)
 	shown := time.Now()
-	down := n.Prompter.Touch(ctx, p)
-	return sync.OnceFunc(func() {
+	a, err := next(ctx, q)
+	if err != nil { // nothing is shown; the token waits for its touch all the same
+		a = ask.Answer{}
+	}
+	return ask.Answer{Done: sync.OnceFunc(func() {
 		over()
-		down()
+		a.Down()
 		if time.Since(shown) >= readTime {
 			told()
 		}
-	})
+	})}, nil
 }
 
-// Confirm implements [hsm.Prompter].
-func (n noted) Confirm(ctx context.Context, p hsm.ConfirmPrompt) (bool, error) {
-	ctx, done := n.asks.note(ctx, wire.Wait{For: wire.ForAnswer, Token: n.token})
-	defer done()
-	return n.Prompter.Confirm(ctx, p)
+// waitFor is what others wait for while q is open.
+func (h *holder) waitFor(q ask.Question) wire.Wait {
+	switch {
+	case q.PIN != nil:
+		return wire.Wait{For: wire.ForPIN, Kind: string(q.PIN.Kind), Token: q.PIN.Token.Name()}
+	case q.Touch == nil:
+		return wire.Wait{For: wire.ForAnswer, Token: cmp.Or(h.uri.Token, h.uri.Serial)}
+	case q.Touch.Pad != "":
+		return wire.Wait{For: wire.ForPIN, Kind: string(q.Touch.Pad), Token: q.Touch.Token.Name()}
+	}
+	return wire.Wait{For: wire.ForTouch, Token: q.Touch.Token.Name()}
 }
 
-// noting has p's questions about the token noted; nil stays nil.
-func (h *holder) noting(p hsm.Prompter) hsm.Prompter {
-	if p == nil {
-		return nil
+// telling adds to a prompt what its person is to be told; told says that it was.
+func (h *holder) telling(q ask.Question) (_ ask.Question, told func()) {
+	if h.untold == nil {
+		return q, func() {}
 	}
-	untold := h.untold
-	if untold == nil {
-		untold = func() (string, func()) { return "", func() {} }
-	}
-	return noted{p, h.asks, cmp.Or(h.uri.Token, h.uri.Serial), untold}
+	notice, told := h.untold()
+	return ask.Noticed(q, notice), told
 }
 
 // asker implements [waiter].
-func (r *remotePrompter) asker(a *ask) bool { return a.by == r }
+func (r *remotePrompter) asker(a *openQuestion) bool { return a.by == r }
 
 // process implements [waiter].
 func (r *remotePrompter) process() process.ID { return r.who }
@@ -213,8 +207,8 @@ type toldWaiter struct {
 
 // asker implements [waiter]: what is asked for the client itself it hears of from
 // [service.Told], whoever is asked.
-func (t toldWaiter) asker(a *ask) bool   { return t.client.Known() && a.Client == t.client }
-func (t toldWaiter) process() process.ID { return t.client }
+func (t toldWaiter) asker(a *openQuestion) bool { return t.client.Known() && a.Client == t.client }
+func (t toldWaiter) process() process.ID        { return t.client }
 func (t toldWaiter) waits(w wire.Wait) (done func()) {
 	late := time.AfterFunc(waitDelay, func() {
 		t.tell(w.Words(consent.CommandOf(w.Client.PID), func(s string) string { return s }))

@@ -215,9 +215,9 @@ func TestTellsInWords(t *testing.T) {
 func TestToldOnceOfItsOwn(t *testing.T) {
 	own, ui := away(t), away(t)
 	asks := newAsks()
-	ctx, done := asks.note(withRequester(t.Context(), requester{client: own}), wire.Wait{For: wire.ForPIN, Kind: "PIN", Token: "lab"})
+	shown, done := asks.note(withRequester(t.Context(), requester{client: own}), wire.Wait{For: wire.ForPIN, Kind: "PIN", Token: "lab"})
 	defer done()
-	shownBy(ctx, &remotePrompter{who: ui})
+	shown(&remotePrompter{who: ui})
 	if w, _ := asks.elsewhere(toldWaiter{client: own}); w != nil {
 		t.Errorf("it is told %+v", w)
 	}

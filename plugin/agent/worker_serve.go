@@ -18,6 +18,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
 // letGo bounds how long a worker tries to lock its token before it ends.
@@ -196,7 +197,7 @@ func (s *workerSession) prompter(q asking) hsm.Prompter {
 	if !q.Asks {
 		return nil
 	}
-	return s.asker
+	return ask.Func(s.asker.Ask)
 }
 
 func (w *worker) open(ctx context.Context, u hsm.URI) (infoAnswer, error) {

@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
 // How long a worker may take, not counting what a person takes to answer. Then
@@ -68,7 +69,7 @@ func askWorker[A, Q any](ctx context.Context, t *workerToken, c *link.Client, op
 	var out workerAnswer[A]
 	r := &workerRequest[Q]{Header: link.Header{Op: op}, Purpose: hsm.PurposeOf(ctx), Token: q}
 	err := t.bounded(ctx, p, limit, func(ctx context.Context, p hsm.Prompter) error {
-		return c.Call(ctx, r, &out, link.Options{Prompter: p})
+		return c.Call(ctx, r, &out, link.Options{Prompter: ask.From(p)})
 	})
 	return out.Token, err
 }
@@ -87,7 +88,7 @@ func (t *workerToken) bounded(
 		clock := newPatience(limit, func() { cancel(errHung) })
 		defer clock.stop()
 		if p != nil {
-			p = patient{p, clock}
+			p = pausing(p, clock)
 		}
 	}
 	err := f(asking, p)
@@ -312,22 +313,14 @@ func (c *patience) wait(by int) {
 	}
 }
 
-// patient has the clock stand still while its prompter asks.
-type patient struct {
-	hsm.Prompter
-	clock *patience
-}
-
-// PIN implements [hsm.Prompter].
-func (p patient) PIN(ctx context.Context, q hsm.PINPrompt) (*hsm.Secret, error) {
-	p.clock.wait(1)
-	defer p.clock.wait(-1)
-	return p.Prompter.PIN(ctx, q)
-}
-
-// Confirm implements [hsm.Prompter].
-func (p patient) Confirm(ctx context.Context, q hsm.ConfirmPrompt) (bool, error) {
-	p.clock.wait(1)
-	defer p.clock.wait(-1)
-	return p.Prompter.Confirm(ctx, q)
+// pausing has the clock stand still while p is asked.
+func pausing(p hsm.Prompter, clock *patience) hsm.Prompter {
+	next := ask.From(p)
+	return ask.Func(func(ctx context.Context, q ask.Question) (ask.Answer, error) {
+		if q.PIN != nil || q.Confirm != nil {
+			clock.wait(1)
+			defer clock.wait(-1)
+		}
+		return next(ctx, q)
+	})
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
 )
 
@@ -25,7 +26,7 @@ func (o Options) find(ctx context.Context, drivers hsm.Drivers, p place, r Reque
 	k = &key{prompter: o.Prompter}
 	if c.PIN != nil {
 		o.warn("the kubeconfig holds a PIN: whoever reads that file can use the token; remove %s from it", wire.KeyPIN)
-		k.prompter = &filePIN{pin: c.PIN, person: o.Prompter}
+		k.prompter = ask.Func((&filePIN{pin: c.PIN, person: ask.From(o.Prompter)}).ask)
 	}
 	if k.token, err = p.open(ctx, drivers); err != nil {
 		return nil, err

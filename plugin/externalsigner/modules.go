@@ -61,7 +61,7 @@ func (m Modules) admit(ctx context.Context, path string, p hsm.Prompter) (string
 	if err != nil || confirmed {
 		return real, err
 	}
-	if err := ask(ctx, p, real, digest); err != nil {
+	if err := trust(ctx, p, real, digest); err != nil {
 		return "", err
 	}
 	return real, remember(record, real, digest)
@@ -106,7 +106,7 @@ func remember(record, path, digest string) error {
 	return home.WriteFile(record, append(b, '\n'))
 }
 
-func ask(ctx context.Context, p hsm.Prompter, path, digest string) error {
+func trust(ctx context.Context, p hsm.Prompter, path, digest string) error {
 	refused := fmt.Errorf("%s: %w: a kubeconfig names it, but neither p11-kit nor your configuration does", path, ErrUntrusted)
 	const next = "add it to `modules` in config.yaml if you trust it, or run the command in a terminal to be asked"
 	if p == nil {

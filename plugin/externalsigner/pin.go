@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
 // filePIN answers the first question for the PIN with the one from the
@@ -15,11 +16,24 @@ import (
 // tells. Everything else is asked of the person.
 type filePIN struct {
 	pin    *hsm.Secret
-	person hsm.Prompter
+	person ask.Func // nil asks nobody
 	used   bool
 }
 
-func (f *filePIN) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error) {
+// ask is an [ask.Func].
+func (f *filePIN) ask(ctx context.Context, q ask.Question) (ask.Answer, error) {
+	switch {
+	case q.PIN != nil:
+		pin, err := f.answer(ctx, q)
+		return ask.Answer{PIN: pin}, err
+	case f.person == nil:
+		return ask.Answer{}, hsm.ErrNoTerminal
+	}
+	return f.person(ctx, q)
+}
+
+func (f *filePIN) answer(ctx context.Context, q ask.Question) (*hsm.Secret, error) {
+	p := q.PIN
 	fits := !p.New && (p.Kind == hsm.UserPIN || p.Kind == hsm.PIVPIN)
 	if fits && !f.used && !p.Token.PIN.Counted() {
 		f.used = true
@@ -27,9 +41,9 @@ func (f *filePIN) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error)
 	}
 	err := hsm.ErrPINRequired
 	if f.person != nil {
-		var s *hsm.Secret
-		if s, err = f.person.PIN(ctx, p); !errors.Is(err, hsm.ErrNoTerminal) {
-			return s, err
+		var a ask.Answer
+		if a, err = f.person(ctx, q); !errors.Is(err, hsm.ErrNoTerminal) {
+			return a.PIN, err
 		}
 	}
 	switch {
@@ -40,18 +54,4 @@ func (f *filePIN) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error)
 			"type the right PIN once, which sets the counter back: run the same in a terminal or, if the key is enrolled, `kubehsm agent lock` and then `kubehsm unlock`")
 	}
 	return nil, err
-}
-
-func (f *filePIN) Touch(ctx context.Context, p hsm.TouchPrompt) func() {
-	if f.person == nil {
-		return func() {}
-	}
-	return f.person.Touch(ctx, p)
-}
-
-func (f *filePIN) Confirm(ctx context.Context, p hsm.ConfirmPrompt) (bool, error) {
-	if f.person == nil {
-		return false, hsm.ErrNoTerminal
-	}
-	return f.person.Confirm(ctx, p)
 }

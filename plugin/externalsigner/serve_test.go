@@ -22,6 +22,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/pkcs11"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
 )
 
@@ -324,7 +325,7 @@ func TestFilePINSparesTries(t *testing.T) {
 		if c.prompt.Retries != 0 {
 			c.prompt.Token.PIN.Retries = c.prompt.Retries
 		}
-		f := &filePIN{pin: hsm.NewSecret([]byte("file")), person: hsmtest.TypingAll(t, map[hsm.PINKind]string{c.prompt.Kind: "typed"})}
+		f := ask.Func((&filePIN{pin: hsm.NewSecret([]byte("file")), person: ask.From(hsmtest.TypingAll(t, map[hsm.PINKind]string{c.prompt.Kind: "typed"}))}).ask)
 		got, err := f.PIN(t.Context(), c.prompt)
 		if err != nil || (string(got.Bytes()) == "file") != c.used {
 			t.Errorf("%s: used %q, %v", name, got.Bytes(), err)
@@ -340,7 +341,7 @@ func TestFilePINSparesTries(t *testing.T) {
 func TestFilePINIsWrong(t *testing.T) {
 	again := hsm.PINPrompt{Kind: hsm.UserPIN, Retries: -1, Token: hsm.TokenInfo{PIN: hsm.PINState{Retries: -1}}, Again: "wrong PIN"}
 	for name, person := range map[string]hsm.Prompter{"no terminal": hsmtest.NewScript(t, hsmtest.Fail(hsm.ErrNoTerminal)), "nobody": nil} {
-		f := &filePIN{pin: hsm.NewSecret([]byte("file")), person: person, used: true}
+		f := ask.Func((&filePIN{pin: hsm.NewSecret([]byte("file")), person: ask.From(person), used: true}).ask)
 		if _, err := f.PIN(t.Context(), again); !errors.Is(err, hsm.ErrPINIncorrect) || errors.Is(err, hsm.ErrNoTerminal) || hsm.Hint(err) == "" {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -350,12 +351,12 @@ func TestFilePINIsWrong(t *testing.T) {
 	const lockAndUnlock = "`kubehsm agent lock` and then `kubehsm unlock`"
 	counted := hsm.PINPrompt{Kind: hsm.UserPIN, Retries: -1, Token: hsm.TokenInfo{PIN: hsm.PINState{Retries: -1, Low: true}}}
 	for _, used := range []bool{false, true} { // another process tried it before this one's turn came
-		f := &filePIN{pin: hsm.NewSecret([]byte("file")), person: hsmtest.NewScript(t, hsmtest.Fail(hsm.ErrNoTerminal)), used: used}
+		f := ask.Func((&filePIN{pin: hsm.NewSecret([]byte("file")), person: ask.From(hsmtest.NewScript(t, hsmtest.Fail(hsm.ErrNoTerminal))), used: used}).ask)
 		if _, err := f.PIN(t.Context(), counted); !errors.Is(err, hsm.ErrNoTerminal) || !strings.Contains(err.Error(), "is not used") || !strings.Contains(hsm.Hint(err), "in a terminal or, if the key is enrolled, "+lockAndUnlock) {
 			t.Errorf("counted, used %t: %v, hint %q", used, err, hsm.Hint(err))
 		}
 	}
-	f := &filePIN{pin: hsm.NewSecret([]byte("file")), person: hsmtest.NewScript(t, hsmtest.Cancel()), used: true}
+	f := ask.Func((&filePIN{pin: hsm.NewSecret([]byte("file")), person: ask.From(hsmtest.NewScript(t, hsmtest.Cancel())), used: true}).ask)
 	if _, err := f.PIN(t.Context(), again); !errors.Is(err, hsm.ErrCancelled) {
 		t.Errorf("cancelled: %v", err)
 	}

@@ -7,5 +7,5 @@
 //
 // Programs start again and again, and a wrong PIN locks a token. A source is
 // therefore left alone while the token counts wrong PINs, and once the token has
-// refused what is in it, until that changes; see [Prompter].
+// refused what is in it, until that changes; see [Sources].
 package pinsource

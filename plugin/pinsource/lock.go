@@ -18,7 +18,7 @@ import (
 
 const (
 	// settle is how long after an answer the token's verdict on it can be open,
-	// unless another prompt or [Prompter.Close] shows it earlier: a prompter may
+	// unless another prompt or [Sources.Close] shows it earlier: a process may
 	// live on for hours.
 	settle = 15 * time.Second
 	// turn is how long another's answer is waited for. It is longer than settle,
@@ -31,7 +31,7 @@ const (
 // take waits until no other process waits for the token's verdict on what s
 // holds: with several at once a wrong PIN would cost each of them a try. The
 // lock dies with the process.
-func (p *Prompter) take(ctx context.Context, s Source, q hsm.PINPrompt) error {
+func (p *Sources) take(ctx context.Context, s Source, q hsm.PINPrompt) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if held, ok := p.locks[s]; ok && held.timer.Stop() {
@@ -70,7 +70,7 @@ func (p *Prompter) take(ctx context.Context, s Source, q hsm.PINPrompt) error {
 
 // waiting shows who has the lock, as far as its file tells. On one terminal nothing
 // is shown: the other may have something on it.
-func (p *Prompter) waiting(path string, q hsm.PINPrompt) (done func()) {
+func (p *Sources) waiting(path string, q hsm.PINPrompt) (done func()) {
 	b, err := os.ReadFile(path)
 	var holder process.ID
 	if p.o.Waiting == nil || err != nil || json.Unmarshal(b, &holder) != nil || !holder.Known() || !holder.Alive() {
@@ -98,7 +98,7 @@ type lock struct {
 
 // leave lets the next process have its turn. The file stays: removing it would
 // let two others lock two different files.
-func (p *Prompter) leave(s Source) error {
+func (p *Sources) leave(s Source) error {
 	held, ok := p.locks[s]
 	if !ok {
 		return nil

@@ -20,6 +20,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
 
@@ -112,18 +113,20 @@ type person struct {
 	asked  []hsm.PINPrompt
 }
 
-func (p *person) PIN(_ context.Context, q hsm.PINPrompt) (*hsm.Secret, error) {
+func (p *person) ask(_ context.Context, q ask.Question) (ask.Answer, error) {
 	p.mu.Lock()
-	p.asked = append(p.asked, q)
+	p.asked = append(p.asked, *q.PIN)
 	p.mu.Unlock()
 	if p.nobody {
-		return nil, hsm.WithHint(hsm.ErrNoTerminal, "unlock")
+		return ask.Answer{}, hsm.WithHint(hsm.ErrNoTerminal, "unlock")
 	}
-	return hsm.NewSecret([]byte("typed")), nil
+	return ask.Answer{PIN: hsm.NewSecret([]byte("typed"))}, nil
 }
-func (p *person) Touch(context.Context, hsm.TouchPrompt) func() { return func() {} }
-func (p *person) Confirm(context.Context, hsm.ConfirmPrompt) (bool, error) {
-	return false, hsm.ErrNoTerminal
+
+// started is one process's sources, before a person.
+type started struct {
+	*Sources
+	ask.Func
 }
 
 func prompt(again string, tries int) hsm.PINPrompt {
@@ -148,17 +151,17 @@ func newDesk(t *testing.T, pin string) *desk {
 	return d
 }
 
-// process is a new process's prompter.
-func (d *desk) process() *Prompter {
+// process is a new process.
+func (d *desk) process() started {
 	p := New(Options{
 		Entries: entries(d.T, "[{token: 'pkcs11:serial=1', source: '"+d.source+"'}]"), State: filepath.Join(d.dir, "state"),
 		Getenv: func(k string) string { return d.env[k] }, Descriptors: true,
-	}, &d.who)
+	})
 	d.Cleanup(func() { check(d.T, p.Close()) })
-	return p
+	return started{p, p.Before(d.who.ask)}
 }
 
-func (d *desk) wants(p *Prompter, q hsm.PINPrompt, pin string) {
+func (d *desk) wants(p started, q hsm.PINPrompt, pin string) {
 	d.Helper()
 	s, err := p.PIN(d.Context(), q)
 	if err != nil || string(s.Bytes()) != pin {
@@ -167,7 +170,7 @@ func (d *desk) wants(p *Prompter, q hsm.PINPrompt, pin string) {
 	s.Zero()
 }
 
-func (d *desk) refuses(p *Prompter, q hsm.PINPrompt, target error, words string) {
+func (d *desk) refuses(p started, q hsm.PINPrompt, target error, words string) {
 	d.Helper()
 	s, err := p.PIN(d.Context(), q)
 	if s != nil || !errors.Is(err, target) || !strings.Contains(err.Error(), words) || hsm.Hint(err) == "" {
@@ -350,8 +353,8 @@ func TestLockingToken(t *testing.T) {
 		p := New(Options{
 			Entries: entries(t, "[{token: 'pkcs11:serial="+info.Serial+"', source: '"+d.source+"'}]"),
 			State:   filepath.Join(d.dir, "state"), Getenv: os.Getenv,
-		}, &d.who)
-		if err := tok.Unlock(t.Context(), p); err == nil {
+		})
+		if err := tok.Unlock(t.Context(), p.Before(d.who.ask)); err == nil {
 			t.Fatal("unlocked")
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/pinsource"
@@ -133,7 +134,7 @@ func requestTimeout(s string) (time.Duration, error) {
 // most runs ask nobody.
 func (a *app) prompter(options ...func(*prompt.Options)) hsm.Prompter {
 	if a.asker == nil {
-		a.asker = prompt.Lazy(sync.OnceValues(func() (hsm.Prompter, error) {
+		a.asker = ask.Lazy(sync.OnceValues(func() (ask.Func, error) {
 			dirs, err := a.dirs()
 			if err != nil {
 				return nil, err
@@ -158,15 +159,15 @@ func (a *app) prompter(options ...func(*prompt.Options)) hsm.Prompter {
 						return nil, err
 					}
 				}
-				s := pinsource.New(pinsource.Options{Entries: sources, State: dirs.State, Getenv: a.Getenv, Descriptors: true, Waiting: waiting.Shown(a.Stderr)}, p)
+				s := pinsource.New(pinsource.Options{Entries: sources, State: dirs.State, Getenv: a.Getenv, Descriptors: true, Waiting: waiting.Shown(a.Stderr)})
 				a.closers = append(a.closers, s.Close)
-				p = s
+				p = s.Before(p)
 			}
 			for _, d := range a.descriptors {
 				if d.fd >= 0 {
 					fd := prompt.NewSecretFD("--"+d.flag, d.fd, d.serves, p)
 					a.closers = append(a.closers, fd.Close)
-					p = fd
+					p = fd.Ask
 				}
 			}
 			return p, nil

@@ -40,7 +40,7 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	b := &bench{
-		t: t, home: home, fake: hsmtest.NewFake(hsm.SchemePKCS11), ask: prompt.None{}, name: "kubehsm",
+		t: t, home: home, fake: hsmtest.NewFake(hsm.SchemePKCS11), ask: prompt.None(), name: "kubehsm",
 		env: map[string]string{"KUBEHSM_HOME": home, "HOME": home},
 		tui: func(context.Context, TUIOptions) error { return hsm.ErrNoTerminal },
 	}

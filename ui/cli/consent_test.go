@@ -25,7 +25,7 @@ func TestConsentPolicy(t *testing.T) {
 	b := newBench(t)
 	slot, _ := b.keyWithCertificate()
 	b.enrolled("prod-hsm", "https://api.example:6443", slot)
-	b.ask = prompt.None{}
+	b.ask = prompt.None()
 	if out := b.ok("consent", "show"); out != "prod-hsm (api.example:6443): session: signing in is enough\n" {
 		t.Errorf("%q", out)
 	}
@@ -122,7 +122,7 @@ func TestLoweringTakesThePIN(t *testing.T) {
 	b := newBench(t)
 	slot, _ := b.keyWithCertificate()
 	b.enrolled("prod-hsm", "https://api.example:6443", slot)
-	b.ask = prompt.None{}
+	b.ask = prompt.None()
 	b.ok("consent", "set", "prod-hsm", "--policy", "always", "--yes") // prompt.None answers no question
 	holds := func(policy string) {
 		t.Helper()
@@ -145,7 +145,7 @@ func TestLoweringTakesThePIN(t *testing.T) {
 	holds("writes")
 	// What counts is the policy on record, if somebody has changed the file.
 	edited := b.enrolled("prod-hsm", "https://api.example:6443", slot) // session
-	b.ask = prompt.None{}
+	b.ask = prompt.None()
 	b.fails(5, "run the command in a terminal", "consent", "set", "prod-hsm", "--rule", "verbs=delete namespaces=a", "--yes")
 	edited.Policy = consent.Writes
 	dirs, err := home.FromEnv(func(k string) string { return b.env[k] })

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/present"
@@ -57,36 +58,35 @@ func (r approvalRisks) check() error {
 
 // accepting gives the typed confirmation that was given beforehand. It answers
 // no other question: the last try of a PIN wants a yes of its own.
-type accepting struct {
-	hsm.Prompter
-	typed string
-}
-
-func (a accepting) Confirm(ctx context.Context, p hsm.ConfirmPrompt) (bool, error) {
-	if p.Type != "" && p.Type == a.typed {
-		return true, nil
-	}
-	return a.Prompter.Confirm(ctx, p)
+func accepting(p hsm.Prompter, typed string) hsm.Prompter {
+	next := ask.From(p)
+	return ask.Func(func(ctx context.Context, q ask.Question) (ask.Answer, error) {
+		if q.Confirm != nil && q.Confirm.Type != "" && q.Confirm.Type == typed {
+			return ask.Answer{Yes: true}, nil
+		}
+		return next(ctx, q)
+	})
 }
 
 // prompter returns p, which knows of the risk if it was accepted.
 func (r *risk) prompter(p hsm.Prompter, l flow.Loss) (hsm.Prompter, error) {
 	yes, err := r.accepts(l.Serial())
 	if err != nil || !yes {
-		return typed{p}, err
+		return typed(p), err
 	}
-	return accepting{p, l.Serial()}, nil
+	return accepting(p, l.Serial()), nil
 }
 
 // typed says what to do where a confirmation cannot be typed.
-type typed struct{ hsm.Prompter }
-
-func (t typed) Confirm(ctx context.Context, p hsm.ConfirmPrompt) (bool, error) {
-	yes, err := t.Prompter.Confirm(ctx, p)
-	if p.Type != "" && errors.Is(err, hsm.ErrNoTerminal) {
-		err = hsm.WithHint(err, "run it in a terminal, or with --accept-risk="+riskPrefix+p.Type+" once you know what is lost")
-	}
-	return yes, err
+func typed(p hsm.Prompter) hsm.Prompter {
+	next := ask.From(p)
+	return ask.Func(func(ctx context.Context, q ask.Question) (ask.Answer, error) {
+		a, err := next(ctx, q)
+		if q.Confirm != nil && q.Confirm.Type != "" && errors.Is(err, hsm.ErrNoTerminal) {
+			err = hsm.WithHint(err, "run it in a terminal, or with --accept-risk="+riskPrefix+q.Confirm.Type+" once you know what is lost")
+		}
+		return a, err
+	})
 }
 
 // confirmLoss shows what is lost and has the token's serial typed.

@@ -67,13 +67,13 @@ func (a *app) newPUK(c *cobra.Command, g *generatePUK) (hsm.Prompter, func(error
 	if err := a.showable(c.Context(), g.print, "PUK"); err != nil {
 		return nil, nil, err
 	}
-	p, err := flow.NewFreshPUK(a.prompter())
+	fresh, err := flow.NewFreshPUK()
 	if err != nil {
 		return nil, nil, err
 	}
-	return p, func(err error) *freshSecret {
+	return fresh.Before(a.prompter()), func(err error) *freshSecret {
 		f := &freshSecret{what: "PUK", print: g.print, err: err, ctx: c.Context()}
-		if puk := p.InForce(err); puk != nil {
+		if puk := fresh.InForce(err); puk != nil {
 			f.secret, f.field, f.text = puk, "newPUK", string(puk.Bytes())
 		}
 		return f

@@ -37,7 +37,7 @@ func TestOfferRelease(t *testing.T) {
 		{name: "yes", ask: hsmtest.NewScript(t, hsmtest.Yes()), held: scdaemon, runs: true, mended: true},
 		{name: "no", ask: hsmtest.NewScript(t, hsmtest.No()), held: scdaemon},
 		{name: "cancelled", ask: hsmtest.NewScript(t, hsmtest.Cancel()), held: scdaemon},
-		{name: "nobody to ask", ask: prompt.None{}, held: scdaemon},
+		{name: "nobody to ask", ask: prompt.None(), held: scdaemon},
 		{name: "not offered here", off: true, ask: hsmtest.NewScript(t), held: scdaemon},
 		{name: "another holder", ask: hsmtest.NewScript(t), held: &hsm.BusyError{Holders: []string{"firefox (process 8)"}}},
 		{name: "fails", ask: hsmtest.NewScript(t, hsmtest.Yes()), held: scdaemon, runs: true, exit: "2", message: "error: gpgconf --kill scdaemon"},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/ui/prompt"
 )
 
@@ -25,9 +26,9 @@ func (b *bench) pinFD(pin string) {
 	if err := w.Close(); err != nil {
 		b.t.Fatal(err)
 	}
-	fd := prompt.NewFD(int(r.Fd()), prompt.None{})
+	fd := prompt.NewFD(int(r.Fd()), prompt.None())
 	b.t.Cleanup(func() { _ = fd.Close(); _ = r.Close() })
-	b.ask = fd
+	b.ask = ask.Func(fd.Ask)
 }
 
 func TestTokenList(t *testing.T) {

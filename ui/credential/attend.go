@@ -16,7 +16,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent"
-	"github.com/kubehsm/kubehsm/plugin/agent/link"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/execcredential"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/process"
@@ -79,46 +79,51 @@ func (c *Command) Attend(ctx context.Context, client process.ID) error {
 	a.Waiting = waiting.Shown(io.Discard) // it has the terminal alone
 	asker, done := c.prompter(dirs)
 	defer done()
-	err = a.Attend(ctx, client, &attendant{Prompter: asker, client: client, terminal: prompt.NewTerminal(prompt.TerminalOptions{})}, nil)
+	who := attendant{asker: ask.From(asker), terminal: prompt.NewTerminal(prompt.TerminalOptions{}).Ask, client: client}
+	err = a.Attend(ctx, client, ask.Func(who.ask), nil)
 	if errors.Is(err, agent.ErrStopped) {
 		return nil
 	}
 	return err
 }
 
-// attendant is a prompter on the client's terminal.
+// attendant asks on the client's terminal, by asker.
 type attendant struct {
-	hsm.Prompter
+	asker    ask.Func
+	terminal ask.Func // tells whether a prompt would be seen
 	client   process.ID
-	terminal *prompt.Terminal
 }
 
-// Reach tells whether a touch line would be seen now. On a terminal that has to
-// be borrowed it would not; a question can be asked there first.
-func (a *attendant) Reach(ctx context.Context) error {
-	if err := a.terminal.Reach(); err == nil || !link.HoldsTerminal(ctx) {
-		return err
+// ask is an [ask.Func]. A touch line on a terminal that has to be borrowed would not be
+// seen; a question can be asked there first.
+func (a *attendant) ask(ctx context.Context, q ask.Question) (ask.Answer, error) {
+	switch {
+	case q.Confirm != nil && q.Raw:
+		return a.borrowing(ctx, q)
+	case q.Reach:
+		answer, err := a.terminal(ctx, q)
+		if err != nil && q.Raw {
+			err = hsm.ErrUnsupported
+		}
+		return answer, err
 	}
-	return hsm.ErrUnsupported
+	return a.asker(ctx, q)
 }
 
-// Confirm implements [hsm.Prompter]. "kubectl exec -it" has its terminal in raw
+// borrowing asks a question. "kubectl exec -it" has its terminal in raw
 // mode when it connects, and waits for the answer before it reads: the terminal
 // is borrowed for the question and given back for a yes. After a no kubectl
 // restores it itself.
-func (a *attendant) Confirm(ctx context.Context, p hsm.ConfirmPrompt) (bool, error) {
-	giveBack := func() {}
-	if link.HoldsTerminal(ctx) {
-		var err error
-		if giveBack, err = borrow(a.client); err != nil {
-			return false, err
-		}
+func (a *attendant) borrowing(ctx context.Context, q ask.Question) (ask.Answer, error) {
+	giveBack, err := borrow(a.client)
+	if err != nil {
+		return ask.Answer{}, err
 	}
-	yes, err := a.Prompter.Confirm(ctx, p)
-	if yes && err == nil {
+	answer, err := a.asker(ctx, q)
+	if answer.Yes && err == nil {
 		giveBack()
 	}
-	return yes, err
+	return answer, err
 }
 
 // pollEvery is how often the client's life is looked at where the system does

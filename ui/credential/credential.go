@@ -16,6 +16,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/desktop"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/entry"
@@ -152,7 +153,7 @@ func (c *Command) prompter(dirs home.Dirs) (hsm.Prompter, func()) {
 		return c.Prompter, func() {}
 	}
 	release := func() {}
-	lazy := prompt.Lazy(sync.OnceValues(func() (hsm.Prompter, error) {
+	lazy := ask.Lazy(sync.OnceValues(func() (ask.Func, error) {
 		if err := dirs.Prepare(); err != nil {
 			return nil, err
 		}
@@ -167,12 +168,12 @@ func (c *Command) prompter(dirs home.Dirs) (hsm.Prompter, func()) {
 		p, done := prompt.Choose(prompt.Options{PINFD: -1, Pinentry: config.Pinentry, RunDir: dirs.Run,
 			CoolDown: CoolDown, Terminal: process.This().Terminal(), Notify: desktop.New(c.Getenv).Say})
 		s := pinsource.New(pinsource.Options{Entries: sources, State: dirs.State, Getenv: c.Getenv, Descriptors: true,
-			Waiting: waiting.Shown(c.Stderr)}, p)
+			Waiting: waiting.Shown(c.Stderr)})
 		release = func() {
 			_ = s.Close() // only forgets
 			done()
 		}
-		return s, nil
+		return s.Before(p), nil
 	}))
 	return lazy, func() { release() }
 }

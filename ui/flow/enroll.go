@@ -12,6 +12,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
@@ -48,10 +49,10 @@ func (n Enroller) Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompte
 	if report == nil {
 		report = func(Event) {}
 	}
-	asker := newOnePIN(p)
+	pins := newOnePIN(p)
 	env := *n.env
-	env.Prompter = asker
-	r := &enrolment{env: &env, j: j, terms: terms, prompt: asker, report: report}
+	env.Prompter = ask.Func(pins.ask)
+	r := &enrolment{env: &env, j: j, terms: terms, pins: pins, prompt: env.Prompter, report: report}
 	defer r.close()
 	for _, step := range r.j.Options.Steps() {
 		if err := r.run(ctx, step); err != nil {
@@ -66,7 +67,8 @@ type enrolment struct {
 	env    *Env
 	j      *enrolling.Progress
 	terms  terms // of a request that is still to be made
-	prompt *onePIN
+	pins   *onePIN
+	prompt hsm.Prompter // asks by pins
 	report func(Event)
 
 	filing *csr.Client // signed in beforehand to file the request; mostly nil
@@ -79,7 +81,7 @@ type enrolment struct {
 }
 
 func (r *enrolment) close() {
-	r.prompt.zero()
+	r.pins.zero()
 	if r.token != nil {
 		r.token.Close()
 	}

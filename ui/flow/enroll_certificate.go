@@ -48,7 +48,7 @@ func (r *enrolment) storeCertificate(ctx context.Context) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	r.prompt.prove()
+	r.pins.prove()
 	back, err := r.token.Slot(ctx, r.j.Key)
 	if err != nil {
 		return outcome{}, fmt.Errorf("read the certificate back: %w", err)

@@ -48,7 +48,7 @@ func (r *enrolment) makeKey(ctx context.Context) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	r.prompt.prove()
+	r.pins.prove()
 	return r.takeKey(slot, false)
 }
 
@@ -62,7 +62,7 @@ func (r *enrolment) isWhole(ctx context.Context, u hsm.URI) (bool, error) {
 	if err := r.token.Unlock(ctx, r.prompt); err != nil {
 		return false, err
 	}
-	r.prompt.prove()
+	r.pins.prove()
 	slot, err := r.token.Slot(ctx, u)
 	if err != nil || slot.Key != nil {
 		return err == nil, err

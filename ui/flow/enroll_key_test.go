@@ -7,6 +7,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
@@ -29,7 +30,8 @@ func begin(t *testing.T, e *Env, o enrolling.Options, p hsm.Prompter) *enrolment
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &enrolment{env: e, j: j, terms: termsOf(o), prompt: newOnePIN(p), report: func(Event) {}}
+	pins := newOnePIN(p)
+	r := &enrolment{env: e, j: j, terms: termsOf(o), pins: pins, prompt: ask.Func(pins.ask), report: func(Event) {}}
 	t.Cleanup(r.close)
 	if _, err := r.findToken(ctx); err != nil {
 		t.Fatal(err)

@@ -141,7 +141,7 @@ func (r *enrolment) signRequest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.prompt.prove()
+	r.pins.prove()
 	r.j.Request, r.j.RequestName = pem, csr.RequestName(o.User, r.j.KeyHash)
 	r.j.Options.Expiration, r.j.Options.Reason = r.terms.expiration, r.terms.reason
 	return enrolling.NewStore(&r.env.Env).Save(r.j)

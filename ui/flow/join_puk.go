@@ -49,11 +49,11 @@ func (n Joins) NewPUK(ctx context.Context, o enrolling.Options, showable func() 
 			return nil, err
 		}
 	}
-	fresh, err := NewFreshPUK(p)
+	fresh, err := NewFreshPUK()
 	if err != nil {
 		return nil, err
 	}
-	_, err = n.env.ChangePIN(ctx, o.Token, hsm.PUK, fresh)
+	_, err = n.env.ChangePIN(ctx, o.Token, hsm.PUK, fresh.Before(p))
 	out.Secret = fresh.InForce(err)
 	if out.Secret == nil || !sealed {
 		return out, err

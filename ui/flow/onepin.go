@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
 // onePINLife bounds how long a typed PIN is kept for a second use.
@@ -16,7 +17,7 @@ const onePINLife = 5 * time.Minute
 // token took it, only once per token, and only while it is young; after a refusal the
 // person is asked, as always.
 type onePIN struct {
-	hsm.Prompter
+	next ask.Func
 	mu   sync.Mutex
 	kept map[string]*keptPIN
 }
@@ -29,29 +30,30 @@ type keptPIN struct {
 }
 
 func newOnePIN(p hsm.Prompter) *onePIN {
-	return &onePIN{Prompter: p, kept: map[string]*keptPIN{}}
+	return &onePIN{next: ask.From(p), kept: map[string]*keptPIN{}}
 }
 
-// PIN implements [hsm.Prompter].
-func (o *onePIN) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error) {
+// ask is an [ask.Func].
+func (o *onePIN) ask(ctx context.Context, q ask.Question) (ask.Answer, error) {
+	p := q.PIN
+	if p == nil || p.Kind != hsm.UserPIN && p.Kind != hsm.PIVPIN {
+		return o.next(ctx, q)
+	}
 	key := p.Token.URI().String()
-	if p.Kind != hsm.UserPIN && p.Kind != hsm.PIVPIN {
-		return o.Prompter.PIN(ctx, p)
-	}
 	if pin := o.take(key, p.Again != ""); pin != nil {
-		return pin, nil
+		return ask.Answer{PIN: pin}, nil
 	}
-	pin, err := o.Prompter.PIN(ctx, p)
+	a, err := o.next(ctx, q)
 	if err != nil {
-		return nil, err
+		return ask.Answer{}, err
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if old := o.kept[key]; old != nil {
 		old.pin.Zero()
 	}
-	o.kept[key] = &keptPIN{pin: pin.Clone(), typed: time.Now()}
-	return pin, nil
+	o.kept[key] = &keptPIN{pin: a.PIN.Clone(), typed: time.Now()}
+	return a, nil
 }
 
 // take hands out a proven PIN once and forgets it; again discards it unused.

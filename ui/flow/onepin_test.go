@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
 // typist answers PIN prompts and counts them.
@@ -38,14 +39,15 @@ func TestOnePIN(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			typist := &typist{}
-			o := newOnePIN(typist)
+			pins := newOnePIN(typist)
+			o := ask.Func(pins.ask)
 			first, err := o.PIN(ctx, prompt("a", ""))
 			if err != nil {
 				t.Fatal(err)
 			}
 			first.Zero() // the driver zeroes what it was given
 			if tc.prove {
-				o.prove()
+				pins.prove()
 			}
 			second, err := o.PIN(ctx, tc.second)
 			if err != nil {
@@ -61,14 +63,15 @@ func TestOnePIN(t *testing.T) {
 	}
 	t.Run("it serves one second use, not two", func(t *testing.T) {
 		typist := &typist{}
-		o := newOnePIN(typist)
+		pins := newOnePIN(typist)
+		o := ask.Func(pins.ask)
 		for range 3 {
 			pin, err := o.PIN(ctx, prompt("a", ""))
 			if err != nil {
 				t.Fatal(err)
 			}
 			pin.Zero()
-			o.prove()
+			pins.prove()
 		}
 		if typist.asked != 2 {
 			t.Errorf("asked %d times, want 2", typist.asked)
@@ -76,13 +79,14 @@ func TestOnePIN(t *testing.T) {
 	})
 	t.Run("zero forgets", func(t *testing.T) {
 		typist := &typist{}
-		o := newOnePIN(typist)
+		pins := newOnePIN(typist)
+		o := ask.Func(pins.ask)
 		if _, err := o.PIN(ctx, prompt("a", "")); err != nil {
 			t.Fatal(err)
 		}
-		o.prove()
-		o.zero()
-		if len(o.kept) != 0 {
+		pins.prove()
+		pins.zero()
+		if len(pins.kept) != 0 {
 			t.Error("a PIN is still kept")
 		}
 	})

@@ -8,21 +8,20 @@ import (
 	"math/big"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
 // pukDigits is the length of a random PUK: the longest that PIV knows.
 const pukDigits = 8
 
-// FreshPUK answers the question for a new PUK with random digits, and leaves all
-// others to its Prompter.
+// FreshPUK answers the question for a new PUK with random digits.
 type FreshPUK struct {
-	hsm.Prompter
 	secret *hsm.Secret
 	given  bool
 }
 
 // NewFreshPUK makes a PUK up.
-func NewFreshPUK(p hsm.Prompter) (*FreshPUK, error) {
+func NewFreshPUK() (*FreshPUK, error) {
 	digits := make([]byte, pukDigits)
 	for i := range digits {
 		n, err := rand.Int(rand.Reader, big.NewInt(10))
@@ -32,19 +31,22 @@ func NewFreshPUK(p hsm.Prompter) (*FreshPUK, error) {
 		}
 		digits[i] = '0' + byte(n.Int64())
 	}
-	return &FreshPUK{Prompter: p, secret: hsm.NewSecret(digits)}, nil
+	return &FreshPUK{secret: hsm.NewSecret(digits)}, nil
 }
 
-// PIN implements [hsm.Prompter].
-func (f *FreshPUK) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error) {
-	if !p.New || p.Kind != hsm.PUK {
-		return f.Prompter.PIN(ctx, p)
-	}
-	if p.Again != "" {
-		return nil, fmt.Errorf("%w: %s", hsm.ErrPINInvalid, p.Again)
-	}
-	f.given = true
-	return f.secret.Clone(), nil
+// Before leaves all other questions to p.
+func (f *FreshPUK) Before(p hsm.Prompter) hsm.Prompter {
+	next := ask.From(p)
+	return ask.Func(func(ctx context.Context, q ask.Question) (ask.Answer, error) {
+		switch {
+		case q.PIN == nil || !q.PIN.New || q.PIN.Kind != hsm.PUK:
+			return next(ctx, q)
+		case q.PIN.Again != "":
+			return ask.Answer{}, fmt.Errorf("%w: %s", hsm.ErrPINInvalid, q.PIN.Again)
+		}
+		f.given = true
+		return ask.Answer{PIN: f.secret.Clone()}, nil
+	})
 }
 
 // InForce returns the PUK, which the caller shows and zeroes, after a change that

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/expiry"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
@@ -55,10 +56,10 @@ func (n Renewer) Renew(ctx context.Context, name string, o RenewOptions, p hsm.P
 	if report == nil {
 		report = func(Event) {}
 	}
-	asker := newOnePIN(p)
+	pins := newOnePIN(p)
 	env := *n.env
-	env.Prompter = asker
-	r := &enrolment{env: &env, j: j, terms: termsOf(j.Options), prompt: asker, report: report}
+	env.Prompter = ask.Func(pins.ask)
+	r := &enrolment{env: &env, j: j, terms: termsOf(j.Options), pins: pins, prompt: env.Prompter, report: report}
 	defer r.close()
 	if err := r.signInFirst(ctx); err != nil {
 		return Result{}, err
@@ -173,7 +174,7 @@ func (r *enrolment) signInFirst(ctx context.Context) error {
 	if r.filing, err = r.env.access().ThroughBridge(r.purpose(ctx, "renew the certificate"), o.Name, r.prompt); err != nil {
 		return err
 	}
-	r.prompt.prove()
+	r.pins.prove()
 	return nil
 }
 

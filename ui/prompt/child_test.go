@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
 func TestMain(m *testing.M) {
@@ -46,7 +47,8 @@ func digest(pin string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(p
 // starts with RESULT.
 func runChild(mode string) {
 	ctx := context.Background()
-	t := NewTerminal(TerminalOptions{LockDir: os.Getenv("PROMPT_TEST_LOCKDIR")})
+	terminal := NewTerminal(TerminalOptions{LockDir: os.Getenv("PROMPT_TEST_LOCKDIR")})
+	t := ask.Func(terminal.Ask)
 	verb, arg, _ := strings.Cut(mode, ":")
 	switch verb {
 	case "pin":
@@ -66,7 +68,7 @@ func runChild(mode string) {
 		rest, _ := io.ReadAll(os.Stdin)
 		fmt.Fprintf(os.Stderr, "STDIN %q\n", rest)
 	case "timeout":
-		pinResult(NewTerminal(TerminalOptions{Timeout: 300 * time.Millisecond}).PIN(ctx, testPIN()))
+		pinResult(ask.Func(NewTerminal(TerminalOptions{Timeout: 300 * time.Millisecond}).Ask).PIN(ctx, testPIN()))
 	case "context":
 		ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 		defer cancel()
@@ -104,10 +106,10 @@ func runChild(mode string) {
 		}()
 		childShared(ctx, t, arg, writing)
 	case "wait":
-		done := t.Waiting(waitingText, os.Stdout)
+		done := terminal.Waiting(waitingText, os.Stdout)
 		waitLine()
 		done()
-		done = t.Waiting(waitingText, os.Stdout) // for the same, again
+		done = terminal.Waiting(waitingText, os.Stdout) // for the same, again
 		waitLine()
 		done()
 		fmt.Fprintln(os.Stderr, "RESULT waited")
@@ -116,7 +118,7 @@ func runChild(mode string) {
 		waitLine()
 		fmt.Fprintln(os.Stderr, "RESULT waited")
 	case "pinentry":
-		p := NewPinentry(arg, time.Minute)
+		p := ask.Func(NewPinentry(arg, time.Minute).Ask)
 		pinResult(p.PIN(ctx, testPIN()))
 	case "assuan":
 		fakePinentry(arg)
@@ -128,15 +130,18 @@ const othersLine = `configmap "other" deleted`
 
 // childShared asks on a terminal that others write to, from the start or, where what
 // ends in "later", once they have.
-func childShared(ctx context.Context, t *Terminal, what string, writing <-chan struct{}) {
+func childShared(ctx context.Context, terminal ask.Func, what string, writing <-chan struct{}) {
 	what, late := strings.CutSuffix(what, " later")
-	ctx = hsm.WithShared(ctx, func() bool {
-		select {
-		case <-writing:
-			return true
-		default:
-			return !late
+	t := ask.Func(func(ctx context.Context, q ask.Question) (ask.Answer, error) {
+		q.Shared = func() bool {
+			select {
+			case <-writing:
+				return true
+			default:
+				return !late
+			}
 		}
+		return terminal(ctx, q)
 	})
 	switch what {
 	case "pin":

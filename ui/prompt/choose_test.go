@@ -4,33 +4,24 @@ import (
 	"context"
 	"errors"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
 // scripted answers PIN prompts with what it is told.
-type scripted struct {
-	None
-	err   error
-	asked int
-	no    bool
-}
+type scripted struct{ err error }
 
-func (s *scripted) PIN(context.Context, hsm.PINPrompt) (*hsm.Secret, error) {
-	s.asked++
-	if s.err != nil {
-		return nil, s.err
+func (s *scripted) ask(_ context.Context, q ask.Question) (ask.Answer, error) {
+	switch {
+	case s.err != nil:
+		return ask.Answer{}, s.err
+	case q.PIN != nil:
+		return ask.Answer{PIN: hsm.NewSecret([]byte("scripted"))}, nil
 	}
-	return hsm.NewSecret([]byte("scripted")), nil
-}
-
-func (s *scripted) Confirm(context.Context, hsm.ConfirmPrompt) (bool, error) {
-	s.asked++
-	return s.err == nil && !s.no, s.err
+	return ask.Answer{Yes: true}, nil
 }
 
 func pipeWith(t *testing.T, content string) int {
@@ -54,8 +45,8 @@ func userPIN(again string) hsm.PINPrompt { return hsm.PINPrompt{Kind: hsm.UserPI
 
 func TestFD(t *testing.T) {
 	ctx := context.Background()
-	next := &scripted{}
-	f := NewFD(pipeWith(t, "271828\r\nnot the PIN\n"), next)
+	fd := NewFD(pipeWith(t, "271828\r\nnot the PIN\n"), (&scripted{}).ask)
+	f := ask.Func(fd.Ask)
 	for range 2 { // the same PIN for a second, independent prompt
 		s, err := f.PIN(ctx, userPIN(""))
 		if err != nil || string(s.Bytes()) != "271828" {
@@ -78,7 +69,7 @@ func TestFD(t *testing.T) {
 	if yes, err := f.Confirm(ctx, hsm.ConfirmPrompt{}); !yes || err != nil {
 		t.Errorf("confirm was not passed on: %v", err)
 	}
-	if err := f.Close(); err != nil {
+	if err := fd.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.PIN(ctx, userPIN("")); !errors.Is(err, os.ErrClosed) {
@@ -89,7 +80,7 @@ func TestFD(t *testing.T) {
 func TestSecretFD(t *testing.T) {
 	ctx := context.Background()
 	puk := func(p hsm.PINPrompt) bool { return p.Kind == hsm.PUK && p.New }
-	f := NewSecretFD("--new-puk-fd", pipeWith(t, "76543210\n"), puk, &scripted{})
+	f := ask.Func(NewSecretFD("--new-puk-fd", pipeWith(t, "76543210\n"), puk, (&scripted{}).ask).Ask)
 	if s, err := f.PIN(ctx, userPIN("")); err != nil || string(s.Bytes()) != "scripted" {
 		t.Errorf("a PIN: %v", err)
 	}
@@ -104,111 +95,20 @@ func TestSecretFD(t *testing.T) {
 
 func TestFDBadInput(t *testing.T) {
 	for name, content := range map[string]string{"empty": "", "empty line": "\n", "endless": strings.Repeat("x", 5000)} {
-		if _, err := NewFD(pipeWith(t, content), None{}).PIN(context.Background(), userPIN("")); !errors.Is(err, hsm.ErrPINInvalid) {
+		if _, err := ask.Func(NewFD(pipeWith(t, content), None()).Ask).PIN(context.Background(), userPIN("")); !errors.Is(err, hsm.ErrPINInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := NewFD(987, None{}).PIN(context.Background(), userPIN("")); err == nil {
+	if _, err := ask.Func(NewFD(987, None()).Ask).PIN(context.Background(), userPIN("")); err == nil {
 		t.Error("a closed descriptor gave a PIN")
 	}
 }
 
-func TestFirst(t *testing.T) {
-	ctx := context.Background()
-	none, some := &scripted{err: hsm.WithHint(hsm.ErrNoTerminal, "h")}, &scripted{}
-	if s, err := First(none, some).PIN(ctx, userPIN("")); err != nil || s.Len() == 0 {
-		t.Errorf("%v", err)
-	}
-	if yes, err := First(none, some).Confirm(ctx, hsm.ConfirmPrompt{}); err != nil || !yes {
-		t.Errorf("%v", err)
-	}
-	if _, err := First(none, none).PIN(ctx, userPIN("")); !errors.Is(err, hsm.ErrNoTerminal) || hsm.Hint(err) != "h" {
-		t.Errorf("%v", err)
-	}
-	declined := &scripted{err: hsm.ErrCancelled}
-	some.asked = 0
-	if _, err := First(declined, some).PIN(ctx, userPIN("")); !errors.Is(err, hsm.ErrCancelled) || some.asked != 0 {
-		t.Errorf("a declined prompt was asked again elsewhere: %v", err)
-	}
-}
-
-// TestCoolDownOfQuestions: the very question that was declined does not come back
-// at once, any other does, and what is noted of them does not pile up.
-func TestCoolDownOfQuestions(t *testing.T) {
-	ctx, dir := context.Background(), t.TempDir()
-	under := &scripted{no: true}
-	p := CoolDown(under, dir, time.Hour, 1)
-	if yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{Question: "a"}); yes || err != nil || under.asked != 1 {
-		t.Fatalf("%v, %v, asked %d times", yes, err, under.asked)
-	}
-	if yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{Question: "a"}); yes || !errors.Is(err, hsm.ErrCancelled) || under.asked != 1 {
-		t.Fatalf("the question came back: %v, %v, asked %d times", yes, err, under.asked)
-	}
-	files, err := filepath.Glob(filepath.Join(dir, "declined-*"))
-	if err != nil || len(files) != 1 {
-		t.Fatalf("%v, %v", files, err)
-	}
-	then := time.Now().Add(-2 * time.Hour)
-	if err := os.Chtimes(files[0], then, then); err != nil {
-		t.Fatal(err)
-	}
-	if yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{Question: "a", Detail: "b"}); yes || err != nil || under.asked != 2 {
-		t.Fatalf("another question was silenced: %v, %v", yes, err)
-	}
-	if files, err = filepath.Glob(filepath.Join(dir, "declined-*")); err != nil || len(files) != 1 {
-		t.Errorf("left behind: %v, %v", files, err)
-	}
-	under.no = false
-	if yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{Question: "a"}); !yes || err != nil {
-		t.Errorf("after the cool-down: %v, %v", yes, err)
-	}
-}
-
-func TestCoolDown(t *testing.T) {
-	ctx, dir := context.Background(), t.TempDir()
-	under := &scripted{err: hsm.ErrCancelled}
-	p := CoolDown(under, dir, time.Hour, 1)
-	ask := func(token string) error {
-		_, err := p.PIN(ctx, hsm.PINPrompt{Token: hsm.TokenInfo{Label: token}})
-		return err
-	}
-	if err := ask("a/../x"); !errors.Is(err, hsm.ErrCancelled) || under.asked != 1 {
-		t.Fatalf("%v, asked %d times", err, under.asked)
-	}
-	if err := ask("a/../x"); !errors.Is(err, hsm.ErrCancelled) || under.asked != 1 || hsm.Hint(err) == "" {
-		t.Fatalf("the prompt came back: %v, asked %d times", err, under.asked)
-	}
-	if err := ask("b"); !errors.Is(err, hsm.ErrCancelled) || under.asked != 2 {
-		t.Fatalf("another token was silenced: %v", err)
-	}
-	elsewhere := &scripted{}
-	if _, err := CoolDown(elsewhere, dir, time.Hour, 2).PIN(ctx, hsm.PINPrompt{Token: hsm.TokenInfo{Label: "b"}}); err != nil || elsewhere.asked != 1 {
-		t.Fatalf("another window was silenced: %v", err)
-	}
-	files, err := filepath.Glob(filepath.Join(dir, "cancelled-*"))
-	if err != nil || len(files) != 2 {
-		t.Fatalf("%v, %v", files, err)
-	}
-	for _, f := range files { // as if the hour had passed
-		then := time.Now().Add(-2 * time.Hour)
-		if err := os.Chtimes(f, then, then); err != nil {
-			t.Fatal(err)
-		}
-	}
-	under.err = nil
-	if err := ask("b"); err != nil || under.asked != 3 {
-		t.Fatalf("after the cool-down: %v", err)
-	}
-	if files, _ = filepath.Glob(filepath.Join(dir, "cancelled-*")); len(files) != 1 {
-		t.Errorf("an answered prompt left its mark: %v", files)
-	}
-}
-
 func TestNone(t *testing.T) {
-	if _, err := (None{}).PIN(context.Background(), userPIN("")); !errors.Is(err, hsm.ErrNoTerminal) || !strings.Contains(hsm.Hint(err), "kubehsm unlock") {
+	if _, err := None().PIN(context.Background(), userPIN("")); !errors.Is(err, hsm.ErrNoTerminal) || !strings.Contains(hsm.Hint(err), "kubehsm unlock") {
 		t.Errorf("%v", err)
 	}
-	if _, err := (None{}).Confirm(context.Background(), hsm.ConfirmPrompt{}); !errors.Is(err, hsm.ErrNoTerminal) {
+	if _, err := None().Confirm(context.Background(), hsm.ConfirmPrompt{}); !errors.Is(err, hsm.ErrNoTerminal) {
 		t.Errorf("%v", err)
 	}
 }

@@ -1,7 +1,7 @@
 // Package prompt asks a person: for a PIN, for a touch, for a yes; and says why a
-// command waits. It has the
-// [hsm.Prompter] implementations of the command line and of the exec plugin,
-// and no full-screen code.
+// command waits. It has the ends of what
+// package ask describes for the command line and the exec plugin, and no full-screen
+// code.
 //
 // A prompt finds the person, not the program's stdin, which belongs to
 // "kubectl apply -f -": [Terminal] opens the controlling terminal for each

@@ -7,15 +7,16 @@ import (
 	"sync"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
 // FD answers the prompts for one secret with one line read from a file
 // descriptor that the parent process has opened (--pin-fd and its like). It is
 // read at the first such prompt and serves the later ones until [FD.Close]; once
 // it was refused it is never given again, so that a wrong PIN costs a single
-// try. Other questions go to the prompter it was made with.
+// try. Other questions go to the function it was made with.
 type FD struct {
-	next   hsm.Prompter
+	next   ask.Func
 	flag   string
 	serves func(hsm.PINPrompt) bool
 
@@ -27,10 +28,10 @@ type FD struct {
 	err     error
 }
 
-// NewFD returns a prompter that reads the PIN in force from descriptor fd and
+// NewFD returns what reads the PIN in force from descriptor fd and
 // closes it after. next gets touches, confirmations, and prompts for anything
 // else, new PINs included.
-func NewFD(fd int, next hsm.Prompter) *FD {
+func NewFD(fd int, next ask.Func) *FD {
 	return NewSecretFD("--pin-fd", fd, func(p hsm.PINPrompt) bool {
 		return !p.New && (p.Kind == hsm.UserPIN || p.Kind == hsm.PIVPIN)
 	}, next)
@@ -38,16 +39,21 @@ func NewFD(fd int, next hsm.Prompter) *FD {
 
 // NewSecretFD is [NewFD] for the prompts that serves picks; flag is what the
 // user named the descriptor with.
-func NewSecretFD(flag string, fd int, serves func(hsm.PINPrompt) bool, next hsm.Prompter) *FD {
+func NewSecretFD(flag string, fd int, serves func(hsm.PINPrompt) bool, next ask.Func) *FD {
 	return &FD{flag: flag, fd: fd, serves: serves, next: next}
 }
 
-// PIN implements [hsm.Prompter]. Errors: [hsm.ErrPINIncorrect] when asked again
+// Ask is an [ask.Func]. Errors: [hsm.ErrPINIncorrect] when asked again
 // after a refusal, [hsm.ErrPINInvalid] if the descriptor holds no PIN.
-func (f *FD) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error) {
-	if !f.serves(p) {
-		return f.next.PIN(ctx, p)
+func (f *FD) Ask(ctx context.Context, q ask.Question) (ask.Answer, error) {
+	if q.PIN == nil || !f.serves(*q.PIN) {
+		return f.next(ctx, q)
 	}
+	pin, err := f.pin(*q.PIN)
+	return ask.Answer{PIN: pin}, err
+}
+
+func (f *FD) pin(p hsm.PINPrompt) (*hsm.Secret, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.read {
@@ -66,14 +72,6 @@ func (f *FD) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error) {
 		return nil, hsm.WithHint(fmt.Errorf("%w: the one from %s was refused before", hsm.ErrPINIncorrect, f.flag), hint)
 	}
 	return f.secret.Clone(), nil
-}
-
-// Touch implements [hsm.Prompter].
-func (f *FD) Touch(ctx context.Context, p hsm.TouchPrompt) func() { return f.next.Touch(ctx, p) }
-
-// Confirm implements [hsm.Prompter].
-func (f *FD) Confirm(ctx context.Context, p hsm.ConfirmPrompt) (bool, error) {
-	return f.next.Confirm(ctx, p)
 }
 
 // Close overwrites the PIN. Prompts after it fail.

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/kubehsm/kubehsm/hsm"
 )
 
 // A touch line appears after touchDelay, as most tokens answer sooner, and
@@ -19,13 +17,6 @@ const (
 	touchBell  = 5 * time.Second
 	waitDelay  = time.Second
 )
-
-// Touch implements [hsm.Prompter]: a line appears after 200 ms, the bell rings and
-// the desktop is told after 5 s, and the line is erased when done is called or ctx ends. Without a
-// usable terminal nothing is shown.
-func (t *Terminal) Touch(ctx context.Context, p hsm.TouchPrompt) (done func()) {
-	return t.lines.put(ctx, &line{words: touchWords(p), delay: touchDelay, bell: touchBell, keep: func() bool { return hsm.Shared(ctx) }})
-}
 
 // Waiting shows a line of clean words, which say why the command waits: it appears
 // after a second and is erased when done is called. Without a usable terminal it is

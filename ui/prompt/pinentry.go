@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
 
@@ -21,7 +22,7 @@ type Pinentry struct {
 	timeout time.Duration
 }
 
-// NewPinentry returns a prompter that runs program, a path or a name on PATH.
+// NewPinentry returns what runs program, a path or a name on PATH.
 // It must come from the user's own configuration. A timeout of 0 is [DefaultTimeout].
 func NewPinentry(program string, timeout time.Duration) *Pinentry {
 	if timeout <= 0 {
@@ -30,9 +31,24 @@ func NewPinentry(program string, timeout time.Duration) *Pinentry {
 	return &Pinentry{program: program, timeout: timeout}
 }
 
-// PIN implements [hsm.Prompter]. A new secret is asked for twice. Errors wrap
+// Ask is an [ask.Func]. A new secret is asked for twice. Where something must be typed
+// for a yes it is typed in a field that does not hide it on principle but may. A touch is
+// not shown, as a window that nobody answers would stay after it. Errors wrap
 // [hsm.ErrNoTerminal] if the program cannot show its window.
-func (p *Pinentry) PIN(ctx context.Context, prompt hsm.PINPrompt) (*hsm.Secret, error) {
+func (p *Pinentry) Ask(ctx context.Context, q ask.Question) (a ask.Answer, err error) {
+	switch {
+	case q.PIN != nil:
+		a.PIN, err = p.pin(ctx, *q.PIN)
+	case q.Confirm != nil:
+		a.Yes, err = p.confirm(ctx, *q.Confirm)
+	case q.Touch != nil:
+	default:
+		err = hsm.ErrUnsupported
+	}
+	return a, err
+}
+
+func (p *Pinentry) pin(ctx context.Context, prompt hsm.PINPrompt) (*hsm.Secret, error) {
 	above, label := pinWords(prompt)
 	title := strings.TrimSuffix(label, ": ")
 	s, err := p.secret(ctx, above[0], title, strings.Join(above[1:], "\n"))
@@ -101,9 +117,7 @@ func texts(a *assuan, description, label, problem string) error {
 	return nil
 }
 
-// Confirm implements [hsm.Prompter]. Where something must be typed it is typed
-// in a field that does not hide it on principle but may.
-func (p *Pinentry) Confirm(ctx context.Context, prompt hsm.ConfirmPrompt) (bool, error) {
+func (p *Pinentry) confirm(ctx context.Context, prompt hsm.ConfirmPrompt) (bool, error) {
 	above, label := confirmWords(prompt)
 	description := strings.Join(append(above, strings.TrimSuffix(strings.TrimSuffix(label, " [y/N] "), " [Y/n] ")), "\n")
 	if prompt.Type != "" {
@@ -129,10 +143,6 @@ func (p *Pinentry) Confirm(ctx context.Context, prompt hsm.ConfirmPrompt) (bool,
 	})
 	return yes, err
 }
-
-// Touch implements [hsm.Prompter]; it shows nothing, as a window that nobody
-// answers would stay after the touch.
-func (p *Pinentry) Touch(context.Context, hsm.TouchPrompt) func() { return func() {} }
 
 // run starts the program, lets f talk to it and ends it.
 func (p *Pinentry) run(ctx context.Context, f func(*assuan) error) error {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/test/need"
 )
 
@@ -71,7 +72,7 @@ func TestPinentry(t *testing.T) {
 		program, logFile := pinentryFor(t, behaviour)
 		prompt := testPIN()
 		prompt.Again = "wrong PIV PIN\n"
-		s, err := NewPinentry(program, 0).PIN(context.Background(), prompt)
+		s, err := ask.Func(NewPinentry(program, 0).Ask).PIN(context.Background(), prompt)
 		if err != nil {
 			t.Fatalf("%s: %v", behaviour, err)
 		}
@@ -100,19 +101,19 @@ func TestPinentryErrors(t *testing.T) {
 		"no-display": hsm.ErrNoTerminal,
 	} {
 		program, _ := pinentryFor(t, behaviour)
-		if _, err := NewPinentry(program, 0).PIN(context.Background(), testPIN()); !errors.Is(err, want) {
+		if _, err := ask.Func(NewPinentry(program, 0).Ask).PIN(context.Background(), testPIN()); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", behaviour, err, want)
 		}
 	}
 	program, _ := pinentryFor(t, "die")
-	if _, err := NewPinentry(program, 0).PIN(context.Background(), testPIN()); err == nil {
+	if _, err := ask.Func(NewPinentry(program, 0).Ask).PIN(context.Background(), testPIN()); err == nil {
 		t.Error("a pinentry that died gave a PIN")
 	}
 	program, _ = pinentryFor(t, "silent")
-	if _, err := NewPinentry(program, 200*time.Millisecond).PIN(context.Background(), testPIN()); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := ask.Func(NewPinentry(program, 200*time.Millisecond).Ask).PIN(context.Background(), testPIN()); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a silent pinentry: %v", err)
 	}
-	if _, err := NewPinentry("/nonexistent/pinentry", 0).PIN(context.Background(), testPIN()); !errors.Is(err, hsm.ErrNoTerminal) || hsm.Hint(err) == "" {
+	if _, err := ask.Func(NewPinentry("/nonexistent/pinentry", 0).Ask).PIN(context.Background(), testPIN()); !errors.Is(err, hsm.ErrNoTerminal) || hsm.Hint(err) == "" {
 		t.Errorf("a missing pinentry: %v", err)
 	}
 }
@@ -120,7 +121,7 @@ func TestPinentryErrors(t *testing.T) {
 func TestPinentryConfirm(t *testing.T) {
 	for behaviour, want := range map[string]bool{"good": true, "cancel": false} {
 		program, _ := pinentryFor(t, behaviour)
-		yes, err := NewPinentry(program, 0).Confirm(context.Background(), hsm.ConfirmPrompt{Question: "go on?"})
+		yes, err := ask.Func(NewPinentry(program, 0).Ask).Confirm(context.Background(), hsm.ConfirmPrompt{Question: "go on?"})
 		if err != nil || yes != want {
 			t.Errorf("%s: %v, %v", behaviour, yes, err)
 		}

@@ -14,6 +14,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
 const (
@@ -53,9 +54,9 @@ type Terminal struct {
 	jobs  jobs
 }
 
-// NewTerminal returns a prompter for the controlling terminal. The terminal is
+// NewTerminal returns what asks on the controlling terminal. The terminal is
 // opened for each prompt; if that fails, if this process is in the background
-// or a full-screen program holds the terminal, methods return [hsm.ErrNoTerminal].
+// or a full-screen program holds the terminal, [Terminal.Ask] returns [hsm.ErrNoTerminal].
 func NewTerminal(o TerminalOptions) *Terminal {
 	if o.Timeout <= 0 {
 		o.Timeout = DefaultTimeout
@@ -79,18 +80,36 @@ func (t *Terminal) Reach() error {
 	return nil
 }
 
-// PIN implements [hsm.Prompter]. A new secret is asked for twice.
-func (t *Terminal) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error) {
+// Ask is an [ask.Func]. A new secret is asked for twice. An answer that is neither yes
+// nor no is asked for again, at most three times in all; then it counts as a no. A line
+// that awaits a touch appears after 200 ms, the bell rings and the desktop is told after
+// 5 s, and the line is erased when it is done or ctx ends; without a usable terminal
+// nothing is shown.
+func (t *Terminal) Ask(ctx context.Context, q ask.Question) (a ask.Answer, err error) {
+	switch {
+	case q.PIN != nil:
+		a.PIN, err = t.pin(ctx, *q.PIN, q.Shared)
+	case q.Confirm != nil:
+		a.Yes, err = t.confirm(ctx, *q.Confirm, q.Shared)
+	case q.Touch != nil:
+		a.Done = t.lines.put(ctx, &line{words: touchWords(*q.Touch), delay: touchDelay, bell: touchBell, keep: q.Shared})
+	default:
+		err = t.Reach()
+	}
+	return a, err
+}
+
+func (t *Terminal) pin(ctx context.Context, p hsm.PINPrompt, shared func() bool) (*hsm.Secret, error) {
 	above, label := pinWords(p)
 	var secret *hsm.Secret
 	err := t.hold(ctx, func(c *console) error {
 		if !p.New {
 			var err error
-			secret, err = t.secret(ctx, c, block{above: above, label: label}, p.More)
+			secret, err = t.secret(ctx, c, block{above: above, label: label, keep: shared}, p.More)
 			return err
 		}
 		for range maxRounds {
-			s, same, err := t.twice(ctx, c, block{above: above, label: label}, "Repeat it: ")
+			s, same, err := t.twice(ctx, c, block{above: above, label: label, keep: shared}, "Repeat it: ")
 			if err != nil {
 				return err
 			}
@@ -142,14 +161,12 @@ func (t *Terminal) twice(ctx context.Context, c *console, b block, again string)
 	return first, true, nil
 }
 
-// Confirm implements [hsm.Prompter]. An answer that is neither yes nor no is
-// asked for again, at most three times in all; then it counts as a no.
-func (t *Terminal) Confirm(ctx context.Context, p hsm.ConfirmPrompt) (yes bool, err error) {
+func (t *Terminal) confirm(ctx context.Context, p hsm.ConfirmPrompt, shared func() bool) (yes bool, err error) {
 	above, label := confirmWords(p)
 	err = t.hold(ctx, func(c *console) error {
 		buf := make([]byte, maxSecret)
 		for range maxRounds {
-			n, err := t.ask(ctx, c, block{above: above, label: label}, buf, readOptions{echo: true})
+			n, err := t.ask(ctx, c, block{above: above, label: label, keep: shared}, buf, readOptions{echo: true})
 			if err != nil {
 				return err
 			}
@@ -242,7 +259,7 @@ func removeOldLocks(dir string) {
 // ask draws a prompt, reads an answer into buf and erases the prompt. Of o it takes
 // what kind of answer that is.
 func (t *Terminal) ask(ctx context.Context, c *console, b block, buf []byte, o readOptions) (int, error) {
-	b.w, b.columns, b.ansi, b.keep = c, c.columns, ansiTerminal(), func() bool { return hsm.Shared(ctx) }
+	b.w, b.columns, b.ansi = c, c.columns, ansiTerminal()
 	o.flush, o.timeout, o.jobs = !t.opts.KeepTypeAhead, t.opts.Timeout, &t.jobs
 	o.draw, o.erase = b.draw, func() { b.erase("", false) }
 	n, err := c.readLine(ctx, o, buf)

@@ -61,7 +61,7 @@ func TestBadInput(t *testing.T) {
 		var out, errs bytes.Buffer
 		s := Signer{
 			Getenv: func(k string) string { return env[k] }, Setenv: func(string, string) error { return nil },
-			Stdout: &out, Stderr: &errs, Prompter: prompt.None{},
+			Stdout: &out, Stderr: &errs, Prompter: prompt.None(),
 			Drivers: func(home.Dirs, []home.Module, bool) hsm.Drivers { return hsm.Drivers{keepOpen{fake}} },
 		}
 		err := s.Run(t.Context(), nil)

@@ -3,7 +3,6 @@
 package signer
 
 import (
-	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/signing"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/pinsource"
@@ -47,8 +47,8 @@ type Signer struct {
 	Client process.ID
 	// Asking, if not nil, is called before the user is first asked or told.
 	Asking func()
-	// Around, if not nil, goes around the prompter, to show prompts elsewhere too.
-	Around func(hsm.Prompter) hsm.Prompter
+	// Around, if not nil, goes before the prompter, to show prompts elsewhere too.
+	Around ask.Middleware
 }
 
 // Read reads the request that the program was started with; args are without its
@@ -134,7 +134,7 @@ func (s Signer) Options(hint string) (o externalsigner.Options, done func() erro
 	}
 	o.Prompter, done = s.prompter(dirs, config, sources, hint)
 	if s.Around != nil {
-		o.Prompter = s.Around(o.Prompter)
+		o.Prompter = s.Around(ask.From(o.Prompter))
 	}
 	o.Remote = signing.Agent{Socket: dirs.Socket(), Prompter: o.Prompter, Client: s.Client, Command: caller.CommandOf,
 		Waiting: waiting.Shown(s.Stderr)}
@@ -148,7 +148,7 @@ func (s Signer) prompter(dirs home.Dirs, config home.Config, sources []pinsource
 		return s.Prompter, func() error { return nil }
 	}
 	var closers []func() error
-	p := prompt.Lazy(sync.OnceValues(func() (hsm.Prompter, error) {
+	p := ask.Lazy(sync.OnceValues(func() (ask.Func, error) {
 		if s.Asking != nil {
 			s.Asking()
 		}
@@ -162,9 +162,9 @@ func (s Signer) prompter(dirs home.Dirs, config home.Config, sources []pinsource
 		p, forget := prompt.Choose(prompt.Options{PINFD: -1, Pinentry: config.Pinentry, RunDir: dirs.Run,
 			CoolDown: coolDown, Terminal: client.Terminal(), Hint: hint})
 		from := pinsource.New(pinsource.Options{Entries: sources, State: dirs.State, Getenv: s.Getenv, Descriptors: true,
-			Waiting: waiting.Shown(s.Stderr)}, p)
+			Waiting: waiting.Shown(s.Stderr)})
 		closers = append(closers, from.Close, func() error { forget(); return nil })
-		return waitedFor{from, caller.CommandOf(client.PID)}, nil
+		return ask.By(caller.CommandOf(client.PID))(from.Before(p)), nil
 	}))
 	return p, func() error {
 		var errs []error
@@ -173,22 +173,4 @@ func (s Signer) prompter(dirs home.Dirs, config home.Config, sources []pinsource
 		}
 		return errors.Join(errs...)
 	}
-}
-
-// waitedFor names the program that waits for the answer to those who are asked.
-type waitedFor struct {
-	hsm.Prompter
-	command string
-}
-
-// PIN implements [hsm.Prompter].
-func (w waitedFor) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error) {
-	p.Purpose.Command = cmp.Or(p.Purpose.Command, w.command)
-	return w.Prompter.PIN(ctx, p)
-}
-
-// Touch implements [hsm.Prompter].
-func (w waitedFor) Touch(ctx context.Context, p hsm.TouchPrompt) func() {
-	p.Purpose.Command = cmp.Or(p.Purpose.Command, w.command)
-	return w.Prompter.Touch(ctx, p)
 }

@@ -28,7 +28,7 @@ func TestKeepsToOnlyModules(t *testing.T) {
 	var out, errs bytes.Buffer
 	s := Signer{
 		Getenv: func(k string) string { return env[k] }, Setenv: func(string, string) error { return nil },
-		Stdout: &out, Stderr: &errs, Prompter: prompt.None{},
+		Stdout: &out, Stderr: &errs, Prompter: prompt.None(),
 		Drivers: func(_ home.Dirs, _ []home.Module, only bool) hsm.Drivers {
 			asked, kept = asked+1, kept && only
 			return nil

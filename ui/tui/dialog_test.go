@@ -11,6 +11,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/tuitest"
@@ -22,7 +23,7 @@ import (
 func TestGrace(t *testing.T) {
 	now := fakeNow()
 	sent := make(chan tea.Msg, 4)
-	p := dialog.NewPrompter(func(m tea.Msg) { sent <- m }, keys.Default(), dialog.Grace, 0)
+	p := ask.Func(dialog.NewPrompter(func(m tea.Msg) { sent <- m }, keys.Default(), dialog.Grace, 0).Ask)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	got := make(chan string, 1)

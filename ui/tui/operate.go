@@ -65,7 +65,7 @@ func (r *operations) start(o screen.Operation, now time.Time) tea.Cmd {
 		report, err := o.Run(screen.WithProgress(ctx, func(line string) { r.runner.Send(progressMsg{id, line}) }), r.prompter)
 		return operatedMsg{id: id, report: report, err: err}
 	})
-	r.job = job{Handle: h, operation: o, dialog: r.prompter.NextID()}
+	r.job = job{Handle: h, operation: o, dialog: r.dialogID()}
 	return tea.Batch(cmd, r.dialogs.open(r.job.dialog, dialog.NewWork(r.keys, o.Title, h.Stop), now))
 }
 

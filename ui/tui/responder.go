@@ -6,31 +6,20 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
-// responder is offered to the agent while the terminal UI is open: what kubectl
+// respond is offered to the agent while the terminal UI is open: what kubectl
 // needs of a person comes up here as a dialog. While another dialog is open it
 // declines, so that the agent asks elsewhere: a PIN that is being typed must
 // not end up in a dialog for another one.
-type responder struct {
-	hsm.Prompter
-	busy func() bool
-}
-
-// PIN implements [hsm.Prompter].
-func (r responder) PIN(ctx context.Context, q hsm.PINPrompt) (*hsm.Secret, error) {
-	if r.busy() {
-		return nil, hsm.ErrNoTerminal
+func respond(next ask.Func, busy func() bool) ask.Func {
+	return func(ctx context.Context, q ask.Question) (ask.Answer, error) {
+		if busy() && (q.PIN != nil || q.Confirm != nil) {
+			return ask.Answer{}, hsm.ErrNoTerminal
+		}
+		return next(ctx, q)
 	}
-	return r.Prompter.PIN(ctx, q)
-}
-
-// Confirm implements [hsm.Prompter].
-func (r responder) Confirm(ctx context.Context, q hsm.ConfirmPrompt) (bool, error) {
-	if r.busy() {
-		return false, hsm.ErrNoTerminal
-	}
-	return r.Prompter.Confirm(ctx, q)
 }
 
 // offerAgain is how long it takes until an agent that was not there is looked for

@@ -58,7 +58,8 @@ func Model(ctx context.Context, o Options, clock func() time.Time) (root tea.Mod
 func newModelWith(ctx context.Context, o Options, t timing) *model {
 	all := shared{backend: o.Backend, runner: task.New(ctx), keys: keys.Default()}
 	all.store = store.New(o.Backend, all.runner, o.ClusterProgress)
-	all.prompter = dialog.NewPrompter(all.runner.Send, all.keys, t.grace, t.touchDelay)
+	dialogs := dialog.NewPrompter(all.runner.Send, all.keys, t.grace, t.touchDelay)
+	all.prompter, all.dialogID = dialogs.Ask, dialogs.NextID
 	all.backend.AskBy(all.prompter)
 	screens := &factory{shared: all}
 	m := &model{
@@ -82,7 +83,7 @@ func (m *model) Init() tea.Cmd {
 		cmds = append(cmds, s.Open(m.now))
 	}
 	_, offers := m.runner.Start(m.now, func(ctx context.Context, _ task.ID) tea.Msg {
-		if err := offer(ctx, m.backend, responder{m.prompter, m.dialogs.modal.Load}); err != nil {
+		if err := offer(ctx, m.backend, respond(m.prompter, m.dialogs.modal.Load)); err != nil {
 			return screen.ToastMsg{Text: "kubectl's questions cannot be asked here: " + err.Error(), Warn: true}
 		}
 		return nil

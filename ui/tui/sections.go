@@ -2,9 +2,9 @@ package tui
 
 import (
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
-	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/activity"
@@ -25,7 +25,8 @@ type shared struct {
 	runner   *task.Runner
 	store    *store.Store
 	keys     keys.Map
-	prompter *dialog.Prompter
+	prompter ask.Func      // asks with dialogs
+	dialogID func() uint64 // for a dialog that another opens
 }
 
 // services are what a screen works with that needs no more of the use cases than B.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
 // promptTimeout bounds a prompt: client-go puts no end to its plugin's run.
@@ -19,9 +20,8 @@ type Asker struct {
 	// Shared tells whether other programs may write to the client's terminal now; may
 	// be nil.
 	Shared func() bool
-	// Shows is told of each question and touch that is shown, with what it was asked
-	// with; may be nil.
-	Shows func(ctx context.Context)
+	// By is who shows what is asked, for the questions that want to know; may be nil.
+	By ask.Responder
 
 	server *Server
 	turn   chan struct{} // held by one question at a time
@@ -33,49 +33,32 @@ type Asker struct {
 	told   bool // that others may write where the latest of them is
 }
 
-var _ hsm.Prompter = (*Asker)(nil)
-
 // NewAsker asks the client of s.
 func NewAsker(s *Server) *Asker { return &Asker{server: s, turn: make(chan struct{}, 1)} }
 
-// heldKey says in a prompt's context what [HoldsTerminal] returns.
-type heldKey struct{}
-
-// HoldingTerminal returns a context for which [HoldsTerminal] returns held.
-func HoldingTerminal(ctx context.Context, held bool) context.Context {
-	return context.WithValue(ctx, heldKey{}, held)
-}
-
-// HoldsTerminal tells a prompter that the client itself waits for the answer
-// with its terminal in raw mode already, and reads nothing from it yet:
-// "kubectl exec -it" sets it before it connects.
-func HoldsTerminal(ctx context.Context) bool {
-	held, _ := ctx.Value(heldKey{}).(bool)
-	return held
-}
-
-// PIN implements [hsm.Prompter].
-func (r *Asker) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error) {
-	_, pin, err := r.ask(ctx, prompt{PIN: &p})
-	if err == nil && pin == nil {
+// Ask is an [ask.Func]. Reach is [hsm.ErrUnsupported] if the client cannot tell whether a
+// touch would be seen.
+func (r *Asker) Ask(ctx context.Context, q ask.Question) (ask.Answer, error) {
+	if q.Touch != nil {
+		return ask.Answer{Done: r.touch(q)}, nil
+	}
+	a, secret, err := r.ask(ctx, q)
+	switch {
+	case q.PIN == nil:
+		secret.Zero()
+		return ask.Answer{Yes: a.Yes}, err
+	case err == nil && secret == nil:
 		err = fmt.Errorf("%w: no PIN came with the answer", wire.ErrFrame)
 	}
-	return pin, err
+	return ask.Answer{PIN: secret}, err
 }
 
-// Confirm implements [hsm.Prompter].
-func (r *Asker) Confirm(ctx context.Context, p hsm.ConfirmPrompt) (bool, error) {
-	a, secret, err := r.ask(ctx, prompt{Confirm: &p})
-	secret.Zero()
-	return a.Yes, err
-}
-
-// Touch implements [hsm.Prompter].
-func (r *Asker) Touch(ctx context.Context, p hsm.TouchPrompt) (done func()) {
-	r.shows(ctx)
+// touch shows a touch until done is called.
+func (r *Asker) touch(q ask.Question) (done func()) {
+	q.ShownBy(r.By)
 	id, ok := r.next()
 	shared := r.isShared()
-	if !ok || r.server.event(event{Prompt: &prompt{ID: id, Touch: &p, Shared: shared}}) != nil {
+	if !ok || r.server.event(event{Prompt: &prompt{ID: id, Touch: q.Touch, Shared: shared}}) != nil {
 		return func() {} // nobody is there; the token waits for its touch all the same
 	}
 	over := r.showing(shared)
@@ -101,28 +84,8 @@ func (r *Asker) takeDown(id int) {
 	}
 }
 
-// Reach tells whether a touch would be seen at the client; [hsm.ErrUnsupported]
-// if that one cannot tell.
-func (r *Asker) Reach(ctx context.Context) error {
-	_, secret, err := r.ask(ctx, prompt{Reach: true})
-	secret.Zero()
-	return err
-}
-
-// takenDownTimeout bounds the wait for a touch line to be gone.
-const takenDownTimeout = 2 * time.Second
-
-// TakenDown waits until what [Asker.Touch] has shown is gone from the
-// client's terminal, which its program writes to next. Clients do one thing after
-// the other: a question that comes after the end of a touch is answered after it.
-func (r *Asker) TakenDown(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, takenDownTimeout)
-	defer cancel()
-	_ = r.Reach(ctx) // whatever the answer is, and if there is none it has had its time
-}
-
 // ask sends a question and waits for its answer.
-func (r *Asker) ask(ctx context.Context, q prompt) (answer, *hsm.Secret, error) {
+func (r *Asker) ask(ctx context.Context, of ask.Question) (answer, *hsm.Secret, error) {
 	ctx, cancel := context.WithTimeout(ctx, promptTimeout)
 	defer cancel()
 	select {
@@ -135,11 +98,10 @@ func (r *Asker) ask(ctx context.Context, q prompt) (answer, *hsm.Secret, error) 
 	if !ok {
 		return answer{}, nil, hsm.ErrNoTerminal
 	}
-	if !q.Reach {
-		r.shows(ctx)
+	if !of.Reach {
+		of.ShownBy(r.By)
 	}
-	q.ID = id
-	q.Raw, q.Shared = HoldsTerminal(ctx), r.isShared()
+	q := prompt{ID: id, PIN: of.PIN, Confirm: of.Confirm, Reach: of.Reach, Raw: of.Raw, Shared: r.isShared()}
 	if err := r.server.event(event{Prompt: &q}); err != nil {
 		return answer{}, nil, gone(err)
 	}
@@ -202,12 +164,6 @@ func (r *Asker) number() (int, bool) {
 	}
 	r.last++
 	return r.last, true
-}
-
-func (r *Asker) shows(ctx context.Context) {
-	if r.Shows != nil {
-		r.Shows(ctx)
-	}
 }
 
 func (r *Asker) isShared() bool { return r.Shared != nil && r.Shared() }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
 // Client is the end of a connection that asks. Its requests run one after another.
@@ -45,7 +46,7 @@ func (l *Lost) Silent() bool { return errors.Is(l.Err, os.ErrDeadlineExceeded) }
 // Options say how a request is made.
 type Options struct {
 	// Prompter is asked what the server asks; nil is nobody.
-	Prompter hsm.Prompter
+	Prompter ask.Func
 	// Waiting, if not nil, shows why the request waits, until done is called. It
 	// returns at once, and may wait a moment before it shows anything.
 	Waiting func(wire.Wait) (done func())

@@ -8,7 +8,7 @@
 // the connection cancels the request. The frames are package wire's. A secret exists
 // only as raw bytes and is overwritten after use.
 //
-// Package link knows people's questions (package hsm) and nothing of the operations.
+// Package link knows people's questions (package ask) and nothing of the operations.
 // It is not part of package wire, which must not import what hsm does.
 package link
 
@@ -62,9 +62,9 @@ type prompt struct {
 	Wait *wire.Wait `json:"wait,omitempty"`
 	// Reach asks whether a touch would be seen.
 	Reach bool `json:"reach,omitempty"`
-	// Raw says that the client waits with its terminal in raw mode, see [HoldsTerminal].
+	// Raw says that the client waits with its terminal in raw mode, see [ask.Question].
 	Raw bool `json:"raw,omitempty"`
-	// Shared says that others may write to the client's terminal, see [hsm.WithShared].
+	// Shared says that others may write to the client's terminal, see [ask.Question].
 	Shared bool `json:"shared,omitempty"`
 }
 

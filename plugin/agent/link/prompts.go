@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
 // maxPIN bounds a PIN in bytes; the longest that tokens take are far shorter.
@@ -16,7 +17,7 @@ const maxPIN = 1 << 10
 // shownPrompt is a prompt that is shown.
 type shownPrompt struct {
 	down   func()       // takes it down
-	shared *atomic.Bool // see [hsm.WithShared]
+	shared *atomic.Bool // see [ask.Question]
 }
 
 // prompts serves the server's prompts at the client, each in a goroutine of its
@@ -42,9 +43,9 @@ func newPrompts(ctx context.Context, c *Client, o Options) *prompts {
 func (s *prompts) show(p prompt) {
 	shared := new(atomic.Bool)
 	shared.Store(p.Shared)
-	ctx := hsm.WithShared(HoldingTerminal(s.ctx, p.Raw), shared.Load)
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(s.ctx)
 	down := cancel
+	q := ask.Question{PIN: p.PIN, Confirm: p.Confirm, Touch: p.Touch, Reach: p.Reach, Raw: p.Raw, Shared: shared.Load}
 	if !p.Reach {
 		s.quiet() // what comes now is shown in its place
 	}
@@ -53,8 +54,9 @@ func (s *prompts) show(p prompt) {
 		down = func() { done(); cancel() }
 	}
 	if p.Touch != nil && s.o.Prompter != nil {
-		done := s.o.Prompter.Touch(ctx, *p.Touch)
-		down = func() { done(); cancel() }
+		if a, err := s.o.Prompter(ctx, q); err == nil { // else nothing is shown
+			down = func() { a.Down(); cancel() }
+		}
 	}
 	s.mu.Lock()
 	s.shown[p.ID] = shownPrompt{down, shared}
@@ -62,78 +64,42 @@ func (s *prompts) show(p prompt) {
 		s.waits[p.ID] = true
 	}
 	s.mu.Unlock()
-	answer := func(f func()) {
+	if p.PIN != nil || p.Confirm != nil || p.Reach {
 		s.wg.Go(func() {
 			defer s.done(p.ID)
-			f()
+			s.answer(ctx, p.ID, q)
 		})
 	}
-	switch {
-	case p.PIN != nil:
-		answer(func() { s.pin(ctx, p.ID, *p.PIN) })
-	case p.Confirm != nil:
-		answer(func() { s.confirm(ctx, p.ID, *p.Confirm) })
-	case p.Reach:
-		answer(func() { s.reach(ctx, p.ID) })
-	}
 }
 
-// reacher is a prompter that knows whether what [hsm.Prompter.Touch] shows
-// would be seen now; others ask a question first.
-type reacher interface {
-	// Reach returns nil if it would, else an error that wraps [hsm.ErrNoTerminal].
-	Reach(ctx context.Context) error
-}
-
-// reach answers whether a touch would be seen now.
-func (s *prompts) reach(ctx context.Context, id int) {
-	err := hsm.ErrUnsupported
-	if p, ok := s.o.Prompter.(reacher); ok {
-		err = p.Reach(ctx)
-	}
-	if err != nil {
-		s.answer(answer{ID: id, Error: s.client.codes.Failure(err)})
-		return
-	}
-	s.answer(answer{ID: id, Yes: true})
-}
-
-func (s *prompts) pin(ctx context.Context, id int, p hsm.PINPrompt) {
-	if s.o.Prompter == nil {
-		s.answer(answer{ID: id, Error: s.client.codes.Failure(hsm.ErrNoTerminal)})
-		return
-	}
-	pin, err := s.o.Prompter.PIN(ctx, p)
-	defer pin.Zero()
-	if err == nil && pin.Len() > maxPIN {
+// answer asks the question and sends its answer.
+func (s *prompts) answer(ctx context.Context, id int, q ask.Question) {
+	a, err := s.ask(ctx, q)
+	defer a.PIN.Zero()
+	if err == nil && a.PIN.Len() > maxPIN {
 		err = hsm.ErrPINInvalid
 	}
-	if err != nil {
-		s.answer(answer{ID: id, Error: s.client.codes.Failure(err)})
-		return
+	switch {
+	case err != nil:
+		err = s.client.write(answer{ID: id, Error: s.client.codes.Failure(err)})
+	case q.PIN != nil:
+		err = s.client.answerPIN(answer{ID: id, Secret: true}, a.PIN)
+	default:
+		err = s.client.write(answer{ID: id, Yes: a.Yes || q.Reach})
 	}
-	if s.client.answerPIN(answer{ID: id, Secret: true}, pin) != nil {
+	if err != nil {
 		s.cancel() // the reader sees the same broken connection and reports it
 	}
 }
 
-func (s *prompts) confirm(ctx context.Context, id int, p hsm.ConfirmPrompt) {
-	if s.o.Prompter == nil {
-		s.answer(answer{ID: id, Error: s.client.codes.Failure(hsm.ErrNoTerminal)})
-		return
+func (s *prompts) ask(ctx context.Context, q ask.Question) (ask.Answer, error) {
+	switch {
+	case s.o.Prompter != nil:
+		return s.o.Prompter(ctx, q)
+	case q.Reach:
+		return ask.Answer{}, hsm.ErrUnsupported
 	}
-	yes, err := s.o.Prompter.Confirm(ctx, p)
-	if err != nil {
-		s.answer(answer{ID: id, Error: s.client.codes.Failure(err)})
-		return
-	}
-	s.answer(answer{ID: id, Yes: yes})
-}
-
-func (s *prompts) answer(a answer) {
-	if s.client.write(a) != nil {
-		s.cancel() // as above
-	}
+	return ask.Answer{}, hsm.ErrNoTerminal
 }
 
 // done takes the prompt of that id down.

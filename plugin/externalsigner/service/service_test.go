@@ -18,6 +18,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/v1alpha1"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
@@ -227,7 +228,7 @@ func TestTold(t *testing.T) { synctest.Test(t, testTold) }
 
 func testTold(t *testing.T) {
 	var heard []string
-	p := Told(hsmtest.Typing(t, "1234"), "where the external signer runs", func(text string) { heard = append(heard, text) })
+	p := Told("where the external signer runs", func(text string) { heard = append(heard, text) })(ask.From(hsmtest.Typing(t, "1234")))
 	said := func() []string {
 		synctest.Wait()
 		defer func() { heard = nil }()

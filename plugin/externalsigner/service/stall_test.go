@@ -35,7 +35,7 @@ func TestClientThatTakesNothing(t *testing.T) {
 					return externalsigner.Answer{}, nil
 				}}}
 				client, end := piped(t, s, keepalive.ServerParameters{})
-				go ask(client, reads, true)
+				go request(client, reads, true)
 				select {
 				case d := <-took:
 					if d > time.Second {
@@ -59,7 +59,7 @@ func TestUnfinishedRequest(t *testing.T) {
 		}}}
 		client, end := piped(t, s, keepalive.ServerParameters{})
 		begin := time.Now()
-		if ended := ask(client, true, false); !ended {
+		if ended := request(client, true, false); !ended {
 			t.Error("the request did not end")
 		}
 		if took := time.Since(begin); took < readTimeout || took > readTimeout+time.Second {
@@ -69,10 +69,10 @@ func TestUnfinishedRequest(t *testing.T) {
 	})
 }
 
-// ask asks for a certificate, with a window of no bytes for the answer, or sends
+// request asks for a certificate, with a window of no bytes for the answer, or sends
 // only a header if it is not whole; what comes is read, or not from the request on.
 // It tells whether the request ended.
-func ask(c net.Conn, reads, whole bool) (ended bool) {
+func request(c net.Conn, reads, whole bool) (ended bool) {
 	f := http2.NewFramer(c, c)
 	ready, done := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
 // teller sends prompts to one client, until its answer is made: a stream takes
@@ -40,44 +41,39 @@ func (t *teller) close() {
 // most answer without one.
 const touchDelay = 200 * time.Millisecond
 
-// Told is a prompter that asks p and tells the client's user that there is
-// something to answer or to touch. where follows "answer", as "in the window".
-func Told(p hsm.Prompter, where string, tell func(text string)) hsm.Prompter {
-	return told{p, where, tell}
-}
-
-type told struct {
-	hsm.Prompter
-	where string
-	tell  func(text string)
-}
-
-// PIN implements [hsm.Prompter].
-func (t told) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error) {
-	text := "kubehsm asks for the " + string(p.Kind) + " of " + p.Token.Name() + ": answer " + t.where
-	if p.Again != "" {
-		text = p.Again + "; " + text
+// Told tells the client's user that there is something to answer or to touch. where
+// follows "answer", as "in the window".
+func Told(where string, tell func(text string)) ask.Middleware {
+	return func(next ask.Func) ask.Func {
+		return func(ctx context.Context, q ask.Question) (ask.Answer, error) {
+			switch {
+			case q.PIN != nil:
+				text := "kubehsm asks for the " + string(q.PIN.Kind) + " of " + q.PIN.Token.Name() + ": answer " + where
+				if q.PIN.Again != "" {
+					text = q.PIN.Again + "; " + text
+				}
+				tell(text)
+			case q.Touch != nil:
+				late := time.AfterFunc(touchDelay, func() { tell(touchWords(*q.Touch)) })
+				a, err := next(ctx, q) // where nothing can be shown the client's user is told all the same
+				if err != nil {
+					a = ask.Answer{}
+				}
+				return ask.Answer{Done: func() {
+					late.Stop()
+					a.Down()
+				}}, nil
+			case q.Confirm != nil:
+				tell("kubehsm has a question: answer it " + where)
+			}
+			return next(ctx, q)
+		}
 	}
-	t.tell(text)
-	return t.Prompter.PIN(ctx, p)
 }
 
-// Touch implements [hsm.Prompter].
-func (t told) Touch(ctx context.Context, p hsm.TouchPrompt) func() {
-	words := "touch " + p.Token.Name() + " when it blinks"
+func touchWords(p hsm.TouchPrompt) string {
 	if p.Pad != "" {
-		words = "type the " + string(p.Pad) + " of " + p.Token.Name() + " on its reader"
+		return "type the " + string(p.Pad) + " of " + p.Token.Name() + " on its reader"
 	}
-	late := time.AfterFunc(touchDelay, func() { t.tell(words) })
-	done := t.Prompter.Touch(ctx, p)
-	return func() {
-		late.Stop()
-		done()
-	}
-}
-
-// Confirm implements [hsm.Prompter].
-func (t told) Confirm(ctx context.Context, p hsm.ConfirmPrompt) (bool, error) {
-	t.tell("kubehsm has a question: answer it " + t.where)
-	return t.Prompter.Confirm(ctx, p)
+	return "touch " + p.Token.Name() + " when it blinks"
 }

@@ -9,6 +9,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 )
@@ -17,7 +18,7 @@ import (
 // most answer without a touch.
 const TouchDelay = 200 * time.Millisecond
 
-// Prompter implements [hsm.Prompter] with dialogs. It is safe for concurrent use.
+// Prompter asks with dialogs. It is safe for concurrent use.
 type Prompter struct {
 	send       func(tea.Msg)
 	keys       keys.Map
@@ -25,8 +26,6 @@ type Prompter struct {
 	touchDelay time.Duration
 	last       atomic.Uint64
 }
-
-var _ hsm.Prompter = (*Prompter)(nil)
 
 // NewPrompter returns a prompter that opens its dialogs by send, which may
 // block until the program takes the message.
@@ -37,23 +36,35 @@ func NewPrompter(send func(tea.Msg), k keys.Map, grace, touchDelay time.Duration
 // NextID returns the id for a dialog that somebody else opens and closes.
 func (p *Prompter) NextID() uint64 { return p.last.Add(1) }
 
-// PIN implements [hsm.Prompter].
-func (p *Prompter) PIN(ctx context.Context, q hsm.PINPrompt) (*hsm.Secret, error) {
-	q.Kind = hsm.PINKind(text.Clean(string(q.Kind)))
-	r := newReply(func(s *hsm.Secret) { s.Zero() })
-	return ask(ctx, p, r, &PIN{prompt: q, keys: p.keys, guard: guard{grace: p.grace}, reply: r})
+// Ask is an [ask.Func].
+func (p *Prompter) Ask(ctx context.Context, q ask.Question) (a ask.Answer, err error) {
+	switch {
+	case q.PIN != nil:
+		a.PIN, err = p.pin(ctx, *q.PIN)
+	case q.Confirm != nil:
+		a.Yes, err = p.confirm(ctx, *q.Confirm)
+	case q.Touch != nil:
+		a.Done = p.touch(*q.Touch)
+	default:
+		err = hsm.ErrUnsupported
+	}
+	return a, err
 }
 
-// Confirm implements [hsm.Prompter].
-func (p *Prompter) Confirm(ctx context.Context, q hsm.ConfirmPrompt) (bool, error) {
+func (p *Prompter) pin(ctx context.Context, q hsm.PINPrompt) (*hsm.Secret, error) {
+	q.Kind = hsm.PINKind(text.Clean(string(q.Kind)))
+	r := newReply(func(s *hsm.Secret) { s.Zero() })
+	return open(ctx, p, r, &PIN{prompt: q, keys: p.keys, guard: guard{grace: p.grace}, reply: r})
+}
+
+func (p *Prompter) confirm(ctx context.Context, q hsm.ConfirmPrompt) (bool, error) {
 	r := newReply(func(bool) {})
 	d := NewConfirm(q, p.keys, nil)
 	d.guard, d.reply = guard{grace: p.grace}, r
-	return ask(ctx, p, r, d)
+	return open(ctx, p, r, d)
 }
 
-// Touch implements [hsm.Prompter].
-func (p *Prompter) Touch(_ context.Context, q hsm.TouchPrompt) (done func()) {
+func (p *Prompter) touch(q hsm.TouchPrompt) (done func()) {
 	id := p.last.Add(1)
 	var mu sync.Mutex
 	opened, over := false, false
@@ -76,8 +87,8 @@ func (p *Prompter) Touch(_ context.Context, q hsm.TouchPrompt) (done func()) {
 	}
 }
 
-// ask opens d and waits for its answer or the end of ctx.
-func ask[T any](ctx context.Context, p *Prompter, r *reply[T], d Dialog) (T, error) {
+// open opens d and waits for its answer or the end of ctx.
+func open[T any](ctx context.Context, p *Prompter, r *reply[T], d Dialog) (T, error) {
 	var zero T
 	if err := ctx.Err(); err != nil {
 		return zero, err

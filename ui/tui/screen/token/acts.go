@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
@@ -100,20 +101,22 @@ func (m *Model) enrol(s hsm.Slot, ok bool) tea.Cmd {
 func (m *Model) reset() tea.Cmd {
 	u := m.uri()
 	return screen.Change("Reset the token", by("token reset", u), "the PIV application is as new: change PIN, PUK and management key before it is used", func(ctx context.Context, p hsm.Prompter) error {
-		_, err := m.Backend.ResetToken(ctx, u, func(l flow.Loss) (hsm.Prompter, error) { return losing{p, l}, nil })
+		_, err := m.Backend.ResetToken(ctx, u, func(l flow.Loss) (hsm.Prompter, error) { return losing(p, l), nil })
 		return err
 	})
 }
 
 // losing says what is lost above the driver's own question.
-type losing struct {
-	hsm.Prompter
-	loss flow.Loss
-}
-
-func (l losing) Confirm(ctx context.Context, q hsm.ConfirmPrompt) (bool, error) {
-	q.Detail = strings.Join(append(present.Loss(l.loss), q.Detail), "\n")
-	return l.Prompter.Confirm(ctx, q)
+func losing(p hsm.Prompter, l flow.Loss) hsm.Prompter {
+	next := ask.From(p)
+	return ask.Func(func(ctx context.Context, q ask.Question) (ask.Answer, error) {
+		if q.Confirm != nil {
+			c := *q.Confirm
+			c.Detail = strings.Join(append(present.Loss(l), c.Detail), "\n")
+			q.Confirm = &c
+		}
+		return next(ctx, q)
+	})
 }
 
 func (m *Model) initialize() tea.Cmd {

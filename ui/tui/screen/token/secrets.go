@@ -68,11 +68,11 @@ func (m *Model) change(u hsm.URI, kind hsm.PINKind, command string) tea.Cmd {
 // randomPUK changes the PUK to random digits and shows them once, also where they
 // may be in force although the change failed.
 func (m *Model) randomPUK(ctx context.Context, u hsm.URI, p hsm.Prompter) error {
-	fresh, err := flow.NewFreshPUK(p)
+	fresh, err := flow.NewFreshPUK()
 	if err != nil {
 		return err
 	}
-	_, err = m.Backend.ChangePIN(ctx, u, hsm.PUK, fresh)
+	_, err = m.Backend.ChangePIN(ctx, u, hsm.PUK, fresh.Before(p))
 	puk := fresh.InForce(err)
 	defer puk.Zero()
 	if puk == nil {

@@ -1,4 +1,4 @@
-package prompt
+package ask
 
 import (
 	"context"
@@ -15,59 +15,70 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 )
 
-// CoolDown wraps a prompter so that a PIN prompt that the person cancelled does
-// not come back within d: a client that starts the program again and again
-// (k9s, an informer) must not nag. Meanwhile PIN returns [hsm.ErrCancelled] at
-// once, and so does Confirm for the very question that was answered with no. The
-// moment is kept per token, or question, and terminal as the time of a file in the
-// folder dir: a no in one window is none in another.
-func CoolDown(p hsm.Prompter, dir string, d time.Duration, terminal uint64) hsm.Prompter {
-	return coolDown{Prompter: p, dir: dir, d: d, terminal: terminal}
+// CoolDown keeps a PIN prompt that the person cancelled from coming back within d: a
+// client that starts the program again and again (k9s, an informer) must not nag.
+// Meanwhile the answer is [hsm.ErrCancelled] at once, and so it is to the very
+// question that was answered with no. The moment is kept per token, or question, and
+// terminal as the time of a file in the folder dir: a no in one window is none in
+// another.
+func CoolDown(dir string, d time.Duration, terminal uint64) Middleware {
+	return func(next Func) Func {
+		c := coolDown{next: next, dir: dir, d: d, terminal: terminal}
+		return func(ctx context.Context, q Question) (Answer, error) {
+			switch {
+			case q.PIN != nil:
+				return c.pin(ctx, q)
+			case q.Confirm != nil:
+				return c.confirm(ctx, q)
+			}
+			return next(ctx, q)
+		}
+	}
 }
 
 type coolDown struct {
-	hsm.Prompter
+	next     Func
 	dir      string
 	d        time.Duration
 	terminal uint64
 }
 
-// PIN implements [hsm.Prompter].
-func (c coolDown) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error) {
-	path := c.path("cancelled", p.Token.Scheme, p.Token.Label, p.Token.Model, p.Token.Serial)
+func (c coolDown) pin(ctx context.Context, q Question) (Answer, error) {
+	of := q.PIN.Token
+	path := c.path("cancelled", of.Scheme, of.Label, of.Model, of.Serial)
 	if since, hot := c.hot(path); hot {
-		return nil, hsm.WithHint(fmt.Errorf("the PIN prompt was %w %d s ago", hsm.ErrCancelled, int(since.Seconds())),
+		return Answer{}, hsm.WithHint(fmt.Errorf("the PIN prompt was %w %d s ago", hsm.ErrCancelled, int(since.Seconds())),
 			"wait a moment, or run `kubehsm unlock`")
 	}
-	s, err := c.Prompter.PIN(ctx, p)
+	a, err := c.next(ctx, q)
 	switch {
 	case errors.Is(err, hsm.ErrCancelled), errors.Is(err, context.Canceled):
 		if werr := touchFile(path); werr != nil {
-			return nil, errors.Join(err, fmt.Errorf("noting it: %w", werr))
+			return Answer{}, errors.Join(err, fmt.Errorf("noting it: %w", werr))
 		}
 	case err == nil:
 		if rerr := os.Remove(path); rerr != nil && !errors.Is(rerr, os.ErrNotExist) {
-			s.Zero()
-			return nil, rerr
+			a.PIN.Zero()
+			return Answer{}, rerr
 		}
 	}
-	return s, err
+	return a, err
 }
 
-// Confirm implements [hsm.Prompter].
-func (c coolDown) Confirm(ctx context.Context, p hsm.ConfirmPrompt) (bool, error) {
+func (c coolDown) confirm(ctx context.Context, q Question) (Answer, error) {
+	p := q.Confirm
 	path := c.path("declined", p.Question, p.Detail, p.Type)
 	if since, hot := c.hot(path); hot {
-		return false, hsm.WithHint(fmt.Errorf("the question was %w %d s ago", hsm.ErrCancelled, int(since.Seconds())), "wait a moment")
+		return Answer{}, hsm.WithHint(fmt.Errorf("the question was %w %d s ago", hsm.ErrCancelled, int(since.Seconds())), "wait a moment")
 	}
-	yes, err := c.Prompter.Confirm(ctx, p)
-	if err == nil && !yes || errors.Is(err, hsm.ErrCancelled) {
+	a, err := c.next(ctx, q)
+	if err == nil && !a.Yes || errors.Is(err, hsm.ErrCancelled) {
 		c.prune()
 		if werr := touchFile(path); werr != nil {
-			return false, errors.Join(err, fmt.Errorf("noting it: %w", werr))
+			return Answer{}, errors.Join(err, fmt.Errorf("noting it: %w", werr))
 		}
 	}
-	return yes, err
+	return a, err
 }
 
 // prune removes what questions have left that were declined long ago: each has a

@@ -13,9 +13,10 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
-// Options set up a [Prompter].
+// Options set up [Sources].
 type Options struct {
 	// Entries are those of the user's configuration.
 	Entries []Entry
@@ -32,7 +33,7 @@ type Options struct {
 	Waiting func(wire.Wait) (done func())
 }
 
-// Prompter answers prompts for the user PIN of the tokens that have a source,
+// Sources answer prompts for the user PIN of the tokens that have a source,
 // and passes on all others. A source is not used
 //
 //   - while the token counts wrong PINs, as far as it tells: that leaves the rest
@@ -46,9 +47,8 @@ type Options struct {
 //
 // The person who is asked instead is told why. Where there is none, that is the
 // error.
-type Prompter struct {
-	o    Options
-	next hsm.Prompter
+type Sources struct {
+	o Options
 
 	mu      sync.Mutex
 	given   map[Source]string // the identity of what was just answered
@@ -62,16 +62,14 @@ type kept struct {
 	identity string
 }
 
-var _ hsm.Prompter = (*Prompter)(nil)
-
-// New returns a prompter that comes before next.
-func New(o Options, next hsm.Prompter) *Prompter {
-	return &Prompter{o: o, next: next, given: map[Source]string{}, refused: map[string]bool{}, kept: map[Source]kept{}, locks: map[Source]lock{}}
+// New returns the sources.
+func New(o Options) *Sources {
+	return &Sources{o: o, given: map[Source]string{}, refused: map[string]bool{}, kept: map[Source]kept{}, locks: map[Source]lock{}}
 }
 
 // Close forgets the PINs that were read from descriptors, and lets others try.
 // No token may be using an answer any more.
-func (p *Prompter) Close() error {
+func (p *Sources) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var errs []error
@@ -85,44 +83,48 @@ func (p *Prompter) Close() error {
 	return errors.Join(errs...)
 }
 
-// Touch implements [hsm.Prompter].
-func (p *Prompter) Touch(ctx context.Context, t hsm.TouchPrompt) func() { return p.next.Touch(ctx, t) }
-
-// Confirm implements [hsm.Prompter].
-func (p *Prompter) Confirm(ctx context.Context, c hsm.ConfirmPrompt) (bool, error) {
-	return p.next.Confirm(ctx, c)
+// Before puts the sources before next; it is an [ask.Middleware].
+func (p *Sources) Before(next ask.Func) ask.Func {
+	return func(ctx context.Context, q ask.Question) (ask.Answer, error) {
+		if q.PIN == nil {
+			return next(ctx, q)
+		}
+		e, ok := p.entry(*q.PIN)
+		if !ok {
+			return next(ctx, q)
+		}
+		pin, why := p.answer(ctx, e, *q.PIN)
+		if why == nil {
+			return ask.Answer{PIN: pin}, nil
+		}
+		return instead(ctx, next, q, why)
+	}
 }
 
-// PIN implements [hsm.Prompter].
-func (p *Prompter) PIN(ctx context.Context, q hsm.PINPrompt) (*hsm.Secret, error) {
-	e, ok := p.entry(q)
-	if !ok {
-		return p.next.PIN(ctx, q)
+// instead asks a person, and says why.
+func instead(ctx context.Context, next ask.Func, q ask.Question, why error) (ask.Answer, error) {
+	if q.PIN.Again == "" {
+		prompt := *q.PIN
+		prompt.Again = why.Error()
+		q.PIN = &prompt
 	}
-	pin, why := p.answer(ctx, e, q)
-	if why == nil {
-		return pin, nil
-	}
-	if q.Again == "" {
-		q.Again = why.Error()
-	}
-	pin, err := p.next.PIN(ctx, q)
+	a, err := next(ctx, q)
 	if !errors.Is(err, hsm.ErrNoTerminal) {
-		return pin, err
+		return a, err
 	}
 	if errors.Is(why, hsm.ErrPINIncorrect) {
-		return nil, why // that nobody could be asked instead is not the point
+		return ask.Answer{}, why // that nobody could be asked instead is not the point
 	}
 	hint := hsm.Hint(why)
 	if hint == "" {
 		hint = hsm.Hint(err)
 	}
 	// Not wrapped: nothing that asks again for another reason may do so here.
-	return nil, hsm.WithHint(fmt.Errorf("%w, and %v", hsm.ErrNoTerminal, why), hint)
+	return ask.Answer{}, hsm.WithHint(fmt.Errorf("%w, and %v", hsm.ErrNoTerminal, why), hint)
 }
 
 // entry is the one for the PIN that q asks for.
-func (p *Prompter) entry(q hsm.PINPrompt) (Entry, bool) {
+func (p *Sources) entry(q hsm.PINPrompt) (Entry, bool) {
 	if q.New || q.Kind != hsm.UserPIN && q.Kind != hsm.PIVPIN {
 		return Entry{}, false
 	}
@@ -135,7 +137,7 @@ func (p *Prompter) entry(q hsm.PINPrompt) (Entry, bool) {
 }
 
 // answer returns the PIN, or why not.
-func (p *Prompter) answer(ctx context.Context, e Entry, q hsm.PINPrompt) (*hsm.Secret, error) {
+func (p *Sources) answer(ctx context.Context, e Entry, q hsm.PINPrompt) (*hsm.Secret, error) {
 	s := e.Source
 	if err := p.verdict(s, q); err != nil {
 		return nil, err
@@ -158,7 +160,7 @@ func (p *Prompter) answer(ctx context.Context, e Entry, q hsm.PINPrompt) (*hsm.S
 
 // verdict is nil if a PIN from s may be tried. It learns what the token said of
 // the last one.
-func (p *Prompter) verdict(s Source, q hsm.PINPrompt) error {
+func (p *Sources) verdict(s Source, q hsm.PINPrompt) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	given, answered := p.given[s]
@@ -176,7 +178,7 @@ func (p *Prompter) verdict(s Source, q hsm.PINPrompt) error {
 }
 
 // fresh reads s, unless the token has refused what is in it.
-func (p *Prompter) fresh(s Source) (*hsm.Secret, string, error) {
+func (p *Sources) fresh(s Source) (*hsm.Secret, string, error) {
 	pin, identity, err := p.read(s)
 	if err != nil {
 		return nil, "", err
@@ -193,7 +195,7 @@ func (p *Prompter) fresh(s Source) (*hsm.Secret, string, error) {
 }
 
 // read reads s, a descriptor once for all.
-func (p *Prompter) read(s Source) (*hsm.Secret, string, error) {
+func (p *Sources) read(s Source) (*hsm.Secret, string, error) {
 	if k, ok := p.kept[s]; ok {
 		return k.pin.Clone(), k.identity, nil
 	}
@@ -210,7 +212,7 @@ type refusedError struct{ words string }
 func (e *refusedError) Error() string { return e.words }
 func (e *refusedError) Unwrap() error { return hsm.ErrPINIncorrect }
 
-func (p *Prompter) refusal(s Source, identity, words string) error {
+func (p *Sources) refusal(s Source, identity, words string) error {
 	hint := fmt.Sprintf("put the right PIN into %s; it is not tried again before", s)
 	switch {
 	case s.kind == credential:
@@ -223,11 +225,11 @@ func (p *Prompter) refusal(s Source, identity, words string) error {
 
 // mark is the path of the file that says that what s held was refused. The
 // name is all there is to it.
-func (p *Prompter) mark(s Source, identity string) string {
+func (p *Sources) mark(s Source, identity string) string {
 	return p.marks(s) + short(identity)
 }
 
-func (p *Prompter) marks(s Source) string {
+func (p *Sources) marks(s Source) string {
 	return filepath.Join(p.o.State, "pin-refused-"+short(s.String())+"-")
 }
 
@@ -236,7 +238,7 @@ func short(s string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-func (p *Prompter) wasRefused(s Source, identity string) (bool, error) {
+func (p *Sources) wasRefused(s Source, identity string) (bool, error) {
 	mark := p.mark(s, identity)
 	if p.refused[mark] || identity == "" {
 		return p.refused[mark], nil
@@ -250,7 +252,7 @@ func (p *Prompter) wasRefused(s Source, identity string) (bool, error) {
 
 // remember keeps in mind that what s held was refused, in place of what it held
 // before.
-func (p *Prompter) remember(s Source, identity string) error {
+func (p *Sources) remember(s Source, identity string) error {
 	mark := p.mark(s, identity)
 	p.refused[mark] = true
 	if identity == "" {
