@@ -74,7 +74,7 @@ var layers = []struct {
 	{"plugin", []string{"hsm", "csr", "kubeconfig", "plugin"}},
 	{"ui", []string{"hsm", "csr", "kubeconfig", "plugin", "ui/text"}},
 	{"ui/text", nil},
-	{"ui/prompt", []string{"hsm", "ui/text"}},
+	{"ui/prompt", []string{"hsm", "plugin/ask", "ui/text"}},
 	{"ui/flow", []string{"hsm", "csr", "kubeconfig", "plugin", "assets", "ui/flow"}},
 	{"ui/flow/doctor", []string{"hsm", "csr", "kubeconfig", "plugin", "ui/flow", "ui/present"}},
 	{"ui/present", []string{"hsm", "csr", "kubeconfig", "plugin", "ui"}},
