@@ -32,6 +32,9 @@ type Source struct {
 	Path string `json:"path"`
 }
 
+// URI names any token of the library.
+func (s Source) URI() URI { return URI{Scheme: SchemePKCS11, ModulePath: s.Path} }
+
 // Surveyor is a [Driver] whose libraries can be listed one by one, so that each
 // can be kept in a process of its own.
 type Surveyor interface {

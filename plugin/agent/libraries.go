@@ -23,7 +23,7 @@ func Apart(exe string, drivers hsm.Drivers, asking func() bool) hsm.Drivers {
 	for _, d := range drivers {
 		if s, ok := d.(hsm.Surveyor); ok {
 			d = newLibraries(s, newWorkers(exe, "agent", "worker"))
-		} else if d.Scheme() == hsm.SchemePIV {
+		} else if !hsm.KindOf(d.Scheme()).Modules {
 			d = newCards(d, asking)
 		}
 		all = append(all, d)
@@ -133,7 +133,7 @@ type sighting struct {
 
 // Open implements [hsm.Driver]. It loads only the token's own library.
 func (l *libraries) Open(ctx context.Context, u hsm.URI) (hsm.Token, error) {
-	if u.Scheme == hsm.SchemePKCS11 {
+	if u.Scheme == l.inner.Scheme() {
 		all, err := l.sight(ctx, u)
 		if err != nil {
 			return nil, err

@@ -59,7 +59,7 @@ func (s *scout) worker() (*workerProcess, error) {
 		s.process = nil
 	}
 	if s.process == nil {
-		p, err := s.workers.start(hsm.URI{Scheme: hsm.SchemePKCS11, ModulePath: s.source.Path})
+		p, err := s.workers.start(s.source.URI())
 		if err != nil {
 			return nil, fmt.Errorf("start the library's worker: %w", err)
 		}

@@ -48,7 +48,7 @@ type workers struct {
 // reader answers: the PIN must not stay verified there. Other tokens end a login with
 // the process that made it.
 func (ws *workers) settle(u hsm.URI) {
-	if u.Scheme != hsm.SchemePIV {
+	if !u.Kind().LoginStays {
 		return
 	}
 	ws.settling.Go(func() {
@@ -92,7 +92,7 @@ func libraryOf(u hsm.URI) string {
 	switch {
 	case u.ModulePath != "":
 		return "library " + u.ModulePath
-	case u.Scheme == hsm.SchemePIV:
+	case !u.Kind().Modules:
 		return "smart card service"
 	}
 	return "library of token " + u.String()

@@ -27,7 +27,7 @@ func ServeWorker(context.Context, hsm.Drivers, *os.File) error { return errors.E
 func Apart(_ string, drivers hsm.Drivers, asking func() bool) hsm.Drivers {
 	all := slices.Clone(drivers)
 	for i, d := range all {
-		if d.Scheme() == hsm.SchemePIV {
+		if !hsm.KindOf(d.Scheme()).Modules {
 			all[i] = newCards(d, asking)
 		}
 	}

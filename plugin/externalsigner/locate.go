@@ -31,13 +31,13 @@ func (o Options) locate(ctx context.Context, c wire.Config) (place, error) {
 			p.uri.PINSource = "" // what is listed, the prompter reads
 		}
 		switch {
-		case p.uri.Scheme != hsm.SchemePKCS11:
+		case !p.uri.Kind().Modules:
 			p.module = ""
 		case p.uri.ModulePath != "":
 			p.module = p.uri.ModulePath
 		}
 	} else {
-		p.uri = hsm.URI{Scheme: hsm.SchemePKCS11, ID: []byte{*c.ObjectID}}
+		p.uri = hsm.ModuleObject([]byte{*c.ObjectID})
 		p.slot = c.SlotID
 	}
 	if p.module == "" {

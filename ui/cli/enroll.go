@@ -152,7 +152,7 @@ func (a *app) enrollReviewed(ctx context.Context, env *flow.Env, options enrolli
 		return flow.Result{}, err
 	}
 	if options.Key.Scheme == "" {
-		if err := f.generate.fits(review.Token.Scheme); err != nil {
+		if err := f.generate.fits(review.Token.Kind()); err != nil {
 			return flow.Result{}, err
 		}
 	}
@@ -167,7 +167,7 @@ func (a *app) enrollReviewed(ctx context.Context, env *flow.Env, options enrolli
 	if review.Refused != nil {
 		return flow.Result{}, review.Refused
 	}
-	if g := &review.Options.Generate; g.Overwrite && review.Token.Scheme == hsm.SchemePIV && options.Key.Scheme == "" {
+	if g := &review.Options.Generate; g.Overwrite && review.Token.Kind().HasSlots() && options.Key.Scheme == "" {
 		if g.Overwrite, err = a.confirmOverwrite(ctx, review.Options.Token, g.Slot); err != nil {
 			return flow.Result{}, err
 		}
@@ -181,7 +181,7 @@ func (a *app) enrollReviewed(ctx context.Context, env *flow.Env, options enrolli
 func reviewWords(w *words, r flow.Review) {
 	o := r.Options
 	key := "a new one, " + string(o.Generate.Algorithm)
-	if o.Token.Scheme == hsm.SchemePIV {
+	if o.Token.Kind().HasSlots() {
 		key += fmt.Sprintf(", in slot %s, PIN %s, touch %s", o.Generate.Slot, o.Generate.PIN, o.Generate.Touch)
 	}
 	if o.Key.Scheme != "" {

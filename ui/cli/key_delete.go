@@ -68,7 +68,7 @@ func (a *app) lossAt(ctx context.Context, key string) (*flow.Env, flow.Loss, err
 // place names a slot in a sentence.
 func place(s hsm.Slot) string {
 	switch {
-	case s.URI.Scheme == hsm.SchemePIV:
+	case s.URI.Kind().HasSlots():
 		return "in slot " + s.ID
 	case s.Label != "":
 		return fmt.Sprintf("%q", s.Label)

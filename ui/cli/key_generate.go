@@ -43,10 +43,10 @@ func (g *generateFlags) options() (o hsm.GenerateOptions, err error) {
 	return o, nil
 }
 
-// fits refuses what means nothing to tokens of a scheme: left out silently, a key
+// fits refuses what means nothing to tokens of a kind: left out silently, a key
 // would be in another place, or weaker guarded, than was asked for.
-func (g *generateFlags) fits(scheme string) error {
-	if scheme == hsm.SchemePIV {
+func (g *generateFlags) fits(kind hsm.Kind) error {
+	if kind.HasSlots() {
 		if g.label != "" {
 			return ui.Usagef("--label: a PIV card has slots and no labels; --slot chooses one")
 		}
@@ -90,13 +90,11 @@ kubehsm key generate --token 'piv:serial=1234567' --slot 9a --touch-policy cache
 		if err != nil {
 			return err
 		}
-		if err := g.fits(u.Scheme); err != nil {
+		if err := g.fits(u.Kind()); err != nil {
 			return err
 		}
-		if u.Scheme == hsm.SchemePIV && options.Slot == "" {
-			if options.Slot = u.Slot; options.Slot == "" {
-				options.Slot = "9a"
-			}
+		if options.Slot == "" {
+			options.Slot = u.NewSlot()
 		}
 		env, err := a.env()
 		if err != nil {

@@ -25,7 +25,7 @@ kubehsm token init --label trial --token 'pkcs11:token=old' --erase`,
 		Args: cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {
 		ctx := c.Context()
-		u := hsm.URI{Scheme: hsm.SchemePKCS11}
+		u := hsm.Blank()
 		switch {
 		case token != "":
 			var err error

@@ -37,7 +37,7 @@ kubehsm token pin change --pin-fd 3 --new-pin-fd 4 3< old`,
 		}
 		kind, what := hsm.UserPIN, "PIN"
 		if so {
-			if kind, what = hsm.SOPIN, "SO PIN"; u.Scheme == hsm.SchemePIV {
+			if kind, what = hsm.SOPIN, "SO PIN"; u.Kind().Unblocks == hsm.PUK {
 				return ui.Usagef("--so: a PIV card has no SO PIN; it has a PUK: `%s token puk change`", a.name())
 			}
 		}

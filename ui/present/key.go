@@ -1,11 +1,6 @@
 package present
 
-import (
-	"strconv"
-	"strings"
-
-	"github.com/kubehsm/kubehsm/hsm"
-)
+import "github.com/kubehsm/kubehsm/hsm"
 
 // PINPolicy explains a PIN policy in a clause.
 func PINPolicy(p hsm.PINPolicy) string {
@@ -50,28 +45,4 @@ func Algorithm(a hsm.Algorithm) string {
 		return "few tokens; YubiKey from 5.7"
 	}
 	return ""
-}
-
-// nothing is known.
-func Lacks(t hsm.TokenInfo, a hsm.Algorithm) string {
-	if t.Scheme == hsm.SchemePIV && newerPIV(a) && olderThan57(t.Firmware) {
-		return "needs firmware 5.7 or newer"
-	}
-	return ""
-}
-
-// newerPIV tells whether YubiKeys learnt a with firmware 5.7.
-func newerPIV(a hsm.Algorithm) bool {
-	return a == hsm.RSA3072 || a == hsm.RSA4096 || a == hsm.Ed25519
-}
-
-// olderThan57 tells whether a YubiKey's firmware is known to be older than 5.7.
-func olderThan57(firmware string) bool {
-	parts := strings.SplitN(firmware, ".", 3)
-	if len(parts) < 2 {
-		return false
-	}
-	major, err1 := strconv.Atoi(parts[0])
-	minor, err2 := strconv.Atoi(parts[1])
-	return err1 == nil && err2 == nil && (major < 5 || major == 5 && minor < 7)
 }

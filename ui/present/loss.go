@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
@@ -27,7 +26,7 @@ func Loss(l flow.Loss) []string {
 	}
 	switch {
 	case len(lines) > 1:
-	case l.Token.Scheme == hsm.SchemePIV:
+	case !l.Token.Kind().Hides:
 		lines = append(lines, "  no key and no certificate")
 	default:
 		lines = append(lines, "  no key and no certificate that can be seen without a PIN")

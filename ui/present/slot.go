@@ -12,7 +12,7 @@ import (
 
 // Slot is a slot's name: "9a", or for PKCS#11 the label, else the id.
 func Slot(s hsm.Slot) string {
-	if s.URI.Scheme == hsm.SchemePIV || s.Label == "" {
+	if s.URI.Kind().HasSlots() || s.Label == "" {
 		return ID(s)
 	}
 	return text.Clean(s.Label)
@@ -95,9 +95,9 @@ func RowOf(s hsm.Slot, now time.Time) SlotRow {
 func SlotFacts(s hsm.Slot, now time.Time) []Fact {
 	var facts []Fact
 	add := func(name, value string, l Level) { facts = append(facts, Fact{Name: name, Value: value, Level: l}) }
-	card := s.URI.Scheme == hsm.SchemePIV
+	kind := s.URI.Kind()
 	add("Problem", text.Clean(s.Problem), Warn)
-	if card {
+	if kind.HasSlots() {
 		add("Meant for", Purpose(s.ID), Quiet)
 	} else {
 		add("Label", text.Clean(s.Label), Quiet)
@@ -112,7 +112,7 @@ func SlotFacts(s hsm.Slot, now time.Time) []Fact {
 			add("Warning", "the private key may leave the token", Warn)
 		}
 		add("PIN", join(k.PIN.String(), PINPolicy(k.PIN)), Quiet)
-		if card {
+		if kind.Policies {
 			add("Touch", join(k.Touch.String(), TouchPolicy(k.Touch)), Quiet)
 		}
 	}

@@ -23,14 +23,15 @@ func Unusable(t hsm.TokenInfo) string {
 // Kind says what a token is, in a word or two.
 func Kind(t hsm.TokenInfo) string {
 	model := text.Clean(strings.TrimSpace(t.Model))
-	if t.Scheme == hsm.SchemePIV {
+	kind := t.Kind()
+	if kind.HasSlots() {
 		if t.Label == "" {
-			return "PIV" // the name says the model
+			return kind.Name // the name says the model
 		}
-		return strings.TrimSpace("PIV " + strings.TrimPrefix(model, "PIV"))
+		return strings.TrimSpace(kind.Name + " " + strings.TrimPrefix(model, kind.Name))
 	}
 	if model == "" {
-		return "PKCS#11"
+		return kind.Name
 	}
 	return model
 }

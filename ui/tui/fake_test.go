@@ -93,13 +93,17 @@ func fakeCertificate(cn string, key crypto.PublicKey, before, after time.Duratio
 func softToken() flow.TokenView {
 	info := hsm.TokenInfo{Scheme: hsm.SchemePKCS11, Label: "trial", Manufacturer: "SoftHSM project", Model: "SoftHSM v2",
 		Serial: "8fc1d3a25d90be17", Reader: "SoftHSM slot ID 0x5d90be17", Initialized: true,
-		Module: &hsm.Module{Path: "/usr/lib/softhsm/libsofthsm2.so"}, PIN: hsm.PINState{Retries: -1, MinLen: 4, MaxLen: 255}}
+		Module: &hsm.Module{Path: "/usr/lib/softhsm/libsofthsm2.so"}, PIN: hsm.PINState{Retries: -1, MinLen: 4, MaxLen: 255},
+		Can: hsm.Abilities{Generate: true, Store: true, Delete: true, DeleteCertificate: true, ChangePIN: true, Initialize: true}}
 	return flow.TokenView{Info: info}
 }
 
 func pivToken() flow.TokenView {
 	info := hsm.TokenInfo{Scheme: hsm.SchemePIV, Model: "YubiKey 5C NFC", Manufacturer: "Yubico", Serial: "12345678", Firmware: "5.4.3",
-		Reader: "Yubico YubiKey OTP+FIDO+CCID 00 00", Initialized: true, PIN: hsm.PINState{Retries: 2, Low: true, MinLen: 6, MaxLen: 8}}
+		Reader: "Yubico YubiKey OTP+FIDO+CCID 00 00", Initialized: true, PIN: hsm.PINState{Retries: 2, Low: true, MinLen: 6, MaxLen: 8},
+		Can: hsm.Abilities{Generate: true, Store: true, Delete: true, DeleteCertificate: true, Move: true, Attest: true, Details: true,
+			ChangePIN: true, SetRetries: true, ManagementKey: true, Reset: true, Policies: true,
+			Lack: hsm.Lack{Algorithms: "rsa-3072 rsa-4096 ed25519", Why: "needs firmware 5.7 or newer"}}}
 	slot := func(id string) hsm.Slot {
 		u := info.URI()
 		u.Slot = id

@@ -45,7 +45,7 @@ func answer(r externalsigner.Request) error {
 		interrupted, _ := interrupt.Context(ctx)
 		context.AfterFunc(interrupted, cancel)
 	})
-	if u := r.Config.URI; u != nil && u.Scheme != hsm.SchemePKCS11 {
+	if u := r.Config.URI; u != nil && u.Kind().LoginStays {
 		listen()
 	}
 	s := signer.Signer{

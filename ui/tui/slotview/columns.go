@@ -28,7 +28,7 @@ func Of(slots []hsm.Slot) Measure {
 	m := Measure{id: 4}
 	for _, s := range slots {
 		m.id = max(m.id, widget.Width(present.ID(s)))
-		if s.URI.Scheme != hsm.SchemePIV {
+		if !s.URI.Kind().HasSlots() {
 			m.label = max(m.label, widget.Width(text.Clean(s.Label)))
 		}
 	}

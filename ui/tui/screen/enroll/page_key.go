@@ -40,18 +40,18 @@ func (p *keyPage) leave()          {}
 func (p *keyPage) typing() bool    { return p.list.filter.Typing() }
 func (p *keyPage) animating() bool { return false }
 
-func (p *keyPage) piv() bool { return p.m.token != nil && p.m.token.Info.Scheme == hsm.SchemePIV }
+func (p *keyPage) hasSlots() bool { return p.m.token != nil && p.m.token.Info.Kind().HasSlots() }
 
 func (p *keyPage) fill(now time.Time) {
 	if p.m.token == nil {
 		return
 	}
 	p.slots = p.m.token.Slots
-	if p.piv() {
+	if p.hasSlots() {
 		p.slots = withEmptySlots(p.m.token.Info.URI(), p.slots)
 	}
 	var items []item
-	if !p.piv() {
+	if !p.hasSlots() {
 		items = append(items, item{id: "new", index: itemNew, name: "Generate a new key",
 			about:  "made on the token, it never leaves it",
 			detail: []string{"The safest choice: nobody else can have a copy of it."}})
@@ -60,10 +60,10 @@ func (p *keyPage) fill(now time.Time) {
 	for i, s := range p.slots {
 		it := slotItem(s, now)
 		it.index = i
-		if s.Key == nil && s.Certificate == nil && prefer == "new" && p.piv() {
+		if s.Key == nil && s.Certificate == nil && prefer == "new" && p.hasSlots() {
 			prefer = it.id // the first empty one
 		}
-		if s.Key == nil && !p.piv() {
+		if s.Key == nil && !p.hasSlots() {
 			continue // a certificate on its own is nothing to enrol
 		}
 		items = append(items, it)
@@ -74,13 +74,13 @@ func (p *keyPage) fill(now time.Time) {
 				prefer = slotItem(p.slots[i], now).id
 			}
 		}
-	} else if p.piv() && p.m.opts.Generate.Slot != "" {
+	} else if p.hasSlots() && p.m.opts.Generate.Slot != "" {
 		prefer = p.m.opts.Generate.Slot
 	}
 	p.list.set(items, prefer)
 }
 
-// withEmptySlots adds the four slots that every PIV card has where the driver
+// withEmptySlots adds the slots that every token of a kind has where the driver
 // lists only those in use.
 func withEmptySlots(u hsm.URI, slots []hsm.Slot) []hsm.Slot {
 	have := map[string]hsm.Slot{}
@@ -88,7 +88,7 @@ func withEmptySlots(u hsm.URI, slots []hsm.Slot) []hsm.Slot {
 		have[s.ID] = s
 	}
 	var out []hsm.Slot
-	for _, id := range []string{"9a", "9c", "9d", "9e"} {
+	for _, id := range u.Kind().Slots {
 		s, ok := have[id]
 		if !ok {
 			s = hsm.Slot{URI: u, ID: id}
@@ -107,7 +107,7 @@ func withEmptySlots(u hsm.URI, slots []hsm.Slot) []hsm.Slot {
 
 func slotItem(s hsm.Slot, now time.Time) item {
 	it := item{id: s.ID, reason: text.Clean(s.Problem)}
-	piv := s.URI.Scheme == hsm.SchemePIV
+	inSlot := s.URI.Kind().HasSlots()
 	switch {
 	case s.Key == nil && s.Certificate != nil:
 		it.name, it.about = "Slot "+present.ID(s), "holds a certificate of a key that is not here"
@@ -117,11 +117,11 @@ func slotItem(s hsm.Slot, now time.Time) item {
 		it.detail = []string{"Meant for " + present.Purpose(s.ID) + "."}
 	default:
 		it.name = "Reuse " + present.Slot(s)
-		if piv {
+		if inSlot {
 			it.name = "Slot " + present.ID(s)
 		}
 		it.about = text.Clean(string(s.Key.Algorithm))
-		if piv {
+		if inSlot {
 			it.about = "reuse its " + it.about + " key"
 		}
 		if c := present.Certificate(s.Certificate); c != "" {
@@ -129,7 +129,7 @@ func slotItem(s hsm.Slot, now time.Time) item {
 		}
 		it.right, _, it.level = present.Expiry(s.Certificate, now)
 		it.detail = []string{"PIN " + present.PINPolicy(s.Key.PIN) + "."}
-		if !piv {
+		if !inSlot {
 			it.detail = append(it.detail, "id "+text.Clean(s.ID))
 		}
 		if s.Key.Extractable {
@@ -175,7 +175,7 @@ type overwriteMsg struct{ slot hsm.Slot }
 func (p *keyPage) overwritable() string {
 	it, ok := p.list.selected()
 	switch {
-	case !p.piv():
+	case !p.hasSlots():
 		return "only the slots of PIV cards are overwritten"
 	case !ok || it.index < 0:
 		return "no slot is selected"
@@ -225,7 +225,7 @@ func (p *keyPage) actions() []screen.Action {
 		enter = "new key"
 	}
 	a := p.list.actions(p.m.Keys, enter, "back")
-	if p.typing() || !p.piv() {
+	if p.typing() || !p.hasSlots() {
 		return a
 	}
 	return append(a, screen.Action{Key: keyOverwrite(), Reason: p.overwritable()})

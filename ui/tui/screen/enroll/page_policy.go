@@ -27,23 +27,21 @@ func (p *policyPage) enter(time.Time) tea.Cmd {
 	g := p.m.opts.Generate
 	focus := p.form.Focus
 	p.form = widget.Form{Fields: []*widget.Field{p.algorithms(), p.pins(), p.touches()}, Focus: focus}
-	if !p.piv() {
+	if !p.kind().HasSlots() {
 		p.form.Fields = append(p.form.Fields, &widget.Field{ID: "label", Label: "Label",
 			Input: widget.NewInput(g.Label, "the enrolment's name"), Note: "The key's name on the token."})
 	}
 	return nil
 }
 
-func (p *policyPage) piv() bool {
-	return p.m.opts.Token.Scheme == hsm.SchemePIV
-}
+func (p *policyPage) kind() hsm.Kind { return p.m.opts.Token.Kind() }
 
 func (p *policyPage) algorithms() *widget.Field {
 	f := &widget.Field{ID: "algorithm", Label: "Algorithm"}
 	for i, a := range hsm.Algorithms() {
 		o := widget.Option{Label: string(a), Clause: present.Algorithm(a)}
 		if p.m.token != nil {
-			o.Reason = present.Lacks(p.m.token.Info, a)
+			o.Reason = p.m.token.Info.Can.Lacks(a)
 		}
 		if a == algorithm(p.m.opts) {
 			f.Index = i
@@ -57,7 +55,7 @@ func (p *policyPage) pins() *widget.Field {
 	f := &widget.Field{ID: "pin", Label: "PIN"}
 	for i, v := range []hsm.PINPolicy{hsm.PINDefault, hsm.PINOnce, hsm.PINAlways, hsm.PINNever} {
 		o := widget.Option{Label: v.String(), Clause: present.PINPolicy(v)}
-		if v == hsm.PINNever && !p.piv() {
+		if v == hsm.PINNever && !p.kind().Policies {
 			o.Reason = "PKCS#11 keys always need a login"
 		}
 		if v == p.m.opts.Generate.PIN {
@@ -70,7 +68,7 @@ func (p *policyPage) pins() *widget.Field {
 
 func (p *policyPage) touches() *widget.Field {
 	f := &widget.Field{ID: "touch", Label: "Touch"}
-	if !p.piv() {
+	if !p.kind().Policies {
 		f.Options = []widget.Option{{Label: "never", Clause: "this kind of token has no sensor"}}
 		return f
 	}
@@ -88,11 +86,12 @@ func (p *policyPage) leave() {
 	g := &p.m.opts.Generate
 	g.Algorithm = hsm.Algorithms()[p.form.Field("algorithm").Index]
 	g.PIN = []hsm.PINPolicy{hsm.PINDefault, hsm.PINOnce, hsm.PINAlways, hsm.PINNever}[p.form.Field("pin").Index]
-	if p.piv() {
+	if p.kind().Policies {
 		g.Touch = []hsm.TouchPolicy{hsm.TouchDefault, hsm.TouchNever, hsm.TouchCached, hsm.TouchAlways}[p.form.Field("touch").Index]
-		return
 	}
-	g.Label = strings.TrimSpace(p.form.Field("label").Input.Value())
+	if !p.kind().HasSlots() {
+		g.Label = strings.TrimSpace(p.form.Field("label").Input.Value())
+	}
 }
 
 func (p *policyPage) update(msg tea.Msg, now time.Time) tea.Cmd {

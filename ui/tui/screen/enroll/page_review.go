@@ -246,7 +246,7 @@ func (p *reviewPage) body(t theme.Theme, w int) []string {
 	if p := o.Generate.PIN; p != hsm.PINDefault {
 		key += ", PIN " + p.String()
 	}
-	if o.Token.Scheme == hsm.SchemePIV {
+	if o.Token.Kind().HasSlots() {
 		key = "new in slot " + o.Generate.Slot + ", " + string(algorithm(o)) +
 			", PIN " + o.Generate.PIN.String() + ", touch " + o.Generate.Touch.String()
 	}

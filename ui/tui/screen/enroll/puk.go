@@ -21,7 +21,7 @@ func keyPUK() key.Binding { return keys.Letter("P", "give it a random PUK") }
 // PUK of.
 func (p *reviewPage) joinsCard() bool {
 	o := p.review.Options
-	return p.ready && o.Join != nil && o.Token.Scheme == hsm.SchemePIV
+	return p.ready && o.Join != nil && o.Token.Kind().Unblocks == hsm.PUK
 }
 
 // newPUK gives the card a random PUK, as join --generate-puk does: sealed to the

@@ -28,21 +28,27 @@ func (m *Model) Acts() screen.Acts {
 	slot := screen.When(!ok, "no slot is selected")
 	noKey := screen.When(!ok || s.Key == nil, "there is no key")
 	noCert := screen.When(!ok || s.Certificate == nil, "there is no certificate")
-	onlyPIV := screen.When(!m.piv(), "only PIV cards have this")
+	can := m.info.Can
+	lacks := func(able bool) string {
+		if !able && m.info.Kind().HasSlots() {
+			return "this card does not have it"
+		}
+		return screen.When(!able, "only PIV cards have this")
+	}
 	unset := screen.When(!m.info.Initialized, "the token is not set up yet")
-	problem := screen.When(ok && s.Problem != "" && (m.piv() && s.Key == nil), text.Clean(s.Problem))
+	problem := screen.When(ok && s.Problem != "" && (m.info.Kind().HasSlots() && s.Key == nil), text.Clean(s.Problem))
 	out := screen.Acts{
 		screen.On(screen.Action{Key: keys.As(m.Keys.Enter, "certificate"), Reason: reason(slot, noCert)}, "certificate show", func() tea.Cmd { return m.show(s) }),
 		screen.On(screen.Action{Key: m.Keys.Enroll, Reason: reason(present.Unusable(m.info), text.Clean(s.Problem))}, "enroll", func() tea.Cmd { return m.enrol(s, ok) }),
-		screen.On(screen.Action{Key: keys.Letter("t", "attestation"), Reason: reason(onlyPIV, noKey)}, "key attest", func() tea.Cmd { return m.attest(s) }),
+		screen.On(screen.Action{Key: keys.Letter("t", "attestation"), Reason: reason(lacks(can.Attest), noKey)}, "key attest", func() tea.Cmd { return m.attest(s) }),
 		screen.On(screen.Action{Key: keys.Letter("p", "change PIN"), Reason: reason(unset), Writes: true}, "token pin change", m.pin),
 		screen.On(screen.Action{Key: keys.Letter("u", "unblock PIN"), Reason: reason(unset), Writes: true, Quiet: true}, "token pin unblock", m.unblock),
 		screen.On(screen.Action{Key: keys.Letter("P", m.secondPIN()), Reason: reason(unset), Writes: true, Quiet: true}, "token puk change", m.second),
-		screen.On(screen.Action{Key: keys.Letter("M", "management key"), Reason: reason(onlyPIV), Writes: true, Quiet: true}, "token management-key set", m.managementKey),
-		screen.On(screen.Action{Key: keys.Letter("T", "number of tries"), Reason: reason(onlyPIV), Writes: true, Quiet: true}, "token retries", m.retries),
+		screen.On(screen.Action{Key: keys.Letter("M", "management key"), Reason: reason(lacks(can.ManagementKey)), Writes: true, Quiet: true}, "token management-key set", m.managementKey),
+		screen.On(screen.Action{Key: keys.Letter("T", "number of tries"), Reason: reason(lacks(can.SetRetries)), Writes: true, Quiet: true}, "token retries", m.retries),
 		screen.On(screen.Action{Key: keys.Letter("n", "new key"), Reason: reason(present.Unusable(m.info), problem), Writes: true}, "key generate", func() tea.Cmd { return m.generate(s) }),
 		screen.On(screen.Action{Key: keys.Letter("s", "file a request"), Reason: reason(noKey), Writes: true, Quiet: true}, "csr create", func() tea.Cmd { return m.request(s) }),
-		screen.On(screen.Action{Key: keys.Letter("m", "move key"), Reason: reason(onlyPIV, noKey), Writes: true, Quiet: true}, "key move", func() tea.Cmd { return m.move(s) }),
+		screen.On(screen.Action{Key: keys.Letter("m", "move key"), Reason: reason(lacks(can.Move), noKey), Writes: true, Quiet: true}, "key move", func() tea.Cmd { return m.move(s) }),
 		screen.On(screen.Action{Key: keys.Letter("D", "delete key"), Reason: reason(noKey), Writes: true, Quiet: true}, "key delete", func() tea.Cmd { return m.deleteKey(s) }),
 		screen.On(screen.Action{Key: keys.Letter("i", "import certificate"), Reason: reason(noKey), Writes: true, Quiet: true}, "certificate import", func() tea.Cmd { return m.importCertificate(s) }),
 		screen.On(screen.Action{Key: keys.Letter("o", "save certificate"), Reason: reason(noCert), Quiet: true}, "certificate export", func() tea.Cmd { return m.export(s) }),
@@ -51,8 +57,8 @@ func (m *Model) Acts() screen.Acts {
 		screen.On(screen.Action{Key: m.Keys.CopyPrint, Reason: reason(noKey), Quiet: true}, "", func() tea.Cmd { return copyPrint(s) }),
 		screen.On(screen.Action{Key: m.Keys.Command, Quiet: true}, "", func() tea.Cmd { return screen.Send(m.commands(s, ok)) }),
 	}
-	if m.piv() {
-		return append(out, screen.On(screen.Action{Key: keys.Letter("X", "reset the token"), Reason: reason(), Writes: true, Quiet: true}, "token reset", m.reset))
+	if !can.Initialize {
+		return append(out, screen.On(screen.Action{Key: keys.Letter("X", "reset the token"), Reason: reason(lacks(can.Reset)), Writes: true, Quiet: true}, "token reset", m.reset))
 	}
 	if !m.info.Initialized {
 		return slices.Insert(out, 0, screen.On(screen.Action{Key: keys.Letter("I", "set up"), Reason: reason(), Writes: true}, "token init", m.initialize))
@@ -80,7 +86,7 @@ func (m *Model) commands(s hsm.Slot, ok bool) screen.CommandMsg {
 	lines := []string{by("token info", m.uri()), by("token pin change", m.uri())}
 	if ok && s.Key != nil {
 		lines = append(lines, by("key show", s.URI))
-		if m.piv() {
+		if m.info.Can.Attest {
 			lines = append(lines, by("key attest", s.URI))
 		}
 	}

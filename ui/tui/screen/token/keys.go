@@ -21,12 +21,12 @@ func (m *Model) generate(s hsm.Slot) tea.Cmd {
 	u := m.uri()
 	fields := []*widget.Field{{ID: "algorithm", Label: "Algorithm"}}
 	for _, a := range hsm.Algorithms() {
-		fields[0].Options = append(fields[0].Options, widget.Option{Label: string(a), Clause: present.Algorithm(a), Reason: present.Lacks(m.info, a)})
+		fields[0].Options = append(fields[0].Options, widget.Option{Label: string(a), Clause: present.Algorithm(a), Reason: m.info.Can.Lacks(a)})
 	}
 	pins := []hsm.PINPolicy{hsm.PINDefault, hsm.PINOnce, hsm.PINAlways, hsm.PINNever}
 	touches := []hsm.TouchPolicy{hsm.TouchDefault, hsm.TouchNever, hsm.TouchCached, hsm.TouchAlways}
 	title := "A new key on " + present.Token(m.info)
-	if m.piv() {
+	if m.info.Kind().HasSlots() {
 		title = "A new key in slot " + s.ID
 		pin, touch := &widget.Field{ID: "pin", Label: "PIN"}, &widget.Field{ID: "touch", Label: "Touch"}
 		for _, v := range pins {
@@ -42,7 +42,7 @@ func (m *Model) generate(s hsm.Slot) tea.Cmd {
 	return openForm(m.Keys, title, "It is made on the token and never leaves it.", fields, func(f *widget.Form) tea.Cmd {
 		o := hsm.GenerateOptions{Algorithm: hsm.Algorithms()[f.Field("algorithm").Index]}
 		command := "key generate --algorithm " + string(o.Algorithm)
-		if m.piv() {
+		if m.info.Kind().HasSlots() {
 			o.Slot, o.PIN, o.Touch = s.ID, pins[f.Field("pin").Index], touches[f.Field("touch").Index]
 			o.Overwrite = s.Key != nil || s.Certificate != nil
 			command += " --slot " + o.Slot + " --pin-policy " + o.PIN.String() + " --touch-policy " + o.Touch.String()

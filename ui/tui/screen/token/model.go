@@ -115,8 +115,6 @@ func (m *Model) read(now time.Time) tea.Cmd {
 
 func (m *Model) uri() hsm.URI { return m.info.URI() }
 
-func (m *Model) piv() bool { return m.info.Scheme == hsm.SchemePIV }
-
 // Update implements [screen.Screen].
 func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 	switch msg := msg.(type) {

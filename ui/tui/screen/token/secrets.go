@@ -34,7 +34,7 @@ func (m *Model) unblock() tea.Cmd {
 }
 
 func (m *Model) secondPIN() string {
-	if m.piv() {
+	if m.info.Kind().Unblocks == hsm.PUK {
 		return "change PUK"
 	}
 	return "change SO PIN"
@@ -43,7 +43,7 @@ func (m *Model) secondPIN() string {
 // second changes the secret that unblocks the PIN.
 func (m *Model) second() tea.Cmd {
 	u := m.uri()
-	if !m.piv() {
+	if m.info.Kind().Unblocks != hsm.PUK {
 		return m.change(u, hsm.SOPIN, by("token pin change --so", u))
 	}
 	how := &widget.Field{ID: "how", Label: "The new one", Options: []widget.Option{
