@@ -21,7 +21,7 @@ var errInFull = errors.New("the credential is not at hand")
 type credentials struct {
 	program  wire.Build // the agent's
 	protocol int
-	identify func(plugin, claimed process.ID) (client process.ID, kin []process.ID, err error)
+	identify func(plugin, claimed process.ID) (client process.ID, kin func() []process.ID, err error)
 	targets  *targets
 	bridge   *bridgeHost
 	issuer   *issuer

@@ -89,9 +89,9 @@ func (s *records) carry(known map[string]*audit.PolicyState) {
 // requester is who wants a piece of work, and for which enrollment.
 type requester struct {
 	enrollment string
-	client     process.ID   // the program, as the system knows it
-	kin        []process.ID // the processes that started it, see [identify]
-	command    string       // what the client says that it runs
+	client     process.ID          // the program, as the system knows it
+	kin        func() []process.ID // the processes that started it, see [identify]; may be nil
+	command    string              // what the client says that it runs
 }
 
 // requesterKey carries the requester of a piece of work.

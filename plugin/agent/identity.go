@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/process"
@@ -10,26 +11,42 @@ import (
 
 // identify says for which program a session is. The plugin claims one, and the
 // system must tell that this program has started the plugin, perhaps through others
-// such as "sh -c": then kin are those that started the program in turn. Where the
-// system tells nothing about the plugin, the client is one that is not known.
-func identify(plugin, claimed process.ID) (client process.ID, kin []process.ID, err error) {
+// such as "sh -c": then kin returns those that started the program in turn, as they were
+// when it was first called. Where the system tells nothing about the plugin, the client
+// is one that is not known, and kin nil.
+func identify(plugin, claimed process.ID) (client process.ID, kin func() []process.ID, err error) {
 	if plugin.PID == 0 {
 		return process.ID{PID: claimed.PID}, nil, nil
 	}
-	if plugin.Known() {
-		all := append([]process.ID{plugin}, plugin.Ancestors()...)
-		i := slices.IndexFunc(all, func(p process.ID) bool { // a plugin that is shown no /proc knows no start times
-			return p == claimed || p.PID == claimed.PID && claimed.Start == 0
-		})
-		if i < 0 {
-			i = inNamespace(all, claimed)
-		}
-		if i >= 0 {
-			return all[i], all[i+1:], nil
-		}
+	if client, ok := claimedBy(plugin, claimed); ok {
+		return client, sync.OnceValue(func() []process.ID { return slices.Collect(client.Ancestors()) }), nil
 	}
 	return process.ID{}, nil, hsm.WithHint(fmt.Errorf("%w: process %d asks for a session for process %d, which did not start it", ErrNotClient, plugin.PID, claimed.PID),
 		"a session is made only for the program that runs `kubehsm credential`, while that program runs")
+}
+
+// claimedBy finds the claimed process among the plugin and those that started it.
+func claimedBy(plugin, claimed process.ID) (client process.ID, ok bool) {
+	if !plugin.Known() {
+		return client, false
+	}
+	is := func(p process.ID) bool { // a plugin that is shown no /proc knows no start times
+		return p == claimed || p.PID == claimed.PID && claimed.Start == 0
+	}
+	if is(plugin) {
+		return plugin, true
+	}
+	all := []process.ID{plugin}
+	for p := range plugin.Ancestors() {
+		if is(p) {
+			return p, true
+		}
+		all = append(all, p)
+	}
+	if i := inNamespace(all, claimed); i >= 0 {
+		return all[i], true
+	}
+	return client, false
 }
 
 // inNamespace finds the claimed process by its number in the pid namespace of the

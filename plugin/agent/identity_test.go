@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -166,7 +167,7 @@ func TestOneTouchIsOnePrograms(t *testing.T) {
 func TestPluginInAShell(t *testing.T) {
 	r, person := unlocked(t, hsmtest.FakeOptions{})
 	plugin := r.program(`"$0" client; true`)
-	shell := plugin.id.Ancestors()[0]
+	shell := slices.Collect(plugin.id.Ancestors())[0]
 	for _, claim := range []process.ID{process.This(), shell} {
 		d := plugin.asksFor(claim)
 		if d.Error != "" {
@@ -209,7 +210,7 @@ func TestAnswerEndsWithItsProgram(t *testing.T) {
 	c := consents.New()
 	r := &rig{t: t, dir: t.TempDir()}
 	p := r.program(`"$0" client; exec "$0" client`)
-	shell := consents.Scope{Enrollment: "prod", Client: p.id.Ancestors()[0], Class: consents.Change}
+	shell := consents.Scope{Enrollment: "prod", Client: slices.Collect(p.id.Ancestors())[0], Class: consents.Change}
 	c.Remember(shell, nil, time.Now())
 	if _, ok := c.Recall(shell, time.Now()); !ok {
 		t.Fatal("it is not remembered")
@@ -283,11 +284,21 @@ func TestIdentify(t *testing.T) {
 		if got != c.want || !errors.Is(err, c.err) || err != nil && hsm.Hint(err) == "" {
 			t.Errorf("%s: %v, %v", c.name, got, err)
 		}
-		if c.want == me && len(kin) > 0 && kin[0] != parent {
-			t.Errorf("%s: started by %v", c.name, kin)
+		if c.want == me && kin != nil && kin()[0] != parent {
+			t.Errorf("%s: started by %v", c.name, kin())
 		}
 	}
+	_, before, err := identify(sleep, sleep)
+	check(t, err)
+	_, after, err := identify(sleep, sleep)
+	check(t, err)
+	if all := before(); len(all) == 0 || all[0] != me {
+		t.Errorf("started by %v", all)
+	}
 	end()
+	if len(before()) == 0 || len(after()) != 0 {
+		t.Errorf("when it has ended: %v, and %v where nobody asked before", before(), after())
+	}
 	if _, _, err := identify(sleep, me); !errors.Is(err, ErrNotClient) {
 		t.Errorf("a plugin that has ended gets a session: %v", err)
 	}

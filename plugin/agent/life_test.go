@@ -165,7 +165,7 @@ func TestSessionKeepsTheAgent(t *testing.T) {
 	if !a.sweep(time.Now().Add(2 * time.Hour)) {
 		t.Fatal("would live for ever")
 	}
-	_, err = a.sessions.Issue("prod", caller(1))
+	_, err = a.sessions.Issue("prod", caller(1), nil)
 	check(t, err)
 	if a.sweep(time.Now().Add(2 * time.Hour)) {
 		t.Fatal("would end under a session")

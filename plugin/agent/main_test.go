@@ -199,7 +199,9 @@ func (r *rig) serve(o Options) {
 }
 
 // believe is identify for clients that are made up.
-func believe(_, claimed process.ID) (process.ID, []process.ID, error) { return claimed, nil, nil }
+func believe(_, claimed process.ID) (process.ID, func() []process.ID, error) {
+	return claimed, nil, nil
+}
 
 // believeSession says that the client that shows a certificate is the one that the
 // certificate was made for.

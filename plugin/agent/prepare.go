@@ -51,6 +51,9 @@ func (s *signIns) prepare(ctx context.Context, q requester, p *remotePrompter) (
 		return nil, err
 	}
 	if !t.warm(time.Now()) {
+		if q.kin != nil {
+			q.kin() // as they are now, not when the person has answered
+		}
 		over := t.holder.asks.tell(p)
 		t, err = s.warmUp(ctx, q, p)
 		over()

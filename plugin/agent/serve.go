@@ -59,7 +59,7 @@ type Options struct {
 	handshake  time.Duration // see bridge.UpstreamOptions
 	made       func(*agent)  // is given the agent; for tests
 	// identify is [identify] outside tests, and whose is nil, see [bridge.Server].
-	identify func(plugin, claimed process.ID) (client process.ID, kin []process.ID, err error)
+	identify func(plugin, claimed process.ID) (client process.ID, kin func() []process.ID, err error)
 	whose    bridge.Whose
 }
 

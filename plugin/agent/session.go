@@ -18,7 +18,7 @@ type issuer struct {
 
 // issue hands out a session.
 func (s *issuer) issue(t *target, q requester) (*Session, error) {
-	c, err := s.sessions.Issue(t.e.Name, q.client, q.kin...)
+	c, err := s.sessions.Issue(t.e.Name, q.client, q.kin)
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ func TestRefusals(t *testing.T) {
 	other := r.issue("test", Client{PID: 1, Start: 1})
 	earlier, err := NewSessions(time.Now) // an agent that was killed
 	check(t, err)
-	old, err := earlier.Issue("prod", Client{PID: 1, Start: 1})
+	old, err := earlier.Issue("prod", Client{PID: 1, Start: 1}, nil)
 	check(t, err)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	check(t, err)

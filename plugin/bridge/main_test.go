@@ -167,7 +167,7 @@ func (r *rig) tls(c *Credential, protos ...string) *tls.Config {
 
 func (r *rig) issue(name string, c Client) *Credential {
 	r.t.Helper()
-	cred, err := r.sessions.Issue(name, c)
+	cred, err := r.sessions.Issue(name, c, nil)
 	check(r.t, err)
 	return &cred
 }

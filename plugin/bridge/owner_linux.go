@@ -43,7 +43,7 @@ func whoseSocket(client, server netip.AddrPort, of Client, kin []Client) (owner 
 		}
 	}
 	for _, p := range holders(inode) {
-		if owner = p; slices.Contains(p.Ancestors(), of) {
+		if owner = p; slices.Contains(slices.Collect(p.Ancestors()), of) {
 			return p, true, nil
 		}
 	}

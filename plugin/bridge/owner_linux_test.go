@@ -163,7 +163,7 @@ func TestAnotherProcess(t *testing.T) {
 	}
 	// "sh -c" started the plugin, and has ended: it was for who started that.
 	shell, endShell := asleep(t)
-	cred, err := r.sessions.Issue("prod", shell, me)
+	cred, err := r.sessions.Issue("prod", shell, func() []Client { return []Client{me} })
 	check(t, err)
 	endShell()
 	c := r.client(&cred)
@@ -176,7 +176,7 @@ func TestAnotherProcess(t *testing.T) {
 	}
 	// Who has started a client gets nothing by that once the client has connected.
 	child, _ := asleep(t)
-	cred, err = r.sessions.Issue("prod", child, me)
+	cred, err = r.sessions.Issue("prod", child, func() []Client { return []Client{me} })
 	check(t, err)
 	r.sessions.byOwner[owner{"prod", child}].met.Store(true)
 	if code, body := r.get(r.client(&cred), "/version"); code != http.StatusUnauthorized {

@@ -114,9 +114,10 @@ func NewSessions(now func() time.Time) (*Sessions, error) {
 
 // Issue returns the client's certificate for the enrolment, the same as long
 // as it lives. The session lives as long as the client; where the end of that one
-// cannot be seen, its life counts from now again. kin are those that started the
-// client, its parent first: one of them may have started the plugin by another program.
-func (s *Sessions) Issue(enrollment string, c Client, kin ...Client) (Credential, error) {
+// cannot be seen, its life counts from now again. kin, which may be nil, is asked for a
+// new session who started the client, its parent first: one of them may have started
+// the plugin by another program.
+func (s *Sessions) Issue(enrollment string, c Client, kin func() []Client) (Credential, error) {
 	now := s.now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,7 +130,9 @@ func (s *Sessions) Issue(enrollment string, c Client, kin ...Client) (Credential
 			return Credential{}, fmt.Errorf("loopback certificate: %w", err)
 		}
 		isNew = true
-		fresh.kin = kin
+		if kin != nil {
+			fresh.kin = kin()
+		}
 		e = fresh // the old one is left to its last requests; Sweep removes it
 		s.byOwner[o], s.byCert[e.hash] = e, e
 	}

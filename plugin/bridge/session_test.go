@@ -16,7 +16,7 @@ func TestSameCertificateWhileTheAgentLives(t *testing.T) {
 	s, err := NewSessions(clk.now)
 	check(t, err)
 	me := process.This()
-	first, err := s.Issue("prod", me)
+	first, err := s.Issue("prod", me, nil)
 	check(t, err)
 	cert, err := tls.X509KeyPair(first.Certificate, first.Key)
 	check(t, err)
@@ -33,7 +33,7 @@ func TestSameCertificateWhileTheAgentLives(t *testing.T) {
 		t.Fatalf("a living client's session ends: %+v, certificate until %s", s.Status(), leaf.NotAfter)
 	}
 	// Asked again, it is the same.
-	again, err := s.Issue("prod", me)
+	again, err := s.Issue("prod", me, nil)
 	check(t, err)
 	if !bytes.Equal(again.Certificate, first.Certificate) || !again.Expires.After(first.Expires) {
 		t.Fatal("a living client got another certificate: its connections would be cut")
@@ -43,7 +43,7 @@ func TestSameCertificateWhileTheAgentLives(t *testing.T) {
 		name string
 		c    Client
 	}{{"test", me}, {"prod", Client{PID: me.PID, Start: me.Start + 1}}} {
-		other, err := s.Issue(o.name, o.c)
+		other, err := s.Issue(o.name, o.c, nil)
 		check(t, err)
 		if bytes.Equal(other.Certificate, first.Certificate) {
 			t.Fatalf("%v shares a certificate", o)
@@ -51,7 +51,7 @@ func TestSameCertificateWhileTheAgentLives(t *testing.T) {
 	}
 	// Near its end it is replaced, in good time.
 	clk.advance(time.Until(leaf.NotAfter.Add(-SessionLife)) - clk.off)
-	late, err := s.Issue("prod", me)
+	late, err := s.Issue("prod", me, nil)
 	check(t, err)
 	if bytes.Equal(late.Certificate, first.Certificate) {
 		t.Fatal("an ending certificate was handed out")
@@ -71,7 +71,7 @@ func TestSweepForgetsDeadClients(t *testing.T) {
 	me := process.This()
 	gone, untold := Client{PID: me.PID, Start: me.Start + 1}, Client{PID: me.PID}
 	for _, c := range []Client{me, gone, untold} {
-		_, err := s.Issue("prod", c)
+		_, err := s.Issue("prod", c, nil)
 		check(t, err)
 	}
 	of := func(c Client) *session { return s.byOwner[owner{"prod", c}] }
@@ -111,7 +111,7 @@ func TestClients(t *testing.T) {
 	s, err := NewSessions(time.Now)
 	check(t, err)
 	shell, program := Client{PID: 2, Start: 2}, Client{PID: 1, Start: 1}
-	_, err = s.Issue("prod", shell, program)
+	_, err = s.Issue("prod", shell, func() []Client { return []Client{program} })
 	check(t, err)
 	if all := s.Clients(); !slices.Equal(all, []Client{shell}) {
 		t.Errorf("%v", all)
@@ -126,7 +126,7 @@ func TestStatusIsInOrder(t *testing.T) {
 	s, err := NewSessions(time.Now)
 	check(t, err)
 	for pid := 1; pid <= 20; pid++ {
-		_, err := s.Issue("prod", Client{PID: pid})
+		_, err := s.Issue("prod", Client{PID: pid}, nil)
 		check(t, err)
 	}
 	for i, st := range s.Status() {
@@ -135,7 +135,7 @@ func TestStatusIsInOrder(t *testing.T) {
 		}
 	}
 	for pid := 21; pid <= 2*maxStatus; pid++ {
-		_, err := s.Issue("prod", Client{PID: pid})
+		_, err := s.Issue("prod", Client{PID: pid}, nil)
 		check(t, err)
 	}
 	if all := s.Status(); len(all) != maxStatus || all[len(all)-1].Client.PID != 2*maxStatus {

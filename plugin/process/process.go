@@ -3,7 +3,10 @@
 // initialised (package ui/credential/early): it imports little.
 package process
 
-import "os"
+import (
+	"iter"
+	"os"
+)
 
 // ID is a process. The zero ID is unknown.
 type ID struct {
@@ -33,21 +36,23 @@ func (p ID) Alive() bool { return !p.Known() || startOf(p.PID) == p.Start }
 const maxAncestors = 64
 
 // Ancestors are the parent of the process, the parent's parent and so on, as the
-// system tells them now. There are none where the process has ended or the system
-// does not tell.
-func (p ID) Ancestors() []ID {
-	var all []ID
-	for p.Known() && len(all) < maxAncestors {
-		parent := Of(parentOf(p))
-		// A parent is older than its child. A younger process has got the number of a
-		// parent that has ended meanwhile.
-		if !parent.Known() || parent.Start > p.Start {
-			break
+// system tells each when it is wanted. There are none where the process has ended or
+// the system does not tell.
+func (p ID) Ancestors() iter.Seq[ID] {
+	return func(yield func(ID) bool) {
+		for range maxAncestors {
+			if !p.Known() {
+				return
+			}
+			parent := Of(parentOf(p))
+			// A parent is older than its child. A younger process has got the number of a
+			// parent that has ended meanwhile.
+			if !parent.Known() || parent.Start > p.Start || !yield(parent) {
+				return
+			}
+			p = parent
 		}
-		all = append(all, parent)
-		p = parent
 	}
-	return all
 }
 
 // Terminal tells the controlling terminals of processes apart; 0 is none, or

@@ -25,7 +25,7 @@ func TestSignInFollowsTheAgent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := sessions.Issue("prod-hsm", process.This())
+		c, err := sessions.Issue("prod-hsm", process.This(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
