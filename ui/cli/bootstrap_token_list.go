@@ -1,23 +1,15 @@
 package cli
 
 import (
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
-
-// plainGroups leaves out the groups that carry a ticket's terms, which its
-// description says in words.
-func plainGroups(groups []string) []string {
-	return slices.DeleteFunc(slices.Clone(groups), func(g string) bool { return strings.HasPrefix(g, ticket.TermsPrefix) })
-}
 
 func (a *app) bootstrapTokenList() *cobra.Command {
 	var o *format
@@ -59,7 +51,7 @@ kubehsm bootstrap-token list --context prod -o json`,
 				if t.Expires != nil {
 					ttl, expires = duration.HumanDuration(max(0, time.Until(*t.Expires))), present.Date(*t.Expires)
 				}
-				rows = append(rows, []string{t.Token, ttl, expires, strings.Join(t.Usages, ","), t.Description, strings.Join(plainGroups(t.Groups), ",")})
+				rows = append(rows, []string{t.Token, ttl, expires, strings.Join(t.Usages, ","), t.Description, strings.Join(present.PlainGroups(t.Groups), ",")})
 			}
 			w.table([]string{"TOKEN", "TTL", "EXPIRES", "USAGES", "DESCRIPTION", "EXTRA GROUPS"}, rows)
 		})

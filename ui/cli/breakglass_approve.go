@@ -2,11 +2,13 @@ package cli
 
 import (
 	"errors"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 func (a *app) breakglassApprove() *cobra.Command {
@@ -42,7 +44,7 @@ kubehsm breakglass approve jane-1a2b3c4d`,
 			return err
 		}
 		w := a.err()
-		requestWords(w, seen)
+		requestWords(w, seen, present.Request(seen, time.Now()))
 		if err := w.flush(); err != nil {
 			return err
 		}

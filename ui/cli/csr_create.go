@@ -139,7 +139,7 @@ kubehsm csr create --context prod --key 'piv:serial=1234567;slot=9a' --user '{lo
 		}
 		return errors.Join(failed, a.emit(o, requestsDoc(views), func(w *words) {
 			for _, v := range views {
-				requestWords(w, v)
+				requestWords(w, v, present.Filed(v, time.Now()))
 				w.line("")
 				w.line("It must be approved now; follow it with `%s csr wait %s`.", a.name(), v.Name)
 			}
@@ -165,44 +165,19 @@ func requestsDoc(views []flow.RequestView) any {
 	}{views}
 }
 
-// What others write is shown this far, in columns, lest it push the rest out of
-// sight; -o json has all of it.
-const (
-	maxNote = 1000
-	maxCell = 64
-)
-
-func short(foreign string, width int) string { return text.Truncate(text.Clean(foreign), width) }
-
 // requestWords shows a request as an approver should see it.
-func requestWords(w *words, v flow.RequestView) {
-	state := v.State
-	if v.Reason != "" {
-		state += " (" + short(v.Reason, maxCell) + ")"
-	}
-	ticketFor, groups := "", v.RequesterGroups
-	if v.Ticket != nil {
-		ticketFor, groups = flow.TermsWords(*v.Ticket), plainGroups(groups)
-	}
-	w.fields(
-		"Name", v.Name, "State", state, "Message", short(v.Message, maxNote),
-		"Asked by", v.Requester, "… which is", v.RequesterKind, "… groups", short(strings.Join(groups, ", "), maxNote), "Created", present.Date(v.Created),
-		"Ticket for", short(ticketFor, maxNote),
-		"For user", v.User, "… groups", short(strings.Join(v.Groups, ", "), maxNote), "… also for", short(strings.Join(v.AltNames, ", "), maxNote),
-		"Signer", v.SignerName, "Usages", strings.Join(v.Usages, ", "), "Lifetime", v.Expiration,
-		"Key", v.Key, "Fingerprint", v.Fingerprint, "… in words", strings.Join(v.Words, " "), "Attestation", v.Attestation, "Note", short(v.Note, maxNote),
-	)
-	for _, r := range v.Rights {
-		w.line("right: %s", r)
-	}
-	for _, u := range v.RightsUnknown {
-		w.line("rights unknown: %s", u)
-	}
-	for _, warning := range v.Warnings {
-		w.line("warning: %s", short(warning, maxNote))
-	}
-	for _, r := range v.Refusals {
-		w.line("refused: %s", short(r, maxNote))
+func requestWords(w *words, v flow.RequestView, sections []present.Section) {
+	sections[0].Facts = append([]present.Fact{{Name: "Name", Value: text.Clean(v.Name)}}, sections[0].Facts...)
+	w.sections(sections)
+	for i, l := range present.Verdicts(v) {
+		if i == 0 {
+			w.line("")
+		}
+		word := "warning"
+		if l.Level == present.Bad {
+			word = "refused"
+		}
+		w.line("%s: %s", word, l.Words)
 	}
 }
 

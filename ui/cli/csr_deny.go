@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 func (a *app) csrDeny() *cobra.Command {
@@ -67,7 +68,7 @@ func (a *app) decide(approve bool, c *cobra.Command) (*cobra.Command, *decision)
 			return a.approveTicket(ctx, env, look, seen, d, o)
 		}
 		w := a.err()
-		requestWords(w, seen)
+		requestWords(w, seen, present.Request(seen, time.Now()))
 		if err := w.flush(); err != nil {
 			return err
 		}

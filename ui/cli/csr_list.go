@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 func (a *app) csrList() *cobra.Command {
@@ -77,8 +76,8 @@ const requestPage = 500
 var requestHeading = []string{"NAME", "AGE", "STATE", "ASKED BY", "FOR USER", "GROUPS", "SIGNER"}
 
 func requestRow(v flow.RequestView) []string {
-	age := duration.HumanDuration(time.Since(v.Created))
-	return []string{v.Name, age, v.State, short(v.Requester, maxCell), short(v.User, maxCell), short(strings.Join(v.Groups, ","), maxCell), v.SignerName}
+	r := present.RequestRowOf(v, time.Now())
+	return []string{r.Name, r.Age, r.State, r.Requester, r.User, r.Groups, r.Signer}
 }
 
 // emitRequests writes requests as they come; never are all of them in memory.
@@ -108,7 +107,7 @@ func (a *app) emitRequests(o *format, all iter.Seq2[flow.RequestView, error]) er
 	}
 	if none {
 		w := a.out()
-		w.line("No requests.")
+		w.line("%s", present.NoRequests)
 		return w.flush()
 	}
 	return t.flush()

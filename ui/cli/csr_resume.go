@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 func (a *app) csrResume() *cobra.Command {
@@ -32,7 +33,7 @@ filed is found and shown.`,
 			for _, v := range views {
 				line := v.Name + ": " + v.State
 				if v.Message != "" {
-					line += ": " + short(v.Message, maxNote)
+					line += ": " + present.Note(v.Message)
 				}
 				w.line("%s", line)
 			}

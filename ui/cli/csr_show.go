@@ -1,10 +1,13 @@
 package cli
 
 import (
+	"time"
+
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 // oneName wants exactly one argument.
@@ -55,7 +58,7 @@ kubehsm csr show jane-1a2b3c4d --root maker.pem -o yaml`,
 		if err != nil {
 			return err
 		}
-		return a.emit(o, v, func(w *words) { requestWords(w, v) })
+		return a.emit(o, v, func(w *words) { requestWords(w, v, present.Request(v, time.Now())) })
 	})
 	c.Flags().StringVar(&root, "root", "", rootUsage)
 	o = output(c)

@@ -229,7 +229,7 @@ func TestCSRRecords(t *testing.T) {
 	if s.objects["mine"] == nil {
 		t.Error("another's request was deleted")
 	}
-	if out := b.ok("csr", "list", "--mine"); out != "No requests.\n" {
+	if out := b.ok("csr", "list", "--mine"); out != "There are no requests.\n" {
 		t.Errorf("%s", out)
 	}
 	b.fails(1, "no request", "csr", "resume", "mine")

@@ -80,7 +80,7 @@ kubehsm helpdesk approve jane-1a2b3c4d --words 'abandon zoo …' --yes`,
 // ends the ticket.
 func (a *app) approveTicket(ctx context.Context, env *flow.Env, look flow.TicketLook, seen flow.RequestView, d *decision, o *format) error {
 	w := a.err()
-	requestWords(w, seen)
+	requestWords(w, seen, present.Request(seen, time.Now()))
 	if err := w.flush(); err != nil {
 		return err
 	}

@@ -204,6 +204,26 @@ func (w *words) facts(facts []present.Fact) {
 	w.fields(pairs...)
 }
 
+// sections adds what is known of something, in parts.
+func (w *words) sections(all []present.Section) {
+	for i, s := range all {
+		if i > 0 {
+			w.line("")
+		}
+		if s.Title != "" {
+			w.line("%s:", s.Title)
+		}
+		for _, l := range s.Lines {
+			lead := "- "
+			if l.Level >= present.Warn {
+				lead = ""
+			}
+			w.line("%s%s", lead, marked(l.Words, l.Level))
+		}
+		w.facts(s.Facts)
+	}
+}
+
 // marked puts a mark before what is bad or a reason to look closer.
 func marked(s string, l present.Level) string {
 	if s != "" && l >= present.Warn {

@@ -123,7 +123,7 @@ func TestRefusals(t *testing.T) {
 	r := newRig(t, f, 100, 30)
 	atRequests(r)
 	r.Press("enter")
-	r.Sees("allows everything in the cluster", "Nobody vouches for it", `Ticket    the user "jane", in "dev"`)
+	r.Sees("allows everything in the cluster", "Nobody vouches for it", `Ticket for  the user "jane", in "dev"`)
 	r.Press("a")
 	r.Sees("approve: the ticket is for another card")
 	r.Press("x")

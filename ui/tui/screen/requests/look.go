@@ -228,74 +228,9 @@ func (l *look) View(f screen.Frame) string {
 
 // body is all that is known, what must not be overlooked first.
 func (l *look) body(t theme.Theme, w int, now time.Time) []string {
-	v := l.view
-	var lines []string
-	bullets := func(items []string, glyph string, render func(string) string) {
-		for _, it := range items {
-			for i, part := range widget.Wrap(text.Clean(it), max(w-2, 1)) {
-				lead := "  "
-				if i == 0 {
-					lead = glyph + " "
-				}
-				lines = append(lines, render(lead+part))
-			}
-		}
-	}
-	bullets(v.Refusals, t.Glyphs.Failed, t.Bad.Render)
-	bullets(v.Warnings, t.Glyphs.Warn, t.Warn.Render)
+	lines := widget.Lines(t, present.Verdicts(l.view), w)
 	if len(lines) > 0 {
 		lines = append(lines, "")
 	}
-	clean := func(s string) string { return text.Clean(s) }
-	ticketFor := ""
-	if v.Ticket != nil {
-		ticketFor = clean(flow.TermsWords(*v.Ticket))
-	}
-	state := clean(v.State)
-	if v.Message != "" {
-		state += ": " + clean(csr.Brief(v.Message))
-	}
-	lines = append(lines, widget.Facts(t, []present.Fact{
-		{Name: "State", Value: state},
-		{Name: "For", Value: clean(v.User)},
-		{Name: "Groups", Value: clean(strings.Join(v.Groups, ", "))},
-		{Name: "Also for", Value: clean(strings.Join(v.AltNames, ", "))},
-		{Name: "Asked by", Value: clean(join(v.Requester, v.RequesterKind))},
-		{Name: "Ticket", Value: ticketFor},
-		{Name: "Says", Value: clean(v.Note)},
-		{Name: "Lifetime", Value: clean(v.Expiration)},
-		{Name: "Filed", Value: present.Date(v.Created) + " (" + present.Age(now.Sub(v.Created)) + " ago)"},
-		{Name: "Signer", Value: clean(v.SignerName)},
-		{Name: "Usages", Value: clean(strings.Join(v.Usages, ", "))},
-	}, w)...)
-	section := func(title string) { lines = append(lines, "", t.Title.Render(title)) }
-	section("Where the key lives")
-	switch {
-	case v.Attestation == "":
-		lines = append(lines, widget.Paragraph(t.Warn, t.Glyphs.Warn+" Nobody vouches for it: it may be a file that anybody has a copy of.", w)...)
-	case !v.Attested:
-		lines = append(lines, widget.Paragraph(t.Warn, t.Glyphs.Warn+" "+clean(v.Attestation), w)...)
-	default:
-		lines = append(lines, widget.Paragraph(t.Text, clean(v.Attestation), w)...)
-	}
-	lines = append(lines, widget.Facts(t, []present.Fact{{Name: "Key", Value: clean(v.Key)}, {Name: "SHA-256", Value: clean(v.Fingerprint)},
-		{Name: "Words", Value: clean(strings.Join(v.Words, " "))}}, w)...)
-	section("What the certificate would allow")
-	switch {
-	case len(v.Rights) > 0:
-		bullets(v.Rights, t.Glyphs.Dot, t.Text.Render)
-	case len(v.RightsUnknown) == 0:
-		lines = append(lines, t.Muted.Render("nothing beyond what everybody may who is signed in"))
-	}
-	if len(v.RightsUnknown) > 0 {
-		lines = append(lines, widget.Paragraph(t.Warn, t.Glyphs.Warn+" could not be looked up: "+clean(strings.Join(v.RightsUnknown, "; ")), w)...)
-	}
-	return lines
-}
-
-func join(a, b string) string {
-	if a == "" || b == "" {
-		return a + b
-	}
-	return a + ", " + b
+	return append(lines, widget.Sections(t, present.Request(l.view, now), w)...)
 }

@@ -36,18 +36,11 @@ func (m *Model) View(f screen.Frame) string {
 		return widget.Block(strings.Join(head, "\n"), f.Width, f.Height)
 	}
 	m.list.Cells = func(r row) []widget.Cell {
-		state, level := r.state, present.Quiet
-		switch {
-		case r.pending():
-			level = present.Warn
-		case r.state == "issued":
-			level = present.Good
-		}
 		user := r.user
 		if r.warnings > 0 {
 			user = t.Glyphs.Warn + " " + user
 		}
-		return []widget.Cell{{Text: present.Age(f.Now.Sub(r.created)), Style: t.Muted}, {Text: state, Style: t.Level(level)}, {Text: user, Style: t.Strong},
+		return []widget.Cell{{Text: present.Age(f.Now.Sub(r.created)), Style: t.Muted}, {Text: r.state, Style: t.Level(present.RequestLevel(r.state))}, {Text: user, Style: t.Strong},
 			{Text: r.groups, Style: t.Text}, {Text: r.requester, Style: t.Muted}, {Text: text.Clean(r.name), Style: t.Muted}, {Text: r.signer, Style: t.Faint}}
 	}
 	return strings.Join(append(head, m.list.View(t, f.Width, f.Height-len(head))), "\n")
@@ -55,7 +48,7 @@ func (m *Model) View(f screen.Frame) string {
 
 func (w which) none() string {
 	return map[which]string{pending: "Nothing waits for a decision. What comes shows up by itself; a shows all.",
-		all: "There are no requests. What comes shows up by itself.", mine: "Nothing was filed from here."}[w]
+		all: present.NoRequests + " What comes shows up by itself.", mine: "Nothing was filed from here."}[w]
 }
 
 func (m *Model) summary(t theme.Theme) string {

@@ -1,0 +1,142 @@
+package present
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/text"
+)
+
+// What others write is shown this far, in columns, lest it push the rest out of
+// sight; documents have all of it.
+const (
+	maxNote = 1000
+	maxCell = 64
+)
+
+// Foreign is what somebody else wrote, cut for a cell of a list.
+func Foreign(s string) string { return text.Truncate(text.Clean(s), maxCell) }
+
+// Note is what somebody else wrote, cut where it would push the rest out of sight.
+func Note(s string) string { return text.Truncate(text.Clean(s), maxNote) }
+
+// Verdicts are what speaks against a request: what refuses it first.
+func Verdicts(v flow.RequestView) []Line {
+	var lines []Line
+	for _, r := range v.Refusals {
+		lines = append(lines, Line{Words: Note(r), Level: Bad})
+	}
+	for _, w := range v.Warnings {
+		lines = append(lines, Line{Words: Note(w), Level: Warn})
+	}
+	return lines
+}
+
+// Request is a request as an approver should see it, without its name and
+// [Verdicts].
+func Request(v flow.RequestView, now time.Time) []Section {
+	return []Section{{Facts: requestFacts(v, now)}, keyOf(v), allowedBy(v)}
+}
+
+// Filed is a request that was just filed, which nobody has looked into yet.
+func Filed(v flow.RequestView, now time.Time) []Section {
+	return []Section{{Facts: append(requestFacts(v, now), keyOf(v).Facts...)}}
+}
+
+func requestFacts(v flow.RequestView, now time.Time) []Fact {
+	state := text.Clean(v.State)
+	if v.Reason != "" {
+		state += " (" + Foreign(v.Reason) + ")"
+	}
+	ticketFor, groups, filed := "", v.RequesterGroups, ""
+	if v.Ticket != nil {
+		ticketFor, groups = flow.TermsWords(*v.Ticket), PlainGroups(groups)
+	}
+	if !v.Created.IsZero() {
+		filed = Date(v.Created) + " (" + Age(now.Sub(v.Created)) + " ago)"
+	}
+	list := func(all []string) string { return Note(strings.Join(all, ", ")) }
+	return []Fact{
+		{Name: "State", Value: state},
+		{Name: "Message", Value: Note(v.Message)},
+		{Name: "For user", Value: text.Clean(v.User)},
+		{Name: "Groups", Value: list(v.Groups)},
+		{Name: "Also for", Value: list(v.AltNames)},
+		{Name: "Asked by", Value: join(text.Clean(v.Requester), text.Clean(v.RequesterKind))},
+		{Name: "In groups", Value: list(groups)},
+		{Name: "Ticket for", Value: Note(ticketFor)},
+		{Name: "Says", Value: Note(v.Note)},
+		{Name: "Lifetime", Value: text.Clean(v.Expiration)},
+		{Name: "Filed", Value: filed},
+		{Name: "Signer", Value: text.Clean(v.SignerName)},
+		{Name: "Usages", Value: list(v.Usages)},
+	}
+}
+
+// keyOf says where the key of a request lives, and what that rests on.
+func keyOf(v flow.RequestView) Section {
+	s := Section{Title: "Where the key lives", Facts: []Fact{
+		{Name: "Key", Value: text.Clean(v.Key)},
+		{Name: "Fingerprint", Value: text.Clean(v.Fingerprint)},
+		{Name: "In words", Value: text.Clean(strings.Join(v.Words, " "))},
+	}}
+	switch {
+	case v.Attestation == "":
+		s.Lines = []Line{{Words: "Nobody vouches for it: it may be a file that anybody has a copy of.", Level: Warn}}
+	case !v.Attested:
+		s.Lines = []Line{{Words: text.Clean(v.Attestation), Level: Warn}}
+	default:
+		s.Lines = []Line{{Words: text.Clean(v.Attestation)}}
+	}
+	return s
+}
+
+// allowedBy says what the certificate would allow.
+func allowedBy(v flow.RequestView) Section {
+	s := Section{Title: "What the certificate would allow"}
+	for _, r := range v.Rights {
+		s.Lines = append(s.Lines, Line{Words: text.Clean(r)})
+	}
+	switch {
+	case len(v.RightsUnknown) > 0:
+		s.Lines = append(s.Lines, Line{Words: "could not be looked up: " + text.Clean(strings.Join(v.RightsUnknown, "; ")), Level: Warn})
+	case len(v.Rights) == 0:
+		s.Lines = []Line{{Words: "nothing beyond what everybody may who is signed in"}}
+	}
+	return s
+}
+
+// RequestLevel is how good the state of a request is.
+func RequestLevel(state string) Level {
+	switch state {
+	case csr.Pending.String():
+		return Warn
+	case csr.Issued.String():
+		return Good
+	}
+	return Quiet
+}
+
+// RequestRow is a request in a list.
+type RequestRow struct {
+	Age, State, Requester, User, Groups, Name, Signer string
+}
+
+// RequestRowOf puts a request into a row.
+func RequestRowOf(v flow.RequestView, now time.Time) RequestRow {
+	return RequestRow{Age: Age(now.Sub(v.Created)), State: text.Clean(v.State), Requester: Foreign(v.Requester), User: Foreign(v.User),
+		Groups: Foreign(strings.Join(v.Groups, ", ")), Name: text.Clean(v.Name), Signer: text.Clean(v.SignerName)}
+}
+
+// NoRequests is said where there are none.
+const NoRequests = "There are no requests."
+
+// PlainGroups leaves out the groups that carry a ticket's terms, which are said in
+// words.
+func PlainGroups(groups []string) []string {
+	return slices.DeleteFunc(slices.Clone(groups), func(g string) bool { return strings.HasPrefix(g, ticket.TermsPrefix) })
+}
