@@ -13,8 +13,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"math/big"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,6 +28,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 	"github.com/kubehsm/kubehsm/ui/tui"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/tuitest"
@@ -63,12 +62,13 @@ func New(t testing.TB) *World {
 	return w
 }
 
-// Serve has h answer for the cluster of the current context.
-func (w *World) Serve(h http.Handler) {
+// Cluster has an API server answer for the cluster of the current context, which
+// takes everybody for user.
+func (w *World) Cluster(user string, groups ...string) *flowtest.Server {
 	w.T.Helper()
-	server := httptest.NewTLSServer(h)
-	w.T.Cleanup(server.Close)
+	server := flowtest.New(w.T, user, groups...)
 	w.point(server.URL, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}))
+	return server
 }
 
 // point writes the kubeconfig.

@@ -1,8 +1,6 @@
 package contexts_test
 
 import (
-	"encoding/json"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -77,20 +75,7 @@ func TestHealth(t *testing.T) {
 	r := open(t)
 	r.Press("home", "down", "enter")
 	r.Sees("fails", "error: ")
-	r.World.Serve(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		answer := map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404}
-		if strings.HasSuffix(q.URL.Path, "/selfsubjectreviews") {
-			w.WriteHeader(http.StatusCreated)
-			answer = map[string]any{"kind": "SelfSubjectReview", "apiVersion": "authentication.k8s.io/v1",
-				"status": map[string]any{"userInfo": map[string]any{"username": "admin", "groups": []string{"system:masters"}}}}
-		} else {
-			w.WriteHeader(http.StatusNotFound)
-		}
-		if err := json.NewEncoder(w).Encode(answer); err != nil {
-			t.Error(err)
-		}
-	}))
+	r.World.Cluster("admin", "system:masters")
 	r.Press("enter")
 	r.Sees("Works: the cluster takes you for admin")
 }

@@ -1,0 +1,446 @@
+// Package flowtest fakes an API server for the tests of use cases and of the
+// screens that show them. It knows no use case.
+package flowtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Object is an object of an API server, as its JSON reads.
+type Object = map[string]any
+
+// The collections that tests put objects into.
+const (
+	Requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+	Secrets  = "/api/v1/namespaces/kube-system/secrets"
+)
+
+// Server speaks the API server's JSON: it keeps any kind of objects, with their
+// versions, preconditions and watch streams. It admits the user that it is told,
+// who may do everything but what is forbidden, and signs nothing.
+type Server struct {
+	*httptest.Server
+	t testing.TB
+
+	mu        sync.Mutex
+	user      string
+	groups    []string
+	objects   map[string]Object // by path
+	events    []event
+	version   int
+	changed   chan struct{} // closed and replaced at every change
+	forbidden map[string]bool
+	broken    int // answer everything with this status, if not 0
+}
+
+type event struct {
+	version          int
+	kind, collection string
+	object           Object
+}
+
+// New returns a server that takes everybody for user, and ends with the test.
+func New(t testing.TB, user string, groups ...string) *Server {
+	s := &Server{t: t, user: user, groups: groups, objects: map[string]Object{}, version: 100,
+		changed: make(chan struct{}), forbidden: map[string]bool{}}
+	s.Server = httptest.NewTLSServer(http.HandlerFunc(s.serve))
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+	})
+	return s
+}
+
+// Forbid refuses what is named as "verb resource", with a subresource as
+// "verb resource/sub", from now on.
+func (s *Server) Forbid(rights ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range rights {
+		s.forbidden[r] = true
+	}
+}
+
+// Break answers everything with an HTTP status from now on; 0 mends it.
+func (s *Server) Break(status int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.broken = status
+}
+
+// Put stores an object in a collection under its name, as nobody in particular.
+func (s *Server) Put(collection string, o any) {
+	s.t.Helper()
+	raw, err := json.Marshal(o)
+	var object Object
+	if err == nil {
+		err = json.Unmarshal(raw, &object)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.store(collection, name(object), object)
+}
+
+// Get reads an object into into. It tells whether it is there.
+func (s *Server) Get(collection, name string, into any) bool {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o, ok := s.objects[collection+"/"+name]
+	if !ok {
+		return false
+	}
+	raw, err := json.Marshal(o)
+	if err == nil {
+		err = json.Unmarshal(raw, into)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return true
+}
+
+// Names lists what is in a collection, sorted.
+func (s *Server) Names(collection string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []string
+	for path := range s.objects {
+		if n, ok := strings.CutPrefix(path, collection+"/"); ok && !strings.Contains(n, "/") {
+			out = append(out, n)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Delete removes an object.
+func (s *Server) Delete(collection, name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.remove(collection, name)
+}
+
+func meta(o Object) Object {
+	m, ok := o["metadata"].(Object)
+	if !ok {
+		m = Object{}
+		o["metadata"] = m
+	}
+	return m
+}
+
+func name(o Object) string {
+	n, _ := meta(o)["name"].(string)
+	return n
+}
+
+func (s *Server) store(collection, name string, o Object) Object {
+	s.version++
+	kind, path, m := "ADDED", collection+"/"+name, meta(o)
+	if old := s.objects[path]; old != nil {
+		kind = "MODIFIED"
+		m["uid"], m["creationTimestamp"] = meta(old)["uid"], meta(old)["creationTimestamp"]
+	}
+	m["name"], m["resourceVersion"] = name, strconv.Itoa(s.version)
+	if m["uid"] == nil || m["uid"] == "" {
+		m["uid"] = fmt.Sprintf("uid-%d", s.version)
+	}
+	if m["creationTimestamp"] == nil {
+		m["creationTimestamp"] = time.Now().UTC().Format(time.RFC3339)
+	}
+	s.objects[path] = o
+	s.tell(event{s.version, kind, collection, o})
+	return o
+}
+
+func (s *Server) remove(collection, name string) {
+	if o := s.objects[collection+"/"+name]; o != nil {
+		delete(s.objects, collection+"/"+name)
+		s.version++
+		s.tell(event{s.version, "DELETED", collection, o})
+	}
+}
+
+func (s *Server) tell(e event) {
+	o := maps.Clone(e.object)
+	o["metadata"] = maps.Clone(meta(e.object))
+	e.object = o
+	s.events = append(s.events, e)
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// target is what a request's path names.
+type target struct{ version, collection, resource, name, sub string }
+
+// parse takes a path apart: /api/v1 or /apis/GROUP/VERSION, perhaps
+// /namespaces/NAME, and then the resource.
+func parse(path string) (t target, ok bool) {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	n := 2
+	if parts[0] == "apis" {
+		n = 3
+	}
+	if len(parts) <= n || parts[0] != "api" && parts[0] != "apis" {
+		return t, false
+	}
+	t.version = strings.Join(parts[1:n], "/")
+	if len(parts) > n+2 && parts[n] == "namespaces" {
+		n += 2
+	}
+	t.collection, t.resource = "/"+strings.Join(parts[:n+1], "/"), parts[n]
+	if len(parts) > n+1 {
+		t.name = parts[n+1]
+	}
+	if len(parts) > n+2 {
+		t.sub = parts[n+2]
+	}
+	return t, true
+}
+
+func verb(r *http.Request, t target) string {
+	switch {
+	case r.Method == http.MethodGet && t.name == "" && r.URL.Query().Get("watch") != "":
+		return "watch"
+	case r.Method == http.MethodGet && t.name == "":
+		return "list"
+	}
+	return map[string]string{"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}[r.Method]
+}
+
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	t, ok := parse(r.URL.Path)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	do, right := verb(r, t), t.resource
+	if t.sub != "" {
+		right += "/" + t.sub
+	}
+	switch {
+	case s.broken != 0:
+		s.fail(w, s.broken, http.StatusText(s.broken), t)
+	case !ok:
+		s.fail(w, http.StatusNotFound, "NotFound", t)
+	case strings.HasPrefix(t.resource, "selfsubject"):
+		s.review(w, r, t)
+	case s.forbidden[do+" "+right]:
+		s.fail(w, http.StatusForbidden, "Forbidden", t)
+	case do == "watch":
+		s.watch(w, r, t)
+	case do == "list":
+		s.list(w, r, t)
+	default:
+		s.object(w, r, t, do)
+	}
+}
+
+// review says who the user is and what is allowed.
+func (s *Server) review(w http.ResponseWriter, r *http.Request, t target) {
+	asked := s.body(r)
+	switch t.resource {
+	case "selfsubjectreviews":
+		asked["status"] = Object{"userInfo": Object{"username": s.user, "groups": s.groups}}
+	case "selfsubjectrulesreviews":
+		every := []string{"*"}
+		asked["status"] = Object{"resourceRules": []Object{{"verbs": every, "apiGroups": every, "resources": every}}, "nonResourceRules": []Object{}, "incomplete": false}
+	default:
+		spec, _ := asked["spec"].(Object)
+		a, _ := spec["resourceAttributes"].(Object)
+		right := fmt.Sprint(a["verb"], " ", a["resource"])
+		if sub, _ := a["subresource"].(string); sub != "" {
+			right += "/" + sub
+		}
+		asked["status"] = Object{"allowed": !s.forbidden[right]}
+	}
+	s.answer(w, http.StatusCreated, asked)
+}
+
+// body reads an object; JSON is YAML too, which objects to apply are in.
+func (s *Server) body(r *http.Request) Object {
+	o := Object{}
+	raw, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = yaml.Unmarshal(raw, &o)
+	}
+	if err != nil {
+		s.t.Errorf("%s %s: %v", r.Method, r.URL, err)
+	}
+	return o
+}
+
+// listKind is the kind of a list of a resource.
+func listKind(resource string) string {
+	return map[string]string{
+		"certificatesigningrequests": "CertificateSigningRequestList", "secrets": "SecretList", "clusterroles": "ClusterRoleList", "roles": "RoleList",
+		"clusterrolebindings": "ClusterRoleBindingList", "rolebindings": "RoleBindingList",
+	}[resource]
+}
+
+func selects(selector string, o Object) bool {
+	spec, _ := o["spec"].(Object)
+	for _, term := range strings.Split(selector, ",") {
+		key, want, _ := strings.Cut(term, "=")
+		if key == "metadata.name" && want != name(o) || key == "spec.signerName" && want != spec["signerName"] || key == "type" && want != o["type"] {
+			return false
+		}
+	}
+	return true
+}
+
+// list answers with all pages in one.
+func (s *Server) list(w http.ResponseWriter, r *http.Request, t target) {
+	paths := slices.Sorted(maps.Keys(s.objects))
+	items := []Object{}
+	for _, path := range paths {
+		under, _, _ := strings.Cut(strings.TrimPrefix(path, t.collection+"/"), "/")
+		if o := s.objects[path]; t.collection+"/"+under == path && selects(r.URL.Query().Get("fieldSelector"), o) {
+			items = append(items, o)
+		}
+	}
+	s.answer(w, http.StatusOK, Object{"apiVersion": t.version, "kind": listKind(t.resource), "metadata": Object{"resourceVersion": strconv.Itoa(s.version)}, "items": items})
+}
+
+// watch streams what is there as added, or what came after a version.
+func (s *Server) watch(w http.ResponseWriter, r *http.Request, t target) {
+	q := r.URL.Query()
+	from, err := strconv.Atoi(q.Get("resourceVersion"))
+	w.Header().Set("Content-Type", "application/json")
+	send := func(kind string, o Object) {
+		if selects(q.Get("fieldSelector"), o) {
+			_ = json.NewEncoder(w).Encode(Object{"type": kind, "object": o}) // a client that has gone is no failure
+		}
+	}
+	if err != nil {
+		from = s.version
+		for path, o := range s.objects {
+			if strings.HasPrefix(path, t.collection+"/") {
+				send("ADDED", o)
+			}
+		}
+	}
+	for {
+		for _, e := range s.events {
+			if e.version > from && e.collection == t.collection {
+				send(e.kind, e.object)
+			}
+		}
+		from = s.version
+		changed := s.changed
+		w.(http.Flusher).Flush()
+		s.mu.Unlock()
+		select {
+		case <-changed:
+		case <-r.Context().Done():
+		}
+		s.mu.Lock()
+		if r.Context().Err() != nil {
+			return
+		}
+	}
+}
+
+func (s *Server) object(w http.ResponseWriter, r *http.Request, t target, do string) {
+	old := s.objects[t.collection+"/"+t.name]
+	if old == nil && do != "create" && do != "patch" {
+		s.fail(w, http.StatusNotFound, "NotFound", t)
+		return
+	}
+	if do == "get" {
+		s.answer(w, http.StatusOK, old)
+		return
+	}
+	in := s.body(r)
+	if do == "delete" {
+		if p, ok := in["preconditions"].(Object); ok && p["uid"] != nil && p["uid"] != meta(old)["uid"] {
+			s.fail(w, http.StatusConflict, "Conflict", t)
+			return
+		}
+		s.remove(t.collection, t.name)
+		s.answer(w, http.StatusOK, Object{"apiVersion": "v1", "kind": "Status", "status": "Success"})
+		return
+	}
+	if t.name = fullName(t.name, in, s.version); do == "create" && s.objects[t.collection+"/"+t.name] != nil {
+		s.fail(w, http.StatusConflict, "AlreadyExists", t)
+		return
+	}
+	switch {
+	case do == "create" && t.resource == "certificatesigningrequests":
+		spec, _ := in["spec"].(Object)
+		spec["username"], spec["groups"] = s.user, s.groups
+		delete(in, "status")
+	case do == "create" && t.resource == "secrets":
+		encode(in)
+	case t.sub != "": // its status is changed, and nothing else
+		if meta(in)["resourceVersion"] != meta(old)["resourceVersion"] {
+			s.fail(w, http.StatusConflict, "Conflict", t)
+			return
+		}
+		next := maps.Clone(old)
+		next["metadata"] = maps.Clone(meta(old))
+		next["status"] = in["status"]
+		in = next
+	}
+	if r.URL.Query().Get("dryRun") == "" {
+		in = s.store(t.collection, t.name, in)
+	}
+	s.answer(w, http.StatusOK, in)
+}
+
+// fullName is the name that a path or an object has, or a new one where only its
+// beginning is given.
+func fullName(named string, o Object, version int) string {
+	if named == "" {
+		named = name(o)
+	}
+	if prefix, _ := meta(o)["generateName"].(string); named == "" {
+		named = prefix + strconv.Itoa(version)
+	}
+	return named
+}
+
+// encode puts what a secret was given as text where its data is.
+func encode(secret Object) {
+	text, _ := secret["stringData"].(Object)
+	data, _ := secret["data"].(Object)
+	if data == nil {
+		data = Object{}
+	}
+	for k, v := range text {
+		data[k] = []byte(fmt.Sprint(v)) // its JSON is base64
+	}
+	delete(secret, "stringData")
+	secret["data"] = data
+}
+
+func (s *Server) answer(w http.ResponseWriter, code int, o Object) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	if err := json.NewEncoder(w).Encode(o); err != nil && s.t.Context().Err() == nil {
+		s.t.Log(err) // the client has gone
+	}
+}
+
+func (s *Server) fail(w http.ResponseWriter, code int, reason string, t target) {
+	s.answer(w, code, Object{
+		"apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code, "reason": strings.ReplaceAll(reason, " ", ""),
+		"message": fmt.Sprintf("%s %q: %s for user %q", t.resource, t.name, reason, s.user),
+		"details": Object{"name": t.name, "kind": t.resource},
+	})
+}

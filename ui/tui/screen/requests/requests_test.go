@@ -1,0 +1,258 @@
+package requests_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
+	"github.com/kubehsm/kubehsm/ui/tui/screentest"
+	"github.com/kubehsm/kubehsm/ui/tui/tuitest"
+)
+
+// request is one for user, filed by requester before the rig's time.
+func request(t *testing.T, name, requester, user string, age time.Duration, groups ...string) *certificatesv1.CertificateSigningRequest {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: user, Organization: groups}}, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &certificatesv1.CertificateSigningRequest{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "certificates.k8s.io/v1", Kind: "CertificateSigningRequest"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(tuitest.Now().Add(-age))},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), SignerName: csr.ClientSigner,
+			Username: requester, Usages: []certificatesv1.KeyUsage{"client auth"},
+		},
+	}
+}
+
+// open shows the requests of a cluster: jane's own, and one that mallory filed for
+// another.
+func open(t *testing.T) (*screentest.Rig, *flowtest.Server) {
+	t.Helper()
+	w := screentest.New(t)
+	server := w.Cluster("admin", "system:masters")
+	server.Put(flowtest.Requests, request(t, "kubehsm-jane", "jane", "jane", 7*time.Minute, "dev"))
+	server.Put(flowtest.Requests, request(t, "mallory-1", "mallory", "root", time.Minute, "system:masters"))
+	r := w.Open("3")
+	r.Sees("2 requests pending", "jane", "mallory")
+	return r, server
+}
+
+// look opens the closer look at jane's request.
+func look(t *testing.T) (*screentest.Rig, *flowtest.Server) {
+	t.Helper()
+	r, server := open(t)
+	r.Press("/", `"dev"`, "enter", "enter")
+	r.Sees("kubehsm-jane", "State     pending")
+	return r, server
+}
+
+func condition(t *testing.T, server *flowtest.Server, name string) (kind, message string) {
+	t.Helper()
+	var got certificatesv1.CertificateSigningRequest
+	if !server.Get(flowtest.Requests, name, &got) {
+		t.Fatalf("%s is not there", name)
+	}
+	for _, c := range got.Status.Conditions {
+		kind, message = string(c.Type), c.Message
+	}
+	return kind, message
+}
+
+// TestFollowsTheCluster: what is filed, decided and removed elsewhere comes and goes,
+// and the cursor stays where it is.
+func TestFollowsTheCluster(t *testing.T) {
+	r, server := open(t)
+	r.Press("/", `"dev"`, "enter", "esc")
+	server.Put(flowtest.Requests, request(t, "late-1", "late", "late", -time.Second, "dev"))
+	r.Sees("3 requests pending", "late asks for a certificate for late")
+	server.Delete(flowtest.Requests, "mallory-1")
+	r.Sees("2 requests pending")
+	var decided certificatesv1.CertificateSigningRequest
+	server.Get(flowtest.Requests, "late-1", &decided)
+	decided.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateDenied, Status: "True"}}
+	server.Put(flowtest.Requests, &decided)
+	r.Sees("1 request pending")
+	r.Press("1")
+	server.Put(flowtest.Requests, request(t, "later-1", "later", "later", -time.Second))
+	r.Sees("later asks for a certificate for later") // also where another screen is in front
+	r.Press("3", "a")
+	r.Sees("3 requests in all", "denied")
+}
+
+// TestApprove: wrong words approve nothing, the right ones do, with what was said.
+func TestApprove(t *testing.T) {
+	r, server := look(t)
+	r.Press("a")
+	r.Sees("Approve it?", "jane in dev")
+	r.Press(`"abandon ability zebra"`, "enter")
+	r.Sees("not the words of this key")
+	if kind, _ := condition(t, server, "kubehsm-jane"); kind != "" {
+		t.Fatalf("it is %s", kind)
+	}
+	var filed certificatesv1.CertificateSigningRequest
+	server.Get(flowtest.Requests, "kubehsm-jane", &filed)
+	found, err := csr.InspectRequest(filed.Spec.Request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	words, err := csr.FingerprintWords(found.SPKIHash)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Press("ctrl+u", `"`+strings.Join(words, " ")+`"`, "tab", `"asked on the phone"`, "enter")
+	r.Sees("kubehsm-jane: approved", "State     approved")
+	if kind, message := condition(t, server, "kubehsm-jane"); kind != "Approved" || !strings.Contains(message, "asked on the phone") {
+		t.Errorf("%s: %q", kind, message)
+	}
+	r.Press("a")
+	r.Sees("approve: it is approved")
+	filed.Status.Certificate = []byte("issued")
+	filed.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved, Status: "True"}}
+	server.Put(flowtest.Requests, &filed)
+	r.Press("r")
+	r.Sees("State     issued")
+}
+
+func TestDeny(t *testing.T) {
+	r, server := look(t)
+	r.Press("d")
+	r.Sees("Deny it, for good?")
+	r.Press("esc")
+	r.Loses("Deny it, for good?")
+	if kind, _ := condition(t, server, "kubehsm-jane"); kind != "" {
+		t.Fatalf("it is %s", kind)
+	}
+	r.Press("d")
+	r.Sees("Deny it, for good?")
+	r.Press("enter")
+	r.Sees("State     denied")
+	if kind, _ := condition(t, server, "kubehsm-jane"); kind != "Denied" {
+		t.Errorf("it is %s", kind)
+	}
+}
+
+// TestChangedMeanwhile: a request that another one has decided, or removed, meanwhile is
+// not decided again.
+func TestChangedMeanwhile(t *testing.T) {
+	r, server := look(t)
+	r.Press("d")
+	r.Sees("Deny it, for good?")
+	server.Delete(flowtest.Requests, "kubehsm-jane")
+	r.Press("enter")
+	r.Sees("error: ")
+	if names := server.Names(flowtest.Requests); len(names) != 1 {
+		t.Errorf("there are %q", names)
+	}
+}
+
+// TestOwnIsRefused: one's own request is refused with what to do, unless that is
+// chosen.
+func TestOwnIsRefused(t *testing.T) {
+	w := screentest.New(t)
+	server := w.Cluster("jane", "dev")
+	server.Put(flowtest.Requests, request(t, "kubehsm-jane", "jane", "jane", time.Minute, "dev"))
+	r := w.Open("3")
+	r.Sees("1 request pending")
+	r.Press("enter")
+	r.Sees("State     pending")
+	r.Press("a")
+	r.Sees("Approve it?")
+	r.Press("enter")
+	r.Sees("error: ", "own", "hint: ")
+	if kind, _ := condition(t, server, "kubehsm-jane"); kind != "" {
+		t.Fatalf("it is %s", kind)
+	}
+	r.Press("esc", "a")
+	r.Sees("Approve it?")
+	r.Press("tab", "tab", "down", "enter")
+	r.Sees("State     approved")
+	r.Press("x")
+	r.Sees("kubehsm csr approve kubehsm-jane --own")
+}
+
+// TestGone: a cluster that is not there is said so, and looked for again.
+func TestGone(t *testing.T) {
+	w := screentest.New(t)
+	r := w.Open("3")
+	r.Sees("error: ", "cannot reach the API server", "r tries again")
+	server := w.Cluster("admin")
+	server.Put(flowtest.Requests, request(t, "kubehsm-jane", "jane", "jane", time.Minute))
+	r.Press("r")
+	r.Sees("1 request pending")
+}
+
+// TestForbidden: who may not list sees what was filed from here, and the role to
+// ask for.
+func TestForbidden(t *testing.T) {
+	w := screentest.New(t)
+	server := w.Cluster("jane", "dev")
+	server.Forbid("list certificatesigningrequests", "watch certificatesigningrequests")
+	r := w.Open("3")
+	r.Sees("You may not list the requests")
+	r.Press("o")
+	r.Sees("The role to ask for", "kubectl", "c copy role")
+	r.Press("c")
+	r.Until("copied", func() bool { return strings.Contains(r.Copied(), "certificatesigningrequests") })
+}
+
+// TestMine: what was filed from here with a token's key is listed, and taken back
+// after a yes.
+func TestMine(t *testing.T) {
+	w := screentest.New(t)
+	server := w.Cluster("jane", "dev")
+	card := w.Cards.Add(hsmtest.FakeOptions{Serial: "12345678"})
+	key := w.Generate(card, hsm.GenerateOptions{Algorithm: hsm.ECDSAP256, Slot: "9a"})
+	r := w.Open("")
+	r.Sees("9a")
+	r.Press("enter")
+	r.Sees("change PIN")
+	r.Press("s")
+	r.Sees("A request for the key in")
+	r.Press(`"jane"`, "tab", `"dev"`, "enter")
+	r.Type("PIN of", "123456")
+	r.Sees("is filed: it must be approved now")
+	names := server.Names(flowtest.Requests)
+	if len(names) != 1 {
+		t.Fatalf("filed: %q", names)
+	}
+	var filed certificatesv1.CertificateSigningRequest
+	server.Get(flowtest.Requests, names[0], &filed)
+	found, err := csr.InspectRequest(filed.Spec.Request)
+	if err != nil || found.Subject.User != "jane" || fmt.Sprint(found.Subject.Groups) != "[dev]" || !hsm.SameKey(found.PublicKey, key.Key.Public) {
+		t.Errorf("filed: %+v, %v", found, err)
+	}
+	r.Press("3")
+	r.Sees("1 request pending")
+	r.Press("D")
+	r.Sees("take back: only what was filed from here")
+	r.Press("a", "a")
+	r.Sees("1 request filed from here")
+	r.Press("D")
+	r.Sees("Take " + names[0] + " back?")
+	r.Press("enter") // the focus is on no
+	r.Sees("Take the request back: cancelled")
+	r.Press("D")
+	r.Sees("Take " + names[0] + " back?")
+	r.Press("y")
+	r.Until("taken back", func() bool { return len(server.Names(flowtest.Requests)) == 0 })
+}
