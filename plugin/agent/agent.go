@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/desktop"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/process/child"
 )
 
 // agent is a running agent: its parts, each of which knows those that it names.
@@ -112,7 +113,7 @@ func (a *agent) sweep(now time.Time) (idle bool) {
 }
 
 func (a *agent) status() *Status {
-	s := &Status{Version: a.o.Version, PID: a.o.pid, Started: a.life.started, Memory: memoryOf(a.o.pid), Workers: a.o.Tokens.Workers(),
+	s := &Status{Version: a.o.Version, PID: a.o.pid, Started: a.life.started, Memory: child.Memory(a.o.pid), Workers: a.o.Tokens.Workers(),
 		Tokens: a.locks.status(time.Now()), Sessions: a.sessions.Status()}
 	s.Upstreams, s.Signatures, s.Dials = a.targets.status()
 	s.Consents, s.Fronts = a.questions.status(), a.people.fronts()

@@ -34,7 +34,7 @@
 //
 // # Workers
 //
-// Each open token is held by a worker process ([ServeWorker], started by what
+// Each open token is held by a worker process ([worker.Serve], started by what
 // [NewTokens] returns), with its driver library and, where the token wants it
 // again, the PIN. The agent passes it a new connection for each operation, on
 // which it speaks as a client speaks to the agent. Locking ends the worker.

@@ -9,19 +9,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/plugin/execcredential"
-	signer "github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/plugin/process/child"
 )
-
-// envReady tells a starting agent the descriptor on which its starter waits.
-const envReady = "KUBEHSM_AGENT_READY_FD"
 
 // startTimeout bounds how long a new agent may take to listen.
 const startTimeout = 20 * time.Second
@@ -56,14 +51,10 @@ func start(ctx context.Context, d home.Dirs, exe string) error {
 	defer r.Close()
 	cmd := exec.Command(exe, "agent", "serve")
 	cmd.Dir = string(filepath.Separator)
-	requests := append(signer.EnvVars(), execcredential.EnvVar, envReady) // there may be a PIN in one
-	cmd.Env = append(slices.DeleteFunc(os.Environ(), func(kv string) bool {
-		name, _, _ := strings.Cut(kv, "=")
-		return slices.Contains(requests, name)
-	}), envReady+"=3")
+	cmd.Env = append(child.Environ(), child.EnvReady+"=3")
 	cmd.Stderr = words
 	cmd.ExtraFiles = []*os.File{w}
-	cmd.SysProcAttr = detached()
+	cmd.SysProcAttr = child.Detached()
 	err = cmd.Start()
 	err = errors.Join(err, w.Close())
 	if err != nil {
@@ -99,7 +90,7 @@ func PassedPort(getenv func(string) string, unset func(string) error) (*os.File,
 	if !ours {
 		return nil, nil
 	}
-	return os.NewFile(first, "port"), closeOnExec(first)
+	return os.NewFile(first, "port"), child.CloseOnExec(first)
 }
 
 // startFailure repeats what the agent said as it failed.
@@ -141,20 +132,20 @@ func parseReport(s string) (message, hint string) {
 // streams: its starter had that from a shell, whose lock, say, would be held for
 // as long as the agent lives. It is called before anything else opens files.
 func ReadyFile(getenv func(string) string, unset func(string) error) (*os.File, error) {
-	v := getenv(envReady)
+	v := getenv(child.EnvReady)
 	if v == "" {
 		return nil, nil
 	}
-	if err := unset(envReady); err != nil {
+	if err := unset(child.EnvReady); err != nil {
 		return nil, err
 	}
 	fd, err := strconv.Atoi(v)
 	if err != nil || fd < 3 {
-		return nil, fmt.Errorf("%s is %q, not a descriptor", envReady, v)
+		return nil, fmt.Errorf("%s is %q, not a descriptor", child.EnvReady, v)
 	}
 	f := os.NewFile(uintptr(fd), "ready")
 	if f == nil {
-		return nil, fmt.Errorf("%s: descriptor %d is not open", envReady, fd)
+		return nil, fmt.Errorf("%s: descriptor %d is not open", child.EnvReady, fd)
 	}
-	return f, dropInherited(fd)
+	return f, child.DropInherited(fd)
 }

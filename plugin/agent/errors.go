@@ -33,10 +33,6 @@ var (
 	ErrRejected = errors.New("the API server does not accept the certificate")
 )
 
-// errEnded says that a worker was ended because it did not answer. The PIN it held
-// is gone with it, and a card is told as soon as it can be.
-var errEnded = errors.New("the token's worker did not answer and was ended")
-
 // errGone is the cause when a program goes away that waits for an answer.
 var errGone = errors.New("the client went away")
 

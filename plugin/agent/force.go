@@ -7,7 +7,6 @@ import (
 	"net"
 	"path/filepath"
 	"syscall"
-	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/audit"
@@ -74,41 +73,4 @@ func recordForce(d home.Dirs, pid int) (err error) {
 		return err
 	}
 	return errors.Join(log.Write(audit.Record{Event: audit.AgentStop, Reason: "no-answer", Agent: pid}), log.Close())
-}
-
-// How long a card is waited for that does not answer, or is not found, which a reader
-// may say of a card that it is not done with; and the pause between two tries.
-const (
-	settlePatience = time.Minute
-	findPatience   = time.Second
-	settleEvery    = 100 * time.Millisecond
-)
-
-// Settle sees to it that the token of that URI is locked, after the process that
-// held it was killed: a reader may be busy with what that process had begun. A token
-// that has gone is locked.
-func Settle[T Token](ctx context.Context, open func(context.Context, hsm.URI) (T, error), u hsm.URI) error {
-	ctx, cancel := context.WithTimeout(ctx, settlePatience)
-	defer cancel()
-	found := time.Now()
-	for {
-		t, err := open(ctx, u)
-		switch {
-		case err == nil:
-			return errors.Join(t.Lock(), t.Close())
-		case ctx.Err() != nil:
-			return err
-		case errors.Is(err, hsm.ErrBusy):
-			found = time.Now()
-		case !errors.Is(err, hsm.ErrNoToken) && !errors.Is(err, hsm.ErrRemoved):
-			return err
-		case time.Since(found) >= findPatience:
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(settleEvery):
-		}
-	}
 }

@@ -7,11 +7,12 @@ import (
 	"sync"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/worker"
 )
 
 // heldTokens has the one holder of each token.
 type heldTokens struct {
-	source  Tokens
+	source  worker.Tokens
 	removed func(*holder)                                       // is told that a token has gone
 	tried   func(ctx context.Context, token hsm.URI, err error) // is told how each attempt to unlock ended
 	notice  func(token hsm.URI) (sentences string, told func()) // see [policies.notice]

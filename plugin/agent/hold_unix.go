@@ -20,11 +20,13 @@ import (
 
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/process"
+	"github.com/kubehsm/kubehsm/plugin/process/child"
 	"github.com/kubehsm/kubehsm/plugin/socket"
 )
 
 // Times of a holder: how long it and an agent wait, and how often it checks its clients.
 const (
+	holdPatience = 2 * time.Second
 	handPatience = 5 * time.Second
 	holdSweep    = 5 * time.Second
 )
@@ -36,29 +38,12 @@ type hold struct {
 }
 
 // startHold starts a holder of the bridge's listener, `EXE agent hold`.
-func startHold(exe string, l *net.TCPListener) (_ *hold, err error) {
-	ours, theirs, err := socketPair()
-	if err != nil {
-		return nil, err
-	}
-	defer theirs.Close()
-	link, err := unixConn(ours)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, link.Close())
-		}
-	}()
-	if err := sendFile(link, l); err != nil {
-		return nil, err
-	}
+func startHold(exe string, l *net.TCPListener) (*hold, error) {
 	cmd := exec.Command(exe, "agent", "hold")
 	cmd.Dir = string(filepath.Separator)
-	cmd.ExtraFiles = []*os.File{theirs}
-	cmd.SysProcAttr = detached()
-	if err := cmd.Start(); err != nil {
+	cmd.SysProcAttr = child.Detached()
+	link, err := child.Start(cmd)
+	if err != nil {
 		return nil, err
 	}
 	h := &hold{link: link, done: make(chan struct{})}
@@ -67,6 +52,9 @@ func startHold(exe string, l *net.TCPListener) (_ *hold, err error) {
 		_ = cmd.Wait() // the next sweep replaces a holder that has failed
 		_ = link.Close()
 	}()
+	if err := child.SendFile(link, l); err != nil {
+		return nil, errors.Join(err, link.Close()) // without it the holder ends
+	}
 	return h, nil
 }
 
@@ -76,9 +64,9 @@ func (h *hold) leave(nobody bool) {
 	if nobody {
 		select {
 		case <-h.done:
-		case <-time.After(statePatience):
+		case <-time.After(holdPatience):
 		}
-	} else if h.link.SetReadDeadline(time.Now().Add(statePatience)) == nil {
+	} else if h.link.SetReadDeadline(time.Now().Add(holdPatience)) == nil {
 		_, _ = h.link.Read(make([]byte, 1)) // the holder says once that it listens; the holder may have ended
 	}
 	_ = h.link.Close() // the link is closed already where the holder has ended
@@ -99,7 +87,7 @@ func (h *hold) tell(clients []process.ID) error {
 	if err != nil {
 		return err
 	}
-	if err := h.link.SetWriteDeadline(time.Now().Add(statePatience)); err != nil {
+	if err := h.link.SetWriteDeadline(time.Now().Add(holdPatience)); err != nil {
 		return err
 	}
 	_, err = h.link.Write(append(b, '\n'))
@@ -125,7 +113,7 @@ func takePort(d home.Dirs) (net.Listener, error) {
 	if err := c.SetDeadline(time.Now().Add(handPatience)); err != nil {
 		return nil, err
 	}
-	f, err := receiveFile(c.(*net.UnixConn))
+	f, err := child.ReceiveFile(c.(*net.UnixConn))
 	if err != nil {
 		return nil, err
 	}
@@ -136,7 +124,7 @@ func takePort(d home.Dirs) (net.Listener, error) {
 // ServeHold is the holder process. It keeps the bridge's port for the programs that
 // have a session: client-go runs its plugin again after a 401, but not after a refused
 // connection. The holder has the bridge's listening socket and control
-// ([WorkerControl]), a socket to the agent that started it; it has no key. While that
+// ([child.Control]), a socket to the agent that started it; it has no key. While that
 // agent lives, the holder only receives the list of those programs. Afterwards it waits
 // for a connection and starts exe as the next agent. The holder hands the port over to
 // the first agent that asks, however that was started, and ends. The holder also ends
@@ -149,15 +137,15 @@ func ServeHold(ctx context.Context, d home.Dirs, exe string, control *os.File) e
 }
 
 func serveHold(ctx context.Context, d home.Dirs, exe string, control *os.File) error {
-	if err := harden(); err != nil {
+	if err := child.Harden(); err != nil {
 		return err
 	}
-	link, err := unixConn(control)
+	link, err := child.Conn(control)
 	if err != nil {
 		return err
 	}
 	defer link.Close()
-	held, err := receiveFile(link)
+	held, err := child.ReceiveFile(link)
 	if err != nil {
 		return err
 	}
@@ -198,7 +186,7 @@ func serveHold(ctx context.Context, d home.Dirs, exe string, control *os.File) e
 		wanted <- awaitReadable(held)
 	}()
 	debug.FreeOSMemory()
-	if err := shrink(); err != nil {
+	if err := child.Shrink(); err != nil {
 		return err
 	}
 	tick := time.NewTicker(holdSweep)
@@ -250,7 +238,7 @@ func handOver(l net.Listener, name socket.Name, held *os.File, orphaned <-chan s
 			select {
 			case <-orphaned:
 				// The next agent may start a holder at once.
-				return errors.Join(name.Remove(), sendFile(c.(*net.UnixConn), held), c.Close())
+				return errors.Join(name.Remove(), child.SendFile(c.(*net.UnixConn), held), c.Close())
 			case <-time.After(handPatience):
 			}
 		}

@@ -25,6 +25,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/socket"
+	"github.com/kubehsm/kubehsm/plugin/worker"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
 
@@ -55,11 +56,11 @@ func TestLockCutsEverything(t *testing.T) {
 // forgetful cannot tell at first whether a token is there, as a smart card
 // service that is started again.
 type forgetful struct {
-	Tokens
+	worker.Tokens
 	asked atomic.Int32
 }
 
-func (f *forgetful) Removed(ctx context.Context, t Token) error {
+func (f *forgetful) Removed(ctx context.Context, t worker.Token) error {
 	if f.asked.Add(1) == 1 {
 		return errors.New("the smart card service has ended")
 	}
@@ -69,7 +70,7 @@ func (f *forgetful) Removed(ctx context.Context, t Token) error {
 // TestRemovalIsSeenAfterAFailedLook: the look after a token goes on.
 func TestRemovalIsSeenAfterAFailedLook(t *testing.T) {
 	r := newRig(t, rigOptions{idle: true})
-	r.serve(Options{Tokens: &forgetful{Tokens: InProcess(hsm.Drivers{keepOpen{r.fake}})}})
+	r.serve(Options{Tokens: &forgetful{Tokens: worker.InProcess(hsm.Drivers{keepOpen{r.fake}})}})
 	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
 	r.token.Unplug()
 	poll.Until(t, "the removal has locked", func() bool { return len(r.status().Sessions) == 0 })
@@ -105,7 +106,7 @@ func TestUnlockAhead(t *testing.T) {
 func TestUnlockWindow(t *testing.T) {
 	r := newRig(t, rigOptions{idle: true})
 	log := discard()
-	o := Options{Dirs: r.dirs, Tokens: InProcess(hsm.Drivers{keepOpen{r.fake}})}
+	o := Options{Dirs: r.dirs, Tokens: worker.InProcess(hsm.Drivers{keepOpen{r.fake}})}
 	o.defaults()
 	a, err := newAgent(o, wire.Build{}, log, nil, func() {})
 	check(t, err)
@@ -158,7 +159,7 @@ func TestIdleAgentEnds(t *testing.T) {
 
 func TestSessionKeepsTheAgent(t *testing.T) {
 	r := newRig(t, rigOptions{idle: true})
-	o := Options{Dirs: r.dirs, Tokens: InProcess(hsm.Drivers{keepOpen{r.fake}})}
+	o := Options{Dirs: r.dirs, Tokens: worker.InProcess(hsm.Drivers{keepOpen{r.fake}})}
 	o.defaults()
 	a, err := newAgent(o, wire.Build{}, discard(), nil, func() {})
 	check(t, err)
@@ -225,7 +226,7 @@ func TestSecondAgentYields(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	pr, pw, err := os.Pipe()
 	check(t, err)
-	check(t, Serve(context.Background(), Options{Dirs: r.dirs, Tokens: InProcess(hsm.Drivers{keepOpen{r.fake}}), Ready: pw}))
+	check(t, Serve(context.Background(), Options{Dirs: r.dirs, Tokens: worker.InProcess(hsm.Drivers{keepOpen{r.fake}}), Ready: pw}))
 	b, err := io.ReadAll(pr)
 	check(t, err)
 	if string(b) != readyLine {
@@ -241,7 +242,7 @@ func TestLinkedLock(t *testing.T) {
 	check(t, os.Symlink(victim, filepath.Join(r.dirs.Run, "agent.lock")))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	err := Serve(ctx, Options{Dirs: r.dirs, Version: "test", Tokens: InProcess(nil), made: func(*agent) { cancel() }})
+	err := Serve(ctx, Options{Dirs: r.dirs, Version: "test", Tokens: worker.InProcess(nil), made: func(*agent) { cancel() }})
 	if err == nil || !strings.Contains(err.Error(), "is not a regular file") {
 		t.Errorf("%v", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/desktop"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/plugin/worker"
 )
 
 // locks ends what stands on a PIN, when it is asked to and when the time has come.
@@ -49,7 +50,7 @@ func (l *locks) all() (ended []hsm.URI, err error) {
 	}
 	wg.Wait()
 	for i, err := range errs {
-		if errors.Is(err, errEnded) {
+		if errors.Is(err, worker.ErrEnded) {
 			ended, errs[i] = append(ended, public(holders[i].uri)), nil
 		}
 	}

@@ -26,6 +26,8 @@ import (
 	signer "github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/process"
+	"github.com/kubehsm/kubehsm/plugin/process/child"
+	"github.com/kubehsm/kubehsm/plugin/worker"
 )
 
 // agentProgram tells the test binary, started as `exe agent serve`, how to behave.
@@ -67,7 +69,7 @@ func holdMain() error {
 	if err != nil {
 		return err
 	}
-	control, err := WorkerControl()
+	control, err := child.Control()
 	if err != nil {
 		return err
 	}
@@ -176,7 +178,7 @@ func (r *rig) serve(o Options) {
 	r.t.Helper()
 	o.Dirs, o.Version = r.dirs, "test"
 	if o.Tokens == nil {
-		o.Tokens = InProcess(hsm.Drivers{keepOpen{r.fake}})
+		o.Tokens = worker.InProcess(hsm.Drivers{keepOpen{r.fake}})
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	pr, pw, err := os.Pipe()

@@ -8,6 +8,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/process"
+	"github.com/kubehsm/kubehsm/plugin/worker"
 )
 
 // protocolVersion is the protocol's.
@@ -127,7 +128,7 @@ type Status struct {
 	// Memory is the process's resident set in bytes, 0 where it is unknown.
 	Memory uint64 `json:"memory,omitempty"`
 	// Workers are the processes that hold tokens.
-	Workers   []WorkerStatus          `json:"workers"`
+	Workers   []worker.Status         `json:"workers"`
 	Tokens    []TokenStatus           `json:"tokens"`
 	Upstreams []bridge.UpstreamStatus `json:"upstreams"`
 	Sessions  []bridge.SessionStatus  `json:"sessions"`
@@ -135,14 +136,6 @@ type Status struct {
 	// UIs that can ask one.
 	Consents []ConsentStatus `json:"consents"`
 	Fronts   int             `json:"fronts,omitempty"`
-}
-
-// WorkerStatus describes a process that holds a token.
-type WorkerStatus struct {
-	PID   int     `json:"pid"`
-	Token hsm.URI `json:"token"`
-	// Memory is its resident set in bytes, 0 where it is unknown.
-	Memory uint64 `json:"memory,omitempty"`
 }
 
 // TokenStatus describes a token that the agent holds.

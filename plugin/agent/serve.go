@@ -19,14 +19,16 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/pinsource"
 	"github.com/kubehsm/kubehsm/plugin/process"
+	"github.com/kubehsm/kubehsm/plugin/process/child"
 	"github.com/kubehsm/kubehsm/plugin/socket"
+	"github.com/kubehsm/kubehsm/plugin/worker"
 )
 
 // Options say how to run an agent.
 type Options struct {
 	Dirs home.Dirs
 	// Tokens is where the tokens come from, see [NewTokens]. It is closed at the end.
-	Tokens  Tokens
+	Tokens  worker.Tokens
 	Version string
 	// PINSources give PINs for reconnects that nobody waits for, and for clients of
 	// the external signer's socket.
@@ -65,7 +67,7 @@ type Options struct {
 
 func (o *Options) defaults() {
 	if o.Tokens == nil {
-		o.Tokens = InProcess(nil)
+		o.Tokens = worker.InProcess(nil)
 	}
 	if o.Unlock.Idle == 0 {
 		o.Unlock.Idle = home.DefaultIdle
@@ -102,7 +104,7 @@ func Serve(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
-	if err := harden(); err != nil {
+	if err := child.Harden(); err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}
 	if err := o.Dirs.Prepare(); err != nil {

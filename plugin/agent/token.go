@@ -10,12 +10,13 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/plugin/worker"
 )
 
 // holder keeps one token open while it is used.
 type holder struct {
 	uri     hsm.URI // of the token alone
-	tokens  Tokens
+	tokens  worker.Tokens
 	tried   func(context.Context, error) // is told how each attempt to unlock ended; may be nil
 	removed func()                       // is told that the token has gone; may be nil
 	// untold is what a person is to be told at a prompt, and is told when it was said;
@@ -26,7 +27,7 @@ type holder struct {
 	asks    *asks
 
 	mu    sync.Mutex
-	token Token
+	token worker.Token
 	leave context.CancelFunc // ends lookAfter or lookAgain
 	busy  int                // operations in progress, but for signatures
 	// closing is the end of a handle that is no longer the current one.
@@ -44,12 +45,12 @@ type closing struct {
 	locked bool // somebody wants it locked: nothing of it is to be looked after
 }
 
-func newHolder(uri hsm.URI, tokens Tokens) *holder {
+func newHolder(uri hsm.URI, tokens worker.Tokens) *holder {
 	return &holder{uri: uri, tokens: tokens, opening: make(chan struct{}, 1), asking: make(chan struct{}, 1), asks: newAsks()}
 }
 
 // open returns the token, opened if it is not.
-func (h *holder) open(ctx context.Context) (Token, error) {
+func (h *holder) open(ctx context.Context) (worker.Token, error) {
 	select {
 	case h.opening <- struct{}{}:
 		defer func() { <-h.opening }()
@@ -79,13 +80,13 @@ func (h *holder) open(ctx context.Context) (Token, error) {
 
 // lookAfter tells when the token has gone. What cannot tell now, such as a smart
 // card service that is started again, is asked again.
-func (h *holder) lookAfter(ctx context.Context, t Token) {
+func (h *holder) lookAfter(ctx context.Context, t worker.Token) {
 	for {
 		err := h.tokens.Removed(ctx, t)
 		if ctx.Err() != nil || h.current() != t {
 			return
 		}
-		if errors.Is(err, errNotSent) { // its worker has ended
+		if errors.Is(err, worker.ErrNotSent) { // its worker has ended
 			_ = h.drop(t)
 			return
 		}
@@ -97,7 +98,7 @@ func (h *holder) lookAfter(ctx context.Context, t Token) {
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(lookEvery):
+		case <-time.After(worker.LookEvery):
 		}
 	}
 }
@@ -105,7 +106,7 @@ func (h *holder) lookAfter(ctx context.Context, t Token) {
 // close ends the handle t, or whichever there is if t is nil, by how. Who comes
 // meanwhile waits for the end and hears how it went: mine is false for him. It is
 // nil if there is none.
-func (h *holder) close(t Token, lock bool, how func(Token) error) (c *closing, mine bool) {
+func (h *holder) close(t worker.Token, lock bool, how func(worker.Token) error) (c *closing, mine bool) {
 	h.mu.Lock()
 	if lock {
 		h.since = time.Time{}
@@ -142,8 +143,8 @@ func (h *holder) close(t Token, lock bool, how func(Token) error) (c *closing, m
 // drop closes a handle that is no longer good, if it still is the current one.
 // What it signed may be open still, and must not outlast the token: unless it is
 // used before, it is opened again soon, to be looked after.
-func (h *holder) drop(t Token) error {
-	c, mine := h.close(t, false, Token.Close)
+func (h *holder) drop(t worker.Token) error {
+	c, mine := h.close(t, false, worker.Token.Close)
 	if !mine {
 		return nil
 	}
@@ -157,9 +158,12 @@ func (h *holder) drop(t Token) error {
 	return c.err
 }
 
+// lookLate is how often a token is looked after at the least, where nothing can tell.
+const lookLate = time.Minute
+
 // lookAgain opens the token, or tells that it has gone, unless ctx ends before.
 func (h *holder) lookAgain(ctx context.Context) {
-	for pause := lookEvery; ; pause = min(2*pause, lookLate) {
+	for pause := worker.LookEvery; ; pause = min(2*pause, lookLate) {
 		select {
 		case <-ctx.Done():
 			return
@@ -179,7 +183,7 @@ func (h *holder) lookAgain(ctx context.Context) {
 }
 
 // with calls f with the token, once more with a new handle if the old one is dead.
-func (h *holder) with(ctx context.Context, f func(Token) error) error {
+func (h *holder) with(ctx context.Context, f func(worker.Token) error) error {
 	h.mu.Lock()
 	h.busy++
 	h.mu.Unlock()
@@ -194,7 +198,7 @@ func (h *holder) with(ctx context.Context, f func(Token) error) error {
 			return err
 		}
 		err = f(t)
-		if !errors.Is(err, hsm.ErrRemoved) && !errors.Is(err, hsm.ErrNoToken) && !errors.Is(err, errNotSent) {
+		if !errors.Is(err, hsm.ErrRemoved) && !errors.Is(err, hsm.ErrNoToken) && !errors.Is(err, worker.ErrNotSent) {
 			return err
 		}
 		if cerr := h.drop(t); again || cerr != nil {
@@ -206,7 +210,7 @@ func (h *holder) with(ctx context.Context, f func(Token) error) error {
 // find looks the key up and compares it with the one on record.
 func (h *holder) find(ctx context.Context, key hsm.URI, want crypto.PublicKey) (hsm.Slot, error) {
 	var slot hsm.Slot
-	err := h.with(ctx, func(t Token) (err error) {
+	err := h.with(ctx, func(t worker.Token) (err error) {
 		slot, err = t.Slot(ctx, key)
 		return err
 	})
@@ -231,8 +235,8 @@ func (h *holder) unlock(ctx context.Context, p ask.Func) error {
 	if h.unlocked() {
 		return nil
 	}
-	var of Token
-	err := h.with(ctx, func(t Token) error {
+	var of worker.Token
+	err := h.with(ctx, func(t worker.Token) error {
 		of = t
 		return t.Unlock(ctx, h.noting(p).Prompter())
 	})
@@ -251,7 +255,7 @@ func (h *holder) unlock(ctx context.Context, p ask.Func) error {
 
 // current returns the open handle or nil. Tokens are called without h.mu held:
 // they may take as long as a touch.
-func (h *holder) current() Token {
+func (h *holder) current() worker.Token {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.token
@@ -268,7 +272,7 @@ func (h *holder) signer(ctx context.Context, key hsm.URI, want crypto.PublicKey,
 	defer h.use() // a person may have been asked
 	w := &touchWatch{next: p, ctx: ctx}
 	var s crypto.Signer
-	err := h.with(ctx, func(t Token) (err error) {
+	err := h.with(ctx, func(t worker.Token) (err error) {
 		s, err = t.Signer(ctx, key, want, h.noting(w.ask).Prompter())
 		return err
 	})
@@ -310,7 +314,7 @@ func (h *holder) unneeded(now time.Time) bool {
 
 // lock forgets the PIN and lets the token go.
 func (h *holder) lock() error {
-	c, _ := h.close(nil, true, func(t Token) error { return errors.Join(t.Lock(), t.Close()) })
+	c, _ := h.close(nil, true, func(t worker.Token) error { return errors.Join(t.Lock(), t.Close()) })
 	if c == nil || errors.Is(c.err, hsm.ErrRemoved) || errors.Is(c.err, hsm.ErrNoToken) {
 		return nil // it took its state along
 	}

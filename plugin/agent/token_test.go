@@ -9,11 +9,12 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/worker"
 )
 
 // lockedMeanwhile is a token that is locked while it answers.
 type lockedMeanwhile struct {
-	Token
+	worker.Token
 	lock func()
 }
 
@@ -32,13 +33,13 @@ func (lockedMeanwhile) Close() error { return nil }
 
 // oneToken is where that token comes from.
 type oneToken struct {
-	Tokens
-	token Token
+	worker.Tokens
+	token worker.Token
 }
 
-func (o oneToken) Open(context.Context, hsm.URI) (Token, error) { return o.token, nil }
+func (o oneToken) Open(context.Context, hsm.URI) (worker.Token, error) { return o.token, nil }
 
-func (oneToken) Removed(ctx context.Context, _ Token) error {
+func (oneToken) Removed(ctx context.Context, _ worker.Token) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
@@ -69,7 +70,7 @@ func TestLockWhileItAnswers(t *testing.T) {
 // lockedWhileLooking is a token that the agent is locked at when a key is looked
 // for.
 type lockedWhileLooking struct {
-	Token
+	worker.Token
 	lock func()
 }
 

@@ -1,96 +1,12 @@
 package agent
 
 import (
-	"context"
-	"crypto"
-	"errors"
-	"fmt"
-	"time"
-
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/worker"
 )
 
-// Token is what the agent needs of a token, as [hsm.Token] says.
-type Token interface {
-	Info(ctx context.Context) (hsm.TokenInfo, error)
-	Slot(ctx context.Context, u hsm.URI) (hsm.Slot, error)
-	Unlock(ctx context.Context, p hsm.Prompter) error
-	Unlocked() bool
-	Lock() error
-	Signer(ctx context.Context, u hsm.URI, want crypto.PublicKey, p hsm.Prompter) (crypto.Signer, error)
-	Close() error
-}
-
-// Tokens is where the agent's tokens come from.
-type Tokens interface {
-	// Open finds the one token that u names, as [hsm.Driver.Open].
-	Open(ctx context.Context, u hsm.URI) (Token, error)
-	// Removed returns nil when t is no longer there, else ctx's error, or why it
-	// cannot tell.
-	Removed(ctx context.Context, t Token) error
-	// Workers lists the processes that hold tokens, if any do.
-	Workers() []WorkerStatus
-	// Close lets all tokens go.
-	Close() error
-}
-
-// errNotSent says that what held the token was gone before it was asked: to ask
-// again does no harm.
-var errNotSent = errors.New("the token's worker has ended")
-
-// InProcess reaches tokens by drivers in this process, where a library that
-// crashes takes everything along: for systems without worker processes, and tests.
-func InProcess(d hsm.Drivers) Tokens { return inProcess{d} }
-
-type inProcess struct{ hsm.Drivers }
-
-// Open implements [Tokens].
-func (d inProcess) Open(ctx context.Context, u hsm.URI) (Token, error) {
-	return d.Drivers.Open(ctx, u)
-}
-
-// Workers implements [Tokens].
-func (inProcess) Workers() []WorkerStatus { return nil }
-
-// How often a token is looked after whose driver does not tell of changes, at the
-// most where it does, and at the least where nothing can tell.
-const (
-	lookEvery   = 2 * time.Second
-	lookTimeout = 15 * time.Second
-	lookLate    = time.Minute
-)
-
-// Removed implements [Tokens].
-func (d inProcess) Removed(ctx context.Context, t Token) error {
-	info, err := t.Info(ctx)
-	for err == nil {
-		if err := d.change(ctx, info.Scheme); err != nil {
-			return err
-		}
-		look, cancel := context.WithTimeout(ctx, lookTimeout)
-		_, err = t.Info(look)
-		cancel()
-		if errors.Is(err, hsm.ErrBusy) || errors.Is(err, context.DeadlineExceeded) {
-			err = nil // it is there, and somebody works with it
-		}
-	}
-	if errors.Is(err, hsm.ErrRemoved) || errors.Is(err, hsm.ErrNoToken) {
-		return nil
-	}
-	return fmt.Errorf("looking after the token: %w", err)
-}
-
-// change returns when a token of that scheme may have gone.
-func (d inProcess) change(ctx context.Context, scheme string) error {
-	for _, driver := range d.Drivers {
-		if w, ok := driver.(hsm.Watcher); ok && driver.Scheme() == scheme {
-			return w.Watch(ctx)
-		}
-	}
-	select {
-	case <-time.After(lookEvery):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+// NewTokens returns tokens for [Options] that workers hold, see [worker.New]. exe is this
+// program's absolute path.
+func NewTokens(exe string, drivers hsm.Drivers) worker.Tokens {
+	return worker.New(worker.Options{Exe: exe, Codes: codes, Dismissed: errLocked}, drivers)
 }

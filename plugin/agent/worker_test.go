@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -26,13 +25,13 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/pkcs11"
-	"github.com/kubehsm/kubehsm/plugin/agent/link"
-	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/plugin/process/child"
+	"github.com/kubehsm/kubehsm/plugin/worker"
 	"github.com/kubehsm/kubehsm/test/need"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
@@ -42,11 +41,11 @@ const testModule = "KUBEHSM_TEST_MODULE"
 
 // workerMain is the worker process.
 func workerMain() error {
-	control, err := WorkerControl()
+	control, err := child.Control()
 	if err != nil {
 		return err
 	}
-	return ServeWorker(context.Background(), driversOf(os.Getenv(testModule)), control)
+	return worker.Serve(context.Background(), driversOf(os.Getenv(testModule)), control)
 }
 
 func driversOf(module string) hsm.Drivers {
@@ -105,9 +104,7 @@ func (m moodyRig) serveHere(o Options, longest time.Duration) {
 	m.t.Helper()
 	exe, err := os.Executable()
 	check(m.t, err)
-	ws := newWorkers(exe, "agent", "worker")
-	ws.longest = longest
-	o.Tokens = ws
+	o.Tokens = worker.New(worker.Options{Exe: exe, Codes: codes, Dismissed: errLocked, Longest: longest}, nil)
 	m.serve(o)
 }
 
@@ -117,7 +114,7 @@ func (m moodyRig) signIn(p hsm.Prompter) (Session, error) {
 	return m.prepare(m.dial(), caller(1), p)
 }
 
-func (m moodyRig) worker() WorkerStatus {
+func (m moodyRig) worker() worker.Status {
 	m.t.Helper()
 	s := m.status()
 	if len(s.Workers) != 1 {
@@ -187,7 +184,7 @@ func TestLibraryCrashes(t *testing.T) {
 	m := newMoodyRig(t)
 	m.serveHere(Options{}, 0)
 	m.feel("crash")
-	for i := range maxDeaths {
+	for i := range 3 {
 		_, err := m.prepare(m.dial(), caller(i+1), hsmtest.NewScript(t, hsmtest.PIN(m.pin)))
 		if !errors.Is(err, hsm.ErrModule) || !strings.Contains(err.Error(), "moody.so crashed (SIGSEGV") {
 			t.Fatalf("crash %d: %v", i+1, err)
@@ -197,13 +194,9 @@ func TestLibraryCrashes(t *testing.T) {
 	if !errors.Is(err, hsm.ErrModule) || !strings.Contains(err.Error(), "3 times within a minute") || !strings.Contains(hsm.Hint(err), "wait ") {
 		t.Fatalf("%v (hint: %s)", err, hsm.Hint(err))
 	}
-	m.mustAgent(func(a *agent) {
-		ws := a.o.Tokens.(*workers)
-		ws.mu.Lock()
-		ws.deaths = map[string][]time.Time{} // the minute is over
-		ws.mu.Unlock()
-	})
+	m.end()
 	m.feel("")
+	m.serveHere(Options{}, 0) // the next agent has seen no crash
 	_, err = m.prepare(m.dial(), caller(10), hsmtest.NewScript(t, hsmtest.PIN(m.pin)))
 	check(t, err)
 }
@@ -234,50 +227,6 @@ func TestLibraryHangs(t *testing.T) {
 	}
 }
 
-// stuckToken does not answer, or takes its time.
-type stuckToken struct {
-	Token
-	release chan struct{}
-}
-
-func (s stuckToken) Unlocked() bool {
-	<-s.release
-	return true
-}
-
-// TestAbandonedLibraryEndsItsWorker: whoever waited for it has left, say at
-// ctrl-c, so nobody else notices that it hangs.
-func TestAbandonedLibraryEndsItsWorker(t *testing.T) {
-	for _, c := range []struct {
-		patience time.Duration
-		hung     bool
-	}{{time.Millisecond, true}, {time.Hour, false}} {
-		token := stuckToken{release: make(chan struct{})}
-		hung := make(chan struct{})
-		w := &worker{patience: c.patience, hung: func() { close(hung) }, token: token}
-		ours, theirs := net.Pipe()
-		served := make(chan struct{})
-		go func() {
-			defer close(served)
-			w.serve(t.Context(), theirs)
-		}()
-		check(t, wire.WriteJSON(ours, &workerRequest[nothing]{Header: link.Header{Op: opTokenState}}))
-		check(t, ours.Close())
-		if c.hung {
-			<-hung
-		}
-		close(token.release)
-		<-served
-		select {
-		case <-hung:
-			if !c.hung {
-				t.Error("one that ends counts as hung")
-			}
-		default:
-		}
-	}
-}
-
 // TestLockOfAStoppedWorker ends the worker at once, and says so.
 func TestLockOfAStoppedWorker(t *testing.T) {
 	m := newMoodyRig(t)
@@ -288,7 +237,7 @@ func TestLockOfAStoppedWorker(t *testing.T) {
 	check(t, syscall.Kill(w.PID, syscall.SIGSTOP))
 	began := time.Now()
 	ended, err := Lock(t.Context(), m.dirs)
-	if took := time.Since(began); took > lockPatience {
+	if took := time.Since(began); took > 8*time.Second {
 		t.Errorf("it took %s", took)
 	}
 	if err != nil || ended.Agent != 0 || len(ended.Tokens) != 1 || ended.Tokens[0].Token != "moody" {

@@ -224,7 +224,8 @@ var orders = []struct {
 	not  []string
 }{
 	{"plugin/ask", []string{"plugin/worker", "plugin/agent", "plugin/bridge", "plugin/enrollment"}},
-	{"plugin/worker", []string{"plugin/agent", "plugin/bridge", "plugin/enrollment"}},
+	{"plugin/worker", []string{"plugin/agent/client", "plugin/agent/token", "plugin/agent/host", "plugin/bridge",
+		"plugin/enrollment"}}, // plugin/agent itself would be a cycle
 	{"plugin/agent/wire", []string{"plugin/worker", "plugin/agent/client", "plugin/agent/token", "plugin/agent/host",
 		"plugin/bridge"}},
 	{"plugin/agent/token", []string{"plugin/agent/client", "plugin/agent/host", "plugin/bridge"}},

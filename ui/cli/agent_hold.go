@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/process/child"
 )
 
 func (a *app) agentHold() *cobra.Command {
@@ -19,7 +20,7 @@ that started it, and starts an agent when one of them connects. It has no key.`,
 		Args:    cobra.NoArgs,
 		Hidden:  true,
 	}, func(c *cobra.Command, _ []string) error {
-		control, err := agent.WorkerControl()
+		control, err := child.Control()
 		if err != nil {
 			return err
 		}

@@ -4,7 +4,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/process/child"
+	"github.com/kubehsm/kubehsm/plugin/worker"
 )
 
 func (a *app) agentWorker() *cobra.Command {
@@ -17,7 +18,7 @@ PIN: what crashes or hangs there leaves the agent and its other tokens alone.`,
 		Args:    cobra.NoArgs,
 		Hidden:  true,
 	}, func(c *cobra.Command, _ []string) error {
-		control, err := agent.WorkerControl()
+		control, err := child.Control()
 		if err != nil {
 			return err
 		}
@@ -28,6 +29,6 @@ PIN: what crashes or hangs there leaves the agent and its other tokens alone.`,
 			return err
 		}
 		a.closers = nil // the worker closes the drivers, within a limit
-		return agent.ServeWorker(c.Context(), env.Drivers, control)
+		return worker.Serve(c.Context(), env.Drivers, control)
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/plugin/worker"
 )
 
 // withAgent calls f with the running agent; [agent.ErrNotRunning] if none runs.
@@ -83,7 +84,7 @@ func (e *Env) settleCards(ctx context.Context, say func(string)) error {
 		}
 		seen[u.String()] = true
 		late := time.AfterFunc(time.Second, func() { say("Waiting for the reader, to make the card " + u.Serial + " forget its PIN.") })
-		err := agent.Settle(ctx, e.Drivers.Open, u)
+		err := worker.Settle(ctx, e.Drivers.Open, u)
 		late.Stop()
 		if err != nil {
 			errs = append(errs, hsm.WithHint(fmt.Errorf("the card %s may still have its PIN verified: %w", u.Serial, err), "unplug the card, then plug it in again"))

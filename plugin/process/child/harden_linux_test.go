@@ -1,4 +1,4 @@
-package agent
+package child
 
 import (
 	"os"
@@ -16,7 +16,7 @@ func TestHardened(t *testing.T) {
 	if os.Getenv(child) != "" {
 		before, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
 		check(t, err)
-		check(t, harden())
+		check(t, Harden())
 		after, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
 		check(t, err)
 		var core unix.Rlimit
@@ -30,5 +30,12 @@ func TestHardened(t *testing.T) {
 	cmd.Env = append(os.Environ(), child+"=1")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

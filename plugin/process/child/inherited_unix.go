@@ -1,6 +1,6 @@
 //go:build unix
 
-package agent
+package child
 
 import (
 	"errors"
@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dropInherited closes the descriptors that this process was started with, but
+// DropInherited closes the descriptors that this process was started with, but
 // for its streams and keep. What Go opens itself is closed on exec.
-func dropInherited(keep int) error {
+func DropInherited(keep int) error {
 	entries, err := os.ReadDir("/dev/fd")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // a system without one is a bare container, with no shell around
@@ -36,7 +36,8 @@ func dropInherited(keep int) error {
 	return nil
 }
 
-func closeOnExec(fd int) error {
+// CloseOnExec keeps a descriptor from what this process starts.
+func CloseOnExec(fd int) error {
 	_, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, unix.FD_CLOEXEC)
 	return os.NewSyscallError("fcntl", err)
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package agent
+package worker
 
 import (
 	"context"
@@ -19,6 +19,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/plugin/process/child"
 )
 
 // letGo bounds how long a worker tries to lock its token before it ends.
@@ -38,16 +39,16 @@ type worker struct {
 	token    Token
 }
 
-// ServeWorker is the worker process: it does what the agent that started it asks
+// Serve is the worker process: it does what the process that started it asks
 // until that closes control, [WorkerControl], or ctx ends; then it locks its
 // token. It makes the process non-dumpable. The caller should exit when it
 // returns: a library that hangs may still be at it.
-func ServeWorker(ctx context.Context, drivers hsm.Drivers, control *os.File) error {
-	if err := errors.Join(harden(), lockMemory()); err != nil {
+func Serve(ctx context.Context, drivers hsm.Drivers, control *os.File) error {
+	if err := errors.Join(child.Harden(), child.LockMemory()); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
 	debug.SetGCPercent(50) // it is small and idle
-	conn, err := unixConn(control)
+	conn, err := child.Conn(control)
 	if err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
@@ -57,8 +58,8 @@ func ServeWorker(ctx context.Context, drivers hsm.Drivers, control *os.File) err
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	w := &worker{tokens: InProcess(drivers), drivers: drivers, patience: abandonedPatience, hung: func() { end(errHung) }}
 	for {
-		c, err := receiveConn(conn)
-		if err != nil { // the agent has gone, or wants us to
+		c, err := child.ReceiveConn(conn)
+		if err != nil { // the parent has gone, or wants us to
 			break
 		}
 		go w.serve(ctx, c)
@@ -95,7 +96,7 @@ func (w *worker) current() Token {
 // serve answers one connection's requests, one after another. Closing it cancels.
 func (w *worker) serve(ctx context.Context, c net.Conn) {
 	defer c.Close()
-	l := link.NewServer(ctx, c, codes)
+	l := link.NewServer(ctx, c, nil)
 	s := &workerSession{worker: w, asker: link.NewAsker(l)}
 	defer s.asker.Close()
 	_ = l.Serve(func(r link.Received) error { // a parent that is gone needs no answer

@@ -1,21 +1,16 @@
 //go:build unix
 
-package agent
+package worker
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
-	"github.com/kubehsm/kubehsm/plugin/execcredential"
-	signer "github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
 )
 
 // How long a library may take where nobody is asked anything: to be loaded and to
@@ -77,7 +72,7 @@ func (s *scout) use(ctx context.Context, f func(*workerToken) error) error {
 		if err != nil {
 			return err
 		}
-		err = f(&workerToken{process: p, library: "library " + s.source.Path, died: func() {}})
+		err = f(&workerToken{process: p, o: s.workers.o, library: "library " + s.source.Path, died: func() {}})
 		switch {
 		case err == nil || ctx.Err() != nil:
 			return errors.Join(err, ctx.Err())
@@ -119,7 +114,7 @@ func (s *scout) list(ctx context.Context, want hsm.URI, limit time.Duration) (l 
 			if p.Error == nil {
 				return fmt.Errorf("%w: a problem without an error", wire.ErrFrame)
 			}
-			l.Problems = append(l.Problems, hsm.Problem{Source: p.Source, Err: codes.Error(p.Error)})
+			l.Problems = append(l.Problems, hsm.Problem{Source: p.Source, Err: s.workers.o.Codes.Error(p.Error)})
 		}
 		return nil
 	})
@@ -221,14 +216,4 @@ func (ws *workers) leave() {
 		wg.Go(p.leave)
 	}
 	wg.Wait()
-}
-
-// scoutEnv is our environment without what is only for us: requests, in which there
-// may be a PIN, and where a service manager keeps credentials.
-func scoutEnv() []string {
-	own := append(signer.EnvVars(), execcredential.EnvVar, envReady, "CREDENTIALS_DIRECTORY", "NOTIFY_SOCKET")
-	return slices.DeleteFunc(os.Environ(), func(kv string) bool {
-		name, _, _ := strings.Cut(kv, "=")
-		return slices.Contains(own, name)
-	})
 }

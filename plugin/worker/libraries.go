@@ -1,6 +1,6 @@
 //go:build unix
 
-package agent
+package worker
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/process/child"
 )
 
 // Apart returns drivers for a program that people wait for. The drivers list the tokens
@@ -22,7 +23,7 @@ func Apart(exe string, drivers hsm.Drivers, asking func() bool) hsm.Drivers {
 	all := make(hsm.Drivers, 0, len(drivers))
 	for _, d := range drivers {
 		if s, ok := d.(hsm.Surveyor); ok {
-			d = newLibraries(s, newWorkers(exe, "agent", "worker"))
+			d = newLibraries(s, newWorkers(Options{Exe: exe}))
 		} else if !hsm.KindOf(d.Scheme()).Modules {
 			d = newCards(d, asking)
 		}
@@ -51,7 +52,8 @@ var (
 
 func newLibraries(inner hsm.Surveyor, ws *workers) *libraries {
 	l := &libraries{inner: inner, workers: ws, limit: surveyPatience, scouts: map[string]*scout{}}
-	ws.env = scoutEnv()
+	// A library that only lists has no use for where a service manager keeps credentials.
+	ws.env = child.Environ("CREDENTIALS_DIRECTORY", "NOTIFY_SOCKET")
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l
 }

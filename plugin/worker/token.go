@@ -1,6 +1,6 @@
 //go:build unix
 
-package agent
+package worker
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/plugin/process/child"
 )
 
 // How long a worker may take, not counting what a person takes to answer. Then
@@ -25,14 +26,15 @@ const (
 	lookPatience  = 30 * time.Second
 	statePatience = 2 * time.Second
 	lockPatience  = 8 * time.Second
-	signPatience  = 90 * time.Second // with a touch; a PIN may be typed on the reader
+	livePatience  = 500 * time.Millisecond // a sign of life
+	signPatience  = 90 * time.Second       // with a touch; a PIN may be typed on the reader
 )
 
 // workerToken is a token that a worker holds. Each call has a connection of its own.
 type workerToken struct {
 	process *workerProcess
 	library string // what may crash or hang, for words
-	longest time.Duration
+	o       Options
 	died    func() // is told of a death that nobody wanted
 	settle  func() // has the token locked by another worker
 	told    sync.Once
@@ -44,13 +46,13 @@ var errHung = errors.New("the worker takes too long")
 func (t *workerToken) connect() (*link.Client, error) {
 	if t.process.gone() {
 		t.tell()
-		return nil, errNotSent
+		return nil, ErrNotSent
 	}
-	conn, err := sendConn(t.process.control)
+	conn, err := child.SendConn(t.process.control)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errNotSent, err)
+		return nil, fmt.Errorf("%w: %w", ErrNotSent, err)
 	}
-	return link.NewClient(conn, codes), nil
+	return link.NewClient(conn, t.o.Codes), nil
 }
 
 // callWorker asks on a connection of its own.
@@ -82,8 +84,8 @@ func (t *workerToken) bounded(
 	asking, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if limit > 0 {
-		if t.longest > 0 {
-			limit = min(limit, t.longest)
+		if t.o.Longest > 0 {
+			limit = min(limit, t.o.Longest)
 		}
 		clock := newPatience(limit, func() { cancel(errHung) })
 		defer clock.stop()
@@ -116,11 +118,11 @@ func (t *workerToken) crashed() error {
 	}
 	select {
 	case <-t.process.asked:
-		return errLocked
+		return t.o.Dismissed
 	default:
 	}
 	if t.process.cmd.ProcessState.Success() { // somebody told it to end: it has locked its token
-		return errLocked
+		return t.o.Dismissed
 	}
 	t.tell()
 	how := t.process.words.crash()
@@ -201,12 +203,12 @@ func (t *workerToken) Lock() error {
 	}
 	t.process.kill()
 	t.settle()
-	return errEnded
+	return ErrEnded
 }
 
 // locked is the outcome of a lock that the worker was asked for.
 func (t *workerToken) locked(err error) error {
-	if errors.Is(err, errNotSent) || errors.Is(err, errLocked) {
+	if errors.Is(err, ErrNotSent) || errors.Is(err, t.o.Dismissed) {
 		return nil // the login has gone with it
 	}
 	if errors.Is(err, hsm.ErrModule) && t.process.gone() {

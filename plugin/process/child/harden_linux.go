@@ -1,4 +1,4 @@
-package agent
+package child
 
 import (
 	"os"
@@ -8,19 +8,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// harden keeps other processes of the user from reading our memory (ptrace(2),
+// Harden keeps other processes of the user from reading our memory (ptrace(2),
 // /proc/PID/mem) and the system from dumping it (prctl(2), PR_SET_DUMPABLE).
-func harden() error {
+func Harden() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return os.NewSyscallError("prctl", err)
 	}
 	return os.NewSyscallError("setrlimit", unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}))
 }
 
-// lockMemory keeps the whole process out of swap (mlockall(2)), where no limit
+// LockMemory keeps the whole process out of swap (mlockall(2)), where no limit
 // counts: with one, a later allocation could fail. Single secrets are kept out of
 // it anyway.
-func lockMemory() error {
+func LockMemory() error {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit); err != nil {
 		return os.NewSyscallError("getrlimit", err)
@@ -31,9 +31,9 @@ func lockMemory() error {
 	return os.NewSyscallError("mlockall", unix.Mlockall(unix.MCL_CURRENT|unix.MCL_FUTURE|unix.MCL_ONFAULT))
 }
 
-// memoryOf is a process's resident set in bytes (proc_pid_statm(5)); 0 if it is
+// Memory is a process's resident set in bytes (proc_pid_statm(5)); 0 if it is
 // unknown.
-func memoryOf(pid int) uint64 {
+func Memory(pid int) uint64 {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")
 	if err != nil {
 		return 0

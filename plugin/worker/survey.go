@@ -1,6 +1,6 @@
 //go:build unix
 
-package agent
+package worker
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 )
 
@@ -59,7 +60,7 @@ func (w *worker) survey(ctx context.Context, q surveyRequest) (out surveyAnswer,
 	}
 	out.Tokens = found.Tokens
 	for _, p := range found.Problems {
-		out.Problems = append(out.Problems, problemReply{p.Source, codes.Failure(p.Err)})
+		out.Problems = append(out.Problems, problemReply{p.Source, link.Codes(nil).Failure(p.Err)})
 	}
 	return out, fits(out)
 }

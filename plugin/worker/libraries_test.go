@@ -1,6 +1,6 @@
 //go:build linux && cgo
 
-package agent
+package worker
 
 import (
 	"errors"
@@ -16,6 +16,9 @@ import (
 	"github.com/kubehsm/kubehsm/test/badlib"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
+
+// testDrivers are those of a worker.
+func testDrivers() hsm.Drivers { return hsm.Drivers{pkcs11.New(pkcs11.Options{})} }
 
 // badLibraries are libraries that behave in a way of their own each, in front of a
 // SoftHSM with one token called "good".
@@ -44,7 +47,7 @@ func (b badLibraries) driver(t *testing.T, limit time.Duration, healthy bool, wa
 		modules = append(modules, pkcs11.Module{Path: b.soft.Module})
 	}
 	inner := pkcs11.New(pkcs11.Options{Modules: modules, LockDir: t.TempDir()})
-	l := newLibraries(inner, newWorkers(os.Args[0], "agent", "worker"))
+	l := newLibraries(inner, newWorkers(Options{Exe: os.Args[0]}))
 	if l.limit = limit; limit == 0 {
 		l.limit = time.Hour
 	}

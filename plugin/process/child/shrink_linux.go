@@ -1,4 +1,4 @@
-package agent
+package child
 
 import (
 	"bufio"
@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// shrink gives back the program's own pages that its start has touched; what is
+// Shrink gives back the program's own pages that its start has touched; what is
 // used again is mapped again from the page cache. Only mappings of files count that
 // cannot be written and have no page that differs from its file (proc_pid_smaps(5)).
-func shrink() error {
+func Shrink() error {
 	f, err := os.Open("/proc/self/smaps")
 	if err != nil {
 		return err

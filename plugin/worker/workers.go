@@ -1,6 +1,6 @@
 //go:build unix
 
-package agent
+package worker
 
 import (
 	"bytes"
@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/process/child"
 )
 
 // How often one token's worker may die before it is left alone for a while.
@@ -30,11 +31,8 @@ const (
 // workers keeps each token in a process of its own, `EXE agent worker`: a
 // library that crashes or hangs, and the PIN, live there.
 type workers struct {
-	exe  string
-	args []string
-	env  []string // nil is ours
-	// longest bounds how long a worker may take; 0 is what each operation has.
-	longest time.Duration
+	o   Options
+	env []string // nil is ours
 
 	mu     sync.Mutex
 	live   map[*workerProcess]hsm.URI
@@ -56,15 +54,12 @@ func (ws *workers) settle(u hsm.URI) {
 	})
 }
 
-// NewTokens returns tokens that worker processes hold: exe is this program's
-// absolute path, run as `exe agent worker`. Only systems that cannot do that use
+// New returns tokens that worker processes hold. Only systems that cannot do that use
 // the drivers, see [InProcess].
-func NewTokens(exe string, _ hsm.Drivers) Tokens {
-	return newWorkers(exe, "agent", "worker")
-}
+func New(o Options, _ hsm.Drivers) Tokens { return newWorkers(o) }
 
-func newWorkers(exe string, args ...string) *workers {
-	return &workers{exe: exe, args: args, live: map[*workerProcess]hsm.URI{}, deaths: map[string][]time.Time{}}
+func newWorkers(o Options) *workers {
+	return &workers{o: o, live: map[*workerProcess]hsm.URI{}, deaths: map[string][]time.Time{}}
 }
 
 // Open implements [Tokens].
@@ -76,7 +71,7 @@ func (ws *workers) Open(ctx context.Context, u hsm.URI) (Token, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the token's worker: %w", err)
 	}
-	t := &workerToken{process: p, library: libraryOf(u), longest: ws.longest, died: func() { ws.note(u) }, settle: func() { ws.settle(u) }}
+	t := &workerToken{process: p, library: libraryOf(u), o: ws.o, died: func() { ws.note(u) }, settle: func() { ws.settle(u) }}
 	out, err := callWorker[infoAnswer](ctx, t, opTokenOpen, named{u}, nil, openPatience)
 	if err != nil {
 		return nil, errors.Join(err, p.end())
@@ -131,15 +126,15 @@ func (ws *workers) Removed(ctx context.Context, t Token) error {
 }
 
 // Workers implements [Tokens].
-func (ws *workers) Workers() []WorkerStatus {
+func (ws *workers) Workers() []Status {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	all := make([]WorkerStatus, 0, len(ws.live))
+	all := make([]Status, 0, len(ws.live))
 	for p, u := range ws.live {
 		pid := p.cmd.Process.Pid
-		all = append(all, WorkerStatus{PID: pid, Token: u, Memory: memoryOf(pid)})
+		all = append(all, Status{PID: pid, Token: u, Memory: child.Memory(pid)})
 	}
-	slices.SortFunc(all, func(a, b WorkerStatus) int { return strings.Compare(a.Token.String(), b.Token.String()) })
+	slices.SortFunc(all, func(a, b Status) int { return strings.Compare(a.Token.String(), b.Token.String()) })
 	return all
 }
 
@@ -174,17 +169,8 @@ type workerProcess struct {
 }
 
 func (ws *workers) start(u hsm.URI) (*workerProcess, error) {
-	ours, theirs, err := socketPair()
-	if err != nil {
-		return nil, err
-	}
-	defer theirs.Close()
-	control, err := unixConn(ours)
-	if err != nil {
-		return nil, err
-	}
-	p := &workerProcess{control: control, words: &lastWords{}, exited: make(chan struct{}), asked: make(chan struct{})}
-	p.cmd = exec.Command(ws.exe, ws.args...)
+	p := &workerProcess{words: &lastWords{}, exited: make(chan struct{}), asked: make(chan struct{})}
+	p.cmd = exec.Command(ws.o.Exe, "agent", "worker")
 	if runtime.GOOS == "linux" {
 		p.cmd.Path = "/proc/self/exe" // this very program, also if the file was replaced meanwhile
 	}
@@ -195,15 +181,15 @@ func (ws *workers) start(u hsm.URI) (*workerProcess, error) {
 	}
 	p.cmd.Stderr = p.words
 	p.cmd.WaitDelay = time.Second // what it started may hold its streams
-	p.cmd.ExtraFiles = []*os.File{theirs}
-	p.cmd.SysProcAttr = apart()
+	p.cmd.SysProcAttr = child.Apart()
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
 	if ws.closed {
-		return nil, errors.Join(context.Canceled, control.Close())
+		return nil, context.Canceled
 	}
-	if err := p.cmd.Start(); err != nil {
-		return nil, errors.Join(err, control.Close())
+	var err error
+	if p.control, err = child.Start(p.cmd); err != nil {
+		return nil, err
 	}
 	ws.live[p] = u
 	go func() {

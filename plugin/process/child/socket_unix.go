@@ -1,30 +1,49 @@
 //go:build unix
 
-package agent
+package child
 
 import (
 	"errors"
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// controlFD is the worker's end of its agent's socket: the first of
+// controlFD is a child's end of the socket to its parent: the first of
 // [exec.Cmd.ExtraFiles].
 const controlFD = 3
 
-// WorkerControl returns the socket to the agent that started this process, a worker
-// or a holder.
-func WorkerControl() (*os.File, error) {
+// Control returns the socket to the process that started this one by [Start].
+func Control() (*os.File, error) {
 	if kind, err := unix.GetsockoptInt(controlFD, unix.SOL_SOCKET, unix.SO_TYPE); err != nil || kind != unix.SOCK_STREAM {
 		return nil, errors.New("only the agent starts this command")
 	}
 	unix.CloseOnExec(controlFD)
 	return os.NewFile(controlFD, "control"), nil
+}
+
+// Start starts cmd with one end of a socket, which the child finds by [Control], and
+// returns the other end.
+func Start(cmd *exec.Cmd) (*net.UnixConn, error) {
+	ours, theirs, err := socketPair()
+	if err != nil {
+		return nil, err
+	}
+	defer theirs.Close()
+	conn, err := Conn(ours)
+	if err != nil {
+		return nil, err
+	}
+	cmd.ExtraFiles = []*os.File{theirs}
+	if err := cmd.Start(); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
 }
 
 // socketPair makes two ends that no program we start inherits.
@@ -39,11 +58,11 @@ func socketPair() (ours, theirs *os.File, err error) {
 	if err != nil {
 		return nil, nil, os.NewSyscallError("socketpair", err)
 	}
-	return os.NewFile(uintptr(fds[0]), "worker"), os.NewFile(uintptr(fds[1]), "agent"), nil
+	return os.NewFile(uintptr(fds[0]), "child"), os.NewFile(uintptr(fds[1]), "parent"), nil
 }
 
-// unixConn takes f over.
-func unixConn(f *os.File) (*net.UnixConn, error) {
+// Conn makes a connection of f, which it takes over.
+func Conn(f *os.File) (*net.UnixConn, error) {
 	defer f.Close()
 	c, err := net.FileConn(f)
 	if err != nil {
@@ -56,19 +75,21 @@ func unixConn(f *os.File) (*net.UnixConn, error) {
 	return u, nil
 }
 
-// sendConn makes a connection and passes the other end on (SCM_RIGHTS, unix(7)).
-func sendConn(over *net.UnixConn) (net.Conn, error) {
+// sendTimeout bounds the wait for a child that takes nothing in, as it is stopped.
+const sendTimeout = 2 * time.Second
+
+// SendConn makes a connection and passes the other end on (SCM_RIGHTS, unix(7)).
+func SendConn(over *net.UnixConn) (net.Conn, error) {
 	ours, theirs, err := socketPair()
 	if err != nil {
 		return nil, err
 	}
 	defer theirs.Close()
-	c, err := unixConn(ours)
+	c, err := Conn(ours)
 	if err != nil {
 		return nil, err
 	}
-	// A worker that is stopped takes nothing in.
-	if err := over.SetWriteDeadline(time.Now().Add(statePatience)); err != nil {
+	if err := over.SetWriteDeadline(time.Now().Add(sendTimeout)); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	if _, _, err := over.WriteMsgUnix([]byte{0}, unix.UnixRights(int(theirs.Fd())), nil); err != nil {
@@ -77,17 +98,17 @@ func sendConn(over *net.UnixConn) (net.Conn, error) {
 	return c, nil
 }
 
-// receiveConn is the other side of sendConn.
-func receiveConn(over *net.UnixConn) (net.Conn, error) {
-	f, err := receiveFile(over)
+// ReceiveConn is the other side of [SendConn].
+func ReceiveConn(over *net.UnixConn) (net.Conn, error) {
+	f, err := ReceiveFile(over)
 	if err != nil {
 		return nil, err
 	}
-	return unixConn(f)
+	return Conn(f)
 }
 
-// sendFile passes a descriptor on; both ends have it then.
-func sendFile(over *net.UnixConn, f syscall.Conn) error {
+// SendFile passes a descriptor on: both ends have it then.
+func SendFile(over *net.UnixConn, f syscall.Conn) error {
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return err
@@ -100,8 +121,8 @@ func sendFile(over *net.UnixConn, f syscall.Conn) error {
 	return errors.Join(err, sent)
 }
 
-// receiveFile is the other side of sendFile.
-func receiveFile(over *net.UnixConn) (*os.File, error) {
+// ReceiveFile is the other side of [SendFile].
+func ReceiveFile(over *net.UnixConn) (*os.File, error) {
 	var b [1]byte
 	rights := make([]byte, unix.CmsgSpace(4))
 	n, m, _, _, err := over.ReadMsgUnix(b[:], rights)

@@ -1,9 +1,0 @@
-package agent
-
-import "syscall"
-
-// detached: CREATE_NEW_PROCESS_GROUP and DETACHED_PROCESS (CreateProcess flags).
-func detached() *syscall.SysProcAttr {
-	const detachedProcess = 0x8
-	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP | detachedProcess}
-}

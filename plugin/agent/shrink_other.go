@@ -1,5 +1,0 @@
-//go:build !linux
-
-package agent
-
-func shrink() error { return nil }
