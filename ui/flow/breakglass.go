@@ -21,9 +21,7 @@ import (
 // enrolled in advance and kept in a safe. The cluster's policy sees to the rules
 // (assets, "breakglass"); here they are only made convenient.
 const (
-	BreakGlassGroup    = "kubehsm:break-glass"
 	BreakGlassLifetime = time.Hour
-	SealedGroup        = "kubehsm:sealed"
 	// sealedWarning is how long before its end a sealed token is due.
 	sealedWarning = 30 * 24 * time.Hour
 )
@@ -197,26 +195,4 @@ func BreakGlassCheck(_ context.Context, _ *csr.Client, v *RequestView) error {
 		v.refuse("", nil, "it gives no reason")
 	}
 	return nil
-}
-
-// BreakGlass approves the request that seen shows, as the second person.
-// notes say what could not be done beside that.
-func (a Approvals) BreakGlass(ctx context.Context, kubeContext string, seen RequestView, o DecideOptions) (v RequestView, notes []string, err error) {
-	o.Approve, o.Own = true, false
-	if v, err = NewRequests(a.env).decide(ctx, kubeContext, seen, o); err != nil {
-		return v, nil, err
-	}
-	if err := a.leaveEvent(ctx, kubeContext, v, "BreakGlassApproved", "approved for: "+seen.Note); err != nil {
-		notes = append(notes, "no event was left on the request: "+err.Error())
-	}
-	cluster, err := a.access.Verified(ctx, kubeContext)
-	if err != nil {
-		return v, notes, err
-	}
-	d := deeds.Deed{Action: "break-glass-approve", Server: cluster.Server, Request: v.Name, Fingerprint: v.Fingerprint, User: v.User, Reason: seen.Note, Note: o.Message}
-	if n := v.Object.Spec.ExpirationSeconds; n != nil {
-		until := time.Now().UTC().Add(time.Duration(*n) * time.Second).Truncate(time.Second)
-		d.Expires = &until
-	}
-	return v, notes, deeds.NewLog(a.env).Add(ctx, d)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/text"
 )
 
 // Enroller takes keys from nothing to working kubeconfig contexts.
@@ -238,7 +239,7 @@ func (r *enrolment) haveCertificate() (*csr.Certificate, error) {
 	}
 	switch {
 	case time.Now().After(c.Leaf.NotAfter):
-		r.note("the certificate on record expired on %s; a new one is asked for", day(c.Leaf.NotAfter))
+		r.note("the certificate on record expired on %s; a new one is asked for", text.Day(c.Leaf.NotAfter))
 	case r.j.Rejected && !r.j.Options.AcceptForecast:
 		r.note("the API server did not accept the certificate on record, issued by %q; a new one was requested", c.Leaf.Issuer.String())
 	default:
@@ -252,5 +253,3 @@ func (r *enrolment) haveCertificate() (*csr.Certificate, error) {
 func (r *enrolment) note(format string, args ...any) {
 	r.notes = append(r.notes, fmt.Sprintf(format, args...))
 }
-
-func day(t time.Time) string { return t.Local().Format("2006-01-02 15:04") }

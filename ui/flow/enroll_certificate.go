@@ -11,6 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/audit"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 )
 
 // storeCertificate checks the chain once more against the key in the slot,
@@ -63,7 +64,7 @@ func (r *enrolment) storeCertificate(ctx context.Context) (outcome, error) {
 // refuseUntrusted is the error for a certificate that is certain not to sign in,
 // before it takes the place of another one; unless that was accepted.
 func (r *enrolment) refuseUntrusted(ctx context.Context, cert *csr.Certificate) error {
-	accepted := acceptedBy(ctx, r.j.Cluster)
+	accepted := cluster.AcceptedBy(ctx, r.j.Cluster)
 	if accepted == nil {
 		return nil
 	}

@@ -10,33 +10,8 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/text"
 )
-
-// SendToAdmin is an error that only somebody else can mend: Text is what to
-// send to them. It wraps the refusal.
-type SendToAdmin struct {
-	Err  error
-	Text string
-	// Or is another way, a clause; mostly empty.
-	Or string
-}
-
-func (e *SendToAdmin) Error() string { return e.Err.Error() }
-
-// Unwrap returns the refusal.
-func (e *SendToAdmin) Unwrap() error { return e.Err }
-
-// Details returns Text.
-func (e *SendToAdmin) Details() string { return e.Text }
-
-// Hint says what to do with Text.
-func (e *SendToAdmin) Hint() string {
-	hint := "send the lines below to an admin of the cluster; then run the same command again"
-	if e.Or != "" {
-		hint += "; or " + e.Or
-	}
-	return hint
-}
 
 // fileRequest signs the PKCS#10 on the token and files it, or finds it filed.
 func (r *enrolment) fileRequest(ctx context.Context) (outcome, error) {
@@ -214,7 +189,7 @@ func (r *enrolment) awaitApproval(ctx context.Context) (outcome, error) {
 		r.note("%s", n)
 	}
 	r.j.Certificate, r.roots = got.PEM, client.AcceptedRoots(ctx)
-	return outcome{message: "issued, valid until " + day(got.Leaf.NotAfter)}, nil
+	return outcome{message: "issued, valid until " + text.Day(got.Leaf.NotAfter)}, nil
 }
 
 // waitHint says how to go on after a wait that came to no end.
@@ -243,23 +218,4 @@ func (r *enrolment) vainWait(ctx context.Context, client *csr.Client, err error)
 		return ""
 	}
 	return "waiting longer does not help: " + why + "; ask for another signer of this cluster with --restart and --signer-name"
-}
-
-// statusLine says where a request is, in a line.
-func statusLine(name string, s csr.Status) string {
-	switch {
-	case s.Lost != nil:
-		return "connection lost, trying again: " + s.Lost.Error()
-	case s.Note != "":
-		return s.Note
-	case s.State == csr.Pending:
-		return fmt.Sprintf("waiting for somebody to approve %s: kubehsm csr approve %s", name, name)
-	case s.State == csr.Approved:
-		return name + " is approved; waiting for the signer"
-	}
-	line := name + " is " + s.State.String()
-	if s.Message != "" {
-		line += ": " + csr.Brief(s.Message)
-	}
-	return line
 }

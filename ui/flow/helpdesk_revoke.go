@@ -2,8 +2,6 @@ package flow
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -92,11 +90,6 @@ type CertificateView struct {
 	NotAfter    time.Time `json:"notAfter"`
 
 	hash string // the certificate's SHA-256, "" if unknown
-}
-
-func certificateHash(c *csr.Certificate) string {
-	sum := sha256.Sum256(c.Leaf.Raw)
-	return hex.EncodeToString(sum[:])
 }
 
 // Until is when the last of the certificates that are known ends; zero if there is none.

@@ -2,15 +2,10 @@ package flow
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"errors"
 	"strings"
 	"testing"
 	"time"
-
-	certificatesv1 "k8s.io/api/certificates/v1"
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
@@ -153,100 +148,5 @@ func TestJoinRefusesTokens(t *testing.T) {
 	}
 	if err := (*enrolling.Join)(nil).RefusePolicy(false, why); err != nil {
 		t.Errorf("no join: %v", err)
-	}
-}
-
-// Whatever a request asks for beyond its ticket is told.
-func TestMismatches(t *testing.T) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	terms := ticket.Terms{User: "jane", Groups: []string{"dev", "ops"}, Lifetime: time.Hour}
-	for what, tc := range map[string]struct {
-		change func(*csr.Subject, *csr.RequestOptions, *csr.Spec)
-		says   string
-	}{
-		"as the ticket says":      {func(*csr.Subject, *csr.RequestOptions, *csr.Spec) {}, ""},
-		"groups in another order": {func(s *csr.Subject, _ *csr.RequestOptions, _ *csr.Spec) { s.Groups = []string{"ops", "dev"} }, ""},
-		"shorter":                 {func(_ *csr.Subject, _ *csr.RequestOptions, s *csr.Spec) { s.Expiration = 20 * time.Minute }, ""},
-		"another user":            {func(s *csr.Subject, _ *csr.RequestOptions, _ *csr.Spec) { s.User = "eve" }, "the user"},
-		"a group more":            {func(s *csr.Subject, _ *csr.RequestOptions, _ *csr.Spec) { s.Groups = []string{"dev", "ops", "x"} }, "the groups"},
-		"a group less":            {func(s *csr.Subject, _ *csr.RequestOptions, _ *csr.Spec) { s.Groups = []string{"dev"} }, "the groups"},
-		"longer":                  {func(_ *csr.Subject, _ *csr.RequestOptions, s *csr.Spec) { s.Expiration = 2 * time.Hour }, "the lifetime"},
-		"as long as it gets":      {func(_ *csr.Subject, _ *csr.RequestOptions, s *csr.Spec) { s.Expiration = 0 }, "the lifetime"},
-		"another signer": {func(_ *csr.Subject, o *csr.RequestOptions, s *csr.Spec) {
-			o.SignerName, s.SignerName = "a.io/b", "a.io/b"
-		}, "the signer"},
-		"another usage": {func(_ *csr.Subject, o *csr.RequestOptions, s *csr.Spec) {
-			o.SignerName, s.SignerName = "a.io/b", "a.io/b"
-			s.Usages = []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth, certificatesv1.UsageServerAuth}
-		}, `the usage "server auth"`},
-		"a name more": {func(_ *csr.Subject, o *csr.RequestOptions, _ *csr.Spec) { o.DNSNames = []string{"api.example"} }, "alternative names"},
-	} {
-		subject, with := csr.Subject{User: "jane", Groups: []string{"dev", "ops"}}, csr.RequestOptions{}
-		spec := csr.Spec{Name: "a", Expiration: time.Hour}
-		tc.change(&subject, &with, &spec)
-		if spec.Request, err = csr.NewRequest(key, subject, with); err != nil {
-			t.Fatal(err)
-		}
-		obj, err := spec.Object()
-		if err != nil {
-			t.Fatal(err)
-		}
-		v := viewRequest(obj)
-		got := strings.Join(mismatches(terms, &v), "; ")
-		if (got == "") != (tc.says == "") || !strings.Contains(got, tc.says) {
-			t.Errorf("%s: %q, want %q", what, got, tc.says)
-		}
-	}
-}
-
-// What RBAC's comparison takes for the same and what not.
-func TestContains(t *testing.T) {
-	want := map[string]any{"a": []any{"x"}, "b": map[string]any{"c": 1.0}}
-	for what, tc := range map[string]struct {
-		live map[string]any
-		same bool
-	}{
-		"the same":       {map[string]any{"a": []any{"x"}, "b": map[string]any{"c": 1}}, true},
-		"more fields":    {map[string]any{"a": []any{"x"}, "b": map[string]any{"c": 1.0, "d": 2}, "e": 3}, true},
-		"a longer list":  {map[string]any{"a": []any{"x", "y"}, "b": map[string]any{"c": 1.0}}, false},
-		"another value":  {map[string]any{"a": []any{"x"}, "b": map[string]any{"c": 2.0}}, false},
-		"a missing one":  {map[string]any{"a": []any{"x"}}, false},
-		"another type":   {map[string]any{"a": "x", "b": map[string]any{"c": 1.0}}, false},
-		"an empty thing": {nil, false},
-	} {
-		if got := contains(tc.live, want); got != tc.same {
-			t.Errorf("%s: %v", what, got)
-		}
-	}
-}
-
-// Every object that is carried can be read and has a place in the API.
-func TestRBACObjects(t *testing.T) {
-	all, err := rbacObjects(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(all) < 15 {
-		t.Errorf("only %d objects", len(all))
-	}
-	for _, o := range all {
-		if path, err := o.text.path(); err != nil || !strings.HasSuffix(path, "/"+o.Name) || o.Name == "" {
-			t.Errorf("%s %s: %q, %v", o.Kind, o.Name, path, err)
-		}
-	}
-	if manifest, err := RBACManifest("ticket"); err != nil || !strings.Contains(manifest, ticket.Group) {
-		t.Errorf("the group of tickets is not bound: %v", err)
-	}
-	manifest, err := RBACManifest("breakglass")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, group := range []string{BreakGlassGroup, SealedGroup, csr.ReasonAnnotation, "<= 3600"} {
-		if !strings.Contains(manifest, group) {
-			t.Errorf("the policy does not know %q", group)
-		}
 	}
 }

@@ -2,18 +2,16 @@ package flow
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
@@ -79,7 +77,7 @@ func (m *ServerMove) Proof() string {
 // particular. He must show a certificate as [ServerMove.Proof] says: it is an error
 // that wraps [ErrUnproven] if he does not.
 func (m *ServerMove) Prove(ctx context.Context) error {
-	transport := Transport(m.next.Cluster, moveTimeout)
+	transport := cluster.Transport(m.next.Cluster, moveTimeout)
 	defer transport.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(ctx, moveTimeout)
 	defer cancel()
@@ -141,24 +139,4 @@ func (m *ServerMove) ApplyAll(ctx context.Context) error {
 		return err
 	}
 	return change.Apply(ctx)
-}
-
-// Transport reaches the cluster's API server as an enrolment says, with no
-// credential.
-func Transport(c enrollment.Cluster, handshake time.Duration) *http.Transport {
-	t := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: handshake,
-		TLSClientConfig: &tls.Config{ServerName: c.TLSServerName, MinVersion: tls.VersionTLS12,
-			InsecureSkipVerify: c.InsecureSkipTLSVerify}} // as it was enrolled, by its host's name
-	if len(c.CAData) > 0 {
-		t.TLSClientConfig.RootCAs = x509.NewCertPool()
-		t.TLSClientConfig.RootCAs.AppendCertsFromPEM(c.CAData)
-	}
-	if c.Direct {
-		t.Proxy = nil
-	} else if c.ProxyURL != "" {
-		if u, err := url.Parse(c.ProxyURL); err == nil { // the store has checked it
-			t.Proxy = http.ProxyURL(u)
-		}
-	}
-	return t
 }

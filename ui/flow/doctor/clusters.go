@@ -14,7 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/expiry"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 )
 
 // maxSkew is the difference of clocks that certificates bear: requests are
@@ -92,7 +92,7 @@ const enrolAnew = "kubehsm enroll --tui"
 // compares the clocks.
 func server(ctx context.Context, e enrollment.Enrollment) Check {
 	c := Check{ID: "server/" + e.Name, Group: GroupClusters, Title: "API server of " + e.Name}
-	transport := flow.Transport(e.Cluster, patience)
+	transport := cluster.Transport(e.Cluster, patience)
 	defer transport.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(e.Cluster.Server, "/")+"/version", nil)
 	if err != nil {

@@ -17,10 +17,8 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/attest"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
-	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
-	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
 // TicketLook says what a request is compared with.
@@ -291,100 +289,14 @@ func otherRequests(ctx context.Context, client *csr.Client, v *RequestView) (nam
 	return names, denied, nil
 }
 
-// Approvals approves requests whose kind wants more than a yes: a ticket is ended,
-// break-glass recorded.
-type Approvals struct {
-	env    *env.Env
-	access cluster.Access
-}
-
-// NewApprovals returns those of the clusters that e leads to.
-func NewApprovals(e *env.Env) Approvals { return Approvals{env: e, access: cluster.Access{Env: e}} }
-
-// TicketApproval is a request that was approved under a ticket.
-type TicketApproval struct {
-	Request RequestView `json:"request"`
-	// Issued is the certificate's end, nil if it was not signed in time.
-	Issued *time.Time `json:"notAfter,omitempty"`
-	// Certificate is the issued chain, PEM: for a user whose token is gone.
-	Certificate string `json:"certificate,omitempty"`
-	// Ended tells that the ticket's token was deleted.
-	Ended bool `json:"ticketEnded"`
-	// Notes are what was not done, and why.
-	Notes []string `json:"notes,omitempty"`
-}
-
-// Ticket approves the request that seen shows, waits up to wait for the
-// certificate, and ends the ticket. What was approved is on record also when the
-// wait is interrupted; to do it once more ends the ticket.
-func (a Approvals) Ticket(ctx context.Context, look TicketLook, seen RequestView, o DecideOptions, wait time.Duration) (TicketApproval, error) {
-	o.Approve = true
-	v, err := NewRequests(a.env).decide(ctx, look.Context, seen, o)
-	if err != nil {
-		return TicketApproval{}, err
-	}
-	done := TicketApproval{Request: v}
-	fingerprint := ""
-	note := func(what string, err error) {
-		if err != nil {
-			done.Notes = append(done.Notes, what+": "+err.Error())
-		}
-	}
-	note("no event was left on the request", a.leaveEvent(ctx, look.Context, v, "TicketApproved", "approved under the ticket "+look.ID))
-	waiting, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	pem, err := NewOwn(a.env).Wait(waiting, look.Context, v.Name, func(string) {})
-	if err != nil {
-		note("its ticket is not ended yet, as the certificate is not there; end it with `kubehsm bootstrap-token delete "+look.ID+"`", err)
-	} else {
-		cert, err := csr.ParseCertificate(pem)
-		if err != nil {
-			return done, err
-		}
-		done.Issued, done.Certificate = &cert.Leaf.NotAfter, string(pem)
-		fingerprint = certificateHash(cert)
-		err = NewRequests(a.env).EndTicket(ctx, look.Context, look.ID)
-		done.Ended = err == nil
-		note("its ticket could not be ended", err)
-	}
-	over := context.WithoutCancel(ctx) // the request is approved, interrupted or not
-	defer hsm.Finishing(ctx)()
-	server, err := a.access.Verified(over, look.Context)
-	if err != nil {
-		return done, err
-	}
-	err = deeds.NewLog(a.env).Add(over, deeds.Deed{Action: "approve", Server: server.Server, Ticket: look.ID, Request: v.Name,
-		Fingerprint: v.Fingerprint, Certificate: fingerprint, User: v.User, Expires: done.Issued, Reason: v.Note, Note: strings.Join(done.Notes, "; ")})
-	if err == nil && ctx.Err() != nil {
-		err = hsm.Hintf(fmt.Errorf("request %s is approved, and its ticket is not ended yet: %w", v.Name, ctx.Err()),
-			"run the same command again to end it, or `kubehsm bootstrap-token delete %s`", look.ID)
-	}
-	return done, err
-}
-
 // EndTicket deletes the token of a ticket, if it is still there.
 func (q Requests) EndTicket(ctx context.Context, kubeContext, id string) error {
-	err := NewBootstrapTokens(q.env).Delete(ctx, kubeContext, id)
-	if errors.Is(err, bootstraptoken.ErrNotFound) {
-		return nil
-	}
-	return err
-}
-
-// leaveEvent leaves an Event on a request, for those who look at it later. Not
-// being allowed to is for the caller to tell.
-func (a Approvals) leaveEvent(ctx context.Context, kubeContext string, v RequestView, reason, message string) error {
-	c, err := openObjects(ctx, a.access, kubeContext)
+	tokens, err := q.access.BootstrapTokens(ctx, kubeContext)
 	if err != nil {
 		return err
 	}
-	now := time.Now().UTC().Format(time.RFC3339)
-	return c.create(ctx, object{
-		"apiVersion": "v1", "kind": "Event",
-		// Events on what has no namespace are kept in this one.
-		"metadata":       map[string]any{"namespace": "default", "name": fmt.Sprintf("%s.%x", v.Name, time.Now().UnixNano())},
-		"involvedObject": map[string]any{"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "name": v.Name, "uid": v.UID},
-		"reason":         reason, "message": message, "type": "Normal", "count": 1, "firstTimestamp": now, "lastTimestamp": now,
-		"source": map[string]any{"component": "kubehsm"}, "reportingComponent": "kubehsm",
-	})
+	if err := tokens.Delete(ctx, id); !errors.Is(err, bootstraptoken.ErrNotFound) {
+		return err
+	}
+	return nil
 }

@@ -348,3 +348,48 @@ func (f Own) Wait(ctx context.Context, kubeContext, name string, report func(str
 	}
 	return cert.PEM, nil
 }
+
+// SendToAdmin is an error that only somebody else can mend: Text is what to
+// send to them. It wraps the refusal.
+type SendToAdmin struct {
+	Err  error
+	Text string
+	// Or is another way, a clause; mostly empty.
+	Or string
+}
+
+func (e *SendToAdmin) Error() string { return e.Err.Error() }
+
+// Unwrap returns the refusal.
+func (e *SendToAdmin) Unwrap() error { return e.Err }
+
+// Details returns Text.
+func (e *SendToAdmin) Details() string { return e.Text }
+
+// Hint says what to do with Text.
+func (e *SendToAdmin) Hint() string {
+	hint := "send the lines below to an admin of the cluster; then run the same command again"
+	if e.Or != "" {
+		hint += "; or " + e.Or
+	}
+	return hint
+}
+
+// statusLine says where a request is, in a line.
+func statusLine(name string, s csr.Status) string {
+	switch {
+	case s.Lost != nil:
+		return "connection lost, trying again: " + s.Lost.Error()
+	case s.Note != "":
+		return s.Note
+	case s.State == csr.Pending:
+		return fmt.Sprintf("waiting for somebody to approve %s: kubehsm csr approve %s", name, name)
+	case s.State == csr.Approved:
+		return name + " is approved; waiting for the signer"
+	}
+	line := name + " is " + s.State.String()
+	if s.Message != "" {
+		line += ": " + csr.Brief(s.Message)
+	}
+	return line
+}

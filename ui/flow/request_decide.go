@@ -131,6 +131,14 @@ func rightsCheck(ctx context.Context, client *csr.Client, v *RequestView) error 
 	return nil
 }
 
+// The groups of break-glass, whose requests take a second person.
+const (
+	// BreakGlassGroup may do everything, for an hour.
+	BreakGlassGroup = "kubehsm:break-glass"
+	// SealedGroup is of tokens that are enrolled in advance and kept in a safe.
+	SealedGroup = "kubehsm:sealed"
+)
+
 // DecideOptions say what is decided on a request.
 type DecideOptions struct {
 	Approve bool
@@ -149,7 +157,7 @@ var ErrWords = errors.New("these are not the words of the key in the request")
 // replaced or decided since, nothing is done. That what was revoked from here is
 // approved all the same goes on record: later requests for the key are its own.
 func (q Requests) Decide(ctx context.Context, kubeContext string, seen RequestView, o DecideOptions) (RequestView, error) {
-	v, err := q.decide(ctx, kubeContext, seen, o)
+	v, err := q.DecideUnrecorded(ctx, kubeContext, seen, o)
 	if err != nil || !o.Approve || !slices.Contains(seen.accepted, RiskRevoked) {
 		return v, err
 	}
@@ -162,7 +170,8 @@ func (q Requests) Decide(ctx context.Context, kubeContext string, seen RequestVi
 		User: v.User, Reason: v.Note, Note: "accepted: " + RiskRevoked})
 }
 
-func (q Requests) decide(ctx context.Context, kubeContext string, seen RequestView, o DecideOptions) (RequestView, error) {
+// DecideUnrecorded is Decide where the caller keeps the record.
+func (q Requests) DecideUnrecorded(ctx context.Context, kubeContext string, seen RequestView, o DecideOptions) (RequestView, error) {
 	client, err := q.access.Client(ctx, kubeContext)
 	if err != nil {
 		return RequestView{}, err

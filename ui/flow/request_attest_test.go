@@ -13,10 +13,11 @@ import (
 	"testing"
 	"time"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
+
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/attest"
-	certificatesv1 "k8s.io/api/certificates/v1"
 )
 
 // maker makes devices that attest: a root, and one device's key.

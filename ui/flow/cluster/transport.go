@@ -1,0 +1,46 @@
+package cluster
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+)
+
+// lookTimeout bounds the handshake of a look at a cluster without a credential.
+const lookTimeout = 10 * time.Second
+
+// AcceptedBy asks a cluster which client certificates it accepts, without a
+// credential; nil if it does not tell.
+func AcceptedBy(ctx context.Context, c enrollment.Cluster) *csr.Accepted {
+	a, err := csr.AskAccepted(ctx, Transport(c, lookTimeout), c.Server)
+	if err != nil {
+		return nil // the steps that need the cluster say why
+	}
+	return a
+}
+
+// Transport reaches the cluster's API server as an enrolment says, with no
+// credential.
+func Transport(c enrollment.Cluster, handshake time.Duration) *http.Transport {
+	t := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: handshake,
+		TLSClientConfig: &tls.Config{ServerName: c.TLSServerName, MinVersion: tls.VersionTLS12,
+			InsecureSkipVerify: c.InsecureSkipTLSVerify}} // as it was enrolled, by its host's name
+	if len(c.CAData) > 0 {
+		t.TLSClientConfig.RootCAs = x509.NewCertPool()
+		t.TLSClientConfig.RootCAs.AppendCertsFromPEM(c.CAData)
+	}
+	if c.Direct {
+		t.Proxy = nil
+	} else if c.ProxyURL != "" {
+		if u, err := url.Parse(c.ProxyURL); err == nil { // the store has checked it
+			t.Proxy = http.ProxyURL(u)
+		}
+	}
+	return t
+}

@@ -1,0 +1,64 @@
+package enrolling
+
+import (
+	"errors"
+	"os"
+	"os/user"
+	"strings"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+func TestNameTemplate(t *testing.T) {
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, _, _ = strings.Cut(host, ".")
+	tpl := NameTemplate{Token: hsm.TokenInfo{Label: "blue", Serial: "42"}, Context: "prod"}
+	for in, want := range map[string]string{
+		"jane":                      "jane",
+		"":                          "",
+		"{login}":                   me.Username,
+		"{login}@{host}.example":    me.Username + "@" + host + ".example",
+		"card-{serial}-of-{token}!": "card-42-of-blue!",
+		"{context}":                 "prod",
+		"a}b":                       "a}b",
+	} {
+		if got, err := tpl.Fill("user", in); err != nil || got != want {
+			t.Errorf("%q: %q, %v, want %q", in, got, err, want)
+		}
+	}
+	for _, bad := range []string{"{", "{login", "{nobody}", "{}", "x{log{in}}"} {
+		var e *csr.InputError
+		if got, err := tpl.Fill("user", bad); !errors.As(err, &e) || e.Field != "user" {
+			t.Errorf("%q: %q, %v", bad, got, err)
+		}
+	}
+	var e *csr.InputError
+	if _, err := (NameTemplate{}).Fill("user", "{serial}"); !errors.As(err, &e) {
+		t.Errorf("a token without a serial: %v", err)
+	}
+}
+
+func TestAltNames(t *testing.T) {
+	var o csr.RequestOptions
+	a := AltNames{DNS: []string{"a.example"}, Email: []string{"a@b.example"}, IP: []string{"::1", "10.0.0.1"}, URI: []string{"spiffe://x/y"}}
+	if err := a.Into(&o); err != nil || len(o.DNSNames) != 1 || len(o.EmailAddresses) != 1 || len(o.IPAddresses) != 2 || len(o.URIs) != 1 {
+		t.Errorf("%+v, %v", o, err)
+	}
+	if f := strings.Join(a.Flags(), " "); f != "--dns-name a.example --email a@b.example --ip ::1 --ip 10.0.0.1 --uri spiffe://x/y" {
+		t.Error(f)
+	}
+	for _, bad := range []AltNames{{IP: []string{"1.2.3"}}, {URI: []string{"/relative"}}, {URI: []string{"%"}}} {
+		if err := bad.Into(&csr.RequestOptions{}); err == nil {
+			t.Errorf("%+v was taken", bad)
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package flow
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
+	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/ui/flow/deeds"
+)
+
+// TestRevoked: what the record of revocations has against a request.
+func TestRevoked(t *testing.T) {
+	const here, elsewhere = "https://10.0.0.1:6443", "https://10.9.9.9:6443"
+	at := time.Date(2030, 1, 1, 9, 0, 0, 0, time.UTC)
+	gone := deeds.Deed{Action: "revoke", Time: at, Server: here, User: "jane", Keys: []string{"lost"}, Certificates: []string{"c0ffee"}}
+	approved := func(user, key, cert string) deeds.Deed {
+		return deeds.Deed{Action: "approve", Server: here, User: user, Fingerprint: key, Certificate: cert}
+	}
+	made := func(user, id string) deeds.Deed {
+		return deeds.Deed{Action: "ticket", Server: here, User: user, Ticket: id}
+	}
+	asks := func(user, requester, key string, change ...func(*RequestView)) RequestView {
+		v := RequestView{User: user, Requester: requester, Fingerprint: key, Created: at.Add(time.Hour), Object: &certificatesv1.CertificateSigningRequest{}}
+		for _, c := range change {
+			c(&v)
+		}
+		return v
+	}
+	filedWith := func(hash string) func(*RequestView) {
+		return func(v *RequestView) {
+			v.Object.Spec.Extra = map[string]certificatesv1.ExtraValue{"authentication.kubernetes.io/credential-id": {"X509SHA256=" + strings.ToUpper(hash)}}
+		}
+	}
+	byTicket := func(id string, after time.Duration) func(*RequestView) {
+		return func(v *RequestView) {
+			v.Requester, v.RequesterGroups, v.Created = bootstraptoken.UserPrefix+id, []string{ticket.Group}, at.Add(after)
+		}
+	}
+	for _, c := range []struct {
+		name              string
+		past              []deeds.Deed
+		v                 RequestView
+		refusals, warning string
+	}{
+		{"somebody else", []deeds.Deed{gone}, asks("joe", "joe", "new"), "", ""},
+		{"the user", []deeds.Deed{gone}, asks("jane", "jane", "new"), `access for "jane" was revoked`, ""},
+		{"the user asks for another", []deeds.Deed{gone}, asks("joe", "jane", "new"), `access for "jane" was revoked`, ""},
+		{"the key, for another user, by another", []deeds.Deed{gone}, asks("joe", "joe", "lost"), "its key belonged to", ""},
+		{"the key in another cluster", []deeds.Deed{{Action: "revoke", Time: at, Server: elsewhere, User: "jane", Keys: []string{"lost"}}}, asks("joe", "joe", "lost"), "its key belonged to", ""},
+		{"the user in another cluster", []deeds.Deed{{Action: "revoke", Time: at, Server: elsewhere, User: "jane"}}, asks("jane", "jane", "new"), "", elsewhere},
+		{"the certificate", []deeds.Deed{gone}, asks("joe", "joe", "new", filedWith("c0ffee")), "filed with a certificate", ""},
+		{"another certificate", []deeds.Deed{gone}, asks("joe", "joe", "new", filedWith("beef")), "", ""},
+		{"a key that was approved before", []deeds.Deed{approved("jane", "old", "feed"), gone}, asks("joe", "joe", "old"), "its key belonged to", ""},
+		{"a certificate that was approved before", []deeds.Deed{approved("jane", "old", "feed"), gone}, asks("joe", "joe", "new", filedWith("feed")), "filed with a certificate", ""},
+		{"a key that was approved since", []deeds.Deed{gone, approved("jane", "spare", "")}, asks("jane", "jane", "spare"), "", ""},
+		{"a new key, by a certificate that was approved since", []deeds.Deed{gone, approved("jane", "spare", "feed")}, asks("jane", "jane", "newer", filedWith("feed")), "", ""},
+		{"a new key, by who knows what", []deeds.Deed{gone, approved("jane", "spare", "feed")}, asks("jane", "jane", "newer"), `access for "jane" was revoked`, ""},
+		{"the lost key, after the spare was approved", []deeds.Deed{gone, approved("jane", "spare", "")}, asks("jane", "jane", "lost"), "its key belonged to", ""},
+		{"the lost key, which was approved all the same", []deeds.Deed{gone, approved("jane", "lost", "")}, asks("jane", "jane", "lost"), "", ""},
+		{"revoked once more", []deeds.Deed{gone, approved("jane", "spare", ""), gone}, asks("jane", "jane", "spare"), "its key belonged to", ""},
+		{"a ticket from before", []deeds.Deed{made("jane", "abcdef"), gone}, asks("jane", "", "new", byTicket("abcdef", time.Hour)), `access for "jane" was revoked`, ""},
+		{"a ticket that was made since", []deeds.Deed{gone, made("jane", "abcdef")}, asks("jane", "", "new", byTicket("abcdef", time.Hour)), "", ""},
+		{"the lost key with a ticket that was made since", []deeds.Deed{gone, made("jane", "abcdef")}, asks("jane", "", "lost", byTicket("abcdef", time.Hour)), "its key belonged to", ""},
+		{"a ticket of somebody else", []deeds.Deed{gone, made("joe", "abcdef")}, asks("jane", "", "new", byTicket("abcdef", time.Hour)), `access for "jane" was revoked`, ""},
+		{"another desk's ticket, on the day", []deeds.Deed{gone}, asks("jane", "", "new", byTicket("abcdef", 20*time.Hour)), `access for "jane" was revoked`, ""},
+		{"another desk's ticket, later", []deeds.Deed{gone}, asks("jane", "", "new", byTicket("abcdef", 25*time.Hour)), "", "made later"},
+		{"a request that cannot be read", []deeds.Deed{approved("jane", "", ""), gone}, asks("", "joe", ""), "", ""},
+	} {
+		refusals, warnings := revoked(c.past, here, &c.v)
+		for _, x := range []struct {
+			what, want string
+			got        []string
+		}{{"refused", c.refusals, refusals}, {"warned", c.warning, warnings}} {
+			if got := strings.Join(x.got, "; "); (got == "") != (x.want == "") || !strings.Contains(got, x.want) {
+				t.Errorf("%s: %s: %q, want %q", c.name, x.what, got, x.want)
+			}
+		}
+	}
+}
+
+// TestRefuse: the risks that are named are those that approve the request.
+func TestRefuse(t *testing.T) {
+	var v RequestView
+	v.refuse(RiskMismatch, []string{RiskRevoked}, "a", "b")
+	v.refuse(RiskRevoked, []string{RiskRevoked}, "c")
+	v.refuse(RiskRevoked, nil)
+	if strings.Join(v.Refusals, "") != "ab" || strings.Join(v.Warnings, "") != "c" || strings.Join(v.Risks, ",") != RiskMismatch || strings.Join(v.accepted, ",") != RiskRevoked {
+		t.Errorf("%+v", v)
+	}
+	v.refuse("", []string{""}, "d")
+	v.refuse(RiskRevoked, nil, "e")
+	if strings.Join(v.Refusals, "") != "abde" || len(v.Risks) != 0 {
+		t.Errorf("with one that cannot be accepted: %+v", v)
+	}
+}
+
+// Whatever a request asks for beyond its ticket is told.
+func TestMismatches(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	terms := ticket.Terms{User: "jane", Groups: []string{"dev", "ops"}, Lifetime: time.Hour}
+	for what, tc := range map[string]struct {
+		change func(*csr.Subject, *csr.RequestOptions, *csr.Spec)
+		says   string
+	}{
+		"as the ticket says":      {func(*csr.Subject, *csr.RequestOptions, *csr.Spec) {}, ""},
+		"groups in another order": {func(s *csr.Subject, _ *csr.RequestOptions, _ *csr.Spec) { s.Groups = []string{"ops", "dev"} }, ""},
+		"shorter":                 {func(_ *csr.Subject, _ *csr.RequestOptions, s *csr.Spec) { s.Expiration = 20 * time.Minute }, ""},
+		"another user":            {func(s *csr.Subject, _ *csr.RequestOptions, _ *csr.Spec) { s.User = "eve" }, "the user"},
+		"a group more":            {func(s *csr.Subject, _ *csr.RequestOptions, _ *csr.Spec) { s.Groups = []string{"dev", "ops", "x"} }, "the groups"},
+		"a group less":            {func(s *csr.Subject, _ *csr.RequestOptions, _ *csr.Spec) { s.Groups = []string{"dev"} }, "the groups"},
+		"longer":                  {func(_ *csr.Subject, _ *csr.RequestOptions, s *csr.Spec) { s.Expiration = 2 * time.Hour }, "the lifetime"},
+		"as long as it gets":      {func(_ *csr.Subject, _ *csr.RequestOptions, s *csr.Spec) { s.Expiration = 0 }, "the lifetime"},
+		"another signer": {func(_ *csr.Subject, o *csr.RequestOptions, s *csr.Spec) {
+			o.SignerName, s.SignerName = "a.io/b", "a.io/b"
+		}, "the signer"},
+		"another usage": {func(_ *csr.Subject, o *csr.RequestOptions, s *csr.Spec) {
+			o.SignerName, s.SignerName = "a.io/b", "a.io/b"
+			s.Usages = []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth, certificatesv1.UsageServerAuth}
+		}, `the usage "server auth"`},
+		"a name more": {func(_ *csr.Subject, o *csr.RequestOptions, _ *csr.Spec) { o.DNSNames = []string{"api.example"} }, "alternative names"},
+	} {
+		subject, with := csr.Subject{User: "jane", Groups: []string{"dev", "ops"}}, csr.RequestOptions{}
+		spec := csr.Spec{Name: "a", Expiration: time.Hour}
+		tc.change(&subject, &with, &spec)
+		if spec.Request, err = csr.NewRequest(key, subject, with); err != nil {
+			t.Fatal(err)
+		}
+		obj, err := spec.Object()
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := viewRequest(obj)
+		got := strings.Join(mismatches(terms, &v), "; ")
+		if (got == "") != (tc.says == "") || !strings.Contains(got, tc.says) {
+			t.Errorf("%s: %q, want %q", what, got, tc.says)
+		}
+	}
+}
+
+func TestForecastRefusal(t *testing.T) {
+	points := []csr.Point{{ID: "a", Verdict: csr.Warn, Reason: "odd"}, {ID: "b", Verdict: csr.Refuse, Reason: "never", Evidence: "the book"}}
+	err := ForecastRefusal(points)
+	if !errors.Is(err, ErrForecast) || !strings.Contains(err.Error(), "never (the book)") || strings.Contains(err.Error(), "odd") {
+		t.Errorf("got %v", err)
+	}
+	if err := ForecastRefusal(points[:1]); err != nil {
+		t.Errorf("a warning stands in the way: %v", err)
+	}
+	notes := strings.Join(Review{Notes: []string{"n"}, Forecast: append(points, csr.Point{ID: "c", Verdict: csr.OK, Reason: "fine"})}.Remarks(), "\n")
+	if notes != "n\nodd\nthis will be refused: never" {
+		t.Errorf("remarks: %q", notes)
+	}
+}
+
+func TestRequesterKind(t *testing.T) {
+	for who, want := range map[string]string{
+		"jane": "", "system:bootstrap:abcdef": "bootstrap token abcdef", "system:serviceaccount:ns:bot": "service account ns:bot",
+		"system:node:n1": "node n1", "system:anonymous": "nobody signed in",
+	} {
+		if got := requesterKind(who); !strings.Contains(got, want) || (want == "") != (got == "") {
+			t.Errorf("%s is %q", who, got)
+		}
+	}
+}
