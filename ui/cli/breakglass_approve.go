@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
@@ -16,7 +17,7 @@ func (a *app) breakglassApprove() *cobra.Command {
 	var yes bool
 	var root string
 	var risks approvalRisks
-	d := flow.DecideOptions{Approve: true}
+	d := request.DecideOptions{Approve: true}
 	c := a.command(&cobra.Command{
 		Use:   "approve REQUEST",
 		Short: "Approve somebody else's break-glass request, as the second person",
@@ -39,7 +40,7 @@ kubehsm breakglass approve jane-1a2b3c4d`,
 		if err != nil {
 			return err
 		}
-		seen, err := flow.NewRequests(&env.Env).Look(ctx, a.context, args[0], flow.RequestLook{Roots: roots, ToDecide: true, Accept: risks, Checks: []flow.RequestCheck{flow.BreakGlassCheck}})
+		seen, err := request.NewRequests(&env.Env).Look(ctx, a.context, args[0], request.LookOptions{Roots: roots, ToDecide: true, Accept: risks, Checks: []request.Check{flow.BreakGlassCheck}})
 		if err != nil {
 			return err
 		}
@@ -54,7 +55,7 @@ kubehsm breakglass approve jane-1a2b3c4d`,
 			}
 		}
 		v, notes, err := flow.NewApprovals(&env.Env).BreakGlass(ctx, a.context, seen, d)
-		if errors.Is(err, flow.ErrWords) {
+		if errors.Is(err, request.ErrWords) {
 			return &ui.UsageError{Err: err}
 		}
 		if err != nil {

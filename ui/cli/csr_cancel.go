@@ -1,8 +1,9 @@
 package cli
 
 import (
-	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
 
 func (a *app) csrCancel() *cobra.Command {
@@ -20,7 +21,7 @@ request that has the name by now is left alone.`,
 			return err
 		}
 		for _, name := range args {
-			if err := flow.NewOwn(&env.Env).Cancel(c.Context(), a.context, name); err != nil {
+			if err := request.NewOwn(&env.Env).Cancel(c.Context(), a.context, name); err != nil {
 				return err
 			}
 		}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
@@ -57,16 +57,16 @@ func (r *requestFlags) labelMap() (map[string]string, error) {
 }
 
 // options are those of a request for a key that is there.
-func (r *requestFlags) options(kubeContext string) (flow.RequestOptions, error) {
+func (r *requestFlags) options(kubeContext string) (request.Options, error) {
 	if err := needUser(r.user); err != nil {
-		return flow.RequestOptions{}, err
+		return request.Options{}, err
 	}
 	labels, err := r.labelMap()
 	signer := r.signer
 	if signer == "" {
 		signer = csr.ClientSigner
 	}
-	return flow.RequestOptions{
+	return request.Options{
 		Context: kubeContext, User: r.user, Groups: r.groups, Names: r.names, Labels: labels,
 		SignerName: signer, Expiration: r.expiration, Reason: r.reason, NoAttestation: r.noAttestation,
 	}, err
@@ -99,7 +99,7 @@ kubehsm csr create --context prod --key 'piv:serial=1234567;slot=9a' --user '{lo
 			}
 			options.AcceptForecast = true
 		}
-		all := make([]flow.RequestOptions, len(keys))
+		all := make([]request.Options, len(keys))
 		for i, k := range keys {
 			all[i] = options
 			if all[i].Key, err = parseKey(k); err != nil {
@@ -115,21 +115,21 @@ kubehsm csr create --context prod --key 'piv:serial=1234567;slot=9a' --user '{lo
 			return err
 		}
 		if plan {
-			points, err := flow.NewOwn(&env.Env).Forecast(c.Context(), all[0])
+			points, err := request.NewOwn(&env.Env).Forecast(c.Context(), all[0])
 			if err != nil {
 				return err
 			}
 			err = a.emitForecast(o, points)
 			if !options.AcceptForecast {
-				err = errors.Join(err, flow.ForecastRefusal(points))
+				err = errors.Join(err, request.ForecastRefusal(points))
 			}
 			return err
 		}
-		var views []flow.RequestView
+		var views []request.View
 		var failed error // those before it are filed
 		for _, options := range all {
-			var v flow.RequestView
-			if v, failed = flow.NewOwn(&env.Env).Create(c.Context(), options, a.prompter()); failed != nil {
+			var v request.View
+			if v, failed = request.NewOwn(&env.Env).Create(c.Context(), options, a.prompter()); failed != nil {
 				break
 			}
 			views = append(views, v)
@@ -156,17 +156,17 @@ kubehsm csr create --context prod --key 'piv:serial=1234567;slot=9a' --user '{lo
 }
 
 // requestsDoc is one request, or a list of several.
-func requestsDoc(views []flow.RequestView) any {
+func requestsDoc(views []request.View) any {
 	if len(views) == 1 {
 		return views[0]
 	}
 	return struct {
-		Requests []flow.RequestView `json:"requests"`
+		Requests []request.View `json:"requests"`
 	}{views}
 }
 
 // requestWords shows a request as an approver should see it.
-func requestWords(w *words, v flow.RequestView, sections []present.Section) {
+func requestWords(w *words, v request.View, sections []present.Section) {
 	sections[0].Facts = append([]present.Fact{{Name: "Name", Value: text.Clean(v.Name)}}, sections[0].Facts...)
 	w.sections(sections)
 	for i, l := range present.Verdicts(v) {

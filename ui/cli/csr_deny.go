@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
@@ -27,7 +28,7 @@ kubehsm csr deny jane-1a2b3c4d --keep-ticket --message 'use the other token'`,
 
 // decision are the flags of approve and deny.
 type decision struct {
-	flow.DecideOptions
+	request.DecideOptions
 	root string
 	yes  bool
 	// risks are those of an approval.
@@ -40,7 +41,7 @@ type decision struct {
 // decide makes a command that shows a request and approves or denies it.
 func (a *app) decide(approve bool, c *cobra.Command) (*cobra.Command, *decision) {
 	var o *format
-	d := &decision{DecideOptions: flow.DecideOptions{Approve: approve}}
+	d := &decision{DecideOptions: request.DecideOptions{Approve: approve}}
 	question := "Deny this request?"
 	if approve {
 		question = "Approve this request?"
@@ -59,8 +60,8 @@ func (a *app) decide(approve bool, c *cobra.Command) (*cobra.Command, *decision)
 		if err != nil {
 			return err
 		}
-		look := flow.TicketLook{Context: a.context, Roots: roots}
-		seen, err := flow.NewRequests(&env.Env).Look(ctx, a.context, args[0], flow.RequestLook{Roots: roots, ToDecide: true, Ticket: &look, Accept: d.risks})
+		look := request.TicketLook{Context: a.context, Roots: roots}
+		seen, err := request.NewRequests(&env.Env).Look(ctx, a.context, args[0], request.LookOptions{Roots: roots, ToDecide: true, Ticket: &look, Accept: d.risks})
 		if err != nil {
 			return err
 		}
@@ -80,7 +81,7 @@ func (a *app) decide(approve bool, c *cobra.Command) (*cobra.Command, *decision)
 		if !approve {
 			return a.deny(ctx, env, seen, d, o)
 		}
-		v, err := flow.NewRequests(&env.Env).Decide(ctx, a.context, seen, d.DecideOptions)
+		v, err := request.NewRequests(&env.Env).Decide(ctx, a.context, seen, d.DecideOptions)
 		if err != nil {
 			return err
 		}
@@ -95,8 +96,8 @@ func (a *app) decide(approve bool, c *cobra.Command) (*cobra.Command, *decision)
 }
 
 // deny denies a request that was shown, and ends its ticket.
-func (a *app) deny(ctx context.Context, env *flow.Env, seen flow.RequestView, d *decision, o *format) error {
-	done, err := flow.NewRequests(&env.Env).Deny(ctx, a.context, seen, d.DecideOptions, d.keepTicket)
+func (a *app) deny(ctx context.Context, env *flow.Env, seen request.View, d *decision, o *format) error {
+	done, err := request.NewRequests(&env.Env).Deny(ctx, a.context, seen, d.DecideOptions, d.keepTicket)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
 
 func (a *app) csrForecast() *cobra.Command {
@@ -42,11 +42,11 @@ kubehsm csr forecast --key 'piv:serial=1234567;slot=9a' --user jane --expiration
 		if err != nil {
 			return err
 		}
-		points, err := flow.NewOwn(&env.Env).Forecast(c.Context(), options)
+		points, err := request.NewOwn(&env.Env).Forecast(c.Context(), options)
 		if err != nil {
 			return err
 		}
-		return errors.Join(a.emitForecast(o, points), flow.ForecastRefusal(points))
+		return errors.Join(a.emitForecast(o, points), request.ForecastRefusal(points))
 	})
 	c.Flags().StringVar(&key, "key", "", "`URI` of the key; default none: what depends on it is left out")
 	r.bind(c.Flags())

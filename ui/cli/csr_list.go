@@ -10,12 +10,13 @@ import (
 
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 func (a *app) csrList() *cobra.Command {
 	var o *format
-	var f flow.RequestFilter
+	var f request.Filter
 	var mine, follow bool
 	c := a.command(&cobra.Command{
 		Use:     "list",
@@ -37,11 +38,11 @@ kubehsm csr list --context prod --signer-name kubernetes.io/kube-apiserver-clien
 		}
 		switch {
 		case mine:
-			views, err := flow.NewOwn(&env.Env).List(c.Context(), a.context)
+			views, err := request.NewOwn(&env.Env).List(c.Context(), a.context)
 			if err != nil && len(views) == 0 {
 				return err
 			}
-			return errors.Join(a.emitRequests(o, func(yield func(flow.RequestView, error) bool) {
+			return errors.Join(a.emitRequests(o, func(yield func(request.View, error) bool) {
 				for _, v := range views {
 					if !yield(v, nil) {
 						return
@@ -51,7 +52,7 @@ kubehsm csr list --context prod --signer-name kubernetes.io/kube-apiserver-clien
 		case follow:
 			return a.watchRequests(c.Context(), env, f, o)
 		}
-		all, err := flow.NewRequests(&env.Env).List(c.Context(), a.context, f)
+		all, err := request.NewRequests(&env.Env).List(c.Context(), a.context, f)
 		if err != nil {
 			return err
 		}
@@ -75,13 +76,13 @@ const requestPage = 500
 
 var requestHeading = []string{"NAME", "AGE", "STATE", "ASKED BY", "FOR USER", "GROUPS", "SIGNER"}
 
-func requestRow(v flow.RequestView) []string {
+func requestRow(v request.View) []string {
 	r := present.RequestRowOf(v, time.Now())
 	return []string{r.Name, r.Age, r.State, r.Requester, r.User, r.Groups, r.Signer}
 }
 
 // emitRequests writes requests as they come; never are all of them in memory.
-func (a *app) emitRequests(o *format, all iter.Seq2[flow.RequestView, error]) error {
+func (a *app) emitRequests(o *format, all iter.Seq2[request.View, error]) error {
 	if o.value != "" {
 		return a.emitList(o, "requests", func(yield func(any, error) bool) {
 			for v, err := range all {
@@ -114,11 +115,11 @@ func (a *app) emitRequests(o *format, all iter.Seq2[flow.RequestView, error]) er
 }
 
 // watchRequests writes what there is and what changes.
-func (a *app) watchRequests(ctx context.Context, env *flow.Env, f flow.RequestFilter, o *format) error {
+func (a *app) watchRequests(ctx context.Context, env *flow.Env, f request.Filter, o *format) error {
 	if o.value == "yaml" {
 		return ui.Usagef("--watch writes words or -o json")
 	}
-	events, err := flow.NewRequests(&env.Env).Watch(ctx, a.context, f)
+	events, err := request.NewRequests(&env.Env).Watch(ctx, a.context, f)
 	if err != nil {
 		return err
 	}

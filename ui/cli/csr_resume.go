@@ -3,7 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
@@ -21,9 +21,9 @@ filed is found and shown.`,
 		if err != nil {
 			return err
 		}
-		var views []flow.RequestView
+		var views []request.View
 		for _, name := range args {
-			v, err := flow.NewOwn(&env.Env).Resume(c.Context(), a.context, name)
+			v, err := request.NewOwn(&env.Env).Resume(c.Context(), a.context, name)
 			if err != nil {
 				return err
 			}

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
@@ -54,7 +54,7 @@ kubehsm csr show jane-1a2b3c4d --root maker.pem -o yaml`,
 		if err != nil {
 			return err
 		}
-		v, err := flow.NewRequests(&env.Env).Look(c.Context(), a.context, args[0], flow.RequestLook{Roots: roots})
+		v, err := request.NewRequests(&env.Env).Look(c.Context(), a.context, args[0], request.LookOptions{Roots: roots})
 		if err != nil {
 			return err
 		}

@@ -6,8 +6,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
 
 // waitedDoc is a request that was waited for, in JSON and YAML.
@@ -52,7 +53,7 @@ kubehsm csr wait jane-1a2b3c4d jane-5e6f7a8b --timeout 10m`,
 		var waits sync.WaitGroup
 		for i, name := range args {
 			waits.Go(func() {
-				pem, err := flow.NewOwn(&env.Env).Wait(ctx, a.context, name, report)
+				pem, err := request.NewOwn(&env.Env).Wait(ctx, a.context, name, report)
 				docs[i], errs[i] = waitedDoc{name, string(pem), errorDocOf(err)}, err
 			})
 		}

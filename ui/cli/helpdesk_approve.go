@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
@@ -20,7 +21,7 @@ const (
 func (a *app) helpdeskApprove() *cobra.Command {
 	var o *format
 	var ticketFile string
-	d := &decision{DecideOptions: flow.DecideOptions{Approve: true}}
+	d := &decision{DecideOptions: request.DecideOptions{Approve: true}}
 	c := a.command(&cobra.Command{
 		Use:   "approve REQUEST",
 		Short: "Approve a request that was filed with a ticket, and end the ticket",
@@ -46,7 +47,7 @@ kubehsm helpdesk approve jane-1a2b3c4d --words 'abandon zoo …' --yes`,
 		if err != nil {
 			return err
 		}
-		look := flow.TicketLook{Context: a.context, Roots: roots, Must: true}
+		look := request.TicketLook{Context: a.context, Roots: roots, Must: true}
 		if c.Flags().Changed("ticket") {
 			t, err := a.handedTicket(ctx, "ticket", ticketFile)
 			if err != nil {
@@ -59,7 +60,7 @@ kubehsm helpdesk approve jane-1a2b3c4d --words 'abandon zoo …' --yes`,
 		if err != nil {
 			return err
 		}
-		seen, err := flow.NewRequests(&env.Env).Look(ctx, a.context, args[0], flow.RequestLook{Roots: roots, ToDecide: true, Ticket: &look, Accept: d.risks})
+		seen, err := request.NewRequests(&env.Env).Look(ctx, a.context, args[0], request.LookOptions{Roots: roots, ToDecide: true, Ticket: &look, Accept: d.risks})
 		if err != nil {
 			return err
 		}
@@ -78,7 +79,7 @@ kubehsm helpdesk approve jane-1a2b3c4d --words 'abandon zoo …' --yes`,
 
 // approveTicket shows a request that was filed with a ticket, approves it, and
 // ends the ticket.
-func (a *app) approveTicket(ctx context.Context, env *flow.Env, look flow.TicketLook, seen flow.RequestView, d *decision, o *format) error {
+func (a *app) approveTicket(ctx context.Context, env *flow.Env, look request.TicketLook, seen request.View, d *decision, o *format) error {
 	w := a.err()
 	requestWords(w, seen, present.Request(seen, time.Now()))
 	if err := w.flush(); err != nil {
@@ -98,7 +99,7 @@ func (a *app) approveTicket(ctx context.Context, env *flow.Env, look flow.Ticket
 	}
 	done, err := flow.NewApprovals(&env.Env).Ticket(ctx, look, seen, d.DecideOptions, d.wait)
 	switch {
-	case errors.Is(err, flow.ErrWords):
+	case errors.Is(err, request.ErrWords):
 		return &ui.UsageError{Err: err}
 	case err != nil:
 		return err

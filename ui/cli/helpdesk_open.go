@@ -1,8 +1,9 @@
 package cli
 
 import (
-	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/ui/flow"
 )
 
 func (a *app) helpdeskOpen() *cobra.Command {

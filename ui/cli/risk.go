@@ -12,6 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
@@ -49,8 +50,8 @@ func (r *approvalRisks) bind(f *pflag.FlagSet) {
 
 func (r approvalRisks) check() error {
 	for _, risk := range r {
-		if risk != flow.RiskMismatch && risk != flow.RiskRevoked {
-			return ui.Usagef("--accept-risk: %q is not a risk of an approval; use %s or %s", risk, flow.RiskMismatch, flow.RiskRevoked)
+		if risk != request.RiskMismatch && risk != request.RiskRevoked {
+			return ui.Usagef("--accept-risk: %q is not a risk of an approval; use %s or %s", risk, request.RiskMismatch, request.RiskRevoked)
 		}
 	}
 	return nil

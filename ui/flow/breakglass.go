@@ -14,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
+	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
 
 // Break-glass is a certificate of a group that may do everything, for an hour,
@@ -66,11 +67,11 @@ func (b BreakGlass) Request(ctx context.Context, o BreakGlassOptions) (enrolling
 		o.Lifetime = BreakGlassLifetime
 	}
 	if o.Lifetime < csr.MinExpiration || o.Lifetime > BreakGlassLifetime {
-		return enrolling.Options{}, hsm.Hintf(fmt.Errorf("%w for %s", ErrForecast, o.Lifetime), "break-glass is for %s to %s", csr.MinExpiration, BreakGlassLifetime)
+		return enrolling.Options{}, hsm.Hintf(fmt.Errorf("%w for %s", request.ErrForecast, o.Lifetime), "break-glass is for %s to %s", csr.MinExpiration, BreakGlassLifetime)
 	}
 	out, err := b.asCaller(ctx, o.Context, o.Name, "-break-glass", enrolling.Options{
 		Token: o.Token, Key: o.Key, Generate: o.Generate, AcceptFactory: o.AcceptFactory, Timeout: o.Timeout,
-		Groups: []string{BreakGlassGroup}, Expiration: o.Lifetime, Reason: o.Reason, KeepCurrent: true,
+		Groups: []string{request.BreakGlassGroup}, Expiration: o.Lifetime, Reason: o.Reason, KeepCurrent: true,
 	})
 	return out, err
 }
@@ -117,7 +118,7 @@ func (b BreakGlass) Seal(ctx context.Context, kubeContext, name string, o enroll
 	case o.Token.Scheme == "" && o.Key.Scheme == "":
 		return o, hsm.WithHint(errors.New("no token is named"), "name the one that goes into the safe with --token")
 	}
-	o.Groups, o.KeepCurrent = []string{SealedGroup}, true
+	o.Groups, o.KeepCurrent = []string{request.SealedGroup}, true
 	return b.asCaller(ctx, kubeContext, name, "-sealed", o)
 }
 
@@ -128,7 +129,7 @@ func (b BreakGlass) Record(ctx context.Context, r Result, reason string) error {
 		return err
 	}
 	action := "break-glass-request"
-	if slices.Contains(en.Groups, SealedGroup) {
+	if slices.Contains(en.Groups, request.SealedGroup) {
 		action = "seal"
 	}
 	return deeds.NewLog(b.env).Add(ctx, deeds.Deed{Action: action, Server: en.Cluster.Server, Request: r.Request, Fingerprint: r.Fingerprint,
@@ -157,8 +158,8 @@ func (b BreakGlass) List() ([]BreakGlassView, error) {
 	}
 	views := []BreakGlassView{}
 	for _, en := range all {
-		sealed := slices.Contains(en.Groups, SealedGroup)
-		if !sealed && !slices.Contains(en.Groups, BreakGlassGroup) {
+		sealed := slices.Contains(en.Groups, request.SealedGroup)
+		if !sealed && !slices.Contains(en.Groups, request.BreakGlassGroup) {
 			continue
 		}
 		v := BreakGlassView{Name: en.Name, Sealed: sealed, User: en.User, Server: en.Cluster.Server, Key: en.Key.String(), State: "expired"}
@@ -182,17 +183,17 @@ func (b BreakGlass) List() ([]BreakGlassView, error) {
 
 // BreakGlassCheck holds a request to the rules, for [RequestLook.Checks]. The
 // cluster's policy does the same, if it is installed.
-func BreakGlassCheck(_ context.Context, _ *csr.Client, v *RequestView) error {
-	sealed := slices.Contains(v.Groups, SealedGroup)
-	if !sealed && !slices.Contains(v.Groups, BreakGlassGroup) {
-		v.refuse("", nil, "it asks for neither of the groups "+BreakGlassGroup+" and "+SealedGroup)
+func BreakGlassCheck(_ context.Context, _ *csr.Client, v *request.View) error {
+	sealed := slices.Contains(v.Groups, request.SealedGroup)
+	if !sealed && !slices.Contains(v.Groups, request.BreakGlassGroup) {
+		v.Refuse("", nil, "it asks for neither of the groups "+request.BreakGlassGroup+" and "+request.SealedGroup)
 		return nil
 	}
 	if n := v.Object.Spec.ExpirationSeconds; !sealed && (n == nil || time.Duration(*n)*time.Second > BreakGlassLifetime) {
-		v.refuse("", nil, "it asks for more than "+BreakGlassLifetime.String())
+		v.Refuse("", nil, "it asks for more than "+BreakGlassLifetime.String())
 	}
 	if strings.TrimSpace(v.Note) == "" {
-		v.refuse("", nil, "it gives no reason")
+		v.Refuse("", nil, "it gives no reason")
 	}
 	return nil
 }

@@ -13,13 +13,14 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
+	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
 
 // BreakGlass approves the request that seen shows, as the second person.
 // notes say what could not be done beside that.
-func (a Approvals) BreakGlass(ctx context.Context, kubeContext string, seen RequestView, o DecideOptions) (v RequestView, notes []string, err error) {
+func (a Approvals) BreakGlass(ctx context.Context, kubeContext string, seen request.View, o request.DecideOptions) (v request.View, notes []string, err error) {
 	o.Approve, o.Own = true, false
-	if v, err = NewRequests(a.env).DecideUnrecorded(ctx, kubeContext, seen, o); err != nil {
+	if v, err = request.NewRequests(a.env).DecideUnrecorded(ctx, kubeContext, seen, o); err != nil {
 		return v, nil, err
 	}
 	if err := a.leaveEvent(ctx, kubeContext, v, "BreakGlassApproved", "approved for: "+seen.Note); err != nil {
@@ -49,7 +50,7 @@ func NewApprovals(e *env.Env) Approvals { return Approvals{env: e, access: clust
 
 // TicketApproval is a request that was approved under a ticket.
 type TicketApproval struct {
-	Request RequestView `json:"request"`
+	Request request.View `json:"request"`
 	// Issued is the certificate's end, nil if it was not signed in time.
 	Issued *time.Time `json:"notAfter,omitempty"`
 	// Certificate is the issued chain, PEM: for a user whose token is gone.
@@ -63,9 +64,9 @@ type TicketApproval struct {
 // Ticket approves the request that seen shows, waits up to wait for the
 // certificate, and ends the ticket. What was approved is on record also when the
 // wait is interrupted; to do it once more ends the ticket.
-func (a Approvals) Ticket(ctx context.Context, look TicketLook, seen RequestView, o DecideOptions, wait time.Duration) (TicketApproval, error) {
+func (a Approvals) Ticket(ctx context.Context, look request.TicketLook, seen request.View, o request.DecideOptions, wait time.Duration) (TicketApproval, error) {
 	o.Approve = true
-	v, err := NewRequests(a.env).DecideUnrecorded(ctx, look.Context, seen, o)
+	v, err := request.NewRequests(a.env).DecideUnrecorded(ctx, look.Context, seen, o)
 	if err != nil {
 		return TicketApproval{}, err
 	}
@@ -79,7 +80,7 @@ func (a Approvals) Ticket(ctx context.Context, look TicketLook, seen RequestView
 	note("no event was left on the request", a.leaveEvent(ctx, look.Context, v, "TicketApproved", "approved under the ticket "+look.ID))
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	pem, err := NewOwn(a.env).Wait(waiting, look.Context, v.Name, func(string) {})
+	pem, err := request.NewOwn(a.env).Wait(waiting, look.Context, v.Name, func(string) {})
 	if err != nil {
 		note("its ticket is not ended yet, as the certificate is not there; end it with `kubehsm bootstrap-token delete "+look.ID+"`", err)
 	} else {
@@ -89,7 +90,7 @@ func (a Approvals) Ticket(ctx context.Context, look TicketLook, seen RequestView
 		}
 		done.Issued, done.Certificate = &cert.Leaf.NotAfter, string(pem)
 		fingerprint = certificateHash(cert)
-		err = NewRequests(a.env).EndTicket(ctx, look.Context, look.ID)
+		err = request.NewRequests(a.env).EndTicket(ctx, look.Context, look.ID)
 		done.Ended = err == nil
 		note("its ticket could not be ended", err)
 	}
@@ -110,7 +111,7 @@ func (a Approvals) Ticket(ctx context.Context, look TicketLook, seen RequestView
 
 // leaveEvent leaves an Event on a request, for those who look at it later. Not
 // being allowed to is for the caller to tell.
-func (a Approvals) leaveEvent(ctx context.Context, kubeContext string, v RequestView, reason, message string) error {
+func (a Approvals) leaveEvent(ctx context.Context, kubeContext string, v request.View, reason, message string) error {
 	c, err := openObjects(ctx, a.access, kubeContext)
 	if err != nil {
 		return err

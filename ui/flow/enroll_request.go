@@ -10,6 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
 
@@ -99,7 +100,7 @@ func (r *enrolment) signRequest(ctx context.Context) error {
 	}
 	if !o.NoAttestation {
 		var why error
-		if with.ExtraExtensions, why, err = attestation(ctx, r.token, r.info.Can, r.j.Key); err != nil {
+		if with.ExtraExtensions, why, err = request.Attestation(ctx, r.token, r.info.Can, r.j.Key); err != nil {
 			return fmt.Errorf("attest the key: %w", err)
 		}
 		if err := o.Join.RefusePolicy(why == nil, why); err != nil {
@@ -135,7 +136,7 @@ func (r *enrolment) file(ctx context.Context, client *csr.Client) (outcome, erro
 		if textErr != nil {
 			return outcome{}, errors.Join(err, textErr)
 		}
-		return outcome{}, &SendToAdmin{Err: err, Text: text, Or: r.j.OtherFiler()}
+		return outcome{}, &request.SendToAdmin{Err: err, Text: text, Or: r.j.OtherFiler()}
 	}
 	if err != nil {
 		return outcome{}, err
@@ -156,7 +157,7 @@ func (r *enrolment) awaitApproval(ctx context.Context) (outcome, error) {
 	}
 	if with := r.j.Options.ApproveWith; with != "" {
 		r.progress(enrolling.StepApproval, "approving as %s", with)
-		if err := NewRequests(&r.env.Env).ApproveFiled(ctx, with, r.j.Cluster.Server, r.j.Ref(), r.j.Request); err != nil {
+		if err := request.NewRequests(&r.env.Env).ApproveFiled(ctx, with, r.j.Cluster.Server, r.j.Ref(), r.j.Request); err != nil {
 			return outcome{}, err
 		}
 	}
@@ -169,7 +170,7 @@ func (r *enrolment) awaitApproval(ctx context.Context) (outcome, error) {
 		r.progress(enrolling.StepApproval, "if the approver asks, the key's words are: %s", strings.Join(words, " "))
 	}
 	status, err := client.Wait(ctx, r.j.Ref(), func(s csr.Status) {
-		r.progress(enrolling.StepApproval, "%s", statusLine(r.j.RequestName, s))
+		r.progress(enrolling.StepApproval, "%s", request.StatusLine(r.j.RequestName, s))
 	})
 	if err != nil {
 		if refused := status.Err(); refused != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
 
 // forecast says what is likely to become of the request that an enrolment will
@@ -46,7 +47,7 @@ func (r *enrolment) refuseVain(ctx context.Context) error {
 			return noKeyYet(r.j.ExpiredToken(err))
 		}
 		if o.ApproveWith != "" {
-			if err := NewRequests(&r.env.Env).CheckApprover(ctx, o.ApproveWith, o.SignerName); err != nil {
+			if err := request.NewRequests(&r.env.Env).CheckApprover(ctx, o.ApproveWith, o.SignerName); err != nil {
 				return noKeyYet(err)
 			}
 		}
@@ -58,7 +59,7 @@ func (r *enrolment) refuseVain(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return ForecastRefusal(points)
+	return request.ForecastRefusal(points)
 }
 
 // reach tells whether the API server answers, and knows who asks.

@@ -17,6 +17,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
+	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
 
 // Revocation is what a user has in a cluster, and what can be done about it.
@@ -45,7 +46,7 @@ type Revocation struct {
 	Done   []string `json:"done,omitempty"`
 	Failed []string `json:"failed,omitempty"`
 
-	requests map[string]RequestView
+	requests map[string]request.View
 }
 
 // Revocations finds and takes away what users have in clusters.
@@ -111,7 +112,7 @@ func (w Revocations) LookUp(ctx context.Context, kubeContext, user string, group
 		return Revocation{}, err
 	}
 	r := Revocation{User: user, Server: cluster.Server, Bindings: []BindingView{}, GroupBindings: []BindingView{},
-		Certificates: []CertificateView{}, Pending: []string{}, Approved: []string{}, Tickets: []string{}, requests: map[string]RequestView{}}
+		Certificates: []CertificateView{}, Pending: []string{}, Approved: []string{}, Tickets: []string{}, requests: map[string]request.View{}}
 	found, err := w.lookUpRequests(ctx, kubeContext, &r)
 	if err != nil {
 		return r, err
@@ -142,7 +143,7 @@ func (w Revocations) lookUpRequests(ctx context.Context, kubeContext string, r *
 			}
 			return nil, err
 		}
-		v := viewRequest(obj)
+		v := request.ViewOf(obj)
 		if v.User != r.User {
 			continue
 		}
@@ -296,10 +297,10 @@ func (w Revocations) takeAway(ctx context.Context, kubeContext string, r *Revoca
 		}
 	}
 	for _, id := range r.Tickets {
-		tell("ticket "+id+" ended", NewRequests(w.env).EndTicket(ctx, kubeContext, id)) // another desk may have ended it
+		tell("ticket "+id+" ended", request.NewRequests(w.env).EndTicket(ctx, kubeContext, id)) // another desk may have ended it
 	}
 	for _, name := range r.Pending {
-		_, err := NewRequests(w.env).Decide(ctx, kubeContext, r.requests[name], DecideOptions{Decision: csr.Decision{Reason: "KubehsmRevoked", Message: "the user's access was taken away"}})
+		_, err := request.NewRequests(w.env).Decide(ctx, kubeContext, r.requests[name], request.DecideOptions{Decision: csr.Decision{Reason: "KubehsmRevoked", Message: "the user's access was taken away"}})
 		tell("request "+name+" denied", err)
 	}
 	if len(r.Approved) > 0 {

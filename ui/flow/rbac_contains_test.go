@@ -6,6 +6,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
 
 // What RBAC's comparison takes for the same and what not.
@@ -50,7 +51,7 @@ func TestRBACObjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, group := range []string{BreakGlassGroup, SealedGroup, csr.ReasonAnnotation, "<= 3600"} {
+	for _, group := range []string{request.BreakGlassGroup, request.SealedGroup, csr.ReasonAnnotation, "<= 3600"} {
 		if !strings.Contains(manifest, group) {
 			t.Errorf("the policy does not know %q", group)
 		}

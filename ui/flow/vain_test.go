@@ -16,6 +16,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
 
 // TestVainKey: before a key is made the API server must answer; a run that has
@@ -83,7 +84,7 @@ func TestVainKeyOnEKS(t *testing.T) {
 	defer server.Close()
 	pointAt(t, e, server)
 	r := begin(t, e, enrolling.Options{User: "jane"}, &typist{})
-	if _, err := r.keyForRequest(ctx); !errors.Is(err, ErrForecast) || !strings.Contains(err.Error(), "Amazon EKS") || r.j.KeyHash != "" {
+	if _, err := r.keyForRequest(ctx); !errors.Is(err, request.ErrForecast) || !strings.Contains(err.Error(), "Amazon EKS") || r.j.KeyHash != "" {
 		t.Errorf("a key on EKS: %v, key %q", err, r.j.KeyHash)
 	}
 	r.j.RequestName, r.j.RequestUID, r.j.Options.Timeout = "x", "u", time.Millisecond

@@ -7,7 +7,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
 
@@ -25,7 +25,7 @@ func Foreign(s string) string { return text.Truncate(text.Clean(s), maxCell) }
 func Note(s string) string { return text.Truncate(text.Clean(s), maxNote) }
 
 // Verdicts are what speaks against a request: what refuses it first.
-func Verdicts(v flow.RequestView) []Line {
+func Verdicts(v request.View) []Line {
 	var lines []Line
 	for _, r := range v.Refusals {
 		lines = append(lines, Line{Words: Note(r), Level: Bad})
@@ -38,23 +38,23 @@ func Verdicts(v flow.RequestView) []Line {
 
 // Request is a request as an approver should see it, without its name and
 // [Verdicts].
-func Request(v flow.RequestView, now time.Time) []Section {
+func Request(v request.View, now time.Time) []Section {
 	return []Section{{Facts: requestFacts(v, now)}, keyOf(v), allowedBy(v)}
 }
 
 // Filed is a request that was just filed, which nobody has looked into yet.
-func Filed(v flow.RequestView, now time.Time) []Section {
+func Filed(v request.View, now time.Time) []Section {
 	return []Section{{Facts: append(requestFacts(v, now), keyOf(v).Facts...)}}
 }
 
-func requestFacts(v flow.RequestView, now time.Time) []Fact {
+func requestFacts(v request.View, now time.Time) []Fact {
 	state := text.Clean(v.State)
 	if v.Reason != "" {
 		state += " (" + Foreign(v.Reason) + ")"
 	}
 	ticketFor, groups, filed := "", v.RequesterGroups, ""
 	if v.Ticket != nil {
-		ticketFor, groups = flow.TermsWords(*v.Ticket), PlainGroups(groups)
+		ticketFor, groups = request.TermsWords(*v.Ticket), PlainGroups(groups)
 	}
 	if !v.Created.IsZero() {
 		filed = Date(v.Created) + " (" + Age(now.Sub(v.Created)) + " ago)"
@@ -78,7 +78,7 @@ func requestFacts(v flow.RequestView, now time.Time) []Fact {
 }
 
 // keyOf says where the key of a request lives, and what that rests on.
-func keyOf(v flow.RequestView) Section {
+func keyOf(v request.View) Section {
 	s := Section{Title: "Where the key lives", Facts: []Fact{
 		{Name: "Key", Value: text.Clean(v.Key)},
 		{Name: "Fingerprint", Value: text.Clean(v.Fingerprint)},
@@ -96,7 +96,7 @@ func keyOf(v flow.RequestView) Section {
 }
 
 // allowedBy says what the certificate would allow.
-func allowedBy(v flow.RequestView) Section {
+func allowedBy(v request.View) Section {
 	s := Section{Title: "What the certificate would allow"}
 	for _, r := range v.Rights {
 		s.Lines = append(s.Lines, Line{Words: text.Clean(r)})
@@ -127,7 +127,7 @@ type RequestRow struct {
 }
 
 // RequestRowOf puts a request into a row.
-func RequestRowOf(v flow.RequestView, now time.Time) RequestRow {
+func RequestRowOf(v request.View, now time.Time) RequestRow {
 	return RequestRow{Age: Age(now.Sub(v.Created)), State: text.Clean(v.State), Requester: Foreign(v.Requester), User: Foreign(v.User),
 		Groups: Foreign(strings.Join(v.Groups, ", ")), Name: text.Clean(v.Name), Signer: text.Clean(v.SignerName)}
 }

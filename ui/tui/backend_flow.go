@@ -9,6 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
 
 // The methods below hand on to the use cases what screens ask for.
@@ -30,7 +31,7 @@ func (b *backend) BreakGlassList() ([]flow.BreakGlassView, error) {
 }
 
 func (b *backend) CancelRequest(ctx context.Context, kubeContext string, name string) error {
-	return flow.NewOwn(&b.Env.Env).Cancel(ctx, kubeContext, name)
+	return request.NewOwn(&b.Env.Env).Cancel(ctx, kubeContext, name)
 }
 
 func (b *backend) CheckRBAC(ctx context.Context, kubeContext string, sets []string) ([]flow.RBACObject, error) {
@@ -45,8 +46,8 @@ func (b *backend) CreateBootstrapToken(ctx context.Context, kubeContext string, 
 	return flow.NewBootstrapTokens(&b.Env.Env).Create(ctx, kubeContext, r, join)
 }
 
-func (b *backend) CreateRequest(ctx context.Context, o flow.RequestOptions, p hsm.Prompter) (flow.RequestView, error) {
-	return flow.NewOwn(&b.Env.Env).Create(ctx, o, p)
+func (b *backend) CreateRequest(ctx context.Context, o request.Options, p hsm.Prompter) (request.View, error) {
+	return request.NewOwn(&b.Env.Env).Create(ctx, o, p)
 }
 
 func (b *backend) Deeds() ([]deeds.Deed, error) {
@@ -85,8 +86,8 @@ func (b *backend) OpenSealed(id string, serial string, sealed []byte) (*hsm.Secr
 	return flow.NewTickets(&b.Env.Env).OpenSealed(id, serial, sealed)
 }
 
-func (b *backend) OwnRequests(ctx context.Context, kubeContext string) ([]flow.RequestView, error) {
-	return flow.NewOwn(&b.Env.Env).List(ctx, kubeContext)
+func (b *backend) OwnRequests(ctx context.Context, kubeContext string) ([]request.View, error) {
+	return request.NewOwn(&b.Env.Env).List(ctx, kubeContext)
 }
 
 func (b *backend) RecordBreakGlass(ctx context.Context, r flow.Result, reason string) error {
@@ -101,12 +102,12 @@ func (b *backend) Renew(ctx context.Context, name string, o flow.RenewOptions, p
 	return flow.NewRenewer(b.Env).Renew(ctx, name, o, p, report)
 }
 
-func (b *backend) Requests(ctx context.Context, kubeContext string, f flow.RequestFilter) (iter.Seq2[flow.RequestView, error], error) {
-	return flow.NewRequests(&b.Env.Env).List(ctx, kubeContext, f)
+func (b *backend) Requests(ctx context.Context, kubeContext string, f request.Filter) (iter.Seq2[request.View, error], error) {
+	return request.NewRequests(&b.Env.Env).List(ctx, kubeContext, f)
 }
 
-func (b *backend) ResumeRequest(ctx context.Context, kubeContext string, name string) (flow.RequestView, error) {
-	return flow.NewOwn(&b.Env.Env).Resume(ctx, kubeContext, name)
+func (b *backend) ResumeRequest(ctx context.Context, kubeContext string, name string) (request.View, error) {
+	return request.NewOwn(&b.Env.Env).Resume(ctx, kubeContext, name)
 }
 
 func (b *backend) Review(ctx context.Context, o enrolling.Options) (flow.Review, error) {
@@ -133,6 +134,6 @@ func (b *backend) Unfinished(ctx context.Context) ([]enrolling.Progress, error) 
 	return enrolling.NewStore(&b.Env.Env).Unfinished(ctx)
 }
 
-func (b *backend) WatchRequests(ctx context.Context, kubeContext string, f flow.RequestFilter) (iter.Seq2[flow.RequestEvent, error], error) {
-	return flow.NewRequests(&b.Env.Env).Watch(ctx, kubeContext, f)
+func (b *backend) WatchRequests(ctx context.Context, kubeContext string, f request.Filter) (iter.Seq2[request.Event, error], error) {
+	return request.NewRequests(&b.Env.Env).Watch(ctx, kubeContext, f)
 }

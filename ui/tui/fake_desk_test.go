@@ -20,6 +20,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
 
 func (f *fakeBackend) BootstrapTokens(context.Context, string, bool) ([]flow.BootstrapToken, []string, error) {
@@ -65,7 +66,7 @@ func (f *fakeBackend) RecordBreakGlass(_ context.Context, r flow.Result, reason 
 }
 
 func (f *fakeBackend) Sealed(_ context.Context, _, _ string, o enrolling.Options) (enrolling.Options, error) {
-	o.Name, o.Groups = o.User+"-sealed", []string{flow.SealedGroup}
+	o.Name, o.Groups = o.User+"-sealed", []string{request.SealedGroup}
 	return o, f.did("seal %s: %s", o.User, o.Reason)
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/doctor"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/contexts"
 )
 
@@ -155,25 +156,25 @@ func (h *hostileBackend) Enroll(ctx context.Context, o enrolling.Options, p hsm.
 	return poisoned(fakeResult(o, false), h.s), nil
 }
 
-func (h *hostileBackend) Request(ctx context.Context, c, name string, look flow.RequestLook) (flow.RequestView, error) {
+func (h *hostileBackend) Request(ctx context.Context, c, name string, look request.LookOptions) (request.View, error) {
 	v, err := h.fakeBackend.Request(ctx, c, name, look)
 	v = poisoned(v, h.s)
 	v.Refusals = nil // or it could not be approved
 	return v, err
 }
 
-func (h *hostileBackend) OwnRequests(ctx context.Context, c string) ([]flow.RequestView, error) {
+func (h *hostileBackend) OwnRequests(ctx context.Context, c string) ([]request.View, error) {
 	all, err := h.fakeBackend.OwnRequests(ctx, c)
 	return poisoned(all, h.s), err
 }
 
-func (h *hostileBackend) WatchRequests(ctx context.Context, c string, f flow.RequestFilter) (iter.Seq2[flow.RequestEvent, error], error) {
+func (h *hostileBackend) WatchRequests(ctx context.Context, c string, f request.Filter) (iter.Seq2[request.Event, error], error) {
 	return h.fakeBackend.WatchRequests(ctx, c, f)
 }
 
 // Decide fails in a cluster's words.
-func (h *hostileBackend) Decide(context.Context, string, flow.RequestView, flow.DecideOptions) (flow.RequestView, error) {
-	return flow.RequestView{}, hsm.WithHint(errors.New("the cluster says: "+h.s), h.s)
+func (h *hostileBackend) Decide(context.Context, string, request.View, request.DecideOptions) (request.View, error) {
+	return request.View{}, hsm.WithHint(errors.New("the cluster says: "+h.s), h.s)
 }
 
 func (h *hostileBackend) Deeds() ([]deeds.Deed, error) {

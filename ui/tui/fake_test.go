@@ -21,6 +21,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
 
 // fakeNow is the time that tests run at.
@@ -51,9 +52,9 @@ type fakeBackend struct {
 	deedErr   error // the next deed's
 	attestErr error
 
-	requests    []flow.RequestView
+	requests    []request.View
 	requestsErr error
-	changes     chan flow.RequestEvent
+	changes     chan request.Event
 	refusals    []string
 
 	status    agent.Status

@@ -14,9 +14,9 @@ import (
 	"github.com/charmbracelet/x/exp/teatest/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/tui/tuitest"
 )
 
@@ -256,7 +256,7 @@ func TestFlowErrorAndRetry(t *testing.T) {
 
 func TestFlowSendToAdmin(t *testing.T) {
 	f := newFake()
-	f.fail[enrolling.StepRequest] = &flow.SendToAdmin{Err: errors.New("jane may not create requests"), Text: "kubectl create -f request.yaml"}
+	f.fail[enrolling.StepRequest] = &request.SendToAdmin{Err: errors.New("jane may not create requests"), Text: "kubectl create -f request.yaml"}
 	s := start(t, f)
 	s.toPIN()
 	s.press(`"648219"`, "enter")

@@ -8,7 +8,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
 
 // atRequests goes to the requests of the cluster.
@@ -39,20 +39,20 @@ func toLook(r *rig) {
 
 func TestRequestsFollowTheCluster(t *testing.T) {
 	f := newFake()
-	f.changes = make(chan flow.RequestEvent)
+	f.changes = make(chan request.Event)
 	r := newRig(t, f, 100, 30)
 	atRequests(r)
 	r.Press("down") // on jane
 	late := fakeRequest("late", "dev")
 	late.Created = fakeNow()
-	f.changes <- flow.RequestEvent{Type: "ADDED", Request: late}
+	f.changes <- request.Event{Type: "ADDED", Request: late}
 	r.Sees("3 requests pending", "late")
 	gone := fakeRequest("mallory")
-	f.changes <- flow.RequestEvent{Type: "DELETED", Request: gone}
+	f.changes <- request.Event{Type: "DELETED", Request: gone}
 	r.Sees("2 requests pending")
 	decided := late
 	decided.State = "denied"
-	f.changes <- flow.RequestEvent{Type: "MODIFIED", Request: decided}
+	f.changes <- request.Event{Type: "MODIFIED", Request: decided}
 	r.Sees("1 request pending")
 	r.Press("enter")
 	r.Sees("kubehsm-jane-7x2kp", "Where the key lives") // the cursor stayed on jane
@@ -107,7 +107,7 @@ func TestApproveOwn(t *testing.T) {
 	r.did(f, `decide kubehsm-jane-7x2kp approve=true own=true words="" message=""`)
 	r.Press("x")
 	r.Sees("kubehsm csr approve kubehsm-jane-7x2kp --own")
-	f.set(func() { f.requests = []flow.RequestView{fakeRequest("jane", flow.BreakGlassGroup)} })
+	f.set(func() { f.requests = []request.View{fakeRequest("jane", request.BreakGlassGroup)} })
 	r.Press("esc", "r")
 	r.Sees("kubehsm:break-glass")
 	r.opens("a")
@@ -181,14 +181,14 @@ func TestManyRequests(t *testing.T) {
 // TestSectionsGoOn: a screen that is not in front goes on.
 func TestSectionsGoOn(t *testing.T) {
 	f := newFake()
-	f.changes = make(chan flow.RequestEvent)
+	f.changes = make(chan request.Event)
 	r := newRig(t, f, 100, 30)
 	atRequests(r)
 	r.Press("1")
 	r.Sees("SLOT")
 	late := fakeRequest("late")
 	late.Created = fakeNow().Add(time.Second)
-	f.changes <- flow.RequestEvent{Type: "ADDED", Request: late}
+	f.changes <- request.Event{Type: "ADDED", Request: late}
 	r.Sees("SLOT", "late asks for a certificate for late")
 	r.goTo("Requests")
 	r.Sees("late")

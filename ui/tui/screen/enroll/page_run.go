@@ -12,6 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
@@ -180,7 +181,7 @@ func (p *runPage) askStop() tea.Cmd {
 
 // forAdmin is what must be sent to an admin, if that is the way on.
 func (p *runPage) forAdmin() string {
-	var s *flow.SendToAdmin
+	var s *request.SendToAdmin
 	if errors.As(p.err, &s) {
 		return s.Text
 	}

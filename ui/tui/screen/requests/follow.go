@@ -6,7 +6,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/tui/task"
 )
 
@@ -28,7 +28,7 @@ func (m *Model) start(now time.Time) tea.Cmd {
 			changes, err := m.own(ctx, kubeContext)
 			return endedMsg{id: id, events: changes, err: err}
 		}
-		return endedMsg{id: id, err: m.follow(ctx, id, kubeContext, flow.RequestFilter{Pending: which == pending})}
+		return endedMsg{id: id, err: m.follow(ctx, id, kubeContext, request.Filter{Pending: which == pending})}
 	})
 	m.job = h
 	return cmd
@@ -47,8 +47,8 @@ func (m *Model) own(ctx context.Context, kubeContext string) ([]change, error) {
 // follow sends what comes from the cluster, several events at a time.
 // Following goes on whatever happens to the cluster; whether it answers at all,
 // and lets us look, the first page of a list tells.
-func (m *Model) follow(ctx context.Context, id task.ID, kubeContext string, f flow.RequestFilter) error {
-	page, err := m.Backend.Requests(ctx, kubeContext, flow.RequestFilter{})
+func (m *Model) follow(ctx context.Context, id task.ID, kubeContext string, f request.Filter) error {
+	page, err := m.Backend.Requests(ctx, kubeContext, request.Filter{})
 	if err != nil {
 		return err
 	}

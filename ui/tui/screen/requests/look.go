@@ -10,7 +10,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
@@ -28,7 +28,7 @@ type look struct {
 	context, name string
 	job           task.Handle
 	readAt        time.Time
-	view          flow.RequestView
+	view          request.View
 	loaded        bool
 	err           error
 	scroll        widget.Scroll
@@ -38,7 +38,7 @@ var _ screen.Poller = (*look)(nil)
 
 type lookedMsg struct {
 	id   task.ID
-	view flow.RequestView
+	view request.View
 	err  error
 }
 
@@ -77,7 +77,7 @@ func (l *look) read(now time.Time) tea.Cmd {
 	l.readAt = now
 	l.job.Cancel()
 	h, cmd := l.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
-		v, err := l.Backend.Request(ctx, l.context, l.name, flow.RequestLook{})
+		v, err := l.Backend.Request(ctx, l.context, l.name, request.LookOptions{})
 		return lookedMsg{id: id, view: v, err: err}
 	})
 	l.job = h
@@ -168,13 +168,13 @@ func (l *look) decide(approve bool) tea.Cmd {
 		intro = "A certificate for " + who(seen) + " is made for the key in this request."
 		fields = append([]*widget.Field{{ID: "words", Label: "Words", Input: widget.NewInput("", "not compared"),
 			Note: "What the requester reads out over the phone: the words of the key. They are compared, and a wrong one refuses."}}, message)
-		if !slices.Contains(seen.Groups, flow.BreakGlassGroup) && !slices.Contains(seen.Groups, flow.SealedGroup) { // those take a second person
+		if !slices.Contains(seen.Groups, request.BreakGlassGroup) && !slices.Contains(seen.Groups, request.SealedGroup) { // those take a second person
 			fields = append(fields, &widget.Field{ID: "own", Label: "If yours", Options: []widget.Option{
 				{Label: "refuse", Clause: "somebody else looks at what you asked for yourself"}, {Label: "approve", Clause: "nobody else has looked at it then"}}})
 		}
 	}
 	form := dialog.NewForm(l.Keys, title, intro, fields, func(f *widget.Form) tea.Cmd {
-		o := flow.DecideOptions{Approve: approve, Decision: csr.Decision{Message: strings.TrimSpace(message.Input.Value())}}
+		o := request.DecideOptions{Approve: approve, Decision: csr.Decision{Message: strings.TrimSpace(message.Input.Value())}}
 		command := l.by(verb)
 		if o.Message != "" {
 			command += " --message " + csr.ShellQuote(o.Message)
@@ -198,7 +198,7 @@ func (l *look) decide(approve bool) tea.Cmd {
 	return screen.Send(dialog.OpenMsg{Dialog: form})
 }
 
-func who(v flow.RequestView) string {
+func who(v request.View) string {
 	s := v.User
 	if len(v.Groups) > 0 {
 		s += " in " + strings.Join(v.Groups, ", ")

@@ -8,7 +8,7 @@ import (
 	"github.com/charmbracelet/colorprofile"
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
 )
 
@@ -19,7 +19,7 @@ func TestAttestationWarns(t *testing.T) {
 		words    string
 		attested bool
 	}{{"verified, says the requester", false}, {"geprüft", true}, {"", false}} {
-		l := &look{view: flow.RequestView{Attestation: c.words, Attested: c.attested}}
+		l := &look{view: request.View{Attestation: c.words, Attested: c.attested}}
 		text := ansi.Strip(strings.Join(l.body(plain, 80, time.Now()), "\n"))
 		_, lives, _ := strings.Cut(text, "Where the key lives\n")
 		lives, _, _ = strings.Cut(lives, "\n")

@@ -16,7 +16,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
@@ -27,12 +27,12 @@ import (
 
 // Backend is what the screens need of the use cases.
 type Backend interface {
-	Requests(ctx context.Context, kubeContext string, f flow.RequestFilter) (iter.Seq2[flow.RequestView, error], error)
-	WatchRequests(ctx context.Context, kubeContext string, f flow.RequestFilter) (iter.Seq2[flow.RequestEvent, error], error)
-	OwnRequests(ctx context.Context, kubeContext string) ([]flow.RequestView, error)
-	Request(ctx context.Context, kubeContext, name string, look flow.RequestLook) (flow.RequestView, error)
-	Decide(ctx context.Context, kubeContext string, seen flow.RequestView, o flow.DecideOptions) (flow.RequestView, error)
-	ResumeRequest(ctx context.Context, kubeContext, name string) (flow.RequestView, error)
+	Requests(ctx context.Context, kubeContext string, f request.Filter) (iter.Seq2[request.View, error], error)
+	WatchRequests(ctx context.Context, kubeContext string, f request.Filter) (iter.Seq2[request.Event, error], error)
+	OwnRequests(ctx context.Context, kubeContext string) ([]request.View, error)
+	Request(ctx context.Context, kubeContext, name string, look request.LookOptions) (request.View, error)
+	Decide(ctx context.Context, kubeContext string, seen request.View, o request.DecideOptions) (request.View, error)
+	ResumeRequest(ctx context.Context, kubeContext, name string) (request.View, error)
 	CancelRequest(ctx context.Context, kubeContext, name string) error
 }
 
@@ -47,7 +47,7 @@ type row struct {
 	warnings                                          int
 }
 
-func rowOf(v flow.RequestView) row {
+func rowOf(v request.View) row {
 	return row{name: v.Name, uid: v.UID, requester: text.Clean(v.Requester), user: text.Clean(v.User), groups: text.Clean(strings.Join(v.Groups, ", ")),
 		signer: text.Clean(v.SignerName), state: text.Clean(v.State), created: v.Created, warnings: len(v.Warnings)}
 }
@@ -253,7 +253,7 @@ func (m *Model) Acts() screen.Acts {
 	r, ok := m.list.Selected()
 	none := screen.When(!ok, "no request is selected")
 	own := screen.Because(none, screen.When(m.which != mine, "only what was filed from here: a shows mine"))
-	unfiled := screen.Because(own, screen.When(r.state != flow.StateUnfiled, "it was filed"))
+	unfiled := screen.Because(own, screen.When(r.state != request.StateUnfiled, "it was filed"))
 	allowed := screen.When(m.forbidden == nil, "you may list them")
 	return screen.Acts{
 		screen.On(screen.Action{Key: keys.As(m.Keys.Enter, "look closer"), Reason: none}, "csr show", func() tea.Cmd {

@@ -1,4 +1,4 @@
-package flow
+package request
 
 import (
 	"context"
@@ -39,7 +39,7 @@ func (q Requests) ApproveFiled(ctx context.Context, file, server string, ref csr
 	if err != nil {
 		return err
 	}
-	v := viewRequest(obj)
+	v := ViewOf(obj)
 	if refusals, _ := revoked(past, server, &v); len(refusals) > 0 {
 		return hsm.Hintf(fmt.Errorf("request %s was not approved: %s", ref.Name, strings.Join(refusals, "; ")),
 			"if you know the reason: `kubehsm csr approve %s --accept-risk=%s`, then run this command again", ref.Name, RiskRevoked)
@@ -60,13 +60,13 @@ func (q Requests) CheckApprover(ctx context.Context, file, signer string) error 
 	return nil
 }
 
-// RequestCheck looks at one request for [Requests.Look], with the approver's
+// Check looks at one request for [Requests.Look], with the approver's
 // client: it adds to the view's Warnings, and to its Refusals what must keep it
 // from being approved. The error ends the look.
-type RequestCheck func(ctx context.Context, client *csr.Client, v *RequestView) error
+type Check func(ctx context.Context, client *csr.Client, v *View) error
 
-// RequestLook says how closely one request is looked at.
-type RequestLook struct {
+// LookOptions says how closely one request is looked at.
+type LookOptions struct {
 	// Roots are what attestations are traced to; none means Yubico's.
 	Roots []*x509.Certificate
 	// ToDecide fails with a [*csr.ForbiddenError], which has the role to ask
@@ -78,42 +78,42 @@ type RequestLook struct {
 	// Accept are the risks that the approver accepts: [RiskMismatch], [RiskRevoked].
 	Accept []string
 	// Checks are made beside those of every look.
-	Checks []RequestCheck
+	Checks []Check
 }
 
 // Look reads one request and looks at it as an approver should: who asks,
 // what the groups may do, what the attestation is worth.
-func (q Requests) Look(ctx context.Context, kubeContext, name string, look RequestLook) (RequestView, error) {
+func (q Requests) Look(ctx context.Context, kubeContext, name string, look LookOptions) (View, error) {
 	client, err := q.access.Client(ctx, kubeContext)
 	if err != nil {
-		return RequestView{}, err
+		return View{}, err
 	}
 	obj, err := client.Get(ctx, name)
 	if err != nil {
-		return RequestView{}, err
+		return View{}, err
 	}
 	if look.ToDecide {
 		if err := client.CheckApprover(ctx, obj.Spec.SignerName); err != nil {
-			return RequestView{}, err
+			return View{}, err
 		}
 	}
-	v := viewRequest(obj)
+	v := ViewOf(obj)
 	v.judge(attest.Verifier{Roots: look.Roots})
 	of := look.Ticket
 	if of == nil {
 		of = &TicketLook{Context: kubeContext, Roots: look.Roots}
 	}
-	checks := []RequestCheck{rightsCheck, q.ticketCheck(of, look.Accept), q.revokedCheck(kubeContext, look.Accept)}
+	checks := []Check{rightsCheck, q.ticketCheck(of, look.Accept), q.revokedCheck(kubeContext, look.Accept)}
 	for _, check := range append(checks, look.Checks...) {
 		if err := check(ctx, client, &v); err != nil {
-			return RequestView{}, err
+			return View{}, err
 		}
 	}
 	return v, nil
 }
 
 // rightsCheck looks up what the certificate would allow.
-func rightsCheck(ctx context.Context, client *csr.Client, v *RequestView) error {
+func rightsCheck(ctx context.Context, client *csr.Client, v *View) error {
 	if v.User == "" || !strings.HasPrefix(v.SignerName, "kubernetes.io/") {
 		return nil // what another signer's certificates are good for is not the cluster's RBAC to say
 	}
@@ -156,7 +156,7 @@ var ErrWords = errors.New("these are not the words of the key in the request")
 // Decide approves or denies the request that seen shows: if it was changed,
 // replaced or decided since, nothing is done. That what was revoked from here is
 // approved all the same goes on record: later requests for the key are its own.
-func (q Requests) Decide(ctx context.Context, kubeContext string, seen RequestView, o DecideOptions) (RequestView, error) {
+func (q Requests) Decide(ctx context.Context, kubeContext string, seen View, o DecideOptions) (View, error) {
 	v, err := q.DecideUnrecorded(ctx, kubeContext, seen, o)
 	if err != nil || !o.Approve || !slices.Contains(seen.accepted, RiskRevoked) {
 		return v, err
@@ -171,20 +171,20 @@ func (q Requests) Decide(ctx context.Context, kubeContext string, seen RequestVi
 }
 
 // DecideUnrecorded is Decide where the caller keeps the record.
-func (q Requests) DecideUnrecorded(ctx context.Context, kubeContext string, seen RequestView, o DecideOptions) (RequestView, error) {
+func (q Requests) DecideUnrecorded(ctx context.Context, kubeContext string, seen View, o DecideOptions) (View, error) {
 	client, err := q.access.Client(ctx, kubeContext)
 	if err != nil {
-		return RequestView{}, err
+		return View{}, err
 	}
 	me, err := client.WhoAmI(ctx)
 	if err != nil && !errors.Is(err, csr.ErrNotServed) { // before Kubernetes 1.28 nobody can tell
-		return RequestView{}, err
+		return View{}, err
 	}
 	decide := client.Deny
 	if o.Approve {
 		decide = client.Approve
 		if err := mayApprove(me, seen, o); err != nil {
-			return RequestView{}, err
+			return View{}, err
 		}
 	}
 	switch message := strings.TrimSpace(o.Message); { // the request itself does not say who decided
@@ -196,12 +196,12 @@ func (q Requests) DecideUnrecorded(ctx context.Context, kubeContext string, seen
 	}
 	obj, err := decide(ctx, seen.Object, o.Decision)
 	if err != nil {
-		return RequestView{}, err
+		return View{}, err
 	}
-	return viewRequest(obj), nil
+	return ViewOf(obj), nil
 }
 
-func mayApprove(me csr.Identity, seen RequestView, o DecideOptions) error {
+func mayApprove(me csr.Identity, seen View, o DecideOptions) error {
 	if len(seen.Refusals) > 0 {
 		hint := "deny it with `kubehsm csr deny " + seen.Name + "`, and have the requester file another"
 		if len(seen.Risks) > 0 {

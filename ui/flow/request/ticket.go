@@ -1,4 +1,4 @@
-package flow
+package request
 
 import (
 	"cmp"
@@ -44,12 +44,12 @@ type TicketLook struct {
 }
 
 // ticketCheck compares a request with the ticket that it was filed with.
-func (q Requests) ticketCheck(look *TicketLook, accept []string) RequestCheck {
-	return func(ctx context.Context, client *csr.Client, v *RequestView) error {
+func (q Requests) ticketCheck(look *TicketLook, accept []string) Check {
+	return func(ctx context.Context, client *csr.Client, v *View) error {
 		id := v.TicketID()
 		if id == "" {
 			if look.Must {
-				v.refuse("", nil, "it was not filed with a ticket")
+				v.Refuse("", nil, "it was not filed with a ticket")
 			}
 			return nil
 		}
@@ -83,13 +83,13 @@ func (q Requests) ticketCheck(look *TicketLook, accept []string) RequestCheck {
 		if len(denied) > 0 {
 			v.Warnings = append(v.Warnings, "the same ticket has filed a request that was denied: "+strings.Join(denied, ", "))
 		}
-		v.refuse(RiskMismatch, accept, wrong...)
+		v.Refuse(RiskMismatch, accept, wrong...)
 		return nil
 	}
 }
 
 // TicketID names the ticket that the request was filed with, "" if it was none.
-func (v *RequestView) TicketID() string {
+func (v *View) TicketID() string {
 	id, ok := strings.CutPrefix(v.Requester, bootstraptoken.UserPrefix)
 	if !ok || !slices.Contains(v.RequesterGroups, ticket.Group) {
 		return ""
@@ -100,7 +100,7 @@ func (v *RequestView) TicketID() string {
 // ticketTerms are what the ticket with this ID allows, nil if nobody knows, and
 // what is wrong with them. A ticket at hand counts only where nothing else tells,
 // or tells the same: whoever was given a ticket can write one with other terms.
-func (q Requests) ticketTerms(ctx context.Context, look *TicketLook, v *RequestView, id string) (known *ticket.Terms, wrong []string, err error) {
+func (q Requests) ticketTerms(ctx context.Context, look *TicketLook, v *View, id string) (known *ticket.Terms, wrong []string, err error) {
 	known, wrong, err = q.madeTerms(ctx, look, v, id)
 	if err != nil || look.Ticket == nil {
 		return known, wrong, err
@@ -119,7 +119,7 @@ func (q Requests) ticketTerms(ctx context.Context, look *TicketLook, v *RequestV
 // madeTerms are those that the ticket was made with: by the local record, by the
 // request, on which the API server has written them, or by the token in the
 // cluster; nil if none tells.
-func (q Requests) madeTerms(ctx context.Context, look *TicketLook, v *RequestView, id string) (*ticket.Terms, []string, error) {
+func (q Requests) madeTerms(ctx context.Context, look *TicketLook, v *View, id string) (*ticket.Terms, []string, error) {
 	var made *ticket.Terms
 	past, err := deeds.NewLog(q.env).All()
 	if err != nil {
@@ -188,7 +188,7 @@ func TermsWords(t ticket.Terms) string {
 }
 
 // mismatches are what of the request is not what the ticket allows.
-func mismatches(t ticket.Terms, v *RequestView) []string {
+func mismatches(t ticket.Terms, v *View) []string {
 	var wrong []string
 	differs := func(what, asked, allowed string) {
 		wrong = append(wrong, fmt.Sprintf("it asks for the %s %q, its ticket is for %q", what, asked, allowed))
@@ -227,7 +227,7 @@ func ticketUsages() []certificatesv1.KeyUsage {
 
 // policyMismatches are what of the key is not proven to be as the ticket asks.
 // proven tells that it is proven to be in the token that the ticket names.
-func (look *TicketLook) policyMismatches(t ticket.Terms, v *RequestView) (wrong []string, proven bool) {
+func (look *TicketLook) policyMismatches(t ticket.Terms, v *View) (wrong []string, proven bool) {
 	s, err := statementOf(v, attest.Verifier{Roots: look.Roots})
 	if err != nil {
 		if t.Policy != 0 {
@@ -259,7 +259,7 @@ func (look *TicketLook) policyMismatches(t ticket.Terms, v *RequestView) (wrong 
 }
 
 // statementOf is what the attestation in a request proves.
-func statementOf(v *RequestView, by attest.Verifier) (attest.Statement, error) {
+func statementOf(v *View, by attest.Verifier) (attest.Statement, error) {
 	info, err := csr.InspectRequest(v.Object.Spec.Request)
 	if err != nil {
 		return attest.Statement{}, err
@@ -273,7 +273,7 @@ func statementOf(v *RequestView, by attest.Verifier) (attest.Statement, error) {
 
 // otherRequests are those that the same requester has filed beside v: those that
 // may still be used, or are, and those that were denied.
-func otherRequests(ctx context.Context, client *csr.Client, v *RequestView) (names, denied []string, err error) {
+func otherRequests(ctx context.Context, client *csr.Client, v *View) (names, denied []string, err error) {
 	for obj, err := range client.List(ctx, csr.ListOptions{}) { // there is no selector for who asked
 		if err != nil {
 			return nil, nil, err

@@ -1,4 +1,4 @@
-package flow
+package request
 
 import (
 	"context"
@@ -19,9 +19,9 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
-// RequestOptions say what request to file for a key that exists. User, Groups
+// Options say what request to file for a key that exists. User, Groups
 // and Names may hold placeholders, see nameTemplate.
-type RequestOptions struct {
+type Options struct {
 	Name       string  // "" makes one from user and key
 	Context    string  // kubeconfig context that files it
 	Key        hsm.URI // names the key on its token
@@ -39,7 +39,7 @@ type RequestOptions struct {
 }
 
 // filled replaces the placeholders.
-func (o RequestOptions) filled(info hsm.TokenInfo) (RequestOptions, error) {
+func (o Options) filled(info hsm.TokenInfo) (Options, error) {
 	t := enrolling.NameTemplate{Token: info, Context: o.Context}
 	var err error
 	if o.User, err = t.Fill("user", o.User); err != nil {
@@ -63,34 +63,34 @@ func NewOwn(e *env.Env) Own { return Own{env: e, access: cluster.Access{Env: e}}
 
 // Create signs a PKCS#10 on the token and files it. A request of that
 // name that an earlier call has signed and not filed is filed as it is.
-func (f Own) Create(ctx context.Context, o RequestOptions, p hsm.Prompter) (RequestView, error) {
+func (f Own) Create(ctx context.Context, o Options, p hsm.Prompter) (View, error) {
 	if o.Name != "" {
 		if err := csr.ValidName(o.Name); err != nil {
-			return RequestView{}, err
+			return View{}, err
 		}
 	}
 	if err := csr.ValidExpiration(o.Expiration); err != nil {
-		return RequestView{}, err
+		return View{}, err
 	}
 	server, err := f.access.Server(ctx, o.Context)
 	if err != nil {
-		return RequestView{}, err
+		return View{}, err
 	}
 	client, err := f.access.Client(ctx, o.Context)
 	if err != nil {
-		return RequestView{}, err
+		return View{}, err
 	}
 	t, err := f.env.Drivers.Open(ctx, o.Key)
 	if err != nil {
-		return RequestView{}, err
+		return View{}, err
 	}
 	defer t.Close()
 	info, err := t.Info(ctx)
 	if err != nil {
-		return RequestView{}, err
+		return View{}, err
 	}
 	if o, err = o.filled(info); err != nil {
-		return RequestView{}, err
+		return View{}, err
 	}
 	if !o.AcceptForecast {
 		points, err := client.Forecast(ctx, csr.Prospect{Subject: csr.Subject{User: o.User, Groups: o.Groups},
@@ -99,18 +99,18 @@ func (f Own) Create(ctx context.Context, o RequestOptions, p hsm.Prompter) (Requ
 			err = ForecastRefusal(points)
 		}
 		if err != nil {
-			return RequestView{}, err
+			return View{}, err
 		}
 	}
 	own, err := f.sign(ctx, t, o, server, p)
 	if err != nil {
-		return RequestView{}, err
+		return View{}, err
 	}
 	return f.file(ctx, client, own)
 }
 
 // sign signs the request and records it, or returns the one on record.
-func (f Own) sign(ctx context.Context, t hsm.Token, o RequestOptions, server string, p hsm.Prompter) (enrolling.Request, error) {
+func (f Own) sign(ctx context.Context, t hsm.Token, o Options, server string, p hsm.Prompter) (enrolling.Request, error) {
 	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Action: "sign the certificate request"})
 	signer, err := t.Signer(ctx, o.Key, nil, p)
 	if err != nil {
@@ -141,7 +141,7 @@ func (f Own) sign(ctx context.Context, t hsm.Token, o RequestOptions, server str
 		if err != nil {
 			return enrolling.Request{}, err
 		}
-		if with.ExtraExtensions, _, err = attestation(ctx, t, info.Can, o.Key); err != nil { // the view says that there is none
+		if with.ExtraExtensions, _, err = Attestation(ctx, t, info.Can, o.Key); err != nil { // the view says that there is none
 			return enrolling.Request{}, fmt.Errorf("attest the key: %w", err)
 		}
 	}
@@ -155,44 +155,44 @@ func (f Own) sign(ctx context.Context, t hsm.Token, o RequestOptions, server str
 }
 
 // file files a recorded request, or finds it filed.
-func (f Own) file(ctx context.Context, client *csr.Client, own enrolling.Request) (RequestView, error) {
+func (f Own) file(ctx context.Context, client *csr.Client, own enrolling.Request) (View, error) {
 	obj, err := client.Create(ctx, own.Spec)
 	if csr.IsForbidden(err) {
 		text, textErr := csr.AdminCommand(own.Spec)
 		if textErr != nil {
-			return RequestView{}, errors.Join(err, textErr)
+			return View{}, errors.Join(err, textErr)
 		}
-		return RequestView{}, &SendToAdmin{Err: err, Text: text}
+		return View{}, &SendToAdmin{Err: err, Text: text}
 	}
 	if err != nil {
-		return RequestView{}, err
+		return View{}, err
 	}
 	own.UID = string(obj.UID)
 	if err := enrolling.NewStore(f.env).SaveRequest(own); err != nil {
-		return RequestView{}, err
+		return View{}, err
 	}
-	v := viewRequest(obj)
+	v := ViewOf(obj)
 	v.judge(attest.Verifier{})
 	return v, nil
 }
 
 // Resume files the request on record under that name, if a crash or a
 // lost connection kept it from being filed.
-func (f Own) Resume(ctx context.Context, kubeContext, name string) (RequestView, error) {
+func (f Own) Resume(ctx context.Context, kubeContext, name string) (View, error) {
 	server, err := f.access.Server(ctx, kubeContext)
 	if err != nil {
-		return RequestView{}, err
+		return View{}, err
 	}
 	own, err := enrolling.NewStore(f.env).LoadRequest(server, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = hsm.WithHint(fmt.Errorf("no request %q was made here for this cluster", name), "`kubehsm csr list --mine` shows those that were")
 	}
 	if err != nil {
-		return RequestView{}, err
+		return View{}, err
 	}
 	client, err := f.access.Client(ctx, kubeContext)
 	if err != nil {
-		return RequestView{}, err
+		return View{}, err
 	}
 	return f.file(ctx, client, own)
 }
@@ -207,7 +207,7 @@ const (
 // List are the requests filed from here with a context's cluster, with
 // what has become of them; where the cluster does not say, what is on record and
 // an error.
-func (f Own) List(ctx context.Context, kubeContext string) ([]RequestView, error) {
+func (f Own) List(ctx context.Context, kubeContext string) ([]View, error) {
 	server, err := f.access.Server(ctx, kubeContext)
 	if err != nil {
 		return nil, err
@@ -217,7 +217,7 @@ func (f Own) List(ctx context.Context, kubeContext string) ([]RequestView, error
 		return nil, err
 	}
 	client, err := f.access.Client(ctx, kubeContext)
-	var views []RequestView
+	var views []View
 	for _, own := range all {
 		var obj *certificatesv1.CertificateSigningRequest
 		if err == nil || errors.Is(err, csr.ErrNotFound) { // else it would answer no more than before
@@ -237,7 +237,7 @@ func (f Own) List(ctx context.Context, kubeContext string) ([]RequestView, error
 			v.Warnings = append(v.Warnings, "another request has its name now")
 			views = append(views, v)
 		default:
-			views = append(views, viewRequest(obj))
+			views = append(views, ViewOf(obj))
 		}
 	}
 	if errors.Is(err, csr.ErrNotFound) {
@@ -247,8 +247,8 @@ func (f Own) List(ctx context.Context, kubeContext string) ([]RequestView, error
 }
 
 // absentView shows a request that is not in the cluster.
-func absentView(o enrolling.Request) RequestView {
-	v := RequestView{Name: o.Name, UID: o.UID, State: StateGone, Fingerprint: o.KeyHash, SignerName: o.Spec.SignerName, Created: o.Created,
+func absentView(o enrolling.Request) View {
+	v := View{Name: o.Name, UID: o.UID, State: StateGone, Fingerprint: o.KeyHash, SignerName: o.Spec.SignerName, Created: o.Created,
 		Message: "deleted, or cleaned up: clusters keep undecided requests for 24 hours and ended ones for 1 hour"}
 	if o.UID == "" {
 		v.State, v.Message = StateUnfiled, "`kubehsm csr resume "+o.Name+"` files it"
@@ -335,7 +335,7 @@ func (f Own) Wait(ctx context.Context, kubeContext, name string, report func(str
 		return nil, err
 	}
 	ref := csr.Ref{Name: name, UID: types.UID(own.UID)}
-	status, err := client.Wait(ctx, ref, func(s csr.Status) { report(statusLine(name, s)) })
+	status, err := client.Wait(ctx, ref, func(s csr.Status) { report(StatusLine(name, s)) })
 	if err != nil {
 		return nil, err
 	}
@@ -358,6 +358,7 @@ type SendToAdmin struct {
 	Or string
 }
 
+// Error implements error.
 func (e *SendToAdmin) Error() string { return e.Err.Error() }
 
 // Unwrap returns the refusal.
@@ -375,8 +376,8 @@ func (e *SendToAdmin) Hint() string {
 	return hint
 }
 
-// statusLine says where a request is, in a line.
-func statusLine(name string, s csr.Status) string {
+// StatusLine says where a request is, in a line.
+func StatusLine(name string, s csr.Status) string {
 	switch {
 	case s.Lost != nil:
 		return "connection lost, trying again: " + s.Lost.Error()

@@ -1,4 +1,4 @@
-package flow
+package request
 
 import (
 	"context"
@@ -10,10 +10,10 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/attest"
 )
 
-// attestation has the token attest the key that u names, for the request to
+// Attestation has the token attest the key that u names, for the request to
 // carry: the request is signed by that key and cannot be changed, so neither
 // can be swapped. A token that is not able to do it gives none; why says so.
-func attestation(ctx context.Context, t hsm.Token, able hsm.Abilities, u hsm.URI) (carried []pkix.Extension, why, err error) {
+func Attestation(ctx context.Context, t hsm.Token, able hsm.Abilities, u hsm.URI) (carried []pkix.Extension, why, err error) {
 	if !able.Attest {
 		return nil, errors.New("this kind of token attests no keys"), nil
 	}
@@ -33,7 +33,7 @@ func attestation(ctx context.Context, t hsm.Token, able hsm.Abilities, u hsm.URI
 
 // judge looks for an attestation in the request and says what it is worth. It
 // is for those who look at one request.
-func (v *RequestView) judge(by attest.Verifier) {
+func (v *View) judge(by attest.Verifier) {
 	info, err := csr.InspectRequest(v.Object.Spec.Request)
 	if err != nil {
 		return // the view warns of it

@@ -1,4 +1,4 @@
-package flow
+package request
 
 import (
 	"crypto/ecdsa"
@@ -28,27 +28,27 @@ func TestRevoked(t *testing.T) {
 	made := func(user, id string) deeds.Deed {
 		return deeds.Deed{Action: "ticket", Server: here, User: user, Ticket: id}
 	}
-	asks := func(user, requester, key string, change ...func(*RequestView)) RequestView {
-		v := RequestView{User: user, Requester: requester, Fingerprint: key, Created: at.Add(time.Hour), Object: &certificatesv1.CertificateSigningRequest{}}
+	asks := func(user, requester, key string, change ...func(*View)) View {
+		v := View{User: user, Requester: requester, Fingerprint: key, Created: at.Add(time.Hour), Object: &certificatesv1.CertificateSigningRequest{}}
 		for _, c := range change {
 			c(&v)
 		}
 		return v
 	}
-	filedWith := func(hash string) func(*RequestView) {
-		return func(v *RequestView) {
+	filedWith := func(hash string) func(*View) {
+		return func(v *View) {
 			v.Object.Spec.Extra = map[string]certificatesv1.ExtraValue{"authentication.kubernetes.io/credential-id": {"X509SHA256=" + strings.ToUpper(hash)}}
 		}
 	}
-	byTicket := func(id string, after time.Duration) func(*RequestView) {
-		return func(v *RequestView) {
+	byTicket := func(id string, after time.Duration) func(*View) {
+		return func(v *View) {
 			v.Requester, v.RequesterGroups, v.Created = bootstraptoken.UserPrefix+id, []string{ticket.Group}, at.Add(after)
 		}
 	}
 	for _, c := range []struct {
 		name              string
 		past              []deeds.Deed
-		v                 RequestView
+		v                 View
 		refusals, warning string
 	}{
 		{"somebody else", []deeds.Deed{gone}, asks("joe", "joe", "new"), "", ""},
@@ -89,15 +89,15 @@ func TestRevoked(t *testing.T) {
 
 // TestRefuse: the risks that are named are those that approve the request.
 func TestRefuse(t *testing.T) {
-	var v RequestView
-	v.refuse(RiskMismatch, []string{RiskRevoked}, "a", "b")
-	v.refuse(RiskRevoked, []string{RiskRevoked}, "c")
-	v.refuse(RiskRevoked, nil)
+	var v View
+	v.Refuse(RiskMismatch, []string{RiskRevoked}, "a", "b")
+	v.Refuse(RiskRevoked, []string{RiskRevoked}, "c")
+	v.Refuse(RiskRevoked, nil)
 	if strings.Join(v.Refusals, "") != "ab" || strings.Join(v.Warnings, "") != "c" || strings.Join(v.Risks, ",") != RiskMismatch || strings.Join(v.accepted, ",") != RiskRevoked {
 		t.Errorf("%+v", v)
 	}
-	v.refuse("", []string{""}, "d")
-	v.refuse(RiskRevoked, nil, "e")
+	v.Refuse("", []string{""}, "d")
+	v.Refuse(RiskRevoked, nil, "e")
 	if strings.Join(v.Refusals, "") != "abde" || len(v.Risks) != 0 {
 		t.Errorf("with one that cannot be accepted: %+v", v)
 	}
@@ -141,7 +141,7 @@ func TestMismatches(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v := viewRequest(obj)
+		v := ViewOf(obj)
 		got := strings.Join(mismatches(terms, &v), "; ")
 		if (got == "") != (tc.says == "") || !strings.Contains(got, tc.says) {
 			t.Errorf("%s: %q, want %q", what, got, tc.says)
@@ -149,6 +149,7 @@ func TestMismatches(t *testing.T) {
 	}
 }
 
+// TestForecastRefusal: only what is certain to be refused stands in the way.
 func TestForecastRefusal(t *testing.T) {
 	points := []csr.Point{{ID: "a", Verdict: csr.Warn, Reason: "odd"}, {ID: "b", Verdict: csr.Refuse, Reason: "never", Evidence: "the book"}}
 	err := ForecastRefusal(points)
@@ -157,10 +158,6 @@ func TestForecastRefusal(t *testing.T) {
 	}
 	if err := ForecastRefusal(points[:1]); err != nil {
 		t.Errorf("a warning stands in the way: %v", err)
-	}
-	notes := strings.Join(Review{Notes: []string{"n"}, Forecast: append(points, csr.Point{ID: "c", Verdict: csr.OK, Reason: "fine"})}.Remarks(), "\n")
-	if notes != "n\nodd\nthis will be refused: never" {
-		t.Errorf("remarks: %q", notes)
 	}
 }
 

@@ -1,4 +1,4 @@
-package flow
+package request
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 
 // Denial is a request that was denied, and what became of its ticket.
 type Denial struct {
-	RequestView
+	View
 	// TicketEnded tells that the token of the ticket it was filed with is deleted.
 	TicketEnded bool `json:"ticketEnded,omitempty"`
 	// Notes are what was not done, and why.
@@ -21,13 +21,13 @@ type Denial struct {
 // Deny denies the request that seen shows. A ticket that it was filed with has
 // been in the wrong hands, or is for the wrong thing: it is ended, unless
 // keepTicket leaves it for another request. That it could not be is a note.
-func (q Requests) Deny(ctx context.Context, kubeContext string, seen RequestView, o DecideOptions, keepTicket bool) (Denial, error) {
+func (q Requests) Deny(ctx context.Context, kubeContext string, seen View, o DecideOptions, keepTicket bool) (Denial, error) {
 	o.Approve = false
 	v, err := q.Decide(ctx, kubeContext, seen, o)
 	if err != nil {
 		return Denial{}, err
 	}
-	done := Denial{RequestView: v}
+	done := Denial{View: v}
 	id := v.TicketID()
 	if id == "" {
 		return done, nil

@@ -1,4 +1,4 @@
-package flow
+package request
 
 import (
 	"context"
@@ -34,7 +34,7 @@ func ForecastRefusal(points []csr.Point) error {
 // Forecast says what is likely to become of the request that o
 // describes. It asks for no PIN and changes nothing. Without a key the points
 // about it are left out.
-func (f Own) Forecast(ctx context.Context, o RequestOptions) ([]csr.Point, error) {
+func (f Own) Forecast(ctx context.Context, o Options) ([]csr.Point, error) {
 	client, err := f.access.Client(ctx, o.Context)
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (f Own) Forecast(ctx context.Context, o RequestOptions) ([]csr.Point, error
 }
 
 // lookAtKey reads of the key what can be read without a PIN.
-func (f Own) lookAtKey(ctx context.Context, o RequestOptions, p *csr.Prospect) (hsm.TokenInfo, error) {
+func (f Own) lookAtKey(ctx context.Context, o Options, p *csr.Prospect) (hsm.TokenInfo, error) {
 	t, err := f.env.Drivers.Open(ctx, o.Key)
 	if err != nil {
 		return hsm.TokenInfo{}, err

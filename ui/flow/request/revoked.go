@@ -1,4 +1,4 @@
-package flow
+package request
 
 import (
 	"context"
@@ -14,8 +14,8 @@ import (
 
 // revokedCheck refuses what was revoked from here, as the local record has it: a
 // key or a certificate of a user whose access was taken away, and the user.
-func (q Requests) revokedCheck(kubeContext string, accept []string) RequestCheck {
-	return func(ctx context.Context, _ *csr.Client, v *RequestView) error {
+func (q Requests) revokedCheck(kubeContext string, accept []string) Check {
+	return func(ctx context.Context, _ *csr.Client, v *View) error {
 		past, err := deeds.NewLog(q.env).All()
 		if err != nil || !slices.ContainsFunc(past, func(d deeds.Deed) bool { return d.Action == "revoke" }) {
 			return err
@@ -26,7 +26,7 @@ func (q Requests) revokedCheck(kubeContext string, accept []string) RequestCheck
 		}
 		refusals, warnings := revoked(past, cluster.Server, v)
 		v.Warnings = append(v.Warnings, warnings...)
-		v.refuse(RiskRevoked, accept, refusals...)
+		v.Refuse(RiskRevoked, accept, refusals...)
 		return nil
 	}
 }
@@ -34,7 +34,7 @@ func (q Requests) revokedCheck(kubeContext string, accept []string) RequestCheck
 // revoked is what of v was revoked by the record. A user's revocation counts
 // only in its own cluster, and for no request with a key, a certificate or a
 // ticket that was given from here since: a lost key is lost everywhere.
-func revoked(past []deeds.Deed, server string, v *RequestView) (refusals, warnings []string) {
+func revoked(past []deeds.Deed, server string, v *View) (refusals, warnings []string) {
 	certificate := credentialOf(v)
 	var user, key, asker *deeds.Deed // revocations that still count
 	held := map[string]bool{}        // keys and certificates of the user, as approved from here
@@ -89,7 +89,7 @@ func revoked(past []deeds.Deed, server string, v *RequestView) (refusals, warnin
 
 // credentialOf is the SHA-256 of the certificate that a request was filed with,
 // "" where the API server does not write it on requests, as older ones.
-func credentialOf(v *RequestView) string {
+func credentialOf(v *View) string {
 	if v.Object == nil {
 		return ""
 	}

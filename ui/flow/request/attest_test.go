@@ -1,4 +1,4 @@
-package flow
+package request
 
 import (
 	"crypto/ecdsa"
@@ -99,7 +99,7 @@ func TestJudge(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			v := viewRequest(&certificatesv1.CertificateSigningRequest{Spec: certificatesv1.CertificateSigningRequestSpec{Request: pkcs10, Username: "jane"}})
+			v := ViewOf(&certificatesv1.CertificateSigningRequest{Spec: certificatesv1.CertificateSigningRequestSpec{Request: pkcs10, Username: "jane"}})
 			v.judge(tc.by)
 			warnings := strings.Join(v.Warnings, "\n")
 			if !strings.HasPrefix(v.Attestation, tc.says) || !strings.Contains(warnings, tc.warning) || (tc.warning == "") != (warnings == "") || v.Attested != (name == "verified") {

@@ -1,4 +1,4 @@
-package flow
+package request
 
 import (
 	"context"
@@ -18,9 +18,9 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
-// RequestView is a CertificateSigningRequest as an approver should see it. All
+// View is a CertificateSigningRequest as an approver should see it. All
 // text in it was written by others: clean it before printing.
-type RequestView struct {
+type View struct {
 	Name   string `json:"name"`
 	UID    string `json:"uid"`
 	State  string `json:"state"`
@@ -78,9 +78,9 @@ const (
 	RiskRevoked = "revoked"
 )
 
-// refuse adds reasons against approving it; they are warnings if accept has the
+// Refuse adds reasons against approving it; they are warnings if accept has the
 // risk. A risk of "" cannot be accepted. Names in the reasons may be of any length.
-func (v *RequestView) refuse(risk string, accept []string, reasons ...string) {
+func (v *View) Refuse(risk string, accept []string, reasons ...string) {
 	for i := range reasons {
 		reasons[i] = csr.Brief(reasons[i])
 	}
@@ -101,9 +101,10 @@ func (v *RequestView) refuse(risk string, accept []string, reasons ...string) {
 	}
 }
 
-func viewRequest(obj *certificatesv1.CertificateSigningRequest) RequestView {
+// ViewOf is the view of a request as it was read.
+func ViewOf(obj *certificatesv1.CertificateSigningRequest) View {
 	s := csr.StateOf(obj)
-	v := RequestView{
+	v := View{
 		Name: obj.Name, UID: string(obj.UID), State: s.State.String(), Reason: s.Reason, Message: s.Message,
 		Requester: obj.Spec.Username, RequesterGroups: obj.Spec.Groups, SignerName: obj.Spec.SignerName,
 		Note: obj.Annotations[csr.ReasonAnnotation], Created: obj.CreationTimestamp.Time, Object: obj,
@@ -150,8 +151,8 @@ func requesterKind(user string) string {
 	return ""
 }
 
-// RequestFilter chooses requests.
-type RequestFilter struct {
+// Filter chooses requests.
+type Filter struct {
 	// Signer, if not empty, is matched by the server; Label is kubectl's -l.
 	Signer, Label string
 	// Pending leaves only those that nobody has decided. The API server cannot
@@ -159,11 +160,11 @@ type RequestFilter struct {
 	Pending bool
 }
 
-func (f RequestFilter) options() csr.ListOptions {
+func (f Filter) options() csr.ListOptions {
 	return csr.ListOptions{SignerName: f.Signer, LabelSelector: f.Label}
 }
 
-func (f RequestFilter) wants(obj *certificatesv1.CertificateSigningRequest) bool {
+func (f Filter) wants(obj *certificatesv1.CertificateSigningRequest) bool {
 	return !f.Pending || csr.StateOf(obj).State == csr.Pending
 }
 
@@ -178,43 +179,43 @@ type Requests struct {
 func NewRequests(e *env.Env) Requests { return Requests{env: e, access: cluster.Access{Env: e}} }
 
 // List goes through the requests in a cluster page by page.
-func (q Requests) List(ctx context.Context, kubeContext string, f RequestFilter) (iter.Seq2[RequestView, error], error) {
+func (q Requests) List(ctx context.Context, kubeContext string, f Filter) (iter.Seq2[View, error], error) {
 	client, err := q.access.Client(ctx, kubeContext)
 	if err != nil {
 		return nil, err
 	}
-	return func(yield func(RequestView, error) bool) {
+	return func(yield func(View, error) bool) {
 		for obj, err := range client.List(ctx, f.options()) {
 			if err != nil {
-				yield(RequestView{}, err)
+				yield(View{}, err)
 				return
 			}
-			if f.wants(obj) && !yield(viewRequest(obj), nil) {
+			if f.wants(obj) && !yield(ViewOf(obj), nil) {
 				return
 			}
 		}
 	}, nil
 }
 
-// RequestEvent is a request that was there, came, changed or went.
-type RequestEvent struct {
+// Event is a request that was there, came, changed or went.
+type Event struct {
 	// Type is ADDED, MODIFIED or DELETED, as in a watch of the API's.
-	Type    string      `json:"type"`
-	Request RequestView `json:"request"`
+	Type    string `json:"type"`
+	Request View   `json:"request"`
 }
 
 // Watch goes through the requests and then through their changes until
 // ctx ends. One that is pending no more is told of once if only those are wanted.
-func (q Requests) Watch(ctx context.Context, kubeContext string, f RequestFilter) (iter.Seq2[RequestEvent, error], error) {
+func (q Requests) Watch(ctx context.Context, kubeContext string, f Filter) (iter.Seq2[Event, error], error) {
 	client, err := q.access.Client(ctx, kubeContext)
 	if err != nil {
 		return nil, err
 	}
-	return func(yield func(RequestEvent, error) bool) {
+	return func(yield func(Event, error) bool) {
 		told := map[types.UID]bool{}
 		for ev, err := range client.Follow(ctx, f.options()) {
 			if err != nil {
-				yield(RequestEvent{}, err)
+				yield(Event{}, err)
 				return
 			}
 			wanted := f.wants(ev.Object)
@@ -224,7 +225,7 @@ func (q Requests) Watch(ctx context.Context, kubeContext string, f RequestFilter
 			if told[ev.Object.UID] = true; !wanted || ev.Type == watch.Deleted {
 				delete(told, ev.Object.UID)
 			}
-			if !yield(RequestEvent{Type: string(ev.Type), Request: viewRequest(ev.Object)}, nil) {
+			if !yield(Event{Type: string(ev.Type), Request: ViewOf(ev.Object)}, nil) {
 				return
 			}
 		}
