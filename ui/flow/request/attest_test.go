@@ -72,7 +72,7 @@ func (m *maker) attest(key *ecdsa.PrivateKey) hsm.Attestation {
 // TestJudge: what an approver is told of the attestation in a request. A
 // genuine one of somebody else's key must not pass.
 func TestJudge(t *testing.T) {
-	b, err := os.ReadFile("../../hsm/attest/testdata/yubikey5.pem")
+	b, err := os.ReadFile("../../../hsm/attest/testdata/yubikey5.pem")
 	if err != nil {
 		t.Fatal(err)
 	}
