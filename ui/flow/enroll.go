@@ -14,8 +14,8 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/expiry"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
-	"github.com/kubehsm/kubehsm/ui/text"
 )
 
 // Enroller takes keys from nothing to working kubeconfig contexts.
@@ -239,7 +239,7 @@ func (r *enrolment) haveCertificate() (*csr.Certificate, error) {
 	}
 	switch {
 	case time.Now().After(c.Leaf.NotAfter):
-		r.note("the certificate on record expired on %s; a new one is asked for", text.Day(c.Leaf.NotAfter))
+		r.note("the certificate on record expired on %s; a new one is asked for", expiry.Day(c.Leaf.NotAfter))
 	case r.j.Rejected && !r.j.Options.AcceptForecast:
 		r.note("the API server did not accept the certificate on record, issued by %q; a new one was requested", c.Leaf.Issuer.String())
 	default:

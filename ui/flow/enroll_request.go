@@ -9,9 +9,9 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/expiry"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
-	"github.com/kubehsm/kubehsm/ui/text"
 )
 
 // fileRequest signs the PKCS#10 on the token and files it, or finds it filed.
@@ -190,7 +190,7 @@ func (r *enrolment) awaitApproval(ctx context.Context) (outcome, error) {
 		r.note("%s", n)
 	}
 	r.j.Certificate, r.roots = got.PEM, client.AcceptedRoots(ctx)
-	return outcome{message: "issued, valid until " + text.Day(got.Leaf.NotAfter)}, nil
+	return outcome{message: "issued, valid until " + expiry.Day(got.Leaf.NotAfter)}, nil
 }
 
 // waitHint says how to go on after a wait that came to no end.

@@ -48,7 +48,7 @@ func (q Requests) ApproveFiled(ctx context.Context, file, server string, ref csr
 	return err
 }
 
-// CheckApprover is the error that approveOwn is certain to meet, if any.
+// CheckApprover is the error that ApproveFiled is certain to meet, if any.
 func (q Requests) CheckApprover(ctx context.Context, file, signer string) error {
 	client, err := q.access.ClientOf(ctx, kubeconfig.Rules{Explicit: file}, "")
 	if err == nil {

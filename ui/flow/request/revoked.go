@@ -8,8 +8,8 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/plugin/expiry"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
-	"github.com/kubehsm/kubehsm/ui/text"
 )
 
 // revokedCheck refuses what was revoked from here, as the local record has it: a
@@ -67,15 +67,15 @@ func revoked(past []deeds.Deed, server string, v *View) (refusals, warnings []st
 		}
 	}
 	if key != nil {
-		refusals = append(refusals, fmt.Sprintf("its key belonged to %q, and access for %[1]q was revoked from this computer on %s: whoever has the lost token may have sent the request", key.User, text.Day(key.Time)))
+		refusals = append(refusals, fmt.Sprintf("its key belonged to %q, and access for %[1]q was revoked from this computer on %s: whoever has the lost token may have sent the request", key.User, expiry.Day(key.Time)))
 	}
 	if asker != nil {
-		refusals = append(refusals, fmt.Sprintf("it was filed with a certificate of %q, and access for %[1]q was revoked from this computer on %s", asker.User, text.Day(asker.Time)))
+		refusals = append(refusals, fmt.Sprintf("it was filed with a certificate of %q, and access for %[1]q was revoked from this computer on %s", asker.User, expiry.Day(asker.Time)))
 	}
 	if user == nil {
 		return refusals, warnings
 	}
-	why := fmt.Sprintf("access for %q was revoked from this computer on %s", user.User, text.Day(user.Time))
+	why := fmt.Sprintf("access for %q was revoked from this computer on %s", user.User, expiry.Day(user.Time))
 	switch {
 	case user.Server != server:
 		warnings = append(warnings, why+", in the cluster "+user.Server)
