@@ -18,7 +18,8 @@ type Options struct {
 	Exe string
 	// Codes name the caller's own errors, which prompts may return through a worker.
 	Codes link.Codes
-	// Dismissed is the error of what a worker was at when it was told to end.
+	// Dismissed is the error of what a worker was at when it was told to end; nil is one
+	// that says just that.
 	Dismissed error
 	// Longest bounds how long a worker may take; 0 is what each operation has.
 	Longest time.Duration

@@ -4,6 +4,7 @@ package worker
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,7 +59,11 @@ func (ws *workers) settle(u hsm.URI) {
 // the drivers, see [InProcess].
 func New(o Options, _ hsm.Drivers) Tokens { return newWorkers(o) }
 
+// errDismissed is [Options.Dismissed] where a caller has no other.
+var errDismissed = errors.New("the token's worker was told to end")
+
 func newWorkers(o Options) *workers {
+	o.Dismissed = cmp.Or(o.Dismissed, errDismissed)
 	return &workers{o: o, live: map[*workerProcess]hsm.URI{}, deaths: map[string][]time.Time{}}
 }
 
