@@ -215,6 +215,14 @@ func parse(path string) (t target, ok bool) {
 	return t, true
 }
 
+// lists tells whether an object at path is in the collection that t names, perhaps
+// of all namespaces.
+func (t target) lists(path string) bool {
+	o, ok := parse(path)
+	return ok && (o.collection == t.collection || o.resource == t.resource && !strings.Contains(t.collection, "/namespaces/") &&
+		strings.HasPrefix(o.collection, strings.TrimSuffix(t.collection, t.resource)+"namespaces/"))
+}
+
 func verb(r *http.Request, t target) string {
 	switch {
 	case r.Method == http.MethodGet && t.name == "" && r.URL.Query().Get("watch") != "":
@@ -309,8 +317,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, t target) {
 	paths := slices.Sorted(maps.Keys(s.objects))
 	items := []Object{}
 	for _, path := range paths {
-		under, _, _ := strings.Cut(strings.TrimPrefix(path, t.collection+"/"), "/")
-		if o := s.objects[path]; t.collection+"/"+under == path && selects(r.URL.Query().Get("fieldSelector"), o) {
+		if o := s.objects[path]; t.lists(path) && selects(r.URL.Query().Get("fieldSelector"), o) {
 			items = append(items, o)
 		}
 	}

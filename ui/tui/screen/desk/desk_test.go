@@ -1,0 +1,221 @@
+package desk_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
+	"github.com/kubehsm/kubehsm/ui/tui/screentest"
+	"github.com/kubehsm/kubehsm/ui/tui/tuitest"
+)
+
+// token is a bootstrap token as the cluster keeps it.
+func token(id, description string, left time.Duration) flowtest.Object {
+	data := map[string][]byte{"token-id": []byte(id), "token-secret": []byte("0123456789abcdef"), "description": []byte(description),
+		"usage-bootstrap-signing": []byte("true"), "usage-bootstrap-authentication": []byte("true")}
+	if left > 0 {
+		data["expiration"] = []byte(tuitest.Now().Add(left).Format(time.RFC3339))
+	}
+	return flowtest.Object{"apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token",
+		"metadata": flowtest.Object{"name": "bootstrap-token-" + id, "namespace": "kube-system"}, "data": data}
+}
+
+// open shows the desk of a cluster with two tokens.
+func open(t *testing.T) (*screentest.Rig, *flowtest.Server) {
+	t.Helper()
+	w := screentest.New(t)
+	server := w.Cluster("admin", "system:masters")
+	server.Put(flowtest.Secrets, token("abcdef", "for the new rack", 4*time.Minute))
+	server.Put(flowtest.Secrets, token("old000", "nobody knows", 0))
+	w.Tokens.Add(hsmtest.FakeOptions{Label: "blue"})
+	r := w.Open("")
+	r.Sees("blue")
+	r.Press("5")
+	r.Sees("for the new rack", "nobody knows")
+	return r, server
+}
+
+// TestCountsDown: how long a token is good is told by the clock.
+func TestCountsDown(t *testing.T) {
+	r, _ := open(t)
+	r.Sees("4 min 00 s", "for ever")
+	r.Time = r.Time.Add(10 * time.Second)
+	r.Sees("3 min 50 s")
+}
+
+// TestTokens: one is made, shown once, and removed after a yes.
+func TestTokens(t *testing.T) {
+	r, server := open(t)
+	r.Press("n")
+	r.Sees("A bootstrap token")
+	r.Press(`"for jane"`, "enter")
+	r.Sees("kubehsm join")
+	names := server.Names(flowtest.Secrets)
+	if len(names) != 3 {
+		t.Fatalf("there are %q", names)
+	}
+	r.Press("esc")
+	r.Sees("for jane")
+	r.Press("/", `"rack"`, "enter", "D")
+	r.Sees("Delete")
+	r.Press("n")
+	r.Sees("cancelled")
+	r.Press("D")
+	r.Sees("abcdef?")
+	r.Press("y")
+	r.Until("deleted", func() bool { return len(server.Names(flowtest.Secrets)) == 2 })
+	r.Loses("for the new rack")
+}
+
+// TestTicket is shown as text, once, and is not for copying; the cluster keeps who it
+// is for.
+func TestTicket(t *testing.T) {
+	r, server := open(t)
+	r.Press("t")
+	r.Sees("User")
+	r.Press("enter")
+	r.Sees("a user name is needed")
+	r.Press(`"jane"`, "tab", `"dev, ops"`, "enter")
+	r.Sees("KHSM1-", "Good for")
+	r.Press("c")
+	if r.Copied() != "" {
+		t.Errorf("copied %s", r.Copied())
+	}
+	if n := len(server.Names(flowtest.Secrets)); n != 3 {
+		t.Errorf("%d tokens", n)
+	}
+	r.Press("esc")
+	r.Loses("KHSM1-")
+	r.Sees("ticket", "jane, dev, ops")
+	r.Press("x")
+	r.Sees("kubehsm helpdesk ticket --for jane --group dev --group ops")
+	r.Press("esc", "d")
+	r.Sees("What was done from here, the latest first", "jane")
+}
+
+// TestOfARole: who may not list a cluster's tokens sees the tickets that were made
+// from here.
+func TestOfARole(t *testing.T) {
+	r, server := open(t)
+	r.Press("t")
+	r.Sees("User")
+	r.Press(`"jane"`, "enter")
+	r.Sees("KHSM1-")
+	r.Press("esc")
+	server.Forbid("list secrets")
+	r.Press("r")
+	r.Sees("Only tickets that were made from here", "jane")
+	if strings.Contains(r.View(), "for the new rack") {
+		t.Errorf("what may not be listed is shown:\n%s", r.View())
+	}
+}
+
+// TestRefused: a ticket that the cluster does not make is not shown, and why.
+func TestRefused(t *testing.T) {
+	r, server := open(t)
+	server.Forbid("create secrets")
+	r.Press("t")
+	r.Sees("User")
+	r.Press(`"jane"`, "enter")
+	r.Sees("error: ", "hint: ")
+	if strings.Contains(r.View(), "KHSM1-") || len(server.Names(flowtest.Secrets)) != 2 {
+		t.Errorf("a ticket was made:\n%s", r.View())
+	}
+}
+
+// TestGone: a cluster that is not there is said so, with what to do.
+func TestGone(t *testing.T) {
+	w := screentest.New(t)
+	r := w.Open("5")
+	r.Sees("error: ", "hint: ")
+	server := w.Cluster("admin")
+	server.Put(flowtest.Secrets, token("abcdef", "for the new rack", time.Minute))
+	r.Press("r")
+	r.Sees("for the new rack")
+}
+
+// TestRoles: what is missing is named, shown before it is applied, and applied.
+func TestRoles(t *testing.T) {
+	r, server := open(t)
+	const roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+	r.Press("o")
+	r.Sees("show them, to copy")
+	r.Press("enter")
+	r.Sees("missing: ClusterRole", "you may make tickets")
+	r.Press("esc", "o")
+	r.Sees("show them, to copy")
+	r.Press("down", "enter")
+	r.Sees("Apply these?", "missing: ClusterRole")
+	r.Press("n")
+	r.Sees("cancelled")
+	if n := len(server.Names(roles)); n != 0 {
+		t.Fatalf("%d roles were made", n)
+	}
+	r.Press("o")
+	r.Sees("show them, to copy")
+	r.Press("down", "enter")
+	r.Sees("Apply these?")
+	r.Press("y")
+	r.Sees("applied: ClusterRole")
+	if n := len(server.Names(roles)); n == 0 {
+		t.Error("no role was made")
+	}
+}
+
+// TestRevoke: what gives access is shown, and taken away after a yes.
+func TestRevoke(t *testing.T) {
+	r, server := open(t)
+	const bindings = "/apis/rbac.authorization.k8s.io/v1/namespaces/dev/rolebindings"
+	server.Put(bindings, flowtest.Object{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+		"metadata": flowtest.Object{"name": "jane-edit", "namespace": "dev"},
+		"roleRef":  flowtest.Object{"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
+		"subjects": []flowtest.Object{{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "jane"}}})
+	r.Press("w")
+	r.Sees("User")
+	r.Press("enter")
+	r.Sees("a user name is needed")
+	r.Press(`"jane"`, "enter")
+	r.Sees("Remove, deny and end these?", "rolebinding jane-edit in dev: ClusterRole edit")
+	r.Press("enter") // the focus is on no
+	r.Sees("Take access away: cancelled")
+	if n := len(server.Names(bindings)); n != 1 {
+		t.Fatalf("%d bindings", n)
+	}
+	r.Press("w")
+	r.Sees("User")
+	r.Press(`"jane"`, "enter")
+	r.Sees("Remove, deny and end these?")
+	r.Press("y")
+	r.Sees("Done: rolebinding jane-edit in dev")
+	if n := len(server.Names(bindings)); n != 0 {
+		t.Errorf("%d bindings", n)
+	}
+}
+
+// TestBreakGlass wants a reason, and asks nobody for a PIN before.
+func TestBreakGlass(t *testing.T) {
+	r, server := open(t)
+	r.Press("b")
+	r.Sees("Reason")
+	r.Press("enter")
+	r.Sees("a reason is needed")
+	if n := len(server.Names(flowtest.Requests)); n != 0 || strings.Contains(r.View(), "PIN of") {
+		t.Errorf("%d requests:\n%s", n, r.View())
+	}
+}
+
+// TestReadOnly refuses what changes something.
+func TestReadOnly(t *testing.T) {
+	w := screentest.New(t)
+	server := w.Cluster("admin")
+	server.Put(flowtest.Secrets, token("abcdef", "for the new rack", time.Minute))
+	r := w.OpenReadOnly("5")
+	r.Sees("for the new rack")
+	for key, says := range map[string]string{"t": "new ticket", "D": "delete", "w": "take access away"} {
+		r.Press(key)
+		r.Sees(fmt.Sprintf("%s: read-only mode", says))
+	}
+}
