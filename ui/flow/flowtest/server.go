@@ -3,9 +3,11 @@
 package flowtest
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
+	"log"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -56,7 +58,10 @@ type event struct {
 func New(t testing.TB, user string, groups ...string) *Server {
 	s := &Server{t: t, user: user, groups: groups, objects: map[string]Object{}, version: 100,
 		changed: make(chan struct{}), forbidden: map[string]bool{}}
-	s.Server = httptest.NewTLSServer(http.HandlerFunc(s.serve))
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
+	s.TLS = &tls.Config{ClientAuth: tls.RequestClientCert} // as clusters do that take client certificates
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)         // about clients that go
+	s.StartTLS()
 	t.Cleanup(func() {
 		s.CloseClientConnections()
 		s.Close()

@@ -1,0 +1,54 @@
+package flowtest
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+)
+
+// Issue approves a request and signs its certificate, as a cluster's approver and
+// signer do. It is good for an hour by the real clock.
+func (s *Server) Issue(name string) {
+	s.t.Helper()
+	var r certificatesv1.CertificateSigningRequest
+	if !s.Get(Requests, name, &r) {
+		s.t.Fatalf("there is no request %s", name)
+	}
+	block, _ := pem.Decode(r.Spec.Request)
+	asked, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	authority, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	now := time.Now()
+	template := &x509.Certificate{SerialNumber: big.NewInt(7), Subject: asked.Subject, NotBefore: now.Add(-time.Minute), NotAfter: now.Add(time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	der, err := x509.CreateCertificate(rand.Reader, template, &x509.Certificate{Subject: pkix.Name{CommonName: "kubernetes"}}, asked.PublicKey, authority)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved, Status: "True", Reason: "Test"}}
+	r.Status.Certificate = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	s.Put(Requests, &r)
+}
+
+// Deny denies a request for good.
+func (s *Server) Deny(name, message string) {
+	s.t.Helper()
+	var r certificatesv1.CertificateSigningRequest
+	if !s.Get(Requests, name, &r) {
+		s.t.Fatalf("there is no request %s", name)
+	}
+	r.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateDenied, Status: "True", Message: message}}
+	s.Put(Requests, &r)
+}

@@ -1,0 +1,265 @@
+package enroll_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
+	"github.com/kubehsm/kubehsm/ui/tui/screentest"
+)
+
+const pin = "123456"
+
+// rig shows the wizard where one token is plugged in and a cluster answers.
+type rig struct {
+	*screentest.Rig
+	token  *hsmtest.FakeToken
+	server *flowtest.Server
+}
+
+func open(t *testing.T) *rig {
+	t.Helper()
+	w := screentest.New(t)
+	r := &rig{server: w.Cluster("admin", "system:masters"), token: w.Tokens.Add(hsmtest.FakeOptions{Label: "blue"})}
+	r.Rig = w.OpenWizard()
+	return r
+}
+
+// toReview fills the wizard in for a user.
+func (r *rig) toReview(user string) {
+	r.T.Helper()
+	r.fill(user)
+	r.Sees("This is what will be done", "Lifetime")
+}
+
+func (r *rig) fill(user string) {
+	r.T.Helper()
+	r.Sees("Which token", "blue")
+	r.Press("enter")
+	r.Sees("A new key")
+	r.Press("enter")
+	r.Sees("Algorithm")
+	r.Press("enter")
+	r.Sees("Which cluster", "trial-admin")
+	r.Press("home", "down", "enter")
+	r.Sees("Who is it for")
+	r.Press(`"`+user+`"`, "enter")
+}
+
+// toPIN begins what the review shows.
+func (r *rig) toPIN() {
+	r.T.Helper()
+	r.toReview("jane")
+	r.Press("enter")
+	r.Sees("PIN of blue")
+}
+
+// filed is the name of the one request there is.
+func (r *rig) filed() string {
+	r.T.Helper()
+	r.Until("a request", func() bool { return len(r.server.Names(flowtest.Requests)) > 0 })
+	names := r.server.Names(flowtest.Requests)
+	if len(names) != 1 {
+		r.T.Fatalf("filed: %q", names)
+	}
+	return names[0]
+}
+
+// TestEnroll goes all the way to the first use of the key. That needs an agent, which
+// this world has no program for: it is said, what was done is kept, and the
+// kubeconfig is not touched.
+func TestEnroll(t *testing.T) {
+	r := open(t)
+	before := r.World.Kubeconfig()
+	r.toPIN()
+	r.Type("PIN of blue", pin)
+	r.Sees("waiting for")
+	r.server.Issue(r.filed())
+	r.Sees("Not finished", "✓ store the certificate", "✗ sign in with the token", "start the agent", "goes on from here")
+	all, err := r.World.Env.Enrollments().List()
+	if err != nil || len(all) != 1 || all[0].User != "jane" || all[0].Context != "trial-admin" {
+		t.Fatalf("enrolled %+v, %v", all, err)
+	}
+	if chain, err := r.World.Env.Enrollments().Certificate(all[0]); err != nil || chain[0].Subject.CommonName != "jane" {
+		t.Errorf("the certificate: %v", err)
+	}
+	for _, s := range r.World.Slots(r.token) {
+		if s.Certificate == nil || s.Certificate.Subject.CommonName != "jane" {
+			t.Errorf("on the token: %+v", s)
+		}
+	}
+	if got := r.World.Kubeconfig(); got != before {
+		t.Errorf("the kubeconfig was changed:\n%s", got)
+	}
+}
+
+// TestWrongPIN: the last try is used only after a yes.
+func TestWrongPIN(t *testing.T) {
+	r := open(t)
+	r.toPIN()
+	r.Press(`"111111"`, "enter")
+	r.Sees("2 tries left")
+	r.Press(`"111111"`, "enter")
+	r.Sees("One try is left", "Use the last try?")
+	r.Press("enter") // the focus is on no
+	r.Sees("Not finished", "cancelled")
+	if n := r.token.Tries(); n != 1 {
+		t.Errorf("%d tries left: the last one was used", n)
+	}
+	r.Press("r")
+	r.Sees("Use the last try?")
+	r.Press("y")
+	r.Sees("The last try")
+	r.Press(`"`+pin+`"`, "enter")
+	r.filed()
+	if n := r.token.Tries(); n != 3 {
+		t.Errorf("%d tries left", n)
+	}
+}
+
+// TestDeclinedPIN: nothing was made, and the review is still there.
+func TestDeclinedPIN(t *testing.T) {
+	r := open(t)
+	r.toPIN()
+	r.Press("esc")
+	r.Sees("Not finished", "cancelled")
+	r.Press("esc")
+	r.Sees("This is what will be done")
+	if len(r.World.Slots(r.token)) != 0 || len(r.server.Names(flowtest.Requests)) != 0 {
+		t.Error("something was made")
+	}
+}
+
+// TestStopAndGoOn: what was done is kept, and neither key nor request is made twice,
+// also by a program that is started anew.
+func TestStopAndGoOn(t *testing.T) {
+	r := open(t)
+	r.toPIN()
+	r.Type("PIN of blue", pin)
+	r.Sees("waiting for")
+	name := r.filed()
+	r.Press("esc")
+	r.Sees("Stop here?")
+	r.Press("y")
+	r.Sees("Stopped", "What is done is kept")
+	again := r.World.OpenWizard()
+	again.Sees("Resume trial-admin-hsm")
+	again.Press("enter")
+	again.Sees("This is what will be done", "find the token, key on the token, file the request")
+	again.Press("enter")
+	again.Sees("waiting for")
+	r.server.Issue(name)
+	again.Sees("✓ store the certificate")
+	if r.filed() != name || len(r.World.Slots(r.token)) != 1 {
+		t.Error("made twice")
+	}
+}
+
+// TestDenied: why is said, and that it was for good.
+func TestDenied(t *testing.T) {
+	r := open(t)
+	r.toPIN()
+	r.Type("PIN of blue", pin)
+	r.Sees("waiting for")
+	r.server.Deny(r.filed(), "ask the desk first")
+	r.Sees("Not finished", "was denied: ask the desk", "a denial is final")
+}
+
+// TestRequestGone: a request that is removed while it is awaited is not awaited on.
+func TestRequestGone(t *testing.T) {
+	r := open(t)
+	r.toPIN()
+	r.Type("PIN of blue", pin)
+	r.Sees("waiting for")
+	r.server.Delete(flowtest.Requests, r.filed())
+	r.Sees("Not finished", "error: ")
+}
+
+// TestTokenPulled: a token that is pulled out before its key was made is told, and the
+// enrollment goes on when it is back.
+func TestTokenPulled(t *testing.T) {
+	r := open(t)
+	r.toPIN()
+	r.token.Unplug()
+	r.Press(`"`+pin+`"`, "enter")
+	r.Sees("Not finished", "error: ")
+	if n := len(r.server.Names(flowtest.Requests)); n != 0 {
+		t.Fatalf("%d requests", n)
+	}
+	r.token.Plug()
+	r.Press("r")
+	r.Type("PIN of blue", pin)
+	r.filed()
+}
+
+// TestAPIGone: a cluster that breaks before the request is filed is told, and the key
+// is not made again.
+func TestAPIGone(t *testing.T) {
+	r := open(t)
+	r.toPIN()
+	r.server.Break(http.StatusInternalServerError)
+	r.Press(`"`+pin+`"`, "enter")
+	r.Sees("Not finished", "✗ file the request")
+	r.server.Break(0)
+	r.Press("r")
+	r.filed()
+	if n := len(r.World.Slots(r.token)); n != 1 {
+		t.Errorf("%d keys", n)
+	}
+}
+
+// TestSendToAdmin: who may not file requests gets one to send.
+func TestSendToAdmin(t *testing.T) {
+	r := open(t)
+	r.server.Forbid("create certificatesigningrequests")
+	r.toReview("jane")
+	r.Sees("will be printed for an admin to file")
+	r.Press("enter")
+	r.Type("PIN of blue", pin)
+	r.Sees("copy for the admin")
+	r.Press("c")
+	r.Until("copied", func() bool { return strings.Contains(r.Copied(), "CertificateSigningRequest") })
+}
+
+// TestConflict: an enrollment that was begun for another user is begun anew only after
+// a yes.
+func TestConflict(t *testing.T) {
+	r := open(t)
+	r.toPIN()
+	r.Press("esc")
+	r.Sees("Not finished")
+	other := r.World.OpenWizard()
+	other.Sees("Resume trial-admin-hsm")
+	other.Press("down", "enter")
+	again := &rig{Rig: other, token: r.token, server: r.server}
+	again.fill("joe")
+	again.Sees("was begun with user", "begin anew")
+	again.Press("a")
+	again.Sees("Begin anew?")
+	again.Press("y")
+	again.Sees("This is what will be done", "User      joe")
+}
+
+// TestDraft: what was chosen before anything was done is kept while the program runs.
+func TestDraft(t *testing.T) {
+	r := open(t)
+	r.Sees("Which token", "blue")
+	r.Press("enter")
+	r.Sees("A new key")
+	r.Press("enter")
+	r.Sees("Algorithm")
+	r.Press("down", "enter")
+	r.Sees("Which cluster")
+	r.Press("esc", "esc", "esc")
+	r.Sees("Which token")
+	r.Press("esc")
+	r.Sees("SLOT")
+	r.Press("R")
+	r.Sees("Go on with what you chose")
+	r.Press("enter")
+	r.Sees("Which token", "blue")
+	r.Press("enter", "enter")
+	r.Sees("● ecdsa-p384")
+}
