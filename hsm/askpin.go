@@ -36,7 +36,7 @@ func AskPIN(ctx context.Context, p Prompter, kind PINKind, state func() (TokenIn
 		if info.PIN.PINPad {
 			err = onPad(ctx, p, kind, info, try)
 		} else {
-			err = askOnce(ctx, p, PINPrompt{Kind: kind, Token: info, Purpose: PurposeOf(ctx), Retries: info.PIN.Retries, Again: again, Told: told}, try)
+			err = askOnce(ctx, p, PINPrompt{Kind: kind, Token: info, Retries: info.PIN.Retries, Again: again, Told: told}, try)
 		}
 		var refused *PINError
 		told = 0
@@ -56,7 +56,7 @@ func AskPIN(ctx context.Context, p Prompter, kind PINKind, state func() (TokenIn
 
 // onPad tells of a PIN that is typed on the reader while try waits for it.
 func onPad(ctx context.Context, p Prompter, kind PINKind, info TokenInfo, try func(*Secret) error) error {
-	defer p.Touch(ctx, TouchPrompt{Token: info, Purpose: PurposeOf(ctx), Pad: kind})()
+	defer p.Touch(ctx, TouchPrompt{Token: info, Pad: kind})()
 	return try(nil)
 }
 

@@ -148,20 +148,6 @@ func TestAskPINPad(t *testing.T) {
 	}
 }
 
-func TestPurpose(t *testing.T) {
-	want := hsm.Purpose{Cluster: "prod", Action: "sign in", Command: "kubectl get pods"}
-	p := hsmtest.NewScript(t, hsmtest.PIN("123456"))
-	if err := hsm.AskPIN(hsm.WithPurpose(t.Context(), want), p, hsm.UserPIN, l2().state, newLockable(3).try); err != nil {
-		t.Fatal(err)
-	}
-	if got := p.PINs()[0].Purpose; got != want {
-		t.Errorf("purpose %+v", got)
-	}
-	if hsm.PurposeOf(t.Context()) != (hsm.Purpose{}) {
-		t.Error("a purpose out of nowhere")
-	}
-}
-
 func TestCheckPIN(t *testing.T) {
 	for in, ok := range map[string]bool{
 		"123456": true, "": false, "12345": false, "123456789": false,

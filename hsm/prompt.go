@@ -14,7 +14,8 @@ const (
 	ManagementKey PINKind = "management key" // SP 800-73-4 key reference 9B
 )
 
-// Purpose says why a person is asked, for the prompt to name.
+// Purpose says why a person is asked, for the prompt to name. A driver does not know:
+// whoever calls it adds the purpose to its prompts on their way (package ask).
 type Purpose struct {
 	// Cluster is the name under which the user enrolled the cluster; never
 	// text from a kubeconfig.
@@ -88,19 +89,4 @@ type Prompter interface {
 	Touch(ctx context.Context, p TouchPrompt) (done func())
 	// Confirm returns the answer.
 	Confirm(ctx context.Context, p ConfirmPrompt) (bool, error)
-}
-
-// purposeKey carries a Purpose in a context: drivers ask, but only their
-// callers know why.
-type purposeKey struct{}
-
-// WithPurpose returns a context whose prompts name why they are asked.
-func WithPurpose(ctx context.Context, p Purpose) context.Context {
-	return context.WithValue(ctx, purposeKey{}, p)
-}
-
-// PurposeOf returns what [WithPurpose] put into ctx.
-func PurposeOf(ctx context.Context) Purpose {
-	p, _ := ctx.Value(purposeKey{}).(Purpose)
-	return p
 }

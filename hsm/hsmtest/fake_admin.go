@@ -76,7 +76,7 @@ func (h *fakeHandle) askPUK(ctx context.Context, p hsm.Prompter) error {
 
 // choose asks for a new secret and has it set.
 func (h *fakeHandle) choose(ctx context.Context, kind hsm.PINKind, p hsm.Prompter, set func(string)) error {
-	fresh, err := p.PIN(ctx, hsm.PINPrompt{Kind: kind, Token: h.FakeToken.Info(), Purpose: hsm.PurposeOf(ctx), New: true, Retries: -1})
+	fresh, err := p.PIN(ctx, hsm.PINPrompt{Kind: kind, Token: h.FakeToken.Info(), New: true, Retries: -1})
 	if err != nil {
 		return err
 	}

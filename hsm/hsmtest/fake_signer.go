@@ -74,7 +74,7 @@ func (s *fakeSigner) Sign(rand io.Reader, digest []byte, o crypto.SignerOpts) ([
 // when ctx ends.
 func (s *fakeSigner) touch() error {
 	if s.p != nil {
-		done := s.p.Touch(s.ctx, hsm.TouchPrompt{Token: s.h.FakeToken.Info(), Purpose: hsm.PurposeOf(s.ctx)})
+		done := s.p.Touch(s.ctx, hsm.TouchPrompt{Token: s.h.FakeToken.Info()})
 		defer done()
 	}
 	select {

@@ -122,7 +122,7 @@ func (t *Token) state(ctx context.Context, kind hsm.PINKind, p hsm.Prompter) (hs
 func (t *Token) askNew(ctx context.Context, kind hsm.PINKind, p hsm.Prompter) (*hsm.Secret, error) {
 	info := t.about()
 	info.PIN.MinLen, info.PIN.MaxLen = minPIN, maxPIN
-	prompt := hsm.PINPrompt{Kind: kind, Token: info, Purpose: hsm.PurposeOf(ctx), Retries: -1, New: true}
+	prompt := hsm.PINPrompt{Kind: kind, Token: info, Retries: -1, New: true}
 	for ask := 1; ; ask++ {
 		secret, err := p.PIN(ctx, prompt)
 		if err != nil {

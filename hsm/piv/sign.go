@@ -127,7 +127,7 @@ func (t *Token) touching(ctx context.Context, s *session, p hsm.Prompter) func()
 	if p == nil || s.phase.Load() == givenUp {
 		return func() {}
 	}
-	done := sync.OnceFunc(p.Touch(ctx, hsm.TouchPrompt{Token: t.about(), Purpose: hsm.PurposeOf(ctx)}))
+	done := sync.OnceFunc(p.Touch(ctx, hsm.TouchPrompt{Token: t.about()}))
 	s.line.Store(&done)
 	if s.phase.Load() == givenUp { // by somebody who did not see it
 		done()

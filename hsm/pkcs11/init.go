@@ -63,7 +63,7 @@ func (d *Driver) Initialize(ctx context.Context, u hsm.URI, o hsm.InitializeOpti
 // onPad tells p of the PINs that are typed on the reader while work waits for them.
 func onPad(ctx context.Context, p hsm.Prompter, t hsm.TokenInfo, work func(so, user *hsm.Secret) error) error {
 	if p != nil {
-		defer p.Touch(ctx, hsm.TouchPrompt{Token: t, Purpose: hsm.PurposeOf(ctx), Pad: hsm.SOPIN})()
+		defer p.Touch(ctx, hsm.TouchPrompt{Token: t, Pad: hsm.SOPIN})()
 	}
 	return work(nil, nil)
 }

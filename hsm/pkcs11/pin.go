@@ -204,7 +204,7 @@ func soPINState(t p11.TokenInfo) hsm.PINState {
 
 // askNew asks for a new PIN until it has a fit form.
 func askNew(ctx context.Context, kind hsm.PINKind, info hsm.TokenInfo, p hsm.Prompter) (*hsm.Secret, error) {
-	prompt := hsm.PINPrompt{Kind: kind, Token: info, Purpose: hsm.PurposeOf(ctx), Retries: -1, New: true}
+	prompt := hsm.PINPrompt{Kind: kind, Token: info, Retries: -1, New: true}
 	for ask := 1; ; ask++ {
 		secret, err := p.PIN(ctx, prompt)
 		if err != nil {

@@ -68,7 +68,7 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 		dial      = &dialSigner{people: people, sources: o.PINSources, state: o.Dirs.State, records: records, notify: notify}
 		tokens    = &heldTokens{source: o.Tokens, tried: records.unlock, all: map[string]*holder{}}
 		policies  = &policies{store: store, records: records, notify: notify, log: log}
-		targets   = &targets{store: store, policies: policies, tokens: tokens, sessions: sessions, signer: dial.signer,
+		targets   = &targets{store: store, policies: policies, tokens: tokens, sessions: sessions, signer: dial.reconnect,
 			handshake: o.handshake, log: log, all: map[string]*target{}}
 		locks = &locks{window: o.Unlock, epoch: epoch, targets: targets, tokens: tokens, sessions: sessions,
 			answers: answers, records: records, notify: notify, log: log}
@@ -76,7 +76,7 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 			policies: policies, epoch: epoch, life: life, records: records, log: log, open: map[*ConsentStatus]struct{}{}}
 		host    = &bridgeHost{dirs: o.Dirs, passed: o.Port, executable: executable, log: log}
 		issuer  = &issuer{sessions: sessions, people: people, terminals: terminals, life: life, records: records}
-		signIns = &signIns{targets: targets, bridge: host, flights: flights, epoch: epoch, issuer: issuer, records: records, log: log}
+		signIns = &signIns{targets: targets, bridge: host, flights: flights, epoch: epoch, issuer: issuer, dial: dial, records: records, log: log}
 		keys    = &keys{store: store, policies: policies, tokens: tokens, epoch: epoch}
 	)
 	tokens.notice = policies.notice

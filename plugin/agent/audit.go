@@ -86,7 +86,8 @@ func (s *records) carry(known map[string]*audit.PolicyState) {
 	}
 }
 
-// requester is who wants a piece of work, and for which enrollment.
+// requester is who wants a piece of work, and for which enrollment: without one, it is
+// the work of a request that runs already.
 type requester struct {
 	enrollment string
 	client     process.ID          // the program, as the system knows it
@@ -94,21 +95,14 @@ type requester struct {
 	command    string              // what the client says that it runs
 }
 
-// requesterKey carries the requester of a piece of work.
-type requesterKey struct{}
-
-func withRequester(ctx context.Context, q requester) context.Context {
-	return context.WithValue(ctx, requesterKey{}, q)
-}
-
-// subject fills in who wanted it and for which enrolment; ok is false where no
-// client's request is behind it.
-func subject(ctx context.Context, to *audit.Record) (ok bool) {
-	q, ok := ctx.Value(requesterKey{}).(requester)
-	if ok {
-		to.Enrollment, to.Client = q.enrollment, q.onRecord()
+// subject fills in who wanted it and for which enrolment; ok is false where nobody
+// waits for it.
+func (q requester) subject(to *audit.Record) (ok bool) {
+	if q.enrollment == "" {
+		return false
 	}
-	return ok
+	to.Enrollment, to.Client = q.enrollment, q.onRecord()
+	return true
 }
 
 // onRecord names a client: by what the system tells or, where it does not, by what
@@ -158,19 +152,19 @@ func public(u hsm.URI) hsm.URI {
 }
 
 // unlock records an attempt to unlock a token.
-func (s *records) unlock(ctx context.Context, token hsm.URI, err error) {
+func (s *records) unlock(q requester, token hsm.URI, err error) {
 	r := audit.Record{Event: audit.Unlock, Token: public(token)}
 	r.Outcome, r.Error = outcome(err)
-	subject(ctx, &r)
+	q.subject(&r)
 	s.write(r)
 }
 
 // signature records the use of a key, or that it came to none. Only those
 // that a client's plugin waits for are never counted together when they fail.
-func (s *records) signature(ctx context.Context, e enrollment.Enrollment, err error) {
+func (s *records) signature(q requester, e enrollment.Enrollment, err error) {
 	r := audit.Record{Event: audit.Signature, Reason: "reconnect", Key: e.KeyHash, Token: public(e.Key)}
 	r.Outcome, r.Error = outcome(err)
-	asked := subject(ctx, &r)
+	asked := q.subject(&r)
 	if asked {
 		r.Reason = "sign-in"
 	}

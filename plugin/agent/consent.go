@@ -126,20 +126,19 @@ func (s *questions) question(ctx, answered context.Context, q bridge.Question) e
 	if err != nil {
 		return err
 	}
-	ctx = withRequester(ctx, requester{enrollment: q.Enrollment, client: q.Client})
-	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Cluster: q.Enrollment, Action: "allow “" + q.Request.String() + "”", Command: statement.Command})
+	purpose := ask.For(hsm.Purpose{Cluster: q.Enrollment, Action: "allow “" + q.Request.String() + "”", Command: statement.Command})
 	r := audit.Record{Event: audit.Consent, Enrollment: q.Enrollment, Server: t.e.Host(), Key: t.e.KeyHash, Request: q.Request.String(), Statement: text,
 		Client: &audit.Process{PID: q.Client.PID, Command: statement.Command}}
 	err = errNobody
 	for _, who := range s.people.forClient(ctx, q.Session) {
 		// An attendant without the terminal may have pinentry.
-		p := raw(who.p.Ask, q.Request.Terminal)
+		p := purpose(raw(who.p.Ask, q.Request.Terminal))
 		here := who.client == q.Session && !errors.Is(reach(ctx, p), hsm.ErrNoTerminal)
 		var leave func(asked bool)
 		if leave, err = s.turns.ask(ctx, answered, q.Client, here); err != nil {
 			return err
 		}
-		r.Signature, r.Reason, err = s.put(ctx, t, statement, text, who.p, p)
+		r.Signature, r.Reason, err = s.put(ctx, t, statement, text, q.Client, who.p, p)
 		asked := !errors.Is(err, hsm.ErrNoTerminal)
 		leave(asked)
 		if asked {
@@ -165,7 +164,8 @@ func (s *questions) question(ctx, answered context.Context, q bridge.Question) e
 // token's signature is the answer; else by a question. Where a touch cannot be
 // shown alone the question comes first: nobody should touch a token that blinks
 // for a reason he has not read.
-func (s *questions) put(ctx context.Context, t *target, about consent.Statement, text string, w waiter, p ask.Func) (signature []byte, how string, err error) {
+func (s *questions) put(ctx context.Context, t *target, about consent.Statement, text string,
+	client process.ID, w waiter, p ask.Func) (signature []byte, how string, err error) {
 	over := t.holder.asks.tell(w) // a card is one operation's at a time
 	slot, err := t.holder.find(ctx, t.e.Key, t.chain[0].PublicKey)
 	over()
@@ -211,7 +211,7 @@ func (s *questions) put(ctx context.Context, t *target, about consent.Statement,
 	ctx, cancel := context.WithTimeout(ctx, touchTimeout)
 	defer cancel()
 	defer t.holder.asks.tell(w)()
-	signer, err := t.holder.signer(ctx, t.e.Key, t.chain[0].PublicKey, p)
+	signer, err := t.holder.signer(ctx, client, t.e.Key, t.chain[0].PublicKey, p)
 	if err != nil {
 		return nil, how, err
 	}

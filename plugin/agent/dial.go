@@ -23,39 +23,46 @@ type dialSigner struct {
 	notify  *desktop.Notifier
 }
 
-// signer returns the key of t for the signature that a new connection needs. Who can
-// be asked is known from ctx.
-func (s *dialSigner) signer(ctx context.Context, t *target) (crypto.Signer, error) {
-	p, settled := s.prompterFor(ctx, t.e.Name)
-	signer, err := t.holder.signer(ctx, t.e.Key, t.chain[0].PublicKey, p)
+// reconnect returns the key of t for a connection that is opened again. Who can be asked
+// is whoever is there for the client whose request needs it, which is known from ctx, and
+// the user's PIN sources before.
+func (s *dialSigner) reconnect(ctx context.Context, t *target) (crypto.Signer, error) {
+	var q requester
+	var p ask.Func
+	if client, ok := bridge.ClientOf(ctx); ok {
+		q.client = client
+		p = s.people.person(client)
+	}
+	if p == nil {
+		p = nobody(s.notify, t.e.Name)
+	}
+	p, settled := s.sourced(p)
+	signer, err := s.signer(ctx, t, q, p, settled)
+	if errors.Is(err, hsm.ErrNoTerminal) {
+		s.notify.Say("The connection to " + t.e.Name + " needs the token's PIN: run your command again, or kubehsm unlock.")
+	}
+	return signer, err
+}
+
+// signIn returns the key of t for the connection that q waits for. Its plugin, which p
+// asks, knows the user's PIN sources itself.
+func (s *dialSigner) signIn(ctx context.Context, t *target, q requester, p ask.Func) (crypto.Signer, error) {
+	return s.signer(ctx, t, q, p, func() {})
+}
+
+// signer returns the key of t, and has each signature recorded. settled is as in
+// [dialSigner.sourced].
+func (s *dialSigner) signer(ctx context.Context, t *target, q requester, p ask.Func, settled func()) (crypto.Signer, error) {
+	signer, err := t.holder.signer(ctx, q.client, t.e.Key, t.chain[0].PublicKey, p)
 	settled()
 	if err != nil {
-		s.records.signature(ctx, t.e, err)
-		if prompterOf(ctx) == nil && errors.Is(err, hsm.ErrNoTerminal) {
-			s.notify.Say("The connection to " + t.e.Name + " needs the token's PIN: run your command again, or kubehsm unlock.")
-		}
+		s.records.signature(q, t.e, err)
 		return nil, err
 	}
 	return recordedSigner{signer, func(err error) {
 		settled()
-		s.records.signature(ctx, t.e, err)
+		s.records.signature(q, t.e, err)
 	}}, nil
-}
-
-// prompterFor returns who can be asked for a signature: the plugin that waits
-// for it, which knows the user's PIN sources itself, else those, and who is there
-// for the client whose request needs it. settled is as in [dialSigner.sourced].
-func (s *dialSigner) prompterFor(ctx context.Context, enrollment string) (p ask.Func, settled func()) {
-	if p := prompterOf(ctx); p != nil {
-		return p, func() {}
-	}
-	if client, ok := bridge.ClientOf(ctx); ok {
-		p = s.people.person(client)
-	}
-	if p == nil {
-		p = nobody(s.notify, enrollment)
-	}
-	return s.sourced(p)
 }
 
 // sourced puts the user's PIN sources before p. settled tells them that the token has

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"context"
 	"maps"
 	"slices"
 	"sync"
@@ -14,7 +13,7 @@ import (
 type heldTokens struct {
 	source  worker.Tokens
 	removed func(*holder)                                       // is told that a token has gone
-	tried   func(ctx context.Context, token hsm.URI, err error) // is told how each attempt to unlock ended
+	tried   func(q requester, token hsm.URI, err error)         // is told how each attempt to unlock ended
 	notice  func(token hsm.URI) (sentences string, told func()) // see [policies.notice]
 
 	mu  sync.Mutex
@@ -29,7 +28,7 @@ func (s *heldTokens) of(key hsm.URI) *holder {
 	h := s.all[u.String()]
 	if h == nil {
 		h = newHolder(u, s.source)
-		h.tried = func(ctx context.Context, err error) { s.tried(ctx, u, err) }
+		h.tried = func(q requester, err error) { s.tried(q, u, err) }
 		h.removed = func() { s.removed(h) }
 		h.untold = func() (string, func()) { return s.notice(u) }
 		s.all[u.String()] = h

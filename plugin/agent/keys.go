@@ -12,6 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner"
 	signer "github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
+	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
 // keys are those that the external signer protocol may use: for connections past
@@ -55,13 +56,13 @@ func (s *keys) public(e enrollment.Enrollment, opts crypto.SignerOpts) (crypto.P
 }
 
 // sign signs with the key of an enrolment, which is public's; a lock ends it.
-// p is not asked for a PIN.
-func (s *keys) sign(ctx context.Context, e enrollment.Enrollment, public crypto.PublicKey, r signer.Request, p ask.Func) ([]byte, error) {
+// client waits for it, and p is not asked for a PIN.
+func (s *keys) sign(ctx context.Context, client process.ID, e enrollment.Enrollment, public crypto.PublicKey, r signer.Request, p ask.Func) ([]byte, error) {
 	ctx, cancel := s.epoch.untilLocked(ctx)
 	defer cancel()
 	ctx, cancelTouch := context.WithTimeout(ctx, touchTimeout)
 	defer cancelTouch()
-	key, err := s.tokens.of(e.Key).signer(ctx, e.Key, public, touchOnly(p))
+	key, err := s.tokens.of(e.Key).signer(ctx, client, e.Key, public, touchOnly(p))
 	if err != nil {
 		return nil, lockedOr(ctx, err)
 	}

@@ -117,7 +117,7 @@ func TestUnlockWindow(t *testing.T) {
 		p.Close() // the holder is unlocked by hand: nobody need be asked
 		tg, err := a.targets.target("prod")
 		check(t, err)
-		check(t, tg.holder.unlock(context.Background(), ask.From(hsmtest.Typing(t, pin))))
+		check(t, tg.holder.unlock(context.Background(), requester{}, ask.From(hsmtest.Typing(t, pin))))
 		_, err = a.signIns.prepare(context.Background(), requester{enrollment: "prod", client: caller(1)}, p)
 		check(t, err)
 	}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"crypto"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -28,6 +29,7 @@ type signIns struct {
 	flights *flights
 	epoch   *epoch
 	issuer  *issuer
+	dial    *dialSigner
 	records *records
 	log     *slog.Logger
 }
@@ -77,8 +79,7 @@ func (s *signIns) warmUp(ctx context.Context, q requester, p *remotePrompter) (*
 	}
 	ctx, cancel := s.epoch.untilLocked(ctx)
 	defer cancel()
-	ctx = withRequester(ctx, q)
-	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Cluster: name, Action: "sign in", Command: q.command})
+	asked := ask.For(hsm.Purpose{Cluster: name, Action: "sign in", Command: q.command})(p.Ask)
 	var t *target
 	err := s.flights.do(ctx, name, q.client.Terminal(), func() error {
 		var err error
@@ -88,7 +89,7 @@ func (s *signIns) warmUp(ctx context.Context, q requester, p *remotePrompter) (*
 		if t.warm(time.Now()) { // somebody was faster
 			return nil
 		}
-		err = s.connect(withPrompter(ctx, p.Ask), t, p.Ask)
+		err = s.connect(ctx, t, q, asked)
 		if errors.Is(err, context.Canceled) && p.HasAsked() { // ctrl-c at the prompt
 			err = hsm.ErrCancelled
 		}
@@ -118,10 +119,11 @@ func passOn(err error, elsewhere bool) bool {
 }
 
 // connect makes t warm.
-func (s *signIns) connect(ctx context.Context, t *target, p ask.Func) error {
+func (s *signIns) connect(ctx context.Context, t *target, q requester, p ask.Func) error {
+	signer := func(ctx context.Context) (crypto.Signer, error) { return s.dial.signIn(ctx, t, q, p) }
 	if t.ready.Load() && t.up.Live() {
 		probe, cancel := context.WithTimeout(ctx, probeTimeout)
-		err := t.up.Check(probe)
+		err := t.up.SignIn(probe, signer)
 		cancel()
 		if err == nil || ctx.Err() != nil {
 			return err
@@ -131,10 +133,10 @@ func (s *signIns) connect(ctx context.Context, t *target, p ask.Func) error {
 		}
 		t.up.Reset() // or the connection died while nobody looked
 	}
-	if err := s.unlock(ctx, t, p); err != nil {
+	if err := s.unlock(ctx, t, q, p); err != nil {
 		return err
 	}
-	if err := t.up.Check(ctx); err != nil {
+	if err := t.up.SignIn(ctx, signer); err != nil {
 		return t.explain(err)
 	}
 	t.ready.Store(true)
@@ -144,7 +146,7 @@ func (s *signIns) connect(ctx context.Context, t *target, p ask.Func) error {
 
 // unlock unlocks the token, after making sure that a PIN would not be typed in
 // vain: the server answers and the key is there.
-func (s *signIns) unlock(ctx context.Context, t *target, p ask.Func) error {
+func (s *signIns) unlock(ctx context.Context, t *target, q requester, p ask.Func) error {
 	if t.holder.unlocked() {
 		t.holder.use()
 		return nil
@@ -166,7 +168,7 @@ func (s *signIns) unlock(ctx context.Context, t *target, p ask.Func) error {
 		return nil // none is wanted, or one with every signature
 	}
 	t.holder.use()
-	return t.holder.unlock(ctx, p)
+	return t.holder.unlock(ctx, q, p)
 }
 
 // explain finds words for a failed sign-in.
@@ -194,10 +196,9 @@ func (s *signIns) unlockAhead(ctx context.Context, q requester, p *remotePrompte
 	defer t.holder.asks.tell(p)()
 	ctx, cancel := s.epoch.untilLocked(ctx)
 	defer cancel()
-	ctx = withRequester(ctx, q)
-	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Cluster: t.e.Name, Action: "unlock the token"}) // asked for by kubehsm itself
+	asked := ask.For(hsm.Purpose{Cluster: t.e.Name, Action: "unlock the token"})(p.Ask) // asked for by kubehsm itself
 	if _, err = t.holder.find(ctx, t.e.Key, t.chain[0].PublicKey); err == nil {
-		err = t.holder.unlock(ctx, p.Ask)
+		err = t.holder.unlock(ctx, q, asked)
 	}
 	if err = lockedOr(ctx, err); err == nil {
 		t.holder.use()

@@ -74,15 +74,3 @@ func (r *remotePrompter) touch(ctx context.Context, q ask.Question) (ask.Answer,
 	}
 	return r.Asker.Ask(ctx, q)
 }
-
-// prompterKey carries a prompter from a prepare to the signature that its dial needs.
-type prompterKey struct{}
-
-func withPrompter(ctx context.Context, p ask.Func) context.Context {
-	return context.WithValue(ctx, prompterKey{}, p)
-}
-
-func prompterOf(ctx context.Context) ask.Func {
-	p, _ := ctx.Value(prompterKey{}).(ask.Func)
-	return p
-}

@@ -67,7 +67,7 @@ func (s *externalSigner) sign(ctx context.Context, q requester, digest *wire.Sig
 		return nil, err
 	}
 	defer s.tokens.of(e.Key).asks.tell(p)()
-	signature, err := s.keys.sign(withRequester(ctx, q), e, public, r, p.Ask)
+	signature, err := s.keys.sign(ctx, q.client, e, public, r, p.Ask)
 	if errors.Is(err, hsm.ErrPINRequired) { // for each signature
 		return &wire.Signed{}, nil
 	}
@@ -112,13 +112,13 @@ func (s *externalSigner) answer(ctx context.Context, r externalsigner.Request, t
 		return out, err
 	}
 	q := requester{enrollment: e.Name, client: process.Of(service.PeerPID(ctx))}
-	ctx = withRequester(hsm.WithPurpose(ctx, hsm.Purpose{Cluster: e.Name, Action: "sign in", Command: consent.CommandOf(q.client.PID)}), q)
+	purpose := ask.For(hsm.Purpose{Cluster: e.Name, Action: "sign in", Command: consent.CommandOf(q.client.PID)})
 	err = s.life.work(func() error {
 		defer s.tokens.of(e.Key).asks.tell(toldWaiter{q.client, tell})()
-		if err := s.unlock(ctx, e, q, tell); err != nil {
+		if err := s.unlock(ctx, e, q, purpose, tell); err != nil {
 			return err
 		}
-		out.Signature, err = s.keys.sign(ctx, e, public, r, service.Told("", tell)(touchOnly(s.people.person(q.client))))
+		out.Signature, err = s.keys.sign(ctx, q.client, e, public, r, purpose(service.Told("", tell)(touchOnly(s.people.person(q.client)))))
 		s.records.signed(e, q, err)
 		return err
 	})
@@ -126,7 +126,7 @@ func (s *externalSigner) answer(ctx context.Context, r externalsigner.Request, t
 }
 
 // unlock sees to it that the key can be used.
-func (s *externalSigner) unlock(ctx context.Context, e enrollment.Enrollment, q requester, tell func(string)) error {
+func (s *externalSigner) unlock(ctx context.Context, e enrollment.Enrollment, q requester, purpose ask.Middleware, tell func(string)) error {
 	h := s.tokens.of(e.Key)
 	if h.unlocked() {
 		return nil
@@ -144,7 +144,7 @@ func (s *externalSigner) unlock(ctx context.Context, e enrollment.Enrollment, q 
 	defer settled()
 	ctx, cancel := s.epoch.untilLocked(ctx)
 	defer cancel()
-	err := lockedOr(ctx, h.unlock(ctx, p))
+	err := lockedOr(ctx, h.unlock(ctx, q, purpose(p)))
 	if errors.Is(err, hsm.ErrNoTerminal) {
 		err = fmt.Errorf("%s: %w: the agent does not hold the key unlocked: %w", e.Name, hsm.ErrPINRequired, err)
 		if hsm.Hint(err) == "" {

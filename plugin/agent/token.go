@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/plugin/worker"
 )
 
@@ -17,8 +18,8 @@ import (
 type holder struct {
 	uri     hsm.URI // of the token alone
 	tokens  worker.Tokens
-	tried   func(context.Context, error) // is told how each attempt to unlock ended; may be nil
-	removed func()                       // is told that the token has gone; may be nil
+	tried   func(requester, error) // is told how each attempt to unlock ended; may be nil
+	removed func()                 // is told that the token has gone; may be nil
 	// untold is what a person is to be told at a prompt, and is told when it was said;
 	// may be nil.
 	untold  func() (sentences string, told func())
@@ -223,9 +224,9 @@ func (h *holder) find(ctx context.Context, key hsm.URI, want crypto.PublicKey) (
 	return slot, nil
 }
 
-// unlock asks for the PIN unless the token is unlocked. Whoever comes while
+// unlock asks p for the PIN, for q, unless the token is unlocked. Whoever comes while
 // somebody is asked waits for that.
-func (h *holder) unlock(ctx context.Context, p ask.Func) error {
+func (h *holder) unlock(ctx context.Context, q requester, p ask.Func) error {
 	select {
 	case h.asking <- struct{}{}:
 		defer func() { <-h.asking }()
@@ -238,7 +239,7 @@ func (h *holder) unlock(ctx context.Context, p ask.Func) error {
 	var of worker.Token
 	err := h.with(ctx, func(t worker.Token) error {
 		of = t
-		return t.Unlock(ctx, h.noting(p).Prompter())
+		return t.Unlock(ctx, h.noting(q.client, p).Prompter())
 	})
 	if err == nil {
 		h.mu.Lock()
@@ -248,7 +249,7 @@ func (h *holder) unlock(ctx context.Context, p ask.Func) error {
 		h.mu.Unlock()
 	}
 	if h.tried != nil {
-		h.tried(ctx, err)
+		h.tried(q, err)
 	}
 	return err
 }
@@ -266,14 +267,14 @@ func (h *holder) unlocked() bool {
 	return t != nil && t.Unlocked()
 }
 
-// signer returns the key for one signature.
-func (h *holder) signer(ctx context.Context, key hsm.URI, want crypto.PublicKey, p ask.Func) (crypto.Signer, error) {
+// signer returns the key for one signature, for which client's person is asked by p.
+func (h *holder) signer(ctx context.Context, client process.ID, key hsm.URI, want crypto.PublicKey, p ask.Func) (crypto.Signer, error) {
 	h.use()
 	defer h.use() // a person may have been asked
 	w := &touchWatch{next: p, ctx: ctx}
 	var s crypto.Signer
 	err := h.with(ctx, func(t worker.Token) (err error) {
-		s, err = t.Signer(ctx, key, want, h.noting(w.ask).Prompter())
+		s, err = t.Signer(ctx, key, want, h.noting(client, w.ask).Prompter())
 		return err
 	})
 	if err != nil {

@@ -48,7 +48,7 @@ func (oneToken) Removed(ctx context.Context, _ worker.Token) error {
 // after: its unlock window does not begin.
 func TestLockWhileItAnswers(t *testing.T) {
 	for name, f := range map[string]func(*holder) error{
-		"unlock": func(h *holder) error { return h.unlock(t.Context(), nil) },
+		"unlock": func(h *holder) error { return h.unlock(t.Context(), requester{}, nil) },
 		"window": func(h *holder) error {
 			_, err := h.open(t.Context())
 			h.window(time.Now())

@@ -9,7 +9,6 @@ import (
 
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/ask"
-	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
@@ -40,12 +39,7 @@ func (s *asks) change(f func()) {
 }
 
 // note opens a question, until done is called. Who shows it is to tell shown.
-func (s *asks) note(ctx context.Context, w wire.Wait) (shown func(ask.Responder), done func()) {
-	if q, ok := ctx.Value(requesterKey{}).(requester); ok {
-		w.Client = q.client
-	} else if c, ok := bridge.ClientOf(ctx); ok {
-		w.Client = c
-	}
+func (s *asks) note(w wire.Wait) (shown func(ask.Responder), done func()) {
 	a := &openQuestion{Wait: w}
 	s.change(func() { s.open = append(s.open, a) })
 	return func(by ask.Responder) { s.change(func() { a.by, a.Asker = by, by.Process() }) }, func() {
@@ -115,9 +109,9 @@ func (s *asks) elsewhere(w waiter) (latest *wire.Wait, changed <-chan struct{}) 
 // readTime is how long a touch line is shown for what it says to count as told.
 const readTime = 2 * time.Second
 
-// noting keeps next's questions about the token among those that are open, and adds to
-// them what a person is to be told. Nil stays nil.
-func (h *holder) noting(next ask.Func) ask.Func {
+// noting keeps next's questions about the token, which are asked for client, among those
+// that are open, and adds to them what a person is to be told. Nil stays nil.
+func (h *holder) noting(client process.ID, next ask.Func) ask.Func {
 	if next == nil {
 		return nil
 	}
@@ -126,7 +120,9 @@ func (h *holder) noting(next ask.Func) ask.Func {
 			return next(ctx, q)
 		}
 		var over func()
-		q.Shown, over = h.asks.note(ctx, h.waitFor(q))
+		w := h.waitFor(q)
+		w.Client = client
+		q.Shown, over = h.asks.note(w)
 		if q.Touch != nil {
 			return h.notingTouch(ctx, next, q, over)
 		}

@@ -215,7 +215,7 @@ func TestTellsInWords(t *testing.T) {
 func TestToldOnceOfItsOwn(t *testing.T) {
 	own, ui := away(t), away(t)
 	asks := newAsks()
-	shown, done := asks.note(withRequester(t.Context(), requester{client: own}), wire.Wait{For: wire.ForPIN, Kind: "PIN", Token: "lab"})
+	shown, done := asks.note(wire.Wait{For: wire.ForPIN, Kind: "PIN", Token: "lab", Client: own})
 	defer done()
 	shown(&remotePrompter{who: ui})
 	if w, _ := asks.elsewhere(toldWaiter{client: own}); w != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
@@ -193,5 +194,25 @@ func TestCoolDown(t *testing.T) {
 	}
 	if files, _ = filepath.Glob(filepath.Join(dir, "cancelled-*")); len(files) != 1 {
 		t.Errorf("an answered prompt left its mark: %v", files)
+	}
+}
+
+// TestDriverKnowsNoPurpose: the prompts of a driver that was given a prompter with a
+// purpose name it, and what the driver itself says of the token.
+func TestDriverKnowsNoPurpose(t *testing.T) {
+	fake := hsmtest.NewFake(hsm.SchemePKCS11)
+	token, err := fake.Open(t.Context(), fake.Add(hsmtest.FakeOptions{Label: "lab", PIN: "847261"}).Info().URI())
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := hsmtest.NewScript(t, hsmtest.PIN("000000"), hsmtest.PIN("847261"))
+	want := hsm.Purpose{Cluster: "prod", Action: "sign in", Command: "kubectl get pods"}
+	if err := token.Unlock(t.Context(), ask.With(script, want)); err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range script.PINs() {
+		if p.Purpose != want || p.Token.Label != "lab" || (p.Again == "") != (i == 0) {
+			t.Errorf("%+v", p)
+		}
 	}
 }

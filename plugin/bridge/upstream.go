@@ -43,7 +43,8 @@ type UpstreamOptions struct {
 	// Chain is the client certificate's, leaf first.
 	Chain []*x509.Certificate
 	// Signer returns the key on the token. It is called once per full handshake,
-	// with the context of the request that caused the dial, see [ClientOf].
+	// with the context of the request that caused the dial, see [ClientOf]; see also
+	// [Upstream.SignIn].
 	Signer func(ctx context.Context) (crypto.Signer, error)
 	Log    *slog.Logger
 	// Handshake bounds a TLS handshake and its signature; 0 is 30 s.
@@ -162,7 +163,11 @@ func (u *Upstream) tlsConfig(server *url.URL) (*tls.Config, error) {
 
 // certificate is called in a full handshake, when the server has asked for one.
 func (u *Upstream) certificate(info *tls.CertificateRequestInfo) (*tls.Certificate, error) {
-	signer, err := u.o.Signer(info.Context())
+	sign, ok := info.Context().Value(signInKey{}).(func(context.Context) (crypto.Signer, error))
+	if !ok {
+		sign = u.o.Signer
+	}
+	signer, err := sign(info.Context())
 	if err != nil {
 		return nil, err
 	}
@@ -172,6 +177,10 @@ func (u *Upstream) certificate(info *tls.CertificateRequestInfo) (*tls.Certifica
 	}
 	return cert, nil
 }
+
+// signInKey carries the signer of [Upstream.SignIn] to the handshake that it leads to:
+// the transport has no other way.
+type signInKey struct{}
 
 // refusalKey carries in a handshake's context where to put why the key did not
 // sign: crypto/tls keeps only the text.
@@ -243,6 +252,12 @@ func (u *Upstream) Check(ctx context.Context) error {
 		return fmt.Errorf("%s: %w", u.dialer.address, ErrUnauthorized)
 	}
 	return nil
+}
+
+// SignIn is [Upstream.Check], and a connection that it opens is signed for by the key
+// that signer returns, in place of [UpstreamOptions.Signer].
+func (u *Upstream) SignIn(ctx context.Context, signer func(context.Context) (crypto.Signer, error)) error {
+	return u.Check(context.WithValue(ctx, signInKey{}, signer))
 }
 
 // roundTripError gives a transport's error its kind. TLS 1.3 servers refuse a

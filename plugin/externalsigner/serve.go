@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
 	"github.com/kubehsm/kubehsm/plugin/pinsource"
 )
@@ -94,11 +95,7 @@ const maxUnknown = 4
 // the prompter return.
 func Do(ctx context.Context, r Request, o Options) (a Answer, err error) {
 	defer r.Zero()
-	if hsm.PurposeOf(ctx).Action == "" {
-		p := hsm.PurposeOf(ctx)
-		p.Action = "sign in"
-		ctx = hsm.WithPurpose(ctx, p)
-	}
+	o.Prompter = ask.With(o.Prompter, hsm.Purpose{Action: "sign in"})
 	for i, key := range r.Config.Unknown {
 		if i == maxUnknown { // a warning is for a typing mistake, not for a kubeconfig full of them
 			o.warn("the auth provider's configuration has %d more keys that mean nothing to kubehsm", len(r.Config.Unknown)-i)

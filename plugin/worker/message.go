@@ -36,8 +36,7 @@ const (
 // rules of package wire hold here too.
 type workerRequest[T any] struct {
 	link.Header
-	Purpose hsm.Purpose `json:"purpose,omitzero"`
-	Token   T           `json:"token"`
+	Token T `json:"token"`
 }
 
 // workerAnswer is a worker's.

@@ -189,7 +189,7 @@ func handle[Q, A any](ctx context.Context, r link.Received, do func(context.Cont
 	if err := r.Decode(&q); err != nil {
 		return nil, err
 	}
-	out, err := do(hsm.WithPurpose(ctx, q.Purpose), q.Token)
+	out, err := do(ctx, q.Token)
 	return workerAnswer[A]{Token: out}, err
 }
 

@@ -69,7 +69,7 @@ func callWorker[A, Q any](ctx context.Context, t *workerToken, op string, q Q, p
 // askWorker asks on c. A limit of 0 is none.
 func askWorker[A, Q any](ctx context.Context, t *workerToken, c *link.Client, op string, q Q, p hsm.Prompter, limit time.Duration) (A, error) {
 	var out workerAnswer[A]
-	r := &workerRequest[Q]{Header: link.Header{Op: op}, Purpose: hsm.PurposeOf(ctx), Token: q}
+	r := &workerRequest[Q]{Header: link.Header{Op: op}, Token: q}
 	err := t.bounded(ctx, p, limit, func(ctx context.Context, p hsm.Prompter) error {
 		return c.Call(ctx, r, &out, link.Options{Prompter: ask.From(p)})
 	})

@@ -18,7 +18,6 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/caller"
 	"github.com/kubehsm/kubehsm/ui/signer"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
@@ -123,7 +122,6 @@ func answerOne(ctx context.Context, s signer.Signer, one chan struct{}, r extern
 		return a, err
 	}
 	o.Warn = func(message string) { tell("warning: " + message) }
-	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Action: "sign in", Command: caller.CommandOf(s.Client.PID)})
 	a, err = externalsigner.Do(ctx, r, o)
 	if cerr := done(); err == nil && cerr != nil {
 		return externalsigner.Answer{}, cerr

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
 // TokenDetails is all that a token tells of itself without a PIN.
@@ -68,6 +69,11 @@ func (a ability) check(ctx context.Context, t hsm.Token) error {
 	return err
 }
 
+// asking has p asked for it.
+func (a ability) asking(p hsm.Prompter) hsm.Prompter {
+	return ask.With(p, hsm.Purpose{Action: a.doing})
+}
+
 // administer runs f on the token that u names, if that is able to do it, and
 // returns the token's details afterwards. The agent forgets the PIN before, so that
 // it never tries an old one, and again after.
@@ -80,7 +86,7 @@ func (e *Env) administer(ctx context.Context, u hsm.URI, a ability, f func(conte
 		if err := e.lockAgent(ctx); err != nil {
 			return err
 		}
-		if err := f(hsm.WithPurpose(ctx, hsm.Purpose{Action: a.doing}), t); err != nil {
+		if err := f(ctx, t); err != nil {
 			return err
 		}
 		if err := e.lockAgent(ctx); err != nil {
@@ -112,7 +118,7 @@ func (e *Env) lockAgent(ctx context.Context) error {
 func (e *Env) ChangePIN(ctx context.Context, u hsm.URI, kind hsm.PINKind, p hsm.Prompter) (TokenDetails, error) {
 	can := ability{func(c hsm.Abilities) bool { return c.ChangePIN }, "change the " + string(kind), "use the maker's tool"}
 	return e.administer(ctx, u, can, func(ctx context.Context, t hsm.Token) error {
-		return t.ChangePIN(ctx, kind, p)
+		return t.ChangePIN(ctx, kind, can.asking(p))
 	})
 }
 
@@ -120,7 +126,7 @@ func (e *Env) ChangePIN(ctx context.Context, u hsm.URI, kind hsm.PINKind, p hsm.
 func (e *Env) UnblockPIN(ctx context.Context, u hsm.URI, p hsm.Prompter) (TokenDetails, error) {
 	can := ability{func(c hsm.Abilities) bool { return c.ChangePIN }, "set a new PIN", "use the maker's tool"}
 	return e.administer(ctx, u, can, func(ctx context.Context, t hsm.Token) error {
-		return t.Unblock(ctx, p)
+		return t.Unblock(ctx, can.asking(p))
 	})
 }
 
@@ -128,7 +134,7 @@ func (e *Env) UnblockPIN(ctx context.Context, u hsm.URI, p hsm.Prompter) (TokenD
 func (e *Env) SetRetries(ctx context.Context, u hsm.URI, pin, puk int, p hsm.Prompter) (TokenDetails, error) {
 	can := ability{func(c hsm.Abilities) bool { return c.SetRetries }, "set the number of tries", "only Yubico's PIV cards have this"}
 	return e.administer(ctx, u, can, func(ctx context.Context, t hsm.Token) error {
-		return t.SetRetries(ctx, pin, puk, p)
+		return t.SetRetries(ctx, pin, puk, can.asking(p))
 	})
 }
 
@@ -137,7 +143,7 @@ func (e *Env) SetRetries(ctx context.Context, u hsm.URI, pin, puk int, p hsm.Pro
 func (e *Env) SetManagementKey(ctx context.Context, u hsm.URI, o hsm.ManagementKeyOptions, p hsm.Prompter) (key *hsm.Secret, d TokenDetails, err error) {
 	can := ability{func(c hsm.Abilities) bool { return c.ManagementKey }, "replace the management key", "only PIV cards have one"}
 	d, err = e.administer(ctx, u, can, func(ctx context.Context, t hsm.Token) (err error) {
-		key, err = t.SetManagementKey(ctx, o, p)
+		key, err = t.SetManagementKey(ctx, o, can.asking(p))
 		return err
 	})
 	return key, d, err
@@ -156,7 +162,7 @@ func (e *Env) InitToken(ctx context.Context, u hsm.URI, o hsm.InitializeOptions,
 		if err := e.lockAgent(ctx); err != nil {
 			return hsm.TokenInfo{}, err
 		}
-		return can.Initialize(hsm.WithPurpose(ctx, hsm.Purpose{Action: "set it up"}), u, o, p)
+		return can.Initialize(ctx, u, o, ask.With(p, hsm.Purpose{Action: "set it up"}))
 	}
 	return hsm.TokenInfo{}, hsm.WithHint(fmt.Errorf("setting up tokens of the kind %q: %w", u.Scheme, hsm.ErrUnsupported),
 		"a PIV card is ready for use; `kubehsm token reset` makes it as new")
@@ -177,6 +183,6 @@ func (e *Env) ResetToken(ctx context.Context, u hsm.URI, confirm func(Loss) (hsm
 		if err != nil {
 			return err
 		}
-		return t.Reset(ctx, p)
+		return t.Reset(ctx, can.asking(p))
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
@@ -62,7 +63,7 @@ func (e *Env) SetConsent(ctx context.Context, name string, p consent.Policy,
 // provePIN has the PIN of the enrolment's key typed, before its consent policy is
 // lowered: whoever runs programs as the user does not have it.
 func (e *Env) provePIN(ctx context.Context, en enrollment.Enrollment, asks hsm.Prompter) error {
-	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Cluster: en.Name, Action: "lower the consent policy"})
+	asks = ask.With(asks, hsm.Purpose{Cluster: en.Name, Action: "lower the consent policy"})
 	err := e.withToken(ctx, en.Key, func(t hsm.Token) error {
 		slot, err := t.Slot(ctx, en.Key)
 		if err != nil {

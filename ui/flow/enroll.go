@@ -202,9 +202,9 @@ func (e *Env) cluster(ctx context.Context, j *enrolling.Progress) error {
 	return nil
 }
 
-// purpose names the enrolment on the prompts of a step.
-func (r *enrolment) purpose(ctx context.Context, action string) context.Context {
-	return hsm.WithPurpose(ctx, hsm.Purpose{Cluster: r.j.Options.Name, Action: action})
+// asking names the enrolment and the action on the prompts of a step.
+func (r *enrolment) asking(action string) hsm.Prompter {
+	return ask.With(r.prompt, hsm.Purpose{Cluster: r.j.Options.Name, Action: action})
 }
 
 func (r *enrolment) findToken(ctx context.Context) (outcome, error) {

@@ -40,8 +40,7 @@ func (r *enrolment) storeCertificate(ctx context.Context) (outcome, error) {
 	case slot.Certificate != nil && slot.CertificateMatches() && slot.Certificate.NotAfter.After(cert.Leaf.NotAfter):
 		return outcome{message: "kept in the state folder; the slot keeps the longer-lived one of another cluster"}, nil
 	}
-	ctx = r.purpose(ctx, "store the certificate")
-	err = r.token.StoreCertificate(ctx, r.j.Key, cert.Leaf, r.prompt)
+	err = r.token.StoreCertificate(ctx, r.j.Key, cert.Leaf, r.asking("store the certificate"))
 	if errors.Is(err, hsm.ErrUnsupported) {
 		r.note("this token stores no certificates; it is kept in the state folder")
 		return outcome{message: "kept in the state folder"}, nil

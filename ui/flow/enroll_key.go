@@ -20,7 +20,6 @@ func (r *enrolment) keyForRequest(ctx context.Context) (outcome, error) {
 
 // makeKey generates the key on the token, or finds the one on record or asked for.
 func (r *enrolment) makeKey(ctx context.Context) (outcome, error) {
-	ctx = r.purpose(ctx, "generate a key")
 	switch {
 	case r.j.KeyHash != "":
 		return r.reuseKey(ctx, r.j.Key)
@@ -44,7 +43,7 @@ func (r *enrolment) makeKey(ctx context.Context) (outcome, error) {
 	if err := enrolling.NewStore(&r.env.Env).Save(r.j); err != nil {
 		return outcome{}, err
 	}
-	slot, err := r.token.Generate(ctx, r.j.Options.Generate, r.prompt)
+	slot, err := r.token.Generate(ctx, r.j.Options.Generate, r.asking("generate a key"))
 	if err != nil {
 		return outcome{}, err
 	}
@@ -59,7 +58,7 @@ func (r *enrolment) isWhole(ctx context.Context, u hsm.URI) (bool, error) {
 	if !r.info.Kind().Hides {
 		return true, nil
 	}
-	if err := r.token.Unlock(ctx, r.prompt); err != nil {
+	if err := r.token.Unlock(ctx, r.asking("generate a key")); err != nil {
 		return false, err
 	}
 	r.pins.prove()
@@ -67,7 +66,7 @@ func (r *enrolment) isWhole(ctx context.Context, u hsm.URI) (bool, error) {
 	if err != nil || slot.Key != nil {
 		return err == nil, err
 	}
-	if err := r.token.Delete(ctx, slot.URI, r.prompt); err != nil {
+	if err := r.token.Delete(ctx, slot.URI, r.asking("generate a key")); err != nil {
 		return false, fmt.Errorf("remove the half-made key of an interrupted run: %w", err)
 	}
 	r.note("an interrupted run left half a key on the token; it was removed")

@@ -88,8 +88,7 @@ func (r *enrolment) endHint(refused error) error {
 }
 
 func (r *enrolment) signRequest(ctx context.Context) error {
-	ctx = r.purpose(ctx, "sign the certificate request")
-	signer, err := r.token.Signer(ctx, r.j.Key, r.public, r.prompt)
+	signer, err := r.token.Signer(ctx, r.j.Key, r.public, r.asking("sign the certificate request"))
 	if err != nil {
 		return err
 	}

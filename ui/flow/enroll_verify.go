@@ -58,7 +58,7 @@ func (r *enrolment) signIn(ctx context.Context) (outcome, error) {
 	// The token is let go first: the agent may need it to itself.
 	r.token.Close()
 	r.token = nil
-	client, err := r.env.access().ThroughBridge(r.purpose(ctx, "sign in"), name, r.prompt)
+	client, err := r.env.access().ThroughBridge(ctx, name, r.prompt)
 	if err != nil {
 		return outcome{}, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
@@ -80,7 +81,7 @@ func (e *Env) ImportCertificate(ctx context.Context, u hsm.URI, name string, pem
 			return nil, err
 		}
 	}
-	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Cluster: name, Action: "store the certificate"})
+	p = ask.With(p, hsm.Purpose{Cluster: name, Action: "store the certificate"})
 	err = t.StoreCertificate(ctx, slot.URI, cert.Leaf, p)
 	if j != nil && errors.Is(err, hsm.ErrUnsupported) {
 		err = nil // the enrolment keeps it in the state folder

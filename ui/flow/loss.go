@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
@@ -81,7 +82,7 @@ func (e *Env) enrolledWith(slots []hsm.Slot) ([]string, error) {
 // DeleteKey destroys the key that u names, and its certificate. What l tells is
 // what was confirmed: another key there by now is left alone.
 func (e *Env) DeleteKey(ctx context.Context, u hsm.URI, l Loss, p hsm.Prompter) error {
-	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Action: "delete a key"})
+	p = ask.With(p, hsm.Purpose{Action: "delete a key"})
 	return e.withToken(ctx, u, func(t hsm.Token) error {
 		if err := unchanged(ctx, t, u, l); err != nil {
 			return err
@@ -93,7 +94,7 @@ func (e *Env) DeleteKey(ctx context.Context, u hsm.URI, l Loss, p hsm.Prompter) 
 // DeleteCertificate removes the certificate beside the key that u names; see
 // [Env.DeleteKey] for l.
 func (e *Env) DeleteCertificate(ctx context.Context, u hsm.URI, l Loss, p hsm.Prompter) error {
-	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Action: "delete a certificate"})
+	p = ask.With(p, hsm.Purpose{Action: "delete a certificate"})
 	return e.withToken(ctx, u, func(t hsm.Token) error {
 		can := ability{func(c hsm.Abilities) bool { return c.DeleteCertificate }, "delete the certificate alone", ""}
 		if err := can.check(ctx, t); err != nil {
@@ -129,7 +130,7 @@ func unchanged(ctx context.Context, t hsm.Token, u hsm.URI, l Loss) error {
 // MoveKey moves the key that u names to the empty PIV slot, and has the
 // enrolments with that key follow; their names are returned.
 func (e *Env) MoveKey(ctx context.Context, u hsm.URI, slot string, p hsm.Prompter) (moved hsm.Slot, followed []string, err error) {
-	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Action: "move a key"})
+	p = ask.With(p, hsm.Purpose{Action: "move a key"})
 	err = e.withToken(ctx, u, func(t hsm.Token) error {
 		can := ability{func(c hsm.Abilities) bool { return c.Move }, "move keys", "only PIV cards of Yubico's firmware 5.7 can"}
 		if err := can.check(ctx, t); err != nil {

@@ -171,7 +171,7 @@ func (r *enrolment) signInFirst(ctx context.Context) error {
 	if err := NewRenewer(r.env).renewable(en); err != nil {
 		return err
 	}
-	if r.filing, err = r.env.access().ThroughBridge(r.purpose(ctx, "renew the certificate"), o.Name, r.prompt); err != nil {
+	if r.filing, err = r.env.access().ThroughBridge(ctx, o.Name, r.prompt); err != nil {
 		return err
 	}
 	r.pins.prove()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
 // TokenView is a token with what is on it.
@@ -55,6 +56,5 @@ func (e *Env) GenerateKey(ctx context.Context, u hsm.URI, o hsm.GenerateOptions,
 		return hsm.Slot{}, err
 	}
 	defer t.Close()
-	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Action: "generate a key"})
-	return t.Generate(ctx, o, p)
+	return t.Generate(ctx, o, ask.With(p, hsm.Purpose{Action: "generate a key"}))
 }

@@ -79,7 +79,6 @@ func (s Signer) Answer(ctx context.Context, request externalsigner.Request) erro
 	if err != nil {
 		return err
 	}
-	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Action: "sign in"})
 	answer, err := externalsigner.Serve(ctx, request, o)
 	if cerr := done(); cerr != nil {
 		err = errors.Join(err, cerr)

@@ -16,6 +16,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/ui/flow"
@@ -255,7 +256,7 @@ func (f *fakeBackend) step(ctx context.Context, s enrolling.Step, p hsm.Prompter
 		return ctx.Err()
 	}
 	if s == enrolling.StepKey {
-		return f.unlock(hsm.WithPurpose(ctx, hsm.Purpose{Cluster: "trial-admin-hsm", Action: "generate a key"}), p)
+		return f.unlock(ctx, ask.With(p, hsm.Purpose{Cluster: "trial-admin-hsm", Action: "generate a key"}))
 	}
 	return ctx.Err()
 }

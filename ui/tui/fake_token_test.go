@@ -9,6 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/attest"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
@@ -49,7 +50,7 @@ func (f *fakeBackend) details(err error) (flow.TokenDetails, error) {
 }
 
 func (f *fakeBackend) ChangePIN(ctx context.Context, u hsm.URI, kind hsm.PINKind, p hsm.Prompter) (flow.TokenDetails, error) {
-	if err := f.unlock(hsm.WithPurpose(ctx, hsm.Purpose{Action: "change the " + string(kind)}), p); err != nil {
+	if err := f.unlock(ctx, ask.With(p, hsm.Purpose{Action: "change the " + string(kind)})); err != nil {
 		return f.details(err)
 	}
 	fresh, err := p.PIN(ctx, hsm.PINPrompt{Kind: kind, Token: f.tokens[0].Info, New: true, Retries: -1})

@@ -33,7 +33,7 @@ type Agent struct {
 	// Client is whom signatures are for; zero is the process that started this one.
 	Client process.ID
 	// Command names the program with a PID, "" if it cannot; it is asked only if
-	// there is an agent and the context's purpose names none. Nil names none.
+	// there is an agent. Nil names none.
 	Command func(pid int) string
 
 	patience time.Duration // 0 is [wire.Patience]
@@ -85,8 +85,8 @@ func (a Agent) Sign(ctx context.Context, u hsm.URI, digest []byte, opts crypto.S
 	if pss, ok := opts.(*rsa.PSSOptions); ok {
 		s.Salt = &pss.SaltLength
 	}
-	purpose := hsm.PurposeOf(ctx)
-	if purpose.Command == "" && a.Command != nil {
+	purpose := hsm.Purpose{Action: "sign in"}
+	if a.Command != nil {
 		purpose.Command = a.Command(client.PID)
 	}
 	err = wire.WriteJSON(conn, request{V: wire.Version, Op: wire.OpSign, Client: client, Purpose: purpose, Beats: true, Waits: a.Waiting != nil, Sign: s})

@@ -10,7 +10,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kubehsm/kubehsm/csr"
-	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
@@ -47,7 +46,6 @@ func (a Access) configOf(ctx context.Context, rules kubeconfig.Rules, kubeContex
 		return nil, err
 	}
 	if c.User.Ours() && c.Cluster.Ours {
-		ctx = hsm.WithPurpose(ctx, hsm.Purpose{Cluster: c.User.Enrollment, Action: "sign in"})
 		return a.bridgeConfig(ctx, c.User.Enrollment, a.Env.Prompter)
 	}
 	config, err := rules.RESTConfig(ctx, c.Name)

@@ -30,9 +30,8 @@ func (a Access) ThroughBridge(ctx context.Context, name string, p hsm.Prompter) 
 
 // bridgeConfig says how ThroughBridge connects.
 func (a Access) bridgeConfig(ctx context.Context, name string, p hsm.Prompter) (*rest.Config, error) {
-	purpose := hsm.PurposeOf(ctx)
 	s := &signIn{roots: x509.NewCertPool(), ask: func(ctx context.Context) (agent.Session, error) {
-		return a.session(ctx, name, purpose, p)
+		return a.session(ctx, name, p)
 	}}
 	if _, err := s.transport(ctx); err != nil {
 		return nil, err
@@ -49,14 +48,14 @@ func (a Access) bridgeConfig(ctx context.Context, name string, p hsm.Prompter) (
 
 // session asks the agent for a session. It gives this process the same
 // certificate until it is locked or ends.
-func (a Access) session(ctx context.Context, name string, purpose hsm.Purpose, p hsm.Prompter) (agent.Session, error) {
+func (a Access) session(ctx context.Context, name string, p hsm.Prompter) (agent.Session, error) {
 	client, err := agent.EnsureProgram(ctx, a.Env.Dirs, agent.Program{Path: a.Env.Executable, Version: a.Env.Version})
 	if err != nil {
 		return agent.Session{}, err
 	}
 	defer client.Close()
 	client.Waiting = a.Env.WaitingOf(ctx)
-	s, err := client.Prepare(ctx, agent.PrepareRequest{Enrollment: name, Client: process.This(), Purpose: purpose}, p)
+	s, err := client.Prepare(ctx, agent.PrepareRequest{Enrollment: name, Client: process.This(), Purpose: hsm.Purpose{Cluster: name, Action: "sign in"}}, p)
 	if err == nil && s.Attend && p != nil {
 		err = a.attend(ctx, p)
 	}

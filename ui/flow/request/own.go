@@ -14,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/attest"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
@@ -111,8 +112,7 @@ func (f Own) Create(ctx context.Context, o Options, p hsm.Prompter) (View, error
 
 // sign signs the request and records it, or returns the one on record.
 func (f Own) sign(ctx context.Context, t hsm.Token, o Options, server string, p hsm.Prompter) (enrolling.Request, error) {
-	ctx = hsm.WithPurpose(ctx, hsm.Purpose{Action: "sign the certificate request"})
-	signer, err := t.Signer(ctx, o.Key, nil, p)
+	signer, err := t.Signer(ctx, o.Key, nil, ask.With(p, hsm.Purpose{Action: "sign the certificate request"}))
 	if err != nil {
 		return enrolling.Request{}, err
 	}
