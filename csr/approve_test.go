@@ -88,18 +88,3 @@ func TestApproveForbidden(t *testing.T) {
 		}
 	}
 }
-
-func TestShellQuote(t *testing.T) {
-	for in, want := range map[string]string{
-		"jane@example.com": "jane@example.com",
-		"":                 "''",
-		"a b":              "'a b'",
-		"$(id)":            "'$(id)'",
-		"it's":             `'it'\''s'`,
-		"system:node:x":    "system:node:x",
-	} {
-		if got := ShellQuote(in); got != want {
-			t.Errorf("%q gives %s", in, got)
-		}
-	}
-}

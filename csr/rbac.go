@@ -10,6 +10,8 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/yaml"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 )
 
 const signers = "signers"
@@ -132,7 +134,7 @@ func (e *ForbiddenError) command() string {
 	}
 	return fmt.Sprintf("kubectl create clusterrole %[1]s --verb=%[2]s --resource=%[3]s.%[4]s"+
 		"; kubectl create clusterrolebinding %[6]s --clusterrole=%[1]s --user=%[5]s",
-		e.role(), strings.Join(verbs, ","), first.Resource, first.Group, ShellQuote(e.user()), e.binding())
+		e.role(), strings.Join(verbs, ","), first.Resource, first.Group, shell.Quote(e.user()), e.binding())
 }
 
 // binding is named after the user too, since the role is shared; the hash keeps
@@ -182,17 +184,6 @@ func heredoc(objects []map[string]any) string {
 		docs = append(docs, string(data))
 	}
 	return "kubectl apply -f - <<'EOF'\n" + strings.Join(docs, "---\n") + "EOF\n"
-}
-
-// ShellQuote makes one word of s for a POSIX shell, for commands that are shown to be pasted.
-func ShellQuote(s string) string {
-	plain := func(r rune) bool {
-		return r < 128 && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("@%+=:,./_-", r))
-	}
-	if s != "" && strings.IndexFunc(s, func(r rune) bool { return !plain(r) }) < 0 {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // forbidden explains a 403. Not every one is RBAC's: admission refuses with the

@@ -3,6 +3,8 @@ package hsm
 import (
 	"errors"
 	"fmt"
+
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // The errors that every driver and prompter uses, wrapped with what happened.
@@ -85,34 +87,18 @@ func (e remoteError) Unwrap() error { return e.is }
 // WithHint attaches the next step that helps with err: one line, lower case,
 // without a final stop. A nil err or an empty hint is returned as it is.
 func WithHint(err error, hint string) error {
-	if err == nil || hint == "" {
-		return err
-	}
-	return &hintError{err: err, hint: hint}
+	return hinting.With(err, hint)
 }
 
 // Hintf is [WithHint] with a format.
 func Hintf(err error, format string, args ...any) error {
-	return WithHint(err, fmt.Sprintf(format, args...))
+	return hinting.Withf(err, format, args...)
 }
 
 // Hint returns the outermost hint in err's chain, or "".
 func Hint(err error) string {
-	var h interface{ Hint() string }
-	if errors.As(err, &h) {
-		return h.Hint()
-	}
-	return ""
+	return hinting.Of(err)
 }
-
-type hintError struct {
-	err  error
-	hint string
-}
-
-func (e *hintError) Error() string { return e.err.Error() }
-func (e *hintError) Unwrap() error { return e.err }
-func (e *hintError) Hint() string  { return e.hint }
 
 // PINError says that a PIN was refused and how many tries are left. It wraps
 // [ErrPINIncorrect], or [ErrPINLocked] when Retries is 0.

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/kubehsm/kubehsm/kubeconfig/internal/problem"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // Apply writes the plan, all files or none: it takes client-go's locks (waiting
@@ -68,7 +68,7 @@ func (p *Plan) unchanged() error {
 			return err
 		}
 		if now.exists != s.exists || !bytes.Equal(now.data, s.data) {
-			return problem.Hintf(fmt.Errorf("%s: %w", s.path, ErrChanged), "look at the new difference and try again")
+			return hint.Withf(fmt.Errorf("%s: %w", s.path, ErrChanged), "look at the new difference and try again")
 		}
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
 
-	"github.com/kubehsm/kubehsm/kubeconfig/internal/problem"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // wholeLimit is the size in bytes up to which a file is parsed as a whole
@@ -157,10 +157,10 @@ func (d *document) change(edits []edit) (after []byte, splices []splice, err err
 	after = applySplices(d.data, splices)
 	if err := d.prove(after, edits); err != nil {
 		if name := d.anchored(edits); name != "" {
-			return nil, nil, problem.Hintf(fmt.Errorf("%w: other parts of it refer to the entry %q by a YAML alias", ErrUnsupported, name),
+			return nil, nil, hint.Withf(fmt.Errorf("%w: other parts of it refer to the entry %q by a YAML alias", ErrUnsupported, name),
 				"nothing was written; write those parts out, or let kubectl do it: kubectl config view --raw --flatten")
 		}
-		return nil, nil, problem.Hintf(fmt.Errorf("%w: internal: %w", ErrUnsupported, err),
+		return nil, nil, hint.Withf(fmt.Errorf("%w: internal: %w", ErrUnsupported, err),
 			"nothing was written; use another file with --kubeconfig, or let kubectl rewrite this one: kubectl config view --raw --flatten")
 	}
 	return after, splices, nil

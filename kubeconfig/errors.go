@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 )
 
 // Errors of this package, wrapped with the file or the entry they speak of.
@@ -56,29 +58,7 @@ func (e *LockError) Unwrap() error { return ErrLocked }
 // Hint is the next step.
 func (e *LockError) Hint() string {
 	if e.Stale() {
-		return "if no kubectl or other program is changing the kubeconfig, remove the lock: rm " + quoteArg(e.Path)
+		return "if no kubectl or other program is changing the kubeconfig, remove the lock: rm " + shell.Quote(e.Path)
 	}
 	return "another program is changing the kubeconfig: try again in a moment"
-}
-
-// quoteArg quotes a path for a POSIX shell where it needs it.
-func quoteArg(s string) string {
-	plain := s != ""
-	quoted := []rune{'\''}
-	for _, r := range s {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '/', r == '.', r == '_', r == '-':
-			quoted = append(quoted, r)
-		case r == '\'':
-			plain = false
-			quoted = append(quoted, []rune(`'\''`)...)
-		default:
-			plain = false
-			quoted = append(quoted, r)
-		}
-	}
-	if plain {
-		return s
-	}
-	return string(append(quoted, '\''))
 }

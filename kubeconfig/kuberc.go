@@ -11,6 +11,8 @@ import (
 
 	"k8s.io/client-go/util/homedir"
 	"sigs.k8s.io/yaml"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 )
 
 // The policies of kubectl's preferences for exec plugins (KEP-3104); "" is
@@ -109,14 +111,14 @@ func (p PluginPolicy) Allowing(command string) string {
 	}
 	line := []string{"kubectl kuberc set --section credentialplugin --policy " + PolicyAllowlist}
 	if p.named {
-		line = append(line, "--kuberc", quoteArg(p.File))
+		line = append(line, "--kuberc", shell.Quote(p.File))
 	}
 	allowed := p.Allowed
 	if p.Policy != PolicyAllowlist {
 		allowed = nil // not in force: not to be put in force unasked
 	}
 	for _, a := range append(slices.Clone(allowed), command) {
-		line = append(line, "--allowlist-entry command="+quoteArg(a))
+		line = append(line, "--allowlist-entry command="+shell.Quote(a))
 	}
 	return strings.Join(line, " ")
 }

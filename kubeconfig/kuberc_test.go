@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 )
 
 func TestPluginPolicy(t *testing.T) {
@@ -39,7 +41,7 @@ func TestPluginPolicy(t *testing.T) {
 			}
 			want := ""
 			if c.fix != "" {
-				want = "kubectl kuberc set --section credentialplugin --policy Allowlist --kuberc " + quoteArg(file) + " " + c.fix
+				want = "kubectl kuberc set --section credentialplugin --policy Allowlist --kuberc " + shell.Quote(file) + " " + c.fix
 			}
 			if got := p.Allowing(own); got != want {
 				t.Errorf("%s\nwant %s", got, want)

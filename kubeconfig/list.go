@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/kubehsm/kubehsm/kubeconfig/internal/problem"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // UserKind says how a kubeconfig user authenticates.
@@ -145,15 +145,15 @@ func (r Rules) RESTConfig(ctx context.Context, name string) (*rest.Config, error
 func (r Rules) pick(config *api.Config, name string) (string, error) {
 	if name == "" {
 		if name = config.CurrentContext; name == "" {
-			return "", problem.Hintf(fmt.Errorf("%w: none is current", ErrNoContext), "name one with --context, or choose one: kubectl config use-context NAME")
+			return "", hint.Withf(fmt.Errorf("%w: none is current", ErrNoContext), "name one with --context, or choose one: kubectl config use-context NAME")
 		}
 	}
 	if config.Contexts[name] == nil {
-		return "", problem.Hintf(fmt.Errorf("%w: %q", ErrNoContext, name), "kubehsm kubeconfig list shows those there are")
+		return "", hint.Withf(fmt.Errorf("%w: %q", ErrNoContext, name), "kubehsm kubeconfig list shows those there are")
 	}
 	if r.Cluster != "" {
 		if config.Clusters[r.Cluster] == nil {
-			return "", problem.Hintf(fmt.Errorf("%w: %q", ErrNoCluster, r.Cluster), "kubectl config get-clusters shows those there are")
+			return "", hint.Withf(fmt.Errorf("%w: %q", ErrNoCluster, r.Cluster), "kubectl config get-clusters shows those there are")
 		}
 		other := config.Contexts[name].DeepCopy()
 		other.Cluster = r.Cluster

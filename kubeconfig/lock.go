@@ -10,7 +10,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/kubehsm/kubehsm/kubeconfig/internal/problem"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 )
 
 const (
@@ -163,7 +164,7 @@ func pause(ctx context.Context, d time.Duration) error {
 // denied adds a next step where the system refuses to write.
 func denied(err error, what string) error {
 	if errors.Is(err, fs.ErrPermission) || isReadOnlyFS(err) {
-		return problem.Hintf(fmt.Errorf("%w: %w", ErrReadOnly, err), "make %s writable, or name another file with --kubeconfig", quoteArg(what))
+		return hint.Withf(fmt.Errorf("%w: %w", ErrReadOnly, err), "make %s writable, or name another file with --kubeconfig", shell.Quote(what))
 	}
 	return err
 }

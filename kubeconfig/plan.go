@@ -9,7 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kubehsm/kubehsm/kubeconfig/internal/problem"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 )
 
 // Options of [Rules.Plan] and [Rules.PlanRemove].
@@ -263,7 +264,7 @@ func (w *work) claim(name string, replace bool) error {
 		if replace || i < 0 || isOurs(section, name, w.docs[i].body(section, name)) {
 			continue
 		}
-		return problem.Hintf(fmt.Errorf("%s %q in %s: %w", bodyKey[section], name, w.sources[i].path, ErrNotOurs),
+		return hint.Withf(fmt.Errorf("%s %q in %s: %w", bodyKey[section], name, w.sources[i].path, ErrNotOurs),
 			"use another name, or replace the entry with --replace")
 	}
 	return nil
@@ -306,7 +307,7 @@ func modeNotes(f *fileEdit) []string {
 	if errors.Is(err, os.ErrNotExist) || err != nil || info.Mode().Perm()&0o077 == 0 || !modeMatters {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s can be read by others (mode %#o, which is kept): chmod 600 %s", f.path, info.Mode().Perm(), quoteArg(f.path))}
+	return []string{fmt.Sprintf("%s can be read by others (mode %#o, which is kept): chmod 600 %s", f.path, info.Mode().Perm(), shell.Quote(f.path))}
 }
 
 // otherUses names the contexts that use what is being removed and stay.

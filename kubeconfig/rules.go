@@ -9,7 +9,7 @@ import (
 
 	"k8s.io/client-go/util/homedir"
 
-	"github.com/kubehsm/kubehsm/kubeconfig/internal/problem"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // MaxFile is the largest kubeconfig read, in bytes.
@@ -87,7 +87,7 @@ type source struct {
 func (r Rules) readAll() ([]source, error) {
 	paths := r.Paths()
 	if len(paths) == 0 {
-		return nil, problem.Hintf(errors.New("no kubeconfig file is named"), "set KUBECONFIG or HOME, or pass --kubeconfig")
+		return nil, hint.Withf(errors.New("no kubeconfig file is named"), "set KUBECONFIG or HOME, or pass --kubeconfig")
 	}
 	sources := make([]source, 0, len(paths))
 	for _, p := range paths {

@@ -9,7 +9,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/kubehsm/kubehsm/kubeconfig/internal/problem"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // edit is one change of meaning: an item of a list set or removed, or the
@@ -130,7 +130,7 @@ func (w *writer) edit(e edit) error {
 	it := s.find(e.Name)
 	switch {
 	case s != nil && s.style != styleNull && s.style != styleBlock && s.style != styleFlow:
-		return problem.Hintf(fmt.Errorf("%w: %s is an alias, an anchor or not a list", ErrUnsupported, e.Section), "write the list %s plainly, or use another file with --kubeconfig", e.Section)
+		return hint.Withf(fmt.Errorf("%w: %s is an alias, an anchor or not a list", ErrUnsupported, e.Section), "write the list %s plainly, or use another file with --kubeconfig", e.Section)
 	case e.Body == nil && it == nil:
 		return nil
 	case e.Body == nil:

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/kubehsm/kubehsm/kubeconfig/internal/problem"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // PlanUndo works out how to take a step back; an empty id means the newest. The
@@ -118,7 +118,7 @@ func (fr fileRecord) entries(now source) (*fileEdit, []string, error) {
 		} else if body := d.body(done.Section, done.Name); sameBody(body, back.Body) {
 			continue
 		} else if !sameBody(body, done.Body) {
-			return nil, nil, problem.Hintf(fmt.Errorf("%s %q in %s: %w", bodyKey[done.Section], done.Name, now.path, ErrConflict),
+			return nil, nil, hint.Withf(fmt.Errorf("%s %q in %s: %w", bodyKey[done.Section], done.Name, now.path, ErrConflict),
 				"edit the file by hand, or set the entry anew")
 		}
 		f.edits = append(f.edits, back)

@@ -9,7 +9,8 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/kubehsm/kubehsm/kubeconfig/internal/problem"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 )
 
 // modeMatters is false where the system has no permission bits.
@@ -63,7 +64,7 @@ func prepare(path string, data []byte) (r replacement, err error) {
 	mode := fs.FileMode(0o600)
 	if info != nil {
 		if !info.Mode().IsRegular() { // it would no longer be what it is for others, such as the null device
-			return r, problem.Hintf(fmt.Errorf("write kubeconfig: %s: not a regular file", target), "name a file with --kubeconfig or KUBECONFIG")
+			return r, hint.Withf(fmt.Errorf("write kubeconfig: %s: not a regular file", target), "name a file with --kubeconfig or KUBECONFIG")
 		}
 		mode = info.Mode().Perm()
 		if err := writable(target, mode); err != nil {
@@ -109,7 +110,7 @@ func writable(path string, mode fs.FileMode) error {
 func (r replacement) commit() error {
 	if err := os.Rename(r.temp, r.target); err != nil {
 		err = fmt.Errorf("write kubeconfig: %w", err)
-		return problem.Hintf(err, "is %s a mount of its own? name another file with --kubeconfig", quoteArg(r.target))
+		return hint.Withf(err, "is %s a mount of its own? name another file with --kubeconfig", shell.Quote(r.target))
 	}
 	return syncDir(filepath.Dir(r.target))
 }

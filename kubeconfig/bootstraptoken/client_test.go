@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -152,7 +153,7 @@ func TestCreateGetDelete(t *testing.T) {
 	}
 	other := want
 	other.Description = "another"
-	if err := c.Create(t.Context(), other); !errors.Is(err, ErrExists) || hint(err) == "" {
+	if err := c.Create(t.Context(), other); !errors.Is(err, ErrExists) || hint.Of(err) == "" {
 		t.Errorf("other terms: %v", err)
 	}
 	other = want
@@ -167,7 +168,7 @@ func TestCreateGetDelete(t *testing.T) {
 	if err := c.Delete(t.Context(), exampleID); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Delete(t.Context(), exampleID); !errors.Is(err, ErrNotFound) || hint(err) == "" {
+	if err := c.Delete(t.Context(), exampleID); !errors.Is(err, ErrNotFound) || hint.Of(err) == "" {
 		t.Errorf("delete again: %v", err)
 	}
 	if _, err := c.Get(t.Context(), exampleID); !errors.Is(err, ErrNotFound) {
@@ -247,11 +248,11 @@ func TestRefusals(t *testing.T) {
 		for verb, err := range map[string]error{
 			"create": c.Create(t.Context(), kubeadmRecords(t)[0]), "delete": c.Delete(t.Context(), exampleID), "list": listErr, "get": getErr,
 		} {
-			if !errors.Is(err, want) || hint(err) == "" || leaks(err.Error()) {
+			if !errors.Is(err, want) || hint.Of(err) == "" || leaks(err.Error()) {
 				t.Errorf("%d on %s: %v", status, verb, err)
 			}
-			if status == 403 && !strings.Contains(hint(err), fmt.Sprintf("%q on secrets in the namespace kube-system", verb)) {
-				t.Errorf("%s: hint %q", verb, hint(err))
+			if status == 403 && !strings.Contains(hint.Of(err), fmt.Sprintf("%q on secrets in the namespace kube-system", verb)) {
+				t.Errorf("%s: hint %q", verb, hint.Of(err))
 			}
 		}
 	}
@@ -270,8 +271,8 @@ func TestRefusedByTheBridge(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _, err = c.List(t.Context())
-	if err == nil || errors.Is(err, ErrForbidden) || hint(err) != "" || !strings.HasSuffix(err.Error(), ": not sent to the cluster: kubehsm: no consent to list secrets") {
-		t.Errorf("%v (hint: %s)", err, hint(err))
+	if err == nil || errors.Is(err, ErrForbidden) || hint.Of(err) != "" || !strings.HasSuffix(err.Error(), ": not sent to the cluster: kubehsm: no consent to list secrets") {
+		t.Errorf("%v (hint: %s)", err, hint.Of(err))
 	}
 }
 
@@ -282,7 +283,7 @@ func TestUnreachable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Delete(t.Context(), exampleID); !errors.Is(err, ErrUnreachable) || hint(err) == "" {
+	if err := c.Delete(t.Context(), exampleID); !errors.Is(err, ErrUnreachable) || hint.Of(err) == "" {
 		t.Errorf("%v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

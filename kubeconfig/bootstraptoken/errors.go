@@ -12,7 +12,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/kubehsm/kubehsm/kubeconfig/internal/problem"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // What went wrong with a record or a call; test with errors.Is.
@@ -49,24 +49,24 @@ func apiError(op, verb string, err error) error {
 	case errors.Is(err, context.Canceled):
 		return fmt.Errorf("%s: %w", op, err)
 	case apierrors.IsNotFound(err):
-		return problem.Hintf(fmt.Errorf("%s: %w", op, ErrNotFound), "expired tokens are deleted by the cluster; list those that are left")
+		return hint.Withf(fmt.Errorf("%s: %w", op, ErrNotFound), "expired tokens are deleted by the cluster; list those that are left")
 	case apierrors.IsAlreadyExists(err):
-		return problem.Hintf(fmt.Errorf("%s: %w", op, ErrExists), "delete the old one first, or let a new token be generated")
+		return hint.Withf(fmt.Errorf("%s: %w", op, ErrExists), "delete the old one first, or let a new token be generated")
 	case fromBridge(err):
 		return fmt.Errorf("%s: not sent to the cluster: %w", op, err)
 	case apierrors.IsForbidden(err):
-		return problem.Hintf(fmt.Errorf("%s: %w: %w", op, ErrForbidden, err),
+		return hint.Withf(fmt.Errorf("%s: %w: %w", op, ErrForbidden, err),
 			"it needs the verb %q on secrets in the namespace %s; whoever has that can read every secret there", verb, Namespace)
 	case apierrors.IsUnauthorized(err):
-		return problem.Hintf(fmt.Errorf("%s: %w: %w", op, ErrUnauthorized, err), "the certificate or token used is unknown to the cluster or has expired")
+		return hint.Withf(fmt.Errorf("%s: %w: %w", op, ErrUnauthorized, err), "the certificate or token used is unknown to the cluster or has expired")
 	}
 	var u *url.Error
 	if errors.As(err, &u) {
-		return problem.Hintf(fmt.Errorf("%s: %w: %w", op, ErrUnreachable, u.Err), "check the address in the kubeconfig, the network and the VPN")
+		return hint.Withf(fmt.Errorf("%s: %w: %w", op, ErrUnreachable, u.Err), "check the address in the kubeconfig, the network and the VPN")
 	}
 	var s apierrors.APIStatus
 	if errors.As(err, &s) && s.Status().Code == http.StatusTooManyRequests {
-		return problem.Hintf(fmt.Errorf("%s: %w", op, err), "the API server is overloaded: try again in a moment")
+		return hint.Withf(fmt.Errorf("%s: %w", op, err), "the API server is overloaded: try again in a moment")
 	}
 	return fmt.Errorf("%s: %w", op, err)
 }

@@ -8,7 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/kubehsm/kubehsm/kubeconfig/internal/problem"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // Names that the cluster knows, of k8s.io/cluster-bootstrap/token/api.
@@ -74,7 +74,7 @@ func (r Record) Validate() error {
 		return err
 	}
 	if len(r.Groups) > 0 && !slices.Contains(r.Usages, Authentication) {
-		return problem.Hintf(fmt.Errorf("%w: groups are for a token that authenticates", ErrInvalid),
+		return hint.Withf(fmt.Errorf("%w: groups are for a token that authenticates", ErrInvalid),
 			"add %q to the usages, or leave the groups out", Authentication)
 	}
 	return validDescription(r.Description)
@@ -82,11 +82,11 @@ func (r Record) Validate() error {
 
 func validUsages(usages []string) error {
 	if len(usages) == 0 {
-		return problem.Hintf(fmt.Errorf("%w: a token without a usage is good for nothing", ErrInvalid), "usages are %s", strings.Join(KnownUsages(), " and "))
+		return hint.Withf(fmt.Errorf("%w: a token without a usage is good for nothing", ErrInvalid), "usages are %s", strings.Join(KnownUsages(), " and "))
 	}
 	for _, u := range usages {
 		if !slices.Contains(KnownUsages(), u) {
-			return problem.Hintf(fmt.Errorf("%w: unknown usage %q", ErrInvalid, u), "usages are %s", strings.Join(KnownUsages(), " and "))
+			return hint.Withf(fmt.Errorf("%w: unknown usage %q", ErrInvalid, u), "usages are %s", strings.Join(KnownUsages(), " and "))
 		}
 	}
 	return nil
@@ -103,7 +103,7 @@ func validGroups(groups []string) error {
 			return (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != ':' && c != '-'
 		})
 		if !ok || rest == "" || len(rest) > 256 || end != rest || odd {
-			return problem.Hintf(fmt.Errorf("%w: group %q", ErrInvalid, g),
+			return hint.Withf(fmt.Errorf("%w: group %q", ErrInvalid, g),
 				"a group is %q and up to 256 of a-z, 0-9, colon and hyphen, ending in a letter or digit", GroupPrefix)
 		}
 	}
@@ -128,7 +128,7 @@ func ExpiresIn(now time.Time, ttl time.Duration) (time.Time, error) {
 	case ttl == 0:
 		return time.Time{}, nil
 	case ttl < time.Second:
-		return time.Time{}, problem.Hintf(fmt.Errorf("%w: a lifetime of %s", ErrInvalid, ttl), "the shortest is a second; 0 means that the token never expires")
+		return time.Time{}, hint.Withf(fmt.Errorf("%w: a lifetime of %s", ErrInvalid, ttl), "the shortest is a second; 0 means that the token never expires")
 	}
 	return now.Add(ttl).UTC().Truncate(time.Second), nil
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -204,7 +205,7 @@ func TestExpiry(t *testing.T) {
 		t.Errorf("never: %s, %v", at, err)
 	}
 	for _, ttl := range []time.Duration{-1, -time.Hour, time.Millisecond} {
-		if _, err := ExpiresIn(now, ttl); !errors.Is(err, ErrInvalid) || hint(err) == "" {
+		if _, err := ExpiresIn(now, ttl); !errors.Is(err, ErrInvalid) || hint.Of(err) == "" {
 			t.Errorf("ttl %s: %v", ttl, err)
 		}
 	}

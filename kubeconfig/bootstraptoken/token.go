@@ -8,7 +8,7 @@ import (
 	"log/slog"
 	"strings"
 
-	"github.com/kubehsm/kubehsm/kubeconfig/internal/problem"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // Sizes of a token's two parts, in characters of [a-z0-9].
@@ -74,13 +74,13 @@ func malformed(text []byte) error {
 	s := string(text)
 	switch {
 	case s == "":
-		return problem.Hintf(fmt.Errorf("%w: it is empty", ErrMalformed), "%s", form)
+		return hint.Withf(fmt.Errorf("%w: it is empty", ErrMalformed), "%s", form)
 	case strings.TrimSpace(s) != s:
-		return problem.Hintf(fmt.Errorf("%w: there is white space around it", ErrMalformed), "%s", form)
+		return hint.Withf(fmt.Errorf("%w: there is white space around it", ErrMalformed), "%s", form)
 	case strings.ToLower(s) != s:
-		return problem.Hintf(fmt.Errorf("%w: it has capital letters", ErrMalformed), "%s", form)
+		return hint.Withf(fmt.Errorf("%w: it has capital letters", ErrMalformed), "%s", form)
 	default:
-		return problem.Hintf(fmt.Errorf("%w: it does not have the form", ErrMalformed), "%s", form)
+		return hint.Withf(fmt.Errorf("%w: it does not have the form", ErrMalformed), "%s", form)
 	}
 }
 
@@ -91,7 +91,7 @@ func ParseID(text string) (string, error) {
 	}
 	t, err := Parse([]byte(text))
 	if err != nil {
-		return "", problem.Hintf(fmt.Errorf("%w, nor a token ID", ErrMalformed),
+		return "", hint.Withf(fmt.Errorf("%w, nor a token ID", ErrMalformed),
 			"a token ID is %d characters of a-z and 0-9: the part before the dot", IDLength)
 	}
 	defer t.Wipe()

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"sigs.k8s.io/yaml"
 )
 
@@ -26,15 +27,6 @@ func mustParse(t testing.TB, text string) Token {
 		t.Fatal(err)
 	}
 	return token
-}
-
-// hint is the next step that err names.
-func hint(err error) string {
-	var h interface{ Hint() string }
-	if errors.As(err, &h) {
-		return h.Hint()
-	}
-	return ""
 }
 
 func TestParse(t *testing.T) {
@@ -73,7 +65,7 @@ func TestParseRefuses(t *testing.T) {
 		if len(text) > 8 && (strings.Contains(err.Error(), text) || strings.Contains(err.Error(), text[7:])) {
 			t.Errorf("the error repeats what may be a secret: %v", err)
 		}
-		if hint(err) == "" {
+		if hint.Of(err) == "" {
 			t.Errorf("Parse(%q): no hint", text)
 		}
 	}
@@ -86,7 +78,7 @@ func TestParseID(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "abcde", "ABCDEF", "bootstrap-token-abcdef", example + "x"} {
-		if id, err := ParseID(text); !errors.Is(err, ErrMalformed) || id != "" || hint(err) == "" {
+		if id, err := ParseID(text); !errors.Is(err, ErrMalformed) || id != "" || hint.Of(err) == "" {
 			t.Errorf("ParseID(%q) = %q, %v", text, id, err)
 		}
 	}

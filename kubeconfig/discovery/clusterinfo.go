@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/kubehsm/kubehsm/kubeconfig/internal/problem"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // maxCAs bounds the certificates of one bundle.
@@ -103,7 +103,7 @@ func pinned(certs []*x509.Certificate, pins []Pin) ([]*x509.Certificate, error) 
 		}
 	}
 	if len(kept) == 0 {
-		return nil, problem.Hintf(fmt.Errorf("%w: the cluster names %s", ErrNotPinned, strings.Join(others, ", ")),
+		return nil, hint.Withf(fmt.Errorf("%w: the cluster names %s", ErrNotPinned, strings.Join(others, ", ")),
 			"compare the hash with one from a trusted place; do not take it from this message")
 	}
 	return kept, nil

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/kubehsm/kubehsm/kubeconfig/internal/problem"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // Discover finds the cluster that o starts from. Nothing is written anywhere.
@@ -98,7 +98,7 @@ func signedDocument(ctx context.Context, t target, o Options, p pace) ([]byte, e
 		}
 		signature := data["jws-kubeconfig-"+o.Token.ID()]
 		if signature == "" {
-			err := problem.Hintf(fmt.Errorf("%w: cluster-info at %s is not signed with %s", ErrUnknownToken, t.url.Host, o.Token.ID()),
+			err := hint.Withf(fmt.Errorf("%w: cluster-info at %s is not signed with %s", ErrUnknownToken, t.url.Host, o.Token.ID()),
 				"it has expired, was deleted, lacks the usage \"signing\", or is for another cluster: ask for a new one")
 			if unsigned.IsZero() {
 				unsigned = time.Now()
@@ -125,7 +125,7 @@ func confirm(ctx context.Context, t target, document []byte, p pace) error {
 			return err
 		}
 		if !bytes.Equal([]byte(data["kubeconfig"]), document) {
-			return problem.Hintf(ErrDiffers, "if it was changed this very moment, try again; if this stays, somebody is in between")
+			return hint.Withf(ErrDiffers, "if it was changed this very moment, try again; if this stays, somebody is in between")
 		}
 		return nil
 	})
@@ -134,7 +134,7 @@ func confirm(ctx context.Context, t target, document []byte, p pace) error {
 func byFile(ctx context.Context, path string) (ClusterInfo, error) {
 	f, err := openFile(path)
 	if err != nil {
-		return ClusterInfo{}, problem.Hintf(err, "a discovery file is a path, an https URL or -")
+		return ClusterInfo{}, hint.Withf(err, "a discovery file is a path, an https URL or -")
 	}
 	defer f.Close() // only read from
 	dir, err := filepath.Abs(filepath.Dir(path))
@@ -190,7 +190,7 @@ func byURL(ctx context.Context, text string, roots *x509.CertPool, p pace) (Clus
 		case a.status == http.StatusTooManyRequests, a.status >= http.StatusInternalServerError:
 			return &retryError{err: fmt.Errorf("%w: %s answered %s", ErrUnreachable, u.Host, said), after: retryAfter(a.header)}
 		default:
-			return problem.Hintf(fmt.Errorf("%w: %s answered %s", ErrDocument, u.Host, said), "check the URL: there is no discovery file, or not for everybody")
+			return hint.Withf(fmt.Errorf("%w: %s answered %s", ErrDocument, u.Host, said), "check the URL: there is no discovery file, or not for everybody")
 		}
 	})
 	return info, err

@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig"
-	"github.com/kubehsm/kubehsm/kubeconfig/internal/problem"
 )
 
 // maxDocument bounds a discovery document and a file that one names, in bytes.
@@ -30,7 +30,7 @@ func parseDocument(raw []byte, dir string) (ClusterInfo, error) {
 	}
 	for name, user := range config.AuthInfos {
 		if hasCredential(user) {
-			return ClusterInfo{}, problem.Hintf(fmt.Errorf("%w: the user %q", ErrCredentials, name),
+			return ClusterInfo{}, hint.Withf(fmt.Errorf("%w: the user %q", ErrCredentials, name),
 				"a discovery document only says where the cluster is: take the users out; whoever has seen the file has the credential")
 		}
 	}
@@ -56,13 +56,13 @@ func hasCredential(user *api.AuthInfo) bool {
 }
 
 func onlyCluster(config *api.Config) (*api.Cluster, error) {
-	const hint = "a discovery document has one cluster, without a name or named by the current context"
+	const form = "a discovery document has one cluster, without a name or named by the current context"
 	switch len(config.Clusters) {
 	case 0:
-		return nil, problem.Hintf(fmt.Errorf("%w: it names no cluster", ErrDocument), hint)
+		return nil, hint.Withf(fmt.Errorf("%w: it names no cluster", ErrDocument), form)
 	case 1:
 	default:
-		return nil, problem.Hintf(fmt.Errorf("%w: it names %d clusters", ErrDocument, len(config.Clusters)), hint)
+		return nil, hint.Withf(fmt.Errorf("%w: it names %d clusters", ErrDocument, len(config.Clusters)), form)
 	}
 	for name, cluster := range config.Clusters {
 		current := config.Contexts[config.CurrentContext]
@@ -71,19 +71,19 @@ func onlyCluster(config *api.Config) (*api.Cluster, error) {
 		case name == "":
 			return cluster, nil
 		case current == nil:
-			return nil, problem.Hintf(fmt.Errorf("%w: the cluster %q is in no current context", ErrDocument, name), hint)
+			return nil, hint.Withf(fmt.Errorf("%w: the cluster %q is in no current context", ErrDocument, name), form)
 		case current.Cluster != name:
-			return nil, problem.Hintf(fmt.Errorf("%w: the current context %q is for another cluster than %q", ErrDocument, config.CurrentContext, name), hint)
+			return nil, hint.Withf(fmt.Errorf("%w: the current context %q is for another cluster than %q", ErrDocument, config.CurrentContext, name), form)
 		default:
 			return cluster, nil
 		}
 	}
-	return nil, problem.Hintf(fmt.Errorf("%w: its cluster is empty", ErrDocument), hint)
+	return nil, hint.Withf(fmt.Errorf("%w: its cluster is empty", ErrDocument), form)
 }
 
 func readCluster(cluster *api.Cluster, dir string) (ClusterInfo, error) {
 	if cluster.InsecureSkipTLSVerify {
-		return ClusterInfo{}, problem.Hintf(fmt.Errorf("%w: it turns the verification of the server off", ErrDocument),
+		return ClusterInfo{}, hint.Withf(fmt.Errorf("%w: it turns the verification of the server off", ErrDocument),
 			"replace insecure-skip-tls-verify by the cluster's certificate-authority-data")
 	}
 	server, err := parseServer(cluster.Server)
@@ -113,7 +113,7 @@ func readCluster(cluster *api.Cluster, dir string) (ClusterInfo, error) {
 // authorityFile reads the certificate-authority that a document on disk names.
 func authorityFile(path, dir string) ([]byte, error) {
 	if dir == "" {
-		return nil, problem.Hintf(fmt.Errorf("%w: it names a file of this computer, %q", ErrDocument, path),
+		return nil, hint.Withf(fmt.Errorf("%w: it names a file of this computer, %q", ErrDocument, path),
 			"put the certificates themselves into certificate-authority-data: kubectl config view --flatten")
 	}
 	if !filepath.IsAbs(path) {

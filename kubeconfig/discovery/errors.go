@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig/internal/problem"
 )
 
@@ -59,11 +60,11 @@ func networkError(host string, err error) (_ error, again bool) {
 		dns       *net.DNSError
 		redirect  *redirectError
 	)
-	untrusted := func(hint string) (error, bool) {
-		return problem.Hintf(fmt.Errorf("%s: %w: %w", host, ErrUntrusted, err), "%s", hint), false
+	untrusted := func(next string) (error, bool) {
+		return hint.Withf(fmt.Errorf("%s: %w: %w", host, ErrUntrusted, err), "%s", next), false
 	}
-	unreachable := func(again bool, hint string) (error, bool) {
-		return problem.Hintf(fmt.Errorf("%w %s: %w", ErrUnreachable, host, err), "%s", hint), again
+	unreachable := func(again bool, next string) (error, bool) {
+		return hint.Withf(fmt.Errorf("%w %s: %w", ErrUnreachable, host, err), "%s", next), again
 	}
 	switch {
 	case errors.As(err, &redirect):
@@ -79,7 +80,7 @@ func networkError(host string, err error) (_ error, again bool) {
 	case errors.As(err, &verify):
 		return untrusted("somebody may be in between: get a new token or discovery file from a trusted place")
 	case errors.As(err, &record), strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
-		return problem.Hintf(fmt.Errorf("%s: %w: it does not speak TLS", host, ErrAnswer), "check the address and the port; API servers often use 6443"), false
+		return hint.Withf(fmt.Errorf("%s: %w: it does not speak TLS", host, ErrAnswer), "check the address and the port; API servers often use 6443"), false
 	case errors.As(err, &alert), strings.Contains(err.Error(), "remote error: tls"):
 		return unreachable(false, "the server ended the TLS handshake: is it an API server?")
 	case errors.As(err, &dns) && dns.IsNotFound:

@@ -11,7 +11,6 @@ import (
 	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -252,12 +251,4 @@ func status(w http.ResponseWriter, code int) bool {
 // options start from the cluster's token, with its authority pinned.
 func (f *fakeCluster) options(t *testing.T) Options {
 	return Options{Endpoint: f.endpoint(), Token: testToken(t), Pins: []Pin{f.ca.pin()}}
-}
-
-func hint(err error) string {
-	var h interface{ Hint() string }
-	if errors.As(err, &h) {
-		return h.Hint()
-	}
-	return ""
 }

@@ -14,7 +14,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/kubehsm/kubehsm/kubeconfig/internal/problem"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 const (
@@ -188,7 +188,7 @@ func (t target) clusterInfo(ctx context.Context) (map[string]string, error) {
 		return nil, t.notKubernetes("it did not answer with a ConfigMap")
 	}
 	if object.Data["kubeconfig"] == "" {
-		return nil, problem.Hintf(fmt.Errorf("%w: that of %s is empty", ErrNoClusterInfo, t.url.Host),
+		return nil, hint.Withf(fmt.Errorf("%w: that of %s is empty", ErrNoClusterInfo, t.url.Host),
 			"this cluster is not set up for tokens: ask for a discovery file")
 	}
 	return object.Data, nil
@@ -204,10 +204,10 @@ func (t target) judge(a answer) error {
 	case a.status == http.StatusOK:
 		return nil
 	case a.status == http.StatusUnauthorized, a.status == http.StatusForbidden:
-		return problem.Hintf(fmt.Errorf("%w: %s answered %s", ErrAnonymous, host, said),
+		return hint.Withf(fmt.Errorf("%w: %s answered %s", ErrAnonymous, host, said),
 			"its administrators have turned anonymous access off, or never allowed it for kube-public/cluster-info: ask for a discovery file")
 	case a.status == http.StatusNotFound && ofAPI:
-		return problem.Hintf(fmt.Errorf("%w: %s answered %s", ErrNoClusterInfo, host, said),
+		return hint.Withf(fmt.Errorf("%w: %s answered %s", ErrNoClusterInfo, host, said),
 			"kubeadm's clusters have one, managed ones mostly do not: ask for a discovery file")
 	case a.status == http.StatusTooManyRequests, a.status >= http.StatusInternalServerError:
 		return &retryError{err: fmt.Errorf("%w: %s answered %s", ErrUnreachable, host, said), after: retryAfter(a.header)}
@@ -219,7 +219,7 @@ func (t target) judge(a answer) error {
 }
 
 func (t target) notKubernetes(why string) error {
-	return problem.Hintf(fmt.Errorf("%s: %w: %s", t.url.Host, ErrAnswer, why), "check the address and the port; a login page or a proxy may be in between")
+	return hint.Withf(fmt.Errorf("%s: %w: %s", t.url.Host, ErrAnswer, why), "check the address and the port; a login page or a proxy may be in between")
 }
 
 // retryAfter is the server's wish in seconds, 0 if it has none. The form with a

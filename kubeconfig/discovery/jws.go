@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
-	"github.com/kubehsm/kubehsm/kubeconfig/internal/problem"
 )
 
 // base64url is RFC 7515's.
@@ -36,7 +36,7 @@ func verifySignature(signature string, content []byte, token bootstraptoken.Toke
 	_, _ = mac.Write([]byte(parts[0] + "." + base64url.EncodeToString(content)))
 	// Encoded, because decoding forgives line ends: one signature has one form.
 	if !hmac.Equal([]byte(parts[2]), []byte(base64url.EncodeToString(mac.Sum(nil)))) {
-		return problem.Hintf(fmt.Errorf("%w: it was not made with this token", ErrSignature),
+		return hint.Withf(fmt.Errorf("%w: it was not made with this token", ErrSignature),
 			"check the part of the token after the dot; if it is right, this is not your cluster")
 	}
 	return nil

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 func TestBusyServerIsAskedAgain(t *testing.T) {
@@ -61,7 +63,7 @@ func TestTimeouts(t *testing.T) {
 		o := f.options(t)
 		o.Timeout = 50 * time.Millisecond
 		_, err := discover(t.Context(), o, fastPace())
-		if !errors.Is(err, ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) || hint(err) == "" {
+		if !errors.Is(err, ErrUnreachable) || !errors.Is(err, context.DeadlineExceeded) || hint.Of(err) == "" {
 			t.Errorf("%v", err)
 		}
 	})

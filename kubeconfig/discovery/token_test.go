@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 )
 
@@ -130,7 +131,7 @@ func TestRefusedSignatureAndDocument(t *testing.T) {
 			if !errors.Is(err, tt.want) || !got.Equal(ClusterInfo{}) {
 				t.Fatalf("%+v, %v", got, err)
 			}
-			if strings.Contains(err.Error()+hint(err), tokenSecret) {
+			if strings.Contains(err.Error()+hint.Of(err), tokenSecret) {
 				t.Errorf("the error shows the token: %v", err)
 			}
 			if n := f.count() - before; n > 2 || (n == 2 && tt.want != ErrUnknownToken) {
@@ -159,7 +160,7 @@ func TestWaitsForTheSignature(t *testing.T) {
 	if _, err := discover(t.Context(), o, p); err != nil {
 		t.Fatal(err)
 	}
-	if len(reasons) != 3 || !errors.Is(reasons[0], ErrUnknownToken) || hint(reasons[0]) == "" {
+	if len(reasons) != 3 || !errors.Is(reasons[0], ErrUnknownToken) || hint.Of(reasons[0]) == "" {
 		t.Errorf("waited for %v", reasons)
 	}
 	if n := f.count(); n != 5 {
@@ -175,7 +176,7 @@ func TestSecondReadingMustBeTheSame(t *testing.T) {
 		}
 		return n == 2
 	}
-	if _, err := discover(t.Context(), f.options(t), fastPace()); !errors.Is(err, ErrDiffers) || hint(err) == "" {
+	if _, err := discover(t.Context(), f.options(t), fastPace()); !errors.Is(err, ErrDiffers) || hint.Of(err) == "" {
 		t.Errorf("%v", err)
 	}
 }
@@ -204,7 +205,7 @@ func TestServerMustVerify(t *testing.T) {
 			if tt.unsafe {
 				o.Pins, o.UnsafeSkipCAVerification = nil, true
 			}
-			if _, err := discover(t.Context(), o, fastPace()); !errors.Is(err, ErrUntrusted) || hint(err) == "" {
+			if _, err := discover(t.Context(), o, fastPace()); !errors.Is(err, ErrUntrusted) || hint.Of(err) == "" {
 				t.Errorf("%v", err)
 			}
 			if n := f.count(); n != 1 {
@@ -283,7 +284,7 @@ func TestAnswersOfOthers(t *testing.T) {
 			if len(err.Error()) > 500 {
 				t.Errorf("an error of %d bytes", len(err.Error()))
 			}
-			if hint(err) == "" && tt.want != ErrTooLarge && tt.want != ErrRedirect {
+			if hint.Of(err) == "" && tt.want != ErrTooLarge && tt.want != ErrRedirect {
 				t.Errorf("no hint with %v", err)
 			}
 		})
@@ -295,18 +296,18 @@ func TestNobodyThere(t *testing.T) {
 	o := f.options(t)
 	o.Timeout = 50 * time.Millisecond
 	f.server.Close()
-	if _, err := discover(t.Context(), o, fastPace()); !errors.Is(err, ErrUnreachable) || hint(err) == "" {
+	if _, err := discover(t.Context(), o, fastPace()); !errors.Is(err, ErrUnreachable) || hint.Of(err) == "" {
 		t.Errorf("closed: %v", err)
 	}
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()
 	o = f.options(t)
 	o.Endpoint = plain.Listener.Addr().String()
-	if _, err := discover(t.Context(), o, fastPace()); !errors.Is(err, ErrAnswer) || hint(err) == "" {
+	if _, err := discover(t.Context(), o, fastPace()); !errors.Is(err, ErrAnswer) || hint.Of(err) == "" {
 		t.Errorf("no TLS: %v", err)
 	}
 	err, again := networkError("x:1", &net.OpError{Op: "dial", Err: &net.DNSError{IsNotFound: true}})
-	if !errors.Is(err, ErrUnreachable) || again || !strings.Contains(hint(err), "resolve") {
+	if !errors.Is(err, ErrUnreachable) || again || !strings.Contains(hint.Of(err), "resolve") {
 		t.Errorf("no such name: %v, %v", err, again)
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
-	"github.com/kubehsm/kubehsm/kubeconfig/internal/problem"
 )
 
 // The form of a ticket's text: KHSM1 and base32 of fields and checksum, in
@@ -149,22 +149,22 @@ func Parse(text []byte) (Ticket, error) {
 	defer clear(plain)
 	rest, ok := bytes.CutPrefix(plain, []byte(magic))
 	if !ok || len(rest) == 0 {
-		return Ticket{}, problem.Hintf(fmt.Errorf("%w: it does not begin with %s%c", ErrMalformed, magic, version),
+		return Ticket{}, hint.Withf(fmt.Errorf("%w: it does not begin with %s%c", ErrMalformed, magic, version),
 			"a ticket is the text that the help desk's `kubehsm helpdesk ticket` shows")
 	}
 	if rest[0] != version {
-		return Ticket{}, problem.Hintf(ErrVersion, "check its first five characters, "+magic+string(version)+"; a newer kubehsm may know it")
+		return Ticket{}, hint.Withf(ErrVersion, "check its first five characters, "+magic+string(version)+"; a newer kubehsm may know it")
 	}
 	const again = "compare it with the original, group by group; copying or scanning it is safer than typing"
 	body, err := alphabet().AppendDecode(nil, rest[1:])
 	defer clear(body)
 	// The decoder passes over bits that a last character has too many.
 	if err != nil || len(body) <= checkLength || alphabet().EncodedLen(len(body)) != len(rest)-1 {
-		return Ticket{}, problem.Hintf(ErrChecksum, again)
+		return Ticket{}, hint.Withf(ErrChecksum, again)
 	}
 	body, sum := body[:len(body)-checkLength], body[len(body)-checkLength:]
 	if subtle.ConstantTimeCompare(sum, checksum(body)) != 1 {
-		return Ticket{}, problem.Hintf(ErrChecksum, again)
+		return Ticket{}, hint.Withf(ErrChecksum, again)
 	}
 	t, err := parseFields(body)
 	if err != nil {
@@ -242,7 +242,7 @@ func (t *Ticket) set(tag byte, value []byte) error {
 	case fieldSeal:
 		t.Seal = slices.Clone(value)
 	default:
-		return problem.Hintf(fmt.Errorf("%w: it has a field that this program does not know", ErrVersion), "a newer kubehsm may know it")
+		return hint.Withf(fmt.Errorf("%w: it has a field that this program does not know", ErrVersion), "a newer kubehsm may know it")
 	}
 	if !ok {
 		return fmt.Errorf("%w: a field cannot be read", ErrMalformed)

@@ -9,6 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/kubeconfig/internal/problem"
@@ -75,7 +76,7 @@ func (t Ticket) Expired(now time.Time) error {
 	if now.Before(t.Expires) {
 		return nil
 	}
-	return problem.Hintf(fmt.Errorf("%w on %s", ErrExpired, t.Expires.UTC().Format("2006-01-02 15:04 UTC")), "ask the help desk for another one; check this computer's clock")
+	return hint.Withf(fmt.Errorf("%w on %s", ErrExpired, t.Expires.UTC().Format("2006-01-02 15:04 UTC")), "ask the help desk for another one; check this computer's clock")
 }
 
 // String is the ticket without its secret.

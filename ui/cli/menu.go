@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/ui"
 )
 
@@ -116,7 +116,7 @@ func (a *app) choose(ctx context.Context, lines *bufio.Reader, c choice) error {
 	w := a.out()
 	shown := make([]string, len(args))
 	for i, x := range args {
-		shown[i] = csr.ShellQuote(x)
+		shown[i] = shell.Quote(x)
 	}
 	w.line("$ %s %s", a.name(), strings.Join(shown, " "))
 	if err := w.flush(); err != nil {

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
-	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
@@ -95,7 +95,7 @@ func joinCommand(c enrollment.Cluster, token string) (string, error) {
 	if u, err := url.Parse(c.Server); err == nil && u.Port() != "" && strings.Trim(u.Path, "/") == "" {
 		address = u.Host
 	}
-	line := []string{"kubehsm join", enrolling.ShellWord(address), "--token", token}
+	line := []string{"kubehsm join", shell.Quote(address), "--token", token}
 	for _, p := range pins {
 		line = append(line, "--discovery-token-ca-cert-hash", p.String())
 	}

@@ -181,14 +181,3 @@ func TestNameFor(t *testing.T) {
 		}
 	}
 }
-
-func TestShellWord(t *testing.T) {
-	for in, want := range map[string]string{
-		"": "''", "a-b/c.d": "a-b/c.d", "pkcs11:token=x;serial=1": "'pkcs11:token=x;serial=1'",
-		"it's": `'it'\''s'`, "$(reboot)": "'$(reboot)'", "a\nb": "'a\nb'",
-	} {
-		if got := enrolling.ShellWord(in); got != want {
-			t.Errorf("shellWord(%q) = %s, want %s", in, got, want)
-		}
-	}
-}

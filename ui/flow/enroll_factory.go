@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 )
 
 // ErrFactorySecrets: the token's PIN, PUK or management key is the default
@@ -118,7 +118,7 @@ func (n Joins) RefuseDefaults(ctx context.Context, u hsm.URI, puk bool) error {
 func factoryRefusal(all []factorySecret, info hsm.TokenInfo) error {
 	commands := make([]string, len(all))
 	for i, s := range all {
-		commands[i] = fmt.Sprintf("`kubehsm %s --token %s`", s.command, enrolling.ShellWord(info.URI().String()))
+		commands[i] = fmt.Sprintf("`kubehsm %s --token %s`", s.command, shell.Quote(info.URI().String()))
 	}
 	return hsm.Hintf(fmt.Errorf("%w: %s", ErrFactorySecrets, factoryWords(all)),
 		"set your own first with %s; then run the same command again", strings.Join(commands, ", "))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/plugin/agent"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
@@ -91,7 +92,7 @@ func (r *enrolment) finished(me csr.Identity) Result {
 	}
 	kubectl := "kubectl --context " + j.Options.Name
 	if r.env.Kubeconfig != "" {
-		kubectl += " --kubeconfig " + enrolling.ShellWord(r.env.Kubeconfig)
+		kubectl += " --kubeconfig " + shell.Quote(r.env.Kubeconfig)
 	}
 	res.Next = []string{kubectl + " auth whoami", kubectl + " get namespaces", "kubehsm agent status"}
 	return res
@@ -100,7 +101,7 @@ func (r *enrolment) finished(me csr.Identity) Result {
 // askForRights is the line to send to an admin.
 func askForRights(me csr.Identity, complete bool) string {
 	line := fmt.Sprintf("kubectl create clusterrolebinding %s --clusterrole=view --user=%s",
-		enrolling.ShellWord(bindingName(me.User)), enrolling.ShellWord(me.User))
+		shell.Quote(bindingName(me.User)), shell.Quote(me.User))
 	if !complete {
 		line += "  # the cluster could not list all rules: there may be rights already"
 	}

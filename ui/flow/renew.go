@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/expiry"
@@ -70,7 +71,7 @@ func (n Renewer) Renew(ctx context.Context, name string, o RenewOptions, p hsm.P
 		}
 	}
 	if old := j.Options.Renewal.OldKey; old.Scheme != "" {
-		r.result.Notes = append(r.result.Notes, fmt.Sprintf("the old key is still on the token, and its certificate valid until it ends; remove it with `kubehsm key delete --key %s`", enrolling.ShellWord(old.String())))
+		r.result.Notes = append(r.result.Notes, fmt.Sprintf("the old key is still on the token, and its certificate valid until it ends; remove it with `kubehsm key delete --key %s`", shell.Quote(old.String())))
 	}
 	return r.result, nil
 }
@@ -191,7 +192,7 @@ func (n Renewer) renewable(en enrollment.Enrollment) error {
 				"`kubehsm certificate renew %s --with CONTEXT`; if the date surprises, check this machine's clock", en.Name, en.Name)
 		}
 		return hsm.Hintf(err, "file the request with another credential: `kubehsm certificate renew %s --with %s`; if the date surprises, check this machine's clock",
-			en.Name, enrolling.ShellWord(en.Context))
+			en.Name, shell.Quote(en.Context))
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
@@ -94,22 +95,22 @@ func (r Review) Remarks() []string {
 
 // commands are what a person would type to do the same.
 func (n Enroller) commands(o enrolling.Options) []string {
-	line := append(o.SourceFlags(), "--user", enrolling.ShellWord(o.User))
+	line := append(o.SourceFlags(), "--user", shell.Quote(o.User))
 	if n.env.Kubeconfig != "" {
-		line = append(line, "--kubeconfig", enrolling.ShellWord(n.env.Kubeconfig))
+		line = append(line, "--kubeconfig", shell.Quote(n.env.Kubeconfig))
 	}
 	if o.Cluster != "" {
-		line = append(line, "--cluster", enrolling.ShellWord(o.Cluster))
+		line = append(line, "--cluster", shell.Quote(o.Cluster))
 	}
 	for _, g := range o.Groups {
-		line = append(line, "--group", enrolling.ShellWord(g))
+		line = append(line, "--group", shell.Quote(g))
 	}
 	if o.Key.Scheme != "" {
-		line = append(line, "--key", enrolling.ShellWord(o.Key.String()))
+		line = append(line, "--key", shell.Quote(o.Key.String()))
 	} else {
 		line = append(line, "--algorithm", string(o.Generate.Algorithm))
 		if !o.Token.Kind().HasSlots() && o.Generate.Label != o.Name {
-			line = append(line, "--label", enrolling.ShellWord(o.Generate.Label))
+			line = append(line, "--label", shell.Quote(o.Generate.Label))
 		}
 	}
 	if o.Token.Kind().HasSlots() {
@@ -119,25 +120,25 @@ func (n Enroller) commands(o enrolling.Options) []string {
 		line = append(line, "--expiration", o.Expiration.String())
 	}
 	if o.SignerName != csr.ClientSigner {
-		line = append(line, "--signer-name", enrolling.ShellWord(o.SignerName))
+		line = append(line, "--signer-name", shell.Quote(o.SignerName))
 	}
 	if o.NoAttestation {
 		line = append(line, "--no-attestation")
 	}
 	for _, n := range o.AltNames.Flags() {
-		line = append(line, enrolling.ShellWord(n))
+		line = append(line, shell.Quote(n))
 	}
 	for _, k := range slices.Sorted(maps.Keys(o.Labels)) {
-		line = append(line, "--request-label", enrolling.ShellWord(k+"="+o.Labels[k]))
+		line = append(line, "--request-label", shell.Quote(k+"="+o.Labels[k]))
 	}
 	if risks := o.Risks(); len(risks) > 0 {
 		line = append(line, "--accept-risk", strings.Join(risks, ","))
 	}
 	if o.ApproveWith != "" {
-		line = append(line, "--approve-with", enrolling.ShellWord(o.ApproveWith))
+		line = append(line, "--approve-with", shell.Quote(o.ApproveWith))
 	}
 	if o.Reason != "" {
-		line = append(line, "--reason", enrolling.ShellWord(o.Reason))
+		line = append(line, "--reason", shell.Quote(o.Reason))
 	}
 	if o.Timeout != 0 {
 		line = append(line, "--timeout", o.Timeout.String())

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 )
 
 // Removable tells whether there is anything that can be taken away.
@@ -47,5 +47,5 @@ func (r Revocation) Err() error {
 }
 
 func (r Revocation) sendOn() string {
-	return "`kubehsm rbac check` shows what you may do; have a cluster admin run `kubehsm helpdesk revoke --user " + enrolling.ShellWord(r.User) + "`"
+	return "`kubehsm rbac check` shows what you may do; have a cluster admin run `kubehsm helpdesk revoke --user " + shell.Quote(r.User) + "`"
 }

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // EnvHome is the environment variable that puts everything under one folder.
@@ -34,7 +36,7 @@ type Dirs struct {
 func FromEnv(getenv func(string) string) (Dirs, error) {
 	if h := getenv(EnvHome); h != "" {
 		if !isAbs(h) {
-			return Dirs{}, withHint(fmt.Errorf("%s is %q, not an absolute path", EnvHome, h), "write it with a leading /")
+			return Dirs{}, hint.Withf(fmt.Errorf("%s is %q, not an absolute path", EnvHome, h), "write it with a leading /")
 		}
 		h = clean(h)
 		return Dirs{Home: h, Config: h, State: join(h, "state"), Run: join(h, "run")}, nil
@@ -65,7 +67,7 @@ func xdg(getenv func(string) string, name, fallback string) (string, error) {
 	if !isAbs(h) {
 		var err error
 		if h, err = os.UserHomeDir(); err != nil || !isAbs(h) {
-			return "", withHint(errors.New("no home folder is known"), "set HOME, or %s to a folder of yours", EnvHome)
+			return "", hint.Withf(errors.New("no home folder is known"), "set HOME, or %s to a folder of yours", EnvHome)
 		}
 	}
 	return join(h, fallback), nil

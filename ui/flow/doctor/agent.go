@@ -7,7 +7,7 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/plugin/agent"
 )
 
@@ -54,7 +54,7 @@ func notRunning(c Check, socket string) Check {
 	case err != nil:
 		return c.with(Failed, err.Error(), "The agent listens there.", "make the folder yours alone: chmod go-w, chown")
 	case info.Mode().Type() != fs.ModeSocket:
-		return c.with(Failed, "not running, and cannot start: "+socket+" is no socket", "kubectl signs in through it.", "rm -r "+csr.ShellQuote(socket))
+		return c.with(Failed, "not running, and cannot start: "+socket+" is no socket", "kubectl signs in through it.", "rm -r "+shell.Quote(socket))
 	}
 	return c.with(Note, found+"; an old socket was left behind", "The last agent did not end by itself; the next one replaces it.", "")
 }

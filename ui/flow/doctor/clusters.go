@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/expiry"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
@@ -73,12 +73,12 @@ func certificate(store enrollment.Store, e enrollment.Enrollment, now time.Time)
 func unverified(e enrollment.Enrollment) Check {
 	c := Check{ID: "unverified/" + e.Name, Group: GroupClusters, Title: "Identity of " + e.Host()}
 	// What is begun anew takes nothing from the record.
-	anew := []string{"kubehsm enroll --restart --name", e.Name, "--key", csr.ShellQuote(e.Key.String()), "--user", csr.ShellQuote(e.User)}
+	anew := []string{"kubehsm enroll --restart --name", e.Name, "--key", shell.Quote(e.Key.String()), "--user", shell.Quote(e.User)}
 	if e.Context != "" {
-		anew = append(anew, "--context", csr.ShellQuote(e.Context))
+		anew = append(anew, "--context", shell.Quote(e.Context))
 	}
 	for _, g := range e.Groups {
-		anew = append(anew, "--group", csr.ShellQuote(g))
+		anew = append(anew, "--group", shell.Quote(g))
 	}
 	return c.with(Warning, "its certificate is not verified (insecure-skip-tls-verify)",
 		"Whoever is in between reads what you send, secrets too, and answers in the cluster's place.",

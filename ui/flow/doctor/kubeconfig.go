@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
@@ -49,7 +49,7 @@ func kubeconfigs(ctx context.Context, o *Options) []Check {
 			checks = append(checks, entry(k, store, endpoint, endpointErr))
 		case kubeconfig.UserKeyData, kubeconfig.UserKeyFile:
 			checks = append(checks, Check{ID: "context/" + k.Name, Group: GroupKubeconfig, Title: "Context " + k.Name}.
-				with(Note, "its private key is a file", "Any program that runs as you can copy it.", "kubehsm kubeconfig migrate "+csr.ShellQuote(k.Name)))
+				with(Note, "its private key is a file", "Any program that runs as you can copy it.", "kubehsm kubeconfig migrate "+shell.Quote(k.Name)))
 		}
 	}
 	return checks
@@ -68,11 +68,11 @@ func file(path string, secret bool) []Check {
 	case !info.Mode().IsRegular():
 		return []Check{c.with(Failed, "is no regular file", "It is neither read nor changed.", "name another in KUBECONFIG")}
 	case info.Mode().Perm()&0o022 != 0 && runtime.GOOS != "windows":
-		c = c.with(Warning, fmt.Sprintf("mode %04o: other users may change it", info.Mode().Perm()), "A kubeconfig names programs that kubectl runs as you.", "chmod 600 "+csr.ShellQuote(path))
+		c = c.with(Warning, fmt.Sprintf("mode %04o: other users may change it", info.Mode().Perm()), "A kubeconfig names programs that kubectl runs as you.", "chmod 600 "+shell.Quote(path))
 	case info.Mode().Perm()&0o044 != 0 && secret && runtime.GOOS != "windows":
-		c = c.with(Warning, fmt.Sprintf("mode %04o: other users may read it, and the key, token or password in it", info.Mode().Perm()), "Who reads it can sign in as you.", "chmod 600 "+csr.ShellQuote(path))
+		c = c.with(Warning, fmt.Sprintf("mode %04o: other users may read it, and the key, token or password in it", info.Mode().Perm()), "Who reads it can sign in as you.", "chmod 600 "+shell.Quote(path))
 	case info.Mode().Perm()&0o044 != 0 && runtime.GOOS != "windows":
-		c = c.with(Note, fmt.Sprintf("mode %04o: other users may read it", info.Mode().Perm()), "Entries of other tools may hold tokens and keys; those of kubehsm do not.", "chmod 600 "+csr.ShellQuote(path))
+		c = c.with(Note, fmt.Sprintf("mode %04o: other users may read it", info.Mode().Perm()), "Entries of other tools may hold tokens and keys; those of kubehsm do not.", "chmod 600 "+shell.Quote(path))
 	default:
 		c = c.ok(fmt.Sprintf("mode %04o", info.Mode().Perm()))
 	}
@@ -87,13 +87,13 @@ func file(path string, secret bool) []Check {
 		return []Check{c, l.with(Note, "somebody writes the file just now", "Nobody else can meanwhile.", "")}
 	}
 	return []Check{c, l.with(Warning, fmt.Sprintf("%s was left behind %s ago", lock, age), "kubectl cannot change the file while the lock is there; kubehsm takes the lock over at its next change.",
-		"if no kubectl is running: rm "+csr.ShellQuote(lock))}
+		"if no kubectl is running: rm "+shell.Quote(lock))}
 }
 
 // entry looks at a context that signs in by kubehsm.
 func entry(k kubeconfig.Context, store enrollment.Store, endpoint bridge.Endpoint, endpointErr error) Check {
 	c := Check{ID: "context/" + k.Name, Group: GroupKubeconfig, Title: "Context " + k.Name}
-	again := "kubehsm kubeconfig set " + csr.ShellQuote(k.User.Enrollment)
+	again := "kubehsm kubeconfig set " + shell.Quote(k.User.Enrollment)
 	if _, err := store.Load(k.User.Enrollment); err != nil {
 		return c.with(Failed, err.Error(), "kubehsm serves only what was enrolled on this machine.", fixOr(err, enrolAnew))
 	}

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 )
 
@@ -35,7 +35,7 @@ func (c Check) judged(ctx context.Context, path string) Check {
 	v, err := kubectlVersion(ctx, path)
 	switch {
 	case err != nil:
-		return c.with(Warning, fmt.Sprintf("%s: %s", path, err), "Its version is not known.", "run `"+csr.ShellQuote(path)+" version --client` and see")
+		return c.with(Warning, fmt.Sprintf("%s: %s", path, err), "Its version is not known.", "run `"+shell.Quote(path)+" version --client` and see")
 	case v.minor() < 20 && v.Major == "1":
 		return c.with(Failed, path+" "+v.GitVersion, "Before 1.20 kubectl does not tell plugins which cluster is meant.", "install kubectl 1.20 or later")
 	}
@@ -50,10 +50,10 @@ func desktop(ctx context.Context, shells, barePath string) Check {
 	switch {
 	case len(found) == 0 && runtime.GOOS == "darwin":
 		return c.with(Note, "not in "+barePath, "Programs of the desktop have only that PATH: those that call kubectl do not find it.",
-			"sudo launchctl config user path "+csr.ShellQuote(filepath.Dir(shells)+":"+barePath)+", then restart")
+			"sudo launchctl config user path "+shell.Quote(filepath.Dir(shells)+":"+barePath)+", then restart")
 	case len(found) == 0:
 		return c.with(Note, "not in "+barePath, "Programs of the desktop have only that PATH: those that call kubectl do not find it.",
-			"sudo ln -s "+csr.ShellQuote(shells)+" /usr/local/bin/kubectl")
+			"sudo ln -s "+shell.Quote(shells)+" /usr/local/bin/kubectl")
 	case sameFile(found[0], shells):
 		return c.ok(found[0])
 	}
@@ -101,7 +101,7 @@ func own(o *Options) Check {
 	found := everywhere("kubehsm", o.Getenv("PATH"))
 	if len(found) == 0 {
 		return c.with(Note, "not on the PATH", "Kubeconfig entries name "+o.Env.Executable+" in full, so kubectl finds it; hints that say `kubehsm` need the PATH.",
-			"sudo install "+csr.ShellQuote(o.Env.Executable)+" /usr/local/bin/kubehsm")
+			"sudo install "+shell.Quote(o.Env.Executable)+" /usr/local/bin/kubehsm")
 	}
 	if !sameFile(found[0], o.Env.Executable) {
 		return c.with(Note, found[0]+" is another file than this program, "+o.Env.Executable, "Two versions may answer to one name.", "")

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
@@ -60,7 +60,7 @@ func absent(all []enrollment.Enrollment, here []hsm.TokenInfo) []Check {
 		uri := e.Key.TokenOnly().String()
 		checks = append(checks, Check{ID: "absent/" + e.Name, Group: GroupTokens, Title: "Token of " + e.Name}.
 			with(Warning, "not plugged in, or not seen: "+uri, "kubectl cannot sign in by this enrolment meanwhile.",
-				"plug it in; `kubehsm token wait --token "+csr.ShellQuote(uri)+"` tells when it is seen"))
+				"plug it in; `kubehsm token wait --token "+shell.Quote(uri)+"` tells when it is seen"))
 	}
 	return checks
 }
@@ -160,17 +160,17 @@ func pin(c Check, t hsm.TokenInfo, found string) Check {
 	uri := t.URI().String()
 	switch pin := found + ": PIN " + present.PINWords(t, nil); {
 	case !t.Initialized:
-		return c.with(Note, found+": not initialised", "It holds nothing yet.", "kubehsm token init --token "+csr.ShellQuote(uri))
+		return c.with(Note, found+": not initialised", "It holds nothing yet.", "kubehsm token init --token "+shell.Quote(uri))
 	case t.PIN.Blocked():
-		return c.with(Failed, pin, "No key on it can be used.", "kubehsm token pin unblock --token "+csr.ShellQuote(uri))
+		return c.with(Failed, pin, "No key on it can be used.", "kubehsm token pin unblock --token "+shell.Quote(uri))
 	case t.PIN.NotSet:
-		return c.with(Failed, pin, "Keys cannot be made or used until a PIN is set.", "kubehsm token pin unblock --token "+csr.ShellQuote(uri))
+		return c.with(Failed, pin, "Keys cannot be made or used until a PIN is set.", "kubehsm token pin unblock --token "+shell.Quote(uri))
 	case t.PIN.Final, t.PIN.Retries == 1:
 		return c.with(Warning, pin, "Another wrong PIN blocks it.", "make sure that you have the PIN before you go on")
 	case t.PIN.Low:
-		return c.with(Warning, pin, "Wrong PINs were tried; the right one resets the counter.", "kubehsm token info --token "+csr.ShellQuote(uri))
+		return c.with(Warning, pin, "Wrong PINs were tried; the right one resets the counter.", "kubehsm token info --token "+shell.Quote(uri))
 	case t.PIN.Default:
-		return c.with(Warning, pin, "Everybody knows the default PIN.", "kubehsm token pin change --token "+csr.ShellQuote(uri))
+		return c.with(Warning, pin, "Everybody knows the default PIN.", "kubehsm token pin change --token "+shell.Quote(uri))
 	default:
 		return c.ok(pin)
 	}
@@ -191,12 +191,12 @@ func defaults(ctx context.Context, d hsm.Driver, t hsm.TokenInfo) []Check {
 	var checks []Check
 	if details.PUK != nil && details.PUK.Default {
 		checks = append(checks, Check{ID: "puk/" + t.Serial, Group: GroupTokens, Title: "PUK of " + t.Name()}.
-			with(Warning, "the default PUK is in force", "Anybody who finds the token can set a new PIN with it.", "kubehsm token puk change --token "+csr.ShellQuote(uri)))
+			with(Warning, "the default PUK is in force", "Anybody who finds the token can set a new PIN with it.", "kubehsm token puk change --token "+shell.Quote(uri)))
 	}
 	if details.ManagementKey.Default {
 		checks = append(checks, Check{ID: "management-key/" + t.Serial, Group: GroupTokens, Title: "Management key of " + t.Name()}.
 			with(Warning, "the default management key is in force", "Any program can replace keys and certificates with it.",
-				"kubehsm token management-key set --protect --token "+csr.ShellQuote(uri)))
+				"kubehsm token management-key set --protect --token "+shell.Quote(uri)))
 	}
 	return checks
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
@@ -196,18 +197,18 @@ func (o Options) source() string {
 // SourceFlags are the command's name and the flags for name, cluster and token.
 // No secret is among them: "-" stands for it.
 func (o Options) SourceFlags() []string {
-	named := []string{"--name", ShellWord(o.Name)}
+	named := []string{"--name", shell.Quote(o.Name)}
 	if o.Join == nil {
-		return append([]string{"kubehsm enroll"}, append(named, "--token", ShellWord(o.Token.String()), "--context", ShellWord(o.Context))...)
+		return append([]string{"kubehsm enroll"}, append(named, "--token", shell.Quote(o.Token.String()), "--context", shell.Quote(o.Context))...)
 	}
 	line := append([]string{"kubehsm join"}, named...)
 	switch j := o.Join; {
 	case j.Ticket != "":
 		line = append(line, "--ticket", "-")
 	case j.File != "":
-		line = append(line, "--discovery-file", ShellWord(j.File), "--tls-bootstrap-token", "-")
+		line = append(line, "--discovery-file", shell.Quote(j.File), "--tls-bootstrap-token", "-")
 	default:
-		line = append(line, ShellWord(o.source()), "--token", "-")
+		line = append(line, shell.Quote(o.source()), "--token", "-")
 		for _, p := range j.Pins {
 			line = append(line, "--discovery-token-ca-cert-hash", p.String())
 		}
@@ -215,5 +216,5 @@ func (o Options) SourceFlags() []string {
 			line = append(line, "--discovery-token-unsafe-skip-ca-verification")
 		}
 	}
-	return append(line, "--hsm", ShellWord(o.Token.String()))
+	return append(line, "--hsm", shell.Quote(o.Token.String()))
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 )
 
 // Options say what to enrol. [Enroller.Complete] fills what is left open.
@@ -141,7 +142,7 @@ func (o Options) Resume() string {
 		line += " --new-key"
 	}
 	if o.Renewal.With != "" {
-		line += " --with " + ShellWord(o.Renewal.With)
+		line += " --with " + shell.Quote(o.Renewal.With)
 	}
 	return line
 }

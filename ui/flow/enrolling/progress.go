@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 )
@@ -92,7 +93,7 @@ func (j *Progress) OtherFiler() string {
 	if j.Options.Renewal == nil || j.Options.Renewal.With != "" || j.Options.Context == "" {
 		return ""
 	}
-	return fmt.Sprintf("file it with the context that was enrolled from: `kubehsm certificate renew %s --with %s`", j.Options.Name, ShellWord(j.Options.Context))
+	return fmt.Sprintf("file it with the context that was enrolled from: `kubehsm certificate renew %s --with %s`", j.Options.Name, shell.Quote(j.Options.Context))
 }
 
 // Enrollment is the tuple that the agent may serve once there is a certificate.

@@ -7,8 +7,8 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
@@ -64,10 +64,10 @@ func (m *Model) acts(now time.Time) screen.Acts {
 func (m *Model) commands(c flow.ContextView, ok bool) screen.CommandMsg {
 	lines := []string{"kubehsm kubeconfig list"}
 	if ok {
-		name := csr.ShellQuote(c.Name)
+		name := shell.Quote(c.Name)
 		lines = append(lines, "kubectl --context "+name+" auth whoami", "kubehsm kubeconfig check "+name)
 		if c.Ours {
-			lines = append(lines, "kubehsm consent show "+csr.ShellQuote(c.Enrollment))
+			lines = append(lines, "kubehsm consent show "+shell.Quote(c.Enrollment))
 		} else {
 			lines = append(lines, "kubehsm kubeconfig migrate "+name)
 		}
@@ -94,7 +94,7 @@ func (m *Model) migrate(c flow.ContextView) tea.Cmd {
 // renew asks for a new certificate; the steps are told while it runs.
 func (m *Model) renew(c flow.ContextView) tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "Renew " + c.Enrollment, Writes: true,
-		Command: "kubehsm certificate renew " + csr.ShellQuote(c.Enrollment),
+		Command: "kubehsm certificate renew " + shell.Quote(c.Enrollment),
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
 			r, err := m.Backend.Renew(ctx, c.Enrollment, flow.RenewOptions{}, p, screen.Steps(ctx))
 			return screen.Report{Said: "renewed until " + present.Date(r.NotAfter), Title: "Renewed, with notes", Lines: r.Notes}, err
@@ -128,19 +128,19 @@ func sure(ctx context.Context, p hsm.Prompter, question string, c Change, detail
 }
 
 func (m *Model) use(c flow.ContextView) tea.Cmd {
-	return change("Make it current", "kubehsm kubeconfig use "+csr.ShellQuote(c.Name), "kubectl uses "+c.Name+" now; u takes it back", "Write this?",
+	return change("Make it current", "kubehsm kubeconfig use "+shell.Quote(c.Name), "kubectl uses "+c.Name+" now; u takes it back", "Write this?",
 		func(ctx context.Context) (Change, error) { return m.Backend.PlanUse(ctx, c.Name) })
 }
 
 func (m *Model) repair(c flow.ContextView) tea.Cmd {
-	return change("Repair the entry", "kubehsm kubeconfig set "+csr.ShellQuote(c.Enrollment), "the entry is as it should be", "Write this?",
+	return change("Repair the entry", "kubehsm kubeconfig set "+shell.Quote(c.Enrollment), "the entry is as it should be", "Write this?",
 		func(ctx context.Context) (Change, error) { return m.Backend.PlanSet(ctx, c.Enrollment) })
 }
 
 // signer writes the entry for clients with the auth provider externalSigner; repair
 // takes that back.
 func (m *Model) signer(c flow.ContextView) tea.Cmd {
-	return change("Write the entry", "kubehsm kubeconfig set "+csr.ShellQuote(c.Enrollment)+" --mode "+flow.ModeExternalSigner, "the entry is for clients that ask a signer themselves; u takes it back", "Write this?",
+	return change("Write the entry", "kubehsm kubeconfig set "+shell.Quote(c.Enrollment)+" --mode "+flow.ModeExternalSigner, "the entry is for clients that ask a signer themselves; u takes it back", "Write this?",
 		func(ctx context.Context) (Change, error) { return m.Backend.PlanSigner(ctx, c.Enrollment) })
 }
 
@@ -151,16 +151,16 @@ func (m *Model) undo() tea.Cmd {
 
 // drop takes a context out; of kubehsm's own the enrolment stays.
 func (m *Model) drop(c flow.ContextView) tea.Cmd {
-	command, plan := "kubectl config delete-context "+csr.ShellQuote(c.Name), m.Backend.PlanDrop
+	command, plan := "kubectl config delete-context "+shell.Quote(c.Name), m.Backend.PlanDrop
 	if c.Ours && c.Name == c.Enrollment {
-		command, plan = "kubehsm kubeconfig remove "+csr.ShellQuote(c.Name), m.Backend.PlanRemove
+		command, plan = "kubehsm kubeconfig remove "+shell.Quote(c.Name), m.Backend.PlanRemove
 	}
 	return change("Take the context out", command, "the context is gone; u brings it back", "Take "+c.Name+" out?",
 		func(ctx context.Context) (Change, error) { return plan(ctx, c.Name) })
 }
 
 func (m *Model) remove(c flow.ContextView) tea.Cmd {
-	return screen.Operate(screen.Operation{Title: "Remove the enrolment", Command: "kubehsm unenroll " + csr.ShellQuote(c.Enrollment), Writes: true,
+	return screen.Operate(screen.Operation{Title: "Remove the enrolment", Command: "kubehsm unenroll " + shell.Quote(c.Enrollment), Writes: true,
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
 			r, err := m.Backend.PlanRemoval(ctx, c.Enrollment)
 			if err != nil {
@@ -199,6 +199,6 @@ func (m *Model) history() tea.Cmd {
 
 // undoStep is the operation that takes one step of the history back.
 func (m *Model) undoStep(s kubeconfig.Step) tea.Msg {
-	return change("Undo", "kubehsm kubeconfig undo "+csr.ShellQuote(s.ID), "taken back: "+s.Title, "Take this back?",
+	return change("Undo", "kubehsm kubeconfig undo "+shell.Quote(s.ID), "taken back: "+s.Title, "Take this back?",
 		func(ctx context.Context) (Change, error) { return m.Backend.PlanUndo(ctx, s.ID) })()
 }

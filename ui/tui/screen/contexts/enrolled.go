@@ -6,8 +6,8 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
@@ -19,7 +19,7 @@ import (
 
 // unlock asks for the PIN now, so that later commands need not.
 func (m *Model) unlock(c flow.ContextView) tea.Cmd {
-	return screen.Operate(screen.Operation{Title: "Unlock the token", Command: "kubehsm unlock " + csr.ShellQuote(c.Enrollment),
+	return screen.Operate(screen.Operation{Title: "Unlock the token", Command: "kubehsm unlock " + shell.Quote(c.Enrollment),
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
 			return screen.Report{Said: "the token of " + c.Enrollment + " is unlocked"}, m.Backend.Unlock(ctx, c.Enrollment, p)
 		}})
@@ -42,7 +42,7 @@ func (m *Model) follow(c flow.ContextView) tea.Cmd {
 // followTo has the enrolment follow to an address that a person names.
 func (m *Model) followTo(c flow.ContextView, server string) tea.Cmd {
 	name := c.Enrollment
-	return screen.Change("Follow the cluster", "kubehsm kubeconfig refresh "+csr.ShellQuote(name)+" --server "+csr.ShellQuote(server), name+" follows its cluster",
+	return screen.Change("Follow the cluster", "kubehsm kubeconfig refresh "+shell.Quote(name)+" --server "+shell.Quote(server), name+" follows its cluster",
 		func(ctx context.Context, p hsm.Prompter) error {
 			to, err := m.Backend.PlanServer(ctx, name, server)
 			if err != nil {
@@ -58,7 +58,7 @@ func (m *Model) followTo(c flow.ContextView, server string) tea.Cmd {
 
 // ask asks the cluster whether it has moved, and has the enrolment follow.
 func (m *Model) ask(c flow.ContextView) tea.Cmd {
-	return screen.Operate(screen.Operation{Title: "Follow the cluster", Command: "kubehsm kubeconfig refresh " + csr.ShellQuote(c.Enrollment), Writes: true,
+	return screen.Operate(screen.Operation{Title: "Follow the cluster", Command: "kubehsm kubeconfig refresh " + shell.Quote(c.Enrollment), Writes: true,
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
 			r, err := m.Backend.PlanRefresh(ctx, c.Enrollment)
 			if err != nil || len(r.Changes) == 0 {
@@ -76,7 +76,7 @@ func (m *Model) ask(c flow.ContextView) tea.Cmd {
 
 // consent shows the policy in force, to be changed.
 func (m *Model) consent(c flow.ContextView) tea.Cmd {
-	return screen.Operate(screen.Operation{Title: "What needs your yes", Command: "kubehsm consent show " + csr.ShellQuote(c.Enrollment),
+	return screen.Operate(screen.Operation{Title: "What needs your yes", Command: "kubehsm consent show " + shell.Quote(c.Enrollment),
 		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
 			now, host, err := m.Backend.Consent(ctx, c.Enrollment)
 			if err != nil {
@@ -109,7 +109,7 @@ func (m *Model) consentForm(name, host string, now consent.Policy) dialog.OpenMs
 	title := "Which requests to " + host + " need your yes?"
 	return dialog.OpenMsg{Dialog: dialog.NewForm(m.Keys, title, "No kubeconfig can weaken it. Current sessions end. A less strict one needs the PIN.", []*widget.Field{policy, typed}, func(f *widget.Form) tea.Cmd {
 		p := consent.Policy{Mode: modes()[policy.Index]}
-		command := "kubehsm consent set " + csr.ShellQuote(name) + " --policy " + string(p.Mode)
+		command := "kubehsm consent set " + shell.Quote(name) + " --policy " + string(p.Mode)
 		if p.Mode == consent.Rules {
 			for _, s := range strings.Split(typed.Input.Value(), ";") {
 				r, err := consent.ParseRule(s)
@@ -118,7 +118,7 @@ func (m *Model) consentForm(name, host string, now consent.Policy) dialog.OpenMs
 					return nil
 				}
 				p.Rules = append(p.Rules, r)
-				command += " --rule " + csr.ShellQuote(strings.TrimSpace(s))
+				command += " --rule " + shell.Quote(strings.TrimSpace(s))
 			}
 		}
 		if err := p.Validate(); err != nil {

@@ -7,8 +7,8 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/ui"
@@ -98,19 +98,19 @@ func (m *Model) makeTicket(ctx context.Context, title string, o flow.TicketOptio
 }
 
 func ticketCommand(o flow.TicketOptions) string {
-	line := "kubehsm helpdesk ticket --for " + csr.ShellQuote(o.User)
+	line := "kubehsm helpdesk ticket --for " + shell.Quote(o.User)
 	for _, g := range o.Groups {
-		line += " --group " + csr.ShellQuote(g)
+		line += " --group " + shell.Quote(g)
 	}
 	line += " --ttl " + o.TTL.String()
 	if o.Policy != 0 {
-		line += " --policy " + csr.ShellQuote(o.Policy.String())
+		line += " --policy " + shell.Quote(o.Policy.String())
 	}
 	if o.Serial != "" {
-		line += " --serial " + csr.ShellQuote(o.Serial)
+		line += " --serial " + shell.Quote(o.Serial)
 	}
 	if o.Name != "" {
-		line += " --name " + csr.ShellQuote(o.Name)
+		line += " --name " + shell.Quote(o.Name)
 	}
 	if o.Seal {
 		line += " --seal-puk"
@@ -132,7 +132,7 @@ func (m *Model) newToken() tea.Cmd {
 		description, ttl := value(f, "description"), durations[f.Field("ttl").Index]
 		command := "kubehsm bootstrap-token create --print-join-command --ttl " + ttl.String()
 		if description != "" {
-			command += " --description " + csr.ShellQuote(description)
+			command += " --description " + shell.Quote(description)
 		}
 		return screen.Operate(screen.Operation{Title: "Make a bootstrap token", Command: command, Writes: true,
 			Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {

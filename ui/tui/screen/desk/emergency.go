@@ -6,8 +6,8 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/present"
@@ -26,7 +26,7 @@ func (m *Model) breakGlass() tea.Cmd {
 			reason.Problem = "a reason is needed"
 			return nil
 		}
-		return screen.Operate(screen.Operation{Title: "Break-glass", Command: "kubehsm breakglass request --reason " + csr.ShellQuote(why), Writes: true,
+		return screen.Operate(screen.Operation{Title: "Break-glass", Command: "kubehsm breakglass request --reason " + shell.Quote(why), Writes: true,
 			Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
 				o, err := m.Backend.BreakGlass(ctx, flow.BreakGlassOptions{Reason: why})
 				if err != nil {
@@ -77,7 +77,7 @@ func (m *Model) seal() tea.Cmd {
 			return nil
 		}
 		o := enrolling.Options{Token: info.URI(), User: value(f, "user"), Reason: value(f, "reason"), Expiration: lifetimes[life.Index]}
-		command := "kubehsm breakglass seal --user " + csr.ShellQuote(o.User) + " --token " + csr.ShellQuote(o.Token.String()) + " --reason " + csr.ShellQuote(o.Reason)
+		command := "kubehsm breakglass seal --user " + shell.Quote(o.User) + " --token " + shell.Quote(o.Token.String()) + " --reason " + shell.Quote(o.Reason)
 		if o.Expiration > 0 {
 			command += " --lifetime " + o.Expiration.String()
 		}

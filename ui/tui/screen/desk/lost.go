@@ -6,8 +6,8 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -27,9 +27,9 @@ func (m *Model) revoke() tea.Cmd {
 			f.Field("user").Problem = "a user name is needed"
 			return nil
 		}
-		command := "kubehsm helpdesk revoke --user " + csr.ShellQuote(user)
+		command := "kubehsm helpdesk revoke --user " + shell.Quote(user)
 		for _, g := range groups {
-			command += " --group " + csr.ShellQuote(g)
+			command += " --group " + shell.Quote(g)
 		}
 		return screen.Operate(screen.Operation{Title: "Take access away", Command: command, Writes: true,
 			Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
@@ -139,7 +139,7 @@ func (m *Model) open() tea.Cmd {
 			return nil
 		}
 		ticket, serial, sealed := value(f, "id"), value(f, "serial"), value(f, "sealed")
-		command := "kubehsm helpdesk open --ticket-id " + csr.ShellQuote(ticket) + " --serial " + csr.ShellQuote(serial)
+		command := "kubehsm helpdesk open --ticket-id " + shell.Quote(ticket) + " --serial " + shell.Quote(serial)
 		return screen.Change("Open a sealed PUK", command, "the PUK was shown", func(ctx context.Context, p hsm.Prompter) error {
 			puk, err := m.Backend.OpenSealed(ticket, serial, []byte(sealed))
 			if err != nil {

@@ -7,8 +7,8 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
@@ -103,9 +103,9 @@ func (m *Model) verify() tea.Cmd {
 			f.Field("file").Problem = "name a file"
 			return nil
 		}
-		command := "kubehsm attestation verify " + csr.ShellQuote(path)
+		command := "kubehsm attestation verify " + shell.Quote(path)
 		if of != "" {
-			command += " --for " + csr.ShellQuote(of)
+			command += " --for " + shell.Quote(of)
 		}
 		return screen.Operate(screen.Operation{Title: "Verify an attestation", Command: command,
 			Run: func(context.Context, hsm.Prompter) (screen.Report, error) {

@@ -9,8 +9,8 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/ui/flow/doctor"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
@@ -156,7 +156,7 @@ func (m *Model) report() tea.Cmd {
 			file.Problem = "name a file"
 			return nil
 		}
-		return screen.Operate(screen.Operation{Title: "Write a report", Command: "kubehsm doctor --bundle " + csr.ShellQuote(path),
+		return screen.Operate(screen.Operation{Title: "Write a report", Command: "kubehsm doctor --bundle " + shell.Quote(path),
 			Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
 				return screen.Report{Said: "the report is in " + path}, m.Backend.WriteReport(ctx, path)
 			}})

@@ -6,8 +6,8 @@ import (
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 )
@@ -41,7 +41,7 @@ func (p *reviewPage) newPUK() tea.Cmd {
 			case r.Sealed != "":
 				report.Title = "Send this to the help desk"
 				report.Lines = []string{"You do not need to know the new PUK. It is sealed for them:", "", r.Sealed, "",
-					"They open it with:", "kubehsm helpdesk open --ticket-id " + csr.ShellQuote(o.Join.Ticket) + " --serial " + csr.ShellQuote(r.Serial)}
+					"They open it with:", "kubehsm helpdesk open --ticket-id " + shell.Quote(o.Join.Ticket) + " --serial " + shell.Quote(r.Serial)}
 			case r.Secret != nil:
 				defer r.Secret.Zero()
 				screen.ShowNew(ctx, ask, "PUK", err, string(r.Secret.Bytes()))

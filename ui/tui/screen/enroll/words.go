@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
@@ -56,7 +56,7 @@ func (m *Model) commands() []string {
 	args := []string{"kubehsm", "enroll"}
 	add := func(flag, value string) {
 		if value != "" {
-			args = append(args, flag, csr.ShellQuote(value))
+			args = append(args, flag, shell.Quote(value))
 		}
 	}
 	uri := func(flag string, u hsm.URI) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
@@ -137,7 +138,7 @@ func (l *look) Acts() screen.Acts {
 }
 
 func (l *look) by(verb string) string {
-	return withContext("kubehsm csr "+verb+" "+csr.ShellQuote(l.name), l.context)
+	return withContext("kubehsm csr "+verb+" "+shell.Quote(l.name), l.context)
 }
 
 // undecidable says why it cannot be approved or denied now, "" if it can.
@@ -177,7 +178,7 @@ func (l *look) decide(approve bool) tea.Cmd {
 		o := request.DecideOptions{Approve: approve, Decision: csr.Decision{Message: strings.TrimSpace(message.Input.Value())}}
 		command := l.by(verb)
 		if o.Message != "" {
-			command += " --message " + csr.ShellQuote(o.Message)
+			command += " --message " + shell.Quote(o.Message)
 		}
 		if own := f.Field("own"); own != nil && own.Index == 1 {
 			o.Own = true

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
@@ -280,7 +281,7 @@ func (m *Model) role() screen.TextMsg {
 // cancel takes one's own request back.
 func (m *Model) cancel(r row) tea.Cmd {
 	kubeContext := m.context
-	command := withContext("kubehsm csr cancel "+csr.ShellQuote(r.name), kubeContext)
+	command := withContext("kubehsm csr cancel "+shell.Quote(r.name), kubeContext)
 	return screen.Change("Take the request back", command, "the request is taken back", func(ctx context.Context, p hsm.Prompter) error {
 		if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Take " + r.name + " back?", Detail: "The request is deleted from the cluster. The key stays."}); err != nil {
 			return err
@@ -292,7 +293,7 @@ func (m *Model) cancel(r row) tea.Cmd {
 // resume files a request that was signed here and could not be filed.
 func (m *Model) resume(r row) tea.Cmd {
 	kubeContext := m.context
-	return screen.Operate(screen.Operation{Title: "File the request", Command: withContext("kubehsm csr resume "+csr.ShellQuote(r.name), kubeContext), Writes: true,
+	return screen.Operate(screen.Operation{Title: "File the request", Command: withContext("kubehsm csr resume "+shell.Quote(r.name), kubeContext), Writes: true,
 		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
 			v, err := m.Backend.ResumeRequest(ctx, kubeContext, r.name)
 			return screen.Report{Said: v.Name + ": " + v.State}, err

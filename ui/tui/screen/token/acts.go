@@ -7,8 +7,8 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/present"
@@ -138,7 +138,7 @@ func (m *Model) initialize() tea.Cmd {
 			field.Problem = "1 to 32 bytes"
 			return nil
 		}
-		command := "token init --label " + csr.ShellQuote(o.Label)
+		command := "token init --label " + shell.Quote(o.Label)
 		if o.Erase {
 			command += " --erase"
 		}

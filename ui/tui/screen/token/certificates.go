@@ -8,8 +8,8 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
@@ -49,7 +49,7 @@ func (m *Model) importCertificate(s hsm.Slot) tea.Cmd {
 		if path == "" {
 			return nil
 		}
-		command := by("certificate import "+csr.ShellQuote(path), s.URI)
+		command := by("certificate import "+shell.Quote(path), s.URI)
 		return screen.Change("Import the certificate", command, "the certificate is on the token", func(ctx context.Context, p hsm.Prompter) error {
 			b, err := screen.ReadFile(path)
 			if err != nil {
@@ -78,7 +78,7 @@ func (m *Model) export(s hsm.Slot) tea.Cmd {
 			return nil
 		}
 		return screen.Operate(screen.Operation{Title: "Save the certificate",
-			Command: by("certificate export --to "+csr.ShellQuote(path), s.URI),
+			Command: by("certificate export --to "+shell.Quote(path), s.URI),
 			Run: func(context.Context, hsm.Prompter) (screen.Report, error) {
 				return screen.Report{Said: "the certificate is in " + path}, screen.WriteNew(path, certificatePEM(s))
 			}})

@@ -6,8 +6,8 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
@@ -50,7 +50,7 @@ func (m *Model) generate(s hsm.Slot) tea.Cmd {
 				command += " --overwrite"
 			}
 		} else if o.Label = strings.TrimSpace(f.Field("label").Input.Value()); o.Label != "" {
-			command += " --label " + csr.ShellQuote(o.Label)
+			command += " --label " + shell.Quote(o.Label)
 		}
 		return screen.Change("Generate a key", by(command, u), "the key is made", func(ctx context.Context, p hsm.Prompter) error {
 			if o.Overwrite {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/present"
@@ -196,5 +197,5 @@ func by(words string, u hsm.URI) string {
 	if u.Slot != "" || u.Object != "" || len(u.ID) > 0 {
 		flag = " --key "
 	}
-	return "kubehsm " + words + flag + csr.ShellQuote(u.String())
+	return "kubehsm " + words + flag + shell.Quote(u.String())
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -31,11 +32,11 @@ func (m *Model) request(s hsm.Slot) tea.Cmd {
 	return openForm(m.Keys, "A request for the key in "+present.Slot(s), intro, fields, func(f *widget.Form) tea.Cmd {
 		value := func(id string) string { return strings.TrimSpace(f.Field(id).Input.Value()) }
 		o := request.Options{Key: s.URI, User: value("user"), SignerName: value("signer"), Expiration: lifetimes[life.Index], Reason: value("reason")}
-		command := "csr create --user " + csr.ShellQuote(o.User)
+		command := "csr create --user " + shell.Quote(o.User)
 		for _, g := range strings.Split(value("groups"), ",") {
 			if g = strings.TrimSpace(g); g != "" {
 				o.Groups = append(o.Groups, g)
-				command += " --group " + csr.ShellQuote(g)
+				command += " --group " + shell.Quote(g)
 			}
 		}
 		for id, flag := range map[string]string{"user": o.User, "signer": o.SignerName} {
@@ -47,13 +48,13 @@ func (m *Model) request(s hsm.Slot) tea.Cmd {
 			return nil
 		}
 		if o.SignerName != csr.ClientSigner {
-			command += " --signer-name " + csr.ShellQuote(o.SignerName)
+			command += " --signer-name " + shell.Quote(o.SignerName)
 		}
 		if o.Expiration > 0 {
 			command += " --expiration " + o.Expiration.String()
 		}
 		if o.Reason != "" {
-			command += " --reason " + csr.ShellQuote(o.Reason)
+			command += " --reason " + shell.Quote(o.Reason)
 		}
 		return screen.Operate(screen.Operation{Title: "File a request", Command: by(command, s.URI), Writes: true,
 			Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {

@@ -10,8 +10,8 @@ import (
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
@@ -181,8 +181,8 @@ func (m *Model) command(r row) screen.CommandMsg {
 	}
 	return screen.CommandMsg{Title: "Commands", Lines: []string{
 		"kubehsm token list",
-		"kubehsm token info --token " + csr.ShellQuote(r.token.Info.URI().String()),
-		"kubehsm enroll " + flag + " " + csr.ShellQuote(r.uri().String()),
+		"kubehsm token info --token " + shell.Quote(r.token.Info.URI().String()),
+		"kubehsm enroll " + flag + " " + shell.Quote(r.uri().String()),
 	}}
 }
 
