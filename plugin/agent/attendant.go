@@ -1,11 +1,9 @@
 package agent
 
 import (
-	"context"
 	"fmt"
 	"time"
 
-	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
@@ -21,9 +19,4 @@ func (s *people) attend(l *link.Server, client process.ID, p *remotePrompter) er
 		return fmt.Errorf("attend process %d: it does not run", client.PID)
 	}
 	return s.offer(l, &person{p: p, client: client})
-}
-
-// Attend offers p for the requests of one client process; see [Client.Front].
-func (c *Client) Attend(ctx context.Context, client process.ID, p hsm.Prompter, ready func()) error {
-	return c.offer(ctx, &attendRequest{Header: link.Header{Op: opAttend}, Client: client}, p, ready)
 }

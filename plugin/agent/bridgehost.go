@@ -2,13 +2,10 @@ package agent
 
 import (
 	"cmp"
-	"context"
 	"crypto/tls"
 	"log/slog"
 	"net"
 	"os"
-	"path/filepath"
-	"runtime"
 	"slices"
 	"sync"
 
@@ -142,43 +139,6 @@ func (b *bridgeHost) leave(nobody bool) error {
 	}
 	b.held.leave(nobody || len(b.heldFor) == 0)
 	return err
-}
-
-// holdSocket is where a holder hands the port over.
-func holdSocket(d home.Dirs) string { return filepath.Join(d.Run, "port.sock") }
-
-// wake connects to the bridge's port, where systemd may listen that starts the agent
-// for a connection, and no other may. It waits a while for that agent.
-func wake(ctx context.Context, d home.Dirs) {
-	if _, err := os.Lstat(holdSocket(d)); err == nil || runtime.GOOS != "linux" {
-		return // a holder hands the port over
-	}
-	ep, _, err := bridge.Load(d)
-	if err != nil {
-		return // the agent will say what is wrong
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var dialer net.Dialer
-	c, err := dialer.DialContext(ctx, "tcp4", ep.Address())
-	if err != nil {
-		return
-	}
-	defer c.Close()
-	go func() {
-		_, _ = c.Read(make([]byte, 1)) // the read ends when the listener is gone
-		cancel()
-	}()
-	awaitRestart(ctx, d)
-}
-
-// ReleasePort ends a holder of the bridge's port, see [ServeHold]: after the agent.
-func ReleasePort(d home.Dirs) error {
-	l, err := takePort(d)
-	if l == nil || err != nil {
-		return err
-	}
-	return l.Close()
 }
 
 func (b *bridgeHost) describe() (address, problem string) {

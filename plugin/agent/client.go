@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
@@ -13,6 +15,14 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/plugin/socket"
+)
+
+// The client's errors, beside those that the agent sends.
+var (
+	// ErrNotRunning says that no agent answers on the socket.
+	ErrNotRunning = errors.New("the agent is not running")
+	// ErrNoAnswer says that the agent is there and gives no sign of life.
+	ErrNoAnswer = fmt.Errorf("the agent does not answer: %w", os.ErrDeadlineExceeded)
 )
 
 // Client is a connection to the agent. Its operations run one after another.
@@ -137,4 +147,43 @@ func (c *Client) lost(err error) error {
 		return hsm.WithHint(ErrNoAnswer, hint)
 	}
 	return hsm.WithHint(fmt.Errorf("%w: %w", ErrStopped, lost.Err), "run the command again; it starts a new agent")
+}
+
+// Front offers p to the agent for what no terminal can be asked: consents,
+// touches and PINs that come up while requests run. It returns when ctx ends
+// (nil) or the agent goes ([ErrStopped]). ready, if not nil, is called once the
+// agent knows. The connection serves nothing else meanwhile, nor after.
+func (c *Client) Front(ctx context.Context, p hsm.Prompter, ready func()) error {
+	return c.offer(ctx, &plainRequest{link.Header{Op: opFront}}, p, ready)
+}
+
+func (c *Client) offer(ctx context.Context, r link.Request, p hsm.Prompter, ready func()) error {
+	err := c.call(ctx, r, nil, link.Options{Prompter: ask.From(p), Offered: ready})
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil
+	}
+	return err
+}
+
+// Attend offers p for the requests of one client process; see [Client.Front].
+func (c *Client) Attend(ctx context.Context, client process.ID, p hsm.Prompter, ready func()) error {
+	return c.offer(ctx, &attendRequest{Header: link.Header{Op: opAttend}, Client: client}, p, ready)
+}
+
+// How long a client waits for a word from its agent.
+const (
+	quickPatience = wire.Patience          // quick answers, and the time between beats
+	slowPatience  = 40 * time.Second       // an agent's end, which a token may slow down
+	livePatience  = 500 * time.Millisecond // urgent answers; ReadWithin adds a second
+)
+
+// patience is how long an operation may be without a word; 0 is without end.
+func (c *Client) patience(op string) time.Duration {
+	switch {
+	case urgent(op):
+		return livePatience
+	case c.beats, op == opHello, op == opStatus, op == opRetire:
+		return quickPatience
+	}
+	return 0
 }

@@ -18,6 +18,9 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
+// errGone is the cause when a program goes away that waits for an answer.
+var errGone = errors.New("the client went away")
+
 // What a client is told.
 var (
 	errRefused = errors.New("it was refused")
@@ -268,13 +271,4 @@ func words(s consent.Statement, t *target) string {
 		who += fmt.Sprintf(" (process %d)", s.PID)
 	}
 	return who + " wants to " + s.Request.String() + "\non " + s.Enrollment + " (" + t.e.Host() + ")."
-}
-
-// ConsentStatus is a question that waits for its answer.
-type ConsentStatus struct {
-	Enrollment string     `json:"enrollment"`
-	Client     process.ID `json:"client"`
-	// Request is what the client wants to do, in words.
-	Request string    `json:"request"`
-	Since   time.Time `json:"since"`
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -20,9 +19,6 @@ import (
 
 // startTimeout bounds how long a new agent may take to listen.
 const startTimeout = 20 * time.Second
-
-// readyLine is what the agent writes when it listens.
-const readyLine = "ready\n"
 
 // Ensure connects to the running agent, or starts one first: exe is this
 // program's absolute path, run as `exe agent serve` in a session of its own,
@@ -67,30 +63,13 @@ func start(ctx context.Context, d home.Dirs, exe string) error {
 	stop := context.AfterFunc(ctx, func() { _ = r.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	line, err := bufio.NewReaderSize(r, 64).ReadString('\n')
-	if line == readyLine {
+	if line == child.ReadyLine {
 		return nil
 	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("the agent did not start listening: %w", ctx.Err())
 	}
 	return startFailure(words, <-exited, err, d)
-}
-
-// PassedPort returns the listening socket that systemd has passed to this process
-// (sd_listen_fds(3)), nil if it has passed none. It takes the variables out of the
-// environment by unset ([os.Unsetenv]).
-func PassedPort(getenv func(string) string, unset func(string) error) (*os.File, error) {
-	const first = 3 // SD_LISTEN_FDS_START
-	ours := getenv("LISTEN_PID") == strconv.Itoa(os.Getpid()) && getenv("LISTEN_FDS") == "1"
-	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"} {
-		if err := unset(name); err != nil {
-			return nil, err
-		}
-	}
-	if !ours {
-		return nil, nil
-	}
-	return os.NewFile(first, "port"), child.CloseOnExec(first)
 }
 
 // startFailure repeats what the agent said as it failed.
@@ -124,28 +103,4 @@ func parseReport(s string) (message, hint string) {
 		message, _, _ = strings.Cut(strings.TrimSpace(s), "\n")
 	}
 	return message, hint
-}
-
-// ReadyFile returns the pipe on which [Ensure] waits for this process, nil if
-// it was started otherwise. It takes the variable out of the environment by
-// unset ([os.Unsetenv]), and closes what else it was started with beyond its
-// streams: its starter had that from a shell, whose lock, say, would be held for
-// as long as the agent lives. It is called before anything else opens files.
-func ReadyFile(getenv func(string) string, unset func(string) error) (*os.File, error) {
-	v := getenv(child.EnvReady)
-	if v == "" {
-		return nil, nil
-	}
-	if err := unset(child.EnvReady); err != nil {
-		return nil, err
-	}
-	fd, err := strconv.Atoi(v)
-	if err != nil || fd < 3 {
-		return nil, fmt.Errorf("%s is %q, not a descriptor", child.EnvReady, v)
-	}
-	f := os.NewFile(uintptr(fd), "ready")
-	if f == nil {
-		return nil, fmt.Errorf("%s: descriptor %d is not open", child.EnvReady, fd)
-	}
-	return f, child.DropInherited(fd)
 }

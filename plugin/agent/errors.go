@@ -2,9 +2,8 @@ package agent
 
 import (
 	"errors"
-	"fmt"
-	"os"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
@@ -12,19 +11,12 @@ import (
 
 // The agent's errors, beside those of hsm, enrollment and bridge.
 var (
-	// ErrNotRunning says that no agent answers on the socket.
-	ErrNotRunning = errors.New("the agent is not running")
 	// ErrStopped says that the agent went away while it was asked.
 	ErrStopped = errors.New("the agent went away")
-	// ErrNoAnswer says that the agent is there and gives no sign of life.
-	ErrNoAnswer = fmt.Errorf("the agent does not answer: %w", os.ErrDeadlineExceeded)
 	// ErrVersion says that client and agent speak different protocols.
 	ErrVersion = errors.New("the running agent is of another version")
 	// ErrInUse says that the agent does not give way now: something is open.
 	ErrInUse = errors.New("the agent is in use")
-	// ErrReplaced is how a supervised agent ends that gives way to a newer program:
-	// its supervisor starts it again after an error.
-	ErrReplaced = errors.New("a newer program takes over")
 	// ErrCertificateExpired says that the enrolment's certificate is not in date.
 	ErrCertificateExpired = errors.New("the certificate is not valid now")
 	// ErrNotClient says that the session is not the client's that asks for it.
@@ -33,8 +25,11 @@ var (
 	ErrRejected = errors.New("the API server does not accept the certificate")
 )
 
-// errGone is the cause when a program goes away that waits for an answer.
-var errGone = errors.New("the client went away")
+// errLocked is the cause that ends what runs while the agent is locked.
+var errLocked = hsm.WithHint(errors.New("the agent was locked meanwhile"), "run the command again")
+
+// versionHint is the hint of [ErrVersion].
+const versionHint = "end it with `kubehsm agent stop`, which cuts what is open; the next command starts the new one"
 
 // codes name the sentinels that clients are told of.
 var codes = link.Codes{

@@ -13,6 +13,9 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
 
+// lockName is the file that one agent at a time has locked.
+const lockName = "agent.lock"
+
 // Ended says what gave no sign of life and was ended by force.
 type Ended struct {
 	// Agent is the agent's process, 0 if the agent answered. Its workers ended with

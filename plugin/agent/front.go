@@ -2,12 +2,10 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/ask"
@@ -156,22 +154,6 @@ func (s *people) offer(l *link.Server, who *person) error {
 	}
 	<-l.Context().Done()
 	return nil
-}
-
-// Front offers p to the agent for what no terminal can be asked: consents,
-// touches and PINs that come up while requests run. It returns when ctx ends
-// (nil) or the agent goes ([ErrStopped]). ready, if not nil, is called once the
-// agent knows. The connection serves nothing else meanwhile, nor after.
-func (c *Client) Front(ctx context.Context, p hsm.Prompter, ready func()) error {
-	return c.offer(ctx, &plainRequest{link.Header{Op: opFront}}, p, ready)
-}
-
-func (c *Client) offer(ctx context.Context, r link.Request, p hsm.Prompter, ready func()) error {
-	err := c.call(ctx, r, nil, link.Options{Prompter: ask.From(p), Offered: ready})
-	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		return nil
-	}
-	return err
 }
 
 // person returns who can be asked when a request of the client needs a new

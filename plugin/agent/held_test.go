@@ -54,7 +54,7 @@ func (r heldRig) signedIn() (Session, Status) {
 }
 
 func (r heldRig) held() bool {
-	_, err := os.Stat(holdSocket(r.dirs))
+	_, err := os.Stat(r.dirs.PortSocket())
 	return err == nil
 }
 

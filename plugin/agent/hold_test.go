@@ -43,7 +43,7 @@ func TestHolder(t *testing.T) {
 	many := slices.Repeat([]process.ID{{PID: client.Process.Pid, Start: 1}}, 3000) // a start time of 1: all have ended
 	check(t, h.tell(append(many, process.Of(client.Process.Pid))))
 	poll.Until(t, "it listens", func() bool {
-		_, err := os.Stat(holdSocket(d))
+		_, err := os.Stat(d.PortSocket())
 		return err == nil
 	})
 	if stolen, err := takePort(d); err == nil {
@@ -57,7 +57,7 @@ func TestHolder(t *testing.T) {
 	check(t, client.Process.Kill())
 	_ = client.Wait() // the client was killed
 	<-h.done
-	if _, err := os.Stat(holdSocket(d)); err == nil || !free() {
+	if _, err := os.Stat(d.PortSocket()); err == nil || !free() {
 		t.Fatalf("it left something: %v", err)
 	}
 }

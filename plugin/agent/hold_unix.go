@@ -99,7 +99,7 @@ func (h *hold) tell(clients []process.ID) error {
 func takePort(d home.Dirs) (net.Listener, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), handPatience)
 	defer cancel()
-	c, err := dialSocket(ctx, holdSocket(d))
+	c, err := dialSocket(ctx, d.PortSocket())
 	if errors.Is(err, ErrNotRunning) {
 		return nil, nil
 	}
@@ -150,12 +150,12 @@ func serveHold(ctx context.Context, d home.Dirs, exe string, control *os.File) e
 		return err
 	}
 	defer held.Close()
-	l, err := socket.Listen(holdSocket(d))
+	l, err := socket.Listen(d.PortSocket())
 	if err != nil {
 		return err
 	}
 	defer l.Close()
-	name, err := socket.TakeName(holdSocket(d))
+	name, err := socket.TakeName(d.PortSocket())
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 )
@@ -98,9 +97,6 @@ func (l *life) trim(now, used time.Time, pause time.Duration) {
 func elapsed(from, to time.Time) time.Duration {
 	return max(to.Sub(from), to.Round(0).Sub(from.Round(0)))
 }
-
-// errLocked is the cause that ends what runs while the agent is locked.
-var errLocked = hsm.WithHint(errors.New("the agent was locked meanwhile"), "run the command again")
 
 // epoch is the time between two locks, which end what runs in it.
 type epoch struct {

@@ -24,6 +24,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/plugin/process/child"
 	"github.com/kubehsm/kubehsm/plugin/socket"
 	"github.com/kubehsm/kubehsm/plugin/worker"
 	"github.com/kubehsm/kubehsm/test/poll"
@@ -229,7 +230,7 @@ func TestSecondAgentYields(t *testing.T) {
 	check(t, Serve(context.Background(), Options{Dirs: r.dirs, Tokens: worker.InProcess(hsm.Drivers{keepOpen{r.fake}}), Ready: pw}))
 	b, err := io.ReadAll(pr)
 	check(t, err)
-	if string(b) != readyLine {
+	if string(b) != child.ReadyLine {
 		t.Fatalf("%q", b)
 	}
 	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))

@@ -194,7 +194,7 @@ func (r *rig) serve(o Options) {
 	b, err := io.ReadAll(pr)
 	check(r.t, err)
 	check(r.t, pr.Close())
-	if string(b) != readyLine {
+	if string(b) != child.ReadyLine {
 		r.t.Fatalf("not ready: %q %v", b, <-r.done)
 	}
 	r.t.Cleanup(r.end)

@@ -45,6 +45,16 @@ type helloAnswer struct {
 	Hello *hello `json:"hello,omitempty"`
 }
 
+// hello is the agent's answer to a client's: who it is, and what would be lost
+// with it.
+type hello struct {
+	Protocol   int        `json:"protocol"`
+	Program    wire.Build `json:"program"`
+	Supervised bool       `json:"supervised,omitempty"`
+	Unlocked   bool       `json:"unlocked,omitempty"`
+	Beats      bool       `json:"beats,omitempty"` // it gives signs of life
+}
+
 // sessionRequest wants an enrolment's session or, of an unlock, its token unlocked.
 type sessionRequest struct {
 	link.Header
@@ -146,4 +156,17 @@ type TokenStatus struct {
 	// signed closed, if not used. A token whose worker ended is locked before that.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
+}
+
+// urgent tells whether an operation is to be in force within two seconds, whatever
+// has become of the agent: a client that misses a sign of life ends it.
+func urgent(op string) bool { return op == opLock || op == opStop }
+
+// ConsentStatus is a question that waits for its answer.
+type ConsentStatus struct {
+	Enrollment string     `json:"enrollment"`
+	Client     process.ID `json:"client"`
+	// Request is what the client wants to do, in words.
+	Request string    `json:"request"`
+	Since   time.Time `json:"since"`
 }

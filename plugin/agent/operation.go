@@ -141,6 +141,14 @@ func (a *agent) operateFor(l *link.Server, r link.Received, p *remotePrompter, o
 	return fmt.Errorf("%w: operation %q", wire.ErrFrame, r.Op)
 }
 
+// hello says who the agent is, to a client that may replace it.
+func (a *agent) hello(program wire.Build) *hello {
+	if program.Path != "" && program.Replaces(a.program) {
+		a.life.newer.Store(&program)
+	}
+	return &hello{Protocol: a.o.protocol, Program: a.program, Supervised: a.o.Supervised, Unlocked: a.locks.unlocked(), Beats: true}
+}
+
 // beat gives signs of life until it is stopped, to a client that understands them:
 // at once to one that would end an agent that gives none.
 func (a *agent) beat(l *link.Server, r link.Received) (stop func()) {
@@ -153,3 +161,9 @@ func (a *agent) beat(l *link.Server, r link.Received) (stop func()) {
 	_ = l.Beat() // a client that is gone misses nothing
 	return l.BeatEvery(liveEvery)
 }
+
+// How often a client hears that the agent lives.
+const (
+	beatEvery = 3 * time.Second
+	liveEvery = 250 * time.Millisecond // of urgent operations
+)

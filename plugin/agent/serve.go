@@ -93,6 +93,10 @@ func (o *Options) defaults() {
 	o.pid = os.Getpid()
 }
 
+// ErrReplaced is how a supervised agent ends that gives way to a newer program:
+// its supervisor starts it again after an error.
+var ErrReplaced = errors.New("a newer program takes over")
+
 // Serve runs the agent until ctx ends, it is told to stop, or it has been idle
 // for long. If another one runs already it returns nil at once: whoever started
 // this one is served by that one. It writes the audit log. It makes the process non-dumpable, locks all
@@ -149,7 +153,7 @@ func ready(f *os.File) error {
 	if f == nil {
 		return nil
 	}
-	_, err := f.WriteString(readyLine)
+	_, err := f.WriteString(child.ReadyLine)
 	return errors.Join(err, f.Close())
 }
 
@@ -162,9 +166,6 @@ func closeReady(f *os.File) error {
 	}
 	return nil
 }
-
-// lockName is the file that one agent at a time has locked.
-const lockName = "agent.lock"
 
 // claim takes the agent's lock, which the system frees whatever becomes of us.
 // Where another process has it, that one's socket is awaited: it may be starting,

@@ -4,32 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"os"
+	"runtime"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
-
-// hello is the agent's answer to a client's: who it is, and what would be lost
-// with it.
-type hello struct {
-	Protocol   int        `json:"protocol"`
-	Program    wire.Build `json:"program"`
-	Supervised bool       `json:"supervised,omitempty"`
-	Unlocked   bool       `json:"unlocked,omitempty"`
-	Beats      bool       `json:"beats,omitempty"` // it gives signs of life
-}
-
-func (a *agent) hello(program wire.Build) *hello {
-	if program.Path != "" && program.Replaces(a.program) {
-		a.life.newer.Store(&program)
-	}
-	return &hello{Protocol: a.o.protocol, Program: a.program, Supervised: a.o.Supervised, Unlocked: a.locks.unlocked(), Beats: true}
-}
-
-const versionHint = "end it with `kubehsm agent stop`, which cuts what is open; the next command starts the new one"
 
 // Bounds of a replacement.
 const (
@@ -170,4 +155,29 @@ func awaitRestart(ctx context.Context, d home.Dirs) {
 			}
 		}
 	}
+}
+
+// wake connects to the bridge's port, where systemd may listen that starts the agent
+// for a connection, and no other may. It waits a while for that agent.
+func wake(ctx context.Context, d home.Dirs) {
+	if _, err := os.Lstat(d.PortSocket()); err == nil || runtime.GOOS != "linux" {
+		return // a holder hands the port over
+	}
+	ep, _, err := bridge.Load(d)
+	if err != nil {
+		return // the agent will say what is wrong
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var dialer net.Dialer
+	c, err := dialer.DialContext(ctx, "tcp4", ep.Address())
+	if err != nil {
+		return
+	}
+	defer c.Close()
+	go func() {
+		_, _ = c.Read(make([]byte, 1)) // the read ends when the listener is gone
+		cancel()
+	}()
+	awaitRestart(ctx, d)
 }

@@ -110,6 +110,9 @@ func (d Dirs) Socket() string { return join(d.Run, "agent.sock") }
 // SignerSocket is the path of the socket on which the agent is an external signer.
 func (d Dirs) SignerSocket() string { return join(d.Run, "agent-signer.sock") }
 
+// PortSocket is where the bridge's port is handed over, while no agent runs.
+func (d Dirs) PortSocket() string { return join(d.Run, "port.sock") }
+
 // LogFile is the path of the agent's log.
 func (d Dirs) LogFile() string { return join(d.State, "agent.log") }
 

@@ -15,6 +15,9 @@ import (
 // EnvReady tells a child the descriptor on which its parent waits until it is ready.
 const EnvReady = "KUBEHSM_AGENT_READY_FD"
 
+// ReadyLine is what the child writes there.
+const ReadyLine = "ready\n"
+
 // Environ is this process's environment without what is meant for this process alone:
 // requests, in which there may be a PIN, and the variables that without names.
 func Environ(without ...string) []string {
