@@ -40,6 +40,7 @@ type agent struct {
 	questions *questions
 
 	flights     *flights
+	refusals    *refusals
 	signIns     *signIns
 	credentials *credentials
 	signer      *externalSigner
@@ -59,6 +60,7 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 		store     = enrollment.NewStore(o.Dirs)
 		epoch     = newEpoch()
 		flights   = newFlights()
+		refusals  = newRefusals()
 		turns     = newTurns()
 		answers   = consents.New()
 		records   = newRecords(to, audit.Path(o.Dirs), o.pid, log)
@@ -76,7 +78,7 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 			policies: policies, epoch: epoch, life: life, records: records, log: log, open: map[*ConsentStatus]struct{}{}}
 		host    = &bridgeHost{dirs: o.Dirs, passed: o.Port, executable: executable, log: log}
 		issuer  = &issuer{sessions: sessions, people: people, terminals: terminals, life: life, records: records}
-		signIns = &signIns{targets: targets, bridge: host, flights: flights, epoch: epoch, issuer: issuer, dial: dial, records: records, log: log}
+		signIns = &signIns{targets: targets, bridge: host, flights: flights, refusals: refusals, epoch: epoch, issuer: issuer, dial: dial, records: records, log: log}
 		keys    = &keys{store: store, policies: policies, tokens: tokens, epoch: epoch}
 	)
 	tokens.notice = policies.notice
@@ -90,10 +92,10 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 	return &agent{o: o, program: program, log: log, records: records, life: life,
 		sessions: sessions, bridge: host, targets: targets, tokens: tokens, locks: locks,
 		people: people, turns: turns, terminals: terminals, answers: answers, questions: questions,
-		flights: flights, signIns: signIns,
+		flights: flights, refusals: refusals, signIns: signIns,
 		credentials: &credentials{program: program, protocol: o.protocol, identify: o.identify, targets: targets, bridge: host,
 			issuer: issuer, state: o.Dirs.State, log: log},
-		signer: &externalSigner{keys: keys, people: people, tokens: tokens, epoch: epoch, dial: dial, asker: o.Asker, flights: flights, life: life,
+		signer: &externalSigner{keys: keys, people: people, tokens: tokens, epoch: epoch, dial: dial, asker: o.Asker, refusals: refusals, life: life,
 			records: records, notify: notify, socket: o.Dirs.SignerSocket(), log: log}}, nil
 }
 

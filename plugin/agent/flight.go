@@ -2,26 +2,14 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
-	"time"
-
-	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/plugin/bridge"
-)
-
-// How long a client is given the same refusal again without more ado.
-const (
-	personCooldown  = 30 * time.Second // a person said no, or got the PIN wrong
-	networkCooldown = 10 * time.Second
 )
 
 // flights lets one of many callers do a piece of work for all.
 type flights struct {
-	mu       sync.Mutex
-	running  map[string]*flight
-	refusals map[refused]refusal
+	mu      sync.Mutex
+	running map[string]*flight
 }
 
 type flight struct {
@@ -31,19 +19,8 @@ type flight struct {
 	err      error
 }
 
-// refused is a client and the enrolment that it was refused.
-type refused struct {
-	client     bridge.Client
-	enrollment string
-}
-
-type refusal struct {
-	err   error
-	until time.Time
-}
-
 func newFlights() *flights {
-	return &flights{running: map[string]*flight{}, refusals: map[refused]refusal{}}
+	return &flights{running: map[string]*flight{}}
 }
 
 // do runs work for name, or waits for whoever does. A waiter takes the result,
@@ -82,51 +59,4 @@ func (f *flights) lead(name string, fl *flight, work func() error) error {
 	fl.err = fmt.Errorf("prepare %s: interrupted", name) // what waiters see if work panics
 	fl.err = work()
 	return fl.err
-}
-
-// recall returns the refusal that is still in force for a client.
-func (f *flights) recall(c bridge.Client, name string, now time.Time) error {
-	if !c.Known() {
-		return nil
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	r, ok := f.refusals[refused{c, name}]
-	if !ok || now.After(r.until) {
-		return nil
-	}
-	return r.err
-}
-
-// remember keeps a refusal. kubectl runs its plugin up to five times in one
-// command; without this it would ask, and burn PIN tries, five times.
-func (f *flights) remember(c bridge.Client, name string, err error, now time.Time) {
-	if !c.Known() {
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for k, r := range f.refusals {
-		if now.After(r.until) || (err == nil && k.enrollment == name) {
-			delete(f.refusals, k)
-		}
-	}
-	if d := cooldown(err); d > 0 {
-		f.refusals[refused{c, name}] = refusal{err, now.Add(d)}
-	}
-}
-
-func cooldown(err error) time.Duration {
-	if err == nil {
-		return 0
-	}
-	for _, e := range []error{hsm.ErrCancelled, hsm.ErrPINIncorrect, hsm.ErrPINInvalid, hsm.ErrTouchTimeout, bridge.ErrNotSigned} {
-		if errors.Is(err, e) {
-			return personCooldown
-		}
-	}
-	if errors.Is(err, bridge.ErrUnreachable) {
-		return networkCooldown
-	}
-	return 0
 }

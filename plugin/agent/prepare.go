@@ -24,14 +24,15 @@ const (
 
 // signIns make sure that the bridge can carry requests.
 type signIns struct {
-	targets *targets
-	bridge  *bridgeHost
-	flights *flights
-	epoch   *epoch
-	issuer  *issuer
-	dial    *dialSigner
-	records *records
-	log     *slog.Logger
+	targets  *targets
+	bridge   *bridgeHost
+	flights  *flights
+	refusals *refusals
+	epoch    *epoch
+	issuer   *issuer
+	dial     *dialSigner
+	records  *records
+	log      *slog.Logger
 }
 
 // prepare makes sure that the bridge can carry requests for an enrolment and
@@ -74,7 +75,7 @@ func (t *target) warm(now time.Time) bool {
 // warmUp is the cold half of a prepare, done by one caller for all.
 func (s *signIns) warmUp(ctx context.Context, q requester, p *remotePrompter) (*target, error) {
 	name := q.enrollment
-	if err := s.flights.recall(q.client, name, time.Now()); err != nil {
+	if err := s.refusals.recall(q.client, name, time.Now()); err != nil {
 		return nil, err
 	}
 	ctx, cancel := s.epoch.untilLocked(ctx)
@@ -96,7 +97,7 @@ func (s *signIns) warmUp(ctx context.Context, q requester, p *remotePrompter) (*
 		return err
 	})
 	err = lockedOr(ctx, err)
-	s.flights.remember(q.client, name, err, time.Now())
+	s.refusals.remember(q.client, name, err, time.Now())
 	if err != nil {
 		s.log.Info("prepare failed", "enrollment", name, "error", err)
 		return nil, err
@@ -202,7 +203,7 @@ func (s *signIns) unlockAhead(ctx context.Context, q requester, p *remotePrompte
 	}
 	if err = lockedOr(ctx, err); err == nil {
 		t.holder.use()
-		s.flights.remember(bridge.Client{}, t.e.Name, nil, time.Now())
+		s.refusals.remember(bridge.Client{}, t.e.Name, nil, time.Now())
 	}
 	return err
 }

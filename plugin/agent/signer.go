@@ -24,18 +24,18 @@ import (
 // externalSigner signs for clients of the external signer protocol: of the agent's
 // socket, and of one of its own.
 type externalSigner struct {
-	keys    *keys
-	people  *people
-	tokens  *heldTokens
-	epoch   *epoch
-	dial    *dialSigner
-	asker   ask.Func // see [Options]
-	flights *flights
-	life    *life
-	records *records
-	notify  *desktop.Notifier
-	socket  string
-	log     *slog.Logger
+	keys     *keys
+	people   *people
+	tokens   *heldTokens
+	epoch    *epoch
+	dial     *dialSigner
+	asker    ask.Func // see [Options]
+	refusals *refusals
+	life     *life
+	records  *records
+	notify   *desktop.Notifier
+	socket   string
+	log      *slog.Logger
 }
 
 // sign makes a signature for the external signer protocol, which leads to a
@@ -131,7 +131,7 @@ func (s *externalSigner) unlock(ctx context.Context, e enrollment.Enrollment, q 
 	if h.unlocked() {
 		return nil
 	}
-	if err := s.flights.recall(q.client, e.Name, time.Now()); err != nil { // clients ask again and again
+	if err := s.refusals.recall(q.client, e.Name, time.Now()); err != nil { // clients ask again and again
 		return err
 	}
 	p := nobody(s.notify, e.Name)
@@ -151,6 +151,6 @@ func (s *externalSigner) unlock(ctx context.Context, e enrollment.Enrollment, q 
 			err = hsm.Hintf(err, "run `kubehsm unlock %s`", e.Name)
 		}
 	}
-	s.flights.remember(q.client, e.Name, err, time.Now())
+	s.refusals.remember(q.client, e.Name, err, time.Now())
 	return err
 }
