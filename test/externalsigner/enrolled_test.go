@@ -36,14 +36,14 @@ func TestEnrolled(t *testing.T) {
 	if err != nil || strings.Contains(string(after), lab.PIN) || !strings.Contains(string(after), "server: "+p.Cluster.Server()) {
 		t.Errorf("the kubeconfig: %v\n%s", err, after)
 	}
-	if res := p.other(t, "kubeconfig", "list"); !strings.Contains(res.Stdout, "external-signer") {
+	if res := p.other(t, "kubeconfig", "list"); !strings.Contains(res.Stdout, "token, patched") {
 		t.Errorf("kubeconfig list: %s", res)
 	}
 	whoami := []string{"auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"}
 	if res := p.kubectl(whoami...); res.Code != 0 || res.Stdout != lab.User || res.Stderr != "" {
 		t.Errorf("with the key unlocked in the agent: %s", res)
 	}
-	if res := p.other(t, "audit", "-o", "json"); !strings.Contains(res.Stdout, "external-signer") || !strings.Contains(res.Stdout, `"kubectl-externalsigner"`) {
+	if res := p.other(t, "audit", "-o", "json"); !strings.Contains(res.Stdout, "token, patched") || !strings.Contains(res.Stdout, `"kubectl-externalsigner"`) {
 		t.Errorf("audit: %s", res)
 	}
 	// kubehsm itself, which has no such provider, goes by the bridge.

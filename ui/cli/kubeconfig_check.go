@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 func (a *app) kubeconfigCheck() *cobra.Command {
@@ -29,7 +31,8 @@ its PIN or a touch. Without a name it takes the current context.`,
 			return err
 		}
 		return a.emit(o, h, func(w *words) {
-			w.fields("Context", h.Context, "Server", h.Server, "User", h.User, "Groups", strings.Join(h.Groups, ", "), "Took", h.Took.String())
+			w.line("%s.", present.Works(h))
+			w.fields("Context", h.Context, "Server", h.Server, "Groups", strings.Join(h.Groups, ", "), "Took", h.Took.String())
 		})
 	})
 	o = output(c)

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 func (a *app) kubeconfigList() *cobra.Command {
@@ -28,7 +29,7 @@ func (a *app) kubeconfigList() *cobra.Command {
 		}{append([]flow.ContextView{}, contexts...)}
 		return a.emit(o, doc, func(w *words) {
 			if len(contexts) == 0 {
-				w.line("No contexts.")
+				w.line("%s", present.NoContexts)
 				return
 			}
 			rows := make([][]string, 0, len(contexts))
@@ -37,7 +38,8 @@ func (a *app) kubeconfigList() *cobra.Command {
 				if v.Current {
 					mark = "*"
 				}
-				rows = append(rows, []string{mark, v.Name, v.Server, v.UserKind, v.Enrollment, v.Namespace, v.File})
+				kind, level := present.SignsInBy(v)
+				rows = append(rows, []string{mark, v.Name, present.Server(v), marked(kind, level), v.Enrollment, v.Namespace, v.File})
 			}
 			w.table([]string{"CURRENT", "NAME", "SERVER", "SIGNS IN BY", "ENROLMENT", "NAMESPACE", "FILE"}, rows)
 		})

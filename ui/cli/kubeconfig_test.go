@@ -94,7 +94,7 @@ func TestKubeconfigErrors(t *testing.T) {
 	b.fails(1, "nothing is enrolled yet", "kubeconfig", "set")
 	b.fails(1, "no such enrolment", "kubeconfig", "set", "nope")
 	b.fails(1, "no such step", "kubeconfig", "undo")
-	if out := b.ok("kubeconfig", "list"); out != "No contexts.\n" {
+	if out := b.ok("kubeconfig", "list"); out != "The kubeconfig names no context.\n" {
 		t.Errorf("%q", out)
 	}
 	b.fails(1, "/nonexistent", "kubeconfig", "list", "--kubeconfig", "/nonexistent")

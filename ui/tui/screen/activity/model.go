@@ -14,7 +14,6 @@ import (
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/ui/flow"
@@ -68,7 +67,7 @@ type Model struct {
 	records  []record // the oldest first
 	last     int
 	list     widget.List[record]
-	sessions widget.List[session]
+	sessions widget.List[present.Open]
 	open     bool // what is open is shown, not the log
 }
 
@@ -81,11 +80,6 @@ type record struct {
 	number  int
 	program string
 	detail  string
-}
-
-// session is something that is open at the agent.
-type session struct {
-	key, what, enrollment, state string
 }
 
 type (
@@ -114,10 +108,10 @@ func New(s screen.Services[Backend]) *Model {
 			return strings.Join([]string{string(r.Event), string(r.Outcome), r.Enrollment, r.program, r.detail}, " ")
 		},
 	}
-	m.sessions = widget.List[session]{
+	m.sessions = widget.List[present.Open]{
 		Columns: []widget.Column{{Title: "WHAT"}, {Title: "ENROLMENT", Width: 20}, {Title: "STATE"}},
-		Key:     func(s session) string { return s.key },
-		Words:   func(s session) string { return s.what + " " + s.enrollment + " " + s.state },
+		Key:     func(o present.Open) string { return o.Key },
+		Words:   func(o present.Open) string { return o.What + " " + o.Enrollment + " " + o.State },
 	}
 	return m
 }
@@ -217,42 +211,7 @@ func (m *Model) takeStatus(msg statusMsg, now time.Time) {
 		m.err = msg.err
 	}
 	m.status = msg.status
-	var all []session
-	for _, c := range msg.status.Consents {
-		all = append(all, session{"c" + c.Enrollment + strconv.Itoa(c.Client.PID), "wants a yes: " + text.Clean(c.Request), text.Clean(c.Enrollment), "for " + present.Age(now.Sub(c.Since))})
-	}
-	for _, t := range msg.status.Tokens {
-		state := "locked"
-		if t.Unlocked {
-			state = "unlocked"
-			if !t.Until.IsZero() {
-				state += ", " + present.Span(t.Until.Sub(now)) + " more if not used"
-			}
-		}
-		all = append(all, session{"t" + t.URI.String(), "token " + text.Clean(tokenName(t.URI)), "", state})
-	}
-	for _, u := range msg.status.Upstreams {
-		state := strconv.FormatUint(u.Signatures, 10) + " signatures, " + strconv.FormatUint(u.Requests, 10) + " requests"
-		if u.LastError != "" {
-			state += ", " + text.Clean(u.LastError)
-		}
-		all = append(all, session{"u" + u.Enrollment, "connection to " + text.Clean(u.Server), text.Clean(u.Enrollment), state})
-	}
-	for _, s := range msg.status.Sessions {
-		state := strconv.FormatUint(s.Requests, 10) + " requests"
-		if s.Open > 0 {
-			state += ", " + strconv.FormatInt(s.Open, 10) + " open"
-		}
-		all = append(all, session{"s" + s.Enrollment + strconv.Itoa(s.Client.PID), "process " + strconv.Itoa(s.Client.PID), text.Clean(s.Enrollment), state})
-	}
-	m.sessions.Set(all)
-}
-
-func tokenName(u hsm.URI) string {
-	if u.Serial != "" {
-		return u.Serial
-	}
-	return u.Token
+	m.sessions.Set(present.OpenAt(msg.status, now))
 }
 
 func (m *Model) takeRecords(records []record) {

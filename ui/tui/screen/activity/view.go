@@ -21,8 +21,9 @@ func (m *Model) View(f screen.Frame) string {
 		if m.sessions.Len() == 0 {
 			return widget.Block(strings.Join(append(head, t.Muted.Render("Nothing is open.")), "\n"), f.Width, f.Height)
 		}
-		m.sessions.Cells = func(s session) []widget.Cell {
-			return []widget.Cell{{Text: s.what, Style: t.Text}, {Text: s.enrollment, Style: t.Strong}, {Text: s.state, Style: t.Muted}}
+		m.sessions.Cells = func(o present.Open) []widget.Cell {
+			return []widget.Cell{{Text: o.What, Style: t.Text}, {Text: o.Enrollment, Style: t.Strong},
+				{Text: t.Marked(present.Fact{Value: o.State, Level: o.Level}), Style: t.Level(o.Level)}}
 		}
 		return strings.Join(append(head, m.sessions.View(t, f.Width, body)), "\n")
 	}
@@ -56,7 +57,7 @@ func (m *Model) head(f screen.Frame) []string {
 	case !m.asked:
 		lines = []string{widget.Working(t, "Asking the agent", m.ask.Began, f.Now)}
 	case !m.running:
-		lines = []string{t.Muted.Render(t.Glyphs.Off + " The agent is not running. It starts when kubectl needs it.")}
+		lines = []string{t.Muted.Render(t.Glyphs.Off + " " + present.NoAgent)}
 	default:
 		lines = m.state(f, t)
 	}
@@ -83,15 +84,13 @@ func (m *Model) state(f screen.Frame, t theme.Theme) []string {
 	}
 	dot := t.Faint.Render("  " + t.Glyphs.Dot + "  ")
 	parts := []string{lock, t.Text.Render(present.Count(len(s.Sessions), "session")), t.Text.Render(present.Count(int(s.Signatures), "signature")),
-		t.Muted.Render(fmt.Sprintf("agent %s, process %d, up %s", text.Clean(s.Version), s.PID, present.Age(f.Now.Sub(s.Started))))}
+		t.Muted.Render("agent " + present.AgentProcess(s, f.Now))}
 	lines := []string{widget.Cut(strings.Join(parts, dot), f.Width)}
 	for _, c := range s.Consents {
 		lines = append(lines, widget.Cut(t.Warn.Render(t.Glyphs.Warn+" "+text.Clean(c.Enrollment)+" waits for a yes: "+text.Clean(c.Request)), f.Width))
 	}
-	for _, problem := range []string{s.BridgeError, s.AuditError} {
-		if problem != "" {
-			lines = append(lines, widget.Cut(t.Bad.Render(t.Glyphs.Failed+" "+text.Clean(problem)), f.Width))
-		}
+	for _, p := range present.AgentProblems(s) {
+		lines = append(lines, widget.Cut(t.Bad.Render(t.Glyphs.Failed+" "+p), f.Width))
 	}
 	return lines
 }

@@ -3,8 +3,6 @@ package contexts
 import (
 	"strings"
 
-	"github.com/kubehsm/kubehsm/kubeconfig"
-	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -21,7 +19,7 @@ func (m *Model) View(f screen.Frame) string {
 	case !s.Loaded && loading:
 		head = append(head, widget.Working(t, "Reading the kubeconfig", since, f.Now))
 	case s.Loaded && m.list.Len() == 0:
-		head = append(head, t.Text.Render("The kubeconfig names no context."), t.Muted.Render("kubehsm join --ticket - makes the first one."))
+		head = append(head, t.Text.Render(present.NoContexts), t.Muted.Render("kubehsm join --ticket - makes the first one."))
 	}
 	if m.list.Len() == 0 {
 		return widget.Block(strings.Join(head, "\n"), f.Width, f.Height)
@@ -41,72 +39,13 @@ func (m *Model) cells(f screen.Frame, c flow.ContextView) []widget.Cell {
 	} else {
 		name = "  " + name
 	}
-	kind, l := kindWords(c)
+	kind, l := present.SignsInBy(c)
 	ends := widget.Cell{Style: t.Muted}
 	if e, ok := m.ends[c.Enrollment]; ok && c.Ours {
-		ends = m.expiry(f, e)
+		end := present.Ending(e, f.Now)
+		ends = widget.Cell{Text: t.Marked(end), Style: t.Level(end.Level)}
 	}
-	return []widget.Cell{{Text: name, Style: nameStyle}, {Text: mark(t.Glyphs.Warn, l) + kind, Style: t.Level(l)}, ends, m.health(f, c), {Text: clean(server(c)), Style: t.Muted}}
-}
-
-// server is the API server, also where the context names the bridge to it.
-func server(c flow.ContextView) string {
-	if c.APIServer != "" {
-		return c.APIServer
-	}
-	return c.Server
-}
-
-// bridge is the address that kubectl connects to, where that is another one.
-func bridge(c flow.ContextView) string {
-	if c.APIServer != "" && c.APIServer != c.Server {
-		return c.Server
-	}
-	return ""
-}
-
-func mark(glyph string, l present.Level) string {
-	if l >= present.Warn {
-		return glyph + " "
-	}
-	return ""
-}
-
-// kindWords say how a context signs in, and how safe that is.
-func kindWords(c flow.ContextView) (string, present.Level) {
-	switch kubeconfig.UserKind(c.UserKind) {
-	case kubeconfig.UserOurs:
-		return "token", present.Good
-	case kubeconfig.UserExternalSigner:
-		return "token, patched", present.Good
-	case kubeconfig.UserKeyFile:
-		return "key in a file", present.Warn
-	case kubeconfig.UserKeyData:
-		return "key in here", present.Warn
-	case kubeconfig.UserToken, kubeconfig.UserBasic:
-		return "secret in here", present.Warn
-	case kubeconfig.UserTokenFile:
-		return "secret in file", present.Warn
-	case kubeconfig.UserExec:
-		return "program", present.Quiet
-	case kubeconfig.UserMissing:
-		return "user missing", present.Bad
-	}
-	return clean(c.UserKind), present.Quiet
-}
-
-func (m *Model) expiry(f screen.Frame, e flow.Expiring) widget.Cell {
-	t := f.Theme
-	switch rest := e.NotAfter.Sub(f.Now); {
-	case e.Err != nil:
-		return widget.Cell{Text: t.Glyphs.Warn + " unknown", Style: t.Warn}
-	case rest <= 0:
-		return widget.Cell{Text: t.Glyphs.Warn + " expired", Style: t.Bad}
-	case e.Due:
-		return widget.Cell{Text: t.Glyphs.Warn + " in " + present.Span(rest), Style: t.Warn}
-	default:
-		return widget.Cell{Text: "in " + present.Span(rest), Style: t.Good}
-	}
+	return []widget.Cell{{Text: name, Style: nameStyle}, {Text: t.Marked(present.Fact{Value: kind, Level: l}), Style: t.Level(l)}, ends, m.health(f, c), {Text: present.Server(c), Style: t.Muted}}
 }
 
 func (m *Model) health(f screen.Frame, c flow.ContextView) widget.Cell {
@@ -136,22 +75,12 @@ func (m *Model) details(f screen.Frame, w int) []string {
 		case h.err != nil:
 			lines = append(lines, widget.Failure(t, h.err, w)...)
 		default:
-			said := "Works"
-			if h.User != "" {
-				said += ": the cluster takes you for " + clean(h.User)
-			}
-			lines = append(lines, widget.Paragraph(t.Good, t.Glyphs.Done+" "+said, w)...)
+			lines = append(lines, widget.Paragraph(t.Good, t.Glyphs.Done+" "+present.Works(h.Health), w)...)
 		}
 	}
-	kind, _ := kindWords(c)
-	facts := []present.Fact{{Name: "Cluster", Value: clean(c.Cluster + ", " + server(c))}, {Name: "User", Value: clean(c.User) + ", " + kind},
-		{Name: "Enrolment", Value: clean(c.Enrollment)}, {Name: "Namespace", Value: clean(c.Namespace)}, {Name: "Bridge", Value: clean(bridge(c))}, {Name: "File", Value: clean(c.File)}}
+	var end *flow.Expiring
 	if e, ok := m.ends[c.Enrollment]; ok && c.Ours {
-		end := present.Date(e.NotAfter)
-		if e.Err != nil {
-			end = ui.Message(e.Err)
-		}
-		facts = append(facts, present.Fact{Name: "Expires", Value: clean(end)})
+		end = &e
 	}
-	return append(append(lines, widget.Facts(t, facts, w)...), "")
+	return append(append(lines, widget.Facts(t, present.ContextFacts(c, end), w)...), "")
 }

@@ -49,8 +49,9 @@ func (p *clusterPage) fill() {
 		prefer = "ticket"
 	}
 	for i, c := range p.m.Store.Contexts.Value {
-		it := item{id: c.Name, index: i, name: text.Clean(c.Name), level: present.Quiet,
-			about: text.Clean(c.Server), right: text.Clean(c.UserKind),
+		kind, level := present.SignsInBy(c)
+		it := item{id: c.Name, index: i, name: text.Clean(c.Name), level: level,
+			about: present.Server(c), right: kind,
 			detail: []string{text.Clean("cluster " + c.Cluster + ", user " + c.User + ", in " + c.File)}}
 		if c.Current {
 			it.right = strings.TrimSpace(it.right + ", current")

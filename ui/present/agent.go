@@ -1,0 +1,140 @@
+package present
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/ui/text"
+)
+
+// NoAgent is said where no agent runs.
+const NoAgent = "The agent is not running. It starts when kubectl needs it."
+
+// AgentProcess says which agent runs, and since when.
+func AgentProcess(s agent.Status, now time.Time) string {
+	return fmt.Sprintf("%s, process %d, up %s", text.Clean(s.Version), s.PID, Age(now.Sub(s.Started)))
+}
+
+// AgentFacts are what is known of the agent itself.
+func AgentFacts(s agent.Status, now time.Time) []Fact {
+	address := Fact{Name: "Bridge", Value: text.Clean(s.Bridge)}
+	if s.BridgeError != "" {
+		address = Fact{Name: "Bridge", Value: text.Clean(s.BridgeError), Level: Bad}
+	}
+	memory, newer := "", ""
+	if s.Memory > 0 {
+		memory = fmt.Sprintf("%d MB", s.Memory>>20)
+		for _, worker := range s.Workers {
+			memory += fmt.Sprintf(" + %d MB for a token (process %d)", worker.Memory>>20, worker.PID)
+		}
+	}
+	if s.Newer != nil {
+		newer = text.Clean(fmt.Sprintf("%s is there; it takes over when nothing is open, or after `agent stop`", s.Newer))
+	}
+	return []Fact{
+		{Name: "Agent", Value: AgentProcess(s, now)}, address,
+		{Name: "Memory", Value: memory},
+		{Name: "Audit log", Value: text.Clean(s.AuditError), Level: Bad},
+		{Name: "Newer", Value: newer},
+		{Name: "Signatures", Value: fmt.Sprintf("%d, connections: %d", s.Signatures, s.Dials)},
+		{Name: "Sessions", Value: strconv.Itoa(len(s.Sessions))},
+	}
+}
+
+// AgentProblems are what the agent fails at.
+func AgentProblems(s agent.Status) []string {
+	var all []string
+	for _, p := range []string{s.BridgeError, s.AuditError} {
+		if p != "" {
+			all = append(all, text.Clean(p))
+		}
+	}
+	return all
+}
+
+// Open is something that is open at the agent.
+type Open struct {
+	// Key tells it from the others, also when it changes.
+	Key              string
+	What, Enrollment string
+	State            string
+	Level            Level
+}
+
+// OpenAt are what is open at the agent: what waits for a person first, then tokens,
+// connections and sessions.
+func OpenAt(s agent.Status, now time.Time) []Open {
+	var all []Open
+	for _, c := range s.Consents {
+		all = append(all, Open{Key: "c" + c.Enrollment + strconv.Itoa(c.Client.PID), What: "wants a yes: " + text.Clean(c.Request),
+			Enrollment: text.Clean(c.Enrollment), State: "process " + strconv.Itoa(c.Client.PID) + ", for " + Age(now.Sub(c.Since))})
+	}
+	for _, t := range s.Tokens {
+		all = append(all, Open{Key: "t" + t.URI.String(), What: "token " + text.Clean(shortName(t.URI)), State: tokenState(t, now)})
+	}
+	for _, u := range s.Upstreams {
+		state, level := upstreamState(u)
+		all = append(all, Open{Key: "u" + u.Enrollment, What: "connection to " + text.Clean(u.Server), Enrollment: text.Clean(u.Enrollment),
+			State: fmt.Sprintf("%s, %s, %d of %d signed", state, countOf(u.Requests, "request"), u.Signatures, u.Dials), Level: level})
+	}
+	for _, e := range s.Sessions {
+		state := countOf(e.Requests, "request")
+		if e.Open > 0 {
+			state += fmt.Sprintf(", %d open", e.Open)
+		}
+		switch {
+		case e.Until.IsZero():
+			state += ", until the program ends"
+		case e.Until.After(now):
+			state += ", " + Span(e.Until.Sub(now)) + " left"
+		default:
+			state += ", ended"
+		}
+		all = append(all, Open{Key: "s" + e.Enrollment + strconv.Itoa(e.Client.PID), What: "process " + strconv.Itoa(e.Client.PID),
+			Enrollment: text.Clean(e.Enrollment), State: state})
+	}
+	return all
+}
+
+func countOf(n uint64, noun string) string { return Count(int(n), noun) }
+
+// shortName names a token by its URI alone.
+func shortName(u hsm.URI) string {
+	if u.Serial != "" {
+		return u.Serial
+	}
+	return u.Token
+}
+
+func tokenState(t agent.TokenStatus, now time.Time) string {
+	state, left := "locked", ""
+	if !t.Until.IsZero() {
+		left = Span(t.Until.Sub(now))
+	}
+	switch {
+	case t.Unlocked && left != "":
+		state = "unlocked, " + left + " more if not used"
+	case t.Unlocked:
+		state = "unlocked"
+	case left != "":
+		state += "; what it has signed stays open for " + left
+	}
+	return state
+}
+
+// upstreamState says how the connection to an API server is.
+func upstreamState(u bridge.UpstreamStatus) (string, Level) {
+	switch {
+	case u.Rejected:
+		return "certificate rejected", Bad
+	case u.Connections > 0:
+		return "connected (" + text.Clean(u.Protocol) + ")", Quiet
+	case u.LastError != "":
+		return text.Clean(u.LastError), Warn
+	}
+	return "not connected", Quiet
+}

@@ -1,0 +1,97 @@
+package present
+
+import (
+	"time"
+
+	"github.com/kubehsm/kubehsm/kubeconfig"
+	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/text"
+)
+
+// NoContexts is said where the kubeconfig files have none.
+const NoContexts = "The kubeconfig names no context."
+
+// SignsInBy says how a context signs in, and how safe that is.
+func SignsInBy(c flow.ContextView) (string, Level) {
+	switch kubeconfig.UserKind(c.UserKind) {
+	case kubeconfig.UserOurs:
+		return "token", Good
+	case kubeconfig.UserExternalSigner:
+		return "token, patched", Good
+	case kubeconfig.UserKeyFile:
+		return "key in a file", Warn
+	case kubeconfig.UserKeyData:
+		return "key in here", Warn
+	case kubeconfig.UserToken, kubeconfig.UserBasic:
+		return "secret in here", Warn
+	case kubeconfig.UserTokenFile:
+		return "secret in file", Warn
+	case kubeconfig.UserExec:
+		return "program", Quiet
+	case kubeconfig.UserMissing:
+		return "user missing", Bad
+	}
+	return text.Clean(c.UserKind), Quiet
+}
+
+// Server is a context's API server, also where the context names the bridge to it.
+func Server(c flow.ContextView) string {
+	if c.APIServer != "" {
+		return text.Clean(c.APIServer)
+	}
+	return text.Clean(c.Server)
+}
+
+// bridgeOf is the address that kubectl connects to, where that is another one.
+func bridgeOf(c flow.ContextView) string {
+	if c.APIServer != "" && c.APIServer != c.Server {
+		return text.Clean(c.Server)
+	}
+	return ""
+}
+
+// Ending says how long an enrolment's certificate is still good.
+func Ending(e flow.Expiring, now time.Time) Fact {
+	switch rest := e.NotAfter.Sub(now); {
+	case e.Err != nil:
+		return Fact{Name: "Expires", Value: "unknown", Level: Warn, Note: ui.Message(e.Err)}
+	case rest <= 0:
+		return Fact{Name: "Expires", Value: "expired", Level: Bad}
+	case e.Due:
+		return Fact{Name: "Expires", Value: "in " + Span(rest), Level: Warn}
+	default:
+		return Fact{Name: "Expires", Value: "in " + Span(rest), Level: Good}
+	}
+}
+
+// ContextFacts are what is known of a context beside its name; e is its enrolment's
+// end, nil if it has none.
+func ContextFacts(c flow.ContextView, e *flow.Expiring) []Fact {
+	kind, _ := SignsInBy(c)
+	facts := []Fact{
+		{Name: "Cluster", Value: join(text.Clean(c.Cluster), Server(c))},
+		{Name: "User", Value: join(text.Clean(c.User), kind)},
+		{Name: "Enrolment", Value: text.Clean(c.Enrollment)},
+		{Name: "Namespace", Value: text.Clean(c.Namespace)},
+		{Name: "Bridge", Value: bridgeOf(c)},
+		{Name: "File", Value: text.Clean(c.File)},
+	}
+	switch {
+	case e == nil:
+	case e.Err != nil:
+		facts = append(facts, Fact{Name: "Expires", Value: text.Clean(ui.Message(e.Err))})
+	default:
+		facts = append(facts, Fact{Name: "Expires", Value: Date(e.NotAfter)})
+	}
+	return facts
+}
+
+// Works says what a check of a context found.
+func Works(h flow.Health) string {
+	said := "Works"
+	if h.User != "" {
+		said += ": the cluster takes you for " + text.Clean(h.User)
+	}
+	return said
+}
