@@ -1,0 +1,51 @@
+package flow
+
+import (
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+)
+
+// StepState is how far a step is.
+type StepState string
+
+// The states of a step.
+const (
+	StepPending StepState = "pending"
+	StepRunning StepState = "running"
+	StepDone    StepState = "done"
+	StepReused  StepState = "reused" // was done before; nothing was to do
+	StepFailed  StepState = "failed"
+)
+
+// Event is progress of an enrolment. Message is raw: clean it before printing.
+type Event struct {
+	Step    enrolling.Step `json:"step"`
+	State   StepState      `json:"state"`
+	Message string         `json:"message,omitempty"`
+	// Err is set when State is [StepFailed].
+	Err error `json:"-"`
+}
+
+// Result is a finished enrolment.
+type Result struct {
+	Name        string    `json:"name"`
+	Context     string    `json:"context"`
+	Kubeconfig  string    `json:"kubeconfig"`
+	Key         hsm.URI   `json:"key"`
+	Fingerprint string    `json:"fingerprint"` // SHA-256 of the public key, hex
+	Request     string    `json:"request"`     // the CertificateSigningRequest's name
+	NotAfter    time.Time `json:"notAfter"`
+	// User and Groups are what the API server says we are.
+	User   string   `json:"user"`
+	Groups []string `json:"groups,omitempty"`
+	// Rights is false when the user may not do anything yet; Ask is then the
+	// line to send to an admin.
+	Rights bool   `json:"rights"`
+	Ask    string `json:"ask,omitempty"`
+	// Notes are clauses worth knowing ("lifetime is shorter than asked").
+	Notes []string `json:"notes,omitempty"`
+	// Next are the commands to type next.
+	Next []string `json:"next"`
+}
