@@ -102,8 +102,8 @@ kubehsm certificate renew --all --timeout 10m`,
 	return c
 }
 
-func (a *app) renewOne(ctx context.Context, env *flow.Env, name string, o flow.RenewOptions) (flow.Result, error) {
-	return flow.NewRenewer(env).Renew(ctx, name, o, a.prompter(), func(e flow.Event) { stepWords(a.Stderr, e) })
+func (a *app) renewOne(ctx context.Context, env *flow.Env, name string, o flow.RenewOptions) (enrolling.Result, error) {
+	return flow.NewRenewer(env).Renew(ctx, name, o, a.prompter(), func(e enrolling.Event) { stepWords(a.Stderr, e) })
 }
 
 // renewAll renews what is due. One that fails does not keep the others from it.
@@ -113,15 +113,15 @@ func (a *app) renewAll(ctx context.Context, env *flow.Env, o flow.RenewOptions, 
 		return err
 	}
 	doc := struct {
-		Renewed []flow.Result `json:"renewed"`
-		Failed  []failedDoc   `json:"failed,omitempty"`
-	}{Renewed: []flow.Result{}}
+		Renewed []enrolling.Result `json:"renewed"`
+		Failed  []failedDoc        `json:"failed,omitempty"`
+	}{Renewed: []enrolling.Result{}}
 	var errs []error
 	for _, x := range all {
 		if x.Err == nil && !x.Due && !force {
 			continue
 		}
-		result, err := flow.Result{}, x.Err
+		result, err := enrolling.Result{}, x.Err
 		if err == nil {
 			w := a.err()
 			w.line("%s, until %s:", x.Name, present.Date(x.NotAfter))
@@ -156,7 +156,7 @@ type failedDoc struct {
 	Error *errorDoc `json:"error"`
 }
 
-func renewedWords(w *words, r flow.Result) {
+func renewedWords(w *words, r enrolling.Result) {
 	w.line("%s: renewed until %s (%s)", r.Name, present.Date(r.NotAfter), time.Until(r.NotAfter).Round(time.Minute))
 	for _, n := range r.Notes {
 		w.line("note: %s", n)

@@ -146,14 +146,14 @@ func (a *app) enrollByLines(ctx context.Context, env *flow.Env, options enrollin
 
 // enrollReviewed shows what an enrolment would do, asks, and does it; a dry run
 // ends with the first.
-func (a *app) enrollReviewed(ctx context.Context, env *flow.Env, options enrolling.Options, f enrollFlags) (flow.Result, error) {
+func (a *app) enrollReviewed(ctx context.Context, env *flow.Env, options enrolling.Options, f enrollFlags) (enrolling.Result, error) {
 	review, err := flow.NewEnroller(env).Review(ctx, options)
 	if err != nil {
-		return flow.Result{}, err
+		return enrolling.Result{}, err
 	}
 	if options.Key.Scheme == "" {
 		if err := f.generate.fits(review.Token.Kind()); err != nil {
-			return flow.Result{}, err
+			return enrolling.Result{}, err
 		}
 	}
 	w := a.err()
@@ -162,20 +162,20 @@ func (a *app) enrollReviewed(ctx context.Context, env *flow.Env, options enrolli
 	}
 	reviewWords(w, review)
 	if err := w.flush(); err != nil || f.plan {
-		return flow.Result{}, err
+		return enrolling.Result{}, err
 	}
 	if review.Refused != nil {
-		return flow.Result{}, review.Refused
+		return enrolling.Result{}, review.Refused
 	}
 	if g := &review.Options.Generate; g.Overwrite && review.Token.Kind().HasSlots() && options.Key.Scheme == "" {
 		if g.Overwrite, err = a.confirmOverwrite(ctx, review.Options.Token, g.Slot); err != nil {
-			return flow.Result{}, err
+			return enrolling.Result{}, err
 		}
 	}
 	if err := a.confirm(ctx, f.yes, "Begin?"); err != nil {
-		return flow.Result{}, err
+		return enrolling.Result{}, err
 	}
-	return flow.NewEnroller(env).Enroll(ctx, review.Options, a.prompter(), func(e flow.Event) { stepWords(a.Stderr, e) })
+	return flow.NewEnroller(env).Enroll(ctx, review.Options, a.prompter(), func(e enrolling.Event) { stepWords(a.Stderr, e) })
 }
 
 func reviewWords(w *words, r flow.Review) {
@@ -224,20 +224,20 @@ func reviewWords(w *words, r flow.Review) {
 }
 
 // stepWords prints one line of progress. Nobody is left to tell if it fails.
-func stepWords(to io.Writer, e flow.Event) {
+func stepWords(to io.Writer, e enrolling.Event) {
 	message := text.Clean(e.Message)
 	if message != "" {
 		message = ": " + message
 	}
 	var line string
 	switch e.State {
-	case flow.StepDone:
+	case enrolling.StepDone:
 		line = "done     " + e.Step.Title() + message
-	case flow.StepReused:
+	case enrolling.StepReused:
 		line = "as was   " + e.Step.Title() + message
-	case flow.StepFailed:
+	case enrolling.StepFailed:
 		line = "failed   " + e.Step.Title()
-	case flow.StepRunning:
+	case enrolling.StepRunning:
 		if message == "" {
 			return
 		}
@@ -248,7 +248,7 @@ func stepWords(to io.Writer, e flow.Event) {
 	_, _ = io.WriteString(to, line+"\n")
 }
 
-func resultWords(w *words, r flow.Result) {
+func resultWords(w *words, r enrolling.Result) {
 	if r.Rights {
 		w.line("Authenticated as %s%s.", r.User, inGroups(r.Groups))
 	} else {

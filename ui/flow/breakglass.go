@@ -123,7 +123,7 @@ func (b BreakGlass) Seal(ctx context.Context, kubeContext, name string, o enroll
 }
 
 // Record keeps in the local record that r was enrolled.
-func (b BreakGlass) Record(ctx context.Context, r Result, reason string) error {
+func (b BreakGlass) Record(ctx context.Context, r enrolling.Result, reason string) error {
 	en, err := b.env.Enrollments().Load(r.Name)
 	if err != nil {
 		return err

@@ -31,24 +31,24 @@ func NewEnroller(e *Env) Enroller { return Enroller{env: e} }
 // Errors: those of the token (package hsm) and of the cluster (package csr),
 // [*SendToAdmin] where somebody else must act, [*ConflictError] where an
 // enrolment of that name was begun with other options.
-func (n Enroller) Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompter, report func(Event)) (Result, error) {
+func (n Enroller) Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompter, report func(enrolling.Event)) (enrolling.Result, error) {
 	o, err := n.Complete(ctx, o)
 	if err != nil {
-		return Result{}, err
+		return enrolling.Result{}, err
 	}
 	n.env = n.env.on(o.Cluster)
 	release, err := n.env.Lock(ctx, o.Name)
 	if err != nil {
-		return Result{}, err
+		return enrolling.Result{}, err
 	}
 	defer release()
 	j, err := n.open(ctx, o)
 	if err != nil {
-		return Result{}, err
+		return enrolling.Result{}, err
 	}
 	terms := termsOf(o)
 	if report == nil {
-		report = func(Event) {}
+		report = func(enrolling.Event) {}
 	}
 	pins := newOnePIN(p)
 	env := *n.env
@@ -57,7 +57,7 @@ func (n Enroller) Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompte
 	defer r.close()
 	for _, step := range r.j.Options.Steps() {
 		if err := r.run(ctx, step); err != nil {
-			return Result{}, err
+			return enrolling.Result{}, err
 		}
 	}
 	return r.result, nil
@@ -70,14 +70,14 @@ type enrolment struct {
 	terms  terms // of a request that is still to be made
 	pins   *onePIN
 	prompt hsm.Prompter // asks by pins
-	report func(Event)
+	report func(enrolling.Event)
 
 	filing *csr.Client // signed in beforehand to file the request; mostly nil
 	token  hsm.Token
 	info   hsm.TokenInfo
 	public crypto.PublicKey
 	notes  []string
-	result Result
+	result enrolling.Result
 	roots  *x509.CertPool // the authorities of client certificates, where the cluster shows them
 }
 
@@ -95,7 +95,7 @@ type outcome struct {
 }
 
 func (r *enrolment) run(ctx context.Context, s enrolling.Step) error {
-	r.report(Event{Step: s, State: StepRunning})
+	r.report(enrolling.Event{Step: s, State: enrolling.StepRunning})
 	do := map[enrolling.Step]func(context.Context) (outcome, error){
 		enrolling.StepDiscover: r.discover, enrolling.StepToken: r.findToken, enrolling.StepKey: r.keyForRequest, enrolling.StepRequest: r.fileRequest,
 		enrolling.StepApproval: r.awaitApproval, enrolling.StepCertificate: r.storeCertificate,
@@ -108,14 +108,14 @@ func (r *enrolment) run(ctx context.Context, s enrolling.Step) error {
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", s.Title(), r.resumable(err))
-		r.report(Event{Step: s, State: StepFailed, Err: err})
+		r.report(enrolling.Event{Step: s, State: enrolling.StepFailed, Err: err})
 		return err
 	}
-	state := StepDone
+	state := enrolling.StepDone
 	if out.reused {
-		state = StepReused
+		state = enrolling.StepReused
 	}
-	r.report(Event{Step: s, State: state, Message: out.message})
+	r.report(enrolling.Event{Step: s, State: state, Message: out.message})
 	return nil
 }
 
@@ -129,7 +129,7 @@ func (r *enrolment) resumable(err error) error {
 
 // progress reports a message of a running step.
 func (r *enrolment) progress(s enrolling.Step, format string, args ...any) {
-	r.report(Event{Step: s, State: StepRunning, Message: fmt.Sprintf(format, args...)})
+	r.report(enrolling.Event{Step: s, State: enrolling.StepRunning, Message: fmt.Sprintf(format, args...)})
 }
 
 // open returns the record that o continues, or a new one, saved; but one

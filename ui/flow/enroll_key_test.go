@@ -31,7 +31,7 @@ func begin(t *testing.T, e *Env, o enrolling.Options, p hsm.Prompter) *enrolment
 		t.Fatal(err)
 	}
 	pins := newOnePIN(p)
-	r := &enrolment{env: e, j: j, terms: termsOf(o), pins: pins, prompt: ask.Func(pins.ask), report: func(Event) {}}
+	r := &enrolment{env: e, j: j, terms: termsOf(o), pins: pins, prompt: ask.Func(pins.ask), report: func(enrolling.Event) {}}
 	t.Cleanup(r.close)
 	if _, err := r.findToken(ctx); err != nil {
 		t.Fatal(err)

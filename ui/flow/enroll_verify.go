@@ -81,9 +81,9 @@ func (r *enrolment) signIn(ctx context.Context) (outcome, error) {
 	return outcome{message: "authenticated as " + me.User}, nil
 }
 
-func (r *enrolment) finished(me csr.Identity) Result {
+func (r *enrolment) finished(me csr.Identity) enrolling.Result {
 	j := r.j
-	res := Result{
+	res := enrolling.Result{
 		Name: j.Options.Name, Context: j.Options.Name, Key: j.Key,
 		Fingerprint: j.KeyHash, Request: j.RequestName, User: me.User, Groups: me.Groups,
 	}

@@ -44,18 +44,18 @@ func NewRenewer(e *Env) Renewer { return Renewer{env: e} }
 // user and groups and, unless a new key is asked for, the same key. Until it is
 // there, the old one stays in use. It resumes what an earlier call began. Errors
 // are those of [Enroller.Enroll].
-func (n Renewer) Renew(ctx context.Context, name string, o RenewOptions, p hsm.Prompter, report func(Event)) (Result, error) {
+func (n Renewer) Renew(ctx context.Context, name string, o RenewOptions, p hsm.Prompter, report func(enrolling.Event)) (enrolling.Result, error) {
 	release, err := n.env.Lock(ctx, name)
 	if err != nil {
-		return Result{}, err
+		return enrolling.Result{}, err
 	}
 	defer release()
 	j, err := n.renewal(ctx, name, o)
 	if err != nil {
-		return Result{}, err
+		return enrolling.Result{}, err
 	}
 	if report == nil {
-		report = func(Event) {}
+		report = func(enrolling.Event) {}
 	}
 	pins := newOnePIN(p)
 	env := *n.env
@@ -63,11 +63,11 @@ func (n Renewer) Renew(ctx context.Context, name string, o RenewOptions, p hsm.P
 	r := &enrolment{env: &env, j: j, terms: termsOf(j.Options), pins: pins, prompt: env.Prompter, report: report}
 	defer r.close()
 	if err := r.signInFirst(ctx); err != nil {
-		return Result{}, err
+		return enrolling.Result{}, err
 	}
 	for _, step := range enrolling.Steps() {
 		if err := r.run(ctx, step); err != nil {
-			return Result{}, err
+			return enrolling.Result{}, err
 		}
 	}
 	if old := j.Options.Renewal.OldKey; old.Scheme != "" {

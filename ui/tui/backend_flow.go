@@ -58,7 +58,7 @@ func (b *backend) DeleteBootstrapToken(ctx context.Context, kubeContext string, 
 	return flow.NewBootstrapTokens(&b.Env.Env).Delete(ctx, kubeContext, id)
 }
 
-func (b *backend) Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompter, report func(flow.Event)) (flow.Result, error) {
+func (b *backend) Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompter, report func(enrolling.Event)) (enrolling.Result, error) {
 	return flow.NewEnroller(b.Env).Enroll(ctx, o, p, report)
 }
 
@@ -90,7 +90,7 @@ func (b *backend) OwnRequests(ctx context.Context, kubeContext string) ([]reques
 	return request.NewOwn(&b.Env.Env).List(ctx, kubeContext)
 }
 
-func (b *backend) RecordBreakGlass(ctx context.Context, r flow.Result, reason string) error {
+func (b *backend) RecordBreakGlass(ctx context.Context, r enrolling.Result, reason string) error {
 	return flow.NewBreakGlass(&b.Env.Env).Record(ctx, r, reason)
 }
 
@@ -98,7 +98,7 @@ func (b *backend) RefuseDefaults(ctx context.Context, token hsm.URI, puk bool) e
 	return flow.NewJoins(b.Env).RefuseDefaults(ctx, token, puk)
 }
 
-func (b *backend) Renew(ctx context.Context, name string, o flow.RenewOptions, p hsm.Prompter, report func(flow.Event)) (flow.Result, error) {
+func (b *backend) Renew(ctx context.Context, name string, o flow.RenewOptions, p hsm.Prompter, report func(enrolling.Event)) (enrolling.Result, error) {
 	return flow.NewRenewer(b.Env).Renew(ctx, name, o, p, report)
 }
 

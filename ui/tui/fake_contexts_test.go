@@ -47,14 +47,14 @@ func (f *fakeBackend) KubeconfigHistory(context.Context) ([]kubeconfig.Step, err
 	return []kubeconfig.Step{{ID: "2", Time: fakeNow().Add(-time.Hour), Title: "set prod-hsm", Done: true}, {ID: "1", Time: fakeNow().Add(-3 * time.Hour), Title: "set trial-hsm", Done: true}}, nil
 }
 
-func (f *fakeBackend) Renew(ctx context.Context, name string, _ flow.RenewOptions, _ hsm.Prompter, report func(flow.Event)) (flow.Result, error) {
-	report(flow.Event{Step: enrolling.StepApproval, State: flow.StepRunning, Message: "waiting for somebody to approve it"})
+func (f *fakeBackend) Renew(ctx context.Context, name string, _ flow.RenewOptions, _ hsm.Prompter, report func(enrolling.Event)) (enrolling.Result, error) {
+	report(enrolling.Event{Step: enrolling.StepApproval, State: enrolling.StepRunning, Message: "waiting for somebody to approve it"})
 	select {
 	case <-f.renewed:
 	case <-ctx.Done():
-		return flow.Result{}, ctx.Err()
+		return enrolling.Result{}, ctx.Err()
 	}
-	return flow.Result{NotAfter: fakeNow().Add(90 * 24 * time.Hour)}, f.did("renew %s", name)
+	return enrolling.Result{NotAfter: fakeNow().Add(90 * 24 * time.Hour)}, f.did("renew %s", name)
 }
 
 func (f *fakeBackend) PlanSet(_ context.Context, name string) (contexts.Change, error) {

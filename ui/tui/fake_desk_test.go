@@ -61,7 +61,7 @@ func (f *fakeBackend) BreakGlass(_ context.Context, o flow.BreakGlassOptions) (e
 	return enrolling.Options{Name: "prod-break-glass", Context: "prod", User: "jane", Reason: o.Reason}, nil
 }
 
-func (f *fakeBackend) RecordBreakGlass(_ context.Context, r flow.Result, reason string) error {
+func (f *fakeBackend) RecordBreakGlass(_ context.Context, r enrolling.Result, reason string) error {
 	return f.did("broke the glass as %s: %s", r.Name, reason)
 }
 

@@ -149,9 +149,9 @@ func (h *hostileBackend) Complete(ctx context.Context, o enrolling.Options) (enr
 	return h.fakeBackend.Complete(ctx, o)
 }
 
-func (h *hostileBackend) Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompter, report func(flow.Event)) (flow.Result, error) {
+func (h *hostileBackend) Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompter, report func(enrolling.Event)) (enrolling.Result, error) {
 	for _, s := range enrolling.Steps() {
-		report(flow.Event{Step: s, State: flow.StepDone, Message: h.s})
+		report(enrolling.Event{Step: s, State: enrolling.StepDone, Message: h.s})
 	}
 	return poisoned(fakeResult(o, false), h.s), nil
 }
@@ -198,9 +198,9 @@ func (h *hostileBackend) AttestKey(ctx context.Context, u hsm.URI, roots []*x509
 	return a, err
 }
 
-func (h *hostileBackend) Renew(_ context.Context, _ string, _ flow.RenewOptions, _ hsm.Prompter, report func(flow.Event)) (flow.Result, error) {
-	report(flow.Event{Step: enrolling.StepApproval, State: flow.StepRunning, Message: h.s})
-	return flow.Result{Notes: []string{h.s}}, nil
+func (h *hostileBackend) Renew(_ context.Context, _ string, _ flow.RenewOptions, _ hsm.Prompter, report func(enrolling.Event)) (enrolling.Result, error) {
+	report(enrolling.Event{Step: enrolling.StepApproval, State: enrolling.StepRunning, Message: h.s})
+	return enrolling.Result{Notes: []string{h.s}}, nil
 }
 
 func (h *hostileBackend) Migration(context.Context, string) (flow.Migration, error) {

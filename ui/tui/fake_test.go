@@ -209,31 +209,31 @@ func (f *fakeBackend) takeFailure(s enrolling.Step) error {
 	return err
 }
 
-func (f *fakeBackend) Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompter, report func(flow.Event)) (flow.Result, error) {
+func (f *fakeBackend) Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompter, report func(enrolling.Event)) (enrolling.Result, error) {
 	f.mu.Lock()
 	f.got, f.runs = o, f.runs+1
 	f.mu.Unlock()
 	for _, s := range enrolling.Steps() {
-		report(flow.Event{Step: s, State: flow.StepRunning, Message: map[enrolling.Step]string{enrolling.StepApproval: "waiting for somebody to approve " + o.Name}[s]})
+		report(enrolling.Event{Step: s, State: enrolling.StepRunning, Message: map[enrolling.Step]string{enrolling.StepApproval: "waiting for somebody to approve " + o.Name}[s]})
 		if err := f.step(ctx, s, p); err != nil {
 			if ctx.Err() != nil {
 				f.mu.Lock()
 				f.cancel++
 				f.mu.Unlock()
 			}
-			report(flow.Event{Step: s, State: flow.StepFailed, Err: err})
-			return flow.Result{}, err
+			report(enrolling.Event{Step: s, State: enrolling.StepFailed, Err: err})
+			return enrolling.Result{}, err
 		}
 		f.mu.Lock()
-		state := flow.StepDone
+		state := enrolling.StepDone
 		for _, d := range f.done {
 			if d == s {
-				state = flow.StepReused
+				state = enrolling.StepReused
 			}
 		}
 		f.done = append(f.done, s)
 		f.mu.Unlock()
-		report(flow.Event{Step: s, State: state, Message: "ok"})
+		report(enrolling.Event{Step: s, State: state, Message: "ok"})
 	}
 	return fakeResult(o, !f.noRights), nil
 }
@@ -293,8 +293,8 @@ func (r recorder) PIN(ctx context.Context, q hsm.PINPrompt) (*hsm.Secret, error)
 	return r.Prompter.PIN(ctx, q)
 }
 
-func fakeResult(o enrolling.Options, rights bool) flow.Result {
-	r := flow.Result{
+func fakeResult(o enrolling.Options, rights bool) enrolling.Result {
+	r := enrolling.Result{
 		Name: o.Name, Context: o.Name, Kubeconfig: "/home/jane/.kube/config", Key: o.Token, Request: "kubehsm-jane-7x2kp",
 		Fingerprint: "3b1f0c6de1c54cf5b9be9a3e6c1fb0a70d4a9e1da8a40f2f51f3c79a6d0c2e11",
 		NotAfter:    fakeNow().Add(90 * 24 * time.Hour), User: o.User, Groups: []string{"dev", "system:authenticated"}, Rights: rights,

@@ -14,7 +14,6 @@ import (
 	"github.com/charmbracelet/x/term"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 )
@@ -50,7 +49,7 @@ type Options struct {
 // Outcome is what came of it.
 type Outcome struct {
 	// Result is the last enrolment finished, or nil.
-	Result *flow.Result
+	Result *enrolling.Result
 	// Interrupted is true if the program was left by ctrl-c.
 	Interrupted bool
 }

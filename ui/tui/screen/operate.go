@@ -11,7 +11,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // Operate asks the root to run an operation.
@@ -34,8 +34,8 @@ func Sure(ctx context.Context, p hsm.Prompter, q hsm.ConfirmPrompt) error {
 }
 
 // Steps tells the steps of an enrolment while it runs.
-func Steps(ctx context.Context) func(flow.Event) {
-	return func(e flow.Event) {
+func Steps(ctx context.Context) func(enrolling.Event) {
+	return func(e enrolling.Event) {
 		line := e.Step.Title()
 		if e.Message != "" {
 			line += ": " + e.Message

@@ -12,7 +12,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
 )
 
@@ -198,7 +198,7 @@ type (
 		Value string
 	}
 	// ResultMsg says that an enrolment is finished.
-	ResultMsg struct{ Result flow.Result }
+	ResultMsg struct{ Result enrolling.Result }
 	// InterruptedMsg tells the screen that a person gave up what it waits for.
 	InterruptedMsg struct{}
 )

@@ -46,7 +46,7 @@ type Backend interface {
 	Expiring() ([]flow.Expiring, error)
 	Migration(ctx context.Context, kubeContext string) (flow.Migration, error)
 	KubeconfigHistory(ctx context.Context) ([]kubeconfig.Step, error)
-	Renew(ctx context.Context, name string, o flow.RenewOptions, p hsm.Prompter, report func(flow.Event)) (flow.Result, error)
+	Renew(ctx context.Context, name string, o flow.RenewOptions, p hsm.Prompter, report func(enrolling.Event)) (enrolling.Result, error)
 	PlanSet(ctx context.Context, enrollment string) (Change, error)
 	PlanSigner(ctx context.Context, enrollment string) (Change, error)
 	PlanServer(ctx context.Context, enrollment, server string) (Move, error)

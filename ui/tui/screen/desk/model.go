@@ -32,7 +32,7 @@ type Backend interface {
 	MakeTicket(ctx context.Context, kubeContext string, o flow.TicketOptions) (flow.IssuedTicket, error)
 	BreakGlassList() ([]flow.BreakGlassView, error)
 	BreakGlass(ctx context.Context, o flow.BreakGlassOptions) (enrolling.Options, error)
-	RecordBreakGlass(ctx context.Context, r flow.Result, reason string) error
+	RecordBreakGlass(ctx context.Context, r enrolling.Result, reason string) error
 	Sealed(ctx context.Context, kubeContext, name string, o enrolling.Options) (enrolling.Options, error)
 	LookUpRevocation(ctx context.Context, kubeContext, user string, groups []string) (flow.Revocation, error)
 	Revoke(ctx context.Context, kubeContext string, r *flow.Revocation) error
@@ -42,7 +42,7 @@ type Backend interface {
 	CheckRBAC(ctx context.Context, kubeContext string, sets []string) ([]flow.RBACObject, error)
 	ApplyRBAC(ctx context.Context, kubeContext string, sets []string, dryRun, force bool) ([]flow.RBACObject, error)
 	Rights(ctx context.Context, kubeContext string) ([]flow.RBACRight, error)
-	Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompter, report func(flow.Event)) (flow.Result, error)
+	Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompter, report func(enrolling.Event)) (enrolling.Result, error)
 }
 
 // Services are what the screen works with; the root passes them.

@@ -24,7 +24,7 @@ import (
 type Backend interface {
 	Complete(ctx context.Context, o enrolling.Options) (enrolling.Options, error)
 	Review(ctx context.Context, o enrolling.Options) (flow.Review, error)
-	Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompter, report func(flow.Event)) (flow.Result, error)
+	Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompter, report func(enrolling.Event)) (enrolling.Result, error)
 	TakeCertificate(ctx context.Context, name string, pem []byte) error
 	RefuseDefaults(ctx context.Context, token hsm.URI, puk bool) error
 	NewJoinPUK(ctx context.Context, o enrolling.Options, showable func() error, p hsm.Prompter) (*flow.JoinPUK, error)

@@ -10,7 +10,6 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/present"
@@ -35,7 +34,7 @@ type runPage struct {
 }
 
 type stepView struct {
-	state   flow.StepState
+	state   enrolling.StepState
 	message string // raw
 	before  string // the one before it: what is to be read out comes first
 	began   time.Time
@@ -44,11 +43,11 @@ type stepView struct {
 type (
 	eventMsg struct {
 		id    task.ID
-		event flow.Event
+		event enrolling.Event
 	}
 	finishedMsg struct {
 		id     task.ID
-		result flow.Result
+		result enrolling.Result
 		err    error
 	}
 	stopMsg struct{}
@@ -74,7 +73,7 @@ func (p *runPage) start(now time.Time) tea.Cmd {
 	// Beginning anew happens once: trying again goes on from there.
 	r.Options.Restart, p.m.opts.Restart = false, false
 	h, cmd := p.m.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
-		r, err := p.m.Backend.Enroll(ctx, o, p.m.Prompter, func(e flow.Event) {
+		r, err := p.m.Backend.Enroll(ctx, o, p.m.Prompter, func(e enrolling.Event) {
 			p.m.Runner.Send(eventMsg{id: id, event: e})
 		})
 		if err == nil { // recorded first: whoever sees the result may leave at once
@@ -114,9 +113,9 @@ func (p *runPage) update(msg tea.Msg, now time.Time) tea.Cmd {
 	return nil
 }
 
-func (p *runPage) event(e flow.Event, now time.Time) {
+func (p *runPage) event(e enrolling.Event, now time.Time) {
 	v := p.steps[e.Step]
-	if e.State == flow.StepRunning && v.state != flow.StepRunning {
+	if e.State == enrolling.StepRunning && v.state != enrolling.StepRunning {
 		v.began = now
 	}
 	v.state = e.State
@@ -143,10 +142,10 @@ func (p *runPage) finished(msg finishedMsg, now time.Time) tea.Cmd {
 		p.err = msg.err
 	}
 	for s, v := range p.steps {
-		if v.state == flow.StepRunning {
-			v.state = flow.StepPending
+		if v.state == enrolling.StepRunning {
+			v.state = enrolling.StepPending
 			if p.err != nil {
-				v.state = flow.StepFailed
+				v.state = enrolling.StepFailed
 			}
 			p.steps[s] = v
 		}
@@ -243,7 +242,7 @@ func (p *runPage) view(f screen.Frame) string {
 func (p *runPage) short(f screen.Frame, body []string) []string {
 	var out []string
 	for _, s := range p.m.review().review.Options.Steps() {
-		if v := p.steps[s]; v.state == flow.StepFailed {
+		if v := p.steps[s]; v.state == enrolling.StepFailed {
 			out = append(out, p.step(f, s)...)
 		}
 	}
@@ -263,7 +262,7 @@ func (p *runPage) step(f screen.Frame, s enrolling.Step) []string {
 	message := clean(v.message)
 	room := f.Width - 2 - 22 - 2
 	switch v.state {
-	case flow.StepRunning:
+	case enrolling.StepRunning:
 		line := spinnerOrDot(f, v.began) + " " + t.Title.Render(name)
 		if e := f.Now.Sub(v.began); e >= widget.ElapsedDelay {
 			line += "  " + t.Muted.Render(present.Elapsed(e))
@@ -278,14 +277,14 @@ func (p *runPage) step(f screen.Frame, s enrolling.Step) []string {
 			}
 		}
 		return lines
-	case flow.StepDone:
+	case enrolling.StepDone:
 		return []string{t.Good.Render(t.Glyphs.Done) + " " + t.Text.Render(name) + "  " + t.Muted.Render(widget.Cut(message, room))}
-	case flow.StepReused:
+	case enrolling.StepReused:
 		if message != "" {
 			message += " "
 		}
 		return []string{t.Good.Render(t.Glyphs.Reused) + " " + t.Text.Render(name) + "  " + t.Muted.Render(widget.Cut(message+"(done before)", room))}
-	case flow.StepFailed:
+	case enrolling.StepFailed:
 		return []string{t.Bad.Render(t.Glyphs.Failed) + " " + t.Strong.Render(name) + "  " + t.Bad.Render("failed")}
 	}
 	return []string{t.Faint.Render(t.Glyphs.Pending + " " + name)}
