@@ -10,7 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/desk"
 )
 
 // bootstrapTokenFlags are kubeadm's flags for the terms of a token.
@@ -81,7 +81,7 @@ kubehsm bootstrap-token create --dry-run | kubectl create -f -`,
 		if err != nil {
 			return err
 		}
-		v, err := flow.NewBootstrapTokens(&env.Env).Create(c.Context(), a.context, r, join)
+		v, err := desk.NewBootstrapTokens(&env.Env).Create(c.Context(), a.context, r, join)
 		if err != nil {
 			return usage(err)
 		}

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/desk"
 )
 
 func (a *app) bootstrapTokenDelete() *cobra.Command {
@@ -35,7 +35,7 @@ func (a *app) bootstrapTokenDelete() *cobra.Command {
 			Deleted []string `json:"deleted"`
 		}{[]string{}}
 		for _, id := range ids {
-			if err = flow.NewBootstrapTokens(&env.Env).Delete(c.Context(), a.context, id); err != nil {
+			if err = desk.NewBootstrapTokens(&env.Env).Delete(c.Context(), a.context, id); err != nil {
 				break
 			}
 			doc.Deleted = append(doc.Deleted, id)

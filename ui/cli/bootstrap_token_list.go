@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
@@ -26,7 +26,7 @@ kubehsm bootstrap-token list --context prod -o json`,
 		if err != nil {
 			return err
 		}
-		all, notes, err := flow.NewBootstrapTokens(&env.Env).List(c.Context(), a.context, reveal)
+		all, notes, err := desk.NewBootstrapTokens(&env.Env).List(c.Context(), a.context, reveal)
 		if err != nil {
 			return err
 		}
@@ -38,7 +38,7 @@ kubehsm bootstrap-token list --context prod -o json`,
 			return err
 		}
 		doc := struct {
-			Tokens []flow.BootstrapToken `json:"tokens"`
+			Tokens []desk.BootstrapToken `json:"tokens"`
 		}{all}
 		return a.emit(o, doc, func(w *words) {
 			if len(all) == 0 {

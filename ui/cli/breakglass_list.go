@@ -3,7 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
@@ -22,12 +22,12 @@ and sealed tokens. A sealed one is due thirty days before it ends.`,
 		if err != nil {
 			return err
 		}
-		all, err := flow.NewBreakGlass(&env.Env).List()
+		all, err := desk.NewBreakGlass(&env.Env).List()
 		if err != nil {
 			return err
 		}
 		doc := struct {
-			BreakGlass []flow.BreakGlassView `json:"breakGlass"`
+			BreakGlass []desk.BreakGlassView `json:"breakGlass"`
 		}{all}
 		return a.emit(o, doc, func(w *words) {
 			if len(all) == 0 {

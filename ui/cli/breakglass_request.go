@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
@@ -64,7 +65,7 @@ kubehsm breakglass request --context prod-hsm --lifetime 20m --reason 'INC-4711'
 		if err != nil {
 			return err
 		}
-		options, err := flow.NewBreakGlass(&env.Env).Request(c.Context(), flow.BreakGlassOptions{
+		options, err := desk.NewBreakGlass(&env.Env).Request(c.Context(), desk.BreakGlassOptions{
 			Context: a.context, Name: f.name, Reason: f.reason, Lifetime: f.lifetime, Token: shared.Token, Key: shared.Key,
 			Generate: shared.Generate, AcceptFactory: shared.AcceptFactory, Timeout: f.timeout,
 		})
@@ -74,7 +75,7 @@ kubehsm breakglass request --context prod-hsm --lifetime 20m --reason 'INC-4711'
 		return a.breakGlass(c.Context(), env, options, f, o)
 	})
 	f.bind(c)
-	c.Flags().DurationVar(&f.lifetime, "lifetime", flow.BreakGlassLifetime, "the certificate's `lifetime`, at least 10m")
+	c.Flags().DurationVar(&f.lifetime, "lifetime", desk.BreakGlassLifetime, "the certificate's `lifetime`, at least 10m")
 	o = output(c)
 	return c
 }
@@ -85,7 +86,7 @@ func (a *app) breakGlass(ctx context.Context, env *flow.Env, options enrolling.O
 	if err != nil || f.plan {
 		return err
 	}
-	if err := flow.NewBreakGlass(&env.Env).Record(ctx, result, options.Reason); err != nil {
+	if err := desk.NewBreakGlass(&env.Env).Record(ctx, result, options.Reason); err != nil {
 		return err
 	}
 	return a.emit(o, result, func(w *words) { resultWords(w, result) })

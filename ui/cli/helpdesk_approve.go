@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
@@ -97,7 +98,7 @@ func (a *app) approveTicket(ctx context.Context, env *flow.Env, look request.Tic
 			return err
 		}
 	}
-	done, err := flow.NewApprovals(&env.Env).Ticket(ctx, look, seen, d.DecideOptions, d.wait)
+	done, err := desk.NewApprovals(&env.Env).Ticket(ctx, look, seen, d.DecideOptions, d.wait)
 	switch {
 	case errors.Is(err, request.ErrWords):
 		return &ui.UsageError{Err: err}

@@ -3,7 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/desk"
 )
 
 func (a *app) helpdeskOpen() *cobra.Command {
@@ -29,7 +29,7 @@ kubehsm helpdesk open --ticket-id abcdef --serial 1234567 --sealed - --print < s
 		if err != nil {
 			return err
 		}
-		puk, err := flow.NewTickets(&env.Env).OpenSealed(id, serial, text)
+		puk, err := desk.NewTickets(&env.Env).OpenSealed(id, serial, text)
 		if err != nil {
 			return usage(err)
 		}
@@ -46,7 +46,7 @@ kubehsm helpdesk open --ticket-id abcdef --serial 1234567 --sealed - --print < s
 		if err := f.show(a, o); err != nil {
 			return err
 		}
-		if err := flow.NewTickets(&env.Env).ForgetSealKey(id); err != nil {
+		if err := desk.NewTickets(&env.Env).ForgetSealKey(id); err != nil {
 			return err
 		}
 		if o.value == "" {

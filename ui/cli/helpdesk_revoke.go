@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
@@ -38,7 +38,7 @@ kubehsm helpdesk revoke --user jane --group dev`,
 		if err != nil {
 			return err
 		}
-		r, err := flow.NewRevocations(&env.Env).LookUp(ctx, a.context, user, groups)
+		r, err := desk.NewRevocations(&env.Env).LookUp(ctx, a.context, user, groups)
 		if err != nil {
 			return err
 		}
@@ -53,7 +53,7 @@ kubehsm helpdesk revoke --user jane --group dev`,
 		if err := a.confirm(ctx, yes, r.Question()); err != nil {
 			return err
 		}
-		if err := flow.NewRevocations(&env.Env).Revoke(ctx, a.context, &r); err != nil {
+		if err := desk.NewRevocations(&env.Env).Revoke(ctx, a.context, &r); err != nil {
 			return err
 		}
 		err = a.emit(o, r, func(w *words) {
@@ -85,7 +85,7 @@ kubehsm helpdesk revoke --user jane --group dev`,
 	return c
 }
 
-func revocationWords(w *words, r flow.Revocation) {
+func revocationWords(w *words, r desk.Revocation) {
 	var rows [][]string
 	add := func(what string, can bool, name, detail string) {
 		does := "stays"

@@ -14,14 +14,14 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/qr"
 )
 
 // ticketFlags are the flags of helpdesk ticket.
 type ticketFlags struct {
-	options        flow.TicketOptions
+	options        desk.TicketOptions
 	policy, file   string
 	spare, inverse bool
 }
@@ -58,7 +58,7 @@ kubehsm helpdesk ticket --for jane --name prod --spare -o file --file jane.png`,
 		if err != nil {
 			return err
 		}
-		wanted := []flow.TicketOptions{f.options}
+		wanted := []desk.TicketOptions{f.options}
 		if f.spare {
 			wanted = append(wanted, f.options.ForSpare())
 		}
@@ -66,11 +66,11 @@ kubehsm helpdesk ticket --for jane --name prod --spare -o file --file jane.png`,
 		if err != nil {
 			return err
 		}
-		var made []flow.IssuedTicket
+		var made []desk.IssuedTicket
 		var failed error
 		for _, o := range wanted {
-			var t flow.IssuedTicket
-			if t, failed = flow.NewTickets(&env.Env).Make(c.Context(), a.context, o); failed != nil {
+			var t desk.IssuedTicket
+			if t, failed = desk.NewTickets(&env.Env).Make(c.Context(), a.context, o); failed != nil {
 				failed = errors.Join(usage(failed), release(files[min(len(made), len(files)):]))
 				break
 			}
@@ -84,7 +84,7 @@ kubehsm helpdesk ticket --for jane --name prod --spare -o file --file jane.png`,
 	flags := c.Flags()
 	flags.StringVar(&f.options.User, "for", "", "user `name` that the certificate is for (required)")
 	flags.StringArrayVar(&f.options.Groups, "group", nil, "`group` that the user is in; may be repeated")
-	flags.DurationVar(&f.options.TTL, "ttl", flow.DefaultTicketTTL, "how `long` the ticket is good for, up to "+ticket.MaxTTL.String())
+	flags.DurationVar(&f.options.TTL, "ttl", desk.DefaultTicketTTL, "how `long` the ticket is good for, up to "+ticket.MaxTTL.String())
 	flags.DurationVar(&f.options.Lifetime, "lifetime", 0, "the certificate's `lifetime`, at least 10m; default the signer's")
 	flags.StringVar(&f.options.Signer, "signer", "", "`name` of the signer; default the one for clients of the API server")
 	flags.StringVar(&f.policy, "policy", "", "what the key must be like: `words` of "+strings.Join(ticket.PolicyNames(), ", "))
@@ -100,7 +100,7 @@ kubehsm helpdesk ticket --for jane --name prod --spare -o file --file jane.png`,
 	return c
 }
 
-func (a *app) emitTickets(o *format, f ticketFlags, made []flow.IssuedTicket) error {
+func (a *app) emitTickets(o *format, f ticketFlags, made []desk.IssuedTicket) error {
 	w := a.err()
 	for i, t := range made {
 		what := "Ticket"
@@ -139,7 +139,7 @@ func (a *app) emitTickets(o *format, f ticketFlags, made []flow.IssuedTicket) er
 		return nil
 	}
 	doc := struct {
-		Tickets []flow.IssuedTicket `json:"tickets"`
+		Tickets []desk.IssuedTicket `json:"tickets"`
 	}{made}
 	plain := *o
 	if plain.value == "text" {
@@ -186,7 +186,7 @@ func release(files []string) error {
 }
 
 // writeTicket writes the i-th ticket to its file, which only the user can read.
-func (a *app) writeTicket(f ticketFlags, i int, t flow.IssuedTicket) error {
+func (a *app) writeTicket(f ticketFlags, i int, t desk.IssuedTicket) error {
 	path, content := f.path(i), []byte(t.Text+"\n")
 	var err error
 	switch strings.ToLower(filepath.Ext(path)) {

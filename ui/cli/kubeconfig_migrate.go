@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 func (a *app) kubeconfigMigrate() *cobra.Command {
@@ -59,7 +60,7 @@ kubehsm kubeconfig migrate prod --approve-with admin.kubeconfig --delete-old --y
 			dropped, kept = a.dropOld(ctx, env, m, drop)
 		}
 		doc := struct {
-			flow.Result
+			enrolling.Result
 			Old     string `json:"old"`
 			Dropped bool   `json:"dropped"`
 		}{result, m.Context.Name, dropped}

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/desk"
 )
 
 func (a *app) rbacApply() *cobra.Command {
@@ -22,9 +22,9 @@ that is the business of whoever issues credentials.
 ` + setsUsage(),
 		Example: `kubehsm rbac apply --context prod
 kubehsm rbac apply breakglass --dry-run`,
-		ValidArgs: flow.RBACSets(),
+		ValidArgs: desk.RBACSets(),
 	}, func(c *cobra.Command, args []string) error {
-		if _, err := flow.RBACManifest(args...); err != nil {
+		if _, err := desk.RBACManifest(args...); err != nil {
 			return &ui.UsageError{Err: err}
 		}
 		ctx := c.Context()
@@ -32,7 +32,7 @@ kubehsm rbac apply breakglass --dry-run`,
 		if err != nil {
 			return err
 		}
-		now, err := flow.NewRoles(&env.Env).Check(ctx, a.context, args)
+		now, err := desk.NewRoles(&env.Env).Check(ctx, a.context, args)
 		if err != nil {
 			return err
 		}
@@ -46,9 +46,9 @@ kubehsm rbac apply breakglass --dry-run`,
 				return err
 			}
 		}
-		done, err := flow.NewRoles(&env.Env).Apply(ctx, a.context, args, dryRun, force)
+		done, err := desk.NewRoles(&env.Env).Apply(ctx, a.context, args, dryRun, force)
 		doc := rbacDoc{Objects: done}
-		return errors.Join(err, flow.RBACUnenforced(done), a.emit(o, doc, func(w *words) {
+		return errors.Join(err, desk.RBACUnenforced(done), a.emit(o, doc, func(w *words) {
 			if dryRun {
 				w.line("Nothing was changed. The cluster would take:")
 			}

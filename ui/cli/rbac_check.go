@@ -7,13 +7,13 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/desk"
 )
 
 // rbacDoc is what rbac check and apply print.
 type rbacDoc struct {
-	Objects []flow.RBACObject `json:"objects"`
-	Rights  []flow.RBACRight  `json:"rights,omitempty"`
+	Objects []desk.RBACObject `json:"objects"`
+	Rights  []desk.RBACRight  `json:"rights,omitempty"`
 }
 
 func (a *app) rbacCheck() *cobra.Command {
@@ -28,9 +28,9 @@ or differs.
 ` + setsUsage(),
 		Example: `kubehsm rbac check --context prod
 kubehsm rbac check breakglass -o json`,
-		ValidArgs: flow.RBACSets(),
+		ValidArgs: desk.RBACSets(),
 	}, func(c *cobra.Command, args []string) error {
-		if _, err := flow.RBACManifest(args...); err != nil {
+		if _, err := desk.RBACManifest(args...); err != nil {
 			return &ui.UsageError{Err: err}
 		}
 		env, err := a.env()
@@ -38,10 +38,10 @@ kubehsm rbac check breakglass -o json`,
 			return err
 		}
 		var doc rbacDoc
-		if doc.Objects, err = flow.NewRoles(&env.Env).Check(c.Context(), a.context, args); err != nil {
+		if doc.Objects, err = desk.NewRoles(&env.Env).Check(c.Context(), a.context, args); err != nil {
 			return err
 		}
-		if doc.Rights, err = flow.NewRoles(&env.Env).Rights(c.Context(), a.context); err != nil {
+		if doc.Rights, err = desk.NewRoles(&env.Env).Rights(c.Context(), a.context); err != nil {
 			return err
 		}
 		err = a.emit(o, doc, func(w *words) {
@@ -63,7 +63,7 @@ kubehsm rbac check breakglass -o json`,
 	return c
 }
 
-func rbacWords(w *words, all []flow.RBACObject) {
+func rbacWords(w *words, all []desk.RBACObject) {
 	var rows [][]string
 	for _, o := range all {
 		rows = append(rows, []string{o.Set, o.Kind, o.Namespace, o.Name, string(o.State)})
@@ -72,11 +72,11 @@ func rbacWords(w *words, all []flow.RBACObject) {
 }
 
 // rbacWrong is the error for a cluster that lacks something.
-func rbacWrong(all []flow.RBACObject) error {
+func rbacWrong(all []desk.RBACObject) error {
 	for _, o := range all {
-		if o.State == flow.RBACMissing || o.State == flow.RBACDiffers {
+		if o.State == desk.RBACMissing || o.State == desk.RBACDiffers {
 			return hsm.WithHint(errors.New("the cluster's roles and policies are not as they should be"), "a cluster admin mends it with `kubehsm rbac apply`")
 		}
 	}
-	return flow.RBACUnenforced(all)
+	return desk.RBACUnenforced(all)
 }

@@ -6,11 +6,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/desk"
 )
 
 // setsUsage says what SET can be.
-func setsUsage() string { return "SET is " + strings.Join(flow.RBACSets(), ", ") + "; default all." }
+func setsUsage() string { return "SET is " + strings.Join(desk.RBACSets(), ", ") + "; default all." }
 
 func (a *app) rbacPrint() *cobra.Command {
 	var o *format
@@ -21,9 +21,9 @@ func (a *app) rbacPrint() *cobra.Command {
 			setsUsage(),
 		Example: `kubehsm rbac print
 kubehsm rbac print ticket helpdesk | kubectl apply -f -`,
-		ValidArgs: flow.RBACSets(),
+		ValidArgs: desk.RBACSets(),
 	}, func(_ *cobra.Command, args []string) error {
-		text, err := flow.RBACManifest(args...)
+		text, err := desk.RBACManifest(args...)
 		if err != nil {
 			return &ui.UsageError{Err: err}
 		}

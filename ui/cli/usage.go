@@ -8,7 +8,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
@@ -24,7 +24,7 @@ func usage(err error) error {
 		return err
 	}
 	bad := errors.As(err, &request) || errors.As(err, &field)
-	for _, target := range []error{bootstraptoken.ErrMalformed, bootstraptoken.ErrInvalid, ticket.ErrMalformed, ticket.ErrChecksum, ticket.ErrVersion, enrolling.ErrTicket, flow.ErrNoReason} {
+	for _, target := range []error{bootstraptoken.ErrMalformed, bootstraptoken.ErrInvalid, ticket.ErrMalformed, ticket.ErrChecksum, ticket.ErrVersion, enrolling.ErrTicket, desk.ErrNoReason} {
 		bad = bad || errors.Is(err, target)
 	}
 	if bad {

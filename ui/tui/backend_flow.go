@@ -8,42 +8,43 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
+	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
 
 // The methods below hand on to the use cases what screens ask for.
 
-func (b *backend) ApplyRBAC(ctx context.Context, kubeContext string, sets []string, dryRun bool, force bool) ([]flow.RBACObject, error) {
-	return flow.NewRoles(&b.Env.Env).Apply(ctx, kubeContext, sets, dryRun, force)
+func (b *backend) ApplyRBAC(ctx context.Context, kubeContext string, sets []string, dryRun bool, force bool) ([]desk.RBACObject, error) {
+	return desk.NewRoles(&b.Env.Env).Apply(ctx, kubeContext, sets, dryRun, force)
 }
 
-func (b *backend) BootstrapTokens(ctx context.Context, kubeContext string, reveal bool) ([]flow.BootstrapToken, []string, error) {
-	return flow.NewBootstrapTokens(&b.Env.Env).List(ctx, kubeContext, reveal)
+func (b *backend) BootstrapTokens(ctx context.Context, kubeContext string, reveal bool) ([]desk.BootstrapToken, []string, error) {
+	return desk.NewBootstrapTokens(&b.Env.Env).List(ctx, kubeContext, reveal)
 }
 
-func (b *backend) BreakGlass(ctx context.Context, o flow.BreakGlassOptions) (enrolling.Options, error) {
-	return flow.NewBreakGlass(&b.Env.Env).Request(ctx, o)
+func (b *backend) BreakGlass(ctx context.Context, o desk.BreakGlassOptions) (enrolling.Options, error) {
+	return desk.NewBreakGlass(&b.Env.Env).Request(ctx, o)
 }
 
-func (b *backend) BreakGlassList() ([]flow.BreakGlassView, error) {
-	return flow.NewBreakGlass(&b.Env.Env).List()
+func (b *backend) BreakGlassList() ([]desk.BreakGlassView, error) {
+	return desk.NewBreakGlass(&b.Env.Env).List()
 }
 
 func (b *backend) CancelRequest(ctx context.Context, kubeContext string, name string) error {
 	return request.NewOwn(&b.Env.Env).Cancel(ctx, kubeContext, name)
 }
 
-func (b *backend) CheckRBAC(ctx context.Context, kubeContext string, sets []string) ([]flow.RBACObject, error) {
-	return flow.NewRoles(&b.Env.Env).Check(ctx, kubeContext, sets)
+func (b *backend) CheckRBAC(ctx context.Context, kubeContext string, sets []string) ([]desk.RBACObject, error) {
+	return desk.NewRoles(&b.Env.Env).Check(ctx, kubeContext, sets)
 }
 
 func (b *backend) Complete(ctx context.Context, o enrolling.Options) (enrolling.Options, error) {
 	return flow.NewEnroller(b.Env).Complete(ctx, o)
 }
 
-func (b *backend) CreateBootstrapToken(ctx context.Context, kubeContext string, r bootstraptoken.Record, join bool) (flow.BootstrapToken, error) {
-	return flow.NewBootstrapTokens(&b.Env.Env).Create(ctx, kubeContext, r, join)
+func (b *backend) CreateBootstrapToken(ctx context.Context, kubeContext string, r bootstraptoken.Record, join bool) (desk.BootstrapToken, error) {
+	return desk.NewBootstrapTokens(&b.Env.Env).Create(ctx, kubeContext, r, join)
 }
 
 func (b *backend) CreateRequest(ctx context.Context, o request.Options, p hsm.Prompter) (request.View, error) {
@@ -55,7 +56,7 @@ func (b *backend) Deeds() ([]deeds.Deed, error) {
 }
 
 func (b *backend) DeleteBootstrapToken(ctx context.Context, kubeContext string, id string) error {
-	return flow.NewBootstrapTokens(&b.Env.Env).Delete(ctx, kubeContext, id)
+	return desk.NewBootstrapTokens(&b.Env.Env).Delete(ctx, kubeContext, id)
 }
 
 func (b *backend) Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompter, report func(enrolling.Event)) (enrolling.Result, error) {
@@ -67,15 +68,15 @@ func (b *backend) Expiring() ([]flow.Expiring, error) {
 }
 
 func (b *backend) ForgetSealKey(id string) error {
-	return flow.NewTickets(&b.Env.Env).ForgetSealKey(id)
+	return desk.NewTickets(&b.Env.Env).ForgetSealKey(id)
 }
 
-func (b *backend) LookUpRevocation(ctx context.Context, kubeContext string, user string, groups []string) (flow.Revocation, error) {
-	return flow.NewRevocations(&b.Env.Env).LookUp(ctx, kubeContext, user, groups)
+func (b *backend) LookUpRevocation(ctx context.Context, kubeContext string, user string, groups []string) (desk.Revocation, error) {
+	return desk.NewRevocations(&b.Env.Env).LookUp(ctx, kubeContext, user, groups)
 }
 
-func (b *backend) MakeTicket(ctx context.Context, kubeContext string, o flow.TicketOptions) (flow.IssuedTicket, error) {
-	return flow.NewTickets(&b.Env.Env).Make(ctx, kubeContext, o)
+func (b *backend) MakeTicket(ctx context.Context, kubeContext string, o desk.TicketOptions) (desk.IssuedTicket, error) {
+	return desk.NewTickets(&b.Env.Env).Make(ctx, kubeContext, o)
 }
 
 func (b *backend) NewJoinPUK(ctx context.Context, o enrolling.Options, showable func() error, p hsm.Prompter) (*flow.JoinPUK, error) {
@@ -83,7 +84,7 @@ func (b *backend) NewJoinPUK(ctx context.Context, o enrolling.Options, showable 
 }
 
 func (b *backend) OpenSealed(id string, serial string, sealed []byte) (*hsm.Secret, error) {
-	return flow.NewTickets(&b.Env.Env).OpenSealed(id, serial, sealed)
+	return desk.NewTickets(&b.Env.Env).OpenSealed(id, serial, sealed)
 }
 
 func (b *backend) OwnRequests(ctx context.Context, kubeContext string) ([]request.View, error) {
@@ -91,7 +92,7 @@ func (b *backend) OwnRequests(ctx context.Context, kubeContext string) ([]reques
 }
 
 func (b *backend) RecordBreakGlass(ctx context.Context, r enrolling.Result, reason string) error {
-	return flow.NewBreakGlass(&b.Env.Env).Record(ctx, r, reason)
+	return desk.NewBreakGlass(&b.Env.Env).Record(ctx, r, reason)
 }
 
 func (b *backend) RefuseDefaults(ctx context.Context, token hsm.URI, puk bool) error {
@@ -114,16 +115,16 @@ func (b *backend) Review(ctx context.Context, o enrolling.Options) (flow.Review,
 	return flow.NewEnroller(b.Env).Review(ctx, o)
 }
 
-func (b *backend) Revoke(ctx context.Context, kubeContext string, r *flow.Revocation) error {
-	return flow.NewRevocations(&b.Env.Env).Revoke(ctx, kubeContext, r)
+func (b *backend) Revoke(ctx context.Context, kubeContext string, r *desk.Revocation) error {
+	return desk.NewRevocations(&b.Env.Env).Revoke(ctx, kubeContext, r)
 }
 
-func (b *backend) Rights(ctx context.Context, kubeContext string) ([]flow.RBACRight, error) {
-	return flow.NewRoles(&b.Env.Env).Rights(ctx, kubeContext)
+func (b *backend) Rights(ctx context.Context, kubeContext string) ([]desk.RBACRight, error) {
+	return desk.NewRoles(&b.Env.Env).Rights(ctx, kubeContext)
 }
 
 func (b *backend) Sealed(ctx context.Context, kubeContext string, name string, o enrolling.Options) (enrolling.Options, error) {
-	return flow.NewBreakGlass(&b.Env.Env).Seal(ctx, kubeContext, name, o)
+	return desk.NewBreakGlass(&b.Env.Env).Seal(ctx, kubeContext, name, o)
 }
 
 func (b *backend) TakeCertificate(ctx context.Context, name string, pem []byte) error {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
 
@@ -27,7 +27,7 @@ func (b *backend) Request(ctx context.Context, kubeContext, name string, look re
 	look.Ticket = &request.TicketLook{Context: kubeContext, Roots: look.Roots}
 	v, err := request.NewRequests(&b.Env.Env).Look(ctx, kubeContext, name, look)
 	if err == nil && breaksGlass(v) {
-		err = flow.BreakGlassCheck(ctx, nil, &v)
+		err = desk.BreakGlassCheck(ctx, nil, &v)
 	}
 	if err == nil && v.TicketID() != "" && !look.Ticket.Proven {
 		v.Warnings = append(v.Warnings, "nothing proves whose key this is: have "+v.User+" read the words to you")
@@ -59,10 +59,10 @@ func (b *backend) Decide(ctx context.Context, kubeContext string, seen request.V
 		if !look.Known { // perhaps it is no ticket's, but a token for several
 			return request.NewRequests(&b.Env.Env).Decide(ctx, kubeContext, seen, o)
 		}
-		done, err := flow.NewApprovals(&b.Env.Env).Ticket(ctx, look, seen, o, ticketWait)
+		done, err := desk.NewApprovals(&b.Env.Env).Ticket(ctx, look, seen, o, ticketWait)
 		return done.Request, err
 	case breaksGlass(seen):
-		v, _, err := flow.NewApprovals(&b.Env.Env).BreakGlass(ctx, kubeContext, seen, o)
+		v, _, err := desk.NewApprovals(&b.Env.Env).BreakGlass(ctx, kubeContext, seen, o)
 		return v, err
 	}
 	return request.NewRequests(&b.Env.Env).Decide(ctx, kubeContext, seen, o)

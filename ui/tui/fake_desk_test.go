@@ -17,47 +17,47 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
-	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
+	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
 
-func (f *fakeBackend) BootstrapTokens(context.Context, string, bool) ([]flow.BootstrapToken, []string, error) {
+func (f *fakeBackend) BootstrapTokens(context.Context, string, bool) ([]desk.BootstrapToken, []string, error) {
 	if f.deskErr != nil {
 		return nil, nil, f.deskErr
 	}
 	soon, later := fakeNow().Add(4*time.Minute), fakeNow().Add(20*time.Hour)
-	return []flow.BootstrapToken{
+	return []desk.BootstrapToken{
 		{ID: "abcdef", Description: ticket.Terms{User: "jane", Groups: []string{"dev"}}.Description(), Expires: &soon, Usages: bootstraptoken.KnownUsages()},
 		{ID: "xyz123", Description: "for the new rack", Expires: &later, Usages: bootstraptoken.KnownUsages()},
 		{ID: "old000", Description: "nobody knows"},
 	}, nil, nil
 }
 
-func (f *fakeBackend) CreateBootstrapToken(_ context.Context, _ string, r bootstraptoken.Record, _ bool) (flow.BootstrapToken, error) {
-	return flow.BootstrapToken{Token: "aaaaaa.0123456789abcdef", Join: "kubehsm join 10.0.0.1:6443 --token aaaaaa.0123456789abcdef"}, f.did("token %q", r.Description)
+func (f *fakeBackend) CreateBootstrapToken(_ context.Context, _ string, r bootstraptoken.Record, _ bool) (desk.BootstrapToken, error) {
+	return desk.BootstrapToken{Token: "aaaaaa.0123456789abcdef", Join: "kubehsm join 10.0.0.1:6443 --token aaaaaa.0123456789abcdef"}, f.did("token %q", r.Description)
 }
 
 func (f *fakeBackend) DeleteBootstrapToken(_ context.Context, _, id string) error {
 	return f.did("delete token %s", id)
 }
 
-func (f *fakeBackend) MakeTicket(_ context.Context, _ string, o flow.TicketOptions) (flow.IssuedTicket, error) {
+func (f *fakeBackend) MakeTicket(_ context.Context, _ string, o desk.TicketOptions) (desk.IssuedTicket, error) {
 	f.mu.Lock()
 	err := f.spareErr
 	f.mu.Unlock()
 	if err != nil && strings.HasSuffix(o.Name, "spare") {
-		return flow.IssuedTicket{}, err
+		return desk.IssuedTicket{}, err
 	}
-	return flow.IssuedTicket{Text: "KHSM1-ABCDE-FGHIJ-KLMNO-PQRST", Expires: fakeNow().Add(o.TTL)}, f.did("ticket for %s in %v, %s, serial %q, as %s", o.User, o.Groups, o.Policy, o.Serial, o.Name)
+	return desk.IssuedTicket{Text: "KHSM1-ABCDE-FGHIJ-KLMNO-PQRST", Expires: fakeNow().Add(o.TTL)}, f.did("ticket for %s in %v, %s, serial %q, as %s", o.User, o.Groups, o.Policy, o.Serial, o.Name)
 }
 
-func (f *fakeBackend) BreakGlassList() ([]flow.BreakGlassView, error) {
-	return []flow.BreakGlassView{{Name: "safe", Sealed: true, User: "break-glass", State: "due", NotAfter: fakeNow().Add(20 * 24 * time.Hour)}}, nil
+func (f *fakeBackend) BreakGlassList() ([]desk.BreakGlassView, error) {
+	return []desk.BreakGlassView{{Name: "safe", Sealed: true, User: "break-glass", State: "due", NotAfter: fakeNow().Add(20 * 24 * time.Hour)}}, nil
 }
 
-func (f *fakeBackend) BreakGlass(_ context.Context, o flow.BreakGlassOptions) (enrolling.Options, error) {
+func (f *fakeBackend) BreakGlass(_ context.Context, o desk.BreakGlassOptions) (enrolling.Options, error) {
 	return enrolling.Options{Name: "prod-break-glass", Context: "prod", User: "jane", Reason: o.Reason}, nil
 }
 
@@ -70,13 +70,13 @@ func (f *fakeBackend) Sealed(_ context.Context, _, _ string, o enrolling.Options
 	return o, f.did("seal %s: %s", o.User, o.Reason)
 }
 
-func (f *fakeBackend) LookUpRevocation(_ context.Context, _, user string, groups []string) (flow.Revocation, error) {
-	return flow.Revocation{User: user, Bindings: []flow.BindingView{{Kind: "RoleBinding", Name: user + "-edit", Namespace: "dev", Role: "edit", Subject: user}},
-		GroupBindings: []flow.BindingView{{Kind: "ClusterRoleBinding", Name: "devs", Role: "view", Subject: "dev"}}, Tickets: []string{"abcdef"},
-		Certificates: []flow.CertificateView{{Request: "kubehsm-" + user, Groups: groups, NotAfter: fakeNow().Add(30 * 24 * time.Hour)}}}, nil
+func (f *fakeBackend) LookUpRevocation(_ context.Context, _, user string, groups []string) (desk.Revocation, error) {
+	return desk.Revocation{User: user, Bindings: []desk.BindingView{{Kind: "RoleBinding", Name: user + "-edit", Namespace: "dev", Role: "edit", Subject: user}},
+		GroupBindings: []desk.BindingView{{Kind: "ClusterRoleBinding", Name: "devs", Role: "view", Subject: "dev"}}, Tickets: []string{"abcdef"},
+		Certificates: []desk.CertificateView{{Request: "kubehsm-" + user, Groups: groups, NotAfter: fakeNow().Add(30 * 24 * time.Hour)}}}, nil
 }
 
-func (f *fakeBackend) Revoke(_ context.Context, _ string, r *flow.Revocation) error {
+func (f *fakeBackend) Revoke(_ context.Context, _ string, r *desk.Revocation) error {
 	r.Done, r.Failed = []string{"rolebinding " + r.User + "-edit in dev"}, []string{"ticket abcdef: forbidden"}
 	return f.did("revoke %s", r.User)
 }
@@ -94,16 +94,16 @@ func (f *fakeBackend) OpenSealed(id, serial string, sealed []byte) (*hsm.Secret,
 
 func (f *fakeBackend) ForgetSealKey(id string) error { return f.did("forget %s", id) }
 
-func (f *fakeBackend) CheckRBAC(context.Context, string, []string) ([]flow.RBACObject, error) {
-	return []flow.RBACObject{{Set: "ticket", Kind: "ClusterRole", Name: "kubehsm:ticket", State: flow.RBACSame}, {Set: "helpdesk", Kind: "ClusterRole", Name: "kubehsm:helpdesk", State: flow.RBACMissing}}, nil
+func (f *fakeBackend) CheckRBAC(context.Context, string, []string) ([]desk.RBACObject, error) {
+	return []desk.RBACObject{{Set: "ticket", Kind: "ClusterRole", Name: "kubehsm:ticket", State: desk.RBACSame}, {Set: "helpdesk", Kind: "ClusterRole", Name: "kubehsm:helpdesk", State: desk.RBACMissing}}, nil
 }
 
-func (f *fakeBackend) ApplyRBAC(context.Context, string, []string, bool, bool) ([]flow.RBACObject, error) {
-	return []flow.RBACObject{{Set: "helpdesk", Kind: "ClusterRole", Name: "kubehsm:helpdesk", State: flow.RBACApplied}}, f.did("apply the roles")
+func (f *fakeBackend) ApplyRBAC(context.Context, string, []string, bool, bool) ([]desk.RBACObject, error) {
+	return []desk.RBACObject{{Set: "helpdesk", Kind: "ClusterRole", Name: "kubehsm:helpdesk", State: desk.RBACApplied}}, f.did("apply the roles")
 }
 
-func (f *fakeBackend) Rights(context.Context, string) ([]flow.RBACRight, error) {
-	return []flow.RBACRight{{Duty: "make tickets", Allowed: true, Needs: "create secrets in kube-system"}, {Duty: "approve requests", Needs: "approve signers"}}, nil
+func (f *fakeBackend) Rights(context.Context, string) ([]desk.RBACRight, error) {
+	return []desk.RBACRight{{Duty: "make tickets", Allowed: true, Needs: "create secrets in kube-system"}, {Duty: "approve requests", Needs: "approve signers"}}, nil
 }
 
 // fakePins are the pins of an authority of the test's own.

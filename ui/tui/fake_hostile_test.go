@@ -16,6 +16,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
+	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/flow/doctor"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
@@ -93,12 +94,12 @@ func (h *hostileBackend) Diagnose(_ context.Context, _ bool, report func(doctor.
 	return all
 }
 
-func (h *hostileBackend) BootstrapTokens(ctx context.Context, c string, reveal bool) ([]flow.BootstrapToken, []string, error) {
+func (h *hostileBackend) BootstrapTokens(ctx context.Context, c string, reveal bool) ([]desk.BootstrapToken, []string, error) {
 	all, _, err := h.fakeBackend.BootstrapTokens(ctx, c, reveal)
 	return poisoned(all, h.s), []string{h.s, h.s}, err
 }
 
-func (h *hostileBackend) BreakGlassList() ([]flow.BreakGlassView, error) {
+func (h *hostileBackend) BreakGlassList() ([]desk.BreakGlassView, error) {
 	all, err := h.fakeBackend.BreakGlassList()
 	for i := range all {
 		all[i].Name = h.s
@@ -182,12 +183,12 @@ func (h *hostileBackend) Deeds() ([]deeds.Deed, error) {
 	return poisoned(all, h.s), err
 }
 
-func (h *hostileBackend) LookUpRevocation(ctx context.Context, c, user string, groups []string) (flow.Revocation, error) {
+func (h *hostileBackend) LookUpRevocation(ctx context.Context, c, user string, groups []string) (desk.Revocation, error) {
 	r, err := h.fakeBackend.LookUpRevocation(ctx, c, user, groups)
 	return poisoned(r, h.s), err
 }
 
-func (h *hostileBackend) CheckRBAC(ctx context.Context, c string, sets []string) ([]flow.RBACObject, error) {
+func (h *hostileBackend) CheckRBAC(ctx context.Context, c string, sets []string) ([]desk.RBACObject, error) {
 	all, err := h.fakeBackend.CheckRBAC(ctx, c, sets)
 	return poisoned(all, h.s), err
 }

@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // StepState is how far a step is.
@@ -21,9 +20,9 @@ const (
 
 // Event is progress of an enrolment. Message is raw: clean it before printing.
 type Event struct {
-	Step    enrolling.Step `json:"step"`
-	State   StepState      `json:"state"`
-	Message string         `json:"message,omitempty"`
+	Step    Step      `json:"step"`
+	State   StepState `json:"state"`
+	Message string    `json:"message,omitempty"`
 	// Err is set when State is [StepFailed].
 	Err error `json:"-"`
 }

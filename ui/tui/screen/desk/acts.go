@@ -12,7 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -56,7 +56,7 @@ func (m *Model) newTicket() tea.Cmd {
 		{ID: "spare", Label: "Tickets", Options: []widget.Option{{Label: "one"}, {Label: "two", Clause: "the second for their spare token"}}},
 	}
 	return m.form("A ticket for one person", "One line with everything that `kubehsm join` needs. Nobody gets anything by it alone: the request is approved by you.", fields, func(f *widget.Form) tea.Cmd {
-		o := flow.TicketOptions{Terms: ticket.Terms{User: value(f, "user"), Groups: list(value(f, "groups")), Serial: value(f, "serial")},
+		o := desk.TicketOptions{Terms: ticket.Terms{User: value(f, "user"), Groups: list(value(f, "groups")), Serial: value(f, "serial")},
 			TTL: durations[f.Field("ttl").Index], Name: value(f, "name"), Seal: f.Field("puk").Index == 1}
 		if o.User == "" {
 			f.Field("user").Problem = "a user name is needed"
@@ -87,7 +87,7 @@ func (m *Model) newTicket() tea.Cmd {
 	})
 }
 
-func (m *Model) makeTicket(ctx context.Context, title string, o flow.TicketOptions) (*dialog.Ticket, error) {
+func (m *Model) makeTicket(ctx context.Context, title string, o desk.TicketOptions) (*dialog.Ticket, error) {
 	t, err := m.Backend.MakeTicket(ctx, "", o)
 	if err != nil {
 		return nil, err
@@ -97,7 +97,7 @@ func (m *Model) makeTicket(ctx context.Context, title string, o flow.TicketOptio
 	return d, nil
 }
 
-func ticketCommand(o flow.TicketOptions) string {
+func ticketCommand(o desk.TicketOptions) string {
 	line := "kubehsm helpdesk ticket --for " + shell.Quote(o.User)
 	for _, g := range o.Groups {
 		line += " --group " + shell.Quote(g)
@@ -145,15 +145,15 @@ func (m *Model) newToken() tea.Cmd {
 	})
 }
 
-func (m *Model) makeToken(ctx context.Context, description string, ttl time.Duration) (flow.BootstrapToken, error) {
+func (m *Model) makeToken(ctx context.Context, description string, ttl time.Duration) (desk.BootstrapToken, error) {
 	secret, err := bootstraptoken.Generate()
 	if err != nil {
-		return flow.BootstrapToken{}, err
+		return desk.BootstrapToken{}, err
 	}
 	defer secret.Wipe()
 	r := bootstraptoken.Record{Token: secret, Description: description, Usages: bootstraptoken.KnownUsages()}
 	if r.Expires, err = bootstraptoken.ExpiresIn(time.Now(), ttl); err != nil {
-		return flow.BootstrapToken{}, err
+		return desk.BootstrapToken{}, err
 	}
 	return m.Backend.CreateBootstrapToken(ctx, "", r, true)
 }

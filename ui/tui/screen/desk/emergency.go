@@ -8,7 +8,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -19,7 +19,7 @@ import (
 // second person.
 func (m *Model) breakGlass() tea.Cmd {
 	reason := &widget.Field{ID: "reason", Label: "Reason", Input: widget.NewInput("", "INC-4711: the API is down"), Note: "For the second person; it is kept in every record."}
-	intro := "It asks for a certificate that may do everything, for " + flow.BreakGlassLifetime.String() + ", and waits until a second person approves it. The current context stays."
+	intro := "It asks for a certificate that may do everything, for " + desk.BreakGlassLifetime.String() + ", and waits until a second person approves it. The current context stays."
 	return m.form("Break the glass?", intro, []*widget.Field{reason}, func(f *widget.Form) tea.Cmd {
 		why := value(f, "reason")
 		if why == "" {
@@ -28,7 +28,7 @@ func (m *Model) breakGlass() tea.Cmd {
 		}
 		return screen.Operate(screen.Operation{Title: "Break-glass", Command: "kubehsm breakglass request --reason " + shell.Quote(why), Writes: true,
 			Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
-				o, err := m.Backend.BreakGlass(ctx, flow.BreakGlassOptions{Reason: why})
+				o, err := m.Backend.BreakGlass(ctx, desk.BreakGlassOptions{Reason: why})
 				if err != nil {
 					return screen.Report{}, err
 				}

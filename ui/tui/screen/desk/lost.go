@@ -8,7 +8,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
@@ -49,7 +49,7 @@ func (m *Model) revoke() tea.Cmd {
 }
 
 // removable names what can be taken away, a line each.
-func removable(r flow.Revocation) []string {
+func removable(r desk.Revocation) []string {
 	if !r.Removable() {
 		return []string{"Nothing was found to remove."}
 	}
@@ -69,7 +69,7 @@ func removable(r flow.Revocation) []string {
 	return lines
 }
 
-func outcome(r flow.Revocation) []string {
+func outcome(r desk.Revocation) []string {
 	var lines []string
 	add := func(lead string, all []string) {
 		for _, s := range all {

@@ -13,8 +13,8 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
-	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
+	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
@@ -26,22 +26,22 @@ import (
 
 // Backend is what the screen needs of the use cases.
 type Backend interface {
-	BootstrapTokens(ctx context.Context, kubeContext string, reveal bool) (all []flow.BootstrapToken, notes []string, err error)
-	CreateBootstrapToken(ctx context.Context, kubeContext string, r bootstraptoken.Record, join bool) (flow.BootstrapToken, error)
+	BootstrapTokens(ctx context.Context, kubeContext string, reveal bool) (all []desk.BootstrapToken, notes []string, err error)
+	CreateBootstrapToken(ctx context.Context, kubeContext string, r bootstraptoken.Record, join bool) (desk.BootstrapToken, error)
 	DeleteBootstrapToken(ctx context.Context, kubeContext, id string) error
-	MakeTicket(ctx context.Context, kubeContext string, o flow.TicketOptions) (flow.IssuedTicket, error)
-	BreakGlassList() ([]flow.BreakGlassView, error)
-	BreakGlass(ctx context.Context, o flow.BreakGlassOptions) (enrolling.Options, error)
+	MakeTicket(ctx context.Context, kubeContext string, o desk.TicketOptions) (desk.IssuedTicket, error)
+	BreakGlassList() ([]desk.BreakGlassView, error)
+	BreakGlass(ctx context.Context, o desk.BreakGlassOptions) (enrolling.Options, error)
 	RecordBreakGlass(ctx context.Context, r enrolling.Result, reason string) error
 	Sealed(ctx context.Context, kubeContext, name string, o enrolling.Options) (enrolling.Options, error)
-	LookUpRevocation(ctx context.Context, kubeContext, user string, groups []string) (flow.Revocation, error)
-	Revoke(ctx context.Context, kubeContext string, r *flow.Revocation) error
+	LookUpRevocation(ctx context.Context, kubeContext, user string, groups []string) (desk.Revocation, error)
+	Revoke(ctx context.Context, kubeContext string, r *desk.Revocation) error
 	Deeds() ([]deeds.Deed, error)
 	OpenSealed(id, serial string, sealed []byte) (*hsm.Secret, error)
 	ForgetSealKey(id string) error
-	CheckRBAC(ctx context.Context, kubeContext string, sets []string) ([]flow.RBACObject, error)
-	ApplyRBAC(ctx context.Context, kubeContext string, sets []string, dryRun, force bool) ([]flow.RBACObject, error)
-	Rights(ctx context.Context, kubeContext string) ([]flow.RBACRight, error)
+	CheckRBAC(ctx context.Context, kubeContext string, sets []string) ([]desk.RBACObject, error)
+	ApplyRBAC(ctx context.Context, kubeContext string, sets []string, dryRun, force bool) ([]desk.RBACObject, error)
+	Rights(ctx context.Context, kubeContext string) ([]desk.RBACRight, error)
 	Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompter, report func(enrolling.Event)) (enrolling.Result, error)
 }
 
@@ -62,7 +62,7 @@ type Model struct {
 	own     bool // the cluster does not list them: they are of the record
 	notes   []string
 	tokens  widget.List[row]
-	glasses []flow.BreakGlassView
+	glasses []desk.BreakGlassView
 }
 
 var _ screen.Screen = (*Model)(nil)
@@ -70,7 +70,7 @@ var _ screen.Poller = (*Model)(nil)
 
 // row is a token, and the terms of the ticket that it belongs to.
 type row struct {
-	flow.BootstrapToken
+	desk.BootstrapToken
 	terms *ticket.Terms
 }
 
@@ -90,10 +90,10 @@ func (r row) who() string {
 
 type readMsg struct {
 	id      task.ID
-	tokens  []flow.BootstrapToken
+	tokens  []desk.BootstrapToken
 	own     bool // only those that were made from here
 	notes   []string
-	glasses []flow.BreakGlassView
+	glasses []desk.BreakGlassView
 	err     error
 }
 
@@ -127,7 +127,7 @@ func (m *Model) Open(now time.Time) tea.Cmd {
 		if errors.Is(msg.err, bootstraptoken.ErrForbidden) { // as kubehsm's own role wants it
 			var deeds []deeds.Deed
 			deeds, msg.err = m.Backend.Deeds()
-			msg.tokens, msg.own = flow.TicketsOut(deeds, now), true
+			msg.tokens, msg.own = desk.TicketsOut(deeds, now), true
 		}
 		if msg.glasses, err = m.Backend.BreakGlassList(); err != nil {
 			msg.notes = append(msg.notes, err.Error())

@@ -10,6 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
@@ -28,7 +29,7 @@ func (m *Model) roles() tea.Cmd {
 	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewChoice(m.Keys, "Roles and policies", entries)})
 }
 
-func roleLines(all []flow.RBACObject) []string {
+func roleLines(all []desk.RBACObject) []string {
 	var lines []string
 	for _, o := range all {
 		name := o.Name
@@ -37,7 +38,7 @@ func roleLines(all []flow.RBACObject) []string {
 		}
 		lines = append(lines, fmt.Sprintf("%s: %s %s, of %s", o.State, o.Kind, name, o.Set))
 	}
-	if err := flow.RBACUnenforced(all); err != nil {
+	if err := desk.RBACUnenforced(all); err != nil {
 		lines = append(lines, "", "! "+err.Error())
 	}
 	return lines
@@ -78,14 +79,14 @@ func (m *Model) applyRoles() tea.Msg {
 			}
 			done, err := m.Backend.ApplyRBAC(ctx, "", nil, false, false)
 			if err == nil {
-				err = flow.RBACUnenforced(done)
+				err = desk.RBACUnenforced(done)
 			}
 			return screen.Report{Title: "Roles and policies in the cluster", Lines: roleLines(done)}, err
 		}}}
 }
 
 func (m *Model) showRoles() tea.Msg {
-	manifest, err := flow.RBACManifest()
+	manifest, err := desk.RBACManifest()
 	if err != nil {
 		return screen.FailureMsg{Title: "Roles and policies", Err: err}
 	}

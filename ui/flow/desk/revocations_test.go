@@ -1,4 +1,4 @@
-package flow
+package desk
 
 import (
 	"net/http"
@@ -11,7 +11,7 @@ import (
 // TestRevokeEndedTicket: a ticket that somebody else has ended is no failure; one
 // that may not be ended is.
 func TestRevokeEndedTicket(t *testing.T) {
-	e, _ := testEnv(t)
+	e := testEnv(t)
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		code, reason := http.StatusNotFound, "NotFound"
 		if strings.HasSuffix(r.URL.Path, "bootstrap-token-ghijkl") {
@@ -24,7 +24,7 @@ func TestRevokeEndedTicket(t *testing.T) {
 	defer server.Close()
 	pointAt(t, e, server)
 	r := Revocation{User: "jane", Tickets: []string{"abcdef", "ghijkl"}}
-	if err := NewRevocations(&e.Env).Revoke(t.Context(), "", &r); err != nil {
+	if err := NewRevocations(e).Revoke(t.Context(), "", &r); err != nil {
 		t.Fatal(err)
 	}
 	if len(r.Done) != 1 || !strings.Contains(r.Done[0], "abcdef") || len(r.Failed) != 1 || !strings.Contains(r.Failed[0], "ghijkl") {

@@ -1,4 +1,4 @@
-package flow
+package desk
 
 import (
 	"context"
@@ -23,14 +23,14 @@ import (
 // is not kept at all.
 func TestSealKeysDoNotStay(t *testing.T) {
 	ctx := context.Background()
-	e, _ := testEnv(t)
+	e := testEnv(t)
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "no tickets here", http.StatusForbidden)
 	}))
 	defer server.Close()
 	pointAt(t, e, server)
 	left := func() (names []string) {
-		entries, err := os.ReadDir(NewTickets(&e.Env).sealDir())
+		entries, err := os.ReadDir(NewTickets(e).sealDir())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,30 +40,30 @@ func TestSealKeysDoNotStay(t *testing.T) {
 		return names
 	}
 	for _, id := range []string{"oldone", "newone"} {
-		if _, err := NewTickets(&e.Env).newSealKey(id); err != nil {
+		if _, err := NewTickets(e).newSealKey(id); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if info, err := os.Stat(NewTickets(&e.Env).sealPath("newone")); err != nil || info.Mode().Perm() != 0o600 {
+	if info, err := os.Stat(NewTickets(e).sealPath("newone")); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info, err)
 	}
 	before := time.Now().Add(-ticket.MaxTTL - keepSealKeys - time.Minute)
-	if err := os.Chtimes(NewTickets(&e.Env).sealPath("oldone"), before, before); err != nil {
+	if err := os.Chtimes(NewTickets(e).sealPath("oldone"), before, before); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewTickets(&e.Env).OpenSealed("newone", "1", nil); err == nil {
+	if _, err := NewTickets(e).OpenSealed("newone", "1", nil); err == nil {
 		t.Error("nothing was opened")
 	}
 	if got := left(); !slices.Equal(got, []string{"newone.key"}) {
 		t.Errorf("after another was used: %q", got)
 	}
-	if _, err := NewTickets(&e.Env).Make(ctx, "", TicketOptions{Terms: ticket.Terms{User: "jane"}, Seal: true}); !errors.Is(err, bootstraptoken.ErrForbidden) {
+	if _, err := NewTickets(e).Make(ctx, "", TicketOptions{Terms: ticket.Terms{User: "jane"}, Seal: true}); !errors.Is(err, bootstraptoken.ErrForbidden) {
 		t.Errorf("a ticket of a server that makes none: %v", err)
 	}
 	if got := left(); !slices.Equal(got, []string{"newone.key"}) {
 		t.Errorf("after a ticket was refused: %q", got)
 	}
-	if err := errors.Join(NewTickets(&e.Env).ForgetSealKey("newone"), NewTickets(&e.Env).ForgetSealKey("newone")); err != nil {
+	if err := errors.Join(NewTickets(e).ForgetSealKey("newone"), NewTickets(e).ForgetSealKey("newone")); err != nil {
 		t.Error(err)
 	}
 }
@@ -71,7 +71,7 @@ func TestSealKeysDoNotStay(t *testing.T) {
 // TestTicketThatWasNotMade: the record keeps no ticket that the cluster did not
 // make, and keeps one of which nobody knows.
 func TestTicketThatWasNotMade(t *testing.T) {
-	e, _ := testEnv(t)
+	e := testEnv(t)
 	answers := map[string]http.HandlerFunc{}
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answers[r.Method](w, r) }))
 	pointAt(t, e, server)
@@ -95,18 +95,18 @@ func TestTicketThatWasNotMade(t *testing.T) {
 		{"nobody knows", cut, says(403), 1},
 	} {
 		answers[http.MethodPost], answers[http.MethodDelete] = c.post, c.delete
-		if _, err := NewTickets(&e.Env).Make(t.Context(), "", TicketOptions{Terms: ticket.Terms{User: "jane"}}); err == nil {
+		if _, err := NewTickets(e).Make(t.Context(), "", TicketOptions{Terms: ticket.Terms{User: "jane"}}); err == nil {
 			t.Errorf("%s: a ticket", c.name)
 		}
-		if past, err := deeds.NewLog(&e.Env).All(); err != nil || len(past) != c.kept || len(TicketsOut(past, time.Now())) != c.kept {
+		if past, err := deeds.NewLog(e).All(); err != nil || len(past) != c.kept || len(TicketsOut(past, time.Now())) != c.kept {
 			t.Errorf("%s: the record has %+v, %v", c.name, past, err)
 		}
 	}
 	server.Close()
-	if _, err := NewTickets(&e.Env).Make(t.Context(), "", TicketOptions{Terms: ticket.Terms{User: "jane"}}); !errors.Is(err, bootstraptoken.ErrUnreachable) {
+	if _, err := NewTickets(e).Make(t.Context(), "", TicketOptions{Terms: ticket.Terms{User: "jane"}}); !errors.Is(err, bootstraptoken.ErrUnreachable) {
 		t.Errorf("without a server: %v", err)
 	}
-	if past, err := deeds.NewLog(&e.Env).All(); err != nil || len(past) != 1 {
+	if past, err := deeds.NewLog(e).All(); err != nil || len(past) != 1 {
 		t.Errorf("without a server: the record has %+v, %v", past, err)
 	}
 }
