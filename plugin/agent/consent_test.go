@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +21,8 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/plugin/pinsource"
 	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
@@ -389,6 +393,39 @@ func TestTouchLineGoesFirst(t *testing.T) {
 		// A terminal takes its time; what goes wrong is seen in it.
 		early.Store(poll.Within(100*time.Millisecond, arrived))
 	})})
+	r.token.Touch()
+	if code, body := r.send(t.Context(), c, "DELETE", pods+"/p"); code != served || !arrived() {
+		t.Fatalf("%d %s", code, body)
+	}
+	<-slow
+	if early.Load() {
+		t.Error("the request was sent before the line was gone")
+	}
+}
+
+// TestTouchLineGoesFirstEverywhere: whatever stands between who asks and who shows it, such
+// as the PIN sources of config.yaml, the line is gone before the request goes on.
+func TestTouchLineGoesFirstEverywhere(t *testing.T) {
+	r := newRig(t, rigOptions{idle: true, token: hsmtest.FakeOptions{TouchPolicy: hsm.TouchAlways}})
+	file := filepath.Join(t.TempDir(), "pin")
+	check(t, os.WriteFile(file, []byte(pin+"\n"), 0o600))
+	sources, err := pinsource.Entries(home.Config{PINSources: []home.PINSource{{Token: r.token.Info().URI().String(), Source: "file:" + file}}})
+	check(t, err)
+	r.serve(Options{PINSources: sources})
+	client, _ := running(t)
+	r.token.Touch() // for signing in
+	_, c := r.sessionOf(client)
+	arrived := func() bool { return slices.Contains(r.api.Arrivals(), "DELETE "+pods+"/p") }
+	slow := make(chan struct{})
+	var early atomic.Bool
+	r.attended(client, &asker{answer: always(true, nil), reaching: true, down: sync.OnceFunc(func() {
+		defer close(slow)
+		early.Store(poll.Within(100*time.Millisecond, arrived)) // as above
+	})})
+	r.mustAgent(func(a *agent) { // the connection is opened again
+		a.targets.current("prod").up.Forget()
+		a.targets.current("prod").up.Reset()
+	})
 	r.token.Touch()
 	if code, body := r.send(t.Context(), c, "DELETE", pods+"/p"); code != served || !arrived() {
 		t.Fatalf("%d %s", code, body)
