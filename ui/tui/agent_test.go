@@ -12,7 +12,6 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
-	"github.com/kubehsm/kubehsm/ui/tui/screen"
 )
 
 func atActivity(r *rig) {
@@ -43,53 +42,10 @@ func TestActivityIsLive(t *testing.T) {
 	r.Sees("lock: the agent is not running")
 }
 
-// TestActivityCopies: the record as it is in the log, and the key's fingerprint.
-func TestActivityCopies(t *testing.T) {
-	r := newRig(t, newFake(), 120, 30)
-	atActivity(r)
-	r.Press("f")
-	r.Sees("copy fingerprint: the record names no key")
-	r.Press("down", "c") // the signature
-	r.Sees("record copied")
-	r.Press("f")
-	r.Sees("fingerprint copied")
-	var copied []string
-	for _, m := range r.Given {
-		if c, ok := m.(screen.CopyMsg); ok {
-			copied = append(copied, c.Text)
-		}
-	}
-	if len(copied) != 2 || !strings.HasPrefix(copied[0], `{"time":"`) || !strings.Contains(copied[0], `"reason":"sign-in","enrollment":"prod-hsm"`) || copied[1] != "3b1f0c6de1c54cf5b9be" {
-		t.Errorf("%q", copied)
-	}
-	r.Press("tab", "c") // what is open is no record
-	r.Sees("copy record: no record is selected")
-}
-
-func TestActivityWithoutAgent(t *testing.T) {
-	f := newFake()
-	f.statusErr = agent.ErrNotRunning
-	r := newRig(t, f, 80, 24)
-	atTokens(r)
-	r.goTo("Activity")
-	r.Sees("The agent is not running. It starts when kubectl needs it.")
-}
-
 func atDoctor(r *rig) {
 	atTokens(r)
 	r.goTo("Doctor")
 	r.Sees("1 thing in the way", "timedatectl set-ntp true") // the cursor is on the worst
-}
-
-func TestDoctor(t *testing.T) {
-	r := newRig(t, newFake(), 100, 30)
-	atDoctor(r)
-	r.Press("c")
-	r.Sees("fix copied")
-	r.Press("enter")
-	r.Sees("To mend it: timedatectl", "c copy fix")
-	r.Press("esc", "g", "c")
-	r.Sees("copy fix: there is nothing to do")
 }
 
 // TestFront: what the agent asks while the terminal UI is open comes up as a

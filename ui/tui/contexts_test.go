@@ -29,16 +29,6 @@ func contextsRig(t *testing.T) (*fakeBackend, *rig) {
 	return f, r
 }
 
-func TestContextHealth(t *testing.T) {
-	_, r := contextsRig(t)
-	r.Press("enter")
-	r.Sees("84ms", "the cluster takes you for jane")
-	r.Press("down", "enter")
-	r.Sees("fails", "error: certificate has expired", "hint: renew it")
-	r.Press("up")
-	r.Sees("takes you for jane") // each keeps its own
-}
-
 func TestContextActions(t *testing.T) {
 	f, r := contextsRig(t)
 	r.Press("w")
@@ -103,12 +93,4 @@ func TestMigrate(t *testing.T) {
 	if strings.Contains(strings.Join(f.deeds, " "), "drop") {
 		t.Error("the old context is gone before the new one works")
 	}
-}
-
-func TestRequestsOfAContext(t *testing.T) {
-	_, r := contextsRig(t)
-	r.Press("down", "v")
-	r.Sees("2 requests pending")
-	r.Press("enter")
-	r.Sees("Requests in staging")
 }

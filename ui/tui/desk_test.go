@@ -18,14 +18,6 @@ func atDesk(r *rig) {
 	r.Sees("jane, dev", "for the new rack", "sealed for emergencies: safe")
 }
 
-func TestDeskCountsDown(t *testing.T) {
-	r := newRig(t, newFake(), 100, 30)
-	atDesk(r)
-	r.Sees("4 min 00 s", "for ever")
-	r.Time = r.Time.Add(10 * time.Second)
-	r.Sees("3 min 50 s")
-}
-
 // TestTicket is shown as a code and as text, once, and is not for copying.
 func TestTicket(t *testing.T) {
 	f := newFake()

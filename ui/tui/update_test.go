@@ -179,26 +179,6 @@ func TestStaleAnswers(t *testing.T) {
 	}
 }
 
-// TestHotPlug: tokens that come and go do not move the selection.
-func TestHotPlug(t *testing.T) {
-	f := newFake()
-	r := newRig(t, f, 100, 30)
-	atTokens(r)
-	r.Press("down", "down")
-	r.Sees("Slot 9a on")
-	all := f.tokens
-	f.set(func() { f.tokens = all[1:] })
-	r.Press("r")
-	r.Until("the first is gone", func() bool { return !strings.Contains(r.View(), "SoftHSM v2") })
-	r.Sees("Slot 9a on")
-	f.set(func() { f.tokens = nil })
-	r.Press("r")
-	r.Sees("No token is here")
-	f.set(func() { f.tokens = all })
-	r.Press("r")
-	r.Sees("trial")
-}
-
 func TestListFailureStays(t *testing.T) {
 	f := newFake()
 	f.tokensErr = hsm.WithHint(errors.New("pcscd is not running"), "start it: systemctl start pcscd")

@@ -79,6 +79,15 @@ func (s *Server) Forbid(rights ...string) {
 	}
 }
 
+// Allow takes back what [Server.Forbid] does.
+func (s *Server) Allow(rights ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range rights {
+		delete(s.forbidden, r)
+	}
+}
+
 // Break answers everything with an HTTP status from now on; 0 mends it.
 func (s *Server) Break(status int) {
 	s.mu.Lock()

@@ -78,6 +78,10 @@ func TestHealth(t *testing.T) {
 	r.World.Cluster("admin", "system:masters")
 	r.Press("enter")
 	r.Sees("Works: the cluster takes you for admin")
+	r.Press("up", "enter")
+	r.Sees("fails", "error: ")
+	r.Press("down")
+	r.Sees("Works: the cluster takes you for admin") // each keeps its own
 }
 
 // TestTakeOut: a context goes and comes back; of kubehsm's own the enrollment stays.
@@ -137,6 +141,31 @@ func TestConsent(t *testing.T) {
 	if e, err := enrolled(t, r); err != nil || e.Policy != consent.Always {
 		t.Errorf("%+v, %v", e, err)
 	}
+}
+
+// TestConsentRules: rules are read before they are kept, and shown again.
+func TestConsentRules(t *testing.T) {
+	r := open(t)
+	r.Press("home", "y")
+	r.Sees("what needs my yes: it is not kubehsm's")
+	r.Press("end", "y")
+	r.Sees("Which requests to 127.0.0.1:1 need your yes?", "● session")
+	r.Press("down", "down", "enter")
+	r.Sees("it is empty; verbs=* matches everything") // the policy rules wants one
+	r.Press(`"verbs=delete; dryrun"`, "enter")
+	r.Sees(`"dryrun" is none of verbs=`)
+	for range len(" dryrun") {
+		r.Press("backspace")
+	}
+	r.Press(`"verbs=get resources=secrets"`, "enter")
+	r.Until("set", func() bool { e, err := enrolled(t, r); return err == nil && len(e.Rules) == 2 })
+	r.Sees("zeta-hsm: rules: ")
+	r.Press("x")
+	r.Sees("Done before", "--policy rules --rule verbs=delete --rule 'verbs=get", "resources=secrets'")
+	r.Press("esc", "y")
+	r.Sees("● rules")
+	r.Press("enter")
+	r.Sees("nothing to change")
 }
 
 // TestRepair: an entry that is as it should be is left alone, one for clients that

@@ -163,6 +163,10 @@ func TestRoles(t *testing.T) {
 	if n := len(server.Names(roles)); n == 0 {
 		t.Error("no role was made")
 	}
+	r.Press("esc", "o")
+	r.Sees("show them, to copy")
+	r.Press(`"show"`, "enter")
+	r.Sees("kind: ClusterRole", "copy manifest")
 }
 
 // TestRevoke: what gives access is shown, and taken away after a yes.
@@ -184,11 +188,19 @@ func TestRevoke(t *testing.T) {
 	if n := len(server.Names(bindings)); n != 1 {
 		t.Fatalf("%d bindings", n)
 	}
-	r.Press("w")
-	r.Sees("User")
-	r.Press(`"jane"`, "enter")
-	r.Sees("Remove, deny and end these?")
-	r.Press("y")
+	take := func() {
+		r.Press("w")
+		r.Sees("User")
+		r.Press(`"jane"`, "enter")
+		r.Sees("Remove, deny and end these?")
+		r.Press("y")
+	}
+	server.Forbid("delete rolebindings")
+	take()
+	r.Sees("FAILED: rolebinding jane-edit in dev")
+	r.Press("esc")
+	server.Allow("delete rolebindings")
+	take()
 	r.Sees("Done: rolebinding jane-edit in dev")
 	if n := len(server.Names(bindings)); n != 0 {
 		t.Errorf("%d bindings", n)

@@ -229,7 +229,7 @@ func TestCertificate(t *testing.T) {
 	r := open(t)
 	cert := r.slots()["9a"].Certificate
 	r.steps("Certificate in", "enter")
-	r.Sees("Groups       dev", "BEGIN CERTIFICATE")
+	r.Sees("User         jane", "Groups       dev", "BEGIN CERTIFICATE")
 	r.Press("c", "esc")
 	r.Until("copied", func() bool { return r.Copied() != "" })
 	if block, _ := pem.Decode([]byte(r.Copied())); block == nil || !slices.Equal(block.Bytes, cert.Raw) {
@@ -289,11 +289,10 @@ func TestReset(t *testing.T) {
 	}
 }
 
-// TestNoAttestation: a card that attests nothing says so, with its name.
+// TestNoAttestation: what the card says that it cannot do is greyed, and says why.
 func TestNoAttestation(t *testing.T) {
 	r := open(t)
-	r.steps("error: ", "t")
-	r.Sees("Attest the key")
+	r.steps("attestation: this card does not have it", "t")
 }
 
 // TestReadOnly: what changes something is greyed, by key and by palette; looking
