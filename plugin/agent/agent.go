@@ -10,6 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/consents"
 	"github.com/kubehsm/kubehsm/plugin/agent/logfile"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
@@ -75,7 +76,7 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 		locks = &locks{window: o.Unlock, epoch: epoch, targets: targets, tokens: tokens, sessions: sessions,
 			answers: answers, records: records, notify: notify, log: log}
 		questions = &questions{targets: targets, answers: answers, turns: turns, people: people, terminals: terminals,
-			policies: policies, epoch: epoch, life: life, records: records, log: log, open: map[*ConsentStatus]struct{}{}}
+			policies: policies, epoch: epoch, life: life, records: records, log: log, open: map[*message.ConsentStatus]struct{}{}}
 		host    = &bridgeHost{dirs: o.Dirs, passed: o.Port, executable: executable, log: log}
 		issuer  = &issuer{sessions: sessions, people: people, terminals: terminals, life: life, records: records}
 		signIns = &signIns{targets: targets, bridge: host, flights: flights, refusals: refusals, epoch: epoch, issuer: issuer, dial: dial, records: records, log: log}
@@ -114,8 +115,8 @@ func (a *agent) sweep(now time.Time) (idle bool) {
 	return a.life.idle(now)
 }
 
-func (a *agent) status() *Status {
-	s := &Status{Version: a.o.Version, PID: a.o.pid, Started: a.life.started, Memory: child.Memory(a.o.pid), Workers: a.o.Tokens.Workers(),
+func (a *agent) status() *message.Status {
+	s := &message.Status{Version: a.o.Version, PID: a.o.pid, Started: a.life.started, Memory: child.Memory(a.o.pid), Workers: a.o.Tokens.Workers(),
 		Tokens: a.locks.status(time.Now()), Sessions: a.sessions.Status()}
 	s.Upstreams, s.Signatures, s.Dials = a.targets.status()
 	s.Consents, s.Fronts = a.questions.status(), a.people.fronts()

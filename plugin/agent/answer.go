@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/entry"
 	"github.com/kubehsm/kubehsm/plugin/execcredential"
@@ -54,7 +55,7 @@ func (s *credentials) answer(l *link.Server, r link.Received) bool {
 // the one that asks.
 func (s *credentials) atHand(plugin process.ID, r wire.Credential) []byte {
 	if r.V != s.protocol || !r.Program.SameFile(s.program) ||
-		r.Program.Path != s.program.Path && resolve(r.Program.Path) != s.program.Path {
+		r.Program.Path != s.program.Path && message.Resolve(r.Program.Path) != s.program.Path {
 		return nil
 	}
 	q, err := execcredential.Read(r.ExecInfo)

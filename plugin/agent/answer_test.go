@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/quick"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/execcredential"
@@ -80,7 +81,7 @@ func TestOtherProgramAsksInFull(t *testing.T) {
 	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
 	path, err := os.Executable()
 	check(t, err)
-	mine, err := buildOf(path, path, "")
+	mine, err := message.BuildOf(path, path, "")
 	check(t, err)
 	ask := func(v int, b wire.Build) byte {
 		t.Helper()

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/consent"
@@ -128,17 +129,17 @@ func outcome(err error) (audit.Outcome, string) {
 	if err == nil {
 		return audit.Granted, ""
 	}
-	code := codes.Failure(err).Code
+	code := message.Codes().Failure(err).Code
 	if code == "" {
 		code = "other"
 	}
-	for _, e := range []error{hsm.ErrCancelled, context.Canceled, errLocked} {
+	for _, e := range []error{hsm.ErrCancelled, context.Canceled, message.ErrLocked} {
 		if errors.Is(err, e) {
 			return audit.Cancelled, code
 		}
 	}
 	for _, e := range []error{hsm.ErrPINIncorrect, hsm.ErrPINLocked, hsm.ErrPINInvalid, hsm.ErrTouchTimeout, hsm.ErrKeyMismatch,
-		ErrRejected, ErrNotClient, ErrCertificateExpired, enrollment.ErrUnknown, enrollment.ErrInvalid} {
+		message.ErrRejected, message.ErrNotClient, message.ErrCertificateExpired, enrollment.ErrUnknown, enrollment.ErrInvalid} {
 		if errors.Is(err, e) {
 			return audit.Refused, code
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
@@ -52,7 +53,7 @@ func Dial(ctx context.Context, d home.Dirs) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Client{link: link.NewClient(conn, codes)}, nil
+	return &Client{link: link.NewClient(conn, message.Codes())}, nil
 }
 
 // Close ends the connection; the agent goes on.
@@ -65,14 +66,14 @@ func (c *Client) Close() error { return c.link.Close() }
 // Errors: [enrollment.ErrUnknown], [hsm.ErrNoCertificate], [ErrCertificateExpired],
 // [hsm.ErrKeyMismatch], [bridge.ErrPortTaken], [bridge.ErrUnreachable],
 // [hsm.ErrNoToken], [hsm.ErrNoKey], those of [hsm.AskPIN], [ErrRejected].
-func (c *Client) Prepare(ctx context.Context, r PrepareRequest, p hsm.Prompter) (Session, error) {
-	var out sessionAnswer
-	err := c.call(ctx, &sessionRequest{link.Header{Op: opPrepare}, r.Enrollment, r.Client, r.Purpose}, &out, link.Options{Prompter: ask.From(p)})
+func (c *Client) Prepare(ctx context.Context, r PrepareRequest, p hsm.Prompter) (message.Session, error) {
+	var out message.SessionAnswer
+	err := c.call(ctx, &message.SessionRequest{Header: link.Header{Op: message.OpPrepare}, Enrollment: r.Enrollment, Client: r.Client, Purpose: r.Purpose}, &out, link.Options{Prompter: ask.From(p)})
 	if err != nil {
-		return Session{}, err
+		return message.Session{}, err
 	}
 	if out.Session == nil {
-		return Session{}, fmt.Errorf("%w: no session in it", wire.ErrFrame)
+		return message.Session{}, fmt.Errorf("%w: no session in it", wire.ErrFrame)
 	}
 	return *out.Session, nil
 }
@@ -80,41 +81,44 @@ func (c *Client) Prepare(ctx context.Context, r PrepareRequest, p hsm.Prompter) 
 // Unlock asks for the PIN of the enrolment's token now, so that later commands
 // need not. It does nothing when the token is unlocked.
 func (c *Client) Unlock(ctx context.Context, enrollment string, p hsm.Prompter) error {
-	r := &sessionRequest{link.Header{Op: opUnlock}, enrollment, process.This(), hsm.Purpose{Command: "kubehsm"}}
+	r := &message.SessionRequest{Header: link.Header{Op: message.OpUnlock}, Enrollment: enrollment, Client: process.This(),
+		Purpose: hsm.Purpose{Command: "kubehsm"}}
 	return c.call(ctx, r, nil, link.Options{Prompter: ask.From(p)})
 }
 
 // Status describes the agent.
-func (c *Client) Status(ctx context.Context) (Status, error) {
-	var out statusAnswer
-	if err := c.plain(ctx, opStatus, &out); err != nil {
-		return Status{}, err
+func (c *Client) Status(ctx context.Context) (message.Status, error) {
+	var out message.StatusAnswer
+	if err := c.plain(ctx, message.OpStatus, &out); err != nil {
+		return message.Status{}, err
 	}
 	if out.Status == nil {
-		return Status{}, fmt.Errorf("%w: no status in it", wire.ErrFrame)
+		return message.Status{}, fmt.Errorf("%w: no status in it", wire.ErrFrame)
 	}
 	return *out.Status, nil
 }
 
 // lock has the agent lock, see [Lock].
 func (c *Client) lock(ctx context.Context) ([]hsm.URI, error) {
-	var out lockAnswer
-	err := c.plain(ctx, opLock, &out)
+	var out message.LockAnswer
+	err := c.plain(ctx, message.OpLock, &out)
 	return out.Ended, err
 }
 
 // stop has the agent lock and end, see [Stop].
-func (c *Client) stop(ctx context.Context) ([]hsm.URI, error) { return nil, c.endBy(ctx, opStop) }
+func (c *Client) stop(ctx context.Context) ([]hsm.URI, error) {
+	return nil, c.endBy(ctx, message.OpStop)
+}
 
 // retire is stop, unless something is open: [ErrInUse].
-func (c *Client) retire(ctx context.Context) error { return c.endBy(ctx, opRetire) }
+func (c *Client) retire(ctx context.Context) error { return c.endBy(ctx, message.OpRetire) }
 
 func (c *Client) endBy(ctx context.Context, op string) error {
 	if err := c.plain(ctx, op, nil); err != nil {
 		return err
 	}
 	patience := slowPatience
-	if urgent(op) {
+	if message.Urgent(op) {
 		patience = livePatience
 	}
 	return c.lost(c.link.AwaitEnd(ctx, patience))
@@ -122,13 +126,13 @@ func (c *Client) endBy(ctx context.Context, op string) error {
 
 // plain runs an operation that says no more, and asks nothing.
 func (c *Client) plain(ctx context.Context, op string, out any) error {
-	return c.call(ctx, &plainRequest{link.Header{Op: op}}, out, link.Options{})
+	return c.call(ctx, &message.PlainRequest{Header: link.Header{Op: op}}, out, link.Options{})
 }
 
 // call runs one operation and serves the prompts that come meanwhile.
 func (c *Client) call(ctx context.Context, r link.Request, out any, o link.Options) error {
 	h := r.Head()
-	h.Beats = c.beats || urgent(h.Op)
+	h.Beats = c.beats || message.Urgent(h.Op)
 	o.Waiting, o.Patience = c.Waiting, c.patience(h.Op)
 	return c.lost(c.link.Call(ctx, r, out, o))
 }
@@ -146,7 +150,7 @@ func (c *Client) lost(err error) error {
 		}
 		return hsm.WithHint(ErrNoAnswer, hint)
 	}
-	return hsm.WithHint(fmt.Errorf("%w: %w", ErrStopped, lost.Err), "run the command again; it starts a new agent")
+	return hsm.WithHint(fmt.Errorf("%w: %w", message.ErrStopped, lost.Err), "run the command again; it starts a new agent")
 }
 
 // Front offers p to the agent for what no terminal can be asked: consents,
@@ -154,7 +158,7 @@ func (c *Client) lost(err error) error {
 // (nil) or the agent goes ([ErrStopped]). ready, if not nil, is called once the
 // agent knows. The connection serves nothing else meanwhile, nor after.
 func (c *Client) Front(ctx context.Context, p hsm.Prompter, ready func()) error {
-	return c.offer(ctx, &plainRequest{link.Header{Op: opFront}}, p, ready)
+	return c.offer(ctx, &message.PlainRequest{Header: link.Header{Op: message.OpFront}}, p, ready)
 }
 
 func (c *Client) offer(ctx context.Context, r link.Request, p hsm.Prompter, ready func()) error {
@@ -167,7 +171,7 @@ func (c *Client) offer(ctx context.Context, r link.Request, p hsm.Prompter, read
 
 // Attend offers p for the requests of one client process; see [Client.Front].
 func (c *Client) Attend(ctx context.Context, client process.ID, p hsm.Prompter, ready func()) error {
-	return c.offer(ctx, &attendRequest{Header: link.Header{Op: opAttend}, Client: client}, p, ready)
+	return c.offer(ctx, &message.AttendRequest{Header: link.Header{Op: message.OpAttend}, Client: client}, p, ready)
 }
 
 // How long a client waits for a word from its agent.
@@ -180,9 +184,9 @@ const (
 // patience is how long an operation may be without a word; 0 is without end.
 func (c *Client) patience(op string) time.Duration {
 	switch {
-	case urgent(op):
+	case message.Urgent(op):
 		return livePatience
-	case c.beats, op == opHello, op == opStatus, op == opRetire:
+	case c.beats, op == message.OpHello, op == message.OpStatus, op == message.OpRetire:
 		return quickPatience
 	}
 	return 0

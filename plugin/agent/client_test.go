@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/process"
@@ -17,14 +18,14 @@ import (
 // a process, or to send a request with the session that it has, or is given.
 type order struct {
 	For          process.ID `json:",omitzero"`
-	Session      *Session
+	Session      *message.Session
 	Method, Path string
 }
 
 // done is what came of it.
 type done struct {
 	ID      process.ID
-	Session Session
+	Session message.Session
 	Error   string
 	Code    int
 	Body    string
@@ -33,7 +34,7 @@ type done struct {
 // clientMain is the other process.
 func clientMain() {
 	d, err := home.FromEnv(os.Getenv)
-	var session Session
+	var session message.Session
 	lines := json.NewEncoder(os.Stdout)
 	_ = lines.Encode(done{ID: process.This(), Error: errText(err)}) // a reader that is gone needs no answer
 	for orders := json.NewDecoder(os.Stdin); ; {
@@ -61,7 +62,7 @@ func clientMain() {
 	}
 }
 
-func sendBy(d home.Dirs, s Session, method, path string) (int, string, error) {
+func sendBy(d home.Dirs, s message.Session, method, path string) (int, string, error) {
 	ep, err := bridge.Setup(d)
 	if err != nil {
 		return 0, "", err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/consents"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
@@ -43,7 +44,7 @@ type questions struct {
 	log       *slog.Logger
 
 	mu   sync.Mutex
-	open map[*ConsentStatus]struct{}
+	open map[*message.ConsentStatus]struct{}
 }
 
 // consent asks a person about a request, unless an answer is in force.
@@ -118,11 +119,11 @@ func whileAlive(ctx context.Context, client process.ID) (context.Context, contex
 func (s *questions) question(ctx, answered context.Context, q bridge.Question) error {
 	t := s.targets.current(q.Enrollment)
 	if t == nil {
-		return errLocked
+		return message.ErrLocked
 	}
 	s.life.working.Add(1)
 	defer s.life.working.Add(-1)
-	defer s.show(ConsentStatus{Enrollment: q.Enrollment, Client: q.Client, Request: q.Request.String(), Since: time.Now()})()
+	defer s.show(message.ConsentStatus{Enrollment: q.Enrollment, Client: q.Client, Request: q.Request.String(), Since: time.Now()})()
 	statement := consent.Statement{Time: time.Now(), Enrollment: q.Enrollment, Server: t.e.Cluster.Server, Request: q.Request,
 		PID: q.Client.PID, Command: consent.CommandOf(q.Client.PID)}
 	text, err := statement.Text()
@@ -225,7 +226,7 @@ func (s *questions) put(ctx context.Context, t *target, about consent.Statement,
 }
 
 // show shows a question in the agent's status until the returned function is called.
-func (s *questions) show(q ConsentStatus) (done func()) {
+func (s *questions) show(q message.ConsentStatus) (done func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.open[&q] = struct{}{}
@@ -237,10 +238,10 @@ func (s *questions) show(q ConsentStatus) (done func()) {
 }
 
 // status lists the questions that wait for their answer.
-func (s *questions) status() []ConsentStatus {
+func (s *questions) status() []message.ConsentStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make([]ConsentStatus, 0, len(s.open))
+	all := make([]message.ConsentStatus, 0, len(s.open))
 	for q := range s.open {
 		all = append(all, *q)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/agent/consents"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
@@ -117,7 +118,7 @@ func (r *rig) attended(client process.ID, p *asker) (leave func()) {
 	return leave
 }
 
-func (r *rig) sessionOf(client process.ID) (Session, *http.Client) {
+func (r *rig) sessionOf(client process.ID) (message.Session, *http.Client) {
 	r.t.Helper()
 	s, err := r.prepare(r.dial(), client, hsmtest.Typing(r.t, pin))
 	check(r.t, err)

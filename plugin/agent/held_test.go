@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/test/poll"
@@ -40,7 +41,7 @@ func newHeldRig(t *testing.T) heldRig {
 }
 
 // signedIn starts an agent if none runs, and waits until the port is held for this process.
-func (r heldRig) signedIn() (Session, Status) {
+func (r heldRig) signedIn() (message.Session, message.Status) {
 	r.t.Helper()
 	c, err := Ensure(r.t.Context(), r.dirs, r.exe)
 	check(r.t, err)
@@ -76,7 +77,7 @@ func TestPortIsHeld(t *testing.T) {
 		"replaced": func(c *Client, _ int) (err error) {
 			poll.Until(t, "nothing is open", func() bool {
 				err = c.retire(t.Context())
-				return !errors.Is(err, ErrInUse)
+				return !errors.Is(err, message.ErrInUse)
 			})
 			return err
 		},

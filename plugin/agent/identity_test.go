@@ -23,6 +23,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/agent/consents"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/consent"
@@ -274,10 +275,10 @@ func TestIdentify(t *testing.T) {
 		{"its parent", me, parent, parent, nil},
 		{"its parent, whose start it does not know", me, process.ID{PID: parent.PID}, parent, nil},
 		{"through another", sleep, parent, parent, nil},
-		{"a child", me, sleep, process.ID{}, ErrNotClient},
-		{"another of the number", me, process.ID{PID: parent.PID, Start: parent.Start + 1}, process.ID{}, ErrNotClient},
-		{"nothing", me, process.ID{}, process.ID{}, ErrNotClient},
-		{"a plugin that has ended", process.ID{PID: sleep.PID}, me, process.ID{}, ErrNotClient},
+		{"a child", me, sleep, process.ID{}, message.ErrNotClient},
+		{"another of the number", me, process.ID{PID: parent.PID, Start: parent.Start + 1}, process.ID{}, message.ErrNotClient},
+		{"nothing", me, process.ID{}, process.ID{}, message.ErrNotClient},
+		{"a plugin that has ended", process.ID{PID: sleep.PID}, me, process.ID{}, message.ErrNotClient},
 		{"not told here", process.ID{}, me, process.ID{PID: me.PID}, nil},
 	} {
 		got, kin, err := identify(c.plugin, c.claimed)
@@ -299,7 +300,7 @@ func TestIdentify(t *testing.T) {
 	if len(before()) == 0 || len(after()) != 0 {
 		t.Errorf("when it has ended: %v, and %v where nobody asked before", before(), after())
 	}
-	if _, _, err := identify(sleep, me); !errors.Is(err, ErrNotClient) {
+	if _, _, err := identify(sleep, me); !errors.Is(err, message.ErrNotClient) {
 		t.Errorf("a plugin that has ended gets a session: %v", err)
 	}
 }
@@ -339,7 +340,7 @@ func TestIdentifyInNamespace(t *testing.T) {
 	}
 	other, _ := running(t)
 	for _, claimed := range []process.ID{other, {PID: 3, Start: client.Start}, {PID: os.Getpid(), Start: 1}} {
-		if got, _, err := identify(plugin, claimed); !errors.Is(err, ErrNotClient) {
+		if got, _, err := identify(plugin, claimed); !errors.Is(err, message.ErrNotClient) {
 			t.Errorf("claims %v: %v", claimed, got)
 		}
 	}

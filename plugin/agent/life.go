@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 )
@@ -67,7 +68,7 @@ func (l *life) handedOut() { l.issued.Store(time.Now().UnixNano()) }
 // moment ago counts: its client is about to use it.
 func (l *life) inUse(now time.Time) error {
 	if l.working.Load() > 0 || l.sessions.Open() > 0 || now.Sub(time.Unix(0, l.issued.Load())) < l.quiet {
-		return ErrInUse
+		return message.ErrInUse
 	}
 	return nil
 }
@@ -116,7 +117,7 @@ func newEpoch() *epoch {
 func (e *epoch) next(forget func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.end(errLocked)
+	e.end(message.ErrLocked)
 	e.ctx, e.end = context.WithCancelCause(context.Background())
 	forget()
 }
@@ -133,8 +134,8 @@ func (e *epoch) untilLocked(ctx context.Context) (context.Context, context.Cance
 
 // lockedOr is how work ended that [epoch.untilLocked] bounds: err, unless it was a lock.
 func lockedOr(ctx context.Context, err error) error {
-	if errors.Is(context.Cause(ctx), errLocked) {
-		return errLocked
+	if errors.Is(context.Cause(ctx), message.ErrLocked) {
+		return message.ErrLocked
 	}
 	return err
 }

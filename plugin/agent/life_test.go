@@ -21,6 +21,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/home"
@@ -114,7 +115,7 @@ func TestUnlockWindow(t *testing.T) {
 	defer a.bridge.close()
 	sign := func() {
 		t.Helper()
-		p := newRemotePrompter(link.NewServer(context.Background(), nil, codes))
+		p := newRemotePrompter(link.NewServer(context.Background(), nil, message.Codes()))
 		p.Close() // the holder is unlocked by hand: nobody need be asked
 		tg, err := a.targets.target("prod")
 		check(t, err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/consents"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/desktop"
@@ -144,10 +145,10 @@ func (l *locks) unlocked() bool {
 }
 
 // status describes the tokens.
-func (l *locks) status(now time.Time) []TokenStatus {
-	all := []TokenStatus{}
+func (l *locks) status(now time.Time) []message.TokenStatus {
+	all := []message.TokenStatus{}
 	for h, used := range l.uses() {
-		st := TokenStatus{URI: h.uri}
+		st := message.TokenStatus{URI: h.uri}
 		since, signed, ok := h.window(now)
 		if ok {
 			for _, t := range []time.Time{since, signed} {
@@ -162,6 +163,6 @@ func (l *locks) status(now time.Time) []TokenStatus {
 		}
 		all = append(all, st)
 	}
-	slices.SortFunc(all, func(x, y TokenStatus) int { return cmp.Compare(x.URI.String(), y.URI.String()) })
+	slices.SortFunc(all, func(x, y message.TokenStatus) int { return cmp.Compare(x.URI.String(), y.URI.String()) })
 	return all
 }

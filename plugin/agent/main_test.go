@@ -18,6 +18,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
@@ -96,7 +97,7 @@ func agentMain() int {
 	if err == nil {
 		o := Options{Dirs: d, Version: os.Getenv(agentVersion), Ready: ready, Supervised: os.Getenv(agentProgram) == "supervised", Port: port, identify: believe, whose: believeSession}
 		if os.Getenv(agentProgram) == "other protocol" {
-			o.protocol = protocolVersion + 1
+			o.protocol = wire.Version + 1
 		}
 		switch os.Getenv(agentProgram) {
 		case "workers":
@@ -246,18 +247,18 @@ func (r *rig) dial() *Client {
 // caller is a made-up process that lives as long as the test.
 func caller(n int) bridge.Client { return bridge.Client{PID: os.Getpid(), Start: uint64(n)} }
 
-func (r *rig) prepare(c *Client, who bridge.Client, p hsm.Prompter) (Session, error) {
+func (r *rig) prepare(c *Client, who bridge.Client, p hsm.Prompter) (message.Session, error) {
 	return c.Prepare(context.Background(), PrepareRequest{Enrollment: "prod", Client: who, Purpose: hsm.Purpose{Cluster: "evil", Command: "kubectl get pods"}}, p)
 }
 
-func (r *rig) mustPrepare(p hsm.Prompter) Session {
+func (r *rig) mustPrepare(p hsm.Prompter) message.Session {
 	r.t.Helper()
 	s, err := r.prepare(r.dial(), caller(1), p)
 	check(r.t, err)
 	return s
 }
 
-func (r *rig) http(s Session) *http.Client {
+func (r *rig) http(s message.Session) *http.Client {
 	r.t.Helper()
 	c, err := clientOfSession(r.ep, s)
 	check(r.t, err)
@@ -265,14 +266,14 @@ func (r *rig) http(s Session) *http.Client {
 	return c
 }
 
-func clientOfSession(ep bridge.Endpoint, s Session) (*http.Client, error) {
+func clientOfSession(ep bridge.Endpoint, s message.Session) (*http.Client, error) {
 	cert, err := tls.X509KeyPair(s.Certificate, s.Key)
 	cfg := &tls.Config{RootCAs: x509.NewCertPool(), Certificates: []tls.Certificate{cert}}
 	cfg.RootCAs.AppendCertsFromPEM(ep.CAPEM)
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: cfg, ForceAttemptHTTP2: true}}, err
 }
 
-func (r *rig) get(s Session, path string) (int, string) {
+func (r *rig) get(s message.Session, path string) (int, string) {
 	r.t.Helper()
 	resp, err := r.http(s).Get(r.ep.URL("prod") + path)
 	check(r.t, err)
@@ -282,7 +283,7 @@ func (r *rig) get(s Session, path string) (int, string) {
 	return resp.StatusCode, string(b)
 }
 
-func (r *rig) status() Status {
+func (r *rig) status() message.Status {
 	r.t.Helper()
 	s, err := r.dial().Status(context.Background())
 	check(r.t, err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/audit"
@@ -20,15 +21,15 @@ func (a *agent) serve(ctx context.Context, c net.Conn) {
 		a.log.Warn("refused", "error", err)
 		return
 	}
-	l := link.NewServer(ctx, c, codes)
+	l := link.NewServer(ctx, c, message.Codes())
 	err := l.Serve(func(r link.Received) error {
 		a.life.active()
-		if r.Op == opCredential && a.credentials.answer(l, r) {
+		if r.Op == wire.OpCredential && a.credentials.answer(l, r) {
 			return nil
 		}
 		alive := a.beat(l, r)
 		answer, then, err := a.operate(l, r)
-		if r.Op != opStop { // the client of a stop hears of the agent until the agent is gone
+		if r.Op != message.OpStop { // the client of a stop hears of the agent until the agent is gone
 			alive()
 		}
 		if err != nil {
@@ -56,28 +57,28 @@ func (a *agent) serve(ctx context.Context, c net.Conn) {
 func (a *agent) operate(l *link.Server, r link.Received) (out any, then func(), err error) {
 	out = link.OK{OK: true}
 	switch {
-	case r.Op == opHello:
-		var q helloRequest
+	case r.Op == message.OpHello:
+		var q message.HelloRequest
 		if err = r.Decode(&q); err == nil {
-			out = helloAnswer{Hello: a.hello(q.Program)}
+			out = message.HelloAnswer{Hello: a.hello(q.Program)}
 		}
-	case r.Op == opStatus:
-		out = statusAnswer{Status: a.status()}
-	case r.Op == opLock:
-		answer := lockAnswer{OK: link.OK{OK: true}}
+	case r.Op == message.OpStatus:
+		out = message.StatusAnswer{Status: a.status()}
+	case r.Op == message.OpLock:
+		answer := message.LockAnswer{OK: link.OK{OK: true}}
 		answer.Ended, err = a.locks.all()
 		out = answer
 		a.records.write(audit.Record{Event: audit.Lock, Reason: "asked"})
-	case r.Op == opStop:
+	case r.Op == message.OpStop:
 		then = func() { a.life.end("asked") }
-	case r.Op == opRetire:
+	case r.Op == message.OpRetire:
 		if err = a.life.inUse(time.Now()); err == nil {
 			then = func() { a.life.end("replaced") }
 		}
-	case r.Op == opCredential:
+	case r.Op == wire.OpCredential:
 		err = errInFull
 	case r.V != a.o.protocol:
-		err = hsm.WithHint(fmt.Errorf("%w: it speaks protocol %d, you speak %d", ErrVersion, a.o.protocol, r.V), versionHint)
+		err = hsm.WithHint(fmt.Errorf("%w: it speaks protocol %d, you speak %d", message.ErrVersion, a.o.protocol, r.V), message.VersionHint)
 	default:
 		p := newRemotePrompter(l)
 		defer p.Close()
@@ -93,8 +94,8 @@ func (a *agent) operate(l *link.Server, r link.Received) (out any, then func(), 
 // one.
 func (a *agent) operateFor(l *link.Server, r link.Received, p *remotePrompter, out *any) error {
 	switch r.Op {
-	case opPrepare, opUnlock:
-		var q sessionRequest
+	case message.OpPrepare, message.OpUnlock:
+		var q message.SessionRequest
 		if err := r.Decode(&q); err != nil {
 			return err
 		}
@@ -105,7 +106,7 @@ func (a *agent) operateFor(l *link.Server, r link.Received, p *remotePrompter, o
 			return err
 		}
 		p.who = who.client
-		if r.Op == opUnlock {
+		if r.Op == message.OpUnlock {
 			return a.life.work(func() error { return a.signIns.unlockAhead(l.Context(), who, p) })
 		}
 		p.terminal = who.client.Terminal() != 0
@@ -113,25 +114,25 @@ func (a *agent) operateFor(l *link.Server, r link.Received, p *remotePrompter, o
 		p.soon = a.people.soon
 		return a.life.work(func() error {
 			s, err := a.signIns.prepare(l.Context(), who, p)
-			*out = sessionAnswer{Session: s}
+			*out = message.SessionAnswer{Session: s}
 			return err
 		})
-	case opSign:
-		var q signRequest
+	case wire.OpSign:
+		var q message.SignRequest
 		if err := r.Decode(&q); err != nil {
 			return err
 		}
 		p.who = q.Client
 		return a.life.work(func() error {
 			s, err := a.signer.sign(l.Context(), requester{client: q.Client, command: q.Purpose.Command}, q.Sign, p)
-			*out = signAnswer{Signed: s}
+			*out = message.SignAnswer{Signed: s}
 			return err
 		})
-	case opFront:
+	case message.OpFront:
 		p.who = l.Peer()
 		return a.people.offer(l, &person{p: p})
-	case opAttend:
-		var q attendRequest
+	case message.OpAttend:
+		var q message.AttendRequest
 		if err := r.Decode(&q); err != nil {
 			return err
 		}
@@ -142,11 +143,11 @@ func (a *agent) operateFor(l *link.Server, r link.Received, p *remotePrompter, o
 }
 
 // hello says who the agent is, to a client that may replace it.
-func (a *agent) hello(program wire.Build) *hello {
+func (a *agent) hello(program wire.Build) *message.Hello {
 	if program.Path != "" && program.Replaces(a.program) {
 		a.life.newer.Store(&program)
 	}
-	return &hello{Protocol: a.o.protocol, Program: a.program, Supervised: a.o.Supervised, Unlocked: a.locks.unlocked(), Beats: true}
+	return &message.Hello{Protocol: a.o.protocol, Program: a.program, Supervised: a.o.Supervised, Unlocked: a.locks.unlocked(), Beats: true}
 }
 
 // beat gives signs of life until it is stopped, to a client that understands them:
@@ -155,7 +156,7 @@ func (a *agent) beat(l *link.Server, r link.Received) (stop func()) {
 	if !r.Beats {
 		return func() {}
 	}
-	if !urgent(r.Op) {
+	if !message.Urgent(r.Op) {
 		return l.BeatEvery(beatEvery)
 	}
 	_ = l.Beat() // a client that is gone misses nothing

@@ -13,6 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/socket"
 	"github.com/kubehsm/kubehsm/test/poll"
@@ -57,7 +58,7 @@ func TestBeats(t *testing.T) {
 	c, err := net.Dial("unix", r.dirs.Socket())
 	check(t, err)
 	defer c.Close()
-	check(t, wire.WriteJSON(c, sessionRequest{Header: link.Header{V: wire.Version, Op: opPrepare, Beats: true}, Enrollment: "prod"}))
+	check(t, wire.WriteJSON(c, message.SessionRequest{Header: link.Header{V: wire.Version, Op: message.OpPrepare, Beats: true}, Enrollment: "prod"}))
 	var prompted, beat bool
 	for !beat {
 		f, err := wire.ReadFrame(c)

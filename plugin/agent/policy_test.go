@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
@@ -162,7 +163,7 @@ func TestPolicyOfAnotherEnrolment(t *testing.T) {
 	}
 }
 
-func (r *rig) prepareAs(name string, p hsm.Prompter) (Session, error) {
+func (r *rig) prepareAs(name string, p hsm.Prompter) (message.Session, error) {
 	c := r.dial()
 	defer c.Close()
 	return c.Prepare(r.t.Context(), PrepareRequest{Enrollment: name, Client: caller(7)}, p)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 )
@@ -37,7 +38,7 @@ type signIns struct {
 
 // prepare makes sure that the bridge can carry requests for an enrolment and
 // hands out a session. The order is the package comment's.
-func (s *signIns) prepare(ctx context.Context, q requester, p *remotePrompter) (_ *Session, err error) {
+func (s *signIns) prepare(ctx context.Context, q requester, p *remotePrompter) (_ *message.Session, err error) {
 	defer func() {
 		if err != nil {
 			s.records.session(q, err)
@@ -181,7 +182,7 @@ func (t *target) explain(err error) error {
 	if leaf.NotAfter.Before(time.Now()) {
 		return t.inDate(time.Now())
 	}
-	return hsm.Hintf(fmt.Errorf("%s: %w of %q, issued by %q: %w", t.e.Name, ErrRejected, leaf.Subject.CommonName, leaf.Issuer.CommonName, err),
+	return hsm.Hintf(fmt.Errorf("%s: %w of %q, issued by %q: %w", t.e.Name, message.ErrRejected, leaf.Subject.CommonName, leaf.Issuer.CommonName, err),
 		"the cluster's client authority may have changed, or the certificate is another cluster's; enrol again with `%s`", t.e.Command())
 }
 

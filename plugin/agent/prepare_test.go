@@ -15,6 +15,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
@@ -215,7 +216,7 @@ func TestNoPINInVain(t *testing.T) {
 		}, hsm.ErrNoCertificate, "kubehsm enroll"},
 		{"expired", func(t *testing.T, r *rig) {
 			check(t, r.store.SaveCertificate(r.e, []*x509.Certificate{r.api.Certificate(t, r.slot.Key.Public, "alice", -time.Hour)}))
-		}, ErrCertificateExpired, "kubehsm enroll --name prod"},
+		}, message.ErrCertificateExpired, "kubehsm enroll --name prod"},
 		{"server down", func(_ *testing.T, r *rig) { r.api.Close() }, bridge.ErrUnreachable, "VPN"},
 		{"token away", func(_ *testing.T, r *rig) { r.token.Unplug() }, hsm.ErrNoToken, "plug it in"},
 		{"other key", func(t *testing.T, r *rig) {
@@ -258,7 +259,7 @@ func TestCertificateOfAnotherCluster(t *testing.T) {
 		other := bridgetest.New(t, bridgetest.Options{})
 		check(t, r.store.SaveCertificate(r.e, []*x509.Certificate{other.Certificate(t, r.slot.Key.Public, "alice", time.Hour)}))
 		_, err := r.prepare(r.dial(), caller(1), hsmtest.NewScript(t, hsmtest.PIN(pin)))
-		if !errors.Is(err, ErrRejected) || !strings.Contains(err.Error(), "alice") || !strings.Contains(hsm.Hint(err), "kubehsm enroll --name prod") {
+		if !errors.Is(err, message.ErrRejected) || !strings.Contains(err.Error(), "alice") || !strings.Contains(hsm.Hint(err), "kubehsm enroll --name prod") {
 			t.Fatalf("strict=%v: %v (hint: %s)", strict, err, hsm.Hint(err))
 		}
 		if n := r.token.Signatures(); n != 1 {
@@ -281,7 +282,7 @@ func TestRejectedLater(t *testing.T) {
 	if code, _ := r.get(s, "/api"); code != 401 {
 		t.Fatal(code)
 	}
-	if _, err := r.prepare(r.dial(), caller(1), nil); !errors.Is(err, ErrRejected) {
+	if _, err := r.prepare(r.dial(), caller(1), nil); !errors.Is(err, message.ErrRejected) {
 		t.Fatal(err)
 	}
 	if st := r.status(); !st.Upstreams[0].Rejected || !strings.Contains(st.Upstreams[0].LastError, "401") {

@@ -13,6 +13,8 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/kubehsm/kubehsm/plugin/agent/logfile"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
@@ -85,7 +87,7 @@ func (o *Options) defaults() {
 		o.quiet = 2 * time.Second
 	}
 	if o.protocol == 0 {
-		o.protocol = protocolVersion
+		o.protocol = wire.Version
 	}
 	if o.identify == nil {
 		o.identify = identify
@@ -104,7 +106,7 @@ var ErrReplaced = errors.New("a newer program takes over")
 func Serve(ctx context.Context, o Options) (err error) {
 	o.defaults()
 	defer func() { err = errors.Join(err, closeReady(o.Ready)) }()
-	program, err := thisBuild(o.Version)
+	program, err := message.ThisBuild(o.Version)
 	if err != nil {
 		return fmt.Errorf("agent: %w", err)
 	}

@@ -3,6 +3,7 @@ package agent
 import (
 	"time"
 
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
@@ -17,7 +18,7 @@ type issuer struct {
 }
 
 // issue hands out a session.
-func (s *issuer) issue(t *target, q requester) (*Session, error) {
+func (s *issuer) issue(t *target, q requester) (*message.Session, error) {
 	c, err := s.sessions.Issue(t.e.Name, q.client, q.kin)
 	if err != nil {
 		return nil, err
@@ -27,7 +28,7 @@ func (s *issuer) issue(t *target, q requester) (*Session, error) {
 		s.records.session(q, nil)
 	}
 	s.life.handedOut()
-	out := &Session{Certificate: c.Certificate, Key: c.Key, Expires: c.Expires, CertificateExpires: t.chain[0].NotAfter}
+	out := &message.Session{Certificate: c.Certificate, Key: c.Key, Expires: c.Expires, CertificateExpires: t.chain[0].NotAfter}
 	if out.Attend = s.needsAttendant(t, q.client); out.Attend {
 		s.people.expect(q.client, time.Now())
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
@@ -59,13 +60,13 @@ func (t *target) inDate(now time.Time) error {
 	name := t.e.Name
 	switch {
 	case now.After(leaf.NotAfter):
-		err := fmt.Errorf("%s: %w: it expired on %s", name, ErrCertificateExpired, leaf.NotAfter.Local().Format(time.DateTime))
+		err := fmt.Errorf("%s: %w: it expired on %s", name, message.ErrCertificateExpired, leaf.NotAfter.Local().Format(time.DateTime))
 		if t.e.Context == "" {
 			return hsm.Hintf(err, "ask the help desk for a ticket, and get a new one with `%s`", t.e.Anew())
 		}
 		return hsm.Hintf(err, "get a new one with `%s`", t.e.Anew())
 	case now.Before(leaf.NotBefore):
-		return hsm.WithHint(fmt.Errorf("%s: %w: it begins on %s", name, ErrCertificateExpired, leaf.NotBefore.Local().Format(time.DateTime)),
+		return hsm.WithHint(fmt.Errorf("%s: %w: it begins on %s", name, message.ErrCertificateExpired, leaf.NotBefore.Local().Format(time.DateTime)),
 			"check this computer's clock")
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/worker"
 )
@@ -95,7 +96,7 @@ func TestUnlockHearsOfALock(t *testing.T) {
 	a, err = newAgent(o, wire.Build{}, discard(), nil, func() {})
 	check(t, err)
 	defer a.bridge.close()
-	if err := a.signIns.unlockAhead(t.Context(), requester{enrollment: "prod"}, newRemotePrompter(link.NewServer(t.Context(), nil, codes))); !errors.Is(err, errLocked) {
+	if err := a.signIns.unlockAhead(t.Context(), requester{enrollment: "prod"}, newRemotePrompter(link.NewServer(t.Context(), nil, message.Codes()))); !errors.Is(err, message.ErrLocked) {
 		t.Error(err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/home"
@@ -41,7 +42,7 @@ type Program struct {
 // [ErrVersion] if the running agent speaks another protocol and is in use, or is
 // the newer one.
 func EnsureProgram(ctx context.Context, d home.Dirs, p Program) (*Client, error) {
-	mine, err := buildOf(p.Path, p.Path, p.Version)
+	mine, err := message.BuildOf(p.Path, p.Path, p.Version)
 	known := err == nil // a missing file is reported when it must be started
 	replaced := false
 	for range maxAttempts {
@@ -60,14 +61,14 @@ func EnsureProgram(ctx context.Context, d home.Dirs, p Program) (*Client, error)
 			if h.Supervised {
 				awaitRestart(ctx, d)
 			}
-		case !errors.Is(err, ErrStopped): // else it is on its way out
+		case !errors.Is(err, message.ErrStopped): // else it is on its way out
 			return nil, errors.Join(err, c.Close())
 		}
 		if err := c.Close(); err != nil {
 			return nil, err
 		}
 	}
-	return nil, hsm.WithHint(fmt.Errorf("%w, again and again", ErrStopped), "see `kubehsm audit` and the agent's log, "+d.LogFile())
+	return nil, hsm.WithHint(fmt.Errorf("%w, again and again", message.ErrStopped), "see `kubehsm audit` and the agent's log, "+d.LogFile())
 }
 
 // errGaveWay says that the agent has ended for us.
@@ -75,14 +76,14 @@ var errGaveWay = errors.New("the agent gave way")
 
 // hello introduces a program. An agent that does not know the question yet is
 // taken as it is.
-func (c *Client) hello(ctx context.Context, mine wire.Build) (hello, error) {
-	var out helloAnswer
-	err := c.call(ctx, &helloRequest{link.Header{Op: opHello}, mine}, &out, link.Options{})
+func (c *Client) hello(ctx context.Context, mine wire.Build) (message.Hello, error) {
+	var out message.HelloAnswer
+	err := c.call(ctx, &message.HelloRequest{Header: link.Header{Op: message.OpHello}, Program: mine}, &out, link.Options{})
 	switch {
-	case errors.Is(err, ErrStopped), errors.Is(err, ErrVersion), ctx.Err() != nil:
-		return hello{}, err
+	case errors.Is(err, message.ErrStopped), errors.Is(err, message.ErrVersion), ctx.Err() != nil:
+		return message.Hello{}, err
 	case err != nil || out.Hello == nil:
-		return hello{Protocol: protocolVersion, Program: mine}, nil
+		return message.Hello{Protocol: wire.Version, Program: mine}, nil
 	}
 	c.beats = out.Hello.Beats
 	return *out.Hello, nil
@@ -90,8 +91,8 @@ func (c *Client) hello(ctx context.Context, mine wire.Build) (hello, error) {
 
 // settle decides what becomes of a running agent: nil to use it, errGaveWay if
 // it has ended, [ErrVersion] if it can be neither used nor ended.
-func (p Program) settle(ctx context.Context, c *Client, mine wire.Build, h hello, replaced *bool) error {
-	usable := h.Protocol == protocolVersion
+func (p Program) settle(ctx context.Context, c *Client, mine wire.Build, h message.Hello, replaced *bool) error {
+	usable := h.Protocol == wire.Version
 	mayEnd := mine.Replaces(h.Program) && !*replaced &&
 		(!h.Supervised || mine.Path == h.Program.Path) && // its supervisor would start the old one again
 		(!h.Unlocked || p.Say != nil || !usable)
@@ -108,18 +109,18 @@ func (p Program) settle(ctx context.Context, c *Client, mine wire.Build, h hello
 			}
 			return errGaveWay
 		}
-		if !errors.Is(err, ErrInUse) {
+		if !errors.Is(err, message.ErrInUse) {
 			return err
 		}
 	}
 	if usable {
 		return nil
 	}
-	what := fmt.Errorf("%w: %s, which speaks protocol %d, not %d", ErrVersion, h.Program, h.Protocol, protocolVersion)
+	what := fmt.Errorf("%w: %s, which speaks protocol %d, not %d", message.ErrVersion, h.Program, h.Protocol, wire.Version)
 	if err != nil {
 		what = fmt.Errorf("%w; %w", what, err)
 	}
-	return hsm.WithHint(what, versionHint)
+	return hsm.WithHint(what, message.VersionHint)
 }
 
 // connect connects to the running agent, or has one started.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
@@ -56,7 +57,7 @@ func copyProgram(t *testing.T, path string) {
 }
 
 // ensure gets the agent for the program at path.
-func (r *rig) ensure(path, version string) (Status, []string) {
+func (r *rig) ensure(path, version string) (message.Status, []string) {
 	r.t.Helper()
 	r.t.Setenv(agentVersion, version)
 	var said []string
@@ -215,7 +216,7 @@ func TestInUse(t *testing.T) {
 		now := time.Now()
 		check(t, a.life.inUse(now))
 		r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
-		if err := a.life.inUse(now.Add(time.Second)); !errors.Is(err, ErrInUse) { // its client comes any moment
+		if err := a.life.inUse(now.Add(time.Second)); !errors.Is(err, message.ErrInUse) { // its client comes any moment
 			t.Error(err)
 		}
 		check(t, a.life.inUse(now.Add(time.Minute)))
@@ -227,7 +228,7 @@ func TestInUse(t *testing.T) {
 	c := r.dial()
 	go func() { result <- c.Unlock(ctx, "prod", hsmtest.NewScript(t, hsmtest.Hang(up))) }()
 	<-up
-	if err := r.agent.life.inUse(time.Now().Add(time.Minute)); !errors.Is(err, ErrInUse) {
+	if err := r.agent.life.inUse(time.Now().Add(time.Minute)); !errors.Is(err, message.ErrInUse) {
 		t.Error(err)
 	}
 	cancel()
@@ -253,7 +254,7 @@ func TestOtherProtocol(t *testing.T) {
 	}
 	start(a, "v1.0.0")
 	_, err := r.prepare(r.dial(), caller(1), nil)
-	if !errors.Is(err, ErrVersion) || !strings.Contains(hsm.Hint(err), "agent stop") {
+	if !errors.Is(err, message.ErrVersion) || !strings.Contains(hsm.Hint(err), "agent stop") {
 		t.Fatal(err)
 	}
 	if s, _ := r.ensure(b, "v1.1.0"); s.Version != "v1.1.0" {
@@ -262,7 +263,7 @@ func TestOtherProtocol(t *testing.T) {
 	r.stopAgent()
 	start(a, "v1.2.0")
 	_, err = EnsureProgram(context.Background(), r.dirs, Program{Path: b, Version: "v1.1.0"})
-	if !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), "v1.2.0") || !strings.Contains(hsm.Hint(err), "agent stop") {
+	if !errors.Is(err, message.ErrVersion) || !strings.Contains(err.Error(), "v1.2.0") || !strings.Contains(hsm.Hint(err), "agent stop") {
 		t.Fatal(err)
 	}
 	r.stopAgent()

@@ -25,6 +25,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/pkcs11"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
@@ -104,13 +105,13 @@ func (m moodyRig) serveHere(o Options, longest time.Duration) {
 	m.t.Helper()
 	exe, err := os.Executable()
 	check(m.t, err)
-	o.Tokens = worker.New(worker.Options{Exe: exe, Codes: codes, Dismissed: errLocked, Longest: longest}, nil)
+	o.Tokens = worker.New(worker.Options{Exe: exe, Codes: message.Codes(), Dismissed: message.ErrLocked, Longest: longest}, nil)
 	m.serve(o)
 }
 
 func (m moodyRig) feel(mood string) { check(m.t, os.WriteFile(m.mood, []byte(mood), 0o600)) }
 
-func (m moodyRig) signIn(p hsm.Prompter) (Session, error) {
+func (m moodyRig) signIn(p hsm.Prompter) (message.Session, error) {
 	return m.prepare(m.dial(), caller(1), p)
 }
 

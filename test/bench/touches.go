@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
 )
@@ -32,13 +32,13 @@ func fresh(ctx context.Context, l *lab.Lab) error {
 }
 
 // afterCommands is the agent's status after commands in a row.
-func afterCommands(ctx context.Context, l *lab.Lab, command program) (agent.Status, error) {
+func afterCommands(ctx context.Context, l *lab.Lab, command program) (message.Status, error) {
 	if err := fresh(ctx, l); err != nil {
-		return agent.Status{}, err
+		return message.Status{}, err
 	}
 	for range inARow {
 		if _, err := command.run(ctx); err != nil {
-			return agent.Status{}, err
+			return message.Status{}, err
 		}
 	}
 	return l.Status(ctx)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
@@ -57,7 +58,7 @@ func TestThief(t *testing.T) {
 		}
 		defer a.Close()
 		s, err := a.Prepare(t.Context(), agent.PrepareRequest{Enrollment: enrolled, Client: client, Purpose: hsm.Purpose{Command: "kubectl"}}, nil)
-		if !errors.Is(err, agent.ErrNotClient) || len(s.Key) > 0 {
+		if !errors.Is(err, message.ErrNotClient) || len(s.Key) > 0 {
 			t.Errorf("the thief that names process %d gets %v, %v", client.PID, s, err)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 
-	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/test/controlplane"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
 	"github.com/kubehsm/kubehsm/test/poll"
@@ -159,8 +159,8 @@ func (s *scene) pull() (back func()) {
 	s.Must(os.Mkdir(s.Soft.Tokens, 0o700))
 	ctx, cancel := context.WithTimeout(s.T.Context(), poll.Patience)
 	defer cancel()
-	_, err := s.WaitForAgent(ctx, func(st agent.Status) bool {
-		return !slices.ContainsFunc(st.Tokens, func(tk agent.TokenStatus) bool { return tk.Unlocked })
+	_, err := s.WaitForAgent(ctx, func(st message.Status) bool {
+		return !slices.ContainsFunc(st.Tokens, func(tk message.TokenStatus) bool { return tk.Unlocked })
 	})
 	s.Must(err)
 	return func() {

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
 
@@ -111,7 +111,7 @@ func (s *scene) condition() condition {
 	// A command that has just ended is still being tidied up after.
 	ctx, cancel := context.WithTimeout(s.T.Context(), poll.Patience)
 	defer cancel()
-	st, err := s.WaitForAgent(ctx, func(st agent.Status) bool {
+	st, err := s.WaitForAgent(ctx, func(st message.Status) bool {
 		return len(st.Upstreams) == 1 && st.Upstreams[0].InFlight <= soakWatchers
 	})
 	s.Must(err)

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
@@ -60,7 +61,7 @@ func (a *app) agentStatus() *cobra.Command {
 	return c
 }
 
-func statusWords(w *words, s agent.Status) {
+func statusWords(w *words, s message.Status) {
 	now := time.Now()
 	w.facts(present.AgentFacts(s, now))
 	all := present.OpenAt(s, now)

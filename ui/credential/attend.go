@@ -16,6 +16,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/execcredential"
 	"github.com/kubehsm/kubehsm/plugin/home"
@@ -81,7 +82,7 @@ func (c *Command) Attend(ctx context.Context, client process.ID) error {
 	defer done()
 	who := attendant{asker: ask.From(asker), terminal: prompt.NewTerminal(prompt.TerminalOptions{}).Ask, client: client}
 	err = a.Attend(ctx, client, ask.Func(who.ask), nil)
-	if errors.Is(err, agent.ErrStopped) {
+	if errors.Is(err, message.ErrStopped) {
 		return nil
 	}
 	return err

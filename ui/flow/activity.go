@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/home"
@@ -26,7 +27,7 @@ func (e *Env) withAgent(ctx context.Context, f func(*agent.Client) error) error 
 }
 
 // AgentStatus describes the running agent; [agent.ErrNotRunning] if none runs.
-func (e *Env) AgentStatus(ctx context.Context) (s agent.Status, err error) {
+func (e *Env) AgentStatus(ctx context.Context) (s message.Status, err error) {
 	err = e.withAgent(ctx, func(c *agent.Client) (err error) {
 		s, err = c.Status(ctx)
 		return err

@@ -9,7 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
-	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
@@ -17,7 +17,7 @@ import (
 func (r *enrolment) verify(ctx context.Context) (outcome, error) {
 	out, err := r.signIn(ctx)
 	switch {
-	case errors.Is(err, agent.ErrRejected), errors.Is(err, csr.ErrUnauthorized):
+	case errors.Is(err, message.ErrRejected), errors.Is(err, csr.ErrUnauthorized):
 		err = r.rejected(ctx, err)
 	case err != nil:
 		err = r.notSwitched(ctx, err, "goes on from here")

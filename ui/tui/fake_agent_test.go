@@ -7,6 +7,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/process"
@@ -16,13 +17,13 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/screen/activity"
 )
 
-func fakeStatus() agent.Status {
-	return agent.Status{
+func fakeStatus() message.Status {
+	return message.Status{
 		Version: "1.0.0", PID: 4711, Started: fakeNow().Add(-2 * time.Hour), Signatures: 14, Bridge: "127.0.0.1:40123",
-		Tokens:    []agent.TokenStatus{{URI: pivToken().Info.URI(), Unlocked: true, Since: fakeNow().Add(-time.Hour), Until: fakeNow().Add(25 * time.Minute)}},
+		Tokens:    []message.TokenStatus{{URI: pivToken().Info.URI(), Unlocked: true, Since: fakeNow().Add(-time.Hour), Until: fakeNow().Add(25 * time.Minute)}},
 		Upstreams: []bridge.UpstreamStatus{{Enrollment: "prod-hsm", Server: "prod.example.com:6443", Requests: 311, Signatures: 14}},
 		Sessions:  []bridge.SessionStatus{{Enrollment: "prod-hsm", Client: process.ID{PID: 5120}, Requests: 12, Open: 1}},
-		Consents:  []agent.ConsentStatus{{Enrollment: "prod-hsm", Client: process.ID{PID: 5121}, Request: `delete pods "web-1" in "shop"`, Since: fakeNow().Add(-4 * time.Second)}},
+		Consents:  []message.ConsentStatus{{Enrollment: "prod-hsm", Client: process.ID{PID: 5121}, Request: `delete pods "web-1" in "shop"`, Since: fakeNow().Add(-4 * time.Second)}},
 	}
 }
 
@@ -38,7 +39,7 @@ func fakeRecords() []audit.Record {
 	}
 }
 
-func (f *fakeBackend) AgentStatus(context.Context) (agent.Status, error) {
+func (f *fakeBackend) AgentStatus(context.Context) (message.Status, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.status, f.statusErr

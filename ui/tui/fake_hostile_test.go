@@ -11,7 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/kubeconfig"
-	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/ui/flow"
@@ -58,7 +58,7 @@ func hostile(s string) *hostileBackend {
 	return h
 }
 
-func (h *hostileBackend) AgentStatus(ctx context.Context) (agent.Status, error) {
+func (h *hostileBackend) AgentStatus(ctx context.Context) (message.Status, error) {
 	st, err := h.fakeBackend.AgentStatus(ctx)
 	for i := range st.Consents {
 		st.Consents[i].Enrollment = h.s

@@ -15,7 +15,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
@@ -58,7 +58,7 @@ type fakeBackend struct {
 	changes     chan request.Event
 	refusals    []string
 
-	status    agent.Status
+	status    message.Status
 	statusErr error
 	audited   chan audit.Record
 	offered   chan hsm.Prompter

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 )
 
 const (
@@ -46,7 +47,7 @@ func (l *Lab) Unlock(ctx context.Context) error {
 
 // Status is what the agent says of itself. The error is [agent.ErrNotRunning] if
 // there is none.
-func (l *Lab) Status(ctx context.Context) (agent.Status, error) {
+func (l *Lab) Status(ctx context.Context) (message.Status, error) {
 	var s struct {
 		Running bool `json:"running"`
 		agent.Status
@@ -66,8 +67,8 @@ func (l *Lab) Status(ctx context.Context) (agent.Status, error) {
 
 // WaitForAgent returns the running agent's status as soon as is holds for it;
 // ctx bounds the wait.
-func (l *Lab) WaitForAgent(ctx context.Context, is func(agent.Status) bool) (agent.Status, error) {
-	var last agent.Status
+func (l *Lab) WaitForAgent(ctx context.Context, is func(message.Status) bool) (message.Status, error) {
+	var last message.Status
 	for {
 		s, err := l.Status(ctx)
 		if err == nil {

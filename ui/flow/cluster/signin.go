@@ -13,6 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/process"
 	"k8s.io/client-go/rest"
 )
@@ -30,7 +31,7 @@ func (a Access) ThroughBridge(ctx context.Context, name string, p hsm.Prompter) 
 
 // bridgeConfig says how ThroughBridge connects.
 func (a Access) bridgeConfig(ctx context.Context, name string, p hsm.Prompter) (*rest.Config, error) {
-	s := &signIn{roots: x509.NewCertPool(), ask: func(ctx context.Context) (agent.Session, error) {
+	s := &signIn{roots: x509.NewCertPool(), ask: func(ctx context.Context) (message.Session, error) {
 		return a.session(ctx, name, p)
 	}}
 	if _, err := s.transport(ctx); err != nil {
@@ -48,10 +49,10 @@ func (a Access) bridgeConfig(ctx context.Context, name string, p hsm.Prompter) (
 
 // session asks the agent for a session. It gives this process the same
 // certificate until it is locked or ends.
-func (a Access) session(ctx context.Context, name string, p hsm.Prompter) (agent.Session, error) {
+func (a Access) session(ctx context.Context, name string, p hsm.Prompter) (message.Session, error) {
 	client, err := agent.EnsureProgram(ctx, a.Env.Dirs, agent.Program{Path: a.Env.Executable, Version: a.Env.Version})
 	if err != nil {
-		return agent.Session{}, err
+		return message.Session{}, err
 	}
 	defer client.Close()
 	client.Waiting = a.Env.WaitingOf(ctx)
@@ -90,7 +91,7 @@ const renewBefore = 30 * time.Second
 // signIn keeps a session with the agent alive under a client that runs on,
 // such as a wait for approval.
 type signIn struct {
-	ask   func(context.Context) (agent.Session, error)
+	ask   func(context.Context) (message.Session, error)
 	roots *x509.CertPool // the bridge's
 
 	mu      sync.Mutex

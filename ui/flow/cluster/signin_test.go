@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
@@ -45,10 +45,10 @@ func TestSignInFollowsTheAgent(t *testing.T) {
 	defer server.Close()
 
 	asked := 0
-	s := &signIn{roots: x509.NewCertPool(), ask: func(context.Context) (agent.Session, error) {
+	s := &signIn{roots: x509.NewCertPool(), ask: func(context.Context) (message.Session, error) {
 		asked++
 		c := current.Load()
-		return agent.Session{Certificate: c.Certificate, Key: append([]byte(nil), c.Key...), Expires: c.Expires}, nil
+		return message.Session{Certificate: c.Certificate, Key: append([]byte(nil), c.Key...), Expires: c.Expires}, nil
 	}}
 	s.roots.AddCert(server.Certificate())
 	get := func(want int) {

@@ -15,6 +15,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/present"
@@ -27,7 +28,7 @@ import (
 
 // Backend is what the screen needs of the use cases.
 type Backend interface {
-	AgentStatus(ctx context.Context) (agent.Status, error)
+	AgentStatus(ctx context.Context) (message.Status, error)
 	LockAgent(ctx context.Context, say func(string)) error
 	StopAgent(ctx context.Context, say func(string)) error
 	AgentUnit(launchd bool) (file []byte, where string, err error)
@@ -56,7 +57,7 @@ const (
 type Model struct {
 	screen.Base
 	screen.Services[Backend]
-	status   agent.Status
+	status   message.Status
 	running  bool
 	asked    bool
 	err      error
@@ -85,7 +86,7 @@ type record struct {
 type (
 	statusMsg struct {
 		id     task.ID
-		status agent.Status
+		status message.Status
 		err    error
 	}
 	recordsMsg struct {

@@ -1,4 +1,4 @@
-package agent
+package message
 
 import (
 	"time"
@@ -11,43 +11,37 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/worker"
 )
 
-// protocolVersion is the protocol's.
-const protocolVersion = wire.Version
-
 // The operations.
 const (
-	opPrepare = "prepare"
-	opUnlock  = "unlock"
-	opStatus  = "status"
-	opLock    = "lock"
-	opStop    = "stop"
-	opHello   = "hello"
-	opRetire  = "retire" // stop, unless something is open
-	opFront   = "front"  // offer a person who can be asked
-	opAttend  = "attend" // the same for one client's requests
-
-	opCredential = wire.OpCredential
-	opSign       = wire.OpSign
+	OpPrepare = "prepare"
+	OpUnlock  = "unlock"
+	OpStatus  = "status"
+	OpLock    = "lock"
+	OpStop    = "stop"
+	OpHello   = "hello"
+	OpRetire  = "retire" // stop, unless something is open
+	OpFront   = "front"  // offer a person who can be asked
+	OpAttend  = "attend" // the same for one client's requests
 )
 
-// plainRequest is one that says no more than its operation.
-type plainRequest struct{ link.Header }
+// PlainRequest is one that says no more than its operation.
+type PlainRequest struct{ link.Header }
 
-// helloRequest introduces a client.
-type helloRequest struct {
+// HelloRequest introduces a client.
+type HelloRequest struct {
 	link.Header
 	Program wire.Build `json:"program,omitzero"`
 }
 
-// helloAnswer says who the agent is.
-type helloAnswer struct {
+// HelloAnswer says who the agent is.
+type HelloAnswer struct {
 	link.OK
-	Hello *hello `json:"hello,omitempty"`
+	Hello *Hello `json:"hello,omitempty"`
 }
 
-// hello is the agent's answer to a client's: who it is, and what would be lost
+// Hello is the agent's answer to a client's: who it is, and what would be lost
 // with it.
-type hello struct {
+type Hello struct {
 	Protocol   int        `json:"protocol"`
 	Program    wire.Build `json:"program"`
 	Supervised bool       `json:"supervised,omitempty"`
@@ -55,48 +49,48 @@ type hello struct {
 	Beats      bool       `json:"beats,omitempty"` // it gives signs of life
 }
 
-// sessionRequest wants an enrolment's session or, of an unlock, its token unlocked.
-type sessionRequest struct {
+// SessionRequest wants an enrolment's session or, of an unlock, its token unlocked.
+type SessionRequest struct {
 	link.Header
 	Enrollment string        `json:"enrollment,omitempty"`
 	Client     bridge.Client `json:"client,omitzero"`
 	Purpose    hsm.Purpose   `json:"purpose,omitzero"`
 }
 
-// sessionAnswer hands a session out.
-type sessionAnswer struct {
+// SessionAnswer hands a session out.
+type SessionAnswer struct {
 	link.OK
 	Session *Session `json:"session,omitempty"`
 }
 
-// statusAnswer describes the agent.
-type statusAnswer struct {
+// StatusAnswer describes the agent.
+type StatusAnswer struct {
 	link.OK
 	Status *Status `json:"status,omitempty"`
 }
 
-// lockAnswer is the answer to a lock, see [Ended].
-type lockAnswer struct {
+// LockAnswer is the answer to a lock, see [Ended].
+type LockAnswer struct {
 	link.OK
 	Ended []hsm.URI `json:"ended,omitempty"`
 }
 
-// attendRequest offers whoever can be asked for one client's requests.
-type attendRequest struct {
+// AttendRequest offers whoever can be asked for one client's requests.
+type AttendRequest struct {
 	link.Header
 	Client process.ID `json:"client,omitzero"`
 }
 
-// signRequest wants a signature.
-type signRequest struct {
+// SignRequest wants a signature.
+type SignRequest struct {
 	link.Header
 	Client  process.ID  `json:"client,omitzero"`
 	Purpose hsm.Purpose `json:"purpose,omitzero"`
 	Sign    *wire.Sign  `json:"sign,omitempty"`
 }
 
-// signAnswer is the signature.
-type signAnswer struct {
+// SignAnswer is the signature.
+type SignAnswer struct {
 	link.OK
 	Signed *wire.Signed `json:"signed,omitempty"`
 }
@@ -158,9 +152,9 @@ type TokenStatus struct {
 	Until time.Time `json:"until,omitzero"`
 }
 
-// urgent tells whether an operation is to be in force within two seconds, whatever
+// Urgent tells whether an operation is to be in force within two seconds, whatever
 // has become of the agent: a client that misses a sign of life ends it.
-func urgent(op string) bool { return op == opLock || op == opStop }
+func Urgent(op string) bool { return op == OpLock || op == OpStop }
 
 // ConsentStatus is a question that waits for its answer.
 type ConsentStatus struct {

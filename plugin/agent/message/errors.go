@@ -1,4 +1,4 @@
-package agent
+package message
 
 import (
 	"errors"
@@ -25,23 +25,25 @@ var (
 	ErrRejected = errors.New("the API server does not accept the certificate")
 )
 
-// errLocked is the cause that ends what runs while the agent is locked.
-var errLocked = hsm.WithHint(errors.New("the agent was locked meanwhile"), "run the command again")
+// ErrLocked is the cause that ends what runs while the agent is locked.
+var ErrLocked = hsm.WithHint(errors.New("the agent was locked meanwhile"), "run the command again")
 
-// versionHint is the hint of [ErrVersion].
-const versionHint = "end it with `kubehsm agent stop`, which cuts what is open; the next command starts the new one"
+// VersionHint is the hint of [ErrVersion].
+const VersionHint = "end it with `kubehsm agent stop`, which cuts what is open; the next command starts the new one"
 
-// codes name the sentinels that clients are told of.
-var codes = link.Codes{
-	"stopped":             ErrStopped,
-	"version":             ErrVersion,
-	"in-use":              ErrInUse,
-	"locked":              errLocked,
-	"certificate-expired": ErrCertificateExpired,
-	"rejected":            ErrRejected,
-	"not-client":          ErrNotClient,
-	"unreachable":         bridge.ErrUnreachable,
-	"port-taken":          bridge.ErrPortTaken,
-	"unknown-enrollment":  enrollment.ErrUnknown,
-	"invalid-enrollment":  enrollment.ErrInvalid,
+// Codes name the sentinels that clients are told of.
+func Codes() link.Codes {
+	return link.Codes{
+		"stopped":             ErrStopped,
+		"version":             ErrVersion,
+		"in-use":              ErrInUse,
+		"locked":              ErrLocked,
+		"certificate-expired": ErrCertificateExpired,
+		"rejected":            ErrRejected,
+		"not-client":          ErrNotClient,
+		"unreachable":         bridge.ErrUnreachable,
+		"port-taken":          bridge.ErrPortTaken,
+		"unknown-enrollment":  enrollment.ErrUnknown,
+		"invalid-enrollment":  enrollment.ErrInvalid,
+	}
 }
