@@ -39,7 +39,7 @@ func (a *app) agentStatus() *cobra.Command {
 	}, func(c *cobra.Command, _ []string) error {
 		var doc struct {
 			Running bool `json:"running"`
-			*agent.Status
+			*message.Status
 		}
 		running, err := a.withAgent(c.Context(), func(client *agent.Client) error {
 			status, err := client.Status(c.Context())

@@ -50,7 +50,7 @@ func (l *Lab) Unlock(ctx context.Context) error {
 func (l *Lab) Status(ctx context.Context) (message.Status, error) {
 	var s struct {
 		Running bool `json:"running"`
-		agent.Status
+		message.Status
 	}
 	out, err := Succeeded(l.Kubehsm(ctx, "agent", "status", "-o", "json"))
 	if err != nil {
