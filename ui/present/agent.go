@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
@@ -15,12 +15,12 @@ import (
 const NoAgent = "The agent is not running. It starts when kubectl needs it."
 
 // AgentProcess says which agent runs, and since when.
-func AgentProcess(s agent.Status, now time.Time) string {
+func AgentProcess(s message.Status, now time.Time) string {
 	return fmt.Sprintf("%s, process %d, up %s", text.Clean(s.Version), s.PID, Age(now.Sub(s.Started)))
 }
 
 // AgentFacts are what is known of the agent itself.
-func AgentFacts(s agent.Status, now time.Time) []Fact {
+func AgentFacts(s message.Status, now time.Time) []Fact {
 	address := Fact{Name: "Bridge", Value: text.Clean(s.Bridge)}
 	if s.BridgeError != "" {
 		address = Fact{Name: "Bridge", Value: text.Clean(s.BridgeError), Level: Bad}
@@ -46,7 +46,7 @@ func AgentFacts(s agent.Status, now time.Time) []Fact {
 }
 
 // AgentProblems are what the agent fails at.
-func AgentProblems(s agent.Status) []string {
+func AgentProblems(s message.Status) []string {
 	var all []string
 	for _, p := range []string{s.BridgeError, s.AuditError} {
 		if p != "" {
@@ -67,7 +67,7 @@ type Open struct {
 
 // OpenAt are what is open at the agent: what waits for a person first, then tokens,
 // connections and sessions.
-func OpenAt(s agent.Status, now time.Time) []Open {
+func OpenAt(s message.Status, now time.Time) []Open {
 	var all []Open
 	for _, c := range s.Consents {
 		all = append(all, Open{Key: "c" + c.Enrollment + strconv.Itoa(c.Client.PID), What: "wants a yes: " + text.Clean(c.Request),
@@ -110,7 +110,7 @@ func shortName(u hsm.URI) string {
 	return u.Token
 }
 
-func tokenState(t agent.TokenStatus, now time.Time) string {
+func tokenState(t message.TokenStatus, now time.Time) string {
 	state, left := "locked", ""
 	if !t.Until.IsZero() {
 		left = Span(t.Until.Sub(now))
