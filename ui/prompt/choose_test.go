@@ -139,22 +139,22 @@ func TestWords(t *testing.T) {
 			t.Errorf("%+v: label %q", c, label)
 		}
 	}
+	known := hsm.TokenInfo{Label: "t", PIN: hsm.PINState{Retries: 1, Default: true, MinLen: 4, MaxLen: 8}}
+	for p, want := range map[*hsm.PINPrompt]string{
+		{Kind: hsm.UserPIN, Token: known, Retries: 3}: "The default PIN is still in force: change it soon.",
+		{Kind: hsm.PUK, Token: known, Retries: 3}:     "The default PUK is still in force: change it soon.",
+		{Kind: hsm.UserPIN, Retries: 1}:               "The last try: a wrong PIN blocks it.",
+		{Kind: hsm.UserPIN, Token: known, New: true}:  "4 to 8 characters; letters work too.",
+	} {
+		if above, _ := pinWords(*p); len(above) < 2 || above[1] != want {
+			t.Errorf("%+v: %q, want %q", p, above, want)
+		}
+	}
 	const notice = "The consent policy of prod was lowered\x1b[2J."
 	if above, _ := pinWords(hsm.PINPrompt{Kind: hsm.UserPIN, Again: "wrong PIN", Purpose: hsm.Purpose{Notice: notice}}); len(above) != 3 || above[2] != `The consent policy of prod was lowered\x1b[2J.` {
 		t.Errorf("%q", above)
 	}
 	if s := touchWords(hsm.TouchPrompt{Purpose: hsm.Purpose{Cluster: "prod", Notice: notice}}); !strings.HasPrefix(s, `The consent policy of prod was lowered\x1b[2J. Touch the token`) {
 		t.Errorf("%q", s)
-	}
-	for p, want := range map[hsm.Purpose]string{
-		{Cluster: "prod"}: " to sign in to prod",
-		{Cluster: "prod", Action: "store the certificate"}:            " to store the certificate for prod",
-		{Action: "sign in to prod", Cluster: "prod"}:                  " to sign in to prod",
-		{Action: `allow “delete namespaces "prod"”`, Cluster: "prod"}: ` to allow “delete namespaces "prod"” for prod`,
-		{}: "",
-	} {
-		if got := why(p); got != want {
-			t.Errorf("why(%+v) = %q, want %q", p, got, want)
-		}
 	}
 }

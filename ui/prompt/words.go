@@ -4,13 +4,8 @@ import (
 	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/present/question"
 	"github.com/kubehsm/kubehsm/ui/text"
-)
-
-// Widths, in columns, to which outside text is cut.
-const (
-	nameWidth    = 48
-	commandWidth = 60
 )
 
 // unlockHint is the next step where nobody can be asked.
@@ -26,6 +21,11 @@ func pinWords(p hsm.PINPrompt) (above []string, label string) {
 	if p.Purpose.Notice != "" {
 		above = append(above, text.Clean(p.Purpose.Notice))
 	}
+	for _, note := range []string{question.Rule(p), question.Default(p), question.Last(p)} {
+		if note != "" {
+			above = append(above, note)
+		}
+	}
 	label = string(p.Kind)
 	if p.New {
 		return above, "New " + label + ": "
@@ -39,46 +39,20 @@ func pinWords(p hsm.PINPrompt) (above []string, label string) {
 // wanted says what is wanted, of which token and for what.
 func wanted(kind hsm.PINKind, t hsm.TokenInfo, p hsm.Purpose, fresh bool) string {
 	if t.Scheme == "" && !fresh { // a ticket is no token's
-		return "Paste the " + string(kind) + ", then Enter" + why(p)
+		return "Paste the " + string(kind) + ", then Enter" + after(question.Why(p))
 	}
-	what := "Token " + name(t) + " needs its " + string(kind)
+	what := "Token " + question.Name(t) + " needs its " + string(kind)
 	if fresh {
-		what = "Choose a new " + string(kind) + " for token " + name(t)
+		what = "Choose a new " + string(kind) + " for token " + question.Name(t)
 	}
-	return what + why(p)
-}
-
-// why is the clause that names action, cluster and command.
-func why(p hsm.Purpose) string {
-	action, cluster := text.Clean(p.Action), text.Truncate(text.Clean(p.Cluster), nameWidth)
-	s := ""
-	switch {
-	case action != "" && cluster != "" && !strings.HasSuffix(action, " "+cluster):
-		s = " to " + action + preposition(action) + cluster
-	case action != "":
-		s = " to " + action
-	case cluster != "":
-		s = " to sign in to " + cluster
-	}
-	if p.Command != "" {
-		s += ", for: " + text.Truncate(text.Clean(p.Command), commandWidth)
-	}
-	return s
-}
-
-// preposition joins an action to a cluster: "sign in to C", "store the certificate for C".
-func preposition(action string) string {
-	if strings.HasSuffix(action, "sign in") {
-		return " to "
-	}
-	return " for "
+	return what + after(question.Why(p))
 }
 
 func touchWords(p hsm.TouchPrompt) string {
 	if p.Pad != "" {
-		return "Type the " + text.Clean(string(p.Pad)) + " on the reader of token " + name(p.Token) + why(p.Purpose)
+		return "Type the " + text.Clean(string(p.Pad)) + " on the reader of token " + question.Name(p.Token) + after(question.Why(p.Purpose))
 	}
-	words := "Touch the token " + name(p.Token) + why(p.Purpose)
+	words := "Touch the token " + question.Name(p.Token) + after(question.Why(p.Purpose))
 	if p.Purpose.Notice != "" {
 		words = text.Clean(p.Purpose.Notice) + " " + words
 	}
@@ -90,28 +64,27 @@ func confirmWords(p hsm.ConfirmPrompt) (above []string, label string) {
 	if p.Detail != "" {
 		above = strings.Split(text.CleanLines(p.Detail), "\n")
 	}
-	question := sentence(text.Clean(p.Question))
+	asked := sentence(text.Clean(p.Question))
 	switch {
 	case p.Type != "":
-		if question != "" {
-			above = append(above, question)
+		if asked != "" {
+			above = append(above, asked)
 		}
 		label = "Type " + text.Clean(p.Type) + " to confirm: "
 	case p.DefaultYes:
-		label = question + " [Y/n] "
+		label = asked + " [Y/n] "
 	default:
-		label = question + " [y/N] "
+		label = asked + " [y/N] "
 	}
 	return above, label
 }
 
-// name is the token's name in quotes, with the serial if the name lacks it.
-func name(t hsm.TokenInfo) string {
-	s := `"` + text.Truncate(text.Clean(t.Name()), nameWidth) + `"`
-	if serial := text.Truncate(text.Clean(t.Serial), nameWidth); serial != "" && !strings.Contains(t.Name(), t.Serial) {
-		s += " (serial " + serial + ")"
+// after puts a clause after what stands before it.
+func after(clause string) string {
+	if clause == "" || clause[0] == ',' {
+		return clause
 	}
-	return s
+	return " " + clause
 }
 
 func sentence(s string) string {

@@ -116,7 +116,7 @@ func TestTouch(t *testing.T) {
 	r := newRig(t, newFake(), 80, 24)
 	atTokens(r)
 	done := r.m.prompter.Touch(context.Background(), hsm.TouchPrompt{Token: pivToken().Info, Purpose: hsm.Purpose{Cluster: "trial", Action: "sign in"}})
-	r.Sees("Touch YubiKey", "To sign in for trial")
+	r.Sees("Touch YubiKey", "To sign in to trial")
 	r.Time = r.Time.Add(6 * time.Second)
 	r.Send(tickMsg{})
 	r.Until("bell", func() bool {

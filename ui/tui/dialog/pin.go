@@ -2,7 +2,6 @@ package dialog
 
 import (
 	"crypto/subtle"
-	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/present/question"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -51,7 +51,7 @@ func (d *PIN) Tone() Tone {
 	return Plain
 }
 
-func (d *PIN) last() bool { return d.prompt.Retries == 1 || d.prompt.Token.PIN.Final }
+func (d *PIN) last() bool { return question.Last(d.prompt) != "" }
 
 // Open implements [Dialog].
 func (d *PIN) Open(now time.Time) tea.Cmd {
@@ -162,7 +162,7 @@ func (d *PIN) tries() string {
 	case d.prompt.New:
 		return ""
 	case d.last():
-		return "! The last try: a wrong " + string(d.prompt.Kind) + " blocks it."
+		return "! " + question.Last(d.prompt)
 	case n > 0:
 		return hsm.TriesLeft(n)
 	case d.prompt.Token.PIN.Low && d.prompt.Retries < 0:
@@ -173,35 +173,20 @@ func (d *PIN) tries() string {
 
 // rules says beside the field what the token takes.
 func rules(p hsm.PINPrompt) string {
-	lo, hi := p.Token.PIN.MinLen, p.Token.PIN.MaxLen
-	s := ""
-	switch {
-	case p.Kind == hsm.PIVPIN:
+	s := question.Rule(p)
+	if p.Kind == hsm.PIVPIN {
 		s = "Letters work too, not just digits. It is not the FIDO PIN."
-	case p.New && lo > 0 && hi > 0:
-		s = fmt.Sprintf("%d to %d characters; letters work too.", lo, hi)
 	}
-	if p.Token.PIN.Default {
-		name := "PIN"
-		if p.Kind == hsm.PUK { // the state is then the PUK's
-			name = string(p.Kind)
-		}
-		s = strings.TrimSpace(s + " The default " + name + " is still in force: change it soon.")
-	}
-	return s
+	return strings.TrimSpace(s + " " + question.Default(p))
 }
 
 // purpose says why a person is asked.
 func purpose(p hsm.Purpose, t hsm.TokenInfo) string {
 	s := "To use the key"
-	if p.Action != "" {
-		s = "To " + text.Clean(p.Action)
-	}
-	if p.Cluster != "" {
-		s += " for " + text.Clean(p.Cluster)
-	}
-	if p.Command != "" {
-		s += " (" + text.Clean(p.Command) + ")"
+	if why := question.Why(p); strings.HasPrefix(why, "to ") {
+		s = "To " + why[len("to "):]
+	} else {
+		s += why
 	}
 	s += "."
 	if t.Serial != "" && t.Name() != t.Serial {

@@ -1,0 +1,91 @@
+package cli
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/charmbracelet/colorprofile"
+	"github.com/charmbracelet/x/ansi"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/kubeconfig"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
+	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/request"
+	"github.com/kubehsm/kubehsm/ui/present"
+	"github.com/kubehsm/kubehsm/ui/tui/theme"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
+)
+
+// TestBothSayTheSame: whatever is known of a state, the command line prints and the
+// terminal UI draws the same of it, in the same order, with a mark at the same places.
+func TestBothSayTheSame(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	card := hsm.TokenInfo{Scheme: hsm.SchemePIV, Model: "YubiKey 5", Serial: "1", Initialized: true, PIN: hsm.PINState{Retries: 3}}
+	known := &hsm.Details{PIN: &hsm.Tries{Left: 3, Total: 3, Default: true}, PUK: &hsm.Tries{Total: 3}, ManagementKey: hsm.ManagementKeyState{Default: true}}
+	facts := func(f []present.Fact) []present.Section { return []present.Section{{Facts: f}} }
+	for name, sections := range map[string][]present.Section{
+		"a card":          facts(present.TokenFacts(card, nil)),
+		"default values":  facts(present.TokenFacts(card, known)),
+		"a blank token":   facts(present.TokenFacts(hsm.TokenInfo{Scheme: hsm.SchemePKCS11, Module: &hsm.Module{Path: "/x.so"}}, nil)),
+		"an empty slot":   facts(present.SlotFacts(hsm.Slot{URI: hsm.URI{Scheme: hsm.SchemePIV, Slot: "9a"}, ID: "9a"}, now)),
+		"an open key":     facts(present.SlotFacts(hsm.Slot{ID: "01", Label: "old", Key: &hsm.Key{Algorithm: hsm.RSA2048, Extractable: true}}, now)),
+		"an odd slot":     facts(present.SlotFacts(hsm.Slot{ID: "9c", Problem: "unreadable"}, now)),
+		"a bare request":  present.Request(request.View{State: "pending", User: "jane", Requester: "harry"}, now),
+		"a fresh request": present.Filed(request.View{State: "pending", User: "jane", Created: now}, now),
+		"a judged request": present.Request(request.View{State: "denied", Reason: "No", Message: "ask\x1b[2J again", User: "jane", Groups: []string{"dev"},
+			Attestation: "verified to a maker", Attested: true, Rights: []string{"edit in dev", "view in prod"}, RightsUnknown: []string{"roles"}}, now),
+		"what speaks against it": {{Lines: present.Verdicts(request.View{Refusals: []string{"revoked"}, Warnings: []string{"for somebody else"}})}},
+		"a context of ours": facts(present.ContextFacts(flow.ContextView{Name: "prod", Cluster: "prod", Server: "https://127.0.0.1:1", APIServer: "https://prod",
+			UserKind: string(kubeconfig.UserOurs), Enrollment: "prod-hsm"}, &flow.Expiring{NotAfter: now})),
+		"a context with a key": facts(present.ContextFacts(flow.ContextView{Name: "old", UserKind: string(kubeconfig.UserKeyFile)}, &flow.Expiring{Err: errors.New("gone")})),
+		"the agent":            facts(present.AgentFacts(message.Status{Version: "1", PID: 2, Started: now, Bridge: "127.0.0.1:3", Memory: 3 << 20}, now)),
+		"an agent in need":     facts(present.AgentFacts(message.Status{Started: now, BridgeError: "in use", AuditError: "disk full"}, now)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &words{}
+			w.sections(sections)
+			drawn := strings.Join(widget.Sections(theme.New(theme.Options{Profile: colorprofile.ASCII}), sections, 1000), "\n")
+			printed, seen := said(w.b.String()), said(ansi.Strip(drawn))
+			if printed != seen || printed == "" {
+				t.Errorf("printed:\n%s\ndrawn:\n%s", printed, seen)
+			}
+		})
+	}
+	status := message.Status{Tokens: []message.TokenStatus{{URI: hsm.URI{Scheme: hsm.SchemePIV, Serial: "1"}, Unlocked: true, Until: now.Add(time.Hour)}},
+		Upstreams: []bridge.UpstreamStatus{{Enrollment: "prod", Server: "prod:443", Rejected: true}, {Enrollment: "dev", Protocol: "h2", Connections: 1, Requests: 1}},
+		Sessions:  []bridge.SessionStatus{{Enrollment: "prod", Requests: 2, Open: 1, Until: now.Add(time.Minute)}}}
+	want := []string{"token 1|unlocked, 60 min more if not used", "connection to prod:443|certificate rejected, 0 requests, 0 of 0 signed",
+		"connection to |connected (h2), 1 request, 0 of 0 signed", "process 0|2 requests, 1 open, 1 min left"}
+	for i, o := range present.OpenAt(status, now) {
+		if got := o.What + "|" + o.State; got != want[i] {
+			t.Errorf("%q, want %q", got, want[i])
+		}
+	}
+}
+
+// said is what a rendering says, without how it is laid out.
+func said(s string) string {
+	var lines []string
+	for line := range strings.Lines(s) {
+		fields := strings.Fields(strings.TrimSpace(line))
+		for i, f := range fields {
+			fields[i] = strings.TrimSuffix(f, ":")
+		}
+		if len(fields) > 0 && (fields[0] == "-" || fields[0] == "•") { // the sign of a list
+			fields = fields[1:]
+		}
+		for i, f := range fields {
+			if f == "✗" || f == "x" { // drawn for what the printed mark is
+				fields[i] = "!"
+			}
+		}
+		if len(fields) > 0 {
+			lines = append(lines, strings.Join(fields, " "))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
