@@ -26,7 +26,7 @@ func run() int {
 		ui.Report(os.Stderr, fmt.Errorf("TEA_TRACE: %w", err))
 		return ui.ExitFailed
 	}
-	ctx, stop := interrupt.Context(context.Background())
+	ctx, finishing, stop := interrupt.Context(context.Background())
 	defer stop()
 	executable, err := os.Executable()
 	if err != nil {
@@ -37,8 +37,9 @@ func run() int {
 		Args: os.Args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Getenv: os.Getenv, Setenv: os.Setenv,
 		Executable: executable, Version: ui.Version(),
-		Drivers: func(o cli.DriverOptions) hsm.Drivers { return drivers.New(drivers.Options(o)) },
-		TUI:     terminalUI,
+		Drivers:   func(o cli.DriverOptions) hsm.Drivers { return drivers.New(drivers.Options(o)) },
+		TUI:       terminalUI,
+		Finishing: finishing,
 	}
 	return program.Run(ctx)
 }
@@ -49,7 +50,7 @@ func terminalUI(ctx context.Context, o cli.TUIOptions) error {
 		start = tui.ScreenEnroll
 	}
 	outcome, err := tui.Run(ctx, tui.Options{Backend: tui.FromEnv(o.Env), Start: start, Enroll: o.Options,
-		ClusterProgress: o.ClusterProgress, ReadOnly: o.ReadOnly})
+		ClusterProgress: o.ClusterProgress, ReadOnly: o.ReadOnly, Finishing: o.Env.Finishing})
 	if err == nil && outcome.Interrupted && outcome.Result == nil {
 		return context.Canceled
 	}

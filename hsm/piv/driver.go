@@ -18,6 +18,8 @@ type Options struct {
 	// Busy is told when a card stays held by other programs, and returns true if
 	// that has been mended: then it is tried once more. Nil is never.
 	Busy func(ctx context.Context, err *hsm.BusyError) bool
+	// Finishing is told where a card has begun what must not be given up; may be nil.
+	Finishing hsm.Finishing
 }
 
 // Driver reaches the PIV cards in this machine's PC/SC readers.
@@ -25,6 +27,7 @@ type Driver struct {
 	system   system
 	patience time.Duration
 	busy     func(context.Context, *hsm.BusyError) bool
+	finish   hsm.Finishing
 
 	mu     sync.Mutex
 	closed bool
@@ -42,7 +45,7 @@ const defaultPatience = 2 * time.Second
 
 // New returns the driver. It touches nothing until it is used.
 func New(o Options) *Driver {
-	d := &Driver{system: newSystem(), patience: o.Patience, busy: o.Busy, turns: map[string]chan struct{}{}, tokens: map[*Token]struct{}{}}
+	d := &Driver{system: newSystem(), patience: o.Patience, busy: o.Busy, finish: o.Finishing, turns: map[string]chan struct{}{}, tokens: map[*Token]struct{}{}}
 	if d.patience == 0 {
 		d.patience = defaultPatience
 	}

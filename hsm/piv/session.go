@@ -177,7 +177,7 @@ func operate[T any](ctx context.Context, d *Driver, r reader, f func(*session) (
 			}
 			return none, ctx.Err()
 		}
-		defer hsm.Finishing(ctx)()
+		defer d.finish.Begin()()
 		res := <-done
 		return res.value, res.err
 	}

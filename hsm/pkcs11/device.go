@@ -107,7 +107,7 @@ func (d *device) reading(ctx context.Context, f func(sh p11.SessionHandle) error
 // writing runs f, alone among all processes, with a read/write session.
 func (d *device) writing(ctx context.Context, f func(sh p11.SessionHandle) error) error {
 	return d.with(ctx, func(p11.SessionHandle) error {
-		defer hsm.Finishing(ctx)()
+		defer d.module.finishing.Begin()()
 		return d.module.lock.exclusive(ctx, func() (err error) {
 			rw, err := d.module.ctx.OpenSession(d.slot, p11.CKF_SERIAL_SESSION|p11.CKF_RW_SESSION)
 			if err != nil {

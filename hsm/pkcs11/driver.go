@@ -127,7 +127,7 @@ func (d *Driver) module(ctx context.Context, c Module) (*module, error) {
 	if m := d.modules[c.real]; m != nil {
 		return m, nil
 	}
-	m, err := load(ctx, c, d.options.LockDir)
+	m, err := load(ctx, c, d.options)
 	if m != nil && err != nil {
 		err = errors.Join(err, m.close())
 	}

@@ -154,7 +154,7 @@ func (d *device) exclusive(ctx context.Context, pad bool, f func() error) error 
 	if pad {
 		return f()
 	}
-	defer hsm.Finishing(ctx)()
+	defer d.module.finishing.Begin()()
 	return d.module.lock.exclusive(ctx, f)
 }
 

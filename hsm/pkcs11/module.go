@@ -20,11 +20,13 @@ import (
 // module is a loaded and initialised PKCS#11 library.
 type module struct {
 	Module
-	ctx   *p11.Ctx
-	lib   *library
-	lock  fileLock
-	owned atomic.Bool // we called C_Initialize, not another part of the program
-	about hsm.Module
+	ctx  *p11.Ctx
+	lib  *library
+	lock fileLock
+	// finishing is that of the options.
+	finishing hsm.Finishing
+	owned     atomic.Bool // we called C_Initialize, not another part of the program
+	about     hsm.Module
 	// calls is held for reading by calls that belong to no device, for writing
 	// while the library is set up anew.
 	calls sync.RWMutex
@@ -75,13 +77,13 @@ func (g gate) leave() {
 }
 
 // load loads and initialises m.
-func load(ctx context.Context, m Module, lockDir string) (*module, error) {
+func load(ctx context.Context, m Module, o Options) (*module, error) {
 	for name, value := range m.Env {
 		if err := os.Setenv(name, value); err != nil {
 			return nil, fmt.Errorf("environment of %s: %w", m.Path, err)
 		}
 	}
-	lock, err := newLock(lockDir, m.real)
+	lock, err := newLock(o.LockDir, m.real)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +94,7 @@ func load(ctx context.Context, m Module, lockDir string) (*module, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", hsm.ErrModule, m.Path, err)
 	}
-	loaded := &module{Module: m, ctx: c, lib: lib, lock: lock}
+	loaded := &module{Module: m, ctx: c, lib: lib, lock: lock, finishing: o.Finishing}
 	loaded.since = time.Now()
 	if err := loaded.initialize(ctx); err != nil {
 		return nil, err

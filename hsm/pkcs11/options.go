@@ -3,6 +3,8 @@ package pkcs11
 import (
 	"path/filepath"
 	"strings"
+
+	"github.com/kubehsm/kubehsm/hsm"
 )
 
 // Options configure [New].
@@ -15,6 +17,8 @@ type Options struct {
 	// user; it is made (0700) when needed. Empty: no locking, for programs that
 	// are sure to be alone.
 	LockDir string
+	// Finishing is told while a token is changed; may be nil.
+	Finishing hsm.Finishing
 }
 
 // Module names a PKCS#11 library.

@@ -106,7 +106,7 @@ func (d *device) alone(ctx context.Context, pad bool, f func(sh p11.SessionHandl
 		if err := d.logout(); err != nil {
 			return err
 		}
-		defer hsm.Finishing(ctx)()
+		defer d.module.finishing.Begin()()
 		run := func() error { return d.module.session(d.slot, f) }
 		if pad {
 			return run()

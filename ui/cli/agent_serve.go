@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent"
 	"github.com/kubehsm/kubehsm/ui/prompt"
 )
@@ -30,7 +29,7 @@ unit" prints what systemd and launchd need to run it.`,
 			return err
 		}
 		a.holds = true
-		defer hsm.Finishing(c.Context())() // the agent's end has its own time limits
+		defer a.Finishing.Begin()() // the agent's end has its own time limits
 		port, err := agent.PassedPort(a.Getenv, os.Unsetenv)
 		if err != nil {
 			return err

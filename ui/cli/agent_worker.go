@@ -3,7 +3,6 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/process/child"
 	"github.com/kubehsm/kubehsm/plugin/worker"
 )
@@ -23,7 +22,7 @@ PIN: what crashes or hangs there leaves the agent and its other tokens alone.`,
 			return err
 		}
 		a.holds = true
-		defer hsm.Finishing(c.Context())() // the worker's end has its own time limits
+		defer a.Finishing.Begin()() // the worker's end has its own time limits
 		env, err := a.env()
 		if err != nil {
 			return err

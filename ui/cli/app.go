@@ -100,7 +100,7 @@ func (a *app) env() (*flow.Env, error) {
 		}
 		modules = append([]home.Module{{Path: path}}, modules...)
 	}
-	drivers := a.Drivers(DriverOptions{Dirs: dirs, Modules: modules, OnlyModules: config.OnlyModules, Busy: a.offerRelease})
+	drivers := a.Drivers(DriverOptions{Dirs: dirs, Modules: modules, OnlyModules: config.OnlyModules, Busy: a.offerRelease, Finishing: a.Finishing})
 	if !a.holds {
 		drivers = worker.Apart(a.Executable, drivers, a.asking.Load)
 	}
@@ -109,7 +109,7 @@ func (a *app) env() (*flow.Env, error) {
 	waits := waiting.Shown(a.Stderr)
 	a.environ = &flow.Env{Env: env.Env{
 		Dirs: dirs, Drivers: drivers, Executable: a.Executable,
-		Kubeconfig: a.kubeconfig, Cluster: a.cluster, Version: a.Version, RequestTimeout: timeout,
+		Finishing: a.Finishing, Kubeconfig: a.kubeconfig, Cluster: a.cluster, Version: a.Version, RequestTimeout: timeout,
 		Prompter: a.prompter(), Waiting: func(_ context.Context, w wire.Wait) func() { return waits(w) },
 	}}
 	return a.environ, nil

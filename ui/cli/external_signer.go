@@ -15,7 +15,7 @@ func (a *app) signer() signer.Signer {
 	return signer.Signer{
 		Getenv: a.Getenv, Setenv: a.Setenv, Stdout: a.Stdout, Stderr: a.Stderr, Prompter: a.asker, Enrolled: enrolled,
 		Drivers: func(dirs home.Dirs, modules []home.Module, only bool) hsm.Drivers {
-			return a.Drivers(DriverOptions{Dirs: dirs, Modules: modules, OnlyModules: only})
+			return a.Drivers(DriverOptions{Dirs: dirs, Modules: modules, OnlyModules: only, Finishing: a.Finishing})
 		},
 	}
 }

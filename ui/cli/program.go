@@ -36,6 +36,9 @@ type Program struct {
 	// that tells true if there is one for plain lines.
 	TUI func(context.Context, TUIOptions) error
 
+	// Finishing is told while something goes on that must not be left half-way; may be nil.
+	Finishing hsm.Finishing
+
 	asker hsm.Prompter // set by tests: they must not ask on the developer's terminal
 }
 
@@ -48,6 +51,8 @@ type DriverOptions struct {
 	OnlyModules bool
 	// Busy may have a held card released; see package piv.
 	Busy func(context.Context, *hsm.BusyError) bool
+	// Finishing is the program's.
+	Finishing hsm.Finishing
 }
 
 // TUIOptions say what the terminal UI starts with.

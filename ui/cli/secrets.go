@@ -138,7 +138,7 @@ func (f *freshSecret) show(a *app, o *format) error {
 		return w.flush()
 	}
 	ctx := context.WithoutCancel(f.ctx)
-	defer hsm.Finishing(ctx)()
+	defer a.Finishing.Begin()()
 	for {
 		kept, err := a.prompter().Confirm(ctx, hsm.ConfirmPrompt{
 			Detail: "The " + what + ":\n\n    " + f.text + "\n", Question: "Have you kept it?",

@@ -21,6 +21,8 @@ type Options struct {
 	OnlyModules bool
 	// Busy may have a held card released; see package piv.
 	Busy func(context.Context, *hsm.BusyError) bool
+	// Finishing is told while a token is changed; may be nil.
+	Finishing hsm.Finishing
 }
 
 // New makes drivers, which load nothing before they are used.
@@ -29,9 +31,9 @@ func New(o Options) hsm.Drivers {
 	for _, m := range o.Modules {
 		modules = append(modules, pkcs11.Module{Name: m.Name, Path: m.Path, Env: m.Env})
 	}
-	all := hsm.Drivers{pkcs11.New(pkcs11.Options{Modules: modules, Discover: !o.OnlyModules, LockDir: filepath.Join(o.Dirs.Run, "locks")})}
+	all := hsm.Drivers{pkcs11.New(pkcs11.Options{Modules: modules, Discover: !o.OnlyModules, LockDir: filepath.Join(o.Dirs.Run, "locks"), Finishing: o.Finishing})}
 	if o.OnlyModules {
 		return append(all, leftOut{hsm.SchemePIV, "smart cards", o.Dirs.ConfigFile()})
 	}
-	return append(all, piv.New(piv.Options{Busy: o.Busy}))
+	return append(all, piv.New(piv.Options{Busy: o.Busy, Finishing: o.Finishing}))
 }

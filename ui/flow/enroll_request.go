@@ -212,7 +212,7 @@ func (r *enrolment) vainWait(ctx context.Context, client *csr.Client, err error)
 	}
 	over, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
-	defer hsm.Finishing(ctx)()
+	defer r.env.Finishing.Begin()()
 	why := client.SignsNever(over, r.j.Options.SignerName)
 	if why == "" {
 		return ""

@@ -47,16 +47,18 @@ type watch struct {
 
 // Context returns a context that ends with SIGINT or SIGTERM. If the program has not
 // called stop within two seconds of that, or at once at a second signal, it is ended
-// with the exit code 130 or 143, the terminal as it was at this call.
-func Context(parent context.Context) (ctx context.Context, stop func()) {
+// with the exit code 130 or 143, the terminal as it was at this call. What must not be
+// left half-way tells finishing.
+func Context(parent context.Context) (ctx context.Context, finishing hsm.Finishing, stop func()) {
 	w := &watch{signals: make(chan os.Signal, 2), done: make(chan struct{})}
 	w.words, w.terminal, w.exit = os.Stderr, keepTerminal(), os.Exit
 	signal.Notify(w.signals, os.Interrupt, syscall.SIGTERM)
-	return w.start(parent)
+	ctx, stop = w.start(parent)
+	return ctx, w.hold, stop
 }
 
 func (w *watch) start(parent context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(hsm.WithFinish(parent, w.hold))
+	ctx, cancel := context.WithCancelCause(parent)
 	go func() {
 		select {
 		case s := <-w.signals:

@@ -16,7 +16,6 @@ import (
 	"github.com/creack/pty"
 	"golang.org/x/term"
 
-	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
 
@@ -32,7 +31,7 @@ func TestMain(m *testing.M) {
 
 // program says "ready" and then does not end by itself, but as says how.
 func program(as string) {
-	ctx, stop := Context(context.Background())
+	ctx, finishing, stop := Context(context.Background())
 	if strings.HasPrefix(as, "raw ") {
 		if _, err := term.MakeRaw(0); err != nil {
 			panic(err)
@@ -40,7 +39,7 @@ func program(as string) {
 	}
 	done := func() {}
 	if strings.HasPrefix(as, "finishing") {
-		done = hsm.Finishing(ctx)
+		done = finishing()
 	}
 	os.Stdout.WriteString("ready\n")
 	switch as {

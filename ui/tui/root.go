@@ -57,6 +57,7 @@ func Model(ctx context.Context, o Options, clock func() time.Time) (root tea.Mod
 
 func newModelWith(ctx context.Context, o Options, t timing) *model {
 	all := shared{backend: o.Backend, runner: task.New(ctx), keys: keys.Default()}
+	all.runner.Finishing = o.Finishing
 	all.store = store.New(o.Backend, all.runner, o.ClusterProgress)
 	dialogs := dialog.NewPrompter(all.runner.Send, all.keys, t.grace, t.touchDelay)
 	all.prompter, all.dialogID = dialogs.Ask, dialogs.NextID

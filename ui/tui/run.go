@@ -44,6 +44,8 @@ type Options struct {
 	Out io.Writer
 	// Env is the environment that tells what the terminal can do; nil means the process's.
 	Env []string
+	// Finishing is told while something goes on that must not be left half-way; may be nil.
+	Finishing hsm.Finishing
 }
 
 // Outcome is what came of it.

@@ -95,7 +95,7 @@ func (a Approvals) Ticket(ctx context.Context, look request.TicketLook, seen req
 		note("its ticket could not be ended", err)
 	}
 	over := context.WithoutCancel(ctx) // the request is approved, interrupted or not
-	defer hsm.Finishing(ctx)()
+	defer a.env.Finishing.Begin()()
 	server, err := a.access.Verified(over, look.Context)
 	if err != nil {
 		return done, err

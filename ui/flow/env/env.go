@@ -46,6 +46,8 @@ type Env struct {
 	// Waiting, if not nil, shows why such a sign-in, or an unlock, waits; see
 	// [agent.Client].
 	Waiting func(ctx context.Context, w wire.Wait) (done func())
+	// Finishing is told while something goes on that must not be left half-way; may be nil.
+	Finishing hsm.Finishing
 }
 
 // WaitingOf is Waiting for one operation, nil if nothing shows it.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 )
 
@@ -33,7 +32,7 @@ func (q Requests) Deny(ctx context.Context, kubeContext string, seen View, o Dec
 		return done, nil
 	}
 	over := context.WithoutCancel(ctx) // it is denied, interrupted or not
-	defer hsm.Finishing(ctx)()
+	defer q.env.Finishing.Begin()()
 	if !keepTicket {
 		err := q.EndTicket(over, kubeContext, id)
 		if done.TicketEnded = err == nil; err != nil {

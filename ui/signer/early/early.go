@@ -42,7 +42,7 @@ func answer(r externalsigner.Request) error {
 	// While a library works and nobody is asked, ctrl-c ends the program as any
 	// other: to listen for it takes two threads. A card would be left as it is.
 	listen := sync.OnceFunc(func() {
-		interrupted, _ := interrupt.Context(ctx)
+		interrupted, _, _ := interrupt.Context(ctx)
 		context.AfterFunc(interrupted, cancel)
 	})
 	if u := r.Config.URI; u != nil && u.Kind().LoginStays {

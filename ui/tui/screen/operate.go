@@ -45,11 +45,11 @@ func Steps(ctx context.Context) func(enrolling.Event) {
 }
 
 // ShowSecret shows a secret that is told only once, until the person has kept it.
-// It does not give up with the operation. state is what to know of it, such as
+// It does not give up with the operation, as f is told. state is what to know of it, such as
 // "not shown again".
-func ShowSecret(ctx context.Context, p hsm.Prompter, what, state, secret string) {
+func ShowSecret(ctx context.Context, f hsm.Finishing, p hsm.Prompter, what, state, secret string) {
 	detail := "The " + what + ", which is " + state + ":\n\n    " + secret
-	defer hsm.Finishing(ctx)()
+	defer f.Begin()()
 	for kept := false; !kept; { // whatever is answered but a no, it was seen
 		yes, err := p.Confirm(context.WithoutCancel(ctx), hsm.ConfirmPrompt{Question: "Have you kept it?", Detail: detail})
 		kept = yes || err != nil
@@ -58,12 +58,12 @@ func ShowSecret(ctx context.Context, p hsm.Prompter, what, state, secret string)
 
 // ShowNew shows a new secret once, also one that may be in force although its
 // change failed with err.
-func ShowNew(ctx context.Context, p hsm.Prompter, what string, err error, secret string) {
+func ShowNew(ctx context.Context, f hsm.Finishing, p hsm.Prompter, what string, err error, secret string) {
 	state := "not shown again"
 	if err != nil {
 		state = "may be in force although the change failed"
 	}
-	ShowSecret(ctx, p, "new "+what, state, secret)
+	ShowSecret(ctx, f, p, "new "+what, state, secret)
 }
 
 // Path is a file's name as a shell would read it, for "~/".

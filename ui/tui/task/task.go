@@ -9,6 +9,7 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/kubehsm/kubehsm/hsm"
 )
 
 // ID names one piece of work. 0 names none.
@@ -17,6 +18,10 @@ type ID uint64
 // Runner starts work and carries messages from it to the program. Its methods
 // are safe for concurrent use.
 type Runner struct {
+	// Finishing is told while work goes on that must not be left half-way; may be nil. It is
+	// set before anything is started.
+	Finishing hsm.Finishing
+
 	ctx    context.Context
 	cancel context.CancelFunc
 	inbox  chan tea.Msg

@@ -146,7 +146,7 @@ func (m *Model) open() tea.Cmd {
 				return err
 			}
 			defer puk.Zero()
-			screen.ShowSecret(ctx, p, "PUK of the token "+serial, "not shown again", string(puk.Bytes()))
+			screen.ShowSecret(ctx, m.Runner.Finishing, p, "PUK of the token "+serial, "not shown again", string(puk.Bytes()))
 			return m.Backend.ForgetSealKey(ticket)
 		})
 	})

@@ -44,7 +44,7 @@ func (p *reviewPage) newPUK() tea.Cmd {
 					"They open it with:", "kubehsm helpdesk open --ticket-id " + shell.Quote(o.Join.Ticket) + " --serial " + shell.Quote(r.Serial)}
 			case r.Secret != nil:
 				defer r.Secret.Zero()
-				screen.ShowNew(ctx, ask, "PUK", err, string(r.Secret.Bytes()))
+				screen.ShowNew(ctx, p.m.Runner.Finishing, ask, "PUK", err, string(r.Secret.Bytes()))
 			}
 			return report, err
 		}})

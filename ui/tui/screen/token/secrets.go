@@ -78,7 +78,7 @@ func (m *Model) randomPUK(ctx context.Context, u hsm.URI, p hsm.Prompter) error 
 	if puk == nil {
 		return err
 	}
-	screen.ShowNew(ctx, p, "PUK", err, string(puk.Bytes()))
+	screen.ShowNew(ctx, m.Runner.Finishing, p, "PUK", err, string(puk.Bytes()))
 	return err
 }
 
@@ -155,6 +155,6 @@ func (m *Model) setManagementKey(ctx context.Context, u hsm.URI, o hsm.Managemen
 	if secret.Len() == 0 || o.Protect && err == nil {
 		return err
 	}
-	screen.ShowNew(ctx, p, "management key", err, hex.EncodeToString(secret.Bytes()))
+	screen.ShowNew(ctx, m.Runner.Finishing, p, "management key", err, hex.EncodeToString(secret.Bytes()))
 	return err
 }
