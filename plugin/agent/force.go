@@ -5,16 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"path/filepath"
 	"syscall"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
-
-// lockName is the file that one agent at a time has locked.
-const lockName = "agent.lock"
 
 // Ended says what gave no sign of life and was ended by force.
 type Ended struct {
@@ -49,7 +45,7 @@ func insist(ctx context.Context, d home.Dirs, ask func(*Client, context.Context)
 	if !errors.Is(err, ErrNoAnswer) && !errors.Is(err, syscall.EAGAIN) {
 		return Ended{}, err
 	}
-	lock := filepath.Join(d.Run, lockName)
+	lock := d.AgentLock()
 	pid, ferr := endByForce(lock, conn)
 	if ferr != nil {
 		return Ended{}, hsm.WithHint(fmt.Errorf("%w, and the agent was not ended: %w", err, ferr), hsm.Hint(err))
@@ -63,7 +59,7 @@ func insist(ctx context.Context, d home.Dirs, ask func(*Client, context.Context)
 // recordForce writes the agent's end to the audit log in its place, unless another
 // agent, whose log it is by now, has started.
 func recordForce(d home.Dirs, pid int) (err error) {
-	lock, err := home.Lock(filepath.Join(d.Run, lockName))
+	lock, err := home.Lock(d.AgentLock())
 	if err != nil {
 		return err
 	}

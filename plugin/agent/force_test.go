@@ -94,7 +94,7 @@ func TestStrangersAreNotEnded(t *testing.T) {
 	check(t, err)
 	check(t, other.Prepare())
 	check(t, os.Symlink(m.dirs.Socket(), other.Socket()))
-	lock, err := home.Lock(other.Run + "/" + lockName)
+	lock, err := home.Lock(other.AgentLock())
 	check(t, err)
 	check(t, only(lock.TryLock())) // the other folder's lock is held, too
 	_, err = Lock(t.Context(), other)

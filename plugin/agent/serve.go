@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -173,7 +172,7 @@ func closeReady(f *os.File) error {
 // Where another process has it, that one's socket is awaited: it may be starting,
 // or ending, in which case the lock comes free.
 func claim(ctx context.Context, d home.Dirs) (_ *flock.Flock, ours bool, err error) {
-	lock, err := home.Lock(filepath.Join(d.Run, lockName))
+	lock, err := home.Lock(d.AgentLock())
 	if err != nil {
 		return nil, false, err
 	}

@@ -110,6 +110,9 @@ func (d Dirs) Socket() string { return join(d.Run, "agent.sock") }
 // SignerSocket is the path of the socket on which the agent is an external signer.
 func (d Dirs) SignerSocket() string { return join(d.Run, "agent-signer.sock") }
 
+// AgentLock is the file that one agent at a time has locked.
+func (d Dirs) AgentLock() string { return join(d.Run, "agent.lock") }
+
 // PortSocket is where the bridge's port is handed over, while no agent runs.
 func (d Dirs) PortSocket() string { return join(d.Run, "port.sock") }
 
