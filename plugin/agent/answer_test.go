@@ -69,7 +69,7 @@ func TestCredentialAtHand(t *testing.T) {
 		}
 	}
 
-	check(t, only(r.dial().lock(t.Context())))
+	check(t, only(r.dial().Lock(t.Context())))
 	if quick.Credential(socket, "prod", good) != nil {
 		t.Error("a locked agent answered")
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/consent"
@@ -58,7 +59,7 @@ func TestAudit(t *testing.T) {
 	check(t, err)
 	_, err = r.prepare(c, caller(2), nil) // the same certificate: no new record
 	check(t, err)
-	_, err = c.Prepare(context.Background(), PrepareRequest{Enrollment: "../" + pin, Client: caller(3)}, nil)
+	_, err = c.Prepare(context.Background(), client.PrepareRequest{Enrollment: "../" + pin, Client: caller(3)}, nil)
 	if err == nil {
 		t.Fatal("that is no name")
 	}
@@ -73,12 +74,12 @@ func TestAudit(t *testing.T) {
 			t.Fatal(resp.Status)
 		}
 	}
-	check(t, only(r.dial().lock(context.Background())))
+	check(t, only(r.dial().Lock(context.Background())))
 	if code, _ := r.get(s, "/version"); code != 401 {
 		t.Fatal(code)
 	}
 	check(t, r.dial().Unlock(context.Background(), "prod", hsmtest.NewScript(t, hsmtest.PIN(pin))))
-	check(t, only(r.dial().stop(context.Background())))
+	check(t, only(r.dial().Stop(context.Background())))
 	check(t, <-r.done)
 	r.done = nil
 

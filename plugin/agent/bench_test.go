@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
 )
 
 // BenchmarkPrepareWarm is what kubectl waits for in the usual case, beside the
@@ -22,7 +23,7 @@ func BenchmarkPrepareWarm(b *testing.B) {
 	})
 	b.Run("with dial", func(b *testing.B) {
 		for b.Loop() {
-			c, err := Dial(context.Background(), r.dirs)
+			c, err := client.Dial(context.Background(), r.dirs)
 			check(b, err)
 			if _, err := r.prepare(c, caller(1), nil); err != nil {
 				b.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/home"
@@ -48,9 +49,9 @@ func clientMain() {
 		var out done
 		switch {
 		case o.For.PID != 0:
-			var c *Client
-			if c, err = Dial(context.Background(), d); err == nil {
-				session, err = c.Prepare(context.Background(), PrepareRequest{Enrollment: "prod", Client: o.For, Purpose: hsm.Purpose{Command: "kubectl get pods"}}, nil)
+			var c *client.Client
+			if c, err = client.Dial(context.Background(), d); err == nil {
+				session, err = c.Prepare(context.Background(), client.PrepareRequest{Enrollment: "prod", Client: o.For, Purpose: hsm.Purpose{Command: "kubectl get pods"}}, nil)
 				_ = c.Close() // the agent has answered
 			}
 			out.Session = session

@@ -294,7 +294,7 @@ func TestQuestionIsTakenDown(t *testing.T) {
 	for i, give := range []func(cancel, end func()){
 		func(cancel, _ func()) { cancel() },
 		func(_, end func()) { end() },
-		func(_, _ func()) { check(t, only(r.dial().lock(context.Background()))) },
+		func(_, _ func()) { check(t, only(r.dial().Lock(context.Background()))) },
 	} {
 		client, end := running(t)
 		_, c := r.sessionOf(client)

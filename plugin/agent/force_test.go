@@ -14,6 +14,8 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/socket"
@@ -25,7 +27,7 @@ func (m moodyRig) unlockedElsewhere() (agent, worker int) {
 	m.t.Setenv(agentProgram, "workers")
 	exe, err := os.Executable()
 	check(m.t, err)
-	client, err := Ensure(m.t.Context(), m.dirs, exe)
+	client, err := client.Ensure(m.t.Context(), m.dirs, exe)
 	check(m.t, err)
 	defer client.Close()
 	_, err = m.prepare(client, caller(1), hsmtest.NewScript(m.t, hsmtest.PIN(m.pin)))
@@ -35,7 +37,7 @@ func (m moodyRig) unlockedElsewhere() (agent, worker int) {
 
 // TestLockOfAStoppedAgent: what cannot be asked is ended, and that is on record.
 func TestLockOfAStoppedAgent(t *testing.T) {
-	for name, do := range map[string]func(context.Context, home.Dirs) (Ended, error){"lock": Lock, "stop": Stop} {
+	for name, do := range map[string]func(context.Context, home.Dirs) (client.Ended, error){"lock": client.Lock, "stop": client.Stop} {
 		t.Run(name, func(t *testing.T) {
 			m := newMoodyRig(t)
 			pid, worker := m.unlockedElsewhere()
@@ -50,7 +52,7 @@ func TestLockOfAStoppedAgent(t *testing.T) {
 			if err != nil || ended.Agent != pid {
 				t.Fatalf("%+v, %v", ended, err)
 			}
-			if took > quickPatience { // an idle machine takes 2 s
+			if took > wire.Patience { // an idle machine takes 2 s
 				t.Errorf("it took %s", took)
 			}
 			if !agent.gone() || !held.gone() {
@@ -65,13 +67,13 @@ func TestLockOfAStoppedAgent(t *testing.T) {
 			if last := seen[len(seen)-1]; last.Event != audit.AgentStop || last.Reason != "no-answer" || last.Agent != pid {
 				t.Errorf("the audit log ends with %+v", last)
 			}
-			if _, err := do(t.Context(), m.dirs); !errors.Is(err, ErrNotRunning) {
+			if _, err := do(t.Context(), m.dirs); !errors.Is(err, client.ErrNotRunning) {
 				t.Errorf("once more: %v", err)
 			}
 			if _, again := m.unlockedElsewhere(); again == worker { // the next agent asks for the PIN
 				t.Error("the same worker")
 			}
-			check(t, only(Stop(t.Context(), m.dirs)))
+			check(t, only(client.Stop(t.Context(), m.dirs)))
 		})
 	}
 }
@@ -82,8 +84,8 @@ func TestStrangersAreNotEnded(t *testing.T) {
 	m := newMoodyRig(t)
 	l, err := socket.Listen(m.dirs.Socket()) // the listener, this process, is no agent
 	check(t, err)
-	_, err = Lock(t.Context(), m.dirs)
-	if !errors.Is(err, ErrNoAnswer) || !strings.Contains(err.Error(), "was not started as an agent's process") || !strings.Contains(hsm.Hint(err), "kill -CONT") {
+	_, err = client.Lock(t.Context(), m.dirs)
+	if !errors.Is(err, client.ErrNoAnswer) || !strings.Contains(err.Error(), "was not started as an agent's process") || !strings.Contains(hsm.Hint(err), "kill -CONT") {
 		t.Errorf("%v (hint: %s)", err, hsm.Hint(err))
 	}
 	check(t, errors.Join(l.Close(), os.Remove(m.dirs.Socket())))
@@ -97,13 +99,13 @@ func TestStrangersAreNotEnded(t *testing.T) {
 	lock, err := home.Lock(other.AgentLock())
 	check(t, err)
 	check(t, only(lock.TryLock())) // the other folder's lock is held, too
-	_, err = Lock(t.Context(), other)
-	if !errors.Is(err, ErrNoAnswer) || !strings.Contains(err.Error(), "does not hold the agent's lock") {
+	_, err = client.Lock(t.Context(), other)
+	if !errors.Is(err, client.ErrNoAnswer) || !strings.Contains(err.Error(), "does not hold the agent's lock") {
 		t.Error(err)
 	}
 	if state := stat(pid)[0]; !slices.Contains([]string{"T", "S"}, state) {
 		t.Errorf("the other agent is in state %s", state)
 	}
 	check(t, syscall.Kill(pid, syscall.SIGCONT))
-	check(t, only(Stop(t.Context(), m.dirs)))
+	check(t, only(client.Stop(t.Context(), m.dirs)))
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/process"
@@ -32,8 +33,8 @@ func newHeldRig(t *testing.T) heldRig {
 	check(t, err)
 	r := heldRig{m, exe}
 	t.Cleanup(func() {
-		if c, err := Dial(context.Background(), r.dirs); err == nil {
-			check(t, errors.Join(only(c.stop(context.Background())), c.Close()))
+		if c, err := client.Dial(context.Background(), r.dirs); err == nil {
+			check(t, errors.Join(only(c.Stop(context.Background())), c.Close()))
 		}
 		check(t, ReleasePort(r.dirs))
 	})
@@ -43,7 +44,7 @@ func newHeldRig(t *testing.T) heldRig {
 // signedIn starts an agent if none runs, and waits until the port is held for this process.
 func (r heldRig) signedIn() (message.Session, message.Status) {
 	r.t.Helper()
-	c, err := Ensure(r.t.Context(), r.dirs, r.exe)
+	c, err := client.Ensure(r.t.Context(), r.dirs, r.exe)
 	check(r.t, err)
 	defer c.Close()
 	s, err := r.prepare(c, process.This(), hsmtest.NewScript(r.t, hsmtest.PIN(r.pin)))
@@ -60,11 +61,11 @@ func (r heldRig) held() bool {
 }
 
 func (r heldRig) gone() bool {
-	c, err := Dial(r.t.Context(), r.dirs)
+	c, err := client.Dial(r.t.Context(), r.dirs)
 	if err == nil {
 		_ = c.Close()
 	}
-	return errors.Is(err, ErrNotRunning)
+	return errors.Is(err, client.ErrNotRunning)
 }
 
 // TestPortIsHeld: a program that outlives the agent, however that ends, is told
@@ -72,16 +73,16 @@ func (r heldRig) gone() bool {
 // not have client-go run the plugin.
 func TestPortIsHeld(t *testing.T) {
 	r := newHeldRig(t)
-	for what, end := range map[string]func(c *Client, pid int) error{
-		"stopped": func(c *Client, _ int) error { return only(c.stop(t.Context())) },
-		"replaced": func(c *Client, _ int) (err error) {
+	for what, end := range map[string]func(c *client.Client, pid int) error{
+		"stopped": func(c *client.Client, _ int) error { return only(c.Stop(t.Context())) },
+		"replaced": func(c *client.Client, _ int) (err error) {
 			poll.Until(t, "nothing is open", func() bool {
-				err = c.retire(t.Context())
+				err = c.Retire(t.Context())
 				return !errors.Is(err, message.ErrInUse)
 			})
 			return err
 		},
-		"killed": func(_ *Client, pid int) error { return syscall.Kill(pid, syscall.SIGKILL) },
+		"killed": func(_ *client.Client, pid int) error { return syscall.Kill(pid, syscall.SIGKILL) },
 	} {
 		t.Run(what, func(t *testing.T) {
 			s, before := r.signedIn()
@@ -115,7 +116,7 @@ func TestNextAgentTakesThePort(t *testing.T) {
 	if code, body := r.get(s, "/version"); code != 200 || now.PID == before.PID || now.BridgeError != "" {
 		t.Fatalf("%d: %s\n%+v", code, body, now)
 	}
-	check(t, only(r.dial().stop(t.Context())))
+	check(t, only(r.dial().Stop(t.Context())))
 	poll.Until(t, "the agent is gone", r.gone)
 	if !r.held() {
 		t.Fatal("the port is not held")
@@ -139,7 +140,7 @@ func TestSuspendedHolder(t *testing.T) {
 	check(t, err)
 	i := slices.IndexFunc(entries, func(e os.DirEntry) bool {
 		pid, err := strconv.Atoi(e.Name())
-		return err == nil && len(stat(pid)) > 1 && stat(pid)[1] == agent && isOurs(pid, "hold") == nil
+		return err == nil && len(stat(pid)) > 1 && stat(pid)[1] == agent && isVerb(pid, "hold")
 	})
 	if i < 0 {
 		t.Fatal("there is no holder")

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"testing"
 
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/test/need"
 	"github.com/kubehsm/kubehsm/test/poll"
@@ -21,7 +22,7 @@ func TestSystemdPassesThePort(t *testing.T) {
 			check(t, c.Close())
 		},
 		"command": func(t *testing.T, r *rig, exe string) {
-			c, err := Ensure(t.Context(), r.dirs, exe)
+			c, err := client.Ensure(t.Context(), r.dirs, exe)
 			check(t, err)
 			check(t, c.Close())
 		},
@@ -45,7 +46,7 @@ func TestSystemdPassesThePort(t *testing.T) {
 			check(t, err)
 			begin(t, r, exe)
 			poll.Until(t, "the agent runs", func() bool {
-				c, err := Dial(t.Context(), r.dirs)
+				c, err := client.Dial(t.Context(), r.dirs)
 				if err == nil {
 					check(t, c.Close())
 				}
@@ -55,7 +56,7 @@ func TestSystemdPassesThePort(t *testing.T) {
 			if st.PID != cmd.Process.Pid || st.BridgeError != "" || st.Bridge != r.ep.Address() {
 				t.Errorf("%+v", st)
 			}
-			check(t, only(r.dial().stop(t.Context())))
+			check(t, only(r.dial().Stop(t.Context())))
 		})
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/plugin/process/child"
@@ -99,15 +100,15 @@ func (h *hold) tell(clients []process.ID) error {
 func takePort(d home.Dirs) (net.Listener, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), handPatience)
 	defer cancel()
-	c, err := dialSocket(ctx, d.PortSocket())
-	if errors.Is(err, ErrNotRunning) {
+	c, err := client.DialSocket(ctx, d.PortSocket())
+	if errors.Is(err, client.ErrNotRunning) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close()
-	if ended, err := endSuspended(c); ended || err != nil {
+	if ended, err := client.EndSuspended(c); ended || err != nil {
 		return nil, err
 	}
 	if err := c.SetDeadline(time.Now().Add(handPatience)); err != nil {
@@ -200,7 +201,7 @@ func serveHold(ctx context.Context, d home.Dirs, exe string, control *os.File) e
 			return err
 		case err := <-wanted:
 			if err == nil {
-				err = start(ctx, d, exe)
+				err = client.Start(ctx, d, exe)
 			}
 			if err != nil {
 				return err

@@ -20,6 +20,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
@@ -37,7 +38,7 @@ func TestLockCutsEverything(t *testing.T) {
 	resp, err := r.http(s).Get(r.ep.URL("prod") + "/watch")
 	check(t, err)
 	defer resp.Body.Close()
-	check(t, only(r.dial().lock(context.Background())))
+	check(t, only(r.dial().Lock(context.Background())))
 	if _, err := io.ReadAll(resp.Body); err == nil {
 		t.Error("the watch ended as if it were whole")
 	}
@@ -88,7 +89,7 @@ func TestLockEndsAPrompt(t *testing.T) {
 		result <- err
 	}()
 	<-up
-	check(t, only(r.dial().lock(context.Background())))
+	check(t, only(r.dial().Lock(context.Background())))
 	if err := <-result; err == nil || !strings.Contains(err.Error(), "locked") {
 		t.Fatal(err)
 	}
@@ -154,7 +155,7 @@ func TestIdleAgentEnds(t *testing.T) {
 	r.serve(Options{IdleTimeout: time.Nanosecond, sweepEvery: time.Millisecond})
 	check(t, <-r.done)
 	r.done = nil
-	if _, err := Dial(context.Background(), r.dirs); !errors.Is(err, ErrNotRunning) {
+	if _, err := client.Dial(context.Background(), r.dirs); !errors.Is(err, client.ErrNotRunning) {
 		t.Fatal(err)
 	}
 }
@@ -178,13 +179,13 @@ func TestSessionKeepsTheAgent(t *testing.T) {
 func TestStop(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	s := r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
-	check(t, only(r.dial().stop(context.Background())))
+	check(t, only(r.dial().Stop(context.Background())))
 	check(t, <-r.done)
 	r.done = nil
 	if _, err := os.Stat(r.dirs.Socket()); err == nil {
 		t.Error("the socket is still there")
 	}
-	if _, err := Dial(context.Background(), r.dirs); !errors.Is(err, ErrNotRunning) || hsm.Hint(err) == "" {
+	if _, err := client.Dial(context.Background(), r.dirs); !errors.Is(err, client.ErrNotRunning) || hsm.Hint(err) == "" {
 		t.Error(err)
 	}
 	// The next agent is another bridge to the old certificate: 401 in words.
@@ -221,7 +222,7 @@ func TestEndingAgentLeavesItsSuccessorsSocket(t *testing.T) {
 	r.serve(Options{})
 	end()
 	check(t, <-done)
-	check(t, only(r.dial().lock(context.Background())))
+	check(t, only(r.dial().Lock(context.Background())))
 }
 
 func TestSecondAgentYields(t *testing.T) {
@@ -260,7 +261,7 @@ func TestPINCrossesRaw(t *testing.T) {
 	tapped := r.dirs
 	tapped.Run = t.TempDir()
 	tap.proxy(t, tapped.Socket(), r.dirs.Socket())
-	c, err := Dial(context.Background(), tapped)
+	c, err := client.Dial(context.Background(), tapped)
 	check(t, err)
 	defer c.Close()
 	if _, err := r.prepare(c, caller(1), hsmtest.NewScript(t, hsmtest.PIN("000000"), hsmtest.PIN(pin))); err != nil {
@@ -354,7 +355,7 @@ func TestEnsureStartsOneAgent(t *testing.T) {
 	pids := make([]int, 10)
 	for i := range pids {
 		wg.Go(func() {
-			c, err := Ensure(context.Background(), r.dirs, exe)
+			c, err := client.Ensure(context.Background(), r.dirs, exe)
 			if err != nil {
 				t.Error(err)
 				return
@@ -381,13 +382,13 @@ func TestEnsureStartsOneAgent(t *testing.T) {
 	check(t, err)
 	check(t, p.Signal(syscall.SIGKILL))
 	poll.Until(t, "the agent is gone", func() bool {
-		c, err := Dial(context.Background(), r.dirs)
+		c, err := client.Dial(context.Background(), r.dirs)
 		if err == nil {
 			_ = c.Close()
 		}
-		return errors.Is(err, ErrNotRunning)
+		return errors.Is(err, client.ErrNotRunning)
 	})
-	c, err := Ensure(context.Background(), r.dirs, exe)
+	c, err := client.Ensure(context.Background(), r.dirs, exe)
 	check(t, err)
 	defer c.Close()
 	s, err := c.Status(context.Background())
@@ -400,16 +401,16 @@ func TestEnsureStartsOneAgent(t *testing.T) {
 			t.Error("its memory can be read")
 		}
 	}
-	check(t, only(c.stop(context.Background())))
+	check(t, only(c.Stop(context.Background())))
 }
 
 func TestEnsureRepeatsWhyItFailed(t *testing.T) {
 	r := newRig(t, rigOptions{idle: true})
-	_, err := Ensure(context.Background(), r.dirs, program(t, r.dirs, "fail"))
+	_, err := client.Ensure(context.Background(), r.dirs, program(t, r.dirs, "fail"))
 	if err == nil || !strings.Contains(err.Error(), "a reason to fail") || !strings.Contains(hsm.Hint(err), r.dirs.LogFile()) {
 		t.Fatalf("%v (hint: %s)", err, hsm.Hint(err))
 	}
-	if _, err := Ensure(context.Background(), r.dirs, "/nonexistent/kubehsm"); err == nil {
+	if _, err := client.Ensure(context.Background(), r.dirs, "/nonexistent/kubehsm"); err == nil {
 		t.Fatal("started nothing")
 	}
 }
@@ -423,7 +424,7 @@ func TestEnsureLeavesStdoutAlone(t *testing.T) {
 		check(t, err)
 		exe, err := os.Executable()
 		check(t, err)
-		c, err := Ensure(context.Background(), d, exe)
+		c, err := client.Ensure(context.Background(), d, exe)
 		check(t, err)
 		check(t, c.Close())
 		return
@@ -451,7 +452,7 @@ func TestEnsureLeavesStdoutAlone(t *testing.T) {
 	if s.PID == os.Getpid() {
 		t.Fatal("no agent of its own")
 	}
-	check(t, only(c.stop(context.Background())))
+	check(t, only(c.Stop(context.Background())))
 }
 
 func TestLongSocketPath(t *testing.T) {
@@ -469,7 +470,7 @@ func TestLongSocketPath(t *testing.T) {
 			_ = c.Close()
 		}
 	}()
-	c, err := dialSocket(context.Background(), dir+"/agent.sock")
+	c, err := client.DialSocket(context.Background(), dir+"/agent.sock")
 	check(t, err)
 	check(t, c.Close())
 }

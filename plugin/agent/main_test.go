@@ -18,6 +18,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
@@ -236,9 +237,9 @@ type keepOpen struct{ hsm.Driver }
 
 func (keepOpen) Close() error { return nil }
 
-func (r *rig) dial() *Client {
+func (r *rig) dial() *client.Client {
 	r.t.Helper()
-	c, err := Dial(context.Background(), r.dirs)
+	c, err := client.Dial(context.Background(), r.dirs)
 	check(r.t, err)
 	r.t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -247,8 +248,8 @@ func (r *rig) dial() *Client {
 // caller is a made-up process that lives as long as the test.
 func caller(n int) bridge.Client { return bridge.Client{PID: os.Getpid(), Start: uint64(n)} }
 
-func (r *rig) prepare(c *Client, who bridge.Client, p hsm.Prompter) (message.Session, error) {
-	return c.Prepare(context.Background(), PrepareRequest{Enrollment: "prod", Client: who, Purpose: hsm.Purpose{Cluster: "evil", Command: "kubectl get pods"}}, p)
+func (r *rig) prepare(c *client.Client, who bridge.Client, p hsm.Prompter) (message.Session, error) {
+	return c.Prepare(context.Background(), client.PrepareRequest{Enrollment: "prod", Client: who, Purpose: hsm.Purpose{Cluster: "evil", Command: "kubectl get pods"}}, p)
 }
 
 func (r *rig) mustPrepare(p hsm.Prompter) message.Session {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net"
-	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,23 +14,8 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
-	"github.com/kubehsm/kubehsm/plugin/socket"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
-
-// TestAgentThatDoesNotAnswer: it is said, with what to do.
-func TestAgentThatDoesNotAnswer(t *testing.T) {
-	r := newRig(t, rigOptions{idle: true})
-	l, err := socket.Listen(r.dirs.Socket()) // what a suspended agent looks like
-	check(t, err)
-	defer l.Close()
-	c := r.dial()
-	_, err = wire.ReadWithin(c.link.Conn(), 10*time.Millisecond)
-	err = c.lost(&link.Lost{Err: err})
-	if !errors.Is(err, ErrNoAnswer) || !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(hsm.Hint(err), "kill -CONT ") {
-		t.Fatalf("%v (hint: %s)", err, hsm.Hint(err))
-	}
-}
 
 // TestSuspendedClientTakesItsAnswer: the time limit passed while it was not
 // running itself.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
@@ -88,7 +89,7 @@ func TestPolicyEditedForAMinute(t *testing.T) {
 			t.Errorf("the prompt tells %q, which lacks %q", n, words)
 		}
 	}
-	if again := func() string { check(t, only(r.dial().lock(t.Context()))); return r.notice() }(); again != "" {
+	if again := func() string { check(t, only(r.dial().Lock(t.Context()))); return r.notice() }(); again != "" {
 		t.Errorf("told again: %s", again)
 	}
 	r.wantOnRecord("enrolled prod >writes", "found prod writes>session lowered", "found prod session>writes", "told prod")
@@ -107,7 +108,7 @@ func TestPolicySetByKubehsm(t *testing.T) {
 	if _, err := r.prepare(r.dial(), caller(2), nil); err != nil {
 		t.Error(err)
 	}
-	check(t, only(r.dial().lock(t.Context())))
+	check(t, only(r.dial().Lock(t.Context())))
 	if n := r.notice(); !strings.Contains(n, "was set from writes to session, which is less strict") {
 		t.Errorf("told %q", n)
 	}
@@ -128,7 +129,7 @@ func TestPolicyOfAnotherEnrolment(t *testing.T) {
 	r.serve(Options{})
 	r.notice()
 	program, _ := running(t)
-	s, err := r.dial().Prepare(t.Context(), PrepareRequest{Enrollment: "easy", Client: program}, hsmtest.Typing(t, pin))
+	s, err := r.dial().Prepare(t.Context(), client.PrepareRequest{Enrollment: "easy", Client: program}, hsmtest.Typing(t, pin))
 	check(t, err)
 	p := &asker{answer: always(false, nil)}
 	r.attended(program, p)
@@ -157,7 +158,7 @@ func TestPolicyOfAnotherEnrolment(t *testing.T) {
 				t.Errorf("told %q", n)
 			}
 			check(t, os.WriteFile(file, before, 0o600))
-			check(t, only(r.dial().lock(t.Context())))
+			check(t, only(r.dial().Lock(t.Context())))
 			r.prepareAs("easy", hsmtest.NewScript(t, hsmtest.PIN(pin)))
 		})
 	}
@@ -166,7 +167,7 @@ func TestPolicyOfAnotherEnrolment(t *testing.T) {
 func (r *rig) prepareAs(name string, p hsm.Prompter) (message.Session, error) {
 	c := r.dial()
 	defer c.Close()
-	return c.Prepare(r.t.Context(), PrepareRequest{Enrollment: name, Client: caller(7)}, p)
+	return c.Prepare(r.t.Context(), client.PrepareRequest{Enrollment: name, Client: caller(7)}, p)
 }
 
 // TestPolicyWithoutALog: what is not known is said. A log that is removed while the

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
@@ -111,7 +112,7 @@ func TestCancelHoldsForAll(t *testing.T) {
 	results := make(chan error, 10)
 	leading := r.dial()
 	go func() {
-		_, err := leading.Prepare(ctx, PrepareRequest{Enrollment: "prod", Client: caller(1)}, leader)
+		_, err := leading.Prepare(ctx, client.PrepareRequest{Enrollment: "prod", Client: caller(1)}, leader)
 		results <- err
 	}()
 	<-up

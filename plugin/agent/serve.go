@@ -11,6 +11,7 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/logfile"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
@@ -176,7 +177,7 @@ func claim(ctx context.Context, d home.Dirs) (_ *flock.Flock, ours bool, err err
 	if err != nil {
 		return nil, false, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	ctx, cancel := context.WithTimeout(ctx, client.StartTimeout)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -187,7 +188,7 @@ func claim(ctx context.Context, d home.Dirs) (_ *flock.Flock, ours bool, err err
 		if ours {
 			return lock, true, nil
 		}
-		if c, err := Dial(ctx, d); err == nil {
+		if c, err := client.Dial(ctx, d); err == nil {
 			return nil, false, c.Close()
 		}
 		select {

@@ -98,7 +98,7 @@ func TestSignForOthers(t *testing.T) {
 	if _, held, err := sign(r.slot.URI, digest[:]); !held || err != nil {
 		t.Errorf("without those policies: held %t, %v", held, err)
 	}
-	check(t, only(r.dial().lock(t.Context())))
+	check(t, only(r.dial().Lock(t.Context())))
 	notHeld("a key that was locked", r.slot.URI)
 	if n := len(r.signatures()); n != 2 {
 		t.Errorf("%d signatures are on record, want 2", n)

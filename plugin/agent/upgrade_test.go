@@ -14,6 +14,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/test/poll"
@@ -61,7 +62,7 @@ func (r *rig) ensure(path, version string) (message.Status, []string) {
 	r.t.Helper()
 	r.t.Setenv(agentVersion, version)
 	var said []string
-	c, err := EnsureProgram(context.Background(), r.dirs, Program{Path: path, Version: version, Say: func(s string) { said = append(said, s) }})
+	c, err := client.EnsureProgram(context.Background(), r.dirs, client.Program{Path: path, Version: version, Say: func(s string) { said = append(said, s) }})
 	check(r.t, err)
 	defer c.Close()
 	s, err := c.Status(context.Background())
@@ -71,12 +72,12 @@ func (r *rig) ensure(path, version string) (message.Status, []string) {
 
 func (r *rig) stopAgent() {
 	r.t.Helper()
-	c, err := Dial(context.Background(), r.dirs)
-	if errors.Is(err, ErrNotRunning) {
+	c, err := client.Dial(context.Background(), r.dirs)
+	if errors.Is(err, client.ErrNotRunning) {
 		return
 	}
 	check(r.t, err)
-	check(r.t, only(c.stop(context.Background())))
+	check(r.t, only(c.Stop(context.Background())))
 	check(r.t, c.Close())
 }
 
@@ -110,7 +111,7 @@ func TestUpgrade(t *testing.T) {
 	pids := make([]int, 10)
 	for i := range pids {
 		wg.Go(func() {
-			c, err := EnsureProgram(context.Background(), r.dirs, Program{Path: b, Version: "v1.1.0"})
+			c, err := client.EnsureProgram(context.Background(), r.dirs, client.Program{Path: b, Version: "v1.1.0"})
 			if err != nil {
 				t.Error(err)
 				return
@@ -152,7 +153,7 @@ func TestUpgradeUnlocked(t *testing.T) {
 	copyProgram(t, newer)
 	check(t, os.Chtimes(newer, time.Time{}, time.Now().Add(time.Hour))) // neither has a version
 
-	c, err := Ensure(context.Background(), r.dirs, newer)
+	c, err := client.Ensure(context.Background(), r.dirs, newer)
 	check(t, err)
 	s, err := c.Status(context.Background())
 	check(t, err)
@@ -249,7 +250,7 @@ func TestOtherProtocol(t *testing.T) {
 		t.Helper()
 		t.Setenv(agentProgram, "other protocol")
 		t.Setenv(agentVersion, version)
-		check(t, start(context.Background(), r.dirs, path))
+		check(t, client.Start(context.Background(), r.dirs, path))
 		t.Setenv(agentProgram, "1")
 	}
 	start(a, "v1.0.0")
@@ -262,7 +263,7 @@ func TestOtherProtocol(t *testing.T) {
 	}
 	r.stopAgent()
 	start(a, "v1.2.0")
-	_, err = EnsureProgram(context.Background(), r.dirs, Program{Path: b, Version: "v1.1.0"})
+	_, err = client.EnsureProgram(context.Background(), r.dirs, client.Program{Path: b, Version: "v1.1.0"})
 	if !errors.Is(err, message.ErrVersion) || !strings.Contains(err.Error(), "v1.2.0") || !strings.Contains(hsm.Hint(err), "agent stop") {
 		t.Fatal(err)
 	}
@@ -286,7 +287,7 @@ func TestSupervised(t *testing.T) {
 	first.Stderr = &words
 	check(t, first.Start())
 	poll.Until(t, "it listens", func() bool {
-		c, err := Dial(context.Background(), r.dirs)
+		c, err := client.Dial(context.Background(), r.dirs)
 		if err == nil {
 			_ = c.Close()
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/signing"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/process"
@@ -63,7 +64,7 @@ func (w *waits) shown() *wire.Wait {
 }
 
 // waiting is a client that tells w.
-func (r *rig) waiting(w *waits) *Client {
+func (r *rig) waiting(w *waits) *client.Client {
 	r.t.Helper()
 	c := r.dial()
 	c.Waiting = w.show
@@ -102,14 +103,14 @@ func TestToldWhoIsAsked(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var own waits
 	go func() {
-		_, err := r.waiting(&own).Prepare(ctx, PrepareRequest{Enrollment: "prod", Client: first}, hsmtest.NewScript(t, hsmtest.Hang(asked)))
+		_, err := r.waiting(&own).Prepare(ctx, client.PrepareRequest{Enrollment: "prod", Client: first}, hsmtest.NewScript(t, hsmtest.Hang(asked)))
 		result["first"] <- err
 	}()
 	<-asked
 	told := map[string]*waits{"prod": {}, "stage": {}}
 	for name, w := range told {
 		go func() {
-			_, err := r.waiting(w).Prepare(t.Context(), PrepareRequest{Enrollment: name, Client: away(t)}, quietly{hsmtest.Typing(t, pin), t, w})
+			_, err := r.waiting(w).Prepare(t.Context(), client.PrepareRequest{Enrollment: name, Client: away(t)}, quietly{hsmtest.Typing(t, pin), t, w})
 			result[name] <- err
 		}()
 	}
@@ -156,14 +157,14 @@ func TestToldOfATouch(t *testing.T) {
 	result := make(chan error, 3)
 	person := hsmtest.NewScript(t)
 	go func() {
-		_, err := r.dial().Prepare(t.Context(), PrepareRequest{Enrollment: "prod", Client: first}, person)
+		_, err := r.dial().Prepare(t.Context(), client.PrepareRequest{Enrollment: "prod", Client: first}, person)
 		result <- err
 	}()
 	poll.Until(t, "a touch is awaited", func() bool { return person.Waiting() > 0 })
 	want := wire.Wait{For: wire.ForTouch, Token: r.token.Info().Name(), Client: first, Asker: first}
 	var plugin, signer waits
 	go func() {
-		_, err := r.waiting(&plugin).Prepare(t.Context(), PrepareRequest{Enrollment: "prod", Client: away(t)}, hsmtest.NewScript(t))
+		_, err := r.waiting(&plugin).Prepare(t.Context(), client.PrepareRequest{Enrollment: "prod", Client: away(t)}, hsmtest.NewScript(t))
 		result <- err
 	}()
 	poll.Until(t, "the plugin is told", func() bool { s := plugin.shown(); return s != nil && *s == want })

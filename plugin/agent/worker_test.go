@@ -25,6 +25,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/pkcs11"
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
@@ -143,7 +144,7 @@ func TestWorkerHoldsTheToken(t *testing.T) {
 	if err == nil && !bytes.Contains(theirs, []byte("moody.so")) { // only root may look
 		t.Error("the worker has not loaded the library")
 	}
-	check(t, only(m.dial().lock(t.Context())))
+	check(t, only(m.dial().Lock(t.Context())))
 	if alive(w.PID) {
 		t.Error("the worker outlived the lock")
 	}
@@ -237,7 +238,7 @@ func TestLockOfAStoppedWorker(t *testing.T) {
 	w := m.worker()
 	check(t, syscall.Kill(w.PID, syscall.SIGSTOP))
 	began := time.Now()
-	ended, err := Lock(t.Context(), m.dirs)
+	ended, err := client.Lock(t.Context(), m.dirs)
 	if took := time.Since(began); took > 8*time.Second {
 		t.Errorf("it took %s", took)
 	}
@@ -327,7 +328,7 @@ func TestCancelledPromptLeavesNoWorker(t *testing.T) {
 	asked, answer := make(chan struct{}), make(chan error, 1)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		_, err := m.dial().Prepare(ctx, PrepareRequest{Enrollment: "prod", Client: caller(2)}, hsmtest.NewScript(t, hsmtest.Hang(asked)))
+		_, err := m.dial().Prepare(ctx, client.PrepareRequest{Enrollment: "prod", Client: caller(2)}, hsmtest.NewScript(t, hsmtest.Hang(asked)))
 		answer <- err
 	}()
 	<-asked
@@ -358,9 +359,9 @@ func TestPINIsNotInMemory(t *testing.T) {
 			t.Setenv(agentProgram, how)
 			exe, err := os.Executable()
 			check(t, err)
-			client, err := Ensure(t.Context(), m.dirs, exe)
+			client, err := client.Ensure(t.Context(), m.dirs, exe)
 			check(t, err)
-			defer client.stop(context.Background())
+			defer client.Stop(context.Background())
 			agentPID := m.status().PID
 			if agentPID == os.Getpid() {
 				t.Fatal("the agent is this process")
@@ -382,7 +383,7 @@ func TestPINIsNotInMemory(t *testing.T) {
 				if remembers(t, agentPID, []byte(m.pin)) || remembers(t, worker, []byte(m.pin)) {
 					t.Error("a PIN is kept that the token does not want again")
 				}
-				check(t, only(client.lock(t.Context())))
+				check(t, only(client.Lock(t.Context())))
 				if alive(worker) {
 					t.Error("the worker lives")
 				}

@@ -17,7 +17,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/home"
@@ -50,16 +50,16 @@ func TestThief(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := func(client bridge.Client) {
+	names := func(claimed bridge.Client) {
 		t.Helper()
-		a, err := agent.Dial(t.Context(), dirs)
+		a, err := client.Dial(t.Context(), dirs)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer a.Close()
-		s, err := a.Prepare(t.Context(), agent.PrepareRequest{Enrollment: enrolled, Client: client, Purpose: hsm.Purpose{Command: "kubectl"}}, nil)
+		s, err := a.Prepare(t.Context(), client.PrepareRequest{Enrollment: enrolled, Client: claimed, Purpose: hsm.Purpose{Command: "kubectl"}}, nil)
 		if !errors.Is(err, message.ErrNotClient) || len(s.Key) > 0 {
-			t.Errorf("the thief that names process %d gets %v, %v", client.PID, s, err)
+			t.Errorf("the thief that names process %d gets %v, %v", claimed.PID, s, err)
 		}
 	}
 	uses := func(words string) {

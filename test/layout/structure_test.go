@@ -229,7 +229,7 @@ var orders = []struct {
 	{"plugin/agent/wire", []string{"plugin/worker", "plugin/agent/client", "plugin/agent/token", "plugin/agent/host",
 		"plugin/bridge"}},
 	{"plugin/agent/token", []string{"plugin/agent/client", "plugin/agent/host", "plugin/bridge"}},
-	{"plugin/agent/client", []string{"plugin/worker", "plugin/agent/token", "plugin/agent/host", "plugin/bridge"}},
+	{"plugin/agent/client", []string{"plugin/worker", "plugin/agent/token", "plugin/agent/host"}}, // an agent starts by its bridge's port
 	{"ui/present", []string{"ui/cli", "ui/tui", "ui/prompt", "plugin/agent/client", "plugin/worker"}},
 	{"ui/tui", []string{"ui/cli", "plugin/bridge", "plugin/agent/host", "plugin/agent/token"}},
 	{"ui/flow", []string{"ui/present", "plugin/agent/host", "plugin/agent/token"}},

@@ -3,12 +3,12 @@ package cli
 import (
 	"context"
 
-	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui/credential"
 )
 
 // ensureAgent finds or starts the agent, see [credential.EnsureAgent].
-func (a *app) ensureAgent(ctx context.Context, dirs home.Dirs) (*agent.Client, error) {
+func (a *app) ensureAgent(ctx context.Context, dirs home.Dirs) (*client.Client, error) {
 	return credential.EnsureAgent(ctx, dirs, a.Executable, a.Version, a.Stderr)
 }

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
@@ -43,7 +43,7 @@ func (a *app) agentVerb(c *cobra.Command, do func(*flow.Env, context.Context, fu
 			_ = w.flush() // the result stands even if this sentence is lost
 		})
 		switch {
-		case errors.Is(err, agent.ErrNotRunning):
+		case errors.Is(err, client.ErrNotRunning):
 			w.line("The agent is not running: nothing to do.")
 		case err != nil:
 			return err

@@ -7,26 +7,26 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 // withAgent calls f with the running agent; without one it returns false.
-func (a *app) withAgent(ctx context.Context, f func(*agent.Client) error) (running bool, err error) {
+func (a *app) withAgent(ctx context.Context, f func(*client.Client) error) (running bool, err error) {
 	dirs, err := a.dirs()
 	if err != nil {
 		return false, err
 	}
-	client, err := agent.Dial(ctx, dirs)
-	if errors.Is(err, agent.ErrNotRunning) {
+	c, err := client.Dial(ctx, dirs)
+	if errors.Is(err, client.ErrNotRunning) {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
-	defer client.Close()
-	return true, f(client)
+	defer c.Close()
+	return true, f(c)
 }
 
 func (a *app) agentStatus() *cobra.Command {
@@ -41,8 +41,8 @@ func (a *app) agentStatus() *cobra.Command {
 			Running bool `json:"running"`
 			*message.Status
 		}
-		running, err := a.withAgent(c.Context(), func(client *agent.Client) error {
-			status, err := client.Status(c.Context())
+		running, err := a.withAgent(c.Context(), func(running *client.Client) error {
+			status, err := running.Status(c.Context())
 			doc.Running, doc.Status = true, &status
 			return err
 		})

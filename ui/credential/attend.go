@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/execcredential"
@@ -58,21 +58,21 @@ func ParseProcess(s string) (process.ID, error) {
 
 // Attend asks on this terminal what the agent wants to ask about the client's
 // requests, until the client or the agent ends.
-func (c *Command) Attend(ctx context.Context, client process.ID) error {
+func (c *Command) Attend(ctx context.Context, of process.ID) error {
 	// ctrl-c is for the client; a prompt that is shown takes it too. Caught, it
 	// does not end this process.
 	ignored := make(chan os.Signal, 1)
 	signal.Notify(ignored, terminalSignals...)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
-	if err := whenGone(client, cancel); err != nil {
+	if err := whenGone(of, cancel); err != nil {
 		return err
 	}
 	dirs, err := home.FromEnv(c.Getenv)
 	if err != nil {
 		return err
 	}
-	a, err := agent.Dial(ctx, dirs)
+	a, err := client.Dial(ctx, dirs)
 	if err != nil {
 		return err
 	}
@@ -80,8 +80,8 @@ func (c *Command) Attend(ctx context.Context, client process.ID) error {
 	a.Waiting = waiting.Shown(io.Discard) // it has the terminal alone
 	asker, done := c.prompter(dirs)
 	defer done()
-	who := attendant{asker: ask.From(asker), terminal: prompt.NewTerminal(prompt.TerminalOptions{}).Ask, client: client}
-	err = a.Attend(ctx, client, ask.Func(who.ask), nil)
+	who := attendant{asker: ask.From(asker), terminal: prompt.NewTerminal(prompt.TerminalOptions{}).Ask, client: of}
+	err = a.Attend(ctx, of, ask.Func(who.ask), nil)
 	if errors.Is(err, message.ErrStopped) {
 		return nil
 	}

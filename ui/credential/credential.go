@@ -15,7 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/desktop"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
@@ -86,12 +86,12 @@ func (c *Command) Answer(ctx context.Context, name string) error {
 			return err
 		}
 	}
-	client, err := EnsureAgent(ctx, dirs, c.Executable, c.Version, c.Stderr)
+	a, err := EnsureAgent(ctx, dirs, c.Executable, c.Version, c.Stderr)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
-	session, err := client.Prepare(ctx, agent.PrepareRequest{
+	defer a.Close()
+	session, err := a.Prepare(ctx, client.PrepareRequest{
 		Enrollment: name,
 		Client:     process.Parent(),
 		Purpose:    hsm.Purpose{Cluster: name, Action: "sign in", Command: caller.Command()},
@@ -133,18 +133,18 @@ func (c *Command) request(name string) (execcredential.Request, error) {
 // an unlocked one was replaced is said on stderr. If no person reads that, an
 // unlocked agent goes on: nobody could be asked for the PIN either. The client says
 // why it waits.
-func EnsureAgent(ctx context.Context, dirs home.Dirs, executable, version string, stderr io.Writer) (*agent.Client, error) {
-	p := agent.Program{Path: executable, Version: version}
+func EnsureAgent(ctx context.Context, dirs home.Dirs, executable, version string, stderr io.Writer) (*client.Client, error) {
+	p := client.Program{Path: executable, Version: version}
 	if f, ok := stderr.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		p.Say = func(s string) {
 			_, _ = io.WriteString(f, text.Clean(s)+"\n") // a terminal that has gone has no reader
 		}
 	}
-	client, err := agent.EnsureProgram(ctx, dirs, p)
+	a, err := client.EnsureProgram(ctx, dirs, p)
 	if err == nil {
-		client.Waiting = waiting.Shown(stderr)
+		a.Waiting = waiting.Shown(stderr)
 	}
-	return client, err
+	return a, err
 }
 
 // prompter asks the person; what it needs is read when it comes to that.

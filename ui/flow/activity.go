@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
@@ -18,17 +18,17 @@ import (
 )
 
 // withAgent calls f with the running agent; [agent.ErrNotRunning] if none runs.
-func (e *Env) withAgent(ctx context.Context, f func(*agent.Client) error) error {
-	client, err := agent.Dial(ctx, e.Dirs)
+func (e *Env) withAgent(ctx context.Context, f func(*client.Client) error) error {
+	c, err := client.Dial(ctx, e.Dirs)
 	if err != nil {
 		return err
 	}
-	return errors.Join(f(client), client.Close())
+	return errors.Join(f(c), c.Close())
 }
 
 // AgentStatus describes the running agent; [agent.ErrNotRunning] if none runs.
 func (e *Env) AgentStatus(ctx context.Context) (s message.Status, err error) {
-	err = e.withAgent(ctx, func(c *agent.Client) (err error) {
+	err = e.withAgent(ctx, func(c *client.Client) (err error) {
 		s, err = c.Status(ctx)
 		return err
 	})
@@ -38,13 +38,13 @@ func (e *Env) AgentStatus(ctx context.Context) (s message.Status, err error) {
 // LockAgent has the running agent forget every PIN and cut every connection. say,
 // which may be nil, is told what had to be ended because it did not answer.
 func (e *Env) LockAgent(ctx context.Context, say func(sentence string)) error {
-	return e.insist(ctx, agent.Lock, say)
+	return e.insist(ctx, client.Lock, say)
 }
 
 // Unlock has the agent, which is started if none runs, unlock the token of the
 // enrolment called name. p is asked for the PIN.
 func (e *Env) Unlock(ctx context.Context, name string, p hsm.Prompter) error {
-	c, err := agent.EnsureProgram(ctx, e.Dirs, agent.Program{Path: e.Executable, Version: e.Version})
+	c, err := client.EnsureProgram(ctx, e.Dirs, client.Program{Path: e.Executable, Version: e.Version})
 	if err != nil {
 		return err
 	}
@@ -54,10 +54,10 @@ func (e *Env) Unlock(ctx context.Context, name string, p hsm.Prompter) error {
 
 // StopAgent ends the running agent; say is as in [Env.LockAgent].
 func (e *Env) StopAgent(ctx context.Context, say func(sentence string)) error {
-	return e.insist(ctx, agent.Stop, say)
+	return e.insist(ctx, client.Stop, say)
 }
 
-func (e *Env) insist(ctx context.Context, do func(context.Context, home.Dirs) (agent.Ended, error), say func(string)) error {
+func (e *Env) insist(ctx context.Context, do func(context.Context, home.Dirs) (client.Ended, error), say func(string)) error {
 	if say == nil {
 		say = func(string) {}
 	}
@@ -97,7 +97,7 @@ func (e *Env) settleCards(ctx context.Context, say func(string)) error {
 // OfferPerson offers p to the running agent for what comes up while requests
 // run and no terminal can be asked; see [agent.Client.Front].
 func (e *Env) OfferPerson(ctx context.Context, p hsm.Prompter, ready func()) error {
-	return e.withAgent(ctx, func(c *agent.Client) error { return c.Front(ctx, p, ready) })
+	return e.withAgent(ctx, func(c *client.Client) error { return c.Front(ctx, p, ready) })
 }
 
 // Audit calls each with the agent's records that f takes, the oldest first; see

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
@@ -106,8 +106,8 @@ func (e *Env) administer(ctx context.Context, u hsm.URI, a ability, f func(conte
 
 // lockAgent has a running agent forget all PINs.
 func (e *Env) lockAgent(ctx context.Context) error {
-	_, err := agent.Lock(ctx, e.Dirs) // the caller holds the token, and tells it
-	if err != nil && !errors.Is(err, agent.ErrNotRunning) {
+	_, err := client.Lock(ctx, e.Dirs) // the caller holds the token, and tells it
+	if err != nil && !errors.Is(err, client.ErrNotRunning) {
 		return hsm.WithHint(fmt.Errorf("locking the agent: %w", err), "end it with `kubehsm agent stop`")
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 )
 
@@ -54,7 +55,7 @@ func (e *Env) MoveBridge(ctx context.Context, port int) (*BridgeMove, error) {
 // kubeconfig entries, each to be taken back by itself. Where it fails midway, it
 // can be run again.
 func (m *BridgeMove) Apply(ctx context.Context) error {
-	if err := m.env.StopAgent(ctx, nil); err != nil && !errors.Is(err, agent.ErrNotRunning) {
+	if err := m.env.StopAgent(ctx, nil); err != nil && !errors.Is(err, client.ErrNotRunning) {
 		return err
 	}
 	if err := agent.ReleasePort(m.env.Dirs); err != nil {

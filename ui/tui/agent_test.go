@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 )
@@ -164,7 +164,7 @@ type lateAgent struct {
 
 func (a *lateAgent) OfferPerson(ctx context.Context, _ hsm.Prompter, _ func()) error {
 	if time.Now().Before(a.at) {
-		return agent.ErrNotRunning
+		return client.ErrNotRunning
 	}
 	a.found = time.Now()
 	<-ctx.Done()

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
@@ -49,7 +49,7 @@ func (f *fakeBackend) LockAgent(context.Context, func(string)) error { return f.
 
 func (f *fakeBackend) StopAgent(context.Context, func(string)) error {
 	f.mu.Lock()
-	f.statusErr = agent.ErrNotRunning
+	f.statusErr = client.ErrNotRunning
 	f.mu.Unlock()
 	return f.did("stop the agent")
 }

@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 )
 
@@ -60,7 +60,7 @@ func (l *Lab) Status(ctx context.Context) (message.Status, error) {
 		return s.Status, fmt.Errorf("%w in %q", err, out)
 	}
 	if !s.Running {
-		return s.Status, agent.ErrNotRunning
+		return s.Status, client.ErrNotRunning
 	}
 	return s.Status, nil
 }

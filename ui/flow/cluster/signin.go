@@ -10,12 +10,13 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/process"
-	"k8s.io/client-go/rest"
 )
 
 // ThroughBridge returns a client that reaches the enrolment's cluster as
@@ -50,13 +51,13 @@ func (a Access) bridgeConfig(ctx context.Context, name string, p hsm.Prompter) (
 // session asks the agent for a session. It gives this process the same
 // certificate until it is locked or ends.
 func (a Access) session(ctx context.Context, name string, p hsm.Prompter) (message.Session, error) {
-	client, err := agent.EnsureProgram(ctx, a.Env.Dirs, agent.Program{Path: a.Env.Executable, Version: a.Env.Version})
+	c, err := client.EnsureProgram(ctx, a.Env.Dirs, client.Program{Path: a.Env.Executable, Version: a.Env.Version})
 	if err != nil {
 		return message.Session{}, err
 	}
-	defer client.Close()
-	client.Waiting = a.Env.WaitingOf(ctx)
-	s, err := client.Prepare(ctx, agent.PrepareRequest{Enrollment: name, Client: process.This(), Purpose: hsm.Purpose{Cluster: name, Action: "sign in"}}, p)
+	defer c.Close()
+	c.Waiting = a.Env.WaitingOf(ctx)
+	s, err := c.Prepare(ctx, client.PrepareRequest{Enrollment: name, Client: process.This(), Purpose: hsm.Purpose{Cluster: name, Action: "sign in"}}, p)
 	if err == nil && s.Attend && p != nil {
 		err = a.attend(ctx, p)
 	}
@@ -66,14 +67,14 @@ func (a Access) session(ctx context.Context, name string, p hsm.Prompter) (messa
 // attend has p asked about this process's own requests, where the enrolment's
 // policy wants a yes for them, for as long as it and the agent run.
 func (a Access) attend(ctx context.Context, p hsm.Prompter) error {
-	client, err := agent.Dial(ctx, a.Env.Dirs)
+	c, err := client.Dial(ctx, a.Env.Dirs)
 	if err != nil {
 		return err
 	}
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
-		defer client.Close()
-		ended <- client.Attend(context.WithoutCancel(ctx), process.This(), p, func() { close(ready) })
+		defer c.Close()
+		ended <- c.Attend(context.WithoutCancel(ctx), process.This(), p, func() { close(ready) })
 	}()
 	select {
 	case <-ready:
@@ -81,7 +82,7 @@ func (a Access) attend(ctx context.Context, p hsm.Prompter) error {
 	case err := <-ended:
 		return err
 	case <-ctx.Done():
-		return errors.Join(ctx.Err(), client.Close())
+		return errors.Join(ctx.Err(), c.Close())
 	}
 }
 

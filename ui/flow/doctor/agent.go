@@ -8,21 +8,21 @@ import (
 	"os"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
-	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
 )
 
 // theAgent looks at the running agent. It starts none.
 func theAgent(ctx context.Context, o *Options) []Check {
 	c := Check{ID: "agent", Group: GroupAgent, Title: "Agent"}
-	client, err := agent.Dial(ctx, o.Env.Dirs)
-	if errors.Is(err, agent.ErrNotRunning) {
+	a, err := client.Dial(ctx, o.Env.Dirs)
+	if errors.Is(err, client.ErrNotRunning) {
 		return []Check{notRunning(c, o.Env.Dirs.Socket())}
 	}
 	if err != nil {
 		return []Check{c.with(Failed, err.Error(), "kubectl signs in through it.", fixOr(err, "remove "+o.Env.Dirs.Socket()+" if nothing of yours listens there"))}
 	}
-	defer client.Close()
-	s, err := client.Status(ctx)
+	defer a.Close()
+	s, err := a.Status(ctx)
 	if err != nil {
 		return []Check{c.with(Failed, err.Error(), "kubectl signs in through it.", fixOr(err, "kubehsm agent stop"))}
 	}

@@ -14,7 +14,7 @@ import (
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/ui/flow"
@@ -208,7 +208,7 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 
 func (m *Model) takeStatus(msg statusMsg, now time.Time) {
 	m.asked, m.running, m.err = true, msg.err == nil, nil
-	if msg.err != nil && !errors.Is(msg.err, agent.ErrNotRunning) {
+	if msg.err != nil && !errors.Is(msg.err, client.ErrNotRunning) {
 		m.err = msg.err
 	}
 	m.status = msg.status

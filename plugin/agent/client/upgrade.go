@@ -1,4 +1,4 @@
-package agent
+package client
 
 import (
 	"context"
@@ -98,7 +98,7 @@ func (p Program) settle(ctx context.Context, c *Client, mine wire.Build, h messa
 		(!h.Unlocked || p.Say != nil || !usable)
 	var err error
 	if mayEnd {
-		if err = c.retire(ctx); err == nil {
+		if err = c.Retire(ctx); err == nil {
 			*replaced = true
 			if h.Unlocked && p.Say != nil {
 				newer := "a newer kubehsm"
@@ -133,7 +133,7 @@ func connect(ctx context.Context, d home.Dirs, exe string) (*Client, error) {
 	if !errors.Is(err, ErrNotRunning) {
 		return c, err
 	}
-	if err := start(ctx, d, exe); err != nil {
+	if err := Start(ctx, d, exe); err != nil {
 		return nil, err
 	}
 	return Dial(ctx, d)

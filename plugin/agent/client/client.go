@@ -1,4 +1,4 @@
-package agent
+package client
 
 import (
 	"context"
@@ -12,7 +12,6 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/ask"
-	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/plugin/socket"
@@ -42,14 +41,14 @@ type PrepareRequest struct {
 	// Enrollment is the enrolment's name.
 	Enrollment string
 	// Client is the program that will use the session, see [process.Parent].
-	Client bridge.Client
+	Client process.ID
 	// Purpose is shown on prompts; its Cluster is replaced by the enrolment's name.
 	Purpose hsm.Purpose
 }
 
 // Dial connects to the running agent. [ErrNotRunning] if there is none.
 func Dial(ctx context.Context, d home.Dirs) (*Client, error) {
-	conn, err := dialSocket(ctx, d.Socket())
+	conn, err := DialSocket(ctx, d.Socket())
 	if err != nil {
 		return nil, err
 	}
@@ -98,20 +97,20 @@ func (c *Client) Status(ctx context.Context) (message.Status, error) {
 	return *out.Status, nil
 }
 
-// lock has the agent lock, see [Lock].
-func (c *Client) lock(ctx context.Context) ([]hsm.URI, error) {
+// Lock has the agent lock, see [Lock].
+func (c *Client) Lock(ctx context.Context) ([]hsm.URI, error) {
 	var out message.LockAnswer
 	err := c.plain(ctx, message.OpLock, &out)
 	return out.Ended, err
 }
 
-// stop has the agent lock and end, see [Stop].
-func (c *Client) stop(ctx context.Context) ([]hsm.URI, error) {
+// Stop has the agent lock and end, see [Stop].
+func (c *Client) Stop(ctx context.Context) ([]hsm.URI, error) {
 	return nil, c.endBy(ctx, message.OpStop)
 }
 
-// retire is stop, unless something is open: [ErrInUse].
-func (c *Client) retire(ctx context.Context) error { return c.endBy(ctx, message.OpRetire) }
+// Retire is stop, unless something is open: [ErrInUse].
+func (c *Client) Retire(ctx context.Context) error { return c.endBy(ctx, message.OpRetire) }
 
 func (c *Client) endBy(ctx context.Context, op string) error {
 	if err := c.plain(ctx, op, nil); err != nil {

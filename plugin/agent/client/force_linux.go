@@ -1,4 +1,4 @@
-package agent
+package client
 
 import (
 	"bytes"
@@ -60,9 +60,9 @@ func endByForce(lock string, conn net.Conn) (int, error) {
 	return pid, end(append([]pinned{agent}, workers...))
 }
 
-// endSuspended kills the holder of the bridge's port that listens at the other end of
+// EndSuspended kills the holder of the bridge's port that listens at the other end of
 // conn, if the holder is suspended: it would give the port to nobody.
-func endSuspended(conn net.Conn) (ended bool, err error) {
+func EndSuspended(conn net.Conn) (ended bool, err error) {
 	holder, err := pinOf(socket.PeerPID(conn))
 	if err != nil {
 		return false, err

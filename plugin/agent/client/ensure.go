@@ -1,4 +1,4 @@
-package agent
+package client
 
 import (
 	"bufio"
@@ -17,8 +17,8 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/process/child"
 )
 
-// startTimeout bounds how long a new agent may take to listen.
-const startTimeout = 20 * time.Second
+// StartTimeout bounds how long a new agent may take to listen.
+const StartTimeout = 20 * time.Second
 
 // Ensure connects to the running agent, or starts one first: exe is this
 // program's absolute path, run as `exe agent serve` in a session of its own,
@@ -29,8 +29,8 @@ func Ensure(ctx context.Context, d home.Dirs, exe string) (*Client, error) {
 	return EnsureProgram(ctx, d, Program{Path: exe})
 }
 
-// start starts an agent and waits until it listens, or another one does.
-func start(ctx context.Context, d home.Dirs, exe string) error {
+// Start starts an agent and waits until it listens, or another one does.
+func Start(ctx context.Context, d home.Dirs, exe string) error {
 	if err := d.Prepare(); err != nil {
 		return fmt.Errorf("start the agent: %w", err)
 	}
@@ -58,7 +58,7 @@ func start(ctx context.Context, d home.Dirs, exe string) error {
 	}
 	exited := make(chan error, 1)
 	go func() { exited <- cmd.Wait() }() // so that it is no zombie while we live
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	ctx, cancel := context.WithTimeout(ctx, StartTimeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { _ = r.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()

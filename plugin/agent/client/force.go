@@ -1,4 +1,4 @@
-package agent
+package client
 
 import (
 	"context"
@@ -24,11 +24,11 @@ type Ended struct {
 // Lock has the running agent forget all PINs, drop all sessions and cut all
 // connections. An agent that does not answer is ended. [ErrNotRunning] if there is
 // none; [ErrNoAnswer] if it can be neither asked nor ended.
-func Lock(ctx context.Context, d home.Dirs) (Ended, error) { return insist(ctx, d, (*Client).lock) }
+func Lock(ctx context.Context, d home.Dirs) (Ended, error) { return insist(ctx, d, (*Client).Lock) }
 
 // Stop locks the running agent and ends it, see [Lock]. It returns when the agent
 // is gone.
-func Stop(ctx context.Context, d home.Dirs) (Ended, error) { return insist(ctx, d, (*Client).stop) }
+func Stop(ctx context.Context, d home.Dirs) (Ended, error) { return insist(ctx, d, (*Client).Stop) }
 
 func insist(ctx context.Context, d home.Dirs, ask func(*Client, context.Context) ([]hsm.URI, error)) (Ended, error) {
 	c, err := Dial(ctx, d)

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package agent
+package client
 
 import (
 	"errors"
@@ -10,5 +10,5 @@ import (
 // endByForce: this system is not asked which process it is.
 func endByForce(string, net.Conn) (int, error) { return 0, errors.ErrUnsupported }
 
-// endSuspended is not done here.
-func endSuspended(net.Conn) (bool, error) { return false, nil }
+// EndSuspended is not done here.
+func EndSuspended(net.Conn) (bool, error) { return false, nil }

@@ -1,4 +1,4 @@
-package agent
+package client
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/socket"
 )
 
-func dialSocket(ctx context.Context, path string) (net.Conn, error) {
+func DialSocket(ctx context.Context, path string) (net.Conn, error) {
 	conn, err := socket.Dial(ctx, path)
 	switch {
 	case err == nil:
