@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/atomicfile"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
@@ -76,11 +77,11 @@ func (p *Plan) unchanged() error {
 
 // write does the work under the locks.
 func (p *Plan) write(ctx context.Context, j *Journal) (step Step, err error) {
-	var ready []replacement
+	var ready []*atomicfile.File
 	done := 0
 	defer func() {
 		for _, r := range ready[done:] {
-			err = errors.Join(err, r.discard())
+			err = errors.Join(err, r.Discard())
 		}
 	}()
 	for _, f := range p.files {
@@ -106,7 +107,7 @@ func (p *Plan) write(ctx context.Context, j *Journal) (step Step, err error) {
 	}
 	p.at("recorded")
 	for i := range ready {
-		if err := ready[i].commit(); err != nil {
+		if err := commit(ready[i]); err != nil {
 			return Step{}, errors.Join(err, p.rollBack(ready[:i+1]), j.drop(step))
 		}
 		done++
@@ -132,24 +133,24 @@ func (p *Plan) write(ctx context.Context, j *Journal) (step Step, err error) {
 }
 
 // rollBack restores the files that were renamed before one could not be.
-func (p *Plan) rollBack(renamed []replacement) error {
+func (p *Plan) rollBack(renamed []*atomicfile.File) error {
 	var errs []error
 	for _, r := range renamed {
-		i := slices.IndexFunc(p.files, func(f *fileEdit) bool { t, err := targetOf(f.path); return err == nil && t == r.target })
+		i := slices.IndexFunc(p.files, func(f *fileEdit) bool { t, err := targetOf(f.path); return err == nil && t == r.Target() })
 		if i < 0 {
 			continue
 		}
-		now, err := readSource(r.target)
+		now, err := readSource(r.Target())
 		switch f := p.files[i]; {
 		case err != nil:
 			errs = append(errs, err)
 		case now.exists == f.exists && bytes.Equal(now.data, f.data): // not renamed after all
 		case !f.exists:
-			errs = append(errs, os.Remove(r.target))
+			errs = append(errs, os.Remove(r.Target()))
 		default:
-			old, err := prepare(r.target, f.data)
+			old, err := prepare(r.Target(), f.data)
 			if err == nil {
-				err = old.commit()
+				err = commit(old)
 			}
 			errs = append(errs, err)
 		}

@@ -1,7 +1,6 @@
 package kubeconfig
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -13,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/record"
 )
 
 // KeepSteps is how many steps a journal keeps; older ones are removed.
@@ -35,8 +36,8 @@ type Step struct {
 	Done  bool      // false: the process died before it had renamed every file
 }
 
-// record is a step on disk.
-type record struct {
+// stepRecord is a step on disk.
+type stepRecord struct {
 	Version int          `json:"version"`
 	Time    time.Time    `json:"time"`
 	Title   string       `json:"title"`
@@ -85,7 +86,7 @@ func (j *Journal) History(ctx context.Context) ([]Step, error) {
 	return steps, nil
 }
 
-func (r *record) step(id string) Step {
+func (r *stepRecord) step(id string) Step {
 	s := Step{ID: id, Time: r.Time, Title: r.Title, Name: r.Name, Done: r.Done}
 	for _, f := range r.Files {
 		s.Files = append(s.Files, f.Path)
@@ -94,36 +95,21 @@ func (r *record) step(id string) Step {
 }
 
 func (j *Journal) ids() ([]string, error) {
-	entries, err := os.ReadDir(j.Dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+	ids, err := record.Names(j.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("read the kubeconfig journal: %w", err)
 	}
-	var ids []string
-	for _, e := range entries {
-		if id, ok := cutJSON(e.Name()); ok && stepID().MatchString(id) {
-			ids = append(ids, id)
-		}
-	}
-	slices.SortFunc(ids, cmp.Compare[string])
-	return ids, nil
-}
-
-func cutJSON(name string) (string, bool) {
-	ext := filepath.Ext(name)
-	return name[:len(name)-len(ext)], ext == ".json"
+	return slices.DeleteFunc(ids, func(id string) bool { return !stepID().MatchString(id) }), nil
 }
 
 func (j *Journal) path(id string) string { return filepath.Join(j.Dir, id+".json") }
 
-func (j *Journal) load(id string) (*record, error) {
+func (j *Journal) load(id string) (*stepRecord, error) {
 	data, err := os.ReadFile(j.path(id))
 	if err != nil {
 		return nil, fmt.Errorf("read the kubeconfig journal: %w", err)
 	}
-	var r record
+	var r stepRecord
 	if err := decodeJSON(data, &r); err != nil {
 		return nil, fmt.Errorf("read the kubeconfig journal: %s: %w", j.path(id), err)
 	}
@@ -143,7 +129,7 @@ func (j *Journal) load(id string) (*record, error) {
 }
 
 // begin writes the record of p before any file is renamed.
-func (j *Journal) begin(p *Plan) (Step, *record, error) {
+func (j *Journal) begin(p *Plan) (Step, *stepRecord, error) {
 	now := time.Now().UTC()
 	r, err := newRecord(p, now)
 	if err != nil {
@@ -171,7 +157,7 @@ func (j *Journal) begin(p *Plan) (Step, *record, error) {
 }
 
 // finish marks the step as done and removes the oldest ones.
-func (j *Journal) finish(id string, r *record) error {
+func (j *Journal) finish(id string, r *stepRecord) error {
 	if j == nil {
 		return nil
 	}
@@ -221,14 +207,14 @@ func (j *Journal) drop(s Step) error {
 	return os.Remove(j.path(s.ID))
 }
 
-func (j *Journal) save(id string, r *record) error {
+func (j *Journal) save(id string, r *stepRecord) error {
 	data, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
 	w, err := prepare(j.path(id), append(data, '\n'))
 	if err == nil {
-		err = w.commit()
+		err = commit(w)
 	}
 	if err != nil {
 		return fmt.Errorf("kubeconfig journal: %w", err)
@@ -236,8 +222,8 @@ func (j *Journal) save(id string, r *record) error {
 	return nil
 }
 
-func newRecord(p *Plan, at time.Time) (*record, error) {
-	r := &record{Version: 1, Time: at, Title: p.Title, Name: p.name}
+func newRecord(p *Plan, at time.Time) (*stepRecord, error) {
+	r := &stepRecord{Version: 1, Time: at, Title: p.Title, Name: p.name}
 	for _, f := range p.files {
 		path, err := filepath.Abs(f.path)
 		if err != nil {

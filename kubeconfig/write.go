@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/atomicfile"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 )
@@ -39,11 +40,6 @@ func targetOf(path string) (string, error) {
 	return "", fmt.Errorf("%s: too many symbolic links", path)
 }
 
-// replacement is a file written beside its target, ready to take its place.
-type replacement struct {
-	temp, target string
-}
-
 // tempMark is in the names of our temporary files.
 const tempMark = ".kubehsm-"
 
@@ -52,45 +48,41 @@ func tempPrefix(target string) string { return "." + filepath.Base(target) + tem
 
 // prepare writes data beside path's target, with the target's mode and owner,
 // and brings it to the disk.
-func prepare(path string, data []byte) (r replacement, err error) {
+func prepare(path string, data []byte) (*atomicfile.File, error) {
 	target, err := targetOf(path)
 	if err != nil {
-		return r, fmt.Errorf("write kubeconfig: %w", err)
+		return nil, fmt.Errorf("write kubeconfig: %w", err)
 	}
 	info, err := os.Stat(target)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return r, fmt.Errorf("write kubeconfig: %w", err)
+		return nil, fmt.Errorf("write kubeconfig: %w", err)
 	}
 	mode := fs.FileMode(0o600)
 	if info != nil {
 		if !info.Mode().IsRegular() { // it would no longer be what it is for others, such as the null device
-			return r, hint.Withf(fmt.Errorf("write kubeconfig: %s: not a regular file", target), "name a file with --kubeconfig or KUBECONFIG")
+			return nil, hint.Withf(fmt.Errorf("write kubeconfig: %s: not a regular file", target), "name a file with --kubeconfig or KUBECONFIG")
 		}
 		mode = info.Mode().Perm()
 		if err := writable(target, mode); err != nil {
-			return r, err
+			return nil, err
 		}
 	}
-	f, err := os.CreateTemp(filepath.Dir(target), tempPrefix(target))
+	f, err := atomicfile.Create(target, tempPrefix(target))
 	if err != nil {
-		return r, denied(fmt.Errorf("write kubeconfig: %w", err), filepath.Dir(target))
+		return nil, denied(fmt.Errorf("write kubeconfig: %w", err), filepath.Dir(target))
 	}
-	r = replacement{temp: f.Name(), target: target}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("write kubeconfig: %w", err), r.discard())
+	err = f.Write(data, func(f *os.File) error {
+		if info != nil {
+			if err := keepOwner(f, info); err != nil { // before the mode: chown may clear bits
+				return err
+			}
 		}
-	}()
-	if _, err = f.Write(data); err == nil && info != nil {
-		err = keepOwner(f, info) // before the mode: chown may clear bits
+		return f.Chmod(mode)
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("write kubeconfig: %w", err), f.Discard())
 	}
-	if err == nil {
-		err = f.Chmod(mode)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	return r, errors.Join(err, f.Close())
+	return f, nil
 }
 
 // writable refuses to replace what the user has made read-only: a rename would
@@ -107,19 +99,12 @@ func writable(path string, mode fs.FileMode) error {
 }
 
 // commit puts the file in its place.
-func (r replacement) commit() error {
-	if err := os.Rename(r.temp, r.target); err != nil {
+func commit(f *atomicfile.File) error {
+	if err := f.Commit(); err != nil {
 		err = fmt.Errorf("write kubeconfig: %w", err)
-		return hint.Withf(err, "is %s a mount of its own? name another file with --kubeconfig", shell.Quote(r.target))
+		return hint.Withf(err, "is %s a mount of its own? name another file with --kubeconfig", shell.Quote(f.Target()))
 	}
-	return syncDir(filepath.Dir(r.target))
-}
-
-func (r replacement) discard() error {
-	if err := os.Remove(r.temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
+	return f.Sync()
 }
 
 // sweep removes temporary files of ours that a killed process left beside path.

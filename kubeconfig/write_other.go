@@ -17,6 +17,3 @@ func isReadOnlyFS(error) bool { return false }
 
 // nonBlock: pipes have no names among the files here.
 const nonBlock = 0
-
-// syncDir: folders cannot be synced here.
-func syncDir(string) error { return nil }

@@ -37,16 +37,3 @@ func isReadOnlyFS(err error) bool { return errors.Is(err, syscall.EROFS) }
 
 // nonBlock has a pipe that nobody writes to open at once.
 const nonBlock = syscall.O_NONBLOCK
-
-// syncDir brings a rename to the disk.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = d.Sync()
-	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
-		err = nil // some file systems cannot
-	}
-	return errors.Join(err, d.Close())
-}
