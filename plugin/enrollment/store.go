@@ -1,18 +1,17 @@
 package enrollment
 
 import (
-	"bytes"
 	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/record"
+	"github.com/kubehsm/kubehsm/hsm/shared/strict"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
 
@@ -40,15 +39,16 @@ func (s Store) Save(e Enrollment) error {
 	if err := e.Validate(); err != nil {
 		return err
 	}
-	b, err := json.MarshalIndent(e, "", "  ")
-	if err != nil {
+	if err := home.WriteRecord(s.file(e.Name), format(), e); err != nil {
 		return fmt.Errorf("enrolment %s: %w", e.Name, err)
 	}
-	if err := home.MakeDir(s.enrollments); err != nil {
-		return fmt.Errorf("enrolment %s: %w", e.Name, err)
-	}
-	return home.WriteFile(s.file(e.Name), append(b, '\n'))
+	return nil
 }
+
+// format is that of the enrolments' records. A field that is unknown may restrict
+// what the enrolment is for: it is never ignored, unless a record of a later version
+// says that it can be.
+func format() record.Format { return record.Format{Version: 1} }
 
 // Load reads the enrolment of that name. Errors: [ErrUnknown], [ErrInvalid],
 // [home.ErrUnsafe], or the file system's.
@@ -70,13 +70,11 @@ func (s Store) Load(name string) (Enrollment, error) {
 
 func (s Store) decode(name string, b []byte) (Enrollment, error) {
 	var e Enrollment
-	dec := json.NewDecoder(bytes.NewReader(b))
-	dec.DisallowUnknownFields() // a field of a later version may be a restriction: never ignore it
-	if err := dec.Decode(&e); err != nil {
-		return Enrollment{}, fmt.Errorf("enrolment %s: %w: %s: %w", name, ErrInvalid, s.file(name), err)
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+	switch err := format().Decode(b, &e); {
+	case errors.Is(err, strict.ErrMore):
 		return Enrollment{}, fmt.Errorf("enrolment %s: %w: %s holds more than one object", name, ErrInvalid, s.file(name))
+	case err != nil:
+		return Enrollment{}, fmt.Errorf("enrolment %s: %w: %s: %w", name, ErrInvalid, s.file(name), err)
 	}
 	if e.Name != name {
 		return Enrollment{}, fmt.Errorf("enrolment %s: %w: %s says it is %q", name, ErrInvalid, s.file(name), e.Name)
@@ -86,26 +84,22 @@ func (s Store) decode(name string, b []byte) (Enrollment, error) {
 
 // damaged says how a file of the store is mended that cannot be used.
 func damaged(err error, name string) error {
+	if errors.Is(err, record.ErrNewer) {
+		return err // it is whole, and its own hint says what helps
+	}
 	return hsm.WithHint(err, "`kubehsm enroll --name "+name+"` (join, if the cluster was joined) writes it anew from the record of the enrolment")
 }
 
 // List returns the enrolments in the order of their names. Those that cannot
 // be read are left out and named in the error.
 func (s Store) List() ([]Enrollment, error) {
-	entries, err := os.ReadDir(s.enrollments)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+	names, err := record.Names(s.enrollments)
 	if err != nil {
 		return nil, err
 	}
 	var all []Enrollment
 	var errs []error
-	for _, entry := range entries {
-		name, ok := strings.CutSuffix(entry.Name(), ".json")
-		if !ok || strings.HasPrefix(name, ".") {
-			continue
-		}
+	for _, name := range names {
 		e, err := s.Load(name)
 		if err != nil {
 			errs = append(errs, err)

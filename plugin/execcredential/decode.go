@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/strict"
 )
 
 // decode takes the request apart. encoding/json alone would take a field name in
@@ -43,49 +43,28 @@ func null(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "nu
 
 // object reads a JSON object's fields into what they are mapped to, skipping
 // others. A field that appears twice, known or not, is an error. Null, or
-// nothing at all, is an object without fields.
+// nothing at all, is an object without fields. The errors quote nothing.
 func object(data []byte, into map[string]any) error {
-	if null(data) {
+	if null(bytes.TrimSpace(data)) {
 		return nil
 	}
-	d := json.NewDecoder(bytes.NewReader(data))
-	if t, err := d.Token(); err != nil {
-		return err
-	} else if t == nil {
-		return end(d)
-	} else if t != json.Delim('{') {
+	all, err := strict.Members(data)
+	switch {
+	case errors.Is(err, strict.ErrDuplicate):
+		return errors.New("a field appears twice")
+	case errors.Is(err, strict.ErrNoObject):
 		return errors.New("not a JSON object")
-	}
-	seen := map[string]bool{}
-	for d.More() {
-		t, err := d.Token()
-		if err != nil {
-			return err
-		}
-		name, _ := t.(string)
-		if seen[name] {
-			return errors.New("a field appears twice")
-		}
-		seen[name] = true
-		var skipped json.RawMessage
-		to := into[name]
-		if to == nil {
-			to = &skipped
-		}
-		if err := d.Decode(to); err != nil {
-			return err
-		}
-	}
-	if _, err := d.Token(); err != nil {
+	case errors.Is(err, strict.ErrMore):
+		return errors.New("text after the JSON object")
+	case err != nil:
 		return err
 	}
-	return end(d)
-}
-
-// end wants nothing after the object.
-func end(d *json.Decoder) error {
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("text after the JSON object")
+	for _, m := range all {
+		if to := into[m.Name]; to != nil {
+			if err := json.Unmarshal(m.Value, to); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

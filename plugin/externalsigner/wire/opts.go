@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/strict"
 )
 
 // The types of signer options, as Go's reflect names them.
@@ -36,20 +38,20 @@ func parseOpts(kind, value string) (crypto.SignerOpts, error) {
 }
 
 func parsePSS(value string) (crypto.SignerOpts, error) {
-	all, err := members([]byte(value))
+	all, err := strict.Members([]byte(value))
 	if err != nil {
 		return nil, fmt.Errorf("signerOpts: %w", err)
 	}
 	var salt *int
 	var hash *uint
 	for _, m := range all {
-		switch m.name {
+		switch m.Name {
 		case "SaltLength":
-			err = m.read(&salt)
+			err = m.Read(&salt)
 		case "Hash":
-			err = m.read(&hash)
+			err = m.Read(&hash)
 		default:
-			err = m.unknown()
+			err = m.Unknown()
 		}
 		if err != nil {
 			return nil, fmt.Errorf("signerOpts: %w", err)

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/strict"
 )
 
 // APIVersion is the one version of the protocol that there is.
@@ -88,27 +90,27 @@ func (t *text) UnmarshalText(b []byte) error {
 
 // read fills the form.
 func (f *form) read(b []byte) error {
-	all, err := members(b)
+	all, err := strict.Members(b)
 	if err != nil {
 		return err
 	}
 	for _, m := range all {
-		switch m.name {
+		switch m.Name {
 		case "apiVersion":
-			err = m.read(&f.apiVersion)
+			err = m.Read(&f.apiVersion)
 		case "kind":
-			err = m.read(&f.kind)
+			err = m.Read(&f.kind)
 		case "digest":
-			err = m.read(&f.digest)
+			err = m.Read(&f.digest)
 		case "signerOptsType":
-			err = m.read(&f.signerOptsType)
+			err = m.Read(&f.signerOptsType)
 		case "signerOpts":
-			err = m.read(&f.signerOpts)
+			err = m.Read(&f.signerOpts)
 		case "configuration":
-			err = f.configure(m.value)
-			clear(m.value)
+			err = f.configure(m.Value)
+			clear(m.Value)
 		default:
-			err = m.unknown()
+			err = m.Unknown()
 		}
 		if err != nil {
 			return err
@@ -118,16 +120,16 @@ func (f *form) read(b []byte) error {
 }
 
 func (f *form) configure(b []byte) error {
-	all, err := members(b)
+	all, err := strict.Members(b)
 	if err != nil {
 		return fmt.Errorf("field \"configuration\": %w", err)
 	}
 	f.configuration = make(map[string]text, len(all))
 	for _, m := range all {
 		var value text
-		err := m.read(&value)
-		f.configuration[m.name] = value
-		clear(m.value)
+		err := m.Read(&value)
+		f.configuration[m.Name] = value
+		clear(m.Value)
 		if err != nil {
 			return err
 		}

@@ -4,10 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +15,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/record"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
@@ -28,6 +27,11 @@ type Store struct{ env *env.Env }
 // NewStore returns the records in the folders of e.
 func NewStore(e *env.Env) Store { return Store{env: e} }
 
+// format is that of the records here. What they hold restricts nothing: they are the
+// user's own notes of what to go on with.
+func format() record.Format { return record.Format{Version: 1, Lenient: true} }
+
+// Path is the file of the record of the enrolment called name.
 func (s Store) Path(name string) string {
 	return filepath.Join(s.env.ProgressDir(), name+".json")
 }
@@ -35,11 +39,7 @@ func (s Store) Path(name string) string {
 // Save writes j whole or not at all.
 func (s Store) Save(j *Progress) error {
 	j.Updated = time.Now().UTC().Truncate(time.Second)
-	b, err := json.MarshalIndent(j, "", "  ")
-	if err != nil {
-		return fmt.Errorf("enrolment record: %w", err)
-	}
-	if err := home.WriteFile(s.Path(j.Options.Name), append(b, '\n')); err != nil {
+	if err := home.WriteRecord(s.Path(j.Options.Name), format(), j); err != nil {
 		return fmt.Errorf("enrolment record: %w", err)
 	}
 	return nil
@@ -56,7 +56,10 @@ func (s Store) Load(name string) (*Progress, error) {
 		return nil, fmt.Errorf("enrolment record: %w", err)
 	}
 	var j Progress
-	if err := json.Unmarshal(b, &j); err != nil {
+	switch err := format().Decode(b, &j); {
+	case errors.Is(err, record.ErrNewer):
+		return nil, fmt.Errorf("enrolment record %s: %w", s.Path(name), err)
+	case err != nil:
 		return nil, hsm.Hintf(fmt.Errorf("enrolment record %s: %w", s.Path(name), err),
 			"remove it and enrol again; the key on the token can be reused with --key")
 	}
@@ -76,19 +79,12 @@ func (s Store) Unfinished(ctx context.Context) ([]Progress, error) {
 
 // All reads all records.
 func (s Store) All() ([]Progress, error) {
-	entries, err := os.ReadDir(s.env.ProgressDir())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+	names, err := record.Names(s.env.ProgressDir())
 	if err != nil {
 		return nil, fmt.Errorf("enrolment records: %w", err)
 	}
 	var all []Progress
-	for _, entry := range entries {
-		name, ok := strings.CutSuffix(entry.Name(), ".json")
-		if !ok || strings.HasPrefix(name, ".") {
-			continue
-		}
+	for _, name := range names {
 		j, err := s.Load(name)
 		if err != nil {
 			return nil, err
@@ -127,14 +123,7 @@ func serverMark(server string) string {
 }
 
 func (s Store) SaveRequest(o Request) error {
-	b, err := json.MarshalIndent(o, "", "  ")
-	if err == nil {
-		err = home.MakeDir(s.requestsDir())
-	}
-	if err == nil {
-		err = home.WriteFile(s.RequestPath(o.Server, o.Name), append(b, '\n'))
-	}
-	if err != nil {
+	if err := home.WriteRecord(s.RequestPath(o.Server, o.Name), format(), o); err != nil {
 		return fmt.Errorf("record of request %s: %w", o.Name, err)
 	}
 	return nil
@@ -152,7 +141,7 @@ func (s Store) LoadRequest(server, name string) (Request, error) {
 func (s Store) readRequest(path string, to *Request) error {
 	b, err := os.ReadFile(path)
 	if err == nil {
-		err = json.Unmarshal(b, to)
+		err = format().Decode(b, to)
 	}
 	if err != nil {
 		return fmt.Errorf("record of a request: %w", err)
@@ -163,17 +152,17 @@ func (s Store) readRequest(path string, to *Request) error {
 // Requests are the records of what was filed with the cluster at server, and
 // what its unfinished enrolments have filed.
 func (s Store) Requests(server string) ([]Request, error) {
-	entries, err := os.ReadDir(s.requestsDir())
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	names, err := record.Names(s.requestsDir())
+	if err != nil {
 		return nil, fmt.Errorf("records of requests: %w", err)
 	}
 	var all []Request
-	for _, entry := range entries {
-		if strings.HasPrefix(entry.Name(), ".") || !strings.HasSuffix(entry.Name(), "@"+serverMark(server)+".json") {
+	for _, name := range names {
+		if !strings.HasSuffix(name, "@"+serverMark(server)) {
 			continue
 		}
 		var o Request
-		if err := s.readRequest(filepath.Join(s.requestsDir(), entry.Name()), &o); err != nil {
+		if err := s.readRequest(filepath.Join(s.requestsDir(), name+".json"), &o); err != nil {
 			return nil, err
 		}
 		all = append(all, o)
