@@ -23,6 +23,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
 	"github.com/kubehsm/kubehsm/ui/prompt"
 	"github.com/kubehsm/kubehsm/ui/waiting"
 )
@@ -272,31 +273,49 @@ func (a *app) token(ctx context.Context, uri string) (hsm.URI, error) {
 	if uri != "" {
 		return hsm.ParseURI(uri)
 	}
-	env, err := a.env()
+	tokens, err := a.tokens()
 	if err != nil {
 		return hsm.URI{}, err
 	}
-	return env.OnlyToken(ctx)
+	return tokens.Only(ctx)
 }
 
-// tokenEnv is the environment with the token that a flag names, or the only one.
-func (a *app) tokenEnv(ctx context.Context, uri string) (*flow.Env, hsm.URI, error) {
+// tokens are the use cases of tokens.
+func (a *app) tokens() (token.Tokens, error) {
 	env, err := a.env()
 	if err != nil {
-		return nil, hsm.URI{}, err
+		return token.Tokens{}, err
+	}
+	return token.Tokens{Env: &env.Env}, nil
+}
+
+// oneToken is tokens, with the token that a flag names, or the only one.
+func (a *app) oneToken(ctx context.Context, uri string) (token.Tokens, hsm.URI, error) {
+	tokens, err := a.tokens()
+	if err != nil {
+		return tokens, hsm.URI{}, err
 	}
 	u, err := a.token(ctx, uri)
-	return env, u, err
+	return tokens, u, err
 }
 
-// keyEnv is the environment with the key that a flag names.
-func (a *app) keyEnv(uri string) (*flow.Env, hsm.URI, error) {
+// keys are the use cases of keys and certificates on tokens.
+func (a *app) keys() (token.Keys, error) {
+	env, err := a.env()
+	if err != nil {
+		return token.Keys{}, err
+	}
+	return token.Keys{Env: &env.Env}, nil
+}
+
+// oneKey is keys, with the key that a flag names.
+func (a *app) oneKey(uri string) (token.Keys, hsm.URI, error) {
 	u, err := parseKey(uri)
 	if err != nil {
-		return nil, u, err
+		return token.Keys{}, u, err
 	}
-	env, err := a.env()
-	return env, u, err
+	keys, err := a.keys()
+	return keys, u, err
 }
 
 // readAll reads a file, or standard input for "-", up to a size no certificate has.

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
 
 func (a *app) attestationVerify() *cobra.Command {
@@ -37,7 +37,7 @@ kubehsm attestation verify statement.pem f9.pem --for jane.pem`,
 			if err != nil {
 				return err
 			}
-			if key, err = flow.PublicKey(b); err != nil {
+			if key, err = token.PublicKey(b); err != nil {
 				return fmt.Errorf("--for: %s: %w", of, err)
 			}
 		}
@@ -51,7 +51,7 @@ kubehsm attestation verify statement.pem f9.pem --for jane.pem`,
 		var bad []error
 		var checked []bool
 		for _, s := range sources {
-			at := flow.VerifyAttestation(s.pem, key, roots)
+			at := token.VerifyAttestation(s.pem, key, roots)
 			doc.Attestations = append(doc.Attestations, attestationDocOf(s.name, at))
 			checked = append(checked, at.Checked)
 			if at.Err != nil {

@@ -22,7 +22,7 @@ kubehsm certificate delete --key 'pkcs11:token=trial;object=prod' --accept-risk 
 		Args: cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {
 		ctx := c.Context()
-		env, l, err := a.lossAt(ctx, key)
+		keys, l, err := a.lossAt(ctx, key)
 		if err != nil {
 			return err
 		}
@@ -35,7 +35,7 @@ kubehsm certificate delete --key 'pkcs11:token=trial;object=prod' --accept-risk 
 		if err := a.confirmLoss(ctx, &r, l, detail, "Remove it?"); err != nil {
 			return err
 		}
-		if err := env.DeleteCertificate(ctx, slot.URI, l, a.prompter()); err != nil {
+		if err := keys.DeleteCertificate(ctx, slot.URI, l, a.prompter()); err != nil {
 			return err
 		}
 		return a.emit(o, deletedDoc{Deleted: slotDocOf(slot)}, func(w *words) { w.line("The certificate %s is removed.", place(slot)) })

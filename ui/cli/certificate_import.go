@@ -37,11 +37,11 @@ kubehsm certificate import - --enrollment prod-hsm < jane.pem`,
 		if err != nil {
 			return err
 		}
-		env, err := a.env()
+		keys, err := a.keys()
 		if err != nil {
 			return err
 		}
-		cert, err := env.ImportCertificate(c.Context(), u, name, pem, a.prompter())
+		cert, err := keys.Import(c.Context(), u, name, pem, a.prompter())
 		if err != nil {
 			return err
 		}

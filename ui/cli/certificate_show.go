@@ -68,11 +68,11 @@ func (a *app) findCertificate(ctx context.Context, name, key, file string) (*x50
 		if err != nil {
 			return nil, nil, err
 		}
-		env, err := a.env()
+		keys, err := a.keys()
 		if err != nil {
 			return nil, nil, err
 		}
-		leaf, err := env.Certificate(ctx, u)
+		leaf, err := keys.Certificate(ctx, u)
 		return leaf, nil, err
 	}
 	e, err := a.enrollment(ctx, name)

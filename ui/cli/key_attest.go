@@ -12,7 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/attest"
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
 
 // attestationDoc is an attestation in JSON and YAML.
@@ -24,7 +24,7 @@ type attestationDoc struct {
 	PEM       string            `json:"pem,omitempty"`
 }
 
-func attestationDocOf(source string, at flow.Attestation) attestationDoc {
+func attestationDocOf(source string, at token.Attestation) attestationDoc {
 	d := attestationDoc{Source: source, Verified: at.Err == nil, Error: errorDocOf(at.Err)}
 	if at.Statement.Algorithm != "" || at.Err == nil {
 		d.Statement = &at.Statement
@@ -120,11 +120,11 @@ kubehsm key attest --key 'piv:serial=12345678;slot=9a' -o json`,
 		if err != nil {
 			return err
 		}
-		env, err := a.env()
+		keys, err := a.keys()
 		if err != nil {
 			return err
 		}
-		at, err := env.AttestKey(c.Context(), u, roots)
+		at, err := keys.Attest(c.Context(), u, roots)
 		if err != nil {
 			return err
 		}

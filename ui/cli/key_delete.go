@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
 
 // deletedDoc is what was deleted, in JSON and YAML.
@@ -31,7 +31,7 @@ kubehsm key delete --key 'pkcs11:token=trial;object=old' --accept-risk serial:a1
 		Args: cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {
 		ctx := c.Context()
-		env, l, err := a.lossAt(ctx, key)
+		keys, l, err := a.lossAt(ctx, key)
 		if err != nil {
 			return err
 		}
@@ -43,7 +43,7 @@ kubehsm key delete --key 'pkcs11:token=trial;object=old' --accept-risk serial:a1
 		if err := a.confirmLoss(ctx, &r, l, detail, "Destroy it?"); err != nil {
 			return err
 		}
-		if err := env.DeleteKey(ctx, slot.URI, l, a.prompter()); err != nil {
+		if err := keys.Delete(ctx, slot.URI, l, a.prompter()); err != nil {
 			return err
 		}
 		return a.emit(o, deletedDoc{slotDocOf(slot), l.Enrollments}, func(w *words) { w.line("The key %s is destroyed.", place(slot)) })
@@ -56,13 +56,13 @@ kubehsm key delete --key 'pkcs11:token=trial;object=old' --accept-risk serial:a1
 }
 
 // lossAt is what goes with the key that a flag names.
-func (a *app) lossAt(ctx context.Context, key string) (*flow.Env, flow.Loss, error) {
-	env, u, err := a.keyEnv(key)
+func (a *app) lossAt(ctx context.Context, key string) (token.Keys, token.Loss, error) {
+	keys, u, err := a.oneKey(key)
 	if err != nil {
-		return nil, flow.Loss{}, err
+		return keys, token.Loss{}, err
 	}
-	l, err := env.Loss(ctx, u)
-	return env, l, err
+	l, err := token.Tokens{Env: keys.Env}.Loss(ctx, u)
+	return keys, l, err
 }
 
 // place names a slot in a sentence.

@@ -96,7 +96,7 @@ kubehsm key generate --token 'piv:serial=1234567' --slot 9a --touch-policy cache
 		if options.Slot == "" {
 			options.Slot = u.NewSlot()
 		}
-		env, err := a.env()
+		keys, err := a.keys()
 		if err != nil {
 			return err
 		}
@@ -105,7 +105,7 @@ kubehsm key generate --token 'piv:serial=1234567' --slot 9a --touch-policy cache
 				return err
 			}
 		}
-		slot, err := env.GenerateKey(ctx, u, options, a.prompter())
+		slot, err := keys.Generate(ctx, u, options, a.prompter())
 		if err != nil {
 			return err
 		}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
@@ -31,7 +30,7 @@ kubehsm key list --token 'pkcs11:token=trial' -o yaml`,
 				return err
 			}
 		}
-		show := func(tokens []flow.TokenView) error { return a.keyTable(tokens, only) }
+		show := func(tokens []hsm.View) error { return a.keyTable(tokens, only) }
 		if o.value != "" { // a document comes whole
 			show = nil
 		}
@@ -39,7 +38,7 @@ kubehsm key list --token 'pkcs11:token=trial' -o yaml`,
 		if err != nil {
 			return err
 		}
-		v.tokens = slices.DeleteFunc(v.tokens, func(t flow.TokenView) bool { return only.Scheme != "" && !only.MatchToken(t.Info) })
+		v.tokens = slices.DeleteFunc(v.tokens, func(t hsm.View) bool { return only.Scheme != "" && !only.MatchToken(t.Info) })
 		doc := struct {
 			Keys     []keyDoc     `json:"keys"`
 			Problems []problemDoc `json:"problems,omitempty"`
@@ -89,7 +88,7 @@ kubehsm key list --token 'pkcs11:token=trial' -o yaml`,
 
 // keyTable prints the keys on the tokens that only names, or on all, if there are
 // any.
-func (a *app) keyTable(tokens []flow.TokenView, only hsm.URI) error {
+func (a *app) keyTable(tokens []hsm.View, only hsm.URI) error {
 	rows, now := [][]string{}, time.Now()
 	for _, t := range tokens {
 		if only.Scheme != "" && !only.MatchToken(t.Info) {

@@ -32,11 +32,11 @@ firmware 5.7.`,
 		if err != nil {
 			return &ui.UsageError{Err: err}
 		}
-		env, err := a.env()
+		keys, err := a.keys()
 		if err != nil {
 			return err
 		}
-		slot, followed, err := env.MoveKey(c.Context(), u, target.Slot, a.prompter())
+		slot, followed, err := keys.Move(c.Context(), u, target.Slot, a.prompter())
 		if err != nil {
 			return err
 		}

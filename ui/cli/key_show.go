@@ -30,11 +30,11 @@ token's word can be trusted is what "kubehsm key attest" answers.`,
 kubehsm key show --key 'piv:serial=12345678;slot=9a' -o pem`,
 		Args: cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {
-		env, u, err := a.keyEnv(key)
+		keys, u, err := a.oneKey(key)
 		if err != nil {
 			return err
 		}
-		slot, err := env.Slot(c.Context(), u)
+		slot, err := keys.Slot(c.Context(), u)
 		if err != nil {
 			return err
 		}

@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/kubehsm/kubehsm/ui/flow/token"
+
 	"github.com/spf13/pflag"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
@@ -70,7 +71,7 @@ func accepting(p hsm.Prompter, typed string) hsm.Prompter {
 }
 
 // prompter returns p, which knows of the risk if it was accepted.
-func (r *risk) prompter(p hsm.Prompter, l flow.Loss) (hsm.Prompter, error) {
+func (r *risk) prompter(p hsm.Prompter, l token.Loss) (hsm.Prompter, error) {
 	yes, err := r.accepts(l.Serial())
 	if err != nil || !yes {
 		return typed(p), err
@@ -91,7 +92,7 @@ func typed(p hsm.Prompter) hsm.Prompter {
 }
 
 // confirmLoss shows what is lost and has the token's serial typed.
-func (a *app) confirmLoss(ctx context.Context, r *risk, l flow.Loss, detail, question string) error {
+func (a *app) confirmLoss(ctx context.Context, r *risk, l token.Loss, detail, question string) error {
 	if err := a.lossWords(l); err != nil {
 		return err
 	}
@@ -107,7 +108,7 @@ func (a *app) confirmLoss(ctx context.Context, r *risk, l flow.Loss, detail, que
 }
 
 // lossWords says on standard error what is lost.
-func (a *app) lossWords(l flow.Loss) error {
+func (a *app) lossWords(l token.Loss) error {
 	w := a.err()
 	for _, line := range present.Loss(l) {
 		w.block(line)

@@ -3,10 +3,11 @@ package cli
 import (
 	"time"
 
+	"github.com/kubehsm/kubehsm/ui/flow/token"
+
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
@@ -16,7 +17,7 @@ type detailsDoc struct {
 	Details *hsm.Details `json:"details,omitempty"`
 }
 
-func detailsDocOf(d flow.TokenDetails) detailsDoc {
+func detailsDocOf(d token.Details) detailsDoc {
 	doc := detailsDoc{tokenDoc: tokenDoc{URI: d.Info.URI(), TokenInfo: d.Info}, Details: d.Details}
 	for _, s := range d.Slots {
 		doc.Slots = append(doc.Slots, slotDocOf(s))
@@ -47,11 +48,11 @@ kubehsm token info --token 'piv:serial=12345678' --all
 kubehsm token info -o json`,
 		Args: cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {
-		env, u, err := a.tokenEnv(c.Context(), token)
+		tokens, u, err := a.oneToken(c.Context(), token)
 		if err != nil {
 			return err
 		}
-		d, err := env.Token(c.Context(), u)
+		d, err := tokens.Details(c.Context(), u)
 		if err != nil {
 			return err
 		}
@@ -74,7 +75,7 @@ func tokenFlag(c *cobra.Command, token *string) {
 	c.Flags().StringVar(token, "token", "", "`URI` of the token, as `kubehsm token list` shows it; default the only one there is")
 }
 
-func tokenWords(w *words, d flow.TokenDetails) {
+func tokenWords(w *words, d token.Details) {
 	w.facts(tokenFacts(d.Info, present.TokenFacts(d.Info, d.Details)))
 }
 
@@ -101,7 +102,7 @@ func slotTable(w *words, slots []hsm.Slot, all bool) {
 }
 
 // factoryNotes warns of values that everybody knows.
-func (a *app) factoryNotes(d flow.TokenDetails) error {
+func (a *app) factoryNotes(d token.Details) error {
 	w := a.err()
 	for _, n := range present.NotedIn(present.Secrets(d.Info, d.Details)) {
 		w.line("note: %s", n)

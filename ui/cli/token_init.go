@@ -35,12 +35,12 @@ kubehsm token init --label trial --token 'pkcs11:token=old' --erase`,
 		case erase:
 			return ui.Usagef("--erase: name the token with --token")
 		}
-		env, err := a.env()
+		tokens, err := a.tokens()
 		if err != nil {
 			return err
 		}
 		if erase {
-			l, err := env.Loss(ctx, u.TokenOnly())
+			l, err := tokens.Loss(ctx, u.TokenOnly())
 			if err != nil {
 				return err
 			}
@@ -50,7 +50,7 @@ kubehsm token init --label trial --token 'pkcs11:token=old' --erase`,
 			}
 			u = l.Token.URI()
 		}
-		info, err := env.InitToken(ctx, u, hsm.InitializeOptions{Label: label, Erase: erase}, a.prompter())
+		info, err := tokens.Init(ctx, u, hsm.InitializeOptions{Label: label, Erase: erase}, a.prompter())
 		if err != nil {
 			return err
 		}

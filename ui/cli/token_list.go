@@ -86,7 +86,7 @@ kubehsm token list --module /usr/lib/softhsm/libsofthsm2.so`,
 }
 
 // keyCount counts the keys on a token, as far as it could be read.
-func keyCount(t flow.TokenView) string {
+func keyCount(t hsm.View) string {
 	if t.Err != nil {
 		return "?"
 	}
@@ -100,7 +100,7 @@ func keyCount(t flow.TokenView) string {
 }
 
 // tokenTable prints tokens, if there are any.
-func (a *app) tokenTable(tokens []flow.TokenView) error {
+func (a *app) tokenTable(tokens []hsm.View) error {
 	if len(tokens) == 0 {
 		return nil
 	}

@@ -39,7 +39,7 @@ kubehsm token management-key set --algorithm aes-256 --print > management-key`,
 		Args: cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {
 		ctx := c.Context()
-		env, u, err := a.tokenEnv(ctx, token)
+		tokens, u, err := a.oneToken(ctx, token)
 		if err != nil {
 			return err
 		}
@@ -53,7 +53,7 @@ kubehsm token management-key set --algorithm aes-256 --print > management-key`,
 				return err
 			}
 		}
-		key, d, err := env.SetManagementKey(ctx, u, options, a.prompter())
+		key, d, err := tokens.SetManagementKey(ctx, u, options, a.prompter())
 		return a.changed(o, d, "The management key is replaced.", m.fresh(ctx, key, err))
 	})
 	tokenFlag(c, &token)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
@@ -41,11 +41,11 @@ kubehsm token pin change --pin-fd 3 --new-pin-fd 4 3< old`,
 				return ui.Usagef("--so: a PIV card has no SO PIN; it has a PUK: `%s token puk change`", a.name())
 			}
 		}
-		env, err := a.env()
+		tokens, err := a.tokens()
 		if err != nil {
 			return err
 		}
-		d, err := env.ChangePIN(c.Context(), u, kind, a.prompter())
+		d, err := tokens.ChangePIN(c.Context(), u, kind, a.prompter())
 		return a.changed(o, d, "The "+what+" is changed.", &freshSecret{err: err})
 	})
 	c.Flags().BoolVar(&so, "so", false, "change the security officer's PIN of a PKCS#11 token")
@@ -67,7 +67,7 @@ type changeDoc struct {
 
 // changed ends a change of the token: it shows the secret made up for it, then
 // says how it went, with the tries there are now.
-func (a *app) changed(o *format, d flow.TokenDetails, what string, f *freshSecret) error {
+func (a *app) changed(o *format, d token.Details, what string, f *freshSecret) error {
 	if err := f.show(a, o); err != nil || f.err != nil {
 		return errors.Join(f.err, err)
 	}
@@ -104,11 +104,11 @@ wants its PUK for that, a PKCS#11 token the security officer's PIN. Keys and cer
 kubehsm token pin unblock --token 'piv:serial=12345678' --puk-fd 3 --new-pin-fd 4 3< puk`,
 		Args: cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {
-		env, u, err := a.tokenEnv(c.Context(), token)
+		tokens, u, err := a.oneToken(c.Context(), token)
 		if err != nil {
 			return err
 		}
-		d, err := env.UnblockPIN(c.Context(), u, a.prompter())
+		d, err := tokens.UnblockPIN(c.Context(), u, a.prompter())
 		return a.changed(o, d, "The new PIN is set.", &freshSecret{err: err})
 	})
 	tokenFlag(c, &token)

@@ -27,7 +27,7 @@ kubehsm token puk change --generate --print --puk-fd 3 3< puk`,
 		Args: cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {
 		ctx := c.Context()
-		env, u, err := a.tokenEnv(ctx, token)
+		tokens, u, err := a.oneToken(ctx, token)
 		if err != nil {
 			return err
 		}
@@ -35,7 +35,7 @@ kubehsm token puk change --generate --print --puk-fd 3 3< puk`,
 		if err != nil {
 			return err
 		}
-		d, err := env.ChangePIN(ctx, u, hsm.PUK, p)
+		d, err := tokens.ChangePIN(ctx, u, hsm.PUK, p)
 		return a.changed(o, d, "The PUK is changed.", show(err))
 	})
 	tokenFlag(c, &token)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
 
 func (a *app) tokenRelease() *cobra.Command {
@@ -22,7 +22,7 @@ never does this by itself.`,
 		Example: "kubehsm token release",
 		Args:    cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {
-		if err := flow.ReleaseScdaemon(c.Context()); err != nil {
+		if err := token.ReleaseScdaemon(c.Context()); err != nil {
 			return err
 		}
 		doc := struct {
@@ -51,7 +51,7 @@ func (a *app) offerRelease(ctx context.Context, held *hsm.BusyError) bool {
 	if err != nil || !yes {
 		return false
 	}
-	if err := flow.ReleaseScdaemon(ctx); err != nil {
+	if err := token.ReleaseScdaemon(ctx); err != nil {
 		ui.Report(a.Stderr, err)
 		return false
 	}

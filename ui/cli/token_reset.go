@@ -4,12 +4,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
 
 func (a *app) tokenReset() *cobra.Command {
 	var o *format
-	var token string
+	var uri string
 	var r risk
 	c := a.command(&cobra.Command{
 		Use:   "reset",
@@ -25,11 +25,11 @@ kubehsm token reset --token 'piv:serial=12345678' --accept-risk serial:12345678`
 		Args: cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {
 		ctx := c.Context()
-		env, u, err := a.tokenEnv(ctx, token)
+		tokens, u, err := a.oneToken(ctx, uri)
 		if err != nil {
 			return err
 		}
-		d, err := env.ResetToken(ctx, u, func(l flow.Loss) (hsm.Prompter, error) {
+		d, err := tokens.Reset(ctx, u, func(l token.Loss) (hsm.Prompter, error) {
 			if err := a.lossWords(l); err != nil {
 				return nil, err
 			}
@@ -43,7 +43,7 @@ kubehsm token reset --token 'piv:serial=12345678' --accept-risk serial:12345678`
 		}
 		return a.factoryNotes(d)
 	})
-	tokenFlag(c, &token)
+	tokenFlag(c, &uri)
 	r.bind(c.Flags())
 	o = output(c)
 	return c

@@ -28,7 +28,7 @@ kubehsm token retries --pin 5 --puk 3 --generate-puk`,
 		if pin < 1 || pin > mostTries || puk < 1 || puk > mostTries {
 			return ui.Usagef("--pin and --puk: between 1 and %d tries each", mostTries)
 		}
-		env, u, err := a.tokenEnv(ctx, token)
+		tokens, u, err := a.oneToken(ctx, token)
 		if err != nil {
 			return err
 		}
@@ -36,7 +36,7 @@ kubehsm token retries --pin 5 --puk 3 --generate-puk`,
 		if err != nil {
 			return err
 		}
-		d, err := env.SetRetries(ctx, u, pin, puk, p)
+		d, err := tokens.SetRetries(ctx, u, pin, puk, p)
 		return a.changed(o, d, "The number of tries is set.", show(err))
 	})
 	tokenFlag(c, &token)

@@ -7,12 +7,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
 
 func (a *app) tokenWait() *cobra.Command {
 	var o *format
-	var token string
+	var uri string
 	var timeout time.Duration
 	var fresh bool
 	c := a.command(&cobra.Command{
@@ -24,15 +24,15 @@ those that are there already do not count: it waits for the next that is inserte
 kubehsm token wait --new --timeout 1m -o json`,
 		Args: cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {
-		options := flow.WaitOptions{New: fresh, Waiting: a.waiting}
-		if token != "" {
-			u, err := hsm.ParseURI(token)
+		options := token.WaitOptions{New: fresh, Waiting: a.waiting}
+		if uri != "" {
+			u, err := hsm.ParseURI(uri)
 			if err != nil {
 				return err
 			}
 			options.Token = u.TokenOnly()
 		}
-		env, err := a.env()
+		tokens, err := a.tokens()
 		if err != nil {
 			return err
 		}
@@ -42,7 +42,7 @@ kubehsm token wait --new --timeout 1m -o json`,
 			ctx, cancel = context.WithTimeout(ctx, timeout)
 			defer cancel()
 		}
-		found, err := env.WaitToken(ctx, options)
+		found, err := tokens.Wait(ctx, options)
 		if err != nil {
 			return err
 		}
@@ -56,7 +56,7 @@ kubehsm token wait --new --timeout 1m -o json`,
 		}
 		return a.emit(o, doc, func(w *words) { w.table([]string{"TOKEN", "READER", "SERIAL", "URI"}, rows) })
 	})
-	c.Flags().StringVar(&token, "token", "", "`URI` of the token to wait for; default any")
+	c.Flags().StringVar(&uri, "token", "", "`URI` of the token to wait for; default any")
 	c.Flags().BoolVar(&fresh, "new", false, "leave out the tokens that are there already")
 	c.Flags().DurationVar(&timeout, "timeout", 0, "how `long` to wait; default until it is interrupted")
 	o = output(c)

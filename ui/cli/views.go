@@ -7,25 +7,24 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow"
 )
 
 // views is what is known of all tokens.
 type views struct {
-	tokens   []flow.TokenView
+	tokens   []hsm.View
 	problems []hsm.Problem
-	shown    []flow.TokenView // tokens that were shown already
+	shown    []hsm.View // tokens that were shown already
 }
 
 // views reads all tokens. If a library keeps the others waiting it is named, and
 // show, if not nil, shows what there is.
-func (a *app) views(ctx context.Context, show func([]flow.TokenView) error) (views, error) {
-	env, err := a.env()
+func (a *app) views(ctx context.Context, show func([]hsm.View) error) (views, error) {
+	tokens, err := a.tokens()
 	if err != nil {
 		return views{}, err
 	}
 	var v views
-	if v.tokens, v.problems, err = env.TokensNow(ctx); err != nil {
+	if v.tokens, v.problems, err = tokens.ListNow(ctx); err != nil {
 		return views{}, err
 	}
 	notes := a.err()
@@ -46,14 +45,14 @@ func (a *app) views(ctx context.Context, show func([]flow.TokenView) error) (vie
 	if err := notes.flush(); err != nil {
 		return views{}, err
 	}
-	v.tokens, v.problems, err = env.Tokens(ctx)
+	v.tokens, v.problems, err = tokens.List(ctx)
 	return v, err
 }
 
 // late are the tokens that were not shown yet.
-func (v views) late() []flow.TokenView {
-	return slices.DeleteFunc(slices.Clone(v.tokens), func(t flow.TokenView) bool {
-		return slices.ContainsFunc(v.shown, func(s flow.TokenView) bool {
+func (v views) late() []hsm.View {
+	return slices.DeleteFunc(slices.Clone(v.tokens), func(t hsm.View) bool {
+		return slices.ContainsFunc(v.shown, func(s hsm.View) bool {
 			return s.Info.URI().String() == t.Info.URI().String() && s.Info.Reader == t.Info.Reader
 		})
 	})
@@ -67,7 +66,7 @@ var errUnread = hsm.WithHint(errors.New("some tokens or libraries could not be r
 // library failed; else nil. A library that fails beside what is found is often one
 // that nobody means.
 func (v views) unread(found bool) error {
-	if slices.ContainsFunc(v.tokens, func(t flow.TokenView) bool { return t.Err != nil }) ||
+	if slices.ContainsFunc(v.tokens, func(t hsm.View) bool { return t.Err != nil }) ||
 		!found && slices.ContainsFunc(v.problems, func(p hsm.Problem) bool { return errors.Is(p.Err, hsm.ErrModule) }) {
 		return errUnread
 	}

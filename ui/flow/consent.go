@@ -64,7 +64,7 @@ func (e *Env) SetConsent(ctx context.Context, name string, p consent.Policy,
 // lowered: whoever runs programs as the user does not have it.
 func (e *Env) provePIN(ctx context.Context, en enrollment.Enrollment, asks hsm.Prompter) error {
 	asks = ask.With(asks, hsm.Purpose{Cluster: en.Name, Action: "lower the consent policy"})
-	err := e.withToken(ctx, en.Key, func(t hsm.Token) error {
+	err := e.tokens().With(ctx, en.Key, func(t hsm.Token) error {
 		slot, err := t.Slot(ctx, en.Key)
 		if err != nil {
 			return err

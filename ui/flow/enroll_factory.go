@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kubehsm/kubehsm/ui/flow/token"
+
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 )
@@ -20,7 +22,7 @@ type factorySecret struct{ name, command string }
 
 // factorySecrets lists the default values in force, as far as the token tells.
 func factorySecrets(ctx context.Context, t hsm.Token, info hsm.TokenInfo) ([]factorySecret, error) {
-	d, err := details(ctx, t)
+	d, err := token.ReadDetails(ctx, t)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +90,7 @@ func (r *enrolment) refuseFactory(ctx context.Context) error {
 func (n Joins) RefuseDefaults(ctx context.Context, u hsm.URI, puk bool) error {
 	if u.Scheme == "" {
 		var err error
-		if u, err = n.env.OnlyToken(ctx); err != nil {
+		if u, err = n.env.tokens().Only(ctx); err != nil {
 			return ctx.Err()
 		}
 	}

@@ -34,7 +34,7 @@ func (n Joins) NewPUK(ctx context.Context, o enrolling.Options, showable func() 
 	if o.Token.Kind().Unblocks != hsm.PUK {
 		return nil, hsm.WithHint(hsm.ErrUnsupported, "this is no PIV card; it has no PUK")
 	}
-	before, err := n.env.Token(ctx, o.Token)
+	before, err := n.env.tokens().Details(ctx, o.Token)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (n Joins) NewPUK(ctx context.Context, o enrolling.Options, showable func() 
 	if err != nil {
 		return nil, err
 	}
-	_, err = n.env.ChangePIN(ctx, o.Token, hsm.PUK, fresh.Before(p))
+	_, err = n.env.tokens().ChangePIN(ctx, o.Token, hsm.PUK, fresh.Before(p))
 	out.Secret = fresh.InForce(err)
 	if out.Secret == nil || !sealed {
 		return out, err

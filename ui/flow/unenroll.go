@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/kubehsm/kubehsm/ui/flow/token"
+
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
@@ -67,7 +69,7 @@ func (e *Env) Unenroll(ctx context.Context, u Unenrollment) error {
 	if err := e.Enrollments().Delete(name); err != nil && !errors.Is(err, enrollment.ErrUnknown) {
 		return err
 	}
-	if err := e.lockAgent(ctx); err != nil {
+	if err := token.LockAgent(ctx, &e.Env); err != nil {
 		return hsm.WithHint(err, "the enrolment is gone; end what is signed in with `kubehsm agent stop`")
 	}
 	return nil

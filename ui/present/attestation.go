@@ -3,12 +3,12 @@ package present
 import (
 	"github.com/kubehsm/kubehsm/hsm/attest"
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
 
 // Attestation says what a token states of a key, and what that is worth, in lines.
-func Attestation(a flow.Attestation) []string {
+func Attestation(a token.Attestation) []string {
 	var verdict string
 	switch {
 	case a.Err != nil:

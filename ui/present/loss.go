@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
 
 // Loss says what is lost with slots of a token, a line each.
-func Loss(l flow.Loss) []string {
+func Loss(l token.Loss) []string {
 	lines := []string{fmt.Sprintf("Token %s, serial %s, holds:", Token(l.Token), text.Clean(l.Serial()))}
 	for _, s := range l.Slots {
 		if s.Key == nil && s.Certificate == nil {

@@ -48,8 +48,8 @@ func (b *backend) AskBy(p hsm.Prompter) { b.Prompter, b.Waiting = p, waits }
 
 // Tokens implements [store.Source]. A library that hangs keeps no token from the
 // screen.
-func (b *backend) Tokens(ctx context.Context) ([]flow.TokenView, []hsm.Problem, error) {
-	return b.TokensNow(ctx)
+func (b *backend) Tokens(ctx context.Context) ([]hsm.View, []hsm.Problem, error) {
+	return b.tokens().ListNow(ctx)
 }
 
 // Diagnose implements [diagnosis.Backend].

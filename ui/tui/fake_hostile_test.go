@@ -8,6 +8,8 @@ import (
 	"iter"
 	"time"
 
+	"github.com/kubehsm/kubehsm/ui/flow/token"
+
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/kubeconfig"
@@ -193,7 +195,7 @@ func (h *hostileBackend) CheckRBAC(ctx context.Context, c string, sets []string)
 	return poisoned(all, h.s), err
 }
 
-func (h *hostileBackend) AttestKey(ctx context.Context, u hsm.URI, roots []*x509.Certificate) (flow.Attestation, error) {
+func (h *hostileBackend) AttestKey(ctx context.Context, u hsm.URI, roots []*x509.Certificate) (token.Attestation, error) {
 	a, err := h.fakeBackend.AttestKey(ctx, u, roots)
 	a.Statement = poisoned(a.Statement, h.s)
 	return a, err
@@ -208,7 +210,7 @@ func (h *hostileBackend) Migration(context.Context, string) (flow.Migration, err
 	return flow.Migration{}, errors.New(h.s)
 }
 
-func (h *hostileBackend) Loss(context.Context, hsm.URI) (flow.Loss, error) {
+func (h *hostileBackend) Loss(context.Context, hsm.URI) (token.Loss, error) {
 	l, err := h.fakeBackend.Loss(context.Background(), h.tokens[1].Info.URI())
 	l.Enrollments = []string{h.s, h.s}
 	return l, err

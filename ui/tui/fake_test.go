@@ -32,7 +32,7 @@ func fakeNow() time.Time { return time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
 // fails where it is told to.
 type fakeBackend struct {
 	mu         sync.Mutex
-	tokens     []flow.TokenView
+	tokens     []hsm.View
 	problems   []hsm.Problem
 	contexts   []flow.ContextView
 	unfinished []enrolling.Progress
@@ -92,15 +92,15 @@ func fakeCertificate(cn string, key crypto.PublicKey, before, after time.Duratio
 	}
 }
 
-func softToken() flow.TokenView {
+func softToken() hsm.View {
 	info := hsm.TokenInfo{Scheme: hsm.SchemePKCS11, Label: "trial", Manufacturer: "SoftHSM project", Model: "SoftHSM v2",
 		Serial: "8fc1d3a25d90be17", Reader: "SoftHSM slot ID 0x5d90be17", Initialized: true,
 		Module: &hsm.Module{Path: "/usr/lib/softhsm/libsofthsm2.so"}, PIN: hsm.PINState{Retries: -1, MinLen: 4, MaxLen: 255},
 		Can: hsm.Abilities{Generate: true, Store: true, Delete: true, DeleteCertificate: true, ChangePIN: true, Initialize: true}}
-	return flow.TokenView{Info: info}
+	return hsm.View{Info: info}
 }
 
-func pivToken() flow.TokenView {
+func pivToken() hsm.View {
 	info := hsm.TokenInfo{Scheme: hsm.SchemePIV, Model: "YubiKey 5C NFC", Manufacturer: "Yubico", Serial: "12345678", Firmware: "5.4.3",
 		Reader: "Yubico YubiKey OTP+FIDO+CCID 00 00", Initialized: true, PIN: hsm.PINState{Retries: 2, Low: true, MinLen: 6, MaxLen: 8},
 		Can: hsm.Abilities{Generate: true, Store: true, Delete: true, DeleteCertificate: true, Move: true, Attest: true, Details: true,
@@ -117,12 +117,12 @@ func pivToken() flow.TokenView {
 	a.Certificate = fakeCertificate("jane", a.Key.Public, 10*day, 80*day)
 	c.Key = &hsm.Key{Algorithm: hsm.RSA2048, Public: fakeKey(9), Origin: hsm.Imported, PIN: hsm.PINAlways, Touch: hsm.TouchNever}
 	c.Certificate = fakeCertificate("田中 太郎", c.Key.Public, 300*day, 5*day)
-	return flow.TokenView{Info: info, Slots: []hsm.Slot{a, c, d}}
+	return hsm.View{Info: info, Slots: []hsm.Slot{a, c, d}}
 }
 
 func newFake() *fakeBackend {
 	return &fakeBackend{
-		tokens: []flow.TokenView{softToken(), pivToken()},
+		tokens: []hsm.View{softToken(), pivToken()},
 		contexts: []flow.ContextView{
 			{Name: "trial-admin", Cluster: "trial", Server: "https://127.0.0.1:6443", User: "admin", UserKind: "key file", File: "/home/jane/.kube/config", Current: true},
 			{Name: "staging", Cluster: "staging", Server: "https://staging.example.com:6443", User: "jane", UserKind: "token", File: "/home/jane/.kube/config"},
@@ -140,7 +140,7 @@ func (f *fakeBackend) set(change func()) {
 	change()
 }
 
-func (f *fakeBackend) Tokens(ctx context.Context) ([]flow.TokenView, []hsm.Problem, error) {
+func (f *fakeBackend) Tokens(ctx context.Context) ([]hsm.View, []hsm.Problem, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.tokens, f.problems, errors.Join(f.tokensErr, ctx.Err())

@@ -10,8 +10,8 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/attest"
 	"github.com/kubehsm/kubehsm/plugin/ask"
-	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
 
 // did notes what was done to a token, and fails where it is told to.
@@ -24,12 +24,12 @@ func (f *fakeBackend) did(format string, args ...any) error {
 	return err
 }
 
-func (f *fakeBackend) Token(ctx context.Context, u hsm.URI) (flow.TokenDetails, error) {
+func (f *fakeBackend) Token(ctx context.Context, u hsm.URI) (token.Details, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, v := range f.tokens {
 		if u.MatchToken(v.Info) {
-			d := flow.TokenDetails{Info: v.Info, Slots: v.Slots}
+			d := token.Details{Info: v.Info, Slots: v.Slots}
 			if v.Info.Scheme == hsm.SchemePIV {
 				d.Details = &hsm.Details{FormFactor: "USB-C keychain", PIN: &hsm.Tries{Left: 2, Total: 3}, PUK: &hsm.Tries{Left: 3, Total: 3, Default: true},
 					ManagementKey: hsm.ManagementKeyState{Algorithm: hsm.AES192, Default: true}, Attests: true}
@@ -40,16 +40,16 @@ func (f *fakeBackend) Token(ctx context.Context, u hsm.URI) (flow.TokenDetails, 
 			return d, ctx.Err()
 		}
 	}
-	return flow.TokenDetails{}, hsm.ErrNoToken
+	return token.Details{}, hsm.ErrNoToken
 }
 
-func (f *fakeBackend) details(err error) (flow.TokenDetails, error) {
+func (f *fakeBackend) details(err error) (token.Details, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return flow.TokenDetails{Info: f.tokens[0].Info}, err
+	return token.Details{Info: f.tokens[0].Info}, err
 }
 
-func (f *fakeBackend) ChangePIN(ctx context.Context, u hsm.URI, kind hsm.PINKind, p hsm.Prompter) (flow.TokenDetails, error) {
+func (f *fakeBackend) ChangePIN(ctx context.Context, u hsm.URI, kind hsm.PINKind, p hsm.Prompter) (token.Details, error) {
 	if err := f.unlock(ctx, ask.With(p, hsm.Purpose{Action: "change the " + string(kind)})); err != nil {
 		return f.details(err)
 	}
@@ -61,15 +61,15 @@ func (f *fakeBackend) ChangePIN(ctx context.Context, u hsm.URI, kind hsm.PINKind
 	return f.details(f.did("change %s to %d bytes", kind, fresh.Len()))
 }
 
-func (f *fakeBackend) UnblockPIN(_ context.Context, u hsm.URI, _ hsm.Prompter) (flow.TokenDetails, error) {
+func (f *fakeBackend) UnblockPIN(_ context.Context, u hsm.URI, _ hsm.Prompter) (token.Details, error) {
 	return f.details(f.did("unblock %s", u))
 }
 
-func (f *fakeBackend) SetRetries(_ context.Context, u hsm.URI, pin, puk int, _ hsm.Prompter) (flow.TokenDetails, error) {
+func (f *fakeBackend) SetRetries(_ context.Context, u hsm.URI, pin, puk int, _ hsm.Prompter) (token.Details, error) {
 	return f.details(f.did("retries %d %d", pin, puk))
 }
 
-func (f *fakeBackend) SetManagementKey(_ context.Context, u hsm.URI, o hsm.ManagementKeyOptions, _ hsm.Prompter) (*hsm.Secret, flow.TokenDetails, error) {
+func (f *fakeBackend) SetManagementKey(_ context.Context, u hsm.URI, o hsm.ManagementKeyOptions, _ hsm.Prompter) (*hsm.Secret, token.Details, error) {
 	d, err := f.details(f.did("management key protect=%v %s", o.Protect, o.Algorithm))
 	return hsm.NewSecret([]byte{0xab, 0xcd}), d, err
 }
@@ -78,7 +78,7 @@ func (f *fakeBackend) InitToken(_ context.Context, u hsm.URI, o hsm.InitializeOp
 	return f.tokens[0].Info, f.did("init %s erase=%v", o.Label, o.Erase)
 }
 
-func (f *fakeBackend) ResetToken(ctx context.Context, u hsm.URI, confirm func(flow.Loss) (hsm.Prompter, error)) (flow.TokenDetails, error) {
+func (f *fakeBackend) ResetToken(ctx context.Context, u hsm.URI, confirm func(token.Loss) (hsm.Prompter, error)) (token.Details, error) {
 	l, err := f.Loss(ctx, u)
 	if err != nil {
 		return f.details(err)
@@ -97,8 +97,8 @@ func (f *fakeBackend) ResetToken(ctx context.Context, u hsm.URI, confirm func(fl
 	return f.details(f.did("reset"))
 }
 
-func (f *fakeBackend) Loss(_ context.Context, u hsm.URI) (flow.Loss, error) {
-	l := flow.Loss{Token: f.tokens[1].Info, Enrollments: []string{"prod-hsm"}}
+func (f *fakeBackend) Loss(_ context.Context, u hsm.URI) (token.Loss, error) {
+	l := token.Loss{Token: f.tokens[1].Info, Enrollments: []string{"prod-hsm"}}
 	for _, s := range f.tokens[1].Slots {
 		if u.Slot == "" || s.ID == u.Slot {
 			l.Slots = append(l.Slots, s)
@@ -111,11 +111,11 @@ func (f *fakeBackend) GenerateKey(_ context.Context, u hsm.URI, o hsm.GenerateOp
 	return hsm.Slot{}, f.did("generate %s in %q, overwrite=%v", o.Algorithm, o.Slot, o.Overwrite)
 }
 
-func (f *fakeBackend) DeleteKey(_ context.Context, u hsm.URI, l flow.Loss, _ hsm.Prompter) error {
+func (f *fakeBackend) DeleteKey(_ context.Context, u hsm.URI, l token.Loss, _ hsm.Prompter) error {
 	return f.did("delete key %s of %d", u.Slot, len(l.Slots))
 }
 
-func (f *fakeBackend) DeleteCertificate(_ context.Context, u hsm.URI, _ flow.Loss, _ hsm.Prompter) error {
+func (f *fakeBackend) DeleteCertificate(_ context.Context, u hsm.URI, _ token.Loss, _ hsm.Prompter) error {
 	return f.did("delete certificate %s", u.Slot)
 }
 
@@ -127,8 +127,8 @@ func (f *fakeBackend) ImportCertificate(_ context.Context, u hsm.URI, _ string, 
 	return nil, f.did("import %d bytes", len(pem))
 }
 
-func (f *fakeBackend) AttestKey(context.Context, hsm.URI, []*x509.Certificate) (flow.Attestation, error) {
-	return flow.Attestation{Statement: attest.Statement{Slot: "9a", Model: "YubiKey 5C NFC", Serial: "12345678", Firmware: "5.4.3", PIN: hsm.PINOnce,
+func (f *fakeBackend) AttestKey(context.Context, hsm.URI, []*x509.Certificate) (token.Attestation, error) {
+	return token.Attestation{Statement: attest.Statement{Slot: "9a", Model: "YubiKey 5C NFC", Serial: "12345678", Firmware: "5.4.3", PIN: hsm.PINOnce,
 		Touch: hsm.TouchCached, Root: "Yubico PIV Root CA Serial 263751"}, Checked: true, Err: f.attestErr}, nil
 }
 

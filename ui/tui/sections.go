@@ -3,7 +3,6 @@ package tui
 import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/ask"
-	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -71,11 +70,11 @@ func (f *factory) wizard(start enroll.Start) screen.Screen {
 }
 
 // wizardFor makes the wizard, on a token if one is named.
-func (f *factory) wizardFor(token *flow.TokenView, slot *hsm.Slot) screen.Screen {
+func (f *factory) wizardFor(token *hsm.View, slot *hsm.Slot) screen.Screen {
 	return f.wizard(enroll.Start{Token: token, Slot: slot})
 }
 
 // token makes the screen of one token.
-func (f *factory) token(v flow.TokenView, slot *hsm.Slot) screen.Screen {
+func (f *factory) token(v hsm.View, slot *hsm.Slot) screen.Screen {
 	return token.New(token.Services{Services: services[token.Backend](f.shared, f.backend), Store: f.store, Enroll: f.wizardFor}, v, slot)
 }

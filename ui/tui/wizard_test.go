@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
-	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
@@ -127,7 +127,7 @@ func TestCardGetsAPUK(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := newFake()
-	f.tokens = []flow.TokenView{pivToken()}
+	f.tokens = []hsm.View{pivToken()}
 	r := newRig(t, f, 100, 40, atEnroll)
 	r.Sees("YubiKey")
 	r.Press("enter")

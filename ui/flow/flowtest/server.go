@@ -1,4 +1,4 @@
-// Package flowtest fakes an API server for the tests of use cases and of the
+// Package flowtest has folders, tokens and an API server for the tests of use cases and of the
 // screens that show them. It knows no use case.
 package flowtest
 

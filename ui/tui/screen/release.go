@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
 
 // Releasable tells whether a card is held by GnuPG's daemon, which lets go of it
@@ -19,6 +19,6 @@ func Releasable(err error) bool {
 func Release() Operation {
 	return Operation{Title: "Have scdaemon let go of the card", Command: "kubehsm token release", Writes: true,
 		Run: func(ctx context.Context, _ hsm.Prompter) (Report, error) {
-			return Report{Said: "scdaemon has let go; gpg starts it again when it needs it"}, flow.ReleaseScdaemon(ctx)
+			return Report{Said: "scdaemon has let go; gpg starts it again when it needs it"}, token.ReleaseScdaemon(ctx)
 		}}
 }

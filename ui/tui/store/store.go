@@ -23,7 +23,7 @@ const (
 
 // Source is where the data comes from.
 type Source interface {
-	Tokens(ctx context.Context) ([]flow.TokenView, []hsm.Problem, error)
+	Tokens(ctx context.Context) ([]hsm.View, []hsm.Problem, error)
 	Contexts(ctx context.Context) ([]flow.ContextView, error)
 	Unfinished(ctx context.Context) ([]enrolling.Progress, error)
 }
@@ -56,7 +56,7 @@ type Store struct {
 
 // Tokens is what the drivers found.
 type Tokens struct {
-	Views    []flow.TokenView
+	Views    []hsm.View
 	Problems []hsm.Problem
 }
 

@@ -9,8 +9,8 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
-	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
@@ -118,13 +118,13 @@ func (m *Model) verify() tea.Cmd {
 				if of != "" {
 					b, err := screen.ReadFile(of)
 					if err == nil {
-						key, err = flow.PublicKey(b)
+						key, err = token.PublicKey(b)
 					}
 					if err != nil {
 						return screen.Report{}, err
 					}
 				}
-				return screen.Report{Title: "What " + text.Clean(path) + " states", Lines: present.Attestation(flow.VerifyAttestation(statement, key, nil))}, nil
+				return screen.Report{Title: "What " + text.Clean(path) + " states", Lines: present.Attestation(token.VerifyAttestation(statement, key, nil))}, nil
 			}})
 	})
 }

@@ -46,14 +46,14 @@ type Start struct {
 	// Options pre-fill it.
 	Options enrolling.Options
 	// Token, if not nil, is chosen already, and Slot on it.
-	Token *flow.TokenView
+	Token *hsm.View
 	Slot  *hsm.Slot
 }
 
 // Draft is a wizard that was left before anything was done.
 type Draft struct {
 	Options enrolling.Options
-	token   *flow.TokenView
+	token   *hsm.View
 	at      stage
 	trail   []stage
 }
@@ -92,7 +92,7 @@ type page interface {
 type Model struct {
 	Services
 	opts  enrolling.Options
-	token *flow.TokenView
+	token *hsm.View
 	pages []page
 	at    stage
 	trail []stage // where esc goes back to
@@ -248,7 +248,7 @@ func (m *Model) back(now time.Time) tea.Cmd {
 }
 
 // chooseToken takes v; what was chosen on another token is forgotten.
-func (m *Model) chooseToken(v flow.TokenView) {
+func (m *Model) chooseToken(v hsm.View) {
 	if m.token != nil && m.token.Info.URI().String() != v.Info.URI().String() {
 		m.opts.Key, m.opts.Generate = hsm.URI{}, hsm.GenerateOptions{}
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
@@ -191,7 +191,7 @@ func (p *keyPage) overwritable() string {
 func (p *keyPage) askOverwrite() tea.Cmd {
 	it, _ := p.list.selected()
 	s, info := p.slots[it.index], p.m.token.Info
-	lost := flow.Loss{Token: info}
+	lost := token.Loss{Token: info}
 	what := "What is in slot " + s.ID
 	if c := present.Certificate(s.Certificate); c != "" {
 		what += " (certificate for " + c + ")"

@@ -8,8 +8,8 @@ import (
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -54,7 +54,7 @@ func (p *tokenPage) fill() {
 	p.list.set(items, prefer)
 }
 
-func keysOn(v flow.TokenView) string {
+func keysOn(v hsm.View) string {
 	if v.Err != nil {
 		return "keys not read"
 	}
@@ -71,7 +71,7 @@ func keysOn(v flow.TokenView) string {
 }
 
 // facts is what tells one token from another.
-func facts(v flow.TokenView) string {
+func facts(v hsm.View) string {
 	parts := []string{}
 	add := func(name, value string) {
 		if value = strings.TrimSpace(text.Clean(value)); value != "" {

@@ -10,7 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/plugin/ask"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
@@ -97,7 +97,7 @@ func (m *Model) commands(s hsm.Slot, ok bool) screen.CommandMsg {
 }
 
 func (m *Model) enrol(s hsm.Slot, ok bool) tea.Cmd {
-	v := flow.TokenView{Info: m.info, Slots: m.details.Slots}
+	v := hsm.View{Info: m.info, Slots: m.details.Slots}
 	if !ok {
 		return screen.Send(screen.OpenMsg{Screen: m.Enroll(&v, nil)})
 	}
@@ -107,13 +107,13 @@ func (m *Model) enrol(s hsm.Slot, ok bool) tea.Cmd {
 func (m *Model) reset() tea.Cmd {
 	u := m.uri()
 	return screen.Change("Reset the token", by("token reset", u), "the PIV application is as new: change PIN, PUK and management key before it is used", func(ctx context.Context, p hsm.Prompter) error {
-		_, err := m.Backend.ResetToken(ctx, u, func(l flow.Loss) (hsm.Prompter, error) { return losing(p, l), nil })
+		_, err := m.Backend.ResetToken(ctx, u, func(l token.Loss) (hsm.Prompter, error) { return losing(p, l), nil })
 		return err
 	})
 }
 
 // losing says what is lost above the driver's own question.
-func losing(p hsm.Prompter, l flow.Loss) hsm.Prompter {
+func losing(p hsm.Prompter, l token.Loss) hsm.Prompter {
 	next := ask.From(p)
 	return ask.Func(func(ctx context.Context, q ask.Question) (ask.Answer, error) {
 		if q.Confirm != nil {

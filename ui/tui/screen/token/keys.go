@@ -8,7 +8,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -65,7 +65,7 @@ func (m *Model) generate(s hsm.Slot) tea.Cmd {
 }
 
 // confirmLoss shows what is lost and has the token's serial typed.
-func (m *Model) confirmLoss(ctx context.Context, u hsm.URI, p hsm.Prompter, question, detail string) (flow.Loss, error) {
+func (m *Model) confirmLoss(ctx context.Context, u hsm.URI, p hsm.Prompter, question, detail string) (token.Loss, error) {
 	l, err := m.Backend.Loss(ctx, u)
 	if err != nil {
 		return l, err

@@ -12,8 +12,8 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
-	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/slotview"
@@ -24,28 +24,28 @@ import (
 
 // Backend is what the screen needs of the use cases.
 type Backend interface {
-	Token(ctx context.Context, u hsm.URI) (flow.TokenDetails, error)
-	ChangePIN(ctx context.Context, u hsm.URI, kind hsm.PINKind, p hsm.Prompter) (flow.TokenDetails, error)
-	UnblockPIN(ctx context.Context, u hsm.URI, p hsm.Prompter) (flow.TokenDetails, error)
-	SetRetries(ctx context.Context, u hsm.URI, pin, puk int, p hsm.Prompter) (flow.TokenDetails, error)
-	SetManagementKey(ctx context.Context, u hsm.URI, o hsm.ManagementKeyOptions, p hsm.Prompter) (*hsm.Secret, flow.TokenDetails, error)
+	Token(ctx context.Context, u hsm.URI) (token.Details, error)
+	ChangePIN(ctx context.Context, u hsm.URI, kind hsm.PINKind, p hsm.Prompter) (token.Details, error)
+	UnblockPIN(ctx context.Context, u hsm.URI, p hsm.Prompter) (token.Details, error)
+	SetRetries(ctx context.Context, u hsm.URI, pin, puk int, p hsm.Prompter) (token.Details, error)
+	SetManagementKey(ctx context.Context, u hsm.URI, o hsm.ManagementKeyOptions, p hsm.Prompter) (*hsm.Secret, token.Details, error)
 	InitToken(ctx context.Context, u hsm.URI, o hsm.InitializeOptions, p hsm.Prompter) (hsm.TokenInfo, error)
-	ResetToken(ctx context.Context, u hsm.URI, confirm func(flow.Loss) (hsm.Prompter, error)) (flow.TokenDetails, error)
-	Loss(ctx context.Context, u hsm.URI) (flow.Loss, error)
+	ResetToken(ctx context.Context, u hsm.URI, confirm func(token.Loss) (hsm.Prompter, error)) (token.Details, error)
+	Loss(ctx context.Context, u hsm.URI) (token.Loss, error)
 	GenerateKey(ctx context.Context, u hsm.URI, o hsm.GenerateOptions, p hsm.Prompter) (hsm.Slot, error)
-	DeleteKey(ctx context.Context, u hsm.URI, l flow.Loss, p hsm.Prompter) error
-	DeleteCertificate(ctx context.Context, u hsm.URI, l flow.Loss, p hsm.Prompter) error
+	DeleteKey(ctx context.Context, u hsm.URI, l token.Loss, p hsm.Prompter) error
+	DeleteCertificate(ctx context.Context, u hsm.URI, l token.Loss, p hsm.Prompter) error
 	MoveKey(ctx context.Context, u hsm.URI, slot string, p hsm.Prompter) (hsm.Slot, []string, error)
 	ImportCertificate(ctx context.Context, u hsm.URI, name string, pem []byte, p hsm.Prompter) (*csr.Certificate, error)
 	CreateRequest(ctx context.Context, o request.Options, p hsm.Prompter) (request.View, error)
-	AttestKey(ctx context.Context, u hsm.URI, roots []*x509.Certificate) (flow.Attestation, error)
+	AttestKey(ctx context.Context, u hsm.URI, roots []*x509.Certificate) (token.Attestation, error)
 }
 
 // Services are what the screen works with; the root passes them.
 type Services struct {
 	screen.Services[Backend]
 	Store  *store.Store
-	Enroll func(*flow.TokenView, *hsm.Slot) screen.Screen
+	Enroll func(*hsm.View, *hsm.Slot) screen.Screen
 }
 
 // Model is the screen.
@@ -53,7 +53,7 @@ type Model struct {
 	screen.Base
 	Services
 	info    hsm.TokenInfo
-	details flow.TokenDetails
+	details token.Details
 	loaded  bool
 	err     error // of the last reading
 	gone    bool
@@ -70,14 +70,14 @@ var _ screen.Screen = (*Model)(nil)
 
 type detailsMsg struct {
 	id      task.ID
-	details flow.TokenDetails
+	details token.Details
 	err     error
 }
 
 // New returns the screen of a token, with the cursor on slot if it is not nil.
-func New(s Services, v flow.TokenView, slot *hsm.Slot) *Model {
+func New(s Services, v hsm.View, slot *hsm.Slot) *Model {
 	m := &Model{Services: s, info: v.Info}
-	m.details = flow.TokenDetails{Info: v.Info, Slots: v.Slots}
+	m.details = token.Details{Info: v.Info, Slots: v.Slots}
 	if slot != nil {
 		m.chosen = slot.ID
 	}

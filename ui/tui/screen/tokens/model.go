@@ -12,7 +12,6 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
-	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
@@ -42,7 +41,7 @@ var _ screen.Screen = (*Model)(nil)
 
 // row is one token, or one slot on it.
 type row struct {
-	token *flow.TokenView
+	token *hsm.View
 	slot  *hsm.Slot // nil for the token itself
 }
 
@@ -98,9 +97,9 @@ func (r row) words() string {
 type Openers struct {
 	// Enroll is the wizard for a token and, if not nil, one of its slots; both nil
 	// start it from scratch.
-	Enroll func(*flow.TokenView, *hsm.Slot) screen.Screen
+	Enroll func(*hsm.View, *hsm.Slot) screen.Screen
 	// Token is the screen of one token, with the cursor on the slot if not nil.
-	Token func(flow.TokenView, *hsm.Slot) screen.Screen
+	Token func(hsm.View, *hsm.Slot) screen.Screen
 }
 
 // New returns the screen.

@@ -55,12 +55,12 @@ func TestImportForAnEnrolment(t *testing.T) {
 	if err := enrolling.NewStore(&e.Env).Save(r.j); err != nil {
 		t.Fatal(err)
 	}
-	other, err := e.GenerateKey(ctx, r.j.Options.Token, hsm.GenerateOptions{Label: "other"}, &typist{})
+	other, err := e.keys().Generate(ctx, r.j.Options.Token, hsm.GenerateOptions{Label: "other"}, &typist{})
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	if _, err := e.ImportCertificate(ctx, other.URI, "prod-hsm", certificateOf(t, e, other.URI), &typist{}); !errors.Is(err, hsm.ErrKeyMismatch) {
+	if _, err := e.keys().Import(ctx, other.URI, "prod-hsm", certificateOf(t, e, other.URI), &typist{}); !errors.Is(err, hsm.ErrKeyMismatch) {
 		t.Errorf("for another key: %v", err)
 	}
 	release, err := e.Lock(ctx, "prod-hsm")
@@ -68,7 +68,7 @@ func TestImportForAnEnrolment(t *testing.T) {
 		t.Fatal(err)
 	}
 	own := certificateOf(t, e, r.j.Key)
-	if _, err := e.ImportCertificate(ctx, hsm.URI{}, "prod-hsm", own, &typist{}); err == nil || errors.Is(err, context.DeadlineExceeded) {
+	if _, err := e.keys().Import(ctx, hsm.URI{}, "prod-hsm", own, &typist{}); err == nil || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("under a run that goes on: %v", err)
 	}
 	release()
@@ -77,7 +77,7 @@ func TestImportForAnEnrolment(t *testing.T) {
 	}
 
 	token.Fail(hsmtest.OpStoreCertificate, hsm.ErrUnsupported)
-	if _, err := e.ImportCertificate(ctx, hsm.URI{}, "prod-hsm", own, &typist{}); err != nil {
+	if _, err := e.keys().Import(ctx, hsm.URI{}, "prod-hsm", own, &typist{}); err != nil {
 		t.Errorf("on a token that stores none: %v", err)
 	}
 	if j, err := enrolling.NewStore(&e.Env).Load("prod-hsm"); err != nil || string(j.Certificate) != string(own) {

@@ -1,4 +1,4 @@
-package flow
+package token
 
 import (
 	"context"
@@ -23,12 +23,12 @@ type Attestation struct {
 	Checked bool
 }
 
-// AttestKey has the token attest the key that u names and verifies that to
+// Attest has the token attest the key that u names and verifies that to
 // Yubico's roots, or to roots if there are any. The error is about getting the
 // attestation, the verdict is in it.
-func (e *Env) AttestKey(ctx context.Context, u hsm.URI, roots []*x509.Certificate) (Attestation, error) {
+func (k Keys) Attest(ctx context.Context, u hsm.URI, roots []*x509.Certificate) (Attestation, error) {
 	var a Attestation
-	err := e.withToken(ctx, u, func(t hsm.Token) error {
+	err := k.tokens().With(ctx, u, func(t hsm.Token) error {
 		can := ability{func(c hsm.Abilities) bool { return c.Attest }, "attest keys",
 			"only PIV cards can; PKCS#11 tokens say on their own word where a key is from: `kubehsm key show`"}
 		if err := can.check(ctx, t); err != nil {

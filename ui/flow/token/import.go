@@ -1,8 +1,7 @@
-package flow
+package token
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"time"
@@ -13,45 +12,22 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
-// Slot finds the one slot that u names.
-func (e *Env) Slot(ctx context.Context, u hsm.URI) (hsm.Slot, error) {
-	t, err := e.Drivers.Open(ctx, u)
-	if err != nil {
-		return hsm.Slot{}, err
-	}
-	defer t.Close()
-	return t.Slot(ctx, u)
-}
-
-// Certificate returns the certificate in the slot that u names.
-func (e *Env) Certificate(ctx context.Context, u hsm.URI) (*x509.Certificate, error) {
-	s, err := e.Slot(ctx, u)
-	if err != nil {
-		return nil, err
-	}
-	if s.Certificate == nil {
-		return nil, hsm.WithHint(fmt.Errorf("%s: %w", s.URI, hsm.ErrNoCertificate),
-			"`kubehsm csr create` asks a cluster for one")
-	}
-	return s.Certificate, nil
-}
-
-// ImportCertificate writes the leaf of a PEM chain beside the key that u names.
+// Import writes the leaf of a PEM chain beside the key that u names.
 // If name is not empty, the chain also becomes the certificate of the
 // unfinished enrolment of that name, for requests that an admin carried.
-func (e *Env) ImportCertificate(ctx context.Context, u hsm.URI, name string, pem []byte, p hsm.Prompter) (*csr.Certificate, error) {
+func (k Keys) Import(ctx context.Context, u hsm.URI, name string, pem []byte, p hsm.Prompter) (*csr.Certificate, error) {
 	cert, err := csr.ParseCertificate(pem)
 	if err != nil {
 		return nil, hsm.WithHint(err, "give a PEM file with the certificate first and its chain after it")
 	}
 	var j *enrolling.Progress
 	if name != "" {
-		release, err := e.Lock(ctx, name) // a run that waits would write over it
+		release, err := k.Env.Lock(ctx, name) // a run that waits would write over it
 		if err != nil {
 			return nil, err
 		}
 		defer release()
-		if j, err = enrolling.NewStore(&e.Env).Load(name); err != nil {
+		if j, err = enrolling.NewStore(k.Env).Load(name); err != nil {
 			return nil, err
 		}
 		if u.Scheme == "" {
@@ -61,7 +37,7 @@ func (e *Env) ImportCertificate(ctx context.Context, u hsm.URI, name string, pem
 	if u.Scheme == "" {
 		return nil, errors.New("neither a key nor an unfinished enrolment is named")
 	}
-	t, err := e.Drivers.Open(ctx, u)
+	t, err := k.Env.Drivers.Open(ctx, u)
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +67,7 @@ func (e *Env) ImportCertificate(ctx context.Context, u hsm.URI, name string, pem
 	}
 	if j != nil {
 		j.Certificate = cert.PEM
-		if err := enrolling.NewStore(&e.Env).Save(j); err != nil {
+		if err := enrolling.NewStore(k.Env).Save(j); err != nil {
 			return nil, err
 		}
 	}

@@ -1,4 +1,4 @@
-package flow
+package token
 
 import (
 	"context"
@@ -8,10 +8,11 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
-// TokenDetails is all that a token tells of itself without a PIN.
-type TokenDetails struct {
+// Details is all that a token tells of itself without a PIN.
+type Details struct {
 	Info hsm.TokenInfo
 	// Details is nil where the token tells no more than Info.
 	Details *hsm.Details
@@ -20,14 +21,14 @@ type TokenDetails struct {
 	Slots []hsm.Slot
 }
 
-// Token reads the details of the token that u names.
-func (e *Env) Token(ctx context.Context, u hsm.URI) (TokenDetails, error) {
-	var d TokenDetails
-	err := e.withToken(ctx, u, func(t hsm.Token) (err error) {
+// Details reads the details of the token that u names.
+func (ts Tokens) Details(ctx context.Context, u hsm.URI) (Details, error) {
+	var d Details
+	err := ts.With(ctx, u, func(t hsm.Token) (err error) {
 		if d.Info, err = t.Info(ctx); err != nil {
 			return err
 		}
-		if d.Details, err = details(ctx, t); err != nil {
+		if d.Details, err = ReadDetails(ctx, t); err != nil {
 			return err
 		}
 		d.Slots, err = t.AllSlots(ctx)
@@ -36,7 +37,8 @@ func (e *Env) Token(ctx context.Context, u hsm.URI) (TokenDetails, error) {
 	return d, err
 }
 
-func details(ctx context.Context, t hsm.Token) (*hsm.Details, error) {
+// ReadDetails reads what t tells beyond its info; nil if it tells no more.
+func ReadDetails(ctx context.Context, t hsm.Token) (*hsm.Details, error) {
 	d, err := t.Details(ctx)
 	if errors.Is(err, hsm.ErrUnsupported) {
 		return nil, nil
@@ -44,9 +46,9 @@ func details(ctx context.Context, t hsm.Token) (*hsm.Details, error) {
 	return &d, err
 }
 
-// withToken opens the token that u names for f.
-func (e *Env) withToken(ctx context.Context, u hsm.URI, f func(hsm.Token) error) error {
-	t, err := e.Drivers.Open(ctx, u)
+// With opens the token that u names for f.
+func (ts Tokens) With(ctx context.Context, u hsm.URI, f func(hsm.Token) error) error {
+	t, err := ts.Env.Drivers.Open(ctx, u)
 	if err != nil {
 		return err
 	}
@@ -77,24 +79,24 @@ func (a ability) asking(p hsm.Prompter) hsm.Prompter {
 // administer runs f on the token that u names, if that is able to do it, and
 // returns the token's details afterwards. The agent forgets the PIN before, so that
 // it never tries an old one, and again after.
-func (e *Env) administer(ctx context.Context, u hsm.URI, a ability, f func(context.Context, hsm.Token) error) (TokenDetails, error) {
-	var d TokenDetails
-	err := e.withToken(ctx, u, func(t hsm.Token) error {
+func (ts Tokens) administer(ctx context.Context, u hsm.URI, a ability, f func(context.Context, hsm.Token) error) (Details, error) {
+	var d Details
+	err := ts.With(ctx, u, func(t hsm.Token) error {
 		if err := a.check(ctx, t); err != nil {
 			return err
 		}
-		if err := e.lockAgent(ctx); err != nil {
+		if err := LockAgent(ctx, ts.Env); err != nil {
 			return err
 		}
 		if err := f(ctx, t); err != nil {
 			return err
 		}
-		if err := e.lockAgent(ctx); err != nil {
+		if err := LockAgent(ctx, ts.Env); err != nil {
 			return err
 		}
 		var err error
 		if d.Info, err = t.Info(ctx); err == nil {
-			d.Details, err = details(ctx, t)
+			d.Details, err = ReadDetails(ctx, t)
 		}
 		if err != nil {
 			err = fmt.Errorf("it is done, but the token could not be read afterwards: %w", err)
@@ -104,8 +106,8 @@ func (e *Env) administer(ctx context.Context, u hsm.URI, a ability, f func(conte
 	return d, err
 }
 
-// lockAgent has a running agent forget all PINs.
-func (e *Env) lockAgent(ctx context.Context) error {
+// LockAgent has a running agent forget all PINs.
+func LockAgent(ctx context.Context, e *env.Env) error {
 	_, err := client.Lock(ctx, e.Dirs) // the caller holds the token, and tells it
 	if err != nil && !errors.Is(err, client.ErrNotRunning) {
 		return hsm.WithHint(fmt.Errorf("locking the agent: %w", err), "end it with `kubehsm agent stop`")
@@ -115,43 +117,43 @@ func (e *Env) lockAgent(ctx context.Context) error {
 
 // ChangePIN changes a secret of the token: [hsm.UserPIN] (the PIV PIN on a
 // card), [hsm.PUK] or [hsm.SOPIN].
-func (e *Env) ChangePIN(ctx context.Context, u hsm.URI, kind hsm.PINKind, p hsm.Prompter) (TokenDetails, error) {
+func (ts Tokens) ChangePIN(ctx context.Context, u hsm.URI, kind hsm.PINKind, p hsm.Prompter) (Details, error) {
 	can := ability{func(c hsm.Abilities) bool { return c.ChangePIN }, "change the " + string(kind), "use the maker's tool"}
-	return e.administer(ctx, u, can, func(ctx context.Context, t hsm.Token) error {
+	return ts.administer(ctx, u, can, func(ctx context.Context, t hsm.Token) error {
 		return t.ChangePIN(ctx, kind, can.asking(p))
 	})
 }
 
 // UnblockPIN sets a new PIN with the PUK, or with the SO PIN of a PKCS#11 token.
-func (e *Env) UnblockPIN(ctx context.Context, u hsm.URI, p hsm.Prompter) (TokenDetails, error) {
+func (ts Tokens) UnblockPIN(ctx context.Context, u hsm.URI, p hsm.Prompter) (Details, error) {
 	can := ability{func(c hsm.Abilities) bool { return c.ChangePIN }, "set a new PIN", "use the maker's tool"}
-	return e.administer(ctx, u, can, func(ctx context.Context, t hsm.Token) error {
+	return ts.administer(ctx, u, can, func(ctx context.Context, t hsm.Token) error {
 		return t.Unblock(ctx, can.asking(p))
 	})
 }
 
 // SetRetries sets how many wrong PINs and PUKs lock. The PUK becomes a new one.
-func (e *Env) SetRetries(ctx context.Context, u hsm.URI, pin, puk int, p hsm.Prompter) (TokenDetails, error) {
+func (ts Tokens) SetRetries(ctx context.Context, u hsm.URI, pin, puk int, p hsm.Prompter) (Details, error) {
 	can := ability{func(c hsm.Abilities) bool { return c.SetRetries }, "set the number of tries", "only Yubico's PIV cards have this"}
-	return e.administer(ctx, u, can, func(ctx context.Context, t hsm.Token) error {
+	return ts.administer(ctx, u, can, func(ctx context.Context, t hsm.Token) error {
 		return t.SetRetries(ctx, pin, puk, can.asking(p))
 	})
 }
 
 // SetManagementKey replaces the management key. With an error, a key that is not
 // nil may be in force already: show it. The caller zeroes it.
-func (e *Env) SetManagementKey(ctx context.Context, u hsm.URI, o hsm.ManagementKeyOptions, p hsm.Prompter) (key *hsm.Secret, d TokenDetails, err error) {
+func (ts Tokens) SetManagementKey(ctx context.Context, u hsm.URI, o hsm.ManagementKeyOptions, p hsm.Prompter) (key *hsm.Secret, d Details, err error) {
 	can := ability{func(c hsm.Abilities) bool { return c.ManagementKey }, "replace the management key", "only PIV cards have one"}
-	d, err = e.administer(ctx, u, can, func(ctx context.Context, t hsm.Token) (err error) {
+	d, err = ts.administer(ctx, u, can, func(ctx context.Context, t hsm.Token) (err error) {
 		key, err = t.SetManagementKey(ctx, o, can.asking(p))
 		return err
 	})
 	return key, d, err
 }
 
-// InitToken sets up the token that u names; see [hsm.Initializer].
-func (e *Env) InitToken(ctx context.Context, u hsm.URI, o hsm.InitializeOptions, p hsm.Prompter) (hsm.TokenInfo, error) {
-	for _, d := range e.Drivers {
+// Init sets up the token that u names; see [hsm.Initializer].
+func (ts Tokens) Init(ctx context.Context, u hsm.URI, o hsm.InitializeOptions, p hsm.Prompter) (hsm.TokenInfo, error) {
+	for _, d := range ts.Env.Drivers {
 		if d.Scheme() != u.Scheme {
 			continue
 		}
@@ -159,7 +161,7 @@ func (e *Env) InitToken(ctx context.Context, u hsm.URI, o hsm.InitializeOptions,
 		if !ok {
 			break
 		}
-		if err := e.lockAgent(ctx); err != nil {
+		if err := LockAgent(ctx, ts.Env); err != nil {
 			return hsm.TokenInfo{}, err
 		}
 		return can.Initialize(ctx, u, o, ask.With(p, hsm.Purpose{Action: "set it up"}))
@@ -168,14 +170,14 @@ func (e *Env) InitToken(ctx context.Context, u hsm.URI, o hsm.InitializeOptions,
 		"a PIV card is ready for use; `kubehsm token reset` makes it as new")
 }
 
-// ResetToken sets the token's application to the state of a new card. Confirm is told
+// Reset sets the token's application to the state of a new card. Confirm is told
 // what is lost and returns who is asked: the driver wants the serial typed. The
 // details are those of the token as new.
-func (e *Env) ResetToken(ctx context.Context, u hsm.URI, confirm func(Loss) (hsm.Prompter, error)) (TokenDetails, error) {
+func (ts Tokens) Reset(ctx context.Context, u hsm.URI, confirm func(Loss) (hsm.Prompter, error)) (Details, error) {
 	u = u.TokenOnly()
 	can := ability{func(c hsm.Abilities) bool { return c.Reset }, "reset the token", "`kubehsm token init --erase` does it for PKCS#11 tokens"}
-	return e.administer(ctx, u, can, func(ctx context.Context, t hsm.Token) error {
-		l, err := e.Loss(ctx, u)
+	return ts.administer(ctx, u, can, func(ctx context.Context, t hsm.Token) error {
+		l, err := ts.Loss(ctx, u)
 		if err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-package flow
+package token
 
 import (
 	"context"
@@ -23,10 +23,10 @@ type WaitOptions struct {
 	Waiting func([]hsm.Problem)
 }
 
-// WaitToken returns the tokens that are awaited as soon as there is one, or
+// Wait returns the tokens that are awaited as soon as there is one, or
 // ctx's error.
-func (e *Env) WaitToken(ctx context.Context, o WaitOptions) ([]hsm.TokenInfo, error) {
-	drivers := slices.Clone(e.Drivers)
+func (ts Tokens) Wait(ctx context.Context, o WaitOptions) ([]hsm.TokenInfo, error) {
+	drivers := slices.Clone(ts.Env.Drivers)
 	if o.Token.Scheme != "" {
 		drivers = slices.DeleteFunc(drivers, func(d hsm.Driver) bool { return d.Scheme() != o.Token.Scheme })
 	}

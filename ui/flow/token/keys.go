@@ -1,0 +1,97 @@
+package token
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
+)
+
+// Keys are the keys and certificates on tokens.
+type Keys struct{ Env *env.Env }
+
+func (k Keys) tokens() Tokens { return Tokens{k.Env} }
+
+// Slot finds the one slot that u names.
+func (k Keys) Slot(ctx context.Context, u hsm.URI) (hsm.Slot, error) {
+	t, err := k.Env.Drivers.Open(ctx, u)
+	if err != nil {
+		return hsm.Slot{}, err
+	}
+	defer t.Close()
+	return t.Slot(ctx, u)
+}
+
+// Certificate returns the certificate in the slot that u names.
+func (k Keys) Certificate(ctx context.Context, u hsm.URI) (*x509.Certificate, error) {
+	s, err := k.Slot(ctx, u)
+	if err != nil {
+		return nil, err
+	}
+	if s.Certificate == nil {
+		return nil, hsm.WithHint(fmt.Errorf("%s: %w", s.URI, hsm.ErrNoCertificate),
+			"`kubehsm csr create` asks a cluster for one")
+	}
+	return s.Certificate, nil
+}
+
+// Generate makes a key pair on the token that u names.
+func (k Keys) Generate(ctx context.Context, u hsm.URI, o hsm.GenerateOptions, p hsm.Prompter) (hsm.Slot, error) {
+	t, err := k.Env.Drivers.Open(ctx, u)
+	if err != nil {
+		return hsm.Slot{}, err
+	}
+	defer t.Close()
+	return t.Generate(ctx, o, ask.With(p, hsm.Purpose{Action: "generate a key"}))
+}
+
+// Delete destroys the key that u names, and its certificate. What l tells is
+// what was confirmed: another key there by now is left alone.
+func (k Keys) Delete(ctx context.Context, u hsm.URI, l Loss, p hsm.Prompter) error {
+	p = ask.With(p, hsm.Purpose{Action: "delete a key"})
+	return k.tokens().With(ctx, u, func(t hsm.Token) error {
+		if err := unchanged(ctx, t, u, l); err != nil {
+			return err
+		}
+		return t.Delete(ctx, u, p)
+	})
+}
+
+// DeleteCertificate removes the certificate beside the key that u names; see
+// [Keys.Delete] for l.
+func (k Keys) DeleteCertificate(ctx context.Context, u hsm.URI, l Loss, p hsm.Prompter) error {
+	p = ask.With(p, hsm.Purpose{Action: "delete a certificate"})
+	return k.tokens().With(ctx, u, func(t hsm.Token) error {
+		can := ability{func(c hsm.Abilities) bool { return c.DeleteCertificate }, "delete the certificate alone", ""}
+		if err := can.check(ctx, t); err != nil {
+			return err
+		}
+		if err := unchanged(ctx, t, u, l); err != nil {
+			return err
+		}
+		return t.DeleteCertificate(ctx, u, p)
+	})
+}
+
+// unchanged checks that the slot is as it was shown.
+func unchanged(ctx context.Context, t hsm.Token, u hsm.URI, l Loss) error {
+	now, err := t.Slot(ctx, u)
+	if err != nil {
+		return err
+	}
+	shown := l.Slots[0]
+	same := (now.Key == nil) == (shown.Key == nil) && (now.Certificate == nil) == (shown.Certificate == nil)
+	if same && now.Key != nil && now.Key.Public != nil {
+		same = hsm.SameKey(now.Key.Public, shown.Key.Public)
+	}
+	if same && now.Certificate != nil {
+		same = now.Certificate.Equal(shown.Certificate)
+	}
+	if !same {
+		return fmt.Errorf("%s: %w: it was changed meanwhile; nothing was deleted", u, hsm.ErrKeyMismatch)
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+package token
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+)
+
+// Move moves the key that u names to the empty PIV slot, and has the
+// enrolments with that key follow; their names are returned.
+func (k Keys) Move(ctx context.Context, u hsm.URI, slot string, p hsm.Prompter) (moved hsm.Slot, followed []string, err error) {
+	p = ask.With(p, hsm.Purpose{Action: "move a key"})
+	err = k.tokens().With(ctx, u, func(t hsm.Token) error {
+		can := ability{func(c hsm.Abilities) bool { return c.Move }, "move keys", "only PIV cards of Yubico's firmware 5.7 can"}
+		if err := can.check(ctx, t); err != nil {
+			return err
+		}
+		from, err := t.Slot(ctx, u)
+		if err != nil {
+			return err
+		}
+		to := from.URI.TokenOnly()
+		to.Slot = slot
+		moved, err = t.Move(ctx, from.URI, to, p)
+		return err
+	})
+	if err != nil {
+		return moved, nil, err
+	}
+	if followed, err = k.follow(ctx, moved); err != nil {
+		err = fmt.Errorf("the key is in slot %s now, but not every enrolment knows: %w", slot, err)
+	}
+	return moved, followed, err
+}
+
+// follow has the enrolments with the key in a slot name that slot, and so the
+// records by which they go on or are renewed. It returns the enrolments' names.
+func (k Keys) follow(ctx context.Context, moved hsm.Slot) (followed []string, err error) {
+	names, err := k.tokens().enrolledWith([]hsm.Slot{moved})
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		en, err := k.Env.Enrollments().Load(name)
+		if err != nil {
+			return followed, err
+		}
+		if en.Key.Scheme == moved.URI.Scheme {
+			en.Key.Slot = moved.URI.Slot
+			if err := k.Env.Enrollments().Save(en); err != nil {
+				return followed, err
+			}
+		}
+		followed = append(followed, name)
+	}
+	return followed, k.followRecords(ctx, moved)
+}
+
+func (k Keys) followRecords(ctx context.Context, moved hsm.Slot) error {
+	if moved.Key == nil || moved.Key.Public == nil {
+		return nil
+	}
+	hash, err := hsm.Fingerprint(moved.Key.Public)
+	if err != nil {
+		return err
+	}
+	all, err := enrolling.NewStore(k.Env).All()
+	if err != nil {
+		return err
+	}
+	for _, j := range all {
+		if j.KeyHash != hash || j.Key.Scheme != moved.URI.Scheme {
+			continue
+		}
+		if err := k.followRecord(ctx, j.Options.Name, moved.URI.Slot); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (k Keys) followRecord(ctx context.Context, name, slot string) error {
+	release, err := k.Env.Lock(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer release()
+	j, err := enrolling.NewStore(k.Env).Load(name)
+	if err != nil {
+		return err
+	}
+	j.Key.Slot, j.Options.Generate.Slot = slot, slot
+	if j.Options.Key.Scheme != "" {
+		j.Options.Key.Slot = slot
+	}
+	return enrolling.NewStore(k.Env).Save(j)
+}
