@@ -14,7 +14,7 @@ import (
 // where the smart card service hangs.
 type cards struct {
 	hsm.Driver
-	looker
+	lister
 	limit  time.Duration   // cardsPatience
 	asking func() bool     // tells that a reading waits for a person
 	ctx    context.Context // ends with Close
@@ -31,7 +31,7 @@ var (
 const cardsPatience = 20 * time.Second
 
 func newCards(d hsm.Driver, asking func() bool) *cards {
-	c := &cards{Driver: d, limit: cardsPatience, asking: asking, looker: looker{name: "smart cards"}}
+	c := &cards{Driver: d, limit: cardsPatience, asking: asking, lister: lister{name: "smart cards"}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
 }

@@ -32,7 +32,7 @@ func Apart(exe string, drivers hsm.Drivers, asking func() bool) hsm.Drivers {
 	return all
 }
 
-// libraries is a driver whose libraries are looked at by scouts.
+// libraries is a driver whose libraries are looked at by listing workers.
 type libraries struct {
 	inner   hsm.Surveyor
 	workers *workers
@@ -40,8 +40,8 @@ type libraries struct {
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
 
-	mu     sync.Mutex
-	scouts map[string]*scout // the keys are paths
+	mu      sync.Mutex
+	listers map[string]*listingWorker // the keys are paths
 }
 
 var (
@@ -51,7 +51,7 @@ var (
 )
 
 func newLibraries(inner hsm.Surveyor, ws *workers) *libraries {
-	l := &libraries{inner: inner, workers: ws, limit: surveyPatience, scouts: map[string]*scout{}}
+	l := &libraries{inner: inner, workers: ws, limit: surveyPatience, listers: map[string]*listingWorker{}}
 	// A library that only lists has no use for where a service manager keeps credentials.
 	ws.env = child.Environ("CREDENTIALS_DIRECTORY", "NOTIFY_SOCKET")
 	l.ctx, l.cancel = context.WithCancel(context.Background())
@@ -61,18 +61,18 @@ func newLibraries(inner hsm.Surveyor, ws *workers) *libraries {
 // Scheme implements [hsm.Driver].
 func (l *libraries) Scheme() string { return l.inner.Scheme() }
 
-// scoutsFor returns the scouts of the libraries that may hold what u names.
-func (l *libraries) scoutsFor(u hsm.URI) ([]*scout, []hsm.Problem) {
+// listersFor returns the listing workers of the libraries that may hold what u names.
+func (l *libraries) listersFor(u hsm.URI) ([]*listingWorker, []hsm.Problem) {
 	sources, problems := l.inner.Sources(u)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	all := make([]*scout, 0, len(sources))
+	all := make([]*listingWorker, 0, len(sources))
 	for _, source := range sources {
-		s := l.scouts[source.Path]
+		s := l.listers[source.Path]
 		if s == nil {
-			s = &scout{looker: looker{name: source.Path}, source: source, workers: l.workers, limit: l.limit,
+			s = &listingWorker{lister: lister{name: source.Path}, source: source, workers: l.workers, limit: l.limit,
 				uses: func() (int, bool) { return l.inner.Uses(source) }}
-			l.scouts[source.Path] = s
+			l.listers[source.Path] = s
 		}
 		all = append(all, s)
 	}
@@ -81,15 +81,15 @@ func (l *libraries) scoutsFor(u hsm.URI) ([]*scout, []hsm.Problem) {
 
 // List implements [hsm.Driver].
 func (l *libraries) List(ctx context.Context) (hsm.Listing, error) {
-	scouts, problems := l.scoutsFor(hsm.URI{})
-	found, failed := make([]hsm.Listing, len(scouts)), make([]error, len(scouts))
+	listers, problems := l.listersFor(hsm.URI{})
+	found, failed := make([]hsm.Listing, len(listers)), make([]error, len(listers))
 	var wg sync.WaitGroup
-	for i, s := range scouts {
+	for i, s := range listers {
 		wg.Go(func() { found[i], failed[i] = s.list(ctx, hsm.URI{}, l.limit) })
 	}
 	wg.Wait()
 	all := hsm.Listing{Problems: problems}
-	for i, s := range scouts {
+	for i, s := range listers {
 		if failed[i] != nil {
 			all.Problems = append(all.Problems, hsm.Problem{Source: s.name, Err: failed[i]})
 		}
@@ -103,15 +103,15 @@ func (l *libraries) List(ctx context.Context) (hsm.Listing, error) {
 func (l *libraries) Views(
 	ctx context.Context, patience time.Duration, skip func(hsm.TokenInfo) bool,
 ) ([]hsm.View, []hsm.Problem, error) {
-	scouts, problems := l.scoutsFor(hsm.URI{})
+	listers, problems := l.listersFor(hsm.URI{})
 	late, stop := lateAfter(patience)
 	defer stop()
-	readings := make([]*reading, len(scouts))
-	for i, s := range scouts {
+	readings := make([]*reading, len(listers))
+	for i, s := range listers {
 		readings[i] = s.begin(func() ([]hsm.View, []hsm.Problem, error) { return s.views(l.ctx, skip) })
 	}
 	var all []hsm.View
-	for i, s := range scouts {
+	for i, s := range listers {
 		views, more, err := s.result(ctx, readings[i], late)
 		if ctx.Err() != nil {
 			return nil, nil, ctx.Err()
@@ -173,7 +173,7 @@ const sightPatience = 1500 * time.Millisecond
 // returns the answers in the libraries' order. Once a library has such a token, sight
 // waits for the others no longer than sightPatience, and not at all if u has a serial.
 func (l *libraries) sight(ctx context.Context, u hsm.URI) ([]sighting, error) {
-	scouts, _ := l.scoutsFor(u)
+	listers, _ := l.listersFor(u)
 	limit := l.limit
 	if u.ModulePath != "" { // the URI names its library; some libraries look through networks
 		limit = openPatience
@@ -184,13 +184,13 @@ func (l *libraries) sight(ctx context.Context, u hsm.URI) ([]sighting, error) {
 		i int
 		sighting
 	}
-	answers := make(chan answer, len(scouts))
-	for i, s := range scouts {
+	answers := make(chan answer, len(listers))
+	for i, s := range listers {
 		go func() { answers <- answer{i, l.look(looking, s, u, limit)} }()
 	}
-	all := make([]sighting, len(scouts))
+	all := make([]sighting, len(listers))
 	var late <-chan struct{}
-	for range scouts {
+	for range listers {
 		select {
 		case a := <-answers:
 			all[a.i] = a.sighting
@@ -212,7 +212,7 @@ func (l *libraries) sight(ctx context.Context, u hsm.URI) ([]sighting, error) {
 }
 
 // look looks for the tokens that u names in one library.
-func (l *libraries) look(ctx context.Context, s *scout, u hsm.URI, limit time.Duration) sighting {
+func (l *libraries) look(ctx context.Context, s *listingWorker, u hsm.URI, limit time.Duration) sighting {
 	listing, err := s.list(ctx, u, limit)
 	out := sighting{path: s.source.Path, present: err == nil, err: err}
 	for _, p := range listing.Problems {

@@ -215,7 +215,7 @@ func TestViewsFollowThisProcess(t *testing.T) {
 
 // TestManySlots: what is on a token comes in parts, however much it is.
 func TestManySlots(t *testing.T) {
-	var l lookout
+	var l slotReader
 	long := strings.Repeat("x", 1000)
 	for range 3000 {
 		l.slots = append(l.slots, &slotReply{Slot: hsm.Slot{Label: long}})

@@ -23,10 +23,10 @@ const (
 // shunFor is how long a library that crashed or hung is not tried again.
 const shunFor = 30 * time.Second
 
-// scout looks at one library in a process of its own, as [workers] keep tokens: it
+// listingWorker looks at one library in a process of its own, as [workers] keep tokens: it
 // is given no PIN, and what it says is bounded. The process stays for the next look.
-type scout struct {
-	looker
+type listingWorker struct {
+	lister
 	source  hsm.Source
 	workers *workers
 	limit   time.Duration // surveyPatience
@@ -42,7 +42,7 @@ type scout struct {
 
 // worker returns the process, started if need be. One from before a token was used
 // in this process is replaced: libraries keep what they once have read.
-func (s *scout) worker() (*workerProcess, error) {
+func (s *listingWorker) worker() (*workerProcess, error) {
 	s.state.Lock()
 	defer s.state.Unlock()
 	if s.failure != nil && time.Since(s.failed) < shunFor {
@@ -66,7 +66,7 @@ func (s *scout) worker() (*workerProcess, error) {
 
 // use runs f with the library's process. If that was replaced meanwhile, it is done
 // again with the new one; if it ended by itself the error says how.
-func (s *scout) use(ctx context.Context, f func(*workerToken) error) error {
+func (s *listingWorker) use(ctx context.Context, f func(*workerToken) error) error {
 	for {
 		p, err := s.worker()
 		if err != nil {
@@ -89,7 +89,7 @@ func (s *scout) use(ctx context.Context, f func(*workerToken) error) error {
 }
 
 // shun words how the process ended, and keeps it.
-func (s *scout) shun(p *workerProcess, err error) error {
+func (s *listingWorker) shun(p *workerProcess, err error) error {
 	if !errors.Is(err, hsm.ErrModule) {
 		err = fmt.Errorf("%w: the library %s ended its process (%s)", hsm.ErrModule, s.source.Path, p.cmd.ProcessState)
 	}
@@ -103,7 +103,7 @@ func (s *scout) shun(p *workerProcess, err error) error {
 
 // list lists the library's tokens. One that want names is looked for with more
 // trouble.
-func (s *scout) list(ctx context.Context, want hsm.URI, limit time.Duration) (l hsm.Listing, err error) {
+func (s *listingWorker) list(ctx context.Context, want hsm.URI, limit time.Duration) (l hsm.Listing, err error) {
 	err = s.use(ctx, func(t *workerToken) error {
 		out, err := callWorker[surveyAnswer](ctx, t, opSurvey, surveyRequest{named{want}, s.source}, nil, limit)
 		if err != nil {
@@ -125,7 +125,7 @@ func (s *scout) list(ctx context.Context, want hsm.URI, limit time.Duration) (l 
 const maxSlots = 100_000
 
 // slots reads what is on a token, a part at a time over one connection.
-func (s *scout) slots(ctx context.Context, u hsm.URI) (all []hsm.Slot, err error) {
+func (s *listingWorker) slots(ctx context.Context, u hsm.URI) (all []hsm.Slot, err error) {
 	u.ModulePath = s.source.Path
 	err = s.use(ctx, func(t *workerToken) error {
 		c, err := t.connect()
@@ -154,7 +154,7 @@ func (s *scout) slots(ctx context.Context, u hsm.URI) (all []hsm.Slot, err error
 }
 
 // views lists the library's tokens with what is on them.
-func (s *scout) views(ctx context.Context, skip func(hsm.TokenInfo) bool) ([]hsm.View, []hsm.Problem, error) {
+func (s *listingWorker) views(ctx context.Context, skip func(hsm.TokenInfo) bool) ([]hsm.View, []hsm.Problem, error) {
 	l, err := s.list(ctx, hsm.URI{}, s.limit)
 	if err != nil {
 		return nil, nil, err

@@ -9,10 +9,10 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 )
 
-// looker reads what one library, or the smart card service, has. All who want it at
+// lister reads what one library, or the smart card service, has. All who want it at
 // the same time share one reading, which goes on when they no longer wait: so a
 // library that hangs is asked once, however often it is wanted.
-type looker struct {
+type lister struct {
 	name string // the name in Problems
 
 	mu      sync.Mutex
@@ -30,7 +30,7 @@ type reading struct {
 }
 
 // begin returns the reading that is going on, or a new one by read.
-func (l *looker) begin(read func() ([]hsm.View, []hsm.Problem, error)) *reading {
+func (l *lister) begin(read func() ([]hsm.View, []hsm.Problem, error)) *reading {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.reading != nil {
@@ -53,7 +53,7 @@ func (l *looker) begin(read func() ([]hsm.View, []hsm.Problem, error)) *reading 
 
 // result waits for r until late is closed: then it is what was found the last time,
 // or a Problem with [hsm.ErrPending].
-func (l *looker) result(ctx context.Context, r *reading, late <-chan struct{}) ([]hsm.View, []hsm.Problem, error) {
+func (l *lister) result(ctx context.Context, r *reading, late <-chan struct{}) ([]hsm.View, []hsm.Problem, error) {
 	select {
 	case <-r.done:
 		return r.views, r.more, r.err

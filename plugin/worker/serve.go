@@ -130,7 +130,7 @@ type workerSession struct {
 	worker *worker
 	asker  *link.Asker
 	signer crypto.Signer
-	look   lookout
+	look   slotReader
 }
 
 func (s *workerSession) operate(ctx context.Context, r link.Received) (any, error) {

@@ -14,9 +14,9 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 )
 
-// lookout is the child's side of a [scout]: it looks at the tokens of a library,
+// slotReader is the child's side of a [listingWorker]: it looks at the tokens of a library,
 // without a PIN.
-type lookout struct {
+type slotReader struct {
 	slots []*slotReply // slots of the token that was read last
 }
 
@@ -75,7 +75,7 @@ func fits(out any) error {
 }
 
 // slotsFrom sends the slots of a token from one on.
-func (l *lookout) slotsFrom(ctx context.Context, drivers hsm.Drivers, q slotsRequest) (out slotsAnswer, err error) {
+func (l *slotReader) slotsFrom(ctx context.Context, drivers hsm.Drivers, q slotsRequest) (out slotsAnswer, err error) {
 	if q.From == 0 {
 		d, err := surveyor(drivers)
 		if err != nil {
