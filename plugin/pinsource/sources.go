@@ -120,7 +120,7 @@ func instead(ctx context.Context, next ask.Func, q ask.Question, why error) (ask
 		hint = hsm.Hint(err)
 	}
 	// Not wrapped: nothing that asks again for another reason may do so here.
-	return ask.Answer{}, hsm.WithHint(fmt.Errorf("%w, and %v", hsm.ErrNoTerminal, why), hint)
+	return ask.Answer{}, hsm.WithHint(fmt.Errorf("%w, and %s", hsm.ErrNoTerminal, why.Error()), hint)
 }
 
 // entry is the one for the PIN that q asks for.
