@@ -12,6 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/logfile"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/ask/queue"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/desktop"
@@ -35,7 +36,7 @@ type agent struct {
 	locks    *locks
 
 	people    *people
-	turns     *turns
+	queue     *queue.Queue
 	terminals *terminals
 	answers   *consents.Answers
 	questions *questions
@@ -62,12 +63,12 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 		epoch     = newEpoch()
 		flights   = newFlights()
 		refusals  = newRefusals()
-		turns     = newTurns()
+		prompts   = queue.New()
 		answers   = consents.New()
 		records   = newRecords(to, audit.Path(o.Dirs), o.pid, log)
 		life      = newLife(stop, sessions, timeout, o.quiet)
 		people    = newPeople(life.started)
-		terminals = &terminals{turns: turns, sessions: sessions, answers: answers}
+		terminals = &terminals{queue: prompts, sessions: sessions, answers: answers}
 		dial      = &dialSigner{people: people, sources: o.PINSources, state: o.Dirs.State, records: records, notify: notify}
 		tokens    = &heldTokens{source: o.Tokens, tried: records.unlock, all: map[string]*holder{}}
 		policies  = &policies{store: store, records: records, notify: notify, log: log}
@@ -75,7 +76,7 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 			handshake: o.handshake, log: log, all: map[string]*target{}}
 		locks = &locks{window: o.Unlock, epoch: epoch, targets: targets, tokens: tokens, sessions: sessions,
 			answers: answers, records: records, notify: notify, log: log}
-		questions = &questions{targets: targets, answers: answers, turns: turns, people: people, terminals: terminals,
+		questions = &questions{targets: targets, answers: answers, queue: prompts, people: people, terminals: terminals,
 			policies: policies, epoch: epoch, life: life, records: records, log: log, open: map[*message.ConsentStatus]struct{}{}}
 		host    = &bridgeHost{dirs: o.Dirs, passed: o.Port, executable: executable, log: log}
 		issuer  = &issuer{sessions: sessions, people: people, terminals: terminals, life: life, records: records}
@@ -92,7 +93,7 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 	}
 	return &agent{o: o, program: program, log: log, records: records, life: life,
 		sessions: sessions, bridge: host, targets: targets, tokens: tokens, locks: locks,
-		people: people, turns: turns, terminals: terminals, answers: answers, questions: questions,
+		people: people, queue: prompts, terminals: terminals, answers: answers, questions: questions,
 		flights: flights, refusals: refusals, signIns: signIns,
 		credentials: &credentials{program: program, protocol: o.protocol, identify: o.identify, targets: targets, bridge: host,
 			issuer: issuer, state: o.Dirs.State, log: log},

@@ -13,14 +13,12 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/consents"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/plugin/ask/queue"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
-
-// errGone is the cause when a program goes away that waits for an answer.
-var errGone = errors.New("the client went away")
 
 // What a client is told.
 var (
@@ -34,7 +32,7 @@ var (
 type questions struct {
 	targets   *targets
 	answers   *consents.Answers
-	turns     *turns
+	queue     *queue.Queue
 	people    *people
 	terminals *terminals
 	policies  *policies
@@ -52,7 +50,7 @@ func (s *questions) consent(ctx context.Context, q bridge.Question) error {
 	of := consents.Scope{Enrollment: q.Enrollment, Client: q.Client, Conn: q.Conn, As: q.Request.As,
 		Class: consents.ClassOf(q.Request)}
 	if err, ok := s.answers.Recall(of, time.Now()); ok {
-		s.turns.covered(ctx, q.Client)
+		s.queue.Covered(ctx, q.Client)
 		return err
 	}
 	answered := ctx
@@ -66,17 +64,17 @@ func (s *questions) consent(ctx context.Context, q bridge.Question) error {
 	}()
 	ctx, cancel := s.epoch.untilLocked(ctx)
 	defer cancel()
-	leave, err := s.turns.take(ctx, place{client: q.Client})
+	leave, err := s.queue.About(ctx, q.Client)
 	if err != nil {
 		return err
 	}
 	defer leave()
 	if err, ok := s.answers.Recall(of, time.Now()); ok { // it was asked meanwhile
-		s.turns.covered(answered, q.Client)
+		s.queue.Covered(answered, q.Client)
 		return err
 	}
 	if !q.Client.Alive() {
-		return errGone
+		return queue.ErrGone
 	}
 	ctx, cancelAlive := whileAlive(ctx, q.Client)
 	defer cancelAlive()
@@ -104,7 +102,7 @@ func whileAlive(ctx context.Context, client process.ID) (context.Context, contex
 					return
 				case <-tick.C:
 					if !client.Alive() {
-						cancel(errGone)
+						cancel(queue.ErrGone)
 						return
 					}
 				}
@@ -139,7 +137,7 @@ func (s *questions) question(ctx, answered context.Context, q bridge.Question) e
 		p := purpose(raw(who.p.Ask, q.Request.Terminal))
 		here := who.client == q.Session && !errors.Is(reach(ctx, p), hsm.ErrNoTerminal)
 		var leave func(asked bool)
-		if leave, err = s.turns.ask(ctx, answered, q.Client, here); err != nil {
+		if leave, err = s.queue.Ask(ctx, answered, q.Client, here); err != nil {
 			return err
 		}
 		r.Signature, r.Reason, err = s.put(ctx, t, statement, text, q.Client, who.p, p)

@@ -84,7 +84,7 @@ func (a *agent) operate(l *link.Server, r link.Received) (out any, then func(), 
 		defer p.Close()
 		p.understandsWaits = r.Waits
 		p.Shared = func() bool { return a.terminals.shared(p.who) }
-		defer a.turns.shows(p)()
+		defer a.queue.Shows(p)()
 		err = a.operateFor(l, r, p, &out)
 	}
 	return out, then, err

@@ -1,14 +1,17 @@
-package agent
+// Package queue has one question about a program at a time, and one on a terminal, with
+// time between those of two programs to print what came of the first. It knows programs,
+// terminals and prompts, and nothing of what is asked.
+package queue
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/kubehsm/kubehsm/plugin/agent/consents"
-	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
@@ -21,13 +24,26 @@ const (
 	printWait  = 3 * time.Second
 )
 
-// turns has one question about a program at a time, and one on a terminal.
-type turns struct {
+// ErrGone says that the program went away which a question was about.
+var ErrGone = errors.New("the client went away")
+
+// Queue is the prompt queue of an agent. Make one with [New]. It is safe for concurrent
+// use.
+type Queue struct {
 	mu        sync.Mutex
 	taken     map[place]chan struct{} // closed when it is free again
 	printing  map[place]*printing
 	elsewhere map[process.ID]struct{} // who is asked about, but not on its terminal
-	prompters map[*remotePrompter]struct{}
+	prompters map[Prompter]struct{}
+}
+
+// Prompter shows prompts of a program.
+type Prompter interface {
+	ask.Responder
+	// Showing tells whether a prompt is on the program's terminal.
+	Showing() bool
+	// Share says that other programs may write there by now.
+	Share()
 }
 
 // place is a terminal or a program.
@@ -44,12 +60,20 @@ type printing struct {
 	end      context.CancelFunc
 }
 
-func newTurns() *turns {
-	return &turns{taken: map[place]chan struct{}{}, printing: map[place]*printing{}, elsewhere: map[process.ID]struct{}{}, prompters: map[*remotePrompter]struct{}{}}
+// New returns an empty queue.
+func New() *Queue {
+	return &Queue{taken: map[place]chan struct{}{}, printing: map[place]*printing{}, elsewhere: map[process.ID]struct{}{},
+		prompters: map[Prompter]struct{}{}}
+}
+
+// About waits until no question about the client is open. leave ends the turn. Errors:
+// ctx's cause.
+func (s *Queue) About(ctx context.Context, client process.ID) (leave func(), err error) {
+	return s.take(ctx, place{client: client})
 }
 
 // take waits until the place is free. leave ends the turn.
-func (s *turns) take(ctx context.Context, at place) (leave func(), err error) {
+func (s *Queue) take(ctx context.Context, at place) (leave func(), err error) {
 	for {
 		s.mu.Lock()
 		taken := s.taken[at]
@@ -74,11 +98,12 @@ func (s *turns) take(ctx context.Context, at place) (leave func(), err error) {
 	}, nil
 }
 
-// ask waits until the client's question can be put: here, on its terminal, when no
+// Ask waits until the client's question can be put: here, on its terminal, when no
 // other one is open and the last one's program has printed its result. leave
 // ends the turn; asked tells that the question was seen, and that the client will
-// print what becomes of its request, which ends with answered.
-func (s *turns) ask(ctx, answered context.Context, client process.ID, here bool) (leave func(asked bool), err error) {
+// print what becomes of its request, which ends with answered. Errors: ctx's
+// cause, [ErrGone].
+func (s *Queue) Ask(ctx, answered context.Context, client process.ID, here bool) (leave func(asked bool), err error) {
 	at := place{terminal: client.Terminal()}
 	switch {
 	case !here:
@@ -110,7 +135,7 @@ func (s *turns) ask(ctx, answered context.Context, client process.ID, here bool)
 	}
 	if !client.Alive() {
 		free()
-		return nil, errGone
+		return nil, ErrGone
 	}
 	return func(asked bool) {
 		if asked {
@@ -120,7 +145,7 @@ func (s *turns) ask(ctx, answered context.Context, client process.ID, here bool)
 	}, nil
 }
 
-func (s *turns) asked(answered context.Context, at place, client process.ID) {
+func (s *Queue) asked(answered context.Context, at place, client process.ID) {
 	p := &printing{client: client}
 	p.ctx, p.end = context.WithTimeout(context.Background(), printWait)
 	context.AfterFunc(p.ctx, func() {
@@ -136,9 +161,9 @@ func (s *turns) asked(answered context.Context, at place, client process.ID) {
 	s.follow(answered, p)
 }
 
-// covered notes a request that needs no question of its own: "apply -f dir/" prints
+// Covered notes a request that needs no question of its own: "apply -f dir/" prints
 // a line for each.
-func (s *turns) covered(answered context.Context, client process.ID) {
+func (s *Queue) Covered(answered context.Context, client process.ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range s.printing {
@@ -149,7 +174,7 @@ func (s *turns) covered(answered context.Context, client process.ID) {
 }
 
 // follow waits for a request's answer to be printed; s.mu is held.
-func (s *turns) follow(answered context.Context, p *printing) {
+func (s *Queue) follow(answered context.Context, p *printing) {
 	p.requests++
 	context.AfterFunc(answered, func() {
 		time.AfterFunc(printPause, func() {
@@ -162,17 +187,17 @@ func (s *turns) follow(answered context.Context, p *printing) {
 	})
 }
 
-// isElsewhere tells whether the client is asked about, but not on its terminal.
-func (s *turns) isElsewhere(client process.ID) bool {
+// Elsewhere tells whether the client is asked about, but not on its terminal.
+func (s *Queue) Elsewhere(client process.ID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, ok := s.elsewhere[client]
 	return ok
 }
 
-// shows keeps a prompter among those that may show something until the returned
+// Shows keeps a prompter among those that may show something until the returned
 // function is called.
-func (s *turns) shows(p *remotePrompter) (over func()) {
+func (s *Queue) Shows(p Prompter) (over func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.prompters[p] = struct{}{}
@@ -183,42 +208,10 @@ func (s *turns) shows(p *remotePrompter) (over func()) {
 	}
 }
 
-// showing returns the prompters that show something.
-func (s *turns) showing() []*remotePrompter {
+// Showing returns the prompters that show something.
+func (s *Queue) Showing() []Prompter {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	all := slices.Collect(maps.Keys(s.prompters))
-	return slices.DeleteFunc(all, func(p *remotePrompter) bool { return !p.Showing() })
-}
-
-// terminals knows who writes to a terminal.
-type terminals struct {
-	turns    *turns
-	sessions *bridge.Sessions
-	answers  *consents.Answers
-}
-
-// mayWrite tells the prompts on the client's terminal that it may write there from
-// now on: it has a session, or waits for a question no longer.
-func (s *terminals) mayWrite(client process.ID) {
-	all := s.turns.showing()
-	if len(all) == 0 {
-		return
-	}
-	terminal := client.Terminal()
-	for _, p := range all {
-		if terminal != 0 && p.who != client && p.who.Terminal() == terminal {
-			p.Share()
-		}
-	}
-}
-
-// shared tells whether programs other than the client may write to its terminal
-// now: they have a session, and do not wait for a question there.
-func (s *terminals) shared(client process.ID) bool {
-	terminal := client.Terminal()
-	return terminal != 0 && slices.ContainsFunc(s.sessions.Clients(), func(other process.ID) bool {
-		return other != client && other.Terminal() == terminal && other.Alive() &&
-			(!s.answers.Waits(other) || s.turns.isElsewhere(other))
-	})
+	return slices.DeleteFunc(all, func(p Prompter) bool { return !p.Showing() })
 }
