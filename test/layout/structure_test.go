@@ -37,7 +37,7 @@ var measures = []struct {
 	{"packages that replace files by renaming", 1, 1, atomicWriters},
 	{"functions that list a folder of records", 1, 1, recordStores},
 	{"structs that describe a cluster", 6, 1, clusters},
-	{"screens without a test of their own", 7, 0, untestedScreens},
+	{"screens without a test of their own", 0, 0, untestedScreens},
 }
 
 // result is a figure and what went into it, each with its place.

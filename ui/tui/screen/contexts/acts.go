@@ -23,6 +23,7 @@ func (m *Model) Acts() screen.Acts { return m.acts(time.Time{}) }
 
 func (m *Model) acts(now time.Time) screen.Acts {
 	c, ok := m.list.Selected()
+	do := deeds{m.Services}
 	none, notOurs, ours := "", "", ""
 	switch {
 	case !ok:
@@ -39,21 +40,21 @@ func (m *Model) acts(now time.Time) screen.Acts {
 	current := screen.Because(none, screen.When(c.Current, "it is the current one"))
 	return screen.Acts{
 		screen.On(screen.Action{Key: keys.As(m.Keys.Enter, "check health"), Reason: none}, "kubeconfig check", func() tea.Cmd { return m.check(c, now) }),
-		screen.On(screen.Action{Key: keys.Letter("m", "move to a token"), Reason: ours, Writes: true}, "kubeconfig migrate", func() tea.Cmd { return m.migrate(c) }),
-		screen.On(screen.Action{Key: keys.Letter("s", "make current"), Reason: current, Writes: true}, "kubeconfig use", func() tea.Cmd { return m.use(c) }),
+		screen.On(screen.Action{Key: keys.Letter("m", "move to a token"), Reason: ours, Writes: true}, "kubeconfig migrate", func() tea.Cmd { return do.migrate(c) }),
+		screen.On(screen.Action{Key: keys.Letter("s", "make current"), Reason: current, Writes: true}, "kubeconfig use", func() tea.Cmd { return do.use(c) }),
 		screen.On(screen.Action{Key: keys.Letter("v", "requests there"), Reason: none}, "", func() tea.Cmd {
 			return screen.Send(screen.GoMsg{To: screen.Requests, Argument: c.Name})
 		}),
-		screen.On(screen.Action{Key: keys.Letter("w", "renew"), Reason: notOurs, Writes: true}, "certificate renew", func() tea.Cmd { return m.renew(c) }),
-		screen.On(screen.Action{Key: keys.Letter("u", "undo"), Writes: true}, "kubeconfig undo", m.undo),
-		screen.On(screen.Action{Key: keys.Letter("o", "unlock"), Reason: notOurs, Quiet: true}, "unlock", func() tea.Cmd { return m.unlock(c) }),
-		screen.On(screen.Action{Key: keys.Letter("y", "what needs my yes"), Reason: notOurs, Quiet: true}, "consent show; consent set", func() tea.Cmd { return m.consent(c) }),
-		screen.On(screen.Action{Key: keys.Letter("d", "repair entry"), Reason: notOurs, Writes: true, Quiet: true}, "kubeconfig set", func() tea.Cmd { return m.repair(c) }),
-		screen.On(screen.Action{Key: keys.Letter("E", "entry for external signers"), Reason: notOurs, Writes: true, Quiet: true}, "kubeconfig set", func() tea.Cmd { return m.signer(c) }),
-		screen.On(screen.Action{Key: keys.Letter("F", "follow the cluster"), Reason: notOurs, Writes: true, Quiet: true}, "kubeconfig refresh", func() tea.Cmd { return m.follow(c) }),
-		screen.On(screen.Action{Key: keys.Letter("H", "history"), Quiet: true}, "kubeconfig history", m.history),
-		screen.On(screen.Action{Key: keys.Letter("D", "take out"), Reason: none, Writes: true, Quiet: true}, "kubeconfig remove", func() tea.Cmd { return m.drop(c) }),
-		screen.On(screen.Action{Key: keys.Letter("X", "remove enrolment"), Reason: notOurs, Writes: true, Quiet: true}, "unenroll", func() tea.Cmd { return m.remove(c) }),
+		screen.On(screen.Action{Key: keys.Letter("w", "renew"), Reason: notOurs, Writes: true}, "certificate renew", func() tea.Cmd { return do.renew(c) }),
+		screen.On(screen.Action{Key: keys.Letter("u", "undo"), Writes: true}, "kubeconfig undo", do.undo),
+		screen.On(screen.Action{Key: keys.Letter("o", "unlock"), Reason: notOurs, Quiet: true}, "unlock", func() tea.Cmd { return do.unlock(c) }),
+		screen.On(screen.Action{Key: keys.Letter("y", "what needs my yes"), Reason: notOurs, Quiet: true}, "consent show; consent set", func() tea.Cmd { return do.consent(c) }),
+		screen.On(screen.Action{Key: keys.Letter("d", "repair entry"), Reason: notOurs, Writes: true, Quiet: true}, "kubeconfig set", func() tea.Cmd { return do.repair(c) }),
+		screen.On(screen.Action{Key: keys.Letter("E", "entry for external signers"), Reason: notOurs, Writes: true, Quiet: true}, "kubeconfig set", func() tea.Cmd { return do.signer(c) }),
+		screen.On(screen.Action{Key: keys.Letter("F", "follow the cluster"), Reason: notOurs, Writes: true, Quiet: true}, "kubeconfig refresh", func() tea.Cmd { return do.follow(c) }),
+		screen.On(screen.Action{Key: keys.Letter("H", "history"), Quiet: true}, "kubeconfig history", do.history),
+		screen.On(screen.Action{Key: keys.Letter("D", "take out"), Reason: none, Writes: true, Quiet: true}, "kubeconfig remove", func() tea.Cmd { return do.drop(c) }),
+		screen.On(screen.Action{Key: keys.Letter("X", "remove enrolment"), Reason: notOurs, Writes: true, Quiet: true}, "unenroll", func() tea.Cmd { return do.remove(c) }),
 		screen.On(screen.Action{Key: keys.As(m.Keys.Copy, "copy name"), Reason: none, Quiet: true}, "", func() tea.Cmd {
 			return screen.Send(screen.CopyMsg{What: "name", Text: c.Name})
 		}),
@@ -76,27 +77,30 @@ func (m *Model) commands(c flow.ContextView, ok bool) screen.CommandMsg {
 	return screen.CommandMsg{Title: "The same by command", Lines: lines}
 }
 
+// deeds are what is done with a context after a key was pressed.
+type deeds struct{ Services }
+
 // migrate looks at whom the context stands for and opens the wizard for the
 // same user and groups.
-func (m *Model) migrate(c flow.ContextView) tea.Cmd {
+func (d deeds) migrate(c flow.ContextView) tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "Look at the credential", Writes: true,
 		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
-			found, err := m.Backend.Migration(ctx, c.Name)
+			found, err := d.Backend.Migration(ctx, c.Name)
 			if err != nil {
 				return screen.Report{}, err
 			}
 			var o enrolling.Options
 			found.Fill(&o)
-			return screen.Report{Message: screen.OpenMsg{Screen: m.Enroll(o)}, Title: "When the new context works", Lines: found.Remarks()}, nil
+			return screen.Report{Message: screen.OpenMsg{Screen: d.Enroll(o)}, Title: "When the new context works", Lines: found.Remarks()}, nil
 		}})
 }
 
 // renew asks for a new certificate; the steps are told while it runs.
-func (m *Model) renew(c flow.ContextView) tea.Cmd {
+func (d deeds) renew(c flow.ContextView) tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "Renew " + c.Enrollment, Writes: true,
 		Command: "kubehsm certificate renew " + shell.Quote(c.Enrollment),
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
-			r, err := m.Backend.Renew(ctx, c.Enrollment, flow.RenewOptions{}, p, screen.Steps(ctx))
+			r, err := d.Backend.Renew(ctx, c.Enrollment, flow.RenewOptions{}, p, screen.Steps(ctx))
 			return screen.Report{Said: "renewed until " + present.Date(r.NotAfter), Title: "Renewed, with notes", Lines: r.Notes}, err
 		}})
 }
@@ -127,42 +131,42 @@ func sure(ctx context.Context, p hsm.Prompter, question string, c Change, detail
 	return screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: question, Detail: detail + c.Diff()})
 }
 
-func (m *Model) use(c flow.ContextView) tea.Cmd {
+func (d deeds) use(c flow.ContextView) tea.Cmd {
 	return change("Make it current", "kubehsm kubeconfig use "+shell.Quote(c.Name), "kubectl uses "+c.Name+" now; u takes it back", "Write this?",
-		func(ctx context.Context) (Change, error) { return m.Backend.PlanUse(ctx, c.Name) })
+		func(ctx context.Context) (Change, error) { return d.Backend.PlanUse(ctx, c.Name) })
 }
 
-func (m *Model) repair(c flow.ContextView) tea.Cmd {
+func (d deeds) repair(c flow.ContextView) tea.Cmd {
 	return change("Repair the entry", "kubehsm kubeconfig set "+shell.Quote(c.Enrollment), "the entry is as it should be", "Write this?",
-		func(ctx context.Context) (Change, error) { return m.Backend.PlanSet(ctx, c.Enrollment) })
+		func(ctx context.Context) (Change, error) { return d.Backend.PlanSet(ctx, c.Enrollment) })
 }
 
 // signer writes the entry for clients with the auth provider externalSigner; repair
 // takes that back.
-func (m *Model) signer(c flow.ContextView) tea.Cmd {
+func (d deeds) signer(c flow.ContextView) tea.Cmd {
 	return change("Write the entry", "kubehsm kubeconfig set "+shell.Quote(c.Enrollment)+" --mode "+flow.ModeExternalSigner, "the entry is for clients that ask a signer themselves; u takes it back", "Write this?",
-		func(ctx context.Context) (Change, error) { return m.Backend.PlanSigner(ctx, c.Enrollment) })
+		func(ctx context.Context) (Change, error) { return d.Backend.PlanSigner(ctx, c.Enrollment) })
 }
 
-func (m *Model) undo() tea.Cmd {
+func (d deeds) undo() tea.Cmd {
 	return change("Undo", "kubehsm kubeconfig undo", "the latest change is taken back", "Take this back?",
-		func(ctx context.Context) (Change, error) { return m.Backend.PlanUndo(ctx, "") })
+		func(ctx context.Context) (Change, error) { return d.Backend.PlanUndo(ctx, "") })
 }
 
 // drop takes a context out; of kubehsm's own the enrolment stays.
-func (m *Model) drop(c flow.ContextView) tea.Cmd {
-	command, plan := "kubectl config delete-context "+shell.Quote(c.Name), m.Backend.PlanDrop
+func (d deeds) drop(c flow.ContextView) tea.Cmd {
+	command, plan := "kubectl config delete-context "+shell.Quote(c.Name), d.Backend.PlanDrop
 	if c.Ours && c.Name == c.Enrollment {
-		command, plan = "kubehsm kubeconfig remove "+shell.Quote(c.Name), m.Backend.PlanRemove
+		command, plan = "kubehsm kubeconfig remove "+shell.Quote(c.Name), d.Backend.PlanRemove
 	}
 	return change("Take the context out", command, "the context is gone; u brings it back", "Take "+c.Name+" out?",
 		func(ctx context.Context) (Change, error) { return plan(ctx, c.Name) })
 }
 
-func (m *Model) remove(c flow.ContextView) tea.Cmd {
+func (d deeds) remove(c flow.ContextView) tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "Remove the enrolment", Command: "kubehsm unenroll " + shell.Quote(c.Enrollment), Writes: true,
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
-			r, err := m.Backend.PlanRemoval(ctx, c.Enrollment)
+			r, err := d.Backend.PlanRemoval(ctx, c.Enrollment)
 			if err != nil {
 				return screen.Report{}, err
 			}
@@ -178,10 +182,10 @@ func (m *Model) remove(c flow.ContextView) tea.Cmd {
 }
 
 // history lists what was changed, to take a step back.
-func (m *Model) history() tea.Cmd {
+func (d deeds) history() tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "History", Command: "kubehsm kubeconfig history",
 		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
-			steps, err := m.Backend.KubeconfigHistory(ctx)
+			steps, err := d.Backend.KubeconfigHistory(ctx)
 			if err != nil {
 				return screen.Report{}, err
 			}
@@ -191,14 +195,14 @@ func (m *Model) history() tea.Cmd {
 			var entries []dialog.Entry
 			for _, s := range steps {
 				entries = append(entries, dialog.Entry{Name: s.Time.Local().Format("2006-01-02 15:04") + "  " + clean(s.Title),
-					Message: m.undoStep(s)})
+					Message: d.undoStep(s)})
 			}
-			return screen.Report{Message: dialog.OpenMsg{Dialog: dialog.NewChoice(m.Keys, "Changes: choose one to take back", entries)}}, nil
+			return screen.Report{Message: dialog.OpenMsg{Dialog: dialog.NewChoice(d.Keys, "Changes: choose one to take back", entries)}}, nil
 		}})
 }
 
 // undoStep is the operation that takes one step of the history back.
-func (m *Model) undoStep(s kubeconfig.Step) tea.Msg {
+func (d deeds) undoStep(s kubeconfig.Step) tea.Msg {
 	return change("Undo", "kubehsm kubeconfig undo "+shell.Quote(s.ID), "taken back: "+s.Title, "Take this back?",
-		func(ctx context.Context) (Change, error) { return m.Backend.PlanUndo(ctx, s.ID) })()
+		func(ctx context.Context) (Change, error) { return d.Backend.PlanUndo(ctx, s.ID) })()
 }

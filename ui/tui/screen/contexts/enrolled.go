@@ -18,33 +18,33 @@ import (
 )
 
 // unlock asks for the PIN now, so that later commands need not.
-func (m *Model) unlock(c flow.ContextView) tea.Cmd {
+func (d deeds) unlock(c flow.ContextView) tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "Unlock the token", Command: "kubehsm unlock " + shell.Quote(c.Enrollment),
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
-			return screen.Report{Said: "the token of " + c.Enrollment + " is unlocked"}, m.Backend.Unlock(ctx, c.Enrollment, p)
+			return screen.Report{Said: "the token of " + c.Enrollment + " is unlocked"}, d.Backend.Unlock(ctx, c.Enrollment, p)
 		}})
 }
 
 // follow has the enrolment follow its cluster, which is asked where it is now, or
 // to an address that is known where the old one no longer answers.
-func (m *Model) follow(c flow.ContextView) tea.Cmd {
+func (d deeds) follow(c flow.ContextView) tea.Cmd {
 	address := &widget.Field{ID: "server", Label: "Address", Input: widget.NewInput("", "ask the cluster"),
 		Note: "Leave it empty to ask the cluster where it is. Where the old address no longer answers: the new one, https://HOST:PORT."}
-	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(m.Keys, "Follow the cluster", "Only what proves to be the cluster that was enrolled is followed.",
+	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(d.Keys, "Follow the cluster", "Only what proves to be the cluster that was enrolled is followed.",
 		[]*widget.Field{address}, func(*widget.Form) tea.Cmd {
 			if server := strings.TrimSpace(address.Input.Value()); server != "" {
-				return m.followTo(c, server)
+				return d.followTo(c, server)
 			}
-			return m.ask(c)
+			return d.ask(c)
 		})})
 }
 
 // followTo has the enrolment follow to an address that a person names.
-func (m *Model) followTo(c flow.ContextView, server string) tea.Cmd {
+func (d deeds) followTo(c flow.ContextView, server string) tea.Cmd {
 	name := c.Enrollment
 	return screen.Change("Follow the cluster", "kubehsm kubeconfig refresh "+shell.Quote(name)+" --server "+shell.Quote(server), name+" follows its cluster",
 		func(ctx context.Context, p hsm.Prompter) error {
-			to, err := m.Backend.PlanServer(ctx, name, server)
+			to, err := d.Backend.PlanServer(ctx, name, server)
 			if err != nil {
 				return err
 			}
@@ -57,10 +57,10 @@ func (m *Model) followTo(c flow.ContextView, server string) tea.Cmd {
 }
 
 // ask asks the cluster whether it has moved, and has the enrolment follow.
-func (m *Model) ask(c flow.ContextView) tea.Cmd {
+func (d deeds) ask(c flow.ContextView) tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "Follow the cluster", Command: "kubehsm kubeconfig refresh " + shell.Quote(c.Enrollment), Writes: true,
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
-			r, err := m.Backend.PlanRefresh(ctx, c.Enrollment)
+			r, err := d.Backend.PlanRefresh(ctx, c.Enrollment)
 			if err != nil || len(r.Changes) == 0 {
 				return screen.Report{Said: "the cluster is where it was"}, err
 			}
@@ -75,14 +75,14 @@ func (m *Model) ask(c flow.ContextView) tea.Cmd {
 }
 
 // consent shows the policy in force, to be changed.
-func (m *Model) consent(c flow.ContextView) tea.Cmd {
+func (d deeds) consent(c flow.ContextView) tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "What needs your yes", Command: "kubehsm consent show " + shell.Quote(c.Enrollment),
 		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
-			now, host, err := m.Backend.Consent(ctx, c.Enrollment)
+			now, host, err := d.Backend.Consent(ctx, c.Enrollment)
 			if err != nil {
 				return screen.Report{}, err
 			}
-			return screen.Report{Message: m.consentForm(c.Enrollment, host, now)}, nil
+			return screen.Report{Message: d.consentForm(c.Enrollment, host, now)}, nil
 		}})
 }
 
@@ -91,7 +91,7 @@ func modes() []consent.Mode {
 	return []consent.Mode{consent.Session, consent.Writes, consent.Rules, consent.Always}
 }
 
-func (m *Model) consentForm(name, host string, now consent.Policy) dialog.OpenMsg {
+func (d deeds) consentForm(name, host string, now consent.Policy) dialog.OpenMsg {
 	policy := &widget.Field{ID: "policy", Label: "Policy"}
 	for i, mode := range modes() {
 		label, clause, _ := strings.Cut(present.ConsentWords(mode), ": ")
@@ -107,7 +107,7 @@ func (m *Model) consentForm(name, host string, now consent.Policy) dialog.OpenMs
 	typed := &widget.Field{ID: "rules", Label: "Rules", Input: widget.NewInput(strings.Join(rules, "; "), "none"),
 		Note: "For the policy rules, separated by semicolons: verbs=delete; verbs=get,list resources=secrets namespaces=payments"}
 	title := "Which requests to " + host + " need your yes?"
-	return dialog.OpenMsg{Dialog: dialog.NewForm(m.Keys, title, "No kubeconfig can weaken it. Current sessions end. A less strict one needs the PIN.", []*widget.Field{policy, typed}, func(f *widget.Form) tea.Cmd {
+	return dialog.OpenMsg{Dialog: dialog.NewForm(d.Keys, title, "No kubeconfig can weaken it. Current sessions end. A less strict one needs the PIN.", []*widget.Field{policy, typed}, func(f *widget.Form) tea.Cmd {
 		p := consent.Policy{Mode: modes()[policy.Index]}
 		command := "kubehsm consent set " + shell.Quote(name) + " --policy " + string(p.Mode)
 		if p.Mode == consent.Rules {
@@ -129,7 +129,7 @@ func (m *Model) consentForm(name, host string, now consent.Policy) dialog.OpenMs
 			return screen.Send(screen.ToastMsg{Text: "nothing to change"})
 		}
 		return screen.Change("Set the policy", command, name+": "+present.ConsentWords(p.Mode), func(ctx context.Context, asks hsm.Prompter) error {
-			return m.Backend.PutConsent(ctx, name, p, asks)
+			return d.Backend.PutConsent(ctx, name, p, asks)
 		})
 	})}
 }

@@ -42,8 +42,15 @@ func list(s string) []string {
 	return out
 }
 
+// work is what is done at the desk after a key was pressed.
+type work struct {
+	Services
+	row      row // under the cursor
+	selected bool
+}
+
 // newTicket asks what the ticket is for, makes it, and shows it once as a QR code.
-func (m *Model) newTicket() tea.Cmd {
+func (d work) newTicket() tea.Cmd {
 	options, durations := ttls()
 	fields := []*widget.Field{
 		{ID: "user", Label: "User", Input: widget.NewInput("", "who it is for"), Note: "The name that the cluster will know them by."},
@@ -55,7 +62,7 @@ func (m *Model) newTicket() tea.Cmd {
 		{ID: "puk", Label: "Their PUK", Options: []widget.Option{{Label: "is theirs"}, {Label: "is sealed to you", Clause: "join --generate-puk makes one, which only you can open"}}},
 		{ID: "spare", Label: "Tickets", Options: []widget.Option{{Label: "one"}, {Label: "two", Clause: "the second for their spare token"}}},
 	}
-	return m.form("A ticket for one person", "One line with everything that `kubehsm join` needs. Nobody gets anything by it alone: the request is approved by you.", fields, func(f *widget.Form) tea.Cmd {
+	return d.form("A ticket for one person", "One line with everything that `kubehsm join` needs. Nobody gets anything by it alone: the request is approved by you.", fields, func(f *widget.Form) tea.Cmd {
 		o := desk.TicketOptions{Terms: ticket.Terms{User: value(f, "user"), Groups: list(value(f, "groups")), Serial: value(f, "serial")},
 			TTL: durations[f.Field("ttl").Index], Name: value(f, "name"), Seal: f.Field("puk").Index == 1}
 		if o.User == "" {
@@ -75,26 +82,26 @@ func (m *Model) newTicket() tea.Cmd {
 		}
 		return screen.Operate(screen.Operation{Title: "Make a ticket", Command: command + " -o qr", Writes: true,
 			Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
-				shown, err := m.makeTicket(ctx, "Ticket for "+o.User, o)
+				shown, err := d.makeTicket(ctx, "Ticket for "+o.User, o)
 				if err != nil {
 					return screen.Report{}, err
 				}
 				if spare {
-					shown.Next, err = m.makeTicket(ctx, "Spare ticket for "+o.User, o.ForSpare())
+					shown.Next, err = d.makeTicket(ctx, "Spare ticket for "+o.User, o.ForSpare())
 				}
 				return screen.Report{Message: dialog.OpenMsg{Dialog: shown}}, err // one that is made is good, whatever became of the spare
 			}})
 	})
 }
 
-func (m *Model) makeTicket(ctx context.Context, title string, o desk.TicketOptions) (*dialog.Ticket, error) {
-	t, err := m.Backend.MakeTicket(ctx, "", o)
+func (d work) makeTicket(ctx context.Context, title string, o desk.TicketOptions) (*dialog.Ticket, error) {
+	t, err := d.Backend.MakeTicket(ctx, "", o)
 	if err != nil {
 		return nil, err
 	}
-	d := dialog.NewTicket(m.Keys, title, t.Text, t.Expires)
-	d.Warning = t.Unproven
-	return d, nil
+	shown := dialog.NewTicket(d.Keys, title, t.Text, t.Expires)
+	shown.Warning = t.Unproven
+	return shown, nil
 }
 
 func ticketCommand(o desk.TicketOptions) string {
@@ -118,17 +125,17 @@ func ticketCommand(o desk.TicketOptions) string {
 	return line
 }
 
-func (m *Model) form(title, intro string, fields []*widget.Field, submit func(*widget.Form) tea.Cmd) tea.Cmd {
-	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(m.Keys, title, intro, fields, submit)})
+func (d work) form(title, intro string, fields []*widget.Field, submit func(*widget.Form) tea.Cmd) tea.Cmd {
+	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(d.Keys, title, intro, fields, submit)})
 }
 
-func (m *Model) newToken() tea.Cmd {
+func (d work) newToken() tea.Cmd {
 	options, durations := ttls()
 	fields := []*widget.Field{
 		{ID: "description", Label: "What for", Input: widget.NewInput("", "nothing said"), Note: "For people; it is kept in the cluster."},
 		{ID: "ttl", Label: "Good for", Options: options},
 	}
-	return m.form("A bootstrap token", "Whoever has it can file requests until it expires. A ticket is safer: it says for whom.", fields, func(f *widget.Form) tea.Cmd {
+	return d.form("A bootstrap token", "Whoever has it can file requests until it expires. A ticket is safer: it says for whom.", fields, func(f *widget.Form) tea.Cmd {
 		description, ttl := value(f, "description"), durations[f.Field("ttl").Index]
 		command := "kubehsm bootstrap-token create --print-join-command --ttl " + ttl.String()
 		if description != "" {
@@ -136,7 +143,7 @@ func (m *Model) newToken() tea.Cmd {
 		}
 		return screen.Operate(screen.Operation{Title: "Make a bootstrap token", Command: command, Writes: true,
 			Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
-				v, err := m.makeToken(ctx, description, ttl)
+				v, err := d.makeToken(ctx, description, ttl)
 				if err != nil {
 					return screen.Report{}, err
 				}
@@ -145,7 +152,7 @@ func (m *Model) newToken() tea.Cmd {
 	})
 }
 
-func (m *Model) makeToken(ctx context.Context, description string, ttl time.Duration) (desk.BootstrapToken, error) {
+func (d work) makeToken(ctx context.Context, description string, ttl time.Duration) (desk.BootstrapToken, error) {
 	secret, err := bootstraptoken.Generate()
 	if err != nil {
 		return desk.BootstrapToken{}, err
@@ -155,16 +162,16 @@ func (m *Model) makeToken(ctx context.Context, description string, ttl time.Dura
 	if r.Expires, err = bootstraptoken.ExpiresIn(time.Now(), ttl); err != nil {
 		return desk.BootstrapToken{}, err
 	}
-	return m.Backend.CreateBootstrapToken(ctx, "", r, true)
+	return d.Backend.CreateBootstrapToken(ctx, "", r, true)
 }
 
-func (m *Model) delete(r row) tea.Cmd {
+func (d work) delete(r row) tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "Delete the " + r.kind(), Command: "kubehsm bootstrap-token delete " + r.ID, Writes: true,
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
 			err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Delete " + r.kind() + " " + r.ID + "?", Detail: "It is for: " + r.who() + ". Whoever has it can use it no more."})
 			if err != nil {
 				return screen.Report{}, err
 			}
-			return screen.Report{Said: "it is deleted"}, m.Backend.DeleteBootstrapToken(ctx, "", r.ID)
+			return screen.Report{Said: "it is deleted"}, d.Backend.DeleteBootstrapToken(ctx, "", r.ID)
 		}})
 }

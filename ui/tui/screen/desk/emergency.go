@@ -17,10 +17,10 @@ import (
 
 // breakGlass asks for a certificate that may do everything, and waits for the
 // second person.
-func (m *Model) breakGlass() tea.Cmd {
+func (d work) breakGlass() tea.Cmd {
 	reason := &widget.Field{ID: "reason", Label: "Reason", Input: widget.NewInput("", "INC-4711: the API is down"), Note: "For the second person; it is kept in every record."}
 	intro := "It asks for a certificate that may do everything, for " + desk.BreakGlassLifetime.String() + ", and waits until a second person approves it. The current context stays."
-	return m.form("Break the glass?", intro, []*widget.Field{reason}, func(f *widget.Form) tea.Cmd {
+	return d.form("Break the glass?", intro, []*widget.Field{reason}, func(f *widget.Form) tea.Cmd {
 		why := value(f, "reason")
 		if why == "" {
 			reason.Problem = "a reason is needed"
@@ -28,11 +28,11 @@ func (m *Model) breakGlass() tea.Cmd {
 		}
 		return screen.Operate(screen.Operation{Title: "Break-glass", Command: "kubehsm breakglass request --reason " + shell.Quote(why), Writes: true,
 			Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
-				o, err := m.Backend.BreakGlass(ctx, desk.BreakGlassOptions{Reason: why})
+				o, err := d.Backend.BreakGlass(ctx, desk.BreakGlassOptions{Reason: why})
 				if err != nil {
 					return screen.Report{}, err
 				}
-				r, err := m.enroll(ctx, p, o)
+				r, err := d.enroll(ctx, p, o)
 				r.Said, r.Title = "the glass is broken: "+r.Said, r.Title+" may do everything"
 				return r, err
 			}})
@@ -40,20 +40,20 @@ func (m *Model) breakGlass() tea.Cmd {
 }
 
 // enroll enrols and keeps a record of it.
-func (m *Model) enroll(ctx context.Context, p hsm.Prompter, o enrolling.Options) (screen.Report, error) {
-	r, err := m.Backend.Enroll(ctx, o, p, screen.Steps(ctx))
+func (d work) enroll(ctx context.Context, p hsm.Prompter, o enrolling.Options) (screen.Report, error) {
+	r, err := d.Backend.Enroll(ctx, o, p, screen.Steps(ctx))
 	if err != nil {
 		return screen.Report{}, err
 	}
 	lines := append([]string{"Until " + present.Date(r.NotAfter) + ".", ""}, r.Next...)
-	return screen.Report{Said: "context " + r.Context, Title: "Context " + r.Context, Lines: lines}, m.Backend.RecordBreakGlass(ctx, r, o.Reason)
+	return screen.Report{Said: "context " + r.Context, Title: "Context " + r.Context, Lines: lines}, d.Backend.RecordBreakGlass(ctx, r, o.Reason)
 }
 
 // seal enrols a token in advance, to be kept in a safe.
-func (m *Model) seal() tea.Cmd {
+func (d work) seal() tea.Cmd {
 	token := &widget.Field{ID: "token", Label: "Token"}
 	var tokens []hsm.TokenInfo
-	for _, v := range m.Store.Tokens.Value.Views {
+	for _, v := range d.Store.Tokens.Value.Views {
 		tokens = append(tokens, v.Info)
 		token.Options = append(token.Options, widget.Option{Label: present.Token(v.Info), Clause: present.Kind(v.Info), Reason: present.Unusable(v.Info)})
 	}
@@ -66,7 +66,7 @@ func (m *Model) seal() tea.Cmd {
 		{ID: "user", Label: "User", Input: widget.NewInput("", "sealed-1"), Note: "A name of its own: the audit log then shows when it is used."},
 		{ID: "reason", Label: "Reason", Input: widget.NewInput("", "safe in room 12; two keys"), Note: "Where it is kept and who may open the safe."}, life}
 	intro := "A new key on it may do everything. A second person approves it. Put the token and its PIN into different safes."
-	return m.form("A token for the safe", intro, fields, func(f *widget.Form) tea.Cmd {
+	return d.form("A token for the safe", intro, fields, func(f *widget.Form) tea.Cmd {
 		for _, id := range []string{"user", "reason"} {
 			if value(f, id) == "" {
 				f.Field(id).Problem = "it is needed"
@@ -83,11 +83,11 @@ func (m *Model) seal() tea.Cmd {
 		}
 		return screen.Operate(screen.Operation{Title: "Seal a token", Command: command, Writes: true,
 			Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
-				o, err := m.Backend.Sealed(ctx, "", "", o)
+				o, err := d.Backend.Sealed(ctx, "", "", o)
 				if err != nil {
 					return screen.Report{}, err
 				}
-				return m.enroll(ctx, p, o)
+				return d.enroll(ctx, p, o)
 			}})
 	})
 }

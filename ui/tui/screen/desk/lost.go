@@ -15,13 +15,13 @@ import (
 )
 
 // revoke takes away what can be taken away after a token was lost.
-func (m *Model) revoke() tea.Cmd {
+func (d work) revoke() tea.Cmd {
 	fields := []*widget.Field{
 		{ID: "user", Label: "User", Input: widget.NewInput("", "whose token is lost")},
 		{ID: "groups", Label: "Groups", Input: widget.NewInput("", "those that are found"), Note: "That the user's certificates are known to have. Separated by commas."},
 	}
 	intro := "Kubernetes cannot revoke a certificate: it is good until it ends. What there is is looked up and shown first."
-	return m.form("Take access away", intro, fields, func(f *widget.Form) tea.Cmd {
+	return d.form("Take access away", intro, fields, func(f *widget.Form) tea.Cmd {
 		user, groups := value(f, "user"), list(value(f, "groups"))
 		if user == "" {
 			f.Field("user").Problem = "a user name is needed"
@@ -33,14 +33,14 @@ func (m *Model) revoke() tea.Cmd {
 		}
 		return screen.Operate(screen.Operation{Title: "Take access away", Command: command, Writes: true,
 			Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
-				r, err := m.Backend.LookUpRevocation(ctx, "", user, groups)
+				r, err := d.Backend.LookUpRevocation(ctx, "", user, groups)
 				if err != nil {
 					return screen.Report{}, err
 				}
 				if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: r.Question(), Detail: strings.Join(removable(r), "\n")}); err != nil {
 					return screen.Report{}, err
 				}
-				if err := m.Backend.Revoke(ctx, "", &r); err != nil {
+				if err := d.Backend.Revoke(ctx, "", &r); err != nil {
 					return screen.Report{}, err
 				}
 				return screen.Report{Title: "What became of the access of " + user, Lines: outcome(r)}, nil
@@ -94,10 +94,10 @@ func outcome(r desk.Revocation) []string {
 }
 
 // record shows what was done from here.
-func (m *Model) record() tea.Cmd {
+func (d work) record() tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "Record", Command: "kubehsm helpdesk list",
 		Run: func(context.Context, hsm.Prompter) (screen.Report, error) {
-			deeds, err := m.Backend.Deeds()
+			deeds, err := d.Backend.Deeds()
 			if err != nil || len(deeds) == 0 {
 				return screen.Report{Said: "nothing was done from here yet"}, err
 			}
@@ -120,8 +120,8 @@ func (m *Model) record() tea.Cmd {
 }
 
 // open opens a PUK that was sent back sealed, and shows it once.
-func (m *Model) open() tea.Cmd {
-	r, ok := m.tokens.Selected()
+func (d work) open() tea.Cmd {
+	r, ok := d.row, d.selected
 	id := &widget.Field{ID: "id", Label: "Ticket", Input: widget.NewInput("", "its ID, as the record has it")}
 	if ok && r.terms != nil {
 		id.Input.Set(r.ID)
@@ -129,7 +129,7 @@ func (m *Model) open() tea.Cmd {
 	fields := []*widget.Field{id,
 		{ID: "serial", Label: "Token", Input: widget.NewInput("", "its serial number")},
 		{ID: "sealed", Label: "Sealed", Input: widget.NewInput("", "what was sent back"), Note: "Only the computer and user that made the ticket can open it."}}
-	return m.form("Open a sealed PUK", "It is shown once, and the ticket's key is removed when you have kept it.", fields, func(f *widget.Form) tea.Cmd {
+	return d.form("Open a sealed PUK", "It is shown once, and the ticket's key is removed when you have kept it.", fields, func(f *widget.Form) tea.Cmd {
 		for _, x := range f.Fields {
 			if value(f, x.ID) == "" {
 				x.Problem = "it is needed"
@@ -141,13 +141,13 @@ func (m *Model) open() tea.Cmd {
 		ticket, serial, sealed := value(f, "id"), value(f, "serial"), value(f, "sealed")
 		command := "kubehsm helpdesk open --ticket-id " + shell.Quote(ticket) + " --serial " + shell.Quote(serial)
 		return screen.Change("Open a sealed PUK", command, "the PUK was shown", func(ctx context.Context, p hsm.Prompter) error {
-			puk, err := m.Backend.OpenSealed(ticket, serial, []byte(sealed))
+			puk, err := d.Backend.OpenSealed(ticket, serial, []byte(sealed))
 			if err != nil {
 				return err
 			}
 			defer puk.Zero()
-			screen.ShowSecret(ctx, m.Runner.Finishing, p, "PUK of the token "+serial, "not shown again", string(puk.Bytes()))
-			return m.Backend.ForgetSealKey(ticket)
+			screen.ShowSecret(ctx, d.Runner.Finishing, p, "PUK of the token "+serial, "not shown again", string(puk.Bytes()))
+			return d.Backend.ForgetSealKey(ticket)
 		})
 	})
 }

@@ -201,18 +201,19 @@ func (m *Model) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
 // Acts implements [screen.Actor].
 func (m *Model) Acts() screen.Acts {
 	r, ok := m.tokens.Selected()
+	do := work{Services: m.Services, row: r, selected: ok}
 	none := screen.When(!ok, "nothing is selected")
 	return screen.Acts{
-		screen.On(screen.Action{Key: keys.Letter("t", "new ticket"), Writes: true}, "helpdesk ticket", m.newTicket),
-		screen.On(screen.Action{Key: keys.Letter("n", "new token"), Writes: true}, "bootstrap-token create", m.newToken),
-		screen.On(screen.Action{Key: keys.Letter("D", "delete"), Reason: none, Writes: true}, "bootstrap-token delete", func() tea.Cmd { return m.delete(r) }),
-		screen.On(screen.Action{Key: keys.Letter("w", "take access away"), Writes: true}, "helpdesk revoke", m.revoke),
-		screen.On(screen.Action{Key: keys.Letter("b", "break the glass"), Writes: true}, "breakglass request", m.breakGlass),
-		screen.On(screen.Action{Key: keys.Letter("s", "seal a token"), Writes: true, Quiet: true}, "breakglass seal", m.seal),
-		screen.On(screen.Action{Key: keys.Letter("d", "what was done"), Quiet: true}, "helpdesk list", m.record),
-		screen.On(screen.Action{Key: keys.Letter("p", "open a sealed PUK"), Writes: true, Quiet: true}, "helpdesk open", m.open),
-		screen.On(screen.Action{Key: keys.Letter("o", "roles and policies"), Quiet: true}, "rbac check; rbac apply; rbac print", m.roles),
-		screen.On(screen.Action{Key: keys.Letter("v", "verify an attestation"), Quiet: true}, "attestation verify", m.verify),
+		screen.On(screen.Action{Key: keys.Letter("t", "new ticket"), Writes: true}, "helpdesk ticket", do.newTicket),
+		screen.On(screen.Action{Key: keys.Letter("n", "new token"), Writes: true}, "bootstrap-token create", do.newToken),
+		screen.On(screen.Action{Key: keys.Letter("D", "delete"), Reason: none, Writes: true}, "bootstrap-token delete", func() tea.Cmd { return do.delete(r) }),
+		screen.On(screen.Action{Key: keys.Letter("w", "take access away"), Writes: true}, "helpdesk revoke", do.revoke),
+		screen.On(screen.Action{Key: keys.Letter("b", "break the glass"), Writes: true}, "breakglass request", do.breakGlass),
+		screen.On(screen.Action{Key: keys.Letter("s", "seal a token"), Writes: true, Quiet: true}, "breakglass seal", do.seal),
+		screen.On(screen.Action{Key: keys.Letter("d", "what was done"), Quiet: true}, "helpdesk list", do.record),
+		screen.On(screen.Action{Key: keys.Letter("p", "open a sealed PUK"), Writes: true, Quiet: true}, "helpdesk open", do.open),
+		screen.On(screen.Action{Key: keys.Letter("o", "roles and policies"), Quiet: true}, "rbac check; rbac apply; rbac print", do.roles),
+		screen.On(screen.Action{Key: keys.Letter("v", "verify an attestation"), Quiet: true}, "attestation verify", do.verify),
 		screen.On(screen.Action{Key: keys.As(m.Keys.Copy, "copy ID"), Reason: none, Quiet: true}, "", func() tea.Cmd {
 			return screen.Send(screen.CopyMsg{What: "ID", Text: r.ID})
 		}),

@@ -20,13 +20,13 @@ import (
 
 // roles offers what there is to do with the roles and policies that tickets, help
 // desk and break-glass need.
-func (m *Model) roles() tea.Cmd {
+func (d work) roles() tea.Cmd {
 	entries := []dialog.Entry{
-		{Name: "compare the cluster's with those that are needed", Message: m.checkRoles()},
-		{Name: "apply those that are missing or differ", Message: m.applyRoles()},
-		{Name: "show them, to copy", Message: m.showRoles()},
+		{Name: "compare the cluster's with those that are needed", Message: d.checkRoles()},
+		{Name: "apply those that are missing or differ", Message: d.applyRoles()},
+		{Name: "show them, to copy", Message: d.showRoles()},
 	}
-	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewChoice(m.Keys, "Roles and policies", entries)})
+	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewChoice(d.Keys, "Roles and policies", entries)})
 }
 
 func roleLines(all []desk.RBACObject) []string {
@@ -44,14 +44,14 @@ func roleLines(all []desk.RBACObject) []string {
 	return lines
 }
 
-func (m *Model) checkRoles() tea.Msg {
+func (d work) checkRoles() tea.Msg {
 	return screen.OperationMsg{Operation: screen.Operation{Title: "Check roles and policies", Command: "kubehsm rbac check",
 		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
-			all, err := m.Backend.CheckRBAC(ctx, "", nil)
+			all, err := d.Backend.CheckRBAC(ctx, "", nil)
 			if err != nil {
 				return screen.Report{}, err
 			}
-			rights, err := m.Backend.Rights(ctx, "")
+			rights, err := d.Backend.Rights(ctx, "")
 			if err != nil {
 				return screen.Report{}, err
 			}
@@ -67,17 +67,17 @@ func (m *Model) checkRoles() tea.Msg {
 		}}}
 }
 
-func (m *Model) applyRoles() tea.Msg {
+func (d work) applyRoles() tea.Msg {
 	return screen.OperationMsg{Operation: screen.Operation{Title: "Apply roles and policies", Command: "kubehsm rbac apply", Writes: true,
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
-			now, err := m.Backend.CheckRBAC(ctx, "", nil)
+			now, err := d.Backend.CheckRBAC(ctx, "", nil)
 			if err != nil {
 				return screen.Report{}, err
 			}
 			if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Apply these?", Detail: strings.Join(roleLines(now), "\n")}); err != nil {
 				return screen.Report{}, err
 			}
-			done, err := m.Backend.ApplyRBAC(ctx, "", nil, false, false)
+			done, err := d.Backend.ApplyRBAC(ctx, "", nil, false, false)
 			if err == nil {
 				err = desk.RBACUnenforced(done)
 			}
@@ -85,7 +85,7 @@ func (m *Model) applyRoles() tea.Msg {
 		}}}
 }
 
-func (m *Model) showRoles() tea.Msg {
+func (d work) showRoles() tea.Msg {
 	manifest, err := desk.RBACManifest()
 	if err != nil {
 		return screen.FailureMsg{Title: "Roles and policies", Err: err}
@@ -94,11 +94,11 @@ func (m *Model) showRoles() tea.Msg {
 }
 
 // verify verifies an attestation that somebody sent, without the token.
-func (m *Model) verify() tea.Cmd {
+func (d work) verify() tea.Cmd {
 	fields := []*widget.Field{
 		{ID: "file", Label: "File", Input: widget.NewInput("", "~/attestation.pem"), Note: "The statement and the device's certificate in PEM, or a certificate request that carries them."},
 		{ID: "for", Label: "Is for", Input: widget.NewInput("", "the request's own key"), Note: "A PEM file with the certificate, request or public key that it must be for."}}
-	return m.form("Verify what a token states", "Against Yubico's published roots.", fields, func(f *widget.Form) tea.Cmd {
+	return d.form("Verify what a token states", "Against Yubico's published roots.", fields, func(f *widget.Form) tea.Cmd {
 		path, of := screen.Path(value(f, "file")), screen.Path(value(f, "for"))
 		if path == "" {
 			f.Field("file").Problem = "name a file"

@@ -3,7 +3,9 @@ package enroll
 import (
 	"strings"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -30,20 +32,22 @@ func stops() []stop {
 	}
 }
 
-func (m *Model) layout(f screen.Frame) string {
+// View implements [screen.Screen].
+func (m *Model) View(f screen.Frame) string {
+	w := way{m.at, m.opts, m.token}
 	if m.at == stageResume {
 		return widget.Block(m.page().view(f), f.Width, f.Height)
 	}
 	if f.Width >= railFrom {
 		gap := " " + f.Theme.Faint.Render(f.Theme.Glyphs.Bar) + "  "
-		w := f.Width - railWidth - 4
-		rail := widget.Block(strings.Join(m.rail(f), "\n"), railWidth, f.Height)
-		return widget.Beside(rail, railWidth, gap, widget.Block(m.body(f.With(w, f.Height)), w, f.Height))
+		room := f.Width - railWidth - 4
+		rail := widget.Block(strings.Join(w.rail(f), "\n"), railWidth, f.Height)
+		return widget.Beside(rail, railWidth, gap, widget.Block(m.body(f.With(room, f.Height)), room, f.Height))
 	}
 	if f.Height < 12 {
-		return m.line(f) + "\n" + widget.Block(m.body(f.With(f.Width, f.Height-1)), f.Width, f.Height-1)
+		return w.line(f) + "\n" + widget.Block(m.body(f.With(f.Width, f.Height-1)), f.Width, f.Height-1)
 	}
-	return m.line(f) + "\n\n" + widget.Block(m.body(f.With(f.Width, f.Height-2)), f.Width, f.Height-2)
+	return w.line(f) + "\n\n" + widget.Block(m.body(f.With(f.Width, f.Height-2)), f.Width, f.Height-2)
 }
 
 // body is the page, below what stops the enrolment.
@@ -56,15 +60,22 @@ func (m *Model) body(f screen.Frame) string {
 	return strings.Join(append(lines, m.page().view(f.With(f.Width, max(f.Height-len(lines), 0)))), "\n")
 }
 
+// way is the way through the wizard: where we are, and what was chosen so far.
+type way struct {
+	at    stage
+	opts  enrolling.Options
+	token *hsm.View
+}
+
 // line draws the way as one line: where we are, what lies behind and before.
-func (m *Model) line(f screen.Frame) string {
+func (w way) line(f screen.Frame) string {
 	t := f.Theme
 	var parts []string
 	for _, s := range stops() {
 		switch {
-		case m.at > s.last || m.at == stageResult:
+		case w.at > s.last || w.at == stageResult:
 			parts = append(parts, t.Good.Render(t.Glyphs.Done)+" "+t.Muted.Render(s.name))
-		case m.at >= s.first:
+		case w.at >= s.first:
 			parts = append(parts, t.Accent.Render(t.Glyphs.On)+" "+t.Title.Render(s.name))
 		default:
 			parts = append(parts, t.Faint.Render(t.Glyphs.Off+" "+s.name))
@@ -78,20 +89,20 @@ func (m *Model) line(f screen.Frame) string {
 }
 
 // rail draws the way as a column, with what was chosen.
-func (m *Model) rail(f screen.Frame) []string {
+func (w way) rail(f screen.Frame) []string {
 	t := f.Theme
 	var lines []string
 	for _, s := range stops() {
 		switch {
-		case m.at > s.last || m.at == stageResult:
+		case w.at > s.last || w.at == stageResult:
 			lines = append(lines, t.Good.Render(t.Glyphs.Done)+" "+t.Text.Render(s.name))
-		case m.at >= s.first:
+		case w.at >= s.first:
 			lines = append(lines, t.Accent.Render(t.Glyphs.On)+" "+t.Title.Render(s.name))
 		default:
 			lines = append(lines, t.Faint.Render(t.Glyphs.Off+" "+s.name))
 		}
-		if m.at > s.first {
-			for _, v := range m.chosen(s.first) {
+		if w.at > s.first {
+			for _, v := range w.chosen(s.first) {
 				lines = append(lines, "  "+t.Muted.Render(widget.Cut(v, railWidth-2)))
 			}
 		}
@@ -101,8 +112,8 @@ func (m *Model) rail(f screen.Frame) []string {
 }
 
 // chosen says what was chosen at a stage, in a few words each.
-func (m *Model) chosen(s stage) []string {
-	o := m.opts
+func (w way) chosen(s stage) []string {
+	o := w.opts
 	var out []string
 	add := func(v string) {
 		if v != "" {
@@ -111,8 +122,8 @@ func (m *Model) chosen(s stage) []string {
 	}
 	switch s {
 	case stageToken:
-		if m.token != nil {
-			add(present.Token(m.token.Info))
+		if w.token != nil {
+			add(present.Token(w.token.Info))
 			break
 		}
 		add(o.Token.Token)
@@ -120,7 +131,7 @@ func (m *Model) chosen(s stage) []string {
 		switch {
 		case o.Key.Scheme != "":
 			add("reuse " + keyName(o.Key))
-		case m.at > stageKey:
+		case w.at > stageKey:
 			add("new, " + string(algorithm(o)))
 		}
 	case stageCluster:
@@ -131,7 +142,7 @@ func (m *Model) chosen(s stage) []string {
 			add("by " + o.Join.File)
 		case o.Join != nil:
 			add(o.Join.Endpoint)
-		case o.Context == "" && m.at > stageCluster:
+		case o.Context == "" && w.at > stageCluster:
 			add("the current context")
 		default:
 			add(o.Context)

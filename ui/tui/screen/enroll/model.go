@@ -178,14 +178,13 @@ func (m *Model) Watching() bool { return m.at == stageToken || m.at == stageKey 
 
 // Leave implements [screen.Screen].
 func (m *Model) Leave() string {
-	if r := m.runPage(); r.active() {
+	if m.pages[stageRun].(*runPage).active() {
 		return "The enrolment stops here. What is done is kept: it can be resumed at any time."
 	}
 	return ""
 }
 
 func (m *Model) page() page          { return m.pages[m.at] }
-func (m *Model) runPage() *runPage   { return m.pages[stageRun].(*runPage) }
 func (m *Model) review() *reviewPage { return m.pages[stageReview].(*reviewPage) }
 
 // Update implements [screen.Screen].
@@ -208,9 +207,6 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 	}
 	return m.page().update(msg, now)
 }
-
-// View implements [screen.Screen].
-func (m *Model) View(f screen.Frame) string { return m.layout(f) }
 
 // Actions implements [screen.Screen].
 func (m *Model) Actions() []screen.Action {

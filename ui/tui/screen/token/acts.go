@@ -22,6 +22,7 @@ import (
 // under the cursor.
 func (m *Model) Acts() screen.Acts {
 	s, ok := m.slot()
+	guard, on := secrets{m.Services, m.info}, contents{m.Services, m.info, m.details.Slots}
 	reason := func(conditions ...string) string {
 		return screen.Because(append([]string{screen.When(m.gone, "the token is not there")}, conditions...)...)
 	}
@@ -38,32 +39,32 @@ func (m *Model) Acts() screen.Acts {
 	unset := screen.When(!m.info.Initialized, "the token is not set up yet")
 	problem := screen.When(ok && s.Problem != "" && (m.info.Kind().HasSlots() && s.Key == nil), text.Clean(s.Problem))
 	out := screen.Acts{
-		screen.On(screen.Action{Key: keys.As(m.Keys.Enter, "certificate"), Reason: reason(slot, noCert)}, "certificate show", func() tea.Cmd { return m.show(s) }),
+		screen.On(screen.Action{Key: keys.As(m.Keys.Enter, "certificate"), Reason: reason(slot, noCert)}, "certificate show", func() tea.Cmd { return on.show(s) }),
 		screen.On(screen.Action{Key: m.Keys.Enroll, Reason: reason(present.Unusable(m.info), text.Clean(s.Problem))}, "enroll", func() tea.Cmd { return m.enrol(s, ok) }),
-		screen.On(screen.Action{Key: keys.Letter("t", "attestation"), Reason: reason(lacks(can.Attest), noKey)}, "key attest", func() tea.Cmd { return m.attest(s) }),
-		screen.On(screen.Action{Key: keys.Letter("p", "change PIN"), Reason: reason(unset), Writes: true}, "token pin change", m.pin),
-		screen.On(screen.Action{Key: keys.Letter("u", "unblock PIN"), Reason: reason(unset), Writes: true, Quiet: true}, "token pin unblock", m.unblock),
-		screen.On(screen.Action{Key: keys.Letter("P", m.secondPIN()), Reason: reason(unset), Writes: true, Quiet: true}, "token puk change", m.second),
-		screen.On(screen.Action{Key: keys.Letter("M", "management key"), Reason: reason(lacks(can.ManagementKey)), Writes: true, Quiet: true}, "token management-key set", m.managementKey),
-		screen.On(screen.Action{Key: keys.Letter("T", "number of tries"), Reason: reason(lacks(can.SetRetries)), Writes: true, Quiet: true}, "token retries", m.retries),
-		screen.On(screen.Action{Key: keys.Letter("n", "new key"), Reason: reason(present.Unusable(m.info), problem), Writes: true}, "key generate", func() tea.Cmd { return m.generate(s) }),
-		screen.On(screen.Action{Key: keys.Letter("s", "file a request"), Reason: reason(noKey), Writes: true, Quiet: true}, "csr create", func() tea.Cmd { return m.request(s) }),
-		screen.On(screen.Action{Key: keys.Letter("m", "move key"), Reason: reason(lacks(can.Move), noKey), Writes: true, Quiet: true}, "key move", func() tea.Cmd { return m.move(s) }),
-		screen.On(screen.Action{Key: keys.Letter("D", "delete key"), Reason: reason(noKey), Writes: true, Quiet: true}, "key delete", func() tea.Cmd { return m.deleteKey(s) }),
-		screen.On(screen.Action{Key: keys.Letter("i", "import certificate"), Reason: reason(noKey), Writes: true, Quiet: true}, "certificate import", func() tea.Cmd { return m.importCertificate(s) }),
-		screen.On(screen.Action{Key: keys.Letter("o", "save certificate"), Reason: reason(noCert), Quiet: true}, "certificate export", func() tea.Cmd { return m.export(s) }),
-		screen.On(screen.Action{Key: keys.Letter("C", "delete certificate"), Reason: reason(noCert), Writes: true, Quiet: true}, "certificate delete", func() tea.Cmd { return m.deleteCertificate(s) }),
+		screen.On(screen.Action{Key: keys.Letter("t", "attestation"), Reason: reason(lacks(can.Attest), noKey)}, "key attest", func() tea.Cmd { return on.attest(s) }),
+		screen.On(screen.Action{Key: keys.Letter("p", "change PIN"), Reason: reason(unset), Writes: true}, "token pin change", guard.pin),
+		screen.On(screen.Action{Key: keys.Letter("u", "unblock PIN"), Reason: reason(unset), Writes: true, Quiet: true}, "token pin unblock", guard.unblock),
+		screen.On(screen.Action{Key: keys.Letter("P", guard.secondPIN()), Reason: reason(unset), Writes: true, Quiet: true}, "token puk change", guard.second),
+		screen.On(screen.Action{Key: keys.Letter("M", "management key"), Reason: reason(lacks(can.ManagementKey)), Writes: true, Quiet: true}, "token management-key set", guard.managementKey),
+		screen.On(screen.Action{Key: keys.Letter("T", "number of tries"), Reason: reason(lacks(can.SetRetries)), Writes: true, Quiet: true}, "token retries", guard.retries),
+		screen.On(screen.Action{Key: keys.Letter("n", "new key"), Reason: reason(present.Unusable(m.info), problem), Writes: true}, "key generate", func() tea.Cmd { return on.generate(s) }),
+		screen.On(screen.Action{Key: keys.Letter("s", "file a request"), Reason: reason(noKey), Writes: true, Quiet: true}, "csr create", func() tea.Cmd { return on.request(s) }),
+		screen.On(screen.Action{Key: keys.Letter("m", "move key"), Reason: reason(lacks(can.Move), noKey), Writes: true, Quiet: true}, "key move", func() tea.Cmd { return on.move(s) }),
+		screen.On(screen.Action{Key: keys.Letter("D", "delete key"), Reason: reason(noKey), Writes: true, Quiet: true}, "key delete", func() tea.Cmd { return on.deleteKey(s) }),
+		screen.On(screen.Action{Key: keys.Letter("i", "import certificate"), Reason: reason(noKey), Writes: true, Quiet: true}, "certificate import", func() tea.Cmd { return on.importCertificate(s) }),
+		screen.On(screen.Action{Key: keys.Letter("o", "save certificate"), Reason: reason(noCert), Quiet: true}, "certificate export", func() tea.Cmd { return on.export(s) }),
+		screen.On(screen.Action{Key: keys.Letter("C", "delete certificate"), Reason: reason(noCert), Writes: true, Quiet: true}, "certificate delete", func() tea.Cmd { return on.deleteCertificate(s) }),
 		screen.On(screen.Action{Key: keys.As(m.Keys.Copy, "copy URI"), Quiet: true}, "", func() tea.Cmd { return screen.Send(screen.CopyMsg{What: "URI", Text: m.place(s, ok).String()}) }),
 		screen.On(screen.Action{Key: m.Keys.CopyPrint, Reason: reason(noKey), Quiet: true}, "", func() tea.Cmd { return copyPrint(s) }),
 		screen.On(screen.Action{Key: m.Keys.Command, Quiet: true}, "", func() tea.Cmd { return screen.Send(m.commands(s, ok)) }),
 	}
 	if !can.Initialize {
-		return append(out, screen.On(screen.Action{Key: keys.Letter("X", "reset the token"), Reason: reason(lacks(can.Reset)), Writes: true, Quiet: true}, "token reset", m.reset))
+		return append(out, screen.On(screen.Action{Key: keys.Letter("X", "reset the token"), Reason: reason(lacks(can.Reset)), Writes: true, Quiet: true}, "token reset", on.reset))
 	}
 	if !m.info.Initialized {
-		return slices.Insert(out, 0, screen.On(screen.Action{Key: keys.Letter("I", "set up"), Reason: reason(), Writes: true}, "token init", m.initialize))
+		return slices.Insert(out, 0, screen.On(screen.Action{Key: keys.Letter("I", "set up"), Reason: reason(), Writes: true}, "token init", on.initialize))
 	}
-	return append(out, screen.On(screen.Action{Key: keys.Letter("I", "set up anew"), Reason: reason(), Writes: true, Quiet: true}, "token init", m.initialize))
+	return append(out, screen.On(screen.Action{Key: keys.Letter("I", "set up anew"), Reason: reason(), Writes: true, Quiet: true}, "token init", on.initialize))
 }
 
 // place is the URI of the slot under the cursor, or of the token.
@@ -104,10 +105,10 @@ func (m *Model) enrol(s hsm.Slot, ok bool) tea.Cmd {
 	return screen.Send(screen.OpenMsg{Screen: m.Enroll(&v, &s)})
 }
 
-func (m *Model) reset() tea.Cmd {
-	u := m.uri()
+func (c contents) reset() tea.Cmd {
+	u := c.info.URI()
 	return screen.Change("Reset the token", by("token reset", u), "the PIV application is as new: change PIN, PUK and management key before it is used", func(ctx context.Context, p hsm.Prompter) error {
-		_, err := m.Backend.ResetToken(ctx, u, func(l token.Loss) (hsm.Prompter, error) { return losing(p, l), nil })
+		_, err := c.Backend.ResetToken(ctx, u, func(l token.Loss) (hsm.Prompter, error) { return losing(p, l), nil })
 		return err
 	})
 }
@@ -125,15 +126,15 @@ func losing(p hsm.Prompter, l token.Loss) hsm.Prompter {
 	})
 }
 
-func (m *Model) initialize() tea.Cmd {
-	u := m.uri()
-	field := &widget.Field{ID: "label", Label: "Label", Input: widget.NewInput(m.info.Label, "what you will know it by"), Note: "1 to 32 bytes."}
+func (c contents) initialize() tea.Cmd {
+	u := c.info.URI()
+	field := &widget.Field{ID: "label", Label: "Label", Input: widget.NewInput(c.info.Label, "what you will know it by"), Note: "1 to 32 bytes."}
 	intro := "It gets an SO PIN and a PIN."
-	if m.info.Initialized {
+	if c.info.Initialized {
 		intro = "Everything on it is erased; its SO PIN stays."
 	}
-	return openForm(m.Keys, "Set up the token", intro, []*widget.Field{field}, func(f *widget.Form) tea.Cmd {
-		o := hsm.InitializeOptions{Label: strings.TrimSpace(field.Input.Value()), Erase: m.info.Initialized}
+	return openForm(c.Keys, "Set up the token", intro, []*widget.Field{field}, func(f *widget.Form) tea.Cmd {
+		o := hsm.InitializeOptions{Label: strings.TrimSpace(field.Input.Value()), Erase: c.info.Initialized}
 		if len(o.Label) < 1 || len(o.Label) > 32 {
 			field.Problem = "1 to 32 bytes"
 			return nil
@@ -144,11 +145,11 @@ func (m *Model) initialize() tea.Cmd {
 		}
 		return screen.Change("Set up the token", by(command, u), "the token is set up", func(ctx context.Context, p hsm.Prompter) error {
 			if o.Erase {
-				if _, err := m.confirmLoss(ctx, u, p, "Erase the token?", "Everything on it is erased. Nothing brings it back."); err != nil {
+				if _, err := c.confirmLoss(ctx, u, p, "Erase the token?", "Everything on it is erased. Nothing brings it back."); err != nil {
 					return err
 				}
 			}
-			_, err := m.Backend.InitToken(ctx, u, o, p)
+			_, err := c.Backend.InitToken(ctx, u, o, p)
 			return err
 		})
 	})

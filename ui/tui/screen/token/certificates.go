@@ -20,7 +20,7 @@ func certificatePEM(s hsm.Slot) []byte {
 }
 
 // show shows the certificate in words, to copy as PEM.
-func (m *Model) show(s hsm.Slot) tea.Cmd {
+func (c contents) show(s hsm.Slot) tea.Cmd {
 	lines := widget.PlainFacts(present.CertificateFacts(s.Certificate, time.Now()))
 	if s.Key != nil && !s.CertificateMatches() {
 		lines = append(lines, "It is for another key than the one in this slot.")
@@ -31,10 +31,10 @@ func (m *Model) show(s hsm.Slot) tea.Cmd {
 }
 
 // attest has the token state what it knows of the key, and says it in words.
-func (m *Model) attest(s hsm.Slot) tea.Cmd {
+func (c contents) attest(s hsm.Slot) tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "Attest the key", Command: by("key attest", s.URI),
 		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
-			a, err := m.Backend.AttestKey(ctx, s.URI, nil)
+			a, err := c.Backend.AttestKey(ctx, s.URI, nil)
 			if err != nil {
 				return screen.Report{}, err
 			}
@@ -42,9 +42,9 @@ func (m *Model) attest(s hsm.Slot) tea.Cmd {
 		}})
 }
 
-func (m *Model) importCertificate(s hsm.Slot) tea.Cmd {
+func (c contents) importCertificate(s hsm.Slot) tea.Cmd {
 	field := &widget.Field{ID: "file", Label: "File", Input: widget.NewInput("", "~/jane.pem"), Note: "PEM, the certificate first; its key must be the one in this slot."}
-	return openForm(m.Keys, "Import a certificate to "+present.Slot(s), "", []*widget.Field{field}, func(*widget.Form) tea.Cmd {
+	return openForm(c.Keys, "Import a certificate to "+present.Slot(s), "", []*widget.Field{field}, func(*widget.Form) tea.Cmd {
 		path := filePath(field)
 		if path == "" {
 			return nil
@@ -55,7 +55,7 @@ func (m *Model) importCertificate(s hsm.Slot) tea.Cmd {
 			if err != nil {
 				return err
 			}
-			_, err = m.Backend.ImportCertificate(ctx, s.URI, "", b, p)
+			_, err = c.Backend.ImportCertificate(ctx, s.URI, "", b, p)
 			return err
 		})
 	})
@@ -70,9 +70,9 @@ func filePath(f *widget.Field) string {
 	return path
 }
 
-func (m *Model) export(s hsm.Slot) tea.Cmd {
+func (c contents) export(s hsm.Slot) tea.Cmd {
 	field := &widget.Field{ID: "file", Label: "File", Input: widget.NewInput("", "~/jane.pem"), Note: "A new file, in PEM. A certificate is public."}
-	return openForm(m.Keys, "Save the certificate of "+present.Slot(s), "", []*widget.Field{field}, func(*widget.Form) tea.Cmd {
+	return openForm(c.Keys, "Save the certificate of "+present.Slot(s), "", []*widget.Field{field}, func(*widget.Form) tea.Cmd {
 		path := filePath(field)
 		if path == "" {
 			return nil
@@ -85,9 +85,9 @@ func (m *Model) export(s hsm.Slot) tea.Cmd {
 	})
 }
 
-func (m *Model) deleteCertificate(s hsm.Slot) tea.Cmd {
+func (c contents) deleteCertificate(s hsm.Slot) tea.Cmd {
 	return screen.Change("Delete the certificate", by("certificate delete", s.URI), "the certificate is removed", func(ctx context.Context, p hsm.Prompter) error {
-		l, err := m.Backend.Loss(ctx, s.URI)
+		l, err := c.Backend.Loss(ctx, s.URI)
 		if err != nil {
 			return err
 		}
@@ -97,6 +97,6 @@ func (m *Model) deleteCertificate(s hsm.Slot) tea.Cmd {
 		if err != nil {
 			return err
 		}
-		return m.Backend.DeleteCertificate(ctx, s.URI, l, p)
+		return c.Backend.DeleteCertificate(ctx, s.URI, l, p)
 	})
 }

@@ -15,18 +15,25 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
+// contents are the keys and certificates on a token.
+type contents struct {
+	Services
+	info  hsm.TokenInfo
+	slots []hsm.Slot
+}
+
 // generate makes a key: in the slot under the cursor on a card, anywhere on
 // other tokens.
-func (m *Model) generate(s hsm.Slot) tea.Cmd {
-	u := m.uri()
+func (c contents) generate(s hsm.Slot) tea.Cmd {
+	u := c.info.URI()
 	fields := []*widget.Field{{ID: "algorithm", Label: "Algorithm"}}
 	for _, a := range hsm.Algorithms() {
-		fields[0].Options = append(fields[0].Options, widget.Option{Label: string(a), Clause: present.Algorithm(a), Reason: m.info.Can.Lacks(a)})
+		fields[0].Options = append(fields[0].Options, widget.Option{Label: string(a), Clause: present.Algorithm(a), Reason: c.info.Can.Lacks(a)})
 	}
 	pins := []hsm.PINPolicy{hsm.PINDefault, hsm.PINOnce, hsm.PINAlways, hsm.PINNever}
 	touches := []hsm.TouchPolicy{hsm.TouchDefault, hsm.TouchNever, hsm.TouchCached, hsm.TouchAlways}
-	title := "A new key on " + present.Token(m.info)
-	if m.info.Kind().HasSlots() {
+	title := "A new key on " + present.Token(c.info)
+	if c.info.Kind().HasSlots() {
 		title = "A new key in slot " + s.ID
 		pin, touch := &widget.Field{ID: "pin", Label: "PIN"}, &widget.Field{ID: "touch", Label: "Touch"}
 		for _, v := range pins {
@@ -39,10 +46,10 @@ func (m *Model) generate(s hsm.Slot) tea.Cmd {
 	} else {
 		fields = append(fields, &widget.Field{ID: "label", Label: "Label", Input: widget.NewInput("", "a name for the key")})
 	}
-	return openForm(m.Keys, title, "It is made on the token and never leaves it.", fields, func(f *widget.Form) tea.Cmd {
+	return openForm(c.Keys, title, "It is made on the token and never leaves it.", fields, func(f *widget.Form) tea.Cmd {
 		o := hsm.GenerateOptions{Algorithm: hsm.Algorithms()[f.Field("algorithm").Index]}
 		command := "key generate --algorithm " + string(o.Algorithm)
-		if m.info.Kind().HasSlots() {
+		if c.info.Kind().HasSlots() {
 			o.Slot, o.PIN, o.Touch = s.ID, pins[f.Field("pin").Index], touches[f.Field("touch").Index]
 			o.Overwrite = s.Key != nil || s.Certificate != nil
 			command += " --slot " + o.Slot + " --pin-policy " + o.PIN.String() + " --touch-policy " + o.Touch.String()
@@ -54,28 +61,28 @@ func (m *Model) generate(s hsm.Slot) tea.Cmd {
 		}
 		return screen.Change("Generate a key", by(command, u), "the key is made", func(ctx context.Context, p hsm.Prompter) error {
 			if o.Overwrite {
-				if _, err := m.confirmLoss(ctx, s.URI, p, "Destroy what is in slot "+s.ID+"?", "A new key takes its place. Nothing brings the old one back."); err != nil {
+				if _, err := c.confirmLoss(ctx, s.URI, p, "Destroy what is in slot "+s.ID+"?", "A new key takes its place. Nothing brings the old one back."); err != nil {
 					return err
 				}
 			}
-			_, err := m.Backend.GenerateKey(ctx, u, o, p)
+			_, err := c.Backend.GenerateKey(ctx, u, o, p)
 			return err
 		})
 	})
 }
 
 // confirmLoss shows what is lost and has the token's serial typed.
-func (m *Model) confirmLoss(ctx context.Context, u hsm.URI, p hsm.Prompter, question, detail string) (token.Loss, error) {
-	l, err := m.Backend.Loss(ctx, u)
+func (c contents) confirmLoss(ctx context.Context, u hsm.URI, p hsm.Prompter, question, detail string) (token.Loss, error) {
+	l, err := c.Backend.Loss(ctx, u)
 	if err != nil {
 		return l, err
 	}
 	return l, screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: question, Detail: strings.Join(append(present.Loss(l), detail), "\n"), Type: l.Serial()})
 }
 
-func (m *Model) move(s hsm.Slot) tea.Cmd {
+func (c contents) move(s hsm.Slot) tea.Cmd {
 	field := &widget.Field{ID: "to", Label: "To slot"}
-	for _, x := range m.details.Slots {
+	for _, x := range c.slots {
 		o := widget.Option{Label: x.ID, Clause: present.Purpose(x.ID)}
 		if x.Key != nil || x.Certificate != nil {
 			o.Reason = "occupied"
@@ -87,25 +94,25 @@ func (m *Model) move(s hsm.Slot) tea.Cmd {
 			field.Index = len(field.Options) - 1
 		}
 	}
-	return openForm(m.Keys, "Move the key in slot "+s.ID, "The certificate goes with it, and enrolments follow.", []*widget.Field{field}, func(f *widget.Form) tea.Cmd {
+	return openForm(c.Keys, "Move the key in slot "+s.ID, "The certificate goes with it, and enrolments follow.", []*widget.Field{field}, func(f *widget.Form) tea.Cmd {
 		to := field.Options[field.Index]
 		if to.Reason != "" {
 			field.Problem = "no slot is empty"
 			return nil
 		}
 		return screen.Change("Move the key", by("key move --to "+to.Label, s.URI), "the key is in slot "+to.Label+" now", func(ctx context.Context, p hsm.Prompter) error {
-			_, _, err := m.Backend.MoveKey(ctx, s.URI, to.Label, p)
+			_, _, err := c.Backend.MoveKey(ctx, s.URI, to.Label, p)
 			return err
 		})
 	})
 }
 
-func (m *Model) deleteKey(s hsm.Slot) tea.Cmd {
+func (c contents) deleteKey(s hsm.Slot) tea.Cmd {
 	return screen.Change("Delete the key", by("key delete", s.URI), "the key is destroyed", func(ctx context.Context, p hsm.Prompter) error {
-		l, err := m.confirmLoss(ctx, s.URI, p, "Destroy the key?", "Key and certificate are destroyed. Nothing brings the key back.")
+		l, err := c.confirmLoss(ctx, s.URI, p, "Destroy the key?", "Key and certificate are destroyed. Nothing brings the key back.")
 		if err != nil {
 			return err
 		}
-		return m.Backend.DeleteKey(ctx, s.URI, l, p)
+		return c.Backend.DeleteKey(ctx, s.URI, l, p)
 	})
 }

@@ -18,7 +18,7 @@ import (
 
 // request files a request for a certificate for the key, and no more: it is
 // followed on the screen of requests.
-func (m *Model) request(s hsm.Slot) tea.Cmd {
+func (c contents) request(s hsm.Slot) tea.Cmd {
 	lifetimes := []time.Duration{0, 8 * time.Hour, 24 * time.Hour, 90 * 24 * time.Hour}
 	life := widget.Lifetimes(lifetimes)
 	fields := []*widget.Field{
@@ -29,7 +29,7 @@ func (m *Model) request(s hsm.Slot) tea.Cmd {
 		{ID: "reason", Label: "Reason", Input: widget.NewInput("", "none"), Note: "Shown to whoever approves the request."},
 	}
 	intro := "It is signed by the key and filed in the current context's cluster; no context is made. Enrol does all of it."
-	return openForm(m.Keys, "A request for the key in "+present.Slot(s), intro, fields, func(f *widget.Form) tea.Cmd {
+	return openForm(c.Keys, "A request for the key in "+present.Slot(s), intro, fields, func(f *widget.Form) tea.Cmd {
 		value := func(id string) string { return strings.TrimSpace(f.Field(id).Input.Value()) }
 		o := request.Options{Key: s.URI, User: value("user"), SignerName: value("signer"), Expiration: lifetimes[life.Index], Reason: value("reason")}
 		command := "csr create --user " + shell.Quote(o.User)
@@ -58,7 +58,7 @@ func (m *Model) request(s hsm.Slot) tea.Cmd {
 		}
 		return screen.Operate(screen.Operation{Title: "File a request", Command: by(command, s.URI), Writes: true,
 			Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
-				v, err := m.Backend.CreateRequest(ctx, o, p)
+				v, err := c.Backend.CreateRequest(ctx, o, p)
 				return screen.Report{Said: v.Name + " is filed: it must be approved now"}, err
 			}})
 	})

@@ -17,79 +17,85 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
-func (m *Model) pin() tea.Cmd {
-	u := m.uri()
+// secrets are the PINs and keys that guard a token.
+type secrets struct {
+	Services
+	info hsm.TokenInfo
+}
+
+func (s secrets) pin() tea.Cmd {
+	u := s.info.URI()
 	return screen.Change("Change the PIN", by("token pin change", u), "the PIN is changed", func(ctx context.Context, p hsm.Prompter) error {
-		_, err := m.Backend.ChangePIN(ctx, u, hsm.UserPIN, p)
+		_, err := s.Backend.ChangePIN(ctx, u, hsm.UserPIN, p)
 		return err
 	})
 }
 
-func (m *Model) unblock() tea.Cmd {
-	u := m.uri()
+func (s secrets) unblock() tea.Cmd {
+	u := s.info.URI()
 	return screen.Change("Set a new PIN", by("token pin unblock", u), "the new PIN is set", func(ctx context.Context, p hsm.Prompter) error {
-		_, err := m.Backend.UnblockPIN(ctx, u, p)
+		_, err := s.Backend.UnblockPIN(ctx, u, p)
 		return err
 	})
 }
 
-func (m *Model) secondPIN() string {
-	if m.info.Kind().Unblocks == hsm.PUK {
+func (s secrets) secondPIN() string {
+	if s.info.Kind().Unblocks == hsm.PUK {
 		return "change PUK"
 	}
 	return "change SO PIN"
 }
 
 // second changes the secret that unblocks the PIN.
-func (m *Model) second() tea.Cmd {
-	u := m.uri()
-	if m.info.Kind().Unblocks != hsm.PUK {
-		return m.change(u, hsm.SOPIN, by("token pin change --so", u))
+func (s secrets) second() tea.Cmd {
+	u := s.info.URI()
+	if s.info.Kind().Unblocks != hsm.PUK {
+		return s.change(u, hsm.SOPIN, by("token pin change --so", u))
 	}
 	how := &widget.Field{ID: "how", Label: "The new one", Options: []widget.Option{
 		{Label: "is typed", Clause: "6 to 8 characters, twice"}, {Label: "is random", Clause: "8 digits, shown once: keep them apart from the token"}}}
-	return openForm(m.Keys, "A new PUK", "The PUK sets a new PIN when the old one is blocked.", []*widget.Field{how}, func(*widget.Form) tea.Cmd {
+	return openForm(s.Keys, "A new PUK", "The PUK sets a new PIN when the old one is blocked.", []*widget.Field{how}, func(*widget.Form) tea.Cmd {
 		if how.Index == 0 {
-			return m.change(u, hsm.PUK, by("token puk change", u))
+			return s.change(u, hsm.PUK, by("token puk change", u))
 		}
 		return screen.Change("Change the PUK", by("token puk change --generate", u), "the PUK is changed", func(ctx context.Context, p hsm.Prompter) error {
-			return m.randomPUK(ctx, u, p)
+			return s.randomPUK(ctx, u, p)
 		})
 	})
 }
 
-func (m *Model) change(u hsm.URI, kind hsm.PINKind, command string) tea.Cmd {
+func (s secrets) change(u hsm.URI, kind hsm.PINKind, command string) tea.Cmd {
 	return screen.Change("Change the "+string(kind), command, "the "+string(kind)+" is changed", func(ctx context.Context, p hsm.Prompter) error {
-		_, err := m.Backend.ChangePIN(ctx, u, kind, p)
+		_, err := s.Backend.ChangePIN(ctx, u, kind, p)
 		return err
 	})
 }
 
 // randomPUK changes the PUK to random digits and shows them once, also where they
 // may be in force although the change failed.
-func (m *Model) randomPUK(ctx context.Context, u hsm.URI, p hsm.Prompter) error {
+func (s secrets) randomPUK(ctx context.Context, u hsm.URI, p hsm.Prompter) error {
 	fresh, err := flow.NewFreshPUK()
 	if err != nil {
 		return err
 	}
-	_, err = m.Backend.ChangePIN(ctx, u, hsm.PUK, fresh.Before(p))
+	_, err = s.Backend.ChangePIN(ctx, u, hsm.PUK, fresh.Before(p))
 	puk := fresh.InForce(err)
 	defer puk.Zero()
 	if puk == nil {
 		return err
 	}
-	screen.ShowNew(ctx, m.Runner.Finishing, p, "PUK", err, string(puk.Bytes()))
+	screen.ShowNew(ctx, s.Runner.Finishing, p, "PUK", err, string(puk.Bytes()))
 	return err
 }
 
-func (m *Model) retries() tea.Cmd {
-	u := m.uri()
+func (s secrets) retries() tea.Cmd {
+	u := s.info.URI()
 	const most = 15 // of a PIV card
 	fields := []*widget.Field{
 		{ID: "pin", Label: "PIN", Input: widget.NewInput("3", ""), Note: "Wrong PINs that lock it, 1 to 15."},
 		{ID: "puk", Label: "PUK", Input: widget.NewInput("3", ""), Note: "Wrong PUKs that lock that, 1 to 15."},
 	}
-	return openForm(m.Keys, "How many tries?", "The card also resets PIN and PUK to the default values: your PIN is then restored, and you set a new PUK.", fields, func(f *widget.Form) tea.Cmd {
+	return openForm(s.Keys, "How many tries?", "The card also resets PIN and PUK to the default values: your PIN is then restored, and you set a new PUK.", fields, func(f *widget.Form) tea.Cmd {
 		n := map[string]int{}
 		for _, x := range f.Fields {
 			v, err := strconv.Atoi(strings.TrimSpace(x.Input.Value()))
@@ -102,7 +108,7 @@ func (m *Model) retries() tea.Cmd {
 		}
 		command := by(fmt.Sprintf("token retries --pin %d --puk %d", n["pin"], n["puk"]), u)
 		return screen.Change("Set the number of tries", command, "the number of tries is set", func(ctx context.Context, p hsm.Prompter) error {
-			_, err := m.Backend.SetRetries(ctx, u, n["pin"], n["puk"], p)
+			_, err := s.Backend.SetRetries(ctx, u, n["pin"], n["puk"], p)
 			return err
 		})
 	})
@@ -112,8 +118,8 @@ func openForm(k keys.Map, title, intro string, fields []*widget.Field, submit fu
 	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(k, title, intro, fields, submit)})
 }
 
-func (m *Model) managementKey() tea.Cmd {
-	u := m.uri()
+func (s secrets) managementKey() tea.Cmd {
+	u := s.info.URI()
 	ciphers := []hsm.ManagementAlgorithm{"", hsm.TDES, hsm.AES128, hsm.AES192, hsm.AES256}
 	fields := []*widget.Field{
 		{ID: "keep", Label: "Keep it", Options: []widget.Option{
@@ -122,7 +128,7 @@ func (m *Model) managementKey() tea.Cmd {
 		{ID: "cipher", Label: "Cipher", Options: []widget.Option{{Label: "as it is"}, {Label: "3des", Clause: "before firmware 5.4"}, {Label: "aes-128"}, {Label: "aes-192", Clause: "the default from 5.7 on"}, {Label: "aes-256"}}},
 		{ID: "touch", Label: "Touch", Options: []widget.Option{{Label: "never"}, {Label: "always", Clause: "a touch whenever a key or certificate is written"}}},
 	}
-	return openForm(m.Keys, "A new management key", "A random key replaces the one that guards writing to the card.", fields, func(f *widget.Form) tea.Cmd {
+	return openForm(s.Keys, "A new management key", "A random key replaces the one that guards writing to the card.", fields, func(f *widget.Form) tea.Cmd {
 		o := hsm.ManagementKeyOptions{Protect: f.Field("keep").Index == 0, Algorithm: ciphers[f.Field("cipher").Index], Touch: f.Field("touch").Index == 1}
 		command := "token management-key set"
 		if o.Protect {
@@ -135,14 +141,14 @@ func (m *Model) managementKey() tea.Cmd {
 			command += " --touch"
 		}
 		return screen.Change("Replace the management key", by(command, u), "the management key is replaced", func(ctx context.Context, p hsm.Prompter) error {
-			return m.setManagementKey(ctx, u, o, p)
+			return s.setManagementKey(ctx, u, o, p)
 		})
 	})
 }
 
 // setManagementKey replaces the key and shows the new one where nobody else
 // keeps it, or where it may be in force although writing failed.
-func (m *Model) setManagementKey(ctx context.Context, u hsm.URI, o hsm.ManagementKeyOptions, p hsm.Prompter) error {
+func (s secrets) setManagementKey(ctx context.Context, u hsm.URI, o hsm.ManagementKeyOptions, p hsm.Prompter) error {
 	if !o.Protect {
 		err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Go on?", DefaultYes: true,
 			Detail: "A new management key is made and shown here once. Have something to keep it in."})
@@ -150,11 +156,11 @@ func (m *Model) setManagementKey(ctx context.Context, u hsm.URI, o hsm.Managemen
 			return err
 		}
 	}
-	secret, _, err := m.Backend.SetManagementKey(ctx, u, o, p)
+	secret, _, err := s.Backend.SetManagementKey(ctx, u, o, p)
 	defer secret.Zero()
 	if secret.Len() == 0 || o.Protect && err == nil {
 		return err
 	}
-	screen.ShowNew(ctx, m.Runner.Finishing, p, "management key", err, hex.EncodeToString(secret.Bytes()))
+	screen.ShowNew(ctx, s.Runner.Finishing, p, "management key", err, hex.EncodeToString(secret.Bytes()))
 	return err
 }
