@@ -35,7 +35,7 @@ type agent struct {
 	tokens   *heldTokens
 	locks    *locks
 
-	people    *people
+	people    *responders
 	queue     *queue.Queue
 	terminals *terminals
 	answers   *consents.Answers

@@ -14,9 +14,9 @@ const attendantTimeout = 3 * time.Second
 
 // attend is opAttend. Whoever says so attends that client: it is the same user's, and
 // could as well read the client's terminal.
-func (s *people) attend(l *link.Server, client process.ID, p *remotePrompter) error {
+func (s *responders) attend(l *link.Server, client process.ID, p *remotePrompter) error {
 	if !client.Known() || !client.Alive() {
 		return fmt.Errorf("attend process %d: it does not run", client.PID)
 	}
-	return s.offer(l, &person{p: p, client: client})
+	return s.offer(l, &responder{p: p, client: client})
 }

@@ -33,7 +33,7 @@ type questions struct {
 	targets   *targets
 	answers   *consents.Answers
 	queue     *queue.Queue
-	people    *people
+	people    *responders
 	terminals *terminals
 	policies  *policies
 	epoch     *epoch

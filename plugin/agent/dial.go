@@ -16,7 +16,7 @@ import (
 
 // dialSigner signs for new connections, and knows who can be asked for that.
 type dialSigner struct {
-	people  *people
+	people  *responders
 	sources []pinsource.Entry
 	state   string // the folder of the PIN sources' state
 	records *records

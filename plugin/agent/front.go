@@ -12,35 +12,35 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
-// person is somebody who can be asked while requests run: whoever sits before
+// responder is somebody who can be asked while requests run: whoever sits before
 // an open terminal UI, or, for one client alone, before that client.
-type person struct {
+type responder struct {
 	p      *remotePrompter
 	client process.ID // zero: for all clients
 }
 
 // where is where the person answers.
-func (p *person) where() string {
+func (p *responder) where() string {
 	if p.client != (process.ID{}) {
 		return "where the command runs"
 	}
 	return wire.InFront(p.p.who)
 }
 
-// people are those who can be asked now.
-type people struct {
+// responders are those who can be asked now.
+type responders struct {
 	started  time.Time // the agent
 	mu       sync.Mutex
-	all      []*person                // the latest last
+	all      []*responder             // the latest last
 	changed  chan struct{}            // closed when somebody comes
 	expected map[process.ID]time.Time // until when an attendant may come
 }
 
-func newPeople(started time.Time) *people {
-	return &people{started: started, changed: make(chan struct{}), expected: map[process.ID]time.Time{}}
+func newPeople(started time.Time) *responders {
+	return &responders{started: started, changed: make(chan struct{}), expected: map[process.ID]time.Time{}}
 }
 
-func (s *people) add(p *person) {
+func (s *responders) add(p *responder) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all = append(s.all, p)
@@ -49,14 +49,14 @@ func (s *people) add(p *person) {
 	s.changed = make(chan struct{})
 }
 
-func (s *people) remove(p *person) {
+func (s *responders) remove(p *responder) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.all = slices.DeleteFunc(s.all, func(other *person) bool { return other == p })
+	s.all = slices.DeleteFunc(s.all, func(other *responder) bool { return other == p })
 }
 
 // expect notes that the client starts an attendant now.
-func (s *people) expect(client process.ID, now time.Time) {
+func (s *responders) expect(client process.ID, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for c, until := range s.expected {
@@ -68,13 +68,13 @@ func (s *people) expect(client process.ID, now time.Time) {
 }
 
 // attendant returns the client's, or nil.
-func (s *people) attendant(client process.ID) *person {
+func (s *responders) attendant(client process.ID) *responder {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.find(client)
 }
 
-func (s *people) find(client process.ID) *person {
+func (s *responders) find(client process.ID) *responder {
 	for _, p := range slices.Backward(s.all) {
 		if p.client == client {
 			return p
@@ -85,7 +85,7 @@ func (s *people) find(client process.ID) *person {
 
 // forClient returns who can be asked about the client's requests, in the order
 // to try: its attendant, which is awaited if it is on its way, then open UIs.
-func (s *people) forClient(ctx context.Context, client process.ID) []*person {
+func (s *responders) forClient(ctx context.Context, client process.ID) []*responder {
 	for {
 		s.mu.Lock()
 		own, until, changed := s.find(client), s.expected[client], s.changed
@@ -107,16 +107,16 @@ func (s *people) forClient(ctx context.Context, client process.ID) []*person {
 			}
 		}
 		slices.Reverse(all)
-		all = slices.DeleteFunc(all, func(p *person) bool { return p.client != process.ID{} })
+		all = slices.DeleteFunc(all, func(p *responder) bool { return p.client != process.ID{} })
 		if own != nil {
-			all = append([]*person{own}, all...)
+			all = append([]*responder{own}, all...)
 		}
 		return all
 	}
 }
 
 // await returns when an open UI is there, or ctx ends.
-func (s *people) await(ctx context.Context) {
+func (s *responders) await(ctx context.Context) {
 	for {
 		s.mu.Lock()
 		there, changed := s.find(process.ID{}) != nil, s.changed
@@ -133,7 +133,7 @@ func (s *people) await(ctx context.Context) {
 }
 
 // fronts counts the open UIs.
-func (s *people) fronts() int {
+func (s *responders) fronts() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0
@@ -146,7 +146,7 @@ func (s *people) fronts() int {
 }
 
 // offer keeps a person among those who can be asked until the connection ends.
-func (s *people) offer(l *link.Server, who *person) error {
+func (s *responders) offer(l *link.Server, who *responder) error {
 	s.add(who)
 	defer s.remove(who)
 	if err := l.Offered(); err != nil {
@@ -158,7 +158,7 @@ func (s *people) offer(l *link.Server, who *person) error {
 
 // person returns who can be asked when a request of the client needs a new
 // connection: its attendant, else the latest open UI, else nil.
-func (s *people) person(client process.ID) ask.Func {
+func (s *responders) person(client process.ID) ask.Func {
 	if p := s.someone(client); p != nil {
 		return p.p.Ask
 	}
@@ -166,7 +166,7 @@ func (s *people) person(client process.ID) ask.Func {
 }
 
 // someone is [people.person] with where that is.
-func (s *people) someone(client process.ID) *person {
+func (s *responders) someone(client process.ID) *responder {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel() // only who is there already
 	for _, p := range s.forClient(ctx, client) {
@@ -181,7 +181,7 @@ const frontGrace = 500 * time.Millisecond
 
 // soon waits for an open UI where the agent has just started and none has
 // come yet.
-func (s *people) soon(ctx context.Context) {
+func (s *responders) soon(ctx context.Context) {
 	grace, cancel := context.WithDeadline(ctx, s.started.Add(frontGrace))
 	defer cancel()
 	s.await(grace)

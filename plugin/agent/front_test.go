@@ -14,13 +14,13 @@ import (
 func TestPersonSoon(t *testing.T) {
 	for name, tc := range map[string]struct {
 		age    time.Duration // of the agent
-		comes  *person
+		comes  *responder
 		in     time.Duration
 		waited time.Duration
 	}{
-		"an open UI":           {0, &person{}, 100 * time.Millisecond, 100 * time.Millisecond},
-		"one that is there":    {0, &person{}, 0, 0},
-		"another's attendant":  {0, &person{client: process.ID{PID: 7}}, 100 * time.Millisecond, frontGrace},
+		"an open UI":           {0, &responder{}, 100 * time.Millisecond, 100 * time.Millisecond},
+		"one that is there":    {0, &responder{}, 0, 0},
+		"another's attendant":  {0, &responder{client: process.ID{PID: 7}}, 100 * time.Millisecond, frontGrace},
 		"nobody":               {0, nil, 0, frontGrace},
 		"an agent that is old": {frontGrace, nil, 0, 0},
 	} {

@@ -130,7 +130,7 @@ func (a *agent) operateFor(l *link.Server, r link.Received, p *remotePrompter, o
 		})
 	case message.OpFront:
 		p.who = l.Peer()
-		return a.people.offer(l, &person{p: p})
+		return a.people.offer(l, &responder{p: p})
 	case message.OpAttend:
 		var q message.AttendRequest
 		if err := r.Decode(&q); err != nil {

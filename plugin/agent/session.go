@@ -11,7 +11,7 @@ import (
 // issuer hands out sessions.
 type issuer struct {
 	sessions  *bridge.Sessions
-	people    *people
+	people    *responders
 	terminals *terminals
 	life      *life
 	records   *records

@@ -25,7 +25,7 @@ import (
 // socket, and of one of its own.
 type externalSigner struct {
 	keys     *keys
-	people   *people
+	people   *responders
 	tokens   *heldTokens
 	epoch    *epoch
 	dial     *dialSigner

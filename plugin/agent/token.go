@@ -25,7 +25,7 @@ type holder struct {
 	untold  func() (sentences string, told func())
 	opening chan struct{} // held while it is opened
 	asking  chan struct{} // held while it is unlocked: one prompt per token
-	asks    *asks
+	asks    *openQuestions
 
 	mu    sync.Mutex
 	token worker.Token

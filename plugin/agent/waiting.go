@@ -13,9 +13,9 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
-// asks are the questions about one token that are open. Who waits for the token
+// openQuestions are the questions about one token that are open. Who waits for the token
 // meanwhile, on another terminal, is told of them.
-type asks struct {
+type openQuestions struct {
 	mu      sync.Mutex
 	open    []*openQuestion // the latest last
 	changed chan struct{}   // closed with every change
@@ -27,10 +27,10 @@ type openQuestion struct {
 	by ask.Responder // who shows it; nil if that is not a client of the agent
 }
 
-func newAsks() *asks { return &asks{changed: make(chan struct{})} }
+func newAsks() *openQuestions { return &openQuestions{changed: make(chan struct{})} }
 
 // change changes the questions and has those who follow them look again.
-func (s *asks) change(f func()) {
+func (s *openQuestions) change(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f()
@@ -39,7 +39,7 @@ func (s *asks) change(f func()) {
 }
 
 // note opens a question, until done is called. Who shows it is to tell shown.
-func (s *asks) note(w wire.Wait) (shown func(ask.Responder), done func()) {
+func (s *openQuestions) note(w wire.Wait) (shown func(ask.Responder), done func()) {
 	a := &openQuestion{Wait: w}
 	s.change(func() { s.open = append(s.open, a) })
 	return func(by ask.Responder) { s.change(func() { a.by, a.Asker = by, by.Process() }) }, func() {
@@ -58,7 +58,7 @@ type waiter interface {
 }
 
 // tell tells w of the questions that are open elsewhere, until over is called.
-func (s *asks) tell(w waiter) (over func()) {
+func (s *openQuestions) tell(w waiter) (over func()) {
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -85,7 +85,7 @@ func (s *asks) tell(w waiter) (over func()) {
 
 // elsewhere returns the latest question that w's person does not see, or nil if
 // there is none or one is asked there.
-func (s *asks) elsewhere(w waiter) (latest *wire.Wait, changed <-chan struct{}) {
+func (s *openQuestions) elsewhere(w waiter) (latest *wire.Wait, changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.open) == 0 {

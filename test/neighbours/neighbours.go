@@ -1,6 +1,5 @@
 //go:build linux || darwin
 
-// Package neighbours starts programs that share a terminal.
 package neighbours
 
 import (

@@ -1,0 +1,2 @@
+// Package neighbours starts programs that share a terminal.
+package neighbours
