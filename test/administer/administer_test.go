@@ -239,7 +239,7 @@ func TestKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := d.ok("key", "attest", "--key", slot9a, "--root", root, "--to", file)
-	for _, want := range []string{"12345678, firmware 5.7.1, PIN once, touch always", "yes, to Virtual PIV Root CA, and it is for this key"} {
+	for _, want := range []string{"12345678, firmware 5.7.1, PIN once, touch always", "It is verified to Virtual PIV Root CA, and is for this very key"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing: %s", want, out)
 		}

@@ -211,7 +211,7 @@ func TestAttestationVerify(t *testing.T) {
 	genuine := "../../hsm/attest/testdata/yubikey5.pem"
 	out := b.ok("attestation", "verify", genuine)
 	if !strings.Contains(out, "generated on YubiKey 5C Nano 15732500, firmware 5.4.3, PIN once, touch never") ||
-		!strings.Contains(out, "yes, to Yubico PIV Root CA Serial 263751") {
+		!strings.Contains(out, "It is verified to Yubico PIV Root CA Serial 263751") {
 		t.Errorf("%s", out)
 	}
 	doc := document(t, b.ok("attestation", "verify", genuine, "-o", "json"))["attestations"].([]any)[0].(map[string]any)
@@ -228,7 +228,7 @@ func TestAttestationVerify(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if out := b.ok("attestation", "verify", two, one, "--for", one); !strings.Contains(out, "and it is for this key") {
+	if out := b.ok("attestation", "verify", two, one, "--for", one); !strings.Contains(out, "and is for this very key") {
 		t.Errorf("%s", out)
 	}
 	for _, c := range []struct{ words, args string }{

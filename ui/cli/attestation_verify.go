@@ -49,11 +49,11 @@ kubehsm attestation verify statement.pem f9.pem --for jane.pem`,
 			Attestations []attestationDoc `json:"attestations"`
 		}{}
 		var bad []error
-		var checked []bool
+		var all []token.Attestation
 		for _, s := range sources {
 			at := token.VerifyAttestation(s.pem, key, roots)
 			doc.Attestations = append(doc.Attestations, attestationDocOf(s.name, at))
-			checked = append(checked, at.Checked)
+			all = append(all, at)
 			if at.Err != nil {
 				bad = append(bad, at.Err)
 			}
@@ -63,7 +63,7 @@ kubehsm attestation verify statement.pem f9.pem --for jane.pem`,
 				if i > 0 {
 					w.line("")
 				}
-				d.words(w, checked[i], len(sources) == 1)
+				attestationWords(w, d.Source, all[i], len(sources) == 1)
 			}
 		})
 		switch {

@@ -13,6 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/attest"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow/token"
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 // attestationDoc is an attestation in JSON and YAML.
@@ -35,30 +36,22 @@ func attestationDocOf(source string, at token.Attestation) attestationDoc {
 	return d
 }
 
-// words says it to people. Checked: it was compared with the key in question;
-// alone: the reason for a no follows as the command's error.
-func (d attestationDoc) words(w *words, checked, alone bool) {
-	claim, verdict := "", "no"
-	if d.Statement != nil {
-		claim = d.Statement.String()
-	}
-	switch {
-	case d.Error != nil && alone:
-	case d.Error != nil:
-		verdict += ": " + d.Error.Message
-	case checked:
-		verdict = "yes, to " + d.Statement.Root + ", and it is for this key"
-	default:
-		verdict = "yes, to " + d.Statement.Root
-	}
-	slot, key, fips := "", "", ""
-	if d.Statement != nil {
-		slot, key = d.Statement.Slot, string(d.Statement.Algorithm)
-		if d.Statement.FIPS {
+// attestationWords says what an attestation of source states and what that is worth.
+// Alone: the reason for a no follows as the command's error.
+func attestationWords(w *words, source string, at token.Attestation, alone bool) {
+	facts := []present.Fact{{Name: "Source", Value: source}}
+	if at.Statement.Algorithm != "" || at.Err == nil {
+		fips := ""
+		if at.Statement.FIPS {
 			fips = "of a FIPS series"
 		}
+		facts = append(facts, present.Fact{Name: "Says", Value: at.Statement.String()}, present.Fact{Name: "Slot", Value: at.Statement.Slot},
+			present.Fact{Name: "Key", Value: string(at.Statement.Algorithm)}, present.Fact{Name: "FIPS", Value: fips})
 	}
-	w.fields("Source", d.Source, "Says", claim, "Slot", slot, "Key", key, "FIPS", fips, "Verified", verdict)
+	w.facts(facts)
+	if v := present.Verdict(at); at.Err == nil || !alone {
+		w.line("%s", marked(v.Words, v.Level))
+	}
 }
 
 const rootUsage = "PEM `file` with the makers' root certificates to trust in the place of Yubico's"
@@ -139,7 +132,7 @@ kubehsm key attest --key 'piv:serial=12345678;slot=9a' -o json`,
 			w.block(d.PEM)
 			err = w.flush()
 		} else {
-			err = a.emit(o, d, func(w *words) { d.words(w, true, true) })
+			err = a.emit(o, d, func(w *words) { attestationWords(w, d.Source, at, true) })
 		}
 		if err == nil && at.Err != nil {
 			err = errNotVerified(at.Err)
