@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/agent/port"
 	"github.com/kubehsm/kubehsm/plugin/process/child"
 )
 
@@ -29,6 +29,6 @@ that started it, and starts an agent when one of them connects. It has no key.`,
 			return err
 		}
 		signal.Ignore(syscall.SIGHUP) // the terminal may go, as with the agent
-		return agent.ServeHold(c.Context(), dirs, a.Executable, control)
+		return port.Serve(c.Context(), dirs, a.Executable, control)
 	})
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/agent/host"
 	"github.com/kubehsm/kubehsm/ui/prompt"
 )
 
@@ -24,13 +24,13 @@ unit" prints what systemd and launchd need to run it.`,
 		Args:    cobra.NoArgs,
 		Hidden:  true,
 	}, func(c *cobra.Command, _ []string) error {
-		ready, err := agent.ReadyFile(a.Getenv, os.Unsetenv)
+		ready, err := host.ReadyFile(a.Getenv, os.Unsetenv)
 		if err != nil {
 			return err
 		}
 		a.holds = true
 		defer a.Finishing.Begin()() // the agent's end has its own time limits
-		port, err := agent.PassedPort(a.Getenv, os.Unsetenv)
+		port, err := host.PassedPort(a.Getenv, os.Unsetenv)
 		if err != nil {
 			return err
 		}
@@ -40,8 +40,8 @@ unit" prints what systemd and launchd need to run it.`,
 		}
 		signal.Ignore(syscall.SIGHUP) // the terminal that it was started from may go
 		a.closers = nil               // where drivers are used, the agent closes them
-		return agent.Serve(c.Context(), agent.Options{
-			Dirs: env.Dirs, Tokens: agent.NewTokens(a.Executable, env.Drivers), Version: a.Version, Unlock: a.config.Unlock, Ready: ready,
+		return host.Serve(c.Context(), host.Options{
+			Dirs: env.Dirs, Tokens: host.NewTokens(a.Executable, env.Drivers), Version: a.Version, Unlock: a.config.Unlock, Ready: ready,
 			PINSources: a.sources, Asker: prompt.Window(a.config.Pinentry), Supervised: supervised, Executable: a.Executable, Port: port,
 		})
 	})

@@ -3,7 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/kubehsm/kubehsm/plugin/agent"
+	"github.com/kubehsm/kubehsm/plugin/agent/port"
 	"github.com/kubehsm/kubehsm/ui/flow"
 )
 
@@ -28,7 +28,7 @@ programs are refused until another command starts an agent.`,
 		if err != nil {
 			return err
 		}
-		return agent.ReleasePort(dirs)
+		return port.Release(dirs)
 	}
 	c.Flags().BoolVar(&release, "release-port", false, "also end the process that holds the bridge's port for running programs")
 	return c

@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/kubehsm/kubehsm/kubeconfig"
-	"github.com/kubehsm/kubehsm/plugin/agent"
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
+	"github.com/kubehsm/kubehsm/plugin/agent/port"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 )
 
@@ -58,7 +58,7 @@ func (m *BridgeMove) Apply(ctx context.Context) error {
 	if err := m.env.StopAgent(ctx, nil); err != nil && !errors.Is(err, client.ErrNotRunning) {
 		return err
 	}
-	if err := agent.ReleasePort(m.env.Dirs); err != nil {
+	if err := port.Release(m.env.Dirs); err != nil {
 		return err
 	}
 	if _, err := bridge.Move(m.env.Dirs, m.port); err != nil {

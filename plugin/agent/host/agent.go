@@ -1,0 +1,130 @@
+package host
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/consents"
+	"github.com/kubehsm/kubehsm/plugin/agent/logfile"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/ask/queue"
+	"github.com/kubehsm/kubehsm/plugin/audit"
+	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/desktop"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/process/child"
+)
+
+// agent is a running agent: its parts, each of which knows those that it names.
+type agent struct {
+	o       Options
+	program wire.Build // as it was when it started
+	log     *slog.Logger
+	file    *logfile.Log // to which log writes; nil in some tests
+	records *records
+	life    *life
+
+	sessions *bridge.Sessions
+	bridge   *bridgeHost
+	targets  *targets
+	tokens   *heldTokens
+	locks    *locks
+
+	people    *responders
+	queue     *queue.Queue
+	terminals *terminals
+	answers   *consents.Answers
+	questions *questions
+
+	flights     *flights
+	refusals    *refusals
+	signIns     *signIns
+	credentials *credentials
+	signer      *externalSigner
+}
+
+func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, stop context.CancelFunc) (*agent, error) {
+	sessions, err := bridge.NewSessions(time.Now)
+	if err != nil {
+		return nil, err
+	}
+	timeout, executable := o.IdleTimeout, o.Executable
+	if o.Supervised {
+		timeout, executable = 0, ""
+	}
+	var (
+		notify    = desktop.New(os.Getenv)
+		store     = enrollment.NewStore(o.Dirs)
+		epoch     = newEpoch()
+		flights   = newFlights()
+		refusals  = newRefusals()
+		prompts   = queue.New()
+		answers   = consents.New()
+		records   = newRecords(to, audit.Path(o.Dirs), o.pid, log)
+		life      = newLife(stop, sessions, timeout, o.quiet)
+		people    = newPeople(life.started)
+		terminals = &terminals{queue: prompts, sessions: sessions, answers: answers}
+		dial      = &dialSigner{people: people, sources: o.PINSources, state: o.Dirs.State, records: records, notify: notify}
+		tokens    = &heldTokens{source: o.Tokens, tried: records.unlock, all: map[string]*holder{}}
+		policies  = &policies{store: store, records: records, notify: notify, log: log}
+		targets   = &targets{store: store, policies: policies, tokens: tokens, sessions: sessions, signer: dial.reconnect,
+			handshake: o.handshake, log: log, all: map[string]*target{}}
+		locks = &locks{window: o.Unlock, epoch: epoch, targets: targets, tokens: tokens, sessions: sessions,
+			answers: answers, records: records, notify: notify, log: log}
+		questions = &questions{targets: targets, answers: answers, queue: prompts, people: people, terminals: terminals,
+			policies: policies, epoch: epoch, life: life, records: records, log: log, open: map[*message.ConsentStatus]struct{}{}}
+		host    = &bridgeHost{dirs: o.Dirs, passed: o.Port, executable: executable, log: log}
+		issuer  = &issuer{sessions: sessions, people: people, terminals: terminals, life: life, records: records}
+		signIns = &signIns{targets: targets, bridge: host, flights: flights, refusals: refusals, epoch: epoch, issuer: issuer, dial: dial, records: records, log: log}
+		keys    = &keys{store: store, policies: policies, tokens: tokens, epoch: epoch}
+	)
+	tokens.notice = policies.notice
+	tokens.removed = func(h *holder) { locks.token(h, lockRemoved) }
+	policies.lowered = func(key hsm.URI) { locks.token(tokens.of(key), lockPolicy) }
+	host.serve = func(cert tls.Certificate) *bridge.Server {
+		s := bridge.NewServer(cert, sessions, targets.route, log)
+		s.Denied, s.Consent, s.Whose = records.denial, questions.consent, o.whose
+		return s
+	}
+	return &agent{o: o, program: program, log: log, records: records, life: life,
+		sessions: sessions, bridge: host, targets: targets, tokens: tokens, locks: locks,
+		people: people, queue: prompts, terminals: terminals, answers: answers, questions: questions,
+		flights: flights, refusals: refusals, signIns: signIns,
+		credentials: &credentials{program: program, protocol: o.protocol, identify: o.identify, targets: targets, bridge: host,
+			issuer: issuer, state: o.Dirs.State, log: log},
+		signer: &externalSigner{keys: keys, people: people, tokens: tokens, epoch: epoch, dial: dial, asker: o.Asker, refusals: refusals, life: life,
+			records: records, notify: notify, socket: o.Dirs.SignerSocket(), log: log}}, nil
+}
+
+// sweep does what time brings: ends unlock windows, forgets sessions. It tells
+// whether the agent has been idle for long enough to end.
+func (a *agent) sweep(now time.Time) (idle bool) {
+	a.sessions.Sweep()
+	a.bridge.hold(a.sessions.Clients())
+	a.targets.follow()
+	a.records.recover()
+	if a.file != nil {
+		_ = a.file.Flush(now) // a log that cannot be written has nowhere to say so
+	}
+	used := a.locks.sweep(now)
+	a.life.trim(now, used, a.o.sweepEvery)
+	return a.life.idle(now)
+}
+
+func (a *agent) status() *message.Status {
+	s := &message.Status{Version: a.o.Version, PID: a.o.pid, Started: a.life.started, Memory: child.Memory(a.o.pid), Workers: a.o.Tokens.Workers(),
+		Tokens: a.locks.status(time.Now()), Sessions: a.sessions.Status()}
+	s.Upstreams, s.Signatures, s.Dials = a.targets.status()
+	s.Consents, s.Fronts = a.questions.status(), a.people.fronts()
+	s.Bridge, s.BridgeError = a.bridge.describe()
+	s.Program, s.Supervised, s.Newer = a.program, a.o.Supervised, a.life.newer.Load()
+	if e := a.records.problem.Load(); e != nil {
+		s.AuditError = *e
+	}
+	return s
+}

@@ -1,0 +1,99 @@
+package host
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/kubehsm/kubehsm/plugin/agent/link"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/entry"
+	"github.com/kubehsm/kubehsm/plugin/execcredential"
+	"github.com/kubehsm/kubehsm/plugin/expiry"
+	"github.com/kubehsm/kubehsm/plugin/process"
+)
+
+// errInFull has a client ask in full: hello, prepare, prompts.
+var errInFull = errors.New("the credential is not at hand")
+
+// credentials answers with finished credentials.
+type credentials struct {
+	program  wire.Build // the agent's
+	protocol int
+	identify func(plugin, claimed process.ID) (client process.ID, kin func() []process.ID, err error)
+	targets  *targets
+	bridge   *bridgeHost
+	issuer   *issuer
+	state    string // the folder in which it is noted what was told
+	log      *slog.Logger
+}
+
+// answer sends the finished ExecCredential if everything for it is at hand, and
+// tells whether it did. Whatever is wrong is not told: asked in full, it is
+// found again and there are words for it.
+func (s *credentials) answer(l *link.Server, r link.Received) bool {
+	var q wire.Credential
+	if r.Decode(&q) != nil {
+		return false
+	}
+	b := s.atHand(l.Peer(), q)
+	if b == nil {
+		return false
+	}
+	defer clear(b)
+	if err := l.AnswerSecret(b); err != nil && l.Context().Err() == nil {
+		s.log.Warn("answer", "op", r.Op, "error", err)
+	}
+	return true
+}
+
+// atHand returns the ExecCredential, or nil: for a program other than the
+// agent's own (it may want to replace the agent), for an entry that is not in
+// order, for a connection that is not known to be good, for another program than
+// the one that asks.
+func (s *credentials) atHand(plugin process.ID, r wire.Credential) []byte {
+	if r.V != s.protocol || !r.Program.SameFile(s.program) ||
+		r.Program.Path != s.program.Path && message.Resolve(r.Program.Path) != s.program.Path {
+		return nil
+	}
+	q, err := execcredential.Read(r.ExecInfo)
+	if err != nil {
+		return nil
+	}
+	name, err := entry.Name(r.Enrollment, q)
+	if err != nil {
+		return nil
+	}
+	now := time.Now()
+	t, err := s.targets.target(name)
+	if err != nil || t.inDate(now) != nil || s.bridge.ensure() != nil || !t.warm(now) || entry.Check(t.e, q) != nil {
+		return nil
+	}
+	who := requester{enrollment: name}
+	who.client, who.kin, err = s.identify(plugin, r.Client)
+	if err != nil || s.issuer.needsAttendant(t, who.client) || s.warns(t, now) {
+		return nil
+	}
+	c, err := s.issuer.issue(t, who)
+	if err != nil {
+		return nil
+	}
+	defer clear(c.Key)
+	var b bytes.Buffer
+	err = execcredential.Write(&b, q.APIVersion, execcredential.Response{
+		CertificatePEM: c.Certificate, KeyPEM: c.Key, Expiration: c.Expires})
+	if err != nil || b.Len() > wire.MaxSecret {
+		clear(b.Bytes())
+		return nil
+	}
+	return b.Bytes()
+}
+
+// warns tells whether the person is still to be told today that the certificate
+// ends soon, which needs words.
+func (s *credentials) warns(t *target, now time.Time) bool {
+	leaf := t.chain[0]
+	return expiry.Due(leaf.NotBefore, leaf.NotAfter, now) && !expiry.Told(expiry.Dir(s.state), t.e.Name, leaf.NotAfter, now)
+}

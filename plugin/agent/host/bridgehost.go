@@ -1,0 +1,168 @@
+package host
+
+import (
+	"cmp"
+	"crypto/tls"
+	"log/slog"
+	"net"
+	"os"
+	"slices"
+	"sync"
+
+	"github.com/kubehsm/kubehsm/plugin/agent/port"
+	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/home"
+)
+
+// bridgeHost runs the bridge. If its port is taken when the agent starts, every
+// prepare tries again: the agent is useful for saying so.
+type bridgeHost struct {
+	dirs       home.Dirs
+	passed     *os.File // the listening socket, see [PassedPort]; may be nil
+	executable string   // holds the port for programs that outlive the agent, see [Options]
+	serve      func(tls.Certificate) *bridge.Server
+	log        *slog.Logger
+
+	mu      sync.Mutex
+	server  *bridge.Server
+	address string
+	err     error
+	done    chan struct{}
+
+	listener net.Listener
+	held     *port.Holder           // holds the port for heldFor; nil while there is nobody
+	heldFor  []bridge.Client // programs that may outlive the agent
+}
+
+// ensure makes the bridge listen. Errors: [bridge.ErrPortTaken].
+func (b *bridgeHost) ensure() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.server != nil {
+		return nil
+	}
+	b.err = b.listen()
+	return b.err
+}
+
+// listen is called with b.mu held.
+func (b *bridgeHost) listen() error {
+	if _, err := bridge.Setup(b.dirs); err != nil {
+		return err
+	}
+	ep, cert, err := bridge.Load(b.dirs)
+	if err != nil {
+		return err
+	}
+	l, err := b.port(ep)
+	if err != nil {
+		return err
+	}
+	s := b.serve(cert)
+	done := make(chan struct{})
+	b.server, b.address, b.done, b.listener = s, ep.Address(), done, l
+	go func() {
+		defer close(done)
+		err := s.Serve(l)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if err != nil {
+			b.log.Error("bridge", "error", err)
+			b.server, b.err = nil, err
+		}
+	}()
+	return nil
+}
+
+// port takes the bridge's port: from the service manager or from a holder, if one of
+// them has it.
+func (b *bridgeHost) port(ep bridge.Endpoint) (net.Listener, error) {
+	var l net.Listener
+	var err error
+	if b.passed != nil {
+		l, err = net.FileListener(b.passed)
+	} else {
+		l, err = port.Take(b.dirs)
+	}
+	switch {
+	case err != nil:
+		b.log.Warn("the bridge's port was not handed over", "error", err)
+	case l != nil && l.Addr().String() == ep.Address():
+		return l, nil
+	case l != nil:
+		b.log.Warn("the bridge has moved from the port that was held", "held", l.Addr(), "port", ep.Port)
+		if err := l.Close(); err != nil {
+			return nil, err
+		}
+	}
+	return bridge.Listen(ep)
+}
+
+// hold has the bridge's port held for the programs that have a session, or had one
+// until a lock, and live, see [port.Serve]. Most commands have ended when a sweep looks.
+func (b *bridgeHost) hold(clients []bridge.Client) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	clients = slices.DeleteFunc(slices.Concat(clients, b.heldFor), func(c bridge.Client) bool { return !c.Known() || !c.Alive() })
+	slices.SortFunc(clients, func(x, y bridge.Client) int { return cmp.Compare(x.PID, y.PID) })
+	clients = slices.Compact(clients)
+	same := slices.Equal(clients, b.heldFor)
+	b.heldFor = clients
+	if b.held != nil && b.held.Ended() {
+		b.held = nil
+	}
+	tcp, ok := b.listener.(*net.TCPListener)
+	if !ok || b.executable == "" || b.held == nil && len(clients) == 0 || b.held != nil && same {
+		return
+	}
+	var err error
+	if b.held == nil {
+		b.held, err = port.Start(b.executable, tcp)
+	}
+	if err == nil {
+		err = b.held.Tell(clients)
+	}
+	if err != nil {
+		b.log.Warn("the bridge's port is not held", "error", err)
+	}
+}
+
+// leave leaves the port to its holder, or to nobody.
+func (b *bridgeHost) leave(nobody bool) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.held == nil || b.held.Ended() {
+		return nil
+	}
+	var err error
+	if nobody {
+		err = b.held.Tell(nil)
+	}
+	b.held.Leave(nobody || len(b.heldFor) == 0)
+	return err
+}
+
+func (b *bridgeHost) describe() (address, problem string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.err != nil {
+		problem = b.err.Error()
+	}
+	if b.server != nil {
+		address = b.address
+	}
+	return address, problem
+}
+
+// close ends the bridge and waits for its listener to be gone.
+func (b *bridgeHost) close() error {
+	b.mu.Lock()
+	s, done := b.server, b.done
+	b.mu.Unlock()
+	if s == nil {
+		return nil
+	}
+	err := s.Close()
+	<-done
+	return err
+}

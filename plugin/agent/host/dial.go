@@ -1,0 +1,88 @@
+package host
+
+import (
+	"context"
+	"crypto"
+	"errors"
+	"io"
+	"os"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/desktop"
+	"github.com/kubehsm/kubehsm/plugin/pinsource"
+)
+
+// dialSigner signs for new connections, and knows who can be asked for that.
+type dialSigner struct {
+	people  *responders
+	sources []pinsource.Entry
+	state   string // the folder of the PIN sources' state
+	records *records
+	notify  *desktop.Notifier
+}
+
+// reconnect returns the key of t for a connection that is opened again. Who can be asked
+// is whoever is there for the client whose request needs it, which is known from ctx, and
+// the user's PIN sources before.
+func (s *dialSigner) reconnect(ctx context.Context, t *target) (crypto.Signer, error) {
+	var q requester
+	var p ask.Func
+	if client, ok := bridge.ClientOf(ctx); ok {
+		q.client = client
+		p = s.people.person(client)
+	}
+	if p == nil {
+		p = nobody(s.notify, t.e.Name)
+	}
+	p, settled := s.sourced(p)
+	signer, err := s.signer(ctx, t, q, p, settled)
+	if errors.Is(err, hsm.ErrNoTerminal) {
+		s.notify.Say("The connection to " + t.e.Name + " needs the token's PIN: run your command again, or kubehsm unlock.")
+	}
+	return signer, err
+}
+
+// signIn returns the key of t for the connection that q waits for. Its plugin, which p
+// asks, knows the user's PIN sources itself.
+func (s *dialSigner) signIn(ctx context.Context, t *target, q requester, p ask.Func) (crypto.Signer, error) {
+	return s.signer(ctx, t, q, p, func() {})
+}
+
+// signer returns the key of t, and has each signature recorded. settled is as in
+// [dialSigner.sourced].
+func (s *dialSigner) signer(ctx context.Context, t *target, q requester, p ask.Func, settled func()) (crypto.Signer, error) {
+	signer, err := t.holder.signer(ctx, q.client, t.e.Key, t.chain[0].PublicKey, p)
+	settled()
+	if err != nil {
+		s.records.signature(q, t.e, err)
+		return nil, err
+	}
+	return recordedSigner{signer, func(err error) {
+		settled()
+		s.records.signature(q, t.e, err)
+	}}, nil
+}
+
+// sourced puts the user's PIN sources before p. settled tells them that the token has
+// judged their PIN, so that others need not wait for that.
+func (s *dialSigner) sourced(p ask.Func) (_ ask.Func, settled func()) {
+	if len(s.sources) == 0 {
+		return p, func() {}
+	}
+	from := pinsource.New(pinsource.Options{Entries: s.sources, State: s.state, Getenv: os.Getenv})
+	return from.Before(p), func() { _ = from.Close() } // a lock that stays ends by itself soon
+}
+
+// recordedSigner records each signature.
+type recordedSigner struct {
+	crypto.Signer
+	signed func(error)
+}
+
+func (s recordedSigner) Sign(rand io.Reader, digest []byte, opts crypto.SignerOpts) ([]byte, error) {
+	sig, err := s.Signer.Sign(rand, digest, opts)
+	s.signed(err)
+	return sig, err
+}

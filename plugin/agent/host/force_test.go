@@ -1,0 +1,111 @@
+//go:build linux && cgo
+
+package host
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/audit"
+	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/plugin/socket"
+)
+
+// unlockedElsewhere starts an agent in a process of its own and unlocks its token.
+func (m moodyRig) unlockedElsewhere() (agent, worker int) {
+	m.t.Helper()
+	m.t.Setenv(agentProgram, "workers")
+	exe, err := os.Executable()
+	check(m.t, err)
+	client, err := client.Ensure(m.t.Context(), m.dirs, exe)
+	check(m.t, err)
+	defer client.Close()
+	_, err = m.prepare(client, caller(1), hsmtest.NewScript(m.t, hsmtest.PIN(m.pin)))
+	check(m.t, err)
+	return m.status().PID, m.worker().PID
+}
+
+// TestLockOfAStoppedAgent: what cannot be asked is ended, and that is on record.
+func TestLockOfAStoppedAgent(t *testing.T) {
+	for name, do := range map[string]func(context.Context, home.Dirs) (client.Ended, error){"lock": client.Lock, "stop": client.Stop} {
+		t.Run(name, func(t *testing.T) {
+			m := newMoodyRig(t)
+			pid, worker := m.unlockedElsewhere()
+			agent, err := pinOf(pid)
+			check(t, err)
+			held, err := pinOf(worker)
+			check(t, err)
+			check(t, errors.Join(held.Signal(syscall.SIGSTOP), agent.Signal(syscall.SIGSTOP)))
+			began := time.Now()
+			ended, err := do(t.Context(), m.dirs)
+			took := time.Since(began)
+			if err != nil || ended.Agent != pid {
+				t.Fatalf("%+v, %v", ended, err)
+			}
+			if took > wire.Patience { // an idle machine takes 2 s
+				t.Errorf("it took %s", took)
+			}
+			if !agent.gone() || !held.gone() {
+				t.Error("it has not ended")
+			}
+			var seen []audit.Record
+			_, err = audit.Read(t.Context(), audit.Path(m.dirs), audit.Filter{}, func(r audit.Record) error {
+				seen = append(seen, r)
+				return nil
+			})
+			check(t, err)
+			if last := seen[len(seen)-1]; last.Event != audit.AgentStop || last.Reason != "no-answer" || last.Agent != pid {
+				t.Errorf("the audit log ends with %+v", last)
+			}
+			if _, err := do(t.Context(), m.dirs); !errors.Is(err, client.ErrNotRunning) {
+				t.Errorf("once more: %v", err)
+			}
+			if _, again := m.unlockedElsewhere(); again == worker { // the next agent asks for the PIN
+				t.Error("the same worker")
+			}
+			check(t, only(client.Stop(t.Context(), m.dirs)))
+		})
+	}
+}
+
+// TestStrangersAreNotEnded: a process that listens at the agent's socket and does not
+// answer is ended only if it is the agent.
+func TestStrangersAreNotEnded(t *testing.T) {
+	m := newMoodyRig(t)
+	l, err := socket.Listen(m.dirs.Socket()) // the listener, this process, is no agent
+	check(t, err)
+	_, err = client.Lock(t.Context(), m.dirs)
+	if !errors.Is(err, client.ErrNoAnswer) || !strings.Contains(err.Error(), "was not started as an agent's process") || !strings.Contains(hsm.Hint(err), "kill -CONT") {
+		t.Errorf("%v (hint: %s)", err, hsm.Hint(err))
+	}
+	check(t, errors.Join(l.Close(), os.Remove(m.dirs.Socket())))
+
+	pid, _ := m.unlockedElsewhere()
+	check(t, syscall.Kill(pid, syscall.SIGSTOP))
+	other, err := home.FromEnv(func(k string) string { return map[string]string{home.EnvHome: t.TempDir()}[k] })
+	check(t, err)
+	check(t, other.Prepare())
+	check(t, os.Symlink(m.dirs.Socket(), other.Socket()))
+	lock, err := home.Lock(other.AgentLock())
+	check(t, err)
+	check(t, only(lock.TryLock())) // the other folder's lock is held, too
+	_, err = client.Lock(t.Context(), other)
+	if !errors.Is(err, client.ErrNoAnswer) || !strings.Contains(err.Error(), "does not hold the agent's lock") {
+		t.Error(err)
+	}
+	if state := stat(pid)[0]; !slices.Contains([]string{"T", "S"}, state) {
+		t.Errorf("the other agent is in state %s", state)
+	}
+	check(t, syscall.Kill(pid, syscall.SIGCONT))
+	check(t, only(client.Stop(t.Context(), m.dirs)))
+}

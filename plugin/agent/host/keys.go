@@ -1,0 +1,119 @@
+package host
+
+import (
+	"context"
+	"crypto"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/externalsigner"
+	signer "github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
+	"github.com/kubehsm/kubehsm/plugin/process"
+)
+
+// keys are those that the external signer protocol may use: for connections past
+// the bridge, which nobody is asked about.
+type keys struct {
+	store    enrollment.Store
+	policies *policies
+	tokens   *heldTokens
+	epoch    *epoch
+}
+
+// errAsksConsent says that the agent signs nothing with a key for others.
+var errAsksConsent = errors.New("its enrolment asks for consent, which such a signature would go round")
+
+// enrolled finds an enrolment of the key. The error wraps
+// [enrollment.ErrUnknown] if there is none, errAsksConsent if one of them wants
+// more than signing in.
+func (s *keys) enrolled(u hsm.URI) (found enrollment.Enrollment, err error) {
+	all, err := s.store.List()
+	if err != nil {
+		return found, err
+	}
+	i := slices.IndexFunc(all, func(e enrollment.Enrollment) bool { return e.Key.Identity().String() == u.Identity().String() })
+	if i < 0 {
+		return found, fmt.Errorf("%s: %w", u, enrollment.ErrUnknown)
+	}
+	if policy, _ := s.policies.of(all[i]); policy.Asks() { // the policy of all enrolments with the key, whatever their URI
+		return found, fmt.Errorf("%s: %w", all[i].Name, errAsksConsent)
+	}
+	return all[i], nil
+}
+
+// public is that of an enrolment, if its kind signs with such options: a card
+// would take a text of any length where no hash is named.
+func (s *keys) public(e enrollment.Enrollment, opts crypto.SignerOpts) (crypto.PublicKey, error) {
+	chain, err := s.store.Certificate(e)
+	if err != nil {
+		return nil, err
+	}
+	return chain[0].PublicKey, signer.CheckKey(chain[0].PublicKey, opts)
+}
+
+// sign signs with the key of an enrolment, which is public's; a lock ends it.
+// client waits for it, and p is not asked for a PIN.
+func (s *keys) sign(ctx context.Context, client process.ID, e enrollment.Enrollment, public crypto.PublicKey, r signer.Request, p ask.Func) ([]byte, error) {
+	ctx, cancel := s.epoch.untilLocked(ctx)
+	defer cancel()
+	ctx, cancelTouch := context.WithTimeout(ctx, touchTimeout)
+	defer cancelTouch()
+	key, err := s.tokens.of(e.Key).signer(ctx, client, e.Key, public, touchOnly(p))
+	if err != nil {
+		return nil, lockedOr(ctx, err)
+	}
+	signature, err := key.Sign(nil, r.Digest, r.Opts)
+	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, hsm.ErrTouchTimeout) {
+		err = cause
+	}
+	return signature, err
+}
+
+// certificate is that of the enrolment that the configuration names, or
+// of any with its key.
+func (s *keys) certificate(c signer.Config) (out externalsigner.Answer, err error) {
+	var e enrollment.Enrollment
+	key := c.URI.Identity().String()
+	if c.Enrollment != "" {
+		e, err = s.store.Load(c.Enrollment)
+	}
+	if c.Enrollment == "" || err != nil || e.Key.Identity().String() != key {
+		all, lerr := s.store.List()
+		if lerr != nil {
+			return out, lerr
+		}
+		err = hsm.WithHint(fmt.Errorf("%s: no enrolment has this key: %w", c.URI, enrollment.ErrUnknown), "`kubehsm enroll` makes one")
+		for _, each := range all {
+			if each.Key.Identity().String() == key {
+				e, err = each, nil
+				break
+			}
+		}
+	}
+	if err != nil {
+		return out, err
+	}
+	chain, err := s.store.Certificate(e)
+	if err != nil {
+		return out, err
+	}
+	return externalsigner.Answer{Certificate: chain[0].Raw}, nil
+}
+
+// touchOnly shows touches, to whoever is there, and asks nothing: not even whether one
+// would be seen, as clients of [opSign] understand no such question.
+func touchOnly(next ask.Func) ask.Func {
+	return func(ctx context.Context, q ask.Question) (ask.Answer, error) {
+		switch {
+		case q.PIN != nil:
+			return ask.Answer{}, hsm.ErrPINRequired
+		case q.Touch != nil && next != nil:
+			return next(ctx, q)
+		}
+		return ask.Answer{}, hsm.ErrNoTerminal
+	}
+}

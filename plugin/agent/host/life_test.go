@@ -1,0 +1,503 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
+	"github.com/kubehsm/kubehsm/plugin/agent/link"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/plugin/process/child"
+	"github.com/kubehsm/kubehsm/plugin/socket"
+	"github.com/kubehsm/kubehsm/plugin/worker"
+	"github.com/kubehsm/kubehsm/test/poll"
+)
+
+func TestLockCutsEverything(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	s := r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
+	resp, err := r.http(s).Get(r.ep.URL("prod") + "/watch")
+	check(t, err)
+	defer resp.Body.Close()
+	check(t, only(r.dial().Lock(context.Background())))
+	if _, err := io.ReadAll(resp.Body); err == nil {
+		t.Error("the watch ended as if it were whole")
+	}
+	if code, _ := r.get(s, "/version"); code != 401 {
+		t.Errorf("the old session still works: %d", code)
+	}
+	if st := r.status(); len(st.Sessions) != 0 || len(st.Upstreams) != 0 || st.Tokens[0].Unlocked || st.Signatures != 1 {
+		t.Errorf("%+v", st)
+	}
+	poll.Until(t, "the server sees nobody", func() bool { return r.api.Watchers() == 0 })
+	// Unlocking takes the PIN and, as the tickets are gone, a signature.
+	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
+	if n := r.token.Signatures(); n != 2 {
+		t.Errorf("%d signatures", n)
+	}
+}
+
+// forgetful cannot tell at first whether a token is there, as a smart card
+// service that is started again.
+type forgetful struct {
+	worker.Tokens
+	asked atomic.Int32
+}
+
+func (f *forgetful) Removed(ctx context.Context, t worker.Token) error {
+	if f.asked.Add(1) == 1 {
+		return errors.New("the smart card service has ended")
+	}
+	return f.Tokens.Removed(ctx, t)
+}
+
+// TestRemovalIsSeenAfterAFailedLook: the look after a token goes on.
+func TestRemovalIsSeenAfterAFailedLook(t *testing.T) {
+	r := newRig(t, rigOptions{idle: true})
+	r.serve(Options{Tokens: &forgetful{Tokens: worker.InProcess(hsm.Drivers{keepOpen{r.fake}})}})
+	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
+	r.token.Unplug()
+	poll.Until(t, "the removal has locked", func() bool { return len(r.status().Sessions) == 0 })
+}
+
+func TestLockEndsAPrompt(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	up := make(chan struct{})
+	c := r.dial()
+	result := make(chan error, 1)
+	go func() {
+		_, err := r.prepare(c, caller(1), hsmtest.NewScript(t, hsmtest.Hang(up)))
+		result <- err
+	}()
+	<-up
+	check(t, only(r.dial().Lock(context.Background())))
+	if err := <-result; err == nil || !strings.Contains(err.Error(), "locked") {
+		t.Fatal(err)
+	}
+}
+
+func TestUnlockAhead(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	script := hsmtest.NewScript(t, hsmtest.PIN(pin))
+	check(t, r.dial().Unlock(context.Background(), "prod", script))
+	check(t, r.dial().Unlock(context.Background(), "prod", nil))
+	r.mustPrepare(nil)
+	if got := script.PINs(); got[0].Purpose.Action != "unlock the token" || got[0].Purpose.Cluster != "prod" {
+		t.Fatalf("%+v", got)
+	}
+}
+
+func TestUnlockWindow(t *testing.T) {
+	r := newRig(t, rigOptions{idle: true})
+	log := discard()
+	o := Options{Dirs: r.dirs, Tokens: worker.InProcess(hsm.Drivers{keepOpen{r.fake}})}
+	o.defaults()
+	a, err := newAgent(o, wire.Build{}, log, nil, func() {})
+	check(t, err)
+	defer a.bridge.close()
+	sign := func() {
+		t.Helper()
+		p := newRemotePrompter(link.NewServer(context.Background(), nil, message.Codes()))
+		p.Close() // the holder is unlocked by hand: nobody need be asked
+		tg, err := a.targets.target("prod")
+		check(t, err)
+		check(t, tg.holder.unlock(context.Background(), requester{}, ask.From(hsmtest.Typing(t, pin))))
+		_, err = a.signIns.prepare(context.Background(), requester{enrollment: "prod", client: caller(1)}, p)
+		check(t, err)
+	}
+	unlocked := func() bool { return a.status().Tokens[0].Unlocked }
+	now := time.Now()
+	sign()
+	st := a.status().Tokens[0]
+	if d := st.Until.Sub(now); d < 29*time.Minute || d > 31*time.Minute {
+		t.Fatalf("until %s", st.Until)
+	}
+	a.sweep(now.Add(29 * time.Minute))
+	if !unlocked() {
+		t.Fatal("locked too soon")
+	}
+	a.sweep(now.Add(31 * time.Minute))
+	if unlocked() || len(a.targets.all) != 0 || len(a.sessions.Status()) != 0 {
+		t.Fatal("not locked when idle")
+	}
+	// A stream in flight is use, but not for ever. (Its LastUsed is the real
+	// clock's, so the window's start is moved back instead.)
+	sign()
+	h := a.tokens.of(r.e.Key)
+	h.since = time.Now().Add(-9 * time.Hour)
+	a.sweep(time.Now())
+	if unlocked() {
+		t.Fatal("unlocked for more than the longest time")
+	}
+}
+
+func TestIdleAgentEnds(t *testing.T) {
+	r := newRig(t, rigOptions{idle: true})
+	r.serve(Options{IdleTimeout: time.Nanosecond, sweepEvery: time.Millisecond})
+	check(t, <-r.done)
+	r.done = nil
+	if _, err := client.Dial(context.Background(), r.dirs); !errors.Is(err, client.ErrNotRunning) {
+		t.Fatal(err)
+	}
+}
+
+func TestSessionKeepsTheAgent(t *testing.T) {
+	r := newRig(t, rigOptions{idle: true})
+	o := Options{Dirs: r.dirs, Tokens: worker.InProcess(hsm.Drivers{keepOpen{r.fake}})}
+	o.defaults()
+	a, err := newAgent(o, wire.Build{}, discard(), nil, func() {})
+	check(t, err)
+	if !a.sweep(time.Now().Add(2 * time.Hour)) {
+		t.Fatal("would live for ever")
+	}
+	_, err = a.sessions.Issue("prod", caller(1), nil)
+	check(t, err)
+	if a.sweep(time.Now().Add(2 * time.Hour)) {
+		t.Fatal("would end under a session")
+	}
+}
+
+func TestStop(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	s := r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
+	check(t, only(r.dial().Stop(context.Background())))
+	check(t, <-r.done)
+	r.done = nil
+	if _, err := os.Stat(r.dirs.Socket()); err == nil {
+		t.Error("the socket is still there")
+	}
+	if _, err := client.Dial(context.Background(), r.dirs); !errors.Is(err, client.ErrNotRunning) || hsm.Hint(err) == "" {
+		t.Error(err)
+	}
+	// The next agent is another bridge to the old certificate: 401 in words.
+	r.serve(Options{})
+	if code, body := r.get(s, "/version"); code != 401 || !strings.Contains(body, "run the command again") {
+		t.Errorf("%d %s", code, body)
+	}
+}
+
+// At the last logout the session folder goes, and with it socket and lock; the
+// agent may be left.
+func TestAgentWithoutASocketEnds(t *testing.T) {
+	r := newRig(t, rigOptions{idle: true})
+	r.serve(Options{sweepEvery: time.Millisecond})
+	r.removeRun()
+	check(t, <-r.done)
+	r.done = nil
+	// The next one finds the bridge's port free.
+	r.serve(Options{})
+	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
+}
+
+// removeRun removes the run folder below an agent, which may just make its other
+// socket there.
+func (r *rig) removeRun() {
+	r.t.Helper()
+	poll.Until(r.t, "the run folder can be removed", func() bool { return os.RemoveAll(r.dirs.Run) == nil })
+}
+
+func TestEndingAgentLeavesItsSuccessorsSocket(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	r.removeRun()
+	end, done := r.cancel, r.done
+	r.serve(Options{})
+	end()
+	check(t, <-done)
+	check(t, only(r.dial().Lock(context.Background())))
+}
+
+func TestSecondAgentYields(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	pr, pw, err := os.Pipe()
+	check(t, err)
+	check(t, Serve(context.Background(), Options{Dirs: r.dirs, Tokens: worker.InProcess(hsm.Drivers{keepOpen{r.fake}}), Ready: pw}))
+	b, err := io.ReadAll(pr)
+	check(t, err)
+	if string(b) != child.ReadyLine {
+		t.Fatalf("%q", b)
+	}
+	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
+}
+
+// TestLinkedLock: no file is made where a link in the lock's place leads.
+func TestLinkedLock(t *testing.T) {
+	r := newRig(t, rigOptions{idle: true})
+	victim := filepath.Join(t.TempDir(), "victim")
+	check(t, os.Symlink(victim, filepath.Join(r.dirs.Run, "agent.lock")))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	err := Serve(ctx, Options{Dirs: r.dirs, Version: "test", Tokens: worker.InProcess(nil), made: func(*agent) { cancel() }})
+	if err == nil || !strings.Contains(err.Error(), "is not a regular file") {
+		t.Errorf("%v", err)
+	}
+	if _, err := os.Lstat(victim); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("where the link leads: %v", err)
+	}
+}
+
+// The PIN is only ever raw bytes in a frame of its own, and nowhere in the log.
+func TestPINCrossesRaw(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	var tap wiretap
+	tapped := r.dirs
+	tapped.Run = t.TempDir()
+	tap.proxy(t, tapped.Socket(), r.dirs.Socket())
+	c, err := client.Dial(context.Background(), tapped)
+	check(t, err)
+	defer c.Close()
+	if _, err := r.prepare(c, caller(1), hsmtest.NewScript(t, hsmtest.PIN("000000"), hsmtest.PIN(pin))); err != nil {
+		t.Fatal(err)
+	}
+	tap.mu.Lock()
+	defer tap.mu.Unlock()
+	var secrets, texts int
+	for _, f := range tap.frames {
+		holds := bytes.Contains(f.Payload, []byte(pin))
+		switch {
+		case f.Kind == wire.KindSecret && holds && string(f.Payload) == pin:
+			secrets++
+		case f.Kind == wire.KindJSON && !holds:
+			texts++
+		case f.Kind == wire.KindJSON:
+			t.Fatalf("the PIN is in a message: %s", f.Payload)
+		}
+	}
+	if secrets != 1 || texts < 5 {
+		t.Fatalf("%d secrets, %d messages", secrets, texts)
+	}
+	b, err := os.ReadFile(r.dirs.LogFile())
+	check(t, err)
+	for _, secret := range []string{pin, "000000", "PRIVATE", "CERTIFICATE"} {
+		if bytes.Contains(b, []byte(secret)) || len(b) == 0 {
+			t.Fatalf("%q in the log: %s", secret, b)
+		}
+	}
+	for path, mode := range map[string]os.FileMode{r.dirs.LogFile(): 0o600, r.dirs.Socket(): 0o600, r.dirs.Run: 0o700, r.dirs.State: 0o700} {
+		info, err := os.Stat(path)
+		check(t, err)
+		if info.Mode().Perm() != mode {
+			t.Errorf("%s: %v", path, info.Mode())
+		}
+	}
+}
+
+func TestJunkOnTheSocket(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	for _, junk := range []string{"GET / HTTP/1.1\r\n\r\n", "\xff\xff\xff\xffJ", "\x00\x00\x00\x02J{}", "\x00\x00\x00\x01Jx", "\x00\x00\x00\x04S1234",
+		strings.Repeat("\x00\x00\x00\x02J{}", 100)} {
+		c, err := net.Dial("unix", r.dirs.Socket())
+		check(t, err)
+		_, err = io.WriteString(c, junk)
+		check(t, err)
+		check(t, c.(*net.UnixConn).CloseWrite())
+		b, _ := io.ReadAll(io.LimitReader(c, 1<<20)) // ends: nothing hangs
+		if strings.HasPrefix(junk, "\x00\x00\x00\x02J{}") && !bytes.Contains(b, []byte(`"version"`)) {
+			t.Errorf("%q: %q", junk, b)
+		}
+		check(t, c.Close())
+	}
+	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
+}
+
+func TestNothingLeaks(t *testing.T) {
+	r := newRig(t, rigOptions{idle: true})
+	before := runtime.NumGoroutine()
+	r.serve(Options{})
+	s := r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
+	for range 20 {
+		r.get(s, "/version")
+	}
+	resp, err := r.http(s).Get(r.ep.URL("prod") + "/watch")
+	check(t, err)
+	r.end()
+	_, _ = io.ReadAll(resp.Body)
+	check(t, resp.Body.Close())
+	// The test's own clients are left: their idle connections were cut with the bridge.
+	poll.Until(t, "as many goroutines as before", func() bool { return runtime.NumGoroutine() <= before+2 })
+}
+
+// program has Ensure start the test binary as the agent.
+func program(t *testing.T, d home.Dirs, mode string) string {
+	t.Helper()
+	t.Setenv(home.EnvHome, d.Home)
+	t.Setenv(agentProgram, mode)
+	for _, name := range requests {
+		t.Setenv(name, "{}")
+	}
+	exe, err := os.Executable()
+	check(t, err)
+	return exe
+}
+
+func TestEnsureStartsOneAgent(t *testing.T) {
+	r := newRig(t, rigOptions{idle: true})
+	exe := program(t, r.dirs, "1")
+	var wg sync.WaitGroup
+	pids := make([]int, 10)
+	for i := range pids {
+		wg.Go(func() {
+			c, err := client.Ensure(context.Background(), r.dirs, exe)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer c.Close()
+			s, err := c.Status(context.Background())
+			if err != nil {
+				t.Error(err)
+			}
+			pids[i] = s.PID
+		})
+	}
+	wg.Wait()
+	for _, p := range pids {
+		if p != pids[0] || p == 0 || p == os.Getpid() {
+			t.Fatalf("%v", pids)
+		}
+	}
+	if sid, err := getsid(pids[0]); err == nil && sid != pids[0] {
+		t.Errorf("the agent is in session %d", sid)
+	}
+	// Killed, it leaves its socket and lock behind; the next one takes over.
+	p, err := os.FindProcess(pids[0])
+	check(t, err)
+	check(t, p.Signal(syscall.SIGKILL))
+	poll.Until(t, "the agent is gone", func() bool {
+		c, err := client.Dial(context.Background(), r.dirs)
+		if err == nil {
+			_ = c.Close()
+		}
+		return errors.Is(err, client.ErrNotRunning)
+	})
+	c, err := client.Ensure(context.Background(), r.dirs, exe)
+	check(t, err)
+	defer c.Close()
+	s, err := c.Status(context.Background())
+	check(t, err)
+	if s.PID == pids[0] {
+		t.Fatal("the dead answer")
+	}
+	if runtime.GOOS == "linux" {
+		if _, err := os.ReadFile("/proc/" + strconv.Itoa(s.PID) + "/mem"); err == nil && os.Geteuid() != 0 {
+			t.Error("its memory can be read")
+		}
+	}
+	check(t, only(c.Stop(context.Background())))
+}
+
+func TestEnsureRepeatsWhyItFailed(t *testing.T) {
+	r := newRig(t, rigOptions{idle: true})
+	_, err := client.Ensure(context.Background(), r.dirs, program(t, r.dirs, "fail"))
+	if err == nil || !strings.Contains(err.Error(), "a reason to fail") || !strings.Contains(hsm.Hint(err), r.dirs.LogFile()) {
+		t.Fatalf("%v (hint: %s)", err, hsm.Hint(err))
+	}
+	if _, err := client.Ensure(context.Background(), r.dirs, "/nonexistent/kubehsm"); err == nil {
+		t.Fatal("started nothing")
+	}
+}
+
+// kubectl waits for the end of its plugin's output: the agent must not hold it.
+// Nor does it hold what a shell has opened for its commands, such as the lock of
+// flock(1).
+func TestEnsureLeavesStdoutAlone(t *testing.T) {
+	if os.Getenv("KUBEHSM_TEST_PLUGIN") != "" {
+		d, err := home.FromEnv(os.Getenv)
+		check(t, err)
+		exe, err := os.Executable()
+		check(t, err)
+		c, err := client.Ensure(context.Background(), d, exe)
+		check(t, err)
+		check(t, c.Close())
+		return
+	}
+	r := newRig(t, rigOptions{idle: true})
+	exe := program(t, r.dirs, "1")
+	cmd := exec.Command(exe, "-test.run=^TestEnsureLeavesStdoutAlone$")
+	cmd.Env = append(os.Environ(), "KUBEHSM_TEST_PLUGIN=1")
+	ends, opened, err := os.Pipe()
+	check(t, err)
+	defer ends.Close()
+	cmd.ExtraFiles = []*os.File{opened, opened, opened}
+	out, err := cmd.CombinedOutput() // returns at the end of the output
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	check(t, opened.Close())
+	check(t, ends.SetReadDeadline(time.Now().Add(20*time.Second)))
+	if _, err := ends.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("the agent holds what its starter had inherited: %v", err)
+	}
+	c := r.dial()
+	s, err := c.Status(context.Background())
+	check(t, err)
+	if s.PID == os.Getpid() {
+		t.Fatal("no agent of its own")
+	}
+	check(t, only(c.Stop(context.Background())))
+}
+
+func TestLongSocketPath(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has a way around the limit")
+	}
+	dir := t.TempDir() + strings.Repeat("/a-long-folder-name", 8)
+	check(t, os.MkdirAll(dir, 0o700))
+	l, err := socket.Listen(dir + "/agent.sock")
+	check(t, err)
+	defer l.Close()
+	go func() {
+		c, err := l.Accept()
+		if err == nil {
+			_ = c.Close()
+		}
+	}()
+	c, err := client.DialSocket(context.Background(), dir+"/agent.sock")
+	check(t, err)
+	check(t, c.Close())
+}
+
+// TestSuspendEndsTheWindow: a machine that slept for long wakes up locked. Its
+// monotonic clock may have stood still meanwhile, so the wall clock counts too,
+// and that one set back does not prolong anything.
+func TestSuspendEndsTheWindow(t *testing.T) {
+	from := time.Now()
+	wall := func(d time.Duration) time.Time { return from.Round(0).Add(d) } // without a monotonic reading
+	if got := elapsed(from, wall(10*time.Hour)); got != 10*time.Hour {
+		t.Errorf("ten hours of sleep count as %v", got)
+	}
+	if got := elapsed(from, from.Add(time.Hour)); got != time.Hour {
+		t.Errorf("an hour counts as %v", got)
+	}
+
+	r := newRig(t, rigOptions{})
+	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
+	r.mustAgent(func(a *agent) {
+		a.sweep(time.Now().Round(0).Add(29 * time.Minute))
+		if !a.status().Tokens[0].Unlocked {
+			t.Error("locked too soon")
+		}
+		a.sweep(time.Now().Round(0).Add(31 * time.Minute))
+		if a.status().Tokens[0].Unlocked {
+			t.Error("still unlocked")
+		}
+	})
+}

@@ -1,0 +1,349 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
+	"github.com/kubehsm/kubehsm/plugin/agent/port"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/execcredential"
+	signer "github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
+	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/plugin/process"
+	"github.com/kubehsm/kubehsm/plugin/process/child"
+	"github.com/kubehsm/kubehsm/plugin/worker"
+)
+
+// agentProgram tells the test binary, started as `exe agent serve`, how to behave.
+const agentProgram = "KUBEHSM_TEST_AGENT"
+
+// agentVersion is the version that it says it has.
+const agentVersion = "KUBEHSM_TEST_VERSION"
+
+// requests are the variables that a program which starts the agent may have.
+var requests = append(signer.EnvVars(), execcredential.EnvVar)
+
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == "agent" && os.Args[2] == "serve" {
+		os.Exit(agentMain())
+	}
+	if len(os.Args) == 3 && os.Args[1] == "agent" && os.Args[2] == "worker" {
+		if err := workerMain(); err != nil {
+			fmt.Fprintln(os.Stderr, "error:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	if len(os.Args) == 2 && os.Args[1] == "client" {
+		clientMain()
+		os.Exit(0)
+	}
+	if len(os.Args) == 3 && os.Args[1] == "agent" && os.Args[2] == "hold" {
+		if err := holdMain(); err != nil {
+			fmt.Fprintln(os.Stderr, "error:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func holdMain() error {
+	d, err := home.FromEnv(os.Getenv)
+	if err != nil {
+		return err
+	}
+	control, err := child.Control()
+	if err != nil {
+		return err
+	}
+	return port.Serve(context.Background(), d, os.Args[0], control)
+}
+
+func agentMain() int {
+	d, err := home.FromEnv(os.Getenv)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		return 1
+	}
+	ready, err := ReadyFile(os.Getenv, os.Unsetenv)
+	for _, name := range requests {
+		if err == nil && os.Getenv(name) != "" {
+			err = errors.New("the agent was given " + name)
+		}
+	}
+	port, perr := PassedPort(os.Getenv, os.Unsetenv)
+	err = errors.Join(err, perr)
+	if err == nil && os.Getenv(agentProgram) == "fail" {
+		err = errors.New("a reason to fail")
+	}
+	if err == nil {
+		o := Options{Dirs: d, Version: os.Getenv(agentVersion), Ready: ready, Supervised: os.Getenv(agentProgram) == "supervised", Port: port, identify: believe, whose: believeSession}
+		if os.Getenv(agentProgram) == "other protocol" {
+			o.protocol = wire.Version + 1
+		}
+		switch os.Getenv(agentProgram) {
+		case "workers":
+			o.Tokens = NewTokens(os.Args[0], nil)
+		case "held":
+			o.Tokens, o.Executable, o.sweepEvery = NewTokens(os.Args[0], nil), os.Args[0], 50*time.Millisecond
+		case "workers, soon idle":
+			o.Tokens = NewTokens(os.Args[0], nil)
+			o.Unlock.Idle, o.sweepEvery = 5*time.Second, 50*time.Millisecond
+		}
+		err = Serve(context.Background(), o)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		return 1
+	}
+	return 0
+}
+
+const pin = "847261"
+
+// rig is an agent with a token, a stand-in API server, and one enrolment.
+type rig struct {
+	t      testing.TB
+	dir    string
+	dirs   home.Dirs
+	store  enrollment.Store
+	fake   *hsmtest.Fake
+	token  *hsmtest.FakeToken
+	slot   hsm.Slot
+	api    *bridgetest.Server
+	e      enrollment.Enrollment
+	ep     bridge.Endpoint
+	cancel context.CancelFunc
+	done   chan error
+	agent  *agent // once it is ready
+}
+
+type rigOptions struct {
+	api   bridgetest.Options
+	token hsmtest.FakeOptions
+	life  time.Duration
+	idle  bool // do not serve
+}
+
+func newRig(t testing.TB, o rigOptions) *rig {
+	t.Helper()
+	dir := t.TempDir()
+	d, err := home.FromEnv(func(k string) string { return map[string]string{home.EnvHome: dir}[k] })
+	check(t, err)
+	check(t, d.Prepare())
+	r := &rig{t: t, dir: dir, dirs: d, store: enrollment.NewStore(d), fake: hsmtest.NewFake(hsm.SchemePKCS11), api: bridgetest.New(t, o.api)}
+	o.token.PIN = pin
+	r.token = r.fake.Add(o.token)
+	tok, err := r.fake.Open(context.Background(), r.token.Info().URI())
+	check(t, err)
+	r.slot, err = tok.Generate(context.Background(), hsm.GenerateOptions{Label: "kubehsm"}, hsmtest.Typing(t, pin))
+	check(t, err)
+	check(t, tok.Lock())
+	if o.life == 0 {
+		o.life = time.Hour
+	}
+	hash, err := hsm.Fingerprint(r.slot.Key.Public)
+	check(t, err)
+	r.e = enrollment.Enrollment{Name: "prod", Context: "prod", Key: r.slot.URI, KeyHash: hash, User: "alice", Created: time.Now(),
+		Cluster: enrollment.Cluster{Server: r.api.URL, CAData: r.api.CAPEM}}
+	check(t, r.store.Save(r.e))
+	check(t, r.store.SaveCertificate(r.e, []*x509.Certificate{r.api.Certificate(t, r.slot.Key.Public, "alice", o.life)}))
+	r.ep, err = bridge.Setup(d)
+	check(t, err)
+	if !o.idle {
+		r.serve(Options{})
+	}
+	return r
+}
+
+// serve runs an agent in this process.
+func (r *rig) serve(o Options) {
+	r.t.Helper()
+	o.Dirs, o.Version = r.dirs, "test"
+	if o.Tokens == nil {
+		o.Tokens = worker.InProcess(hsm.Drivers{keepOpen{r.fake}})
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	pr, pw, err := os.Pipe()
+	check(r.t, err)
+	o.Ready = pw
+	o.made = func(a *agent) { r.agent = a }
+	if o.identify == nil {
+		o.identify, o.whose = believe, believeSession
+	}
+	done := make(chan error, 1)
+	r.cancel, r.done = cancel, done
+	go func() { done <- Serve(ctx, o) }()
+	b, err := io.ReadAll(pr)
+	check(r.t, err)
+	check(r.t, pr.Close())
+	if string(b) != child.ReadyLine {
+		r.t.Fatalf("not ready: %q %v", b, <-r.done)
+	}
+	r.t.Cleanup(r.end)
+}
+
+// believe is identify for clients that are made up.
+func believe(_, claimed process.ID) (process.ID, func() []process.ID, error) {
+	return claimed, nil, nil
+}
+
+// believeSession says that the client that shows a certificate is the one that the
+// certificate was made for.
+func believeSession(_, _ netip.AddrPort, of process.ID, _ []process.ID) (process.ID, bool, error) {
+	return of, true, nil
+}
+
+// mustAgent calls f with the agent of this process.
+func (r *rig) mustAgent(f func(*agent)) {
+	r.t.Helper()
+	if r.agent == nil {
+		r.t.Fatal("there is no agent")
+	}
+	f(r.agent)
+}
+
+// end ends the agent of this process and checks that it ends well.
+func (r *rig) end() {
+	r.t.Helper()
+	r.cancel()
+	if r.done != nil {
+		check(r.t, <-r.done)
+		r.done = nil
+	}
+}
+
+// keepOpen keeps the fake's tokens usable for the next agent.
+type keepOpen struct{ hsm.Driver }
+
+func (keepOpen) Close() error { return nil }
+
+func (r *rig) dial() *client.Client {
+	r.t.Helper()
+	c, err := client.Dial(context.Background(), r.dirs)
+	check(r.t, err)
+	r.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// caller is a made-up process that lives as long as the test.
+func caller(n int) bridge.Client { return bridge.Client{PID: os.Getpid(), Start: uint64(n)} }
+
+func (r *rig) prepare(c *client.Client, who bridge.Client, p hsm.Prompter) (message.Session, error) {
+	return c.Prepare(context.Background(), client.PrepareRequest{Enrollment: "prod", Client: who, Purpose: hsm.Purpose{Cluster: "evil", Command: "kubectl get pods"}}, p)
+}
+
+func (r *rig) mustPrepare(p hsm.Prompter) message.Session {
+	r.t.Helper()
+	s, err := r.prepare(r.dial(), caller(1), p)
+	check(r.t, err)
+	return s
+}
+
+func (r *rig) http(s message.Session) *http.Client {
+	r.t.Helper()
+	c, err := clientOfSession(r.ep, s)
+	check(r.t, err)
+	r.t.Cleanup(c.CloseIdleConnections)
+	return c
+}
+
+func clientOfSession(ep bridge.Endpoint, s message.Session) (*http.Client, error) {
+	cert, err := tls.X509KeyPair(s.Certificate, s.Key)
+	cfg := &tls.Config{RootCAs: x509.NewCertPool(), Certificates: []tls.Certificate{cert}}
+	cfg.RootCAs.AppendCertsFromPEM(ep.CAPEM)
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: cfg, ForceAttemptHTTP2: true}}, err
+}
+
+func (r *rig) get(s message.Session, path string) (int, string) {
+	r.t.Helper()
+	resp, err := r.http(s).Get(r.ep.URL("prod") + path)
+	check(r.t, err)
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	check(r.t, err)
+	return resp.StatusCode, string(b)
+}
+
+func (r *rig) status() message.Status {
+	r.t.Helper()
+	s, err := r.dial().Status(context.Background())
+	check(r.t, err)
+	return s
+}
+
+// wiretap sees what crosses the agent's socket. It listens where the agent
+// would and passes on to the agent's real socket.
+type wiretap struct {
+	mu     sync.Mutex
+	frames []wire.Frame
+}
+
+func (w *wiretap) proxy(t testing.TB, from, to string) {
+	t.Helper()
+	l, err := net.Listen("unix", from)
+	check(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			a, err := net.Dial("unix", to)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			go w.relay(a, c)
+			go w.relay(c, a)
+		}
+	}()
+}
+
+func (w *wiretap) relay(to, from net.Conn) {
+	defer to.Close()
+	defer from.Close()
+	for {
+		f, err := wire.ReadFrame(from)
+		if err != nil {
+			return
+		}
+		w.mu.Lock()
+		w.frames = append(w.frames, wire.Frame{Kind: f.Kind, Payload: bytes.Clone(f.Payload)})
+		w.mu.Unlock()
+		if wire.WriteFrame(to, f.Kind, f.Payload) != nil {
+			return
+		}
+	}
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// only is the error of a call.
+func only[T any](_ T, err error) error { return err }

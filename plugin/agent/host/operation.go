@@ -1,0 +1,170 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/link"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/plugin/audit"
+	"github.com/kubehsm/kubehsm/plugin/socket"
+)
+
+// serve answers one client's requests, one after another.
+func (a *agent) serve(ctx context.Context, c net.Conn) {
+	if err := socket.CheckPeer(c); err != nil {
+		a.log.Warn("refused", "error", err)
+		return
+	}
+	l := link.NewServer(ctx, c, message.Codes())
+	err := l.Serve(func(r link.Received) error {
+		a.life.active()
+		if r.Op == wire.OpCredential && a.credentials.answer(l, r) {
+			return nil
+		}
+		alive := a.beat(l, r)
+		answer, then, err := a.operate(l, r)
+		if r.Op != message.OpStop { // the client of a stop hears of the agent until the agent is gone
+			alive()
+		}
+		if err != nil {
+			err = l.Fail(err)
+		} else {
+			err = l.Answer(answer)
+		}
+		if err != nil && l.Context().Err() == nil {
+			a.log.Warn("answer", "op", r.Op, "error", err)
+		}
+		if then != nil {
+			then()
+		}
+		return nil
+	})
+	if err != nil {
+		a.log.Warn("refused", "error", err)
+	}
+}
+
+// operate runs one operation; then is to be done once it is answered.
+// What an operation means is the same in every version of the protocol, but for those
+// of [agent.operateFor]: peers of two versions can always find out about each other
+// and end one.
+func (a *agent) operate(l *link.Server, r link.Received) (out any, then func(), err error) {
+	out = link.OK{OK: true}
+	switch {
+	case r.Op == message.OpHello:
+		var q message.HelloRequest
+		if err = r.Decode(&q); err == nil {
+			out = message.HelloAnswer{Hello: a.hello(q.Program)}
+		}
+	case r.Op == message.OpStatus:
+		out = message.StatusAnswer{Status: a.status()}
+	case r.Op == message.OpLock:
+		answer := message.LockAnswer{OK: link.OK{OK: true}}
+		answer.Ended, err = a.locks.all()
+		out = answer
+		a.records.write(audit.Record{Event: audit.Lock, Reason: "asked"})
+	case r.Op == message.OpStop:
+		then = func() { a.life.end("asked") }
+	case r.Op == message.OpRetire:
+		if err = a.life.inUse(time.Now()); err == nil {
+			then = func() { a.life.end("replaced") }
+		}
+	case r.Op == wire.OpCredential:
+		err = errInFull
+	case r.V != a.o.protocol:
+		err = hsm.WithHint(fmt.Errorf("%w: it speaks protocol %d, you speak %d", message.ErrVersion, a.o.protocol, r.V), message.VersionHint)
+	default:
+		p := newRemotePrompter(l)
+		defer p.Close()
+		p.understandsWaits = r.Waits
+		p.Shared = func() bool { return a.terminals.shared(p.who) }
+		defer a.queue.Shows(p)()
+		err = a.operateFor(l, r, p, &out)
+	}
+	return out, then, err
+}
+
+// operateFor runs an operation that may ask, p, and puts the answer into out, if it has
+// one.
+func (a *agent) operateFor(l *link.Server, r link.Received, p *remotePrompter, out *any) error {
+	switch r.Op {
+	case message.OpPrepare, message.OpUnlock:
+		var q message.SessionRequest
+		if err := r.Decode(&q); err != nil {
+			return err
+		}
+		who := requester{enrollment: q.Enrollment, command: q.Purpose.Command}
+		var err error
+		if who.client, who.kin, err = a.o.identify(l.Peer(), q.Client); err != nil {
+			a.records.session(requester{enrollment: q.Enrollment, client: l.Peer()}, err)
+			return err
+		}
+		p.who = who.client
+		if r.Op == message.OpUnlock {
+			return a.life.work(func() error { return a.signIns.unlockAhead(l.Context(), who, p) })
+		}
+		p.terminal = who.client.Terminal() != 0
+		p.elsewhere = func() ask.Func { return a.people.person(who.client) }
+		p.soon = a.people.soon
+		return a.life.work(func() error {
+			s, err := a.signIns.prepare(l.Context(), who, p)
+			*out = message.SessionAnswer{Session: s}
+			return err
+		})
+	case wire.OpSign:
+		var q message.SignRequest
+		if err := r.Decode(&q); err != nil {
+			return err
+		}
+		p.who = q.Client
+		return a.life.work(func() error {
+			s, err := a.signer.sign(l.Context(), requester{client: q.Client, command: q.Purpose.Command}, q.Sign, p)
+			*out = message.SignAnswer{Signed: s}
+			return err
+		})
+	case message.OpFront:
+		p.who = l.Peer()
+		return a.people.offer(l, &responder{p: p})
+	case message.OpAttend:
+		var q message.AttendRequest
+		if err := r.Decode(&q); err != nil {
+			return err
+		}
+		p.who = q.Client
+		return a.people.attend(l, q.Client, p)
+	}
+	return fmt.Errorf("%w: operation %q", wire.ErrFrame, r.Op)
+}
+
+// hello says who the agent is, to a client that may replace it.
+func (a *agent) hello(program wire.Build) *message.Hello {
+	if program.Path != "" && program.Replaces(a.program) {
+		a.life.newer.Store(&program)
+	}
+	return &message.Hello{Protocol: a.o.protocol, Program: a.program, Supervised: a.o.Supervised, Unlocked: a.locks.unlocked(), Beats: true}
+}
+
+// beat gives signs of life until it is stopped, to a client that understands them:
+// at once to one that would end an agent that gives none.
+func (a *agent) beat(l *link.Server, r link.Received) (stop func()) {
+	if !r.Beats {
+		return func() {}
+	}
+	if !message.Urgent(r.Op) {
+		return l.BeatEvery(beatEvery)
+	}
+	_ = l.Beat() // a client that is gone misses nothing
+	return l.BeatEvery(liveEvery)
+}
+
+// How often a client hears that the agent lives.
+const (
+	beatEvery = 3 * time.Second
+	liveEvery = 250 * time.Millisecond // of urgent operations
+)

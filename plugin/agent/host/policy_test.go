@@ -1,0 +1,223 @@
+package host
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
+	"github.com/kubehsm/kubehsm/plugin/audit"
+	"github.com/kubehsm/kubehsm/plugin/consent"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+)
+
+// onRecord are the policy records as "reason enrolment was>policy".
+func (r *rig) onRecord() (lines []string) {
+	r.t.Helper()
+	_, err := audit.Read(context.Background(), audit.Path(r.dirs), audit.Filter{}, func(rec audit.Record) error {
+		if rec.Event != audit.Policy {
+			return nil
+		}
+		line := rec.Reason + " " + rec.Enrollment
+		if rec.Was != "" || rec.Policy != "" {
+			line += " " + rec.Was + ">" + rec.Policy
+		}
+		if rec.Lowered {
+			line += " lowered"
+		}
+		lines = append(lines, line)
+		return nil
+	})
+	check(r.t, err)
+	return lines
+}
+
+func (r *rig) wantOnRecord(want ...string) {
+	r.t.Helper()
+	if got := r.onRecord(); !slices.Equal(got, want) {
+		r.t.Errorf("on record is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// enrolledWith puts the enrolment on record with a policy, as enrolling does.
+func (r *rig) enrolledWith(p consent.Policy) {
+	r.t.Helper()
+	r.policy(p)
+	check(r.t, audit.Append(audit.Path(r.dirs), audit.Record{Event: audit.Policy, Reason: audit.PolicyEnrolled, Enrollment: r.e.Name,
+		Key: r.e.KeyHash, Token: public(r.e.Key), Policy: p.String()}))
+}
+
+// notice is what the prompt for the PIN tells, of the sign-in that asks for it.
+func (r *rig) notice() string {
+	r.t.Helper()
+	script := hsmtest.NewScript(r.t, hsmtest.PIN(pin))
+	_, err := r.prepare(r.dial(), caller(1), script)
+	check(r.t, err)
+	return script.PINs()[0].Purpose.Notice
+}
+
+// TestPolicyEditedForAMinute: the policy in the enrolment's file is lowered while
+// kubectl runs, and set back. Both are on record, the token is locked, so that nothing
+// goes on without the PIN, and the next prompt tells of it.
+func TestPolicyEditedForAMinute(t *testing.T) {
+	r := newRig(t, rigOptions{idle: true})
+	r.enrolledWith(consent.Policy{Mode: consent.Writes})
+	r.serve(Options{})
+	if n := r.notice(); n != "" {
+		t.Errorf("the first prompt tells: %s", n)
+	}
+	client, _ := running(t)
+	s, c := r.sessionOf(client)
+	r.policy(consent.Policy{})
+	if _, err := r.prepare(r.dial(), client, nil); err == nil {
+		t.Error("it goes on without the PIN")
+	}
+	if code, body := r.send(t.Context(), c, http.MethodPost, pods); code != http.StatusUnauthorized {
+		t.Errorf("the session of before (until %s) goes on: %d %s", s.Expires, code, body)
+	}
+	r.policy(consent.Policy{Mode: consent.Writes})
+	n := r.notice()
+	for _, words := range []string{"The consent policy of prod was changed in its file from writes to session, which is less strict", "from session to writes (found on"} {
+		if !strings.Contains(n, words) {
+			t.Errorf("the prompt tells %q, which lacks %q", n, words)
+		}
+	}
+	if again := func() string { check(t, only(r.dial().Lock(t.Context()))); return r.notice() }(); again != "" {
+		t.Errorf("told again: %s", again)
+	}
+	r.wantOnRecord("enrolled prod >writes", "found prod writes>session lowered", "found prod session>writes", "told prod")
+}
+
+// TestPolicySetByKubehsm: what the command has put on record is told too, and locks
+// nothing, as it has taken the PIN.
+func TestPolicySetByKubehsm(t *testing.T) {
+	r := newRig(t, rigOptions{idle: true})
+	r.enrolledWith(consent.Policy{Mode: consent.Writes})
+	r.serve(Options{})
+	r.notice()
+	check(t, audit.Append(audit.Path(r.dirs), audit.Record{Event: audit.Policy, Reason: audit.PolicySet, Enrollment: "prod", Key: r.e.KeyHash,
+		Token: public(r.e.Key), Was: "writes", Policy: "session", Lowered: true}))
+	r.policy(consent.Policy{})
+	if _, err := r.prepare(r.dial(), caller(2), nil); err != nil {
+		t.Error(err)
+	}
+	check(t, only(r.dial().Lock(t.Context())))
+	if n := r.notice(); !strings.Contains(n, "was set from writes to session, which is less strict") {
+		t.Errorf("told %q", n)
+	}
+	r.wantOnRecord("enrolled prod >writes", "set prod writes>session lowered", "told prod")
+}
+
+// TestPolicyOfAnotherEnrolment: the strictest policy of any enrolment with the key
+// counts for the key, under whatever name it is used, and its loss is told.
+func TestPolicyOfAnotherEnrolment(t *testing.T) {
+	r := newRig(t, rigOptions{idle: true})
+	r.enrolledWith(consent.Policy{Mode: consent.Writes})
+	other := r.e
+	other.Name, other.Policy = "easy", consent.Session
+	check(t, r.store.Save(other))
+	chain, err := r.store.Certificate(r.e)
+	check(t, err)
+	check(t, r.store.SaveCertificate(other, chain))
+	r.serve(Options{})
+	r.notice()
+	program, _ := running(t)
+	s, err := r.dial().Prepare(t.Context(), client.PrepareRequest{Enrollment: "easy", Client: program}, hsmtest.Typing(t, pin))
+	check(t, err)
+	p := &asker{answer: always(false, nil)}
+	r.attended(program, p)
+	resp, err := r.http(s).Post(r.ep.URL("easy")+pods, "application/json", nil)
+	check(t, err)
+	check(t, resp.Body.Close())
+	if resp.StatusCode != http.StatusForbidden || p.asked() != 1 {
+		t.Errorf("%s after %d questions", resp.Status, p.asked())
+	}
+	for name, lose := range map[string]func(file string) error{
+		"truncated": func(file string) error { return os.Truncate(file, 20) },
+		"removed":   os.Remove,
+	} {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(r.dirs.State, "enrollments", "prod.json")
+			before, err := os.ReadFile(file)
+			check(t, err)
+			check(t, lose(file))
+			if _, err := r.prepareAs("easy", nil); err == nil {
+				t.Error("it goes on without the PIN")
+			}
+			script := hsmtest.NewScript(t, hsmtest.PIN(pin))
+			_, err = r.prepareAs("easy", script)
+			check(t, err)
+			if n := script.PINs()[0].Purpose.Notice; !strings.Contains(n, "The enrolment prod is gone (found on ") || !strings.Contains(n, "Its consent policy writes no longer applies") {
+				t.Errorf("told %q", n)
+			}
+			check(t, os.WriteFile(file, before, 0o600))
+			check(t, only(r.dial().Lock(t.Context())))
+			r.prepareAs("easy", hsmtest.NewScript(t, hsmtest.PIN(pin)))
+		})
+	}
+}
+
+func (r *rig) prepareAs(name string, p hsm.Prompter) (message.Session, error) {
+	c := r.dial()
+	defer c.Close()
+	return c.Prepare(r.t.Context(), client.PrepareRequest{Enrollment: name, Client: caller(7)}, p)
+}
+
+// TestPolicyWithoutALog: what is not known is said. A log that is removed while the
+// agent runs takes nothing along.
+func TestPolicyWithoutALog(t *testing.T) {
+	r := newRig(t, rigOptions{idle: true})
+	r.enrolledWith(consent.Policy{Mode: consent.Writes})
+	check(t, os.Remove(audit.Path(r.dirs)))
+	r.policy(consent.Policy{})
+	r.serve(Options{})
+	if n := r.notice(); !strings.Contains(n, "The audit log had no record of the consent policy of prod, which is session") {
+		t.Errorf("told %q", n)
+	}
+	check(t, os.Remove(audit.Path(r.dirs)))
+	r.mustAgent(func(a *agent) { a.records.recover() })
+	_, lines := r.records()
+	if !slices.Equal(lines, []string{"log-lost"}) {
+		t.Errorf("on record is %q", lines)
+	}
+	r.wantOnRecord("kept prod >session")
+	r.end()
+	r.serve(Options{}) // another agent
+	if n := r.notice(); n != "" {
+		t.Errorf("told %q", n)
+	}
+}
+
+// TestPolicyIsToldWithAQuestion: a question about a request tells too.
+func TestPolicyIsToldWithAQuestion(t *testing.T) {
+	r := newRig(t, rigOptions{idle: true})
+	r.enrolledWith(consent.Policy{Mode: consent.Writes})
+	r.serve(Options{})
+	r.notice()
+	client, _ := running(t)
+	r.policy(consent.Policy{Mode: consent.Always}) // stricter: nothing is locked
+	_, c := r.sessionOf(client)
+	p := &asker{answer: always(true, nil)}
+	r.attended(client, p)
+	if code, body := r.send(t.Context(), c, http.MethodPost, pods); code != served {
+		t.Fatalf("%d %s", code, body)
+	}
+	if d := p.questions[0].Detail; !strings.HasPrefix(d, "The consent policy of prod was changed in its file from writes to always (found on") {
+		t.Errorf("asked %q", d)
+	}
+}
+
+// BenchmarkVersion: what tells that nothing has changed costs a few stats.
+func BenchmarkVersion(b *testing.B) {
+	r := newRig(b, rigOptions{idle: true})
+	for b.Loop() {
+		_ = r.store.Version(r.e, []enrollment.Enrollment{}...)
+	}
+}

@@ -1,0 +1,210 @@
+package host
+
+import (
+	"context"
+	"crypto"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
+	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/plugin/bridge"
+)
+
+// Bounds of a prepare's parts.
+const (
+	reachTimeout = 5 * time.Second
+	probeTimeout = 3 * time.Second
+	// freshFor is how long an answer of the API server vouches for the
+	// connection: laptops sleep, servers close idle connections after 90 s.
+	freshFor = 45 * time.Second
+)
+
+// signIns make sure that the bridge can carry requests.
+type signIns struct {
+	targets  *targets
+	bridge   *bridgeHost
+	flights  *flights
+	refusals *refusals
+	epoch    *epoch
+	issuer   *issuer
+	dial     *dialSigner
+	records  *records
+	log      *slog.Logger
+}
+
+// prepare makes sure that the bridge can carry requests for an enrolment and
+// hands out a session. The order is the package comment's.
+func (s *signIns) prepare(ctx context.Context, q requester, p *remotePrompter) (_ *message.Session, err error) {
+	defer func() {
+		if err != nil {
+			s.records.session(q, err)
+		}
+	}()
+	t, err := s.targets.target(q.enrollment)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.inDate(time.Now()); err != nil {
+		return nil, err
+	}
+	if err := s.bridge.ensure(); err != nil {
+		return nil, err
+	}
+	if !t.warm(time.Now()) {
+		if q.kin != nil {
+			q.kin() // as they are now, not when the person has answered
+		}
+		over := t.holder.asks.tell(p)
+		t, err = s.warmUp(ctx, q, p)
+		over()
+		if err != nil {
+			return nil, err
+		}
+	}
+	return s.issuer.issue(t, q)
+}
+
+// warm tells whether the connection is there and known to be good.
+func (t *target) warm(now time.Time) bool {
+	return t.ready.Load() && !t.up.Rejected() && t.up.Live() && now.Sub(t.up.LastAnswer()) < freshFor
+}
+
+// warmUp is the cold half of a prepare, done by one caller for all.
+func (s *signIns) warmUp(ctx context.Context, q requester, p *remotePrompter) (*target, error) {
+	name := q.enrollment
+	if err := s.refusals.recall(q.client, name, time.Now()); err != nil {
+		return nil, err
+	}
+	ctx, cancel := s.epoch.untilLocked(ctx)
+	defer cancel()
+	asked := ask.For(hsm.Purpose{Cluster: name, Action: "sign in", Command: q.command})(p.Ask)
+	var t *target
+	err := s.flights.do(ctx, name, q.client.Terminal(), func() error {
+		var err error
+		if t, err = s.targets.target(name); err != nil {
+			return err
+		}
+		if t.warm(time.Now()) { // somebody was faster
+			return nil
+		}
+		err = s.connect(ctx, t, q, asked)
+		if errors.Is(err, context.Canceled) && p.HasAsked() { // ctrl-c at the prompt
+			err = hsm.ErrCancelled
+		}
+		return err
+	})
+	err = lockedOr(ctx, err)
+	s.refusals.remember(q.client, name, err, time.Now())
+	if err != nil {
+		s.log.Info("prepare failed", "enrollment", name, "error", err)
+		return nil, err
+	}
+	if t == nil { // another was the leader
+		return s.targets.target(name)
+	}
+	return t, nil
+}
+
+// passOn tells which failures are the leader's alone: it left before anybody
+// was asked, or has no terminal to ask on. A no at the prompt holds for all who wait
+// at the same terminal (a script's commands, a shell's jobs); elsewhere is another
+// window, and its person is asked.
+func passOn(err error, elsewhere bool) bool {
+	if errors.Is(err, hsm.ErrCancelled) {
+		return elsewhere
+	}
+	return errors.Is(err, context.Canceled) || errors.Is(err, hsm.ErrNoTerminal) || errors.Is(err, hsm.ErrPINRequired)
+}
+
+// connect makes t warm.
+func (s *signIns) connect(ctx context.Context, t *target, q requester, p ask.Func) error {
+	signer := func(ctx context.Context) (crypto.Signer, error) { return s.dial.signIn(ctx, t, q, p) }
+	if t.ready.Load() && t.up.Live() {
+		probe, cancel := context.WithTimeout(ctx, probeTimeout)
+		err := t.up.SignIn(probe, signer)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		if errors.Is(err, bridge.ErrUnauthorized) {
+			t.up.Forget() // only a handshake with a signature tells what it is about
+		}
+		t.up.Reset() // or the connection died while nobody looked
+	}
+	if err := s.unlock(ctx, t, q, p); err != nil {
+		return err
+	}
+	if err := t.up.SignIn(ctx, signer); err != nil {
+		return t.explain(err)
+	}
+	t.ready.Store(true)
+	s.log.Info("ready", "enrollment", t.e.Name)
+	return nil
+}
+
+// unlock unlocks the token, after making sure that a PIN would not be typed in
+// vain: the server answers and the key is there.
+func (s *signIns) unlock(ctx context.Context, t *target, q requester, p ask.Func) error {
+	if t.holder.unlocked() {
+		t.holder.use()
+		return nil
+	}
+	reached := make(chan error, 1)
+	go func() {
+		rctx, cancel := context.WithTimeout(ctx, reachTimeout)
+		defer cancel()
+		reached <- t.up.Reach(rctx)
+	}()
+	slot, err := t.holder.find(ctx, t.e.Key, t.chain[0].PublicKey)
+	if rerr := <-reached; rerr != nil {
+		return rerr
+	}
+	if err != nil {
+		return err
+	}
+	if k := slot.Key; k != nil && (k.PIN == hsm.PINNever || k.PIN == hsm.PINAlways) {
+		return nil // none is wanted, or one with every signature
+	}
+	t.holder.use()
+	return t.holder.unlock(ctx, q, p)
+}
+
+// explain finds words for a failed sign-in.
+func (t *target) explain(err error) error {
+	if !errors.Is(err, bridge.ErrUnauthorized) {
+		return err
+	}
+	leaf := t.chain[0]
+	if leaf.NotAfter.Before(time.Now()) {
+		return t.inDate(time.Now())
+	}
+	return hsm.Hintf(fmt.Errorf("%s: %w of %q, issued by %q: %w", t.e.Name, message.ErrRejected, leaf.Subject.CommonName, leaf.Issuer.CommonName, err),
+		"the cluster's client authority may have changed, or the certificate is another cluster's; enrol again with `%s`", t.e.Command())
+}
+
+// unlockAhead is the unlock operation.
+func (s *signIns) unlockAhead(ctx context.Context, q requester, p *remotePrompter) error {
+	t, err := s.targets.target(q.enrollment)
+	if err != nil {
+		return err
+	}
+	if err := s.bridge.ensure(); err != nil { // kubectl could not use it
+		return err
+	}
+	defer t.holder.asks.tell(p)()
+	ctx, cancel := s.epoch.untilLocked(ctx)
+	defer cancel()
+	asked := ask.For(hsm.Purpose{Cluster: t.e.Name, Action: "unlock the token"})(p.Ask) // asked for by kubehsm itself
+	if _, err = t.holder.find(ctx, t.e.Key, t.chain[0].PublicKey); err == nil {
+		err = t.holder.unlock(ctx, q, asked)
+	}
+	if err = lockedOr(ctx, err); err == nil {
+		t.holder.use()
+		s.refusals.remember(bridge.Client{}, t.e.Name, nil, time.Now())
+	}
+	return err
+}

@@ -1,0 +1,82 @@
+package host
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/bridge"
+)
+
+// How long a client is given the same refusal again without more ado.
+const (
+	personCooldown  = 30 * time.Second // a person said no, or got the PIN wrong
+	networkCooldown = 10 * time.Second
+)
+
+// refusals are those that are in force for a client.
+type refusals struct {
+	mu  sync.Mutex
+	all map[refused]refusal
+}
+
+// refused is a client and the enrolment that it was refused.
+type refused struct {
+	client     bridge.Client
+	enrollment string
+}
+
+type refusal struct {
+	err   error
+	until time.Time
+}
+
+func newRefusals() *refusals { return &refusals{all: map[refused]refusal{}} }
+
+// recall returns the refusal that is still in force for a client.
+func (s *refusals) recall(c bridge.Client, name string, now time.Time) error {
+	if !c.Known() {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, ok := s.all[refused{c, name}]
+	if !ok || now.After(r.until) {
+		return nil
+	}
+	return r.err
+}
+
+// remember keeps a refusal. kubectl runs its plugin up to five times in one
+// command; without this it would ask, and burn PIN tries, five times.
+func (s *refusals) remember(c bridge.Client, name string, err error, now time.Time) {
+	if !c.Known() {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k, r := range s.all {
+		if now.After(r.until) || (err == nil && k.enrollment == name) {
+			delete(s.all, k)
+		}
+	}
+	if d := cooldown(err); d > 0 {
+		s.all[refused{c, name}] = refusal{err, now.Add(d)}
+	}
+}
+
+func cooldown(err error) time.Duration {
+	if err == nil {
+		return 0
+	}
+	for _, e := range []error{hsm.ErrCancelled, hsm.ErrPINIncorrect, hsm.ErrPINInvalid, hsm.ErrTouchTimeout, bridge.ErrNotSigned} {
+		if errors.Is(err, e) {
+			return personCooldown
+		}
+	}
+	if errors.Is(err, bridge.ErrUnreachable) {
+		return networkCooldown
+	}
+	return 0
+}

@@ -1,0 +1,156 @@
+package host
+
+import (
+	"context"
+	"crypto"
+	"crypto/rsa"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/plugin/consent"
+	"github.com/kubehsm/kubehsm/plugin/desktop"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/externalsigner"
+	"github.com/kubehsm/kubehsm/plugin/externalsigner/service"
+	signer "github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
+	"github.com/kubehsm/kubehsm/plugin/process"
+)
+
+// externalSigner signs for clients of the external signer protocol: of the agent's
+// socket, and of one of its own.
+type externalSigner struct {
+	keys     *keys
+	people   *responders
+	tokens   *heldTokens
+	epoch    *epoch
+	dial     *dialSigner
+	asker    ask.Func // see [Options]
+	refusals *refusals
+	life     *life
+	records  *records
+	notify   *desktop.Notifier
+	socket   string
+	log      *slog.Logger
+}
+
+// sign makes a signature for the external signer protocol, which leads to a
+// connection past the bridge. So it is made only where a connection alone needs
+// nobody's yes: by an enrolled key that is held unlocked now, and whose
+// enrolments all leave it at signing in. For any other the token itself is asked,
+// and so is its user.
+func (s *externalSigner) sign(ctx context.Context, q requester, digest *wire.Sign, p *remotePrompter) (*wire.Signed, error) {
+	if digest == nil {
+		return nil, fmt.Errorf("%w: nothing to sign", wire.ErrFrame)
+	}
+	var opts crypto.SignerOpts = crypto.Hash(digest.Hash)
+	if digest.Salt != nil {
+		opts = &rsa.PSSOptions{SaltLength: *digest.Salt, Hash: crypto.Hash(digest.Hash)}
+	}
+	r, err := signer.FromParts(map[string]string{signer.KeyURI: digest.Key}, digest.Digest, opts)
+	if err != nil {
+		return nil, err
+	}
+	e, err := s.keys.enrolled(*r.Config.URI)
+	if errors.Is(err, enrollment.ErrUnknown) || errors.Is(err, errAsksConsent) || err == nil && !s.tokens.of(e.Key).unlocked() {
+		return &wire.Signed{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	public, err := s.keys.public(e, r.Opts)
+	if err != nil {
+		return nil, err
+	}
+	defer s.tokens.of(e.Key).asks.tell(p)()
+	signature, err := s.keys.sign(ctx, q.client, e, public, r, p.Ask)
+	if errors.Is(err, hsm.ErrPINRequired) { // for each signature
+		return &wire.Signed{}, nil
+	}
+	s.records.signed(e, q, err)
+	if err != nil {
+		return nil, err
+	}
+	return &wire.Signed{Held: true, Signature: signature}, nil
+}
+
+// serve serves the external signer protocol's gRPC form on a socket of its
+// own, until ctx ends.
+func (s *externalSigner) serve(ctx context.Context) {
+	err := service.ListenAndServe(ctx, s.socket, service.Options{
+		Answer: s.answer,
+		Log:    func(line string) { s.log.Info("external signer", "request", line) },
+	}, func() {})
+	if err != nil {
+		s.log.Error("external signer", "error", err)
+	}
+}
+
+// answer answers with the certificate of an enrolment and with signatures
+// by its key. The rule is that of [externalSigner.sign]; a PIN comes from
+// the user's PIN sources or a person, see [Options.Asker].
+func (s *externalSigner) answer(ctx context.Context, r externalsigner.Request, tell func(text string)) (out externalsigner.Answer, err error) {
+	defer r.Zero()
+	s.life.active()
+	if r.Config.URI == nil {
+		return out, hsm.WithHint(fmt.Errorf("%w: the agent knows keys by their uri", externalsigner.ErrRequest),
+			"`kubehsm kubeconfig set --mode external-signer` writes it")
+	}
+	if r.Operation == signer.Certificate {
+		return s.keys.certificate(r.Config)
+	}
+	e, err := s.keys.enrolled(*r.Config.URI)
+	if err != nil {
+		return out, hsm.WithHint(err, "the agent signs with enrolled keys whose policy is session; `kubehsm external-signer serve` signs with any, and asks for the PIN")
+	}
+	public, err := s.keys.public(e, r.Opts)
+	if err != nil {
+		return out, err
+	}
+	q := requester{enrollment: e.Name, client: process.Of(service.PeerPID(ctx))}
+	purpose := ask.For(hsm.Purpose{Cluster: e.Name, Action: "sign in", Command: consent.CommandOf(q.client.PID)})
+	err = s.life.work(func() error {
+		defer s.tokens.of(e.Key).asks.tell(toldWaiter{q.client, tell})()
+		if err := s.unlock(ctx, e, q, purpose, tell); err != nil {
+			return err
+		}
+		out.Signature, err = s.keys.sign(ctx, q.client, e, public, r, purpose(service.Told("", tell)(touchOnly(s.people.person(q.client)))))
+		s.records.signed(e, q, err)
+		return err
+	})
+	return out, err
+}
+
+// unlock sees to it that the key can be used.
+func (s *externalSigner) unlock(ctx context.Context, e enrollment.Enrollment, q requester, purpose ask.Middleware, tell func(string)) error {
+	h := s.tokens.of(e.Key)
+	if h.unlocked() {
+		return nil
+	}
+	if err := s.refusals.recall(q.client, e.Name, time.Now()); err != nil { // clients ask again and again
+		return err
+	}
+	p := nobody(s.notify, e.Name)
+	if who := s.people.someone(q.client); who != nil {
+		p = service.Told(who.where(), tell)(who.p.Ask)
+	} else if s.asker != nil {
+		p = service.Told("in the window that opens", tell)(s.asker)
+	}
+	p, settled := s.dial.sourced(p)
+	defer settled()
+	ctx, cancel := s.epoch.untilLocked(ctx)
+	defer cancel()
+	err := lockedOr(ctx, h.unlock(ctx, q, purpose(p)))
+	if errors.Is(err, hsm.ErrNoTerminal) {
+		err = fmt.Errorf("%s: %w: the agent does not hold the key unlocked: %w", e.Name, hsm.ErrPINRequired, err)
+		if hsm.Hint(err) == "" {
+			err = hsm.Hintf(err, "run `kubehsm unlock %s`", e.Name)
+		}
+	}
+	s.refusals.remember(q.client, e.Name, err, time.Now())
+	return err
+}

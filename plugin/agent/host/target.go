@@ -1,0 +1,260 @@
+package host
+
+import (
+	"cmp"
+	"context"
+	"crypto"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
+	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/consent"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+)
+
+// target is an enrolment in use: as it was read, and the way to its server.
+type target struct {
+	e       enrollment.Enrollment
+	chain   []*x509.Certificate
+	policy  consent.Policy          // the strictest policy of all enrolments of the key
+	others  []enrollment.Enrollment // other enrolments of the key
+	version atomic.Pointer[string]
+	holder  *holder
+	up      *bridge.Upstream
+	ready   atomic.Bool // the API server has taken our certificate
+
+	useMu sync.Mutex
+	seen  time.Time // the upstream's last use as it was seen last
+	used  time.Time // when it was seen to have changed, by both clocks
+}
+
+// lastUse is when a request was last seen to use the upstream.
+func (t *target) lastUse() time.Time {
+	t.useMu.Lock()
+	defer t.useMu.Unlock()
+	if u := t.up.LastUsed(); !u.Equal(t.seen) {
+		t.seen, t.used = u, time.Now()
+	}
+	return t.used
+}
+
+// same tells whether two targets are the same but for their versions.
+func (t *target) same(o *target) bool {
+	return reflect.DeepEqual(t.e, o.e) && reflect.DeepEqual(t.policy, o.policy) && reflect.DeepEqual(t.others, o.others) &&
+		slices.EqualFunc(t.chain, o.chain, (*x509.Certificate).Equal)
+}
+
+// inDate says whether the certificate can be used now.
+func (t *target) inDate(now time.Time) error {
+	leaf := t.chain[0]
+	name := t.e.Name
+	switch {
+	case now.After(leaf.NotAfter):
+		err := fmt.Errorf("%s: %w: it expired on %s", name, message.ErrCertificateExpired, leaf.NotAfter.Local().Format(time.DateTime))
+		if t.e.Context == "" {
+			return hsm.Hintf(err, "ask the help desk for a ticket, and get a new one with `%s`", t.e.Anew())
+		}
+		return hsm.Hintf(err, "get a new one with `%s`", t.e.Anew())
+	case now.Before(leaf.NotBefore):
+		return hsm.WithHint(fmt.Errorf("%s: %w: it begins on %s", name, message.ErrCertificateExpired, leaf.NotBefore.Local().Format(time.DateTime)),
+			"check this computer's clock")
+	}
+	return nil
+}
+
+// targets are the enrolments in use.
+type targets struct {
+	store     enrollment.Store
+	policies  *policies
+	tokens    *heldTokens
+	sessions  *bridge.Sessions
+	signer    func(context.Context, *target) (crypto.Signer, error) // signs for a new connection
+	handshake time.Duration                                         // see [bridge.UpstreamOptions]
+	log       *slog.Logger
+
+	mu         sync.RWMutex
+	all        map[string]*target // by enrolment
+	signatures uint64             // of upstreams that are gone
+	dials      uint64
+}
+
+// current returns the enrolment of that name as it is in memory, or nil.
+func (s *targets) current(name string) *target {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.all[name]
+}
+
+// route finds the upstream of an enrolment for the bridge.
+func (s *targets) route(name string) *bridge.Upstream {
+	if t := s.current(name); t != nil && t.ready.Load() {
+		return t.up
+	}
+	return nil
+}
+
+// target returns the enrolment of that name as the store has it now. What is
+// in memory is good as long as the files are the same ones.
+func (s *targets) target(name string) (*target, error) {
+	t := s.current(name)
+	if t != nil && s.store.Version(t.e, t.others...) == *t.version.Load() {
+		return t, nil
+	}
+	fresh, err := s.load(name)
+	if err != nil {
+		s.replace(name, t, nil) // nothing is served that is no longer enrolled
+		return nil, err
+	}
+	if t != nil && t.same(fresh) { // another enrolment has changed
+		t.version.Store(fresh.version.Load())
+		fresh.up.Close()
+		return t, nil
+	}
+	if s.current(name) == nil { // a policy was lowered, which has locked the token
+		t = nil
+	}
+	return s.replace(name, t, fresh), nil
+}
+
+func (s *targets) load(name string) (*target, error) {
+	e, err := s.store.Load(name)
+	if err != nil {
+		return nil, err
+	}
+	before := s.store.Version(e)
+	policy, others := s.policies.of(e)
+	version := s.store.Version(e, others...) // before the chain is read: a later write shows
+	if again, err := s.store.Load(name); err != nil || !reflect.DeepEqual(again, e) || !strings.HasPrefix(version, before) {
+		version = "" // the enrolment was read before this version
+	}
+	chain, err := s.store.Certificate(e)
+	if err != nil {
+		return nil, err
+	}
+	t := &target{e: e, chain: chain, policy: policy, others: others, holder: s.tokens.of(e.Key), seen: time.Unix(0, 0)}
+	t.version.Store(&version)
+	t.up, err = bridge.NewUpstream(bridge.UpstreamOptions{Enrollment: e, Policy: policy, Chain: chain, Log: s.log, Handshake: s.handshake,
+		Signer: func(ctx context.Context) (crypto.Signer, error) { return s.signer(ctx, t) }})
+	return t, err
+}
+
+// replace puts fresh in old's place, if old is still there. A renewed certificate
+// leaves running streams alone; any other change cuts them, as they lead to a
+// server, or come from a key, that the user has since changed.
+func (s *targets) replace(name string, old, fresh *target) *target {
+	s.mu.Lock()
+	current := s.all[name]
+	if current != old { // somebody else was faster
+		s.mu.Unlock()
+		if fresh != nil {
+			fresh.up.Close()
+		}
+		if current == nil {
+			current = fresh
+		}
+		return current
+	}
+	if old != nil {
+		s.drop(old)
+	}
+	if fresh != nil {
+		s.all[name] = fresh
+	}
+	s.mu.Unlock()
+	if old == nil {
+		return fresh
+	}
+	if fresh != nil && reflect.DeepEqual(old.e, fresh.e) && reflect.DeepEqual(old.policy, fresh.policy) {
+		old.up.Reset()
+	} else {
+		s.sessions.Drop(name)
+		old.up.Close()
+	}
+	return fresh
+}
+
+// drop takes one out and keeps its counters. s.mu is held.
+func (s *targets) drop(t *target) {
+	delete(s.all, t.e.Name)
+	u := t.up.Status()
+	s.signatures += u.Signatures
+	s.dials += u.Dials
+}
+
+// forget takes out those that stand on a token, or all if h is nil. Their upstreams
+// are the caller's to close.
+func (s *targets) forget(h *holder) (gone []*target) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.all {
+		if h == nil || t.holder == h {
+			gone = append(gone, t)
+			s.drop(t)
+		}
+	}
+	return gone
+}
+
+// follow takes over what has changed in the store, also for clients that run on
+// and do not ask: another policy, server or authority, or an enrolment that is
+// gone.
+func (s *targets) follow() {
+	s.mu.RLock()
+	names := slices.Collect(maps.Keys(s.all))
+	s.mu.RUnlock()
+	for _, name := range names {
+		if _, err := s.target(name); err != nil {
+			s.log.Info("an enrolment in use has changed", "enrollment", name, "error", err)
+		}
+	}
+}
+
+// isReady tells whether a connection stands on the token; its key may want no PIN.
+func (s *targets) isReady(h *holder) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, t := range s.all {
+		if t.holder == h && t.ready.Load() {
+			return true
+		}
+	}
+	return false
+}
+
+// uses returns the last use by a request of each token that is in use.
+func (s *targets) uses() map[*holder]time.Time {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	all := map[*holder]time.Time{}
+	for _, t := range s.all {
+		if used := t.lastUse(); used.After(all[t.holder]) {
+			all[t.holder] = used
+		}
+	}
+	return all
+}
+
+// status describes the upstreams; signatures and dials count since the start.
+func (s *targets) status() (all []bridge.UpstreamStatus, signatures, dials uint64) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	all, signatures, dials = []bridge.UpstreamStatus{}, s.signatures, s.dials
+	for _, t := range s.all {
+		u := t.up.Status()
+		all = append(all, u)
+		signatures += u.Signatures
+		dials += u.Dials
+	}
+	slices.SortFunc(all, func(x, y bridge.UpstreamStatus) int { return cmp.Compare(x.Enrollment, y.Enrollment) })
+	return all, signatures, dials
+}

@@ -1,0 +1,102 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/link"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
+	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/worker"
+)
+
+// lockedMeanwhile is a token that is locked while it answers.
+type lockedMeanwhile struct {
+	worker.Token
+	lock func()
+}
+
+func (l lockedMeanwhile) Unlock(context.Context, hsm.Prompter) error {
+	l.lock()
+	return nil
+}
+
+func (l lockedMeanwhile) Unlocked() bool {
+	l.lock()
+	return true
+}
+
+func (lockedMeanwhile) Lock() error  { return nil }
+func (lockedMeanwhile) Close() error { return nil }
+
+// oneToken is where that token comes from.
+type oneToken struct {
+	worker.Tokens
+	token worker.Token
+}
+
+func (o oneToken) Open(context.Context, hsm.URI) (worker.Token, error) { return o.token, nil }
+
+func (oneToken) Removed(ctx context.Context, _ worker.Token) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// TestLockWhileItAnswers: what a token said before it was locked does not count
+// after: its unlock window does not begin.
+func TestLockWhileItAnswers(t *testing.T) {
+	for name, f := range map[string]func(*holder) error{
+		"unlock": func(h *holder) error { return h.unlock(t.Context(), requester{}, nil) },
+		"window": func(h *holder) error {
+			_, err := h.open(t.Context())
+			h.window(time.Now())
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var h *holder
+			token := &lockedMeanwhile{lock: func() { check(t, h.lock()) }}
+			h = newHolder(hsm.URI{}, oneToken{token: token})
+			check(t, f(h))
+			if since, _, ok := h.window(time.Now()); ok {
+				t.Errorf("unlocked since %s", since)
+			}
+		})
+	}
+}
+
+// lockedWhileLooking is a token that the agent is locked at when a key is looked
+// for.
+type lockedWhileLooking struct {
+	worker.Token
+	lock func()
+}
+
+func (l *lockedWhileLooking) Slot(ctx context.Context, _ hsm.URI) (hsm.Slot, error) {
+	l.lock()
+	<-ctx.Done()
+	return hsm.Slot{}, ctx.Err()
+}
+
+func (*lockedWhileLooking) Lock() error  { return nil }
+func (*lockedWhileLooking) Close() error { return nil }
+
+// TestUnlockHearsOfALock: who unlocks while somebody locks is told so, and not
+// that he has interrupted it.
+func TestUnlockHearsOfALock(t *testing.T) {
+	r := newRig(t, rigOptions{idle: true})
+	var a *agent
+	token := &lockedWhileLooking{lock: func() { check(t, only(a.locks.all())) }}
+	o := Options{Dirs: r.dirs, Tokens: oneToken{token: token}}
+	o.defaults()
+	var err error
+	a, err = newAgent(o, wire.Build{}, discard(), nil, func() {})
+	check(t, err)
+	defer a.bridge.close()
+	if err := a.signIns.unlockAhead(t.Context(), requester{enrollment: "prod"}, newRemotePrompter(link.NewServer(t.Context(), nil, message.Codes()))); !errors.Is(err, message.ErrLocked) {
+		t.Error(err)
+	}
+}
