@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/agent/consents"
 	"github.com/kubehsm/kubehsm/plugin/agent/logfile"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
@@ -26,7 +27,7 @@ type agent struct {
 	program wire.Build // as it was when it started
 	log     *slog.Logger
 	file    *logfile.Log // to which log writes; nil in some tests
-	records *records
+	records *auditing.Records
 	life    *life
 
 	sessions *bridge.Sessions
@@ -65,13 +66,13 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 		refusals  = newRefusals()
 		prompts   = queue.New()
 		answers   = consents.New()
-		records   = newRecords(to, audit.Path(o.Dirs), o.pid, log)
+		records   = auditing.NewRecords(to, audit.Path(o.Dirs), o.pid, log)
 		life      = newLife(stop, sessions, timeout, o.quiet)
 		people    = newPeople(life.started)
 		terminals = &terminals{queue: prompts, sessions: sessions, answers: answers}
 		dial      = &dialSigner{people: people, sources: o.PINSources, state: o.Dirs.State, records: records, notify: notify}
-		tokens    = &heldTokens{source: o.Tokens, tried: records.unlock, all: map[string]*holder{}}
-		policies  = &policies{store: store, records: records, notify: notify, log: log}
+		tokens    = &heldTokens{source: o.Tokens, tried: records.Unlock, all: map[string]*holder{}}
+		policies  = &auditing.Policies{Store: store, Records: records, Notify: notify, Log: log}
 		targets   = &targets{store: store, policies: policies, tokens: tokens, sessions: sessions, signer: dial.reconnect,
 			handshake: o.handshake, log: log, all: map[string]*target{}}
 		locks = &locks{window: o.Unlock, epoch: epoch, targets: targets, tokens: tokens, sessions: sessions,
@@ -83,12 +84,12 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 		signIns = &signIns{targets: targets, bridge: host, flights: flights, refusals: refusals, epoch: epoch, issuer: issuer, dial: dial, records: records, log: log}
 		keys    = &keys{store: store, policies: policies, tokens: tokens, epoch: epoch}
 	)
-	tokens.notice = policies.notice
+	tokens.notice = policies.Notice
 	tokens.removed = func(h *holder) { locks.token(h, lockRemoved) }
-	policies.lowered = func(key hsm.URI) { locks.token(tokens.of(key), lockPolicy) }
+	policies.Lowered = func(key hsm.URI) { locks.token(tokens.of(key), lockPolicy) }
 	host.serve = func(cert tls.Certificate) *bridge.Server {
 		s := bridge.NewServer(cert, sessions, targets.route, log)
-		s.Denied, s.Consent, s.Whose = records.denial, questions.consent, o.whose
+		s.Denied, s.Consent, s.Whose = records.Denial, questions.consent, o.whose
 		return s
 	}
 	return &agent{o: o, program: program, log: log, records: records, life: life,
@@ -107,7 +108,7 @@ func (a *agent) sweep(now time.Time) (idle bool) {
 	a.sessions.Sweep()
 	a.bridge.hold(a.sessions.Clients())
 	a.targets.follow()
-	a.records.recover()
+	a.records.Recover()
 	if a.file != nil {
 		_ = a.file.Flush(now) // a log that cannot be written has nowhere to say so
 	}
@@ -123,8 +124,6 @@ func (a *agent) status() *message.Status {
 	s.Consents, s.Fronts = a.questions.status(), a.people.fronts()
 	s.Bridge, s.BridgeError = a.bridge.describe()
 	s.Program, s.Supervised, s.Newer = a.program, a.o.Supervised, a.life.newer.Load()
-	if e := a.records.problem.Load(); e != nil {
-		s.AuditError = *e
-	}
+	s.AuditError = a.records.Problem()
 	return s
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
@@ -71,9 +72,9 @@ func (s *credentials) atHand(plugin process.ID, r wire.Credential) []byte {
 	if err != nil || t.inDate(now) != nil || s.bridge.ensure() != nil || !t.warm(now) || entry.Check(t.e, q) != nil {
 		return nil
 	}
-	who := requester{enrollment: name}
-	who.client, who.kin, err = s.identify(plugin, r.Client)
-	if err != nil || s.issuer.needsAttendant(t, who.client) || s.warns(t, now) {
+	who := auditing.Requester{Enrollment: name}
+	who.Client, who.Kin, err = s.identify(plugin, r.Client)
+	if err != nil || s.issuer.needsAttendant(t, who.Client) || s.warns(t, now) {
 		return nil
 	}
 	c, err := s.issuer.issue(t, who)

@@ -172,7 +172,7 @@ func TestAuditWindow(t *testing.T) {
 // The work goes on if the log cannot be written, but not silently.
 func TestAuditFails(t *testing.T) {
 	r := newRig(t, rigOptions{})
-	r.mustAgent(func(a *agent) { check(t, a.records.to.Close()); check(t, os.Mkdir(audit.Path(r.dirs)+".x", 0o700)) })
+	r.mustAgent(func(a *agent) { check(t, a.records.To.Close()); check(t, os.Mkdir(audit.Path(r.dirs)+".x", 0o700)) })
 	check(t, os.Remove(audit.Path(r.dirs)))
 	check(t, os.Rename(audit.Path(r.dirs)+".x", audit.Path(r.dirs)))
 	if code, _ := r.get(r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin))), "/version"); code != 200 {

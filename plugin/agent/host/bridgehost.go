@@ -30,7 +30,7 @@ type bridgeHost struct {
 	done    chan struct{}
 
 	listener net.Listener
-	held     *port.Holder           // holds the port for heldFor; nil while there is nobody
+	held     *port.Holder    // holds the port for heldFor; nil while there is nobody
 	heldFor  []bridge.Client // programs that may outlive the agent
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/agent/consents"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/ask"
@@ -35,10 +36,10 @@ type questions struct {
 	queue     *queue.Queue
 	people    *responders
 	terminals *terminals
-	policies  *policies
+	policies  *auditing.Policies
 	epoch     *epoch
 	life      *life
-	records   *records
+	records   *auditing.Records
 	log       *slog.Logger
 
 	mu   sync.Mutex
@@ -149,16 +150,16 @@ func (s *questions) question(ctx, answered context.Context, q bridge.Question) e
 		s.log.Info("consent", "enrollment", q.Enrollment, "error", err)
 		err = errNobody
 	}
-	r.Outcome, r.Error = outcome(err)
+	r.Outcome, r.Error = auditing.Outcome(err)
 	switch {
 	case errors.Is(err, errNobody):
 		r.Outcome, r.Reason, r.Error = audit.Refused, "nobody", ""
-		s.records.repeated(r)
+		s.records.Repeated(r)
 		return err
 	case errors.Is(err, errRefused):
 		r.Outcome, r.Error = audit.Refused, ""
 	}
-	s.records.write(r)
+	s.records.Write(r)
 	return err
 }
 
@@ -194,7 +195,7 @@ func (s *questions) put(ctx context.Context, t *target, about consent.Statement,
 			question = "allow it, and touch the token then?"
 		}
 		detail := words(about, t)
-		notice, told := s.policies.notice(t.holder.uri)
+		notice, told := s.policies.Notice(t.holder.uri)
 		if notice != "" {
 			detail = notice + "\n" + detail
 		}

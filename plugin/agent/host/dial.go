@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/desktop"
@@ -19,7 +20,7 @@ type dialSigner struct {
 	people  *responders
 	sources []pinsource.Entry
 	state   string // the folder of the PIN sources' state
-	records *records
+	records *auditing.Records
 	notify  *desktop.Notifier
 }
 
@@ -27,10 +28,10 @@ type dialSigner struct {
 // is whoever is there for the client whose request needs it, which is known from ctx, and
 // the user's PIN sources before.
 func (s *dialSigner) reconnect(ctx context.Context, t *target) (crypto.Signer, error) {
-	var q requester
+	var q auditing.Requester
 	var p ask.Func
 	if client, ok := bridge.ClientOf(ctx); ok {
-		q.client = client
+		q.Client = client
 		p = s.people.person(client)
 	}
 	if p == nil {
@@ -46,22 +47,22 @@ func (s *dialSigner) reconnect(ctx context.Context, t *target) (crypto.Signer, e
 
 // signIn returns the key of t for the connection that q waits for. Its plugin, which p
 // asks, knows the user's PIN sources itself.
-func (s *dialSigner) signIn(ctx context.Context, t *target, q requester, p ask.Func) (crypto.Signer, error) {
+func (s *dialSigner) signIn(ctx context.Context, t *target, q auditing.Requester, p ask.Func) (crypto.Signer, error) {
 	return s.signer(ctx, t, q, p, func() {})
 }
 
 // signer returns the key of t, and has each signature recorded. settled is as in
 // [dialSigner.sourced].
-func (s *dialSigner) signer(ctx context.Context, t *target, q requester, p ask.Func, settled func()) (crypto.Signer, error) {
-	signer, err := t.holder.signer(ctx, q.client, t.e.Key, t.chain[0].PublicKey, p)
+func (s *dialSigner) signer(ctx context.Context, t *target, q auditing.Requester, p ask.Func, settled func()) (crypto.Signer, error) {
+	signer, err := t.holder.signer(ctx, q.Client, t.e.Key, t.chain[0].PublicKey, p)
 	settled()
 	if err != nil {
-		s.records.signature(q, t.e, err)
+		s.records.Signature(q, t.e, err)
 		return nil, err
 	}
 	return recordedSigner{signer, func(err error) {
 		settled()
-		s.records.signature(q, t.e, err)
+		s.records.Signature(q, t.e, err)
 	}}, nil
 }
 

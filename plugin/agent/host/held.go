@@ -6,15 +6,16 @@ import (
 	"sync"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/worker"
 )
 
 // heldTokens has the one holder of each token.
 type heldTokens struct {
 	source  worker.Tokens
-	removed func(*holder)                                       // is told that a token has gone
-	tried   func(q requester, token hsm.URI, err error)         // is told how each attempt to unlock ended
-	notice  func(token hsm.URI) (sentences string, told func()) // see [policies.notice]
+	removed func(*holder)                                        // is told that a token has gone
+	tried   func(q auditing.Requester, token hsm.URI, err error) // is told how each attempt to unlock ended
+	notice  func(token hsm.URI) (sentences string, told func())  // see [policies.notice]
 
 	mu  sync.Mutex
 	all map[string]*holder // by token URI
@@ -28,7 +29,7 @@ func (s *heldTokens) of(key hsm.URI) *holder {
 	h := s.all[u.String()]
 	if h == nil {
 		h = newHolder(u, s.source)
-		h.tried = func(q requester, err error) { s.tried(q, u, err) }
+		h.tried = func(q auditing.Requester, err error) { s.tried(q, u, err) }
 		h.removed = func() { s.removed(h) }
 		h.untold = func() (string, func()) { return s.notice(u) }
 		s.all[u.String()] = h

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner"
@@ -19,7 +20,7 @@ import (
 // the bridge, which nobody is asked about.
 type keys struct {
 	store    enrollment.Store
-	policies *policies
+	policies *auditing.Policies
 	tokens   *heldTokens
 	epoch    *epoch
 }
@@ -39,7 +40,7 @@ func (s *keys) enrolled(u hsm.URI) (found enrollment.Enrollment, err error) {
 	if i < 0 {
 		return found, fmt.Errorf("%s: %w", u, enrollment.ErrUnknown)
 	}
-	if policy, _ := s.policies.of(all[i]); policy.Asks() { // the policy of all enrolments with the key, whatever their URI
+	if policy, _ := s.policies.Of(all[i]); policy.Asks() { // the policy of all enrolments with the key, whatever their URI
 		return found, fmt.Errorf("%s: %w", all[i].Name, errAsksConsent)
 	}
 	return all[i], nil

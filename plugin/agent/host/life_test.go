@@ -20,6 +20,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
@@ -120,8 +121,8 @@ func TestUnlockWindow(t *testing.T) {
 		p.Close() // the holder is unlocked by hand: nobody need be asked
 		tg, err := a.targets.target("prod")
 		check(t, err)
-		check(t, tg.holder.unlock(context.Background(), requester{}, ask.From(hsmtest.Typing(t, pin))))
-		_, err = a.signIns.prepare(context.Background(), requester{enrollment: "prod", client: caller(1)}, p)
+		check(t, tg.holder.unlock(context.Background(), auditing.Requester{}, ask.From(hsmtest.Typing(t, pin))))
+		_, err = a.signIns.prepare(context.Background(), auditing.Requester{Enrollment: "prod", Client: caller(1)}, p)
 		check(t, err)
 	}
 	unlocked := func() bool { return a.status().Tokens[0].Unlocked }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/agent/consents"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/audit"
@@ -26,7 +27,7 @@ type locks struct {
 	tokens   *heldTokens
 	sessions *bridge.Sessions
 	answers  *consents.Answers
-	records  *records
+	records  *auditing.Records
 	notify   *desktop.Notifier
 	log      *slog.Logger
 }
@@ -52,7 +53,7 @@ func (l *locks) all() (ended []hsm.URI, err error) {
 	wg.Wait()
 	for i, err := range errs {
 		if errors.Is(err, worker.ErrEnded) {
-			ended, errs[i] = append(ended, public(holders[i].uri)), nil
+			ended, errs[i] = append(ended, auditing.Public(holders[i].uri)), nil
 		}
 	}
 	l.log.Info("locked", "enrollments", len(gone), "tokens", len(holders), "ended", len(ended))
@@ -89,13 +90,13 @@ func (l *locks) token(h *holder, why string) {
 			l.notify.Say("The token was removed: " + t.e.Name + " is locked.")
 		}
 	}
-	r := audit.Record{Event: audit.Lock, Reason: why, Token: public(h.uri)}
+	r := audit.Record{Event: audit.Lock, Reason: why, Token: auditing.Public(h.uri)}
 	if err := h.lock(); err != nil { // its connections have gone all the same
 		l.log.Error("lock", "token", h.uri.String(), "error", err)
-		r.Outcome, r.Error = outcome(err)
+		r.Outcome, r.Error = auditing.Outcome(err)
 	}
 	l.log.Info("locked", "token", h.uri.String(), "why", why)
-	l.records.write(r)
+	l.records.Write(r)
 }
 
 // sweep ends the unlock windows whose time is over, and returns when a token was

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
@@ -68,7 +69,7 @@ func (a *agent) operate(l *link.Server, r link.Received) (out any, then func(), 
 		answer := message.LockAnswer{OK: link.OK{OK: true}}
 		answer.Ended, err = a.locks.all()
 		out = answer
-		a.records.write(audit.Record{Event: audit.Lock, Reason: "asked"})
+		a.records.Write(audit.Record{Event: audit.Lock, Reason: "asked"})
 	case r.Op == message.OpStop:
 		then = func() { a.life.end("asked") }
 	case r.Op == message.OpRetire:
@@ -99,18 +100,18 @@ func (a *agent) operateFor(l *link.Server, r link.Received, p *remotePrompter, o
 		if err := r.Decode(&q); err != nil {
 			return err
 		}
-		who := requester{enrollment: q.Enrollment, command: q.Purpose.Command}
+		who := auditing.Requester{Enrollment: q.Enrollment, Command: q.Purpose.Command}
 		var err error
-		if who.client, who.kin, err = a.o.identify(l.Peer(), q.Client); err != nil {
-			a.records.session(requester{enrollment: q.Enrollment, client: l.Peer()}, err)
+		if who.Client, who.Kin, err = a.o.identify(l.Peer(), q.Client); err != nil {
+			a.records.Session(auditing.Requester{Enrollment: q.Enrollment, Client: l.Peer()}, err)
 			return err
 		}
-		p.who = who.client
+		p.who = who.Client
 		if r.Op == message.OpUnlock {
 			return a.life.work(func() error { return a.signIns.unlockAhead(l.Context(), who, p) })
 		}
-		p.terminal = who.client.Terminal() != 0
-		p.elsewhere = func() ask.Func { return a.people.person(who.client) }
+		p.terminal = who.Client.Terminal() != 0
+		p.elsewhere = func() ask.Func { return a.people.person(who.Client) }
 		p.soon = a.people.soon
 		return a.life.work(func() error {
 			s, err := a.signIns.prepare(l.Context(), who, p)
@@ -124,7 +125,7 @@ func (a *agent) operateFor(l *link.Server, r link.Received, p *remotePrompter, o
 		}
 		p.who = q.Client
 		return a.life.work(func() error {
-			s, err := a.signer.sign(l.Context(), requester{client: q.Client, command: q.Purpose.Command}, q.Sign, p)
+			s, err := a.signer.sign(l.Context(), auditing.Requester{Client: q.Client, Command: q.Purpose.Command}, q.Sign, p)
 			*out = message.SignAnswer{Signed: s}
 			return err
 		})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/audit"
@@ -51,7 +52,7 @@ func (r *rig) enrolledWith(p consent.Policy) {
 	r.t.Helper()
 	r.policy(p)
 	check(r.t, audit.Append(audit.Path(r.dirs), audit.Record{Event: audit.Policy, Reason: audit.PolicyEnrolled, Enrollment: r.e.Name,
-		Key: r.e.KeyHash, Token: public(r.e.Key), Policy: p.String()}))
+		Key: r.e.KeyHash, Token: auditing.Public(r.e.Key), Policy: p.String()}))
 }
 
 // notice is what the prompt for the PIN tells, of the sign-in that asks for it.
@@ -103,7 +104,7 @@ func TestPolicySetByKubehsm(t *testing.T) {
 	r.serve(Options{})
 	r.notice()
 	check(t, audit.Append(audit.Path(r.dirs), audit.Record{Event: audit.Policy, Reason: audit.PolicySet, Enrollment: "prod", Key: r.e.KeyHash,
-		Token: public(r.e.Key), Was: "writes", Policy: "session", Lowered: true}))
+		Token: auditing.Public(r.e.Key), Was: "writes", Policy: "session", Lowered: true}))
 	r.policy(consent.Policy{})
 	if _, err := r.prepare(r.dial(), caller(2), nil); err != nil {
 		t.Error(err)
@@ -182,7 +183,7 @@ func TestPolicyWithoutALog(t *testing.T) {
 		t.Errorf("told %q", n)
 	}
 	check(t, os.Remove(audit.Path(r.dirs)))
-	r.mustAgent(func(a *agent) { a.records.recover() })
+	r.mustAgent(func(a *agent) { a.records.Recover() })
 	_, lines := r.records()
 	if !slices.Equal(lines, []string{"log-lost"}) {
 		t.Errorf("on record is %q", lines)

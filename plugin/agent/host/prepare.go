@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
@@ -32,19 +33,19 @@ type signIns struct {
 	epoch    *epoch
 	issuer   *issuer
 	dial     *dialSigner
-	records  *records
+	records  *auditing.Records
 	log      *slog.Logger
 }
 
 // prepare makes sure that the bridge can carry requests for an enrolment and
 // hands out a session. The order is the package comment's.
-func (s *signIns) prepare(ctx context.Context, q requester, p *remotePrompter) (_ *message.Session, err error) {
+func (s *signIns) prepare(ctx context.Context, q auditing.Requester, p *remotePrompter) (_ *message.Session, err error) {
 	defer func() {
 		if err != nil {
-			s.records.session(q, err)
+			s.records.Session(q, err)
 		}
 	}()
-	t, err := s.targets.target(q.enrollment)
+	t, err := s.targets.target(q.Enrollment)
 	if err != nil {
 		return nil, err
 	}
@@ -55,8 +56,8 @@ func (s *signIns) prepare(ctx context.Context, q requester, p *remotePrompter) (
 		return nil, err
 	}
 	if !t.warm(time.Now()) {
-		if q.kin != nil {
-			q.kin() // as they are now, not when the person has answered
+		if q.Kin != nil {
+			q.Kin() // as they are now, not when the person has answered
 		}
 		over := t.holder.asks.tell(p)
 		t, err = s.warmUp(ctx, q, p)
@@ -74,16 +75,16 @@ func (t *target) warm(now time.Time) bool {
 }
 
 // warmUp is the cold half of a prepare, done by one caller for all.
-func (s *signIns) warmUp(ctx context.Context, q requester, p *remotePrompter) (*target, error) {
-	name := q.enrollment
-	if err := s.refusals.recall(q.client, name, time.Now()); err != nil {
+func (s *signIns) warmUp(ctx context.Context, q auditing.Requester, p *remotePrompter) (*target, error) {
+	name := q.Enrollment
+	if err := s.refusals.recall(q.Client, name, time.Now()); err != nil {
 		return nil, err
 	}
 	ctx, cancel := s.epoch.untilLocked(ctx)
 	defer cancel()
-	asked := ask.For(hsm.Purpose{Cluster: name, Action: "sign in", Command: q.command})(p.Ask)
+	asked := ask.For(hsm.Purpose{Cluster: name, Action: "sign in", Command: q.Command})(p.Ask)
 	var t *target
-	err := s.flights.do(ctx, name, q.client.Terminal(), func() error {
+	err := s.flights.do(ctx, name, q.Client.Terminal(), func() error {
 		var err error
 		if t, err = s.targets.target(name); err != nil {
 			return err
@@ -98,7 +99,7 @@ func (s *signIns) warmUp(ctx context.Context, q requester, p *remotePrompter) (*
 		return err
 	})
 	err = lockedOr(ctx, err)
-	s.refusals.remember(q.client, name, err, time.Now())
+	s.refusals.remember(q.Client, name, err, time.Now())
 	if err != nil {
 		s.log.Info("prepare failed", "enrollment", name, "error", err)
 		return nil, err
@@ -121,7 +122,7 @@ func passOn(err error, elsewhere bool) bool {
 }
 
 // connect makes t warm.
-func (s *signIns) connect(ctx context.Context, t *target, q requester, p ask.Func) error {
+func (s *signIns) connect(ctx context.Context, t *target, q auditing.Requester, p ask.Func) error {
 	signer := func(ctx context.Context) (crypto.Signer, error) { return s.dial.signIn(ctx, t, q, p) }
 	if t.ready.Load() && t.up.Live() {
 		probe, cancel := context.WithTimeout(ctx, probeTimeout)
@@ -148,7 +149,7 @@ func (s *signIns) connect(ctx context.Context, t *target, q requester, p ask.Fun
 
 // unlock unlocks the token, after making sure that a PIN would not be typed in
 // vain: the server answers and the key is there.
-func (s *signIns) unlock(ctx context.Context, t *target, q requester, p ask.Func) error {
+func (s *signIns) unlock(ctx context.Context, t *target, q auditing.Requester, p ask.Func) error {
 	if t.holder.unlocked() {
 		t.holder.use()
 		return nil
@@ -187,8 +188,8 @@ func (t *target) explain(err error) error {
 }
 
 // unlockAhead is the unlock operation.
-func (s *signIns) unlockAhead(ctx context.Context, q requester, p *remotePrompter) error {
-	t, err := s.targets.target(q.enrollment)
+func (s *signIns) unlockAhead(ctx context.Context, q auditing.Requester, p *remotePrompter) error {
+	t, err := s.targets.target(q.Enrollment)
 	if err != nil {
 		return err
 	}

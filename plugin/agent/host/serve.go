@@ -213,7 +213,7 @@ func (a *agent) run(ctx context.Context) (err error) {
 		a.log.Error("bridge", "error", err)
 	}
 	a.log.Info("listening", "version", a.o.Version)
-	a.records.write(audit.Record{Event: audit.AgentStart, Version: a.o.Version})
+	a.records.Write(audit.Record{Event: audit.AgentStart, Version: a.o.Version})
 	if err := ready(a.o.Ready); err != nil && !errors.Is(err, os.ErrClosed) {
 		a.log.Warn("whoever started the agent does not wait for it", "error", err)
 	}
@@ -235,7 +235,7 @@ func (a *agent) run(ctx context.Context) (err error) {
 	wg.Wait()
 	why := a.life.reason()
 	a.log.Info("stopped", "why", why, "error", err)
-	a.records.write(audit.Record{Event: audit.AgentStop, Reason: why})
+	a.records.Write(audit.Record{Event: audit.AgentStop, Reason: why})
 	if why == "replaced" && a.o.Supervised {
 		err = errors.Join(err, ErrReplaced)
 	}

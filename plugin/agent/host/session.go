@@ -3,6 +3,7 @@ package host
 import (
 	"time"
 
+	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/process"
@@ -14,23 +15,23 @@ type issuer struct {
 	people    *responders
 	terminals *terminals
 	life      *life
-	records   *records
+	records   *auditing.Records
 }
 
 // issue hands out a session.
-func (s *issuer) issue(t *target, q requester) (*message.Session, error) {
-	c, err := s.sessions.Issue(t.e.Name, q.client, q.kin)
+func (s *issuer) issue(t *target, q auditing.Requester) (*message.Session, error) {
+	c, err := s.sessions.Issue(t.e.Name, q.Client, q.Kin)
 	if err != nil {
 		return nil, err
 	}
-	s.terminals.mayWrite(q.client)
+	s.terminals.mayWrite(q.Client)
 	if c.New {
-		s.records.session(q, nil)
+		s.records.Session(q, nil)
 	}
 	s.life.handedOut()
 	out := &message.Session{Certificate: c.Certificate, Key: c.Key, Expires: c.Expires, CertificateExpires: t.chain[0].NotAfter}
-	if out.Attend = s.needsAttendant(t, q.client); out.Attend {
-		s.people.expect(q.client, time.Now())
+	if out.Attend = s.needsAttendant(t, q.Client); out.Attend {
+		s.people.expect(q.Client, time.Now())
 	}
 	return out, nil
 }

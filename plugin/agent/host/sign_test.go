@@ -21,6 +21,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/agent/signing"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/ask"
@@ -82,7 +83,7 @@ func TestSignForOthers(t *testing.T) {
 	}
 	unhashed := &wire.Sign{Key: r.slot.URI.String(), Digest: []byte("a text of any length")}
 	r.mustAgent(func(a *agent) {
-		if signed, err := a.signer.sign(t.Context(), requester{}, unhashed, nil); signed != nil || !errors.Is(err, externalsigner.ErrRequest) {
+		if signed, err := a.signer.sign(t.Context(), auditing.Requester{}, unhashed, nil); signed != nil || !errors.Is(err, externalsigner.ErrRequest) {
 			t.Errorf("no hash: signed %v, %v", signed, err)
 		}
 	})

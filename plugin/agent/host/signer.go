@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/consent"
@@ -32,7 +33,7 @@ type externalSigner struct {
 	asker    ask.Func // see [Options]
 	refusals *refusals
 	life     *life
-	records  *records
+	records  *auditing.Records
 	notify   *desktop.Notifier
 	socket   string
 	log      *slog.Logger
@@ -43,7 +44,7 @@ type externalSigner struct {
 // nobody's yes: by an enrolled key that is held unlocked now, and whose
 // enrolments all leave it at signing in. For any other the token itself is asked,
 // and so is its user.
-func (s *externalSigner) sign(ctx context.Context, q requester, digest *wire.Sign, p *remotePrompter) (*wire.Signed, error) {
+func (s *externalSigner) sign(ctx context.Context, q auditing.Requester, digest *wire.Sign, p *remotePrompter) (*wire.Signed, error) {
 	if digest == nil {
 		return nil, fmt.Errorf("%w: nothing to sign", wire.ErrFrame)
 	}
@@ -67,11 +68,11 @@ func (s *externalSigner) sign(ctx context.Context, q requester, digest *wire.Sig
 		return nil, err
 	}
 	defer s.tokens.of(e.Key).asks.tell(p)()
-	signature, err := s.keys.sign(ctx, q.client, e, public, r, p.Ask)
+	signature, err := s.keys.sign(ctx, q.Client, e, public, r, p.Ask)
 	if errors.Is(err, hsm.ErrPINRequired) { // for each signature
 		return &wire.Signed{}, nil
 	}
-	s.records.signed(e, q, err)
+	s.records.Signed(e, q, err)
 	if err != nil {
 		return nil, err
 	}
@@ -111,31 +112,31 @@ func (s *externalSigner) answer(ctx context.Context, r externalsigner.Request, t
 	if err != nil {
 		return out, err
 	}
-	q := requester{enrollment: e.Name, client: process.Of(service.PeerPID(ctx))}
-	purpose := ask.For(hsm.Purpose{Cluster: e.Name, Action: "sign in", Command: consent.CommandOf(q.client.PID)})
+	q := auditing.Requester{Enrollment: e.Name, Client: process.Of(service.PeerPID(ctx))}
+	purpose := ask.For(hsm.Purpose{Cluster: e.Name, Action: "sign in", Command: consent.CommandOf(q.Client.PID)})
 	err = s.life.work(func() error {
-		defer s.tokens.of(e.Key).asks.tell(toldWaiter{q.client, tell})()
+		defer s.tokens.of(e.Key).asks.tell(toldWaiter{q.Client, tell})()
 		if err := s.unlock(ctx, e, q, purpose, tell); err != nil {
 			return err
 		}
-		out.Signature, err = s.keys.sign(ctx, q.client, e, public, r, purpose(service.Told("", tell)(touchOnly(s.people.person(q.client)))))
-		s.records.signed(e, q, err)
+		out.Signature, err = s.keys.sign(ctx, q.Client, e, public, r, purpose(service.Told("", tell)(touchOnly(s.people.person(q.Client)))))
+		s.records.Signed(e, q, err)
 		return err
 	})
 	return out, err
 }
 
 // unlock sees to it that the key can be used.
-func (s *externalSigner) unlock(ctx context.Context, e enrollment.Enrollment, q requester, purpose ask.Middleware, tell func(string)) error {
+func (s *externalSigner) unlock(ctx context.Context, e enrollment.Enrollment, q auditing.Requester, purpose ask.Middleware, tell func(string)) error {
 	h := s.tokens.of(e.Key)
 	if h.unlocked() {
 		return nil
 	}
-	if err := s.refusals.recall(q.client, e.Name, time.Now()); err != nil { // clients ask again and again
+	if err := s.refusals.recall(q.Client, e.Name, time.Now()); err != nil { // clients ask again and again
 		return err
 	}
 	p := nobody(s.notify, e.Name)
-	if who := s.people.someone(q.client); who != nil {
+	if who := s.people.someone(q.Client); who != nil {
 		p = service.Told(who.where(), tell)(who.p.Ask)
 	} else if s.asker != nil {
 		p = service.Told("in the window that opens", tell)(s.asker)
@@ -151,6 +152,6 @@ func (s *externalSigner) unlock(ctx context.Context, e enrollment.Enrollment, q 
 			err = hsm.Hintf(err, "run `kubehsm unlock %s`", e.Name)
 		}
 	}
-	s.refusals.remember(q.client, e.Name, err, time.Now())
+	s.refusals.remember(q.Client, e.Name, err, time.Now())
 	return err
 }

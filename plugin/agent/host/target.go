@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/consent"
@@ -75,7 +76,7 @@ func (t *target) inDate(now time.Time) error {
 // targets are the enrolments in use.
 type targets struct {
 	store     enrollment.Store
-	policies  *policies
+	policies  *auditing.Policies
 	tokens    *heldTokens
 	sessions  *bridge.Sessions
 	signer    func(context.Context, *target) (crypto.Signer, error) // signs for a new connection
@@ -132,7 +133,7 @@ func (s *targets) load(name string) (*target, error) {
 		return nil, err
 	}
 	before := s.store.Version(e)
-	policy, others := s.policies.of(e)
+	policy, others := s.policies.Of(e)
 	version := s.store.Version(e, others...) // before the chain is read: a later write shows
 	if again, err := s.store.Load(name); err != nil || !reflect.DeepEqual(again, e) || !strings.HasPrefix(version, before) {
 		version = "" // the enrolment was read before this version

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/plugin/worker"
@@ -18,8 +19,8 @@ import (
 type holder struct {
 	uri     hsm.URI // of the token alone
 	tokens  worker.Tokens
-	tried   func(requester, error) // is told how each attempt to unlock ended; may be nil
-	removed func()                 // is told that the token has gone; may be nil
+	tried   func(auditing.Requester, error) // is told how each attempt to unlock ended; may be nil
+	removed func()                          // is told that the token has gone; may be nil
 	// untold is what a person is to be told at a prompt, and is told when it was said;
 	// may be nil.
 	untold  func() (sentences string, told func())
@@ -226,7 +227,7 @@ func (h *holder) find(ctx context.Context, key hsm.URI, want crypto.PublicKey) (
 
 // unlock asks p for the PIN, for q, unless the token is unlocked. Whoever comes while
 // somebody is asked waits for that.
-func (h *holder) unlock(ctx context.Context, q requester, p ask.Func) error {
+func (h *holder) unlock(ctx context.Context, q auditing.Requester, p ask.Func) error {
 	select {
 	case h.asking <- struct{}{}:
 		defer func() { <-h.asking }()
@@ -239,7 +240,7 @@ func (h *holder) unlock(ctx context.Context, q requester, p ask.Func) error {
 	var of worker.Token
 	err := h.with(ctx, func(t worker.Token) error {
 		of = t
-		return t.Unlock(ctx, h.noting(q.client, p).Prompter())
+		return t.Unlock(ctx, h.noting(q.Client, p).Prompter())
 	})
 	if err == nil {
 		h.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
@@ -49,7 +50,7 @@ func (oneToken) Removed(ctx context.Context, _ worker.Token) error {
 // after: its unlock window does not begin.
 func TestLockWhileItAnswers(t *testing.T) {
 	for name, f := range map[string]func(*holder) error{
-		"unlock": func(h *holder) error { return h.unlock(t.Context(), requester{}, nil) },
+		"unlock": func(h *holder) error { return h.unlock(t.Context(), auditing.Requester{}, nil) },
 		"window": func(h *holder) error {
 			_, err := h.open(t.Context())
 			h.window(time.Now())
@@ -96,7 +97,7 @@ func TestUnlockHearsOfALock(t *testing.T) {
 	a, err = newAgent(o, wire.Build{}, discard(), nil, func() {})
 	check(t, err)
 	defer a.bridge.close()
-	if err := a.signIns.unlockAhead(t.Context(), requester{enrollment: "prod"}, newRemotePrompter(link.NewServer(t.Context(), nil, message.Codes()))); !errors.Is(err, message.ErrLocked) {
+	if err := a.signIns.unlockAhead(t.Context(), auditing.Requester{Enrollment: "prod"}, newRemotePrompter(link.NewServer(t.Context(), nil, message.Codes()))); !errors.Is(err, message.ErrLocked) {
 		t.Error(err)
 	}
 }

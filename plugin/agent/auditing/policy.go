@@ -1,4 +1,4 @@
-package host
+package auditing
 
 import (
 	"cmp"
@@ -17,30 +17,30 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 )
 
-// policies holds what the audit log records of the enrolments' consent policies. The
+// Policies holds what the audit log records of the enrolments' consent policies. The
 // log is read with the first enrolment, and again when an enrolment's policy differs
 // from the one that is known.
-type policies struct {
-	store   enrollment.Store
-	records *records
-	notify  *desktop.Notifier
-	log     *slog.Logger
-	lowered func(key hsm.URI) // is told that a policy of that key was lowered
+type Policies struct {
+	Store   enrollment.Store // of all enrolments
+	Records *Records
+	Notify  *desktop.Notifier
+	Log     *slog.Logger
+	Lowered func(key hsm.URI) // is told that a policy of that key was lowered
 
 	mu    sync.Mutex
 	read  bool
 	known map[string]*audit.PolicyState
 }
 
-// of returns the policy in force for the key of e, the strictest of all
+// Of returns the policy in force for the key of e, the strictest of all
 // enrolments with the key, and the other enrolments with the key. A policy that differs
 // from the audit log goes on record, and the next prompt tells of the change. kubehsm
 // asks for the PIN before it lowers a policy: where another program lowered one, the
 // token is locked, so that this prompt comes at once.
-func (s *policies) of(e enrollment.Enrollment) (p consent.Policy, others []enrollment.Enrollment) {
-	all, err := s.store.List()
+func (s *Policies) Of(e enrollment.Enrollment) (p consent.Policy, others []enrollment.Enrollment) {
+	all, err := s.Store.List()
 	if err != nil { // an enrolment that cannot be read is not served; its policy is missed below
-		s.log.Warn("enrolments", "error", err)
+		s.Log.Warn("enrolments", "error", err)
 	}
 	found := map[string]consent.Policy{e.Name: e.Consent()}
 	p = e.Consent()
@@ -52,14 +52,14 @@ func (s *policies) of(e enrollment.Enrollment) (p consent.Policy, others []enrol
 		}
 	}
 	if s.follow(e, p, found) {
-		s.lowered(e.Key)
+		s.Lowered(e.Key)
 	}
 	return p, others
 }
 
 // follow records the changes in the policies of e's key, and reports whether one was
 // lowered.
-func (s *policies) follow(e enrollment.Enrollment, p consent.Policy, found map[string]consent.Policy) (lowered bool) {
+func (s *Policies) follow(e enrollment.Enrollment, p consent.Policy, found map[string]consent.Policy) (lowered bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	changes := s.changes(e, p, found)
@@ -69,10 +69,10 @@ func (s *policies) follow(e enrollment.Enrollment, p consent.Policy, found map[s
 	}
 	for _, r := range changes {
 		audit.Follow(s.known, r)
-		s.records.write(r)
+		s.Records.Write(r)
 		if r.Lowered {
 			lowered = true
-			s.notify.Say(r.Sentence())
+			s.Notify.Say(r.Sentence())
 		}
 	}
 	return lowered
@@ -80,12 +80,12 @@ func (s *policies) follow(e enrollment.Enrollment, p consent.Policy, found map[s
 
 // readLog reads the audit log. Without a log in this process, as in some tests,
 // every policy is new. The caller holds s.mu.
-func (s *policies) readLog() {
+func (s *Policies) readLog() {
 	s.read = true
 	if s.known == nil {
 		s.known = map[string]*audit.PolicyState{}
 	}
-	known, err := s.records.policies(context.Background())
+	known, err := s.Records.policies(context.Background())
 	if err != nil || known == nil {
 		return // the agent's status tells of an error
 	}
@@ -95,16 +95,16 @@ func (s *policies) readLog() {
 		}
 	}
 	s.known = known
-	s.records.carry(known)
+	s.Records.carry(known)
 }
 
 // changes returns what differs between the policies of e's key, found, and the
 // known ones. The caller holds s.mu.
-func (s *policies) changes(e enrollment.Enrollment, inForce consent.Policy,
+func (s *Policies) changes(e enrollment.Enrollment, inForce consent.Policy,
 	found map[string]consent.Policy) (changes []audit.Record) {
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	change := func(name string, r audit.Record) {
-		r.Time, r.Event, r.Enrollment, r.Key, r.Token = now, audit.Policy, name, e.KeyHash, public(e.Key)
+		r.Time, r.Event, r.Enrollment, r.Key, r.Token = now, audit.Policy, name, e.KeyHash, Public(e.Key)
 		changes = append(changes, r)
 	}
 	for name, p := range found {
@@ -127,12 +127,12 @@ func (s *policies) changes(e enrollment.Enrollment, inForce consent.Policy,
 	return changes
 }
 
-// notice returns the policy changes that the next question about token has to tell, and
+// Notice returns the policy changes that the next question about token has to tell, and
 // told, a function to call when the person has answered.
-func (s *policies) notice(token hsm.URI) (sentences string, told func()) {
+func (s *Policies) Notice(token hsm.URI) (sentences string, told func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	name := public(token).String()
+	name := Public(token).String()
 	var changes []audit.Record
 	for _, known := range s.known {
 		for _, r := range known.Untold {
@@ -159,7 +159,7 @@ func (s *policies) notice(token hsm.URI) (sentences string, told func()) {
 const maxTold = 3
 
 // told records that a person was told of changes.
-func (s *policies) told(changes []audit.Record) {
+func (s *Policies) told(changes []audit.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	done := map[string]bool{}
@@ -174,6 +174,6 @@ func (s *policies) told(changes []audit.Record) {
 		}
 		r := audit.Record{Event: audit.Policy, Reason: audit.PolicyTold, Enrollment: r.Enrollment, Key: r.Key, Token: r.Token}
 		audit.Follow(s.known, r)
-		s.records.write(r)
+		s.Records.Write(r)
 	}
 }

@@ -1,0 +1,224 @@
+package auditing
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/url"
+	"strings"
+	"sync/atomic"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
+	"github.com/kubehsm/kubehsm/plugin/audit"
+	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/consent"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/process"
+)
+
+// Records writes what the agent does to the audit log. The work goes on if that
+// fails, and the agent's status says so.
+type Records struct {
+	log     *slog.Logger
+	agent   int                    // its process
+	To      *audit.Log             // nil in tests that do not look at it
+	path    string                 // of the audit log
+	problem atomic.Pointer[string] // why the audit log cannot be written
+}
+
+// NewRecords writes to an audit log, which is at path, for the agent that has that
+// process number.
+func NewRecords(to *audit.Log, path string, agent int, log *slog.Logger) *Records {
+	return &Records{log: log, agent: agent, To: to, path: path}
+}
+
+// Write writes a record.
+func (s *Records) Write(r audit.Record) { s.put(r, (*audit.Log).Write) }
+
+// Repeated is write for what a program may try in a loop.
+func (s *Records) Repeated(r audit.Record) { s.put(r, (*audit.Log).Repeated) }
+
+func (s *Records) put(r audit.Record, to func(*audit.Log, audit.Record) error) {
+	if s.To == nil {
+		return
+	}
+	r.Agent = s.agent
+	s.note(to(s.To, r))
+}
+
+// Recover writes what was only counted so far, and begins a new log where
+// somebody has removed it.
+func (s *Records) Recover() {
+	if s.To == nil {
+		return
+	}
+	lost, err := s.To.Recover()
+	s.note(err)
+	if lost {
+		s.Write(audit.Record{Event: audit.Lost})
+	}
+	s.note(s.To.Flush())
+}
+
+// note keeps an error of the audit log for the status.
+func (s *Records) note(err error) {
+	if err == nil {
+		return
+	}
+	text := err.Error()
+	if old := s.problem.Swap(&text); old == nil || *old != text {
+		s.log.Error("audit", "error", err)
+	}
+}
+
+// Problem is why the audit log cannot be written, "" if it can.
+func (s *Records) Problem() string {
+	if p := s.problem.Load(); p != nil {
+		return *p
+	}
+	return ""
+}
+
+// policies reads the policies that are on record; there are none without a log.
+func (s *Records) policies(ctx context.Context) (map[string]*audit.PolicyState, error) {
+	if s.To == nil {
+		return nil, nil
+	}
+	known, err := audit.Policies(ctx, s.path)
+	s.note(err)
+	return known, err
+}
+
+// carry has the policies written into each new file of the log.
+func (s *Records) carry(known map[string]*audit.PolicyState) {
+	if s.To != nil {
+		s.To.Carry(known)
+	}
+}
+
+// Requester is who wants a piece of work, and for which enrollment: without one, it is
+// the work of a request that runs already.
+type Requester struct {
+	Enrollment string              // its name
+	Client     process.ID          // the program, as the system knows it
+	Kin        func() []process.ID // the processes that started it, nil where the system does not tell
+	Command    string              // what the client says that it runs
+}
+
+// subject fills in who wanted it and for which enrolment; ok is false where nobody
+// waits for it.
+func (q Requester) subject(to *audit.Record) (ok bool) {
+	if q.Enrollment == "" {
+		return false
+	}
+	to.Enrollment, to.Client = q.Enrollment, q.onRecord()
+	return true
+}
+
+// onRecord names a client: by what the system tells or, where it does not, by what
+// the client says, of whose command line only the program counts, as arguments may
+// be secrets.
+func (q Requester) onRecord() *audit.Process {
+	name := consent.CommandOf(q.Client.PID)
+	if name == "" {
+		name, _, _ = strings.Cut(q.Command, " ")
+	}
+	if q.Client.PID == 0 && name == "" {
+		return nil
+	}
+	const longest = 64
+	if len(name) > longest {
+		name = name[:longest]
+	}
+	return &audit.Process{PID: q.Client.PID, Command: name}
+}
+
+// Outcome sorts an error.
+func Outcome(err error) (audit.Outcome, string) {
+	if err == nil {
+		return audit.Granted, ""
+	}
+	code := message.Codes().Failure(err).Code
+	if code == "" {
+		code = "other"
+	}
+	for _, e := range []error{hsm.ErrCancelled, context.Canceled, message.ErrLocked} {
+		if errors.Is(err, e) {
+			return audit.Cancelled, code
+		}
+	}
+	for _, e := range []error{hsm.ErrPINIncorrect, hsm.ErrPINLocked, hsm.ErrPINInvalid, hsm.ErrTouchTimeout, hsm.ErrKeyMismatch,
+		message.ErrRejected, message.ErrNotClient, message.ErrCertificateExpired, enrollment.ErrUnknown, enrollment.ErrInvalid} {
+		if errors.Is(err, e) {
+			return audit.Refused, code
+		}
+	}
+	return audit.Failed, code
+}
+
+// Public leaves out what says how a token is reached.
+func Public(u hsm.URI) hsm.URI {
+	return u.TokenOnly().Identity()
+}
+
+// Unlock records an attempt to unlock a token.
+func (s *Records) Unlock(q Requester, token hsm.URI, err error) {
+	r := audit.Record{Event: audit.Unlock, Token: Public(token)}
+	r.Outcome, r.Error = Outcome(err)
+	q.subject(&r)
+	s.Write(r)
+}
+
+// Signature records the use of a key, or that it came to none. Only those
+// that a client's plugin waits for are never counted together when they fail.
+func (s *Records) Signature(q Requester, e enrollment.Enrollment, err error) {
+	r := audit.Record{Event: audit.Signature, Reason: "reconnect", Key: e.KeyHash, Token: Public(e.Key)}
+	r.Outcome, r.Error = Outcome(err)
+	asked := q.subject(&r)
+	if asked {
+		r.Reason = "sign-in"
+	}
+	r.Enrollment = e.Name
+	if u, err := url.Parse(e.Cluster.Server); err == nil { // it has been dialled
+		r.Server = u.Host
+	}
+	if err != nil && !asked {
+		s.Repeated(r)
+		return
+	}
+	s.Write(r)
+}
+
+// Signed records a signature for a client that has the key's use itself.
+func (s *Records) Signed(e enrollment.Enrollment, q Requester, err error) {
+	r := audit.Record{Event: audit.Signature, Reason: "external-signer", Enrollment: e.Name, Key: e.KeyHash, Token: Public(e.Key), Client: q.onRecord()}
+	r.Outcome, r.Error = Outcome(err)
+	if u, err := url.Parse(e.Cluster.Server); err == nil {
+		r.Server = u.Host
+	}
+	s.Write(r)
+}
+
+// Session records a new session, or why there is none.
+func (s *Records) Session(q Requester, err error) {
+	r := audit.Record{Event: audit.Session, Enrollment: q.Enrollment, Client: q.onRecord()}
+	r.Outcome, r.Error = Outcome(err)
+	if err == nil {
+		s.Write(r)
+		return
+	}
+	if enrollment.ValidName(q.Enrollment) != nil {
+		r.Enrollment = "" // not a name: anything could be in it
+	}
+	s.Repeated(r)
+}
+
+// Denial records a request that the bridge refused.
+func (s *Records) Denial(d bridge.Denial) {
+	r := audit.Record{Event: audit.Denial, Code: d.Code, Reason: d.Reason, Enrollment: d.Enrollment}
+	if d.Client.PID != 0 {
+		r.Client = &audit.Process{PID: d.Client.PID, Command: consent.CommandOf(d.Client.PID)}
+	}
+	s.Repeated(r)
+}
