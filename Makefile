@@ -66,7 +66,7 @@ soak: prerequisites cluster ## 50 watchers and 20 kubectl loops for SOAK (10m), 
 	$(GO) test -count=1 -timeout 40m -v -run '^TestSoak$$' ./test/informers -soak $(SOAK)
 
 .PHONY: race-hunt
-race-hunt: ## run tests with some statements delayed, to find racy tests: PKG=./plugin/agent RUNS=10 SEED=7 FLAGS=-race
+race-hunt: ## run tests with some statements delayed, to find racy tests: PKG=./plugin/agent/host RUNS=10 SEED=7 FLAGS=-race
 	$(GO) run -buildvcs=false ./test/racehunt -runs $(RUNS) $(if $(SEED),-seed $(SEED)) -flags '$(FLAGS)' $(PKG)
 
 .PHONY: test-helm
