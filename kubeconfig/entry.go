@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"path/filepath"
 	"strings"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 )
 
 // ExecExtension is the cluster extension that client-go hands to exec plugins
@@ -26,13 +28,8 @@ type Entry struct {
 	Name string // not empty; printable
 
 	// The cluster.
-	Server                string         // https URL
-	CAData                []byte         // PEM; empty means the system's roots
-	TLSServerName         string         // optional
-	InsecureSkipTLSVerify bool           // excludes CAData
-	ProxyURL              string         // optional
-	DisableCompression    bool           // the client asks for no compressed answers
-	Extension             map[string]any // JSON values; content of [ExecExtension], optional
+	cluster.Cluster
+	Extension map[string]any // JSON values; content of [ExecExtension], optional
 
 	// The user: one of the two.
 	Exec         *Exec

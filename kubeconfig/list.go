@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 )
 
 // UserKind says how a kubeconfig user authenticates.
@@ -48,17 +50,12 @@ type Context struct {
 
 // Cluster is the cluster that a context names.
 type Cluster struct {
-	Name                  string
-	Missing               bool   // the context names a cluster that does not exist
-	File                  string // where it is defined
-	Server                string
-	TLSServerName         string
-	CAData                []byte // PEM, from certificate-authority-data
-	CAFile                string // absolute; counts only if CAData is empty
-	InsecureSkipTLSVerify bool
-	ProxyURL              string
-	DisableCompression    bool
-	Ours                  bool
+	Name    string
+	Missing bool   // the context names a cluster that does not exist
+	File    string // where it is defined
+	cluster.Cluster
+	CAFile string // absolute; counts only if CAData is empty
+	Ours   bool
 	// Extension is the JSON of the client.authentication.k8s.io/exec extension,
 	// or nil.
 	Extension []byte
@@ -234,9 +231,9 @@ func describeCluster(name string, c *api.Cluster) Cluster {
 	if c == nil {
 		return Cluster{Name: name, Missing: true}
 	}
-	out := Cluster{Name: name, File: c.LocationOfOrigin, Server: c.Server, TLSServerName: c.TLSServerName,
-		CAData: c.CertificateAuthorityData, CAFile: c.CertificateAuthority,
-		InsecureSkipTLSVerify: c.InsecureSkipTLSVerify, ProxyURL: c.ProxyURL, DisableCompression: c.DisableCompression}
+	out := Cluster{Name: name, File: c.LocationOfOrigin, CAFile: c.CertificateAuthority, Cluster: cluster.Cluster{
+		Server: c.Server, TLSServerName: c.TLSServerName, CAData: c.CertificateAuthorityData,
+		InsecureSkipTLSVerify: c.InsecureSkipTLSVerify, ProxyURL: c.ProxyURL, DisableCompression: c.DisableCompression}}
 	if u, ok := c.Extensions[ExecExtension].(*runtime.Unknown); ok {
 		out.Extension = u.Raw
 		out.Ours = enrollmentInJSON(u.Raw) != ""

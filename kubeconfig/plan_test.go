@@ -12,11 +12,13 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 )
 
 // entry is what the enrolment writes.
 func entry(name string) Entry {
-	return Entry{Name: name, Server: "https://127.0.0.1:7443/c/" + name, CAData: []byte("-----BEGIN CERTIFICATE-----\n"),
+	return Entry{Name: name, Cluster: cluster.Cluster{Server: "https://127.0.0.1:7443/c/" + name, CAData: []byte("-----BEGIN CERTIFICATE-----\n")},
 		Extension: map[string]any{"enrollment": name, "server": "https://real:6443"},
 		Exec: &Exec{APIVersion: "client.authentication.k8s.io/v1beta1", Command: "/usr/bin/kubehsm",
 			Args: []string{"credential", "--enrollment", name}, Env: []EnvVar{{"KUBEHSM_HOME", "/home/u/hsm"}},

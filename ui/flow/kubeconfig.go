@@ -15,6 +15,8 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/execcredential"
 	"github.com/kubehsm/kubehsm/plugin/home"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 )
 
 // kubeconfigJournal keeps what is needed to take kubeconfig changes back.
@@ -43,10 +45,11 @@ func (e *Env) entry(en enrollment.Enrollment, setCurrent bool) (kubeconfig.Entry
 		exec.Env = append(exec.Env, kubeconfig.EnvVar{Name: home.EnvHome, Value: e.Dirs.Home})
 	}
 	return kubeconfig.Entry{
-		Name: en.Name, Server: endpoint.URL(en.Name), CAData: endpoint.CAPEM,
-		DisableCompression: en.Cluster.DisableCompression,
-		Extension:          map[string]any{"enrollment": en.Name, "server": en.Cluster.Server},
-		Exec:               exec, Namespace: en.Namespace, SetCurrent: setCurrent,
+		Name: en.Name,
+		Cluster: cluster.Cluster{
+			Server: endpoint.URL(en.Name), CAData: endpoint.CAPEM, DisableCompression: en.Cluster.DisableCompression},
+		Extension: map[string]any{"enrollment": en.Name, "server": en.Cluster.Server},
+		Exec:      exec, Namespace: en.Namespace, SetCurrent: setCurrent,
 	}, nil
 }
 

@@ -9,6 +9,8 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
 	"github.com/kubehsm/kubehsm/plugin/home"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 )
 
 // How a kubeconfig entry signs in.
@@ -46,8 +48,9 @@ func (e *Env) signerEntry(en enrollment.Enrollment, setCurrent bool) kubeconfig.
 	key.PINSource = ""
 	c := en.Cluster
 	return kubeconfig.Entry{
-		Name: en.Name, Server: c.Server, CAData: c.CAData, InsecureSkipTLSVerify: c.InsecureSkipTLSVerify,
-		TLSServerName: c.TLSServerName, ProxyURL: c.ProxyURL, DisableCompression: c.DisableCompression,
+		Name: en.Name,
+		Cluster: cluster.Cluster{Server: c.Server, CAData: c.CAData, InsecureSkipTLSVerify: c.InsecureSkipTLSVerify,
+			TLSServerName: c.TLSServerName, ProxyURL: c.ProxyURL, DisableCompression: c.DisableCompression},
 		Extension: map[string]any{wire.KeyEnrollment: en.Name, "server": c.Server},
 		AuthProvider: &kubeconfig.AuthProvider{Name: wire.ProviderName, Config: map[string]string{
 			wire.KeyPathExec: e.Executable, wire.KeyURI: key.String(), wire.KeyEnrollment: en.Name,
