@@ -3,62 +3,17 @@ package flow
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
-	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
-
-const testKubeconfig = `apiVersion: v1
-kind: Config
-clusters:
-- name: prod
-  cluster: {server: "https://10.0.0.1:6443", certificate-authority-data: ""}
-- name: open
-  cluster: {server: "https://10.0.0.2:6443", insecure-skip-tls-verify: true}
-contexts:
-- name: Prod/EU west
-  context: {cluster: prod, user: jane}
-- name: open
-  context: {cluster: open, user: jane}
-users:
-- name: jane
-  user: {token: secret}
-current-context: Prod/EU west
-`
-
-// testEnv is an Env over folders of its own, with tokens labelled as named.
-func testEnv(t *testing.T, labels ...string) (*Env, *hsmtest.Fake) {
-	t.Helper()
-	dir := t.TempDir()
-	file := filepath.Join(dir, "kubeconfig")
-	if err := os.WriteFile(file, []byte(testKubeconfig), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	root := filepath.Join(dir, "home")
-	if err := os.Mkdir(root, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	dirs, err := home.FromEnv(func(k string) string { return map[string]string{home.EnvHome: root}[k] })
-	if err != nil {
-		t.Fatal(err)
-	}
-	fake := hsmtest.NewFake(hsm.SchemePKCS11)
-	for _, l := range labels {
-		fake.Add(hsmtest.FakeOptions{Label: l})
-	}
-	return &Env{env.Env{Dirs: dirs, Drivers: hsm.Drivers{fake}, Executable: "/usr/local/bin/kubehsm", Kubeconfig: file}}, fake
-}
 
 func TestComplete(t *testing.T) {
 	e, _ := testEnv(t, "blue")

@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/expiry"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
@@ -36,7 +37,7 @@ func (n Enroller) Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompte
 	if err != nil {
 		return enrolling.Result{}, err
 	}
-	n.env = n.env.on(o.Cluster)
+	n.env = &Env{Env: *n.env.Env.On(o.Cluster)}
 	release, err := n.env.Lock(ctx, o.Name)
 	if err != nil {
 		return enrolling.Result{}, err
@@ -188,7 +189,7 @@ func (n Enroller) recordFor(ctx context.Context, o enrolling.Options) (*enrollin
 
 // cluster reads the API server of the context of j into j.
 func (e *Env) cluster(ctx context.Context, j *enrolling.Progress) error {
-	at, err := e.access().Endpoint(ctx, j.Options.Context)
+	at, err := (cluster.Access{Env: &e.Env}).Endpoint(ctx, j.Options.Context)
 	if err != nil {
 		return err
 	}

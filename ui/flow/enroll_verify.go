@@ -10,6 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
@@ -59,7 +60,7 @@ func (r *enrolment) signIn(ctx context.Context) (outcome, error) {
 	// The token is let go first: the agent may need it to itself.
 	r.token.Close()
 	r.token = nil
-	client, err := r.env.access().ThroughBridge(ctx, name, r.prompt)
+	client, err := (cluster.Access{Env: &r.env.Env}).ThroughBridge(ctx, name, r.prompt)
 	if err != nil {
 		return outcome{}, err
 	}

@@ -19,7 +19,7 @@ func (n Enroller) forecast(ctx context.Context, j *enrolling.Progress) ([]csr.Po
 	}
 	quiet := *n.env
 	quiet.Prompter = nil // a look asks for no PIN
-	client, err := quiet.access().Client(ctx, j.Options.Context)
+	client, err := (cluster.Access{Env: &quiet.Env}).Client(ctx, j.Options.Context)
 	if err != nil {
 		return nil, err
 	}

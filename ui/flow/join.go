@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
@@ -82,12 +83,12 @@ func (r *enrolment) client(ctx context.Context) (*csr.Client, error) {
 func (n Enroller) filer(ctx context.Context, j *enrolling.Progress) (*csr.Client, error) {
 	if renewal := j.Options.Renewal; renewal != nil {
 		if renewal.With == "" {
-			return n.env.access().ThroughBridge(ctx, j.Options.Name, n.env.Prompter)
+			return (cluster.Access{Env: &n.env.Env}).ThroughBridge(ctx, j.Options.Name, n.env.Prompter)
 		}
-		return n.env.access().Client(ctx, renewal.With)
+		return (cluster.Access{Env: &n.env.Env}).Client(ctx, renewal.With)
 	}
 	if j.Options.Join == nil {
-		client, err := n.env.access().Client(ctx, j.Options.Context)
+		client, err := (cluster.Access{Env: &n.env.Env}).Client(ctx, j.Options.Context)
 		if errors.Is(err, kubeconfig.ErrNoContext) {
 			if _, loadErr := n.env.Enrollments().Load(j.Options.Name); loadErr == nil {
 				err = hsm.Hintf(err, "%s was enrolled from that context; file the request with another one: `kubehsm certificate renew %s --with CONTEXT`", j.Options.Name, j.Options.Name)

@@ -182,28 +182,3 @@ func (e *Env) keptCurrent(ctx context.Context, en enrollment.Enrollment) string 
 func keptNote(current, name string) string {
 	return fmt.Sprintf("the current context stays %q, which is the same user's on this cluster; to change that: `kubehsm kubeconfig use %s`", current, name)
 }
-
-// writeKubeconfig writes the entries and makes the context current, in one change,
-// now that it has signed in; a second run finds them as they should be.
-func (r *enrolment) writeKubeconfig(ctx context.Context) (outcome, error) {
-	kept := r.env.keptCurrent(ctx, r.j.Enrollment())
-	change, err := r.env.planEntry(ctx, r.j.Enrollment(), !r.j.Options.KeepCurrent && kept == "", r.j.Options.Replace)
-	if err != nil {
-		return outcome{}, err
-	}
-	if kept != "" && !r.j.Options.KeepCurrent {
-		r.note("%s", keptNote(kept, r.j.Options.Name))
-	}
-	r.result.Kubeconfig = r.env.Rules().DefaultFile()
-	if !change.Empty() {
-		r.result.Kubeconfig = change.Files()[0]
-		for _, n := range change.Notes() {
-			r.note("%s", n)
-		}
-		if err := change.Apply(ctx); err != nil {
-			return outcome{}, err
-		}
-	}
-	r.result.Notes = r.notes
-	return outcome{message: r.result.Kubeconfig, reused: change.Empty()}, nil
-}

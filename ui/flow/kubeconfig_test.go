@@ -10,6 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/execcredential"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
 // TestDisableCompression: what the enrolled context says about compression is in
@@ -18,7 +19,7 @@ func TestDisableCompression(t *testing.T) {
 	e, _ := testEnv(t, "blue")
 	for _, disable := range []bool{false, true} {
 		if disable {
-			text := strings.Replace(testKubeconfig, `cluster: {server: "https://10.0.0.1:6443"`,
+			text := strings.Replace(flowtest.Kubeconfig, `cluster: {server: "https://10.0.0.1:6443"`,
 				`cluster: {disable-compression: true, server: "https://10.0.0.1:6443"`, 1)
 			if err := os.WriteFile(e.Kubeconfig, []byte(text), 0o600); err != nil {
 				t.Fatal(err)

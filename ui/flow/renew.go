@@ -14,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/expiry"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
@@ -172,7 +173,7 @@ func (r *enrolment) signInFirst(ctx context.Context) error {
 	if err := NewRenewer(r.env).renewable(en); err != nil {
 		return err
 	}
-	if r.filing, err = r.env.access().ThroughBridge(ctx, o.Name, r.prompt); err != nil {
+	if r.filing, err = (cluster.Access{Env: &r.env.Env}).ThroughBridge(ctx, o.Name, r.prompt); err != nil {
 		return err
 	}
 	r.pins.prove()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
 // What stands in the way of a key is mended as the hint says: with --key.
@@ -77,7 +78,7 @@ func TestClusterOfALaterRun(t *testing.T) {
 	e, _ := testEnv(t, "blue")
 	o := enrolling.Options{Name: "prod-hsm", User: "jane"}
 	begin(t, e, o, &typist{})
-	moved := strings.Replace(testKubeconfig, "https://10.0.0.1:6443", "https://10.0.0.9:6443", 1)
+	moved := strings.Replace(flowtest.Kubeconfig, "https://10.0.0.1:6443", "https://10.0.0.9:6443", 1)
 	if err := os.WriteFile(e.Kubeconfig, []byte(moved), 0o600); err != nil {
 		t.Fatal(err)
 	}

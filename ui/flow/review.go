@@ -19,7 +19,7 @@ func (n Enroller) Review(ctx context.Context, o enrolling.Options) (Review, erro
 	if err != nil {
 		return Review{}, err
 	}
-	n.env = n.env.on(o.Cluster)
+	n.env = &Env{Env: *n.env.Env.On(o.Cluster)}
 	if err := n.env.Dirs.Prepare(); err != nil {
 		return Review{}, err
 	}

@@ -2,12 +2,9 @@ package flow
 
 import (
 	"context"
-	"encoding/base64"
-	"encoding/pem"
 	"errors"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
 
@@ -35,7 +33,7 @@ func TestVainKey(t *testing.T) {
 		_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Unauthorized","code":401}`))
 	}))
 	defer server.Close()
-	pointAt(t, e, server)
+	flowtest.PointAt(t, &e.Env, server)
 	r := begin(t, e, enrolling.Options{User: "jane", AcceptForecast: true}, &typist{})
 	if _, err := r.keyForRequest(ctx); !errors.Is(err, csr.ErrUnauthorized) || r.j.KeyHash != "" {
 		t.Errorf("a credential that is not known: %v, key %q", err, r.j.KeyHash)
@@ -82,7 +80,7 @@ func TestVainKeyOnEKS(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	pointAt(t, e, server)
+	flowtest.PointAt(t, &e.Env, server)
 	r := begin(t, e, enrolling.Options{User: "jane"}, &typist{})
 	if _, err := r.keyForRequest(ctx); !errors.Is(err, request.ErrForecast) || !strings.Contains(err.Error(), "Amazon EKS") || r.j.KeyHash != "" {
 		t.Errorf("a key on EKS: %v, key %q", err, r.j.KeyHash)
@@ -91,16 +89,5 @@ func TestVainKeyOnEKS(t *testing.T) {
 	_, err := r.awaitApproval(ctx)
 	if hint := hsm.Hint(err); !errors.Is(err, context.DeadlineExceeded) || strings.Contains(hint, "nothing is lost") || !strings.Contains(hint, "Amazon EKS") {
 		t.Errorf("a wait on EKS: %v, hint: %s", err, hint)
-	}
-}
-
-// pointAt has the kubeconfig lead to a server.
-func pointAt(t *testing.T, e *Env, server *httptest.Server) {
-	t.Helper()
-	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	config := strings.Replace(testKubeconfig, `https://10.0.0.1:6443", certificate-authority-data: "`,
-		server.URL+`", certificate-authority-data: "`+base64.StdEncoding.EncodeToString(authority), 1)
-	if err := os.WriteFile(e.Kubeconfig, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
 	}
 }

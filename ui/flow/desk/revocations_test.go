@@ -6,12 +6,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
 // TestRevokeEndedTicket: a ticket that somebody else has ended is no failure; one
 // that may not be ended is.
 func TestRevokeEndedTicket(t *testing.T) {
-	e := testEnv(t)
+	e, _ := flowtest.Env(t)
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		code, reason := http.StatusNotFound, "NotFound"
 		if strings.HasSuffix(r.URL.Path, "bootstrap-token-ghijkl") {
@@ -22,7 +24,7 @@ func TestRevokeEndedTicket(t *testing.T) {
 		_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"` + reason + `","code":` + strconv.Itoa(code) + `}`))
 	}))
 	defer server.Close()
-	pointAt(t, e, server)
+	flowtest.PointAt(t, e, server)
 	r := Revocation{User: "jane", Tickets: []string{"abcdef", "ghijkl"}}
 	if err := NewRevocations(e).Revoke(t.Context(), "", &r); err != nil {
 		t.Fatal(err)

@@ -13,9 +13,9 @@ import (
 // TestRBACUnreachable: what reads other objects than requests says as plainly
 // that nobody is there.
 func TestRBACUnreachable(t *testing.T) {
-	e := testEnv(t)
+	e, _ := flowtest.Env(t)
 	server := flowtest.New(t, "admin").Server
-	pointAt(t, e, server)
+	flowtest.PointAt(t, e, server)
 	server.Close()
 	_, err := NewRoles(e).Check(t.Context(), "", nil)
 	if !errors.Is(err, csr.ErrUnreachable) || strings.Contains(err.Error(), `Get "`) || !strings.Contains(hsm.Hint(err), "reachable from here") {

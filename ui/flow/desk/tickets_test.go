@@ -16,6 +16,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
 // TestSealKeysDoNotStay: a key that nothing can be sealed to any more is removed
@@ -23,12 +24,12 @@ import (
 // is not kept at all.
 func TestSealKeysDoNotStay(t *testing.T) {
 	ctx := context.Background()
-	e := testEnv(t)
+	e, _ := flowtest.Env(t)
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "no tickets here", http.StatusForbidden)
 	}))
 	defer server.Close()
-	pointAt(t, e, server)
+	flowtest.PointAt(t, e, server)
 	left := func() (names []string) {
 		entries, err := os.ReadDir(NewTickets(e).sealDir())
 		if err != nil {
@@ -71,10 +72,10 @@ func TestSealKeysDoNotStay(t *testing.T) {
 // TestTicketThatWasNotMade: the record keeps no ticket that the cluster did not
 // make, and keeps one of which nobody knows.
 func TestTicketThatWasNotMade(t *testing.T) {
-	e := testEnv(t)
+	e, _ := flowtest.Env(t)
 	answers := map[string]http.HandlerFunc{}
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { answers[r.Method](w, r) }))
-	pointAt(t, e, server)
+	flowtest.PointAt(t, e, server)
 	cut := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 	says := func(code int) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {

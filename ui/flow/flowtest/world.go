@@ -1,0 +1,70 @@
+package flowtest
+
+import (
+	"encoding/base64"
+	"encoding/pem"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
+)
+
+// Kubeconfig is the file of [Env]: a context whose cluster nobody answers for, and one
+// that does not verify its own.
+const Kubeconfig = `apiVersion: v1
+kind: Config
+clusters:
+- name: prod
+  cluster: {server: "https://10.0.0.1:6443", certificate-authority-data: ""}
+- name: open
+  cluster: {server: "https://10.0.0.2:6443", insecure-skip-tls-verify: true}
+contexts:
+- name: Prod/EU west
+  context: {cluster: prod, user: jane}
+- name: open
+  context: {cluster: open, user: jane}
+users:
+- name: jane
+  user: {token: secret}
+current-context: Prod/EU west
+`
+
+// Env is an Env over folders of its own, with tokens labelled as named.
+func Env(t testing.TB, labels ...string) (*env.Env, *hsmtest.Fake) {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "kubeconfig")
+	if err := os.WriteFile(file, []byte(Kubeconfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	root := filepath.Join(dir, "home")
+	if err := os.Mkdir(root, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	dirs, err := home.FromEnv(func(k string) string { return map[string]string{home.EnvHome: root}[k] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	fake := hsmtest.NewFake(hsm.SchemePKCS11)
+	for _, l := range labels {
+		fake.Add(hsmtest.FakeOptions{Label: l})
+	}
+	return &env.Env{Dirs: dirs, Drivers: hsm.Drivers{fake}, Executable: "/usr/local/bin/kubehsm", Kubeconfig: file}, fake
+}
+
+// PointAt has the current context of the kubeconfig of e lead to a server.
+func PointAt(t testing.TB, e *env.Env, server *httptest.Server) {
+	t.Helper()
+	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	config := strings.Replace(Kubeconfig, `https://10.0.0.1:6443", certificate-authority-data: "`,
+		server.URL+`", certificate-authority-data: "`+base64.StdEncoding.EncodeToString(authority), 1)
+	if err := os.WriteFile(e.Kubeconfig, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
