@@ -11,19 +11,20 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 // renewFlags are the flags of certificate renew.
 type renewFlags struct {
-	flow.RenewOptions
+	enroll.RenewOptions
 	generate    generateFlags
 	all, force  bool
 	acceptRisks []string
 }
 
-func (f *renewFlags) options() (flow.RenewOptions, error) {
+func (f *renewFlags) options() (enroll.RenewOptions, error) {
 	o := f.RenewOptions
 	for _, risk := range f.acceptRisks {
 		if risk != enrolling.RiskForecast {
@@ -102,13 +103,13 @@ kubehsm certificate renew --all --timeout 10m`,
 	return c
 }
 
-func (a *app) renewOne(ctx context.Context, env *flow.Env, name string, o flow.RenewOptions) (enrolling.Result, error) {
-	return flow.NewRenewer(env).Renew(ctx, name, o, a.prompter(), func(e enrolling.Event) { stepWords(a.Stderr, e) })
+func (a *app) renewOne(ctx context.Context, env *flow.Env, name string, o enroll.RenewOptions) (enrolling.Result, error) {
+	return enroll.NewRenewer(env).Renew(ctx, name, o, a.prompter(), func(e enrolling.Event) { stepWords(a.Stderr, e) })
 }
 
 // renewAll renews what is due. One that fails does not keep the others from it.
-func (a *app) renewAll(ctx context.Context, env *flow.Env, o flow.RenewOptions, force bool, out *format) error {
-	all, err := flow.NewRenewer(env).Expiring()
+func (a *app) renewAll(ctx context.Context, env *flow.Env, o enroll.RenewOptions, force bool, out *format) error {
+	all, err := enroll.NewRenewer(env).Expiring()
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
@@ -147,7 +148,7 @@ func (a *app) enrollByLines(ctx context.Context, env *flow.Env, options enrollin
 // enrollReviewed shows what an enrolment would do, asks, and does it; a dry run
 // ends with the first.
 func (a *app) enrollReviewed(ctx context.Context, env *flow.Env, options enrolling.Options, f enrollFlags) (enrolling.Result, error) {
-	review, err := flow.NewEnroller(env).Review(ctx, options)
+	review, err := enroll.NewEnroller(env).Review(ctx, options)
 	if err != nil {
 		return enrolling.Result{}, err
 	}
@@ -175,10 +176,10 @@ func (a *app) enrollReviewed(ctx context.Context, env *flow.Env, options enrolli
 	if err := a.confirm(ctx, f.yes, "Begin?"); err != nil {
 		return enrolling.Result{}, err
 	}
-	return flow.NewEnroller(env).Enroll(ctx, review.Options, a.prompter(), func(e enrolling.Event) { stepWords(a.Stderr, e) })
+	return enroll.NewEnroller(env).Enroll(ctx, review.Options, a.prompter(), func(e enrolling.Event) { stepWords(a.Stderr, e) })
 }
 
-func reviewWords(w *words, r flow.Review) {
+func reviewWords(w *words, r enroll.Review) {
 	o := r.Options
 	key := "a new one, " + string(o.Generate.Algorithm)
 	if o.Token.Kind().HasSlots() {

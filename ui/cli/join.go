@@ -13,6 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
@@ -65,7 +66,7 @@ kubehsm join --name prod --certificate sent.pem`,
 			return usage(err)
 		}
 		if j := options.Join; f.certificate == "" && (j == nil || j.Endpoint == "" && j.File == "") {
-			if err := flow.NewJoins(env).Begun(options.Name); err != nil {
+			if err := enroll.NewJoins(env).Begun(options.Name); err != nil {
 				return usage(err)
 			}
 		}
@@ -74,7 +75,7 @@ kubehsm join --name prod --certificate sent.pem`,
 			if err != nil {
 				return err
 			}
-			if err := flow.NewJoins(env).TakeCertificate(c.Context(), options.Name, pem); err != nil {
+			if err := enroll.NewJoins(env).TakeCertificate(c.Context(), options.Name, pem); err != nil {
 				return err
 			}
 		}
@@ -147,7 +148,7 @@ func (f *joinFlags) refuseDefaults(ctx context.Context, env *flow.Env) error {
 			return err
 		}
 	}
-	return flow.NewJoins(env).RefuseDefaults(ctx, u, !f.generatePUK)
+	return enroll.NewJoins(env).RefuseDefaults(ctx, u, !f.generatePUK)
 }
 
 func (f *joinFlags) useTicket(ctx context.Context, a *app, o *enrolling.Options, args []string) error {
@@ -231,7 +232,7 @@ func (f *joinFlags) tokens(ctx context.Context, a *app, j *enrolling.Join) error
 // newPUK gives the card a random PUK before it joins.
 func (f *joinFlags) newPUK(a *app, c *cobra.Command, env *flow.Env, o enrolling.Options, out *format) error {
 	ctx := c.Context()
-	r, err := flow.NewJoins(env).NewPUK(ctx, o, func() error { return a.showable(ctx, f.printPUK, "PUK") }, a.prompter())
+	r, err := enroll.NewJoins(env).NewPUK(ctx, o, func() error { return a.showable(ctx, f.printPUK, "PUK") }, a.prompter())
 	w := a.err()
 	switch {
 	case r == nil && errors.Is(err, hsm.ErrUnsupported):

@@ -7,7 +7,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
@@ -123,7 +123,7 @@ func (a *app) expiryNotes(notes *words) error {
 	if err != nil {
 		return err
 	}
-	warnings, err := flow.NewRenewer(env).ExpiryWarnings()
+	warnings, err := enroll.NewRenewer(env).ExpiryWarnings()
 	if err != nil {
 		notes.line("note: %s", ui.Message(err))
 	}

@@ -54,7 +54,7 @@ func (e *Env) SetConsent(ctx context.Context, name string, p consent.Policy,
 	if err := en.Validate(); err != nil {
 		return en, err
 	}
-	if err := e.recordPolicy(en, r); err != nil { // first: no policy is in force that is not on record
+	if err := e.RecordPolicy(en, r); err != nil { // first: no policy is in force that is not on record
 		return en, err
 	}
 	return en, e.Enrollments().Save(en)
@@ -87,8 +87,8 @@ func (e *Env) provePIN(ctx context.Context, en enrollment.Enrollment, asks hsm.P
 	return err
 }
 
-// recordPolicy puts a change of an enrolment's consent policy into the audit log.
-func (e *Env) recordPolicy(en enrollment.Enrollment, r audit.Record) error {
+// RecordPolicy puts a change of an enrolment's consent policy into the audit log.
+func (e *Env) RecordPolicy(en enrollment.Enrollment, r audit.Record) error {
 	if err := e.Dirs.Prepare(); err != nil {
 		return err
 	}

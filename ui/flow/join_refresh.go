@@ -56,7 +56,7 @@ func (e *Env) RefreshCluster(ctx context.Context, name string) (*ClusterRefresh,
 	}
 	n := update.New
 	r.next.Cluster.Server, r.next.Cluster.CAData, r.next.Cluster.TLSServerName, r.next.Cluster.ProxyURL = n.Server, n.CAData, n.TLSServerName, n.ProxyURL
-	r.Kubeconfig, err = e.planEntry(ctx, r.next, false, false)
+	r.Kubeconfig, err = e.PlanEntry(ctx, r.next, false, false)
 	return r, err
 }
 

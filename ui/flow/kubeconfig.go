@@ -95,10 +95,10 @@ func (e *Env) KubeconfigSet(ctx context.Context, name string, setCurrent, replac
 	if err != nil {
 		return nil, hsm.WithHint(err, "`kubehsm enroll` makes an enrolment")
 	}
-	return e.planEntry(ctx, en, setCurrent, replace)
+	return e.PlanEntry(ctx, en, setCurrent, replace)
 }
 
-func (e *Env) planEntry(ctx context.Context, en enrollment.Enrollment, setCurrent, replace bool) (*KubeconfigChange, error) {
+func (e *Env) PlanEntry(ctx context.Context, en enrollment.Enrollment, setCurrent, replace bool) (*KubeconfigChange, error) {
 	entry, err := e.entry(en, setCurrent)
 	if err != nil {
 		return nil, err
@@ -163,7 +163,7 @@ func (e *Env) KubeconfigUndo(ctx context.Context, step string) (*KubeconfigChang
 // keptCurrent is the current context if it is the same user's on the same
 // cluster as en, by another key that is still good: en is then the spare, and
 // does not take its place. "" otherwise.
-func (e *Env) keptCurrent(ctx context.Context, en enrollment.Enrollment) string {
+func (e *Env) KeptCurrent(ctx context.Context, en enrollment.Enrollment) string {
 	c, err := e.Rules().Get(ctx, "")
 	if err != nil || !viewContext(c).Ours || c.User.Enrollment == en.Name {
 		return "" // what is wrong with the files is told where they are written
@@ -179,6 +179,6 @@ func (e *Env) keptCurrent(ctx context.Context, en enrollment.Enrollment) string 
 	return c.Name
 }
 
-func keptNote(current, name string) string {
+func KeptNote(current, name string) string {
 	return fmt.Sprintf("the current context stays %q, which is the same user's on this cluster; to change that: `kubehsm kubeconfig use %s`", current, name)
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/execcredential"
-	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
@@ -25,11 +24,11 @@ func TestDisableCompression(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		j := &enrolling.Progress{}
-		if err := e.cluster(t.Context(), j); err != nil {
+		at, err := e.access().Endpoint(t.Context(), "")
+		if err != nil {
 			t.Fatal(err)
 		}
-		en := enrollment.Enrollment{Name: "prod-hsm", Cluster: j.Cluster}
+		en := enrollment.Enrollment{Name: "prod-hsm", Cluster: at.Cluster}
 		entry, err := e.entry(en, false)
 		if err != nil {
 			t.Fatal(err)

@@ -63,7 +63,7 @@ func (e *Env) Unenroll(ctx context.Context, u Unenrollment) error {
 	if err := os.Remove(enrolling.NewStore(&e.Env).Path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := e.recordPolicy(u.Enrollment, audit.Record{Reason: audit.PolicyRemoved, Was: u.Enrollment.Consent().String()}); err != nil {
+	if err := e.RecordPolicy(u.Enrollment, audit.Record{Reason: audit.PolicyRemoved, Was: u.Enrollment.Consent().String()}); err != nil {
 		return err
 	}
 	if err := e.Enrollments().Delete(name); err != nil && !errors.Is(err, enrollment.ErrUnknown) {

@@ -6,6 +6,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
 
@@ -52,7 +53,7 @@ func bridgeOf(c flow.ContextView) string {
 }
 
 // Ending says how long an enrolment's certificate is still good.
-func Ending(e flow.Expiring, now time.Time) Fact {
+func Ending(e enroll.Expiring, now time.Time) Fact {
 	switch rest := e.NotAfter.Sub(now); {
 	case e.Err != nil:
 		return Fact{Name: "Expires", Value: "unknown", Level: Warn, Note: ui.Message(e.Err)}
@@ -67,7 +68,7 @@ func Ending(e flow.Expiring, now time.Time) Fact {
 
 // ContextFacts are what is known of a context beside its name; e is its enrolment's
 // end, nil if it has none.
-func ContextFacts(c flow.ContextView, e *flow.Expiring) []Fact {
+func ContextFacts(c flow.ContextView, e *enroll.Expiring) []Fact {
 	kind, _ := SignsInBy(c)
 	facts := []Fact{
 		{Name: "Cluster", Value: join(text.Clean(c.Cluster), Server(c))},

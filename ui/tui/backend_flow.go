@@ -6,9 +6,9 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
-	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
+	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
@@ -40,7 +40,7 @@ func (b *backend) CheckRBAC(ctx context.Context, kubeContext string, sets []stri
 }
 
 func (b *backend) Complete(ctx context.Context, o enrolling.Options) (enrolling.Options, error) {
-	return flow.NewEnroller(b.Env).Complete(ctx, o)
+	return enroll.NewEnroller(b.Env).Complete(ctx, o)
 }
 
 func (b *backend) CreateBootstrapToken(ctx context.Context, kubeContext string, r bootstraptoken.Record, join bool) (desk.BootstrapToken, error) {
@@ -60,11 +60,11 @@ func (b *backend) DeleteBootstrapToken(ctx context.Context, kubeContext string, 
 }
 
 func (b *backend) Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompter, report func(enrolling.Event)) (enrolling.Result, error) {
-	return flow.NewEnroller(b.Env).Enroll(ctx, o, p, report)
+	return enroll.NewEnroller(b.Env).Enroll(ctx, o, p, report)
 }
 
-func (b *backend) Expiring() ([]flow.Expiring, error) {
-	return flow.NewRenewer(b.Env).Expiring()
+func (b *backend) Expiring() ([]enroll.Expiring, error) {
+	return enroll.NewRenewer(b.Env).Expiring()
 }
 
 func (b *backend) ForgetSealKey(id string) error {
@@ -79,8 +79,8 @@ func (b *backend) MakeTicket(ctx context.Context, kubeContext string, o desk.Tic
 	return desk.NewTickets(&b.Env.Env).Make(ctx, kubeContext, o)
 }
 
-func (b *backend) NewJoinPUK(ctx context.Context, o enrolling.Options, showable func() error, p hsm.Prompter) (*flow.JoinPUK, error) {
-	return flow.NewJoins(b.Env).NewPUK(ctx, o, showable, p)
+func (b *backend) NewJoinPUK(ctx context.Context, o enrolling.Options, showable func() error, p hsm.Prompter) (*enroll.JoinPUK, error) {
+	return enroll.NewJoins(b.Env).NewPUK(ctx, o, showable, p)
 }
 
 func (b *backend) OpenSealed(id string, serial string, sealed []byte) (*hsm.Secret, error) {
@@ -96,11 +96,11 @@ func (b *backend) RecordBreakGlass(ctx context.Context, r enrolling.Result, reas
 }
 
 func (b *backend) RefuseDefaults(ctx context.Context, token hsm.URI, puk bool) error {
-	return flow.NewJoins(b.Env).RefuseDefaults(ctx, token, puk)
+	return enroll.NewJoins(b.Env).RefuseDefaults(ctx, token, puk)
 }
 
-func (b *backend) Renew(ctx context.Context, name string, o flow.RenewOptions, p hsm.Prompter, report func(enrolling.Event)) (enrolling.Result, error) {
-	return flow.NewRenewer(b.Env).Renew(ctx, name, o, p, report)
+func (b *backend) Renew(ctx context.Context, name string, o enroll.RenewOptions, p hsm.Prompter, report func(enrolling.Event)) (enrolling.Result, error) {
+	return enroll.NewRenewer(b.Env).Renew(ctx, name, o, p, report)
 }
 
 func (b *backend) Requests(ctx context.Context, kubeContext string, f request.Filter) (iter.Seq2[request.View, error], error) {
@@ -111,8 +111,8 @@ func (b *backend) ResumeRequest(ctx context.Context, kubeContext string, name st
 	return request.NewOwn(&b.Env.Env).Resume(ctx, kubeContext, name)
 }
 
-func (b *backend) Review(ctx context.Context, o enrolling.Options) (flow.Review, error) {
-	return flow.NewEnroller(b.Env).Review(ctx, o)
+func (b *backend) Review(ctx context.Context, o enrolling.Options) (enroll.Review, error) {
+	return enroll.NewEnroller(b.Env).Review(ctx, o)
 }
 
 func (b *backend) Revoke(ctx context.Context, kubeContext string, r *desk.Revocation) error {
@@ -128,7 +128,7 @@ func (b *backend) Sealed(ctx context.Context, kubeContext string, name string, o
 }
 
 func (b *backend) TakeCertificate(ctx context.Context, name string, pem []byte) error {
-	return flow.NewJoins(b.Env).TakeCertificate(ctx, name, pem)
+	return enroll.NewJoins(b.Env).TakeCertificate(ctx, name, pem)
 }
 
 func (b *backend) Unfinished(ctx context.Context) ([]enrolling.Progress, error) {

@@ -10,6 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/contexts"
 )
@@ -34,8 +35,8 @@ func (f *fakeBackend) CheckContext(ctx context.Context, name string) (flow.Healt
 	return flow.Health{Context: name, User: "jane", Groups: []string{"dev"}, Took: 84 * time.Millisecond}, ctx.Err()
 }
 
-func (f *fakeBackend) Expiring() ([]flow.Expiring, error) {
-	return []flow.Expiring{{Name: "prod-hsm", NotAfter: fakeNow().Add(9 * 24 * time.Hour), Due: true}}, nil
+func (f *fakeBackend) Expiring() ([]enroll.Expiring, error) {
+	return []enroll.Expiring{{Name: "prod-hsm", NotAfter: fakeNow().Add(9 * 24 * time.Hour), Due: true}}, nil
 }
 
 func (f *fakeBackend) Migration(_ context.Context, name string) (flow.Migration, error) {
@@ -47,7 +48,7 @@ func (f *fakeBackend) KubeconfigHistory(context.Context) ([]kubeconfig.Step, err
 	return []kubeconfig.Step{{ID: "2", Time: fakeNow().Add(-time.Hour), Title: "set prod-hsm", Done: true}, {ID: "1", Time: fakeNow().Add(-3 * time.Hour), Title: "set trial-hsm", Done: true}}, nil
 }
 
-func (f *fakeBackend) Renew(ctx context.Context, name string, _ flow.RenewOptions, _ hsm.Prompter, report func(enrolling.Event)) (enrolling.Result, error) {
+func (f *fakeBackend) Renew(ctx context.Context, name string, _ enroll.RenewOptions, _ hsm.Prompter, report func(enrolling.Event)) (enrolling.Result, error) {
 	report(enrolling.Event{Step: enrolling.StepApproval, State: enrolling.StepRunning, Message: "waiting for somebody to approve it"})
 	select {
 	case <-f.renewed:

@@ -20,6 +20,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/flow/doctor"
+	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/contexts"
@@ -138,7 +139,7 @@ func (h *hostileBackend) Consent(context.Context, string) (consent.Policy, strin
 	return consent.Policy{Mode: consent.Rules, Rules: []consent.Rule{{Verbs: []string{h.s}}}}, h.s, nil
 }
 
-func (h *hostileBackend) Review(ctx context.Context, o enrolling.Options) (flow.Review, error) {
+func (h *hostileBackend) Review(ctx context.Context, o enrolling.Options) (enroll.Review, error) {
 	r, err := h.fakeBackend.Review(ctx, o)
 	r.Server, r.Notes, r.Commands, r.KubeconfigDiff, r.KubeconfigFile = h.s, []string{h.s}, []string{"kubehsm " + h.s}, hostileChange{fakeChange{nil, h.s}}.Diff(), h.s
 	r.Forecast = []csr.Point{{Reason: h.s}}
@@ -201,7 +202,7 @@ func (h *hostileBackend) AttestKey(ctx context.Context, u hsm.URI, roots []*x509
 	return a, err
 }
 
-func (h *hostileBackend) Renew(_ context.Context, _ string, _ flow.RenewOptions, _ hsm.Prompter, report func(enrolling.Event)) (enrolling.Result, error) {
+func (h *hostileBackend) Renew(_ context.Context, _ string, _ enroll.RenewOptions, _ hsm.Prompter, report func(enrolling.Event)) (enrolling.Result, error) {
 	report(enrolling.Event{Step: enrolling.StepApproval, State: enrolling.StepRunning, Message: h.s})
 	return enrolling.Result{Notes: []string{h.s}}, nil
 }

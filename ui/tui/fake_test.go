@@ -21,6 +21,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
+	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
@@ -160,11 +161,11 @@ func (f *fakeBackend) TakeCertificate(_ context.Context, name string, pem []byte
 
 func (f *fakeBackend) RefuseDefaults(context.Context, hsm.URI, bool) error { return f.defaults }
 
-func (f *fakeBackend) NewJoinPUK(ctx context.Context, o enrolling.Options, _ func() error, p hsm.Prompter) (*flow.JoinPUK, error) {
+func (f *fakeBackend) NewJoinPUK(ctx context.Context, o enrolling.Options, _ func() error, p hsm.Prompter) (*enroll.JoinPUK, error) {
 	if _, err := p.PIN(ctx, hsm.PINPrompt{Kind: hsm.PUK, Retries: 3}); err != nil {
 		return nil, err
 	}
-	return &flow.JoinPUK{Serial: "12345678", Sealed: "sealed-for-" + o.Join.Ticket}, f.did("random PUK")
+	return &enroll.JoinPUK{Serial: "12345678", Sealed: "sealed-for-" + o.Join.Ticket}, f.did("random PUK")
 }
 
 func (f *fakeBackend) Complete(ctx context.Context, o enrolling.Options) (enrolling.Options, error) {
@@ -180,7 +181,7 @@ func (f *fakeBackend) Complete(ctx context.Context, o enrolling.Options) (enroll
 	return o, ctx.Err()
 }
 
-func (f *fakeBackend) Review(ctx context.Context, o enrolling.Options) (flow.Review, error) {
+func (f *fakeBackend) Review(ctx context.Context, o enrolling.Options) (enroll.Review, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	o, err := f.Complete(ctx, o)
@@ -188,9 +189,9 @@ func (f *fakeBackend) Review(ctx context.Context, o enrolling.Options) (flow.Rev
 		err = f.reviewErr
 	}
 	if err != nil {
-		return flow.Review{}, err
+		return enroll.Review{}, err
 	}
-	return flow.Review{
+	return enroll.Review{
 		Options: o, Token: f.tokens[0].Info, Server: "https://127.0.0.1:6443", Resumes: f.done,
 		Forecast:       f.forecast,
 		Notes:          append([]string{"somebody with the right to approve must approve the request"}, f.notes...),

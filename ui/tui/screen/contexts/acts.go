@@ -11,6 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
@@ -100,7 +101,7 @@ func (d deeds) renew(c flow.ContextView) tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "Renew " + c.Enrollment, Writes: true,
 		Command: "kubehsm certificate renew " + shell.Quote(c.Enrollment),
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
-			r, err := d.Backend.Renew(ctx, c.Enrollment, flow.RenewOptions{}, p, screen.Steps(ctx))
+			r, err := d.Backend.Renew(ctx, c.Enrollment, enroll.RenewOptions{}, p, screen.Steps(ctx))
 			return screen.Report{Said: "renewed until " + present.Date(r.NotAfter), Title: "Renewed, with notes", Lines: r.Notes}, err
 		}})
 }

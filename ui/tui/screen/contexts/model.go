@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -43,10 +44,10 @@ type Removal struct {
 // Backend is what the screen needs of the use cases.
 type Backend interface {
 	CheckContext(ctx context.Context, name string) (flow.Health, error)
-	Expiring() ([]flow.Expiring, error)
+	Expiring() ([]enroll.Expiring, error)
 	Migration(ctx context.Context, kubeContext string) (flow.Migration, error)
 	KubeconfigHistory(ctx context.Context) ([]kubeconfig.Step, error)
-	Renew(ctx context.Context, name string, o flow.RenewOptions, p hsm.Prompter, report func(enrolling.Event)) (enrolling.Result, error)
+	Renew(ctx context.Context, name string, o enroll.RenewOptions, p hsm.Prompter, report func(enrolling.Event)) (enrolling.Result, error)
 	PlanSet(ctx context.Context, enrollment string) (Change, error)
 	PlanSigner(ctx context.Context, enrollment string) (Change, error)
 	PlanServer(ctx context.Context, enrollment, server string) (Move, error)
@@ -103,7 +104,7 @@ type Model struct {
 	Services
 	list    widget.List[flow.ContextView]
 	checks  map[string]*health // by context
-	ends    map[string]flow.Expiring
+	ends    map[string]enroll.Expiring
 	reading task.Handle
 }
 
@@ -118,13 +119,13 @@ type (
 	}
 	endsMsg struct {
 		id  task.ID
-		all []flow.Expiring
+		all []enroll.Expiring
 	}
 )
 
 // New returns the screen.
 func New(s Services) *Model {
-	m := &Model{Services: s, checks: map[string]*health{}, ends: map[string]flow.Expiring{}}
+	m := &Model{Services: s, checks: map[string]*health{}, ends: map[string]enroll.Expiring{}}
 	m.list = widget.List[flow.ContextView]{
 		Columns: []widget.Column{{Title: "CONTEXT"}, {Title: "SIGNS IN BY", Width: 15}, {Title: "EXPIRES", Width: 11}, {Title: "HEALTH", Width: 9}, {Title: "SERVER", From: 84}},
 		Key:     func(c flow.ContextView) string { return c.Name },

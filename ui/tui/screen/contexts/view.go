@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
@@ -78,7 +79,7 @@ func (m *Model) details(f screen.Frame, w int) []string {
 			lines = append(lines, widget.Paragraph(t.Good, t.Glyphs.Done+" "+present.Works(h.Health), w)...)
 		}
 	}
-	var end *flow.Expiring
+	var end *enroll.Expiring
 	if e, ok := m.ends[c.Enrollment]; ok && c.Ours {
 		end = &e
 	}

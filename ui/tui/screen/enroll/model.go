@@ -12,7 +12,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -23,11 +23,11 @@ import (
 // Backend is what the wizard needs of the use cases.
 type Backend interface {
 	Complete(ctx context.Context, o enrolling.Options) (enrolling.Options, error)
-	Review(ctx context.Context, o enrolling.Options) (flow.Review, error)
+	Review(ctx context.Context, o enrolling.Options) (enroll.Review, error)
 	Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompter, report func(enrolling.Event)) (enrolling.Result, error)
 	TakeCertificate(ctx context.Context, name string, pem []byte) error
 	RefuseDefaults(ctx context.Context, token hsm.URI, puk bool) error
-	NewJoinPUK(ctx context.Context, o enrolling.Options, showable func() error, p hsm.Prompter) (*flow.JoinPUK, error)
+	NewJoinPUK(ctx context.Context, o enrolling.Options, showable func() error, p hsm.Prompter) (*enroll.JoinPUK, error)
 }
 
 // Services are what the wizard works with; the root passes them.

@@ -12,8 +12,8 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
+	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
@@ -32,7 +32,7 @@ type reviewPage struct {
 	m      *Model
 	job    task.Handle
 	ready  bool
-	review flow.Review
+	review enroll.Review
 	err    error
 	scroll widget.Scroll
 }
@@ -40,7 +40,7 @@ type reviewPage struct {
 type (
 	reviewMsg struct {
 		id     task.ID
-		review flow.Review
+		review enroll.Review
 		err    error
 	}
 	restartMsg struct{}

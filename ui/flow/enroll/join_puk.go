@@ -1,11 +1,13 @@
-package flow
+package enroll
 
 import (
 	"context"
 	"errors"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
 
 // JoinPUK is what became of the PUK of a card that is to join.
@@ -34,7 +36,7 @@ func (n Joins) NewPUK(ctx context.Context, o enrolling.Options, showable func() 
 	if o.Token.Kind().Unblocks != hsm.PUK {
 		return nil, hsm.WithHint(hsm.ErrUnsupported, "this is no PIV card; it has no PUK")
 	}
-	before, err := n.env.tokens().Details(ctx, o.Token)
+	before, err := (token.Tokens{Env: &n.env.Env}).Details(ctx, o.Token)
 	if err != nil {
 		return nil, err
 	}
@@ -49,11 +51,11 @@ func (n Joins) NewPUK(ctx context.Context, o enrolling.Options, showable func() 
 			return nil, err
 		}
 	}
-	fresh, err := NewFreshPUK()
+	fresh, err := flow.NewFreshPUK()
 	if err != nil {
 		return nil, err
 	}
-	_, err = n.env.tokens().ChangePIN(ctx, o.Token, hsm.PUK, fresh.Before(p))
+	_, err = (token.Tokens{Env: &n.env.Env}).ChangePIN(ctx, o.Token, hsm.PUK, fresh.Before(p))
 	out.Secret = fresh.InForce(err)
 	if out.Secret == nil || !sealed {
 		return out, err

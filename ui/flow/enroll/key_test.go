@@ -1,4 +1,4 @@
-package flow
+package enroll
 
 import (
 	"context"
@@ -9,11 +9,12 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // begin is an enrolment whose token was found.
-func begin(t *testing.T, e *Env, o enrolling.Options, p hsm.Prompter) *enrolment {
+func begin(t *testing.T, e *flow.Env, o enrolling.Options, p hsm.Prompter) *enrolment {
 	t.Helper()
 	ctx := context.Background()
 	if err := e.Dirs.Prepare(); err != nil {

@@ -1,4 +1,4 @@
-package flow
+package enroll
 
 import (
 	"bytes"
@@ -94,7 +94,7 @@ func (r *enrolment) enroll(cert *csr.Certificate) error {
 	if err := r.env.Enrollments().SaveCertificate(en, append([]*x509.Certificate{cert.Leaf}, cert.Chain...)); err != nil {
 		return err
 	}
-	if err := r.env.recordPolicy(en, audit.Record{Reason: audit.PolicyEnrolled, Policy: en.Consent().String()}); err != nil {
+	if err := r.env.RecordPolicy(en, audit.Record{Reason: audit.PolicyEnrolled, Policy: en.Consent().String()}); err != nil {
 		return err
 	}
 	return r.env.Enrollments().Save(en)

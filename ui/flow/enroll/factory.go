@@ -1,4 +1,4 @@
-package flow
+package enroll
 
 import (
 	"context"
@@ -90,7 +90,7 @@ func (r *enrolment) refuseFactory(ctx context.Context) error {
 func (n Joins) RefuseDefaults(ctx context.Context, u hsm.URI, puk bool) error {
 	if u.Scheme == "" {
 		var err error
-		if u, err = n.env.tokens().Only(ctx); err != nil {
+		if u, err = (token.Tokens{Env: &n.env.Env}).Only(ctx); err != nil {
 			return ctx.Err()
 		}
 	}

@@ -1,4 +1,4 @@
-package flow
+package enroll
 
 import (
 	"cmp"
@@ -12,6 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
 
 // Complete fills what o leaves open: first from the record of an unfinished
@@ -69,7 +70,7 @@ func (n Enroller) completeToken(ctx context.Context, o *enrolling.Options) error
 	if o.Join != nil && o.Join.Serial != "" {
 		return n.completeSerial(ctx, o)
 	}
-	only, err := n.env.tokens().Only(ctx)
+	only, err := (token.Tokens{Env: &n.env.Env}).Only(ctx)
 	if o.Join != nil && errors.Is(err, hsm.ErrSeveralTokens) { // --token is another one there
 		err = hsm.WithHint(hsm.ErrSeveralTokens, "choose one with --hsm; `kubehsm token list` shows their URIs")
 	}
@@ -177,7 +178,7 @@ func (n Enroller) completeNames(ctx context.Context, o *enrolling.Options) error
 	all := append(append([]string{o.User}, o.Groups...), o.AltNames.Flags()...)
 	if slices.ContainsFunc(all, func(s string) bool { return strings.Contains(s, "{") }) {
 		t := enrolling.NameTemplate{Context: o.Context}
-		err := n.env.tokens().With(ctx, o.Token, func(token hsm.Token) (err error) {
+		err := (token.Tokens{Env: &n.env.Env}).With(ctx, o.Token, func(token hsm.Token) (err error) {
 			t.Token, err = token.Info(ctx)
 			return err
 		})

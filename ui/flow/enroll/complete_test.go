@@ -1,4 +1,4 @@
-package flow
+package enroll
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
+	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
@@ -34,7 +35,7 @@ func TestCompleteRefuses(t *testing.T) {
 	one, _ := testEnv(t, "blue")
 	for _, tc := range []struct {
 		name string
-		env  *Env
+		env  *flow.Env
 		o    enrolling.Options
 		want error
 		text string
@@ -110,14 +111,14 @@ func TestUnverifiedCluster(t *testing.T) {
 	for _, accept := range []string{"", "10.0.0.2", "10.0.0.2:443", "10.0.0.1:6443", "*"} {
 		j := &enrolling.Progress{Options: enrolling.Options{Context: "open", AcceptUnverified: accept}}
 		var unverified *cluster.UnverifiedError
-		err := e.cluster(t.Context(), j)
+		err := NewEnroller(e).readCluster(t.Context(), j)
 		if !errors.As(err, &unverified) || unverified.Host != "10.0.0.2:6443" || j.Cluster.Server != "" ||
 			!strings.Contains(hsm.Hint(err), "--accept-risk unverified:10.0.0.2:6443") {
 			t.Errorf("%q: %v, %+v", accept, err, j.Cluster)
 		}
 	}
 	j := &enrolling.Progress{Options: enrolling.Options{Context: "open", AcceptUnverified: "10.0.0.2:6443"}}
-	if err := e.cluster(t.Context(), j); err != nil || !j.Cluster.InsecureSkipTLSVerify || len(j.Cluster.CAData) > 0 {
+	if err := NewEnroller(e).readCluster(t.Context(), j); err != nil || !j.Cluster.InsecureSkipTLSVerify || len(j.Cluster.CAData) > 0 {
 		t.Errorf("%v, %+v", err, j.Cluster)
 	}
 }

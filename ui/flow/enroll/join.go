@@ -1,4 +1,4 @@
-package flow
+package enroll
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
@@ -23,10 +24,10 @@ import (
 var ErrNoJoin = errors.New("no join was begun")
 
 // Joins are the enrolments that find their cluster without a kubeconfig.
-type Joins struct{ env *Env }
+type Joins struct{ env *flow.Env }
 
 // NewJoins returns those of e.
-func NewJoins(e *Env) Joins { return Joins{env: e} }
+func NewJoins(e *flow.Env) Joins { return Joins{env: e} }
 
 // Begun tells whether there is a join called name to go on with; the error
 // is [ErrNoJoin] if not. The kubeconfig's clusters are not for joining.

@@ -1,4 +1,4 @@
-package flow
+package enroll
 
 import (
 	"context"
@@ -13,17 +13,19 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
 
 // certificateOf is a client certificate for the key that u names, by its own word.
-func certificateOf(t *testing.T, e *Env, u hsm.URI) []byte {
+func certificateOf(t *testing.T, e *flow.Env, u hsm.URI) []byte {
 	t.Helper()
 	return certificateFor(t, e, u, "", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
 }
 
 // certificateFor is one for user, good from then to then.
-func certificateFor(t *testing.T, e *Env, u hsm.URI, user string, from, to time.Time) []byte {
+func certificateFor(t *testing.T, e *flow.Env, u hsm.URI, user string, from, to time.Time) []byte {
 	t.Helper()
 	ctx := context.Background()
 	token, err := e.Drivers.Open(ctx, u)
@@ -45,6 +47,7 @@ func certificateFor(t *testing.T, e *Env, u hsm.URI, user string, from, to time.
 }
 
 func TestImportForAnEnrolment(t *testing.T) {
+	keys := func(e *flow.Env) token.Keys { return token.Keys{Env: &e.Env} }
 	ctx := context.Background()
 	e, fake := testEnv(t)
 	token := fake.Add(hsmtest.FakeOptions{Label: "blue"})
@@ -55,12 +58,12 @@ func TestImportForAnEnrolment(t *testing.T) {
 	if err := enrolling.NewStore(&e.Env).Save(r.j); err != nil {
 		t.Fatal(err)
 	}
-	other, err := e.keys().Generate(ctx, r.j.Options.Token, hsm.GenerateOptions{Label: "other"}, &typist{})
+	other, err := keys(e).Generate(ctx, r.j.Options.Token, hsm.GenerateOptions{Label: "other"}, &typist{})
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	if _, err := e.keys().Import(ctx, other.URI, "prod-hsm", certificateOf(t, e, other.URI), &typist{}); !errors.Is(err, hsm.ErrKeyMismatch) {
+	if _, err := keys(e).Import(ctx, other.URI, "prod-hsm", certificateOf(t, e, other.URI), &typist{}); !errors.Is(err, hsm.ErrKeyMismatch) {
 		t.Errorf("for another key: %v", err)
 	}
 	release, err := e.Lock(ctx, "prod-hsm")
@@ -68,7 +71,7 @@ func TestImportForAnEnrolment(t *testing.T) {
 		t.Fatal(err)
 	}
 	own := certificateOf(t, e, r.j.Key)
-	if _, err := e.keys().Import(ctx, hsm.URI{}, "prod-hsm", own, &typist{}); err == nil || errors.Is(err, context.DeadlineExceeded) {
+	if _, err := keys(e).Import(ctx, hsm.URI{}, "prod-hsm", own, &typist{}); err == nil || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("under a run that goes on: %v", err)
 	}
 	release()
@@ -77,7 +80,7 @@ func TestImportForAnEnrolment(t *testing.T) {
 	}
 
 	token.Fail(hsmtest.OpStoreCertificate, hsm.ErrUnsupported)
-	if _, err := e.keys().Import(ctx, hsm.URI{}, "prod-hsm", own, &typist{}); err != nil {
+	if _, err := keys(e).Import(ctx, hsm.URI{}, "prod-hsm", own, &typist{}); err != nil {
 		t.Errorf("on a token that stores none: %v", err)
 	}
 	if j, err := enrolling.NewStore(&e.Env).Load("prod-hsm"); err != nil || string(j.Certificate) != string(own) {

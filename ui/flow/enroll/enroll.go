@@ -1,4 +1,4 @@
-package flow
+package enroll
 
 import (
 	"context"
@@ -15,15 +15,16 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/expiry"
+	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // Enroller takes keys from nothing to working kubeconfig contexts.
-type Enroller struct{ env *Env }
+type Enroller struct{ env *flow.Env }
 
 // NewEnroller returns the one that works with e.
-func NewEnroller(e *Env) Enroller { return Enroller{env: e} }
+func NewEnroller(e *flow.Env) Enroller { return Enroller{env: e} }
 
 // Enroll takes a key from nothing to a working kubeconfig context: see [Steps].
 // It resumes what an earlier call of the same name began. p is asked for PINs,
@@ -37,7 +38,7 @@ func (n Enroller) Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompte
 	if err != nil {
 		return enrolling.Result{}, err
 	}
-	n.env = &Env{Env: *n.env.Env.On(o.Cluster)}
+	n.env = &flow.Env{Env: *n.env.Env.On(o.Cluster)}
 	release, err := n.env.Lock(ctx, o.Name)
 	if err != nil {
 		return enrolling.Result{}, err
@@ -66,7 +67,7 @@ func (n Enroller) Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompte
 
 // enrolment is one run of [Enroller.Enroll].
 type enrolment struct {
-	env    *Env
+	env    *flow.Env
 	j      *enrolling.Progress
 	terms  terms // of a request that is still to be made
 	pins   *onePIN
@@ -160,7 +161,7 @@ func (n Enroller) recordFor(ctx context.Context, o enrolling.Options) (*enrollin
 		if o.Join != nil { // its first step finds the cluster
 			return j, nil
 		}
-		return j, n.env.cluster(ctx, j)
+		return j, n.readCluster(ctx, j)
 	}
 	if err != nil {
 		return nil, err
@@ -181,15 +182,15 @@ func (n Enroller) recordFor(ctx context.Context, o enrolling.Options) (*enrollin
 		j.Options.Key, j.Options.Generate = o.Key, o.Generate
 		if o.Join == nil && j.Options.Renewal == nil { // nothing was asked of a cluster: the context may name another by now
 			j.Cluster = enrollment.Cluster{}
-			return j, n.env.cluster(ctx, j)
+			return j, n.readCluster(ctx, j)
 		}
 	}
 	return j, nil
 }
 
-// cluster reads the API server of the context of j into j.
-func (e *Env) cluster(ctx context.Context, j *enrolling.Progress) error {
-	at, err := (cluster.Access{Env: &e.Env}).Endpoint(ctx, j.Options.Context)
+// readCluster reads the API server of the context of j into j.
+func (n Enroller) readCluster(ctx context.Context, j *enrolling.Progress) error {
+	at, err := (cluster.Access{Env: &n.env.Env}).Endpoint(ctx, j.Options.Context)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package flow
+package enroll
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/expiry"
+	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
@@ -36,10 +37,10 @@ type RenewOptions struct {
 }
 
 // Renewer renews certificates.
-type Renewer struct{ env *Env }
+type Renewer struct{ env *flow.Env }
 
 // NewRenewer returns the one that works with e.
-func NewRenewer(e *Env) Renewer { return Renewer{env: e} }
+func NewRenewer(e *flow.Env) Renewer { return Renewer{env: e} }
 
 // Renew asks for a new certificate for the enrolment called name, with the same
 // user and groups and, unless a new key is asked for, the same key. Until it is

@@ -1,4 +1,4 @@
-package flow
+package enroll
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
+	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
@@ -19,7 +20,7 @@ func (n Enroller) Review(ctx context.Context, o enrolling.Options) (Review, erro
 	if err != nil {
 		return Review{}, err
 	}
-	n.env = &Env{Env: *n.env.Env.On(o.Cluster)}
+	n.env = &flow.Env{Env: *n.env.Env.On(o.Cluster)}
 	if err := n.env.Dirs.Prepare(); err != nil {
 		return Review{}, err
 	}
@@ -45,8 +46,8 @@ func (n Enroller) Review(ctx context.Context, o enrolling.Options) (Review, erro
 	if err != nil {
 		return Review{}, err
 	}
-	kept := n.env.keptCurrent(ctx, j.Enrollment())
-	change, err := n.env.planEntry(ctx, j.Enrollment(), !o.KeepCurrent && kept == "", o.Replace)
+	kept := n.env.KeptCurrent(ctx, j.Enrollment())
+	change, err := n.env.PlanEntry(ctx, j.Enrollment(), !o.KeepCurrent && kept == "", o.Replace)
 	if err != nil {
 		return Review{}, err
 	}
@@ -56,7 +57,7 @@ func (n Enroller) Review(ctx context.Context, o enrolling.Options) (Review, erro
 	}
 	rev.Notes = change.Notes()
 	if kept != "" && !o.KeepCurrent {
-		rev.Notes = append(rev.Notes, keptNote(kept, o.Name))
+		rev.Notes = append(rev.Notes, flow.KeptNote(kept, o.Name))
 	}
 	if j.Cluster.InsecureSkipTLSVerify {
 		rev.Notes = append(rev.Notes, "the cluster is not verified: "+(&cluster.UnverifiedError{Host: j.Enrollment().Host()}).Consequence())
