@@ -23,7 +23,7 @@ func TestRenewTooLate(t *testing.T) {
 	if _, err := r.makeKey(ctx); err != nil {
 		t.Fatal(err)
 	}
-	cert, err := csr.ParseCertificate(flow.certificateFor(t, e, r.j.Key, "jane", time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour)))
+	cert, err := csr.ParseCertificate(certificateFor(t, e, r.j.Key, "jane", time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour)))
 	if err != nil {
 		t.Fatal(err)
 	}
