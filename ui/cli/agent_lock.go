@@ -9,6 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
+	"github.com/kubehsm/kubehsm/ui/flow/session"
 )
 
 func (a *app) agentLock() *cobra.Command {
@@ -21,12 +22,12 @@ The agent goes on; the next kubectl command asks for the PIN.
 On Linux, an agent that does not answer, because it is suspended or hangs, is
 killed, and cards are made to forget their PIN.`,
 		Example: "kubehsm agent lock",
-	}, (*flow.Env).LockAgent, "Locked.")
+	}, session.Agent.LockAgent, "Locked.")
 }
 
 // agentVerb makes a command that has the running agent do something. Where
 // none runs there is nothing to do.
-func (a *app) agentVerb(c *cobra.Command, do func(*flow.Env, context.Context, func(string)) error, done string) *cobra.Command {
+func (a *app) agentVerb(c *cobra.Command, do func(session.Agent, context.Context, func(string)) error, done string) *cobra.Command {
 	c.Args = cobra.NoArgs
 	return a.command(c, func(c *cobra.Command, _ []string) error {
 		dirs, err := a.dirs()
@@ -38,7 +39,7 @@ func (a *app) agentVerb(c *cobra.Command, do func(*flow.Env, context.Context, fu
 			with = &flow.Env{Env: env.Env{Dirs: dirs}}
 		}
 		w := a.err()
-		err = do(with, c.Context(), func(sentence string) {
+		err = do(session.Agent{Env: &with.Env}, c.Context(), func(sentence string) {
 			w.line("%s", sentence)
 			_ = w.flush() // the result stands even if this sentence is lost
 		})

@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/plugin/agent/port"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/session"
 )
 
 func (a *app) agentStop() *cobra.Command {
@@ -18,7 +18,7 @@ port for them. When one of them connects, that process starts a locked agent, an
 the program asks for the PIN. With --release-port that process ends too, and those
 programs are refused until another command starts an agent.`,
 		Example: "kubehsm agent stop\nkubehsm agent stop --release-port",
-	}, (*flow.Env).StopAgent, "Stopped.")
+	}, session.Agent.StopAgent, "Stopped.")
 	stop := c.RunE
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := stop(c, args); err != nil || !release {

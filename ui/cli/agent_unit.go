@@ -1,10 +1,10 @@
 package cli
 
 import (
+	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/assets"
-	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
@@ -26,10 +26,10 @@ agent runs, so that programs which outlive an agent can reach the next one.`,
 		if err != nil {
 			return err
 		}
-		env := flow.Env{Env: env.Env{Dirs: dirs, Executable: a.Executable}}
-		b, where, err := env.AgentUnit(launchd)
+		agent := session.Agent{Env: &env.Env{Dirs: dirs, Executable: a.Executable}}
+		b, where, err := agent.AgentUnit(launchd)
 		if socket {
-			b, where, err = env.AgentSocket()
+			b, where, err = agent.AgentSocket()
 		}
 		if err != nil {
 			return err

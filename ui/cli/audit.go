@@ -11,8 +11,8 @@ import (
 
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
+	"github.com/kubehsm/kubehsm/ui/flow/session"
 )
 
 // auditOptions are the command's flags.
@@ -52,9 +52,9 @@ With -f and -o json it prints one JSON document a line.`,
 			f.Since = time.Now().Add(-o.since)
 		}
 		if o.follow {
-			return a.auditFollow(c.Context(), o, flow.Env{Env: env.Env{Dirs: dirs}}, f)
+			return a.auditFollow(c.Context(), o, session.Agent{Env: &env.Env{Dirs: dirs}}, f)
 		}
-		return a.auditOnce(c.Context(), o, flow.Env{Env: env.Env{Dirs: dirs}}, f)
+		return a.auditOnce(c.Context(), o, session.Agent{Env: &env.Env{Dirs: dirs}}, f)
 	})
 	c.Flags().DurationVar(&o.since, "since", 0, "only what is younger than this `duration`, such as 1h")
 	c.Flags().StringVar(&o.enrollment, "enrollment", "", "only what concerns the enrolment of this `name`")
@@ -63,9 +63,9 @@ With -f and -o json it prints one JSON document a line.`,
 	return c
 }
 
-func (a *app) auditOnce(ctx context.Context, o auditOptions, env flow.Env, f audit.Filter) error {
+func (a *app) auditOnce(ctx context.Context, o auditOptions, agent session.Agent, f audit.Filter) error {
 	records := []audit.Record{}
-	damaged, err := env.Audit(ctx, f, func(r audit.Record) error {
+	damaged, err := agent.Audit(ctx, f, func(r audit.Record) error {
 		records = append(records, r)
 		return nil
 	})
@@ -85,7 +85,7 @@ func (a *app) auditOnce(ctx context.Context, o auditOptions, env flow.Env, f aud
 		} else {
 			rows := make([][]string, 0, len(records))
 			for _, r := range records {
-				rows = append(rows, auditRow(env, r))
+				rows = append(rows, auditRow(agent, r))
 			}
 			w.table([]string{"TIME", "EVENT", "OUTCOME", "ENROLMENT", "PROGRAM", "DETAIL"}, rows)
 		}
@@ -96,8 +96,8 @@ func (a *app) auditOnce(ctx context.Context, o auditOptions, env flow.Env, f aud
 }
 
 // auditFollow prints each record as it comes; ctrl-c is the way it ends.
-func (a *app) auditFollow(ctx context.Context, o auditOptions, env flow.Env, f audit.Filter) error {
-	_, err := env.Audit(ctx, f, func(r audit.Record) error {
+func (a *app) auditFollow(ctx context.Context, o auditOptions, agent session.Agent, f audit.Filter) error {
+	_, err := agent.Audit(ctx, f, func(r audit.Record) error {
 		var b []byte
 		var err error
 		switch o.format.value {
@@ -109,7 +109,7 @@ func (a *app) auditFollow(ctx context.Context, o auditOptions, env flow.Env, f a
 			b = append([]byte("---\n"), b...)
 		default:
 			w := a.out()
-			w.line("%s", strings.Join(filled(auditRow(env, r)), "  "))
+			w.line("%s", strings.Join(filled(auditRow(agent, r)), "  "))
 			return w.flush()
 		}
 		if err == nil {
@@ -130,6 +130,6 @@ func filled(cells []string) []string {
 	return kept
 }
 
-func auditRow(env flow.Env, r audit.Record) []string {
-	return []string{r.Time.Local().Format("2006-01-02 15:04:05"), string(r.Event), string(r.Outcome), r.Enrollment, flow.AuditProgram(r), env.AuditDetail(r)}
+func auditRow(agent session.Agent, r audit.Record) []string {
+	return []string{r.Time.Local().Format("2006-01-02 15:04:05"), string(r.Event), string(r.Outcome), r.Enrollment, session.AuditProgram(r), agent.AuditDetail(r)}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
@@ -26,7 +27,7 @@ its PIN or a touch. Without a name it takes the current context.`,
 		if err != nil {
 			return err
 		}
-		h, err := env.CheckContext(c.Context(), name)
+		h, err := (session.Agent{Env: &env.Env}).CheckContext(c.Context(), name)
 		if err != nil {
 			return err
 		}

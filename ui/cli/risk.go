@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/kubehsm/kubehsm/ui/flow/token"
-
 	"github.com/spf13/pflag"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 

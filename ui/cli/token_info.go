@@ -3,11 +3,10 @@ package cli
 import (
 	"time"
 
-	"github.com/kubehsm/kubehsm/ui/flow/token"
-
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 

@@ -10,6 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/port"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/ui/flow/session"
 )
 
 // BridgeMove is a change of the bridge's port, looked at before it is made.
@@ -55,7 +56,7 @@ func (e *Env) MoveBridge(ctx context.Context, port int) (*BridgeMove, error) {
 // kubeconfig entries, each to be taken back by itself. Where it fails midway, it
 // can be run again.
 func (m *BridgeMove) Apply(ctx context.Context) error {
-	if err := m.env.StopAgent(ctx, nil); err != nil && !errors.Is(err, client.ErrNotRunning) {
+	if err := (session.Agent{Env: &m.env.Env}).StopAgent(ctx, nil); err != nil && !errors.Is(err, client.ErrNotRunning) {
 		return err
 	}
 	if err := port.Release(m.env.Dirs); err != nil {

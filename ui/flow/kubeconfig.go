@@ -11,12 +11,11 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/execcredential"
 	"github.com/kubehsm/kubehsm/plugin/home"
-
-	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 )
 
 // kubeconfigJournal keeps what is needed to take kubeconfig changes back.

@@ -6,12 +6,12 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/kubehsm/kubehsm/ui/flow/token"
-
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/session"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
 
 // Unenrollment is what goes when an enrolment is removed.
@@ -63,7 +63,7 @@ func (e *Env) Unenroll(ctx context.Context, u Unenrollment) error {
 	if err := os.Remove(enrolling.NewStore(&e.Env).Path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := e.RecordPolicy(u.Enrollment, audit.Record{Reason: audit.PolicyRemoved, Was: u.Enrollment.Consent().String()}); err != nil {
+	if err := (session.Agent{Env: &e.Env}).RecordPolicy(u.Enrollment, audit.Record{Reason: audit.PolicyRemoved, Was: u.Enrollment.Consent().String()}); err != nil {
 		return err
 	}
 	if err := e.Enrollments().Delete(name); err != nil && !errors.Is(err, enrollment.ErrUnknown) {

@@ -7,6 +7,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
+	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
 
@@ -89,7 +90,7 @@ func ContextFacts(c flow.ContextView, e *enroll.Expiring) []Fact {
 }
 
 // Works says what a check of a context found.
-func Works(h flow.Health) string {
+func Works(h session.Health) string {
 	said := "Works"
 	if h.User != "" {
 		said += ": the cluster takes you for " + text.Clean(h.User)

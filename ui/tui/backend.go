@@ -8,6 +8,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/doctor"
+	agents "github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/activity"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/contexts"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/desk"
@@ -38,10 +39,13 @@ type Backend interface {
 // FromEnv returns the use cases as they are. e is copied.
 func FromEnv(e *flow.Env) Backend {
 	own := *e
-	return &backend{Env: &own}
+	return &backend{Env: &own, Agent: agents.Agent{Env: &own.Env}}
 }
 
-type backend struct{ *flow.Env }
+type backend struct {
+	*flow.Env
+	agents.Agent
+}
 
 // AskBy implements [Backend]. It is called before anything else is.
 func (b *backend) AskBy(p hsm.Prompter) { b.Prompter, b.Waiting = p, waits }

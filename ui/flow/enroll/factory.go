@@ -7,10 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/kubehsm/kubehsm/ui/flow/token"
-
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
 
 // ErrFactorySecrets: the token's PIN, PUK or management key is the default

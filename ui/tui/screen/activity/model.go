@@ -17,7 +17,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/audit"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
@@ -167,7 +167,7 @@ func (m *Model) follow(now time.Time) tea.Cmd {
 		go task.Batch(in, batchMost, batchWait, func(all []record) { m.Runner.Send(recordsMsg{id: id, records: all}) })
 		defer close(in)
 		_, err := m.Backend.Audit(ctx, audit.Filter{Since: now.Add(-logSince), Follow: true}, func(r audit.Record) error {
-			in <- record{Record: r, program: text.Clean(flow.AuditProgram(r)), detail: text.Clean(m.Backend.AuditDetail(r))}
+			in <- record{Record: r, program: text.Clean(session.AuditProgram(r)), detail: text.Clean(m.Backend.AuditDetail(r))}
 			return nil
 		})
 		return logEndedMsg{id: id, err: err}

@@ -17,6 +17,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/store"
@@ -43,7 +44,7 @@ type Removal struct {
 
 // Backend is what the screen needs of the use cases.
 type Backend interface {
-	CheckContext(ctx context.Context, name string) (flow.Health, error)
+	CheckContext(ctx context.Context, name string) (session.Health, error)
 	Expiring() ([]enroll.Expiring, error)
 	Migration(ctx context.Context, kubeContext string) (flow.Migration, error)
 	KubeconfigHistory(ctx context.Context) ([]kubeconfig.Step, error)
@@ -94,7 +95,7 @@ type Services struct {
 type health struct {
 	job  task.Handle
 	done bool
-	flow.Health
+	session.Health
 	err error
 }
 
@@ -114,7 +115,7 @@ type (
 	healthMsg struct {
 		id   task.ID
 		name string
-		flow.Health
+		session.Health
 		err error
 	}
 	endsMsg struct {

@@ -1,4 +1,4 @@
-package flow
+package session
 
 import (
 	"context"
@@ -11,12 +11,13 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
 
 // Consent is the policy of the enrolment called name, and the host that it leads
 // to.
-func (e *Env) Consent(_ context.Context, name string) (p consent.Policy, host string, err error) {
-	en, err := e.Enrollments().Load(name)
+func (a Agent) Consent(_ context.Context, name string) (p consent.Policy, host string, err error) {
+	en, err := a.Env.Enrollments().Load(name)
 	return en.Consent(), en.Host(), err
 }
 
@@ -25,19 +26,19 @@ func (e *Env) Consent(_ context.Context, name string) (p consent.Policy, host st
 // ([hsm.ErrNoTerminal] if it cannot be). It is put on record. The agent, if it runs,
 // follows within seconds; the sessions of before end then. Errors:
 // [enrollment.ErrUnknown], [enrollment.ErrInvalid].
-func (e *Env) SetConsent(ctx context.Context, name string, p consent.Policy,
+func (a Agent) SetConsent(ctx context.Context, name string, p consent.Policy,
 	asks hsm.Prompter) (enrollment.Enrollment, error) {
-	release, err := e.Lock(ctx, name)
+	release, err := a.Env.Lock(ctx, name)
 	if err != nil {
 		return enrollment.Enrollment{}, err
 	}
 	defer release()
-	en, err := e.Enrollments().Load(name)
+	en, err := a.Env.Enrollments().Load(name)
 	if err != nil {
 		return en, err
 	}
 	was := en.Consent()
-	known, err := audit.Policies(ctx, audit.Path(e.Dirs))
+	known, err := audit.Policies(ctx, audit.Path(a.Env.Dirs))
 	if err != nil {
 		return en, err
 	}
@@ -46,7 +47,7 @@ func (e *Env) SetConsent(ctx context.Context, name string, p consent.Policy,
 	}
 	r := audit.Record{Reason: audit.PolicySet, Was: was.String(), Policy: p.String(), Lowered: !p.Covers(was)}
 	if r.Lowered {
-		if err := e.provePIN(ctx, en, asks); err != nil {
+		if err := a.provePIN(ctx, en, asks); err != nil {
 			return en, err
 		}
 	}
@@ -54,17 +55,17 @@ func (e *Env) SetConsent(ctx context.Context, name string, p consent.Policy,
 	if err := en.Validate(); err != nil {
 		return en, err
 	}
-	if err := e.RecordPolicy(en, r); err != nil { // first: no policy is in force that is not on record
+	if err := a.RecordPolicy(en, r); err != nil { // first: no policy is in force that is not on record
 		return en, err
 	}
-	return en, e.Enrollments().Save(en)
+	return en, a.Env.Enrollments().Save(en)
 }
 
 // provePIN has the PIN of the enrolment's key typed, before its consent policy is
 // lowered: whoever runs programs as the user does not have it.
-func (e *Env) provePIN(ctx context.Context, en enrollment.Enrollment, asks hsm.Prompter) error {
+func (a Agent) provePIN(ctx context.Context, en enrollment.Enrollment, asks hsm.Prompter) error {
 	asks = ask.With(asks, hsm.Purpose{Cluster: en.Name, Action: "lower the consent policy"})
-	err := e.tokens().With(ctx, en.Key, func(t hsm.Token) error {
+	err := token.Tokens{Env: a.Env}.With(ctx, en.Key, func(t hsm.Token) error {
 		slot, err := t.Slot(ctx, en.Key)
 		if err != nil {
 			return err
@@ -88,19 +89,19 @@ func (e *Env) provePIN(ctx context.Context, en enrollment.Enrollment, asks hsm.P
 }
 
 // RecordPolicy puts a change of an enrolment's consent policy into the audit log.
-func (e *Env) RecordPolicy(en enrollment.Enrollment, r audit.Record) error {
-	if err := e.Dirs.Prepare(); err != nil {
+func (a Agent) RecordPolicy(en enrollment.Enrollment, r audit.Record) error {
+	if err := a.Env.Dirs.Prepare(); err != nil {
 		return err
 	}
 	r.Event, r.Enrollment, r.Key, r.Token = audit.Policy, en.Name, en.KeyHash, en.Key.TokenOnly().Identity()
 	r.Client = &audit.Process{PID: os.Getpid(), Command: "kubehsm"}
-	return e.Unwritable(audit.Append(audit.Path(e.Dirs), r))
+	return a.Env.Unwritable(audit.Append(audit.Path(a.Env.Dirs), r))
 }
 
 // VerifyConsent checks the token's signature in a record of the audit log
 // against the certificate that the enrolment had then. Errors wrap
 // [consent.ErrSignature], or say what is missing.
-func (e *Env) VerifyConsent(r audit.Record) error {
+func (a Agent) VerifyConsent(r audit.Record) error {
 	if r.Event != audit.Consent || len(r.Signature) == 0 {
 		return errors.New("the record has no signature")
 	}
@@ -111,7 +112,7 @@ func (e *Env) VerifyConsent(r audit.Record) error {
 	if s.Enrollment != r.Enrollment || s.Request.String() != r.Request {
 		return fmt.Errorf("%w: the record says something else", consent.ErrSignature)
 	}
-	chain, err := e.Enrollments().Certificate(enrollment.Enrollment{Name: r.Enrollment, KeyHash: r.Key})
+	chain, err := a.Env.Enrollments().Certificate(enrollment.Enrollment{Name: r.Enrollment, KeyHash: r.Key})
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package flow
+package session
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 )
 
 // Health is what came of signing in to a context's cluster.
@@ -25,14 +26,14 @@ type Health struct {
 // CheckContext signs in to the cluster of a context as kubectl would, and asks
 // it who that is; "" is the current context. The user's token may ask for its
 // PIN or a touch for that.
-func (e *Env) CheckContext(ctx context.Context, name string) (Health, error) {
-	c, err := e.Rules().Get(ctx, name)
+func (a Agent) CheckContext(ctx context.Context, name string) (Health, error) {
+	c, err := a.Env.Rules().Get(ctx, name)
 	if err != nil {
 		return Health{}, err
 	}
 	h := Health{Context: c.Name, Server: c.Cluster.Server}
 	began := time.Now()
-	client, err := e.access().Client(ctx, c.Name)
+	client, err := cluster.Access{Env: a.Env}.Client(ctx, c.Name)
 	if err != nil {
 		return h, err
 	}

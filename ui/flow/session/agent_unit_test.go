@@ -1,4 +1,4 @@
-package flow
+package session
 
 import (
 	"testing"
@@ -10,12 +10,12 @@ import (
 // TestAgentUnitOfAnOddPath: what no service file can hold is refused with what to do.
 func TestAgentUnitOfAnOddPath(t *testing.T) {
 	for _, launchd := range []bool{false, true} {
-		e := &Env{env.Env{Executable: "/opt/a\nb/kubehsm"}}
-		if file, _, err := e.AgentUnit(launchd); err == nil || hsm.Hint(err) == "" {
+		a := Agent{&env.Env{Executable: "/opt/a\nb/kubehsm"}}
+		if file, _, err := a.AgentUnit(launchd); err == nil || hsm.Hint(err) == "" {
 			t.Errorf("launchd %v: %v\n%s", launchd, err, file)
 		}
-		e.Executable = "/opt/kubehsm"
-		if _, _, err := e.AgentUnit(launchd); err != nil {
+		a.Env.Executable = "/opt/kubehsm"
+		if _, _, err := a.AgentUnit(launchd); err != nil {
 			t.Error(err)
 		}
 	}

@@ -1,4 +1,4 @@
-package flow
+package session
 
 import (
 	"github.com/kubehsm/kubehsm/assets"
@@ -8,11 +8,11 @@ import (
 // AgentUnit is what a service manager needs to run the agent from login on and
 // to start it again if it crashes - a systemd user unit, or a property list for
 // launchd - and where to put it, in words.
-func (e *Env) AgentUnit(launchd bool) (file []byte, where string, err error) {
+func (a Agent) AgentUnit(launchd bool) (file []byte, where string, err error) {
 	defer func() {
 		err = hsm.WithHint(err, "move kubehsm, or the folder that KUBEHSM_HOME names, to an absolute path of plain characters")
 	}()
-	s := assets.Service{Executable: e.Executable, Home: e.Dirs.Home}
+	s := assets.Service{Executable: a.Env.Executable, Home: a.Env.Dirs.Home}
 	if launchd {
 		file, err = assets.Launchd(s)
 		return file, `Put it into ~/Library/LaunchAgents/` + assets.LaunchdName + `.plist, then run
@@ -29,9 +29,9 @@ To have systemd hold the bridge's port while no agent runs, also install the uni
 }
 
 // AgentSocket is the unit by which systemd holds the bridge's port for the unit of
-// [Env.AgentUnit], and where to put it, in words.
-func (e *Env) AgentSocket() (file []byte, where string, err error) {
-	ep, err := e.Bridge()
+// [Agent.AgentUnit], and where to put it, in words.
+func (a Agent) AgentSocket() (file []byte, where string, err error) {
+	ep, err := a.Env.Bridge()
 	if err != nil {
 		return nil, "", err
 	}

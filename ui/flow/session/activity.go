@@ -1,4 +1,7 @@
-package flow
+// Package session holds the use cases of the agent and of what signs in through it:
+// its state, its locks, its log, how a service manager starts it, and the consent
+// policy of an enrollment.
+package session
 
 import (
 	"context"
@@ -15,11 +18,15 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/worker"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
+// Agent is the agent of this user, whether it runs or not.
+type Agent struct{ Env *env.Env }
+
 // withAgent calls f with the running agent; [agent.ErrNotRunning] if none runs.
-func (e *Env) withAgent(ctx context.Context, f func(*client.Client) error) error {
-	c, err := client.Dial(ctx, e.Dirs)
+func (a Agent) withAgent(ctx context.Context, f func(*client.Client) error) error {
+	c, err := client.Dial(ctx, a.Env.Dirs)
 	if err != nil {
 		return err
 	}
@@ -27,8 +34,8 @@ func (e *Env) withAgent(ctx context.Context, f func(*client.Client) error) error
 }
 
 // AgentStatus describes the running agent; [agent.ErrNotRunning] if none runs.
-func (e *Env) AgentStatus(ctx context.Context) (s message.Status, err error) {
-	err = e.withAgent(ctx, func(c *client.Client) (err error) {
+func (a Agent) AgentStatus(ctx context.Context) (s message.Status, err error) {
+	err = a.withAgent(ctx, func(c *client.Client) (err error) {
 		s, err = c.Status(ctx)
 		return err
 	})
@@ -37,31 +44,31 @@ func (e *Env) AgentStatus(ctx context.Context) (s message.Status, err error) {
 
 // LockAgent has the running agent forget every PIN and cut every connection. say,
 // which may be nil, is told what had to be ended because it did not answer.
-func (e *Env) LockAgent(ctx context.Context, say func(sentence string)) error {
-	return e.insist(ctx, client.Lock, say)
+func (a Agent) LockAgent(ctx context.Context, say func(sentence string)) error {
+	return a.insist(ctx, client.Lock, say)
 }
 
 // Unlock has the agent, which is started if none runs, unlock the token of the
 // enrolment called name. p is asked for the PIN.
-func (e *Env) Unlock(ctx context.Context, name string, p hsm.Prompter) error {
-	c, err := client.EnsureProgram(ctx, e.Dirs, client.Program{Path: e.Executable, Version: e.Version})
+func (a Agent) Unlock(ctx context.Context, name string, p hsm.Prompter) error {
+	c, err := client.EnsureProgram(ctx, a.Env.Dirs, client.Program{Path: a.Env.Executable, Version: a.Env.Version})
 	if err != nil {
 		return err
 	}
-	c.Waiting = e.WaitingOf(ctx)
+	c.Waiting = a.Env.WaitingOf(ctx)
 	return errors.Join(c.Unlock(ctx, name, p), c.Close())
 }
 
-// StopAgent ends the running agent; say is as in [Env.LockAgent].
-func (e *Env) StopAgent(ctx context.Context, say func(sentence string)) error {
-	return e.insist(ctx, client.Stop, say)
+// StopAgent ends the running agent; say is as in [Agent.LockAgent].
+func (a Agent) StopAgent(ctx context.Context, say func(sentence string)) error {
+	return a.insist(ctx, client.Stop, say)
 }
 
-func (e *Env) insist(ctx context.Context, do func(context.Context, home.Dirs) (client.Ended, error), say func(string)) error {
+func (a Agent) insist(ctx context.Context, do func(context.Context, home.Dirs) (client.Ended, error), say func(string)) error {
 	if say == nil {
 		say = func(string) {}
 	}
-	ended, err := do(ctx, e.Dirs)
+	ended, err := do(ctx, a.Env.Dirs)
 	for _, u := range ended.Tokens {
 		say("The process that held the token " + u.String() + " did not answer and was ended.")
 	}
@@ -69,13 +76,13 @@ func (e *Env) insist(ctx context.Context, do func(context.Context, home.Dirs) (c
 		return err
 	}
 	say(fmt.Sprintf("The agent (process %d) did not answer and was ended.", ended.Agent))
-	return errors.Join(err, e.settleCards(ctx, say))
+	return errors.Join(err, a.settleCards(ctx, say))
 }
 
 // settleCards sees to it that no card of an enrolment has a PIN verified that an
 // agent left there which was ended. Other tokens end a login with its process.
-func (e *Env) settleCards(ctx context.Context, say func(string)) error {
-	all, err := e.Enrollments().List()
+func (a Agent) settleCards(ctx context.Context, say func(string)) error {
+	all, err := a.Env.Enrollments().List()
 	errs := []error{err}
 	seen := map[string]bool{}
 	for _, en := range all {
@@ -85,7 +92,7 @@ func (e *Env) settleCards(ctx context.Context, say func(string)) error {
 		}
 		seen[u.String()] = true
 		late := time.AfterFunc(time.Second, func() { say("Waiting for the reader, to make the card " + u.Serial + " forget its PIN.") })
-		err := worker.Settle(ctx, e.Drivers.Open, u)
+		err := worker.Settle(ctx, a.Env.Drivers.Open, u)
 		late.Stop()
 		if err != nil {
 			errs = append(errs, hsm.WithHint(fmt.Errorf("the card %s may still have its PIN verified: %w", u.Serial, err), "unplug the card, then plug it in again"))
@@ -96,19 +103,19 @@ func (e *Env) settleCards(ctx context.Context, say func(string)) error {
 
 // OfferPerson offers p to the running agent for what comes up while requests
 // run and no terminal can be asked; see [agent.Client.Front].
-func (e *Env) OfferPerson(ctx context.Context, p hsm.Prompter, ready func()) error {
-	return e.withAgent(ctx, func(c *client.Client) error { return c.Front(ctx, p, ready) })
+func (a Agent) OfferPerson(ctx context.Context, p hsm.Prompter, ready func()) error {
+	return a.withAgent(ctx, func(c *client.Client) error { return c.Front(ctx, p, ready) })
 }
 
 // Audit calls each with the agent's records that f takes, the oldest first; see
 // [audit.Read].
-func (e *Env) Audit(ctx context.Context, f audit.Filter, each func(audit.Record) error) (damaged int, err error) {
-	return audit.Read(ctx, audit.Path(e.Dirs), f, each)
+func (a Agent) Audit(ctx context.Context, f audit.Filter, each func(audit.Record) error) (damaged int, err error) {
+	return audit.Read(ctx, audit.Path(a.Env.Dirs), f, each)
 }
 
 // AuditDetail words what a record tells beyond its event and outcome, and what
 // the token's signature in it is worth. It is raw.
-func (e *Env) AuditDetail(r audit.Record) string {
+func (a Agent) AuditDetail(r audit.Record) string {
 	var detail []string
 	add := func(format, value string) {
 		if value != "" {
@@ -121,7 +128,7 @@ func (e *Env) AuditDetail(r audit.Record) string {
 	add("%s", r.Request)
 	add("%s", r.Reason)
 	add("%s", policyWords(r))
-	add("%s", e.signedWords(r))
+	add("%s", a.signedWords(r))
 	add("%s", r.Error)
 	if r.Count > 1 {
 		add("%s times", strconv.Itoa(r.Count))
@@ -158,11 +165,11 @@ func AuditProgram(r audit.Record) string {
 }
 
 // signedWords say whether the signature in a record is good, "" without one.
-func (e *Env) signedWords(r audit.Record) string {
+func (a Agent) signedWords(r audit.Record) string {
 	if len(r.Signature) == 0 {
 		return ""
 	}
-	switch err := e.VerifyConsent(r); {
+	switch err := a.VerifyConsent(r); {
 	case err == nil:
 		return "signed"
 	case errors.Is(err, consent.ErrSignature):
