@@ -133,7 +133,7 @@ func TestImports(t *testing.T) {
 				continue
 			}
 			if !slices.ContainsFunc(layers[rule].may, func(m string) bool { return under(dep, m) }) {
-				t.Errorf("%s imports %s: not by the plan (docs/how-it-works.md)", self, dep)
+				t.Errorf("%s imports %s: not by the plan (docs/architecture.md)", self, dep)
 			}
 		}
 	}
