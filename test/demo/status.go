@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 )
 
 // The phases of the cluster, in the file that the terminal UI reads
-// ([flow.ReadClusterProgress]).
+// ([cluster.ReadProgress]).
 const (
 	phaseBuilding = "building"
 	phaseStarting = "starting"
@@ -29,7 +29,7 @@ type status struct {
 }
 
 func (s status) set(phase string, done, total int, message string) error {
-	b, err := json.Marshal(flow.ClusterProgress{Phase: phase, Done: done, Total: total, Message: message, Started: s.started})
+	b, err := json.Marshal(cluster.Progress{Phase: phase, Done: done, Total: total, Message: message, Started: s.started})
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func awaitCluster(ctx context.Context, t *trial) error {
 	for {
 		// Asked before the file is read: what a process wrote last is then seen.
 		alive := recorded(t.backgroundFile()).Alive()
-		p, err := flow.ReadClusterProgress(t.progressFile())
+		p, err := cluster.ReadProgress(t.progressFile())
 		switch {
 		case err != nil:
 			return err
@@ -71,7 +71,7 @@ func awaitCluster(ctx context.Context, t *trial) error {
 	}
 }
 
-func describe(p flow.ClusterProgress) string {
+func describe(p cluster.Progress) string {
 	if p.Phase == phaseBuilding && p.Total > 0 {
 		return fmt.Sprintf("compiling the control plane: %d/%d packages, %s", p.Done, p.Total, time.Since(p.Started).Round(time.Second))
 	}

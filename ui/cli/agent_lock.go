@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
-	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
 )
@@ -36,10 +35,10 @@ func (a *app) agentVerb(c *cobra.Command, do func(session.Agent, context.Context
 		}
 		with, err := a.env()
 		if err != nil { // a broken configuration keeps nothing unlocked
-			with = &flow.Env{Env: env.Env{Dirs: dirs}}
+			with = &env.Env{Dirs: dirs}
 		}
 		w := a.err()
-		err = do(session.Agent{Env: &with.Env}, c.Context(), func(sentence string) {
+		err = do(session.Agent{Env: with}, c.Context(), func(sentence string) {
 			w.line("%s", sentence)
 			_ = w.flush() // the result stands even if this sentence is lost
 		})

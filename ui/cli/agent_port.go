@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 )
 
 func (a *app) agentPort() *cobra.Command {
@@ -31,7 +32,7 @@ in other files run "kubehsm kubeconfig set --kubeconfig FILE".`,
 			Enrollments []string `json:"enrollments"`
 		}{Enrollments: []string{}}
 		if len(args) == 0 {
-			if doc.Address, err = env.BridgeAddress(); err != nil {
+			if doc.Address, err = contexts.New(env).BridgeAddress(); err != nil {
 				return err
 			}
 			return a.emit(o, doc, func(w *words) { w.line("%s", doc.Address) })
@@ -40,7 +41,7 @@ in other files run "kubehsm kubeconfig set --kubeconfig FILE".`,
 		if err != nil || port < 1024 {
 			return ui.Usagef("port %q is not a number between 1024 and 65535", args[0])
 		}
-		move, err := env.MoveBridge(c.Context(), int(port))
+		move, err := contexts.New(env).MoveBridge(c.Context(), int(port))
 		if err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/pinsource"
 	"github.com/kubehsm/kubehsm/plugin/worker"
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/token"
 	"github.com/kubehsm/kubehsm/ui/prompt"
@@ -50,7 +50,7 @@ type app struct {
 
 	started bool // a command's own work has begun: later errors are not about usage
 	asker   hsm.Prompter
-	environ *flow.Env
+	environ *env.Env
 	config  home.Config       // as read by env
 	sources []pinsource.Entry // the configuration's, as read by env
 	closers []func() error
@@ -71,7 +71,7 @@ func (a *app) dirs() (home.Dirs, error) { return home.FromEnv(a.Getenv) }
 
 // env is what the use cases work with. It reads the user's configuration and
 // sets what the modules in it need in the environment, before any is loaded.
-func (a *app) env() (*flow.Env, error) {
+func (a *app) env() (*env.Env, error) {
 	if a.environ != nil {
 		return a.environ, nil
 	}
@@ -108,11 +108,11 @@ func (a *app) env() (*flow.Env, error) {
 	a.closers = append(a.closers, drivers.Close)
 	a.config = config
 	waits := waiting.Shown(a.Stderr)
-	a.environ = &flow.Env{Env: env.Env{
+	a.environ = &env.Env{
 		Dirs: dirs, Drivers: drivers, Executable: a.Executable,
 		Finishing: a.Finishing, Kubeconfig: a.kubeconfig, Cluster: a.cluster, Version: a.Version, RequestTimeout: timeout,
 		Prompter: a.prompter(), Waiting: func(_ context.Context, w wire.Wait) func() { return waits(w) },
-	}}
+	}
 	return a.environ, nil
 }
 
@@ -251,7 +251,7 @@ func (a *app) enrollment(ctx context.Context, name string) (enrollment.Enrollmen
 	case 1:
 		return all[0], nil
 	}
-	contexts, err := env.Contexts(ctx)
+	contexts, err := contexts.New(env).List(ctx)
 	if err != nil {
 		return enrollment.Enrollment{}, err
 	}
@@ -286,7 +286,7 @@ func (a *app) tokens() (token.Tokens, error) {
 	if err != nil {
 		return token.Tokens{}, err
 	}
-	return token.Tokens{Env: &env.Env}, nil
+	return token.Tokens{Env: env}, nil
 }
 
 // oneToken is tokens, with the token that a flag names, or the only one.
@@ -305,7 +305,7 @@ func (a *app) keys() (token.Keys, error) {
 	if err != nil {
 		return token.Keys{}, err
 	}
-	return token.Keys{Env: &env.Env}, nil
+	return token.Keys{Env: env}, nil
 }
 
 // oneKey is keys, with the key that a flag names.

@@ -81,7 +81,7 @@ kubehsm bootstrap-token create --dry-run | kubectl create -f -`,
 		if err != nil {
 			return err
 		}
-		v, err := desk.NewBootstrapTokens(&env.Env).Create(c.Context(), a.context, r, join)
+		v, err := desk.NewBootstrapTokens(env).Create(c.Context(), a.context, r, join)
 		if err != nil {
 			return usage(err)
 		}

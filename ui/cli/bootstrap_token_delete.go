@@ -35,7 +35,7 @@ func (a *app) bootstrapTokenDelete() *cobra.Command {
 			Deleted []string `json:"deleted"`
 		}{[]string{}}
 		for _, id := range ids {
-			if err = desk.NewBootstrapTokens(&env.Env).Delete(c.Context(), a.context, id); err != nil {
+			if err = desk.NewBootstrapTokens(env).Delete(c.Context(), a.context, id); err != nil {
 				break
 			}
 			doc.Deleted = append(doc.Deleted, id)

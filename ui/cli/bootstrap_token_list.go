@@ -26,7 +26,7 @@ kubehsm bootstrap-token list --context prod -o json`,
 		if err != nil {
 			return err
 		}
-		all, notes, err := desk.NewBootstrapTokens(&env.Env).List(c.Context(), a.context, reveal)
+		all, notes, err := desk.NewBootstrapTokens(env).List(c.Context(), a.context, reveal)
 		if err != nil {
 			return err
 		}

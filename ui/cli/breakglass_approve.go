@@ -40,7 +40,7 @@ kubehsm breakglass approve jane-1a2b3c4d`,
 		if err != nil {
 			return err
 		}
-		seen, err := request.NewRequests(&env.Env).Look(ctx, a.context, args[0], request.LookOptions{Roots: roots, ToDecide: true, Accept: risks, Checks: []request.Check{desk.BreakGlassCheck}})
+		seen, err := request.NewRequests(env).Look(ctx, a.context, args[0], request.LookOptions{Roots: roots, ToDecide: true, Accept: risks, Checks: []request.Check{desk.BreakGlassCheck}})
 		if err != nil {
 			return err
 		}
@@ -54,7 +54,7 @@ kubehsm breakglass approve jane-1a2b3c4d`,
 				return err
 			}
 		}
-		v, notes, err := desk.NewApprovals(&env.Env).BreakGlass(ctx, a.context, seen, d)
+		v, notes, err := desk.NewApprovals(env).BreakGlass(ctx, a.context, seen, d)
 		if errors.Is(err, request.ErrWords) {
 			return &ui.UsageError{Err: err}
 		}

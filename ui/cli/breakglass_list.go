@@ -22,7 +22,7 @@ and sealed tokens. A sealed one is due thirty days before it ends.`,
 		if err != nil {
 			return err
 		}
-		all, err := desk.NewBreakGlass(&env.Env).List()
+		all, err := desk.NewBreakGlass(env).List()
 		if err != nil {
 			return err
 		}

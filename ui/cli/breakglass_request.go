@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
 // breakGlassFlags are the flags of breakglass request and seal.
@@ -65,7 +65,7 @@ kubehsm breakglass request --context prod-hsm --lifetime 20m --reason 'INC-4711'
 		if err != nil {
 			return err
 		}
-		options, err := desk.NewBreakGlass(&env.Env).Request(c.Context(), desk.BreakGlassOptions{
+		options, err := desk.NewBreakGlass(env).Request(c.Context(), desk.BreakGlassOptions{
 			Context: a.context, Name: f.name, Reason: f.reason, Lifetime: f.lifetime, Token: shared.Token, Key: shared.Key,
 			Generate: shared.Generate, AcceptFactory: shared.AcceptFactory, Timeout: f.timeout,
 		})
@@ -81,12 +81,12 @@ kubehsm breakglass request --context prod-hsm --lifetime 20m --reason 'INC-4711'
 }
 
 // breakGlass enrols, and keeps a record of it.
-func (a *app) breakGlass(ctx context.Context, env *flow.Env, options enrolling.Options, f breakGlassFlags, o *format) error {
+func (a *app) breakGlass(ctx context.Context, env *env.Env, options enrolling.Options, f breakGlassFlags, o *format) error {
 	result, err := a.enrollReviewed(ctx, env, options, f.enroll())
 	if err != nil || f.plan {
 		return err
 	}
-	if err := desk.NewBreakGlass(&env.Env).Record(ctx, result, options.Reason); err != nil {
+	if err := desk.NewBreakGlass(env).Record(ctx, result, options.Reason); err != nil {
 		return err
 	}
 	return a.emit(o, result, func(w *words) { resultWords(w, result) })

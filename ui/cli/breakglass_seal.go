@@ -28,7 +28,7 @@ its PIN into different safes; kubehsm breakglass list says when it must be renew
 			return err
 		}
 		options.User, options.Reason, options.Expiration = f.user, f.reason, f.lifetime
-		if options, err = desk.NewBreakGlass(&env.Env).Seal(c.Context(), a.context, f.name, options); err != nil {
+		if options, err = desk.NewBreakGlass(env).Seal(c.Context(), a.context, f.name, options); err != nil {
 			return usage(err)
 		}
 		return a.breakGlass(c.Context(), env, options, f, o)

@@ -10,9 +10,9 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
@@ -103,12 +103,12 @@ kubehsm certificate renew --all --timeout 10m`,
 	return c
 }
 
-func (a *app) renewOne(ctx context.Context, env *flow.Env, name string, o enroll.RenewOptions) (enrolling.Result, error) {
+func (a *app) renewOne(ctx context.Context, env *env.Env, name string, o enroll.RenewOptions) (enrolling.Result, error) {
 	return enroll.NewRenewer(env).Renew(ctx, name, o, a.prompter(), func(e enrolling.Event) { stepWords(a.Stderr, e) })
 }
 
 // renewAll renews what is due. One that fails does not keep the others from it.
-func (a *app) renewAll(ctx context.Context, env *flow.Env, o enroll.RenewOptions, force bool, out *format) error {
+func (a *app) renewAll(ctx context.Context, env *env.Env, o enroll.RenewOptions, force bool, out *format) error {
 	all, err := enroll.NewRenewer(env).Expiring()
 	if err != nil {
 		return err

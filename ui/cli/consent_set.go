@@ -81,7 +81,7 @@ kubehsm consent set prod-hsm --policy rules --rule 'verbs=delete' --rule 'verbs=
 			if err := a.confirm(c.Context(), yes, "Set this policy for "+e.Host()+"?"); err != nil {
 				return err
 			}
-			if e, err = (session.Agent{Env: &env.Env}).SetConsent(c.Context(), e.Name, p, a.prompter()); err != nil {
+			if e, err = (session.Agent{Env: env}).SetConsent(c.Context(), e.Name, p, a.prompter()); err != nil {
 				return err
 			}
 		}

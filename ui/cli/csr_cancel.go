@@ -21,7 +21,7 @@ request that has the name by now is left alone.`,
 			return err
 		}
 		for _, name := range args {
-			if err := request.NewOwn(&env.Env).Cancel(c.Context(), a.context, name); err != nil {
+			if err := request.NewOwn(env).Cancel(c.Context(), a.context, name); err != nil {
 				return err
 			}
 		}

@@ -115,7 +115,7 @@ kubehsm csr create --context prod --key 'piv:serial=1234567;slot=9a' --user '{lo
 			return err
 		}
 		if plan {
-			points, err := request.NewOwn(&env.Env).Forecast(c.Context(), all[0])
+			points, err := request.NewOwn(env).Forecast(c.Context(), all[0])
 			if err != nil {
 				return err
 			}
@@ -129,7 +129,7 @@ kubehsm csr create --context prod --key 'piv:serial=1234567;slot=9a' --user '{lo
 		var failed error // those before it are filed
 		for _, options := range all {
 			var v request.View
-			if v, failed = request.NewOwn(&env.Env).Create(c.Context(), options, a.prompter()); failed != nil {
+			if v, failed = request.NewOwn(env).Create(c.Context(), options, a.prompter()); failed != nil {
 				break
 			}
 			views = append(views, v)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
@@ -61,7 +61,7 @@ func (a *app) decide(approve bool, c *cobra.Command) (*cobra.Command, *decision)
 			return err
 		}
 		look := request.TicketLook{Context: a.context, Roots: roots}
-		seen, err := request.NewRequests(&env.Env).Look(ctx, a.context, args[0], request.LookOptions{Roots: roots, ToDecide: true, Ticket: &look, Accept: d.risks})
+		seen, err := request.NewRequests(env).Look(ctx, a.context, args[0], request.LookOptions{Roots: roots, ToDecide: true, Ticket: &look, Accept: d.risks})
 		if err != nil {
 			return err
 		}
@@ -81,7 +81,7 @@ func (a *app) decide(approve bool, c *cobra.Command) (*cobra.Command, *decision)
 		if !approve {
 			return a.deny(ctx, env, seen, d, o)
 		}
-		v, err := request.NewRequests(&env.Env).Decide(ctx, a.context, seen, d.DecideOptions)
+		v, err := request.NewRequests(env).Decide(ctx, a.context, seen, d.DecideOptions)
 		if err != nil {
 			return err
 		}
@@ -96,8 +96,8 @@ func (a *app) decide(approve bool, c *cobra.Command) (*cobra.Command, *decision)
 }
 
 // deny denies a request that was shown, and ends its ticket.
-func (a *app) deny(ctx context.Context, env *flow.Env, seen request.View, d *decision, o *format) error {
-	done, err := request.NewRequests(&env.Env).Deny(ctx, a.context, seen, d.DecideOptions, d.keepTicket)
+func (a *app) deny(ctx context.Context, env *env.Env, seen request.View, d *decision, o *format) error {
+	done, err := request.NewRequests(env).Deny(ctx, a.context, seen, d.DecideOptions, d.keepTicket)
 	if err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ kubehsm csr forecast --key 'piv:serial=1234567;slot=9a' --user jane --expiration
 		if err != nil {
 			return err
 		}
-		points, err := request.NewOwn(&env.Env).Forecast(c.Context(), options)
+		points, err := request.NewOwn(env).Forecast(c.Context(), options)
 		if err != nil {
 			return err
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
@@ -38,7 +38,7 @@ kubehsm csr list --context prod --signer-name kubernetes.io/kube-apiserver-clien
 		}
 		switch {
 		case mine:
-			views, err := request.NewOwn(&env.Env).List(c.Context(), a.context)
+			views, err := request.NewOwn(env).List(c.Context(), a.context)
 			if err != nil && len(views) == 0 {
 				return err
 			}
@@ -52,7 +52,7 @@ kubehsm csr list --context prod --signer-name kubernetes.io/kube-apiserver-clien
 		case follow:
 			return a.watchRequests(c.Context(), env, f, o)
 		}
-		all, err := request.NewRequests(&env.Env).List(c.Context(), a.context, f)
+		all, err := request.NewRequests(env).List(c.Context(), a.context, f)
 		if err != nil {
 			return err
 		}
@@ -115,11 +115,11 @@ func (a *app) emitRequests(o *format, all iter.Seq2[request.View, error]) error 
 }
 
 // watchRequests writes what there is and what changes.
-func (a *app) watchRequests(ctx context.Context, env *flow.Env, f request.Filter, o *format) error {
+func (a *app) watchRequests(ctx context.Context, env *env.Env, f request.Filter, o *format) error {
 	if o.value == "yaml" {
 		return ui.Usagef("--watch writes words or -o json")
 	}
-	events, err := request.NewRequests(&env.Env).Watch(ctx, a.context, f)
+	events, err := request.NewRequests(env).Watch(ctx, a.context, f)
 	if err != nil {
 		return err
 	}

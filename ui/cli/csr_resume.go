@@ -23,7 +23,7 @@ filed is found and shown.`,
 		}
 		var views []request.View
 		for _, name := range args {
-			v, err := request.NewOwn(&env.Env).Resume(c.Context(), a.context, name)
+			v, err := request.NewOwn(env).Resume(c.Context(), a.context, name)
 			if err != nil {
 				return err
 			}

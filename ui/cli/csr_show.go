@@ -54,7 +54,7 @@ kubehsm csr show jane-1a2b3c4d --root maker.pem -o yaml`,
 		if err != nil {
 			return err
 		}
-		v, err := request.NewRequests(&env.Env).Look(c.Context(), a.context, args[0], request.LookOptions{Roots: roots})
+		v, err := request.NewRequests(env).Look(c.Context(), a.context, args[0], request.LookOptions{Roots: roots})
 		if err != nil {
 			return err
 		}

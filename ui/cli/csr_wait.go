@@ -53,7 +53,7 @@ kubehsm csr wait jane-1a2b3c4d jane-5e6f7a8b --timeout 10m`,
 		var waits sync.WaitGroup
 		for i, name := range args {
 			waits.Go(func() {
-				pem, err := request.NewOwn(&env.Env).Wait(ctx, a.context, name, report)
+				pem, err := request.NewOwn(env).Wait(ctx, a.context, name, report)
 				docs[i], errs[i] = waitedDoc{name, string(pem), errorDocOf(err)}, err
 			})
 		}

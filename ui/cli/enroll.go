@@ -13,9 +13,10 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
@@ -132,7 +133,7 @@ func (f *enrollFlags) options(kubeContext string) (o enrolling.Options, err erro
 }
 
 // enrollByLines enrols without the terminal UI.
-func (a *app) enrollByLines(ctx context.Context, env *flow.Env, options enrolling.Options, f enrollFlags, o *format) error {
+func (a *app) enrollByLines(ctx context.Context, env *env.Env, options enrolling.Options, f enrollFlags, o *format) error {
 	if f.progress != "" {
 		if err := a.awaitCluster(ctx, f.progress); err != nil {
 			return err
@@ -147,7 +148,7 @@ func (a *app) enrollByLines(ctx context.Context, env *flow.Env, options enrollin
 
 // enrollReviewed shows what an enrolment would do, asks, and does it; a dry run
 // ends with the first.
-func (a *app) enrollReviewed(ctx context.Context, env *flow.Env, options enrolling.Options, f enrollFlags) (enrolling.Result, error) {
+func (a *app) enrollReviewed(ctx context.Context, env *env.Env, options enrolling.Options, f enrollFlags) (enrolling.Result, error) {
 	review, err := enroll.NewEnroller(env).Review(ctx, options)
 	if err != nil {
 		return enrolling.Result{}, err
@@ -289,7 +290,7 @@ func (a *app) awaitCluster(ctx context.Context, file string) error {
 	defer tick.Stop()
 	said := ""
 	for {
-		p, err := flow.ReadClusterProgress(file)
+		p, err := cluster.ReadProgress(file)
 		if err != nil {
 			return err
 		}

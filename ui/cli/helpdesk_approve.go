@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
@@ -61,7 +61,7 @@ kubehsm helpdesk approve jane-1a2b3c4d --words 'abandon zoo …' --yes`,
 		if err != nil {
 			return err
 		}
-		seen, err := request.NewRequests(&env.Env).Look(ctx, a.context, args[0], request.LookOptions{Roots: roots, ToDecide: true, Ticket: &look, Accept: d.risks})
+		seen, err := request.NewRequests(env).Look(ctx, a.context, args[0], request.LookOptions{Roots: roots, ToDecide: true, Ticket: &look, Accept: d.risks})
 		if err != nil {
 			return err
 		}
@@ -80,7 +80,7 @@ kubehsm helpdesk approve jane-1a2b3c4d --words 'abandon zoo …' --yes`,
 
 // approveTicket shows a request that was filed with a ticket, approves it, and
 // ends the ticket.
-func (a *app) approveTicket(ctx context.Context, env *flow.Env, look request.TicketLook, seen request.View, d *decision, o *format) error {
+func (a *app) approveTicket(ctx context.Context, env *env.Env, look request.TicketLook, seen request.View, d *decision, o *format) error {
 	w := a.err()
 	requestWords(w, seen, present.Request(seen, time.Now()))
 	if err := w.flush(); err != nil {
@@ -98,7 +98,7 @@ func (a *app) approveTicket(ctx context.Context, env *flow.Env, look request.Tic
 			return err
 		}
 	}
-	done, err := desk.NewApprovals(&env.Env).Ticket(ctx, look, seen, d.DecideOptions, d.wait)
+	done, err := desk.NewApprovals(env).Ticket(ctx, look, seen, d.DecideOptions, d.wait)
 	switch {
 	case errors.Is(err, request.ErrWords):
 		return &ui.UsageError{Err: err}

@@ -20,7 +20,7 @@ func (a *app) helpdeskList() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		past, err := deeds.NewLog(&env.Env).All()
+		past, err := deeds.NewLog(env).All()
 		if err != nil {
 			return err
 		}

@@ -29,7 +29,7 @@ kubehsm helpdesk open --ticket-id abcdef --serial 1234567 --sealed - --print < s
 		if err != nil {
 			return err
 		}
-		puk, err := desk.NewTickets(&env.Env).OpenSealed(id, serial, text)
+		puk, err := desk.NewTickets(env).OpenSealed(id, serial, text)
 		if err != nil {
 			return usage(err)
 		}
@@ -46,7 +46,7 @@ kubehsm helpdesk open --ticket-id abcdef --serial 1234567 --sealed - --print < s
 		if err := f.show(a, o); err != nil {
 			return err
 		}
-		if err := desk.NewTickets(&env.Env).ForgetSealKey(id); err != nil {
+		if err := desk.NewTickets(env).ForgetSealKey(id); err != nil {
 			return err
 		}
 		if o.value == "" {

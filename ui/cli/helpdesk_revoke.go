@@ -38,7 +38,7 @@ kubehsm helpdesk revoke --user jane --group dev`,
 		if err != nil {
 			return err
 		}
-		r, err := desk.NewRevocations(&env.Env).LookUp(ctx, a.context, user, groups)
+		r, err := desk.NewRevocations(env).LookUp(ctx, a.context, user, groups)
 		if err != nil {
 			return err
 		}
@@ -53,7 +53,7 @@ kubehsm helpdesk revoke --user jane --group dev`,
 		if err := a.confirm(ctx, yes, r.Question()); err != nil {
 			return err
 		}
-		if err := desk.NewRevocations(&env.Env).Revoke(ctx, a.context, &r); err != nil {
+		if err := desk.NewRevocations(env).Revoke(ctx, a.context, &r); err != nil {
 			return err
 		}
 		err = a.emit(o, r, func(w *words) {

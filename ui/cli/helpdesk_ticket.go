@@ -70,7 +70,7 @@ kubehsm helpdesk ticket --for jane --name prod --spare -o file --file jane.png`,
 		var failed error
 		for _, o := range wanted {
 			var t desk.IssuedTicket
-			if t, failed = desk.NewTickets(&env.Env).Make(c.Context(), a.context, o); failed != nil {
+			if t, failed = desk.NewTickets(env).Make(c.Context(), a.context, o); failed != nil {
 				failed = errors.Join(usage(failed), release(files[min(len(made), len(files)):]))
 				break
 			}

@@ -12,9 +12,9 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
 // joinFlags are the flags of join. Those that kubeadm has too are named as its.
@@ -137,7 +137,7 @@ func (f *joinFlags) options(a *app, c *cobra.Command, args []string) (enrolling.
 // refuseDefaults stops before a person is asked for a ticket or a token if the
 // hardware token stops the join anyway. A join that is gone on with may have
 // accepted that.
-func (f *joinFlags) refuseDefaults(ctx context.Context, env *flow.Env) error {
+func (f *joinFlags) refuseDefaults(ctx context.Context, env *env.Env) error {
 	if f.enroll.name != "" || slices.Contains(f.enroll.risks, enrolling.RiskFactory) || f.enroll.plan {
 		return nil
 	}
@@ -230,7 +230,7 @@ func (f *joinFlags) tokens(ctx context.Context, a *app, j *enrolling.Join) error
 }
 
 // newPUK gives the card a random PUK before it joins.
-func (f *joinFlags) newPUK(a *app, c *cobra.Command, env *flow.Env, o enrolling.Options, out *format) error {
+func (f *joinFlags) newPUK(a *app, c *cobra.Command, env *env.Env, o enrolling.Options, out *format) error {
 	ctx := c.Context()
 	r, err := enroll.NewJoins(env).NewPUK(ctx, o, func() error { return a.showable(ctx, f.printPUK, "PUK") }, a.prompter())
 	w := a.err()

@@ -27,7 +27,7 @@ its PIN or a touch. Without a name it takes the current context.`,
 		if err != nil {
 			return err
 		}
-		h, err := (session.Agent{Env: &env.Env}).CheckContext(c.Context(), name)
+		h, err := (session.Agent{Env: env}).CheckContext(c.Context(), name)
 		if err != nil {
 			return err
 		}

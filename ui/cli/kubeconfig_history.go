@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
@@ -22,7 +23,7 @@ func (a *app) kubeconfigHistory() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		steps, err := env.KubeconfigHistory(c.Context())
+		steps, err := contexts.New(env).History(c.Context())
 		if err != nil {
 			return err
 		}

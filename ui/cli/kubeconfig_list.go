@@ -3,7 +3,7 @@ package cli
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
@@ -20,20 +20,20 @@ func (a *app) kubeconfigList() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		contexts, err := env.Contexts(c.Context())
+		all, err := contexts.New(env).List(c.Context())
 		if err != nil {
 			return err
 		}
 		doc := struct {
-			Contexts []flow.ContextView `json:"contexts"`
-		}{append([]flow.ContextView{}, contexts...)}
+			Contexts []contexts.View `json:"contexts"`
+		}{append([]contexts.View{}, all...)}
 		return a.emit(o, doc, func(w *words) {
-			if len(contexts) == 0 {
+			if len(all) == 0 {
 				w.line("%s", present.NoContexts)
 				return
 			}
-			rows := make([][]string, 0, len(contexts))
-			for _, v := range contexts {
+			rows := make([][]string, 0, len(all))
+			for _, v := range all {
 				mark := ""
 				if v.Current {
 					mark = "*"

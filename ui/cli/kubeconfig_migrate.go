@@ -7,8 +7,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
 func (a *app) kubeconfigMigrate() *cobra.Command {
@@ -44,7 +45,7 @@ kubehsm kubeconfig migrate prod --approve-with admin.kubeconfig --delete-old --y
 		if err != nil {
 			return err
 		}
-		m, err := env.Migration(ctx, from)
+		m, err := contexts.New(env).Migration(ctx, from)
 		if err != nil {
 			return err
 		}
@@ -84,8 +85,8 @@ kubehsm kubeconfig migrate prod --approve-with admin.kubeconfig --delete-old --y
 }
 
 // dropOld offers to take the old context out, now that the new one works.
-func (a *app) dropOld(ctx context.Context, env *flow.Env, m flow.Migration, yes bool) (bool, error) {
-	plan, err := env.DropContext(ctx, m.Context.Name)
+func (a *app) dropOld(ctx context.Context, env *env.Env, m contexts.Migration, yes bool) (bool, error) {
+	plan, err := contexts.New(env).Drop(ctx, m.Context.Name)
 	if err != nil {
 		return false, err
 	}

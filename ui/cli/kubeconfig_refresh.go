@@ -6,7 +6,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/contexts"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
 // unprovenRisk is what --accept-risk accepts of a refresh.
@@ -44,7 +45,7 @@ kubehsm kubeconfig refresh prod --server https://new.example:6443`,
 		if server != "" {
 			return a.moveServer(c.Context(), env, e.Name, server, ch)
 		}
-		r, err := env.RefreshCluster(c.Context(), e.Name)
+		r, err := contexts.New(env).Refresh(c.Context(), e.Name)
 		if err != nil {
 			return err
 		}
@@ -54,10 +55,10 @@ kubehsm kubeconfig refresh prod --server https://new.example:6443`,
 			return err
 		}
 		doc := struct {
-			*flow.ClusterRefresh
+			*contexts.Refresh
 			Changed bool   `json:"changed"`
 			Diff    string `json:"diff,omitempty"`
-		}{ClusterRefresh: r, Diff: r.Kubeconfig.Diff()}
+		}{Refresh: r, Diff: r.Kubeconfig.Diff()}
 		if r.Changed() && !ch.dryRun {
 			if err := a.confirm(c.Context(), ch.yes, "Follow it?"); err != nil {
 				return err
@@ -84,8 +85,8 @@ kubehsm kubeconfig refresh prod --server https://new.example:6443`,
 }
 
 // moveServer has an enrolment follow its cluster to an address that is known.
-func (a *app) moveServer(ctx context.Context, env *flow.Env, name, server string, ch change) error {
-	m, err := env.MoveServer(ctx, name, server)
+func (a *app) moveServer(ctx context.Context, env *env.Env, name, server string, ch change) error {
+	m, err := contexts.New(env).MoveServer(ctx, name, server)
 	if err != nil {
 		return err
 	}
@@ -108,7 +109,7 @@ func (a *app) moveServer(ctx context.Context, env *flow.Env, name, server string
 	return a.emit(ch.out, m, func(w *words) { w.line("The enrolment %s leads to %s.", m.Name, m.Host) })
 }
 
-func refreshWords(w *words, r *flow.ClusterRefresh) {
+func refreshWords(w *words, r *contexts.Refresh) {
 	for _, c := range r.Changes {
 		if c.Old != "" {
 			w.line("- %s: %s", c.Field, c.Old)

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 )
 
 func (a *app) kubeconfigRemove() *cobra.Command {
@@ -28,7 +30,7 @@ stays: kubeconfig set writes the entry again, unenroll removes everything.`,
 		if err != nil {
 			return err
 		}
-		plan, err := env.KubeconfigRemove(c.Context(), name)
+		plan, err := contexts.New(env).Remove(c.Context(), name)
 		if err != nil {
 			return err
 		}

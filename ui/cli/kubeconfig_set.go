@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 )
 
 func (a *app) kubeconfigSet() *cobra.Command {
@@ -34,13 +34,13 @@ kubehsm kubeconfig set prod-hsm --kubeconfig ./config --keep-current --yes`,
 		if err != nil {
 			return err
 		}
-		set := env.KubeconfigSet
+		set := contexts.New(env).Set
 		switch mode {
-		case flow.ModeBridge:
-		case flow.ModeExternalSigner:
-			set = env.KubeconfigSetSigner
+		case contexts.ModeBridge:
+		case contexts.ModeExternalSigner:
+			set = contexts.New(env).SetSigner
 		default:
-			return ui.Usagef("--mode: %q is neither %s nor %s", mode, flow.ModeBridge, flow.ModeExternalSigner)
+			return ui.Usagef("--mode: %q is neither %s nor %s", mode, contexts.ModeBridge, contexts.ModeExternalSigner)
 		}
 		plan, err := set(c.Context(), e.Name, !keepCurrent, replace)
 		if err != nil {
@@ -50,7 +50,7 @@ kubehsm kubeconfig set prod-hsm --kubeconfig ./config --keep-current --yes`,
 	})
 	c.Flags().BoolVar(&keepCurrent, "keep-current", false, "leave the current context as it is")
 	c.Flags().BoolVar(&replace, "replace", false, "replace an entry of that name that is not kubehsm's")
-	c.Flags().StringVar(&mode, "mode", flow.ModeBridge, "`how` clients reach the key: bridge, for every client; external-signer, for clients with the auth provider externalSigner")
+	c.Flags().StringVar(&mode, "mode", contexts.ModeBridge, "`how` clients reach the key: bridge, for every client; external-signer, for clients with the auth provider externalSigner")
 	ch.bind(c)
 	return c
 }
@@ -68,7 +68,7 @@ func (ch *change) bind(c *cobra.Command) {
 }
 
 // apply shows a planned change, asks, and makes it.
-func (a *app) apply(ctx context.Context, plan *flow.KubeconfigChange, ch change) error {
+func (a *app) apply(ctx context.Context, plan *contexts.Change, ch change) error {
 	doc := struct {
 		Files   []string `json:"files"`
 		Changed bool     `json:"changed"`

@@ -1,6 +1,10 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/ui/flow/contexts"
+)
 
 func (a *app) kubeconfigUndo() *cobra.Command {
 	var ch change
@@ -22,7 +26,7 @@ Undoing an undo brings the change back.`,
 		if err != nil {
 			return err
 		}
-		plan, err := env.KubeconfigUndo(c.Context(), step)
+		plan, err := contexts.New(env).Undo(c.Context(), step)
 		if err != nil {
 			return err
 		}

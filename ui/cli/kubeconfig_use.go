@@ -1,6 +1,10 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/kubehsm/kubehsm/ui/flow/contexts"
+)
 
 func (a *app) kubeconfigUse() *cobra.Command {
 	var ch change
@@ -16,7 +20,7 @@ func (a *app) kubeconfigUse() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		plan, err := env.UseContext(c.Context(), args[0])
+		plan, err := contexts.New(env).Use(c.Context(), args[0])
 		if err != nil {
 			return err
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/present"
@@ -40,9 +40,9 @@ func TestBothSayTheSame(t *testing.T) {
 		"a judged request": present.Request(request.View{State: "denied", Reason: "No", Message: "ask\x1b[2J again", User: "jane", Groups: []string{"dev"},
 			Attestation: "verified to a maker", Attested: true, Rights: []string{"edit in dev", "view in prod"}, RightsUnknown: []string{"roles"}}, now),
 		"what speaks against it": {{Lines: present.Verdicts(request.View{Refusals: []string{"revoked"}, Warnings: []string{"for somebody else"}})}},
-		"a context of ours": facts(present.ContextFacts(flow.ContextView{Name: "prod", Cluster: "prod", Server: "https://127.0.0.1:1", APIServer: "https://prod",
+		"a context of ours": facts(present.ContextFacts(contexts.View{Name: "prod", Cluster: "prod", Server: "https://127.0.0.1:1", APIServer: "https://prod",
 			UserKind: string(kubeconfig.UserOurs), Enrollment: "prod-hsm"}, &enroll.Expiring{NotAfter: now})),
-		"a context with a key": facts(present.ContextFacts(flow.ContextView{Name: "old", UserKind: string(kubeconfig.UserKeyFile)}, &enroll.Expiring{Err: errors.New("gone")})),
+		"a context with a key": facts(present.ContextFacts(contexts.View{Name: "old", UserKind: string(kubeconfig.UserKeyFile)}, &enroll.Expiring{Err: errors.New("gone")})),
 		"the agent":            facts(present.AgentFacts(message.Status{Version: "1", PID: 2, Started: now, Bridge: "127.0.0.1:3", Memory: 3 << 20}, now)),
 		"an agent in need":     facts(present.AgentFacts(message.Status{Started: now, BridgeError: "in use", AuditError: "disk full"}, now)),
 	} {

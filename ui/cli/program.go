@@ -11,8 +11,8 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/externalsigner"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
 // Program is what the command line needs from main.
@@ -57,7 +57,7 @@ type DriverOptions struct {
 
 // TUIOptions say what the terminal UI starts with.
 type TUIOptions struct {
-	Env *flow.Env
+	Env *env.Env
 	// Enroll opens it at the enrolment, filled with Options.
 	Enroll  bool
 	Options enrolling.Options

@@ -32,7 +32,7 @@ kubehsm rbac apply breakglass --dry-run`,
 		if err != nil {
 			return err
 		}
-		now, err := desk.NewRoles(&env.Env).Check(ctx, a.context, args)
+		now, err := desk.NewRoles(env).Check(ctx, a.context, args)
 		if err != nil {
 			return err
 		}
@@ -46,7 +46,7 @@ kubehsm rbac apply breakglass --dry-run`,
 				return err
 			}
 		}
-		done, err := desk.NewRoles(&env.Env).Apply(ctx, a.context, args, dryRun, force)
+		done, err := desk.NewRoles(env).Apply(ctx, a.context, args, dryRun, force)
 		doc := rbacDoc{Objects: done}
 		return errors.Join(err, desk.RBACUnenforced(done), a.emit(o, doc, func(w *words) {
 			if dryRun {

@@ -38,10 +38,10 @@ kubehsm rbac check breakglass -o json`,
 			return err
 		}
 		var doc rbacDoc
-		if doc.Objects, err = desk.NewRoles(&env.Env).Check(c.Context(), a.context, args); err != nil {
+		if doc.Objects, err = desk.NewRoles(env).Check(c.Context(), a.context, args); err != nil {
 			return err
 		}
-		if doc.Rights, err = desk.NewRoles(&env.Env).Rights(c.Context(), a.context); err != nil {
+		if doc.Rights, err = desk.NewRoles(env).Rights(c.Context(), a.context); err != nil {
 			return err
 		}
 		err = a.emit(o, doc, func(w *words) {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
 
 func (a *app) tokenPUK() *cobra.Command {
@@ -67,7 +67,7 @@ func (a *app) newPUK(c *cobra.Command, g *generatePUK) (hsm.Prompter, func(error
 	if err := a.showable(c.Context(), g.print, "PUK"); err != nil {
 		return nil, nil, err
 	}
-	fresh, err := flow.NewFreshPUK()
+	fresh, err := token.NewFreshPUK()
 	if err != nil {
 		return nil, nil, err
 	}

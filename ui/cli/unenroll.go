@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 )
 
 func (a *app) unenroll() *cobra.Command {
@@ -32,7 +32,7 @@ PIN: to end the user's access, remove their role bindings.`,
 		if err != nil {
 			return err
 		}
-		u, err := env.Unenrollment(ctx, e.Name)
+		u, err := contexts.New(env).Unenrollment(ctx, e.Name)
 		if err != nil {
 			return err
 		}
@@ -48,7 +48,7 @@ PIN: to end the user's access, remove their role bindings.`,
 			if err := a.confirm(ctx, ch.yes, "Remove the enrolment?"); err != nil {
 				return err
 			}
-			if err := env.Unenroll(ctx, u); err != nil {
+			if err := contexts.New(env).Unenroll(ctx, u); err != nil {
 				return err
 			}
 		}
@@ -68,7 +68,7 @@ PIN: to end the user's access, remove their role bindings.`,
 	return c
 }
 
-func unenrollWords(w *words, u flow.Unenrollment) {
+func unenrollWords(w *words, u contexts.Unenrollment) {
 	w.fields("Enrolment", u.Enrollment.Name, "Cluster", u.Enrollment.Cluster.Server, "User", u.Enrollment.User, "Key", shortURI(u.Enrollment.Key),
 		"Same key", strings.Join(u.SameKey, ", "))
 	w.diff(u.Kubeconfig.Diff())

@@ -8,7 +8,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/entry"
 	"github.com/kubehsm/kubehsm/plugin/home"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
@@ -23,8 +23,8 @@ func (c *Command) follow(ctx context.Context, dirs home.Dirs, asker hsm.Prompter
 	if !errors.As(wrong, &moved) {
 		return wrong
 	}
-	env := flow.Env{Env: env.Env{Dirs: dirs}}
-	m, err := env.MoveServer(ctx, moved.Name, moved.Server)
+	env := &env.Env{Dirs: dirs}
+	m, err := contexts.New(env).MoveServer(ctx, moved.Name, moved.Server)
 	if err != nil {
 		return hsm.WithHint(errors.Join(wrong, err), hsm.Hint(wrong))
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/entry"
 	"github.com/kubehsm/kubehsm/plugin/execcredential"
 	"github.com/kubehsm/kubehsm/plugin/home"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 )
 
 // TestFollow: a kubeconfig that says that the cluster has moved is followed only
@@ -49,12 +49,12 @@ func TestFollow(t *testing.T) {
 		{"no", moved.URL, []hsmtest.Answer{hsmtest.No()}, false, nil},
 		{"cancelled", moved.URL, []hsmtest.Answer{hsmtest.Cancel()}, false, hsm.ErrCancelled},
 		{"nobody to ask", moved.URL, []hsmtest.Answer{hsmtest.Fail(hsm.ErrNoTerminal)}, false, nil},
-		{"another cluster", foreign.URL, []hsmtest.Answer{hsmtest.Yes()}, false, flow.ErrUnproven},
+		{"another cluster", foreign.URL, []hsmtest.Answer{hsmtest.Yes()}, false, contexts.ErrUnproven},
 		{"in clear text", "http://127.0.0.1:1", nil, false, enrollment.ErrInvalid},
 		{"a password in it", "https://a:b@127.0.0.1:1", nil, false, enrollment.ErrInvalid},
-		{"a host that looks like another", "https://аpi.example:6443", nil, false, flow.ErrUnproven},
-		{"a text", "https://api.example:6443/ Your administrators have announced this.", nil, false, flow.ErrUnproven},
-		{"more than a screen", "https://api.example:6443/" + strings.Repeat("a", 4000), nil, false, flow.ErrUnproven},
+		{"a host that looks like another", "https://аpi.example:6443", nil, false, contexts.ErrUnproven},
+		{"a text", "https://api.example:6443/ Your administrators have announced this.", nil, false, contexts.ErrUnproven},
+		{"more than a screen", "https://api.example:6443/" + strings.Repeat("a", 4000), nil, false, contexts.ErrUnproven},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -5,7 +5,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/text"
@@ -15,7 +15,7 @@ import (
 const NoContexts = "The kubeconfig names no context."
 
 // SignsInBy says how a context signs in, and how safe that is.
-func SignsInBy(c flow.ContextView) (string, Level) {
+func SignsInBy(c contexts.View) (string, Level) {
 	switch kubeconfig.UserKind(c.UserKind) {
 	case kubeconfig.UserOurs:
 		return "token", Good
@@ -38,7 +38,7 @@ func SignsInBy(c flow.ContextView) (string, Level) {
 }
 
 // Server is a context's API server, also where the context names the bridge to it.
-func Server(c flow.ContextView) string {
+func Server(c contexts.View) string {
 	if c.APIServer != "" {
 		return text.Clean(c.APIServer)
 	}
@@ -46,7 +46,7 @@ func Server(c flow.ContextView) string {
 }
 
 // bridgeOf is the address that kubectl connects to, where that is another one.
-func bridgeOf(c flow.ContextView) string {
+func bridgeOf(c contexts.View) string {
 	if c.APIServer != "" && c.APIServer != c.Server {
 		return text.Clean(c.Server)
 	}
@@ -69,7 +69,7 @@ func Ending(e enroll.Expiring, now time.Time) Fact {
 
 // ContextFacts are what is known of a context beside its name; e is its enrolment's
 // end, nil if it has none.
-func ContextFacts(c flow.ContextView, e *enroll.Expiring) []Fact {
+func ContextFacts(c contexts.View, e *enroll.Expiring) []Fact {
 	kind, _ := SignsInBy(c)
 	facts := []Fact{
 		{Name: "Cluster", Value: join(text.Clean(c.Cluster), Server(c))},

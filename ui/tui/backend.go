@@ -5,9 +5,11 @@ import (
 	"fmt"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/plugin/consent"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	flowcontexts "github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/doctor"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 	agents "github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/activity"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/contexts"
@@ -37,18 +39,33 @@ type Backend interface {
 }
 
 // FromEnv returns the use cases as they are. e is copied.
-func FromEnv(e *flow.Env) Backend {
+func FromEnv(e *env.Env) Backend {
 	own := *e
-	return &backend{Env: &own, Agent: agents.Agent{Env: &own.Env}}
+	return &backend{Env: &own, Agent: agents.Agent{Env: &own}}
 }
 
 type backend struct {
-	*flow.Env
+	*env.Env
 	agents.Agent
 }
 
 // AskBy implements [Backend]. It is called before anything else is.
 func (b *backend) AskBy(p hsm.Prompter) { b.Prompter, b.Waiting = p, waits }
+
+// Contexts implements [store.Source].
+func (b *backend) Contexts(ctx context.Context) ([]flowcontexts.View, error) {
+	return flowcontexts.New(b.Env).List(ctx)
+}
+
+// Migration implements [contexts.Backend].
+func (b *backend) Migration(ctx context.Context, kubeContext string) (flowcontexts.Migration, error) {
+	return flowcontexts.New(b.Env).Migration(ctx, kubeContext)
+}
+
+// KubeconfigHistory implements [contexts.Backend].
+func (b *backend) KubeconfigHistory(ctx context.Context) ([]kubeconfig.Step, error) {
+	return flowcontexts.New(b.Env).History(ctx)
+}
 
 // Tokens implements [store.Source]. A library that hangs keeps no token from the
 // screen.
@@ -69,7 +86,7 @@ func (b *backend) WriteReport(ctx context.Context, path string) error {
 
 // PlanMove implements [activity.Backend].
 func (b *backend) PlanMove(ctx context.Context, port int) (activity.Move, error) {
-	m, err := b.MoveBridge(ctx, port)
+	m, err := flowcontexts.New(b.Env).MoveBridge(ctx, port)
 	if err != nil {
 		return activity.Move{}, err
 	}
@@ -78,37 +95,37 @@ func (b *backend) PlanMove(ctx context.Context, port int) (activity.Move, error)
 
 // PlanSet implements [contexts.Backend].
 func (b *backend) PlanSet(ctx context.Context, name string) (contexts.Change, error) {
-	return b.KubeconfigSet(ctx, name, false, false)
+	return flowcontexts.New(b.Env).Set(ctx, name, false, false)
 }
 
 // PlanSigner implements [contexts.Backend].
 func (b *backend) PlanSigner(ctx context.Context, name string) (contexts.Change, error) {
-	return b.KubeconfigSetSigner(ctx, name, false, false)
+	return flowcontexts.New(b.Env).SetSigner(ctx, name, false, false)
 }
 
 // PlanUndo implements [contexts.Backend].
 func (b *backend) PlanUndo(ctx context.Context, step string) (contexts.Change, error) {
-	return b.KubeconfigUndo(ctx, step)
+	return flowcontexts.New(b.Env).Undo(ctx, step)
 }
 
 // PlanDrop implements [contexts.Backend].
 func (b *backend) PlanDrop(ctx context.Context, name string) (contexts.Change, error) {
-	return b.DropContext(ctx, name)
+	return flowcontexts.New(b.Env).Drop(ctx, name)
 }
 
 // PlanUse implements [contexts.Backend].
 func (b *backend) PlanUse(ctx context.Context, name string) (contexts.Change, error) {
-	return b.UseContext(ctx, name)
+	return flowcontexts.New(b.Env).Use(ctx, name)
 }
 
 // PlanRemove implements [contexts.Backend].
 func (b *backend) PlanRemove(ctx context.Context, name string) (contexts.Change, error) {
-	return b.KubeconfigRemove(ctx, name)
+	return flowcontexts.New(b.Env).Remove(ctx, name)
 }
 
 // PlanRefresh implements [contexts.Backend].
 func (b *backend) PlanRefresh(ctx context.Context, name string) (contexts.Refresh, error) {
-	r, err := b.RefreshCluster(ctx, name)
+	r, err := flowcontexts.New(b.Env).Refresh(ctx, name)
 	if err != nil {
 		return contexts.Refresh{}, err
 	}
@@ -121,7 +138,7 @@ func (b *backend) PlanRefresh(ctx context.Context, name string) (contexts.Refres
 
 // PlanServer implements [contexts.Backend].
 func (b *backend) PlanServer(ctx context.Context, name, server string) (contexts.Move, error) {
-	m, err := b.MoveServer(ctx, name, server)
+	m, err := flowcontexts.New(b.Env).MoveServer(ctx, name, server)
 	if err == nil {
 		err = m.Prove(ctx)
 	}
@@ -139,6 +156,6 @@ func (b *backend) PutConsent(ctx context.Context, name string, p consent.Policy,
 
 // PlanRemoval implements [contexts.Backend].
 func (b *backend) PlanRemoval(ctx context.Context, name string) (contexts.Removal, error) {
-	u, err := b.Unenrollment(ctx, name)
-	return contexts.Removal{Change: u.Kubeconfig, SameKey: u.SameKey, Apply: func(ctx context.Context) error { return b.Unenroll(ctx, u) }}, err
+	u, err := flowcontexts.New(b.Env).Unenrollment(ctx, name)
+	return contexts.Removal{Change: u.Kubeconfig, SameKey: u.SameKey, Apply: func(ctx context.Context) error { return flowcontexts.New(b.Env).Unenroll(ctx, u) }}, err
 }

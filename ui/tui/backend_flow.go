@@ -16,27 +16,27 @@ import (
 // The methods below hand on to the use cases what screens ask for.
 
 func (b *backend) ApplyRBAC(ctx context.Context, kubeContext string, sets []string, dryRun bool, force bool) ([]desk.RBACObject, error) {
-	return desk.NewRoles(&b.Env.Env).Apply(ctx, kubeContext, sets, dryRun, force)
+	return desk.NewRoles(b.Env).Apply(ctx, kubeContext, sets, dryRun, force)
 }
 
 func (b *backend) BootstrapTokens(ctx context.Context, kubeContext string, reveal bool) ([]desk.BootstrapToken, []string, error) {
-	return desk.NewBootstrapTokens(&b.Env.Env).List(ctx, kubeContext, reveal)
+	return desk.NewBootstrapTokens(b.Env).List(ctx, kubeContext, reveal)
 }
 
 func (b *backend) BreakGlass(ctx context.Context, o desk.BreakGlassOptions) (enrolling.Options, error) {
-	return desk.NewBreakGlass(&b.Env.Env).Request(ctx, o)
+	return desk.NewBreakGlass(b.Env).Request(ctx, o)
 }
 
 func (b *backend) BreakGlassList() ([]desk.BreakGlassView, error) {
-	return desk.NewBreakGlass(&b.Env.Env).List()
+	return desk.NewBreakGlass(b.Env).List()
 }
 
 func (b *backend) CancelRequest(ctx context.Context, kubeContext string, name string) error {
-	return request.NewOwn(&b.Env.Env).Cancel(ctx, kubeContext, name)
+	return request.NewOwn(b.Env).Cancel(ctx, kubeContext, name)
 }
 
 func (b *backend) CheckRBAC(ctx context.Context, kubeContext string, sets []string) ([]desk.RBACObject, error) {
-	return desk.NewRoles(&b.Env.Env).Check(ctx, kubeContext, sets)
+	return desk.NewRoles(b.Env).Check(ctx, kubeContext, sets)
 }
 
 func (b *backend) Complete(ctx context.Context, o enrolling.Options) (enrolling.Options, error) {
@@ -44,19 +44,19 @@ func (b *backend) Complete(ctx context.Context, o enrolling.Options) (enrolling.
 }
 
 func (b *backend) CreateBootstrapToken(ctx context.Context, kubeContext string, r bootstraptoken.Record, join bool) (desk.BootstrapToken, error) {
-	return desk.NewBootstrapTokens(&b.Env.Env).Create(ctx, kubeContext, r, join)
+	return desk.NewBootstrapTokens(b.Env).Create(ctx, kubeContext, r, join)
 }
 
 func (b *backend) CreateRequest(ctx context.Context, o request.Options, p hsm.Prompter) (request.View, error) {
-	return request.NewOwn(&b.Env.Env).Create(ctx, o, p)
+	return request.NewOwn(b.Env).Create(ctx, o, p)
 }
 
 func (b *backend) Deeds() ([]deeds.Deed, error) {
-	return deeds.NewLog(&b.Env.Env).All()
+	return deeds.NewLog(b.Env).All()
 }
 
 func (b *backend) DeleteBootstrapToken(ctx context.Context, kubeContext string, id string) error {
-	return desk.NewBootstrapTokens(&b.Env.Env).Delete(ctx, kubeContext, id)
+	return desk.NewBootstrapTokens(b.Env).Delete(ctx, kubeContext, id)
 }
 
 func (b *backend) Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompter, report func(enrolling.Event)) (enrolling.Result, error) {
@@ -68,15 +68,15 @@ func (b *backend) Expiring() ([]enroll.Expiring, error) {
 }
 
 func (b *backend) ForgetSealKey(id string) error {
-	return desk.NewTickets(&b.Env.Env).ForgetSealKey(id)
+	return desk.NewTickets(b.Env).ForgetSealKey(id)
 }
 
 func (b *backend) LookUpRevocation(ctx context.Context, kubeContext string, user string, groups []string) (desk.Revocation, error) {
-	return desk.NewRevocations(&b.Env.Env).LookUp(ctx, kubeContext, user, groups)
+	return desk.NewRevocations(b.Env).LookUp(ctx, kubeContext, user, groups)
 }
 
 func (b *backend) MakeTicket(ctx context.Context, kubeContext string, o desk.TicketOptions) (desk.IssuedTicket, error) {
-	return desk.NewTickets(&b.Env.Env).Make(ctx, kubeContext, o)
+	return desk.NewTickets(b.Env).Make(ctx, kubeContext, o)
 }
 
 func (b *backend) NewJoinPUK(ctx context.Context, o enrolling.Options, showable func() error, p hsm.Prompter) (*enroll.JoinPUK, error) {
@@ -84,15 +84,15 @@ func (b *backend) NewJoinPUK(ctx context.Context, o enrolling.Options, showable 
 }
 
 func (b *backend) OpenSealed(id string, serial string, sealed []byte) (*hsm.Secret, error) {
-	return desk.NewTickets(&b.Env.Env).OpenSealed(id, serial, sealed)
+	return desk.NewTickets(b.Env).OpenSealed(id, serial, sealed)
 }
 
 func (b *backend) OwnRequests(ctx context.Context, kubeContext string) ([]request.View, error) {
-	return request.NewOwn(&b.Env.Env).List(ctx, kubeContext)
+	return request.NewOwn(b.Env).List(ctx, kubeContext)
 }
 
 func (b *backend) RecordBreakGlass(ctx context.Context, r enrolling.Result, reason string) error {
-	return desk.NewBreakGlass(&b.Env.Env).Record(ctx, r, reason)
+	return desk.NewBreakGlass(b.Env).Record(ctx, r, reason)
 }
 
 func (b *backend) RefuseDefaults(ctx context.Context, token hsm.URI, puk bool) error {
@@ -104,11 +104,11 @@ func (b *backend) Renew(ctx context.Context, name string, o enroll.RenewOptions,
 }
 
 func (b *backend) Requests(ctx context.Context, kubeContext string, f request.Filter) (iter.Seq2[request.View, error], error) {
-	return request.NewRequests(&b.Env.Env).List(ctx, kubeContext, f)
+	return request.NewRequests(b.Env).List(ctx, kubeContext, f)
 }
 
 func (b *backend) ResumeRequest(ctx context.Context, kubeContext string, name string) (request.View, error) {
-	return request.NewOwn(&b.Env.Env).Resume(ctx, kubeContext, name)
+	return request.NewOwn(b.Env).Resume(ctx, kubeContext, name)
 }
 
 func (b *backend) Review(ctx context.Context, o enrolling.Options) (enroll.Review, error) {
@@ -116,15 +116,15 @@ func (b *backend) Review(ctx context.Context, o enrolling.Options) (enroll.Revie
 }
 
 func (b *backend) Revoke(ctx context.Context, kubeContext string, r *desk.Revocation) error {
-	return desk.NewRevocations(&b.Env.Env).Revoke(ctx, kubeContext, r)
+	return desk.NewRevocations(b.Env).Revoke(ctx, kubeContext, r)
 }
 
 func (b *backend) Rights(ctx context.Context, kubeContext string) ([]desk.RBACRight, error) {
-	return desk.NewRoles(&b.Env.Env).Rights(ctx, kubeContext)
+	return desk.NewRoles(b.Env).Rights(ctx, kubeContext)
 }
 
 func (b *backend) Sealed(ctx context.Context, kubeContext string, name string, o enrolling.Options) (enrolling.Options, error) {
-	return desk.NewBreakGlass(&b.Env.Env).Seal(ctx, kubeContext, name, o)
+	return desk.NewBreakGlass(b.Env).Seal(ctx, kubeContext, name, o)
 }
 
 func (b *backend) TakeCertificate(ctx context.Context, name string, pem []byte) error {
@@ -132,9 +132,9 @@ func (b *backend) TakeCertificate(ctx context.Context, name string, pem []byte) 
 }
 
 func (b *backend) Unfinished(ctx context.Context) ([]enrolling.Progress, error) {
-	return enrolling.NewStore(&b.Env.Env).Unfinished(ctx)
+	return enrolling.NewStore(b.Env).Unfinished(ctx)
 }
 
 func (b *backend) WatchRequests(ctx context.Context, kubeContext string, f request.Filter) (iter.Seq2[request.Event, error], error) {
-	return request.NewRequests(&b.Env.Env).Watch(ctx, kubeContext, f)
+	return request.NewRequests(b.Env).Watch(ctx, kubeContext, f)
 }

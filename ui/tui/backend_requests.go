@@ -25,7 +25,7 @@ func breaksGlass(v request.View) bool {
 // of break-glass if it is of that kind.
 func (b *backend) Request(ctx context.Context, kubeContext, name string, look request.LookOptions) (request.View, error) {
 	look.Ticket = &request.TicketLook{Context: kubeContext, Roots: look.Roots}
-	v, err := request.NewRequests(&b.Env.Env).Look(ctx, kubeContext, name, look)
+	v, err := request.NewRequests(b.Env).Look(ctx, kubeContext, name, look)
 	if err == nil && breaksGlass(v) {
 		err = desk.BreakGlassCheck(ctx, nil, &v)
 	}
@@ -43,27 +43,27 @@ var errWordsNeeded = errors.New("nothing proves whose key this is")
 func (b *backend) Decide(ctx context.Context, kubeContext string, seen request.View, o request.DecideOptions) (request.View, error) {
 	switch {
 	case !o.Approve:
-		done, err := request.NewRequests(&b.Env.Env).Deny(ctx, kubeContext, seen, o, false)
+		done, err := request.NewRequests(b.Env).Deny(ctx, kubeContext, seen, o, false)
 		if err == nil && len(done.Notes) > 0 {
 			err = fmt.Errorf("request %s is denied: %s", seen.Name, strings.Join(done.Notes, "; "))
 		}
 		return done.View, err
 	case seen.TicketID() != "":
 		look := request.TicketLook{Context: kubeContext}
-		if _, err := request.NewRequests(&b.Env.Env).Look(ctx, kubeContext, seen.Name, request.LookOptions{Ticket: &look}); err != nil {
+		if _, err := request.NewRequests(b.Env).Look(ctx, kubeContext, seen.Name, request.LookOptions{Ticket: &look}); err != nil {
 			return seen, err
 		}
 		if !look.Proven && o.Words == "" {
 			return seen, hsm.WithHint(fmt.Errorf("request %s was not approved: %w", seen.Name, errWordsNeeded), "have the eight words read to you, and type them")
 		}
 		if !look.Known { // perhaps it is no ticket's, but a token for several
-			return request.NewRequests(&b.Env.Env).Decide(ctx, kubeContext, seen, o)
+			return request.NewRequests(b.Env).Decide(ctx, kubeContext, seen, o)
 		}
-		done, err := desk.NewApprovals(&b.Env.Env).Ticket(ctx, look, seen, o, ticketWait)
+		done, err := desk.NewApprovals(b.Env).Ticket(ctx, look, seen, o, ticketWait)
 		return done.Request, err
 	case breaksGlass(seen):
-		v, _, err := desk.NewApprovals(&b.Env.Env).BreakGlass(ctx, kubeContext, seen, o)
+		v, _, err := desk.NewApprovals(b.Env).BreakGlass(ctx, kubeContext, seen, o)
 		return v, err
 	}
-	return request.NewRequests(&b.Env.Env).Decide(ctx, kubeContext, seen, o)
+	return request.NewRequests(b.Env).Decide(ctx, kubeContext, seen, o)
 }

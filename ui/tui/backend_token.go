@@ -9,9 +9,9 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
 
-func (b *backend) tokens() token.Tokens { return token.Tokens{Env: &b.Env.Env} }
+func (b *backend) tokens() token.Tokens { return token.Tokens{Env: b.Env} }
 
-func (b *backend) keys() token.Keys { return token.Keys{Env: &b.Env.Env} }
+func (b *backend) keys() token.Keys { return token.Keys{Env: b.Env} }
 
 func (b *backend) Token(ctx context.Context, u hsm.URI) (token.Details, error) {
 	return b.tokens().Details(ctx, u)

@@ -9,7 +9,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 )
 
 // BenchmarkKeyToFrame measures a key press up to the frame it makes, on a token
@@ -24,7 +24,7 @@ func BenchmarkKeyToFrame(b *testing.B) {
 			Key: &hsm.Key{Algorithm: hsm.ECDSAP256, Public: fakeKey(int64(i + 1))}})
 	}
 	for i := range 5000 {
-		f.contexts = append(f.contexts, flow.ContextView{Name: fmt.Sprintf("context-%d", i), Server: "https://cluster.example.com:6443"})
+		f.contexts = append(f.contexts, contexts.View{Name: fmt.Sprintf("context-%d", i), Server: "https://cluster.example.com:6443"})
 	}
 	f.requests = manyRequests(10_000)
 	for name, walk := range map[string]func(*rig){

@@ -9,7 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/plugin/consent"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	flowcontexts "github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	agents "github.com/kubehsm/kubehsm/ui/flow/session"
@@ -40,8 +40,8 @@ func (f *fakeBackend) Expiring() ([]enroll.Expiring, error) {
 	return []enroll.Expiring{{Name: "prod-hsm", NotAfter: fakeNow().Add(9 * 24 * time.Hour), Due: true}}, nil
 }
 
-func (f *fakeBackend) Migration(_ context.Context, name string) (flow.Migration, error) {
-	return flow.Migration{Context: flow.ContextView{Name: name, UserKind: "key-file"}, KeyFile: "/home/jane/.kube/jane.key",
+func (f *fakeBackend) Migration(_ context.Context, name string) (flowcontexts.Migration, error) {
+	return flowcontexts.Migration{Context: flowcontexts.View{Name: name, UserKind: "key-file"}, KeyFile: "/home/jane/.kube/jane.key",
 		Subject: csr.Subject{User: "jane", Groups: []string{"dev"}}}, nil
 }
 
@@ -69,7 +69,7 @@ func (f *fakeBackend) PlanSigner(_ context.Context, name string) (contexts.Chang
 
 func (f *fakeBackend) PlanServer(_ context.Context, name, server string) (contexts.Move, error) {
 	if f.unproven != "" {
-		return contexts.Move{}, hsm.WithHint(flow.ErrUnproven, f.unproven)
+		return contexts.Move{}, hsm.WithHint(flowcontexts.ErrUnproven, f.unproven)
 	}
 	return contexts.Move{Old: "https://old:6443", New: server, Host: "new:6443", Proof: "the enrolled authority's certificate",
 		Apply: func(context.Context) error { return f.did("move %s to %s", name, server) }}, nil

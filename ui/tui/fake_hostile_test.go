@@ -14,7 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	flowcontexts "github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/flow/doctor"
@@ -207,8 +207,8 @@ func (h *hostileBackend) Renew(_ context.Context, _ string, _ enroll.RenewOption
 	return enrolling.Result{Notes: []string{h.s}}, nil
 }
 
-func (h *hostileBackend) Migration(context.Context, string) (flow.Migration, error) {
-	return flow.Migration{}, errors.New(h.s)
+func (h *hostileBackend) Migration(context.Context, string) (flowcontexts.Migration, error) {
+	return flowcontexts.Migration{}, errors.New(h.s)
 }
 
 func (h *hostileBackend) Loss(context.Context, hsm.URI) (token.Loss, error) {

@@ -19,7 +19,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
@@ -35,7 +35,7 @@ type fakeBackend struct {
 	mu         sync.Mutex
 	tokens     []hsm.View
 	problems   []hsm.Problem
-	contexts   []flow.ContextView
+	contexts   []contexts.View
 	unfinished []enrolling.Progress
 	tokensErr  error
 	reviewErr  error
@@ -124,7 +124,7 @@ func pivToken() hsm.View {
 func newFake() *fakeBackend {
 	return &fakeBackend{
 		tokens: []hsm.View{softToken(), pivToken()},
-		contexts: []flow.ContextView{
+		contexts: []contexts.View{
 			{Name: "trial-admin", Cluster: "trial", Server: "https://127.0.0.1:6443", User: "admin", UserKind: "key file", File: "/home/jane/.kube/config", Current: true},
 			{Name: "staging", Cluster: "staging", Server: "https://staging.example.com:6443", User: "jane", UserKind: "token", File: "/home/jane/.kube/config"},
 		},
@@ -147,7 +147,7 @@ func (f *fakeBackend) Tokens(ctx context.Context) ([]hsm.View, []hsm.Problem, er
 	return f.tokens, f.problems, errors.Join(f.tokensErr, ctx.Err())
 }
 
-func (f *fakeBackend) Contexts(ctx context.Context) ([]flow.ContextView, error) {
+func (f *fakeBackend) Contexts(ctx context.Context) ([]contexts.View, error) {
 	return f.contexts, ctx.Err()
 }
 

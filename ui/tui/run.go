@@ -35,7 +35,7 @@ type Options struct {
 	// Enroll pre-fills the enrolment wizard.
 	Enroll enrolling.Options
 	// ClusterProgress is the progress file of a cluster that is being built
-	// (see [flow.ReadClusterProgress]), or "".
+	// (see [cluster.ReadProgress]), or "".
 	ClusterProgress string
 	// ReadOnly refuses whatever would change something.
 	ReadOnly bool

@@ -25,7 +25,6 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
-	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
@@ -54,7 +53,7 @@ func newMachine(t *testing.T) *machine {
 	if err := d.Prepare(); err != nil {
 		t.Fatal(err)
 	}
-	env := &flow.Env{Env: env.Env{Dirs: d, Drivers: hsm.Drivers{fake}, Executable: exe, Version: "v1"}}
+	env := &env.Env{Dirs: d, Drivers: hsm.Drivers{fake}, Executable: exe, Version: "v1"}
 	return &machine{Options: &Options{Env: env, Getenv: os.Getenv}, t: t, fake: fake, home: dir}
 }
 

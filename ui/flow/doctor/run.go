@@ -7,12 +7,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
 // Options say what to look at.
 type Options struct {
-	Env *flow.Env
+	Env *env.Env
 	// Getenv is [os.Getenv], or a test's.
 	Getenv func(string) string
 	// Online has API servers asked for their time and version. No credential is

@@ -95,7 +95,7 @@ func (r *enrolment) enroll(cert *csr.Certificate) error {
 	if err := r.env.Enrollments().SaveCertificate(en, append([]*x509.Certificate{cert.Leaf}, cert.Chain...)); err != nil {
 		return err
 	}
-	if err := (session.Agent{Env: &r.env.Env}).RecordPolicy(en, audit.Record{Reason: audit.PolicyEnrolled, Policy: en.Consent().String()}); err != nil {
+	if err := (session.Agent{Env: r.env}).RecordPolicy(en, audit.Record{Reason: audit.PolicyEnrolled, Policy: en.Consent().String()}); err != nil {
 		return err
 	}
 	return r.env.Enrollments().Save(en)

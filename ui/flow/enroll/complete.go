@@ -11,6 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
@@ -70,7 +71,7 @@ func (n Enroller) completeToken(ctx context.Context, o *enrolling.Options) error
 	if o.Join != nil && o.Join.Serial != "" {
 		return n.completeSerial(ctx, o)
 	}
-	only, err := (token.Tokens{Env: &n.env.Env}).Only(ctx)
+	only, err := (token.Tokens{Env: n.env}).Only(ctx)
 	if o.Join != nil && errors.Is(err, hsm.ErrSeveralTokens) { // --token is another one there
 		err = hsm.WithHint(hsm.ErrSeveralTokens, "choose one with --hsm; `kubehsm token list` shows their URIs")
 	}
@@ -90,11 +91,11 @@ func (n Enroller) completeContext(ctx context.Context, o *enrolling.Options) err
 		return nil
 	}
 	if o.Name != "" { // a record may know the context
-		if _, err := enrolling.NewStore(&n.env.Env).Load(o.Name); err == nil && !o.Restart {
+		if _, err := enrolling.NewStore(n.env).Load(o.Name); err == nil && !o.Restart {
 			return nil
 		}
 	}
-	contexts, err := n.env.Contexts(ctx)
+	contexts, err := contexts.New(n.env).List(ctx)
 	if err != nil {
 		return err
 	}
@@ -114,7 +115,7 @@ func (n Enroller) completeContext(ctx context.Context, o *enrolling.Options) err
 		for _, c := range contexts { // run from the enrolled context itself
 			if c.Name == o.Context && c.Ours {
 				o.Name = cmp.Or(c.Enrollment, c.Name)
-				if j, err := enrolling.NewStore(&n.env.Env).Load(o.Name); err == nil && !o.Restart {
+				if j, err := enrolling.NewStore(n.env).Load(o.Name); err == nil && !o.Restart {
 					o.Context = j.Options.Context // the enrolled one is current since the first run
 				}
 			}
@@ -125,7 +126,7 @@ func (n Enroller) completeContext(ctx context.Context, o *enrolling.Options) err
 
 // completeFromProgress fills open options from an earlier run.
 func (n Enroller) completeFromProgress(o *enrolling.Options) error {
-	j, err := enrolling.NewStore(&n.env.Env).Load(o.Name)
+	j, err := enrolling.NewStore(n.env).Load(o.Name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -178,7 +179,7 @@ func (n Enroller) completeNames(ctx context.Context, o *enrolling.Options) error
 	all := append(append([]string{o.User}, o.Groups...), o.AltNames.Flags()...)
 	if slices.ContainsFunc(all, func(s string) bool { return strings.Contains(s, "{") }) {
 		t := enrolling.NameTemplate{Context: o.Context}
-		err := (token.Tokens{Env: &n.env.Env}).With(ctx, o.Token, func(token hsm.Token) (err error) {
+		err := (token.Tokens{Env: n.env}).With(ctx, o.Token, func(token hsm.Token) (err error) {
 			t.Token, err = token.Info(ctx)
 			return err
 		})

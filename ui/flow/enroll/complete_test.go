@@ -11,9 +11,9 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
-	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
 func TestComplete(t *testing.T) {
@@ -35,7 +35,7 @@ func TestCompleteRefuses(t *testing.T) {
 	one, _ := testEnv(t, "blue")
 	for _, tc := range []struct {
 		name string
-		env  *flow.Env
+		env  *env.Env
 		o    enrolling.Options
 		want error
 		text string
@@ -97,7 +97,7 @@ func TestRecordRefusesOtherOptions(t *testing.T) {
 	if _, err := NewEnroller(e).recordFor(ctx, other); err != nil {
 		t.Errorf("restart: %v", err)
 	}
-	list, err := enrolling.NewStore(&e.Env).Unfinished(ctx)
+	list, err := enrolling.NewStore(e).Unfinished(ctx)
 	if err != nil || len(list) != 1 || list[0].Options.Name != first.Name {
 		t.Errorf("unfinished: %v, %v", list, err)
 	}

@@ -15,16 +15,16 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/expiry"
-	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
 // Enroller takes keys from nothing to working kubeconfig contexts.
-type Enroller struct{ env *flow.Env }
+type Enroller struct{ env *env.Env }
 
 // NewEnroller returns the one that works with e.
-func NewEnroller(e *flow.Env) Enroller { return Enroller{env: e} }
+func NewEnroller(e *env.Env) Enroller { return Enroller{env: e} }
 
 // Enroll takes a key from nothing to a working kubeconfig context: see [Steps].
 // It resumes what an earlier call of the same name began. p is asked for PINs,
@@ -38,7 +38,7 @@ func (n Enroller) Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompte
 	if err != nil {
 		return enrolling.Result{}, err
 	}
-	n.env = &flow.Env{Env: *n.env.Env.On(o.Cluster)}
+	n.env = n.env.On(o.Cluster)
 	release, err := n.env.Lock(ctx, o.Name)
 	if err != nil {
 		return enrolling.Result{}, err
@@ -67,7 +67,7 @@ func (n Enroller) Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompte
 
 // enrolment is one run of [Enroller.Enroll].
 type enrolment struct {
-	env    *flow.Env
+	env    *env.Env
 	j      *enrolling.Progress
 	terms  terms // of a request that is still to be made
 	pins   *onePIN
@@ -106,7 +106,7 @@ func (r *enrolment) run(ctx context.Context, s enrolling.Step) error {
 	out, err := do(ctx)
 	if err == nil {
 		r.j.Mark(s)
-		err = enrolling.NewStore(&r.env.Env).Save(r.j)
+		err = enrolling.NewStore(r.env).Save(r.j)
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", s.Title(), r.resumable(err))
@@ -141,7 +141,7 @@ func (n Enroller) open(ctx context.Context, o enrolling.Options) (*enrolling.Pro
 	if err != nil || o.Restart {
 		return j, err
 	}
-	return j, enrolling.NewStore(&n.env.Env).Save(j)
+	return j, enrolling.NewStore(n.env).Save(j)
 }
 
 // terms are what a request asks for beside user and key. A later run may change
@@ -155,7 +155,7 @@ func termsOf(o enrolling.Options) terms { return terms{o.Expiration, o.Reason} }
 
 // recordFor is openJournal without writing.
 func (n Enroller) recordFor(ctx context.Context, o enrolling.Options) (*enrolling.Progress, error) {
-	j, err := enrolling.NewStore(&n.env.Env).Load(o.Name)
+	j, err := enrolling.NewStore(n.env).Load(o.Name)
 	if errors.Is(err, fs.ErrNotExist) || (err == nil && o.Restart) {
 		j = &enrolling.Progress{Options: o}
 		if o.Join != nil { // its first step finds the cluster
@@ -190,7 +190,7 @@ func (n Enroller) recordFor(ctx context.Context, o enrolling.Options) (*enrollin
 
 // readCluster reads the API server of the context of j into j.
 func (n Enroller) readCluster(ctx context.Context, j *enrolling.Progress) error {
-	at, err := (cluster.Access{Env: &n.env.Env}).Endpoint(ctx, j.Options.Context)
+	at, err := (cluster.Access{Env: n.env}).Endpoint(ctx, j.Options.Context)
 	if err != nil {
 		return err
 	}
@@ -249,7 +249,7 @@ func (r *enrolment) haveCertificate() (*csr.Certificate, error) {
 	}
 	r.j.Certificate, r.j.Request, r.j.RequestName, r.j.RequestUID, r.j.Rejected = nil, nil, "", "", false
 	r.j.Unmark(enrolling.StepRequest)
-	return nil, enrolling.NewStore(&r.env.Env).Save(r.j)
+	return nil, enrolling.NewStore(r.env).Save(r.j)
 }
 
 func (r *enrolment) note(format string, args ...any) {

@@ -89,7 +89,7 @@ func (r *enrolment) refuseFactory(ctx context.Context) error {
 func (n Joins) RefuseDefaults(ctx context.Context, u hsm.URI, puk bool) error {
 	if u.Scheme == "" {
 		var err error
-		if u, err = (token.Tokens{Env: &n.env.Env}).Only(ctx); err != nil {
+		if u, err = (token.Tokens{Env: n.env}).Only(ctx); err != nil {
 			return ctx.Err()
 		}
 	}

@@ -19,7 +19,7 @@ func (n Enroller) forecast(ctx context.Context, j *enrolling.Progress) ([]csr.Po
 	}
 	quiet := *n.env
 	quiet.Prompter = nil // a look asks for no PIN
-	client, err := (cluster.Access{Env: &quiet.Env}).Client(ctx, j.Options.Context)
+	client, err := (cluster.Access{Env: &quiet}).Client(ctx, j.Options.Context)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (r *enrolment) refuseVain(ctx context.Context) error {
 			return noKeyYet(r.j.ExpiredToken(err))
 		}
 		if o.ApproveWith != "" {
-			if err := request.NewRequests(&r.env.Env).CheckApprover(ctx, o.ApproveWith, o.SignerName); err != nil {
+			if err := request.NewRequests(r.env).CheckApprover(ctx, o.ApproveWith, o.SignerName); err != nil {
 				return noKeyYet(err)
 			}
 		}

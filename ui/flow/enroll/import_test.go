@@ -13,19 +13,19 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
-	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
 
 // certificateOf is a client certificate for the key that u names, by its own word.
-func certificateOf(t *testing.T, e *flow.Env, u hsm.URI) []byte {
+func certificateOf(t *testing.T, e *env.Env, u hsm.URI) []byte {
 	t.Helper()
 	return certificateFor(t, e, u, "", time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
 }
 
 // certificateFor is one for user, good from then to then.
-func certificateFor(t *testing.T, e *flow.Env, u hsm.URI, user string, from, to time.Time) []byte {
+func certificateFor(t *testing.T, e *env.Env, u hsm.URI, user string, from, to time.Time) []byte {
 	t.Helper()
 	ctx := context.Background()
 	token, err := e.Drivers.Open(ctx, u)
@@ -47,7 +47,7 @@ func certificateFor(t *testing.T, e *flow.Env, u hsm.URI, user string, from, to 
 }
 
 func TestImportForAnEnrolment(t *testing.T) {
-	keys := func(e *flow.Env) token.Keys { return token.Keys{Env: &e.Env} }
+	keys := func(e *env.Env) token.Keys { return token.Keys{Env: e} }
 	ctx := context.Background()
 	e, fake := testEnv(t)
 	token := fake.Add(hsmtest.FakeOptions{Label: "blue"})
@@ -55,7 +55,7 @@ func TestImportForAnEnrolment(t *testing.T) {
 	if _, err := r.makeKey(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := enrolling.NewStore(&e.Env).Save(r.j); err != nil {
+	if err := enrolling.NewStore(e).Save(r.j); err != nil {
 		t.Fatal(err)
 	}
 	other, err := keys(e).Generate(ctx, r.j.Options.Token, hsm.GenerateOptions{Label: "other"}, &typist{})
@@ -75,7 +75,7 @@ func TestImportForAnEnrolment(t *testing.T) {
 		t.Errorf("under a run that goes on: %v", err)
 	}
 	release()
-	if j, err := enrolling.NewStore(&e.Env).Load("prod-hsm"); err != nil || len(j.Certificate) > 0 {
+	if j, err := enrolling.NewStore(e).Load("prod-hsm"); err != nil || len(j.Certificate) > 0 {
 		t.Errorf("after the refusals: %q, %v", j.Certificate, err)
 	}
 
@@ -83,7 +83,7 @@ func TestImportForAnEnrolment(t *testing.T) {
 	if _, err := keys(e).Import(ctx, hsm.URI{}, "prod-hsm", own, &typist{}); err != nil {
 		t.Errorf("on a token that stores none: %v", err)
 	}
-	if j, err := enrolling.NewStore(&e.Env).Load("prod-hsm"); err != nil || string(j.Certificate) != string(own) {
+	if j, err := enrolling.NewStore(e).Load("prod-hsm"); err != nil || string(j.Certificate) != string(own) {
 		t.Errorf("the record holds %q, %v", j.Certificate, err)
 	}
 }

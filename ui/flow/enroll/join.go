@@ -15,24 +15,24 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
-	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
 // ErrNoJoin: nothing says which cluster is to be joined.
 var ErrNoJoin = errors.New("no join was begun")
 
 // Joins are the enrolments that find their cluster without a kubeconfig.
-type Joins struct{ env *flow.Env }
+type Joins struct{ env *env.Env }
 
 // NewJoins returns those of e.
-func NewJoins(e *flow.Env) Joins { return Joins{env: e} }
+func NewJoins(e *env.Env) Joins { return Joins{env: e} }
 
 // Begun tells whether there is a join called name to go on with; the error
 // is [ErrNoJoin] if not. The kubeconfig's clusters are not for joining.
 func (n Joins) Begun(name string) error {
-	j, err := enrolling.NewStore(&n.env.Env).Load(name)
+	j, err := enrolling.NewStore(n.env).Load(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return hsm.WithHint(fmt.Errorf("%q: %w", name, ErrNoJoin), "say which cluster: --ticket -, or an address and --token -, or --discovery-file FILE")
@@ -84,12 +84,12 @@ func (r *enrolment) client(ctx context.Context) (*csr.Client, error) {
 func (n Enroller) filer(ctx context.Context, j *enrolling.Progress) (*csr.Client, error) {
 	if renewal := j.Options.Renewal; renewal != nil {
 		if renewal.With == "" {
-			return (cluster.Access{Env: &n.env.Env}).ThroughBridge(ctx, j.Options.Name, n.env.Prompter)
+			return (cluster.Access{Env: n.env}).ThroughBridge(ctx, j.Options.Name, n.env.Prompter)
 		}
-		return (cluster.Access{Env: &n.env.Env}).Client(ctx, renewal.With)
+		return (cluster.Access{Env: n.env}).Client(ctx, renewal.With)
 	}
 	if j.Options.Join == nil {
-		client, err := (cluster.Access{Env: &n.env.Env}).Client(ctx, j.Options.Context)
+		client, err := (cluster.Access{Env: n.env}).Client(ctx, j.Options.Context)
 		if errors.Is(err, kubeconfig.ErrNoContext) {
 			if _, loadErr := n.env.Enrollments().Load(j.Options.Name); loadErr == nil {
 				err = hsm.Hintf(err, "%s was enrolled from that context; file the request with another one: `kubehsm certificate renew %s --with CONTEXT`", j.Options.Name, j.Options.Name)
@@ -123,7 +123,7 @@ func (n Joins) TakeCertificate(ctx context.Context, name string, pem []byte) err
 		return err
 	}
 	defer release()
-	j, err := enrolling.NewStore(&n.env.Env).Load(name)
+	j, err := enrolling.NewStore(n.env).Load(name)
 	if err != nil {
 		return hsm.WithHint(err, "a certificate belongs to an enrolment that was begun: name it with --name")
 	}
@@ -145,7 +145,7 @@ func (n Joins) TakeCertificate(ctx context.Context, name string, pem []byte) err
 		return hsm.WithHint(fmt.Errorf("the certificate is for %q in %q, not %q in %q", got.User, got.Groups, j.Options.User, j.Options.Groups), "ask who issued it")
 	}
 	j.Certificate, j.Rejected = cert.PEM, false
-	return enrolling.NewStore(&n.env.Env).Save(j)
+	return enrolling.NewStore(n.env).Save(j)
 }
 
 // completeSerial takes the token that the ticket is for.

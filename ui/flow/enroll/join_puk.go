@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
@@ -36,7 +35,7 @@ func (n Joins) NewPUK(ctx context.Context, o enrolling.Options, showable func() 
 	if o.Token.Kind().Unblocks != hsm.PUK {
 		return nil, hsm.WithHint(hsm.ErrUnsupported, "this is no PIV card; it has no PUK")
 	}
-	before, err := (token.Tokens{Env: &n.env.Env}).Details(ctx, o.Token)
+	before, err := (token.Tokens{Env: n.env}).Details(ctx, o.Token)
 	if err != nil {
 		return nil, err
 	}
@@ -51,11 +50,11 @@ func (n Joins) NewPUK(ctx context.Context, o enrolling.Options, showable func() 
 			return nil, err
 		}
 	}
-	fresh, err := flow.NewFreshPUK()
+	fresh, err := token.NewFreshPUK()
 	if err != nil {
 		return nil, err
 	}
-	_, err = (token.Tokens{Env: &n.env.Env}).ChangePIN(ctx, o.Token, hsm.PUK, fresh.Before(p))
+	_, err = (token.Tokens{Env: n.env}).ChangePIN(ctx, o.Token, hsm.PUK, fresh.Before(p))
 	out.Secret = fresh.InForce(err)
 	if out.Secret == nil || !sealed {
 		return out, err

@@ -79,7 +79,7 @@ func TestJoinRecord(t *testing.T) {
 	}
 	r := begin(t, e, o, &typist{})
 	r.j.Cluster = enrollment.Cluster{Server: k.Server}
-	if err := enrolling.NewStore(&e.Env).Save(r.j); err != nil {
+	if err := enrolling.NewStore(e).Save(r.j); err != nil {
 		t.Fatal(err)
 	}
 	if err := NewJoins(e).Begun(o.Name); err != nil {

@@ -40,7 +40,7 @@ func (r *enrolment) makeKey(ctx context.Context) (outcome, error) {
 		}
 	}
 	r.j.Generating, r.j.Before = true, before
-	if err := enrolling.NewStore(&r.env.Env).Save(r.j); err != nil {
+	if err := enrolling.NewStore(r.env).Save(r.j); err != nil {
 		return outcome{}, err
 	}
 	slot, err := r.token.Generate(ctx, r.j.Options.Generate, r.asking("generate a key"))

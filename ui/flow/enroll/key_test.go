@@ -9,12 +9,12 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/home"
-	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
 // begin is an enrolment whose token was found.
-func begin(t *testing.T, e *flow.Env, o enrolling.Options, p hsm.Prompter) *enrolment {
+func begin(t *testing.T, e *env.Env, o enrolling.Options, p hsm.Prompter) *enrolment {
 	t.Helper()
 	ctx := context.Background()
 	if err := e.Dirs.Prepare(); err != nil {
@@ -50,7 +50,7 @@ func TestMakeKeySurvivesACrash(t *testing.T) {
 	// The process dies between the token's answer and the record of it.
 	lost := *first.j
 	lost.Key, lost.KeyHash, lost.Generating = hsm.URI{}, "", true
-	if err := enrolling.NewStore(&e.Env).Save(&lost); err != nil {
+	if err := enrolling.NewStore(e).Save(&lost); err != nil {
 		t.Fatal(err)
 	}
 	second := begin(t, e, enrolling.Options{Name: lost.Options.Name}, &typist{})
@@ -94,7 +94,7 @@ func TestMakeKeyReplacesHalfAKey(t *testing.T) {
 	// The process died while the token was making the pair.
 	lost := *first.j
 	lost.Key, lost.KeyHash, lost.Generating = hsm.URI{}, "", true
-	if err := enrolling.NewStore(&e.Env).Save(&lost); err != nil {
+	if err := enrolling.NewStore(e).Save(&lost); err != nil {
 		t.Fatal(err)
 	}
 	second := begin(t, e, enrolling.Options{Name: lost.Options.Name}, &typist{})

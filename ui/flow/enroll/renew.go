@@ -14,9 +14,9 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/expiry"
-	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
 // RenewOptions say how to renew.
@@ -37,10 +37,10 @@ type RenewOptions struct {
 }
 
 // Renewer renews certificates.
-type Renewer struct{ env *flow.Env }
+type Renewer struct{ env *env.Env }
 
 // NewRenewer returns the one that works with e.
-func NewRenewer(e *flow.Env) Renewer { return Renewer{env: e} }
+func NewRenewer(e *env.Env) Renewer { return Renewer{env: e} }
 
 // Renew asks for a new certificate for the enrolment called name, with the same
 // user and groups and, unless a new key is asked for, the same key. Until it is
@@ -84,7 +84,7 @@ func (n Renewer) renewal(ctx context.Context, name string, o RenewOptions) (*enr
 	if err != nil {
 		return nil, err
 	}
-	old, err := enrolling.NewStore(&n.env.Env).Load(name)
+	old, err := enrolling.NewStore(n.env).Load(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -174,7 +174,7 @@ func (r *enrolment) signInFirst(ctx context.Context) error {
 	if err := NewRenewer(r.env).renewable(en); err != nil {
 		return err
 	}
-	if r.filing, err = (cluster.Access{Env: &r.env.Env}).ThroughBridge(ctx, o.Name, r.prompt); err != nil {
+	if r.filing, err = (cluster.Access{Env: r.env}).ThroughBridge(ctx, o.Name, r.prompt); err != nil {
 		return err
 	}
 	r.pins.prove()

@@ -46,7 +46,7 @@ func TestRenewTooLate(t *testing.T) {
 	}
 	j, err := NewRenewer(e).renewal(ctx, "prod-hsm", RenewOptions{NewKey: true})
 	if err == nil {
-		err = enrolling.NewStore(&e.Env).Save(j)
+		err = enrolling.NewStore(e).Save(j)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -66,7 +66,7 @@ func (r *enrolment) stillFiled(ctx context.Context, client *csr.Client) (bool, e
 		r.note("the earlier request %s ended: %v; a new one was filed", r.j.RequestName, refused)
 	}
 	r.j.RequestName, r.j.RequestUID, r.j.Request = "", "", nil
-	return false, enrolling.NewStore(&r.env.Env).Save(r.j)
+	return false, enrolling.NewStore(r.env).Save(r.j)
 }
 
 // told tells whether a run has reported the end of the request on record before, and
@@ -76,7 +76,7 @@ func (r *enrolment) told() (before bool, err error) {
 		return true, nil
 	}
 	r.j.Told = r.j.RequestUID
-	return false, enrolling.NewStore(&r.env.Env).Save(r.j)
+	return false, enrolling.NewStore(r.env).Save(r.j)
 }
 
 // endHint says how to go on from a request that was denied, or refused by the signer.
@@ -119,7 +119,7 @@ func (r *enrolment) signRequest(ctx context.Context) error {
 	r.pins.prove()
 	r.j.Request, r.j.RequestName = pem, csr.RequestName(o.User, r.j.KeyHash)
 	r.j.Options.Expiration, r.j.Options.Reason = r.terms.expiration, r.terms.reason
-	return enrolling.NewStore(&r.env.Env).Save(r.j)
+	return enrolling.NewStore(r.env).Save(r.j)
 }
 
 func (r *enrolment) file(ctx context.Context, client *csr.Client) (outcome, error) {
@@ -156,7 +156,7 @@ func (r *enrolment) awaitApproval(ctx context.Context) (outcome, error) {
 	}
 	if with := r.j.Options.ApproveWith; with != "" {
 		r.progress(enrolling.StepApproval, "approving as %s", with)
-		if err := request.NewRequests(&r.env.Env).ApproveFiled(ctx, with, r.j.Cluster.Server, r.j.Ref(), r.j.Request); err != nil {
+		if err := request.NewRequests(r.env).ApproveFiled(ctx, with, r.j.Cluster.Server, r.j.Ref(), r.j.Request); err != nil {
 			return outcome{}, err
 		}
 	}

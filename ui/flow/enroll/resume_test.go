@@ -51,7 +51,7 @@ func TestPoliciesOfALaterRun(t *testing.T) {
 	if _, err := second.makeKey(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := enrolling.NewStore(&e.Env).Save(second.j); err != nil {
+	if err := enrolling.NewStore(e).Save(second.j); err != nil {
 		t.Fatal(err)
 	}
 	other := second.j.Key

@@ -8,8 +8,8 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
-	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
+	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
@@ -20,7 +20,7 @@ func (n Enroller) Review(ctx context.Context, o enrolling.Options) (Review, erro
 	if err != nil {
 		return Review{}, err
 	}
-	n.env = &flow.Env{Env: *n.env.Env.On(o.Cluster)}
+	n.env = n.env.On(o.Cluster)
 	if err := n.env.Dirs.Prepare(); err != nil {
 		return Review{}, err
 	}
@@ -46,8 +46,8 @@ func (n Enroller) Review(ctx context.Context, o enrolling.Options) (Review, erro
 	if err != nil {
 		return Review{}, err
 	}
-	kept := n.env.KeptCurrent(ctx, j.Enrollment())
-	change, err := n.env.PlanEntry(ctx, j.Enrollment(), !o.KeepCurrent && kept == "", o.Replace)
+	kept := contexts.New(n.env).KeptCurrent(ctx, j.Enrollment())
+	change, err := contexts.New(n.env).PlanEntry(ctx, j.Enrollment(), !o.KeepCurrent && kept == "", o.Replace)
 	if err != nil {
 		return Review{}, err
 	}
@@ -57,7 +57,7 @@ func (n Enroller) Review(ctx context.Context, o enrolling.Options) (Review, erro
 	}
 	rev.Notes = change.Notes()
 	if kept != "" && !o.KeepCurrent {
-		rev.Notes = append(rev.Notes, flow.KeptNote(kept, o.Name))
+		rev.Notes = append(rev.Notes, contexts.KeptNote(kept, o.Name))
 	}
 	if j.Cluster.InsecureSkipTLSVerify {
 		rev.Notes = append(rev.Notes, "the cluster is not verified: "+(&cluster.UnverifiedError{Host: j.Enrollment().Host()}).Consequence())

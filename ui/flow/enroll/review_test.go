@@ -7,13 +7,13 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/ui/flow"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
 // The command that is shown must do what was reviewed, not something close to it.
 func TestCommandSaysEverything(t *testing.T) {
-	e := &flow.Env{}
+	e := &env.Env{}
 	plain := enrolling.Options{Name: "prod-hsm", Context: "prod", User: "jane", SignerName: csr.ClientSigner,
 		Token: hsm.URI{Scheme: hsm.SchemePKCS11, Token: "blue"}, Generate: hsm.GenerateOptions{Algorithm: hsm.ECDSAP256, Label: "prod-hsm"}}
 	short := "kubehsm enroll --name prod-hsm --token pkcs11:token=blue --context prod --user jane --algorithm ecdsa-p256"

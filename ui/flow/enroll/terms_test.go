@@ -19,7 +19,7 @@ func TestTermsOfALaterRun(t *testing.T) {
 	if _, err := first.makeKey(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := enrolling.NewStore(&e.Env).Save(first.j); err != nil {
+	if err := enrolling.NewStore(e).Save(first.j); err != nil {
 		t.Fatal(err)
 	}
 	again := begin(t, e, enrolling.Options{Name: first.j.Options.Name, Expiration: 2 * time.Hour}, &typist{})
@@ -43,7 +43,7 @@ func TestRestartKeepsTheRecordUntilItBegins(t *testing.T) {
 	if _, err := first.makeKey(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := enrolling.NewStore(&e.Env).Save(first.j); err != nil {
+	if err := enrolling.NewStore(e).Save(first.j); err != nil {
 		t.Fatal(err)
 	}
 	listing, err := fake.List(ctx)
@@ -55,7 +55,7 @@ func TestRestartKeepsTheRecordUntilItBegins(t *testing.T) {
 	if _, err := NewEnroller(e).Enroll(ctx, o, &typist{}, nil); !errors.Is(err, hsm.ErrNoToken) {
 		t.Fatalf("got %v", err)
 	}
-	kept, err := enrolling.NewStore(&e.Env).Load(first.j.Options.Name)
+	kept, err := enrolling.NewStore(e).Load(first.j.Options.Name)
 	if err != nil || kept.KeyHash != first.j.KeyHash {
 		t.Errorf("the record lost its key: %+v, %v", kept, err)
 	}

@@ -33,7 +33,7 @@ func TestVainKey(t *testing.T) {
 		_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Unauthorized","code":401}`))
 	}))
 	defer server.Close()
-	flowtest.PointAt(t, &e.Env, server)
+	flowtest.PointAt(t, e, server)
 	r := begin(t, e, enrolling.Options{User: "jane", AcceptForecast: true}, &typist{})
 	if _, err := r.keyForRequest(ctx); !errors.Is(err, csr.ErrUnauthorized) || r.j.KeyHash != "" {
 		t.Errorf("a credential that is not known: %v, key %q", err, r.j.KeyHash)
@@ -80,7 +80,7 @@ func TestVainKeyOnEKS(t *testing.T) {
 		}
 	}))
 	defer server.Close()
-	flowtest.PointAt(t, &e.Env, server)
+	flowtest.PointAt(t, e, server)
 	r := begin(t, e, enrolling.Options{User: "jane"}, &typist{})
 	if _, err := r.keyForRequest(ctx); !errors.Is(err, request.ErrForecast) || !strings.Contains(err.Error(), "Amazon EKS") || r.j.KeyHash != "" {
 		t.Errorf("a key on EKS: %v, key %q", err, r.j.KeyHash)

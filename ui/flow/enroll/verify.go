@@ -30,7 +30,7 @@ func (r *enrolment) verify(ctx context.Context) (outcome, error) {
 // another one.
 func (r *enrolment) rejected(ctx context.Context, err error) error {
 	r.j.Rejected = true
-	err = hsm.WithHint(errors.Join(err, enrolling.NewStore(&r.env.Env).Save(r.j)),
+	err = hsm.WithHint(errors.Join(err, enrolling.NewStore(r.env).Save(r.j)),
 		"ask whoever runs the cluster whether its API server accepts that issuer (--client-ca-file)")
 	return r.notSwitched(ctx, err, "then asks for another certificate")
 }
@@ -60,7 +60,7 @@ func (r *enrolment) signIn(ctx context.Context) (outcome, error) {
 	// The token is let go first: the agent may need it to itself.
 	r.token.Close()
 	r.token = nil
-	client, err := (cluster.Access{Env: &r.env.Env}).ThroughBridge(ctx, name, r.prompt)
+	client, err := (cluster.Access{Env: r.env}).ThroughBridge(ctx, name, r.prompt)
 	if err != nil {
 		return outcome{}, err
 	}

@@ -26,7 +26,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 	"github.com/kubehsm/kubehsm/ui/tui"
@@ -38,7 +38,7 @@ import (
 // answers at the clusters of its kubeconfig, until the test changes that.
 type World struct {
 	T      testing.TB
-	Env    *flow.Env
+	Env    *env.Env
 	Cards  *hsmtest.Fake // PIV
 	Tokens *hsmtest.Fake // PKCS#11
 }
@@ -56,8 +56,8 @@ func New(t testing.TB) *World {
 		t.Fatal(err)
 	}
 	w := &World{T: t, Cards: hsmtest.NewFake(hsm.SchemePIV), Tokens: hsmtest.NewFake(hsm.SchemePKCS11)}
-	w.Env = &flow.Env{Env: env.Env{Dirs: dirs, Drivers: hsm.Drivers{w.Cards, w.Tokens},
-		Executable: "/usr/local/bin/kubehsm", Kubeconfig: filepath.Join(filepath.Dir(root), "kubeconfig")}}
+	w.Env = &env.Env{Dirs: dirs, Drivers: hsm.Drivers{w.Cards, w.Tokens},
+		Executable: "/usr/local/bin/kubehsm", Kubeconfig: filepath.Join(filepath.Dir(root), "kubeconfig")}
 	w.point("https://127.0.0.1:1", nil)
 	return w
 }
@@ -169,7 +169,7 @@ func (w *World) Enroll(name string, key hsm.Slot, cert *x509.Certificate) enroll
 	if err := errors.Join(w.Env.Dirs.Prepare(), store.Save(e), store.SaveCertificate(e, []*x509.Certificate{cert})); err != nil {
 		w.T.Fatal(err)
 	}
-	change, err := w.Env.KubeconfigSet(context.Background(), name, false, true)
+	change, err := contexts.New(w.Env).Set(context.Background(), name, false, true)
 	if err == nil {
 		err = change.Apply(context.Background())
 	}

@@ -10,7 +10,8 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
+	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/tui/task"
 )
@@ -24,7 +25,7 @@ const (
 // Source is where the data comes from.
 type Source interface {
 	Tokens(ctx context.Context) ([]hsm.View, []hsm.Problem, error)
-	Contexts(ctx context.Context) ([]flow.ContextView, error)
+	Contexts(ctx context.Context) ([]contexts.View, error)
 	Unfinished(ctx context.Context) ([]enrolling.Progress, error)
 }
 
@@ -45,9 +46,9 @@ func (d Data[T]) Loading() (since time.Time, ok bool) { return d.handle.Began, d
 // Store is the shared data. Its methods are called on one goroutine.
 type Store struct {
 	Tokens     Data[Tokens]
-	Contexts   Data[[]flow.ContextView]
+	Contexts   Data[[]contexts.View]
 	Unfinished Data[[]enrolling.Progress]
-	Cluster    Data[flow.ClusterProgress]
+	Cluster    Data[cluster.Progress]
 
 	source Source
 	runner *task.Runner
@@ -71,11 +72,11 @@ type (
 	// TokensMsg says that the tokens were read.
 	TokensMsg answer[Tokens]
 	// ContextsMsg says that the kubeconfig was read.
-	ContextsMsg answer[[]flow.ContextView]
+	ContextsMsg answer[[]contexts.View]
 	// UnfinishedMsg says that the enrolment records were read.
 	UnfinishedMsg answer[[]enrolling.Progress]
 	// ClusterMsg says that the cluster's progress was read.
-	ClusterMsg answer[flow.ClusterProgress]
+	ClusterMsg answer[cluster.Progress]
 	// ClusterReadyMsg says that the cluster that was built can be used now.
 	// Awaited is false if it was ready when it was first looked at.
 	ClusterReadyMsg struct{ Awaited bool }
@@ -126,7 +127,7 @@ func (s *Store) TokensDue(now time.Time) bool {
 // LoadContexts reads the kubeconfig.
 func (s *Store) LoadContexts(now time.Time) tea.Cmd {
 	return load(s, &s.Contexts, now, s.source.Contexts,
-		func(a answer[[]flow.ContextView]) tea.Msg { return ContextsMsg(a) })
+		func(a answer[[]contexts.View]) tea.Msg { return ContextsMsg(a) })
 }
 
 // LoadUnfinished reads the records of enrolments that were begun.
@@ -140,9 +141,9 @@ func (s *Store) LoadCluster(now time.Time) tea.Cmd {
 	if s.file == "" {
 		return nil
 	}
-	return load(s, &s.Cluster, now, func(context.Context) (flow.ClusterProgress, error) {
-		return flow.ReadClusterProgress(s.file)
-	}, func(a answer[flow.ClusterProgress]) tea.Msg { return ClusterMsg(a) })
+	return load(s, &s.Cluster, now, func(context.Context) (cluster.Progress, error) {
+		return cluster.ReadProgress(s.file)
+	}, func(a answer[cluster.Progress]) tea.Msg { return ClusterMsg(a) })
 }
 
 // Building tells whether a cluster is being built that is neither ready nor failed.
@@ -158,12 +159,12 @@ func (s *Store) Update(msg tea.Msg, now time.Time) (fresh bool, cmd tea.Cmd) {
 	case TokensMsg:
 		return s.Tokens.take(answer[Tokens](m), now), nil
 	case ContextsMsg:
-		return s.Contexts.take(answer[[]flow.ContextView](m), now), nil
+		return s.Contexts.take(answer[[]contexts.View](m), now), nil
 	case UnfinishedMsg:
 		return s.Unfinished.take(answer[[]enrolling.Progress](m), now), nil
 	case ClusterMsg:
 		was, awaited := s.Building(), s.Cluster.Loaded
-		if !s.Cluster.take(answer[flow.ClusterProgress](m), now) {
+		if !s.Cluster.take(answer[cluster.Progress](m), now) {
 			return false, nil
 		}
 		if was && s.Cluster.Value.Ready() {

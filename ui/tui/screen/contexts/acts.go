@@ -10,7 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/kubeconfig"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/present"
@@ -63,7 +63,7 @@ func (m *Model) acts(now time.Time) screen.Acts {
 	}
 }
 
-func (m *Model) commands(c flow.ContextView, ok bool) screen.CommandMsg {
+func (m *Model) commands(c contexts.View, ok bool) screen.CommandMsg {
 	lines := []string{"kubehsm kubeconfig list"}
 	if ok {
 		name := shell.Quote(c.Name)
@@ -83,7 +83,7 @@ type deeds struct{ Services }
 
 // migrate looks at whom the context stands for and opens the wizard for the
 // same user and groups.
-func (d deeds) migrate(c flow.ContextView) tea.Cmd {
+func (d deeds) migrate(c contexts.View) tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "Look at the credential", Writes: true,
 		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
 			found, err := d.Backend.Migration(ctx, c.Name)
@@ -97,7 +97,7 @@ func (d deeds) migrate(c flow.ContextView) tea.Cmd {
 }
 
 // renew asks for a new certificate; the steps are told while it runs.
-func (d deeds) renew(c flow.ContextView) tea.Cmd {
+func (d deeds) renew(c contexts.View) tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "Renew " + c.Enrollment, Writes: true,
 		Command: "kubehsm certificate renew " + shell.Quote(c.Enrollment),
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
@@ -132,20 +132,20 @@ func sure(ctx context.Context, p hsm.Prompter, question string, c Change, detail
 	return screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: question, Detail: detail + c.Diff()})
 }
 
-func (d deeds) use(c flow.ContextView) tea.Cmd {
+func (d deeds) use(c contexts.View) tea.Cmd {
 	return change("Make it current", "kubehsm kubeconfig use "+shell.Quote(c.Name), "kubectl uses "+c.Name+" now; u takes it back", "Write this?",
 		func(ctx context.Context) (Change, error) { return d.Backend.PlanUse(ctx, c.Name) })
 }
 
-func (d deeds) repair(c flow.ContextView) tea.Cmd {
+func (d deeds) repair(c contexts.View) tea.Cmd {
 	return change("Repair the entry", "kubehsm kubeconfig set "+shell.Quote(c.Enrollment), "the entry is as it should be", "Write this?",
 		func(ctx context.Context) (Change, error) { return d.Backend.PlanSet(ctx, c.Enrollment) })
 }
 
 // signer writes the entry for clients with the auth provider externalSigner; repair
 // takes that back.
-func (d deeds) signer(c flow.ContextView) tea.Cmd {
-	return change("Write the entry", "kubehsm kubeconfig set "+shell.Quote(c.Enrollment)+" --mode "+flow.ModeExternalSigner, "the entry is for clients that ask a signer themselves; u takes it back", "Write this?",
+func (d deeds) signer(c contexts.View) tea.Cmd {
+	return change("Write the entry", "kubehsm kubeconfig set "+shell.Quote(c.Enrollment)+" --mode "+contexts.ModeExternalSigner, "the entry is for clients that ask a signer themselves; u takes it back", "Write this?",
 		func(ctx context.Context) (Change, error) { return d.Backend.PlanSigner(ctx, c.Enrollment) })
 }
 
@@ -155,7 +155,7 @@ func (d deeds) undo() tea.Cmd {
 }
 
 // drop takes a context out; of kubehsm's own the enrolment stays.
-func (d deeds) drop(c flow.ContextView) tea.Cmd {
+func (d deeds) drop(c contexts.View) tea.Cmd {
 	command, plan := "kubectl config delete-context "+shell.Quote(c.Name), d.Backend.PlanDrop
 	if c.Ours && c.Name == c.Enrollment {
 		command, plan = "kubehsm kubeconfig remove "+shell.Quote(c.Name), d.Backend.PlanRemove
@@ -164,7 +164,7 @@ func (d deeds) drop(c flow.ContextView) tea.Cmd {
 		func(ctx context.Context) (Change, error) { return plan(ctx, c.Name) })
 }
 
-func (d deeds) remove(c flow.ContextView) tea.Cmd {
+func (d deeds) remove(c contexts.View) tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "Remove the enrolment", Command: "kubehsm unenroll " + shell.Quote(c.Enrollment), Writes: true,
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
 			r, err := d.Backend.PlanRemoval(ctx, c.Enrollment)

@@ -10,7 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/ui"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -18,7 +18,7 @@ import (
 )
 
 // unlock asks for the PIN now, so that later commands need not.
-func (d deeds) unlock(c flow.ContextView) tea.Cmd {
+func (d deeds) unlock(c contexts.View) tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "Unlock the token", Command: "kubehsm unlock " + shell.Quote(c.Enrollment),
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
 			return screen.Report{Said: "the token of " + c.Enrollment + " is unlocked"}, d.Backend.Unlock(ctx, c.Enrollment, p)
@@ -27,7 +27,7 @@ func (d deeds) unlock(c flow.ContextView) tea.Cmd {
 
 // follow has the enrolment follow its cluster, which is asked where it is now, or
 // to an address that is known where the old one no longer answers.
-func (d deeds) follow(c flow.ContextView) tea.Cmd {
+func (d deeds) follow(c contexts.View) tea.Cmd {
 	address := &widget.Field{ID: "server", Label: "Address", Input: widget.NewInput("", "ask the cluster"),
 		Note: "Leave it empty to ask the cluster where it is. Where the old address no longer answers: the new one, https://HOST:PORT."}
 	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(d.Keys, "Follow the cluster", "Only what proves to be the cluster that was enrolled is followed.",
@@ -40,7 +40,7 @@ func (d deeds) follow(c flow.ContextView) tea.Cmd {
 }
 
 // followTo has the enrolment follow to an address that a person names.
-func (d deeds) followTo(c flow.ContextView, server string) tea.Cmd {
+func (d deeds) followTo(c contexts.View, server string) tea.Cmd {
 	name := c.Enrollment
 	return screen.Change("Follow the cluster", "kubehsm kubeconfig refresh "+shell.Quote(name)+" --server "+shell.Quote(server), name+" follows its cluster",
 		func(ctx context.Context, p hsm.Prompter) error {
@@ -57,7 +57,7 @@ func (d deeds) followTo(c flow.ContextView, server string) tea.Cmd {
 }
 
 // ask asks the cluster whether it has moved, and has the enrolment follow.
-func (d deeds) ask(c flow.ContextView) tea.Cmd {
+func (d deeds) ask(c contexts.View) tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "Follow the cluster", Command: "kubehsm kubeconfig refresh " + shell.Quote(c.Enrollment), Writes: true,
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
 			r, err := d.Backend.PlanRefresh(ctx, c.Enrollment)
@@ -65,7 +65,7 @@ func (d deeds) ask(c flow.ContextView) tea.Cmd {
 				return screen.Report{Said: "the cluster is where it was"}, err
 			}
 			if r.Unproven != "" {
-				return screen.Report{}, hsm.WithHint(flow.ErrUnproven, r.Unproven+"; ask the cluster's administrators")
+				return screen.Report{}, hsm.WithHint(contexts.ErrUnproven, r.Unproven+"; ask the cluster's administrators")
 			}
 			if err := sure(ctx, p, "Follow it?", r.Change, strings.Join(r.Changes, "\n")+"\n"); err != nil {
 				return screen.Report{}, err
@@ -75,7 +75,7 @@ func (d deeds) ask(c flow.ContextView) tea.Cmd {
 }
 
 // consent shows the policy in force, to be changed.
-func (d deeds) consent(c flow.ContextView) tea.Cmd {
+func (d deeds) consent(c contexts.View) tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "What needs your yes", Command: "kubehsm consent show " + shell.Quote(c.Enrollment),
 		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
 			now, host, err := d.Backend.Consent(ctx, c.Enrollment)

@@ -14,7 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/plugin/consent"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
@@ -26,7 +26,7 @@ import (
 )
 
 // Change is a change of kubeconfig files that was looked at and not yet made;
-// [flow.KubeconfigChange] is one.
+// [contexts.Change] is one.
 type Change interface {
 	Empty() bool
 	Diff() string
@@ -46,7 +46,7 @@ type Removal struct {
 type Backend interface {
 	CheckContext(ctx context.Context, name string) (session.Health, error)
 	Expiring() ([]enroll.Expiring, error)
-	Migration(ctx context.Context, kubeContext string) (flow.Migration, error)
+	Migration(ctx context.Context, kubeContext string) (contexts.Migration, error)
 	KubeconfigHistory(ctx context.Context) ([]kubeconfig.Step, error)
 	Renew(ctx context.Context, name string, o enroll.RenewOptions, p hsm.Prompter, report func(enrolling.Event)) (enrolling.Result, error)
 	PlanSet(ctx context.Context, enrollment string) (Change, error)
@@ -103,7 +103,7 @@ type health struct {
 type Model struct {
 	screen.Base
 	Services
-	list    widget.List[flow.ContextView]
+	list    widget.List[contexts.View]
 	checks  map[string]*health // by context
 	ends    map[string]enroll.Expiring
 	reading task.Handle
@@ -127,10 +127,10 @@ type (
 // New returns the screen.
 func New(s Services) *Model {
 	m := &Model{Services: s, checks: map[string]*health{}, ends: map[string]enroll.Expiring{}}
-	m.list = widget.List[flow.ContextView]{
+	m.list = widget.List[contexts.View]{
 		Columns: []widget.Column{{Title: "CONTEXT"}, {Title: "SIGNS IN BY", Width: 15}, {Title: "EXPIRES", Width: 11}, {Title: "HEALTH", Width: 9}, {Title: "SERVER", From: 84}},
-		Key:     func(c flow.ContextView) string { return c.Name },
-		Words: func(c flow.ContextView) string {
+		Key:     func(c contexts.View) string { return c.Name },
+		Words: func(c contexts.View) string {
 			return strings.Join([]string{c.Name, c.Cluster, c.Server, c.User, c.UserKind, c.Enrollment}, " ")
 		},
 	}
@@ -188,7 +188,7 @@ func (m *Model) fill() {
 	first := m.list.Len() == 0
 	all := m.Store.Contexts.Value
 	m.list.Set(all)
-	if i := slices.IndexFunc(all, func(c flow.ContextView) bool { return c.Current }); first && i >= 0 {
+	if i := slices.IndexFunc(all, func(c contexts.View) bool { return c.Current }); first && i >= 0 {
 		m.list.Select(all[i].Name)
 	}
 }
@@ -230,7 +230,7 @@ func (m *Model) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
 }
 
 // check signs in to c's cluster in the background; the list stays usable.
-func (m *Model) check(c flow.ContextView, now time.Time) tea.Cmd {
+func (m *Model) check(c contexts.View, now time.Time) tea.Cmd {
 	if old := m.checks[c.Name]; old != nil {
 		old.job.Cancel()
 	}

@@ -3,7 +3,7 @@ package contexts
 import (
 	"strings"
 
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -25,14 +25,14 @@ func (m *Model) View(f screen.Frame) string {
 	if m.list.Len() == 0 {
 		return widget.Block(strings.Join(head, "\n"), f.Width, f.Height)
 	}
-	m.list.Cells = func(c flow.ContextView) []widget.Cell { return m.cells(f, c) }
+	m.list.Cells = func(c contexts.View) []widget.Cell { return m.cells(f, c) }
 	body := widget.Split(t, f.Width, f.Height-len(head),
 		func(w, h int) string { return m.list.View(t, w, h) },
 		func(w int) []string { return m.details(f, w) })
 	return strings.Join(append(head, body), "\n")
 }
 
-func (m *Model) cells(f screen.Frame, c flow.ContextView) []widget.Cell {
+func (m *Model) cells(f screen.Frame, c contexts.View) []widget.Cell {
 	t := f.Theme
 	name, nameStyle := clean(c.Name), t.Text
 	if c.Current {
@@ -49,7 +49,7 @@ func (m *Model) cells(f screen.Frame, c flow.ContextView) []widget.Cell {
 	return []widget.Cell{{Text: name, Style: nameStyle}, {Text: t.Marked(present.Fact{Value: kind, Level: l}), Style: t.Level(l)}, ends, m.health(f, c), {Text: present.Server(c), Style: t.Muted}}
 }
 
-func (m *Model) health(f screen.Frame, c flow.ContextView) widget.Cell {
+func (m *Model) health(f screen.Frame, c contexts.View) widget.Cell {
 	t, h := f.Theme, m.checks[c.Name]
 	switch {
 	case h == nil:

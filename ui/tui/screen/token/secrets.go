@@ -10,7 +10,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/ui/flow"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -74,7 +74,7 @@ func (s secrets) change(u hsm.URI, kind hsm.PINKind, command string) tea.Cmd {
 // randomPUK changes the PUK to random digits and shows them once, also where they
 // may be in force although the change failed.
 func (s secrets) randomPUK(ctx context.Context, u hsm.URI, p hsm.Prompter) error {
-	fresh, err := flow.NewFreshPUK()
+	fresh, err := token.NewFreshPUK()
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package flow
+package contexts
 
 import (
 	"context"
@@ -21,28 +21,28 @@ const (
 	ModeExternalSigner = "external-signer"
 )
 
-// KubeconfigSetSigner plans the entry of the enrolment called name as
-// [Env.KubeconfigSet] does, in the mode [ModeExternalSigner].
-func (e *Env) KubeconfigSetSigner(ctx context.Context, name string, setCurrent, replace bool) (*KubeconfigChange, error) {
-	en, err := e.Enrollments().Load(name)
+// SetSigner plans the entry of the enrolment called name as
+// [Contexts.Set] does, in the mode [ModeExternalSigner].
+func (k Contexts) SetSigner(ctx context.Context, name string, setCurrent, replace bool) (*Change, error) {
+	en, err := k.env.Enrollments().Load(name)
 	if err != nil {
 		return nil, hsm.WithHint(err, "`kubehsm enroll` makes an enrolment")
 	}
-	plan, err := e.Rules().Plan(ctx, e.signerEntry(en, setCurrent), kubeconfig.Options{Replace: replace})
+	plan, err := k.env.Rules().Plan(ctx, k.signerEntry(en, setCurrent), kubeconfig.Options{Replace: replace})
 	if err != nil {
 		return nil, err
 	}
 	plan.Notes = append(plan.Notes, "stock kubectl has no auth provider externalSigner: docs/kubectl.md says which clients have it")
-	if e.Dirs.Home != "" {
-		plan.Notes = append(plan.Notes, fmt.Sprintf("clients need %s=%s in their environment, for kubehsm to find what is enrolled", home.EnvHome, e.Dirs.Home))
+	if k.env.Dirs.Home != "" {
+		plan.Notes = append(plan.Notes, fmt.Sprintf("clients need %s=%s in their environment, for kubehsm to find what is enrolled", home.EnvHome, k.env.Dirs.Home))
 	}
-	return &KubeconfigChange{env: e, plan: plan}, nil
+	return &Change{from: k, plan: plan}, nil
 }
 
 // signerEntry is the entry of a client that asks this program for signatures.
 // The library stays in the URI: to look through all that the system knows would
 // load each of them for every signature.
-func (e *Env) signerEntry(en enrollment.Enrollment, setCurrent bool) kubeconfig.Entry {
+func (k Contexts) signerEntry(en enrollment.Enrollment, setCurrent bool) kubeconfig.Entry {
 	key := en.Key
 	key.PINSource = ""
 	c := en.Cluster
@@ -52,7 +52,7 @@ func (e *Env) signerEntry(en enrollment.Enrollment, setCurrent bool) kubeconfig.
 			TLSServerName: c.TLSServerName, ProxyURL: c.ProxyURL, DisableCompression: c.DisableCompression},
 		Extension: map[string]any{wire.KeyEnrollment: en.Name, "server": c.Server},
 		AuthProvider: &kubeconfig.AuthProvider{Name: wire.ProviderName, Config: map[string]string{
-			wire.KeyPathExec: e.Executable, wire.KeyURI: key.String(), wire.KeyEnrollment: en.Name,
+			wire.KeyPathExec: k.env.Executable, wire.KeyURI: key.String(), wire.KeyEnrollment: en.Name,
 		}},
 		Namespace: en.Namespace, SetCurrent: setCurrent,
 	}

@@ -1,4 +1,4 @@
-package flow
+package contexts
 
 import (
 	"context"
@@ -12,12 +12,13 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/kubeconfig"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // Migration is a context whose credential is to move into a token.
 type Migration struct {
-	Context ContextView
+	Context View
 	// KeyFile is the private key's file, "" if it is in the kubeconfig itself.
 	KeyFile string
 	// Others are the further contexts that sign in with the same credential.
@@ -28,13 +29,13 @@ type Migration struct {
 
 // Migration looks at a context that holds its credential in files; "" is the
 // current one.
-func (e *Env) Migration(ctx context.Context, kubeContext string) (Migration, error) {
-	c, err := e.Rules().Get(ctx, kubeContext)
+func (k Contexts) Migration(ctx context.Context, kubeContext string) (Migration, error) {
+	c, err := k.env.Rules().Get(ctx, kubeContext)
 	if err != nil {
 		return Migration{}, err
 	}
-	m := Migration{Context: viewContext(c), KeyFile: c.User.KeyFile}
-	all, err := e.Contexts(ctx)
+	m := Migration{Context: viewOf(c), KeyFile: c.User.KeyFile}
+	all, err := k.List(ctx)
 	if err != nil {
 		return m, err
 	}
@@ -47,10 +48,10 @@ func (e *Env) Migration(ctx context.Context, kubeContext string) (Migration, err
 	case kubeconfig.UserOurs, kubeconfig.UserExternalSigner:
 		return m, hsm.WithHint(fmt.Errorf("context %q signs in with a token already", c.Name), "`kubehsm kubeconfig list` shows the others")
 	case kubeconfig.UserKeyData, kubeconfig.UserKeyFile:
-		m.Subject, err = e.certificateSubject(ctx, c.Name)
+		m.Subject, err = k.certificateSubject(ctx, c.Name)
 		return m, err
 	}
-	client, err := e.access().Client(ctx, c.Name)
+	client, err := cluster.Access{Env: k.env}.Client(ctx, c.Name)
 	if err != nil {
 		return m, err
 	}
@@ -60,8 +61,8 @@ func (e *Env) Migration(ctx context.Context, kubeContext string) (Migration, err
 }
 
 // certificateSubject reads whom a context's client certificate stands for.
-func (e *Env) certificateSubject(ctx context.Context, name string) (csr.Subject, error) {
-	config, err := e.Rules().RESTConfig(ctx, name)
+func (k Contexts) certificateSubject(ctx context.Context, name string) (csr.Subject, error) {
+	config, err := k.env.Rules().RESTConfig(ctx, name)
 	if err != nil {
 		return csr.Subject{}, err
 	}
@@ -109,12 +110,12 @@ func (m Migration) Remarks() []string {
 	return out
 }
 
-// DropContext plans to take a context out of the kubeconfig files, with its user
+// Drop plans to take a context out of the kubeconfig files, with its user
 // and its cluster as far as no other context uses them.
-func (e *Env) DropContext(ctx context.Context, name string) (*KubeconfigChange, error) {
-	plan, err := e.Rules().PlanDrop(ctx, name)
+func (k Contexts) Drop(ctx context.Context, name string) (*Change, error) {
+	plan, err := k.env.Rules().PlanDrop(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	return &KubeconfigChange{env: e, plan: plan}, nil
+	return &Change{from: k, plan: plan}, nil
 }

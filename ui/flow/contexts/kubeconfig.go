@@ -1,4 +1,4 @@
-package flow
+package contexts
 
 import (
 	"context"
@@ -18,9 +18,9 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
 
-// kubeconfigJournal keeps what is needed to take kubeconfig changes back.
-func (e *Env) kubeconfigJournal() *kubeconfig.Journal {
-	return &kubeconfig.Journal{Dir: filepath.Join(e.Dirs.State, "kubeconfig")}
+// journal keeps what is needed to take kubeconfig changes back.
+func (k Contexts) journal() *kubeconfig.Journal {
+	return &kubeconfig.Journal{Dir: filepath.Join(k.env.Dirs.State, "kubeconfig")}
 }
 
 // entry is the kubeconfig entry of an enrolment: its cluster is the bridge, its
@@ -28,20 +28,20 @@ func (e *Env) kubeconfigJournal() *kubeconfig.Journal {
 // on: older ones refuse v1. The arguments repeat the version and the enrolment
 // and the environment has a request, as some clients hand no cluster information
 // to the plugin, and others no request at all.
-func (e *Env) entry(en enrollment.Enrollment, setCurrent bool) (kubeconfig.Entry, error) {
-	endpoint, err := e.Bridge()
+func (k Contexts) entry(en enrollment.Enrollment, setCurrent bool) (kubeconfig.Entry, error) {
+	endpoint, err := k.env.Bridge()
 	if err != nil {
 		return kubeconfig.Entry{}, err
 	}
 	exec := &kubeconfig.Exec{
-		APIVersion: execcredential.V1beta1, Command: e.Executable,
+		APIVersion: execcredential.V1beta1, Command: k.env.Executable,
 		Args:            []string{"credential", "--enrollment", en.Name, "--api-version", path.Base(execcredential.V1beta1)},
 		Env:             []kubeconfig.EnvVar{{Name: execcredential.EnvVar, Value: execcredential.Minimal(execcredential.V1beta1)}},
 		InteractiveMode: "IfAvailable", ProvideClusterInfo: true,
 		InstallHint: "kubehsm is not at this path: install it, or enrol again", // one line, so that long files stay quick to edit
 	}
-	if e.Dirs.Home != "" {
-		exec.Env = append(exec.Env, kubeconfig.EnvVar{Name: home.EnvHome, Value: e.Dirs.Home})
+	if k.env.Dirs.Home != "" {
+		exec.Env = append(exec.Env, kubeconfig.EnvVar{Name: home.EnvHome, Value: k.env.Dirs.Home})
 	}
 	return kubeconfig.Entry{
 		Name: en.Name,
@@ -52,23 +52,23 @@ func (e *Env) entry(en enrollment.Enrollment, setCurrent bool) (kubeconfig.Entry
 	}, nil
 }
 
-// KubeconfigChange is a change of the kubeconfig files, looked at before it is made.
-type KubeconfigChange struct {
-	env  *Env
+// Change is a change of the kubeconfig files, looked at before it is made.
+type Change struct {
+	from Contexts
 	plan *kubeconfig.Plan
 }
 
 // Empty tells whether everything is as wanted already.
-func (c *KubeconfigChange) Empty() bool { return c.plan.Empty() }
+func (c *Change) Empty() bool { return c.plan.Empty() }
 
 // Diff is a unified diff, secrets redacted. It is raw: clean it before printing.
-func (c *KubeconfigChange) Diff() string { return c.plan.Diff() }
+func (c *Change) Diff() string { return c.plan.Diff() }
 
 // Notes are remarks, a line each, raw.
-func (c *KubeconfigChange) Notes() []string { return c.plan.Notes }
+func (c *Change) Notes() []string { return c.plan.Notes }
 
 // Files are the paths that would be written.
-func (c *KubeconfigChange) Files() []string {
+func (c *Change) Files() []string {
 	var out []string
 	for _, f := range c.plan.Files() {
 		out = append(out, f.Path)
@@ -77,37 +77,38 @@ func (c *KubeconfigChange) Files() []string {
 }
 
 // Apply makes the change, all of it or none.
-func (c *KubeconfigChange) Apply(ctx context.Context) error {
+func (c *Change) Apply(ctx context.Context) error {
 	if c.plan.Empty() {
 		return nil
 	}
-	if err := home.MakeDir(c.env.kubeconfigJournal().Dir); err != nil {
+	if err := home.MakeDir(c.from.journal().Dir); err != nil {
 		return err
 	}
-	_, err := c.plan.Apply(ctx, c.env.kubeconfigJournal())
+	_, err := c.plan.Apply(ctx, c.from.journal())
 	return err
 }
 
-// KubeconfigSet plans the entry of the enrolment called name.
-func (e *Env) KubeconfigSet(ctx context.Context, name string, setCurrent, replace bool) (*KubeconfigChange, error) {
-	en, err := e.Enrollments().Load(name)
+// Set plans the entry of the enrolment called name.
+func (k Contexts) Set(ctx context.Context, name string, setCurrent, replace bool) (*Change, error) {
+	en, err := k.env.Enrollments().Load(name)
 	if err != nil {
 		return nil, hsm.WithHint(err, "`kubehsm enroll` makes an enrolment")
 	}
-	return e.PlanEntry(ctx, en, setCurrent, replace)
+	return k.PlanEntry(ctx, en, setCurrent, replace)
 }
 
-func (e *Env) PlanEntry(ctx context.Context, en enrollment.Enrollment, setCurrent, replace bool) (*KubeconfigChange, error) {
-	entry, err := e.entry(en, setCurrent)
+// PlanEntry plans the entry of en, which need not be saved yet.
+func (k Contexts) PlanEntry(ctx context.Context, en enrollment.Enrollment, setCurrent, replace bool) (*Change, error) {
+	entry, err := k.entry(en, setCurrent)
 	if err != nil {
 		return nil, err
 	}
-	plan, err := e.Rules().Plan(ctx, entry, kubeconfig.Options{Replace: replace})
+	plan, err := k.env.Rules().Plan(ctx, entry, kubeconfig.Options{Replace: replace})
 	if err != nil {
 		return nil, err
 	}
-	plan.Notes = append(plan.Notes, pluginNotes(e.Executable)...)
-	return &KubeconfigChange{env: e, plan: plan}, nil
+	plan.Notes = append(plan.Notes, pluginNotes(k.env.Executable)...)
+	return &Change{from: k, plan: plan}, nil
 }
 
 // pluginNotes say what keeps kubectl from running command as exec plugin.
@@ -122,26 +123,26 @@ func pluginNotes(command string) []string {
 	return nil
 }
 
-// KubeconfigRemove plans to take the entry called name out, which must be
+// Remove plans to take the entry called name out, which must be
 // kubehsm's.
-func (e *Env) KubeconfigRemove(ctx context.Context, name string) (*KubeconfigChange, error) {
-	plan, err := e.Rules().PlanRemove(ctx, name, kubeconfig.Options{})
+func (k Contexts) Remove(ctx context.Context, name string) (*Change, error) {
+	plan, err := k.env.Rules().PlanRemove(ctx, name, kubeconfig.Options{})
 	if err != nil {
 		return nil, err
 	}
-	return &KubeconfigChange{env: e, plan: plan}, nil
+	return &Change{from: k, plan: plan}, nil
 }
 
-// KubeconfigHistory lists the changes made to kubeconfig files, the latest first.
-func (e *Env) KubeconfigHistory(ctx context.Context) ([]kubeconfig.Step, error) {
-	return e.kubeconfigJournal().History(ctx)
+// History lists the changes made to kubeconfig files, the latest first.
+func (k Contexts) History(ctx context.Context) ([]kubeconfig.Step, error) {
+	return k.journal().History(ctx)
 }
 
-// KubeconfigUndo plans to take a change back: the one whose id is step or begins
+// Undo plans to take a change back: the one whose id is step or begins
 // with it, the latest if step is "".
-func (e *Env) KubeconfigUndo(ctx context.Context, step string) (*KubeconfigChange, error) {
+func (k Contexts) Undo(ctx context.Context, step string) (*Change, error) {
 	if step != "" {
-		all, err := e.KubeconfigHistory(ctx)
+		all, err := k.History(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -152,32 +153,33 @@ func (e *Env) KubeconfigUndo(ctx context.Context, step string) (*KubeconfigChang
 		}
 		step = all[0].ID
 	}
-	plan, err := e.kubeconfigJournal().PlanUndo(ctx, step)
+	plan, err := k.journal().PlanUndo(ctx, step)
 	if err != nil {
 		return nil, err
 	}
-	return &KubeconfigChange{env: e, plan: plan}, nil
+	return &Change{from: k, plan: plan}, nil
 }
 
-// keptCurrent is the current context if it is the same user's on the same
+// KeptCurrent is the current context if it is the same user's on the same
 // cluster as en, by another key that is still good: en is then the spare, and
 // does not take its place. "" otherwise.
-func (e *Env) KeptCurrent(ctx context.Context, en enrollment.Enrollment) string {
-	c, err := e.Rules().Get(ctx, "")
-	if err != nil || !viewContext(c).Ours || c.User.Enrollment == en.Name {
+func (k Contexts) KeptCurrent(ctx context.Context, en enrollment.Enrollment) string {
+	c, err := k.env.Rules().Get(ctx, "")
+	if err != nil || !viewOf(c).Ours || c.User.Enrollment == en.Name {
 		return "" // what is wrong with the files is told where they are written
 	}
-	other, err := e.Enrollments().Load(c.User.Enrollment)
+	other, err := k.env.Enrollments().Load(c.User.Enrollment)
 	if err != nil || other.User != en.User || other.Cluster.Server != en.Cluster.Server {
 		return ""
 	}
-	chain, err := e.Enrollments().Certificate(other)
+	chain, err := k.env.Enrollments().Certificate(other)
 	if err != nil || time.Now().After(chain[0].NotAfter) {
 		return ""
 	}
 	return c.Name
 }
 
+// KeptNote says that the context current stays the current one, and how name becomes it.
 func KeptNote(current, name string) string {
 	return fmt.Sprintf("the current context stays %q, which is the same user's on this cluster; to change that: `kubehsm kubeconfig use %s`", current, name)
 }

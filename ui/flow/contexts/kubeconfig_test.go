@@ -1,4 +1,4 @@
-package flow
+package contexts
 
 import (
 	"os"
@@ -9,13 +9,14 @@ import (
 
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/execcredential"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
 // TestDisableCompression: what the enrolled context says about compression is in
 // both kinds of entry. The bridge adds none of its own.
 func TestDisableCompression(t *testing.T) {
-	e, _ := testEnv(t, "blue")
+	e, _ := flowtest.Env(t, "blue")
 	for _, disable := range []bool{false, true} {
 		if disable {
 			text := strings.Replace(flowtest.Kubeconfig, `cluster: {server: "https://10.0.0.1:6443"`,
@@ -24,16 +25,17 @@ func TestDisableCompression(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		at, err := e.access().Endpoint(t.Context(), "")
+		at, err := (cluster.Access{Env: e}).Endpoint(t.Context(), "")
 		if err != nil {
 			t.Fatal(err)
 		}
 		en := enrollment.Enrollment{Name: "prod-hsm", Cluster: at.Cluster}
-		entry, err := e.entry(en, false)
+		entry, err := New(e).entry(en, false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if signer := e.signerEntry(en, false); entry.DisableCompression != disable || signer.DisableCompression != disable {
+		signer := New(e).signerEntry(en, false)
+		if entry.DisableCompression != disable || signer.DisableCompression != disable {
 			t.Errorf("the context says %v, the entry %v, the signer's entry %v",
 				disable, entry.DisableCompression, signer.DisableCompression)
 		}
@@ -43,9 +45,9 @@ func TestDisableCompression(t *testing.T) {
 // TestEntryForSilentClients: what clients hand to the plugin that send it no
 // request of their own is a request for the version that the entry says.
 func TestEntryForSilentClients(t *testing.T) {
-	e, _ := testEnv(t, "blue")
+	e, _ := flowtest.Env(t, "blue")
 	en := enrollment.Enrollment{Name: "prod-hsm", Cluster: enrollment.Cluster{Server: "https://10.0.0.1:6443"}}
-	entry, err := e.entry(en, false)
+	entry, err := New(e).entry(en, false)
 	if err != nil {
 		t.Fatal(err)
 	}

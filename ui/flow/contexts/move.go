@@ -1,4 +1,4 @@
-package flow
+package contexts
 
 import (
 	"context"
@@ -24,7 +24,7 @@ type ServerMove struct {
 	// Host is New's, with its port, as it is to be named for a yes.
 	Host string `json:"host"`
 
-	env    *Env
+	from   Contexts
 	next   enrollment.Enrollment
 	proven bool
 }
@@ -39,12 +39,12 @@ const (
 // MoveServer plans to follow the enrolled cluster called name to another address.
 // Nothing is sent and nothing is written. Errors: [enrollment.ErrUnknown],
 // [enrollment.ErrInvalid], [ErrUnproven] for what nothing could prove.
-func (e *Env) MoveServer(ctx context.Context, name, server string) (*ServerMove, error) {
-	en, err := e.Enrollments().Load(name)
+func (k Contexts) MoveServer(ctx context.Context, name, server string) (*ServerMove, error) {
+	en, err := k.env.Enrollments().Load(name)
 	if err != nil {
 		return nil, err
 	}
-	m := &ServerMove{Name: name, Old: en.Cluster.Server, New: server, env: e, next: en}
+	m := &ServerMove{Name: name, Old: en.Cluster.Server, New: server, from: k, next: en}
 	m.next.Cluster.Server = server
 	if err := m.next.Validate(); err != nil {
 		return nil, err
@@ -102,12 +102,12 @@ func (m *ServerMove) Apply(ctx context.Context) error {
 			return err
 		}
 	}
-	release, err := m.env.Lock(ctx, m.Name)
+	release, err := m.from.env.Lock(ctx, m.Name)
 	if err != nil {
 		return err
 	}
 	defer release()
-	now, err := m.env.Enrollments().Load(m.Name)
+	now, err := m.from.env.Enrollments().Load(m.Name)
 	if err != nil {
 		return err
 	}
@@ -115,13 +115,13 @@ func (m *ServerMove) Apply(ctx context.Context) error {
 		return nil // another one was faster
 	}
 	now.Cluster.Server = m.New
-	if err := m.env.Enrollments().Save(now); err != nil {
+	if err := m.from.env.Enrollments().Save(now); err != nil {
 		return err
 	}
-	j, err := enrolling.NewStore(&m.env.Env).Load(m.Name)
+	j, err := enrolling.NewStore(m.from.env).Load(m.Name)
 	if err == nil {
 		j.Cluster.Server = m.New
-		err = enrolling.NewStore(&m.env.Env).Save(j)
+		err = enrolling.NewStore(m.from.env).Save(j)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -134,7 +134,7 @@ func (m *ServerMove) ApplyAll(ctx context.Context) error {
 	if err := m.Apply(ctx); err != nil {
 		return err
 	}
-	change, err := m.env.KubeconfigSet(ctx, m.Name, false, false)
+	change, err := m.from.Set(ctx, m.Name, false, false)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package flow
+package contexts
 
 import (
 	"context"
@@ -6,9 +6,9 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig"
 )
 
-// ContextView is one kubeconfig context, as a screen or table shows it. Its
+// View is one kubeconfig context, as a screen or table shows it. Its
 // text comes from files: clean it before printing.
-type ContextView struct {
+type View struct {
 	Name      string `json:"name"`
 	Cluster   string `json:"cluster"`
 	Server    string `json:"server"`
@@ -25,19 +25,13 @@ type ContextView struct {
 	APIServer string `json:"apiServer,omitempty"`
 }
 
-func (e *Env) rules() kubeconfig.Rules {
-	r := kubeconfig.DefaultRules(e.Kubeconfig)
-	r.Cluster = e.Cluster
-	return r
-}
-
-// Contexts lists the contexts of the kubeconfig files.
-func (e *Env) Contexts(ctx context.Context) ([]ContextView, error) {
-	list, err := e.Rules().List(ctx)
-	views := make([]ContextView, 0, len(list))
-	servers := e.apiServers()
+// List lists the contexts of the kubeconfig files.
+func (k Contexts) List(ctx context.Context) ([]View, error) {
+	list, err := k.env.Rules().List(ctx)
+	views := make([]View, 0, len(list))
+	servers := k.apiServers()
 	for _, c := range list {
-		v := viewContext(c)
+		v := viewOf(c)
 		if v.Ours {
 			v.APIServer = servers[v.Enrollment]
 		}
@@ -48,8 +42,8 @@ func (e *Env) Contexts(ctx context.Context) ([]ContextView, error) {
 
 // apiServers are the API servers of the enrolments. What cannot be read is told
 // where it is used.
-func (e *Env) apiServers() map[string]string {
-	all, _ := e.Enrollments().List() // those that could be read
+func (k Contexts) apiServers() map[string]string {
+	all, _ := k.env.Enrollments().List() // those that could be read
 	servers := make(map[string]string, len(all))
 	for _, en := range all {
 		servers[en.Name] = en.Cluster.Server
@@ -57,8 +51,8 @@ func (e *Env) apiServers() map[string]string {
 	return servers
 }
 
-func viewContext(c kubeconfig.Context) ContextView {
-	return ContextView{
+func viewOf(c kubeconfig.Context) View {
+	return View{
 		Name: c.Name, Cluster: c.Cluster.Name, Server: c.Cluster.Server,
 		User: c.User.Name, UserKind: string(c.User.Kind), Namespace: c.Namespace,
 		File: c.File, Current: c.Current,
@@ -67,11 +61,11 @@ func viewContext(c kubeconfig.Context) ContextView {
 	}
 }
 
-// UseContext plans to make the context called name the current one.
-func (e *Env) UseContext(ctx context.Context, name string) (*KubeconfigChange, error) {
-	plan, err := e.Rules().PlanUse(ctx, name)
+// Use plans to make the context called name the current one.
+func (k Contexts) Use(ctx context.Context, name string) (*Change, error) {
+	plan, err := k.env.Rules().PlanUse(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	return &KubeconfigChange{env: e, plan: plan}, nil
+	return &Change{from: k, plan: plan}, nil
 }

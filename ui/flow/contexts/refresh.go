@@ -1,4 +1,4 @@
-package flow
+package contexts
 
 import (
 	"context"
@@ -15,28 +15,28 @@ import (
 // ErrUnproven: what a cluster says of itself did not prove true.
 var ErrUnproven = errors.New("what the cluster says of itself could not be proven")
 
-// ClusterRefresh is what a cluster says of itself that an enrolment does not
+// Refresh is what a cluster says of itself that an enrolment does not
 // know yet: servers move, authorities are replaced.
-type ClusterRefresh struct {
+type Refresh struct {
 	Name string `json:"name"`
 	// Changes is empty if all is as it was. Its text comes from the cluster.
 	Changes []discovery.Change `json:"changes"`
 	// Unproven says why it should not be relied on, "" if it was tried and works.
 	Unproven string `json:"unproven,omitempty"`
 	// Kubeconfig is the change of the kubeconfig entry.
-	Kubeconfig *KubeconfigChange `json:"-"`
+	Kubeconfig *Change `json:"-"`
 
-	env  *Env
+	from Contexts
 	next enrollment.Enrollment
 }
 
 // Changed tells whether there is anything to apply.
-func (c *ClusterRefresh) Changed() bool { return len(c.Changes) > 0 }
+func (c *Refresh) Changed() bool { return len(c.Changes) > 0 }
 
-// RefreshCluster asks the cluster of the enrolment called name, anonymously and
+// Refresh asks the cluster of the enrolment called name, anonymously and
 // over the chain that is trusted already, what has changed. Nothing is written.
-func (e *Env) RefreshCluster(ctx context.Context, name string) (*ClusterRefresh, error) {
-	en, err := e.Enrollments().Load(name)
+func (k Contexts) Refresh(ctx context.Context, name string) (*Refresh, error) {
+	en, err := k.env.Enrollments().Load(name)
 	if err != nil {
 		return nil, err
 	}
@@ -46,43 +46,43 @@ func (e *Env) RefreshCluster(ctx context.Context, name string) (*ClusterRefresh,
 			"put the cluster's CA into its context, then `kubehsm enroll --restart --name "+name+"`")
 	}
 	update, err := discovery.Refresh(ctx, discovery.ClusterInfo{Server: c.Server, CAData: c.CAData, TLSServerName: c.TLSServerName, ProxyURL: c.ProxyURL},
-		discovery.Limits{Timeout: e.RequestTimeout})
+		discovery.Limits{Timeout: k.env.RequestTimeout})
 	if err != nil {
 		return nil, hsm.Hintf(err, "check that %s is up and reachable from here; if the cluster has moved, give its new address: `kubehsm kubeconfig refresh %s --server URL`", en.Host(), name)
 	}
-	r := &ClusterRefresh{Name: name, Changes: append([]discovery.Change{}, update.Changes...), env: e, next: en}
+	r := &Refresh{Name: name, Changes: append([]discovery.Change{}, update.Changes...), from: k, next: en}
 	if update.Unproven != nil {
 		r.Unproven = update.Unproven.Error()
 	}
 	n := update.New
 	r.next.Cluster.Server, r.next.Cluster.CAData, r.next.Cluster.TLSServerName, r.next.Cluster.ProxyURL = n.Server, n.CAData, n.TLSServerName, n.ProxyURL
-	r.Kubeconfig, err = e.PlanEntry(ctx, r.next, false, false)
+	r.Kubeconfig, err = k.PlanEntry(ctx, r.next, false, false)
 	return r, err
 }
 
 // Apply has the enrolment and its kubeconfig entry follow. What is unproven is
 // [ErrUnproven] unless accept is set: the old address works as long as it does.
-func (c *ClusterRefresh) Apply(ctx context.Context, accept bool) error {
+func (c *Refresh) Apply(ctx context.Context, accept bool) error {
 	if !c.Changed() {
 		return nil
 	}
 	if c.Unproven != "" && !accept {
 		return hsm.WithHint(fmt.Errorf("%w: %s", ErrUnproven, c.Unproven), "ask the cluster's administrators; --accept-risk=unproven takes it all the same")
 	}
-	release, err := c.env.Lock(ctx, c.Name)
+	release, err := c.from.env.Lock(ctx, c.Name)
 	if err != nil {
 		return err
 	}
 	defer release()
 	// The enrolment is what counts: the agent serves no other address. If the rest
 	// fails, the next run mends it.
-	if err := c.env.Enrollments().Save(c.next); err != nil {
+	if err := c.from.env.Enrollments().Save(c.next); err != nil {
 		return err
 	}
-	j, err := enrolling.NewStore(&c.env.Env).Load(c.Name)
+	j, err := enrolling.NewStore(c.from.env).Load(c.Name)
 	if err == nil {
 		j.Cluster = c.next.Cluster
-		err = enrolling.NewStore(&c.env.Env).Save(j)
+		err = enrolling.NewStore(c.from.env).Save(j)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -1,4 +1,4 @@
-package flow
+package contexts
 
 import (
 	"context"
@@ -21,26 +21,26 @@ type BridgeMove struct {
 	// files that are looked at now.
 	Enrollments []string
 
-	env  *Env
+	from Contexts
 	port int
 }
 
 // BridgeAddress is where the bridge listens, or would.
-func (e *Env) BridgeAddress() (string, error) {
-	ep, err := e.Bridge()
+func (k Contexts) BridgeAddress() (string, error) {
+	ep, err := k.env.Bridge()
 	return ep.Address(), err
 }
 
 // MoveBridge plans to have the bridge on another port.
-func (e *Env) MoveBridge(ctx context.Context, port int) (*BridgeMove, error) {
-	ep, err := e.Bridge()
+func (k Contexts) MoveBridge(ctx context.Context, port int) (*BridgeMove, error) {
+	ep, err := k.env.Bridge()
 	if err != nil {
 		return nil, err
 	}
-	m := &BridgeMove{From: ep.Address(), env: e, port: port}
+	m := &BridgeMove{From: ep.Address(), from: k, port: port}
 	ep.Port = port
 	m.To = ep.Address()
-	contexts, err := e.Rules().List(ctx)
+	contexts, err := k.env.Rules().List(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -56,17 +56,17 @@ func (e *Env) MoveBridge(ctx context.Context, port int) (*BridgeMove, error) {
 // kubeconfig entries, each to be taken back by itself. Where it fails midway, it
 // can be run again.
 func (m *BridgeMove) Apply(ctx context.Context) error {
-	if err := (session.Agent{Env: &m.env.Env}).StopAgent(ctx, nil); err != nil && !errors.Is(err, client.ErrNotRunning) {
+	if err := (session.Agent{Env: m.from.env}).StopAgent(ctx, nil); err != nil && !errors.Is(err, client.ErrNotRunning) {
 		return err
 	}
-	if err := port.Release(m.env.Dirs); err != nil {
+	if err := port.Release(m.from.env.Dirs); err != nil {
 		return err
 	}
-	if _, err := bridge.Move(m.env.Dirs, m.port); err != nil {
+	if _, err := bridge.Move(m.from.env.Dirs, m.port); err != nil {
 		return err
 	}
 	for _, name := range m.Enrollments {
-		change, err := m.env.KubeconfigSet(ctx, name, false, false)
+		change, err := m.from.Set(ctx, name, false, false)
 		if err == nil {
 			err = change.Apply(ctx)
 		}

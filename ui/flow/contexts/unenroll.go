@@ -1,4 +1,4 @@
-package flow
+package contexts
 
 import (
 	"context"
@@ -18,23 +18,23 @@ import (
 type Unenrollment struct {
 	Enrollment enrollment.Enrollment
 	// Kubeconfig is the change of the kubeconfig files; it may be empty.
-	Kubeconfig *KubeconfigChange
+	Kubeconfig *Change
 	// SameKey are other enrolments with the same key, which stay.
 	SameKey []string
 }
 
 // Unenrollment works out what removing the enrolment called name changes.
 // Nothing is changed yet.
-func (e *Env) Unenrollment(ctx context.Context, name string) (Unenrollment, error) {
-	en, err := e.Enrollments().Load(name)
+func (k Contexts) Unenrollment(ctx context.Context, name string) (Unenrollment, error) {
+	en, err := k.env.Enrollments().Load(name)
 	if err != nil {
 		return Unenrollment{}, err
 	}
 	u := Unenrollment{Enrollment: en}
-	if u.Kubeconfig, err = e.KubeconfigRemove(ctx, name); err != nil {
+	if u.Kubeconfig, err = k.Remove(ctx, name); err != nil {
 		return u, err
 	}
-	all, err := e.Enrollments().List()
+	all, err := k.env.Enrollments().List()
 	if err != nil {
 		return u, err
 	}
@@ -50,9 +50,9 @@ func (e *Env) Unenrollment(ctx context.Context, name string) (Unenrollment, erro
 // certificates and its record, and locks the agent, so that nothing signed in
 // goes on. The key and its certificate stay on the token, and the certificate
 // stays valid until it ends. It can be repeated after a failure.
-func (e *Env) Unenroll(ctx context.Context, u Unenrollment) error {
+func (k Contexts) Unenroll(ctx context.Context, u Unenrollment) error {
 	name := u.Enrollment.Name
-	release, err := e.Lock(ctx, name)
+	release, err := k.env.Lock(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -60,16 +60,16 @@ func (e *Env) Unenroll(ctx context.Context, u Unenrollment) error {
 	if err := u.Kubeconfig.Apply(ctx); err != nil {
 		return err
 	}
-	if err := os.Remove(enrolling.NewStore(&e.Env).Path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(enrolling.NewStore(k.env).Path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := (session.Agent{Env: &e.Env}).RecordPolicy(u.Enrollment, audit.Record{Reason: audit.PolicyRemoved, Was: u.Enrollment.Consent().String()}); err != nil {
+	if err := (session.Agent{Env: k.env}).RecordPolicy(u.Enrollment, audit.Record{Reason: audit.PolicyRemoved, Was: u.Enrollment.Consent().String()}); err != nil {
 		return err
 	}
-	if err := e.Enrollments().Delete(name); err != nil && !errors.Is(err, enrollment.ErrUnknown) {
+	if err := k.env.Enrollments().Delete(name); err != nil && !errors.Is(err, enrollment.ErrUnknown) {
 		return err
 	}
-	if err := token.LockAgent(ctx, &e.Env); err != nil {
+	if err := token.LockAgent(ctx, k.env); err != nil {
 		return hsm.WithHint(err, "the enrolment is gone; end what is signed in with `kubehsm agent stop`")
 	}
 	return nil

@@ -1,4 +1,4 @@
-package flow
+package cluster
 
 import (
 	"encoding/json"
@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// ClusterProgress tells how far a cluster that is being built is (the trial's).
-type ClusterProgress struct {
+// Progress tells how far a cluster that is being built is (the trial's).
+type Progress struct {
 	Phase   string    `json:"phase"` // building, starting, ready, failed
 	Done    int       `json:"done"`  // packages built
 	Total   int       `json:"total"`
@@ -19,25 +19,25 @@ type ClusterProgress struct {
 }
 
 // Ready tells whether the cluster can be used.
-func (p ClusterProgress) Ready() bool { return p.Phase == "ready" }
+func (p Progress) Ready() bool { return p.Phase == "ready" }
 
 // Failed tells whether it never will be.
-func (p ClusterProgress) Failed() bool { return p.Phase == "failed" }
+func (p Progress) Failed() bool { return p.Phase == "failed" }
 
 // maxProgress bounds the progress file's size in bytes.
 const maxProgress = 64 << 10
 
-// ReadClusterProgress reads the one JSON object in the file at path. A file
+// ReadProgress reads the one JSON object in the file at path. A file
 // that does not exist yet is phase "starting".
-func ReadClusterProgress(path string) (ClusterProgress, error) {
+func ReadProgress(path string) (Progress, error) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return ClusterProgress{Phase: "starting"}, nil
+		return Progress{Phase: "starting"}, nil
 	}
 	if err != nil {
-		return ClusterProgress{}, fmt.Errorf("cluster progress: %w", err)
+		return Progress{}, fmt.Errorf("cluster progress: %w", err)
 	}
-	var p ClusterProgress
+	var p Progress
 	if len(b) > maxProgress {
 		return p, fmt.Errorf("cluster progress: %s is larger than %d bytes", path, maxProgress)
 	}
