@@ -16,14 +16,19 @@ var (
 	codeName = regexp.MustCompile(`^[a-z]\w*(\.\w+){1,2}$`)
 )
 
-// TestArchitectureIsTrue: in docs/architecture.md each path in backticks exists, and each
-// package.Name or package.Type.Method is in the code: in the file that stands right before
-// it, if one does. Other code in backticks (commands, variables) is not looked at.
+// TestArchitectureIsTrue: in docs/architecture.md and docs/glossary.md each path in
+// backticks exists, and each package.Name or package.Type.Method is in the code: in the file
+// that stands right before it, if one does. Other code in backticks (commands, variables) is
+// not looked at.
 func TestArchitectureIsTrue(t *testing.T) {
 	top := filepath.Join("..", "..")
-	text, err := os.ReadFile(filepath.Join(top, "docs", "architecture.md"))
-	if err != nil {
-		t.Fatal(err)
+	var text []byte
+	for _, page := range []string{"architecture.md", "glossary.md"} {
+		b, err := os.ReadFile(filepath.Join(top, "docs", page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = append(text, b...)
 	}
 	tr := product(t)
 	names, file, end := 0, "", 0 // end is where a name that belongs to file begins
