@@ -58,7 +58,7 @@ type Command struct {
 
 // Answer writes the credential for the enrolment called name, or for the one
 // that kubectl's request names if name is empty. Errors are usage errors of
-// package ui, those of [execcredential.Read], and those of [agent.Client.Prepare].
+// package ui, those of [execcredential.Read], and those of [client.Client.Prepare].
 func (c *Command) Answer(ctx context.Context, name string) error {
 	request, err := c.request(name)
 	if err != nil {

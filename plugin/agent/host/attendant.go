@@ -12,7 +12,7 @@ import (
 // when a session is handed out, and the client's first request may be faster.
 const attendantTimeout = 3 * time.Second
 
-// attend is opAttend. Whoever says so attends that client: it is the same user's, and
+// attend is [message.OpAttend]. Whoever says so attends that client: it is the same user's, and
 // could as well read the client's terminal.
 func (s *responders) attend(l *link.Server, client process.ID, p *remotePrompter) error {
 	if !client.Known() || !client.Alive() {

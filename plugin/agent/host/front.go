@@ -165,7 +165,7 @@ func (s *responders) person(client process.ID) ask.Func {
 	return nil
 }
 
-// someone is [people.person] with where that is.
+// someone is [responders.person] with where that is.
 func (s *responders) someone(client process.ID) *responder {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel() // only who is there already

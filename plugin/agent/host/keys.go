@@ -106,7 +106,7 @@ func (s *keys) certificate(c signer.Config) (out externalsigner.Answer, err erro
 }
 
 // touchOnly shows touches, to whoever is there, and asks nothing: not even whether one
-// would be seen, as clients of [opSign] understand no such question.
+// would be seen, as clients of [wire.OpSign] understand no such question.
 func touchOnly(next ask.Func) ask.Func {
 	return func(ctx context.Context, q ask.Question) (ask.Answer, error) {
 		switch {

@@ -153,7 +153,7 @@ type terms struct {
 
 func termsOf(o enrolling.Options) terms { return terms{o.Expiration, o.Reason} }
 
-// recordFor is openJournal without writing.
+// recordFor is [Enroller.open] without writing.
 func (n Enroller) recordFor(ctx context.Context, o enrolling.Options) (*enrolling.Progress, error) {
 	j, err := enrolling.NewStore(n.env).Load(o.Name)
 	if errors.Is(err, fs.ErrNotExist) || (err == nil && o.Restart) {

@@ -44,7 +44,7 @@ type Env struct {
 	// means that nobody can be asked.
 	Prompter hsm.Prompter
 	// Waiting, if not nil, shows why such a sign-in, or an unlock, waits; see
-	// [agent.Client].
+	// [client.Client].
 	Waiting func(ctx context.Context, w wire.Wait) (done func())
 	// Finishing is told while something goes on that must not be left half-way; may be nil.
 	Finishing hsm.Finishing

@@ -24,7 +24,7 @@ import (
 // Agent is the agent of this user, whether it runs or not.
 type Agent struct{ Env *env.Env }
 
-// withAgent calls f with the running agent; [agent.ErrNotRunning] if none runs.
+// withAgent calls f with the running agent; [client.ErrNotRunning] if none runs.
 func (a Agent) withAgent(ctx context.Context, f func(*client.Client) error) error {
 	c, err := client.Dial(ctx, a.Env.Dirs)
 	if err != nil {
@@ -33,7 +33,7 @@ func (a Agent) withAgent(ctx context.Context, f func(*client.Client) error) erro
 	return errors.Join(f(c), c.Close())
 }
 
-// AgentStatus describes the running agent; [agent.ErrNotRunning] if none runs.
+// AgentStatus describes the running agent; [client.ErrNotRunning] if none runs.
 func (a Agent) AgentStatus(ctx context.Context) (s message.Status, err error) {
 	err = a.withAgent(ctx, func(c *client.Client) (err error) {
 		s, err = c.Status(ctx)
@@ -102,7 +102,7 @@ func (a Agent) settleCards(ctx context.Context, say func(string)) error {
 }
 
 // OfferPerson offers p to the running agent for what comes up while requests
-// run and no terminal can be asked; see [agent.Client.Front].
+// run and no terminal can be asked; see [client.Client.Front].
 func (a Agent) OfferPerson(ctx context.Context, p hsm.Prompter, ready func()) error {
 	return a.withAgent(ctx, func(c *client.Client) error { return c.Front(ctx, p, ready) })
 }
