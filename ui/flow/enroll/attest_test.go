@@ -11,6 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/attest"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
 // attesting is a token that attests keys, or fails to.
@@ -45,9 +46,9 @@ func TestRequestCarriesAttestation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := context.Background()
-			e, _ := testEnv(t, "blue")
+			e, _ := flowtest.Env(t, "blue")
 			r := begin(t, e, enrolling.Options{User: "jane", NoAttestation: tc.without}, &typist{})
-			if _, err := r.makeKey(ctx); err != nil {
+			if _, err := (keyMaker{r}).make(ctx); err != nil {
 				t.Fatal(err)
 			}
 			r.token = tc.token(r.token)

@@ -11,7 +11,9 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/audit"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
 )
 
@@ -28,7 +30,7 @@ func (r *enrolment) storeCertificate(ctx context.Context) (outcome, error) {
 	if err := r.refuseUntrusted(ctx, cert); err != nil {
 		return outcome{}, err
 	}
-	if err := r.enroll(cert); err != nil {
+	if err := save(r.env, r.j.Enrollment(), cert); err != nil {
 		return outcome{}, err
 	}
 	slot, err := r.token.Slot(ctx, r.j.Key)
@@ -80,10 +82,9 @@ func (r *enrolment) refuseUntrusted(ctx context.Context, cert *csr.Certificate) 
 	return r.rejected(ctx, err)
 }
 
-// enroll puts the tuple that the agent may serve into its store.
-func (r *enrolment) enroll(cert *csr.Certificate) error {
-	en := r.j.Enrollment()
-	if old, err := r.env.Enrollments().Load(en.Name); err == nil {
+// save puts the tuple that the agent may serve into its store.
+func save(e *env.Env, en enrollment.Enrollment, cert *csr.Certificate) error {
+	if old, err := e.Enrollments().Load(en.Name); err == nil {
 		en.Created, en.Policy, en.Rules = old.Created, old.Policy, old.Rules
 	}
 	var err error
@@ -92,11 +93,11 @@ func (r *enrolment) enroll(cert *csr.Certificate) error {
 	}
 	// The certificate first: an enrolment in use never is without one, not even
 	// one that gets another key.
-	if err := r.env.Enrollments().SaveCertificate(en, append([]*x509.Certificate{cert.Leaf}, cert.Chain...)); err != nil {
+	if err := e.Enrollments().SaveCertificate(en, append([]*x509.Certificate{cert.Leaf}, cert.Chain...)); err != nil {
 		return err
 	}
-	if err := (session.Agent{Env: r.env}).RecordPolicy(en, audit.Record{Reason: audit.PolicyEnrolled, Policy: en.Consent().String()}); err != nil {
+	if err := (session.Agent{Env: e}).RecordPolicy(en, audit.Record{Reason: audit.PolicyEnrolled, Policy: en.Consent().String()}); err != nil {
 		return err
 	}
-	return r.env.Enrollments().Save(en)
+	return e.Enrollments().Save(en)
 }

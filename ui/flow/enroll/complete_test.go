@@ -14,10 +14,11 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
 func TestComplete(t *testing.T) {
-	e, _ := testEnv(t, "blue")
+	e, _ := flowtest.Env(t, "blue")
 	got, err := NewEnroller(e).Complete(context.Background(), enrolling.Options{User: "jane"})
 	if err != nil {
 		t.Fatal(err)
@@ -30,9 +31,9 @@ func TestComplete(t *testing.T) {
 
 func TestCompleteRefuses(t *testing.T) {
 	ctx := context.Background()
-	two, _ := testEnv(t, "blue", "red")
-	none, _ := testEnv(t)
-	one, _ := testEnv(t, "blue")
+	two, _ := flowtest.Env(t, "blue", "red")
+	none, _ := flowtest.Env(t)
+	one, _ := flowtest.Env(t, "blue")
 	for _, tc := range []struct {
 		name string
 		env  *env.Env
@@ -64,7 +65,7 @@ func TestCompleteRefuses(t *testing.T) {
 
 func TestRecordRefusesOtherOptions(t *testing.T) {
 	ctx := context.Background()
-	e, _ := testEnv(t, "blue")
+	e, _ := flowtest.Env(t, "blue")
 	if err := e.Dirs.Prepare(); err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +108,7 @@ func TestRecordRefusesOtherOptions(t *testing.T) {
 // only by its host's name, and a cluster that another enrolment does not verify
 // is asked about anew.
 func TestUnverifiedCluster(t *testing.T) {
-	e, _ := testEnv(t, "blue")
+	e, _ := flowtest.Env(t, "blue")
 	for _, accept := range []string{"", "10.0.0.2", "10.0.0.2:443", "10.0.0.1:6443", "*"} {
 		j := &enrolling.Progress{Options: enrolling.Options{Context: "open", AcceptUnverified: accept}}
 		var unverified *cluster.UnverifiedError

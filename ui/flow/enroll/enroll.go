@@ -109,7 +109,7 @@ func (r *enrolment) run(ctx context.Context, s enrolling.Step) error {
 		err = enrolling.NewStore(r.env).Save(r.j)
 	}
 	if err != nil {
-		err = fmt.Errorf("%s: %w", s.Title(), r.resumable(err))
+		err = fmt.Errorf("%s: %w", s.Title(), resumable(r.j, err))
 		r.report(enrolling.Event{Step: s, State: enrolling.StepFailed, Err: err})
 		return err
 	}
@@ -122,11 +122,11 @@ func (r *enrolment) run(ctx context.Context, s enrolling.Step) error {
 }
 
 // resumable says of a full disk how to go on: what was done is not lost.
-func (r *enrolment) resumable(err error) error {
+func resumable(j *enrolling.Progress, err error) error {
 	if !errors.Is(err, syscall.ENOSPC) {
 		return err
 	}
-	return hsm.Hintf(err, "make room on the disk; then `%s` goes on from here", r.j.Options.Resume())
+	return hsm.Hintf(err, "make room on the disk; then `%s` goes on from here", j.Options.Resume())
 }
 
 // progress reports a message of a running step.

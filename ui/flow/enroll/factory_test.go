@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
 // detailed is a token that tells more of itself.
@@ -41,7 +42,7 @@ func TestFactorySecrets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := context.Background()
-			e, _ := testEnv(t, "blue")
+			e, _ := flowtest.Env(t, "blue")
 			r := begin(t, e, enrolling.Options{User: "jane"}, &typist{})
 			r.token = detailed{r.token, tc.says, tc.err}
 			err := r.refuseFactory(ctx)
@@ -81,7 +82,7 @@ func TestFactoryPINBlocked(t *testing.T) {
 
 // TestFactoryAcceptanceIsRecorded: who goes on need not accept it again.
 func TestFactoryAcceptanceIsRecorded(t *testing.T) {
-	e, _ := testEnv(t, "blue")
+	e, _ := flowtest.Env(t, "blue")
 	r := begin(t, e, enrolling.Options{User: "jane", AcceptFactory: true}, &typist{})
 	again := begin(t, e, enrolling.Options{Name: r.j.Options.Name}, &typist{})
 	if !again.j.Options.AcceptFactory {

@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
 
@@ -49,10 +50,10 @@ func certificateFor(t *testing.T, e *env.Env, u hsm.URI, user string, from, to t
 func TestImportForAnEnrolment(t *testing.T) {
 	keys := func(e *env.Env) token.Keys { return token.Keys{Env: e} }
 	ctx := context.Background()
-	e, fake := testEnv(t)
+	e, fake := flowtest.Env(t)
 	token := fake.Add(hsmtest.FakeOptions{Label: "blue"})
 	r := begin(t, e, enrolling.Options{Name: "prod-hsm", User: "jane"}, &typist{})
-	if _, err := r.makeKey(ctx); err != nil {
+	if _, err := (keyMaker{r}).make(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if err := enrolling.NewStore(e).Save(r.j); err != nil {

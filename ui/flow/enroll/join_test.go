@@ -14,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
 func testTicket(t *testing.T) ticket.Ticket {
@@ -63,7 +64,7 @@ func TestUseTicket(t *testing.T) {
 // The record of a join holds no secret, and a run that needs it again says so.
 func TestJoinRecord(t *testing.T) {
 	ctx := context.Background()
-	e, _ := testEnv(t, "blue")
+	e, _ := flowtest.Env(t, "blue")
 	k := testTicket(t)
 	k.Policy = 0
 	var o enrolling.Options
@@ -122,7 +123,7 @@ func TestJoinRecord(t *testing.T) {
 }
 
 func TestJoinRefusesTokens(t *testing.T) {
-	e, _ := testEnv(t, "blue")
+	e, _ := flowtest.Env(t, "blue")
 	k := testTicket(t)
 	k.Serial, k.Policy = "999", 0
 	var o enrolling.Options
@@ -135,7 +136,7 @@ func TestJoinRefusesTokens(t *testing.T) {
 	if err := o.Join.RefuseSerial(hsm.TokenInfo{Serial: "1"}); !errors.Is(err, enrolling.ErrTicket) {
 		t.Errorf("another serial: %v", err)
 	}
-	several, _ := testEnv(t, "blue", "red")
+	several, _ := flowtest.Env(t, "blue", "red")
 	o.Join.Serial = ""
 	if _, err := NewEnroller(several).Complete(context.Background(), o); !errors.Is(err, hsm.ErrSeveralTokens) || !strings.Contains(hsm.Hint(err), "--hsm") || strings.Contains(hsm.Hint(err), "--token") {
 		t.Errorf("several tokens: %v, hint %q", err, hsm.Hint(err))

@@ -11,6 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
 // begin is an enrolment whose token was found.
@@ -42,9 +43,9 @@ func begin(t *testing.T, e *env.Env, o enrolling.Options, p hsm.Prompter) *enrol
 
 func TestMakeKeySurvivesACrash(t *testing.T) {
 	ctx := context.Background()
-	e, _ := testEnv(t, "blue")
+	e, _ := flowtest.Env(t, "blue")
 	first := begin(t, e, enrolling.Options{User: "jane"}, &typist{})
-	if _, err := first.makeKey(ctx); err != nil {
+	if _, err := (keyMaker{first}).make(ctx); err != nil {
 		t.Fatal(err)
 	}
 	// The process dies between the token's answer and the record of it.
@@ -54,7 +55,7 @@ func TestMakeKeySurvivesACrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := begin(t, e, enrolling.Options{Name: lost.Options.Name}, &typist{})
-	out, err := second.makeKey(ctx)
+	out, err := keyMaker{second}.make(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,9 +86,9 @@ func (h *halfKey) Delete(ctx context.Context, u hsm.URI, p hsm.Prompter) error {
 
 func TestMakeKeyReplacesHalfAKey(t *testing.T) {
 	ctx := context.Background()
-	e, _ := testEnv(t, "blue")
+	e, _ := flowtest.Env(t, "blue")
 	first := begin(t, e, enrolling.Options{User: "jane"}, &typist{})
-	if _, err := first.makeKey(ctx); err != nil {
+	if _, err := (keyMaker{first}).make(ctx); err != nil {
 		t.Fatal(err)
 	}
 	half := first.j.KeyHash
@@ -100,7 +101,7 @@ func TestMakeKeyReplacesHalfAKey(t *testing.T) {
 	second := begin(t, e, enrolling.Options{Name: lost.Options.Name}, &typist{})
 	tok := &halfKey{Token: second.token}
 	second.token = tok
-	out, err := second.makeKey(ctx)
+	out, err := keyMaker{second}.make(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +119,7 @@ func TestMakeKeyReplacesHalfAKey(t *testing.T) {
 
 func TestMakeKeyRefusesAForeignKey(t *testing.T) {
 	ctx := context.Background()
-	e, fake := testEnv(t, "blue")
+	e, fake := flowtest.Env(t, "blue")
 	tok, err := fake.Open(ctx, hsm.URI{Scheme: hsm.SchemePKCS11, Token: "blue"})
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +129,7 @@ func TestMakeKeyRefusesAForeignKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := begin(t, e, enrolling.Options{User: "jane"}, &typist{})
-	_, err = r.makeKey(ctx)
+	_, err = (keyMaker{r}).make(ctx)
 	if !errors.Is(err, hsm.ErrOccupied) || hsm.Hint(err) == "" {
 		t.Errorf("got %v (hint %q)", err, hsm.Hint(err))
 	}
@@ -139,22 +140,22 @@ func TestMakeKeyRefusesAForeignKey(t *testing.T) {
 
 func TestMakeKeyNoticesAReplacedKey(t *testing.T) {
 	ctx := context.Background()
-	e, _ := testEnv(t, "blue")
+	e, _ := flowtest.Env(t, "blue")
 	r := begin(t, e, enrolling.Options{User: "jane"}, &typist{})
-	if _, err := r.makeKey(ctx); err != nil {
+	if _, err := (keyMaker{r}).make(ctx); err != nil {
 		t.Fatal(err)
 	}
 	r.j.KeyHash = "00" + r.j.KeyHash[2:]
-	if _, err := r.makeKey(ctx); !errors.Is(err, hsm.ErrKeyMismatch) {
+	if _, err := (keyMaker{r}).make(ctx); !errors.Is(err, hsm.ErrKeyMismatch) {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestWrongPINKeepsNothingHalf(t *testing.T) {
 	ctx := context.Background()
-	e, _ := testEnv(t, "blue")
+	e, _ := flowtest.Env(t, "blue")
 	r := begin(t, e, enrolling.Options{User: "jane"}, hsmtest.NewScript(t, hsmtest.PIN("000000"), hsmtest.Cancel()))
-	if _, err := r.makeKey(ctx); !errors.Is(err, hsm.ErrCancelled) {
+	if _, err := (keyMaker{r}).make(ctx); !errors.Is(err, hsm.ErrCancelled) {
 		t.Fatalf("got %v", err)
 	}
 	slots, err := r.token.Slots(ctx, nil)
@@ -167,7 +168,7 @@ func TestWrongPINKeepsNothingHalf(t *testing.T) {
 }
 
 func TestForecastIsAboutWhatIsLeft(t *testing.T) {
-	e, _ := testEnv(t, "blue")
+	e, _ := flowtest.Env(t, "blue")
 	o := enrolling.Options{Context: "no such context"}
 	if _, err := NewEnroller(e).forecast(context.Background(), &enrolling.Progress{Options: o}); err == nil {
 		t.Error("a forecast of a cluster that is not there")

@@ -12,15 +12,16 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
 // TestRenewTooLate: what is offered in place of a renewal is what the enrolment
 // came from. The successor keeps what is known of the context.
 func TestRenewTooLate(t *testing.T) {
 	ctx := context.Background()
-	e, _ := testEnv(t, "blue")
+	e, _ := flowtest.Env(t, "blue")
 	r := begin(t, e, enrolling.Options{Name: "prod-hsm", User: "jane"}, &typist{})
-	if _, err := r.makeKey(ctx); err != nil {
+	if _, err := (keyMaker{r}).make(ctx); err != nil {
 		t.Fatal(err)
 	}
 	cert, err := csr.ParseCertificate(certificateFor(t, e, r.j.Key, "jane", time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour)))
@@ -29,7 +30,7 @@ func TestRenewTooLate(t *testing.T) {
 	}
 	for context, offered := range map[string]string{"": "kubehsm join --name prod-hsm --ticket -", "it's": `kubehsm certificate renew prod-hsm --with 'it'\''s'`} {
 		r.j.Options.Context, r.j.Namespace = context, "team"
-		if err := r.enroll(cert); err != nil {
+		if err := save(r.env, r.j.Enrollment(), cert); err != nil {
 			t.Fatal(err)
 		}
 		en, err := e.Enrollments().Load("prod-hsm")
@@ -59,7 +60,7 @@ func TestRenewTooLate(t *testing.T) {
 
 // TestUnwritableState: what cannot be kept is told with the folder that is meant.
 func TestUnwritableState(t *testing.T) {
-	e, _ := testEnv(t)
+	e, _ := flowtest.Env(t)
 	if err := e.Dirs.Prepare(); err != nil {
 		t.Fatal(err)
 	}
@@ -75,14 +76,14 @@ func TestUnwritableState(t *testing.T) {
 
 // TestFullDisk: a step that finds the disk full says how it is gone on with.
 func TestFullDisk(t *testing.T) {
-	e, _ := testEnv(t, "blue")
+	e, _ := flowtest.Env(t, "blue")
 	r := begin(t, e, enrolling.Options{Name: "prod-hsm", User: "jane"}, &typist{})
-	err := r.resumable(errors.Join(errors.New("write"), syscall.ENOSPC))
+	err := resumable(r.j, errors.Join(errors.New("write"), syscall.ENOSPC))
 	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(hsm.Hint(err), "kubehsm enroll --name prod-hsm") {
 		t.Errorf("%v, hint %q", err, hsm.Hint(err))
 	}
 	r.j.Options.Renewal = &enrolling.Renewal{With: "it's", OldKey: r.j.Options.Token}
-	if hint := hsm.Hint(r.waitHint(context.Canceled)); !strings.Contains(hint, `kubehsm certificate renew prod-hsm --new-key --with 'it'\''s'`) {
+	if hint := hsm.Hint(waitHint(r.j, context.Canceled)); !strings.Contains(hint, `kubehsm certificate renew prod-hsm --new-key --with 'it'\''s'`) {
 		t.Errorf("of a renewal: %q", hint)
 	}
 }
@@ -92,7 +93,7 @@ func TestFullDisk(t *testing.T) {
 func TestHintsOfRenewal(t *testing.T) {
 	r := &enrolment{j: &enrolling.Progress{Options: enrolling.Options{Name: "prod-hsm", Join: &enrolling.Join{Ticket: "abcdef"}, Renewal: &enrolling.Renewal{}}}}
 	for what, err := range map[string]error{
-		"denied":       r.endHint(hsm.WithHint(errors.New("denied"), "file another")),
+		"denied":       endHint(r.j, hsm.WithHint(errors.New("denied"), "file another")),
 		"unauthorized": r.j.ExpiredToken(hsm.WithHint(csr.ErrUnauthorized, "it has ended")),
 	} {
 		if hint := hsm.Hint(err); hint == "" || strings.Contains(hint, "ticket") || strings.Contains(hint, "bootstrap token") {

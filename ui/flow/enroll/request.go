@@ -60,7 +60,7 @@ func (r *enrolment) stillFiled(ctx context.Context, client *csr.Client) (bool, e
 		if told, err := r.told(); err != nil {
 			return false, err
 		} else if !told {
-			return false, r.endHint(refused)
+			return false, endHint(r.j, refused)
 		}
 		r.progress(enrolling.StepRequest, "%v; a new one is filed", refused)
 		r.note("the earlier request %s ended: %v; a new one was filed", r.j.RequestName, refused)
@@ -80,11 +80,11 @@ func (r *enrolment) told() (before bool, err error) {
 }
 
 // endHint says how to go on from a request that was denied, or refused by the signer.
-func (r *enrolment) endHint(refused error) error {
-	if o := r.j.Options; o.Renewal == nil && o.Join != nil && o.Join.Ticket != "" {
+func endHint(j *enrolling.Progress, refused error) error {
+	if o := j.Options; o.Renewal == nil && o.Join != nil && o.Join.Ticket != "" {
 		return hsm.Hintf(refused, "%s, with another ticket if the help desk has ended yours: `%s --ticket -`", hsm.Hint(refused), o.Resume())
 	}
-	return hsm.Hintf(refused, "%s: `%s`", hsm.Hint(refused), r.j.Options.Resume())
+	return hsm.Hintf(refused, "%s: `%s`", hsm.Hint(refused), j.Options.Resume())
 }
 
 func (r *enrolment) signRequest(ctx context.Context) error {
@@ -174,12 +174,12 @@ func (r *enrolment) awaitApproval(ctx context.Context) (outcome, error) {
 	if err != nil {
 		if refused := status.Err(); refused != nil {
 			_, saved := r.told()
-			return outcome{}, errors.Join(r.endHint(err), saved)
+			return outcome{}, errors.Join(endHint(r.j, err), saved)
 		}
-		if hint := r.vainWait(ctx, client, err); hint != "" {
+		if hint := vainWait(ctx, client, r.j.Options.SignerName, r.env.Finishing, err); hint != "" {
 			return outcome{}, hsm.WithHint(err, hint)
 		}
-		return outcome{}, r.waitHint(r.j.ExpiredToken(err))
+		return outcome{}, waitHint(r.j, r.j.ExpiredToken(err))
 	}
 	got, err := csr.Collect(status.Object, csr.Want{PublicKey: r.public, Request: r.j.Request})
 	if err != nil {
@@ -193,9 +193,9 @@ func (r *enrolment) awaitApproval(ctx context.Context) (outcome, error) {
 }
 
 // waitHint says how to go on after a wait that came to no end.
-func (r *enrolment) waitHint(err error) error {
+func waitHint(j *enrolling.Progress, err error) error {
 	if interrupted(err) {
-		return hsm.Hintf(err, "nothing is lost: `%s` goes on from here", r.j.Options.Resume())
+		return hsm.Hintf(err, "nothing is lost: `%s` goes on from here", j.Options.Resume())
 	}
 	return err
 }
@@ -206,14 +206,14 @@ func interrupted(err error) bool {
 
 // vainWait is the hint for a wait that was left and could come to no end, "" if
 // it may go on.
-func (r *enrolment) vainWait(ctx context.Context, client *csr.Client, err error) string {
+func vainWait(ctx context.Context, client *csr.Client, signer string, finishing hsm.Finishing, err error) string {
 	if !interrupted(err) {
 		return ""
 	}
 	over, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
-	defer r.env.Finishing.Begin()()
-	why := client.SignsNever(over, r.j.Options.SignerName)
+	defer finishing.Begin()()
+	why := client.SignsNever(over, signer)
 	if why == "" {
 		return ""
 	}

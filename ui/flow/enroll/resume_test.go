@@ -15,7 +15,7 @@ import (
 // What stands in the way of a key is mended as the hint says: with --key.
 func TestOccupiedThenKey(t *testing.T) {
 	ctx := context.Background()
-	e, _ := testEnv(t, "blue")
+	e, _ := flowtest.Env(t, "blue")
 	token, err := e.Drivers.Open(ctx, hsm.URI{Scheme: hsm.SchemePKCS11, Token: "blue"})
 	if err != nil {
 		t.Fatal(err)
@@ -26,11 +26,11 @@ func TestOccupiedThenKey(t *testing.T) {
 	}
 	token.Close()
 	first := begin(t, e, enrolling.Options{Name: "prod-hsm", User: "jane"}, &typist{})
-	if _, err := first.makeKey(ctx); !errors.Is(err, hsm.ErrOccupied) {
+	if _, err := (keyMaker{first}).make(ctx); !errors.Is(err, hsm.ErrOccupied) {
 		t.Fatalf("a key in the way: %v", err)
 	}
 	second := begin(t, e, enrolling.Options{Name: "prod-hsm", Key: there.URI}, &typist{})
-	if out, err := second.makeKey(ctx); err != nil || !out.reused {
+	if out, err := (keyMaker{second}).make(ctx); err != nil || !out.reused {
 		t.Errorf("with --key: %+v, %v", out, err)
 	}
 }
@@ -39,7 +39,7 @@ func TestOccupiedThenKey(t *testing.T) {
 // the key's own, and asking for others must not seem to work.
 func TestPoliciesOfALaterRun(t *testing.T) {
 	ctx := context.Background()
-	e, _ := testEnv(t, "blue")
+	e, _ := flowtest.Env(t, "blue")
 	o := enrolling.Options{Name: "prod-hsm", User: "jane"}
 	begin(t, e, o, &typist{})
 	o.Generate.Touch = hsm.TouchCached
@@ -48,7 +48,7 @@ func TestPoliciesOfALaterRun(t *testing.T) {
 		t.Errorf("before there is a key: touch policy %v", got)
 	}
 	second.j.Options.Generate.Touch = hsm.TouchDefault // PKCS#11 tokens have none
-	if _, err := second.makeKey(ctx); err != nil {
+	if _, err := (keyMaker{second}).make(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if err := enrolling.NewStore(e).Save(second.j); err != nil {
@@ -75,7 +75,7 @@ func TestPoliciesOfALaterRun(t *testing.T) {
 // Until there is a key, the cluster is the one that the context names now: the
 // request is filed there.
 func TestClusterOfALaterRun(t *testing.T) {
-	e, _ := testEnv(t, "blue")
+	e, _ := flowtest.Env(t, "blue")
 	o := enrolling.Options{Name: "prod-hsm", User: "jane"}
 	begin(t, e, o, &typist{})
 	moved := strings.Replace(flowtest.Kubeconfig, "https://10.0.0.1:6443", "https://10.0.0.9:6443", 1)

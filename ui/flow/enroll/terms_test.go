@@ -8,22 +8,23 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
 // TestTermsOfALaterRun: until a request is made, the lifetime and the reason are
 // those of the run that makes it.
 func TestTermsOfALaterRun(t *testing.T) {
 	ctx := context.Background()
-	e, _ := testEnv(t, "blue")
+	e, _ := flowtest.Env(t, "blue")
 	first := begin(t, e, enrolling.Options{User: "jane", Expiration: time.Hour, Reason: "new laptop"}, &typist{})
-	if _, err := first.makeKey(ctx); err != nil {
+	if _, err := (keyMaker{first}).make(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if err := enrolling.NewStore(e).Save(first.j); err != nil {
 		t.Fatal(err)
 	}
 	again := begin(t, e, enrolling.Options{Name: first.j.Options.Name, Expiration: 2 * time.Hour}, &typist{})
-	if _, err := again.makeKey(ctx); err != nil {
+	if _, err := (keyMaker{again}).make(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if err := again.signRequest(ctx); err != nil {
@@ -38,9 +39,9 @@ func TestTermsOfALaterRun(t *testing.T) {
 // nothing.
 func TestRestartKeepsTheRecordUntilItBegins(t *testing.T) {
 	ctx := context.Background()
-	e, fake := testEnv(t, "blue")
+	e, fake := flowtest.Env(t, "blue")
 	first := begin(t, e, enrolling.Options{User: "jane"}, &typist{})
-	if _, err := first.makeKey(ctx); err != nil {
+	if _, err := (keyMaker{first}).make(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if err := enrolling.NewStore(e).Save(first.j); err != nil {

@@ -21,7 +21,7 @@ import (
 // its key asks nothing more than it did.
 func TestVainKey(t *testing.T) {
 	ctx := context.Background()
-	e, _ := testEnv(t, "blue")
+	e, _ := flowtest.Env(t, "blue")
 	var mu sync.Mutex
 	var asked []string
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -38,7 +38,7 @@ func TestVainKey(t *testing.T) {
 	if _, err := r.keyForRequest(ctx); !errors.Is(err, csr.ErrUnauthorized) || r.j.KeyHash != "" {
 		t.Errorf("a credential that is not known: %v, key %q", err, r.j.KeyHash)
 	}
-	if _, err := r.makeKey(ctx); err != nil {
+	if _, err := (keyMaker{r}).make(ctx); err != nil {
 		t.Fatal(err)
 	}
 	mu.Lock()
@@ -61,7 +61,7 @@ func TestVainKey(t *testing.T) {
 // even if another request looks signed; and nobody is told to wait on.
 func TestVainKeyOnEKS(t *testing.T) {
 	ctx := context.Background()
-	e, _ := testEnv(t, "blue")
+	e, _ := flowtest.Env(t, "blue")
 	pending := `{"apiVersion":"certificates.k8s.io/v1","kind":"CertificateSigningRequest","metadata":{"name":"x","uid":"u","resourceVersion":"1"},` +
 		`"spec":{"signerName":"kubernetes.io/kube-apiserver-client"},"status":{}}`
 	signed := strings.Replace(pending, `"status":{}`, `"status":{"certificate":"LS0t"}`, 1)

@@ -12,6 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
 // verify signs in as kubectl will, before the kubeconfig has kubectl do so.
@@ -21,7 +22,7 @@ func (r *enrolment) verify(ctx context.Context) (outcome, error) {
 	case errors.Is(err, message.ErrRejected), errors.Is(err, csr.ErrUnauthorized):
 		err = r.rejected(ctx, err)
 	case err != nil:
-		err = r.notSwitched(ctx, err, "goes on from here")
+		err = notSwitched(ctx, r.env, r.j, err, "goes on from here")
 	}
 	return out, err
 }
@@ -32,22 +33,22 @@ func (r *enrolment) rejected(ctx context.Context, err error) error {
 	r.j.Rejected = true
 	err = hsm.WithHint(errors.Join(err, enrolling.NewStore(r.env).Save(r.j)),
 		"ask whoever runs the cluster whether its API server accepts that issuer (--client-ca-file)")
-	return r.notSwitched(ctx, err, "then asks for another certificate")
+	return notSwitched(ctx, r.env, r.j, err, "then asks for another certificate")
 }
 
 // notSwitched adds to the reason why an enrolment does not sign in which context
 // kubectl uses meanwhile, and how to go on.
-func (r *enrolment) notSwitched(ctx context.Context, err error, then string) error {
+func notSwitched(ctx context.Context, e *env.Env, j *enrolling.Progress, err error, then string) error {
 	hint := hsm.Hint(err)
 	if hint != "" {
 		hint += "; "
 	}
 	hint += "the kubeconfig was not changed"
-	if current, getErr := r.env.Rules().Get(context.WithoutCancel(ctx), ""); getErr == nil {
+	if current, getErr := e.Rules().Get(context.WithoutCancel(ctx), ""); getErr == nil {
 		hint += fmt.Sprintf(", and its current context is still %q", current.Name)
 	}
-	next := fmt.Sprintf("`%s` %s", r.j.Options.Resume(), then)
-	if other := r.j.OtherFiler(); other != "" && r.j.Rejected {
+	next := fmt.Sprintf("`%s` %s", j.Options.Resume(), then)
+	if other := j.OtherFiler(); other != "" && j.Rejected {
 		next = other
 	}
 	return hsm.WithHint(err, hint+"; "+next)
@@ -71,7 +72,7 @@ func (r *enrolment) signIn(ctx context.Context) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	r.result = r.finished(me)
+	r.result = resultOf(r.j, r.env.Kubeconfig, me)
 	has, complete, err := client.HasRights(ctx, "default")
 	if err != nil {
 		return outcome{}, err
@@ -82,8 +83,9 @@ func (r *enrolment) signIn(ctx context.Context) (outcome, error) {
 	return outcome{message: "authenticated as " + me.User}, nil
 }
 
-func (r *enrolment) finished(me csr.Identity) enrolling.Result {
-	j := r.j
+// resultOf is what came of an enrollment that signs in as me; kubeconfig is the
+// file that was named for it, "" if none was.
+func resultOf(j *enrolling.Progress, kubeconfig string, me csr.Identity) enrolling.Result {
 	res := enrolling.Result{
 		Name: j.Options.Name, Context: j.Options.Name, Key: j.Key,
 		Fingerprint: j.KeyHash, Request: j.RequestName, User: me.User, Groups: me.Groups,
@@ -92,8 +94,8 @@ func (r *enrolment) finished(me csr.Identity) enrolling.Result {
 		res.NotAfter = cert.Leaf.NotAfter
 	}
 	kubectl := "kubectl --context " + j.Options.Name
-	if r.env.Kubeconfig != "" {
-		kubectl += " --kubeconfig " + shell.Quote(r.env.Kubeconfig)
+	if kubeconfig != "" {
+		kubectl += " --kubeconfig " + shell.Quote(kubeconfig)
 	}
 	res.Next = []string{kubectl + " auth whoami", kubectl + " get namespaces", "kubehsm agent status"}
 	return res

@@ -18,7 +18,9 @@ func newCard(t *testing.T) (*env.Env, *hsmtest.FakeToken) {
 	t.Helper()
 	cards := hsmtest.NewFake(hsm.SchemePIV)
 	card := cards.Add(hsmtest.FakeOptions{})
-	return flowtest.NewEnv(t, cards), card
+	e, _ := flowtest.Env(t)
+	e.Drivers = hsm.Drivers{cards}
+	return e, card
 }
 
 // enrolled makes a key in a slot, an enrollment with it, and the record by which
