@@ -61,7 +61,7 @@ func (a *app) lossAt(ctx context.Context, key string) (token.Keys, token.Loss, e
 	if err != nil {
 		return keys, token.Loss{}, err
 	}
-	l, err := token.Tokens{Env: keys.Env}.Loss(ctx, u)
+	l, err := token.Tokens(keys).Loss(ctx, u)
 	return keys, l, err
 }
 

@@ -10,7 +10,7 @@ import (
 	flowcontexts "github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/doctor"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
-	agents "github.com/kubehsm/kubehsm/ui/flow/session"
+	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/activity"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/contexts"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/desk"
@@ -41,12 +41,12 @@ type Backend interface {
 // FromEnv returns the use cases as they are. e is copied.
 func FromEnv(e *env.Env) Backend {
 	own := *e
-	return &backend{Env: &own, Agent: agents.Agent{Env: &own}}
+	return &backend{Env: &own, Agent: session.Agent{Env: &own}}
 }
 
 type backend struct {
 	*env.Env
-	agents.Agent
+	session.Agent
 }
 
 // AskBy implements [Backend]. It is called before anything else is.

@@ -13,7 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/ui/flow/doctor"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
-	agents "github.com/kubehsm/kubehsm/ui/flow/session"
+	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/activity"
 )
 
@@ -73,11 +73,11 @@ func (f *fakeBackend) Audit(ctx context.Context, _ audit.Filter, each func(audit
 }
 
 func (f *fakeBackend) AuditDetail(r audit.Record) string {
-	return agents.Agent{Env: &env.Env{}}.AuditDetail(r)
+	return session.Agent{Env: &env.Env{}}.AuditDetail(r)
 }
 
 func (f *fakeBackend) AgentUnit(launchd bool) ([]byte, string, error) {
-	return agents.Agent{Env: &env.Env{Executable: "/usr/bin/kubehsm"}}.AgentUnit(launchd)
+	return session.Agent{Env: &env.Env{Executable: "/usr/bin/kubehsm"}}.AgentUnit(launchd)
 }
 
 func (f *fakeBackend) PlanMove(_ context.Context, port int) (activity.Move, error) {

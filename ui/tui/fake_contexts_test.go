@@ -12,7 +12,7 @@ import (
 	flowcontexts "github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
-	agents "github.com/kubehsm/kubehsm/ui/flow/session"
+	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/contexts"
 )
 
@@ -29,11 +29,11 @@ func (c fakeChange) Diff() string {
 }
 func (c fakeChange) Apply(context.Context) error { return c.f.did("%s", c.what) }
 
-func (f *fakeBackend) CheckContext(ctx context.Context, name string) (agents.Health, error) {
+func (f *fakeBackend) CheckContext(ctx context.Context, name string) (session.Health, error) {
 	if name == "staging" {
-		return agents.Health{}, hsm.WithHint(errors.New("certificate has expired"), "renew it")
+		return session.Health{}, hsm.WithHint(errors.New("certificate has expired"), "renew it")
 	}
-	return agents.Health{Context: name, User: "jane", Groups: []string{"dev"}, Took: 84 * time.Millisecond}, ctx.Err()
+	return session.Health{Context: name, User: "jane", Groups: []string{"dev"}, Took: 84 * time.Millisecond}, ctx.Err()
 }
 
 func (f *fakeBackend) Expiring() ([]enroll.Expiring, error) {

@@ -21,7 +21,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
-	agents "github.com/kubehsm/kubehsm/ui/flow/session"
+	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/flow/token"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/contexts"
 )
@@ -110,8 +110,8 @@ func (h *hostileBackend) BreakGlassList() ([]desk.BreakGlassView, error) {
 	return poisoned(all, h.s), err
 }
 
-func (h *hostileBackend) CheckContext(ctx context.Context, name string) (agents.Health, error) {
-	return agents.Health{User: h.s, Groups: []string{h.s}, Took: time.Second}, nil
+func (h *hostileBackend) CheckContext(ctx context.Context, name string) (session.Health, error) {
+	return session.Health{User: h.s, Groups: []string{h.s}, Took: time.Second}, nil
 }
 
 func (h *hostileBackend) KubeconfigHistory(ctx context.Context) ([]kubeconfig.Step, error) {

@@ -46,19 +46,19 @@ func (w *watched) Screen() string {
 	return w.screen
 }
 
-// session is the real program over the fake backend.
-type session struct {
+// program is the real program over the fake backend.
+type program struct {
 	t  *testing.T
 	w  *watched
 	tm *teatest.TestModel
 }
 
-func start(t *testing.T, f *fakeBackend) *session {
+func start(t *testing.T, f *fakeBackend) *program {
 	t.Helper()
 	o := Options{Backend: f, Start: ScreenEnroll, Env: []string{"LANG=C.UTF-8"}}
 	began := time.Now() // a clock that goes, from the fake's day on
 	m := newModelWith(context.Background(), o, timing{clock: func() time.Time { return fakeNow().Add(time.Since(began)) }})
-	s := &session{t: t, w: &watched{model: m}}
+	s := &program{t: t, w: &watched{model: m}}
 	s.tm = teatest.NewTestModel(t, s.w, teatest.WithInitialTermSize(100, 30),
 		teatest.WithProgramOptions(tea.WithEnvironment([]string{"TERM=xterm-256color", "LANG=C.UTF-8"})))
 	t.Cleanup(func() { m.close(tuitest.Patience) })
@@ -66,7 +66,7 @@ func start(t *testing.T, f *fakeBackend) *session {
 }
 
 // sees waits until the screen holds every text.
-func (s *session) sees(texts ...string) {
+func (s *program) sees(texts ...string) {
 	s.t.Helper()
 	deadline := time.Now().Add(tuitest.Patience)
 	for _, x := range texts {
@@ -79,7 +79,7 @@ func (s *session) sees(texts ...string) {
 	}
 }
 
-func (s *session) press(names ...string) {
+func (s *program) press(names ...string) {
 	for _, n := range names {
 		for _, k := range tuitest.Keys(n) {
 			s.tm.Send(k)
@@ -88,13 +88,13 @@ func (s *session) press(names ...string) {
 }
 
 // toPIN walks to the first PIN prompt.
-func (s *session) toPIN() {
+func (s *program) toPIN() {
 	s.t.Helper()
 	s.toRun()
 	s.sees("PIN of trial")
 }
 
-func (s *session) toRun() {
+func (s *program) toRun() {
 	s.t.Helper()
 	s.sees("Which token", "trial")
 	s.press("enter")
@@ -112,7 +112,7 @@ func (s *session) toRun() {
 
 // final leaves the program and returns its outcome; nothing typed as a PIN may
 // be in what it wrote.
-func (s *session) final() Outcome {
+func (s *program) final() Outcome {
 	s.t.Helper()
 	s.press("ctrl+c")
 	m, ok := s.tm.FinalModel(s.t, teatest.WithFinalTimeout(tuitest.Patience)).(*watched)

@@ -35,18 +35,6 @@ func (r *rig) opens(name string) {
 	r.Until(name+" opens a dialog", func() bool { return len(r.m.dialogs.stack) > 0 && !r.working() })
 }
 
-// steps presses keys one by one; a letter opens a dialog.
-func (r *rig) steps(names ...string) {
-	r.T.Helper()
-	for _, n := range names {
-		if len(n) == 1 {
-			r.opens(n)
-			continue
-		}
-		r.Press(n)
-	}
-}
-
 // did waits for a deed of the fake.
 func (r *rig) did(f *fakeBackend, want string) {
 	r.T.Helper()

@@ -13,7 +13,7 @@ import (
 // Keys are the keys and certificates on tokens.
 type Keys struct{ Env *env.Env }
 
-func (k Keys) tokens() Tokens { return Tokens{k.Env} }
+func (k Keys) tokens() Tokens { return Tokens(k) }
 
 // Slot finds the one slot that u names.
 func (k Keys) Slot(ctx context.Context, u hsm.URI) (hsm.Slot, error) {
