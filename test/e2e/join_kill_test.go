@@ -27,9 +27,8 @@ var killed struct {
 
 // faultPoints says where the faults are put: in these files, old text for new.
 var faultPoints = map[string][2]string{
-	"plugin/home/write.go": {"os.Rename(", "fault.Rename("},
-	"kubeconfig/write.go":  {"os.Rename(", "fault.Rename("},
-	"csr/client.go":        {"	c := &Client{", "	transport.Transport = fault.Wrap(transport.Transport)\n	c := &Client{"},
+	"hsm/shared/atomicfile/file.go": {"os.Rename(", "fault.Rename("},
+	"csr/client.go":                 {"	c := &Client{", "	transport.Transport = fault.Wrap(transport.Transport)\n	c := &Client{"},
 	"kubeconfig/discovery/fetch.go": {"func (t target) client() *http.Client {\n",
 		"func (t target) client() *http.Client {\n	c := t.unwrapped()\n	c.Transport = fault.Wrap(c.Transport)\n	return c\n}\n\nfunc (t target) unwrapped() *http.Client {\n"},
 }

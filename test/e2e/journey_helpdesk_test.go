@@ -75,7 +75,7 @@ func TestJourneyHelpDesk(t *testing.T) {
 	s.Type("/" + request)
 	s.WaitFor("1 request of ")
 	s.Press(term.Enter, term.Enter)
-	s.WaitFor("What the certificate would allow", "Words    "+words)
+	s.WaitFor("What the certificate would allow", "In words", words)
 	s.Type("a")
 	s.WaitFor("Approve it?")
 	s.Press(term.Enter)
@@ -90,7 +90,7 @@ func TestJourneyHelpDesk(t *testing.T) {
 	s.Press(term.CtrlU)
 	s.Type(words)
 	s.Press(term.Enter)
-	s.WaitFor(request+": approved", "State     issued")
+	s.WaitFor(request+": approved", "issued (")
 	jane.WaitFor("Enrolled: authenticated as "+name, lab.DevelopersGroup)
 	jane.Type("q")
 	if code := jane.Exit(); code != 0 || !jane.Cooked() {

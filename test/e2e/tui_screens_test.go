@@ -40,7 +40,7 @@ func TestApproveInTheTerminalUI(t *testing.T) {
 	s.Press(term.Enter)
 	s.WaitFor("not the words of this key")
 	s.Press(term.CtrlU, term.Enter)
-	s.WaitFor(request+": approved", "State     issued")
+	s.WaitFor(request+": approved", "issued (")
 	jane.WaitFor("Authenticated as jane")
 	s.Type("a")
 	s.WaitFor("approve: it is issued")
