@@ -1,0 +1,131 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/audit"
+	"github.com/kubehsm/kubehsm/plugin/consent"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
+)
+
+// guarded returns an enrollment called prod-hsm that asks before every request,
+// and the token with its key.
+func guarded(t *testing.T) (*env.Env, *hsmtest.FakeToken) {
+	t.Helper()
+	e, fake := flowtest.Env(t)
+	card := fake.Add(hsmtest.FakeOptions{Label: "blue"})
+	keys := token.Keys{Env: e}
+	slot, err := keys.Generate(t.Context(), card.Info().URI(), hsm.GenerateOptions{Label: "prod-hsm"}, hsmtest.Typing(t, card.PIN()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash, err := hsm.Fingerprint(slot.Key.Public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	en := enrollment.Enrollment{Name: "prod-hsm", Cluster: enrollment.Cluster{Server: "https://10.0.0.1:6443"},
+		Key: slot.URI, KeyHash: hash, User: "jane", Created: time.Now().UTC(), Policy: consent.Always}
+	if err := errors.Join(e.Dirs.Prepare(), e.Enrollments().Save(en)); err != nil {
+		t.Fatal(err)
+	}
+	return e, card
+}
+
+// policies are the changes of policies on record.
+func policies(t *testing.T, e *env.Env) (all []audit.Record) {
+	t.Helper()
+	if _, err := audit.Read(t.Context(), audit.Path(e.Dirs), audit.Filter{}, func(r audit.Record) error {
+		all = append(all, r)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// TestConsentLowered: a less strict policy takes the token's PIN. Without it the
+// policy stays as it was, and nothing is put on record.
+func TestConsentLowered(t *testing.T) {
+	up := make(chan struct{}) // closed when the prompt of the last case is shown
+	for _, c := range []struct {
+		name   string
+		answer []hsmtest.Answer
+		before func(context.CancelFunc, *hsmtest.FakeToken)
+		want   error // nil if it is lowered
+	}{
+		{"the PIN", []hsmtest.Answer{hsmtest.PIN("123456")}, nil, nil},
+		{"nobody to ask", []hsmtest.Answer{hsmtest.Fail(hsm.ErrNoTerminal)}, nil, hsm.ErrNoTerminal},
+		{"a no", []hsmtest.Answer{hsmtest.Cancel()}, nil, hsm.ErrCancelled},
+		{"the token pulled before", nil, func(_ context.CancelFunc, card *hsmtest.FakeToken) {
+			card.Unplug()
+		}, hsm.ErrNoToken},
+		{"the token pulled after the PIN was typed", []hsmtest.Answer{hsmtest.PIN("123456")}, func(_ context.CancelFunc, card *hsmtest.FakeToken) {
+			card.Before(func(_ context.Context, op hsmtest.Op) error {
+				if op == hsmtest.OpUnlock {
+					card.Unplug()
+				}
+				return nil
+			})
+		}, hsm.ErrRemoved},
+		{"ctrl-c", []hsmtest.Answer{hsmtest.Hang(up)}, func(stop context.CancelFunc, _ *hsmtest.FakeToken) {
+			go func() {
+				<-up
+				stop()
+			}()
+		}, context.Canceled},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e, card := guarded(t)
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			if c.before != nil {
+				c.before(stop, card)
+			}
+			_, err := Agent{Env: e}.SetConsent(ctx, "prod-hsm", consent.Policy{Mode: consent.Session}, hsmtest.NewScript(t, c.answer...))
+			if !errors.Is(err, c.want) {
+				t.Fatalf("got %v, want %v", err, c.want)
+			}
+			now, loadErr := e.Enrollments().Load("prod-hsm")
+			if loadErr != nil {
+				t.Fatal(loadErr)
+			}
+			records := policies(t, e)
+			if c.want != nil {
+				if now.Policy != consent.Always || len(records) != 0 {
+					t.Errorf("the policy is %q, on record is %+v", now.Policy, records)
+				}
+				return
+			}
+			if now.Policy != consent.Session || len(records) != 1 || !records[0].Lowered {
+				t.Errorf("the policy is %q, on record is %+v", now.Policy, records)
+			}
+		})
+	}
+}
+
+// TestConsentRaised: a stricter policy takes no PIN, and no token.
+func TestConsentRaised(t *testing.T) {
+	e, card := guarded(t)
+	if _, err := (Agent{Env: e}).SetConsent(t.Context(), "prod-hsm", consent.Policy{Mode: consent.Writes}, hsmtest.Typing(t, card.PIN())); err != nil {
+		t.Fatal(err)
+	}
+	card.Unplug()
+	nobody := hsmtest.NewScript(t)
+	if _, err := (Agent{Env: e}).SetConsent(t.Context(), "prod-hsm", consent.Policy{Mode: consent.Always}, nobody); err != nil {
+		t.Fatal(err)
+	}
+	if p, host, err := (Agent{Env: e}).Consent(t.Context(), "prod-hsm"); p.Mode != consent.Always || host != "10.0.0.1:6443" || err != nil {
+		t.Errorf("%s at %s, %v", p, host, err)
+	}
+	if records := policies(t, e); len(records) != 2 || records[1].Lowered {
+		t.Errorf("%+v", records)
+	}
+}
