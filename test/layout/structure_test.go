@@ -22,21 +22,21 @@ var measures = []struct {
 	target int
 	count  func(*tree) result
 }{
-	{"methods of the largest type, its own", 178, 25, largestType},
-	{"types of more than 25 methods, embedded ones included", 18, 0, largeMethodSets},
-	{"packages over 4,000 lines or 30 files", 3, 0, largePackages},
+	{"methods of the largest type, its own", 170, 25, largestType},
+	{"types of more than 25 methods, embedded ones included", 9, 0, largeMethodSets},
+	{"packages over 4,000 lines or 30 files", 0, 0, largePackages},
 	{"types that implement asking for a PIN", 1, 6, pinPrompters},
 	{"context values that carry what a prompt needs", 0, 0, contextValues},
 	{"uses of a scheme outside hsm, drivers and URI parsing", 0, 0, schemes},
 	{"imports against the order of the layers", 0, 0, order},
-	{"files in the largest cycle of references within a package", 24, 10, largestCycle},
+	{"files in the largest cycle of references within a package", 16, 10, largestCycle},
 	{"files that know one option of an enrollment", 13, 2, optionFiles},
 	{"types that only add a hint to an error", 1, 1, hintErrors},
 	{"functions that quote for a shell", 1, 1, shellQuotes},
 	{"packages that read JSON strictly by hand", 1, 1, strictJSON},
 	{"packages that replace files by renaming", 1, 1, atomicWriters},
 	{"functions that list a folder of records", 1, 1, recordStores},
-	{"structs that describe a cluster", 5, 1, clusters},
+	{"structs that describe a cluster", 4, 1, clusters},
 	{"screens without a test of their own", 0, 0, untestedScreens},
 }
 
