@@ -13,7 +13,8 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
 
-// written is an enrolment as the program of 7d3a47f wrote it, before records had versions.
+// written is an enrollment in the form of before records had versions (7d3a47f);
+// test/e2e reads what that program has written.
 const written = `{
   "name": "prod",
   "cluster": {

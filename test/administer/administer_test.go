@@ -251,7 +251,7 @@ func TestKeys(t *testing.T) {
 	if err := os.WriteFile(public, []byte(d.ok("key", "show", "--key", slot9a, "-o", "pem")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out := d.ok("attestation", "verify", file, "--root", root, "--for", public); !strings.Contains(out, "it is for this key") {
+	if out := d.ok("attestation", "verify", file, "--root", root, "--for", public); !strings.Contains(out, "is for this very key") {
 		t.Errorf("%s", out)
 	}
 	store := d.enrolled("prod-hsm", fmt.Sprint(d.document("key", "show", "--key", slot9a)["fingerprint"]))

@@ -237,6 +237,7 @@ func TestLockOfAStoppedWorker(t *testing.T) {
 	check(t, err)
 	w := m.worker()
 	check(t, syscall.Kill(w.PID, syscall.SIGSTOP))
+	poll.Until(t, "the worker is suspended", func() bool { return stat(w.PID)[0] == "T" })
 	began := time.Now()
 	ended, err := client.Lock(t.Context(), m.dirs)
 	if took := time.Since(began); took > 8*time.Second {
