@@ -43,7 +43,7 @@ func TestEnrolled(t *testing.T) {
 	if res := p.kubectl(whoami...); res.Code != 0 || res.Stdout != lab.User || res.Stderr != "" {
 		t.Errorf("with the key unlocked in the agent: %s", res)
 	}
-	if res := p.other(t, "audit", "-o", "json"); !strings.Contains(res.Stdout, "token, patched") || !strings.Contains(res.Stdout, `"kubectl-externalsigner"`) {
+	if res := p.other(t, "audit", "-o", "json"); !strings.Contains(res.Stdout, "external-signer") || !strings.Contains(res.Stdout, `"kubectl-externalsigner"`) {
 		t.Errorf("audit: %s", res)
 	}
 	// kubehsm itself, which has no such provider, goes by the bridge.

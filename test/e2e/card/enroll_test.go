@@ -108,7 +108,7 @@ func (p *person) testAttestation(t *testing.T) {
 		t.Fatal(err)
 	}
 	out = p.ok(p.Kubehsm(t.Context(), "attestation", "verify", file, "--root", root))
-	if !strings.Contains(out, "12345678, firmware 5.7.1, PIN once, touch always") || !strings.Contains(out, "it is for this key") {
+	if !strings.Contains(out, "12345678, firmware 5.7.1, PIN once, touch always") || !strings.Contains(out, "is for this very key") {
 		t.Errorf("attestation verify: %s", out)
 	}
 	out = p.ok(p.Run(t.Context(), admin, p.Binary, "csr", "show", name, "--root", root))
