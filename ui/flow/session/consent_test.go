@@ -114,7 +114,8 @@ func TestConsentLowered(t *testing.T) {
 // TestConsentRaised: a stricter policy takes no PIN, and no token.
 func TestConsentRaised(t *testing.T) {
 	e, card := guarded(t)
-	if _, err := (Agent{Env: e}).SetConsent(t.Context(), "prod-hsm", consent.Policy{Mode: consent.Writes}, hsmtest.Typing(t, card.PIN())); err != nil {
+	writes := consent.Policy{Mode: consent.Writes}
+	if _, err := (Agent{Env: e}).SetConsent(t.Context(), "prod-hsm", writes, hsmtest.Typing(t, card.PIN())); err != nil {
 		t.Fatal(err)
 	}
 	card.Unplug()
@@ -122,7 +123,8 @@ func TestConsentRaised(t *testing.T) {
 	if _, err := (Agent{Env: e}).SetConsent(t.Context(), "prod-hsm", consent.Policy{Mode: consent.Always}, nobody); err != nil {
 		t.Fatal(err)
 	}
-	if p, host, err := (Agent{Env: e}).Consent(t.Context(), "prod-hsm"); p.Mode != consent.Always || host != "10.0.0.1:6443" || err != nil {
+	p, host, err := Agent{Env: e}.Consent(t.Context(), "prod-hsm")
+	if p.Mode != consent.Always || host != "10.0.0.1:6443" || err != nil {
 		t.Errorf("%s at %s, %v", p, host, err)
 	}
 	if records := policies(t, e); len(records) != 2 || records[1].Lowered {

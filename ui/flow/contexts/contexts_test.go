@@ -1,0 +1,279 @@
+package contexts
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/kubeconfig"
+	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
+)
+
+// enrolled returns an enrollment called prod-hsm at a cluster, with its context
+// and the record of its progress.
+func enrolled(t *testing.T, at enrollment.Cluster) (*env.Env, enrollment.Enrollment) {
+	t.Helper()
+	e, fake := flowtest.Env(t)
+	card := fake.Add(hsmtest.FakeOptions{Label: "blue"})
+	slot, err := token.Keys{Env: e}.Generate(t.Context(), card.Info().URI(), hsm.GenerateOptions{Label: "prod-hsm"},
+		hsmtest.Typing(t, card.PIN()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash, err := hsm.Fingerprint(slot.Key.Public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	en := enrollment.Enrollment{Name: "prod-hsm", Cluster: at, Key: slot.URI, KeyHash: hash, User: "jane",
+		Created: time.Now().UTC()}
+	j := &enrolling.Progress{Cluster: at, Key: slot.URI, KeyHash: hash}
+	j.Options.Name, j.Options.User, j.Options.Token = "prod-hsm", "jane", card.Info().URI()
+	err = errors.Join(e.Dirs.Prepare(), e.Enrollments().Save(en), enrolling.NewStore(e).Save(j))
+	if err == nil {
+		err = set(t.Context(), e)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e, en
+}
+
+func set(ctx context.Context, e *env.Env) error {
+	change, err := New(e).Set(ctx, "prod-hsm", true, false)
+	if err != nil {
+		return err
+	}
+	return change.Apply(ctx)
+}
+
+// listed are the names of the contexts, the current one with a star.
+func listed(t *testing.T, e *env.Env) (names []string) {
+	t.Helper()
+	all, err := New(e).List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range all {
+		if v.Current {
+			v.Name += "*"
+		}
+		names = append(names, v.Name)
+	}
+	return names
+}
+
+// TestSetAndUndo: a context of ours leads to the bridge and tells the real API
+// server; taking the change back leaves what was there.
+func TestSetAndUndo(t *testing.T) {
+	e, _ := enrolled(t, enrollment.Cluster{Server: "https://10.0.0.1:6443"})
+	all, err := New(e).List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(all, func(v View) bool { return v.Name == "prod-hsm" })
+	if i < 0 || !all[i].Ours || !all[i].Current || all[i].APIServer != "https://10.0.0.1:6443" ||
+		!strings.HasPrefix(all[i].Server, "https://127.0.0.1:") {
+		t.Fatalf("%+v", all)
+	}
+	undo, err := New(e).Undo(t.Context(), "")
+	if err == nil {
+		err = undo.Apply(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now := listed(t, e); !slices.Equal(now, []string{"Prod/EU west*", "open"}) {
+		t.Errorf("after the undo: %q", now)
+	}
+	if _, err := New(e).Undo(t.Context(), "nothing-like-it"); !errors.Is(err, kubeconfig.ErrNoStep) {
+		t.Errorf("a step that is not there: %v", err)
+	}
+}
+
+// TestUnenroll: the entry, the enrollment and its progress go. Where the
+// kubeconfig has changed since it was looked at, nothing goes.
+func TestUnenroll(t *testing.T) {
+	e, _ := enrolled(t, enrollment.Cluster{Server: "https://10.0.0.1:6443"})
+	seen, err := New(e).Unenrollment(t.Context(), "prod-hsm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(e).Unenrollment(t.Context(), "other"); !errors.Is(err, enrollment.ErrUnknown) {
+		t.Errorf("an enrollment that is not there: %v", err)
+	}
+	if err := set(t.Context(), e); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(e.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(e.Kubeconfig, append(text, "# edited\n"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := New(e).Unenroll(t.Context(), seen); !errors.Is(err, kubeconfig.ErrChanged) {
+		t.Fatalf("a kubeconfig that has changed: %v", err)
+	}
+	if _, err := e.Enrollments().Load("prod-hsm"); err != nil {
+		t.Fatalf("the enrollment went: %v", err)
+	}
+	if seen, err = New(e).Unenrollment(t.Context(), "prod-hsm"); err == nil {
+		err = New(e).Unenroll(t.Context(), seen)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Enrollments().Load("prod-hsm"); !errors.Is(err, enrollment.ErrUnknown) {
+		t.Errorf("the enrollment: %v", err)
+	}
+	if _, err := enrolling.NewStore(e).Load("prod-hsm"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("its progress: %v", err)
+	}
+	if now := listed(t, e); slices.Contains(now, "prod-hsm") || slices.Contains(now, "prod-hsm*") {
+		t.Errorf("its context: %q", now)
+	}
+}
+
+// TestMoveServer: an enrollment follows its cluster only to where the enrolled
+// authority answers.
+func TestMoveServer(t *testing.T) {
+	old := bridgetest.New(t, bridgetest.Options{})
+	moved := bridgetest.New(t, bridgetest.Options{Like: old})
+	foreign := bridgetest.New(t, bridgetest.Options{})
+	cancelled, stop := context.WithCancel(t.Context())
+	stop()
+	for _, c := range []struct {
+		name, server string
+		ctx          context.Context
+		want         error
+	}{
+		{"proven", moved.URL, t.Context(), nil},
+		{"another cluster", foreign.URL, t.Context(), ErrUnproven},
+		{"nobody there", "https://127.0.0.1:1", t.Context(), ErrUnproven},
+		{"ctrl-c", moved.URL, cancelled, context.Canceled},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e, _ := enrolled(t, enrollment.Cluster{Server: old.URL, CAData: old.CAPEM, Direct: true})
+			m, err := New(e).MoveServer(c.ctx, "prod-hsm", c.server)
+			if err == nil {
+				err = m.ApplyAll(c.ctx)
+			}
+			if !errors.Is(err, c.want) {
+				t.Fatalf("got %v, want %v", err, c.want)
+			}
+			leads := old.URL
+			if c.want == nil {
+				leads = moved.URL
+			}
+			en, err := e.Enrollments().Load("prod-hsm")
+			j, jerr := enrolling.NewStore(e).Load("prod-hsm")
+			if err := errors.Join(err, jerr); err != nil {
+				t.Fatal(err)
+			}
+			if en.Cluster.Server != leads || j.Cluster.Server != leads {
+				t.Errorf("the enrollment leads to %s, its progress to %s", en.Cluster.Server, j.Cluster.Server)
+			}
+		})
+	}
+}
+
+// TestRefreshGone: where the cluster does not answer, nothing changes and the
+// next step is named.
+func TestRefreshGone(t *testing.T) {
+	e, before := enrolled(t, enrollment.Cluster{Server: "https://127.0.0.1:1", Direct: true})
+	e.RequestTimeout = 200 * time.Millisecond // it is tried until then
+	_, err := New(e).Refresh(t.Context(), "prod-hsm")
+	if err == nil || !strings.Contains(hsm.Hint(err), "`kubehsm kubeconfig refresh prod-hsm --server URL`") {
+		t.Errorf("%v (hint: %s)", err, hsm.Hint(err))
+	}
+	if now, err := e.Enrollments().Load("prod-hsm"); err != nil || now.Cluster.Server != before.Cluster.Server {
+		t.Errorf("%+v, %v", now, err)
+	}
+}
+
+// TestMigration: whom a credential in a file stands for, as the cluster tells it.
+func TestMigration(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		before func(context.CancelFunc, *flowtest.Server)
+		want   error
+	}{
+		{"admitted", nil, nil},
+		{"denied", func(_ context.CancelFunc, s *flowtest.Server) {
+			s.Break(http.StatusUnauthorized)
+		}, csr.ErrUnauthorized},
+		{"API server gone", func(_ context.CancelFunc, s *flowtest.Server) { s.Close() }, csr.ErrUnreachable},
+		{"ctrl-c", func(stop context.CancelFunc, _ *flowtest.Server) { stop() }, context.Canceled},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e, _ := flowtest.Env(t)
+			server := flowtest.New(t, "jane", "dev", "system:authenticated")
+			flowtest.PointAt(t, e, server.Server)
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			if c.before != nil {
+				c.before(stop, server)
+			}
+			m, err := New(e).Migration(ctx, "")
+			if !errors.Is(err, c.want) {
+				t.Fatalf("got %v, want %v", err, c.want)
+			}
+			if c.want != nil {
+				return
+			}
+			var o enrolling.Options
+			m.Fill(&o)
+			if o.Context != "Prod/EU west" || o.User != "jane" || !slices.Equal(o.Groups, []string{"dev"}) {
+				t.Errorf("%+v", o)
+			}
+			if remarks := m.Remarks(); len(remarks) != 2 || !strings.Contains(remarks[1], ": open;") {
+				t.Errorf("%q", remarks)
+			}
+		})
+	}
+}
+
+// TestMigrationOfOurs: what signs in with a token already is not migrated.
+func TestMigrationOfOurs(t *testing.T) {
+	e, _ := enrolled(t, enrollment.Cluster{Server: "https://10.0.0.1:6443"})
+	_, err := New(e).Migration(t.Context(), "prod-hsm")
+	if err == nil || !strings.Contains(err.Error(), "signs in with a token already") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestMoveBridge: the port moves, and the contexts of ours with it.
+func TestMoveBridge(t *testing.T) {
+	e, _ := enrolled(t, enrollment.Cluster{Server: "https://10.0.0.1:6443"})
+	m, err := New(e).MoveBridge(t.Context(), 27001)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(m.Enrollments, []string{"prod-hsm"}) || m.To != "127.0.0.1:27001" || m.From == m.To {
+		t.Fatalf("%+v", m)
+	}
+	if err := m.Apply(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	all, err := New(e).List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(all, func(v View) bool { return v.Name == "prod-hsm" })
+	if i < 0 || all[i].Server != "https://127.0.0.1:27001/c/prod-hsm" {
+		t.Errorf("%+v", all)
+	}
+}
