@@ -45,7 +45,8 @@ func (k Contexts) MoveBridge(ctx context.Context, port int) (*BridgeMove, error)
 		return nil, err
 	}
 	for _, c := range contexts {
-		if c.User.Kind == kubeconfig.UserOurs && c.User.Enrollment != "" && c.Name == c.User.Enrollment && !slices.Contains(m.Enrollments, c.Name) {
+		if c.User.Kind == kubeconfig.UserOurs && c.User.Enrollment != "" && c.Name == c.User.Enrollment &&
+			!slices.Contains(m.Enrollments, c.Name) {
 			m.Enrollments = append(m.Enrollments, c.Name)
 		}
 	}

@@ -35,10 +35,13 @@ func (k Contexts) entry(en enrollment.Enrollment, setCurrent bool) (kubeconfig.E
 	}
 	exec := &kubeconfig.Exec{
 		APIVersion: execcredential.V1beta1, Command: k.env.Executable,
-		Args:            []string{"credential", "--enrollment", en.Name, "--api-version", path.Base(execcredential.V1beta1)},
-		Env:             []kubeconfig.EnvVar{{Name: execcredential.EnvVar, Value: execcredential.Minimal(execcredential.V1beta1)}},
+		Args: []string{"credential", "--enrollment", en.Name, "--api-version", path.Base(execcredential.V1beta1)},
+		Env: []kubeconfig.EnvVar{
+			{Name: execcredential.EnvVar, Value: execcredential.Minimal(execcredential.V1beta1)},
+		},
 		InteractiveMode: "IfAvailable", ProvideClusterInfo: true,
-		InstallHint: "kubehsm is not at this path: install it, or enrol again", // one line, so that long files stay quick to edit
+		// The hint is one line, so that long files stay quick to edit.
+		InstallHint: "kubehsm is not at this path: install it, or enrol again",
 	}
 	if k.env.Dirs.Home != "" {
 		exec.Env = append(exec.Env, kubeconfig.EnvVar{Name: home.EnvHome, Value: k.env.Dirs.Home})
@@ -118,7 +121,8 @@ func pluginNotes(command string) []string {
 		return []string{"whether kubectl's preferences allow this program cannot be told: " + err.Error()}
 	}
 	if fix := policy.Allowing(command); fix != "" {
-		return []string{fmt.Sprintf("kubectl's preferences (%s, policy %s) do not allow this program; allow it with: %s", policy.File, policy.Policy, fix)}
+		return []string{fmt.Sprintf("kubectl's preferences (%s, policy %s) do not allow this program; allow it with: %s",
+			policy.File, policy.Policy, fix)}
 	}
 	return nil
 }
@@ -181,5 +185,6 @@ func (k Contexts) KeptCurrent(ctx context.Context, en enrollment.Enrollment) str
 
 // KeptNote says that the context current stays the current one, and how name becomes it.
 func KeptNote(current, name string) string {
-	return fmt.Sprintf("the current context stays %q, which is the same user's on this cluster; to change that: `kubehsm kubeconfig use %s`", current, name)
+	return fmt.Sprintf("the current context stays %q, which is the same user's on this cluster; "+
+		"to change that: `kubehsm kubeconfig use %s`", current, name)
 }

@@ -32,9 +32,11 @@ func (k Contexts) SetSigner(ctx context.Context, name string, setCurrent, replac
 	if err != nil {
 		return nil, err
 	}
-	plan.Notes = append(plan.Notes, "stock kubectl has no auth provider externalSigner: docs/kubectl.md says which clients have it")
+	plan.Notes = append(plan.Notes,
+		"stock kubectl has no auth provider externalSigner: docs/kubectl.md says which clients have it")
 	if k.env.Dirs.Home != "" {
-		plan.Notes = append(plan.Notes, fmt.Sprintf("clients need %s=%s in their environment, for kubehsm to find what is enrolled", home.EnvHome, k.env.Dirs.Home))
+		plan.Notes = append(plan.Notes, fmt.Sprintf(
+			"clients need %s=%s in their environment, for kubehsm to find what is enrolled", home.EnvHome, k.env.Dirs.Home))
 	}
 	return &Change{from: k, plan: plan}, nil
 }

@@ -46,7 +46,8 @@ func (k Contexts) Migration(ctx context.Context, kubeContext string) (Migration,
 	}
 	switch c.User.Kind {
 	case kubeconfig.UserOurs, kubeconfig.UserExternalSigner:
-		return m, hsm.WithHint(fmt.Errorf("context %q signs in with a token already", c.Name), "`kubehsm kubeconfig list` shows the others")
+		return m, hsm.WithHint(fmt.Errorf("context %q signs in with a token already", c.Name),
+			"`kubehsm kubeconfig list` shows the others")
 	case kubeconfig.UserKeyData, kubeconfig.UserKeyFile:
 		m.Subject, err = k.certificateSubject(ctx, c.Name)
 		return m, err
@@ -56,7 +57,8 @@ func (k Contexts) Migration(ctx context.Context, kubeContext string) (Migration,
 		return m, err
 	}
 	me, err := client.WhoAmI(ctx)
-	m.Subject = csr.Subject{User: me.User, Groups: slices.DeleteFunc(me.Groups, func(g string) bool { return g == "system:authenticated" })}
+	everybody := func(g string) bool { return g == "system:authenticated" }
+	m.Subject = csr.Subject{User: me.User, Groups: slices.DeleteFunc(me.Groups, everybody)}
 	return m, err
 }
 
@@ -100,7 +102,8 @@ func (m Migration) Remarks() []string {
 	if m.Context.UserKind == string(kubeconfig.UserKeyData) || m.Context.UserKind == string(kubeconfig.UserKeyFile) {
 		what = "the old key"
 	}
-	out := []string{what + " was in a file and must be considered copied: it works until its certificate ends or its rights are taken away"}
+	out := []string{what + " was in a file and must be considered copied: " +
+		"it works until its certificate ends or its rights are taken away"}
 	if len(m.Others) > 0 {
 		out = append(out, "other contexts still sign in with it: "+strings.Join(m.Others, ", ")+"; migrate them too")
 	}

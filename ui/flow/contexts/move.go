@@ -88,7 +88,8 @@ func (m *ServerMove) Prove(ctx context.Context) error {
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
 		return hsm.WithHint(fmt.Errorf("%w: %s: %w", ErrUnproven, m.Host, err),
-			"ask the cluster's administrators; if its authority was changed too, enrol again with `kubehsm enroll --restart --name "+m.Name+"`")
+			"ask the cluster's administrators; if its authority was changed too, "+
+				"enrol again with `kubehsm enroll --restart --name "+m.Name+"`")
 	}
 	m.proven = true
 	return resp.Body.Close()

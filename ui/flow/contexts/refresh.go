@@ -45,17 +45,20 @@ func (k Contexts) Refresh(ctx context.Context, name string) (*Refresh, error) {
 		return nil, hsm.WithHint(fmt.Errorf("%w: the enrolment %s does not verify %s at all", ErrUnproven, name, en.Host()),
 			"put the cluster's CA into its context, then `kubehsm enroll --restart --name "+name+"`")
 	}
-	update, err := discovery.Refresh(ctx, discovery.ClusterInfo{Server: c.Server, CAData: c.CAData, TLSServerName: c.TLSServerName, ProxyURL: c.ProxyURL},
-		discovery.Limits{Timeout: k.env.RequestTimeout})
+	known := discovery.ClusterInfo{Server: c.Server, CAData: c.CAData,
+		TLSServerName: c.TLSServerName, ProxyURL: c.ProxyURL}
+	update, err := discovery.Refresh(ctx, known, discovery.Limits{Timeout: k.env.RequestTimeout})
 	if err != nil {
-		return nil, hsm.Hintf(err, "check that %s is up and reachable from here; if the cluster has moved, give its new address: `kubehsm kubeconfig refresh %s --server URL`", en.Host(), name)
+		return nil, hsm.Hintf(err, "check that %s is up and reachable from here; if the cluster has moved, "+
+			"give its new address: `kubehsm kubeconfig refresh %s --server URL`", en.Host(), name)
 	}
 	r := &Refresh{Name: name, Changes: append([]discovery.Change{}, update.Changes...), from: k, next: en}
 	if update.Unproven != nil {
 		r.Unproven = update.Unproven.Error()
 	}
 	n := update.New
-	r.next.Cluster.Server, r.next.Cluster.CAData, r.next.Cluster.TLSServerName, r.next.Cluster.ProxyURL = n.Server, n.CAData, n.TLSServerName, n.ProxyURL
+	r.next.Cluster.Server, r.next.Cluster.CAData = n.Server, n.CAData
+	r.next.Cluster.TLSServerName, r.next.Cluster.ProxyURL = n.TLSServerName, n.ProxyURL
 	r.Kubeconfig, err = k.PlanEntry(ctx, r.next, false, false)
 	return r, err
 }
@@ -67,7 +70,8 @@ func (c *Refresh) Apply(ctx context.Context, accept bool) error {
 		return nil
 	}
 	if c.Unproven != "" && !accept {
-		return hsm.WithHint(fmt.Errorf("%w: %s", ErrUnproven, c.Unproven), "ask the cluster's administrators; --accept-risk=unproven takes it all the same")
+		return hsm.WithHint(fmt.Errorf("%w: %s", ErrUnproven, c.Unproven),
+			"ask the cluster's administrators; --accept-risk=unproven takes it all the same")
 	}
 	release, err := c.from.env.Lock(ctx, c.Name)
 	if err != nil {

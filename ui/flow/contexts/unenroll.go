@@ -63,7 +63,8 @@ func (k Contexts) Unenroll(ctx context.Context, u Unenrollment) error {
 	if err := os.Remove(enrolling.NewStore(k.env).Path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := (session.Agent{Env: k.env}).RecordPolicy(u.Enrollment, audit.Record{Reason: audit.PolicyRemoved, Was: u.Enrollment.Consent().String()}); err != nil {
+	gone := audit.Record{Reason: audit.PolicyRemoved, Was: u.Enrollment.Consent().String()}
+	if err := (session.Agent{Env: k.env}).RecordPolicy(u.Enrollment, gone); err != nil {
 		return err
 	}
 	if err := k.env.Enrollments().Delete(name); err != nil && !errors.Is(err, enrollment.ErrUnknown) {

@@ -23,7 +23,8 @@ func guarded(t *testing.T) (*env.Env, *hsmtest.FakeToken) {
 	e, fake := flowtest.Env(t)
 	card := fake.Add(hsmtest.FakeOptions{Label: "blue"})
 	keys := token.Keys{Env: e}
-	slot, err := keys.Generate(t.Context(), card.Info().URI(), hsm.GenerateOptions{Label: "prod-hsm"}, hsmtest.Typing(t, card.PIN()))
+	slot, err := keys.Generate(t.Context(), card.Info().URI(), hsm.GenerateOptions{Label: "prod-hsm"},
+		hsmtest.Typing(t, card.PIN()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +68,8 @@ func TestConsentLowered(t *testing.T) {
 		{"the token pulled before", nil, func(_ context.CancelFunc, card *hsmtest.FakeToken) {
 			card.Unplug()
 		}, hsm.ErrNoToken},
-		{"the token pulled after the PIN was typed", []hsmtest.Answer{hsmtest.PIN("123456")}, func(_ context.CancelFunc, card *hsmtest.FakeToken) {
+		{"the token pulled after the PIN was typed", []hsmtest.Answer{hsmtest.PIN("123456")}, func(
+			_ context.CancelFunc, card *hsmtest.FakeToken) {
 			card.Before(func(_ context.Context, op hsmtest.Op) error {
 				if op == hsmtest.OpUnlock {
 					card.Unplug()
@@ -89,7 +91,8 @@ func TestConsentLowered(t *testing.T) {
 			if c.before != nil {
 				c.before(stop, card)
 			}
-			_, err := Agent{Env: e}.SetConsent(ctx, "prod-hsm", consent.Policy{Mode: consent.Session}, hsmtest.NewScript(t, c.answer...))
+			_, err := Agent{Env: e}.SetConsent(ctx, "prod-hsm", consent.Policy{Mode: consent.Session},
+				hsmtest.NewScript(t, c.answer...))
 			if !errors.Is(err, c.want) {
 				t.Fatalf("got %v, want %v", err, c.want)
 			}
@@ -120,7 +123,8 @@ func TestConsentRaised(t *testing.T) {
 	}
 	card.Unplug()
 	nobody := hsmtest.NewScript(t)
-	if _, err := (Agent{Env: e}).SetConsent(t.Context(), "prod-hsm", consent.Policy{Mode: consent.Always}, nobody); err != nil {
+	always := consent.Policy{Mode: consent.Always}
+	if _, err := (Agent{Env: e}).SetConsent(t.Context(), "prod-hsm", always, nobody); err != nil {
 		t.Fatal(err)
 	}
 	p, host, err := Agent{Env: e}.Consent(t.Context(), "prod-hsm")
