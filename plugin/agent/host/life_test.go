@@ -107,6 +107,21 @@ func TestUnlockAhead(t *testing.T) {
 	}
 }
 
+// TestUnlockEndsRefusals: a program that was refused a moment ago is not refused once its
+// user has unlocked the token.
+func TestUnlockEndsRefusals(t *testing.T) {
+	r := newRig(t, rigOptions{})
+	if _, err := r.prepare(r.dial(), caller(1), hsmtest.NewScript(t, hsmtest.Cancel())); !errors.Is(err, hsm.ErrCancelled) {
+		t.Fatal(err)
+	}
+	if _, err := r.prepare(r.dial(), caller(1), nil); !errors.Is(err, hsm.ErrCancelled) { // it is not asked again
+		t.Fatal(err)
+	}
+	check(t, r.dial().Unlock(t.Context(), "prod", hsmtest.NewScript(t, hsmtest.PIN(pin))))
+	_, err := r.prepare(r.dial(), caller(1), nil)
+	check(t, err)
+}
+
 func TestUnlockWindow(t *testing.T) {
 	r := newRig(t, rigOptions{idle: true})
 	log := discard()

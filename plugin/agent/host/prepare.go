@@ -205,7 +205,7 @@ func (s *signIns) unlockAhead(ctx context.Context, q auditing.Requester, p *remo
 	}
 	if err = lockedOr(ctx, err); err == nil {
 		t.holder.use()
-		s.refusals.remember(bridge.Client{}, t.e.Name, nil, time.Now())
+		s.refusals.remember(q.Client, t.e.Name, nil, time.Now())
 	}
 	return err
 }
