@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner"
@@ -95,9 +96,21 @@ func (s *server) grpc(k keepalive.ServerParameters) *grpc.Server {
 		grpc.MaxHeaderListSize(maxHeader),
 		grpc.MaxRecvMsgSize(wire.MaxRequest),
 		grpc.StreamInterceptor(inTime),
+		grpc.InTapHandle(atOnce),
 	)
 	v1alpha1.RegisterExternalSignerServiceServer(g, s)
 	return g
+}
+
+// atOnce bounds a call of the one method that is no stream, as [inTime] does the others: it
+// asks nobody anything.
+func atOnce(ctx context.Context, call *tap.Info) (context.Context, error) {
+	if call.FullMethodName != v1alpha1.ExternalSignerService_Version_FullMethodName {
+		return ctx, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	context.AfterFunc(ctx, cancel) // ctx ends with the call, too
+	return ctx, nil
 }
 
 // inTime bounds the time that a client takes for its request.

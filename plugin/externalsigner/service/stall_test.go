@@ -35,7 +35,7 @@ func TestClientThatTakesNothing(t *testing.T) {
 					return externalsigner.Answer{}, nil
 				}}}
 				client, end := piped(t, s, keepalive.ServerParameters{})
-				go request(client, reads, true)
+				go request(client, v1alpha1.ExternalSignerService_GetCertificate_FullMethodName, reads, true)
 				select {
 				case d := <-took:
 					if d > time.Second {
@@ -52,27 +52,33 @@ func TestClientThatTakesNothing(t *testing.T) {
 
 // TestUnfinishedRequest: a request that does not come in time ends.
 func TestUnfinishedRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &server{ctx: t.Context(), options: Options{Answer: func(context.Context, externalsigner.Request, func(string)) (externalsigner.Answer, error) {
-			t.Error("it was answered")
-			return externalsigner.Answer{}, nil
-		}}}
-		client, end := piped(t, s, keepalive.ServerParameters{})
-		begin := time.Now()
-		if ended := request(client, true, false); !ended {
-			t.Error("the request did not end")
-		}
-		if took := time.Since(begin); took < readTimeout || took > readTimeout+time.Second {
-			t.Errorf("it ended after %v", took)
-		}
-		end()
-	})
+	for _, method := range []string{v1alpha1.ExternalSignerService_GetCertificate_FullMethodName, v1alpha1.ExternalSignerService_Version_FullMethodName} {
+		t.Run(method, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := &server{ctx: t.Context(), options: Options{Answer: func(context.Context, externalsigner.Request, func(string)) (externalsigner.Answer, error) {
+					t.Error("it was answered")
+					return externalsigner.Answer{}, nil
+				}}}
+				client, end := piped(t, s, keepalive.ServerParameters{})
+				late := time.AfterFunc(time.Hour, func() { _ = client.Close() })
+				defer late.Stop()
+				begin := time.Now()
+				if ended := request(client, method, true, false); !ended {
+					t.Error("the request did not end")
+				}
+				if took := time.Since(begin); took < readTimeout || took > readTimeout+time.Second {
+					t.Errorf("it ended after %v", took)
+				}
+				end()
+			})
+		})
+	}
 }
 
-// request asks for a certificate, with a window of no bytes for the answer, or sends
-// only a header if it is not whole; what comes is read, or not from the request on.
+// request calls method, for a certificate with a window of no bytes for the answer, or
+// sends only a header if it is not whole; what comes is read, or not from the request on.
 // It tells whether the request ended.
-func request(c net.Conn, reads, whole bool) (ended bool) {
+func request(c net.Conn, method string, reads, whole bool) (ended bool) {
 	f := http2.NewFramer(c, c)
 	ready, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -95,7 +101,7 @@ func request(c net.Conn, reads, whole bool) (ended bool) {
 	}
 	_ = f.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window})
 	<-ready
-	_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, EndHeaders: true, BlockFragment: headers()})
+	_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, EndHeaders: true, BlockFragment: headers(method)})
 	if whole {
 		request, _ := proto.Marshal(&v1alpha1.CertificateRequest{Version: version, Configuration: config}) // valid UTF-8
 		head := binary.BigEndian.AppendUint32([]byte{0}, uint32(len(request)))
@@ -106,10 +112,10 @@ func request(c net.Conn, reads, whole bool) (ended bool) {
 	return ended
 }
 
-func headers() []byte {
+func headers(method string) []byte {
 	var b bytes.Buffer
 	e := hpack.NewEncoder(&b)
-	for _, h := range [][2]string{{":method", "POST"}, {":scheme", "http"}, {":path", v1alpha1.ExternalSignerService_GetCertificate_FullMethodName}, {":authority", "signer"}, {"content-type", "application/grpc"}, {"te", "trailers"}} {
+	for _, h := range [][2]string{{":method", "POST"}, {":scheme", "http"}, {":path", method}, {":authority", "signer"}, {"content-type", "application/grpc"}, {"te", "trailers"}} {
 		_ = e.WriteField(hpack.HeaderField{Name: h[0], Value: h[1]}) // it goes to memory
 	}
 	return b.Bytes()
