@@ -76,10 +76,62 @@ func (g *guard) clean(ctx context.Context, token hsm.URI, p hsm.Prompter) error 
 	return errors.Join(errs...)
 }
 
-// guarded is the token behind the guard.
+// guarded is the token behind the guard. What changes more than a key of this run it
+// says that it cannot do.
 type guarded struct {
 	hsm.Token
-	g *guard
+	cannot hsm.Unsupported
+	g      *guard
+}
+
+// Info implements [hsm.Token].
+func (t *guarded) Info(ctx context.Context) (hsm.TokenInfo, error) {
+	info, err := t.Token.Info(ctx)
+	can := &info.Can
+	can.Move, can.ChangePIN, can.SetRetries, can.ManagementKey, can.Reset, can.Initialize = false, false, false, false, false, false
+	return info, err
+}
+
+// Move implements [hsm.Administration].
+func (t *guarded) Move(ctx context.Context, from, to hsm.URI, p hsm.Prompter) (hsm.Slot, error) {
+	return t.cannot.Move(ctx, from, to, p)
+}
+
+// ChangePIN implements [hsm.Administration].
+func (t *guarded) ChangePIN(ctx context.Context, kind hsm.PINKind, p hsm.Prompter) error {
+	return t.cannot.ChangePIN(ctx, kind, p)
+}
+
+// Unblock implements [hsm.Administration].
+func (t *guarded) Unblock(ctx context.Context, p hsm.Prompter) error { return t.cannot.Unblock(ctx, p) }
+
+// SetRetries implements [hsm.Administration].
+func (t *guarded) SetRetries(ctx context.Context, pin, puk int, p hsm.Prompter) error {
+	return t.cannot.SetRetries(ctx, pin, puk, p)
+}
+
+// SetManagementKey implements [hsm.Administration].
+func (t *guarded) SetManagementKey(ctx context.Context, o hsm.ManagementKeyOptions, p hsm.Prompter) (*hsm.Secret, error) {
+	return t.cannot.SetManagementKey(ctx, o, p)
+}
+
+// Reset implements [hsm.Administration].
+func (t *guarded) Reset(ctx context.Context, p hsm.Prompter) error { return t.cannot.Reset(ctx, p) }
+
+// Attest implements [hsm.Administration].
+func (t *guarded) Attest(ctx context.Context, u hsm.URI) (hsm.Attestation, error) {
+	if _, err := t.Slot(ctx, u); err != nil {
+		return hsm.Attestation{}, err
+	}
+	return t.Token.Attest(ctx, u)
+}
+
+// DeleteCertificate implements [hsm.Administration].
+func (t *guarded) DeleteCertificate(ctx context.Context, u hsm.URI, p hsm.Prompter) error {
+	if _, err := t.Slot(ctx, u); err != nil {
+		return err
+	}
+	return t.Token.DeleteCertificate(ctx, u, p)
 }
 
 // Slots implements [hsm.Token]: those of this run.
