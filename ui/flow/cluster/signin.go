@@ -16,6 +16,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
@@ -74,7 +75,7 @@ func (a Access) attend(ctx context.Context, p hsm.Prompter) error {
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
 		defer c.Close()
-		ended <- c.Attend(context.WithoutCancel(ctx), process.This(), p, func() { close(ready) })
+		ended <- c.Attend(context.WithoutCancel(ctx), process.This(), questions(p), func() { close(ready) })
 	}()
 	select {
 	case <-ready:
@@ -83,6 +84,18 @@ func (a Access) attend(ctx context.Context, p hsm.Prompter) error {
 		return err
 	case <-ctx.Done():
 		return errors.Join(ctx.Err(), c.Close())
+	}
+}
+
+// questions is p, but does not tell whether a touch would be seen: what a request does
+// is asked in words before the touch.
+func questions(p hsm.Prompter) ask.Func {
+	next := ask.From(p)
+	return func(ctx context.Context, q ask.Question) (ask.Answer, error) {
+		if q.Reach {
+			return ask.Answer{}, hsm.ErrUnsupported
+		}
+		return next(ctx, q)
 	}
 }
 

@@ -4,13 +4,16 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
@@ -80,4 +83,20 @@ func TestSignInFollowsTheAgent(t *testing.T) {
 		t.Errorf("asked for %d sessions, want 2", asked)
 	}
 	s.next.CloseIdleConnections()
+}
+
+// TestTouchAloneIsNoAnswer: a request of this process is asked about in words, also where
+// a touch would be seen.
+func TestTouchAloneIsNoAnswer(t *testing.T) {
+	var asked ask.Question
+	p := questions(ask.Func(func(_ context.Context, q ask.Question) (ask.Answer, error) {
+		asked = q
+		return ask.Answer{Yes: true}, nil
+	}))
+	if _, err := p(t.Context(), ask.Question{Reach: true}); !errors.Is(err, hsm.ErrUnsupported) {
+		t.Errorf("error %v", err)
+	}
+	if yes, err := p.Confirm(t.Context(), hsm.ConfirmPrompt{Question: "allow it?"}); !yes || err != nil || asked.Confirm == nil {
+		t.Errorf("%t, %v, %+v", yes, err, asked)
+	}
 }
