@@ -26,7 +26,7 @@ func (b *bench) start(ctx context.Context) error {
 		ours program
 		bar  float64
 	}{
-		{"`kubehsm version`", version, 2.1},
+		{"`kubehsm version`", version, 3},
 		{"`kubehsm credential`, agent warm", credential, 2.1},
 		{"`kubehsm credential`, agent warm, for a client that sends no request", silent, 0},
 	} {
