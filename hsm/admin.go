@@ -18,7 +18,7 @@ type Abilities struct {
 	Move              bool `json:"move,omitempty"`              // [Administration]
 	Attest            bool `json:"attest,omitempty"`            // [Administration]
 	Details           bool `json:"details,omitempty"`           // [Administration]
-	ChangePIN         bool `json:"changePIN,omitempty"`         // and Unblock, of [Administration]
+	ChangePIN         bool `json:"changePIN,omitempty"`         // [Administration], Unblock as well
 	SetRetries        bool `json:"setRetries,omitempty"`        // [Administration]
 	ManagementKey     bool `json:"managementKey,omitempty"`     // [Administration]
 	Reset             bool `json:"reset,omitempty"`             // [Administration]

@@ -85,7 +85,7 @@ func (s Store) decode(name string, b []byte) (Enrollment, error) {
 // damaged says how a file of the store is mended that cannot be used.
 func damaged(err error, name string) error {
 	if errors.Is(err, record.ErrNewer) {
-		return err // it is whole, and its own hint says what helps
+		return err // the error is whole, and its own hint says the next step
 	}
 	return hsm.WithHint(err, "`kubehsm enroll --name "+name+"` (join, if the cluster was joined) writes it anew from the record of the enrolment")
 }

@@ -47,7 +47,7 @@ func (f *filePIN) answer(ctx context.Context, q ask.Question) (*hsm.Secret, erro
 		}
 	}
 	switch {
-	case f.used && p.Again != "": // that nobody could be asked instead is not the point
+	case f.used && p.Again != "": // the first reason counts
 		err = hsm.WithHint(fmt.Errorf("%w: the one in the kubeconfig", hsm.ErrPINIncorrect), "take it out of there, and type it")
 	case fits && p.Again == "" && p.Token.PIN.Counted():
 		err = hsm.WithHint(fmt.Errorf("%w, and the PIN in the kubeconfig is not used: the token counts wrong PINs, or has few tries", err),

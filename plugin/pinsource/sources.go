@@ -113,7 +113,7 @@ func instead(ctx context.Context, next ask.Func, q ask.Question, why error) (ask
 		return a, err
 	}
 	if errors.Is(why, hsm.ErrPINIncorrect) {
-		return ask.Answer{}, why // that nobody could be asked instead is not the point
+		return ask.Answer{}, why // the first reason counts
 	}
 	hint := hsm.Hint(why)
 	if hint == "" {

@@ -117,7 +117,7 @@ func TestOlderProgram(t *testing.T) {
 		u.kubehsm("agent", "lock")
 		u.kubehsm("agent", "stop")
 		cancel()
-		<-watch // it was killed
+		<-watch // kubectl was killed
 	})
 	t.Run("its state", func(t *testing.T) {
 		u := u.in(t)
@@ -160,5 +160,5 @@ func TestOlderProgram(t *testing.T) {
 			t.Errorf("the request %s is not listed:\n%s", request, out)
 		}
 	})
-	u.upgrade(now) // which the lab is closed by
+	u.upgrade(now) // the lab is closed by this program
 }

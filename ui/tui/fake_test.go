@@ -46,7 +46,7 @@ type fakeBackend struct {
 	defaults error                    // the error of [fakeBackend.RefuseDefaults]
 	fail     map[enrolling.Step]error // each fails once
 	hang     map[enrolling.Step]bool  // waits until cancelled
-	done     []enrolling.Step         // what earlier runs did
+	done     []enrolling.Step         // the steps of earlier runs
 	pace     time.Duration            // for looking at it by eye
 	noRights bool
 

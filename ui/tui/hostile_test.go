@@ -162,7 +162,7 @@ func TestHostilePrompts(t *testing.T) {
 				before := len(r.m.dialogs.stack)
 				go func() { ended <- do(ctx) }()
 				r.Until(what, func() bool { return len(r.m.dialogs.stack) > before })
-				r.Time = r.Time.Add(5 * time.Second) // what takes long says more
+				r.Time = r.Time.Add(5 * time.Second) // a long action says more
 				r.Press("x", "up", "down")
 				r.hostileLook(what, allSizes())
 				cancel()

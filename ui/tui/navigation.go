@@ -78,7 +78,7 @@ func (n *navigation) goTo(g screen.GoMsg, now time.Time) tea.Cmd {
 	if g.Argument == "" {
 		return cmd
 	}
-	for len(n.here().stack) > 1 { // it is the first one's
+	for len(n.here().stack) > 1 { // the screen below is the first one's
 		n.pop()
 	}
 	return tea.Batch(cmd, n.top().Update(screen.ArgumentMsg{To: g.To, Value: g.Argument}, now))

@@ -36,7 +36,7 @@ func services[B any](s shared, b B) screen.Services[B] {
 // factory makes screens of what they work with.
 type factory struct {
 	shared
-	draft enroll.Draft // what was typed into the wizard
+	draft enroll.Draft // the answers typed into the wizard
 }
 
 // sections lists the screens of the top level, in the order of their numbers.

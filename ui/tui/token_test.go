@@ -78,7 +78,7 @@ func TestReadOnly(t *testing.T) {
 	r.Sees("1 session")
 	r.Press("S")
 	r.Sees("stop the agent: read-only mode")
-	r.Press("L") // that keeps nothing from anybody
+	r.Press("L") // the lock keeps nothing from anybody
 	r.did(f, "lock the agent")
 	for _, w := range []int{60, 80, 100, 200} { // it is said at every size
 		r.Send(tea.WindowSizeMsg{Width: w, Height: 24})

@@ -126,7 +126,7 @@ func (f Format) Replaceable(path string) error {
 		return newer(fmt.Errorf("%s: %w, in version %d of the format; writing it here would lose what version %d does not know",
 			path, ErrNewer, m.Version, f.Version))
 	}
-	return nil // what is damaged may be written anew
+	return nil // a damaged record may be written anew
 }
 
 // Encode is the record as it is written.

@@ -103,7 +103,7 @@ type Requester struct {
 	Enrollment string              // its name
 	Client     process.ID          // the program, as the system knows it
 	Kin        func() []process.ID // the processes that started it, nil where the system does not tell
-	Command    string              // what the client says that it runs
+	Command    string              // the command line that the client tells
 }
 
 // subject fills in who wanted it and for which enrolment; ok is false where nobody

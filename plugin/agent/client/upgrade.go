@@ -82,7 +82,7 @@ func (c *Client) hello(ctx context.Context, mine wire.Build) (message.Hello, err
 	switch {
 	case errors.Is(err, message.ErrStopped), errors.Is(err, message.ErrVersion), ctx.Err() != nil:
 		return message.Hello{}, err
-	case out.Hello == nil: // it refused the question, or its answer cannot be read
+	case out.Hello == nil: // the agent refused the question, or its answer cannot be read
 		return message.Hello{Protocol: wire.Version, Program: mine}, nil
 	}
 	c.beats = out.Hello.Beats

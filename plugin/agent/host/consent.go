@@ -70,7 +70,7 @@ func (s *questions) consent(ctx context.Context, q bridge.Question) error {
 		return err
 	}
 	defer leave()
-	if err, ok := s.answers.Recall(of, time.Now()); ok { // it was asked meanwhile
+	if err, ok := s.answers.Recall(of, time.Now()); ok { // another request was asked about meanwhile
 		s.queue.Covered(answered, q.Client)
 		return err
 	}

@@ -25,7 +25,7 @@ type life struct {
 	issued     atomic.Int64               // when a session was last handed out, Unix nanoseconds
 	trimmed    atomic.Int64               // the use after which memory was given back, Unix nanoseconds
 	newer      atomic.Pointer[wire.Build] // a program that would replace this agent
-	why        atomic.Pointer[string]     // it ends
+	why        atomic.Pointer[string]     // the reason for the end
 }
 
 func newLife(stop context.CancelFunc, sessions *bridge.Sessions, timeout, quiet time.Duration) *life {

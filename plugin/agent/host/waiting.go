@@ -24,7 +24,7 @@ type openQuestions struct {
 // openQuestion is a question that waits for its answer.
 type openQuestion struct {
 	wire.Wait
-	by ask.Responder // who shows it; nil if that is not a client of the agent
+	by ask.Responder // shows the question; nil if that is not a client of the agent
 }
 
 func newAsks() *openQuestions { return &openQuestions{changed: make(chan struct{})} }

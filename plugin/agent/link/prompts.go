@@ -47,7 +47,7 @@ func (s *prompts) show(p prompt) {
 	down := cancel
 	q := ask.Question{PIN: p.PIN, Confirm: p.Confirm, Touch: p.Touch, Reach: p.Reach, Raw: p.Raw, Shared: shared.Load}
 	if !p.Reach {
-		s.quiet() // what comes now is shown in its place
+		s.quiet() // the next prompt is shown in its place
 	}
 	if p.Wait != nil && s.o.Waiting != nil {
 		done := s.o.Waiting(*p.Wait)

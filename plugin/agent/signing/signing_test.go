@@ -17,7 +17,7 @@ import (
 // when it is told to.
 func TestSuspendedAgentHoldsNoKey(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "agent.sock")
-	l, err := socket.Listen(path) // what a suspended agent looks like
+	l, err := socket.Listen(path) // as of a suspended agent
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -194,7 +194,7 @@ func TestMoveServer(t *testing.T) {
 // next step is named.
 func TestRefreshGone(t *testing.T) {
 	e, before := enrolled(t, enrollment.Cluster{Server: "https://127.0.0.1:1", Direct: true})
-	e.RequestTimeout = 200 * time.Millisecond // it is tried until then
+	e.RequestTimeout = 200 * time.Millisecond // the call is repeated until then
 	_, err := New(e).Refresh(t.Context(), "prod-hsm")
 	if err == nil || !strings.Contains(hsm.Hint(err), "`kubehsm kubeconfig refresh prod-hsm --server URL`") {
 		t.Errorf("%v (hint: %s)", err, hsm.Hint(err))

@@ -195,7 +195,7 @@ func (n Enroller) readCluster(ctx context.Context, j *enrolling.Progress) error 
 		return err
 	}
 	j.Namespace = at.Namespace
-	if at.Enrollment == "" || at.Enrollment != j.Options.Name { // what is enrolled so was accepted then
+	if at.Enrollment == "" || at.Enrollment != j.Options.Name { // the cluster was accepted when it was enrolled
 		if err := at.Accepts(j.Options.AcceptUnverified); err != nil {
 			return err
 		}

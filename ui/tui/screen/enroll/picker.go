@@ -22,7 +22,7 @@ type item struct {
 	level  present.Level // of right
 	detail []string      // said below the list while it is selected
 	reason string        // why it cannot be chosen, "" if it can
-	index  int           // what it stands for in its page
+	index  int           // the number in its page
 }
 
 // picker is a list to choose one item from, with a filter.
