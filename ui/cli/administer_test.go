@@ -114,7 +114,7 @@ func TestKeyShow(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	b.ok("certificate", "import", file, "--key", key)
-	if out := b.ok("key", "show", "--key", key); !strings.Contains(out, "User:         jane in dev") {
+	if out := b.ok("key", "show", "--key", key); !strings.Contains(out, "User:         jane\n") || !strings.Contains(out, "Serial:       abc\n") {
 		t.Errorf("%s", out)
 	}
 	if out := b.ok("key", "show", "--key", key, "-o", "pem"); !strings.HasPrefix(out, "-----BEGIN PUBLIC KEY-----\n") {

@@ -54,7 +54,7 @@ kubehsm key show --key 'piv:serial=12345678;slot=9a' -o pem`,
 		if err != nil {
 			return err
 		}
-		return a.emit(o, d, func(w *words) { w.facts(present.SlotFacts(slot, time.Now())) })
+		return a.emit(o, d, func(w *words) { w.sections(present.KeySections(slot, time.Now())) })
 	})
 	keyFlag(c, &key)
 	o = output(c, "pem")

@@ -104,10 +104,10 @@ func countOf(n uint64, noun string) string { return Count(int(n), noun) }
 
 // shortName names a token by its URI alone.
 func shortName(u hsm.URI) string {
-	if u.Serial != "" {
-		return u.Serial
+	if u.Serial != "" && u.Token != "" {
+		return u.Token + " (" + u.Serial + ")"
 	}
-	return u.Token
+	return u.Serial + u.Token
 }
 
 func tokenState(t message.TokenStatus, now time.Time) string {

@@ -3,6 +3,7 @@ package present
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/kubehsm/kubehsm/ui/flow/token"
 	"github.com/kubehsm/kubehsm/ui/text"
@@ -17,12 +18,16 @@ func Loss(l token.Loss) []string {
 		}
 		what := ""
 		if s.Key != nil {
-			what = "the key " + text.Clean(string(s.Key.Algorithm))
+			what = "key " + text.Clean(string(s.Key.Algorithm))
 		}
 		if c := Certificate(s.Certificate); c != "" {
-			what = join(what, "the certificate for "+c)
+			what = join(what, "certificate for "+c+" until "+s.Certificate.NotAfter.Local().Format(time.DateOnly))
 		}
-		lines = append(lines, "  "+Slot(s)+": "+what)
+		name := Slot(s)
+		if id := ID(s); name != id { // labels need not differ
+			name += " (" + id + ")"
+		}
+		lines = append(lines, "  "+name+": "+what)
 	}
 	switch {
 	case len(lines) > 1:

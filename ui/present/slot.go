@@ -91,6 +91,9 @@ func RowOf(s hsm.Slot, now time.Time) SlotRow {
 	return r
 }
 
+// otherKey is said where a slot's certificate and key do not belong together.
+const otherKey = "the certificate is for another key than the one in this slot"
+
 // SlotFacts are what is known of a slot, the most telling first.
 func SlotFacts(s hsm.Slot, now time.Time) []Fact {
 	var facts []Fact
@@ -111,15 +114,15 @@ func SlotFacts(s hsm.Slot, now time.Time) []Fact {
 		if k.Extractable {
 			add("Warning", "the private key may leave the token", Warn)
 		}
-		add("PIN", join(k.PIN.String(), PINPolicy(k.PIN)), Quiet)
+		add("PIN", policy(k.PIN, hsm.PINDefault, PINPolicy), Quiet)
 		if kind.Policies {
-			add("Touch", join(k.Touch.String(), TouchPolicy(k.Touch)), Quiet)
+			add("Touch", policy(k.Touch, hsm.TouchDefault, TouchPolicy), Quiet)
 		}
 	}
 	if s.Certificate != nil {
 		facts = append(facts, holder(s.Certificate), issuer(s.Certificate), until(s.Certificate, now))
 		if s.Key != nil && !s.CertificateMatches() {
-			add("Mind", "the certificate is for another key than the one in this slot", Warn)
+			add("Mind", otherKey, Warn)
 		}
 	}
 	hash, words := "", ""
@@ -130,6 +133,33 @@ func SlotFacts(s hsm.Slot, now time.Time) []Fact {
 	add("URI", text.Clean(s.URI.String()), Quiet)
 	add("In words", words, Quiet)
 	return facts
+}
+
+// policy is a policy with what it means. That of a token which does not tell it has no
+// name: "default" is what PINs are that everybody knows.
+func policy[P interface {
+	comparable
+	String() string
+}](p, untold P, means func(P) string) string {
+	if p == untold {
+		return means(p)
+	}
+	return join(p.String(), means(p))
+}
+
+// KeySections are a key and all that the certificate beside it says.
+func KeySections(s hsm.Slot, now time.Time) []Section {
+	alone := s
+	alone.Certificate = nil
+	sections := []Section{{Facts: SlotFacts(alone, now)}}
+	if s.Certificate == nil {
+		return sections
+	}
+	beside := Section{Facts: CertificateFacts(s.Certificate, now)}
+	if s.Key != nil && !s.CertificateMatches() {
+		beside.Lines = []Line{{Words: otherKey, Level: Warn}}
+	}
+	return append(sections, beside)
 }
 
 // fingerprint is that of a key, in hex and in words to be read out; none for a key of a

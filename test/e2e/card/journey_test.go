@@ -143,7 +143,7 @@ func TestJourneyAdministration(t *testing.T) {
 
 	// As new, but only for who types which card it is.
 	s.Type("X")
-	s.WaitFor("Reset the PIV application of", "What remains: the attestation key", "9a: the key ecdsa-p256", "Type "+serial+" to confirm:")
+	s.WaitFor("Reset the PIV application of", "What remains: the attestation key", "9a: key ecdsa-p256", "Type "+serial+" to confirm:")
 	lab.Insist(s, "1", "the dialog takes keys", lab.Shows("› 1"))
 	s.Press(term.Enter)
 	s.Press(term.CtrlU)
