@@ -115,7 +115,7 @@ func answerOne(ctx context.Context, s signer.Signer, one chan struct{}, r extern
 	}
 	defer func() { <-one }()
 	s.Client = process.Of(service.PeerPID(ctx))
-	s.Around = service.Told("where the external signer runs", tell)
+	s.Around = service.Announced("where the external signer runs", tell)
 	o, done, err := s.Options("answer where the external signer runs: start it in a terminal, configure a pinentry, or run `kubehsm unlock` first")
 	if err != nil {
 		r.Zero()

@@ -36,11 +36,11 @@ type agent struct {
 	tokens   *heldTokens
 	locks    *locks
 
-	people    *responders
-	queue     *queue.Queue
-	terminals *terminals
-	answers   *consents.Answers
-	questions *questions
+	responders *responders
+	queue      *queue.Queue
+	terminals  *terminals
+	answers    *consents.Answers
+	questions  *questions
 
 	flights     *flights
 	refusals    *refusals
@@ -59,33 +59,33 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 		timeout, executable = 0, ""
 	}
 	var (
-		notify    = desktop.New(os.Getenv)
-		store     = enrollment.NewStore(o.Dirs)
-		epoch     = newEpoch()
-		flights   = newFlights()
-		refusals  = newRefusals()
-		prompts   = queue.New()
-		answers   = consents.New()
-		records   = auditing.NewRecords(to, audit.Path(o.Dirs), o.pid, log)
-		life      = newLife(stop, sessions, timeout, o.quiet)
-		people    = newPeople(life.started)
-		terminals = &terminals{queue: prompts, sessions: sessions, answers: answers}
-		dial      = &dialSigner{people: people, sources: o.PINSources, state: o.Dirs.State, records: records, notify: notify}
-		tokens    = &heldTokens{source: o.Tokens, tried: records.Unlock, all: map[string]*holder{}}
-		policies  = &auditing.Policies{Store: store, Records: records, Notify: notify, Log: log}
-		targets   = &targets{store: store, policies: policies, tokens: tokens, sessions: sessions, signer: dial.reconnect,
+		notify     = desktop.New(os.Getenv)
+		store      = enrollment.NewStore(o.Dirs)
+		epoch      = newEpoch()
+		flights    = newFlights()
+		refusals   = newRefusals()
+		prompts    = queue.New()
+		answers    = consents.New()
+		records    = auditing.NewRecords(to, audit.Path(o.Dirs), o.pid, log)
+		life       = newLife(stop, sessions, timeout, o.quiet)
+		responders = newResponders(life.started)
+		terminals  = &terminals{queue: prompts, sessions: sessions, answers: answers}
+		dial       = &dialSigner{responders: responders, sources: o.PINSources, state: o.Dirs.State, records: records, notify: notify}
+		tokens     = &heldTokens{source: o.Tokens, tried: records.Unlock, all: map[string]*heldToken{}}
+		policies   = &auditing.Policies{Store: store, Records: records, Notify: notify, Log: log}
+		targets    = &targets{store: store, policies: policies, tokens: tokens, sessions: sessions, signer: dial.reconnect,
 			handshake: o.handshake, log: log, all: map[string]*target{}}
 		locks = &locks{window: o.Unlock, epoch: epoch, targets: targets, tokens: tokens, sessions: sessions,
 			answers: answers, records: records, notify: notify, log: log}
-		questions = &questions{targets: targets, answers: answers, queue: prompts, people: people, terminals: terminals,
+		questions = &questions{targets: targets, answers: answers, queue: prompts, responders: responders, terminals: terminals,
 			policies: policies, epoch: epoch, life: life, records: records, log: log, open: map[*message.ConsentStatus]struct{}{}}
 		host    = &bridgeHost{dirs: o.Dirs, passed: o.Port, executable: executable, log: log}
-		issuer  = &issuer{sessions: sessions, people: people, terminals: terminals, life: life, records: records}
+		issuer  = &issuer{sessions: sessions, responders: responders, terminals: terminals, life: life, records: records}
 		signIns = &signIns{targets: targets, bridge: host, flights: flights, refusals: refusals, epoch: epoch, issuer: issuer, dial: dial, records: records, log: log}
 		keys    = &keys{store: store, policies: policies, tokens: tokens, epoch: epoch}
 	)
 	tokens.notice = policies.Notice
-	tokens.removed = func(h *holder) { locks.token(h, lockRemoved) }
+	tokens.removed = func(h *heldToken) { locks.token(h, lockRemoved) }
 	policies.Lowered = func(key hsm.URI) { locks.token(tokens.of(key), lockPolicy) }
 	host.serve = func(cert tls.Certificate) *bridge.Server {
 		s := bridge.NewServer(cert, sessions, targets.route, log)
@@ -94,11 +94,11 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 	}
 	return &agent{o: o, program: program, log: log, records: records, life: life,
 		sessions: sessions, bridge: host, targets: targets, tokens: tokens, locks: locks,
-		people: people, queue: prompts, terminals: terminals, answers: answers, questions: questions,
+		responders: responders, queue: prompts, terminals: terminals, answers: answers, questions: questions,
 		flights: flights, refusals: refusals, signIns: signIns,
 		credentials: &credentials{program: program, protocol: o.protocol, identify: o.identify, targets: targets, bridge: host,
 			issuer: issuer, state: o.Dirs.State, log: log},
-		signer: &externalSigner{keys: keys, people: people, tokens: tokens, epoch: epoch, dial: dial, asker: o.Asker, refusals: refusals, life: life,
+		signer: &externalSigner{keys: keys, responders: responders, tokens: tokens, epoch: epoch, dial: dial, asker: o.Asker, refusals: refusals, life: life,
 			records: records, notify: notify, socket: o.Dirs.SignerSocket(), log: log}}, nil
 }
 
@@ -121,7 +121,7 @@ func (a *agent) status() *message.Status {
 	s := &message.Status{Version: a.o.Version, PID: a.o.pid, Started: a.life.started, Memory: child.Memory(a.o.pid), Workers: a.o.Tokens.Workers(),
 		Tokens: a.locks.status(time.Now()), Sessions: a.sessions.Status()}
 	s.Upstreams, s.Signatures, s.Dials = a.targets.status()
-	s.Consents, s.Fronts = a.questions.status(), a.people.fronts()
+	s.Consents, s.Fronts = a.questions.status(), a.responders.fronts()
 	s.Bridge, s.BridgeError = a.bridge.describe()
 	s.Program, s.Supervised, s.Newer = a.program, a.o.Supervised, a.life.newer.Load()
 	s.AuditError = a.records.Problem()

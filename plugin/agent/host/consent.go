@@ -31,16 +31,16 @@ var (
 
 // questions asks people about requests.
 type questions struct {
-	targets   *targets
-	answers   *consents.Answers
-	queue     *queue.Queue
-	people    *responders
-	terminals *terminals
-	policies  *auditing.Policies
-	epoch     *epoch
-	life      *life
-	records   *auditing.Records
-	log       *slog.Logger
+	targets    *targets
+	answers    *consents.Answers
+	queue      *queue.Queue
+	responders *responders
+	terminals  *terminals
+	policies   *auditing.Policies
+	epoch      *epoch
+	life       *life
+	records    *auditing.Records
+	log        *slog.Logger
 
 	mu   sync.Mutex
 	open map[*message.ConsentStatus]struct{}
@@ -133,7 +133,7 @@ func (s *questions) question(ctx, answered context.Context, q bridge.Question) e
 	r := audit.Record{Event: audit.Consent, Enrollment: q.Enrollment, Server: t.e.Host(), Key: t.e.KeyHash, Request: q.Request.String(), Statement: text,
 		Client: &audit.Process{PID: q.Client.PID, Command: statement.Command}}
 	err = errNobody
-	for _, who := range s.people.forClient(ctx, q.Session) {
+	for _, who := range s.responders.forClient(ctx, q.Session) {
 		// An attendant without the terminal may have pinentry.
 		p := purpose(raw(who.p.Ask, q.Request.Terminal))
 		here := who.client == q.Session && !errors.Is(reach(ctx, p), hsm.ErrNoTerminal)
@@ -169,8 +169,8 @@ func (s *questions) question(ctx, answered context.Context, q bridge.Question) e
 // for a reason he has not read.
 func (s *questions) put(ctx context.Context, t *target, about consent.Statement, text string,
 	client process.ID, w waiter, p ask.Func) (signature []byte, how string, err error) {
-	over := t.holder.asks.tell(w) // a card is one operation's at a time
-	slot, err := t.holder.find(ctx, t.e.Key, t.chain[0].PublicKey)
+	over := t.held.questions.tell(w) // a card is one operation's at a time
+	slot, err := t.held.find(ctx, t.e.Key, t.chain[0].PublicKey)
 	over()
 	if err != nil {
 		return nil, "", err
@@ -195,7 +195,7 @@ func (s *questions) put(ctx context.Context, t *target, about consent.Statement,
 			question = "allow it, and touch the token then?"
 		}
 		detail := words(about, t)
-		notice, told := s.policies.Notice(t.holder.uri)
+		notice, told := s.policies.Notice(t.held.uri)
 		if notice != "" {
 			detail = notice + "\n" + detail
 		}
@@ -213,8 +213,8 @@ func (s *questions) put(ctx context.Context, t *target, about consent.Statement,
 	}
 	ctx, cancel := context.WithTimeout(ctx, touchTimeout)
 	defer cancel()
-	defer t.holder.asks.tell(w)()
-	signer, err := t.holder.signer(ctx, client, t.e.Key, t.chain[0].PublicKey, p)
+	defer t.held.questions.tell(w)()
+	signer, err := t.held.signer(ctx, client, t.e.Key, t.chain[0].PublicKey, p)
 	if err != nil {
 		return nil, how, err
 	}

@@ -17,11 +17,11 @@ import (
 
 // dialSigner signs for new connections, and knows who can be asked for that.
 type dialSigner struct {
-	people  *responders
-	sources []pinsource.Entry
-	state   string // the folder of the PIN sources' state
-	records *auditing.Records
-	notify  *desktop.Notifier
+	responders *responders
+	sources    []pinsource.Entry
+	state      string // the folder of the PIN sources' state
+	records    *auditing.Records
+	notify     *desktop.Notifier
 }
 
 // reconnect returns the key of t for a connection that is opened again. Who can be asked
@@ -32,7 +32,7 @@ func (s *dialSigner) reconnect(ctx context.Context, t *target) (crypto.Signer, e
 	var p ask.Func
 	if client, ok := bridge.ClientOf(ctx); ok {
 		q.Client = client
-		p = s.people.person(client)
+		p = s.responders.asker(client)
 	}
 	if p == nil {
 		p = nobody(s.notify, t.e.Name)
@@ -54,7 +54,7 @@ func (s *dialSigner) signIn(ctx context.Context, t *target, q auditing.Requester
 // signer returns the key of t, and has each signature recorded. settled is as in
 // [dialSigner.sourced].
 func (s *dialSigner) signer(ctx context.Context, t *target, q auditing.Requester, p ask.Func, settled func()) (crypto.Signer, error) {
-	signer, err := t.holder.signer(ctx, q.Client, t.e.Key, t.chain[0].PublicKey, p)
+	signer, err := t.held.signer(ctx, q.Client, t.e.Key, t.chain[0].PublicKey, p)
 	settled()
 	if err != nil {
 		s.records.Signature(q, t.e, err)

@@ -13,32 +13,32 @@ import (
 // heldTokens has the one holder of each token.
 type heldTokens struct {
 	source  worker.Tokens
-	removed func(*holder)                                        // is told that a token has gone
+	removed func(*heldToken)                                     // is told that a token has gone
 	tried   func(q auditing.Requester, token hsm.URI, err error) // is told how each attempt to unlock ended
 	notice  func(token hsm.URI) (sentences string, told func())  // see [policies.notice]
 
 	mu  sync.Mutex
-	all map[string]*holder // by token URI
+	all map[string]*heldToken // by token URI
 }
 
 // of returns the one holder of the token that a key is on.
-func (s *heldTokens) of(key hsm.URI) *holder {
+func (s *heldTokens) of(key hsm.URI) *heldToken {
 	u := key.TokenOnly()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h := s.all[u.String()]
 	if h == nil {
-		h = newHolder(u, s.source)
+		h = newHeldToken(u, s.source)
 		h.tried = func(q auditing.Requester, err error) { s.tried(q, u, err) }
 		h.removed = func() { s.removed(h) }
-		h.untold = func() (string, func()) { return s.notice(u) }
+		h.notice = func() (string, func()) { return s.notice(u) }
 		s.all[u.String()] = h
 	}
 	return h
 }
 
 // list returns all of them.
-func (s *heldTokens) list() []*holder {
+func (s *heldTokens) list() []*heldToken {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Values(s.all))

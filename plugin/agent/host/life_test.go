@@ -136,7 +136,7 @@ func TestUnlockWindow(t *testing.T) {
 		p.Close() // the holder is unlocked by hand: nobody need be asked
 		tg, err := a.targets.target("prod")
 		check(t, err)
-		check(t, tg.holder.unlock(context.Background(), auditing.Requester{}, ask.From(hsmtest.Typing(t, pin))))
+		check(t, tg.held.unlock(context.Background(), auditing.Requester{}, ask.From(hsmtest.Typing(t, pin))))
 		_, err = a.signIns.prepare(context.Background(), auditing.Requester{Enrollment: "prod", Client: caller(1)}, p)
 		check(t, err)
 	}

@@ -37,7 +37,7 @@ type locks struct {
 // the tokens whose workers did not answer and were ended.
 func (l *locks) all() (ended []hsm.URI, err error) {
 	var gone []*target
-	var holders []*holder
+	var holders []*heldToken
 	l.epoch.next(func() { gone, holders = l.targets.forget(nil), l.tokens.list() })
 
 	l.sessions.Drop("")
@@ -82,7 +82,7 @@ func whyLocked(reason string) string {
 }
 
 // token is [locks.all] for what stands on one token.
-func (l *locks) token(h *holder, why string) {
+func (l *locks) token(h *heldToken, why string) {
 	for _, t := range l.targets.forget(h) {
 		l.sessions.Drop(t.e.Name)
 		t.up.CloseFor(whyLocked(why))
@@ -120,7 +120,7 @@ func (l *locks) sweep(now time.Time) (latest time.Time) {
 }
 
 // letGo ends the hold of a token that is locked and that nothing stands on.
-func (l *locks) letGo(h *holder, now time.Time) {
+func (l *locks) letGo(h *heldToken, now time.Time) {
 	if !h.unneeded(now) || l.targets.isReady(h) {
 		return
 	}
@@ -130,7 +130,7 @@ func (l *locks) letGo(h *holder, now time.Time) {
 }
 
 // uses returns each token's last use by a request.
-func (l *locks) uses() map[*holder]time.Time {
+func (l *locks) uses() map[*heldToken]time.Time {
 	all := l.targets.uses()
 	for _, h := range l.tokens.list() {
 		if _, used := all[h]; !used {
@@ -142,7 +142,7 @@ func (l *locks) uses() map[*holder]time.Time {
 
 // unlocked tells whether any token is.
 func (l *locks) unlocked() bool {
-	return slices.ContainsFunc(l.tokens.list(), (*holder).unlocked)
+	return slices.ContainsFunc(l.tokens.list(), (*heldToken).unlocked)
 }
 
 // status describes the tokens.

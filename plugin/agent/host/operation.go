@@ -111,8 +111,8 @@ func (a *agent) operateFor(l *link.Server, r link.Received, p *remotePrompter, o
 			return a.life.work(func() error { return a.signIns.unlockAhead(l.Context(), who, p) })
 		}
 		p.terminal = who.Client.Terminal() != 0
-		p.elsewhere = func() ask.Func { return a.people.person(who.Client) }
-		p.soon = a.people.soon
+		p.elsewhere = func() ask.Func { return a.responders.asker(who.Client) }
+		p.soon = a.responders.soon
 		return a.life.work(func() error {
 			s, err := a.signIns.prepare(l.Context(), who, p)
 			*out = message.SessionAnswer{Session: s}
@@ -131,14 +131,14 @@ func (a *agent) operateFor(l *link.Server, r link.Received, p *remotePrompter, o
 		})
 	case message.OpFront:
 		p.who = l.Peer()
-		return a.people.offer(l, &responder{p: p})
+		return a.responders.offer(l, &responder{p: p})
 	case message.OpAttend:
 		var q message.AttendRequest
 		if err := r.Decode(&q); err != nil {
 			return err
 		}
 		p.who = q.Client
-		return a.people.attend(l, q.Client, p)
+		return a.responders.attend(l, q.Client, p)
 	}
 	return fmt.Errorf("%w: operation %q", wire.ErrFrame, r.Op)
 }

@@ -59,7 +59,7 @@ func (s *signIns) prepare(ctx context.Context, q auditing.Requester, p *remotePr
 		if q.Kin != nil {
 			q.Kin() // as they are now, not when the person has answered
 		}
-		over := t.holder.asks.tell(p)
+		over := t.held.questions.tell(p)
 		t, err = s.warmUp(ctx, q, p)
 		over()
 		if err != nil {
@@ -150,8 +150,8 @@ func (s *signIns) connect(ctx context.Context, t *target, q auditing.Requester, 
 // unlock unlocks the token, after making sure that a PIN would not be typed in
 // vain: the server answers and the key is there.
 func (s *signIns) unlock(ctx context.Context, t *target, q auditing.Requester, p ask.Func) error {
-	if t.holder.unlocked() {
-		t.holder.use()
+	if t.held.unlocked() {
+		t.held.use()
 		return nil
 	}
 	reached := make(chan error, 1)
@@ -160,7 +160,7 @@ func (s *signIns) unlock(ctx context.Context, t *target, q auditing.Requester, p
 		defer cancel()
 		reached <- t.up.Reach(rctx)
 	}()
-	slot, err := t.holder.find(ctx, t.e.Key, t.chain[0].PublicKey)
+	slot, err := t.held.find(ctx, t.e.Key, t.chain[0].PublicKey)
 	if rerr := <-reached; rerr != nil {
 		return rerr
 	}
@@ -170,8 +170,8 @@ func (s *signIns) unlock(ctx context.Context, t *target, q auditing.Requester, p
 	if k := slot.Key; k != nil && (k.PIN == hsm.PINNever || k.PIN == hsm.PINAlways) {
 		return nil // none is wanted, or one with every signature
 	}
-	t.holder.use()
-	return t.holder.unlock(ctx, q, p)
+	t.held.use()
+	return t.held.unlock(ctx, q, p)
 }
 
 // explain finds words for a failed sign-in.
@@ -196,15 +196,15 @@ func (s *signIns) unlockAhead(ctx context.Context, q auditing.Requester, p *remo
 	if err := s.bridge.ensure(); err != nil { // kubectl could not use it
 		return err
 	}
-	defer t.holder.asks.tell(p)()
+	defer t.held.questions.tell(p)()
 	ctx, cancel := s.epoch.untilLocked(ctx)
 	defer cancel()
 	asked := ask.For(hsm.Purpose{Cluster: t.e.Name, Action: "unlock the token"})(p.Ask) // asked for by kubehsm itself
-	if _, err = t.holder.find(ctx, t.e.Key, t.chain[0].PublicKey); err == nil {
-		err = t.holder.unlock(ctx, q, asked)
+	if _, err = t.held.find(ctx, t.e.Key, t.chain[0].PublicKey); err == nil {
+		err = t.held.unlock(ctx, q, asked)
 	}
 	if err = lockedOr(ctx, err); err == nil {
-		t.holder.use()
+		t.held.use()
 		s.refusals.remember(q.Client, t.e.Name, nil, time.Now())
 	}
 	return err

@@ -11,11 +11,11 @@ import (
 
 // issuer hands out sessions.
 type issuer struct {
-	sessions  *bridge.Sessions
-	people    *responders
-	terminals *terminals
-	life      *life
-	records   *auditing.Records
+	sessions   *bridge.Sessions
+	responders *responders
+	terminals  *terminals
+	life       *life
+	records    *auditing.Records
 }
 
 // issue hands out a session.
@@ -31,7 +31,7 @@ func (s *issuer) issue(t *target, q auditing.Requester) (*message.Session, error
 	s.life.handedOut()
 	out := &message.Session{Certificate: c.Certificate, Key: c.Key, Expires: c.Expires, CertificateExpires: t.chain[0].NotAfter}
 	if out.Attend = s.needsAttendant(t, q.Client); out.Attend {
-		s.people.expect(q.Client, time.Now())
+		s.responders.expect(q.Client, time.Now())
 	}
 	return out, nil
 }
@@ -39,5 +39,5 @@ func (s *issuer) issue(t *target, q auditing.Requester) (*message.Session, error
 // needsAttendant tells whether the client has to leave somebody behind who can
 // ask, and has not yet: then it must ask in full.
 func (s *issuer) needsAttendant(t *target, client process.ID) bool {
-	return t.policy.Asks() && client.Known() && s.people.attendant(client) == nil
+	return t.policy.Asks() && client.Known() && s.responders.attendant(client) == nil
 }

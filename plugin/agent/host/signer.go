@@ -25,18 +25,18 @@ import (
 // externalSigner signs for clients of the external signer protocol: of the agent's
 // socket, and of one of its own.
 type externalSigner struct {
-	keys     *keys
-	people   *responders
-	tokens   *heldTokens
-	epoch    *epoch
-	dial     *dialSigner
-	asker    ask.Func // see [Options]
-	refusals *refusals
-	life     *life
-	records  *auditing.Records
-	notify   *desktop.Notifier
-	socket   string
-	log      *slog.Logger
+	keys       *keys
+	responders *responders
+	tokens     *heldTokens
+	epoch      *epoch
+	dial       *dialSigner
+	asker      ask.Func // see [Options]
+	refusals   *refusals
+	life       *life
+	records    *auditing.Records
+	notify     *desktop.Notifier
+	socket     string
+	log        *slog.Logger
 }
 
 // sign makes a signature for the external signer protocol, which leads to a
@@ -67,7 +67,7 @@ func (s *externalSigner) sign(ctx context.Context, q auditing.Requester, digest 
 	if err != nil {
 		return nil, err
 	}
-	defer s.tokens.of(e.Key).asks.tell(p)()
+	defer s.tokens.of(e.Key).questions.tell(p)()
 	signature, err := s.keys.sign(ctx, q.Client, e, public, r, p.Ask)
 	if errors.Is(err, hsm.ErrPINRequired) { // for each signature
 		return &wire.Signed{}, nil
@@ -115,11 +115,11 @@ func (s *externalSigner) answer(ctx context.Context, r externalsigner.Request, t
 	q := auditing.Requester{Enrollment: e.Name, Client: process.Of(service.PeerPID(ctx))}
 	purpose := ask.For(hsm.Purpose{Cluster: e.Name, Action: "sign in", Command: consent.CommandOf(q.Client.PID)})
 	err = s.life.work(func() error {
-		defer s.tokens.of(e.Key).asks.tell(toldWaiter{q.Client, tell})()
+		defer s.tokens.of(e.Key).questions.tell(announcedWaiter{q.Client, tell})()
 		if err := s.unlock(ctx, e, q, purpose, tell); err != nil {
 			return err
 		}
-		out.Signature, err = s.keys.sign(ctx, q.Client, e, public, r, purpose(service.Told("", tell)(touchOnly(s.people.person(q.Client)))))
+		out.Signature, err = s.keys.sign(ctx, q.Client, e, public, r, purpose(service.Announced("", tell)(touchOnly(s.responders.asker(q.Client)))))
 		s.records.Signed(e, q, err)
 		return err
 	})
@@ -136,10 +136,10 @@ func (s *externalSigner) unlock(ctx context.Context, e enrollment.Enrollment, q 
 		return err
 	}
 	p := nobody(s.notify, e.Name)
-	if who := s.people.someone(q.Client); who != nil {
-		p = service.Told(who.where(), tell)(who.p.Ask)
+	if who := s.responders.first(q.Client); who != nil {
+		p = service.Announced(who.where(), tell)(who.p.Ask)
 	} else if s.asker != nil {
-		p = service.Told("in the window that opens", tell)(s.asker)
+		p = service.Announced("in the window that opens", tell)(s.asker)
 	}
 	p, settled := s.dial.sourced(p)
 	defer settled()

@@ -30,7 +30,7 @@ type target struct {
 	policy  consent.Policy          // the strictest policy of all enrolments of the key
 	others  []enrollment.Enrollment // other enrolments of the key
 	version atomic.Pointer[string]
-	holder  *holder
+	held    *heldToken
 	up      *bridge.Upstream
 	ready   atomic.Bool // the API server has taken our certificate
 
@@ -142,7 +142,7 @@ func (s *targets) load(name string) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &target{e: e, chain: chain, policy: policy, others: others, holder: s.tokens.of(e.Key), seen: time.Unix(0, 0)}
+	t := &target{e: e, chain: chain, policy: policy, others: others, held: s.tokens.of(e.Key), seen: time.Unix(0, 0)}
 	t.version.Store(&version)
 	t.up, err = bridge.NewUpstream(bridge.UpstreamOptions{Enrollment: e, Policy: policy, Chain: chain, Log: s.log, Handshake: s.handshake,
 		Signer: func(ctx context.Context) (crypto.Signer, error) { return s.signer(ctx, t) }})
@@ -194,11 +194,11 @@ func (s *targets) drop(t *target) {
 
 // forget takes out those that stand on a token, or all if h is nil. Their upstreams
 // are the caller's to close.
-func (s *targets) forget(h *holder) (gone []*target) {
+func (s *targets) forget(h *heldToken) (gone []*target) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range s.all {
-		if h == nil || t.holder == h {
+		if h == nil || t.held == h {
 			gone = append(gone, t)
 			s.drop(t)
 		}
@@ -221,11 +221,11 @@ func (s *targets) follow() {
 }
 
 // isReady tells whether a connection stands on the token; its key may want no PIN.
-func (s *targets) isReady(h *holder) bool {
+func (s *targets) isReady(h *heldToken) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for _, t := range s.all {
-		if t.holder == h && t.ready.Load() {
+		if t.held == h && t.ready.Load() {
 			return true
 		}
 	}
@@ -233,13 +233,13 @@ func (s *targets) isReady(h *holder) bool {
 }
 
 // uses returns the last use by a request of each token that is in use.
-func (s *targets) uses() map[*holder]time.Time {
+func (s *targets) uses() map[*heldToken]time.Time {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	all := map[*holder]time.Time{}
+	all := map[*heldToken]time.Time{}
 	for _, t := range s.all {
-		if used := t.lastUse(); used.After(all[t.holder]) {
-			all[t.holder] = used
+		if used := t.lastUse(); used.After(all[t.held]) {
+			all[t.held] = used
 		}
 	}
 	return all

@@ -15,18 +15,18 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/worker"
 )
 
-// holder keeps one token open while it is used.
-type holder struct {
+// heldToken keeps one token open while it is used.
+type heldToken struct {
 	uri     hsm.URI // of the token alone
 	tokens  worker.Tokens
 	tried   func(auditing.Requester, error) // is told how each attempt to unlock ended; may be nil
 	removed func()                          // is told that the token has gone; may be nil
-	// untold is what a person is to be told at a prompt, and is told when it was said;
+	// notice is what a person is to be told at a prompt, and is told when it was said;
 	// may be nil.
-	untold  func() (sentences string, told func())
-	opening chan struct{} // held while it is opened
-	asking  chan struct{} // held while it is unlocked: one prompt per token
-	asks    *openQuestions
+	notice    func() (sentences string, told func())
+	opening   chan struct{} // held while it is opened
+	asking    chan struct{} // held while it is unlocked: one prompt per token
+	questions *openQuestions
 
 	mu    sync.Mutex
 	token worker.Token
@@ -47,12 +47,12 @@ type closing struct {
 	locked bool // somebody wants it locked: nothing of it is to be looked after
 }
 
-func newHolder(uri hsm.URI, tokens worker.Tokens) *holder {
-	return &holder{uri: uri, tokens: tokens, opening: make(chan struct{}, 1), asking: make(chan struct{}, 1), asks: newAsks()}
+func newHeldToken(uri hsm.URI, tokens worker.Tokens) *heldToken {
+	return &heldToken{uri: uri, tokens: tokens, opening: make(chan struct{}, 1), asking: make(chan struct{}, 1), questions: newOpenQuestions()}
 }
 
 // open returns the token, opened if it is not.
-func (h *holder) open(ctx context.Context) (worker.Token, error) {
+func (h *heldToken) open(ctx context.Context) (worker.Token, error) {
 	select {
 	case h.opening <- struct{}{}:
 		defer func() { <-h.opening }()
@@ -82,7 +82,7 @@ func (h *holder) open(ctx context.Context) (worker.Token, error) {
 
 // lookAfter tells when the token has gone. What cannot tell now, such as a smart
 // card service that is started again, is asked again.
-func (h *holder) lookAfter(ctx context.Context, t worker.Token) {
+func (h *heldToken) lookAfter(ctx context.Context, t worker.Token) {
 	for {
 		err := h.tokens.Removed(ctx, t)
 		if ctx.Err() != nil || h.current() != t {
@@ -108,7 +108,7 @@ func (h *holder) lookAfter(ctx context.Context, t worker.Token) {
 // close ends the handle t, or whichever there is if t is nil, by how. Who comes
 // meanwhile waits for the end and hears how it went: mine is false for him. It is
 // nil if there is none.
-func (h *holder) close(t worker.Token, lock bool, how func(worker.Token) error) (c *closing, mine bool) {
+func (h *heldToken) close(t worker.Token, lock bool, how func(worker.Token) error) (c *closing, mine bool) {
 	h.mu.Lock()
 	if lock {
 		h.since = time.Time{}
@@ -145,7 +145,7 @@ func (h *holder) close(t worker.Token, lock bool, how func(worker.Token) error) 
 // drop closes a handle that is no longer good, if it still is the current one.
 // What it signed may be open still, and must not outlast the token: unless it is
 // used before, it is opened again soon, to be looked after.
-func (h *holder) drop(t worker.Token) error {
+func (h *heldToken) drop(t worker.Token) error {
 	c, mine := h.close(t, false, worker.Token.Close)
 	if !mine {
 		return nil
@@ -164,7 +164,7 @@ func (h *holder) drop(t worker.Token) error {
 const lookLate = time.Minute
 
 // lookAgain opens the token, or tells that it has gone, unless ctx ends before.
-func (h *holder) lookAgain(ctx context.Context) {
+func (h *heldToken) lookAgain(ctx context.Context) {
 	for pause := worker.LookEvery; ; pause = min(2*pause, lookLate) {
 		select {
 		case <-ctx.Done():
@@ -185,7 +185,7 @@ func (h *holder) lookAgain(ctx context.Context) {
 }
 
 // with calls f with the token, once more with a new handle if the old one is dead.
-func (h *holder) with(ctx context.Context, f func(worker.Token) error) error {
+func (h *heldToken) with(ctx context.Context, f func(worker.Token) error) error {
 	h.mu.Lock()
 	h.busy++
 	h.mu.Unlock()
@@ -210,7 +210,7 @@ func (h *holder) with(ctx context.Context, f func(worker.Token) error) error {
 }
 
 // find looks the key up and compares it with the one on record.
-func (h *holder) find(ctx context.Context, key hsm.URI, want crypto.PublicKey) (hsm.Slot, error) {
+func (h *heldToken) find(ctx context.Context, key hsm.URI, want crypto.PublicKey) (hsm.Slot, error) {
 	var slot hsm.Slot
 	err := h.with(ctx, func(t worker.Token) (err error) {
 		slot, err = t.Slot(ctx, key)
@@ -227,7 +227,7 @@ func (h *holder) find(ctx context.Context, key hsm.URI, want crypto.PublicKey) (
 
 // unlock asks p for the PIN, for q, unless the token is unlocked. Whoever comes while
 // somebody is asked waits for that.
-func (h *holder) unlock(ctx context.Context, q auditing.Requester, p ask.Func) error {
+func (h *heldToken) unlock(ctx context.Context, q auditing.Requester, p ask.Func) error {
 	select {
 	case h.asking <- struct{}{}:
 		defer func() { <-h.asking }()
@@ -257,19 +257,19 @@ func (h *holder) unlock(ctx context.Context, q auditing.Requester, p ask.Func) e
 
 // current returns the open handle or nil. Tokens are called without h.mu held:
 // they may take as long as a touch.
-func (h *holder) current() worker.Token {
+func (h *heldToken) current() worker.Token {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.token
 }
 
-func (h *holder) unlocked() bool {
+func (h *heldToken) unlocked() bool {
 	t := h.current()
 	return t != nil && t.Unlocked()
 }
 
 // signer returns the key for one signature, for which client's person is asked by p.
-func (h *holder) signer(ctx context.Context, client process.ID, key hsm.URI, want crypto.PublicKey, p ask.Func) (crypto.Signer, error) {
+func (h *heldToken) signer(ctx context.Context, client process.ID, key hsm.URI, want crypto.PublicKey, p ask.Func) (crypto.Signer, error) {
 	h.use()
 	defer h.use() // a person may have been asked
 	w := &touchWatch{next: p, ctx: ctx}
@@ -284,7 +284,7 @@ func (h *holder) signer(ctx context.Context, client process.ID, key hsm.URI, wan
 	return touchedSigner{s, w}, nil
 }
 
-func (h *holder) use() {
+func (h *heldToken) use() {
 	h.mu.Lock()
 	h.used = time.Now()
 	h.mu.Unlock()
@@ -292,7 +292,7 @@ func (h *holder) use() {
 
 // window returns since when the token is unlocked and when it was last used; ok
 // is false when it is locked and nothing stands on an earlier unlock.
-func (h *holder) window(now time.Time) (since, used time.Time, ok bool) {
+func (h *heldToken) window(now time.Time) (since, used time.Time, ok bool) {
 	t := h.current()
 	unlocked := t != nil && t.Unlocked()
 	h.mu.Lock()
@@ -308,14 +308,14 @@ func (h *holder) window(now time.Time) (since, used time.Time, ok bool) {
 const unneededFor = 2 * time.Minute
 
 // unneeded tells whether the token is open for nothing.
-func (h *holder) unneeded(now time.Time) bool {
+func (h *heldToken) unneeded(now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.token != nil && h.busy == 0 && elapsed(h.used, now) >= unneededFor
 }
 
 // lock forgets the PIN and lets the token go.
-func (h *holder) lock() error {
+func (h *heldToken) lock() error {
 	c, _ := h.close(nil, true, func(t worker.Token) error { return errors.Join(t.Lock(), t.Close()) })
 	if c == nil || errors.Is(c.err, hsm.ErrRemoved) || errors.Is(c.err, hsm.ErrNoToken) {
 		return nil // it took its state along

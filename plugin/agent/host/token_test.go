@@ -49,18 +49,18 @@ func (oneToken) Removed(ctx context.Context, _ worker.Token) error {
 // TestLockWhileItAnswers: what a token said before it was locked does not count
 // after: its unlock window does not begin.
 func TestLockWhileItAnswers(t *testing.T) {
-	for name, f := range map[string]func(*holder) error{
-		"unlock": func(h *holder) error { return h.unlock(t.Context(), auditing.Requester{}, nil) },
-		"window": func(h *holder) error {
+	for name, f := range map[string]func(*heldToken) error{
+		"unlock": func(h *heldToken) error { return h.unlock(t.Context(), auditing.Requester{}, nil) },
+		"window": func(h *heldToken) error {
 			_, err := h.open(t.Context())
 			h.window(time.Now())
 			return err
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var h *holder
+			var h *heldToken
 			token := &lockedMeanwhile{lock: func() { check(t, h.lock()) }}
-			h = newHolder(hsm.URI{}, oneToken{token: token})
+			h = newHeldToken(hsm.URI{}, oneToken{token: token})
 			check(t, f(h))
 			if since, _, ok := h.window(time.Now()); ok {
 				t.Errorf("unlocked since %s", since)

@@ -31,8 +31,8 @@ var ErrGone = errors.New("the client went away")
 // use.
 type Queue struct {
 	mu        sync.Mutex
-	taken     map[place]chan struct{} // closed when it is free again
-	printing  map[place]*printing
+	taken     map[queueKey]chan struct{} // closed when it is free again
+	printing  map[queueKey]*printing
 	elsewhere map[process.ID]struct{} // who is asked about, but not on its terminal
 	prompters map[Prompter]struct{}
 }
@@ -46,8 +46,8 @@ type Prompter interface {
 	Share()
 }
 
-// place is a terminal or a program.
-type place struct {
+// queueKey is a terminal or a program.
+type queueKey struct {
 	terminal uint64
 	client   process.ID
 }
@@ -62,18 +62,18 @@ type printing struct {
 
 // New returns an empty queue.
 func New() *Queue {
-	return &Queue{taken: map[place]chan struct{}{}, printing: map[place]*printing{}, elsewhere: map[process.ID]struct{}{},
+	return &Queue{taken: map[queueKey]chan struct{}{}, printing: map[queueKey]*printing{}, elsewhere: map[process.ID]struct{}{},
 		prompters: map[Prompter]struct{}{}}
 }
 
 // About waits until no question about the client is open. leave ends the turn. Errors:
 // ctx's cause.
 func (s *Queue) About(ctx context.Context, client process.ID) (leave func(), err error) {
-	return s.take(ctx, place{client: client})
+	return s.take(ctx, queueKey{client: client})
 }
 
-// take waits until the place is free. leave ends the turn.
-func (s *Queue) take(ctx context.Context, at place) (leave func(), err error) {
+// take waits until nobody asks there. leave ends the turn.
+func (s *Queue) take(ctx context.Context, at queueKey) (leave func(), err error) {
 	for {
 		s.mu.Lock()
 		taken := s.taken[at]
@@ -104,7 +104,7 @@ func (s *Queue) take(ctx context.Context, at place) (leave func(), err error) {
 // print what becomes of its request, which ends with answered. Errors: ctx's
 // cause, [ErrGone].
 func (s *Queue) Ask(ctx, answered context.Context, client process.ID, here bool) (leave func(asked bool), err error) {
-	at := place{terminal: client.Terminal()}
+	at := queueKey{terminal: client.Terminal()}
 	switch {
 	case !here:
 		s.mu.Lock()
@@ -145,7 +145,7 @@ func (s *Queue) Ask(ctx, answered context.Context, client process.ID, here bool)
 	}, nil
 }
 
-func (s *Queue) asked(answered context.Context, at place, client process.ID) {
+func (s *Queue) asked(answered context.Context, at queueKey, client process.ID) {
 	p := &printing{client: client}
 	p.ctx, p.end = context.WithTimeout(context.Background(), printWait)
 	context.AfterFunc(p.ctx, func() {

@@ -228,7 +228,7 @@ func TestTold(t *testing.T) { synctest.Test(t, testTold) }
 
 func testTold(t *testing.T) {
 	var heard []string
-	p := Told("where the external signer runs", func(text string) { heard = append(heard, text) })(ask.From(hsmtest.Typing(t, "1234")))
+	p := Announced("where the external signer runs", func(text string) { heard = append(heard, text) })(ask.From(hsmtest.Typing(t, "1234")))
 	said := func() []string {
 		synctest.Wait()
 		defer func() { heard = nil }()

@@ -41,9 +41,9 @@ func (t *teller) close() {
 // most answer without one.
 const touchDelay = 200 * time.Millisecond
 
-// Told tells the client's user that there is something to answer or to touch. where
+// Announced tells the client's user that there is something to answer or to touch. where
 // follows "answer", as "in the window".
-func Told(where string, tell func(text string)) ask.Middleware {
+func Announced(where string, tell func(text string)) ask.Middleware {
 	return func(next ask.Func) ask.Func {
 		return func(ctx context.Context, q ask.Question) (ask.Answer, error) {
 			switch {

@@ -198,7 +198,7 @@ func TestToldOfATouch(t *testing.T) {
 func TestTellsInWords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []string
-		w := toldWaiter{tell: func(s string) { told = append(told, s) }}
+		w := announcedWaiter{tell: func(s string) { told = append(told, s) }}
 		wait := wire.Wait{For: wire.ForTouch, Token: "lab"}
 		w.waits(wait)()
 		done := w.waits(wait)
@@ -215,14 +215,14 @@ func TestTellsInWords(t *testing.T) {
 // asked for itself from who asks; others hear that it is asked elsewhere.
 func TestToldOnceOfItsOwn(t *testing.T) {
 	own, ui := away(t), away(t)
-	asks := newAsks()
+	asks := newOpenQuestions()
 	shown, done := asks.note(wire.Wait{For: wire.ForPIN, Kind: "PIN", Token: "lab", Client: own})
 	defer done()
 	shown(&remotePrompter{who: ui})
-	if w, _ := asks.elsewhere(toldWaiter{client: own}); w != nil {
+	if w, _ := asks.elsewhere(announcedWaiter{client: own}); w != nil {
 		t.Errorf("it is told %+v", w)
 	}
-	if w, _ := asks.elsewhere(toldWaiter{client: away(t)}); w == nil || w.Client != own || w.Asker != ui {
+	if w, _ := asks.elsewhere(announcedWaiter{client: away(t)}); w == nil || w.Client != own || w.Asker != ui {
 		t.Errorf("another is told %+v", w)
 	}
 }

@@ -27,7 +27,7 @@ func TestPersonSoon(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
-				s := newPeople(began.Add(-tc.age))
+				s := newResponders(began.Add(-tc.age))
 				switch {
 				case tc.comes != nil && tc.in == 0:
 					s.add(tc.comes)

@@ -36,7 +36,7 @@ type responders struct {
 	expected map[process.ID]time.Time // until when an attendant may come
 }
 
-func newPeople(started time.Time) *responders {
+func newResponders(started time.Time) *responders {
 	return &responders{started: started, changed: make(chan struct{}), expected: map[process.ID]time.Time{}}
 }
 
@@ -156,17 +156,17 @@ func (s *responders) offer(l *link.Server, who *responder) error {
 	return nil
 }
 
-// person returns who can be asked when a request of the client needs a new
+// asker returns who can be asked when a request of the client needs a new
 // connection: its attendant, else the latest open UI, else nil.
-func (s *responders) person(client process.ID) ask.Func {
-	if p := s.someone(client); p != nil {
+func (s *responders) asker(client process.ID) ask.Func {
+	if p := s.first(client); p != nil {
 		return p.p.Ask
 	}
 	return nil
 }
 
-// someone is [responders.person] with where that is.
-func (s *responders) someone(client process.ID) *responder {
+// first is [responders.asker] with where that is.
+func (s *responders) first(client process.ID) *responder {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel() // only who is there already
 	for _, p := range s.forClient(ctx, client) {

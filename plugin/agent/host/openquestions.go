@@ -27,7 +27,7 @@ type openQuestion struct {
 	by ask.Responder // shows the question; nil if that is not a client of the agent
 }
 
-func newAsks() *openQuestions { return &openQuestions{changed: make(chan struct{})} }
+func newOpenQuestions() *openQuestions { return &openQuestions{changed: make(chan struct{})} }
 
 // change changes the questions and has those who follow them look again.
 func (s *openQuestions) change(f func()) {
@@ -111,7 +111,7 @@ const readTime = 2 * time.Second
 
 // noting keeps next's questions about the token, which are asked for client, among those
 // that are open, and adds to them what a person is to be told. Nil stays nil.
-func (h *holder) noting(client process.ID, next ask.Func) ask.Func {
+func (h *heldToken) noting(client process.ID, next ask.Func) ask.Func {
 	if next == nil {
 		return nil
 	}
@@ -122,7 +122,7 @@ func (h *holder) noting(client process.ID, next ask.Func) ask.Func {
 		var over func()
 		w := h.waitFor(q)
 		w.Client = client
-		q.Shown, over = h.asks.note(w)
+		q.Shown, over = h.questions.note(w)
 		if q.Touch != nil {
 			return h.notingTouch(ctx, next, q, over)
 		}
@@ -139,7 +139,7 @@ func (h *holder) noting(client process.ID, next ask.Func) ask.Func {
 	}
 }
 
-func (h *holder) notingTouch(ctx context.Context, next ask.Func, q ask.Question, over func()) (ask.Answer, error) {
+func (h *heldToken) notingTouch(ctx context.Context, next ask.Func, q ask.Question, over func()) (ask.Answer, error) {
 	q, told := h.telling(q)
 	shown := time.Now()
 	a, err := next(ctx, q)
@@ -156,7 +156,7 @@ func (h *holder) notingTouch(ctx context.Context, next ask.Func, q ask.Question,
 }
 
 // waitFor is what others wait for while q is open.
-func (h *holder) waitFor(q ask.Question) wire.Wait {
+func (h *heldToken) waitFor(q ask.Question) wire.Wait {
 	switch {
 	case q.PIN != nil:
 		return wire.Wait{For: wire.ForPIN, Kind: string(q.PIN.Kind), Token: q.PIN.Token.Name()}
@@ -169,11 +169,11 @@ func (h *holder) waitFor(q ask.Question) wire.Wait {
 }
 
 // telling adds to a prompt what its person is to be told; told says that it was.
-func (h *holder) telling(q ask.Question) (_ ask.Question, told func()) {
-	if h.untold == nil {
+func (h *heldToken) telling(q ask.Question) (_ ask.Question, told func()) {
+	if h.notice == nil {
 		return q, func() {}
 	}
-	notice, told := h.untold()
+	notice, told := h.notice()
 	return ask.Noticed(q, notice), told
 }
 
@@ -195,17 +195,17 @@ func (r *remotePrompter) waits(w wire.Wait) (done func()) {
 // is told why; others know that themselves.
 const waitDelay = time.Second
 
-// toldWaiter is a client that takes words.
-type toldWaiter struct {
+// announcedWaiter is a client that takes words.
+type announcedWaiter struct {
 	client process.ID
 	tell   func(text string)
 }
 
 // asker implements [waiter]: what is asked for the client itself it hears of from
-// [service.Told], whoever is asked.
-func (t toldWaiter) asker(a *openQuestion) bool { return t.client.Known() && a.Client == t.client }
-func (t toldWaiter) process() process.ID        { return t.client }
-func (t toldWaiter) waits(w wire.Wait) (done func()) {
+// [service.Announced], whoever is asked.
+func (t announcedWaiter) asker(a *openQuestion) bool { return t.client.Known() && a.Client == t.client }
+func (t announcedWaiter) process() process.ID        { return t.client }
+func (t announcedWaiter) waits(w wire.Wait) (done func()) {
 	late := time.AfterFunc(waitDelay, func() {
 		t.tell(w.Words(consent.CommandOf(w.Client.PID), func(s string) string { return s }))
 	})
