@@ -311,13 +311,13 @@ func cycle(next map[string]map[string]bool) []string {
 	reach := map[string]map[string]bool{}
 	for n := range next {
 		seen := map[string]bool{}
-		for todo := []string{n}; len(todo) > 0; {
-			at := todo[0]
-			todo = todo[1:]
+		for pending := []string{n}; len(pending) > 0; {
+			at := pending[0]
+			pending = pending[1:]
 			for m := range next[at] {
 				if !seen[m] {
 					seen[m] = true
-					todo = append(todo, m)
+					pending = append(pending, m)
 				}
 			}
 		}
