@@ -52,7 +52,7 @@ type Context struct {
 type Cluster struct {
 	Name    string
 	Missing bool   // the context names a cluster that does not exist
-	File    string // where it is defined
+	File    string // the file that defines the entry
 	cluster.Cluster
 	CAFile string // absolute; counts only if CAData is empty
 	Ours   bool
@@ -77,7 +77,7 @@ func (c Cluster) CA() ([]byte, error) {
 // User is the user that a context names; it holds no secret.
 type User struct {
 	Name       string
-	File       string // where it is defined
+	File       string // the file that defines the entry
 	Kind       UserKind
 	Command    string // exec: the command
 	Enrollment string // ours: the enrollment's name

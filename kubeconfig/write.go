@@ -73,7 +73,7 @@ func prepare(path string, data []byte) (*atomicfile.File, error) {
 	}
 	err = f.Write(data, func(f *os.File) error {
 		if info != nil {
-			if err := keepOwner(f, info); err != nil { // before the mode: chown may clear bits
+			if err := keepOwner(f, info); err != nil { // the owner before the mode: chown may clear bits
 				return err
 			}
 		}

@@ -102,10 +102,10 @@ type doing uint8
 
 const (
 	makes    doing = 1 << iota // makes keys or writes certificates
-	empty                      // wants a token without keys
-	guesses                    // types wrong PINs
-	refused                    // wants a token that cannot be written
-	unlisted                   // is about what the driver says: no result of the token's
+	empty                      // a token without keys is wanted
+	guesses                    // wrong PINs are typed
+	refused                    // a token that cannot be written is wanted
+	unlisted                   // the part is about what the driver says: no result of the token's
 )
 
 var parts = []part{

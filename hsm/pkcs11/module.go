@@ -25,7 +25,7 @@ type module struct {
 	lock fileLock
 	// finishing is that of the options.
 	finishing hsm.Finishing
-	owned     atomic.Bool // we called C_Initialize, not another part of the program
+	owned     atomic.Bool // C_Initialize was called here, not by another part of the program
 	about     hsm.Module
 	// calls is held for reading by calls that belong to no device, for writing
 	// while the library is set up anew.

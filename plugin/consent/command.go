@@ -36,11 +36,11 @@ func whole(name string, pid int) string {
 	}
 	proc := "/proc/" + strconv.Itoa(pid)
 	var files []string
-	if exe, err := os.Readlink(proc + "/exe"); err == nil { // unlike the arguments, not the program's choice
+	if exe, err := os.Readlink(proc + "/exe"); err == nil { // the path is not the program's choice, as its arguments are
 		files = append(files, strings.TrimSuffix(exe, " (deleted)"))
 	}
 	if f, err := os.Open(proc + "/cmdline"); err == nil {
-		b, _ := io.ReadAll(io.LimitReader(f, 1<<13)) // what there is of it
+		b, _ := io.ReadAll(io.LimitReader(f, 1<<13)) // a part is good enough
 		_ = f.Close()
 		args := strings.SplitN(string(b), "\x00", 3)
 		files = append(files, args[:min(len(args), 2)]...) // a script's interpreter comes first

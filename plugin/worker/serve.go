@@ -33,8 +33,8 @@ const abandonedPatience = 30 * time.Second
 type worker struct {
 	tokens   Tokens
 	drivers  hsm.Drivers
-	patience time.Duration // see abandonedPatience
-	hung     func()        // is told that it has passed
+	patience time.Duration // limit of abandonedPatience
+	hung     func()        // called when the limit has passed
 	mu       sync.Mutex
 	token    Token
 }
@@ -47,7 +47,7 @@ func Serve(ctx context.Context, drivers hsm.Drivers, control *os.File) error {
 	if err := errors.Join(child.Harden(), child.LockMemory()); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
-	debug.SetGCPercent(50) // it is small and idle
+	debug.SetGCPercent(50) // a worker is small and idle
 	conn, err := child.Conn(control)
 	if err != nil {
 		return fmt.Errorf("worker: %w", err)
@@ -81,7 +81,7 @@ func (w *worker) close() error {
 	var err error
 	if t := w.current(); t != nil {
 		if err = errors.Join(t.Lock(), t.Close()); errors.Is(err, hsm.ErrRemoved) || errors.Is(err, hsm.ErrNoToken) {
-			err = nil // it took its state along
+			err = nil // the worker took its state along
 		}
 	}
 	return errors.Join(err, w.tokens.Close())

@@ -163,7 +163,7 @@ func TestBinaryIsLean(t *testing.T) {
 // by name, the linker keeps every method of every type: a third more.
 func TestBinaryLinksLittle(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kubehsm")
-	build := exec.Command("go", "build", "-buildvcs=false", "-tags=grpcnotrace", "-o", path, ".") // as it is released
+	build := exec.Command("go", "build", "-buildvcs=false", "-tags=grpcnotrace", "-o", path, ".") // the flags of a release
 	build.Dir = filepath.Join("..", "..")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)

@@ -105,7 +105,7 @@ func largeMethodSets(tr *tree) result {
 	var found []string
 	for _, p := range tr.packages {
 		for _, n := range p.named() {
-			if own, all := methods(n); all > 25 && (p.name != "ui/cli" || n.Name() != "app") { // as above
+			if own, all := methods(n); all > 25 && (p.name != "ui/cli" || n.Name() != "app") { // app as in largestType
 				found = append(found, fmt.Sprintf("%s %s.%s: %d, %d of its own",
 					tr.at(p, n.Pos()), p.types.Name(), n.Name(), all, own))
 			}
@@ -244,7 +244,7 @@ var orders = []struct {
 	{"ui/present", []string{"ui/cli", "ui/tui", "ui/prompt", "plugin/agent/client", "plugin/worker"}},
 	{"ui/tui", []string{"ui/cli", "plugin/bridge", "plugin/agent/host", "plugin/agent/token"}},
 	{"ui/flow", []string{"ui/present", "plugin/agent/host", "plugin/agent/token"}},
-	{"ui/flow/doctor", []string{"plugin/agent/host", "plugin/agent/token"}}, // its findings are words
+	{"ui/flow/doctor", []string{"plugin/agent/host", "plugin/agent/token"}}, // findings are words
 }
 
 func order(tr *tree) result {

@@ -31,12 +31,12 @@ type part struct {
 	name  string
 	dir   string
 	files []*ast.File
-	lines int // not blank, of all platforms
+	lines int // lines that are not blank, of all platforms
 	count int // files, of all platforms
 	tests int // files of tests
 	types *types.Package
 	info  *types.Info
-	deps  []string // of ours, by name
+	deps  []string // packages of ours, by name
 }
 
 // apart are packages that are not the product's.

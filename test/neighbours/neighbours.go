@@ -33,7 +33,7 @@ func Start(t *testing.T) (first, second process.ID, end func()) {
 	check(t, c.Start())
 	t.Cleanup(func() {
 		_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL)
-		_ = c.Wait() // it was killed
+		_ = c.Wait() // the process was killed
 		_ = tty.Close()
 		_ = master.Close()
 	})

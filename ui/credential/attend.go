@@ -91,7 +91,7 @@ func (c *Command) Attend(ctx context.Context, of process.ID) error {
 // attendant asks on the client's terminal, by asker.
 type attendant struct {
 	asker    ask.Func
-	terminal ask.Func // tells whether a prompt would be seen
+	terminal ask.Func // function that tells whether a prompt would be seen
 	client   process.ID
 }
 

@@ -10,7 +10,7 @@ import (
 // Attestation says what a token states of a key, and what that is worth, in lines.
 func Attestation(a token.Attestation) []string {
 	verdict := Verdict(a).Words
-	if a.Statement == (attest.Statement{}) { // there was nothing that could be read
+	if a.Statement == (attest.Statement{}) { // no statement could be read
 		return []string{verdict}
 	}
 	return []string{text.Clean(a.Statement.String()), "", verdict}

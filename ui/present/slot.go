@@ -48,10 +48,10 @@ func Purpose(slot string) string {
 // SlotRow is a slot in a list: a cell for each column, clean.
 type SlotRow struct {
 	ID, Label   string
-	Key         Fact // its algorithm
+	Key         Fact // the key's algorithm
 	Origin      string
 	PIN, Touch  string // the policies, "-" where the token does not tell
-	Certificate Fact   // whose
+	Certificate Fact   // name in the certificate
 	Expires     Fact
 	// Left is the share of the certificate's life that is left, 0 to 1.
 	Left float64

@@ -65,7 +65,7 @@ func TokenFacts(t hsm.TokenInfo, d *hsm.Details) []Fact {
 	}
 	uri, module := t.URI(), ""
 	if t.Module != nil {
-		module, uri.ModulePath = text.Clean(t.Module.Path), "" // said once
+		module, uri.ModulePath = text.Clean(t.Module.Path), "" // the module has a line of its own
 	}
 	return append(facts,
 		Fact{Name: "URI", Value: text.Clean(uri.String())},

@@ -24,8 +24,8 @@ type shared struct {
 	runner   *task.Runner
 	store    *store.Store
 	keys     keys.Map
-	prompter ask.Func      // asks with dialogs
-	dialogID func() uint64 // for a dialog that another opens
+	prompter ask.Func      // asker by dialogs
+	dialogID func() uint64 // number of a dialog that another opens
 }
 
 // services are what a screen works with that needs no more of the use cases than B.

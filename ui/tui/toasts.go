@@ -15,7 +15,7 @@ type toast struct {
 }
 
 const (
-	toastFor   = 4 * time.Second // how long a toast stays
+	toastFor   = 4 * time.Second // time that a toast stays
 	mostToasts = 3
 )
 

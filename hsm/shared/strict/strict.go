@@ -80,7 +80,7 @@ func ended(err error) error {
 func (m Member) Read(v any) error {
 	err := json.Unmarshal(m.Value, v)
 	var wrong *json.UnmarshalTypeError
-	if errors.As(err, &wrong) { // whose text may quote the value
+	if errors.As(err, &wrong) { // the text of err may quote the value
 		return fmt.Errorf("field %.80q is of the wrong type (%s)", m.Name, wrong.Value)
 	}
 	return err

@@ -21,10 +21,10 @@ import (
 // fails, and the agent's status says so.
 type Records struct {
 	log     *slog.Logger
-	agent   int                    // its process
+	agent   int                    // the agent's process
 	To      *audit.Log             // nil in tests that do not look at it
-	path    string                 // of the audit log
-	problem atomic.Pointer[string] // why the audit log cannot be written
+	path    string                 // the audit log's path
+	problem atomic.Pointer[string] // the reason why the audit log cannot be written
 }
 
 // NewRecords writes to an audit log, which is at path, for the agent that has that
@@ -100,7 +100,7 @@ func (s *Records) carry(known map[string]*audit.PolicyState) {
 // Requester is who wants a piece of work, and for which enrollment: without one, it is
 // the work of a request that runs already.
 type Requester struct {
-	Enrollment string              // its name
+	Enrollment string              // the enrollment's name
 	Client     process.ID          // the program, as the system knows it
 	Kin        func() []process.ID // the processes that started it, nil where the system does not tell
 	Command    string              // the command line that the client tells
@@ -180,7 +180,7 @@ func (s *Records) Signature(q Requester, e enrollment.Enrollment, err error) {
 		r.Reason = "sign-in"
 	}
 	r.Enrollment = e.Name
-	if u, err := url.Parse(e.Cluster.Server); err == nil { // it has been dialled
+	if u, err := url.Parse(e.Cluster.Server); err == nil { // the server has been dialled
 		r.Server = u.Host
 	}
 	if err != nil && !asked {
@@ -209,7 +209,7 @@ func (s *Records) Session(q Requester, err error) {
 		return
 	}
 	if enrollment.ValidName(q.Enrollment) != nil {
-		r.Enrollment = "" // not a name: anything could be in it
+		r.Enrollment = "" // a text that is no name could hold anything
 	}
 	s.Repeated(r)
 }

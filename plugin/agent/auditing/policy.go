@@ -21,11 +21,11 @@ import (
 // log is read with the first enrolment, and again when an enrolment's policy differs
 // from the one that is known.
 type Policies struct {
-	Store   enrollment.Store // of all enrolments
+	Store   enrollment.Store // all enrollments
 	Records *Records
 	Notify  *desktop.Notifier
 	Log     *slog.Logger
-	Lowered func(key hsm.URI) // is told that a policy of that key was lowered
+	Lowered func(key hsm.URI) // called when a policy of that key was lowered
 
 	mu    sync.Mutex
 	read  bool

@@ -177,7 +177,7 @@ func (c *Client) Attend(ctx context.Context, client process.ID, p hsm.Prompter, 
 const (
 	quickPatience = wire.Patience          // quick answers, and the time between beats
 	slowPatience  = 40 * time.Second       // an agent's end, which a token may slow down
-	livePatience  = 500 * time.Millisecond // urgent answers; ReadWithin adds a second
+	livePatience  = 500 * time.Millisecond // limit of urgent answers; ReadWithin adds a second
 )
 
 // patience is how long an operation may be without a word; 0 is without end.

@@ -33,7 +33,7 @@ func newDirs(t *testing.T) home.Dirs {
 // TestAgentThatDoesNotAnswer: it is said, with what to do.
 func TestAgentThatDoesNotAnswer(t *testing.T) {
 	d := newDirs(t)
-	l, err := socket.Listen(d.Socket()) // as of a suspended agent
+	l, err := socket.Listen(d.Socket()) // a suspended agent accepts nothing
 	check(t, err)
 	defer l.Close()
 	c, err := Dial(t.Context(), d)

@@ -41,7 +41,7 @@ func endByForce(lock string, conn net.Conn) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = agent.Release() }() // only a handle
+	defer func() { _ = agent.Release() }() // release frees a handle, nothing else
 	if conn != nil && hungUp(conn) {       // the listener has ended, and another process may have its number
 		return pid, nil
 	}
@@ -51,7 +51,7 @@ func endByForce(lock string, conn net.Conn) (int, error) {
 	workers, err := workersOf(pid)
 	defer func() {
 		for _, w := range workers {
-			_ = w.Release() // only a handle, too
+			_ = w.Release() // release frees a handle, nothing else, too
 		}
 	}()
 	if err != nil {
@@ -67,7 +67,7 @@ func EndSuspended(conn net.Conn) (ended bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = holder.Release() }() // only a handle
+	defer func() { _ = holder.Release() }() // release frees a handle, nothing else
 	if state := stat(holder.Pid); len(state) == 0 || state[0] != "T" || hungUp(conn) {
 		return false, nil
 	}

@@ -61,7 +61,7 @@ func EnsureProgram(ctx context.Context, d home.Dirs, p Program) (*Client, error)
 			if h.Supervised {
 				awaitRestart(ctx, d)
 			}
-		case !errors.Is(err, message.ErrStopped): // else it is on its way out
+		case !errors.Is(err, message.ErrStopped): // an agent that stopped is on its way out
 			return nil, errors.Join(err, c.Close())
 		}
 		if err := c.Close(); err != nil {

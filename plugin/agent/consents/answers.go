@@ -49,7 +49,7 @@ type Scope struct {
 	Enrollment string
 	Client     process.ID // the program that sends the request
 	Conn       uint64     // the connection, where the system does not tell whose it is; else 0
-	As         string     // whom the request is made for, if it impersonates
+	As         string     // the user that an impersonating request is made for
 	Class      Class
 }
 

@@ -24,9 +24,9 @@ import (
 // agent is a running agent: its parts, each of which knows those that it names.
 type agent struct {
 	o       Options
-	program wire.Build // as it was when it started
+	program wire.Build // the program as it was at the start
 	log     *slog.Logger
-	file    *logfile.Log // to which log writes; nil in some tests
+	file    *logfile.Log // the file that log writes to; nil in some tests
 	records *auditing.Records
 	life    *life
 

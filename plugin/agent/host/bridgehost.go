@@ -19,7 +19,7 @@ import (
 type bridgeHost struct {
 	dirs       home.Dirs
 	passed     *os.File // the listening socket, see [PassedPort]; may be nil
-	executable string   // holds the port for programs that outlive the agent, see [Options]
+	executable string   // the program that holds the port when the agent has ended, see [Options]
 	serve      func(tls.Certificate) *bridge.Server
 	log        *slog.Logger
 
@@ -30,7 +30,7 @@ type bridgeHost struct {
 	done    chan struct{}
 
 	listener net.Listener
-	held     *port.Holder    // holds the port for heldFor; nil while there is nobody
+	held     *port.Holder    // the holder of the port for heldFor; nil while there is nobody
 	heldFor  []bridge.Client // programs that may outlive the agent
 }
 

@@ -13,8 +13,8 @@ type flights struct {
 }
 
 type flight struct {
-	terminal uint64 // where its leader's person is asked
-	waiting  int    // how many wait for its result
+	terminal uint64 // the terminal on which the leader's person is asked
+	waiting  int    // the number of callers that wait for the result
 	done     chan struct{}
 	err      error
 }
@@ -56,7 +56,7 @@ func (f *flights) lead(name string, fl *flight, work func() error) error {
 		f.mu.Unlock()
 		close(fl.done)
 	}()
-	fl.err = fmt.Errorf("prepare %s: interrupted", name) // what waiters see if work panics
+	fl.err = fmt.Errorf("prepare %s: interrupted", name) // the error that waiters see if work panics
 	fl.err = work()
 	return fl.err
 }

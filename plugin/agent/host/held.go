@@ -13,12 +13,12 @@ import (
 // heldTokens has the one holder of each token.
 type heldTokens struct {
 	source  worker.Tokens
-	removed func(*heldToken)                                     // is told that a token has gone
-	tried   func(q auditing.Requester, token hsm.URI, err error) // is told how each attempt to unlock ended
-	notice  func(token hsm.URI) (sentences string, told func())  // see [policies.notice]
+	removed func(*heldToken)                                     // called when a token has gone
+	tried   func(q auditing.Requester, token hsm.URI, err error) // called with the end of each attempt to unlock
+	notice  func(token hsm.URI) (sentences string, told func())  // the function of [auditing.Policies.Notice]
 
 	mu  sync.Mutex
-	all map[string]*heldToken // by token URI
+	all map[string]*heldToken // tokens by URI
 }
 
 // of returns the one holder of the token that a key is on.

@@ -18,11 +18,11 @@ type life struct {
 	stop       context.CancelFunc
 	sessions   *bridge.Sessions
 	timeout    time.Duration // the time without use after which it ends; 0: it does not
-	quiet      time.Duration // how long a session that was handed out counts as used
+	quiet      time.Duration // time for which a session that was handed out counts as used
 	started    time.Time
 	working    atomic.Int64               // prepares and unlocks in progress
-	lastActive atomic.Pointer[time.Time]  // when somebody wanted something
-	issued     atomic.Int64               // when a session was last handed out, Unix nanoseconds
+	lastActive atomic.Pointer[time.Time]  // time of the last request
+	issued     atomic.Int64               // time of the last session handed out, Unix nanoseconds
 	trimmed    atomic.Int64               // the use after which memory was given back, Unix nanoseconds
 	newer      atomic.Pointer[wire.Build] // a program that would replace this agent
 	why        atomic.Pointer[string]     // the reason for the end

@@ -47,7 +47,7 @@ func (l *locks) all() (ended []hsm.URI, err error) {
 	}
 	errs := make([]error, len(holders))
 	var wg sync.WaitGroup
-	for i, h := range holders { // one that hangs leaves no other unlocked meanwhile
+	for i, h := range holders { // a token that hangs leaves no other unlocked meanwhile
 		wg.Go(func() { errs[i] = h.lock() })
 	}
 	wg.Wait()
@@ -91,7 +91,7 @@ func (l *locks) token(h *heldToken, why string) {
 		}
 	}
 	r := audit.Record{Event: audit.Lock, Reason: why, Token: auditing.Public(h.uri)}
-	if err := h.lock(); err != nil { // its connections have gone all the same
+	if err := h.lock(); err != nil { // the token's connections have gone all the same
 		l.log.Error("lock", "token", h.uri.String(), "error", err)
 		r.Outcome, r.Error = auditing.Outcome(err)
 	}

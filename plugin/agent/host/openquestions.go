@@ -18,7 +18,7 @@ import (
 type openQuestions struct {
 	mu      sync.Mutex
 	open    []*openQuestion // the latest last
-	changed chan struct{}   // closed with every change
+	changed chan struct{}   // channel that every change closes
 }
 
 // openQuestion is a question that waits for its answer.
@@ -100,7 +100,7 @@ func (s *openQuestions) elsewhere(w waiter) (latest *wire.Wait, changed <-chan s
 		found := a.Wait
 		latest = &found
 	}
-	if !who.Known() { // this system does not tell terminals apart
+	if !who.Known() { // the system does not tell terminals apart
 		return nil, s.changed
 	}
 	return latest, s.changed

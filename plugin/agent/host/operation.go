@@ -167,5 +167,5 @@ func (a *agent) beat(l *link.Server, r link.Received) (stop func()) {
 // How often a client hears that the agent lives.
 const (
 	beatEvery = 3 * time.Second
-	liveEvery = 250 * time.Millisecond // of urgent operations
+	liveEvery = 250 * time.Millisecond // interval of urgent operations
 )

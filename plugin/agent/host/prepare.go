@@ -57,7 +57,7 @@ func (s *signIns) prepare(ctx context.Context, q auditing.Requester, p *remotePr
 	}
 	if !t.warm(time.Now()) {
 		if q.Kin != nil {
-			q.Kin() // as they are now, not when the person has answered
+			q.Kin() // kin are read now, not when the person has answered
 		}
 		over := t.held.questions.tell(p)
 		t, err = s.warmUp(ctx, q, p)

@@ -17,9 +17,9 @@ type remotePrompter struct {
 	// elsewhere returns who can be asked where the client has nobody, such as
 	// whoever sits before an open terminal UI, or nil; it may be nil itself.
 	elsewhere func() ask.Func
-	soon      func(context.Context) // waits for whoever is about to be there; set with elsewhere
+	soon      func(context.Context) // function that waits for a responder about to come; set with elsewhere
 	terminal  bool                  // the client is known to have a controlling terminal, which shows a touch
-	who       process.ID            // is asked on its terminal
+	who       process.ID            // the process that is asked on its terminal
 
 	understandsWaits bool
 }
@@ -64,9 +64,9 @@ func (r *remotePrompter) other(ctx context.Context, err error) ask.Func {
 func (r *remotePrompter) touch(ctx context.Context, q ask.Question) (ask.Answer, error) {
 	if r.elsewhere != nil && !r.terminal {
 		if other := r.elsewhere(); other != nil {
-			here, _ := r.Asker.Ask(ctx, q) // there is no error where a touch is shown
+			here, _ := r.Asker.Ask(ctx, q) // a touch that is shown has no error
 			there, err := other(ctx, q)
-			if err != nil { // nothing is shown there
+			if err != nil { // the client shows nothing
 				there = ask.Answer{}
 			}
 			return ask.Answer{Done: func() { there.Down(); here.Down() }}, nil

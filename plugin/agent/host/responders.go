@@ -16,7 +16,7 @@ import (
 // an open terminal UI, or, for one client alone, before that client.
 type responder struct {
 	p      *remotePrompter
-	client process.ID // zero: for all clients
+	client process.ID // the client; zero for all clients
 }
 
 // where is where the person answers.
@@ -32,8 +32,8 @@ type responders struct {
 	started  time.Time // the agent
 	mu       sync.Mutex
 	all      []*responder             // the latest last
-	changed  chan struct{}            // closed when somebody comes
-	expected map[process.ID]time.Time // until when an attendant may come
+	changed  chan struct{}            // channel that a newcomer closes
+	expected map[process.ID]time.Time // the time until which an attendant may come
 }
 
 func newResponders(started time.Time) *responders {
@@ -168,7 +168,7 @@ func (s *responders) asker(client process.ID) ask.Func {
 // first is [responders.asker] with where that is.
 func (s *responders) first(client process.ID) *responder {
 	ctx, cancel := context.WithCancel(context.Background())
-	cancel() // only who is there already
+	cancel() // nobody is awaited
 	for _, p := range s.forClient(ctx, client) {
 		return p
 	}

@@ -30,7 +30,7 @@ type externalSigner struct {
 	tokens     *heldTokens
 	epoch      *epoch
 	dial       *dialSigner
-	asker      ask.Func // see [Options]
+	asker      ask.Func // the asker of [Options]
 	refusals   *refusals
 	life       *life
 	records    *auditing.Records
@@ -69,7 +69,7 @@ func (s *externalSigner) sign(ctx context.Context, q auditing.Requester, digest 
 	}
 	defer s.tokens.of(e.Key).questions.tell(p)()
 	signature, err := s.keys.sign(ctx, q.Client, e, public, r, p.Ask)
-	if errors.Is(err, hsm.ErrPINRequired) { // for each signature
+	if errors.Is(err, hsm.ErrPINRequired) { // a PIN for each signature
 		return &wire.Signed{}, nil
 	}
 	s.records.Signed(e, q, err)

@@ -36,7 +36,7 @@ type target struct {
 
 	useMu sync.Mutex
 	seen  time.Time // the upstream's last use as it was seen last
-	used  time.Time // when it was seen to have changed, by both clocks
+	used  time.Time // time at which a change was seen, by both clocks
 }
 
 // lastUse is when a request was last seen to use the upstream.
@@ -79,13 +79,13 @@ type targets struct {
 	policies  *auditing.Policies
 	tokens    *heldTokens
 	sessions  *bridge.Sessions
-	signer    func(context.Context, *target) (crypto.Signer, error) // signs for a new connection
-	handshake time.Duration                                         // see [bridge.UpstreamOptions]
+	signer    func(context.Context, *target) (crypto.Signer, error) // function that signs for a new connection
+	handshake time.Duration                                         // limit of [bridge.UpstreamOptions]
 	log       *slog.Logger
 
 	mu         sync.RWMutex
-	all        map[string]*target // by enrolment
-	signatures uint64             // of upstreams that are gone
+	all        map[string]*target // targets by enrollment
+	signatures uint64             // signatures of upstreams that are gone
 	dials      uint64
 }
 
@@ -113,7 +113,7 @@ func (s *targets) target(name string) (*target, error) {
 	}
 	fresh, err := s.load(name)
 	if err != nil {
-		s.replace(name, t, nil) // nothing is served that is no longer enrolled
+		s.replace(name, t, nil) // an enrollment that is gone is not served
 		return nil, err
 	}
 	if t != nil && t.same(fresh) { // another enrolment has changed
@@ -134,7 +134,7 @@ func (s *targets) load(name string) (*target, error) {
 	}
 	before := s.store.Version(e)
 	policy, others := s.policies.Of(e)
-	version := s.store.Version(e, others...) // before the chain is read: a later write shows
+	version := s.store.Version(e, others...) // the version before the chain is read: a later write shows
 	if again, err := s.store.Load(name); err != nil || !reflect.DeepEqual(again, e) || !strings.HasPrefix(version, before) {
 		version = "" // the enrolment was read before this version
 	}

@@ -19,13 +19,13 @@ import (
 type heldToken struct {
 	uri     hsm.URI // of the token alone
 	tokens  worker.Tokens
-	tried   func(auditing.Requester, error) // is told how each attempt to unlock ended; may be nil
-	removed func()                          // is told that the token has gone; may be nil
+	tried   func(auditing.Requester, error) // called with the end of each attempt to unlock; may be nil
+	removed func()                          // called when the token has gone; may be nil
 	// notice is what a person is to be told at a prompt, and is told when it was said;
 	// may be nil.
 	notice    func() (sentences string, told func())
-	opening   chan struct{} // held while it is opened
-	asking    chan struct{} // held while it is unlocked: one prompt per token
+	opening   chan struct{} // semaphore of opening
+	asking    chan struct{} // semaphore of unlocking: one prompt per token
 	questions *openQuestions
 
 	mu    sync.Mutex
@@ -88,7 +88,7 @@ func (h *heldToken) lookAfter(ctx context.Context, t worker.Token) {
 		if ctx.Err() != nil || h.current() != t {
 			return
 		}
-		if errors.Is(err, worker.ErrNotSent) { // its worker has ended
+		if errors.Is(err, worker.ErrNotSent) { // the worker has ended
 			_ = h.drop(t)
 			return
 		}

@@ -36,7 +36,7 @@ func (w *touchWatch) ask(ctx context.Context, q ask.Question) (ask.Answer, error
 	if q.Touch.Pad != "" {
 		return a, err
 	}
-	if err != nil { // nothing is shown; the token waits for its touch all the same
+	if err != nil { // the token waits for its touch although nothing is shown
 		a = ask.Answer{}
 	}
 	w.awaited.Add(1)
@@ -60,7 +60,7 @@ func (w *touchWatch) takenDown() {
 	}
 	ctx, cancel := context.WithTimeout(w.ctx, takenDownTimeout)
 	defer cancel()
-	_, _ = w.next(ctx, ask.Question{Reach: true}) // whatever the answer is, and if there is none it has had its time
+	_, _ = w.next(ctx, ask.Question{Reach: true}) // the answer does not matter: the touch line is gone by then
 }
 
 // explain tells of the touch, if it was one that nobody made in time.

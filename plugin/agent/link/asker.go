@@ -24,13 +24,13 @@ type Asker struct {
 	By ask.Responder
 
 	server *Server
-	turn   chan struct{} // held by one question at a time
+	turn   chan struct{} // semaphore of one question at a time
 	mu     sync.Mutex
 	last   int
 	asked  bool
 	closed bool
 	shown  int  // prompts
-	told   bool // that others may write where the latest of them is
+	told   bool // the client knows that others may write where its latest prompt is
 }
 
 // NewAsker asks the client of s.
@@ -59,7 +59,7 @@ func (r *Asker) touch(q ask.Question) (done func()) {
 	id, ok := r.next()
 	shared := r.isShared()
 	if !ok || r.server.event(event{Prompt: &prompt{ID: id, Touch: q.Touch, Shared: shared}}) != nil {
-		return func() {} // nobody is there; the token waits for its touch all the same
+		return func() {} // the token waits for its touch although nobody is there
 	}
 	over := r.showing(shared)
 	return sync.OnceFunc(func() {
@@ -129,7 +129,7 @@ func (r *Asker) await(ctx context.Context, id int) (answer, *hsm.Secret, error) 
 		if err != nil || a.ID == id {
 			return a, secret, err
 		}
-		secret.Zero() // to a question that was given up
+		secret.Zero() // the answer to a question that was given up
 	}
 }
 
@@ -144,7 +144,7 @@ func (r *Asker) withdraw(id int) {
 	}
 	ctx, cancel := context.WithTimeout(r.server.ctx, withdrawTimeout)
 	defer cancel()
-	_, secret, _ := r.await(ctx, id) // whatever it is, it comes too late
+	_, secret, _ := r.await(ctx, id) // any answer comes too late
 	secret.Zero()
 }
 

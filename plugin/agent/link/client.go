@@ -17,8 +17,8 @@ import (
 type Client struct {
 	conn  net.Conn
 	codes Codes
-	mu    sync.Mutex // one request at a time
-	send  sync.Mutex // one frame at a time
+	mu    sync.Mutex // lock of one request at a time
+	send  sync.Mutex // lock of one frame at a time
 }
 
 // NewClient asks over c, whose errors have codes.
@@ -107,7 +107,7 @@ func (c *Client) Call(ctx context.Context, r Request, out any, o Options) error 
 func (c *Client) AwaitEnd(ctx context.Context, patience time.Duration) error {
 	defer c.cancelWith(ctx)()
 	var err error
-	for err == nil { // signs of life
+	for err == nil { // beats are signs of life
 		_, err = wire.ReadWithin(c.conn, patience)
 	}
 	if ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) {

@@ -54,7 +54,7 @@ type event struct {
 
 // prompt asks the person at the client.
 type prompt struct {
-	ID      int                `json:"id"` // from 1
+	ID      int                `json:"id"` // numbers start at 1
 	PIN     *hsm.PINPrompt     `json:"pin,omitempty"`
 	Touch   *hsm.TouchPrompt   `json:"touch,omitempty"`
 	Confirm *hsm.ConfirmPrompt `json:"confirm,omitempty"`

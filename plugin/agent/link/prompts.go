@@ -17,7 +17,7 @@ const maxPIN = 1 << 10
 // shownPrompt is a prompt that is shown.
 type shownPrompt struct {
 	down   func()       // takes it down
-	shared *atomic.Bool // see [ask.Question]
+	shared *atomic.Bool // value of [ask.Question.Shared]
 }
 
 // prompts serves the server's prompts at the client, each in a goroutine of its
@@ -31,7 +31,7 @@ type prompts struct {
 
 	mu    sync.Mutex
 	shown map[int]shownPrompt
-	waits map[int]bool // those of them that say why the client waits
+	waits map[int]bool // prompts that say why the client waits
 }
 
 func newPrompts(ctx context.Context, c *Client, o Options) *prompts {
@@ -54,7 +54,7 @@ func (s *prompts) show(p prompt) {
 		down = func() { done(); cancel() }
 	}
 	if p.Touch != nil && s.o.Prompter != nil {
-		if a, err := s.o.Prompter(ctx, q); err == nil { // else nothing is shown
+		if a, err := s.o.Prompter(ctx, q); err == nil { // a failed touch shows nothing
 			down = func() { a.Down(); cancel() }
 		}
 	}

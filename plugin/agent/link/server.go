@@ -20,7 +20,7 @@ type Server struct {
 	conn   net.Conn
 	peer   process.ID
 	codes  Codes
-	frames chan wire.Frame // closed when the client has gone
+	frames chan wire.Frame // channel that the end of the client closes
 	ctx    context.Context
 	cancel context.CancelFunc
 	send   sync.Mutex
@@ -149,7 +149,7 @@ func (s *Server) put(write func() error) error {
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		s.cancel()
-		_ = s.conn.Close() // so that its reader ends, and all that it has asked for
+		_ = s.conn.Close() // the reader ends with the connection, and all that the client has asked for
 	}
 	return err
 }

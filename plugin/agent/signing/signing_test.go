@@ -17,7 +17,7 @@ import (
 // when it is told to.
 func TestSuspendedAgentHoldsNoKey(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "agent.sock")
-	l, err := socket.Listen(path) // as of a suspended agent
+	l, err := socket.Listen(path) // a suspended agent accepts nothing
 	if err != nil {
 		t.Fatal(err)
 	}

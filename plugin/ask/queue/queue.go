@@ -31,7 +31,7 @@ var ErrGone = errors.New("the client went away")
 // use.
 type Queue struct {
 	mu        sync.Mutex
-	taken     map[queueKey]chan struct{} // closed when it is free again
+	taken     map[queueKey]chan struct{} // channels that close when the key is free again
 	printing  map[queueKey]*printing
 	elsewhere map[process.ID]struct{} // who is asked about, but not on its terminal
 	prompters map[Prompter]struct{}

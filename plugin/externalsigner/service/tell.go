@@ -55,7 +55,7 @@ func Announced(where string, tell func(text string)) ask.Middleware {
 				tell(text)
 			case q.Touch != nil:
 				late := time.AfterFunc(touchDelay, func() { tell(touchWords(*q.Touch)) })
-				a, err := next(ctx, q) // where nothing can be shown the client's user is told all the same
+				a, err := next(ctx, q) // the client's user is told also where nothing can be shown
 				if err != nil {
 					a = ask.Answer{}
 				}

@@ -30,7 +30,7 @@ func AcceptedBy(ctx context.Context, c enrollment.Cluster) *csr.Accepted {
 func Transport(c enrollment.Cluster, handshake time.Duration) *http.Transport {
 	t := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: handshake,
 		TLSClientConfig: &tls.Config{ServerName: c.TLSServerName, MinVersion: tls.VersionTLS12,
-			InsecureSkipVerify: c.InsecureSkipTLSVerify}} // as it was enrolled, by its host's name
+			InsecureSkipVerify: c.InsecureSkipTLSVerify}} // the host was enrolled unverified, by its name
 	if len(c.CAData) > 0 {
 		t.TLSClientConfig.RootCAs = x509.NewCertPool()
 		t.TLSClientConfig.RootCAs.AppendCertsFromPEM(c.CAData)

@@ -13,7 +13,7 @@ type View struct {
 	Cluster   string `json:"cluster"`
 	Server    string `json:"server"`
 	User      string `json:"user"`
-	UserKind  string `json:"userKind"` // see [kubeconfig.UserKind]
+	UserKind  string `json:"userKind"` // a [kubeconfig.UserKind]
 	Namespace string `json:"namespace,omitempty"`
 	File      string `json:"file"`
 	Current   bool   `json:"current"`
@@ -43,7 +43,7 @@ func (k Contexts) List(ctx context.Context) ([]View, error) {
 // apiServers are the API servers of the enrolments. What cannot be read is told
 // where it is used.
 func (k Contexts) apiServers() map[string]string {
-	all, _ := k.env.Enrollments().List() // those that could be read
+	all, _ := k.env.Enrollments().List() // enrollments that could be read
 	servers := make(map[string]string, len(all))
 	for _, en := range all {
 		servers[en.Name] = en.Cluster.Server

@@ -170,7 +170,7 @@ func (k Contexts) Undo(ctx context.Context, step string) (*Change, error) {
 func (k Contexts) KeptCurrent(ctx context.Context, en enrollment.Enrollment) string {
 	c, err := k.env.Rules().Get(ctx, "")
 	if err != nil || !viewOf(c).Ours || c.User.Enrollment == en.Name {
-		return "" // what is wrong with the files is told where they are written
+		return "" // problems of the files are told where they are written
 	}
 	other, err := k.env.Enrollments().Load(c.User.Enrollment)
 	if err != nil || other.User != en.User || other.Cluster.Server != en.Cluster.Server {

@@ -147,7 +147,7 @@ func (n Enroller) completeFromProgress(o *enrolling.Options) error {
 	enrolling.Fill(&o.AcceptForecast, old.AcceptForecast)
 	enrolling.Fill(&o.AcceptUnverified, old.AcceptUnverified)
 	if !j.Finished() && old.Renewal == nil {
-		enrolling.Fill(&o.KeepCurrent, old.KeepCurrent) // to go on makes no context current that was not to be
+		enrolling.Fill(&o.KeepCurrent, old.KeepCurrent) // a resumed run makes no context current against the first one
 	}
 	if o.Labels == nil {
 		o.Labels = old.Labels

@@ -71,7 +71,7 @@ type enrolment struct {
 	j      *enrolling.Progress
 	terms  terms // of a request that is still to be made
 	pins   *onePIN
-	prompt hsm.Prompter // asks by pins
+	prompt hsm.Prompter // prompter that asks by pins
 	report func(enrolling.Event)
 
 	filing *csr.Client // signed in beforehand to file the request; mostly nil

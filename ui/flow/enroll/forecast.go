@@ -68,7 +68,7 @@ func reach(ctx context.Context, client *csr.Client) error {
 	if errors.Is(err, csr.ErrUnreachable) || errors.Is(err, csr.ErrUnauthorized) || ctx.Err() != nil {
 		return err
 	}
-	return nil // that it cannot tell who asks is no matter
+	return nil // a forecast without the name of the requester is good enough
 }
 
 // noKeyYet says how a key is made all the same.

@@ -113,7 +113,7 @@ func (o *Options) usePolicy(p ticket.Policy) error {
 	}
 	Fill(&o.Generate.Touch, touch)
 	Fill(&o.Generate.PIN, pin)
-	if o.Generate.Touch < touch || o.Generate.PIN < pin { // in rising order
+	if o.Generate.Touch < touch || o.Generate.PIN < pin { // policies in rising order
 		return hsm.WithHint(fmt.Errorf("PIN policy %s, touch policy %s: %w", o.Generate.PIN, o.Generate.Touch, ErrTicket), "the ticket asks for "+p.String())
 	}
 	return nil

@@ -14,7 +14,7 @@ const (
 	StepPending StepState = "pending"
 	StepRunning StepState = "running"
 	StepDone    StepState = "done"
-	StepReused  StepState = "reused" // was done before; nothing was to do
+	StepReused  StepState = "reused" // the step was done before
 	StepFailed  StepState = "failed"
 )
 

@@ -132,7 +132,7 @@ func (s Store) SaveRequest(o Request) error {
 // LoadRequest reads a record; the error wraps [fs.ErrNotExist] if there is none.
 func (s Store) LoadRequest(server, name string) (Request, error) {
 	var o Request
-	if err := csr.ValidName(name); err != nil { // it becomes a file's
+	if err := csr.ValidName(name); err != nil { // the name becomes a file's
 		return o, err
 	}
 	return o, s.readRequest(s.RequestPath(server, name), &o)

@@ -85,7 +85,7 @@ func (e *Env) ProgressDir() string { return filepath.Join(e.Dirs.State, "enrolli
 // Lock keeps two that work on the enrollment called name apart. The lock dies
 // with the process.
 func (e *Env) Lock(ctx context.Context, name string) (release func(), err error) {
-	if err := enrollment.ValidName(name); err != nil { // it becomes a file's
+	if err := enrollment.ValidName(name); err != nil { // the name becomes a file's
 		return nil, err
 	}
 	if err := e.Dirs.Prepare(); err != nil {
@@ -101,7 +101,7 @@ func (e *Env) Lock(ctx context.Context, name string) (release func(), err error)
 	switch {
 	case ctx.Err() != nil:
 		return nil, errors.Join(ctx.Err(), lock.Close())
-	case errors.Is(err, context.DeadlineExceeded): // not wrapped: nothing timed out for the person
+	case errors.Is(err, context.DeadlineExceeded): // the error is not wrapped: nothing timed out for the person
 		return nil, hsm.WithHint(errors.Join(fmt.Errorf("the enrolment %q is being worked on by another kubehsm", name), lock.Close()),
 			"let that one end, or stop it")
 	case err != nil:

@@ -40,10 +40,10 @@ type Server struct {
 	mu        sync.Mutex
 	user      string
 	groups    []string
-	objects   map[string]Object // by path
+	objects   map[string]Object // objects by path
 	events    []event
 	version   int
-	changed   chan struct{} // closed and replaced at every change
+	changed   chan struct{} // channel closed and replaced at every change
 	forbidden map[string]bool
 	broken    int // answer everything with this status, if not 0
 }
@@ -59,7 +59,7 @@ func New(t testing.TB, user string, groups ...string) *Server {
 	s := &Server{t: t, user: user, groups: groups, objects: map[string]Object{}, version: 100,
 		changed: make(chan struct{}), forbidden: map[string]bool{}}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(s.serve))
-	s.TLS = &tls.Config{ClientAuth: tls.RequestClientCert} // as clusters do that take client certificates
+	s.TLS = &tls.Config{ClientAuth: tls.RequestClientCert} // clusters that take client certificates do so
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)         // about clients that go
 	s.StartTLS()
 	t.Cleanup(func() {
@@ -408,7 +408,7 @@ func (s *Server) object(w http.ResponseWriter, r *http.Request, t target, do str
 		delete(in, "status")
 	case do == "create" && t.resource == "secrets":
 		encode(in)
-	case t.sub != "": // its status is changed, and nothing else
+	case t.sub != "": // the status is changed, and nothing else
 		if meta(in)["resourceVersion"] != meta(old)["resourceVersion"] {
 			s.fail(w, http.StatusConflict, "Conflict", t)
 			return
@@ -444,7 +444,7 @@ func encode(secret Object) {
 		data = Object{}
 	}
 	for k, v := range text {
-		data[k] = []byte(fmt.Sprint(v)) // its JSON is base64
+		data[k] = []byte(fmt.Sprint(v)) // the JSON of bytes is base64
 	}
 	delete(secret, "stringData")
 	secret["data"] = data

@@ -45,7 +45,7 @@ func list(s string) []string {
 // work is what is done at the desk after a key was pressed.
 type work struct {
 	Services
-	row      row // under the cursor
+	row      row // row under the cursor
 	selected bool
 }
 

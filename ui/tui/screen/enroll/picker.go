@@ -19,9 +19,9 @@ type item struct {
 	name   string
 	about  string
 	right  string
-	level  present.Level // of right
-	detail []string      // said below the list while it is selected
-	reason string        // why it cannot be chosen, "" if it can
+	level  present.Level // level of right
+	detail []string      // lines below the list while the item is selected
+	reason string        // reason why the item cannot be chosen, "" if it can
 	index  int           // the number in its page
 }
 

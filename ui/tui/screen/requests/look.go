@@ -169,7 +169,7 @@ func (l *look) decide(approve bool) tea.Cmd {
 		intro = "A certificate for " + who(seen) + " is made for the key in this request."
 		fields = append([]*widget.Field{{ID: "words", Label: "Words", Input: widget.NewInput("", "not compared"),
 			Note: "What the requester reads out over the phone: the words of the key. They are compared, and a wrong one refuses."}}, message)
-		if !slices.Contains(seen.Groups, request.BreakGlassGroup) && !slices.Contains(seen.Groups, request.SealedGroup) { // those take a second person
+		if !slices.Contains(seen.Groups, request.BreakGlassGroup) && !slices.Contains(seen.Groups, request.SealedGroup) { // requests of these groups take a second person
 			fields = append(fields, &widget.Field{ID: "own", Label: "If yours", Options: []widget.Option{
 				{Label: "refuse", Clause: "somebody else looks at what you asked for yourself"}, {Label: "approve", Clause: "nobody else has looked at it then"}}})
 		}
