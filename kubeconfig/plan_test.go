@@ -16,7 +16,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 )
 
-// entry is what the enrolment writes.
+// entry is what the enrollment writes.
 func entry(name string) Entry {
 	return Entry{Name: name, Cluster: cluster.Cluster{Server: "https://127.0.0.1:7443/c/" + name, CAData: []byte("-----BEGIN CERTIFICATE-----\n")},
 		Extension: map[string]any{"enrollment": name, "server": "https://real:6443"},

@@ -50,7 +50,7 @@ func (t *token) Signer(ctx context.Context, u hsm.URI, want crypto.PublicKey, p 
 }
 
 func mismatch(u hsm.URI) error {
-	return hsm.WithHint(fmt.Errorf("%s: %w", u, hsm.ErrKeyMismatch), "the key was replaced; enrol the new one")
+	return hsm.WithHint(fmt.Errorf("%s: %w", u, hsm.ErrKeyMismatch), "the key was replaced; enroll the new one")
 }
 
 // Public implements [crypto.Signer].

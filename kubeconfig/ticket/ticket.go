@@ -25,7 +25,7 @@ const (
 // Ticket is a ticket. Copies share the token's secret.
 type Ticket struct {
 	Terms
-	// Name is the name proposed for the enrolment; may be empty.
+	// Name is the name proposed for the enrollment; may be empty.
 	Name string
 	// Server is the API server's https URL.
 	Server string

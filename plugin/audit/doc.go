@@ -2,7 +2,7 @@
 // append-only file of JSON lines, state/audit.log, that only its user can read.
 //
 // It holds who (a process), what (an event and its outcome) and which (an
-// enrolment, a key, a token, an API server), see [Record]. It never holds what
+// enrollment, a key, a token, an API server), see [Record]. It never holds what
 // was said: no bodies, no request paths or queries, no command arguments, no
 // PINs, no certificates, no text that a server or a token chose freely.
 //

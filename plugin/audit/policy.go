@@ -13,17 +13,17 @@ import (
 
 // The reasons of a [Policy] record.
 const (
-	PolicyEnrolled = "enrolled" // the enrolment was made, or made anew
+	PolicyEnrolled = "enrolled" // the enrollment was made, or made anew
 	PolicySet      = "set"      // kubehsm was told to set it
 	PolicyFound    = "found"    // the store says something else than the log
-	PolicyFirst    = "first"    // the log knew nothing of the enrolment
-	PolicyRemoved  = "removed"  // kubehsm was told to remove the enrolment
-	PolicyGone     = "gone"     // the enrolment cannot be read any more
+	PolicyFirst    = "first"    // the log knew nothing of the enrollment
+	PolicyRemoved  = "removed"  // kubehsm was told to remove the enrollment
+	PolicyGone     = "gone"     // the enrollment cannot be read any more
 	PolicyKept     = "kept"     // nothing has changed: written again, in a new file
 	PolicyTold     = "told"     // a person was told of the changes before
 )
 
-// PolicyState is what the log says of one enrolment's consent policy.
+// PolicyState is what the log says of one enrollment's consent policy.
 type PolicyState struct {
 	// Last is the latest record that has the policy.
 	Last Record
@@ -31,15 +31,15 @@ type PolicyState struct {
 	Untold []Record
 }
 
-// Gone tells whether the enrolment is not there any more.
+// Gone tells whether the enrollment is not there any more.
 func (s PolicyState) Gone() bool {
 	return s.Last.Reason == PolicyRemoved || s.Last.Reason == PolicyGone
 }
 
-// maxUntold bounds the changes that are kept for one enrolment.
+// maxUntold bounds the changes that are kept for one enrollment.
 const maxUntold = 64
 
-// Policies reads what the log at path knows last of each enrolment's policy.
+// Policies reads what the log at path knows last of each enrollment's policy.
 func Policies(ctx context.Context, path string) (map[string]*PolicyState, error) {
 	all := map[string]*PolicyState{}
 	_, err := Read(ctx, path, Filter{only: Policy}, func(r Record) error {
@@ -88,7 +88,7 @@ func (r Record) Sentence() string {
 	case PolicyFirst:
 		return "The audit log had no record of the consent policy of " + name + ", which is " + r.Policy + ": the log is new, or was removed."
 	case PolicyRemoved, PolicyGone:
-		return "The enrolment " + name + " is gone (found " + at + "). Its consent policy " + was + " no longer applies to its key."
+		return "The enrollment " + name + " is gone (found " + at + "). Its consent policy " + was + " no longer applies to its key."
 	}
 	return ""
 }

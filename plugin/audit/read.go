@@ -20,7 +20,7 @@ const poll = 250 * time.Millisecond
 type Filter struct {
 	// Since is the earliest time; zero is the beginning.
 	Since time.Time
-	// Enrollment is the enrolment's name; "" takes all, and records of none.
+	// Enrollment is the enrollment's name; "" takes all, and records of none.
 	Enrollment string
 	// Follow goes on with what is written later, until the context ends.
 	Follow bool

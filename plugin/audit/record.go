@@ -36,7 +36,7 @@ const (
 	// (there was nobody to ask). Requests that an earlier answer covers have no
 	// record of their own.
 	Consent Event = "consent"
-	// Policy is about an enrolment's consent policy: it was set, or found to be
+	// Policy is about an enrollment's consent policy: it was set, or found to be
 	// another one than the log knew. Reason is one of the Policy constants.
 	Policy Event = "policy"
 	// Lost says that somebody has removed the log while the agent wrote to it. What
@@ -74,7 +74,7 @@ type Record struct {
 	// Count is how many equal records this one stands for; 0 is one. Denials and
 	// failures are counted so when they repeat within a minute.
 	Count int `json:"count,omitempty"`
-	// Enrollment is the enrolment's name.
+	// Enrollment is the enrollment's name.
 	Enrollment string `json:"enrollment,omitempty"`
 	// Server is the API server's host, and port if its URL has one.
 	Server string `json:"server,omitempty"`

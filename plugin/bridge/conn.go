@@ -67,7 +67,7 @@ func (u *Upstream) handshakeError(err error) error {
 	switch {
 	case errors.As(err, &untrusted):
 		return hsm.Hintf(fmt.Errorf("%w %s: its certificate is not trusted: %w", ErrUnreachable, u.dialer.address, untrusted.Err),
-			"if the cluster has moved: `kubehsm kubeconfig refresh %s --server URL`; if its authority was changed, enrol again with `%s`",
+			"if the cluster has moved: `kubehsm kubeconfig refresh %s --server URL`; if its authority was changed, enroll again with `%s`",
 			u.o.Enrollment.Name, u.o.Enrollment.Command())
 	case hsm.ErrorCode(err) != "": // the key was not to be had
 		return fmt.Errorf("sign in to %s: %w", u.dialer.address, err)

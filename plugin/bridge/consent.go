@@ -11,7 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/consent"
 )
 
-// Question is a request that its enrolment's policy wants a yes for.
+// Question is a request that its enrollment's policy wants a yes for.
 type Question struct {
 	Enrollment string
 	// Client is the process that sends the request. Where Conn is not 0 the system
@@ -27,7 +27,7 @@ type Question struct {
 // errNobody is the answer where nothing can ask.
 var errNobody = errors.New("nobody can be asked")
 
-// consent makes sure that a person agrees to the request, where its enrolment's
+// consent makes sure that a person agrees to the request, where its enrollment's
 // policy wants that.
 func (s *Server) consent(r *http.Request, e *session, who asker, up *Upstream, path string) *refusal {
 	if !up.policy.Asks() {

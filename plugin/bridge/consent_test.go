@@ -122,7 +122,7 @@ func TestNoWayAroundConsent(t *testing.T) {
 		asked                         string // "": not served without anybody being asked
 	}{
 		{"plainly", "DELETE", "/c/prod/api/v1/namespaces/web/pods/p", "", `delete pods "p" in "web"`},
-		{"without the enrolment's name", "DELETE", "/api/v1/namespaces/web/pods/p", "", `delete pods "p" in "web"`},
+		{"without the enrollment's name", "DELETE", "/api/v1/namespaces/web/pods/p", "", `delete pods "p" in "web"`},
 		{"as a dry run that is none", "DELETE", "/c/prod/api/v1/namespaces/web/pods/p?dryRun=All&dryRun=x", "", `delete pods "p" in "web"`},
 		{"encoded slash", "GET", "/c/prod/api/v1/namespaces/web%2fpods%2fp%2fexec?command=id", "", ""},
 		{"dot segments", "GET", "/c/prod/api/v1/namespaces/web/pods/p/log/../exec?command=id", "", ""},
@@ -243,7 +243,7 @@ func TestCiphers(t *testing.T) {
 }
 
 // TestConsentSeesTheRequest: what a person agrees to is what arrives, with and
-// without the enrolment's name in the path; rules look at the same.
+// without the enrollment's name in the path; rules look at the same.
 func TestConsentSeesTheRequest(t *testing.T) {
 	q := &questions{yes: true}
 	r := newRig(t, rigOptions{ask: q.ask, policy: consent.Policy{Mode: consent.Rules,

@@ -29,8 +29,8 @@ const (
 	DeniedUnknown       = "unknown-session"   // the certificate is not one of this agent's
 	DeniedExpired       = "expired-session"   // the session's client or its time has ended
 	DeniedProcess       = "other-process"     // the session is another process's
-	DeniedEnrollment    = "other-enrollment"  // the session is for another enrolment
-	DeniedLocked        = "locked"            // the enrolment was locked meanwhile
+	DeniedEnrollment    = "other-enrollment"  // the session is for another enrollment
+	DeniedLocked        = "locked"            // the enrollment was locked meanwhile
 	DeniedConsent       = "no-consent"        // the policy wants a yes, and there was none
 	DeniedOdd           = "not-understood"    // the policy must judge the request, which can be read in two ways
 )

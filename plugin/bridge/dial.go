@@ -18,7 +18,7 @@ import (
 
 // dialer makes TCP connections to one API server, through its proxy if it has one.
 type dialer struct {
-	name    string // the enrolment's name
+	name    string // the enrollment's name
 	address string // host:port
 	proxy   *url.URL
 	net     net.Dialer
@@ -35,7 +35,7 @@ func newDialer(server *url.URL, proxyURL string, direct bool) (*dialer, error) {
 	case direct:
 	case proxyURL != "":
 		d.proxy, err = url.Parse(proxyURL)
-	default: // of an enrolment that does not say, or whose proxy has a password
+	default: // of an enrollment that does not say, or whose proxy has a password
 		d.proxy, err = http.ProxyFromEnvironment(&http.Request{URL: server})
 	}
 	if err != nil {

@@ -34,7 +34,7 @@ func (s *Server) judge(r *http.Request) (*session, string, *refusal) {
 	}
 	if name != nil && *name != sess.enrollment {
 		return sess, "", &refusal{http.StatusForbidden, DeniedEnrollment,
-			fmt.Sprintf("this certificate is for enrolment %q, not %q: the kubeconfig entry mixes two", sess.enrollment, cut(*name))}
+			fmt.Sprintf("this certificate is for enrollment %q, not %q: the kubeconfig entry mixes two", sess.enrollment, cut(*name))}
 	}
 	return sess, path, nil
 }

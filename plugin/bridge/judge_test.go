@@ -63,7 +63,7 @@ func TestRefusals(t *testing.T) {
 		{"a certificate of its own", foreign, "/c/prod/version", "", "", "", 401, "accepts only client certificates that the agent issued"},
 		{"another agent's", &old, "/c/prod/version", "", "", "", 401, "run the command again; restart a program"},
 		{"ended", expired, "/c/prod/version", "", "", "", 401, "ended"},
-		{"another enrolment's path", good, "/c/test/version", "", "", "", 403, `"prod"`},
+		{"another enrollment's path", good, "/c/test/version", "", "", "", 403, `"prod"`},
 		{"not prepared", other, "/c/test/version", "", "", "", 401, "locked"},
 		{"a name in disguise", good, "/c/%70rod/version", "", "", "", 403, "mixes two"},
 		{"no name", good, "/c//version", "", "", "", 404, "/c/NAME"},

@@ -48,7 +48,7 @@ func Listen(ep Endpoint) (net.Listener, error) {
 }
 
 // NewServer returns a server that identifies itself with cert, knows the
-// sessions, and finds an enrolment's upstream by route, which returns nil for
+// sessions, and finds an enrollment's upstream by route, which returns nil for
 // one that is not prepared.
 func NewServer(cert tls.Certificate, sessions *Sessions, route func(enrollment string) *Upstream, log *slog.Logger) *Server {
 	s := &Server{sessions: sessions, route: route, log: log}
@@ -110,7 +110,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	up := s.route(sess.enrollment)
 	if up == nil {
-		s.refuse(w, r, sess, &refusal{http.StatusUnauthorized, DeniedLocked, "the enrolment is locked; " + again})
+		s.refuse(w, r, sess, &refusal{http.StatusUnauthorized, DeniedLocked, "the enrollment is locked; " + again})
 		return
 	}
 	defer s.sessions.begin(sess)()

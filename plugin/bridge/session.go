@@ -112,7 +112,7 @@ func NewSessions(now func() time.Time) (*Sessions, error) {
 		byCert: map[[sha256.Size]byte]*session{}, byOwner: map[owner]*session{}}, nil
 }
 
-// Issue returns the client's certificate for the enrolment, the same as long
+// Issue returns the client's certificate for the enrollment, the same as long
 // as it lives. The session lives as long as the client; where the end of that one
 // cannot be seen, its life counts from now again. kin, which may be nil, is asked for a
 // new session who started the client, its parent first: one of them may have started
@@ -220,7 +220,7 @@ func (e *session) until() time.Time {
 	return time.Unix(0, e.issued.Load()).Add(life)
 }
 
-// Drop forgets the sessions of an enrolment; "" means all.
+// Drop forgets the sessions of an enrollment; "" means all.
 func (s *Sessions) Drop(enrollment string) {
 	s.remove(func(e *session) bool { return enrollment == "" || e.enrollment == enrollment })
 }

@@ -44,7 +44,7 @@ type Endpoint struct {
 	CAPEM []byte
 }
 
-// URL is the server URL of the enrolment called name.
+// URL is the server URL of the enrollment called name.
 func (e Endpoint) URL(name string) string {
 	return "https://" + e.Address() + PathPrefix + name
 }
@@ -52,7 +52,7 @@ func (e Endpoint) URL(name string) string {
 // Address is the host and port the bridge listens on.
 func (e Endpoint) Address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(e.Port)) }
 
-// PathPrefix precedes the enrolment's name in the bridge's paths. kubectl keys
+// PathPrefix precedes the enrollment's name in the bridge's paths. kubectl keys
 // its discovery cache by URL: clusters on one URL would mix theirs up.
 const PathPrefix = "/c/"
 

@@ -38,7 +38,7 @@ const (
 // UpstreamOptions describe an upstream.
 type UpstreamOptions struct {
 	Enrollment enrollment.Enrollment
-	// Policy is the consent policy in force, as strict as the enrolment's or stricter.
+	// Policy is the consent policy in force, as strict as the enrollment's or stricter.
 	Policy consent.Policy
 	// Chain is the client certificate's, leaf first.
 	Chain []*x509.Certificate
@@ -108,18 +108,18 @@ type UpstreamStatus struct {
 func NewUpstream(o UpstreamOptions) (*Upstream, error) {
 	server, err := url.Parse(o.Enrollment.Cluster.Server)
 	if err != nil {
-		return nil, fmt.Errorf("enrolment %s: %w", o.Enrollment.Name, err)
+		return nil, fmt.Errorf("enrollment %s: %w", o.Enrollment.Name, err)
 	}
 	d, err := newDialer(server, o.Enrollment.Cluster.ProxyURL, o.Enrollment.Cluster.Direct)
 	if err != nil {
-		return nil, fmt.Errorf("enrolment %s: %w", o.Enrollment.Name, err)
+		return nil, fmt.Errorf("enrollment %s: %w", o.Enrollment.Name, err)
 	}
 	d.name = o.Enrollment.Name
 	o.Handshake = cmp.Or(o.Handshake, handshakeTimeout)
 	u := &Upstream{o: o, policy: o.Policy, host: server.Host, prefix: strings.TrimSuffix(server.EscapedPath(), "/"), dialer: d, conns: map[*conn]struct{}{}}
 	u.ctx, u.cancel = context.WithCancelCause(context.Background())
 	if u.tls, err = u.tlsConfig(server); err != nil {
-		return nil, fmt.Errorf("enrolment %s: %w", o.Enrollment.Name, err)
+		return nil, fmt.Errorf("enrollment %s: %w", o.Enrollment.Name, err)
 	}
 	u.h2 = &http2.Transport{
 		DisableCompression: true, // bodies pass as they are

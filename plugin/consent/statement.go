@@ -18,7 +18,7 @@ import (
 // Statement is what a person agreed to.
 type Statement struct {
 	Time time.Time `json:"time"`
-	// Enrollment is the enrolment's name, Server its API server's URL.
+	// Enrollment is the enrollment's name, Server its API server's URL.
 	Enrollment string  `json:"enrollment"`
 	Server     string  `json:"server"`
 	Request    Request `json:"request"`

@@ -10,7 +10,7 @@ import (
 )
 
 // Strictest is the policy that asks for what any of several asks for: those of all
-// enrolments of one key.
+// enrollments of one key.
 func Strictest(all ...Policy) Policy {
 	var most Policy
 	for i, p := range all {

@@ -3,7 +3,7 @@
 // them. The agent serves nothing that is not in this store, whatever a
 // kubeconfig says.
 //
-// state/enrollments/NAME.json holds an enrolment, state/certificates/KEYHASH/NAME.pem
+// state/enrollments/NAME.json holds an enrollment, state/certificates/KEYHASH/NAME.pem
 // its certificate chain, leaf first. Nothing in them is secret, but who could
 // change them could lead the user elsewhere: they are 0600 in 0700 folders.
 package enrollment

@@ -17,10 +17,10 @@ import (
 
 // The store's errors.
 var (
-	// ErrUnknown says that no enrolment has that name.
-	ErrUnknown = errors.New("no such enrolment")
-	// ErrInvalid says that an enrolment or its name cannot be used.
-	ErrInvalid = errors.New("not a usable enrolment")
+	// ErrUnknown says that no enrollment has that name.
+	ErrUnknown = errors.New("no such enrollment")
+	// ErrInvalid says that an enrollment or its name cannot be used.
+	ErrInvalid = errors.New("not a usable enrollment")
 )
 
 // Enrollment is one cluster, key and identity under a name.
@@ -47,7 +47,7 @@ type Enrollment struct {
 	Created    time.Time `json:"created"`
 }
 
-// Command is what enrols e anew, or goes on with it: `kubehsm enroll`, or join
+// Command is what enrolls e anew, or goes on with it: `kubehsm enroll`, or join
 // if no context was enrolled from.
 func (e Enrollment) Command() string {
 	verb := "enroll"
@@ -89,7 +89,7 @@ type Cluster struct {
 	DisableCompression bool `json:"disableCompression,omitempty"`
 }
 
-// ValidName says why name cannot name an enrolment, or nil. Errors wrap [ErrInvalid].
+// ValidName says why name cannot name an enrollment, or nil. Errors wrap [ErrInvalid].
 func ValidName(name string) error {
 	if !validName(name) {
 		return hsm.WithHint(fmt.Errorf("name %q: %w", name, ErrInvalid),
@@ -117,7 +117,7 @@ func (e Enrollment) Validate() error {
 		return err
 	}
 	if err := e.validate(); err != nil {
-		return fmt.Errorf("enrolment %s: %w: %w", e.Name, ErrInvalid, err)
+		return fmt.Errorf("enrollment %s: %w: %w", e.Name, ErrInvalid, err)
 	}
 	return nil
 }
@@ -151,7 +151,7 @@ func (e Enrollment) validate() error {
 	return e.Consent().Validate()
 }
 
-// Consent is the enrolment's policy in one piece.
+// Consent is the enrollment's policy in one piece.
 func (e Enrollment) Consent() consent.Policy { return consent.Policy{Mode: e.Policy, Rules: e.Rules} }
 
 // Host is the API server's host and port, for people.

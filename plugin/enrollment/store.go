@@ -18,7 +18,7 @@ import (
 // maxFile bounds the files of the store, in bytes.
 const maxFile = 1 << 20
 
-// Store keeps enrolments and certificates in the state folder. Several
+// Store keeps enrollments and certificates in the state folder. Several
 // processes may use it at once: every write replaces a whole file.
 type Store struct {
 	enrollments  string
@@ -33,24 +33,24 @@ func NewStore(d home.Dirs) Store {
 	}
 }
 
-// Save writes e, replacing an enrolment of that name. Errors: [ErrInvalid],
+// Save writes e, replacing an enrollment of that name. Errors: [ErrInvalid],
 // [home.ErrUnsafe], or the file system's.
 func (s Store) Save(e Enrollment) error {
 	if err := e.Validate(); err != nil {
 		return err
 	}
 	if err := home.WriteRecord(s.file(e.Name), format(), e); err != nil {
-		return fmt.Errorf("enrolment %s: %w", e.Name, err)
+		return fmt.Errorf("enrollment %s: %w", e.Name, err)
 	}
 	return nil
 }
 
-// format is that of the enrolments' records. A field that is unknown may restrict
-// what the enrolment is for: it is never ignored, unless a record of a later version
+// format is that of the enrollments' records. A field that is unknown may restrict
+// what the enrollment is for: it is never ignored, unless a record of a later version
 // says that it can be.
 func format() record.Format { return record.Format{Version: 1} }
 
-// Load reads the enrolment of that name. Errors: [ErrUnknown], [ErrInvalid],
+// Load reads the enrollment of that name. Errors: [ErrUnknown], [ErrInvalid],
 // [home.ErrUnsafe], or the file system's.
 func (s Store) Load(name string) (Enrollment, error) {
 	if err := ValidName(name); err != nil {
@@ -59,10 +59,10 @@ func (s Store) Load(name string) (Enrollment, error) {
 	b, err := read(s.file(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return Enrollment{}, hsm.WithHint(fmt.Errorf("%q: %w", name, ErrUnknown),
-			"enrol it with `kubehsm enroll`; `kubehsm kubeconfig list` shows what is enrolled")
+			"enroll it with `kubehsm enroll`; `kubehsm kubeconfig list` shows what is enrolled")
 	}
 	if err != nil {
-		return Enrollment{}, fmt.Errorf("enrolment %s: %w", name, err)
+		return Enrollment{}, fmt.Errorf("enrollment %s: %w", name, err)
 	}
 	e, err := s.decode(name, b)
 	return e, damaged(err, name)
@@ -72,12 +72,12 @@ func (s Store) decode(name string, b []byte) (Enrollment, error) {
 	var e Enrollment
 	switch err := format().Decode(b, &e); {
 	case errors.Is(err, strict.ErrMore):
-		return Enrollment{}, fmt.Errorf("enrolment %s: %w: %s holds more than one object", name, ErrInvalid, s.file(name))
+		return Enrollment{}, fmt.Errorf("enrollment %s: %w: %s holds more than one object", name, ErrInvalid, s.file(name))
 	case err != nil:
-		return Enrollment{}, fmt.Errorf("enrolment %s: %w: %s: %w", name, ErrInvalid, s.file(name), err)
+		return Enrollment{}, fmt.Errorf("enrollment %s: %w: %s: %w", name, ErrInvalid, s.file(name), err)
 	}
 	if e.Name != name {
-		return Enrollment{}, fmt.Errorf("enrolment %s: %w: %s says it is %q", name, ErrInvalid, s.file(name), e.Name)
+		return Enrollment{}, fmt.Errorf("enrollment %s: %w: %s says it is %q", name, ErrInvalid, s.file(name), e.Name)
 	}
 	return e, e.Validate()
 }
@@ -87,10 +87,10 @@ func damaged(err error, name string) error {
 	if errors.Is(err, record.ErrNewer) {
 		return err // the error is whole, and its own hint says the next step
 	}
-	return hsm.WithHint(err, "`kubehsm enroll --name "+name+"` (join, if the cluster was joined) writes it anew from the record of the enrolment")
+	return hsm.WithHint(err, "`kubehsm enroll --name "+name+"` (join, if the cluster was joined) writes it anew from the record of the enrollment")
 }
 
-// List returns the enrolments in the order of their names. Those that cannot
+// List returns the enrollments in the order of their names. Those that cannot
 // be read are left out and named in the error.
 func (s Store) List() ([]Enrollment, error) {
 	names, err := record.Names(s.enrollments)
@@ -110,7 +110,7 @@ func (s Store) List() ([]Enrollment, error) {
 	return all, errors.Join(errs...)
 }
 
-// Delete removes the enrolment and its certificates. A missing one is [ErrUnknown].
+// Delete removes the enrollment and its certificates. A missing one is [ErrUnknown].
 func (s Store) Delete(name string) error {
 	if err := ValidName(name); err != nil {
 		return err
@@ -152,7 +152,7 @@ func (s Store) SaveCertificate(e Enrollment, chain []*x509.Certificate) error {
 func (s Store) Certificate(e Enrollment) ([]*x509.Certificate, error) {
 	b, err := read(s.chain(e))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, hsm.Hintf(fmt.Errorf("enrolment %s has no certificate yet: %w", e.Name, hsm.ErrNoCertificate),
+		return nil, hsm.Hintf(fmt.Errorf("enrollment %s has no certificate yet: %w", e.Name, hsm.ErrNoCertificate),
 			"finish it with `%s`", e.Command())
 	}
 	if err != nil {
@@ -165,8 +165,8 @@ func (s Store) Certificate(e Enrollment) ([]*x509.Certificate, error) {
 	return chain, checkLeaf(e, chain)
 }
 
-// Version changes whenever the enrolment, its certificate or one of others is written
-// anew, and with every enrolment that comes or goes. It costs a stat for each, so that
+// Version changes whenever the enrollment, its certificate or one of others is written
+// anew, and with every enrollment that comes or goes. It costs a stat for each, so that
 // who holds them in memory can tell cheaply.
 func (s Store) Version(e Enrollment, others ...Enrollment) string {
 	v := stamp(s.enrollments) + " " + stamp(s.file(e.Name)) + " " + stamp(s.chain(e))
@@ -194,7 +194,7 @@ func checkLeaf(e Enrollment, chain []*x509.Certificate) error {
 	}
 	if hash != e.KeyHash {
 		return hsm.Hintf(fmt.Errorf("the certificate of %s is for another key: %w", e.Name, hsm.ErrKeyMismatch),
-			"enrol again with `%s`", e.Command())
+			"enroll again with `%s`", e.Command())
 	}
 	return nil
 }

@@ -1,5 +1,5 @@
 // Package entry holds a kubeconfig entry of ours, as a Kubernetes client shows it
-// to its plugin (KEP-541), against the enrolment that it was written for. Nothing
+// to its plugin (KEP-541), against the enrollment that it was written for. Nothing
 // in an entry is trusted; it can only be found wrong.
 package entry
 
@@ -16,8 +16,8 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/execcredential"
 )
 
-// ErrUnnamed says that nothing names an enrolment.
-var ErrUnnamed = errors.New("neither the arguments nor the cluster name an enrolment")
+// ErrUnnamed says that nothing names an enrollment.
+var ErrUnnamed = errors.New("neither the arguments nor the cluster name an enrollment")
 
 // extension is what kubehsm writes into the cluster's exec extension.
 type extension struct {
@@ -38,7 +38,7 @@ func extensionOf(r execcredential.Request) (extension, error) {
 
 // MovedError says that an entry names another API server than the enrolled one.
 type MovedError struct {
-	// Name is the enrolment's, Enrolled its server; Server is the entry's word.
+	// Name is the enrollment's, Enrolled its server; Server is the entry's word.
 	Name, Enrolled, Server string
 }
 
@@ -48,7 +48,7 @@ func (e *MovedError) Error() string {
 
 const rewriteHint = "write the entry anew with `kubehsm kubeconfig set`"
 
-// Name is the enrolment that the arguments name, or else the cluster's
+// Name is the enrollment that the arguments name, or else the cluster's
 // extension. Where both do they must agree: somebody has mixed the user of one
 // cluster with another cluster otherwise. Errors: [ErrUnnamed], [enrollment.ErrInvalid].
 func Name(name string, r execcredential.Request) (string, error) {
@@ -61,7 +61,7 @@ func Name(name string, r execcredential.Request) (string, error) {
 	case name == "":
 		return e.Enrollment, enrollment.ValidName(e.Enrollment)
 	case e.Enrollment != "" && e.Enrollment != name:
-		return "", hsm.WithHint(fmt.Errorf("the kubeconfig's user is for the enrolment %q, its cluster for %q", name, e.Enrollment), rewriteHint)
+		return "", hsm.WithHint(fmt.Errorf("the kubeconfig's user is for the enrollment %q, its cluster for %q", name, e.Enrollment), rewriteHint)
 	}
 	return name, enrollment.ValidName(name)
 }
@@ -90,7 +90,7 @@ func Check(known enrollment.Enrollment, r execcredential.Request) error {
 	return nil
 }
 
-// toBridge tells whether server is the enrolment's address on this machine. The
+// toBridge tells whether server is the enrollment's address on this machine. The
 // port is not looked at: who else listens there has not the bridge's certificate.
 func toBridge(server, name string) bool {
 	u, err := url.Parse(server)

@@ -65,7 +65,7 @@ func span(d time.Duration) string {
 }
 
 // Warning is a line that tells a person of the end of the certificate of the
-// enrolment called name, which the command again enrols anew; "" if it is not due.
+// enrollment called name, which the command again enrolls anew; "" if it is not due.
 func Warning(name, again string, notBefore, notAfter, now time.Time) string {
 	if !Due(notBefore, notAfter, now) {
 		return ""

@@ -48,7 +48,7 @@ type Options struct {
 	// PINSources are those of the user's configuration, which Prompter reads: a
 	// kubeconfig's may only be one of them.
 	PINSources []pinsource.Entry
-	// Enrolled returns the certificate of the user's enrolment called name, if it
+	// Enrolled returns the certificate of the user's enrollment called name, if it
 	// is for the key that u names; nil and no error if it is not. A token has one
 	// certificate for a key, several clusters each know another. It may be nil.
 	Enrolled func(name string, u hsm.URI) (*x509.Certificate, error)
@@ -139,7 +139,7 @@ func after(a Answer, err, closing error) (Answer, error) {
 	return Answer{}, errors.Join(err, closing)
 }
 
-// enrolled finds the certificate of an enrolment.
+// enrolled finds the certificate of an enrollment.
 func (o Options) enrolled(r Request) (*x509.Certificate, error) {
 	if o.Enrolled == nil || r.Operation != wire.Certificate || r.Config.Enrollment == "" || r.Config.URI == nil {
 		return nil, nil

@@ -2,7 +2,7 @@
 
 package process
 
-// startOf: this system is not asked. Its clients share a session per enrolment and PID.
+// startOf: this system is not asked. Its clients share a session per enrollment and PID.
 func startOf(int) uint64 { return 0 }
 
 // parentOf: this system is not asked.

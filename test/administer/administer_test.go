@@ -139,7 +139,7 @@ func (d *desk) own() {
 	d.ok("token", "pin", "change", "--pin-fd", d.fd(vcard.DefaultPIN), "--new-pin-fd", d.fd(ownPIN))
 }
 
-// enrolled puts an enrolment with the key in slot 9a into the store.
+// enrolled puts an enrollment with the key in slot 9a into the store.
 func (d *desk) enrolled(name, hash string) enrollment.Store {
 	d.t.Helper()
 	dirs, err := home.FromEnv(func(k string) string { return map[string]string{"KUBEHSM_HOME": d.home}[k] })
@@ -260,7 +260,7 @@ func TestKeys(t *testing.T) {
 		t.Errorf("%v", doc)
 	}
 	if e, err := store.Load("prod-hsm"); err != nil || e.Key.String() != slot82 {
-		t.Errorf("the enrolment has the key at %s, %v", e.Key, err)
+		t.Errorf("the enrollment has the key at %s, %v", e.Key, err)
 	}
 	if d.card.Public(0x9a) != nil || d.card.Public(0x82) == nil {
 		t.Error("the key did not move")

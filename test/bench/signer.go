@@ -86,7 +86,7 @@ func signRequest(config map[string]string) (string, error) {
 	return wire.EnvVar + "=" + string(request), err
 }
 
-// enrolledKey is the key of the enrolment.
+// enrolledKey is the key of the enrollment.
 func (s *stage) enrolledKey() (u hsm.URI, err error) {
 	dirs, err := home.FromEnv(func(name string) string {
 		if name == home.EnvHome {

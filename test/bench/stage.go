@@ -16,14 +16,14 @@ import (
 type stage struct {
 	lab *lab.Lab
 	// hello is the cgo hello-world; keyFile a kubeconfig of the same user with a
-	// key in a file; enrolled the enrolment's name.
+	// key in a file; enrolled the enrollment's name.
 	hello, keyFile, enrolled string
 	filled                   bool // there is what the bridge is to pass
 }
 
 const group = lab.DevelopersGroup
 
-// open builds the programs, starts a control plane and enrols. The returned
+// open builds the programs, starts a control plane and enrolls. The returned
 // function takes all of it down.
 func open(ctx context.Context) (_ *stage, _ func() error, err error) {
 	dir, err := os.MkdirTemp("", "kubehsm-bench-")
@@ -75,10 +75,10 @@ func open(ctx context.Context) (_ *stage, _ func() error, err error) {
 		return nil, nil, err
 	}
 	closers = append(closers, s.lab.Close)
-	return s, done, s.enrol(ctx)
+	return s, done, s.enroll(ctx)
 }
 
-func (s *stage) enrol(ctx context.Context) error {
+func (s *stage) enroll(ctx context.Context) error {
 	s.enrolled = lab.Enrolled
 	return s.lab.Enroll(ctx, group)
 }

@@ -87,7 +87,7 @@ func equip(ctx context.Context, t *trial, c *controlplane.Cluster) error {
 	if err := c.WriteKubeconfig(t.adminKubeconfig(), contextIn, "trial-admin", "system:masters"); err != nil {
 		return err
 	}
-	// The user's file holds what an enrolment wrote: it is made once.
+	// The user's file holds what an enrollment wrote: it is made once.
 	if _, err := os.Stat(t.kubeconfig()); !errors.Is(err, os.ErrNotExist) {
 		return err
 	}

@@ -19,7 +19,7 @@ import (
 const (
 	tokenLabel = "kubehsm-demo"
 	trialPIN   = "123456"
-	contextIn  = "trial"     // the context that the enrolment starts from
+	contextIn  = "trial"     // the context that the enrollment starts from
 	contextOut = "trial-hsm" // the context that it writes
 	trialUser  = "demo-user"
 	trialGroup = "demo"

@@ -50,11 +50,11 @@ func up(ctx context.Context, t *trial) error {
 		return err
 	}
 	fmt.Println("  a control plane, compiled from its published modules if need be (about 8 minutes the first time)")
-	enrol := unattended
+	enroll := unattended
 	if interactive() {
-		enrol = guided
+		enroll = guided
 	}
-	if err := enrol(ctx, t); err != nil {
+	if err := enroll(ctx, t); err != nil {
 		return err
 	}
 	if err := useKubectl(ctx, t); err != nil {
@@ -72,17 +72,17 @@ func interactive() bool {
 	return term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())) && os.Getenv("TERM") != "dumb"
 }
 
-// enrolArguments are the enrolment's, for both ways to do it.
-func enrolArguments(t *trial) []string {
+// enrollArguments are the enrollment's, for both ways to do it.
+func enrollArguments(t *trial) []string {
 	return []string{"enroll", "--name", contextOut, "--context", contextIn, "--kubeconfig", t.kubeconfig(),
 		"--token", "pkcs11:token=" + tokenLabel, "--user", trialUser, "--group", trialGroup,
 		"--approve-with", t.adminKubeconfig()}
 }
 
-// guided has the user enrol the token in the terminal UI, while the cluster is
+// guided has the user enroll the token in the terminal UI, while the cluster is
 // still on its way.
 func guided(ctx context.Context, t *trial) error {
-	heading("enrol the token, in the terminal UI")
+	heading("enroll the token, in the terminal UI")
 	done, err := enrolled(t)
 	if err != nil {
 		return err
@@ -97,11 +97,11 @@ func guided(ctx context.Context, t *trial) error {
 		}
 		return t.command(ctx, t.kubehsm()).attached()
 	}
-	fmt.Printf("  When it asks for the PIN of the token, type %s. When the enrolment is done, q leaves it.\n", trialPIN)
+	fmt.Printf("  When it asks for the PIN of the token, type %s. When the enrollment is done, q leaves it.\n", trialPIN)
 	if err := pressEnter(ctx); err != nil {
 		return err
 	}
-	args := append(enrolArguments(t), "--tui", "--cluster-progress", t.progressFile())
+	args := append(enrollArguments(t), "--tui", "--cluster-progress", t.progressFile())
 	if err := t.command(ctx, t.kubehsm(), args...).attached(); err != nil {
 		return hsm.WithHint(fmt.Errorf("the terminal UI: %w", err), "`make demo` goes on from here; `make demo-down` removes the trial")
 	}
@@ -109,7 +109,7 @@ func guided(ctx context.Context, t *trial) error {
 		return err
 	}
 	if !done {
-		return hsm.WithHint(errors.New("the enrolment is not finished"), "`make demo` goes on from here; `make demo-down` removes the trial")
+		return hsm.WithHint(errors.New("the enrollment is not finished"), "`make demo` goes on from here; `make demo-down` removes the trial")
 	}
 	return awaitCluster(ctx, t)
 }
@@ -130,7 +130,7 @@ func pressEnter(ctx context.Context) error {
 	}
 }
 
-// enrolled tells whether the kubeconfig has the context that enrolment writes last.
+// enrolled tells whether the kubeconfig has the context that enrollment writes last.
 func enrolled(t *trial) (bool, error) {
 	if _, err := os.Stat(t.kubeconfig()); errors.Is(err, os.ErrNotExist) {
 		return false, nil
@@ -143,7 +143,7 @@ func enrolled(t *trial) (bool, error) {
 	return ok, nil
 }
 
-// unattended enrols by the command line, with the PIN on a file descriptor.
+// unattended enrolls by the command line, with the PIN on a file descriptor.
 func unattended(ctx context.Context, t *trial) error {
 	heading("list the tokens")
 	if err := t.command(ctx, t.kubehsm(), "token", "list").shown(); err != nil {
@@ -153,16 +153,16 @@ func unattended(ctx context.Context, t *trial) error {
 	if err := awaitCluster(ctx, t); err != nil {
 		return err
 	}
-	heading("enrol: key on the token, request, approval, certificate, kubeconfig")
-	enrol := t.command(ctx, t.kubehsm(), append(enrolArguments(t), "--yes", "--pin-fd", "3")...)
-	if err := enrol.withPIN().shown(); err != nil {
+	heading("enroll: key on the token, request, approval, certificate, kubeconfig")
+	enroll := t.command(ctx, t.kubehsm(), append(enrollArguments(t), "--yes", "--pin-fd", "3")...)
+	if err := enroll.withPIN().shown(); err != nil {
 		return err
 	}
 	heading("unlock the token, for there is no terminal that kubectl's plugin could ask on")
 	return t.command(ctx, t.kubehsm(), "unlock", "--enrollment", contextOut, "--pin-fd", "3").withPIN().shown()
 }
 
-// useKubectl runs the real kubectl with the context that the enrolment wrote.
+// useKubectl runs the real kubectl with the context that the enrollment wrote.
 func useKubectl(ctx context.Context, t *trial) error {
 	heading("kubectl, unmodified, signed in by the token's key")
 	for _, args := range [][]string{

@@ -29,10 +29,10 @@ func TestCorruptedState(t *testing.T) {
 		args    []string
 		text    string
 	}{
-		"enrolment":         {filepath.Join(state, "enrollments", enrolled+".json"), "{\"name\": \"prod-h", credential, enrolled},
-		"empty enrolment":   {filepath.Join(state, "enrollments", enrolled+".json"), "", credential, enrolled},
+		"enrollment":        {filepath.Join(state, "enrollments", enrolled+".json"), "{\"name\": \"prod-h", credential, enrolled},
+		"empty enrollment":  {filepath.Join(state, "enrollments", enrolled+".json"), "", credential, enrolled},
 		"certificate":       {certificates[0], "-----BEGIN CERTIFICATE-----\nbm8=\n-----END CERTIFICATE-----\n", credential, "certificate"},
-		"enrolment record":  {filepath.Join(state, "enrolling", enrolled+".json"), "\x00\x00", u.enrollArgs("--name", enrolled), "record"},
+		"enrollment record": {filepath.Join(state, "enrolling", enrolled+".json"), "\x00\x00", u.enrollArgs("--name", enrolled), "record"},
 		"configuration":     {filepath.Join(u.Home, "config.yaml"), "modules: {", []string{"token", "list"}, "config.yaml"},
 		"another's setting": {filepath.Join(u.Home, "config.yaml"), "color: red\n", []string{"token", "list"}, "color"},
 	} {
@@ -70,7 +70,7 @@ func TestCorruptedState(t *testing.T) {
 	u.kubectl("get", "namespaces")
 }
 
-// TestReadOnlyKubeconfig enrols where the kubeconfig's folder cannot be written:
+// TestReadOnlyKubeconfig enrolls where the kubeconfig's folder cannot be written:
 // everything but the entry is done, and the next run finishes it.
 func TestReadOnlyKubeconfig(t *testing.T) {
 	t.Parallel()

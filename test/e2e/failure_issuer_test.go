@@ -52,7 +52,7 @@ func (f signingFiles) authority(t *testing.T, name pkix.Name) {
 	f.write(t, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}))
 }
 
-// TestUntrustedIssuer enrols where the controller manager signs with authorities
+// TestUntrustedIssuer enrolls where the controller manager signs with authorities
 // that the API server does not accept: they are named, and the context that worked
 // stays the current one until another has signed in.
 func TestUntrustedIssuer(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
 )
 
-// waiting begins an enrolment on a terminal, up to the wait for approval.
+// waiting begins an enrollment on a terminal, up to the wait for approval.
 func (u *user) waiting(t *testing.T, more ...string) (exit func() (int, string), request string) {
 	t.Helper()
 	args := append([]string{"enroll", "--user", "jane", "--group", lab.DevelopersGroup, "--yes"}, more...)

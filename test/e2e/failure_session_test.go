@@ -36,13 +36,13 @@ func TestNoTerminal(t *testing.T) {
 	u := newUser(t, lab.Options{})
 	u.enroll()
 	u.kubehsm("agent", "lock")
-	state, kubeconfig := u.files(u.enrolments()...), u.files(u.Kubeconfig)
+	state, kubeconfig := u.files(u.enrollments()...), u.files(u.Kubeconfig)
 	res := u.ran(u.Run(t.Context(), lab.Run{Env: []string{execInfo}}, u.Binary, "credential", "--enrollment", enrolled))
 	u.wantFailure(res, 5, "kubehsm unlock", "no terminal to ask on")
 	if res := u.ran(u.Kubectl(t.Context(), "get", "namespaces")); res.Code != 1 || !strings.Contains(res.Stderr, "kubehsm unlock") {
 		t.Errorf("kubectl: %s", res)
 	}
-	u.unchanged(state, u.enrolments()...)
+	u.unchanged(state, u.enrollments()...)
 	u.unchanged(kubeconfig, u.Kubeconfig)
 
 	t.Run("held by a pager", func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestInterruptedPrompt(t *testing.T) {
 	u := newUser(t, lab.Options{})
 	u.enroll()
 	u.kubehsm("agent", "lock")
-	state, kubeconfig, keys := u.files(u.enrolments()...), u.files(u.Kubeconfig), u.files(u.keys()...)
+	state, kubeconfig, keys := u.files(u.enrollments()...), u.files(u.Kubeconfig), u.files(u.keys()...)
 	for _, command := range []string{"kubehsm unlock " + enrolled, "kubectl get namespaces"} {
 		t.Run(command, func(t *testing.T) {
 			u := u.in(t)
@@ -89,7 +89,7 @@ func TestInterruptedPrompt(t *testing.T) {
 			s.Exit()
 		})
 	}
-	u.unchanged(state, u.enrolments()...)
+	u.unchanged(state, u.enrollments()...)
 	u.unchanged(kubeconfig, u.Kubeconfig)
 	u.unchanged(keys, u.keys()...)
 	u.unlock()
@@ -104,7 +104,7 @@ func TestAPIServerDown(t *testing.T) {
 	if err := c.StopAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	state, kubeconfig := u.files(u.enrolments()...), u.files(u.Kubeconfig)
+	state, kubeconfig := u.files(u.enrollments()...), u.files(u.Kubeconfig)
 	t.Run("kubectl", func(t *testing.T) {
 		u := u.in(t)
 		s := u.terminal(u.Cluster.Kubectl(), "get", "namespaces")
@@ -125,7 +125,7 @@ func TestAPIServerDown(t *testing.T) {
 		res := u.ran(u.KubehsmPIN(t.Context(), lab.PIN, u.enrollArgs("--name", "other", "--context", lab.Context)...))
 		u.wantFailure(res, 1, "", strings.TrimPrefix(c.Server(), "https://"))
 	})
-	u.unchanged(state, u.enrolments()...)
+	u.unchanged(state, u.enrollments()...)
 	u.unchanged(kubeconfig, u.Kubeconfig)
 	if err := c.StartAPIServer(t.Context()); err != nil {
 		t.Fatal(err)

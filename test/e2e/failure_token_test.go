@@ -45,7 +45,7 @@ func TestWrongPIN(t *testing.T) {
 	t.Run("three times", func(t *testing.T) {
 		u := u.in(t)
 		u.kubehsm("agent", "lock")
-		state, kubeconfig, tokens := u.files(u.enrolments()...), u.files(u.Kubeconfig), u.files(u.keys()...)
+		state, kubeconfig, tokens := u.files(u.enrollments()...), u.files(u.Kubeconfig), u.files(u.keys()...)
 		s := u.terminal(u.Binary, "unlock", enrolled)
 		s.Answer(pinPrompt, wrongPIN)
 		for i, wrong := range []string{"5550001113", "5550001114"} {
@@ -63,7 +63,7 @@ func TestWrongPIN(t *testing.T) {
 		if !s.Cooked() {
 			t.Error("the terminal was not restored")
 		}
-		u.unchanged(state, u.enrolments()...)
+		u.unchanged(state, u.enrollments()...)
 		u.unchanged(kubeconfig, u.Kubeconfig)
 		u.unchanged(tokens, u.keys()...)
 	})
@@ -145,7 +145,7 @@ func TestUnpluggedToken(t *testing.T) {
 	t.Run("later", func(t *testing.T) {
 		u := u.in(t)
 		u.kubehsm("agent", "stop")
-		state, kubeconfig := u.files(u.enrolments()...), u.files(u.Kubeconfig)
+		state, kubeconfig := u.files(u.enrollments()...), u.files(u.Kubeconfig)
 		plug := u.unplug()
 		s := u.terminal(u.Cluster.Kubectl(), "get", "namespaces")
 		if code := s.Exit(); code == 0 {
@@ -158,7 +158,7 @@ func TestUnpluggedToken(t *testing.T) {
 		u.wantFailure(res, 3, "", "no such token")
 		plug()
 		u.kubehsm("agent", "stop") // SoftHSM2, unlike a reader, looks for tokens only once
-		u.unchanged(state, u.enrolments()...)
+		u.unchanged(state, u.enrollments()...)
 		u.unchanged(kubeconfig, u.Kubeconfig)
 		u.unlock()
 		u.kubectl("get", "namespaces")

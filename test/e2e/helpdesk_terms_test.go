@@ -259,7 +259,7 @@ func TestRevokeAsTheDesk(t *testing.T) {
 	desk.ok("helpdesk", "approve", spare, "--words", desk.words(spare), "--yes")
 }
 
-// TestRevokedIsNotApprovedWith: nor does an enrolment approve for itself what was
+// TestRevokedIsNotApprovedWith: nor does an enrollment approve for itself what was
 // revoked from the same computer.
 func TestRevokedIsNotApprovedWith(t *testing.T) {
 	t.Parallel()

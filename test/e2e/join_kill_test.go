@@ -129,7 +129,7 @@ func TestKilledAnywhere(t *testing.T) {
 			name := unique("jane")
 			line, stdin := args(u, name)
 			operations := u.mortal(line, stdin, 0)
-			want := end{keys: 1, requests: 1, entries: 3, enrolments: 1, signedIn: true}
+			want := end{keys: 1, requests: 1, entries: 3, enrollments: 1, signedIn: true}
 			if got := u.wholeEnd(name); got != want {
 				t.Fatalf("it ended as %+v, want %+v", got, want)
 			}
@@ -190,8 +190,8 @@ func (u *user) mortal(line []string, stdin string, at int) []string {
 
 // end is what must be the same however often a command was killed.
 type end struct {
-	keys, requests, entries, enrolments int
-	signedIn                            bool
+	keys, requests, entries, enrollments int
+	signedIn                             bool
 }
 
 func (u *user) wholeEnd(name string) end {
@@ -217,7 +217,7 @@ func (u *user) wholeEnd(name string) end {
 	if err != nil {
 		u.t.Fatal(err)
 	}
-	e.enrolments = len(stored)
+	e.enrollments = len(stored)
 	who := u.kubectl("--context", joined, "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}")
 	e.signedIn = who == name
 	return e

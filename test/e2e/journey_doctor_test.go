@@ -39,7 +39,7 @@ func TestJourneyDoctor(t *testing.T) {
 	s.Press(term.Enter)
 	s.WaitGone("esc clear")
 	must(t, os.Chmod(u.Kubeconfig, 0o600))
-	before := u.files(append(u.enrolments(), u.Kubeconfig, u.Soft.Tokens)...)
+	before := u.files(append(u.enrollments(), u.Kubeconfig, u.Soft.Tokens)...)
 	s.Type("r")
 	s.WaitFor("Nothing matches.")
 	s.Press(term.Escape)
@@ -60,7 +60,7 @@ func TestJourneyDoctor(t *testing.T) {
 	s.Press(term.Enter)
 	s.WaitFor("the report is in ")
 	s.Type("1")
-	s.WaitFor("e enrol")
+	s.WaitFor("e enroll")
 	s.Press(term.Enter)
 	s.WaitFor("p change PIN")
 	s.Type("p")
@@ -69,7 +69,7 @@ func TestJourneyDoctor(t *testing.T) {
 	if code := s.Exit(); code != 0 || !s.Cooked() {
 		t.Errorf("exit code %d", code)
 	}
-	u.unchanged(before, append(u.enrolments(), u.Kubeconfig, u.Soft.Tokens)...)
+	u.unchanged(before, append(u.enrollments(), u.Kubeconfig, u.Soft.Tokens)...)
 
 	files, err := zip.OpenReader(report)
 	must(t, err)

@@ -11,13 +11,13 @@ import (
 )
 
 // TestJourneyEnrollWithWrongTurns: the way through the wizard and back again, a
-// PIN that is not given and one that is wrong, an enrolment that is stopped and
+// PIN that is not given and one that is wrong, an enrollment that is stopped and
 // gone on with; nothing is done before it was agreed to, and nothing twice.
 func TestJourneyEnrollWithWrongTurns(t *testing.T) {
 	t.Parallel()
 	u := newUser(t, lab.Options{})
 	u.KeepSecret(t, u.secrets...)
-	before := u.files(append(u.enrolments(), u.Kubeconfig, u.Soft.Tokens)...)
+	before := u.files(append(u.enrollments(), u.Kubeconfig, u.Soft.Tokens)...)
 	s := u.terminal(u.Binary)
 	wizard(s)
 
@@ -40,8 +40,8 @@ func TestJourneyEnrollWithWrongTurns(t *testing.T) {
 	s.WaitFor("✗ ")
 	s.Type("jane")
 	s.Press(term.Enter)
-	s.WaitFor("This is what will be done", "new ecdsa-p384", "User      jane", "enter enrol")
-	u.unchanged(before, append(u.enrolments(), u.Kubeconfig, u.Soft.Tokens)...)
+	s.WaitFor("This is what will be done", "new ecdsa-p384", "User      jane", "enter enroll")
+	u.unchanged(before, append(u.enrollments(), u.Kubeconfig, u.Soft.Tokens)...)
 
 	// A PIN that is not given leaves everything as it is.
 	s.Press(term.Enter)
@@ -78,7 +78,7 @@ func TestJourneyEnrollWithWrongTurns(t *testing.T) {
 	s.Type("R")
 	s.WaitFor("Resume prod-hsm", "jane on prod", "Next: wait for approval")
 	s.Press(term.Enter)
-	s.WaitFor("This is what will be done", "enter enrol")
+	s.WaitFor("This is what will be done", "enter enroll")
 	s.Press(term.Enter)
 	s.WaitFor("file the request", "(done before)", "waiting for somebody to approve")
 	if again := u.pending(t); again != request {

@@ -47,7 +47,7 @@ func TestJourneyHelpDesk(t *testing.T) {
 
 	// Jane joins with it, after a line that is none.
 	jane := u.terminal(u.Binary)
-	jane.WaitFor("lab", "PIN set", "e enrol")
+	jane.WaitFor("lab", "PIN set", "e enroll")
 	jane.Type("e")
 	jane.WaitFor("A new key, or one that is there?")
 	jane.Press(term.Enter)

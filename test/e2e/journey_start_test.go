@@ -31,7 +31,7 @@ func TestJourneyFirstStart(t *testing.T) {
 	s := u.terminal(u.Binary)
 	s.WaitFor("No token is here.", "config.yaml")
 	s.Type("e")
-	s.WaitFor("enrol: no token is selected")
+	s.WaitFor("enroll: no token is selected")
 	s.Type("6")
 	s.WaitFor("in the way of signing in", "✗ failed   Tokens", "no token was found", "To mend it: plug one in")
 	s.Press(term.Enter)

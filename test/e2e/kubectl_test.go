@@ -184,13 +184,13 @@ func TestTwentyAtOnceAskOnce(t *testing.T) {
 	}
 }
 
-func TestOneKeyTwoEnrolments(t *testing.T) {
+func TestOneKeyTwoEnrollments(t *testing.T) {
 	t.Parallel()
 	u := newUser(t, lab.Options{})
 	first := u.enroll()
 	second := u.enroll("--name", "second", "--context", lab.Context, "--key", first.Key)
 	if second.Fingerprint != first.Fingerprint || second.Name != "second" {
-		t.Errorf("the second enrolment is %+v", second)
+		t.Errorf("the second enrollment is %+v", second)
 	}
 	for _, context := range []string{enrolled, "second"} {
 		if out := u.kubectl("--context", context, "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"); out != "jane" {

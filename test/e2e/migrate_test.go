@@ -165,7 +165,7 @@ func TestUnenroll(t *testing.T) {
 	}
 	res := u.ran(u.Run(t.Context(), lab.Run{Env: []string{execInfo}}, u.Binary, "credential", "--enrollment", enrolled))
 	if res.Code == 0 {
-		t.Error("the enrolment still signs in")
+		t.Error("the enrollment still signs in")
 	}
 	if res := u.ran(u.Kubehsm(t.Context(), "unenroll", enrolled, "--yes")); res.Code != 1 {
 		t.Errorf("a second time: %s", res)

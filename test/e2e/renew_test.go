@@ -77,7 +77,7 @@ func TestRenew(t *testing.T) {
 	if out := u.kubehsm("certificate", "renew", "--all"); !strings.Contains(out, "Nothing is due") {
 		t.Errorf("--all: %s", out)
 	}
-	// To enrol again finds all as it is.
+	// To enroll again finds all as it is.
 	if again := u.enroll("--expiration", "1h"); again.Fingerprint != third.Fingerprint || again.Request != third.Request {
 		t.Errorf("enrolled again: %+v", again)
 	}
@@ -120,7 +120,7 @@ func TestRenewTooLate(t *testing.T) {
 	}
 }
 
-// replaceCertificate puts another certificate for the enrolment's key in place of
+// replaceCertificate puts another certificate for the enrollment's key in place of
 // the one that was issued.
 func (u *user) replaceCertificate(r result, from, to time.Time) {
 	u.t.Helper()

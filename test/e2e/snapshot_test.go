@@ -62,8 +62,8 @@ func (u *user) unchanged(before snapshot, paths ...string) {
 	}
 }
 
-// enrolments is the part of the state folder that says who is enrolled.
-func (u *user) enrolments() []string {
+// enrollments is the part of the state folder that says who is enrolled.
+func (u *user) enrollments() []string {
 	state := filepath.Join(u.Home, "state")
 	return []string{filepath.Join(state, "enrollments"), filepath.Join(state, "certificates")}
 }

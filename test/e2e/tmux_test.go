@@ -18,7 +18,7 @@ func TestTmux(t *testing.T) {
 	u := newUser(t, lab.Options{})
 	u.enroll()
 	p := u.pane(80, 24, u.Binary+"; echo code $?; exec cat")
-	p.shows("1 Tokens", lab.Token, "jane", "e enrol")
+	p.shows("1 Tokens", lab.Token, "jane", "e enroll")
 	for _, size := range [][2]int{{80, 24}, {60, 15}, {200, 50}} {
 		p.tmux("", "resize-window", "-x", strconv.Itoa(size[0]), "-y", strconv.Itoa(size[1]))
 		screen := ""
@@ -35,7 +35,7 @@ func TestTmux(t *testing.T) {
 			p.tmux("", "send-keys", "Escape")
 			poll.Until(t, "the dialog is closed", func() bool { return !strings.Contains(p.shows(), title) })
 		}
-		press("1", "e enrol")
+		press("1", "e enroll")
 		lines := strings.Split(strings.TrimRight(screen, "\n"), "\n")
 		if len(lines) != size[1] || !strings.Contains(lines[len(lines)-1], "q quit") {
 			t.Errorf("at %v the keys are not in the last line:\n%s", size, screen)

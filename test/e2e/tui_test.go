@@ -15,7 +15,7 @@ func answerDialog(s *term.Session, pin string) { lab.Fill(s, "PIN of lab", "PIN"
 
 // wizard walks from the first screen to the review.
 func wizard(s *term.Session) {
-	s.WaitFor("lab", "PIN set", "e enrol")
+	s.WaitFor("lab", "PIN set", "e enroll")
 	s.Type("e") // on the token
 	s.WaitFor("A new key, or one that is there?", "Generate a new key")
 	s.Press(term.Enter)
@@ -29,7 +29,7 @@ func wizard(s *term.Session) {
 	s.Type(lab.DevelopersGroup)
 	s.WaitFor("jane", lab.DevelopersGroup)
 	s.Press(term.Enter)
-	s.WaitFor("This is what will be done", "new ecdsa-p256", "prod-hsm", "enter enrol")
+	s.WaitFor("This is what will be done", "new ecdsa-p256", "prod-hsm", "enter enroll")
 }
 
 func TestEnrollInTheTerminalUI(t *testing.T) {
@@ -51,7 +51,7 @@ func TestEnrollInTheTerminalUI(t *testing.T) {
 	u.approve(t, u.pending(t))
 	s.WaitFor("Enrolled: authenticated as jane", "developers", "kubectl --context prod-hsm auth whoami")
 	s.Press(term.Enter)
-	s.WaitFor("e enrol", "jane", "prod-hsm") // the token has a key and a certificate now
+	s.WaitFor("e enroll", "jane", "prod-hsm") // the token has a key and a certificate now
 	s.Type("q")
 	if code := s.Exit(); code != 0 {
 		t.Errorf("exit code %d", code)
@@ -93,7 +93,7 @@ func TestTerminalUIInterruptedAndResumed(t *testing.T) {
 	s.Type("R")
 	s.WaitFor("Resume prod-hsm", "Next: wait for approval")
 	s.Press(term.Enter)
-	s.WaitFor("This is what will be done", "enter enrol")
+	s.WaitFor("This is what will be done", "enter enroll")
 	s.Press(term.Enter)
 	answerDialog(s, lab.PIN)
 	s.WaitFor("Enrolled: authenticated as jane", request, key[:40]) // the rest is on the next line

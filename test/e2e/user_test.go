@@ -19,7 +19,7 @@ import (
 	"github.com/kubehsm/kubehsm/test/term"
 )
 
-// enrolled is the name that an enrolment from the lab's context gets.
+// enrolled is the name that an enrollment from the lab's context gets.
 const enrolled = lab.Context + "-hsm"
 
 // pinPrompt is in the words that ask for a PIN.
@@ -142,7 +142,7 @@ func (u *user) parse(stdout string) (r result) {
 	return r
 }
 
-// enrollArgs enrol jane, a developer, with the approval of the admin.
+// enrollArgs enroll jane, a developer, with the approval of the admin.
 func (u *user) enrollArgs(more ...string) []string {
 	return append([]string{"enroll", "--user", "jane", "--group", lab.DevelopersGroup,
 		"--approve-with", u.Cluster.AdminKubeconfig(), "--yes", "-o", "json"}, more...)

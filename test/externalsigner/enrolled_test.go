@@ -12,7 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
 )
 
-// TestEnrolled: an enrolment's entry for the auth provider; with its key unlocked
+// TestEnrolled: an enrollment's entry for the auth provider; with its key unlocked
 // in the agent nobody is asked for anything.
 func TestEnrolled(t *testing.T) {
 	p := newPerson(t)

@@ -35,7 +35,7 @@ in_root kubehsm version
 in_root man --where kubehsm kubehsm-enroll >/dev/null || fail "no manual page"
 in_root test -s /usr/share/bash-completion/completions/kubehsm || fail "no completion"
 in_root grep -q 'ExecStart="/usr/bin/kubehsm" agent serve' /usr/lib/systemd/user/kubehsm-agent.service || fail "no unit file"
-in_root sh -c 'cd /usr/share/doc/kubehsm && grep -q "Go standard library" copyright && [ -s docs/developer.md ] && [ -s docs/pictures/enrol.svg ]' || fail "no guides or licences"
+in_root sh -c 'cd /usr/share/doc/kubehsm && grep -q "Go standard library" copyright && [ -s docs/developer.md ] && [ -s docs/pictures/enroll.svg ]' || fail "no guides or licences"
 needs=$(grep -ao 'GLIBC_2\.[0-9]*' "$root/usr/bin/kubehsm" | sort -uV | tail -n 1)
 in_root dpkg -s kubehsm | grep -q "libc6 (>= ${needs#GLIBC_})" || fail "the package does not say that it needs $needs"
 # A token in software, then a key on it: libraries are found and the program works.

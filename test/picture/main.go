@@ -61,7 +61,7 @@ func run(ctx context.Context, out string) (err error) {
 	}
 	defer func() { err = errors.Join(err, l.Close(context.WithoutCancel(ctx))) }()
 	p := &play{lab: l, out: out}
-	if err := p.enrol(ctx); err != nil {
+	if err := p.enroll(ctx); err != nil {
 		return err
 	}
 	for _, scene := range []func(context.Context) error{p.tokens, p.requests, p.kubectl} {
@@ -78,8 +78,8 @@ type play struct {
 	out string
 }
 
-// enrol ends at the result in the terminal UI.
-func (p *play) enrol(ctx context.Context) (err error) {
+// enroll ends at the result in the terminal UI.
+func (p *play) enroll(ctx context.Context) (err error) {
 	s, err := p.start(24, p.lab.Binary, "enroll", "--tui", "--user", "jane", "--group", lab.DevelopersGroup,
 		"--context", lab.Context, "--approve-with", p.lab.Cluster.AdminKubeconfig())
 	if err != nil {
@@ -107,7 +107,7 @@ func (p *play) enrol(ctx context.Context) (err error) {
 	if err := p.wait(ctx, s, "Enrolled: authenticated as jane"); err != nil {
 		return err
 	}
-	return p.take(s, "enrol", "kubehsm")
+	return p.take(s, "enroll", "kubehsm")
 }
 
 // answer types the PIN into the dialog, which takes no keys at first.

@@ -11,7 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/test/term"
 )
 
-// tokens is the first screen, after an enrolment.
+// tokens is the first screen, after an enrollment.
 func (p *play) tokens(ctx context.Context) (err error) {
 	s, err := p.start(24, p.lab.Binary)
 	if err != nil {

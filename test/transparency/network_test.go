@@ -37,7 +37,7 @@ import (
 const namedServer = "kubernetes.default.svc"
 
 // TestNetworks: the ways in which API servers are reached in the world. The
-// enrolment takes each over from the context that it begins with.
+// enrollment takes each over from the context that it begins with.
 func TestNetworks(t *testing.T) {
 	t.Parallel()
 	c := controlplane.StartForTest(t, controlplane.Options{})

@@ -14,7 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
 
-// enrolledWith puts an enrolment with the slot's key into the store.
+// enrolledWith puts an enrollment with the slot's key into the store.
 func (b *bench) enrolledWith(name string, slot hsm.Slot) {
 	b.t.Helper()
 	hash, err := hsm.Fingerprint(slot.Key.Public)

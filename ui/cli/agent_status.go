@@ -73,5 +73,5 @@ func statusWords(w *words, s message.Status) {
 		rows = append(rows, []string{o.What, o.Enrollment, marked(o.State, o.Level)})
 	}
 	w.line("")
-	w.table([]string{"WHAT IS OPEN", "ENROLMENT", "STATE"}, rows)
+	w.table([]string{"WHAT IS OPEN", "ENROLLMENT", "STATE"}, rows)
 }

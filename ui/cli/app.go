@@ -230,7 +230,7 @@ func (a *app) offer(ctx context.Context, yes bool, question string) (bool, error
 	return ok, err
 }
 
-// enrollment finds the enrolment that a command without a name means: the one
+// enrollment finds the enrollment that a command without a name means: the one
 // of the chosen or current context, else the only one there is.
 func (a *app) enrollment(ctx context.Context, name string) (enrollment.Enrollment, error) {
 	env, err := a.env()
@@ -247,7 +247,7 @@ func (a *app) enrollment(ctx context.Context, name string) (enrollment.Enrollmen
 	}
 	switch len(all) {
 	case 0:
-		return enrollment.Enrollment{}, hsm.WithHint(errors.New("nothing is enrolled yet"), "`kubehsm enroll` makes an enrolment")
+		return enrollment.Enrollment{}, hsm.WithHint(errors.New("nothing is enrolled yet"), "`kubehsm enroll` makes an enrollment")
 	case 1:
 		return all[0], nil
 	}
@@ -264,7 +264,7 @@ func (a *app) enrollment(ctx context.Context, name string) (enrollment.Enrollmen
 			}
 		}
 	}
-	return enrollment.Enrollment{}, ui.Usagef("there are several enrolments: name one of%s", names)
+	return enrollment.Enrollment{}, ui.Usagef("there are several enrollments: name one of%s", names)
 }
 
 // token reads the URI of a token from a flag; without one it takes the only

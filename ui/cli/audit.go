@@ -57,7 +57,7 @@ With -f and -o json it prints one JSON document a line.`,
 		return a.auditOnce(c.Context(), o, session.Agent{Env: &env.Env{Dirs: dirs}}, f)
 	})
 	c.Flags().DurationVar(&o.since, "since", 0, "only what is younger than this `duration`, such as 1h")
-	c.Flags().StringVar(&o.enrollment, "enrollment", "", "only what concerns the enrolment of this `name`")
+	c.Flags().StringVar(&o.enrollment, "enrollment", "", "only what concerns the enrollment of this `name`")
 	c.Flags().BoolVarP(&o.follow, "follow", "f", false, "go on with what happens from now on")
 	o.format = output(c)
 	return c
@@ -87,7 +87,7 @@ func (a *app) auditOnce(ctx context.Context, o auditOptions, agent session.Agent
 			for _, r := range records {
 				rows = append(rows, auditRow(agent, r))
 			}
-			w.table([]string{"TIME", "EVENT", "OUTCOME", "ENROLMENT", "PROGRAM", "DETAIL"}, rows)
+			w.table([]string{"TIME", "EVENT", "OUTCOME", "ENROLLMENT", "PROGRAM", "DETAIL"}, rows)
 		}
 		if damaged > 0 {
 			w.line("%d lines could not be read.", damaged)

@@ -13,7 +13,7 @@ func (a *app) breakglassList() *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls", "status"},
 		Short:   "List what there is for emergencies, and until when it is good",
-		Long: `Lists the enrolments for emergencies that were made here: those that were asked for,
+		Long: `Lists the enrollments for emergencies that were made here: those that were asked for,
 and sealed tokens. A sealed one is due thirty days before it ends.`,
 		Example: "kubehsm breakglass list\nkubehsm breakglass list -o json",
 		Args:    cobra.NoArgs,
@@ -41,7 +41,7 @@ and sealed tokens. A sealed one is due thirty days before it ends.`,
 					kind = "sealed"
 				}
 				if state == "due" {
-					state = "due: enrol it again before it ends"
+					state = "due: enroll it again before it ends"
 				}
 				rows = append(rows, []string{v.Name, kind, v.User, v.Server, present.Date(v.NotAfter), state})
 			}

@@ -22,7 +22,7 @@ type breakGlassFlags struct {
 func (f *breakGlassFlags) bind(c *cobra.Command) {
 	flags := c.Flags()
 	flags.StringVar(&f.reason, "reason", "", "`words` to the second person, kept in every record (required)")
-	flags.StringVar(&f.name, "name", "", "`name` of the enrolment and its context")
+	flags.StringVar(&f.name, "name", "", "`name` of the enrollment and its context")
 	flags.StringVar(&f.token, "token", "", "`URI` of the token")
 	flags.StringVar(&f.key, "key", "", "`URI` of an existing key")
 	f.generate.bind(flags)
@@ -32,7 +32,7 @@ func (f *breakGlassFlags) bind(c *cobra.Command) {
 	flags.BoolVar(&f.plan, "dry-run", false, "show what would be done and do nothing")
 }
 
-// enroll are the flags that an enrolment shares.
+// enroll are the flags that an enrollment shares.
 func (f *breakGlassFlags) enroll() enrollFlags {
 	e := enrollFlags{name: f.name, token: f.token, key: f.key, generate: f.generate, timeout: f.timeout, yes: f.yes, plan: f.plan}
 	if f.risk != "" {
@@ -80,7 +80,7 @@ kubehsm breakglass request --context prod-hsm --lifetime 20m --reason 'INC-4711'
 	return c
 }
 
-// breakGlass enrols, and keeps a record of it.
+// breakGlass enrolls, and keeps a record of it.
 func (a *app) breakGlass(ctx context.Context, env *env.Env, options enrolling.Options, f breakGlassFlags, o *format) error {
 	result, err := a.enrollReviewed(ctx, env, options, f.enroll())
 	if err != nil || f.plan {

@@ -16,7 +16,7 @@ func (a *app) certificateDelete() *cobra.Command {
 		Use:   "delete",
 		Short: "Remove the certificate beside a key on a token; the key stays",
 		Long: `Removes a certificate from a token, after the token's serial was typed. The key stays,
-and so does the copy that an enrolment keeps. "kubehsm certificate export" saves it before.`,
+and so does the copy that an enrollment keeps. "kubehsm certificate export" saves it before.`,
 		Example: `kubehsm certificate delete --key 'piv:serial=12345678;slot=9a'
 kubehsm certificate delete --key 'pkcs11:token=trial;object=prod' --accept-risk serial:a1b2c3d4`,
 		Args: cobra.NoArgs,

@@ -13,9 +13,9 @@ func (a *app) certificateExport() *cobra.Command {
 	var key, to string
 	var overwrite, der bool
 	c := a.command(&cobra.Command{
-		Use:   "export [ENROLMENT]",
+		Use:   "export [ENROLLMENT]",
 		Short: "Write a certificate, and its chain, to a file",
-		Long: `Writes the certificate of an enrolment, with its chain, or of a key on a token as PEM,
+		Long: `Writes the certificate of an enrollment, with its chain, or of a key on a token as PEM,
 leaf first; with --der the leaf alone as DER. A certificate is public; the key stays where it is.`,
 		Example: `kubehsm certificate export prod-hsm --to jane.pem
 kubehsm certificate export --key 'piv:serial=12345678;slot=9a' --der --to jane.cer

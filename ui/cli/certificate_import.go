@@ -17,14 +17,14 @@ func (a *app) certificateImport() *cobra.Command {
 		Use:   "import FILE",
 		Short: "Write a certificate beside its key on a token",
 		Long: `Writes the first certificate of a PEM file beside the key that it is for. With
---enrollment it also becomes the certificate of an unfinished enrolment, for a
+--enrollment it also becomes the certificate of an unfinished enrollment, for a
 request that an admin filed in your stead; "kubehsm enroll" then goes on.`,
 		Example: `kubehsm certificate import jane.pem --key 'pkcs11:token=trial;object=prod'
 kubehsm certificate import - --enrollment prod-hsm < jane.pem`,
 		Args: oneName("file"),
 	}, func(c *cobra.Command, args []string) error {
 		if key == "" && name == "" {
-			return ui.Usagef("name the key with --key, or the unfinished enrolment with --enrollment")
+			return ui.Usagef("name the key with --key, or the unfinished enrollment with --enrollment")
 		}
 		var u hsm.URI
 		if key != "" {
@@ -49,7 +49,7 @@ kubehsm certificate import - --enrollment prod-hsm < jane.pem`,
 		return a.emit(o, d, func(w *words) { w.facts(present.CertificateFacts(cert.Leaf, time.Now())) })
 	})
 	c.Flags().StringVar(&key, "key", "", "`URI` of the key")
-	c.Flags().StringVar(&name, "enrollment", "", "`name` of an unfinished enrolment")
+	c.Flags().StringVar(&name, "enrollment", "", "`name` of an unfinished enrollment")
 	a.secretFD(c.Flags(), "management-key-fd", "a PIV card's management key, in hex,", isManagementKey)
 	o = output(c)
 	return c

@@ -44,7 +44,7 @@ func (a *app) certificateRenew() *cobra.Command {
 	var o *format
 	var f renewFlags
 	c := a.command(&cobra.Command{
-		Use:   "renew [ENROLMENT]",
+		Use:   "renew [ENROLLMENT]",
 		Short: "Ask for a new certificate before the old one ends",
 		Long: `Files a request for the same user and groups, signed in with the certificate that is
 still valid, waits for the approval and puts the new certificate in the old one's place.
@@ -63,7 +63,7 @@ kubehsm certificate renew --all --timeout 10m`,
 			return err
 		}
 		if f.all && len(args) > 0 {
-			return ui.Usagef("name an enrolment, or use --all, not both")
+			return ui.Usagef("name an enrollment, or use --all, not both")
 		}
 		env, err := a.env()
 		if err != nil {

@@ -17,8 +17,8 @@ func (a *app) certificateShow() *cobra.Command {
 	var o *format
 	var key, file string
 	c := a.command(&cobra.Command{
-		Use:   "show [ENROLMENT]",
-		Short: "Show the certificate of an enrolment, of a key on a token, or in a file",
+		Use:   "show [ENROLLMENT]",
+		Short: "Show the certificate of an enrollment, of a key on a token, or in a file",
 		Example: `kubehsm certificate show
 kubehsm certificate show prod-hsm -o pem
 kubehsm certificate show --key 'piv:serial=1234567;slot=9a'
@@ -52,7 +52,7 @@ kubehsm certificate show -f jane.pem`,
 func (a *app) findCertificate(ctx context.Context, name, key, file string) (*x509.Certificate, []*x509.Certificate, error) {
 	switch {
 	case name != "" && (key != "" || file != ""):
-		return nil, nil, ui.Usagef("name an enrolment, or use --key or --file, not both")
+		return nil, nil, ui.Usagef("name an enrollment, or use --key or --file, not both")
 	case file != "":
 		b, err := a.readAll(file)
 		if err != nil {

@@ -135,7 +135,7 @@ func TestUsageErrors(t *testing.T) {
 		{"token list --request-timeout soon", "neither a duration"},
 		{"credential --bad", "kubehsm credential --help"},
 		{"credential extra", "kubehsm credential --help"},
-		{"unlock a --enrollment b", "two enrolments"},
+		{"unlock a --enrollment b", "two enrollments"},
 		{"external-signer serve --socket=", "error: --socket is empty\nhint: leave it out"},
 		{"external-signer serve --socket unix://x.sock", "no absolute path follows unix:// in \"unix://x.sock\"\nhint: "},
 		{"external-signer serve --socket unix:/tmp/x.sock", "no address of a unix socket\nhint: write a path"},

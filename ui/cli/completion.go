@@ -23,11 +23,11 @@ const completionTime = 2 * time.Second
 type completing func(ctx context.Context) []string
 
 // complete has shells complete what flags and arguments take: names from the
-// kubeconfig, of enrolments, and the tokens that are present; choices as the flag's
+// kubeconfig, of enrollments, and the tokens that are present; choices as the flag's
 // own words give them. Where a file is meant the shell does it.
 func (a *app) complete(root *cobra.Command) {
 	byPlaceholder := map[string]completing{
-		"CONTEXT": a.contextNames, "ENROLMENT": a.enrolmentNames, "[CONTEXT]": a.contextNames, "[ENROLMENT]": a.enrolmentNames,
+		"CONTEXT": a.contextNames, "ENROLLMENT": a.enrollmentNames, "[CONTEXT]": a.contextNames, "[ENROLLMENT]": a.enrollmentNames,
 	}
 	for _, c := range everyCommand(root) {
 		for _, flags := range []*pflag.FlagSet{c.Flags(), c.PersistentFlags()} {
@@ -68,7 +68,7 @@ func (a *app) flagValues(f *pflag.Flag) completing {
 	case "cluster":
 		return a.clusterNames
 	case "enrollment":
-		return a.enrolmentNames
+		return a.enrollmentNames
 	}
 	return nil
 }
@@ -126,8 +126,8 @@ func (a *app) fromKubeconfig(ctx context.Context, name func(kubeconfig.Context) 
 	return unique(names)
 }
 
-// enrolments are those that can be read.
-func (a *app) enrolments() []enrollment.Enrollment {
+// enrollments are those that can be read.
+func (a *app) enrollments() []enrollment.Enrollment {
 	dirs, err := a.dirs()
 	if err != nil {
 		return nil
@@ -136,9 +136,9 @@ func (a *app) enrolments() []enrollment.Enrollment {
 	return all
 }
 
-func (a *app) enrolmentNames(context.Context) []string {
+func (a *app) enrollmentNames(context.Context) []string {
 	var names []string
-	for _, e := range a.enrolments() {
+	for _, e := range a.enrollments() {
 		names = append(names, e.Name)
 	}
 	return names
@@ -147,7 +147,7 @@ func (a *app) enrolmentNames(context.Context) []string {
 // keyURIs are those of keys that are enrolled: others take a look into the token.
 func (a *app) keyURIs(context.Context) []string {
 	var uris []string
-	for _, e := range a.enrolments() {
+	for _, e := range a.enrollments() {
 		uris = append(uris, e.Key.String())
 	}
 	return unique(uris)
@@ -156,7 +156,7 @@ func (a *app) keyURIs(context.Context) []string {
 // tokenURIs are those of tokens that are present, and of the enrolled.
 func (a *app) tokenURIs(ctx context.Context) []string {
 	var uris []string
-	for _, e := range a.enrolments() {
+	for _, e := range a.enrollments() {
 		uris = append(uris, e.Key.TokenOnly().String())
 	}
 	env, err := a.env()

@@ -17,11 +17,11 @@ func (a *app) consentSet() *cobra.Command {
 	var yes bool
 	var out *format
 	c := a.command(&cobra.Command{
-		Use:   "set ENROLMENT --policy POLICY",
+		Use:   "set ENROLLMENT --policy POLICY",
 		Short: "Say which requests need your yes",
-		Long: `Sets the consent policy of an enrolment. No kubeconfig can weaken it. A less
+		Long: `Sets the consent policy of an enrollment. No kubeconfig can weaken it. A less
 strict policy than the current one requires the token's PIN. If a key has several
-enrolments, the strictest of their policies applies to all of them. The audit log
+enrollments, the strictest of their policies applies to all of them. The audit log
 records every change, and the next prompt tells you about it.
 
 session  signing in is enough (the default)

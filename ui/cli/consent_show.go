@@ -11,7 +11,7 @@ import (
 func (a *app) consentShow() *cobra.Command {
 	var out *format
 	c := a.command(&cobra.Command{
-		Use:     "show [ENROLMENT]",
+		Use:     "show [ENROLLMENT]",
 		Short:   "Show which requests need your yes",
 		Example: "kubehsm consent show\nkubehsm consent show prod-hsm -o json",
 		Args:    cobra.MaximumNArgs(1),

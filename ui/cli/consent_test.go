@@ -33,7 +33,7 @@ func TestConsentPolicy(t *testing.T) {
 		{"prod-hsm", "--rule", ""}, {"prod-hsm", "--rule", "verbs="}, {"prod-hsm", "--rule", "verb=get"}, {"prod-hsm", "--rule", "verbs=destroy"}, {}} {
 		b.fails(2, "", append([]string{"consent", "set"}, args...)...)
 	}
-	b.fails(1, "no such enrolment", "consent", "set", "other", "--policy", "writes", "--yes")
+	b.fails(1, "no such enrollment", "consent", "set", "other", "--policy", "writes", "--yes")
 	b.fails(5, "with --yes once you have seen", "consent", "set", "prod-hsm", "--policy", "writes")
 	b.ask = hsmtest.NewScript(t, hsmtest.No())
 	b.fails(130, "nothing was changed", "consent", "set", "prod-hsm", "--policy", "writes")
@@ -117,7 +117,7 @@ func TestAuditVerifies(t *testing.T) {
 }
 
 // TestLoweringTakesThePIN: a policy that is less strict is not set without the PIN of
-// the enrolment's own key, whatever flags say; a stricter one is.
+// the enrollment's own key, whatever flags say; a stricter one is.
 func TestLoweringTakesThePIN(t *testing.T) {
 	b := newBench(t)
 	slot, _ := b.keyWithCertificate()

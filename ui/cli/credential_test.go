@@ -10,7 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
 
-// enrolled puts an enrolment into the store, for the key of slot s if it has one.
+// enrolled puts an enrollment into the store, for the key of slot s if it has one.
 func (b *bench) enrolled(name, server string, s hsm.Slot) enrollment.Enrollment {
 	b.t.Helper()
 	dirs, err := home.FromEnv(func(k string) string { return b.env[k] })
@@ -51,19 +51,19 @@ func TestCredentialRefusals(t *testing.T) {
 		words            string
 	}{
 		{"not called by kubectl", "", "", 1, "KUBERNETES_EXEC_INFO is not set"},
-		{"no request, unknown", "", "--enrollment nope", 1, "no such enrolment"},
-		{"no request, path as name", "", "--enrollment ../../etc", 1, "not a usable enrolment"},
+		{"no request, unknown", "", "--enrollment nope", 1, "no such enrollment"},
+		{"no request, path as name", "", "--enrollment ../../etc", 1, "not a usable enrollment"},
 		{"no request, odd version", "", "--enrollment prod --api-version v2", 2, "--api-version: unsupported exec credential version"},
 		{"nonsense", "{", "--enrollment prod", 1, "malformed"},
-		{"two enrolments", execInfo(`{"enrollment":"other"}`), "--enrollment prod", 1, `is for the enrolment "prod", its cluster for "other"`},
+		{"two enrollments", execInfo(`{"enrollment":"other"}`), "--enrollment prod", 1, `is for the enrollment "prod", its cluster for "other"`},
 		{"another server", execInfo(`{"enrollment":"prod","server":"https://evil\u001b[2J"}`), "--enrollment prod", 1, `says https://evil\x1b[2J, but "prod" was enrolled for https://prod.example:6443`},
 		{"a cluster elsewhere", strings.Replace(execInfo(`{"enrollment":"prod"}`), "127.0.0.1:1", "evil.example", 1), "--enrollment prod", 1, "leads to https://evil.example/c/prod, not to kubehsm's bridge"},
 		{"the bridge is not verified", strings.Replace(execInfo(`null`), `"server"`, `"insecure-skip-tls-verify":true,"server"`, 1), "--enrollment prod", 1, "does not verify kubehsm's bridge"},
-		{"another enrolment's address", strings.Replace(execInfo(`null`), "/c/prod", "/c/other", 1), "--enrollment prod", 1, "not to kubehsm's bridge"},
+		{"another enrollment's address", strings.Replace(execInfo(`null`), "/c/prod", "/c/other", 1), "--enrollment prod", 1, "not to kubehsm's bridge"},
 		{"foreign extension", execInfo(`["x"]`), "--enrollment prod", 1, "not kubehsm's"},
-		{"no name", execInfo(`{}`), "", 2, "neither the arguments nor the cluster name an enrolment"},
-		{"unknown", execInfo(`null`), "--enrollment nope", 1, "no such enrolment"},
-		{"path as name", execInfo(`{"enrollment":"../../etc"}`), "", 1, "not a usable enrolment"},
+		{"no name", execInfo(`{}`), "", 2, "neither the arguments nor the cluster name an enrollment"},
+		{"unknown", execInfo(`null`), "--enrollment nope", 1, "no such enrollment"},
+		{"path as name", execInfo(`{"enrollment":"../../etc"}`), "", 1, "not a usable enrollment"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b.t = t
@@ -90,5 +90,5 @@ func TestAgentNotRunning(t *testing.T) {
 	b.enrolled("a", "https://a.example", hsm.Slot{})
 	b.enrolled("b", "https://b.example", hsm.Slot{})
 	b.fails(2, "name one of a b", "unlock")
-	b.fails(1, "no such enrolment", "unlock", "c")
+	b.fails(1, "no such enrollment", "unlock", "c")
 }

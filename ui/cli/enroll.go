@@ -69,7 +69,7 @@ kubehsm enroll --context trial --user jane --approve-with admin.kubeconfig --yes
 	})
 	flags := c.Flags()
 	flags.StringVar(&f.token, "token", "", "`URI` of the token; default the only one present")
-	f.bindTo(flags, "the enrolment and of the kubeconfig context; default that of --context with -hsm")
+	f.bindTo(flags, "the enrollment and of the kubeconfig context; default that of --context with -hsm")
 	flags.BoolVar(&f.tui, "tui", false, "do it in the terminal UI, with these values filled in")
 	flags.StringVar(&f.progress, "cluster-progress", "", "wait for the cluster that this progress `file` tells of")
 	c.MarkFlagsMutuallyExclusive("tui", "dry-run")
@@ -84,7 +84,7 @@ func (f *enrollFlags) bindTo(flags *pflag.FlagSet, named string) {
 	f.request.bind(flags)
 	f.generate.bind(flags)
 	flags.StringVar(&f.approveWith, "approve-with", "", "kubeconfig `file` of somebody who may approve the request, to do it at once")
-	flags.StringSliceVar(&f.risks, "accept-risk", nil, "enrol a token with a default PIN, PUK or management key (factory-secrets), file a request that is certain to be refused (forecast), or take whatever answers at an address for the cluster (unverified:HOST): `risk`")
+	flags.StringSliceVar(&f.risks, "accept-risk", nil, "enroll a token with a default PIN, PUK or management key (factory-secrets), file a request that is certain to be refused (forecast), or take whatever answers at an address for the cluster (unverified:HOST): `risk`")
 	flags.DurationVar(&f.timeout, "timeout", 0, "how `long` to wait for the approval; default until it is interrupted")
 	flags.BoolVar(&f.keepCurrent, "keep-current", false, "leave the kubeconfig's current context as it is")
 	flags.BoolVar(&f.replace, "replace", false, "replace a kubeconfig entry of that name that is not kubehsm's")
@@ -110,7 +110,7 @@ func (f *enrollFlags) options(kubeContext string) (o enrolling.Options, err erro
 		case unverified && host != "":
 			o.AcceptUnverified = host
 		default:
-			return o, ui.Usagef("--accept-risk: %q is no risk of an enrolment; there are %s, %s and %sHOST", risk, enrolling.RiskFactory, enrolling.RiskForecast, enrolling.RiskUnverified)
+			return o, ui.Usagef("--accept-risk: %q is no risk of an enrollment; there are %s, %s and %sHOST", risk, enrolling.RiskFactory, enrolling.RiskForecast, enrolling.RiskUnverified)
 		}
 	}
 	if o.Labels, err = f.request.labelMap(); err != nil {
@@ -132,7 +132,7 @@ func (f *enrollFlags) options(kubeContext string) (o enrolling.Options, err erro
 	return o, nil
 }
 
-// enrollByLines enrols without the terminal UI.
+// enrollByLines enrolls without the terminal UI.
 func (a *app) enrollByLines(ctx context.Context, env *env.Env, options enrolling.Options, f enrollFlags, o *format) error {
 	if f.progress != "" {
 		if err := a.awaitCluster(ctx, f.progress); err != nil {
@@ -146,7 +146,7 @@ func (a *app) enrollByLines(ctx context.Context, env *env.Env, options enrolling
 	return a.emit(o, result, func(w *words) { resultWords(w, result) })
 }
 
-// enrollReviewed shows what an enrolment would do, asks, and does it; a dry run
+// enrollReviewed shows what an enrollment would do, asks, and does it; a dry run
 // ends with the first.
 func (a *app) enrollReviewed(ctx context.Context, env *env.Env, options enrolling.Options, f enrollFlags) (enrolling.Result, error) {
 	review, err := enroll.NewEnroller(env).Review(ctx, options)
@@ -205,7 +205,7 @@ func reviewWords(w *words, r enroll.Review) {
 		done = append(done, s.Title())
 	}
 	w.fields(
-		"Enrolment", o.Name, "Cluster", r.Server+from, "User", o.User, "Groups", strings.Join(o.Groups, ", "),
+		"Enrollment", o.Name, "Cluster", r.Server+from, "User", o.User, "Groups", strings.Join(o.Groups, ", "),
 		"Token", r.Token.Name(), "Key", key, "Signer", o.SignerName, "Lifetime", lifetime,
 		"Kubeconfig", r.KubeconfigFile, "Done before", strings.Join(done, ", "),
 	)

@@ -20,7 +20,7 @@ func (a *app) signer() signer.Signer {
 	}
 }
 
-// enrolled finds the certificate of the enrolment called name if it is for the
+// enrolled finds the certificate of the enrollment called name if it is for the
 // key that u names; nil and no error if it is not.
 func enrolled(dirs home.Dirs, name string, u hsm.URI) (*x509.Certificate, error) {
 	store := enrollment.NewStore(dirs)

@@ -100,7 +100,7 @@ kubehsm join --name prod --certificate sent.pem`,
 	flags.BoolVar(&f.printPUK, "print", false, "write the new PUK, if it is not sealed, to standard output instead of the terminal")
 	a.secretFD(flags, "puk-fd", "the PUK in force", isPUK)
 	flags.StringVar(&f.enroll.token, "hsm", "", "`URI` of the hardware token; default the only one present, or the ticket's")
-	f.enroll.bindTo(flags, "the enrolment and the kubeconfig context; default that of the ticket or the host")
+	f.enroll.bindTo(flags, "the enrollment and the kubeconfig context; default that of the ticket or the host")
 	o = output(c)
 	c.MarkFlagsMutuallyExclusive("ticket", "token")
 	c.MarkFlagsMutuallyExclusive("ticket", "discovery-file")

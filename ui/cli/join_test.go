@@ -11,10 +11,10 @@ func TestJoinNothing(t *testing.T) {
 	}
 }
 
-// TestJoinCertificate: a certificate that was sent is for an enrolment that was
+// TestJoinCertificate: a certificate that was sent is for an enrollment that was
 // begun, however it was.
 func TestJoinCertificate(t *testing.T) {
 	b := newBench(t)
 	_, file := b.keyWithCertificate()
-	b.fails(1, "enrolment record", "join", "--name", "nothing", "--certificate", file)
+	b.fails(1, "enrollment record", "join", "--name", "nothing", "--certificate", file)
 }

@@ -24,7 +24,7 @@ func (a *app) keyDelete() *cobra.Command {
 		Use:   "delete",
 		Short: "Destroy a key on a token, and its certificate",
 		Long: `Destroys a key and the certificate beside it, after the token's serial was typed.
-Nothing brings the key back. It says which enrolments sign in with it. A PIV card needs
+Nothing brings the key back. It says which enrollments sign in with it. A PIV card needs
 firmware 5.7 for that; on others overwrite the key with "kubehsm key generate --overwrite".`,
 		Example: `kubehsm key delete --key 'piv:serial=12345678;slot=9a'
 kubehsm key delete --key 'pkcs11:token=trial;object=old' --accept-risk serial:a1b2c3d4`,

@@ -16,7 +16,7 @@ func (a *app) keyMove() *cobra.Command {
 		Use:   "move",
 		Short: "Move a key and its certificate to an empty slot of the same PIV card",
 		Long: `Moves a key, and the certificate beside it, to another slot that is empty, as to make
-room in 9a and keep the old key in a retired slot. Enrolments with this key follow. It needs
+room in 9a and keep the old key in a retired slot. Enrollments with this key follow. It needs
 firmware 5.7.`,
 		Example: "kubehsm key move --key 'piv:serial=12345678;slot=9a' --to 82",
 		Args:    cobra.NoArgs,
@@ -50,7 +50,7 @@ firmware 5.7.`,
 		}{d, followed}
 		return a.emit(o, doc, func(w *words) {
 			w.line("The key is in slot %s now.", slot.ID)
-			w.fields("Key", slot.URI.String(), "Enrolments that follow", strings.Join(followed, ", "))
+			w.fields("Key", slot.URI.String(), "Enrollments that follow", strings.Join(followed, ", "))
 		})
 	})
 	keyFlag(c, &key)

@@ -41,7 +41,7 @@ func (a *app) kubeconfigList() *cobra.Command {
 				kind, level := present.SignsInBy(v)
 				rows = append(rows, []string{mark, v.Name, present.Server(v), marked(kind, level), v.Enrollment, v.Namespace, v.File})
 			}
-			w.table([]string{"CURRENT", "NAME", "SERVER", "SIGNS IN BY", "ENROLMENT", "NAMESPACE", "FILE"}, rows)
+			w.table([]string{"CURRENT", "NAME", "SERVER", "SIGNS IN BY", "ENROLLMENT", "NAMESPACE", "FILE"}, rows)
 		})
 	})
 	o = output(c)

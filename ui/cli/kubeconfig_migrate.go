@@ -19,7 +19,7 @@ func (a *app) kubeconfigMigrate() *cobra.Command {
 	c := a.command(&cobra.Command{
 		Use:   "migrate [CONTEXT]",
 		Short: "Move a context whose key is in a file to a key on a token",
-		Long: `Enrols a key on a token for the user and the groups of a context that holds its
+		Long: `Enrolls a key on a token for the user and the groups of a context that holds its
 credential in files, and signs in with it. Only when that has worked is the old
 context offered for deletion. The old key must be considered copied all the same.
 
@@ -76,7 +76,7 @@ kubehsm kubeconfig migrate prod --approve-with admin.kubeconfig --delete-old --y
 	})
 	flags := c.Flags()
 	flags.StringVar(&f.token, "token", "", "`URI` of the token; default the only one present")
-	f.bindTo(flags, "the enrolment and of the new context; default that of CONTEXT with -hsm")
+	f.bindTo(flags, "the enrollment and of the new context; default that of CONTEXT with -hsm")
 	flags.BoolVar(&drop, "delete-old", false, "take the old context out once the new one works, without asking")
 	flags.BoolVar(&keep, "keep-old", false, "keep the old context, without asking")
 	c.MarkFlagsMutuallyExclusive("delete-old", "keep-old")

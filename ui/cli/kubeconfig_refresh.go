@@ -17,11 +17,11 @@ func (a *app) kubeconfigRefresh() *cobra.Command {
 	var ch change
 	var risk, server string
 	c := a.command(&cobra.Command{
-		Use:   "refresh [ENROLMENT]",
+		Use:   "refresh [ENROLLMENT]",
 		Short: "Ask a cluster whether it has moved or has new authorities, and follow it",
 		Long: `Reads the cluster-info of an enrolled cluster over the connection that is trusted
 already, shows what is different from what was enrolled, tries it, and has the
-enrolment and its kubeconfig entry follow once you say so.`,
+enrollment and its kubeconfig entry follow once you say so.`,
 		Example: `kubehsm kubeconfig refresh prod
 kubehsm kubeconfig refresh prod --dry-run
 kubehsm kubeconfig refresh prod --server https://new.example:6443`,
@@ -71,7 +71,7 @@ kubehsm kubeconfig refresh prod --server https://new.example:6443`,
 		return a.emit(ch.out, doc, func(w *words) {
 			switch {
 			case doc.Changed:
-				w.line("The enrolment %s follows the cluster.", r.Name)
+				w.line("The enrollment %s follows the cluster.", r.Name)
 			case !r.Changed():
 				w.line("Nothing has changed.")
 			}
@@ -84,7 +84,7 @@ kubehsm kubeconfig refresh prod --server https://new.example:6443`,
 	return c
 }
 
-// moveServer has an enrolment follow its cluster to an address that is known.
+// moveServer has an enrollment follow its cluster to an address that is known.
 func (a *app) moveServer(ctx context.Context, env *env.Env, name, server string, ch change) error {
 	m, err := contexts.New(env).MoveServer(ctx, name, server)
 	if err != nil {
@@ -106,7 +106,7 @@ func (a *app) moveServer(ctx context.Context, env *env.Env, name, server string,
 	if err := m.ApplyAll(ctx); err != nil {
 		return err
 	}
-	return a.emit(ch.out, m, func(w *words) { w.line("The enrolment %s leads to %s.", m.Name, m.Host) })
+	return a.emit(ch.out, m, func(w *words) { w.line("The enrollment %s leads to %s.", m.Name, m.Host) })
 }
 
 func refreshWords(w *words, r *contexts.Refresh) {

@@ -9,9 +9,9 @@ import (
 func (a *app) kubeconfigRemove() *cobra.Command {
 	var ch change
 	c := a.command(&cobra.Command{
-		Use:   "remove [ENROLMENT]",
-		Short: "Take the kubeconfig entry of an enrolment out, after showing the difference",
-		Long: `Takes context, cluster and user of an enrolment out of the kubeconfig. The enrolment
+		Use:   "remove [ENROLLMENT]",
+		Short: "Take the kubeconfig entry of an enrollment out, after showing the difference",
+		Long: `Takes context, cluster and user of an enrollment out of the kubeconfig. The enrollment
 stays: kubeconfig set writes the entry again, unenroll removes everything.`,
 		Example: "kubehsm kubeconfig remove prod-hsm --dry-run\nkubehsm kubeconfig remove prod-hsm",
 		Args:    cobra.MaximumNArgs(1),

@@ -14,8 +14,8 @@ func (a *app) kubeconfigSet() *cobra.Command {
 	var keepCurrent, replace bool
 	var mode string
 	c := a.command(&cobra.Command{
-		Use:   "set [ENROLMENT]",
-		Short: "Write the kubeconfig entry of an enrolment, after showing the difference",
+		Use:   "set [ENROLLMENT]",
+		Short: "Write the kubeconfig entry of an enrollment, after showing the difference",
 		Example: `kubehsm kubeconfig set prod-hsm
 kubehsm kubeconfig set prod-hsm --dry-run
 kubehsm kubeconfig set prod-hsm --mode external-signer

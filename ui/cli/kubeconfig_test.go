@@ -92,7 +92,7 @@ func TestKubeconfigSetAndUndo(t *testing.T) {
 func TestKubeconfigErrors(t *testing.T) {
 	b := newBench(t)
 	b.fails(1, "nothing is enrolled yet", "kubeconfig", "set")
-	b.fails(1, "no such enrolment", "kubeconfig", "set", "nope")
+	b.fails(1, "no such enrollment", "kubeconfig", "set", "nope")
 	b.fails(1, "no such step", "kubeconfig", "undo")
 	if out := b.ok("kubeconfig", "list"); out != "The kubeconfig names no context.\n" {
 		t.Errorf("%q", out)

@@ -57,7 +57,7 @@ func TestMenuEndsWithItsInput(t *testing.T) {
 func TestMenuReadOnly(t *testing.T) {
 	b := plainBench(t, "q\n")
 	out := b.ok("--read-only")
-	if strings.Contains(out, "enrol a key") || !strings.Contains(out, "see tokens") {
+	if strings.Contains(out, "enroll a key") || !strings.Contains(out, "see tokens") {
 		t.Errorf("offered %s", out)
 	}
 	b.env[envReadOnly] = "1"

@@ -58,7 +58,7 @@ type DriverOptions struct {
 // TUIOptions say what the terminal UI starts with.
 type TUIOptions struct {
 	Env *env.Env
-	// Enroll opens it at the enrolment, filled with Options.
+	// Enroll opens it at the enrollment, filled with Options.
 	Enroll  bool
 	Options enrolling.Options
 	// ClusterProgress is the progress file of a cluster that is being built, or "".

@@ -15,7 +15,7 @@ func (a *app) tokenReset() *cobra.Command {
 		Use:   "reset",
 		Short: "Set the PIV application of a card to the state of a new card",
 		Long: `Destroys all PIV keys and certificates of a card, after its serial was typed. It says
-what is lost, which enrolments with it, and what remains: the attestation key, and
+what is lost, which enrollments with it, and what remains: the attestation key, and
 everything outside PIV (FIDO, OpenPGP, OTP, OATH). PIN, PUK and management key become the
 default ones; change them before the card is used again.
 

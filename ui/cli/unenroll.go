@@ -11,9 +11,9 @@ import (
 func (a *app) unenroll() *cobra.Command {
 	var ch change
 	c := a.command(&cobra.Command{
-		Use:   "unenroll [ENROLMENT]",
-		Short: "Remove an enrolment: its kubeconfig entry, its certificate and its record",
-		Long: `Takes the entry out of the kubeconfig and forgets the enrolment. The key stays on the
+		Use:   "unenroll [ENROLLMENT]",
+		Short: "Remove an enrollment: its kubeconfig entry, its certificate and its record",
+		Long: `Takes the entry out of the kubeconfig and forgets the enrollment. The key stays on the
 token. The certificate stays valid until it ends, for whoever has the token and its
 PIN: to end the user's access, remove their role bindings.`,
 		Example: "kubehsm unenroll prod-hsm --dry-run\nkubehsm unenroll prod-hsm",
@@ -45,7 +45,7 @@ PIN: to end the user's access, remove their role bindings.`,
 			return err
 		}
 		if !ch.dryRun {
-			if err := a.confirm(ctx, ch.yes, "Remove the enrolment?"); err != nil {
+			if err := a.confirm(ctx, ch.yes, "Remove the enrollment?"); err != nil {
 				return err
 			}
 			if err := contexts.New(env).Unenroll(ctx, u); err != nil {
@@ -69,7 +69,7 @@ PIN: to end the user's access, remove their role bindings.`,
 }
 
 func unenrollWords(w *words, u contexts.Unenrollment) {
-	w.fields("Enrolment", u.Enrollment.Name, "Cluster", u.Enrollment.Cluster.Server, "User", u.Enrollment.User, "Key", shortURI(u.Enrollment.Key),
+	w.fields("Enrollment", u.Enrollment.Name, "Cluster", u.Enrollment.Cluster.Server, "User", u.Enrollment.User, "Key", shortURI(u.Enrollment.Key),
 		"Same key", strings.Join(u.SameKey, ", "))
 	w.diff(u.Kubeconfig.Diff())
 	for _, n := range u.Kubeconfig.Notes() {

@@ -9,9 +9,9 @@ import (
 func (a *app) unlock() *cobra.Command {
 	var name string
 	c := a.command(&cobra.Command{
-		Use:   "unlock [ENROLMENT]",
+		Use:   "unlock [ENROLLMENT]",
 		Short: "Ask for the PIN now, so that later commands need not",
-		Long: `Unlocks the token of an enrolment in the agent: of the one named, else of the
+		Long: `Unlocks the token of an enrollment in the agent: of the one named, else of the
 current context's, else of the only one there is. Use it before programs that
 have no terminal to ask on.`,
 		Example: "kubehsm unlock\nkubehsm unlock prod-hsm\nkubehsm unlock --pin-fd 3 3< pin",
@@ -19,7 +19,7 @@ have no terminal to ask on.`,
 	}, func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {
 			if name != "" && name != args[0] {
-				return ui.Usagef("two enrolments are named: %q and %q", name, args[0])
+				return ui.Usagef("two enrollments are named: %q and %q", name, args[0])
 			}
 			name = args[0]
 		}
@@ -43,6 +43,6 @@ have no terminal to ask on.`,
 		w.line("The token of %s is unlocked.", e.Name)
 		return w.flush()
 	})
-	c.Flags().StringVar(&name, "enrollment", "", "`name` of the enrolment")
+	c.Flags().StringVar(&name, "enrollment", "", "`name` of the enrollment")
 	return c
 }

@@ -37,7 +37,7 @@ import (
 const CoolDown = 5 * time.Second
 
 // EnrollmentUsage describes the --enrollment flag.
-const EnrollmentUsage = "`name` of the enrolment, as the kubeconfig entry gives it"
+const EnrollmentUsage = "`name` of the enrollment, as the kubeconfig entry gives it"
 
 // Command is one run of the plugin.
 type Command struct {
@@ -56,7 +56,7 @@ type Command struct {
 	Prompter hsm.Prompter
 }
 
-// Answer writes the credential for the enrolment called name, or for the one
+// Answer writes the credential for the enrollment called name, or for the one
 // that kubectl's request names if name is empty. Errors are usage errors of
 // package ui, those of [execcredential.Read], and those of [client.Client.Prepare].
 func (c *Command) Answer(ctx context.Context, name string) error {

@@ -53,7 +53,7 @@ func bridgeOf(c contexts.View) string {
 	return ""
 }
 
-// Ending says how long an enrolment's certificate is still good.
+// Ending says how long an enrollment's certificate is still good.
 func Ending(e enroll.Expiring, now time.Time) Fact {
 	switch rest := e.NotAfter.Sub(now); {
 	case e.Err != nil:
@@ -67,14 +67,14 @@ func Ending(e enroll.Expiring, now time.Time) Fact {
 	}
 }
 
-// ContextFacts are what is known of a context beside its name; e is its enrolment's
+// ContextFacts are what is known of a context beside its name; e is its enrollment's
 // end, nil if it has none.
 func ContextFacts(c contexts.View, e *enroll.Expiring) []Fact {
 	kind, _ := SignsInBy(c)
 	facts := []Fact{
 		{Name: "Cluster", Value: join(text.Clean(c.Cluster), Server(c))},
 		{Name: "User", Value: join(text.Clean(c.User), kind)},
-		{Name: "Enrolment", Value: text.Clean(c.Enrollment)},
+		{Name: "Enrollment", Value: text.Clean(c.Enrollment)},
 		{Name: "Namespace", Value: text.Clean(c.Namespace)},
 		{Name: "Bridge", Value: bridgeOf(c)},
 		{Name: "File", Value: text.Clean(c.File)},

@@ -39,7 +39,7 @@ type Signer struct {
 	Stdout, Stderr io.Writer
 	// Drivers makes drivers, which load nothing before they are used.
 	Drivers func(dirs home.Dirs, modules []home.Module, onlyModules bool) hsm.Drivers
-	// Enrolled finds the certificate of an enrolment, see [externalsigner.Options].
+	// Enrolled finds the certificate of an enrollment, see [externalsigner.Options].
 	Enrolled func(dirs home.Dirs, name string, u hsm.URI) (*x509.Certificate, error)
 	// Prompter asks the user; nil asks on the terminal or as configured.
 	Prompter hsm.Prompter

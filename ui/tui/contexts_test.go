@@ -41,7 +41,7 @@ func TestContextActions(t *testing.T) {
 	r.opens("X")
 	r.Sees("Remove prod-hsm?", "The key stays on the token", "other-hsm", "+current-context: trial-admin")
 	r.Press("enter") // the focus is on no
-	r.Sees("Remove the enrolment: cancelled")
+	r.Sees("Remove the enrollment: cancelled")
 	r.opens("X")
 	r.Press("y")
 	r.did(f, "unenroll prod-hsm")

@@ -131,7 +131,7 @@ func (s *program) final() Outcome {
 	return m.outcome
 }
 
-func TestFlowEnrol(t *testing.T) {
+func TestFlowEnroll(t *testing.T) {
 	f := newFake()
 	s := start(t, f)
 	s.toPIN()
@@ -229,7 +229,7 @@ func TestFlowLeave(t *testing.T) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.cancel != 1 {
-		t.Errorf("the enrolment was cancelled %d times", f.cancel)
+		t.Errorf("the enrollment was cancelled %d times", f.cancel)
 	}
 }
 
@@ -307,7 +307,7 @@ func TestFlowDraft(t *testing.T) {
 	s.final()
 }
 
-// TestFlowConflict: an enrolment begun with other options is begun anew only
+// TestFlowConflict: an enrollment begun with other options is begun anew only
 // after a yes, and only once.
 func TestFlowConflict(t *testing.T) {
 	f := newFake()
@@ -364,7 +364,7 @@ func TestFlowUnverified(t *testing.T) {
 	s.press(`"jane"`, "enter")
 	s.sees("does not verify its API server", "accepts the risk")
 	s.press("A")
-	s.sees("Enrol it without verifying it?", "10.0.0.2:6443")
+	s.sees("Enroll it without verifying it?", "10.0.0.2:6443")
 	s.press(`"10.0.0.2:6443"`, "enter")
 	s.sees("This is what will be done", "Lifetime")
 	s.press("enter")

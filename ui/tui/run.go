@@ -32,7 +32,7 @@ type Options struct {
 	Backend Backend
 	// Start is the first screen; "" is [ScreenTokens].
 	Start ScreenID
-	// Enroll pre-fills the enrolment wizard.
+	// Enroll pre-fills the enrollment wizard.
 	Enroll enrolling.Options
 	// ClusterProgress is the progress file of a cluster that is being built
 	// (see [cluster.ReadProgress]), or "".
@@ -50,7 +50,7 @@ type Options struct {
 
 // Outcome is what came of it.
 type Outcome struct {
-	// Result is the last enrolment finished, or nil.
+	// Result is the last enrollment finished, or nil.
 	Result *enrolling.Result
 	// Interrupted is true if the program was left by ctrl-c.
 	Interrupted bool

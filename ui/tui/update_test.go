@@ -96,7 +96,7 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestQuitAsksWhileRunning: q does not throw a running enrolment away unasked.
+// TestQuitAsksWhileRunning: q does not throw a running enrollment away unasked.
 func TestQuitAsksWhileRunning(t *testing.T) {
 	f := newFake()
 	f.hang[enrolling.StepToken] = true
@@ -105,7 +105,7 @@ func TestQuitAsksWhileRunning(t *testing.T) {
 	r.Press("enter")
 	r.Sees("Enrolling")
 	r.Press("q")
-	r.Sees("Leave?", "The enrolment stops here")
+	r.Sees("Leave?", "The enrollment stops here")
 	r.Press("enter") // the focus is on no
 	if r.Quit || len(r.m.dialogs.stack) != 0 {
 		t.Fatal("left without a yes")
@@ -128,7 +128,7 @@ func TestClusterBecomesReady(t *testing.T) {
 	}
 	r.Send(pollMsg{})
 	r.Sees("Who is it for", "trial-admin-hsm", "the cluster is ready")
-	if got := r.top().Title(); got != "Enrol" {
+	if got := r.top().Title(); got != "Enroll" {
 		t.Errorf("on %s", got)
 	}
 }
@@ -215,7 +215,7 @@ func TestHostileText(t *testing.T) {
 			}
 		}
 	}
-	r.Sees("Start a new enrolment")
+	r.Sees("Start a new enrollment")
 	check()
 	r.Press("down", "enter")
 	r.Sees("Which token", "YubiKey")

@@ -44,7 +44,7 @@ func TestOverwrite(t *testing.T) {
 	r.Sees("kubehsm enroll --key")
 }
 
-// TestDefaultsAreToldFirst: what stops the enrolment is said before its questions.
+// TestDefaultsAreToldFirst: what stops the enrollment is said before its questions.
 func TestDefaultsAreToldFirst(t *testing.T) {
 	f := newFake()
 	f.defaults = errors.New("the token still has secrets that everybody knows: the default PUK")
@@ -66,7 +66,7 @@ func TestForecast(t *testing.T) {
 	toReview(r)
 	r.Sees("What is likely to become of the request", "✗ nobody signs for this signer (no controller answers)")
 	r.Press("enter")
-	r.Sees("enrol: the request will be refused: nobody signs")
+	r.Sees("enroll: the request will be refused: nobody signs")
 	r.opens("A")
 	r.Press("y")
 	r.Until("worked out again", func() bool {
@@ -206,7 +206,7 @@ func TestSentCertificate(t *testing.T) {
 	r.Press("i")
 	r.Sees("a certificate was sent: it has no key yet")
 	r.Press("end", "i")
-	r.Sees("a certificate was sent: choose an enrolment")
+	r.Sees("a certificate was sent: choose an enrollment")
 	r.Press("up")
 	r.opens("i")
 	r.Press("enter")

@@ -106,7 +106,7 @@ type Requester struct {
 	Command    string              // the command line that the client tells
 }
 
-// subject fills in who wanted it and for which enrolment; ok is false where nobody
+// subject fills in who wanted it and for which enrollment; ok is false where nobody
 // waits for it.
 func (q Requester) subject(to *audit.Record) (ok bool) {
 	if q.Enrollment == "" {

@@ -17,8 +17,8 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 )
 
-// Policies holds what the audit log records of the enrolments' consent policies. The
-// log is read with the first enrolment, and again when an enrolment's policy differs
+// Policies holds what the audit log records of the enrollments' consent policies. The
+// log is read with the first enrollment, and again when an enrollment's policy differs
 // from the one that is known.
 type Policies struct {
 	Store   enrollment.Store // all enrollments
@@ -33,14 +33,14 @@ type Policies struct {
 }
 
 // Of returns the policy in force for the key of e, the strictest of all
-// enrolments with the key, and the other enrolments with the key. A policy that differs
+// enrollments with the key, and the other enrollments with the key. A policy that differs
 // from the audit log goes on record, and the next prompt tells of the change. kubehsm
 // asks for the PIN before it lowers a policy: where another program lowered one, the
 // token is locked, so that this prompt comes at once.
 func (s *Policies) Of(e enrollment.Enrollment) (p consent.Policy, others []enrollment.Enrollment) {
 	all, err := s.Store.List()
-	if err != nil { // an enrolment that cannot be read is not served; its policy is missed below
-		s.Log.Warn("enrolments", "error", err)
+	if err != nil { // an enrollment that cannot be read is not served; its policy is missed below
+		s.Log.Warn("enrollments", "error", err)
 	}
 	found := map[string]consent.Policy{e.Name: e.Consent()}
 	p = e.Consent()

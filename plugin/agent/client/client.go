@@ -38,11 +38,11 @@ type Client struct {
 
 // PrepareRequest says what a session is for.
 type PrepareRequest struct {
-	// Enrollment is the enrolment's name.
+	// Enrollment is the enrollment's name.
 	Enrollment string
 	// Client is the program that will use the session, see [process.Parent].
 	Client process.ID
-	// Purpose is shown on prompts; its Cluster is replaced by the enrolment's name.
+	// Purpose is shown on prompts; its Cluster is replaced by the enrollment's name.
 	Purpose hsm.Purpose
 }
 
@@ -58,7 +58,7 @@ func Dial(ctx context.Context, d home.Dirs) (*Client, error) {
 // Close ends the connection; the agent goes on.
 func (c *Client) Close() error { return c.link.Close() }
 
-// Prepare returns a session for an enrolment, after whatever that takes: the
+// Prepare returns a session for an enrollment, after whatever that takes: the
 // agent may ask p for a PIN, a touch or a yes (p may be nil: nobody can be
 // asked). A cancelled ctx cancels the prompt and the work.
 //
@@ -77,7 +77,7 @@ func (c *Client) Prepare(ctx context.Context, r PrepareRequest, p hsm.Prompter) 
 	return *out.Session, nil
 }
 
-// Unlock asks for the PIN of the enrolment's token now, so that later commands
+// Unlock asks for the PIN of the enrollment's token now, so that later commands
 // need not. It does nothing when the token is unlocked.
 func (c *Client) Unlock(ctx context.Context, enrollment string, p hsm.Prompter) error {
 	r := &message.SessionRequest{Header: link.Header{Op: message.OpUnlock}, Enrollment: enrollment, Client: process.This(),

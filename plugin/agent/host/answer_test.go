@@ -53,11 +53,11 @@ func TestCredentialAtHand(t *testing.T) {
 	_, err = tls.X509KeyPair([]byte(got.Status.ClientCertificateData), []byte(got.Status.ClientKeyData))
 	check(t, err)
 	if quick.Credential(socket, "", good) == nil {
-		t.Error("the enrolment that the cluster names was not taken")
+		t.Error("the enrollment that the cluster names was not taken")
 	}
 
 	for name, c := range map[string][2]string{
-		"another enrolment":     {"other", good},
+		"another enrollment":    {"other", good},
 		"a path":                {"../prod", good},
 		"another API server":    {"prod", asked(r.ep.URL("prod"), "https://evil.example")},
 		"not to the bridge":     {"prod", asked(r.e.Cluster.Server, r.e.Cluster.Server)},

@@ -73,7 +73,7 @@ func always(yes bool, err error) func(context.Context, ask.Question) (bool, erro
 	return func(context.Context, ask.Question) (bool, error) { return yes, err }
 }
 
-// policy changes the enrolment's policy.
+// policy changes the enrollment's policy.
 func (r *rig) policy(p consent.Policy) {
 	r.t.Helper()
 	r.e.Policy, r.e.Rules = p.Mode, p.Rules

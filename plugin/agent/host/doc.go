@@ -6,7 +6,7 @@
 // # Order of a prepare
 //
 // Everything that can be known without a person is checked before a PIN is
-// asked: the enrolment is known, its certificate is there, in date and for the
+// asked: the enrollment is known, its certificate is there, in date and for the
 // right key, the bridge's port is ours, the API server answers, the token is
 // present. Then PIN, touch and the mTLS dial, then one GET /version: a 401 there
 // is a certificate that this cluster does not accept. A warm prepare is one
@@ -16,7 +16,7 @@
 // round trip, if the connection is known to be good and nobody has to be asked
 // or told anything. Else it asks in full.
 //
-// However many ask for an enrolment at once, one of them is the leader: its
+// However many ask for an enrollment at once, one of them is the leader: its
 // terminal is asked, its dial is made, and all get its result. A no at one
 // terminal leaves the others' people to be asked. Who was refused
 // because of a person (cancelled, wrong PIN) gets the same refusal again for 30
@@ -30,7 +30,7 @@
 // has its state and its lock, names the parts that it works with, and does not know
 // the agent:
 //
-//   - targets are the enrolments in use with their upstreams, heldTokens the one holder
+//   - targets are the enrollments in use with their upstreams, heldTokens the one holder
 //     of each token, locks end what stands on a PIN, in the order that [Serve] promises;
 //   - signIns warm a target up (flights: one for all; refusals: not again at once), the
 //     issuer hands out sessions, credentials answer from what is at hand;

@@ -26,9 +26,9 @@ type keys struct {
 }
 
 // errAsksConsent says that the agent signs nothing with a key for others.
-var errAsksConsent = errors.New("its enrolment asks for consent, which such a signature would go round")
+var errAsksConsent = errors.New("its enrollment asks for consent, which such a signature would go round")
 
-// enrolled finds an enrolment of the key. The error wraps
+// enrolled finds an enrollment of the key. The error wraps
 // [enrollment.ErrUnknown] if there is none, errAsksConsent if one of them wants
 // more than signing in.
 func (s *keys) enrolled(u hsm.URI) (found enrollment.Enrollment, err error) {
@@ -40,13 +40,13 @@ func (s *keys) enrolled(u hsm.URI) (found enrollment.Enrollment, err error) {
 	if i < 0 {
 		return found, fmt.Errorf("%s: %w", u, enrollment.ErrUnknown)
 	}
-	if policy, _ := s.policies.Of(all[i]); policy.Asks() { // the policy of all enrolments with the key, whatever their URI
+	if policy, _ := s.policies.Of(all[i]); policy.Asks() { // the policy of all enrollments with the key, whatever their URI
 		return found, fmt.Errorf("%s: %w", all[i].Name, errAsksConsent)
 	}
 	return all[i], nil
 }
 
-// public is that of an enrolment, if its kind signs with such options: a card
+// public is that of an enrollment, if its kind signs with such options: a card
 // would take a text of any length where no hash is named.
 func (s *keys) public(e enrollment.Enrollment, opts crypto.SignerOpts) (crypto.PublicKey, error) {
 	chain, err := s.store.Certificate(e)
@@ -56,7 +56,7 @@ func (s *keys) public(e enrollment.Enrollment, opts crypto.SignerOpts) (crypto.P
 	return chain[0].PublicKey, signer.CheckKey(chain[0].PublicKey, opts)
 }
 
-// sign signs with the key of an enrolment, which is public's; a lock ends it.
+// sign signs with the key of an enrollment, which is public's; a lock ends it.
 // client waits for it, and p is not asked for a PIN.
 func (s *keys) sign(ctx context.Context, client process.ID, e enrollment.Enrollment, public crypto.PublicKey, r signer.Request, p ask.Func) ([]byte, error) {
 	ctx, cancel := s.epoch.untilLocked(ctx)
@@ -74,7 +74,7 @@ func (s *keys) sign(ctx context.Context, client process.ID, e enrollment.Enrollm
 	return signature, err
 }
 
-// certificate is that of the enrolment that the configuration names, or
+// certificate is that of the enrollment that the configuration names, or
 // of any with its key.
 func (s *keys) certificate(c signer.Config) (out externalsigner.Answer, err error) {
 	var e enrollment.Enrollment
@@ -87,7 +87,7 @@ func (s *keys) certificate(c signer.Config) (out externalsigner.Answer, err erro
 		if lerr != nil {
 			return out, lerr
 		}
-		err = hsm.WithHint(fmt.Errorf("%s: no enrolment has this key: %w", c.URI, enrollment.ErrUnknown), "`kubehsm enroll` makes one")
+		err = hsm.WithHint(fmt.Errorf("%s: no enrollment has this key: %w", c.URI, enrollment.ErrUnknown), "`kubehsm enroll` makes one")
 		for _, each := range all {
 			if each.Key.Identity().String() == key {
 				e, err = each, nil

@@ -121,7 +121,7 @@ func agentMain() int {
 
 const pin = "847261"
 
-// rig is an agent with a token, a stand-in API server, and one enrolment.
+// rig is an agent with a token, a stand-in API server, and one enrollment.
 type rig struct {
 	t      testing.TB
 	dir    string

@@ -87,7 +87,7 @@ func (q quietly) PIN(ctx context.Context, p hsm.PINPrompt) (*hsm.Secret, error) 
 }
 
 // TestToldWhoIsAsked: whoever waits while another is asked for the PIN is told so:
-// for the same enrolment and for another one of the token, until it goes on.
+// for the same enrollment and for another one of the token, until it goes on.
 func TestToldWhoIsAsked(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	other := r.e

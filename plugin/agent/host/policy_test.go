@@ -19,7 +19,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 )
 
-// onRecord are the policy records as "reason enrolment was>policy".
+// onRecord are the policy records as "reason enrollment was>policy".
 func (r *rig) onRecord() (lines []string) {
 	r.t.Helper()
 	_, err := audit.Read(context.Background(), audit.Path(r.dirs), audit.Filter{}, func(rec audit.Record) error {
@@ -47,7 +47,7 @@ func (r *rig) wantOnRecord(want ...string) {
 	}
 }
 
-// enrolledWith puts the enrolment on record with a policy, as enrolling does.
+// enrolledWith puts the enrollment on record with a policy, as enrolling does.
 func (r *rig) enrolledWith(p consent.Policy) {
 	r.t.Helper()
 	r.policy(p)
@@ -64,7 +64,7 @@ func (r *rig) notice() string {
 	return script.PINs()[0].Purpose.Notice
 }
 
-// TestPolicyEditedForAMinute: the policy in the enrolment's file is lowered while
+// TestPolicyEditedForAMinute: the policy in the enrollment's file is lowered while
 // kubectl runs, and set back. Both are on record, the token is locked, so that nothing
 // goes on without the PIN, and the next prompt tells of it.
 func TestPolicyEditedForAMinute(t *testing.T) {
@@ -116,9 +116,9 @@ func TestPolicySetByKubehsm(t *testing.T) {
 	r.wantOnRecord("enrolled prod >writes", "set prod writes>session lowered", "told prod")
 }
 
-// TestPolicyOfAnotherEnrolment: the strictest policy of any enrolment with the key
+// TestPolicyOfAnotherEnrollment: the strictest policy of any enrollment with the key
 // counts for the key, under whatever name it is used, and its loss is told.
-func TestPolicyOfAnotherEnrolment(t *testing.T) {
+func TestPolicyOfAnotherEnrollment(t *testing.T) {
 	r := newRig(t, rigOptions{idle: true})
 	r.enrolledWith(consent.Policy{Mode: consent.Writes})
 	other := r.e
@@ -155,7 +155,7 @@ func TestPolicyOfAnotherEnrolment(t *testing.T) {
 			script := hsmtest.NewScript(t, hsmtest.PIN(pin))
 			_, err = r.prepareAs("easy", script)
 			check(t, err)
-			if n := script.PINs()[0].Purpose.Notice; !strings.Contains(n, "The enrolment prod is gone (found on ") || !strings.Contains(n, "Its consent policy writes no longer applies") {
+			if n := script.PINs()[0].Purpose.Notice; !strings.Contains(n, "The enrollment prod is gone (found on ") || !strings.Contains(n, "Its consent policy writes no longer applies") {
 				t.Errorf("told %q", n)
 			}
 			check(t, os.WriteFile(file, before, 0o600))

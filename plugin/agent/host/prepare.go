@@ -37,7 +37,7 @@ type signIns struct {
 	log      *slog.Logger
 }
 
-// prepare makes sure that the bridge can carry requests for an enrolment and
+// prepare makes sure that the bridge can carry requests for an enrollment and
 // hands out a session. The order is the package comment's.
 func (s *signIns) prepare(ctx context.Context, q auditing.Requester, p *remotePrompter) (_ *message.Session, err error) {
 	defer func() {
@@ -184,7 +184,7 @@ func (t *target) explain(err error) error {
 		return t.inDate(time.Now())
 	}
 	return hsm.Hintf(fmt.Errorf("%s: %w of %q, issued by %q: %w", t.e.Name, message.ErrRejected, leaf.Subject.CommonName, leaf.Issuer.CommonName, err),
-		"the cluster's client authority may have changed, or the certificate is another cluster's; enrol again with `%s`", t.e.Command())
+		"the cluster's client authority may have changed, or the certificate is another cluster's; enroll again with `%s`", t.e.Command())
 }
 
 // unlockAhead is the unlock operation.

@@ -342,7 +342,7 @@ func TestTokenPulled(t *testing.T) {
 	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
 }
 
-func TestChangedEnrolment(t *testing.T) {
+func TestChangedEnrollment(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	s := r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
 	resp, err := r.http(s).Get(r.ep.URL("prod") + "/watch")

@@ -21,7 +21,7 @@ type refusals struct {
 	all map[refused]refusal
 }
 
-// refused is a client and the enrolment that it was refused.
+// refused is a client and the enrollment that it was refused.
 type refused struct {
 	client     bridge.Client
 	enrollment string

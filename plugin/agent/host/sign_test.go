@@ -207,11 +207,11 @@ func TestAgentIsExternalSigner(t *testing.T) {
 		t.Errorf("records %+v", records)
 	}
 	other := map[string]string{"pathSocket": config["pathSocket"], "uri": "pkcs11:token=other;id=%02"}
-	fails("another key", "no enrolment has this key", other)
+	fails("another key", "no enrollment has this key", other)
 	fails("slot numbers", "the agent knows keys by their uri",
 		map[string]string{"pathSocket": config["pathSocket"], "pathLib": "/l.so", "slotId": "0", "objectId": "2"})
 	r.policy(consent.Policy{Mode: consent.Writes})
-	fails("a policy that asks", "prod: its enrolment asks for consent, which such a signature would go round", config)
+	fails("a policy that asks", "prod: its enrollment asks for consent, which such a signature would go round", config)
 	r.end()
 	if _, err := os.Stat(r.dirs.SignerSocket()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the socket was left: %v", err)

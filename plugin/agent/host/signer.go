@@ -42,7 +42,7 @@ type externalSigner struct {
 // sign makes a signature for the external signer protocol, which leads to a
 // connection past the bridge. So it is made only where a connection alone needs
 // nobody's yes: by an enrolled key that is held unlocked now, and whose
-// enrolments all leave it at signing in. For any other the token itself is asked,
+// enrollments all leave it at signing in. For any other the token itself is asked,
 // and so is its user.
 func (s *externalSigner) sign(ctx context.Context, q auditing.Requester, digest *wire.Sign, p *remotePrompter) (*wire.Signed, error) {
 	if digest == nil {
@@ -91,7 +91,7 @@ func (s *externalSigner) serve(ctx context.Context) {
 	}
 }
 
-// answer answers with the certificate of an enrolment and with signatures
+// answer answers with the certificate of an enrollment and with signatures
 // by its key. The rule is that of [externalSigner.sign]; a PIN comes from
 // the user's PIN sources or a person, see [Options.Asker].
 func (s *externalSigner) answer(ctx context.Context, r externalsigner.Request, tell func(text string)) (out externalsigner.Answer, err error) {

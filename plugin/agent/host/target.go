@@ -23,12 +23,12 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 )
 
-// target is an enrolment in use: as it was read, and the way to its server.
+// target is an enrollment in use: as it was read, and the way to its server.
 type target struct {
 	e       enrollment.Enrollment
 	chain   []*x509.Certificate
-	policy  consent.Policy          // the strictest policy of all enrolments of the key
-	others  []enrollment.Enrollment // other enrolments of the key
+	policy  consent.Policy          // the strictest policy of all enrollments of the key
+	others  []enrollment.Enrollment // other enrollments of the key
 	version atomic.Pointer[string]
 	held    *heldToken
 	up      *bridge.Upstream
@@ -73,7 +73,7 @@ func (t *target) inDate(now time.Time) error {
 	return nil
 }
 
-// targets are the enrolments in use.
+// targets are the enrollments in use.
 type targets struct {
 	store     enrollment.Store
 	policies  *auditing.Policies
@@ -89,14 +89,14 @@ type targets struct {
 	dials      uint64
 }
 
-// current returns the enrolment of that name as it is in memory, or nil.
+// current returns the enrollment of that name as it is in memory, or nil.
 func (s *targets) current(name string) *target {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.all[name]
 }
 
-// route finds the upstream of an enrolment for the bridge.
+// route finds the upstream of an enrollment for the bridge.
 func (s *targets) route(name string) *bridge.Upstream {
 	if t := s.current(name); t != nil && t.ready.Load() {
 		return t.up
@@ -104,7 +104,7 @@ func (s *targets) route(name string) *bridge.Upstream {
 	return nil
 }
 
-// target returns the enrolment of that name as the store has it now. What is
+// target returns the enrollment of that name as the store has it now. What is
 // in memory is good as long as the files are the same ones.
 func (s *targets) target(name string) (*target, error) {
 	t := s.current(name)
@@ -116,7 +116,7 @@ func (s *targets) target(name string) (*target, error) {
 		s.replace(name, t, nil) // an enrollment that is gone is not served
 		return nil, err
 	}
-	if t != nil && t.same(fresh) { // another enrolment has changed
+	if t != nil && t.same(fresh) { // another enrollment has changed
 		t.version.Store(fresh.version.Load())
 		fresh.up.Close()
 		return t, nil
@@ -136,7 +136,7 @@ func (s *targets) load(name string) (*target, error) {
 	policy, others := s.policies.Of(e)
 	version := s.store.Version(e, others...) // the version before the chain is read: a later write shows
 	if again, err := s.store.Load(name); err != nil || !reflect.DeepEqual(again, e) || !strings.HasPrefix(version, before) {
-		version = "" // the enrolment was read before this version
+		version = "" // the enrollment was read before this version
 	}
 	chain, err := s.store.Certificate(e)
 	if err != nil {
@@ -207,7 +207,7 @@ func (s *targets) forget(h *heldToken) (gone []*target) {
 }
 
 // follow takes over what has changed in the store, also for clients that run on
-// and do not ask: another policy, server or authority, or an enrolment that is
+// and do not ask: another policy, server or authority, or an enrollment that is
 // gone.
 func (s *targets) follow() {
 	s.mu.RLock()
@@ -215,7 +215,7 @@ func (s *targets) follow() {
 	s.mu.RUnlock()
 	for _, name := range names {
 		if _, err := s.target(name); err != nil {
-			s.log.Info("an enrolment in use has changed", "enrollment", name, "error", err)
+			s.log.Info("an enrollment in use has changed", "enrollment", name, "error", err)
 		}
 	}
 }

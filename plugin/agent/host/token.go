@@ -220,7 +220,7 @@ func (h *heldToken) find(ctx context.Context, key hsm.URI, want crypto.PublicKey
 		return slot, err
 	}
 	if slot.Key != nil && slot.Key.Public != nil && !hsm.SameKey(slot.Key.Public, want) {
-		return slot, hsm.WithHint(fmt.Errorf("%s: %w", key, hsm.ErrKeyMismatch), "the key was replaced; enrol the new one with `kubehsm enroll`")
+		return slot, hsm.WithHint(fmt.Errorf("%s: %w", key, hsm.ErrKeyMismatch), "the key was replaced; enroll the new one with `kubehsm enroll`")
 	}
 	return slot, nil
 }

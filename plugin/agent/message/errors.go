@@ -17,7 +17,7 @@ var (
 	ErrVersion = errors.New("the running agent is of another version")
 	// ErrInUse says that the agent does not give way now: something is open.
 	ErrInUse = errors.New("the agent is in use")
-	// ErrCertificateExpired says that the enrolment's certificate is not in date.
+	// ErrCertificateExpired says that the enrollment's certificate is not in date.
 	ErrCertificateExpired = errors.New("the certificate is not valid now")
 	// ErrNotClient says that the session is not the client's that asks for it.
 	ErrNotClient = errors.New("no session for another program")

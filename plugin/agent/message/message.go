@@ -49,7 +49,7 @@ type Hello struct {
 	Beats      bool       `json:"beats,omitempty"` // it gives signs of life
 }
 
-// SessionRequest wants an enrolment's session or, of an unlock, its token unlocked.
+// SessionRequest wants an enrollment's session or, of an unlock, its token unlocked.
 type SessionRequest struct {
 	link.Header
 	Enrollment string        `json:"enrollment,omitempty"`
@@ -95,7 +95,7 @@ type SignAnswer struct {
 	Signed *wire.Signed `json:"signed,omitempty"`
 }
 
-// Session is what a client needs to reach one enrolment through the bridge.
+// Session is what a client needs to reach one enrollment through the bridge.
 type Session struct {
 	// Certificate and Key are PEM: a loopback credential, worthless elsewhere.
 	Certificate []byte `json:"certificate"`

@@ -22,7 +22,7 @@ const (
 	KeyObjectID   = "objectId"   // CKA_ID of one byte, as a decimal number
 	KeyPIN        = "pin"
 	KeyURI        = "uri"        // ours: a token URI
-	KeyEnrollment = "enrollment" // ours: the enrolment that the entry was written for
+	KeyEnrollment = "enrollment" // ours: the enrollment that the entry was written for
 )
 
 // ProviderName is the auth provider's name in kubeconfigs.
@@ -54,7 +54,7 @@ type Config struct {
 	ObjectID *byte
 	// PIN is nil if none is given.
 	PIN *hsm.Secret
-	// Enrollment is what the author of the kubeconfig calls the enrolment, or "".
+	// Enrollment is what the author of the kubeconfig calls the enrollment, or "".
 	Enrollment string
 	// Unknown are the keys that mean nothing here, sorted.
 	Unknown []string

@@ -24,7 +24,7 @@ type Dirs struct {
 	Home string
 	// Config holds config.yaml, written by the user only.
 	Config string
-	// State holds enrolments, certificates, the bridge's identity and the log.
+	// State holds enrollments, certificates, the bridge's identity and the log.
 	State string
 	// Run holds the agent's socket and lock; it may vanish at logout.
 	Run string

@@ -44,7 +44,7 @@ func TestEnroll(t *testing.T) {
 	if n := strings.Count(string(s.Raw()), pinPrompt); n != 1 {
 		t.Errorf("the PIN was asked for %d times", n)
 	}
-	p.atRest("enrolment")
+	p.atRest("enrollment")
 
 	t.Run("kubectl", func(t *testing.T) {
 		p := p.in(t)

@@ -193,7 +193,7 @@ func (p *person) way(s *term.Session) {
 }
 
 // TestJourneyCard: a card as it comes from the shop is refused, made one's own,
-// and enrolled with a key that wants a touch; the enrolment is left half-way and
+// and enrolled with a key that wants a touch; the enrollment is left half-way and
 // gone on with. Then a ticket takes the place of the key, after the serial
 // number was typed.
 func TestJourneyCard(t *testing.T) {
@@ -204,7 +204,7 @@ func TestJourneyCard(t *testing.T) {
 	p.way(s)
 	s.WaitFor("secrets that everybody knows", "management key", "A accept the risk")
 	s.Press(term.Enter)
-	s.WaitFor("enrol: the token still has secrets that everybody knows")
+	s.WaitFor("enroll: the token still has secrets that everybody knows")
 	s.Press(term.CtrlC)
 	if code := s.Exit(); code != 130 || !s.Cooked() {
 		t.Errorf("exit code %d", code)
@@ -229,7 +229,7 @@ func TestJourneyCard(t *testing.T) {
 	s.Type("R")
 	s.WaitFor("Resume prod-hsm", "Next: wait for approval")
 	s.Press(term.Enter)
-	s.WaitFor("This is what will be done", "enter enrol")
+	s.WaitFor("This is what will be done", "enter enroll")
 	s.Press(term.Enter)
 	s.WaitFor("(done before)", "waiting for somebody to approve")
 	p.approve(p.request())

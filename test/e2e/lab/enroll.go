@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// Enrolled is the name, and the context, that an enrolment from [Context] gets.
+	// Enrolled is the name, and the context, that an enrollment from [Context] gets.
 	Enrolled = Context + "-hsm"
-	// User is who [Lab.Enroll] enrols.
+	// User is who [Lab.Enroll] enrolls.
 	User = "jane"
 )
 
-// Enroll enrols [User] in groups ([DevelopersGroup] if none is given), unattended,
+// Enroll enrolls [User] in groups ([DevelopersGroup] if none is given), unattended,
 // with the approval of the cluster's admin. The kubeconfig's current context is
 // [Enrolled] after it.
 func (l *Lab) Enroll(ctx context.Context, groups ...string) error {
@@ -32,7 +32,7 @@ func (l *Lab) Enroll(ctx context.Context, groups ...string) error {
 		args = append(args, "--group", g)
 	}
 	if _, err := Succeeded(l.KubehsmPIN(ctx, PIN, args...)); err != nil {
-		return fmt.Errorf("enrol: %w", err)
+		return fmt.Errorf("enroll: %w", err)
 	}
 	return nil
 }

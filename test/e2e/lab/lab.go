@@ -14,7 +14,7 @@ import (
 
 // What every lab is like.
 const (
-	// Context is the kubeconfig context that exists before any enrolment; its
+	// Context is the kubeconfig context that exists before any enrollment; its
 	// user is [Filer] in [FilersGroup].
 	Context = "prod"
 	Filer   = "jane@sso"

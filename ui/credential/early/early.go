@@ -25,7 +25,7 @@ func init() {
 	if len(os.Args) < 2 || os.Args[1] != "credential" {
 		return
 	}
-	name, ok := enrolment(os.Args[2:])
+	name, ok := enrollmentName(os.Args[2:])
 	if !ok {
 		return
 	}
@@ -47,10 +47,10 @@ func init() {
 	os.Exit(0)
 }
 
-// enrolment reads arguments as kubeconfig entries write them; others are left to
+// enrollmentName reads arguments as kubeconfig entries write them; others are left to
 // the command. The version that they name matters only where the client sends no
 // request, which is left to the command too.
-func enrolment(args []string) (name string, ok bool) {
+func enrollmentName(args []string) (name string, ok bool) {
 	if len(args) == 4 && args[2] == "--api-version" {
 		args = args[:2]
 	}

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestEnrolment: what kubeconfig entries say is taken, all else is left to the
+// TestEnrollment: what kubeconfig entries say is taken, all else is left to the
 // command.
-func TestEnrolment(t *testing.T) {
+func TestEnrollment(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                        "",
 		"--enrollment prod":       "prod",
@@ -23,7 +23,7 @@ func TestEnrolment(t *testing.T) {
 		"--bad prod --api-version v1beta1":          "left",
 		"--enrollment prod --api-version v1 --more": "left",
 	} {
-		name, ok := enrolment(strings.Fields(in))
+		name, ok := enrollmentName(strings.Fields(in))
 		if (want == "left") == ok || ok && name != want {
 			t.Errorf("%q: %q, %v", in, name, ok)
 		}

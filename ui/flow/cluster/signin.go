@@ -20,7 +20,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
-// ThroughBridge returns a client that reaches the enrolment's cluster as
+// ThroughBridge returns a client that reaches the enrollment's cluster as
 // kubectl does. p is asked for what signing in needs, now and when the session
 // is renewed.
 func (a Access) ThroughBridge(ctx context.Context, name string, p hsm.Prompter) (*csr.Client, error) {
@@ -65,7 +65,7 @@ func (a Access) session(ctx context.Context, name string, p hsm.Prompter) (messa
 	return s, err
 }
 
-// attend has p asked about this process's own requests, where the enrolment's
+// attend has p asked about this process's own requests, where the enrollment's
 // policy wants a yes for them, for as long as it and the agent run.
 func (a Access) attend(ctx context.Context, p hsm.Prompter) error {
 	c, err := client.Dial(ctx, a.Env.Dirs)

@@ -25,7 +25,7 @@ func AcceptedBy(ctx context.Context, c enrollment.Cluster) *csr.Accepted {
 	return a
 }
 
-// Transport reaches the cluster's API server as an enrolment says, with no
+// Transport reaches the cluster's API server as an enrollment says, with no
 // credential.
 func Transport(c enrollment.Cluster, handshake time.Duration) *http.Transport {
 	t := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: handshake,

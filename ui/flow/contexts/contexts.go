@@ -40,7 +40,7 @@ func (k Contexts) List(ctx context.Context) ([]View, error) {
 	return views, err
 }
 
-// apiServers are the API servers of the enrolments. What cannot be read is told
+// apiServers are the API servers of the enrollments. What cannot be read is told
 // where it is used.
 func (k Contexts) apiServers() map[string]string {
 	all, _ := k.env.Enrollments().List() // enrollments that could be read

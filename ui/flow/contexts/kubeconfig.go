@@ -23,9 +23,9 @@ func (k Contexts) journal() *kubeconfig.Journal {
 	return &kubeconfig.Journal{Dir: filepath.Join(k.env.Dirs.State, "kubeconfig")}
 }
 
-// entry is the kubeconfig entry of an enrolment: its cluster is the bridge, its
+// entry is the kubeconfig entry of an enrollment: its cluster is the bridge, its
 // user this program as exec plugin. Its version serves every kubectl from 1.20
-// on: older ones refuse v1. The arguments repeat the version and the enrolment
+// on: older ones refuse v1. The arguments repeat the version and the enrollment
 // and the environment has a request, as some clients hand no cluster information
 // to the plugin, and others no request at all.
 func (k Contexts) entry(en enrollment.Enrollment, setCurrent bool) (kubeconfig.Entry, error) {
@@ -41,7 +41,7 @@ func (k Contexts) entry(en enrollment.Enrollment, setCurrent bool) (kubeconfig.E
 		},
 		InteractiveMode: "IfAvailable", ProvideClusterInfo: true,
 		// The hint is one line, so that long files stay quick to edit.
-		InstallHint: "kubehsm is not at this path: install it, or enrol again",
+		InstallHint: "kubehsm is not at this path: install it, or enroll again",
 	}
 	if k.env.Dirs.Home != "" {
 		exec.Env = append(exec.Env, kubeconfig.EnvVar{Name: home.EnvHome, Value: k.env.Dirs.Home})
@@ -91,11 +91,11 @@ func (c *Change) Apply(ctx context.Context) error {
 	return err
 }
 
-// Set plans the entry of the enrolment called name.
+// Set plans the entry of the enrollment called name.
 func (k Contexts) Set(ctx context.Context, name string, setCurrent, replace bool) (*Change, error) {
 	en, err := k.env.Enrollments().Load(name)
 	if err != nil {
-		return nil, hsm.WithHint(err, "`kubehsm enroll` makes an enrolment")
+		return nil, hsm.WithHint(err, "`kubehsm enroll` makes an enrollment")
 	}
 	return k.PlanEntry(ctx, en, setCurrent, replace)
 }

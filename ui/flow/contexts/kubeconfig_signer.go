@@ -21,12 +21,12 @@ const (
 	ModeExternalSigner = "external-signer"
 )
 
-// SetSigner plans the entry of the enrolment called name as
+// SetSigner plans the entry of the enrollment called name as
 // [Contexts.Set] does, in the mode [ModeExternalSigner].
 func (k Contexts) SetSigner(ctx context.Context, name string, setCurrent, replace bool) (*Change, error) {
 	en, err := k.env.Enrollments().Load(name)
 	if err != nil {
-		return nil, hsm.WithHint(err, "`kubehsm enroll` makes an enrolment")
+		return nil, hsm.WithHint(err, "`kubehsm enroll` makes an enrollment")
 	}
 	plan, err := k.env.Rules().Plan(ctx, k.signerEntry(en, setCurrent), kubeconfig.Options{Replace: replace})
 	if err != nil {

@@ -55,8 +55,8 @@ func (k Contexts) MoveServer(ctx context.Context, name, server string) (*ServerM
 		return nil, fmt.Errorf("%w: %.80q is not a plain address", ErrUnproven, server)
 	}
 	if en.Cluster.InsecureSkipTLSVerify {
-		return nil, hsm.WithHint(fmt.Errorf("%w: the enrolment %s does not verify its server", ErrUnproven, name),
-			"enrol it anew with `kubehsm enroll --restart --name "+name+"`")
+		return nil, hsm.WithHint(fmt.Errorf("%w: the enrollment %s does not verify its server", ErrUnproven, name),
+			"enroll it anew with `kubehsm enroll --restart --name "+name+"`")
 	}
 	return m, nil
 }
@@ -89,13 +89,13 @@ func (m *ServerMove) Prove(ctx context.Context) error {
 	if err != nil {
 		return hsm.WithHint(fmt.Errorf("%w: %s: %w", ErrUnproven, m.Host, err),
 			"ask the cluster's administrators; if its authority was changed too, "+
-				"enrol again with `kubehsm enroll --restart --name "+m.Name+"`")
+				"enroll again with `kubehsm enroll --restart --name "+m.Name+"`")
 	}
 	m.proven = true
 	return resp.Body.Close()
 }
 
-// Apply has the enrolment follow, once that is proven. Its kubeconfig entry leads to
+// Apply has the enrollment follow, once that is proven. Its kubeconfig entry leads to
 // the bridge and needs no change, but for what it says of the server.
 func (m *ServerMove) Apply(ctx context.Context) error {
 	if !m.proven {

@@ -15,7 +15,7 @@ import (
 // ErrUnproven: what a cluster says of itself did not prove true.
 var ErrUnproven = errors.New("what the cluster says of itself could not be proven")
 
-// Refresh is what a cluster says of itself that an enrolment does not
+// Refresh is what a cluster says of itself that an enrollment does not
 // know yet: servers move, authorities are replaced.
 type Refresh struct {
 	Name string `json:"name"`
@@ -33,7 +33,7 @@ type Refresh struct {
 // Changed tells whether there is anything to apply.
 func (c *Refresh) Changed() bool { return len(c.Changes) > 0 }
 
-// Refresh asks the cluster of the enrolment called name, anonymously and
+// Refresh asks the cluster of the enrollment called name, anonymously and
 // over the chain that is trusted already, what has changed. Nothing is written.
 func (k Contexts) Refresh(ctx context.Context, name string) (*Refresh, error) {
 	en, err := k.env.Enrollments().Load(name)
@@ -42,7 +42,7 @@ func (k Contexts) Refresh(ctx context.Context, name string) (*Refresh, error) {
 	}
 	c := en.Cluster
 	if c.InsecureSkipTLSVerify {
-		return nil, hsm.WithHint(fmt.Errorf("%w: the enrolment %s does not verify %s at all", ErrUnproven, name, en.Host()),
+		return nil, hsm.WithHint(fmt.Errorf("%w: the enrollment %s does not verify %s at all", ErrUnproven, name, en.Host()),
 			"put the cluster's CA into its context, then `kubehsm enroll --restart --name "+name+"`")
 	}
 	known := discovery.ClusterInfo{Server: c.Server, CAData: c.CAData,
@@ -63,7 +63,7 @@ func (k Contexts) Refresh(ctx context.Context, name string) (*Refresh, error) {
 	return r, err
 }
 
-// Apply has the enrolment and its kubeconfig entry follow. What is unproven is
+// Apply has the enrollment and its kubeconfig entry follow. What is unproven is
 // [ErrUnproven] unless accept is set: the old address works as long as it does.
 func (c *Refresh) Apply(ctx context.Context, accept bool) error {
 	if !c.Changed() {
@@ -78,7 +78,7 @@ func (c *Refresh) Apply(ctx context.Context, accept bool) error {
 		return err
 	}
 	defer release()
-	// The enrolment is what counts: the agent serves no other address. If the rest
+	// The enrollment is what counts: the agent serves no other address. If the rest
 	// fails, the next run mends it.
 	if err := c.from.env.Enrollments().Save(c.next); err != nil {
 		return err

@@ -14,16 +14,16 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
 
-// Unenrollment is what goes when an enrolment is removed.
+// Unenrollment is what goes when an enrollment is removed.
 type Unenrollment struct {
 	Enrollment enrollment.Enrollment
 	// Kubeconfig is the change of the kubeconfig files; it may be empty.
 	Kubeconfig *Change
-	// SameKey are other enrolments with the same key, which stay.
+	// SameKey are other enrollments with the same key, which stay.
 	SameKey []string
 }
 
-// Unenrollment works out what removing the enrolment called name changes.
+// Unenrollment works out what removing the enrollment called name changes.
 // Nothing is changed yet.
 func (k Contexts) Unenrollment(ctx context.Context, name string) (Unenrollment, error) {
 	en, err := k.env.Enrollments().Load(name)
@@ -46,7 +46,7 @@ func (k Contexts) Unenrollment(ctx context.Context, name string) (Unenrollment, 
 	return u, nil
 }
 
-// Unenroll takes the kubeconfig entry out, then forgets the enrolment, its
+// Unenroll takes the kubeconfig entry out, then forgets the enrollment, its
 // certificates and its record, and locks the agent, so that nothing signed in
 // goes on. The key and its certificate stay on the token, and the certificate
 // stays valid until it ends. It can be repeated after a failure.
@@ -71,7 +71,7 @@ func (k Contexts) Unenroll(ctx context.Context, u Unenrollment) error {
 		return err
 	}
 	if err := token.LockAgent(ctx, k.env); err != nil {
-		return hsm.WithHint(err, "the enrolment is gone; end what is signed in with `kubehsm agent stop`")
+		return hsm.WithHint(err, "the enrollment is gone; end what is signed in with `kubehsm agent stop`")
 	}
 	return nil
 }

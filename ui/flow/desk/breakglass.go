@@ -31,7 +31,7 @@ const (
 type BreakGlassOptions struct {
 	// Context is the kubeconfig context to ask from; "" is the current one.
 	Context string
-	// Name is the enrolment's; default made from the context's.
+	// Name is the enrollment's; default made from the context's.
 	Name string
 	// Reason is why; it is required.
 	Reason string
@@ -49,7 +49,7 @@ type BreakGlassOptions struct {
 // ErrNoReason: break-glass wants a reason.
 var ErrNoReason = errors.New("there is no reason")
 
-// BreakGlass prepares, records and lists enrolments for emergencies.
+// BreakGlass prepares, records and lists enrollments for emergencies.
 type BreakGlass struct {
 	env    *env.Env
 	access cluster.Access
@@ -58,7 +58,7 @@ type BreakGlass struct {
 // NewBreakGlass returns those of e.
 func NewBreakGlass(e *env.Env) BreakGlass { return BreakGlass{env: e, access: cluster.Access{Env: e}} }
 
-// Request is the enrolment that asks for break-glass.
+// Request is the enrollment that asks for break-glass.
 func (b BreakGlass) Request(ctx context.Context, o BreakGlassOptions) (enrolling.Options, error) {
 	if strings.TrimSpace(o.Reason) == "" {
 		return enrolling.Options{}, hsm.WithHint(ErrNoReason, "say why with --reason: the second person and the record want to know")
@@ -76,7 +76,7 @@ func (b BreakGlass) Request(ctx context.Context, o BreakGlassOptions) (enrolling
 	return out, err
 }
 
-// asCaller completes an enrolment for the caller of a context, with the
+// asCaller completes an enrollment for the caller of a context, with the
 // caller's own key if the context is kubehsm's.
 func (b BreakGlass) asCaller(ctx context.Context, kubeContext, name, suffix string, o enrolling.Options) (enrolling.Options, error) {
 	c, err := b.env.Rules().Get(ctx, kubeContext)
@@ -107,7 +107,7 @@ func (b BreakGlass) asCaller(ctx context.Context, kubeContext, name, suffix stri
 	return o, nil
 }
 
-// Seal is the enrolment of a token that is kept in a safe: its user is
+// Seal is the enrollment of a token that is kept in a safe: its user is
 // nobody's everyday name.
 func (b BreakGlass) Seal(ctx context.Context, kubeContext, name string, o enrolling.Options) (enrolling.Options, error) {
 	switch {
@@ -136,7 +136,7 @@ func (b BreakGlass) Record(ctx context.Context, r enrolling.Result, reason strin
 		User: r.User, Reason: reason, Expires: &r.NotAfter})
 }
 
-// BreakGlassView is an enrolment for emergencies.
+// BreakGlassView is an enrollment for emergencies.
 type BreakGlassView struct {
 	Name string `json:"name"`
 	// Sealed tells the token in the safe from what was asked for in need.
@@ -149,7 +149,7 @@ type BreakGlassView struct {
 	State string `json:"state"`
 }
 
-// List lists the enrolments for emergencies and until when they are
+// List lists the enrollments for emergencies and until when they are
 // good.
 func (b BreakGlass) List() ([]BreakGlassView, error) {
 	all, err := b.env.Enrollments().List()

@@ -30,7 +30,7 @@ type TicketOptions struct {
 	ticket.Terms
 	// TTL is how long it is good for, up to [ticket.MaxTTL]; 0 is [DefaultTicketTTL].
 	TTL time.Duration
-	// Name is the name proposed for the enrolment.
+	// Name is the name proposed for the enrollment.
 	Name string
 	// Seal has what is secret sent back sealed: see [Tickets.OpenSealed].
 	Seal bool

@@ -26,13 +26,13 @@ const maxSkew = 2 * time.Minute
 func clusters(ctx context.Context, o *Options) []Check {
 	store := enrollment.NewStore(o.Env.Dirs)
 	all, err := store.List()
-	c := Check{ID: "enrolments", Group: GroupClusters, Title: "Enrolments"}
-	checks := []Check{c.ok(count(len(all), "enrolment"))}
+	c := Check{ID: "enrollments", Group: GroupClusters, Title: "Enrollments"}
+	checks := []Check{c.ok(count(len(all), "enrollment"))}
 	switch {
 	case err != nil:
-		checks[0] = c.with(Failed, err.Error(), "What cannot be read cannot be used.", fixOr(err, "enrol again with `kubehsm enroll`"))
+		checks[0] = c.with(Failed, err.Error(), "What cannot be read cannot be used.", fixOr(err, "enroll again with `kubehsm enroll`"))
 	case len(all) == 0:
-		checks[0] = c.with(Note, "nothing is enrolled yet", "kubectl has no key on a token to use.", enrolAnew)
+		checks[0] = c.with(Note, "nothing is enrolled yet", "kubectl has no key on a token to use.", enrollAnew)
 	}
 	found := make([][]Check, len(all))
 	var wg sync.WaitGroup
@@ -85,8 +85,8 @@ func unverified(e enrollment.Enrollment) Check {
 		"put the cluster's authority into its context as certificate-authority-data, then `"+strings.Join(anew, " ")+"`")
 }
 
-// enrolAnew leads through an enrolment: without the terminal UI it wants a user.
-const enrolAnew = "kubehsm enroll --tui"
+// enrollAnew leads through an enrollment: without the terminal UI it wants a user.
+const enrollAnew = "kubehsm enroll --tui"
 
 // server asks an API server for its version, as nobody in particular, and
 // compares the clocks.

@@ -69,8 +69,8 @@ func (m *machine) file(name, content string, mode os.FileMode) string {
 	return path
 }
 
-// enrol puts an enrolment with a certificate into the store.
-func (m *machine) enrol(name, server string, ca []byte, from, until time.Time) {
+// enroll puts an enrollment with a certificate into the store.
+func (m *machine) enroll(name, server string, ca []byte, from, until time.Time) {
 	m.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -172,7 +172,7 @@ func TestUnreadableKeys(t *testing.T) {
 	unread := hsm.WithHint(fmt.Errorf("vendor: %w", hsm.ErrModule), "update it")
 	m.fake.Add(hsmtest.FakeOptions{Label: "other", Serial: "1"}).Fail(hsmtest.OpSlots, unread)
 	m.expect(m.find(tokens(t.Context(), m.Options), "keys/pkcs11:token=other"), Warning, "vendor", "update it")
-	m.enrol("prod", "https://prod.example.com", nil, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+	m.enroll("prod", "https://prod.example.com", nil, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
 	m.fake.Add(hsmtest.FakeOptions{Label: "blue token", Serial: "5f0a17"}).Fail(hsmtest.OpSlots, unread)
 	m.expect(m.find(tokens(t.Context(), m.Options), "keys/pkcs11:token=blue"), Failed, "vendor", "update it")
 }
@@ -182,7 +182,7 @@ func TestUnreadableKeys(t *testing.T) {
 func TestEnrolledTokenIsAway(t *testing.T) {
 	m := newMachine(t)
 	m.fake.Add(hsmtest.FakeOptions{Label: "blue", Serial: "1"})
-	m.enrol("prod", "https://prod.example.com", nil, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+	m.enroll("prod", "https://prod.example.com", nil, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
 	m.expect(m.find(tokens(t.Context(), m.Options), "absent/prod"), Warning, "serial=5f0a17", "token wait --token 'pkcs11:token=blue%20token;serial=5f0a17'")
 	m.fake.SetProblems(hsm.Problem{Source: "/lib/vendor.so", Err: hsm.ErrModule})
 	m.expect(m.find(tokens(t.Context(), m.Options), "source/"), Failed, "failed", "onlyModules")
@@ -277,32 +277,32 @@ users: [{name: jane, user: {client-certificate: c.pem, client-key: k.pem}}]
 // Entries of ours are followed to what they rely on.
 func TestEntries(t *testing.T) {
 	m := newMachine(t)
-	m.enrol("prod", "https://prod.example.com", nil, time.Now().Add(-time.Hour), time.Now().Add(24*time.Hour))
-	entry := func(enrolment, command string) Check {
+	m.enroll("prod", "https://prod.example.com", nil, time.Now().Add(-time.Hour), time.Now().Add(24*time.Hour))
+	entry := func(name, command string) Check {
 		m.file("kubeconfig", `apiVersion: v1
 kind: Config
 contexts: [{name: c, context: {cluster: k, user: u}}]
-clusters: [{name: k, cluster: {server: "https://127.0.0.1:1/c/prod", extensions: [{name: client.authentication.k8s.io/exec, extension: {apiVersion: kubehsm.io/v1, enrollment: `+enrolment+`}}]}}]
-users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: "`+command+`", args: [credential, --enrollment, `+enrolment+`], interactiveMode: IfAvailable}}}]
+clusters: [{name: k, cluster: {server: "https://127.0.0.1:1/c/prod", extensions: [{name: client.authentication.k8s.io/exec, extension: {apiVersion: kubehsm.io/v1, enrollment: `+name+`}}]}}]
+users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, command: "`+command+`", args: [credential, --enrollment, `+name+`], interactiveMode: IfAvailable}}}]
 `, 0o600)
 		return m.find(kubeconfigs(context.Background(), m.Options), "context/")
 	}
-	m.expect(entry("prod", m.Env.Executable), OK, "enrolment prod", "")
-	m.expect(entry("other", m.Env.Executable), Failed, "no such enrolment", "")
+	m.expect(entry("prod", m.Env.Executable), OK, "enrollment prod", "")
+	m.expect(entry("other", m.Env.Executable), Failed, "no such enrollment", "")
 	m.expect(entry("prod", "kubehsm"), Warning, "no full path", "kubehsm kubeconfig set prod")
 	m.expect(entry("prod", "/nowhere/kubehsm"), Failed, "/nowhere/kubehsm", "kubehsm kubeconfig set prod")
 }
 
 func TestCertificates(t *testing.T) {
 	m := newMachine(t)
-	m.expect(m.find(clusters(context.Background(), m.Options), "enrolments"), Note, "nothing", "kubehsm enroll")
+	m.expect(m.find(clusters(context.Background(), m.Options), "enrollments"), Note, "nothing", "kubehsm enroll")
 	now := time.Now()
 	day := 24 * time.Hour
-	m.enrol("good", "https://a.example.com", nil, now.Add(-day), now.Add(90*day))
-	m.enrol("short", "https://a.example.com", nil, now.Add(-day), now.Add(4*day)) // a third is not reached
-	m.enrol("soon", "https://a.example.com", nil, now.Add(-80*day), now.Add(10*day))
-	m.enrol("over", "https://a.example.com", nil, now.Add(-2*day), now.Add(-day))
-	m.enrol("early", "https://a.example.com", nil, now.Add(day), now.Add(2*day))
+	m.enroll("good", "https://a.example.com", nil, now.Add(-day), now.Add(90*day))
+	m.enroll("short", "https://a.example.com", nil, now.Add(-day), now.Add(4*day)) // a third is not reached
+	m.enroll("soon", "https://a.example.com", nil, now.Add(-80*day), now.Add(10*day))
+	m.enroll("over", "https://a.example.com", nil, now.Add(-2*day), now.Add(-day))
+	m.enroll("early", "https://a.example.com", nil, now.Add(day), now.Add(2*day))
 	checks := clusters(context.Background(), m.Options)
 	m.expect(m.find(checks, "certificate/good"), OK, "jane.doe", "")
 	m.expect(m.find(checks, "certificate/short"), OK, "good until", "")
@@ -328,13 +328,13 @@ func TestServer(t *testing.T) {
 	}))
 	defer s.Close()
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
-	m.enrol("prod", s.URL, ca, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+	m.enroll("prod", s.URL, ca, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
 	look := func() Check { return m.find(clusters(context.Background(), m.Options), "server/prod") }
 	m.expect(look(), OK, "answers", "")
 	skew = 10*time.Minute + 30*time.Second
 	m.expect(look(), Warning, "clock differs by 10m", "set-ntp")
 
-	m.enrol("prod", s.URL, nil, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+	m.enroll("prod", s.URL, nil, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
 	m.expect(look(), Failed, "certificate", "CA has changed: kubehsm kubeconfig refresh prod")
 
 	store := enrollment.NewStore(m.Env.Dirs)
@@ -353,7 +353,7 @@ func TestServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer silent.Close()
-	m.enrol("prod", "https://"+silent.Addr().String(), nil, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+	m.enroll("prod", "https://"+silent.Addr().String(), nil, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
 	m.expect(m.find(clusters(ctx, m.Options), "server/prod"), Failed, silent.Addr().String()+" does not answer", "right network")
@@ -454,7 +454,7 @@ func TestKubectlOnThePath(t *testing.T) {
 func TestBundle(t *testing.T) {
 	m := newMachine(t)
 	m.fake.Add(hsmtest.FakeOptions{Label: "blue token", Serial: "5f0a17"})
-	m.enrol("payroll-prod", "https://payroll.corp.example.com:6443", nil, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+	m.enroll("payroll-prod", "https://payroll.corp.example.com:6443", nil, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
 	m.file("kubeconfig", `apiVersion: v1
 kind: Config
 contexts: [{name: corp-context, context: {cluster: corp-cluster, user: jane}}]

@@ -95,7 +95,7 @@ func entry(k kubeconfig.Context, store enrollment.Store, endpoint bridge.Endpoin
 	c := Check{ID: "context/" + k.Name, Group: GroupKubeconfig, Title: "Context " + k.Name}
 	again := "kubehsm kubeconfig set " + shell.Quote(k.User.Enrollment)
 	if _, err := store.Load(k.User.Enrollment); err != nil {
-		return c.with(Failed, err.Error(), "kubehsm serves only what was enrolled on this machine.", fixOr(err, enrolAnew))
+		return c.with(Failed, err.Error(), "kubehsm serves only what was enrolled on this machine.", fixOr(err, enrollAnew))
 	}
 	if !filepath.IsAbs(k.User.Command) {
 		return c.with(Warning, fmt.Sprintf("its command %q is no full path", k.User.Command), "Programs of the desktop have a bare PATH and do not find it.", again)
@@ -109,5 +109,5 @@ func entry(k kubeconfig.Context, store enrollment.Store, endpoint bridge.Endpoin
 	if u, err := url.Parse(k.Cluster.Server); endpointErr == nil && (err != nil || u.Host != endpoint.Address()) {
 		return c.with(Failed, fmt.Sprintf("it leads to %s; the bridge is at %s", k.Cluster.Server, endpoint.Address()), "kubectl would speak to nobody, or to somebody else.", again)
 	}
-	return c.ok("signs in by the enrolment " + k.User.Enrollment)
+	return c.ok("signs in by the enrollment " + k.User.Enrollment)
 }

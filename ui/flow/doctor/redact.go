@@ -58,7 +58,7 @@ func newRedactor(ctx context.Context, o *Options) *redactor {
 	}
 	all, _ := enrollment.NewStore(o.Env.Dirs).List() // those that can be read
 	for i, e := range all {
-		r.add(e.Name, fmt.Sprintf("<enrolment-%d>", i+1))
+		r.add(e.Name, fmt.Sprintf("<enrollment-%d>", i+1))
 		r.add(e.User, fmt.Sprintf("<subject-%d>", i+1))
 		for j, g := range e.Groups {
 			r.add(g, fmt.Sprintf("<group-%d.%d>", i+1, j+1))
@@ -102,7 +102,7 @@ func (r *redactor) add(name, by string) {
 // recorded adds what the record of the agent names: it may be gone from
 // everywhere else.
 func (r *redactor) recorded(rec audit.Record) {
-	r.add(rec.Enrollment, "<former-enrolment>")
+	r.add(rec.Enrollment, "<former-enrollment>")
 	r.server("https://"+rec.Server, "<former-server>")
 	r.add(rec.Key, "<former-key>")
 	r.add(rec.Token.Serial, "<former-serial>")

@@ -72,7 +72,7 @@ users: [{name: zq, user: {client-key: k.pem, client-certificate: c.pem}}]
 		"intranet":            "x509: certificate is valid for kubernetes, intranet, *.intranet.lan, not intranet2",
 		"green":               "pkcs11:token=green%20card;serial=77aa99;object=key%20of%20green;type=private gone",
 		"77aa99":              "piv:serial=77aa99;slot=9a gone",
-		"gone-enrol":          "level=INFO msg=ready enrollment=gone-enrol-1",
+		"gone-enroll":         "level=INFO msg=ready enrollment=gone-enroll-1",
 		"brien":               `context "o'brien & sons \"<zoe>\"" and kubehsm kubeconfig migrate 'o'\''brien & sons "<zoe>"'`,
 		" zq ":                "users zq zq here",
 		"wages":               "pods in wages",

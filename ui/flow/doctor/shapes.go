@@ -48,7 +48,7 @@ var shapes = sync.OnceValue(func() []shape {
 		{regexp.MustCompile(`\b(?:pkcs11|piv|yubikey):[^\s"']+`), func(uri []byte) []byte {
 			return attribute().ReplaceAll(uri, []byte("$1=<$1>"))
 		}},
-		{regexp.MustCompile(`\benrollment=[^\s<"]+`), always("enrollment=<former-enrolment>")},
+		{regexp.MustCompile(`\benrollment=[^\s<"]+`), always("enrollment=<former-enrollment>")},
 		// A host where a URL or a message of net, crypto/tls or crypto/x509 has one.
 		{regexp.MustCompile(`(?:https?://|\blookup )[\w.-]+`), host},
 		{regexp.MustCompile(`certificate is valid for .+?, not [\w.*-]+`), always("certificate is valid for <other servers>, not <server>")},

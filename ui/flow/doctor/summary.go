@@ -7,7 +7,7 @@ import (
 )
 
 // Summary says in a line whether kubectl can sign in, for which the checks must
-// have found an enrolment with all that it needs.
+// have found an enrollment with all that it needs.
 func Summary(checks []Check) (ready bool, words string) {
 	failed, warnings := 0, 0
 	for _, c := range checks {
@@ -18,14 +18,14 @@ func Summary(checks []Check) (ready bool, words string) {
 			warnings++
 		}
 	}
-	enrolled, usable := enrolments(checks)
+	enrolled, usable := enrollments(checks)
 	switch {
 	case failed > 0:
 		return false, count(failed, "thing") + " in the way of signing in"
 	case enrolled == 0:
 		return false, "nothing is enrolled yet: there is nothing to sign in with"
 	case len(usable) == 0:
-		return false, "no enrolment can sign in now"
+		return false, "no enrollment can sign in now"
 	}
 	words = "ready: " + strings.Join(usable, ", ") + " can sign in"
 	if warnings > 0 {
@@ -34,9 +34,9 @@ func Summary(checks []Check) (ready bool, words string) {
 	return true, words
 }
 
-// enrolments counts those that were looked at, and names those that have a good
+// enrollments counts those that were looked at, and names those that have a good
 // certificate, their token and, if it was asked, their API server.
-func enrolments(checks []Check) (all int, usable []string) {
+func enrollments(checks []Check) (all int, usable []string) {
 	for _, c := range checks {
 		name, ok := strings.CutPrefix(c.ID, "certificate/")
 		if !ok {

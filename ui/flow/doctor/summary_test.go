@@ -18,7 +18,7 @@ func TestSummary(t *testing.T) {
 		"nothing enrolled":  {[]Check{token}, false, "nothing is enrolled"},
 		"ready":             {[]Check{token, certificate, {ID: "server/prod", State: OK}}, true, `ready: "prod" can sign in`},
 		"ready, not online": {[]Check{token, certificate, {ID: "puk/1", State: Warning}}, true, "1 warning"},
-		"token away":        {[]Check{certificate, {ID: "absent/prod", State: Warning}}, false, "no enrolment can"},
+		"token away":        {[]Check{certificate, {ID: "absent/prod", State: Warning}}, false, "no enrollment can"},
 		"one of two":        {[]Check{certificate, {ID: "certificate/dev", State: OK}, {ID: "absent/prod", State: Warning}}, true, `ready: "dev" can`},
 		"failed":            {[]Check{certificate, {ID: "bridge", State: Failed}}, false, "1 thing in the way"},
 	} {

@@ -50,7 +50,7 @@ func withoutTwins(checks []Check, here []hsm.TokenInfo) []Check {
 	return checks
 }
 
-// absent tells of enrolments whose token is not among those that are here.
+// absent tells of enrollments whose token is not among those that are here.
 func absent(all []enrollment.Enrollment, here []hsm.TokenInfo) []Check {
 	var checks []Check
 	for _, e := range all {
@@ -59,7 +59,7 @@ func absent(all []enrollment.Enrollment, here []hsm.TokenInfo) []Check {
 		}
 		uri := e.Key.TokenOnly().String()
 		checks = append(checks, Check{ID: "absent/" + e.Name, Group: GroupTokens, Title: "Token of " + e.Name}.
-			with(Warning, "not plugged in, or not seen: "+uri, "kubectl cannot sign in by this enrolment meanwhile.",
+			with(Warning, "not plugged in, or not seen: "+uri, "kubectl cannot sign in by this enrollment meanwhile.",
 				"plug it in; `kubehsm token wait --token "+shell.Quote(uri)+"` tells when it is seen"))
 	}
 	return checks

@@ -24,7 +24,7 @@ type attesting struct {
 func (a attesting) Attest(context.Context, hsm.URI) (hsm.Attestation, error) { return a.says, a.err }
 
 // TestRequestCarriesAttestation: a token that cannot attest is noted, one that
-// fails to stops the enrolment, and whoever wants none gets none.
+// fails to stops the enrollment, and whoever wants none gets none.
 func TestRequestCarriesAttestation(t *testing.T) {
 	whole := hsm.Attestation{Statement: []byte("statement"), Intermediate: []byte("device")}
 	broken := errors.New("the card was pulled out")

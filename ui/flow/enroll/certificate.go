@@ -19,7 +19,7 @@ import (
 
 // storeCertificate checks the chain once more against the key in the slot,
 // keeps it in the state folder and writes the leaf to the token.
-func (r *enrolment) storeCertificate(ctx context.Context) (outcome, error) {
+func (r *attempt) storeCertificate(ctx context.Context) (outcome, error) {
 	cert, err := csr.ParseCertificate(r.j.Certificate)
 	if err != nil {
 		return outcome{}, err
@@ -65,7 +65,7 @@ func (r *enrolment) storeCertificate(ctx context.Context) (outcome, error) {
 
 // refuseUntrusted is the error for a certificate that is certain not to sign in,
 // before it takes the place of another one; unless that was accepted.
-func (r *enrolment) refuseUntrusted(ctx context.Context, cert *csr.Certificate) error {
+func (r *attempt) refuseUntrusted(ctx context.Context, cert *csr.Certificate) error {
 	accepted := cluster.AcceptedBy(ctx, r.j.Cluster)
 	if accepted == nil {
 		return nil
@@ -91,7 +91,7 @@ func save(e *env.Env, en enrollment.Enrollment, cert *csr.Certificate) error {
 	if en.Cluster, err = settleProxy(en.Cluster); err != nil {
 		return err
 	}
-	// The certificate first: an enrolment in use never is without one, not even
+	// The certificate first: an enrollment in use never is without one, not even
 	// one that gets another key.
 	if err := e.Enrollments().SaveCertificate(en, append([]*x509.Certificate{cert.Leaf}, cert.Chain...)); err != nil {
 		return err

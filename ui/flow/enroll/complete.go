@@ -17,7 +17,7 @@ import (
 )
 
 // Complete fills what o leaves open: first from the record of an unfinished
-// enrolment of that name, then with defaults. It checks what can be checked
+// enrollment of that name, then with defaults. It checks what can be checked
 // without a token or a cluster.
 func (n Enroller) Complete(ctx context.Context, o enrolling.Options) (enrolling.Options, error) {
 	if err := n.completeContext(ctx, &o); err != nil {

@@ -105,7 +105,7 @@ func TestRecordRefusesOtherOptions(t *testing.T) {
 }
 
 // TestUnverifiedCluster: a cluster that its context does not verify is enrolled
-// only by its host's name, and a cluster that another enrolment does not verify
+// only by its host's name, and a cluster that another enrollment does not verify
 // is asked about anew.
 func TestUnverifiedCluster(t *testing.T) {
 	e, _ := flowtest.Env(t, "blue")

@@ -32,7 +32,7 @@ func NewEnroller(e *env.Env) Enroller { return Enroller{env: e} }
 //
 // Errors: those of the token (package hsm) and of the cluster (package csr),
 // [*SendToAdmin] where somebody else must act, [*ConflictError] where an
-// enrolment of that name was begun with other options.
+// enrollment of that name was begun with other options.
 func (n Enroller) Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompter, report func(enrolling.Event)) (enrolling.Result, error) {
 	o, err := n.Complete(ctx, o)
 	if err != nil {
@@ -55,7 +55,7 @@ func (n Enroller) Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompte
 	pins := newOnePIN(p)
 	env := *n.env
 	env.Prompter = ask.Func(pins.ask)
-	r := &enrolment{env: &env, j: j, terms: terms, pins: pins, prompt: env.Prompter, report: report}
+	r := &attempt{env: &env, j: j, terms: terms, pins: pins, prompt: env.Prompter, report: report}
 	defer r.close()
 	for _, step := range r.j.Options.Steps() {
 		if err := r.run(ctx, step); err != nil {
@@ -65,8 +65,8 @@ func (n Enroller) Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompte
 	return r.result, nil
 }
 
-// enrolment is one run of [Enroller.Enroll].
-type enrolment struct {
+// attempt is one run of [Enroller.Enroll].
+type attempt struct {
 	env    *env.Env
 	j      *enrolling.Progress
 	terms  terms // of a request that is still to be made
@@ -83,7 +83,7 @@ type enrolment struct {
 	roots  *x509.CertPool // the authorities of client certificates, where the cluster shows them
 }
 
-func (r *enrolment) close() {
+func (r *attempt) close() {
 	r.pins.zero()
 	if r.token != nil {
 		r.token.Close()
@@ -96,7 +96,7 @@ type outcome struct {
 	reused  bool
 }
 
-func (r *enrolment) run(ctx context.Context, s enrolling.Step) error {
+func (r *attempt) run(ctx context.Context, s enrolling.Step) error {
 	r.report(enrolling.Event{Step: s, State: enrolling.StepRunning})
 	do := map[enrolling.Step]func(context.Context) (outcome, error){
 		enrolling.StepDiscover: r.discover, enrolling.StepToken: r.findToken, enrolling.StepKey: r.keyForRequest, enrolling.StepRequest: r.fileRequest,
@@ -130,7 +130,7 @@ func resumable(j *enrolling.Progress, err error) error {
 }
 
 // progress reports a message of a running step.
-func (r *enrolment) progress(s enrolling.Step, format string, args ...any) {
+func (r *attempt) progress(s enrolling.Step, format string, args ...any) {
 	r.report(enrolling.Event{Step: s, State: enrolling.StepRunning, Message: fmt.Sprintf(format, args...)})
 }
 
@@ -204,12 +204,12 @@ func (n Enroller) readCluster(ctx context.Context, j *enrolling.Progress) error 
 	return nil
 }
 
-// asking names the enrolment and the action on the prompts of a step.
-func (r *enrolment) asking(action string) hsm.Prompter {
+// asking names the enrollment and the action on the prompts of a step.
+func (r *attempt) asking(action string) hsm.Prompter {
 	return ask.With(r.prompt, hsm.Purpose{Cluster: r.j.Options.Name, Action: action})
 }
 
-func (r *enrolment) findToken(ctx context.Context) (outcome, error) {
+func (r *attempt) findToken(ctx context.Context) (outcome, error) {
 	t, err := r.env.Drivers.Open(ctx, r.j.Options.Token)
 	if err != nil {
 		return outcome{}, err
@@ -231,7 +231,7 @@ func (r *enrolment) findToken(ctx context.Context) (outcome, error) {
 // haveCertificate returns the chain on record, or nil if there is none that is
 // still valid; one that expired or did not sign in is forgotten, so that a new
 // request is filed.
-func (r *enrolment) haveCertificate() (*csr.Certificate, error) {
+func (r *attempt) haveCertificate() (*csr.Certificate, error) {
 	if len(r.j.Certificate) == 0 {
 		return nil, nil
 	}
@@ -252,6 +252,6 @@ func (r *enrolment) haveCertificate() (*csr.Certificate, error) {
 	return nil, enrolling.NewStore(r.env).Save(r.j)
 }
 
-func (r *enrolment) note(format string, args ...any) {
+func (r *attempt) note(format string, args ...any) {
 	r.notes = append(r.notes, fmt.Sprintf(format, args...))
 }

@@ -60,17 +60,17 @@ func factoryWords(all []factorySecret) string {
 	return "the default " + strings.Join(names, " and ")
 }
 
-// factoryNote says beforehand what the secrets mean for the enrolment.
+// factoryNote says beforehand what the secrets mean for the enrollment.
 func factoryNote(all []factorySecret, accepted bool) string {
 	if accepted {
 		return factoryWords(all) + ": in force, known to everybody, and accepted"
 	}
-	return factoryWords(all) + ": in force and known to everybody; the enrolment stops until they are changed"
+	return factoryWords(all) + ": in force and known to everybody; the enrollment stops until they are changed"
 }
 
 // refuseFactory is the error while default secrets are in force, unless
 // that was accepted.
-func (r *enrolment) refuseFactory(ctx context.Context) error {
+func (r *attempt) refuseFactory(ctx context.Context) error {
 	all, err := factorySecrets(ctx, r.token, r.info)
 	if err != nil || len(all) == 0 {
 		return err
@@ -85,7 +85,7 @@ func (r *enrolment) refuseFactory(ctx context.Context) error {
 // RefuseDefaults is [ErrFactorySecrets] for a token that cannot be enrolled before
 // its default PIN, PUK or management key is changed; the PUK counts only with puk.
 // The zero URI is the only token there is. Where no token can be looked at yet it
-// is nil: the enrolment tells.
+// is nil: the enrollment tells.
 func (n Joins) RefuseDefaults(ctx context.Context, u hsm.URI, puk bool) error {
 	if u.Scheme == "" {
 		var err error

@@ -11,7 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
 
-// forecast says what is likely to become of the request that an enrolment will
+// forecast says what is likely to become of the request that an enrollment will
 // file; nil once there is one, and for a join, whose cluster is not known yet.
 func (n Enroller) forecast(ctx context.Context, j *enrolling.Progress) ([]csr.Point, error) {
 	if j.Filed() || j.Options.Join != nil {
@@ -26,10 +26,10 @@ func (n Enroller) forecast(ctx context.Context, j *enrolling.Progress) ([]csr.Po
 	return client.Forecast(ctx, j.Prospect(cluster.AcceptedBy(ctx, j.Cluster)))
 }
 
-// refuseVain stops an enrolment before a key is made for a request that cannot
+// refuseVain stops an enrollment before a key is made for a request that cannot
 // be filed, cannot be approved as was asked for, or cannot succeed; the last only
 // if that was not accepted.
-func (r *enrolment) refuseVain(ctx context.Context) error {
+func (r *attempt) refuseVain(ctx context.Context) error {
 	if r.j.Filed() {
 		return nil
 	}

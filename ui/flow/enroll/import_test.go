@@ -47,7 +47,7 @@ func certificateFor(t *testing.T, e *env.Env, u hsm.URI, user string, from, to t
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-func TestImportForAnEnrolment(t *testing.T) {
+func TestImportForAnEnrollment(t *testing.T) {
 	keys := func(e *env.Env) token.Keys { return token.Keys{Env: e} }
 	ctx := context.Background()
 	e, fake := flowtest.Env(t)

@@ -23,7 +23,7 @@ import (
 // ErrNoJoin: nothing says which cluster is to be joined.
 var ErrNoJoin = errors.New("no join was begun")
 
-// Joins are the enrolments that find their cluster without a kubeconfig.
+// Joins are the enrollments that find their cluster without a kubeconfig.
 type Joins struct{ env *env.Env }
 
 // NewJoins returns those of e.
@@ -43,7 +43,7 @@ func (n Joins) Begun(name string) error {
 }
 
 // discover finds the cluster of a join, once.
-func (r *enrolment) discover(ctx context.Context) (outcome, error) {
+func (r *attempt) discover(ctx context.Context) (outcome, error) {
 	if r.j.Cluster.Server != "" {
 		return outcome{message: r.j.Cluster.Server, reused: true}, nil
 	}
@@ -74,7 +74,7 @@ func (n Enroller) discoverInto(ctx context.Context, j *enrolling.Progress, waiti
 
 // client speaks to the cluster as whoever files the request: the user of the
 // source context, or the bootstrap token of a join.
-func (r *enrolment) client(ctx context.Context) (*csr.Client, error) {
+func (r *attempt) client(ctx context.Context) (*csr.Client, error) {
 	if r.filing != nil {
 		return r.filing, nil
 	}
@@ -116,7 +116,7 @@ func clusterConfig(c enrollment.Cluster) *rest.Config {
 }
 
 // TakeCertificate puts a certificate that the user was sent into the record of
-// the enrolment called name, which waits for it. It must be for its key.
+// the enrollment called name, which waits for it. It must be for its key.
 func (n Joins) TakeCertificate(ctx context.Context, name string, pem []byte) error {
 	release, err := n.env.Lock(ctx, name)
 	if err != nil {
@@ -125,21 +125,21 @@ func (n Joins) TakeCertificate(ctx context.Context, name string, pem []byte) err
 	defer release()
 	j, err := enrolling.NewStore(n.env).Load(name)
 	if err != nil {
-		return hsm.WithHint(err, "a certificate belongs to an enrolment that was begun: name it with --name")
+		return hsm.WithHint(err, "a certificate belongs to an enrollment that was begun: name it with --name")
 	}
 	cert, err := csr.ParseCertificate(pem)
 	if err != nil {
 		return err
 	}
 	if j.KeyHash == "" {
-		return hsm.Hintf(fmt.Errorf("the enrolment %q has no key yet", name), "run `kubehsm join --name %s` first", name)
+		return hsm.Hintf(fmt.Errorf("the enrollment %q has no key yet", name), "run `kubehsm join --name %s` first", name)
 	}
 	hash, err := hsm.Fingerprint(cert.Leaf.PublicKey)
 	if err != nil {
 		return err
 	}
 	if hash != j.KeyHash {
-		return hsm.WithHint(fmt.Errorf("the certificate is for another key: %w", hsm.ErrKeyMismatch), "it belongs to another request, or another enrolment: see --name")
+		return hsm.WithHint(fmt.Errorf("the certificate is for another key: %w", hsm.ErrKeyMismatch), "it belongs to another request, or another enrollment: see --name")
 	}
 	if got := cert.Subject(); !got.Equal(csr.Subject{User: j.Options.User, Groups: j.Options.Groups}) {
 		return hsm.WithHint(fmt.Errorf("the certificate is for %q in %q, not %q in %q", got.User, got.Groups, j.Options.User, j.Options.Groups), "ask who issued it")

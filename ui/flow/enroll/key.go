@@ -11,7 +11,7 @@ import (
 
 // keyForRequest makes the key, once it is known that its request can be filed: a key
 // that nothing comes of would stand in the next one's way.
-func (r *enrolment) keyForRequest(ctx context.Context) (outcome, error) {
+func (r *attempt) keyForRequest(ctx context.Context) (outcome, error) {
 	if err := r.refuseVain(ctx); err != nil {
 		return outcome{}, err
 	}
@@ -19,7 +19,7 @@ func (r *enrolment) keyForRequest(ctx context.Context) (outcome, error) {
 }
 
 // keyMaker makes the key of an enrollment, or finds the one that it is to have.
-type keyMaker struct{ run *enrolment }
+type keyMaker struct{ run *attempt }
 
 // make generates the key on the token, or finds the one on record or asked for.
 func (k keyMaker) make(ctx context.Context) (outcome, error) {

@@ -14,8 +14,8 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
-// begin is an enrolment whose token was found.
-func begin(t *testing.T, e *env.Env, o enrolling.Options, p hsm.Prompter) *enrolment {
+// begin is an enrollment whose token was found.
+func begin(t *testing.T, e *env.Env, o enrolling.Options, p hsm.Prompter) *attempt {
 	t.Helper()
 	ctx := context.Background()
 	if err := e.Dirs.Prepare(); err != nil {
@@ -33,7 +33,7 @@ func begin(t *testing.T, e *env.Env, o enrolling.Options, p hsm.Prompter) *enrol
 		t.Fatal(err)
 	}
 	pins := newOnePIN(p)
-	r := &enrolment{env: e, j: j, terms: termsOf(o), pins: pins, prompt: ask.Func(pins.ask), report: func(enrolling.Event) {}}
+	r := &attempt{env: e, j: j, terms: termsOf(o), pins: pins, prompt: ask.Func(pins.ask), report: func(enrolling.Event) {}}
 	t.Cleanup(r.close)
 	if _, err := r.findToken(ctx); err != nil {
 		t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 
 // writeKubeconfig writes the entries and makes the context current, in one change,
 // now that it has signed in; a second run finds them as they should be.
-func (r *enrolment) writeKubeconfig(ctx context.Context) (outcome, error) {
+func (r *attempt) writeKubeconfig(ctx context.Context) (outcome, error) {
 	kept := contexts.New(r.env).KeptCurrent(ctx, r.j.Enrollment())
 	change, err := contexts.New(r.env).PlanEntry(ctx, r.j.Enrollment(), !r.j.Options.KeepCurrent && kept == "", r.j.Options.Replace)
 	if err != nil {

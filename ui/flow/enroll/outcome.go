@@ -6,7 +6,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
-// Review is what an enrolment would do, to be looked at before it is done.
+// Review is what an enrollment would do, to be looked at before it is done.
 type Review struct {
 	Options enrolling.Options
 	// Token is the token found.
@@ -20,7 +20,7 @@ type Review struct {
 	Forecast []csr.Point
 	// Notes are clauses worth knowing ("the user may not approve its own request").
 	Notes []string
-	// Refused is why the enrolment would stop at once ([ErrFactorySecrets]), nil if
+	// Refused is why the enrollment would stop at once ([ErrFactorySecrets]), nil if
 	// it would not.
 	Refused error
 	// Commands are the equivalent commands, one a line.

@@ -11,7 +11,7 @@ import (
 
 // settleProxy writes down how the environment says that the cluster is reached:
 // the agent's may be that of whichever program needed it first. A proxy with a
-// password is left to the environment: no secret goes into the enrolment.
+// password is left to the environment: no secret goes into the enrollment.
 func settleProxy(c enrollment.Cluster) (enrollment.Cluster, error) {
 	if c.ProxyURL != "" || c.Direct {
 		return c, nil

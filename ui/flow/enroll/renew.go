@@ -42,7 +42,7 @@ type Renewer struct{ env *env.Env }
 // NewRenewer returns the one that works with e.
 func NewRenewer(e *env.Env) Renewer { return Renewer{env: e} }
 
-// Renew asks for a new certificate for the enrolment called name, with the same
+// Renew asks for a new certificate for the enrollment called name, with the same
 // user and groups and, unless a new key is asked for, the same key. Until it is
 // there, the old one stays in use. It resumes what an earlier call began. Errors
 // are those of [Enroller.Enroll].
@@ -62,7 +62,7 @@ func (n Renewer) Renew(ctx context.Context, name string, o RenewOptions, p hsm.P
 	pins := newOnePIN(p)
 	env := *n.env
 	env.Prompter = ask.Func(pins.ask)
-	r := &enrolment{env: &env, j: j, terms: termsOf(j.Options), pins: pins, prompt: env.Prompter, report: report}
+	r := &attempt{env: &env, j: j, terms: termsOf(j.Options), pins: pins, prompt: env.Prompter, report: report}
 	defer r.close()
 	if err := r.signInFirst(ctx); err != nil {
 		return enrolling.Result{}, err
@@ -162,7 +162,7 @@ func (n Renewer) placeNewKey(ctx context.Context, j *enrolling.Progress) error {
 
 // signInFirst signs in with the certificate that is to be renewed, while the
 // token is not held here: the agent needs it.
-func (r *enrolment) signInFirst(ctx context.Context) error {
+func (r *attempt) signInFirst(ctx context.Context) error {
 	o := r.j.Options
 	if o.Renewal.With != "" || r.j.Did(enrolling.StepApproval) {
 		return nil
@@ -199,7 +199,7 @@ func (n Renewer) renewable(en enrollment.Enrollment) error {
 	return nil
 }
 
-// Expiring is an enrolment with the end of its certificate.
+// Expiring is an enrollment with the end of its certificate.
 type Expiring struct {
 	Name     string    `json:"name"`
 	NotAfter time.Time `json:"notAfter"`
@@ -208,10 +208,10 @@ type Expiring struct {
 	// Err says why the certificate could not be read.
 	Err error `json:"-"`
 
-	again string // the command that enrols anew
+	again string // the command that enrolls anew
 }
 
-// Expiring lists the enrolments with the ends of their certificates, the one
+// Expiring lists the enrollments with the ends of their certificates, the one
 // that ends first before the others.
 func (n Renewer) Expiring() ([]Expiring, error) {
 	all, err := n.env.Enrollments().List()
@@ -232,7 +232,7 @@ func (n Renewer) Expiring() ([]Expiring, error) {
 	return out, nil
 }
 
-// ExpiryWarnings are a line for each enrolment whose certificate should be
+// ExpiryWarnings are a line for each enrollment whose certificate should be
 // renewed.
 func (n Renewer) ExpiryWarnings() ([]string, error) {
 	all, err := n.Expiring()

@@ -15,7 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
-// TestRenewTooLate: what is offered in place of a renewal is what the enrolment
+// TestRenewTooLate: what is offered in place of a renewal is what the enrollment
 // came from. The successor keeps what is known of the context.
 func TestRenewTooLate(t *testing.T) {
 	ctx := context.Background()
@@ -88,10 +88,10 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestHintsOfRenewal: an enrolment that was joined is renewed with its certificate,
+// TestHintsOfRenewal: an enrollment that was joined is renewed with its certificate,
 // so its hints name no ticket and no bootstrap token.
 func TestHintsOfRenewal(t *testing.T) {
-	r := &enrolment{j: &enrolling.Progress{Options: enrolling.Options{Name: "prod-hsm", Join: &enrolling.Join{Ticket: "abcdef"}, Renewal: &enrolling.Renewal{}}}}
+	r := &attempt{j: &enrolling.Progress{Options: enrolling.Options{Name: "prod-hsm", Join: &enrolling.Join{Ticket: "abcdef"}, Renewal: &enrolling.Renewal{}}}}
 	for what, err := range map[string]error{
 		"denied":       endHint(r.j, hsm.WithHint(errors.New("denied"), "file another")),
 		"unauthorized": r.j.ExpiredToken(hsm.WithHint(csr.ErrUnauthorized, "it has ended")),

@@ -15,7 +15,7 @@ import (
 )
 
 // fileRequest signs the PKCS#10 on the token and files it, or finds it filed.
-func (r *enrolment) fileRequest(ctx context.Context) (outcome, error) {
+func (r *attempt) fileRequest(ctx context.Context) (outcome, error) {
 	have, err := r.haveCertificate()
 	if err != nil {
 		return outcome{}, err
@@ -43,7 +43,7 @@ func (r *enrolment) fileRequest(ctx context.Context) (outcome, error) {
 
 // stillFiled tells whether the request on record is there and not at a dead
 // end; if not, it is forgotten so that a new one is filed.
-func (r *enrolment) stillFiled(ctx context.Context, client *csr.Client) (bool, error) {
+func (r *attempt) stillFiled(ctx context.Context, client *csr.Client) (bool, error) {
 	obj, err := client.Get(ctx, r.j.RequestName)
 	switch {
 	case errors.Is(err, csr.ErrNotFound):
@@ -71,7 +71,7 @@ func (r *enrolment) stillFiled(ctx context.Context, client *csr.Client) (bool, e
 
 // told tells whether a run has reported the end of the request on record before, and
 // records that this one does: people hear of it before another request is filed.
-func (r *enrolment) told() (before bool, err error) {
+func (r *attempt) told() (before bool, err error) {
 	if before = r.j.Told == r.j.RequestUID; before {
 		return true, nil
 	}
@@ -87,7 +87,7 @@ func endHint(j *enrolling.Progress, refused error) error {
 	return hsm.Hintf(refused, "%s: `%s`", hsm.Hint(refused), j.Options.Resume())
 }
 
-func (r *enrolment) signRequest(ctx context.Context) error {
+func (r *attempt) signRequest(ctx context.Context) error {
 	signer, err := r.token.Signer(ctx, r.j.Key, r.public, r.asking("sign the certificate request"))
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func (r *enrolment) signRequest(ctx context.Context) error {
 	return enrolling.NewStore(r.env).Save(r.j)
 }
 
-func (r *enrolment) file(ctx context.Context, client *csr.Client) (outcome, error) {
+func (r *attempt) file(ctx context.Context, client *csr.Client) (outcome, error) {
 	obj, err := client.Create(ctx, r.j.Spec())
 	if csr.IsForbidden(err) {
 		// An admin may have filed it in our stead.
@@ -146,7 +146,7 @@ func (r *enrolment) file(ctx context.Context, client *csr.Client) (outcome, erro
 
 // awaitApproval approves the request where that was asked for, and waits for
 // the certificate.
-func (r *enrolment) awaitApproval(ctx context.Context) (outcome, error) {
+func (r *attempt) awaitApproval(ctx context.Context) (outcome, error) {
 	if len(r.j.Certificate) > 0 {
 		return outcome{message: "already issued", reused: true}, nil
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // verify signs in as kubectl will, before the kubeconfig has kubectl do so.
-func (r *enrolment) verify(ctx context.Context) (outcome, error) {
+func (r *attempt) verify(ctx context.Context) (outcome, error) {
 	out, err := r.signIn(ctx)
 	switch {
 	case errors.Is(err, message.ErrRejected), errors.Is(err, csr.ErrUnauthorized):
@@ -29,14 +29,14 @@ func (r *enrolment) verify(ctx context.Context) (outcome, error) {
 
 // rejected records that the certificate does not sign in: the next run asks for
 // another one.
-func (r *enrolment) rejected(ctx context.Context, err error) error {
+func (r *attempt) rejected(ctx context.Context, err error) error {
 	r.j.Rejected = true
 	err = hsm.WithHint(errors.Join(err, enrolling.NewStore(r.env).Save(r.j)),
 		"ask whoever runs the cluster whether its API server accepts that issuer (--client-ca-file)")
 	return notSwitched(ctx, r.env, r.j, err, "then asks for another certificate")
 }
 
-// notSwitched adds to the reason why an enrolment does not sign in which context
+// notSwitched adds to the reason why an enrollment does not sign in which context
 // kubectl uses meanwhile, and how to go on.
 func notSwitched(ctx context.Context, e *env.Env, j *enrolling.Progress, err error, then string) error {
 	hint := hsm.Hint(err)
@@ -56,7 +56,7 @@ func notSwitched(ctx context.Context, e *env.Env, j *enrolling.Progress, err err
 
 // signIn goes through the agent and its bridge, and asks the API server who we
 // are and whether we may do anything.
-func (r *enrolment) signIn(ctx context.Context) (outcome, error) {
+func (r *attempt) signIn(ctx context.Context) (outcome, error) {
 	name := r.j.Options.Name
 	// The token is let go first: the agent may need it to itself.
 	r.token.Close()

@@ -8,7 +8,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 )
 
-// ConflictError says that an enrolment of this name was begun with other options.
+// ConflictError says that an enrollment of this name was begun with other options.
 type ConflictError struct {
 	Name, Option, Recorded, Asked string
 
@@ -21,7 +21,7 @@ func (o Options) Conflict(option, recorded, asked string) error {
 }
 
 func (e *ConflictError) Error() string {
-	return fmt.Sprintf("the enrolment %q was begun with %s %q, not %q", e.Name, e.Option, e.Recorded, e.Asked)
+	return fmt.Sprintf("the enrollment %q was begun with %s %q, not %q", e.Name, e.Option, e.Recorded, e.Asked)
 }
 
 // Hint says how to go on.

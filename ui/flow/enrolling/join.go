@@ -53,7 +53,7 @@ type Join struct {
 	Serial string        `json:"serial,omitempty"`
 	Seal   []byte        `json:"seal,omitempty"`
 
-	// Found is what a [Enroller.Review] has found, for the enrolment that follows.
+	// Found is what a [Enroller.Review] has found, for the enrollment that follows.
 	Found *discovery.ClusterInfo `json:"-"`
 }
 
@@ -130,7 +130,7 @@ func (o *Join) Discovery(waiting func(error)) discovery.Options {
 	return d
 }
 
-// JoinName proposes the name of an enrolment.
+// JoinName proposes the name of an enrollment.
 func (o *Join) JoinName() string {
 	if o.File != "" {
 		base := filepath.Base(o.File)

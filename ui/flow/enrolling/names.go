@@ -12,7 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 )
 
-// NameFor makes an enrolment's name from a context's, which may hold anything.
+// NameFor makes an enrollment's name from a context's, which may hold anything.
 func NameFor(context string) string {
 	const suffix, longest = "-hsm", 63
 	base := Slug(context)

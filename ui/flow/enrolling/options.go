@@ -7,9 +7,9 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 )
 
-// Options say what to enrol. [Enroller.Complete] fills what is left open.
+// Options say what to enroll. [Enroller.Complete] fills what is left open.
 type Options struct {
-	// Name is the enrolment's name, and that of the context, cluster and user
+	// Name is the enrollment's name, and that of the context, cluster and user
 	// entries written. Default: the source context's name with "-hsm".
 	Name string `json:"name"`
 
@@ -41,7 +41,7 @@ type Options struct {
 	// NoAttestation leaves the token's attestation of the key out of the
 	// request, for signers that refuse extensions they do not know.
 	NoAttestation bool `json:"noAttestation,omitempty"`
-	// AcceptFactory enrols a token whose PIN, PUK or management key is the
+	// AcceptFactory enrolls a token whose PIN, PUK or management key is the
 	// default one, which is [ErrFactorySecrets] otherwise.
 	AcceptFactory bool `json:"acceptFactory,omitempty"`
 	// AcceptForecast files also a request that is certain to be refused, which is
@@ -70,7 +70,7 @@ type Options struct {
 	Timeout time.Duration `json:"-"`
 }
 
-// The risks that can be accepted of an enrolment, by their names on the command line.
+// The risks that can be accepted of an enrollment, by their names on the command line.
 const (
 	RiskFactory  = "factory-secrets"
 	RiskForecast = "forecast"
@@ -93,10 +93,10 @@ func (o Options) Risks() []string {
 	return out
 }
 
-// Step is one named step of an enrolment, in the order of [Steps].
+// Step is one named step of an enrollment, in the order of [Steps].
 type Step string
 
-// The steps. Each is idempotent and recorded, so that an enrolment resumes.
+// The steps. Each is idempotent and recorded, so that an enrollment resumes.
 const (
 	StepDiscover    Step = "discover"    // find the cluster; only of a join
 	StepToken       Step = "token"       // find the token
@@ -108,15 +108,15 @@ const (
 	StepKubeconfig  Step = "kubeconfig"  // write the entries and make the context current
 )
 
-// Steps lists the steps of an enrolment from a context, in order.
+// Steps lists the steps of an enrollment from a context, in order.
 func Steps() []Step {
 	return []Step{StepToken, StepKey, StepRequest, StepApproval, StepCertificate, StepVerify, StepKubeconfig}
 }
 
-// JoinSteps lists the steps of an enrolment that joins a cluster.
+// JoinSteps lists the steps of an enrollment that joins a cluster.
 func JoinSteps() []Step { return append([]Step{StepDiscover}, Steps()...) }
 
-// Steps lists the steps of this enrolment.
+// Steps lists the steps of this enrollment.
 func (o Options) Steps() []Step {
 	if o.Join != nil {
 		return JoinSteps()
@@ -124,7 +124,7 @@ func (o Options) Steps() []Step {
 	return Steps()
 }
 
-// verb is the command that makes such an enrolment.
+// verb is the command that makes such an enrollment.
 func (o Options) verb() string {
 	if o.Join != nil {
 		return "join"
@@ -132,7 +132,7 @@ func (o Options) verb() string {
 	return "enroll"
 }
 
-// Resume is the command that goes on with such an enrolment.
+// Resume is the command that goes on with such an enrollment.
 func (o Options) Resume() string {
 	if o.Renewal == nil {
 		return "kubehsm " + o.verb() + " --name " + o.Name
@@ -170,7 +170,7 @@ func (s Step) Title() string {
 	return string(s)
 }
 
-// Renewal marks the record of an enrolment that has a certificate and asks for
+// Renewal marks the record of an enrollment that has a certificate and asks for
 // its successor.
 type Renewal struct {
 	// With is the kubeconfig context that files the request; "" files it with the

@@ -18,7 +18,7 @@ const (
 	StepFailed  StepState = "failed"
 )
 
-// Event is progress of an enrolment. Message is raw: clean it before printing.
+// Event is progress of an enrollment. Message is raw: clean it before printing.
 type Event struct {
 	Step    Step      `json:"step"`
 	State   StepState `json:"state"`
@@ -27,7 +27,7 @@ type Event struct {
 	Err error `json:"-"`
 }
 
-// Result is a finished enrolment.
+// Result is a finished enrollment.
 type Result struct {
 	Name        string    `json:"name"`
 	Context     string    `json:"context"`

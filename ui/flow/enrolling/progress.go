@@ -15,7 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 )
 
-// Progress records how far an enrolment is, before and after each thing that
+// Progress records how far an enrollment is, before and after each thing that
 // cannot be repeated, so that it resumes after an unplugged token, a closed
 // laptop or an approval that takes a day. It holds nothing secret.
 type Progress struct {
@@ -106,7 +106,7 @@ func (j *Progress) Enrollment() enrollment.Enrollment {
 	}
 }
 
-// Spec is the request that the enrolment files.
+// Spec is the request that the enrollment files.
 func (j *Progress) Spec() csr.Spec {
 	o := j.Options
 	return csr.Spec{Name: j.RequestName, Request: j.Request, SignerName: o.SignerName,

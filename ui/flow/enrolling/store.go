@@ -21,7 +21,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
-// Store keeps the records of what was begun here: enrolments and requests.
+// Store keeps the records of what was begun here: enrollments and requests.
 type Store struct{ env *env.Env }
 
 // NewStore returns the records in the folders of e.
@@ -31,7 +31,7 @@ func NewStore(e *env.Env) Store { return Store{env: e} }
 // user's own notes of what to go on with.
 func format() record.Format { return record.Format{Version: 1, Lenient: true} }
 
-// Path is the file of the record of the enrolment called name.
+// Path is the file of the record of the enrollment called name.
 func (s Store) Path(name string) string {
 	return filepath.Join(s.env.ProgressDir(), name+".json")
 }
@@ -40,12 +40,12 @@ func (s Store) Path(name string) string {
 func (s Store) Save(j *Progress) error {
 	j.Updated = time.Now().UTC().Truncate(time.Second)
 	if err := home.WriteRecord(s.Path(j.Options.Name), format(), j); err != nil {
-		return fmt.Errorf("enrolment record: %w", err)
+		return fmt.Errorf("enrollment record: %w", err)
 	}
 	return nil
 }
 
-// Load reads the record of the enrolment called name. The error wraps
+// Load reads the record of the enrollment called name. The error wraps
 // [fs.ErrNotExist] if there is none.
 func (s Store) Load(name string) (*Progress, error) {
 	if err := enrollment.ValidName(name); err != nil {
@@ -53,20 +53,20 @@ func (s Store) Load(name string) (*Progress, error) {
 	}
 	b, err := os.ReadFile(s.Path(name))
 	if err != nil {
-		return nil, fmt.Errorf("enrolment record: %w", err)
+		return nil, fmt.Errorf("enrollment record: %w", err)
 	}
 	var j Progress
 	switch err := format().Decode(b, &j); {
 	case errors.Is(err, record.ErrNewer):
-		return nil, fmt.Errorf("enrolment record %s: %w", s.Path(name), err)
+		return nil, fmt.Errorf("enrollment record %s: %w", s.Path(name), err)
 	case err != nil:
-		return nil, hsm.Hintf(fmt.Errorf("enrolment record %s: %w", s.Path(name), err),
-			"remove it and enrol again; the key on the token can be reused with --key")
+		return nil, hsm.Hintf(fmt.Errorf("enrollment record %s: %w", s.Path(name), err),
+			"remove it and enroll again; the key on the token can be reused with --key")
 	}
 	return &j, nil
 }
 
-// Unfinished lists the enrolments that were begun and not finished, the latest first.
+// Unfinished lists the enrollments that were begun and not finished, the latest first.
 func (s Store) Unfinished(ctx context.Context) ([]Progress, error) {
 	all, err := s.All()
 	if err != nil {
@@ -81,7 +81,7 @@ func (s Store) Unfinished(ctx context.Context) ([]Progress, error) {
 func (s Store) All() ([]Progress, error) {
 	names, err := record.Names(s.env.ProgressDir())
 	if err != nil {
-		return nil, fmt.Errorf("enrolment records: %w", err)
+		return nil, fmt.Errorf("enrollment records: %w", err)
 	}
 	var all []Progress
 	for _, name := range names {
@@ -150,7 +150,7 @@ func (s Store) readRequest(path string, to *Request) error {
 }
 
 // Requests are the records of what was filed with the cluster at server, and
-// what its unfinished enrolments have filed.
+// what its unfinished enrollments have filed.
 func (s Store) Requests(server string) ([]Request, error) {
 	names, err := record.Names(s.requestsDir())
 	if err != nil {

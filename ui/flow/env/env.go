@@ -102,10 +102,10 @@ func (e *Env) Lock(ctx context.Context, name string) (release func(), err error)
 	case ctx.Err() != nil:
 		return nil, errors.Join(ctx.Err(), lock.Close())
 	case errors.Is(err, context.DeadlineExceeded): // the error is not wrapped: nothing timed out for the person
-		return nil, hsm.WithHint(errors.Join(fmt.Errorf("the enrolment %q is being worked on by another kubehsm", name), lock.Close()),
+		return nil, hsm.WithHint(errors.Join(fmt.Errorf("the enrollment %q is being worked on by another kubehsm", name), lock.Close()),
 			"let that one end, or stop it")
 	case err != nil:
-		return nil, e.Unwritable(fmt.Errorf("lock the enrolment %q: %w", name, err))
+		return nil, e.Unwritable(fmt.Errorf("lock the enrollment %q: %w", name, err))
 	}
 	return func() { _ = lock.Unlock() }, nil
 }

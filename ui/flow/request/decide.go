@@ -44,7 +44,7 @@ func (q Requests) ApproveFiled(ctx context.Context, file, server string, ref csr
 		return hsm.Hintf(fmt.Errorf("request %s was not approved: %s", ref.Name, strings.Join(refusals, "; ")),
 			"if you know the reason: `kubehsm csr approve %s --accept-risk=%s`, then run this command again", ref.Name, RiskRevoked)
 	}
-	_, err = client.Approve(ctx, obj, csr.Decision{Message: "approved together with the enrolment"})
+	_, err = client.Approve(ctx, obj, csr.Decision{Message: "approved together with the enrollment"})
 	return err
 }
 

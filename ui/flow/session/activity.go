@@ -49,7 +49,7 @@ func (a Agent) LockAgent(ctx context.Context, say func(sentence string)) error {
 }
 
 // Unlock has the agent, which is started if none runs, unlock the token of the
-// enrolment called name. p is asked for the PIN.
+// enrollment called name. p is asked for the PIN.
 func (a Agent) Unlock(ctx context.Context, name string, p hsm.Prompter) error {
 	c, err := client.EnsureProgram(ctx, a.Env.Dirs, client.Program{Path: a.Env.Executable, Version: a.Env.Version})
 	if err != nil {
@@ -79,7 +79,7 @@ func (a Agent) insist(ctx context.Context, do func(context.Context, home.Dirs) (
 	return errors.Join(err, a.settleCards(ctx, say))
 }
 
-// settleCards sees to it that no card of an enrolment has a PIN verified that an
+// settleCards sees to it that no card of an enrollment has a PIN verified that an
 // agent left there which was ended. Other tokens end a login with its process.
 func (a Agent) settleCards(ctx context.Context, say func(string)) error {
 	all, err := a.Env.Enrollments().List()

@@ -14,15 +14,15 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
 
-// Consent is the policy of the enrolment called name, and the host that it leads
+// Consent is the policy of the enrollment called name, and the host that it leads
 // to.
 func (a Agent) Consent(_ context.Context, name string) (p consent.Policy, host string, err error) {
 	en, err := a.Env.Enrollments().Load(name)
 	return en.Consent(), en.Host(), err
 }
 
-// SetConsent makes p the policy of the enrolment called name and returns the
-// enrolment. One that is less strict takes the token's PIN, which asks is asked for
+// SetConsent makes p the policy of the enrollment called name and returns the
+// enrollment. One that is less strict takes the token's PIN, which asks is asked for
 // ([hsm.ErrNoTerminal] if it cannot be). It is put on record. The agent, if it runs,
 // follows within seconds; the sessions of before end then. Errors:
 // [enrollment.ErrUnknown], [enrollment.ErrInvalid].
@@ -61,7 +61,7 @@ func (a Agent) SetConsent(ctx context.Context, name string, p consent.Policy,
 	return en, a.Env.Enrollments().Save(en)
 }
 
-// provePIN has the PIN of the enrolment's key typed, before its consent policy is
+// provePIN has the PIN of the enrollment's key typed, before its consent policy is
 // lowered: whoever runs programs as the user does not have it.
 func (a Agent) provePIN(ctx context.Context, en enrollment.Enrollment, asks hsm.Prompter) error {
 	asks = ask.With(asks, hsm.Purpose{Cluster: en.Name, Action: "lower the consent policy"})
@@ -88,7 +88,7 @@ func (a Agent) provePIN(ctx context.Context, en enrollment.Enrollment, asks hsm.
 	return err
 }
 
-// RecordPolicy puts a change of an enrolment's consent policy into the audit log.
+// RecordPolicy puts a change of an enrollment's consent policy into the audit log.
 func (a Agent) RecordPolicy(en enrollment.Enrollment, r audit.Record) error {
 	if err := a.Env.Dirs.Prepare(); err != nil {
 		return err
@@ -99,7 +99,7 @@ func (a Agent) RecordPolicy(en enrollment.Enrollment, r audit.Record) error {
 }
 
 // VerifyConsent checks the token's signature in a record of the audit log
-// against the certificate that the enrolment had then. Errors wrap
+// against the certificate that the enrollment had then. Errors wrap
 // [consent.ErrSignature], or say what is missing.
 func (a Agent) VerifyConsent(r audit.Record) error {
 	if r.Event != audit.Consent || len(r.Signature) == 0 {

@@ -14,7 +14,7 @@ import (
 
 // Import writes the leaf of a PEM chain beside the key that u names.
 // If name is not empty, the chain also becomes the certificate of the
-// unfinished enrolment of that name, for requests that an admin carried.
+// unfinished enrollment of that name, for requests that an admin carried.
 func (k Keys) Import(ctx context.Context, u hsm.URI, name string, pem []byte, p hsm.Prompter) (*csr.Certificate, error) {
 	cert, err := csr.ParseCertificate(pem)
 	if err != nil {
@@ -35,7 +35,7 @@ func (k Keys) Import(ctx context.Context, u hsm.URI, name string, pem []byte, p 
 		}
 	}
 	if u.Scheme == "" {
-		return nil, errors.New("neither a key nor an unfinished enrolment is named")
+		return nil, errors.New("neither a key nor an unfinished enrollment is named")
 	}
 	t, err := k.Env.Drivers.Open(ctx, u)
 	if err != nil {
@@ -60,7 +60,7 @@ func (k Keys) Import(ctx context.Context, u hsm.URI, name string, pem []byte, p 
 	p = ask.With(p, hsm.Purpose{Cluster: name, Action: "store the certificate"})
 	err = t.StoreCertificate(ctx, slot.URI, cert.Leaf, p)
 	if j != nil && errors.Is(err, hsm.ErrUnsupported) {
-		err = nil // the enrolment keeps it in the state folder
+		err = nil // the enrollment keeps it in the state folder
 	}
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func (k Keys) Import(ctx context.Context, u hsm.URI, name string, pem []byte, p 
 	return cert, nil
 }
 
-// hasKey refuses a slot whose key is not the enrolment's: with the certificate
+// hasKey refuses a slot whose key is not the enrollment's: with the certificate
 // of another key it could not be finished any more.
 func hasKey(j *enrolling.Progress, slot hsm.Slot) error {
 	hash, err := hsm.Fingerprint(slot.Key.Public)
@@ -82,7 +82,7 @@ func hasKey(j *enrolling.Progress, slot hsm.Slot) error {
 		return err
 	}
 	if hash != j.KeyHash {
-		return hsm.Hintf(fmt.Errorf("%s holds another key than the enrolment %q: %w", slot.URI, j.Options.Name, hsm.ErrKeyMismatch),
+		return hsm.Hintf(fmt.Errorf("%s holds another key than the enrollment %q: %w", slot.URI, j.Options.Name, hsm.ErrKeyMismatch),
 			"leave --key out, or --enrollment")
 	}
 	return nil

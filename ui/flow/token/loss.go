@@ -47,7 +47,7 @@ func (ts Tokens) Loss(ctx context.Context, u hsm.URI) (Loss, error) {
 	return l, err
 }
 
-// enrolledWith names the enrolments whose key is in one of the slots.
+// enrolledWith names the enrollments whose key is in one of the slots.
 func (ts Tokens) enrolledWith(slots []hsm.Slot) ([]string, error) {
 	var hashes []string
 	for _, s := range slots {

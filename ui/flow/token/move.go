@@ -10,7 +10,7 @@ import (
 )
 
 // Move moves the key that u names to the empty PIV slot, and has the
-// enrolments with that key follow; their names are returned.
+// enrollments with that key follow; their names are returned.
 func (k Keys) Move(ctx context.Context, u hsm.URI, slot string, p hsm.Prompter) (moved hsm.Slot, followed []string, err error) {
 	p = ask.With(p, hsm.Purpose{Action: "move a key"})
 	err = k.tokens().With(ctx, u, func(t hsm.Token) error {
@@ -31,13 +31,13 @@ func (k Keys) Move(ctx context.Context, u hsm.URI, slot string, p hsm.Prompter) 
 		return moved, nil, err
 	}
 	if followed, err = k.follow(ctx, moved); err != nil {
-		err = fmt.Errorf("the key is in slot %s now, but not every enrolment knows: %w", slot, err)
+		err = fmt.Errorf("the key is in slot %s now, but not every enrollment knows: %w", slot, err)
 	}
 	return moved, followed, err
 }
 
-// follow has the enrolments with the key in a slot name that slot, and so the
-// records by which they go on or are renewed. It returns the enrolments' names.
+// follow has the enrollments with the key in a slot name that slot, and so the
+// records by which they go on or are renewed. It returns the enrollments' names.
 func (k Keys) follow(ctx context.Context, moved hsm.Slot) (followed []string, err error) {
 	names, err := k.tokens().enrolledWith([]hsm.Slot{moved})
 	if err != nil {

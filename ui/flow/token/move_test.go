@@ -73,7 +73,7 @@ func TestFollowMovedKey(t *testing.T) {
 			t.Fatal(err)
 		}
 		if en.Key.Slot != slot || j.Key.Slot != slot || j.Options.Generate.Slot != slot {
-			t.Errorf("%s: enrolment %s, record %s and %s; want %s", name, en.Key, j.Key, j.Options.Generate.Slot, slot)
+			t.Errorf("%s: enrollment %s, record %s and %s; want %s", name, en.Key, j.Key, j.Options.Generate.Slot, slot)
 		}
 	}
 }

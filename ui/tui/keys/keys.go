@@ -44,7 +44,7 @@ func Default() Map {
 		CopyPrint: b([]string{"f"}, "f", "copy fingerprint"),
 		Command:   b([]string{"x"}, "x", "show command"),
 		Retry:     b([]string{"r"}, "r", "try again"),
-		Enroll:    b([]string{"e"}, "e", "enrol"),
+		Enroll:    b([]string{"e"}, "e", "enroll"),
 		Suspend:   b([]string{"ctrl+z"}, "ctrl+z", "suspend"),
 		Resume:    b([]string{"R"}, "R", "resume"),
 		Palette:   b([]string{":", "ctrl+p"}, ":", "commands"),

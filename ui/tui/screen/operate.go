@@ -33,7 +33,7 @@ func Sure(ctx context.Context, p hsm.Prompter, q hsm.ConfirmPrompt) error {
 	return err
 }
 
-// Steps tells the steps of an enrolment while it runs.
+// Steps tells the steps of an enrollment while it runs.
 func Steps(ctx context.Context) func(enrolling.Event) {
 	return func(e enrolling.Event) {
 		line := e.Step.Title()

@@ -197,7 +197,7 @@ type (
 		To    ID
 		Value string
 	}
-	// ResultMsg says that an enrolment is finished.
+	// ResultMsg says that an enrollment is finished.
 	ResultMsg struct{ Result enrolling.Result }
 	// InterruptedMsg tells the screen that a person gave up what it waits for.
 	InterruptedMsg struct{}

@@ -1,5 +1,5 @@
 // Package store holds the data that screens share: tokens, kubeconfig contexts,
-// enrolments begun, and how far a cluster that is being built is. The root
+// enrollments begun, and how far a cluster that is being built is. The root
 // model owns it; screens read it and ask it to refresh.
 package store
 
@@ -73,7 +73,7 @@ type (
 	TokensMsg answer[Tokens]
 	// ContextsMsg says that the kubeconfig was read.
 	ContextsMsg answer[[]contexts.View]
-	// UnfinishedMsg says that the enrolment records were read.
+	// UnfinishedMsg says that the enrollment records were read.
 	UnfinishedMsg answer[[]enrolling.Progress]
 	// ClusterMsg says that the cluster's progress was read.
 	ClusterMsg answer[cluster.Progress]
@@ -130,7 +130,7 @@ func (s *Store) LoadContexts(now time.Time) tea.Cmd {
 		func(a answer[[]contexts.View]) tea.Msg { return ContextsMsg(a) })
 }
 
-// LoadUnfinished reads the records of enrolments that were begun.
+// LoadUnfinished reads the records of enrollments that were begun.
 func (s *Store) LoadUnfinished(now time.Time) tea.Cmd {
 	return load(s, &s.Unfinished, now, s.source.Unfinished,
 		func(a answer[[]enrolling.Progress]) tea.Msg { return UnfinishedMsg(a) })

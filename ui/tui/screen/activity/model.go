@@ -103,14 +103,14 @@ type (
 func New(s screen.Services[Backend]) *Model {
 	m := &Model{Services: s}
 	m.list = widget.List[record]{
-		Columns: []widget.Column{{Title: "WHEN", Width: 5}, {Title: "EVENT", Width: 11}, {Title: "OUTCOME", Width: 9}, {Title: "ENROLMENT", Width: 18, From: 64}, {Title: "PROGRAM", Width: 16, From: 84}, {Title: "DETAIL"}},
+		Columns: []widget.Column{{Title: "WHEN", Width: 5}, {Title: "EVENT", Width: 11}, {Title: "OUTCOME", Width: 9}, {Title: "ENROLLMENT", Width: 18, From: 64}, {Title: "PROGRAM", Width: 16, From: 84}, {Title: "DETAIL"}},
 		Key:     func(r record) string { return strconv.Itoa(r.number) },
 		Words: func(r record) string {
 			return strings.Join([]string{string(r.Event), string(r.Outcome), r.Enrollment, r.program, r.detail}, " ")
 		},
 	}
 	m.sessions = widget.List[present.Open]{
-		Columns: []widget.Column{{Title: "WHAT"}, {Title: "ENROLMENT", Width: 20}, {Title: "STATE"}},
+		Columns: []widget.Column{{Title: "WHAT"}, {Title: "ENROLLMENT", Width: 20}, {Title: "STATE"}},
 		Key:     func(o present.Open) string { return o.Key },
 		Words:   func(o present.Open) string { return o.What + " " + o.Enrollment + " " + o.State },
 	}

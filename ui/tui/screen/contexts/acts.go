@@ -55,7 +55,7 @@ func (m *Model) acts(now time.Time) screen.Acts {
 		screen.On(screen.Action{Key: keys.Letter("F", "follow the cluster"), Reason: notOurs, Writes: true, Quiet: true}, "kubeconfig refresh", func() tea.Cmd { return do.follow(c) }),
 		screen.On(screen.Action{Key: keys.Letter("H", "history"), Quiet: true}, "kubeconfig history", do.history),
 		screen.On(screen.Action{Key: keys.Letter("D", "take out"), Reason: none, Writes: true, Quiet: true}, "kubeconfig remove", func() tea.Cmd { return do.drop(c) }),
-		screen.On(screen.Action{Key: keys.Letter("X", "remove enrolment"), Reason: notOurs, Writes: true, Quiet: true}, "unenroll", func() tea.Cmd { return do.remove(c) }),
+		screen.On(screen.Action{Key: keys.Letter("X", "remove enrollment"), Reason: notOurs, Writes: true, Quiet: true}, "unenroll", func() tea.Cmd { return do.remove(c) }),
 		screen.On(screen.Action{Key: keys.As(m.Keys.Copy, "copy name"), Reason: none, Quiet: true}, "", func() tea.Cmd {
 			return screen.Send(screen.CopyMsg{What: "name", Text: c.Name})
 		}),
@@ -154,7 +154,7 @@ func (d deeds) undo() tea.Cmd {
 		func(ctx context.Context) (Change, error) { return d.Backend.PlanUndo(ctx, "") })
 }
 
-// drop takes a context out; of kubehsm's own the enrolment stays.
+// drop takes a context out; of kubehsm's own the enrollment stays.
 func (d deeds) drop(c contexts.View) tea.Cmd {
 	command, plan := "kubectl config delete-context "+shell.Quote(c.Name), d.Backend.PlanDrop
 	if c.Ours && c.Name == c.Enrollment {
@@ -165,7 +165,7 @@ func (d deeds) drop(c contexts.View) tea.Cmd {
 }
 
 func (d deeds) remove(c contexts.View) tea.Cmd {
-	return screen.Operate(screen.Operation{Title: "Remove the enrolment", Command: "kubehsm unenroll " + shell.Quote(c.Enrollment), Writes: true,
+	return screen.Operate(screen.Operation{Title: "Remove the enrollment", Command: "kubehsm unenroll " + shell.Quote(c.Enrollment), Writes: true,
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
 			r, err := d.Backend.PlanRemoval(ctx, c.Enrollment)
 			if err != nil {
@@ -173,7 +173,7 @@ func (d deeds) remove(c contexts.View) tea.Cmd {
 			}
 			detail := "The kubeconfig entry, the record and the certificates here go. The key stays on the token, and its certificate stays valid until it ends.\n"
 			if len(r.SameKey) > 0 {
-				detail += "Enrolments with the same key stay: " + strings.Join(r.SameKey, ", ") + "\n"
+				detail += "Enrollments with the same key stay: " + strings.Join(r.SameKey, ", ") + "\n"
 			}
 			if err := sure(ctx, p, "Remove "+c.Enrollment+"?", r.Change, detail); err != nil {
 				return screen.Report{}, err

@@ -106,11 +106,11 @@ func TestTakeOut(t *testing.T) {
 func TestRemove(t *testing.T) {
 	r := open(t)
 	r.Press("home", "X")
-	r.Sees("remove enrolment: it is not kubehsm's")
+	r.Sees("remove enrollment: it is not kubehsm's")
 	r.Press("end", "X")
 	r.Sees("Remove zeta-hsm?", "The key stays on the token")
 	r.Press("esc")
-	r.Sees("Remove the enrolment: cancelled")
+	r.Sees("Remove the enrollment: cancelled")
 	if _, err := enrolled(t, r); err != nil {
 		t.Fatal(err)
 	}

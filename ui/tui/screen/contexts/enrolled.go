@@ -25,7 +25,7 @@ func (d deeds) unlock(c contexts.View) tea.Cmd {
 		}})
 }
 
-// follow has the enrolment follow its cluster, which is asked where it is now, or
+// follow has the enrollment follow its cluster, which is asked where it is now, or
 // to an address that is known where the old one no longer answers.
 func (d deeds) follow(c contexts.View) tea.Cmd {
 	address := &widget.Field{ID: "server", Label: "Address", Input: widget.NewInput("", "ask the cluster"),
@@ -39,7 +39,7 @@ func (d deeds) follow(c contexts.View) tea.Cmd {
 		})})
 }
 
-// followTo has the enrolment follow to an address that a person names.
+// followTo has the enrollment follow to an address that a person names.
 func (d deeds) followTo(c contexts.View, server string) tea.Cmd {
 	name := c.Enrollment
 	return screen.Change("Follow the cluster", "kubehsm kubeconfig refresh "+shell.Quote(name)+" --server "+shell.Quote(server), name+" follows its cluster",
@@ -56,7 +56,7 @@ func (d deeds) followTo(c contexts.View, server string) tea.Cmd {
 		})
 }
 
-// ask asks the cluster whether it has moved, and has the enrolment follow.
+// ask asks the cluster whether it has moved, and has the enrollment follow.
 func (d deeds) ask(c contexts.View) tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "Follow the cluster", Command: "kubehsm kubeconfig refresh " + shell.Quote(c.Enrollment), Writes: true,
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {

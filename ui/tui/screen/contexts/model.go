@@ -34,10 +34,10 @@ type Change interface {
 	Apply(ctx context.Context) error
 }
 
-// Removal is what goes with an enrolment.
+// Removal is what goes with an enrollment.
 type Removal struct {
 	Change Change
-	// SameKey are other enrolments with its key, which stay.
+	// SameKey are other enrollments with its key, which stay.
 	SameKey []string
 	Apply   func(ctx context.Context) error
 }
@@ -63,7 +63,7 @@ type Backend interface {
 	PutConsent(ctx context.Context, enrollment string, p consent.Policy, asks hsm.Prompter) error
 }
 
-// Refresh is what a cluster says of itself that its enrolment does not know.
+// Refresh is what a cluster says of itself that its enrollment does not know.
 type Refresh struct {
 	// Changes are in words, raw; none if all is as it was.
 	Changes []string
@@ -149,7 +149,7 @@ func (m *Model) Open(now time.Time) tea.Cmd {
 	return tea.Batch(m.Store.LoadContexts(now), m.readEnds(now))
 }
 
-// readEnds reads when the certificates of enrolments end.
+// readEnds reads when the certificates of enrollments end.
 func (m *Model) readEnds(now time.Time) tea.Cmd {
 	m.reading.Cancel()
 	h, cmd := m.Runner.Start(now, func(_ context.Context, id task.ID) tea.Msg {

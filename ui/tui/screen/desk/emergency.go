@@ -39,7 +39,7 @@ func (d work) breakGlass() tea.Cmd {
 	})
 }
 
-// enroll enrols and keeps a record of it.
+// enroll enrolls and keeps a record of it.
 func (d work) enroll(ctx context.Context, p hsm.Prompter, o enrolling.Options) (screen.Report, error) {
 	r, err := d.Backend.Enroll(ctx, o, p, screen.Steps(ctx))
 	if err != nil {
@@ -49,7 +49,7 @@ func (d work) enroll(ctx context.Context, p hsm.Prompter, o enrolling.Options) (
 	return screen.Report{Said: "context " + r.Context, Title: "Context " + r.Context, Lines: lines}, d.Backend.RecordBreakGlass(ctx, r, o.Reason)
 }
 
-// seal enrols a token in advance, to be kept in a safe.
+// seal enrolls a token in advance, to be kept in a safe.
 func (d work) seal() tea.Cmd {
 	token := &widget.Field{ID: "token", Label: "Token"}
 	var tokens []hsm.TokenInfo

@@ -28,7 +28,7 @@ type stop struct {
 func stops() []stop {
 	return []stop{
 		{"Token", stageToken, stageToken}, {"Key", stageKey, stagePolicy}, {"Cluster", stageCluster, stageCluster},
-		{"Subject", stageSubject, stageSubject}, {"Review", stageReview, stageReview}, {"Enrol", stageRun, stageResult},
+		{"Subject", stageSubject, stageSubject}, {"Review", stageReview, stageReview}, {"Enroll", stageRun, stageResult},
 	}
 }
 
@@ -50,12 +50,12 @@ func (m *Model) View(f screen.Frame) string {
 	return w.line(f) + "\n\n" + widget.Block(m.body(f.With(f.Width, f.Height-2)), f.Width, f.Height-2)
 }
 
-// body is the page, below what stops the enrolment.
+// body is the page, below what stops the enrollment.
 func (m *Model) body(f screen.Frame) string {
 	if m.refused == nil || m.opts.AcceptFactory || m.at < stageKey || m.at > stageReview {
 		return m.page().view(f)
 	}
-	words := text.Clean(ui.Message(m.refused)) + "; the enrolment stops until they are changed"
+	words := text.Clean(ui.Message(m.refused)) + "; the enrollment stops until they are changed"
 	lines := widget.Paragraph(f.Theme.Warn, f.Theme.Glyphs.Warn+" "+words, f.Width)
 	return strings.Join(append(lines, m.page().view(f.With(f.Width, max(f.Height-len(lines), 0)))), "\n")
 }

@@ -107,7 +107,7 @@ type refusedMsg struct {
 	err error
 }
 
-// lookForDefaults finds out whether the token's secrets stop the enrolment, so that
+// lookForDefaults finds out whether the token's secrets stop the enrollment, so that
 // it is said before anything is asked.
 func (m *Model) lookForDefaults(now time.Time) tea.Cmd {
 	m.looking.Cancel()
@@ -150,7 +150,7 @@ func New(s Services, start Start) *Model {
 func (m *Model) ID() screen.ID { return screen.Enroll }
 
 // Title implements [screen.Screen].
-func (m *Model) Title() string { return "Enrol" }
+func (m *Model) Title() string { return "Enroll" }
 
 // Open implements [screen.Screen].
 func (m *Model) Open(now time.Time) tea.Cmd {
@@ -179,7 +179,7 @@ func (m *Model) Watching() bool { return m.at == stageToken || m.at == stageKey 
 // Leave implements [screen.Screen].
 func (m *Model) Leave() string {
 	if m.pages[stageRun].(*runPage).active() {
-		return "The enrolment stops here. What is done is kept: it can be resumed at any time."
+		return "The enrollment stops here. What is done is kept: it can be resumed at any time."
 	}
 	return ""
 }
@@ -278,7 +278,7 @@ func (m *Model) refreshToken() {
 	}
 }
 
-// resume goes on with an enrolment that was begun: straight to its review.
+// resume goes on with an enrollment that was begun: straight to its review.
 func (m *Model) resume(o enrolling.Options, now time.Time) tea.Cmd {
 	m.opts = o
 	m.token = nil

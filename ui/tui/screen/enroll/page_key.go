@@ -64,7 +64,7 @@ func (p *keyPage) fill(now time.Time) {
 			prefer = it.id // the first empty one
 		}
 		if s.Key == nil && !p.hasSlots() {
-			continue // a certificate on its own is nothing to enrol
+			continue // a certificate on its own is nothing to enroll
 		}
 		items = append(items, it)
 	}
@@ -197,7 +197,7 @@ func (p *keyPage) askOverwrite() tea.Cmd {
 		what += " (certificate for " + c + ")"
 	}
 	d := dialog.NewConfirm(hsm.ConfirmPrompt{Question: "Overwrite slot " + s.ID + "?", Type: lost.Serial(),
-		Detail: what + " is destroyed when the enrolment makes its key. Nothing brings it back; whatever signs in with it can no more."},
+		Detail: what + " is destroyed when the enrollment makes its key. Nothing brings it back; whatever signs in with it can no more."},
 		p.m.Keys, screen.Send(overwriteMsg{s}))
 	return screen.Send(dialog.OpenMsg{Dialog: d})
 }

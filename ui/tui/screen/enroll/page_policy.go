@@ -29,7 +29,7 @@ func (p *policyPage) enter(time.Time) tea.Cmd {
 	p.form = widget.Form{Fields: []*widget.Field{p.algorithms(), p.pins(), p.touches()}, Focus: focus}
 	if !p.kind().HasSlots() {
 		p.form.Fields = append(p.form.Fields, &widget.Field{ID: "label", Label: "Label",
-			Input: widget.NewInput(g.Label, "the enrolment's name"), Note: "The key's name on the token."})
+			Input: widget.NewInput(g.Label, "the enrollment's name"), Note: "The key's name on the token."})
 	}
 	return nil
 }

@@ -60,12 +60,12 @@ func (p *resumePage) fill(now time.Time) tea.Cmd {
 			detail: []string{progressOf(j)},
 		})
 	}
-	items = append(items, item{id: "new", index: itemNew, name: "Start a new enrolment"})
+	items = append(items, item{id: "new", index: itemNew, name: "Start a new enrollment"})
 	p.list.set(items, p.m.opts.Name)
 	return nil
 }
 
-// progressOf says how far an enrolment is.
+// progressOf says how far an enrollment is.
 func progressOf(j enrolling.Progress) string {
 	steps := j.Options.Steps()
 	next := steps[min(len(j.Done), len(steps)-1)]
@@ -79,10 +79,10 @@ func progressOf(j enrolling.Progress) string {
 	return "Done: " + strings.Join(done, ", ") + ". Next: " + next.Title() + "."
 }
 
-// goOnMsg goes on with an enrolment that was begun.
+// goOnMsg goes on with an enrollment that was begun.
 type goOnMsg struct{ opts enrolling.Options }
 
-// begun is the enrolment under the cursor.
+// begun is the enrollment under the cursor.
 func (p *resumePage) begun() (j enrolling.Progress, ok bool) {
 	it, ok := p.list.selected()
 	if !ok || it.index < 0 {
@@ -96,11 +96,11 @@ func (p *resumePage) begun() (j enrolling.Progress, ok bool) {
 func (p *resumePage) sent() screen.Action {
 	j, ok := p.begun()
 	return screen.Action{Key: keys.Letter("i", "a certificate was sent"), Writes: true,
-		Reason: screen.Because(screen.When(!ok, "choose an enrolment that was begun"), screen.When(j.KeyHash == "", "it has no key yet"))}
+		Reason: screen.Because(screen.When(!ok, "choose an enrollment that was begun"), screen.When(j.KeyHash == "", "it has no key yet"))}
 }
 
 func (p *resumePage) takeSent(o enrolling.Options) tea.Cmd {
-	file := &widget.Field{ID: "file", Label: "File", Input: widget.NewInput("", "sent.pem"), Note: "The certificate for this enrolment's key, in PEM."}
+	file := &widget.Field{ID: "file", Label: "File", Input: widget.NewInput("", "sent.pem"), Note: "The certificate for this enrollment's key, in PEM."}
 	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(p.m.Keys, "Go on with a certificate that was sent", "", []*widget.Field{file}, func(*widget.Form) tea.Cmd {
 		path := screen.Path(file.Input.Value())
 		if path == "" {
@@ -169,9 +169,9 @@ func (p *resumePage) view(f screen.Frame) string {
 	t, u := f.Theme, p.m.Store.Unfinished
 	if len(p.list.items) == 0 {
 		since, _ := u.Loading()
-		return widget.Working(t, "Looking for enrolments that were begun", since, f.Now)
+		return widget.Working(t, "Looking for enrollments that were begun", since, f.Now)
 	}
-	lines := heading(t, "Go on with an enrolment, or start a new one?", f.Height)
+	lines := heading(t, "Go on with an enrollment, or start a new one?", f.Height)
 	if u.Err != nil {
 		lines = append(append(lines, widget.Failure(t, u.Err, f.Width)...), "")
 	}

@@ -167,7 +167,7 @@ func (p *reviewPage) unverified() *cluster.UnverifiedError {
 func (p *reviewPage) askUnverified() tea.Cmd {
 	u := p.unverified()
 	d := dialog.NewConfirm(hsm.ConfirmPrompt{
-		Question: "Enrol it without verifying it?", Type: u.Host,
+		Question: "Enroll it without verifying it?", Type: u.Host,
 		Detail: "The context does not verify its cluster: " + u.Consequence() + ".",
 	}, p.m.Keys, screen.Send(unverifiedMsg{u.Host}))
 	return screen.Send(dialog.OpenMsg{Dialog: d})
@@ -185,7 +185,7 @@ func (p *reviewPage) askRestart() tea.Cmd {
 
 func (p *reviewPage) actions() []screen.Action {
 	k := p.m.Keys
-	a := []screen.Action{{Key: keys.As(k.Enter, "enrol"), Reason: p.risks(), Writes: true}, {Key: k.Back}}
+	a := []screen.Action{{Key: keys.As(k.Enter, "enroll"), Reason: p.risks(), Writes: true}, {Key: k.Back}}
 	if p.risks() != "" {
 		a = append(a, screen.Action{Key: keyAccept()})
 	}

@@ -64,7 +64,7 @@ func (p *runPage) enter(now time.Time) tea.Cmd {
 	return p.start(now)
 }
 
-// start runs the enrolment, which resumes what was done before.
+// start runs the enrollment, which resumes what was done before.
 func (p *runPage) start(now time.Time) tea.Cmd {
 	p.steps = map[enrolling.Step]stepView{}
 	p.err, p.stopping, p.stopped = nil, false, false
@@ -174,7 +174,7 @@ func (p *runPage) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
 
 func (p *runPage) askStop() tea.Cmd {
 	d := dialog.NewConfirm(hsm.ConfirmPrompt{Question: "Stop here?",
-		Detail: "What is done is kept: the enrolment can be resumed at any time."}, p.m.Keys, screen.Send(stopMsg{}))
+		Detail: "What is done is kept: the enrollment can be resumed at any time."}, p.m.Keys, screen.Send(stopMsg{}))
 	return screen.Send(dialog.OpenMsg{Dialog: d})
 }
 

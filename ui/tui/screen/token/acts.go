@@ -40,7 +40,7 @@ func (m *Model) Acts() screen.Acts {
 	problem := screen.When(ok && s.Problem != "" && (m.info.Kind().HasSlots() && s.Key == nil), text.Clean(s.Problem))
 	out := screen.Acts{
 		screen.On(screen.Action{Key: keys.As(m.Keys.Enter, "certificate"), Reason: reason(slot, noCert)}, "certificate show", func() tea.Cmd { return on.show(s) }),
-		screen.On(screen.Action{Key: m.Keys.Enroll, Reason: reason(present.Unusable(m.info), text.Clean(s.Problem))}, "enroll", func() tea.Cmd { return m.enrol(s, ok) }),
+		screen.On(screen.Action{Key: m.Keys.Enroll, Reason: reason(present.Unusable(m.info), text.Clean(s.Problem))}, "enroll", func() tea.Cmd { return m.enroll(s, ok) }),
 		screen.On(screen.Action{Key: keys.Letter("t", "attestation"), Reason: reason(lacks(can.Attest), noKey)}, "key attest", func() tea.Cmd { return on.attest(s) }),
 		screen.On(screen.Action{Key: keys.Letter("p", "change PIN"), Reason: reason(unset), Writes: true}, "token pin change", guard.pin),
 		screen.On(screen.Action{Key: keys.Letter("u", "unblock PIN"), Reason: reason(unset), Writes: true, Quiet: true}, "token pin unblock", guard.unblock),
@@ -97,7 +97,7 @@ func (m *Model) commands(s hsm.Slot, ok bool) screen.CommandMsg {
 	return screen.CommandMsg{Title: "The same by command", Lines: lines}
 }
 
-func (m *Model) enrol(s hsm.Slot, ok bool) tea.Cmd {
+func (m *Model) enroll(s hsm.Slot, ok bool) tea.Cmd {
 	v := hsm.View{Info: m.info, Slots: m.details.Slots}
 	if !ok {
 		return screen.Send(screen.OpenMsg{Screen: m.Enroll(&v, nil)})

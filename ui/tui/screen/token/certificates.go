@@ -93,7 +93,7 @@ func (c contents) deleteCertificate(s hsm.Slot) tea.Cmd {
 		}
 		l.Enrollments = nil // they have a copy
 		err = screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Remove the certificate?", Type: l.Serial(),
-			Detail: "The certificate in " + present.Slot(s) + " is removed. The key stays, and enrolments keep a copy."})
+			Detail: "The certificate in " + present.Slot(s) + " is removed. The key stays, and enrollments keep a copy."})
 		if err != nil {
 			return err
 		}

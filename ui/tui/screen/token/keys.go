@@ -94,7 +94,7 @@ func (c contents) move(s hsm.Slot) tea.Cmd {
 			field.Index = len(field.Options) - 1
 		}
 	}
-	return openForm(c.Keys, "Move the key in slot "+s.ID, "The certificate goes with it, and enrolments follow.", []*widget.Field{field}, func(f *widget.Form) tea.Cmd {
+	return openForm(c.Keys, "Move the key in slot "+s.ID, "The certificate goes with it, and enrollments follow.", []*widget.Field{field}, func(f *widget.Form) tea.Cmd {
 		to := field.Options[field.Index]
 		if to.Reason != "" {
 			field.Problem = "no slot is empty"

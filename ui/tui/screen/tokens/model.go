@@ -189,12 +189,12 @@ func (m *Model) command(r row) screen.CommandMsg {
 func (m *Model) Acts() screen.Acts {
 	r, ok := m.selected()
 	none := screen.When(!ok, "no token is selected")
-	enrol, unusable, noKey := m.keys.Enroll, none, none
+	enroll, unusable, noKey := m.keys.Enroll, none, none
 	if ok {
 		unusable = present.Unusable(r.token.Info)
 		if r.slot != nil {
 			if r.slot.Key != nil {
-				enrol = keys.As(enrol, "enrol this key")
+				enroll = keys.As(enroll, "enroll this key")
 			}
 			if r.slot.Problem != "" {
 				unusable = text.Clean(r.slot.Problem)
@@ -208,7 +208,7 @@ func (m *Model) Acts() screen.Acts {
 		screen.On(screen.Action{Key: keys.As(m.keys.Enter, "open"), Reason: none}, "token info; key show", func() tea.Cmd {
 			return screen.Send(screen.OpenMsg{Screen: m.open.Token(*r.token, r.slot)})
 		}),
-		screen.On(screen.Action{Key: enrol, Reason: unusable}, "enroll", func() tea.Cmd {
+		screen.On(screen.Action{Key: enroll, Reason: unusable}, "enroll", func() tea.Cmd {
 			return screen.Send(screen.OpenMsg{Screen: m.open.Enroll(r.token, r.slot)})
 		}),
 		screen.On(screen.Action{Key: m.keys.Resume}, "enroll; join", func() tea.Cmd {
