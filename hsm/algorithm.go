@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"encoding/hex"
 	"fmt"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"strings"
 )
 
@@ -49,7 +50,7 @@ func ParseAlgorithm(s string) (Algorithm, error) {
 	for _, a := range Algorithms() {
 		names = append(names, string(a))
 	}
-	return "", WithHint(fmt.Errorf("unknown key algorithm %q", s), "use one of "+strings.Join(names, ", "))
+	return "", hint.With(fmt.Errorf("unknown key algorithm %q", s), "use one of "+strings.Join(names, ", "))
 }
 
 // RSABits returns the modulus length in bits, or 0 for other algorithms.

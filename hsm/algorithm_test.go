@@ -14,6 +14,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 func TestAlgorithms(t *testing.T) {
@@ -36,7 +37,7 @@ func TestAlgorithms(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"rsa", "rsa1024", "p521", "ecdsa", "dsa", "-", "x25519"} {
-		if got, err := hsm.ParseAlgorithm(bad); err == nil || hsm.Hint(err) == "" {
+		if got, err := hsm.ParseAlgorithm(bad); err == nil || hint.Of(err) == "" {
 			t.Errorf("%q: %s, %v", bad, got, err)
 		}
 	}
@@ -113,7 +114,7 @@ func TestPolicies(t *testing.T) {
 	for _, err := range []error{
 		json.Unmarshal([]byte(`{"P":"sometimes"}`), new(record)), json.Unmarshal([]byte(`{"T":"once"}`), new(record)),
 	} {
-		if err == nil || hsm.Hint(err) == "" {
+		if err == nil || hint.Of(err) == "" {
 			t.Errorf("error %v", err)
 		}
 	}

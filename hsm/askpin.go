@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"strings"
 )
 
@@ -67,11 +68,9 @@ func admit(ctx context.Context, p Prompter, kind PINKind, info TokenInfo) error 
 	}
 	switch s := info.PIN; {
 	case s.Blocked():
-		return WithHint(fmt.Errorf("token %s: %w", quote(info.Name()), ErrPINLocked),
-			unblockHint)
+		return hint.With(fmt.Errorf("token %s: %w", quote(info.Name()), ErrPINLocked), unblockHint)
 	case s.NotSet:
-		return WithHint(fmt.Errorf("token %s: %w", quote(info.Name()), ErrPINNotSet),
-			"`kubehsm token pin unblock` sets one by the SO PIN")
+		return hint.With(fmt.Errorf("token %s: %w", quote(info.Name()), ErrPINNotSet), "`kubehsm token pin unblock` sets one by the SO PIN")
 	case s.Final || s.Retries == 1:
 		yes, err := p.Confirm(ctx, ConfirmPrompt{
 			Detail:   fmt.Sprintf("One try is left for the %s of token %s. A wrong one blocks it.", kind, quote(info.Name())),

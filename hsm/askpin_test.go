@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // lockable is a PIN with a counter.
@@ -105,7 +106,7 @@ func TestAskPINEdges(t *testing.T) {
 	}
 	l.info.PIN.NotSet = true
 	err = hsm.AskPIN(t.Context(), hsmtest.NewScript(t), hsm.UserPIN, l.state, l.try)
-	if !errors.Is(err, hsm.ErrPINNotSet) || hsm.Hint(err) == "" {
+	if !errors.Is(err, hsm.ErrPINNotSet) || hint.Of(err) == "" {
 		t.Errorf("no PIN set: %v", err)
 	}
 	l = newLockable(3)

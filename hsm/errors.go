@@ -73,7 +73,7 @@ func FromCode(code, message, hint string) error {
 			err = remoteError{message: message, is: c.err}
 		}
 	}
-	return WithHint(err, hint)
+	return hinting.With(err, hint)
 }
 
 type remoteError struct {
@@ -83,22 +83,6 @@ type remoteError struct {
 
 func (e remoteError) Error() string { return e.message }
 func (e remoteError) Unwrap() error { return e.is }
-
-// WithHint attaches the next step that helps with err: one line, lower case,
-// without a final stop. A nil err or an empty hint is returned as it is.
-func WithHint(err error, hint string) error {
-	return hinting.With(err, hint)
-}
-
-// Hintf is [WithHint] with a format.
-func Hintf(err error, format string, args ...any) error {
-	return hinting.Withf(err, format, args...)
-}
-
-// Hint returns the outermost hint in err's chain, or "".
-func Hint(err error) string {
-	return hinting.Of(err)
-}
 
 // PINError says that a PIN was refused and how many tries are left. It wraps
 // [ErrPINIncorrect], or [ErrPINLocked] when Retries is 0.

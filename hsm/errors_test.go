@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 var sentinels = []error{
@@ -19,15 +20,15 @@ var sentinels = []error{
 func TestErrorCodes(t *testing.T) {
 	seen := map[string]bool{}
 	for _, want := range sentinels {
-		err := hsm.WithHint(fmt.Errorf("token %q: %w", "a", want), "do this")
+		err := hinting.With(fmt.Errorf("token %q: %w", "a", want), "do this")
 		code := hsm.ErrorCode(err)
 		if code == "" || seen[code] {
 			t.Errorf("%v has the code %q", want, code)
 		}
 		seen[code] = true
-		back := hsm.FromCode(code, err.Error(), hsm.Hint(err))
-		if !errors.Is(back, want) || back.Error() != err.Error() || hsm.Hint(back) != "do this" {
-			t.Errorf("%v came back as %v, hint %q", err, back, hsm.Hint(back))
+		back := hsm.FromCode(code, err.Error(), hinting.Of(err))
+		if !errors.Is(back, want) || back.Error() != err.Error() || hinting.Of(back) != "do this" {
+			t.Errorf("%v came back as %v, hint %q", err, back, hinting.Of(back))
 		}
 		for _, other := range sentinels {
 			if other != want && errors.Is(back, other) {
@@ -39,22 +40,22 @@ func TestErrorCodes(t *testing.T) {
 	if hsm.ErrorCode(plain) != "" || hsm.ErrorCode(nil) != "" {
 		t.Error("a code for an error that has none")
 	}
-	if back := hsm.FromCode("from-a-newer-version", "m", ""); back.Error() != "m" || errors.Unwrap(back) != nil || hsm.Hint(back) != "" {
+	if back := hsm.FromCode("from-a-newer-version", "m", ""); back.Error() != "m" || errors.Unwrap(back) != nil || hinting.Of(back) != "" {
 		t.Errorf("an unknown code: %v", back)
 	}
 }
 
 func TestHint(t *testing.T) {
-	if hsm.WithHint(nil, "x") != nil {
+	if hinting.With(nil, "x") != nil {
 		t.Error("a hint made an error of nil")
 	}
 	base := errors.New("base")
-	if hsm.WithHint(base, "") != base {
+	if hinting.With(base, "") != base {
 		t.Error("an empty hint wraps")
 	}
-	err := fmt.Errorf("around: %w", hsm.Hintf(hsm.WithHint(base, "inner"), "outer %d", 1))
-	if hsm.Hint(err) != "outer 1" || !errors.Is(err, base) || err.Error() != "around: base" {
-		t.Errorf("%v, hint %q", err, hsm.Hint(err))
+	err := fmt.Errorf("around: %w", hinting.Withf(hinting.With(base, "inner"), "outer %d", 1))
+	if hinting.Of(err) != "outer 1" || !errors.Is(err, base) || err.Error() != "around: base" {
+		t.Errorf("%v, hint %q", err, hinting.Of(err))
 	}
 }
 
@@ -72,11 +73,11 @@ func TestPINError(t *testing.T) {
 		if !errors.Is(err, want.is) || err.Error() != want.text {
 			t.Errorf("%d: %v", retries, err)
 		}
-		if hint := hsm.Hint(err); strings.Contains(hint, "`kubehsm token pin unblock`") != (retries == 0) {
+		if hint := hinting.Of(err); strings.Contains(hint, "`kubehsm token pin unblock`") != (retries == 0) {
 			t.Errorf("%d: hint %q", retries, hint)
 		}
 	}
-	if hint := hsm.Hint(&hsm.PINError{Kind: hsm.PUK}); hint != "" { // the PUK unblocks the PIN, nothing the PUK
+	if hint := hinting.Of(&hsm.PINError{Kind: hsm.PUK}); hint != "" { // the PUK unblocks the PIN, nothing the PUK
 		t.Errorf("a blocked PUK: hint %q", hint)
 	}
 }

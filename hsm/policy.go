@@ -2,6 +2,7 @@ package hsm
 
 import (
 	"fmt"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"strings"
 )
 
@@ -78,7 +79,7 @@ func parsePolicy(kind, s string, names []string) (int, error) {
 			return i, nil
 		}
 	}
-	return 0, WithHint(fmt.Errorf("unknown %s policy %q", kind, s), "use one of "+strings.Join(names, ", "))
+	return 0, hint.With(fmt.Errorf("unknown %s policy %q", kind, s), "use one of "+strings.Join(names, ", "))
 }
 
 func policyName(i int, names []string) string {

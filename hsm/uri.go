@@ -3,6 +3,7 @@ package hsm
 import (
 	"encoding/hex"
 	"fmt"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"net/url"
 	"path/filepath"
 	"strconv"
@@ -57,8 +58,7 @@ type URI struct {
 func ParseURI(s string) (URI, error) {
 	u, err := parseURI(s)
 	if err != nil {
-		return URI{}, WithHint(fmt.Errorf("%w: %w", ErrBadURI, err),
-			"a token URI looks like 'pkcs11:token=LABEL;serial=…' or 'piv:serial=…;slot=9a'; `kubehsm token list` shows them")
+		return URI{}, hint.With(fmt.Errorf("%w: %w", ErrBadURI, err), "a token URI looks like 'pkcs11:token=LABEL;serial=…' or 'piv:serial=…;slot=9a'; `kubehsm token list` shows them")
 	}
 	return u, nil
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 func ptr(n uint64) *uint64 { return &n }
@@ -57,7 +58,7 @@ func TestParseURIRefuses(t *testing.T) {
 		"pkcs11:token=" + strings.Repeat("a", 5000),
 	} {
 		u, err := hsm.ParseURI(s)
-		if !errors.Is(err, hsm.ErrBadURI) || hsm.Hint(err) == "" {
+		if !errors.Is(err, hsm.ErrBadURI) || hint.Of(err) == "" {
 			t.Errorf("%.40q: %+v, %v", s, u, err)
 		}
 		if !reflect.DeepEqual(u, hsm.URI{}) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
 
@@ -41,7 +42,7 @@ func (e *UsageError) Unwrap() error { return e.Err }
 
 // Hint points to the help, unless the error itself knows better.
 func (e *UsageError) Hint() string {
-	if h := hsm.Hint(e.Err); h != "" {
+	if h := hinting.Of(e.Err); h != "" {
 		return h
 	}
 	if e.Help == "" {
@@ -108,7 +109,7 @@ func Message(err error) string {
 }
 
 // Hint returns the hint of err, cleaned to one line, or "".
-func Hint(err error) string { return text.Clean(hsm.Hint(err)) }
+func Hint(err error) string { return text.Clean(hinting.Of(err)) }
 
 // Details returns what err carries beside its message, "" if nothing: lines to
 // paste, such as what to send to an admin. Errors give them with Details or,

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 func TestExitCode(t *testing.T) {
@@ -31,7 +32,7 @@ func TestExitCode(t *testing.T) {
 		{&hsm.PINError{Retries: 0}, 4},
 		{hsm.ErrPINNotSet, 4},
 		{hsm.ErrPINInvalid, 4},
-		{hsm.WithHint(hsm.ErrNoTerminal, "h"), 5},
+		{hint.With(hsm.ErrNoTerminal, "h"), 5},
 		{hsm.ErrPINRequired, 5},
 		{context.DeadlineExceeded, 124},
 		{hsm.ErrTouchTimeout, 124},
@@ -55,14 +56,14 @@ func TestReport(t *testing.T) {
 	}{
 		{nil, ""},
 		{errors.New("no luck"), "error: no luck\n"},
-		{hsm.WithHint(errors.New("no luck"), "try\nagain"), "error: no luck\nhint: try\\nagain\n"},
+		{hint.With(errors.New("no luck"), "try\nagain"), "error: no luck\nhint: try\\nagain\n"},
 		{errors.Join(errors.New("one"), errors.New("two")), "error: one\n  two\n"},
 		{errors.New("evil \x1b]0;t\x07 label\u202e"), `error: evil \x1b]0;t\x07 label\u202e` + "\n"},
 		{errors.New(""), "error: unknown error (*errors.errorString)\n"},
 		{fmt.Errorf("waiting: %w", context.Canceled), "error: waiting: interrupted\n"},
 		{&UsageError{Err: errors.New("bad flag"), Help: "kubehsm enroll --help"},
 			"error: bad flag\nhint: run `kubehsm enroll --help` to see how it is used\n"},
-		{&UsageError{Err: hsm.WithHint(errors.New("bad"), "own"), Help: "x"}, "error: bad\nhint: own\n"},
+		{&UsageError{Err: hint.With(errors.New("bad"), "own"), Help: "x"}, "error: bad\nhint: own\n"},
 	} {
 		var b bytes.Buffer
 		Report(&b, c.err)

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // Fake is an in-memory [hsm.Driver] for unit tests of the layers above: real
@@ -166,14 +167,14 @@ func (f *Fake) Open(ctx context.Context, u hsm.URI) (hsm.Token, error) {
 	}
 	switch len(found) {
 	case 0:
-		return nil, hsm.WithHint(fmt.Errorf("%s: %w", u, hsm.ErrNoToken), "plug it in")
+		return nil, hint.With(fmt.Errorf("%s: %w", u, hsm.ErrNoToken), "plug it in")
 	case 1:
 		if err := found[0].run(ctx, OpOpen); err != nil {
 			return nil, err
 		}
 		return &fakeHandle{FakeToken: found[0], fake: f}, nil
 	}
-	return nil, hsm.WithHint(fmt.Errorf("%s: %w", u, hsm.ErrSeveralTokens), "name one by its serial")
+	return nil, hint.With(fmt.Errorf("%s: %w", u, hsm.ErrSeveralTokens), "name one by its serial")
 }
 
 // Close implements [hsm.Driver].

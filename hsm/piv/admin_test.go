@@ -18,6 +18,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
@@ -284,7 +285,7 @@ func TestFirmwareLimits(t *testing.T) {
 			c.o.Slot = "9a"
 			_, err := r.tok.Generate(t.Context(), c.o, hsmtest.NewScript(t))
 			want(t, err, hsm.ErrUnsupported)
-			if hsm.Hint(err) == "" {
+			if hint.Of(err) == "" {
 				t.Errorf("%v: no hint", err)
 			}
 		})

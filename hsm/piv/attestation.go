@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // attest is Yubico's ATTEST (firmware 4.3): the card's certificate for a key
@@ -32,8 +33,7 @@ func (t *Token) Attest(ctx context.Context, u hsm.URI) (hsm.Attestation, error) 
 		case unknownCommand(err):
 			return hsm.Attestation{}, fmt.Errorf("this card makes no attestations: %w", hsm.ErrUnsupported)
 		case statusOf(err) != 0 && slot.Key.Origin == hsm.Imported:
-			return hsm.Attestation{}, hsm.WithHint(fmt.Errorf("slot %s: the key was imported, not generated: %w: %w", slot.ID, hsm.ErrUnsupported, err),
-				"generate a key on the token instead")
+			return hsm.Attestation{}, hint.With(fmt.Errorf("slot %s: the key was imported, not generated: %w: %w", slot.ID, hsm.ErrUnsupported, err), "generate a key on the token instead")
 		case statusOf(err) != 0:
 			return hsm.Attestation{}, fmt.Errorf("slot %s: the card does not attest it: %w: %w", slot.ID, hsm.ErrUnsupported, err)
 		case err != nil:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // maxAsks bounds how often a new secret is asked for.
@@ -81,8 +82,7 @@ func (s *session) change(ins, ref byte, oldKind hsm.PINKind, old, fresh *hsm.Sec
 	defer clear(a)
 	_, err := s.send(command{ins: ins, p2: ref, data: data})
 	if isStatus(err, swWrongData, swConditions) {
-		return hsm.WithHint(fmt.Errorf("the card does not take the new value: %w: %w", hsm.ErrUnsupported, err),
-			"newer cards refuse simple ones: choose 6 to 8 characters that are no pattern")
+		return hint.With(fmt.Errorf("the card does not take the new value: %w: %w", hsm.ErrUnsupported, err), "newer cards refuse simple ones: choose 6 to 8 characters that are no pattern")
 	}
 	return pinError(oldKind, err)
 }
@@ -105,7 +105,7 @@ func (t *Token) state(ctx context.Context, kind hsm.PINKind, p hsm.Prompter) (hs
 	info.PIN.Retries, info.PIN.Default = d.PUK.Left, d.PUK.Default
 	switch d.PUK.Left {
 	case 0:
-		return info, hsm.WithHint(fmt.Errorf("the PUK: %w", hsm.ErrPINLocked), "only a reset of the PIV application helps; it destroys its keys")
+		return info, hint.With(fmt.Errorf("the PUK: %w", hsm.ErrPINLocked), "only a reset of the PIV application helps; it destroys its keys")
 	case 1:
 		yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{
 			Detail: "One try is left for the PUK. A wrong one blocks it for good.", Question: "Use the last try?",
@@ -198,10 +198,10 @@ func (t *Token) SetRetries(ctx context.Context, pin, puk int, p hsm.Prompter) er
 		}
 		oldPIN, oldPUK := hsm.NewSecret([]byte(factoryPIN)), hsm.NewSecret([]byte(factoryPUK))
 		if err := s.change(insChangeReference, refPIN, hsm.PIVPIN, oldPIN, held); err != nil {
-			return struct{}{}, hsm.WithHint(fmt.Errorf("the PIN and the PUK are the default ones now: %w", err), "change both at once: PIN 123456, PUK 12345678")
+			return struct{}{}, hint.With(fmt.Errorf("the PIN and the PUK are the default ones now: %w", err), "change both at once: PIN 123456, PUK 12345678")
 		}
 		if err := s.change(insChangeReference, refPUK, hsm.PUK, oldPUK, fresh); err != nil {
-			return struct{}{}, hsm.WithHint(fmt.Errorf("the PUK is the default one now: %w", err), "change it at once: it is 12345678")
+			return struct{}{}, hint.With(fmt.Errorf("the PUK is the default one now: %w", err), "change it at once: it is 12345678")
 		}
 		return struct{}{}, nil
 	})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
@@ -83,7 +84,7 @@ func TestLongAnswers(t *testing.T) {
 	}
 	r.card.Fail(vcard.Fault{INS: vcard.INSPutData, SW: 0x6a84, Times: 1})
 	err = r.tok.StoreCertificate(t.Context(), got.URI, cert, typing(t))
-	if err == nil || hsm.Hint(err) == "" {
+	if err == nil || hint.Of(err) == "" {
 		t.Errorf("a full card: %v", err)
 	}
 }

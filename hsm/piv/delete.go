@@ -5,12 +5,12 @@ import (
 	"fmt"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // errNoDelete says that the firmware keeps its keys.
 func errNoDelete(v version) error {
-	return hsm.WithHint(fmt.Errorf("deleting and moving keys: %w: it needs firmware 5.7, this is %s", hsm.ErrUnsupported, orUnknown(v)),
-		"overwrite the key with a new one, or reset the PIV application")
+	return hint.With(fmt.Errorf("deleting and moving keys: %w: it needs firmware 5.7, this is %s", hsm.ErrUnsupported, orUnknown(v)), "overwrite the key with a new one, or reset the PIV application")
 }
 
 func orUnknown(v version) string {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // Options set up a [Driver]. The zero value is right for production.
@@ -121,8 +122,7 @@ func (d *Driver) Open(ctx context.Context, u hsm.URI) (hsm.Token, error) {
 	case len(found) == 0:
 		return nil, notFound(u, l)
 	case len(found) > 1:
-		return nil, hsm.WithHint(fmt.Errorf("%d PIV cards: %w", len(found), hsm.ErrSeveralTokens),
-			"name one by its serial, as "+found[0].URI().String())
+		return nil, hinting.With(fmt.Errorf("%d PIV cards: %w", len(found), hsm.ErrSeveralTokens), "name one by its serial, as "+found[0].URI().String())
 	}
 	return d.newToken(found[0]), nil
 }
@@ -147,7 +147,7 @@ func notFound(u hsm.URI, l hsm.Listing) error {
 	if len(l.Tokens) > 0 {
 		hint = "insert it, or use the one that is there: " + l.Tokens[0].URI().String()
 	}
-	return hsm.WithHint(fmt.Errorf("%s: %w", u.TokenOnly(), hsm.ErrNoToken), hint)
+	return hinting.With(fmt.Errorf("%s: %w", u.TokenOnly(), hsm.ErrNoToken), hint)
 }
 
 // pollReaders is the pause between two looks at the readers.

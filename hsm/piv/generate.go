@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // Generate implements [hsm.Token].
@@ -54,8 +55,7 @@ func (s *session) mayGenerate(slot byte, o hsm.GenerateOptions) error {
 		if !v.known() || v.since(major, minor) {
 			return nil
 		}
-		return hsm.WithHint(fmt.Errorf("%s: %w: firmware %s, needs %d.%d", what, hsm.ErrUnsupported, v, major, minor),
-			"choose ecdsa-p256, which every PIV card makes, and policies that it knows")
+		return hint.With(fmt.Errorf("%s: %w: firmware %s, needs %d.%d", what, hsm.ErrUnsupported, v, major, minor), "choose ecdsa-p256, which every PIV card makes, and policies that it knows")
 	}
 	var errs []error
 	switch o.Algorithm {
@@ -66,7 +66,7 @@ func (s *session) mayGenerate(slot byte, o hsm.GenerateOptions) error {
 	}
 	if o.Algorithm.RSABits() > 0 && (v.since(4, 2) && !v.since(4, 3) || v[0] == 4 && v[1] == 3 && v[2] < 5) {
 		// CVE-2017-15361, Yubico advisory YSA-2017-01: such keys can be factored.
-		errs = append(errs, hsm.WithHint(fmt.Errorf("RSA keys made by firmware %s are weak: %w", v, hsm.ErrUnsupported), "choose ecdsa-p256"))
+		errs = append(errs, hint.With(fmt.Errorf("RSA keys made by firmware %s are weak: %w", v, hsm.ErrUnsupported), "choose ecdsa-p256"))
 	}
 	if o.PIN != hsm.PINDefault || o.Touch > hsm.TouchNever {
 		errs = append(errs, need(4, 0, "PIN and touch policies"))
@@ -85,8 +85,7 @@ func (s *session) mayGenerate(slot byte, o hsm.GenerateOptions) error {
 		return err
 	}
 	if err != nil || !c.empty() {
-		return hsm.WithHint(fmt.Errorf("slot %s: %w", slotName(slot), hsm.ErrOccupied),
-			"choose an empty slot, or allow its key to be destroyed")
+		return hint.With(fmt.Errorf("slot %s: %w", slotName(slot), hsm.ErrOccupied), "choose an empty slot, or allow its key to be destroyed")
 	}
 	return nil
 }

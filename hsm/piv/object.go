@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // nonsense is an answer that does not mean anything: the card is there, but
@@ -58,8 +58,7 @@ func (s *session) putObject(id uint32, content []byte) error {
 	defer clear(wrapped)
 	_, err := s.send(command{ins: insPutData, p1: 0x3f, p2: 0xff, data: data})
 	if isStatus(err, swNoSpace, swWrongLength) {
-		return hsm.WithHint(fmt.Errorf("the card has no room for %d bytes: %w", len(content), err),
-			"delete certificates that are not needed, or use one with a smaller key")
+		return hint.With(fmt.Errorf("the card has no room for %d bytes: %w", len(content), err), "delete certificates that are not needed, or use one with a smaller key")
 	}
 	return err
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/attest"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
@@ -105,7 +106,7 @@ func TestDoesNotAttest(t *testing.T) {
 	}
 	_, err = r.tok.Attest(t.Context(), slot.URI)
 	want(t, err, hsm.ErrUnsupported)
-	if hsm.Hint(err) == "" {
+	if hint.Of(err) == "" {
 		t.Errorf("%v: no hint", err)
 	}
 }

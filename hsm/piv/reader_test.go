@@ -14,6 +14,7 @@ import (
 	"github.com/ebfe/scard"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/test/need"
 	"github.com/kubehsm/kubehsm/test/poll"
 	"github.com/kubehsm/kubehsm/test/vcard"
@@ -60,7 +61,7 @@ func TestBusy(t *testing.T) {
 			must(t, c.BeginTransaction())
 			err = sign(r.signerQuietly())
 			want(t, err, hsm.ErrBusy)
-			if hsm.Hint(err) == "" {
+			if hint.Of(err) == "" {
 				t.Error("no hint")
 			}
 			l, err := r.d.List(t.Context())
@@ -206,14 +207,14 @@ func TestFourWaysToHaveNoCard(t *testing.T) {
 		d.system = failing{serviceError(code)}
 		_, err := d.Open(t.Context(), hsm.URI{Scheme: hsm.SchemePIV, Serial: "1"})
 		want(t, err, hsm.ErrNoToken)
-		seen[err.Error()+hsm.Hint(err)] = true
-		if hsm.Hint(err) == "" {
+		seen[err.Error()+hint.Of(err)] = true
+		if hint.Of(err) == "" {
 			t.Errorf("%v has no hint", err)
 		}
 	}
 	err := errNoCard("reader")
 	want(t, err, hsm.ErrNoToken)
-	seen[err.Error()+hsm.Hint(err)] = true
+	seen[err.Error()+hint.Of(err)] = true
 	if len(seen) != 4 {
 		t.Errorf("%d different messages", len(seen))
 	}
@@ -249,8 +250,8 @@ func TestHolders(t *testing.T) {
 	defer cmd.Wait()
 	defer cmd.Process.Kill()
 	poll.Until(t, "the program has loaded PC/SC", func() bool { return strings.Contains(strings.Join(holders(), " "), "opensc-tool") })
-	if err := errBusy("r"); !strings.Contains(hsm.Hint(err), fmt.Sprintf("opensc-tool (process %d)", cmd.Process.Pid)) {
-		t.Errorf("hint %q", hsm.Hint(err))
+	if err := errBusy("r"); !strings.Contains(hint.Of(err), fmt.Sprintf("opensc-tool (process %d)", cmd.Process.Pid)) {
+		t.Errorf("hint %q", hint.Of(err))
 	}
 }
 

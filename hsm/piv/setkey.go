@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // SetManagementKey implements [hsm.Administration]. A key to be protected
@@ -60,7 +61,7 @@ func (s *session) newCipher(a hsm.ManagementAlgorithm, st managementState) (code
 	case length == 0:
 		return 0, 0, fmt.Errorf("management keys of type %q: %w", a, hsm.ErrUnsupported)
 	case a != hsm.TDES && v.known() && !v.since(5, 4):
-		return 0, 0, hsm.WithHint(fmt.Errorf("management keys of type %s: %w: firmware %s, needs 5.4", a, hsm.ErrUnsupported, v), "use 3des")
+		return 0, 0, hint.With(fmt.Errorf("management keys of type %s: %w: firmware %s, needs 5.4", a, hsm.ErrUnsupported, v), "use 3des")
 	}
 	return code, length, nil
 }
@@ -111,7 +112,7 @@ func (s *session) replaceKey(code byte, key *hsm.Secret, o hsm.ManagementKeyOpti
 		if unknownCommand(err) {
 			return fmt.Errorf("setting the management key: %w", hsm.ErrUnsupported)
 		}
-		return hsm.WithHint(fmt.Errorf("setting the management key: %w", err), "the old key is likely still in force; keep the new one too until one of them worked")
+		return hint.With(fmt.Errorf("setting the management key: %w", err), "the old key is likely still in force; keep the new one too until one of them worked")
 	}
 	flags, err := s.pivman()
 	if err == nil && (flags.known || o.Protect) {
@@ -122,7 +123,7 @@ func (s *session) replaceKey(code byte, key *hsm.Secret, o hsm.ManagementKeyOpti
 		err = s.putObject(objectPrinted, protect(nil, nil))
 	}
 	if err != nil {
-		return hsm.WithHint(fmt.Errorf("the new management key is in force, but ykman's note of it was not written: %w", err), "keep the new key safe")
+		return hint.With(fmt.Errorf("the new management key is in force, but ykman's note of it was not written: %w", err), "keep the new key safe")
 	}
 	return nil
 }
@@ -175,7 +176,7 @@ func (s *session) reset() error {
 		}
 	}
 	if _, err := s.send(command{ins: insReset}); err != nil {
-		return hsm.WithHint(fmt.Errorf("PIN and PUK are blocked, but the card was not reset: %w", err), "try the reset again")
+		return hint.With(fmt.Errorf("PIN and PUK are blocked, but the card was not reset: %w", err), "try the reset again")
 	}
 	s.verified, s.managed = false, false
 	return nil

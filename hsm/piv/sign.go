@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // signer is a key in a slot.
@@ -77,7 +78,7 @@ func (k *signer) sign(s *session, block []byte) ([]byte, error) {
 		sig, err = k.use(s, key, block)
 	}
 	if isStatus(err, swNotSatisfied) && key.Touch != hsm.TouchNever {
-		return nil, hsm.WithHint(fmt.Errorf("%w: %w", hsm.ErrTouchTimeout, err), "touch the token while it blinks")
+		return nil, hint.With(fmt.Errorf("%w: %w", hsm.ErrTouchTimeout, err), "touch the token while it blinks")
 	}
 	return sig, err
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // References and objects (SP 800-73-4 part 1 tables 3 and 4b; Yubico).
@@ -46,7 +47,7 @@ func parseSlot(id string) (byte, error) {
 	if n == slotAttestation && err == nil {
 		return 0, fmt.Errorf("slot f9 holds the attestation key: %w", hsm.ErrUnsupported)
 	}
-	return 0, hsm.WithHint(fmt.Errorf("no PIV slot %q: %w", id, hsm.ErrNoKey), "use 9a, 9c, 9d, 9e or 82 to 95")
+	return 0, hint.With(fmt.Errorf("no PIV slot %q: %w", id, hsm.ErrNoKey), "use 9a, 9c, 9d, 9e or 82 to 95")
 }
 
 // certificateObject returns the data object beside a slot's key.

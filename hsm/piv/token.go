@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // Token is one PIV card, wherever it is plugged in. It does all of
@@ -92,7 +93,7 @@ func do[T any](ctx context.Context, t *Token, f func(*session) (T, error)) (T, e
 		return none, trouble
 	}
 	t.forget()
-	return none, hsm.WithHint(fmt.Errorf("token %q: %w", t.about().Name(), hsm.ErrRemoved), "insert it again")
+	return none, hint.With(fmt.Errorf("token %q: %w", t.about().Name(), hsm.ErrRemoved), "insert it again")
 }
 
 // order puts the reader where the card was seen last first, and leaves out
@@ -300,8 +301,7 @@ func (t *Token) Slot(ctx context.Context, u hsm.URI) (hsm.Slot, error) {
 	case 1:
 		return all[0], nil
 	}
-	return hsm.Slot{}, hsm.WithHint(fmt.Errorf("token %q holds %d: %w", t.about().Name(), len(all), hsm.ErrSeveralKeys),
-		"name one by its slot, as "+all[0].URI.String())
+	return hsm.Slot{}, hint.With(fmt.Errorf("token %q holds %d: %w", t.about().Name(), len(all), hsm.ErrSeveralKeys), "name one by its slot, as "+all[0].URI.String())
 }
 
 func (t *Token) slotByID(ctx context.Context, id string) (hsm.Slot, error) {

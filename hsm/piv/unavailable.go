@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // absent stands for PC/SC in a build without cgo, which it needs here.
@@ -16,8 +17,7 @@ type absent struct{}
 func newSystem() system { return absent{} }
 
 func (absent) err() error {
-	return hsm.WithHint(fmt.Errorf("smart cards (PC/SC): %w", hsm.ErrUnavailable),
-		"use a build with cgo, as the packages for this system are")
+	return hint.With(fmt.Errorf("smart cards (PC/SC): %w", hsm.ErrUnavailable), "use a build with cgo, as the packages for this system are")
 }
 
 func (a absent) readers() ([]reader, error) { return nil, a.err() }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
@@ -82,8 +83,8 @@ func TestTouchNeverComes(t *testing.T) {
 	p := typing(t)
 	err := sign(r.signer(t, "9a", p))
 	want(t, err, hsm.ErrTouchTimeout)
-	if hsm.Hint(err) == "" || p.Waiting() != 0 {
-		t.Errorf("hint %q, %d prompts still up", hsm.Hint(err), p.Waiting())
+	if hint.Of(err) == "" || p.Waiting() != 0 {
+		t.Errorf("hint %q, %d prompts still up", hint.Of(err), p.Waiting())
 	}
 	r.forgotten(t, "after a missed touch")
 	r.card.SetTouch(func(byte, <-chan struct{}) bool { return true })

@@ -11,6 +11,7 @@ import (
 	p11 "github.com/miekg/pkcs11"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // StoreCertificate implements [hsm.Token]. The new certificate is written
@@ -27,8 +28,7 @@ func (t *token) StoreCertificate(ctx context.Context, u hsm.URI, cert *x509.Cert
 		return fmt.Errorf("%s: %w", u, hsm.ErrNoKey)
 	}
 	if !hsm.SameKey(slot.Key.Public, cert.PublicKey) {
-		return hsm.WithHint(fmt.Errorf("the certificate is for another key than %s: %w", u, hsm.ErrKeyMismatch),
-			"store it in the slot of the key it was requested with")
+		return hint.With(fmt.Errorf("the certificate is for another key than %s: %w", u, hsm.ErrKeyMismatch), "store it in the slot of the key it was requested with")
 	}
 	template, err := certificateTemplate(e, cert)
 	if err != nil {

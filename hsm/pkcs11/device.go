@@ -13,6 +13,7 @@ import (
 	p11 "github.com/miekg/pkcs11"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // identity tells devices apart. The label counts only where there is no serial:
@@ -89,7 +90,7 @@ func (d *device) gone(ctx context.Context, err error) error {
 }
 
 func (d *device) removed() error {
-	return hsm.WithHint(fmt.Errorf("token %q: %w", d.info.Name(), hsm.ErrRemoved), "plug the token in again")
+	return hint.With(fmt.Errorf("token %q: %w", d.info.Name(), hsm.ErrRemoved), "plug the token in again")
 }
 
 // reading is [device.with] for what can simply be done again on a new session.

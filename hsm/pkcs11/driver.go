@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // Driver reaches the tokens of PKCS#11 modules. Make one with [New]. It is safe
@@ -224,12 +225,11 @@ func (d *Driver) Open(ctx context.Context, u hsm.URI) (hsm.Token, error) {
 	case len(s.found) > 1:
 		return nil, several(u, s.found)
 	case len(s.blank) > 0:
-		return nil, hsm.WithHint(fmt.Errorf("%s: the token is not initialised: %w", u, hsm.ErrNoToken),
-			"set it up with `kubehsm token init`")
+		return nil, hint.With(fmt.Errorf("%s: the token is not initialised: %w", u, hsm.ErrNoToken), "set it up with `kubehsm token init`")
 	case len(s.failed) > 0:
 		return nil, missing(u, s.failed)
 	}
-	return nil, hsm.WithHint(fmt.Errorf("%s: %w", u, hsm.ErrNoToken), "plug the token in, or see `kubehsm token list`")
+	return nil, hint.With(fmt.Errorf("%s: %w", u, hsm.ErrNoToken), "plug the token in, or see `kubehsm token list`")
 }
 
 // missing says that u was not found where some modules failed.
@@ -306,7 +306,7 @@ func several(u hsm.URI, found []match) error {
 	for _, f := range found {
 		names = append(names, "'"+f.info.URI().String()+"'")
 	}
-	return hsm.WithHint(fmt.Errorf("%s: %w", u, hsm.ErrSeveralTokens), "name one of "+strings.Join(names, ", "))
+	return hint.With(fmt.Errorf("%s: %w", u, hsm.ErrSeveralTokens), "name one of "+strings.Join(names, ", "))
 }
 
 // device returns a token on the device of f.

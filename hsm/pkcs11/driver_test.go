@@ -14,6 +14,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // TestBadModules: modules that are missing, no library, or no PKCS#11 are
@@ -64,8 +65,8 @@ func TestBadModules(t *testing.T) {
 	broken := New(Options{Modules: o.Modules[:1]})
 	defer broken.Close()
 	_, err = broken.Open(t.Context(), hsm.URI{Scheme: hsm.SchemePKCS11, Token: testLabel})
-	if !errors.Is(err, hsm.ErrNoToken) || !errors.Is(err, hsm.ErrModule) || hsm.Hint(err) == "" {
-		t.Errorf("error %v, hint %q", err, hsm.Hint(err))
+	if !errors.Is(err, hsm.ErrNoToken) || !errors.Is(err, hsm.ErrModule) || hinting.Of(err) == "" {
+		t.Errorf("error %v, hint %q", err, hinting.Of(err))
 	}
 }
 
@@ -122,8 +123,8 @@ func TestOpenNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := d.Open(t.Context(), hsm.URI{Scheme: hsm.SchemePKCS11, Token: "twin"})
-	if !errors.Is(err, hsm.ErrSeveralTokens) || strings.Count(hsm.Hint(err), "serial=") != 2 {
-		t.Errorf("twins: %v, hint %q", err, hsm.Hint(err))
+	if !errors.Is(err, hsm.ErrSeveralTokens) || strings.Count(hinting.Of(err), "serial=") != 2 {
+		t.Errorf("twins: %v, hint %q", err, hinting.Of(err))
 	}
 	l, err := d.List(t.Context())
 	if err != nil {
@@ -218,7 +219,7 @@ func TestSeveralKeys(t *testing.T) {
 	fails := func(u hsm.URI, want string, named bool) {
 		t.Helper()
 		_, err := tok.Slot(t.Context(), u)
-		hint := hsm.Hint(err)
+		hint := hinting.Of(err)
 		if !errors.Is(err, hsm.ErrSeveralKeys) || !strings.Contains(err.Error(), u.String()) || !strings.HasPrefix(hint, want) {
 			t.Fatalf("%v, hint %q, want %q", err, hint, want)
 		}
@@ -287,8 +288,8 @@ func TestHiddenKey(t *testing.T) {
 		t.Fatalf("%d slots without a PIN, %v", len(slots), err)
 	}
 	_, err := tok.Slot(t.Context(), slot.URI)
-	if !errors.Is(err, hsm.ErrNoKey) || !strings.Contains(hsm.Hint(err), "locked") {
-		t.Errorf("error %v, hint %q", err, hsm.Hint(err))
+	if !errors.Is(err, hsm.ErrNoKey) || !strings.Contains(hinting.Of(err), "locked") {
+		t.Errorf("error %v, hint %q", err, hinting.Of(err))
 	}
 	p := hsmtest.NewScript(t, hsmtest.PIN(testPIN))
 	// SoftHSM's private EC objects carry no point, so the key cannot be known

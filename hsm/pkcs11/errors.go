@@ -10,6 +10,7 @@ import (
 	p11 "github.com/miekg/pkcs11"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // codeOf returns the CKR_ code in err's chain, or CKR_OK.
@@ -74,5 +75,5 @@ func fault(doing string, err error) error {
 	case p11.CKR_DEVICE_MEMORY:
 		hint = "the token is full; delete keys that are not needed"
 	}
-	return hsm.WithHint(fmt.Errorf("%s: %w (%w)", doing, sentinel, err), hint)
+	return hinting.With(fmt.Errorf("%s: %w (%w)", doing, sentinel, err), hint)
 }

@@ -16,6 +16,7 @@ import (
 	p11 "github.com/miekg/pkcs11"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // Generate implements [hsm.Token]. The key's CKA_ID is the SHA-1 of its EC
@@ -145,8 +146,7 @@ func (r *reader) guarded(o p11.ObjectHandle) error {
 	sensitive, _ := flag(a[p11.CKA_SENSITIVE])
 	extractable, known := flag(a[p11.CKA_EXTRACTABLE])
 	if !sensitive || extractable || !known {
-		return hsm.WithHint(fmt.Errorf("%w: the token does not keep the private key to itself (sensitive %v, extractable %v); the key was removed",
-			hsm.ErrUnsupported, sensitive, extractable || !known), "use another token")
+		return hint.With(fmt.Errorf("%w: the token does not keep the private key to itself (sensitive %v, extractable %v); the key was removed", hsm.ErrUnsupported, sensitive, extractable || !known), "use another token")
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	p11 "github.com/miekg/pkcs11"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // labelLen is the length of a token's label in bytes, padded with blanks
@@ -25,7 +26,7 @@ func (d *Driver) Initialize(ctx context.Context, u hsm.URI, o hsm.InitializeOpti
 		return hsm.TokenInfo{}, hsm.ErrPINRequired
 	}
 	if len(o.Label) == 0 || len(o.Label) > labelLen || !utf8.ValidString(o.Label) {
-		return hsm.TokenInfo{}, hsm.WithHint(fmt.Errorf("%q is no label for a token", o.Label), "use 1 to 32 bytes of text")
+		return hsm.TokenInfo{}, hint.With(fmt.Errorf("%q is no label for a token", o.Label), "use 1 to 32 bytes of text")
 	}
 	f, err := d.choose(ctx, u, o.Erase)
 	if err != nil {
@@ -82,14 +83,13 @@ func (d *Driver) choose(ctx context.Context, u hsm.URI, erase bool) (match, erro
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
-		return match{}, hsm.WithHint(fmt.Errorf("%s: %w", u, hsm.ErrSeveralTokens), fmt.Sprintf("name one by its slot, as 'pkcs11:slot-id=%d'", found[0].info.SlotID))
+		return match{}, hint.With(fmt.Errorf("%s: %w", u, hsm.ErrSeveralTokens), fmt.Sprintf("name one by its slot, as 'pkcs11:slot-id=%d'", found[0].info.SlotID))
 	case len(s.found) > 0:
-		return match{}, hsm.WithHint(fmt.Errorf("token %q is set up already: %w", s.found[0].info.Name(), hsm.ErrOccupied),
-			"--erase sets it up anew; all that is on it is lost")
+		return match{}, hint.With(fmt.Errorf("token %q is set up already: %w", s.found[0].info.Name(), hsm.ErrOccupied), "--erase sets it up anew; all that is on it is lost")
 	case len(s.failed) > 0:
 		return match{}, missing(u, s.failed)
 	}
-	return match{}, hsm.WithHint(fmt.Errorf("%s: no token to set up: %w", u, hsm.ErrNoToken), "`kubehsm token list` shows what is there")
+	return match{}, hint.With(fmt.Errorf("%s: no token to set up: %w", u, hsm.ErrNoToken), "`kubehsm token list` shows what is there")
 }
 
 // initializeWith asks for the PINs of a blank token.
@@ -176,8 +176,7 @@ func (d *device) format(label string, so, user *hsm.Secret, info *hsm.TokenInfo)
 		})
 	}
 	if err != nil {
-		return hsm.WithHint(fmt.Errorf("the token is erased and labelled, but has no user PIN yet: %w", fault("set the PIN", err)),
-			"set it with `kubehsm token pin unblock` and the SO PIN")
+		return hint.With(fmt.Errorf("the token is erased and labelled, but has no user PIN yet: %w", fault("set the PIN", err)), "set it with `kubehsm token pin unblock` and the SO PIN")
 	}
 	*info, err = m.token(d.slot)
 	return err

@@ -15,6 +15,7 @@ import (
 	p11 "github.com/miekg/pkcs11"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // module is a loaded and initialised PKCS#11 library.
@@ -88,7 +89,7 @@ func load(ctx context.Context, m Module, o Options) (*module, error) {
 		return nil, err
 	}
 	if !exists(m.Path) { // said plainly; the loader's own words differ by system
-		return nil, hsm.WithHint(fmt.Errorf("%w: %s does not exist", hsm.ErrModule, m.Path), "install the token's PKCS#11 library")
+		return nil, hint.With(fmt.Errorf("%w: %s does not exist", hsm.ErrModule, m.Path), "install the token's PKCS#11 library")
 	}
 	lib, c, err := openLibrary(m.Path)
 	if err != nil {
@@ -189,8 +190,7 @@ func (m *module) scan(ctx context.Context) (all []hsm.TokenInfo, problems []hsm.
 		return nil
 	})
 	if is(err, p11.CKR_DEVICE_ERROR) { // ykcs11's word for no pcscd
-		return nil, nil, hsm.WithHint(fmt.Errorf("%w: %s reaches no device (%w)", hsm.ErrNoToken, m.Path, err),
-			"if its tokens are smart cards, see that the smart card service (pcscd) runs")
+		return nil, nil, hint.With(fmt.Errorf("%w: %s reaches no device (%w)", hsm.ErrNoToken, m.Path, err), "if its tokens are smart cards, see that the smart card service (pcscd) runs")
 	}
 	return all, problems, fault("list the tokens of "+m.Path, err)
 }

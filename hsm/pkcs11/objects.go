@@ -15,6 +15,7 @@ import (
 	p11 "github.com/miekg/pkcs11"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // entry is one slot's objects: those that share a CKA_ID, or belong together by
@@ -377,13 +378,13 @@ func (t *token) pick(ctx context.Context, u hsm.URI, in scope) (*entry, hsm.Slot
 		if !t.Unlocked() {
 			hint = "the token is locked and may hide keys until its PIN is given"
 		}
-		return nil, hsm.Slot{}, hsm.WithHint(fmt.Errorf("%s: %w", u, hsm.ErrNoKey), hint)
+		return nil, hsm.Slot{}, hinting.With(fmt.Errorf("%s: %w", u, hsm.ErrNoKey), hint)
 	}
 	several := make([]hsm.Slot, len(found))
 	for i, at := range found {
 		several[i] = slots[at]
 	}
-	return nil, hsm.Slot{}, hsm.WithHint(fmt.Errorf("%s: %w", u, hsm.ErrSeveralKeys), apart(several))
+	return nil, hsm.Slot{}, hinting.With(fmt.Errorf("%s: %w", u, hsm.ErrSeveralKeys), apart(several))
 }
 
 // apart is how to name one of several slots.

@@ -10,6 +10,7 @@ import (
 	p11 "github.com/miekg/pkcs11"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // maxAsks bounds how often a new PIN is asked for.
@@ -28,7 +29,7 @@ func (t *token) ChangePIN(ctx context.Context, kind hsm.PINKind, p hsm.Prompter)
 			return t.module.asSO(sh, old, func() error { return set(sh, old, fresh) })
 		})
 	}
-	return hsm.WithHint(fmt.Errorf("changing the %s here: %w", kind, hsm.ErrUnsupported), "a PKCS#11 token has a PIN and an SO PIN")
+	return hint.With(fmt.Errorf("changing the %s here: %w", kind, hsm.ErrUnsupported), "a PKCS#11 token has a PIN and an SO PIN")
 }
 
 // Unblock implements [hsm.Administration] with the SO PIN.
@@ -155,8 +156,7 @@ func (d *device) state(ctx context.Context, kind hsm.PINKind, p hsm.Prompter) (h
 	}
 	switch {
 	case info.PIN.Blocked():
-		return info, hsm.WithHint(fmt.Errorf("the SO PIN of token %q: %w", info.Name(), hsm.ErrPINLocked),
-			"only the maker's tools can help now")
+		return info, hint.With(fmt.Errorf("the SO PIN of token %q: %w", info.Name(), hsm.ErrPINLocked), "only the maker's tools can help now")
 	case info.PIN.Final:
 		yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{
 			Detail:   fmt.Sprintf("One try is left for the SO PIN of token %q. A wrong one blocks it.", info.Name()),

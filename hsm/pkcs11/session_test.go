@@ -20,6 +20,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/test/need"
 )
 
@@ -87,8 +88,8 @@ func TestTokenGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := tok.Slots(t.Context(), nil)
-	if !errors.Is(err, hsm.ErrRemoved) || hsm.Hint(err) == "" {
-		t.Errorf("a token that is gone: %v, hint %q", err, hsm.Hint(err))
+	if !errors.Is(err, hsm.ErrRemoved) || hinting.Of(err) == "" {
+		t.Errorf("a token that is gone: %v, hint %q", err, hinting.Of(err))
 	}
 	if _, err := d.Open(t.Context(), u); !errors.Is(err, hsm.ErrNoToken) {
 		t.Errorf("open: %v", err)

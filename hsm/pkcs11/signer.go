@@ -12,6 +12,7 @@ import (
 	p11 "github.com/miekg/pkcs11"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // signer is a [crypto.Signer] for one key.
@@ -50,7 +51,7 @@ func (t *token) Signer(ctx context.Context, u hsm.URI, want crypto.PublicKey, p 
 }
 
 func mismatch(u hsm.URI) error {
-	return hsm.WithHint(fmt.Errorf("%s: %w", u, hsm.ErrKeyMismatch), "the key was replaced; enroll the new one")
+	return hint.With(fmt.Errorf("%s: %w", u, hsm.ErrKeyMismatch), "the key was replaced; enroll the new one")
 }
 
 // Public implements [crypto.Signer].

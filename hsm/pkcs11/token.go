@@ -10,6 +10,7 @@ import (
 	p11 "github.com/miekg/pkcs11"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // token is one opening of a device.
@@ -122,8 +123,7 @@ func (d *device) login(ctx context.Context, sh p11.SessionHandle, user uint, ask
 	case is(err, p11.CKR_PIN_INCORRECT):
 		return &hsm.PINError{Kind: hsm.UserPIN, Retries: d.retries(ctx)}
 	case is(err, p11.CKR_PIN_LOCKED) && tpmModule(d.module.real):
-		return hsm.WithHint(fmt.Errorf("log in: %w (%w)", hsm.ErrPINLocked, err),
-			"the TPM refuses all PINs after too many wrong ones; that ends by itself after a while, or with `tpm2_dictionarylockout --clear-lockout`")
+		return hint.With(fmt.Errorf("log in: %w (%w)", hsm.ErrPINLocked, err), "the TPM refuses all PINs after too many wrong ones; that ends by itself after a while, or with `tpm2_dictionarylockout --clear-lockout`")
 	}
 	return fault("log in", err)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // Driver stands in where the program was built without cgo, which PKCS#11
@@ -19,7 +20,7 @@ var _ hsm.Driver = (*Driver)(nil)
 func New(Options) *Driver { return &Driver{} }
 
 func unavailable() error {
-	return hsm.WithHint(fmt.Errorf("PKCS#11 modules: %w", hsm.ErrUnavailable), "use a build with cgo (CGO_ENABLED=1)")
+	return hint.With(fmt.Errorf("PKCS#11 modules: %w", hsm.ErrUnavailable), "use a build with cgo (CGO_ENABLED=1)")
 }
 
 // Scheme implements [hsm.Driver].

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 func TestUnavailable(t *testing.T) {
@@ -14,8 +15,8 @@ func TestUnavailable(t *testing.T) {
 	_, listing := d.List(t.Context())
 	_, opening := d.Open(t.Context(), hsm.URI{Scheme: hsm.SchemePKCS11})
 	for _, err := range []error{listing, opening} {
-		if !errors.Is(err, hsm.ErrUnavailable) || hsm.Hint(err) == "" {
-			t.Errorf("error %v, hint %q", err, hsm.Hint(err))
+		if !errors.Is(err, hsm.ErrUnavailable) || hinting.Of(err) == "" {
+			t.Errorf("error %v, hint %q", err, hinting.Of(err))
 		}
 	}
 	if err := d.Close(); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
@@ -108,14 +109,14 @@ func TestFor(t *testing.T) {
 
 func TestFirst(t *testing.T) {
 	ctx := context.Background()
-	none, some := &scripted{err: hsm.WithHint(hsm.ErrNoTerminal, "h")}, &scripted{}
+	none, some := &scripted{err: hint.With(hsm.ErrNoTerminal, "h")}, &scripted{}
 	if s, err := ask.First(none.ask, some.ask).PIN(ctx, userPIN("")); err != nil || s.Len() == 0 {
 		t.Errorf("%v", err)
 	}
 	if yes, err := ask.First(none.ask, some.ask).Confirm(ctx, hsm.ConfirmPrompt{}); err != nil || !yes {
 		t.Errorf("%v", err)
 	}
-	if _, err := ask.First(none.ask, none.ask).PIN(ctx, userPIN("")); !errors.Is(err, hsm.ErrNoTerminal) || hsm.Hint(err) != "h" {
+	if _, err := ask.First(none.ask, none.ask).PIN(ctx, userPIN("")); !errors.Is(err, hsm.ErrNoTerminal) || hint.Of(err) != "h" {
 		t.Errorf("%v", err)
 	}
 	declined := &scripted{err: hsm.ErrCancelled}
@@ -168,7 +169,7 @@ func TestCoolDown(t *testing.T) {
 	if err := pin("a/../x"); !errors.Is(err, hsm.ErrCancelled) || under.asked != 1 {
 		t.Fatalf("%v, asked %d times", err, under.asked)
 	}
-	if err := pin("a/../x"); !errors.Is(err, hsm.ErrCancelled) || under.asked != 1 || hsm.Hint(err) == "" {
+	if err := pin("a/../x"); !errors.Is(err, hsm.ErrCancelled) || under.asked != 1 || hint.Of(err) == "" {
 		t.Fatalf("the prompt came back: %v, asked %d times", err, under.asked)
 	}
 	if err := pin("b"); !errors.Is(err, hsm.ErrCancelled) || under.asked != 2 {

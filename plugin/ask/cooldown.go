@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // CoolDown keeps a PIN prompt that the person cancelled from coming back within d: a
@@ -47,8 +48,7 @@ func (c coolDown) pin(ctx context.Context, q Question) (Answer, error) {
 	of := q.PIN.Token
 	path := c.path("cancelled", of.Scheme, of.Label, of.Model, of.Serial)
 	if since, hot := c.hot(path); hot {
-		return Answer{}, hsm.WithHint(fmt.Errorf("the PIN prompt was %w %d s ago", hsm.ErrCancelled, int(since.Seconds())),
-			"wait a moment, or run `kubehsm unlock`")
+		return Answer{}, hint.With(fmt.Errorf("the PIN prompt was %w %d s ago", hsm.ErrCancelled, int(since.Seconds())), "wait a moment, or run `kubehsm unlock`")
 	}
 	a, err := c.next(ctx, q)
 	switch {
@@ -69,7 +69,7 @@ func (c coolDown) confirm(ctx context.Context, q Question) (Answer, error) {
 	p := q.Confirm
 	path := c.path("declined", p.Question, p.Detail, p.Type)
 	if since, hot := c.hot(path); hot {
-		return Answer{}, hsm.WithHint(fmt.Errorf("the question was %w %d s ago", hsm.ErrCancelled, int(since.Seconds())), "wait a moment")
+		return Answer{}, hint.With(fmt.Errorf("the question was %w %d s ago", hsm.ErrCancelled, int(since.Seconds())), "wait a moment")
 	}
 	a, err := c.next(ctx, q)
 	if err == nil && !a.Yes || errors.Is(err, hsm.ErrCancelled) {

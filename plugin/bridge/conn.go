@@ -13,6 +13,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // dialTLS makes a TLS connection. It is cut when the upstream is closed.
@@ -66,9 +67,7 @@ func (u *Upstream) handshakeError(err error) error {
 	var untrusted *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &untrusted):
-		return hsm.Hintf(fmt.Errorf("%w %s: its certificate is not trusted: %w", ErrUnreachable, u.dialer.address, untrusted.Err),
-			"if the cluster has moved: `kubehsm kubeconfig refresh %s --server URL`; if its authority was changed, enroll again with `%s`",
-			u.o.Enrollment.Name, u.o.Enrollment.Command())
+		return hint.Withf(fmt.Errorf("%w %s: its certificate is not trusted: %w", ErrUnreachable, u.dialer.address, untrusted.Err), "if the cluster has moved: `kubehsm kubeconfig refresh %s --server URL`; if its authority was changed, enroll again with `%s`", u.o.Enrollment.Name, u.o.Enrollment.Command())
 	case hsm.ErrorCode(err) != "": // the key was not to be had
 		return fmt.Errorf("sign in to %s: %w", u.dialer.address, err)
 	case alertOf(err) != nil:
@@ -81,7 +80,7 @@ func (u *Upstream) handshakeError(err error) error {
 // there: it has asked for one.
 func (u *Upstream) notSigned(ctx context.Context, err error) error {
 	if hsm.ErrorCode(err) == "" && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		err = hsm.WithHint(fmt.Errorf("%w: %w", ErrNotSigned, ctx.Err()), "run the command again, and answer the token's question within half a minute")
+		err = hint.With(fmt.Errorf("%w: %w", ErrNotSigned, ctx.Err()), "run the command again, and answer the token's question within half a minute")
 	}
 	return fmt.Errorf("sign in to %s: %w", u.dialer.address, err)
 }

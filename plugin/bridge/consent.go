@@ -7,7 +7,7 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 )
 
@@ -57,7 +57,7 @@ func (s *Server) consent(r *http.Request, e *session, who asker, up *Upstream, p
 		panic(http.ErrAbortHandler) // the client has gone
 	}
 	message := "no consent to " + request.String() + ": " + err.Error()
-	if h := hsm.Hint(err); h != "" {
+	if h := hint.Of(err); h != "" {
 		message += " (" + h + ")"
 	}
 	return &refusal{http.StatusForbidden, DeniedConsent, message}

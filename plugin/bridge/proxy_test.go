@@ -20,6 +20,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
@@ -506,7 +507,7 @@ func TestFailuresInWords(t *testing.T) {
 		if code != 503 {
 			t.Fatal(code)
 		}
-		if err := r.up.Reach(context.Background()); !errors.Is(err, ErrUnreachable) || hsm.Hint(err) == "" {
+		if err := r.up.Reach(context.Background()); !errors.Is(err, ErrUnreachable) || hint.Of(err) == "" {
 			t.Fatal(err)
 		}
 	})
@@ -593,7 +594,7 @@ func TestThroughProxy(t *testing.T) {
 	proxy.Close()
 	r.up.Reset()
 	err := r.up.Reach(context.Background())
-	if !errors.Is(err, ErrUnreachable) || strings.Contains(err.Error()+hsm.Hint(err), "secret") {
-		t.Fatalf("%v %s", err, hsm.Hint(err))
+	if !errors.Is(err, ErrUnreachable) || strings.Contains(err.Error()+hint.Of(err), "secret") {
+		t.Fatalf("%v %s", err, hint.Of(err))
 	}
 }

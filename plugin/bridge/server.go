@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // Server is the loopback side.
@@ -38,8 +38,7 @@ type Server struct {
 func Listen(ep Endpoint) (net.Listener, error) {
 	l, err := net.Listen("tcp4", ep.Address())
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, hsm.Hintf(fmt.Errorf("%w: another program listens on %s", ErrPortTaken, ep.Address()),
-			"find it with `ss -ltnp 'sport = :%d'` or `lsof -iTCP:%d` and stop it, or move the bridge with `kubehsm agent port`", ep.Port, ep.Port)
+		return nil, hint.Withf(fmt.Errorf("%w: another program listens on %s", ErrPortTaken, ep.Address()), "find it with `ss -ltnp 'sport = :%d'` or `lsof -iTCP:%d` and stop it, or move the bridge with `kubehsm agent port`", ep.Port, ep.Port)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("bridge: %w", err)

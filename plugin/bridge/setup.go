@@ -22,7 +22,7 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
 
@@ -119,8 +119,7 @@ func Load(d home.Dirs) (Endpoint, tls.Certificate, error) {
 	}
 	ep, cert, err := load(d)
 	if err != nil {
-		err = hsm.Hintf(fmt.Errorf("the bridge's identity is damaged: %v", err), // not wrapped: a missing file here is not "not set up"
-			"remove %s, then write the kubeconfig entries again with `kubehsm kubeconfig set`", dir(d))
+		err = hinting.Withf(fmt.Errorf("the bridge's identity is damaged: %v", err), "remove %s, then write the kubeconfig entries again with `kubehsm kubeconfig set`", dir(d))
 	}
 	return ep, cert, err
 }

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
 
@@ -99,8 +99,8 @@ func TestDamagedIdentityIsNotReplaced(t *testing.T) {
 		check(t, err)
 		check(t, os.Remove(filepath.Join(dir(d), name)))
 		_, err = Setup(d)
-		if err == nil || errors.Is(err, fs.ErrNotExist) || !strings.Contains(hsm.Hint(err), "kubeconfig set") {
-			t.Errorf("without %s: %v (%s)", name, err, hsm.Hint(err))
+		if err == nil || errors.Is(err, fs.ErrNotExist) || !strings.Contains(hint.Of(err), "kubeconfig set") {
+			t.Errorf("without %s: %v (%s)", name, err, hint.Of(err))
 		}
 	}
 }

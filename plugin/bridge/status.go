@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // refusal is an answer of the bridge itself, in the API server's form: clients
@@ -97,7 +97,7 @@ func (r *refusal) send(w http.ResponseWriter, contentType string, b []byte) {
 // which makes client-go run the plugin again: the plugin can ask.
 func refusalOf(err error) *refusal {
 	message := err.Error()
-	if h := hsm.Hint(err); h != "" {
+	if h := hint.Of(err); h != "" {
 		message += " (" + h + ")"
 	}
 	if needsPerson(err) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 )
 
@@ -92,8 +93,7 @@ type Cluster struct {
 // ValidName says why name cannot name an enrollment, or nil. Errors wrap [ErrInvalid].
 func ValidName(name string) error {
 	if !validName(name) {
-		return hsm.WithHint(fmt.Errorf("name %q: %w", name, ErrInvalid),
-			"use 1 to 63 lower-case letters, digits, dots and dashes, beginning and ending with a letter or digit")
+		return hint.With(fmt.Errorf("name %q: %w", name, ErrInvalid), "use 1 to 63 lower-case letters, digits, dots and dashes, beginning and ending with a letter or digit")
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
@@ -66,7 +67,7 @@ func TestStore(t *testing.T) {
 	leaf, ca := certificate(t, "alice"), certificate(t, "ca")
 	e := sample(t, leaf)
 	check(t, s.Save(e))
-	if _, err := s.Certificate(e); !errors.Is(err, hsm.ErrNoCertificate) || !strings.Contains(hsm.Hint(err), e.Name) {
+	if _, err := s.Certificate(e); !errors.Is(err, hsm.ErrNoCertificate) || !strings.Contains(hint.Of(err), e.Name) {
 		t.Fatal(err)
 	}
 	v1 := s.Version(e)
@@ -97,7 +98,7 @@ func TestStore(t *testing.T) {
 		t.Error(e.Host())
 	}
 	check(t, s.Delete(e.Name))
-	if _, err := s.Load(e.Name); !errors.Is(err, ErrUnknown) || !strings.Contains(hsm.Hint(err), "kubehsm enroll") {
+	if _, err := s.Load(e.Name); !errors.Is(err, ErrUnknown) || !strings.Contains(hint.Of(err), "kubehsm enroll") {
 		t.Error(err)
 	}
 	if _, err := s.Certificate(e); !errors.Is(err, hsm.ErrNoCertificate) {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/hsm/shared/record"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
@@ -55,8 +55,8 @@ func TestVersions(t *testing.T) {
 			if errors.Is(err, record.ErrNewer) != tc.newer || (err != nil) != tc.newer {
 				t.Fatalf("load: %v", err)
 			}
-			if tc.newer && !strings.Contains(hsm.Hint(err), "update kubehsm") {
-				t.Errorf("hint %q", hsm.Hint(err))
+			if tc.newer && !strings.Contains(hint.Of(err), "update kubehsm") {
+				t.Errorf("hint %q", hint.Of(err))
 			}
 			if tc.newer {
 				return

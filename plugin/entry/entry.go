@@ -10,7 +10,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/execcredential"
@@ -31,7 +31,7 @@ func extensionOf(r execcredential.Request) (extension, error) {
 		return e, nil
 	}
 	if err := json.Unmarshal(r.Cluster.Config, &e); err != nil {
-		return e, hsm.WithHint(errors.New("the cluster's exec extension in the kubeconfig is not kubehsm's"), rewriteHint)
+		return e, hint.With(errors.New("the cluster's exec extension in the kubeconfig is not kubehsm's"), rewriteHint)
 	}
 	return e, nil
 }
@@ -57,11 +57,11 @@ func Name(name string, r execcredential.Request) (string, error) {
 	case err != nil:
 		return "", err
 	case name == "" && e.Enrollment == "":
-		return "", hsm.WithHint(ErrUnnamed, rewriteHint)
+		return "", hint.With(ErrUnnamed, rewriteHint)
 	case name == "":
 		return e.Enrollment, enrollment.ValidName(e.Enrollment)
 	case e.Enrollment != "" && e.Enrollment != name:
-		return "", hsm.WithHint(fmt.Errorf("the kubeconfig's user is for the enrollment %q, its cluster for %q", name, e.Enrollment), rewriteHint)
+		return "", hint.With(fmt.Errorf("the kubeconfig's user is for the enrollment %q, its cluster for %q", name, e.Enrollment), rewriteHint)
 	}
 	return name, enrollment.ValidName(name)
 }
@@ -73,19 +73,17 @@ func Name(name string, r execcredential.Request) (string, error) {
 func Check(known enrollment.Enrollment, r execcredential.Request) error {
 	name := known.Name
 	if r.Cluster != nil && r.Cluster.Server != "" && !toBridge(r.Cluster.Server, name) {
-		return hsm.WithHint(fmt.Errorf("the kubeconfig's cluster leads to %s, not to kubehsm's bridge", r.Cluster.Server), rewriteHint)
+		return hint.With(fmt.Errorf("the kubeconfig's cluster leads to %s, not to kubehsm's bridge", r.Cluster.Server), rewriteHint)
 	}
 	if r.Cluster != nil && r.Cluster.InsecureSkipTLSVerify {
-		return hsm.WithHint(errors.New("the kubeconfig's cluster, or the command, does not verify kubehsm's bridge (insecure-skip-tls-verify)"),
-			"leave that out; what the bridge verifies of the API server is said when it is enrolled")
+		return hint.With(errors.New("the kubeconfig's cluster, or the command, does not verify kubehsm's bridge (insecure-skip-tls-verify)"), "leave that out; what the bridge verifies of the API server is said when it is enrolled")
 	}
 	e, err := extensionOf(r)
 	if err != nil {
 		return err
 	}
 	if e.Server != "" && e.Server != known.Cluster.Server {
-		return hsm.WithHint(&MovedError{Name: name, Enrolled: known.Cluster.Server, Server: e.Server},
-			"if it has moved, `kubehsm kubeconfig refresh "+name+" --server URL` follows it; if not, "+rewriteHint)
+		return hint.With(&MovedError{Name: name, Enrolled: known.Cluster.Server, Server: e.Server}, "if it has moved, `kubehsm kubeconfig refresh "+name+" --server URL` follows it; if not, "+rewriteHint)
 	}
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/execcredential"
 )
@@ -41,7 +41,7 @@ func TestName(t *testing.T) {
 			t.Errorf("%q, %s: %q, %v", c.argument, c.cluster, got, err)
 		}
 	}
-	if _, err := Name("", request(t, "")); !errors.Is(err, ErrUnnamed) || hsm.Hint(err) == "" {
+	if _, err := Name("", request(t, "")); !errors.Is(err, ErrUnnamed) || hint.Of(err) == "" {
 		t.Errorf("no name: %v", err)
 	}
 }
@@ -63,7 +63,7 @@ func TestCheck(t *testing.T) {
 		`{"config":["https://prod.example:6443"]}`:          "is not kubehsm's",
 	} {
 		err := Check(known, request(t, cluster))
-		if words == "" && err != nil || words != "" && (err == nil || !strings.Contains(err.Error(), words) || hsm.Hint(err) == "") {
+		if words == "" && err != nil || words != "" && (err == nil || !strings.Contains(err.Error(), words) || hint.Of(err) == "") {
 			t.Errorf("%s: %v", cluster, err)
 		}
 	}

@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/pkg/apis/clientauthentication"
 	"k8s.io/client-go/pkg/apis/clientauthentication/install"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // codec is client-go's own, built as its exec plugin runner builds it.
@@ -160,8 +160,8 @@ func TestReadRefuses(t *testing.T) {
 			if !errors.Is(err, c.want) {
 				t.Fatalf("error %v, want %v", err, c.want)
 			}
-			if !strings.Contains(hsm.Hint(err), c.hint) || (c.hint == "") != (hsm.Hint(err) == "") {
-				t.Errorf("hint %q, want %q", hsm.Hint(err), c.hint)
+			if !strings.Contains(hinting.Of(err), c.hint) || (c.hint == "") != (hinting.Of(err) == "") {
+				t.Errorf("hint %q, want %q", hinting.Of(err), c.hint)
 			}
 			if !strings.Contains(err.Error(), c.text) {
 				t.Errorf("error %q lacks %q", err, c.text)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
 	"github.com/kubehsm/kubehsm/plugin/pinsource"
 )
@@ -68,7 +69,7 @@ func (p *place) open(ctx context.Context, drivers hsm.Drivers) (hsm.Token, error
 	}
 	tokens := ofModule(listing, p.module)
 	if *p.slot >= uint64(len(tokens)) || !tokens[*p.slot].Initialized {
-		return nil, hsm.WithHint(fmt.Errorf("slot %d of %s: %w", *p.slot, p.module, err), slotHint(tokens))
+		return nil, hint.With(fmt.Errorf("slot %d of %s: %w", *p.slot, p.module, err), slotHint(tokens))
 	}
 	return drivers.Open(ctx, tokens[*p.slot].URI())
 }

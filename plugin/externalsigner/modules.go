@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
 
@@ -110,7 +111,7 @@ func trust(ctx context.Context, p hsm.Prompter, path, digest string) error {
 	refused := fmt.Errorf("%s: %w: a kubeconfig names it, but neither p11-kit nor your configuration does", path, ErrUntrusted)
 	const next = "add it to `modules` in config.yaml if you trust it, or run the command in a terminal to be asked"
 	if p == nil {
-		return hsm.WithHint(fmt.Errorf("%w (%w)", refused, hsm.ErrNoTerminal), next)
+		return hint.With(fmt.Errorf("%w (%w)", refused, hsm.ErrNoTerminal), next)
 	}
 	yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{
 		Detail: fmt.Sprintf("The kubeconfig wants kubehsm to load the library %q (SHA-256 %s).\n"+
@@ -119,7 +120,7 @@ func trust(ctx context.Context, p hsm.Prompter, path, digest string) error {
 	})
 	switch {
 	case errors.Is(err, hsm.ErrNoTerminal):
-		return hsm.WithHint(fmt.Errorf("%w (%w)", refused, err), next)
+		return hint.With(fmt.Errorf("%w (%w)", refused, err), next)
 	case err != nil:
 		return err
 	case !yes:

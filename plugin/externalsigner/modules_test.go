@@ -12,6 +12,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
 )
 
@@ -38,7 +39,7 @@ func TestUnknownLibrary(t *testing.T) {
 	}
 	m := Modules{State: filepath.Join(t.TempDir(), "state")}
 
-	if _, err := m.admit(t.Context(), path, nil); !errors.Is(err, ErrUntrusted) || !errors.Is(err, hsm.ErrNoTerminal) || hsm.Hint(err) == "" {
+	if _, err := m.admit(t.Context(), path, nil); !errors.Is(err, ErrUntrusted) || !errors.Is(err, hsm.ErrNoTerminal) || hint.Of(err) == "" {
 		t.Errorf("nobody to ask: %v", err)
 	}
 	if _, err := m.admit(t.Context(), path, hsmtest.NewScript(t, hsmtest.Fail(hsm.ErrNoTerminal))); !errors.Is(err, ErrUntrusted) || !errors.Is(err, hsm.ErrNoTerminal) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
@@ -48,10 +49,9 @@ func (f *filePIN) answer(ctx context.Context, q ask.Question) (*hsm.Secret, erro
 	}
 	switch {
 	case f.used && p.Again != "": // the first reason counts
-		err = hsm.WithHint(fmt.Errorf("%w: the one in the kubeconfig", hsm.ErrPINIncorrect), "take it out of there, and type it")
+		err = hint.With(fmt.Errorf("%w: the one in the kubeconfig", hsm.ErrPINIncorrect), "take it out of there, and type it")
 	case fits && p.Again == "" && p.Token.PIN.Counted():
-		err = hsm.WithHint(fmt.Errorf("%w, and the PIN in the kubeconfig is not used: the token counts wrong PINs, or has few tries", err),
-			"type the right PIN once, which sets the counter back: run the same in a terminal or, if the key is enrolled, `kubehsm agent lock` and then `kubehsm unlock`")
+		err = hint.With(fmt.Errorf("%w, and the PIN in the kubeconfig is not used: the token counts wrong PINs, or has few tries", err), "type the right PIN once, which sets the counter back: run the same in a terminal or, if the key is enrolled, `kubehsm agent lock` and then `kubehsm unlock`")
 	}
 	return nil, err
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/pkcs11"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
 )
@@ -218,8 +219,8 @@ func TestSlotNumbers(t *testing.T) {
 	}
 	for _, n := range []string{"99", strconv.Itoa(len(listing.Tokens) - 1)} { // the last is not initialised
 		_, err := b.serve(b.certificateRequest(map[string]string{"pathLib": b.soft.Module, "slotId": n, "objectId": object}), hsmtest.NewScript(t))
-		if !errors.Is(err, hsm.ErrNoToken) || !strings.Contains(hsm.Hint(err), "token=signer") {
-			t.Errorf("slot %s: %v, hint %q", n, err, hsm.Hint(err))
+		if !errors.Is(err, hsm.ErrNoToken) || !strings.Contains(hinting.Of(err), "token=signer") {
+			t.Errorf("slot %s: %v, hint %q", n, err, hinting.Of(err))
 		}
 	}
 }
@@ -233,7 +234,7 @@ func TestNoUsableKey(t *testing.T) {
 	}
 	missing := slot.URI
 	missing.Object, missing.ID = "", []byte{9}
-	if err := serve(missing); !errors.Is(err, hsm.ErrNoKey) || hsm.Hint(err) == "" {
+	if err := serve(missing); !errors.Is(err, hsm.ErrNoKey) || hinting.Of(err) == "" {
 		t.Errorf("no such key: %v", err)
 	}
 	elsewhere := slot.URI
@@ -270,7 +271,7 @@ func TestNoUsableKey(t *testing.T) {
 	foreign := b.key(hsm.ECDSAP384, "foreign")
 	deleteCertificates(t, b.soft, bare.URI.ID)
 	moveCertificate(t, b.soft, foreign.Certificate.Raw, foreign.URI.ID, bare.URI.ID)
-	if err := serve(bare.URI); !errors.Is(err, hsm.ErrKeyMismatch) || hsm.Hint(err) == "" {
+	if err := serve(bare.URI); !errors.Is(err, hsm.ErrKeyMismatch) || hinting.Of(err) == "" {
 		t.Errorf("another key's certificate (%s): %v", hex.EncodeToString(bare.URI.ID), err)
 	}
 }
@@ -342,7 +343,7 @@ func TestFilePINIsWrong(t *testing.T) {
 	again := hsm.PINPrompt{Kind: hsm.UserPIN, Retries: -1, Token: hsm.TokenInfo{PIN: hsm.PINState{Retries: -1}}, Again: "wrong PIN"}
 	for name, person := range map[string]hsm.Prompter{"no terminal": hsmtest.NewScript(t, hsmtest.Fail(hsm.ErrNoTerminal)), "nobody": nil} {
 		f := ask.Func((&filePIN{pin: hsm.NewSecret([]byte("file")), person: ask.From(person), used: true}).ask)
-		if _, err := f.PIN(t.Context(), again); !errors.Is(err, hsm.ErrPINIncorrect) || errors.Is(err, hsm.ErrNoTerminal) || hsm.Hint(err) == "" {
+		if _, err := f.PIN(t.Context(), again); !errors.Is(err, hsm.ErrPINIncorrect) || errors.Is(err, hsm.ErrNoTerminal) || hinting.Of(err) == "" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -352,8 +353,8 @@ func TestFilePINIsWrong(t *testing.T) {
 	counted := hsm.PINPrompt{Kind: hsm.UserPIN, Retries: -1, Token: hsm.TokenInfo{PIN: hsm.PINState{Retries: -1, Low: true}}}
 	for _, used := range []bool{false, true} { // another process tried it before this one's turn came
 		f := ask.Func((&filePIN{pin: hsm.NewSecret([]byte("file")), person: ask.From(hsmtest.NewScript(t, hsmtest.Fail(hsm.ErrNoTerminal))), used: used}).ask)
-		if _, err := f.PIN(t.Context(), counted); !errors.Is(err, hsm.ErrNoTerminal) || !strings.Contains(err.Error(), "is not used") || !strings.Contains(hsm.Hint(err), "in a terminal or, if the key is enrolled, "+lockAndUnlock) {
-			t.Errorf("counted, used %t: %v, hint %q", used, err, hsm.Hint(err))
+		if _, err := f.PIN(t.Context(), counted); !errors.Is(err, hsm.ErrNoTerminal) || !strings.Contains(err.Error(), "is not used") || !strings.Contains(hinting.Of(err), "in a terminal or, if the key is enrolled, "+lockAndUnlock) {
+			t.Errorf("counted, used %t: %v, hint %q", used, err, hinting.Of(err))
 		}
 	}
 	f := ask.Func((&filePIN{pin: hsm.NewSecret([]byte("file")), person: ask.From(hsmtest.NewScript(t, hsmtest.Cancel())), used: true}).ask)

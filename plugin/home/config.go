@@ -13,7 +13,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // Config is the user's own configuration. What it lists is trusted: libraries
@@ -92,7 +92,7 @@ func LoadConfig(d Dirs) (Config, error) {
 		return Config{}, fmt.Errorf("configuration: %s is larger than %d bytes", path, maxConfig)
 	}
 	if err := c.parse(b); err != nil {
-		return Config{}, hsm.WithHint(fmt.Errorf("configuration: %s: %w", path, err), "correct the file, or move it away to start afresh")
+		return Config{}, hint.With(fmt.Errorf("configuration: %s: %w", path, err), "correct the file, or move it away to start afresh")
 	}
 	c.defaults()
 	return c, nil

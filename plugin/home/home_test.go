@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/test/need"
 )
 
@@ -48,7 +48,7 @@ func TestFromEnv(t *testing.T) {
 			t.Errorf("%s: %+v, %v", c.name, got, err)
 		}
 	}
-	if _, err := FromEnv(env(map[string]string{"KUBEHSM_HOME": "x"})); err == nil || hsm.Hint(err) == "" {
+	if _, err := FromEnv(env(map[string]string{"KUBEHSM_HOME": "x"})); err == nil || hint.Of(err) == "" {
 		t.Error(err)
 	}
 }
@@ -73,7 +73,7 @@ func TestPrepare(t *testing.T) {
 	}
 	for _, dir := range []string{d.State, d.Run, d.Home} {
 		check(t, os.Chmod(dir, 0o770))
-		if err := d.Prepare(); !errors.Is(err, ErrUnsafe) || !strings.Contains(hsm.Hint(err), "chmod go-w "+dir) {
+		if err := d.Prepare(); !errors.Is(err, ErrUnsafe) || !strings.Contains(hint.Of(err), "chmod go-w "+dir) {
 			t.Errorf("%s: %v", dir, err)
 		}
 		check(t, os.Chmod(dir, 0o700))

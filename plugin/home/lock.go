@@ -8,7 +8,7 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // Lock is the lock file at path, in a folder of [MakeDir]'s. The system frees the lock
@@ -20,7 +20,7 @@ func Lock(path string) (*flock.Flock, error) {
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
-		return nil, hsm.WithHint(fmt.Errorf("%s is there already and is not a regular file", path), "remove it: kubehsm makes a lock file there")
+		return nil, hint.With(fmt.Errorf("%s is there already and is not a regular file", path), "remove it: kubehsm makes a lock file there")
 	}
 	return flock.New(path, flock.SetPermissions(0o600)), nil
 }

@@ -9,7 +9,7 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // openPlain opens the file at path itself, not what a link there leads to, and
@@ -28,10 +28,10 @@ func checkOwn(path string, info fs.FileInfo) error {
 		return err
 	}
 	if st, ok := info.Sys().(*syscall.Stat_t); !ok || int(st.Uid) != os.Geteuid() {
-		return hsm.WithHint(fmt.Errorf("%s belongs to another user: %w", path, errNotPrivate), "use a file of your own")
+		return hint.With(fmt.Errorf("%s belongs to another user: %w", path, errNotPrivate), "use a file of your own")
 	}
 	if perm := info.Mode().Perm(); perm&0o177 != 0 {
-		return hsm.WithHint(fmt.Errorf("%s has mode %04o: %w", path, perm, errNotPrivate), "chmod 600 "+path)
+		return hint.With(fmt.Errorf("%s has mode %04o: %w", path, perm, errNotPrivate), "chmod 600 "+path)
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
@@ -48,7 +49,7 @@ func TestParse(t *testing.T) {
 		if s.String() != want || (err == nil) != (want != "") {
 			t.Errorf("%q: %q, %v", in, s, err)
 		}
-		if err != nil && hsm.Hint(err) == "" {
+		if err != nil && hinting.Of(err) == "" {
 			t.Errorf("%q: no hint", in)
 		}
 	}
@@ -99,7 +100,7 @@ func TestListed(t *testing.T) {
 	} {
 		u, err := hsm.ParseURI(uri)
 		check(t, err)
-		if err := Listed(list, u); (err == nil) != ok || err != nil && hsm.Hint(err) == "" {
+		if err := Listed(list, u); (err == nil) != ok || err != nil && hinting.Of(err) == "" {
 			t.Errorf("%s: %v", uri, err)
 		}
 	}
@@ -118,7 +119,7 @@ func (p *person) ask(_ context.Context, q ask.Question) (ask.Answer, error) {
 	p.asked = append(p.asked, *q.PIN)
 	p.mu.Unlock()
 	if p.nobody {
-		return ask.Answer{}, hsm.WithHint(hsm.ErrNoTerminal, "unlock")
+		return ask.Answer{}, hinting.With(hsm.ErrNoTerminal, "unlock")
 	}
 	return ask.Answer{PIN: hsm.NewSecret([]byte("typed"))}, nil
 }
@@ -173,10 +174,10 @@ func (d *desk) wants(p started, q hsm.PINPrompt, pin string) {
 func (d *desk) refuses(p started, q hsm.PINPrompt, target error, words string) {
 	d.Helper()
 	s, err := p.PIN(d.Context(), q)
-	if s != nil || !errors.Is(err, target) || !strings.Contains(err.Error(), words) || hsm.Hint(err) == "" {
-		d.Errorf("%v, hint %q; want %v with %q", err, hsm.Hint(err), target, words)
+	if s != nil || !errors.Is(err, target) || !strings.Contains(err.Error(), words) || hinting.Of(err) == "" {
+		d.Errorf("%v, hint %q; want %v with %q", err, hinting.Of(err), target, words)
 	}
-	if s := err.Error() + hsm.Hint(err); strings.Contains(s, "271828") {
+	if s := err.Error() + hinting.Of(err); strings.Contains(s, "271828") {
 		d.Errorf("the PIN is in the error: %s", s)
 	}
 }
@@ -206,8 +207,8 @@ func TestWhileCounted(t *testing.T) {
 	low.Token.PIN.Low = true
 	d.refuses(p, low, hsm.ErrNoTerminal, "counts wrong PINs")
 	// An agent that holds the token unlocked asks for no PIN at an unlock alone.
-	if _, err := p.PIN(t.Context(), low); !strings.Contains(hsm.Hint(err), "`kubehsm agent lock` and then `kubehsm unlock`") {
-		t.Errorf("hint %q", hsm.Hint(err))
+	if _, err := p.PIN(t.Context(), low); !strings.Contains(hinting.Of(err), "`kubehsm agent lock` and then `kubehsm unlock`") {
+		t.Errorf("hint %q", hinting.Of(err))
 	}
 	d.who.nobody = false
 	d.wants(p, low, "typed")
@@ -273,7 +274,7 @@ func TestCredential(t *testing.T) {
 	if !errors.Is(err, hsm.ErrPINIncorrect) {
 		t.Fatalf("a refused credential was used again: %v", err)
 	}
-	_, mark, _ := strings.Cut(hsm.Hint(err), "remove ")
+	_, mark, _ := strings.Cut(hinting.Of(err), "remove ")
 	check(t, os.Remove(mark))
 	d.wants(d.process(), prompt("", -1), "271828")
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // maxPIN bounds what is read, in bytes.
@@ -31,7 +32,7 @@ func (s Source) open(getenv func(string) string) (f *os.File, identity string, e
 	case credential:
 		dir := getenv(credentialsVar)
 		if !filepath.IsAbs(dir) {
-			return nil, "", hsm.WithHint(fmt.Errorf("%s is not set", credentialsVar), "let systemd pass it: LoadCredential="+s.name+":/path")
+			return nil, "", hint.With(fmt.Errorf("%s is not set", credentialsVar), "let systemd pass it: LoadCredential="+s.name+":/path")
 		}
 		path, check = filepath.Join(dir, s.name), checkCredential
 	}

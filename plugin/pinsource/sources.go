@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 )
@@ -115,12 +116,12 @@ func instead(ctx context.Context, next ask.Func, q ask.Question, why error) (ask
 	if errors.Is(why, hsm.ErrPINIncorrect) {
 		return ask.Answer{}, why // the first reason counts
 	}
-	hint := hsm.Hint(why)
+	hint := hinting.Of(why)
 	if hint == "" {
-		hint = hsm.Hint(err)
+		hint = hinting.Of(err)
 	}
 	// Not wrapped: nothing that asks again for another reason may do so here.
-	return ask.Answer{}, hsm.WithHint(fmt.Errorf("%w, and %s", hsm.ErrNoTerminal, why.Error()), hint)
+	return ask.Answer{}, hinting.With(fmt.Errorf("%w, and %s", hsm.ErrNoTerminal, why.Error()), hint)
 }
 
 // entry is the one for the PIN that q asks for.
@@ -143,7 +144,7 @@ func (p *Sources) answer(ctx context.Context, e Entry, q hsm.PINPrompt) (*hsm.Se
 		return nil, err
 	}
 	if e.closed != nil {
-		return nil, hsm.WithHint(fmt.Errorf("PIN source %s: %w", s, e.closed), "open it in the shell: kubehsm … "+s.name+"< <(print-it)")
+		return nil, hinting.With(fmt.Errorf("PIN source %s: %w", s, e.closed), "open it in the shell: kubehsm … "+s.name+"< <(print-it)")
 	}
 	if err := p.take(ctx, s, q); err != nil {
 		return nil, err
@@ -171,8 +172,7 @@ func (p *Sources) verdict(s Source, q hsm.PINPrompt) error {
 	case q.Again != "": // a person's was wrong, and is counted even where the token does not tell
 		return errors.New(q.Again)
 	case q.Token.PIN.Counted():
-		return hsm.WithHint(fmt.Errorf("the PIN from %s is not used: the token counts wrong PINs, or has few tries", s),
-			"use it once with the right PIN typed, as with `kubehsm agent lock` and then `kubehsm unlock`; a right PIN sets the counter back")
+		return hinting.With(fmt.Errorf("the PIN from %s is not used: the token counts wrong PINs, or has few tries", s), "use it once with the right PIN typed, as with `kubehsm agent lock` and then `kubehsm unlock`; a right PIN sets the counter back")
 	}
 	return nil
 }
@@ -220,7 +220,7 @@ func (p *Sources) refusal(s Source, identity, words string) error {
 	case identity == "":
 		hint = fmt.Sprintf("the PIN came from %s and is tried only once", s)
 	}
-	return hsm.WithHint(&refusedError{words}, hint)
+	return hinting.With(&refusedError{words}, hint)
 }
 
 // mark is the path of the file that says that what s held was refused. The

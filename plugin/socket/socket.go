@@ -12,7 +12,7 @@ import (
 	"os"
 	"syscall"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/home/place"
 	"github.com/kubehsm/kubehsm/plugin/process"
@@ -92,7 +92,7 @@ func Dial(ctx context.Context, path string) (conn net.Conn, err error) {
 func withPath(path string, f func(string) error) error {
 	err := wire.WithPath(path, f)
 	if errors.Is(err, wire.ErrPath) {
-		return hsm.WithHint(err, "choose a shorter path; "+place.EnvHome+" moves all of kubehsm's")
+		return hint.With(err, "choose a shorter path; "+place.EnvHome+" moves all of kubehsm's")
 	}
 	return err
 }
@@ -108,7 +108,7 @@ func Check(path string) error {
 	case err != nil:
 		return err
 	case info.Mode()&fs.ModeSocket == 0:
-		return hsm.WithHint(fmt.Errorf("%s is there already and is not a socket", path), "choose another path, or remove it")
+		return hint.With(fmt.Errorf("%s is there already and is not a socket", path), "choose another path, or remove it")
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 )
 
@@ -116,7 +116,7 @@ func TestCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{file, link, folder} {
-		if err := Check(path); err == nil || !strings.HasSuffix(err.Error(), "is not a socket") || hsm.Hint(err) == "" {
+		if err := Check(path); err == nil || !strings.HasSuffix(err.Error(), "is not a socket") || hinting.Of(err) == "" {
 			t.Errorf("%s: %v", path, err)
 		}
 	}

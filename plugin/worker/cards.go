@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // cards is the driver of smart cards, in this process, which keeps nobody waiting
@@ -50,8 +51,7 @@ func (c *cards) Views(
 		case err != nil || !pending || patience > 0:
 			return views, problems, err
 		case !c.asking():
-			return nil, nil, hsm.WithHint(fmt.Errorf("%w: the smart card service did not answer for %s", hsm.ErrModule, c.limit),
-				"restart the service, for example with `sudo systemctl restart pcscd`")
+			return nil, nil, hint.With(fmt.Errorf("%w: the smart card service did not answer for %s", hsm.ErrModule, c.limit), "restart the service, for example with `sudo systemctl restart pcscd`")
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // mute is a driver of smart cards whose service does not answer until it is told to.
@@ -35,7 +36,7 @@ func TestMuteCards(t *testing.T) {
 		t.Errorf("%v, %v, asked %d", problems, err, asked)
 	}
 	_, _, err = c.Views(t.Context(), 0, all)
-	if !errors.Is(err, hsm.ErrModule) || hsm.Hint(err) == "" || asked != 3 {
+	if !errors.Is(err, hsm.ErrModule) || hint.Of(err) == "" || asked != 3 {
 		t.Errorf("%v, asked %d", err, asked)
 	}
 	close(m.answer)

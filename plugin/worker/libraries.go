@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/process/child"
 )
 
@@ -259,7 +260,7 @@ func choose(u hsm.URI, all []sighting, blank bool) (string, error) {
 				names = append(names, "'"+t.URI().String()+"'")
 			}
 		}
-		return "", hsm.WithHint(fmt.Errorf("%s: %w", u, hsm.ErrSeveralTokens), "name one of "+strings.Join(names, ", "))
+		return "", hint.With(fmt.Errorf("%s: %w", u, hsm.ErrSeveralTokens), "name one of "+strings.Join(names, ", "))
 	case len(other) > 0:
 		return other[0].path, nil
 	case len(all) == 1 && all[0].present:
@@ -267,7 +268,7 @@ func choose(u hsm.URI, all []sighting, blank bool) (string, error) {
 	case len(failed) > 0:
 		return "", fmt.Errorf("%s: %w: %w", u, hsm.ErrNoToken, errors.Join(failed...))
 	}
-	return "", hsm.WithHint(fmt.Errorf("%s: %w", u, hsm.ErrNoToken), "plug the token in, or see `kubehsm token list`")
+	return "", hint.With(fmt.Errorf("%s: %w", u, hsm.ErrNoToken), "plug the token in, or see `kubehsm token list`")
 }
 
 // Close implements [hsm.Driver].

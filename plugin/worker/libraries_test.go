@@ -13,6 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/pkcs11"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/test/badlib"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
@@ -88,8 +89,8 @@ func TestBadLibraries(t *testing.T) {
 			}
 			err := problems[i].Err
 			if !errors.Is(err, hsm.ErrModule) || !strings.Contains(err.Error(), b.path[way]) ||
-				!strings.Contains(err.Error(), want[way]) || !strings.Contains(hsm.Hint(err), "take it out of config.yaml") {
-				t.Errorf("%s: %v, hint %q", way, err, hsm.Hint(err))
+				!strings.Contains(err.Error(), want[way]) || !strings.Contains(hinting.Of(err), "take it out of config.yaml") {
+				t.Errorf("%s: %v, hint %q", way, err, hinting.Of(err))
 			}
 		}
 	}

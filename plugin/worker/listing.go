@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // lister reads what one library, or the smart card service, has. All who want it at
@@ -72,7 +73,7 @@ func (l *lister) result(ctx context.Context, r *reading, late <-chan struct{}) (
 		return l.last, nil, nil
 	}
 	err := fmt.Errorf("%w for %s", hsm.ErrPending, time.Since(r.began).Round(100*time.Millisecond))
-	err = hsm.WithHint(err, "wait, or stop the command with ctrl-c")
+	err = hint.With(err, "wait, or stop the command with ctrl-c")
 	return nil, []hsm.Problem{{Source: l.name, Err: err}}, nil
 }
 

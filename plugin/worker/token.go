@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/ask"
@@ -101,8 +102,7 @@ func (t *workerToken) bounded(
 	case errors.Is(context.Cause(asking), errHung):
 		t.process.kill()
 		t.tell()
-		return hsm.WithHint(fmt.Errorf("%w: the %s did not answer for %s, so its process was ended", hsm.ErrModule, t.library, limit),
-			"run the command again; plug the token out and in if that does not help")
+		return hint.With(fmt.Errorf("%w: the %s did not answer for %s, so its process was ended", hsm.ErrModule, t.library, limit), "run the command again; plug the token out and in if that does not help")
 	case lost && ctx.Err() == nil:
 		return t.crashed()
 	}
@@ -129,8 +129,7 @@ func (t *workerToken) crashed() error {
 	if how == "" {
 		how = t.process.cmd.ProcessState.String()
 	}
-	return hsm.WithHint(fmt.Errorf("%w: the %s crashed (%s)", hsm.ErrModule, t.library, how),
-		"run the command again; the agent and its other tokens go on")
+	return hint.With(fmt.Errorf("%w: the %s crashed (%s)", hsm.ErrModule, t.library, how), "run the command again; the agent and its other tokens go on")
 }
 
 // tell counts the death, once.
@@ -213,7 +212,7 @@ func (t *workerToken) locked(err error) error {
 	}
 	if errors.Is(err, hsm.ErrModule) && t.process.gone() {
 		t.settle()
-		return hsm.WithHint(err, untoldHint)
+		return hint.With(err, untoldHint)
 	}
 	return err
 }
@@ -238,7 +237,7 @@ func (t *workerToken) Close() error {
 	before := t.process.forced.Load() // that has been told
 	err := t.process.end()
 	if err == nil && !before && t.process.forced.Load() {
-		err = hsm.WithHint(fmt.Errorf("%w: the %s did not let the token go, so its process was ended", hsm.ErrModule, t.library), untoldHint)
+		err = hint.With(fmt.Errorf("%w: the %s did not let the token go, so its process was ended", hsm.ErrModule, t.library), untoldHint)
 	}
 	return err
 }

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/process/child"
 )
 
@@ -110,8 +111,7 @@ func (ws *workers) admit(u hsm.URI, now time.Time) error {
 	if len(recent) < maxDeaths {
 		return nil
 	}
-	return hsm.Hintf(fmt.Errorf("%w: the %s ended its process %d times within a minute", hsm.ErrModule, libraryOf(u), len(recent)),
-		"wait %s; if it goes on, update the library or reach the token by another one", (deathWindow - now.Sub(recent[0])).Round(time.Second))
+	return hint.Withf(fmt.Errorf("%w: the %s ended its process %d times within a minute", hsm.ErrModule, libraryOf(u), len(recent)), "wait %s; if it goes on, update the library or reach the token by another one", (deathWindow - now.Sub(recent[0])).Round(time.Second))
 }
 
 func (ws *workers) note(u hsm.URI) {

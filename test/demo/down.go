@@ -8,7 +8,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/test/controlplane"
 )
 
@@ -46,7 +46,7 @@ func down(ctx context.Context, t *trial) error {
 		{"the control plane", stopCluster},
 	} {
 		if err := part.stop(ctx, t); err != nil {
-			return hsm.Hintf(fmt.Errorf("stop %s: %w", part.name, err), "%s is kept; run `make demo-down` again", t.dir)
+			return hint.Withf(fmt.Errorf("stop %s: %w", part.name, err), "%s is kept; run `make demo-down` again", t.dir)
 		}
 	}
 	if err := os.RemoveAll(t.dir); err != nil {

@@ -20,7 +20,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 func main() {
@@ -62,7 +62,7 @@ func exitCode(ctx context.Context, err error) int {
 		return 130
 	}
 	fmt.Fprintln(os.Stderr, "error:", err)
-	if hint := hsm.Hint(err); hint != "" {
+	if hint := hinting.Of(err); hint != "" {
 		fmt.Fprintln(os.Stderr, "hint:", hint)
 	}
 	var exit *exec.ExitError

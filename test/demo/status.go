@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 )
 
@@ -55,9 +55,9 @@ func awaitCluster(ctx context.Context, t *trial) error {
 		case p.Ready():
 			return nil
 		case p.Failed():
-			return hsm.Hintf(fmt.Errorf("the control plane: %s", p.Message), "the whole story is in %s", t.clusterLog())
+			return hint.Withf(fmt.Errorf("the control plane: %s", p.Message), "the whole story is in %s", t.clusterLog())
 		case !alive:
-			return hsm.Hintf(errors.New("the control plane's start ended before it was ready"), "look into %s, and run `make demo` again", t.clusterLog())
+			return hint.Withf(errors.New("the control plane's start ended before it was ready"), "look into %s, and run `make demo` again", t.clusterLog())
 		}
 		if line := describe(p); line != said && (time.Since(last) > 5*time.Second || !sameKind(line, said)) {
 			fmt.Println("  " + line)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // The trial's names. The PIN protects nothing: it is printed, and the token is
@@ -41,8 +41,7 @@ func newTrial(dir string) (*trial, error) {
 	}
 	t := &trial{dir: dir}
 	if n := len(t.socket()); n > longestSocket {
-		return nil, hsm.Hintf(fmt.Errorf("%s is too deep: the agent's socket would need %d of at most %d bytes", dir, n, longestSocket),
-			"choose another folder: make demo DEMO_DIR=/tmp/kubehsm-demo-$USER")
+		return nil, hint.Withf(fmt.Errorf("%s is too deep: the agent's socket would need %d of at most %d bytes", dir, n, longestSocket), "choose another folder: make demo DEMO_DIR=/tmp/kubehsm-demo-$USER")
 	}
 	return t, nil
 }
@@ -110,7 +109,7 @@ func (t *trial) claim() error {
 		return err
 	}
 	if len(entries) > 0 && !t.claimed() {
-		return hsm.Hintf(fmt.Errorf("%s is not empty and not a trial's", t.dir), "name an empty or new folder with DEMO_DIR")
+		return hint.Withf(fmt.Errorf("%s is not empty and not a trial's", t.dir), "name an empty or new folder with DEMO_DIR")
 	}
 	if err := os.Chmod(t.dir, 0o700); err != nil {
 		return err
@@ -189,7 +188,7 @@ func findModule() (string, error) {
 			return "", err
 		}
 	}
-	return "", hsm.WithHint(errors.New("libsofthsm2.so is not installed"), "test/install/debian.sh demo installs it")
+	return "", hint.With(errors.New("libsofthsm2.so is not installed"), "test/install/debian.sh demo installs it")
 }
 
 // quote writes s so that a POSIX shell reads it as one word.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 func TestClaimLeavesForeignFoldersAlone(t *testing.T) {
@@ -20,7 +20,7 @@ func TestClaimLeavesForeignFoldersAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := trial.claim(); err == nil || hsm.Hint(err) == "" {
+	if err := trial.claim(); err == nil || hint.Of(err) == "" {
 		t.Errorf("a folder with other things in it is claimed: %v", err)
 	}
 	if err := down(t.Context(), trial); err == nil {
@@ -54,7 +54,7 @@ func TestClaimTwice(t *testing.T) {
 
 func TestDeepFolderIsRefused(t *testing.T) {
 	_, err := newTrial("/" + strings.Repeat("d", 100))
-	if err == nil || !strings.Contains(hsm.Hint(err), "DEMO_DIR") {
+	if err == nil || !strings.Contains(hint.Of(err), "DEMO_DIR") {
 		t.Errorf("a folder too deep for a socket: %v", err)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/term"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // up starts what is not there yet and does the main job.
@@ -103,13 +103,13 @@ func guided(ctx context.Context, t *trial) error {
 	}
 	args := append(enrollArguments(t), "--tui", "--cluster-progress", t.progressFile())
 	if err := t.command(ctx, t.kubehsm(), args...).attached(); err != nil {
-		return hsm.WithHint(fmt.Errorf("the terminal UI: %w", err), "`make demo` goes on from here; `make demo-down` removes the trial")
+		return hint.With(fmt.Errorf("the terminal UI: %w", err), "`make demo` goes on from here; `make demo-down` removes the trial")
 	}
 	if done, err = enrolled(t); err != nil {
 		return err
 	}
 	if !done {
-		return hsm.WithHint(errors.New("the enrollment is not finished"), "`make demo` goes on from here; `make demo-down` removes the trial")
+		return hint.With(errors.New("the enrollment is not finished"), "`make demo` goes on from here; `make demo-down` removes the trial")
 	}
 	return awaitCluster(ctx, t)
 }

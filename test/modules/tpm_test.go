@@ -20,6 +20,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/pkcs11"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/test/need"
 	"github.com/kubehsm/kubehsm/test/tokens"
 	"github.com/kubehsm/kubehsm/test/vcard"
@@ -170,8 +171,8 @@ func TestTPMLockout(t *testing.T) {
 		}
 	}
 	err = tok.Unlock(t.Context(), hsmtest.NewScript(t, hsmtest.PIN(tpmPIN)))
-	if !errors.Is(err, hsm.ErrPINLocked) || !strings.Contains(hsm.Hint(err), "by itself") {
-		t.Errorf("the right PIN: %v, hint %q", err, hsm.Hint(err))
+	if !errors.Is(err, hsm.ErrPINLocked) || !strings.Contains(hinting.Of(err), "by itself") {
+		t.Errorf("the right PIN: %v, hint %q", err, hinting.Of(err))
 	}
 	if tok.Unlocked() {
 		t.Error("unlocked")

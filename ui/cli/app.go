@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
@@ -209,7 +210,7 @@ func (a *app) confirm(ctx context.Context, yes bool, question string) error {
 	}
 	ok, err := a.prompter().Confirm(ctx, hsm.ConfirmPrompt{Question: question})
 	if errors.Is(err, hsm.ErrNoTerminal) {
-		return hsm.WithHint(err, "run it in a terminal, or with --yes once you have seen what it would do")
+		return hint.With(err, "run it in a terminal, or with --yes once you have seen what it would do")
 	}
 	if err == nil && !ok {
 		err = fmt.Errorf("%w: nothing was changed", hsm.ErrCancelled)
@@ -247,7 +248,7 @@ func (a *app) enrollment(ctx context.Context, name string) (enrollment.Enrollmen
 	}
 	switch len(all) {
 	case 0:
-		return enrollment.Enrollment{}, hsm.WithHint(errors.New("nothing is enrolled yet"), "`kubehsm enroll` makes an enrollment")
+		return enrollment.Enrollment{}, hint.With(errors.New("nothing is enrolled yet"), "`kubehsm enroll` makes an enrollment")
 	case 1:
 		return all[0], nil
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui"
 )
 
@@ -117,8 +118,7 @@ func parseKey(uri string) (hsm.URI, error) {
 		return u, err
 	}
 	if u.Slot == "" && u.Object == "" && len(u.ID) == 0 {
-		return u, hsm.WithHint(&ui.UsageError{Err: errors.New("--key: the URI names a token, not a key on it")},
-			"`kubehsm key list` shows the keys' URIs")
+		return u, hint.With(&ui.UsageError{Err: errors.New("--key: the URI names a token, not a key on it")}, "`kubehsm key list` shows the keys' URIs")
 	}
 	return u, nil
 }

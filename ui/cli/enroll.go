@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
@@ -298,7 +299,7 @@ func (a *app) awaitCluster(ctx context.Context, file string) error {
 			return nil
 		}
 		if p.Failed() {
-			return hsm.WithHint(fmt.Errorf("the cluster could not be started: %s", p.Message), "mend that, then run the same command again")
+			return hint.With(fmt.Errorf("the cluster could not be started: %s", p.Message), "mend that, then run the same command again")
 		}
 		line := "the cluster is " + text.Clean(p.Phase)
 		if p.Total > 0 {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/service"
 	"github.com/kubehsm/kubehsm/plugin/home"
@@ -67,11 +67,11 @@ func socketPath(s string) (string, error) {
 	path, address := strings.CutPrefix(s, service.Scheme)
 	switch {
 	case s == "":
-		return "", &ui.UsageError{Err: hsm.WithHint(errors.New("--socket is empty"), "leave it out for the default, "+service.SocketName+" in the run folder")}
+		return "", &ui.UsageError{Err: hint.With(errors.New("--socket is empty"), "leave it out for the default, "+service.SocketName+" in the run folder")}
 	case address && !filepath.IsAbs(path):
-		return "", &ui.UsageError{Err: hsm.WithHint(fmt.Errorf("--socket: no absolute path follows %s in %q", service.Scheme, s), "write it as "+service.Scheme+"/PATH")}
+		return "", &ui.UsageError{Err: hint.With(fmt.Errorf("--socket: no absolute path follows %s in %q", service.Scheme, s), "write it as "+service.Scheme+"/PATH")}
 	case !address && scheme().MatchString(s):
-		return "", &ui.UsageError{Err: hsm.WithHint(fmt.Errorf("--socket: %q is no address of a unix socket", s), "write a path, or "+service.Scheme+" and an absolute path; ./ before it makes it a file's name")}
+		return "", &ui.UsageError{Err: hint.With(fmt.Errorf("--socket: %q is no address of a unix socket", s), "write a path, or "+service.Scheme+" and an absolute path; ./ before it makes it a file's name")}
 	}
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -93,7 +93,7 @@ func (a *app) serveSigner(ctx context.Context, path string) error {
 		},
 	}, func() { say("serving " + service.Scheme + path) })
 	if errors.Is(err, home.ErrUnsafe) { // it may be a folder that is rightly everybody's
-		err = hsm.WithHint(err, "leave --socket out, or name a folder that only you can change")
+		err = hint.With(err, "leave --socket out, or name a folder that only you can change")
 	}
 	return err
 }

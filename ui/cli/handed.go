@@ -10,6 +10,7 @@ import (
 	"os"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/ui"
@@ -42,8 +43,7 @@ func (a *app) handed(ctx context.Context, flag, value string, kind hsm.PINKind) 
 	}
 	b, err := readHanded(value)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(b) > maxHanded {
-		return nil, &ui.UsageError{Err: hsm.WithHint(fmt.Errorf("--%s: neither a %s nor a file with one", flag, kind),
-			"give - to read it from standard input, or leave the flag out to be asked")}
+		return nil, &ui.UsageError{Err: hint.With(fmt.Errorf("--%s: neither a %s nor a file with one", flag, kind), "give - to read it from standard input, or leave the flag out to be asked")}
 	}
 	if err != nil {
 		return nil, &ui.UsageError{Err: fmt.Errorf("--%s: %w", flag, errors.Unwrap(err))}
@@ -85,7 +85,7 @@ func (a *app) askHanded(ctx context.Context, flag string, kind hsm.PINKind) ([]b
 	}
 	s, err := a.prompter().PIN(ctx, prompt)
 	if errors.Is(err, hsm.ErrNoTerminal) {
-		return nil, hsm.WithHint(err, fmt.Sprintf("give the %s with --%s=- on standard input, or in a file", kind, flag))
+		return nil, hint.With(err, fmt.Sprintf("give the %s with --%s=- on standard input, or in a file", kind, flag))
 	}
 	if err != nil {
 		return nil, err

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui"
@@ -199,7 +199,7 @@ func (a *app) writeTicket(f ticketFlags, i int, t desk.IssuedTicket) error {
 		err = home.WriteFile(path, content)
 	}
 	if err != nil {
-		return hsm.Hintf(err, "the ticket is made: end it with `kubehsm bootstrap-token delete %s`, then make another", t.ID)
+		return hint.Withf(err, "the ticket is made: end it with `kubehsm bootstrap-token delete %s`, then make another", t.ID)
 	}
 	w := a.out()
 	w.line("Wrote %s, good until %s", path, t.Expires.Local().Format(time.DateTime))

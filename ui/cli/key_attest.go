@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/attest"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow/token"
 	"github.com/kubehsm/kubehsm/ui/present"
@@ -85,7 +85,7 @@ func errNotVerified(err error) error {
 	if errors.Is(err, attest.ErrUnknownIssuer) {
 		hint = "--root names the root certificates of makers other than Yubico"
 	}
-	return hsm.WithHint(fmt.Errorf("not verified: %w", err), hint)
+	return hinting.With(fmt.Errorf("not verified: %w", err), hint)
 }
 
 func (a *app) keyAttest() *cobra.Command {
@@ -154,7 +154,7 @@ func writeNew(path string, b []byte, overwrite bool) error {
 	}
 	f, err := os.OpenFile(path, how, 0o600)
 	if errors.Is(err, os.ErrExist) {
-		return hsm.WithHint(ui.Usagef("%s exists already", path), "choose another name")
+		return hinting.With(ui.Usagef("%s exists already", path), "choose another name")
 	}
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
 
@@ -37,7 +38,7 @@ kubehsm key delete --key 'pkcs11:token=trial;object=old' --accept-risk serial:a1
 		}
 		slot := l.Slots[0]
 		if slot.Key == nil {
-			return hsm.WithHint(fmt.Errorf("%s: %w", slot.URI, hsm.ErrNoKey), "`kubehsm certificate delete` removes a certificate")
+			return hint.With(fmt.Errorf("%s: %w", slot.URI, hsm.ErrNoKey), "`kubehsm certificate delete` removes a certificate")
 		}
 		detail := fmt.Sprintf("The key %s of token %q, and its certificate, are destroyed. Nothing brings the key back.", place(slot), l.Token.Name())
 		if err := a.confirmLoss(ctx, &r, l, detail, "Destroy it?"); err != nil {

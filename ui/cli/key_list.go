@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
@@ -62,7 +63,7 @@ kubehsm key list --token 'pkcs11:token=trial' -o yaml`,
 		}
 		notes.problems(v.problems, len(v.tokens) > 0)
 		if only.Scheme != "" && len(v.tokens) == 0 {
-			return errors.Join(notes.flush(), hsm.WithHint(hsm.ErrNoToken, "`kubehsm token list` shows what is there"))
+			return errors.Join(notes.flush(), hint.With(hsm.ErrNoToken, "`kubehsm token list` shows what is there"))
 		}
 		failed := v.unread(len(doc.Keys) > 0)
 		if len(doc.Keys) == 0 && failed == nil {

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
 )
@@ -75,7 +75,7 @@ func rbacWords(w *words, all []desk.RBACObject) {
 func rbacWrong(all []desk.RBACObject) error {
 	for _, o := range all {
 		if o.State == desk.RBACMissing || o.State == desk.RBACDiffers {
-			return hsm.WithHint(errors.New("the cluster's roles and policies are not as they should be"), "a cluster admin mends it with `kubehsm rbac apply`")
+			return hint.With(errors.New("the cluster's roles and policies are not as they should be"), "a cluster admin mends it with `kubehsm rbac apply`")
 		}
 	}
 	return desk.RBACUnenforced(all)

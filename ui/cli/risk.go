@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
@@ -84,7 +85,7 @@ func typed(p hsm.Prompter) hsm.Prompter {
 	return ask.Func(func(ctx context.Context, q ask.Question) (ask.Answer, error) {
 		a, err := next(ctx, q)
 		if q.Confirm != nil && q.Confirm.Type != "" && errors.Is(err, hsm.ErrNoTerminal) {
-			err = hsm.WithHint(err, "run it in a terminal, or with --accept-risk="+riskPrefix+q.Confirm.Type+" once you know what is lost")
+			err = hint.With(err, "run it in a terminal, or with --accept-risk="+riskPrefix+q.Confirm.Type+" once you know what is lost")
 		}
 		return a, err
 	})

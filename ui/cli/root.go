@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui"
 )
 
@@ -176,7 +177,7 @@ func unknownCommand(c *cobra.Command, name string) error {
 	err := fmt.Errorf("unknown command %q for %q", name, c.CommandPath())
 	c.SuggestionsMinimumDistance = 2
 	if like := c.SuggestionsFor(name); len(like) > 0 {
-		err = hsm.WithHint(err, "did you mean `"+c.CommandPath()+" "+like[0]+"`?")
+		err = hint.With(err, "did you mean `"+c.CommandPath()+" "+like[0]+"`?")
 	}
 	return &ui.UsageError{Err: err}
 }

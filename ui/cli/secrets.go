@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/pinsource"
 	"github.com/kubehsm/kubehsm/ui"
 )
@@ -39,11 +40,10 @@ func (a *app) descriptorsOpen() error {
 			continue
 		}
 		if err := pinsource.CheckDescriptor(d.fd); err != nil {
-			return hsm.WithHint(ui.Usagef("--%s: descriptor %d: %v", d.flag, d.fd, err),
-				fmt.Sprintf("open it in the shell: kubehsm … --%s 3 3< <(print-it)", d.flag))
+			return hint.With(ui.Usagef("--%s: descriptor %d: %v", d.flag, d.fd, err), fmt.Sprintf("open it in the shell: kubehsm … --%s 3 3< <(print-it)", d.flag))
 		}
 		if other, ok := used[d.fd]; ok {
-			return hsm.WithHint(ui.Usagef("--%s and --%s: descriptor %d is read only once", other, d.flag, d.fd), "give each secret a descriptor of its own")
+			return hint.With(ui.Usagef("--%s and --%s: descriptor %d is read only once", other, d.flag, d.fd), "give each secret a descriptor of its own")
 		}
 		used[d.fd] = d.flag
 	}
@@ -95,7 +95,7 @@ func (a *app) showable(ctx context.Context, print bool, what string) error {
 		err = fmt.Errorf("%w: nothing was changed", hsm.ErrCancelled)
 	}
 	if errors.Is(err, hsm.ErrNoTerminal) {
-		err = hsm.WithHint(err, "run it in a terminal, or have it on standard output with --print")
+		err = hint.With(err, "run it in a terminal, or have it on standard output with --print")
 	}
 	return err
 }

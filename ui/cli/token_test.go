@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/ui/prompt"
 )
@@ -34,7 +35,7 @@ func (b *bench) pinFD(pin string) {
 func TestTokenList(t *testing.T) {
 	b := newBench(t)
 	b.fake.Add(hsmtest.FakeOptions{Label: "evil\x1b[2J\nname\u202e", Serial: "666"})
-	b.fake.SetProblems(hsm.Problem{Source: "/lib/broken.so", Err: hsm.WithHint(hsm.ErrModule, "replace it")})
+	b.fake.SetProblems(hsm.Problem{Source: "/lib/broken.so", Err: hint.With(hsm.ErrModule, "replace it")})
 	code, out, errs := b.run("token", "list")
 	if code != 0 || !strings.HasPrefix(out, "TOKEN ") || !strings.Contains(out, "\ntrial ") || !strings.Contains(out, `evil\x1b[2J\nname\u202e`) {
 		t.Errorf("exit code %d:\n%s", code, out)
@@ -69,7 +70,7 @@ func TestTokenListWithoutTokens(t *testing.T) {
 // TestUnreadIsNotEmpty: what could not be read is not said to hold nothing, to
 // people or scripts.
 func TestUnreadIsNotEmpty(t *testing.T) {
-	broken := hsm.WithHint(fmt.Errorf("%w: CKR_DEVICE_ERROR", hsm.ErrModule), "replace it")
+	broken := hint.With(fmt.Errorf("%w: CKR_DEVICE_ERROR", hsm.ErrModule), "replace it")
 	fails := func(b *bench, words string, args ...string) {
 		t.Helper()
 		code, out, errs := b.run(args...)
@@ -166,7 +167,7 @@ func TestErrorDocument(t *testing.T) {
 	if errorDocOf(nil) != nil {
 		t.Error("no error has a document")
 	}
-	if d := errorDocOf(hsm.WithHint(errors.New("a\x1b"), "b")); d.Message != `a\x1b` || d.Hint != "b" {
+	if d := errorDocOf(hint.With(errors.New("a\x1b"), "b")); d.Message != `a\x1b` || d.Hint != "b" {
 		t.Errorf("%+v", d)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/entry"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
@@ -26,7 +27,7 @@ func (c *Command) follow(ctx context.Context, dirs home.Dirs, asker hsm.Prompter
 	env := &env.Env{Dirs: dirs}
 	m, err := contexts.New(env).MoveServer(ctx, moved.Name, moved.Server)
 	if err != nil {
-		return hsm.WithHint(errors.Join(wrong, err), hsm.Hint(wrong))
+		return hint.With(errors.Join(wrong, err), hint.Of(wrong))
 	}
 	yes, err := asker.Confirm(ctx, hsm.ConfirmPrompt{
 		Question: "Does " + m.Name + " lead to " + m.Host + " from now on?",

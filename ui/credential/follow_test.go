@@ -13,6 +13,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/entry"
@@ -97,8 +98,8 @@ func TestFollow(t *testing.T) {
 			if c.err != nil && !errors.Is(err, c.err) {
 				t.Errorf("got %v, want %v", err, c.err)
 			}
-			if !c.follows && c.err == nil && (!errors.As(err, &refused) || !strings.Contains(hsm.Hint(err), "kubehsm kubeconfig refresh prod --server")) {
-				t.Errorf("refused with %v (hint: %s)", err, hsm.Hint(err))
+			if !c.follows && c.err == nil && (!errors.As(err, &refused) || !strings.Contains(hinting.Of(err), "kubehsm kubeconfig refresh prod --server")) {
+				t.Errorf("refused with %v (hint: %s)", err, hinting.Of(err))
 			}
 			asked := script.Prompts()
 			if len(asked) != len(c.answer) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
 
@@ -20,8 +21,8 @@ func TestOnlyModules(t *testing.T) {
 		if !errors.Is(err, hsm.ErrNoToken) || errors.Is(err, hsm.ErrUnavailable) {
 			t.Errorf("error %v", err)
 		}
-		if !strings.Contains(err.Error(), "onlyModules: true") || !strings.Contains(err.Error(), dirs.ConfigFile()) || hsm.Hint(err) == "" {
-			t.Errorf("%v, hint %q", err, hsm.Hint(err))
+		if !strings.Contains(err.Error(), "onlyModules: true") || !strings.Contains(err.Error(), dirs.ConfigFile()) || hinting.Of(err) == "" {
+			t.Errorf("%v, hint %q", err, hinting.Of(err))
 		}
 	}
 	_, err := d.Open(t.Context(), hsm.URI{Scheme: hsm.SchemePIV, Serial: "1234567"})

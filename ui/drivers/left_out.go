@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // leftOut stands in for a driver that the user's configuration turns off: it
@@ -14,8 +15,7 @@ type leftOut struct{ scheme, tokens, config string }
 var _ hsm.Driver = leftOut{}
 
 func (l leftOut) err() error {
-	return hsm.Hintf(fmt.Errorf("%w: `onlyModules: true` in %s leaves %s out", hsm.ErrNoToken, l.config, l.tokens),
-		"take onlyModules out of %s, or list the PKCS#11 library of that token there", l.config)
+	return hint.Withf(fmt.Errorf("%w: `onlyModules: true` in %s leaves %s out", hsm.ErrNoToken, l.config, l.tokens), "take onlyModules out of %s, or list the PKCS#11 library of that token there", l.config)
 }
 
 // Scheme implements [hsm.Driver].

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
@@ -190,6 +191,6 @@ func pinResult(s *hsm.Secret, err error) {
 	case errors.Is(err, context.DeadlineExceeded):
 		fmt.Fprintf(os.Stderr, "RESULT timed out: %v\n", err)
 	default:
-		fmt.Fprintf(os.Stderr, "RESULT %s: %v; hint: %s\n", hsm.ErrorCode(err), err, hsm.Hint(err))
+		fmt.Fprintf(os.Stderr, "RESULT %s: %v; hint: %s\n", hsm.ErrorCode(err), err, hint.Of(err))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
@@ -88,8 +89,8 @@ func TestSecretFD(t *testing.T) {
 		t.Errorf("the new PUK: %v", err)
 	}
 	_, err := f.PIN(ctx, hsm.PINPrompt{Kind: hsm.PUK, New: true, Again: "too simple"})
-	if err == nil || err.Error() != "too simple" || !strings.Contains(hsm.Hint(err), "PUK came from --new-puk-fd") {
-		t.Errorf("refused: %v, %q", err, hsm.Hint(err))
+	if err == nil || err.Error() != "too simple" || !strings.Contains(hint.Of(err), "PUK came from --new-puk-fd") {
+		t.Errorf("refused: %v, %q", err, hint.Of(err))
 	}
 }
 
@@ -105,7 +106,7 @@ func TestFDBadInput(t *testing.T) {
 }
 
 func TestNone(t *testing.T) {
-	if _, err := None().PIN(context.Background(), userPIN("")); !errors.Is(err, hsm.ErrNoTerminal) || !strings.Contains(hsm.Hint(err), "kubehsm unlock") {
+	if _, err := None().PIN(context.Background(), userPIN("")); !errors.Is(err, hsm.ErrNoTerminal) || !strings.Contains(hint.Of(err), "kubehsm unlock") {
 		t.Errorf("%v", err)
 	}
 	if _, err := None().Confirm(context.Background(), hsm.ConfirmPrompt{}); !errors.Is(err, hsm.ErrNoTerminal) {

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
@@ -66,10 +67,10 @@ func (f *FD) pin(p hsm.PINPrompt) (*hsm.Secret, error) {
 	hint := fmt.Sprintf("the %s came from %s and is tried only once", p.Kind, f.flag)
 	if p.Again != "" {
 		f.refused = true
-		return nil, hsm.WithHint(&refusedError{p.Again}, hint)
+		return nil, hinting.With(&refusedError{p.Again}, hint)
 	}
 	if f.refused {
-		return nil, hsm.WithHint(fmt.Errorf("%w: the one from %s was refused before", hsm.ErrPINIncorrect, f.flag), hint)
+		return nil, hinting.With(fmt.Errorf("%w: the one from %s was refused before", hsm.ErrPINIncorrect, f.flag), hint)
 	}
 	return f.secret.Clone(), nil
 }
@@ -99,8 +100,7 @@ func readFD(flag string, fd int) (*hsm.Secret, error) {
 	lockMemory(buf)
 	s, err := hsm.ReadSecret(file, buf)
 	if err != nil {
-		return nil, hsm.Hintf(fmt.Errorf("%s: reading from descriptor %d: %w", flag, fd, err),
-			"open it in the shell: kubehsm … %s %d %d< <(print-it)", flag, fd, fd)
+		return nil, hinting.Withf(fmt.Errorf("%s: reading from descriptor %d: %w", flag, fd, err), "open it in the shell: kubehsm … %s %d %d< <(print-it)", flag, fd, fd)
 	}
 	return s, nil
 }

@@ -2,8 +2,9 @@ package prompt
 
 import (
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
 // None asks nobody: the answer is [hsm.ErrNoTerminal] at once, with a hint.
-func None() ask.Func { return ask.Nobody(hsm.WithHint(hsm.ErrNoTerminal, unlockHint)) }
+func None() ask.Func { return ask.Nobody(hint.With(hsm.ErrNoTerminal, unlockHint)) }

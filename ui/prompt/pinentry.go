@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
@@ -158,8 +159,7 @@ func (p *Pinentry) run(ctx context.Context, f func(*assuan) error) error {
 		return err
 	}
 	if err := cmd.Start(); err != nil {
-		return hsm.WithHint(fmt.Errorf("%w: starting pinentry: %w", hsm.ErrNoTerminal, err),
-			"check the pinentry program in the configuration file")
+		return hint.With(fmt.Errorf("%w: starting pinentry: %w", hsm.ErrNoTerminal, err), "check the pinentry program in the configuration file")
 	}
 	a := newAssuan(in, out)
 	defer a.zero()

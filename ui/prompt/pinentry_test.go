@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/test/need"
 )
@@ -113,7 +114,7 @@ func TestPinentryErrors(t *testing.T) {
 	if _, err := ask.Func(NewPinentry(program, 200*time.Millisecond).Ask).PIN(context.Background(), testPIN()); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a silent pinentry: %v", err)
 	}
-	if _, err := ask.Func(NewPinentry("/nonexistent/pinentry", 0).Ask).PIN(context.Background(), testPIN()); !errors.Is(err, hsm.ErrNoTerminal) || hsm.Hint(err) == "" {
+	if _, err := ask.Func(NewPinentry("/nonexistent/pinentry", 0).Ask).PIN(context.Background(), testPIN()); !errors.Is(err, hsm.ErrNoTerminal) || hint.Of(err) == "" {
 		t.Errorf("a missing pinentry: %v", err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
@@ -74,7 +75,7 @@ func NewTerminal(o TerminalOptions) *Terminal {
 func (t *Terminal) Reach() error {
 	c, err := openConsole()
 	if err != nil {
-		return hsm.WithHint(err, t.opts.Hint)
+		return hint.With(err, t.opts.Hint)
 	}
 	c.close()
 	return nil
@@ -207,7 +208,7 @@ func (t *Terminal) hold(ctx context.Context, f func(*console) error) error {
 	defer unlock()
 	c, err := openConsole()
 	if err != nil {
-		return hsm.WithHint(err, t.opts.Hint)
+		return hint.With(err, t.opts.Hint)
 	}
 	defer c.close()
 	t.lines.pause()

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
@@ -54,7 +54,7 @@ func (b *backend) Decide(ctx context.Context, kubeContext string, seen request.V
 			return seen, err
 		}
 		if !look.Proven && o.Words == "" {
-			return seen, hsm.WithHint(fmt.Errorf("request %s was not approved: %w", seen.Name, errWordsNeeded), "have the eight words read to you, and type them")
+			return seen, hint.With(fmt.Errorf("request %s was not approved: %w", seen.Name, errWordsNeeded), "have the eight words read to you, and type them")
 		}
 		if !look.Known { // perhaps it is no ticket's, but a token for several
 			return request.NewRequests(b.Env).Decide(ctx, kubeContext, seen, o)

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
@@ -93,7 +93,7 @@ func TestSpareTicket(t *testing.T) {
 // sees the tickets of the record, but for those that have ended.
 func TestDeskOfARole(t *testing.T) {
 	f := newFake()
-	f.deskErr = hsm.WithHint(bootstraptoken.ErrForbidden, "it needs the verb list")
+	f.deskErr = hint.With(bootstraptoken.ErrForbidden, "it needs the verb list")
 	deed := func(id, user string, left time.Duration) deeds.Deed {
 		until := fakeNow().Add(left)
 		return deeds.Deed{Action: "ticket", Ticket: id, Terms: &ticket.Terms{User: user}, User: user, Expires: &until}

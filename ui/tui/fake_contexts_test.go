@@ -7,6 +7,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	flowcontexts "github.com/kubehsm/kubehsm/ui/flow/contexts"
@@ -31,7 +32,7 @@ func (c fakeChange) Apply(context.Context) error { return c.f.did("%s", c.what) 
 
 func (f *fakeBackend) CheckContext(ctx context.Context, name string) (session.Health, error) {
 	if name == "staging" {
-		return session.Health{}, hsm.WithHint(errors.New("certificate has expired"), "renew it")
+		return session.Health{}, hint.With(errors.New("certificate has expired"), "renew it")
 	}
 	return session.Health{Context: name, User: "jane", Groups: []string{"dev"}, Took: 84 * time.Millisecond}, ctx.Err()
 }
@@ -69,7 +70,7 @@ func (f *fakeBackend) PlanSigner(_ context.Context, name string) (contexts.Chang
 
 func (f *fakeBackend) PlanServer(_ context.Context, name, server string) (contexts.Move, error) {
 	if f.unproven != "" {
-		return contexts.Move{}, hsm.WithHint(flowcontexts.ErrUnproven, f.unproven)
+		return contexts.Move{}, hint.With(flowcontexts.ErrUnproven, f.unproven)
 	}
 	return contexts.Move{Old: "https://old:6443", New: server, Host: "new:6443", Proof: "the enrolled authority's certificate",
 		Apply: func(context.Context) error { return f.did("move %s to %s", name, server) }}, nil

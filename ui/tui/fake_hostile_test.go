@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/audit"
@@ -178,7 +179,7 @@ func (h *hostileBackend) WatchRequests(ctx context.Context, c string, f request.
 
 // Decide fails in a cluster's words.
 func (h *hostileBackend) Decide(context.Context, string, request.View, request.DecideOptions) (request.View, error) {
-	return request.View{}, hsm.WithHint(errors.New("the cluster says: "+h.s), h.s)
+	return request.View{}, hint.With(errors.New("the cluster says: "+h.s), h.s)
 }
 
 func (h *hostileBackend) Deeds() ([]deeds.Deed, error) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
@@ -126,7 +127,7 @@ func scenes(t *testing.T) []scene {
 }
 
 func errRefused() error {
-	return hsm.WithHint(errors.New("file the request: dial tcp 127.0.0.1:6443: connect: connection refused"), "start the cluster, then try again")
+	return hint.With(errors.New("file the request: dial tcp 127.0.0.1:6443: connect: connection refused"), "start the cluster, then try again")
 }
 
 func journal(f *fakeBackend) enrolling.Progress {

@@ -17,6 +17,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 )
 
@@ -200,7 +201,7 @@ func TestHostilePrompts(t *testing.T) {
 			r.Press("esc")
 			r.Until("work ends", func() bool { return len(r.m.dialogs.stack) == 0 })
 			r.Send(screen.ToastMsg{Text: s, Warn: true})
-			r.Send(screen.FailureMsg{Title: s, Err: hsm.WithHint(errors.New(s+": failed"), s)})
+			r.Send(screen.FailureMsg{Title: s, Err: hint.With(errors.New(s+": failed"), s)})
 			r.hostileWalk("a failure", "down")
 		})
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/charmbracelet/x/term"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 )
@@ -111,8 +112,7 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 // shown it has a method Plain that tells true.
 func Usable(in io.Reader, out io.Writer, env []string) error {
 	no := func(why string) error {
-		return hsm.WithHint(fmt.Errorf("%w: %s", hsm.ErrNoTerminal, why),
-			"use the commands instead: `kubehsm token list`, `kubehsm enroll`")
+		return hint.With(fmt.Errorf("%w: %s", hsm.ErrNoTerminal, why), "use the commands instead: `kubehsm token list`, `kubehsm enroll`")
 	}
 	for _, s := range []any{in, out} {
 		if f, ok := s.(interface{ Fd() uintptr }); !ok || !term.IsTerminal(f.Fd()) {

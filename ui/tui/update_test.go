@@ -10,6 +10,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 )
@@ -181,7 +182,7 @@ func TestStaleAnswers(t *testing.T) {
 
 func TestListFailureStays(t *testing.T) {
 	f := newFake()
-	f.tokensErr = hsm.WithHint(errors.New("pcscd is not running"), "start it: systemctl start pcscd")
+	f.tokensErr = hint.With(errors.New("pcscd is not running"), "start it: systemctl start pcscd")
 	r := newRig(t, f, 80, 24)
 	r.Sees("error: pcscd is not running", "hint: start it")
 }
@@ -204,7 +205,7 @@ func TestHostileText(t *testing.T) {
 	}
 	f.notes = []string{evil}
 	f.unfinished = []enrolling.Progress{{Options: enrolling.Options{Name: evil, User: evil, Context: evil}, Updated: fakeNow()}}
-	f.fail[enrolling.StepRequest] = hsm.WithHint(errors.New(evil), evil)
+	f.fail[enrolling.StepRequest] = hint.With(errors.New(evil), evil)
 	r := newRig(t, f, 120, 40, atEnroll)
 	check := func() {
 		t.Helper()
@@ -241,7 +242,7 @@ func TestHostileText(t *testing.T) {
 
 func TestUsable(t *testing.T) {
 	err := Usable(strings.NewReader(""), &strings.Builder{}, []string{"TERM=xterm"})
-	if !errors.Is(err, hsm.ErrNoTerminal) || hsm.Hint(err) == "" {
+	if !errors.Is(err, hsm.ErrNoTerminal) || hint.Of(err) == "" {
 		t.Errorf("got %v", err)
 	}
 }

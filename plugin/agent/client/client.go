@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
@@ -147,9 +148,9 @@ func (c *Client) lost(err error) error {
 		if pid := socket.PeerPID(c.link.Conn()); pid > 0 {
 			hint = fmt.Sprintf("if it was suspended, `kill -CONT %d` lets it go on; else end it with `kill -KILL %d`: the next command starts a new one", pid, pid)
 		}
-		return hsm.WithHint(ErrNoAnswer, hint)
+		return hinting.With(ErrNoAnswer, hint)
 	}
-	return hsm.WithHint(fmt.Errorf("%w: %w", message.ErrStopped, lost.Err), "run the command again; it starts a new agent")
+	return hinting.With(fmt.Errorf("%w: %w", message.ErrStopped, lost.Err), "run the command again; it starts a new agent")
 }
 
 // Front offers p to the agent for what no terminal can be asked: consents,

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/home"
@@ -41,14 +41,14 @@ func TestAgentThatDoesNotAnswer(t *testing.T) {
 	defer c.Close()
 	_, err = wire.ReadWithin(c.link.Conn(), 10*time.Millisecond)
 	err = c.lost(&link.Lost{Err: err})
-	if !errors.Is(err, ErrNoAnswer) || !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(hsm.Hint(err), "kill -CONT ") {
-		t.Fatalf("%v (hint: %s)", err, hsm.Hint(err))
+	if !errors.Is(err, ErrNoAnswer) || !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(hinting.Of(err), "kill -CONT ") {
+		t.Fatalf("%v (hint: %s)", err, hinting.Of(err))
 	}
 }
 
 // TestNobodyThere: no agent is an error of its own, with what to do.
 func TestNobodyThere(t *testing.T) {
-	if _, err := Dial(t.Context(), newDirs(t)); !errors.Is(err, ErrNotRunning) || hsm.Hint(err) == "" {
-		t.Errorf("%v (hint: %s)", err, hsm.Hint(err))
+	if _, err := Dial(t.Context(), newDirs(t)); !errors.Is(err, ErrNotRunning) || hinting.Of(err) == "" {
+		t.Errorf("%v (hint: %s)", err, hinting.Of(err))
 	}
 }

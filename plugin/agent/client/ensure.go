@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/process/child"
 )
@@ -86,7 +86,7 @@ func startFailure(words io.ReaderAt, exit, read error, d home.Dirs) error {
 	if hint == "" {
 		hint = "its log is " + d.LogFile()
 	}
-	return hsm.WithHint(fmt.Errorf("the agent did not start: %s", message), hint)
+	return hinting.With(fmt.Errorf("the agent did not start: %s", message), hint)
 }
 
 // parseReport reads the error: and hint: lines that the program ends with.

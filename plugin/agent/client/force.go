@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
@@ -48,7 +49,7 @@ func insist(ctx context.Context, d home.Dirs, ask func(*Client, context.Context)
 	lock := d.AgentLock()
 	pid, ferr := endByForce(lock, conn)
 	if ferr != nil {
-		return Ended{}, hsm.WithHint(fmt.Errorf("%w, and the agent was not ended: %w", err, ferr), hsm.Hint(err))
+		return Ended{}, hint.With(fmt.Errorf("%w, and the agent was not ended: %w", err, ferr), hint.Of(err))
 	}
 	if err := recordForce(d, pid); err != nil {
 		return Ended{Agent: pid}, fmt.Errorf("the agent was ended, but this was not recorded: %w", err)

@@ -8,7 +8,7 @@ import (
 	"net"
 	"syscall"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/socket"
 )
 
@@ -20,7 +20,7 @@ func DialSocket(ctx context.Context, path string) (net.Conn, error) {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
-		return nil, hsm.WithHint(ErrNotRunning, "it starts with the next command that needs it")
+		return nil, hint.With(ErrNotRunning, "it starts with the next command that needs it")
 	}
 	return nil, fmt.Errorf("agent: %w", err)
 }

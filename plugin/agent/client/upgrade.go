@@ -9,7 +9,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
@@ -68,7 +68,7 @@ func EnsureProgram(ctx context.Context, d home.Dirs, p Program) (*Client, error)
 			return nil, err
 		}
 	}
-	return nil, hsm.WithHint(fmt.Errorf("%w, again and again", message.ErrStopped), "see `kubehsm audit` and the agent's log, "+d.LogFile())
+	return nil, hint.With(fmt.Errorf("%w, again and again", message.ErrStopped), "see `kubehsm audit` and the agent's log, "+d.LogFile())
 }
 
 // errGaveWay says that the agent has ended for us.
@@ -120,7 +120,7 @@ func (p Program) settle(ctx context.Context, c *Client, mine wire.Build, h messa
 	if err != nil {
 		what = fmt.Errorf("%w; %w", what, err)
 	}
-	return hsm.WithHint(what, message.VersionHint)
+	return hint.With(what, message.VersionHint)
 }
 
 // connect connects to the running agent, or has one started.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/agent/consents"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
@@ -24,9 +25,8 @@ import (
 // What a client is told.
 var (
 	errRefused = errors.New("it was refused")
-	errTooMany = hsm.WithHint(errors.New("too many requests wait for an answer already"), "answer or end those first")
-	errNobody  = hsm.WithHint(errors.New("there is nobody to ask"),
-		"run the command in the foreground of a terminal that no pager or other full-screen program holds, or keep `kubehsm` open in another terminal, or set pinentry in kubehsm's config.yaml")
+	errTooMany = hint.With(errors.New("too many requests wait for an answer already"), "answer or end those first")
+	errNobody  = hint.With(errors.New("there is nobody to ask"), "run the command in the foreground of a terminal that no pager or other full-screen program holds, or keep `kubehsm` open in another terminal, or set pinentry in kubehsm's config.yaml")
 )
 
 // questions asks people about requests.

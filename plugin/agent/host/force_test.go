@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/audit"
@@ -85,8 +85,8 @@ func TestStrangersAreNotEnded(t *testing.T) {
 	l, err := socket.Listen(m.dirs.Socket()) // the listener, this process, is no agent
 	check(t, err)
 	_, err = client.Lock(t.Context(), m.dirs)
-	if !errors.Is(err, client.ErrNoAnswer) || !strings.Contains(err.Error(), "was not started as an agent's process") || !strings.Contains(hsm.Hint(err), "kill -CONT") {
-		t.Errorf("%v (hint: %s)", err, hsm.Hint(err))
+	if !errors.Is(err, client.ErrNoAnswer) || !strings.Contains(err.Error(), "was not started as an agent's process") || !strings.Contains(hinting.Of(err), "kill -CONT") {
+		t.Errorf("%v (hint: %s)", err, hinting.Of(err))
 	}
 	check(t, errors.Join(l.Close(), os.Remove(m.dirs.Socket())))
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
@@ -22,8 +22,7 @@ func identify(plugin, claimed process.ID) (client process.ID, kin func() []proce
 	if client, ok := claimedBy(plugin, claimed); ok {
 		return client, sync.OnceValue(func() []process.ID { return slices.Collect(client.Ancestors()) }), nil
 	}
-	return process.ID{}, nil, hsm.WithHint(fmt.Errorf("%w: process %d asks for a session for process %d, which did not start it", message.ErrNotClient, plugin.PID, claimed.PID),
-		"a session is made only for the program that runs `kubehsm credential`, while that program runs")
+	return process.ID{}, nil, hint.With(fmt.Errorf("%w: process %d asks for a session for process %d, which did not start it", message.ErrNotClient, plugin.PID, claimed.PID), "a session is made only for the program that runs `kubehsm credential`, while that program runs")
 }
 
 // claimedBy finds the claimed process among the plugin and those that started it.

@@ -20,8 +20,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/consents"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/audit"
@@ -282,7 +282,7 @@ func TestIdentify(t *testing.T) {
 		{"not told here", process.ID{}, me, process.ID{PID: me.PID}, nil},
 	} {
 		got, kin, err := identify(c.plugin, c.claimed)
-		if got != c.want || !errors.Is(err, c.err) || err != nil && hsm.Hint(err) == "" {
+		if got != c.want || !errors.Is(err, c.err) || err != nil && hint.Of(err) == "" {
 			t.Errorf("%s: %v, %v", c.name, got, err)
 		}
 		if c.want == me && kin != nil && kin()[0] != parent {

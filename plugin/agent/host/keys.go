@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
@@ -87,7 +88,7 @@ func (s *keys) certificate(c signer.Config) (out externalsigner.Answer, err erro
 		if lerr != nil {
 			return out, lerr
 		}
-		err = hsm.WithHint(fmt.Errorf("%s: no enrollment has this key: %w", c.URI, enrollment.ErrUnknown), "`kubehsm enroll` makes one")
+		err = hint.With(fmt.Errorf("%s: no enrollment has this key: %w", c.URI, enrollment.ErrUnknown), "`kubehsm enroll` makes one")
 		for _, each := range all {
 			if each.Key.Identity().String() == key {
 				e, err = each, nil

@@ -20,6 +20,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
@@ -201,7 +202,7 @@ func TestStop(t *testing.T) {
 	if _, err := os.Stat(r.dirs.Socket()); err == nil {
 		t.Error("the socket is still there")
 	}
-	if _, err := client.Dial(context.Background(), r.dirs); !errors.Is(err, client.ErrNotRunning) || hsm.Hint(err) == "" {
+	if _, err := client.Dial(context.Background(), r.dirs); !errors.Is(err, client.ErrNotRunning) || hinting.Of(err) == "" {
 		t.Error(err)
 	}
 	// The next agent is another bridge to the old certificate: 401 in words.
@@ -423,8 +424,8 @@ func TestEnsureStartsOneAgent(t *testing.T) {
 func TestEnsureRepeatsWhyItFailed(t *testing.T) {
 	r := newRig(t, rigOptions{idle: true})
 	_, err := client.Ensure(context.Background(), r.dirs, program(t, r.dirs, "fail"))
-	if err == nil || !strings.Contains(err.Error(), "a reason to fail") || !strings.Contains(hsm.Hint(err), r.dirs.LogFile()) {
-		t.Fatalf("%v (hint: %s)", err, hsm.Hint(err))
+	if err == nil || !strings.Contains(err.Error(), "a reason to fail") || !strings.Contains(hinting.Of(err), r.dirs.LogFile()) {
+		t.Fatalf("%v (hint: %s)", err, hinting.Of(err))
 	}
 	if _, err := client.Ensure(context.Background(), r.dirs, "/nonexistent/kubehsm"); err == nil {
 		t.Fatal("started nothing")

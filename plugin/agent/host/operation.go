@@ -6,7 +6,7 @@ import (
 	"net"
 	"time"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
@@ -79,7 +79,7 @@ func (a *agent) operate(l *link.Server, r link.Received) (out any, then func(), 
 	case r.Op == wire.OpCredential:
 		err = errInFull
 	case r.V != a.o.protocol:
-		err = hsm.WithHint(fmt.Errorf("%w: it speaks protocol %d, you speak %d", message.ErrVersion, a.o.protocol, r.V), message.VersionHint)
+		err = hint.With(fmt.Errorf("%w: it speaks protocol %d, you speak %d", message.ErrVersion, a.o.protocol, r.V), message.VersionHint)
 	default:
 		p := newRemotePrompter(l)
 		defer p.Close()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
@@ -231,8 +232,8 @@ func TestNoPINInVain(t *testing.T) {
 			r := newRig(t, rigOptions{})
 			c.break_(t, r)
 			_, err := r.prepare(r.dial(), caller(1), hsmtest.NewScript(t))
-			if !errors.Is(err, c.is) || !strings.Contains(hsm.Hint(err), c.hint) {
-				t.Fatalf("%v (hint: %s)", err, hsm.Hint(err))
+			if !errors.Is(err, c.is) || !strings.Contains(hinting.Of(err), c.hint) {
+				t.Fatalf("%v (hint: %s)", err, hinting.Of(err))
 			}
 		})
 	}
@@ -244,8 +245,8 @@ func TestPortTakenIsSaidBeforeThePIN(t *testing.T) {
 	check(t, err)
 	r.serve(Options{})
 	_, err = r.prepare(r.dial(), caller(1), hsmtest.NewScript(t))
-	if !errors.Is(err, bridge.ErrPortTaken) || !strings.Contains(hsm.Hint(err), "ss -ltnp") {
-		t.Fatalf("%v (hint: %s)", err, hsm.Hint(err))
+	if !errors.Is(err, bridge.ErrPortTaken) || !strings.Contains(hinting.Of(err), "ss -ltnp") {
+		t.Fatalf("%v (hint: %s)", err, hinting.Of(err))
 	}
 	if st := r.status(); !strings.Contains(st.BridgeError, r.ep.Address()) {
 		t.Fatalf("%+v", st)
@@ -260,8 +261,8 @@ func TestCertificateOfAnotherCluster(t *testing.T) {
 		other := bridgetest.New(t, bridgetest.Options{})
 		check(t, r.store.SaveCertificate(r.e, []*x509.Certificate{other.Certificate(t, r.slot.Key.Public, "alice", time.Hour)}))
 		_, err := r.prepare(r.dial(), caller(1), hsmtest.NewScript(t, hsmtest.PIN(pin)))
-		if !errors.Is(err, message.ErrRejected) || !strings.Contains(err.Error(), "alice") || !strings.Contains(hsm.Hint(err), "kubehsm enroll --name prod") {
-			t.Fatalf("strict=%v: %v (hint: %s)", strict, err, hsm.Hint(err))
+		if !errors.Is(err, message.ErrRejected) || !strings.Contains(err.Error(), "alice") || !strings.Contains(hinting.Of(err), "kubehsm enroll --name prod") {
+			t.Fatalf("strict=%v: %v (hint: %s)", strict, err, hinting.Of(err))
 		}
 		if n := r.token.Signatures(); n != 1 {
 			t.Fatalf("strict=%v: %d signatures", strict, n)
@@ -379,8 +380,8 @@ func TestTouchThatNobodyMakes(t *testing.T) {
 	r.serve(Options{handshake: 2 * time.Second})
 	script := hsmtest.NewScript(t, hsmtest.PIN(pin))
 	_, err := r.prepare(r.dial(), caller(1), script)
-	if !errors.Is(err, hsm.ErrTouchTimeout) || errors.Is(err, bridge.ErrUnreachable) || !strings.Contains(hsm.Hint(err), "while it blinks") {
-		t.Fatalf("%v (%s)", err, hsm.Hint(err))
+	if !errors.Is(err, hsm.ErrTouchTimeout) || errors.Is(err, bridge.ErrUnreachable) || !strings.Contains(hinting.Of(err), "while it blinks") {
+		t.Fatalf("%v (%s)", err, hinting.Of(err))
 	}
 	if n := script.Waiting(); n != 0 {
 		t.Errorf("%d touch lines are still up", n)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/ask"
@@ -98,15 +99,14 @@ func (s *externalSigner) answer(ctx context.Context, r externalsigner.Request, t
 	defer r.Zero()
 	s.life.active()
 	if r.Config.URI == nil {
-		return out, hsm.WithHint(fmt.Errorf("%w: the agent knows keys by their uri", externalsigner.ErrRequest),
-			"`kubehsm kubeconfig set --mode external-signer` writes it")
+		return out, hint.With(fmt.Errorf("%w: the agent knows keys by their uri", externalsigner.ErrRequest), "`kubehsm kubeconfig set --mode external-signer` writes it")
 	}
 	if r.Operation == signer.Certificate {
 		return s.keys.certificate(r.Config)
 	}
 	e, err := s.keys.enrolled(*r.Config.URI)
 	if err != nil {
-		return out, hsm.WithHint(err, "the agent signs with enrolled keys whose policy is session; `kubehsm external-signer serve` signs with any, and asks for the PIN")
+		return out, hint.With(err, "the agent signs with enrolled keys whose policy is session; `kubehsm external-signer serve` signs with any, and asks for the PIN")
 	}
 	public, err := s.keys.public(e, r.Opts)
 	if err != nil {
@@ -148,8 +148,8 @@ func (s *externalSigner) unlock(ctx context.Context, e enrollment.Enrollment, q 
 	err := lockedOr(ctx, h.unlock(ctx, q, purpose(p)))
 	if errors.Is(err, hsm.ErrNoTerminal) {
 		err = fmt.Errorf("%s: %w: the agent does not hold the key unlocked: %w", e.Name, hsm.ErrPINRequired, err)
-		if hsm.Hint(err) == "" {
-			err = hsm.Hintf(err, "run `kubehsm unlock %s`", e.Name)
+		if hint.Of(err) == "" {
+			err = hint.Withf(err, "run `kubehsm unlock %s`", e.Name)
 		}
 	}
 	s.refusals.remember(q.Client, e.Name, err, time.Now())

@@ -15,7 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
@@ -63,12 +63,11 @@ func (t *target) inDate(now time.Time) error {
 	case now.After(leaf.NotAfter):
 		err := fmt.Errorf("%s: %w: it expired on %s", name, message.ErrCertificateExpired, leaf.NotAfter.Local().Format(time.DateTime))
 		if t.e.Context == "" {
-			return hsm.Hintf(err, "ask the help desk for a ticket, and get a new one with `%s`", t.e.Anew())
+			return hint.Withf(err, "ask the help desk for a ticket, and get a new one with `%s`", t.e.Anew())
 		}
-		return hsm.Hintf(err, "get a new one with `%s`", t.e.Anew())
+		return hint.Withf(err, "get a new one with `%s`", t.e.Anew())
 	case now.Before(leaf.NotBefore):
-		return hsm.WithHint(fmt.Errorf("%s: %w: it begins on %s", name, message.ErrCertificateExpired, leaf.NotBefore.Local().Format(time.DateTime)),
-			"check this computer's clock")
+		return hint.With(fmt.Errorf("%s: %w: it begins on %s", name, message.ErrCertificateExpired, leaf.NotBefore.Local().Format(time.DateTime)), "check this computer's clock")
 	}
 	return nil
 }

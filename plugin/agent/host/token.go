@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/process"
@@ -64,7 +65,7 @@ func (h *heldToken) open(ctx context.Context) (worker.Token, error) {
 	}
 	t, err := h.tokens.Open(ctx, h.uri)
 	if errors.Is(err, hsm.ErrNoToken) {
-		err = hsm.WithHint(err, "plug it in")
+		err = hint.With(err, "plug it in")
 	}
 	if err != nil {
 		return nil, err
@@ -220,7 +221,7 @@ func (h *heldToken) find(ctx context.Context, key hsm.URI, want crypto.PublicKey
 		return slot, err
 	}
 	if slot.Key != nil && slot.Key.Public != nil && !hsm.SameKey(slot.Key.Public, want) {
-		return slot, hsm.WithHint(fmt.Errorf("%s: %w", key, hsm.ErrKeyMismatch), "the key was replaced; enroll the new one with `kubehsm enroll`")
+		return slot, hint.With(fmt.Errorf("%s: %w", key, hsm.ErrKeyMismatch), "the key was replaced; enroll the new one with `kubehsm enroll`")
 	}
 	return slot, nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
@@ -68,7 +69,7 @@ func (w *touchWatch) explain(err error) error {
 	if w.awaited.Load() == 0 || !errors.Is(w.ctx.Err(), context.DeadlineExceeded) || hsm.ErrorCode(err) != "" {
 		return err
 	}
-	return hsm.WithHint(hsm.ErrTouchTimeout, "touch the token while it blinks")
+	return hint.With(hsm.ErrTouchTimeout, "touch the token while it blinks")
 }
 
 // touchedSigner returns when the touch line is gone: who has waited for the signature

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
@@ -255,7 +255,7 @@ func TestOtherProtocol(t *testing.T) {
 	}
 	start(a, "v1.0.0")
 	_, err := r.prepare(r.dial(), caller(1), nil)
-	if !errors.Is(err, message.ErrVersion) || !strings.Contains(hsm.Hint(err), "agent stop") {
+	if !errors.Is(err, message.ErrVersion) || !strings.Contains(hint.Of(err), "agent stop") {
 		t.Fatal(err)
 	}
 	if s, _ := r.ensure(b, "v1.1.0"); s.Version != "v1.1.0" {
@@ -264,7 +264,7 @@ func TestOtherProtocol(t *testing.T) {
 	r.stopAgent()
 	start(a, "v1.2.0")
 	_, err = client.EnsureProgram(context.Background(), r.dirs, client.Program{Path: b, Version: "v1.1.0"})
-	if !errors.Is(err, message.ErrVersion) || !strings.Contains(err.Error(), "v1.2.0") || !strings.Contains(hsm.Hint(err), "agent stop") {
+	if !errors.Is(err, message.ErrVersion) || !strings.Contains(err.Error(), "v1.2.0") || !strings.Contains(hint.Of(err), "agent stop") {
 		t.Fatal(err)
 	}
 	r.stopAgent()

@@ -25,6 +25,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/pkcs11"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/audit"
@@ -193,8 +194,8 @@ func TestLibraryCrashes(t *testing.T) {
 		}
 	}
 	_, err := m.prepare(m.dial(), caller(9), nil)
-	if !errors.Is(err, hsm.ErrModule) || !strings.Contains(err.Error(), "3 times within a minute") || !strings.Contains(hsm.Hint(err), "wait ") {
-		t.Fatalf("%v (hint: %s)", err, hsm.Hint(err))
+	if !errors.Is(err, hsm.ErrModule) || !strings.Contains(err.Error(), "3 times within a minute") || !strings.Contains(hinting.Of(err), "wait ") {
+		t.Fatalf("%v (hint: %s)", err, hinting.Of(err))
 	}
 	m.end()
 	m.feel("")

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // Failure is an error as it crosses a connection.
@@ -30,7 +31,7 @@ func common() Codes {
 
 // Failure makes err fit to be sent.
 func (c Codes) Failure(err error) *Failure {
-	f := &Failure{Code: hsm.ErrorCode(err), Message: err.Error(), Hint: hsm.Hint(err)}
+	f := &Failure{Code: hsm.ErrorCode(err), Message: err.Error(), Hint: hinting.Of(err)}
 	for _, codes := range []Codes{c, common()} {
 		for code, sentinel := range codes {
 			if f.Code == "" && errors.Is(err, sentinel) {
@@ -48,12 +49,12 @@ func (c Codes) Failure(err error) *Failure {
 func (c Codes) Error(f *Failure) error {
 	for _, codes := range []Codes{c, common()} {
 		if sentinel, ok := codes[f.Code]; ok {
-			return hsm.WithHint(remote{f.Message, sentinel}, f.Hint)
+			return hinting.With(remote{f.Message, sentinel}, f.Hint)
 		}
 	}
 	err := hsm.FromCode(f.Code, f.Message, f.Hint)
 	if f.Code != "" && hsm.ErrorCode(err) == "" {
-		err = hsm.WithHint(remote{f.Message, unknown(f.Code)}, f.Hint)
+		err = hinting.With(remote{f.Message, unknown(f.Code)}, f.Hint)
 	}
 	return err
 }

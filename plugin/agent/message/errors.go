@@ -3,7 +3,7 @@ package message
 import (
 	"errors"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
@@ -26,7 +26,7 @@ var (
 )
 
 // ErrLocked is the cause that ends what runs while the agent is locked.
-var ErrLocked = hsm.WithHint(errors.New("the agent was locked meanwhile"), "run the command again")
+var ErrLocked = hint.With(errors.New("the agent was locked meanwhile"), "run the command again")
 
 // VersionHint is the hint of [ErrVersion].
 const VersionHint = "end it with `kubehsm agent stop`, which cuts what is open; the next command starts the new one"

@@ -24,7 +24,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/v1alpha1"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
 	"github.com/kubehsm/kubehsm/plugin/socket"
@@ -103,7 +103,7 @@ func noConnection(err error) error {
 		return errors.New(start + "(nothing listens on the socket)")
 	}
 	text := printable(err.Error())
-	if hint := hsm.Hint(err); hint != "" {
+	if hint := hinting.Of(err); hint != "" {
 		text += ": " + hint
 	}
 	return errors.New(text)

@@ -22,7 +22,7 @@ import (
 	"google.golang.org/grpc"
 	"k8s.io/client-go/rest"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/service"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/v1alpha1"
@@ -192,7 +192,7 @@ func TestNoConnection(t *testing.T) {
 		start + "nothing listens on the socket)": &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)},
 		"connect: permission denied":             &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", syscall.EACCES)},
 		"the other end is another user's":        errors.Join(errors.New("the other end is another user's")),
-		"too long: choose a shorter path":        hsm.WithHint(errors.New("too long"), "choose a shorter path"),
+		"too long: choose a shorter path":        hint.With(errors.New("too long"), "choose a shorter path"),
 	} {
 		if got := noConnection(err).Error(); got != want {
 			t.Errorf("%v: %q, want %q", err, got, want)

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/tap"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/v1alpha1"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
@@ -222,7 +223,7 @@ var errEnding = errors.New("the external signer is ending")
 // words are an error with its hint, on one line.
 func words(err error) string {
 	text := err.Error()
-	if hint := hsm.Hint(err); hint != "" {
+	if hint := hinting.Of(err); hint != "" {
 		text += " (" + hint + ")"
 	}
 	return oneLine(text)

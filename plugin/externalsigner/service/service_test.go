@@ -18,6 +18,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/v1alpha1"
@@ -146,7 +147,7 @@ func TestErrors(t *testing.T) {
 		{externalsigner.ErrRequest, codes.InvalidArgument}, {externalsigner.ErrUntrusted, codes.PermissionDenied},
 		{hsm.ErrCancelled, codes.Canceled}, {hsm.ErrPINIncorrect, codes.FailedPrecondition}, {context.DeadlineExceeded, codes.DeadlineExceeded},
 	} {
-		err = hsm.WithHint(each.err, "do\nthis")
+		err = hint.With(each.err, "do\nthis")
 		stream, cerr := c.GetCertificate(t.Context(), &v1alpha1.CertificateRequest{Configuration: config})
 		if cerr != nil {
 			t.Fatal(cerr)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // The keys of an auth provider's configuration. All values are strings. They
@@ -101,8 +102,7 @@ func (c *Config) parsePlace(values map[string]text) error {
 	}
 	slot, object := string(values[KeySlotID]), string(values[KeyObjectID])
 	if c.PathLib == "" || slot == "" || object == "" {
-		return hsm.WithHint(errors.New("the configuration names no key: it has neither a uri nor pathLib, slotId and objectId"),
-			"`kubehsm key list` shows the URIs of keys")
+		return hint.With(errors.New("the configuration names no key: it has neither a uri nor pathLib, slotId and objectId"), "`kubehsm key list` shows the URIs of keys")
 	}
 	n, err := strconv.ParseUint(slot, 10, 64)
 	if err != nil {
@@ -110,8 +110,7 @@ func (c *Config) parsePlace(values map[string]text) error {
 	}
 	id, err := strconv.ParseUint(object, 10, 8)
 	if err != nil {
-		return hsm.WithHint(fmt.Errorf("objectId %.40q is not a number between 0 and 255", object),
-			"give the key's uri instead; `kubehsm key list` shows it")
+		return hint.With(fmt.Errorf("objectId %.40q is not a number between 0 and 255", object), "give the key's uri instead; `kubehsm key list` shows it")
 	}
 	b := byte(id)
 	c.SlotID, c.ObjectID = &n, &b

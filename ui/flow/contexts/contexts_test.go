@@ -13,6 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
@@ -196,8 +197,8 @@ func TestRefreshGone(t *testing.T) {
 	e, before := enrolled(t, enrollment.Cluster{Server: "https://127.0.0.1:1", Direct: true})
 	e.RequestTimeout = 200 * time.Millisecond // the call is repeated until then
 	_, err := New(e).Refresh(t.Context(), "prod-hsm")
-	if err == nil || !strings.Contains(hsm.Hint(err), "`kubehsm kubeconfig refresh prod-hsm --server URL`") {
-		t.Errorf("%v (hint: %s)", err, hsm.Hint(err))
+	if err == nil || !strings.Contains(hinting.Of(err), "`kubehsm kubeconfig refresh prod-hsm --server URL`") {
+		t.Errorf("%v (hint: %s)", err, hinting.Of(err))
 	}
 	if now, err := e.Enrollments().Load("prod-hsm"); err != nil || now.Cluster.Server != before.Cluster.Server {
 		t.Errorf("%+v, %v", now, err)

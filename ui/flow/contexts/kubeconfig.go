@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/execcredential"
@@ -95,7 +95,7 @@ func (c *Change) Apply(ctx context.Context) error {
 func (k Contexts) Set(ctx context.Context, name string, setCurrent, replace bool) (*Change, error) {
 	en, err := k.env.Enrollments().Load(name)
 	if err != nil {
-		return nil, hsm.WithHint(err, "`kubehsm enroll` makes an enrollment")
+		return nil, hint.With(err, "`kubehsm enroll` makes an enrollment")
 	}
 	return k.PlanEntry(ctx, en, setCurrent, replace)
 }
@@ -152,8 +152,7 @@ func (k Contexts) Undo(ctx context.Context, step string) (*Change, error) {
 		}
 		all = slices.DeleteFunc(all, func(s kubeconfig.Step) bool { return !strings.HasPrefix(s.ID, step) })
 		if len(all) != 1 {
-			return nil, hsm.WithHint(fmt.Errorf("%w: %d of them begin with %q", kubeconfig.ErrNoStep, len(all), step),
-				"`kubehsm kubeconfig history` shows those there are")
+			return nil, hint.With(fmt.Errorf("%w: %d of them begin with %q", kubeconfig.ErrNoStep, len(all), step), "`kubehsm kubeconfig history` shows those there are")
 		}
 		step = all[0].ID
 	}

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
@@ -26,7 +26,7 @@ const (
 func (k Contexts) SetSigner(ctx context.Context, name string, setCurrent, replace bool) (*Change, error) {
 	en, err := k.env.Enrollments().Load(name)
 	if err != nil {
-		return nil, hsm.WithHint(err, "`kubehsm enroll` makes an enrollment")
+		return nil, hint.With(err, "`kubehsm enroll` makes an enrollment")
 	}
 	plan, err := k.env.Rules().Plan(ctx, k.signerEntry(en, setCurrent), kubeconfig.Options{Replace: replace})
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"strings"
 
 	"github.com/kubehsm/kubehsm/csr"
-	"github.com/kubehsm/kubehsm/hsm"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
@@ -46,8 +47,7 @@ func (k Contexts) Migration(ctx context.Context, kubeContext string) (Migration,
 	}
 	switch c.User.Kind {
 	case kubeconfig.UserOurs, kubeconfig.UserExternalSigner:
-		return m, hsm.WithHint(fmt.Errorf("context %q signs in with a token already", c.Name),
-			"`kubehsm kubeconfig list` shows the others")
+		return m, hint.With(fmt.Errorf("context %q signs in with a token already", c.Name), "`kubehsm kubeconfig list` shows the others")
 	case kubeconfig.UserKeyData, kubeconfig.UserKeyFile:
 		m.Subject, err = k.certificateSubject(ctx, c.Name)
 		return m, err

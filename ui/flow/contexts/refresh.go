@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
@@ -42,15 +42,13 @@ func (k Contexts) Refresh(ctx context.Context, name string) (*Refresh, error) {
 	}
 	c := en.Cluster
 	if c.InsecureSkipTLSVerify {
-		return nil, hsm.WithHint(fmt.Errorf("%w: the enrollment %s does not verify %s at all", ErrUnproven, name, en.Host()),
-			"put the cluster's CA into its context, then `kubehsm enroll --restart --name "+name+"`")
+		return nil, hint.With(fmt.Errorf("%w: the enrollment %s does not verify %s at all", ErrUnproven, name, en.Host()), "put the cluster's CA into its context, then `kubehsm enroll --restart --name "+name+"`")
 	}
 	known := discovery.ClusterInfo{Server: c.Server, CAData: c.CAData,
 		TLSServerName: c.TLSServerName, ProxyURL: c.ProxyURL}
 	update, err := discovery.Refresh(ctx, known, discovery.Limits{Timeout: k.env.RequestTimeout})
 	if err != nil {
-		return nil, hsm.Hintf(err, "check that %s is up and reachable from here; if the cluster has moved, "+
-			"give its new address: `kubehsm kubeconfig refresh %s --server URL`", en.Host(), name)
+		return nil, hint.Withf(err, "check that %s is up and reachable from here; if the cluster has moved, "+"give its new address: `kubehsm kubeconfig refresh %s --server URL`", en.Host(), name)
 	}
 	r := &Refresh{Name: name, Changes: append([]discovery.Change{}, update.Changes...), from: k, next: en}
 	if update.Unproven != nil {
@@ -70,8 +68,7 @@ func (c *Refresh) Apply(ctx context.Context, accept bool) error {
 		return nil
 	}
 	if c.Unproven != "" && !accept {
-		return hsm.WithHint(fmt.Errorf("%w: %s", ErrUnproven, c.Unproven),
-			"ask the cluster's administrators; --accept-risk=unproven takes it all the same")
+		return hint.With(fmt.Errorf("%w: %s", ErrUnproven, c.Unproven), "ask the cluster's administrators; --accept-risk=unproven takes it all the same")
 	}
 	release, err := c.from.env.Lock(ctx, c.Name)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
@@ -71,7 +71,7 @@ func (k Contexts) Unenroll(ctx context.Context, u Unenrollment) error {
 		return err
 	}
 	if err := token.LockAgent(ctx, k.env); err != nil {
-		return hsm.WithHint(err, "the enrollment is gone; end what is signed in with `kubehsm agent stop`")
+		return hint.With(err, "the enrollment is gone; end what is signed in with `kubehsm agent stop`")
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
@@ -68,7 +68,7 @@ func (b BootstrapTokens) Create(ctx context.Context, kubeContext string, r boots
 	v := viewToken(r, true)
 	if join {
 		if !r.Signs() {
-			return BootstrapToken{}, hsm.WithHint(fmt.Errorf("%w: nobody can find the cluster with it", bootstraptoken.ErrInvalid), "a join command needs the usage \"signing\"")
+			return BootstrapToken{}, hint.With(fmt.Errorf("%w: nobody can find the cluster with it", bootstraptoken.ErrInvalid), "a join command needs the usage \"signing\"")
 		}
 		cluster, err := b.access.Verified(ctx, kubeContext)
 		if err != nil {
@@ -105,8 +105,7 @@ func joinCommand(c enrollment.Cluster, token string) (string, error) {
 // clusterPins are the pins of a cluster's authorities.
 func clusterPins(c enrollment.Cluster) ([]discovery.Pin, error) {
 	if len(c.CAData) == 0 {
-		return nil, hsm.WithHint(fmt.Errorf("the context of %s names no certificate authority", c.Server),
-			"it trusts the system's; who joins by token needs the hash of the cluster's own: put certificate-authority-data into the context's cluster")
+		return nil, hint.With(fmt.Errorf("the context of %s names no certificate authority", c.Server), "it trusts the system's; who joins by token needs the hash of the cluster's own: put certificate-authority-data into the context's cluster")
 	}
 	return discovery.PinsOf(c.CAData)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
@@ -61,13 +62,13 @@ func NewBreakGlass(e *env.Env) BreakGlass { return BreakGlass{env: e, access: cl
 // Request is the enrollment that asks for break-glass.
 func (b BreakGlass) Request(ctx context.Context, o BreakGlassOptions) (enrolling.Options, error) {
 	if strings.TrimSpace(o.Reason) == "" {
-		return enrolling.Options{}, hsm.WithHint(ErrNoReason, "say why with --reason: the second person and the record want to know")
+		return enrolling.Options{}, hint.With(ErrNoReason, "say why with --reason: the second person and the record want to know")
 	}
 	if o.Lifetime == 0 {
 		o.Lifetime = BreakGlassLifetime
 	}
 	if o.Lifetime < csr.MinExpiration || o.Lifetime > BreakGlassLifetime {
-		return enrolling.Options{}, hsm.Hintf(fmt.Errorf("%w for %s", request.ErrForecast, o.Lifetime), "break-glass is for %s to %s", csr.MinExpiration, BreakGlassLifetime)
+		return enrolling.Options{}, hint.Withf(fmt.Errorf("%w for %s", request.ErrForecast, o.Lifetime), "break-glass is for %s to %s", csr.MinExpiration, BreakGlassLifetime)
 	}
 	out, err := b.asCaller(ctx, o.Context, o.Name, "-break-glass", enrolling.Options{
 		Token: o.Token, Key: o.Key, Generate: o.Generate, AcceptFactory: o.AcceptFactory, Timeout: o.Timeout,
@@ -112,11 +113,11 @@ func (b BreakGlass) asCaller(ctx context.Context, kubeContext, name, suffix stri
 func (b BreakGlass) Seal(ctx context.Context, kubeContext, name string, o enrolling.Options) (enrolling.Options, error) {
 	switch {
 	case strings.TrimSpace(o.Reason) == "":
-		return o, hsm.WithHint(ErrNoReason, "say with --reason where the token is kept and who may open the safe")
+		return o, hint.With(ErrNoReason, "say with --reason where the token is kept and who may open the safe")
 	case o.User == "":
-		return o, hsm.WithHint(errors.New("no user name is given"), "give the sealed token a name of its own with --user, such as sealed-1: the audit log then shows when it is used")
+		return o, hint.With(errors.New("no user name is given"), "give the sealed token a name of its own with --user, such as sealed-1: the audit log then shows when it is used")
 	case o.Token.Scheme == "" && o.Key.Scheme == "":
-		return o, hsm.WithHint(errors.New("no token is named"), "name the one that goes into the safe with --token")
+		return o, hint.With(errors.New("no token is named"), "name the one that goes into the safe with --token")
 	}
 	o.Groups, o.KeepCurrent = []string{request.SealedGroup}, true
 	return b.asCaller(ctx, kubeContext, name, "-sealed", o)

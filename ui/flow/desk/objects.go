@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kubehsm/kubehsm/csr"
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 )
 
@@ -114,9 +114,9 @@ func objectError(op, host string, raw []byte, err error) error {
 	err = csr.Unreachable(op, host, err)
 	switch {
 	case apierrors.IsForbidden(err):
-		return hsm.WithHint(err, "`kubehsm rbac check` shows what you may do; a cluster admin must do the rest")
+		return hint.With(err, "`kubehsm rbac check` shows what you may do; a cluster admin must do the rest")
 	case apierrors.IsConflict(err):
-		return hsm.WithHint(err, "somebody else has changed it by other means: look at it, then say --force-conflicts")
+		return hint.With(err, "somebody else has changed it by other means: look at it, then say --force-conflicts")
 	}
 	return err
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 )
 
@@ -39,9 +39,9 @@ func (r Revocation) Remains(date func(time.Time) string) []string {
 func (r Revocation) Err() error {
 	switch {
 	case len(r.Failed) > 0:
-		return hsm.WithHint(errors.New("not all access could be removed"), r.sendOn())
+		return hint.With(errors.New("not all access could be removed"), r.sendOn())
 	case len(r.Unseen) > 0:
-		return hsm.WithHint(fmt.Errorf("you may not look at everything, so some access may remain: %s", strings.Join(r.Unseen, "; ")), r.sendOn())
+		return hint.With(fmt.Errorf("you may not look at everything, so some access may remain: %s", strings.Join(r.Unseen, "; ")), r.sendOn())
 	}
 	return nil
 }

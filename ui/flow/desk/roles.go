@@ -10,7 +10,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/kubehsm/kubehsm/assets"
-	"github.com/kubehsm/kubehsm/hsm"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
@@ -52,7 +53,7 @@ func RBACSets() []string {
 func rbacRoles(sets []string) ([]assets.Roles, error) {
 	for _, s := range sets {
 		if !slices.Contains(RBACSets(), s) {
-			return nil, hsm.WithHint(fmt.Errorf("no roles are called %q", s), "there are "+strings.Join(RBACSets(), ", "))
+			return nil, hint.With(fmt.Errorf("no roles are called %q", s), "there are "+strings.Join(RBACSets(), ", "))
 		}
 	}
 	return slices.DeleteFunc(assets.RBAC(), func(r assets.Roles) bool {

@@ -3,7 +3,7 @@ package desk
 import (
 	"errors"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // RBACUnenforced is the error for policies that a cluster cannot enforce: without
@@ -11,8 +11,7 @@ import (
 func RBACUnenforced(all []RBACObject) error {
 	for _, o := range all {
 		if o.State == RBACUnserved {
-			return hsm.WithHint(errors.New("this cluster does not know ValidatingAdmissionPolicies: what they forbid is not forbidden there"),
-				"they need Kubernetes 1.30; do not bind the roles of help desk and break-glass before")
+			return hint.With(errors.New("this cluster does not know ValidatingAdmissionPolicies: what they forbid is not forbidden there"), "they need Kubernetes 1.30; do not bind the roles of help desk and break-glass before")
 		}
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
@@ -115,10 +115,10 @@ func TestTicketThatWasNotMade(t *testing.T) {
 // TestPolicyHint: a desk that is newer than the cluster's policies is told so.
 func TestPolicyHint(t *testing.T) {
 	old := errors.New("denied: the help desk makes and deletes bootstrap tokens of the group " + ticket.Group + " only")
-	if err := policyHint(old); !errors.Is(err, old) || !strings.Contains(hsm.Hint(err), "kubehsm rbac apply") {
-		t.Errorf("%v, hint %q", err, hsm.Hint(err))
+	if err := policyHint(old); !errors.Is(err, old) || !strings.Contains(hinting.Of(err), "kubehsm rbac apply") {
+		t.Errorf("%v, hint %q", err, hinting.Of(err))
 	}
-	if other := bootstraptoken.ErrForbidden; hsm.Hint(policyHint(other)) != "" {
+	if other := bootstraptoken.ErrForbidden; hinting.Of(policyHint(other)) != "" {
 		t.Error("of another error")
 	}
 }

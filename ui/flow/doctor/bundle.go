@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 )
 
@@ -93,7 +93,7 @@ func Bundle(ctx context.Context, o Options, w io.Writer) ([]Check, error) {
 func WriteBundle(ctx context.Context, path string, o Options) ([]Check, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return nil, hsm.WithHint(err, "name a file that does not exist yet")
+		return nil, hint.With(err, "name a file that does not exist yet")
 	}
 	if err != nil {
 		return nil, err

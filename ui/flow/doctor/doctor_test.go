@@ -23,6 +23,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
@@ -129,10 +130,10 @@ func TestTokens(t *testing.T) {
 
 	m.fake.Add(hsmtest.FakeOptions{Label: "blue", Serial: "1"})
 	m.fake.Add(hsmtest.FakeOptions{Label: "new", Serial: "2", PINNotSet: true})
-	m.fake.SetProblems(hsm.Problem{Source: "/lib/vendor.so", Err: hsm.WithHint(fmt.Errorf("vendor: %w", hsm.ErrModule), "update it")},
+	m.fake.SetProblems(hsm.Problem{Source: "/lib/vendor.so", Err: hint.With(fmt.Errorf("vendor: %w", hsm.ErrModule), "update it")},
 		hsm.Problem{Source: "Reader 1", Err: fmt.Errorf("reader: %w", hsm.ErrBusy)},
 		hsm.Problem{Source: "Reader 2", Err: fmt.Errorf("reader: %w", hsm.ErrNoToken)},
-		hsm.Problem{Source: "smart cards", Err: hsm.WithHint(hsm.ErrPending, "wait")})
+		hsm.Problem{Source: "smart cards", Err: hint.With(hsm.ErrPending, "wait")})
 	checks = tokens(context.Background(), m.Options)
 	m.expect(m.find(checks, "token/pkcs11:token=blue"), OK, "1", "")
 	m.expect(m.find(checks, "token/pkcs11:token=new"), Failed, "PIN not set", "kubehsm token pin unblock --token 'pkcs11:token=new")
@@ -169,7 +170,7 @@ func TestTwin(t *testing.T) {
 // A token whose keys cannot be read is not said to be well.
 func TestUnreadableKeys(t *testing.T) {
 	m := newMachine(t)
-	unread := hsm.WithHint(fmt.Errorf("vendor: %w", hsm.ErrModule), "update it")
+	unread := hint.With(fmt.Errorf("vendor: %w", hsm.ErrModule), "update it")
 	m.fake.Add(hsmtest.FakeOptions{Label: "other", Serial: "1"}).Fail(hsmtest.OpSlots, unread)
 	m.expect(m.find(tokens(t.Context(), m.Options), "keys/pkcs11:token=other"), Warning, "vendor", "update it")
 	m.enroll("prod", "https://prod.example.com", nil, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
@@ -376,7 +377,7 @@ func TestFolders(t *testing.T) {
 // are not there.
 func TestDenied(t *testing.T) {
 	m := newMachine(t)
-	denied := hsm.WithHint(fmt.Errorf("%w: %w", hsm.ErrNoToken, hsm.ErrDenied), "polkit")
+	denied := hint.With(fmt.Errorf("%w: %w", hsm.ErrNoToken, hsm.ErrDenied), "polkit")
 	m.expect(problem(hsm.KindOf(hsm.SchemePIV), hsm.Problem{Err: denied}), Failed, "refuses this user", "polkit")
 	m.Env.Drivers = hsm.Drivers{failing{err: denied}}
 	m.expect(m.find(tokens(t.Context(), m.Options), "driver/piv"), Failed, "refuses this user", "polkit")

@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
@@ -58,7 +58,7 @@ func configuration(d home.Dirs) Check {
 
 // fixOr is err's own hint, or what helps in general.
 func fixOr(err error, general string) string {
-	if h := hsm.Hint(err); h != "" {
+	if h := hinting.Of(err); h != "" {
 		return h
 	}
 	return general

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/present"
@@ -76,9 +77,9 @@ func ofDriver(ctx context.Context, d hsm.Driver, all []enrollment.Enrollment) ([
 	}
 	switch {
 	case errors.Is(err, hsm.ErrUnavailable):
-		return []Check{area.with(Note, err.Error(), "This build cannot reach such tokens.", hsm.Hint(err))}, nil
+		return []Check{area.with(Note, err.Error(), "This build cannot reach such tokens.", hint.Of(err))}, nil
 	case errors.Is(err, hsm.ErrNoToken) && !errors.Is(err, hsm.ErrDenied):
-		return []Check{area.with(Note, err.Error(), "Only matters if the token you mean is one of these.", hsm.Hint(err))}, nil
+		return []Check{area.with(Note, err.Error(), "Only matters if the token you mean is one of these.", hint.Of(err))}, nil
 	case err != nil:
 		return []Check{area.with(Failed, err.Error(), "Its tokens cannot be reached.", fixOr(err, "`kubehsm token list` tells more"))}, nil
 	}

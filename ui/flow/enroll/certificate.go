@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
@@ -57,7 +58,7 @@ func (r *attempt) storeCertificate(ctx context.Context) (outcome, error) {
 		return outcome{}, fmt.Errorf("read the certificate back: %w", err)
 	}
 	if back.Certificate == nil || !bytes.Equal(back.Certificate.Raw, cert.Leaf.Raw) {
-		return outcome{}, hsm.WithHint(errors.New("the token did not keep the certificate as it was written"),
+		return outcome{}, hint.With(errors.New("the token did not keep the certificate as it was written"),
 			"the token may be full; `kubehsm key list` shows what is on it")
 	}
 	return outcome{message: "written to the token and read back"}, nil

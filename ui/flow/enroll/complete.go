@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
@@ -48,7 +49,7 @@ func (n Enroller) Complete(ctx context.Context, o enrolling.Options) (enrolling.
 		o.Generate.Slot = o.Token.NewSlot()
 	}
 	if o.User == "" {
-		return o, hsm.WithHint(errors.New("no user name is given"), "say who the certificate is for: --user NAME (and --group NAME)")
+		return o, hint.With(errors.New("no user name is given"), "say who the certificate is for: --user NAME (and --group NAME)")
 	}
 	if err := n.completeNames(ctx, &o); err != nil {
 		return o, err
@@ -73,7 +74,7 @@ func (n Enroller) completeToken(ctx context.Context, o *enrolling.Options) error
 	}
 	only, err := (token.Tokens{Env: n.env}).Only(ctx)
 	if o.Join != nil && errors.Is(err, hsm.ErrSeveralTokens) { // --token is another one there
-		err = hsm.WithHint(hsm.ErrSeveralTokens, "choose one with --hsm; `kubehsm token list` shows their URIs")
+		err = hint.With(hsm.ErrSeveralTokens, "choose one with --hsm; `kubehsm token list` shows their URIs")
 	}
 	o.Token = only
 	return err
@@ -106,7 +107,7 @@ func (n Enroller) completeContext(ctx context.Context, o *enrolling.Options) err
 			}
 		}
 		if o.Context == "" {
-			return hsm.WithHint(errors.New("no cluster is chosen and the kubeconfig has no current context"),
+			return hint.With(errors.New("no cluster is chosen and the kubeconfig has no current context"),
 				"choose one with --context; `kubehsm kubeconfig list` shows them")
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
@@ -114,7 +115,7 @@ func TestUnverifiedCluster(t *testing.T) {
 		var unverified *cluster.UnverifiedError
 		err := NewEnroller(e).readCluster(t.Context(), j)
 		if !errors.As(err, &unverified) || unverified.Host != "10.0.0.2:6443" || j.Cluster.Server != "" ||
-			!strings.Contains(hsm.Hint(err), "--accept-risk unverified:10.0.0.2:6443") {
+			!strings.Contains(hint.Of(err), "--accept-risk unverified:10.0.0.2:6443") {
 			t.Errorf("%q: %v, %+v", accept, err, j.Cluster)
 		}
 	}

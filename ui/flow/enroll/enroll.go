@@ -12,6 +12,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/expiry"
@@ -126,7 +127,7 @@ func resumable(j *enrolling.Progress, err error) error {
 	if !errors.Is(err, syscall.ENOSPC) {
 		return err
 	}
-	return hsm.Hintf(err, "make room on the disk; then `%s` goes on from here", j.Options.Resume())
+	return hint.Withf(err, "make room on the disk; then `%s` goes on from here", j.Options.Resume())
 }
 
 // progress reports a message of a running step.

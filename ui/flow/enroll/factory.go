@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
@@ -121,6 +122,6 @@ func factoryRefusal(all []factorySecret, info hsm.TokenInfo) error {
 	for i, s := range all {
 		commands[i] = fmt.Sprintf("`kubehsm %s --token %s`", s.command, shell.Quote(info.URI().String()))
 	}
-	return hsm.Hintf(fmt.Errorf("%w: %s", ErrFactorySecrets, factoryWords(all)),
+	return hint.Withf(fmt.Errorf("%w: %s", ErrFactorySecrets, factoryWords(all)),
 		"set your own first with %s; then run the same command again", strings.Join(commands, ", "))
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
@@ -54,8 +55,8 @@ func TestFactorySecrets(t *testing.T) {
 				return
 			case tc.named == "" && err != nil:
 				t.Fatal(err)
-			case tc.named != "" && (!errors.Is(err, ErrFactorySecrets) || !strings.HasSuffix(err.Error(), ": "+tc.named) || !strings.Contains(hsm.Hint(err), tc.hint)):
-				t.Fatalf("error %v, hint %q", err, hsm.Hint(err))
+			case tc.named != "" && (!errors.Is(err, ErrFactorySecrets) || !strings.HasSuffix(err.Error(), ": "+tc.named) || !strings.Contains(hinting.Of(err), tc.hint)):
+				t.Fatalf("error %v, hint %q", err, hinting.Of(err))
 			}
 			r.j.Options.AcceptFactory = true
 			if err := r.refuseFactory(ctx); err != nil {
@@ -75,7 +76,7 @@ func TestFactoryPINBlocked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if hint := hsm.Hint(factoryRefusal(all, blocked)); !strings.Contains(hint, "`kubehsm token pin unblock --token piv:serial=7`") {
+	if hint := hinting.Of(factoryRefusal(all, blocked)); !strings.Contains(hint, "`kubehsm token pin unblock --token piv:serial=7`") {
 		t.Errorf("hint %q", hint)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/kubehsm/kubehsm/csr"
-	"github.com/kubehsm/kubehsm/hsm"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
@@ -74,8 +74,8 @@ func reach(ctx context.Context, client *csr.Client) error {
 // noKeyYet says how a key is made all the same.
 func noKeyYet(err error) error {
 	const other = "no key was made yet; to make one without the cluster: `kubehsm key generate`, and later `kubehsm enroll --key`"
-	if hint := hsm.Hint(err); hint != "" {
-		return hsm.WithHint(err, hint+"; "+other)
+	if hint := hinting.Of(err); hint != "" {
+		return hinting.With(err, hint+"; "+other)
 	}
-	return hsm.WithHint(err, other)
+	return hinting.With(err, other)
 }

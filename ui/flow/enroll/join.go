@@ -12,6 +12,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
@@ -35,9 +36,9 @@ func (n Joins) Begun(name string) error {
 	j, err := enrolling.NewStore(n.env).Load(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return hsm.WithHint(fmt.Errorf("%q: %w", name, ErrNoJoin), "say which cluster: --ticket -, or an address and --token -, or --discovery-file FILE")
+		return hint.With(fmt.Errorf("%q: %w", name, ErrNoJoin), "say which cluster: --ticket -, or an address and --token -, or --discovery-file FILE")
 	case err == nil && j.Options.Join == nil:
-		return hsm.Hintf(fmt.Errorf("%q: %w: it was begun from a context", name, ErrNoJoin), "go on with `kubehsm enroll --name %s`", name)
+		return hint.Withf(fmt.Errorf("%q: %w: it was begun from a context", name, ErrNoJoin), "go on with `kubehsm enroll --name %s`", name)
 	}
 	return err
 }
@@ -92,7 +93,7 @@ func (n Enroller) filer(ctx context.Context, j *enrolling.Progress) (*csr.Client
 		client, err := (cluster.Access{Env: n.env}).Client(ctx, j.Options.Context)
 		if errors.Is(err, kubeconfig.ErrNoContext) {
 			if _, loadErr := n.env.Enrollments().Load(j.Options.Name); loadErr == nil {
-				err = hsm.Hintf(err, "%s was enrolled from that context; file the request with another one: `kubehsm certificate renew %s --with CONTEXT`", j.Options.Name, j.Options.Name)
+				err = hint.Withf(err, "%s was enrolled from that context; file the request with another one: `kubehsm certificate renew %s --with CONTEXT`", j.Options.Name, j.Options.Name)
 			}
 		}
 		return client, err
@@ -125,24 +126,24 @@ func (n Joins) TakeCertificate(ctx context.Context, name string, pem []byte) err
 	defer release()
 	j, err := enrolling.NewStore(n.env).Load(name)
 	if err != nil {
-		return hsm.WithHint(err, "a certificate belongs to an enrollment that was begun: name it with --name")
+		return hint.With(err, "a certificate belongs to an enrollment that was begun: name it with --name")
 	}
 	cert, err := csr.ParseCertificate(pem)
 	if err != nil {
 		return err
 	}
 	if j.KeyHash == "" {
-		return hsm.Hintf(fmt.Errorf("the enrollment %q has no key yet", name), "run `kubehsm join --name %s` first", name)
+		return hint.Withf(fmt.Errorf("the enrollment %q has no key yet", name), "run `kubehsm join --name %s` first", name)
 	}
 	hash, err := hsm.Fingerprint(cert.Leaf.PublicKey)
 	if err != nil {
 		return err
 	}
 	if hash != j.KeyHash {
-		return hsm.WithHint(fmt.Errorf("the certificate is for another key: %w", hsm.ErrKeyMismatch), "it belongs to another request, or another enrollment: see --name")
+		return hint.With(fmt.Errorf("the certificate is for another key: %w", hsm.ErrKeyMismatch), "it belongs to another request, or another enrollment: see --name")
 	}
 	if got := cert.Subject(); !got.Equal(csr.Subject{User: j.Options.User, Groups: j.Options.Groups}) {
-		return hsm.WithHint(fmt.Errorf("the certificate is for %q in %q, not %q in %q", got.User, got.Groups, j.Options.User, j.Options.Groups), "ask who issued it")
+		return hint.With(fmt.Errorf("the certificate is for %q in %q, not %q in %q", got.User, got.Groups, j.Options.User, j.Options.Groups), "ask who issued it")
 	}
 	j.Certificate, j.Rejected = cert.PEM, false
 	return enrolling.NewStore(n.env).Save(j)
@@ -160,6 +161,6 @@ func (n Enroller) completeSerial(ctx context.Context, o *enrolling.Options) erro
 			return nil
 		}
 	}
-	return hsm.WithHint(fmt.Errorf("the ticket is for the token with the serial number %q: %w", o.Join.Serial, hsm.ErrNoToken),
+	return hint.With(fmt.Errorf("the ticket is for the token with the serial number %q: %w", o.Join.Serial, hsm.ErrNoToken),
 		"insert that one; `kubehsm token list` shows what is found")
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
@@ -33,7 +34,7 @@ func (n Joins) NewPUK(ctx context.Context, o enrolling.Options, showable func() 
 		return nil, err
 	}
 	if o.Token.Kind().Unblocks != hsm.PUK {
-		return nil, hsm.WithHint(hsm.ErrUnsupported, "this is no PIV card; it has no PUK")
+		return nil, hint.With(hsm.ErrUnsupported, "this is no PIV card; it has no PUK")
 	}
 	before, err := (token.Tokens{Env: n.env}).Details(ctx, o.Token)
 	if err != nil {

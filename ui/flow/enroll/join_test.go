@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
@@ -47,7 +48,7 @@ func TestUseTicket(t *testing.T) {
 		"unattested":     {NoAttestation: true},
 		"untouched":      {Generate: hsm.GenerateOptions{Touch: hsm.TouchNever}},
 	} {
-		if err := o.UseTicket(k); !errors.Is(err, enrolling.ErrTicket) || hsm.Hint(err) == "" {
+		if err := o.UseTicket(k); !errors.Is(err, enrolling.ErrTicket) || hinting.Of(err) == "" {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -75,7 +76,7 @@ func TestJoinRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := NewJoins(e).Begun(o.Name); !errors.Is(err, ErrNoJoin) || !strings.Contains(hsm.Hint(err), "--ticket") {
+	if err := NewJoins(e).Begun(o.Name); !errors.Is(err, ErrNoJoin) || !strings.Contains(hinting.Of(err), "--ticket") {
 		t.Errorf("before it is begun: %v", err)
 	}
 	r := begin(t, e, o, &typist{})
@@ -97,7 +98,7 @@ func TestJoinRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewEnroller(e).filer(ctx, j); !errors.Is(err, enrolling.ErrTokenNeeded) || !strings.Contains(hsm.Hint(err), "kubehsm join --name prod-eu") {
+	if _, err := NewEnroller(e).filer(ctx, j); !errors.Is(err, enrolling.ErrTokenNeeded) || !strings.Contains(hinting.Of(err), "kubehsm join --name prod-eu") {
 		t.Errorf("without the token: %v", err)
 	}
 	if steps := j.Options.Steps(); steps[0] != enrolling.StepDiscover || len(steps) != len(enrolling.Steps())+1 {
@@ -138,8 +139,8 @@ func TestJoinRefusesTokens(t *testing.T) {
 	}
 	several, _ := flowtest.Env(t, "blue", "red")
 	o.Join.Serial = ""
-	if _, err := NewEnroller(several).Complete(context.Background(), o); !errors.Is(err, hsm.ErrSeveralTokens) || !strings.Contains(hsm.Hint(err), "--hsm") || strings.Contains(hsm.Hint(err), "--token") {
-		t.Errorf("several tokens: %v, hint %q", err, hsm.Hint(err))
+	if _, err := NewEnroller(several).Complete(context.Background(), o); !errors.Is(err, hsm.ErrSeveralTokens) || !strings.Contains(hinting.Of(err), "--hsm") || strings.Contains(hinting.Of(err), "--token") {
+		t.Errorf("several tokens: %v, hint %q", err, hinting.Of(err))
 	}
 	why := errors.New("it cannot")
 	for policy, refused := range map[ticket.Policy]bool{0: false, ticket.Attested: true} {

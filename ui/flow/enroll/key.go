@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
@@ -88,14 +89,14 @@ func (k keyMaker) reuse(ctx context.Context, u hsm.URI) (outcome, error) {
 
 func (k keyMaker) take(slot hsm.Slot, reused bool) (outcome, error) {
 	if slot.Key == nil {
-		return outcome{}, hsm.WithHint(fmt.Errorf("%s holds no key: %w", slot.URI, hsm.ErrNoKey),
+		return outcome{}, hint.With(fmt.Errorf("%s holds no key: %w", slot.URI, hsm.ErrNoKey),
 			"`kubehsm key list` shows the keys there are")
 	}
 	if slot.Problem != "" {
 		return outcome{}, fmt.Errorf("%s cannot be used: %s", slot.URI, slot.Problem)
 	}
 	if slot.Key.Extractable {
-		return outcome{}, hsm.WithHint(fmt.Errorf("the private key %s can be read out of the token", slot.URI),
+		return outcome{}, hint.With(fmt.Errorf("the private key %s can be read out of the token", slot.URI),
 			"generate a new key; leave --key out")
 	}
 	hash, err := hsm.Fingerprint(slot.Key.Public)
@@ -103,7 +104,7 @@ func (k keyMaker) take(slot hsm.Slot, reused bool) (outcome, error) {
 		return outcome{}, err
 	}
 	if k.run.j.KeyHash != "" && k.run.j.KeyHash != hash {
-		return outcome{}, hsm.Hintf(fmt.Errorf("%s: %w", slot.URI, hsm.ErrKeyMismatch),
+		return outcome{}, hint.Withf(fmt.Errorf("%s: %w", slot.URI, hsm.ErrKeyMismatch),
 			"the key was replaced since; start anew with --restart or another --name")
 	}
 	k.run.public = slot.Key.Public
@@ -137,7 +138,7 @@ func (k keyMaker) inPlace(ctx context.Context) (ours *hsm.Slot, hashes []string,
 		case k.run.j.Generating && !slices.Contains(k.run.j.Before, hash):
 			return &s, nil, nil
 		case !o.Overwrite:
-			return nil, nil, hsm.Hintf(fmt.Errorf("token %q has a key %q already: %w", k.run.info.Name(), place, hsm.ErrOccupied),
+			return nil, nil, hint.Withf(fmt.Errorf("token %q has a key %q already: %w", k.run.info.Name(), place, hsm.ErrOccupied),
 				"reuse it with --key '%s', or choose another --name", s.URI)
 		}
 		hashes = append(hashes, hash)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
@@ -130,8 +131,8 @@ func TestMakeKeyRefusesAForeignKey(t *testing.T) {
 	}
 	r := begin(t, e, enrolling.Options{User: "jane"}, &typist{})
 	_, err = (keyMaker{r}).make(ctx)
-	if !errors.Is(err, hsm.ErrOccupied) || hsm.Hint(err) == "" {
-		t.Errorf("got %v (hint %q)", err, hsm.Hint(err))
+	if !errors.Is(err, hsm.ErrOccupied) || hinting.Of(err) == "" {
+		t.Errorf("got %v (hint %q)", err, hinting.Of(err))
 	}
 	if r.j.Generating {
 		t.Error("the foreign key could be taken for ours on the next run")

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/csr"
-	"github.com/kubehsm/kubehsm/hsm"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
@@ -37,8 +37,8 @@ func TestRenewTooLate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := NewRenewer(e).renewable(en); err == nil || !strings.Contains(hsm.Hint(err), offered) {
-			t.Errorf("from context %q: %v, hint %q", context, err, hsm.Hint(err))
+		if err := NewRenewer(e).renewable(en); err == nil || !strings.Contains(hinting.Of(err), offered) {
+			t.Errorf("from context %q: %v, hint %q", context, err, hinting.Of(err))
 		}
 		j, err := NewRenewer(e).renewal(ctx, "prod-hsm", RenewOptions{})
 		if err != nil || j.Namespace != "team" {
@@ -53,7 +53,7 @@ func TestRenewTooLate(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = NewRenewer(e).renewal(ctx, "prod-hsm", RenewOptions{})
-	if hint := hsm.Hint(err); !strings.Contains(hint, "kubehsm certificate renew prod-hsm --new-key") || strings.Contains(hint, "--restart") {
+	if hint := hinting.Of(err); !strings.Contains(hint, "kubehsm certificate renew prod-hsm --new-key") || strings.Contains(hint, "--restart") {
 		t.Errorf("another renewal is unfinished: %v, hint %q", err, hint)
 	}
 }
@@ -65,12 +65,12 @@ func TestUnwritableState(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, cause := range []error{syscall.EROFS, syscall.EACCES} {
-		if hint := hsm.Hint(e.Unwritable(&fs.PathError{Op: "open", Path: "x", Err: cause})); !strings.Contains(hint, e.Dirs.State) || !strings.Contains(hint, "KUBEHSM_HOME") {
+		if hint := hinting.Of(e.Unwritable(&fs.PathError{Op: "open", Path: "x", Err: cause})); !strings.Contains(hint, e.Dirs.State) || !strings.Contains(hint, "KUBEHSM_HOME") {
 			t.Errorf("%v: hint %q", cause, hint)
 		}
 	}
-	if err := e.Unwritable(fs.ErrNotExist); hsm.Hint(err) != "" {
-		t.Errorf("of another error: %q", hsm.Hint(err))
+	if err := e.Unwritable(fs.ErrNotExist); hinting.Of(err) != "" {
+		t.Errorf("of another error: %q", hinting.Of(err))
 	}
 }
 
@@ -79,11 +79,11 @@ func TestFullDisk(t *testing.T) {
 	e, _ := flowtest.Env(t, "blue")
 	r := begin(t, e, enrolling.Options{Name: "prod-hsm", User: "jane"}, &typist{})
 	err := resumable(r.j, errors.Join(errors.New("write"), syscall.ENOSPC))
-	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(hsm.Hint(err), "kubehsm enroll --name prod-hsm") {
-		t.Errorf("%v, hint %q", err, hsm.Hint(err))
+	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(hinting.Of(err), "kubehsm enroll --name prod-hsm") {
+		t.Errorf("%v, hint %q", err, hinting.Of(err))
 	}
 	r.j.Options.Renewal = &enrolling.Renewal{With: "it's", OldKey: r.j.Options.Token}
-	if hint := hsm.Hint(waitHint(r.j, context.Canceled)); !strings.Contains(hint, `kubehsm certificate renew prod-hsm --new-key --with 'it'\''s'`) {
+	if hint := hinting.Of(waitHint(r.j, context.Canceled)); !strings.Contains(hint, `kubehsm certificate renew prod-hsm --new-key --with 'it'\''s'`) {
 		t.Errorf("of a renewal: %q", hint)
 	}
 }
@@ -93,10 +93,10 @@ func TestFullDisk(t *testing.T) {
 func TestHintsOfRenewal(t *testing.T) {
 	r := &attempt{j: &enrolling.Progress{Options: enrolling.Options{Name: "prod-hsm", Join: &enrolling.Join{Ticket: "abcdef"}, Renewal: &enrolling.Renewal{}}}}
 	for what, err := range map[string]error{
-		"denied":       endHint(r.j, hsm.WithHint(errors.New("denied"), "file another")),
-		"unauthorized": r.j.ExpiredToken(hsm.WithHint(csr.ErrUnauthorized, "it has ended")),
+		"denied":       endHint(r.j, hinting.With(errors.New("denied"), "file another")),
+		"unauthorized": r.j.ExpiredToken(hinting.With(csr.ErrUnauthorized, "it has ended")),
 	} {
-		if hint := hsm.Hint(err); hint == "" || strings.Contains(hint, "ticket") || strings.Contains(hint, "bootstrap token") {
+		if hint := hinting.Of(err); hint == "" || strings.Contains(hint, "ticket") || strings.Contains(hint, "bootstrap token") {
 			t.Errorf("%s: %q", what, hint)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/expiry"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
@@ -82,9 +83,9 @@ func (r *attempt) told() (before bool, err error) {
 // endHint says how to go on from a request that was denied, or refused by the signer.
 func endHint(j *enrolling.Progress, refused error) error {
 	if o := j.Options; o.Renewal == nil && o.Join != nil && o.Join.Ticket != "" {
-		return hsm.Hintf(refused, "%s, with another ticket if the help desk has ended yours: `%s --ticket -`", hsm.Hint(refused), o.Resume())
+		return hinting.Withf(refused, "%s, with another ticket if the help desk has ended yours: `%s --ticket -`", hinting.Of(refused), o.Resume())
 	}
-	return hsm.Hintf(refused, "%s: `%s`", hsm.Hint(refused), j.Options.Resume())
+	return hinting.Withf(refused, "%s: `%s`", hinting.Of(refused), j.Options.Resume())
 }
 
 func (r *attempt) signRequest(ctx context.Context) error {
@@ -111,7 +112,7 @@ func (r *attempt) signRequest(ctx context.Context) error {
 	}
 	pem, err := csr.NewRequest(signer, csr.Subject{User: o.User, Groups: o.Groups}, with)
 	if errors.Is(err, hsm.ErrNoKey) { // it was hidden, or a public object stood for it, until the PIN was given
-		return hsm.WithHint(err, "the token has no private key for it; use another --key or another --name")
+		return hinting.With(err, "the token has no private key for it; use another --key or another --name")
 	}
 	if err != nil {
 		return err
@@ -177,7 +178,7 @@ func (r *attempt) awaitApproval(ctx context.Context) (outcome, error) {
 			return outcome{}, errors.Join(endHint(r.j, err), saved)
 		}
 		if hint := vainWait(ctx, client, r.j.Options.SignerName, r.env.Finishing, err); hint != "" {
-			return outcome{}, hsm.WithHint(err, hint)
+			return outcome{}, hinting.With(err, hint)
 		}
 		return outcome{}, waitHint(r.j, r.j.ExpiredToken(err))
 	}
@@ -195,7 +196,7 @@ func (r *attempt) awaitApproval(ctx context.Context) (outcome, error) {
 // waitHint says how to go on after a wait that came to no end.
 func waitHint(j *enrolling.Progress, err error) error {
 	if interrupted(err) {
-		return hsm.Hintf(err, "nothing is lost: `%s` goes on from here", j.Options.Resume())
+		return hinting.Withf(err, "nothing is lost: `%s` goes on from here", j.Options.Resume())
 	}
 	return err
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/csr"
-	"github.com/kubehsm/kubehsm/hsm"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
@@ -87,7 +87,7 @@ func TestVainKeyOnEKS(t *testing.T) {
 	}
 	r.j.RequestName, r.j.RequestUID, r.j.Options.Timeout = "x", "u", time.Millisecond
 	_, err := r.awaitApproval(ctx)
-	if hint := hsm.Hint(err); !errors.Is(err, context.DeadlineExceeded) || strings.Contains(hint, "nothing is lost") || !strings.Contains(hint, "Amazon EKS") {
+	if hint := hinting.Of(err); !errors.Is(err, context.DeadlineExceeded) || strings.Contains(hint, "nothing is lost") || !strings.Contains(hint, "Amazon EKS") {
 		t.Errorf("a wait on EKS: %v, hint: %s", err, hint)
 	}
 }

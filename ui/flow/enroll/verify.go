@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/kubehsm/kubehsm/csr"
-	"github.com/kubehsm/kubehsm/hsm"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
@@ -31,7 +31,7 @@ func (r *attempt) verify(ctx context.Context) (outcome, error) {
 // another one.
 func (r *attempt) rejected(ctx context.Context, err error) error {
 	r.j.Rejected = true
-	err = hsm.WithHint(errors.Join(err, enrolling.NewStore(r.env).Save(r.j)),
+	err = hinting.With(errors.Join(err, enrolling.NewStore(r.env).Save(r.j)),
 		"ask whoever runs the cluster whether its API server accepts that issuer (--client-ca-file)")
 	return notSwitched(ctx, r.env, r.j, err, "then asks for another certificate")
 }
@@ -39,7 +39,7 @@ func (r *attempt) rejected(ctx context.Context, err error) error {
 // notSwitched adds to the reason why an enrollment does not sign in which context
 // kubectl uses meanwhile, and how to go on.
 func notSwitched(ctx context.Context, e *env.Env, j *enrolling.Progress, err error, then string) error {
-	hint := hsm.Hint(err)
+	hint := hinting.Of(err)
 	if hint != "" {
 		hint += "; "
 	}
@@ -51,7 +51,7 @@ func notSwitched(ctx context.Context, e *env.Env, j *enrolling.Progress, err err
 	if other := j.OtherFiler(); other != "" && j.Rejected {
 		next = other
 	}
-	return hsm.WithHint(err, hint+"; "+next)
+	return hinting.With(err, hint+"; "+next)
 }
 
 // signIn goes through the agent and its bridge, and asks the API server who we

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
@@ -67,7 +68,7 @@ func (o *Options) UseTicket(t ticket.Ticket) error {
 		return err
 	}
 	differs := func(what, asked, says string) error {
-		return hsm.WithHint(fmt.Errorf("%s %q: %w: that says %q", what, asked, ErrTicket, says), "leave it out, or ask the help desk for another ticket")
+		return hint.With(fmt.Errorf("%s %q: %w: that says %q", what, asked, ErrTicket, says), "leave it out, or ask the help desk for another ticket")
 	}
 	groups := strings.Join(t.Groups, ", ")
 	switch {
@@ -80,7 +81,7 @@ func (o *Options) UseTicket(t ticket.Ticket) error {
 	case o.Expiration != 0 && t.Lifetime != 0 && o.Expiration > t.Lifetime:
 		return differs("lifetime", o.Expiration.String(), t.Lifetime.String())
 	case o.NoAttestation && t.Policy != 0:
-		return hsm.WithHint(fmt.Errorf("a request without attestation: %w", ErrTicket), "the ticket asks for "+t.Policy.String())
+		return hint.With(fmt.Errorf("a request without attestation: %w", ErrTicket), "the ticket asks for "+t.Policy.String())
 	}
 	if err := o.usePolicy(t.Policy); err != nil {
 		return err
@@ -114,7 +115,7 @@ func (o *Options) usePolicy(p ticket.Policy) error {
 	Fill(&o.Generate.Touch, touch)
 	Fill(&o.Generate.PIN, pin)
 	if o.Generate.Touch < touch || o.Generate.PIN < pin { // policies in rising order
-		return hsm.WithHint(fmt.Errorf("PIN policy %s, touch policy %s: %w", o.Generate.PIN, o.Generate.Touch, ErrTicket), "the ticket asks for "+p.String())
+		return hint.With(fmt.Errorf("PIN policy %s, touch policy %s: %w", o.Generate.PIN, o.Generate.Touch, ErrTicket), "the ticket asks for "+p.String())
 	}
 	return nil
 }
@@ -149,8 +150,7 @@ func (o *Join) RefusePolicy(attested bool, why error) error {
 	if o == nil || o.Policy == 0 || attested {
 		return nil
 	}
-	return hsm.WithHint(fmt.Errorf("the ticket asks for a key that its token attests: %w: %w", ErrTicket, why),
-		"use a token that attests its keys, such as a YubiKey, or ask the help desk for another ticket")
+	return hint.With(fmt.Errorf("the ticket asks for a key that its token attests: %w: %w", ErrTicket, why), "use a token that attests its keys, such as a YubiKey, or ask the help desk for another ticket")
 }
 
 // RefuseSerial is the error for another token than the ticket's.
@@ -158,8 +158,7 @@ func (o *Join) RefuseSerial(info hsm.TokenInfo) error {
 	if o == nil || o.Serial == "" || o.Serial == info.Serial {
 		return nil
 	}
-	return hsm.WithHint(fmt.Errorf("token %q has the serial number %q: %w: that is for %q", info.Name(), info.Serial, ErrTicket, o.Serial),
-		"insert that token, or ask the help desk for a ticket for this one")
+	return hint.With(fmt.Errorf("token %q has the serial number %q: %w: that is for %q", info.Name(), info.Serial, ErrTicket, o.Serial), "insert that token, or ask the help desk for a ticket for this one")
 }
 
 // With is the record of a join, gone on with what is given now.

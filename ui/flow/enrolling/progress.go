@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
@@ -74,9 +75,7 @@ func (j *Progress) Filed() bool { return j.RequestUID != "" || len(j.Certificate
 var ErrTokenNeeded = errors.New("the bootstrap token or ticket is needed to go on")
 
 func (j *Progress) TokenNeeded() error {
-	return hsm.Hintf(ErrTokenNeeded,
-		"give it again, or another if it has ended: `kubehsm join --name %s --ticket -` (or --token -); it is not kept anywhere. "+
-			"If you were sent the certificate: --certificate FILE", j.Options.Name)
+	return hint.Withf(ErrTokenNeeded, "give it again, or another if it has ended: `kubehsm join --name %s --ticket -` (or --token -); it is not kept anywhere. "+"If you were sent the certificate: --certificate FILE", j.Options.Name)
 }
 
 // ExpiredToken explains a credential that was good when the run began.
@@ -84,8 +83,7 @@ func (j *Progress) ExpiredToken(err error) error {
 	if j.Options.Join == nil || j.Options.Renewal != nil || !errors.Is(err, csr.ErrUnauthorized) {
 		return err
 	}
-	return hsm.Hintf(err, "the bootstrap token has expired or was deleted, as the help desk does once a request is approved or denied: "+
-		"ask for the certificate and go on with `kubehsm join --name %s --certificate FILE`, or for another ticket", j.Options.Name)
+	return hint.Withf(err, "the bootstrap token has expired or was deleted, as the help desk does once a request is approved or denied: "+"ask for the certificate and go on with `kubehsm join --name %s --certificate FILE`, or for another ticket", j.Options.Name)
 }
 
 // OtherFiler says who else could file the request of a renewal.

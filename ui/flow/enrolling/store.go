@@ -15,6 +15,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/hsm/shared/record"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
@@ -60,8 +61,7 @@ func (s Store) Load(name string) (*Progress, error) {
 	case errors.Is(err, record.ErrNewer):
 		return nil, fmt.Errorf("enrollment record %s: %w", s.Path(name), err)
 	case err != nil:
-		return nil, hsm.Hintf(fmt.Errorf("enrollment record %s: %w", s.Path(name), err),
-			"remove it and enroll again; the key on the token can be reused with --key")
+		return nil, hint.Withf(fmt.Errorf("enrollment record %s: %w", s.Path(name), err), "remove it and enroll again; the key on the token can be reused with --key")
 	}
 	return &j, nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
@@ -102,8 +103,7 @@ func (e *Env) Lock(ctx context.Context, name string) (release func(), err error)
 	case ctx.Err() != nil:
 		return nil, errors.Join(ctx.Err(), lock.Close())
 	case errors.Is(err, context.DeadlineExceeded): // the error is not wrapped: nothing timed out for the person
-		return nil, hsm.WithHint(errors.Join(fmt.Errorf("the enrollment %q is being worked on by another kubehsm", name), lock.Close()),
-			"let that one end, or stop it")
+		return nil, hint.With(errors.Join(fmt.Errorf("the enrollment %q is being worked on by another kubehsm", name), lock.Close()), "let that one end, or stop it")
 	case err != nil:
 		return nil, e.Unwritable(fmt.Errorf("lock the enrollment %q: %w", name, err))
 	}
@@ -114,7 +114,7 @@ func (e *Env) Lock(ctx context.Context, name string) (release func(), err error)
 // is as it was.
 func (e *Env) Unwritable(err error) error {
 	if errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) {
-		return hsm.Hintf(err, "make %s writable, or name another folder with %s", e.Dirs.State, home.EnvHome)
+		return hint.Withf(err, "make %s writable, or name another folder with %s", e.Dirs.State, home.EnvHome)
 	}
 	return err
 }

@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/kubehsm/kubehsm/csr"
-	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/attest"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 )
@@ -29,8 +29,7 @@ func (q Requests) ApproveFiled(ctx context.Context, file, server string, ref csr
 		return fmt.Errorf("approve: %w", err)
 	}
 	if obj.UID != ref.UID || string(obj.Spec.Request) != string(filed) {
-		return hsm.WithHint(fmt.Errorf("request %s is not the one that was filed; it was not approved", ref.Name),
-			"look at it with `kubehsm csr show` before anybody approves it")
+		return hinting.With(fmt.Errorf("request %s is not the one that was filed; it was not approved", ref.Name), "look at it with `kubehsm csr show` before anybody approves it")
 	}
 	if csr.StateOf(obj).State != csr.Pending {
 		return nil // decided already; the wait tells how
@@ -41,8 +40,7 @@ func (q Requests) ApproveFiled(ctx context.Context, file, server string, ref csr
 	}
 	v := ViewOf(obj)
 	if refusals, _ := revoked(past, server, &v); len(refusals) > 0 {
-		return hsm.Hintf(fmt.Errorf("request %s was not approved: %s", ref.Name, strings.Join(refusals, "; ")),
-			"if you know the reason: `kubehsm csr approve %s --accept-risk=%s`, then run this command again", ref.Name, RiskRevoked)
+		return hinting.Withf(fmt.Errorf("request %s was not approved: %s", ref.Name, strings.Join(refusals, "; ")), "if you know the reason: `kubehsm csr approve %s --accept-risk=%s`, then run this command again", ref.Name, RiskRevoked)
 	}
 	_, err = client.Approve(ctx, obj, csr.Decision{Message: "approved together with the enrollment"})
 	return err
@@ -207,11 +205,10 @@ func mayApprove(me csr.Identity, seen View, o DecideOptions) error {
 		if len(seen.Risks) > 0 {
 			hint += "; if you know the reason, approve it with `kubehsm csr approve " + seen.Name + " --accept-risk=" + strings.Join(seen.Risks, ",") + "`"
 		}
-		return hsm.WithHint(fmt.Errorf("request %s was not approved: %s", seen.Name, strings.Join(seen.Refusals, "; ")), hint)
+		return hinting.With(fmt.Errorf("request %s was not approved: %s", seen.Name, strings.Join(seen.Refusals, "; ")), hint)
 	}
 	if o.Words != "" && !csr.SameWords(o.Words, seen.Words) {
-		return hsm.WithHint(fmt.Errorf("request %s was not approved: %w", seen.Name, ErrWords),
-			"have them read out once more; if they differ again, somebody else has filed this request: deny it")
+		return hinting.With(fmt.Errorf("request %s was not approved: %w", seen.Name, ErrWords), "have them read out once more; if they differ again, somebody else has filed this request: deny it")
 	}
 	if o.Own {
 		return nil
@@ -221,7 +218,7 @@ func mayApprove(me csr.Identity, seen View, o DecideOptions) error {
 		if slices.Contains(seen.Groups, BreakGlassGroup) || slices.Contains(seen.Groups, SealedGroup) {
 			hint = "break-glass takes a second person: let them look at it"
 		}
-		return hsm.WithHint(fmt.Errorf("request %s is your own (%s)", seen.Name, me.User), hint)
+		return hinting.With(fmt.Errorf("request %s is your own (%s)", seen.Name, me.User), hint)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 )
 
@@ -27,8 +28,7 @@ func ForecastRefusal(points []csr.Point) error {
 			why[i] += " (" + p.Evidence + ")"
 		}
 	}
-	return hsm.WithHint(fmt.Errorf("%w: %s", ErrForecast, strings.Join(why, "; ")),
-		"ask for what the signer signs, or for another signer with --signer-name; --accept-risk=forecast files the request anyway")
+	return hint.With(fmt.Errorf("%w: %s", ErrForecast, strings.Join(why, "; ")), "ask for what the signer signs, or for another signer with --signer-name; --accept-risk=forecast files the request anyway")
 }
 
 // Forecast says what is likely to become of the request that o

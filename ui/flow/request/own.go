@@ -14,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/attest"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
@@ -127,8 +128,7 @@ func (f Own) sign(ctx context.Context, t hsm.Token, o Options, server string, p 
 	case err == nil && old.UID == "" && old.KeyHash == hash:
 		return old, nil
 	case err == nil:
-		return enrolling.Request{}, hsm.WithHint(fmt.Errorf("a request %q was made here before", o.Name),
-			fmt.Sprintf("follow it with `kubehsm csr wait %s`, take it back with `kubehsm csr cancel %s`, or choose another --name", o.Name, o.Name))
+		return enrolling.Request{}, hinting.With(fmt.Errorf("a request %q was made here before", o.Name), fmt.Sprintf("follow it with `kubehsm csr wait %s`, take it back with `kubehsm csr cancel %s`, or choose another --name", o.Name, o.Name))
 	case !errors.Is(err, fs.ErrNotExist):
 		return enrolling.Request{}, err
 	}
@@ -185,7 +185,7 @@ func (f Own) Resume(ctx context.Context, kubeContext, name string) (View, error)
 	}
 	own, err := enrolling.NewStore(f.env).LoadRequest(server, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = hsm.WithHint(fmt.Errorf("no request %q was made here for this cluster", name), "`kubehsm csr list --mine` shows those that were")
+		err = hinting.With(fmt.Errorf("no request %q was made here for this cluster", name), "`kubehsm csr list --mine` shows those that were")
 	}
 	if err != nil {
 		return View{}, err
@@ -297,7 +297,7 @@ func (f Own) Cancel(ctx context.Context, kubeContext, name string) error {
 	err = client.Delete(ctx, csr.RefOf(obj))
 	var forbidden *csr.ForbiddenError
 	if errors.As(err, &forbidden) {
-		return hsm.WithHint(err, "if it is not decided, the cluster deletes it after 24 hours; an approver can deny it: kubectl certificate deny "+name)
+		return hinting.With(err, "if it is not decided, the cluster deletes it after 24 hours; an approver can deny it: kubectl certificate deny "+name)
 	}
 	if err != nil {
 		return err
@@ -312,8 +312,7 @@ func ownByRequester(ctx context.Context, client *csr.Client, obj *certificatesv1
 		return err
 	}
 	if obj.Spec.Username != me.User {
-		return hsm.WithHint(fmt.Errorf("request %s was filed by %q, not by you (%q)", obj.Name, obj.Spec.Username, me.User),
-			"deny what should not be signed: `kubehsm csr deny "+obj.Name+"`")
+		return hinting.With(fmt.Errorf("request %s was filed by %q, not by you (%q)", obj.Name, obj.Spec.Username, me.User), "deny what should not be signed: `kubehsm csr deny "+obj.Name+"`")
 	}
 	return nil
 }

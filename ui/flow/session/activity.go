@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/audit"
@@ -95,7 +96,7 @@ func (a Agent) settleCards(ctx context.Context, say func(string)) error {
 		err := worker.Settle(ctx, a.Env.Drivers.Open, u)
 		late.Stop()
 		if err != nil {
-			errs = append(errs, hsm.WithHint(fmt.Errorf("the card %s may still have its PIN verified: %w", u.Serial, err), "unplug the card, then plug it in again"))
+			errs = append(errs, hint.With(fmt.Errorf("the card %s may still have its PIN verified: %w", u.Serial, err), "unplug the card, then plug it in again"))
 		}
 	}
 	return errors.Join(errs...)

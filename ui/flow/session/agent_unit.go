@@ -2,7 +2,8 @@ package session
 
 import (
 	"github.com/kubehsm/kubehsm/assets"
-	"github.com/kubehsm/kubehsm/hsm"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // AgentUnit is what a service manager needs to run the agent from login on and
@@ -10,7 +11,7 @@ import (
 // launchd - and where to put it, in words.
 func (a Agent) AgentUnit(launchd bool) (file []byte, where string, err error) {
 	defer func() {
-		err = hsm.WithHint(err, "move kubehsm, or the folder that KUBEHSM_HOME names, to an absolute path of plain characters")
+		err = hint.With(err, "move kubehsm, or the folder that KUBEHSM_HOME names, to an absolute path of plain characters")
 	}()
 	s := assets.Service{Executable: a.Env.Executable, Home: a.Env.Dirs.Home}
 	if launchd {

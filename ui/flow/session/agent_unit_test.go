@@ -3,7 +3,7 @@ package session
 import (
 	"testing"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
@@ -11,7 +11,7 @@ import (
 func TestAgentUnitOfAnOddPath(t *testing.T) {
 	for _, launchd := range []bool{false, true} {
 		a := Agent{&env.Env{Executable: "/opt/a\nb/kubehsm"}}
-		if file, _, err := a.AgentUnit(launchd); err == nil || hsm.Hint(err) == "" {
+		if file, _, err := a.AgentUnit(launchd); err == nil || hint.Of(err) == "" {
 			t.Errorf("launchd %v: %v\n%s", launchd, err, file)
 		}
 		a.Env.Executable = "/opt/kubehsm"

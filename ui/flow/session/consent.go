@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
@@ -83,7 +84,7 @@ func (a Agent) provePIN(ctx context.Context, en enrollment.Enrollment, asks hsm.
 		return errors.Join(t.Unlock(ctx, asks), t.Lock())
 	})
 	if errors.Is(err, hsm.ErrNoTerminal) {
-		err = hsm.WithHint(err, "a less strict policy requires the token's PIN: run the command in a terminal")
+		err = hint.With(err, "a less strict policy requires the token's PIN: run the command in a terminal")
 	}
 	return err
 }

@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/csr"
-	"github.com/kubehsm/kubehsm/hsm"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 )
 
@@ -44,7 +45,7 @@ func (a Agent) CheckContext(ctx context.Context, name string) (Health, error) {
 	h.Took = time.Since(began).Round(time.Millisecond)
 	h.User, h.Groups = me.User, me.Groups
 	if err != nil && strings.HasPrefix(h.Server, "https://127.0.0.1:") {
-		err = hsm.WithHint(err, "`kubehsm doctor` looks at the agent and its bridge")
+		err = hint.With(err, "`kubehsm doctor` looks at the agent and its bridge")
 	}
 	return h, err
 }

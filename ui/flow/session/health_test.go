@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/csr"
-	"github.com/kubehsm/kubehsm/hsm"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
@@ -39,8 +39,8 @@ func TestCheckContext(t *testing.T) {
 				c.before(stop, server)
 			}
 			h, err := Agent{Env: e}.CheckContext(ctx, c.context)
-			if !errors.Is(err, c.want) || !strings.Contains(hsm.Hint(err), c.hint) {
-				t.Fatalf("got %v (hint: %s), want %v", err, hsm.Hint(err), c.want)
+			if !errors.Is(err, c.want) || !strings.Contains(hinting.Of(err), c.hint) {
+				t.Fatalf("got %v (hint: %s), want %v", err, hinting.Of(err), c.want)
 			}
 			if c.want == nil && (h.User != "jane" || h.Server != server.URL || h.Context != "Prod/EU west") {
 				t.Errorf("%+v", h)

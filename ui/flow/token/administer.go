@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
@@ -66,7 +67,7 @@ type ability struct {
 func (a ability) check(ctx context.Context, t hsm.Token) error {
 	info, err := t.Info(ctx)
 	if err == nil && !a.of(info.Can) {
-		err = hsm.WithHint(fmt.Errorf("token %q: %s: %w", info.Name(), a.doing, hsm.ErrUnsupported), a.hint)
+		err = hinting.With(fmt.Errorf("token %q: %s: %w", info.Name(), a.doing, hsm.ErrUnsupported), a.hint)
 	}
 	return err
 }
@@ -110,7 +111,7 @@ func (ts Tokens) administer(ctx context.Context, u hsm.URI, a ability, f func(co
 func LockAgent(ctx context.Context, e *env.Env) error {
 	_, err := client.Lock(ctx, e.Dirs) // the caller holds the token, and tells it
 	if err != nil && !errors.Is(err, client.ErrNotRunning) {
-		return hsm.WithHint(fmt.Errorf("locking the agent: %w", err), "end it with `kubehsm agent stop`")
+		return hinting.With(fmt.Errorf("locking the agent: %w", err), "end it with `kubehsm agent stop`")
 	}
 	return nil
 }
@@ -166,8 +167,7 @@ func (ts Tokens) Init(ctx context.Context, u hsm.URI, o hsm.InitializeOptions, p
 		}
 		return can.Initialize(ctx, u, o, ask.With(p, hsm.Purpose{Action: "set it up"}))
 	}
-	return hsm.TokenInfo{}, hsm.WithHint(fmt.Errorf("setting up tokens of the kind %q: %w", u.Scheme, hsm.ErrUnsupported),
-		"a PIV card is ready for use; `kubehsm token reset` makes it as new")
+	return hsm.TokenInfo{}, hinting.With(fmt.Errorf("setting up tokens of the kind %q: %w", u.Scheme, hsm.ErrUnsupported), "a PIV card is ready for use; `kubehsm token reset` makes it as new")
 }
 
 // Reset sets the token's application to the state of a new card. Confirm is told

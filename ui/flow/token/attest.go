@@ -10,6 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/attest"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // Attestation is a token's statement about a key, and the verdict.
@@ -90,7 +91,7 @@ func readAttestation(data []byte) (hsm.Attestation, any, error) {
 func PublicKey(data []byte) (any, error) {
 	block, _ := pem.Decode(data)
 	if block == nil {
-		return nil, hsm.WithHint(errors.New("no PEM in it"), "give a certificate, a request or a public key in PEM")
+		return nil, hint.With(errors.New("no PEM in it"), "give a certificate, a request or a public key in PEM")
 	}
 	switch block.Type {
 	case "CERTIFICATE":

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
@@ -18,7 +19,7 @@ import (
 func (k Keys) Import(ctx context.Context, u hsm.URI, name string, pem []byte, p hsm.Prompter) (*csr.Certificate, error) {
 	cert, err := csr.ParseCertificate(pem)
 	if err != nil {
-		return nil, hsm.WithHint(err, "give a PEM file with the certificate first and its chain after it")
+		return nil, hint.With(err, "give a PEM file with the certificate first and its chain after it")
 	}
 	var j *enrolling.Progress
 	if name != "" {
@@ -82,8 +83,7 @@ func hasKey(j *enrolling.Progress, slot hsm.Slot) error {
 		return err
 	}
 	if hash != j.KeyHash {
-		return hsm.Hintf(fmt.Errorf("%s holds another key than the enrollment %q: %w", slot.URI, j.Options.Name, hsm.ErrKeyMismatch),
-			"leave --key out, or --enrollment")
+		return hint.Withf(fmt.Errorf("%s holds another key than the enrollment %q: %w", slot.URI, j.Options.Name, hsm.ErrKeyMismatch), "leave --key out, or --enrollment")
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
@@ -32,8 +33,7 @@ func (k Keys) Certificate(ctx context.Context, u hsm.URI) (*x509.Certificate, er
 		return nil, err
 	}
 	if s.Certificate == nil {
-		return nil, hsm.WithHint(fmt.Errorf("%s: %w", s.URI, hsm.ErrNoCertificate),
-			"`kubehsm csr create` asks a cluster for one")
+		return nil, hint.With(fmt.Errorf("%s: %w", s.URI, hsm.ErrNoCertificate), "`kubehsm csr create` asks a cluster for one")
 	}
 	return s.Certificate, nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // ReleaseScdaemon has GnuPG's smart card daemon end and so let go of all cards;
@@ -17,7 +18,7 @@ import (
 func ReleaseScdaemon(ctx context.Context) error {
 	path, err := exec.LookPath("gpgconf")
 	if err != nil {
-		return hsm.WithHint(fmt.Errorf("gpgconf, which ends GnuPG's scdaemon, is not to be had: %w", err), "install GnuPG, or end scdaemon yourself")
+		return hint.With(fmt.Errorf("gpgconf, which ends GnuPG's scdaemon, is not to be had: %w", err), "install GnuPG, or end scdaemon yourself")
 	}
 	out, err := exec.CommandContext(ctx, path, "--kill", hsm.Scdaemon).CombinedOutput()
 	if err == nil {
@@ -26,5 +27,5 @@ func ReleaseScdaemon(ctx context.Context) error {
 	if words := strings.TrimSpace(string(bytes.ToValidUTF8(out, nil))); words != "" {
 		err = errors.New(words)
 	}
-	return hsm.WithHint(fmt.Errorf("gpgconf --kill scdaemon: %w", err), "end scdaemon yourself, or unplug the token and plug it in again")
+	return hint.With(fmt.Errorf("gpgconf --kill scdaemon: %w", err), "end scdaemon yourself, or unplug the token and plug it in again")
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
@@ -45,9 +46,9 @@ func (ts Tokens) Only(ctx context.Context) (hsm.URI, error) {
 				return hsm.URI{}, p.Err
 			}
 		}
-		return hsm.URI{}, hsm.WithHint(hsm.ErrNoToken, "insert one; `kubehsm token list` shows what is found and what is wrong")
+		return hsm.URI{}, hint.With(hsm.ErrNoToken, "insert one; `kubehsm token list` shows what is found and what is wrong")
 	case 1:
 		return usable[0].URI(), nil
 	}
-	return hsm.URI{}, hsm.WithHint(hsm.ErrSeveralTokens, "choose one with --token; `kubehsm token list` shows their URIs")
+	return hsm.URI{}, hint.With(hsm.ErrSeveralTokens, "choose one with --token; `kubehsm token list` shows their URIs")
 }

@@ -11,6 +11,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
@@ -97,7 +98,7 @@ func ReadFile(path string) (b []byte, err error) {
 func WriteNew(path string, b []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, os.ErrExist) {
-		return hsm.WithHint(fmt.Errorf("%s exists already", path), "choose another name")
+		return hint.With(fmt.Errorf("%s exists already", path), "choose another name")
 	}
 	if err != nil {
 		return err

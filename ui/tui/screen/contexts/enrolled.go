@@ -7,6 +7,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/ui"
@@ -65,7 +66,7 @@ func (d deeds) ask(c contexts.View) tea.Cmd {
 				return screen.Report{Said: "the cluster is where it was"}, err
 			}
 			if r.Unproven != "" {
-				return screen.Report{}, hsm.WithHint(contexts.ErrUnproven, r.Unproven+"; ask the cluster's administrators")
+				return screen.Report{}, hint.With(contexts.ErrUnproven, r.Unproven+"; ask the cluster's administrators")
 			}
 			if err := sure(ctx, p, "Follow it?", r.Change, strings.Join(r.Changes, "\n")+"\n"); err != nil {
 				return screen.Report{}, err

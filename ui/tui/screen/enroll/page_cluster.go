@@ -8,7 +8,7 @@ import (
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
@@ -132,8 +132,7 @@ func (p *clusterPage) view(f screen.Frame) string {
 	case s.Building():
 		return strings.Join(append(lines, clusterProgress(s, f)...), "\n")
 	case s.Cluster.Value.Failed():
-		err := hsm.WithHint(errors.New("the cluster could not be started: "+s.Cluster.Value.Message),
-			"what is listed below can be joined all the same")
+		err := hint.With(errors.New("the cluster could not be started: "+s.Cluster.Value.Message), "what is listed below can be joined all the same")
 		lines = append(append(lines, widget.Failure(t, err, f.Width)...), "")
 	}
 	switch {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/tui/screentest"
 )
 
@@ -90,7 +91,7 @@ func TestWrongPIN(t *testing.T) {
 // TestUnblockPIN: what a card refuses stays on the screen until it is dismissed.
 func TestUnblockPIN(t *testing.T) {
 	r := open(t)
-	r.card.Fail(hsmtest.OpAdminister, hsm.WithHint(errors.New("the PUK is locked"), "reset the card"))
+	r.card.Fail(hsmtest.OpAdminister, hint.With(errors.New("the PUK is locked"), "reset the card"))
 	r.steps("error: ", "u")
 	r.Sees("the PUK is locked", "hint: reset the card")
 	r.Time = r.Time.Add(time.Minute)

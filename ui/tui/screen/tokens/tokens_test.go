@@ -7,6 +7,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/tui/screentest"
 )
 
@@ -74,7 +75,7 @@ func TestProblems(t *testing.T) {
 	w := screentest.New(t)
 	w.Tokens.Add(hsmtest.FakeOptions{Label: "blue"})
 	w.Tokens.Add(hsmtest.FakeOptions{Label: "red"}).Fail(hsmtest.OpSlots, errors.New("the library crashed"))
-	w.Cards.SetProblems(hsm.Problem{Source: "a reader", Err: hsm.WithHint(errors.New("pcscd is not running"), "start it")})
+	w.Cards.SetProblems(hsm.Problem{Source: "a reader", Err: hint.With(errors.New("pcscd is not running"), "start it")})
 	r := w.Open("")
 	r.Sees("blue", "red", "read token", "pcscd is not running")
 }
