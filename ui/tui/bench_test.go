@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
 // BenchmarkKeyToFrame measures a key press up to the frame it makes, on a token
@@ -59,7 +60,7 @@ func BenchmarkKeyToFrame(b *testing.B) {
 func BenchmarkFirstFrame(b *testing.B) {
 	f := newFake()
 	for b.Loop() {
-		m := newModelWith(b.Context(), Options{Backend: f, Env: []string{"LANG=C.UTF-8"}}, timing{clock: fakeNow})
+		m := newModelWith(b.Context(), Options{Backend: f, Flow: &env.Env{}, Env: []string{"LANG=C.UTF-8"}}, timing{clock: fakeNow})
 		m.Init()
 		m.Update(tea.WindowSizeMsg{Width: 120, Height: 40})
 		if m.View().Content == "" {

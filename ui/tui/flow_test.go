@@ -16,6 +16,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/tui/tuitest"
 )
@@ -55,7 +56,8 @@ type program struct {
 
 func start(t *testing.T, f *fakeBackend) *program {
 	t.Helper()
-	o := Options{Backend: f, Start: ScreenEnroll, Env: []string{"LANG=C.UTF-8"}}
+	flow, _ := flowtest.Env(t)
+	o := Options{Backend: f, Flow: flow, Start: ScreenEnroll, Env: []string{"LANG=C.UTF-8"}}
 	began := time.Now() // a clock that goes, from the fake's day on
 	m := newModelWith(context.Background(), o, timing{clock: func() time.Time { return fakeNow().Add(time.Since(began)) }})
 	s := &program{t: t, w: &watched{model: m}}

@@ -8,6 +8,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/colorprofile"
 
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 	"github.com/kubehsm/kubehsm/ui/tui/tuitest"
 )
 
@@ -23,7 +24,8 @@ type rigOption func(*rig, *Options)
 func newRig(t testing.TB, b Backend, w, h int, opts ...rigOption) *rig {
 	t.Helper()
 	r := &rig{}
-	o := Options{Backend: b, Env: []string{"LANG=C.UTF-8"}}
+	flow, _ := flowtest.Env(t)
+	o := Options{Backend: b, Flow: flow, Env: []string{"LANG=C.UTF-8"}}
 	for _, f := range opts {
 		f(r, &o)
 	}

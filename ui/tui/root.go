@@ -62,6 +62,9 @@ func newModelWith(ctx context.Context, o Options, t timing) *model {
 	dialogs := dialog.NewPrompter(all.runner.Send, all.keys, t.grace, t.touchDelay)
 	all.prompter, all.dialogID = dialogs.Ask, dialogs.NextID
 	all.backend.AskBy(all.prompter)
+	flow := *o.Flow
+	flow.Prompter, flow.Waiting = all.prompter, waits
+	all.flow = &flow
 	screens := &factory{shared: all}
 	m := &model{
 		shared: all, clock: t.clock, now: t.clock(), readOnly: o.ReadOnly, terminal: newTerminal(o.Env),

@@ -16,6 +16,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 )
 
@@ -31,6 +32,9 @@ const (
 // Options say what to run and where.
 type Options struct {
 	Backend Backend
+	// Flow is what the use cases work with. It is copied, and its questions are asked
+	// on the screen.
+	Flow *env.Env
 	// Start is the first screen; "" is [ScreenTokens].
 	Start ScreenID
 	// Enroll pre-fills the enrollment wizard.

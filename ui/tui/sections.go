@@ -4,6 +4,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/activity"
@@ -21,6 +22,7 @@ import (
 // shared is what the parts of the terminal UI work with; there is one of each.
 type shared struct {
 	backend  Backend
+	flow     *env.Env
 	runner   *task.Runner
 	store    *store.Store
 	keys     keys.Map
@@ -28,9 +30,12 @@ type shared struct {
 	dialogID func() uint64 // number of a dialog that another opens
 }
 
+// tools are what every screen works with.
+func (s shared) tools() screen.Tools { return screen.Tools{Runner: s.runner, Keys: s.keys} }
+
 // services are what a screen works with that needs no more of the use cases than B.
 func services[B any](s shared, b B) screen.Services[B] {
-	return screen.Services[B]{Backend: b, Runner: s.runner, Keys: s.keys}
+	return screen.Services[B]{Tools: s.tools(), Backend: b}
 }
 
 // factory makes screens of what they work with.

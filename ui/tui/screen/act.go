@@ -8,12 +8,18 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/task"
 )
 
+// Tools are what every screen works with, beside the use cases that it shows; the
+// root passes them.
+type Tools struct {
+	Runner *task.Runner
+	Keys   keys.Map
+}
+
 // Services are what a screen works with; the root passes them. B is what it
 // needs of the use cases.
 type Services[B any] struct {
+	Tools
 	Backend B
-	Runner  *task.Runner
-	Keys    keys.Map
 }
 
 // Act is an action and what its key does.
@@ -55,7 +61,7 @@ func (a Acts) Press(k tea.KeyPressMsg) (cmd tea.Cmd, ok bool) {
 
 // Press does what k does on a screen: goes back, reads again, or is one of acts.
 // It tells whether k is anybody's key.
-func (s Services[B]) Press(k tea.KeyPressMsg, acts Acts, again func() tea.Cmd) (cmd tea.Cmd, ok bool) {
+func (s Tools) Press(k tea.KeyPressMsg, acts Acts, again func() tea.Cmd) (cmd tea.Cmd, ok bool) {
 	switch {
 	case key.Matches(k, s.Keys.Back):
 		return Send(BackMsg{}), true

@@ -236,7 +236,7 @@ func (w *World) OpenWizard() *Rig {
 
 func (w *World) start(section string, o tui.Options) *Rig {
 	ctx, cancel := context.WithCancel(context.Background())
-	o.Backend, o.Env = tui.FromEnv(w.Env), []string{"LANG=C.UTF-8"}
+	o.Backend, o.Flow, o.Env = tui.FromEnv(w.Env), w.Env, []string{"LANG=C.UTF-8"}
 	var end func(time.Duration)
 	r := &Rig{World: w, Rig: tuitest.New(w.T, 120, 40, func(clock func() time.Time) tea.Model {
 		var m tea.Model
