@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/base64"
 	"errors"
 	"math/big"
 	"os"
@@ -57,6 +58,48 @@ func sample(t *testing.T, cert *x509.Certificate) Enrollment {
 	return Enrollment{Name: "prod-eu.1", Key: key, KeyHash: hash, User: "alice", Groups: []string{"dev"}, Policy: consent.Rules, Rules: []consent.Rule{{Verbs: []string{"delete"}, Namespaces: []string{"prod"}}},
 		Cluster: Cluster{Server: "https://api.example:6443/k8s", CAData: encodeChain([]*x509.Certificate{cert}), TLSServerName: "kubernetes", ProxyURL: "http://p:1"},
 		Context: "admin@prod", Namespace: "web", Kubeconfig: "/home/a/.kube/config", Created: time.Now().UTC().Truncate(time.Second)}
+}
+
+// TestGolden: a record of an enrollment is these bytes, whatever describes its
+// cluster here, and they are read as what was written.
+func TestGolden(t *testing.T) {
+	ca := encodeChain([]*x509.Certificate{certificate(t, "ca")})
+	e := Enrollment{Name: "prod", KeyHash: strings.Repeat("0", 64), User: "jane", Key: hsm.URI{Scheme: hsm.SchemePKCS11, Token: "trial"},
+		Created: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
+	for cluster, want := range map[*Cluster]string{
+		{Server: "https://10.0.0.1:6443/k8s", CAData: ca, TLSServerName: "kubernetes", ProxyURL: "socks5://p:1"}: `
+    "server": "https://10.0.0.1:6443/k8s",
+    "caData": "` + base64.StdEncoding.EncodeToString(ca) + `",
+    "tlsServerName": "kubernetes",
+    "proxyURL": "socks5://p:1"`,
+		{Server: "https://10.0.0.1:6443", InsecureSkipTLSVerify: true, Direct: true, DisableCompression: true}: `
+    "server": "https://10.0.0.1:6443",
+    "insecureSkipTLSVerify": true,
+    "direct": true,
+    "disableCompression": true`,
+	} {
+		e.Cluster = *cluster
+		s, d := testStore(t)
+		check(t, s.Save(e))
+		got, err := os.ReadFile(filepath.Join(d.State, "enrollments", "prod.json"))
+		check(t, err)
+		want := `{
+  "name": "prod",
+  "cluster": {` + want + `
+  },
+  "key": "pkcs11:token=trial",
+  "keyHash": "` + e.KeyHash + `",
+  "user": "jane",
+  "created": "2026-11-20T08:00:00Z"
+}
+`
+		if string(got) != want {
+			t.Errorf("written\n%s\nwant\n%s", got, want)
+		}
+		if back, err := s.Load("prod"); err != nil || !reflect.DeepEqual(back, e) {
+			t.Errorf("read %+v, %v\nwant %+v", back, err, e)
+		}
+	}
 }
 
 func TestStore(t *testing.T) {

@@ -1,6 +1,7 @@
 package contexts
 
 import (
+	"encoding/base64"
 	"os"
 	"reflect"
 	"slices"
@@ -63,4 +64,57 @@ func TestEntryForSilentClients(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(byArgs, byEnv) || byEnv.APIVersion != entry.Exec.APIVersion {
 		t.Errorf("by arguments %+v, by the environment %+v, %v", byArgs, byEnv, err)
 	}
+}
+
+// TestEntryGolden: the cluster of an entry is these bytes in both kinds of entry:
+// the bridge, with the enrollment and its server in the extension, or the API server
+// itself.
+func TestEntryGolden(t *testing.T) {
+	at := enrollment.Cluster{Server: "https://10.0.0.1:6443", TLSServerName: "kubernetes", InsecureSkipTLSVerify: true,
+		Direct: true, DisableCompression: true}
+	e, _ := enrolled(t, at)
+	endpoint, err := e.Bridge()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bridge := `    certificate-authority-data: ` + base64.StdEncoding.EncodeToString(endpoint.CAPEM) + `
+    disable-compression: true
+    extensions:
+    - extension:
+        enrollment: prod-hsm
+        server: https://10.0.0.1:6443
+      name: client.authentication.k8s.io/exec
+    server: ` + endpoint.URL("prod-hsm") + "\n"
+	if text := read(t, e.Kubeconfig); !strings.Contains(text, "- cluster:\n"+bridge+"  name: prod-hsm\n") {
+		t.Errorf("not in it:\n%s\nbut:\n%s", bridge, text)
+	}
+	change, err := New(e).SetSigner(t.Context(), "prod-hsm", false, true)
+	if err == nil {
+		err = change.Apply(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer := `    disable-compression: true
+    extensions:
+    - extension:
+        enrollment: prod-hsm
+        server: https://10.0.0.1:6443
+      name: client.authentication.k8s.io/exec
+    insecure-skip-tls-verify: true
+    server: https://10.0.0.1:6443
+    tls-server-name: kubernetes
+`
+	if text := read(t, e.Kubeconfig); !strings.Contains(text, signer) {
+		t.Errorf("not in it:\n%s\nbut:\n%s", signer, text)
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }
