@@ -10,23 +10,24 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // Discover finds the cluster that o starts from. Nothing is written anywhere.
 // Besides this package's errors it returns those of ctx.
-func Discover(ctx context.Context, o Options) (ClusterInfo, error) {
+func Discover(ctx context.Context, o Options) (cluster.Cluster, error) {
 	return discover(ctx, o, defaultPace(o.Limits))
 }
 
-func discover(ctx context.Context, o Options, p pace) (ClusterInfo, error) {
+func discover(ctx context.Context, o Options, p pace) (cluster.Cluster, error) {
 	if err := o.Validate(); err != nil {
-		return ClusterInfo{}, err
+		return cluster.Cluster{}, err
 	}
 	timed, cancel := limited(ctx, o.Timeout, DefaultTimeout)
 	defer cancel()
 	var (
-		info ClusterInfo
+		info cluster.Cluster
 		err  error
 	)
 	switch {
@@ -41,32 +42,32 @@ func discover(ctx context.Context, o Options, p pace) (ClusterInfo, error) {
 		info, err = byFile(timed, o.File)
 	}
 	if err != nil {
-		return ClusterInfo{}, fmt.Errorf("discover the cluster: %w", err)
+		return cluster.Cluster{}, fmt.Errorf("discover the cluster: %w", err)
 	}
 	return info, nil
 }
 
 // byToken is the whole of the token's way, see the package.
-func byToken(ctx context.Context, o Options, p pace) (ClusterInfo, error) {
+func byToken(ctx context.Context, o Options, p pace) (cluster.Cluster, error) {
 	server, err := parseServer(o.Endpoint)
 	if err != nil {
-		return ClusterInfo{}, err
+		return cluster.Cluster{}, err
 	}
 	document, err := signedDocument(ctx, unverified(server), o, p)
 	if err != nil {
-		return ClusterInfo{}, err
+		return cluster.Cluster{}, err
 	}
 	info, err := parseDocument(document, "")
 	if err != nil {
-		return ClusterInfo{}, fmt.Errorf("cluster-info: %w", err)
+		return cluster.Cluster{}, fmt.Errorf("cluster-info: %w", err)
 	}
 	certs, err := parseCAs(info.CAData)
 	if err != nil {
-		return ClusterInfo{}, fmt.Errorf("cluster-info: %w", err)
+		return cluster.Cluster{}, fmt.Errorf("cluster-info: %w", err)
 	}
 	if !o.UnsafeSkipCAVerification {
 		if certs, err = pinned(certs, o.Pins); err != nil {
-			return ClusterInfo{}, err
+			return cluster.Cluster{}, err
 		}
 	}
 	info.CAData = bundle(certs)
@@ -75,7 +76,7 @@ func byToken(ctx context.Context, o Options, p pace) (ClusterInfo, error) {
 		name = info.TLSServerName
 	}
 	if err := confirm(ctx, verified(server, poolOf(certs), name), document, p); err != nil {
-		return ClusterInfo{}, err
+		return cluster.Cluster{}, err
 	}
 	return info, nil
 }
@@ -131,25 +132,25 @@ func confirm(ctx context.Context, t target, document []byte, p pace) error {
 	})
 }
 
-func byFile(ctx context.Context, path string) (ClusterInfo, error) {
+func byFile(ctx context.Context, path string) (cluster.Cluster, error) {
 	f, err := openFile(path)
 	if err != nil {
-		return ClusterInfo{}, hint.Withf(err, "a discovery file is a path, an https URL or -")
+		return cluster.Cluster{}, hint.Withf(err, "a discovery file is a path, an https URL or -")
 	}
 	defer f.Close() // only read from
 	dir, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
-		return ClusterInfo{}, err
+		return cluster.Cluster{}, err
 	}
 	info, err := byStream(ctx, f, dir)
 	if err != nil {
-		return ClusterInfo{}, fmt.Errorf("%s: %w", path, err)
+		return cluster.Cluster{}, fmt.Errorf("%s: %w", path, err)
 	}
 	return info, nil
 }
 
 // byStream reads r to its end, or until ctx ends.
-func byStream(ctx context.Context, r io.Reader, dir string) (ClusterInfo, error) {
+func byStream(ctx context.Context, r io.Reader, dir string) (cluster.Cluster, error) {
 	type result struct {
 		text []byte
 		err  error
@@ -162,22 +163,22 @@ func byStream(ctx context.Context, r io.Reader, dir string) (ClusterInfo, error)
 	select {
 	case got := <-done:
 		if got.err != nil {
-			return ClusterInfo{}, got.err
+			return cluster.Cluster{}, got.err
 		}
 		return parseDocument(got.text, dir)
 	case <-ctx.Done():
-		return ClusterInfo{}, ctx.Err()
+		return cluster.Cluster{}, ctx.Err()
 	}
 }
 
-func byURL(ctx context.Context, text string, roots *x509.CertPool, p pace) (ClusterInfo, error) {
+func byURL(ctx context.Context, text string, roots *x509.CertPool, p pace) (cluster.Cluster, error) {
 	u, err := parseFileURL(text)
 	if err != nil {
-		return ClusterInfo{}, err
+		return cluster.Cluster{}, err
 	}
 	t := verified(u, roots, "")
 	t.redirects = true
-	var info ClusterInfo
+	var info cluster.Cluster
 	err = p.until(ctx, func(ctx context.Context) error {
 		a, err := t.get(ctx, "", maxDocument)
 		if err != nil {

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 )
@@ -23,22 +24,22 @@ const maxDocument = 1 << 20
 // document has no business saying is refused: see [ErrDocument] and
 // [ErrCredentials]. dir is where files named by it are looked up; "" allows
 // none.
-func parseDocument(raw []byte, dir string) (ClusterInfo, error) {
+func parseDocument(raw []byte, dir string) (cluster.Cluster, error) {
 	config, err := clientcmd.Load(raw)
 	if err != nil {
-		return ClusterInfo{}, fmt.Errorf("%w: not a kubeconfig: %w", ErrDocument, err)
+		return cluster.Cluster{}, fmt.Errorf("%w: not a kubeconfig: %w", ErrDocument, err)
 	}
 	for name, user := range config.AuthInfos {
 		if hasCredential(user) {
-			return ClusterInfo{}, hint.Withf(fmt.Errorf("%w: the user %q", ErrCredentials, name),
+			return cluster.Cluster{}, hint.Withf(fmt.Errorf("%w: the user %q", ErrCredentials, name),
 				"a discovery document only says where the cluster is: take the users out; whoever has seen the file has the credential")
 		}
 	}
-	cluster, err := onlyCluster(config)
+	only, err := onlyCluster(config)
 	if err != nil {
-		return ClusterInfo{}, err
+		return cluster.Cluster{}, err
 	}
-	return readCluster(cluster, dir)
+	return readCluster(only, dir)
 }
 
 // hasCredential reports whether user says anything at all: besides secrets that
@@ -64,46 +65,46 @@ func onlyCluster(config *api.Config) (*api.Cluster, error) {
 	default:
 		return nil, hint.Withf(fmt.Errorf("%w: it names %d clusters", ErrDocument, len(config.Clusters)), form)
 	}
-	for name, cluster := range config.Clusters {
+	for name, only := range config.Clusters {
 		current := config.Contexts[config.CurrentContext]
 		switch {
-		case cluster == nil:
+		case only == nil:
 		case name == "":
-			return cluster, nil
+			return only, nil
 		case current == nil:
 			return nil, hint.Withf(fmt.Errorf("%w: the cluster %q is in no current context", ErrDocument, name), form)
 		case current.Cluster != name:
 			return nil, hint.Withf(fmt.Errorf("%w: the current context %q is for another cluster than %q", ErrDocument, config.CurrentContext, name), form)
 		default:
-			return cluster, nil
+			return only, nil
 		}
 	}
 	return nil, hint.Withf(fmt.Errorf("%w: its cluster is empty", ErrDocument), form)
 }
 
-func readCluster(cluster *api.Cluster, dir string) (ClusterInfo, error) {
-	if cluster.InsecureSkipTLSVerify {
-		return ClusterInfo{}, hint.Withf(fmt.Errorf("%w: it turns the verification of the server off", ErrDocument),
+func readCluster(from *api.Cluster, dir string) (cluster.Cluster, error) {
+	if from.InsecureSkipTLSVerify {
+		return cluster.Cluster{}, hint.Withf(fmt.Errorf("%w: it turns the verification of the server off", ErrDocument),
 			"replace insecure-skip-tls-verify by the cluster's certificate-authority-data")
 	}
-	server, err := parseServer(cluster.Server)
+	server, err := parseServer(from.Server)
 	if err != nil {
-		return ClusterInfo{}, fmt.Errorf("%w: server: %w", ErrDocument, err)
+		return cluster.Cluster{}, fmt.Errorf("%w: server: %w", ErrDocument, err)
 	}
-	info := ClusterInfo{Server: server.String(), TLSServerName: cluster.TLSServerName, ProxyURL: cluster.ProxyURL}
+	info := cluster.Cluster{Server: server.String(), TLSServerName: from.TLSServerName, ProxyURL: from.ProxyURL}
 	if err := checkProxy(info.ProxyURL); err != nil {
-		return ClusterInfo{}, err
+		return cluster.Cluster{}, err
 	}
-	pem := cluster.CertificateAuthorityData
-	if len(pem) == 0 && cluster.CertificateAuthority != "" {
-		if pem, err = authorityFile(cluster.CertificateAuthority, dir); err != nil {
-			return ClusterInfo{}, err
+	pem := from.CertificateAuthorityData
+	if len(pem) == 0 && from.CertificateAuthority != "" {
+		if pem, err = authorityFile(from.CertificateAuthority, dir); err != nil {
+			return cluster.Cluster{}, err
 		}
 	}
 	if len(pem) > 0 {
 		certs, err := parseCAs(pem)
 		if err != nil {
-			return ClusterInfo{}, err
+			return cluster.Cluster{}, err
 		}
 		info.CAData = bundle(certs)
 	}

@@ -1,6 +1,7 @@
 package discovery
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/hmac"
@@ -18,11 +19,13 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 )
 
@@ -251,4 +254,13 @@ func status(w http.ResponseWriter, code int) bool {
 // options start from the cluster's token, with its authority pinned.
 func (f *fakeCluster) options(t *testing.T) Options {
 	return Options{Endpoint: f.endpoint(), Token: testToken(t), Pins: []Pin{f.ca.pin()}}
+}
+
+// same tells whether both say the same.
+func same(a, b cluster.Cluster) bool {
+	if !bytes.Equal(a.CAData, b.CAData) {
+		return false
+	}
+	a.CAData, b.CAData = nil, nil // nil or empty is the same
+	return reflect.DeepEqual(a, b)
 }

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
@@ -37,9 +38,11 @@ func (e *redirectError) Unwrap() error { return ErrRedirect }
 
 // target is a server and how to tell that it is the right one.
 type target struct {
-	url   *url.URL
-	tls   *tls.Config
-	proxy string
+	url *url.URL
+	tls *tls.Config
+	// proxy is used instead of the environment's, direct says to use none.
+	proxy  string
+	direct bool
 	// redirects says whether to follow those to https.
 	redirects bool
 }
@@ -60,7 +63,7 @@ func verified(server *url.URL, roots *x509.CertPool, name string) target {
 }
 
 // of is the cluster's server, verified as info says.
-func of(info ClusterInfo) (target, error) {
+func of(info cluster.Cluster) (target, error) {
 	server, err := parseServer(info.Server)
 	if err != nil {
 		return target{}, fmt.Errorf("%w: server: %w", ErrDocument, err)
@@ -68,7 +71,7 @@ func of(info ClusterInfo) (target, error) {
 	if err := checkProxy(info.ProxyURL); err != nil {
 		return target{}, err
 	}
-	certs, err := info.Authorities()
+	certs, err := authorities(info)
 	if err != nil {
 		return target{}, err
 	}
@@ -77,7 +80,7 @@ func of(info ClusterInfo) (target, error) {
 		roots = poolOf(certs)
 	}
 	t := verified(server, roots, info.TLSServerName)
-	t.proxy = info.ProxyURL
+	t.proxy, t.direct = info.ProxyURL, info.Direct
 	return t, nil
 }
 
@@ -92,7 +95,10 @@ func poolOf(certs []*x509.Certificate) *x509.CertPool {
 // client makes one connection, without a credential, a cookie or a cache.
 func (t target) client() *http.Client {
 	proxy := http.ProxyFromEnvironment
-	if t.proxy != "" {
+	switch {
+	case t.direct && t.proxy == "":
+		proxy = nil
+	case t.proxy != "":
 		proxy = func(*http.Request) (*url.URL, error) { return url.Parse(t.proxy) }
 	}
 	return &http.Client{

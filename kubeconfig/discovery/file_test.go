@@ -18,11 +18,13 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 )
 
 func TestDocument(t *testing.T) {
 	ca := newAuthority(t, "cluster")
-	want := ClusterInfo{Server: "https://a:1", CAData: []byte(ca.pem())}
+	want := cluster.Cluster{Server: "https://a:1", CAData: []byte(ca.pem())}
 	plain := document("https://a:1", ca)
 	with := func(old, new string) string {
 		if !strings.Contains(plain, old) {
@@ -32,33 +34,33 @@ func TestDocument(t *testing.T) {
 	}
 	tests := []struct {
 		name, document string
-		want           ClusterInfo
+		want           cluster.Cluster
 		err            error
 	}{
 		{"plain", plain, want, nil},
-		{"JSON", `{"kind":"Config","apiVersion":"v1","clusters":[{"name":"","cluster":{"server":"https://a:1"}}]}`, ClusterInfo{Server: "https://a:1"}, nil},
-		{"no kind", "clusters: [{name: '', cluster: {server: 'https://a:1'}}]", ClusterInfo{Server: "https://a:1"}, nil},
-		{"bare address", "clusters: [{name: '', cluster: {server: 'a:1'}}]", ClusterInfo{Server: "https://a:1"}, nil},
+		{"JSON", `{"kind":"Config","apiVersion":"v1","clusters":[{"name":"","cluster":{"server":"https://a:1"}}]}`, cluster.Cluster{Server: "https://a:1"}, nil},
+		{"no kind", "clusters: [{name: '', cluster: {server: 'https://a:1'}}]", cluster.Cluster{Server: "https://a:1"}, nil},
+		{"bare address", "clusters: [{name: '', cluster: {server: 'a:1'}}]", cluster.Cluster{Server: "https://a:1"}, nil},
 		{"server name and proxy", with("    server:", "    tls-server-name: b\n    proxy-url: socks5://p:2\n    server:"),
-			ClusterInfo{Server: "https://a:1", CAData: want.CAData, TLSServerName: "b", ProxyURL: "socks5://p:2"}, nil},
+			cluster.Cluster{Server: "https://a:1", CAData: want.CAData, TLSServerName: "b", ProxyURL: "socks5://p:2"}, nil},
 		{"empty users", with("users: null", "users: [{name: u, user: {}}, {name: v, user: {extensions: [{name: x, extension: {}}]}}]"), want, nil},
 		{"unknown fields", with("kind:", "future: 1\nkind:"), want, nil},
 
-		{"empty", "", ClusterInfo{}, ErrDocument},
-		{"no YAML", "\t{", ClusterInfo{}, ErrDocument},
-		{"other kind", "kind: Pod\napiVersion: v1\n", ClusterInfo{}, ErrDocument},
-		{"list", "[]", ClusterInfo{}, ErrDocument},
-		{"no server", with("    server: https://a:1\n", ""), ClusterInfo{}, ErrDocument},
-		{"http", with("https://a:1", "http://a:1"), ClusterInfo{}, ErrDocument},
-		{"password in the URL", with("https://a:1", "https://u:p@a:1"), ClusterInfo{}, ErrDocument},
-		{"empty cluster", "clusters: [{name: ''}]", ClusterInfo{}, ErrDocument},
-		{"null cluster", "clusters: [null]", ClusterInfo{}, ErrDocument},
-		{"proxy with password", with("    server:", "    proxy-url: http://u:hunter2@p:2\n    server:"), ClusterInfo{}, ErrCredentials},
-		{"proxy of odd scheme", with("    server:", "    proxy-url: file:///x\n    server:"), ClusterInfo{}, ErrDocument},
-		{"proxy no URL", with("    server:", "    proxy-url: ':'\n    server:"), ClusterInfo{}, ErrDocument},
-		{"authority in a file", "clusters: [{name: '', cluster: {server: 'https://a:1', certificate-authority: /etc/hostname}}]", ClusterInfo{}, ErrDocument},
-		{"private key in the bundle", "clusters: [{name: '', cluster: {server: 'https://a:1', certificate-authority-data: LS0tLS1CRUdJTiBFQyBQUklWQVRFIEtFWS0tLS0tCkFBQUEKLS0tLS1FTkQgRUMgUFJJVkFURSBLRVktLS0tLQo=}}]", ClusterInfo{}, ErrCredentials},
-		{"broken certificate", "clusters: [{name: '', cluster: {server: 'https://a:1', certificate-authority-data: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCkFBQUEKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=}}]", ClusterInfo{}, ErrDocument},
+		{"empty", "", cluster.Cluster{}, ErrDocument},
+		{"no YAML", "\t{", cluster.Cluster{}, ErrDocument},
+		{"other kind", "kind: Pod\napiVersion: v1\n", cluster.Cluster{}, ErrDocument},
+		{"list", "[]", cluster.Cluster{}, ErrDocument},
+		{"no server", with("    server: https://a:1\n", ""), cluster.Cluster{}, ErrDocument},
+		{"http", with("https://a:1", "http://a:1"), cluster.Cluster{}, ErrDocument},
+		{"password in the URL", with("https://a:1", "https://u:p@a:1"), cluster.Cluster{}, ErrDocument},
+		{"empty cluster", "clusters: [{name: ''}]", cluster.Cluster{}, ErrDocument},
+		{"null cluster", "clusters: [null]", cluster.Cluster{}, ErrDocument},
+		{"proxy with password", with("    server:", "    proxy-url: http://u:hunter2@p:2\n    server:"), cluster.Cluster{}, ErrCredentials},
+		{"proxy of odd scheme", with("    server:", "    proxy-url: file:///x\n    server:"), cluster.Cluster{}, ErrDocument},
+		{"proxy no URL", with("    server:", "    proxy-url: ':'\n    server:"), cluster.Cluster{}, ErrDocument},
+		{"authority in a file", "clusters: [{name: '', cluster: {server: 'https://a:1', certificate-authority: /etc/hostname}}]", cluster.Cluster{}, ErrDocument},
+		{"private key in the bundle", "clusters: [{name: '', cluster: {server: 'https://a:1', certificate-authority-data: LS0tLS1CRUdJTiBFQyBQUklWQVRFIEtFWS0tLS0tCkFBQUEKLS0tLS1FTkQgRUMgUFJJVkFURSBLRVktLS0tLQo=}}]", cluster.Cluster{}, ErrCredentials},
+		{"broken certificate", "clusters: [{name: '', cluster: {server: 'https://a:1', certificate-authority-data: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCkFBQUEKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo=}}]", cluster.Cluster{}, ErrDocument},
 	}
 	for _, user := range []string{
 		"token: hunter2", "tokenFile: /x", "client-key: /x", "client-key-data: aHVudGVyMg==", "client-certificate: /x",
@@ -67,13 +69,13 @@ func TestDocument(t *testing.T) {
 	} {
 		tests = append(tests, struct {
 			name, document string
-			want           ClusterInfo
+			want           cluster.Cluster
 			err            error
-		}{user, with("users: null", "users: [{name: u, user: {"+user+"}}]"), ClusterInfo{}, ErrCredentials})
+		}{user, with("users: null", "users: [{name: u, user: {"+user+"}}]"), cluster.Cluster{}, ErrCredentials})
 	}
 	for _, tt := range tests {
 		got, err := parseDocument([]byte(tt.document), "")
-		if !errors.Is(err, tt.err) || (tt.err == nil && err != nil) || !got.Equal(tt.want) {
+		if !errors.Is(err, tt.err) || (tt.err == nil && err != nil) || !same(got, tt.want) {
 			t.Errorf("%s: %+v, %v", tt.name, got, err)
 		}
 		if err != nil && strings.Contains(err.Error(), "hunter2") {
@@ -108,14 +110,14 @@ func TestByFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	named := "clusters: [{name: '', cluster: {server: 'https://a:1', certificate-authority: %s}}]"
-	want := ClusterInfo{Server: "https://a:1", CAData: []byte(ca.pem())}
+	want := cluster.Cluster{Server: "https://a:1", CAData: []byte(ca.pem())}
 	for name, path := range map[string]string{
 		"plain":    write("plain", document("https://a:1", ca)),
 		"relative": write("relative", fmt.Sprintf(named, "ca.pem")),
 		"absolute": write("absolute", fmt.Sprintf(named, filepath.Join(dir, "ca.pem"))),
 	} {
 		got, err := Discover(t.Context(), Options{File: path})
-		if err != nil || !got.Equal(want) {
+		if err != nil || !same(got, want) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
@@ -142,7 +144,7 @@ func TestByFile(t *testing.T) {
 
 func TestByStream(t *testing.T) {
 	ca := newAuthority(t, "cluster")
-	from := func(r io.Reader) (ClusterInfo, error) {
+	from := func(r io.Reader) (cluster.Cluster, error) {
 		return Discover(t.Context(), Options{File: Stdin, Stdin: r})
 	}
 	got, err := from(iotest.OneByteReader(strings.NewReader(document("https://a:1", ca))))

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 )
 
 // FuzzSignature: only the one true signature of a content verifies.
@@ -47,7 +49,7 @@ func FuzzDocument(f *testing.F) {
 			if !errors.Is(err, ErrDocument) && !errors.Is(err, ErrCredentials) {
 				t.Fatalf("error %v", err)
 			}
-			if !info.Equal(ClusterInfo{}) {
+			if !same(info, cluster.Cluster{}) {
 				t.Fatalf("%+v with %v", info, err)
 			}
 			return

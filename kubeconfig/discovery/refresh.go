@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/kubeconfig/internal/problem"
 )
 
@@ -21,7 +22,7 @@ type Change struct {
 
 // Update is what [Refresh] found.
 type Update struct {
-	Old, New ClusterInfo
+	Old, New cluster.Cluster
 	// Changes is empty if all is as it was.
 	Changes []Change
 	// Unproven is why New should not be relied on yet: the server that it names
@@ -44,11 +45,11 @@ func (u Update) Changed() bool { return len(u.Changes) > 0 }
 // [ErrAnonymous] and [ErrNoClusterInfo] mean that this cluster does not say;
 // its server is verified nevertheless. [ErrUntrusted] means that the server no
 // longer has a certificate of the known authorities.
-func Refresh(ctx context.Context, info ClusterInfo, l Limits) (Update, error) {
+func Refresh(ctx context.Context, info cluster.Cluster, l Limits) (Update, error) {
 	return refresh(ctx, info, l, defaultPace(l))
 }
 
-func refresh(ctx context.Context, info ClusterInfo, l Limits, p pace) (Update, error) {
+func refresh(ctx context.Context, info cluster.Cluster, l Limits, p pace) (Update, error) {
 	ctx, cancel := limited(ctx, l.Timeout, DefaultTimeout)
 	defer cancel()
 	fail := func(err error) (Update, error) {
@@ -84,22 +85,23 @@ func refresh(ctx context.Context, info ClusterInfo, l Limits, p pace) (Update, e
 	return u, nil
 }
 
-// merge takes from fresh what it says.
-func merge(old, fresh ClusterInfo) ClusterInfo {
-	if len(fresh.CAData) == 0 {
-		fresh.CAData = old.CAData
+// merge is old with what fresh says.
+func merge(old, fresh cluster.Cluster) cluster.Cluster {
+	old.Server = fresh.Server
+	if len(fresh.CAData) > 0 {
+		old.CAData = fresh.CAData
 	}
-	if fresh.TLSServerName == "" {
-		fresh.TLSServerName = old.TLSServerName
+	if fresh.TLSServerName != "" {
+		old.TLSServerName = fresh.TLSServerName
 	}
-	if fresh.ProxyURL == "" {
-		fresh.ProxyURL = old.ProxyURL
+	if fresh.ProxyURL != "" {
+		old.ProxyURL = fresh.ProxyURL
 	}
-	return fresh
+	return old
 }
 
 // prove tries what a cluster says of itself, once.
-func prove(ctx context.Context, info ClusterInfo, document string, p pace) error {
+func prove(ctx context.Context, info cluster.Cluster, document string, p pace) error {
 	t, err := of(info)
 	if err != nil {
 		return err
@@ -113,7 +115,7 @@ func prove(ctx context.Context, info ClusterInfo, document string, p pace) error
 	})
 }
 
-func changes(old, fresh ClusterInfo) ([]Change, error) {
+func changes(old, fresh cluster.Cluster) ([]Change, error) {
 	var out []Change
 	for _, c := range []Change{
 		{"server", old.Server, fresh.Server},
@@ -124,11 +126,11 @@ func changes(old, fresh ClusterInfo) ([]Change, error) {
 			out = append(out, c)
 		}
 	}
-	before, err := old.Authorities()
+	before, err := authorities(old)
 	if err != nil {
 		return nil, err
 	}
-	after, err := fresh.Authorities()
+	after, err := authorities(fresh)
 	if err != nil {
 		return nil, err
 	}

@@ -9,10 +9,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 )
 
-func (f *fakeCluster) info() ClusterInfo {
-	return ClusterInfo{Server: f.server.URL, CAData: []byte(f.ca.pem())}
+func (f *fakeCluster) info() cluster.Cluster {
+	return cluster.Cluster{Server: f.server.URL, CAData: []byte(f.ca.pem())}
 }
 
 // summary is an update in one line a change: field, and what is old and new.
@@ -34,7 +36,7 @@ func TestRefresh(t *testing.T) {
 	keep.TLSServerName = "api.example"
 	tests := []struct {
 		name      string
-		known     ClusterInfo
+		known     cluster.Cluster
 		published string
 		changes   string
 		server    string
@@ -59,7 +61,7 @@ func TestRefresh(t *testing.T) {
 			}
 			want := tt.known
 			want.Server, want.CAData = tt.server, []byte(tt.cas)
-			if summary(u) != tt.changes || !u.New.Equal(want) || !u.Old.Equal(tt.known) || u.Changed() != (tt.changes != "") {
+			if summary(u) != tt.changes || !same(u.New, want) || !same(u.Old, tt.known) || u.Changed() != (tt.changes != "") {
 				t.Errorf("%s: %+v", summary(u), u)
 			}
 			if !errors.Is(u.Unproven, tt.unproven) || (tt.unproven == nil && u.Unproven != nil) {
@@ -77,7 +79,7 @@ func TestRefresh(t *testing.T) {
 	t.Run("rotation", func(t *testing.T) {
 		next := newClusterWith(t, added, added.server(t))
 		next.publish(document(next.server.URL, added))
-		known := ClusterInfo{Server: next.server.URL, CAData: []byte(old.pem() + added.pem())}
+		known := cluster.Cluster{Server: next.server.URL, CAData: []byte(old.pem() + added.pem())}
 		u, err := refresh(t.Context(), known, Limits{}, fastPace())
 		if err != nil || summary(u) != "certificate authority -true +false" || u.Unproven != nil {
 			t.Errorf("%s, %v, %v", summary(u), u.Unproven, err)
@@ -109,18 +111,18 @@ func TestRefreshRefuses(t *testing.T) {
 	other := newAuthority(t, "other")
 	good := document(f.server.URL, f.ca)
 	for name, tt := range map[string]struct {
-		known     ClusterInfo
+		known     cluster.Cluster
 		published string
 		answer    func(w http.ResponseWriter) bool
 		want      error
 	}{
-		"other authority":      {known: ClusterInfo{Server: f.server.URL, CAData: []byte(other.pem())}, published: good, want: ErrUntrusted},
-		"other name":           {known: ClusterInfo{Server: f.server.URL, CAData: []byte(f.ca.pem()), TLSServerName: "x.example"}, published: good, want: ErrUntrusted},
-		"system's authorities": {known: ClusterInfo{Server: f.server.URL}, published: good, want: ErrUntrusted},
-		"http":                 {known: ClusterInfo{Server: "http://h:1"}, want: ErrDocument},
-		"no server":            {known: ClusterInfo{}, want: ErrDocument},
-		"no authority":         {known: ClusterInfo{Server: f.server.URL, CAData: []byte("x")}, want: ErrDocument},
-		"odd proxy":            {known: ClusterInfo{Server: f.server.URL, ProxyURL: "http://u:p@h"}, want: ErrCredentials},
+		"other authority":      {known: cluster.Cluster{Server: f.server.URL, CAData: []byte(other.pem())}, published: good, want: ErrUntrusted},
+		"other name":           {known: cluster.Cluster{Server: f.server.URL, CAData: []byte(f.ca.pem()), TLSServerName: "x.example"}, published: good, want: ErrUntrusted},
+		"system's authorities": {known: cluster.Cluster{Server: f.server.URL}, published: good, want: ErrUntrusted},
+		"http":                 {known: cluster.Cluster{Server: "http://h:1"}, want: ErrDocument},
+		"no server":            {known: cluster.Cluster{}, want: ErrDocument},
+		"no authority":         {known: cluster.Cluster{Server: f.server.URL, CAData: []byte("x")}, want: ErrDocument},
+		"odd proxy":            {known: cluster.Cluster{Server: f.server.URL, ProxyURL: "http://u:p@h"}, want: ErrCredentials},
 		"403":                  {known: f.info(), answer: func(w http.ResponseWriter) bool { return status(w, 403) }, want: ErrAnonymous},
 		"404":                  {known: f.info(), answer: func(w http.ResponseWriter) bool { return status(w, 404) }, want: ErrNoClusterInfo},
 		"empty":                {known: f.info(), want: ErrNoClusterInfo},
@@ -131,7 +133,7 @@ func TestRefreshRefuses(t *testing.T) {
 			f.publish(tt.published)
 			f.answer = func(w http.ResponseWriter, _ *http.Request, _ int) bool { return tt.answer != nil && tt.answer(w) }
 			u, err := refresh(t.Context(), tt.known, Limits{}, fastPace())
-			if !errors.Is(err, tt.want) || u.Changed() || !u.New.Equal(ClusterInfo{}) {
+			if !errors.Is(err, tt.want) || u.Changed() || !same(u.New, cluster.Cluster{}) {
 				t.Errorf("%+v, %v", u, err)
 			}
 		})
@@ -172,10 +174,46 @@ func TestDescribeNamesTheKey(t *testing.T) {
 // authority.
 func TestChangesFromTheSystem(t *testing.T) {
 	ca := newAuthority(t, "cluster")
-	old := ClusterInfo{Server: "https://a:1"}
-	fresh := merge(old, ClusterInfo{Server: "https://a:1", CAData: []byte(ca.pem())})
+	old := cluster.Cluster{Server: "https://a:1"}
+	fresh := merge(old, cluster.Cluster{Server: "https://a:1", CAData: []byte(ca.pem())})
 	got, err := changes(old, fresh)
 	if err != nil || len(got) != 2 || got[0].Old != "those of the system" || got[1].New == "" {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestProxies: a cluster is reached by its proxy, by none if it says so, else as the
+// environment says; what is found anew keeps that.
+func TestProxies(t *testing.T) {
+	for _, tt := range []struct {
+		known cluster.Cluster
+		want  string
+	}{
+		{cluster.Cluster{}, "as the environment says"},
+		{cluster.Cluster{ProxyURL: "http://p:1"}, "http://p:1"},
+		{cluster.Cluster{Direct: true}, "none"},
+	} {
+		tt.known.Server = "https://a:1"
+		at, err := of(tt.known)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := "none"
+		switch proxy := at.client().Transport.(*http.Transport).Proxy; {
+		case proxy != nil && at.proxy == "":
+			got = "as the environment says"
+		case proxy != nil:
+			u, err := proxy(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = u.String()
+		}
+		if got != tt.want {
+			t.Errorf("%+v: %s, want %s", tt.known, got, tt.want)
+		}
+		if fresh := merge(tt.known, cluster.Cluster{Server: "https://b:1"}); fresh.Direct != tt.known.Direct || fresh.ProxyURL != tt.known.ProxyURL {
+			t.Errorf("%+v became %+v", tt.known, fresh)
+		}
 	}
 }

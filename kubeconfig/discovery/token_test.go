@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 )
@@ -45,7 +46,7 @@ func TestByToken(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := (ClusterInfo{Server: f.server.URL, CAData: []byte(tt.ca)}); !got.Equal(want) {
+			if want := (cluster.Cluster{Server: f.server.URL, CAData: []byte(tt.ca)}); !same(got, want) {
 				t.Errorf("got %+v", got)
 			}
 			if n := f.count() - before; n != 2 {
@@ -128,7 +129,7 @@ func TestRefusedSignatureAndDocument(t *testing.T) {
 			o.SignatureWait = time.Nanosecond
 			before := f.count()
 			got, err := discover(t.Context(), o, fastPace())
-			if !errors.Is(err, tt.want) || !got.Equal(ClusterInfo{}) {
+			if !errors.Is(err, tt.want) || !same(got, cluster.Cluster{}) {
 				t.Fatalf("%+v, %v", got, err)
 			}
 			if strings.Contains(err.Error()+hint.Of(err), tokenSecret) {

@@ -22,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
@@ -103,7 +104,7 @@ func newRig(t testing.TB, o rigOptions) *rig {
 	hash, err := hsm.Fingerprint(key.Public())
 	check(t, err)
 	r.up, err = NewUpstream(UpstreamOptions{
-		Enrollment: enrollment.Enrollment{Name: "prod", KeyHash: hash, Policy: o.policy.Mode, Rules: o.policy.Rules, Cluster: enrollment.Cluster{Server: r.api.URL + o.prefix, CAData: r.api.CAPEM, ProxyURL: o.proxy}},
+		Enrollment: enrollment.Enrollment{Name: "prod", KeyHash: hash, Policy: o.policy.Mode, Rules: o.policy.Rules, Cluster: cluster.Cluster{Server: r.api.URL + o.prefix, CAData: r.api.CAPEM, ProxyURL: o.proxy}},
 		Policy:     o.policy,
 		Chain:      []*x509.Certificate{leaf}, Signer: o.signer, Log: log,
 	})

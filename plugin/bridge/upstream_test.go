@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
-	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/test/need"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
@@ -181,7 +181,7 @@ func TestAuthority(t *testing.T) {
 		good bool
 	}{{both, true}, {r.api.CAPEM, true}, {moved.CAPEM, false}} {
 		up := r.other(func(o *UpstreamOptions) {
-			o.Enrollment.Cluster = enrollment.Cluster{Server: r.api.URL, CAData: tc.ca}
+			o.Enrollment.Cluster = cluster.Cluster{Server: r.api.URL, CAData: tc.ca}
 		})
 		if err := up.Check(context.Background()); (err == nil) != tc.good {
 			t.Error(err)

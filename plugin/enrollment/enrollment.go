@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 )
@@ -27,8 +28,10 @@ var (
 // Enrollment is one cluster, key and identity under a name.
 type Enrollment struct {
 	// Name matches ^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$.
-	Name    string  `json:"name"`
-	Cluster Cluster `json:"cluster"`
+	Name string `json:"name"`
+	// Cluster is the API server as the user enrolled it. That it is not verified the
+	// user has asked for by the server's name; no kubeconfig can.
+	Cluster cluster.Cluster `json:"cluster"`
 	// Key names the key on its token.
 	Key hsm.URI `json:"key"`
 	// KeyHash is [hsm.Fingerprint] of the public key: 64 lower-case hex digits.
@@ -65,29 +68,6 @@ func (e Enrollment) Anew() string {
 		return e.Command() + " --ticket -"
 	}
 	return e.Command()
-}
-
-// Cluster is the API server as the user enrolled it.
-type Cluster struct {
-	// Server is its https URL, with a path prefix if it has one.
-	Server string `json:"server"`
-	// CAData is the PEM bundle that its certificate is checked with; empty means
-	// the system's roots.
-	CAData []byte `json:"caData,omitempty"`
-	// InsecureSkipTLSVerify says that the server's certificate is not checked at
-	// all. The user has asked for it by the server's name; no kubeconfig can. It
-	// excludes CAData.
-	InsecureSkipTLSVerify bool `json:"insecureSkipTLSVerify,omitempty"`
-	// TLSServerName is checked instead of the server's host name, if set.
-	TLSServerName string `json:"tlsServerName,omitempty"`
-	// ProxyURL is the proxy to reach it by (http, https, socks5); "" means what
-	// the environment says, unless Direct.
-	ProxyURL string `json:"proxyURL,omitempty"`
-	// Direct says that no proxy is used, whatever the environment says.
-	Direct bool `json:"direct,omitempty"`
-	// DisableCompression says that clients ask for no compressed answers. It is
-	// for the kubeconfig entry: the bridge adds no compression of its own.
-	DisableCompression bool `json:"disableCompression,omitempty"`
 }
 
 // ValidName says why name cannot name an enrollment, or nil. Errors wrap [ErrInvalid].

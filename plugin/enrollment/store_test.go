@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/home"
@@ -56,7 +57,7 @@ func sample(t *testing.T, cert *x509.Certificate) Enrollment {
 	key, err := hsm.ParseURI("pkcs11:token=My%20token;serial=1;object=key;id=%01?module-path=/usr/lib/p11.so")
 	check(t, err)
 	return Enrollment{Name: "prod-eu.1", Key: key, KeyHash: hash, User: "alice", Groups: []string{"dev"}, Policy: consent.Rules, Rules: []consent.Rule{{Verbs: []string{"delete"}, Namespaces: []string{"prod"}}},
-		Cluster: Cluster{Server: "https://api.example:6443/k8s", CAData: encodeChain([]*x509.Certificate{cert}), TLSServerName: "kubernetes", ProxyURL: "http://p:1"},
+		Cluster: cluster.Cluster{Server: "https://api.example:6443/k8s", CAData: encodeChain([]*x509.Certificate{cert}), TLSServerName: "kubernetes", ProxyURL: "http://p:1"},
 		Context: "admin@prod", Namespace: "web", Kubeconfig: "/home/a/.kube/config", Created: time.Now().UTC().Truncate(time.Second)}
 }
 
@@ -66,7 +67,7 @@ func TestGolden(t *testing.T) {
 	ca := encodeChain([]*x509.Certificate{certificate(t, "ca")})
 	e := Enrollment{Name: "prod", KeyHash: strings.Repeat("0", 64), User: "jane", Key: hsm.URI{Scheme: hsm.SchemePKCS11, Token: "trial"},
 		Created: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC)}
-	for cluster, want := range map[*Cluster]string{
+	for at, want := range map[*cluster.Cluster]string{
 		{Server: "https://10.0.0.1:6443/k8s", CAData: ca, TLSServerName: "kubernetes", ProxyURL: "socks5://p:1"}: `
     "server": "https://10.0.0.1:6443/k8s",
     "caData": "` + base64.StdEncoding.EncodeToString(ca) + `",
@@ -78,7 +79,7 @@ func TestGolden(t *testing.T) {
     "direct": true,
     "disableCompression": true`,
 	} {
-		e.Cluster = *cluster
+		e.Cluster = *at
 		s, d := testStore(t)
 		check(t, s.Save(e))
 		got, err := os.ReadFile(filepath.Join(d.State, "enrollments", "prod.json"))

@@ -27,10 +27,10 @@ type extension struct {
 
 func extensionOf(r execcredential.Request) (extension, error) {
 	var e extension
-	if r.Cluster == nil || len(r.Cluster.Config) == 0 {
+	if len(r.Config) == 0 {
 		return e, nil
 	}
-	if err := json.Unmarshal(r.Cluster.Config, &e); err != nil {
+	if err := json.Unmarshal(r.Config, &e); err != nil {
 		return e, hint.With(errors.New("the cluster's exec extension in the kubeconfig is not kubehsm's"), rewriteHint)
 	}
 	return e, nil

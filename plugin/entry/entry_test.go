@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/execcredential"
@@ -47,7 +48,7 @@ func TestName(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	known := enrollment.Enrollment{Name: "prod", Cluster: enrollment.Cluster{Server: "https://prod.example:6443"}}
+	known := enrollment.Enrollment{Name: "prod", Cluster: cluster.Cluster{Server: "https://prod.example:6443"}}
 	for cluster, words := range map[string]string{
 		"": "",
 		`{"server":"https://127.0.0.1:7443/c/prod"}`:        "",

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/hsm/shared/strict"
 )
 
@@ -13,27 +14,26 @@ import (
 // not, but linking it here would have all of apimachinery initialised before
 // the plugin can run (package ui/credential/early).
 func decode(data []byte) (r Request, kind string, err error) {
-	var spec, cluster json.RawMessage
+	var spec, described json.RawMessage
 	if err := object(data, map[string]any{"kind": &kind, "apiVersion": &r.APIVersion, "spec": &spec}); err != nil {
 		return Request{}, "", err
 	}
-	if err := object(spec, map[string]any{"interactive": &r.Interactive, "cluster": &cluster}); err != nil {
+	if err := object(spec, map[string]any{"interactive": &r.Interactive, "cluster": &described}); err != nil {
 		return Request{}, "", err
 	}
-	if null(cluster) {
+	if null(described) {
 		return r, kind, nil
 	}
-	c := &Cluster{}
-	if err := object(cluster, map[string]any{
+	c := &cluster.Cluster{}
+	if err := object(described, map[string]any{
 		"server": &c.Server, "tls-server-name": &c.TLSServerName,
-		"insecure-skip-tls-verify":   &c.InsecureSkipTLSVerify,
-		"certificate-authority-data": &c.CertificateAuthorityData,
-		"proxy-url":                  &c.ProxyURL, "disable-compression": &c.DisableCompression, "config": &c.Config,
+		"insecure-skip-tls-verify": &c.InsecureSkipTLSVerify, "certificate-authority-data": &c.CAData,
+		"proxy-url": &c.ProxyURL, "disable-compression": &c.DisableCompression, "config": &r.Config,
 	}); err != nil {
 		return Request{}, "", err
 	}
-	if null(c.Config) {
-		c.Config = nil
+	if null(r.Config) {
+		r.Config = nil
 	}
 	r.Cluster = c
 	return r, kind, nil

@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/pkg/apis/clientauthentication"
 	"k8s.io/client-go/pkg/apis/clientauthentication/install"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
@@ -68,10 +69,10 @@ func TestReadGolden(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := Request{APIVersion: version, Interactive: true, Cluster: &Cluster{
+		want := Request{APIVersion: version, Interactive: true, Cluster: &cluster.Cluster{
 			Server: "https://127.0.0.1:7443/c/prod", TLSServerName: "kube", InsecureSkipTLSVerify: true,
-			CertificateAuthorityData: []byte("PEM"), ProxyURL: "socks5://p", DisableCompression: true,
-			Config: []byte(`{"enrollment":"prod","server":"https://real:6443"}`)}}
+			CAData: []byte("PEM"), ProxyURL: "socks5://p", DisableCompression: true},
+			Config: []byte(`{"enrollment":"prod","server":"https://real:6443"}`)}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%s:\n got %+v\nwant %+v", version, got, want)
 		}
@@ -97,10 +98,10 @@ func TestReadsWhatClientGoWrites(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := Request{APIVersion: version, Interactive: true, Cluster: &Cluster{Server: "https://h", TLSServerName: "s",
-				InsecureSkipTLSVerify: true, CertificateAuthorityData: []byte("ca"), ProxyURL: "http://p", DisableCompression: true}}
+			want := Request{APIVersion: version, Interactive: true, Cluster: &cluster.Cluster{Server: "https://h", TLSServerName: "s",
+				InsecureSkipTLSVerify: true, CAData: []byte("ca"), ProxyURL: "http://p", DisableCompression: true}}
 			if config != nil {
-				want.Cluster.Config = []byte(`{"enrollment":"a"}`)
+				want.Config = []byte(`{"enrollment":"a"}`)
 			}
 			if !reflect.DeepEqual(got, want) {
 				t.Errorf("%s: got %+v from %s", version, got, data)
@@ -310,7 +311,7 @@ func FuzzRead(f *testing.F) {
 		if theirs.Spec.Interactive != got.Interactive || (theirs.Spec.Cluster == nil) != (got.Cluster == nil) {
 			t.Fatalf("client-go understands %+v, we %+v", theirs.Spec, got)
 		}
-		if c := got.Cluster; c != nil && (c.Server != theirs.Spec.Cluster.Server || !bytes.Equal(c.CertificateAuthorityData, theirs.Spec.Cluster.CertificateAuthorityData)) {
+		if c := got.Cluster; c != nil && (c.Server != theirs.Spec.Cluster.Server || !bytes.Equal(c.CAData, theirs.Spec.Cluster.CertificateAuthorityData)) {
 			t.Fatalf("client-go understands %+v, we %+v", *theirs.Spec.Cluster, *c)
 		}
 	})

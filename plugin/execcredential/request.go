@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
@@ -16,7 +17,7 @@ const (
 	V1      = group + "/v1"
 	V1beta1 = group + "/v1beta1"
 	// ClusterExtension is the name of the kubeconfig cluster extension whose
-	// content arrives as [Cluster.Config].
+	// content arrives as [Request.Config].
 	ClusterExtension = group + "/exec"
 	// MaxRequest is the largest request read, in bytes. Linux itself ends an
 	// environment variable at 128 KiB.
@@ -43,21 +44,13 @@ type Request struct {
 	APIVersion string
 	// Interactive is true if standard input is a terminal handed to us.
 	Interactive bool
-	// Cluster is nil unless the kubeconfig user says provideClusterInfo: true
-	// and the client is new enough to honour it.
-	Cluster *Cluster
-}
-
-// Cluster is the kubeconfig cluster that the client is about to talk to. Every
-// field is untrusted text.
-type Cluster struct {
-	Server                   string          `json:"server"`
-	TLSServerName            string          `json:"tls-server-name"`
-	InsecureSkipTLSVerify    bool            `json:"insecure-skip-tls-verify"`
-	CertificateAuthorityData []byte          `json:"certificate-authority-data"` // PEM
-	ProxyURL                 string          `json:"proxy-url"`
-	DisableCompression       bool            `json:"disable-compression"`
-	Config                   json.RawMessage `json:"config"` // of [ClusterExtension]; nil if absent or null
+	// Cluster is the kubeconfig cluster that the client is about to talk to, all of
+	// it untrusted text. It is nil unless the kubeconfig user says
+	// provideClusterInfo: true and the client is new enough to honour it.
+	Cluster *cluster.Cluster
+	// Config is the JSON of the cluster's [ClusterExtension], untrusted as well; nil
+	// if absent or null.
+	Config json.RawMessage
 }
 
 // Minimal is the value of [EnvVar] in version V1 or V1beta1 that says nothing

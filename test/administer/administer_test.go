@@ -17,6 +17,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/piv"
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/test/vcard"
@@ -152,7 +153,7 @@ func (d *desk) enrolled(name, hash string) enrollment.Store {
 	}
 	store := enrollment.NewStore(dirs)
 	err = store.Save(enrollment.Enrollment{
-		Name: name, Cluster: enrollment.Cluster{Server: "https://cluster.example"}, Key: key, KeyHash: hash, User: "jane", Created: time.Now().UTC(),
+		Name: name, Cluster: cluster.Cluster{Server: "https://cluster.example"}, Key: key, KeyHash: hash, User: "jane", Created: time.Now().UTC(),
 	})
 	if err != nil {
 		d.t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
@@ -26,7 +27,7 @@ func (b *bench) enrolledWith(name string, slot hsm.Slot) {
 		b.t.Fatal(err)
 	}
 	err = enrollment.NewStore(dirs).Save(enrollment.Enrollment{
-		Name: name, Cluster: enrollment.Cluster{Server: "https://cluster.example"}, Key: slot.URI, KeyHash: hash,
+		Name: name, Cluster: cluster.Cluster{Server: "https://cluster.example"}, Key: slot.URI, KeyHash: hash,
 		User: "jane", Created: time.Now().UTC(),
 	})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
@@ -77,7 +78,7 @@ func TestAuditVerifies(t *testing.T) {
 	if err := errors.Join(err1, err2, err3, err4, err5, dirs.Prepare()); err != nil {
 		t.Fatal(err)
 	}
-	e := enrollment.Enrollment{Name: "prod", Key: hsm.URI{Scheme: hsm.SchemePKCS11, Token: "t"}, KeyHash: hash, Cluster: enrollment.Cluster{Server: "https://a:1"}}
+	e := enrollment.Enrollment{Name: "prod", Key: hsm.URI{Scheme: hsm.SchemePKCS11, Token: "t"}, KeyHash: hash, Cluster: cluster.Cluster{Server: "https://a:1"}}
 	store := enrollment.NewStore(dirs)
 	if err := errors.Join(store.Save(e), store.SaveCertificate(e, []*x509.Certificate{cert})); err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
@@ -18,7 +19,7 @@ func (b *bench) enrolled(name, server string, s hsm.Slot) enrollment.Enrollment 
 		b.t.Fatal(err)
 	}
 	e := enrollment.Enrollment{
-		Name: name, Cluster: enrollment.Cluster{Server: server}, Key: hsm.URI{Scheme: hsm.SchemePKCS11, Token: "trial", Object: "prod"},
+		Name: name, Cluster: cluster.Cluster{Server: server}, Key: hsm.URI{Scheme: hsm.SchemePKCS11, Token: "trial", Object: "prod"},
 		KeyHash: strings.Repeat("0", 64), User: "jane", Created: time.Now().UTC(),
 	}
 	if s.Key != nil {

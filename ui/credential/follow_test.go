@@ -13,6 +13,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
@@ -68,7 +69,7 @@ func TestFollow(t *testing.T) {
 			}
 			store := enrollment.NewStore(dirs)
 			e := enrollment.Enrollment{Name: "prod", Key: uri, KeyHash: hash, User: "alice", Created: time.Now(),
-				Cluster: enrollment.Cluster{Server: old.URL, CAData: old.CAPEM, Direct: true}}
+				Cluster: cluster.Cluster{Server: old.URL, CAData: old.CAPEM, Direct: true}}
 			if err := dirs.Prepare(); err != nil {
 				t.Fatal(err)
 			}
@@ -120,12 +121,12 @@ func TestFollow(t *testing.T) {
 // system's authorities were enrolled, anybody has one.
 func TestFollowSaysWhatProves(t *testing.T) {
 	for _, c := range []struct {
-		cluster enrollment.Cluster
+		cluster cluster.Cluster
 		want    string
 	}{
-		{enrollment.Cluster{CAData: bridgetest.New(t, bridgetest.Options{}).CAPEM}, "the authority that you enrolled"},
-		{enrollment.Cluster{TLSServerName: "api.example"}, "for api.example"},
-		{enrollment.Cluster{}, "anybody can have"},
+		{cluster.Cluster{CAData: bridgetest.New(t, bridgetest.Options{}).CAPEM}, "the authority that you enrolled"},
+		{cluster.Cluster{TLSServerName: "api.example"}, "for api.example"},
+		{cluster.Cluster{}, "anybody can have"},
 	} {
 		env := map[string]string{home.EnvHome: t.TempDir()}
 		dirs, err := home.FromEnv(func(k string) string { return env[k] })

@@ -18,6 +18,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/port"
@@ -165,7 +166,7 @@ func newRig(t testing.TB, o rigOptions) *rig {
 	hash, err := hsm.Fingerprint(r.slot.Key.Public)
 	check(t, err)
 	r.e = enrollment.Enrollment{Name: "prod", Context: "prod", Key: r.slot.URI, KeyHash: hash, User: "alice", Created: time.Now(),
-		Cluster: enrollment.Cluster{Server: r.api.URL, CAData: r.api.CAPEM}}
+		Cluster: cluster.Cluster{Server: r.api.URL, CAData: r.api.CAPEM}}
 	check(t, r.store.Save(r.e))
 	check(t, r.store.SaveCertificate(r.e, []*x509.Certificate{r.api.Certificate(t, r.slot.Key.Public, "alice", o.life)}))
 	r.ep, err = bridge.Setup(d)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
@@ -361,7 +362,7 @@ func TestChangedEnrollment(t *testing.T) {
 	}
 	// Another server cuts it.
 	other := bridgetest.New(t, bridgetest.Options{})
-	r.e.Cluster = enrollment.Cluster{Server: other.URL, CAData: other.CAPEM}
+	r.e.Cluster = cluster.Cluster{Server: other.URL, CAData: other.CAPEM}
 	check(t, r.store.Save(r.e))
 	check(t, r.store.SaveCertificate(r.e, []*x509.Certificate{other.Certificate(t, r.slot.Key.Public, "alice3", time.Hour)}))
 	if code, body := r.get(r.mustPrepare(nil), "/who"); code != 418 || !strings.Contains(body, "alice3") {

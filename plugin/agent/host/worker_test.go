@@ -25,6 +25,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/pkcs11"
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
@@ -96,7 +97,7 @@ func newMoodyRig(t *testing.T) moodyRig {
 	hash, err := hsm.Fingerprint(slot.Key.Public)
 	check(t, err)
 	m.e = enrollment.Enrollment{Name: "prod", Key: slot.URI, KeyHash: hash, User: "alice", Created: time.Now(),
-		Cluster: enrollment.Cluster{Server: m.api.URL, CAData: m.api.CAPEM}}
+		Cluster: cluster.Cluster{Server: m.api.URL, CAData: m.api.CAPEM}}
 	check(t, m.store.Save(m.e))
 	check(t, m.store.SaveCertificate(m.e, []*x509.Certificate{m.api.Certificate(t, slot.Key.Public, "alice", time.Hour)}))
 	return m

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 )
@@ -46,7 +48,7 @@ func TestFromTokenToIdentity(t *testing.T) {
 
 	o := l.byToken(r.Token)
 	o.Pins, o.UnsafeSkipCAVerification = nil, true
-	if again, err := discovery.Discover(t.Context(), o); err != nil || !again.Equal(info) {
+	if again, err := discovery.Discover(t.Context(), o); err != nil || !reflect.DeepEqual(again, info) {
 		t.Errorf("without pins: %+v, %v", again, err)
 	}
 }
@@ -127,14 +129,14 @@ func TestAnonymousAccessOff(t *testing.T) {
 	}
 	// A file does not need it.
 	o := discovery.Options{File: discovery.Stdin, Stdin: strings.NewReader(l.document(l.ca))}
-	if got, err := discovery.Discover(t.Context(), o); err != nil || !got.Equal(info) {
+	if got, err := discovery.Discover(t.Context(), o); err != nil || !reflect.DeepEqual(got, info) {
 		t.Errorf("by file: %+v, %v", got, err)
 	}
 }
 
 func TestRefresh(t *testing.T) {
 	l := newLab(t)
-	known := discovery.ClusterInfo{Server: l.cluster.Server(), CAData: l.ca}
+	known := cluster.Cluster{Server: l.cluster.Server(), CAData: l.ca}
 	u, err := discovery.Refresh(t.Context(), known, discovery.Limits{})
 	if err != nil || u.Changed() {
 		t.Fatalf("%+v, %v", u, err)
@@ -185,7 +187,7 @@ func TestExpiry(t *testing.T) {
 		}
 		return errors.Join(err, errors.New("still signed"))
 	})
-	info := discovery.ClusterInfo{Server: l.cluster.Server(), CAData: l.ca}
+	info := cluster.Cluster{Server: l.cluster.Server(), CAData: l.ca}
 	if user, _, err := l.bearer(info, r.Token); err == nil {
 		t.Errorf("an expired token is still %s", user)
 	}

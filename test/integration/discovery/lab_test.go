@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/test/controlplane"
@@ -148,7 +149,7 @@ func (l *lab) byToken(token bootstraptoken.Token) discovery.Options {
 }
 
 // bearer is who the API server takes a token's bearer for.
-func (l *lab) bearer(info discovery.ClusterInfo, token bootstraptoken.Token) (string, []string, error) {
+func (l *lab) bearer(info cluster.Cluster, token bootstraptoken.Token) (string, []string, error) {
 	client, err := rest.HTTPClientFor(&rest.Config{
 		Host: info.Server, TLSClientConfig: rest.TLSClientConfig{CAData: info.CAData}, BearerToken: token.Reveal(),
 	})

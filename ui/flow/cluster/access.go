@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/kubeconfig"
-	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
@@ -63,7 +63,7 @@ type Endpoint struct {
 	// Enrollment is the enrollment that the context's cluster entry came from, ""
 	// if the entry is not kubehsm's.
 	Enrollment string
-	Cluster    enrollment.Cluster
+	Cluster    cluster.Cluster
 }
 
 // Endpoint reads the API server of a context. A cluster entry that already is
@@ -87,22 +87,20 @@ func (a Access) Endpoint(ctx context.Context, kubeContext string) (Endpoint, err
 	if err != nil {
 		return at, err
 	}
-	at.Cluster.Server, at.Cluster.CAData = c.Cluster.Server, ca
-	at.Cluster.InsecureSkipTLSVerify = c.Cluster.InsecureSkipTLSVerify
-	at.Cluster.TLSServerName, at.Cluster.ProxyURL = c.Cluster.TLSServerName, c.Cluster.ProxyURL
-	at.Cluster.DisableCompression = c.Cluster.DisableCompression
+	at.Cluster = c.Cluster.Cluster
+	at.Cluster.CAData = ca
 	return at, nil
 }
 
 // Verified is the API server of a context that verifies it: [*UnverifiedError]
 // if it does not.
-func (a Access) Verified(ctx context.Context, kubeContext string) (enrollment.Cluster, error) {
+func (a Access) Verified(ctx context.Context, kubeContext string) (cluster.Cluster, error) {
 	at, err := a.Endpoint(ctx, kubeContext)
 	if err == nil {
 		err = at.Accepts("")
 	}
 	if err != nil {
-		return enrollment.Cluster{}, err
+		return cluster.Cluster{}, err
 	}
 	return at.Cluster, nil
 }

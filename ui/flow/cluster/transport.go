@@ -8,8 +8,10 @@ import (
 	"net/url"
 	"time"
 
+	"k8s.io/client-go/rest"
+
 	"github.com/kubehsm/kubehsm/csr"
-	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 )
 
 // lookTimeout bounds the handshake of a look at a cluster without a credential.
@@ -17,7 +19,7 @@ const lookTimeout = 10 * time.Second
 
 // AcceptedBy asks a cluster which client certificates it accepts, without a
 // credential; nil if it does not tell.
-func AcceptedBy(ctx context.Context, c enrollment.Cluster) *csr.Accepted {
+func AcceptedBy(ctx context.Context, c cluster.Cluster) *csr.Accepted {
 	a, err := csr.AskAccepted(ctx, Transport(c, lookTimeout), c.Server)
 	if err != nil {
 		return nil // the steps that need the cluster say why
@@ -25,9 +27,18 @@ func AcceptedBy(ctx context.Context, c enrollment.Cluster) *csr.Accepted {
 	return a
 }
 
+// Anonymous says how to reach a cluster, without any credential.
+func Anonymous(c cluster.Cluster) *rest.Config {
+	config := &rest.Config{Host: c.Server, TLSClientConfig: rest.TLSClientConfig{CAData: c.CAData, ServerName: c.TLSServerName}}
+	if u, err := url.Parse(c.ProxyURL); c.ProxyURL != "" && err == nil { // checked when it was found
+		config.Proxy = http.ProxyURL(u)
+	}
+	return config
+}
+
 // Transport reaches the cluster's API server as an enrollment says, with no
 // credential.
-func Transport(c enrollment.Cluster, handshake time.Duration) *http.Transport {
+func Transport(c cluster.Cluster, handshake time.Duration) *http.Transport {
 	t := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: handshake,
 		TLSClientConfig: &tls.Config{ServerName: c.TLSServerName, MinVersion: tls.VersionTLS12,
 			InsecureSkipVerify: c.InsecureSkipTLSVerify}} // the host was enrolled unverified, by its name

@@ -13,6 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
@@ -25,7 +26,7 @@ import (
 
 // enrolled returns an enrollment called prod-hsm at a cluster, with its context
 // and the record of its progress.
-func enrolled(t *testing.T, at enrollment.Cluster) (*env.Env, enrollment.Enrollment) {
+func enrolled(t *testing.T, at cluster.Cluster) (*env.Env, enrollment.Enrollment) {
 	t.Helper()
 	e, fake := flowtest.Env(t)
 	card := fake.Add(hsmtest.FakeOptions{Label: "blue"})
@@ -79,7 +80,7 @@ func listed(t *testing.T, e *env.Env) (names []string) {
 // TestSetAndUndo: a context of ours leads to the bridge and tells the real API
 // server; taking the change back leaves what was there.
 func TestSetAndUndo(t *testing.T) {
-	e, _ := enrolled(t, enrollment.Cluster{Server: "https://10.0.0.1:6443"})
+	e, _ := enrolled(t, cluster.Cluster{Server: "https://10.0.0.1:6443"})
 	all, err := New(e).List(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +108,7 @@ func TestSetAndUndo(t *testing.T) {
 // TestUnenroll: the entry, the enrollment and its progress go. Where the
 // kubeconfig has changed since it was looked at, nothing goes.
 func TestUnenroll(t *testing.T) {
-	e, _ := enrolled(t, enrollment.Cluster{Server: "https://10.0.0.1:6443"})
+	e, _ := enrolled(t, cluster.Cluster{Server: "https://10.0.0.1:6443"})
 	seen, err := New(e).Unenrollment(t.Context(), "prod-hsm")
 	if err != nil {
 		t.Fatal(err)
@@ -167,7 +168,7 @@ func TestMoveServer(t *testing.T) {
 		{"ctrl-c", moved.URL, cancelled, context.Canceled},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			e, _ := enrolled(t, enrollment.Cluster{Server: old.URL, CAData: old.CAPEM, Direct: true})
+			e, _ := enrolled(t, cluster.Cluster{Server: old.URL, CAData: old.CAPEM, Direct: true})
 			m, err := New(e).MoveServer(c.ctx, "prod-hsm", c.server)
 			if err == nil {
 				err = m.ApplyAll(c.ctx)
@@ -194,7 +195,7 @@ func TestMoveServer(t *testing.T) {
 // TestRefreshGone: where the cluster does not answer, nothing changes and the
 // next step is named.
 func TestRefreshGone(t *testing.T) {
-	e, before := enrolled(t, enrollment.Cluster{Server: "https://127.0.0.1:1", Direct: true})
+	e, before := enrolled(t, cluster.Cluster{Server: "https://127.0.0.1:1", Direct: true})
 	e.RequestTimeout = 200 * time.Millisecond // the call is repeated until then
 	_, err := New(e).Refresh(t.Context(), "prod-hsm")
 	if err == nil || !strings.Contains(hinting.Of(err), "`kubehsm kubeconfig refresh prod-hsm --server URL`") {
@@ -249,7 +250,7 @@ func TestMigration(t *testing.T) {
 
 // TestMigrationOfOurs: what signs in with a token already is not migrated.
 func TestMigrationOfOurs(t *testing.T) {
-	e, _ := enrolled(t, enrollment.Cluster{Server: "https://10.0.0.1:6443"})
+	e, _ := enrolled(t, cluster.Cluster{Server: "https://10.0.0.1:6443"})
 	_, err := New(e).Migration(t.Context(), "prod-hsm")
 	if err == nil || !strings.Contains(err.Error(), "signs in with a token already") {
 		t.Errorf("%v", err)
@@ -258,7 +259,7 @@ func TestMigrationOfOurs(t *testing.T) {
 
 // TestMoveBridge: the port moves, and the contexts of ours with it.
 func TestMoveBridge(t *testing.T) {
-	e, _ := enrolled(t, enrollment.Cluster{Server: "https://10.0.0.1:6443"})
+	e, _ := enrolled(t, cluster.Cluster{Server: "https://10.0.0.1:6443"})
 	m, err := New(e).MoveBridge(t.Context(), 27001)
 	if err != nil {
 		t.Fatal(err)

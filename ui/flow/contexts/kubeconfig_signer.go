@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
@@ -47,12 +46,9 @@ func (k Contexts) SetSigner(ctx context.Context, name string, setCurrent, replac
 func (k Contexts) signerEntry(en enrollment.Enrollment, setCurrent bool) kubeconfig.Entry {
 	key := en.Key
 	key.PINSource = ""
-	c := en.Cluster
 	return kubeconfig.Entry{
-		Name: en.Name,
-		Cluster: cluster.Cluster{Server: c.Server, CAData: c.CAData, InsecureSkipTLSVerify: c.InsecureSkipTLSVerify,
-			TLSServerName: c.TLSServerName, ProxyURL: c.ProxyURL, DisableCompression: c.DisableCompression},
-		Extension: map[string]any{wire.KeyEnrollment: en.Name, "server": c.Server},
+		Name: en.Name, Cluster: en.Cluster,
+		Extension: map[string]any{wire.KeyEnrollment: en.Name, "server": en.Cluster.Server},
 		AuthProvider: &kubeconfig.AuthProvider{Name: wire.ProviderName, Config: map[string]string{
 			wire.KeyPathExec: k.env.Executable, wire.KeyURI: key.String(), wire.KeyEnrollment: en.Name,
 		}},

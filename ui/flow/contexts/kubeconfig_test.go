@@ -8,9 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/execcredential"
-	"github.com/kubehsm/kubehsm/ui/flow/cluster"
+	access "github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
@@ -26,7 +27,7 @@ func TestDisableCompression(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		at, err := (cluster.Access{Env: e}).Endpoint(t.Context(), "")
+		at, err := (access.Access{Env: e}).Endpoint(t.Context(), "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +48,7 @@ func TestDisableCompression(t *testing.T) {
 // request of their own is a request for the version that the entry says.
 func TestEntryForSilentClients(t *testing.T) {
 	e, _ := flowtest.Env(t, "blue")
-	en := enrollment.Enrollment{Name: "prod-hsm", Cluster: enrollment.Cluster{Server: "https://10.0.0.1:6443"}}
+	en := enrollment.Enrollment{Name: "prod-hsm", Cluster: cluster.Cluster{Server: "https://10.0.0.1:6443"}}
 	entry, err := New(e).entry(en, false)
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +71,7 @@ func TestEntryForSilentClients(t *testing.T) {
 // the bridge, with the enrollment and its server in the extension, or the API server
 // itself.
 func TestEntryGolden(t *testing.T) {
-	at := enrollment.Cluster{Server: "https://10.0.0.1:6443", TLSServerName: "kubernetes", InsecureSkipTLSVerify: true,
+	at := cluster.Cluster{Server: "https://10.0.0.1:6443", TLSServerName: "kubernetes", InsecureSkipTLSVerify: true,
 		Direct: true, DisableCompression: true}
 	e, _ := enrolled(t, at)
 	endpoint, err := e.Bridge()

@@ -40,13 +40,10 @@ func (k Contexts) Refresh(ctx context.Context, name string) (*Refresh, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := en.Cluster
-	if c.InsecureSkipTLSVerify {
+	if en.Cluster.InsecureSkipTLSVerify {
 		return nil, hint.With(fmt.Errorf("%w: the enrollment %s does not verify %s at all", ErrUnproven, name, en.Host()), "put the cluster's CA into its context, then `kubehsm enroll --restart --name "+name+"`")
 	}
-	known := discovery.ClusterInfo{Server: c.Server, CAData: c.CAData,
-		TLSServerName: c.TLSServerName, ProxyURL: c.ProxyURL}
-	update, err := discovery.Refresh(ctx, known, discovery.Limits{Timeout: k.env.RequestTimeout})
+	update, err := discovery.Refresh(ctx, en.Cluster, discovery.Limits{Timeout: k.env.RequestTimeout})
 	if err != nil {
 		return nil, hint.Withf(err, "check that %s is up and reachable from here; if the cluster has moved, "+"give its new address: `kubehsm kubeconfig refresh %s --server URL`", en.Host(), name)
 	}
@@ -54,9 +51,7 @@ func (k Contexts) Refresh(ctx context.Context, name string) (*Refresh, error) {
 	if update.Unproven != nil {
 		r.Unproven = update.Unproven.Error()
 	}
-	n := update.New
-	r.next.Cluster.Server, r.next.Cluster.CAData = n.Server, n.CAData
-	r.next.Cluster.TLSServerName, r.next.Cluster.ProxyURL = n.TLSServerName, n.ProxyURL
+	r.next.Cluster = update.New
 	r.Kubeconfig, err = k.PlanEntry(ctx, r.next, false, false)
 	return r, err
 }

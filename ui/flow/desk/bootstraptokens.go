@@ -12,7 +12,6 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
-	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
@@ -70,11 +69,11 @@ func (b BootstrapTokens) Create(ctx context.Context, kubeContext string, r boots
 		if !r.Signs() {
 			return BootstrapToken{}, hint.With(fmt.Errorf("%w: nobody can find the cluster with it", bootstraptoken.ErrInvalid), "a join command needs the usage \"signing\"")
 		}
-		cluster, err := b.access.Verified(ctx, kubeContext)
+		at, err := b.access.Verified(ctx, kubeContext)
 		if err != nil {
 			return BootstrapToken{}, err
 		}
-		if v.Join, err = joinCommand(cluster, v.Token); err != nil {
+		if v.Join, err = joinCommand(at.Server, at.CAData, v.Token); err != nil {
 			return BootstrapToken{}, err
 		}
 	}
@@ -86,13 +85,13 @@ func (b BootstrapTokens) Create(ctx context.Context, kubeContext string, r boots
 }
 
 // joinCommand is what a person types to join, as kubeadm words it.
-func joinCommand(c enrollment.Cluster, token string) (string, error) {
-	pins, err := clusterPins(c)
+func joinCommand(server string, authorities []byte, token string) (string, error) {
+	pins, err := clusterPins(server, authorities)
 	if err != nil {
 		return "", err
 	}
-	address := c.Server
-	if u, err := url.Parse(c.Server); err == nil && u.Port() != "" && strings.Trim(u.Path, "/") == "" {
+	address := server
+	if u, err := url.Parse(server); err == nil && u.Port() != "" && strings.Trim(u.Path, "/") == "" {
 		address = u.Host
 	}
 	line := []string{"kubehsm join", shell.Quote(address), "--token", token}
@@ -102,12 +101,12 @@ func joinCommand(c enrollment.Cluster, token string) (string, error) {
 	return strings.Join(line, " "), nil
 }
 
-// clusterPins are the pins of a cluster's authorities.
-func clusterPins(c enrollment.Cluster) ([]discovery.Pin, error) {
-	if len(c.CAData) == 0 {
-		return nil, hint.With(fmt.Errorf("the context of %s names no certificate authority", c.Server), "it trusts the system's; who joins by token needs the hash of the cluster's own: put certificate-authority-data into the context's cluster")
+// clusterPins are the pins of a server's authorities, which are PEM.
+func clusterPins(server string, authorities []byte) ([]discovery.Pin, error) {
+	if len(authorities) == 0 {
+		return nil, hint.With(fmt.Errorf("the context of %s names no certificate authority", server), "it trusts the system's; who joins by token needs the hash of the cluster's own: put certificate-authority-data into the context's cluster")
 	}
-	return discovery.PinsOf(c.CAData)
+	return discovery.PinsOf(authorities)
 }
 
 // List lists the tokens in a cluster; those that the cluster takes

@@ -92,15 +92,15 @@ func (k Tickets) Make(ctx context.Context, kubeContext string, o TicketOptions) 
 	if o.Lifetime != 0 && o.Lifetime < csr.MinExpiration {
 		return IssuedTicket{}, hint.With(fmt.Errorf("%w: a certificate for %s", bootstraptoken.ErrInvalid, o.Lifetime), "the shortest that Kubernetes signs is 10m")
 	}
-	cluster, err := k.access.Verified(ctx, kubeContext)
+	at, err := k.access.Verified(ctx, kubeContext)
 	if err != nil {
 		return IssuedTicket{}, err
 	}
-	pins, err := clusterPins(cluster)
+	pins, err := clusterPins(at.Server, at.CAData)
 	if err != nil {
 		return IssuedTicket{}, err
 	}
-	t := ticket.Ticket{Terms: o.Terms, Name: o.Name, Server: cluster.Server, Pins: pins}
+	t := ticket.Ticket{Terms: o.Terms, Name: o.Name, Server: at.Server, Pins: pins}
 	if t.Token, err = bootstraptoken.Generate(); err != nil {
 		return IssuedTicket{}, err
 	}

@@ -23,6 +23,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
@@ -90,7 +91,7 @@ func (m *machine) enroll(name, server string, ca []byte, from, until time.Time) 
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	e := enrollment.Enrollment{Name: name, Cluster: enrollment.Cluster{Server: server, CAData: ca}, User: "jane.doe", Groups: []string{"payroll"},
+	e := enrollment.Enrollment{Name: name, Cluster: cluster.Cluster{Server: server, CAData: ca}, User: "jane.doe", Groups: []string{"payroll"},
 		Key: hsm.URI{Scheme: hsm.SchemePKCS11, Token: "blue token", Serial: "5f0a17"}, KeyHash: hash, Created: from}
 	store := enrollment.NewStore(m.Env.Dirs)
 	if err := errors.Join(store.Save(e), store.SaveCertificate(e, []*x509.Certificate{leaf})); err != nil {

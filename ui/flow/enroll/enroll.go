@@ -14,7 +14,6 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/ask"
-	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/expiry"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
@@ -182,7 +181,6 @@ func (n Enroller) recordFor(ctx context.Context, o enrolling.Options) (*enrollin
 	if j.KeyHash == "" { // which key it is to be is still open
 		j.Options.Key, j.Options.Generate = o.Key, o.Generate
 		if o.Join == nil && j.Options.Renewal == nil { // nothing was asked of a cluster: the context may name another by now
-			j.Cluster = enrollment.Cluster{}
 			return j, n.readCluster(ctx, j)
 		}
 	}

@@ -5,17 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/http"
-	"net/url"
-
-	"k8s.io/client-go/rest"
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
-	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
@@ -69,7 +64,7 @@ func (n Enroller) discoverInto(ctx context.Context, j *enrolling.Progress, waiti
 		info = &found
 	}
 	o.Found = info
-	j.Cluster = enrollment.Cluster{Server: info.Server, CAData: info.CAData, TLSServerName: info.TLSServerName, ProxyURL: info.ProxyURL}
+	j.Cluster = *info
 	return nil
 }
 
@@ -102,18 +97,9 @@ func (n Enroller) filer(ctx context.Context, j *enrolling.Progress) (*csr.Client
 	if token.IsZero() {
 		return nil, j.TokenNeeded()
 	}
-	config := clusterConfig(j.Cluster)
+	config := cluster.Anonymous(j.Cluster)
 	config.Timeout, config.BearerToken = n.env.RequestTimeout, token.Reveal()
 	return csr.NewClient(config)
-}
-
-// clusterConfig says how to reach a cluster, without any credential.
-func clusterConfig(c enrollment.Cluster) *rest.Config {
-	config := &rest.Config{Host: c.Server, TLSClientConfig: rest.TLSClientConfig{CAData: c.CAData, ServerName: c.TLSServerName}}
-	if u, err := url.Parse(c.ProxyURL); c.ProxyURL != "" && err == nil { // checked when it was found
-		config.Proxy = http.ProxyURL(u)
-	}
-	return config
 }
 
 // TakeCertificate puts a certificate that the user was sent into the record of

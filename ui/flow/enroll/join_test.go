@@ -9,11 +9,11 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
-	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
@@ -80,7 +80,7 @@ func TestJoinRecord(t *testing.T) {
 		t.Errorf("before it is begun: %v", err)
 	}
 	r := begin(t, e, o, &typist{})
-	r.j.Cluster = enrollment.Cluster{Server: k.Server}
+	r.j.Cluster = cluster.Cluster{Server: k.Server}
 	if err := enrolling.NewStore(e).Save(r.j); err != nil {
 		t.Fatal(err)
 	}

@@ -6,13 +6,13 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 )
 
 // settleProxy writes down how the environment says that the cluster is reached:
 // the agent's may be that of whichever program needed it first. A proxy with a
 // password is left to the environment: no secret goes into the enrollment.
-func settleProxy(c enrollment.Cluster) (enrollment.Cluster, error) {
+func settleProxy(c cluster.Cluster) (cluster.Cluster, error) {
 	if c.ProxyURL != "" || c.Direct {
 		return c, nil
 	}

@@ -5,7 +5,7 @@ import (
 	"os/exec"
 	"testing"
 
-	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 )
 
 // TestSettleProxy runs in processes of their own: net/http reads the environment
@@ -13,7 +13,7 @@ import (
 func TestSettleProxy(t *testing.T) {
 	const ask = "KUBEHSM_TEST_SETTLE"
 	if server := os.Getenv(ask); server != "" {
-		c, err := settleProxy(enrollment.Cluster{Server: server})
+		c, err := settleProxy(cluster.Cluster{Server: server})
 		if err != nil {
 			t.Fatal(err)
 		}

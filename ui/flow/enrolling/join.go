@@ -13,6 +13,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
@@ -55,7 +56,7 @@ type Join struct {
 	Seal   []byte        `json:"seal,omitempty"`
 
 	// Found is what a [Enroller.Review] has found, for the enrollment that follows.
-	Found *discovery.ClusterInfo `json:"-"`
+	Found *cluster.Cluster `json:"-"`
 }
 
 // ErrTicket: what is asked for is not what the ticket is for.

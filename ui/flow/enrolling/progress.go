@@ -10,6 +10,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/plugin/consent"
@@ -23,8 +24,8 @@ type Progress struct {
 	Options Options `json:"options"`
 	// Cluster is the API server's endpoint, and Namespace the one that commands
 	// act on, both as read from the source context.
-	Cluster   enrollment.Cluster `json:"cluster"`
-	Namespace string             `json:"namespace,omitempty"`
+	Cluster   cluster.Cluster `json:"cluster"`
+	Namespace string          `json:"namespace,omitempty"`
 	// Generating is set before a key is generated, with the fingerprints of the
 	// keys that were in its place then (Before): another one found there
 	// afterwards is ours.

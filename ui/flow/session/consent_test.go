@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
@@ -32,7 +33,7 @@ func guarded(t *testing.T) (*env.Env, *hsmtest.FakeToken) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	en := enrollment.Enrollment{Name: "prod-hsm", Cluster: enrollment.Cluster{Server: "https://10.0.0.1:6443"},
+	en := enrollment.Enrollment{Name: "prod-hsm", Cluster: cluster.Cluster{Server: "https://10.0.0.1:6443"},
 		Key: slot.URI, KeyHash: hash, User: "jane", Created: time.Now().UTC(), Policy: consent.Always}
 	if err := errors.Join(e.Dirs.Prepare(), e.Enrollments().Save(en)); err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
@@ -39,7 +40,7 @@ func enrolled(t *testing.T, e *env.Env, p hsm.Prompter, name, slot string) hsm.S
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := enrollment.Cluster{Server: "https://10.0.0.1:6443"}
+	at := cluster.Cluster{Server: "https://10.0.0.1:6443"}
 	if err := e.Enrollments().Save(enrollment.Enrollment{Name: name, Cluster: at, Key: made.URI, KeyHash: hash, User: "jane", Created: time.Now().UTC()}); err != nil {
 		t.Fatal(err)
 	}

@@ -7,36 +7,15 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // maxCAs bounds the certificates of one bundle.
 const maxCAs = 64
 
-// ClusterInfo is how to reach a cluster and what to trust: a kubeconfig's
-// cluster, without any credential.
-type ClusterInfo struct {
-	// Server is the API server's URL, always https.
-	Server string `json:"server"`
-	// CAData are the trusted authorities, PEM, certificates only. Empty means
-	// the system's.
-	CAData []byte `json:"certificateAuthorityData,omitempty"`
-	// TLSServerName is the name to expect in the server's certificate; empty
-	// means the host of Server.
-	TLSServerName string `json:"tlsServerName,omitempty"`
-	// ProxyURL is the proxy to use (http, https or socks5, without a password);
-	// empty means that of the environment.
-	ProxyURL string `json:"proxyURL,omitempty"`
-}
-
-// Equal reports whether both say the same.
-func (c ClusterInfo) Equal(o ClusterInfo) bool {
-	return c.Server == o.Server && bytes.Equal(c.CAData, o.CAData) &&
-		c.TLSServerName == o.TLSServerName && c.ProxyURL == o.ProxyURL
-}
-
-// Authorities are the certificates of CAData; none for the system's.
-func (c ClusterInfo) Authorities() ([]*x509.Certificate, error) {
+// authorities are the certificates of c's CAData; none for the system's.
+func authorities(c cluster.Cluster) ([]*x509.Certificate, error) {
 	if len(c.CAData) == 0 {
 		return nil, nil
 	}
