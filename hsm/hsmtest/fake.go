@@ -46,6 +46,9 @@ type FakeOptions struct {
 	TouchPolicy hsm.TouchPolicy
 	// Can is what it can do beside what every fake can, see [Administered].
 	Can hsm.Abilities
+	// Seed, if not "", makes the keys of elliptic curves that are generated on it the same in every
+	// run.
+	Seed string
 }
 
 // Op names what a token is asked to do, for [FakeToken.Before].
@@ -200,6 +203,13 @@ func (t *FakeToken) Info() hsm.TokenInfo {
 		NotSet: t.options.PINNotSet, MinLen: 4, MaxLen: 64,
 	}
 	return info
+}
+
+// Describe changes the token's description, but for its PIN state.
+func (t *FakeToken) Describe(change func(*hsm.TokenInfo)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	change(&t.info)
 }
 
 // Present tells whether the token is plugged in.

@@ -9,6 +9,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha1"
+	"crypto/sha512"
 	"crypto/x509"
 	"encoding/hex"
 	"fmt"
@@ -179,7 +180,7 @@ func (h *fakeHandle) Generate(ctx context.Context, o hsm.GenerateOptions, p hsm.
 	if at >= 0 && !o.Overwrite {
 		return hsm.Slot{}, fmt.Errorf("slot %s: %w", o.Slot, hsm.ErrOccupied)
 	}
-	key, err := generate(a)
+	key, err := h.generate(a)
 	if err != nil {
 		return hsm.Slot{}, err
 	}
@@ -193,7 +194,6 @@ func (h *fakeHandle) Generate(ctx context.Context, o hsm.GenerateOptions, p hsm.
 		s.info.Touch = o.Touch
 	}
 	if !piv {
-		h.generated++
 		sum := sha1.Sum(fmt.Append(nil, h.info.Serial, h.generated))
 		s.id, s.label = hex.EncodeToString(sum[:]), o.Label
 	}
@@ -205,7 +205,19 @@ func (h *fakeHandle) Generate(ctx context.Context, o hsm.GenerateOptions, p hsm.
 	return h.show(s), nil
 }
 
-func generate(a hsm.Algorithm) (crypto.Signer, error) {
+// generate makes the next key.
+func (h *fakeHandle) generate(a hsm.Algorithm) (crypto.Signer, error) {
+	h.generated++
+	seed := sha512.Sum384(fmt.Append(nil, h.options.Seed, h.generated))
+	switch {
+	case h.options.Seed == "":
+	case a == hsm.ECDSAP256:
+		return ecdsa.ParseRawPrivateKey(elliptic.P256(), seed[:32])
+	case a == hsm.ECDSAP384:
+		return ecdsa.ParseRawPrivateKey(elliptic.P384(), seed[:])
+	case a == hsm.Ed25519:
+		return ed25519.NewKeyFromSeed(seed[:32]), nil
+	}
 	switch a {
 	case hsm.ECDSAP256:
 		return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

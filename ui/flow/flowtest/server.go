@@ -31,8 +31,9 @@ const (
 )
 
 // Server speaks the API server's JSON: it keeps any kind of objects, with their
-// versions, preconditions and watch streams. It admits the user that it is told,
-// who may do everything but what is forbidden, and signs nothing.
+// versions, preconditions and watch streams. It takes whoever has no certificate for
+// the user that it is told, everybody may do everything but what is forbidden, and it
+// signs nothing.
 type Server struct {
 	*httptest.Server
 	t testing.TB
@@ -278,7 +279,12 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request, t target) {
 	asked := s.body(r)
 	switch t.resource {
 	case "selfsubjectreviews":
-		asked["status"] = Object{"userInfo": Object{"username": s.user, "groups": s.groups}}
+		user, groups := s.user, s.groups
+		if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+			subject := r.TLS.PeerCertificates[0].Subject
+			user, groups = subject.CommonName, append(subject.Organization, "system:authenticated")
+		}
+		asked["status"] = Object{"userInfo": Object{"username": user, "groups": groups}}
 	case "selfsubjectrulesreviews":
 		every := []string{"*"}
 		asked["status"] = Object{"resourceRules": []Object{{"verbs": every, "apiGroups": every, "resources": every}}, "nonResourceRules": []Object{}, "incomplete": false}

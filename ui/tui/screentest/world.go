@@ -5,8 +5,7 @@ package screentest
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
+	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -19,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	tea "charm.land/bubbletea/v2"
 	"sigs.k8s.io/yaml"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -29,8 +27,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
-	"github.com/kubehsm/kubehsm/ui/tui"
-	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/tuitest"
 )
 
@@ -47,7 +43,7 @@ type World struct {
 // one, and "staging".
 func New(t testing.TB) *World {
 	t.Helper()
-	root := filepath.Join(t.TempDir(), "home")
+	root := filepath.Join(folder(t), "home")
 	if err := os.Mkdir(root, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -115,17 +111,19 @@ func (w *World) Generate(tok *hsmtest.FakeToken, o hsm.GenerateOptions) hsm.Slot
 	return made
 }
 
-// Certify puts a certificate beside a key, signed by an authority that ends with
-// the test.
+// Certify puts a certificate beside a key that is good whatever the real time is.
 func (w *World) Certify(tok *hsmtest.FakeToken, s hsm.Slot, user string, groups ...string) *x509.Certificate {
 	w.T.Helper()
-	authority, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	return w.CertifyUntil(tok, s, tuitest.Now().AddDate(90, 0, 0), user, groups...)
+}
+
+// CertifyUntil is Certify with an end of its own. The authority is the same in every test.
+func (w *World) CertifyUntil(tok *hsmtest.FakeToken, s hsm.Slot, until time.Time, user string, groups ...string) *x509.Certificate {
+	w.T.Helper()
+	authority := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(42), Subject: pkix.Name{CommonName: user, Organization: groups},
-		NotBefore: tuitest.Now().AddDate(-9, 0, 0), NotAfter: tuitest.Now().AddDate(90, 0, 0), // whatever the real time is
+		NotBefore: tuitest.Now().AddDate(-9, 0, 0), NotAfter: until,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, &x509.Certificate{Subject: pkix.Name{CommonName: "kubernetes"}}, s.Key.Public, authority)
@@ -207,66 +205,4 @@ func (w *World) LacksKubeconfig(unwanted string) {
 	if strings.Contains(w.Kubeconfig(), unwanted) {
 		w.T.Errorf("the kubeconfig holds %s:\n%s", unwanted, w.Kubeconfig())
 	}
-}
-
-// Rig drives the terminal UI in a world.
-type Rig struct {
-	*tuitest.Rig
-	World *World
-}
-
-// Open shows the terminal UI with the section of the top level that has that
-// number in front, on a terminal of 120 columns and 40 lines.
-func (w *World) Open(section string) *Rig {
-	w.T.Helper()
-	return w.start(section, tui.Options{})
-}
-
-// OpenReadOnly is Open in read-only mode.
-func (w *World) OpenReadOnly(section string) *Rig {
-	w.T.Helper()
-	return w.start(section, tui.Options{ReadOnly: true})
-}
-
-// OpenWizard shows the wizard.
-func (w *World) OpenWizard() *Rig {
-	w.T.Helper()
-	return w.start("", tui.Options{Start: tui.ScreenEnroll})
-}
-
-func (w *World) start(section string, o tui.Options) *Rig {
-	ctx, cancel := context.WithCancel(context.Background())
-	o.Backend, o.Flow, o.Env = tui.FromEnv(w.Env), w.Env, []string{"LANG=C.UTF-8"}
-	var end func(time.Duration)
-	r := &Rig{World: w, Rig: tuitest.New(w.T, 120, 40, func(clock func() time.Time) tea.Model {
-		var m tea.Model
-		m, end = tui.Model(ctx, o, clock)
-		return m
-	})}
-	w.T.Cleanup(func() {
-		cancel()
-		end(tuitest.Patience)
-	})
-	if section != "" {
-		r.Press(section)
-	}
-	return r
-}
-
-// Copied returns what was put onto the clipboard last, "" if nothing was.
-func (r *Rig) Copied() string {
-	text := ""
-	for _, m := range r.Given {
-		if c, ok := m.(screen.CopyMsg); ok {
-			text = c.Text
-		}
-	}
-	return text
-}
-
-// Type types a secret into the dialog whose title holds what, and confirms it.
-func (r *Rig) Type(what, secret string) {
-	r.T.Helper()
-	r.Sees(what)
-	r.Press(`"`+secret+`"`, "enter")
 }

@@ -90,6 +90,12 @@ func (r *Rig) Send(msg tea.Msg) {
 	r.Run(cmd)
 }
 
+// Model is the model that is driven.
+func (r *Rig) Model() tea.Model { return r.model }
+
+// Frame is what the screen holds, with its colours.
+func (r *Rig) Frame() tea.View { return r.model.View() }
+
 // View is what the screen holds, without colours.
 func (r *Rig) View() string { return ansi.Strip(r.model.View().Content) }
 

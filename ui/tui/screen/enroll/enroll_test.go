@@ -67,6 +67,18 @@ func (r *rig) filed() string {
 	return names[0]
 }
 
+// TestEnrolled goes all the way, and signs in by agent and bridge.
+func TestEnrolled(t *testing.T) {
+	r := open(t)
+	r.World.Agent()
+	r.toPIN()
+	r.Type("PIN of blue", pin)
+	r.Sees("waiting for")
+	r.server.Issue(r.filed())
+	r.Sees("Enrolled: authenticated as jane", "kubectl")
+	r.World.HasKubeconfig("trial-admin-hsm")
+}
+
 // TestEnroll goes all the way to the first use of the key. That needs an agent, which
 // this world has no program for: it is said, what was done is kept, and the
 // kubeconfig is not touched.

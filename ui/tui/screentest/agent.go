@@ -1,0 +1,101 @@
+package screentest
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
+	"github.com/kubehsm/kubehsm/plugin/agent/host"
+	"github.com/kubehsm/kubehsm/plugin/agent/link"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
+	"github.com/kubehsm/kubehsm/plugin/socket"
+	"github.com/kubehsm/kubehsm/plugin/worker"
+)
+
+// Agent has a real agent run over the world's tokens until the test ends.
+func (w *World) Agent() {
+	w.T.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- host.Serve(ctx, host.Options{Dirs: w.Env.Dirs, Tokens: worker.InProcess(w.Env.Drivers), Version: w.Env.Version})
+	}()
+	w.T.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+			w.T.Errorf("the agent: %v", err)
+		}
+	})
+	for {
+		c, err := client.Dial(ctx, w.Env.Dirs)
+		switch {
+		case err == nil:
+			if err := c.Close(); err != nil {
+				w.T.Error(err)
+			}
+			return
+		case !errors.Is(err, client.ErrNotRunning):
+			w.T.Fatal(err)
+		}
+		select {
+		case err := <-ended:
+			w.T.Fatalf("the agent: %v", err)
+		default:
+		}
+	}
+}
+
+// Told has an agent run that tells status and does nothing, until the test ends: what
+// a real one tells differs from run to run.
+func (w *World) Told(status message.Status) {
+	w.T.Helper()
+	if err := w.Env.Dirs.Prepare(); err != nil {
+		w.T.Fatal(err)
+	}
+	l, err := socket.Listen(w.Env.Dirs.Socket())
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var clients sync.WaitGroup
+	clients.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return // closed
+			}
+			clients.Go(func() { w.tell(ctx, conn, status) })
+		}
+	})
+	w.T.Cleanup(func() {
+		cancel()
+		if err := l.Close(); err != nil {
+			w.T.Error(err)
+		}
+		clients.Wait()
+	})
+}
+
+// tell serves one client.
+func (w *World) tell(ctx context.Context, conn net.Conn, status message.Status) {
+	server := link.NewServer(ctx, conn, message.Codes())
+	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // the test is over
+	err := server.Serve(func(r link.Received) error {
+		switch r.Op {
+		case message.OpStatus:
+			return server.Answer(message.StatusAnswer{Status: &status})
+		case message.OpFront: // as long as it is open
+			<-server.Context().Done()
+			return nil
+		}
+		return server.Fail(errors.ErrUnsupported)
+	})
+	if stop() {
+		err = errors.Join(err, conn.Close())
+		if err != nil && w.T.Context().Err() == nil {
+			w.T.Errorf("the agent's client: %v", err)
+		}
+	}
+}
