@@ -66,23 +66,6 @@ func TestPrompter(t *testing.T) {
 	}
 }
 
-// TestLazy: nothing is made before somebody is asked, and a failure is that question's.
-func TestLazy(t *testing.T) {
-	ctx, made, s := context.Background(), 0, &scripted{}
-	p := ask.Lazy(func() (ask.Func, error) {
-		if made++; made == 1 {
-			return nil, errors.New("no folder")
-		}
-		return s.ask, nil
-	})
-	if _, err := p.PIN(ctx, userPIN("")); err == nil || made != 1 {
-		t.Errorf("%v after %d", err, made)
-	}
-	if yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{}); err != nil || !yes {
-		t.Errorf("%v", err)
-	}
-}
-
 // TestFor: the purpose nearest to who asks counts, a notice stays, and the question of
 // whoever asked is left alone.
 func TestFor(t *testing.T) {

@@ -23,34 +23,34 @@ import (
 // terminal as the time of a file in the folder dir: a no in one window is none in
 // another.
 func CoolDown(dir string, d time.Duration, terminal uint64) Middleware {
+	c := coolDown{dir, d, terminal}
 	return func(next Func) Func {
-		c := coolDown{next: next, dir: dir, d: d, terminal: terminal}
 		return func(ctx context.Context, q Question) (Answer, error) {
 			switch {
 			case q.PIN != nil:
-				return c.pin(ctx, q)
+				return c.pin(ctx, next, q)
 			case q.Confirm != nil:
-				return c.confirm(ctx, q)
+				return c.confirm(ctx, next, q)
 			}
 			return next(ctx, q)
 		}
 	}
 }
 
+// coolDown is the files that say what was declined, and when.
 type coolDown struct {
-	next     Func
 	dir      string
 	d        time.Duration
 	terminal uint64
 }
 
-func (c coolDown) pin(ctx context.Context, q Question) (Answer, error) {
+func (c coolDown) pin(ctx context.Context, next Func, q Question) (Answer, error) {
 	of := q.PIN.Token
 	path := c.path("cancelled", of.Scheme, of.Label, of.Model, of.Serial)
 	if since, hot := c.hot(path); hot {
 		return Answer{}, hint.With(fmt.Errorf("the PIN prompt was %w %d s ago", hsm.ErrCancelled, int(since.Seconds())), "wait a moment, or run `kubehsm unlock`")
 	}
-	a, err := c.next(ctx, q)
+	a, err := next(ctx, q)
 	switch {
 	case errors.Is(err, hsm.ErrCancelled), errors.Is(err, context.Canceled):
 		if werr := touchFile(path); werr != nil {
@@ -65,13 +65,13 @@ func (c coolDown) pin(ctx context.Context, q Question) (Answer, error) {
 	return a, err
 }
 
-func (c coolDown) confirm(ctx context.Context, q Question) (Answer, error) {
+func (c coolDown) confirm(ctx context.Context, next Func, q Question) (Answer, error) {
 	p := q.Confirm
 	path := c.path("declined", p.Question, p.Detail, p.Type)
 	if since, hot := c.hot(path); hot {
 		return Answer{}, hint.With(fmt.Errorf("the question was %w %d s ago", hsm.ErrCancelled, int(since.Seconds())), "wait a moment")
 	}
-	a, err := c.next(ctx, q)
+	a, err := next(ctx, q)
 	if err == nil && !a.Yes || errors.Is(err, hsm.ErrCancelled) {
 		c.prune()
 		if werr := touchFile(path); werr != nil {

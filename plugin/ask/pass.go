@@ -9,18 +9,6 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 )
 
-// Lazy asks the function that made returns, which is called when somebody is asked: most
-// runs ask nobody.
-func Lazy(made func() (Func, error)) Func {
-	return func(ctx context.Context, q Question) (Answer, error) {
-		next, err := made()
-		if err != nil {
-			return Answer{}, err
-		}
-		return next(ctx, q)
-	}
-}
-
 // Nobody answers each question with err, and shows no touch.
 func Nobody(err error) Func {
 	return func(context.Context, Question) (Answer, error) { return Answer{}, err }

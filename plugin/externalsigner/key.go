@@ -27,7 +27,7 @@ func (o Options) find(ctx context.Context, drivers hsm.Drivers, p place, r Reque
 	k = &key{prompter: o.Prompter}
 	if c.PIN != nil {
 		o.warn("the kubeconfig holds a PIN: whoever reads that file can use the token; remove %s from it", wire.KeyPIN)
-		k.prompter = ask.Func((&filePIN{pin: c.PIN, person: ask.From(o.Prompter)}).ask)
+		k.prompter = fromFile(c.PIN, ask.From(o.Prompter))
 	}
 	if k.token, err = p.open(ctx, drivers); err != nil {
 		return nil, err

@@ -326,7 +326,7 @@ func TestFilePINSparesTries(t *testing.T) {
 		if c.prompt.Retries != 0 {
 			c.prompt.Token.PIN.Retries = c.prompt.Retries
 		}
-		f := ask.Func((&filePIN{pin: hsm.NewSecret([]byte("file")), person: ask.From(hsmtest.TypingAll(t, map[hsm.PINKind]string{c.prompt.Kind: "typed"}))}).ask)
+		f := fromFile(hsm.NewSecret([]byte("file")), ask.From(hsmtest.TypingAll(t, map[hsm.PINKind]string{c.prompt.Kind: "typed"})))
 		got, err := f.PIN(t.Context(), c.prompt)
 		if err != nil || (string(got.Bytes()) == "file") != c.used {
 			t.Errorf("%s: used %q, %v", name, got.Bytes(), err)
@@ -337,12 +337,22 @@ func TestFilePINSparesTries(t *testing.T) {
 	}
 }
 
+// usedFile is a PIN from a file that was given to the token once.
+func usedFile(t *testing.T, person hsm.Prompter) ask.Func {
+	t.Helper()
+	f := fromFile(hsm.NewSecret([]byte("file")), ask.From(person))
+	if pin, err := f.PIN(t.Context(), hsm.PINPrompt{Kind: hsm.UserPIN, Token: hsm.TokenInfo{PIN: hsm.PINState{Retries: -1}}}); err != nil || string(pin.Bytes()) != "file" {
+		t.Fatalf("%v", err)
+	}
+	return f
+}
+
 // TestFilePINIsWrong: that is what the user must know, not that nobody can be
 // asked instead.
 func TestFilePINIsWrong(t *testing.T) {
 	again := hsm.PINPrompt{Kind: hsm.UserPIN, Retries: -1, Token: hsm.TokenInfo{PIN: hsm.PINState{Retries: -1}}, Again: "wrong PIN"}
 	for name, person := range map[string]hsm.Prompter{"no terminal": hsmtest.NewScript(t, hsmtest.Fail(hsm.ErrNoTerminal)), "nobody": nil} {
-		f := ask.Func((&filePIN{pin: hsm.NewSecret([]byte("file")), person: ask.From(person), used: true}).ask)
+		f := usedFile(t, person)
 		if _, err := f.PIN(t.Context(), again); !errors.Is(err, hsm.ErrPINIncorrect) || errors.Is(err, hsm.ErrNoTerminal) || hinting.Of(err) == "" {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -352,12 +362,16 @@ func TestFilePINIsWrong(t *testing.T) {
 	const lockAndUnlock = "`kubehsm agent lock` and then `kubehsm unlock`"
 	counted := hsm.PINPrompt{Kind: hsm.UserPIN, Retries: -1, Token: hsm.TokenInfo{PIN: hsm.PINState{Retries: -1, Low: true}}}
 	for _, used := range []bool{false, true} { // another process tried it before this one's turn came
-		f := ask.Func((&filePIN{pin: hsm.NewSecret([]byte("file")), person: ask.From(hsmtest.NewScript(t, hsmtest.Fail(hsm.ErrNoTerminal))), used: used}).ask)
+		nobody := hsmtest.NewScript(t, hsmtest.Fail(hsm.ErrNoTerminal))
+		f := fromFile(hsm.NewSecret([]byte("file")), ask.From(nobody))
+		if used {
+			f = usedFile(t, nobody)
+		}
 		if _, err := f.PIN(t.Context(), counted); !errors.Is(err, hsm.ErrNoTerminal) || !strings.Contains(err.Error(), "is not used") || !strings.Contains(hinting.Of(err), "in a terminal or, if the key is enrolled, "+lockAndUnlock) {
 			t.Errorf("counted, used %t: %v, hint %q", used, err, hinting.Of(err))
 		}
 	}
-	f := ask.Func((&filePIN{pin: hsm.NewSecret([]byte("file")), person: ask.From(hsmtest.NewScript(t, hsmtest.Cancel())), used: true}).ask)
+	f := usedFile(t, hsmtest.NewScript(t, hsmtest.Cancel()))
 	if _, err := f.PIN(t.Context(), again); !errors.Is(err, hsm.ErrCancelled) {
 		t.Errorf("cancelled: %v", err)
 	}

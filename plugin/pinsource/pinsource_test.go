@@ -84,6 +84,30 @@ func TestEntries(t *testing.T) {
 	}
 }
 
+// TestLazy: nothing is made before somebody is asked, and a failure is each question's.
+func TestLazy(t *testing.T) {
+	failure, made := errors.New("no folder"), 0
+	p := Lazy(func() (*Sources, ask.Func, error) { made++; return nil, nil, failure })
+	if made != 0 {
+		t.Error("made although nobody was asked")
+	}
+	for range 2 {
+		if _, err := p.PIN(t.Context(), hsm.PINPrompt{}); !errors.Is(err, failure) || made != 1 {
+			t.Errorf("%v after %d", err, made)
+		}
+	}
+	p = Lazy(func() (*Sources, ask.Func, error) {
+		made++
+		return New(Options{}), ask.From(hsmtest.NewScript(t, hsmtest.Yes(), hsmtest.PIN("847261"))), nil
+	})
+	if yes, err := p.Confirm(t.Context(), hsm.ConfirmPrompt{}); err != nil || !yes {
+		t.Errorf("%v", err)
+	}
+	if pin, err := p.PIN(t.Context(), hsm.PINPrompt{Kind: hsm.UserPIN}); err != nil || string(pin.Bytes()) != "847261" || made != 2 {
+		t.Errorf("%v after %d", err, made)
+	}
+}
+
 // TestListed: the URI of a kubeconfig gets no PIN that the configuration does not
 // give.
 func TestListed(t *testing.T) {

@@ -86,20 +86,42 @@ func (p *Sources) Close() error {
 
 // Before puts the sources before next; it is an [ask.Middleware].
 func (p *Sources) Before(next ask.Func) ask.Func {
+	return func(ctx context.Context, q ask.Question) (ask.Answer, error) { return p.first(ctx, next, q) }
+}
+
+// Lazy is [Sources.Before] with sources, and with who is asked next, that made returns. It
+// is called once, when somebody is asked: most runs ask nobody, and need not read the
+// user's configuration.
+func Lazy(made func() (p *Sources, next ask.Func, err error)) ask.Func {
+	var (
+		once sync.Once
+		p    *Sources
+		next ask.Func
+		err  error
+	)
 	return func(ctx context.Context, q ask.Question) (ask.Answer, error) {
-		if q.PIN == nil {
-			return next(ctx, q)
+		once.Do(func() { p, next, err = made() })
+		if err != nil {
+			return ask.Answer{}, err
 		}
-		e, ok := p.entry(*q.PIN)
-		if !ok {
-			return next(ctx, q)
-		}
-		pin, why := p.answer(ctx, e, *q.PIN)
-		if why == nil {
-			return ask.Answer{PIN: pin}, nil
-		}
-		return instead(ctx, next, q, why)
+		return p.first(ctx, next, q)
 	}
+}
+
+// first answers from the source that q has, or asks next.
+func (p *Sources) first(ctx context.Context, next ask.Func, q ask.Question) (ask.Answer, error) {
+	if q.PIN == nil {
+		return next(ctx, q)
+	}
+	e, ok := p.entry(*q.PIN)
+	if !ok {
+		return next(ctx, q)
+	}
+	pin, why := p.answer(ctx, e, *q.PIN)
+	if why == nil {
+		return ask.Answer{PIN: pin}, nil
+	}
+	return instead(ctx, next, q, why)
 }
 
 // instead asks a person, and says why.

@@ -7,7 +7,6 @@ import (
 	"io"
 	"path/filepath"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -136,46 +135,50 @@ func requestTimeout(s string) (time.Duration, error) {
 // most runs ask nobody.
 func (a *app) prompter(options ...func(*prompt.Options)) hsm.Prompter {
 	if a.asker == nil {
-		a.asker = ask.Lazy(sync.OnceValues(func() (ask.Func, error) {
+		a.asker = pinsource.Lazy(func() (*pinsource.Sources, ask.Func, error) {
 			dirs, err := a.dirs()
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			if err := dirs.Prepare(); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			config, err := home.LoadConfig(dirs)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			o := prompt.Options{PINFD: a.pinFD, Pinentry: config.Pinentry, RunDir: dirs.Run, Hint: askHint}
 			for _, f := range options {
 				f(&o)
 			}
-			p, done := prompt.Choose(o)
-			a.closers = append(a.closers, func() error { done(); return nil })
-			if a.pinFD < 0 { // given for this very run, it goes before
-				sources := a.sources
-				if a.environ == nil { // no drivers yet
-					if sources, err = pinsource.Entries(config); err != nil {
-						return nil, err
-					}
-				}
-				s := pinsource.New(pinsource.Options{Entries: sources, State: dirs.State, Getenv: a.Getenv, Descriptors: true, Waiting: waiting.Shown(a.Stderr)})
-				a.closers = append(a.closers, s.Close)
-				p = s.Before(p)
-			}
+			p, forget := prompt.Choose(o)
+			a.atEnd(forget)
 			for _, d := range a.descriptors {
 				if d.fd >= 0 {
-					fd := prompt.NewSecretFD("--"+d.flag, d.fd, d.serves, p)
-					a.closers = append(a.closers, fd.Close)
-					p = fd.Ask
+					p, forget = prompt.SecretFD("--"+d.flag, d.fd, d.serves, p)
+					a.atEnd(forget)
 				}
 			}
-			return p, nil
-		}))
+			sources := a.sources
+			switch {
+			case a.pinFD >= 0: // given for this very run
+				sources = nil
+			case a.environ == nil: // no drivers yet
+				if sources, err = pinsource.Entries(config); err != nil {
+					return nil, nil, err
+				}
+			}
+			s := pinsource.New(pinsource.Options{Entries: sources, State: dirs.State, Getenv: a.Getenv, Descriptors: true, Waiting: waiting.Shown(a.Stderr)})
+			a.closers = append(a.closers, s.Close)
+			return s, p, nil
+		})
 	}
 	return a.asker
+}
+
+// atEnd has f called when the command ends.
+func (a *app) atEnd(f func()) {
+	a.closers = append(a.closers, func() error { f(); return nil })
 }
 
 // askHint is the next step of a command that a person runs.

@@ -10,7 +10,6 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
-	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/ui/prompt"
 )
 
@@ -27,9 +26,9 @@ func (b *bench) pinFD(pin string) {
 	if err := w.Close(); err != nil {
 		b.t.Fatal(err)
 	}
-	fd := prompt.NewFD(int(r.Fd()), prompt.None())
-	b.t.Cleanup(func() { _ = fd.Close(); _ = r.Close() })
-	b.ask = ask.Func(fd.Ask)
+	p, done := prompt.FD(int(r.Fd()), prompt.None())
+	b.t.Cleanup(func() { done(); _ = r.Close() })
+	b.ask = p
 }
 
 func TestTokenList(t *testing.T) {

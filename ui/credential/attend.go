@@ -80,51 +80,46 @@ func (c *Command) Attend(ctx context.Context, of process.ID) error {
 	a.Waiting = waiting.Shown(io.Discard) // it has the terminal alone
 	asker, done := c.prompter(dirs)
 	defer done()
-	who := attendant{asker: ask.From(asker), terminal: prompt.NewTerminal(prompt.TerminalOptions{}).Ask, client: of}
-	err = a.Attend(ctx, of, ask.Func(who.ask), nil)
+	err = a.Attend(ctx, of, attending(of, ask.From(asker), prompt.NewTerminal(prompt.TerminalOptions{}).Ask), nil)
 	if errors.Is(err, message.ErrStopped) {
 		return nil
 	}
 	return err
 }
 
-// attendant asks on the client's terminal, by asker.
-type attendant struct {
-	asker    ask.Func
-	terminal ask.Func // function that tells whether a prompt would be seen
-	client   process.ID
-}
-
-// ask is an [ask.Func]. A touch line on a terminal that has to be borrowed would not be
-// seen; a question can be asked there first.
-func (a *attendant) ask(ctx context.Context, q ask.Question) (ask.Answer, error) {
-	switch {
-	case q.Confirm != nil && q.Raw:
-		return a.borrowing(ctx, q)
-	case q.Reach:
-		answer, err := a.terminal(ctx, q)
-		if err != nil && q.Raw {
-			err = hsm.ErrUnsupported
+// attending asks on the client's terminal, by asker; terminal tells whether a prompt would
+// be seen there. A touch line on a terminal that has to be borrowed would not be seen; a
+// question can be asked there first.
+func attending(client process.ID, asker, terminal ask.Func) ask.Func {
+	return func(ctx context.Context, q ask.Question) (ask.Answer, error) {
+		switch {
+		case q.Confirm != nil && q.Raw:
+			return borrowing(ctx, client, asker, q)
+		case q.Reach:
+			a, err := terminal(ctx, q)
+			if err != nil && q.Raw {
+				err = hsm.ErrUnsupported
+			}
+			return a, err
 		}
-		return answer, err
+		return asker(ctx, q)
 	}
-	return a.asker(ctx, q)
 }
 
 // borrowing asks a question. "kubectl exec -it" has its terminal in raw
 // mode when it connects, and waits for the answer before it reads: the terminal
 // is borrowed for the question and given back for a yes. After a no kubectl
 // restores it itself.
-func (a *attendant) borrowing(ctx context.Context, q ask.Question) (ask.Answer, error) {
-	giveBack, err := borrow(a.client)
+func borrowing(ctx context.Context, client process.ID, asker ask.Func, q ask.Question) (ask.Answer, error) {
+	giveBack, err := borrow(client)
 	if err != nil {
 		return ask.Answer{}, err
 	}
-	answer, err := a.asker(ctx, q)
-	if answer.Yes && err == nil {
+	a, err := asker(ctx, q)
+	if a.Yes && err == nil {
 		giveBack()
 	}
-	return answer, err
+	return a, err
 }
 
 // pollEvery is how often the client's life is looked at where the system does

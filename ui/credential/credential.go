@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"sync"
 	"time"
 
 	"golang.org/x/term"
@@ -153,17 +152,17 @@ func (c *Command) prompter(dirs home.Dirs) (hsm.Prompter, func()) {
 		return c.Prompter, func() {}
 	}
 	release := func() {}
-	lazy := ask.Lazy(sync.OnceValues(func() (ask.Func, error) {
+	lazy := pinsource.Lazy(func() (*pinsource.Sources, ask.Func, error) {
 		if err := dirs.Prepare(); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		config, err := home.LoadConfig(dirs)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		sources, err := pinsource.Entries(config)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		p, done := prompt.Choose(prompt.Options{PINFD: -1, Pinentry: config.Pinentry, RunDir: dirs.Run,
 			CoolDown: CoolDown, Terminal: process.This().Terminal(), Notify: desktop.New(c.Getenv).Say})
@@ -173,8 +172,8 @@ func (c *Command) prompter(dirs home.Dirs) (hsm.Prompter, func()) {
 			_ = s.Close() // only forgets
 			done()
 		}
-		return s.Before(p), nil
-	}))
+		return s, p, nil
+	})
 	return lazy, func() { release() }
 }
 

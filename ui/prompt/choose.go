@@ -54,8 +54,7 @@ func Choose(o Options) (p ask.Func, done func()) {
 		p = ask.CoolDown(o.RunDir, o.CoolDown, o.Terminal)(p)
 	}
 	if o.PINFD >= 0 {
-		fd := NewFD(o.PINFD, p)
-		return fd.Ask, func() { _ = fd.Close() }
+		return FD(o.PINFD, p)
 	}
 	return p, done
 }

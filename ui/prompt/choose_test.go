@@ -46,8 +46,7 @@ func userPIN(again string) hsm.PINPrompt { return hsm.PINPrompt{Kind: hsm.UserPI
 
 func TestFD(t *testing.T) {
 	ctx := context.Background()
-	fd := NewFD(pipeWith(t, "271828\r\nnot the PIN\n"), (&scripted{}).ask)
-	f := ask.Func(fd.Ask)
+	f, done := FD(pipeWith(t, "271828\r\nnot the PIN\n"), (&scripted{}).ask)
 	for range 2 { // the same PIN for a second, independent prompt
 		s, err := f.PIN(ctx, userPIN(""))
 		if err != nil || string(s.Bytes()) != "271828" {
@@ -70,18 +69,17 @@ func TestFD(t *testing.T) {
 	if yes, err := f.Confirm(ctx, hsm.ConfirmPrompt{}); !yes || err != nil {
 		t.Errorf("confirm was not passed on: %v", err)
 	}
-	if err := fd.Close(); err != nil {
-		t.Fatal(err)
-	}
+	done()
 	if _, err := f.PIN(ctx, userPIN("")); !errors.Is(err, os.ErrClosed) {
-		t.Errorf("after Close: %v", err)
+		t.Errorf("after its end: %v", err)
 	}
 }
 
 func TestSecretFD(t *testing.T) {
 	ctx := context.Background()
 	puk := func(p hsm.PINPrompt) bool { return p.Kind == hsm.PUK && p.New }
-	f := ask.Func(NewSecretFD("--new-puk-fd", pipeWith(t, "76543210\n"), puk, (&scripted{}).ask).Ask)
+	f, done := SecretFD("--new-puk-fd", pipeWith(t, "76543210\n"), puk, (&scripted{}).ask)
+	defer done()
 	if s, err := f.PIN(ctx, userPIN("")); err != nil || string(s.Bytes()) != "scripted" {
 		t.Errorf("a PIN: %v", err)
 	}
@@ -96,11 +94,15 @@ func TestSecretFD(t *testing.T) {
 
 func TestFDBadInput(t *testing.T) {
 	for name, content := range map[string]string{"empty": "", "empty line": "\n", "endless": strings.Repeat("x", 5000)} {
-		if _, err := ask.Func(NewFD(pipeWith(t, content), None()).Ask).PIN(context.Background(), userPIN("")); !errors.Is(err, hsm.ErrPINInvalid) {
+		f, done := FD(pipeWith(t, content), None())
+		if _, err := f.PIN(context.Background(), userPIN("")); !errors.Is(err, hsm.ErrPINInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
+		done()
 	}
-	if _, err := ask.Func(NewFD(987, None()).Ask).PIN(context.Background(), userPIN("")); err == nil {
+	f, done := FD(987, None())
+	defer done()
+	if _, err := f.PIN(context.Background(), userPIN("")); err == nil {
 		t.Error("a closed descriptor gave a PIN")
 	}
 }

@@ -11,15 +11,34 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
-// FD answers the prompts for one secret with one line read from a file
-// descriptor that the parent process has opened (--pin-fd and its like). It is
-// read at the first such prompt and serves the later ones until [FD.Close]; once
-// it was refused it is never given again, so that a wrong PIN costs a single
-// try. Other questions go to the function it was made with.
-type FD struct {
-	next   ask.Func
-	flag   string
-	serves func(hsm.PINPrompt) bool
+// FD answers the prompts for the PIN in force with one line read from descriptor fd,
+// which the parent process has opened (--pin-fd). next is asked everything else: touches,
+// confirmations, and prompts for other secrets, new PINs included. See [SecretFD].
+func FD(fd int, next ask.Func) (p ask.Func, done func()) {
+	return SecretFD("--pin-fd", fd, func(p hsm.PINPrompt) bool {
+		return !p.New && (p.Kind == hsm.UserPIN || p.Kind == hsm.PIVPIN)
+	}, next)
+}
+
+// SecretFD is [FD] for the prompts that serves picks; flag is what the user named the
+// descriptor with. It is read, and closed, at the first such prompt and serves the later
+// ones until done is called, which overwrites the secret; once it was refused it is never
+// given again, so that a wrong PIN costs a single try. Errors: [hsm.ErrPINIncorrect] when
+// asked again after a refusal, [hsm.ErrPINInvalid] if the descriptor holds no PIN.
+func SecretFD(flag string, fd int, serves func(hsm.PINPrompt) bool, next ask.Func) (p ask.Func, done func()) {
+	f := &fdSecret{flag: flag, fd: fd}
+	return func(ctx context.Context, q ask.Question) (ask.Answer, error) {
+		if q.PIN == nil || !serves(*q.PIN) {
+			return next(ctx, q)
+		}
+		pin, err := f.answer(*q.PIN)
+		return ask.Answer{PIN: pin}, err
+	}, f.forget
+}
+
+// fdSecret is a secret that is read from a descriptor when it is needed first.
+type fdSecret struct {
+	flag string
 
 	mu      sync.Mutex
 	fd      int
@@ -29,32 +48,7 @@ type FD struct {
 	err     error
 }
 
-// NewFD returns what reads the PIN in force from descriptor fd and
-// closes it after. next gets touches, confirmations, and prompts for anything
-// else, new PINs included.
-func NewFD(fd int, next ask.Func) *FD {
-	return NewSecretFD("--pin-fd", fd, func(p hsm.PINPrompt) bool {
-		return !p.New && (p.Kind == hsm.UserPIN || p.Kind == hsm.PIVPIN)
-	}, next)
-}
-
-// NewSecretFD is [NewFD] for the prompts that serves picks; flag is what the
-// user named the descriptor with.
-func NewSecretFD(flag string, fd int, serves func(hsm.PINPrompt) bool, next ask.Func) *FD {
-	return &FD{flag: flag, fd: fd, serves: serves, next: next}
-}
-
-// Ask is an [ask.Func]. Errors: [hsm.ErrPINIncorrect] when asked again
-// after a refusal, [hsm.ErrPINInvalid] if the descriptor holds no PIN.
-func (f *FD) Ask(ctx context.Context, q ask.Question) (ask.Answer, error) {
-	if q.PIN == nil || !f.serves(*q.PIN) {
-		return f.next(ctx, q)
-	}
-	pin, err := f.pin(*q.PIN)
-	return ask.Answer{PIN: pin}, err
-}
-
-func (f *FD) pin(p hsm.PINPrompt) (*hsm.Secret, error) {
+func (f *fdSecret) answer(p hsm.PINPrompt) (*hsm.Secret, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.read {
@@ -75,13 +69,12 @@ func (f *FD) pin(p hsm.PINPrompt) (*hsm.Secret, error) {
 	return f.secret.Clone(), nil
 }
 
-// Close overwrites the PIN. Prompts after it fail.
-func (f *FD) Close() error {
+// forget overwrites the secret. Prompts after it fail.
+func (f *fdSecret) forget() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.secret.Zero()
 	f.read, f.err = true, os.ErrClosed
-	return nil
 }
 
 // refusedError passes on the token's words for a refused PIN.

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -147,12 +146,12 @@ func (s Signer) prompter(dirs home.Dirs, config home.Config, sources []pinsource
 		return s.Prompter, func() error { return nil }
 	}
 	var closers []func() error
-	p := ask.Lazy(sync.OnceValues(func() (ask.Func, error) {
+	p := pinsource.Lazy(func() (*pinsource.Sources, ask.Func, error) {
 		if s.Asking != nil {
 			s.Asking()
 		}
 		if err := dirs.Prepare(); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		client := s.Client
 		if client == (process.ID{}) {
@@ -163,8 +162,8 @@ func (s Signer) prompter(dirs home.Dirs, config home.Config, sources []pinsource
 		from := pinsource.New(pinsource.Options{Entries: sources, State: dirs.State, Getenv: s.Getenv, Descriptors: true,
 			Waiting: waiting.Shown(s.Stderr)})
 		closers = append(closers, from.Close, func() error { forget(); return nil })
-		return ask.By(caller.CommandOf(client.PID))(from.Before(p)), nil
-	}))
+		return from, ask.By(caller.CommandOf(client.PID))(p), nil
+	})
 	return p, func() error {
 		var errs []error
 		for _, c := range closers {

@@ -36,7 +36,18 @@ type prompts struct {
 
 func newPrompts(ctx context.Context, c *Client, o Options) *prompts {
 	ctx, cancel := context.WithCancel(ctx)
+	if o.Prompter == nil {
+		o.Prompter = nobody
+	}
 	return &prompts{ctx: ctx, cancel: cancel, client: c, o: o, shown: map[int]shownPrompt{}, waits: map[int]bool{}}
+}
+
+// nobody is at the client.
+func nobody(_ context.Context, q ask.Question) (ask.Answer, error) {
+	if q.Reach {
+		return ask.Answer{}, hsm.ErrUnsupported
+	}
+	return ask.Answer{}, hsm.ErrNoTerminal
 }
 
 // show starts a prompt.
@@ -53,7 +64,7 @@ func (s *prompts) show(p prompt) {
 		done := s.o.Waiting(*p.Wait)
 		down = func() { done(); cancel() }
 	}
-	if p.Touch != nil && s.o.Prompter != nil {
+	if p.Touch != nil {
 		if a, err := s.o.Prompter(ctx, q); err == nil { // a failed touch shows nothing
 			down = func() { a.Down(); cancel() }
 		}
@@ -74,7 +85,7 @@ func (s *prompts) show(p prompt) {
 
 // answer asks the question and sends its answer.
 func (s *prompts) answer(ctx context.Context, id int, q ask.Question) {
-	a, err := s.ask(ctx, q)
+	a, err := s.o.Prompter(ctx, q)
 	defer a.PIN.Zero()
 	if err == nil && a.PIN.Len() > maxPIN {
 		err = hsm.ErrPINInvalid
@@ -90,16 +101,6 @@ func (s *prompts) answer(ctx context.Context, id int, q ask.Question) {
 	if err != nil {
 		s.cancel() // the reader sees the same broken connection and reports it
 	}
-}
-
-func (s *prompts) ask(ctx context.Context, q ask.Question) (ask.Answer, error) {
-	switch {
-	case s.o.Prompter != nil:
-		return s.o.Prompter(ctx, q)
-	case q.Reach:
-		return ask.Answer{}, hsm.ErrUnsupported
-	}
-	return ask.Answer{}, hsm.ErrNoTerminal
 }
 
 // done takes the prompt of that id down.

@@ -52,9 +52,9 @@ func (n Enroller) Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompte
 	if report == nil {
 		report = func(enrolling.Event) {}
 	}
-	pins := newOnePIN(p)
+	pins := newOnePIN()
 	env := *n.env
-	env.Prompter = ask.Func(pins.ask)
+	env.Prompter = pins.before(ask.From(p))
 	r := &attempt{env: &env, j: j, terms: terms, pins: pins, prompt: env.Prompter, report: report}
 	defer r.close()
 	for _, step := range r.j.Options.Steps() {

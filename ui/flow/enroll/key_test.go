@@ -33,8 +33,8 @@ func begin(t *testing.T, e *env.Env, o enrolling.Options, p hsm.Prompter) *attem
 	if err != nil {
 		t.Fatal(err)
 	}
-	pins := newOnePIN(p)
-	r := &attempt{env: e, j: j, terms: termsOf(o), pins: pins, prompt: ask.Func(pins.ask), report: func(enrolling.Event) {}}
+	pins := newOnePIN()
+	r := &attempt{env: e, j: j, terms: termsOf(o), pins: pins, prompt: pins.before(ask.From(p)), report: func(enrolling.Event) {}}
 	t.Cleanup(r.close)
 	if _, err := r.findToken(ctx); err != nil {
 		t.Fatal(err)

@@ -17,7 +17,6 @@ const onePINLife = 5 * time.Minute
 // token took it, only once per token, and only while it is young; after a refusal the
 // person is asked, as always.
 type onePIN struct {
-	next ask.Func
 	mu   sync.Mutex
 	kept map[string]*keptPIN
 }
@@ -29,31 +28,35 @@ type keptPIN struct {
 	proven bool
 }
 
-func newOnePIN(p hsm.Prompter) *onePIN {
-	return &onePIN{next: ask.From(p), kept: map[string]*keptPIN{}}
+func newOnePIN() *onePIN { return &onePIN{kept: map[string]*keptPIN{}} }
+
+// before keeps what next is told; it is an [ask.Middleware].
+func (o *onePIN) before(next ask.Func) ask.Func {
+	return func(ctx context.Context, q ask.Question) (ask.Answer, error) {
+		p := q.PIN
+		if p == nil || p.Kind != hsm.UserPIN && p.Kind != hsm.PIVPIN {
+			return next(ctx, q)
+		}
+		key := p.Token.URI().String()
+		if pin := o.take(key, p.Again != ""); pin != nil {
+			return ask.Answer{PIN: pin}, nil
+		}
+		a, err := next(ctx, q)
+		if err == nil {
+			o.keep(key, a.PIN)
+		}
+		return a, err
+	}
 }
 
-// ask is an [ask.Func].
-func (o *onePIN) ask(ctx context.Context, q ask.Question) (ask.Answer, error) {
-	p := q.PIN
-	if p == nil || p.Kind != hsm.UserPIN && p.Kind != hsm.PIVPIN {
-		return o.next(ctx, q)
-	}
-	key := p.Token.URI().String()
-	if pin := o.take(key, p.Again != ""); pin != nil {
-		return ask.Answer{PIN: pin}, nil
-	}
-	a, err := o.next(ctx, q)
-	if err != nil {
-		return ask.Answer{}, err
-	}
+// keep keeps a copy of what was typed, in place of what was kept before.
+func (o *onePIN) keep(key string, pin *hsm.Secret) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if old := o.kept[key]; old != nil {
 		old.pin.Zero()
 	}
-	o.kept[key] = &keptPIN{pin: a.PIN.Clone(), typed: time.Now()}
-	return a, nil
+	o.kept[key] = &keptPIN{pin: pin.Clone(), typed: time.Now()}
 }
 
 // take hands out a proven PIN once and forgets it; again discards it unused.

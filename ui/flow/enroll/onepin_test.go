@@ -39,8 +39,8 @@ func TestOnePIN(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			typist := &typist{}
-			pins := newOnePIN(typist)
-			o := ask.Func(pins.ask)
+			pins := newOnePIN()
+			o := pins.before(ask.From(typist))
 			first, err := o.PIN(ctx, prompt("a", ""))
 			if err != nil {
 				t.Fatal(err)
@@ -63,8 +63,8 @@ func TestOnePIN(t *testing.T) {
 	}
 	t.Run("it serves one second use, not two", func(t *testing.T) {
 		typist := &typist{}
-		pins := newOnePIN(typist)
-		o := ask.Func(pins.ask)
+		pins := newOnePIN()
+		o := pins.before(ask.From(typist))
 		for range 3 {
 			pin, err := o.PIN(ctx, prompt("a", ""))
 			if err != nil {
@@ -79,8 +79,8 @@ func TestOnePIN(t *testing.T) {
 	})
 	t.Run("zero forgets", func(t *testing.T) {
 		typist := &typist{}
-		pins := newOnePIN(typist)
-		o := ask.Func(pins.ask)
+		pins := newOnePIN()
+		o := pins.before(ask.From(typist))
 		if _, err := o.PIN(ctx, prompt("a", "")); err != nil {
 			t.Fatal(err)
 		}

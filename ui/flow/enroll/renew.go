@@ -60,9 +60,9 @@ func (n Renewer) Renew(ctx context.Context, name string, o RenewOptions, p hsm.P
 	if report == nil {
 		report = func(enrolling.Event) {}
 	}
-	pins := newOnePIN(p)
+	pins := newOnePIN()
 	env := *n.env
-	env.Prompter = ask.Func(pins.ask)
+	env.Prompter = pins.before(ask.From(p))
 	r := &attempt{env: &env, j: j, terms: termsOf(j.Options), pins: pins, prompt: env.Prompter, report: report}
 	defer r.close()
 	if err := r.signInFirst(ctx); err != nil {
