@@ -238,7 +238,7 @@ func TestRevokeAsTheDesk(t *testing.T) {
 	}
 	res := desk.run("helpdesk", "revoke", "--user", name, "--yes")
 	u.wantWords(res.Stderr, "have a cluster admin run `kubehsm helpdesk revoke --user "+name+"`", "you may not look at everything, so some access may remain", "rolebindings: you may not list them")
-	if res.Code != 1 || !strings.Contains(res.Stdout, "not done  clusterrolebindings") {
+	if res.Code != 1 || !strings.Contains(res.Stdout, "not done: clusterrolebindings") {
 		t.Errorf("revoke: %s", res)
 	}
 	jane := u.newDesk(name, lab.FilersGroup)

@@ -262,7 +262,7 @@ func TestRevoke(t *testing.T) {
 	_, id, _ := admin.ticket("--for", name)
 
 	look := admin.ok("helpdesk", "revoke", "--user", name, "--dry-run")
-	for _, want := range []string{alone, shared, grouped, request, pending, unsigned, id, "stays", "can be removed", "not known"} {
+	for _, want := range []string{alone, shared, grouped, request, pending, unsigned, id, "Stays", "Can be removed", "Not known"} {
 		if !strings.Contains(look, want) {
 			t.Errorf("the look lacks %q:\n%s", want, look)
 		}

@@ -1,11 +1,9 @@
 package cli
 
 import (
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/present"
@@ -42,18 +40,15 @@ kubehsm bootstrap-token list --context prod -o json`,
 		}{all}
 		return a.emit(o, doc, func(w *words) {
 			if len(all) == 0 {
-				w.line("No bootstrap tokens.")
+				w.line(present.NoTokens)
 				return
 			}
-			var rows [][]string
+			rows, now := [][]string{}, time.Now()
 			for _, t := range all {
-				ttl, expires := "forever", "never"
-				if t.Expires != nil {
-					ttl, expires = duration.HumanDuration(max(0, time.Until(*t.Expires))), present.Date(*t.Expires)
-				}
-				rows = append(rows, []string{t.Token, ttl, expires, strings.Join(t.Usages, ","), t.Description, strings.Join(present.PlainGroups(t.Groups), ",")})
+				r := present.TokenRowOf(t, now)
+				rows = append(rows, []string{r.Kind, r.Token, marked(r.Left.Words, r.Left.Level), r.Expires, r.For, r.Usages, r.Groups})
 			}
-			w.table([]string{"TOKEN", "TTL", "EXPIRES", "USAGES", "DESCRIPTION", "EXTRA GROUPS"}, rows)
+			w.table([]string{"KIND", "TOKEN", "STILL GOOD", "EXPIRES", "FOR", "USAGES", "EXTRA GROUPS"}, rows)
 		})
 	})
 	c.Flags().BoolVar(&reveal, "reveal", false, "show whole tokens, which are secrets")

@@ -29,24 +29,7 @@ and sealed tokens. A sealed one is due thirty days before it ends.`,
 		doc := struct {
 			BreakGlass []desk.BreakGlassView `json:"breakGlass"`
 		}{all}
-		return a.emit(o, doc, func(w *words) {
-			if len(all) == 0 {
-				w.line("Nothing is prepared for emergencies here.")
-				return
-			}
-			var rows [][]string
-			for _, v := range all {
-				kind, state := "asked for", v.State
-				if v.Sealed {
-					kind = "sealed"
-				}
-				if state == "due" {
-					state = "due: enroll it again before it ends"
-				}
-				rows = append(rows, []string{v.Name, kind, v.User, v.Server, present.Date(v.NotAfter), state})
-			}
-			w.table([]string{"NAME", "KIND", "USER", "CLUSTER", "UNTIL", "STATE"}, rows)
-		})
+		return a.emit(o, doc, func(w *words) { w.sections(present.Emergencies(all)) })
 	})
 	o = output(c)
 	return c

@@ -27,27 +27,8 @@ func (a *app) helpdeskList() *cobra.Command {
 		doc := struct {
 			Record []deeds.Deed `json:"record"`
 		}{append([]deeds.Deed{}, past...)}
-		return a.emit(o, doc, func(w *words) { deedWords(w, past) })
+		return a.emit(o, doc, func(w *words) { w.sections(present.Deeds(past)) })
 	})
 	o = output(c)
 	return c
-}
-
-func deedWords(w *words, past []deeds.Deed) {
-	if len(past) == 0 {
-		w.line("Nothing was done from here yet.")
-		return
-	}
-	var rows [][]string
-	for _, d := range past {
-		what, until := d.Request, ""
-		if what == "" {
-			what = d.Ticket
-		}
-		if d.Expires != nil {
-			until = present.Date(*d.Expires)
-		}
-		rows = append(rows, []string{present.Date(d.Time), d.Action, what, d.User, d.Server, until, d.Reason})
-	}
-	w.table([]string{"WHEN", "WHAT", "REQUEST OR TICKET", "USER", "CLUSTER", "UNTIL", "REASON"}, rows)
 }

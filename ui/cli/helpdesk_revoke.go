@@ -1,9 +1,6 @@
 package cli
 
 import (
-	"slices"
-	"strings"
-
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/ui"
@@ -43,33 +40,20 @@ kubehsm helpdesk revoke --user jane --group dev`,
 			return err
 		}
 		if dryRun {
-			return a.emit(o, r, func(w *words) { revocationWords(w, r) })
+			return a.emit(o, r, func(w *words) { w.sections(present.Revocation(r)) })
 		}
 		w := a.err()
-		revocationWords(w, r)
+		w.sections(present.Revocation(r))
 		if err := w.flush(); err != nil {
 			return err
 		}
-		if err := a.confirm(ctx, yes, r.Question()); err != nil {
+		if err := a.confirm(ctx, yes, present.RevocationQuestion(r)); err != nil {
 			return err
 		}
 		if err := desk.NewRevocations(env).Revoke(ctx, a.context, &r); err != nil {
 			return err
 		}
-		err = a.emit(o, r, func(w *words) {
-			for _, d := range r.Done {
-				w.line("done    %s", d)
-			}
-			for _, f := range r.Failed {
-				w.line("failed  %s", f)
-			}
-			for _, u := range r.Unseen {
-				w.line("not done  %s", u)
-			}
-			for _, l := range r.Remains(present.Date) {
-				w.line("%s", l)
-			}
-		})
+		err = a.emit(o, r, func(w *words) { w.sections(present.Revoked(r)) })
 		if err == nil {
 			err = r.Err()
 		}
@@ -83,44 +67,4 @@ kubehsm helpdesk revoke --user jane --group dev`,
 	once(c.Flags(), "user")
 	o = output(c)
 	return c
-}
-
-func revocationWords(w *words, r desk.Revocation) {
-	var rows [][]string
-	add := func(what string, can bool, name, detail string) {
-		does := "stays"
-		if can {
-			does = "can be removed"
-		}
-		rows = append(rows, []string{what, name, detail, does})
-	}
-	for _, b := range r.Bindings {
-		add("binding", true, b.Name, strings.TrimSpace(b.Namespace+" "+b.Role))
-	}
-	for _, b := range r.GroupBindings {
-		add("binding of a group", false, b.Name, b.Subject+": "+b.Role)
-	}
-	for _, c := range r.Certificates {
-		add("certificate", false, c.Request, strings.TrimSpace(strings.Join(c.Groups, ",")+" until "+present.Date(c.NotAfter)))
-	}
-	for _, p := range r.Pending {
-		add("pending request", true, p, "")
-	}
-	for _, p := range r.Approved {
-		add("approved request", true, p, "not signed yet")
-	}
-	for _, t := range r.Tickets {
-		add("ticket", true, t, "")
-	}
-	switch {
-	case len(rows) > 0:
-		w.table([]string{"WHAT", "NAME", "DETAIL", ""}, rows)
-	case len(r.Unseen) > 0:
-		w.line("Nothing was found for %q in this cluster, as far as you may look.", r.User)
-	default:
-		w.line("Nothing was found for %q in this cluster.", r.User)
-	}
-	for _, u := range slices.Concat(r.Unseen, r.Unknown) {
-		w.line("not known: %s", u)
-	}
 }

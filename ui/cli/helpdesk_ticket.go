@@ -103,18 +103,13 @@ kubehsm helpdesk ticket --for jane --name prod --spare -o file --file jane.png`,
 func (a *app) emitTickets(o *format, f ticketFlags, made []desk.IssuedTicket) error {
 	w := a.err()
 	for i, t := range made {
-		what := "Ticket"
+		said := present.Ticket(t)
 		if i > 0 {
-			what = "Spare ticket"
+			said[0].Facts[0].Name = "Spare ticket"
 		}
-		w.fields(what, t.ID, "For", t.Terms.User, "Groups", strings.Join(t.Terms.Groups, ", "), "Policy", t.Terms.Policy.String(),
-			"Token", t.Terms.Serial, "Until", present.Date(t.Expires))
-		if t.Unproven != "" {
-			w.line("warning: nobody can join with it, as it seems from here: %s", t.Unproven)
-			w.line("         tickets need kube-public/cluster-info as kubeadm makes it, readable by everybody, and the controllers bootstrapsigner and tokencleaner")
-		}
+		w.sections(said)
 	}
-	w.line("They type: kubehsm join --ticket -    You then: kubehsm helpdesk approve REQUEST")
+	w.line(present.TicketNext)
 	if err := w.flush(); err != nil {
 		return err
 	}

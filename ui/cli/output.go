@@ -221,7 +221,22 @@ func (w *words) sections(all []present.Section) {
 			w.line("%s%s", lead, marked(l.Words, l.Level))
 		}
 		w.facts(s.Facts)
+		w.listed(s.Table)
 	}
+}
+
+// listed adds a table; what is bad or a reason to look closer is marked.
+func (w *words) listed(t present.Table) {
+	if len(t.Rows) == 0 {
+		return
+	}
+	rows := make([][]string, len(t.Rows))
+	for i, r := range t.Rows {
+		for _, c := range r {
+			rows[i] = append(rows[i], marked(c.Words, c.Level))
+		}
+	}
+	w.table(t.Heading, rows)
 }
 
 // marked puts a mark before what is bad or a reason to look closer.

@@ -11,9 +11,12 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/kubeconfig"
+	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
+	"github.com/kubehsm/kubehsm/ui/flow/deeds"
+	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/present"
@@ -28,6 +31,13 @@ func TestBothSayTheSame(t *testing.T) {
 	card := hsm.TokenInfo{Scheme: hsm.SchemePIV, Model: "YubiKey 5", Serial: "1", Initialized: true, PIN: hsm.PINState{Retries: 3}}
 	known := &hsm.Details{PIN: &hsm.Tries{Left: 3, Total: 3, Default: true}, PUK: &hsm.Tries{Total: 3}, ManagementKey: hsm.ManagementKeyState{Default: true}}
 	facts := func(f []present.Fact) []present.Section { return []present.Section{{Facts: f}} }
+	until := now.Add(time.Hour)
+	lost := desk.Revocation{User: "jane", Bindings: []desk.BindingView{{Kind: "RoleBinding", Namespace: "dev", Name: "jane-edit", Role: "ClusterRole edit"}},
+		GroupBindings: []desk.BindingView{{Kind: "RoleBinding", Name: "devs", Role: "ClusterRole view", Subject: "dev"}},
+		Certificates:  []desk.CertificateView{{Request: "jane-1", Groups: []string{"dev"}, NotAfter: until}}, Pending: []string{"jane-2"},
+		Approved: []string{"jane-3"}, Tickets: []string{"abcdef"}, Unseen: []string{"tickets of other desks"}, Unknown: []string{"older ones"},
+		Done: []string{"ticket abcdef ended"}, Failed: []string{"request jane-2 denied: no"}}
+	made := desk.IssuedTicket{ID: "abcdef", Terms: ticket.Terms{User: "jane", Groups: []string{"dev"}}, Expires: until, Unproven: "no cluster-info"}
 	for name, sections := range map[string][]present.Section{
 		"a card":          facts(present.TokenFacts(card, nil)),
 		"default values":  facts(present.TokenFacts(card, known)),
@@ -45,6 +55,17 @@ func TestBothSayTheSame(t *testing.T) {
 		"a context with a key": facts(present.ContextFacts(contexts.View{Name: "old", UserKind: string(kubeconfig.UserKeyFile)}, &enroll.Expiring{Err: errors.New("gone")})),
 		"the agent":            facts(present.AgentFacts(message.Status{Version: "1", PID: 2, Started: now, Bridge: "127.0.0.1:3", Memory: 3 << 20}, now)),
 		"an agent in need":     facts(present.AgentFacts(message.Status{Started: now, BridgeError: "in use", AuditError: "disk full"}, now)),
+		"a revocation":         present.Revocation(lost),
+		"nothing to revoke":    present.Revocation(desk.Revocation{User: "harry"}),
+		"access taken away":    present.Revoked(lost),
+		"nothing taken away":   present.Revoked(desk.Revocation{User: "harry"}),
+		"no deeds":             present.Deeds(nil),
+		"deeds":                present.Deeds([]deeds.Deed{{Time: now, Action: "ticket", Ticket: "abcdef", User: "jane", Expires: &until}, {Time: now, Action: "deny", Request: "x", Reason: "no"}}),
+		"nothing for need":     present.Emergencies(nil),
+		"what is for need":     present.Emergencies([]desk.BreakGlassView{{Name: "a", State: "live", NotAfter: until}, {Name: "b", Sealed: true, State: "due"}, {Name: "c", State: "expired"}}),
+		"roles and rights": {present.Roles([]desk.RBACObject{{Set: "ticket", Kind: "ClusterRole", Name: "a", State: desk.RBACSame}, {Set: "helpdesk", Kind: "Role", Namespace: "n", Name: "b", State: desk.RBACMissing}}),
+			present.Rights([]desk.RBACRight{{Duty: "make tickets", Allowed: true, Needs: "create secrets"}, {Duty: "end tickets", Needs: "delete secrets"}})},
+		"a ticket": present.Ticket(made),
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &words{}

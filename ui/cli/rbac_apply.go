@@ -7,6 +7,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 func (a *app) rbacApply() *cobra.Command {
@@ -37,7 +38,7 @@ kubehsm rbac apply breakglass --dry-run`,
 			return err
 		}
 		w := a.err()
-		rbacWords(w, now)
+		w.sections([]present.Section{present.Roles(now)})
 		if err := w.flush(); err != nil {
 			return err
 		}
@@ -52,7 +53,7 @@ kubehsm rbac apply breakglass --dry-run`,
 			if dryRun {
 				w.line("Nothing was changed. The cluster would take:")
 			}
-			rbacWords(w, done)
+			w.sections([]present.Section{present.Roles(done)})
 		}))
 	})
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "have the cluster check it all and change nothing")

@@ -8,6 +8,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 // rbacDoc is what rbac check and apply print.
@@ -45,30 +46,12 @@ kubehsm rbac check breakglass -o json`,
 			return err
 		}
 		err = a.emit(o, doc, func(w *words) {
-			rbacWords(w, doc.Objects)
-			w.line("")
-			var rows [][]string
-			for _, r := range doc.Rights {
-				may := "no"
-				if r.Allowed {
-					may = "yes"
-				}
-				rows = append(rows, []string{r.Duty, may, r.Needs})
-			}
-			w.table([]string{"YOU MAY", "", "WHICH TAKES"}, rows)
+			w.sections([]present.Section{present.Roles(doc.Objects), present.Rights(doc.Rights)})
 		})
 		return errors.Join(err, rbacWrong(doc.Objects))
 	})
 	o = output(c)
 	return c
-}
-
-func rbacWords(w *words, all []desk.RBACObject) {
-	var rows [][]string
-	for _, o := range all {
-		rows = append(rows, []string{o.Set, o.Kind, o.Namespace, o.Name, string(o.State)})
-	}
-	w.table([]string{"SET", "KIND", "NAMESPACE", "NAME", "STATE"}, rows)
 }
 
 // rbacWrong is the error for a cluster that lacks something.

@@ -34,9 +34,16 @@ type Section struct {
 	Title string
 	Facts []Fact
 	Lines []Line
+	Table Table
 }
 
-// Line is a sentence, or an item of a list.
+// Table is what there is of one kind, a row each.
+type Table struct {
+	Heading []string
+	Rows    [][]Line // a cell for each column
+}
+
+// Line is a sentence, an item of a list, or a cell of a table.
 type Line struct {
 	Words string
 	Level Level
@@ -51,6 +58,24 @@ func NotedIn(facts []Fact) []string {
 		}
 	}
 	return notes
+}
+
+// cells makes a row of cells that have no level.
+func cells(words ...string) []Line {
+	row := make([]Line, len(words))
+	for i, w := range words {
+		row[i].Words = w
+	}
+	return row
+}
+
+// linesOf makes lines of what others wrote or named, all of one level.
+func linesOf(lead string, all []string, l Level) []Line {
+	var lines []Line
+	for _, s := range all {
+		lines = append(lines, Line{Words: lead + Note(s), Level: l})
+	}
+	return lines
 }
 
 // join joins what is not empty.

@@ -15,7 +15,7 @@ import (
 func atDesk(r *rig) {
 	atTokens(r)
 	r.goTo("Help desk")
-	r.Sees("jane, dev", "for the new rack", "sealed for emergencies: safe")
+	r.Sees("jane, dev", "for the new rack", "sealed: safe")
 }
 
 // TestTicket is shown as a code and as text, once, and is not for copying.

@@ -108,8 +108,9 @@ func (r *operations) ended(msg operatedMsg, now time.Time) (cmd tea.Cmd, ok bool
 		if report.Said != "" {
 			r.toasts.add(screen.ToastMsg{Text: report.Said}, now)
 		}
-		if len(report.Lines) > 0 {
-			cmds = append(cmds, r.dialogs.open(0, dialog.NewText(r.keys, screen.TextMsg{Title: report.Title, Lines: report.Lines}), now))
+		if len(report.Lines)+len(report.Sections) > 0 {
+			text := screen.TextMsg{Title: report.Title, Lines: report.Lines, Sections: report.Sections}
+			cmds = append(cmds, r.dialogs.open(0, dialog.NewText(r.keys, text), now))
 		}
 	}
 	return tea.Batch(cmds...), true

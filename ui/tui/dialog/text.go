@@ -34,7 +34,7 @@ func NewText(k keys.Map, m screen.TextMsg) *Text {
 		for _, l := range m.Lines {
 			lines = append(lines, widget.Paragraph(t.Text, text.Clean(l), w)...)
 		}
-		return lines
+		return append(lines, widget.Sections(t, m.Sections, w)...)
 	}}
 }
 

@@ -19,8 +19,8 @@ import (
 // a secret: it cannot be copied.
 type Ticket struct {
 	base
-	// Warning, if not empty, says why it may not work.
-	Warning string
+	// Says is what the ticket is for, and what speaks against its working.
+	Says []present.Section
 	// Next, if not nil, is shown once this is closed.
 	Next *Ticket
 
@@ -76,10 +76,8 @@ func (d *Ticket) Update(msg tea.Msg, _ time.Time) (bool, tea.Cmd) {
 // View implements [Dialog].
 func (d *Ticket) View(f screen.Frame) string {
 	t := f.Theme
-	lines := []string{t.Warn.Render("Good for " + present.Elapsed(d.expires.Sub(f.Now)) + ", once. They type: kubehsm join --ticket -")}
-	if d.Warning != "" {
-		lines = append(lines, widget.Paragraph(t.Bad, text.Clean("Nobody can join with it, as it seems from here: "+d.Warning), f.Width)...)
-	}
+	lines := []string{t.Warn.Render("Good for " + present.Elapsed(d.expires.Sub(f.Now)) + ", once.")}
+	lines = append(lines, widget.Paragraph(t.Text, present.TicketNext, f.Width)...)
 	lines = append(lines, widget.Paragraph(t.Strong, d.text, f.Width)...)
 	code, err := qr.Draw(d.text, t.Light)
 	height := strings.Count(code, "\n")
@@ -92,6 +90,7 @@ func (d *Ticket) View(f screen.Frame) string {
 	default:
 		lines = append(lines, t.Muted.Render("A larger window shows the QR code too."))
 	}
+	lines = append(append(lines, ""), widget.Sections(t, d.Says, f.Width)...)
 	return d.scroll.View(t, lines, f.Width, min(len(lines), max(f.Height-2, 1)))
 }
 

@@ -12,7 +12,9 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 // Operate asks the root to run an operation.
@@ -32,6 +34,18 @@ func Sure(ctx context.Context, p hsm.Prompter, q hsm.ConfirmPrompt) error {
 		err = hsm.ErrCancelled
 	}
 	return err
+}
+
+// Wrong puts an error that follows what was reported into words; none is nothing.
+func Wrong(err error) []present.Section {
+	if err == nil {
+		return nil
+	}
+	lines := []present.Line{{Words: ui.Message(err), Level: present.Bad}}
+	if hint := ui.Hint(err); hint != "" {
+		lines = append(lines, present.Line{Words: hint, Level: present.Warn})
+	}
+	return []present.Section{{Lines: lines}}
 }
 
 // Steps tells the steps of an enrollment while it runs.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
 )
 
@@ -143,6 +144,8 @@ type Report struct {
 	// Lines are shown under Title until they are dismissed; none are not.
 	Title string
 	Lines []string
+	// Sections are shown below the lines.
+	Sections []present.Section
 	// Message goes to the screens, nil for none.
 	Message tea.Msg
 }
@@ -183,8 +186,10 @@ type (
 	TextMsg struct {
 		Title string
 		Lines []string // raw
-		What  string   // is copied: "certificate"
-		Copy  string
+		// Sections are shown below the lines.
+		Sections []present.Section
+		What     string // is copied: "certificate"
+		Copy     string
 	}
 	// GoMsg asks for another screen at the top level, to show what Argument names
 	// there, if it names anything.

@@ -47,8 +47,95 @@ func Sections(t theme.Theme, sections []present.Section, w int) []string {
 			lines = append(lines, t.Title.Render(s.Title))
 		}
 		lines = append(append(lines, Lines(t, s.Lines, w)...), Facts(t, s.Facts, w)...)
+		lines = append(lines, Table(t, s.Table, w)...)
 	}
 	return lines
+}
+
+// PlainSections are sections as text that somebody else lays out, a line each.
+func PlainSections(sections []present.Section) []string {
+	var lines []string
+	for i, s := range sections {
+		if i > 0 {
+			lines = append(lines, "")
+		}
+		if s.Title != "" {
+			lines = append(lines, s.Title+":")
+		}
+		for _, l := range s.Lines {
+			lines = append(lines, marked(l))
+		}
+		lines = append(lines, PlainFacts(s.Facts)...)
+		for _, r := range s.Table.Rows {
+			lines = append(lines, inOneLine(r, marked))
+		}
+	}
+	return lines
+}
+
+// marked puts a mark before what is bad or a reason to look closer.
+func marked(l present.Line) string {
+	if l.Words != "" && l.Level >= present.Warn {
+		return "! " + l.Words
+	}
+	return l.Words
+}
+
+// Table draws rows in columns, or each in a line of its own where they are too wide.
+func Table(t theme.Theme, table present.Table, w int) []string {
+	if len(table.Rows) == 0 {
+		return nil
+	}
+	const gap = 2
+	word := func(c present.Line) string { return t.Marked(present.Fact{Value: c.Words, Level: c.Level}) }
+	style := func(l present.Level) theme.Style {
+		if l == present.Quiet {
+			return t.Text
+		}
+		return t.Level(l)
+	}
+	widths, all := make([]int, len(table.Heading)), -gap
+	for i, h := range table.Heading {
+		widths[i] = Width(h)
+		for _, r := range table.Rows {
+			widths[i] = max(widths[i], Width(word(r[i])))
+		}
+		all += widths[i] + gap
+	}
+	var lines []string
+	if all > w {
+		for _, r := range table.Rows {
+			worst := present.Quiet
+			for _, c := range r {
+				worst = max(worst, c.Level)
+			}
+			lines = append(lines, Paragraph(style(worst), inOneLine(r, word), w)...)
+		}
+		return lines
+	}
+	row := func(cell func(i int) string) {
+		line := ""
+		for i, width := range widths {
+			line += Fit(cell(i), width) + strings.Repeat(" ", gap)
+		}
+		lines = append(lines, strings.TrimRight(line, " "))
+	}
+	row(func(i int) string { return t.Faint.Render(table.Heading[i]) })
+	for _, r := range table.Rows {
+		row(func(i int) string { return style(r[i].Level).Render(word(r[i])) })
+	}
+	return lines
+}
+
+// inOneLine joins the cells of a row that say something.
+func inOneLine(row []present.Line, word func(present.Line) string) string {
+	var parts []string
+	for _, c := range row {
+		if c.Words != "" {
+			parts = append(parts, word(c))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // Lines draws sentences, each with the sign of its level; several that have none are a

@@ -100,7 +100,7 @@ func (d work) makeTicket(ctx context.Context, title string, o desk.TicketOptions
 		return nil, err
 	}
 	shown := dialog.NewTicket(d.Keys, title, t.Text, t.Expires)
-	shown.Warning = t.Unproven
+	shown.Says = present.Ticket(t)
 	return shown, nil
 }
 
@@ -166,9 +166,9 @@ func (d work) makeToken(ctx context.Context, description string, ttl time.Durati
 }
 
 func (d work) delete(r row) tea.Cmd {
-	return screen.Operate(screen.Operation{Title: "Delete the " + r.kind(), Command: "kubehsm bootstrap-token delete " + r.ID, Writes: true,
+	return screen.Operate(screen.Operation{Title: "Delete the " + r.words().Kind, Command: "kubehsm bootstrap-token delete " + r.ID, Writes: true,
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
-			err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Delete " + r.kind() + " " + r.ID + "?", Detail: "It is for: " + r.who() + ". Whoever has it can use it no more."})
+			err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Delete " + r.words().Kind + " " + r.ID + "?", Detail: "It is for: " + r.words().For + ". Whoever has it can use it no more."})
 			if err != nil {
 				return screen.Report{}, err
 			}

@@ -41,7 +41,7 @@ func open(t *testing.T) (*screentest.Rig, *flowtest.Server) {
 // TestCountsDown: how long a token is good is told by the clock.
 func TestCountsDown(t *testing.T) {
 	r, _ := open(t)
-	r.Sees("4 min 00 s", "for ever")
+	r.Sees("4 min 00 s", "forever")
 	r.Time = r.Time.Add(10 * time.Second)
 	r.Sees("3 min 50 s")
 }
@@ -144,11 +144,11 @@ func TestRoles(t *testing.T) {
 	r.Press("o")
 	r.Sees("show them, to copy")
 	r.Press("enter")
-	r.Sees("missing: ClusterRole", "you may make tickets")
+	r.Sees("missing, ticket, ClusterRole", "you may make tickets")
 	r.Press("esc", "o")
 	r.Sees("show them, to copy")
 	r.Press("down", "enter")
-	r.Sees("Apply these?", "missing: ClusterRole")
+	r.Sees("Apply these?", "missing, ticket, ClusterRole")
 	r.Press("n")
 	r.Sees("cancelled")
 	if n := len(server.Names(roles)); n != 0 {
@@ -159,7 +159,7 @@ func TestRoles(t *testing.T) {
 	r.Press("down", "enter")
 	r.Sees("Apply these?")
 	r.Press("y")
-	r.Sees("applied: ClusterRole")
+	r.Sees("applied, ticket, ClusterRole")
 	if n := len(server.Names(roles)); n == 0 {
 		t.Error("no role was made")
 	}
@@ -197,11 +197,11 @@ func TestRevoke(t *testing.T) {
 	}
 	server.Forbid("delete rolebindings")
 	take()
-	r.Sees("FAILED: rolebinding jane-edit in dev")
+	r.Sees("failed: rolebinding jane-edit in dev")
 	r.Press("esc")
 	server.Allow("delete rolebindings")
 	take()
-	r.Sees("Done: rolebinding jane-edit in dev")
+	r.Sees("done: rolebinding jane-edit in dev")
 	if n := len(server.Names(bindings)); n != 0 {
 		t.Errorf("%d bindings", n)
 	}

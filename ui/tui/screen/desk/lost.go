@@ -2,13 +2,13 @@ package desk
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
-	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
@@ -37,85 +37,28 @@ func (d work) revoke() tea.Cmd {
 				if err != nil {
 					return screen.Report{}, err
 				}
-				if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: r.Question(), Detail: strings.Join(removable(r), "\n")}); err != nil {
+				if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: present.RevocationQuestion(r), Detail: strings.Join(widget.PlainSections(present.Revocation(r)), "\n")}); err != nil {
 					return screen.Report{}, err
 				}
 				if err := d.Backend.Revoke(ctx, "", &r); err != nil {
 					return screen.Report{}, err
 				}
-				return screen.Report{Title: "What became of the access of " + user, Lines: outcome(r)}, nil
+				return screen.Report{Title: "What became of the access of " + user, Sections: append(present.Revoked(r), screen.Wrong(r.Err())...)}, nil
 			}})
 	})
-}
-
-// removable names what can be taken away, a line each.
-func removable(r desk.Revocation) []string {
-	if !r.Removable() {
-		return []string{"Nothing was found to remove."}
-	}
-	var lines []string
-	for _, b := range r.Bindings {
-		lines = append(lines, b.String())
-	}
-	for _, name := range r.Pending {
-		lines = append(lines, "pending request "+name)
-	}
-	for _, name := range r.Approved {
-		lines = append(lines, "approved request "+name+", not signed yet")
-	}
-	for _, id := range r.Tickets {
-		lines = append(lines, "ticket "+id)
-	}
-	return lines
-}
-
-func outcome(r desk.Revocation) []string {
-	var lines []string
-	add := func(lead string, all []string) {
-		for _, s := range all {
-			lines = append(lines, lead+s)
-		}
-	}
-	switch {
-	case r.Removable():
-	case len(r.Unseen) > 0 || len(r.Unknown) > 0:
-		lines = append(lines, "Nothing was found to remove, but you may not look at everything.")
-	default:
-		lines = append(lines, "There was nothing to take away.")
-	}
-	add("Done: ", r.Done)
-	add("FAILED: ", r.Failed)
-	add("NOT DONE: ", r.Unseen)
-	if err := r.Err(); err != nil {
-		add("", []string{err.Error() + ": send this to a cluster admin"})
-	}
-	add("Not known: ", r.Unknown)
-	return append(append(lines, ""), r.Remains(present.Date)...)
 }
 
 // record shows what was done from here.
 func (d work) record() tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "Record", Command: "kubehsm helpdesk list",
 		Run: func(context.Context, hsm.Prompter) (screen.Report, error) {
-			deeds, err := d.Backend.Deeds()
-			if err != nil || len(deeds) == 0 {
-				return screen.Report{Said: "nothing was done from here yet"}, err
+			past, err := d.Backend.Deeds()
+			if err != nil {
+				return screen.Report{}, err
 			}
-			var lines []string
-			for i := len(deeds) - 1; i >= 0; i-- {
-				d := deeds[i]
-				words := []string{present.Date(d.Time), d.Action}
-				for _, s := range []string{d.Request, d.Ticket, d.User, d.Server, d.Reason, d.Note} {
-					if s != "" {
-						words = append(words, s)
-					}
-				}
-				if d.Expires != nil {
-					words = append(words, "until "+present.Date(*d.Expires))
-				}
-				lines = append(lines, strings.Join(words, ", "))
-			}
-			return screen.Report{Title: "What was done from here, the latest first", Lines: lines}, nil
+			past = slices.Clone(past)
+			slices.Reverse(past)
+			return screen.Report{Title: "What was done from here, the latest first", Sections: present.Deeds(past)}, nil
 		}})
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
-	"github.com/kubehsm/kubehsm/ui/text"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/store"
@@ -74,19 +74,7 @@ type row struct {
 	terms *ticket.Terms
 }
 
-func (r row) kind() string {
-	if r.terms != nil {
-		return "ticket"
-	}
-	return "token"
-}
-
-func (r row) who() string {
-	if r.terms != nil {
-		return text.Clean(strings.Join(append([]string{r.terms.User}, r.terms.Groups...), ", "))
-	}
-	return text.Clean(r.Description)
-}
+func (r row) words() present.TokenRow { return present.TokenRowOf(r.BootstrapToken, time.Time{}) }
 
 type readMsg struct {
 	id      task.ID
@@ -106,7 +94,7 @@ func New(s Services) *Model {
 	m.tokens = widget.List[row]{
 		Columns: []widget.Column{{Title: "KIND", Width: 6}, {Title: "ID", Width: 6}, {Title: "STILL GOOD", Width: 12}, {Title: "FOR"}, {Title: "USAGES", Width: 24, From: 96}},
 		Key:     func(r row) string { return r.ID },
-		Words:   func(r row) string { return r.kind() + " " + r.ID + " " + r.who() },
+		Words:   func(r row) string { return strings.Join([]string{r.words().Kind, r.ID, r.words().For}, " ") },
 	}
 	return m
 }

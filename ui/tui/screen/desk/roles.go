@@ -2,7 +2,6 @@ package desk
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
@@ -29,19 +28,9 @@ func (d work) roles() tea.Cmd {
 	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewChoice(d.Keys, "Roles and policies", entries)})
 }
 
-func roleLines(all []desk.RBACObject) []string {
-	var lines []string
-	for _, o := range all {
-		name := o.Name
-		if o.Namespace != "" {
-			name += " in " + o.Namespace
-		}
-		lines = append(lines, fmt.Sprintf("%s: %s %s, of %s", o.State, o.Kind, name, o.Set))
-	}
-	if err := desk.RBACUnenforced(all); err != nil {
-		lines = append(lines, "", "! "+err.Error())
-	}
-	return lines
+// compared says how the cluster's roles and policies are.
+func compared(all []desk.RBACObject) []present.Section {
+	return append([]present.Section{present.Roles(all)}, screen.Wrong(desk.RBACUnenforced(all))...)
 }
 
 func (d work) checkRoles() tea.Msg {
@@ -55,15 +44,7 @@ func (d work) checkRoles() tea.Msg {
 			if err != nil {
 				return screen.Report{}, err
 			}
-			lines := append(roleLines(all), "")
-			for _, r := range rights {
-				may := "you may not"
-				if r.Allowed {
-					may = "you may"
-				}
-				lines = append(lines, fmt.Sprintf("%s %s (%s)", may, r.Duty, r.Needs))
-			}
-			return screen.Report{Title: "Roles and policies in the cluster", Lines: lines}, nil
+			return screen.Report{Title: "Roles and policies in the cluster", Sections: append(compared(all), present.Rights(rights))}, nil
 		}}}
 }
 
@@ -74,14 +55,11 @@ func (d work) applyRoles() tea.Msg {
 			if err != nil {
 				return screen.Report{}, err
 			}
-			if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Apply these?", Detail: strings.Join(roleLines(now), "\n")}); err != nil {
+			if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Apply these?", Detail: strings.Join(widget.PlainSections(compared(now)), "\n")}); err != nil {
 				return screen.Report{}, err
 			}
 			done, err := d.Backend.ApplyRBAC(ctx, "", nil, false, false)
-			if err == nil {
-				err = desk.RBACUnenforced(done)
-			}
-			return screen.Report{Title: "Roles and policies in the cluster", Lines: roleLines(done)}, err
+			return screen.Report{Title: "Roles and policies in the cluster", Sections: compared(done)}, err
 		}}}
 }
 

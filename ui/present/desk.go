@@ -1,0 +1,160 @@
+package present
+
+import (
+	"strings"
+	"time"
+
+	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/ui/flow/deeds"
+	"github.com/kubehsm/kubehsm/ui/flow/desk"
+	"github.com/kubehsm/kubehsm/ui/text"
+)
+
+// Deeds is the record of what was done from here, in the order of past.
+func Deeds(past []deeds.Deed) []Section {
+	if len(past) == 0 {
+		return []Section{{Lines: []Line{{Words: "Nothing was done from here yet."}}}}
+	}
+	t := Table{Heading: []string{"WHEN", "WHAT", "REQUEST", "TICKET", "USER", "CLUSTER", "UNTIL", "REASON", "NOTE"}}
+	for _, d := range past {
+		until := ""
+		if d.Expires != nil {
+			until = Date(*d.Expires)
+		}
+		t.Rows = append(t.Rows, cells(Date(d.Time), text.Clean(d.Action), text.Clean(d.Request), text.Clean(d.Ticket),
+			text.Clean(d.User), text.Clean(d.Server), until, Note(d.Reason), Note(d.Note)))
+	}
+	return []Section{{Table: t}}
+}
+
+// Emergency is an enrollment for emergencies in a list.
+type Emergency struct {
+	Name, Kind, User, Cluster, Until string
+	State                            Line
+}
+
+// EmergencyOf puts an enrollment for emergencies into a row.
+func EmergencyOf(v desk.BreakGlassView) Emergency {
+	e := Emergency{Name: text.Clean(v.Name), Kind: "break-glass", User: text.Clean(v.User), Cluster: text.Clean(v.Server),
+		Until: Date(v.NotAfter), State: Line{Words: text.Clean(v.State)}}
+	if v.Sealed {
+		e.Kind = "sealed"
+	}
+	switch v.State {
+	case "due":
+		e.State = Line{Words: "due: enroll it again before it ends", Level: Warn}
+	case "expired":
+		e.State.Level = Warn
+	}
+	return e
+}
+
+// Emergencies are the enrollments for emergencies that were made here.
+func Emergencies(all []desk.BreakGlassView) []Section {
+	if len(all) == 0 {
+		return []Section{{Lines: []Line{{Words: "Nothing is prepared for emergencies here."}}}}
+	}
+	t := Table{Heading: []string{"NAME", "KIND", "USER", "CLUSTER", "UNTIL", "STATE"}}
+	for _, v := range all {
+		e := EmergencyOf(v)
+		t.Rows = append(t.Rows, append(cells(e.Name, e.Kind, e.User, e.Cluster, e.Until), e.State))
+	}
+	return []Section{{Table: t}}
+}
+
+// Roles compares a cluster's roles and policies with those that it needs.
+func Roles(all []desk.RBACObject) Section {
+	t := Table{Heading: []string{"STATE", "SET", "KIND", "NAMESPACE", "NAME"}}
+	for _, o := range all {
+		state := Line{Words: text.Clean(string(o.State))}
+		switch o.State {
+		case desk.RBACMissing, desk.RBACDiffers, desk.RBACForbidden:
+			state.Level = Warn
+		case desk.RBACUnserved:
+			state.Level = Bad
+		}
+		named := cells(text.Clean(o.Set), text.Clean(o.Kind), text.Clean(o.Namespace), text.Clean(o.Name))
+		t.Rows = append(t.Rows, append([]Line{state}, named...))
+	}
+	return Section{Table: t}
+}
+
+// Rights says which duties somebody may perform.
+func Rights(all []desk.RBACRight) Section {
+	var s Section
+	for _, r := range all {
+		may := "you may not "
+		if r.Allowed {
+			may = "you may "
+		}
+		s.Lines = append(s.Lines, Line{Words: text.Clean(may + r.Duty + " (" + r.Needs + ")")})
+	}
+	return s
+}
+
+// TokenRow is a ticket or a bootstrap token in a list.
+type TokenRow struct {
+	Kind  string // "ticket" or "token"
+	Token string // as it may be shown
+	// Left is how long it is still good, Expires until when.
+	Left    Line
+	Expires string
+	// For is the user of a ticket with the groups, or what a token's maker wrote.
+	For            string
+	Usages, Groups string
+}
+
+// TokenRowOf puts a ticket or a bootstrap token into a row.
+func TokenRowOf(t desk.BootstrapToken, now time.Time) TokenRow {
+	r := TokenRow{Kind: "token", Token: text.Clean(t.Token), Expires: "never", For: Note(t.Description),
+		Usages: text.Clean(strings.Join(t.Usages, ", ")), Groups: text.Clean(strings.Join(PlainGroups(t.Groups), ", "))}
+	if terms, err := ticket.ParseDescription(t.Description); err == nil {
+		r.Kind, r.For = "ticket", Note(strings.Join(append([]string{terms.User}, terms.Groups...), ", "))
+	}
+	if t.Expires != nil {
+		r.Expires = Date(*t.Expires)
+	}
+	r.Left.Words, r.Left.Level = stillGood(t.Expires, now)
+	return r
+}
+
+// stillGood says how long something is still good; until is nil for what does not end.
+func stillGood(until *time.Time, now time.Time) (string, Level) {
+	if until == nil {
+		return "forever", Warn
+	}
+	switch left := until.Sub(now); {
+	case left <= 0:
+		return "expired", Bad
+	case left < 10*time.Minute:
+		return Elapsed(left), Warn
+	default:
+		return Elapsed(left), Good
+	}
+}
+
+// NoTokens is said where neither a ticket nor a bootstrap token is.
+const NoTokens = "There is no ticket and no bootstrap token."
+
+// Ticket is what a ticket is for, without the ticket itself.
+func Ticket(t desk.IssuedTicket) []Section {
+	s := Section{Facts: []Fact{
+		{Name: "Ticket", Value: text.Clean(t.ID)},
+		{Name: "For", Value: text.Clean(t.Terms.User)},
+		{Name: "Groups", Value: text.Clean(strings.Join(t.Terms.Groups, ", "))},
+		{Name: "Key", Value: text.Clean(t.Terms.Policy.String())},
+		{Name: "Token", Value: text.Clean(t.Terms.Serial)},
+		{Name: "Until", Value: Date(t.Expires)},
+	}}
+	if t.Unproven == "" {
+		return []Section{s}
+	}
+	return []Section{s, {Lines: []Line{
+		{Words: "Nobody can join with it, as it seems from here: " + text.Clean(t.Unproven), Level: Warn},
+		{Words: "Tickets need kube-public/cluster-info as kubeadm makes it, readable by everybody, and the controllers " +
+			"bootstrapsigner and tokencleaner.", Level: Warn},
+	}}}
+}
+
+// TicketNext is what to do with a ticket.
+const TicketNext = "They type: kubehsm join --ticket -    You then: kubehsm helpdesk approve REQUEST"

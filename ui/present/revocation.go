@@ -1,0 +1,97 @@
+package present
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/kubehsm/kubehsm/ui/flow/desk"
+	"github.com/kubehsm/kubehsm/ui/text"
+)
+
+// Revocation says what a user has in a cluster: what can be removed, what stays, and
+// what is not known.
+func Revocation(r desk.Revocation) []Section {
+	var sections []Section
+	for _, s := range []Section{
+		{Title: "Can be removed", Lines: removable(r)},
+		{Title: "Stays", Lines: staying(r)},
+		{Title: "Not known", Lines: append(linesOf("", r.Unseen, Warn), linesOf("", r.Unknown, Quiet)...)},
+	} {
+		if len(s.Lines) > 0 {
+			sections = append(sections, s)
+		}
+	}
+	if len(removable(r))+len(staying(r)) > 0 {
+		return sections
+	}
+	found := fmt.Sprintf("Nothing was found for %q in this cluster", r.User)
+	if len(r.Unseen) > 0 {
+		found += ", as far as you may look"
+	}
+	return append([]Section{{Lines: []Line{{Words: text.Clean(found) + "."}}}}, sections...)
+}
+
+func removable(r desk.Revocation) []Line {
+	var lines []Line
+	for _, b := range r.Bindings {
+		lines = append(lines, Line{Words: text.Clean(b.String())})
+	}
+	lines = append(lines, linesOf("pending request ", r.Pending, Quiet)...)
+	for _, name := range r.Approved {
+		lines = append(lines, Line{Words: "approved request " + text.Clean(name) + ", not signed yet"})
+	}
+	return append(lines, linesOf("ticket ", r.Tickets, Quiet)...)
+}
+
+func staying(r desk.Revocation) []Line {
+	var lines []Line
+	for _, c := range r.Certificates {
+		words := "certificate"
+		if c.Request != "" {
+			words += " of request " + c.Request
+		}
+		if len(c.Groups) > 0 {
+			words = join(words, "groups "+strings.Join(c.Groups, ", "))
+		}
+		lines = append(lines, Line{Words: text.Clean(words + ", until " + Date(c.NotAfter))})
+	}
+	for _, b := range r.GroupBindings {
+		lines = append(lines, Line{Words: text.Clean(fmt.Sprintf("by the group %q, %s", b.Subject, b))})
+	}
+	return lines
+}
+
+// RevocationQuestion is what to ask before access is taken away.
+func RevocationQuestion(r desk.Revocation) string {
+	if r.Removable() {
+		return "Remove, deny and end these?"
+	}
+	return "Record the revocation?"
+}
+
+// Revoked says what became of a revocation, and what nobody can take away.
+func Revoked(r desk.Revocation) []Section {
+	done := linesOf("done: ", r.Done, Quiet)
+	if !r.Removable() {
+		done = append(done, Line{Words: "There was nothing to remove."})
+	}
+	done = append(done, linesOf("failed: ", r.Failed, Bad)...)
+	done = append(done, linesOf("not done: ", r.Unseen, Warn)...)
+	done = append(done, linesOf("not known: ", r.Unknown, Quiet)...)
+	return []Section{{Lines: done}, {Title: "What remains", Lines: remaining(r)}}
+}
+
+func remaining(r desk.Revocation) []Line {
+	first := "No live certificate is known; one that is not known cannot be revoked either."
+	if until := r.Until(); !until.IsZero() {
+		first = fmt.Sprintf("The certificates cannot be revoked: whoever has the token and its PIN is still %q until %s.",
+			r.User, Date(until))
+	}
+	lines := []Line{{Words: text.Clean(first)}}
+	for _, b := range r.GroupBindings {
+		words := fmt.Sprintf("Through the group %q they still have %s (%s): take the group's binding away, if nobody else needs it.",
+			b.Subject, b.Role, b.Name)
+		lines = append(lines, Line{Words: text.Clean(words)})
+	}
+	return append(lines, Line{Words: "If access must end at once, the cluster's client authority has to be replaced."})
+}
