@@ -55,27 +55,6 @@ func AskAccepted(ctx context.Context, t *http.Transport, server string) (*Accept
 	return a, resp.Body.Close()
 }
 
-// AcceptedRoots reads the authorities of client certificates where the API server
-// publishes them; nil if they may not be read. The API server never takes one out
-// before it expires.
-func (c *Client) AcceptedRoots(ctx context.Context) *x509.CertPool {
-	ctx, cancel := context.WithTimeout(ctx, forecastTimeout)
-	defer cancel()
-	stream, err := c.certificates.Get().AbsPath("/api/v1/namespaces/kube-system/configmaps/" + authenticationMap).Stream(ctx)
-	if err != nil {
-		return nil
-	}
-	defer stream.Close()
-	var object struct {
-		Data map[string]string `json:"data"`
-	}
-	pool := x509.NewCertPool()
-	if readJSON(stream, &object) != nil || !pool.AppendCertsFromPEM([]byte(object.Data["client-ca-file"])) {
-		return nil
-	}
-	return pool
-}
-
 // ErrUntrusted: the API server does not accept certificates of this issuer.
 var ErrUntrusted = errors.New("the API server does not accept certificates of this issuer")
 
@@ -133,44 +112,4 @@ func (a *Accepted) nameWords() string {
 		words[i] = fmt.Sprintf("%q", name.String())
 	}
 	return strings.Join(words, ", ")
-}
-
-// issuer compares who signed earlier requests with what the API server accepts.
-func (f *forecast) issuer() {
-	a := f.p.Accepted
-	if a == nil {
-		return
-	}
-	const handshake = "the API server's TLS handshake"
-	if !a.Requested {
-		f.say("issuer", Refuse, handshake, "the API server requests no client certificate at this address: none can sign in there")
-		return
-	}
-	latest, cert := f.latest()
-	if cert == nil {
-		f.say("issuer", Unknown, "", "the authority that signs for %s is known only from a certificate", f.p.SignerName)
-		return
-	}
-	known := *a
-	known.Roots = f.roots
-	evidence := "request " + latest + " and " + handshake
-	if f.roots != nil {
-		evidence = "request " + latest + ", ConfigMap " + authenticationMap + " and " + handshake
-	}
-	if err := known.Check(cert); err != nil {
-		f.say("issuer", Refuse, evidence, "%v", err)
-		return
-	}
-	f.say("issuer", OK, evidence, "certificates are issued by %q, which the API server accepts", cert.Leaf.Issuer.String())
-}
-
-// latest is the certificate that was issued last, with its request's name.
-func (f *forecast) latest() (name string, latest *Certificate) {
-	for i := range f.earlier {
-		cert, err := ParseCertificate(f.earlier[i].Status.Certificate)
-		if err == nil && (latest == nil || cert.Leaf.NotBefore.After(latest.Leaf.NotBefore)) {
-			name, latest = f.earlier[i].Name, cert
-		}
-	}
-	return name, latest
 }

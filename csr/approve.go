@@ -1,6 +1,7 @@
 package csr
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -53,7 +54,7 @@ func (c *Client) decide(ctx context.Context, seen *certificatesv1.CertificateSig
 	want.Status.Conditions = append(want.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{
 		Type:           what,
 		Status:         corev1.ConditionTrue,
-		Reason:         orDefault(d.Reason, "Kubehsm"+string(what)),
+		Reason:         cmp.Or(d.Reason, "Kubehsm"+string(what)),
 		Message:        d.Message,
 		LastUpdateTime: metav1.Now(),
 	})
@@ -69,17 +70,10 @@ func (c *Client) decide(ctx context.Context, seen *certificatesv1.CertificateSig
 	case isObjectNotFound(err):
 		return nil, &ConflictError{Op: op, Status: StateOf(seen), Change: Gone, Err: err}
 	case IsForbidden(err):
-		return nil, c.forbidden(ctx, op, err, approverRules(seen.Spec.SignerName)[3:], approverRules(seen.Spec.SignerName))
+		return nil, c.Rights().forbidden(ctx, op, err, approverRules(seen.Spec.SignerName)[3:], approverRules(seen.Spec.SignerName))
 	default:
 		return nil, apiError(op, c.host, err)
 	}
-}
-
-func orDefault(s, d string) string {
-	if s == "" {
-		return d
-	}
-	return s
 }
 
 // Change is what happened to a request since it was shown.

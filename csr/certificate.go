@@ -2,6 +2,7 @@ package csr
 
 import (
 	"bytes"
+	"cmp"
 	"crypto"
 	"crypto/x509"
 	"encoding/pem"
@@ -35,7 +36,7 @@ func (e *CertificateError) Unwrap() error { return ErrWrongCertificate }
 
 // Hint says what to do.
 func (e *CertificateError) Hint() string {
-	return orDefault(e.hint, "do not use it: ask the cluster's admin what signed it, then file a new request")
+	return cmp.Or(e.hint, "do not use it: ask the cluster's admin what signed it, then file a new request")
 }
 
 // Certificate is a client certificate with what must be presented beside it.

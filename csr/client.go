@@ -3,40 +3,24 @@ package csr
 import (
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
-	"net/http"
 	"slices"
-	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 )
 
-const resource = "certificatesigningrequests"
-
-// callTimeout bounds one call other than a watch. It leaves time for a person
-// to touch a token when the connection itself is made with one.
-const callTimeout = 60 * time.Second
-
-// Client speaks certificates.k8s.io/v1 and what is needed beside it to one
+// Client files, reads, follows and decides on requests (certificates.k8s.io/v1) in one
 // cluster. It is safe for concurrent use.
-type Client struct {
-	host           string
-	params         runtime.ParameterCodec
-	certificates   rest.Interface
-	authorization  rest.Interface
-	authentication rest.Interface
-	http           *http.Client // what all of them send with
-}
+type Client struct{ *api }
+
+// Rights is who the caller is in this cluster, and what is allowed there.
+func (c *Client) Rights() Rights { return Rights{c.api} }
+
+// ControlPlane is what can be seen of what runs this cluster.
+func (c *Client) ControlPlane() ControlPlane { return ControlPlane{c.api} }
 
 // Ref names one request for good: a name can be used again, a UID cannot.
 type Ref struct {
@@ -54,55 +38,12 @@ func RefOf(obj *certificatesv1.CertificateSigningRequest) Ref {
 // Nothing is sent yet, and config is not changed. Server warnings go to the
 // config's handler; without one they are dropped, not printed.
 func NewClient(config *rest.Config) (*Client, error) {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		certificatesv1.AddToScheme, authorizationv1.AddToScheme, authenticationv1.AddToScheme,
-	} {
-		if err := add(scheme); err != nil {
-			return nil, fmt.Errorf("set up the API types: %w", err)
-		}
-	}
-	cfg := rest.CopyConfig(config)
-	cfg.APIPath = "/apis"
-	cfg.ContentType = runtime.ContentTypeJSON
-	cfg.AcceptContentTypes = runtime.ContentTypeJSON
-	cfg.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
-	if cfg.UserAgent == "" {
-		cfg.UserAgent = rest.DefaultKubernetesUserAgent()
-	}
-	if cfg.QPS == 0 {
-		// The default of 5 calls a second is for controllers; the API server
-		// does its own sharing out.
-		cfg.QPS = -1
-	}
-	if cfg.WarningHandler == nil && cfg.WarningHandlerWithContext == nil {
-		cfg.WarningHandler = rest.NoWarnings{}
-	}
-	transport, err := rest.HTTPClientFor(cfg)
+	a, err := newAPI(config)
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
-	}
-	group := func(gv schema.GroupVersion) (rest.Interface, error) {
-		cfg.GroupVersion = &gv
-		c, err := rest.RESTClientForConfigAndClient(cfg, transport)
-		if err != nil {
-			return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
-		}
-		return c, nil
-	}
-	c := &Client{host: config.Host, params: runtime.NewParameterCodec(scheme), http: transport}
-	var errs [3]error
-	c.certificates, errs[0] = group(certificatesv1.SchemeGroupVersion)
-	c.authorization, errs[1] = group(authorizationv1.SchemeGroupVersion)
-	c.authentication, errs[2] = group(authenticationv1.SchemeGroupVersion)
-	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
-	return c, nil
+	return &Client{a}, nil
 }
-
-// Host is the address of the API server as configured.
-func (c *Client) Host() string { return c.host }
 
 // Create files the request that spec describes. If a request of that name
 // exists and holds the very same PKCS#10 and terms, it is returned: the answer
@@ -127,7 +68,7 @@ func (c *Client) Create(ctx context.Context, spec Spec) (*certificatesv1.Certifi
 		}
 		return nil, apiError(op, c.host, err)
 	case IsForbidden(err):
-		return nil, c.forbidden(ctx, op, err, requesterRules()[:1], requesterRules())
+		return nil, c.Rights().forbidden(ctx, op, err, requesterRules()[:1], requesterRules())
 	default:
 		return nil, apiError(op, c.host, err)
 	}
@@ -184,4 +125,10 @@ func (c *Client) Delete(ctx context.Context, ref Ref) error {
 	default:
 		return apiError(op, c.host, err)
 	}
+}
+
+// lacks is forbidden for one verb on requests.
+func (c *Client) lacks(ctx context.Context, op string, err error, verb string) error {
+	rules := []Rule{{Verb: verb, Group: certificatesv1.GroupName, Resource: resource}}
+	return c.Rights().forbidden(ctx, op, err, rules, rules)
 }

@@ -58,7 +58,7 @@ func TestCreateForbidden(t *testing.T) {
 	if !strings.Contains(e.Hint(), "lines below") || strings.Contains(e.Hint(), "\n") {
 		t.Errorf("hint %q", e.Hint())
 	}
-	missing, err := f.client().MayRequest(t.Context())
+	missing, err := f.client().Rights().MayRequest(t.Context())
 	if err != nil || len(missing) != 2 {
 		t.Errorf("MayRequest: %v, %v", missing, err)
 	}
@@ -193,7 +193,7 @@ func TestWatch(t *testing.T) {
 	f := newFake(t)
 	f.put(pending("a"))
 	c := f.client()
-	w, err := c.Watch(t.Context(), ListOptions{})
+	w, err := c.watch(t.Context(), ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +207,7 @@ func TestWatch(t *testing.T) {
 			return watch.Event{}
 		}
 	}
-	if e := next(); e.Type != watch.Added || c.WatchError(e) != nil {
+	if e := next(); e.Type != watch.Added || c.watchError(e) != nil {
 		t.Fatalf("got %+v", e)
 	}
 	f.remove("a")
@@ -215,12 +215,12 @@ func TestWatch(t *testing.T) {
 		t.Fatalf("got %+v", e)
 	}
 	f.compact()
-	old, err := c.Watch(t.Context(), ListOptions{ResourceVersion: "1"})
+	old, err := c.watch(t.Context(), ListOptions{ResourceVersion: "1"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer old.Stop()
-	if err := c.WatchError(<-old.ResultChan()); !errors.Is(err, ErrExpired) {
+	if err := c.watchError(<-old.ResultChan()); !errors.Is(err, ErrExpired) {
 		t.Fatalf("got %v", err)
 	}
 }
@@ -228,7 +228,7 @@ func TestWatch(t *testing.T) {
 func TestIdentity(t *testing.T) {
 	f := newFake(t)
 	f.denied = []string{"approve signers " + ClientSigner}
-	c := f.client()
+	c := f.client().Rights()
 	me, err := c.WhoAmI(t.Context())
 	if err != nil || me.User != "jane" || len(me.Groups) != 2 || me.Extra["k"][0] != "v" {
 		t.Errorf("%+v, %v", me, err)
@@ -236,12 +236,13 @@ func TestIdentity(t *testing.T) {
 	if ok, err := c.CanI(t.Context(), "approve", "certificates.k8s.io", "signers", "", ClientSigner); ok || err != nil {
 		t.Errorf("%v, %v", ok, err)
 	}
-	if missing, err := c.MayApprove(t.Context(), ""); err != nil || len(missing) != 0 {
-		t.Errorf("the right on domain/* counts: %v, %v", missing, err)
+	if err := c.CheckApprover(t.Context(), ClientSigner); err != nil {
+		t.Errorf("the right on domain/* counts: %v", err)
 	}
 	f.denied = append(f.denied, "approve signers kubernetes.io/*")
-	if missing, err := c.MayApprove(t.Context(), ""); err != nil || len(missing) != 1 {
-		t.Errorf("%v, %v", missing, err)
+	var lacking *ForbiddenError
+	if err := c.CheckApprover(t.Context(), ClientSigner); !errors.As(err, &lacking) || len(lacking.Missing) != 1 {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -11,6 +11,9 @@
 //	status, err := client.Wait(ctx, csr.RefOf(obj), report)
 //	cert, err := csr.Collect(status.Object, csr.Want{PublicKey: key.Public()})
 //
+// [Client.Rights] tells who the caller is and what they may do, [Client.ControlPlane]
+// what the cluster signs and accepts, [Client.Forecast] what will become of a request.
+//
 // The API client is a small one over rest.RESTClient and a scheme of three
 // groups: the generated clientset would double the start-up time of a program
 // that kubectl runs for every command.

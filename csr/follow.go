@@ -78,7 +78,7 @@ func (f *follower) round(ctx context.Context) (again bool, err error) {
 	o.ResourceVersion = f.version
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	w, err := f.c.Watch(ctx, o)
+	w, err := f.c.watch(ctx, o)
 	if err != nil {
 		if f.expired(err) {
 			return true, nil
@@ -87,7 +87,7 @@ func (f *follower) round(ctx context.Context) (again bool, err error) {
 	}
 	defer w.Stop()
 	for e := range w.ResultChan() {
-		if err := f.c.WatchError(e); err != nil {
+		if err := f.c.watchError(e); err != nil {
 			if f.expired(err) {
 				return true, nil
 			}

@@ -6,36 +6,12 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 )
-
-// Verdict is what a forecast says of one point.
-type Verdict string
-
-// The verdicts. Only Refuse says that the request cannot succeed.
-const (
-	OK      Verdict = "ok"
-	Warn    Verdict = "warn"
-	Refuse  Verdict = "refuse"
-	Unknown Verdict = "unknown"
-)
-
-// Point is one point of a forecast. Reason and Evidence may hold text of the
-// cluster's: clean them before printing.
-type Point struct {
-	// ID names the point for good: "create", "signer", "usages" …
-	ID      string  `json:"id"`
-	Verdict Verdict `json:"verdict"`
-	// Reason is a clause; Evidence is what it rests on, empty only if unknown.
-	Reason   string `json:"reason"`
-	Evidence string `json:"evidence,omitempty"`
-}
 
 // Prospect is a request that may be filed.
 type Prospect struct {
@@ -57,9 +33,6 @@ type Prospect struct {
 // backdate by 5 minutes.
 const maxSkew = time.Minute
 
-// forecastTimeout bounds each question: a forecast is worth a moment, no more.
-const forecastTimeout = 10 * time.Second
-
 // Forecast says what is likely to become of the request p, before it is filed:
 // from the signer's documented rules, from what the cluster answers, and from
 // what became of earlier requests. Nothing is changed in the cluster. What
@@ -71,7 +44,7 @@ func (c *Client) Forecast(ctx context.Context, p Prospect) ([]Point, error) {
 	if p.Usages == nil {
 		p.Usages = ClientUsages(p.Key)
 	}
-	f := forecast{c: c, p: p}
+	f := forecast{c: c, plane: c.ControlPlane(), rights: c.Rights(), p: p}
 	f.ask(ctx)
 	f.create(ctx)
 	f.signer()
@@ -84,14 +57,11 @@ func (c *Client) Forecast(ctx context.Context, p Prospect) ([]Point, error) {
 	return f.points, ctx.Err()
 }
 
-// Refused are the points that stand in the way for certain.
-func Refused(points []Point) []Point {
-	return slices.DeleteFunc(slices.Clone(points), func(p Point) bool { return p.Verdict != Refuse })
-}
-
 type forecast struct {
-	c *Client
-	p Prospect
+	c      *Client
+	plane  ControlPlane
+	rights Rights
+	p      Prospect
 
 	down     error  // why the server cannot be asked at all
 	version  string // gitVersion, "" if unknown
@@ -116,7 +86,7 @@ func (f *forecast) say(id string, v Verdict, evidence, format string, args ...an
 
 // ask gathers the evidence.
 func (f *forecast) ask(ctx context.Context) {
-	f.version, f.date, f.down = f.c.serverVersion(ctx)
+	f.version, f.date, f.down = f.plane.version(ctx)
 	if f.asked = time.Now(); f.down != nil {
 		f.listed, f.whoErr, f.bindErr = f.down, f.down, f.down
 		return // one wait is enough
@@ -125,19 +95,19 @@ func (f *forecast) ask(ctx context.Context) {
 	if f.listed = err; err == nil {
 		f.earlier = list.Items
 	}
-	f.me, f.whoErr = f.c.WhoAmI(ctx)
-	f.manager, f.managed = f.c.managerFlags(ctx)
-	f.roots = f.c.AcceptedRoots(ctx)
+	f.me, f.whoErr = f.rights.WhoAmI(ctx)
+	f.manager, f.managed = f.plane.managerFlags(ctx)
+	f.roots = f.plane.AcceptedRoots(ctx)
 	ctx, cancel := context.WithTimeout(ctx, forecastTimeout)
 	defer cancel()
-	f.bindings, f.bindErr = f.c.GrantsOf(ctx, f.p.Subject)
+	f.bindings, f.bindErr = f.rights.GrantsOf(ctx, f.p.Subject)
 }
 
 func (f *forecast) create(ctx context.Context) {
 	var missing []Rule
 	err := f.down
 	if err == nil {
-		missing, err = f.c.MayRequest(ctx)
+		missing, err = f.rights.MayRequest(ctx)
 	}
 	const asked = "SelfSubjectAccessReview"
 	switch {
@@ -279,7 +249,7 @@ func (f *forecast) extension() {
 // does not counts before what became of other requests: anybody who may write
 // their status can make one look signed.
 func (f *forecast) issues() {
-	if why, evidence := f.c.never(f.p.SignerName, f.version, f.managed); why != "" {
+	if why, evidence := f.plane.never(f.p.SignerName, f.version, f.managed); why != "" {
 		f.say("issues", Refuse, evidence, "%s", why)
 		return
 	}
@@ -306,19 +276,11 @@ func (f *forecast) issues() {
 		f.say("issues", OK, f.manager.evidence, "the controller manager holds a signing key")
 		return
 	}
-	if k, evidence := kindOf(f.version, f.c.hostname()); evidence != "" && k.verdict != Refuse {
+	if k, evidence := kindOf(f.version, f.plane.hostname()); evidence != "" && k.verdict != Refuse {
 		f.say("issues", k.verdict, evidence, "%s: %s", k.name, k.reason)
 		return
 	}
 	f.say("issues", Unknown, "", "whether this cluster issues client certificates cannot be seen from here")
-}
-
-// hostname is the server's, without scheme and port.
-func (c *Client) hostname() string {
-	if u, err := url.Parse(c.host); err == nil {
-		return u.Hostname()
-	}
-	return ""
 }
 
 func (f *forecast) clock() {
@@ -372,29 +334,42 @@ func (f *forecast) identity() {
 	}
 }
 
-// serverVersion asks for /version, which everybody may, and takes the server's
-// clock from the answer. The error is that of a server that cannot be reached;
-// one that does not tell is no error.
-func (c *Client) serverVersion(ctx context.Context) (version string, date time.Time, err error) {
-	ctx, cancel := context.WithTimeout(ctx, forecastTimeout)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.certificates.Get().AbsPath("/version").URL().String(), nil)
-	if err != nil {
-		return "", time.Time{}, err
+// issuer compares who signed earlier requests with what the API server accepts.
+func (f *forecast) issuer() {
+	a := f.p.Accepted
+	if a == nil {
+		return
 	}
-	resp, err := c.http.Do(req)
-	if err != nil {
-		return "", time.Time{}, apiError("ask for the version", c.host, err)
+	const handshake = "the API server's TLS handshake"
+	if !a.Requested {
+		f.say("issuer", Refuse, handshake, "the API server requests no client certificate at this address: none can sign in there")
+		return
 	}
-	defer resp.Body.Close()
-	if d, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
-		date = d
+	latest, cert := f.latest()
+	if cert == nil {
+		f.say("issuer", Unknown, "", "the authority that signs for %s is known only from a certificate", f.p.SignerName)
+		return
 	}
-	var v struct {
-		GitVersion string `json:"gitVersion"`
+	known := *a
+	known.Roots = f.roots
+	evidence := "request " + latest + " and " + handshake
+	if f.roots != nil {
+		evidence = "request " + latest + ", ConfigMap " + authenticationMap + " and " + handshake
 	}
-	if resp.StatusCode == http.StatusOK && readJSON(resp.Body, &v) == nil {
-		version = v.GitVersion
+	if err := known.Check(cert); err != nil {
+		f.say("issuer", Refuse, evidence, "%v", err)
+		return
 	}
-	return version, date, nil
+	f.say("issuer", OK, evidence, "certificates are issued by %q, which the API server accepts", cert.Leaf.Issuer.String())
+}
+
+// latest is the certificate that was issued last, with its request's name.
+func (f *forecast) latest() (name string, latest *Certificate) {
+	for i := range f.earlier {
+		cert, err := ParseCertificate(f.earlier[i].Status.Certificate)
+		if err == nil && (latest == nil || cert.Leaf.NotBefore.After(latest.Leaf.NotBefore)) {
+			name, latest = f.earlier[i].Name, cert
+		}
+	}
+	return name, latest
 }

@@ -231,7 +231,7 @@ func TestGrantsOf(t *testing.T) {
 	f := newFake(t)
 	f.answer = s.serve
 	subject := Subject{User: "jo", Groups: []string{"dev"}}
-	g, err := f.client().GrantsOf(t.Context(), subject)
+	g, err := f.client().Rights().GrantsOf(t.Context(), subject)
 	if err != nil || len(g.List) != 2 || !g.Everything || len(g.Unknown) != 0 {
 		t.Fatalf("%+v, %v", g, err)
 	}
@@ -240,16 +240,16 @@ func TestGrantsOf(t *testing.T) {
 	}
 	// What may not be looked at is said, and nothing is claimed.
 	f.answer = plainSite().with(crbs, "403").with(rbs, "403").with(sar, "403").serve
-	if g, err = f.client().GrantsOf(t.Context(), subject); err != nil || len(g.Unknown) != 3 || g.Everything {
+	if g, err = f.client().Rights().GrantsOf(t.Context(), subject); err != nil || len(g.Unknown) != 3 || g.Everything {
 		t.Errorf("%+v, %v", g, err)
 	}
 	f.answer = s.with(roles+"cluster-admin", "403").serve
-	if g, err = f.client().GrantsOf(t.Context(), subject); err != nil || !g.List[0].Unread || g.Everything {
+	if g, err = f.client().Rights().GrantsOf(t.Context(), subject); err != nil || !g.List[0].Unread || g.Everything {
 		t.Errorf("%+v, %v", g, err)
 	}
 	// The API server's word counts even if no binding shows.
 	f.answer = plainSite().with(sar, `{"kind":"SubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":{"allowed":true}}`).serve
-	if g, err = f.client().GrantsOf(t.Context(), subject); err != nil || !g.Everything {
+	if g, err = f.client().Rights().GrantsOf(t.Context(), subject); err != nil || !g.Everything {
 		t.Errorf("%+v, %v", g, err)
 	}
 }

@@ -45,9 +45,9 @@ const everything = "everything"
 // GrantsOf looks up the role bindings that name the subject's user or groups,
 // page by page, and their roles. Missing rights are no error: they end up in
 // Unknown.
-func (c *Client) GrantsOf(ctx context.Context, s Subject) (Grants, error) {
+func (r Rights) GrantsOf(ctx context.Context, s Subject) (Grants, error) {
 	var g Grants
-	look := grantLook{c: c, subject: s, roles: map[string]powers{}}
+	look := grantLook{rights: r, subject: s, roles: map[string]powers{}}
 	for _, kind := range []string{"clusterrolebindings", "rolebindings"} {
 		err := look.bindings(ctx, kind, &g)
 		switch {
@@ -56,17 +56,17 @@ func (c *Client) GrantsOf(ctx context.Context, s Subject) (Grants, error) {
 		case apierrors.IsNotFound(err):
 			g.Unknown = append(g.Unknown, "the cluster has no "+kind+": it does not decide by RBAC")
 		case err != nil:
-			return g, apiError("look up "+kind, c.host, err)
+			return g, apiError("look up "+kind, r.host, err)
 		}
 	}
-	all, err := c.mayDoAnything(ctx, s)
+	all, err := r.mayDoAnything(ctx, s)
 	switch {
 	case IsForbidden(err), apierrors.IsNotFound(err):
 		if len(g.Unknown) > 0 {
 			g.Unknown = append(g.Unknown, "you may not ask with subjectaccessreviews")
 		}
 	case err != nil:
-		return g, apiError("ask what the user may do", c.host, err)
+		return g, apiError("ask what the user may do", r.host, err)
 	}
 	g.Everything = all || slices.ContainsFunc(g.List, func(x Grant) bool {
 		return x.Namespace == "" && slices.Contains(x.Powers, everything)
@@ -75,11 +75,11 @@ func (c *Client) GrantsOf(ctx context.Context, s Subject) (Grants, error) {
 }
 
 // mayDoAnything asks all authorizers, RBAC or not.
-func (c *Client) mayDoAnything(ctx context.Context, s Subject) (bool, error) {
+func (r Rights) mayDoAnything(ctx context.Context, s Subject) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	got := &authorizationv1.SubjectAccessReview{}
-	err := c.authorization.Post().Resource("subjectaccessreviews").Body(&authorizationv1.SubjectAccessReview{
+	err := r.authorization.Post().Resource("subjectaccessreviews").Body(&authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{
 			User: s.User, Groups: append(slices.Clone(s.Groups), "system:authenticated"), // as it will be
 			ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "*", Group: "*", Resource: "*"},
@@ -95,7 +95,7 @@ type powers struct {
 
 // grantLook is one look-up; roles are those read already.
 type grantLook struct {
-	c       *Client
+	rights  Rights
 	subject Subject
 	roles   map[string]powers
 }
@@ -124,7 +124,7 @@ func (l *grantLook) page(ctx context.Context, kind, token string) ([]binding, st
 		Metadata struct{ Continue string }
 		Items    []binding
 	}
-	err := l.c.rbac(ctx, "/"+kind, map[string]string{"limit": fmt.Sprint(DefaultPageSize), "continue": token}, &list)
+	err := l.rights.rbac(ctx, "/"+kind, map[string]string{"limit": fmt.Sprint(DefaultPageSize), "continue": token}, &list)
 	return list.Items, list.Metadata.Continue, err
 }
 
@@ -133,16 +133,16 @@ func (l *grantLook) page(ctx context.Context, kind, token string) ([]binding, st
 const rbacAPI = "/apis/rbac.authorization.k8s.io/v1"
 
 // rbac reads path below the API group.
-func (c *Client) rbac(ctx context.Context, path string, params map[string]string, to any) error {
+func (r Rights) rbac(ctx context.Context, path string, params map[string]string, to any) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	r := c.certificates.Get().AbsPath(rbacAPI + path)
+	req := r.certificates.Get().AbsPath(rbacAPI + path)
 	for name, value := range params {
 		if value != "" {
-			r = r.Param(name, value)
+			req = req.Param(name, value)
 		}
 	}
-	raw, err := r.Do(ctx).Raw()
+	raw, err := req.Do(ctx).Raw()
 	if err != nil {
 		return err
 	}
@@ -200,7 +200,7 @@ func (l *grantLook) role(ctx context.Context, ref roleRef, namespace string) (po
 		return p, nil
 	}
 	var role struct{ Rules []policyRule }
-	err := l.c.rbac(ctx, path, nil, &role)
+	err := l.rights.rbac(ctx, path, nil, &role)
 	p := powers{words: powersOf(role.Rules), unread: IsForbidden(err)}
 	if err != nil && !p.unread && !apierrors.IsNotFound(err) { // a role that is not there gives nothing
 		return p, err

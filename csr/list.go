@@ -104,11 +104,11 @@ func continueAfter(err error) string {
 	return ""
 }
 
-// Watch streams changes of the chosen requests until ctx ends, Stop is called
-// or the server ends it. The caller handles ERROR events; WatchError reads them.
-func (c *Client) Watch(ctx context.Context, o ListOptions) (watch.Interface, error) {
+// watch streams changes of the chosen requests until ctx ends, Stop is called
+// or the server ends it. The caller handles ERROR events; watchError reads them.
+func (c *Client) watch(ctx context.Context, o ListOptions) (watch.Interface, error) {
 	const op = "watch requests"
-	w, err := c.watch(ctx, o, nil)
+	w, err := c.stream(ctx, o, nil)
 	if IsForbidden(err) {
 		return nil, c.lacks(ctx, op, err, "watch")
 	}
@@ -118,7 +118,8 @@ func (c *Client) Watch(ctx context.Context, o ListOptions) (watch.Interface, err
 	return w, nil
 }
 
-func (c *Client) watch(ctx context.Context, o ListOptions, timeoutSeconds *int64) (watch.Interface, error) {
+// stream leaves the error as client-go gave it.
+func (c *Client) stream(ctx context.Context, o ListOptions, timeoutSeconds *int64) (watch.Interface, error) {
 	return c.certificates.Get().Resource(resource).
 		VersionedParams(&metav1.ListOptions{
 			Watch: true, FieldSelector: o.selector(), LabelSelector: o.LabelSelector,
@@ -127,9 +128,9 @@ func (c *Client) watch(ctx context.Context, o ListOptions, timeoutSeconds *int64
 		Watch(ctx)
 }
 
-// WatchError is the error in an ERROR event of Watch; ErrExpired means: list
+// watchError is the error in an ERROR event of watch; ErrExpired means: list
 // again, then watch from there.
-func (c *Client) WatchError(e watch.Event) error {
+func (c *Client) watchError(e watch.Event) error {
 	if e.Type != watch.Error {
 		return nil
 	}

@@ -1,8 +1,6 @@
 package csr
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -186,53 +184,11 @@ func heredoc(objects []map[string]any) string {
 	return "kubectl apply -f - <<'EOF'\n" + strings.Join(docs, "---\n") + "EOF\n"
 }
 
-// forbidden explains a 403. Not every one is RBAC's: admission refuses with the
-// same code. So the cluster is asked which of the needed rights are missing; if
-// none is, or it will not say, its own words stand. The role is what to grant.
-func (c *Client) forbidden(ctx context.Context, op string, err error, needed, role []Rule) error {
-	missing, askErr := c.missing(ctx, needed)
-	if askErr != nil && ctx.Err() != nil {
-		return fmt.Errorf("%s: %w", op, ctx.Err())
-	}
-	if len(missing) == 0 {
-		return &Error{Op: op, Kind: ErrRefused, Err: err, detail: cause(err), hint: anonymousHint(err)}
-	}
-	out := &ForbiddenError{Op: op, Missing: missing, Rules: role, Err: err}
-	if me, err := c.WhoAmI(ctx); err == nil {
-		out.User = me.User
-	}
-	return out
-}
-
-// CheckApprover is the *ForbiddenError that Approve or Deny would meet for
-// requests to signer, or nil; so that nobody decides in vain.
-func (c *Client) CheckApprover(ctx context.Context, signer string) error {
-	needed := approverRules(signer)[3:] // the verdict's own: who reads the request may read it
-	missing, err := c.missing(ctx, needed)
-	if errors.Is(err, ErrNotServed) || len(missing) == 0 && err == nil {
-		return nil // where nobody can tell, the decision itself will
-	}
-	if err != nil {
-		return err
-	}
-	out := &ForbiddenError{Op: "decide on requests for " + signer, Missing: missing, Rules: approverRules(signer)}
-	if me, err := c.WhoAmI(ctx); err == nil {
-		out.User = me.User
-	}
-	return out
-}
-
 func anonymousHint(err error) string {
 	if strings.Contains(err.Error(), `"system:anonymous"`) {
 		return "no credential reached the cluster: the context has none, or a proxy took it off"
 	}
 	return ""
-}
-
-// lacks is forbidden for one verb on requests.
-func (c *Client) lacks(ctx context.Context, op string, err error, verb string) error {
-	rules := []Rule{{Verb: verb, Group: certificatesv1.GroupName, Resource: resource}}
-	return c.forbidden(ctx, op, err, rules, rules)
 }
 
 // IsForbidden reports whether err is a refusal of the cluster with code 403,

@@ -1,7 +1,6 @@
 package csr
 
 import (
-	"context"
 	"crypto"
 	"crypto/rsa"
 	"fmt"
@@ -130,34 +129,4 @@ func kindOf(version, host string) (k kindOfCluster, evidence string) {
 func distro(version string) bool {
 	_, release, _ := strings.Cut(version, "-eks-")
 	return strings.Count(release, "-") == 2
-}
-
-// never is why the cluster signs no client certificate, "" if that is not known.
-// A controller manager that can be seen is not Amazon's: EKS Anywhere has the
-// version of EKS, and may sign.
-func (c *Client) never(signer, version string, managed bool) (why, evidence string) {
-	k, evidence := kindOf(version, c.hostname())
-	if signer != ClientSigner || k.verdict != Refuse || managed && k.host == "" {
-		return "", ""
-	}
-	return k.name + ": " + k.reason, evidence
-}
-
-// SignsNever says why the cluster will not sign for a signer even what is
-// approved; "" if it may. A server that cannot be asked is no reason.
-func (c *Client) SignsNever(ctx context.Context, signer string) string {
-	version, _, err := c.serverVersion(ctx)
-	if err != nil {
-		return ""
-	}
-	why, evidence := c.never(signer, version, false)
-	if why == "" {
-		return ""
-	}
-	if _, managed := c.managerFlags(ctx); managed {
-		if why, evidence = c.never(signer, version, true); why == "" {
-			return ""
-		}
-	}
-	return why + " (" + evidence + ")"
 }

@@ -151,7 +151,7 @@ func (w *waiter) follow(ctx context.Context, version string, opened func() error
 	// A server that accepts and then says nothing must not hold the wait up.
 	late := time.AfterFunc(callTimeout, cancel)
 	seconds := int64(w.cfg.watchFor.Seconds() * (1 + rand.Float64()))
-	stream, err := w.c.watch(ctx, ListOptions{Name: w.ref.Name, ResourceVersion: version}, &seconds)
+	stream, err := w.c.stream(ctx, ListOptions{Name: w.ref.Name, ResourceVersion: version}, &seconds)
 	if !late.Stop() {
 		if stream != nil {
 			stream.Stop()
@@ -246,7 +246,7 @@ func (w *waiter) noteStall(ctx context.Context) {
 	s := w.last
 	means := fmt.Sprintf("some clusters never sign for %s: ask the admin which signer does", s.Object.Spec.SignerName)
 	if s.Object.Spec.SignerName == ClientSigner {
-		if why := w.c.SignsNever(ctx, ClientSigner); why != "" {
+		if why := w.c.ControlPlane().SignsNever(ctx, ClientSigner); why != "" {
 			means = why
 		}
 	}

@@ -56,7 +56,7 @@ func (k Contexts) Migration(ctx context.Context, kubeContext string) (Migration,
 	if err != nil {
 		return m, err
 	}
-	me, err := client.WhoAmI(ctx)
+	me, err := client.Rights().WhoAmI(ctx)
 	everybody := func(g string) bool { return g == "system:authenticated" }
 	m.Subject = csr.Subject{User: me.User, Groups: slices.DeleteFunc(me.Groups, everybody)}
 	return m, err

@@ -100,7 +100,7 @@ func (b BreakGlass) asCaller(ctx context.Context, kubeContext, name, suffix stri
 	if err != nil {
 		return o, err
 	}
-	me, err := client.WhoAmI(ctx)
+	me, err := client.Rights().WhoAmI(ctx)
 	if err != nil {
 		return o, err
 	}

@@ -64,7 +64,7 @@ func (r *attempt) refuseVain(ctx context.Context) error {
 
 // reach tells whether the API server answers, and knows who asks.
 func reach(ctx context.Context, client *csr.Client) error {
-	_, err := client.WhoAmI(ctx)
+	_, err := client.Rights().WhoAmI(ctx)
 	if errors.Is(err, csr.ErrUnreachable) || errors.Is(err, csr.ErrUnauthorized) || ctx.Err() != nil {
 		return err
 	}

@@ -189,7 +189,7 @@ func (r *attempt) awaitApproval(ctx context.Context) (outcome, error) {
 	for _, n := range got.Notes {
 		r.note("%s", n)
 	}
-	r.j.Certificate, r.roots = got.PEM, client.AcceptedRoots(ctx)
+	r.j.Certificate, r.roots = got.PEM, client.ControlPlane().AcceptedRoots(ctx)
 	return outcome{message: "issued, valid until " + expiry.Day(got.Leaf.NotAfter)}, nil
 }
 
@@ -214,7 +214,7 @@ func vainWait(ctx context.Context, client *csr.Client, signer string, finishing 
 	over, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	defer finishing.Begin()()
-	why := client.SignsNever(over, signer)
+	why := client.ControlPlane().SignsNever(over, signer)
 	if why == "" {
 		return ""
 	}

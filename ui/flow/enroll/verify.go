@@ -65,7 +65,7 @@ func (r *attempt) signIn(ctx context.Context) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	me, err := client.WhoAmI(ctx)
+	me, err := client.Rights().WhoAmI(ctx)
 	if errors.Is(err, csr.ErrNotServed) { // before Kubernetes 1.28
 		me, err = csr.Identity{User: r.j.Options.User, Groups: r.j.Options.Groups}, nil
 	}
@@ -73,7 +73,7 @@ func (r *attempt) signIn(ctx context.Context) (outcome, error) {
 		return outcome{}, err
 	}
 	r.result = resultOf(r.j, r.env.Kubeconfig, me)
-	has, complete, err := client.HasRights(ctx, "default")
+	has, complete, err := client.Rights().HasAny(ctx, "default")
 	if err != nil {
 		return outcome{}, err
 	}

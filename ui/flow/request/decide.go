@@ -50,7 +50,7 @@ func (q Requests) ApproveFiled(ctx context.Context, file, server string, ref csr
 func (q Requests) CheckApprover(ctx context.Context, file, signer string) error {
 	client, err := q.access.ClientOf(ctx, kubeconfig.Rules{Explicit: file}, "")
 	if err == nil {
-		err = client.CheckApprover(ctx, signer)
+		err = client.Rights().CheckApprover(ctx, signer)
 	}
 	if err != nil {
 		return fmt.Errorf("approve: %w", err)
@@ -91,7 +91,7 @@ func (q Requests) Look(ctx context.Context, kubeContext, name string, look LookO
 		return View{}, err
 	}
 	if look.ToDecide {
-		if err := client.CheckApprover(ctx, obj.Spec.SignerName); err != nil {
+		if err := client.Rights().CheckApprover(ctx, obj.Spec.SignerName); err != nil {
 			return View{}, err
 		}
 	}
@@ -115,7 +115,7 @@ func rightsCheck(ctx context.Context, client *csr.Client, v *View) error {
 	if v.User == "" || !strings.HasPrefix(v.SignerName, "kubernetes.io/") {
 		return nil // what another signer's certificates are good for is not the cluster's RBAC to say
 	}
-	g, err := client.GrantsOf(ctx, csr.Subject{User: v.User, Groups: v.Groups})
+	g, err := client.Rights().GrantsOf(ctx, csr.Subject{User: v.User, Groups: v.Groups})
 	if err != nil {
 		return err
 	}
@@ -174,7 +174,7 @@ func (q Requests) DecideUnrecorded(ctx context.Context, kubeContext string, seen
 	if err != nil {
 		return View{}, err
 	}
-	me, err := client.WhoAmI(ctx)
+	me, err := client.Rights().WhoAmI(ctx)
 	if err != nil && !errors.Is(err, csr.ErrNotServed) { // before Kubernetes 1.28 nobody can tell
 		return View{}, err
 	}

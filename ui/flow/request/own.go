@@ -307,7 +307,7 @@ func (f Own) Cancel(ctx context.Context, kubeContext, name string) error {
 
 // ownByRequester refuses a request that the caller has not filed.
 func ownByRequester(ctx context.Context, client *csr.Client, obj *certificatesv1.CertificateSigningRequest) error {
-	me, err := client.WhoAmI(ctx)
+	me, err := client.Rights().WhoAmI(ctx)
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func (a Agent) CheckContext(ctx context.Context, name string) (Health, error) {
 	if err != nil {
 		return h, err
 	}
-	me, err := client.WhoAmI(ctx)
+	me, err := client.Rights().WhoAmI(ctx)
 	if errors.Is(err, csr.ErrNotServed) { // it has let us in
 		err = nil
 	}
