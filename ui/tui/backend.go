@@ -8,13 +8,10 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	flowcontexts "github.com/kubehsm/kubehsm/ui/flow/contexts"
-	"github.com/kubehsm/kubehsm/ui/flow/doctor"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
-	"github.com/kubehsm/kubehsm/ui/tui/screen/activity"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/contexts"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/desk"
-	diagnosis "github.com/kubehsm/kubehsm/ui/tui/screen/doctor"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/enroll"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/requests"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/token"
@@ -27,8 +24,6 @@ type Backend interface {
 	enroll.Backend
 	token.Backend
 	requests.Backend
-	activity.Backend
-	diagnosis.Backend
 	contexts.Backend
 	desk.Backend
 	// AskBy has p asked for what no operation asks itself, such as a PIN to sign
@@ -71,26 +66,6 @@ func (b *backend) KubeconfigHistory(ctx context.Context) ([]kubeconfig.Step, err
 // screen.
 func (b *backend) Tokens(ctx context.Context) ([]hsm.View, []hsm.Problem, error) {
 	return b.tokens().ListNow(ctx)
-}
-
-// Diagnose implements [diagnosis.Backend].
-func (b *backend) Diagnose(ctx context.Context, online bool, report func(doctor.Check)) []doctor.Check {
-	return doctor.Run(ctx, doctor.Options{Env: b.Env, Online: online}, report)
-}
-
-// WriteReport implements [diagnosis.Backend].
-func (b *backend) WriteReport(ctx context.Context, path string) error {
-	_, err := doctor.WriteBundle(ctx, path, doctor.Options{Env: b.Env, Online: true})
-	return err
-}
-
-// PlanMove implements [activity.Backend].
-func (b *backend) PlanMove(ctx context.Context, port int) (activity.Move, error) {
-	m, err := flowcontexts.New(b.Env).MoveBridge(ctx, port)
-	if err != nil {
-		return activity.Move{}, err
-	}
-	return activity.Move{From: m.From, To: m.To, Enrollments: m.Enrollments, Apply: m.Apply}, nil
 }
 
 // PlanSet implements [contexts.Backend].

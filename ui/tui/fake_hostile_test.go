@@ -12,13 +12,10 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig"
-	"github.com/kubehsm/kubehsm/plugin/agent/message"
-	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	flowcontexts "github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
-	"github.com/kubehsm/kubehsm/ui/flow/doctor"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
@@ -56,46 +53,9 @@ func hostile(s string) *hostileBackend {
 	for i := range f.requests {
 		f.requests[i].Name += s
 	}
-	f.status = poisoned(f.status, s)
 	f.unfinished = poisoned(f.unfinished, s)
 	f.notes = []string{s}
 	return h
-}
-
-func (h *hostileBackend) AgentStatus(ctx context.Context) (message.Status, error) {
-	st, err := h.fakeBackend.AgentStatus(ctx)
-	for i := range st.Consents {
-		st.Consents[i].Enrollment = h.s
-	}
-	for i := range st.Sessions {
-		st.Sessions[i].Enrollment = h.s
-	}
-	return st, err
-}
-
-func (h *hostileBackend) Audit(ctx context.Context, _ audit.Filter, each func(audit.Record) error) (int, error) {
-	h.following.Add(1)
-	defer h.following.Add(-1)
-	for _, r := range fakeRecords() {
-		r = poisoned(r, h.s)
-		r.Enrollment = h.s
-		if err := each(r); err != nil {
-			return 0, err
-		}
-	}
-	<-ctx.Done()
-	return 0, nil
-}
-
-func (h *hostileBackend) Diagnose(_ context.Context, _ bool, report func(doctor.Check)) []doctor.Check {
-	all := fakeChecks()
-	for i := range all {
-		id := all[i].ID
-		all[i] = poisoned(all[i], h.s)
-		all[i].ID = id
-		report(all[i])
-	}
-	return all
 }
 
 func (h *hostileBackend) BootstrapTokens(ctx context.Context, c string, reveal bool) ([]desk.BootstrapToken, []string, error) {

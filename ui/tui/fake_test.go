@@ -15,9 +15,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/ask"
-	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
@@ -59,9 +57,6 @@ type fakeBackend struct {
 	changes     chan request.Event
 	refusals    []string
 
-	status    message.Status
-	statusErr error
-	audited   chan audit.Record
 	offered   chan hsm.Prompter
 	asker     hsm.Prompter
 	renewed   chan struct{}
@@ -129,7 +124,7 @@ func newFake() *fakeBackend {
 			{Name: "staging", Cluster: "staging", Server: "https://staging.example.com:6443", User: "jane", UserKind: "token", File: "/home/jane/.kube/config"},
 		},
 		requests: fakeRequests(),
-		status:   fakeStatus(), audited: make(chan audit.Record), offered: make(chan hsm.Prompter, 1), renewed: make(chan struct{}),
+		offered:  make(chan hsm.Prompter, 1), renewed: make(chan struct{}),
 		pin: "648219", tries: 3, fail: map[enrolling.Step]error{}, hang: map[enrolling.Step]bool{},
 	}
 }

@@ -55,8 +55,6 @@ func scenes(t *testing.T) []scene {
 		{name: "requests", start: none, walk: atRequests},
 		{name: "look", start: none, walk: toLook},
 		{name: "look-bad", start: none, walk: func(r *rig) { atRequests(r); r.Press("enter"); r.Sees("Nobody vouches") }},
-		{name: "activity", start: none, walk: atActivity},
-		{name: "doctor", start: none, walk: atDoctor},
 		{name: "contexts", fake: withOurs, start: none, walk: func(r *rig) { atContexts(r); r.Press("enter"); r.Sees("takes you for jane") }},
 		{name: "remove", fake: withOurs, start: none, walk: func(r *rig) { atContexts(r); r.Press("end"); r.opens("X"); r.Sees("Remove prod-hsm?") }},
 		{name: "desk", start: none, walk: atDesk},
@@ -79,7 +77,6 @@ func scenes(t *testing.T) []scene {
 			r.goTo("Requests")
 			r.Sees("You may not list", "not filed")
 		}},
-		{name: "open", start: none, walk: func(r *rig) { atActivity(r); r.Press("tab"); r.Sees("wants a yes: delete pods") }},
 		{name: "consent", fake: withOurs, start: none, walk: func(r *rig) {
 			atContexts(r)
 			r.Press("end")

@@ -3,8 +3,11 @@ package tui
 import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/ask"
+	flowcontexts "github.com/kubehsm/kubehsm/ui/flow/contexts"
+	flowdoctor "github.com/kubehsm/kubehsm/ui/flow/doctor"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
+	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/activity"
@@ -58,13 +61,13 @@ func (f *factory) sections() []*section {
 			return requests.New(services[requests.Backend](f.shared, f.backend))
 		}},
 		{id: screen.Activity, title: "Activity", make: func() screen.Screen {
-			return activity.New(services[activity.Backend](f.shared, f.backend))
+			return activity.New(f.tools(), session.Agent{Env: f.flow}, flowcontexts.New(f.flow))
 		}},
 		{id: screen.HelpDesk, title: "Help desk", make: func() screen.Screen {
 			return desk.New(desk.Services{Services: services[desk.Backend](f.shared, f.backend), Store: f.store})
 		}},
 		{id: screen.Doctor, title: "Doctor", make: func() screen.Screen {
-			return doctor.New(services[doctor.Backend](f.shared, f.backend))
+			return doctor.New(f.tools(), flowdoctor.Options{Env: f.flow, Online: true})
 		}},
 	}
 }

@@ -2,12 +2,19 @@ package activity_test
 
 import (
 	"encoding/json"
+	"errors"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/audit"
+	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/process"
+	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/tui/screentest"
 	"github.com/kubehsm/kubehsm/ui/tui/tuitest"
 )
@@ -40,6 +47,84 @@ func open(t *testing.T) *screentest.Rig {
 	r := w.Open("4")
 	r.Sees("signature", "sign-in", "denial", "delete pods")
 	return r
+}
+
+// busy shows the screen of an agent that has unlocked the token of an enrollment.
+func busy(t *testing.T, open func(*screentest.World) *screentest.Rig) *screentest.Rig {
+	t.Helper()
+	w := screentest.New(t)
+	card := w.Cards.Add(hsmtest.FakeOptions{Serial: "12345678"})
+	key := w.Generate(card, hsm.GenerateOptions{Algorithm: hsm.ECDSAP256, Slot: "9a"})
+	w.Enroll("prod-hsm", key, w.Certify(card, key, "jane"))
+	w.Agent()
+	if err := (session.Agent{Env: w.Env}).Unlock(t.Context(), "prod-hsm", hsmtest.Typing(t, card.PIN())); err != nil {
+		t.Fatal(err)
+	}
+	r := open(w)
+	r.Sees("1 token unlocked", "agent-start", "unlock", "granted", "token 12345678")
+	return r
+}
+
+// locked wants the token to be locked now, and that to be on record.
+func locked(r *screentest.Rig) {
+	r.T.Helper()
+	r.Sees("locked: the next command asks for the PIN", "all locked", "asked")
+	s, err := session.Agent{Env: r.World.Env}.AgentStatus(r.T.Context())
+	if err != nil || slices.ContainsFunc(s.Tokens, func(t message.TokenStatus) bool { return t.Unlocked }) {
+		r.T.Errorf("%+v, %v", s.Tokens, err)
+	}
+}
+
+// TestAgent: what is open comes and goes by itself; the agent is locked, and ended.
+func TestAgent(t *testing.T) {
+	r := busy(t, func(w *screentest.World) *screentest.Rig { return w.Open("4") })
+	r.Press("tab")
+	r.Sees("token 12345678", "unlocked, ")
+	r.Press("L")
+	r.Loses("unlocked, ")
+	r.Press("tab")
+	locked(r)
+	r.Press("S")
+	r.Sees("the agent has ended", "The agent is not running")
+	if _, err := (session.Agent{Env: r.World.Env}).AgentStatus(t.Context()); !errors.Is(err, client.ErrNotRunning) {
+		t.Errorf("it runs, or %v", err)
+	}
+	r.Press("L")
+	r.Sees("lock: the agent is not running")
+}
+
+// TestReadOnly: the agent is locked there too, which keeps nothing from anybody, and
+// not ended.
+func TestReadOnly(t *testing.T) {
+	r := busy(t, func(w *screentest.World) *screentest.Rig { return w.OpenReadOnly("4") })
+	r.Press("S")
+	r.Sees("stop the agent: read-only mode")
+	r.Press("L")
+	locked(r)
+}
+
+// TestWaits: who waits for a yes is named above the log, as long as it is so.
+func TestWaits(t *testing.T) {
+	w := screentest.New(t)
+	status := message.Status{Version: "1.0.0", PID: 4711, Started: ago(2 * time.Hour), Signatures: 14,
+		Upstreams: []bridge.UpstreamStatus{{Enrollment: "prod-hsm", Server: "prod.example.com:6443", Requests: 311, Signatures: 14}},
+		Sessions:  []bridge.SessionStatus{{Enrollment: "prod-hsm", Client: process.ID{PID: 5120}, Requests: 12, Open: 1}},
+		Consents: []message.ConsentStatus{{Enrollment: "prod-hsm", Client: process.ID{PID: 5121},
+			Request: `delete pods "web-1" in "shop"`, Since: ago(4 * time.Second)}}}
+	w.Told(status)
+	r := w.Open("4")
+	r.Sees("14 signatures", "agent 1.0.0, process 4711, up 2h", `prod-hsm waits for a yes: delete pods "web-1"`)
+	r.Press("tab")
+	r.Sees("connection to prod.example.com:6443", "process 5120", "12 requests, 1 open")
+	r.Press("/", `"connection"`)
+	r.Loses("12 requests, 1 open")
+}
+
+// TestCommands names the commands that say the same.
+func TestCommands(t *testing.T) {
+	r := open(t)
+	r.Press("x")
+	r.Sees("kubehsm agent status", "kubehsm audit -f")
 }
 
 // TestLive: what is added to the log comes up by itself, and an agent that does not

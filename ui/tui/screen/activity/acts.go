@@ -26,13 +26,13 @@ func (m *Model) Acts() screen.Acts {
 		screen.On(screen.Action{Key: keys.Letter("L", "lock"), Reason: idle}, "agent lock", func() tea.Cmd {
 			return screen.Operate(screen.Operation{Title: "Lock everything", Command: "kubehsm agent lock",
 				Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
-					return insisted("Locked", "locked: the next command asks for the PIN", func(say func(string)) error { return m.Backend.LockAgent(ctx, say) })
+					return insisted("Locked", "locked: the next command asks for the PIN", func(say func(string)) error { return m.agent.LockAgent(ctx, say) })
 				}})
 		}),
 		screen.On(screen.Action{Key: keys.Letter("S", "stop the agent"), Reason: idle, Writes: true}, "agent stop", func() tea.Cmd {
 			return screen.Operate(screen.Operation{Title: "Stop the agent", Command: "kubehsm agent stop", Writes: true,
 				Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
-					return insisted("Stopped", "the agent has ended", func(say func(string)) error { return m.Backend.StopAgent(ctx, say) })
+					return insisted("Stopped", "the agent has ended", func(say func(string)) error { return m.agent.StopAgent(ctx, say) })
 				}})
 		}),
 		screen.On(screen.Action{Key: keys.Letter("b", "move the bridge"), Writes: true, Quiet: true}, "agent port", m.move),
@@ -74,7 +74,7 @@ func (m *Model) move() tea.Cmd {
 			return nil
 		}
 		return screen.Change("Move the bridge", "kubehsm agent port "+strconv.FormatUint(n, 10), "the bridge has moved", func(ctx context.Context, p hsm.Prompter) error {
-			move, err := m.Backend.PlanMove(ctx, int(n))
+			move, err := m.contexts.MoveBridge(ctx, int(n))
 			if err != nil {
 				return err
 			}
@@ -92,7 +92,7 @@ func (m *Model) move() tea.Cmd {
 
 // unit shows what a service manager needs to run the agent from login on.
 func (m *Model) unit() tea.Cmd {
-	file, where, err := m.Backend.AgentUnit(runtime.GOOS == "darwin")
+	file, where, err := m.agent.AgentUnit(runtime.GOOS == "darwin")
 	if err != nil {
 		return screen.Send(screen.FailureMsg{Title: "Start it at login", Err: err})
 	}

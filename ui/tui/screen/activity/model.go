@@ -17,6 +17,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/audit"
+	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
@@ -25,25 +26,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/task"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
-
-// Backend is what the screen needs of the use cases.
-type Backend interface {
-	AgentStatus(ctx context.Context) (message.Status, error)
-	LockAgent(ctx context.Context, say func(string)) error
-	StopAgent(ctx context.Context, say func(string)) error
-	AgentUnit(launchd bool) (file []byte, where string, err error)
-	PlanMove(ctx context.Context, port int) (Move, error)
-	Audit(ctx context.Context, f audit.Filter, each func(audit.Record) error) (damaged int, err error)
-	AuditDetail(r audit.Record) string
-}
-
-// Move is a change of the bridge's port, looked at before it is made.
-type Move struct {
-	From, To string
-	// Enrollments are those whose kubeconfig entries are written anew.
-	Enrollments []string
-	Apply       func(ctx context.Context) error
-}
 
 // How far back the log is read, how many records are kept, and how often the
 // agent is asked.
@@ -56,7 +38,9 @@ const (
 // Model is the screen.
 type Model struct {
 	screen.Base
-	screen.Services[Backend]
+	screen.Tools
+	agent    session.Agent
+	contexts contexts.Contexts
 	status   message.Status
 	running  bool
 	asked    bool
@@ -99,9 +83,9 @@ type (
 	}
 )
 
-// New returns the screen.
-func New(s screen.Services[Backend]) *Model {
-	m := &Model{Services: s}
+// New returns the screen of an agent; the contexts lead to its bridge.
+func New(t screen.Tools, agent session.Agent, contexts contexts.Contexts) *Model {
+	m := &Model{Tools: t, agent: agent, contexts: contexts}
 	m.list = widget.List[record]{
 		Columns: []widget.Column{{Title: "WHEN", Width: 5}, {Title: "EVENT", Width: 11}, {Title: "OUTCOME", Width: 9}, {Title: "ENROLLMENT", Width: 18, From: 64}, {Title: "PROGRAM", Width: 16, From: 84}, {Title: "DETAIL"}},
 		Key:     func(r record) string { return strconv.Itoa(r.number) },
@@ -146,7 +130,7 @@ func (m *Model) Poll(now time.Time) tea.Cmd {
 func (m *Model) askAgent(now time.Time) tea.Cmd {
 	m.ask.Cancel()
 	h, cmd := m.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
-		s, err := m.Backend.AgentStatus(ctx)
+		s, err := m.agent.AgentStatus(ctx)
 		return statusMsg{id: id, status: s, err: err}
 	})
 	m.ask = h
@@ -166,8 +150,8 @@ func (m *Model) follow(now time.Time) tea.Cmd {
 		in := make(chan record, batchMost)
 		go task.Batch(in, batchMost, batchWait, func(all []record) { m.Runner.Send(recordsMsg{id: id, records: all}) })
 		defer close(in)
-		_, err := m.Backend.Audit(ctx, audit.Filter{Since: now.Add(-logSince), Follow: true}, func(r audit.Record) error {
-			in <- record{Record: r, program: text.Clean(session.AuditProgram(r)), detail: text.Clean(m.Backend.AuditDetail(r))}
+		_, err := m.agent.Audit(ctx, audit.Filter{Since: now.Add(-logSince), Follow: true}, func(r audit.Record) error {
+			in <- record{Record: r, program: text.Clean(session.AuditProgram(r)), detail: text.Clean(m.agent.AuditDetail(r))}
 			return nil
 		})
 		return logEndedMsg{id: id, err: err}

@@ -8,9 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	tea "charm.land/bubbletea/v2"
+
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	flowdoctor "github.com/kubehsm/kubehsm/ui/flow/doctor"
+	"github.com/kubehsm/kubehsm/ui/tui/screen/doctor"
 	"github.com/kubehsm/kubehsm/ui/tui/screentest"
 )
 
@@ -24,6 +28,27 @@ func open(t *testing.T) *screentest.Rig {
 	r.Sees("blue", "the reader fell silent")
 	r.Sees("look again")
 	return r
+}
+
+// TestGolden: the worst is under the cursor, with what mends it.
+func TestGolden(t *testing.T) {
+	w := screentest.New(t)
+	r := w.Open("6")
+	var found tea.Msg
+	r.Until("looked", func() bool {
+		found = doctor.Found(r.Given, []flowdoctor.Check{
+			{ID: "pcscd", Group: flowdoctor.GroupTokens, Title: "PC/SC service", State: flowdoctor.OK, Found: "pcscd 2.3.3 answers"},
+			{ID: "kubectl-path", Group: flowdoctor.GroupKubectl, Title: "PATH of GUI programs", State: flowdoctor.Warning,
+				Found: "kubectl is not on the bare PATH", Why: "Programs started from a desktop do not read your shell's files.",
+				Fix: "ln -s ~/bin/kubectl /usr/local/bin/kubectl"},
+			{ID: "clock", Group: flowdoctor.GroupClusters, Title: "Clock", State: flowdoctor.Failed, Found: "7 min behind prod.example.com",
+				Why: "A certificate is refused before its time has come.", Fix: "timedatectl set-ntp true"},
+		})
+		return found != nil
+	})
+	r.Send(found)
+	r.Sees("1 thing in the way", "timedatectl set-ntp true")
+	t.Run("doctor", r.Golden)
 }
 
 // TestDoctor names what is well and what is not, with what mends it.

@@ -19,16 +19,11 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
-// Backend looks; see [doctor.Run] and [doctor.WriteBundle].
-type Backend interface {
-	WriteReport(ctx context.Context, path string) error
-	Diagnose(ctx context.Context, online bool, report func(doctor.Check)) []doctor.Check
-}
-
 // Model is the screen.
 type Model struct {
 	screen.Base
-	screen.Services[Backend]
+	screen.Tools
+	look   doctor.Options
 	job    task.Handle
 	checks []doctor.Check
 	done   bool
@@ -48,9 +43,9 @@ type (
 	}
 )
 
-// New returns the screen.
-func New(s screen.Services[Backend]) *Model {
-	m := &Model{Services: s}
+// New returns the screen of what is looked at by o.
+func New(t screen.Tools, o doctor.Options) *Model {
+	m := &Model{Tools: t, look: o}
 	m.list = widget.List[doctor.Check]{
 		Columns: []widget.Column{{Width: 9}, {Title: "WHAT", Width: 24}, {Title: "FOUND"}},
 		Key:     func(c doctor.Check) string { return c.ID },
@@ -71,7 +66,7 @@ func (m *Model) Open(now time.Time) tea.Cmd {
 	m.checks, m.done = nil, false
 	m.list.Set(nil)
 	h, cmd := m.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
-		all := m.Backend.Diagnose(ctx, true, func(c doctor.Check) { m.Runner.Send(checkMsg{id: id, check: c}) })
+		all := doctor.Run(ctx, m.look, func(c doctor.Check) { m.Runner.Send(checkMsg{id: id, check: c}) })
 		return doneMsg{id: id, checks: all}
 	})
 	m.job = h
@@ -158,7 +153,8 @@ func (m *Model) report() tea.Cmd {
 		}
 		return screen.Operate(screen.Operation{Title: "Write a report", Command: "kubehsm doctor --bundle " + shell.Quote(path),
 			Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
-				return screen.Report{Said: "the report is in " + path}, m.Backend.WriteReport(ctx, path)
+				_, err := doctor.WriteBundle(ctx, path, m.look)
+				return screen.Report{Said: "the report is in " + path}, err
 			}})
 	})})
 }
