@@ -20,7 +20,7 @@ const redacted = "[redacted]"
 // NewSecret takes ownership of b: the caller must not use it any more. Its
 // memory is kept out of swap where the system allows.
 func NewSecret(b []byte) *Secret {
-	keepInRAM(b)
+	KeepInRAM(b)
 	return &Secret{held: func() *[]byte { return &b }}
 }
 

@@ -1,5 +1,6 @@
-//go:build !unix
+//go:build !unix && !windows
 
 package hsm
 
-func keepInRAM([]byte) {}
+// KeepInRAM does nothing on this system.
+func KeepInRAM([]byte) {}

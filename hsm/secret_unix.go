@@ -4,10 +4,10 @@ package hsm
 
 import "golang.org/x/sys/unix"
 
-// keepInRAM keeps the pages of b out of swap (mlock(2)) for the life of the
-// process. It is done where the user's limit allows; a page is 4 KiB or so, and
-// the usual limit is some MiB.
-func keepInRAM(b []byte) {
+// KeepInRAM keeps the pages of b, and of its capacity, out of swap (mlock(2)) for the life
+// of the process. It is done where the user's limit allows, which must not keep a person
+// from signing in; a page is 4 KiB or so, and the usual limit is some MiB.
+func KeepInRAM(b []byte) {
 	if cap(b) > 0 {
 		_ = unix.Mlock(b[:cap(b)])
 	}

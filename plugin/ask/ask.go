@@ -2,6 +2,8 @@ package ask
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/process"
@@ -90,6 +92,12 @@ func (f Func) Touch(ctx context.Context, p hsm.TouchPrompt) (done func()) {
 func (f Func) Confirm(ctx context.Context, p hsm.ConfirmPrompt) (bool, error) {
 	a, err := f(ctx, Question{Confirm: &p})
 	return a.Yes, err
+}
+
+// TimedOut is the error of a prompt that nobody has answered for that long; it wraps
+// [context.DeadlineExceeded].
+func TimedOut(after time.Duration) error {
+	return fmt.Errorf("nobody answered the prompt within %s: %w", after, context.DeadlineExceeded)
 }
 
 // Prompter returns f for a driver: nil if f is nil, which a driver takes for nobody.

@@ -19,6 +19,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/ui/prompt/pinentry"
 )
 
 func TestMain(m *testing.M) {
@@ -119,10 +120,7 @@ func runChild(mode string) {
 		waitLine()
 		fmt.Fprintln(os.Stderr, "RESULT waited")
 	case "pinentry":
-		p := ask.Func(NewPinentry(arg, time.Minute).Ask)
-		pinResult(p.PIN(ctx, testPIN()))
-	case "assuan":
-		fakePinentry(arg)
+		pinResult(pinentry.New(arg, time.Minute).PIN(ctx, testPIN()))
 	}
 }
 

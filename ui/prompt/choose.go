@@ -1,11 +1,13 @@
 package prompt
 
 import (
+	"cmp"
 	"os"
 	"runtime"
 	"time"
 
 	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/ui/prompt/pinentry"
 )
 
 // Options say how [Choose] lets a person be asked.
@@ -40,7 +42,7 @@ type Options struct {
 func Choose(o Options) (p ask.Func, done func()) {
 	done = func() {}
 	terminal := NewTerminal(TerminalOptions{Timeout: o.Timeout, Hint: o.Hint, Notify: o.Notify, LockDir: o.RunDir}).Ask
-	switch window := NewPinentry(o.Pinentry, o.Timeout).Ask; {
+	switch window := pinentry.New(o.Pinentry, cmp.Or(o.Timeout, DefaultTimeout)); {
 	case o.Pinentry == "":
 		p = terminal
 	case o.PreferPinentry:
@@ -65,7 +67,7 @@ func Window(program string) ask.Func {
 	if program == "" || !graphical() {
 		return nil
 	}
-	return NewPinentry(program, 0).Ask
+	return pinentry.New(program, DefaultTimeout)
 }
 
 // graphical tells whether a window can be shown.

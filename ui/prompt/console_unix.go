@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
 // consoleHasANSI: TERM says whether the terminal understands escape sequences.
@@ -178,7 +179,7 @@ func (c *console) readLine(ctx context.Context, o readOptions, buf []byte) (n in
 func endedBy(ctx context.Context, ev event, o readOptions) error {
 	switch ev {
 	case eventTimeout:
-		return timedOut(o.timeout)
+		return ask.TimedOut(o.timeout)
 	case eventContext:
 		return context.Cause(ctx)
 	case eventInterrupt:
@@ -357,7 +358,3 @@ func sessionOver(name string) bool {
 	id, err := strconv.Atoi(name)
 	return err == nil && id > 0 && errors.Is(unix.Kill(id, 0), unix.ESRCH)
 }
-
-// lockMemory keeps b out of the swap file where the system allows it; a limit
-// on locked memory must not keep a person from signing in.
-func lockMemory(b []byte) { _ = unix.Mlock(b) }

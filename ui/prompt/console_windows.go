@@ -9,12 +9,12 @@ import (
 	"os"
 	"strconv"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/windows"
 	"golang.org/x/term"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
 // consoleHasANSI: older consoles show escape sequences as text; the prompt
@@ -129,7 +129,7 @@ func (c *console) readLine(ctx context.Context, o readOptions, buf []byte) (int,
 	case <-ctx.Done():
 		return 0, context.Cause(ctx)
 	case <-timer.C:
-		return 0, timedOut(o.timeout)
+		return 0, ask.TimedOut(o.timeout)
 	}
 }
 
@@ -152,11 +152,6 @@ func sessionName() string { return strconv.Itoa(os.Getppid()) }
 
 // sessionOver cannot tell.
 func sessionOver(string) bool { return false }
-
-// lockMemory keeps b out of the page file where the system allows it.
-func lockMemory(b []byte) {
-	_ = windows.VirtualLock(uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
-}
 
 // continued returns a channel that never tells: there is no job control.
 func continued() (resumed <-chan os.Signal, stop func()) { return nil, func() {} }

@@ -16,6 +16,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/ui/present/question"
 )
 
 const (
@@ -93,7 +94,7 @@ func (t *Terminal) Ask(ctx context.Context, q ask.Question) (a ask.Answer, err e
 	case q.Confirm != nil:
 		a.Yes, err = t.confirm(ctx, *q.Confirm, q.Shared)
 	case q.Touch != nil:
-		a.Done = t.lines.put(ctx, &line{words: touchWords(*q.Touch), delay: touchDelay, bell: touchBell, keep: q.Shared})
+		a.Done = t.lines.put(ctx, &line{words: question.Touch(*q.Touch), delay: touchDelay, bell: touchBell, keep: q.Shared})
 	default:
 		err = t.Reach()
 	}
@@ -101,7 +102,7 @@ func (t *Terminal) Ask(ctx context.Context, q ask.Question) (a ask.Answer, err e
 }
 
 func (t *Terminal) pin(ctx context.Context, p hsm.PINPrompt, shared func() bool) (*hsm.Secret, error) {
-	above, label := pinWords(p)
+	above, label := question.PIN(p)
 	var secret *hsm.Secret
 	err := t.hold(ctx, func(c *console) error {
 		if !p.New {
@@ -131,7 +132,7 @@ func (t *Terminal) pin(ctx context.Context, p hsm.PINPrompt, shared func() bool)
 // secret reads one secret.
 func (t *Terminal) secret(ctx context.Context, c *console, b block, more func([]byte) bool) (*hsm.Secret, error) {
 	buf := make([]byte, maxSecret)
-	lockMemory(buf)
+	hsm.KeepInRAM(buf)
 	n, err := t.ask(ctx, c, b, buf, readOptions{more: more})
 	s := hsm.NewSecret(buf[:n])
 	if err != nil {
@@ -163,7 +164,7 @@ func (t *Terminal) twice(ctx context.Context, c *console, b block, again string)
 }
 
 func (t *Terminal) confirm(ctx context.Context, p hsm.ConfirmPrompt, shared func() bool) (yes bool, err error) {
-	above, label := confirmWords(p)
+	above, label := question.Confirm(p)
 	err = t.hold(ctx, func(c *console) error {
 		buf := make([]byte, maxSecret)
 		for range maxRounds {
@@ -277,11 +278,6 @@ func (t *Terminal) ask(ctx context.Context, c *console, b block, buf []byte, o r
 
 func interrupted(err error) bool {
 	return errors.Is(err, hsm.ErrCancelled) || errors.Is(err, context.Canceled)
-}
-
-// timedOut is the error of a prompt that nobody answered.
-func timedOut(after time.Duration) error {
-	return fmt.Errorf("nobody answered the prompt within %s: %w", after, context.DeadlineExceeded)
 }
 
 // ansiTerminal tells whether escape sequences may be sent to the terminal.

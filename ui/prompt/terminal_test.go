@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/kubehsm/kubehsm/test/need"
 	"golang.org/x/sys/unix"
 )
 
@@ -279,4 +280,17 @@ func TestSharedTerminal(t *testing.T) {
 			s.restored()
 		})
 	}
+}
+
+// TestRealPinentry talks to the program that GnuPG's authors ship.
+func TestRealPinentry(t *testing.T) {
+	program := need.Program(t, "pinentry-tty")
+	tty := exec.Command("sh", "-c", `GPG_TTY=$(tty) PROMPT_TEST_CHILD="pinentry:$PINENTRY" exec "$CHILD"`)
+	tty.Env = append(os.Environ(), "TERM=xterm", "CHILD="+os.Args[0], "PINENTRY="+program)
+	s := start(t, tty)
+	s.expect("needs its PIV PIN to sign in to prod")
+	s.until("echo off", func() bool { return !s.echo() })
+	s.typed("271828\n")
+	s.expect("RESULT pin " + digest("271828"))
+	s.never("271828")
 }

@@ -1,4 +1,7 @@
-package prompt
+// Package pinentry asks in a window, through one of the pinentry programs that GnuPG's
+// authors began (pinentry-gnome3, pinentry-mac, …). It knows their protocol, Assuan, and no
+// terminal.
+package pinentry
 
 import (
 	"bytes"
@@ -13,49 +16,51 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/ui/present/question"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
 
-// Pinentry asks in a window, through a pinentry program (pinentry-gnome3,
-// pinentry-mac, …), one process per prompt.
-type Pinentry struct {
+const (
+	// maxSecret is the length in bytes up to which a secret is read.
+	maxSecret = 4096
+	// maxRounds bounds how often a new secret is asked for whose two entries differ.
+	maxRounds = 3
+)
+
+// New asks in a window that program shows, a path or a name on PATH, for at most timeout.
+// The program must come from the user's own configuration. A new secret is asked for
+// twice. Where something must be typed for a yes it is typed in a field that does not hide
+// it on principle but may. A touch is not shown, as a window that nobody answers would
+// stay after it. Errors wrap [hsm.ErrNoTerminal] if the program cannot show its window.
+func New(program string, timeout time.Duration) ask.Func {
+	w := window{program, timeout}
+	return func(ctx context.Context, q ask.Question) (a ask.Answer, err error) {
+		switch {
+		case q.PIN != nil:
+			a.PIN, err = w.pin(ctx, *q.PIN)
+		case q.Confirm != nil:
+			a.Yes, err = w.confirm(ctx, *q.Confirm)
+		case q.Touch != nil:
+		default:
+			err = hsm.ErrUnsupported
+		}
+		return a, err
+	}
+}
+
+// window is shown by one process per prompt.
+type window struct {
 	program string
 	timeout time.Duration
 }
 
-// NewPinentry returns what runs program, a path or a name on PATH.
-// It must come from the user's own configuration. A timeout of 0 is [DefaultTimeout].
-func NewPinentry(program string, timeout time.Duration) *Pinentry {
-	if timeout <= 0 {
-		timeout = DefaultTimeout
-	}
-	return &Pinentry{program: program, timeout: timeout}
-}
-
-// Ask is an [ask.Func]. A new secret is asked for twice. Where something must be typed
-// for a yes it is typed in a field that does not hide it on principle but may. A touch is
-// not shown, as a window that nobody answers would stay after it. Errors wrap
-// [hsm.ErrNoTerminal] if the program cannot show its window.
-func (p *Pinentry) Ask(ctx context.Context, q ask.Question) (a ask.Answer, err error) {
-	switch {
-	case q.PIN != nil:
-		a.PIN, err = p.pin(ctx, *q.PIN)
-	case q.Confirm != nil:
-		a.Yes, err = p.confirm(ctx, *q.Confirm)
-	case q.Touch != nil:
-	default:
-		err = hsm.ErrUnsupported
-	}
-	return a, err
-}
-
-func (p *Pinentry) pin(ctx context.Context, prompt hsm.PINPrompt) (*hsm.Secret, error) {
-	above, label := pinWords(prompt)
+func (w window) pin(ctx context.Context, prompt hsm.PINPrompt) (*hsm.Secret, error) {
+	above, label := question.PIN(prompt)
 	title := strings.TrimSuffix(label, ": ")
-	s, err := p.secret(ctx, above[0], title, strings.Join(above[1:], "\n"))
+	s, err := w.secret(ctx, above[0], title, strings.Join(above[1:], "\n"))
 	for round := 1; err == nil && prompt.New; round++ {
 		var again *hsm.Secret
-		if again, err = p.secret(ctx, above[0], "Repeat it", ""); err != nil {
+		if again, err = w.secret(ctx, above[0], "Repeat it", ""); err != nil {
 			break
 		}
 		same := bytes.Equal(s.Bytes(), again.Bytes())
@@ -67,7 +72,7 @@ func (p *Pinentry) pin(ctx context.Context, prompt hsm.PINPrompt) (*hsm.Secret, 
 		if round == maxRounds {
 			return nil, fmt.Errorf("%w: the two entries differ", hsm.ErrPINInvalid)
 		}
-		s, err = p.secret(ctx, above[0], title, "The two entries differ.")
+		s, err = w.secret(ctx, above[0], title, "The two entries differ.")
 	}
 	if err != nil {
 		s.Zero()
@@ -76,13 +81,13 @@ func (p *Pinentry) pin(ctx context.Context, prompt hsm.PINPrompt) (*hsm.Secret, 
 	return s, nil
 }
 
-func (p *Pinentry) secret(ctx context.Context, description, label, problem string) (s *hsm.Secret, err error) {
-	err = p.run(ctx, func(a *assuan) error {
+func (w window) secret(ctx context.Context, description, label, problem string) (s *hsm.Secret, err error) {
+	err = w.run(ctx, func(a *assuan) error {
 		if err := texts(a, description, label+":", problem); err != nil {
 			return err
 		}
 		buf := make([]byte, 0, maxSecret)
-		lockMemory(buf[:cap(buf)])
+		hsm.KeepInRAM(buf[:cap(buf)])
 		buf, err := a.data("GETPIN", buf)
 		s = hsm.NewSecret(buf)
 		return err
@@ -118,11 +123,11 @@ func texts(a *assuan, description, label, problem string) error {
 	return nil
 }
 
-func (p *Pinentry) confirm(ctx context.Context, prompt hsm.ConfirmPrompt) (bool, error) {
-	above, label := confirmWords(prompt)
+func (w window) confirm(ctx context.Context, prompt hsm.ConfirmPrompt) (bool, error) {
+	above, label := question.Confirm(prompt)
 	description := strings.Join(append(above, strings.TrimSuffix(strings.TrimSuffix(label, " [y/N] "), " [Y/n] ")), "\n")
 	if prompt.Type != "" {
-		s, err := p.secret(ctx, description, "Confirm", "")
+		s, err := w.secret(ctx, description, "Confirm", "")
 		if err != nil {
 			return false, err
 		}
@@ -130,7 +135,7 @@ func (p *Pinentry) confirm(ctx context.Context, prompt hsm.ConfirmPrompt) (bool,
 		return string(bytes.TrimSpace(s.Bytes())) == prompt.Type, nil
 	}
 	yes := false
-	err := p.run(ctx, func(a *assuan) error {
+	err := w.run(ctx, func(a *assuan) error {
 		if err := texts(a, description, "", ""); err != nil {
 			return err
 		}
@@ -146,10 +151,10 @@ func (p *Pinentry) confirm(ctx context.Context, prompt hsm.ConfirmPrompt) (bool,
 }
 
 // run starts the program, lets f talk to it and ends it.
-func (p *Pinentry) run(ctx context.Context, f func(*assuan) error) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, p.timeout, timedOut(p.timeout))
+func (w window) run(ctx context.Context, f func(*assuan) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, w.timeout, ask.TimedOut(w.timeout))
 	defer cancel()
-	cmd := exec.CommandContext(ctx, p.program)
+	cmd := exec.CommandContext(ctx, w.program)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return err
@@ -165,7 +170,7 @@ func (p *Pinentry) run(ctx context.Context, f func(*assuan) error) error {
 	defer a.zero()
 	err = a.greeting()
 	if err == nil {
-		if err = p.options(a); err == nil {
+		if err = w.options(a); err == nil {
 			err = f(a)
 		}
 	}
@@ -177,12 +182,12 @@ func (p *Pinentry) run(ctx context.Context, f func(*assuan) error) error {
 	if err != nil && cancelled {
 		return cause
 	}
-	return pinentryError(err)
+	return errorOf(err)
 }
 
 // options tells the program where to show itself, which it learns from nowhere
 // else, and how long to wait.
-func (p *Pinentry) options(a *assuan) error {
+func (w window) options(a *assuan) error {
 	options := []string{"grab"}
 	if tty := os.Getenv("GPG_TTY"); tty != "" {
 		options = append(options, "ttyname="+tty)
@@ -201,7 +206,7 @@ func (p *Pinentry) options(a *assuan) error {
 			return err
 		}
 	}
-	return optional(a.call("SETTIMEOUT", fmt.Sprint(max(1, int(p.timeout.Seconds())))))
+	return optional(a.call("SETTIMEOUT", fmt.Sprint(max(1, int(w.timeout.Seconds())))))
 }
 
 // optional passes on all errors but the program's own refusal.
@@ -213,8 +218,8 @@ func optional(err error) error {
 	return err
 }
 
-// pinentryError turns the program's codes into ours.
-func pinentryError(err error) error {
+// errorOf turns the program's codes into ours.
+func errorOf(err error) error {
 	var e *assuanError
 	if !errors.As(err, &e) {
 		return err

@@ -1,18 +1,14 @@
-package prompt
+package question
 
 import (
 	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/ui/present/question"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
 
-// unlockHint is the next step where nobody can be asked.
-const unlockHint = "run `kubehsm unlock` in a terminal, then try again"
-
-// pinWords returns the lines above the prompt and the prompt itself.
-func pinWords(p hsm.PINPrompt) (above []string, label string) {
+// PIN returns the lines above the prompt for a secret, and the prompt itself.
+func PIN(p hsm.PINPrompt) (above []string, label string) {
 	p.Kind = hsm.PINKind(text.Clean(string(p.Kind)))
 	above = append(above, wanted(p.Kind, p.Token, p.Purpose, p.New))
 	if p.Again != "" {
@@ -21,7 +17,7 @@ func pinWords(p hsm.PINPrompt) (above []string, label string) {
 	if p.Purpose.Notice != "" {
 		above = append(above, text.Clean(p.Purpose.Notice))
 	}
-	for _, note := range []string{question.Rule(p), question.Default(p), question.Last(p)} {
+	for _, note := range []string{Rule(p), Default(p), Last(p)} {
 		if note != "" {
 			above = append(above, note)
 		}
@@ -39,28 +35,29 @@ func pinWords(p hsm.PINPrompt) (above []string, label string) {
 // wanted says what is wanted, of which token and for what.
 func wanted(kind hsm.PINKind, t hsm.TokenInfo, p hsm.Purpose, fresh bool) string {
 	if t.Scheme == "" && !fresh { // a ticket is no token's
-		return "Paste the " + string(kind) + ", then Enter" + after(question.Why(p))
+		return "Paste the " + string(kind) + ", then Enter" + after(Why(p))
 	}
-	what := "Token " + question.Name(t) + " needs its " + string(kind)
+	what := "Token " + Name(t) + " needs its " + string(kind)
 	if fresh {
-		what = "Choose a new " + string(kind) + " for token " + question.Name(t)
+		what = "Choose a new " + string(kind) + " for token " + Name(t)
 	}
-	return what + after(question.Why(p))
+	return what + after(Why(p))
 }
 
-func touchWords(p hsm.TouchPrompt) string {
+// Touch is the line that is shown while a touch, or a PIN on the reader, is awaited.
+func Touch(p hsm.TouchPrompt) string {
 	if p.Pad != "" {
-		return "Type the " + text.Clean(string(p.Pad)) + " on the reader of token " + question.Name(p.Token) + after(question.Why(p.Purpose))
+		return "Type the " + text.Clean(string(p.Pad)) + " on the reader of token " + Name(p.Token) + after(Why(p.Purpose))
 	}
-	words := "Touch the token " + question.Name(p.Token) + after(question.Why(p.Purpose))
+	words := "Touch the token " + Name(p.Token) + after(Why(p.Purpose))
 	if p.Purpose.Notice != "" {
 		words = text.Clean(p.Purpose.Notice) + " " + words
 	}
 	return words
 }
 
-// confirmWords returns the lines above the question and the question.
-func confirmWords(p hsm.ConfirmPrompt) (above []string, label string) {
+// Confirm returns the lines above the question, and the question itself.
+func Confirm(p hsm.ConfirmPrompt) (above []string, label string) {
 	if p.Detail != "" {
 		above = strings.Split(text.CleanLines(p.Detail), "\n")
 	}

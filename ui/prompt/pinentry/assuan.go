@@ -1,4 +1,4 @@
-package prompt
+package pinentry
 
 import (
 	"bytes"
@@ -42,7 +42,7 @@ func (e *assuanError) Error() string { return fmt.Sprintf("pinentry: %s (error %
 
 func newAssuan(w io.Writer, r io.Reader) *assuan {
 	a := &assuan{w: w, r: r, buf: make([]byte, maxAssuanLine)}
-	lockMemory(a.buf)
+	hsm.KeepInRAM(a.buf)
 	return a
 }
 

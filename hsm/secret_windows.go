@@ -1,0 +1,15 @@
+package hsm
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+)
+
+// KeepInRAM keeps the pages of b, and of its capacity, out of the page file where the
+// system allows it.
+func KeepInRAM(b []byte) {
+	if cap(b) > 0 {
+		_ = windows.VirtualLock(uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(cap(b)))
+	}
+}
