@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
@@ -13,32 +14,19 @@ import (
 
 // breakGlassFlags are the flags of breakglass request and seal.
 type breakGlassFlags struct {
-	name, token, key, reason, risk, user string
-	generate                             generateFlags
-	lifetime, timeout                    time.Duration
-	yes, plan                            bool
+	enrollFlags
+	user     string
+	lifetime time.Duration
 }
 
-func (f *breakGlassFlags) bind(c *cobra.Command) {
-	flags := c.Flags()
-	flags.StringVar(&f.reason, "reason", "", "`words` to the second person, kept in every record (required)")
-	flags.StringVar(&f.name, "name", "", "`name` of the enrollment and its context")
-	flags.StringVar(&f.token, "token", "", "`URI` of the token")
-	flags.StringVar(&f.key, "key", "", "`URI` of an existing key")
-	f.generate.bind(flags)
-	flags.StringVar(&f.risk, "accept-risk", "", "use a token with a default PIN, PUK or management key: `"+enrolling.RiskFactory+"`")
-	flags.DurationVar(&f.timeout, "timeout", 0, "how `long` to wait for the approval; default until it is interrupted")
-	flags.BoolVarP(&f.yes, "yes", "y", false, "do not ask before it begins")
-	flags.BoolVar(&f.plan, "dry-run", false, "show what would be done and do nothing")
-}
-
-// enroll are the flags that an enrollment shares.
-func (f *breakGlassFlags) enroll() enrollFlags {
-	e := enrollFlags{name: f.name, token: f.token, key: f.key, generate: f.generate, timeout: f.timeout, yes: f.yes, plan: f.plan}
-	if f.risk != "" {
-		e.risks = []string{f.risk}
-	}
-	return e
+func (f *breakGlassFlags) bindTo(flags *pflag.FlagSet) {
+	f.bind(flags, enrolling.OfBreakGlass|enrolling.OfKey)
+	reword(flags, map[string]string{
+		"reason": "`words` to the second person, kept in every record (required)",
+		"name":   "`name` of the enrollment and its context", "token": "`URI` of the token", "key": "`URI` of an existing key",
+	})
+	f.acceptRisk(flags, "use a token with a default PIN, PUK or management key: `"+enrolling.RiskFactory+"`")
+	f.bindBegin(flags)
 }
 
 func (a *app) breakglassRequest() *cobra.Command {
@@ -56,8 +44,7 @@ Once it has expired, the same command asks again.`,
 kubehsm breakglass request --context prod-hsm --lifetime 20m --reason 'INC-4711'`,
 		Args: cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {
-		e := f.enroll()
-		shared, err := e.options(a.context)
+		shared, err := f.options(a.context)
 		if err != nil {
 			return err
 		}
@@ -66,23 +53,23 @@ kubehsm breakglass request --context prod-hsm --lifetime 20m --reason 'INC-4711'
 			return err
 		}
 		options, err := desk.NewBreakGlass(env).Request(c.Context(), desk.BreakGlassOptions{
-			Context: a.context, Name: f.name, Reason: f.reason, Lifetime: f.lifetime, Token: shared.Token, Key: shared.Key,
-			Generate: shared.Generate, AcceptFactory: shared.AcceptFactory, Timeout: f.timeout,
+			Context: a.context, Name: shared.Name, Reason: shared.Reason, Lifetime: f.lifetime, Token: shared.Token, Key: shared.Key,
+			Generate: shared.Generate, AcceptFactory: shared.AcceptFactory, Timeout: shared.Timeout,
 		})
 		if err != nil {
 			return usage(err)
 		}
-		return a.breakGlass(c.Context(), env, options, f, o)
+		return a.breakGlass(c.Context(), env, options, f.enrollFlags, o)
 	})
-	f.bind(c)
+	f.bindTo(c.Flags())
 	c.Flags().DurationVar(&f.lifetime, "lifetime", desk.BreakGlassLifetime, "the certificate's `lifetime`, at least 10m")
 	o = output(c)
 	return c
 }
 
 // breakGlass enrolls, and keeps a record of it.
-func (a *app) breakGlass(ctx context.Context, env *env.Env, options enrolling.Options, f breakGlassFlags, o *format) error {
-	result, err := a.enrollReviewed(ctx, env, options, f.enroll())
+func (a *app) breakGlass(ctx context.Context, env *env.Env, options enrolling.Options, f enrollFlags, o *format) error {
+	result, err := a.enrollReviewed(ctx, env, options, f)
 	if err != nil || f.plan {
 		return err
 	}

@@ -18,8 +18,7 @@ its PIN into different safes; kubehsm breakglass list says when it must be renew
 		Example: "kubehsm breakglass seal --user sealed-1 --token 'piv:serial=1234567' --lifetime 4380h --reason 'safe in room 12; two keys'",
 		Args:    cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {
-		e := f.enroll()
-		options, err := e.options(a.context)
+		options, err := f.options(a.context)
 		if err != nil {
 			return err
 		}
@@ -27,13 +26,13 @@ its PIN into different safes; kubehsm breakglass list says when it must be renew
 		if err != nil {
 			return err
 		}
-		options.User, options.Reason, options.Expiration = f.user, f.reason, f.lifetime
-		if options, err = desk.NewBreakGlass(env).Seal(c.Context(), a.context, f.name, options); err != nil {
+		options.User, options.Expiration = f.user, f.lifetime
+		if options, err = desk.NewBreakGlass(env).Seal(c.Context(), a.context, options.Name, options); err != nil {
 			return usage(err)
 		}
-		return a.breakGlass(c.Context(), env, options, f, o)
+		return a.breakGlass(c.Context(), env, options, f.enrollFlags, o)
 	})
-	f.bind(c)
+	f.bindTo(c.Flags())
 	c.Flags().StringVar(&f.user, "user", "", "user `name` of the sealed token (required)")
 	once(c.Flags(), "user")
 	c.Flags().DurationVar(&f.lifetime, "lifetime", 0, "the certificate's `lifetime`; default the signer's")

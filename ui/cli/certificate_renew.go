@@ -18,26 +18,18 @@ import (
 
 // renewFlags are the flags of certificate renew.
 type renewFlags struct {
-	enroll.RenewOptions
-	generate    generateFlags
-	all, force  bool
-	acceptRisks []string
+	optionFlags
+	newKey     bool
+	with       string
+	all, force bool
 }
 
 func (f *renewFlags) options() (enroll.RenewOptions, error) {
-	o := f.RenewOptions
-	for _, risk := range f.acceptRisks {
-		if risk != enrolling.RiskForecast {
-			return o, ui.Usagef("--accept-risk: %q is no risk of a renewal; there is %s", risk, enrolling.RiskForecast)
-		}
-		o.AcceptForecast = true
+	o, err := f.read()
+	if err == nil && o.Generate.Overwrite {
+		err = ui.Usagef("--overwrite: the old key must sign until the new one has its certificate")
 	}
-	if f.generate.overwrite {
-		return o, ui.Usagef("--overwrite: the old key must sign until the new one has its certificate")
-	}
-	var err error
-	o.Generate, err = f.generate.options()
-	return o, err
+	return enroll.RenewOptions{Options: o, NewKey: f.newKey, With: f.with}, err
 }
 
 func (a *app) certificateRenew() *cobra.Command {
@@ -87,15 +79,14 @@ kubehsm certificate renew --all --timeout 10m`,
 		return a.emit(o, result, func(w *words) { renewedWords(w, result) })
 	})
 	flags := c.Flags()
-	flags.BoolVar(&f.NewKey, "new-key", false, "generate a new key beside the old one, which stays in use until the new one has its certificate")
-	f.generate.bind(flags)
-	flags.StringVar(&f.With, "with", "", "`name` of the kubeconfig context that files the request, if the old certificate cannot")
-	flags.DurationVar(&f.Expiration, "expiration", 0, "`lifetime` to ask for, at least 10m; default what was asked for before")
-	flags.StringVar(&f.Reason, "reason", "", "`words` to the approver")
-	flags.StringVar(&f.ApproveWith, "approve-with", "", "kubeconfig `file` of somebody who may approve the request, to do it at once")
-	flags.BoolVar(&f.NoAttestation, "no-attestation", false, "leave the token's attestation of the key out of the request")
-	flags.StringSliceVar(&f.acceptRisks, "accept-risk", nil, "file also what is certain to be refused: `forecast`")
-	flags.DurationVar(&f.Timeout, "timeout", 0, "how `long` to wait for each approval; default until it is interrupted")
+	f.bind(flags, enrolling.OfRenewal|enrolling.OfKey)
+	reword(flags, map[string]string{
+		"expiration": "`lifetime` to ask for, at least 10m; default what was asked for before",
+		"timeout":    "how `long` to wait for each approval; default until it is interrupted",
+	})
+	f.acceptRisk(flags, "file also what is certain to be refused: `forecast`")
+	flags.BoolVar(&f.newKey, "new-key", false, "generate a new key beside the old one, which stays in use until the new one has its certificate")
+	flags.StringVar(&f.with, "with", "", "`name` of the kubeconfig context that files the request, if the old certificate cannot")
 	flags.BoolVar(&f.all, "all", false, "renew every certificate that is due")
 	flags.BoolVar(&f.force, "force", false, "with --all: also those that are not due")
 	c.MarkFlagsMutuallyExclusive("all", "new-key")

@@ -2,13 +2,10 @@ package cli
 
 import (
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
-	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
@@ -17,64 +14,24 @@ import (
 )
 
 // requestFlags are the flags that say what certificate to ask for.
-type requestFlags struct {
-	user, signer, reason string
-	groups, labels       []string
-	names                enrolling.AltNames
-	expiration           time.Duration
-	noAttestation        bool
-}
-
-func (r *requestFlags) bind(f *pflag.FlagSet) {
-	f.StringVar(&r.user, "user", "", "user `name` that the certificate is for (its CN); {login}, {host}, {serial}, {token} and {context} are filled in, here and in the other names")
-	once(f, "user")
-	f.StringArrayVar(&r.groups, "group", nil, "`group` that the user is in (an O); may be repeated")
-	f.StringArrayVar(&r.names.DNS, "dns-name", nil, "DNS `name` to ask for beside the user (a SAN); may be repeated")
-	f.StringArrayVar(&r.names.Email, "email", nil, "e-mail `address` to ask for; may be repeated")
-	f.StringArrayVar(&r.names.IP, "ip", nil, "IP `address` to ask for; may be repeated")
-	f.StringArrayVar(&r.names.URI, "uri", nil, "`URI` to ask for; may be repeated")
-	f.StringArrayVar(&r.labels, "request-label", nil, "`key=value` to label the request with; may be repeated")
-	f.StringVar(&r.signer, "signer-name", "", "`name` of the signer; default "+csr.ClientSigner)
-	f.DurationVar(&r.expiration, "expiration", 0, "`lifetime` to ask for, at least 10m; default the signer's")
-	f.BoolVar(&r.noAttestation, "no-attestation", false, "leave the token's attestation of the key out of the request")
-	f.StringVar(&r.reason, "reason", "", "`words` to the approver")
-}
-
-// labelMap reads the labels.
-func (r *requestFlags) labelMap() (map[string]string, error) {
-	var m map[string]string
-	for _, l := range r.labels {
-		k, v, ok := strings.Cut(l, "=")
-		if !ok || k == "" {
-			return nil, ui.Usagef("--request-label: %q is not of the form key=value", l)
-		}
-		if m == nil {
-			m = map[string]string{}
-		}
-		m[k] = v
-	}
-	return m, nil
-}
+type requestFlags struct{ optionFlags }
 
 // options are those of a request for a key that is there.
 func (r *requestFlags) options(kubeContext string) (request.Options, error) {
-	if err := needUser(r.user); err != nil {
+	if err := needUser(r.given.User); err != nil {
 		return request.Options{}, err
 	}
-	labels, err := r.labelMap()
-	signer := r.signer
-	if signer == "" {
-		signer = csr.ClientSigner
-	}
+	o, err := r.read()
+	o.FillDefaults()
 	return request.Options{
-		Context: kubeContext, User: r.user, Groups: r.groups, Names: r.names, Labels: labels,
-		SignerName: signer, Expiration: r.expiration, Reason: r.reason, NoAttestation: r.noAttestation,
+		Context: kubeContext, User: o.User, Groups: o.Groups, Names: o.AltNames, Labels: o.Labels,
+		SignerName: o.SignerName, Expiration: o.Expiration, Reason: o.Reason, NoAttestation: o.NoAttestation, AcceptForecast: o.AcceptForecast,
 	}, err
 }
 
 func (a *app) csrCreate() *cobra.Command {
 	var o *format
-	var keys, risks []string
+	var keys []string
 	var name string
 	var plan bool
 	var r requestFlags
@@ -92,12 +49,6 @@ kubehsm csr create --context prod --key 'piv:serial=1234567;slot=9a' --user '{lo
 		options, err := r.options(a.context)
 		if err != nil {
 			return err
-		}
-		for _, risk := range risks {
-			if risk != enrolling.RiskForecast {
-				return ui.Usagef("--accept-risk: %q is no risk of a request; there is %s", risk, enrolling.RiskForecast)
-			}
-			options.AcceptForecast = true
 		}
 		all := make([]request.Options, len(keys))
 		for i, k := range keys {
@@ -148,8 +99,8 @@ kubehsm csr create --context prod --key 'piv:serial=1234567;slot=9a' --user '{lo
 	c.Flags().StringArrayVar(&keys, "key", nil, "`URI` of the key, as `kubehsm key list` shows it (required); may be repeated")
 	c.Flags().StringVar(&name, "name", "", "`name` of the request; default made from user and key")
 	c.Flags().BoolVar(&plan, "dry-run", false, "show the forecast, fail if it is a certain refusal, and file nothing")
-	c.Flags().StringSliceVar(&risks, "accept-risk", nil, "file also what is certain to be refused: `forecast`")
-	r.bind(c.Flags())
+	r.bind(c.Flags(), enrolling.OfRequest)
+	r.acceptRisk(c.Flags(), "file also what is certain to be refused: `forecast`")
 	must(c.MarkFlagRequired("key"))
 	o = output(c)
 	return c

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
 
@@ -49,7 +50,7 @@ kubehsm csr forecast --key 'piv:serial=1234567;slot=9a' --user jane --expiration
 		return errors.Join(a.emitForecast(o, points), request.ForecastRefusal(points))
 	})
 	c.Flags().StringVar(&key, "key", "", "`URI` of the key; default none: what depends on it is left out")
-	r.bind(c.Flags())
+	r.bind(c.Flags(), enrolling.OfRequest)
 	o = output(c)
 	return c
 }

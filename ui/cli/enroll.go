@@ -11,9 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
-	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
@@ -24,12 +22,9 @@ import (
 
 // enrollFlags are the flags of enroll.
 type enrollFlags struct {
-	name, token, key, approveWith, progress       string
-	request                                       requestFlags
-	generate                                      generateFlags
-	risks                                         []string
-	timeout                                       time.Duration
-	keepCurrent, replace, restart, yes, tui, plan bool
+	optionFlags
+	progress       string
+	yes, tui, plan bool
 }
 
 func (a *app) enroll() *cobra.Command {
@@ -69,8 +64,7 @@ kubehsm enroll --context trial --user jane --approve-with admin.kubeconfig --yes
 		return a.enrollByLines(c.Context(), env, options, f, o)
 	})
 	flags := c.Flags()
-	flags.StringVar(&f.token, "token", "", "`URI` of the token; default the only one present")
-	f.bindTo(flags, "the enrollment and of the kubeconfig context; default that of --context with -hsm")
+	f.bindTo(flags)
 	flags.BoolVar(&f.tui, "tui", false, "do it in the terminal UI, with these values filled in")
 	flags.StringVar(&f.progress, "cluster-progress", "", "wait for the cluster that this progress `file` tells of")
 	c.MarkFlagsMutuallyExclusive("tui", "dry-run")
@@ -78,59 +72,24 @@ kubehsm enroll --context trial --user jane --approve-with admin.kubeconfig --yes
 	return c
 }
 
-// bindTo adds the flags that enroll and join share.
-func (f *enrollFlags) bindTo(flags *pflag.FlagSet, named string) {
-	flags.StringVar(&f.name, "name", "", "`name` of "+named)
-	flags.StringVar(&f.key, "key", "", "`URI` of an existing key; default a new one is generated")
-	f.request.bind(flags)
-	f.generate.bind(flags)
-	flags.StringVar(&f.approveWith, "approve-with", "", "kubeconfig `file` of somebody who may approve the request, to do it at once")
-	flags.StringSliceVar(&f.risks, "accept-risk", nil, "enroll a token with a default PIN, PUK or management key (factory-secrets), file a request that is certain to be refused (forecast), or take whatever answers at an address for the cluster (unverified:HOST): `risk`")
-	flags.DurationVar(&f.timeout, "timeout", 0, "how `long` to wait for the approval; default until it is interrupted")
-	flags.BoolVar(&f.keepCurrent, "keep-current", false, "leave the kubeconfig's current context as it is")
-	flags.BoolVar(&f.replace, "replace", false, "replace a kubeconfig entry of that name that is not kubehsm's")
-	flags.BoolVar(&f.restart, "restart", false, "forget what an earlier run of the same name did")
+// bindTo adds the flags that enroll, join and migrate share.
+func (f *enrollFlags) bindTo(flags *pflag.FlagSet) {
+	f.bind(flags, enrolling.OfEnroll|enrolling.OfKey)
+	f.acceptRisk(flags, "enroll a token with a default PIN, PUK or management key (factory-secrets), file a request that is certain to be refused (forecast), or take whatever answers at an address for the cluster (unverified:HOST): `risk`")
+	f.bindBegin(flags)
+}
+
+// bindBegin adds the flags for what comes before an enrollment begins.
+func (f *enrollFlags) bindBegin(flags *pflag.FlagSet) {
 	flags.BoolVarP(&f.yes, "yes", "y", false, "do not ask before it begins")
 	flags.BoolVar(&f.plan, "dry-run", false, "show what would be done and do nothing")
 }
 
 // options turns the flags into those of the use case.
-func (f *enrollFlags) options(kubeContext string) (o enrolling.Options, err error) {
-	o = enrolling.Options{
-		Name: f.name, Context: kubeContext, User: f.request.user, Groups: f.request.groups,
-		SignerName: f.request.signer, Expiration: f.request.expiration, Reason: f.request.reason, NoAttestation: f.request.noAttestation, AltNames: f.request.names,
-		ApproveWith: f.approveWith, KeepCurrent: f.keepCurrent, Replace: f.replace, Restart: f.restart, Timeout: f.timeout,
-	}
-	for _, risk := range f.risks {
-		host, unverified := strings.CutPrefix(risk, enrolling.RiskUnverified)
-		switch {
-		case risk == enrolling.RiskFactory:
-			o.AcceptFactory = true
-		case risk == enrolling.RiskForecast:
-			o.AcceptForecast = true
-		case unverified && host != "":
-			o.AcceptUnverified = host
-		default:
-			return o, ui.Usagef("--accept-risk: %q is no risk of an enrollment; there are %s, %s and %sHOST", risk, enrolling.RiskFactory, enrolling.RiskForecast, enrolling.RiskUnverified)
-		}
-	}
-	if o.Labels, err = f.request.labelMap(); err != nil {
-		return o, err
-	}
-	if o.Generate, err = f.generate.options(); err != nil {
-		return o, err
-	}
-	if f.token != "" {
-		if o.Token, err = hsm.ParseURI(f.token); err != nil {
-			return o, err
-		}
-	}
-	if f.key != "" {
-		if o.Key, err = parseKey(f.key); err != nil {
-			return o, fmt.Errorf("--key: %w", err)
-		}
-	}
-	return o, nil
+func (f *enrollFlags) options(kubeContext string) (enrolling.Options, error) {
+	o, err := f.read()
+	o.Context = kubeContext
+	return o, err
 }
 
 // enrollByLines enrolls without the terminal UI.
@@ -155,7 +114,7 @@ func (a *app) enrollReviewed(ctx context.Context, env *env.Env, options enrollin
 		return enrolling.Result{}, err
 	}
 	if options.Key.Scheme == "" {
-		if err := f.generate.fits(review.Token.Kind()); err != nil {
+		if err := fits(f.given.Generate, review.Token.Kind()); err != nil {
 			return enrolling.Result{}, err
 		}
 	}

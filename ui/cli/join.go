@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -99,8 +98,12 @@ kubehsm join --name prod --certificate sent.pem`,
 	flags.BoolVar(&f.generatePUK, "generate-puk", false, "first give a PIV card a random PUK; it is shown once, or sealed to the help desk whose ticket asks for that")
 	flags.BoolVar(&f.printPUK, "print", false, "write the new PUK, if it is not sealed, to standard output instead of the terminal")
 	a.secretFD(flags, "puk-fd", "the PUK in force", isPUK)
-	flags.StringVar(&f.enroll.token, "hsm", "", "`URI` of the hardware token; default the only one present, or the ticket's")
-	f.enroll.bindTo(flags, "the enrollment and the kubeconfig context; default that of the ticket or the host")
+	f.enroll.hsm = "hsm"
+	f.enroll.bindTo(flags)
+	reword(flags, map[string]string{
+		"hsm":  "`URI` of the hardware token; default the only one present, or the ticket's",
+		"name": "`name` of the enrollment and the kubeconfig context; default that of the ticket or the host",
+	})
 	o = output(c)
 	c.MarkFlagsMutuallyExclusive("ticket", "token")
 	c.MarkFlagsMutuallyExclusive("ticket", "discovery-file")
@@ -138,17 +141,11 @@ func (f *joinFlags) options(a *app, c *cobra.Command, args []string) (enrolling.
 // hardware token stops the join anyway. A join that is gone on with may have
 // accepted that.
 func (f *joinFlags) refuseDefaults(ctx context.Context, env *env.Env) error {
-	if f.enroll.name != "" || slices.Contains(f.enroll.risks, enrolling.RiskFactory) || f.enroll.plan {
-		return nil
+	o, err := f.enroll.read()
+	if err != nil || o.Name != "" || o.AcceptFactory || f.enroll.plan {
+		return err
 	}
-	var u hsm.URI
-	if f.enroll.token != "" {
-		var err error
-		if u, err = hsm.ParseURI(f.enroll.token); err != nil {
-			return err
-		}
-	}
-	return enroll.NewJoins(env).RefuseDefaults(ctx, u, !f.generatePUK)
+	return enroll.NewJoins(env).RefuseDefaults(ctx, o.Token, !f.generatePUK)
 }
 
 func (f *joinFlags) useTicket(ctx context.Context, a *app, o *enrolling.Options, args []string) error {

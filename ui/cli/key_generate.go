@@ -6,48 +6,17 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
-
-// generateFlags are the flags that say what key to make.
-type generateFlags struct {
-	algorithm, label, slot, pin, touch string
-	overwrite                          bool
-}
-
-func (g *generateFlags) bind(f *pflag.FlagSet) {
-	f.StringVar(&g.algorithm, "algorithm", "", "`name` of the key's algorithm: ecdsa-p256 (default), ecdsa-p384, rsa-2048, rsa-3072, rsa-4096, ed25519")
-	f.StringVar(&g.label, "label", "", "`text` to label a PKCS#11 key with")
-	f.StringVar(&g.slot, "slot", "", "PIV `slot`: 9a (default), 9c, 9d, 9e, 82 to 95")
-	f.StringVar(&g.pin, "pin-policy", "", "when a PIV key wants the PIN: never, once, always, default")
-	f.StringVar(&g.touch, "touch-policy", "", "when a PIV key wants a touch: never, cached, always, default")
-	f.BoolVar(&g.overwrite, "overwrite", false, "destroy the key in an occupied PIV slot; asks for the token's serial")
-}
-
-func (g *generateFlags) options() (o hsm.GenerateOptions, err error) {
-	o = hsm.GenerateOptions{Slot: g.slot, Label: g.label, Overwrite: g.overwrite}
-	if g.algorithm != "" {
-		if o.Algorithm, err = hsm.ParseAlgorithm(g.algorithm); err != nil {
-			return o, &ui.UsageError{Err: fmt.Errorf("--algorithm: %w", err)}
-		}
-	}
-	if o.PIN, err = hsm.ParsePINPolicy(g.pin); err != nil {
-		return o, &ui.UsageError{Err: fmt.Errorf("--pin-policy: %w", err)}
-	}
-	if o.Touch, err = hsm.ParseTouchPolicy(g.touch); err != nil {
-		return o, &ui.UsageError{Err: fmt.Errorf("--touch-policy: %w", err)}
-	}
-	return o, nil
-}
 
 // fits refuses what means nothing to tokens of a kind: left out silently, a key
 // would be in another place, or weaker guarded, than was asked for.
-func (g *generateFlags) fits(kind hsm.Kind) error {
+func fits(o hsm.GenerateOptions, kind hsm.Kind) error {
 	if kind.HasSlots() {
-		if g.label != "" {
+		if o.Label != "" {
 			return ui.Usagef("--label: a PIV card has slots and no labels; --slot chooses one")
 		}
 		return nil
@@ -55,7 +24,7 @@ func (g *generateFlags) fits(kind hsm.Kind) error {
 	for _, f := range []struct {
 		name string
 		set  bool
-	}{{"slot", g.slot != ""}, {"overwrite", g.overwrite}, {"touch-policy", g.touch != "" && g.touch != "default"}} {
+	}{{"slot", o.Slot != ""}, {"overwrite", o.Overwrite}, {"touch-policy", o.Touch != hsm.TouchDefault}} {
 		if f.set {
 			return ui.Usagef("--%s: this is for PIV cards; keys on a PKCS#11 token get places of their own, which --label names", f.name)
 		}
@@ -66,7 +35,7 @@ func (g *generateFlags) fits(kind hsm.Kind) error {
 func (a *app) keyGenerate() *cobra.Command {
 	var o *format
 	var token string
-	var g generateFlags
+	var f optionFlags
 	c := a.command(&cobra.Command{
 		Use:     "generate",
 		Aliases: []string{"gen"},
@@ -79,10 +48,11 @@ kubehsm key generate --token 'piv:serial=1234567' --slot 9a --touch-policy cache
 		Args: cobra.NoArgs,
 	}, func(c *cobra.Command, _ []string) error {
 		ctx := c.Context()
-		options, err := g.options()
+		given, err := f.read()
 		if err != nil {
 			return err
 		}
+		options := given.Generate
 		if options.Algorithm == "" {
 			options.Algorithm = hsm.ECDSAP256
 		}
@@ -90,7 +60,7 @@ kubehsm key generate --token 'piv:serial=1234567' --slot 9a --touch-policy cache
 		if err != nil {
 			return err
 		}
-		if err := g.fits(u.Kind()); err != nil {
+		if err := fits(given.Generate, u.Kind()); err != nil {
 			return err
 		}
 		if options.Slot == "" {
@@ -118,7 +88,7 @@ kubehsm key generate --token 'piv:serial=1234567' --slot 9a --touch-policy cache
 		})
 	})
 	c.Flags().StringVar(&token, "token", "", "`URI` of the token, as `kubehsm token list` shows it")
-	g.bind(c.Flags())
+	f.bind(c.Flags(), enrolling.OfKey)
 	a.secretFD(c.Flags(), "management-key-fd", "a PIV card's management key, in hex,", isManagementKey)
 	o = output(c)
 	return c

@@ -33,21 +33,10 @@ func (n Enroller) Complete(ctx context.Context, o enrolling.Options) (enrolling.
 			return o, err
 		}
 	}
-	if o.SignerName == "" {
-		o.SignerName = csr.ClientSigner
-	}
-	if o.Generate.Algorithm == "" {
-		o.Generate.Algorithm = hsm.ECDSAP256
-	}
-	if o.Generate.Label == "" {
-		o.Generate.Label = o.Name
-	}
 	if err := n.completeToken(ctx, &o); err != nil {
 		return o, err
 	}
-	if o.Generate.Slot == "" {
-		o.Generate.Slot = o.Token.NewSlot()
-	}
+	o.FillDefaults()
 	if o.User == "" {
 		return o, hint.With(errors.New("no user name is given"), "say who the certificate is for: --user NAME (and --group NAME)")
 	}
@@ -134,50 +123,14 @@ func (n Enroller) completeFromProgress(o *enrolling.Options) error {
 	if err != nil {
 		return err
 	}
-	old := j.Options
-	if o.Join == nil || old.Join != nil {
-		o.Join = old.Join.With(o.Join)
-	}
-	enrolling.Fill(&o.Context, old.Context)
-	enrolling.Fill(&o.Cluster, old.Cluster)
-	enrolling.Fill(&o.User, old.User)
-	enrolling.Fill(&o.SignerName, old.SignerName)
-	enrolling.Fill(&o.Reason, old.Reason)
-	enrolling.Fill(&o.NoAttestation, old.NoAttestation)
-	enrolling.Fill(&o.AcceptFactory, old.AcceptFactory)
-	enrolling.Fill(&o.AcceptForecast, old.AcceptForecast)
-	enrolling.Fill(&o.AcceptUnverified, old.AcceptUnverified)
-	if !j.Finished() && old.Renewal == nil {
-		enrolling.Fill(&o.KeepCurrent, old.KeepCurrent) // a resumed run makes no context current against the first one
-	}
-	if o.Labels == nil {
-		o.Labels = old.Labels
-	}
-	if len(o.AltNames.Flags()) == 0 {
-		o.AltNames = old.AltNames
-	}
-	enrolling.Fill(&o.Generate.Algorithm, old.Generate.Algorithm)
-	enrolling.Fill(&o.Generate.Label, old.Generate.Label)
-	enrolling.Fill(&o.Generate.Slot, old.Generate.Slot)
-	enrolling.Fill(&o.Generate.PIN, old.Generate.PIN)
-	enrolling.Fill(&o.Generate.Touch, old.Generate.Touch)
-	enrolling.Fill(&o.Expiration, old.Expiration)
-	if o.Groups == nil {
-		o.Groups = old.Groups
-	}
-	if o.Key.Scheme == "" {
-		o.Key = old.Key
-	}
-	if o.Token.Scheme == "" || enrolling.SameToken(o.Token, old.Token) {
-		o.Token = old.Token
-	}
+	o.FillFrom(j)
 	return nil
 }
 
 // completeNames fills the placeholders in the names that o asks for and checks
 // the names. The token is opened only if there is a placeholder.
 func (n Enroller) completeNames(ctx context.Context, o *enrolling.Options) error {
-	all := append(append([]string{o.User}, o.Groups...), o.AltNames.Flags()...)
+	all := append(append([]string{o.User}, o.Groups...), o.AltNames.All()...)
 	if slices.ContainsFunc(all, func(s string) bool { return strings.Contains(s, "{") }) {
 		t := enrolling.NameTemplate{Context: o.Context}
 		err := (token.Tokens{Env: n.env}).With(ctx, o.Token, func(token hsm.Token) (err error) {

@@ -48,14 +48,13 @@ func (n Enroller) Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompte
 	if err != nil {
 		return enrolling.Result{}, err
 	}
-	terms := termsOf(o)
 	if report == nil {
 		report = func(enrolling.Event) {}
 	}
 	pins := newOnePIN()
 	env := *n.env
 	env.Prompter = pins.before(ask.From(p))
-	r := &attempt{env: &env, j: j, terms: terms, pins: pins, prompt: env.Prompter, report: report}
+	r := &attempt{env: &env, j: j, given: o, pins: pins, prompt: env.Prompter, report: report}
 	defer r.close()
 	for _, step := range r.j.Options.Steps() {
 		if err := r.run(ctx, step); err != nil {
@@ -69,7 +68,7 @@ func (n Enroller) Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompte
 type attempt struct {
 	env    *env.Env
 	j      *enrolling.Progress
-	terms  terms // of a request that is still to be made
+	given  enrolling.Options // of this run: a request that is still to be made has its terms
 	pins   *onePIN
 	prompt hsm.Prompter // prompter that asks by pins
 	report func(enrolling.Event)
@@ -144,15 +143,6 @@ func (n Enroller) open(ctx context.Context, o enrolling.Options) (*enrolling.Pro
 	return j, enrolling.NewStore(n.env).Save(j)
 }
 
-// terms are what a request asks for beside user and key. A later run may change
-// them until there is a request.
-type terms struct {
-	expiration time.Duration
-	reason     string
-}
-
-func termsOf(o enrolling.Options) terms { return terms{o.Expiration, o.Reason} }
-
 // recordFor is [Enroller.open] without writing.
 func (n Enroller) recordFor(ctx context.Context, o enrolling.Options) (*enrolling.Progress, error) {
 	j, err := enrolling.NewStore(n.env).Load(o.Name)
@@ -166,23 +156,11 @@ func (n Enroller) recordFor(ctx context.Context, o enrolling.Options) (*enrollin
 	if err != nil {
 		return nil, err
 	}
-	if err := j.Continues(o); err != nil {
+	if err := j.Continue(o); err != nil {
 		return nil, err
 	}
-	if j.Finished() {
-		j.Options.Renewal = nil // it is over; this is none
-	}
-	// How to go about it may differ from run to run; what is enrolled may not.
-	j.Options.Join = o.Join
-	j.Options.ApproveWith, j.Options.KeepCurrent = o.ApproveWith, o.KeepCurrent
-	j.Options.Replace, j.Options.Timeout = o.Replace, o.Timeout
-	j.Options.NoAttestation, j.Options.AcceptFactory = o.NoAttestation, o.AcceptFactory
-	j.Options.AcceptForecast, j.Options.AcceptUnverified = o.AcceptForecast, o.AcceptUnverified
-	if j.KeyHash == "" { // which key it is to be is still open
-		j.Options.Key, j.Options.Generate = o.Key, o.Generate
-		if o.Join == nil && j.Options.Renewal == nil { // nothing was asked of a cluster: the context may name another by now
-			return j, n.readCluster(ctx, j)
-		}
+	if j.KeyHash == "" && o.Join == nil && j.Options.Renewal == nil { // nothing was asked of a cluster: the context may name another by now
+		return j, n.readCluster(ctx, j)
 	}
 	return j, nil
 }

@@ -34,7 +34,7 @@ func begin(t *testing.T, e *env.Env, o enrolling.Options, p hsm.Prompter) *attem
 		t.Fatal(err)
 	}
 	pins := newOnePIN()
-	r := &attempt{env: e, j: j, terms: termsOf(o), pins: pins, prompt: pins.before(ask.From(p)), report: func(enrolling.Event) {}}
+	r := &attempt{env: e, j: j, given: o, pins: pins, prompt: pins.before(ask.From(p)), report: func(enrolling.Event) {}}
 	t.Cleanup(r.close)
 	if _, err := r.findToken(ctx); err != nil {
 		t.Fatal(err)

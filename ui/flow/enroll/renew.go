@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
@@ -20,21 +19,15 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
-// RenewOptions say how to renew.
+// RenewOptions say how to renew: the options of an enrollment that are also a renewal's
+// ([enrolling.OfRenewal]), and those of a key where a new one is to be generated, whose
+// Label or Slot may be left open. An Expiration of 0 asks for what was asked before.
 type RenewOptions struct {
-	// NewKey has a new key generated with Generate; Label or Slot may be left open.
-	NewKey   bool
-	Generate hsm.GenerateOptions
-	// With is as in [Renewal].
+	enrolling.Options
+	// NewKey has a new key generated.
+	NewKey bool
+	// With is as in [enrolling.Renewal].
 	With string
-	// Expiration, Reason, ApproveWith, NoAttestation, AcceptForecast and Timeout
-	// are as in [EnrollOptions]; an Expiration of 0 asks for what was asked before.
-	Expiration     time.Duration
-	Reason         string
-	ApproveWith    string
-	NoAttestation  bool
-	AcceptForecast bool
-	Timeout        time.Duration
 }
 
 // Renewer renews certificates.
@@ -63,7 +56,7 @@ func (n Renewer) Renew(ctx context.Context, name string, o RenewOptions, p hsm.P
 	pins := newOnePIN()
 	env := *n.env
 	env.Prompter = pins.before(ask.From(p))
-	r := &attempt{env: &env, j: j, terms: termsOf(j.Options), pins: pins, prompt: env.Prompter, report: report}
+	r := &attempt{env: &env, j: j, given: j.Options, pins: pins, prompt: env.Prompter, report: report}
 	defer r.close()
 	if err := r.signInFirst(ctx); err != nil {
 		return enrolling.Result{}, err
@@ -93,8 +86,8 @@ func (n Renewer) renewal(ctx context.Context, name string, o RenewOptions) (*enr
 		if newKey := old.Options.Renewal.OldKey.Scheme != ""; newKey != o.NewKey {
 			return nil, old.Options.Conflict("new key", fmt.Sprint(newKey), fmt.Sprint(o.NewKey))
 		}
-		old.Options.ApproveWith, old.Options.Timeout, old.Options.Renewal.With = o.ApproveWith, o.Timeout, o.With
-		old.Options.AcceptForecast = o.AcceptForecast
+		old.Options.TakeRenewal(o.Options, true)
+		old.Options.Renewal.With = o.With
 		return old, nil
 	}
 	chain, err := n.env.Enrollments().Certificate(en)
@@ -103,21 +96,16 @@ func (n Renewer) renewal(ctx context.Context, name string, o RenewOptions) (*enr
 	}
 	j := &enrolling.Progress{Cluster: en.Cluster, Namespace: en.Namespace, Options: enrolling.Options{
 		Name: name, Token: en.Key.TokenOnly(), Context: en.Context, User: en.User, Groups: en.Groups,
-		Expiration: o.Expiration, Reason: o.Reason, NoAttestation: o.NoAttestation,
-		ApproveWith: o.ApproveWith, AcceptForecast: o.AcceptForecast, AcceptFactory: true, // it is no new token
-		KeepCurrent: true, Timeout: o.Timeout, Renewal: &enrolling.Renewal{With: o.With},
+		AcceptFactory: true, // it is no new token
+		KeepCurrent:   true, Renewal: &enrolling.Renewal{With: o.With},
 	}}
+	j.Options.TakeRenewal(o.Options, false)
 	if old != nil {
-		enrolling.Fill(&j.Options.SignerName, old.Options.SignerName)
-		enrolling.Fill(&j.Options.Expiration, old.Options.Expiration)
-		j.Options.AltNames, j.Options.Labels, j.Options.Cluster = old.Options.AltNames, old.Options.Labels, old.Options.Cluster
-		j.Options.Generate, j.Options.Join = old.Options.Generate, old.Options.Join
+		j.Options.FillRenewed(old.Options)
 	}
-	enrolling.Fill(&j.Options.SignerName, csr.ClientSigner)
 	enrolling.Fill(&j.Options.Generate.Algorithm, hsm.AlgorithmOf(chain[0].PublicKey))
-	enrolling.Fill(&j.Options.Generate.Label, name)
 	enrolling.Fill(&j.Options.Generate.Slot, en.Key.Slot)
-	j.Options.Generate.Overwrite = false
+	j.Options.FillDefaults()
 	if !o.NewKey {
 		j.Options.Key, j.Key, j.KeyHash = en.Key, en.Key, en.KeyHash
 		return j, nil

@@ -93,6 +93,7 @@ func (r *attempt) signRequest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	r.j.Options.TakeTerms(r.given)
 	o := r.j.Options
 	with := csr.RequestOptions{SignerName: o.SignerName}
 	if err := o.AltNames.Into(&with); err != nil {
@@ -119,7 +120,6 @@ func (r *attempt) signRequest(ctx context.Context) error {
 	}
 	r.pins.prove()
 	r.j.Request, r.j.RequestName = pem, csr.RequestName(o.User, r.j.KeyHash)
-	r.j.Options.Expiration, r.j.Options.Reason = r.terms.expiration, r.terms.reason
 	return enrolling.NewStore(r.env).Save(r.j)
 }
 

@@ -2,12 +2,9 @@ package enroll
 
 import (
 	"context"
-	"maps"
 	"slices"
-	"strings"
 
 	"github.com/kubehsm/kubehsm/csr"
-	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
@@ -38,7 +35,7 @@ func (n Enroller) Review(ctx context.Context, o enrolling.Options) (Review, erro
 		return Review{}, err
 	}
 	defer t.Close()
-	rev := Review{Options: o, Server: j.Cluster.Server, Resumes: j.Done, Commands: n.commands(o)}
+	rev := Review{Options: o, Server: j.Cluster.Server, Resumes: j.Done, Commands: []string{o.Command(n.env.Kubeconfig)}}
 	if rev.Token, err = t.Info(ctx); err != nil {
 		return Review{}, err
 	}
@@ -92,65 +89,4 @@ func (r Review) Remarks() []string {
 		}
 	}
 	return out
-}
-
-// commands are what a person would type to do the same.
-func (n Enroller) commands(o enrolling.Options) []string {
-	line := append(o.SourceFlags(), "--user", shell.Quote(o.User))
-	if n.env.Kubeconfig != "" {
-		line = append(line, "--kubeconfig", shell.Quote(n.env.Kubeconfig))
-	}
-	if o.Cluster != "" {
-		line = append(line, "--cluster", shell.Quote(o.Cluster))
-	}
-	for _, g := range o.Groups {
-		line = append(line, "--group", shell.Quote(g))
-	}
-	if o.Key.Scheme != "" {
-		line = append(line, "--key", shell.Quote(o.Key.String()))
-	} else {
-		line = append(line, "--algorithm", string(o.Generate.Algorithm))
-		if !o.Token.Kind().HasSlots() && o.Generate.Label != o.Name {
-			line = append(line, "--label", shell.Quote(o.Generate.Label))
-		}
-	}
-	if o.Token.Kind().HasSlots() {
-		line = append(line, "--slot", o.Generate.Slot, "--pin-policy", o.Generate.PIN.String(), "--touch-policy", o.Generate.Touch.String())
-	}
-	if o.Expiration != 0 {
-		line = append(line, "--expiration", o.Expiration.String())
-	}
-	if o.SignerName != csr.ClientSigner {
-		line = append(line, "--signer-name", shell.Quote(o.SignerName))
-	}
-	if o.NoAttestation {
-		line = append(line, "--no-attestation")
-	}
-	for _, n := range o.AltNames.Flags() {
-		line = append(line, shell.Quote(n))
-	}
-	for _, k := range slices.Sorted(maps.Keys(o.Labels)) {
-		line = append(line, "--request-label", shell.Quote(k+"="+o.Labels[k]))
-	}
-	if risks := o.Risks(); len(risks) > 0 {
-		line = append(line, "--accept-risk", strings.Join(risks, ","))
-	}
-	if o.ApproveWith != "" {
-		line = append(line, "--approve-with", shell.Quote(o.ApproveWith))
-	}
-	if o.Reason != "" {
-		line = append(line, "--reason", shell.Quote(o.Reason))
-	}
-	if o.Timeout != 0 {
-		line = append(line, "--timeout", o.Timeout.String())
-	}
-	for _, f := range []struct {
-		set  bool
-		flag string
-	}{{o.Generate.Overwrite, "--overwrite"}, {o.KeepCurrent, "--keep-current"}, {o.Replace, "--replace"}, {o.Restart, "--restart"}} {
-		if f.set {
-			line = append(line, f.flag)
-		}
-	}
-	return []string{strings.Join(line, " ")}
 }

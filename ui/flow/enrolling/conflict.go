@@ -33,46 +33,55 @@ func (e *ConflictError) Hint() string {
 	return hint
 }
 
-// Continues tells whether o can go on from j: what it names must be the same.
-func (j *Progress) Continues(o Options) error {
-	old := j.Options
-	for _, c := range []struct{ option, recorded, asked string }{
-		{"context", old.Context, o.Context},
-		{"kubeconfig cluster", old.Cluster, o.Cluster},
-		{"cluster", old.source(), o.source()},
-		{"user", old.User, o.User},
-		{"groups", strings.Join(old.Groups, ","), strings.Join(o.Groups, ",")},
-		{"signer name", old.SignerName, o.SignerName},
-		{"algorithm", string(old.Generate.Algorithm), string(o.Generate.Algorithm)},
-	} {
-		if c.recorded != c.asked {
-			return old.Conflict(c.option, c.recorded, c.asked)
+// Continue goes on from j as o says: what o names must be the same, apart from what
+// may differ from run to run.
+func (j *Progress) Continue(o Options) error {
+	if err := j.continues(o); err != nil {
+		return err
+	}
+	if j.Finished() {
+		j.Options.Renewal = nil // it is over; this is none
+	}
+	j.Options.Join = o.Join
+	for _, x := range table() {
+		if x.fixed == never || x.fixed == fromKey && j.KeyHash == "" || x.fixed == fromRequest && len(j.Request) == 0 {
+			x.copy(&j.Options, &o)
 		}
+	}
+	return nil
+}
+
+// continues tells whether o can go on from j. The place and the policies of a key that
+// is there, or was begun to be made, cannot be changed any more: to go on as if they
+// were would leave a weaker key than was asked for.
+func (j *Progress) continues(o Options) error {
+	old := j.Options
+	if old.source() != o.source() {
+		return old.Conflict("cluster", old.source(), o.source())
+	}
+	if err := old.differs(o, fromBegin); err != nil {
+		return err
 	}
 	if j.Did(StepToken) && !SameToken(o.Token, old.Token) {
 		return old.Conflict("token", old.Token.String(), o.Token.String())
 	}
-	return j.keepsKey(o)
-}
-
-// keepsKey tells whether o wants the key that j has, or has begun to make. Its
-// place and policies cannot be changed any more: to go on as if they were would
-// leave a weaker key than was asked for.
-func (j *Progress) keepsKey(o Options) error {
-	old := j.Options
 	if j.KeyHash != "" && o.Key.Scheme != "" && !sameKey(o.Key, j.Key) {
 		return old.Conflict("key", j.Key.String(), o.Key.String())
 	}
 	if !j.Generating && j.KeyHash == "" {
 		return nil
 	}
-	for _, c := range []struct{ option, recorded, asked string }{
-		{"slot", old.Generate.Slot, o.Generate.Slot},
-		{"PIN policy", old.Generate.PIN.String(), o.Generate.PIN.String()},
-		{"touch policy", old.Generate.Touch.String(), o.Generate.Touch.String()},
-	} {
-		if c.recorded != c.asked {
-			return old.Conflict(c.option, c.recorded, c.asked)
+	return old.differs(o, fromKey)
+}
+
+// differs is the conflict over an option that is fixed at a stage, nil if there is none.
+func (o Options) differs(now Options, at stage) error {
+	for _, x := range table() {
+		if x.Called == "" || x.fixed != at {
+			continue
+		}
+		if recorded, asked := strings.Join(x.words(&o), ","), strings.Join(x.words(&now), ","); recorded != asked {
+			return o.Conflict(x.Called, recorded, asked)
 		}
 	}
 	return nil

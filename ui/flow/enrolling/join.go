@@ -15,7 +15,6 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
-	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
@@ -192,29 +191,4 @@ func (o Options) source() string {
 		return o.Join.File
 	}
 	return strings.TrimPrefix(o.Join.Endpoint, "https://")
-}
-
-// SourceFlags are the command's name and the flags for name, cluster and token.
-// No secret is among them: "-" stands for it.
-func (o Options) SourceFlags() []string {
-	named := []string{"--name", shell.Quote(o.Name)}
-	if o.Join == nil {
-		return append([]string{"kubehsm enroll"}, append(named, "--token", shell.Quote(o.Token.String()), "--context", shell.Quote(o.Context))...)
-	}
-	line := append([]string{"kubehsm join"}, named...)
-	switch j := o.Join; {
-	case j.Ticket != "":
-		line = append(line, "--ticket", "-")
-	case j.File != "":
-		line = append(line, "--discovery-file", shell.Quote(j.File), "--tls-bootstrap-token", "-")
-	default:
-		line = append(line, shell.Quote(o.source()), "--token", "-")
-		for _, p := range j.Pins {
-			line = append(line, "--discovery-token-ca-cert-hash", p.String())
-		}
-		if j.UnsafeSkipCAVerification {
-			line = append(line, "--discovery-token-unsafe-skip-ca-verification")
-		}
-	}
-	return append(line, "--hsm", shell.Quote(o.Token.String()))
 }

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"os/user"
+	"slices"
 	"strings"
 
 	"github.com/kubehsm/kubehsm/csr"
@@ -76,19 +77,8 @@ func (a AltNames) Into(o *csr.RequestOptions) error {
 	return nil
 }
 
-// Flags are the names as flags of the command line.
-func (a AltNames) Flags() []string {
-	var out []string
-	for _, l := range []struct {
-		flag string
-		list []string
-	}{{"--dns-name", a.DNS}, {"--email", a.Email}, {"--ip", a.IP}, {"--uri", a.URI}} {
-		for _, n := range l.list {
-			out = append(out, l.flag, n)
-		}
-	}
-	return out
-}
+// All are the names of every kind.
+func (a AltNames) All() []string { return slices.Concat(a.DNS, a.Email, a.IP, a.URI) }
 
 // NameTemplate fills the placeholders of names: {login} and {host} of this
 // machine, {serial} and {token} of the token, {context} of the kubeconfig.

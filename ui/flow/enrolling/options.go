@@ -3,11 +3,14 @@ package enrolling
 import (
 	"time"
 
+	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 )
 
-// Options say what to enroll. [Enroller.Complete] fills what is left open.
+// Options say what to enroll, and what certificate to ask for. What is left open is
+// filled from the record of an earlier run ([Options.FillFrom]) and with defaults
+// ([Options.FillDefaults]). What else there is to know of an option stands in the
+// table below, once.
 type Options struct {
 	// Name is the enrollment's name, and that of the context, cluster and user
 	// entries written. Default: the source context's name with "-hsm".
@@ -42,10 +45,10 @@ type Options struct {
 	// request, for signers that refuse extensions they do not know.
 	NoAttestation bool `json:"noAttestation,omitempty"`
 	// AcceptFactory enrolls a token whose PIN, PUK or management key is the
-	// default one, which is [ErrFactorySecrets] otherwise.
+	// default one, which is an error otherwise.
 	AcceptFactory bool `json:"acceptFactory,omitempty"`
 	// AcceptForecast files also a request that is certain to be refused, which is
-	// [ErrForecast] otherwise.
+	// an error otherwise.
 	AcceptForecast bool `json:"acceptForecast,omitempty"`
 	// AcceptUnverified is the host, with its port as the address has it, of a
 	// cluster that is enrolled although its context does not verify it; any other
@@ -70,106 +73,6 @@ type Options struct {
 	Timeout time.Duration `json:"-"`
 }
 
-// The risks that can be accepted of an enrollment, by their names on the command line.
-const (
-	RiskFactory  = "factory-secrets"
-	RiskForecast = "forecast"
-	// RiskUnverified is followed by the host.
-	RiskUnverified = "unverified:"
-)
-
-// Risks are those that are accepted.
-func (o Options) Risks() []string {
-	var out []string
-	if o.AcceptFactory {
-		out = append(out, RiskFactory)
-	}
-	if o.AcceptForecast {
-		out = append(out, RiskForecast)
-	}
-	if o.AcceptUnverified != "" {
-		out = append(out, RiskUnverified+o.AcceptUnverified)
-	}
-	return out
-}
-
-// Step is one named step of an enrollment, in the order of [Steps].
-type Step string
-
-// The steps. Each is idempotent and recorded, so that an enrollment resumes.
-const (
-	StepDiscover    Step = "discover"    // find the cluster; only of a join
-	StepToken       Step = "token"       // find the token
-	StepKey         Step = "key"         // generate or find the key
-	StepRequest     Step = "request"     // sign the PKCS#10 on the token and file it
-	StepApproval    Step = "approval"    // wait for approval and issue
-	StepCertificate Step = "certificate" // check, keep, write to the token
-	StepVerify      Step = "verify"      // sign in through the bridge and ask who we are
-	StepKubeconfig  Step = "kubeconfig"  // write the entries and make the context current
-)
-
-// Steps lists the steps of an enrollment from a context, in order.
-func Steps() []Step {
-	return []Step{StepToken, StepKey, StepRequest, StepApproval, StepCertificate, StepVerify, StepKubeconfig}
-}
-
-// JoinSteps lists the steps of an enrollment that joins a cluster.
-func JoinSteps() []Step { return append([]Step{StepDiscover}, Steps()...) }
-
-// Steps lists the steps of this enrollment.
-func (o Options) Steps() []Step {
-	if o.Join != nil {
-		return JoinSteps()
-	}
-	return Steps()
-}
-
-// verb is the command that makes such an enrollment.
-func (o Options) verb() string {
-	if o.Join != nil {
-		return "join"
-	}
-	return "enroll"
-}
-
-// Resume is the command that goes on with such an enrollment.
-func (o Options) Resume() string {
-	if o.Renewal == nil {
-		return "kubehsm " + o.verb() + " --name " + o.Name
-	}
-	line := "kubehsm certificate renew " + o.Name
-	if o.Renewal.OldKey.Scheme != "" {
-		line += " --new-key"
-	}
-	if o.Renewal.With != "" {
-		line += " --with " + shell.Quote(o.Renewal.With)
-	}
-	return line
-}
-
-// Title is the step in a few words, for people.
-func (s Step) Title() string {
-	switch s {
-	case StepDiscover:
-		return "find the cluster"
-	case StepToken:
-		return "find the token"
-	case StepKey:
-		return "key on the token"
-	case StepRequest:
-		return "file the request"
-	case StepApproval:
-		return "wait for approval"
-	case StepCertificate:
-		return "store the certificate"
-	case StepKubeconfig:
-		return "write the kubeconfig"
-	case StepVerify:
-		return "sign in with the token"
-	}
-	return string(s)
-}
-
 // Renewal marks the record of an enrollment that has a certificate and asks for
 // its successor.
 type Renewal struct {
@@ -178,4 +81,137 @@ type Renewal struct {
 	With string `json:"with,omitempty"`
 	// OldKey is the key that a new one takes the place of.
 	OldKey hsm.URI `json:"oldKey,omitzero"`
+}
+
+// The risks that can be accepted of an enrollment, by their names on the command line.
+const (
+	RiskFactory  = "factory-secrets"
+	RiskForecast = "forecast"
+	// RiskUnverified is followed by the host.
+	RiskUnverified = "unverified:"
+)
+
+// FillDefaults fills in what was not asked for, once name and token are known.
+func (o *Options) FillDefaults() {
+	Fill(&o.SignerName, csr.ClientSigner)
+	Fill(&o.Generate.Algorithm, hsm.ECDSAP256)
+	Fill(&o.Generate.Label, o.Name)
+	Fill(&o.Generate.Slot, o.Token.NewSlot())
+}
+
+// table has the options, in the order in which a command shows them. Where the
+// cluster is found and who files the request there (Join, Renewal) is not of it:
+// these are things of several parts, some of them secret.
+func table() []Option {
+	return []Option{
+		{
+			Flag: "name", Usage: "`name` of the enrollment and of the kubeconfig context; default that of --context with -hsm",
+			On: OfEnroll | OfBreakGlass, fixed: fromBegin, shown: inSource, field: func(o *Options) any { return &o.Name },
+		},
+		{
+			Flag: "token", Usage: "`URI` of the token; default the only one present",
+			On: OfEnroll | OfBreakGlass, fixed: fromBegin, shown: inSource, field: func(o *Options) any { return &o.Token },
+		},
+		{
+			Flag: "context", Called: "context", fixed: fromBegin, shown: inSource, field: func(o *Options) any { return &o.Context },
+		},
+		{
+			Flag: "user", Usage: "user `name` that the certificate is for (its CN); {login}, {host}, {serial}, {token} and {context} are filled in, here and in the other names",
+			On: OfEnroll | OfRequest, Called: "user", fixed: fromBegin, shown: inSource, field: func(o *Options) any { return &o.User },
+		},
+		{
+			Flag: "cluster", Called: "kubeconfig cluster", fixed: fromBegin, renewed: true, field: func(o *Options) any { return &o.Cluster },
+		},
+		{
+			Flag: "group", Usage: "`group` that the user is in (an O); may be repeated",
+			On: OfEnroll | OfRequest, Called: "groups", fixed: fromBegin, field: func(o *Options) any { return &o.Groups },
+		},
+		{
+			Flag: "key", Usage: "`URI` of an existing key; default a new one is generated",
+			On: OfEnroll | OfBreakGlass, fixed: fromKey, field: func(o *Options) any { return &o.Key },
+		},
+		{
+			Flag: "algorithm", Usage: "`name` of the key's algorithm: ecdsa-p256 (default), ecdsa-p384, rsa-2048, rsa-3072, rsa-4096, ed25519",
+			On: OfKey, Called: "algorithm", fixed: fromBegin, renewed: true, shown: forNewKey, field: func(o *Options) any { return &o.Generate.Algorithm },
+		},
+		{
+			Flag: "label", Usage: "`text` to label a PKCS#11 key with",
+			On: OfKey, fixed: fromKey, renewed: true, shown: forOtherLabel, field: func(o *Options) any { return &o.Generate.Label },
+		},
+		{
+			Flag: "slot", Usage: "PIV `slot`: 9a (default), 9c, 9d, 9e, 82 to 95",
+			On: OfKey, Called: "slot", fixed: fromKey, renewed: true, shown: forSlots, field: func(o *Options) any { return &o.Generate.Slot },
+		},
+		{
+			Flag: "pin-policy", Usage: "when a PIV key wants the PIN: never, once, always, default",
+			On: OfKey, Called: "PIN policy", fixed: fromKey, renewed: true, shown: forSlots, field: func(o *Options) any { return &o.Generate.PIN },
+		},
+		{
+			Flag: "touch-policy", Usage: "when a PIV key wants a touch: never, cached, always, default",
+			On: OfKey, Called: "touch policy", fixed: fromKey, renewed: true, shown: forSlots, field: func(o *Options) any { return &o.Generate.Touch },
+		},
+		{
+			Flag: "expiration", Usage: "`lifetime` to ask for, at least 10m; default the signer's",
+			On: OfEnroll | OfRequest | OfRenewal, fixed: fromRequest, renewed: true, field: func(o *Options) any { return &o.Expiration },
+		},
+		{
+			Flag: "signer-name", Usage: "`name` of the signer; default " + csr.ClientSigner,
+			On: OfEnroll | OfRequest, Called: "signer name", fixed: fromBegin, renewed: true, shown: forOtherSigner, field: func(o *Options) any { return &o.SignerName },
+		},
+		{
+			Flag: "no-attestation", Usage: "leave the token's attestation of the key out of the request",
+			On: OfEnroll | OfRequest | OfRenewal, fixed: fromRequest, field: func(o *Options) any { return &o.NoAttestation },
+		},
+		{
+			Flag: "dns-name", Usage: "DNS `name` to ask for beside the user (a SAN); may be repeated",
+			On: OfEnroll | OfRequest, fixed: fromBegin, renewed: true, field: func(o *Options) any { return &o.AltNames.DNS },
+		},
+		{
+			Flag: "email", Usage: "e-mail `address` to ask for; may be repeated",
+			On: OfEnroll | OfRequest, fixed: fromBegin, renewed: true, field: func(o *Options) any { return &o.AltNames.Email },
+		},
+		{
+			Flag: "ip", Usage: "IP `address` to ask for; may be repeated",
+			On: OfEnroll | OfRequest, fixed: fromBegin, renewed: true, field: func(o *Options) any { return &o.AltNames.IP },
+		},
+		{
+			Flag: "uri", Usage: "`URI` to ask for; may be repeated",
+			On: OfEnroll | OfRequest, fixed: fromBegin, renewed: true, field: func(o *Options) any { return &o.AltNames.URI },
+		},
+		{
+			Flag: "request-label", Usage: "`key=value` to label the request with; may be repeated",
+			On: OfEnroll | OfRequest, fixed: fromBegin, renewed: true, field: func(o *Options) any { return &o.Labels },
+		},
+		{Risk: RiskFactory, On: OfEnroll | OfBreakGlass, field: func(o *Options) any { return &o.AcceptFactory }},
+		{Risk: RiskForecast, On: OfEnroll | OfRequest | OfRenewal | OfBreakGlass, field: func(o *Options) any { return &o.AcceptForecast }},
+		{Risk: RiskUnverified, On: OfEnroll | OfBreakGlass, field: func(o *Options) any { return &o.AcceptUnverified }},
+		{
+			Flag: "approve-with", Usage: "kubeconfig `file` of somebody who may approve the request, to do it at once",
+			On: OfEnroll | OfRenewal, anew: true, field: func(o *Options) any { return &o.ApproveWith },
+		},
+		{
+			Flag: "reason", Usage: "`words` to the approver",
+			On: OfEnroll | OfRequest | OfRenewal | OfBreakGlass, fixed: fromRequest, field: func(o *Options) any { return &o.Reason },
+		},
+		{
+			Flag: "timeout", Usage: "how `long` to wait for the approval; default until it is interrupted",
+			On: OfEnroll | OfRenewal | OfBreakGlass, anew: true, field: func(o *Options) any { return &o.Timeout },
+		},
+		{
+			Flag: "overwrite", Usage: "destroy the key in an occupied PIV slot; asks for the token's serial",
+			On: OfKey, fixed: fromKey, anew: true, field: func(o *Options) any { return &o.Generate.Overwrite },
+		},
+		{
+			Flag: "keep-current", Usage: "leave the kubeconfig's current context as it is",
+			On: OfEnroll, field: func(o *Options) any { return &o.KeepCurrent },
+		},
+		{
+			Flag: "replace", Usage: "replace a kubeconfig entry of that name that is not kubehsm's",
+			On: OfEnroll, anew: true, field: func(o *Options) any { return &o.Replace },
+		},
+		{
+			Flag: "restart", Usage: "forget what an earlier run of the same name did",
+			On: OfEnroll, anew: true, field: func(o *Options) any { return &o.Restart },
+		},
+	}
 }

@@ -1,0 +1,91 @@
+package enrolling
+
+import (
+	"strings"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/shell"
+)
+
+// Command is what a person would type to enroll with these options; kubeconfig is the
+// file that was named for it, "" if none was.
+func (o Options) Command(kubeconfig string) string {
+	line := append(o.sourceFlags(), "--user", shell.Quote(o.User))
+	if kubeconfig != "" {
+		line = append(line, "--kubeconfig", shell.Quote(kubeconfig))
+	}
+	for _, x := range table() {
+		if given := !x.value(&o).IsZero(); x.shown == nil && !given || x.shown != nil && !x.shown(&o) {
+			continue
+		}
+		line = x.appendTo(line, x.words(&o))
+	}
+	return strings.Join(line, " ")
+}
+
+// appendTo adds the option with its words to a command line.
+func (x Option) appendTo(line, words []string) []string {
+	switch last := len(line) - 1; {
+	case x.Risk != "" && line[last-1] == riskFlag:
+		line[last] += "," + x.Risk + strings.Join(words, "")
+		return line
+	case x.Risk != "":
+		return append(line, riskFlag, x.Risk+strings.Join(words, ""))
+	case len(words) == 0: // a bool
+		return append(line, "--"+x.Flag)
+	}
+	for _, w := range words {
+		line = append(line, "--"+x.Flag, shell.Quote(w))
+	}
+	return line
+}
+
+// riskFlag is followed by the risks that are accepted.
+const riskFlag = "--accept-risk"
+
+// verb is the command that makes such an enrollment.
+func (o Options) verb() string {
+	if o.Join != nil {
+		return "join"
+	}
+	return "enroll"
+}
+
+// Resume is the command that goes on with such an enrollment.
+func (o Options) Resume() string {
+	if o.Renewal == nil {
+		return "kubehsm " + o.verb() + " --name " + o.Name
+	}
+	line := "kubehsm certificate renew " + o.Name
+	if o.Renewal.OldKey.Scheme != "" {
+		line += " --new-key"
+	}
+	if o.Renewal.With != "" {
+		line += " --with " + shell.Quote(o.Renewal.With)
+	}
+	return line
+}
+
+// sourceFlags are the command's name and the flags for name, token and cluster.
+// No secret is among them: "-" stands for it.
+func (o Options) sourceFlags() []string {
+	named := []string{"--name", shell.Quote(o.Name)}
+	if o.Join == nil {
+		return append([]string{"kubehsm enroll"}, append(named, "--token", shell.Quote(o.Token.String()), "--context", shell.Quote(o.Context))...)
+	}
+	line := append([]string{"kubehsm join"}, named...)
+	switch j := o.Join; {
+	case j.Ticket != "":
+		line = append(line, "--ticket", "-")
+	case j.File != "":
+		line = append(line, "--discovery-file", shell.Quote(j.File), "--tls-bootstrap-token", "-")
+	default:
+		line = append(line, shell.Quote(o.source()), "--token", "-")
+		for _, p := range j.Pins {
+			line = append(line, "--discovery-token-ca-cert-hash", p.String())
+		}
+		if j.UnsafeSkipCAVerification {
+			line = append(line, "--discovery-token-unsafe-skip-ca-verification")
+		}
+	}
+	return append(line, "--hsm", shell.Quote(o.Token.String()))
+}

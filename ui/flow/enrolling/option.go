@@ -1,0 +1,201 @@
+package enrolling
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// Option is what there is to know of one option of an enrollment, or of one risk that
+// can be accepted.
+type Option struct {
+	// Flag is its name on the command line, and Usage what it is, with the kind of the
+	// value in back quotes.
+	Flag, Usage string
+	// Risk is the value of --accept-risk that stands in a flag's place. One that ends
+	// with a colon is followed by what is accepted.
+	Risk string
+	// On are the commands that have the flag.
+	On Commands
+	// Called is the option in the words of a [ConflictError]. Without it what was begun
+	// goes on as it was, whatever a later run says.
+	Called string
+
+	// fixed says until when a later run may change it.
+	fixed stage
+	// anew: each run says it again; what an earlier one said is not taken from the record.
+	anew bool
+	// renewed: a renewal takes it from the record of the enrollment.
+	renewed bool
+	// shown tells whether the command that does the same has it; nil if that is where
+	// it was given.
+	shown func(*Options) bool
+	// field points to it.
+	field func(*Options) any
+}
+
+// Commands are commands of the command line, by the options that they have.
+type Commands uint
+
+// The groups of commands.
+const (
+	OfEnroll     Commands = 1 << iota // enroll, join, kubeconfig migrate
+	OfRequest                         // csr create, csr forecast
+	OfRenewal                         // certificate renew
+	OfBreakGlass                      // breakglass request, breakglass seal
+	OfKey                             // key generate, and all those that make a key
+)
+
+// stage is a point of an enrollment.
+type stage int
+
+const (
+	never stage = iota // each run may say something else
+	fromBegin
+	fromKey     // once there is a key
+	fromRequest // once there is a request
+)
+
+// Flags are the options that commands have as flags of their own.
+func Flags(on Commands) []Option {
+	return slices.DeleteFunc(table(), func(x Option) bool { return x.On&on == 0 || x.Flag == "" })
+}
+
+// Risks are the names of the risks that can be accepted with commands.
+func Risks(on Commands) []string {
+	var names []string
+	for _, x := range table() {
+		if x.On&on != 0 && x.Risk != "" {
+			names = append(names, x.Risk)
+		}
+	}
+	return names
+}
+
+// In points to the option in o: to a string, a list of them, a bool, a [time.Duration],
+// a map of strings, an [hsm.URI], [hsm.Algorithm], [hsm.PINPolicy] or [hsm.TouchPolicy].
+func (x Option) In(o *Options) any { return x.field(o) }
+
+func (x Option) value(o *Options) reflect.Value { return reflect.ValueOf(x.field(o)).Elem() }
+
+// copy makes the option in to what it is in from.
+func (x Option) copy(to, from *Options) { x.value(to).Set(x.value(from)) }
+
+// fill makes the option in to what it is in from, if it is left open there.
+func (x Option) fill(to, from *Options) {
+	if x.value(to).IsZero() {
+		x.copy(to, from)
+	}
+}
+
+// words are the option's value as the command line has it, one for each time that the
+// flag is given. A bool has none.
+func (x Option) words(o *Options) []string {
+	switch p := x.field(o).(type) {
+	case *string:
+		return []string{*p}
+	case *[]string:
+		return *p
+	case *hsm.Algorithm:
+		return []string{string(*p)}
+	case *map[string]string:
+		var out []string
+		for _, k := range slices.Sorted(maps.Keys(*p)) {
+			out = append(out, k+"="+(*p)[k])
+		}
+		return out
+	case *time.Duration, *hsm.URI, *hsm.PINPolicy, *hsm.TouchPolicy:
+		return []string{fmt.Sprint(x.value(o).Interface())}
+	}
+	return nil
+}
+
+// AcceptRisk accepts a risk by its name, if it is one of the commands'.
+func (o *Options) AcceptRisk(on Commands, name string) bool {
+	for _, x := range table() {
+		if x.Risk == "" || x.On&on == 0 {
+			continue
+		}
+		switch p := x.field(o).(type) {
+		case *bool:
+			if name == x.Risk {
+				*p = true
+				return true
+			}
+		case *string:
+			if what, ok := strings.CutPrefix(name, x.Risk); ok && what != "" {
+				*p = what
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// FillFrom fills what o leaves open from the record of an earlier run.
+func (o *Options) FillFrom(j *Progress) {
+	old, keep := j.Options, o.KeepCurrent
+	if o.Join == nil || old.Join != nil {
+		o.Join = old.Join.With(o.Join)
+	}
+	for _, x := range table() {
+		if !x.anew {
+			x.fill(o, &old)
+		}
+	}
+	if j.Finished() || old.Renewal != nil { // only a resumed run makes no context current against the first one
+		o.KeepCurrent = keep
+	}
+	if SameToken(o.Token, old.Token) {
+		o.Token = old.Token
+	}
+}
+
+// FillRenewed fills what o leaves open for the renewal of an enrollment with these options.
+func (o *Options) FillRenewed(old Options) {
+	for _, x := range table() {
+		if x.renewed {
+			x.fill(o, &old)
+		}
+	}
+	o.Join = old.Join
+}
+
+// TakeTerms takes from what is asked for now what counts until there is a request.
+func (o *Options) TakeTerms(now Options) {
+	for _, x := range table() {
+		if x.fixed == fromRequest {
+			x.copy(o, &now)
+		}
+	}
+}
+
+// TakeRenewal takes what a renewal says, but for the key; of one that was begun before
+// only what each run may say anew.
+func (o *Options) TakeRenewal(now Options, begun bool) {
+	for _, x := range table() {
+		if x.On&OfRenewal != 0 && (!begun || x.fixed == never) {
+			x.copy(o, &now)
+		}
+	}
+}
+
+// The conditions on which the same command shows an option.
+
+func inSource(*Options) bool { return false } // it begins with it
+
+func forNewKey(o *Options) bool { return o.Key.Scheme == "" }
+
+func forOtherLabel(o *Options) bool {
+	return forNewKey(o) && !forSlots(o) && o.Generate.Label != o.Name
+}
+
+func forSlots(o *Options) bool { return o.Token.Kind().HasSlots() }
+
+func forOtherSigner(o *Options) bool { return o.SignerName != csr.ClientSigner }

@@ -1,0 +1,140 @@
+package enrolling
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
+	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
+	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+)
+
+// whole is a record in which everything is said.
+func whole() *Progress {
+	key := hsm.URI{Scheme: hsm.SchemePIV, Serial: "123", Slot: "9c"}
+	return &Progress{
+		Options: Options{
+			Name: "prod-hsm", Token: key.TokenOnly(), Key: key,
+			Generate: hsm.GenerateOptions{Slot: "9c", Label: "l", Algorithm: hsm.ECDSAP384, PIN: hsm.PINAlways, Touch: hsm.TouchCached, Overwrite: true},
+			Context:  "it's prod", Cluster: "spare",
+			Join: &Join{Endpoint: "10.0.0.1:6443", Pins: []discovery.Pin{{1}}, UnsafeSkipCAVerification: true, File: "f", Ticket: "abcdef",
+				Policy: ticket.Attested, Serial: "123", Seal: []byte("seal")},
+			Renewal: &Renewal{With: "admin", OldKey: key}, User: "jane", Groups: []string{"dev", "a,b"}, SignerName: "example.com/s",
+			Expiration: time.Hour, Reason: "new laptop", NoAttestation: true, AcceptFactory: true, AcceptForecast: true, AcceptUnverified: "10.0.0.1:6443",
+			AltNames: AltNames{DNS: []string{"d"}, Email: []string{"e@x"}, IP: []string{"10.0.0.2"}, URI: []string{"spiffe://x"}},
+			Labels:   map[string]string{"team": "a b", "k": "v"}, ApproveWith: "/a b", KeepCurrent: true, Replace: true, Restart: true, Timeout: time.Minute,
+		},
+		Cluster: cluster.Cluster{Server: "https://10.0.0.1:6443", CAData: []byte("ca")}, Namespace: "team", Generating: true, Before: []string{"00"},
+		Key: key, KeyHash: "0102", RequestName: "jane-1", Request: []byte("pem"), RequestUID: "uid", Told: "uid", Certificate: []byte("cert"),
+		Rejected: true, Done: []Step{StepToken, StepKey}, Updated: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
+	}
+}
+
+// TestRecord: a record is written as programs of earlier versions have written it,
+// and read back whole.
+func TestRecord(t *testing.T) {
+	for file, j := range map[string]*Progress{"testdata/progress.json": whole(), "testdata/begun.json": {Options: Options{Name: "x", Token: hsm.URI{Scheme: hsm.SchemePKCS11, Token: "blue"}, User: "jane"}}} {
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := json.MarshalIndent(j, "", "  ")
+		if got = append(got, '\n'); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s: %v\n%s", file, err, got)
+		}
+		var back Progress
+		if err := json.Unmarshal(want, &back); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := json.MarshalIndent(&back, "", "  "); err != nil || !bytes.Equal(append(again, '\n'), want) {
+			t.Errorf("%s, read and written: %v\n%s", file, err, again)
+		}
+	}
+}
+
+// TestCommand: the command that does the same has every option that was given, and no
+// secret.
+func TestCommand(t *testing.T) {
+	all := whole().Options
+	all.Join, all.Renewal = nil, nil
+	few := Options{Name: "blue-hsm", Token: hsm.URI{Scheme: hsm.SchemePKCS11, Token: "blue"}, Context: "blue", User: "jane"}
+	few.FillDefaults()
+	labelled := few
+	labelled.Generate.Label, labelled.Groups, labelled.AcceptForecast = "my key", []string{"dev"}, true
+	card := few
+	card.Token, card.Generate.Slot = all.Token, "9a"
+	joined := card
+	joined.Context = ""
+	joined.Join = &Join{Endpoint: "https://10.0.0.1:6443", Pins: []discovery.Pin{{1}}, UnsafeSkipCAVerification: true}
+	ticket := joined
+	ticket.Join = &Join{Ticket: "abcdef"}
+	for _, tc := range []struct {
+		o                Options
+		kubeconfig, want string
+	}{
+		{all, "", `kubehsm enroll --name prod-hsm --token piv:serial=123 --context 'it'\''s prod' --user jane --cluster spare --group dev --group a,b --key 'piv:serial=123;slot=9c' --slot 9c --pin-policy always --touch-policy cached --expiration 1h0m0s --signer-name example.com/s --no-attestation --dns-name d --email e@x --ip 10.0.0.2 --uri spiffe://x --request-label k=v --request-label 'team=a b' --accept-risk factory-secrets,forecast,unverified:10.0.0.1:6443 --approve-with '/a b' --reason 'new laptop' --timeout 1m0s --overwrite --keep-current --replace --restart`},
+		{few, "/k b", `kubehsm enroll --name blue-hsm --token pkcs11:token=blue --context blue --user jane --kubeconfig '/k b' --algorithm ecdsa-p256`},
+		{labelled, "", `kubehsm enroll --name blue-hsm --token pkcs11:token=blue --context blue --user jane --group dev --algorithm ecdsa-p256 --label 'my key' --accept-risk forecast`},
+		{card, "", `kubehsm enroll --name blue-hsm --token piv:serial=123 --context blue --user jane --algorithm ecdsa-p256 --slot 9a --pin-policy default --touch-policy default`},
+		{joined, "", `kubehsm join --name blue-hsm 10.0.0.1:6443 --token - --discovery-token-ca-cert-hash sha256:0100000000000000000000000000000000000000000000000000000000000000 --discovery-token-unsafe-skip-ca-verification --hsm piv:serial=123 --user jane --algorithm ecdsa-p256 --slot 9a --pin-policy default --touch-policy default`},
+		{ticket, "", `kubehsm join --name blue-hsm --ticket - --hsm piv:serial=123 --user jane --algorithm ecdsa-p256 --slot 9a --pin-policy default --touch-policy default`},
+	} {
+		if got := tc.o.Command(tc.kubeconfig); got != tc.want {
+			t.Errorf("got  %s\nwant %s", got, tc.want)
+		}
+	}
+}
+
+// The command that is shown must do what was reviewed, not something close to it.
+func TestCommandSaysEverything(t *testing.T) {
+	plain := Options{Name: "prod-hsm", Context: "prod", User: "jane", SignerName: csr.ClientSigner,
+		Token: hsm.URI{Scheme: hsm.SchemePKCS11, Token: "blue"}, Generate: hsm.GenerateOptions{Algorithm: hsm.ECDSAP256, Label: "prod-hsm"}}
+	short := "kubehsm enroll --name prod-hsm --token pkcs11:token=blue --context prod --user jane --algorithm ecdsa-p256"
+	if got := plain.Command(""); got != short {
+		t.Errorf("%q", got)
+	}
+	for words, change := range map[string]func(*Options){
+		"--reason 'on call'": func(o *Options) { o.Reason = "on call" },
+		"--label other":      func(o *Options) { o.Generate.Label = "other" },
+		"--timeout 1m0s":     func(o *Options) { o.Timeout = time.Minute },
+		"--keep-current":     func(o *Options) { o.KeepCurrent = true },
+		"--replace":          func(o *Options) { o.Replace = true },
+		"--restart":          func(o *Options) { o.Restart = true },
+		"--overwrite":        func(o *Options) { o.Generate.Overwrite = true },
+	} {
+		o := plain
+		change(&o)
+		if got := o.Command(""); !strings.HasSuffix(got, words) {
+			t.Errorf("without %q: %q", words, got)
+		}
+	}
+}
+
+// TestTable: every option of the table is one of a record with everything said, and its
+// name is used once.
+func TestTable(t *testing.T) {
+	all, names, fields := whole().Options, map[string]bool{}, map[any]bool{}
+	for _, x := range table() {
+		name := x.Flag + x.Risk
+		if names[name] || fields[x.In(&all)] {
+			t.Errorf("%s is declared twice", name)
+		}
+		names[name], fields[x.In(&all)] = true, true
+		if x.value(&all).IsZero() {
+			t.Errorf("%s is not of the record", name)
+		}
+		var some Options
+		if x.fill(&some, &all); x.value(&some).IsZero() {
+			t.Errorf("%s is not filled in", name)
+		}
+		if x.On != 0 && x.Risk == "" && x.Usage == "" {
+			t.Errorf("%s has no words", name)
+		}
+	}
+}
