@@ -12,7 +12,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
@@ -79,7 +79,7 @@ func (p *Sources) waiting(path string, q hsm.PINPrompt) (done func()) {
 	if t := holder.Terminal(); t != 0 && t == process.This().Terminal() {
 		return func() {}
 	}
-	return p.o.Waiting(wire.Wait{For: wire.ForTrial, Kind: string(q.Kind), Token: q.Token.Name(), Client: holder, Asker: holder})
+	return p.o.Waiting(ask.Wait{For: ask.ForTrial, Kind: string(q.Kind), Token: q.Token.Name(), Client: holder, Asker: holder})
 }
 
 // note writes who has the lock into its file, for those who wait.

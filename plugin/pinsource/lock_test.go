@@ -13,7 +13,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
@@ -49,16 +49,16 @@ func TestWaitsForWhom(t *testing.T) {
 	b, err = json.Marshal(holder)
 	check(t, err)
 	check(t, os.WriteFile(locks[0], b, 0o600))
-	var told []wire.Wait
+	var told []ask.Wait
 	done := 0
 	p = d.process()
-	p.o.Waiting = func(w wire.Wait) func() {
+	p.o.Waiting = func(w ask.Wait) func() {
 		told = append(told, w)
 		check(t, l.Close()) // and so goes on
 		return func() { done++ }
 	}
 	d.wants(p, prompt("", -1), "271828")
-	want := wire.Wait{For: wire.ForTrial, Kind: string(hsm.UserPIN), Token: "prod", Client: holder, Asker: holder}
+	want := ask.Wait{For: ask.ForTrial, Kind: string(hsm.UserPIN), Token: "prod", Client: holder, Asker: holder}
 	if len(told) != 1 || told[0] != want || done != 1 {
 		t.Errorf("told %+v, over %d times; want %+v", told, done, want)
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
-	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
@@ -31,7 +30,7 @@ type Options struct {
 	Descriptors bool
 	// Waiting, if not nil, shows that another process tries the PIN, until done is
 	// called. It returns at once, and may wait a moment before it shows anything.
-	Waiting func(wire.Wait) (done func())
+	Waiting func(ask.Wait) (done func())
 }
 
 // Sources answer prompts for the user PIN of the tokens that have a source,

@@ -14,7 +14,6 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
-	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
@@ -111,7 +110,7 @@ func (a *app) env() (*env.Env, error) {
 	a.environ = &env.Env{
 		Dirs: dirs, Drivers: drivers, Executable: a.Executable,
 		Finishing: a.Finishing, Kubeconfig: a.kubeconfig, Cluster: a.cluster, Version: a.Version, RequestTimeout: timeout,
-		Prompter: a.prompter(), Waiting: func(_ context.Context, w wire.Wait) func() { return waits(w) },
+		Prompter: a.prompter(), Waiting: func(_ context.Context, w ask.Wait) func() { return waits(w) },
 	}
 	return a.environ, nil
 }

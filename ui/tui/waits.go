@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/waiting"
 )
@@ -14,7 +14,7 @@ import (
 const waitDelay = time.Second
 
 // waits says in the dialog of an operation why that waits, until done is called.
-func waits(ctx context.Context, w wire.Wait) (done func()) {
+func waits(ctx context.Context, w ask.Wait) (done func()) {
 	var mu sync.Mutex
 	said, over := false, false
 	late := time.AfterFunc(waitDelay, func() {

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 )
 
@@ -15,7 +15,7 @@ func TestWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said []string
 		ctx := screen.WithProgress(t.Context(), func(line string) { said = append(said, line) })
-		w := wire.Wait{For: wire.ForPIN, Kind: "PIN", Token: "la\x1b[31mb"}
+		w := ask.Wait{For: ask.ForPIN, Kind: "PIN", Token: "la\x1b[31mb"}
 		waits(ctx, w)()
 		time.Sleep(2 * waitDelay)
 		synctest.Wait()

@@ -5,7 +5,7 @@ package waiting
 import (
 	"io"
 
-	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/ui/caller"
 	"github.com/kubehsm/kubehsm/ui/prompt"
 	"github.com/kubehsm/kubehsm/ui/text"
@@ -16,13 +16,13 @@ const maxName = 60
 
 // Shown returns what shows such waits of this program: a line on its terminal while
 // it waits, or on stderr, see [prompt.Terminal.Waiting].
-func Shown(stderr io.Writer) func(wire.Wait) (done func()) {
+func Shown(stderr io.Writer) func(ask.Wait) (done func()) {
 	t := prompt.NewTerminal(prompt.TerminalOptions{})
-	return func(w wire.Wait) (done func()) { return t.Waiting(Words(w), stderr) }
+	return func(w ask.Wait) (done func()) { return t.Waiting(Words(w), stderr) }
 }
 
 // Words is the clean sentence about a wait.
-func Words(w wire.Wait) string {
+func Words(w ask.Wait) string {
 	command := caller.CommandOf(w.Client.PID)
 	if !w.Client.Alive() { // the number may be another's by now
 		command = ""

@@ -30,7 +30,7 @@ var (
 type Client struct {
 	// Waiting, if not nil, shows why an operation waits, until done is called. It
 	// returns at once, and may wait a moment before it shows anything.
-	Waiting func(wire.Wait) (done func())
+	Waiting func(ask.Wait) (done func())
 
 	link *link.Client
 	// beats says that the agent gives a sign of life while it works, see hello.

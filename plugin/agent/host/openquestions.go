@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/process"
@@ -23,7 +22,7 @@ type openQuestions struct {
 
 // openQuestion is a question that waits for its answer.
 type openQuestion struct {
-	wire.Wait
+	ask.Wait
 	by ask.Responder // shows the question; nil if that is not a client of the agent
 }
 
@@ -39,7 +38,7 @@ func (s *openQuestions) change(f func()) {
 }
 
 // note opens a question, until done is called. Who shows it is to tell shown.
-func (s *openQuestions) note(w wire.Wait) (shown func(ask.Responder), done func()) {
+func (s *openQuestions) note(w ask.Wait) (shown func(ask.Responder), done func()) {
 	a := &openQuestion{Wait: w}
 	s.change(func() { s.open = append(s.open, a) })
 	return func(by ask.Responder) { s.change(func() { a.by, a.Asker = by, by.Process() }) }, func() {
@@ -50,7 +49,7 @@ func (s *openQuestions) note(w wire.Wait) (shown func(ask.Responder), done func(
 // waiter is whoever waits.
 type waiter interface {
 	// waits shows what for, until done is called.
-	waits(w wire.Wait) (done func())
+	waits(w ask.Wait) (done func())
 	// asker tells whether it is the one who shows the question.
 	asker(a *openQuestion) bool
 	// process is the program that waits.
@@ -62,7 +61,7 @@ func (s *openQuestions) tell(w waiter) (over func()) {
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
-		var shown *wire.Wait
+		var shown *ask.Wait
 		done := func() {}
 		defer func() { done() }()
 		for {
@@ -85,7 +84,7 @@ func (s *openQuestions) tell(w waiter) (over func()) {
 
 // elsewhere returns the latest question that w's person does not see, or nil if
 // there is none or one is asked there.
-func (s *openQuestions) elsewhere(w waiter) (latest *wire.Wait, changed <-chan struct{}) {
+func (s *openQuestions) elsewhere(w waiter) (latest *ask.Wait, changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.open) == 0 {
@@ -156,16 +155,16 @@ func (h *heldToken) notingTouch(ctx context.Context, next ask.Func, q ask.Questi
 }
 
 // waitFor is what others wait for while q is open.
-func (h *heldToken) waitFor(q ask.Question) wire.Wait {
+func (h *heldToken) waitFor(q ask.Question) ask.Wait {
 	switch {
 	case q.PIN != nil:
-		return wire.Wait{For: wire.ForPIN, Kind: string(q.PIN.Kind), Token: q.PIN.Token.Name()}
+		return ask.Wait{For: ask.ForPIN, Kind: string(q.PIN.Kind), Token: q.PIN.Token.Name()}
 	case q.Touch == nil:
-		return wire.Wait{For: wire.ForAnswer, Token: cmp.Or(h.uri.Token, h.uri.Serial)}
+		return ask.Wait{For: ask.ForAnswer, Token: cmp.Or(h.uri.Token, h.uri.Serial)}
 	case q.Touch.Pad != "":
-		return wire.Wait{For: wire.ForPIN, Kind: string(q.Touch.Pad), Token: q.Touch.Token.Name()}
+		return ask.Wait{For: ask.ForPIN, Kind: string(q.Touch.Pad), Token: q.Touch.Token.Name()}
 	}
-	return wire.Wait{For: wire.ForTouch, Token: q.Touch.Token.Name()}
+	return ask.Wait{For: ask.ForTouch, Token: q.Touch.Token.Name()}
 }
 
 // telling adds to a prompt what its person is to be told; told says that it was.
@@ -184,7 +183,7 @@ func (r *remotePrompter) asker(a *openQuestion) bool { return a.by == r }
 func (r *remotePrompter) process() process.ID { return r.who }
 
 // waits implements [waiter]: the client shows it, if it understands that.
-func (r *remotePrompter) waits(w wire.Wait) (done func()) {
+func (r *remotePrompter) waits(w ask.Wait) (done func()) {
 	if !r.understandsWaits {
 		return func() {}
 	}
@@ -205,7 +204,7 @@ type announcedWaiter struct {
 // [service.Announced], whoever is asked.
 func (t announcedWaiter) asker(a *openQuestion) bool { return t.client.Known() && a.Client == t.client }
 func (t announcedWaiter) process() process.ID        { return t.client }
-func (t announcedWaiter) waits(w wire.Wait) (done func()) {
+func (t announcedWaiter) waits(w ask.Wait) (done func()) {
 	late := time.AfterFunc(waitDelay, func() {
 		t.tell(w.Words(consent.CommandOf(w.Client.PID), func(s string) string { return s }))
 	})

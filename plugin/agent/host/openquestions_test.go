@@ -18,7 +18,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/signing"
-	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
@@ -37,10 +37,10 @@ func away(t *testing.T) process.ID {
 type waits struct {
 	mu   sync.Mutex
 	up   int
-	told []wire.Wait
+	told []ask.Wait
 }
 
-func (w *waits) show(wait wire.Wait) (done func()) {
+func (w *waits) show(wait ask.Wait) (done func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.up++
@@ -53,7 +53,7 @@ func (w *waits) show(wait wire.Wait) (done func()) {
 }
 
 // shown returns what is shown now, nil if nothing is.
-func (w *waits) shown() *wire.Wait {
+func (w *waits) shown() *ask.Wait {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.up == 0 {
@@ -114,7 +114,7 @@ func TestToldWhoIsAsked(t *testing.T) {
 			result[name] <- err
 		}()
 	}
-	want := wire.Wait{For: wire.ForPIN, Kind: string(hsm.UserPIN), Token: r.token.Info().Name(), Client: first, Asker: first}
+	want := ask.Wait{For: ask.ForPIN, Kind: string(hsm.UserPIN), Token: r.token.Info().Name(), Client: first, Asker: first}
 	for name, w := range told {
 		poll.Until(t, name+" is told", func() bool { s := w.shown(); return s != nil && *s == want })
 	}
@@ -136,7 +136,7 @@ func TestToldWhoIsAsked(t *testing.T) {
 	}
 	check(t, <-result["stage"]) // asked itself then
 	own.mu.Lock()
-	if slices.ContainsFunc(own.told, func(w wire.Wait) bool { return w.Client == first }) {
+	if slices.ContainsFunc(own.told, func(w ask.Wait) bool { return w.Client == first }) {
 		t.Errorf("who was asked was told of its own question: %v", own.told)
 	}
 	own.mu.Unlock()
@@ -161,7 +161,7 @@ func TestToldOfATouch(t *testing.T) {
 		result <- err
 	}()
 	poll.Until(t, "a touch is awaited", func() bool { return person.Waiting() > 0 })
-	want := wire.Wait{For: wire.ForTouch, Token: r.token.Info().Name(), Client: first, Asker: first}
+	want := ask.Wait{For: ask.ForTouch, Token: r.token.Info().Name(), Client: first, Asker: first}
 	var plugin, signer waits
 	go func() {
 		_, err := r.waiting(&plugin).Prepare(t.Context(), client.PrepareRequest{Enrollment: "prod", Client: away(t)}, hsmtest.NewScript(t))
@@ -199,7 +199,7 @@ func TestTellsInWords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []string
 		w := announcedWaiter{tell: func(s string) { told = append(told, s) }}
-		wait := wire.Wait{For: wire.ForTouch, Token: "lab"}
+		wait := ask.Wait{For: ask.ForTouch, Token: "lab"}
 		w.waits(wait)()
 		done := w.waits(wait)
 		time.Sleep(waitDelay)
@@ -216,7 +216,7 @@ func TestTellsInWords(t *testing.T) {
 func TestToldOnceOfItsOwn(t *testing.T) {
 	own, ui := away(t), away(t)
 	asks := newOpenQuestions()
-	shown, done := asks.note(wire.Wait{For: wire.ForPIN, Kind: "PIN", Token: "lab", Client: own})
+	shown, done := asks.note(ask.Wait{For: ask.ForPIN, Kind: "PIN", Token: "lab", Client: own})
 	defer done()
 	shown(&remotePrompter{who: ui})
 	if w, _ := asks.elsewhere(announcedWaiter{client: own}); w != nil {

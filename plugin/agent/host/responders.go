@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
-	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
@@ -24,7 +23,7 @@ func (p *responder) where() string {
 	if p.client != (process.ID{}) {
 		return "where the command runs"
 	}
-	return wire.InFront(p.p.who)
+	return ask.InFront(p.p.who)
 }
 
 // responders are those who can be asked now.

@@ -69,7 +69,7 @@ func (r *Asker) touch(q ask.Question) (done func()) {
 }
 
 // Waits shows why the client waits, until done is called.
-func (r *Asker) Waits(w wire.Wait) (done func()) {
+func (r *Asker) Waits(w ask.Wait) (done func()) {
 	id, ok := r.number()
 	if !ok || r.server.event(event{Prompt: &prompt{ID: id, Wait: &w}}) != nil {
 		return func() {}

@@ -49,7 +49,7 @@ type Options struct {
 	Prompter ask.Func
 	// Waiting, if not nil, shows why the request waits, until done is called. It
 	// returns at once, and may wait a moment before it shows anything.
-	Waiting func(wire.Wait) (done func())
+	Waiting func(ask.Wait) (done func())
 	// Patience is how long the server may be without a word; 0 is without end.
 	Patience time.Duration
 	// Offered, if not nil, is told when the server knows that it can ask.

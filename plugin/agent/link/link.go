@@ -14,7 +14,7 @@ package link
 
 import (
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 )
 
 // Header is what each request begins with.
@@ -59,7 +59,7 @@ type prompt struct {
 	Touch   *hsm.TouchPrompt   `json:"touch,omitempty"`
 	Confirm *hsm.ConfirmPrompt `json:"confirm,omitempty"`
 	// Wait says why the client waits.
-	Wait *wire.Wait `json:"wait,omitempty"`
+	Wait *ask.Wait `json:"wait,omitempty"`
 	// Reach asks whether a touch would be seen.
 	Reach bool `json:"reach,omitempty"`
 	// Raw says that the client waits with its terminal in raw mode, see [ask.Question].

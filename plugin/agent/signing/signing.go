@@ -13,6 +13,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner"
 	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/plugin/socket"
@@ -29,7 +30,7 @@ type Agent struct {
 	Prompter hsm.Prompter
 	// Waiting, if not nil, shows why the signature waits, until done is called. It
 	// returns at once, and may wait a moment before it shows anything.
-	Waiting func(wire.Wait) (done func())
+	Waiting func(ask.Wait) (done func())
 	// Client is whom signatures are for; zero is the process that started this one.
 	Client process.ID
 	// Command names the program with a PID, "" if it cannot; it is asked only if
@@ -56,7 +57,7 @@ type reply struct {
 	Prompt *struct {
 		ID    int              `json:"id"`
 		Touch *hsm.TouchPrompt `json:"touch"`
-		Wait  *wire.Wait       `json:"wait"`
+		Wait  *ask.Wait        `json:"wait"`
 	} `json:"prompt"`
 	Done   int          `json:"done"`
 	Signed *wire.Signed `json:"signed"`

@@ -17,7 +17,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig"
-	"github.com/kubehsm/kubehsm/plugin/agent/wire"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
@@ -46,17 +46,17 @@ type Env struct {
 	Prompter hsm.Prompter
 	// Waiting, if not nil, shows why such a sign-in, or an unlock, waits; see
 	// [client.Client].
-	Waiting func(ctx context.Context, w wire.Wait) (done func())
+	Waiting func(ctx context.Context, w ask.Wait) (done func())
 	// Finishing is told while something goes on that must not be left half-way; may be nil.
 	Finishing hsm.Finishing
 }
 
 // WaitingOf is Waiting for one operation, nil if nothing shows it.
-func (e *Env) WaitingOf(ctx context.Context) func(wire.Wait) (done func()) {
+func (e *Env) WaitingOf(ctx context.Context) func(ask.Wait) (done func()) {
 	if e.Waiting == nil {
 		return nil
 	}
-	return func(w wire.Wait) (done func()) { return e.Waiting(ctx, w) }
+	return func(w ask.Wait) (done func()) { return e.Waiting(ctx, w) }
 }
 
 // Enrollments is the store of the enrollments.
