@@ -71,7 +71,7 @@ func New(t testing.TB, user string, groups ...string) *Server {
 }
 
 // Forbid refuses what is named as "verb resource", with a subresource as
-// "verb resource/sub", from now on.
+// "verb resource/sub", from now on. "*" has the cluster say that nothing is allowed.
 func (s *Server) Forbid(rights ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -287,7 +287,11 @@ func (s *Server) review(w http.ResponseWriter, r *http.Request, t target) {
 		asked["status"] = Object{"userInfo": Object{"username": user, "groups": groups}}
 	case "selfsubjectrulesreviews":
 		every := []string{"*"}
-		asked["status"] = Object{"resourceRules": []Object{{"verbs": every, "apiGroups": every, "resources": every}}, "nonResourceRules": []Object{}, "incomplete": false}
+		rules := []Object{{"verbs": every, "apiGroups": every, "resources": every}}
+		if s.forbidden["*"] {
+			rules = []Object{}
+		}
+		asked["status"] = Object{"resourceRules": rules, "nonResourceRules": []Object{}, "incomplete": false}
 	default:
 		spec, _ := asked["spec"].(Object)
 		a, _ := spec["resourceAttributes"].(Object)

@@ -17,6 +17,12 @@ import (
 // signer do. It is good for an hour by the real clock.
 func (s *Server) Issue(name string) {
 	s.t.Helper()
+	s.IssueFor(name, time.Now().Add(-time.Minute), time.Now().Add(time.Hour))
+}
+
+// IssueFor is Issue with a beginning and an end.
+func (s *Server) IssueFor(name string, from, until time.Time) {
+	s.t.Helper()
 	var r certificatesv1.CertificateSigningRequest
 	if !s.Get(Requests, name, &r) {
 		s.t.Fatalf("there is no request %s", name)
@@ -30,8 +36,7 @@ func (s *Server) Issue(name string) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	now := time.Now()
-	template := &x509.Certificate{SerialNumber: big.NewInt(7), Subject: asked.Subject, NotBefore: now.Add(-time.Minute), NotAfter: now.Add(time.Hour),
+	template := &x509.Certificate{SerialNumber: big.NewInt(7), Subject: asked.Subject, NotBefore: from, NotAfter: until,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	der, err := x509.CreateCertificate(rand.Reader, template, &x509.Certificate{Subject: pkix.Name{CommonName: "kubernetes"}}, asked.PublicKey, authority)
 	if err != nil {

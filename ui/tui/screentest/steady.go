@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"regexp"
+	"strings"
 	"testing"
 )
 
@@ -29,22 +30,36 @@ func folder(t testing.TB) string {
 // that lines break where they did.
 var unsteady = []struct {
 	what *regexp.Regexp
-	as   string
+	as   string // its last rune goes on as long as what was there
 }{
 	{regexp.MustCompile(`/tmp/khsm-[0-9a-f]{8}`), "/home/jane/a-world"},
 	{regexp.MustCompile(`127\.0\.0\.1:\d{5}`), "127.0.0.1:40123"},
+	{regexp.MustCompile(`\d{5}/c/`), "40123/c/"}, // what a dialog leaves of it
+	{regexp.MustCompile(certificate + `[A-Za-z0-9+/]+`), certificate + "A"},
 }
 
+var (
+	// suffix is what the program makes up for a name.
+	suffix = regexp.MustCompile(`([a-z]-[0-9a-f]{8}-)[0-9a-z]{6}`)
+	// took is how long something took, and the space behind it.
+	took = regexp.MustCompile(`✓ (\d+ms)((?:\x1b\[m)?)( +)`)
+)
+
+// certificate is how every certificate in PEM begins, in base64.
+const certificate = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1J"
+
 // Steady is a frame with what differs from run to run replaced by what does not: the
-// folder of the world and the ports of its servers.
+// folder of the world, the ports of its servers and their certificates, the ends of names
+// that are made up, and how long something took.
 func Steady(frame string) string {
 	for _, u := range unsteady {
 		frame = u.what.ReplaceAllStringFunc(frame, func(s string) string {
-			if len(s) != len(u.as) { // a port below 10000
-				return s
-			}
-			return u.as
+			return u.as + strings.Repeat(u.as[len(u.as)-1:], len(s)-len(u.as))
 		})
 	}
-	return frame
+	frame = suffix.ReplaceAllString(frame, "${1}7x2kpq")
+	return took.ReplaceAllStringFunc(frame, func(s string) string {
+		part := took.FindStringSubmatch(s)
+		return "✓ 84ms" + part[2] + strings.Repeat(" ", len(part[1])+len(part[3])-len("84ms"))
+	})
 }

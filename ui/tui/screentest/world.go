@@ -114,16 +114,17 @@ func (w *World) Generate(tok *hsmtest.FakeToken, o hsm.GenerateOptions) hsm.Slot
 // Certify puts a certificate beside a key that is good whatever the real time is.
 func (w *World) Certify(tok *hsmtest.FakeToken, s hsm.Slot, user string, groups ...string) *x509.Certificate {
 	w.T.Helper()
-	return w.CertifyUntil(tok, s, tuitest.Now().AddDate(90, 0, 0), user, groups...)
+	return w.CertifyFor(tok, s, tuitest.Now().AddDate(-9, 0, 0), tuitest.Now().AddDate(90, 0, 0), user, groups...)
 }
 
-// CertifyUntil is Certify with an end of its own. The authority is the same in every test.
-func (w *World) CertifyUntil(tok *hsmtest.FakeToken, s hsm.Slot, until time.Time, user string, groups ...string) *x509.Certificate {
+// CertifyFor is Certify with a beginning and an end. The authority is the same in every
+// test.
+func (w *World) CertifyFor(tok *hsmtest.FakeToken, s hsm.Slot, from, until time.Time, user string, groups ...string) *x509.Certificate {
 	w.T.Helper()
 	authority := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(42), Subject: pkix.Name{CommonName: user, Organization: groups},
-		NotBefore: tuitest.Now().AddDate(-9, 0, 0), NotAfter: until,
+		NotBefore: from, NotAfter: until,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, &x509.Certificate{Subject: pkix.Name{CommonName: "kubernetes"}}, s.Key.Public, authority)
