@@ -12,6 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui"
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 // problemDoc is a module or reader that could not be listed.
@@ -97,16 +98,12 @@ func keyDocOf(s hsm.Slot) (keyDoc, error) {
 	return d, err
 }
 
-// problems adds what could not be listed, as notes. Where tokens were found,
-// nobody wants to hear that a kind of token that they lack is not there.
+// problems adds what could not be listed, as notes.
 func (w *words) problems(problems []hsm.Problem, found bool) {
-	for _, p := range problems {
-		if found && errors.Is(p.Err, hsm.ErrNoToken) {
-			continue
-		}
-		w.line("note: %s: %s", p.Source, ui.Message(p.Err))
-		if h := ui.Hint(p.Err); h != "" {
-			w.line("hint: %s", h)
+	for _, p := range present.Problems(problems, found) {
+		w.line("note: %s: %s", p.Name, p.Value)
+		if p.Note != "" {
+			w.line("hint: %s", p.Note)
 		}
 	}
 }

@@ -53,7 +53,7 @@ in it; it never holds a PIN, key, certificate or kubeconfig.`,
 		if err := a.emit(o, doc, func(w *words) {
 			checkWords(w, checks)
 			w.line("")
-			w.line("%s", summary)
+			w.line("%s", summary.Words)
 			if bundle != "" {
 				w.line("")
 				w.line("Wrote %s. Look into it before you send it.", bundle)
@@ -72,10 +72,8 @@ in it; it never holds a PIN, key, certificate or kubeconfig.`,
 	return c
 }
 
-// marks stand before what was found; they differ without colour too.
-var marks = map[doctor.State]string{
-	doctor.OK: "ok   ", doctor.Note: "note ", doctor.Unknown: "?    ", doctor.Warning: "warn ", doctor.Failed: "FAIL ",
-}
+// stateWidth is that of the longest state.
+const stateWidth = len(doctor.Unknown)
 
 func checkWords(w *words, checks []doctor.Check) {
 	group := ""
@@ -87,15 +85,9 @@ func checkWords(w *words, checks []doctor.Check) {
 			group = c.Group
 			w.line("%s", group)
 		}
-		w.line("  %s %s: %s", marks[c.State], c.Title, c.Found)
-		if c.State == doctor.OK {
-			continue
-		}
-		if c.Why != "" {
-			w.line("         %s", c.Why)
-		}
-		if c.Fix != "" {
-			w.line("         fix: %s", c.Fix)
+		w.line("  %-*s  %s: %s", stateWidth, c.State, c.Title, c.Found)
+		for _, l := range c.Advice() {
+			w.line("  %*s  %s", stateWidth, "", l)
 		}
 	}
 }

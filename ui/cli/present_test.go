@@ -10,6 +10,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
@@ -17,6 +18,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
+	"github.com/kubehsm/kubehsm/ui/flow/doctor"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/present"
@@ -65,7 +67,8 @@ func TestBothSayTheSame(t *testing.T) {
 		"what is for need":     present.Emergencies([]desk.BreakGlassView{{Name: "a", State: "live", NotAfter: until}, {Name: "b", Sealed: true, State: "due"}, {Name: "c", State: "expired"}}),
 		"roles and rights": {present.Roles([]desk.RBACObject{{Set: "ticket", Kind: "ClusterRole", Name: "a", State: desk.RBACSame}, {Set: "helpdesk", Kind: "Role", Namespace: "n", Name: "b", State: desk.RBACMissing}}),
 			present.Rights([]desk.RBACRight{{Duty: "make tickets", Allowed: true, Needs: "create secrets"}, {Duty: "end tickets", Needs: "delete secrets"}})},
-		"a ticket": present.Ticket(made),
+		"a ticket":              present.Ticket(made),
+		"what cannot be listed": facts(present.Problems([]hsm.Problem{{Source: "/lib/broken.so", Err: hint.With(hsm.ErrModule, "replace it")}, {Source: "none", Err: hsm.ErrNoToken}}, true)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &words{}
@@ -76,6 +79,14 @@ func TestBothSayTheSame(t *testing.T) {
 				t.Errorf("printed:\n%s\ndrawn:\n%s", printed, seen)
 			}
 		})
+	}
+	check := doctor.Check{Group: "tokens", Title: "PIN", State: doctor.Warning, Found: "it is the default", Why: "Everybody knows it.", Fix: "change it"}
+	w := &words{}
+	checkWords(w, []doctor.Check{check})
+	for _, want := range append(check.Advice(), string(check.State), check.Title+": "+check.Found, "To mend it: change it") {
+		if !strings.Contains(w.b.String(), want) {
+			t.Errorf("%q is not printed:\n%s", want, w.b.String())
+		}
 	}
 	status := message.Status{Tokens: []message.TokenStatus{{URI: hsm.URI{Scheme: hsm.SchemePIV, Serial: "1"}, Unlocked: true, Until: now.Add(time.Hour)}},
 		Upstreams: []bridge.UpstreamStatus{{Enrollment: "prod", Server: "prod:443", Rejected: true}, {Enrollment: "dev", Protocol: "h2", Connections: 1, Requests: 1}},

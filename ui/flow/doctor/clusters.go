@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/expiry"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 // maxSkew is the difference of clocks that certificates bear: requests are
@@ -27,7 +28,7 @@ func clusters(ctx context.Context, o *Options) []Check {
 	store := enrollment.NewStore(o.Env.Dirs)
 	all, err := store.List()
 	c := Check{ID: "enrollments", Group: GroupClusters, Title: "Enrollments"}
-	checks := []Check{c.ok(count(len(all), "enrollment"))}
+	checks := []Check{c.ok(present.Count(len(all), "enrollment"))}
 	switch {
 	case err != nil:
 		checks[0] = c.with(Failed, err.Error(), "What cannot be read cannot be used.", fixOr(err, "enroll again with `kubehsm enroll`"))

@@ -18,6 +18,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 // kubeconfigs looks at the kubeconfig files and at those of their entries that
@@ -39,7 +40,7 @@ func kubeconfigs(ctx context.Context, o *Options) []Check {
 	if err != nil {
 		checks = append(checks, c.with(Failed, err.Error(), "kubectl cannot read it either.", fixOr(err, "correct the file; `kubehsm kubeconfig undo` takes back the last change of kubehsm")))
 	} else {
-		checks = append(checks, c.ok(fmt.Sprintf("%s in %s", count(len(contexts), "context"), strings.Join(rules.Paths(), ", "))))
+		checks = append(checks, c.ok(fmt.Sprintf("%s in %s", present.Count(len(contexts), "context"), strings.Join(rules.Paths(), ", "))))
 	}
 	endpoint, _, endpointErr := bridge.Load(o.Env.Dirs)
 	store := enrollment.NewStore(o.Env.Dirs)

@@ -4,11 +4,42 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
+// Level says how good or bad a state is.
+func (s State) Level() present.Level {
+	switch s {
+	case OK:
+		return present.Good
+	case Unknown, Warning:
+		return present.Warn
+	case Failed:
+		return present.Bad
+	}
+	return present.Quiet
+}
+
+// Advice says why a check matters and what mends it; nothing where all is well. Like
+// the check it may hold words of others.
+func (c Check) Advice() []string {
+	if c.State == OK {
+		return nil
+	}
+	var lines []string
+	if c.Why != "" {
+		lines = append(lines, c.Why)
+	}
+	if c.Fix != "" {
+		lines = append(lines, "To mend it: "+c.Fix)
+	}
+	return lines
+}
+
 // Summary says in a line whether kubectl can sign in, for which the checks must
-// have found an enrollment with all that it needs.
-func Summary(checks []Check) (ready bool, words string) {
+// have found an enrollment with all that it needs. It may hold words of others.
+func Summary(checks []Check) (ready bool, said present.Line) {
 	failed, warnings := 0, 0
 	for _, c := range checks {
 		switch c.State {
@@ -21,17 +52,17 @@ func Summary(checks []Check) (ready bool, words string) {
 	enrolled, usable := enrollments(checks)
 	switch {
 	case failed > 0:
-		return false, count(failed, "thing") + " in the way of signing in"
+		return false, present.Line{Words: present.Count(failed, "thing") + " in the way of signing in", Level: present.Bad}
 	case enrolled == 0:
-		return false, "nothing is enrolled yet: there is nothing to sign in with"
+		return false, present.Line{Words: "nothing is enrolled yet: there is nothing to sign in with", Level: present.Warn}
 	case len(usable) == 0:
-		return false, "no enrollment can sign in now"
+		return false, present.Line{Words: "no enrollment can sign in now", Level: present.Warn}
 	}
-	words = "ready: " + strings.Join(usable, ", ") + " can sign in"
+	said = present.Line{Words: "ready: " + strings.Join(usable, ", ") + " can sign in", Level: present.Good}
 	if warnings > 0 {
-		words += "; " + count(warnings, "warning")
+		said.Words, said.Level = said.Words+"; "+present.Count(warnings, "warning"), present.Warn
 	}
-	return true, words
+	return true, said
 }
 
 // enrollments counts those that were looked at, and names those that have a good

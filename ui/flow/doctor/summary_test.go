@@ -22,8 +22,8 @@ func TestSummary(t *testing.T) {
 		"one of two":        {[]Check{certificate, {ID: "certificate/dev", State: OK}, {ID: "absent/prod", State: Warning}}, true, `ready: "dev" can`},
 		"failed":            {[]Check{certificate, {ID: "bridge", State: Failed}}, false, "1 thing in the way"},
 	} {
-		if ready, words := Summary(c.checks); ready != c.ready || !strings.Contains(words, c.words) {
-			t.Errorf("%s: %t, %q", name, ready, words)
+		if ready, said := Summary(c.checks); ready != c.ready || !strings.Contains(said.Words, c.words) {
+			t.Errorf("%s: %t, %q", name, ready, said.Words)
 		}
 	}
 }

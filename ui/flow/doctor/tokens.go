@@ -22,14 +22,14 @@ import (
 func tokens(ctx context.Context, o *Options) []Check {
 	all, _ := enrollment.NewStore(o.Env.Dirs).List() // what cannot be read [clusters] tells
 	found := make([][]Check, len(o.Env.Drivers))
-	present := make([][]hsm.TokenInfo, len(o.Env.Drivers))
+	perDriver := make([][]hsm.TokenInfo, len(o.Env.Drivers))
 	var wg sync.WaitGroup
 	for i, d := range o.Env.Drivers {
-		wg.Go(func() { found[i], present[i] = ofDriver(ctx, d, all) })
+		wg.Go(func() { found[i], perDriver[i] = ofDriver(ctx, d, all) })
 	}
 	wg.Wait()
 	checks := append(service(), slices.Concat(found...)...)
-	here := slices.Concat(present...)
+	here := slices.Concat(perDriver...)
 	checks = withoutTwins(checks, here)
 	if len(here) == 0 {
 		checks = append(checks, Check{ID: "token", Group: GroupTokens, Title: "Tokens"}.
@@ -71,9 +71,9 @@ func ofDriver(ctx context.Context, d hsm.Driver, all []enrollment.Enrollment) ([
 	kind := hsm.KindOf(d.Scheme())
 	area := Check{ID: "driver/" + d.Scheme(), Group: GroupTokens, Title: kind.Title}
 	views, problems, err := hsm.ViewsOf(ctx, d, silence, func(hsm.TokenInfo) bool { return false })
-	present := make([]hsm.TokenInfo, 0, len(views))
+	listed := make([]hsm.TokenInfo, 0, len(views))
 	for _, v := range views {
-		present = append(present, v.Info)
+		listed = append(listed, v.Info)
 	}
 	switch {
 	case errors.Is(err, hsm.ErrUnavailable):
@@ -83,9 +83,9 @@ func ofDriver(ctx context.Context, d hsm.Driver, all []enrollment.Enrollment) ([
 	case err != nil:
 		return []Check{area.with(Failed, err.Error(), "Its tokens cannot be reached.", fixOr(err, "`kubehsm token list` tells more"))}, nil
 	}
-	checks := []Check{area.ok(count(len(present), "token"))}
+	checks := []Check{area.ok(present.Count(len(listed), "token"))}
 	lacking := slices.ContainsFunc(all, func(e enrollment.Enrollment) bool {
-		return e.Key.Scheme == d.Scheme() && !isHere(e, present)
+		return e.Key.Scheme == d.Scheme() && !isHere(e, listed)
 	})
 	for _, p := range problems {
 		c := problem(kind, p)
@@ -105,7 +105,7 @@ func ofDriver(ctx context.Context, d hsm.Driver, all []enrollment.Enrollment) ([
 			checks = append(checks, c.with(state, v.Err.Error(), "Keys that cannot be read cannot be used.", fixOr(v.Err, "unplug the token, plug it in again, and run `kubehsm doctor` again")))
 		}
 	}
-	return checks, present
+	return checks, listed
 }
 
 // silence is how long a driver may take: longer than it gives a library, so that
@@ -248,11 +248,4 @@ func moduleWords(m *hsm.Module) string {
 		return fmt.Sprintf("through %s (%s %s)", m.Path, m.Description, m.Version)
 	}
 	return "through " + m.Path
-}
-
-func count(n int, of string) string {
-	if n == 1 {
-		return "1 " + of
-	}
-	return fmt.Sprintf("%d %ss", n, of)
 }

@@ -161,11 +161,8 @@ func (m *Model) report() tea.Cmd {
 
 func sentences(c doctor.Check) []string {
 	lines := []string{c.Found}
-	if c.Why != "" {
-		lines = append(lines, "", c.Why)
-	}
-	if c.Fix != "" {
-		lines = append(lines, "", "To mend it: "+c.Fix)
+	for _, l := range c.Advice() {
+		lines = append(lines, "", l)
 	}
 	return lines
 }

@@ -21,16 +21,16 @@ func (m *Model) View(f screen.Frame) string {
 		return widget.Block(strings.Join(head, "\n"), f.Width, f.Height)
 	}
 	m.list.Cells = func(c doctor.Check) []widget.Cell {
-		glyph, level := t.Glyphs.Done, present.Good
+		glyph, level := t.Glyphs.Done, c.State.Level()
 		switch c.State {
 		case doctor.Failed:
-			glyph, level = t.Glyphs.Failed, present.Bad
+			glyph = t.Glyphs.Failed
 		case doctor.Warning:
-			glyph, level = t.Glyphs.Warn, present.Warn
+			glyph = t.Glyphs.Warn
 		case doctor.Unknown:
-			glyph, level = "?", present.Warn
+			glyph = "?"
 		case doctor.Note:
-			glyph, level = t.Glyphs.Dot, present.Quiet
+			glyph = t.Glyphs.Dot
 		}
 		st := t.Level(level)
 		return []widget.Cell{{Text: glyph + " " + string(c.State), Style: st}, {Text: text.Clean(c.Title), Style: t.Strong}, {Text: text.Clean(c.Found), Style: t.Text}}
@@ -56,17 +56,13 @@ func (m *Model) summary(f screen.Frame) string {
 	if !m.done {
 		return widget.Working(t, "Looking at everything between you and your clusters", m.job.Began, f.Now)
 	}
-	n := map[doctor.State]int{}
-	for _, c := range m.checks {
-		n[c.State]++
+	_, said := doctor.Summary(m.checks)
+	glyph := t.Glyphs.Done
+	switch said.Level {
+	case present.Bad:
+		glyph = t.Glyphs.Failed
+	case present.Warn:
+		glyph = t.Glyphs.Warn
 	}
-	ready, words := doctor.Summary(m.checks)
-	words = text.Clean(words)
-	switch {
-	case n[doctor.Failed] > 0:
-		return t.Bad.Render(widget.Cut(t.Glyphs.Failed+" "+words, f.Width))
-	case !ready || n[doctor.Warning] > 0:
-		return t.Warn.Render(widget.Cut(t.Glyphs.Warn+" "+words, f.Width))
-	}
-	return t.Good.Render(widget.Cut(t.Glyphs.Done+" "+words, f.Width))
+	return t.Level(said.Level).Render(widget.Cut(glyph+" "+text.Clean(said.Words), f.Width))
 }

@@ -2,6 +2,7 @@ package tokens
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -45,7 +46,7 @@ func (m *Model) viewEmpty(f screen.Frame) string {
 		lines = append(lines, widget.Paragraph(t.Text, "Insert one: it shows up by itself. Security keys, smart cards "+
 			"and PKCS#11 modules of p11-kit are found; others can be named with --module or in config.yaml.", min(f.Width, 72))...)
 	}
-	lines = append(lines, m.problems(t, f.Width)...)
+	lines = append(lines, m.problems(t, f.Width, true)...)
 	return widget.Block(strings.Join(lines, "\n"), f.Width, f.Height)
 }
 
@@ -57,7 +58,7 @@ func (m *Model) viewList(f screen.Frame) string {
 	}
 	c := m.measure.For(f.Width)
 	head = append(head, "  "+t.Faint.Render(c.Heading()))
-	foot := m.problems(t, f.Width)
+	foot := m.problems(t, f.Width, false)
 	if m.store.Tokens.Err != nil {
 		foot = append(foot, widget.Failure(t, m.store.Tokens.Err, f.Width)...)
 	}
@@ -130,9 +131,9 @@ func (m *Model) line(f screen.Frame, c slotview.Columns, i int, r row) string {
 	return lead + t.Title.Render(name) + "  " + t.Muted.Render(about) + gap + t.Level(pinLevel).Render(right)
 }
 
-// problems draws quietly what could not be read.
-func (m *Model) problems(t theme.Theme, w int) []string {
-	ps := m.store.Tokens.Value.Problems
+// problems draws quietly what could not be read, and if there is room what to do.
+func (m *Model) problems(t theme.Theme, w int, hints bool) []string {
+	ps := present.Problems(m.store.Tokens.Value.Problems, len(m.store.Tokens.Value.Views) > 0)
 	if len(ps) == 0 {
 		return nil
 	}
@@ -142,7 +143,16 @@ func (m *Model) problems(t theme.Theme, w int) []string {
 			lines = append(lines, t.Faint.Render(fmt.Sprintf("  and %d more; `kubehsm token list` names them", len(ps)-i)))
 			break
 		}
-		lines = append(lines, t.Warn.Render(t.Glyphs.Warn)+" "+t.Muted.Render(widget.Cut(present.Problem(p), w-2)))
+		said := p.Name + ": " + p.Value
+		if strings.HasPrefix(p.Name, "/") { // a library, whose folder is long
+			said = strings.ReplaceAll(said, p.Name, path.Base(p.Name))
+		}
+		lines = append(lines, t.Warn.Render(t.Glyphs.Warn)+" "+t.Muted.Render(widget.Cut(said, w-2)))
+		if hints && p.Note != "" {
+			for _, l := range widget.Wrap("hint: "+p.Note, w-2) {
+				lines = append(lines, "  "+t.Faint.Render(l))
+			}
+		}
 	}
 	return lines
 }
