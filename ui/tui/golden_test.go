@@ -62,7 +62,7 @@ func scenes() []scene {
 			r.opens("y")
 			r.Sees("No kubeconfig can weaken it")
 		}},
-		{name: "desk", world: sealed, walk: func(r *rig) { atDesk(r); r.Sees("sealed for emergencies: safe") }},
+		{name: "desk", world: sealed, walk: func(r *rig) { atDesk(r); r.Sees("sealed: safe") }},
 		{name: "revoke", walk: func(r *rig) {
 			atDesk(r)
 			r.opens("w")
