@@ -247,9 +247,9 @@ func TestAllSlots(t *testing.T) {
 	r := newRig(t, vcard.Config{})
 	r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
 	r.certify(t, "9a")
-	r.card.SetObject(certificateObject(0x9a), encodeCertificate(selfSigned(t)))
-	r.card.SetObject(certificateObject(0x9c), encodeCertificate(selfSigned(t)))
-	r.card.SetObject(certificateObject(0x9d), []byte("nonsense"))
+	r.place(0x9a, selfSigned(t).Raw)
+	r.place(0x9c, selfSigned(t).Raw)
+	r.card.SetObject(0x5fc10b, []byte("nonsense"))
 	all, err := r.tok.AllSlots(t.Context())
 	must(t, err)
 	problems := map[string]string{}

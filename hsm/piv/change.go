@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/piv/applet"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
@@ -17,16 +18,16 @@ func (t *Token) ChangePIN(ctx context.Context, kind hsm.PINKind, p hsm.Prompter)
 	if p == nil {
 		return hsm.ErrPINRequired
 	}
-	var ref byte
 	switch kind {
 	case hsm.UserPIN, hsm.PIVPIN:
-		kind, ref = hsm.PIVPIN, refPIN
+		kind = hsm.PIVPIN
 	case hsm.PUK:
-		ref = refPUK
 	default:
 		return fmt.Errorf("changing the %s here: %w", kind, hsm.ErrUnsupported)
 	}
-	return t.exchangeSecret(ctx, kind, kind, insChangeReference, ref, p)
+	return t.exchange(ctx, kind, kind, p, func(pins applet.PINs, old, fresh *hsm.Secret) error {
+		return pins.Change(kind, old, fresh)
+	})
 }
 
 // Unblock implements [hsm.Administration].
@@ -34,12 +35,14 @@ func (t *Token) Unblock(ctx context.Context, p hsm.Prompter) error {
 	if p == nil {
 		return hsm.ErrPINRequired
 	}
-	return t.exchangeSecret(ctx, hsm.PUK, hsm.PIVPIN, insResetRetry, refPIN, p)
+	return t.exchange(ctx, hsm.PUK, hsm.PIVPIN, p, applet.PINs.Unblock)
 }
 
-// exchangeSecret asks for the old secret and the new one and sends both. A
+// exchange asks for the old secret and the new one and hands both to set. A
 // refused old one is asked for again, the new one only once.
-func (t *Token) exchangeSecret(ctx context.Context, oldKind, newKind hsm.PINKind, ins, ref byte, p hsm.Prompter) error {
+func (t *Token) exchange(
+	ctx context.Context, oldKind, newKind hsm.PINKind, p hsm.Prompter, set func(pins applet.PINs, old, fresh *hsm.Secret) error,
+) error {
 	var fresh *hsm.Secret
 	defer func() { fresh.Zero() }()
 	var asked hsm.TokenInfo
@@ -51,40 +54,24 @@ func (t *Token) exchangeSecret(ctx context.Context, oldKind, newKind hsm.PINKind
 		func(old *hsm.Secret) error {
 			if fresh == nil {
 				var err error
-				if fresh, err = t.askNew(ctx, newKind, p); err != nil {
+				if fresh, err = askNew(ctx, t.card.about(), newKind, p); err != nil {
 					return err
 				}
 			}
-			_, err := do(ctx, t, func(s *session) (struct{}, error) {
-				if err := s.unspent(oldKind, asked.PIN); err != nil {
-					return struct{}{}, err
+			return do(ctx, t.card, func(s *applet.Session) error {
+				if err := s.PINs.Unspent(oldKind, asked.PIN); err != nil {
+					return err
 				}
-				if err := s.commit(); err != nil {
-					return struct{}{}, err
+				if err := s.Commit(); err != nil {
+					return err
 				}
-				return struct{}{}, s.change(ins, ref, oldKind, old, fresh)
+				return set(s.PINs, old, fresh)
 			})
-			return err
 		})
 	if err == nil && newKind == hsm.PIVPIN {
-		t.forget() // what is held may be the old one
+		t.card.pin.drop() // what is held may be the old one
 	}
 	return err
-}
-
-// change sends CHANGE REFERENCE DATA or RESET RETRY COUNTER (SP 800-73-4 part 2
-// sections 3.2.2, 3.2.3).
-func (s *session) change(ins, ref byte, oldKind hsm.PINKind, old, fresh *hsm.Secret) error {
-	a, b := padded(old), padded(fresh)
-	data := append(a, b...)
-	defer clear(data)
-	clear(b)
-	defer clear(a)
-	_, err := s.send(command{ins: ins, p2: ref, data: data})
-	if isStatus(err, swWrongData, swConditions) {
-		return hint.With(fmt.Errorf("the card does not take the new value: %w: %w", hsm.ErrUnsupported, err), "newer cards refuse simple ones: choose 6 to 8 characters that are no pattern")
-	}
-	return pinError(oldKind, err)
 }
 
 // state is the description that a prompt for a secret shows, with the tries
@@ -98,7 +85,7 @@ func (t *Token) state(ctx context.Context, kind hsm.PINKind, p hsm.Prompter) (hs
 	if err != nil {
 		return info, err
 	}
-	info.PIN = hsm.PINState{Retries: -1, MinLen: minPIN, MaxLen: maxPIN}
+	info.PIN = hsm.PINState{Retries: -1, MinLen: applet.MinPIN, MaxLen: applet.MaxPIN}
 	if d.PUK == nil {
 		return info, nil
 	}
@@ -119,9 +106,8 @@ func (t *Token) state(ctx context.Context, kind hsm.PINKind, p hsm.Prompter) (hs
 }
 
 // askNew asks for a new PIN or PUK until it has a fit form.
-func (t *Token) askNew(ctx context.Context, kind hsm.PINKind, p hsm.Prompter) (*hsm.Secret, error) {
-	info := t.about()
-	info.PIN.MinLen, info.PIN.MaxLen = minPIN, maxPIN
+func askNew(ctx context.Context, info hsm.TokenInfo, kind hsm.PINKind, p hsm.Prompter) (*hsm.Secret, error) {
+	info.PIN.MinLen, info.PIN.MaxLen = applet.MinPIN, applet.MaxPIN
 	prompt := hsm.PINPrompt{Kind: kind, Token: info, Retries: -1, New: true}
 	for ask := 1; ; ask++ {
 		secret, err := p.PIN(ctx, prompt)
@@ -151,17 +137,11 @@ func checkNew(kind hsm.PINKind, secret *hsm.Secret, state hsm.PINState) error {
 			return fmt.Errorf("%w: use letters, digits and signs of ASCII", hsm.ErrPINInvalid)
 		}
 	}
-	if s := secret.Unsafe(); kind == hsm.PIVPIN && s == factoryPIN || kind == hsm.PUK && s == factoryPUK {
+	if s := secret.Unsafe(); kind == hsm.PIVPIN && s == applet.DefaultPIN || kind == hsm.PUK && s == applet.DefaultPUK {
 		return fmt.Errorf("%w: it is the default", hsm.ErrPINInvalid)
 	}
 	return nil
 }
-
-// The default values (Yubico).
-const (
-	factoryPIN = "123456"
-	factoryPUK = "12345678"
-)
 
 // SetRetries implements [hsm.Administration]. The card sets PIN and PUK to the
 // default values with it, so both are set again in the same transaction.
@@ -175,35 +155,32 @@ func (t *Token) SetRetries(ctx context.Context, pin, puk int, p hsm.Prompter) er
 	if err := t.Unlock(ctx, p); err != nil {
 		return err
 	}
-	fresh, err := t.askNew(ctx, hsm.PUK, p)
+	fresh, err := askNew(ctx, t.card.about(), hsm.PUK, p)
 	if err != nil {
 		return err
 	}
 	defer fresh.Zero()
-	_, err = manage(ctx, t, p, func(s *session) (struct{}, error) {
-		held := t.held()
+	return manage(ctx, t, p, func(s *applet.Session) error {
+		held := t.card.pin.copy()
 		defer held.Zero()
-		if err := t.verifyHeld(s); err != nil {
-			return struct{}{}, err
+		if err := t.card.pin.prove(s); err != nil {
+			return err
 		}
 		// From here on nothing may be left undone because somebody gave up.
-		if err := s.commit(); err != nil {
-			return struct{}{}, err
+		if err := s.Commit(); err != nil {
+			return err
 		}
-		if _, err := s.send(command{ins: insSetRetries, p1: byte(pin), p2: byte(puk)}); err != nil {
-			if unknownCommand(err) {
-				err = fmt.Errorf("setting the number of tries: %w", hsm.ErrUnsupported)
-			}
-			return struct{}{}, err
+		if err := s.PINs.SetRetries(pin, puk); err != nil {
+			return err
 		}
-		oldPIN, oldPUK := hsm.NewSecret([]byte(factoryPIN)), hsm.NewSecret([]byte(factoryPUK))
-		if err := s.change(insChangeReference, refPIN, hsm.PIVPIN, oldPIN, held); err != nil {
-			return struct{}{}, hint.With(fmt.Errorf("the PIN and the PUK are the default ones now: %w", err), "change both at once: PIN 123456, PUK 12345678")
+		oldPIN, oldPUK := hsm.NewSecret([]byte(applet.DefaultPIN)), hsm.NewSecret([]byte(applet.DefaultPUK))
+		if err := s.PINs.Change(hsm.PIVPIN, oldPIN, held); err != nil {
+			return hint.With(fmt.Errorf("the PIN and the PUK are the default ones now: %w", err),
+				"change both at once: PIN 123456, PUK 12345678")
 		}
-		if err := s.change(insChangeReference, refPUK, hsm.PUK, oldPUK, fresh); err != nil {
-			return struct{}{}, hint.With(fmt.Errorf("the PUK is the default one now: %w", err), "change it at once: it is 12345678")
+		if err := s.PINs.Change(hsm.PUK, oldPUK, fresh); err != nil {
+			return hint.With(fmt.Errorf("the PUK is the default one now: %w", err), "change it at once: it is 12345678")
 		}
-		return struct{}{}, nil
+		return nil
 	})
-	return err
 }

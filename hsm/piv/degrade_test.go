@@ -3,8 +3,6 @@
 package piv
 
 import (
-	"bytes"
-	"compress/gzip"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/piv/applet"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
@@ -34,9 +33,7 @@ func TestOnlyACertificate(t *testing.T) {
 		tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotAfter: time.Now().Add(time.Hour)}
 		der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, k.Public(), k)
 		must(t, err)
-		cert, err := x509.ParseCertificate(der)
-		must(t, err)
-		r.card.SetObject(certificateObject(slot), encodeCertificate(cert))
+		r.place(slot, der)
 	}
 	got, err := r.tok.Slot(t.Context(), hsm.URI{Scheme: hsm.SchemePIV, Slot: "9a"})
 	must(t, err)
@@ -62,7 +59,7 @@ func TestOnlyACertificate(t *testing.T) {
 	want(t, r.tok.Delete(t.Context(), got.URI, typing(t)), hsm.ErrUnsupported)
 	d, err := r.tok.Details(t.Context())
 	must(t, err)
-	if d.PIN == nil || d.PIN.Left != 3 || d.PUK != nil || d.IdentityFrom != fromGUID {
+	if d.PIN == nil || d.PIN.Left != 3 || d.PUK != nil || d.IdentityFrom != applet.FromGUID {
 		t.Errorf("%+v", d)
 	}
 }
@@ -86,21 +83,6 @@ func TestLongAnswers(t *testing.T) {
 	err = r.tok.StoreCertificate(t.Context(), got.URI, cert, typing(t))
 	if err == nil || hint.Of(err) == "" {
 		t.Errorf("a full card: %v", err)
-	}
-}
-
-// TestCompressedCertificate: as other tools may have written it.
-func TestCompressedCertificate(t *testing.T) {
-	cert := selfSigned(t)
-	var z bytes.Buffer
-	w := gzip.NewWriter(&z)
-	_, err := w.Write(cert.Raw)
-	must(t, err)
-	must(t, w.Close())
-	got, err := decodeCertificate(append(tlv(0x70, z.Bytes()), tlv(0x71, []byte{1})...))
-	must(t, err)
-	if !got.Equal(cert) {
-		t.Error("another certificate")
 	}
 }
 

@@ -1,6 +1,7 @@
 package piv
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/piv/applet"
+	"github.com/kubehsm/kubehsm/hsm/piv/pcsc"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
@@ -25,14 +28,9 @@ type Options struct {
 
 // Driver reaches the PIV cards in this machine's PC/SC readers.
 type Driver struct {
-	system   system
-	patience time.Duration
-	busy     func(context.Context, *hsm.BusyError) bool
-	finish   hsm.Finishing
+	cards *cards
 
 	mu     sync.Mutex
-	closed bool
-	turns  map[string]chan struct{} // by reader: who may work on it
 	tokens map[*Token]struct{}
 }
 
@@ -46,36 +44,28 @@ const defaultPatience = 2 * time.Second
 
 // New returns the driver. It touches nothing until it is used.
 func New(o Options) *Driver {
-	d := &Driver{system: newSystem(), patience: o.Patience, busy: o.Busy, finish: o.Finishing, turns: map[string]chan struct{}{}, tokens: map[*Token]struct{}{}}
-	if d.patience == 0 {
-		d.patience = defaultPatience
+	return &Driver{
+		cards: &cards{
+			system: pcsc.New(), patience: cmp.Or(o.Patience, defaultPatience), busy: o.Busy, finish: o.Finishing,
+			turns: map[string]chan struct{}{},
+		},
+		tokens: map[*Token]struct{}{},
 	}
-	return d
 }
 
 // Scheme implements [hsm.Driver].
 func (d *Driver) Scheme() string { return hsm.SchemePIV }
 
-// turn returns the reader's semaphore.
-func (d *Driver) turn(name string) chan struct{} {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.turns[name] == nil {
-		d.turns[name] = make(chan struct{}, 1)
-	}
-	return d.turns[name]
-}
-
 // List implements [hsm.Driver]. Readers that are empty, foreign cards, cards
-// that are busy or do not answer become Problems; [ErrNoService] and
-// [ErrDenied] are the errors of the whole.
+// that are busy or do not answer become Problems; [pcsc.ErrNoService]
+// and [pcsc.ErrDenied] are the errors of the whole.
 func (d *Driver) List(ctx context.Context) (hsm.Listing, error) {
 	var l hsm.Listing
 	if err := ctx.Err(); err != nil {
 		return l, err
 	}
-	readers, err := d.system.readers()
-	if errors.Is(err, ErrNoReader) {
+	readers, err := d.cards.system.Readers()
+	if errors.Is(err, pcsc.ErrNoReader) {
 		l.Problems = append(l.Problems, hsm.Problem{Source: "PC/SC", Err: err})
 		return l, nil
 	}
@@ -83,19 +73,12 @@ func (d *Driver) List(ctx context.Context) (hsm.Listing, error) {
 		return l, err
 	}
 	for _, r := range readers {
-		info, err := operate(ctx, d, r, func(s *session) (hsm.TokenInfo, error) {
-			id, err := s.identify()
-			if err != nil {
-				return hsm.TokenInfo{}, err
-			}
-			s.id = id
-			return s.describe(r)
-		})
+		info, err := operate(ctx, d.cards, r, func(s *applet.Session) (hsm.TokenInfo, error) { return describe(s, r) })
 		if err != nil {
 			if ctx.Err() != nil {
 				return l, ctx.Err()
 			}
-			l.Problems = append(l.Problems, hsm.Problem{Source: r.name, Err: err})
+			l.Problems = append(l.Problems, hsm.Problem{Source: r.Name, Err: err})
 			continue
 		}
 		l.Tokens = append(l.Tokens, info)
@@ -140,7 +123,7 @@ func notFound(u hsm.URI, l hsm.Listing) error {
 		}
 		return fmt.Errorf("%w: %w", hsm.ErrNoToken, l.Problems[0].Err)
 	}
-	if len(l.Tokens) == 0 && len(l.Problems) == 1 && errors.Is(l.Problems[0].Err, ErrNoReader) {
+	if len(l.Tokens) == 0 && len(l.Problems) == 1 && errors.Is(l.Problems[0].Err, pcsc.ErrNoReader) {
 		return l.Problems[0].Err
 	}
 	hint := "insert the token"
@@ -157,10 +140,10 @@ const pollReaders = 250 * time.Millisecond
 // tells of readers that come and go.
 func (d *Driver) Watch(ctx context.Context) error {
 	look := func() string {
-		readers, err := d.system.readers()
+		readers, err := d.cards.system.Readers()
 		text := fmt.Sprint(err)
 		for _, r := range readers {
-			text += fmt.Sprintf("\n%q %v %x %d", r.name, r.present, r.atr, r.events)
+			text += fmt.Sprintf("\n%q %v %x %d", r.Name, r.Present, r.ATR, r.Events)
 		}
 		return text
 	}
@@ -178,20 +161,32 @@ func (d *Driver) Watch(ctx context.Context) error {
 	}
 }
 
-func (d *Driver) isClosed() bool {
+// newToken returns a token that is forgotten when it is closed.
+func (d *Driver) newToken(info hsm.TokenInfo) *Token {
+	t := &Token{
+		card: &card{cards: d.cards, info: info, reader: info.Reader}, asking: make(chan struct{}, 1), closed: d.forget,
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.closed
+	d.tokens[t] = struct{}{}
+	return t
+}
+
+func (d *Driver) forget(t *Token) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.tokens, t)
 }
 
 // Close implements [hsm.Driver]: all tokens opened from d forget their PINs.
 func (d *Driver) Close() error {
+	d.cards.close()
 	d.mu.Lock()
 	tokens := d.tokens
-	d.tokens, d.closed = map[*Token]struct{}{}, true
+	d.tokens = map[*Token]struct{}{}
 	d.mu.Unlock()
 	for t := range tokens {
-		t.forget()
+		t.card.pin.drop()
 	}
 	return nil
 }

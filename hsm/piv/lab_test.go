@@ -88,3 +88,10 @@ func (r *rig) forgotten(t *testing.T, when string) {
 		t.Errorf("%s the card is left with PIN verified %v, management key proved %v", when, r.card.Verified(), r.card.Managed())
 	}
 }
+
+// place puts a certificate (DER) beside the key in a slot, as another program would.
+func (r *rig) place(slot byte, der []byte) {
+	content := append([]byte{0x70, 0x82, byte(len(der) >> 8), byte(len(der))}, der...)
+	object := map[byte]uint32{0x9a: 0x5fc105, 0x9c: 0x5fc10a, 0x9e: 0x5fc101}[slot]
+	r.card.SetObject(object, append(content, 0x71, 1, 0, 0xfe, 0))
+}

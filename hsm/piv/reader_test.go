@@ -5,8 +5,6 @@ package piv
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -14,9 +12,9 @@ import (
 	"github.com/ebfe/scard"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/piv/applet"
+	"github.com/kubehsm/kubehsm/hsm/piv/pcsc"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
-	"github.com/kubehsm/kubehsm/test/need"
-	"github.com/kubehsm/kubehsm/test/poll"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
 
@@ -26,11 +24,11 @@ func TestOddReaders(t *testing.T) {
 	d := New(Options{})
 	l, err := d.List(t.Context())
 	must(t, err)
-	if len(l.Tokens) != 0 || len(l.Problems) != vcard.Slots || !errors.Is(l.Problems[0].Err, ErrNoCard) {
+	if len(l.Tokens) != 0 || len(l.Problems) != vcard.Slots || !errors.Is(l.Problems[0].Err, pcsc.ErrNoCard) {
 		t.Errorf("empty readers: %+v", l)
 	}
 	_, err = d.Open(t.Context(), hsm.URI{Scheme: hsm.SchemePIV})
-	want(t, err, ErrNoCard)
+	want(t, err, pcsc.ErrNoCard)
 
 	lab.Insert(t, 0, vcard.New(vcard.Config{Without: vcard.PIV}))
 	lab.Insert(t, 1, vcard.New(vcard.Config{}))
@@ -69,7 +67,7 @@ func TestBusy(t *testing.T) {
 			if len(l.Tokens) != 0 || len(l.Problems) != 2 || !errors.Is(l.Problems[0].Err, hsm.ErrBusy) {
 				t.Errorf("listed as %+v", l)
 			}
-			_, err = r.d.Open(t.Context(), r.tok.about().URI())
+			_, err = r.d.Open(t.Context(), r.tok.card.about().URI())
 			want(t, err, hsm.ErrBusy)
 			must(t, c.EndTransaction(scard.LeaveCard))
 			must(t, c.Disconnect(scard.LeaveCard))
@@ -88,7 +86,7 @@ func TestBusyMended(t *testing.T) {
 	must(t, err)
 	told := 0
 	mends := false
-	r.d.busy = func(_ context.Context, held *hsm.BusyError) bool {
+	r.d.cards.busy = func(_ context.Context, held *hsm.BusyError) bool {
 		if told++; held.Reader != r.lab.Reader(0) {
 			t.Errorf("reader %q", held.Reader)
 		}
@@ -109,13 +107,13 @@ func TestBusyMended(t *testing.T) {
 
 // signerQuietly is a signer made without the card.
 func (r *rig) signerQuietly() *signer {
-	return &signer{ctx: context.Background(), t: r.tok, slot: 0x9a, code: algP256, key: hsm.Key{Algorithm: hsm.ECDSAP256, Public: r.card.Public(0x9a)}}
+	return &signer{ctx: context.Background(), t: r.tok, slot: 0x9a, code: codeP256, key: hsm.Key{Algorithm: hsm.ECDSAP256, Public: r.card.Public(0x9a)}}
 }
 
 // TestBusyForAMoment: a card that is held shortly is waited for.
 func TestBusyForAMoment(t *testing.T) {
 	r := newRig(t, vcard.Config{})
-	r.d.patience = 20 * time.Second
+	r.d.cards.patience = 20 * time.Second
 	ctx, err := scard.EstablishContext()
 	must(t, err)
 	defer ctx.Release()
@@ -126,7 +124,7 @@ func TestBusyForAMoment(t *testing.T) {
 	select {
 	case err := <-done:
 		t.Fatalf("did not wait: %v", err)
-	case <-time.After(2 * pollBusy): // long enough to have met the other program
+	case <-time.After(100 * time.Millisecond): // long enough to have met the other program
 	}
 	must(t, c.Disconnect(scard.LeaveCard))
 	must(t, <-done)
@@ -152,71 +150,61 @@ func TestIdentity(t *testing.T) {
 	guid := [16]byte{0xca, 0xfe, 15: 1}
 	t.Run("serial of the OTP application", func(t *testing.T) {
 		r := newRig(t, vcard.Config{Firmware: [3]byte{4, 3, 5}, Serial: 4711})
-		if r.tok.about().Serial != "4711" {
-			t.Errorf("%+v", r.tok.about())
+		if r.tok.card.about().Serial != "4711" {
+			t.Errorf("%+v", r.tok.card.about())
 		}
 	})
 	t.Run("GUID", func(t *testing.T) {
 		r := newRig(t, vcard.Config{Without: vcard.Serial | vcard.Version, CHUID: &guid})
-		if got := r.tok.about().Serial; got != "cafe0000000000000000000000000001" {
+		if got := r.tok.card.about().Serial; got != "cafe0000000000000000000000000001" {
 			t.Errorf("serial %q", got)
 		}
-		again := r.open(t, r.tok.about().URI())
-		if again.about().Serial != r.tok.about().Serial {
+		again := r.open(t, r.tok.card.about().URI())
+		if again.card.about().Serial != r.tok.card.about().Serial {
 			t.Error("its own URI opens another")
 		}
 	})
 	t.Run("christened", func(t *testing.T) {
 		r := newRig(t, vcard.Config{Without: vcard.Serial | vcard.Version | vcard.Metadata})
-		if r.tok.about().Serial != "" {
-			t.Fatalf("a card without anything is %q", r.tok.about().Serial)
+		if r.tok.card.about().Serial != "" {
+			t.Fatalf("a card without anything is %q", r.tok.card.about().Serial)
 		}
 		slot := r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
 		if len(slot.URI.Serial) != 32 {
 			t.Fatalf("after the first key it is %s", slot.URI)
 		}
 		must(t, sign(r.signer(t, "9a", typing(t))))
-		if r.open(t, slot.URI).about().Serial != slot.URI.Serial {
+		if r.open(t, slot.URI).card.about().Serial != slot.URI.Serial {
 			t.Error("the slot's URI opens another")
 		}
 	})
 	t.Run("key", func(t *testing.T) {
 		r := newRig(t, vcard.Config{Without: vcard.Serial | vcard.Version | vcard.Metadata})
 		cert := selfSigned(t)
-		r.card.SetObject(0x5fc105, encodeCertificate(cert))
+		r.place(0x9a, cert.Raw)
 		tok := r.open(t, hsm.URI{Scheme: hsm.SchemePIV})
-		if tok.about().Serial != keyIdentity(cert) {
-			t.Errorf("serial %q", tok.about().Serial)
+		if tok.card.about().Serial != applet.KeyIdentity(cert) {
+			t.Errorf("serial %q", tok.card.about().Serial)
 		}
 	})
 }
 
-// services are systems that fail as PC/SC does.
+// failing are systems that fail as PC/SC does.
 type failing struct{ err error }
 
-func (f failing) readers() ([]reader, error) { return nil, f.err }
-func (f failing) connect(context.Context, string, time.Duration) (card, error) {
+func (f failing) Readers() ([]pcsc.Reader, error) { return nil, f.err }
+func (f failing) Connect(context.Context, string, time.Duration) (pcsc.Card, error) {
 	return nil, f.err
 }
 
-// TestFourWaysToHaveNoCard: four messages, four remedies.
-func TestFourWaysToHaveNoCard(t *testing.T) {
-	seen := map[string]bool{}
-	for _, code := range []scard.Error{scard.ErrNoService, scard.ErrSecurityViolation, scard.ErrNoReadersAvailable} {
+// TestNoCardAtAll: why there is no card to work with is what the driver says.
+func TestNoCardAtAll(t *testing.T) {
+	for _, why := range []error{pcsc.ErrNoService, pcsc.ErrDenied, pcsc.ErrNoReader} {
 		d := New(Options{})
-		d.system = failing{serviceError(code)}
+		d.cards.system = failing{why}
 		_, err := d.Open(t.Context(), hsm.URI{Scheme: hsm.SchemePIV, Serial: "1"})
+		want(t, err, why)
 		want(t, err, hsm.ErrNoToken)
-		seen[err.Error()+hint.Of(err)] = true
-		if hint.Of(err) == "" {
-			t.Errorf("%v has no hint", err)
-		}
-	}
-	err := errNoCard("reader")
-	want(t, err, hsm.ErrNoToken)
-	seen[err.Error()+hint.Of(err)] = true
-	if len(seen) != 4 {
-		t.Errorf("%d different messages", len(seen))
 	}
 }
 
@@ -242,19 +230,6 @@ func TestWatch(t *testing.T) {
 	want(t, r.d.Watch(ctx), context.Canceled)
 }
 
-// TestHolders: the program that holds the card is named.
-func TestHolders(t *testing.T) {
-	lab := vcard.ForTest(t)
-	cmd := exec.Command(need.Program(t, "opensc-tool"), "--wait", "--reader", lab.Reader(1), "--atr")
-	must(t, cmd.Start())
-	defer cmd.Wait()
-	defer cmd.Process.Kill()
-	poll.Until(t, "the program has loaded PC/SC", func() bool { return strings.Contains(strings.Join(holders(), " "), "opensc-tool") })
-	if err := errBusy("r"); !strings.Contains(hint.Of(err), fmt.Sprintf("opensc-tool (process %d)", cmd.Process.Pid)) {
-		t.Errorf("hint %q", hint.Of(err))
-	}
-}
-
 // TestForeignCardInItsPlace: the card is found where it is now.
 func TestForeignCardInItsPlace(t *testing.T) {
 	r := newRig(t, vcard.Config{})
@@ -271,18 +246,18 @@ func TestForeignCardInItsPlace(t *testing.T) {
 
 func TestProduct(t *testing.T) {
 	for _, c := range []struct {
-		r    reader
-		v    version
+		r    pcsc.Reader
+		v    applet.Version
 		want string
 	}{
-		{reader{name: "Yubico YubiKey OTP+FIDO+CCID 00 00"}, version{5, 7, 1}, "YubiKey 5"},
-		{reader{name: "Some NFC reader", atr: []byte("\x3b\x8dYubiKey\xc0")}, version{5, 4, 3}, "YubiKey 5"},
-		{reader{name: "canokeys.org OpenPGP PIV OATH 0"}, version{5, 7, 0}, "CanoKey"},
-		{reader{name: "Nitrokey Nitrokey 3 00 00"}, version{}, "Nitrokey"},
-		{reader{name: "Alcor Micro AU9540"}, version{}, "PIV card"},
+		{pcsc.Reader{Name: "Yubico YubiKey OTP+FIDO+CCID 00 00"}, applet.Version{5, 7, 1}, "YubiKey 5"},
+		{pcsc.Reader{Name: "Some NFC reader", ATR: []byte("\x3b\x8dYubiKey\xc0")}, applet.Version{5, 4, 3}, "YubiKey 5"},
+		{pcsc.Reader{Name: "canokeys.org OpenPGP PIV OATH 0"}, applet.Version{5, 7, 0}, "CanoKey"},
+		{pcsc.Reader{Name: "Nitrokey Nitrokey 3 00 00"}, applet.Version{}, "Nitrokey"},
+		{pcsc.Reader{Name: "Alcor Micro AU9540"}, applet.Version{}, "PIV card"},
 	} {
 		if _, got := product(c.r, c.v); got != c.want {
-			t.Errorf("%s: %q, want %q", c.r.name, got, c.want)
+			t.Errorf("%s: %q, want %q", c.r.Name, got, c.want)
 		}
 	}
 }

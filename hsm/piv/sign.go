@@ -9,11 +9,27 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/piv/applet"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
+
+// Signer implements [hsm.Token].
+func (t *Token) Signer(ctx context.Context, u hsm.URI, want crypto.PublicKey, p hsm.Prompter) (crypto.Signer, error) {
+	id, slot, err := t.keyed(ctx, u)
+	if err != nil {
+		return nil, err
+	}
+	if want != nil && !hsm.SameKey(slot.Key.Public, want) {
+		return nil, fmt.Errorf("slot %s: %w", slot.ID, hsm.ErrKeyMismatch)
+	}
+	code, ok := applet.AlgorithmCode(slot.Key.Algorithm)
+	if !ok {
+		return nil, fmt.Errorf("slot %s: keys of type %s: %w", slot.ID, slot.Key.Algorithm, hsm.ErrUnsupported)
+	}
+	return &signer{ctx: ctx, t: t, p: p, slot: id, code: code, key: *slot.Key}, nil
+}
 
 // signer is a key in a slot.
 type signer struct {
@@ -37,7 +53,7 @@ func (k *signer) Sign(random io.Reader, digest []byte, opts crypto.SignerOpts) (
 		return nil, err
 	}
 	for asks := 0; ; asks++ {
-		sig, err := do(k.ctx, k.t, func(s *session) ([]byte, error) { return k.sign(s, block) })
+		sig, err := on(k.ctx, k.t.card, func(s *applet.Session) ([]byte, error) { return k.sign(s, block) })
 		if errors.Is(err, errNeedPIN) && asks < 2 {
 			if err := k.t.Unlock(k.ctx, k.p); err != nil {
 				return nil, err
@@ -48,17 +64,17 @@ func (k *signer) Sign(random io.Reader, digest []byte, opts crypto.SignerOpts) (
 			err = hsm.ErrPINRequired
 		}
 		if err != nil {
-			return nil, fmt.Errorf("sign with slot %s: %w", slotName(k.slot), err)
+			return nil, fmt.Errorf("sign with slot %s: %w", applet.SlotName(k.slot), err)
 		}
 		if !verifies(k.key.Public, digest, sig, opts) {
-			return nil, fmt.Errorf("slot %s signed with another key: %w", slotName(k.slot), hsm.ErrKeyMismatch)
+			return nil, fmt.Errorf("slot %s signed with another key: %w", applet.SlotName(k.slot), hsm.ErrKeyMismatch)
 		}
 		return sig, nil
 	}
 }
 
 // sign makes one signature within s.
-func (k *signer) sign(s *session, block []byte) ([]byte, error) {
+func (k *signer) sign(s *applet.Session, block []byte) ([]byte, error) {
 	key, err := k.current(s)
 	if err != nil {
 		return nil, err
@@ -66,18 +82,18 @@ func (k *signer) sign(s *session, block []byte) ([]byte, error) {
 	// Slot 9e needs no PIN where nobody says otherwise (SP 800-73-4 part 1 table 4b).
 	free := key.PIN == hsm.PINNever || key.PIN == hsm.PINDefault && k.slot == 0x9e
 	if !free {
-		if err := k.t.verifyHeld(s); err != nil {
+		if err := k.t.card.pin.prove(s); err != nil {
 			return nil, err
 		}
 	}
 	sig, err := k.use(s, key, block)
-	if isStatus(err, swNotSatisfied) && free && key.PIN == hsm.PINDefault {
-		if err := k.t.verifyHeld(s); err != nil {
+	if errors.Is(err, applet.NotSatisfied) && free && key.PIN == hsm.PINDefault {
+		if err := k.t.card.pin.prove(s); err != nil {
 			return nil, err
 		}
 		sig, err = k.use(s, key, block)
 	}
-	if isStatus(err, swNotSatisfied) && key.Touch != hsm.TouchNever {
+	if errors.Is(err, applet.NotSatisfied) && key.Touch != hsm.TouchNever {
 		return nil, hint.With(fmt.Errorf("%w: %w", hsm.ErrTouchTimeout, err), "touch the token while it blinks")
 	}
 	return sig, err
@@ -86,58 +102,25 @@ func (k *signer) sign(s *session, block []byte) ([]byte, error) {
 // current compares the key in the slot with ours and returns its policies of
 // now. Without metadata only the certificate is compared, as an attestation
 // takes as long as a signature; the check of the signature stands in.
-func (k *signer) current(s *session) (hsm.Key, error) {
-	m, err := s.metadata(k.slot)
+func (k *signer) current(s *applet.Session) (hsm.Key, error) {
+	now, told, err := s.Keys.Describe(k.slot)
 	switch {
-	case errors.Is(err, errNoReference):
-		return hsm.Key{}, hsm.ErrKeyMismatch
-	case err == nil:
-		now, err := m.key()
-		if err != nil {
-			return hsm.Key{}, err
-		}
-		if !hsm.SameKey(now.Public, k.key.Public) {
-			return hsm.Key{}, hsm.ErrKeyMismatch
-		}
-		return *now, nil
-	case !refused(err):
+	case err != nil:
 		return hsm.Key{}, err
+	case !told:
+		return k.key, nil
+	case now == nil || !hsm.SameKey(now.Public, k.key.Public):
+		return hsm.Key{}, hsm.ErrKeyMismatch
 	}
-	return k.key, nil
+	return *now, nil
 }
 
 // use applies the private key to block. PIN and touch are up to the caller.
-func (k *signer) use(s *session, key hsm.Key, block []byte) ([]byte, error) {
+func (k *signer) use(s *applet.Session, key hsm.Key, block []byte) ([]byte, error) {
 	if key.Touch != hsm.TouchNever {
-		defer k.t.touching(k.ctx, s, k.p)()
+		defer k.t.card.touching(k.ctx, s, k.p)()
 	}
-	b, err := s.send(command{ins: insAuthenticate, p1: k.code, p2: k.slot, data: tlv(0x7c, tlv(0x82), tlv(0x81, block))})
-	if err != nil {
-		return nil, err
-	}
-	template, err := unwrap(b, 0x7c)
-	if err != nil {
-		return nil, nonsense{err}
-	}
-	return unwrap(template, 0x82)
-}
-
-// touching shows that s may await a touch, until the returned function is called
-// or ctx ends.
-func (t *Token) touching(ctx context.Context, s *session, p hsm.Prompter) func() {
-	if p == nil || s.phase.Load() == givenUp {
-		return func() {}
-	}
-	done := sync.OnceFunc(p.Touch(ctx, hsm.TouchPrompt{Token: t.about()}))
-	s.line.Store(&done)
-	if s.phase.Load() == givenUp { // by somebody who did not see it
-		done()
-	}
-	stop := context.AfterFunc(ctx, done)
-	return func() {
-		stop()
-		done()
-	}
+	return s.Keys.Sign(k.slot, k.code, block)
 }
 
 // prepare makes what the card is given to sign: the digest, the message

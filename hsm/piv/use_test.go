@@ -11,6 +11,8 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/piv/applet"
+	"github.com/kubehsm/kubehsm/hsm/piv/pcsc"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/test/vcard"
 )
@@ -37,12 +39,12 @@ func TestLeavesNothingProved(t *testing.T) {
 // TestLockClearsForeignVerification: another program's PIN is forgotten too.
 func TestLockClearsForeignVerification(t *testing.T) {
 	r := newRig(t, vcard.Config{})
-	c, err := newSystem().connect(t.Context(), r.lab.Reader(0), r.d.patience)
+	c, err := pcsc.New().Connect(t.Context(), r.lab.Reader(0), r.d.cards.patience)
 	must(t, err)
-	s := &session{ctx: t.Context(), card: c}
-	must(t, s.selectApp(aidPIV))
-	must(t, s.verify(hsm.NewSecret([]byte(vcard.DefaultPIN))))
-	must(t, c.end(false))
+	s, err := applet.Open(t.Context(), new(applet.Operation), c)
+	must(t, err)
+	must(t, s.PINs.Verify(hsm.NewSecret([]byte(vcard.DefaultPIN))))
+	must(t, c.End(false))
 	if !r.card.Verified() {
 		t.Fatal("not verified: the test tests nothing")
 	}
@@ -156,7 +158,7 @@ func TestKilledWhileBlinking(t *testing.T) {
 	_, err = r.tok.Info(t.Context())
 	want(t, err, hsm.ErrBusy)
 	close(missed)
-	r.d.patience = 20 * time.Second
+	r.d.cards.patience = 20 * time.Second
 	_, err = r.tok.Info(t.Context())
 	must(t, err)
 	r.forgotten(t, "after a killed program")
@@ -266,7 +268,7 @@ func TestRestartedService(t *testing.T) {
 	r.generate(t, hsm.GenerateOptions{Slot: "9a"}, typing(t))
 	r.lab.StopDaemon()
 	_, err := r.tok.Info(t.Context())
-	want(t, err, ErrNoService)
+	want(t, err, pcsc.ErrNoService)
 	must(t, r.lab.StartDaemon())
 	r.lab.Insert(t, 0, r.card)
 	must(t, sign(r.signer(t, "9a", typing(t))))

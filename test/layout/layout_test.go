@@ -95,9 +95,10 @@ var layers = []struct {
 func under(path, part string) bool { return path == part || strings.HasPrefix(path, part+"/") }
 
 // drivers are what only main may import, by way of ui/drivers, and what answers
-// before main; charm only ui/tui.
+// before main; their parts are their own. Charm only ui/tui.
 var drivers = map[string][]string{
 	"hsm/piv": {"ui/drivers"}, "hsm/pkcs11": {"ui/drivers"}, "ui/drivers": {"main", "ui/signer/early"},
+	"hsm/piv/applet": {"hsm/piv"}, "hsm/piv/pcsc": {"hsm/piv", "hsm/piv/applet"},
 }
 
 func TestImports(t *testing.T) {

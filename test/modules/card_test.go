@@ -15,6 +15,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/piv"
+	"github.com/kubehsm/kubehsm/hsm/piv/pcsc"
 	"github.com/kubehsm/kubehsm/hsm/pkcs11"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/test/tokens"
@@ -163,7 +164,7 @@ func TestNoService(t *testing.T) {
 	card := piv.New(piv.Options{})
 	defer card.Close()
 	l, err = hsm.Drivers{module, card}.List(t.Context())
-	if err != nil || len(l.Problems) != 1 || !errors.Is(l.Problems[0].Err, piv.ErrNoService) {
+	if err != nil || len(l.Problems) != 1 || !errors.Is(l.Problems[0].Err, pcsc.ErrNoService) {
 		t.Errorf("%+v, %v", l, err)
 	}
 }

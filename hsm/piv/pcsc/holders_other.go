@@ -1,6 +1,6 @@
 //go:build !linux
 
-package piv
+package pcsc
 
 // holders is known on Linux only.
 func holders() []string { return nil }

@@ -1,6 +1,6 @@
 //go:build cgo || windows
 
-package piv
+package pcsc
 
 import (
 	"context"
@@ -14,9 +14,9 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 )
 
-// pcsc is the system's PC/SC service. It keeps no context: one that outlives a
+// service is the system's PC/SC service. It keeps no context: one that outlives a
 // restart of the service is worthless, and a new one costs little.
-type pcsc struct {
+type service struct {
 	mu sync.Mutex
 	// asking guards every question for a reader's state: the binding keeps a
 	// reader's name alive for one such call at a time.
@@ -26,13 +26,14 @@ type pcsc struct {
 	stuck map[string]chan struct{}
 }
 
-func newSystem() system { return &pcsc{stuck: map[string]chan struct{}{}} }
+// New returns the system's PC/SC service. It touches nothing until it is used.
+func New() System { return &service{stuck: map[string]chan struct{}{}} }
 
 // pollBusy is the pause between two tries to get hold of a card.
 const pollBusy = 50 * time.Millisecond
 
 // ask reads the state of the moment.
-func (p *pcsc) ask(ctx *scard.Context, states []scard.ReaderState) error {
+func (p *service) ask(ctx *scard.Context, states []scard.ReaderState) error {
 	p.asking.Lock()
 	defer p.asking.Unlock()
 	err := ctx.GetStatusChange(states, 0)
@@ -42,7 +43,7 @@ func (p *pcsc) ask(ctx *scard.Context, states []scard.ReaderState) error {
 	return err
 }
 
-func (p *pcsc) readers() ([]reader, error) {
+func (p *service) Readers() ([]Reader, error) {
 	ctx, err := scard.EstablishContext()
 	if err != nil {
 		return nil, serviceError(err)
@@ -50,7 +51,7 @@ func (p *pcsc) readers() ([]reader, error) {
 	defer func() { _ = ctx.Release() }() // it may have ended by itself
 	names, err := ctx.ListReaders()
 	if errors.Is(err, scard.ErrNoReadersAvailable) || err == nil && len(names) == 0 {
-		return nil, errNoReader()
+		return nil, noReader()
 	}
 	if err != nil {
 		return nil, serviceError(err)
@@ -61,34 +62,34 @@ func (p *pcsc) readers() ([]reader, error) {
 	}
 	if err := p.ask(ctx, states); err != nil {
 		if errors.Is(err, scard.ErrUnknownReader) { // gone since it was listed
-			return nil, errNoReader()
+			return nil, noReader()
 		}
 		return nil, serviceError(err)
 	}
-	out := make([]reader, len(names))
+	out := make([]Reader, len(names))
 	for i, s := range states {
-		out[i] = reader{
-			name: s.Reader, atr: s.Atr, events: uint32(s.EventState) >> 16,
-			present: s.EventState&scard.StatePresent != 0,
-			mute:    s.EventState&scard.StateMute != 0,
+		out[i] = Reader{
+			Name: s.Reader, ATR: s.Atr, Events: uint32(s.EventState) >> 16,
+			Present: s.EventState&scard.StatePresent != 0,
+			Mute:    s.EventState&scard.StateMute != 0,
 		}
 	}
 	return out, nil
 }
 
-// pcscCard is a card in a transaction.
-type pcscCard struct {
-	pcsc *pcsc
-	ctx  *scard.Context
-	card *scard.Card
-	name string
+// held is a card in a transaction.
+type held struct {
+	service *service
+	ctx     *scard.Context
+	card    *scard.Card
+	name    string
 }
 
-// connect waits for other programs as PC/SC does: without end, deaf to
+// Connect implements [System]. It waits for other programs as PC/SC does: without end, deaf to
 // cancellation, in SCardConnect as in SCardBeginTransaction. A wait that takes too
 // long is therefore left to itself (it lets the card go as soon as it gets it),
 // and until it ends nobody else is sent to wait for the same reader.
-func (p *pcsc) connect(ctx context.Context, name string, patience time.Duration) (card, error) {
+func (p *service) Connect(ctx context.Context, name string, patience time.Duration) (Card, error) {
 	timeout := time.NewTimer(patience)
 	defer timeout.Stop()
 	if stuck := p.waiting(name); stuck != nil {
@@ -97,11 +98,11 @@ func (p *pcsc) connect(ctx context.Context, name string, patience time.Duration)
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		case <-timeout.C:
-			return nil, errBusy(name)
+			return nil, busy(name)
 		}
 	}
 	type result struct {
-		card *pcscCard
+		card *held
 		err  error
 	}
 	done := make(chan result)
@@ -114,7 +115,7 @@ func (p *pcsc) connect(ctx context.Context, name string, patience time.Duration)
 		case done <- result{c, err}:
 		case <-abandoned:
 			if c != nil {
-				_ = c.end(false) // nobody is left to be told
+				_ = c.End(false) // nobody is left to be told
 			}
 		}
 	}()
@@ -128,21 +129,21 @@ func (p *pcsc) connect(ctx context.Context, name string, patience time.Duration)
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-timeout.C:
-		err = errBusy(name)
+		err = busy(name)
 	}
 	p.abandon(name, ended)
 	close(abandoned)
 	return nil, err
 }
 
-func (p *pcsc) waiting(name string) chan struct{} {
+func (p *service) waiting(name string) chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.stuck[name]
 }
 
 // abandon notes a wait that goes on until ended is closed.
-func (p *pcsc) abandon(name string, ended chan struct{}) {
+func (p *service) abandon(name string, ended chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stuck[name] = ended
@@ -156,7 +157,7 @@ func (p *pcsc) abandon(name string, ended chan struct{}) {
 
 // hold connects and begins a transaction, trying again while another program
 // has the card for itself, until abandoned is closed.
-func (p *pcsc) hold(name string, abandoned <-chan struct{}) (*pcscCard, error) {
+func (p *service) hold(name string, abandoned <-chan struct{}) (*held, error) {
 	ctx, err := scard.EstablishContext()
 	if err != nil {
 		return nil, err
@@ -164,11 +165,11 @@ func (p *pcsc) hold(name string, abandoned <-chan struct{}) (*pcscCard, error) {
 	for {
 		c, err := ctx.Connect(name, scard.ShareShared, scard.ProtocolAny)
 		if err == nil {
-			held := &pcscCard{pcsc: p, ctx: ctx, card: c, name: name}
-			if err := held.begin(); err != nil {
-				return nil, errors.Join(err, held.release(scard.LeaveCard))
+			h := &held{service: p, ctx: ctx, card: c, name: name}
+			if err := h.begin(); err != nil {
+				return nil, errors.Join(err, h.release(scard.LeaveCard))
 			}
-			return held, nil
+			return h, nil
 		}
 		if !errors.Is(err, scard.ErrSharingViolation) {
 			return nil, errors.Join(err, ctx.Release())
@@ -183,7 +184,7 @@ func (p *pcsc) hold(name string, abandoned <-chan struct{}) (*pcscCard, error) {
 
 // begin begins the transaction. That another program reset the card is its
 // right.
-func (c *pcscCard) begin() error {
+func (c *held) begin() error {
 	err := c.card.BeginTransaction()
 	if errors.Is(err, scard.ErrResetCard) {
 		if err = c.card.Reconnect(scard.ShareShared, scard.ProtocolAny, scard.LeaveCard); err == nil {
@@ -193,13 +194,13 @@ func (c *pcscCard) begin() error {
 	return err
 }
 
-func (c *pcscCard) transmit(apdu []byte) ([]byte, error) {
+func (c *held) Transmit(apdu []byte) ([]byte, error) {
 	answer, err := c.card.Transmit(apdu)
 	if err != nil {
 		return nil, c.lost(err)
 	}
 	if len(answer) < 2 {
-		return nil, c.lost(errShortAnswer)
+		return nil, c.lost(ErrShortAnswer)
 	}
 	return answer, nil
 }
@@ -209,10 +210,10 @@ func (c *pcscCard) transmit(apdu []byte) ([]byte, error) {
 const removalPatience = 2 * time.Second
 
 // lost says what a failed exchange means: was the card taken away?
-func (c *pcscCard) lost(err error) error {
+func (c *held) lost(err error) error {
 	for deadline := time.Now().Add(removalPatience); time.Now().Before(deadline); time.Sleep(pollBusy) {
 		states := []scard.ReaderState{{Reader: c.name}}
-		serr := c.pcsc.ask(c.ctx, states)
+		serr := c.service.ask(c.ctx, states)
 		if errors.Is(serr, scard.ErrUnknownReader) || errors.Is(serr, scard.ErrReaderUnavailable) ||
 			serr == nil && states[0].EventState&scard.StatePresent == 0 {
 			return fmt.Errorf("reader %q: %w", c.name, hsm.ErrRemoved)
@@ -224,7 +225,7 @@ func (c *pcscCard) lost(err error) error {
 	return cardError(c.name, err)
 }
 
-func (c *pcscCard) end(reset bool) error {
+func (c *held) End(reset bool) error {
 	disposition := scard.LeaveCard
 	if reset {
 		disposition = scard.ResetCard
@@ -239,7 +240,7 @@ func (c *pcscCard) end(reset bool) error {
 	return nil
 }
 
-func (c *pcscCard) release(d scard.Disposition) error {
+func (c *held) release(d scard.Disposition) error {
 	return errors.Join(c.card.Disconnect(d), c.ctx.Release())
 }
 
@@ -251,11 +252,11 @@ func serviceError(err error) error {
 	}
 	switch code {
 	case scard.ErrNoService, scard.ErrServiceStopped:
-		return errNoService()
+		return noService()
 	case scard.ErrSecurityViolation, scard.ErrNoAccess:
-		return errDenied()
+		return denied()
 	case scard.ErrNoReadersAvailable:
-		return errNoReader()
+		return noReader()
 	}
 	return fmt.Errorf("smart card service: %w: %w", hsm.ErrModule, err)
 }
@@ -268,11 +269,11 @@ func cardError(name string, err error) error {
 	}
 	switch code {
 	case scard.ErrSharingViolation:
-		return errBusy(name)
+		return busy(name)
 	case scard.ErrNoSmartcard, scard.ErrRemovedCard, scard.ErrUnknownReader, scard.ErrReaderUnavailable:
 		return fmt.Errorf("reader %q: %w", name, hsm.ErrRemoved)
 	case scard.ErrUnresponsiveCard, scard.ErrUnpoweredCard, scard.ErrProtoMismatch, scard.ErrUnsupportedCard:
-		return errMute(name)
+		return mute(name)
 	case scard.ErrNoService, scard.ErrServiceStopped, scard.ErrSecurityViolation, scard.ErrNoAccess:
 		return serviceError(err)
 	}

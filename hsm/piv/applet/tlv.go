@@ -1,4 +1,4 @@
-package piv
+package applet
 
 import (
 	"encoding/binary"

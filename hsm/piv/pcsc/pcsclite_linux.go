@@ -1,6 +1,6 @@
 //go:build cgo
 
-package piv
+package pcsc
 
 /*
 #cgo LDFLAGS: -Wl,--as-needed -ldl

@@ -1,4 +1,4 @@
-package piv
+package applet
 
 import (
 	"bytes"
@@ -27,15 +27,23 @@ type pivman struct {
 	raw    objects
 }
 
-func (s *session) pivman() (pivman, error) {
-	content, err := s.getObject(objectPivman)
+// pivman reads the flags.
+func (k Management) pivman() (pivman, error) {
+	content, err := k.objects.get(objectPivman)
 	if err != nil {
-		if refused(err) {
+		if Refused(err) {
 			return pivman{}, nil
 		}
 		return pivman{}, err
 	}
 	return parsePivman(content), nil
+}
+
+// Kept tells whether ykman's flags say that the card keeps the key; known is false if
+// there are no flags.
+func (k Management) Kept() (kept, known bool, err error) {
+	flags, err := k.pivman()
+	return flags.stored, flags.known, err
 }
 
 // parsePivman reads the flags; what cannot be read counts as absent.
@@ -82,18 +90,31 @@ func (all objects) replace(tag uint32, value []byte) []byte {
 	return out
 }
 
-// protectedKey reads the management key that the card keeps, nil if there is
-// none. The PIN must have been proved.
-func (s *session) protectedKey() (*hsm.Secret, error) {
-	content, err := s.getObject(objectPrinted)
+// KeptKey reads the management key that the card keeps, nil if there is none. The PIN
+// must have been proved.
+func (k Management) KeptKey() (*hsm.Secret, error) {
+	content, err := k.objects.get(objectPrinted)
 	if err != nil {
-		if refused(err) {
+		if Refused(err) {
 			return nil, nil
 		}
 		return nil, err
 	}
 	defer clear(content)
 	return parseProtected(content), nil
+}
+
+// Keep writes a key to where only the PIN reads it. PIN and management key must have
+// been proved.
+func (k Management) Keep(key *hsm.Secret) error {
+	old, err := k.objects.get(objectPrinted)
+	if err != nil && !Refused(err) {
+		return err
+	}
+	defer clear(old)
+	data := protect(old, key)
+	defer clear(data)
+	return k.objects.put(objectPrinted, data)
 }
 
 // parseProtected finds the key; other content of the object is no error.

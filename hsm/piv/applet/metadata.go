@@ -1,4 +1,4 @@
-package piv
+package applet
 
 import (
 	"errors"
@@ -20,24 +20,6 @@ type metadata struct {
 
 // errNoReference: the card knows the command, but there is nothing.
 var errNoReference = errors.New("nothing there")
-
-func (s *session) metadata(ref byte) (metadata, error) {
-	if s.id.version.known() && !s.id.version.since(5, 3) {
-		return metadata{}, swUnknownINS
-	}
-	b, err := s.send(command{ins: insGetMetadata, p2: ref})
-	if isStatus(err, swNoReference, swNotFound) {
-		return metadata{}, errNoReference
-	}
-	if err != nil {
-		return metadata{}, err
-	}
-	m, err := parseMetadata(b)
-	if err == nil && holdsKey(ref) && m.bare() {
-		err = errNoReference
-	}
-	return m, err
-}
 
 // holdsKey tells whether ref is a slot, and no PIN or management key.
 func holdsKey(ref byte) bool { return ref != refPIN && ref != refPUK && ref != refManagement }

@@ -1,4 +1,4 @@
-package piv
+package applet
 
 import (
 	"crypto"
@@ -26,8 +26,8 @@ const (
 	algEd25519 = 0xe0
 )
 
-// algorithmCode returns the code for a.
-func algorithmCode(a hsm.Algorithm) (byte, bool) {
+// AlgorithmCode returns the code that commands have for a.
+func AlgorithmCode(a hsm.Algorithm) (byte, bool) {
 	code, ok := map[hsm.Algorithm]byte{
 		hsm.ECDSAP256: algP256, hsm.ECDSAP384: algP384, hsm.Ed25519: algEd25519,
 		hsm.RSA2048: algRSA2048, hsm.RSA3072: algRSA3072, hsm.RSA4096: algRSA4096, "rsa-1024": algRSA1024,

@@ -1,6 +1,6 @@
 //go:build cgo
 
-package piv
+package pcsc
 
 import (
 	"bufio"
@@ -57,7 +57,7 @@ func TestLibraryInstalledLater(t *testing.T) {
 	says(fmt.Sprint(0, ErrNoService))
 	says(fmt.Sprint(0, ErrNoService))
 	show()
-	says(fmt.Sprint(vcard.Slots, nil)) // all of them empty
+	says(fmt.Sprint(vcard.Slots, nil)) // the readers of the lab
 }
 
 // loaded is the file of a library that this process has loaded.

@@ -1,9 +1,11 @@
-package piv
+package applet
 
 import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"github.com/kubehsm/kubehsm/hsm/piv/pcsc"
 )
 
 // Instructions (SP 800-73-4 part 2; from insMoveKey on Yubico's extensions).
@@ -29,41 +31,46 @@ const (
 	insReadConfig      = 0x1d // in the management application
 )
 
-// status is a card's status word other than 9000.
-type status uint16
+// Status is a card's status word other than 9000.
+type Status uint16
+
+// NotSatisfied wants a PIN, a management key, or a touch that did not come.
+const NotSatisfied Status = 0x6982
 
 const (
-	swNotSatisfied  status = 0x6982
-	swBlocked       status = 0x6983
-	swConditions    status = 0x6985
-	swWrongData     status = 0x6a80
-	swNotFound      status = 0x6a82
-	swNoSpace       status = 0x6a84
-	swWrongP1P2     status = 0x6a86
-	swNoReference   status = 0x6a88
-	swUnknownINS    status = 0x6d00
-	swUnknownClass  status = 0x6e00
-	swFunction      status = 0x6a81
-	swWrongLength   status = 0x6700
-	swNoINSOrMoved  status = 0x6b00
-	statusPINWrong         = 0x63
-	statusMoreBytes        = 0x61
-	statusBadLength        = 0x6c
-	maxAnswer              = 1 << 16 // bytes; a card that chains on for ever is cut off
-	maxCommandChunk        = 255
+	swBlocked      Status = 0x6983
+	swConditions   Status = 0x6985
+	swWrongData    Status = 0x6a80
+	swNotFound     Status = 0x6a82
+	swNoSpace      Status = 0x6a84
+	swWrongP1P2    Status = 0x6a86
+	swNoReference  Status = 0x6a88
+	swUnknownINS   Status = 0x6d00
+	swUnknownClass Status = 0x6e00
+	swFunction     Status = 0x6a81
+	swWrongLength  Status = 0x6700
+	swNoINSOrMoved Status = 0x6b00
 )
 
-func (s status) Error() string {
-	text := map[status]string{
-		swNotSatisfied: "security status not satisfied",
-		swBlocked:      "authentication method blocked",
-		swConditions:   "conditions of use not satisfied",
-		swWrongData:    "wrong data",
-		swNotFound:     "not found",
-		swNoSpace:      "not enough space",
-		swWrongP1P2:    "wrong parameters",
-		swNoReference:  "reference not found",
-		swUnknownINS:   "unknown instruction",
+const (
+	statusPINWrong  = 0x63
+	statusMoreBytes = 0x61
+	statusBadLength = 0x6c
+	maxAnswer       = 1 << 16 // bytes; a card that chains on for ever is cut off
+	maxCommandChunk = 255
+)
+
+func (s Status) Error() string {
+	text := map[Status]string{
+		NotSatisfied:  "security status not satisfied",
+		swBlocked:     "authentication method blocked",
+		swConditions:  "conditions of use not satisfied",
+		swWrongData:   "wrong data",
+		swNotFound:    "not found",
+		swNoSpace:     "not enough space",
+		swWrongP1P2:   "wrong parameters",
+		swNoReference: "reference not found",
+		swUnknownINS:  "unknown instruction",
 	}[s]
 	if text != "" {
 		text = ": " + text
@@ -71,14 +78,37 @@ func (s status) Error() string {
 	return fmt.Sprintf("card status %04x%s", uint16(s), text)
 }
 
-// unknown tells whether s means that the card does not know the command.
-func (s status) unknown() bool {
+// Unknown tells whether s means that the card does not know the command.
+func (s Status) Unknown() bool {
 	return s == swUnknownINS || s == swUnknownClass || s == swFunction || s == swNoINSOrMoved
 }
 
+// StatusOf returns the card's status word in err, 0 if there is none.
+func StatusOf(err error) Status {
+	var s Status
+	errors.As(err, &s)
+	return s
+}
+
+// nonsense is an answer that does not mean anything: the card is there, but
+// what it says is malformed.
+type nonsense struct{ err error }
+
+func (n nonsense) Error() string { return "the card's answer makes no sense: " + n.err.Error() }
+func (n nonsense) Unwrap() error { return n.err }
+
+func isNonsense(err error) bool {
+	var n nonsense
+	return errors.As(err, &n) || errors.Is(err, errTLV)
+}
+
+// Refused tells whether err is nil or the card's own refusal or nonsense, as
+// opposed to a lost card or an operation that was given up.
+func Refused(err error) bool { return err == nil || isNonsense(err) || StatusOf(err) != 0 }
+
 // isStatus tells whether err is one of the given status words.
-func isStatus(err error, any ...status) bool {
-	var s status
+func isStatus(err error, any ...Status) bool {
+	var s Status
 	if !errors.As(err, &s) {
 		return false
 	}
@@ -90,16 +120,10 @@ func isStatus(err error, any ...status) bool {
 	return false
 }
 
-// unknownCommand tells whether err says that the card lacks the command.
-func unknownCommand(err error) bool {
-	var s status
-	return errors.As(err, &s) && s.unknown()
-}
-
 // triesLeft reads the counter out of the status of VERIFY and its like: 63Cx, and
 // 630x of the oldest YubiKeys.
 func triesLeft(err error) (int, bool) {
-	var s status
+	var s Status
 	switch {
 	case !errors.As(err, &s):
 		return 0, false
@@ -157,7 +181,7 @@ func single(transmit func([]byte) ([]byte, error), class byte, c command, data [
 			return nil, err
 		}
 		if len(answer) < 2 {
-			return nil, errShortAnswer
+			return nil, pcsc.ErrShortAnswer
 		}
 		body, sw := answer[:len(answer)-2], binary.BigEndian.Uint16(answer[len(answer)-2:])
 		out = append(out, body...)
@@ -170,10 +194,7 @@ func single(transmit func([]byte) ([]byte, error), class byte, c command, data [
 		case sw>>8 == statusBadLength && answersData(c.ins) && req[len(req)-1] != byte(sw):
 			req[len(req)-1] = byte(sw)
 		default:
-			return nil, status(sw)
+			return nil, Status(sw)
 		}
 	}
 }
-
-// errShortAnswer: a card that is pulled out while it works answers nothing.
-var errShortAnswer = errors.New("the card's answer is cut off")

@@ -1,6 +1,6 @@
 //go:build !cgo && !windows
 
-package piv
+package pcsc
 
 import (
 	"context"
@@ -14,12 +14,13 @@ import (
 // absent stands for PC/SC in a build without cgo, which it needs here.
 type absent struct{}
 
-func newSystem() system { return absent{} }
+// New returns the system's PC/SC service. It touches nothing until it is used.
+func New() System { return absent{} }
 
 func (absent) err() error {
 	return hint.With(fmt.Errorf("smart cards (PC/SC): %w", hsm.ErrUnavailable), "use a build with cgo, as the packages for this system are")
 }
 
-func (a absent) readers() ([]reader, error) { return nil, a.err() }
+func (a absent) Readers() ([]Reader, error) { return nil, a.err() }
 
-func (a absent) connect(context.Context, string, time.Duration) (card, error) { return nil, a.err() }
+func (a absent) Connect(context.Context, string, time.Duration) (Card, error) { return nil, a.err() }

@@ -1,0 +1,163 @@
+package applet
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+)
+
+// Keys are the keys in the slots, with what is beside them.
+type Keys struct {
+	c       *channel
+	objects Objects
+}
+
+// Describe reads what the card says of the key in a slot (GET METADATA): nil if there
+// is none. told is false if it does not say.
+func (k Keys) Describe(slot byte) (key *hsm.Key, told bool, err error) {
+	m, err := k.c.metadata(slot)
+	switch {
+	case err == nil:
+		key, err = m.key()
+		return key, true, err
+	case errors.Is(err, errNoReference):
+		return nil, true, nil
+	case !Refused(err):
+		return nil, false, err
+	}
+	return nil, false, nil
+}
+
+// Read finds out what is in a slot: by GET METADATA, else by the card's
+// attestation, else by the certificate, which says nothing of policies and
+// may even be for another key.
+func (k Keys) Read(slot byte) (Content, error) {
+	var c Content
+	var err error
+	if c.Certificate, err = k.objects.Certificate(slot); err != nil {
+		if !isNonsense(err) {
+			return c, err
+		}
+		c.Unreadable = err
+	}
+	key, told, err := k.Describe(slot)
+	if err != nil || told {
+		c.Key = key
+		return c, err
+	}
+	der, err := k.Attest(slot)
+	if err == nil {
+		if key, err := attestedKey(der); err == nil {
+			c.Key = key
+			return c, nil
+		}
+	} else if !Refused(err) {
+		return c, err
+	}
+	if c.Certificate != nil && slot != SlotAttestation {
+		public := c.Certificate.PublicKey
+		c.Key, c.Guessed = &hsm.Key{Algorithm: hsm.AlgorithmOf(public), Public: public}, true
+	}
+	return c, nil
+}
+
+// Attest is Yubico's ATTEST (firmware 4.3): the card's certificate for a key
+// that it generated, in DER.
+func (k Keys) Attest(slot byte) ([]byte, error) {
+	if v := k.c.version; v.Known() && !v.Since(4, 3) {
+		return nil, swUnknownINS
+	}
+	return k.c.send(command{ins: insAttest, p1: slot})
+}
+
+// Sign applies the private key in a slot to a block, see [AlgorithmCode]. PIN and touch
+// are up to the caller. [NotSatisfied] if they are missing.
+func (k Keys) Sign(slot, code byte, block []byte) ([]byte, error) {
+	b, err := k.c.send(command{
+		ins: insAuthenticate, p1: code, p2: slot, data: tlv(0x7c, tlv(0x82), tlv(0x81, block)),
+	})
+	if err != nil {
+		return nil, err
+	}
+	template, err := unwrap(b, 0x7c)
+	if err != nil {
+		return nil, nonsense{err}
+	}
+	return unwrap(template, 0x82)
+}
+
+// Delete destroys the key in a slot. Cards whose firmware keeps keys answer
+// [hsm.ErrUnsupported].
+func (k Keys) Delete(slot byte) error { return k.Move(slot, 0xff) }
+
+// Move moves a key (Yubico's MOVE KEY, firmware 5.7), the certificate beside it not.
+func (k Keys) Move(from, to byte) error {
+	if v := k.c.version; v.Known() && !v.Since(5, 7) {
+		return errNoMove(v)
+	}
+	_, err := k.c.send(command{ins: insMoveKey, p1: to, p2: from})
+	switch {
+	case StatusOf(err).Unknown():
+		return errNoMove(k.c.version)
+	case isStatus(err, swNoReference):
+		return hsm.ErrNoKey
+	}
+	return err
+}
+
+// errNoMove says that the firmware keeps its keys.
+func errNoMove(v Version) error {
+	told := "unknown"
+	if v.Known() {
+		told = v.String()
+	}
+	return hint.With(fmt.Errorf("deleting and moving keys: %w: it needs firmware 5.7, this is %s", hsm.ErrUnsupported, told),
+		"overwrite the key with a new one, or reset the PIV application")
+}
+
+// Generate makes a key in a slot (GENERATE ASYMMETRIC KEY PAIR) by the options and the
+// code of their algorithm. Policies left to the card are not
+// sent: plain PIV cards do not know them.
+func (k Keys) Generate(slot, code byte, o hsm.GenerateOptions) (*hsm.Key, error) {
+	template := tlv(0x80, []byte{code})
+	if o.PIN != hsm.PINDefault {
+		template = append(template, tlv(0xaa, []byte{pinCode(o.PIN)})...)
+	}
+	if o.Touch != hsm.TouchDefault {
+		template = append(template, tlv(0xab, []byte{touchCode(o.Touch)})...)
+	}
+	// A key that nobody hears of stays in the way: wait for it, unless it takes
+	// long (RSA) and can be removed again.
+	removable := k.c.version.Since(5, 7)
+	if o.Algorithm.RSABits() == 0 || !removable {
+		if err := k.c.commit(); err != nil {
+			return nil, err
+		}
+	}
+	b, err := k.c.send(command{ins: insGenerate, p2: slot, data: tlv(0xac, template)})
+	if gone := k.c.ctx.Err(); err == nil && gone != nil {
+		_, err := k.c.sendAnyway(command{ins: insMoveKey, p1: 0xff, p2: slot})
+		return nil, errors.Join(gone, err)
+	}
+	if isStatus(err, swWrongData, swFunction) {
+		return nil, fmt.Errorf("key %s with PIN policy %s and touch policy %s: %w: %w", o.Algorithm, o.PIN, o.Touch, hsm.ErrUnsupported, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	inner, err := unwrap(b, 0x7f49)
+	if err != nil {
+		return nil, nonsense{err}
+	}
+	pub, err := parsePublic(code, inner)
+	if err != nil {
+		return nil, err
+	}
+	key := &hsm.Key{Algorithm: o.Algorithm, Public: pub, Origin: hsm.Generated, PIN: o.PIN, Touch: o.Touch}
+	if described, _, err := k.Describe(slot); err == nil && described != nil && hsm.SameKey(described.Public, pub) {
+		key = described
+	}
+	return key, nil
+}

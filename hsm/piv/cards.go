@@ -1,0 +1,118 @@
+package piv
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/piv/applet"
+	"github.com/kubehsm/kubehsm/hsm/piv/pcsc"
+)
+
+// cards are the cards in the readers, each used by one operation at a time.
+type cards struct {
+	system   pcsc.System
+	patience time.Duration
+	busy     func(context.Context, *hsm.BusyError) bool
+	finish   hsm.Finishing
+
+	mu     sync.Mutex
+	closed bool
+	turns  map[string]chan struct{} // by reader: who may work on it
+}
+
+// turn returns the reader's semaphore.
+func (c *cards) turn(name string) chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.turns[name] == nil {
+		c.turns[name] = make(chan struct{}, 1)
+	}
+	return c.turns[name]
+}
+
+func (c *cards) isClosed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
+}
+
+func (c *cards) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+}
+
+// open connects to the card in reader r and selects PIV.
+func (c *cards) open(ctx context.Context, r pcsc.Reader, op *applet.Operation) (*applet.Session, error) {
+	if err := r.Usable(); err != nil {
+		return nil, err
+	}
+	card, err := c.system.Connect(ctx, r.Name, c.patience)
+	var held *hsm.BusyError
+	if errors.As(err, &held) && c.busy != nil && c.busy(ctx, held) {
+		card, err = c.system.Connect(ctx, r.Name, c.patience)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s, err := applet.Open(ctx, op, card)
+	if err != nil {
+		if applet.Refused(err) {
+			err = errForeign(r.Name, r.ATR)
+		}
+		_ = card.End(false) // the first error says what matters
+		return nil, err
+	}
+	return s, nil
+}
+
+// operate runs f on the card in reader r, once it has said who it is. When ctx ends it
+// returns as soon as nothing is shown of a touch any more, unless f has committed; the
+// card is let go as soon as it answers, and until then further operations on the reader
+// wait.
+func operate[T any](ctx context.Context, c *cards, r pcsc.Reader, f func(*applet.Session) (T, error)) (T, error) {
+	var none T
+	turn := c.turn(r.Name)
+	select {
+	case turn <- struct{}{}:
+	case <-ctx.Done():
+		return none, ctx.Err()
+	}
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	op := new(applet.Operation)
+	go func() {
+		defer func() { <-turn }()
+		var res result
+		s, err := c.open(ctx, r, op)
+		if err != nil {
+			res.err = err
+		} else {
+			if res.err = s.Identify(); res.err == nil {
+				res.value, res.err = f(s)
+			}
+			// A card that was pulled out forgets by itself.
+			if err := s.End(); err != nil && res.err == nil && !errors.Is(err, hsm.ErrRemoved) {
+				res.err = err
+			}
+		}
+		done <- res
+	}()
+	select {
+	case res := <-done:
+		return res.value, res.err
+	case <-ctx.Done():
+		if op.GiveUp() {
+			return none, ctx.Err()
+		}
+		defer c.finish.Begin()()
+		res := <-done
+		return res.value, res.err
+	}
+}

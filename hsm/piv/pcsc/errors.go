@@ -1,0 +1,67 @@
+package pcsc
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+)
+
+// The four ways in which there is no card to work with. All wrap [hsm.ErrNoToken].
+var (
+	ErrNoService = fmt.Errorf("%w: the smart card service is not running", hsm.ErrNoToken)
+	ErrDenied    = fmt.Errorf("%w: %w", hsm.ErrNoToken, hsm.ErrDenied)
+	ErrNoReader  = fmt.Errorf("%w: no smart card reader or YubiKey is connected", hsm.ErrNoToken)
+	ErrNoCard    = fmt.Errorf("%w: no card is in the reader", hsm.ErrNoToken)
+)
+
+// ErrMute says that what is in a reader gives no sign of life.
+var ErrMute = fmt.Errorf("the card does not answer: %w", hsm.ErrUnsupported)
+
+// ErrShortAnswer says that a card answered less than a status word: one that is pulled
+// out while it works does.
+var ErrShortAnswer = errors.New("the card's answer is cut off")
+
+func perOS(linux, darwin, windows string) string {
+	switch runtime.GOOS {
+	case "darwin":
+		return darwin
+	case "windows":
+		return windows
+	}
+	return linux
+}
+
+func noService() error {
+	return hint.With(ErrNoService, perOS(
+		"start it with `sudo systemctl enable --now pcscd.socket`, or install the package pcscd (pcsc-lite)",
+		"plug the token in again; macOS starts its service then",
+		"start the service \"Smart Card\" (SCardSvr), for example with `sc start SCardSvr`"))
+}
+
+func denied() error {
+	return hint.With(ErrDenied, perOS(
+		"polkit allows only local sessions: log in at the machine, or let a polkit rule allow org.debian.pcsc-lite.access_pcsc and access_card",
+		"allow this program to use smart cards in the privacy settings",
+		"run it in the session that the token is connected to, not over remote desktop"))
+}
+
+func noReader() error {
+	return hint.With(ErrNoReader, perOS(
+		"plug the token in; if it is, see whether `lsusb` lists it and the package for CCID readers (ccid) is installed, that CCID is enabled on the YubiKey (`ykman config usb`), and that gpg does not hold it by a driver of its own (`kubehsm token release`)",
+		"plug the token in; if it is, see whether CCID is enabled on it (`ykman config usb`)",
+		"plug the token in; if it is, see whether the device manager lists a smart card reader"))
+}
+
+func noCard(name string) error {
+	return hint.With(fmt.Errorf("reader %q: %w", name, ErrNoCard), "insert the card")
+}
+
+func mute(name string) error {
+	return hint.With(fmt.Errorf("reader %q: %w", name, ErrMute), "take it out and insert it again, the chip first")
+}
+
+// busy names who likely holds the card.
+func busy(name string) error { return &hsm.BusyError{Reader: name, Holders: holders()} }
