@@ -65,6 +65,7 @@ const (
 	OpDelete           Op = "delete"
 	OpSign             Op = "sign"       // before the touch
 	OpAdminister       Op = "administer" // all of [hsm.Administration] but AllSlots
+	OpChange           Op = "change"     // what of it changes the token, after all answers
 )
 
 // FakeToken is one token of a [Fake], with the strings a test pulls.
@@ -238,6 +239,13 @@ func (t *FakeToken) Tries() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.tries
+}
+
+// Block takes all PIN tries away.
+func (t *FakeToken) Block() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.tries = 0
 }
 
 // Signatures returns how many signatures the token has made.

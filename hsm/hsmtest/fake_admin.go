@@ -81,6 +81,9 @@ func (h *fakeHandle) choose(ctx context.Context, kind hsm.PINKind, p hsm.Prompte
 		return err
 	}
 	defer fresh.Zero()
+	if err := h.run(ctx, OpChange); err != nil {
+		return err
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	set(string(fresh.Bytes()))
@@ -145,6 +148,9 @@ func (h *fakeHandle) SetManagementKey(ctx context.Context, o hsm.ManagementKeyOp
 			return nil, err
 		}
 	}
+	if err := h.run(ctx, OpChange); err != nil {
+		return nil, err
+	}
 	fresh := o.Key
 	if fresh == nil {
 		fresh = hsm.NewSecret([]byte("a management key of tests"[:24]))
@@ -167,6 +173,9 @@ func (h *fakeHandle) Reset(ctx context.Context, p hsm.Prompter) error {
 	case !yes:
 		return hsm.ErrCancelled
 	}
+	if err := h.run(ctx, OpChange); err != nil {
+		return err
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.slots, h.management = nil, ""
@@ -182,6 +191,9 @@ func (h *fakeHandle) Move(ctx context.Context, from, to hsm.URI, _ hsm.Prompter)
 	}
 	s, err := h.lookup(ctx, from)
 	if err != nil {
+		return hsm.Slot{}, err
+	}
+	if err := h.run(ctx, OpChange); err != nil {
 		return hsm.Slot{}, err
 	}
 	h.mu.Lock()
@@ -203,6 +215,9 @@ func (h *fakeHandle) DeleteCertificate(ctx context.Context, u hsm.URI, p hsm.Pro
 		return err
 	}
 	if err := h.Unlock(ctx, p); err != nil {
+		return err
+	}
+	if err := h.run(ctx, OpChange); err != nil {
 		return err
 	}
 	h.mu.Lock()

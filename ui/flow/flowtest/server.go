@@ -47,6 +47,8 @@ type Server struct {
 	changed   chan struct{} // channel closed and replaced at every change
 	forbidden map[string]bool
 	broken    int // answer everything with this status, if not 0
+	before    func(right string) Fate
+	asked     []string
 }
 
 type event struct {
@@ -68,32 +70,6 @@ func New(t testing.TB, user string, groups ...string) *Server {
 		s.Close()
 	})
 	return s
-}
-
-// Forbid refuses what is named as "verb resource", with a subresource as
-// "verb resource/sub", from now on. "*" has the cluster say that nothing is allowed.
-func (s *Server) Forbid(rights ...string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, r := range rights {
-		s.forbidden[r] = true
-	}
-}
-
-// Allow takes back what [Server.Forbid] does.
-func (s *Server) Allow(rights ...string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, r := range rights {
-		delete(s.forbidden, r)
-	}
-}
-
-// Break answers everything with an HTTP status from now on; 0 mends it.
-func (s *Server) Break(status int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.broken = status
 }
 
 // Put stores an object in a collection under its name, as nobody in particular.
@@ -248,22 +224,30 @@ func verb(r *http.Request, t target) string {
 	return map[string]string{"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}[r.Method]
 }
 
-func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+// rightOf names what a verb on t needs.
+func rightOf(verb string, t target) string {
+	if t.sub != "" {
+		return verb + " " + t.resource + "/" + t.sub
+	}
+	return verb + " " + t.resource
+}
+
+// respond answers with a status if that is not 0, else as the objects are.
+func (s *Server) respond(w http.ResponseWriter, r *http.Request, status int) {
 	t, ok := parse(r.URL.Path)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	do, right := verb(r, t), t.resource
-	if t.sub != "" {
-		right += "/" + t.sub
-	}
+	do := verb(r, t)
 	switch {
+	case status != 0:
+		s.fail(w, status, http.StatusText(status), t)
 	case s.broken != 0:
 		s.fail(w, s.broken, http.StatusText(s.broken), t)
 	case !ok:
 		s.fail(w, http.StatusNotFound, "NotFound", t)
 	case strings.HasPrefix(t.resource, "selfsubject"):
 		s.review(w, r, t)
-	case s.forbidden[do+" "+right]:
+	case s.forbidden[rightOf(do, t)]:
 		s.fail(w, http.StatusForbidden, "Forbidden", t)
 	case do == "watch":
 		s.watch(w, r, t)

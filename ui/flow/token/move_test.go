@@ -1,6 +1,7 @@
 package token
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
@@ -36,20 +38,25 @@ func enrolled(t *testing.T, e *env.Env, p hsm.Prompter, name, slot string) hsm.S
 	if err != nil {
 		t.Fatal(err)
 	}
+	enroll(t, e, made, name)
+	return made
+}
+
+// enroll makes an enrollment with the key in a slot, and the record by which it goes on.
+func enroll(t testing.TB, e *env.Env, made hsm.Slot, name string) {
+	t.Helper()
 	hash, err := hsm.Fingerprint(made.Key.Public)
 	if err != nil {
 		t.Fatal(err)
 	}
 	at := cluster.Cluster{Server: "https://10.0.0.1:6443"}
-	if err := e.Enrollments().Save(enrollment.Enrollment{Name: name, Cluster: at, Key: made.URI, KeyHash: hash, User: "jane", Created: time.Now().UTC()}); err != nil {
-		t.Fatal(err)
-	}
 	j := &enrolling.Progress{Cluster: at, Key: made.URI, KeyHash: hash}
-	j.Options.Name, j.Options.User, j.Options.Token, j.Options.Generate.Slot = name, "jane", u, slot
-	if err := enrolling.NewStore(e).Save(j); err != nil {
+	j.Options.Name, j.Options.User, j.Options.Token, j.Options.Generate.Slot = name, "jane", made.URI.TokenOnly(), made.URI.Slot
+	if err := errors.Join(e.Dirs.Prepare(), home.MakeDir(e.ProgressDir()), enrolling.NewStore(e).Save(j),
+		e.Enrollments().Save(enrollment.Enrollment{Name: name, Cluster: at, Key: made.URI, KeyHash: hash, User: "jane", Created: time.Now().UTC()}),
+	); err != nil {
 		t.Fatal(err)
 	}
-	return made
 }
 
 // A moved key is followed by its enrollments, and by the records by which they

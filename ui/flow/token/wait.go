@@ -92,7 +92,10 @@ func opened(ctx context.Context, drivers hsm.Drivers, u hsm.URI) ([]hsm.TokenInf
 		return nil, ctx.Err() // the next look may find it
 	}
 	info, err := t.Info(ctx)
-	return []hsm.TokenInfo{info}, errors.Join(err, t.Close())
+	if errors.Join(err, t.Close()) != nil {
+		return nil, ctx.Err() // it was pulled again
+	}
+	return []hsm.TokenInfo{info}, nil
 }
 
 // place tells tokens apart, also two of one kind without serials.

@@ -1,0 +1,179 @@
+package flowtest
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
+)
+
+// World is where a use case is tried: folders, a token, and an API server to which the
+// current context leads.
+type World struct {
+	T      testing.TB
+	Env    *env.Env
+	Card   *hsmtest.FakeToken
+	Server *Server
+}
+
+// NewWorld returns one with a token of a scheme, whose server admits user.
+func NewWorld(t testing.TB, scheme string, o hsmtest.FakeOptions, user string, groups ...string) *World {
+	t.Helper()
+	fake := hsmtest.NewFake(scheme)
+	w := &World{T: t, Card: fake.Add(o), Server: New(t, user, groups...)}
+	w.Env, _ = Env(t)
+	w.Env.Drivers = hsm.Drivers{fake}
+	PointAt(t, w.Env, w.Server.Server)
+	if _, err := w.Env.Bridge(); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// Generate makes a key on the token, which is locked again.
+func (w *World) Generate(o hsm.GenerateOptions) hsm.Slot {
+	w.T.Helper()
+	var s hsm.Slot
+	w.open(func(t hsm.Token) (err error) {
+		if s, err = t.Generate(w.T.Context(), o, hsmtest.Typing(w.T, w.Card.PIN())); err == nil {
+			err = t.Lock()
+		}
+		return err
+	})
+	return s
+}
+
+func (w *World) open(f func(hsm.Token) error) {
+	w.T.Helper()
+	t, err := w.Env.Drivers.Open(w.T.Context(), w.Card.Info().URI())
+	if err == nil {
+		defer t.Close()
+		err = f(t)
+	}
+	if err != nil {
+		w.T.Fatal(err)
+	}
+}
+
+// State is all that a use case can leave behind: in files, on the token and in the
+// cluster. Locks and what the agent says of itself are left out.
+func (w *World) State() map[string]string {
+	w.T.Helper()
+	s := map[string]string{"PIN": w.Card.PIN(), "PUK": w.Card.PUK(), "PIN tries": strconv.Itoa(w.Card.Tries())}
+	w.open(func(t hsm.Token) error {
+		if w.Card.Info().Can.Details {
+			d, err := t.Details(w.T.Context())
+			if err != nil {
+				return err
+			}
+			s["PUK tries"], s["management key"] = strconv.Itoa(d.PUK.Left), fmt.Sprint(d.ManagementKey)
+		}
+		slots, err := t.Slots(w.T.Context(), nil)
+		for _, slot := range slots {
+			sum, err := hsm.Fingerprint(slot.Key.Public)
+			if err != nil {
+				return err
+			}
+			if slot.Certificate != nil {
+				sum += fmt.Sprintf(" certificate %x", sha256.Sum256(slot.Certificate.Raw))
+			}
+			s["slot "+slot.Label+slot.URI.Slot] = sum
+		}
+		return err
+	})
+	s["kubeconfig"] = read(w.T, w.Env.Kubeconfig)
+	err := filepath.WalkDir(w.Env.Dirs.Home, func(p string, d fs.DirEntry, err error) error {
+		name, rel := d.Name(), strings.TrimPrefix(p, w.Env.Dirs.Home+"/")
+		if err == nil && d.Type().IsRegular() && !strings.HasSuffix(name, ".lock") && !strings.HasPrefix(name, "agent.") {
+			s["file "+rel] = read(w.T, p)
+		}
+		return err
+	})
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	w.Server.mu.Lock()
+	defer w.Server.mu.Unlock()
+	for p, o := range w.Server.objects {
+		raw, err := json.Marshal(o)
+		if err != nil {
+			w.T.Fatal(err)
+		}
+		s["object "+p] = string(raw)
+	}
+	return s
+}
+
+// Unchanged fails the test if the state is another one than before.
+func (w *World) Unchanged(before map[string]string) {
+	w.T.Helper()
+	if after := w.State(); !maps.Equal(before, after) {
+		w.T.Errorf("left:\n%s", differences(before, after))
+	}
+}
+
+func read(t testing.TB, file string) string {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// shape is a state without what is made up anew each time.
+func shape(state map[string]string) []string {
+	var all []string
+	for k, v := range state {
+		kind, rest, _ := strings.Cut(k, " ")
+		switch kind {
+		case "slot":
+			_, cert, _ := strings.Cut(v, " certificate")
+			all = append(all, fmt.Sprint(k, " with a certificate: ", cert != ""))
+		case "file":
+			all = append(all, kind+" "+path.Dir(rest)+" *"+path.Ext(rest))
+		case "object":
+			all = append(all, kind+" "+path.Dir(rest))
+		case "kubeconfig":
+			all = append(all, fmt.Sprint(kind, " of ", strings.Count(v, "\n"), " lines"))
+		default:
+			all = append(all, k+" "+v)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// spend takes one try of a secret off a state.
+func spend(state map[string]string, kind hsm.PINKind) {
+	key := "PIN tries"
+	if kind == hsm.PUK {
+		key = "PUK tries"
+	}
+	left, _ := strconv.Atoi(state[key]) // it was made by State
+	state[key] = strconv.Itoa(left - 1)
+}
+
+func differences(before, after map[string]string) string {
+	var all []string
+	keys := maps.Clone(before)
+	maps.Copy(keys, after)
+	for _, k := range slices.Sorted(maps.Keys(keys)) {
+		if before[k] != after[k] {
+			all = append(all, fmt.Sprintf("%s: %.300q, was %.300q", k, after[k], before[k]))
+		}
+	}
+	return strings.Join(all, "\n")
+}

@@ -1,0 +1,270 @@
+package flowtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
+)
+
+// UseCase is tried as it should be, and then with a failure at each of its steps: at
+// every operation of the token, every question and every request. After a failure,
+// everything is as it was before or as it is when all is done, and no PIN try is spent.
+type UseCase struct {
+	Name string
+	// World sets the scene, anew for every try.
+	World func(t testing.TB) *World
+	// Answers are what the person says, in order.
+	Answers []hsmtest.Answer
+	// Do is what is tried.
+	Do func(ctx context.Context, w *World, p hsm.Prompter) error
+	// Done, if not nil, looks at what it did.
+	Done func(t testing.TB, w *World)
+	// Passes are the failures that it does without: it succeeds. Each is the beginning
+	// of a failure's name, as in "forbidden: list secrets".
+	Passes []string
+	// Leaves are those after which something is left: what, is for a test of its own.
+	Leaves []string
+	// Says has the errors that are not those of the failure: of those with that beginning.
+	Says map[string]error
+	// Resumes tells that it gets to its end when it is done again.
+	Resumes bool
+}
+
+// step is one thing that a use case does.
+type step struct {
+	kind string // "token", "prompt" or "request"
+	what string
+	nth  int // of its kind and what, from 1
+	pin  hsm.PINKind
+}
+
+func (s step) String() string {
+	if s.nth > 1 {
+		return fmt.Sprintf("%s (%d)", s.what, s.nth)
+	}
+	return s.what
+}
+
+// failure is a way in which a step fails.
+type failure struct {
+	name string
+	kind string // of the steps that can fail so
+	// strike has it happen.
+	strike func(w *World, stop func()) (error, Fate)
+	// answers take the place of the answer to a question.
+	answers func(stop func()) []hsmtest.Answer
+	is      func(error) bool
+	spends  bool // one try
+}
+
+func oneOf(want ...error) func(error) bool {
+	return func(err error) bool {
+		return slices.ContainsFunc(want, func(w error) bool { return errors.Is(err, w) })
+	}
+}
+
+func unreachable(err error) bool { return oneOf(csr.ErrUnreachable, bootstraptoken.ErrUnreachable)(err) }
+
+// failures are the ways in which something fails.
+var failures = []failure{
+	{name: "removed", kind: "token", is: oneOf(hsm.ErrRemoved, hsm.ErrNoToken),
+		strike: func(w *World, _ func()) (error, Fate) { w.Card.Unplug(); return nil, 0 }},
+	{name: "ctrl-c", kind: "token", is: oneOf(context.Canceled),
+		strike: func(_ *World, stop func()) (error, Fate) { stop(); return context.Canceled, 0 }},
+	{name: "cancelled", kind: "prompt", is: oneOf(hsm.ErrCancelled),
+		answers: func(func()) []hsmtest.Answer { return []hsmtest.Answer{hsmtest.Cancel()} }},
+	{name: "nobody to ask", kind: "prompt", is: oneOf(hsm.ErrNoTerminal),
+		answers: func(func()) []hsmtest.Answer { return []hsmtest.Answer{hsmtest.Fail(hsm.ErrNoTerminal)} }},
+	{name: "ctrl-c", kind: "prompt", is: oneOf(context.Canceled),
+		answers: func(stop func()) []hsmtest.Answer { return []hsmtest.Answer{hsmtest.Hang(nil).Doing(stop)} }},
+	{name: "wrong", kind: "prompt", is: oneOf(hsm.ErrCancelled), spends: true,
+		answers: func(func()) []hsmtest.Answer {
+			return []hsmtest.Answer{hsmtest.PIN("99999999"), hsmtest.Cancel()}
+		}},
+	{name: "forbidden", kind: "request", is: func(err error) bool {
+		return apierrors.IsForbidden(err) || errors.Is(err, bootstraptoken.ErrForbidden)
+	}, strike: func(*World, func()) (error, Fate) { return nil, 403 }},
+	{name: "500", kind: "request", is: func(err error) bool { return err != nil },
+		strike: func(*World, func()) (error, Fate) { return nil, 500 }},
+	{name: "gone", kind: "request", is: unreachable,
+		strike: func(w *World, _ func()) (error, Fate) { w.Server.Gone(); return nil, Dropped }},
+	{name: "cut", kind: "request", is: unreachable,
+		strike: func(*World, func()) (error, Fate) { return nil, Cut }},
+	{name: "ctrl-c", kind: "request", is: oneOf(context.Canceled),
+		strike: func(_ *World, stop func()) (error, Fate) { stop(); return nil, Held }},
+}
+
+// Try runs all tries.
+func (c UseCase) Try(t *testing.T) {
+	t.Run(c.Name, func(t *testing.T) {
+		var steps []step
+		var done []string
+		if !t.Run("done", func(t *testing.T) { steps, done = c.succeed(t) }) {
+			return
+		}
+		for _, s := range steps {
+			for _, f := range failures {
+				if f.kind == s.kind && (!f.spends || s.pin != "") {
+					t.Run(f.name+": "+s.String(), func(t *testing.T) { c.fail(t, steps, s, f, done) })
+				}
+			}
+		}
+		if i := slices.IndexFunc(steps, func(s step) bool { return s.pin == hsm.UserPIN || s.pin == hsm.PIVPIN }); i >= 0 {
+			t.Run("blocked", c.blocked)
+		}
+	})
+}
+
+// watch calls each at every step of w; asked is to be called as something is asked.
+func watch(w *World, each func(step) (error, Fate)) (asked func()) {
+	var mu sync.Mutex
+	seen := map[string]int{}
+	count := func(kind, what string) step {
+		mu.Lock()
+		defer mu.Unlock()
+		seen[kind+what]++
+		return step{kind: kind, what: what, nth: seen[kind+what]}
+	}
+	w.Card.Before(func(_ context.Context, op hsmtest.Op) error {
+		err, _ := each(count("token", string(op)))
+		return err
+	})
+	w.Server.Before(func(right string) Fate {
+		_, fate := each(count("request", right))
+		return fate
+	})
+	return func() { _, _ = each(count("prompt", "question")) } // the script answers
+}
+
+// rest takes w's hooks off.
+func (w *World) rest() {
+	w.Card.Before(nil)
+	w.Server.Before(nil)
+	w.Card.Plug()
+}
+
+func (c UseCase) succeed(t *testing.T) (steps []step, done []string) {
+	w := c.World(t)
+	var mu sync.Mutex
+	asks := watch(w, func(s step) (error, Fate) {
+		mu.Lock()
+		defer mu.Unlock()
+		steps = append(steps, s)
+		return nil, 0
+	})
+	answers := slices.Clone(c.Answers)
+	for i := range answers {
+		answers[i] = answers[i].Doing(asks)
+	}
+	script := hsmtest.NewScript(t, answers...)
+	if err := c.Do(t.Context(), w, script); err != nil {
+		t.Fatal(err)
+	}
+	w.rest()
+	if c.Done != nil {
+		c.Done(t, w)
+	}
+	asked := script.Prompts()
+	asked = slices.DeleteFunc(asked, func(p hsmtest.Prompt) bool { return p.Touch != nil })
+	for i := range steps {
+		if steps[i].kind == "prompt" {
+			if p := asked[0].PIN; p != nil && !p.New {
+				steps[i].pin = p.Kind
+			}
+			asked = asked[1:]
+		}
+	}
+	return steps, shape(w.State())
+}
+
+// begins tells whether one of the prefixes is name's.
+func begins(name string, prefixes []string) bool {
+	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) })
+}
+
+func (c UseCase) fail(t *testing.T, steps []step, at step, f failure, done []string) {
+	name := f.name + ": " + at.String()
+	w := c.World(t)
+	before := w.State()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	answers := c.Answers
+	if f.answers != nil {
+		nth := 0
+		for _, s := range steps {
+			if s.kind == "prompt" {
+				if nth++; s == at {
+					break
+				}
+			}
+		}
+		answers = slices.Concat(c.Answers[:nth-1], f.answers(stop))
+	}
+	watch(w, func(s step) (error, Fate) {
+		if f.strike != nil && s.kind == at.kind && s.what == at.what && s.nth == at.nth {
+			return f.strike(w, stop)
+		}
+		return nil, 0
+	})
+	err := c.Do(ctx, w, hsmtest.NewScript(t, answers...).Lax())
+	w.rest()
+	c.judge(t, name, f, err)
+	after := w.State()
+	if f.spends {
+		spend(before, at.pin)
+	}
+	if !maps.Equal(before, after) && !slices.Equal(shape(after), done) && !begins(name, c.Leaves) {
+		t.Errorf("%v\nleft:\n%s", err, differences(before, after))
+	}
+	if c.Resumes && f.name != "gone" {
+		if err := c.Do(t.Context(), w, hsmtest.NewScript(t, c.Answers...).Lax()); err != nil {
+			t.Errorf("once more: %v", err)
+		} else if again := shape(w.State()); !slices.Equal(again, done) {
+			t.Errorf("once more: %q, want %q", again, done)
+		}
+	}
+}
+
+// judge says whether err is what there is to say of a failure.
+func (c UseCase) judge(t *testing.T, name string, f failure, err error) {
+	t.Helper()
+	is := f.is
+	longest := ""
+	for prefix, want := range c.Says {
+		if strings.HasPrefix(name, prefix) && len(prefix) > len(longest) {
+			longest, is = prefix, oneOf(want)
+		}
+	}
+	switch passes := begins(name, c.Passes); {
+	case passes && err != nil:
+		t.Errorf("does without, and yet: %v", err)
+	case !passes && (err == nil || !is(err)):
+		t.Errorf("got %v", err)
+	}
+}
+
+// blocked tries it with a PIN that no try is left for: nobody is asked for it.
+func (c UseCase) blocked(t *testing.T) {
+	w := c.World(t)
+	w.Card.Block()
+	before := w.State()
+	err := c.Do(t.Context(), w, hsmtest.NewScript(t, c.Answers...).Lax())
+	if !errors.Is(err, hsm.ErrPINLocked) {
+		t.Errorf("got %v", err)
+	}
+	if after := w.State(); !maps.Equal(before, after) && !begins("blocked", c.Leaves) {
+		t.Errorf("left:\n%s", differences(before, after))
+	}
+}

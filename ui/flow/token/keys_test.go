@@ -1,0 +1,279 @@
+package token
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"io/fs"
+	"math/big"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
+)
+
+// at is a slot of the card.
+func at(w *flowtest.World, slot string) hsm.URI {
+	u := w.Card.Info().URI()
+	u.Slot = slot
+	return u
+}
+
+// certified is [card] with a certificate beside the key in 9a, and an enrollment
+// "prod" with the key in 9c.
+func certified(t testing.TB) *flowtest.World {
+	t.Helper()
+	w := card(t)
+	enroll(t, w.Env, w.Generate(hsm.GenerateOptions{Slot: "9c"}), "prod")
+	if _, err := (Keys{w.Env}).Import(t.Context(), at(w, "9a"), "", certificate(t, w, "9a"), hsmtest.Typing(t, w.Card.PIN())); err != nil {
+		t.Fatal(err)
+	}
+	lock(t, w)
+	return w
+}
+
+func lock(t testing.TB, w *flowtest.World) {
+	t.Helper()
+	if err := (Tokens{w.Env}).With(t.Context(), w.Card.Info().URI(), hsm.Token.Lock); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// certificate is one for the key in a slot, by its own word, in PEM.
+func certificate(t testing.TB, w *flowtest.World, slot string) []byte {
+	t.Helper()
+	var der []byte
+	err := Tokens{w.Env}.With(t.Context(), w.Card.Info().URI(), func(token hsm.Token) error {
+		signer, err := token.Signer(t.Context(), at(w, slot), nil, hsmtest.Typing(t, w.Card.PIN()))
+		if err != nil {
+			return err
+		}
+		template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "jane"},
+			NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+			KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+		der, err = x509.CreateCertificate(rand.Reader, template, template, signer.Public(), signer)
+		return errors.Join(err, token.Lock())
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+// loss is what would be gone with a slot of w.
+func loss(t testing.TB, w *flowtest.World, slot string) Loss {
+	t.Helper()
+	l, err := Tokens{w.Env}.Loss(t.Context(), at(w, slot))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// TestKeys: what makes, moves or destroys a key does so wholly, or not at all.
+func TestKeys(t *testing.T) {
+	pin := []hsmtest.Answer{hsmtest.PIN("123456")}
+	try(t, "9a, 9c", content, flowtest.UseCase{Name: "generate", Answers: pin,
+		Do: func(ctx context.Context, w *flowtest.World, p hsm.Prompter) error {
+			made, err := Keys{w.Env}.Generate(ctx, w.Card.Info().URI(), hsm.GenerateOptions{Slot: "9c"}, p)
+			if err == nil && made.URI.Slot != "9c" {
+				err = errors.New("it is elsewhere")
+			}
+			return err
+		}})
+	var seen Loss
+	shown := func(slot string) func(testing.TB) *flowtest.World {
+		return func(t testing.TB) *flowtest.World {
+			w := certified(t)
+			seen = loss(t, w, slot)
+			return w
+		}
+	}
+	try(t, "9a with certificate", content, flowtest.UseCase{Name: "delete", Answers: pin, World: shown("9c"),
+		Do: func(ctx context.Context, w *flowtest.World, p hsm.Prompter) error {
+			return Keys{w.Env}.Delete(ctx, at(w, "9c"), seen, p)
+		}})
+	try(t, "9a, 9c", content, flowtest.UseCase{Name: "delete the certificate", Answers: pin, World: shown("9a"),
+		Do: func(ctx context.Context, w *flowtest.World, p hsm.Prompter) error {
+			return Keys{w.Env}.DeleteCertificate(ctx, at(w, "9a"), seen, p)
+		}})
+	try(t, "82, 9a with certificate", content, flowtest.UseCase{Name: "move", World: certified,
+		Do: func(ctx context.Context, w *flowtest.World, p hsm.Prompter) error {
+			moved, followed, err := Keys{w.Env}.Move(ctx, at(w, "9c"), "82", p)
+			if err == nil && (moved.URI.Slot != "82" || len(followed) != 1) {
+				err = errors.New("it was moved elsewhere, or its enrollment does not follow")
+			}
+			return err
+		}})
+	var text []byte
+	try(t, "9a with certificate, 9c with certificate", content, flowtest.UseCase{Name: "import", Answers: pin,
+		World: func(t testing.TB) *flowtest.World {
+			w := certified(t)
+			text = certificate(t, w, "9c")
+			return w
+		},
+		Do: func(ctx context.Context, w *flowtest.World, p hsm.Prompter) error {
+			_, err := Keys{w.Env}.Import(ctx, hsm.URI{}, "prod", text, p)
+			j, jerr := enrolling.NewStore(w.Env).Load("prod")
+			if jerr != nil || (err == nil) != (string(j.Certificate) == string(text)) {
+				err = errors.New("the record does not have what was stored")
+			}
+			return err
+		}})
+}
+
+// TestReadings: what only reads asks nobody and changes nothing.
+func TestReadings(t *testing.T) {
+	for _, c := range []flowtest.UseCase{
+		{Name: "details", Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
+			d, err := Tokens{w.Env}.Details(ctx, w.Card.Info().URI())
+			if err == nil && (d.Details == nil || len(d.Slots) != 4) {
+				err = errors.New("something is missing")
+			}
+			return err
+		}},
+		{Name: "loss of a card", Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
+			l, err := Tokens{w.Env}.Loss(ctx, w.Card.Info().URI())
+			if err == nil && (len(l.Slots) != 2 || len(l.Enrollments) != 1) {
+				err = errors.New("something is missing")
+			}
+			return err
+		}},
+		{Name: "loss of a key", Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
+			l, err := Tokens{w.Env}.Loss(ctx, at(w, "9a"))
+			if err == nil && (len(l.Slots) != 1 || len(l.Enrollments) != 0) {
+				err = errors.New("something else is lost")
+			}
+			return err
+		}},
+		{Name: "certificate", Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
+			cert, err := Keys{w.Env}.Certificate(ctx, at(w, "9a"))
+			if err == nil && cert.Subject.CommonName != "jane" {
+				err = errors.New("it is another one")
+			}
+			return err
+		}},
+		{Name: "slot", Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
+			_, err := Keys{w.Env}.Slot(ctx, at(w, "9a"))
+			return err
+		}},
+		{Name: "the only token", Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
+			u, err := Tokens{w.Env}.Only(ctx)
+			if err == nil && u.Serial != w.Card.Info().Serial {
+				err = errors.New("it is another one")
+			}
+			return err
+		}},
+		{Name: "list", Passes: []string{"removed"}, Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
+			_, _, err := Tokens{w.Env}.List(ctx)
+			return err
+		}},
+		{Name: "list what there is", Passes: []string{"removed"}, Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
+			_, _, err := Tokens{w.Env}.ListNow(ctx)
+			return err
+		}},
+	} {
+		c.World = certified
+		c.Try(t)
+	}
+}
+
+// TestListed: tokens are listed with their slots, and so is what is wrong.
+func TestListed(t *testing.T) {
+	w := certified(t)
+	w.Card.Fail(hsmtest.OpSlots, hsm.ErrBusy)
+	for name, list := range map[string]func(context.Context) ([]hsm.View, []hsm.Problem, error){
+		"all": Tokens{w.Env}.List, "now": Tokens{w.Env}.ListNow,
+	} {
+		views, problems, err := list(t.Context())
+		if err != nil || len(views) != 1 || len(views[0].Slots) != 0 || len(problems) != 0 || !errors.Is(views[0].Err, hsm.ErrBusy) {
+			t.Errorf("%s, busy: %+v, %+v, %v", name, views, problems, err)
+		}
+	}
+	w.Card.Before(nil)
+	if views, problems, err := (Tokens{w.Env}).List(t.Context()); err != nil || len(views) != 1 || len(views[0].Slots) != 2 || len(problems) != 0 {
+		t.Errorf("%+v, %+v, %v", views, problems, err)
+	}
+}
+
+// TestOnly: nobody has to name the one token that there is; else the error says how.
+func TestOnly(t *testing.T) {
+	for name, c := range map[string]struct {
+		before func(*flowtest.World, *hsmtest.Fake)
+		want   error
+		hint   string
+	}{
+		"none": {func(w *flowtest.World, _ *hsmtest.Fake) { w.Card.Unplug() }, hsm.ErrNoToken, "insert one"},
+		"two":  {func(_ *flowtest.World, f *hsmtest.Fake) { f.Add(hsmtest.FakeOptions{}) }, hsm.ErrSeveralTokens, "--token"},
+		"one held": {func(w *flowtest.World, f *hsmtest.Fake) {
+			w.Card.Unplug()
+			f.SetProblems(hsm.Problem{Err: hsm.ErrBusy})
+		}, hsm.ErrBusy, ""},
+	} {
+		w := card(t)
+		c.before(w, w.Env.Drivers[0].(*hsmtest.Fake))
+		if _, err := (Tokens{w.Env}).Only(t.Context()); !errors.Is(err, c.want) || !strings.Contains(hinting.Of(err), c.hint) {
+			t.Errorf("%s: %v, hint %q", name, err, hinting.Of(err))
+		}
+	}
+}
+
+// TestKeysThatAreNotThere: what is named and is not there, or is another one by now, is
+// said; nobody is asked, and nothing is changed.
+func TestKeysThatAreNotThere(t *testing.T) {
+	w := certified(t)
+	k, nobody, ctx := Keys{w.Env}, hsmtest.NewScript(t), t.Context()
+	own, foreign := certificate(t, w, "9c"), certificate(t, w, "9a")
+	replaced := loss(t, w, "9a")
+	replaced.Slots[0] = loss(t, w, "9c").Slots[0]
+	before := w.State()
+	for name, c := range map[string]struct {
+		do   func() error
+		want error
+		hint string
+	}{
+		"a slot":                {func() error { _, err := k.Slot(ctx, at(w, "9e")); return err }, hsm.ErrNoKey, ""},
+		"a certificate":         {func() error { _, err := k.Certificate(ctx, at(w, "9c")); return err }, hsm.ErrNoCertificate, "csr create"},
+		"another key":           {func() error { return k.Delete(ctx, at(w, "9a"), replaced, nobody) }, hsm.ErrKeyMismatch, ""},
+		"another certificate":   {func() error { return k.DeleteCertificate(ctx, at(w, "9a"), replaced, nobody) }, hsm.ErrKeyMismatch, ""},
+		"a key to move":         {func() error { _, _, err := k.Move(ctx, at(w, "9e"), "82", nobody); return err }, hsm.ErrNoKey, ""},
+		"a slot that is taken":  {func() error { _, _, err := k.Move(ctx, at(w, "9c"), "9a", nobody); return err }, hsm.ErrOccupied, ""},
+		"no PEM":                {func() error { _, err := k.Import(ctx, at(w, "9a"), "", []byte("x"), nobody); return err }, nil, "give a PEM file"},
+		"a key to import for":   {func() error { _, err := k.Import(ctx, at(w, "9e"), "", own, nobody); return err }, hsm.ErrNoKey, ""},
+		"a foreign certificate": {func() error { _, err := k.Import(ctx, at(w, "9c"), "", foreign, nobody); return err }, csr.ErrWrongCertificate, ""},
+		"a foreign enrollment":  {func() error { _, err := k.Import(ctx, at(w, "9a"), "prod", foreign, nobody); return err }, hsm.ErrKeyMismatch, "leave --key out"},
+		"an enrollment":         {func() error { _, err := k.Import(ctx, hsm.URI{}, "other", own, nobody); return err }, fs.ErrNotExist, ""},
+		"any name":              {func() error { _, err := k.Import(ctx, hsm.URI{}, "", own, nobody); return err }, nil, ""},
+	} {
+		if err := c.do(); err == nil || c.want != nil && !errors.Is(err, c.want) || !strings.Contains(hinting.Of(err), c.hint) {
+			t.Errorf("%s: %v, hint %q", name, err, hinting.Of(err))
+		}
+	}
+	w.Unchanged(before)
+}
+
+// TestImportUnderARun: a run that goes on would write over what is imported.
+func TestImportUnderARun(t *testing.T) {
+	w := certified(t)
+	text := certificate(t, w, "9c")
+	release, err := w.Env.Lock(t.Context(), "prod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	before := w.State()
+	_, err = Keys{w.Env}.Import(t.Context(), hsm.URI{}, "prod", text, hsmtest.NewScript(t))
+	if err == nil || !strings.Contains(hinting.Of(err), "let that one end") {
+		t.Errorf("%v, hint %q", err, hinting.Of(err))
+	}
+	w.Unchanged(before)
+}
