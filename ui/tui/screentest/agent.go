@@ -6,45 +6,16 @@ import (
 	"net"
 	"sync"
 
-	"github.com/kubehsm/kubehsm/plugin/agent/client"
-	"github.com/kubehsm/kubehsm/plugin/agent/host"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/socket"
-	"github.com/kubehsm/kubehsm/plugin/worker"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
 // Agent has a real agent run over the world's tokens until the test ends.
 func (w *World) Agent() {
 	w.T.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() {
-		ended <- host.Serve(ctx, host.Options{Dirs: w.Env.Dirs, Tokens: worker.InProcess(w.Env.Drivers), Version: w.Env.Version})
-	}()
-	w.T.Cleanup(func() {
-		cancel()
-		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
-			w.T.Errorf("the agent: %v", err)
-		}
-	})
-	for {
-		c, err := client.Dial(ctx, w.Env.Dirs)
-		switch {
-		case err == nil:
-			if err := c.Close(); err != nil {
-				w.T.Error(err)
-			}
-			return
-		case !errors.Is(err, client.ErrNotRunning):
-			w.T.Fatal(err)
-		}
-		select {
-		case err := <-ended:
-			w.T.Fatalf("the agent: %v", err)
-		default:
-		}
-	}
+	flowtest.Agent(w.T, w.Env)
 }
 
 // Told has an agent run that tells status and does nothing, until the test ends: what

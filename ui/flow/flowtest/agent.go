@@ -1,0 +1,45 @@
+package flowtest
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
+	"github.com/kubehsm/kubehsm/plugin/agent/host"
+	"github.com/kubehsm/kubehsm/plugin/worker"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
+)
+
+// Agent has a real agent run in this process, over the tokens of e, until the test ends.
+func Agent(t testing.TB, e *env.Env) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- host.Serve(ctx, host.Options{Dirs: e.Dirs, Tokens: worker.InProcess(e.Drivers), Version: e.Version})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("the agent: %v", err)
+		}
+	})
+	for {
+		c, err := client.Dial(ctx, e.Dirs)
+		switch {
+		case err == nil:
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+			return
+		case !errors.Is(err, client.ErrNotRunning):
+			t.Fatal(err)
+		}
+		select {
+		case err := <-ended:
+			t.Fatalf("the agent: %v", err)
+		default:
+		}
+	}
+}
