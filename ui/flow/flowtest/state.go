@@ -28,16 +28,17 @@ type World struct {
 	Server *Server
 }
 
-// NewWorld returns one with a token of a scheme, whose server admits user.
+// NewWorld returns one with a token of a scheme, whose server admits user; with "" there
+// is no server.
 func NewWorld(t testing.TB, scheme string, o hsmtest.FakeOptions, user string, groups ...string) *World {
 	t.Helper()
 	fake := hsmtest.NewFake(scheme)
-	w := &World{T: t, Card: fake.Add(o), Server: New(t, user, groups...)}
+	w := &World{T: t, Card: fake.Add(o)}
 	w.Env, _ = Env(t)
 	w.Env.Drivers = hsm.Drivers{fake}
-	PointAt(t, w.Env, w.Server.Server)
-	if _, err := w.Env.Bridge(); err != nil {
-		t.Fatal(err)
+	if user != "" {
+		w.Server = New(t, user, groups...)
+		PointAt(t, w.Env, w.Server.Server)
 	}
 	return w
 }
@@ -68,7 +69,7 @@ func (w *World) open(f func(hsm.Token) error) {
 }
 
 // State is all that a use case can leave behind: in files, on the token and in the
-// cluster. Locks and what the agent says of itself are left out.
+// cluster. Locks, the bridge's and what the agent says of itself are left out.
 func (w *World) State() map[string]string {
 	w.T.Helper()
 	s := map[string]string{"PIN": w.Card.PIN(), "PUK": w.Card.PUK(), "PIN tries": strconv.Itoa(w.Card.Tries())}
@@ -96,13 +97,16 @@ func (w *World) State() map[string]string {
 	s["kubeconfig"] = read(w.T, w.Env.Kubeconfig)
 	err := filepath.WalkDir(w.Env.Dirs.Home, func(p string, d fs.DirEntry, err error) error {
 		name, rel := d.Name(), strings.TrimPrefix(p, w.Env.Dirs.Home+"/")
-		if err == nil && d.Type().IsRegular() && !strings.HasSuffix(name, ".lock") && !strings.HasPrefix(name, "agent.") {
+		if err == nil && d.Type().IsRegular() && !strings.HasSuffix(name, ".lock") && !strings.HasPrefix(name, "agent.") && !strings.HasPrefix(rel, "state/bridge") {
 			s["file "+rel] = read(w.T, p)
 		}
 		return err
 	})
 	if err != nil {
 		w.T.Fatal(err)
+	}
+	if w.Server == nil {
+		return s
 	}
 	w.Server.mu.Lock()
 	defer w.Server.mu.Unlock()

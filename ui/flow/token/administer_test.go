@@ -17,7 +17,7 @@ import (
 // card is a world with a card that can be administered, which has a key in 9a.
 func card(t testing.TB) *flowtest.World {
 	t.Helper()
-	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{Can: hsmtest.Administered()}, "jane")
+	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{Can: hsmtest.Administered()}, "")
 	w.Generate(hsm.GenerateOptions{Slot: "9a"})
 	return w
 }
@@ -151,7 +151,7 @@ func (initializer) Initialize(ctx context.Context, u hsm.URI, _ hsm.InitializeOp
 // TestUnable: what a token cannot do is refused before anybody is asked, with how to
 // do without; nothing changes.
 func TestUnable(t *testing.T) {
-	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "jane")
+	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "")
 	key := w.Generate(hsm.GenerateOptions{Slot: "9a"}).URI
 	u, before := w.Card.Info().URI(), w.State()
 	ts, k, nobody := Tokens{w.Env}, Keys{w.Env}, hsmtest.NewScript(t)

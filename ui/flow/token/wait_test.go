@@ -72,7 +72,7 @@ func TestWait(t *testing.T) {
 			if c.kind == "" {
 				c.kind = hsm.SchemePIV
 			}
-			w := flowtest.NewWorld(t, c.kind, hsmtest.FakeOptions{}, "jane")
+			w := flowtest.NewWorld(t, c.kind, hsmtest.FakeOptions{}, "")
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
 			d := watched{w.Env.Drivers[0].(*hsmtest.Fake), make(chan struct{}), ctx.Done()}
