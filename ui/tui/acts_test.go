@@ -7,43 +7,6 @@ import (
 	"testing"
 )
 
-func TestFollowCluster(t *testing.T) {
-	f, r := contextsRig(t)
-	r.Press("end")
-	r.opens("F")
-	r.Sees("ask the cluster")
-	r.Press("enter")
-	r.Sees("Follow it?", "server: https://old:6443, now https://new:6443")
-	r.Press("y")
-	r.did(f, "follow prod-hsm")
-	r.opens("F")
-	r.Press(`"https://new:6443"`, "enter")
-	r.Sees("Does prod-hsm lead to new:6443 from now on?", "-server: https://old:6443", "+server: https://new:6443", "the enrolled authority's certificate")
-	r.Press("enter") // the focus is on no
-	r.Sees("Follow the cluster: cancelled")
-	r.opens("F")
-	r.Press(`"https://new:6443"`, "enter")
-	r.Sees("Does prod-hsm lead")
-	r.Press("y")
-	r.did(f, "move prod-hsm to https://new:6443")
-	f.unproven = "the new server has another authority"
-	for _, address := range []string{"", "https://evil:6443"} {
-		r.opens("F")
-		r.Press(`"`+address+`"`, "enter")
-		r.Sees("error: what the cluster says of itself could not be proven", "hint: the new server has another authority")
-		r.Press("esc")
-	}
-}
-
-func TestUnlock(t *testing.T) {
-	f, r := contextsRig(t)
-	r.Press("end")
-	r.opens("o")
-	r.Sees("PIN of trial")
-	r.Press(`"648219"`, "enter")
-	r.did(f, "unlock prod-hsm")
-}
-
 func TestFileAgain(t *testing.T) {
 	f := newFake()
 	r := newRig(t, f, 100, 30)

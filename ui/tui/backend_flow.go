@@ -63,10 +63,6 @@ func (b *backend) Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompte
 	return enroll.NewEnroller(b.Env).Enroll(ctx, o, p, report)
 }
 
-func (b *backend) Expiring() ([]enroll.Expiring, error) {
-	return enroll.NewRenewer(b.Env).Expiring()
-}
-
 func (b *backend) ForgetSealKey(id string) error {
 	return desk.NewTickets(b.Env).ForgetSealKey(id)
 }
@@ -97,10 +93,6 @@ func (b *backend) RecordBreakGlass(ctx context.Context, r enrolling.Result, reas
 
 func (b *backend) RefuseDefaults(ctx context.Context, token hsm.URI, puk bool) error {
 	return enroll.NewJoins(b.Env).RefuseDefaults(ctx, token, puk)
-}
-
-func (b *backend) Renew(ctx context.Context, name string, o enroll.RenewOptions, p hsm.Prompter, report func(enrolling.Event)) (enrolling.Result, error) {
-	return enroll.NewRenewer(b.Env).Renew(ctx, name, o, p, report)
 }
 
 func (b *backend) Requests(ctx context.Context, kubeContext string, f request.Filter) (iter.Seq2[request.View, error], error) {

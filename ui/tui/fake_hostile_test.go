@@ -6,22 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"time"
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
-	"github.com/kubehsm/kubehsm/kubeconfig"
-	"github.com/kubehsm/kubehsm/plugin/consent"
-	flowcontexts "github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
-	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/flow/token"
-	"github.com/kubehsm/kubehsm/ui/tui/screen/contexts"
 )
 
 // hostileBackend answers with hostile texts.
@@ -71,38 +65,14 @@ func (h *hostileBackend) BreakGlassList() ([]desk.BreakGlassView, error) {
 	return poisoned(all, h.s), err
 }
 
-func (h *hostileBackend) CheckContext(ctx context.Context, name string) (session.Health, error) {
-	return session.Health{User: h.s, Groups: []string{h.s}, Took: time.Second}, nil
-}
-
-func (h *hostileBackend) KubeconfigHistory(ctx context.Context) ([]kubeconfig.Step, error) {
-	all, err := h.fakeBackend.KubeconfigHistory(ctx)
-	return poisoned(all, h.s), err
-}
-
-// hostileChange is a change whose difference is hostile.
-type hostileChange struct{ fakeChange }
-
-func (c hostileChange) Notes() []string { return []string{c.what} }
-func (c hostileChange) Diff() string {
-	return "--- " + c.what + "\n+++ " + c.what + "\n@@ -1 +1 @@\n-" + c.what + "\n+" + c.what + "\n"
-}
-
-func (h *hostileBackend) PlanUse(context.Context, string) (contexts.Change, error) {
-	return hostileChange{fakeChange{h.fakeBackend, "use " + h.s}}, nil
-}
-
-func (h *hostileBackend) PlanRefresh(context.Context, string) (contexts.Refresh, error) {
-	return contexts.Refresh{Changes: []string{h.s}, Change: hostileChange{fakeChange{h.fakeBackend, h.s + "."}}, Apply: func(context.Context) error { return errors.New(h.s) }}, nil
-}
-
-func (h *hostileBackend) Consent(context.Context, string) (consent.Policy, string, error) {
-	return consent.Policy{Mode: consent.Rules, Rules: []consent.Rule{{Verbs: []string{h.s}}}}, h.s, nil
+// hostileDiff is a difference whose lines are hostile.
+func hostileDiff(s string) string {
+	return "--- " + s + "\n+++ " + s + "\n@@ -1 +1 @@\n-" + s + "\n+" + s + "\n"
 }
 
 func (h *hostileBackend) Review(ctx context.Context, o enrolling.Options) (enroll.Review, error) {
 	r, err := h.fakeBackend.Review(ctx, o)
-	r.Server, r.Notes, r.Commands, r.KubeconfigDiff, r.KubeconfigFile = h.s, []string{h.s}, []string{"kubehsm " + h.s}, hostileChange{fakeChange{nil, h.s}}.Diff(), h.s
+	r.Server, r.Notes, r.Commands, r.KubeconfigDiff, r.KubeconfigFile = h.s, []string{h.s}, []string{"kubehsm " + h.s}, hostileDiff(h.s), h.s
 	r.Forecast = []csr.Point{{Reason: h.s}}
 	return r, err
 }
@@ -161,15 +131,6 @@ func (h *hostileBackend) AttestKey(ctx context.Context, u hsm.URI, roots []*x509
 	a, err := h.fakeBackend.AttestKey(ctx, u, roots)
 	a.Statement = poisoned(a.Statement, h.s)
 	return a, err
-}
-
-func (h *hostileBackend) Renew(_ context.Context, _ string, _ enroll.RenewOptions, _ hsm.Prompter, report func(enrolling.Event)) (enrolling.Result, error) {
-	report(enrolling.Event{Step: enrolling.StepApproval, State: enrolling.StepRunning, Message: h.s})
-	return enrolling.Result{Notes: []string{h.s}}, nil
-}
-
-func (h *hostileBackend) Migration(context.Context, string) (flowcontexts.Migration, error) {
-	return flowcontexts.Migration{}, errors.New(h.s)
 }
 
 func (h *hostileBackend) Loss(context.Context, hsm.URI) (token.Loss, error) {

@@ -5,6 +5,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	flowcontexts "github.com/kubehsm/kubehsm/ui/flow/contexts"
 	flowdoctor "github.com/kubehsm/kubehsm/ui/flow/doctor"
+	flowenroll "github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
@@ -54,7 +55,8 @@ func (f *factory) sections() []*section {
 			return tokens.New(f.store, f.keys, tokens.Openers{Enroll: f.wizardFor, Token: f.token})
 		}},
 		{id: screen.Contexts, title: "Contexts", make: func() screen.Screen {
-			return contexts.New(contexts.Services{Services: services[contexts.Backend](f.shared, f.backend), Store: f.store,
+			return contexts.New(contexts.Services{Tools: f.tools(), Contexts: flowcontexts.New(f.flow), Renewer: flowenroll.NewRenewer(f.flow),
+				Agent: session.Agent{Env: f.flow}, Store: f.store,
 				Enroll: func(o enrolling.Options) screen.Screen { return f.wizard(enroll.Start{Options: o}) }})
 		}},
 		{id: screen.Requests, title: "Requests", make: func() screen.Screen {

@@ -3,7 +3,6 @@ package tui
 import (
 	"strings"
 	"testing"
-	"time"
 
 	tea "charm.land/bubbletea/v2"
 )
@@ -64,29 +63,5 @@ func TestWheel(t *testing.T) {
 	r.Sees("▌ YubiKey")
 	if newRig(t, newFake(), 80, 24).m.View().MouseMode != tea.MouseModeNone {
 		t.Error("the mouse is on unasked: the terminal's own selection would be lost")
-	}
-}
-
-// TestWorkIsCalmAndCancelled: short work shows nothing, long work shows how long
-// it takes, and esc really cancels it.
-func TestWorkIsCalmAndCancelled(t *testing.T) {
-	f := newFake()
-	withOurs(f)
-	r := newRig(t, f, 100, 30)
-	atContexts(r)
-	r.Press("end", "w")
-	r.Until("it runs", func() bool { return len(r.m.dialogs.stack) > 0 })
-	if strings.Contains(r.View(), "Working") {
-		t.Error("a dialog flashes for short work")
-	}
-	r.Time = r.Time.Add(time.Second)
-	r.Sees("Renew prod-hsm", "Working")
-	r.Press("q", "1") // keys are the dialog's
-	r.Time = r.Time.Add(3 * time.Second)
-	r.Sees("Working • 4 s")
-	r.Press("esc")
-	r.Sees("cancelled")
-	if r.m.operations.job.Active() {
-		t.Error("it still runs")
 	}
 }

@@ -86,7 +86,7 @@ type deeds struct{ Services }
 func (d deeds) migrate(c contexts.View) tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "Look at the credential", Writes: true,
 		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
-			found, err := d.Backend.Migration(ctx, c.Name)
+			found, err := d.Contexts.Migration(ctx, c.Name)
 			if err != nil {
 				return screen.Report{}, err
 			}
@@ -101,13 +101,13 @@ func (d deeds) renew(c contexts.View) tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "Renew " + c.Enrollment, Writes: true,
 		Command: "kubehsm certificate renew " + shell.Quote(c.Enrollment),
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
-			r, err := d.Backend.Renew(ctx, c.Enrollment, enroll.RenewOptions{}, p, screen.Steps(ctx))
+			r, err := d.Renewer.Renew(ctx, c.Enrollment, enroll.RenewOptions{}, p, screen.Steps(ctx))
 			return screen.Report{Said: "renewed until " + present.Date(r.NotAfter), Title: "Renewed, with notes", Lines: r.Notes}, err
 		}})
 }
 
 // change shows a planned change, and makes it after a yes.
-func change(title, command, said, question string, plan func(context.Context) (Change, error)) tea.Cmd {
+func change(title, command, said, question string, plan func(context.Context) (*contexts.Change, error)) tea.Cmd {
 	return screen.Operate(screen.Operation{Title: title, Command: command, Writes: true,
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
 			c, err := plan(ctx)
@@ -125,7 +125,7 @@ func change(title, command, said, question string, plan func(context.Context) (C
 }
 
 // sure shows the difference and asks.
-func sure(ctx context.Context, p hsm.Prompter, question string, c Change, detail string) error {
+func sure(ctx context.Context, p hsm.Prompter, question string, c *contexts.Change, detail string) error {
 	for _, n := range c.Notes() {
 		detail += n + "\n"
 	}
@@ -134,51 +134,55 @@ func sure(ctx context.Context, p hsm.Prompter, question string, c Change, detail
 
 func (d deeds) use(c contexts.View) tea.Cmd {
 	return change("Make it current", "kubehsm kubeconfig use "+shell.Quote(c.Name), "kubectl uses "+c.Name+" now; u takes it back", "Write this?",
-		func(ctx context.Context) (Change, error) { return d.Backend.PlanUse(ctx, c.Name) })
+		func(ctx context.Context) (*contexts.Change, error) { return d.Contexts.Use(ctx, c.Name) })
 }
 
 func (d deeds) repair(c contexts.View) tea.Cmd {
 	return change("Repair the entry", "kubehsm kubeconfig set "+shell.Quote(c.Enrollment), "the entry is as it should be", "Write this?",
-		func(ctx context.Context) (Change, error) { return d.Backend.PlanSet(ctx, c.Enrollment) })
+		func(ctx context.Context) (*contexts.Change, error) {
+			return d.Contexts.Set(ctx, c.Enrollment, false, false)
+		})
 }
 
 // signer writes the entry for clients with the auth provider externalSigner; repair
 // takes that back.
 func (d deeds) signer(c contexts.View) tea.Cmd {
 	return change("Write the entry", "kubehsm kubeconfig set "+shell.Quote(c.Enrollment)+" --mode "+contexts.ModeExternalSigner, "the entry is for clients that ask a signer themselves; u takes it back", "Write this?",
-		func(ctx context.Context) (Change, error) { return d.Backend.PlanSigner(ctx, c.Enrollment) })
+		func(ctx context.Context) (*contexts.Change, error) {
+			return d.Contexts.SetSigner(ctx, c.Enrollment, false, false)
+		})
 }
 
 func (d deeds) undo() tea.Cmd {
 	return change("Undo", "kubehsm kubeconfig undo", "the latest change is taken back", "Take this back?",
-		func(ctx context.Context) (Change, error) { return d.Backend.PlanUndo(ctx, "") })
+		func(ctx context.Context) (*contexts.Change, error) { return d.Contexts.Undo(ctx, "") })
 }
 
 // drop takes a context out; of kubehsm's own the enrollment stays.
 func (d deeds) drop(c contexts.View) tea.Cmd {
-	command, plan := "kubectl config delete-context "+shell.Quote(c.Name), d.Backend.PlanDrop
+	command, plan := "kubectl config delete-context "+shell.Quote(c.Name), d.Contexts.Drop
 	if c.Ours && c.Name == c.Enrollment {
-		command, plan = "kubehsm kubeconfig remove "+shell.Quote(c.Name), d.Backend.PlanRemove
+		command, plan = "kubehsm kubeconfig remove "+shell.Quote(c.Name), d.Contexts.Remove
 	}
 	return change("Take the context out", command, "the context is gone; u brings it back", "Take "+c.Name+" out?",
-		func(ctx context.Context) (Change, error) { return plan(ctx, c.Name) })
+		func(ctx context.Context) (*contexts.Change, error) { return plan(ctx, c.Name) })
 }
 
 func (d deeds) remove(c contexts.View) tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "Remove the enrollment", Command: "kubehsm unenroll " + shell.Quote(c.Enrollment), Writes: true,
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
-			r, err := d.Backend.PlanRemoval(ctx, c.Enrollment)
+			u, err := d.Contexts.Unenrollment(ctx, c.Enrollment)
 			if err != nil {
 				return screen.Report{}, err
 			}
 			detail := "The kubeconfig entry, the record and the certificates here go. The key stays on the token, and its certificate stays valid until it ends.\n"
-			if len(r.SameKey) > 0 {
-				detail += "Enrollments with the same key stay: " + strings.Join(r.SameKey, ", ") + "\n"
+			if len(u.SameKey) > 0 {
+				detail += "Enrollments with the same key stay: " + strings.Join(u.SameKey, ", ") + "\n"
 			}
-			if err := sure(ctx, p, "Remove "+c.Enrollment+"?", r.Change, detail); err != nil {
+			if err := sure(ctx, p, "Remove "+c.Enrollment+"?", u.Kubeconfig, detail); err != nil {
 				return screen.Report{}, err
 			}
-			return screen.Report{Said: c.Enrollment + " is removed"}, r.Apply(ctx)
+			return screen.Report{Said: c.Enrollment + " is removed"}, d.Contexts.Unenroll(ctx, u)
 		}})
 }
 
@@ -186,7 +190,7 @@ func (d deeds) remove(c contexts.View) tea.Cmd {
 func (d deeds) history() tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "History", Command: "kubehsm kubeconfig history",
 		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
-			steps, err := d.Backend.KubeconfigHistory(ctx)
+			steps, err := d.Contexts.History(ctx)
 			if err != nil {
 				return screen.Report{}, err
 			}
@@ -205,5 +209,5 @@ func (d deeds) history() tea.Cmd {
 // undoStep is the operation that takes one step of the history back.
 func (d deeds) undoStep(s kubeconfig.Step) tea.Msg {
 	return change("Undo", "kubehsm kubeconfig undo "+shell.Quote(s.ID), "taken back: "+s.Title, "Take this back?",
-		func(ctx context.Context) (Change, error) { return d.Backend.PlanUndo(ctx, s.ID) })()
+		func(ctx context.Context) (*contexts.Change, error) { return d.Contexts.Undo(ctx, s.ID) })()
 }

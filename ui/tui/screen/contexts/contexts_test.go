@@ -1,13 +1,19 @@
 package contexts_test
 
 import (
+	"encoding/base64"
+	"encoding/pem"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
+	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/tui/screentest"
 )
 
@@ -22,6 +28,30 @@ func open(t *testing.T) *screentest.Rig {
 	r := w.Open("2")
 	r.Sees("trial-admin", "staging", "zeta-hsm", "secret in here")
 	return r
+}
+
+// live shows the same screen where the cluster of kubehsm's own context answers, and
+// an agent runs.
+func live(t *testing.T) (*screentest.Rig, *flowtest.Server, *hsmtest.FakeToken) {
+	t.Helper()
+	w := screentest.New(t)
+	server := w.Cluster("admin", "system:masters", "system:authenticated")
+	card := w.Cards.Add(hsmtest.FakeOptions{Serial: "12345678"})
+	key := w.Generate(card, hsm.GenerateOptions{Algorithm: hsm.ECDSAP256, Slot: "9a"})
+	e := w.Enroll("zeta-hsm", key, w.Certify(card, key, "jane", "dev"))
+	e.Cluster.Server = server.URL
+	e.Cluster.CAData = authority(server)
+	if err := w.Env.Enrollments().Save(e); err != nil {
+		t.Fatal(err)
+	}
+	w.Agent()
+	r := w.Open("2")
+	r.Sees("trial-admin", "staging", "zeta-hsm")
+	return r, server, card
+}
+
+func authority(s *flowtest.Server) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
 }
 
 func enrolled(t *testing.T, r *screentest.Rig) (enrollment.Enrollment, error) {
@@ -191,4 +221,214 @@ func TestRequestsThere(t *testing.T) {
 	r := open(t)
 	r.Press("home", "v")
 	r.Sees("is https://127.0.0.1:2 up, and reachable from here?")
+}
+
+// TestSignsIn asks the cluster whom it takes a context of kubehsm's own for, with the
+// token's key.
+func TestSignsIn(t *testing.T) {
+	r, _, card := live(t)
+	r.Press("end", "enter")
+	r.Type("PIN of", card.PIN())
+	r.Sees("Works: the cluster takes you for jane")
+	if card.Signatures() == 0 {
+		t.Error("the token has signed nothing")
+	}
+}
+
+// TestUnlock has the agent unlock the token of the enrollment.
+func TestUnlock(t *testing.T) {
+	r, _, card := live(t)
+	r.Press("home", "o")
+	r.Sees("unlock: it is not kubehsm's")
+	r.Press("end", "o")
+	r.Type("PIN of", card.PIN())
+	r.Sees("the token of zeta-hsm is unlocked")
+	s, err := session.Agent{Env: r.World.Env}.AgentStatus(t.Context())
+	if err != nil || len(s.Tokens) != 1 || !s.Tokens[0].Unlocked {
+		t.Errorf("%+v, %v", s.Tokens, err)
+	}
+}
+
+// TestRenew tells how far it is, can be cancelled, and goes on where it was.
+func TestRenew(t *testing.T) {
+	r, server, card := live(t)
+	before, err := enrolled(t, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Press("home", "w")
+	r.Sees("renew: it is not kubehsm's")
+	r.Press("end", "w")
+	r.Type("PIN of", card.PIN())
+	r.Until("filed", func() bool { return len(server.Names(flowtest.Requests)) == 1 })
+	if strings.Contains(r.View(), "Working") {
+		t.Error("a dialog flashes for short work")
+	}
+	r.Time = r.Time.Add(time.Second)
+	r.Sees("Renew zeta-hsm", "Working", "waiting for")
+	r.Press("q", "1") // keys are the dialog's
+	r.Time = r.Time.Add(4 * time.Second)
+	r.Sees("Working • 5 s")
+	r.Press("esc")
+	r.Sees("Renew zeta-hsm: cancelled")
+	r.Press("w")
+	filed := server.Names(flowtest.Requests)
+	server.Issue(filed[0])
+	r.Sees("renewed until ")
+	if again := server.Names(flowtest.Requests); !slices.Equal(again, filed) {
+		t.Errorf("filed %q after %q", again, filed)
+	}
+	after, err := enrolled(t, r)
+	if err != nil || after.KeyHash != before.KeyHash {
+		t.Errorf("of another key, or %v", err)
+	}
+	chain, err := r.World.Env.Enrollments().Certificate(after)
+	if err != nil || chain[0].SerialNumber.Int64() != 7 { // that of the test's signer
+		t.Errorf("not the new certificate, or %v", err)
+	}
+}
+
+// TestMigrate opens the wizard for whom the old credential stands for, and leaves the
+// old context as it is.
+func TestMigrate(t *testing.T) {
+	r, _, _ := live(t)
+	before := r.World.Kubeconfig()
+	r.Press("end", "m")
+	r.Sees("move to a token: it signs in with a token already")
+	r.Press("home", "down", "m")
+	r.Sees("When the new context works", "must be considered copied")
+	r.Press("esc")
+	r.Sees("Which token")
+	r.Press("enter")
+	r.Sees("A new key")
+	r.Press("end", "enter")
+	r.Sees("Algorithm")
+	r.Press("enter")
+	r.Sees("Which cluster", "▌ trial-admin")
+	r.Press("enter")
+	r.Sees("Who is it for", "admin", "system:masters")
+	if r.World.Kubeconfig() != before {
+		t.Error("the kubeconfig has changed before the new context works")
+	}
+}
+
+// TestFollow follows a cluster that says where it is now.
+func TestFollow(t *testing.T) {
+	r, server, _ := live(t)
+	moved := flowtest.New(t, "admin")
+	r.Press("end", "F")
+	r.Sees("ask the cluster")
+	r.Press("enter")
+	r.Sees("error: ", "hint: ") // it says nothing of itself
+	r.Press("esc")
+	clusterInfo(server, server)
+	follow := func() { r.Press("F"); r.Sees("ask the cluster"); r.Press("enter") }
+	follow()
+	r.Sees("the cluster is where it was")
+	clusterInfo(server, moved)
+	follow()
+	r.Sees("error: what the cluster says of itself could not be proven", "hint: ")
+	r.Press("esc")
+	clusterInfo(moved, moved)
+	follow()
+	r.Sees("Follow it?", "server: "+server.URL+", now "+moved.URL)
+	r.Press("n")
+	r.Sees("Follow the cluster: cancelled")
+	follow()
+	r.Sees("Follow it?")
+	r.Press("y")
+	r.Sees("zeta-hsm follows its cluster")
+	if e, err := enrolled(t, r); err != nil || e.Cluster.Server != moved.URL {
+		t.Errorf("it leads to %s, %v", e.Cluster.Server, err)
+	}
+	r.World.HasKubeconfig("server: " + moved.URL)
+}
+
+// clusterInfo has a cluster say of itself, to everybody, that it is at another server.
+func clusterInfo(at, said *flowtest.Server) {
+	const in = "/api/v1/namespaces/kube-public/configmaps"
+	kubeconfig := "apiVersion: v1\nkind: Config\nclusters:\n- name: \"\"\n  cluster: {server: \"" + said.URL +
+		"\", certificate-authority-data: " + base64.StdEncoding.EncodeToString(authority(said)) + "}\n"
+	at.Put(in, flowtest.Object{"apiVersion": "v1", "kind": "ConfigMap", "metadata": flowtest.Object{"name": "cluster-info", "namespace": "kube-public"},
+		"data": flowtest.Object{"kubeconfig": kubeconfig}})
+}
+
+// TestFollowTo follows to an address that a person names, if what answers there proves
+// to be the cluster.
+func TestFollowTo(t *testing.T) {
+	r, server, _ := live(t)
+	moved := flowtest.New(t, "admin")
+	to := func(address string) { r.Press("F"); r.Sees("ask the cluster"); r.Press(`"`+address+`"`, "enter") }
+	r.Press("end")
+	to("https://127.0.0.1:1")
+	r.Sees("error: what the cluster says of itself could not be proven", "hint: ")
+	r.Press("esc")
+	to(moved.URL)
+	r.Sees("Does zeta-hsm lead to "+strings.TrimPrefix(moved.URL, "https://")+" from now on?",
+		"-server: "+server.URL, "+server: "+moved.URL, "a certificate of the authority that you")
+	r.Press("enter") // the focus is on no
+	r.Sees("Follow the cluster: cancelled")
+	to(moved.URL)
+	r.Sees("Does zeta-hsm lead")
+	r.Press("y")
+	r.Sees("zeta-hsm follows its cluster")
+	if e, err := enrolled(t, r); err != nil || e.Cluster.Server != moved.URL {
+		t.Errorf("it leads to %s, %v", e.Cluster.Server, err)
+	}
+	r.World.HasKubeconfig("server: " + moved.URL)
+}
+
+// TestTakeOutAnothers: a context of somebody else's goes and comes back as well.
+func TestTakeOutAnothers(t *testing.T) {
+	r := open(t)
+	r.Press("home", "D")
+	r.Sees("Take staging out?", "-  name: staging")
+	r.Press("y")
+	r.Sees("the context is gone")
+	r.World.LacksKubeconfig("name: staging")
+	r.Press("u")
+	r.Sees("Take this back?")
+	r.Press("y")
+	r.Sees("the latest change is taken back")
+	r.World.HasKubeconfig("name: staging")
+}
+
+// TestSameKey: what is removed with an enrollment is not what others need.
+func TestSameKey(t *testing.T) {
+	r := open(t)
+	e, err := enrolled(t, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Name = "eta-hsm"
+	if err := r.World.Env.Enrollments().Save(e); err != nil {
+		t.Fatal(err)
+	}
+	r.Press("end", "X")
+	r.Sees("Enrollments with the same key stay: eta-hsm")
+	r.Press("y")
+	r.Sees("zeta-hsm is removed")
+	if _, err := r.World.Env.Enrollments().Load("eta-hsm"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNames copies a context's name, names the commands and finds contexts.
+func TestNames(t *testing.T) {
+	r := open(t)
+	r.Press("end", "c")
+	r.Sees("name copied")
+	if r.Copied() != "zeta-hsm" {
+		t.Errorf("copied %q", r.Copied())
+	}
+	r.Press("x")
+	r.Sees("kubectl --context zeta-hsm auth whoami", "kubehsm consent show zeta-hsm", "kubehsm kubeconfig use zeta-hsm")
+	r.Press("esc", "/", `"stag"`)
+	r.Loses("zeta-hsm")
+	r.Press("enter", "x")
+	r.Sees("kubehsm kubeconfig migrate staging")
+	r.Press("esc", "esc")
+	r.Sees("zeta-hsm")
+	r.Press("/", `"nothing"`, "enter", "c")
+	r.Sees("copy name: no context is selected")
 }

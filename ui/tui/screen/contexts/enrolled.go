@@ -2,6 +2,7 @@ package contexts
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
@@ -22,7 +23,7 @@ import (
 func (d deeds) unlock(c contexts.View) tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "Unlock the token", Command: "kubehsm unlock " + shell.Quote(c.Enrollment),
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
-			return screen.Report{Said: "the token of " + c.Enrollment + " is unlocked"}, d.Backend.Unlock(ctx, c.Enrollment, p)
+			return screen.Report{Said: "the token of " + c.Enrollment + " is unlocked"}, d.Agent.Unlock(ctx, c.Enrollment, p)
 		}})
 }
 
@@ -45,15 +46,18 @@ func (d deeds) followTo(c contexts.View, server string) tea.Cmd {
 	name := c.Enrollment
 	return screen.Change("Follow the cluster", "kubehsm kubeconfig refresh "+shell.Quote(name)+" --server "+shell.Quote(server), name+" follows its cluster",
 		func(ctx context.Context, p hsm.Prompter) error {
-			to, err := d.Backend.PlanServer(ctx, name, server)
+			to, err := d.Contexts.MoveServer(ctx, name, server)
 			if err != nil {
 				return err
 			}
-			if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Does " + name + " lead to " + to.Host + " from now on?",
-				Detail: "-server: " + to.Old + "\n+server: " + to.New + "\nWhat answers there has " + to.Proof + "."}); err != nil {
+			if err := to.Prove(ctx); err != nil {
 				return err
 			}
-			return to.Apply(ctx)
+			if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Does " + name + " lead to " + to.Host + " from now on?",
+				Detail: "-server: " + to.Old + "\n+server: " + to.New + "\nWhat answers there has " + to.Proof() + "."}); err != nil {
+				return err
+			}
+			return to.ApplyAll(ctx)
 		})
 }
 
@@ -61,17 +65,24 @@ func (d deeds) followTo(c contexts.View, server string) tea.Cmd {
 func (d deeds) ask(c contexts.View) tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "Follow the cluster", Command: "kubehsm kubeconfig refresh " + shell.Quote(c.Enrollment), Writes: true,
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
-			r, err := d.Backend.PlanRefresh(ctx, c.Enrollment)
-			if err != nil || len(r.Changes) == 0 {
-				return screen.Report{Said: "the cluster is where it was"}, err
+			r, err := d.Contexts.Refresh(ctx, c.Enrollment)
+			if err != nil {
+				return screen.Report{}, err
+			}
+			if !r.Changed() {
+				return screen.Report{Said: "the cluster is where it was"}, nil
 			}
 			if r.Unproven != "" {
 				return screen.Report{}, hint.With(contexts.ErrUnproven, r.Unproven+"; ask the cluster's administrators")
 			}
-			if err := sure(ctx, p, "Follow it?", r.Change, strings.Join(r.Changes, "\n")+"\n"); err != nil {
+			var changes strings.Builder
+			for _, x := range r.Changes {
+				fmt.Fprintf(&changes, "%s: %s, now %s\n", x.Field, x.Old, x.New)
+			}
+			if err := sure(ctx, p, "Follow it?", r.Kubeconfig, changes.String()); err != nil {
 				return screen.Report{}, err
 			}
-			return screen.Report{Said: c.Enrollment + " follows its cluster"}, r.Apply(ctx)
+			return screen.Report{Said: c.Enrollment + " follows its cluster"}, r.Apply(ctx, false)
 		}})
 }
 
@@ -79,7 +90,7 @@ func (d deeds) ask(c contexts.View) tea.Cmd {
 func (d deeds) consent(c contexts.View) tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "What needs your yes", Command: "kubehsm consent show " + shell.Quote(c.Enrollment),
 		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
-			now, host, err := d.Backend.Consent(ctx, c.Enrollment)
+			now, host, err := d.Agent.Consent(ctx, c.Enrollment)
 			if err != nil {
 				return screen.Report{}, err
 			}
@@ -130,7 +141,8 @@ func (d deeds) consentForm(name, host string, now consent.Policy) dialog.OpenMsg
 			return screen.Send(screen.ToastMsg{Text: "nothing to change"})
 		}
 		return screen.Change("Set the policy", command, name+": "+present.ConsentWords(p.Mode), func(ctx context.Context, asks hsm.Prompter) error {
-			return d.Backend.PutConsent(ctx, name, p, asks)
+			_, err := d.Agent.SetConsent(ctx, name, p, asks)
+			return err
 		})
 	})}
 }

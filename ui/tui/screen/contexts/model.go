@@ -11,9 +11,6 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/kubeconfig"
-	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
@@ -25,68 +22,13 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
-// Change is a change of kubeconfig files that was looked at and not yet made;
-// [contexts.Change] is one.
-type Change interface {
-	Empty() bool
-	Diff() string
-	Notes() []string
-	Apply(ctx context.Context) error
-}
-
-// Removal is what goes with an enrollment.
-type Removal struct {
-	Change Change
-	// SameKey are other enrollments with its key, which stay.
-	SameKey []string
-	Apply   func(ctx context.Context) error
-}
-
-// Backend is what the screen needs of the use cases.
-type Backend interface {
-	CheckContext(ctx context.Context, name string) (session.Health, error)
-	Expiring() ([]enroll.Expiring, error)
-	Migration(ctx context.Context, kubeContext string) (contexts.Migration, error)
-	KubeconfigHistory(ctx context.Context) ([]kubeconfig.Step, error)
-	Renew(ctx context.Context, name string, o enroll.RenewOptions, p hsm.Prompter, report func(enrolling.Event)) (enrolling.Result, error)
-	PlanSet(ctx context.Context, enrollment string) (Change, error)
-	PlanSigner(ctx context.Context, enrollment string) (Change, error)
-	PlanServer(ctx context.Context, enrollment, server string) (Move, error)
-	PlanUndo(ctx context.Context, step string) (Change, error)
-	PlanDrop(ctx context.Context, kubeContext string) (Change, error)
-	PlanUse(ctx context.Context, kubeContext string) (Change, error)
-	PlanRemove(ctx context.Context, enrollment string) (Change, error)
-	PlanRemoval(ctx context.Context, enrollment string) (Removal, error)
-	PlanRefresh(ctx context.Context, enrollment string) (Refresh, error)
-	Unlock(ctx context.Context, enrollment string, p hsm.Prompter) error
-	Consent(ctx context.Context, enrollment string) (now consent.Policy, host string, err error)
-	PutConsent(ctx context.Context, enrollment string, p consent.Policy, asks hsm.Prompter) error
-}
-
-// Refresh is what a cluster says of itself that its enrollment does not know.
-type Refresh struct {
-	// Changes are in words, raw; none if all is as it was.
-	Changes []string
-	// Unproven says why it should not be relied on, "" if it was tried and works.
-	Unproven string
-	Change   Change
-	Apply    func(ctx context.Context) error
-}
-
-// Move is another address of a cluster, proven to be the cluster's.
-type Move struct {
-	Old, New string
-	// Host is New's, as it is to be named for a yes.
-	Host string
-	// Proof says what proved it.
-	Proof string
-	Apply func(ctx context.Context) error
-}
-
 // Services are what the screen works with; the root passes them.
 type Services struct {
-	screen.Services[Backend]
-	Store *store.Store
+	screen.Tools
+	Contexts contexts.Contexts
+	Renewer  enroll.Renewer
+	Agent    session.Agent
+	Store    *store.Store
 	// Enroll makes the wizard, filled.
 	Enroll func(enrolling.Options) screen.Screen
 }
@@ -153,7 +95,7 @@ func (m *Model) Open(now time.Time) tea.Cmd {
 func (m *Model) readEnds(now time.Time) tea.Cmd {
 	m.reading.Cancel()
 	h, cmd := m.Runner.Start(now, func(_ context.Context, id task.ID) tea.Msg {
-		all, err := m.Backend.Expiring()
+		all, err := m.Renewer.Expiring()
 		if err != nil { // each that could be read is in all
 			m.Runner.Send(screen.ToastMsg{Text: err.Error(), Warn: true})
 		}
@@ -235,7 +177,7 @@ func (m *Model) check(c contexts.View, now time.Time) tea.Cmd {
 		old.job.Cancel()
 	}
 	h, cmd := m.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
-		r, err := m.Backend.CheckContext(ctx, c.Name)
+		r, err := m.Agent.CheckContext(ctx, c.Name)
 		return healthMsg{id: id, name: c.Name, Health: r, err: err}
 	})
 	m.checks[c.Name] = &health{job: h}
