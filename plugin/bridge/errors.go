@@ -8,8 +8,6 @@ import (
 
 // The bridge's errors.
 var (
-	// ErrPortTaken says that another program listens on the bridge's port.
-	ErrPortTaken = errors.New("the bridge's port is taken")
 	// ErrUnreachable says that no connection to the API server could be made.
 	ErrUnreachable = errors.New("cannot reach the API server")
 	// ErrUnauthorized says that the API server answered 401, or refused the

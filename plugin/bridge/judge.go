@@ -28,7 +28,7 @@ func (s *Server) judge(r *http.Request) (*session, string, *refusal) {
 	if ref != nil {
 		return sess, "", ref
 	}
-	name, path := splitPath(r.RequestURI)
+	name, path := SplitPath(r.RequestURI)
 	if name != nil && *name == "" {
 		return sess, "", &refusal{http.StatusNotFound, DeniedPath, "paths here begin with " + PathPrefix + "NAME/, as in the kubeconfig that kubehsm writes"}
 	}
@@ -64,27 +64,6 @@ func (s *Server) session(r *http.Request) (*session, *refusal) {
 		return e, &refusal{http.StatusUnauthorized, DeniedExpired, "the session has ended: its program has ended, or its time has run out; " + again}
 	}
 	return e, nil
-}
-
-// splitPath cuts /c/NAME off a request target, keeping the rest to the byte.
-// name is nil where the target has none, as with "kubectl proxy", which leaves
-// out the path of its server: then the certificate alone says whose it is. No
-// path of an API server begins with /c.
-func splitPath(target string) (name *string, rest string) {
-	rest, ok := strings.CutPrefix(target, strings.TrimSuffix(PathPrefix, "/"))
-	if !ok || rest != "" && rest[0] != '/' && rest[0] != '?' {
-		return nil, target
-	}
-	rest = strings.TrimPrefix(rest, "/")
-	end := strings.IndexAny(rest, "/?")
-	if end < 0 {
-		end = len(rest)
-	}
-	found := rest[:end]
-	if rest = rest[end:]; !strings.HasPrefix(rest, "/") {
-		rest = "/" + rest
-	}
-	return &found, rest
 }
 
 // cut bounds what is repeated of a request.

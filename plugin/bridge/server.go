@@ -8,10 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"syscall"
 	"time"
-
-	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // Server is the loopback side.
@@ -31,19 +28,6 @@ type Server struct {
 	// Whose finds whose a connection is. It is set before Serve, and only in tests
 	// with clients that are made up; nil asks the system.
 	Whose Whose
-}
-
-// Listen takes the bridge's port, on 127.0.0.1 only. [ErrPortTaken] if another
-// program has it.
-func Listen(ep Endpoint) (net.Listener, error) {
-	l, err := net.Listen("tcp4", ep.Address())
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, hint.Withf(fmt.Errorf("%w: another program listens on %s", ErrPortTaken, ep.Address()), "find it with `ss -ltnp 'sport = :%d'` or `lsof -iTCP:%d` and stop it, or move the bridge with `kubehsm agent port`", ep.Port, ep.Port)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("bridge: %w", err)
-	}
-	return l, nil
 }
 
 // NewServer returns a server that identifies itself with cert, knows the

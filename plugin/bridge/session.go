@@ -3,13 +3,9 @@ package bridge
 import (
 	"bytes"
 	"cmp"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
 	"slices"
 	"sync"
@@ -43,8 +39,7 @@ const (
 // Sessions hands out loopback client certificates and knows them again. Its
 // authority lives and dies with it: what an earlier agent handed out is unknown.
 type Sessions struct {
-	ca  *x509.Certificate
-	key *ecdsa.PrivateKey
+	ca  *Authority
 	now func() time.Time
 
 	mu      sync.RWMutex
@@ -104,11 +99,11 @@ const sessionIssuer = "kubehsm sessions"
 
 // NewSessions makes the authority. now is [time.Now] outside tests.
 func NewSessions(now func() time.Time) (*Sessions, error) {
-	ca, key, err := newAuthority(sessionIssuer, 10*365*24*time.Hour)
+	ca, err := NewAuthority(sessionIssuer, 10*365*24*time.Hour)
 	if err != nil {
 		return nil, fmt.Errorf("session authority: %w", err)
 	}
-	return &Sessions{ca: ca, key: key, now: now,
+	return &Sessions{ca: ca, now: now,
 		byCert: map[[sha256.Size]byte]*session{}, byOwner: map[owner]*session{}}, nil
 }
 
@@ -141,34 +136,17 @@ func (s *Sessions) Issue(enrollment string, c Client, kin func() []Client) (Cred
 }
 
 func (s *Sessions) issue(o owner, now time.Time) (*session, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	serial, err := newSerial()
-	if err != nil {
-		return nil, err
-	}
 	notAfter := now.Add(certificateLife)
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: serial,
-		Subject:      pkix.Name{CommonName: "kubehsm session " + o.enrollment},
-		NotBefore:    now.Add(-5 * time.Minute),
-		NotAfter:     notAfter,
-		KeyUsage:     x509.KeyUsageDigitalSignature,
-		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	}, s.ca, key.Public(), s.key)
+	der, key, err := s.ca.Issue(&x509.Certificate{
+		Subject:     pkix.Name{CommonName: "kubehsm session " + o.enrollment},
+		NotBefore:   now.Add(-5 * time.Minute),
+		NotAfter:    notAfter,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
 	if err != nil {
 		return nil, err
 	}
-	keyDER, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		return nil, err
-	}
-	defer clear(keyDER)
-	return &session{owner: o, hash: sha256.Sum256(der), cert: pemCertificate(der),
-		key:     pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER}),
-		created: now, notAfter: notAfter}, nil
+	return &session{owner: o, hash: sha256.Sum256(der), cert: CertificatePEM(der), key: key, created: now, notAfter: notAfter}, nil
 }
 
 // find returns the session of a certificate, nil if it is none of ours. The

@@ -1,17 +1,12 @@
 package bridge
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/big"
 	mathrand "math/rand/v2"
 	"net"
 	"os"
@@ -36,25 +31,6 @@ const (
 // identityLife is how long the bridge's certificate holds. Its authority's key
 // is gone at once, so nothing else can ever be vouched for.
 const identityLife = 10 * 365 * 24 * time.Hour
-
-// Endpoint is where the bridge listens and how to recognise it.
-type Endpoint struct {
-	Port int
-	// CAPEM is the certificate that vouches for the bridge, for the kubeconfig.
-	CAPEM []byte
-}
-
-// URL is the server URL of the enrollment called name.
-func (e Endpoint) URL(name string) string {
-	return "https://" + e.Address() + PathPrefix + name
-}
-
-// Address is the host and port the bridge listens on.
-func (e Endpoint) Address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(e.Port)) }
-
-// PathPrefix precedes the enrollment's name in the bridge's paths. kubectl keys
-// its discovery cache by URL: clusters on one URL would mix theirs up.
-const PathPrefix = "/c/"
 
 // Setup makes the bridge's identity in state/bridge, or reads the one that is
 // there: a free port, a P-256 authority, and one server certificate of it for
@@ -193,78 +169,26 @@ func choosePort() (int, error) {
 
 // identity makes the authority, its one certificate, and forgets its key.
 func identity() (map[string][]byte, error) {
-	ca, caKey, err := newAuthority("kubehsm bridge", identityLife)
+	ca, err := NewAuthority("kubehsm bridge", identityLife)
 	if err != nil {
 		return nil, err
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	der, key, err := ca.Issue(&x509.Certificate{
+		Subject:     pkix.Name{CommonName: "127.0.0.1"},
+		NotBefore:   ca.Certificate.NotBefore,
+		NotAfter:    ca.Certificate.NotAfter,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		DNSNames:    []string{"localhost"},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+	})
 	if err != nil {
 		return nil, err
 	}
-	serial, err := newSerial()
-	if err != nil {
-		return nil, err
-	}
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: serial,
-		Subject:      pkix.Name{CommonName: "127.0.0.1"},
-		NotBefore:    ca.NotBefore,
-		NotAfter:     ca.NotAfter,
-		KeyUsage:     x509.KeyUsageDigitalSignature,
-		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		DNSNames:     []string{"localhost"},
-		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
-	}, ca, key.Public(), caKey)
-	if err != nil {
-		return nil, err
-	}
-	keyDER, err := x509.MarshalECPrivateKey(key)
-	if err != nil {
-		return nil, err
-	}
-	defer clear(keyDER)
 	return map[string][]byte{
-		"ca.crt":     pemCertificate(ca.Raw),
-		"server.crt": pemCertificate(der),
-		"server.key": pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER}),
+		"ca.crt":     CertificatePEM(ca.Certificate.Raw),
+		"server.crt": CertificatePEM(der),
+		"server.key": key,
 	}, nil
-}
-
-// newAuthority makes a self-signed P-256 certificate authority.
-func newAuthority(name string, life time.Duration) (*x509.Certificate, *ecdsa.PrivateKey, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, nil, err
-	}
-	serial, err := newSerial()
-	if err != nil {
-		return nil, nil, err
-	}
-	now := time.Now()
-	t := &x509.Certificate{
-		SerialNumber:          serial,
-		Subject:               pkix.Name{CommonName: name},
-		NotBefore:             now.Add(-5 * time.Minute),
-		NotAfter:              now.Add(life),
-		KeyUsage:              x509.KeyUsageCertSign,
-		BasicConstraintsValid: true,
-		IsCA:                  true,
-		MaxPathLenZero:        true,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, t, t, key.Public(), key)
-	if err != nil {
-		return nil, nil, err
-	}
-	ca, err := x509.ParseCertificate(der)
-	return ca, key, err
-}
-
-func newSerial() (*big.Int, error) {
-	return rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
-}
-
-func pemCertificate(der []byte) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
 func dir(d home.Dirs) string { return filepath.Join(d.State, "bridge") }

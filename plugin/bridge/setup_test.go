@@ -138,3 +138,16 @@ func TestMove(t *testing.T) {
 		t.Fatalf("%+v, %v", now, err)
 	}
 }
+
+// A program that takes the port first is noticed, and cannot pass for the bridge.
+func TestSquatting(t *testing.T) {
+	d := testDirs(t)
+	ep, err := Setup(d)
+	check(t, err)
+	l, err := net.Listen("tcp4", ep.Address())
+	check(t, err)
+	defer l.Close()
+	if _, err := Listen(ep); err == nil || !strings.Contains(err.Error(), ep.Address()) {
+		t.Fatal(err)
+	}
+}

@@ -69,7 +69,7 @@ func warning(text string) string {
 // into no Status. Of a 403 it shows a text/plain body, and "unknown" for any
 // other; for a 401 and a 503 it has words of its own.
 func discovers(r *http.Request) bool {
-	_, path := splitPath(r.RequestURI)
+	_, path := SplitPath(r.RequestURI)
 	path, _, _ = strings.Cut(path, "?")
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	switch parts[0] {

@@ -1,0 +1,68 @@
+package bridge
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+)
+
+// Endpoint is where the bridge listens and how to recognise it.
+type Endpoint struct {
+	Port int
+	// CAPEM is the certificate that vouches for the bridge, for the kubeconfig.
+	CAPEM []byte
+}
+
+// URL is the server URL of the enrollment called name.
+func (e Endpoint) URL(name string) string {
+	return "https://" + e.Address() + PathPrefix + name
+}
+
+// Address is the host and port the bridge listens on.
+func (e Endpoint) Address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(e.Port)) }
+
+// ErrPortTaken says that another program listens on the bridge's port.
+var ErrPortTaken = errors.New("the bridge's port is taken")
+
+// Listen takes the bridge's port, on 127.0.0.1 only. [ErrPortTaken] if another
+// program has it.
+func Listen(ep Endpoint) (net.Listener, error) {
+	l, err := net.Listen("tcp4", ep.Address())
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, hint.Withf(fmt.Errorf("%w: another program listens on %s", ErrPortTaken, ep.Address()), "find it with `ss -ltnp 'sport = :%d'` or `lsof -iTCP:%d` and stop it, or move the bridge with `kubehsm agent port`", ep.Port, ep.Port)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("bridge: %w", err)
+	}
+	return l, nil
+}
+
+// PathPrefix precedes the enrollment's name in the bridge's paths. kubectl keys
+// its discovery cache by URL: clusters on one URL would mix theirs up.
+const PathPrefix = "/c/"
+
+// SplitPath cuts /c/NAME off a request target, keeping the rest to the byte.
+// name is nil where the target has none, as with "kubectl proxy", which leaves
+// out the path of its server: then the certificate alone says whose it is. No
+// path of an API server begins with /c.
+func SplitPath(target string) (name *string, rest string) {
+	rest, ok := strings.CutPrefix(target, strings.TrimSuffix(PathPrefix, "/"))
+	if !ok || rest != "" && rest[0] != '/' && rest[0] != '?' {
+		return nil, target
+	}
+	rest = strings.TrimPrefix(rest, "/")
+	end := strings.IndexAny(rest, "/?")
+	if end < 0 {
+		end = len(rest)
+	}
+	found := rest[:end]
+	if rest = rest[end:]; !strings.HasPrefix(rest, "/") {
+		rest = "/" + rest
+	}
+	return &found, rest
+}
