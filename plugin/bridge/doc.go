@@ -3,7 +3,7 @@
 // client certificate, and its requests go on over a connection to the real API
 // server whose TLS client signature the token made.
 //
-// [Setup] makes the bridge's own identity once. [Sessions] hands out loopback
+// Package loopback makes the bridge's own identity once. [Sessions] hands out loopback
 // certificates. [Server] judges each request in HTTP and carries it over an
 // [Upstream], which pools one HTTP/2 connection and dials once however many ask.
 //

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
 )
 
 // judge decides whose request this is, or why it is refused; the session is
@@ -28,9 +30,9 @@ func (s *Server) judge(r *http.Request) (*session, string, *refusal) {
 	if ref != nil {
 		return sess, "", ref
 	}
-	name, path := SplitPath(r.RequestURI)
+	name, path := loopback.SplitPath(r.RequestURI)
 	if name != nil && *name == "" {
-		return sess, "", &refusal{http.StatusNotFound, DeniedPath, "paths here begin with " + PathPrefix + "NAME/, as in the kubeconfig that kubehsm writes"}
+		return sess, "", &refusal{http.StatusNotFound, DeniedPath, "paths here begin with " + loopback.PathPrefix + "NAME/, as in the kubeconfig that kubehsm writes"}
 	}
 	if name != nil && *name != sess.enrollment {
 		return sess, "", &refusal{http.StatusForbidden, DeniedEnrollment,

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
+	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
 	"github.com/kubehsm/kubehsm/test/need"
 )
 
@@ -38,7 +39,7 @@ func TestRefusals(t *testing.T) {
 	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
 	check(t, err)
 	// A key file's, which the API server itself would take.
-	foreign := &Credential{Certificate: CertificatePEM(r.api.Certificate(t, key.Public(), "alice", time.Hour).Raw),
+	foreign := &Credential{Certificate: loopback.CertificatePEM(r.api.Certificate(t, key.Public(), "alice", time.Hour).Raw),
 		Key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})}
 	expired := r.issue("prod", Client{PID: 2, Start: 1})
 	r.sessions.mu.Lock()

@@ -24,6 +24,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
+	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
@@ -33,7 +34,7 @@ import (
 type rig struct {
 	t        testing.TB
 	api      *bridgetest.Server
-	ep       Endpoint
+	ep       loopback.Endpoint
 	sessions *Sessions
 	up       *Upstream
 	clock    *clock
@@ -111,9 +112,9 @@ func newRig(t testing.TB, o rigOptions) *rig {
 	check(t, err)
 	t.Cleanup(r.up.Close)
 	d := testDirs(t)
-	r.ep, err = Setup(d)
+	r.ep, err = loopback.Setup(d)
 	check(t, err)
-	_, cert, err := Load(d)
+	_, cert, err := loopback.Load(d)
 	check(t, err)
 	r.sessions, err = NewSessions(r.clock.now)
 	check(t, err)
@@ -128,7 +129,7 @@ func newRig(t testing.TB, o rigOptions) *rig {
 		s.Whose = func(_, _ netip.AddrPort, of Client, _ []Client) (Client, bool, error) { return of, true, nil }
 	}
 	s.Denied = o.denied
-	l, err := Listen(r.ep)
+	l, err := loopback.Listen(r.ep)
 	check(t, err)
 	done := make(chan error, 1)
 	go func() { done <- s.Serve(l) }()

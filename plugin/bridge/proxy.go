@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/net/http2"
 
+	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 )
 
@@ -60,7 +61,7 @@ func (u *Upstream) serve(w http.ResponseWriter, r *http.Request, path string, cl
 // events are JSON and line says that none is half sent. endWatch tells whether the
 // stream may end so; what the API server itself has reset may not.
 func (u *Upstream) endWatch(w http.ResponseWriter, r *http.Request, resp *http.Response, line bool, cut error) bool {
-	_, path := SplitPath(r.RequestURI)
+	_, path := loopback.SplitPath(r.RequestURI)
 	verb := consent.Parse(r.Method, path, nil, false).Verb
 	if verb != "watch" || resp.StatusCode != http.StatusOK || errors.As(cut, new(http2.StreamError)) {
 		return false

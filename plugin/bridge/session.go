@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
@@ -39,7 +40,7 @@ const (
 // Sessions hands out loopback client certificates and knows them again. Its
 // authority lives and dies with it: what an earlier agent handed out is unknown.
 type Sessions struct {
-	ca  *Authority
+	ca  *loopback.Authority
 	now func() time.Time
 
 	mu      sync.RWMutex
@@ -99,7 +100,7 @@ const sessionIssuer = "kubehsm sessions"
 
 // NewSessions makes the authority. now is [time.Now] outside tests.
 func NewSessions(now func() time.Time) (*Sessions, error) {
-	ca, err := NewAuthority(sessionIssuer, 10*365*24*time.Hour)
+	ca, err := loopback.NewAuthority(sessionIssuer, 10*365*24*time.Hour)
 	if err != nil {
 		return nil, fmt.Errorf("session authority: %w", err)
 	}
@@ -146,7 +147,7 @@ func (s *Sessions) issue(o owner, now time.Time) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &session{owner: o, hash: sha256.Sum256(der), cert: CertificatePEM(der), key: key, created: now, notAfter: notAfter}, nil
+	return &session{owner: o, hash: sha256.Sum256(der), cert: loopback.CertificatePEM(der), key: key, created: now, notAfter: notAfter}, nil
 }
 
 // find returns the session of a certificate, nil if it is none of ours. The

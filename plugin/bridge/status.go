@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
 )
 
 // refusal is an answer of the bridge itself, in the API server's form: clients
@@ -69,7 +70,7 @@ func warning(text string) string {
 // into no Status. Of a 403 it shows a text/plain body, and "unknown" for any
 // other; for a 401 and a 503 it has words of its own.
 func discovers(r *http.Request) bool {
-	_, path := SplitPath(r.RequestURI)
+	_, path := loopback.SplitPath(r.RequestURI)
 	path, _, _ = strings.Cut(path, "?")
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	switch parts[0] {

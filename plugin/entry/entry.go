@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
-	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/execcredential"
 )
@@ -92,7 +92,7 @@ func Check(known enrollment.Enrollment, r execcredential.Request) error {
 // port is not looked at: who else listens there has not the bridge's certificate.
 func toBridge(server, name string) bool {
 	u, err := url.Parse(server)
-	if err != nil || u.Scheme != "https" || strings.TrimSuffix(u.Path, "/") != bridge.PathPrefix+name {
+	if err != nil || u.Scheme != "https" || strings.TrimSuffix(u.Path, "/") != loopback.PathPrefix+name {
 		return false
 	}
 	switch u.Hostname() {

@@ -20,6 +20,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/test/e2e/lab"
 	"github.com/kubehsm/kubehsm/test/poll"
@@ -125,7 +126,7 @@ func (u *user) sendWith(credential string, dirs home.Dirs, path string) (int, st
 	fail(json.Unmarshal(b, &c))
 	pair, err := tls.X509KeyPair([]byte(c.Status.ClientCertificateData), []byte(c.Status.ClientKeyData))
 	fail(err)
-	ep, err := bridge.Setup(dirs)
+	ep, err := loopback.Setup(dirs)
 	fail(err)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(ep.CAPEM)

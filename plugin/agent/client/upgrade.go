@@ -13,7 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
-	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
 
@@ -164,7 +164,7 @@ func wake(ctx context.Context, d home.Dirs) {
 	if _, err := os.Lstat(d.PortSocket()); err == nil || runtime.GOOS != "linux" {
 		return // a holder hands the port over
 	}
-	ep, _, err := bridge.Load(d)
+	ep, _, err := loopback.Load(d)
 	if err != nil {
 		return // the agent will say what is wrong
 	}

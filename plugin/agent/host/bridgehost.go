@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/plugin/agent/port"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
 
@@ -47,10 +48,10 @@ func (b *bridgeHost) ensure() error {
 
 // listen is called with b.mu held.
 func (b *bridgeHost) listen() error {
-	if _, err := bridge.Setup(b.dirs); err != nil {
+	if _, err := loopback.Setup(b.dirs); err != nil {
 		return err
 	}
-	ep, cert, err := bridge.Load(b.dirs)
+	ep, cert, err := loopback.Load(b.dirs)
 	if err != nil {
 		return err
 	}
@@ -76,7 +77,7 @@ func (b *bridgeHost) listen() error {
 
 // port takes the bridge's port: from the service manager or from a holder, if one of
 // them has it.
-func (b *bridgeHost) port(ep bridge.Endpoint) (net.Listener, error) {
+func (b *bridgeHost) port(ep loopback.Endpoint) (net.Listener, error) {
 	var l net.Listener
 	var err error
 	if b.passed != nil {
@@ -95,7 +96,7 @@ func (b *bridgeHost) port(ep bridge.Endpoint) (net.Listener, error) {
 			return nil, err
 		}
 	}
-	return bridge.Listen(ep)
+	return loopback.Listen(ep)
 }
 
 // hold has the bridge's port held for the programs that have a session, or had one

@@ -10,7 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
-	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
@@ -64,7 +64,7 @@ func clientMain() {
 }
 
 func sendBy(d home.Dirs, s message.Session, method, path string) (int, string, error) {
-	ep, err := bridge.Setup(d)
+	ep, err := loopback.Setup(d)
 	if err != nil {
 		return 0, "", err
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/port"
-	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
 	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
@@ -110,7 +110,7 @@ func TestNextAgentTakesThePort(t *testing.T) {
 	_, before := r.signedIn()
 	check(t, syscall.Kill(before.PID, syscall.SIGKILL))
 	poll.Until(t, "the agent is gone", r.gone)
-	if l, err := bridge.Listen(r.ep); !errors.Is(err, bridge.ErrPortTaken) {
+	if l, err := loopback.Listen(r.ep); !errors.Is(err, loopback.ErrPortTaken) {
 		t.Fatalf("the port is free: %v %v", l, err)
 	}
 	s, now := r.signedIn()
@@ -124,7 +124,7 @@ func TestNextAgentTakesThePort(t *testing.T) {
 	}
 	check(t, port.Release(r.dirs))
 	poll.Until(t, "the port is free", func() bool {
-		l, err := bridge.Listen(r.ep)
+		l, err := loopback.Listen(r.ep)
 		if err == nil {
 			check(t, l.Close())
 		}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/agent/port"
-	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/test/poll"
@@ -69,7 +69,7 @@ func TestPassedPort(t *testing.T) {
 	r := newRig(t, rigOptions{idle: true})
 	other, err := net.Listen("tcp4", "127.0.0.1:0")
 	check(t, err)
-	right, err := bridge.Listen(r.ep)
+	right, err := loopback.Listen(r.ep)
 	check(t, err)
 	for _, l := range []net.Listener{right, other} {
 		passed, err := l.(*net.TCPListener).File()

@@ -25,6 +25,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
+	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/execcredential"
 	signer "github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
@@ -133,7 +134,7 @@ type rig struct {
 	slot   hsm.Slot
 	api    *bridgetest.Server
 	e      enrollment.Enrollment
-	ep     bridge.Endpoint
+	ep     loopback.Endpoint
 	cancel context.CancelFunc
 	done   chan error
 	agent  *agent // once it is ready
@@ -169,7 +170,7 @@ func newRig(t testing.TB, o rigOptions) *rig {
 		Cluster: cluster.Cluster{Server: r.api.URL, CAData: r.api.CAPEM}}
 	check(t, r.store.Save(r.e))
 	check(t, r.store.SaveCertificate(r.e, []*x509.Certificate{r.api.Certificate(t, r.slot.Key.Public, "alice", o.life)}))
-	r.ep, err = bridge.Setup(d)
+	r.ep, err = loopback.Setup(d)
 	check(t, err)
 	if !o.idle {
 		r.serve(Options{})
@@ -269,7 +270,7 @@ func (r *rig) http(s message.Session) *http.Client {
 	return c
 }
 
-func clientOfSession(ep bridge.Endpoint, s message.Session) (*http.Client, error) {
+func clientOfSession(ep loopback.Endpoint, s message.Session) (*http.Client, error) {
 	cert, err := tls.X509KeyPair(s.Certificate, s.Key)
 	cfg := &tls.Config{RootCAs: x509.NewCertPool(), Certificates: []tls.Certificate{cert}}
 	cfg.RootCAs.AppendCertsFromPEM(ep.CAPEM)

@@ -21,6 +21,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
+	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
@@ -246,7 +247,7 @@ func TestPortTakenIsSaidBeforeThePIN(t *testing.T) {
 	check(t, err)
 	r.serve(Options{})
 	_, err = r.prepare(r.dial(), caller(1), hsmtest.NewScript(t))
-	if !errors.Is(err, bridge.ErrPortTaken) || !strings.Contains(hinting.Of(err), "ss -ltnp") {
+	if !errors.Is(err, loopback.ErrPortTaken) || !strings.Contains(hinting.Of(err), "ss -ltnp") {
 		t.Fatalf("%v (hint: %s)", err, hinting.Of(err))
 	}
 	if st := r.status(); !strings.Contains(st.BridgeError, r.ep.Address()) {

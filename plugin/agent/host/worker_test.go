@@ -30,8 +30,8 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/audit"
-	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
+	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/process/child"
@@ -85,7 +85,7 @@ func newMoodyRig(t *testing.T) moodyRig {
 	check(t, err)
 	check(t, m.dirs.Prepare())
 	m.store = enrollment.NewStore(m.dirs)
-	m.ep, err = bridge.Setup(m.dirs)
+	m.ep, err = loopback.Setup(m.dirs)
 	check(t, err)
 
 	d := driversOf(library)

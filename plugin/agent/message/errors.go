@@ -6,6 +6,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 )
 
@@ -42,7 +43,7 @@ func Codes() link.Codes {
 		"rejected":            ErrRejected,
 		"not-client":          ErrNotClient,
 		"unreachable":         bridge.ErrUnreachable,
-		"port-taken":          bridge.ErrPortTaken,
+		"port-taken":          loopback.ErrPortTaken,
 		"unknown-enrollment":  enrollment.ErrUnknown,
 		"invalid-enrollment":  enrollment.ErrInvalid,
 	}

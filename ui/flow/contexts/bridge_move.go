@@ -9,7 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/port"
-	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
 )
 
@@ -63,7 +63,7 @@ func (m *BridgeMove) Apply(ctx context.Context) error {
 	if err := port.Release(m.from.env.Dirs); err != nil {
 		return err
 	}
-	if _, err := bridge.Move(m.from.env.Dirs, m.port); err != nil {
+	if _, err := loopback.Move(m.from.env.Dirs, m.port); err != nil {
 		return err
 	}
 	for _, name := range m.Enrollments {

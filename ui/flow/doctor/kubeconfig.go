@@ -16,7 +16,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/kubeconfig"
-	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/present"
 )
@@ -42,7 +42,7 @@ func kubeconfigs(ctx context.Context, o *Options) []Check {
 	} else {
 		checks = append(checks, c.ok(fmt.Sprintf("%s in %s", present.Count(len(contexts), "context"), strings.Join(rules.Paths(), ", "))))
 	}
-	endpoint, _, endpointErr := bridge.Load(o.Env.Dirs)
+	endpoint, _, endpointErr := loopback.Load(o.Env.Dirs)
 	store := enrollment.NewStore(o.Env.Dirs)
 	for _, k := range contexts {
 		switch k.User.Kind {
@@ -92,7 +92,7 @@ func file(path string, secret bool) []Check {
 }
 
 // entry looks at a context that signs in by kubehsm.
-func entry(k kubeconfig.Context, store enrollment.Store, endpoint bridge.Endpoint, endpointErr error) Check {
+func entry(k kubeconfig.Context, store enrollment.Store, endpoint loopback.Endpoint, endpointErr error) Check {
 	c := Check{ID: "context/" + k.Name, Group: GroupKubeconfig, Title: "Context " + k.Name}
 	again := "kubehsm kubeconfig set " + shell.Quote(k.User.Enrollment)
 	if _, err := store.Load(k.User.Enrollment); err != nil {

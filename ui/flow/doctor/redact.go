@@ -112,13 +112,13 @@ func (r *redactor) recorded(rec audit.Record) {
 // server adds the host of an address that is not of this machine.
 func (r *redactor) server(address, by string) {
 	u, err := url.Parse(address)
-	if err != nil || u.Hostname() == "" || loopback(u.Hostname()) {
+	if err != nil || u.Hostname() == "" || isLoopback(u.Hostname()) {
 		return
 	}
 	r.add(u.Hostname(), by)
 }
 
-func loopback(host string) bool {
+func isLoopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/plugin/ask"
-	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
 )
@@ -63,7 +63,7 @@ func (e *Env) WaitingOf(ctx context.Context) func(ask.Wait) (done func()) {
 func (e *Env) Enrollments() enrollment.Store { return enrollment.NewStore(e.Dirs) }
 
 // Bridge is the endpoint of the bridge, which is made if there is none yet.
-func (e *Env) Bridge() (bridge.Endpoint, error) { return bridge.Setup(e.Dirs) }
+func (e *Env) Bridge() (loopback.Endpoint, error) { return loopback.Setup(e.Dirs) }
 
 // Rules say which kubeconfig files are read and written.
 func (e *Env) Rules() kubeconfig.Rules {

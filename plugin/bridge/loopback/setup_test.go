@@ -1,4 +1,4 @@
-package bridge
+package loopback
 
 import (
 	"bytes"
@@ -148,6 +148,21 @@ func TestSquatting(t *testing.T) {
 	check(t, err)
 	defer l.Close()
 	if _, err := Listen(ep); err == nil || !strings.Contains(err.Error(), ep.Address()) {
+		t.Fatal(err)
+	}
+}
+
+func testDirs(t *testing.T) home.Dirs {
+	t.Helper()
+	dir := t.TempDir()
+	d, err := home.FromEnv(func(k string) string { return map[string]string{home.EnvHome: dir}[k] })
+	check(t, err)
+	return d
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
 		t.Fatal(err)
 	}
 }

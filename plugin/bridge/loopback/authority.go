@@ -1,4 +1,4 @@
-package bridge
+package loopback
 
 import (
 	"crypto/ecdsa"

@@ -1,0 +1,5 @@
+// Package loopback is where the bridge listens and how clients know it: a port on
+// 127.0.0.1, and a certificate of an authority that is made for it alone. [Setup] makes
+// both once. It also has the form of the addresses, a path for each enrollment. It knows
+// folders, and neither sessions nor what the bridge serves.
+package loopback
