@@ -17,16 +17,14 @@ import (
 type requestFlags struct{ optionFlags }
 
 // options are those of a request for a key that is there.
-func (r *requestFlags) options(kubeContext string) (request.Options, error) {
+func (r *requestFlags) options(kubeContext string) (enrolling.Options, error) {
 	if err := needUser(r.given.User); err != nil {
-		return request.Options{}, err
+		return enrolling.Options{}, err
 	}
 	o, err := r.read()
+	o.Context = kubeContext
 	o.FillDefaults()
-	return request.Options{
-		Context: kubeContext, User: o.User, Groups: o.Groups, Names: o.AltNames, Labels: o.Labels,
-		SignerName: o.SignerName, Expiration: o.Expiration, Reason: o.Reason, NoAttestation: o.NoAttestation, AcceptForecast: o.AcceptForecast,
-	}, err
+	return o, err
 }
 
 func (a *app) csrCreate() *cobra.Command {
@@ -50,7 +48,7 @@ kubehsm csr create --context prod --key 'piv:serial=1234567;slot=9a' --user '{lo
 		if err != nil {
 			return err
 		}
-		all := make([]request.Options, len(keys))
+		all := make([]enrolling.Options, len(keys))
 		for i, k := range keys {
 			all[i] = options
 			if all[i].Key, err = parseKey(k); err != nil {
@@ -60,7 +58,6 @@ kubehsm csr create --context prod --key 'piv:serial=1234567;slot=9a' --user '{lo
 		if name != "" && len(keys) > 1 {
 			return ui.Usagef("--name names one request, and there are %d keys", len(keys))
 		}
-		all[0].Name = name
 		env, err := a.env()
 		if err != nil {
 			return err
@@ -80,7 +77,7 @@ kubehsm csr create --context prod --key 'piv:serial=1234567;slot=9a' --user '{lo
 		var failed error // those before it are filed
 		for _, options := range all {
 			var v request.View
-			if v, failed = request.NewOwn(env).Create(c.Context(), options, a.prompter()); failed != nil {
+			if v, failed = request.NewOwn(env).Create(c.Context(), name, options, a.prompter()); failed != nil {
 				break
 			}
 			views = append(views, v)

@@ -47,8 +47,8 @@ func (b *backend) CreateBootstrapToken(ctx context.Context, kubeContext string, 
 	return desk.NewBootstrapTokens(b.Env).Create(ctx, kubeContext, r, join)
 }
 
-func (b *backend) CreateRequest(ctx context.Context, o request.Options, p hsm.Prompter) (request.View, error) {
-	return request.NewOwn(b.Env).Create(ctx, o, p)
+func (b *backend) CreateRequest(ctx context.Context, o enrolling.Options, p hsm.Prompter) (request.View, error) {
+	return request.NewOwn(b.Env).Create(ctx, "", o, p)
 }
 
 func (b *backend) Deeds() ([]deeds.Deed, error) {

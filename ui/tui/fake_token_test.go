@@ -10,6 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/attest"
 	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
@@ -134,6 +135,6 @@ func (f *fakeBackend) AttestKey(context.Context, hsm.URI, []*x509.Certificate) (
 
 var errNotRooted = errors.New("the chain ends in no root that is trusted")
 
-func (f *fakeBackend) CreateRequest(_ context.Context, o request.Options, _ hsm.Prompter) (request.View, error) {
+func (f *fakeBackend) CreateRequest(_ context.Context, o enrolling.Options, _ hsm.Prompter) (request.View, error) {
 	return request.View{Name: o.User + "-1a2b"}, f.did("request for %s in %v by %s", o.User, o.Groups, o.SignerName)
 }

@@ -199,7 +199,7 @@ func TestSentCertificate(t *testing.T) {
 	}
 	f := newFake()
 	keyless, begun := journal(f), journal(f)
-	keyless.Options.Name, begun.KeyHash = "fresh", "5fff"
+	keyless.Options.Name, begun.Request.KeyHash = "fresh", "5fff"
 	f.unfinished = []enrolling.Progress{keyless, begun}
 	r := newRig(t, f, 100, 30, atEnroll)
 	r.Sees("Resume fresh")

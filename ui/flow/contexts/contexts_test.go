@@ -41,7 +41,7 @@ func enrolled(t *testing.T, at cluster.Cluster) (*env.Env, enrollment.Enrollment
 	}
 	en := enrollment.Enrollment{Name: "prod-hsm", Cluster: at, Key: slot.URI, KeyHash: hash, User: "jane",
 		Created: time.Now().UTC()}
-	j := &enrolling.Progress{Cluster: at, Key: slot.URI, KeyHash: hash}
+	j := &enrolling.Progress{Cluster: at, Request: enrolling.Request{Key: slot.URI, KeyHash: hash}}
 	j.Options.Name, j.Options.User, j.Options.Token = "prod-hsm", "jane", card.Info().URI()
 	err = errors.Join(e.Dirs.Prepare(), e.Enrollments().Save(en), enrolling.NewStore(e).Save(j))
 	if err == nil {

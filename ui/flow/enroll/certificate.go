@@ -34,7 +34,7 @@ func (r *attempt) storeCertificate(ctx context.Context) (outcome, error) {
 	if err := save(r.env, r.j.Enrollment(), cert); err != nil {
 		return outcome{}, err
 	}
-	slot, err := r.token.Slot(ctx, r.j.Key)
+	slot, err := r.token.Slot(ctx, r.j.Request.Key)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -44,7 +44,7 @@ func (r *attempt) storeCertificate(ctx context.Context) (outcome, error) {
 	case slot.Certificate != nil && slot.CertificateMatches() && slot.Certificate.NotAfter.After(cert.Leaf.NotAfter):
 		return outcome{message: "kept in the state folder; the slot keeps the longer-lived one of another cluster"}, nil
 	}
-	err = r.token.StoreCertificate(ctx, r.j.Key, cert.Leaf, r.asking("store the certificate"))
+	err = r.token.StoreCertificate(ctx, r.j.Request.Key, cert.Leaf, r.asking("store the certificate"))
 	if errors.Is(err, hsm.ErrUnsupported) {
 		r.note("this token stores no certificates; it is kept in the state folder")
 		return outcome{message: "kept in the state folder"}, nil
@@ -53,7 +53,7 @@ func (r *attempt) storeCertificate(ctx context.Context) (outcome, error) {
 		return outcome{}, err
 	}
 	r.pins.prove()
-	back, err := r.token.Slot(ctx, r.j.Key)
+	back, err := r.token.Slot(ctx, r.j.Request.Key)
 	if err != nil {
 		return outcome{}, fmt.Errorf("read the certificate back: %w", err)
 	}

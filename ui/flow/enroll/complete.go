@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"slices"
-	"strings"
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
@@ -130,22 +128,14 @@ func (n Enroller) completeFromProgress(o *enrolling.Options) error {
 // completeNames fills the placeholders in the names that o asks for and checks
 // the names. The token is opened only if there is a placeholder.
 func (n Enroller) completeNames(ctx context.Context, o *enrolling.Options) error {
-	all := append(append([]string{o.User}, o.Groups...), o.AltNames.All()...)
-	if slices.ContainsFunc(all, func(s string) bool { return strings.Contains(s, "{") }) {
-		t := enrolling.NameTemplate{Context: o.Context}
-		err := (token.Tokens{Env: n.env}).With(ctx, o.Token, func(token hsm.Token) (err error) {
-			t.Token, err = token.Info(ctx)
-			return err
+	if o.HasPlaceholders() {
+		err := (token.Tokens{Env: n.env}).With(ctx, o.Token, func(token hsm.Token) error {
+			info, err := token.Info(ctx)
+			if err != nil {
+				return err
+			}
+			return o.FillNames(info)
 		})
-		if err == nil {
-			o.User, err = t.Fill("user", o.User)
-		}
-		if err == nil {
-			o.Groups, err = t.FillAll("group", o.Groups)
-		}
-		if err == nil {
-			o.AltNames, err = t.FillNames(o.AltNames)
-		}
 		if err != nil {
 			return err
 		}

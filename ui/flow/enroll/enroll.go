@@ -159,7 +159,7 @@ func (n Enroller) recordFor(ctx context.Context, o enrolling.Options) (*enrollin
 	if err := j.Continue(o); err != nil {
 		return nil, err
 	}
-	if j.KeyHash == "" && o.Join == nil && j.Options.Renewal == nil { // nothing was asked of a cluster: the context may name another by now
+	if j.Request.KeyHash == "" && o.Join == nil && j.Options.Renewal == nil { // nothing was asked of a cluster: the context may name another by now
 		return j, n.readCluster(ctx, j)
 	}
 	return j, nil
@@ -224,7 +224,8 @@ func (r *attempt) haveCertificate() (*csr.Certificate, error) {
 	default:
 		return c, nil
 	}
-	r.j.Certificate, r.j.Request, r.j.RequestName, r.j.RequestUID, r.j.Rejected = nil, nil, "", "", false
+	r.j.Request.Forget()
+	r.j.Certificate, r.j.Rejected = nil, false
 	r.j.Unmark(enrolling.StepRequest)
 	return nil, enrolling.NewStore(r.env).Save(r.j)
 }

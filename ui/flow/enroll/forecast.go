@@ -34,7 +34,7 @@ func (r *attempt) refuseVain(ctx context.Context) error {
 		return nil
 	}
 	o := r.j.Options
-	makes := r.j.KeyHash == "" && o.Key.Scheme == ""
+	makes := r.j.Request.KeyHash == "" && o.Key.Scheme == ""
 	if o.AcceptForecast && !makes {
 		return nil
 	}

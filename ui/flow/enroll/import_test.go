@@ -71,7 +71,7 @@ func TestImportForAnEnrollment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := certificateOf(t, e, r.j.Key)
+	own := certificateOf(t, e, r.j.Request.Key)
 	if _, err := keys(e).Import(ctx, hsm.URI{}, "prod-hsm", own, &typist{}); err == nil || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("under a run that goes on: %v", err)
 	}

@@ -118,14 +118,14 @@ func (n Joins) TakeCertificate(ctx context.Context, name string, pem []byte) err
 	if err != nil {
 		return err
 	}
-	if j.KeyHash == "" {
+	if j.Request.KeyHash == "" {
 		return hint.Withf(fmt.Errorf("the enrollment %q has no key yet", name), "run `kubehsm join --name %s` first", name)
 	}
 	hash, err := hsm.Fingerprint(cert.Leaf.PublicKey)
 	if err != nil {
 		return err
 	}
-	if hash != j.KeyHash {
+	if hash != j.Request.KeyHash {
 		return hint.With(fmt.Errorf("the certificate is for another key: %w", hsm.ErrKeyMismatch), "it belongs to another request, or another enrollment: see --name")
 	}
 	if got := cert.Subject(); !got.Equal(csr.Subject{User: j.Options.User, Groups: j.Options.Groups}) {

@@ -25,8 +25,8 @@ type keyMaker struct{ run *attempt }
 // make generates the key on the token, or finds the one on record or asked for.
 func (k keyMaker) make(ctx context.Context) (outcome, error) {
 	switch {
-	case k.run.j.KeyHash != "":
-		return k.reuse(ctx, k.run.j.Key)
+	case k.run.j.Request.KeyHash != "":
+		return k.reuse(ctx, k.run.j.Request.Key)
 	case k.run.j.Options.Key.Scheme != "":
 		return k.reuse(ctx, k.run.j.Options.Key)
 	}
@@ -103,12 +103,12 @@ func (k keyMaker) take(slot hsm.Slot, reused bool) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	if k.run.j.KeyHash != "" && k.run.j.KeyHash != hash {
+	if k.run.j.Request.KeyHash != "" && k.run.j.Request.KeyHash != hash {
 		return outcome{}, hint.Withf(fmt.Errorf("%s: %w", slot.URI, hsm.ErrKeyMismatch),
 			"the key was replaced since; start anew with --restart or another --name")
 	}
 	k.run.public = slot.Key.Public
-	k.run.j.Key, k.run.j.KeyHash, k.run.j.Generating = slot.URI, hash, false
+	k.run.j.Request.Key, k.run.j.Request.KeyHash, k.run.j.Generating = slot.URI, hash, false
 	return outcome{message: fmt.Sprintf("%s, %s", slot.Key.Algorithm, shortHash(hash)), reused: reused}, nil
 }
 

@@ -51,7 +51,7 @@ func TestMakeKeySurvivesACrash(t *testing.T) {
 	}
 	// The process dies between the token's answer and the record of it.
 	lost := *first.j
-	lost.Key, lost.KeyHash, lost.Generating = hsm.URI{}, "", true
+	lost.Request.Key, lost.Request.KeyHash, lost.Generating = hsm.URI{}, "", true
 	if err := enrolling.NewStore(e).Save(&lost); err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestMakeKeySurvivesACrash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !out.reused || second.j.KeyHash != first.j.KeyHash {
+	if !out.reused || second.j.Request.KeyHash != first.j.Request.KeyHash {
 		t.Errorf("made another key: %+v", out)
 	}
 }
@@ -92,10 +92,10 @@ func TestMakeKeyReplacesHalfAKey(t *testing.T) {
 	if _, err := (keyMaker{first}).make(ctx); err != nil {
 		t.Fatal(err)
 	}
-	half := first.j.KeyHash
+	half := first.j.Request.KeyHash
 	// The process died while the token was making the pair.
 	lost := *first.j
-	lost.Key, lost.KeyHash, lost.Generating = hsm.URI{}, "", true
+	lost.Request.Key, lost.Request.KeyHash, lost.Generating = hsm.URI{}, "", true
 	if err := enrolling.NewStore(e).Save(&lost); err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestMakeKeyReplacesHalfAKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out.reused || second.j.KeyHash == half || second.j.KeyHash == "" {
+	if out.reused || second.j.Request.KeyHash == half || second.j.Request.KeyHash == "" {
 		t.Errorf("took half a key: %+v", out)
 	}
 	slots, err := second.token.Slots(ctx, nil)
@@ -146,7 +146,7 @@ func TestMakeKeyNoticesAReplacedKey(t *testing.T) {
 	if _, err := (keyMaker{r}).make(ctx); err != nil {
 		t.Fatal(err)
 	}
-	r.j.KeyHash = "00" + r.j.KeyHash[2:]
+	r.j.Request.KeyHash = "00" + r.j.Request.KeyHash[2:]
 	if _, err := (keyMaker{r}).make(ctx); !errors.Is(err, hsm.ErrKeyMismatch) {
 		t.Errorf("got %v", err)
 	}
@@ -163,8 +163,8 @@ func TestWrongPINKeepsNothingHalf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(slots) != 0 || r.j.KeyHash != "" {
-		t.Errorf("left behind: %v, %q", slots, r.j.KeyHash)
+	if len(slots) != 0 || r.j.Request.KeyHash != "" {
+		t.Errorf("left behind: %v, %q", slots, r.j.Request.KeyHash)
 	}
 }
 
@@ -174,7 +174,7 @@ func TestForecastIsAboutWhatIsLeft(t *testing.T) {
 	if _, err := NewEnroller(e).forecast(context.Background(), &enrolling.Progress{Options: o}); err == nil {
 		t.Error("a forecast of a cluster that is not there")
 	}
-	if got, err := NewEnroller(e).forecast(context.Background(), &enrolling.Progress{Options: o, RequestUID: "u"}); err != nil || got != nil {
+	if got, err := NewEnroller(e).forecast(context.Background(), &enrolling.Progress{Options: o, Request: enrolling.Request{UID: "u"}}); err != nil || got != nil {
 		t.Errorf("filed long ago: %v, %v", got, err)
 	}
 }

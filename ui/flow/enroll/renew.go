@@ -107,7 +107,7 @@ func (n Renewer) renewal(ctx context.Context, name string, o RenewOptions) (*enr
 	enrolling.Fill(&j.Options.Generate.Slot, en.Key.Slot)
 	j.Options.FillDefaults()
 	if !o.NewKey {
-		j.Options.Key, j.Key, j.KeyHash = en.Key, en.Key, en.KeyHash
+		j.Options.Key, j.Request.Key, j.Request.KeyHash = en.Key, en.Key, en.KeyHash
 		return j, nil
 	}
 	j.Options.Renewal.OldKey = en.Key

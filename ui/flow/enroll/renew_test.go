@@ -24,7 +24,7 @@ func TestRenewTooLate(t *testing.T) {
 	if _, err := (keyMaker{r}).make(ctx); err != nil {
 		t.Fatal(err)
 	}
-	cert, err := csr.ParseCertificate(certificateFor(t, e, r.j.Key, "jane", time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour)))
+	cert, err := csr.ParseCertificate(certificateFor(t, e, r.j.Request.Key, "jane", time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour)))
 	if err != nil {
 		t.Fatal(err)
 	}

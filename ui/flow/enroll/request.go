@@ -3,7 +3,6 @@ package enroll
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -28,31 +27,34 @@ func (r *attempt) fileRequest(ctx context.Context) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	if r.j.RequestUID != "" {
+	if r.j.Request.UID != "" {
 		filed, err := r.stillFiled(ctx, client)
 		if err != nil || filed {
-			return outcome{message: r.j.RequestName, reused: true}, r.j.ExpiredToken(err)
+			return outcome{message: r.j.Request.Name, reused: true}, r.j.ExpiredToken(err)
 		}
 	}
-	if len(r.j.Request) == 0 {
+	if len(r.j.Request.Spec.Request) == 0 {
 		if err := r.signRequest(ctx); err != nil {
 			return outcome{}, err
 		}
 	}
-	return r.file(ctx, client)
+	if _, err := request.File(ctx, client, &r.j.Request, r.j.OtherFiler()); err != nil {
+		return outcome{}, err
+	}
+	return outcome{message: r.j.Request.Name}, nil
 }
 
 // stillFiled tells whether the request on record is there and not at a dead
 // end; if not, it is forgotten so that a new one is filed.
 func (r *attempt) stillFiled(ctx context.Context, client *csr.Client) (bool, error) {
-	obj, err := client.Get(ctx, r.j.RequestName)
+	obj, err := client.Get(ctx, r.j.Request.Name)
 	switch {
 	case errors.Is(err, csr.ErrNotFound):
-		r.note("the request %s was gone; a new one was filed", r.j.RequestName)
+		r.note("the request %s was gone; a new one was filed", r.j.Request.Name)
 	case err != nil:
 		return false, err
-	case string(obj.UID) != r.j.RequestUID:
-		r.note("the request %s was replaced by somebody; a new one was filed", r.j.RequestName)
+	case string(obj.UID) != r.j.Request.UID:
+		r.note("the request %s was replaced by somebody; a new one was filed", r.j.Request.Name)
 	default:
 		refused := csr.StateOf(obj).Err()
 		if refused == nil {
@@ -64,19 +66,19 @@ func (r *attempt) stillFiled(ctx context.Context, client *csr.Client) (bool, err
 			return false, endHint(r.j, refused)
 		}
 		r.progress(enrolling.StepRequest, "%v; a new one is filed", refused)
-		r.note("the earlier request %s ended: %v; a new one was filed", r.j.RequestName, refused)
+		r.note("the earlier request %s ended: %v; a new one was filed", r.j.Request.Name, refused)
 	}
-	r.j.RequestName, r.j.RequestUID, r.j.Request = "", "", nil
+	r.j.Request.Forget()
 	return false, enrolling.NewStore(r.env).Save(r.j)
 }
 
 // told tells whether a run has reported the end of the request on record before, and
 // records that this one does: people hear of it before another request is filed.
 func (r *attempt) told() (before bool, err error) {
-	if before = r.j.Told == r.j.RequestUID; before {
+	if before = r.j.Told == r.j.Request.UID; before {
 		return true, nil
 	}
-	r.j.Told = r.j.RequestUID
+	r.j.Told = r.j.Request.UID
 	return false, enrolling.NewStore(r.env).Save(r.j)
 }
 
@@ -89,60 +91,24 @@ func endHint(j *enrolling.Progress, refused error) error {
 }
 
 func (r *attempt) signRequest(ctx context.Context) error {
-	signer, err := r.token.Signer(ctx, r.j.Key, r.public, r.asking("sign the certificate request"))
+	signer, err := r.token.Signer(ctx, r.j.Request.Key, r.public, r.asking("sign the certificate request"))
 	if err != nil {
 		return err
 	}
 	r.j.Options.TakeTerms(r.given)
-	o := r.j.Options
-	with := csr.RequestOptions{SignerName: o.SignerName}
-	if err := o.AltNames.Into(&with); err != nil {
-		return err
-	}
-	if !o.NoAttestation {
-		var why error
-		if with.ExtraExtensions, why, err = request.Attestation(ctx, r.token, r.info.Can, r.j.Key); err != nil {
-			return fmt.Errorf("attest the key: %w", err)
-		}
-		if err := o.Join.RefusePolicy(why == nil, why); err != nil {
-			return err
-		}
-		if why != nil {
-			r.note("the request carries no attestation: %v", why)
-		}
-	}
-	pem, err := csr.NewRequest(signer, csr.Subject{User: o.User, Groups: o.Groups}, with)
+	r.j.Request.Server = r.j.Cluster.Server
+	unattested, err := request.Sign(ctx, r.token, r.info.Can, signer, &r.j.Options, &r.j.Request)
 	if errors.Is(err, hsm.ErrNoKey) { // it was hidden, or a public object stood for it, until the PIN was given
 		return hinting.With(err, "the token has no private key for it; use another --key or another --name")
 	}
 	if err != nil {
 		return err
 	}
+	if unattested != nil {
+		r.note("the request carries no attestation: %v", unattested)
+	}
 	r.pins.prove()
-	r.j.Request, r.j.RequestName = pem, csr.RequestName(o.User, r.j.KeyHash)
 	return enrolling.NewStore(r.env).Save(r.j)
-}
-
-func (r *attempt) file(ctx context.Context, client *csr.Client) (outcome, error) {
-	obj, err := client.Create(ctx, r.j.Spec())
-	if csr.IsForbidden(err) {
-		// An admin may have filed it in our stead.
-		if got, getErr := client.Get(ctx, r.j.RequestName); getErr == nil && string(got.Spec.Request) == string(r.j.Request) {
-			obj, err = got, nil
-		}
-	}
-	if csr.IsForbidden(err) {
-		text, textErr := csr.AdminCommand(r.j.Spec())
-		if textErr != nil {
-			return outcome{}, errors.Join(err, textErr)
-		}
-		return outcome{}, &request.SendToAdmin{Err: err, Text: text, Or: r.j.OtherFiler()}
-	}
-	if err != nil {
-		return outcome{}, err
-	}
-	r.j.RequestUID = string(obj.UID)
-	return outcome{message: r.j.RequestName}, nil
 }
 
 // awaitApproval approves the request where that was asked for, and waits for
@@ -157,7 +123,7 @@ func (r *attempt) awaitApproval(ctx context.Context) (outcome, error) {
 	}
 	if with := r.j.Options.ApproveWith; with != "" {
 		r.progress(enrolling.StepApproval, "approving as %s", with)
-		if err := request.NewRequests(r.env).ApproveFiled(ctx, with, r.j.Cluster.Server, r.j.Ref(), r.j.Request); err != nil {
+		if err := request.NewRequests(r.env).ApproveFiled(ctx, with, r.j.Cluster.Server, r.j.Request.Ref(), r.j.Request.Spec.Request); err != nil {
 			return outcome{}, err
 		}
 	}
@@ -166,11 +132,11 @@ func (r *attempt) awaitApproval(ctx context.Context) (outcome, error) {
 		ctx, cancel = context.WithTimeout(ctx, r.j.Options.Timeout)
 		defer cancel()
 	}
-	if words, err := csr.FingerprintWords(r.j.KeyHash); err == nil && r.j.Options.ApproveWith == "" {
+	if words, err := csr.FingerprintWords(r.j.Request.KeyHash); err == nil && r.j.Options.ApproveWith == "" {
 		r.progress(enrolling.StepApproval, "if the approver asks, the key's words are: %s", strings.Join(words, " "))
 	}
-	status, err := client.Wait(ctx, r.j.Ref(), func(s csr.Status) {
-		r.progress(enrolling.StepApproval, "%s", request.StatusLine(r.j.RequestName, s))
+	status, err := client.Wait(ctx, r.j.Request.Ref(), func(s csr.Status) {
+		r.progress(enrolling.StepApproval, "%s", request.StatusLine(r.j.Request.Name, s))
 	})
 	if err != nil {
 		if refused := status.Err(); refused != nil {
@@ -182,7 +148,7 @@ func (r *attempt) awaitApproval(ctx context.Context) (outcome, error) {
 		}
 		return outcome{}, waitHint(r.j, r.j.ExpiredToken(err))
 	}
-	got, err := csr.Collect(status.Object, csr.Want{PublicKey: r.public, Request: r.j.Request})
+	got, err := csr.Collect(status.Object, csr.Want{PublicKey: r.public, Request: r.j.Request.Spec.Request})
 	if err != nil {
 		return outcome{}, err
 	}

@@ -54,7 +54,7 @@ func TestPoliciesOfALaterRun(t *testing.T) {
 	if err := enrolling.NewStore(e).Save(second.j); err != nil {
 		t.Fatal(err)
 	}
-	other := second.j.Key
+	other := second.j.Request.Key
 	other.ID = []byte("another")
 	for option, o := range map[string]enrolling.Options{
 		"touch policy": {Name: o.Name, Generate: hsm.GenerateOptions{Touch: hsm.TouchAlways}},

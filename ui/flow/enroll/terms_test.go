@@ -30,7 +30,7 @@ func TestTermsOfALaterRun(t *testing.T) {
 	if err := again.signRequest(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if s := again.j.Spec(); s.Expiration != 2*time.Hour || s.Reason != "new laptop" {
+	if s := again.j.Request.Spec; s.Expiration != 2*time.Hour || s.Reason != "new laptop" {
 		t.Errorf("asks for %v, because of %q", s.Expiration, s.Reason)
 	}
 }
@@ -57,7 +57,7 @@ func TestRestartKeepsTheRecordUntilItBegins(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	kept, err := enrolling.NewStore(e).Load(first.j.Options.Name)
-	if err != nil || kept.KeyHash != first.j.KeyHash {
+	if err != nil || kept.Request.KeyHash != first.j.Request.KeyHash {
 		t.Errorf("the record lost its key: %+v, %v", kept, err)
 	}
 }

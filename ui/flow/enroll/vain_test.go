@@ -35,8 +35,8 @@ func TestVainKey(t *testing.T) {
 	defer server.Close()
 	flowtest.PointAt(t, e, server)
 	r := begin(t, e, enrolling.Options{User: "jane", AcceptForecast: true}, &typist{})
-	if _, err := r.keyForRequest(ctx); !errors.Is(err, csr.ErrUnauthorized) || r.j.KeyHash != "" {
-		t.Errorf("a credential that is not known: %v, key %q", err, r.j.KeyHash)
+	if _, err := r.keyForRequest(ctx); !errors.Is(err, csr.ErrUnauthorized) || r.j.Request.KeyHash != "" {
+		t.Errorf("a credential that is not known: %v, key %q", err, r.j.Request.KeyHash)
 	}
 	if _, err := (keyMaker{r}).make(ctx); err != nil {
 		t.Fatal(err)
@@ -52,8 +52,8 @@ func TestVainKey(t *testing.T) {
 	}
 	server.Close()
 	other := begin(t, e, enrolling.Options{Name: "other", User: "jane"}, &typist{})
-	if _, err := other.keyForRequest(ctx); !errors.Is(err, csr.ErrUnreachable) || other.j.KeyHash != "" || other.j.Generating {
-		t.Errorf("a server that is away: %v, key %q", err, other.j.KeyHash)
+	if _, err := other.keyForRequest(ctx); !errors.Is(err, csr.ErrUnreachable) || other.j.Request.KeyHash != "" || other.j.Generating {
+		t.Errorf("a server that is away: %v, key %q", err, other.j.Request.KeyHash)
 	}
 }
 
@@ -82,10 +82,10 @@ func TestVainKeyOnEKS(t *testing.T) {
 	defer server.Close()
 	flowtest.PointAt(t, e, server)
 	r := begin(t, e, enrolling.Options{User: "jane"}, &typist{})
-	if _, err := r.keyForRequest(ctx); !errors.Is(err, request.ErrForecast) || !strings.Contains(err.Error(), "Amazon EKS") || r.j.KeyHash != "" {
-		t.Errorf("a key on EKS: %v, key %q", err, r.j.KeyHash)
+	if _, err := r.keyForRequest(ctx); !errors.Is(err, request.ErrForecast) || !strings.Contains(err.Error(), "Amazon EKS") || r.j.Request.KeyHash != "" {
+		t.Errorf("a key on EKS: %v, key %q", err, r.j.Request.KeyHash)
 	}
-	r.j.RequestName, r.j.RequestUID, r.j.Options.Timeout = "x", "u", time.Millisecond
+	r.j.Request.Name, r.j.Request.UID, r.j.Options.Timeout = "x", "u", time.Millisecond
 	_, err := r.awaitApproval(ctx)
 	if hint := hinting.Of(err); !errors.Is(err, context.DeadlineExceeded) || strings.Contains(hint, "nothing is lost") || !strings.Contains(hint, "Amazon EKS") {
 		t.Errorf("a wait on EKS: %v, hint: %s", err, hint)

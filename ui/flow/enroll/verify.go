@@ -87,8 +87,8 @@ func (r *attempt) signIn(ctx context.Context) (outcome, error) {
 // file that was named for it, "" if none was.
 func resultOf(j *enrolling.Progress, kubeconfig string, me csr.Identity) enrolling.Result {
 	res := enrolling.Result{
-		Name: j.Options.Name, Context: j.Options.Name, Key: j.Key,
-		Fingerprint: j.KeyHash, Request: j.RequestName, User: me.User, Groups: me.Groups,
+		Name: j.Options.Name, Context: j.Options.Name, Key: j.Request.Key,
+		Fingerprint: j.Request.KeyHash, Request: j.Request.Name, User: me.User, Groups: me.Groups,
 	}
 	if cert, err := csr.ParseCertificate(j.Certificate); err == nil {
 		res.NotAfter = cert.Leaf.NotAfter

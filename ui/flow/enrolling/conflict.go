@@ -44,7 +44,7 @@ func (j *Progress) Continue(o Options) error {
 	}
 	j.Options.Join = o.Join
 	for _, x := range table() {
-		if x.fixed == never || x.fixed == fromKey && j.KeyHash == "" || x.fixed == fromRequest && len(j.Request) == 0 {
+		if x.fixed == never || x.fixed == fromKey && j.Request.KeyHash == "" || x.fixed == fromRequest && len(j.Request.Spec.Request) == 0 {
 			x.copy(&j.Options, &o)
 		}
 	}
@@ -65,10 +65,10 @@ func (j *Progress) continues(o Options) error {
 	if j.Did(StepToken) && !SameToken(o.Token, old.Token) {
 		return old.Conflict("token", old.Token.String(), o.Token.String())
 	}
-	if j.KeyHash != "" && o.Key.Scheme != "" && !sameKey(o.Key, j.Key) {
-		return old.Conflict("key", j.Key.String(), o.Key.String())
+	if j.Request.KeyHash != "" && o.Key.Scheme != "" && !sameKey(o.Key, j.Request.Key) {
+		return old.Conflict("key", j.Request.Key.String(), o.Key.String())
 	}
-	if !j.Generating && j.KeyHash == "" {
+	if !j.Generating && j.Request.KeyHash == "" {
 		return nil
 	}
 	return old.differs(o, fromKey)

@@ -80,7 +80,7 @@ func (o *Options) UseTicket(t ticket.Ticket) error {
 		return differs("signer", o.SignerName, cmp.Or(t.Signer, csr.ClientSigner))
 	case o.Expiration != 0 && t.Lifetime != 0 && o.Expiration > t.Lifetime:
 		return differs("lifetime", o.Expiration.String(), t.Lifetime.String())
-	case o.NoAttestation && t.Policy != 0:
+	case !o.Attests() && t.Policy != 0:
 		return hint.With(fmt.Errorf("a request without attestation: %w", ErrTicket), "the ticket asks for "+t.Policy.String())
 	}
 	if err := o.usePolicy(t.Policy); err != nil {

@@ -148,7 +148,7 @@ func (t NameTemplate) FillAll(field string, list []string) ([]string, error) {
 	return out, nil
 }
 
-func (t NameTemplate) FillNames(a AltNames) (out AltNames, err error) {
+func (t NameTemplate) fillNames(a AltNames) (out AltNames, err error) {
 	for _, l := range []struct {
 		field string
 		from  []string
@@ -159,4 +159,23 @@ func (t NameTemplate) FillNames(a AltNames) (out AltNames, err error) {
 		}
 	}
 	return out, nil
+}
+
+// FillNames replaces the placeholders in the names that o asks for.
+func (o *Options) FillNames(token hsm.TokenInfo) (err error) {
+	t := NameTemplate{Token: token, Context: o.Context}
+	if o.User, err = t.Fill("user", o.User); err != nil {
+		return err
+	}
+	if o.Groups, err = t.FillAll("group", o.Groups); err != nil {
+		return err
+	}
+	o.AltNames, err = t.fillNames(o.AltNames)
+	return err
+}
+
+// HasPlaceholders tells whether there are any: a token must be looked at to fill them.
+func (o *Options) HasPlaceholders() bool {
+	all := slices.Concat([]string{o.User}, o.Groups, o.AltNames.All())
+	return slices.ContainsFunc(all, func(s string) bool { return strings.Contains(s, "{") })
 }

@@ -99,6 +99,19 @@ func (o *Options) FillDefaults() {
 	Fill(&o.Generate.Slot, o.Token.NewSlot())
 }
 
+// Attests tells whether the request is to carry the token's attestation of the key, if
+// the token makes one.
+func (o *Options) Attests() bool { return !o.NoAttestation }
+
+// Prospect is the request for a forecast, as far as the options tell; attests says
+// whether the token attests its keys.
+func (o *Options) Prospect(attests bool) csr.Prospect {
+	return csr.Prospect{
+		Subject: csr.Subject{User: o.User, Groups: o.Groups}, SignerName: o.SignerName, Expiration: o.Expiration,
+		Extension: attests && o.Attests(),
+	}
+}
+
 // table has the options, in the order in which a command shows them. Where the
 // cluster is found and who files the request there (Join, Renewal) is not of it:
 // these are things of several parts, some of them secret.

@@ -31,7 +31,7 @@ func whole() *Progress {
 			Labels:   map[string]string{"team": "a b", "k": "v"}, ApproveWith: "/a b", KeepCurrent: true, Replace: true, Restart: true, Timeout: time.Minute,
 		},
 		Cluster: cluster.Cluster{Server: "https://10.0.0.1:6443", CAData: []byte("ca")}, Namespace: "team", Generating: true, Before: []string{"00"},
-		Key: key, KeyHash: "0102", RequestName: "jane-1", Request: []byte("pem"), RequestUID: "uid", Told: "uid", Certificate: []byte("cert"),
+		Request: Request{Name: "jane-1", UID: "uid", Key: key, KeyHash: "0102", Spec: csr.Spec{Request: []byte("pem")}}, Told: "uid", Certificate: []byte("cert"),
 		Rejected: true, Done: []Step{StepToken, StepKey}, Updated: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 	}
 }
@@ -51,6 +51,10 @@ func TestRecord(t *testing.T) {
 		var back Progress
 		if err := json.Unmarshal(want, &back); err != nil {
 			t.Fatal(err)
+		}
+		if r := back.Request; r.Name != r.Spec.Name || r.Spec.SignerName != "" && (r.Context != back.Options.Context || r.Server != back.Cluster.Server ||
+			r.Spec.Expiration != back.Options.Expiration || len(r.Spec.Labels) != len(back.Options.Labels)) {
+			t.Errorf("%s has the request %+v", file, r)
 		}
 		if again, err := json.MarshalIndent(&back, "", "  "); err != nil || !bytes.Equal(append(again, '\n'), want) {
 			t.Errorf("%s, read and written: %v\n%s", file, err, again)

@@ -1,12 +1,11 @@
 package enrolling
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
-
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
@@ -21,32 +20,28 @@ import (
 // cannot be repeated, so that it resumes after an unplugged token, a closed
 // laptop or an approval that takes a day. It holds nothing secret.
 type Progress struct {
-	Options Options `json:"options"`
+	Options Options
 	// Cluster is the API server's endpoint, and Namespace the one that commands
 	// act on, both as read from the source context.
-	Cluster   cluster.Cluster `json:"cluster"`
-	Namespace string          `json:"namespace,omitempty"`
+	Cluster   cluster.Cluster
+	Namespace string
 	// Generating is set before a key is generated, with the fingerprints of the
 	// keys that were in its place then (Before): another one found there
 	// afterwards is ours.
-	Generating bool     `json:"generating,omitempty"`
-	Before     []string `json:"before,omitempty"`
-	// Key and KeyHash name the key once it exists.
-	Key     hsm.URI `json:"key,omitzero"`
-	KeyHash string  `json:"keyHash,omitempty"`
-	// RequestName and Request are recorded before the request is filed, UID after.
-	RequestName string `json:"requestName,omitempty"`
-	Request     []byte `json:"request,omitempty"`
-	RequestUID  string `json:"requestUID,omitempty"`
+	Generating bool
+	Before     []string
+	// Request has the key once it exists. Its name and its PKCS#10 are recorded before
+	// it is filed, its UID after.
+	Request Request
 	// Told is the UID of the last request whose denial, or refusal by the signer, a run
 	// has reported.
-	Told string `json:"told,omitempty"`
+	Told string
 	// Certificate is the issued chain, PEM, leaf first.
-	Certificate []byte `json:"certificate,omitempty"`
+	Certificate []byte
 	// Rejected: the API server did not accept Certificate.
-	Rejected bool      `json:"rejected,omitempty"`
-	Done     []Step    `json:"done"`
-	Updated  time.Time `json:"updated"`
+	Rejected bool
+	Done     []Step
+	Updated  time.Time
 }
 
 // Did tells whether step s was finished.
@@ -69,7 +64,7 @@ func (j *Progress) Unmark(s Step) {
 func (j *Progress) Finished() bool { return j.Did(StepVerify) && j.Did(StepKubeconfig) }
 
 // Filed tells whether there is a request that a forecast would come too late for.
-func (j *Progress) Filed() bool { return j.RequestUID != "" || len(j.Certificate) > 0 }
+func (j *Progress) Filed() bool { return j.Request.UID != "" || len(j.Certificate) > 0 }
 
 // ErrTokenNeeded: the bootstrap token, which is not recorded, must be given
 // once more to go on.
@@ -99,29 +94,63 @@ func (j *Progress) OtherFiler() string {
 func (j *Progress) Enrollment() enrollment.Enrollment {
 	o := j.Options
 	return enrollment.Enrollment{
-		Name: o.Name, Cluster: j.Cluster, Namespace: j.Namespace, Key: j.Key, KeyHash: j.KeyHash,
+		Name: o.Name, Cluster: j.Cluster, Namespace: j.Namespace, Key: j.Request.Key, KeyHash: j.Request.KeyHash,
 		User: o.User, Groups: o.Groups, Policy: consent.Session,
 		Context: o.Context, Created: time.Now().UTC().Truncate(time.Second),
 	}
 }
 
-// Spec is the request that the enrollment files.
-func (j *Progress) Spec() csr.Spec {
-	o := j.Options
-	return csr.Spec{Name: j.RequestName, Request: j.Request, SignerName: o.SignerName,
-		Expiration: o.Expiration, Reason: o.Reason, Labels: o.Labels}
-}
-
-// Ref names the request that was filed.
-func (j *Progress) Ref() csr.Ref {
-	return csr.Ref{Name: j.RequestName, UID: types.UID(j.RequestUID)}
-}
-
 // Prospect is the request as far as it is known before there is a key.
 func (j *Progress) Prospect(accepted *csr.Accepted) csr.Prospect {
-	o := j.Options
-	return csr.Prospect{
-		Subject: csr.Subject{User: o.User, Groups: o.Groups}, SignerName: o.SignerName, Expiration: o.Expiration,
-		Extension: o.Token.Kind().Attests && !o.NoAttestation, Accepted: accepted,
+	p := j.Options.Prospect(j.Options.Token.Kind().Attests)
+	p.Accepted = accepted
+	return p
+}
+
+// progressFile is a record as it is written. What it says of its request stands beside
+// the rest, as programs of earlier versions read and write it.
+type progressFile struct {
+	Options     Options         `json:"options"`
+	Cluster     cluster.Cluster `json:"cluster"`
+	Namespace   string          `json:"namespace,omitempty"`
+	Generating  bool            `json:"generating,omitempty"`
+	Before      []string        `json:"before,omitempty"`
+	Key         hsm.URI         `json:"key,omitzero"`
+	KeyHash     string          `json:"keyHash,omitempty"`
+	RequestName string          `json:"requestName,omitempty"`
+	Request     []byte          `json:"request,omitempty"`
+	RequestUID  string          `json:"requestUID,omitempty"`
+	Told        string          `json:"told,omitempty"`
+	Certificate []byte          `json:"certificate,omitempty"`
+	Rejected    bool            `json:"rejected,omitempty"`
+	Done        []Step          `json:"done"`
+	Updated     time.Time       `json:"updated"`
+}
+
+// MarshalJSON implements [json.Marshaler].
+func (j *Progress) MarshalJSON() ([]byte, error) {
+	r := j.Request
+	return json.Marshal(progressFile{
+		Options: j.Options, Cluster: j.Cluster, Namespace: j.Namespace, Generating: j.Generating, Before: j.Before,
+		Key: r.Key, KeyHash: r.KeyHash, RequestName: r.Name, Request: r.Spec.Request, RequestUID: r.UID,
+		Told: j.Told, Certificate: j.Certificate, Rejected: j.Rejected, Done: j.Done, Updated: j.Updated,
+	})
+}
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (j *Progress) UnmarshalJSON(b []byte) error {
+	var f progressFile
+	if err := json.Unmarshal(b, &f); err != nil {
+		return err
 	}
+	*j = Progress{
+		Options: f.Options, Cluster: f.Cluster, Namespace: f.Namespace, Generating: f.Generating, Before: f.Before,
+		Request: Request{Key: f.Key, KeyHash: f.KeyHash, UID: f.RequestUID},
+		Told:    f.Told, Certificate: f.Certificate, Rejected: f.Rejected, Done: f.Done, Updated: f.Updated,
+	}
+	if f.RequestName != "" {
+		j.Request.Ask(f.RequestName, f.Request, &f.Options)
+		j.Request.Server, j.Request.Created = f.Cluster.Server, f.Updated
+	}
+	return nil
 }

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/csr"
-	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/hsm/shared/record"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
@@ -94,21 +93,6 @@ func (s Store) All() ([]Progress, error) {
 	return all, nil
 }
 
-// Request is the record of a request that was filed from here. It is written
-// before the request is filed, so that nothing is lost by a crash.
-type Request struct {
-	Name string `json:"name"`
-	// UID is the cluster's, "" until it has answered.
-	UID string `json:"uid,omitempty"`
-	// Context and Server say where it was filed.
-	Context string    `json:"context"`
-	Server  string    `json:"server"`
-	Key     hsm.URI   `json:"key,omitzero"`
-	KeyHash string    `json:"keyHash"`
-	Spec    csr.Spec  `json:"spec"`
-	Created time.Time `json:"created"`
-}
-
 func (s Store) requestsDir() string { return filepath.Join(s.env.Dirs.State, "requests") }
 
 // RequestPath is the record's file: a name can stand for requests in several clusters.
@@ -172,11 +156,10 @@ func (s Store) Requests(server string) ([]Request, error) {
 		return nil, err
 	}
 	for _, j := range journals {
-		if j.RequestName == "" || j.Finished() || j.Cluster.Server != server {
+		if j.Request.Name == "" || j.Finished() || j.Cluster.Server != server {
 			continue
 		}
-		all = append(all, Request{Name: j.RequestName, UID: j.RequestUID, Context: j.Options.Context, Server: server,
-			Key: j.Key, KeyHash: j.KeyHash, Spec: j.Spec(), Created: j.Updated})
+		all = append(all, j.Request)
 	}
 	return all, nil
 }

@@ -2,6 +2,7 @@ package request
 
 import (
 	"context"
+	"crypto"
 	"errors"
 	"fmt"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
 // ErrForecast: the cluster is certain to refuse the request.
@@ -34,43 +36,43 @@ func ForecastRefusal(points []csr.Point) error {
 // Forecast says what is likely to become of the request that o
 // describes. It asks for no PIN and changes nothing. Without a key the points
 // about it are left out.
-func (f Own) Forecast(ctx context.Context, o Options) ([]csr.Point, error) {
+func (f Own) Forecast(ctx context.Context, o enrolling.Options) ([]csr.Point, error) {
 	client, err := f.access.Client(ctx, o.Context)
 	if err != nil {
 		return nil, err
 	}
-	p := csr.Prospect{SignerName: o.SignerName, Expiration: o.Expiration}
 	var info hsm.TokenInfo
+	var key crypto.PublicKey
 	if o.Key.Scheme != "" {
-		if info, err = f.lookAtKey(ctx, o, &p); err != nil {
+		if info, key, err = f.lookAtKey(ctx, o.Key); err != nil {
 			return nil, err
 		}
 	}
-	if o, err = o.filled(info); err != nil {
+	if err := o.FillNames(info); err != nil {
 		return nil, err
 	}
-	p.Subject = csr.Subject{User: o.User, Groups: o.Groups}
+	p := o.Prospect(info.Can.Attest)
+	p.Key = key
 	if to, err := f.access.Verified(ctx, o.Context); err == nil { // a cluster that is not verified is not asked
 		p.Accepted = cluster.AcceptedBy(ctx, to)
 	}
 	return client.Forecast(ctx, p)
 }
 
-// lookAtKey reads of the key what can be read without a PIN.
-func (f Own) lookAtKey(ctx context.Context, o Options, p *csr.Prospect) (hsm.TokenInfo, error) {
-	t, err := f.env.Drivers.Open(ctx, o.Key)
+// lookAtKey reads of the key what can be read without a PIN; nil if there is none.
+func (f Own) lookAtKey(ctx context.Context, u hsm.URI) (info hsm.TokenInfo, key crypto.PublicKey, err error) {
+	t, err := f.env.Drivers.Open(ctx, u)
 	if err != nil {
-		return hsm.TokenInfo{}, err
+		return info, nil, err
 	}
 	defer t.Close()
-	slot, err := t.Slot(ctx, o.Key)
+	slot, err := t.Slot(ctx, u)
 	if err != nil {
-		return hsm.TokenInfo{}, err
+		return info, nil, err
 	}
 	if slot.Key != nil {
-		p.Key = slot.Key.Public
+		key = slot.Key.Public
 	}
-	info, err := t.Info(ctx)
-	p.Extension = info.Can.Attest && !o.NoAttestation
-	return info, err
+	info, err = t.Info(ctx)
+	return info, key, err
 }

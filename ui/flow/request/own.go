@@ -1,6 +1,7 @@
 package request
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
@@ -21,39 +21,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
-// Options say what request to file for a key that exists. User, Groups
-// and Names may hold placeholders, see nameTemplate.
-type Options struct {
-	Name       string  // "" makes one from user and key
-	Context    string  // kubeconfig context that files it
-	Key        hsm.URI // names the key on its token
-	User       string
-	Groups     []string
-	Names      enrolling.AltNames
-	SignerName string
-	Expiration time.Duration
-	Reason     string
-	Labels     map[string]string
-	// NoAttestation leaves the token's attestation of the key out.
-	NoAttestation bool
-	// AcceptForecast files also what is certain to be refused.
-	AcceptForecast bool
-}
-
-// filled replaces the placeholders.
-func (o Options) filled(info hsm.TokenInfo) (Options, error) {
-	t := enrolling.NameTemplate{Token: info, Context: o.Context}
-	var err error
-	if o.User, err = t.Fill("user", o.User); err != nil {
-		return o, err
-	}
-	if o.Groups, err = t.FillAll("group", o.Groups); err != nil {
-		return o, err
-	}
-	o.Names, err = t.FillNames(o.Names)
-	return o, err
-}
-
 // Own are the requests that were filed from here.
 type Own struct {
 	env    *env.Env
@@ -63,11 +30,12 @@ type Own struct {
 // NewOwn returns those that e has records of.
 func NewOwn(e *env.Env) Own { return Own{env: e, access: cluster.Access{Env: e}} }
 
-// Create signs a PKCS#10 on the token and files it. A request of that
-// name that an earlier call has signed and not filed is filed as it is.
-func (f Own) Create(ctx context.Context, o Options, p hsm.Prompter) (View, error) {
-	if o.Name != "" {
-		if err := csr.ValidName(o.Name); err != nil {
+// Create signs a PKCS#10 on the token, as o asks, and files it. A request called name
+// that an earlier call has signed and not filed is filed as it is; "" makes a name from
+// user and key.
+func (f Own) Create(ctx context.Context, name string, o enrolling.Options, p hsm.Prompter) (View, error) {
+	if name != "" {
+		if err := csr.ValidName(name); err != nil {
 			return View{}, err
 		}
 	}
@@ -91,12 +59,11 @@ func (f Own) Create(ctx context.Context, o Options, p hsm.Prompter) (View, error
 	if err != nil {
 		return View{}, err
 	}
-	if o, err = o.filled(info); err != nil {
+	if err := o.FillNames(info); err != nil {
 		return View{}, err
 	}
 	if !o.AcceptForecast {
-		points, err := client.Forecast(ctx, csr.Prospect{Subject: csr.Subject{User: o.User, Groups: o.Groups},
-			SignerName: o.SignerName, Expiration: o.Expiration})
+		points, err := client.Forecast(ctx, o.Prospect(info.Can.Attest))
 		if err == nil {
 			err = ForecastRefusal(points)
 		}
@@ -104,70 +71,45 @@ func (f Own) Create(ctx context.Context, o Options, p hsm.Prompter) (View, error
 			return View{}, err
 		}
 	}
-	own, err := f.sign(ctx, t, o, server, p)
-	if err != nil {
+	own := enrolling.Request{Name: name, Server: server, Key: o.Key}
+	if err := f.sign(ctx, t, info.Can, o, &own, p); err != nil {
 		return View{}, err
 	}
 	return f.file(ctx, client, own)
 }
 
-// sign signs the request and records it, or returns the one on record.
-func (f Own) sign(ctx context.Context, t hsm.Token, o Options, server string, p hsm.Prompter) (enrolling.Request, error) {
+// sign signs the request and records it, or takes the one on record.
+func (f Own) sign(ctx context.Context, t hsm.Token, able hsm.Abilities, o enrolling.Options, own *enrolling.Request, p hsm.Prompter) error {
 	signer, err := t.Signer(ctx, o.Key, nil, ask.With(p, hsm.Purpose{Action: "sign the certificate request"}))
 	if err != nil {
-		return enrolling.Request{}, err
+		return err
 	}
-	hash, err := hsm.Fingerprint(signer.Public())
-	if err != nil {
-		return enrolling.Request{}, err
+	if own.KeyHash, err = hsm.Fingerprint(signer.Public()); err != nil {
+		return err
 	}
-	if o.Name == "" {
-		o.Name = csr.RequestName(o.User, hash)
-	}
-	switch old, err := enrolling.NewStore(f.env).LoadRequest(server, o.Name); {
-	case err == nil && old.UID == "" && old.KeyHash == hash:
-		return old, nil
+	name := cmp.Or(own.Name, csr.RequestName(o.User, own.KeyHash))
+	switch old, err := enrolling.NewStore(f.env).LoadRequest(own.Server, name); {
+	case err == nil && old.UID == "" && old.KeyHash == own.KeyHash:
+		*own = old
+		return nil
 	case err == nil:
-		return enrolling.Request{}, hinting.With(fmt.Errorf("a request %q was made here before", o.Name), fmt.Sprintf("follow it with `kubehsm csr wait %s`, take it back with `kubehsm csr cancel %s`, or choose another --name", o.Name, o.Name))
+		return hinting.With(fmt.Errorf("a request %q was made here before", name), fmt.Sprintf("follow it with `kubehsm csr wait %s`, take it back with `kubehsm csr cancel %s`, or choose another --name", name, name))
 	case !errors.Is(err, fs.ErrNotExist):
-		return enrolling.Request{}, err
+		return err
 	}
-	with := csr.RequestOptions{SignerName: o.SignerName}
-	if err := o.Names.Into(&with); err != nil {
-		return enrolling.Request{}, err
+	if _, err := Sign(ctx, t, able, signer, &o, own); err != nil { // the view says that there is no attestation
+		return err
 	}
-	if !o.NoAttestation {
-		info, err := t.Info(ctx)
-		if err != nil {
-			return enrolling.Request{}, err
-		}
-		if with.ExtraExtensions, _, err = Attestation(ctx, t, info.Can, o.Key); err != nil { // the view says that there is none
-			return enrolling.Request{}, fmt.Errorf("attest the key: %w", err)
-		}
-	}
-	pem, err := csr.NewRequest(signer, csr.Subject{User: o.User, Groups: o.Groups}, with)
-	if err != nil {
-		return enrolling.Request{}, err
-	}
-	own := enrolling.Request{Name: o.Name, Context: o.Context, Server: server, Key: o.Key, KeyHash: hash, Created: time.Now().UTC().Truncate(time.Second),
-		Spec: csr.Spec{Name: o.Name, Request: pem, SignerName: o.SignerName, Expiration: o.Expiration, Reason: o.Reason, Labels: o.Labels}}
-	return own, enrolling.NewStore(f.env).SaveRequest(own)
+	own.Created = time.Now().UTC().Truncate(time.Second)
+	return enrolling.NewStore(f.env).SaveRequest(*own)
 }
 
 // file files a recorded request, or finds it filed.
 func (f Own) file(ctx context.Context, client *csr.Client, own enrolling.Request) (View, error) {
-	obj, err := client.Create(ctx, own.Spec)
-	if csr.IsForbidden(err) {
-		text, textErr := csr.AdminCommand(own.Spec)
-		if textErr != nil {
-			return View{}, errors.Join(err, textErr)
-		}
-		return View{}, &SendToAdmin{Err: err, Text: text}
-	}
+	obj, err := File(ctx, client, &own, "")
 	if err != nil {
 		return View{}, err
 	}
-	own.UID = string(obj.UID)
 	if err := enrolling.NewStore(f.env).SaveRequest(own); err != nil {
 		return View{}, err
 	}
@@ -333,8 +275,8 @@ func (f Own) Wait(ctx context.Context, kubeContext, name string, report func(str
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	ref := csr.Ref{Name: name, UID: types.UID(own.UID)}
-	status, err := client.Wait(ctx, ref, func(s csr.Status) { report(StatusLine(name, s)) })
+	own.Name = name
+	status, err := client.Wait(ctx, own.Ref(), func(s csr.Status) { report(StatusLine(name, s)) })
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func (k Keys) Import(ctx context.Context, u hsm.URI, name string, pem []byte, p 
 			return nil, err
 		}
 		if u.Scheme == "" {
-			u = j.Key
+			u = j.Request.Key
 		}
 	}
 	if u.Scheme == "" {
@@ -82,7 +82,7 @@ func hasKey(j *enrolling.Progress, slot hsm.Slot) error {
 	if err != nil {
 		return err
 	}
-	if hash != j.KeyHash {
+	if hash != j.Request.KeyHash {
 		return hint.Withf(fmt.Errorf("%s holds another key than the enrollment %q: %w", slot.URI, j.Options.Name, hsm.ErrKeyMismatch), "leave --key out, or --enrollment")
 	}
 	return nil

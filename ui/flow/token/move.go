@@ -72,7 +72,7 @@ func (k Keys) followRecords(ctx context.Context, moved hsm.Slot) error {
 		return err
 	}
 	for _, j := range all {
-		if j.KeyHash != hash || j.Key.Scheme != moved.URI.Scheme {
+		if j.Request.KeyHash != hash || j.Request.Key.Scheme != moved.URI.Scheme {
 			continue
 		}
 		if err := k.followRecord(ctx, j.Options.Name, moved.URI.Slot); err != nil {
@@ -92,7 +92,7 @@ func (k Keys) followRecord(ctx context.Context, name, slot string) error {
 	if err != nil {
 		return err
 	}
-	j.Key.Slot, j.Options.Generate.Slot = slot, slot
+	j.Request.Key.Slot, j.Options.Generate.Slot = slot, slot
 	if j.Options.Key.Scheme != "" {
 		j.Options.Key.Slot = slot
 	}

@@ -50,7 +50,7 @@ func enroll(t testing.TB, e *env.Env, made hsm.Slot, name string) {
 		t.Fatal(err)
 	}
 	at := cluster.Cluster{Server: "https://10.0.0.1:6443"}
-	j := &enrolling.Progress{Cluster: at, Key: made.URI, KeyHash: hash}
+	j := &enrolling.Progress{Cluster: at, Request: enrolling.Request{Key: made.URI, KeyHash: hash}}
 	j.Options.Name, j.Options.User, j.Options.Token, j.Options.Generate.Slot = name, "jane", made.URI.TokenOnly(), made.URI.Slot
 	if err := errors.Join(e.Dirs.Prepare(), home.MakeDir(e.ProgressDir()), enrolling.NewStore(e).Save(j),
 		e.Enrollments().Save(enrollment.Enrollment{Name: name, Cluster: at, Key: made.URI, KeyHash: hash, User: "jane", Created: time.Now().UTC()}),
@@ -80,8 +80,8 @@ func TestFollowMovedKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if en.Key.Slot != slot || j.Key.Slot != slot || j.Options.Generate.Slot != slot {
-			t.Errorf("%s: enrollment %s, record %s and %s; want %s", name, en.Key, j.Key, j.Options.Generate.Slot, slot)
+		if en.Key.Slot != slot || j.Request.Key.Slot != slot || j.Options.Generate.Slot != slot {
+			t.Errorf("%s: enrollment %s, record %s and %s; want %s", name, en.Key, j.Request.Key, j.Options.Generate.Slot, slot)
 		}
 	}
 }

@@ -96,7 +96,7 @@ func (p *resumePage) begun() (j enrolling.Progress, ok bool) {
 func (p *resumePage) sent() screen.Action {
 	j, ok := p.begun()
 	return screen.Action{Key: keys.Letter("i", "a certificate was sent"), Writes: true,
-		Reason: screen.Because(screen.When(!ok, "choose an enrollment that was begun"), screen.When(j.KeyHash == "", "it has no key yet"))}
+		Reason: screen.Because(screen.When(!ok, "choose an enrollment that was begun"), screen.When(j.Request.KeyHash == "", "it has no key yet"))}
 }
 
 func (p *resumePage) takeSent(o enrolling.Options) tea.Cmd {

@@ -12,6 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/flow/token"
 	"github.com/kubehsm/kubehsm/ui/present"
@@ -37,7 +38,7 @@ type Backend interface {
 	DeleteCertificate(ctx context.Context, u hsm.URI, l token.Loss, p hsm.Prompter) error
 	MoveKey(ctx context.Context, u hsm.URI, slot string, p hsm.Prompter) (hsm.Slot, []string, error)
 	ImportCertificate(ctx context.Context, u hsm.URI, name string, pem []byte, p hsm.Prompter) (*csr.Certificate, error)
-	CreateRequest(ctx context.Context, o request.Options, p hsm.Prompter) (request.View, error)
+	CreateRequest(ctx context.Context, o enrolling.Options, p hsm.Prompter) (request.View, error)
 	AttestKey(ctx context.Context, u hsm.URI, roots []*x509.Certificate) (token.Attestation, error)
 }
 
