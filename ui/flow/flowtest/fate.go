@@ -80,8 +80,11 @@ func (s *Server) Asked() []string {
 }
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	t, _ := parse(r.URL.Path)
+	t, ok := parse(r.URL.Path)
 	right := rightOf(verb(r, t), t)
+	if !ok {
+		right = "get " + r.URL.Path
+	}
 	s.mu.Lock()
 	s.asked = append(s.asked, right)
 	before := s.before

@@ -8,6 +8,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
+	"testing"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -32,16 +33,7 @@ func (s *Server) IssueFor(name string, from, until time.Time) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	authority, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(7), Subject: asked.Subject, NotBefore: from, NotAfter: until,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
-	der, err := x509.CreateCertificate(rand.Reader, template, &x509.Certificate{Subject: pkix.Name{CommonName: "kubernetes"}}, asked.PublicKey, authority)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	der := certify(s.t, asked.Subject, asked.PublicKey, from, until)
 	r.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved, Status: "True", Reason: "Test"}}
 	r.Status.Certificate = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	s.Put(Requests, &r)
@@ -56,4 +48,20 @@ func (s *Server) Deny(name, message string) {
 	}
 	r.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateDenied, Status: "True", Message: message}}
 	s.Put(Requests, &r)
+}
+
+// certify signs a client certificate by an authority that nobody knows.
+func certify(t testing.TB, subject pkix.Name, key any, from, until time.Time) []byte {
+	t.Helper()
+	authority, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(7), Subject: subject, NotBefore: from, NotAfter: until,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
+	der, err := x509.CreateCertificate(rand.Reader, template, &x509.Certificate{Subject: pkix.Name{CommonName: "kubernetes"}}, key, authority)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return der
 }

@@ -2,20 +2,27 @@ package flowtest
 
 import (
 	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/json"
+	"encoding/pem"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
 
@@ -54,6 +61,30 @@ func (w *World) Generate(o hsm.GenerateOptions) hsm.Slot {
 		return err
 	})
 	return s
+}
+
+// Enroll makes a key on the token and an enrollment with it at the server, as name, with
+// a certificate for an hour.
+func (w *World) Enroll(name, user string, groups ...string) enrollment.Enrollment {
+	w.T.Helper()
+	key := w.Generate(hsm.GenerateOptions{Label: name, Slot: "9a"})
+	hash, err := hsm.Fingerprint(key.Key.Public)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	en := enrollment.Enrollment{Name: name, Key: key.URI, KeyHash: hash, User: user, Groups: groups, Created: time.Now().UTC()}
+	en.Cluster.Server, en.Cluster.Direct = w.Server.URL, true
+	en.Cluster.CAData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: w.Server.Certificate().Raw})
+	cert, err := x509.ParseCertificate(certify(w.T, pkix.Name{CommonName: user, Organization: groups}, key.Key.Public,
+		time.Now().Add(-time.Minute), time.Now().Add(time.Hour)))
+	if err == nil {
+		store := w.Env.Enrollments()
+		err = errors.Join(w.Env.Dirs.Prepare(), store.Save(en), store.SaveCertificate(en, []*x509.Certificate{cert}))
+	}
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return en
 }
 
 func (w *World) open(f func(hsm.Token) error) {
@@ -98,7 +129,7 @@ func (w *World) State() map[string]string {
 	err := filepath.WalkDir(w.Env.Dirs.Home, func(p string, d fs.DirEntry, err error) error {
 		name, rel := d.Name(), strings.TrimPrefix(p, w.Env.Dirs.Home+"/")
 		if err == nil && d.Type().IsRegular() && !strings.HasSuffix(name, ".lock") && !strings.HasPrefix(name, "agent.") && !strings.HasPrefix(rel, "state/bridge") {
-			s["file "+rel] = read(w.T, p)
+			s["file "+rel] = agents.ReplaceAllString(read(w.T, p), "")
 		}
 		return err
 	})
@@ -127,6 +158,9 @@ func (w *World) Unchanged(before map[string]string) {
 		w.T.Errorf("left:\n%s", differences(before, after))
 	}
 }
+
+// agents are the lines that the agent writes into the audit log.
+var agents = regexp.MustCompile(`(?m)^.*"agent":\d+.*\n`)
 
 func read(t testing.TB, file string) string {
 	t.Helper()

@@ -15,7 +15,9 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
+	"github.com/kubehsm/kubehsm/plugin/bridge"
 )
 
 // UseCase is tried as it should be, and then with a failure at each of its steps: at
@@ -67,6 +69,7 @@ type failure struct {
 	answers func(stop func()) []hsmtest.Answer
 	is      func(error) bool
 	spends  bool // one try
+	hints   bool // it is said what to do
 }
 
 func oneOf(want ...error) func(error) bool {
@@ -75,8 +78,10 @@ func oneOf(want ...error) func(error) bool {
 	}
 }
 
+// unreachable is what clients say of an API server that does not answer, and the bridge.
 func unreachable(err error) bool {
-	return oneOf(csr.ErrUnreachable, bootstraptoken.ErrUnreachable)(err)
+	return oneOf(csr.ErrUnreachable, bootstraptoken.ErrUnreachable, bridge.ErrUnreachable)(err) ||
+		strings.Contains(err.Error(), "kubehsm: cannot reach the API server")
 }
 
 // failures are the ways in which something fails.
@@ -95,12 +100,12 @@ var failures = []failure{
 		answers: func(func()) []hsmtest.Answer {
 			return []hsmtest.Answer{hsmtest.PIN("99999999"), hsmtest.Cancel()}
 		}},
-	{name: "forbidden", kind: "request", is: func(err error) bool {
+	{name: "forbidden", kind: "request", hints: true, is: func(err error) bool {
 		return apierrors.IsForbidden(err) || errors.Is(err, bootstraptoken.ErrForbidden)
 	}, strike: func(*World, func()) (error, Fate) { return nil, 403 }},
 	{name: "500", kind: "request", is: func(err error) bool { return err != nil },
 		strike: func(*World, func()) (error, Fate) { return nil, 500 }},
-	{name: "gone", kind: "request", is: unreachable,
+	{name: "gone", kind: "request", hints: true, is: unreachable,
 		strike: func(w *World, _ func()) (error, Fate) { w.Server.Gone(); return nil, Dropped }},
 	{name: "cut", kind: "request", is: unreachable,
 		strike: func(*World, func()) (error, Fate) { return nil, Cut }},
@@ -258,6 +263,8 @@ func (c UseCase) judge(t *testing.T, name string, f failure, err error) {
 		t.Errorf("does without, and yet: %v", err)
 	case !passes && (err == nil || !is(err)):
 		t.Errorf("got %v", err)
+	case !passes && f.hints && hint.Of(err) == "":
+		t.Errorf("no hint with %v", err)
 	}
 }
 

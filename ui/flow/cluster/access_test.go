@@ -1,0 +1,83 @@
+package cluster_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
+	"github.com/kubehsm/kubehsm/ui/flow/contexts"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
+)
+
+// enrolled is a world whose agent runs, with the enrollment prod-hsm, whose context is
+// the current one.
+func enrolled(t testing.TB) *flowtest.World {
+	t.Helper()
+	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "jane", "dev")
+	w.Enroll("prod-hsm", "jane", "dev")
+	flowtest.Agent(t, w.Env)
+	change, err := contexts.New(w.Env).Set(t.Context(), "prod-hsm", true, false)
+	if err == nil {
+		err = change.Apply(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// plain is a world whose current context signs in by a bearer token.
+func plain(t testing.TB) *flowtest.World {
+	return flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "jane", "dev")
+}
+
+// whoAmI asks who somebody is to a cluster.
+func whoAmI(ctx context.Context, client *csr.Client, err error) error {
+	if err != nil {
+		return err
+	}
+	me, err := client.Rights().WhoAmI(ctx)
+	if err == nil && me.User != "jane" {
+		err = fmt.Errorf("it is %s", me.User)
+	}
+	return err
+}
+
+// TestAccess: clusters are reached as their contexts say. With a context of ours that
+// takes the token, the agent and its bridge.
+func TestAccess(t *testing.T) {
+	pin := []hsmtest.Answer{hsmtest.PIN("123456")}
+	signedIn := []string{"forbidden: get /version", "500: get /version"} // whatever it says, the cluster has answered
+	for _, c := range []flowtest.UseCase{
+		{Name: "through the bridge", World: enrolled, Answers: pin, Passes: signedIn,
+			Do: func(ctx context.Context, w *flowtest.World, p hsm.Prompter) error {
+				client, err := cluster.Access{Env: w.Env}.ThroughBridge(ctx, "prod-hsm", p)
+				return whoAmI(ctx, client, err)
+			}},
+		{Name: "a context of ours", World: enrolled, Answers: pin, Passes: signedIn,
+			Do: func(ctx context.Context, w *flowtest.World, p hsm.Prompter) error {
+				w.Env.Prompter = p
+				client, err := cluster.Access{Env: w.Env}.Client(ctx, "")
+				return whoAmI(ctx, client, err)
+			}},
+		{Name: "another context", World: plain,
+			Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
+				client, err := cluster.Access{Env: w.Env}.Client(ctx, "")
+				return whoAmI(ctx, client, err)
+			}},
+		{Name: "bootstrap tokens", World: plain,
+			Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
+				client, err := cluster.Access{Env: w.Env}.BootstrapTokens(ctx, "")
+				if err == nil {
+					_, _, err = client.List(ctx)
+				}
+				return err
+			}},
+	} {
+		c.Try(t)
+	}
+}
