@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -156,11 +157,15 @@ func fromBridge(err error) string {
 	return words
 }
 
-// cause is the text of err without the "Get \"https://…\":" in front.
+// cause is the text of err without what client-go and the "Get \"https://…\":" put
+// in front.
 func cause(err error) string {
 	var u *url.Error
-	if errors.As(err, &u) {
+	switch {
+	case errors.As(err, &u):
 		return u.Err.Error()
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return "it ended in the middle of its answer"
 	}
 	return err.Error()
 }
@@ -196,7 +201,7 @@ func isTextNotFound(err error) bool {
 func isNetwork(err error) bool {
 	var u *url.Error
 	var n net.Error
-	return errors.As(err, &u) || errors.As(err, &n)
+	return errors.As(err, &u) || errors.As(err, &n) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 func networkHint(host string, err error) string {

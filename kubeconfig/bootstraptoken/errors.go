@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -61,8 +62,12 @@ func apiError(op, verb string, err error) error {
 		return hint.Withf(fmt.Errorf("%s: %w: %w", op, ErrUnauthorized, err), "the certificate or token used is unknown to the cluster or has expired")
 	}
 	var u *url.Error
+	cut := errors.Is(err, io.ErrUnexpectedEOF)
 	if errors.As(err, &u) {
-		return hint.Withf(fmt.Errorf("%s: %w: %w", op, ErrUnreachable, u.Err), "check the address in the kubeconfig, the network and the VPN")
+		err = u.Err
+	}
+	if u != nil || cut {
+		return hint.Withf(fmt.Errorf("%s: %w: %w", op, ErrUnreachable, err), "check the address in the kubeconfig, the network and the VPN")
 	}
 	var s apierrors.APIStatus
 	if errors.As(err, &s) && s.Status().Code == http.StatusTooManyRequests {

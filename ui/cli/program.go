@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
+
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner"
 	"github.com/kubehsm/kubehsm/plugin/home"
@@ -70,6 +73,8 @@ type TUIOptions struct {
 // Run runs the command that the arguments name, reports its error and returns
 // the exit code (see package ui).
 func (p *Program) Run(ctx context.Context) int {
+	// client-go logs answers that break off to stderr, where the terminal UI is drawn.
+	klog.SetLogger(logr.Discard())
 	a := &app{Program: p, pinFD: -1, asker: p.asker}
 	err := a.run(ctx, a.Args[1:])
 	err = errors.Join(err, a.close())
