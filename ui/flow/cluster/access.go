@@ -48,12 +48,23 @@ func (a Access) configOf(ctx context.Context, rules kubeconfig.Rules, kubeContex
 	if c.User.Ours() && c.Cluster.Ours {
 		return a.bridgeConfig(ctx, c.User.Enrollment, a.Env.Prompter)
 	}
+	if err := missing(c); err != nil {
+		return nil, err
+	}
 	config, err := rules.RESTConfig(ctx, c.Name)
 	if err != nil {
 		return nil, err
 	}
 	config.Timeout = a.Env.RequestTimeout
 	return config, nil
+}
+
+// missing is the error of a context whose cluster is not there, nil for others.
+func missing(c kubeconfig.Context) error {
+	if c.Cluster.Missing {
+		return fmt.Errorf("context %q names a cluster %q that is not in the kubeconfig", c.Name, c.Cluster.Name)
+	}
+	return nil
 }
 
 // Endpoint is the API server of a context.
@@ -75,10 +86,10 @@ func (a Access) Endpoint(ctx context.Context, kubeContext string) (Endpoint, err
 		return Endpoint{}, err
 	}
 	at := Endpoint{Context: c.Name, Namespace: c.Namespace}
-	switch {
-	case c.Cluster.Missing:
-		return at, fmt.Errorf("context %q names a cluster %q that is not in the kubeconfig", c.Name, c.Cluster.Name)
-	case c.Cluster.Ours:
+	if err := missing(c); err != nil {
+		return at, err
+	}
+	if c.Cluster.Ours {
 		from, err := a.Env.Enrollments().Load(c.User.Enrollment)
 		at.Enrollment, at.Cluster = from.Name, from.Cluster
 		return at, err

@@ -2,12 +2,15 @@ package cluster_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
@@ -53,11 +56,6 @@ func TestAccess(t *testing.T) {
 	pin := []hsmtest.Answer{hsmtest.PIN("123456")}
 	signedIn := []string{"forbidden: get /version", "500: get /version"} // whatever it says, the cluster has answered
 	for _, c := range []flowtest.UseCase{
-		{Name: "through the bridge", World: enrolled, Answers: pin, Passes: signedIn,
-			Do: func(ctx context.Context, w *flowtest.World, p hsm.Prompter) error {
-				client, err := cluster.Access{Env: w.Env}.ThroughBridge(ctx, "prod-hsm", p)
-				return whoAmI(ctx, client, err)
-			}},
 		{Name: "a context of ours", World: enrolled, Answers: pin, Passes: signedIn,
 			Do: func(ctx context.Context, w *flowtest.World, p hsm.Prompter) error {
 				w.Env.Prompter = p
@@ -79,5 +77,29 @@ func TestAccess(t *testing.T) {
 			}},
 	} {
 		c.Try(t)
+	}
+}
+
+// TestConsent: where the policy wants a yes for each request, whoever signs in is asked
+// about their own, and without a yes nothing reaches the cluster.
+func TestConsent(t *testing.T) {
+	for _, c := range []struct {
+		answer hsmtest.Answer
+		want   error
+	}{{hsmtest.Yes(), nil}, {hsmtest.No(), csr.ErrWithheld}, {hsmtest.Cancel(), csr.ErrWithheld}} {
+		w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "jane")
+		en := w.Enroll("prod-hsm", "jane")
+		en.Policy = consent.Always
+		if err := w.Env.Enrollments().Save(en); err != nil {
+			t.Fatal(err)
+		}
+		flowtest.Agent(t, w.Env)
+		client, err := cluster.Access{Env: w.Env}.ThroughBridge(t.Context(), "prod-hsm", hsmtest.NewScript(t, hsmtest.PIN("123456"), c.answer))
+		if err := whoAmI(t.Context(), client, err); !errors.Is(err, c.want) {
+			t.Errorf("got %v, want %v", err, c.want)
+		}
+		if asked := slices.Contains(w.Server.Asked(), "create selfsubjectreviews"); asked != (c.want == nil) {
+			t.Errorf("%v, and the cluster was asked for %q", c.want, w.Server.Asked())
+		}
 	}
 }

@@ -1,0 +1,141 @@
+package cluster_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/kubeconfig"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
+)
+
+// TestEndpoint: a context tells where its cluster is. One of ours is followed to the
+// enrollment; one that does not verify its server is only taken by its host's name.
+func TestEndpoint(t *testing.T) {
+	w := enrolled(t)
+	a := cluster.Access{Env: w.Env}
+	for _, c := range []struct{ context, enrollment, server string }{
+		{"", "prod-hsm", w.Server.URL}, {"Prod/EU west", "", w.Server.URL}, {"open", "", "https://10.0.0.2:6443"},
+	} {
+		at, err := a.Endpoint(t.Context(), c.context)
+		if err != nil || at.Enrollment != c.enrollment || at.Cluster.Server != c.server {
+			t.Errorf("%q: %+v, %v", c.context, at, err)
+		}
+		server, serr := a.Server(t.Context(), c.context)
+		verified, verr := a.Verified(t.Context(), c.context)
+		if serr != nil || server != c.server || (verr == nil) != (c.context != "open") || verr == nil && verified.Server != c.server {
+			t.Errorf("%q: %s, %v; verified %+v, %v", c.context, server, serr, verified, verr)
+		}
+	}
+	at, err := a.Endpoint(t.Context(), "open")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var unverified *cluster.UnverifiedError
+	for _, host := range []string{"", "10.0.0.2", "10.0.0.1:6443"} {
+		if err := at.Accepts(host); !errors.As(err, &unverified) || !strings.Contains(hinting.Of(err), "--accept-risk unverified:10.0.0.2:6443") ||
+			!strings.Contains(hinting.Of(err), unverified.Consequence()) || !strings.Contains(err.Error(), `"open"`) {
+			t.Errorf("as %q: %v, hint %q", host, err, hinting.Of(err))
+		}
+	}
+	if err := at.Accepts("10.0.0.2:6443"); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestEndpointOfWhatIsNotThere: a context, a cluster, an enrollment or a file that is
+// missing is named, by all who ask for it.
+func TestEndpointOfWhatIsNotThere(t *testing.T) {
+	for name, c := range map[string]struct {
+		context, from, to string
+		want              error
+		words             string
+	}{
+		"context":   {context: "none", want: kubeconfig.ErrNoContext},
+		"cluster":   {from: "cluster: prod,", to: "cluster: other,", words: `"other"`},
+		"authority": {from: "certificate-authority-data:", to: "certificate-authority: nowhere.pem, x:", want: os.ErrNotExist},
+	} {
+		w := plain(t)
+		text, err := os.ReadFile(w.Env.Kubeconfig)
+		if err == nil && c.from != "" {
+			err = os.WriteFile(w.Env.Kubeconfig, []byte(strings.Replace(string(text), c.from, c.to, 1)), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := cluster.Access{Env: w.Env}
+		_, at := a.Endpoint(t.Context(), c.context)
+		_, verified := a.Verified(t.Context(), c.context)
+		_, config := a.Config(t.Context(), c.context)
+		_, tokens := a.BootstrapTokens(t.Context(), c.context)
+		for _, err := range []error{at, verified, config, tokens} {
+			if err == nil || c.want != nil && !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.words) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if asked := w.Server.Asked(); len(asked) > 0 {
+			t.Errorf("%s: the cluster was asked for %q", name, asked)
+		}
+	}
+	w := enrolled(t)
+	if err := w.Env.Enrollments().Delete("prod-hsm"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (cluster.Access{Env: w.Env}).Server(t.Context(), ""); err == nil {
+		t.Error("the address of an enrollment that is gone")
+	}
+}
+
+// TestAcceptedBy: a cluster that cannot be asked tells nothing, which is no error.
+func TestAcceptedBy(t *testing.T) {
+	w := plain(t)
+	at, err := cluster.Access{Env: w.Env}.Verified(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if accepted := cluster.AcceptedBy(t.Context(), at); accepted == nil {
+		t.Error("the cluster that asks for certificates tells nothing")
+	}
+	for _, proxy := range []string{"http://127.0.0.1:1", ""} {
+		other := at
+		if other.ProxyURL = proxy; proxy == "" {
+			other.CAData = nil // it is not to be trusted
+		}
+		if accepted := cluster.AcceptedBy(t.Context(), other); accepted != nil {
+			t.Errorf("by %q: %+v", proxy, accepted)
+		}
+	}
+}
+
+// TestReadProgress: how far a cluster is that is being built.
+func TestReadProgress(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "progress")
+	for text, c := range map[string]struct {
+		phase         string
+		ready, failed bool
+		words         string
+	}{
+		"":                          {words: "unexpected end"},
+		`{"phase":"ready"}`:         {phase: "ready", ready: true},
+		`{"phase":"failed"}`:        {phase: "failed", failed: true},
+		strings.Repeat(" ", 65<<10): {words: "is larger than"},
+	} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p, err := cluster.ReadProgress(file)
+		if (err == nil) != (c.words == "") || err != nil && !strings.Contains(err.Error(), c.words) ||
+			p.Phase != c.phase || p.Ready() != c.ready || p.Failed() != c.failed {
+			t.Errorf("%.20q: %+v, %v", text, p, err)
+		}
+	}
+	if p, err := cluster.ReadProgress(file + ".none"); err != nil || p.Phase != "starting" {
+		t.Errorf("none: %+v, %v", p, err)
+	}
+	if _, err := cluster.ReadProgress(filepath.Dir(file)); err == nil {
+		t.Error("a folder")
+	}
+}
