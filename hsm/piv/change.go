@@ -25,7 +25,7 @@ func (t *Token) ChangePIN(ctx context.Context, kind hsm.PINKind, p hsm.Prompter)
 	default:
 		return fmt.Errorf("changing the %s here: %w", kind, hsm.ErrUnsupported)
 	}
-	return t.exchange(ctx, kind, kind, p, func(pins applet.PINs, old, fresh *hsm.Secret) error {
+	return exchange(ctx, t, kind, kind, p, func(pins applet.PINs, old, fresh *hsm.Secret) error {
 		return pins.Change(kind, old, fresh)
 	})
 }
@@ -35,20 +35,21 @@ func (t *Token) Unblock(ctx context.Context, p hsm.Prompter) error {
 	if p == nil {
 		return hsm.ErrPINRequired
 	}
-	return t.exchange(ctx, hsm.PUK, hsm.PIVPIN, p, applet.PINs.Unblock)
+	return exchange(ctx, t, hsm.PUK, hsm.PIVPIN, p, applet.PINs.Unblock)
 }
 
 // exchange asks for the old secret and the new one and hands both to set. A
 // refused old one is asked for again, the new one only once.
-func (t *Token) exchange(
-	ctx context.Context, oldKind, newKind hsm.PINKind, p hsm.Prompter, set func(pins applet.PINs, old, fresh *hsm.Secret) error,
+func exchange(
+	ctx context.Context, t *Token, oldKind, newKind hsm.PINKind, p hsm.Prompter,
+	set func(pins applet.PINs, old, fresh *hsm.Secret) error,
 ) error {
 	var fresh *hsm.Secret
 	defer func() { fresh.Zero() }()
 	var asked hsm.TokenInfo
 	err := hsm.AskPIN(ctx, p, oldKind,
 		func() (_ hsm.TokenInfo, err error) {
-			asked, err = t.state(ctx, oldKind, p)
+			asked, err = state(ctx, t, oldKind, p)
 			return asked, err
 		},
 		func(old *hsm.Secret) error {
@@ -76,7 +77,7 @@ func (t *Token) exchange(
 
 // state is the description that a prompt for a secret shows, with the tries
 // of that secret. The last try of a PUK needs its own yes, as a PIN's does.
-func (t *Token) state(ctx context.Context, kind hsm.PINKind, p hsm.Prompter) (hsm.TokenInfo, error) {
+func state(ctx context.Context, t *Token, kind hsm.PINKind, p hsm.Prompter) (hsm.TokenInfo, error) {
 	info, err := t.Info(ctx)
 	if err != nil || kind != hsm.PUK {
 		return info, err
@@ -92,7 +93,8 @@ func (t *Token) state(ctx context.Context, kind hsm.PINKind, p hsm.Prompter) (hs
 	info.PIN.Retries, info.PIN.Default = d.PUK.Left, d.PUK.Default
 	switch d.PUK.Left {
 	case 0:
-		return info, hint.With(fmt.Errorf("the PUK: %w", hsm.ErrPINLocked), "only a reset of the PIV application helps; it destroys its keys")
+		return info, hint.With(fmt.Errorf("the PUK: %w", hsm.ErrPINLocked),
+			"only a reset of the PIV application helps; it destroys its keys")
 	case 1:
 		yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{
 			Detail: "One try is left for the PUK. A wrong one blocks it for good.", Question: "Use the last try?",

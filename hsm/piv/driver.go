@@ -105,7 +105,8 @@ func (d *Driver) Open(ctx context.Context, u hsm.URI) (hsm.Token, error) {
 	case len(found) == 0:
 		return nil, notFound(u, l)
 	case len(found) > 1:
-		return nil, hinting.With(fmt.Errorf("%d PIV cards: %w", len(found), hsm.ErrSeveralTokens), "name one by its serial, as "+found[0].URI().String())
+		return nil, hinting.With(fmt.Errorf("%d PIV cards: %w", len(found), hsm.ErrSeveralTokens),
+			"name one by its serial, as "+found[0].URI().String())
 	}
 	return d.newToken(found[0]), nil
 }

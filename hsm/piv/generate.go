@@ -53,7 +53,8 @@ func mayGenerate(s *applet.Session, slot byte, o hsm.GenerateOptions) error {
 		if !v.Known() || v.Since(major, minor) {
 			return nil
 		}
-		return hint.With(fmt.Errorf("%s: %w: firmware %s, needs %d.%d", what, hsm.ErrUnsupported, v, major, minor), "choose ecdsa-p256, which every PIV card makes, and policies that it knows")
+		return hint.With(fmt.Errorf("%s: %w: firmware %s, needs %d.%d", what, hsm.ErrUnsupported, v, major, minor),
+			"choose ecdsa-p256, which every PIV card makes, and policies that it knows")
 	}
 	var errs []error
 	switch o.Algorithm {
@@ -64,7 +65,8 @@ func mayGenerate(s *applet.Session, slot byte, o hsm.GenerateOptions) error {
 	}
 	if o.Algorithm.RSABits() > 0 && (v.Since(4, 2) && !v.Since(4, 3) || v[0] == 4 && v[1] == 3 && v[2] < 5) {
 		// CVE-2017-15361, Yubico advisory YSA-2017-01: such keys can be factored.
-		errs = append(errs, hint.With(fmt.Errorf("RSA keys made by firmware %s are weak: %w", v, hsm.ErrUnsupported), "choose ecdsa-p256"))
+		errs = append(errs, hint.With(fmt.Errorf("RSA keys made by firmware %s are weak: %w", v, hsm.ErrUnsupported),
+			"choose ecdsa-p256"))
 	}
 	if o.PIN != hsm.PINDefault || o.Touch > hsm.TouchNever {
 		errs = append(errs, need(4, 0, "PIN and touch policies"))
@@ -83,7 +85,8 @@ func mayGenerate(s *applet.Session, slot byte, o hsm.GenerateOptions) error {
 		return err
 	}
 	if err != nil || !c.Empty() {
-		return hint.With(fmt.Errorf("slot %s: %w", applet.SlotName(slot), hsm.ErrOccupied), "choose an empty slot, or allow its key to be destroyed")
+		return hint.With(fmt.Errorf("slot %s: %w", applet.SlotName(slot), hsm.ErrOccupied),
+			"choose an empty slot, or allow its key to be destroyed")
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ func (t *token) StoreCertificate(ctx context.Context, u hsm.URI, cert *x509.Cert
 	if err := t.Unlock(ctx, p); err != nil {
 		return err
 	}
-	e, slot, err := t.lookup(ctx, u)
+	e, slot, err := lookup(ctx, t.d, u)
 	if err != nil {
 		return err
 	}
@@ -28,7 +28,8 @@ func (t *token) StoreCertificate(ctx context.Context, u hsm.URI, cert *x509.Cert
 		return fmt.Errorf("%s: %w", u, hsm.ErrNoKey)
 	}
 	if !hsm.SameKey(slot.Key.Public, cert.PublicKey) {
-		return hint.With(fmt.Errorf("the certificate is for another key than %s: %w", u, hsm.ErrKeyMismatch), "store it in the slot of the key it was requested with")
+		return hint.With(fmt.Errorf("the certificate is for another key than %s: %w", u, hsm.ErrKeyMismatch),
+			"store it in the slot of the key it was requested with")
 	}
 	template, err := certificateTemplate(e, cert)
 	if err != nil {
@@ -47,13 +48,13 @@ func (t *token) StoreCertificate(ctx context.Context, u hsm.URI, cert *x509.Cert
 	if stored && len(old) == 0 {
 		return nil
 	}
-	err = t.writing(ctx, func(sh p11.SessionHandle) error {
+	err = t.d.writing(ctx, func(w writer) error {
 		if !stored {
-			if _, err := t.module.ctx.CreateObject(sh, template); err != nil {
+			if err := w.create(template); err != nil {
 				return err
 			}
 		}
-		return t.destroy(sh, old...)
+		return w.destroy(old...)
 	})
 	return fault("store the certificate", err)
 }
@@ -63,7 +64,7 @@ func (t *token) DeleteCertificate(ctx context.Context, u hsm.URI, p hsm.Prompter
 	if err := t.Unlock(ctx, p); err != nil {
 		return err
 	}
-	e, _, err := t.lookup(ctx, u)
+	e, _, err := lookup(ctx, t.d, u)
 	if err != nil {
 		return err
 	}
@@ -74,7 +75,7 @@ func (t *token) DeleteCertificate(ctx context.Context, u hsm.URI, p hsm.Prompter
 	for _, c := range e.certs {
 		certs = append(certs, c.handle)
 	}
-	err = t.writing(ctx, func(sh p11.SessionHandle) error { return t.destroy(sh, certs...) })
+	err = t.d.writing(ctx, func(w writer) error { return w.destroy(certs...) })
 	return fault("delete the certificate", err)
 }
 

@@ -19,6 +19,12 @@
 // of the token; closing an [hsm.Token] does not end it. No session, login or
 // lock is held while a person is asked.
 //
+// In code, each on top of the one before: a module is a library; a presence is where
+// a token is and what it says of itself; a session is the session and login with it; a
+// device shares them among all who opened it, and asks nobody. A reader and a writer
+// are what is done with objects in one session. What asks for PINs stands beside the
+// device.
+//
 // # Processes
 //
 // SoftHSM2 (2.6) rewrites its token file in place at every C_Login, and a

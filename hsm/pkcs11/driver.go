@@ -225,7 +225,8 @@ func (d *Driver) Open(ctx context.Context, u hsm.URI) (hsm.Token, error) {
 	case len(s.found) > 1:
 		return nil, several(u, s.found)
 	case len(s.blank) > 0:
-		return nil, hint.With(fmt.Errorf("%s: the token is not initialised: %w", u, hsm.ErrNoToken), "set it up with `kubehsm token init`")
+		return nil, hint.With(fmt.Errorf("%s: the token is not initialised: %w", u, hsm.ErrNoToken),
+			"set it up with `kubehsm token init`")
 	case len(s.failed) > 0:
 		return nil, missing(u, s.failed)
 	}
@@ -319,11 +320,11 @@ func (d *Driver) device(f match) (hsm.Token, error) {
 	id := identify(f.module, f.info)
 	dev := d.devices[id]
 	if dev == nil {
-		dev = newDevice(f)
+		dev = newDevice(f.module, f.info, f.read)
 		d.devices[id] = dev
 	}
 	dev.use(1)
-	return &token{device: dev}, nil
+	return &token{d: dev}, nil
 }
 
 // Close implements [hsm.Driver]: all tokens are logged out.

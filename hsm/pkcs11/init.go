@@ -26,7 +26,8 @@ func (d *Driver) Initialize(ctx context.Context, u hsm.URI, o hsm.InitializeOpti
 		return hsm.TokenInfo{}, hsm.ErrPINRequired
 	}
 	if len(o.Label) == 0 || len(o.Label) > labelLen || !utf8.ValidString(o.Label) {
-		return hsm.TokenInfo{}, hint.With(fmt.Errorf("%q is no label for a token", o.Label), "use 1 to 32 bytes of text")
+		return hsm.TokenInfo{}, hint.With(fmt.Errorf("%q is no label for a token", o.Label),
+			"use 1 to 32 bytes of text")
 	}
 	f, err := d.choose(ctx, u, o.Erase)
 	if err != nil {
@@ -36,37 +37,24 @@ func (d *Driver) Initialize(ctx context.Context, u hsm.URI, o hsm.InitializeOpti
 	if err != nil {
 		return hsm.TokenInfo{}, err
 	}
-	dev := tok.(*token).device
-	if err := dev.asking.enter(ctx); err != nil {
+	s := setup{d: tok.(*token).d, label: o.Label}
+	if err := s.d.asking.enter(ctx); err != nil {
 		return hsm.TokenInfo{}, errors.Join(err, tok.Close())
 	}
-	defer dev.asking.leave()
-	var info hsm.TokenInfo
-	work := func(so, user *hsm.Secret) error {
-		info, err = dev.initialize(ctx, o.Label, so, user)
-		return err
-	}
+	defer s.d.asking.leave()
 	switch {
 	case f.info.PIN.PINPad:
-		err = onPad(ctx, p, f.info, work)
+		err = s.onPad(ctx, p, f.info)
 	case f.info.Initialized:
-		err = dev.eraseWith(ctx, p, work)
+		err = s.erase(ctx, p)
 	default:
-		err = dev.initializeWith(ctx, p, work)
+		err = s.begin(ctx, p)
 	}
-	if err == nil || info.Initialized { // what was opened before is no more
-		d.forget(dev)
-		return info, err
+	if err == nil || s.done.Initialized { // what was opened before is no more
+		d.forget(s.d)
+		return s.done, err
 	}
-	return info, errors.Join(err, tok.Close())
-}
-
-// onPad tells p of the PINs that are typed on the reader while work waits for them.
-func onPad(ctx context.Context, p hsm.Prompter, t hsm.TokenInfo, work func(so, user *hsm.Secret) error) error {
-	if p != nil {
-		defer p.Touch(ctx, hsm.TouchPrompt{Token: t, Pad: hsm.SOPIN})()
-	}
-	return work(nil, nil)
+	return s.done, errors.Join(err, tok.Close())
 }
 
 // choose finds the token to set up: the blank one, or with erase the one that is set up.
@@ -83,38 +71,56 @@ func (d *Driver) choose(ctx context.Context, u hsm.URI, erase bool) (match, erro
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
-		return match{}, hint.With(fmt.Errorf("%s: %w", u, hsm.ErrSeveralTokens), fmt.Sprintf("name one by its slot, as 'pkcs11:slot-id=%d'", found[0].info.SlotID))
+		return match{}, hint.With(fmt.Errorf("%s: %w", u, hsm.ErrSeveralTokens),
+			fmt.Sprintf("name one by its slot, as 'pkcs11:slot-id=%d'", found[0].info.SlotID))
 	case len(s.found) > 0:
-		return match{}, hint.With(fmt.Errorf("token %q is set up already: %w", s.found[0].info.Name(), hsm.ErrOccupied), "--erase sets it up anew; all that is on it is lost")
+		return match{}, hint.With(fmt.Errorf("token %q is set up already: %w", s.found[0].info.Name(), hsm.ErrOccupied),
+			"--erase sets it up anew; all that is on it is lost")
 	case len(s.failed) > 0:
 		return match{}, missing(u, s.failed)
 	}
-	return match{}, hint.With(fmt.Errorf("%s: no token to set up: %w", u, hsm.ErrNoToken), "`kubehsm token list` shows what is there")
+	return match{}, hint.With(fmt.Errorf("%s: no token to set up: %w", u, hsm.ErrNoToken),
+		"`kubehsm token list` shows what is there")
 }
 
-// initializeWith asks for the PINs of a blank token.
-func (d *device) initializeWith(ctx context.Context, p hsm.Prompter, work func(so, user *hsm.Secret) error) error {
-	so, err := askNew(ctx, hsm.SOPIN, d.info, p)
+// setup sets a token up.
+type setup struct {
+	d     *device
+	label string
+	// done describes the token afterwards. Initialized means that it is erased, also
+	// with an error.
+	done hsm.TokenInfo
+}
+
+// onPad tells p of the PINs that are typed on the reader while they are awaited.
+func (s *setup) onPad(ctx context.Context, p hsm.Prompter, t hsm.TokenInfo) error {
+	defer p.Touch(ctx, hsm.TouchPrompt{Token: t, Pad: hsm.SOPIN})()
+	return s.run(ctx, nil, nil)
+}
+
+// begin asks for the PINs of a blank token.
+func (s *setup) begin(ctx context.Context, p hsm.Prompter) error {
+	so, err := askNew(ctx, hsm.SOPIN, s.d.info, p)
 	if err != nil {
 		return err
 	}
 	defer so.Zero()
-	user, err := askNew(ctx, hsm.UserPIN, d.info, p)
+	user, err := askNew(ctx, hsm.UserPIN, s.d.info, p)
 	if err != nil {
 		return err
 	}
 	defer user.Zero()
-	return work(so, user)
+	return s.run(ctx, so, user)
 }
 
-// eraseWith asks for the SO PIN of a token that is set up, and a new user PIN.
-func (d *device) eraseWith(ctx context.Context, p hsm.Prompter, work func(so, user *hsm.Secret) error) error {
+// erase asks for the SO PIN of a token that is set up, and a new user PIN.
+func (s *setup) erase(ctx context.Context, p hsm.Prompter) error {
 	var user *hsm.Secret
 	defer func() { user.Zero() }()
-	state := func() (hsm.TokenInfo, error) { return d.state(ctx, hsm.SOPIN, p) }
-	return hsm.AskPIN(ctx, p, hsm.SOPIN, state, func(so *hsm.Secret) error {
+	ask := func() (hsm.TokenInfo, error) { return state(ctx, s.d, hsm.SOPIN, p) }
+	return hsm.AskPIN(ctx, p, hsm.SOPIN, ask, func(so *hsm.Secret) error {
 		if user == nil {
-			info, err := d.describe(ctx)
+			info, err := s.d.describe(ctx)
 			if err != nil {
 				return err
 			}
@@ -122,63 +128,43 @@ func (d *device) eraseWith(ctx context.Context, p hsm.Prompter, work func(so, us
 				return err
 			}
 		}
-		return work(so, user)
+		return s.run(ctx, so, user)
 	})
 }
 
-// initialize sets the token up. A description that says Initialized means that
-// it is erased, also with an error.
-func (d *device) initialize(ctx context.Context, label string, so, user *hsm.Secret) (info hsm.TokenInfo, err error) {
-	if err := d.gate.enter(ctx); err != nil {
-		return info, err
+// run sets the token up with the PINs; nil ones are typed on the reader.
+func (s *setup) run(ctx context.Context, so, user *hsm.Secret) error {
+	err := s.d.shut(ctx, func() error {
+		return s.d.module.change(ctx, so == nil, func() error { return s.format(so, user) })
+	})
+	if is(err, p11.CKR_PIN_INCORRECT) && !s.done.Initialized {
+		return refusedPIN(ctx, s.d, hsm.SOPIN)
 	}
-	if d.closed {
-		d.gate.leave()
-		return info, errClosed
-	}
-	err = d.locate(ctx)
-	if err == nil {
-		err = d.logout()
-	}
-	if err == nil {
-		err = d.exclusive(ctx, so == nil, func() error { return d.format(label, so, user, &info) })
-	}
-	d.gate.leave()
-	if is(err, p11.CKR_PIN_INCORRECT) && !info.Initialized {
-		return info, d.refused(ctx, hsm.SOPIN)
-	}
-	return info, fault("initialise the token", err)
-}
-
-func (d *device) exclusive(ctx context.Context, pad bool, f func() error) error {
-	if pad {
-		return f()
-	}
-	defer d.module.finishing.Begin()()
-	return d.module.lock.exclusive(ctx, f)
+	return fault("initialise the token", err)
 }
 
 // format is C_InitToken and C_InitPIN.
-func (d *device) format(label string, so, user *hsm.Secret, info *hsm.TokenInfo) error {
-	m := d.module
-	padded := append([]byte(label), bytes.Repeat([]byte(" "), labelLen-len(label))...)
-	if err := m.lib.initToken(m.ctx, d.slot, so, padded); err != nil {
+func (s *setup) format(so, user *hsm.Secret) error {
+	m, slot := s.d.module, s.d.slot
+	padded := append([]byte(s.label), bytes.Repeat([]byte(" "), labelLen-len(s.label))...)
+	if err := m.lib.initToken(m.ctx, slot, so, padded); err != nil {
 		return err
 	}
 	var err error
-	if *info, err = m.token(d.slot); err == nil && info.Label != label {
+	if s.done, err = m.token(slot); err == nil && s.done.Label != s.label {
 		err = fmt.Errorf("%w: the token is in another slot now", hsm.ErrModule)
 	}
-	info.Initialized = true // whatever else goes wrong
+	s.done.Initialized = true // whatever else goes wrong
 	if err == nil {
-		err = m.session(d.slot, func(sh p11.SessionHandle) error {
+		err = m.readWrite(slot, func(sh p11.SessionHandle) error {
 			return m.asSO(sh, so, func() error { return m.lib.initPIN(m.ctx, sh, user) })
 		})
 	}
 	if err != nil {
-		return hint.With(fmt.Errorf("the token is erased and labelled, but has no user PIN yet: %w", fault("set the PIN", err)), "set it with `kubehsm token pin unblock` and the SO PIN")
+		return hint.With(fmt.Errorf("the token is erased and labelled, but has no user PIN yet: %w", fault("set the PIN", err)),
+			"set it with `kubehsm token pin unblock` and the SO PIN")
 	}
-	*info, err = m.token(d.slot)
+	s.done, err = m.token(slot)
 	return err
 }
 

@@ -89,7 +89,8 @@ func load(ctx context.Context, m Module, o Options) (*module, error) {
 		return nil, err
 	}
 	if !exists(m.Path) { // said plainly; the loader's own words differ by system
-		return nil, hint.With(fmt.Errorf("%w: %s does not exist", hsm.ErrModule, m.Path), "install the token's PKCS#11 library")
+		return nil, hint.With(fmt.Errorf("%w: %s does not exist", hsm.ErrModule, m.Path),
+			"install the token's PKCS#11 library")
 	}
 	lib, c, err := openLibrary(m.Path)
 	if err != nil {
@@ -190,7 +191,8 @@ func (m *module) scan(ctx context.Context) (all []hsm.TokenInfo, problems []hsm.
 		return nil
 	})
 	if is(err, p11.CKR_DEVICE_ERROR) { // ykcs11's word for no pcscd
-		return nil, nil, hint.With(fmt.Errorf("%w: %s reaches no device (%w)", hsm.ErrNoToken, m.Path, err), "if its tokens are smart cards, see that the smart card service (pcscd) runs")
+		return nil, nil, hint.With(fmt.Errorf("%w: %s reaches no device (%w)", hsm.ErrNoToken, m.Path, err),
+			"if its tokens are smart cards, see that the smart card service (pcscd) runs")
 	}
 	return all, problems, fault("list the tokens of "+m.Path, err)
 }
@@ -206,6 +208,42 @@ func (m *module) refresh(ctx context.Context) error {
 		_, err := m.ctx.GetSlotList(false)
 		return err
 	})
+}
+
+// asSO runs f logged in as security officer.
+func (m *module) asSO(sh p11.SessionHandle, so *hsm.Secret, f func() error) error {
+	if err := m.lib.login(m.ctx, sh, p11.CKU_SO, so); err != nil {
+		return err
+	}
+	err := f()
+	if out := m.ctx.Logout(sh); !lost(out) {
+		err = errors.Join(err, out)
+	}
+	return err
+}
+
+// readWrite runs f with a read/write session of its own.
+func (m *module) readWrite(slot uint, f func(sh p11.SessionHandle) error) (err error) {
+	sh, err := m.ctx.OpenSession(slot, p11.CKF_SERIAL_SESSION|p11.CKF_RW_SESSION)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closing := m.ctx.CloseSession(sh); !lost(closing) {
+			err = errors.Join(err, closing)
+		}
+	}()
+	return f(sh)
+}
+
+// change runs f, which changes a token, alone among all processes. A PIN pad's user may
+// take a minute: other processes are not kept waiting for that.
+func (m *module) change(ctx context.Context, pad bool, f func() error) error {
+	defer m.finishing.Begin()()
+	if pad {
+		return f()
+	}
+	return m.lock.exclusive(ctx, f)
 }
 
 // token describes the token in slot; the lock is held.

@@ -4,18 +4,15 @@ package pkcs11
 
 import (
 	"bytes"
-	"context"
 	"crypto"
 	"crypto/x509"
 	"encoding/hex"
-	"fmt"
 	"slices"
 	"time"
 
 	p11 "github.com/miekg/pkcs11"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // entry is one slot's objects: those that share a CKA_ID, or belong together by
@@ -119,10 +116,10 @@ type scope struct {
 	keys bool   // no certificates, if there are keys
 }
 
-// entries reads slots. Before login tokens hide private keys (CKA_PRIVATE): then
-// a public key, or a certificate that is no CA's, stands for its key.
-func (d *device) entries(r *reader, in scope) []*entry {
-	visible := d.unlocked.Load() || d.info.PIN.NotNeeded
+// entries reads slots; visible tells whether private keys can be seen now. Before login
+// tokens hide them (CKA_PRIVATE): then a public key, or a certificate that is no CA's,
+// stands for its key.
+func (r *reader) entries(in scope, visible bool) []*entry {
 	if in.keys && in.id != nil && !visible {
 		if e := r.onlyPublic(in.id); e != nil {
 			return []*entry{e}
@@ -283,133 +280,4 @@ func (e *entry) slot(token hsm.TokenInfo, visible bool) hsm.Slot {
 		s.Key.PIN = hsm.PINOnce
 	}
 	return s
-}
-
-// list reads the slots in a scope.
-func (d *device) list(ctx context.Context, in scope) (entries []*entry, slots []hsm.Slot, err error) {
-	err = d.reading(ctx, func(sh p11.SessionHandle) error {
-		r := d.module.reader(sh)
-		entries = d.entries(r, in)
-		slots = make([]hsm.Slot, 0, len(entries))
-		visible := d.unlocked.Load() || d.info.PIN.NotNeeded
-		for _, e := range entries {
-			slots = append(slots, e.slot(d.info, visible))
-		}
-		return r.err
-	})
-	if err != nil {
-		return nil, nil, fault("list the keys", err)
-	}
-	return entries, slots, nil
-}
-
-// Slots implements [hsm.Token].
-func (t *token) Slots(ctx context.Context, p hsm.Prompter) ([]hsm.Slot, error) {
-	_, slots, err := t.list(ctx, scope{})
-	if err != nil || len(slots) > 0 || p == nil || t.Unlocked() {
-		return slots, err
-	}
-	if err := t.Unlock(ctx, p); err != nil { // it may hide public objects, too
-		return nil, err
-	}
-	_, slots, err = t.list(ctx, scope{})
-	return slots, err
-}
-
-// Slot implements [hsm.Token].
-func (t *token) Slot(ctx context.Context, u hsm.URI) (hsm.Slot, error) {
-	if len(u.ID) > 0 {
-		// A certificate may be under another id than its key.
-		if _, slot, err := t.pick(ctx, u, scope{id: u.ID}); err == nil && slot.Key != nil && slot.Certificate != nil {
-			return slot, nil
-		}
-	}
-	_, slot, err := t.lookup(ctx, u)
-	return slot, err
-}
-
-// keyAt is [token.lookup] for the key alone: with an id, only that one's objects
-// are read.
-func (t *token) keyAt(ctx context.Context, u hsm.URI) (*entry, hsm.Slot, error) {
-	if len(u.ID) > 0 {
-		if e, slot, err := t.pick(ctx, u, scope{id: u.ID, keys: true}); err == nil && slot.Key != nil {
-			return e, slot, nil
-		}
-	}
-	return t.lookup(ctx, u)
-}
-
-// lookup finds the one slot that u names among all.
-func (t *token) lookup(ctx context.Context, u hsm.URI) (*entry, hsm.Slot, error) {
-	return t.pick(ctx, u, scope{})
-}
-
-// pick finds the one slot in a scope that u names. A slot with a key goes before
-// others, and where an id is given but no label fits, the id decides: some
-// libraries change labels with the certificate.
-func (t *token) pick(ctx context.Context, u hsm.URI, in scope) (*entry, hsm.Slot, error) {
-	entries, slots, err := t.list(ctx, in)
-	if err != nil {
-		return nil, hsm.Slot{}, err
-	}
-	fit := func(u hsm.URI) (found []int) {
-		for i, s := range slots {
-			if u.MatchSlot(s) {
-				found = append(found, i)
-			}
-		}
-		keys := slices.DeleteFunc(slices.Clone(found), func(i int) bool { return slots[i].Key == nil })
-		if len(keys) > 0 {
-			return keys
-		}
-		return found
-	}
-	found := fit(u)
-	if len(found) == 0 && len(u.ID) > 0 {
-		byID := u
-		byID.Object = ""
-		found = fit(byID)
-	}
-	switch len(found) {
-	case 1:
-		return entries[found[0]], slots[found[0]], nil
-	case 0:
-		hint := "`kubehsm key list` names those that are there"
-		if !t.Unlocked() {
-			hint = "the token is locked and may hide keys until its PIN is given"
-		}
-		return nil, hsm.Slot{}, hinting.With(fmt.Errorf("%s: %w", u, hsm.ErrNoKey), hint)
-	}
-	several := make([]hsm.Slot, len(found))
-	for i, at := range found {
-		several[i] = slots[at]
-	}
-	return nil, hsm.Slot{}, hinting.With(fmt.Errorf("%s: %w", u, hsm.ErrSeveralKeys), apart(several))
-}
-
-// apart is how to name one of several slots.
-func apart(several []hsm.Slot) string {
-	// alone is the first slot with a name that no other has; an empty one names all.
-	alone := func(name func(hsm.Slot) string) (uri string, ok bool) {
-		count := map[string]int{}
-		for _, s := range several {
-			count[name(s)]++
-		}
-		i := slices.IndexFunc(several, func(s hsm.Slot) bool { return name(s) != "" && count[name(s)] == 1 })
-		if i < 0 {
-			return "", false
-		}
-		return "'" + several[i].URI.Identity().String() + "'", true // for a shell, which ends a command at a ;
-	}
-	byLabel, label := alone(func(s hsm.Slot) string { return s.Label })
-	byID, id := alone(func(s hsm.Slot) string { return s.ID })
-	switch {
-	case label && id:
-		return "name one by its label or id, as " + byLabel
-	case label:
-		return "they share an id: name one by its label too, as " + byLabel
-	case id:
-		return "name one by its id, as " + byID
-	}
-	return "label and id do not tell them apart: rename or delete one with the tool that made it"
 }

@@ -54,7 +54,7 @@ func TestSessionLost(t *testing.T) {
 			if n := len(p.PINs()); n != 0 {
 				t.Fatalf("asked %d times while unlocked", n)
 			}
-			if err := end(spyOn(t, soft, testLabel), tok.(*token).slot); err != nil {
+			if err := end(spyOn(t, soft, testLabel), tok.(*token).d.slot); err != nil {
 				t.Fatal(err)
 			}
 			if tok.Unlocked() {
@@ -186,14 +186,14 @@ func TestRSARestricted(t *testing.T) {
 	}
 	tok := openToken(t, d).(*token)
 	slot := generateKey(t, tok, hsm.GenerateOptions{Algorithm: hsm.RSA2048})
-	err = tok.reading(t.Context(), func(sh p11.SessionHandle) error {
-		s := &signer{t: tok, ctx: t.Context(), uri: slot.URI, id: slot.URI.ID, pub: slot.Key.Public}
+	err = tok.d.reading(t.Context(), func(sh p11.SessionHandle) error {
+		s := &signer{d: tok.d, ctx: t.Context(), uri: slot.URI, id: slot.URI.ID, pub: slot.Key.Public}
 		key, _, err := s.find(sh)
 		if err != nil {
 			return err
 		}
 		pss := p11.NewMechanism(p11.CKM_RSA_PKCS_PSS, p11.NewPSSParams(p11.CKM_SHA256, p11.CKG_MGF1_SHA256, 32))
-		return tok.module.ctx.SignInit(sh, []*p11.Mechanism{pss}, key)
+		return tok.d.module.ctx.SignInit(sh, []*p11.Mechanism{pss}, key)
 	})
 	if !refused(err) {
 		t.Fatalf("the token was to refuse PSS: %v", err)
@@ -224,7 +224,7 @@ func TestWaitingIsCancellable(t *testing.T) {
 	d, _ := softHSM(t)
 	tok := openToken(t, d).(*token)
 	ctx, cancel := context.WithCancel(t.Context())
-	err := tok.with(t.Context(), func(p11.SessionHandle) error {
+	err := tok.d.with(t.Context(), func(p11.SessionHandle) error {
 		cancel()
 		_, err := tok.Info(ctx)
 		return err
@@ -411,7 +411,7 @@ func TestOpeningIsOfItsTime(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return tok.(*token).device
+		return tok.(*token).d
 	}
 
 	slow, err := newLock(t.TempDir(), realPath(other))

@@ -17,7 +17,7 @@ import (
 
 // signer is a [crypto.Signer] for one key.
 type signer struct {
-	t   *token
+	d   *device
 	ctx context.Context
 	uri hsm.URI
 	id  []byte
@@ -30,12 +30,12 @@ type signer struct {
 // Signer implements [hsm.Token]. The PIN is asked for here only if the token
 // hides the public key before login.
 func (t *token) Signer(ctx context.Context, u hsm.URI, want crypto.PublicKey, p hsm.Prompter) (crypto.Signer, error) {
-	e, slot, err := t.keyAt(ctx, u)
+	e, slot, err := keyAt(ctx, t.d, u)
 	if (errors.Is(err, hsm.ErrNoKey) || (err == nil && slot.Key == nil)) && p != nil && !t.Unlocked() {
 		if err := t.Unlock(ctx, p); err != nil {
 			return nil, err
 		}
-		e, slot, err = t.keyAt(ctx, u)
+		e, slot, err = keyAt(ctx, t.d, u)
 	}
 	switch {
 	case err != nil:
@@ -47,7 +47,7 @@ func (t *token) Signer(ctx context.Context, u hsm.URI, want crypto.PublicKey, p 
 	case want != nil && !hsm.SameKey(slot.Key.Public, want):
 		return nil, mismatch(u)
 	}
-	return &signer{t: t, ctx: ctx, uri: slot.URI, id: e.id, pub: slot.Key.Public, p: p, made: e.seenIn}, nil
+	return &signer{d: t.d, ctx: ctx, uri: slot.URI, id: e.id, pub: slot.Key.Public, p: p, made: e.seenIn}, nil
 }
 
 func mismatch(u hsm.URI) error {
@@ -88,11 +88,11 @@ func (s *signer) Sign(_ io.Reader, digest []byte, opts crypto.SignerOpts) ([]byt
 func (s *signer) sign(plan scheme) (sig []byte, err error) {
 	var typed *hsm.Secret
 	defer func() { typed.Zero() }()
-	if err := s.t.unlock(s.ctx, s.p, &typed); err != nil {
+	if err := unlock(s.ctx, s.d, s.p, &typed); err != nil {
 		return nil, err
 	}
 	always := false
-	err = s.t.with(s.ctx, func(sh p11.SessionHandle) error {
+	err = s.d.with(s.ctx, func(sh p11.SessionHandle) error {
 		var key p11.ObjectHandle
 		if key, always, err = s.find(sh); err != nil {
 			return err
@@ -106,13 +106,13 @@ func (s *signer) sign(plan scheme) (sig []byte, err error) {
 	if err != nil || !always || typed != nil {
 		return sig, err
 	}
-	if err := s.t.asking.enter(s.ctx); err != nil {
+	if err := s.d.asking.enter(s.ctx); err != nil {
 		return nil, err
 	}
-	defer s.t.asking.leave()
+	defer s.d.asking.leave()
 	var asked hsm.TokenInfo
-	err = hsm.AskPIN(s.ctx, s.p, hsm.UserPIN, s.t.states(s.ctx, &asked), func(pin *hsm.Secret) error {
-		return s.t.with(s.ctx, func(sh p11.SessionHandle) error {
+	err = hsm.AskPIN(s.ctx, s.p, hsm.UserPIN, s.d.states(s.ctx, &asked), func(pin *hsm.Secret) error {
+		return s.d.with(s.ctx, func(sh p11.SessionHandle) error {
 			key, _, err := s.find(sh)
 			if err != nil {
 				return err
@@ -127,8 +127,8 @@ func (s *signer) sign(plan scheme) (sig []byte, err error) {
 // find returns the private key and whether it wants the PIN every time, after
 // checking that it still is the one that the signer was made for.
 func (s *signer) find(sh p11.SessionHandle) (key p11.ObjectHandle, always bool, err error) {
-	r := s.t.module.reader(sh)
-	err = s.t.module.lock.shared(s.ctx, func() error {
+	r := s.d.module.reader(sh)
+	err = s.d.module.lock.shared(s.ctx, func() error {
 		key, always, err = s.match(r)
 		return errors.Join(r.err, err)
 	})
@@ -172,7 +172,7 @@ func (s *signer) match(r *reader) (p11.ObjectHandle, bool, error) {
 		return 0, false, r.err
 	case other:
 		return 0, false, mismatch(s.uri)
-	case !s.t.unlocked.Load() && !s.t.info.PIN.NotNeeded: // the login went with a session
+	case !s.d.usable(): // the login went with a session
 		return 0, false, p11.Error(p11.CKR_USER_NOT_LOGGED_IN)
 	}
 	return 0, false, fmt.Errorf("%s: %w", s.uri, hsm.ErrNoKey)
@@ -229,20 +229,20 @@ func refused(err error) bool {
 }
 
 func (s *signer) once(sh p11.SessionHandle, key p11.ObjectHandle, a attempt) ([]byte, error) {
-	c := s.t.module.ctx
+	c := s.d.module.ctx
 	if err := c.SignInit(sh, []*p11.Mechanism{a.mechanism}, key); err != nil {
 		return nil, err
 	}
-	return s.t.module.lib.sign(c, sh, a.data)
+	return s.d.module.lib.sign(c, sh, a.data)
 }
 
 // authenticated signs with a key that wants the PIN for it: in a session of its
 // own, as a refused PIN leaves the operation hanging there.
 func (s *signer) authenticated(key p11.ObjectHandle, asked *hsm.PINState, pin *hsm.Secret, a attempt) (sig []byte, err error) {
-	c := s.t.module.ctx
+	c := s.d.module.ctx
 	var sh p11.SessionHandle
-	err = s.t.module.lock.shared(s.ctx, func() error {
-		sh, err = c.OpenSession(s.t.slot, p11.CKF_SERIAL_SESSION)
+	err = s.d.module.lock.shared(s.ctx, func() error {
+		sh, err = c.OpenSession(s.d.slot, p11.CKF_SERIAL_SESSION)
 		return err
 	})
 	if err != nil {
@@ -256,8 +256,8 @@ func (s *signer) authenticated(key p11.ObjectHandle, asked *hsm.PINState, pin *h
 	if err := c.SignInit(sh, []*p11.Mechanism{a.mechanism}, key); err != nil {
 		return nil, err
 	}
-	if err := s.t.login(s.ctx, sh, p11.CKU_CONTEXT_SPECIFIC, asked, pin); err != nil {
+	if err := s.d.login(s.ctx, sh, p11.CKU_CONTEXT_SPECIFIC, asked, pin); err != nil {
 		return nil, err
 	}
-	return s.t.module.lib.sign(c, sh, a.data)
+	return s.d.module.lib.sign(c, sh, a.data)
 }

@@ -223,8 +223,8 @@ func TestGenerateRemovesExtractable(t *testing.T) {
 			plan.private[i] = p11.NewAttribute(p11.CKA_EXTRACTABLE, true)
 		}
 	}
-	err = tok.writing(t.Context(), func(sh p11.SessionHandle) error {
-		_, err := tok.generate(sh, plan)
+	err = tok.d.writing(t.Context(), func(w writer) error {
+		_, err := w.generate(plan)
 		return err
 	})
 	if !errors.Is(err, hsm.ErrUnsupported) {

@@ -211,7 +211,8 @@ func (k Management) Set(a hsm.ManagementAlgorithm, key *hsm.Secret, o hsm.Manage
 		if StatusOf(err).Unknown() {
 			return fmt.Errorf("setting the management key: %w", hsm.ErrUnsupported)
 		}
-		return hint.With(fmt.Errorf("setting the management key: %w", err), "the old key is likely still in force; keep the new one too until one of them worked")
+		return hint.With(fmt.Errorf("setting the management key: %w", err),
+			"the old key is likely still in force; keep the new one too until one of them worked")
 	}
 	flags, err := k.pivman()
 	if err == nil && (flags.known || o.Protect) {
@@ -222,7 +223,8 @@ func (k Management) Set(a hsm.ManagementAlgorithm, key *hsm.Secret, o hsm.Manage
 		err = k.objects.put(objectPrinted, protect(nil, nil))
 	}
 	if err != nil {
-		return hint.With(fmt.Errorf("the new management key is in force, but ykman's note of it was not written: %w", err), "keep the new key safe")
+		return hint.With(fmt.Errorf("the new management key is in force, but ykman's note of it was not written: %w", err),
+			"keep the new key safe")
 	}
 	return nil
 }

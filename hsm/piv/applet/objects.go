@@ -68,7 +68,8 @@ func (o Objects) put(id uint32, content []byte) error {
 	defer clear(wrapped)
 	_, err := o.c.send(command{ins: insPutData, p1: 0x3f, p2: 0xff, data: data})
 	if isStatus(err, swNoSpace, swWrongLength) {
-		return hint.With(fmt.Errorf("the card has no room for %d bytes: %w", len(content), err), "delete certificates that are not needed, or use one with a smaller key")
+		return hint.With(fmt.Errorf("the card has no room for %d bytes: %w", len(content), err),
+			"delete certificates that are not needed, or use one with a smaller key")
 	}
 	return err
 }

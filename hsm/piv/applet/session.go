@@ -164,7 +164,8 @@ func (s *Session) Reset() error {
 		return err
 	}
 	if _, err := s.c.send(command{ins: insReset}); err != nil {
-		return hint.With(fmt.Errorf("PIN and PUK are blocked, but the card was not reset: %w", err), "try the reset again")
+		return hint.With(fmt.Errorf("PIN and PUK are blocked, but the card was not reset: %w", err),
+			"try the reset again")
 	}
 	s.c.verified, s.c.managed = false, false
 	return nil

@@ -18,7 +18,8 @@ type absent struct{}
 func New() System { return absent{} }
 
 func (absent) err() error {
-	return hint.With(fmt.Errorf("smart cards (PC/SC): %w", hsm.ErrUnavailable), "use a build with cgo, as the packages for this system are")
+	return hint.With(fmt.Errorf("smart cards (PC/SC): %w", hsm.ErrUnavailable),
+		"use a build with cgo, as the packages for this system are")
 }
 
 func (a absent) Readers() ([]Reader, error) { return nil, a.err() }
