@@ -4,6 +4,7 @@ package pkcs11
 
 import (
 	"context"
+	"sync"
 
 	"github.com/kubehsm/kubehsm/hsm"
 )
@@ -54,4 +55,13 @@ func (d *Driver) Uses(s hsm.Source) (n int, open bool) {
 		open = open || dev.module == m && dev.users.Load() > 0
 	}
 	return int(m.uses.Load()), open
+}
+
+// Knows tells whether the module at path is one of those that the options name
+// or that are discovered: code that the user or the system vouches for, unlike
+// a path that somebody else's file gives.
+func (d *Driver) Knows(path string) bool {
+	where := sync.OnceValue(standardPlaces)
+	_, own, proxied := d.own(where)
+	return len(own) > 0 && own[realPath(path)] || d.options.Discover && !proxied && where().has(path)
 }
