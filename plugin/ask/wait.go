@@ -28,6 +28,16 @@ type Wait struct {
 	Asker  process.ID `json:"asker,omitzero"`
 }
 
+// Waiter is who waits for what somebody else is asked.
+type Waiter interface {
+	// Process is the program that waits.
+	Process() process.ID
+	// Sees tells whether its person sees the question that w is about, which by shows.
+	Sees(w Wait, by Responder) bool
+	// ShowWait shows w until done is called.
+	ShowWait(w Wait) (done func())
+}
+
 // Words is the sentence about it. command names the client, "" if nothing does;
 // clean makes text from outside fit to be shown.
 func (w Wait) Words(command string, clean func(string) string) string {

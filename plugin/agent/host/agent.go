@@ -36,7 +36,7 @@ type agent struct {
 	tokens   *heldTokens
 	locks    *locks
 
-	responders *responders
+	responders *queue.Responders
 	queue      *queue.Queue
 	terminals  *terminals
 	answers    *consents.Answers
@@ -68,7 +68,7 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 		answers    = consents.New()
 		records    = auditing.NewRecords(to, audit.Path(o.Dirs), o.pid, log)
 		life       = newLife(stop, sessions, timeout, o.quiet)
-		responders = newResponders(life.started)
+		responders = queue.NewResponders(life.started)
 		terminals  = &terminals{queue: prompts, sessions: sessions, answers: answers}
 		dial       = &dialSigner{responders: responders, sources: o.PINSources, state: o.Dirs.State, records: records, notify: notify}
 		tokens     = &heldTokens{source: o.Tokens, tried: records.Unlock, all: map[string]*heldToken{}}
@@ -121,7 +121,7 @@ func (a *agent) status() *message.Status {
 	s := &message.Status{Version: a.o.Version, PID: a.o.pid, Started: a.life.started, Memory: child.Memory(a.o.pid), Workers: a.o.Tokens.Workers(),
 		Tokens: a.locks.status(time.Now()), Sessions: a.sessions.Status()}
 	s.Upstreams, s.Signatures, s.Dials = a.targets.status()
-	s.Consents, s.Fronts = a.questions.status(), a.responders.fronts()
+	s.Consents, s.Fronts = a.questions.status(), a.responders.Open()
 	s.Bridge, s.BridgeError = a.bridge.describe()
 	s.Program, s.Supervised, s.Newer = a.program, a.o.Supervised, a.life.newer.Load()
 	s.AuditError = a.records.Problem()

@@ -34,7 +34,7 @@ type questions struct {
 	targets    *targets
 	answers    *consents.Answers
 	queue      *queue.Queue
-	responders *responders
+	responders *queue.Responders
 	terminals  *terminals
 	policies   *auditing.Policies
 	epoch      *epoch
@@ -133,15 +133,15 @@ func (s *questions) question(ctx, answered context.Context, q bridge.Question) e
 	r := audit.Record{Event: audit.Consent, Enrollment: q.Enrollment, Server: t.e.Host(), Key: t.e.KeyHash, Request: q.Request.String(), Statement: text,
 		Client: &audit.Process{PID: q.Client.PID, Command: statement.Command}}
 	err = errNobody
-	for _, who := range s.responders.forClient(ctx, q.Session) {
+	for _, who := range s.responders.ForClient(ctx, q.Session) {
 		// An attendant without the terminal may have pinentry.
-		p := purpose(raw(who.p.Ask, q.Request.Terminal))
-		here := who.client == q.Session && !errors.Is(reach(ctx, p), hsm.ErrNoTerminal)
+		p := purpose(raw(who.Ask, q.Request.Terminal))
+		here := who.Client == q.Session && !errors.Is(reach(ctx, p), hsm.ErrNoTerminal)
 		var leave func(asked bool)
 		if leave, err = s.queue.Ask(ctx, answered, q.Client, here); err != nil {
 			return err
 		}
-		r.Signature, r.Reason, err = s.put(ctx, t, statement, text, q.Client, who.p, p)
+		r.Signature, r.Reason, err = s.put(ctx, t, statement, text, q.Client, who, p)
 		asked := !errors.Is(err, hsm.ErrNoTerminal)
 		leave(asked)
 		if asked {
@@ -168,7 +168,7 @@ func (s *questions) question(ctx, answered context.Context, q bridge.Question) e
 // shown alone the question comes first: nobody should touch a token that blinks
 // for a reason he has not read.
 func (s *questions) put(ctx context.Context, t *target, about consent.Statement, text string,
-	client process.ID, w waiter, p ask.Func) (signature []byte, how string, err error) {
+	client process.ID, w ask.Waiter, p ask.Func) (signature []byte, how string, err error) {
 	over := t.held.questions.tell(w) // a card is one operation's at a time
 	slot, err := t.held.find(ctx, t.e.Key, t.chain[0].PublicKey)
 	over()

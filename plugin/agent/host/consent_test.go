@@ -299,7 +299,7 @@ func TestQuestionIsTakenDown(t *testing.T) {
 	} {
 		client, end := running(t)
 		_, c := r.sessionOf(client)
-		r.mustAgent(func(a *agent) { a.responders.mu.Lock(); clear(a.responders.expected); a.responders.mu.Unlock() })
+		r.unattended()
 		ctx, cancel := context.WithCancel(context.Background())
 		done := make(chan string, 1)
 		go func() {
@@ -318,7 +318,7 @@ func TestQuestionIsTakenDown(t *testing.T) {
 	for range 12 { // withdrawn ones fill nothing up
 		client, _ := running(t)
 		_, c := r.sessionOf(client)
-		r.mustAgent(func(a *agent) { a.responders.mu.Lock(); clear(a.responders.expected); a.responders.mu.Unlock() })
+		r.unattended()
 		ctx, cancel := context.WithCancel(context.Background())
 		before := front.asked()
 		go r.trySend(ctx, c, "POST", pods) // it is given up

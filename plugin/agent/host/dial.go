@@ -10,6 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/plugin/ask/queue"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/desktop"
 	"github.com/kubehsm/kubehsm/plugin/pinsource"
@@ -17,7 +18,7 @@ import (
 
 // dialSigner signs for new connections, and knows who can be asked for that.
 type dialSigner struct {
-	responders *responders
+	responders *queue.Responders
 	sources    []pinsource.Entry
 	state      string // the folder of the PIN sources' state
 	records    *auditing.Records
@@ -32,7 +33,7 @@ func (s *dialSigner) reconnect(ctx context.Context, t *target) (crypto.Signer, e
 	var p ask.Func
 	if client, ok := bridge.ClientOf(ctx); ok {
 		q.Client = client
-		p = s.responders.asker(client)
+		p = s.responders.Asker(client)
 	}
 	if p == nil {
 		p = nobody(s.notify, t.e.Name)

@@ -107,7 +107,7 @@ func unlocked(t *testing.T, token hsmtest.FakeOptions) (*rig, *asker) {
 	check(t, err)
 	p := &asker{answer: always(true, nil)}
 	r.attended(process.ID{}, p)
-	r.mustAgent(func(a *agent) { a.responders.mu.Lock(); clear(a.responders.expected); a.responders.mu.Unlock() })
+	r.unattended()
 	return r, p
 }
 
@@ -120,7 +120,7 @@ func TestOneTouchIsOnePrograms(t *testing.T) {
 	if s.Error != "" {
 		t.Fatal(s.Error)
 	}
-	r.mustAgent(func(a *agent) { a.responders.mu.Lock(); clear(a.responders.expected); a.responders.mu.Unlock() })
+	r.unattended()
 	if d := kubectl.sends("DELETE", pods+"/a"); d.Code != served || person.asked() != 1 {
 		t.Fatalf("%+v, %d questions", d, person.asked())
 	}
@@ -149,7 +149,7 @@ func TestOneTouchIsOnePrograms(t *testing.T) {
 	kubectl.end()
 	refusedTo("after its end", late)
 	person.answer = always(false, nil)
-	r.mustAgent(func(a *agent) { a.responders.mu.Lock(); clear(a.responders.expected); a.responders.mu.Unlock() })
+	r.unattended()
 	if d := late.sends("DELETE", pods+"/b"); d.Code != http.StatusForbidden || person.asked() != 2 {
 		t.Errorf("%+v, %d questions", d, person.asked())
 	}
@@ -177,7 +177,7 @@ func TestPluginInAShell(t *testing.T) {
 		if claim == shell {
 			plugin.end()
 		}
-		r.mustAgent(func(a *agent) { a.responders.mu.Lock(); clear(a.responders.expected); a.responders.mu.Unlock() })
+		r.unattended()
 		if code, body := r.send(t.Context(), r.http(d.Session), "POST", pods); code != served {
 			t.Errorf("%d %s", code, body)
 		}
@@ -193,7 +193,7 @@ func TestChildWithTheCertificate(t *testing.T) {
 	r, person := unlocked(t, hsmtest.FakeOptions{})
 	s, err := r.prepare(r.dial(), process.This(), nil)
 	check(t, err)
-	r.mustAgent(func(a *agent) { a.responders.mu.Lock(); clear(a.responders.expected); a.responders.mu.Unlock() })
+	r.unattended()
 	if code, body := r.send(t.Context(), r.http(s), "POST", pods); code != served || person.asked() != 1 {
 		t.Fatalf("%d %s, %d questions", code, body, person.asked())
 	}
@@ -250,7 +250,7 @@ func TestAnswerForAConnection(t *testing.T) {
 		s, one := r.sessionOf(client)
 		two, person := r.http(s), &asker{answer: always(true, nil)}
 		leave := r.attended(process.ID{}, person)
-		r.mustAgent(func(a *agent) { a.responders.mu.Lock(); clear(a.responders.expected); a.responders.mu.Unlock() })
+		r.unattended()
 		for i, c := range []*http.Client{one, one, two, one, two} {
 			if code, body := r.send(t.Context(), c, "POST", pods); code != served || person.asked() != []int{1, 1, 2, 2, 2}[i] {
 				t.Errorf("%v, request %d: %d %s, %d questions", client, i, code, body, person.asked())

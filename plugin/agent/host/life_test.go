@@ -133,7 +133,7 @@ func TestUnlockWindow(t *testing.T) {
 	defer a.bridge.close()
 	sign := func() {
 		t.Helper()
-		p := newRemotePrompter(link.NewServer(context.Background(), nil, message.Codes()))
+		p := link.NewAsker(link.NewServer(context.Background(), nil, message.Codes()))
 		p.Close() // the holder is unlocked by hand: nobody need be asked
 		tg, err := a.targets.target("prod")
 		check(t, err)

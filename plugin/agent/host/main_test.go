@@ -225,6 +225,12 @@ func (r *rig) mustAgent(f func(*agent)) {
 	f(r.agent)
 }
 
+// unattended has no attendant awaited any more: as if an hour had gone by.
+func (r *rig) unattended() {
+	r.t.Helper()
+	r.mustAgent(func(a *agent) { a.responders.Expect(process.ID{}, time.Now().Add(time.Hour)) })
+}
+
 // end ends the agent of this process and checks that it ends well.
 func (r *rig) end() {
 	r.t.Helper()

@@ -46,18 +46,8 @@ func (s *openQuestions) note(w ask.Wait) (shown func(ask.Responder), done func()
 	}
 }
 
-// waiter is whoever waits.
-type waiter interface {
-	// waits shows what for, until done is called.
-	waits(w ask.Wait) (done func())
-	// asker tells whether it is the one who shows the question.
-	asker(a *openQuestion) bool
-	// process is the program that waits.
-	process() process.ID
-}
-
 // tell tells w of the questions that are open elsewhere, until over is called.
-func (s *openQuestions) tell(w waiter) (over func()) {
+func (s *openQuestions) tell(w ask.Waiter) (over func()) {
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -69,7 +59,7 @@ func (s *openQuestions) tell(w waiter) (over func()) {
 			if now == nil || shown == nil || *now != *shown {
 				done()
 				if shown, done = now, func() {}; now != nil {
-					done = w.waits(*now)
+					done = w.ShowWait(*now)
 				}
 			}
 			select {
@@ -84,16 +74,16 @@ func (s *openQuestions) tell(w waiter) (over func()) {
 
 // elsewhere returns the latest question that w's person does not see, or nil if
 // there is none or one is asked there.
-func (s *openQuestions) elsewhere(w waiter) (latest *ask.Wait, changed <-chan struct{}) {
+func (s *openQuestions) elsewhere(w ask.Waiter) (latest *ask.Wait, changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.open) == 0 {
 		return nil, s.changed
 	}
-	who := w.process()
+	who := w.Process()
 	here := who.Terminal()
 	for _, a := range s.open {
-		if w.asker(a) || a.Asker == (process.ID{}) && a.Client == who || here != 0 && here == a.Asker.Terminal() {
+		if w.Sees(a.Wait, a.by) || a.Asker == (process.ID{}) && a.Client == who || here != 0 && here == a.Asker.Terminal() {
 			return nil, s.changed
 		}
 		found := a.Wait
@@ -176,20 +166,6 @@ func (h *heldToken) telling(q ask.Question) (_ ask.Question, told func()) {
 	return ask.Noticed(q, notice), told
 }
 
-// asker implements [waiter].
-func (r *remotePrompter) asker(a *openQuestion) bool { return a.by == r }
-
-// process implements [waiter].
-func (r *remotePrompter) process() process.ID { return r.who }
-
-// waits implements [waiter]: the client shows it, if it understands that.
-func (r *remotePrompter) waits(w ask.Wait) (done func()) {
-	if !r.understandsWaits {
-		return func() {}
-	}
-	return r.Waits(w)
-}
-
 // waitDelay is how long a client of the external signer's socket waits before it
 // is told why; others know that themselves.
 const waitDelay = time.Second
@@ -200,11 +176,17 @@ type announcedWaiter struct {
 	tell   func(text string)
 }
 
-// asker implements [waiter]: what is asked for the client itself it hears of from
+// Sees implements [ask.Waiter]: what is asked for the client itself it hears of from
 // [service.Announced], whoever is asked.
-func (t announcedWaiter) asker(a *openQuestion) bool { return t.client.Known() && a.Client == t.client }
-func (t announcedWaiter) process() process.ID        { return t.client }
-func (t announcedWaiter) waits(w ask.Wait) (done func()) {
+func (t announcedWaiter) Sees(w ask.Wait, _ ask.Responder) bool {
+	return t.client.Known() && w.Client == t.client
+}
+
+// Process implements [ask.Waiter].
+func (t announcedWaiter) Process() process.ID { return t.client }
+
+// ShowWait implements [ask.Waiter].
+func (t announcedWaiter) ShowWait(w ask.Wait) (done func()) {
 	late := time.AfterFunc(waitDelay, func() {
 		t.tell(w.Words(consent.CommandOf(w.Client.PID), func(s string) string { return s }))
 	})

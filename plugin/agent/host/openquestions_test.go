@@ -17,6 +17,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
+	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/signing"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/process"
@@ -200,8 +201,8 @@ func TestTellsInWords(t *testing.T) {
 		var told []string
 		w := announcedWaiter{tell: func(s string) { told = append(told, s) }}
 		wait := ask.Wait{For: ask.ForTouch, Token: "lab"}
-		w.waits(wait)()
-		done := w.waits(wait)
+		w.ShowWait(wait)()
+		done := w.ShowWait(wait)
 		time.Sleep(waitDelay)
 		synctest.Wait()
 		done()
@@ -218,7 +219,7 @@ func TestToldOnceOfItsOwn(t *testing.T) {
 	asks := newOpenQuestions()
 	shown, done := asks.note(ask.Wait{For: ask.ForPIN, Kind: "PIN", Token: "lab", Client: own})
 	defer done()
-	shown(&remotePrompter{who: ui})
+	shown(&link.Asker{Client: ui})
 	if w, _ := asks.elsewhere(announcedWaiter{client: own}); w != nil {
 		t.Errorf("it is told %+v", w)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
-	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/plugin/ask/queue"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/socket"
 )
@@ -81,10 +81,10 @@ func (a *agent) operate(l *link.Server, r link.Received) (out any, then func(), 
 	case r.V != a.o.protocol:
 		err = hint.With(fmt.Errorf("%w: it speaks protocol %d, you speak %d", message.ErrVersion, a.o.protocol, r.V), message.VersionHint)
 	default:
-		p := newRemotePrompter(l)
+		p := link.NewAsker(l)
 		defer p.Close()
-		p.understandsWaits = r.Waits
-		p.Shared = func() bool { return a.terminals.shared(p.who) }
+		p.Waits = r.Waits
+		p.Shared = func() bool { return a.terminals.shared(p.Client) }
 		defer a.queue.Shows(p)()
 		err = a.operateFor(l, r, p, &out)
 	}
@@ -93,7 +93,7 @@ func (a *agent) operate(l *link.Server, r link.Received) (out any, then func(), 
 
 // operateFor runs an operation that may ask, p, and puts the answer into out, if it has
 // one.
-func (a *agent) operateFor(l *link.Server, r link.Received, p *remotePrompter, out *any) error {
+func (a *agent) operateFor(l *link.Server, r link.Received, p *link.Asker, out *any) error {
 	switch r.Op {
 	case message.OpPrepare, message.OpUnlock:
 		var q message.SessionRequest
@@ -106,13 +106,11 @@ func (a *agent) operateFor(l *link.Server, r link.Received, p *remotePrompter, o
 			a.records.Session(auditing.Requester{Enrollment: q.Enrollment, Client: l.Peer()}, err)
 			return err
 		}
-		p.who = who.Client
+		p.Client = who.Client
 		if r.Op == message.OpUnlock {
 			return a.life.work(func() error { return a.signIns.unlockAhead(l.Context(), who, p) })
 		}
-		p.terminal = who.Client.Terminal() != 0
-		p.elsewhere = func() ask.Func { return a.responders.asker(who.Client) }
-		p.soon = a.responders.soon
+		p.Else = a.responders.Instead(who.Client)
 		return a.life.work(func() error {
 			s, err := a.signIns.prepare(l.Context(), who, p)
 			*out = message.SessionAnswer{Session: s}
@@ -123,24 +121,39 @@ func (a *agent) operateFor(l *link.Server, r link.Received, p *remotePrompter, o
 		if err := r.Decode(&q); err != nil {
 			return err
 		}
-		p.who = q.Client
+		p.Client = q.Client
 		return a.life.work(func() error {
 			s, err := a.signer.sign(l.Context(), auditing.Requester{Client: q.Client, Command: q.Purpose.Command}, q.Sign, p)
 			*out = message.SignAnswer{Signed: s}
 			return err
 		})
 	case message.OpFront:
-		p.who = l.Peer()
-		return a.responders.offer(l, &responder{p: p})
+		p.Client = l.Peer()
+		return a.offer(l, &queue.Responder{Person: p})
 	case message.OpAttend:
 		var q message.AttendRequest
 		if err := r.Decode(&q); err != nil {
 			return err
 		}
-		p.who = q.Client
-		return a.responders.attend(l, q.Client, p)
+		p.Client = q.Client
+		// Whoever says so attends that client: it is the same user's, and could as well read
+		// the client's terminal.
+		if !q.Client.Known() || !q.Client.Alive() {
+			return fmt.Errorf("attend process %d: it does not run", q.Client.PID)
+		}
+		return a.offer(l, &queue.Responder{Person: p, Client: q.Client})
 	}
 	return fmt.Errorf("%w: operation %q", wire.ErrFrame, r.Op)
+}
+
+// offer keeps who among those who can be asked until the connection ends.
+func (a *agent) offer(l *link.Server, who *queue.Responder) error {
+	defer a.responders.Add(who)()
+	if err := l.Offered(); err != nil {
+		return err
+	}
+	<-l.Context().Done()
+	return nil
 }
 
 // hello says who the agent is, to a client that may replace it.

@@ -11,6 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
+	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
@@ -40,7 +41,7 @@ type signIns struct {
 
 // prepare makes sure that the bridge can carry requests for an enrollment and
 // hands out a session. The order is the package comment's.
-func (s *signIns) prepare(ctx context.Context, q auditing.Requester, p *remotePrompter) (_ *message.Session, err error) {
+func (s *signIns) prepare(ctx context.Context, q auditing.Requester, p *link.Asker) (_ *message.Session, err error) {
 	defer func() {
 		if err != nil {
 			s.records.Session(q, err)
@@ -76,7 +77,7 @@ func (t *target) warm(now time.Time) bool {
 }
 
 // warmUp is the cold half of a prepare, done by one caller for all.
-func (s *signIns) warmUp(ctx context.Context, q auditing.Requester, p *remotePrompter) (*target, error) {
+func (s *signIns) warmUp(ctx context.Context, q auditing.Requester, p *link.Asker) (*target, error) {
 	name := q.Enrollment
 	if err := s.refusals.recall(q.Client, name, time.Now()); err != nil {
 		return nil, err
@@ -188,7 +189,7 @@ func (t *target) explain(err error) error {
 }
 
 // unlockAhead is the unlock operation.
-func (s *signIns) unlockAhead(ctx context.Context, q auditing.Requester, p *remotePrompter) error {
+func (s *signIns) unlockAhead(ctx context.Context, q auditing.Requester, p *link.Asker) error {
 	t, err := s.targets.target(q.Enrollment)
 	if err != nil {
 		return err

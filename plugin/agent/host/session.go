@@ -5,6 +5,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
+	"github.com/kubehsm/kubehsm/plugin/ask/queue"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
@@ -12,7 +13,7 @@ import (
 // issuer hands out sessions.
 type issuer struct {
 	sessions   *bridge.Sessions
-	responders *responders
+	responders *queue.Responders
 	terminals  *terminals
 	life       *life
 	records    *auditing.Records
@@ -31,7 +32,7 @@ func (s *issuer) issue(t *target, q auditing.Requester) (*message.Session, error
 	s.life.handedOut()
 	out := &message.Session{Certificate: c.Certificate, Key: c.Key, Expires: c.Expires, CertificateExpires: t.chain[0].NotAfter}
 	if out.Attend = s.needsAttendant(t, q.Client); out.Attend {
-		s.responders.expect(q.Client, time.Now())
+		s.responders.Expect(q.Client, time.Now())
 	}
 	return out, nil
 }
@@ -39,5 +40,5 @@ func (s *issuer) issue(t *target, q auditing.Requester) (*message.Session, error
 // needsAttendant tells whether the client has to leave somebody behind who can
 // ask, and has not yet: then it must ask in full.
 func (s *issuer) needsAttendant(t *target, client process.ID) bool {
-	return t.policy.Asks() && client.Known() && s.responders.attendant(client) == nil
+	return t.policy.Asks() && client.Known() && s.responders.Attendant(client) == nil
 }

@@ -12,8 +12,10 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
+	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/plugin/ask/queue"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/desktop"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
@@ -27,7 +29,7 @@ import (
 // socket, and of one of its own.
 type externalSigner struct {
 	keys       *keys
-	responders *responders
+	responders *queue.Responders
 	tokens     *heldTokens
 	epoch      *epoch
 	dial       *dialSigner
@@ -45,7 +47,7 @@ type externalSigner struct {
 // nobody's yes: by an enrolled key that is held unlocked now, and whose
 // enrollments all leave it at signing in. For any other the token itself is asked,
 // and so is its user.
-func (s *externalSigner) sign(ctx context.Context, q auditing.Requester, digest *wire.Sign, p *remotePrompter) (*wire.Signed, error) {
+func (s *externalSigner) sign(ctx context.Context, q auditing.Requester, digest *wire.Sign, p *link.Asker) (*wire.Signed, error) {
 	if digest == nil {
 		return nil, fmt.Errorf("%w: nothing to sign", wire.ErrFrame)
 	}
@@ -119,7 +121,7 @@ func (s *externalSigner) answer(ctx context.Context, r externalsigner.Request, t
 		if err := s.unlock(ctx, e, q, purpose, tell); err != nil {
 			return err
 		}
-		out.Signature, err = s.keys.sign(ctx, q.Client, e, public, r, purpose(service.Announced("", tell)(touchOnly(s.responders.asker(q.Client)))))
+		out.Signature, err = s.keys.sign(ctx, q.Client, e, public, r, purpose(service.Announced("", tell)(touchOnly(s.responders.Asker(q.Client)))))
 		s.records.Signed(e, q, err)
 		return err
 	})
@@ -136,8 +138,8 @@ func (s *externalSigner) unlock(ctx context.Context, e enrollment.Enrollment, q 
 		return err
 	}
 	p := nobody(s.notify, e.Name)
-	if who := s.responders.first(q.Client); who != nil {
-		p = service.Announced(who.where(), tell)(who.p.Ask)
+	if who := s.responders.First(q.Client); who != nil {
+		p = service.Announced(who.Where(), tell)(who.Ask)
 	} else if s.asker != nil {
 		p = service.Announced("in the window that opens", tell)(s.asker)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
 // promptTimeout bounds a prompt: client-go puts no end to its plugin's run.
@@ -17,11 +18,16 @@ const promptTimeout = 5 * time.Minute
 
 // Asker asks the person at a client, for the length of one request.
 type Asker struct {
+	// Client is the program on whose terminal it is asked, if that is known.
+	Client process.ID
+	// Waits says that the client understands why it waits, see [Header].
+	Waits bool
 	// Shared tells whether other programs may write to the client's terminal now; may
 	// be nil.
 	Shared func() bool
-	// By is who shows what is asked, for the questions that want to know; may be nil.
-	By ask.Responder
+	// Else is asked where the client has nobody, and shows a touch too; it returns
+	// [hsm.ErrNoTerminal] if it has nobody, or nothing to show. It may be nil.
+	Else ask.Func
 
 	server *Server
 	turn   chan struct{} // semaphore of one question at a time
@@ -36,13 +42,28 @@ type Asker struct {
 // NewAsker asks the client of s.
 func NewAsker(s *Server) *Asker { return &Asker{server: s, turn: make(chan struct{}, 1)} }
 
+// Process implements [ask.Responder].
+func (r *Asker) Process() process.ID { return r.Client }
+
 // Ask is an [ask.Func]. Reach is [hsm.ErrUnsupported] if the client cannot tell whether a
 // touch would be seen.
 func (r *Asker) Ask(ctx context.Context, q ask.Question) (ask.Answer, error) {
 	if q.Touch != nil {
-		return ask.Answer{Done: r.touch(q)}, nil
+		return ask.Answer{Done: r.touches(ctx, q)}, nil
 	}
-	a, secret, err := r.ask(ctx, q)
+	a, err := r.question(ctx, q)
+	if r.Else == nil || q.Reach || !errors.Is(err, hsm.ErrNoTerminal) {
+		return a, err
+	}
+	if other, oerr := r.Else(ctx, q); !errors.Is(oerr, hsm.ErrNoTerminal) {
+		return other, oerr
+	}
+	return a, err
+}
+
+// question asks the client.
+func (r *Asker) question(ctx context.Context, q ask.Question) (ask.Answer, error) {
+	a, secret, err := r.put(ctx, q)
 	switch {
 	case q.PIN == nil:
 		secret.Zero()
@@ -53,9 +74,23 @@ func (r *Asker) Ask(ctx context.Context, q ask.Question) (ask.Answer, error) {
 	return ask.Answer{PIN: secret}, err
 }
 
-// touch shows a touch until done is called.
+// touches shows a touch at the client, and where else it is to be shown, until done is
+// called.
+func (r *Asker) touches(ctx context.Context, q ask.Question) (done func()) {
+	here := r.touch(q)
+	if r.Else == nil {
+		return here
+	}
+	there, err := r.Else(ctx, q)
+	if err != nil { // nothing is shown there
+		return here
+	}
+	return func() { there.Down(); here() }
+}
+
+// touch shows a touch at the client until done is called.
 func (r *Asker) touch(q ask.Question) (done func()) {
-	q.ShownBy(r.By)
+	q.ShownBy(r)
 	id, ok := r.next()
 	shared := r.isShared()
 	if !ok || r.server.event(event{Prompt: &prompt{ID: id, Touch: q.Touch, Shared: shared}}) != nil {
@@ -68,8 +103,14 @@ func (r *Asker) touch(q ask.Question) (done func()) {
 	})
 }
 
-// Waits shows why the client waits, until done is called.
-func (r *Asker) Waits(w ask.Wait) (done func()) {
+// Sees implements [ask.Waiter].
+func (r *Asker) Sees(_ ask.Wait, by ask.Responder) bool { return by == ask.Responder(r) }
+
+// ShowWait implements [ask.Waiter], at a client that understands it.
+func (r *Asker) ShowWait(w ask.Wait) (done func()) {
+	if !r.Waits {
+		return func() {}
+	}
 	id, ok := r.number()
 	if !ok || r.server.event(event{Prompt: &prompt{ID: id, Wait: &w}}) != nil {
 		return func() {}
@@ -84,8 +125,8 @@ func (r *Asker) takeDown(id int) {
 	}
 }
 
-// ask sends a question and waits for its answer.
-func (r *Asker) ask(ctx context.Context, of ask.Question) (answer, *hsm.Secret, error) {
+// put sends a question and waits for its answer.
+func (r *Asker) put(ctx context.Context, of ask.Question) (answer, *hsm.Secret, error) {
 	ctx, cancel := context.WithTimeout(ctx, promptTimeout)
 	defer cancel()
 	select {
@@ -99,7 +140,7 @@ func (r *Asker) ask(ctx context.Context, of ask.Question) (answer, *hsm.Secret, 
 		return answer{}, nil, hsm.ErrNoTerminal
 	}
 	if !of.Reach {
-		of.ShownBy(r.By)
+		of.ShownBy(r)
 	}
 	q := prompt{ID: id, PIN: of.PIN, Confirm: of.Confirm, Reach: of.Reach, Raw: of.Raw, Shared: r.isShared()}
 	if err := r.server.event(event{Prompt: &q}); err != nil {

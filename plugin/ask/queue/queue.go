@@ -1,6 +1,7 @@
-// Package queue has one question about a program at a time, and one on a terminal, with
-// time between those of two programs to print what came of the first. It knows programs,
-// terminals and prompts, and nothing of what is asked.
+// Package queue knows who can be asked while requests run, and when. [Queue] has one
+// question about a program at a time, and one on a terminal, with time between those of two
+// programs to print what came of the first; [Responders] are the places where people can be
+// asked. It knows programs, terminals and prompts, and nothing of what is asked.
 package queue
 
 import (
