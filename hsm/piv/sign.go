@@ -13,6 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/piv/applet"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/hsm/shared/rsapad"
 )
 
 // Signer implements [hsm.Token].
@@ -144,12 +145,29 @@ func prepare(random io.Reader, pub crypto.PublicKey, digest []byte, opts crypto.
 		}
 		return fit(digest, size), nil
 	case *rsa.PublicKey:
-		if o, ok := opts.(*rsa.PSSOptions); ok {
-			return padPSS(random, k, h, digest, o)
-		}
-		return padPKCS1(k, h, digest)
+		return prepareRSA(random, k, h, digest, opts)
 	}
 	return nil, fmt.Errorf("keys of type %T: %w", pub, hsm.ErrUnsupported)
+}
+
+// prepareRSA pads a digest. A hash of 0 is a block that brings its own prefix, as
+// crypto/rsa allows.
+func prepareRSA(random io.Reader, k *rsa.PublicKey, h crypto.Hash, digest []byte, opts crypto.SignerOpts) ([]byte, error) {
+	if o, ok := opts.(*rsa.PSSOptions); ok {
+		if h == 0 || !h.Available() {
+			return nil, fmt.Errorf("PSS with hash %d: %w", h, hsm.ErrUnsupported)
+		}
+		salt, err := rsapad.SaltLength(k, h, o.SaltLength)
+		if err != nil {
+			return nil, err
+		}
+		return rsapad.PSS(random, k, h, digest, salt)
+	}
+	prefix := rsapad.DigestInfo(h)
+	if h != 0 && (prefix == nil || h == crypto.SHA1) {
+		return nil, fmt.Errorf("%s signatures: %w", h, hsm.ErrUnsupported)
+	}
+	return rsapad.PKCS1(k, prefix, digest)
 }
 
 // fit cuts a digest to the curve's size (FIPS 186-5 section 6.4.1), or fills a

@@ -15,6 +15,7 @@ import (
 	p11 "github.com/miekg/pkcs11"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/rsapad"
 )
 
 // attempt is one way to have a token sign: a mechanism and what it is fed.
@@ -89,21 +90,13 @@ func ecdsaScheme(key *ecdsa.PublicKey, digest []byte) scheme {
 	}
 }
 
-// digestInfo are the DER prefixes of DigestInfo (RFC 8017 section 9.2, note 1).
-var digestInfo = map[crypto.Hash][]byte{
-	crypto.SHA1:   {0x30, 0x21, 0x30, 0x09, 0x06, 0x05, 0x2b, 0x0e, 0x03, 0x02, 0x1a, 0x05, 0x00, 0x04, 0x14},
-	crypto.SHA256: {0x30, 0x31, 0x30, 0x0d, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01, 0x05, 0x00, 0x04, 0x20},
-	crypto.SHA384: {0x30, 0x41, 0x30, 0x0d, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x02, 0x05, 0x00, 0x04, 0x30},
-	crypto.SHA512: {0x30, 0x51, 0x30, 0x0d, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x03, 0x05, 0x00, 0x04, 0x40},
-}
-
 func pkcs1Scheme(key *rsa.PublicKey, digest []byte, h crypto.Hash) (scheme, error) {
-	prefix, ok := digestInfo[h]
-	if !ok {
+	prefix := rsapad.DigestInfo(h)
+	if prefix == nil {
 		return scheme{}, fmt.Errorf("RSA PKCS#1 v1.5 with %s: %w", h, hsm.ErrUnsupported)
 	}
 	return scheme{
-		attempts: []attempt{{p11.NewMechanism(p11.CKM_RSA_PKCS, nil), append(append([]byte{}, prefix...), digest...)}},
+		attempts: []attempt{{p11.NewMechanism(p11.CKM_RSA_PKCS, nil), append(prefix, digest...)}},
 		finish:   asIs,
 		verify:   func(sig []byte) error { return rsa.VerifyPKCS1v15(key, h, digest, sig) },
 	}, nil
@@ -124,11 +117,11 @@ func pssScheme(key *rsa.PublicKey, digest []byte, o *rsa.PSSOptions) (scheme, er
 	if !ok {
 		return scheme{}, fmt.Errorf("RSA-PSS with %s: %w", h, hsm.ErrUnsupported)
 	}
-	salt, err := saltLength(key, h, o.SaltLength)
+	salt, err := rsapad.SaltLength(key, h, o.SaltLength)
 	if err != nil {
-		return scheme{}, err
+		return scheme{}, fmt.Errorf("%w: %w", hsm.ErrUnsupported, err)
 	}
-	padded, err := padPSS(key, h, digest, salt)
+	padded, err := rsapad.PSS(nil, key, h, digest, salt)
 	if err != nil {
 		return scheme{}, err
 	}

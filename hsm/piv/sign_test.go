@@ -9,7 +9,6 @@ import (
 	"crypto/rsa"
 	"errors"
 	"fmt"
-	"math/big"
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -20,42 +19,8 @@ type hash256 struct{}
 
 func (hash256) HashFunc() crypto.Hash { return crypto.SHA256 }
 
-// TestPadding lets crypto/rsa judge blocks that are padded here, for moduli of
-// all lengths modulo 8.
-func TestPadding(t *testing.T) {
-	for bits := 1024; bits < 1033; bits++ {
-		k, err := rsa.GenerateKey(rand.Reader, bits)
-		if err != nil {
-			t.Fatal(err)
-		}
-		raw := func(block []byte) []byte {
-			m := new(big.Int).SetBytes(block)
-			return m.Exp(m, k.D, k.N).FillBytes(make([]byte, k.Size()))
-		}
-		for _, h := range []crypto.Hash{crypto.SHA256, crypto.SHA384} {
-			digest := h.New().Sum(nil)
-			block, err := prepare(rand.Reader, k.Public(), digest, h)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := rsa.VerifyPKCS1v15(&k.PublicKey, h, digest, raw(block)); err != nil || len(block) != k.Size() {
-				t.Errorf("%d bits, %s, PKCS #1: %v, %d bytes", bits, h, err, len(block))
-			}
-			for _, salt := range []int{rsa.PSSSaltLengthAuto, rsa.PSSSaltLengthEqualsHash, 0, 1, 20} {
-				o := &rsa.PSSOptions{SaltLength: salt, Hash: h}
-				block, err := prepare(nil, k.Public(), digest, o)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := rsa.VerifyPSS(&k.PublicKey, h, digest, raw(block), o); err != nil || len(block) != k.Size() {
-					t.Errorf("%d bits, %s, salt %d: %v, %d bytes", bits, h, salt, err, len(block))
-				}
-			}
-		}
-	}
-}
-
-func TestPaddingRefuses(t *testing.T) {
+// TestRefusesToPad: what no card is to sign.
+func TestRefusesToPad(t *testing.T) {
 	k, err := rsa.GenerateKey(rand.Reader, 1024)
 	if err != nil {
 		t.Fatal(err)
