@@ -71,7 +71,7 @@ func TestEnrollUnattended(t *testing.T) {
 		if again.Fingerprint != r.Fingerprint || again.Request != r.Request || !again.NotAfter.Equal(r.NotAfter) {
 			t.Errorf("a second run gave %+v, the first %+v", again, r)
 		}
-		if strings.Contains(res.Stderr, "done     key") || !strings.Contains(res.Stderr, "as was   key on the token") {
+		if strings.Contains(res.Stderr, "done         key") || !strings.Contains(res.Stderr, "done before  key on the token") {
 			t.Errorf("the key was not reused:\n%s", res.Stderr)
 		}
 		u.unchanged(tokens, u.Soft.Tokens)
@@ -164,7 +164,7 @@ func TestEnrollOnATerminal(t *testing.T) {
 	if code := s.Exit(); code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, s.Screen())
 	}
-	if !s.Frame().Contains("Authenticated as jane (groups: developers).") {
+	if !s.Frame().Contains("Enrolled: authenticated as jane") {
 		t.Errorf("the end of it:\n%s", s.Screen())
 	}
 	if n := strings.Count(string(s.Raw()), pinPrompt); n != 1 {

@@ -78,7 +78,7 @@ func TestNoRightsYet(t *testing.T) {
 	name := unique("newcomer")
 	args := []string{"enroll", "--user", name, "--approve-with", u.Cluster.AdminKubeconfig(), "--yes"}
 	out := u.ok(u.KubehsmPIN(t.Context(), lab.PIN, args...))
-	if !strings.Contains(out, "Authenticated as "+name+", no rights yet: ask for") {
+	if !strings.Contains(out, "Enrolled: authenticated as "+name+", no rights yet") {
 		t.Fatalf("the result: %s", out)
 	}
 	r := u.parse(u.ok(u.Kubehsm(t.Context(), append(args, "-o", "json")...)))

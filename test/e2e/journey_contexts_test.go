@@ -38,7 +38,7 @@ func TestJourneyContexts(t *testing.T) {
 	s.Press(term.Enter)
 	s.WaitFor("Who is it for?", lab.Filer, lab.FilersGroup)
 	s.Press(term.Enter)
-	s.WaitFor("This is what will be done", "User      "+lab.Filer, "enter enroll")
+	s.WaitFor("This is what will be done", "User        "+lab.Filer, "enter enroll")
 	s.Press(term.Enter)
 	answerDialog(s, lab.PIN)
 	s.WaitFor("waiting for somebody to approve")

@@ -40,7 +40,7 @@ func TestJourneyEnrollWithWrongTurns(t *testing.T) {
 	s.WaitFor("✗ ")
 	s.Type("jane")
 	s.Press(term.Enter)
-	s.WaitFor("This is what will be done", "new ecdsa-p384", "User      jane", "enter enroll")
+	s.WaitFor("This is what will be done", "new, ecdsa-p384", "User        jane", "enter enroll")
 	u.unchanged(before, append(u.enrollments(), u.Kubeconfig, u.Soft.Tokens)...)
 
 	// A PIN that is not given leaves everything as it is.

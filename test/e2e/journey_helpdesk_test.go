@@ -62,7 +62,7 @@ func TestJourneyHelpDesk(t *testing.T) {
 	jane.WaitGone("✗ error: ")
 	jane.Press(term.Enter)
 	lab.Fill(jane, "╭─ Ticket", "ticket", text)
-	jane.WaitFor("This is what will be done", "by ticket, ", "User      "+name, "Groups    "+lab.DevelopersGroup)
+	jane.WaitFor("This is what will be done", "(ticket ", "User        "+name, "Groups      "+lab.DevelopersGroup)
 	jane.Press(term.Enter)
 	answerDialog(jane, lab.PIN)
 	jane.WaitFor("waiting for somebody to approve")

@@ -40,7 +40,7 @@ func TestMigrate(t *testing.T) {
 
 	// Without a person to ask, the old context is kept, and what is left to do is said.
 	out := u.ok(u.KubehsmPIN(t.Context(), lab.PIN, args...))
-	if !strings.Contains(out, "Authenticated as "+lab.Filer) || !strings.Contains(out, "must be considered copied") || !strings.Contains(out, "is kept") {
+	if !strings.Contains(out, "Enrolled: authenticated as "+lab.Filer) || !strings.Contains(out, "must be considered copied") || !strings.Contains(out, "is kept") {
 		t.Errorf("after the migration:\n%s", out)
 	}
 	if out := u.kubectl("--context", lab.Context, "auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"); out != lab.Filer {
@@ -106,7 +106,7 @@ func TestMigrateShared(t *testing.T) {
 		t.Error(res)
 	}
 	u.wantWords(res.Stderr, "write those parts out", "by a YAML alias")
-	for _, said := range []string{"Authenticated as " + lab.Filer, "must be considered copied", "sign in with it: twin", "is kept"} {
+	for _, said := range []string{"Enrolled: authenticated as " + lab.Filer, "must be considered copied", "sign in with it: twin", "is kept"} {
 		if !strings.Contains(res.Stdout, said) {
 			t.Errorf("%q is not said:\n%s", said, res)
 		}

@@ -41,7 +41,7 @@ func TestApproveInTheTerminalUI(t *testing.T) {
 	s.WaitFor("not the words of this key")
 	s.Press(term.CtrlU, term.Enter)
 	s.WaitFor(request+": approved", "issued (")
-	jane.WaitFor("Authenticated as jane")
+	jane.WaitFor("Enrolled: authenticated as jane")
 	s.Type("a")
 	s.WaitFor("approve: it is issued")
 	s.Press(term.Escape)

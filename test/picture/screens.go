@@ -24,7 +24,7 @@ func (p *play) tokens(ctx context.Context) (err error) {
 	if err := s.Type(string(term.Down)); err != nil {
 		return err
 	}
-	if err := p.wait(ctx, s, "SHA-256"); err != nil {
+	if err := p.wait(ctx, s, "Fingerprint"); err != nil {
 		return err
 	}
 	return p.take(s, "tokens", "kubehsm")

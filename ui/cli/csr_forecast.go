@@ -9,6 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 func (a *app) csrForecast() *cobra.Command {
@@ -68,14 +69,10 @@ func forecastWords(w *words, points []csr.Point) {
 	if len(points) == 0 {
 		return
 	}
-	w.line("Forecast:")
+	w.line("%s:", present.ForecastTitle)
 	rows := make([][]string, len(points))
-	for i, p := range points {
-		reason := p.Reason
-		if p.Evidence != "" {
-			reason += " [" + p.Evidence + "]"
-		}
-		rows[i] = []string{"  " + p.ID, string(p.Verdict), reason}
+	for i, p := range present.Forecast(points) {
+		rows[i] = []string{"  " + p.ID, p.Verdict.Words, p.Reason + p.Evidence}
 	}
 	w.rows(rows)
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -141,36 +139,12 @@ func (a *app) enrollReviewed(ctx context.Context, env *env.Env, options enrollin
 }
 
 func reviewWords(w *words, r enroll.Review) {
-	o := r.Options
-	key := "a new one, " + string(o.Generate.Algorithm)
-	if o.Token.Kind().HasSlots() {
-		key += fmt.Sprintf(", in slot %s, PIN %s, touch %s", o.Generate.Slot, o.Generate.PIN, o.Generate.Touch)
-	}
-	if o.Key.Scheme != "" {
-		key = shortURI(o.Key)
-	}
-	if slices.Contains(r.Resumes, enrolling.StepKey) {
-		key = "the one that was made before"
-	}
-	lifetime := "as the signer decides"
-	if o.Expiration != 0 {
-		lifetime = o.Expiration.String()
-	}
-	from := " (context " + o.Context + ")"
-	if o.Join != nil {
-		from = joinedAt(o)
-	}
-	done := make([]string, 0, len(r.Resumes))
-	for _, s := range r.Resumes {
-		done = append(done, s.Title())
-	}
-	w.fields(
-		"Enrollment", o.Name, "Cluster", r.Server+from, "User", o.User, "Groups", strings.Join(o.Groups, ", "),
-		"Token", r.Token.Name(), "Key", key, "Signer", o.SignerName, "Lifetime", lifetime,
-		"Kubeconfig", r.KubeconfigFile, "Done before", strings.Join(done, ", "),
-	)
-	if r.KubeconfigDiff != "" {
-		w.line("")
+	w.facts(present.ReviewFacts(r))
+	w.line("")
+	if r.KubeconfigDiff == "" {
+		w.line("%s: %s", present.ChangesTitle(r.KubeconfigFile), present.NoChanges)
+	} else {
+		w.line("%s:", present.ChangesTitle(r.KubeconfigFile))
 		w.diff(r.KubeconfigDiff)
 	}
 	forecastWords(w, r.Forecast)
@@ -178,7 +152,7 @@ func reviewWords(w *words, r enroll.Review) {
 		w.line("note: %s", n)
 	}
 	if len(r.Commands) > 0 {
-		w.line("The same as:")
+		w.line("%s:", present.SameTitle)
 		for _, c := range r.Commands {
 			w.line("  %s", c)
 		}
@@ -191,54 +165,31 @@ func stepWords(to io.Writer, e enrolling.Event) {
 	if message != "" {
 		message = ": " + message
 	}
-	var line string
-	switch e.State {
-	case enrolling.StepDone:
-		line = "done     " + e.Step.Title() + message
-	case enrolling.StepReused:
-		line = "as was   " + e.Step.Title() + message
-	case enrolling.StepFailed:
-		line = "failed   " + e.Step.Title()
-	case enrolling.StepRunning:
-		if message == "" {
-			return
-		}
-		line = "         " + e.Step.Title() + message
-	default:
+	state := present.Step(e.State)
+	switch {
+	case e.State == enrolling.StepFailed: // the error follows
+		message = ""
+	case state == "" && (e.State != enrolling.StepRunning || message == ""):
 		return
 	}
+	line := fmt.Sprintf("%-11s  %s%s", state, e.Step.Title(), message)
 	_, _ = io.WriteString(to, line+"\n")
 }
 
 func resultWords(w *words, r enrolling.Result) {
-	if r.Rights {
-		w.line("Authenticated as %s%s.", r.User, inGroups(r.Groups))
-	} else {
-		w.line("Authenticated as %s%s, no rights yet: ask for them with", r.User, inGroups(r.Groups))
+	w.line("%s.", present.Enrolled(r))
+	if !r.Rights && r.Ask != "" {
+		w.line("%s:", present.AskTitle)
 		w.line("  %s", r.Ask)
 	}
-	w.fields("Context", r.Context, "Kubeconfig", r.Kubeconfig, "Key", shortURI(r.Key), "Certificate", "until "+present.Date(r.NotAfter))
+	w.facts(append(present.ResultFacts(r, time.Now()), present.RecordFacts(r)...))
 	for _, n := range r.Notes {
 		w.line("note: %s", n)
 	}
-	w.line("Next:")
+	w.line("%s:", present.NextTitle)
 	for _, n := range r.Next {
 		w.line("  %s", n)
 	}
-}
-
-// inGroups names the groups but for the one that everybody is in.
-func inGroups(groups []string) string {
-	var named []string
-	for _, g := range groups {
-		if g != "system:authenticated" {
-			named = append(named, g)
-		}
-	}
-	if len(named) == 0 {
-		return ""
-	}
-	return " (groups: " + strings.Join(named, ", ") + ")"
 }
 
 // progressPoll is how often the cluster's progress file is read.

@@ -248,14 +248,3 @@ func (f *joinFlags) newPUK(a *app, c *cobra.Command, env *env.Env, o enrolling.O
 	}
 	return errors.Join(err, w.flush())
 }
-
-// joinedAt names the cluster of a join for the review.
-func joinedAt(o enrolling.Options) string {
-	switch j := o.Join; {
-	case j.Ticket != "":
-		return " (ticket " + j.Ticket + ")"
-	case j.File != "":
-		return " (by " + j.File + ")"
-	}
-	return " (by token)"
-}

@@ -104,7 +104,7 @@ func TestEnrollDryRun(t *testing.T) {
 	b := newBench(t)
 	path := b.kubeconfig()
 	out := b.ok("enroll", "--user", "jane", "--group", "dev", "--dry-run", "--request-timeout", "1")
-	for _, want := range []string{"prod-hsm", "https://127.0.0.1:1 (context prod)", "jane", "dev", "trial", "a new one, ecdsa-p256", path,
+	for _, want := range []string{"prod-hsm", "https://127.0.0.1:1 (context prod)", "jane", "dev", "trial", "new, ecdsa-p256", path,
 		"kubehsm enroll --name prod-hsm", "the cluster cannot be asked"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is missing in the review:\n%s", want, out)

@@ -9,6 +9,7 @@ import (
 	"github.com/charmbracelet/colorprofile"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig"
@@ -20,6 +21,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/flow/doctor"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
@@ -67,6 +69,12 @@ func TestBothSayTheSame(t *testing.T) {
 		"what is for need":     present.Emergencies([]desk.BreakGlassView{{Name: "a", State: "live", NotAfter: until}, {Name: "b", Sealed: true, State: "due"}, {Name: "c", State: "expired"}}),
 		"roles and rights": {present.Roles([]desk.RBACObject{{Set: "ticket", Kind: "ClusterRole", Name: "a", State: desk.RBACSame}, {Set: "helpdesk", Kind: "Role", Namespace: "n", Name: "b", State: desk.RBACMissing}}),
 			present.Rights([]desk.RBACRight{{Duty: "make tickets", Allowed: true, Needs: "create secrets"}, {Duty: "end tickets", Needs: "delete secrets"}})},
+		"a review of a new key": facts(present.ReviewFacts(enroll.Review{Server: "https://prod", Token: card,
+			Options: enrolling.Options{Name: "prod-hsm", Context: "prod", Token: card.URI(), User: "jane", Generate: hsm.GenerateOptions{Slot: "9a", PIN: hsm.PINOnce}}})),
+		"a review of a join": facts(present.ReviewFacts(enroll.Review{Resumes: []enrolling.Step{enrolling.StepKey},
+			Options: enrolling.Options{Join: &enrolling.Join{Ticket: "abcdef"}, Expiration: 48 * time.Hour}})),
+		"a result": {{Facts: present.ResultFacts(enrolling.Result{Groups: []string{"dev", "system:authenticated"}, Context: "prod", NotAfter: until}, now)},
+			{Facts: present.RecordFacts(enrolling.Result{Key: card.URI(), Fingerprint: "ab", Request: "jane-1", Kubeconfig: "/k"})}},
 		"a ticket":              present.Ticket(made),
 		"what cannot be listed": facts(present.Problems([]hsm.Problem{{Source: "/lib/broken.so", Err: hint.With(hsm.ErrModule, "replace it")}, {Source: "none", Err: hsm.ErrNoToken}}, true)),
 	} {
@@ -79,6 +87,14 @@ func TestBothSayTheSame(t *testing.T) {
 				t.Errorf("printed:\n%s\ndrawn:\n%s", printed, seen)
 			}
 		})
+	}
+	points := []csr.Point{{ID: "create", Verdict: csr.OK, Reason: "you may", Evidence: "a review"}, {ID: "issues", Verdict: csr.Refuse, Reason: "nobody signs"}}
+	b := &words{}
+	forecastWords(b, points)
+	for _, p := range present.Forecast(points) {
+		if !strings.Contains(said(b.b.String()), said(p.ID+" "+p.Verdict.Words+" "+p.Reason+p.Evidence)) {
+			t.Errorf("%+v is not printed:\n%s", p, b.b.String())
+		}
 	}
 	check := doctor.Check{Group: "tokens", Title: "PIN", State: doctor.Warning, Found: "it is the default", Why: "Everybody knows it.", Fix: "change it"}
 	w := &words{}

@@ -47,7 +47,7 @@ func toSubject(r *rig) { toCluster(r); r.Press("enter"); r.Sees("Who is it for",
 func toReview(r *rig) {
 	toSubject(r)
 	r.Press(`"jane"`, "enter")
-	r.Sees("This is what will be done", "Context")
+	r.Sees("This is what will be done", "Enrollment")
 }
 func toPIN(r *rig) { toReview(r); r.Press("enter"); r.Sees("PIN of trial") }
 

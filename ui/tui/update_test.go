@@ -42,7 +42,7 @@ func TestKeys(t *testing.T) {
 		{"a user is needed", toSubject, []string{"enter"}, []string{"a user name is needed"}, []string{"This is what"}},
 		{"system:masters is refused", toSubject, []string{`"jane"`, "tab", `"dev, system:masters"`, "enter"}, []string{"refuse requests for system:masters"}, []string{"This is what"}},
 		{"a bad context name is refused", toSubject, []string{`"jane"`, "tab", "tab", "tab", `"Bad Name"`, "enter"}, []string{"a-z, 0-9"}, nil},
-		{"a choice moves by arrows", toSubject, []string{`"jane"`, "tab", "tab", "down", "down", "enter"}, []string{"Lifetime  24 hours"}, nil},
+		{"a choice moves by arrows", toSubject, []string{`"jane"`, "tab", "tab", "down", "down", "enter"}, []string{"Lifetime    24 hours"}, nil},
 		{"unusable choices are skipped", toPolicy, []string{"tab", "end", "enter", "esc"}, []string{"always"}, nil},
 		{"esc goes back through the wizard", toReview, []string{"esc", "esc", "esc", "esc", "esc"}, []string{"Which token"}, nil},
 		{"what was chosen stays", toReview, []string{"esc", "esc", "enter"}, []string{"jane"}, nil},
@@ -225,7 +225,7 @@ func TestHostileText(t *testing.T) {
 	r.Sees("Which cluster", "trial-admin")
 	check()
 	r.Press("enter", `"jane"`, "enter")
-	r.Sees("This is what will be done", "Context")
+	r.Sees("This is what will be done", "Enrollment")
 	check()
 	r.Press("enter")
 	r.Sees("PIN of")

@@ -64,13 +64,13 @@ func TestForecast(t *testing.T) {
 		{ID: "signer", Verdict: csr.Refuse, Reason: "nobody signs for this signer", Evidence: "no controller answers"}}
 	r := newRig(t, f, 100, 40, atEnroll)
 	toReview(r)
-	r.Sees("What is likely to become of the request", "✗ nobody signs for this signer (no controller answers)")
+	r.Sees("Forecast", "✗ nobody signs for this signer [no controller answers]")
 	r.Press("enter")
 	r.Sees("enroll: the request will be refused: nobody signs")
 	r.opens("A")
 	r.Press("y")
 	r.Until("worked out again", func() bool {
-		return strings.Contains(r.View(), "What is likely") && !strings.Contains(r.View(), "accept the risk")
+		return strings.Contains(r.View(), "Forecast") && !strings.Contains(r.View(), "accept the risk")
 	})
 	r.Press("enter")
 	r.Sees("PIN of trial")

@@ -252,7 +252,7 @@ func toReview(r *rig) {
 	r.T.Helper()
 	toSubject(r)
 	r.Press(`"jane"`, "enter")
-	r.Sees("This is what will be done", "Context")
+	r.Sees("This is what will be done", "Enrollment")
 }
 
 func toPIN(r *rig) { r.T.Helper(); toReview(r); r.Press("enter"); r.Sees("PIN of trial") }

@@ -38,7 +38,7 @@ func TestEnroll(t *testing.T) {
 	if code := s.Exit(); code != 0 {
 		t.Fatalf("exit code %d:\n%s", code, s.Output())
 	}
-	if !s.Frame().Contains("Authenticated as jane (groups: developers).") {
+	if !s.Frame().Contains("Enrolled: authenticated as jane") {
 		t.Errorf("the end of it:\n%s", s.Screen())
 	}
 	if n := strings.Count(string(s.Raw()), pinPrompt); n != 1 {

@@ -271,7 +271,7 @@ func TestJourneyCard(t *testing.T) {
 	s.WaitFor("▌ Join with a ticket")
 	s.Press(term.Enter)
 	lab.Fill(s, "╭─ Ticket", "ticket", made.Tickets[0].Ticket)
-	s.WaitFor("This is what will be done", "by ticket, ", "User      jill", "new in slot 9a")
+	s.WaitFor("This is what will be done", "(ticket ", "User        jill", "new, ", "in slot 9a")
 	if now, ok := p.card.Public(0x9a).(*ecdsa.PublicKey); !ok || !now.Equal(key) {
 		t.Error("the key is gone before it was agreed to")
 	}

@@ -123,7 +123,7 @@ func TestKubeadm(t *testing.T) {
 	out, err := lab.Succeeded(p.KubehsmPIN(t.Context(), lab.PIN, "join", address, "--token", file, "--discovery-token-ca-cert-hash", hash,
 		"--user", "kim", "--name", "joined", "--approve-with", p.Cluster.AdminKubeconfig(), "--yes"))
 	p.Must(err)
-	if !strings.Contains(out, "Authenticated as kim") {
+	if !strings.Contains(out, "Enrolled: authenticated as kim") {
 		t.Errorf("joined with kubeadm's token and hash:\n%s", out)
 	}
 

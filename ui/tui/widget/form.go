@@ -41,11 +41,7 @@ type Field struct {
 func Lifetimes(all []time.Duration) *Field {
 	f := &Field{ID: "lifetime", Label: "Lifetime"}
 	for _, d := range all {
-		label := "the signer's"
-		if d > 0 {
-			label = present.Span(d)
-		}
-		f.Options = append(f.Options, Option{Label: label})
+		f.Options = append(f.Options, Option{Label: present.Lifetime(d)})
 	}
 	return f
 }

@@ -10,6 +10,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -42,7 +43,7 @@ func (m *Model) Acts() screen.Acts {
 			return screen.Send(screen.CopyMsg{What: "fingerprint", Text: r.Key})
 		}),
 		screen.On(screen.Action{Key: m.Keys.Command, Quiet: true}, "", func() tea.Cmd {
-			return screen.Send(screen.CommandMsg{Title: "The same by command", Lines: []string{"kubehsm agent status", "kubehsm audit -f"}})
+			return screen.Send(screen.CommandMsg{Title: present.SameTitle, Lines: []string{"kubehsm agent status", "kubehsm audit -f"}})
 		}),
 	}
 }

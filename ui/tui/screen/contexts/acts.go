@@ -75,7 +75,7 @@ func (m *Model) commands(c contexts.View, ok bool) screen.CommandMsg {
 		}
 		lines = append(lines, "kubehsm kubeconfig use "+name)
 	}
-	return screen.CommandMsg{Title: "The same by command", Lines: lines}
+	return screen.CommandMsg{Title: present.SameTitle, Lines: lines}
 }
 
 // deeds are what is done with a context after a key was pressed.

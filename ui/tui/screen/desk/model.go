@@ -206,7 +206,7 @@ func (m *Model) Acts() screen.Acts {
 			return screen.Send(screen.CopyMsg{What: "ID", Text: r.ID})
 		}),
 		screen.On(screen.Action{Key: m.Keys.Command, Quiet: true}, "", func() tea.Cmd {
-			return screen.Send(screen.CommandMsg{Title: "The same by command", Lines: []string{
+			return screen.Send(screen.CommandMsg{Title: present.SameTitle, Lines: []string{
 				"kubehsm bootstrap-token list", "kubehsm helpdesk ticket --for USER -o qr", "kubehsm breakglass list"}})
 		}),
 	}

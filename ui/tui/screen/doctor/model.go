@@ -12,6 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/ui/flow/doctor"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -136,7 +137,7 @@ func (m *Model) Acts() screen.Acts {
 		}),
 		screen.On(screen.Action{Key: keys.Letter("b", "write a report")}, "", m.report),
 		screen.On(screen.Action{Key: m.Keys.Command, Quiet: true}, "doctor", func() tea.Cmd {
-			return screen.Send(screen.CommandMsg{Title: "The same by command", Lines: []string{"kubehsm doctor", "kubehsm doctor --bundle report.zip"}})
+			return screen.Send(screen.CommandMsg{Title: present.SameTitle, Lines: []string{"kubehsm doctor", "kubehsm doctor --bundle report.zip"}})
 		}),
 	}
 }

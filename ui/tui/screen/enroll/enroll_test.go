@@ -251,7 +251,7 @@ func TestConflict(t *testing.T) {
 	again.Press("a")
 	again.Sees("Begin anew?")
 	again.Press("y")
-	again.Sees("This is what will be done", "User      joe")
+	again.Sees("This is what will be done", "User        joe")
 }
 
 // TestDraft: what was chosen before anything was done is kept while the program runs.

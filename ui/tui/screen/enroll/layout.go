@@ -130,9 +130,9 @@ func (w way) chosen(s stage) []string {
 	case stageKey:
 		switch {
 		case o.Key.Scheme != "":
-			add("reuse " + keyName(o.Key))
+			add("reuse " + present.KeyName(o.Key))
 		case w.at > stageKey:
-			add("new, " + string(algorithm(o)))
+			add("new, " + string(present.EnrolledAlgorithm(o)))
 		}
 	case stageCluster:
 		switch {

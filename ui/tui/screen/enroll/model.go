@@ -14,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/store"
@@ -203,7 +204,7 @@ func (m *Model) Update(msg tea.Msg, now time.Time) tea.Cmd {
 		return nil
 	}
 	if isKey && key.Matches(k, m.Keys.Command) && !m.Typing() && m.at != stageResult {
-		return screen.Send(screen.CommandMsg{Title: "The same by command", Lines: m.commands()})
+		return screen.Send(screen.CommandMsg{Title: present.SameTitle, Lines: m.commands()})
 	}
 	return m.page().update(msg, now)
 }

@@ -43,7 +43,7 @@ func (p *policyPage) algorithms() *widget.Field {
 		if p.m.token != nil {
 			o.Reason = p.m.token.Info.Can.Lacks(a)
 		}
-		if a == algorithm(p.m.opts) {
+		if a == present.EnrolledAlgorithm(p.m.opts) {
 			f.Index = i
 		}
 		f.Options = append(f.Options, o)

@@ -81,47 +81,25 @@ func (p *resultPage) view(f screen.Frame) string {
 			lines = append(lines, head+t.Text.Render(l))
 		}
 	}
-	user := text.Clean(r.User)
-	switch {
-	case r.Rights:
-		lines = append(lines, t.Good.Render(t.Glyphs.Done)+" "+t.Title.Render(widget.Cut("Enrolled: authenticated as "+user, f.Width-2)))
-	default:
-		lines = append(lines, t.Good.Render(t.Glyphs.Done)+" "+t.Title.Render(widget.Cut("Enrolled: authenticated as "+user+", no rights yet", f.Width-2)))
-		if r.Ask != "" {
-			lines = append(lines, "", t.Text.Render("Ask an admin for:"))
-			for _, l := range strings.Split(text.CleanLines(r.Ask), "\n") {
-				wrap("  ", l)
-			}
+	lines = append(lines, t.Good.Render(t.Glyphs.Done)+" "+t.Title.Render(widget.Cut(present.Enrolled(r), f.Width-2)))
+	if !r.Rights && r.Ask != "" {
+		lines = append(lines, "", t.Text.Render(present.AskTitle+":"))
+		for _, l := range strings.Split(text.CleanLines(r.Ask), "\n") {
+			wrap("  ", l)
 		}
 	}
 	lines = append(lines, "")
-	lines = append(lines, widget.Facts(t, []present.Fact{
-		{Name: "Groups", Value: text.Clean(strings.Join(r.Groups, ", "))},
-		{Name: "Context", Value: text.Clean(r.Context)},
-		{Name: "Valid until", Value: until(r.NotAfter, f.Now)},
-	}, f.Width)...)
+	lines = append(lines, widget.Facts(t, present.ResultFacts(r, f.Now), f.Width)...)
 	for _, n := range r.Notes {
 		wrap(t.Accent.Render(t.Glyphs.Dot)+" ", text.Clean(n))
 	}
 	if len(r.Next) > 0 {
-		lines = append(lines, "", t.Title.Render("Next"))
+		lines = append(lines, "", t.Title.Render(present.NextTitle))
 		for _, c := range r.Next {
 			wrap(t.Accent.Render("$ "), text.Clean(c))
 		}
 	}
 	lines = append(lines, "", t.Title.Render("On record"))
-	lines = append(lines, widget.Facts(t, []present.Fact{
-		{Name: "Key", Value: text.Clean(r.Key.String())},
-		{Name: "SHA-256", Value: text.Clean(r.Fingerprint)},
-		{Name: "Request", Value: text.Clean(r.Request)},
-		{Name: "Kubeconfig", Value: text.Clean(r.Kubeconfig)},
-	}, f.Width)...)
+	lines = append(lines, widget.Facts(t, present.RecordFacts(r), f.Width)...)
 	return p.scroll.View(t, lines, f.Width, f.Height)
-}
-
-func until(at, now time.Time) string {
-	if at.IsZero() {
-		return ""
-	}
-	return present.Date(at) + ", " + present.Span(at.Sub(now)) + " from now"
 }

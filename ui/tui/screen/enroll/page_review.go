@@ -241,31 +241,10 @@ func (p *reviewPage) view(f screen.Frame) string {
 // body is all that is shown, in sections.
 func (p *reviewPage) body(t theme.Theme, w int) []string {
 	r := p.review
-	o := r.Options
-	key := "new " + string(algorithm(o))
-	if p := o.Generate.PIN; p != hsm.PINDefault {
-		key += ", PIN " + p.String()
-	}
-	if o.Token.Kind().HasSlots() {
-		key = "new in slot " + o.Generate.Slot + ", " + string(algorithm(o)) +
-			", PIN " + o.Generate.PIN.String() + ", touch " + o.Generate.Touch.String()
-	}
-	if o.Key.Scheme != "" {
-		key = "reuse " + keyName(o.Key)
-	}
-	lines := widget.Facts(t, []present.Fact{
-		{Name: "Token", Value: present.Token(r.Token)},
-		{Name: "Key", Value: text.Clean(key)},
-		{Name: "Cluster", Value: text.Clean(source(o) + r.Server)},
-		{Name: "User", Value: text.Clean(o.User)},
-		{Name: "Groups", Value: text.Clean(strings.Join(o.Groups, ", "))},
-		{Name: "Lifetime", Value: lifetime(o.Expiration)},
-		{Name: "Context", Value: text.Clean(o.Name)},
-		{Name: "Done", Value: text.Clean(resumes(r.Resumes))},
-	}, w)
+	lines := widget.Facts(t, present.ReviewFacts(r), w)
 	section := func(title string) { lines = append(lines, "", t.Title.Render(title)) }
 	if len(r.Forecast) > 0 {
-		section("What is likely to become of the request")
+		section(present.ForecastTitle)
 		lines = append(lines, forecast(t, r.Forecast, w)...)
 	}
 	if notes := r.Notes; len(notes) > 0 {
@@ -281,7 +260,7 @@ func (p *reviewPage) body(t theme.Theme, w int) []string {
 		}
 	}
 	if len(r.Commands) > 0 {
-		section("The same by command")
+		section(present.SameTitle)
 		for _, c := range r.Commands {
 			for i, l := range widget.Wrap(text.Clean(c), max(w-2, 1)) {
 				lead := "  "
@@ -292,19 +271,11 @@ func (p *reviewPage) body(t theme.Theme, w int) []string {
 			}
 		}
 	}
-	section("Changes to " + text.Clean(r.KubeconfigFile))
+	section(present.ChangesTitle(r.KubeconfigFile))
 	if r.KubeconfigDiff == "" {
-		return append(lines, t.Muted.Render("none"))
+		return append(lines, t.Muted.Render(present.NoChanges))
 	}
 	return append(lines, widget.Diff(t, r.KubeconfigDiff, w)...)
-}
-
-// source says by what the cluster is known, before its address.
-func source(o enrolling.Options) string {
-	if o.Join != nil {
-		return "by ticket, "
-	}
-	return o.Context + ", "
 }
 
 func keyAccept() key.Binding { return keys.Letter("A", "accept the risk") }
@@ -312,19 +283,15 @@ func keyAccept() key.Binding { return keys.Letter("A", "accept the risk") }
 // forecast draws the points, each with what it rests on.
 func forecast(t theme.Theme, points []csr.Point, w int) []string {
 	var lines []string
-	for _, pt := range points {
-		glyph, st := t.Glyphs.Done, t.Good
-		switch pt.Verdict {
-		case csr.Warn:
+	for _, pt := range present.Forecast(points) {
+		glyph, st, said := "?", t.Muted, pt.Reason+pt.Evidence
+		switch pt.Verdict.Level {
+		case present.Good:
+			glyph, st, said = t.Glyphs.Done, t.Good, pt.Reason // on what good news rest can be read by command
+		case present.Warn:
 			glyph, st = t.Glyphs.Warn, t.Warn
-		case csr.Refuse:
+		case present.Bad:
 			glyph, st = t.Glyphs.Failed, t.Bad
-		case csr.Unknown:
-			glyph, st = "?", t.Muted
-		}
-		said := text.Clean(pt.Reason)
-		if pt.Evidence != "" && pt.Verdict != csr.OK {
-			said += " (" + text.Clean(pt.Evidence) + ")"
 		}
 		for i, l := range widget.Wrap(said, max(w-2, 1)) {
 			lead := "  "
@@ -335,12 +302,4 @@ func forecast(t theme.Theme, points []csr.Point, w int) []string {
 		}
 	}
 	return lines
-}
-
-func resumes(done []enrolling.Step) string {
-	var titles []string
-	for _, s := range done {
-		titles = append(titles, s.Title())
-	}
-	return strings.Join(titles, ", ")
 }

@@ -283,9 +283,9 @@ func (p *runPage) step(f screen.Frame, s enrolling.Step) []string {
 		if message != "" {
 			message += " "
 		}
-		return []string{t.Good.Render(t.Glyphs.Reused) + " " + t.Text.Render(name) + "  " + t.Muted.Render(widget.Cut(message+"(done before)", room))}
+		return []string{t.Good.Render(t.Glyphs.Reused) + " " + t.Text.Render(name) + "  " + t.Muted.Render(widget.Cut(message+"("+present.Step(v.state)+")", room))}
 	case enrolling.StepFailed:
-		return []string{t.Bad.Render(t.Glyphs.Failed) + " " + t.Strong.Render(name) + "  " + t.Bad.Render("failed")}
+		return []string{t.Bad.Render(t.Glyphs.Failed) + " " + t.Strong.Render(name) + "  " + t.Bad.Render(present.Step(v.state))}
 	}
 	return []string{t.Faint.Render(t.Glyphs.Pending + " " + name)}
 }

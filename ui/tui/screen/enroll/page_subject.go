@@ -11,6 +11,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/store"
 	"github.com/kubehsm/kubehsm/ui/tui/task"
@@ -45,7 +46,7 @@ func (p *subjectPage) enter(now time.Time) tea.Cmd {
 		if d == o.Expiration {
 			life.Index = i
 		}
-		life.Options = append(life.Options, widget.Option{Label: lifetime(d)})
+		life.Options = append(life.Options, widget.Option{Label: present.Lifetime(d)})
 	}
 	current := &widget.Field{ID: "current", Label: "Switch to it", Options: []widget.Option{
 		{Label: "yes", Clause: "kubectl uses the new context from then on"}, {Label: "no", Clause: "the current context stays"}}}

@@ -3,49 +3,11 @@ package enroll
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
-	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
-	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
 )
-
-// algorithm is the algorithm that a new key would have.
-func algorithm(o enrolling.Options) hsm.Algorithm {
-	if o.Generate.Algorithm == "" {
-		return hsm.ECDSAP256
-	}
-	return o.Generate.Algorithm
-}
-
-// keyName is the shortest name of the slot in u. It is raw.
-func keyName(u hsm.URI) string {
-	switch {
-	case u.Slot != "":
-		return "slot " + u.Slot
-	case u.Object != "":
-		return u.Object
-	case len(u.ID) > 4:
-		return fmt.Sprintf("key %x…", u.ID[:4])
-	}
-	return fmt.Sprintf("key %x", u.ID)
-}
-
-// lifetime writes a lifetime as people say it.
-func lifetime(d time.Duration) string {
-	const day = 24 * time.Hour
-	switch {
-	case d == 0:
-		return "as long as the signer gives"
-	case d%day == 0 && d >= 2*day:
-		return present.Count(int(d/day), "day")
-	case d%time.Hour == 0:
-		return present.Count(int(d/time.Hour), "hour")
-	}
-	return d.String()
-}
 
 // commands are the commands that do the same as the wizard so far.
 func (m *Model) commands() []string {

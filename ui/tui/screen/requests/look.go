@@ -132,7 +132,7 @@ func (l *look) Acts() screen.Acts {
 			if len(l.view.Risks) > 0 { // the screen refuses these
 				approve += " --accept-risk=" + strings.Join(l.view.Risks, ",")
 			}
-			return screen.Send(screen.CommandMsg{Title: "The same by command", Lines: []string{l.by("show"), approve, l.by("deny")}})
+			return screen.Send(screen.CommandMsg{Title: present.SameTitle, Lines: []string{l.by("show"), approve, l.by("deny")}})
 		}),
 	}
 }

@@ -267,7 +267,7 @@ func (m *Model) Acts() screen.Acts {
 			return screen.Send(screen.CopyMsg{What: "name", Text: r.name})
 		}),
 		screen.On(screen.Action{Key: m.Keys.Command, Quiet: true}, "", func() tea.Cmd {
-			return screen.Send(screen.CommandMsg{Title: "The same by command", Lines: m.commands(r, ok)})
+			return screen.Send(screen.CommandMsg{Title: present.SameTitle, Lines: m.commands(r, ok)})
 		}),
 	}
 }

@@ -94,7 +94,7 @@ func (m *Model) commands(s hsm.Slot, ok bool) screen.CommandMsg {
 	if ok && s.Certificate != nil {
 		lines = append(lines, by("certificate show", s.URI))
 	}
-	return screen.CommandMsg{Title: "The same by command", Lines: lines}
+	return screen.CommandMsg{Title: present.SameTitle, Lines: lines}
 }
 
 func (m *Model) enroll(s hsm.Slot, ok bool) tea.Cmd {

@@ -1,0 +1,197 @@
+package present
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/flow/enroll"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/text"
+)
+
+// The titles of what belongs to a review and a result.
+const (
+	ForecastTitle = "Forecast"
+	SameTitle     = "The same by command"
+	AskTitle      = "Ask an admin for"
+	NextTitle     = "Next"
+)
+
+// ForecastPoint is a point of a forecast.
+type ForecastPoint struct {
+	ID      string
+	Verdict Line
+	// Evidence is what the reason rests on, in brackets, "" for nothing.
+	Reason, Evidence string
+}
+
+// Forecast says what is likely to become of a request, point by point.
+func Forecast(points []csr.Point) []ForecastPoint {
+	said := make([]ForecastPoint, len(points))
+	for i, p := range points {
+		said[i] = ForecastPoint{ID: p.ID, Verdict: Line{Words: string(p.Verdict)}, Reason: text.Clean(p.Reason)}
+		if p.Evidence != "" {
+			said[i].Evidence = " [" + text.Clean(p.Evidence) + "]"
+		}
+		switch p.Verdict {
+		case csr.OK:
+			said[i].Verdict.Level = Good
+		case csr.Warn:
+			said[i].Verdict.Level = Warn
+		case csr.Refuse:
+			said[i].Verdict.Level = Bad
+		}
+	}
+	return said
+}
+
+// ReviewFacts say what an enrollment would do.
+func ReviewFacts(r enroll.Review) []Fact {
+	o := r.Options
+	var done []string
+	for _, s := range r.Resumes {
+		done = append(done, s.Title())
+	}
+	return []Fact{
+		{Name: "Enrollment", Value: text.Clean(o.Name)},
+		{Name: "Token", Value: Token(r.Token)},
+		{Name: "Key", Value: text.Clean(enrolledKey(r))},
+		{Name: "Cluster", Value: text.Clean(r.Server + " (" + knownBy(o) + ")")},
+		{Name: "User", Value: text.Clean(o.User)},
+		{Name: "Groups", Value: text.Clean(strings.Join(o.Groups, ", "))},
+		{Name: "Signer", Value: text.Clean(o.SignerName)},
+		{Name: "Lifetime", Value: Lifetime(o.Expiration)},
+		{Name: "Kubeconfig", Value: text.Clean(r.KubeconfigFile)},
+		{Name: "Done already", Value: text.Clean(strings.Join(done, ", "))},
+	}
+}
+
+// enrolledKey says which key is enrolled.
+func enrolledKey(r enroll.Review) string {
+	o := r.Options
+	switch {
+	case slices.Contains(r.Resumes, enrolling.StepKey):
+		return "the one that was made before"
+	case o.Key.Scheme != "":
+		return KeyName(o.Key) + ", which is there"
+	}
+	key := "new, " + string(EnrolledAlgorithm(o))
+	if o.Token.Kind().HasSlots() {
+		key += ", in slot " + o.Generate.Slot
+	}
+	if p := o.Generate.PIN; p != hsm.PINDefault {
+		key += ", PIN " + p.String()
+	}
+	if p := o.Generate.Touch; p != hsm.TouchDefault {
+		key += ", touch " + p.String()
+	}
+	return key
+}
+
+// EnrolledAlgorithm is the algorithm that a new key would have.
+func EnrolledAlgorithm(o enrolling.Options) hsm.Algorithm {
+	if o.Generate.Algorithm == "" {
+		return hsm.ECDSAP256
+	}
+	return o.Generate.Algorithm
+}
+
+// KeyName is the shortest name of the key that u names on its token.
+func KeyName(u hsm.URI) string {
+	switch {
+	case u.Slot != "":
+		return "slot " + text.Clean(u.Slot)
+	case u.Object != "":
+		return text.Clean(u.Object)
+	case len(u.ID) > 4:
+		return fmt.Sprintf("key %x…", u.ID[:4])
+	}
+	return fmt.Sprintf("key %x", u.ID)
+}
+
+// knownBy says by what a cluster is known.
+func knownBy(o enrolling.Options) string {
+	switch j := o.Join; {
+	case j == nil:
+		return "context " + o.Context
+	case j.Ticket != "":
+		return "ticket " + j.Ticket
+	case j.File != "":
+		return "by " + j.File
+	}
+	return "by token"
+}
+
+// Lifetime says how long a certificate is asked for; 0 is the signer's choice.
+func Lifetime(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d == 0:
+		return "as the signer decides"
+	case d%day == 0 && d >= 2*day:
+		return Count(int(d/day), "day")
+	case d%time.Hour == 0:
+		return Count(int(d/time.Hour), "hour")
+	}
+	return d.String()
+}
+
+// ChangesTitle is that of what a kubeconfig file would gain and lose.
+func ChangesTitle(file string) string { return "Changes to " + text.Clean(file) }
+
+// NoChanges is said where a kubeconfig stays as it is.
+const NoChanges = "none"
+
+// Step says how a step of an enrollment went, "" where it is not over.
+func Step(s enrolling.StepState) string {
+	switch s {
+	case enrolling.StepDone:
+		return "done"
+	case enrolling.StepReused:
+		return "done before"
+	case enrolling.StepFailed:
+		return "failed"
+	}
+	return ""
+}
+
+// Enrolled is the headline of a result.
+func Enrolled(r enrolling.Result) string {
+	said := "Enrolled: authenticated as " + text.Clean(r.User)
+	if !r.Rights {
+		said += ", no rights yet"
+	}
+	return said
+}
+
+// ResultFacts are what the cluster says of an enrollment, and until when.
+func ResultFacts(r enrolling.Result, now time.Time) []Fact {
+	groups := slices.DeleteFunc(slices.Clone(r.Groups), func(g string) bool {
+		return g == "system:authenticated" // everybody is in it
+	})
+	end := ""
+	if !r.NotAfter.IsZero() {
+		end = Date(r.NotAfter) + " (in " + Span(r.NotAfter.Sub(now)) + ")"
+	}
+	return []Fact{
+		{Name: "Groups", Value: text.Clean(strings.Join(groups, ", "))},
+		{Name: "Context", Value: text.Clean(r.Context)},
+		{Name: "Until", Value: end},
+	}
+}
+
+// RecordFacts are what is kept of an enrollment.
+func RecordFacts(r enrolling.Result) []Fact {
+	key := r.Key
+	key.ModulePath, key.Manufacturer, key.Model = "", "", "" // long, and not needed to name it
+	return []Fact{
+		{Name: "Key", Value: text.Clean(key.String())},
+		{Name: "Fingerprint", Value: text.Clean(r.Fingerprint)},
+		{Name: "Request", Value: text.Clean(r.Request)},
+		{Name: "Kubeconfig", Value: text.Clean(r.Kubeconfig)},
+	}
+}
