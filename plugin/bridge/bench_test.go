@@ -3,6 +3,7 @@ package bridge
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"io"
 	"net/http"
@@ -25,9 +26,12 @@ func BenchmarkBridge(b *testing.B) {
 	check(b, r.up.Check(context.Background()))
 	cred := r.issue("prod", Client{})
 	direct := func() *tls.Config {
-		cfg := r.up.tls.Clone()
-		cfg.ClientSessionCache = nil // as client-go has it
-		return cfg
+		key, err := r.options.Signer(context.Background())
+		check(b, err)
+		cert := tls.Certificate{Certificate: [][]byte{r.options.Chain[0].Raw}, PrivateKey: key}
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM(r.api.CAPEM)
+		return &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{cert}} // without tickets, as client-go has it
 	}
 	ways := []way{{"direct", r.api.URL, direct}, {"bridge", r.ep.URL("prod"), func() *tls.Config { return r.tls(cred) }}}
 	transport := func(w way) *http2.Transport {

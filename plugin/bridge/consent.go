@@ -2,7 +2,6 @@ package bridge
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -30,7 +29,7 @@ var errNobody = errors.New("nobody can be asked")
 // consent makes sure that a person agrees to the request, where its enrollment's
 // policy wants that.
 func (s *Server) consent(r *http.Request, e *session, who asker, up *Upstream, path string) *refusal {
-	if !up.policy.Asks() {
+	if !up.Policy().Asks() {
 		return nil
 	}
 	body := hasBody(r)
@@ -39,7 +38,7 @@ func (s *Server) consent(r *http.Request, e *session, who asker, up *Upstream, p
 		return &refusal{http.StatusForbidden, DeniedOdd, consent.ErrOdd.Error() + ": it announces trailers"}
 	}
 	request := consent.Parse(r.Method, path, r.Header, body)
-	needs, err := up.policy.Needs(request)
+	needs, err := up.Policy().Needs(request)
 	if err != nil {
 		return &refusal{http.StatusForbidden, DeniedOdd, err.Error()}
 	}
@@ -82,28 +81,4 @@ func hasBody(r *http.Request) bool {
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(first[:n]), rest), rest}
 	return true
-}
-
-// clientKey carries the client whose request it is.
-type clientKey struct{}
-
-// clientContext is a request's context with its client, cheaper than
-// [context.WithValue] and a box for it.
-type clientContext struct {
-	context.Context
-	client Client
-}
-
-func (c *clientContext) Value(key any) any {
-	if _, ok := key.(clientKey); ok {
-		return c.client
-	}
-	return c.Context.Value(key)
-}
-
-// ClientOf returns the client whose request led to a call of
-// [UpstreamOptions.Signer]; ok is false where none did.
-func ClientOf(ctx context.Context) (c Client, ok bool) {
-	c, ok = ctx.Value(clientKey{}).(Client)
-	return c, ok
 }

@@ -1,6 +1,13 @@
 package bridge
 
-import "net/http"
+import (
+	"errors"
+	"net/http"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/plugin/bridge/status"
+)
 
 // Denial is a request that the bridge has turned away. Nothing in it is the
 // request's own text.
@@ -35,6 +42,13 @@ const (
 	DeniedOdd           = "not-understood"    // the policy must judge the request, which can be read in two ways
 )
 
+// refusal is the answer to a request that is not carried.
+type refusal struct {
+	code    int
+	reason  string // one of the Denied constants
+	message string
+}
+
 // refuse answers a request that is not served and says so to whom it concerns.
 func (s *Server) refuse(w http.ResponseWriter, r *http.Request, e *session, ref *refusal) {
 	s.log.Info("refused", "code", ref.code, "why", ref.message)
@@ -48,5 +62,30 @@ func (s *Server) refuse(w http.ResponseWriter, r *http.Request, e *session, ref 
 		}
 		s.Denied(d)
 	}
-	ref.write(w, r)
+	status.Write(w, r, ref.code, ref.message)
+}
+
+// fail answers a request that the upstream had no answer for, in words. What a person
+// must mend gets a 401, which makes client-go run the plugin again: the plugin can ask.
+func fail(w http.ResponseWriter, r *http.Request, err error) {
+	message := err.Error()
+	if h := hint.Of(err); h != "" {
+		message += " (" + h + ")"
+	}
+	code := http.StatusServiceUnavailable
+	if needsPerson(err) {
+		code = http.StatusUnauthorized
+	}
+	status.Write(w, r, code, message)
+}
+
+// needsPerson tells whether err is one that the next run of the plugin can mend.
+func needsPerson(err error) bool {
+	for _, e := range []error{hsm.ErrPINRequired, hsm.ErrNoToken, hsm.ErrRemoved, hsm.ErrTouchTimeout,
+		hsm.ErrNoTerminal, hsm.ErrCancelled, hsm.ErrBusy, ErrNotSigned, ErrClosed, ErrUnauthorized} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }

@@ -2,11 +2,9 @@ package bridge
 
 import (
 	"errors"
-
-	"github.com/kubehsm/kubehsm/hsm"
 )
 
-// The bridge's errors.
+// The errors of an upstream.
 var (
 	// ErrUnreachable says that no connection to the API server could be made.
 	ErrUnreachable = errors.New("cannot reach the API server")
@@ -20,14 +18,3 @@ var (
 
 	errHTTP1 = errors.New("the API server speaks HTTP/1.1 only")
 )
-
-// needsPerson tells whether err is one that the next run of the plugin can mend.
-func needsPerson(err error) bool {
-	for _, e := range []error{hsm.ErrPINRequired, hsm.ErrNoToken, hsm.ErrRemoved, hsm.ErrTouchTimeout,
-		hsm.ErrNoTerminal, hsm.ErrCancelled, hsm.ErrBusy, ErrNotSigned, ErrClosed} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
-}

@@ -36,6 +36,7 @@ type rig struct {
 	api      *bridgetest.Server
 	ep       loopback.Endpoint
 	sessions *Sessions
+	options  UpstreamOptions
 	up       *Upstream
 	clock    *clock
 	log      *bytes.Buffer
@@ -104,11 +105,12 @@ func newRig(t testing.TB, o rigOptions) *rig {
 	}
 	hash, err := hsm.Fingerprint(key.Public())
 	check(t, err)
-	r.up, err = NewUpstream(UpstreamOptions{
+	r.options = UpstreamOptions{
 		Enrollment: enrollment.Enrollment{Name: "prod", KeyHash: hash, Policy: o.policy.Mode, Rules: o.policy.Rules, Cluster: cluster.Cluster{Server: r.api.URL + o.prefix, CAData: r.api.CAPEM, ProxyURL: o.proxy}},
 		Policy:     o.policy,
 		Chain:      []*x509.Certificate{leaf}, Signer: o.signer, Log: log,
-	})
+	}
+	r.up, err = NewUpstream(r.options)
 	check(t, err)
 	t.Cleanup(r.up.Close)
 	d := testDirs(t)

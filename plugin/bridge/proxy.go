@@ -15,13 +15,17 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
+	"github.com/kubehsm/kubehsm/plugin/bridge/status"
 	"github.com/kubehsm/kubehsm/plugin/consent"
+	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
-// serve carries one judged request; path is its target without our prefix, to
-// the byte. It is leaner than httputil.ReverseProxy: the server's header map and
+// Serve carries one judged request of a client; path is its target without our
+// prefix, to the byte. An error says why there was no answer, and none was begun. It
+// panics with [http.ErrAbortHandler] if the client has gone, or an answer was cut
+// short. It is leaner than httputil.ReverseProxy: the server's header map and
 // request are used again instead of cloned, and buffers are large and pooled.
-func (u *Upstream) serve(w http.ResponseWriter, r *http.Request, path string, client Client) {
+func (u *Upstream) Serve(w http.ResponseWriter, r *http.Request, path string, client process.ID) error {
 	u.requests.Add(1)
 	u.inFlight.Add(1)
 	u.lastUsed.Store(time.Now().UnixNano())
@@ -35,13 +39,11 @@ func (u *Upstream) serve(w http.ResponseWriter, r *http.Request, path string, cl
 	}
 	out := u.outgoing(r, path, client)
 	if upgrade != "" {
-		u.tunnel(w, r, out, upgrade)
-		return
+		return u.tunnel(w, r, out, upgrade)
 	}
 	resp, err := u.roundTrip(out)
 	if err != nil {
-		u.fail(w, r, err)
-		return
+		return u.failure(r, err)
 	}
 	defer resp.Body.Close()
 	u.answered(resp)
@@ -50,6 +52,7 @@ func (u *Upstream) serve(w http.ResponseWriter, r *http.Request, path string, cl
 		// Half an answer must not look whole: the stream is reset.
 		panic(http.ErrAbortHandler)
 	}
+	return nil
 }
 
 // endWatch ends a watch whose connection was cut as an API server ends one: by the
@@ -68,8 +71,8 @@ func (u *Upstream) endWatch(w http.ResponseWriter, r *http.Request, resp *http.R
 	}
 	contentType, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
 	if line && u.ctx.Err() != nil && contentType == "application/json" && resp.Header["Content-Encoding"] == nil {
-		ref := refusal{code: http.StatusUnauthorized, message: "the watch was ended: " + context.Cause(u.ctx).Error()}
-		_, err := fmt.Fprintf(w, `{"type":"ERROR","object":%s}`+"\n", ref.status())
+		why := "the watch was ended: " + context.Cause(u.ctx).Error()
+		_, err := fmt.Fprintf(w, `{"type":"ERROR","object":%s}`+"\n", status.JSON(http.StatusUnauthorized, why))
 		return err == nil
 	}
 	return true
@@ -77,7 +80,7 @@ func (u *Upstream) endWatch(w http.ResponseWriter, r *http.Request, resp *http.R
 
 // outgoing turns the inbound request into the outbound one. The header map is
 // the server's own for this request, so it may be changed.
-func (u *Upstream) outgoing(r *http.Request, path string, client Client) *http.Request {
+func (u *Upstream) outgoing(r *http.Request, path string, client process.ID) *http.Request {
 	out := r.WithContext(&clientContext{r.Context(), client})
 	out.URL = u.target(path)
 	out.RequestURI = ""
@@ -113,18 +116,14 @@ func (u *Upstream) answered(resp *http.Response) {
 	}
 }
 
-// fail words a request that got no answer.
-func (u *Upstream) fail(w http.ResponseWriter, r *http.Request, err error) {
+// failure gives what a request got no answer for its kind.
+func (u *Upstream) failure(r *http.Request, err error) error {
 	if r.Context().Err() != nil {
 		panic(http.ErrAbortHandler) // the client has gone
 	}
 	err = u.roundTripError(r.Context(), err)
 	u.note(err)
-	ref := refusalOf(err)
-	if errors.Is(err, ErrUnauthorized) {
-		ref.code = http.StatusUnauthorized
-	}
-	ref.write(w, r)
+	return err
 }
 
 // copyResponse passes status, headers, body and trailers. A body of unknown

@@ -101,5 +101,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, sess, ref)
 		return
 	}
-	up.serve(w, r, path, sess.client)
+	if err := up.Serve(w, r, path, sess.client); err != nil {
+		fail(w, r, err)
+	}
 }

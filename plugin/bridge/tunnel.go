@@ -14,11 +14,10 @@ import (
 // port-forward over SPDY or WebSocket. It has a connection of its own, HTTP/1.1,
 // with the TLS tickets of the pooled ones, so it costs no signature. After the
 // server's 101 the bytes pass both ways until both have ended.
-func (u *Upstream) tunnel(w http.ResponseWriter, r, out *http.Request, protocol string) {
+func (u *Upstream) tunnel(w http.ResponseWriter, r, out *http.Request, protocol string) error {
 	up, err := u.dialTLS(r.Context(), "http/1.1")
 	if err != nil {
-		u.fail(w, r, err)
-		return
+		return u.failure(r, err)
 	}
 	defer up.Close()
 	stop := context.AfterFunc(r.Context(), func() { _ = up.Close() }) // until 101 the client may leave
@@ -26,13 +25,11 @@ func (u *Upstream) tunnel(w http.ResponseWriter, r, out *http.Request, protocol 
 	out.Header["Connection"] = []string{"Upgrade"}
 	out.Header["Upgrade"] = []string{protocol}
 	if err := out.Write(up); err != nil {
-		u.fail(w, r, err)
-		return
+		return u.failure(r, err)
 	}
 	resp, br, err := readHead(up, out)
 	if err != nil {
-		u.fail(w, r, err)
-		return
+		return u.failure(r, err)
 	}
 	defer resp.Body.Close()
 	u.answered(resp)
@@ -40,7 +37,7 @@ func (u *Upstream) tunnel(w http.ResponseWriter, r, out *http.Request, protocol 
 		if _, err := copyResponse(w, resp); err != nil {
 			panic(http.ErrAbortHandler)
 		}
-		return
+		return nil
 	}
 	stop()
 	client, brw, err := http.NewResponseController(w).Hijack()
@@ -50,9 +47,10 @@ func (u *Upstream) tunnel(w http.ResponseWriter, r, out *http.Request, protocol 
 	}
 	defer client.Close()
 	if err := writeHead(brw.Writer, resp); err != nil {
-		return // the client has gone
+		return nil // the client has gone
 	}
 	splice(client, brw.Reader, up, br)
+	return nil
 }
 
 // maxHead bounds an answer's head, in bytes; [http.ReadResponse] itself has no bound.

@@ -56,7 +56,6 @@ type UpstreamOptions struct {
 // upgrades, and TLS tickets for both, in memory only.
 type Upstream struct {
 	o       UpstreamOptions
-	policy  consent.Policy
 	prefix  string // path prefix of the server's URL, without a slash at its end
 	host    string
 	dialer  *dialer
@@ -116,7 +115,7 @@ func NewUpstream(o UpstreamOptions) (*Upstream, error) {
 	}
 	d.name = o.Enrollment.Name
 	o.Handshake = cmp.Or(o.Handshake, handshakeTimeout)
-	u := &Upstream{o: o, policy: o.Policy, host: server.Host, prefix: strings.TrimSuffix(server.EscapedPath(), "/"), dialer: d, conns: map[*conn]struct{}{}}
+	u := &Upstream{o: o, host: server.Host, prefix: strings.TrimSuffix(server.EscapedPath(), "/"), dialer: d, conns: map[*conn]struct{}{}}
 	u.ctx, u.cancel = context.WithCancelCause(context.Background())
 	if u.tls, err = u.tlsConfig(server); err != nil {
 		return nil, fmt.Errorf("enrollment %s: %w", o.Enrollment.Name, err)
@@ -212,6 +211,9 @@ func (u *Upstream) roundTrip(r *http.Request) (*http.Response, error) {
 	}
 	return u.h1.RoundTrip(r)
 }
+
+// Policy is the consent policy in force.
+func (u *Upstream) Policy() consent.Policy { return u.o.Policy }
 
 // Reach makes a TCP connection and closes it: is anybody there? Errors wrap
 // [ErrUnreachable].

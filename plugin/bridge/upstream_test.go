@@ -21,7 +21,7 @@ import (
 // other is an upstream with the rig's key and another cluster.
 func (r *rig) other(change func(*UpstreamOptions)) *Upstream {
 	r.t.Helper()
-	o := r.up.o
+	o := r.options
 	change(&o)
 	up, err := NewUpstream(o)
 	check(r.t, err)
@@ -71,7 +71,7 @@ func TestIPv6(t *testing.T) {
 func TestIntermediates(t *testing.T) {
 	for _, strict := range []bool{false, true} {
 		r := newRig(t, rigOptions{api: bridgetest.Options{Strict: strict}})
-		chain := r.api.Chain(t, r.up.o.Chain[0].PublicKey, "alice")
+		chain := r.api.Chain(t, r.options.Chain[0].PublicKey, "alice")
 		check(t, r.other(func(o *UpstreamOptions) { o.Chain = chain }).Check(context.Background()))
 		if err := r.other(func(o *UpstreamOptions) { o.Chain = chain[:1] }).Check(context.Background()); !errors.Is(err, ErrUnauthorized) {
 			t.Errorf("without the intermediate: %v", err)

@@ -1,4 +1,6 @@
-package bridge
+// Package status writes the bridge's own answers in the API server's form, a Status:
+// clients show its message to the user.
+package status
 
 import (
 	"encoding/json"
@@ -6,17 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
 )
-
-// refusal is an answer of the bridge itself, in the API server's form: clients
-// show its message to the user.
-type refusal struct {
-	code    int
-	reason  string // one of the Denied constants; "" for an upstream's failure
-	message string
-}
 
 // status is metav1.Status, as far as it is needed here. Importing apimachinery
 // for seven fields would be paid by every start of the binary.
@@ -39,21 +32,22 @@ var reasons = map[int]string{
 	http.StatusServiceUnavailable: "ServiceUnavailable",
 }
 
-func (r *refusal) write(w http.ResponseWriter, to *http.Request) {
+// Write answers a request with code and message.
+func Write(w http.ResponseWriter, to *http.Request, code int, message string) {
 	if discovers(to) {
-		if r.code != http.StatusForbidden {
-			w.Header().Set("Warning", warning("kubehsm: "+r.message))
+		if code != http.StatusForbidden {
+			w.Header().Set("Warning", warning("kubehsm: "+message))
 		}
-		r.send(w, "text/plain; charset=utf-8", []byte("kubehsm: "+r.message))
+		send(w, code, "text/plain; charset=utf-8", []byte("kubehsm: "+message))
 		return
 	}
-	r.send(w, "application/json", r.status())
+	send(w, code, "application/json", JSON(code, message))
 }
 
-// status is the answer as a metav1.Status in JSON.
-func (r *refusal) status() []byte {
+// JSON is a metav1.Status of a failure.
+func JSON(code int, message string) []byte {
 	b, err := json.Marshal(status{Kind: "Status", APIVersion: "v1", Status: "Failure",
-		Message: "kubehsm: " + r.message, Reason: reasons[r.code], Code: r.code})
+		Message: "kubehsm: " + message, Reason: reasons[code], Code: code})
 	if err != nil { // a struct of strings cannot fail
 		panic(err)
 	}
@@ -84,25 +78,12 @@ func discovers(r *http.Request) bool {
 	return false
 }
 
-func (r *refusal) send(w http.ResponseWriter, contentType string, b []byte) {
+func send(w http.ResponseWriter, code int, contentType string, b []byte) {
 	h := w.Header()
 	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", strconv.Itoa(len(b)))
 	h.Set("Cache-Control", "no-cache, private")
 	h.Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(r.code)
+	w.WriteHeader(code)
 	_, _ = w.Write(b) // a client that is gone wants no answer
-}
-
-// refusalOf words an upstream's failure. What a person must mend gets a 401,
-// which makes client-go run the plugin again: the plugin can ask.
-func refusalOf(err error) *refusal {
-	message := err.Error()
-	if h := hint.Of(err); h != "" {
-		message += " (" + h + ")"
-	}
-	if needsPerson(err) {
-		return &refusal{code: http.StatusUnauthorized, message: message}
-	}
-	return &refusal{code: http.StatusServiceUnavailable, message: message}
 }
