@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 )
 
@@ -28,7 +29,7 @@ var errNobody = errors.New("nobody can be asked")
 
 // consent makes sure that a person agrees to the request, where its enrollment's
 // policy wants that.
-func (s *Server) consent(r *http.Request, e *session, who asker, up *Upstream, path string) *refusal {
+func (s *Server) consent(r *http.Request, e *session, who asker, up *upstream.Upstream, path string) *refusal {
 	if !up.Policy().Asks() {
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/bridge/status"
+	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
 )
 
 // Denial is a request that the bridge has turned away. Nothing in it is the
@@ -82,7 +83,7 @@ func fail(w http.ResponseWriter, r *http.Request, err error) {
 // needsPerson tells whether err is one that the next run of the plugin can mend.
 func needsPerson(err error) bool {
 	for _, e := range []error{hsm.ErrPINRequired, hsm.ErrNoToken, hsm.ErrRemoved, hsm.ErrTouchTimeout,
-		hsm.ErrNoTerminal, hsm.ErrCancelled, hsm.ErrBusy, ErrNotSigned, ErrClosed, ErrUnauthorized} {
+		hsm.ErrNoTerminal, hsm.ErrCancelled, hsm.ErrBusy, upstream.ErrNotSigned, upstream.ErrClosed, upstream.ErrUnauthorized} {
 		if errors.Is(err, e) {
 			return true
 		}

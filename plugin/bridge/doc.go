@@ -5,7 +5,8 @@
 //
 // Package loopback makes the bridge's own identity once. [Sessions] hands out loopback
 // certificates. [Server] judges each request in HTTP and carries it over an
-// [Upstream], which pools one HTTP/2 connection and dials once however many ask.
+// upstream (package upstream), which pools one HTTP/2 connection and dials once
+// however many ask.
 //
 // What passes: method, path (to the byte), query, headers, status, bodies and
 // trailers, User-Agent and Impersonate-* included. What does not: hop-by-hop

@@ -25,6 +25,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
 	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
+	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/home"
@@ -36,8 +37,8 @@ type rig struct {
 	api      *bridgetest.Server
 	ep       loopback.Endpoint
 	sessions *Sessions
-	options  UpstreamOptions
-	up       *Upstream
+	options  upstream.Options
+	up       *upstream.Upstream
 	clock    *clock
 	log      *bytes.Buffer
 }
@@ -105,12 +106,12 @@ func newRig(t testing.TB, o rigOptions) *rig {
 	}
 	hash, err := hsm.Fingerprint(key.Public())
 	check(t, err)
-	r.options = UpstreamOptions{
+	r.options = upstream.Options{
 		Enrollment: enrollment.Enrollment{Name: "prod", KeyHash: hash, Policy: o.policy.Mode, Rules: o.policy.Rules, Cluster: cluster.Cluster{Server: r.api.URL + o.prefix, CAData: r.api.CAPEM, ProxyURL: o.proxy}},
 		Policy:     o.policy,
 		Chain:      []*x509.Certificate{leaf}, Signer: o.signer, Log: log,
 	}
-	r.up, err = NewUpstream(r.options)
+	r.up, err = upstream.New(r.options)
 	check(t, err)
 	t.Cleanup(r.up.Close)
 	d := testDirs(t)
@@ -120,7 +121,7 @@ func newRig(t testing.TB, o rigOptions) *rig {
 	check(t, err)
 	r.sessions, err = NewSessions(r.clock.now)
 	check(t, err)
-	s := NewServer(cert, r.sessions, func(name string) *Upstream {
+	s := NewServer(cert, r.sessions, func(name string) *upstream.Upstream {
 		if name == "prod" {
 			return r.up
 		}

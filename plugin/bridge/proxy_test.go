@@ -23,6 +23,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
+	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
 
@@ -480,25 +481,25 @@ func TestFailuresInWords(t *testing.T) {
 		if code != 503 {
 			t.Fatal(code)
 		}
-		if err := r.up.Reach(context.Background()); !errors.Is(err, ErrUnreachable) || hint.Of(err) == "" {
+		if err := r.up.Reach(context.Background()); !errors.Is(err, upstream.ErrUnreachable) || hint.Of(err) == "" {
 			t.Fatal(err)
 		}
 	})
 	t.Run("rejected in the handshake", func(t *testing.T) {
 		r := newRig(t, rigOptions{api: bridgetest.Options{Strict: true}})
 		other := bridgetest.New(t, bridgetest.Options{})
-		up := r.other(func(o *UpstreamOptions) {
+		up := r.other(func(o *upstream.Options) {
 			o.Chain = []*x509.Certificate{other.Certificate(t, o.Chain[0].PublicKey, "mallory", time.Hour)}
 		})
-		if err := up.Check(context.Background()); !errors.Is(err, ErrUnauthorized) {
+		if err := up.Check(context.Background()); !errors.Is(err, upstream.ErrUnauthorized) {
 			t.Fatal(err)
 		}
 	})
 	t.Run("untrusted server", func(t *testing.T) {
 		r := newRig(t, rigOptions{})
 		other := bridgetest.New(t, bridgetest.Options{})
-		up := r.other(func(o *UpstreamOptions) { o.Enrollment.Cluster.CAData = other.CAPEM })
-		if err := up.Check(context.Background()); !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "not trusted") {
+		up := r.other(func(o *upstream.Options) { o.Enrollment.Cluster.CAData = other.CAPEM })
+		if err := up.Check(context.Background()); !errors.Is(err, upstream.ErrUnreachable) || !strings.Contains(err.Error(), "not trusted") {
 			t.Fatal(err)
 		}
 		if n := up.Status().Signatures; n != 0 {
@@ -563,7 +564,7 @@ func TestThroughProxy(t *testing.T) {
 	proxy.Close()
 	r.up.Reset()
 	err := r.up.Reach(context.Background())
-	if !errors.Is(err, ErrUnreachable) || strings.Contains(err.Error()+hint.Of(err), "secret") {
+	if !errors.Is(err, upstream.ErrUnreachable) || strings.Contains(err.Error()+hint.Of(err), "secret") {
 		t.Fatalf("%v %s", err, hint.Of(err))
 	}
 }

@@ -14,16 +14,17 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
+	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
 	"github.com/kubehsm/kubehsm/test/need"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
 
 // other is an upstream with the rig's key and another cluster.
-func (r *rig) other(change func(*UpstreamOptions)) *Upstream {
+func (r *rig) other(change func(*upstream.Options)) *upstream.Upstream {
 	r.t.Helper()
 	o := r.options
 	change(&o)
-	up, err := NewUpstream(o)
+	up, err := upstream.New(o)
 	check(r.t, err)
 	r.t.Cleanup(up.Close)
 	return up
@@ -34,7 +35,7 @@ func (r *rig) other(change func(*UpstreamOptions)) *Upstream {
 func TestServerName(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	for name, good := range map[string]bool{"": false, "api.test": true, "other.test": false} {
-		up := r.other(func(o *UpstreamOptions) {
+		up := r.other(func(o *upstream.Options) {
 			o.Enrollment.Cluster.Server = strings.Replace(r.api.URL, "127.0.0.1", "localhost", 1) // not in its certificate
 			o.Enrollment.Cluster.TLSServerName = name
 		})
@@ -72,8 +73,8 @@ func TestIntermediates(t *testing.T) {
 	for _, strict := range []bool{false, true} {
 		r := newRig(t, rigOptions{api: bridgetest.Options{Strict: strict}})
 		chain := r.api.Chain(t, r.options.Chain[0].PublicKey, "alice")
-		check(t, r.other(func(o *UpstreamOptions) { o.Chain = chain }).Check(context.Background()))
-		if err := r.other(func(o *UpstreamOptions) { o.Chain = chain[:1] }).Check(context.Background()); !errors.Is(err, ErrUnauthorized) {
+		check(t, r.other(func(o *upstream.Options) { o.Chain = chain }).Check(context.Background()))
+		if err := r.other(func(o *upstream.Options) { o.Chain = chain[:1] }).Check(context.Background()); !errors.Is(err, upstream.ErrUnauthorized) {
 			t.Errorf("without the intermediate: %v", err)
 		}
 	}
@@ -106,7 +107,7 @@ func TestServersBehindOneName(t *testing.T) {
 			go func() { _, _ = io.Copy(c, up); _ = c.Close() }()
 		}
 	}()
-	up := r.other(func(o *UpstreamOptions) { o.Enrollment.Cluster.Server = "https://" + l.Addr().String() })
+	up := r.other(func(o *upstream.Options) { o.Enrollment.Cluster.Server = "https://" + l.Addr().String() })
 	for range 100 {
 		check(t, up.Check(context.Background()))
 	}
@@ -180,7 +181,7 @@ func TestAuthority(t *testing.T) {
 		ca   []byte
 		good bool
 	}{{both, true}, {r.api.CAPEM, true}, {moved.CAPEM, false}} {
-		up := r.other(func(o *UpstreamOptions) {
+		up := r.other(func(o *upstream.Options) {
 			o.Enrollment.Cluster = cluster.Cluster{Server: r.api.URL, CAData: tc.ca}
 		})
 		if err := up.Check(context.Background()); (err == nil) != tc.good {
@@ -190,11 +191,11 @@ func TestAuthority(t *testing.T) {
 	if _, err := http.Get(r.api.URL); err == nil { // the system's authorities are no way in
 		t.Error("the stand-in is trusted by everybody")
 	}
-	up := r.other(func(o *UpstreamOptions) { o.Enrollment.Cluster.CAData = nil })
+	up := r.other(func(o *upstream.Options) { o.Enrollment.Cluster.CAData = nil })
 	if err := up.Check(context.Background()); err == nil {
 		t.Error("without an authority the system's would have to know it")
 	}
-	up = r.other(func(o *UpstreamOptions) {
+	up = r.other(func(o *upstream.Options) {
 		o.Enrollment.Cluster.CAData, o.Enrollment.Cluster.InsecureSkipTLSVerify = nil, true
 	})
 	if err := up.Check(context.Background()); err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
@@ -105,7 +106,7 @@ func TestBothSayTheSame(t *testing.T) {
 		}
 	}
 	status := message.Status{Tokens: []message.TokenStatus{{URI: hsm.URI{Scheme: hsm.SchemePIV, Serial: "1"}, Unlocked: true, Until: now.Add(time.Hour)}},
-		Upstreams: []bridge.UpstreamStatus{{Enrollment: "prod", Server: "prod:443", Rejected: true}, {Enrollment: "dev", Protocol: "h2", Connections: 1, Requests: 1}},
+		Upstreams: []upstream.Status{{Enrollment: "prod", Server: "prod:443", Rejected: true}, {Enrollment: "dev", Protocol: "h2", Connections: 1, Requests: 1}},
 		Sessions:  []bridge.SessionStatus{{Enrollment: "prod", Requests: 2, Open: 1, Until: now.Add(time.Minute)}}}
 	want := []string{"token 1|unlocked, 60 min more if not used", "connection to prod:443|certificate rejected, 0 requests, 0 of 0 signed",
 		"connection to |connected (h2), 1 request, 0 of 0 signed", "process 0|2 requests, 1 open, 1 min left"}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
-	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
 	"github.com/kubehsm/kubehsm/ui/text"
 )
 
@@ -127,7 +127,7 @@ func tokenState(t message.TokenStatus, now time.Time) string {
 }
 
 // upstreamState says how the connection to an API server is.
-func upstreamState(u bridge.UpstreamStatus) (string, Level) {
+func upstreamState(u upstream.Status) (string, Level) {
 	switch {
 	case u.Rejected:
 		return "certificate rejected", Bad

@@ -14,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
 	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
@@ -167,7 +168,7 @@ func busy(w *world) {
 	w.Told(message.Status{
 		Version: "1.0.0", PID: 4711, Started: at(2 * time.Hour), Signatures: 14, Bridge: "127.0.0.1:40123",
 		Tokens:    []message.TokenStatus{{URI: card, Unlocked: true, Since: at(time.Hour), Until: at(-25 * time.Minute)}},
-		Upstreams: []bridge.UpstreamStatus{{Enrollment: "prod-hsm", Server: "prod.example.com:6443", Requests: 311, Signatures: 14}},
+		Upstreams: []upstream.Status{{Enrollment: "prod-hsm", Server: "prod.example.com:6443", Requests: 311, Signatures: 14}},
 		Sessions:  []bridge.SessionStatus{{Enrollment: "prod-hsm", Client: process.ID{PID: 5120}, Requests: 12, Open: 1}},
 		Consents:  []message.ConsentStatus{{Enrollment: "prod-hsm", Client: process.ID{PID: 5121}, Request: `delete pods "web-1" in "shop"`, Since: at(4 * time.Second)}},
 	})

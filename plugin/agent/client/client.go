@@ -64,7 +64,7 @@ func (c *Client) Close() error { return c.link.Close() }
 // asked). A cancelled ctx cancels the prompt and the work.
 //
 // Errors: [enrollment.ErrUnknown], [hsm.ErrNoCertificate], [ErrCertificateExpired],
-// [hsm.ErrKeyMismatch], [loopback.ErrPortTaken], [bridge.ErrUnreachable],
+// [hsm.ErrKeyMismatch], [loopback.ErrPortTaken], [upstream.ErrUnreachable],
 // [hsm.ErrNoToken], [hsm.ErrNoKey], those of [hsm.AskPIN], [ErrRejected].
 func (c *Client) Prepare(ctx context.Context, r PrepareRequest, p hsm.Prompter) (message.Session, error) {
 	var out message.SessionAnswer

@@ -35,7 +35,7 @@ type bridgeHost struct {
 	heldFor  []bridge.Client // programs that may outlive the agent
 }
 
-// ensure makes the bridge listen. Errors: [bridge.ErrPortTaken].
+// ensure makes the bridge listen. Errors: [loopback.ErrPortTaken].
 func (b *bridgeHost) ensure() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/ask/queue"
-	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
 	"github.com/kubehsm/kubehsm/plugin/desktop"
 	"github.com/kubehsm/kubehsm/plugin/pinsource"
 )
@@ -31,7 +31,7 @@ type dialSigner struct {
 func (s *dialSigner) reconnect(ctx context.Context, t *target) (crypto.Signer, error) {
 	var q auditing.Requester
 	var p ask.Func
-	if client, ok := bridge.ClientOf(ctx); ok {
+	if client, ok := upstream.ClientOf(ctx); ok {
 		q.Client = client
 		p = s.responders.Asker(client)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/ask"
-	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
 )
 
 // Bounds of a prepare's parts.
@@ -133,7 +133,7 @@ func (s *signIns) connect(ctx context.Context, t *target, q auditing.Requester, 
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		if errors.Is(err, bridge.ErrUnauthorized) {
+		if errors.Is(err, upstream.ErrUnauthorized) {
 			t.up.Forget() // only a handshake with a signature tells what it is about
 		}
 		t.up.Reset() // or the connection died while nobody looked
@@ -178,7 +178,7 @@ func (s *signIns) unlock(ctx context.Context, t *target, q auditing.Requester, p
 
 // explain finds words for a failed sign-in.
 func (t *target) explain(err error) error {
-	if !errors.Is(err, bridge.ErrUnauthorized) {
+	if !errors.Is(err, upstream.ErrUnauthorized) {
 		return err
 	}
 	leaf := t.chain[0]

@@ -22,6 +22,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/bridge/bridgetest"
 	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
+	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/test/poll"
 )
@@ -221,7 +222,7 @@ func TestNoPINInVain(t *testing.T) {
 		{"expired", func(t *testing.T, r *rig) {
 			check(t, r.store.SaveCertificate(r.e, []*x509.Certificate{r.api.Certificate(t, r.slot.Key.Public, "alice", -time.Hour)}))
 		}, message.ErrCertificateExpired, "kubehsm enroll --name prod"},
-		{"server down", func(_ *testing.T, r *rig) { r.api.Close() }, bridge.ErrUnreachable, "VPN"},
+		{"server down", func(_ *testing.T, r *rig) { r.api.Close() }, upstream.ErrUnreachable, "VPN"},
 		{"token away", func(_ *testing.T, r *rig) { r.token.Unplug() }, hsm.ErrNoToken, "plug it in"},
 		{"other key", func(t *testing.T, r *rig) {
 			tok, err := r.fake.Open(context.Background(), r.token.Info().URI())
@@ -382,7 +383,7 @@ func TestTouchThatNobodyMakes(t *testing.T) {
 	r.serve(Options{handshake: 2 * time.Second})
 	script := hsmtest.NewScript(t, hsmtest.PIN(pin))
 	_, err := r.prepare(r.dial(), caller(1), script)
-	if !errors.Is(err, hsm.ErrTouchTimeout) || errors.Is(err, bridge.ErrUnreachable) || !strings.Contains(hinting.Of(err), "while it blinks") {
+	if !errors.Is(err, hsm.ErrTouchTimeout) || errors.Is(err, upstream.ErrUnreachable) || !strings.Contains(hinting.Of(err), "while it blinks") {
 		t.Fatalf("%v (%s)", err, hinting.Of(err))
 	}
 	if n := script.Waiting(); n != 0 {
@@ -407,7 +408,7 @@ func TestSlowSignature(t *testing.T) {
 		return nil
 	})
 	_, err := r.prepare(r.dial(), caller(1), hsmtest.NewScript(t, hsmtest.PIN(pin)))
-	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, bridge.ErrUnreachable) || !strings.Contains(err.Error(), "did not sign in time") {
+	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, upstream.ErrUnreachable) || !strings.Contains(err.Error(), "did not sign in time") {
 		t.Fatal(err)
 	}
 }

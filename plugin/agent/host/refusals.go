@@ -7,6 +7,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
 )
 
 // How long a client is given the same refusal again without more ado.
@@ -70,12 +71,12 @@ func cooldown(err error) time.Duration {
 	if err == nil {
 		return 0
 	}
-	for _, e := range []error{hsm.ErrCancelled, hsm.ErrPINIncorrect, hsm.ErrPINInvalid, hsm.ErrTouchTimeout, bridge.ErrNotSigned} {
+	for _, e := range []error{hsm.ErrCancelled, hsm.ErrPINIncorrect, hsm.ErrPINInvalid, hsm.ErrTouchTimeout, upstream.ErrNotSigned} {
 		if errors.Is(err, e) {
 			return personCooldown
 		}
 	}
-	if errors.Is(err, bridge.ErrUnreachable) {
+	if errors.Is(err, upstream.ErrUnreachable) {
 		return networkCooldown
 	}
 	return 0

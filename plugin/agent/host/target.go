@@ -19,6 +19,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
 	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 )
@@ -31,7 +32,7 @@ type target struct {
 	others  []enrollment.Enrollment // other enrollments of the key
 	version atomic.Pointer[string]
 	held    *heldToken
-	up      *bridge.Upstream
+	up      *upstream.Upstream
 	ready   atomic.Bool // the API server has taken our certificate
 
 	useMu sync.Mutex
@@ -79,7 +80,7 @@ type targets struct {
 	tokens    *heldTokens
 	sessions  *bridge.Sessions
 	signer    func(context.Context, *target) (crypto.Signer, error) // function that signs for a new connection
-	handshake time.Duration                                         // limit of [bridge.UpstreamOptions]
+	handshake time.Duration                                         // limit of [upstream.Options]
 	log       *slog.Logger
 
 	mu         sync.RWMutex
@@ -96,7 +97,7 @@ func (s *targets) current(name string) *target {
 }
 
 // route finds the upstream of an enrollment for the bridge.
-func (s *targets) route(name string) *bridge.Upstream {
+func (s *targets) route(name string) *upstream.Upstream {
 	if t := s.current(name); t != nil && t.ready.Load() {
 		return t.up
 	}
@@ -143,7 +144,7 @@ func (s *targets) load(name string) (*target, error) {
 	}
 	t := &target{e: e, chain: chain, policy: policy, others: others, held: s.tokens.of(e.Key), seen: time.Unix(0, 0)}
 	t.version.Store(&version)
-	t.up, err = bridge.NewUpstream(bridge.UpstreamOptions{Enrollment: e, Policy: policy, Chain: chain, Log: s.log, Handshake: s.handshake,
+	t.up, err = upstream.New(upstream.Options{Enrollment: e, Policy: policy, Chain: chain, Log: s.log, Handshake: s.handshake,
 		Signer: func(ctx context.Context) (crypto.Signer, error) { return s.signer(ctx, t) }})
 	return t, err
 }
@@ -245,16 +246,16 @@ func (s *targets) uses() map[*heldToken]time.Time {
 }
 
 // status describes the upstreams; signatures and dials count since the start.
-func (s *targets) status() (all []bridge.UpstreamStatus, signatures, dials uint64) {
+func (s *targets) status() (all []upstream.Status, signatures, dials uint64) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	all, signatures, dials = []bridge.UpstreamStatus{}, s.signatures, s.dials
+	all, signatures, dials = []upstream.Status{}, s.signatures, s.dials
 	for _, t := range s.all {
 		u := t.up.Status()
 		all = append(all, u)
 		signatures += u.Signatures
 		dials += u.Dials
 	}
-	slices.SortFunc(all, func(x, y bridge.UpstreamStatus) int { return cmp.Compare(x.Enrollment, y.Enrollment) })
+	slices.SortFunc(all, func(x, y upstream.Status) int { return cmp.Compare(x.Enrollment, y.Enrollment) })
 	return all, signatures, dials
 }

@@ -5,8 +5,8 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
-	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/bridge/loopback"
+	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 )
 
@@ -42,7 +42,7 @@ func Codes() link.Codes {
 		"certificate-expired": ErrCertificateExpired,
 		"rejected":            ErrRejected,
 		"not-client":          ErrNotClient,
-		"unreachable":         bridge.ErrUnreachable,
+		"unreachable":         upstream.ErrUnreachable,
 		"port-taken":          loopback.ErrPortTaken,
 		"unknown-enrollment":  enrollment.ErrUnknown,
 		"invalid-enrollment":  enrollment.ErrInvalid,

@@ -7,6 +7,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
 	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/plugin/worker"
 )
@@ -132,10 +133,10 @@ type Status struct {
 	// Memory is the process's resident set in bytes, 0 where it is unknown.
 	Memory uint64 `json:"memory,omitempty"`
 	// Workers are the processes that hold tokens.
-	Workers   []worker.Status         `json:"workers"`
-	Tokens    []TokenStatus           `json:"tokens"`
-	Upstreams []bridge.UpstreamStatus `json:"upstreams"`
-	Sessions  []bridge.SessionStatus  `json:"sessions"`
+	Workers   []worker.Status        `json:"workers"`
+	Tokens    []TokenStatus          `json:"tokens"`
+	Upstreams []upstream.Status      `json:"upstreams"`
+	Sessions  []bridge.SessionStatus `json:"sessions"`
 	// Consents are the questions that wait for an answer; Fronts counts the open
 	// UIs that can ask one.
 	Consents []ConsentStatus `json:"consents"`

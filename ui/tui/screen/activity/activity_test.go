@@ -13,6 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
 	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/tui/screentest"
@@ -107,7 +108,7 @@ func TestReadOnly(t *testing.T) {
 func TestWaits(t *testing.T) {
 	w := screentest.New(t)
 	status := message.Status{Version: "1.0.0", PID: 4711, Started: ago(2 * time.Hour), Signatures: 14,
-		Upstreams: []bridge.UpstreamStatus{{Enrollment: "prod-hsm", Server: "prod.example.com:6443", Requests: 311, Signatures: 14}},
+		Upstreams: []upstream.Status{{Enrollment: "prod-hsm", Server: "prod.example.com:6443", Requests: 311, Signatures: 14}},
 		Sessions:  []bridge.SessionStatus{{Enrollment: "prod-hsm", Client: process.ID{PID: 5120}, Requests: 12, Open: 1}},
 		Consents: []message.ConsentStatus{{Enrollment: "prod-hsm", Client: process.ID{PID: 5121},
 			Request: `delete pods "web-1" in "shop"`, Since: ago(4 * time.Second)}}}

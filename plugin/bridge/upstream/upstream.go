@@ -1,4 +1,4 @@
-package bridge
+package upstream
 
 import (
 	"cmp"
@@ -35,8 +35,8 @@ const (
 	pingTimeout      = 10 * time.Second
 )
 
-// UpstreamOptions describe an upstream.
-type UpstreamOptions struct {
+// Options describe an upstream.
+type Options struct {
 	Enrollment enrollment.Enrollment
 	// Policy is the consent policy in force, as strict as the enrollment's or stricter.
 	Policy consent.Policy
@@ -55,7 +55,7 @@ type UpstreamOptions struct {
 // connection (or HTTP/1.1 ones, if the server speaks nothing else), tunnels for
 // upgrades, and TLS tickets for both, in memory only.
 type Upstream struct {
-	o       UpstreamOptions
+	o       Options
 	prefix  string // path prefix of the server's URL, without a slash at its end
 	host    string
 	dialer  *dialer
@@ -85,8 +85,8 @@ type counters struct {
 	lastError                            atomic.Value // string
 }
 
-// UpstreamStatus describes an upstream.
-type UpstreamStatus struct {
+// Status describes an upstream.
+type Status struct {
 	Enrollment  string `json:"enrollment"`
 	Server      string `json:"server"`
 	Protocol    string `json:"protocol"` // "h2" or "http/1.1"
@@ -103,8 +103,8 @@ type UpstreamStatus struct {
 	LastError string    `json:"lastError,omitempty"`
 }
 
-// NewUpstream returns an upstream; it connects to nothing yet. Close it.
-func NewUpstream(o UpstreamOptions) (*Upstream, error) {
+// New returns an upstream; it connects to nothing yet. Close it.
+func New(o Options) (*Upstream, error) {
 	server, err := url.Parse(o.Enrollment.Cluster.Server)
 	if err != nil {
 		return nil, fmt.Errorf("enrollment %s: %w", o.Enrollment.Name, err)
@@ -257,7 +257,7 @@ func (u *Upstream) Check(ctx context.Context) error {
 }
 
 // SignIn is [Upstream.Check], and a connection that it opens is signed for by the key
-// that signer returns, in place of [UpstreamOptions.Signer].
+// that signer returns, in place of [Options.Signer].
 func (u *Upstream) SignIn(ctx context.Context, signer func(context.Context) (crypto.Signer, error)) error {
 	return u.Check(context.WithValue(ctx, signInKey{}, signer))
 }
@@ -348,11 +348,11 @@ func (u *Upstream) close(why error) {
 }
 
 // Status describes the upstream.
-func (u *Upstream) Status() UpstreamStatus {
+func (u *Upstream) Status() Status {
 	u.mu.Lock()
 	open := len(u.conns)
 	u.mu.Unlock()
-	st := UpstreamStatus{Enrollment: u.o.Enrollment.Name, Server: u.o.Enrollment.Cluster.Server, Protocol: "h2",
+	st := Status{Enrollment: u.o.Enrollment.Name, Server: u.o.Enrollment.Cluster.Server, Protocol: "h2",
 		Connections: open, Requests: u.requests.Load(), InFlight: u.inFlight.Load(), Dials: u.dials.Load(),
 		Resumed: u.resumed.Load(), Signatures: u.signatures.Load(), Rejected: u.rejected.Load()}
 	if u.http1.Load() {
