@@ -17,7 +17,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
-	"github.com/kubehsm/kubehsm/plugin/bridge"
+	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
 )
 
 // UseCase is tried as it should be, and then with a failure at each of its steps: at
@@ -80,7 +80,7 @@ func oneOf(want ...error) func(error) bool {
 
 // unreachable is what clients say of an API server that does not answer, and the bridge.
 func unreachable(err error) bool {
-	return oneOf(csr.ErrUnreachable, bootstraptoken.ErrUnreachable, bridge.ErrUnreachable)(err) ||
+	return oneOf(csr.ErrUnreachable, bootstraptoken.ErrUnreachable, upstream.ErrUnreachable)(err) ||
 		strings.Contains(err.Error(), "kubehsm: cannot reach the API server")
 }
 
