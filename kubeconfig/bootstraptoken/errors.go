@@ -62,11 +62,13 @@ func apiError(op, verb string, err error) error {
 		return hint.Withf(fmt.Errorf("%s: %w: %w", op, ErrUnauthorized, err), "the certificate or token used is unknown to the cluster or has expired")
 	}
 	var u *url.Error
-	cut := errors.Is(err, io.ErrUnexpectedEOF)
-	if errors.As(err, &u) {
+	switch {
+	case errors.As(err, &u):
 		err = u.Err
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		err = io.ErrUnexpectedEOF // without client-go's words
 	}
-	if u != nil || cut {
+	if u != nil || err == io.ErrUnexpectedEOF {
 		return hint.Withf(fmt.Errorf("%s: %w: %w", op, ErrUnreachable, err), "check the address in the kubeconfig, the network and the VPN")
 	}
 	var s apierrors.APIStatus

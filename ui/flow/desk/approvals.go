@@ -27,7 +27,9 @@ func (a Approvals) BreakGlass(ctx context.Context, kubeContext string, seen requ
 	if err := a.leaveEvent(ctx, kubeContext, v, "BreakGlassApproved", "approved for: "+seen.Note); err != nil {
 		notes = append(notes, "no event was left on the request: "+err.Error())
 	}
-	cluster, err := a.access.Verified(ctx, kubeContext)
+	over := context.WithoutCancel(ctx) // the request is approved, interrupted or not
+	defer a.env.Finishing.Begin()()
+	cluster, err := a.access.Verified(over, kubeContext)
 	if err != nil {
 		return v, notes, err
 	}
@@ -36,7 +38,7 @@ func (a Approvals) BreakGlass(ctx context.Context, kubeContext string, seen requ
 		until := time.Now().UTC().Add(time.Duration(*n) * time.Second).Truncate(time.Second)
 		d.Expires = &until
 	}
-	return v, notes, deeds.NewLog(a.env).Add(ctx, d)
+	return v, notes, deeds.NewLog(a.env).Add(over, d)
 }
 
 // Approvals approves requests whose kind wants more than a yes: a ticket is ended,

@@ -132,8 +132,8 @@ func (k Tickets) Make(ctx context.Context, kubeContext string, o TicketOptions) 
 		return IssuedTicket{}, err
 	}
 	if err := client.Create(ctx, record); err != nil {
-		over := context.WithoutCancel(ctx)
-		return IssuedTicket{}, errors.Join(policyHint(err), k.ForgetSealKey(issued.ID), k.notMade(over, client, issued.ID, err))
+		left := k.notMade(context.WithoutCancel(ctx), client, issued.ID, err)
+		return IssuedTicket{}, hint.With(errors.Join(policyHint(err), k.ForgetSealKey(issued.ID), left), cmp.Or(hint.Of(left), hint.Of(policyHint(err))))
 	}
 	// Many clusters show no cluster-info, or sign none: better told here than there.
 	_, err = discovery.Discover(ctx, discovery.Options{Limits: discovery.Limits{Timeout: ticketTry}, Endpoint: t.Server, Token: t.Token, Pins: t.Pins})

@@ -49,6 +49,7 @@ type Server struct {
 	broken    int // answer everything with this status, if not 0
 	before    func(right string) Fate
 	asked     []string
+	control   func(request Object) Object // what the cluster makes of a request, if not nil
 }
 
 type event struct {
@@ -72,17 +73,23 @@ func New(t testing.TB, user string, groups ...string) *Server {
 	return s
 }
 
+// convert makes something else of what has the same JSON.
+func convert(t testing.TB, from, to any) {
+	t.Helper()
+	raw, err := json.Marshal(from)
+	if err == nil {
+		err = json.Unmarshal(raw, to)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Put stores an object in a collection under its name, as nobody in particular.
 func (s *Server) Put(collection string, o any) {
 	s.t.Helper()
-	raw, err := json.Marshal(o)
 	var object Object
-	if err == nil {
-		err = json.Unmarshal(raw, &object)
-	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	convert(s.t, o, &object)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.store(collection, name(object), object)
@@ -97,13 +104,7 @@ func (s *Server) Get(collection, name string, into any) bool {
 	if !ok {
 		return false
 	}
-	raw, err := json.Marshal(o)
-	if err == nil {
-		err = json.Unmarshal(raw, into)
-	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	convert(s.t, o, into)
 	return true
 }
 
@@ -411,6 +412,9 @@ func (s *Server) object(w http.ResponseWriter, r *http.Request, t target, do str
 		next["metadata"] = maps.Clone(meta(old))
 		next["status"] = in["status"]
 		in = next
+	}
+	if s.control != nil && t.resource == "certificatesigningrequests" {
+		in = s.control(in)
 	}
 	if r.URL.Query().Get("dryRun") == "" {
 		in = s.store(t.collection, t.name, in)

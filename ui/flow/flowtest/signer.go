@@ -14,6 +14,30 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 )
 
+// File has requester file a request in the name of user, with a key that nobody has.
+// change, if not nil, changes it before.
+func (s *Server) File(name, requester, user string, groups []string, change func(*certificatesv1.CertificateSigningRequest)) {
+	s.t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: user, Organization: groups}}, key)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	hour := int32(3600)
+	r := &certificatesv1.CertificateSigningRequest{Spec: certificatesv1.CertificateSigningRequestSpec{
+		Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), Username: requester,
+		SignerName: certificatesv1.KubeAPIServerClientSignerName, ExpirationSeconds: &hour,
+		Usages: []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth, certificatesv1.UsageDigitalSignature}}}
+	r.Name = name
+	if change != nil {
+		change(r)
+	}
+	s.Put(Requests, r)
+}
+
 // Issue approves a request and signs its certificate, as a cluster's approver and
 // signer do. It is good for an hour by the real clock.
 func (s *Server) Issue(name string) {
@@ -28,15 +52,42 @@ func (s *Server) IssueFor(name string, from, until time.Time) {
 	if !s.Get(Requests, name, &r) {
 		s.t.Fatalf("there is no request %s", name)
 	}
+	s.approve(&r)
+	s.sign(&r, from, until)
+	s.Put(Requests, &r)
+}
+
+// Signs has the cluster sign what is approved, for an hour, and approve whatever is
+// filed if approves is set.
+func (s *Server) Signs(approves bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.control = func(o Object) Object {
+		var r certificatesv1.CertificateSigningRequest
+		convert(s.t, o, &r)
+		if approves && len(r.Status.Conditions) == 0 {
+			s.approve(&r)
+		}
+		if len(r.Status.Conditions) > 0 && r.Status.Conditions[0].Type == certificatesv1.CertificateApproved {
+			s.sign(&r, time.Now().Add(-time.Minute), time.Now().Add(time.Hour))
+		}
+		convert(s.t, r, &o)
+		return o
+	}
+}
+
+func (s *Server) approve(r *certificatesv1.CertificateSigningRequest) {
+	r.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved, Status: "True", Reason: "Test"}}
+}
+
+func (s *Server) sign(r *certificatesv1.CertificateSigningRequest, from, until time.Time) {
 	block, _ := pem.Decode(r.Spec.Request)
 	asked, err := x509.ParseCertificateRequest(block.Bytes)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	der := certify(s.t, asked.Subject, asked.PublicKey, from, until)
-	r.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved, Status: "True", Reason: "Test"}}
 	r.Status.Certificate = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	s.Put(Requests, &r)
 }
 
 // Deny denies a request for good.

@@ -1,0 +1,384 @@
+package desk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+
+	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/kubeconfig"
+	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
+	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/ui/flow/deeds"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
+	"github.com/kubehsm/kubehsm/ui/flow/request"
+)
+
+const (
+	bindings     = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+	roleBindings = "/apis/rbac.authorization.k8s.io/v1/namespaces/dev/rolebindings"
+)
+
+// desk is a world whose person is the help desk, admin, with a ticket for jane, and what
+// jane has: a request that waits, one that is approved, and rights.
+func desk(t testing.TB) *flowtest.World {
+	t.Helper()
+	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "admin")
+	s := w.Server
+	s.Forbid("get configmaps") // as many clusters do
+	s.Put(flowtest.Secrets, flowtest.Object{"metadata": flowtest.Object{"name": "bootstrap-token-abcdef", "namespace": "kube-system"}, "type": "bootstrap.kubernetes.io/token",
+		"data": map[string][]byte{"token-id": []byte("abcdef"), "token-secret": []byte("0123456789abcdef"), "description": []byte(ticket.Terms{User: "jane"}.Description()),
+			"expiration": []byte(time.Now().Add(time.Hour).UTC().Format(time.RFC3339)), "usage-bootstrap-signing": []byte("true"),
+			"usage-bootstrap-authentication": []byte("true"), "auth-extra-groups": []byte(strings.Join(ticket.Terms{User: "jane"}.TokenGroups(), ","))}})
+	s.File("jane-1", bootstraptoken.UserPrefix+"abcdef", "jane", nil, func(r *certificatesv1.CertificateSigningRequest) {
+		r.Spec.Groups = ticket.Terms{User: "jane"}.TokenGroups()
+		r.Annotations = map[string]string{csr.ReasonAnnotation: "my new card"}
+	})
+	s.File("jane-2", "jane", "jane", []string{"dev"}, nil)
+	s.Issue("jane-2")
+	s.File("jane-3", "jane", "jane", nil, func(r *certificatesv1.CertificateSigningRequest) {
+		r.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved, Status: "True"}}
+	})
+	bind(s, bindings, "ClusterRoleBinding", "own", subject("User", "jane"))
+	bind(s, roleBindings, "RoleBinding", "shared", subject("User", "jane"), subject("User", "joe"))
+	bind(s, bindings, "ClusterRoleBinding", "all", subject("Group", "dev"))
+	return w
+}
+
+func subject(kind, name string) flowtest.Object {
+	return flowtest.Object{"kind": kind, "name": name, "apiGroup": rbacGroup}
+}
+
+func bind(s *flowtest.Server, collection, kind, name string, subjects ...flowtest.Object) {
+	s.Put(collection, flowtest.Object{"apiVersion": rbacGroup + "/v1", "kind": kind, "metadata": flowtest.Object{"name": name, "namespace": map[string]string{"RoleBinding": "dev"}[kind]},
+		"roleRef": flowtest.Object{"kind": "ClusterRole", "name": "view"}, "subjects": subjects})
+}
+
+// look is what the desk sees of a request.
+func look(ctx context.Context, w *flowtest.World, name string, checks ...request.Check) (request.TicketLook, request.View, error) {
+	of := request.TicketLook{}
+	v, err := request.NewRequests(w.Env).Look(ctx, "", name, request.LookOptions{Ticket: &of, Checks: checks})
+	return of, v, err
+}
+
+// record is the last deed on record, "" if there is none.
+func record(w *flowtest.World) string {
+	past, err := deeds.NewLog(w.Env).All()
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	if len(past) == 0 {
+		return ""
+	}
+	d := past[len(past)-1]
+	return strings.TrimSpace(d.Action + " " + d.User)
+}
+
+// TestBootstrapTokens: they are made, listed and deleted wholly, or not at all.
+func TestBootstrapTokens(t *testing.T) {
+	token, err := bootstraptoken.Generate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh := bootstraptoken.Record{Token: token, Usages: bootstraptoken.KnownUsages(), Groups: []string{"system:bootstrappers:kubehsm"}}
+	for _, c := range []flowtest.UseCase{
+		{Name: "create", Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
+			v, err := NewBootstrapTokens(w.Env).Create(ctx, "", fresh, true)
+			if err == nil && (!strings.Contains(v.Join, "--discovery-token-ca-cert-hash sha256:") || v.Token != token.Reveal() || len(v.Warnings) != 1) {
+				err = fmt.Errorf("%+v", v)
+			}
+			return err
+		}, Done: func(t testing.TB, w *flowtest.World) {
+			if names := w.Server.Names(flowtest.Secrets); len(names) != 2 {
+				t.Errorf("the cluster has %q", names)
+			}
+		}},
+		{Name: "list", Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
+			all, notes, err := NewBootstrapTokens(w.Env).List(ctx, "", false)
+			if err == nil && (len(all) != 1 || len(notes) != 0 || strings.Contains(all[0].Token, "0123456789abcdef")) {
+				err = fmt.Errorf("%+v, %q", all, notes)
+			}
+			return err
+		}},
+		{Name: "delete", Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
+			return NewBootstrapTokens(w.Env).Delete(ctx, "", "abcdef")
+		}, Done: func(t testing.TB, w *flowtest.World) {
+			if names := w.Server.Names(flowtest.Secrets); len(names) != 0 {
+				t.Errorf("the cluster has %q", names)
+			}
+		}},
+	} {
+		c.World = desk
+		c.Try(t)
+	}
+	w := desk(t)
+	if all, _, err := NewBootstrapTokens(w.Env).List(t.Context(), "", true); err != nil || len(all) != 1 || all[0].Token != "abcdef.0123456789abcdef" {
+		t.Errorf("revealed: %+v, %v", all, err)
+	}
+	w.Server.Put(flowtest.Secrets, flowtest.Object{"metadata": flowtest.Object{"name": "bootstrap-token-broken"}, "type": "bootstrap.kubernetes.io/token"})
+	if all, notes, err := NewBootstrapTokens(w.Env).List(t.Context(), "", false); err != nil || len(all) != 1 || len(notes) != 1 {
+		t.Errorf("with one that is none: %+v, %q, %v", all, notes, err)
+	}
+	dumb := fresh
+	dumb.Usages = []string{"authentication"}
+	if _, err := NewBootstrapTokens(w.Env).Create(t.Context(), "", dumb, true); !errors.Is(err, bootstraptoken.ErrInvalid) || !strings.Contains(hinting.Of(err), "signing") {
+		t.Errorf("to join with, which cannot be: %v", err)
+	}
+}
+
+// TestMakeTicket: a ticket is on record and in the cluster, or in neither. Where the
+// cluster may have it all the same, see [TestTicketThatWasNotMade].
+func TestMakeTicket(t *testing.T) {
+	flowtest.UseCase{Name: "make", World: desk,
+		Skips:  []string{"gone: get configmaps"}, // it is tried for 10 seconds
+		Passes: append(flowtest.Failing("get configmaps"), "ctrl-c: get configmaps"),
+		Leaves: append(flowtest.Failing("create secrets"), "ctrl-c: create secrets"),
+		Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
+			issued, err := NewTickets(w.Env).Make(ctx, "", TicketOptions{Terms: ticket.Terms{User: "joe"}, Name: "joe", TTL: time.Hour})
+			if err == nil && (issued.Unproven == "" || issued.Text == "" || record(w) != "ticket joe") {
+				err = fmt.Errorf("%+v, on record %q", issued, record(w))
+			}
+			if err != nil && record(w) != "" && !strings.Contains(hinting.Of(err), "bootstrap-token delete") {
+				t.Errorf("on record %q: %v, hint %q", record(w), err, hinting.Of(err))
+			}
+			return err
+		}}.Try(t)
+	w := desk(t)
+	before := w.State()
+	for name, o := range map[string]TicketOptions{
+		"too short":        {Terms: ticket.Terms{User: "joe"}, TTL: time.Second},
+		"too long":         {Terms: ticket.Terms{User: "joe"}, TTL: ticket.MaxTTL + 1},
+		"for nobody":       {},
+		"for a short time": {Terms: ticket.Terms{User: "joe", Lifetime: time.Minute}},
+	} {
+		if _, err := NewTickets(w.Env).Make(t.Context(), "", o); err == nil || hinting.Of(err) == "" && name != "for nobody" {
+			t.Errorf("%s: %v, hint %q", name, err, hinting.Of(err))
+		}
+	}
+	if _, err := NewTickets(w.Env).Make(t.Context(), "open", TicketOptions{Terms: ticket.Terms{User: "joe"}}); err == nil {
+		t.Error("for a cluster that is not verified")
+	}
+	w.Unchanged(before)
+	spare := TicketOptions{}.ForSpare().Name + " " + TicketOptions{Name: "joe"}.ForSpare().Name
+	if spare != "spare joe-spare" {
+		t.Error(spare)
+	}
+}
+
+// TestOpenSealed: what the ticket's user sends back is opened for the token that it is of,
+// once.
+func TestOpenSealed(t *testing.T) {
+	w := desk(t)
+	k := NewTickets(w.Env)
+	public, err := k.newSealKey("abcdef")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := ticket.Ticket{Seal: public}.SealTo([]byte("12345678"), ticket.PUKInfo("abcdef", "7"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ id, serial, hint string }{
+		"another token": {"abcdef", "8", ""}, "another ticket": {"ghijkl", "7", "--seal-puk"}, "no ticket": {"../x", "7", ""},
+	} {
+		if puk, err := k.OpenSealed(c.id, c.serial, []byte(text)); err == nil || puk != nil || !strings.Contains(hinting.Of(err), c.hint) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	puk, err := k.OpenSealed("abcdef", "7", []byte(text))
+	if err != nil || string(puk.Bytes()) != "12345678" {
+		t.Fatalf("%v", err)
+	}
+	if err := k.ForgetSealKey("abcdef"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.OpenSealed("abcdef", "7", []byte(text)); err == nil {
+		t.Error("once more")
+	}
+}
+
+// TestApprove: an approval is on record, with all that goes with it, also where the rest
+// fails. A failure before it changes nothing.
+func TestApprove(t *testing.T) {
+	var of request.TicketLook
+	var seen request.View
+	var done TicketApproval
+	scene := func(name string, checks ...request.Check) func(t testing.TB) *flowtest.World {
+		return func(t testing.TB) *flowtest.World {
+			w := desk(t)
+			var err error
+			if of, seen, err = look(t.Context(), w, name, checks...); err != nil {
+				t.Fatal(err)
+			}
+			return w
+		}
+	}
+	// approve waits until the cluster has signed the request, or there is nothing to wait for.
+	approve := func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) (err error) {
+		done, err = NewApprovals(w.Env).Ticket(ctx, of, seen, request.DecideOptions{}, 2*time.Second)
+		return err
+	}
+	signed := scene("jane-1")
+	rest := flowtest.Failing("create events", "get certificatesigningrequests", "delete secrets")
+	flowtest.UseCase{Name: "ticket", World: func(t testing.TB) *flowtest.World {
+		w := signed(t)
+		w.Server.Signs(false)
+		return w
+	},
+		Passes: rest,
+		Leaves: append([]string{"cut: update", "ctrl-c: create events", "ctrl-c: get", "ctrl-c: delete"}, rest...),
+		Do: func(ctx context.Context, w *flowtest.World, p hsm.Prompter) error {
+			err := approve(ctx, w, p)
+			var r certificatesv1.CertificateSigningRequest
+			w.Server.Get(flowtest.Requests, "jane-1", &r)
+			approved := csr.StateOf(&r).State != csr.Pending
+			ended := !slices.Contains(w.Server.Names(flowtest.Secrets), "bootstrap-token-abcdef")
+			if said := record(w) == "approve jane"; said != approved && !errors.Is(err, csr.ErrUnreachable) {
+				t.Errorf("approved %v, on record %q: %v", approved, record(w), err)
+			}
+			if done.Ended && !ended || !done.Ended && err == nil && len(done.Notes) == 0 {
+				t.Errorf("ended %v, said %+v", ended, done)
+			}
+			return err
+		}}.Try(t)
+}
+
+// TestBreakGlassApproval: the second person's yes is on record; without the event it is said.
+func TestBreakGlassApproval(t *testing.T) {
+	var seen request.View
+	var notes []string
+	flowtest.UseCase{Name: "approve", World: func(t testing.TB) *flowtest.World {
+		w := desk(t)
+		w.Server.File("bg-1", "joe", "joe", []string{request.BreakGlassGroup}, func(r *certificatesv1.CertificateSigningRequest) {
+			r.Annotations = map[string]string{csr.ReasonAnnotation: "everything burns"}
+		})
+		var err error
+		if _, seen, err = look(t.Context(), w, "bg-1", BreakGlassCheck); err != nil || len(seen.Refusals) > 0 {
+			t.Fatalf("%q, %v", seen.Refusals, err)
+		}
+		return w
+	},
+		Passes: append(flowtest.Failing("create events"), "ctrl-c: create events"), Leaves: append(flowtest.Failing("create events"), "cut: update", "ctrl-c: create events"),
+		Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) (err error) {
+			_, notes, err = NewApprovals(w.Env).BreakGlass(ctx, "", seen, request.DecideOptions{})
+			if err == nil && (record(w) != "break-glass-approve joe" || len(w.Server.Names("/api/v1/namespaces/default/events"))+len(notes) < 1) {
+				err = fmt.Errorf("on record %q, %q", record(w), notes)
+			}
+			return err
+		}}.Try(t)
+	w := desk(t)
+	for name, change := range map[string]func(*certificatesv1.CertificateSigningRequest){
+		"too-long": func(r *certificatesv1.CertificateSigningRequest) {
+			*r.Spec.ExpirationSeconds = 7200
+			r.Annotations = map[string]string{csr.ReasonAnnotation: "x"}
+		},
+		"no-reason": nil,
+	} {
+		w.Server.File(name, "joe", "joe", []string{request.BreakGlassGroup}, change)
+		_, v, err := look(t.Context(), w, name, BreakGlassCheck)
+		if err != nil || len(v.Refusals) != 1 {
+			t.Errorf("%s: %q, %v", name, v.Refusals, err)
+		}
+		if _, _, err := NewApprovals(w.Env).BreakGlass(t.Context(), "", v, request.DecideOptions{}); err == nil || record(w) != "" {
+			t.Errorf("%s: %v, on record %q", name, err, record(w))
+		}
+	}
+	if _, v, err := look(t.Context(), w, "jane-1", BreakGlassCheck); err != nil || !slices.ContainsFunc(v.Refusals, func(r string) bool { return strings.Contains(r, "neither of the groups") }) {
+		t.Errorf("another request: %q, %v", v.Refusals, err)
+	}
+}
+
+// TestAskForBreakGlass: what is asked for is complete and within the rules, or nothing is.
+func TestAskForBreakGlass(t *testing.T) {
+	card := hsm.URI{Scheme: hsm.SchemePIV, Serial: "7"}
+	var got enrolling.Options
+	for _, c := range []flowtest.UseCase{
+		{Name: "request", Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) (err error) {
+			got, err = NewBreakGlass(w.Env).Request(ctx, BreakGlassOptions{Reason: "everything burns"})
+			return err
+		}, Done: func(t testing.TB, _ *flowtest.World) {
+			if got.User != "admin" || got.Name != "prod-eu-west-break-glass" || !slices.Equal(got.Groups, []string{request.BreakGlassGroup}) ||
+				got.Expiration != BreakGlassLifetime || !got.KeepCurrent {
+				t.Errorf("%+v", got)
+			}
+		}},
+		{Name: "seal", Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) (err error) {
+			got, err = NewBreakGlass(w.Env).Seal(ctx, "", "", enrolling.Options{User: "sealed-1", Reason: "the safe", Token: card})
+			return err
+		}, Done: func(t testing.TB, _ *flowtest.World) {
+			if got.User != "sealed-1" || got.Name != "prod-eu-west-sealed" || !slices.Equal(got.Groups, []string{request.SealedGroup}) {
+				t.Errorf("%+v", got)
+			}
+		}},
+	} {
+		c.World = desk
+		c.Try(t)
+	}
+	w := desk(t)
+	b, ctx := NewBreakGlass(w.Env), t.Context()
+	for name, c := range map[string]struct {
+		do   func() error
+		want error
+		hint string
+	}{
+		"no reason": {func() error { _, err := b.Request(ctx, BreakGlassOptions{Reason: " "}); return err }, ErrNoReason, "--reason"},
+		"too long": {func() error {
+			_, err := b.Request(ctx, BreakGlassOptions{Reason: "x", Lifetime: 2 * time.Hour})
+			return err
+		}, request.ErrForecast, "1h0m0s"},
+		"no context":                {func() error { _, err := b.Request(ctx, BreakGlassOptions{Reason: "x", Context: "none"}); return err }, kubeconfig.ErrNoContext, ""},
+		"to seal, without a reason": {func() error { _, err := b.Seal(ctx, "", "", enrolling.Options{}); return err }, ErrNoReason, "who may open the safe"},
+		"to seal, without a user":   {func() error { _, err := b.Seal(ctx, "", "", enrolling.Options{Reason: "x"}); return err }, nil, "--user"},
+		"to seal, without a token":  {func() error { _, err := b.Seal(ctx, "", "", enrolling.Options{Reason: "x", User: "x"}); return err }, nil, "--token"},
+	} {
+		if err := c.do(); err == nil || c.want != nil && !errors.Is(err, c.want) || !strings.Contains(hinting.Of(err), c.hint) {
+			t.Errorf("%s: %v, hint %q", name, err, hinting.Of(err))
+		}
+	}
+	if asked := w.Server.Asked(); len(asked) > 0 {
+		t.Errorf("the cluster was asked for %q", asked)
+	}
+}
+
+// TestBreakGlassEnrolled: what is enrolled for emergencies is on record and listed, with
+// until when it is good.
+func TestBreakGlassEnrolled(t *testing.T) {
+	for group, c := range map[string]struct {
+		action, state string
+		sealed        bool
+	}{
+		request.BreakGlassGroup: {"break-glass-request jane", "live", false}, request.SealedGroup: {"seal jane", "due", true},
+	} {
+		w := desk(t)
+		en := w.Enroll("night", "jane", group)
+		b := NewBreakGlass(w.Env)
+		if err := b.Record(t.Context(), enrolling.Result{Name: "night", User: "jane"}, "why"); err != nil || record(w) != c.action {
+			t.Errorf("on record %q, %v", record(w), err)
+		}
+		all, err := b.List()
+		if err != nil || len(all) != 1 || all[0].Sealed != c.sealed || all[0].State != c.state || all[0].Name != "night" {
+			t.Errorf("%+v, %v", all, err)
+		}
+		en.Name = "new" // it has no certificate yet
+		if err := w.Env.Enrollments().Save(en); err != nil {
+			t.Fatal(err)
+		}
+		if all, err := b.List(); err != nil || len(all) != 2 || all[0].State != "expired" {
+			t.Errorf("%+v, %v", all, err)
+		}
+		if err := b.Record(t.Context(), enrolling.Result{Name: "other"}, "why"); !errors.Is(err, enrollment.ErrUnknown) {
+			t.Errorf("of what is not enrolled: %v", err)
+		}
+	}
+}

@@ -1,0 +1,182 @@
+package desk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/ui/flow/deeds"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
+)
+
+// TestLookUp: what a user has is found. What may not be looked at is said; what cannot be
+// is an error, and a look changes nothing.
+func TestLookUp(t *testing.T) {
+	unseen := func(r Revocation) string { return strings.Join(r.Unseen, "; ") }
+	flowtest.UseCase{Name: "look up", World: desk,
+		Passes: []string{"forbidden: list certificatesigningrequests", "forbidden: list clusterrolebindings", "forbidden: list rolebindings", "forbidden: list secrets"},
+		Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
+			r, err := NewRevocations(w.Env).LookUp(ctx, "", "jane", nil)
+			if err != nil {
+				return err
+			}
+			found := []int{len(r.Bindings), len(r.GroupBindings), len(r.Certificates), len(r.Pending), len(r.Approved), len(r.Tickets)}
+			if len(r.Unseen) == 0 && (!slices.Equal(found, []int{2, 1, 1, 1, 1, 1}) || r.Until().IsZero() || !r.Removable() || r.Err() != nil) {
+				return fmt.Errorf("found %v: %+v", found, r)
+			}
+			if len(r.Unseen) > 0 && (r.Err() == nil || !strings.Contains(r.Err().Error(), unseen(r)) || !strings.Contains(hinting.Of(r.Err()), "helpdesk revoke --user jane")) {
+				return fmt.Errorf("unseen %q, and the error is %v", r.Unseen, r.Err())
+			}
+			return nil
+		}}.Try(t)
+	w := desk(t)
+	r, err := NewRevocations(w.Env).LookUp(t.Context(), "", "nobody", []string{"dev"})
+	if err != nil || r.Removable() || len(r.GroupBindings) != 1 || !r.Until().IsZero() {
+		t.Errorf("of nobody, in a group: %+v, %v", r, err)
+	}
+}
+
+// TestLookUpFromRecord: who may not list what the cluster has is told what is on record
+// here.
+func TestLookUpFromRecord(t *testing.T) {
+	w := desk(t)
+	later := time.Now().Add(time.Hour)
+	log := deeds.NewLog(w.Env)
+	for _, d := range []deeds.Deed{
+		{Action: "ticket", Ticket: "abcdef"}, {Action: "ticket", Ticket: "ghijkl"}, {Action: "approve", Ticket: "ghijkl", Request: "old", Certificate: "c0ffee"},
+	} {
+		d.Server, d.User, d.Expires = w.Server.URL, "jane", &later
+		if err := log.Add(t.Context(), d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.Server.Forbid("list secrets", "list certificatesigningrequests")
+	r, err := NewRevocations(w.Env).LookUp(t.Context(), "", "jane", nil)
+	if err != nil || !slices.Equal(r.Tickets, []string{"abcdef"}) || len(r.Certificates) != 1 || r.Certificates[0].Request != "old" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	past, err := log.All()
+	if out := TicketsOut(past, later.AddDate(0, 0, -1)); err != nil || len(out) != 0 { // they have no terms
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+// TestRevoke: what can be taken away is; each failure is told and the rest goes on, and
+// what was done is on record, interrupted or not.
+func TestRevoke(t *testing.T) {
+	var r Revocation
+	all := flowtest.Failing("delete", "update", "get", "create", "patch")
+	flowtest.UseCase{Name: "revoke", World: func(t testing.TB) *flowtest.World {
+		w := desk(t)
+		var err error
+		if r, err = NewRevocations(w.Env).LookUp(t.Context(), "", "jane", nil); err != nil {
+			t.Fatal(err)
+		}
+		return w
+	},
+		Passes: all, Leaves: append(all, "ctrl-c"),
+		Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
+			err := NewRevocations(w.Env).Revoke(ctx, "", &r)
+			left := slices.Concat(w.Server.Names(bindings), w.Server.Names(flowtest.Requests), w.Server.Names(flowtest.Secrets))
+			switch {
+			case record(w) != "revoke jane":
+				t.Errorf("on record %q", record(w))
+			case ctx.Err() != nil && (err != nil || len(r.Failed) > 0):
+				return ctx.Err()
+			case len(r.Done)+len(r.Failed) != 5:
+				t.Errorf("done %q, failed %q", r.Done, r.Failed)
+			case len(r.Failed) == 0 && (r.Err() != nil || !slices.Equal(left, []string{"all", "jane-1", "jane-2"})):
+				t.Errorf("%v, left %q", r.Err(), left)
+			case len(r.Failed) > 0 && (r.Err() == nil || !strings.Contains(hinting.Of(r.Err()), "rbac check")):
+				t.Errorf("%v, failed %q", r.Err(), r.Failed)
+			}
+			return err
+		},
+		Done: func(t testing.TB, w *flowtest.World) {
+			var o flowtest.Object
+			if !w.Server.Get(roleBindings, "shared", &o) || len(o["subjects"].([]any)) != 1 {
+				t.Errorf("joe's binding is %v", o)
+			}
+		}}.Try(t)
+}
+
+// TestRoles: what the cluster has is compared and made as it should be; what may not be
+// read is said.
+func TestRoles(t *testing.T) {
+	states := func(all []RBACObject, err error) (RBACState, error) {
+		if err == nil && len(all) == 0 {
+			err = errors.New("nothing was looked at")
+		}
+		if err != nil {
+			return "", err
+		}
+		return all[0].State, nil
+	}
+	roles := []string{"ticket"}
+	for _, c := range []flowtest.UseCase{
+		{Name: "check", Passes: []string{"forbidden: get"}, Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
+			s, err := states(NewRoles(w.Env).Check(ctx, "", roles))
+			if err == nil && s != RBACMissing && s != RBACForbidden {
+				err = fmt.Errorf("it is %s", s)
+			}
+			return err
+		}},
+		{Name: "apply", Leaves: []string{"forbidden: patch", "500: patch", "gone: patch", "cut: patch", "ctrl-c: patch"}, Resumes: true, Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
+			s, err := states(NewRoles(w.Env).Apply(ctx, "", roles, false, false))
+			if err == nil && s != RBACApplied {
+				err = fmt.Errorf("it is %s", s)
+			}
+			return err
+		}, Done: func(t testing.TB, w *flowtest.World) {
+			if s, err := states(NewRoles(w.Env).Check(t.Context(), "", roles)); err != nil || s != RBACSame {
+				t.Errorf("afterwards it is %q, %v", s, err)
+			}
+		}},
+		{Name: "rights", Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
+			all, err := NewRoles(w.Env).Rights(ctx, "")
+			if err == nil && (len(all) != 10 || !all[0].Allowed) {
+				err = fmt.Errorf("%+v", all)
+			}
+			return err
+		}},
+	} {
+		c.World = desk
+		c.Try(t)
+	}
+	w := desk(t)
+	before := w.State()
+	if _, err := NewRoles(w.Env).Apply(t.Context(), "", roles, true, false); err != nil {
+		t.Errorf("a dry run: %v", err)
+	}
+	w.Unchanged(before)
+	w.Server.Before(func(string) flowtest.Fate { return 409 })
+	if _, err := NewRoles(w.Env).Apply(t.Context(), "", roles, false, false); !strings.Contains(hinting.Of(err), "--force-conflicts") {
+		t.Errorf("changed by others: %v", err)
+	}
+	w.Server.Before(nil)
+	w.Server.Forbid("list certificatesigningrequests")
+	all, err := NewRoles(w.Env).Rights(t.Context(), "")
+	if err != nil || all[1].Allowed || all[1].Needs != "list on certificatesigningrequests" {
+		t.Errorf("%+v, %v", all, err)
+	}
+	if _, err := NewRoles(w.Env).Check(t.Context(), "", []string{"none"}); err == nil || !strings.Contains(hinting.Of(err), strings.Join(RBACSets(), ", ")) {
+		t.Errorf("no such roles: %v", err)
+	}
+	if _, err := RBACManifest("none"); err == nil {
+		t.Error("the manifest of no such roles")
+	}
+	for _, c := range []struct {
+		state RBACState
+		bad   bool
+	}{{RBACUnserved, true}, {RBACSame, false}} {
+		if err := RBACUnenforced([]RBACObject{{State: c.state}}); (err != nil) != c.bad || c.bad && !strings.Contains(hinting.Of(err), "1.30") {
+			t.Errorf("%s: %v", c.state, err)
+		}
+	}
+}
