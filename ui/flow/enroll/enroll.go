@@ -48,29 +48,18 @@ func (n Enroller) Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompte
 	if err != nil {
 		return enrolling.Result{}, err
 	}
-	if report == nil {
-		report = func(enrolling.Event) {}
-	}
-	pins := newOnePIN()
-	env := *n.env
-	env.Prompter = pins.before(ask.From(p))
-	r := &attempt{env: &env, j: j, given: o, pins: pins, prompt: env.Prompter, report: report}
+	r := newAttempt(n.env, j, o, p, report)
 	defer r.close()
-	for _, step := range r.j.Options.Steps() {
-		if err := r.run(ctx, step); err != nil {
-			return enrolling.Result{}, err
-		}
-	}
-	return r.result, nil
+	err = r.run(ctx, j.Options.Steps())
+	return r.result, err
 }
 
-// attempt is one run of [Enroller.Enroll].
+// attempt is one run of an enrollment or of a renewal, or a look at what one would do.
 type attempt struct {
-	env    *env.Env
+	env    *env.Env // its prompter asks by pins
 	j      *enrolling.Progress
 	given  enrolling.Options // of this run: a request that is still to be made has its terms
 	pins   *onePIN
-	prompt hsm.Prompter // prompter that asks by pins
 	report func(enrolling.Event)
 
 	filing *csr.Client // signed in beforehand to file the request; mostly nil
@@ -80,6 +69,20 @@ type attempt struct {
 	notes  []string
 	result enrolling.Result
 	roots  *x509.CertPool // the authorities of client certificates, where the cluster shows them
+}
+
+// newAttempt goes on from j with what is given now. p is asked for PINs, and nobody if it
+// is nil; report hears of every step, and may be nil.
+func newAttempt(e *env.Env, j *enrolling.Progress, given enrolling.Options, p hsm.Prompter, report func(enrolling.Event)) *attempt {
+	own, pins := *e, newOnePIN()
+	own.Prompter = nil
+	if next := ask.From(p); next != nil {
+		own.Prompter = pins.before(next)
+	}
+	if report == nil {
+		report = func(enrolling.Event) {}
+	}
+	return &attempt{env: &own, j: j, given: given, pins: pins, report: report}
 }
 
 func (r *attempt) close() {
@@ -95,7 +98,19 @@ type outcome struct {
 	reused  bool
 }
 
-func (r *attempt) run(ctx context.Context, s enrolling.Step) error {
+// run takes the steps, until one fails: the result is whole then only if none did.
+func (r *attempt) run(ctx context.Context, steps []enrolling.Step) error {
+	for _, s := range steps {
+		if err := r.step(ctx, s); err != nil {
+			r.result = enrolling.Result{}
+			return err
+		}
+	}
+	return nil
+}
+
+// step takes one step, saves the progress and reports.
+func (r *attempt) step(ctx context.Context, s enrolling.Step) error {
 	r.report(enrolling.Event{Step: s, State: enrolling.StepRunning})
 	do := map[enrolling.Step]func(context.Context) (outcome, error){
 		enrolling.StepDiscover: r.discover, enrolling.StepToken: r.findToken, enrolling.StepKey: r.keyForRequest, enrolling.StepRequest: r.fileRequest,
@@ -183,16 +198,11 @@ func (n Enroller) readCluster(ctx context.Context, j *enrolling.Progress) error 
 
 // asking names the enrollment and the action on the prompts of a step.
 func (r *attempt) asking(action string) hsm.Prompter {
-	return ask.With(r.prompt, hsm.Purpose{Cluster: r.j.Options.Name, Action: action})
+	return ask.With(r.env.Prompter, hsm.Purpose{Cluster: r.j.Options.Name, Action: action})
 }
 
 func (r *attempt) findToken(ctx context.Context) (outcome, error) {
-	t, err := r.env.Drivers.Open(ctx, r.j.Options.Token)
-	if err != nil {
-		return outcome{}, err
-	}
-	r.token = t
-	if r.info, err = t.Info(ctx); err != nil {
+	if err := r.openToken(ctx); err != nil {
 		return outcome{}, err
 	}
 	if err := r.j.Options.Join.RefuseSerial(r.info); err != nil {
@@ -203,6 +213,16 @@ func (r *attempt) findToken(ctx context.Context) (outcome, error) {
 	}
 	r.j.Options.Token = r.info.URI()
 	return outcome{message: r.info.Name(), reused: r.j.Did(enrolling.StepToken)}, nil
+}
+
+func (r *attempt) openToken(ctx context.Context) error {
+	t, err := r.env.Drivers.Open(ctx, r.j.Options.Token)
+	if err != nil {
+		return err
+	}
+	r.token = t
+	r.info, err = t.Info(ctx)
+	return err
 }
 
 // haveCertificate returns the chain on record, or nil if there is none that is

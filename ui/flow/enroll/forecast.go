@@ -23,6 +23,11 @@ func (n Enroller) forecast(ctx context.Context, j *enrolling.Progress) ([]csr.Po
 	if err != nil {
 		return nil, err
 	}
+	return foresee(ctx, client, j)
+}
+
+// foresee asks for the forecast of the request that j will file.
+func foresee(ctx context.Context, client *csr.Client, j *enrolling.Progress) ([]csr.Point, error) {
 	return client.Forecast(ctx, j.Prospect(cluster.AcceptedBy(ctx, j.Cluster)))
 }
 
@@ -55,7 +60,7 @@ func (r *attempt) refuseVain(ctx context.Context) error {
 	if o.AcceptForecast {
 		return nil
 	}
-	points, err := client.Forecast(ctx, r.j.Prospect(cluster.AcceptedBy(ctx, r.j.Cluster)))
+	points, err := foresee(ctx, client, r.j)
 	if err != nil {
 		return err
 	}

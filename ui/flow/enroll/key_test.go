@@ -8,7 +8,6 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
-	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
@@ -33,8 +32,7 @@ func begin(t *testing.T, e *env.Env, o enrolling.Options, p hsm.Prompter) *attem
 	if err != nil {
 		t.Fatal(err)
 	}
-	pins := newOnePIN()
-	r := &attempt{env: e, j: j, given: o, pins: pins, prompt: pins.before(ask.From(p)), report: func(enrolling.Event) {}}
+	r := newAttempt(e, j, o, p, nil)
 	t.Cleanup(r.close)
 	if _, err := r.findToken(ctx); err != nil {
 		t.Fatal(err)

@@ -4,18 +4,31 @@ import (
 	"context"
 
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 )
+
+// planEntry works out how the kubeconfig gets its entries, and says why the current
+// context stays as it is, if that was not asked for.
+func planEntry(ctx context.Context, e *env.Env, j *enrolling.Progress) (change *contexts.Change, kept string, err error) {
+	o := j.Options
+	current := contexts.New(e).KeptCurrent(ctx, j.Enrollment())
+	change, err = contexts.New(e).PlanEntry(ctx, j.Enrollment(), !o.KeepCurrent && current == "", o.Replace)
+	if current != "" && !o.KeepCurrent {
+		kept = contexts.KeptNote(current, o.Name)
+	}
+	return change, kept, err
+}
 
 // writeKubeconfig writes the entries and makes the context current, in one change,
 // now that it has signed in; a second run finds them as they should be.
 func (r *attempt) writeKubeconfig(ctx context.Context) (outcome, error) {
-	kept := contexts.New(r.env).KeptCurrent(ctx, r.j.Enrollment())
-	change, err := contexts.New(r.env).PlanEntry(ctx, r.j.Enrollment(), !r.j.Options.KeepCurrent && kept == "", r.j.Options.Replace)
+	change, kept, err := planEntry(ctx, r.env, r.j)
 	if err != nil {
 		return outcome{}, err
 	}
-	if kept != "" && !r.j.Options.KeepCurrent {
-		r.note("%s", contexts.KeptNote(kept, r.j.Options.Name))
+	if kept != "" {
+		r.note("%s", kept)
 	}
 	r.result.Kubeconfig = r.env.Rules().DefaultFile()
 	if !change.Empty() {

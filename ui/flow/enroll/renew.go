@@ -11,7 +11,6 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
-	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/expiry"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
@@ -50,21 +49,13 @@ func (n Renewer) Renew(ctx context.Context, name string, o RenewOptions, p hsm.P
 	if err != nil {
 		return enrolling.Result{}, err
 	}
-	if report == nil {
-		report = func(enrolling.Event) {}
-	}
-	pins := newOnePIN()
-	env := *n.env
-	env.Prompter = pins.before(ask.From(p))
-	r := &attempt{env: &env, j: j, given: j.Options, pins: pins, prompt: env.Prompter, report: report}
+	r := newAttempt(n.env, j, j.Options, p, report)
 	defer r.close()
 	if err := r.signInFirst(ctx); err != nil {
 		return enrolling.Result{}, err
 	}
-	for _, step := range enrolling.Steps() {
-		if err := r.run(ctx, step); err != nil {
-			return enrolling.Result{}, err
-		}
+	if err := r.run(ctx, enrolling.Steps()); err != nil {
+		return enrolling.Result{}, err
 	}
 	if old := j.Options.Renewal.OldKey; old.Scheme != "" {
 		r.result.Notes = append(r.result.Notes, fmt.Sprintf("the old key is still on the token, and its certificate valid until it ends; remove it with `kubehsm key delete --key %s`", shell.Quote(old.String())))
@@ -163,7 +154,7 @@ func (r *attempt) signInFirst(ctx context.Context) error {
 	if err := NewRenewer(r.env).renewable(en); err != nil {
 		return err
 	}
-	if r.filing, err = (cluster.Access{Env: r.env}).ThroughBridge(ctx, o.Name, r.prompt); err != nil {
+	if r.filing, err = (cluster.Access{Env: r.env}).ThroughBridge(ctx, o.Name, r.env.Prompter); err != nil {
 		return err
 	}
 	r.pins.prove()

@@ -11,6 +11,7 @@ import (
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/expiry"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
 
@@ -60,9 +61,9 @@ func (r *attempt) stillFiled(ctx context.Context, client *csr.Client) (bool, err
 		if refused == nil {
 			return true, nil
 		}
-		if told, err := r.told(); err != nil {
+		if before, err := reported(r.env, r.j); err != nil {
 			return false, err
-		} else if !told {
+		} else if !before {
 			return false, endHint(r.j, refused)
 		}
 		r.progress(enrolling.StepRequest, "%v; a new one is filed", refused)
@@ -72,14 +73,14 @@ func (r *attempt) stillFiled(ctx context.Context, client *csr.Client) (bool, err
 	return false, enrolling.NewStore(r.env).Save(r.j)
 }
 
-// told tells whether a run has reported the end of the request on record before, and
+// reported tells whether a run has reported the end of the request on record before, and
 // records that this one does: people hear of it before another request is filed.
-func (r *attempt) told() (before bool, err error) {
-	if before = r.j.Told == r.j.Request.UID; before {
+func reported(e *env.Env, j *enrolling.Progress) (before bool, err error) {
+	if j.Reported == j.Request.UID {
 		return true, nil
 	}
-	r.j.Told = r.j.Request.UID
-	return false, enrolling.NewStore(r.env).Save(r.j)
+	j.Reported = j.Request.UID
+	return false, enrolling.NewStore(e).Save(j)
 }
 
 // endHint says how to go on from a request that was denied, or refused by the signer.
@@ -140,7 +141,7 @@ func (r *attempt) awaitApproval(ctx context.Context) (outcome, error) {
 	})
 	if err != nil {
 		if refused := status.Err(); refused != nil {
-			_, saved := r.told()
+			_, saved := reported(r.env, r.j)
 			return outcome{}, errors.Join(endHint(r.j, err), saved)
 		}
 		if hint := vainWait(ctx, client, r.j.Options.SignerName, r.env.Finishing, err); hint != "" {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
@@ -68,6 +69,26 @@ func TestPoliciesOfALaterRun(t *testing.T) {
 		var conflict *enrolling.ConflictError
 		if _, err := NewEnroller(e).recordFor(ctx, o); !errors.As(err, &conflict) || conflict.Option != option {
 			t.Errorf("another %s once the key is made: %v", option, err)
+		}
+	}
+}
+
+// Until the token is found, it is the one asked for last.
+func TestTokenOfALaterRun(t *testing.T) {
+	ctx := context.Background()
+	e, _ := flowtest.Env(t, "blue", "red")
+	o := enrolling.Options{Name: "prod-hsm", User: "jane", Token: hsm.URI{Scheme: hsm.SchemePKCS11, Token: "blue"}}
+	for i, name := range []string{"blue", "red", "blue"} {
+		o.Token.Token = name
+		o, err := NewEnroller(e).Complete(ctx, o)
+		if err == nil && i == 0 {
+			err = errors.Join(e.Dirs.Prepare(), home.MakeDir(e.ProgressDir()))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if j, err := NewEnroller(e).open(ctx, o); err != nil || j.Options.Token.Token != name {
+			t.Errorf("run %d works with %+v, want %s (%v)", i, j, name, err)
 		}
 	}
 }

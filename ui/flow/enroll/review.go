@@ -6,7 +6,6 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
-	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
@@ -25,26 +24,22 @@ func (n Enroller) Review(ctx context.Context, o enrolling.Options) (Review, erro
 	if err != nil {
 		return Review{}, err
 	}
-	if o.Join != nil && j.Cluster.Server == "" {
-		if err := n.discoverInto(ctx, j, nil); err != nil {
+	r := newAttempt(n.env, j, o, nil, nil)
+	defer r.close()
+	if o.Join != nil {
+		if _, err := r.discover(ctx); err != nil {
 			return Review{}, err
 		}
 	}
-	t, err := n.env.Drivers.Open(ctx, o.Token)
+	if err := r.openToken(ctx); err != nil {
+		return Review{}, err
+	}
+	rev := Review{Options: o, Server: j.Cluster.Server, Resumes: j.Done, Token: r.info, Commands: []string{o.Command(n.env.Kubeconfig)}}
+	known, err := factorySecrets(ctx, r.token, r.info)
 	if err != nil {
 		return Review{}, err
 	}
-	defer t.Close()
-	rev := Review{Options: o, Server: j.Cluster.Server, Resumes: j.Done, Commands: []string{o.Command(n.env.Kubeconfig)}}
-	if rev.Token, err = t.Info(ctx); err != nil {
-		return Review{}, err
-	}
-	known, err := factorySecrets(ctx, t, rev.Token)
-	if err != nil {
-		return Review{}, err
-	}
-	kept := contexts.New(n.env).KeptCurrent(ctx, j.Enrollment())
-	change, err := contexts.New(n.env).PlanEntry(ctx, j.Enrollment(), !o.KeepCurrent && kept == "", o.Replace)
+	change, kept, err := planEntry(ctx, r.env, j)
 	if err != nil {
 		return Review{}, err
 	}
@@ -53,8 +48,8 @@ func (n Enroller) Review(ctx context.Context, o enrolling.Options) (Review, erro
 		rev.KubeconfigFile = files[0]
 	}
 	rev.Notes = change.Notes()
-	if kept != "" && !o.KeepCurrent {
-		rev.Notes = append(rev.Notes, contexts.KeptNote(kept, o.Name))
+	if kept != "" {
+		rev.Notes = append(rev.Notes, kept)
 	}
 	if j.Cluster.InsecureSkipTLSVerify {
 		rev.Notes = append(rev.Notes, "the cluster is not verified: "+(&cluster.UnverifiedError{Host: j.Enrollment().Host()}).Consequence())

@@ -61,7 +61,7 @@ func (r *attempt) signIn(ctx context.Context) (outcome, error) {
 	// The token is let go first: the agent may need it to itself.
 	r.token.Close()
 	r.token = nil
-	client, err := (cluster.Access{Env: r.env}).ThroughBridge(ctx, name, r.prompt)
+	client, err := (cluster.Access{Env: r.env}).ThroughBridge(ctx, name, r.env.Prompter)
 	if err != nil {
 		return outcome{}, err
 	}

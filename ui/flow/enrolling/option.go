@@ -58,6 +58,7 @@ type stage int
 const (
 	never stage = iota // each run may say something else
 	fromBegin
+	fromToken   // once the token is found
 	fromKey     // once there is a key
 	fromRequest // once there is a request
 )

@@ -123,7 +123,7 @@ func table() []Option {
 		},
 		{
 			Flag: "token", Usage: "`URI` of the token; default the only one present",
-			On: OfEnroll | OfBreakGlass, fixed: fromBegin, shown: inSource, field: func(o *Options) any { return &o.Token },
+			On: OfEnroll | OfBreakGlass, fixed: fromToken, shown: inSource, field: func(o *Options) any { return &o.Token },
 		},
 		{
 			Flag: "context", Called: "context", fixed: fromBegin, shown: inSource, field: func(o *Options) any { return &o.Context },

@@ -31,7 +31,7 @@ func whole() *Progress {
 			Labels:   map[string]string{"team": "a b", "k": "v"}, ApproveWith: "/a b", KeepCurrent: true, Replace: true, Restart: true, Timeout: time.Minute,
 		},
 		Cluster: cluster.Cluster{Server: "https://10.0.0.1:6443", CAData: []byte("ca")}, Namespace: "team", Generating: true, Before: []string{"00"},
-		Request: Request{Name: "jane-1", UID: "uid", Key: key, KeyHash: "0102", Spec: csr.Spec{Request: []byte("pem")}}, Told: "uid", Certificate: []byte("cert"),
+		Request: Request{Name: "jane-1", UID: "uid", Key: key, KeyHash: "0102", Spec: csr.Spec{Request: []byte("pem")}}, Reported: "uid", Certificate: []byte("cert"),
 		Rejected: true, Done: []Step{StepToken, StepKey}, Updated: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
 	}
 }

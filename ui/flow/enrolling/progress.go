@@ -33,9 +33,9 @@ type Progress struct {
 	// Request has the key once it exists. Its name and its PKCS#10 are recorded before
 	// it is filed, its UID after.
 	Request Request
-	// Told is the UID of the last request whose denial, or refusal by the signer, a run
+	// Reported is the UID of the last request whose denial, or refusal by the signer, a run
 	// has reported.
-	Told string
+	Reported string
 	// Certificate is the issued chain, PEM, leaf first.
 	Certificate []byte
 	// Rejected: the API server did not accept Certificate.
@@ -133,7 +133,7 @@ func (j *Progress) MarshalJSON() ([]byte, error) {
 	return json.Marshal(progressFile{
 		Options: j.Options, Cluster: j.Cluster, Namespace: j.Namespace, Generating: j.Generating, Before: j.Before,
 		Key: r.Key, KeyHash: r.KeyHash, RequestName: r.Name, Request: r.Spec.Request, RequestUID: r.UID,
-		Told: j.Told, Certificate: j.Certificate, Rejected: j.Rejected, Done: j.Done, Updated: j.Updated,
+		Told: j.Reported, Certificate: j.Certificate, Rejected: j.Rejected, Done: j.Done, Updated: j.Updated,
 	})
 }
 
@@ -145,8 +145,8 @@ func (j *Progress) UnmarshalJSON(b []byte) error {
 	}
 	*j = Progress{
 		Options: f.Options, Cluster: f.Cluster, Namespace: f.Namespace, Generating: f.Generating, Before: f.Before,
-		Request: Request{Key: f.Key, KeyHash: f.KeyHash, UID: f.RequestUID},
-		Told:    f.Told, Certificate: f.Certificate, Rejected: f.Rejected, Done: f.Done, Updated: f.Updated,
+		Request:  Request{Key: f.Key, KeyHash: f.KeyHash, UID: f.RequestUID},
+		Reported: f.Told, Certificate: f.Certificate, Rejected: f.Rejected, Done: f.Done, Updated: f.Updated,
 	}
 	if f.RequestName != "" {
 		j.Request.Ask(f.RequestName, f.Request, &f.Options)
