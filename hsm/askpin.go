@@ -4,16 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"strings"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
-// maxAsks bounds how often one call of AskPIN asks after refusals.
+// maxAsks bounds how often one call of [AskPIN] or [AskNewPIN] asks.
 const maxAsks = 3
 
 // AskPIN is the one way a PIN reaches a token. It reads the PIN state (state
-// must not spend a try), refuses a locked PIN before anybody types, wants a
-// separate yes for the last try, asks p, turns away what cannot be the PIN (a
+// must not spend a try, and is that of the secret that is asked for), refuses a locked
+// one before anybody types, wants a separate yes for the last try, asks p, turns away what cannot be the PIN (a
 // YubiKey one-time password typed by a touch, a wrong length) without spending
 // a try, and hands the rest to try. A refused PIN ([*PINError]) is asked for
 // again, at most three times in all; nothing is ever tried that was not typed
@@ -63,19 +64,17 @@ func onPad(ctx context.Context, p Prompter, kind PINKind, info TokenInfo, try fu
 
 // admit refuses PINs that cannot succeed and guards the last try.
 func admit(ctx context.Context, p Prompter, kind PINKind, info TokenInfo) error {
-	if kind != UserPIN && kind != PIVPIN {
-		return nil
-	}
 	switch s := info.PIN; {
 	case s.Blocked():
-		return hint.With(fmt.Errorf("token %s: %w", quote(info.Name()), ErrPINLocked), unblockHint)
+		return blocked(kind, info)
 	case s.NotSet:
 		return hint.With(fmt.Errorf("token %s: %w", quote(info.Name()), ErrPINNotSet), "`kubehsm token pin unblock` sets one by the SO PIN")
 	case s.Final || s.Retries == 1:
-		yes, err := p.Confirm(ctx, ConfirmPrompt{
-			Detail:   fmt.Sprintf("One try is left for the %s of token %s. A wrong one blocks it.", kind, quote(info.Name())),
-			Question: "Use the last try?",
-		})
+		detail := fmt.Sprintf("One try is left for the %s of token %s. A wrong one blocks it.", kind, quote(info.Name()))
+		if kind == PUK {
+			detail = "One try is left for the PUK. A wrong one blocks it for good."
+		}
+		yes, err := p.Confirm(ctx, ConfirmPrompt{Detail: detail, Question: "Use the last try?"})
 		if err != nil {
 			return err
 		}
@@ -84,6 +83,17 @@ func admit(ctx context.Context, p Prompter, kind PINKind, info TokenInfo) error 
 		}
 	}
 	return nil
+}
+
+// blocked says that no try is left, and what helps.
+func blocked(kind PINKind, info TokenInfo) error {
+	switch kind {
+	case PUK:
+		return hint.With(fmt.Errorf("the PUK: %w", ErrPINLocked), "only a reset of the PIV application helps; it destroys its keys")
+	case SOPIN:
+		return hint.With(fmt.Errorf("the SO PIN of token %s: %w", quote(info.Name()), ErrPINLocked), "only the maker's tools can help now")
+	}
+	return hint.With(fmt.Errorf("token %s: %w", quote(info.Name()), ErrPINLocked), unblockHint)
 }
 
 func askOnce(ctx context.Context, p Prompter, prompt PINPrompt, try func(*Secret) error) error {
@@ -96,6 +106,31 @@ func askOnce(ctx context.Context, p Prompter, prompt PINPrompt, try func(*Secret
 		return err
 	}
 	return try(pin)
+}
+
+// AskNewPIN asks p for a new PIN of that kind until it has a fit form, at most three
+// times in all. check turns away what [CheckPIN] does not ([ErrPINInvalid]); nil is
+// nothing. The caller zeroes what is returned.
+func AskNewPIN(ctx context.Context, p Prompter, kind PINKind, info TokenInfo, check func(*Secret) error) (*Secret, error) {
+	prompt := PINPrompt{Kind: kind, Token: info, Retries: -1, New: true}
+	for ask := 1; ; ask++ {
+		fresh, err := p.PIN(ctx, prompt)
+		if err != nil {
+			return nil, err
+		}
+		err = CheckPIN(fresh, info.PIN)
+		if err == nil && check != nil {
+			err = check(fresh)
+		}
+		if err == nil {
+			return fresh, nil
+		}
+		fresh.Zero()
+		if ask == maxAsks || !errors.Is(err, ErrPINInvalid) {
+			return nil, err
+		}
+		prompt.Again = err.Error()
+	}
 }
 
 // CheckPIN turns away what cannot be a PIN, so that no try is spent on it. The

@@ -125,6 +125,72 @@ func TestAskPINEdges(t *testing.T) {
 	}
 }
 
+// TestAskPINOfEveryKind: no kind of secret is asked for when it is blocked, and the last
+// try of each has a question of its own. Both say which secret that is.
+func TestAskPINOfEveryKind(t *testing.T) {
+	for kind, says := range map[hsm.PINKind]struct{ last, blocked, hint string }{
+		hsm.UserPIN: {`for the PIN of token "tok". A wrong one blocks it.`, `token "tok": `, "token pin unblock"},
+		hsm.PIVPIN:  {`for the PIV PIN of token "tok". A wrong one blocks it.`, `token "tok": `, "token pin unblock"},
+		hsm.PUK:     {"for the PUK. A wrong one blocks it for good.", "the PUK: ", "only a reset of the PIV application"},
+		hsm.SOPIN:   {`for the SO PIN of token "tok". A wrong one blocks it.`, `the SO PIN of token "tok": `, "the maker's tools"},
+	} {
+		l := newLockable(1)
+		p := hsmtest.NewScript(t, hsmtest.No())
+		err := hsm.AskPIN(t.Context(), p, kind, l.state, l.try)
+		if asked := p.Prompts(); !errors.Is(err, hsm.ErrCancelled) || len(asked) != 1 || !strings.HasSuffix(asked[0].Confirm.Detail, says.last) {
+			t.Errorf("the last try of the %s: %v, asked %+v", kind, err, asked)
+		}
+		l.info.PIN = hsm.PINState{Retries: 0, Locked: true}
+		err = hsm.AskPIN(t.Context(), hsmtest.NewScript(t), kind, l.state, l.try)
+		if !errors.Is(err, hsm.ErrPINLocked) || !strings.HasPrefix(err.Error(), says.blocked) || !strings.Contains(hint.Of(err), says.hint) {
+			t.Errorf("the blocked %s: %v, hint %q", kind, err, hint.Of(err))
+		}
+		if len(l.tried) != 0 {
+			t.Errorf("tried %q", l.tried)
+		}
+	}
+}
+
+// TestAskNewPIN: what does not fit is asked for again, three times in all, and zeroed.
+func TestAskNewPIN(t *testing.T) {
+	info := newLockable(3).info
+	fit := func(s *hsm.Secret) error {
+		if s.Unsafe() == "123456" {
+			return hsm.ErrPINInvalid
+		}
+		return nil
+	}
+	p := hsmtest.NewScript(t, hsmtest.PIN("1"), hsmtest.PIN("123456"), hsmtest.PIN("246802"))
+	fresh, err := hsm.AskNewPIN(t.Context(), p, hsm.PUK, info, fit)
+	if err != nil || fresh.Unsafe() != "246802" {
+		t.Fatalf("%v", err)
+	}
+	for i, asked := range p.PINs() {
+		if !asked.New || asked.Kind != hsm.PUK || asked.Retries != -1 || (asked.Again != "") != (i > 0) {
+			t.Errorf("prompt %d: %+v", i, asked)
+		}
+	}
+	var seen []*hsm.Secret
+	p = hsmtest.NewScript(t, hsmtest.PIN("111111"), hsmtest.PIN("222222"), hsmtest.PIN("333333"))
+	fresh, err = hsm.AskNewPIN(t.Context(), p, hsm.UserPIN, info, func(s *hsm.Secret) error {
+		seen = append(seen, s)
+		return hsm.ErrPINInvalid
+	})
+	if !errors.Is(err, hsm.ErrPINInvalid) || fresh != nil || len(seen) != 3 {
+		t.Errorf("never fit: %v, asked %d times", err, len(seen))
+	}
+	for _, s := range seen {
+		if s.Len() != 0 {
+			t.Error("a PIN was not zeroed")
+		}
+	}
+	broken := errors.New("broken")
+	p = hsmtest.NewScript(t, hsmtest.PIN("246802"))
+	if _, err := hsm.AskNewPIN(t.Context(), p, hsm.UserPIN, info, func(*hsm.Secret) error { return broken }); !errors.Is(err, broken) {
+		t.Errorf("another error: %v", err)
+	}
+}
+
 func l2() *lockable { return newLockable(3) }
 
 // TestAskPINPad: for a PIN pad nothing is asked here, but told, and nothing is

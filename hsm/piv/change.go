@@ -2,16 +2,12 @@ package piv
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/piv/applet"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
-
-// maxAsks bounds how often a new secret is asked for.
-const maxAsks = 3
 
 // ChangePIN implements [hsm.Administration].
 func (t *Token) ChangePIN(ctx context.Context, kind hsm.PINKind, p hsm.Prompter) error {
@@ -49,13 +45,13 @@ func exchange(
 	var asked hsm.TokenInfo
 	err := hsm.AskPIN(ctx, p, oldKind,
 		func() (_ hsm.TokenInfo, err error) {
-			asked, err = state(ctx, t, oldKind, p)
+			asked, err = describeFor(ctx, t, oldKind)
 			return asked, err
 		},
 		func(old *hsm.Secret) error {
 			if fresh == nil {
 				var err error
-				if fresh, err = askNew(ctx, t.card.about(), newKind, p); err != nil {
+				if fresh, err = askNew(ctx, t.card, newKind, p); err != nil {
 					return err
 				}
 			}
@@ -75,71 +71,39 @@ func exchange(
 	return err
 }
 
-// state is the description that a prompt for a secret shows, with the tries
-// of that secret. The last try of a PUK needs its own yes, as a PIN's does.
-func state(ctx context.Context, t *Token, kind hsm.PINKind, p hsm.Prompter) (hsm.TokenInfo, error) {
+// describeFor describes the token with the state of the PIN of that kind.
+func describeFor(ctx context.Context, t *Token, kind hsm.PINKind) (hsm.TokenInfo, error) {
 	info, err := t.Info(ctx)
 	if err != nil || kind != hsm.PUK {
 		return info, err
 	}
-	d, err := t.Details(ctx)
-	if err != nil {
-		return info, err
-	}
 	info.PIN = hsm.PINState{Retries: -1, MinLen: applet.MinPIN, MaxLen: applet.MaxPIN}
-	if d.PUK == nil {
-		return info, nil
+	puk, err := on(ctx, t.card, func(s *applet.Session) (*hsm.Tries, error) {
+		_, puk, err := s.PINs.Counters()
+		return puk, err
+	})
+	if puk != nil {
+		info.PIN.Retries, info.PIN.Default = puk.Left, puk.Default
 	}
-	info.PIN.Retries, info.PIN.Default = d.PUK.Left, d.PUK.Default
-	switch d.PUK.Left {
-	case 0:
-		return info, hint.With(fmt.Errorf("the PUK: %w", hsm.ErrPINLocked),
-			"only a reset of the PIV application helps; it destroys its keys")
-	case 1:
-		yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{
-			Detail: "One try is left for the PUK. A wrong one blocks it for good.", Question: "Use the last try?",
-		})
-		if err == nil && !yes {
-			err = fmt.Errorf("the last PUK try was not used: %w", hsm.ErrCancelled)
-		}
-		return info, err
-	}
-	return info, nil
+	return info, err
 }
 
-// askNew asks for a new PIN or PUK until it has a fit form.
-func askNew(ctx context.Context, info hsm.TokenInfo, kind hsm.PINKind, p hsm.Prompter) (*hsm.Secret, error) {
+// askNew asks for a new PIN or PUK.
+func askNew(ctx context.Context, c *card, kind hsm.PINKind, p hsm.Prompter) (*hsm.Secret, error) {
+	info := c.about()
 	info.PIN.MinLen, info.PIN.MaxLen = applet.MinPIN, applet.MaxPIN
-	prompt := hsm.PINPrompt{Kind: kind, Token: info, Retries: -1, New: true}
-	for ask := 1; ; ask++ {
-		secret, err := p.PIN(ctx, prompt)
-		if err != nil {
-			return nil, err
-		}
-		err = checkNew(kind, secret, info.PIN)
-		if err == nil {
-			return secret, nil
-		}
-		secret.Zero()
-		if ask == maxAsks || !errors.Is(err, hsm.ErrPINInvalid) {
-			return nil, err
-		}
-		prompt.Again = err.Error()
-	}
+	return hsm.AskNewPIN(ctx, p, kind, info, func(fresh *hsm.Secret) error { return checkNew(kind, fresh) })
 }
 
 // checkNew refuses the default values, and bytes that do not come out of
 // every keyboard alike.
-func checkNew(kind hsm.PINKind, secret *hsm.Secret, state hsm.PINState) error {
-	if err := hsm.CheckPIN(secret, state); err != nil {
-		return err
-	}
-	for _, c := range secret.Bytes() {
+func checkNew(kind hsm.PINKind, fresh *hsm.Secret) error {
+	for _, c := range fresh.Bytes() {
 		if c < 0x20 || c > 0x7e {
 			return fmt.Errorf("%w: use letters, digits and signs of ASCII", hsm.ErrPINInvalid)
 		}
 	}
-	if s := secret.Unsafe(); kind == hsm.PIVPIN && s == applet.DefaultPIN || kind == hsm.PUK && s == applet.DefaultPUK {
+	if s := fresh.Unsafe(); kind == hsm.PIVPIN && s == applet.DefaultPIN || kind == hsm.PUK && s == applet.DefaultPUK {
 		return fmt.Errorf("%w: it is the default", hsm.ErrPINInvalid)
 	}
 	return nil
@@ -157,7 +121,7 @@ func (t *Token) SetRetries(ctx context.Context, pin, puk int, p hsm.Prompter) er
 	if err := t.Unlock(ctx, p); err != nil {
 		return err
 	}
-	fresh, err := askNew(ctx, t.card.about(), hsm.PUK, p)
+	fresh, err := askNew(ctx, t.card, hsm.PUK, p)
 	if err != nil {
 		return err
 	}

@@ -100,12 +100,12 @@ func (s *setup) onPad(ctx context.Context, p hsm.Prompter, t hsm.TokenInfo) erro
 
 // begin asks for the PINs of a blank token.
 func (s *setup) begin(ctx context.Context, p hsm.Prompter) error {
-	so, err := askNew(ctx, hsm.SOPIN, s.d.info, p)
+	so, err := hsm.AskNewPIN(ctx, p, hsm.SOPIN, s.d.info, nil)
 	if err != nil {
 		return err
 	}
 	defer so.Zero()
-	user, err := askNew(ctx, hsm.UserPIN, s.d.info, p)
+	user, err := hsm.AskNewPIN(ctx, p, hsm.UserPIN, s.d.info, nil)
 	if err != nil {
 		return err
 	}
@@ -117,14 +117,14 @@ func (s *setup) begin(ctx context.Context, p hsm.Prompter) error {
 func (s *setup) erase(ctx context.Context, p hsm.Prompter) error {
 	var user *hsm.Secret
 	defer func() { user.Zero() }()
-	ask := func() (hsm.TokenInfo, error) { return state(ctx, s.d, hsm.SOPIN, p) }
-	return hsm.AskPIN(ctx, p, hsm.SOPIN, ask, func(so *hsm.Secret) error {
+	state := func() (hsm.TokenInfo, error) { return s.d.describeFor(ctx, hsm.SOPIN) }
+	return hsm.AskPIN(ctx, p, hsm.SOPIN, state, func(so *hsm.Secret) error {
 		if user == nil {
 			info, err := s.d.describe(ctx)
 			if err != nil {
 				return err
 			}
-			if user, err = askNew(ctx, hsm.UserPIN, info, p); err != nil {
+			if user, err = hsm.AskNewPIN(ctx, p, hsm.UserPIN, info, nil); err != nil {
 				return err
 			}
 		}

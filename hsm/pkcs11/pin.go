@@ -5,16 +5,11 @@ package pkcs11
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	p11 "github.com/miekg/pkcs11"
 
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
-
-// maxAsks bounds how often a new PIN is asked for.
-const maxAsks = 3
 
 // unlock logs in if need be, asking p. A PIN typed for it is cloned into keep
 // if that is not nil; the caller zeroes it.
@@ -57,17 +52,17 @@ func exchange(
 	var fresh *hsm.Secret
 	defer func() { fresh.Zero() }()
 	var asked hsm.TokenInfo
-	ask := func() (_ hsm.TokenInfo, err error) {
-		asked, err = state(ctx, d, oldKind, p)
+	state := func() (_ hsm.TokenInfo, err error) {
+		asked, err = d.describeFor(ctx, oldKind)
 		return asked, err
 	}
-	return hsm.AskPIN(ctx, p, oldKind, ask, func(old *hsm.Secret) error {
+	return hsm.AskPIN(ctx, p, oldKind, state, func(old *hsm.Secret) error {
 		if fresh == nil && old != nil {
 			info, err := d.describe(ctx)
 			if err != nil {
 				return err
 			}
-			if fresh, err = askNew(ctx, newKind, info, p); err != nil {
+			if fresh, err = hsm.AskNewPIN(ctx, p, newKind, info, nil); err != nil {
 				return err
 			}
 		}
@@ -98,48 +93,4 @@ func refusedPIN(ctx context.Context, d *device, kind hsm.PINKind) error {
 		retries = info.PIN.Retries
 	}
 	return &hsm.PINError{Kind: kind, Retries: retries}
-}
-
-// state describes the token with the state of the PIN of that kind. For the SO
-// PIN it does what [hsm.AskPIN] does for the user's: it refuses a locked one, and
-// wants a yes of its own for the last try.
-func state(ctx context.Context, d *device, kind hsm.PINKind, p hsm.Prompter) (hsm.TokenInfo, error) {
-	info, err := d.describeFor(ctx, kind)
-	if err != nil || kind != hsm.SOPIN {
-		return info, err
-	}
-	switch {
-	case info.PIN.Blocked():
-		return info, hint.With(fmt.Errorf("the SO PIN of token %q: %w", info.Name(), hsm.ErrPINLocked),
-			"only the maker's tools can help now")
-	case info.PIN.Final:
-		yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{
-			Detail:   fmt.Sprintf("One try is left for the SO PIN of token %q. A wrong one blocks it.", info.Name()),
-			Question: "Use the last try?",
-		})
-		if err == nil && !yes {
-			err = fmt.Errorf("the last SO PIN try was not used: %w", hsm.ErrCancelled)
-		}
-		return info, err
-	}
-	return info, nil
-}
-
-// askNew asks for a new PIN until it has a fit form.
-func askNew(ctx context.Context, kind hsm.PINKind, info hsm.TokenInfo, p hsm.Prompter) (*hsm.Secret, error) {
-	prompt := hsm.PINPrompt{Kind: kind, Token: info, Retries: -1, New: true}
-	for ask := 1; ; ask++ {
-		secret, err := p.PIN(ctx, prompt)
-		if err != nil {
-			return nil, err
-		}
-		if err = hsm.CheckPIN(secret, info.PIN); err == nil {
-			return secret, nil
-		}
-		secret.Zero()
-		if ask == maxAsks || !errors.Is(err, hsm.ErrPINInvalid) {
-			return nil, err
-		}
-		prompt.Again = err.Error()
-	}
 }
