@@ -1,39 +1,31 @@
-package tui
+package tui_test
 
 import (
 	"context"
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
+	"github.com/kubehsm/kubehsm/ui/tui"
+
+	tea "charm.land/bubbletea/v2"
 	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/plugin/agent/client"
-	"github.com/kubehsm/kubehsm/ui/tui/dialog"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
+	"github.com/kubehsm/kubehsm/ui/tui/screentest"
+	"github.com/kubehsm/kubehsm/ui/tui/tuitest"
 )
-
-func atActivity(r *rig) {
-	atTokens(r)
-	r.goTo("Activity")
-	r.Sees("The agent is not running")
-}
-
-func atDoctor(r *rig) {
-	atTokens(r)
-	r.goTo("Doctor")
-	r.Sees("look again")
-}
 
 // TestFront: what the agent asks while the terminal UI is open comes up as a
 // dialog that absorbs what was typed before, and goes when the asker goes.
 func TestFront(t *testing.T) {
-	f := newFake()
-	r := newRig(t, f, 100, 30)
+	w := newWorld(t)
+	offered := w.Told(message.Status{})
+	r := w.open(100, 30)
 	atTokens(r)
 	var p hsm.Prompter
 	r.Until("offered", func() bool {
 		select {
-		case p = <-f.offered:
+		case p = <-offered:
 		default:
 		}
 		return p != nil
@@ -76,7 +68,7 @@ func TestFront(t *testing.T) {
 	if err := answered(); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
-	r.Until("taken down", func() bool { return len(r.m.dialogs.stack) == 0 })
+	r.Until("taken down", func() bool { return tui.OpenDialogs(r.Model()) == 0 })
 
 	// While something else is open, the agent is to ask elsewhere.
 	r.Press("?")
@@ -89,12 +81,19 @@ func TestFront(t *testing.T) {
 
 // TestFrontGrace: keys typed ahead are not meant for a dialog that pops up.
 func TestFrontGrace(t *testing.T) {
-	f := newFake()
-	r := newRig(t, f, 100, 30, func(r *rig, _ *Options) { r.grace = dialog.Grace })
+	w := newWorld(t)
+	r := &rig{&screentest.Rig{World: w.World}, w}
+	o := tui.Options{Flow: w.Env, Env: []string{"LANG=C.UTF-8"}}
+	var end func(time.Duration)
+	r.Rig.Rig = tuitest.New(t, 100, 30, func(clock func() time.Time) (m tea.Model) {
+		m, end = tui.ModelWithGrace(t.Context(), o, clock)
+		return m
+	})
+	t.Cleanup(func() { end(tuitest.Patience) })
 	atTokens(r)
 	answer := make(chan bool, 1)
 	go func() {
-		yes, err := r.m.prompter.Confirm(context.Background(), hsm.ConfirmPrompt{Question: "Delete pods?"})
+		yes, err := tui.Prompter(r.Model()).Confirm(context.Background(), hsm.ConfirmPrompt{Question: "Delete pods?"})
 		answer <- yes && err == nil
 	}()
 	r.Sees("Delete pods?")
@@ -106,43 +105,4 @@ func TestFrontGrace(t *testing.T) {
 	if !<-answer {
 		t.Error("the yes was not taken")
 	}
-}
-
-// TestOfferFindsAnAgentSoon: an agent that kubectl has just started asks a few
-// tenths of a second later.
-func TestOfferFindsAnAgentSoon(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		b := &lateAgent{fakeBackend: newFake(), at: time.Now().Add(time.Minute)}
-		ended := make(chan error)
-		go func() { ended <- offer(ctx, b, b.prompter) }()
-		time.Sleep(2 * time.Minute) // of the bubble's time
-		synctest.Wait()
-		if b.found.IsZero() {
-			t.Fatal("never found")
-		}
-		if after := b.found.Sub(b.at); after > 200*time.Millisecond {
-			t.Errorf("found after %v", after)
-		}
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
-}
-
-// lateAgent is one that runs from a moment on.
-type lateAgent struct {
-	*fakeBackend
-	prompter  hsm.Prompter
-	at, found time.Time
-}
-
-func (a *lateAgent) OfferPerson(ctx context.Context, _ hsm.Prompter, _ func()) error {
-	if time.Now().Before(a.at) {
-		return client.ErrNotRunning
-	}
-	a.found = time.Now()
-	<-ctx.Done()
-	return nil
 }

@@ -1,4 +1,4 @@
-package tui
+package tui_test
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kubehsm/kubehsm/ui/tui"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -18,17 +20,28 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
+// softInfo describes a token as a driver does.
+func softInfo() hsm.TokenInfo {
+	return hsm.TokenInfo{Scheme: hsm.SchemePKCS11, Label: "trial", Serial: "8fc1d3a25d90be17", Initialized: true, PIN: hsm.PINState{Retries: -1, MinLen: 4, MaxLen: 255}}
+}
+
+// cardInfo describes a card as a driver does.
+func cardInfo() hsm.TokenInfo {
+	return hsm.TokenInfo{Scheme: hsm.SchemePIV, Model: "YubiKey 5C NFC", Manufacturer: "Yubico", Serial: "12345678", Initialized: true,
+		PIN: hsm.PINState{Retries: 2, Low: true, MinLen: 6, MaxLen: 8}}
+}
+
 // TestGrace: a dialog that opens by itself drops what was typed for the screen
 // before it.
 func TestGrace(t *testing.T) {
-	now := fakeNow()
+	now := tuitest.Now()
 	sent := make(chan tea.Msg, 4)
 	p := ask.Func(dialog.NewPrompter(func(m tea.Msg) { sent <- m }, keys.Default(), dialog.Grace, 0).Ask)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	got := make(chan string, 1)
 	go func() {
-		s, err := p.PIN(ctx, hsm.PINPrompt{Kind: hsm.UserPIN, Retries: -1, Token: softToken().Info})
+		s, err := p.PIN(ctx, hsm.PINPrompt{Kind: hsm.UserPIN, Retries: -1, Token: softInfo()})
 		if err != nil {
 			got <- err.Error()
 			return
@@ -67,18 +80,18 @@ func TestGrace(t *testing.T) {
 // TestPromptEnds: a prompt whose asker gives up closes its dialog, and one that
 // is closed answers that it was cancelled.
 func TestPromptEnds(t *testing.T) {
-	r := newRig(t, newFake(), 80, 24)
+	r := newWorld(t).open(80, 24)
 	atTokens(r)
 	ctx, cancel := context.WithCancel(context.Background())
 	errs := make(chan error, 1)
 	ask := func() {
-		_, err := r.m.prompter.PIN(ctx, hsm.PINPrompt{Kind: hsm.PIVPIN, Token: pivToken().Info, Retries: 3})
+		_, err := tui.Prompter(r.Model()).PIN(ctx, hsm.PINPrompt{Kind: hsm.PIVPIN, Token: cardInfo(), Retries: 3})
 		errs <- err
 	}
 	go ask()
 	r.Sees("PIV PIN of YubiKey")
 	cancel()
-	r.Until("closed", func() bool { return len(r.m.dialogs.stack) == 0 })
+	r.Until("closed", func() bool { return tui.OpenDialogs(r.Model()) == 0 })
 	if err := <-errs; !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
@@ -90,7 +103,7 @@ func TestPromptEnds(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	go func() { // whatever a driver says of the last one
-		_, err := r.m.prompter.PIN(ctx, hsm.PINPrompt{Kind: hsm.PIVPIN, Token: pivToken().Info, Retries: 2, Again: "nothing is left of it"})
+		_, err := tui.Prompter(r.Model()).PIN(ctx, hsm.PINPrompt{Kind: hsm.PIVPIN, Token: cardInfo(), Retries: 2, Again: "nothing is left of it"})
 		errs <- err
 	}()
 	r.Sees("nothing is left of it", "2 tries left")
@@ -99,9 +112,9 @@ func TestPromptEnds(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	go func() { // the state that comes with a PUK is the PUK's
-		info := pivToken().Info
+		info := cardInfo()
 		info.PIN = hsm.PINState{Retries: 3, Default: true}
-		_, err := r.m.prompter.PIN(ctx, hsm.PINPrompt{Kind: hsm.PUK, Token: info, Retries: 3})
+		_, err := tui.Prompter(r.Model()).PIN(ctx, hsm.PINPrompt{Kind: hsm.PUK, Token: info, Retries: 3})
 		errs <- err
 	}()
 	r.Sees("PUK of YubiKey", "The default PUK is still in force")
@@ -113,12 +126,12 @@ func TestPromptEnds(t *testing.T) {
 
 // TestTouch: the dialog rings after a while and goes when the token was touched.
 func TestTouch(t *testing.T) {
-	r := newRig(t, newFake(), 80, 24)
+	r := newWorld(t).open(80, 24)
 	atTokens(r)
-	done := r.m.prompter.Touch(context.Background(), hsm.TouchPrompt{Token: pivToken().Info, Purpose: hsm.Purpose{Cluster: "trial", Action: "sign in"}})
+	done := tui.Prompter(r.Model()).Touch(context.Background(), hsm.TouchPrompt{Token: cardInfo(), Purpose: hsm.Purpose{Cluster: "trial", Action: "sign in"}})
 	r.Sees("Touch YubiKey", "To sign in to trial")
 	r.Time = r.Time.Add(6 * time.Second)
-	r.Send(tickMsg{})
+	r.Send(tui.Tick())
 	r.Until("bell", func() bool {
 		for _, m := range r.Given {
 			if raw, ok := m.(tea.RawMsg); ok && raw.Msg == "\a" {
@@ -128,16 +141,16 @@ func TestTouch(t *testing.T) {
 		return false
 	})
 	go done()
-	r.Until("closed", func() bool { return len(r.m.dialogs.stack) == 0 })
+	r.Until("closed", func() bool { return tui.OpenDialogs(r.Model()) == 0 })
 }
 
 // TestNewSecret: a new secret is typed twice.
 func TestNewSecret(t *testing.T) {
-	r := newRig(t, newFake(), 80, 24)
+	r := newWorld(t).open(80, 24)
 	atTokens(r)
 	got := make(chan string, 1)
 	go func() {
-		s, err := r.m.prompter.PIN(context.Background(), hsm.PINPrompt{Kind: hsm.PIVPIN, Token: pivToken().Info, Retries: -1, New: true})
+		s, err := tui.Prompter(r.Model()).PIN(context.Background(), hsm.PINPrompt{Kind: hsm.PIVPIN, Token: cardInfo(), Retries: -1, New: true})
 		if err != nil {
 			got <- err.Error()
 			return
@@ -160,16 +173,16 @@ func TestNewSecret(t *testing.T) {
 
 // TestTypedConfirm: what cannot be undone is typed out.
 func TestTypedConfirm(t *testing.T) {
-	r := newRig(t, newFake(), 80, 24)
+	r := newWorld(t).open(80, 24)
 	atTokens(r)
 	got := make(chan bool, 1)
 	go func() {
-		yes, err := r.m.prompter.Confirm(context.Background(), hsm.ConfirmPrompt{Question: "Erase it?", Type: "12345678"})
+		yes, err := tui.Prompter(r.Model()).Confirm(context.Background(), hsm.ConfirmPrompt{Question: "Erase it?", Type: "12345678"})
 		got <- yes && err == nil
 	}()
 	r.Sees("Type 12345678")
 	r.Press("enter", `"1234"`, "enter")
-	if len(r.m.dialogs.stack) != 1 {
+	if tui.OpenDialogs(r.Model()) != 1 {
 		t.Fatal("closed by the wrong words")
 	}
 	r.Press(`"5678"`, "enter")

@@ -1,6 +1,9 @@
 package tui
 
 import (
+	"context"
+	"time"
+
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/plugin/ask"
@@ -50,3 +53,9 @@ func Tick() tea.Msg { return tickMsg{} }
 
 // Poll is a tick of what is looked at again.
 func Poll() tea.Msg { return pollMsg{} }
+
+// ModelWithGrace is [Model], whose dialogs drop keys that were typed ahead.
+func ModelWithGrace(ctx context.Context, o Options, clock func() time.Time) (root tea.Model, end func(time.Duration)) {
+	m := newModelWith(ctx, o, timing{clock: clock, grace: dialog.Grace})
+	return m, m.close
+}

@@ -27,10 +27,11 @@ func respond(next ask.Func, busy func() bool) ask.Func {
 // second later, and has nobody to ask until it was found.
 const offerAgain = 100 * time.Millisecond
 
-// offer keeps p on offer as long as ctx lives, to whichever agent runs.
-func offer(ctx context.Context, b Backend, p hsm.Prompter) error {
+// offer keeps offering as long as ctx lives, to whichever agent runs. once offers until
+// that one goes.
+func offer(ctx context.Context, once func(context.Context) error) error {
 	for {
-		if err := b.OfferPerson(ctx, p, nil); errors.Is(err, errors.ErrUnsupported) {
+		if err := once(ctx); errors.Is(err, errors.ErrUnsupported) {
 			return err
 		}
 		t := time.NewTimer(offerAgain)

@@ -6,6 +6,10 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
+	"github.com/kubehsm/kubehsm/ui/flow/contexts"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/session"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -56,15 +60,14 @@ func Model(ctx context.Context, o Options, clock func() time.Time) (root tea.Mod
 }
 
 func newModelWith(ctx context.Context, o Options, t timing) *model {
-	all := shared{backend: o.Backend, runner: task.New(ctx), keys: keys.Default()}
+	flow := *o.Flow
+	all := shared{flow: &flow, backend: &backend{&flow}, runner: task.New(ctx), keys: keys.Default()}
 	all.runner.Finishing = o.Finishing
-	all.store = store.New(o.Backend, all.runner, o.ClusterProgress)
+	sources := store.Sources{Tokens: token.Tokens{Env: &flow}, Contexts: contexts.New(&flow), Unfinished: enrolling.NewStore(&flow)}
+	all.store = store.New(sources, all.runner, o.ClusterProgress)
 	dialogs := dialog.NewPrompter(all.runner.Send, all.keys, t.grace, t.touchDelay)
 	all.prompter, all.dialogID = dialogs.Ask, dialogs.NextID
-	all.backend.AskBy(all.prompter)
-	flow := *o.Flow
 	flow.Prompter, flow.Waiting = all.prompter, waits
-	all.flow = &flow
 	screens := &factory{shared: all}
 	m := &model{
 		shared: all, clock: t.clock, now: t.clock(), readOnly: o.ReadOnly, terminal: newTerminal(o.Env),
@@ -87,7 +90,9 @@ func (m *model) Init() tea.Cmd {
 		cmds = append(cmds, s.Open(m.now))
 	}
 	_, offers := m.runner.Start(m.now, func(ctx context.Context, _ task.ID) tea.Msg {
-		if err := offer(ctx, m.backend, respond(m.prompter, m.dialogs.modal.Load)); err != nil {
+		responder := respond(m.prompter, m.dialogs.modal.Load)
+		err := offer(ctx, func(ctx context.Context) error { return session.Agent{Env: m.flow}.OfferPerson(ctx, responder, nil) })
+		if err != nil {
 			return screen.ToastMsg{Text: "kubectl's questions cannot be asked here: " + err.Error(), Warn: true}
 		}
 		return nil

@@ -31,7 +31,6 @@ const (
 
 // Options say what to run and where.
 type Options struct {
-	Backend Backend
 	// Flow is what the use cases work with. It is copied, and its questions are asked
 	// on the screen.
 	Flow *env.Env

@@ -4,6 +4,8 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	flowcontexts "github.com/kubehsm/kubehsm/ui/flow/contexts"
+	"github.com/kubehsm/kubehsm/ui/flow/deeds"
+	flowdesk "github.com/kubehsm/kubehsm/ui/flow/desk"
 	flowdoctor "github.com/kubehsm/kubehsm/ui/flow/doctor"
 	flowenroll "github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
@@ -66,7 +68,9 @@ func (f *factory) sections() []*section {
 			return activity.New(f.tools(), session.Agent{Env: f.flow}, flowcontexts.New(f.flow))
 		}},
 		{id: screen.HelpDesk, title: "Help desk", make: func() screen.Screen {
-			return desk.New(desk.Services{Services: services[desk.Backend](f.shared, f.backend), Store: f.store})
+			return desk.New(desk.Services{Tools: f.tools(), Store: f.store, Tickets: flowdesk.NewTickets(f.flow), Bootstrap: flowdesk.NewBootstrapTokens(f.flow),
+				BreakGlass: flowdesk.NewBreakGlass(f.flow), Revocations: flowdesk.NewRevocations(f.flow), Roles: flowdesk.NewRoles(f.flow),
+				Deeds: deeds.NewLog(f.flow), Enroller: flowenroll.NewEnroller(f.flow)})
 		}},
 		{id: screen.Doctor, title: "Doctor", make: func() screen.Screen {
 			return doctor.New(f.tools(), flowdoctor.Options{Env: f.flow, Online: true})
@@ -76,7 +80,8 @@ func (f *factory) sections() []*section {
 
 // wizard makes the screen that enrolls.
 func (f *factory) wizard(start enroll.Start) screen.Screen {
-	return enroll.New(enroll.Services{Backend: f.backend, Store: f.store, Runner: f.runner, Keys: f.keys, Prompter: f.prompter, Draft: &f.draft}, start)
+	return enroll.New(enroll.Services{Tools: f.tools(), Enroller: flowenroll.NewEnroller(f.flow), Joins: flowenroll.NewJoins(f.flow),
+		Store: f.store, Prompter: f.prompter, Draft: &f.draft}, start)
 }
 
 // wizardFor makes the wizard, on a token if one is named.

@@ -1,10 +1,12 @@
-package tui
+package tui_test
 
 import (
 	"strings"
 	"testing"
 
 	tea "charm.land/bubbletea/v2"
+
+	"github.com/kubehsm/kubehsm/ui/tui"
 )
 
 // TestSections walks between the screens of the top level.
@@ -15,7 +17,7 @@ func TestSections(t *testing.T) {
 		sees []string
 		not  string
 	}{
-		{"each has a number", []string{"6"}, []string{"in the way of signing in"}, "SLOT"},
+		{"each has a number", []string{"6"}, []string{"look again"}, "SLOT"},
 		{"an unknown number does nothing", []string{"9"}, []string{"SLOT"}, ""},
 		{"esc goes to the tokens", []string{"4", "esc"}, []string{"SLOT"}, ""},
 		{"a number is text in a filter", []string{"/", `"6"`}, []string{"/ 6"}, "WHAT"},
@@ -30,7 +32,7 @@ func TestSections(t *testing.T) {
 		{"help names it", []string{"?", "end"}, []string{"leave at once"}, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newRig(t, newFake(), 100, 40)
+			r := newWorld(t).open(100, 40)
 			atTokens(r)
 			r.Press(c.keys...)
 			r.Sees(c.sees...)
@@ -43,7 +45,7 @@ func TestSections(t *testing.T) {
 
 // TestNumbersAreTextInForms: a digit in a name is no way out of the wizard.
 func TestNumbersAreTextInForms(t *testing.T) {
-	r := newRig(t, newFake(), 100, 30, atEnroll)
+	r := newWorld(t).openWizard(100, 30)
 	toSubject(r)
 	r.Press(`"jane2:q"`)
 	r.Sees("jane2:q", "Who is it for")
@@ -51,9 +53,10 @@ func TestNumbersAreTextInForms(t *testing.T) {
 
 // TestWheel moves as the arrows do, where the mouse was asked for.
 func TestWheel(t *testing.T) {
-	r := newRig(t, newFake(), 100, 30, func(_ *rig, o *Options) { o.Env = append(o.Env, "KUBEHSM_MOUSE=1") })
+	w := newWorld(t)
+	r := &rig{w.Start(100, 30, tui.Options{Env: []string{"KUBEHSM_MOUSE=1"}}), w}
 	atTokens(r)
-	if r.m.View().MouseMode == tea.MouseModeNone {
+	if r.Frame().MouseMode == tea.MouseModeNone {
 		t.Error("the mouse is off")
 	}
 	r.Send(tea.MouseWheelMsg{Button: tea.MouseWheelDown})
@@ -61,7 +64,7 @@ func TestWheel(t *testing.T) {
 	r.Sees("Slot 9a on")
 	r.Send(tea.MouseWheelMsg{Button: tea.MouseWheelUp})
 	r.Sees("▌ YubiKey")
-	if newRig(t, newFake(), 80, 24).m.View().MouseMode != tea.MouseModeNone {
+	if w.open(80, 24).Frame().MouseMode != tea.MouseModeNone {
 		t.Error("the mouse is on unasked: the terminal's own selection would be lost")
 	}
 }

@@ -1,18 +1,21 @@
-package tui
+package tui_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
 
+	"github.com/kubehsm/kubehsm/ui/tui"
+
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
-	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
-	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/screentest"
 )
 
 // TestKeys walks from a known screen by keys and says what must be seen.
@@ -28,12 +31,12 @@ func TestKeys(t *testing.T) {
 		{"help scrolls", atTokens, []string{"?", "G"}, []string{"Everywhere", "leave at once"}, nil},
 		{"help closes by q", atTokens, []string{"?", "q"}, []string{"trial"}, []string{"Everywhere"}},
 		{"filter takes q and ?", atTokens, []string{"/", `"q?"`}, []string{"/ q?", "No token or slot matches"}, []string{"Everywhere"}},
-		{"filter narrows to a slot and its token", atTokens, []string{"/", `"rsa"`, "enter"}, []string{"YubiKey", "rsa-2048"}, []string{"ecdsa-p256", "SoftHSM v2"}},
-		{"esc shows all again", atTokens, []string{"/", `"rsa"`, "enter", "esc"}, []string{"trial", "ecdsa-p256"}, nil},
+		{"filter narrows to a slot and its token", atTokens, []string{"/", `"p384"`, "enter"}, []string{"YubiKey", "ecdsa-p384"}, []string{"ecdsa-p256", "SoftHSM v2"}},
+		{"esc shows all again", atTokens, []string{"/", `"p384"`, "enter", "esc"}, []string{"trial", "ecdsa-p256"}, nil},
 		{"vi's letters move", atTokens, []string{"j", "j"}, []string{"Slot 9a on"}, nil},
 		{"end and home", atTokens, []string{"G", "g"}, []string{"▌ trial"}, nil},
 		{"enrolling a key goes to the cluster", atTokens, []string{"down", "down", "e"}, []string{"Which cluster"}, nil},
-		{"enrolling an empty slot goes to the policies", atTokens, []string{"end", "e"}, []string{"What shall the new key be like", "needs firmware 5.7"}, nil},
+		{"enrolling an empty slot goes to the policies", atTokens, []string{"end", "enter", "end", "e"}, []string{"What shall the new key be like", "needs firmware 5.7"}, nil},
 		{"esc from there comes back", atTokens, []string{"down", "down", "e", "esc"}, []string{"SLOT"}, nil},
 		{"x shows the command", atTokens, []string{"x"}, []string{"kubehsm enroll --token", "'pkcs11:"}, nil},
 		{"a disabled action says why", atTokens, []string{"f"}, []string{"copy fingerprint: there is no key"}, nil},
@@ -49,11 +52,11 @@ func TestKeys(t *testing.T) {
 		{"the wizard shows its command", toReview, []string{"x"}, []string{"kubehsm enroll --name trial-admin-hsm"}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var opt []rigOption
-			if c.start != nil && fmt.Sprintf("%p", c.start) != fmt.Sprintf("%p", atTokens) {
-				opt = append(opt, atEnroll)
+			open := newWorld(t).openWizard
+			if fmt.Sprintf("%p", c.start) == fmt.Sprintf("%p", atTokens) {
+				open = newWorld(t).open
 			}
-			r := newRig(t, newFake(), 100, 30, opt...)
+			r := open(100, 30)
 			c.start(r)
 			for _, k := range c.keys {
 				r.Press(k)
@@ -70,14 +73,12 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-func atTokens(r *rig) { r.Sees("trial", "9d") }
-
 func TestQuit(t *testing.T) {
-	r := newRig(t, newFake(), 80, 24)
+	r := newWorld(t).open(80, 24)
 	atTokens(r)
 	r.Press("q")
 	r.Until("quit", func() bool { return r.Quit })
-	if r.m.outcome.Interrupted {
+	if tui.OutcomeOf(r.Model()).Interrupted {
 		t.Error("q is no interrupt")
 	}
 }
@@ -86,11 +87,11 @@ func TestQuit(t *testing.T) {
 func TestInterrupt(t *testing.T) {
 	for name, to := range map[string]func(*rig){"form": toSubject, "PIN": toPIN, "review": toReview} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, newFake(), 80, 24, atEnroll)
+			r := newWorld(t).openWizard(80, 24)
 			to(r)
 			r.Press("ctrl+c")
 			r.Until("quit", func() bool { return r.Quit })
-			if !r.m.outcome.Interrupted {
+			if !tui.OutcomeOf(r.Model()).Interrupted {
 				t.Error("not told to be interrupted")
 			}
 		})
@@ -99,16 +100,22 @@ func TestInterrupt(t *testing.T) {
 
 // TestQuitAsksWhileRunning: q does not throw a running enrollment away unasked.
 func TestQuitAsksWhileRunning(t *testing.T) {
-	f := newFake()
-	f.hang[enrolling.StepToken] = true
-	r := newRig(t, f, 80, 24, atEnroll)
+	w := newWorld(t)
+	r := w.openWizard(80, 24)
 	toReview(r)
+	w.soft.Before(func(ctx context.Context, op hsmtest.Op) error { // it hangs
+		if op != hsmtest.OpOpen {
+			return nil
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	})
 	r.Press("enter")
 	r.Sees("Enrolling")
 	r.Press("q")
 	r.Sees("Leave?", "The enrollment stops here")
 	r.Press("enter") // the focus is on no
-	if r.Quit || len(r.m.dialogs.stack) != 0 {
+	if r.Quit || tui.OpenDialogs(r.Model()) != 0 {
 		t.Fatal("left without a yes")
 	}
 	r.Press("q")
@@ -119,28 +126,28 @@ func TestQuitAsksWhileRunning(t *testing.T) {
 
 // TestClusterBecomesReady: the wizard goes on by itself.
 func TestClusterBecomesReady(t *testing.T) {
-	var path string
-	r := newRig(t, newFake(), 80, 24, building(t, `{"phase":"building","done":1,"total":2}`), func(_ *rig, o *Options) { path = o.ClusterProgress })
+	w := newWorld(t)
+	o, path := building(t, `{"phase":"building","done":1,"total":2}`)
+	r := &rig{w.Start(80, 24, o), w}
 	toPolicy(r)
 	r.Press("enter")
 	r.Sees("1 of 2 packages", "50%")
 	if err := os.WriteFile(path, []byte(`{"phase":"ready"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r.Send(pollMsg{})
+	r.Send(tui.Poll())
 	r.Sees("Who is it for", "trial-admin-hsm", "the cluster is ready")
-	if got := r.top().Title(); got != "Enroll" {
+	if got := tui.Top(r.Model()).Title(); got != "Enroll" {
 		t.Errorf("on %s", got)
 	}
 }
 
-func (r *rig) top() screen.Screen { return r.m.nav.top() }
-
 // TestClusterMeanwhile: all can be filled in before the cluster is there; the
 // review waits for it.
 func TestClusterMeanwhile(t *testing.T) {
-	var path string
-	r := newRig(t, newFake(), 80, 24, building(t, `{"phase":"starting"}`), func(_ *rig, o *Options) { path = o.ClusterProgress })
+	w := newWorld(t)
+	o, path := building(t, `{"phase":"starting"}`)
+	r := &rig{w.Start(80, 24, o), w}
 	toPolicy(r)
 	r.Press("enter")
 	r.Sees("made ready")
@@ -153,95 +160,30 @@ func TestClusterMeanwhile(t *testing.T) {
 	if err := os.WriteFile(path, []byte(`{"phase":"ready"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r.Send(pollMsg{})
+	r.Send(tui.Poll())
 	r.Sees("This is what will be done", "trial-admin")
 }
 
 func TestClusterFails(t *testing.T) {
-	r := newRig(t, newFake(), 80, 24, building(t, `{"phase":"failed","message":"no space left\u001b[2J"}`))
+	w := newWorld(t)
+	o, _ := building(t, `{"phase":"failed","message":"no space left\u001b[2J"}`)
+	r := &rig{w.Start(80, 24, o), w}
 	toPolicy(r)
 	r.Press("enter")
 	r.Sees("no space left", "hint:", "staging")
 }
 
-// TestStaleAnswers: what an earlier reading says does not replace a later one.
-func TestStaleAnswers(t *testing.T) {
-	f := newFake()
-	r := newRig(t, f, 80, 24)
-	atTokens(r)
-	first := r.m.store.LoadTokens(r.Time)
-	second := r.m.store.LoadTokens(r.Time)
-	old := first()
-	f.set(func() { f.tokens = f.tokens[:1] })
-	r.Send(second())
-	r.Send(old)
-	if n := len(r.m.store.Tokens.Value.Views); n != 1 {
-		t.Errorf("%d tokens: the earlier answer counted", n)
-	}
-}
-
+// TestListFailureStays: where no tokens can be listed, why stays.
 func TestListFailureStays(t *testing.T) {
-	f := newFake()
-	f.tokensErr = hint.With(errors.New("pcscd is not running"), "start it: systemctl start pcscd")
-	r := newRig(t, f, 80, 24)
-	r.Sees("error: pcscd is not running", "hint: start it")
-}
-
-// TestHostileText: what comes from tokens, clusters and files cannot act on the
-// terminal, on any screen.
-func TestHostileText(t *testing.T) {
-	const evil = "ev\x1b]0;owned\x07il\x1b[2J\u202e\r\n"
-	f := newFake()
-	i := &f.tokens[0].Info
-	i.Label, i.Model, i.Manufacturer, i.Reader, i.Serial, i.Firmware = evil, evil, evil, evil, evil, evil
-	i.Module = &hsm.Module{Path: evil}
-	s := &f.tokens[1].Slots[0]
-	s.Label, s.Problem, s.Certificate.Subject.CommonName = evil, evil, evil
-	f.tokens[1].Slots[1].ID = evil
-	f.problems = []hsm.Problem{{Source: evil, Err: errors.New(evil)}}
-	for n := range f.contexts {
-		c := &f.contexts[n]
-		c.Server, c.Cluster, c.User, c.UserKind, c.File = evil, evil, evil, evil, evil
+	w := newWorld(t)
+	if err := errors.Join(w.Tokens.Close(), w.Cards.Close()); err != nil {
+		t.Fatal(err)
 	}
-	f.notes = []string{evil}
-	f.unfinished = []enrolling.Progress{{Options: enrolling.Options{Name: evil, User: evil, Context: evil}, Updated: fakeNow()}}
-	f.fail[enrolling.StepRequest] = hint.With(errors.New(evil), evil)
-	r := newRig(t, f, 120, 40, atEnroll)
-	check := func() {
-		t.Helper()
-		c := r.m.View().Content
-		for _, bad := range []string{"\x1b]", "\x1b[2J", "\x07", "\u202e", "\r"} {
-			if strings.Contains(c, bad) {
-				t.Fatalf("%q reached the screen: %q", bad, c)
-			}
-		}
-	}
-	r.Sees("Start a new enrollment")
-	check()
-	r.Press("down", "enter")
-	r.Sees("Which token", "YubiKey")
-	check()
-	r.Press("enter", "enter", "enter")
-	r.Sees("Which cluster", "trial-admin")
-	check()
-	r.Press("enter", `"jane"`, "enter")
-	r.Sees("This is what will be done", "Enrollment")
-	check()
-	r.Press("enter")
-	r.Sees("PIN of")
-	check()
-	r.Press(`"648219"`, "enter")
-	r.Sees("hint:")
-	check()
-	r.Press("esc", "esc", "esc", "esc", "esc", "esc", "esc", "esc")
-	r.Sees("Tokens")
-	check()
-	r.Press("down", "down")
-	check()
+	w.open(80, 24).Sees("the driver is closed")
 }
 
 func TestUsable(t *testing.T) {
-	err := Usable(strings.NewReader(""), &strings.Builder{}, []string{"TERM=xterm"})
+	err := tui.Usable(strings.NewReader(""), &strings.Builder{}, []string{"TERM=xterm"})
 	if !errors.Is(err, hsm.ErrNoTerminal) || hint.Of(err) == "" {
 		t.Errorf("got %v", err)
 	}
@@ -249,12 +191,12 @@ func TestUsable(t *testing.T) {
 
 // TestTooSmall: nothing breaks on a tiny terminal.
 func TestTooSmall(t *testing.T) {
-	r := newRig(t, newFake(), 100, 30, atEnroll)
+	r := newWorld(t).openWizard(100, 30)
 	toPIN(r)
 	for w := 1; w < 64; w += 3 {
 		for h := 1; h < 24; h++ {
 			r.Send(tea.WindowSizeMsg{Width: w, Height: h})
-			checkFrame(t, r.m.View(), w, h)
+			screentest.CheckFrame(t, r.Frame(), w, h)
 		}
 	}
 }

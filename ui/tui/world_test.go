@@ -177,6 +177,13 @@ func (r *rig) opens(name string) {
 	r.Until(name+" opens a dialog", func() bool { return tui.OpenDialogs(r.Model()) > 0 && !tui.Working(r.Model()) })
 }
 
+// settle runs the program until nothing is awaited but ticks, what operations send,
+// and an agent to offer to.
+func (r *rig) settle() {
+	r.T.Helper()
+	r.Settle(func() int { return 2 + tui.Ticks(r.Model()) })
+}
+
 // noColour is the theme under NO_COLOR.
 func (r *rig) noColour() { r.Send(tea.ColorProfileMsg{Profile: colorprofile.ASCII}) }
 
@@ -222,6 +229,8 @@ func atDesk(r *rig) {
 	r.Press("5")
 	r.Sees("jane, dev", "for the new rack", "nobody knows")
 }
+
+func atDoctor(r *rig) { r.T.Helper(); atTokens(r); r.Press("6"); r.Sees("look again") }
 
 func toToken(r *rig) { r.T.Helper(); r.Sees("Which token", "trial") }
 

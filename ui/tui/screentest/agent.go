@@ -8,6 +8,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/socket"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
@@ -19,8 +20,9 @@ func (w *World) Agent() {
 }
 
 // Told has an agent run that tells status and does nothing, until the test ends: what
-// a real one tells differs from run to run.
-func (w *World) Told(status message.Status) {
+// a real one tells differs from run to run. Who offers to be asked by it is sent on
+// offered.
+func (w *World) Told(status message.Status) (offered <-chan ask.Func) {
 	w.T.Helper()
 	if err := w.Env.Dirs.Prepare(); err != nil {
 		w.T.Fatal(err)
@@ -29,6 +31,7 @@ func (w *World) Told(status message.Status) {
 	if err != nil {
 		w.T.Fatal(err)
 	}
+	offers := make(chan ask.Func, 1)
 	ctx, cancel := context.WithCancel(context.Background())
 	var clients sync.WaitGroup
 	clients.Go(func() {
@@ -37,7 +40,7 @@ func (w *World) Told(status message.Status) {
 			if err != nil {
 				return // closed
 			}
-			clients.Go(func() { w.tell(ctx, conn, status) })
+			clients.Go(func() { w.tell(ctx, conn, status, offers) })
 		}
 	})
 	w.T.Cleanup(func() {
@@ -47,10 +50,11 @@ func (w *World) Told(status message.Status) {
 		}
 		clients.Wait()
 	})
+	return offers
 }
 
 // tell serves one client.
-func (w *World) tell(ctx context.Context, conn net.Conn, status message.Status) {
+func (w *World) tell(ctx context.Context, conn net.Conn, status message.Status, offers chan<- ask.Func) {
 	server := link.NewServer(ctx, conn, message.Codes())
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // the test is over
 	err := server.Serve(func(r link.Received) error {
@@ -58,6 +62,10 @@ func (w *World) tell(ctx context.Context, conn net.Conn, status message.Status) 
 		case message.OpStatus:
 			return server.Answer(message.StatusAnswer{Status: &status})
 		case message.OpFront: // as long as it is open
+			if err := server.Offered(); err != nil {
+				return err
+			}
+			offers <- link.NewAsker(server).Ask
 			<-server.Context().Done()
 			return nil
 		}

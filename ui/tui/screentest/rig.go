@@ -46,11 +46,11 @@ func (w *World) at(section string, o tui.Options) *Rig {
 }
 
 // Start shows the terminal UI on a terminal of width columns and height lines. What o
-// says of the backend and the environment is this world's.
+// says of the use cases is this world's.
 func (w *World) Start(width, height int, o tui.Options) *Rig {
 	w.T.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	o.Backend, o.Flow, o.Env = tui.FromEnv(w.Env), w.Env, append([]string{"LANG=C.UTF-8"}, o.Env...)
+	o.Flow, o.Env = w.Env, append([]string{"LANG=C.UTF-8"}, o.Env...)
 	var end func(time.Duration)
 	r := &Rig{World: w, Rig: tuitest.New(w.T, width, height, func(clock func() time.Time) tea.Model {
 		var m tea.Model

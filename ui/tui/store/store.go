@@ -13,6 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
 	"github.com/kubehsm/kubehsm/ui/tui/task"
 )
 
@@ -22,11 +23,11 @@ const (
 	ClusterEvery = time.Second
 )
 
-// Source is where the data comes from.
-type Source interface {
-	Tokens(ctx context.Context) ([]hsm.View, []hsm.Problem, error)
-	Contexts(ctx context.Context) ([]contexts.View, error)
-	Unfinished(ctx context.Context) ([]enrolling.Progress, error)
+// Sources are where the data comes from.
+type Sources struct {
+	Tokens     token.Tokens
+	Contexts   contexts.Contexts
+	Unfinished enrolling.Store
 }
 
 // Data is something loaded in the background. An older Value stays while it is
@@ -50,7 +51,7 @@ type Store struct {
 	Unfinished Data[[]enrolling.Progress]
 	Cluster    Data[cluster.Progress]
 
-	source Source
+	from   Sources
 	runner *task.Runner
 	file   string // the cluster's progress, "" if none is built
 }
@@ -63,8 +64,8 @@ type Tokens struct {
 
 // New returns an empty store. clusterFile is the progress file of a cluster
 // that is being built, or "".
-func New(s Source, r *task.Runner, clusterFile string) *Store {
-	return &Store{source: s, runner: r, file: clusterFile}
+func New(from Sources, r *task.Runner, clusterFile string) *Store {
+	return &Store{from: from, runner: r, file: clusterFile}
 }
 
 // The answers. Screens see them after the store has taken them in.
@@ -110,10 +111,11 @@ func load[T any](s *Store, d *Data[T], now time.Time, read func(context.Context)
 	return cmd
 }
 
-// LoadTokens reads the tokens; an earlier reading that has not ended is cancelled.
+// LoadTokens reads the tokens; an earlier reading that has not ended is cancelled. A
+// library that hangs keeps no token from the screen.
 func (s *Store) LoadTokens(now time.Time) tea.Cmd {
 	return load(s, &s.Tokens, now, func(ctx context.Context) (Tokens, error) {
-		v, p, err := s.source.Tokens(ctx)
+		v, p, err := s.from.Tokens.ListNow(ctx)
 		return Tokens{Views: v, Problems: p}, err
 	}, func(a answer[Tokens]) tea.Msg { return TokensMsg(a) })
 }
@@ -126,13 +128,13 @@ func (s *Store) TokensDue(now time.Time) bool {
 
 // LoadContexts reads the kubeconfig.
 func (s *Store) LoadContexts(now time.Time) tea.Cmd {
-	return load(s, &s.Contexts, now, s.source.Contexts,
+	return load(s, &s.Contexts, now, s.from.Contexts.List,
 		func(a answer[[]contexts.View]) tea.Msg { return ContextsMsg(a) })
 }
 
 // LoadUnfinished reads the records of enrollments that were begun.
 func (s *Store) LoadUnfinished(now time.Time) tea.Cmd {
-	return load(s, &s.Unfinished, now, s.source.Unfinished,
+	return load(s, &s.Unfinished, now, s.from.Unfinished.Unfinished,
 		func(a answer[[]enrolling.Progress]) tea.Msg { return UnfinishedMsg(a) })
 }
 

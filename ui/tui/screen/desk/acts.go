@@ -95,7 +95,7 @@ func (d work) newTicket() tea.Cmd {
 }
 
 func (d work) makeTicket(ctx context.Context, title string, o desk.TicketOptions) (*dialog.Ticket, error) {
-	t, err := d.Backend.MakeTicket(ctx, "", o)
+	t, err := d.Tickets.Make(ctx, "", o)
 	if err != nil {
 		return nil, err
 	}
@@ -162,7 +162,7 @@ func (d work) makeToken(ctx context.Context, description string, ttl time.Durati
 	if r.Expires, err = bootstraptoken.ExpiresIn(time.Now(), ttl); err != nil {
 		return desk.BootstrapToken{}, err
 	}
-	return d.Backend.CreateBootstrapToken(ctx, "", r, true)
+	return d.Bootstrap.Create(ctx, "", r, true)
 }
 
 func (d work) delete(r row) tea.Cmd {
@@ -172,6 +172,6 @@ func (d work) delete(r row) tea.Cmd {
 			if err != nil {
 				return screen.Report{}, err
 			}
-			return screen.Report{Said: "it is deleted"}, d.Backend.DeleteBootstrapToken(ctx, "", r.ID)
+			return screen.Report{Said: "it is deleted"}, d.Bootstrap.Delete(ctx, "", r.ID)
 		}})
 }

@@ -28,7 +28,7 @@ func (d work) breakGlass() tea.Cmd {
 		}
 		return screen.Operate(screen.Operation{Title: "Break-glass", Command: "kubehsm breakglass request --reason " + shell.Quote(why), Writes: true,
 			Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
-				o, err := d.Backend.BreakGlass(ctx, desk.BreakGlassOptions{Reason: why})
+				o, err := d.BreakGlass.Request(ctx, desk.BreakGlassOptions{Reason: why})
 				if err != nil {
 					return screen.Report{}, err
 				}
@@ -41,12 +41,12 @@ func (d work) breakGlass() tea.Cmd {
 
 // enroll enrolls and keeps a record of it.
 func (d work) enroll(ctx context.Context, p hsm.Prompter, o enrolling.Options) (screen.Report, error) {
-	r, err := d.Backend.Enroll(ctx, o, p, screen.Steps(ctx))
+	r, err := d.Enroller.Enroll(ctx, o, p, screen.Steps(ctx))
 	if err != nil {
 		return screen.Report{}, err
 	}
 	lines := append([]string{"Until " + present.Date(r.NotAfter) + ".", ""}, r.Next...)
-	return screen.Report{Said: "context " + r.Context, Title: "Context " + r.Context, Lines: lines}, d.Backend.RecordBreakGlass(ctx, r, o.Reason)
+	return screen.Report{Said: "context " + r.Context, Title: "Context " + r.Context, Lines: lines}, d.BreakGlass.Record(ctx, r, o.Reason)
 }
 
 // seal enrolls a token in advance, to be kept in a safe.
@@ -83,7 +83,7 @@ func (d work) seal() tea.Cmd {
 		}
 		return screen.Operate(screen.Operation{Title: "Seal a token", Command: command, Writes: true,
 			Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
-				o, err := d.Backend.Sealed(ctx, "", "", o)
+				o, err := d.BreakGlass.Seal(ctx, "", "", o)
 				if err != nil {
 					return screen.Report{}, err
 				}

@@ -33,14 +33,14 @@ func (d work) revoke() tea.Cmd {
 		}
 		return screen.Operate(screen.Operation{Title: "Take access away", Command: command, Writes: true,
 			Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
-				r, err := d.Backend.LookUpRevocation(ctx, "", user, groups)
+				r, err := d.Revocations.LookUp(ctx, "", user, groups)
 				if err != nil {
 					return screen.Report{}, err
 				}
 				if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: present.RevocationQuestion(r), Detail: strings.Join(widget.PlainSections(present.Revocation(r)), "\n")}); err != nil {
 					return screen.Report{}, err
 				}
-				if err := d.Backend.Revoke(ctx, "", &r); err != nil {
+				if err := d.Revocations.Revoke(ctx, "", &r); err != nil {
 					return screen.Report{}, err
 				}
 				return screen.Report{Title: "What became of the access of " + user, Sections: append(present.Revoked(r), screen.Wrong(r.Err())...)}, nil
@@ -52,7 +52,7 @@ func (d work) revoke() tea.Cmd {
 func (d work) record() tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "Record", Command: "kubehsm helpdesk list",
 		Run: func(context.Context, hsm.Prompter) (screen.Report, error) {
-			past, err := d.Backend.Deeds()
+			past, err := d.Deeds.All()
 			if err != nil {
 				return screen.Report{}, err
 			}
@@ -84,13 +84,13 @@ func (d work) open() tea.Cmd {
 		ticket, serial, sealed := value(f, "id"), value(f, "serial"), value(f, "sealed")
 		command := "kubehsm helpdesk open --ticket-id " + shell.Quote(ticket) + " --serial " + shell.Quote(serial)
 		return screen.Change("Open a sealed PUK", command, "the PUK was shown", func(ctx context.Context, p hsm.Prompter) error {
-			puk, err := d.Backend.OpenSealed(ticket, serial, []byte(sealed))
+			puk, err := d.Tickets.OpenSealed(ticket, serial, []byte(sealed))
 			if err != nil {
 				return err
 			}
 			defer puk.Zero()
 			screen.ShowSecret(ctx, d.Runner.Finishing, p, "PUK of the token "+serial, "not shown again", string(puk.Bytes()))
-			return d.Backend.ForgetSealKey(ticket)
+			return d.Tickets.ForgetSealKey(ticket)
 		})
 	})
 }

@@ -10,12 +10,11 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
-	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -24,31 +23,18 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
-// Backend is what the screen needs of the use cases.
-type Backend interface {
-	BootstrapTokens(ctx context.Context, kubeContext string, reveal bool) (all []desk.BootstrapToken, notes []string, err error)
-	CreateBootstrapToken(ctx context.Context, kubeContext string, r bootstraptoken.Record, join bool) (desk.BootstrapToken, error)
-	DeleteBootstrapToken(ctx context.Context, kubeContext, id string) error
-	MakeTicket(ctx context.Context, kubeContext string, o desk.TicketOptions) (desk.IssuedTicket, error)
-	BreakGlassList() ([]desk.BreakGlassView, error)
-	BreakGlass(ctx context.Context, o desk.BreakGlassOptions) (enrolling.Options, error)
-	RecordBreakGlass(ctx context.Context, r enrolling.Result, reason string) error
-	Sealed(ctx context.Context, kubeContext, name string, o enrolling.Options) (enrolling.Options, error)
-	LookUpRevocation(ctx context.Context, kubeContext, user string, groups []string) (desk.Revocation, error)
-	Revoke(ctx context.Context, kubeContext string, r *desk.Revocation) error
-	Deeds() ([]deeds.Deed, error)
-	OpenSealed(id, serial string, sealed []byte) (*hsm.Secret, error)
-	ForgetSealKey(id string) error
-	CheckRBAC(ctx context.Context, kubeContext string, sets []string) ([]desk.RBACObject, error)
-	ApplyRBAC(ctx context.Context, kubeContext string, sets []string, dryRun, force bool) ([]desk.RBACObject, error)
-	Rights(ctx context.Context, kubeContext string) ([]desk.RBACRight, error)
-	Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompter, report func(enrolling.Event)) (enrolling.Result, error)
-}
-
 // Services are what the screen works with; the root passes them.
 type Services struct {
-	screen.Services[Backend]
+	screen.Tools
 	Store *store.Store
+
+	Tickets     desk.Tickets
+	Bootstrap   desk.BootstrapTokens
+	BreakGlass  desk.BreakGlass
+	Revocations desk.Revocations
+	Roles       desk.Roles
+	Deeds       deeds.Log
+	Enroller    enroll.Enroller
 }
 
 // Model is the screen.
@@ -110,14 +96,14 @@ func (m *Model) Open(now time.Time) tea.Cmd {
 	m.job.Cancel()
 	h, cmd := m.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
 		msg := readMsg{id: id}
-		msg.tokens, msg.notes, msg.err = m.Backend.BootstrapTokens(ctx, "", false)
+		msg.tokens, msg.notes, msg.err = m.Bootstrap.List(ctx, "", false)
 		var err error
 		if errors.Is(msg.err, bootstraptoken.ErrForbidden) { // as kubehsm's own role wants it
 			var deeds []deeds.Deed
-			deeds, msg.err = m.Backend.Deeds()
+			deeds, msg.err = m.Deeds.All()
 			msg.tokens, msg.own = desk.TicketsOut(deeds, now), true
 		}
-		if msg.glasses, err = m.Backend.BreakGlassList(); err != nil {
+		if msg.glasses, err = m.BreakGlass.List(); err != nil {
 			msg.notes = append(msg.notes, err.Error())
 		}
 		return msg

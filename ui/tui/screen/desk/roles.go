@@ -36,11 +36,11 @@ func compared(all []desk.RBACObject) []present.Section {
 func (d work) checkRoles() tea.Msg {
 	return screen.OperationMsg{Operation: screen.Operation{Title: "Check roles and policies", Command: "kubehsm rbac check",
 		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
-			all, err := d.Backend.CheckRBAC(ctx, "", nil)
+			all, err := d.Roles.Check(ctx, "", nil)
 			if err != nil {
 				return screen.Report{}, err
 			}
-			rights, err := d.Backend.Rights(ctx, "")
+			rights, err := d.Roles.Rights(ctx, "")
 			if err != nil {
 				return screen.Report{}, err
 			}
@@ -51,14 +51,14 @@ func (d work) checkRoles() tea.Msg {
 func (d work) applyRoles() tea.Msg {
 	return screen.OperationMsg{Operation: screen.Operation{Title: "Apply roles and policies", Command: "kubehsm rbac apply", Writes: true,
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
-			now, err := d.Backend.CheckRBAC(ctx, "", nil)
+			now, err := d.Roles.Check(ctx, "", nil)
 			if err != nil {
 				return screen.Report{}, err
 			}
 			if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Apply these?", Detail: strings.Join(widget.PlainSections(compared(now)), "\n")}); err != nil {
 				return screen.Report{}, err
 			}
-			done, err := d.Backend.ApplyRBAC(ctx, "", nil, false, false)
+			done, err := d.Roles.Apply(ctx, "", nil, false, false)
 			return screen.Report{Title: "Roles and policies in the cluster", Sections: compared(done)}, err
 		}}}
 }

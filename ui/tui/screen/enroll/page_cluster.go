@@ -21,12 +21,12 @@ import (
 // that cluster is still being built it shows how far it is, and goes on by
 // itself when it is ready.
 type clusterPage struct {
-	m      *Model
+	m      *wizard
 	list   picker
 	waited bool // the cluster was being built while this page was shown
 }
 
-func newCluster(m *Model) *clusterPage { return &clusterPage{m: m} }
+func newCluster(m *wizard) *clusterPage { return &clusterPage{m: m} }
 
 func (p *clusterPage) enter(now time.Time) tea.Cmd {
 	p.waited = p.m.Store.Building()

@@ -21,13 +21,13 @@ import (
 
 // keyPage chooses between a new key and one that is on the token already.
 type keyPage struct {
-	m     *Model
+	m     *wizard
 	list  picker
 	slots []hsm.Slot
 	token string // the token that the list is of
 }
 
-func newKey(m *Model) *keyPage { return &keyPage{m: m} }
+func newKey(m *wizard) *keyPage { return &keyPage{m: m} }
 
 func (p *keyPage) enter(now time.Time) tea.Cmd {
 	if u := p.m.opts.Token.String(); u != p.token {

@@ -17,11 +17,11 @@ import (
 // policyPage says what a new key is like: algorithm and policies, each
 // explained in a clause.
 type policyPage struct {
-	m    *Model
+	m    *wizard
 	form widget.Form
 }
 
-func newPolicy(m *Model) *policyPage { return &policyPage{m: m} }
+func newPolicy(m *wizard) *policyPage { return &policyPage{m: m} }
 
 func (p *policyPage) enter(time.Time) tea.Cmd {
 	g := p.m.opts.Generate

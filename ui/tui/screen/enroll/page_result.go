@@ -7,7 +7,6 @@ import (
 	"charm.land/bubbles/v2/key"
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
@@ -18,12 +17,11 @@ import (
 // resultPage shows who the cluster says we are, what that may do, and what to
 // type next.
 type resultPage struct {
-	m      *Model
-	result enrolling.Result
+	m      *wizard
 	scroll widget.Scroll
 }
 
-func newResult(m *Model) *resultPage { return &resultPage{m: m} }
+func newResult(m *wizard) *resultPage { return &resultPage{m: m} }
 
 func (p *resultPage) enter(time.Time) tea.Cmd {
 	p.scroll.Top()
@@ -42,9 +40,9 @@ func (p *resultPage) update(msg tea.Msg, _ time.Time) tea.Cmd {
 	case key.Matches(k, p.m.Keys.Copy):
 		return screen.Send(p.copied())
 	case key.Matches(k, p.m.Keys.CopyPrint):
-		return screen.Send(screen.CopyMsg{What: "fingerprint", Text: p.result.Fingerprint})
+		return screen.Send(screen.CopyMsg{What: "fingerprint", Text: p.m.result.Fingerprint})
 	case key.Matches(k, p.m.Keys.Command):
-		return screen.Send(screen.CommandMsg{Title: "Next", Lines: p.result.Next})
+		return screen.Send(screen.CommandMsg{Title: "Next", Lines: p.m.result.Next})
 	default:
 		p.scroll.Update(k, p.m.Keys)
 	}
@@ -54,16 +52,16 @@ func (p *resultPage) update(msg tea.Msg, _ time.Time) tea.Cmd {
 // copied is what c copies: the line for an admin where rights are missing,
 // else what to type next.
 func (p *resultPage) copied() screen.CopyMsg {
-	if !p.result.Rights && p.result.Ask != "" {
-		return screen.CopyMsg{What: "line for an admin", Text: p.result.Ask}
+	if !p.m.result.Rights && p.m.result.Ask != "" {
+		return screen.CopyMsg{What: "line for an admin", Text: p.m.result.Ask}
 	}
-	return screen.CopyMsg{What: "next commands", Text: strings.Join(p.result.Next, "\n")}
+	return screen.CopyMsg{What: "next commands", Text: strings.Join(p.m.result.Next, "\n")}
 }
 
 func (p *resultPage) actions() []screen.Action {
 	k := p.m.Keys
 	copyAs := "copy the commands"
-	if !p.result.Rights && p.result.Ask != "" {
+	if !p.m.result.Rights && p.m.result.Ask != "" {
 		copyAs = "copy what to ask for"
 	}
 	return []screen.Action{{Key: keys.As(k.Enter, "to the tokens")}, {Key: keys.As(k.Copy, copyAs)},
@@ -71,7 +69,7 @@ func (p *resultPage) actions() []screen.Action {
 }
 
 func (p *resultPage) view(f screen.Frame) string {
-	t, r := f.Theme, p.result
+	t, r := f.Theme, p.m.result
 	var lines []string
 	wrap := func(head, s string) {
 		for i, l := range widget.Wrap(s, max(f.Width-2, 1)) {

@@ -27,11 +27,11 @@ const (
 
 // resumePage offers to go on with what was begun; where nothing was it steps aside.
 type resumePage struct {
-	m    *Model
+	m    *wizard
 	list picker
 }
 
-func newResume(m *Model) *resumePage { return &resumePage{m: m} }
+func newResume(m *wizard) *resumePage { return &resumePage{m: m} }
 
 func (p *resumePage) enter(now time.Time) tea.Cmd { return p.fill(now) }
 func (p *resumePage) leave()                      {}
@@ -111,7 +111,7 @@ func (p *resumePage) takeSent(o enrolling.Options) tea.Cmd {
 			Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
 				pem, err := screen.ReadFile(path)
 				if err == nil {
-					err = p.m.Backend.TakeCertificate(ctx, o.Name, pem)
+					err = p.m.Joins.TakeCertificate(ctx, o.Name, pem)
 				}
 				if err != nil {
 					return screen.Report{}, err

@@ -29,10 +29,8 @@ import (
 // reviewPage shows what is about to be done before it is done: the choices, the
 // notes, the commands, the kubeconfig diff.
 type reviewPage struct {
-	m      *Model
+	m      *wizard
 	job    task.Handle
-	ready  bool
-	review enroll.Review
 	err    error
 	scroll widget.Scroll
 }
@@ -49,11 +47,11 @@ type (
 	unverifiedMsg struct{ host string }
 )
 
-func newReview(m *Model) *reviewPage { return &reviewPage{m: m} }
+func newReview(m *wizard) *reviewPage { return &reviewPage{m: m} }
 
 func (p *reviewPage) enter(now time.Time) tea.Cmd {
 	p.scroll.Top()
-	p.ready, p.err = false, nil
+	p.m.plan.ready, p.err = false, nil
 	if p.m.Store.Building() {
 		return nil
 	}
@@ -62,10 +60,10 @@ func (p *reviewPage) enter(now time.Time) tea.Cmd {
 
 func (p *reviewPage) start(now time.Time) tea.Cmd {
 	p.job.Cancel()
-	p.ready, p.err = false, nil
+	p.m.plan.ready, p.err = false, nil
 	o := p.m.opts
 	h, cmd := p.m.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
-		r, err := p.m.Backend.Review(ctx, o)
+		r, err := p.m.Enroller.Review(ctx, o)
 		return reviewMsg{id: id, review: r, err: err}
 	})
 	p.job = h
@@ -82,7 +80,7 @@ func (p *reviewPage) update(msg tea.Msg, now time.Time) tea.Cmd {
 	case reviewMsg:
 		if msg.id == p.job.ID {
 			p.job.Done()
-			p.review, p.err, p.ready = msg.review, msg.err, msg.err == nil
+			p.m.plan, p.err = plan{msg.review, msg.err == nil}, msg.err
 		}
 		return nil
 	case store.ClusterReadyMsg:
@@ -107,15 +105,15 @@ func (p *reviewPage) update(msg tea.Msg, now time.Time) tea.Cmd {
 // risks says what stands against going on, "" if nothing does or it was
 // accepted: a request that will be refused, and secrets that everybody knows.
 func (p *reviewPage) risks() string {
-	if !p.ready {
+	if !p.m.plan.ready {
 		return ""
 	}
-	o := p.review.Options
-	if refused := csr.Refused(p.review.Forecast); len(refused) > 0 && !o.AcceptForecast {
+	o := p.m.plan.Options
+	if refused := csr.Refused(p.m.plan.Forecast); len(refused) > 0 && !o.AcceptForecast {
 		return "the request will be refused: " + text.Clean(refused[0].Reason)
 	}
-	if p.review.Refused != nil {
-		return text.Clean(ui.Message(p.review.Refused))
+	if p.m.plan.Refused != nil {
+		return text.Clean(ui.Message(p.m.plan.Refused))
 	}
 	return ""
 }
@@ -136,7 +134,7 @@ func (p *reviewPage) key(k tea.KeyPressMsg, now time.Time) tea.Cmd {
 		return p.askUnverified()
 	case key.Matches(k, keyPUK()) && p.joinsCard():
 		return p.newPUK()
-	case key.Matches(k, p.m.Keys.Enter) && p.ready && p.risks() == "":
+	case key.Matches(k, p.m.Keys.Enter) && p.m.plan.ready && p.risks() == "":
 		return p.m.to(stageRun, now)
 	case (key.Matches(k, p.m.Keys.Retry) || key.Matches(k, p.m.Keys.Enter)) && p.err != nil:
 		return p.start(now)
@@ -204,7 +202,7 @@ func (p *reviewPage) actions() []screen.Action {
 			a = append(a, screen.Action{Key: keyAccept()})
 		}
 		return a
-	case !p.ready:
+	case !p.m.plan.ready:
 		a[0].Reason = "still working it out"
 	}
 	scroll := keys.As(k.Down, "scroll")
@@ -230,7 +228,7 @@ func (p *reviewPage) view(f screen.Frame) string {
 			again = "esc goes back to change it, A accepts the risk."
 		}
 		return strings.Join(append(lines, "", t.Muted.Render(again)), "\n")
-	case !p.ready:
+	case !p.m.plan.ready:
 		lines[0] = t.Title.Render("One moment")
 		return strings.Join(append(lines, widget.Working(t, "Working out what is to be done", p.job.Began, f.Now)), "\n")
 	}
@@ -240,7 +238,7 @@ func (p *reviewPage) view(f screen.Frame) string {
 
 // body is all that is shown, in sections.
 func (p *reviewPage) body(t theme.Theme, w int) []string {
-	r := p.review
+	r := p.m.plan.Review
 	lines := widget.Facts(t, present.ReviewFacts(r), w)
 	section := func(title string) { lines = append(lines, "", t.Title.Render(title)) }
 	if len(r.Forecast) > 0 {

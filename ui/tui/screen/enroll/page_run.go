@@ -24,7 +24,7 @@ import (
 // runPage does it: named steps with progress. An error stays with its hint
 // until it is tried again, from where it was, or left.
 type runPage struct {
-	m        *Model
+	m        *wizard
 	job      task.Handle
 	stopping bool
 	stopped  bool
@@ -53,7 +53,7 @@ type (
 	stopMsg struct{}
 )
 
-func newRun(m *Model) *runPage { return &runPage{m: m} }
+func newRun(m *wizard) *runPage { return &runPage{m: m} }
 
 func (p *runPage) active() bool { return p.job.Active() }
 
@@ -68,12 +68,12 @@ func (p *runPage) enter(now time.Time) tea.Cmd {
 func (p *runPage) start(now time.Time) tea.Cmd {
 	p.steps = map[enrolling.Step]stepView{}
 	p.err, p.stopping, p.stopped = nil, false, false
-	r := &p.m.review().review
+	r := &p.m.plan
 	o := r.Options
 	// Beginning anew happens once: trying again goes on from there.
 	r.Options.Restart, p.m.opts.Restart = false, false
 	h, cmd := p.m.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
-		r, err := p.m.Backend.Enroll(ctx, o, p.m.Prompter, func(e enrolling.Event) {
+		r, err := p.m.Enroller.Enroll(ctx, o, p.m.Prompter, func(e enrolling.Event) {
 			p.m.Runner.Send(eventMsg{id: id, event: e})
 		})
 		if err == nil { // recorded first: whoever sees the result may leave at once
@@ -129,11 +129,11 @@ func (p *runPage) finished(msg finishedMsg, now time.Time) tea.Cmd {
 	p.job.Done()
 	switch {
 	case msg.err == nil:
-		if j := p.m.review().review.Options.Join; j != nil {
+		if j := p.m.plan.Options.Join; j != nil {
 			j.Token.Wipe()
 			j.DiscoveryToken.Wipe()
 		}
-		p.m.pages[stageResult].(*resultPage).result = msg.result
+		p.m.result = msg.result
 		p.m.trail = nil
 		return tea.Batch(p.m.instead(stageResult, now), screen.Send(screen.ChangedMsg{}))
 	case p.stopping && (errors.Is(msg.err, context.Canceled) || errors.Is(msg.err, hsm.ErrCancelled)):
@@ -205,7 +205,7 @@ func (p *runPage) actions() []screen.Action {
 
 func (p *runPage) view(f screen.Frame) string {
 	t := f.Theme
-	title := "Enrolling " + text.Clean(p.m.review().review.Options.Name)
+	title := "Enrolling " + text.Clean(p.m.plan.Options.Name)
 	switch {
 	case p.stopping && p.active():
 		title = "Stopping"
@@ -216,7 +216,7 @@ func (p *runPage) view(f screen.Frame) string {
 	}
 	lines := heading(t, title, f.Height)
 	var body []string
-	for _, s := range p.m.review().review.Options.Steps() {
+	for _, s := range p.m.plan.Options.Steps() {
 		body = append(body, p.step(f, s)...)
 	}
 	switch {
@@ -241,7 +241,7 @@ func (p *runPage) view(f screen.Frame) string {
 // short leaves the steps out that are not reached yet: an error must be in view.
 func (p *runPage) short(f screen.Frame, body []string) []string {
 	var out []string
-	for _, s := range p.m.review().review.Options.Steps() {
+	for _, s := range p.m.plan.Options.Steps() {
 		if v := p.steps[s]; v.state == enrolling.StepFailed {
 			out = append(out, p.step(f, s)...)
 		}

@@ -21,7 +21,7 @@ import (
 // subjectPage says who the certificate is for, how long it lasts and what the
 // context is called.
 type subjectPage struct {
-	m         *Model
+	m         *wizard
 	form      widget.Form
 	lifetimes []time.Duration
 	defaults  task.Handle
@@ -33,7 +33,7 @@ type defaultsMsg struct {
 	opts enrolling.Options
 }
 
-func newSubject(m *Model) *subjectPage { return &subjectPage{m: m} }
+func newSubject(m *wizard) *subjectPage { return &subjectPage{m: m} }
 
 func (p *subjectPage) enter(now time.Time) tea.Cmd {
 	o := p.m.opts
@@ -75,7 +75,7 @@ func (p *subjectPage) ask(now time.Time) tea.Cmd {
 	h, cmd := p.m.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
 		// An error is not shown here: what is missing may be typed yet, and the
 		// review says what remains. What could be filled in comes with it.
-		full, err := p.m.Backend.Complete(ctx, o)
+		full, err := p.m.Enroller.Complete(ctx, o)
 		if err != nil && full.Name == "" {
 			return nil
 		}

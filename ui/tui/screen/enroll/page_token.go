@@ -19,11 +19,11 @@ import (
 
 // tokenPage chooses the token; one that is plugged in shows up by itself.
 type tokenPage struct {
-	m    *Model
+	m    *wizard
 	list picker
 }
 
-func newToken(m *Model) *tokenPage { return &tokenPage{m: m} }
+func newToken(m *wizard) *tokenPage { return &tokenPage{m: m} }
 
 func (p *tokenPage) enter(time.Time) tea.Cmd {
 	p.fill()

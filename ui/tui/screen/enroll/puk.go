@@ -20,8 +20,8 @@ func keyPUK() key.Binding { return keys.Letter("P", "give it a random PUK") }
 // joinsCard tells whether a card is about to join, which its help desk may want a
 // PUK of.
 func (p *reviewPage) joinsCard() bool {
-	o := p.review.Options
-	return p.ready && o.Join != nil && o.Token.Kind().Unblocks == hsm.PUK
+	o := p.m.plan.Options
+	return p.m.plan.ready && o.Join != nil && o.Token.Kind().Unblocks == hsm.PUK
 }
 
 // newPUK gives the card a random PUK, as join --generate-puk does: sealed to the
@@ -30,7 +30,7 @@ func (p *reviewPage) newPUK() tea.Cmd {
 	o := p.m.opts
 	return screen.Operate(screen.Operation{Title: "Give the card a random PUK", Command: "kubehsm join --generate-puk", Writes: true,
 		Run: func(ctx context.Context, ask hsm.Prompter) (screen.Report, error) {
-			r, err := p.m.Backend.NewJoinPUK(ctx, o, nil, ask)
+			r, err := p.m.Joins.NewPUK(ctx, o, nil, ask)
 			if r == nil {
 				return screen.Report{}, err
 			}

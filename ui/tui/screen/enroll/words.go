@@ -10,9 +10,9 @@ import (
 )
 
 // commands are the commands that do the same as the wizard so far.
-func (m *Model) commands() []string {
-	if r := m.review(); m.at >= stageReview && r.ready {
-		return r.review.Commands
+func (m *wizard) commands() []string {
+	if m.at >= stageReview && m.plan.ready {
+		return m.plan.Commands
 	}
 	o := m.opts
 	args := []string{"kubehsm", "enroll"}
