@@ -13,6 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 // auditOptions are the command's flags.
@@ -81,7 +82,7 @@ func (a *app) auditOnce(ctx context.Context, o auditOptions, agent session.Agent
 	}{records, damaged}
 	return a.emit(o.format, doc, func(w *words) {
 		if len(records) == 0 {
-			w.line("Nothing is on record.")
+			w.line("%s.", present.NoRecords)
 		} else {
 			rows := make([][]string, 0, len(records))
 			for _, r := range records {
@@ -131,5 +132,7 @@ func filled(cells []string) []string {
 }
 
 func auditRow(agent session.Agent, r audit.Record) []string {
-	return []string{r.Time.Local().Format("2006-01-02 15:04:05"), string(r.Event), string(r.Outcome), r.Enrollment, session.AuditProgram(r), agent.AuditDetail(r)}
+	row := present.AuditRowOf(r, agent.VerifyConsent)
+	at := r.Time.Local().Format("2006-01-02 15:04:05")
+	return []string{at, row.Event, row.Outcome.Words, row.Enrollment, row.Program, row.Detail}
 }

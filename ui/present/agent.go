@@ -56,6 +56,9 @@ func AgentProblems(s message.Status) []string {
 	return all
 }
 
+// AwaitsYes says that a request waits for a person's yes.
+func AwaitsYes(request string) string { return "waits for a yes: " + text.Clean(request) }
+
 // Open is something that is open at the agent.
 type Open struct {
 	// Key tells it from the others, also when it changes.
@@ -70,7 +73,7 @@ type Open struct {
 func OpenAt(s message.Status, now time.Time) []Open {
 	var all []Open
 	for _, c := range s.Consents {
-		all = append(all, Open{Key: "c" + c.Enrollment + strconv.Itoa(c.Client.PID), What: "wants a yes: " + text.Clean(c.Request),
+		all = append(all, Open{Key: "c" + c.Enrollment + strconv.Itoa(c.Client.PID), What: AwaitsYes(c.Request),
 			Enrollment: text.Clean(c.Enrollment), State: "process " + strconv.Itoa(c.Client.PID) + ", for " + Age(now.Sub(c.Since))})
 	}
 	for _, t := range s.Tokens {

@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
@@ -16,7 +14,6 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/audit"
-	"github.com/kubehsm/kubehsm/plugin/consent"
 	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/plugin/worker"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
@@ -112,70 +109,4 @@ func (a Agent) OfferPerson(ctx context.Context, p hsm.Prompter, ready func()) er
 // [audit.Read].
 func (a Agent) Audit(ctx context.Context, f audit.Filter, each func(audit.Record) error) (damaged int, err error) {
 	return audit.Read(ctx, audit.Path(a.Env.Dirs), f, each)
-}
-
-// AuditDetail words what a record tells beyond its event and outcome, and what
-// the token's signature in it is worth. It is raw.
-func (a Agent) AuditDetail(r audit.Record) string {
-	var detail []string
-	add := func(format, value string) {
-		if value != "" {
-			detail = append(detail, fmt.Sprintf(format, value))
-		}
-	}
-	if r.Code != 0 {
-		add("%s", strconv.Itoa(r.Code))
-	}
-	add("%s", r.Request)
-	add("%s", r.Reason)
-	add("%s", policyWords(r))
-	add("%s", a.signedWords(r))
-	add("%s", r.Error)
-	if r.Count > 1 {
-		add("%s times", strconv.Itoa(r.Count))
-	}
-	add("%s", r.Version)
-	add("at %s", r.Server)
-	switch {
-	case r.Event == audit.Signature && len(r.Key) >= 16:
-		add("key %s", r.Key[:16])
-	default:
-		add("token %s", r.Token.TokenName())
-	}
-	return strings.Join(detail, ", ")
-}
-
-// policyWords say what became of a consent policy.
-func policyWords(r audit.Record) string {
-	words := r.Policy
-	if r.Was != "" && r.Was != r.Policy {
-		words = strings.TrimPrefix(words+", was "+r.Was, ", ")
-	}
-	if r.Lowered {
-		words += " (less strict)"
-	}
-	return words
-}
-
-// AuditProgram names the program that a record is about, raw; "" if there is none.
-func AuditProgram(r audit.Record) string {
-	if r.Client == nil {
-		return ""
-	}
-	return strings.TrimSpace(r.Client.Command + " " + strconv.Itoa(r.Client.PID))
-}
-
-// signedWords say whether the signature in a record is good, "" without one.
-func (a Agent) signedWords(r audit.Record) string {
-	if len(r.Signature) == 0 {
-		return ""
-	}
-	switch err := a.VerifyConsent(r); {
-	case err == nil:
-		return "signed"
-	case errors.Is(err, consent.ErrSignature):
-		return "WRONG SIGNATURE"
-	default:
-		return "signature not checked: " + err.Error()
-	}
 }

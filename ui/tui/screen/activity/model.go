@@ -20,7 +20,6 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
 	"github.com/kubehsm/kubehsm/ui/present"
-	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/task"
@@ -62,9 +61,8 @@ var _ screen.Poller = (*Model)(nil)
 // record is one of the log's, with a number that tells it from its equals.
 type record struct {
 	audit.Record
-	number  int
-	program string
-	detail  string
+	number int
+	said   present.AuditRow
 }
 
 type (
@@ -90,7 +88,7 @@ func New(t screen.Tools, agent session.Agent, contexts contexts.Contexts) *Model
 		Columns: []widget.Column{{Title: "WHEN", Width: 5}, {Title: "EVENT", Width: 11}, {Title: "OUTCOME", Width: 9}, {Title: "ENROLLMENT", Width: 18, From: 64}, {Title: "PROGRAM", Width: 16, From: 84}, {Title: "DETAIL"}},
 		Key:     func(r record) string { return strconv.Itoa(r.number) },
 		Words: func(r record) string {
-			return strings.Join([]string{string(r.Event), string(r.Outcome), r.Enrollment, r.program, r.detail}, " ")
+			return strings.Join([]string{r.said.Event, r.said.Outcome.Words, r.said.Enrollment, r.said.Program, r.said.Detail}, " ")
 		},
 	}
 	m.sessions = widget.List[present.Open]{
@@ -151,7 +149,7 @@ func (m *Model) follow(now time.Time) tea.Cmd {
 		go task.Batch(in, batchMost, batchWait, func(all []record) { m.Runner.Send(recordsMsg{id: id, records: all}) })
 		defer close(in)
 		_, err := m.agent.Audit(ctx, audit.Filter{Since: now.Add(-logSince), Follow: true}, func(r audit.Record) error {
-			in <- record{Record: r, program: text.Clean(session.AuditProgram(r)), detail: text.Clean(m.agent.AuditDetail(r))}
+			in <- record{Record: r, said: present.AuditRowOf(r, m.agent.VerifyConsent)}
 			return nil
 		})
 		return logEndedMsg{id: id, err: err}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -28,21 +27,12 @@ func (m *Model) View(f screen.Frame) string {
 		return strings.Join(append(head, m.sessions.View(t, f.Width, body)), "\n")
 	}
 	if m.list.Len() == 0 {
-		return widget.Block(strings.Join(append(head, t.Muted.Render("Nothing is on record for the last 7 days.")), "\n"), f.Width, f.Height)
+		return widget.Block(strings.Join(append(head, t.Muted.Render(present.NoRecords+" for the last 7 days.")), "\n"), f.Width, f.Height)
 	}
 	m.list.Cells = func(r record) []widget.Cell {
-		level := present.Quiet
-		switch r.Outcome {
-		case audit.Granted:
-			level = present.Good
-		case audit.Refused, audit.Failed:
-			level = present.Bad
-		case audit.Cancelled:
-			level = present.Warn
-		}
-		return []widget.Cell{{Text: present.Age(f.Now.Sub(r.Time)), Style: t.Muted}, {Text: text.Clean(string(r.Event)), Style: t.Strong},
-			{Text: text.Clean(string(r.Outcome)), Style: t.Level(level)}, {Text: text.Clean(r.Enrollment), Style: t.Text},
-			{Text: r.program, Style: t.Muted}, {Text: r.detail, Style: t.Text}}
+		return []widget.Cell{{Text: present.Age(f.Now.Sub(r.Time)), Style: t.Muted}, {Text: r.said.Event, Style: t.Strong},
+			{Text: r.said.Outcome.Words, Style: t.Level(r.said.Outcome.Level)}, {Text: r.said.Enrollment, Style: t.Text},
+			{Text: r.said.Program, Style: t.Muted}, {Text: r.said.Detail, Style: t.Text}}
 	}
 	return strings.Join(append(head, m.list.View(t, f.Width, body)), "\n")
 }
@@ -87,7 +77,7 @@ func (m *Model) state(f screen.Frame, t theme.Theme) []string {
 		t.Muted.Render("agent " + present.AgentProcess(s, f.Now))}
 	lines := []string{widget.Cut(strings.Join(parts, dot), f.Width)}
 	for _, c := range s.Consents {
-		lines = append(lines, widget.Cut(t.Warn.Render(t.Glyphs.Warn+" "+text.Clean(c.Enrollment)+" waits for a yes: "+text.Clean(c.Request)), f.Width))
+		lines = append(lines, widget.Cut(t.Warn.Render(t.Glyphs.Warn+" "+text.Clean(c.Enrollment)+" "+present.AwaitsYes(c.Request)), f.Width))
 	}
 	for _, p := range present.AgentProblems(s) {
 		lines = append(lines, widget.Cut(t.Bad.Render(t.Glyphs.Failed+" "+p), f.Width))

@@ -1,0 +1,90 @@
+package present
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/kubehsm/kubehsm/plugin/audit"
+	"github.com/kubehsm/kubehsm/plugin/consent"
+	"github.com/kubehsm/kubehsm/ui/text"
+)
+
+// NoRecords is said where the audit log has none, before a period or the time that it
+// is about.
+const NoRecords = "Nothing is on record"
+
+// AuditRow is a record of the audit log in a list, without its time.
+type AuditRow struct {
+	Event      string
+	Outcome    Line
+	Enrollment string
+	Program    string // is empty where no program was concerned
+	Detail     string // is what the record tells beyond event and outcome
+}
+
+// AuditRowOf puts a record into a row. verify checks the token's signature in a record
+// that has one; its errors wrap [consent.ErrSignature] where it is wrong.
+func AuditRowOf(r audit.Record, verify func(audit.Record) error) AuditRow {
+	row := AuditRow{Event: text.Clean(string(r.Event)), Outcome: Line{Words: text.Clean(string(r.Outcome))},
+		Enrollment: text.Clean(r.Enrollment), Detail: text.Clean(auditDetail(r, verify))}
+	if r.Client != nil {
+		row.Program = text.Clean(strings.TrimSpace(r.Client.Command + " " + strconv.Itoa(r.Client.PID)))
+	}
+	switch r.Outcome {
+	case audit.Granted:
+		row.Outcome.Level = Good
+	case audit.Refused, audit.Failed:
+		row.Outcome.Level = Bad
+	case audit.Cancelled:
+		row.Outcome.Level = Warn
+	}
+	return row
+}
+
+func auditDetail(r audit.Record, verify func(audit.Record) error) string {
+	code, times, at, of := "", "", "", ""
+	if r.Code != 0 {
+		code = strconv.Itoa(r.Code)
+	}
+	if r.Count > 1 {
+		times = strconv.Itoa(r.Count) + " times"
+	}
+	if r.Server != "" {
+		at = "at " + r.Server
+	}
+	switch name := r.Token.TokenName(); {
+	case r.Event == audit.Signature && len(r.Key) >= 16:
+		of = "key " + r.Key[:16]
+	case name != "":
+		of = "token " + name
+	}
+	return join(code, r.Request, r.Reason, policyChange(r), signed(r, verify), r.Error, times, r.Version, at, of)
+}
+
+// policyChange says what became of a consent policy.
+func policyChange(r audit.Record) string {
+	words := r.Policy
+	if r.Was != "" && r.Was != r.Policy {
+		words = join(words, "was "+r.Was)
+	}
+	if r.Lowered {
+		words += " (less strict)"
+	}
+	return words
+}
+
+// signed says whether the signature in a record is good, "" without one.
+func signed(r audit.Record, verify func(audit.Record) error) string {
+	if len(r.Signature) == 0 {
+		return ""
+	}
+	switch err := verify(r); {
+	case err == nil:
+		return "signed"
+	case errors.Is(err, consent.ErrSignature):
+		return "WRONG SIGNATURE"
+	default:
+		return "signature not checked: " + err.Error()
+	}
+}
