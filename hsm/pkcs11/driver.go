@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/pkcs11/p11kit"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
@@ -142,11 +143,11 @@ func (d *Driver) module(ctx context.Context, c Module) (*module, error) {
 // candidates lists the modules that may hold what u names, each once, with their
 // identities.
 func (d *Driver) candidates(u hsm.URI) ([]Module, []hsm.Problem) {
-	where := sync.OnceValue(standardPlaces)
+	where := sync.OnceValue(p11kit.Standard)
 	all, seen, proxied := d.own(where)
 	var problems []hsm.Problem
 	if u.ModulePath != "" { // that one and no other
-		real := realPath(u.ModulePath)
+		real := p11kit.Real(u.ModulePath)
 		for _, m := range all {
 			if m.real == real {
 				return []Module{m}, nil
@@ -155,12 +156,12 @@ func (d *Driver) candidates(u hsm.URI) ([]Module, []hsm.Problem) {
 		return []Module{{Path: u.ModulePath, real: real}}, nil
 	}
 	if d.options.Discover && !proxied {
-		var found []Module
-		found, problems = where().discover()
+		var found []p11kit.Module
+		found, problems = where().Discover()
 		for _, m := range found {
-			if !seen[m.real] {
-				seen[m.real] = true
-				all = append(all, m)
+			if !seen[m.Real] {
+				seen[m.Real] = true
+				all = append(all, Module{Name: m.Name, Path: m.Path, real: m.Real})
 			}
 		}
 	}
@@ -178,15 +179,15 @@ func (d *Driver) candidates(u hsm.URI) ([]Module, []hsm.Problem) {
 
 // own lists the modules of the options, each once, and their identities. proxied
 // tells that one of them shows the modules of p11-kit's configuration.
-func (d *Driver) own(where func() places) (all []Module, seen map[string]bool, proxied bool) {
+func (d *Driver) own(where func() p11kit.Places) (all []Module, seen map[string]bool, proxied bool) {
 	seen = map[string]bool{}
 	for _, m := range d.options.Modules {
 		if !strings.ContainsRune(m.Path, '/') {
-			m.Path = where().resolve(m.Path)
+			m.Path = where().Resolve(m.Path)
 		}
-		if m.real = realPath(m.Path); !seen[m.real] {
+		if m.real = p11kit.Real(m.Path); !seen[m.real] {
 			seen[m.real] = true
-			proxied = proxied || isProxy(m.real)
+			proxied = proxied || p11kit.IsProxy(m.real)
 			all = append(all, m)
 		}
 	}

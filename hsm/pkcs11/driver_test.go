@@ -14,6 +14,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/pkcs11/p11kit"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
@@ -27,7 +28,7 @@ func TestBadModules(t *testing.T) {
 	}
 	libc := ""
 	for _, p := range []string{"/lib/x86_64-linux-gnu/libm.so.6", "/lib/aarch64-linux-gnu/libm.so.6", "/lib64/libm.so.6"} {
-		if exists(p) {
+		if _, err := os.Stat(p); err == nil {
 			libc = p
 		}
 	}
@@ -76,7 +77,7 @@ func TestModulePathLoadsNothingElse(t *testing.T) {
 	u := tokenURI(t, first, testLabel)
 	d := New(Options{Discover: true, Modules: []Module{{Path: "/nonexistent/a.so"}}})
 	defer d.Close()
-	u.ModulePath = realPath(soft.Module) // another path to the same file
+	u.ModulePath = p11kit.Real(soft.Module) // another path to the same file
 	tok, err := d.Open(t.Context(), u)
 	if err != nil {
 		t.Fatal(err)

@@ -31,7 +31,7 @@ type Module struct {
 	// many libraries find their configuration by it. It stays there.
 	Env map[string]string
 
-	real string // its identity, see realPath, once it was looked up
+	real string // its identity, see [p11kit.Real], once it was looked up
 }
 
 // named tells whether a URI's module-name (RFC 7512 section 2.3) means m.
@@ -39,12 +39,4 @@ func (m Module) named(name string) bool {
 	base := filepath.Base(m.Path)
 	stem, _, _ := strings.Cut(base, ".")
 	return name == m.Name || name == base || name == stem || "lib"+name == stem
-}
-
-// realPath is the module's identity: two paths to one file are one module.
-func realPath(path string) string {
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		return real
-	}
-	return filepath.Clean(path)
 }

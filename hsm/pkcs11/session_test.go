@@ -21,6 +21,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/pkcs11/p11kit"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/test/need"
 )
@@ -415,7 +416,7 @@ func TestOpeningIsOfItsTime(t *testing.T) {
 		return tok.(*token).d
 	}
 
-	slow, err := newLock(t.TempDir(), realPath(other))
+	slow, err := newLock(t.TempDir(), p11kit.Real(other))
 	if err != nil {
 		t.Fatal(err)
 	}

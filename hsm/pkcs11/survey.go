@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/pkcs11/p11kit"
 )
 
 var _ hsm.Surveyor = (*Driver)(nil)
@@ -36,7 +37,7 @@ func (d *Driver) candidate(s hsm.Source) Module {
 			return c
 		}
 	}
-	return Module{Path: s.Path, real: realPath(s.Path)}
+	return Module{Path: s.Path, real: p11kit.Real(s.Path)}
 }
 
 // Match implements [hsm.Surveyor].
@@ -44,7 +45,7 @@ func (*Driver) Match(tokens []hsm.TokenInfo, u hsm.URI) []hsm.TokenInfo { return
 
 // Uses implements [hsm.Surveyor].
 func (d *Driver) Uses(s hsm.Source) (n int, open bool) {
-	real := realPath(s.Path)
+	real := p11kit.Real(s.Path)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	m := d.modules[real]
@@ -61,7 +62,7 @@ func (d *Driver) Uses(s hsm.Source) (n int, open bool) {
 // or that are discovered: code that the user or the system vouches for, unlike
 // a path that somebody else's file gives.
 func (d *Driver) Knows(path string) bool {
-	where := sync.OnceValue(standardPlaces)
+	where := sync.OnceValue(p11kit.Standard)
 	_, own, proxied := d.own(where)
-	return len(own) > 0 && own[realPath(path)] || d.options.Discover && !proxied && where().has(path)
+	return len(own) > 0 && own[p11kit.Real(path)] || d.options.Discover && !proxied && where().Has(path)
 }

@@ -98,7 +98,7 @@ func under(path, part string) bool { return path == part || strings.HasPrefix(pa
 // before main; their parts are their own. Charm only ui/tui.
 var drivers = map[string][]string{
 	"hsm/piv": {"ui/drivers"}, "hsm/pkcs11": {"ui/drivers"}, "ui/drivers": {"main", "ui/signer/early"},
-	"hsm/piv/applet": {"hsm/piv"}, "hsm/piv/pcsc": {"hsm/piv", "hsm/piv/applet"},
+	"hsm/piv/applet": {"hsm/piv"}, "hsm/piv/pcsc": {"hsm/piv", "hsm/piv/applet"}, "hsm/pkcs11/p11kit": {"hsm/pkcs11"},
 }
 
 func TestImports(t *testing.T) {

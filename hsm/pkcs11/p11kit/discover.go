@@ -1,4 +1,4 @@
-package pkcs11
+package p11kit
 
 import (
 	"cmp"
@@ -17,11 +17,26 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 )
 
+// Module is a module that was found.
+type Module struct {
+	Name string // p11-kit's name, if it has one
+	Path string
+	Real string // its identity, see [Real]
+}
+
+// Real is the identity of the module at a path: two paths to one file are one module.
+func Real(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		return real
+	}
+	return filepath.Clean(path)
+}
+
 // program is our name in p11-kit's enable-in and disable-in.
 const program = "kubehsm"
 
-// places are where modules and p11-kit's configuration are looked for.
-type places struct {
+// Places are where modules and p11-kit's configuration are looked for.
+type Places struct {
 	systemConf, userConf string           // pkcs11.conf files
 	system               []string         // folders of *.module files, the stronger last
 	user                 string           // the user's own such folder, stronger still
@@ -30,8 +45,8 @@ type places struct {
 	tpm                  string           // the TPM's device
 }
 
-// standardPlaces are p11-kit's, see pkcs11.conf(5).
-func standardPlaces() places {
+// Standard are p11-kit's places and the usual ones of this system, see pkcs11.conf(5).
+func Standard() Places {
 	config := os.Getenv("XDG_CONFIG_HOME")
 	if !filepath.IsAbs(config) {
 		config = ""
@@ -39,7 +54,7 @@ func standardPlaces() places {
 			config = filepath.Join(home, ".config")
 		}
 	}
-	p := places{
+	p := Places{
 		systemConf: "/etc/pkcs11/pkcs11.conf",
 		tpm:        "/dev/tpmrm0",
 		system:     []string{"/usr/share/p11-kit/modules", "/etc/pkcs11/modules"},
@@ -90,22 +105,22 @@ func triplet(arch string) string {
 	}[arch]
 }
 
-// discover lists the modules of p11-kit's configuration, then those in
+// Discover lists the modules of p11-kit's configuration, then those in
 // well-known places, each real file once. What p11-kit's configuration turns
 // off for us, or has for certificates only, is left out altogether.
-func (p places) discover() ([]Module, []hsm.Problem) {
+func (p Places) Discover() ([]Module, []hsm.Problem) {
 	configs, problems := p.configs()
 	var found []Module
 	seen := map[string]bool{}
 	for _, c := range configs {
-		m := Module{Name: c.name, Path: p.resolve(c.values["module"])}
+		m := Module{Name: c.name, Path: p.Resolve(c.values["module"])}
 		if m.Path == "" {
 			continue
 		}
-		if m.real = realPath(m.Path); seen[m.real] {
+		if m.Real = Real(m.Path); seen[m.Real] {
 			continue
 		}
-		seen[m.real] = true
+		seen[m.Real] = true
 		if c.offers(m) {
 			found = append(found, m)
 		}
@@ -115,18 +130,18 @@ func (p places) discover() ([]Module, []hsm.Problem) {
 		if err != nil || !info.Mode().IsRegular() {
 			continue
 		}
-		if real := realPath(path); !seen[real] {
+		if real := Real(path); !seen[real] {
 			seen[real] = true
-			found = append(found, Module{Path: path, real: real})
+			found = append(found, Module{Path: path, Real: real})
 		}
 	}
-	found = slices.DeleteFunc(found, func(m Module) bool { return p.idle(m.real) })
+	found = slices.DeleteFunc(found, func(m Module) bool { return p.idle(m.Real) })
 	return found, problems
 }
 
-// has tells whether [places.discover] lists the module at path, without a look
+// Has tells whether [Places.Discover] lists the module at path, without a look
 // at all the others: somebody waits for it with each signature.
-func (p places) has(path string) bool {
+func (p Places) Has(path string) bool {
 	file, err := os.Stat(path)
 	if err != nil || !file.Mode().IsRegular() {
 		return false
@@ -137,24 +152,24 @@ func (p places) has(path string) bool {
 	}
 	configs, _ := p.configs()
 	for _, c := range configs {
-		if at := p.resolve(c.values["module"]); at != "" && same(at) {
-			m := Module{Path: at, real: realPath(at)}
-			return c.offers(m) && !p.idle(m.real)
+		if at := p.Resolve(c.values["module"]); at != "" && same(at) {
+			m := Module{Path: at, Real: Real(at)}
+			return c.offers(m) && !p.idle(m.Real)
 		}
 	}
 	for at := range p.wellKnown {
 		if at == path || same(at) {
-			return !p.idle(realPath(path))
+			return !p.idle(Real(path))
 		}
 	}
 	return false
 }
 
 // idle tells that the device of the module with that identity cannot be reached.
-func (p places) idle(real string) bool { return tpmModule(real) && !hasTPM(p.tpm) }
+func (p Places) idle(real string) bool { return IsTPM(real) && !hasTPM(p.tpm) }
 
-// resolve makes a module's path absolute as p11-kit does.
-func (p places) resolve(path string) string {
+// Resolve makes a module's path absolute as p11-kit does.
+func (p Places) Resolve(path string) string {
 	if path == "" || filepath.IsAbs(path) {
 		return path
 	}
@@ -170,7 +185,7 @@ func (p places) resolve(path string) string {
 }
 
 // configs reads the .module files, merged by name, the highest priority first.
-func (p places) configs() ([]config, []hsm.Problem) {
+func (p Places) configs() ([]config, []hsm.Problem) {
 	var problems []hsm.Problem
 	load := func(path string) map[string]string {
 		values, err := readConfig(path)
@@ -218,9 +233,9 @@ func (p places) configs() ([]config, []hsm.Problem) {
 	return all, problems
 }
 
-// isProxy recognises p11-kit's proxy module, which shows the tokens of all
+// IsProxy recognises p11-kit's proxy module, which shows the tokens of all
 // configured modules once more. real is the module's identity.
-func isProxy(real string) bool {
+func IsProxy(real string) bool {
 	name := filepath.Base(real)
 	return strings.HasPrefix(name, "p11-kit-proxy") || strings.HasPrefix(name, "libp11-kit")
 }
@@ -256,7 +271,7 @@ func (c config) priority() int {
 }
 
 // offers tells whether m is one for us.
-func (c config) offers(m Module) bool { return c.wanted() && !isTrust(m.Path) && !isProxy(m.real) }
+func (c config) offers(m Module) bool { return c.wanted() && !isTrust(m.Path) && !IsProxy(m.Real) }
 
 // wanted applies enable-in, disable-in and trust-policy.
 func (c config) wanted() bool {

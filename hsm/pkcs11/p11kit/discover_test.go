@@ -1,4 +1,4 @@
-package pkcs11
+package p11kit
 
 import (
 	"os"
@@ -32,9 +32,9 @@ func tree(t *testing.T, files map[string]string) string {
 	return root
 }
 
-func placesIn(root string) places {
+func placesIn(root string) Places {
 	at := func(name string) string { return filepath.Join(root, name) }
-	return places{
+	return Places{
 		systemConf: at("etc/pkcs11.conf"), userConf: at("home/pkcs11.conf"),
 		system: []string{at("share"), at("etc/modules")}, user: at("home/modules"),
 		libraries: []string{at("lib")}, wellKnown: slices.Values([]string{at("known/a.so"), at("known/b.so"), at("known/none.so")}),
@@ -102,7 +102,7 @@ func TestDiscover(t *testing.T) {
 					}
 				}
 			}
-			found, problems := placesIn(root).discover()
+			found, problems := placesIn(root).Discover()
 			var got []string
 			for _, m := range found {
 				rel, err := filepath.Rel(root, m.Path)
@@ -116,30 +116,15 @@ func TestDiscover(t *testing.T) {
 			}
 			for name := range base {
 				path := filepath.Join(root, name)
-				listed := slices.ContainsFunc(found, func(m Module) bool { return realPath(m.Path) == realPath(path) })
-				if has := placesIn(root).has(path); has != listed {
+				listed := slices.ContainsFunc(found, func(m Module) bool { return Real(m.Path) == Real(path) })
+				if has := placesIn(root).Has(path); has != listed {
 					t.Errorf("%s is listed: %t, but it has it: %t", name, listed, has)
 				}
 			}
-			if placesIn(root).has(filepath.Join(root, "known", "none.so")) {
+			if placesIn(root).Has(filepath.Join(root, "known", "none.so")) {
 				t.Error("it has what is not there")
 			}
 		})
-	}
-}
-
-func TestModuleNamed(t *testing.T) {
-	m := Module{Name: "softhsm2", Path: "/usr/lib/softhsm/libsofthsm2.so"}
-	for _, name := range []string{"softhsm2", "libsofthsm2.so", "libsofthsm2"} {
-		if !m.named(name) {
-			t.Errorf("not named %s", name)
-		}
-	}
-	if m.named("opensc") || m.named("libsoft") {
-		t.Error("named something else")
-	}
-	if m.Name = ""; !m.named("softhsm2") {
-		t.Error("libsofthsm2.so is not softhsm2")
 	}
 }
 

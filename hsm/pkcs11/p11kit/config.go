@@ -1,4 +1,4 @@
-package pkcs11
+package p11kit
 
 import (
 	"fmt"

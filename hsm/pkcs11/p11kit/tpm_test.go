@@ -1,4 +1,4 @@
-package pkcs11
+package p11kit
 
 import (
 	"path/filepath"
@@ -16,7 +16,7 @@ func TestDiscoverTPM(t *testing.T) {
 	names := func(device string) (all []string) {
 		p := placesIn(root)
 		p.tpm = filepath.Join(root, device)
-		found, problems := p.discover()
+		found, problems := p.Discover()
 		if len(problems) > 0 {
 			t.Error(problems)
 		}

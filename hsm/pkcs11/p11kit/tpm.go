@@ -1,4 +1,4 @@
-package pkcs11
+package p11kit
 
 import (
 	"os"
@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// tpmModule recognises tpm2-pkcs11, which distributions configure for every
+// IsTPM recognises tpm2-pkcs11, which distributions configure for every
 // program: without a TPM it makes a folder in the user's home, writes to
 // standard error and fails. real is the module's identity.
-func tpmModule(real string) bool {
+func IsTPM(real string) bool {
 	stem, _, _ := strings.Cut(filepath.Base(real), ".")
 	return stem == "libtpm2_pkcs11"
 }
