@@ -61,7 +61,7 @@ func Model(ctx context.Context, o Options, clock func() time.Time) (root tea.Mod
 
 func newModelWith(ctx context.Context, o Options, t timing) *model {
 	flow := *o.Flow
-	all := shared{flow: &flow, backend: &backend{&flow}, runner: task.New(ctx), keys: keys.Default()}
+	all := shared{flow: &flow, runner: task.New(ctx), keys: keys.Default()}
 	all.runner.Finishing = o.Finishing
 	sources := store.Sources{Tokens: token.Tokens{Env: &flow}, Contexts: contexts.New(&flow), Unfinished: enrolling.NewStore(&flow)}
 	all.store = store.New(sources, all.runner, o.ClusterProgress)

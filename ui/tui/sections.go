@@ -10,7 +10,9 @@ import (
 	flowenroll "github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
+	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/flow/session"
+	flowtoken "github.com/kubehsm/kubehsm/ui/flow/token"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
 	"github.com/kubehsm/kubehsm/ui/tui/screen/activity"
@@ -27,7 +29,6 @@ import (
 
 // shared is what the parts of the terminal UI work with; there is one of each.
 type shared struct {
-	backend  Backend
 	flow     *env.Env
 	runner   *task.Runner
 	store    *store.Store
@@ -38,11 +39,6 @@ type shared struct {
 
 // tools are what every screen works with.
 func (s shared) tools() screen.Tools { return screen.Tools{Runner: s.runner, Keys: s.keys} }
-
-// services are what a screen works with that needs no more of the use cases than B.
-func services[B any](s shared, b B) screen.Services[B] {
-	return screen.Services[B]{Tools: s.tools(), Backend: b}
-}
 
 // factory makes screens of what they work with.
 type factory struct {
@@ -62,7 +58,8 @@ func (f *factory) sections() []*section {
 				Enroll: func(o enrolling.Options) screen.Screen { return f.wizard(enroll.Start{Options: o}) }})
 		}},
 		{id: screen.Requests, title: "Requests", make: func() screen.Screen {
-			return requests.New(services[requests.Backend](f.shared, f.backend))
+			return requests.New(requests.Services{Tools: f.tools(), Requests: request.NewRequests(f.flow), Own: request.NewOwn(f.flow),
+				Approvals: flowdesk.NewApprovals(f.flow)})
 		}},
 		{id: screen.Activity, title: "Activity", make: func() screen.Screen {
 			return activity.New(f.tools(), session.Agent{Env: f.flow}, flowcontexts.New(f.flow))
@@ -91,5 +88,6 @@ func (f *factory) wizardFor(token *hsm.View, slot *hsm.Slot) screen.Screen {
 
 // token makes the screen of one token.
 func (f *factory) token(v hsm.View, slot *hsm.Slot) screen.Screen {
-	return token.New(token.Services{Services: services[token.Backend](f.shared, f.backend), Store: f.store, Enroll: f.wizardFor}, v, slot)
+	return token.New(token.Services{Tools: f.tools(), Tokens: flowtoken.Tokens{Env: f.flow}, TokenKeys: flowtoken.Keys{Env: f.flow},
+		Requests: request.NewOwn(f.flow), Store: f.store, Enroll: f.wizardFor}, v, slot)
 }

@@ -15,13 +15,6 @@ type Tools struct {
 	Keys   keys.Map
 }
 
-// Services are what a screen works with; the root passes them. B is what it
-// needs of the use cases.
-type Services[B any] struct {
-	Tools
-	Backend B
-}
-
 // Act is an action and what its key does.
 type Act struct {
 	Action

@@ -36,7 +36,7 @@ func (m *Model) start(now time.Time) tea.Cmd {
 
 // own reads what was filed from here.
 func (m *Model) own(ctx context.Context, kubeContext string) ([]change, error) {
-	views, err := m.Backend.OwnRequests(ctx, kubeContext)
+	views, err := m.Own.List(ctx, kubeContext)
 	changes := make([]change, 0, len(views))
 	for _, v := range views {
 		changes = append(changes, change{row: rowOf(v)})
@@ -48,7 +48,7 @@ func (m *Model) own(ctx context.Context, kubeContext string) ([]change, error) {
 // Following goes on whatever happens to the cluster; whether it answers at all,
 // and lets us look, the first page of a list tells.
 func (m *Model) follow(ctx context.Context, id task.ID, kubeContext string, f request.Filter) error {
-	page, err := m.Backend.Requests(ctx, kubeContext, request.Filter{})
+	page, err := m.Requests.List(ctx, kubeContext, request.Filter{})
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func (m *Model) follow(ctx context.Context, id task.ID, kubeContext string, f re
 		}
 		break
 	}
-	events, err := m.Backend.WatchRequests(ctx, kubeContext, f)
+	events, err := m.Requests.Watch(ctx, kubeContext, f)
 	if err != nil {
 		return err
 	}

@@ -6,7 +6,6 @@ package requests
 import (
 	"context"
 	"errors"
-	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
+	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/text"
@@ -26,19 +26,13 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
-// Backend is what the screens need of the use cases.
-type Backend interface {
-	Requests(ctx context.Context, kubeContext string, f request.Filter) (iter.Seq2[request.View, error], error)
-	WatchRequests(ctx context.Context, kubeContext string, f request.Filter) (iter.Seq2[request.Event, error], error)
-	OwnRequests(ctx context.Context, kubeContext string) ([]request.View, error)
-	Request(ctx context.Context, kubeContext, name string, look request.LookOptions) (request.View, error)
-	Decide(ctx context.Context, kubeContext string, seen request.View, o request.DecideOptions) (request.View, error)
-	ResumeRequest(ctx context.Context, kubeContext, name string) (request.View, error)
-	CancelRequest(ctx context.Context, kubeContext, name string) error
-}
-
 // Services are what the screens work with; the root passes them.
-type Services = screen.Services[Backend]
+type Services struct {
+	screen.Tools
+	Requests  request.Requests
+	Own       request.Own
+	Approvals desk.Approvals
+}
 
 // row is what the list keeps of a request: of ten thousand no more than this is
 // in memory. The closer look reads the request itself.
@@ -286,7 +280,7 @@ func (m *Model) cancel(r row) tea.Cmd {
 		if err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Take " + r.name + " back?", Detail: "The request is deleted from the cluster. The key stays."}); err != nil {
 			return err
 		}
-		return m.Backend.CancelRequest(ctx, kubeContext, r.name)
+		return m.Own.Cancel(ctx, kubeContext, r.name)
 	})
 }
 
@@ -295,7 +289,7 @@ func (m *Model) resume(r row) tea.Cmd {
 	kubeContext := m.context
 	return screen.Operate(screen.Operation{Title: "File the request", Command: withContext("kubehsm csr resume "+shell.Quote(r.name), kubeContext), Writes: true,
 		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
-			v, err := m.Backend.ResumeRequest(ctx, kubeContext, r.name)
+			v, err := m.Own.Resume(ctx, kubeContext, r.name)
 			return screen.Report{Said: v.Name + ": " + v.State}, err
 		}})
 }

@@ -18,7 +18,9 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
+	flow "github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/tui/screentest"
 	"github.com/kubehsm/kubehsm/ui/tui/tuitest"
 )
@@ -255,4 +257,154 @@ func TestMine(t *testing.T) {
 	r.Sees("Take " + names[0] + " back?")
 	r.Press("y")
 	r.Until("taken back", func() bool { return len(server.Names(flowtest.Requests)) == 0 })
+}
+
+// TestSecondPerson: break-glass takes one, so that nobody approves his own.
+func TestSecondPerson(t *testing.T) {
+	w := screentest.New(t)
+	server := w.Cluster("jane", "dev")
+	asked := request(t, "break-1", "jane", "jane", time.Minute, flow.BreakGlassGroup)
+	asked.Spec.ExpirationSeconds = new(int32(3600))
+	asked.Annotations = map[string]string{csr.ReasonAnnotation: "the cluster is on fire"}
+	server.Put(flowtest.Requests, asked)
+	r := w.Open("3")
+	r.Sees(flow.BreakGlassGroup)
+	r.Press("enter")
+	r.Sees("State     pending")
+	r.Press("a")
+	r.Sees("Approve it?")
+	if strings.Contains(r.View(), "If yours") {
+		t.Errorf("break-glass without a second person:\n%s", r.View())
+	}
+	r.Press("enter")
+	r.Sees("error: ")
+	if kind, _ := condition(t, server, "break-1"); kind != "" {
+		t.Errorf("it is %s", kind)
+	}
+}
+
+// TestRefusals: what is not what its ticket is for cannot be approved, and says why;
+// denying it goes.
+func TestRefusals(t *testing.T) {
+	w := screentest.New(t)
+	server := w.Cluster("admin", "system:masters")
+	server.Put(flowtest.Secrets, flowtest.Object{"apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token",
+		"metadata": flowtest.Object{"name": "bootstrap-token-abcdef", "namespace": "kube-system"},
+		"data": map[string][]byte{"token-id": []byte("abcdef"), "token-secret": []byte("0123456789abcdef"), "expiration": []byte("2126-11-21T09:30:00Z"),
+			"usage-bootstrap-authentication": []byte("true"), "description": []byte(ticket.Terms{User: "jane", Groups: []string{"dev"}}.Description())}})
+	asked := request(t, "mallory-1", "system:bootstrap:abcdef", "mallory", time.Minute, "system:masters")
+	asked.Spec.Groups = []string{ticket.Group}
+	server.Put(flowtest.Requests, asked)
+	r := w.Open("3")
+	r.Sees("mallory")
+	r.Press("enter")
+	r.Sees(`it asks for the user "mallory", its ticket is for "jane"`, `Ticket for  the user "jane", in "dev"`)
+	r.Press("a")
+	r.Sees("approve: ")
+	if strings.Contains(r.View(), "Approve it?") {
+		t.Errorf("it can be approved:\n%s", r.View())
+	}
+	r.Press("x")
+	r.Sees("--accept-risk=mismatch")
+	r.Press("esc", "d")
+	r.Sees("Deny it, for good?", "that it was filed with is ended, too.")
+	r.Press("enter")
+	r.Sees("mallory-1: denied")
+	if kind, _ := condition(t, server, "mallory-1"); kind != "Denied" {
+		t.Errorf("it is %s", kind)
+	}
+	if left := server.Names(flowtest.Secrets); len(left) != 0 {
+		t.Errorf("the ticket is there: %q", left)
+	}
+}
+
+// TestManyRequests: as many as a busy cluster has come in, are filtered and walked.
+func TestManyRequests(t *testing.T) {
+	w := screentest.New(t)
+	server := w.Cluster("admin", "system:masters")
+	one := request(t, "", "jane", "jane", time.Hour, "dev")
+	for i := range 2_000 {
+		one.Name, one.Spec.Username = fmt.Sprintf("request-%d", i), fmt.Sprintf("user-%d", i)
+		server.Put(flowtest.Requests, one)
+	}
+	r := w.Open("3")
+	r.Sees("2000 requests pending")
+	r.Press("/", `"user-198"`)
+	r.Sees("11 requests of 2000")
+	r.Press("esc", "G")
+	r.Sees("user-999") // names are sorted where the age is the same
+}
+
+// TestIssued: the closer look at a request that is approved tells by itself when the
+// certificate is there.
+func TestIssued(t *testing.T) {
+	r, server := look(t)
+	r.Press("a")
+	r.Sees("Approve it?")
+	r.Press("enter")
+	r.Sees("State     approved")
+	server.Issue("kubehsm-jane")
+	r.Time = r.Time.Add(3 * time.Second)
+	r.Sees("State     issued")
+	r.Press("d")
+	r.Sees("deny: it is issued")
+}
+
+// TestCopies: names and the fingerprint, and the commands that do the same.
+func TestCopies(t *testing.T) {
+	r, server := open(t)
+	copied := func(key, want string) {
+		t.Helper()
+		r.Press(key)
+		r.Until("copied "+want, func() bool { return r.Copied() == want })
+	}
+	r.Press("/", `"dev"`, "enter")
+	copied("c", "kubehsm-jane")
+	r.Press("x")
+	r.Sees("kubehsm csr list --pending --watch", "kubehsm csr show kubehsm-jane")
+	r.Press("esc", "o")
+	r.Sees("role to ask for: you may list them")
+	r.Press("enter")
+	r.Sees("State     pending")
+	copied("c", "kubehsm-jane")
+	var filed certificatesv1.CertificateSigningRequest
+	server.Get(flowtest.Requests, "kubehsm-jane", &filed)
+	found, err := csr.InspectRequest(filed.Spec.Request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied("f", found.SPKIHash)
+	r.Press("x")
+	r.Sees("kubehsm csr show kubehsm-jane", "kubehsm csr approve kubehsm-jane", "kubehsm csr deny kubehsm-jane")
+}
+
+// TestFileAgain: a request that was signed here and could not be filed is filed.
+func TestFileAgain(t *testing.T) {
+	w := screentest.New(t)
+	server := w.Cluster("jane", "dev")
+	card := w.Cards.Add(hsmtest.FakeOptions{Serial: "12345678"})
+	w.Generate(card, hsm.GenerateOptions{Algorithm: hsm.ECDSAP256, Slot: "9a"})
+	r := w.Open("")
+	r.Sees("9a")
+	r.Press("enter")
+	r.Sees("change PIN")
+	server.Forbid("create certificatesigningrequests")
+	r.Press("s")
+	r.Sees("A request for the key in")
+	r.Press(`"jane"`, "enter")
+	r.Type("PIN of", "123456")
+	r.Sees("error: ")
+	server.Allow("create certificatesigningrequests")
+	r.Press("esc", "3")
+	r.Sees("0 requests pending")
+	r.Press("a", "a")
+	r.Sees("1 request filed from here", "not filed")
+	r.Press("s")
+	r.Sees(": pending")
+	r.Loses("not filed")
+	if names := server.Names(flowtest.Requests); len(names) != 1 {
+		t.Errorf("filed: %q", names)
+	}
+	r.Press("s")
+	r.Sees("file it again: it was filed")
 }

@@ -108,7 +108,7 @@ func (m *Model) enroll(s hsm.Slot, ok bool) tea.Cmd {
 func (c contents) reset() tea.Cmd {
 	u := c.info.URI()
 	return screen.Change("Reset the token", by("token reset", u), "the PIV application is as new: change PIN, PUK and management key before it is used", func(ctx context.Context, p hsm.Prompter) error {
-		_, err := c.Backend.ResetToken(ctx, u, func(l token.Loss) (hsm.Prompter, error) { return losing(p, l), nil })
+		_, err := c.Tokens.Reset(ctx, u, func(l token.Loss) (hsm.Prompter, error) { return losing(p, l), nil })
 		return err
 	})
 }
@@ -149,7 +149,7 @@ func (c contents) initialize() tea.Cmd {
 					return err
 				}
 			}
-			_, err := c.Backend.InitToken(ctx, u, o, p)
+			_, err := c.Tokens.Init(ctx, u, o, p)
 			return err
 		})
 	})

@@ -34,7 +34,7 @@ func (c contents) show(s hsm.Slot) tea.Cmd {
 func (c contents) attest(s hsm.Slot) tea.Cmd {
 	return screen.Operate(screen.Operation{Title: "Attest the key", Command: by("key attest", s.URI),
 		Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
-			a, err := c.Backend.AttestKey(ctx, s.URI, nil)
+			a, err := c.TokenKeys.Attest(ctx, s.URI, nil)
 			if err != nil {
 				return screen.Report{}, err
 			}
@@ -55,7 +55,7 @@ func (c contents) importCertificate(s hsm.Slot) tea.Cmd {
 			if err != nil {
 				return err
 			}
-			_, err = c.Backend.ImportCertificate(ctx, s.URI, "", b, p)
+			_, err = c.TokenKeys.Import(ctx, s.URI, "", b, p)
 			return err
 		})
 	})
@@ -87,7 +87,7 @@ func (c contents) export(s hsm.Slot) tea.Cmd {
 
 func (c contents) deleteCertificate(s hsm.Slot) tea.Cmd {
 	return screen.Change("Delete the certificate", by("certificate delete", s.URI), "the certificate is removed", func(ctx context.Context, p hsm.Prompter) error {
-		l, err := c.Backend.Loss(ctx, s.URI)
+		l, err := c.Tokens.Loss(ctx, s.URI)
 		if err != nil {
 			return err
 		}
@@ -97,6 +97,6 @@ func (c contents) deleteCertificate(s hsm.Slot) tea.Cmd {
 		if err != nil {
 			return err
 		}
-		return c.Backend.DeleteCertificate(ctx, s.URI, l, p)
+		return c.TokenKeys.DeleteCertificate(ctx, s.URI, l, p)
 	})
 }

@@ -65,7 +65,7 @@ func (c contents) generate(s hsm.Slot) tea.Cmd {
 					return err
 				}
 			}
-			_, err := c.Backend.GenerateKey(ctx, u, o, p)
+			_, err := c.TokenKeys.Generate(ctx, u, o, p)
 			return err
 		})
 	})
@@ -73,7 +73,7 @@ func (c contents) generate(s hsm.Slot) tea.Cmd {
 
 // confirmLoss shows what is lost and has the token's serial typed.
 func (c contents) confirmLoss(ctx context.Context, u hsm.URI, p hsm.Prompter, question, detail string) (token.Loss, error) {
-	l, err := c.Backend.Loss(ctx, u)
+	l, err := c.Tokens.Loss(ctx, u)
 	if err != nil {
 		return l, err
 	}
@@ -101,7 +101,7 @@ func (c contents) move(s hsm.Slot) tea.Cmd {
 			return nil
 		}
 		return screen.Change("Move the key", by("key move --to "+to.Label, s.URI), "the key is in slot "+to.Label+" now", func(ctx context.Context, p hsm.Prompter) error {
-			_, _, err := c.Backend.MoveKey(ctx, s.URI, to.Label, p)
+			_, _, err := c.TokenKeys.Move(ctx, s.URI, to.Label, p)
 			return err
 		})
 	})
@@ -113,6 +113,6 @@ func (c contents) deleteKey(s hsm.Slot) tea.Cmd {
 		if err != nil {
 			return err
 		}
-		return c.Backend.DeleteKey(ctx, s.URI, l, p)
+		return c.TokenKeys.Delete(ctx, s.URI, l, p)
 	})
 }

@@ -4,15 +4,12 @@ package token
 
 import (
 	"context"
-	"crypto/x509"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
-	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/flow/token"
 	"github.com/kubehsm/kubehsm/ui/present"
@@ -23,30 +20,14 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
-// Backend is what the screen needs of the use cases.
-type Backend interface {
-	Token(ctx context.Context, u hsm.URI) (token.Details, error)
-	ChangePIN(ctx context.Context, u hsm.URI, kind hsm.PINKind, p hsm.Prompter) (token.Details, error)
-	UnblockPIN(ctx context.Context, u hsm.URI, p hsm.Prompter) (token.Details, error)
-	SetRetries(ctx context.Context, u hsm.URI, pin, puk int, p hsm.Prompter) (token.Details, error)
-	SetManagementKey(ctx context.Context, u hsm.URI, o hsm.ManagementKeyOptions, p hsm.Prompter) (*hsm.Secret, token.Details, error)
-	InitToken(ctx context.Context, u hsm.URI, o hsm.InitializeOptions, p hsm.Prompter) (hsm.TokenInfo, error)
-	ResetToken(ctx context.Context, u hsm.URI, confirm func(token.Loss) (hsm.Prompter, error)) (token.Details, error)
-	Loss(ctx context.Context, u hsm.URI) (token.Loss, error)
-	GenerateKey(ctx context.Context, u hsm.URI, o hsm.GenerateOptions, p hsm.Prompter) (hsm.Slot, error)
-	DeleteKey(ctx context.Context, u hsm.URI, l token.Loss, p hsm.Prompter) error
-	DeleteCertificate(ctx context.Context, u hsm.URI, l token.Loss, p hsm.Prompter) error
-	MoveKey(ctx context.Context, u hsm.URI, slot string, p hsm.Prompter) (hsm.Slot, []string, error)
-	ImportCertificate(ctx context.Context, u hsm.URI, name string, pem []byte, p hsm.Prompter) (*csr.Certificate, error)
-	CreateRequest(ctx context.Context, o enrolling.Options, p hsm.Prompter) (request.View, error)
-	AttestKey(ctx context.Context, u hsm.URI, roots []*x509.Certificate) (token.Attestation, error)
-}
-
 // Services are what the screen works with; the root passes them.
 type Services struct {
-	screen.Services[Backend]
-	Store  *store.Store
-	Enroll func(*hsm.View, *hsm.Slot) screen.Screen
+	screen.Tools
+	Tokens    token.Tokens
+	TokenKeys token.Keys
+	Requests  request.Own
+	Store     *store.Store
+	Enroll    func(*hsm.View, *hsm.Slot) screen.Screen
 }
 
 // Model is the screen.
@@ -109,7 +90,7 @@ func (m *Model) read(now time.Time) tea.Cmd {
 	m.job.Cancel()
 	u := m.uri()
 	h, cmd := m.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
-		d, err := m.Backend.Token(ctx, u)
+		d, err := m.Tokens.Details(ctx, u)
 		return detailsMsg{id: id, details: d, err: err}
 	})
 	m.job = h

@@ -58,7 +58,7 @@ func (c contents) request(s hsm.Slot) tea.Cmd {
 		}
 		return screen.Operate(screen.Operation{Title: "File a request", Command: by(command, s.URI), Writes: true,
 			Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
-				v, err := c.Backend.CreateRequest(ctx, o, p)
+				v, err := c.Requests.Create(ctx, "", o, p)
 				return screen.Report{Said: v.Name + " is filed: it must be approved now"}, err
 			}})
 	})

@@ -26,7 +26,7 @@ type secrets struct {
 func (s secrets) pin() tea.Cmd {
 	u := s.info.URI()
 	return screen.Change("Change the PIN", by("token pin change", u), "the PIN is changed", func(ctx context.Context, p hsm.Prompter) error {
-		_, err := s.Backend.ChangePIN(ctx, u, hsm.UserPIN, p)
+		_, err := s.Tokens.ChangePIN(ctx, u, hsm.UserPIN, p)
 		return err
 	})
 }
@@ -34,7 +34,7 @@ func (s secrets) pin() tea.Cmd {
 func (s secrets) unblock() tea.Cmd {
 	u := s.info.URI()
 	return screen.Change("Set a new PIN", by("token pin unblock", u), "the new PIN is set", func(ctx context.Context, p hsm.Prompter) error {
-		_, err := s.Backend.UnblockPIN(ctx, u, p)
+		_, err := s.Tokens.UnblockPIN(ctx, u, p)
 		return err
 	})
 }
@@ -66,7 +66,7 @@ func (s secrets) second() tea.Cmd {
 
 func (s secrets) change(u hsm.URI, kind hsm.PINKind, command string) tea.Cmd {
 	return screen.Change("Change the "+string(kind), command, "the "+string(kind)+" is changed", func(ctx context.Context, p hsm.Prompter) error {
-		_, err := s.Backend.ChangePIN(ctx, u, kind, p)
+		_, err := s.Tokens.ChangePIN(ctx, u, kind, p)
 		return err
 	})
 }
@@ -78,7 +78,7 @@ func (s secrets) randomPUK(ctx context.Context, u hsm.URI, p hsm.Prompter) error
 	if err != nil {
 		return err
 	}
-	_, err = s.Backend.ChangePIN(ctx, u, hsm.PUK, fresh.Before(p))
+	_, err = s.Tokens.ChangePIN(ctx, u, hsm.PUK, fresh.Before(p))
 	puk := fresh.InForce(err)
 	defer puk.Zero()
 	if puk == nil {
@@ -108,7 +108,7 @@ func (s secrets) retries() tea.Cmd {
 		}
 		command := by(fmt.Sprintf("token retries --pin %d --puk %d", n["pin"], n["puk"]), u)
 		return screen.Change("Set the number of tries", command, "the number of tries is set", func(ctx context.Context, p hsm.Prompter) error {
-			_, err := s.Backend.SetRetries(ctx, u, n["pin"], n["puk"], p)
+			_, err := s.Tokens.SetRetries(ctx, u, n["pin"], n["puk"], p)
 			return err
 		})
 	})
@@ -156,7 +156,7 @@ func (s secrets) setManagementKey(ctx context.Context, u hsm.URI, o hsm.Manageme
 			return err
 		}
 	}
-	secret, _, err := s.Backend.SetManagementKey(ctx, u, o, p)
+	secret, _, err := s.Tokens.SetManagementKey(ctx, u, o, p)
 	defer secret.Zero()
 	if secret.Len() == 0 || o.Protect && err == nil {
 		return err

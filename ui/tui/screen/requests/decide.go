@@ -1,4 +1,4 @@
-package tui
+package requests
 
 import (
 	"context"
@@ -21,15 +21,15 @@ func breaksGlass(v request.View) bool {
 	return slices.Contains(v.Groups, request.BreakGlassGroup)
 }
 
-// Request looks at a request, and compares it with its ticket or with the rules
-// of break-glass if it is of that kind.
-func (b *backend) Request(ctx context.Context, kubeContext, name string, look request.LookOptions) (request.View, error) {
-	look.Ticket = &request.TicketLook{Context: kubeContext, Roots: look.Roots}
-	v, err := request.NewRequests(b.Env).Look(ctx, kubeContext, name, look)
+// inspect looks at a request, and compares it with its ticket or with the rules of
+// break-glass if it is of that kind.
+func (s Services) inspect(ctx context.Context, kubeContext, name string) (request.View, error) {
+	ticket := request.TicketLook{Context: kubeContext}
+	v, err := s.Requests.Look(ctx, kubeContext, name, request.LookOptions{Ticket: &ticket})
 	if err == nil && breaksGlass(v) {
 		err = desk.BreakGlassCheck(ctx, nil, &v)
 	}
-	if err == nil && v.TicketID() != "" && !look.Ticket.Proven {
+	if err == nil && v.TicketID() != "" && !ticket.Proven {
 		v.Warnings = append(v.Warnings, "nothing proves whose key this is: have "+v.User+" read the words to you")
 	}
 	return v, err
@@ -38,32 +38,32 @@ func (b *backend) Request(ctx context.Context, kubeContext, name string, look re
 // errWordsNeeded: the words must be compared where nothing else proves the key.
 var errWordsNeeded = errors.New("nothing proves whose key this is")
 
-// Decide decides as the request's kind wants it: a ticket is ended with its
+// carryOut decides as the request's kind wants it: a ticket is ended with its
 // decision, break-glass is recorded.
-func (b *backend) Decide(ctx context.Context, kubeContext string, seen request.View, o request.DecideOptions) (request.View, error) {
+func (s Services) carryOut(ctx context.Context, kubeContext string, seen request.View, o request.DecideOptions) (request.View, error) {
 	switch {
 	case !o.Approve:
-		done, err := request.NewRequests(b.Env).Deny(ctx, kubeContext, seen, o, false)
+		done, err := s.Requests.Deny(ctx, kubeContext, seen, o, false)
 		if err == nil && len(done.Notes) > 0 {
 			err = fmt.Errorf("request %s is denied: %s", seen.Name, strings.Join(done.Notes, "; "))
 		}
 		return done.View, err
 	case seen.TicketID() != "":
 		look := request.TicketLook{Context: kubeContext}
-		if _, err := request.NewRequests(b.Env).Look(ctx, kubeContext, seen.Name, request.LookOptions{Ticket: &look}); err != nil {
+		if _, err := s.Requests.Look(ctx, kubeContext, seen.Name, request.LookOptions{Ticket: &look}); err != nil {
 			return seen, err
 		}
 		if !look.Proven && o.Words == "" {
 			return seen, hint.With(fmt.Errorf("request %s was not approved: %w", seen.Name, errWordsNeeded), "have the eight words read to you, and type them")
 		}
 		if !look.Known { // perhaps it is no ticket's, but a token for several
-			return request.NewRequests(b.Env).Decide(ctx, kubeContext, seen, o)
+			return s.Requests.Decide(ctx, kubeContext, seen, o)
 		}
-		done, err := desk.NewApprovals(b.Env).Ticket(ctx, look, seen, o, ticketWait)
+		done, err := s.Approvals.Ticket(ctx, look, seen, o, ticketWait)
 		return done.Request, err
 	case breaksGlass(seen):
-		v, _, err := desk.NewApprovals(b.Env).BreakGlass(ctx, kubeContext, seen, o)
+		v, _, err := s.Approvals.BreakGlass(ctx, kubeContext, seen, o)
 		return v, err
 	}
-	return request.NewRequests(b.Env).Decide(ctx, kubeContext, seen, o)
+	return s.Requests.Decide(ctx, kubeContext, seen, o)
 }
