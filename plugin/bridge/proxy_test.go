@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -483,27 +482,6 @@ func TestFailuresInWords(t *testing.T) {
 		}
 		if err := r.up.Reach(context.Background()); !errors.Is(err, upstream.ErrUnreachable) || hint.Of(err) == "" {
 			t.Fatal(err)
-		}
-	})
-	t.Run("rejected in the handshake", func(t *testing.T) {
-		r := newRig(t, rigOptions{api: bridgetest.Options{Strict: true}})
-		other := bridgetest.New(t, bridgetest.Options{})
-		up := r.other(func(o *upstream.Options) {
-			o.Chain = []*x509.Certificate{other.Certificate(t, o.Chain[0].PublicKey, "mallory", time.Hour)}
-		})
-		if err := up.Check(context.Background()); !errors.Is(err, upstream.ErrUnauthorized) {
-			t.Fatal(err)
-		}
-	})
-	t.Run("untrusted server", func(t *testing.T) {
-		r := newRig(t, rigOptions{})
-		other := bridgetest.New(t, bridgetest.Options{})
-		up := r.other(func(o *upstream.Options) { o.Enrollment.Cluster.CAData = other.CAPEM })
-		if err := up.Check(context.Background()); !errors.Is(err, upstream.ErrUnreachable) || !strings.Contains(err.Error(), "not trusted") {
-			t.Fatal(err)
-		}
-		if n := up.Status().Signatures; n != 0 {
-			t.Fatalf("%d signatures for a server we do not trust", n)
 		}
 	})
 }

@@ -160,7 +160,7 @@ func signature(f *types.Func) *types.Signature {
 
 // elsewhere are packages whose context values are no prompt's: a connection's, a
 // request's (what net/http's hooks leave no other way) and an action's progress.
-var elsewhere = []string{"plugin/bridge", "plugin/bridge/upstream", "plugin/externalsigner/service", "ui/tui/screen"}
+var elsewhere = []string{"plugin/bridge", "plugin/externalsigner/service", "ui/tui/screen"}
 
 // contextValues counts the keys under which values are put into a context.
 func contextValues(tr *tree) result {

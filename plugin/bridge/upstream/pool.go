@@ -19,7 +19,7 @@ const maxDials = 3
 // version of the library; who waits can give up; and a dial goes on as long as
 // somebody waits, as a signature made for a caller that left would be lost.
 type pool struct {
-	dial func(ctx context.Context) (*http2.ClientConn, error)
+	dial func(ctx context.Context, sign Signing) (*http2.ClientConn, error)
 
 	mu    sync.Mutex
 	conns []*http2.ClientConn
@@ -34,8 +34,21 @@ type dialCall struct {
 	err     error
 }
 
+// signedPool is a pool as an [http2.ClientConnPool], whose new connections sign signs
+// for.
+type signedPool struct {
+	*pool
+	sign Signing
+}
+
 // GetClientConn implements [http2.ClientConnPool].
-func (p *pool) GetClientConn(req *http.Request, _ string) (*http2.ClientConn, error) {
+func (p signedPool) GetClientConn(req *http.Request, _ string) (*http2.ClientConn, error) {
+	return p.get(req.Context(), p.sign)
+}
+
+// get reserves a request on an open connection, or on one that is dialled for all who
+// wait.
+func (p *pool) get(ctx context.Context, sign Signing) (*http2.ClientConn, error) {
 	for range maxDials {
 		p.mu.Lock()
 		for _, cc := range p.conns {
@@ -44,9 +57,9 @@ func (p *pool) GetClientConn(req *http.Request, _ string) (*http2.ClientConn, er
 				return cc, nil
 			}
 		}
-		call := p.join(req.Context())
+		call := p.join(ctx, sign)
 		p.mu.Unlock()
-		if err := p.wait(req.Context(), call); err != nil {
+		if err := p.wait(ctx, call); err != nil {
 			return nil, err
 		}
 	}
@@ -54,14 +67,14 @@ func (p *pool) GetClientConn(req *http.Request, _ string) (*http2.ClientConn, er
 }
 
 // join starts a dial or joins the one in flight. p.mu is held. The dial has the
-// values of the first caller's context (who can be asked), not its end.
-func (p *pool) join(ctx context.Context) *dialCall {
+// values of the first caller's context (who can be asked) and its sign, not its end.
+func (p *pool) join(ctx context.Context, sign Signing) *dialCall {
 	if p.call == nil {
 		dctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 		call := &dialCall{done: make(chan struct{}), cancel: cancel}
 		p.call = call
 		go func() {
-			cc, err := p.dial(dctx)
+			cc, err := p.dial(dctx, sign)
 			cancel()
 			p.mu.Lock()
 			if p.call == call {

@@ -26,13 +26,7 @@ import (
 // short. It is leaner than httputil.ReverseProxy: the server's header map and
 // request are used again instead of cloned, and buffers are large and pooled.
 func (u *Upstream) Serve(w http.ResponseWriter, r *http.Request, path string, client process.ID) error {
-	u.requests.Add(1)
-	u.inFlight.Add(1)
-	u.lastUsed.Store(time.Now().UnixNano())
-	defer func() {
-		u.lastUsed.Store(time.Now().UnixNano())
-		u.inFlight.Add(-1)
-	}()
+	defer u.record.begin()()
 	upgrade := ""
 	if r.ProtoMajor == 1 { // HTTP/2 has no such thing (RFC 9113 section 8.2.2), nor a connection to hand over
 		upgrade = upgradeType(r.Header)
@@ -41,7 +35,7 @@ func (u *Upstream) Serve(w http.ResponseWriter, r *http.Request, path string, cl
 	if upgrade != "" {
 		return u.tunnel(w, r, out, upgrade)
 	}
-	resp, err := u.roundTrip(out)
+	resp, err := u.transport.RoundTrip(out)
 	if err != nil {
 		return u.failure(r, err)
 	}
@@ -70,8 +64,8 @@ func (u *Upstream) endWatch(w http.ResponseWriter, r *http.Request, resp *http.R
 		return false
 	}
 	contentType, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
-	if line && u.ctx.Err() != nil && contentType == "application/json" && resp.Header["Content-Encoding"] == nil {
-		why := "the watch was ended: " + context.Cause(u.ctx).Error()
+	if line && u.conns.ctx.Err() != nil && contentType == "application/json" && resp.Header["Content-Encoding"] == nil {
+		why := "the watch was ended: " + context.Cause(u.conns.ctx).Error()
 		_, err := fmt.Fprintf(w, `{"type":"ERROR","object":%s}`+"\n", status.JSON(http.StatusUnauthorized, why))
 		return err == nil
 	}
@@ -110,9 +104,9 @@ func (u *Upstream) target(path string) *url.URL {
 // answered watches for the API server's 401. It passes to the client, which
 // runs the plugin again; the next prepare finds out why.
 func (u *Upstream) answered(resp *http.Response) {
-	u.lastAnswer.Store(time.Now().UnixNano())
+	u.record.lastAnswer.Store(time.Now().UnixNano())
 	if resp.StatusCode == http.StatusUnauthorized && !u.rejected.Swap(true) {
-		u.note(ErrUnauthorized)
+		u.record.note(ErrUnauthorized)
 	}
 }
 
@@ -122,7 +116,7 @@ func (u *Upstream) failure(r *http.Request, err error) error {
 		panic(http.ErrAbortHandler) // the client has gone
 	}
 	err = u.roundTripError(r.Context(), err)
-	u.note(err)
+	u.record.note(err)
 	return err
 }
 

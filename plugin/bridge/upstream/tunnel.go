@@ -1,11 +1,8 @@
 package upstream
 
 import (
-	"bufio"
 	"context"
-	"fmt"
 	"io"
-	"math"
 	"net"
 	"net/http"
 )
@@ -15,7 +12,7 @@ import (
 // with the TLS tickets of the pooled ones, so it costs no signature. After the
 // server's 101 the bytes pass both ways until both have ended.
 func (u *Upstream) tunnel(w http.ResponseWriter, r, out *http.Request, protocol string) error {
-	up, err := u.dialTLS(r.Context(), "http/1.1")
+	up, err := u.conns.dial(r.Context(), u.o.Signer, false, "http/1.1")
 	if err != nil {
 		return u.failure(r, err)
 	}
@@ -51,42 +48,6 @@ func (u *Upstream) tunnel(w http.ResponseWriter, r, out *http.Request, protocol 
 	}
 	splice(client, brw.Reader, up, br)
 	return nil
-}
-
-// maxHead bounds an answer's head, in bytes; [http.ReadResponse] itself has no bound.
-const maxHead = 1 << 20
-
-// readHead reads an answer up to its body, or to what follows a 101, which comes
-// from rest; interim answers are passed over.
-func readHead(from io.Reader, r *http.Request) (resp *http.Response, rest *bufio.Reader, err error) {
-	limit := &io.LimitedReader{R: from, N: maxHead}
-	rest = bufio.NewReader(limit)
-	for {
-		resp, err = http.ReadResponse(rest, r)
-		switch {
-		case err != nil && limit.N == 0:
-			return nil, nil, fmt.Errorf("the head of its answer is too long: more than %d bytes", maxHead)
-		case err != nil:
-			return nil, nil, err
-		case resp.StatusCode == http.StatusSwitchingProtocols || resp.StatusCode >= http.StatusOK:
-			limit.N = math.MaxInt64
-			return resp, rest, nil
-		}
-	}
-}
-
-// writeHead writes the 101 with the server's headers.
-func writeHead(w *bufio.Writer, resp *http.Response) error {
-	if _, err := io.WriteString(w, "HTTP/1.1 "+resp.Status+"\r\n"); err != nil {
-		return err
-	}
-	if err := resp.Header.Write(w); err != nil {
-		return err
-	}
-	if _, err := io.WriteString(w, "\r\n"); err != nil {
-		return err
-	}
-	return w.Flush()
 }
 
 // splice copies both ways. An end of one direction is passed on as such; an

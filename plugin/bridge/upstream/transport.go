@@ -1,0 +1,159 @@
+package upstream
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/net/http2"
+)
+
+// Bounds of an idle HTTP/2 connection, after which a ping tells whether it is alive.
+const (
+	pingIdle    = 30 * time.Second
+	pingTimeout = 10 * time.Second
+)
+
+// transport sends requests by the protocol that the API server speaks: over a pooled
+// HTTP/2 connection, or HTTP/1.1 ones.
+type transport struct {
+	conns *connections
+	pool  *pool
+	h2    *http2.Transport
+	h1    *http.Transport
+	http1 atomic.Bool // the server speaks HTTP/1.1 only
+
+	mu    sync.Mutex
+	spare *conn // a connection for HTTP/1.1 that has cost a signature, not yet used
+}
+
+func newTransport(conns *connections) *transport {
+	t := &transport{conns: conns}
+	t.h2 = &http2.Transport{
+		DisableCompression: true, // bodies pass as they are
+		ReadIdleTimeout:    pingIdle,
+		PingTimeout:        pingTimeout,
+		MaxReadFrameSize:   256 << 10,
+		MaxHeaderListSize:  1 << 20,
+	}
+	t.pool = &pool{dial: t.dialH2}
+	t.h2.ConnPool = signedPool{t.pool, conns.o.Signer}
+	t.h1 = &http.Transport{
+		DialTLSContext:      func(ctx context.Context, _, _ string) (net.Conn, error) { return t.dialH1(ctx) },
+		DisableCompression:  true,
+		MaxIdleConnsPerHost: 32,
+		IdleConnTimeout:     90 * time.Second,
+		TLSNextProto:        map[string]func(string, *tls.Conn) http.RoundTripper{},
+	}
+	return t
+}
+
+// RoundTrip implements [http.RoundTripper]. A connection that it opens is signed for by
+// [Options.Signer].
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !t.http1.Load() {
+		resp, err := t.h2.RoundTrip(r)
+		if !errors.Is(err, errHTTP1) {
+			return resp, err
+		}
+	}
+	return t.h1.RoundTrip(r)
+}
+
+// signIn is RoundTrip, and sign signs for a connection that it opens.
+func (t *transport) signIn(r *http.Request, sign Signing) (*http.Response, error) {
+	if !t.http1.Load() {
+		// The connections are h2's: this one only says who signs for another.
+		by := &http2.Transport{DisableCompression: true, ConnPool: signedPool{t.pool, sign}}
+		resp, err := by.RoundTrip(r)
+		if !errors.Is(err, errHTTP1) {
+			return resp, err
+		}
+	}
+	// The HTTP/1.1 transport does not say for which request it dials: it finds a
+	// connection made.
+	if _, shared := t.conns.count(); shared == 0 {
+		c, err := t.conns.dial(r.Context(), sign, true, "http/1.1")
+		if err != nil {
+			return nil, err
+		}
+		t.setSpare(c)
+	}
+	return t.h1.RoundTrip(r)
+}
+
+func (t *transport) dialH2(ctx context.Context, sign Signing) (*http2.ClientConn, error) {
+	c, err := t.conns.dial(ctx, sign, true, "h2", "http/1.1")
+	if err != nil {
+		return nil, err
+	}
+	if c.ConnectionState().NegotiatedProtocol != http2.NextProtoTLS {
+		t.http1.Store(true)
+		t.setSpare(c)
+		return nil, errHTTP1
+	}
+	cc, err := t.h2.NewClientConn(c)
+	if err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return cc, nil
+}
+
+func (t *transport) dialH1(ctx context.Context) (net.Conn, error) {
+	t.mu.Lock()
+	c := t.spare
+	t.spare = nil
+	t.mu.Unlock()
+	if c != nil {
+		return c, nil
+	}
+	return t.conns.dial(ctx, t.conns.o.Signer, true, "http/1.1")
+}
+
+// setSpare keeps c for the next HTTP/1.1 connection that is wanted.
+func (t *transport) setSpare(c *conn) {
+	t.mu.Lock()
+	old := t.spare
+	t.spare = c
+	t.mu.Unlock()
+	if old != nil {
+		_ = old.Close() // it was never used
+	}
+}
+
+// live tells whether a connection is open that takes requests.
+func (t *transport) live() bool {
+	if t.http1.Load() {
+		_, shared := t.conns.count()
+		return shared > 0
+	}
+	return t.pool.live() > 0
+}
+
+// retire lets the open connections finish what they carry and has new requests dial.
+func (t *transport) retire() {
+	t.conns.retire()
+	t.pool.retire(t.conns.ctx)
+	t.h1.CloseIdleConnections()
+}
+
+// close forgets what it keeps, once all connections have been cut.
+func (t *transport) close() {
+	t.mu.Lock()
+	t.spare = nil
+	t.mu.Unlock()
+	t.h1.CloseIdleConnections()
+}
+
+// protocol is what the server speaks, as TLS names it.
+func (t *transport) protocol() string {
+	if t.http1.Load() {
+		return "http/1.1"
+	}
+	return http2.NextProtoTLS
+}
