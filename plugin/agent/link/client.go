@@ -28,7 +28,12 @@ func NewClient(c net.Conn, codes Codes) *Client { return &Client{conn: c, codes:
 func (c *Client) Conn() net.Conn { return c.conn }
 
 // Close ends the connection, and cancels what is asked for.
-func (c *Client) Close() error { return c.conn.Close() }
+func (c *Client) Close() error {
+	if err := c.conn.Close(); !errors.Is(err, net.ErrClosed) { // a call that was cancelled has closed it
+		return err
+	}
+	return nil
+}
 
 // Lost says that a connection broke, and why: [os.ErrDeadlineExceeded] if the server
 // gave no sign of life.
