@@ -3,6 +3,7 @@ package audit
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,7 +36,7 @@ func (f Filter) takes(r Record) bool {
 // Read calls each with the records that the filter takes, the oldest first. A
 // log that does not exist is empty. It returns how many lines could not be
 // read: a crash or a full disk may leave half a line. With Follow it returns
-// when ctx ends, without an error.
+// when ctx ends, without an error; else it is ctx's error.
 func Read(ctx context.Context, path string, f Filter, each func(Record) error) (damaged int, err error) {
 	r := &reader{path: path, filter: f, each: each}
 	defer func() {
@@ -48,7 +49,7 @@ func Read(ctx context.Context, path string, f Filter, each func(Record) error) (
 	}
 	defer r.close()
 	if err := r.toEnd(ctx); err != nil || !f.Follow {
-		return r.damaged, err
+		return r.damaged, cmp.Or(err, ctx.Err())
 	}
 	tick := time.NewTicker(poll)
 	defer tick.Stop()
