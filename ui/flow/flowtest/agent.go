@@ -14,6 +14,9 @@ import (
 // Agent has a real agent run in this process, over the tokens of e, until the test ends.
 func Agent(t testing.TB, e *env.Env) {
 	t.Helper()
+	if _, err := e.Bridge(); err != nil { // else the agent makes it while the test looks on
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() {

@@ -1,0 +1,286 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/plugin/agent/client"
+	"github.com/kubehsm/kubehsm/plugin/agent/message"
+	"github.com/kubehsm/kubehsm/plugin/audit"
+	"github.com/kubehsm/kubehsm/plugin/consent"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
+)
+
+// served is a world whose agent runs, with the enrollment prod-hsm.
+func served(t testing.TB) *flowtest.World {
+	t.Helper()
+	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "jane")
+	w.Enroll("prod-hsm", "jane")
+	flowtest.Agent(t, w.Env)
+	return w
+}
+
+func unlocked(ctx context.Context, w *flowtest.World) (bool, error) {
+	s, err := Agent{w.Env}.AgentStatus(ctx)
+	return slices.ContainsFunc(s.Tokens, func(t message.TokenStatus) bool { return t.Unlocked }), err
+}
+
+// TestUnlock: the agent unlocks the token with the PIN, or leaves it locked.
+func TestUnlock(t *testing.T) {
+	flowtest.UseCase{Name: "unlock", World: served, Answers: []hsmtest.Answer{hsmtest.PIN("123456")},
+		Do: func(ctx context.Context, w *flowtest.World, p hsm.Prompter) error {
+			err := Agent{w.Env}.Unlock(ctx, "prod-hsm", p)
+			if is, serr := unlocked(context.WithoutCancel(ctx), w); serr != nil || is && err != nil || !is && err == nil {
+				t.Errorf("%v, unlocked %v, %v", err, is, serr)
+			}
+			return err
+		}}.Try(t)
+	w := served(t)
+	if err := (Agent{w.Env}).Unlock(t.Context(), "other", hsmtest.NewScript(t)); !errors.Is(err, enrollment.ErrUnknown) {
+		t.Errorf("of what is not enrolled: %v", err)
+	}
+}
+
+// TestLockAndStop: the agent forgets the PIN, or ends; with none there is nothing to do,
+// and with ctrl-c it is as it was.
+func TestLockAndStop(t *testing.T) {
+	cancelled, stop := context.WithCancel(t.Context())
+	stop()
+	silent := func(s string) { t.Errorf("said %q", s) }
+	for name, do := range map[string]func(context.Context, Agent) error{
+		"lock": func(ctx context.Context, a Agent) error { return a.LockAgent(ctx, silent) },
+		"stop": func(ctx context.Context, a Agent) error { return a.StopAgent(ctx, nil) },
+	} {
+		w := served(t)
+		a := Agent{w.Env}
+		if err := a.Unlock(t.Context(), "prod-hsm", hsmtest.Typing(t, "123456")); err != nil {
+			t.Fatal(err)
+		}
+		if err := do(cancelled, a); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s, ctrl-c: %v", name, err)
+		}
+		if is, err := unlocked(t.Context(), w); !is || err != nil {
+			t.Errorf("%s, ctrl-c: unlocked %v, %v", name, is, err)
+		}
+		if err := do(t.Context(), a); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		is, err := unlocked(t.Context(), w)
+		if is || errors.Is(err, client.ErrNotRunning) != (name == "stop") {
+			t.Errorf("%s: unlocked %v, %v", name, is, err)
+		}
+		if name == "lock" {
+			continue
+		}
+		for _, again := range []error{do(t.Context(), a), a.LockAgent(t.Context(), silent), a.OfferPerson(t.Context(), nil, nil)} {
+			if !errors.Is(again, client.ErrNotRunning) {
+				t.Errorf("without an agent: %v", again)
+			}
+		}
+	}
+}
+
+// TestAgentThatCannotStart: why is said, and where to look.
+func TestAgentThatCannotStart(t *testing.T) {
+	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "jane")
+	w.Enroll("prod-hsm", "jane")
+	for program, words := range map[string]string{"/nonexistent/kubehsm": "no such file", "/bin/false": "exit status 1"} {
+		w.Env.Executable = program
+		if err := (Agent{w.Env}).Unlock(t.Context(), "prod-hsm", hsmtest.NewScript(t)); err == nil || !strings.Contains(err.Error(), words) {
+			t.Errorf("%s: %v", program, err)
+		}
+	}
+}
+
+// TestAgentHangsUp: an agent that goes while it is spoken to is said to have.
+func TestAgentHangsUp(t *testing.T) {
+	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "")
+	if err := w.Env.Dirs.Prepare(); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", w.Env.Dirs.Socket())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() }) // the last of it
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = c.Close() // what it is for
+		}
+	}()
+	a := Agent{w.Env}
+	_, status := a.AgentStatus(t.Context())
+	for name, err := range map[string]error{"status": status, "lock": a.LockAgent(t.Context(), nil), "stop": a.StopAgent(t.Context(), nil),
+		"offer": a.OfferPerson(t.Context(), hsmtest.NewScript(t), nil)} {
+		if !errors.Is(err, message.ErrStopped) || hinting.Of(err) == "" {
+			t.Errorf("%s: %v, hint %q", name, err, hinting.Of(err))
+		}
+	}
+}
+
+// TestOfferPerson: who offers to be asked is known to the agent until they go.
+func TestOfferPerson(t *testing.T) {
+	w := served(t)
+	a := Agent{w.Env}
+	ctx, stop := context.WithCancel(t.Context())
+	ready, ended := make(chan struct{}), make(chan error, 1)
+	go func() { ended <- a.OfferPerson(ctx, hsmtest.NewScript(t), func() { close(ready) }) }()
+	select {
+	case <-ready:
+	case err := <-ended:
+		t.Fatal(err)
+	}
+	if s, err := a.AgentStatus(t.Context()); err != nil || s.Fronts != 1 {
+		t.Errorf("%d to be asked, %v", s.Fronts, err)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestSettleCards: after an agent was ended by force, each card of an enrollment is
+// locked; a card that cannot be is said to be, with what to do.
+func TestSettleCards(t *testing.T) {
+	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "jane")
+	en := w.Enroll("prod-hsm", "jane")
+	en.Name = "same-card"
+	if err := w.Env.Enrollments().Save(en); err != nil {
+		t.Fatal(err)
+	}
+	opened := 0
+	w.Card.Before(func(_ context.Context, op hsmtest.Op) error {
+		if op == hsmtest.OpOpen {
+			opened++
+		}
+		return nil
+	})
+	if err := (Agent{w.Env}).settleCards(t.Context(), nil); err != nil || opened != 1 {
+		t.Errorf("%v, opened %d times", err, opened)
+	}
+	w.Card.Fail(hsmtest.OpOpen, hsm.ErrModule)
+	err := Agent{w.Env}.settleCards(t.Context(), nil)
+	if !errors.Is(err, hsm.ErrModule) || !strings.Contains(hinting.Of(err), "unplug the card") {
+		t.Errorf("%v, hint %q", err, hinting.Of(err))
+	}
+}
+
+// TestAudit: what is on record is read, and told in words; the token's signature is
+// checked against the certificate of then.
+func TestAudit(t *testing.T) {
+	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "jane")
+	en := w.Enroll("prod-hsm", "jane")
+	a := Agent{w.Env}
+	s := consent.Statement{Time: time.Now().UTC(), Enrollment: en.Name, Server: en.Cluster.Server, Request: consent.Request{Verb: "delete", Resource: "pods"}}
+	text, err := s.Text()
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed := audit.Record{Event: audit.Consent, Enrollment: en.Name, Key: en.KeyHash, Request: s.Request.String(), Statement: text,
+		Client: &audit.Process{PID: 7, Command: "kubectl"}, Code: 403, Count: 3, Token: en.Key}
+	signed.Signature = sign(t, w, en.Key, signed.Statement)
+	forged, foreign, unsigned, lost := signed, signed, signed, signed
+	forged.Signature = append([]byte{}, signed.Signature...)
+	forged.Signature[len(forged.Signature)-1] ^= 1
+	foreign.Request, unsigned.Signature, lost.Key = "something else", nil, strings.Repeat("0", 64)
+	for name, c := range map[string]struct {
+		r     audit.Record
+		want  error
+		words string
+	}{
+		"signed": {signed, nil, "signed"}, "forged": {forged, consent.ErrSignature, "WRONG SIGNATURE"}, "foreign": {foreign, consent.ErrSignature, "WRONG SIGNATURE"},
+		"unsigned": {r: unsigned}, "of a certificate that is gone": {lost, hsm.ErrNoCertificate, "signature not checked: "},
+	} {
+		err := a.VerifyConsent(c.r)
+		if (err == nil) != (name == "signed") || c.want != nil && !errors.Is(err, c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if words := a.AuditDetail(c.r); !strings.Contains(words, c.words) || !strings.HasPrefix(words, "403, ") || !strings.Contains(words, "3 times") {
+			t.Errorf("%s: %q", name, words)
+		}
+	}
+	if p := AuditProgram(signed) + AuditProgram(audit.Record{}); p != "kubectl 7" {
+		t.Errorf("%q", p)
+	}
+	if words := a.AuditDetail(audit.Record{Event: audit.Policy, Policy: "session", Was: "always", Lowered: true}); words != "session, was always (less strict)" {
+		t.Errorf("%q", words)
+	}
+	if err := a.RecordPolicy(en, audit.Record{Reason: audit.PolicySet}); err != nil {
+		t.Fatal(err)
+	}
+	stop := errors.New("enough")
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, c := range []struct {
+		ctx  context.Context
+		each error
+	}{{t.Context(), nil}, {t.Context(), stop}, {cancelled, context.Canceled}} {
+		n := 0
+		damaged, err := a.Audit(c.ctx, audit.Filter{}, func(audit.Record) error { n++; return c.each })
+		if !errors.Is(err, c.each) || damaged != 0 || n > 1 {
+			t.Errorf("%d records, %d damaged, %v; want %v", n, damaged, err, c.each)
+		}
+	}
+}
+
+func sign(t *testing.T, w *flowtest.World, u hsm.URI, text string) (signature []byte) {
+	t.Helper()
+	token, err := w.Env.Drivers.Open(t.Context(), u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer token.Close()
+	key, err := token.Signer(t.Context(), u, nil, hsmtest.Typing(t, w.Card.PIN()))
+	if err == nil {
+		signature, err = consent.Sign(key, text)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signature
+}
+
+// TestRecordThatCannotBeWritten: no policy is in force that is not on record.
+func TestRecordThatCannotBeWritten(t *testing.T) {
+	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "jane")
+	w.Enroll("prod-hsm", "jane")
+	if err := os.Mkdir(audit.Path(w.Env.Dirs), 0o700); err != nil { // where the log belongs
+		t.Fatal(err)
+	}
+	before := fmt.Sprint(w.Env.Enrollments().Load("prod-hsm"))
+	_, err := Agent{w.Env}.SetConsent(t.Context(), "prod-hsm", consent.Policy{Mode: consent.Always}, hsmtest.NewScript(t))
+	if now := fmt.Sprint(w.Env.Enrollments().Load("prod-hsm")); err == nil || now != before {
+		t.Errorf("%v: it is %s, was %s", err, now, before)
+	}
+	if _, err := (Agent{w.Env}).SetConsent(t.Context(), "other", consent.Policy{}, nil); !errors.Is(err, enrollment.ErrUnknown) {
+		t.Errorf("of what is not enrolled: %v", err)
+	}
+	if _, _, err := (Agent{w.Env}).Consent(t.Context(), "other"); !errors.Is(err, enrollment.ErrUnknown) {
+		t.Errorf("of what is not enrolled: %v", err)
+	}
+}
+
+// TestAgentSocket: the unit names the address that the bridge has.
+func TestAgentSocket(t *testing.T) {
+	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "")
+	file, where, err := Agent{w.Env}.AgentSocket()
+	bridge, berr := w.Env.Bridge()
+	if err := errors.Join(err, berr); err != nil || !strings.Contains(string(file), "ListenStream="+bridge.Address()) || !strings.Contains(where, "--release-port") {
+		t.Errorf("%s\n%s\n%v", file, where, err)
+	}
+}
