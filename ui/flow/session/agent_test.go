@@ -180,8 +180,7 @@ func TestSettleCards(t *testing.T) {
 	}
 }
 
-// TestAudit: what is on record is read, and told in words; the token's signature is
-// checked against the certificate of then.
+// TestAudit: what is on record is read; the token's signature in it is checked against the certificate of then.
 func TestAudit(t *testing.T) {
 	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "jane")
 	en := w.Enroll("prod-hsm", "jane")
@@ -192,33 +191,23 @@ func TestAudit(t *testing.T) {
 		t.Fatal(err)
 	}
 	signed := audit.Record{Event: audit.Consent, Enrollment: en.Name, Key: en.KeyHash, Request: s.Request.String(), Statement: text,
-		Client: &audit.Process{PID: 7, Command: "kubectl"}, Code: 403, Count: 3, Token: en.Key}
+		Token: en.Key}
 	signed.Signature = sign(t, w, en.Key, signed.Statement)
 	forged, foreign, unsigned, lost := signed, signed, signed, signed
 	forged.Signature = append([]byte{}, signed.Signature...)
 	forged.Signature[len(forged.Signature)-1] ^= 1
 	foreign.Request, unsigned.Signature, lost.Key = "something else", nil, strings.Repeat("0", 64)
 	for name, c := range map[string]struct {
-		r     audit.Record
-		want  error
-		words string
+		r    audit.Record
+		want error
 	}{
-		"signed": {signed, nil, "signed"}, "forged": {forged, consent.ErrSignature, "WRONG SIGNATURE"}, "foreign": {foreign, consent.ErrSignature, "WRONG SIGNATURE"},
-		"unsigned": {r: unsigned}, "of a certificate that is gone": {lost, hsm.ErrNoCertificate, "signature not checked: "},
+		"signed": {signed, nil}, "forged": {forged, consent.ErrSignature}, "foreign": {foreign, consent.ErrSignature},
+		"unsigned": {r: unsigned}, "of a certificate that is gone": {lost, hsm.ErrNoCertificate},
 	} {
 		err := a.VerifyConsent(c.r)
 		if (err == nil) != (name == "signed") || c.want != nil && !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if words := a.AuditDetail(c.r); !strings.Contains(words, c.words) || !strings.HasPrefix(words, "403, ") || !strings.Contains(words, "3 times") {
-			t.Errorf("%s: %q", name, words)
-		}
-	}
-	if p := AuditProgram(signed) + AuditProgram(audit.Record{}); p != "kubectl 7" {
-		t.Errorf("%q", p)
-	}
-	if words := a.AuditDetail(audit.Record{Event: audit.Policy, Policy: "session", Was: "always", Lowered: true}); words != "session, was always (less strict)" {
-		t.Errorf("%q", words)
 	}
 	if err := a.RecordPolicy(en, audit.Record{Reason: audit.PolicySet}); err != nil {
 		t.Fatal(err)
