@@ -3,6 +3,8 @@ package flowtest
 import (
 	"context"
 	"errors"
+	"net"
+	"sync"
 	"testing"
 
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
@@ -45,4 +47,29 @@ func Agent(t testing.TB, e *env.Env) {
 		default:
 		}
 	}
+}
+
+// Stuck puts something in the agent's place that hangs up on everybody, until gone is
+// called or the test ends.
+func (w *World) Stuck() (gone func() error) {
+	w.T.Helper()
+	if err := w.Env.Dirs.Prepare(); err != nil {
+		w.T.Fatal(err)
+	}
+	l, err := net.Listen("unix", w.Env.Dirs.Socket())
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	gone = sync.OnceValue(l.Close)
+	w.T.Cleanup(func() { _ = gone() }) // the last of it
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = c.Close() // what it is for
+		}
+	}()
+	return gone
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"slices"
 	"strings"
@@ -106,23 +105,7 @@ func TestAgentThatCannotStart(t *testing.T) {
 // TestAgentHangsUp: an agent that goes while it is spoken to is said to have.
 func TestAgentHangsUp(t *testing.T) {
 	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "")
-	if err := w.Env.Dirs.Prepare(); err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("unix", w.Env.Dirs.Socket())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() }) // the last of it
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			_ = c.Close() // what it is for
-		}
-	}()
+	w.Stuck()
 	a := Agent{w.Env}
 	_, status := a.AgentStatus(t.Context())
 	for name, err := range map[string]error{"status": status, "lock": a.LockAgent(t.Context(), nil), "stop": a.StopAgent(t.Context(), nil),

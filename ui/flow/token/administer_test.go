@@ -3,7 +3,6 @@ package token
 import (
 	"context"
 	"errors"
-	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -200,39 +199,17 @@ func TestInit(t *testing.T) {
 	if err := init(hsmtest.Cancel()); !errors.Is(err, hsm.ErrCancelled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	stuck(t, w)
+	w.Stuck()
 	if err := init(hsmtest.PIN("12345678")); err == nil || !strings.Contains(hinting.Of(err), "agent stop") {
 		t.Errorf("beside an agent that cannot be locked: %v", err)
 	}
-}
-
-// stuck puts something in the agent's place that hangs up on everybody.
-func stuck(t *testing.T, w *flowtest.World) {
-	t.Helper()
-	if err := w.Env.Dirs.Prepare(); err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("unix", w.Env.Dirs.Socket())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() }) // the last of it
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			_ = c.Close() // what it is for
-		}
-	}()
 }
 
 // TestAgentThatDoesNotLock: while the agent may still have the PIN, none is changed,
 // and nobody types one.
 func TestAgentThatDoesNotLock(t *testing.T) {
 	w := card(t)
-	stuck(t, w)
+	w.Stuck()
 	_, err := Tokens{w.Env}.ChangePIN(t.Context(), w.Card.Info().URI(), hsm.UserPIN, hsmtest.NewScript(t))
 	if err == nil || !strings.Contains(hinting.Of(err), "`kubehsm agent stop`") || w.Card.PIN() != "123456" {
 		t.Errorf("%v, hint %q, PIN %s", err, hinting.Of(err), w.Card.PIN())

@@ -1,0 +1,372 @@
+package contexts
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/kubeconfig"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/ui/flow/cluster"
+	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
+)
+
+// world has the enrollment prod-hsm, with its context as the current one.
+func world(t testing.TB) *flowtest.World {
+	t.Helper()
+	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "jane", "dev")
+	w.Enroll("prod-hsm", "jane", "dev")
+	if err := set(t.Context(), w.Env); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// apply makes a change that was planned.
+func apply(ctx context.Context, change *Change, err error) error {
+	if err == nil {
+		err = change.Apply(ctx)
+	}
+	return err
+}
+
+func names(t testing.TB, w *flowtest.World) string {
+	t.Helper()
+	all, err := New(w.Env).List(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, v := range all {
+		out = append(out, v.Name+map[bool]string{true: "*"}[v.Current])
+	}
+	slices.Sort(out)
+	return strings.Join(out, " ")
+}
+
+// TestChanges: each change of the kubeconfig is planned without touching it, made wholly,
+// and taken back by its step. With ctrl-c nothing is changed.
+func TestChanges(t *testing.T) {
+	cancelled, stop := context.WithCancel(t.Context())
+	stop()
+	for name, c := range map[string]struct {
+		plan func(context.Context, Contexts) (*Change, error)
+		want string
+	}{
+		"use":    {func(ctx context.Context, k Contexts) (*Change, error) { return k.Use(ctx, "open") }, "Prod/EU west open* prod-hsm"},
+		"remove": {func(ctx context.Context, k Contexts) (*Change, error) { return k.Remove(ctx, "prod-hsm") }, "Prod/EU west open"},
+		"drop":   {func(ctx context.Context, k Contexts) (*Change, error) { return k.Drop(ctx, "open") }, "Prod/EU west prod-hsm*"},
+		"signer": {func(ctx context.Context, k Contexts) (*Change, error) {
+			return k.SetSigner(ctx, "prod-hsm", false, true)
+		}, "Prod/EU west open prod-hsm*"},
+	} {
+		w := world(t)
+		k, before := New(w.Env), w.State()
+		change, err := c.plan(t.Context(), k)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if change.Empty() || change.Diff() == "" || !slices.Equal(change.Files(), []string{w.Env.Kubeconfig}) || name == "signer" && len(change.Notes()) == 0 {
+			t.Errorf("%s: %v, %q, notes %q\n%s", name, change.Empty(), change.Files(), change.Notes(), change.Diff())
+		}
+		if _, err := c.plan(cancelled, k); err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("%s, planned with ctrl-c: %v", name, err)
+		}
+		if err := change.Apply(cancelled); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s, ctrl-c: %v", name, err)
+		}
+		w.Unchanged(before)
+		if err := change.Apply(t.Context()); err != nil || names(t, w) != c.want {
+			t.Errorf("%s: %s, %v", name, names(t, w), err)
+		}
+		steps, err := k.History(t.Context())
+		if err != nil || len(steps) != 2 {
+			t.Fatalf("%s: %d steps, %v", name, len(steps), err)
+		}
+		undo, err := k.Undo(t.Context(), steps[0].ID)
+		if err := apply(t.Context(), undo, err); err != nil || w.State()["kubeconfig"] != before["kubeconfig"] {
+			t.Errorf("%s, taken back: %v\n%s", name, err, w.State()["kubeconfig"])
+		}
+	}
+}
+
+// TestNoSuchContext: what is not there is named, and nothing is changed.
+func TestNoSuchContext(t *testing.T) {
+	w := world(t)
+	k, ctx, before := New(w.Env), t.Context(), w.State()
+	for name, c := range map[string]struct {
+		do   func() error
+		want error
+		hint string
+	}{
+		"use":      {func() error { _, err := k.Use(ctx, "none"); return err }, kubeconfig.ErrNoContext, ""},
+		"drop":     {func() error { _, err := k.Drop(ctx, "none"); return err }, kubeconfig.ErrNoContext, ""},
+		"set":      {func() error { _, err := k.Set(ctx, "none", false, false); return err }, enrollment.ErrUnknown, "kubehsm enroll"},
+		"signer":   {func() error { _, err := k.SetSigner(ctx, "none", false, false); return err }, enrollment.ErrUnknown, "kubehsm enroll"},
+		"foreign":  {func() error { _, err := k.Remove(ctx, "open"); return err }, nil, ""},
+		"undo":     {func() error { _, err := k.Undo(ctx, "x"); return err }, kubeconfig.ErrNoStep, "kubeconfig history"},
+		"refresh":  {func() error { _, err := k.Refresh(ctx, "none"); return err }, enrollment.ErrUnknown, ""},
+		"move":     {func() error { _, err := k.MoveServer(ctx, "none", "https://x"); return err }, enrollment.ErrUnknown, ""},
+		"no URL":   {func() error { _, err := k.MoveServer(ctx, "prod-hsm", "x"); return err }, enrollment.ErrInvalid, ""},
+		"odd URL":  {func() error { _, err := k.MoveServer(ctx, "prod-hsm", "https://prüd"); return err }, ErrUnproven, ""},
+		"migrate":  {func() error { _, err := k.Migration(ctx, "none"); return err }, kubeconfig.ErrNoContext, ""},
+		"unenroll": {func() error { _, err := k.Unenrollment(ctx, "none"); return err }, enrollment.ErrUnknown, ""},
+	} {
+		if err := c.do(); err == nil || c.want != nil && !errors.Is(err, c.want) || !strings.Contains(hinting.Of(err), c.hint) {
+			t.Errorf("%s: %v, hint %q", name, err, hinting.Of(err))
+		}
+	}
+	w.Unchanged(before)
+}
+
+// TestUnenrollSteps: an enrollment that cannot be removed wholly can be once more.
+func TestUnenrollSteps(t *testing.T) {
+	for name, spoil := range map[string]func(*flowtest.World) (mend func() error){
+		"ctrl-c":                  nil,
+		"the agent does not lock": func(w *flowtest.World) func() error { return w.Stuck() },
+		"no record can be written": func(w *flowtest.World) func() error {
+			path := filepath.Join(w.Env.Dirs.State, "audit.log")
+			if err := os.Mkdir(path, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			return func() error { return os.Remove(path) }
+		},
+	} {
+		w := world(t)
+		k := New(w.Env)
+		ctx, stop := context.WithCancel(t.Context())
+		mend := func() error { return nil }
+		if spoil == nil {
+			stop()
+		} else {
+			mend = spoil(w)
+		}
+		seen, err := k.Unenrollment(t.Context(), "prod-hsm")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := k.Unenroll(ctx, seen); err == nil || spoil == nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", name, err)
+		}
+		stop()
+		if err := mend(); err != nil {
+			t.Fatal(err)
+		}
+		if seen, err = k.Unenrollment(t.Context(), "prod-hsm"); err == nil {
+			err = k.Unenroll(t.Context(), seen)
+		}
+		if err != nil && !errors.Is(err, enrollment.ErrUnknown) || names(t, w) != "Prod/EU west open" {
+			t.Errorf("%s, once more: %v, %s", name, err, names(t, w))
+		}
+	}
+}
+
+// TestSameKey: other enrollments with the key are named, since they stay.
+func TestSameKey(t *testing.T) {
+	w := world(t)
+	en, err := w.Env.Enrollments().Load("prod-hsm")
+	if err == nil {
+		en.Name = "twin"
+		err = w.Env.Enrollments().Save(en)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u, err := New(w.Env).Unenrollment(t.Context(), "prod-hsm"); err != nil || !slices.Equal(u.SameKey, []string{"twin"}) {
+		t.Errorf("%+v, %v", u.SameKey, err)
+	}
+}
+
+// TestKeptCurrent: a spare does not take the current context from the same user's other
+// key, as long as that is good.
+func TestKeptCurrent(t *testing.T) {
+	w := world(t)
+	spare, err := w.Env.Enrollments().Load("prod-hsm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spare.Name = "spare"
+	joe, elsewhere := spare, spare
+	joe.User, elsewhere.Cluster.Server = "joe", "https://10.0.0.9:6443"
+	k := New(w.Env)
+	for en, kept := range map[*enrollment.Enrollment]string{&spare: "prod-hsm", &joe: "", &elsewhere: ""} {
+		if got := k.KeptCurrent(t.Context(), *en); got != kept {
+			t.Errorf("%s of %s at %s: %q", en.Name, en.User, en.Cluster.Server, got)
+		}
+	}
+	if note := KeptNote("prod-hsm", "spare"); !strings.Contains(note, "`kubehsm kubeconfig use spare`") {
+		t.Error(note)
+	}
+	other, err := k.Use(t.Context(), "open")
+	if err := apply(t.Context(), other, err); err != nil || k.KeptCurrent(t.Context(), spare) != "" {
+		t.Errorf("where the current one is another's: %v", err)
+	}
+}
+
+// TestRefreshed: a cluster that says the same of itself changes nothing; what it says
+// that does not prove true is refused unless it is accepted, and then followed.
+func TestRefreshed(t *testing.T) {
+	flowtest.UseCase{Name: "refresh", World: func(t testing.TB) *flowtest.World {
+		w := world(t)
+		says(w, w.Server.URL)
+		return w
+	},
+		Passes: []string{"500", "cut"}, // it is asked once more
+		Says:   map[string]error{"forbidden": errAny, "gone": errAny},
+		Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
+			r, err := New(w.Env).Refresh(ctx, "prod-hsm")
+			if err != nil {
+				return saidHow(ctx, err)
+			}
+			if r.Changed() || r.Apply(ctx, false) != nil {
+				return fmt.Errorf("%+v", r)
+			}
+			return nil
+		}}.Try(t)
+	w := world(t)
+	const moved = "https://127.0.0.1:1"
+	says(w, moved)
+	r, err := New(w.Env).Refresh(t.Context(), "prod-hsm")
+	if err != nil || !r.Changed() || r.Unproven == "" {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	before := w.State()
+	if err := r.Apply(t.Context(), false); !errors.Is(err, ErrUnproven) || !strings.Contains(hinting.Of(err), "--accept-risk=unproven") {
+		t.Errorf("%v, hint %q", err, hinting.Of(err))
+	}
+	cancelled, stop := context.WithCancel(t.Context())
+	stop()
+	if err := r.Apply(cancelled, true); !errors.Is(err, context.Canceled) {
+		t.Errorf("ctrl-c: %v", err)
+	}
+	w.Unchanged(before)
+	if err := r.Apply(t.Context(), true); err != nil {
+		t.Error(err)
+	}
+	if en, err := w.Env.Enrollments().Load("prod-hsm"); err != nil || en.Cluster.Server != moved || !strings.Contains(w.State()["kubeconfig"], moved) {
+		t.Errorf("%s, %v\n%s", en.Cluster.Server, err, w.State()["kubeconfig"])
+	}
+}
+
+// errAny stands for an error that says what to do.
+var errAny = errors.New("with a hint")
+
+func saidHow(ctx context.Context, err error) error {
+	if ctx.Err() == nil && strings.Contains(hinting.Of(err), "kubeconfig refresh prod-hsm --server URL") {
+		return fmt.Errorf("%w: %w", errAny, hinting.With(err, hinting.Of(err)))
+	}
+	return err
+}
+
+// says has the cluster publish of itself that it is at server.
+func says(w *flowtest.World, server string) {
+	w.Env.RequestTimeout = 300 * time.Millisecond // a look is repeated until then
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: w.Server.Certificate().Raw})
+	config := "apiVersion: v1\nkind: Config\nclusters:\n- name: \"\"\n  cluster: {server: \"" + server + "\", certificate-authority-data: " +
+		base64.StdEncoding.EncodeToString(ca) + "}\n"
+	w.Server.Put("/api/v1/namespaces/kube-public/configmaps", flowtest.Object{"apiVersion": "v1", "kind": "ConfigMap",
+		"metadata": flowtest.Object{"name": "cluster-info"}, "data": flowtest.Object{"kubeconfig": config}})
+}
+
+// TestMigrationOfKeys: whom a certificate in the kubeconfig, or in a file, stands for is
+// read from it; no cluster is asked. What cannot be read is said.
+func TestMigrationOfKeys(t *testing.T) {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := world(t)
+	private := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
+	en, err := w.Env.Enrollments().Load("prod-hsm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	chain, err := w.Env.Enrollments().Certificate(en)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: chain[0].Raw})
+	dir := filepath.Dir(w.Env.Kubeconfig)
+	for name, b := range map[string][]byte{"key.pem": private, "cert.pem": cert, "odd.pem": private, "none.pem": []byte("x")} {
+		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := func(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
+	for name, c := range map[string]struct {
+		user  string
+		words string
+		file  bool
+	}{
+		"data":        {user: "{client-certificate-data: " + text(cert) + ", client-key-data: " + text(private) + "}"},
+		"files":       {user: "{client-certificate: cert.pem, client-key: key.pem}", file: true},
+		"missing":     {user: "{client-certificate: gone.pem, client-key: key.pem}", words: "gone.pem", file: true},
+		"another PEM": {user: "{client-certificate: odd.pem, client-key: key.pem}", words: "x509", file: true},
+		"no PEM":      {user: "{client-certificate: none.pem, client-key: key.pem}", words: "no PEM in it", file: true},
+	} {
+		config := strings.Replace(flowtest.Kubeconfig, "{token: secret}", c.user, 1)
+		if err := os.WriteFile(w.Env.Kubeconfig, []byte(config), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		m, err := New(w.Env).Migration(t.Context(), "")
+		if (err == nil) != (c.words == "") || err != nil && !strings.Contains(err.Error(), c.words) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err == nil && (m.Subject.User != "jane" || !slices.Equal(m.Subject.Groups, []string{"dev"})) || (m.KeyFile != "") != c.file {
+			t.Errorf("%s: %+v", name, m)
+		}
+		if remarks := strings.Join(m.Remarks(), "\n"); !strings.HasPrefix(remarks, "the old key was in a file") || strings.Contains(remarks, "key.pem: delete that file") != c.file {
+			t.Errorf("%s: %q", name, remarks)
+		}
+	}
+	if asked := w.Server.Asked(); len(asked) > 0 {
+		t.Errorf("the cluster was asked for %q", asked)
+	}
+}
+
+// TestUnverifiedStays: what does not verify its server can be followed nowhere.
+func TestUnverifiedStays(t *testing.T) {
+	w := world(t)
+	en, err := w.Env.Enrollments().Load("prod-hsm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	en.Cluster.CAData, en.Cluster.InsecureSkipTLSVerify = nil, true
+	if err := w.Env.Enrollments().Save(en); err != nil {
+		t.Fatal(err)
+	}
+	_, refresh := New(w.Env).Refresh(t.Context(), "prod-hsm")
+	_, move := New(w.Env).MoveServer(t.Context(), "prod-hsm", "https://10.0.0.9:6443")
+	for _, err := range []error{refresh, move} {
+		if !errors.Is(err, ErrUnproven) || !strings.Contains(hinting.Of(err), "kubehsm enroll --restart --name prod-hsm") {
+			t.Errorf("%v, hint %q", err, hinting.Of(err))
+		}
+	}
+	if at, err := (cluster.Access{Env: w.Env}).Endpoint(t.Context(), "prod-hsm"); err != nil || !at.Cluster.InsecureSkipTLSVerify {
+		t.Errorf("%+v, %v", at, err)
+	}
+}
+
+// TestBridgeAddress: the contexts of ours lead there.
+func TestBridgeAddress(t *testing.T) {
+	w := world(t)
+	address, err := New(w.Env).BridgeAddress()
+	if err != nil || !strings.Contains(w.State()["kubeconfig"], "https://"+address+"/c/prod-hsm") {
+		t.Errorf("%s, %v", address, err)
+	}
+}
