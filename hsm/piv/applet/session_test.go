@@ -1,0 +1,123 @@
+package applet
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/kubehsm/kubehsm/hsm"
+)
+
+// stubborn is a card with a PIN that it forgets, or not.
+type stubborn struct {
+	verified         bool
+	forgets, selects bool // by VERIFY with P1 = FF, by a change of application
+	sent             []byte
+	held             []byte // the last VERIFY's data, as the reader got it
+	ended, reset     bool
+}
+
+func (c *stubborn) Transmit(apdu []byte) ([]byte, error) {
+	ins, p1 := apdu[1], apdu[2]
+	c.sent = append(c.sent, ins)
+	switch {
+	case ins == insSelect && !bytes.Contains(apdu, aidPIV) && c.selects:
+		c.verified = false
+	case ins == insVerify && p1 == 0xff && !c.forgets:
+		return []byte{0x6a, 0x86}, nil
+	case ins == insVerify && p1 == 0xff:
+		c.verified = false
+	case ins == insVerify && len(apdu) == 4: // how many tries are left?
+		if !c.verified {
+			return []byte{0x63, 0xc3}, nil
+		}
+	case ins == insVerify:
+		c.verified, c.held = true, apdu
+	}
+	return []byte{0x90, 0}, nil
+}
+
+func (c *stubborn) End(reset bool) error {
+	c.ended, c.reset = true, reset
+	return nil
+}
+
+// TestEndForgets: the card forgets the PIN by the mildest way that it knows.
+func TestEndForgets(t *testing.T) {
+	for name, c := range map[string]struct {
+		card  *stubborn
+		reset bool
+	}{
+		"the PIN alone":           {&stubborn{forgets: true}, false},
+		"a change of application": {&stubborn{selects: true}, false},
+		"a reset":                 {&stubborn{}, true},
+	} {
+		s, err := Open(t.Context(), new(Operation), c.card)
+		must(t, err)
+		must(t, s.PINs.Verify(hsm.NewSecret([]byte(DefaultPIN))))
+		if !s.PINs.Verified() {
+			t.Errorf("%s: not verified", name)
+		}
+		if bytes.ContainsAny(c.card.held, DefaultPIN) {
+			t.Errorf("%s: the command with the PIN was not cleared: %x", name, c.card.held)
+		}
+		must(t, s.End())
+		if !c.card.ended || c.card.reset != c.reset || !c.reset && c.card.verified {
+			t.Errorf("%s: %+v", name, c.card)
+		}
+		if last := c.card.sent[len(c.card.sent)-1]; c.card.forgets && last != insVerify {
+			t.Errorf("%s: it ended with %02x", name, last)
+		}
+	}
+	card := &stubborn{}
+	s, err := Open(t.Context(), new(Operation), card)
+	must(t, err)
+	must(t, s.End())
+	if len(card.sent) != 1 || card.reset {
+		t.Errorf("a card to which nothing was proved: %x", card.sent)
+	}
+}
+
+// TestGiveUp: an operation that was given up sends nothing more and commits to nothing;
+// one that has committed goes on.
+func TestGiveUp(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	op, card := new(Operation), &stubborn{}
+	s, err := Open(ctx, op, card)
+	must(t, err)
+	shown := 0
+	show := func() func() { shown++; return func() { shown-- } }
+	done := op.Show(ctx, show)
+	if shown != 1 {
+		t.Error("nothing is shown")
+	}
+	cancel()
+	if !op.GiveUp() || shown != 0 {
+		t.Errorf("given up with %d lines shown", shown)
+	}
+	done()
+	op.Show(ctx, show)()
+	if shown != 0 {
+		t.Errorf("%d lines shown in the end", shown)
+	}
+	if err := s.Commit(); !errors.Is(err, context.Canceled) {
+		t.Errorf("committed after all: %v", err)
+	}
+	if err := s.PINs.Verify(hsm.NewSecret([]byte(DefaultPIN))); !errors.Is(err, context.Canceled) || card.verified {
+		t.Errorf("a PIN was presented after all: %v", err)
+	}
+	must(t, s.End())
+
+	ctx, cancel = context.WithCancel(t.Context())
+	op = new(Operation)
+	s, err = Open(ctx, op, card)
+	must(t, err)
+	must(t, s.Commit())
+	must(t, s.Commit())
+	cancel()
+	if op.GiveUp() {
+		t.Error("what has committed was given up")
+	}
+	must(t, s.PINs.Verify(hsm.NewSecret([]byte(DefaultPIN))))
+}
