@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/apierror"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -90,7 +91,7 @@ func TestAskAcceptedFails(t *testing.T) {
 		t.Error("an address without TLS tells")
 	}
 	server.Close()
-	if _, err := AskAccepted(t.Context(), transport, server.URL); !errors.Is(err, ErrUnreachable) {
+	if _, err := AskAccepted(t.Context(), transport, server.URL); !errors.Is(err, apierror.ErrUnreachable) {
 		t.Errorf("a server that is away: %v", err)
 	}
 }

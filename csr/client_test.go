@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/apierror"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
@@ -101,7 +102,7 @@ func TestRefusedByTheBridge(t *testing.T) {
 		_, listErr := f.client().Page(t.Context(), ListOptions{})
 		for _, err := range []error{err, listErr} {
 			var forbidden *ForbiddenError
-			if errors.As(err, &forbidden) || IsForbidden(err) || !errors.Is(err, ErrWithheld) ||
+			if errors.As(err, &forbidden) || IsForbidden(err) || !errors.Is(err, apierror.ErrWithheld) ||
 				!strings.HasSuffix(err.Error(), ": not sent to the cluster: no consent to create it: it was refused") {
 				t.Errorf("%d: %v", c.code, err)
 			}
@@ -252,7 +253,7 @@ func TestErrorsOfTheServer(t *testing.T) {
 		body string
 		want error
 	}{
-		"expired certificate": {401, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Unauthorized","code":401}`, ErrUnauthorized},
+		"expired certificate": {401, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Unauthorized","code":401}`, apierror.ErrUnauthorized},
 		"not Kubernetes":      {404, "<html>nginx</html>", ErrNotServed},
 		"group not served":    {404, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","details":{},"code":404}`, ErrNotServed},
 		"invalid":             {422, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","message":"bad usages","code":422}`, ErrRefused},
@@ -288,8 +289,8 @@ func TestErrorsOfTheNetwork(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var e *Error
-		if _, err := c.Get(t.Context(), "a"); !errors.As(err, &e) || !errors.Is(err, ErrUnreachable) || !strings.Contains(e.Hint(), hint) {
+		var e *apierror.Error
+		if _, err := c.Get(t.Context(), "a"); !errors.As(err, &e) || !errors.Is(err, apierror.ErrUnreachable) || !strings.Contains(e.Hint(), hint) {
 			t.Errorf("%s: %v, hint %q", host, err, e.Hint())
 		}
 	}
@@ -299,19 +300,11 @@ func TestErrorsOfTheNetwork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Get(ctx, "a"); !errors.Is(err, context.Canceled) || errors.Is(err, ErrUnreachable) {
+	if _, err := c.Get(ctx, "a"); !errors.Is(err, context.Canceled) || errors.Is(err, apierror.ErrUnreachable) {
 		t.Errorf("cancelled: %v", err)
 	}
 	if _, err := NewClient(&rest.Config{Host: "http://a b"}); err == nil {
 		t.Error("a host with a space was accepted")
-	}
-}
-
-// A hint that a driver gave survives the way through HTTP.
-func TestErrorKeepsInnerHint(t *testing.T) {
-	e := &Error{Op: "x", Kind: ErrUnreachable, Err: fmt.Errorf("dial: %w", &InputError{Field: "f", hint: "plug it in"}), hint: "outer"}
-	if e.Hint() != "plug it in" {
-		t.Errorf("got %q", e.Hint())
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/apierror"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -72,7 +73,7 @@ func TestFollowEnds(t *testing.T) {
 		return true
 	}
 	for _, err := range f.client().Follow(t.Context(), ListOptions{}) {
-		if !errors.Is(err, ErrUnauthorized) {
+		if !errors.Is(err, apierror.ErrUnauthorized) {
 			t.Errorf("got %v", err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/yaml"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/apierror"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 )
 
@@ -193,4 +194,4 @@ func anonymousHint(err error) string {
 
 // IsForbidden reports whether err is a refusal of the cluster with code 403,
 // explained or not.
-func IsForbidden(err error) bool { return apierrors.IsForbidden(err) && fromBridge(err) == "" }
+func IsForbidden(err error) bool { return apierrors.IsForbidden(err) && apierror.Withheld(err) == "" }

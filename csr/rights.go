@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/apierror"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 )
@@ -34,9 +35,9 @@ func (r Rights) WhoAmI(ctx context.Context) (Identity, error) {
 	err := r.authentication.Post().Resource("selfsubjectreviews").
 		Body(&authenticationv1.SelfSubjectReview{}).Do(ctx).Into(got)
 	if err := apiError(op, r.host, err); err != nil {
-		var e *Error
+		var e *apierror.Error
 		if errors.As(err, &e) && errors.Is(e.Kind, ErrNotServed) {
-			e.hint = "this cluster is older than Kubernetes 1.28, which is the first that can tell"
+			e.Advice = "this cluster is older than Kubernetes 1.28, which is the first that can tell"
 		}
 		return Identity{}, err
 	}
@@ -137,7 +138,7 @@ func (r Rights) forbidden(ctx context.Context, op string, err error, needed, rol
 		return fmt.Errorf("%s: %w", op, ctx.Err())
 	}
 	if len(missing) == 0 {
-		return &Error{Op: op, Kind: ErrRefused, Err: err, detail: cause(err), hint: anonymousHint(err)}
+		return &apierror.Error{Op: op, Kind: ErrRefused, Err: err, Detail: apierror.Cause(err), Advice: anonymousHint(err)}
 	}
 	out := &ForbiddenError{Op: op, Missing: missing, Rules: role, Err: err}
 	if me, err := r.WhoAmI(ctx); err == nil {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"syscall"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/apierror"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
@@ -27,9 +28,8 @@ func transient(err error) bool {
 	if err == nil {
 		return false
 	}
-	if isStatus(err) {
-		var s apierrors.APIStatus
-		errors.As(err, &s)
+	var s apierrors.APIStatus
+	if errors.As(err, &s) {
 		code := s.Status().Code
 		return code >= http.StatusInternalServerError || code == http.StatusTooManyRequests ||
 			apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err)
@@ -63,5 +63,6 @@ func transient(err error) bool {
 // isObjectNotFound tells "there is no such request" from every other 404: a
 // proxy's, or that of a server that does not serve the group (yet).
 func isObjectNotFound(err error) bool {
-	return apierrors.IsNotFound(err) && !isTextNotFound(err) && statusDetails(err).Name != ""
+	var s apierrors.APIStatus
+	return apierrors.IsNotFound(err) && !apierror.NotServed(err) && errors.As(err, &s) && s.Status().Details != nil && s.Status().Details.Name != ""
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/apierror"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 )
@@ -20,7 +21,7 @@ func TestWaitSurvivesRestart(t *testing.T) {
 	w.expectState(Pending)
 	w.expectWatch()
 	f.stop()
-	w.expect("connection lost", func(s Status) bool { return errors.Is(s.Lost, ErrUnreachable) && s.State == Pending })
+	w.expect("connection lost", func(s Status) bool { return errors.Is(s.Lost, apierror.ErrUnreachable) && s.State == Pending })
 	f.start()
 	w.expectState(Pending)
 	w.expectWatch()
@@ -130,7 +131,7 @@ func TestWaitUnauthorized(t *testing.T) {
 		f.fail(w, http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "", "Unauthorized")
 		return true
 	}
-	if err := startWait(t, t.Context(), f, Ref{Name: "a"}, quick()).end(); !errors.Is(err, ErrUnauthorized) {
+	if err := startWait(t, t.Context(), f, Ref{Name: "a"}, quick()).end(); !errors.Is(err, apierror.ErrUnauthorized) {
 		t.Fatal(err)
 	}
 }
@@ -184,7 +185,7 @@ func TestWaitEndsWithContext(t *testing.T) {
 	w = startWait(t, ctx, f, ref, quick())
 	w.expect("connection lost", func(s Status) bool { return s.Lost != nil && s.Object == nil })
 	cancel()
-	if err := w.end(); !errors.Is(err, context.Canceled) || !errors.Is(err, ErrUnreachable) {
+	if err := w.end(); !errors.Is(err, context.Canceled) || !errors.Is(err, apierror.ErrUnreachable) {
 		t.Fatalf("unreachable: %v", err)
 	}
 }
@@ -199,7 +200,7 @@ func TestWaitEndsOnFailedHandshake(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if _, err := c.Wait(ctx, Ref{Name: "a"}, nil); !errors.Is(err, ErrUnreachable) || ctx.Err() != nil {
+	if _, err := c.Wait(ctx, Ref{Name: "a"}, nil); !errors.Is(err, apierror.ErrUnreachable) || ctx.Err() != nil {
 		t.Fatalf("got %v", err)
 	}
 }

@@ -29,6 +29,7 @@ const (
 type Client struct {
 	secrets rest.Interface
 	params  runtime.ParameterCodec
+	host    string
 }
 
 // NewClient makes a client that connects and authenticates as config says.
@@ -56,7 +57,7 @@ func NewClient(config *rest.Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
 	}
-	return &Client{secrets: c, params: runtime.NewParameterCodec(scheme)}, nil
+	return &Client{secrets: c, params: runtime.NewParameterCodec(scheme), host: config.Host}, nil
 }
 
 // Create tells the cluster of a token. If it knows the very same token and
@@ -80,7 +81,7 @@ func (c *Client) Create(ctx context.Context, r Record) error {
 			return nil
 		}
 	}
-	return apiError("create bootstrap token "+r.Token.ID(), "create", err)
+	return c.apiError("create bootstrap token "+r.Token.ID(), "create", err)
 }
 
 // Get reads one token by its ID.
@@ -92,7 +93,7 @@ func (c *Client) Get(ctx context.Context, id string) (Record, error) {
 	defer cancel()
 	got := &corev1.Secret{}
 	if err := c.secrets.Get().Namespace(Namespace).Resource(resource).Name(SecretName(id)).Do(ctx).Into(got); err != nil {
-		return Record{}, apiError("read bootstrap token "+id, "get", err)
+		return Record{}, c.apiError("read bootstrap token "+id, "get", err)
 	}
 	defer wipe(got)
 	return FromSecret(got)
@@ -124,7 +125,7 @@ func (c *Client) List(ctx context.Context) ([]Record, []Ignored, error) {
 			continue
 		}
 		if err != nil {
-			return nil, nil, apiError("list bootstrap tokens", "list", err)
+			return nil, nil, c.apiError("list bootstrap tokens", "list", err)
 		}
 		for i := range page.Items {
 			r, err := FromSecret(&page.Items[i])
@@ -176,7 +177,7 @@ func (c *Client) Delete(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	err := c.secrets.Delete().Namespace(Namespace).Resource(resource).Name(SecretName(id)).Do(ctx).Error()
-	return apiError("delete bootstrap token "+id, "delete", err)
+	return c.apiError("delete bootstrap token "+id, "delete", err)
 }
 
 // wipe overwrites the token's secret in an answer or a request.

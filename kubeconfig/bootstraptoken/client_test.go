@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/apierror"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -240,7 +241,7 @@ func TestListOfNothing(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	for status, want := range map[int]error{403: ErrForbidden, 401: ErrUnauthorized} {
+	for status, want := range map[int]error{403: ErrForbidden, 401: apierror.ErrUnauthorized} {
 		f, c := newFake(t)
 		f.status = status
 		_, _, listErr := c.List(t.Context())
@@ -271,7 +272,7 @@ func TestRefusedByTheBridge(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _, err = c.List(t.Context())
-	if err == nil || errors.Is(err, ErrForbidden) || hint.Of(err) != "" || !strings.HasSuffix(err.Error(), ": not sent to the cluster: kubehsm: no consent to list secrets") {
+	if err == nil || errors.Is(err, ErrForbidden) || hint.Of(err) != "" || !strings.HasSuffix(err.Error(), ": not sent to the cluster: no consent to list secrets") {
 		t.Errorf("%v (hint: %s)", err, hint.Of(err))
 	}
 }
@@ -283,12 +284,12 @@ func TestUnreachable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Delete(t.Context(), exampleID); !errors.Is(err, ErrUnreachable) || hint.Of(err) == "" {
+	if err := c.Delete(t.Context(), exampleID); !errors.Is(err, apierror.ErrUnreachable) || hint.Of(err) == "" {
 		t.Errorf("%v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := c.Delete(ctx, exampleID); !errors.Is(err, context.Canceled) || errors.Is(err, ErrUnreachable) {
+	if err := c.Delete(ctx, exampleID); !errors.Is(err, context.Canceled) || errors.Is(err, apierror.ErrUnreachable) {
 		t.Errorf("cancelled: %v", err)
 	}
 }

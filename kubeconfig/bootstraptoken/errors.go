@@ -1,22 +1,20 @@
 package bootstraptoken
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
-	"net/url"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/apierror"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
-// What went wrong with a record or a call; test with errors.Is.
+// What went wrong with a record or a call, beside what [apierror] tells of any call;
+// test with errors.Is.
 var (
 	// ErrInvalid: the terms of a token are not acceptable.
 	ErrInvalid = errors.New("unusable bootstrap token terms")
@@ -28,54 +26,26 @@ var (
 	ErrExists = errors.New("a bootstrap token of this ID exists already")
 	// ErrForbidden: RBAC does not allow the call.
 	ErrForbidden = errors.New("not allowed")
-	// ErrUnauthorized: the cluster does not accept the credential (401).
-	ErrUnauthorized = errors.New("credential not accepted")
-	// ErrUnreachable: no answer from the API server.
-	ErrUnreachable = errors.New("cannot reach the API server")
 )
 
-// fromBridge tells whether kubehsm's own bridge has refused the call, in words that
-// say why: rights and credentials have nothing to do with it.
-func fromBridge(err error) bool {
-	var s apierrors.APIStatus
-	return errors.As(err, &s) && strings.HasPrefix(s.Status().Message, "kubehsm: ")
-}
-
 // apiError turns what client-go returned for op, which needed verb on Secrets,
-// into an error of this package.
-func apiError(op, verb string, err error) error {
+// into an error that says what it means for a bootstrap token.
+func (c *Client) apiError(op, verb string, err error) error {
+	var s apierrors.APIStatus
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, context.Canceled):
-		return fmt.Errorf("%s: %w", op, err)
 	case apierrors.IsNotFound(err):
 		return hint.Withf(fmt.Errorf("%s: %w", op, ErrNotFound), "expired tokens are deleted by the cluster; list those that are left")
 	case apierrors.IsAlreadyExists(err):
 		return hint.Withf(fmt.Errorf("%s: %w", op, ErrExists), "delete the old one first, or let a new token be generated")
-	case fromBridge(err):
-		return fmt.Errorf("%s: not sent to the cluster: %w", op, err)
-	case apierrors.IsForbidden(err):
+	case apierrors.IsForbidden(err) && apierror.Withheld(err) == "":
 		return hint.Withf(fmt.Errorf("%s: %w: %w", op, ErrForbidden, err),
 			"it needs the verb %q on secrets in the namespace %s; whoever has that can read every secret there", verb, Namespace)
-	case apierrors.IsUnauthorized(err):
-		return hint.Withf(fmt.Errorf("%s: %w: %w", op, ErrUnauthorized, err), "the certificate or token used is unknown to the cluster or has expired")
-	}
-	var u *url.Error
-	switch {
-	case errors.As(err, &u):
-		err = u.Err
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		err = io.ErrUnexpectedEOF // without client-go's words
-	}
-	if u != nil || err == io.ErrUnexpectedEOF {
-		return hint.Withf(fmt.Errorf("%s: %w: %w", op, ErrUnreachable, err), "check the address in the kubeconfig, the network and the VPN")
-	}
-	var s apierrors.APIStatus
-	if errors.As(err, &s) && s.Status().Code == http.StatusTooManyRequests {
+	case errors.As(err, &s) && s.Status().Code == http.StatusTooManyRequests:
 		return hint.Withf(fmt.Errorf("%s: %w", op, err), "the API server is overloaded: try again in a moment")
 	}
-	return fmt.Errorf("%s: %w", op, err)
+	return apierror.Of(op, c.host, err)
 }
 
 // MayHaveArrived tells whether the cluster may have done what a call failed at:

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/shared/apierror"
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig"
@@ -216,8 +216,8 @@ func TestMigration(t *testing.T) {
 		{"admitted", nil, nil},
 		{"denied", func(_ context.CancelFunc, s *flowtest.Server) {
 			s.Break(http.StatusUnauthorized)
-		}, csr.ErrUnauthorized},
-		{"API server gone", func(_ context.CancelFunc, s *flowtest.Server) { s.Close() }, csr.ErrUnreachable},
+		}, apierror.ErrUnauthorized},
+		{"API server gone", func(_ context.CancelFunc, s *flowtest.Server) { s.Close() }, apierror.ErrUnreachable},
 		{"ctrl-c", func(stop context.CancelFunc, _ *flowtest.Server) { stop() }, context.Canceled},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/shared/apierror"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
@@ -244,7 +245,7 @@ func TestApprove(t *testing.T) {
 			w.Server.Get(flowtest.Requests, "jane-1", &r)
 			approved := csr.StateOf(&r).State != csr.Pending
 			ended := !slices.Contains(w.Server.Names(flowtest.Secrets), "bootstrap-token-abcdef")
-			if said := record(w) == "approve jane"; said != approved && !errors.Is(err, csr.ErrUnreachable) {
+			if said := record(w) == "approve jane"; said != approved && !errors.Is(err, apierror.ErrUnreachable) {
 				t.Errorf("approved %v, on record %q: %v", approved, record(w), err)
 			}
 			if done.Ended && !ended || !done.Ended && err == nil && len(done.Notes) == 0 {

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
-	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm/shared/apierror"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 )
@@ -95,7 +95,7 @@ func openObjects(ctx context.Context, access cluster.Access, kubeContext string)
 func (c *objects) do(ctx context.Context, op string, r *rest.Request) (object, error) {
 	raw, err := r.Do(ctx).Raw()
 	if err != nil {
-		return nil, objectError(op, c.host, raw, err)
+		return nil, objectError(op, c.host, apierror.Said(raw, err))
 	}
 	var o object
 	if err := json.Unmarshal(raw, &o); err != nil {
@@ -104,16 +104,11 @@ func (c *objects) do(ctx context.Context, op string, r *rest.Request) (object, e
 	return o, nil
 }
 
-// objectError is err with what the API server said; the client without a
-// scheme does not read that itself.
-func objectError(op, host string, raw []byte, err error) error {
-	var said struct{ Kind, Message string }
-	if json.Unmarshal(raw, &said) == nil && said.Kind == "Status" && said.Message != "" {
-		err = &saidError{err, said.Message}
-	}
-	err = csr.Unreachable(op, host, err)
+// objectError is err, which op failed with, with what to do about it.
+func objectError(op, host string, err error) error {
+	err = apierror.Of(op, host, err)
 	switch {
-	case apierrors.IsForbidden(err):
+	case apierrors.IsForbidden(err) && !errors.Is(err, apierror.ErrWithheld):
 		return hint.With(err, "`kubehsm rbac check` shows what you may do; a cluster admin must do the rest")
 	case apierrors.IsConflict(err):
 		return hint.With(err, "somebody else has changed it by other means: look at it, then say --force-conflicts")
@@ -121,22 +116,12 @@ func objectError(op, host string, raw []byte, err error) error {
 	return err
 }
 
-// saidError is an API error in the server's own words.
-type saidError struct {
-	error
-	said string
-}
-
-func (e *saidError) Error() string { return e.said }
-func (e *saidError) Unwrap() error { return e.error }
-
 func isNotFound(err error) bool  { return apierrors.IsNotFound(err) && !isUnserved(err) }
 func isForbidden(err error) bool { return apierrors.IsForbidden(err) }
 
 // isUnserved: the cluster does not know the kind.
 func isUnserved(err error) bool {
-	var said *saidError
-	return apierrors.IsNotFound(err) && (!errors.As(err, &said) || strings.Contains(said.said, "could not find the requested resource"))
+	return apierrors.IsNotFound(err) && (apierror.NotServed(err) || strings.Contains(err.Error(), "could not find the requested resource"))
 }
 
 func (c *objects) get(ctx context.Context, o object) (object, error) {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm/shared/apierror"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
@@ -18,7 +18,7 @@ func TestRBACUnreachable(t *testing.T) {
 	flowtest.PointAt(t, e, server)
 	server.Close()
 	_, err := NewRoles(e).Check(t.Context(), "", nil)
-	if !errors.Is(err, csr.ErrUnreachable) || strings.Contains(err.Error(), `Get "`) || !strings.Contains(hinting.Of(err), "reachable from here") {
+	if !errors.Is(err, apierror.ErrUnreachable) || strings.Contains(err.Error(), `Get "`) || !strings.Contains(hinting.Of(err), "reachable from here") {
 		t.Errorf("%v, hint %q", err, hinting.Of(err))
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kubehsm/kubehsm/hsm/shared/apierror"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
@@ -104,7 +105,7 @@ func TestTicketThatWasNotMade(t *testing.T) {
 		}
 	}
 	server.Close()
-	if _, err := NewTickets(e).Make(t.Context(), "", TicketOptions{Terms: ticket.Terms{User: "jane"}}); !errors.Is(err, bootstraptoken.ErrUnreachable) {
+	if _, err := NewTickets(e).Make(t.Context(), "", TicketOptions{Terms: ticket.Terms{User: "jane"}}); !errors.Is(err, apierror.ErrUnreachable) {
 		t.Errorf("without a server: %v", err)
 	}
 	if past, err := deeds.NewLog(e).All(); err != nil || len(past) != 1 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm/shared/apierror"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
@@ -70,7 +71,7 @@ func (r *attempt) refuseVain(ctx context.Context) error {
 // reach tells whether the API server answers, and knows who asks.
 func reach(ctx context.Context, client *csr.Client) error {
 	_, err := client.Rights().WhoAmI(ctx)
-	if errors.Is(err, csr.ErrUnreachable) || errors.Is(err, csr.ErrUnauthorized) || ctx.Err() != nil {
+	if errors.Is(err, apierror.ErrUnreachable) || errors.Is(err, apierror.ErrUnauthorized) || ctx.Err() != nil {
 		return err
 	}
 	return nil // a forecast without the name of the requester is good enough

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm/shared/apierror"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
@@ -94,7 +95,7 @@ func TestHintsOfRenewal(t *testing.T) {
 	r := &attempt{j: &enrolling.Progress{Options: enrolling.Options{Name: "prod-hsm", Join: &enrolling.Join{Ticket: "abcdef"}, Renewal: &enrolling.Renewal{}}}}
 	for what, err := range map[string]error{
 		"denied":       endHint(r.j, hinting.With(errors.New("denied"), "file another")),
-		"unauthorized": r.j.ExpiredToken(hinting.With(csr.ErrUnauthorized, "it has ended")),
+		"unauthorized": r.j.ExpiredToken(hinting.With(apierror.ErrUnauthorized, "it has ended")),
 	} {
 		if hint := hinting.Of(err); hint == "" || strings.Contains(hint, "ticket") || strings.Contains(hint, "bootstrap token") {
 			t.Errorf("%s: %q", what, hint)

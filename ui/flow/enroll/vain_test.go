@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm/shared/apierror"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
@@ -35,7 +35,7 @@ func TestVainKey(t *testing.T) {
 	defer server.Close()
 	flowtest.PointAt(t, e, server)
 	r := begin(t, e, enrolling.Options{User: "jane", AcceptForecast: true}, &typist{})
-	if _, err := r.keyForRequest(ctx); !errors.Is(err, csr.ErrUnauthorized) || r.j.Request.KeyHash != "" {
+	if _, err := r.keyForRequest(ctx); !errors.Is(err, apierror.ErrUnauthorized) || r.j.Request.KeyHash != "" {
 		t.Errorf("a credential that is not known: %v, key %q", err, r.j.Request.KeyHash)
 	}
 	if _, err := (keyMaker{r}).make(ctx); err != nil {
@@ -52,7 +52,7 @@ func TestVainKey(t *testing.T) {
 	}
 	server.Close()
 	other := begin(t, e, enrolling.Options{Name: "other", User: "jane"}, &typist{})
-	if _, err := other.keyForRequest(ctx); !errors.Is(err, csr.ErrUnreachable) || other.j.Request.KeyHash != "" || other.j.Generating {
+	if _, err := other.keyForRequest(ctx); !errors.Is(err, apierror.ErrUnreachable) || other.j.Request.KeyHash != "" || other.j.Generating {
 		t.Errorf("a server that is away: %v, key %q", err, other.j.Request.KeyHash)
 	}
 }

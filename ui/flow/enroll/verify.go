@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm/shared/apierror"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
@@ -19,7 +20,7 @@ import (
 func (r *attempt) verify(ctx context.Context) (outcome, error) {
 	out, err := r.signIn(ctx)
 	switch {
-	case errors.Is(err, message.ErrRejected), errors.Is(err, csr.ErrUnauthorized):
+	case errors.Is(err, message.ErrRejected), errors.Is(err, apierror.ErrUnauthorized):
 		err = r.rejected(ctx, err)
 	case err != nil:
 		err = notSwitched(ctx, r.env, r.j, err, "goes on from here")

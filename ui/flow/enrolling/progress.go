@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/apierror"
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/hsm/shared/shell"
@@ -76,7 +77,7 @@ func (j *Progress) TokenNeeded() error {
 
 // ExpiredToken explains a credential that was good when the run began.
 func (j *Progress) ExpiredToken(err error) error {
-	if j.Options.Join == nil || j.Options.Renewal != nil || !errors.Is(err, csr.ErrUnauthorized) {
+	if j.Options.Join == nil || j.Options.Renewal != nil || !errors.Is(err, apierror.ErrUnauthorized) {
 		return err
 	}
 	return hint.Withf(err, "the bootstrap token has expired or was deleted, as the help desk does once a request is approved or denied: "+"ask for the certificate and go on with `kubehsm join --name %s --certificate FILE`, or for another ticket", j.Options.Name)

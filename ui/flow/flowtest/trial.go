@@ -13,9 +13,9 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/hsm/shared/apierror"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
 	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
@@ -95,7 +95,7 @@ func oneOf(want ...error) func(error) bool {
 
 // unreachable is what clients say of an API server that does not answer, and the bridge.
 func unreachable(err error) bool {
-	return oneOf(csr.ErrUnreachable, bootstraptoken.ErrUnreachable, upstream.ErrUnreachable)(err) ||
+	return oneOf(apierror.ErrUnreachable, upstream.ErrUnreachable)(err) ||
 		strings.Contains(err.Error(), "kubehsm: cannot reach the API server")
 }
 

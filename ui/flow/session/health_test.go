@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kubehsm/kubehsm/csr"
+	"github.com/kubehsm/kubehsm/hsm/shared/apierror"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
@@ -24,9 +24,9 @@ func TestCheckContext(t *testing.T) {
 		{name: "admitted"},
 		{name: "no such context", context: "none", want: kubeconfig.ErrNoContext},
 		{name: "denied", before: func(_ context.CancelFunc, s *flowtest.Server) { s.Break(http.StatusUnauthorized) },
-			want: csr.ErrUnauthorized, hint: "`kubehsm doctor` looks at the agent and its bridge"},
+			want: apierror.ErrUnauthorized, hint: "`kubehsm doctor` looks at the agent and its bridge"},
 		{name: "API server gone", before: func(_ context.CancelFunc, s *flowtest.Server) { s.Close() },
-			want: csr.ErrUnreachable, hint: "`kubehsm doctor` looks at the agent and its bridge"},
+			want: apierror.ErrUnreachable, hint: "`kubehsm doctor` looks at the agent and its bridge"},
 		{name: "ctrl-c", before: func(stop context.CancelFunc, _ *flowtest.Server) { stop() }, want: context.Canceled},
 	} {
 		t.Run(c.name, func(t *testing.T) {
