@@ -162,12 +162,14 @@ func Public(u hsm.URI) hsm.URI {
 	return u.TokenOnly().Identity()
 }
 
-// Unlock records an attempt to unlock a token.
-func (s *Records) Unlock(q Requester, token hsm.URI, err error) {
-	r := audit.Record{Event: audit.Unlock, Token: Public(token)}
-	r.Outcome, r.Error = Outcome(err)
-	q.subject(&r)
-	s.Write(r)
+// Unlocking returns what records the end of q's attempt to unlock a token.
+func (s *Records) Unlocking(q Requester, token hsm.URI) (tried func(error)) {
+	return func(err error) {
+		r := audit.Record{Event: audit.Unlock, Token: Public(token)}
+		r.Outcome, r.Error = Outcome(err)
+		q.subject(&r)
+		s.Write(r)
+	}
 }
 
 // Signature records the use of a key, or that it came to none. Only those

@@ -12,6 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/consents"
 	"github.com/kubehsm/kubehsm/plugin/agent/logfile"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
+	"github.com/kubehsm/kubehsm/plugin/agent/token"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/ask/queue"
 	"github.com/kubehsm/kubehsm/plugin/audit"
@@ -33,7 +34,7 @@ type agent struct {
 	sessions *bridge.Sessions
 	bridge   *bridgeHost
 	targets  *targets
-	tokens   *heldTokens
+	tokens   *token.Holders
 	locks    *locks
 
 	responders *queue.Responders
@@ -71,9 +72,11 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 		responders = queue.NewResponders(life.started)
 		terminals  = &terminals{queue: prompts, sessions: sessions, answers: answers}
 		dial       = &dialSigner{responders: responders, sources: o.PINSources, state: o.Dirs.State, records: records, notify: notify}
-		tokens     = &heldTokens{source: o.Tokens, tried: records.Unlock, all: map[string]*heldToken{}}
 		policies   = &auditing.Policies{Store: store, Records: records, Notify: notify, Log: log}
-		targets    = &targets{store: store, policies: policies, tokens: tokens, sessions: sessions, signer: dial.reconnect,
+		lock       func(h *token.Held, why string)
+		tokens     = token.NewHolders(token.Options{Tokens: o.Tokens, Notice: policies.Notice,
+			Removed: func(h *token.Held) { lock(h, lockRemoved) }})
+		targets = &targets{store: store, policies: policies, tokens: tokens, sessions: sessions, signer: dial.reconnect,
 			handshake: o.handshake, log: log, all: map[string]*target{}}
 		locks = &locks{window: o.Unlock, epoch: epoch, targets: targets, tokens: tokens, sessions: sessions,
 			answers: answers, records: records, notify: notify, log: log}
@@ -84,9 +87,8 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 		signIns = &signIns{targets: targets, bridge: host, flights: flights, refusals: refusals, epoch: epoch, issuer: issuer, dial: dial, records: records, log: log}
 		keys    = &keys{store: store, policies: policies, tokens: tokens, epoch: epoch}
 	)
-	tokens.notice = policies.Notice
-	tokens.removed = func(h *heldToken) { locks.token(h, lockRemoved) }
-	policies.Lowered = func(key hsm.URI) { locks.token(tokens.of(key), lockPolicy) }
+	lock = locks.token
+	policies.Lowered = func(key hsm.URI) { lock(tokens.Of(key), lockPolicy) }
 	host.serve = func(cert tls.Certificate) *bridge.Server {
 		s := bridge.NewServer(cert, sessions, targets.route, log)
 		s.Denied, s.Consent, s.Whose = records.Denial, questions.consent, o.whose

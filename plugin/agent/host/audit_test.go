@@ -158,9 +158,7 @@ func TestAuditWindow(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
 	r.mustAgent(func(a *agent) {
-		now := time.Now()
-		a.tokens.of(r.e.Key).since = now.Add(-9 * time.Hour)
-		a.sweep(now)
+		a.sweep(time.Now().Add(9 * time.Hour))
 	})
 	r.end()
 	all := r.recorded("agent-start", "unlock granted", "signature granted sign-in", "session granted", "lock longest-time", "agent-stop signal")

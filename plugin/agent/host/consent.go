@@ -14,6 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/agent/consents"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
+	"github.com/kubehsm/kubehsm/plugin/agent/token"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/ask/queue"
 	"github.com/kubehsm/kubehsm/plugin/audit"
@@ -129,19 +130,19 @@ func (s *questions) question(ctx, answered context.Context, q bridge.Question) e
 	if err != nil {
 		return err
 	}
-	purpose := ask.For(hsm.Purpose{Cluster: q.Enrollment, Action: "allow “" + q.Request.String() + "”", Command: statement.Command})
+	purpose := hsm.Purpose{Cluster: q.Enrollment, Action: "allow “" + q.Request.String() + "”", Command: statement.Command}
 	r := audit.Record{Event: audit.Consent, Enrollment: q.Enrollment, Server: t.e.Host(), Key: t.e.KeyHash, Request: q.Request.String(), Statement: text,
 		Client: &audit.Process{PID: q.Client.PID, Command: statement.Command}}
 	err = errNobody
 	for _, who := range s.responders.ForClient(ctx, q.Session) {
 		// An attendant without the terminal may have pinentry.
-		p := purpose(raw(who.Ask, q.Request.Terminal))
+		p := raw(who.Ask, q.Request.Terminal)
 		here := who.Client == q.Session && !errors.Is(reach(ctx, p), hsm.ErrNoTerminal)
 		var leave func(asked bool)
 		if leave, err = s.queue.Ask(ctx, answered, q.Client, here); err != nil {
 			return err
 		}
-		r.Signature, r.Reason, err = s.put(ctx, t, statement, text, q.Client, who, p)
+		r.Signature, r.Reason, err = s.put(ctx, t, statement, text, who, token.Use{Client: q.Client, Purpose: purpose, Ask: p})
 		asked := !errors.Is(err, hsm.ErrNoTerminal)
 		leave(asked)
 		if asked {
@@ -168,9 +169,9 @@ func (s *questions) question(ctx, answered context.Context, q bridge.Question) e
 // shown alone the question comes first: nobody should touch a token that blinks
 // for a reason he has not read.
 func (s *questions) put(ctx context.Context, t *target, about consent.Statement, text string,
-	client process.ID, w ask.Waiter, p ask.Func) (signature []byte, how string, err error) {
-	over := t.held.questions.tell(w) // a card is one operation's at a time
-	slot, err := t.held.find(ctx, t.e.Key, t.chain[0].PublicKey)
+	w ask.Waiter, u token.Use) (signature []byte, how string, err error) {
+	over := t.held.Tell(w) // a card is one operation's at a time
+	slot, err := t.held.Find(ctx, t.e.Key, t.chain[0].PublicKey)
 	over()
 	if err != nil {
 		return nil, "", err
@@ -182,7 +183,7 @@ func (s *questions) put(ctx context.Context, t *target, about consent.Statement,
 	}
 	shown := false
 	if touch {
-		switch err := reach(ctx, p); {
+		switch err := reach(ctx, u.Ask); {
 		case err == nil:
 			shown = true
 		case !errors.Is(err, hsm.ErrUnsupported):
@@ -195,11 +196,11 @@ func (s *questions) put(ctx context.Context, t *target, about consent.Statement,
 			question = "allow it, and touch the token then?"
 		}
 		detail := words(about, t)
-		notice, told := s.policies.Notice(t.held.uri)
+		notice, told := s.policies.Notice(t.held.URI())
 		if notice != "" {
 			detail = notice + "\n" + detail
 		}
-		yes, err := p.Confirm(ctx, hsm.ConfirmPrompt{Question: question, Detail: detail})
+		yes, err := u.Ask.Confirm(ctx, hsm.ConfirmPrompt{Question: question, Detail: detail})
 		if err != nil {
 			return nil, how, err
 		}
@@ -213,8 +214,8 @@ func (s *questions) put(ctx context.Context, t *target, about consent.Statement,
 	}
 	ctx, cancel := context.WithTimeout(ctx, touchTimeout)
 	defer cancel()
-	defer t.held.questions.tell(w)()
-	signer, err := t.held.signer(ctx, client, t.e.Key, t.chain[0].PublicKey, p)
+	defer t.held.Tell(w)()
+	signer, err := t.held.Signer(ctx, u, t.e.Key, t.chain[0].PublicKey)
 	if err != nil {
 		return nil, how, err
 	}

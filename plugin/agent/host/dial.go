@@ -9,6 +9,7 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
+	"github.com/kubehsm/kubehsm/plugin/agent/token"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/ask/queue"
 	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
@@ -39,23 +40,23 @@ func (s *dialSigner) reconnect(ctx context.Context, t *target) (crypto.Signer, e
 		p = nobody(s.notify, t.e.Name)
 	}
 	p, settled := s.sourced(p)
-	signer, err := s.signer(ctx, t, q, p, settled)
+	signer, err := s.signer(ctx, t, q, token.Use{Client: q.Client, Ask: p}, settled)
 	if errors.Is(err, hsm.ErrNoTerminal) {
 		s.notify.Say("The connection to " + t.e.Name + " needs the token's PIN: run your command again, or kubehsm unlock.")
 	}
 	return signer, err
 }
 
-// signIn returns the key of t for the connection that q waits for. Its plugin, which p
+// signIn returns the key of t for the connection that q waits for. Its plugin, which u
 // asks, knows the user's PIN sources itself.
-func (s *dialSigner) signIn(ctx context.Context, t *target, q auditing.Requester, p ask.Func) (crypto.Signer, error) {
-	return s.signer(ctx, t, q, p, func() {})
+func (s *dialSigner) signIn(ctx context.Context, t *target, q auditing.Requester, u token.Use) (crypto.Signer, error) {
+	return s.signer(ctx, t, q, u, func() {})
 }
 
 // signer returns the key of t, and has each signature recorded. settled is as in
 // [dialSigner.sourced].
-func (s *dialSigner) signer(ctx context.Context, t *target, q auditing.Requester, p ask.Func, settled func()) (crypto.Signer, error) {
-	signer, err := t.held.signer(ctx, q.Client, t.e.Key, t.chain[0].PublicKey, p)
+func (s *dialSigner) signer(ctx context.Context, t *target, q auditing.Requester, u token.Use, settled func()) (crypto.Signer, error) {
+	signer, err := t.held.Signer(ctx, u, t.e.Key, t.chain[0].PublicKey)
 	settled()
 	if err != nil {
 		s.records.Signature(q, t.e, err)

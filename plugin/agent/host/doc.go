@@ -30,8 +30,8 @@
 // has its state and its lock, names the parts that it works with, and does not know
 // the agent:
 //
-//   - targets are the enrollments in use with their upstreams, heldTokens the one holder
-//     of each token, locks end what stands on a PIN, in the order that [Serve] promises;
+//   - targets are the enrollments in use with their upstreams, each on its held token
+//     (package token); locks end what stands on a PIN, in the order that [Serve] promises;
 //   - signIns warm a target up (flights: one for all; refusals: not again at once), the
 //     issuer hands out sessions, credentials answer from what is at hand;
 //   - dialSigner signs for new connections, externalSigner for connections past the

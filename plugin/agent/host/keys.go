@@ -6,15 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
+	"github.com/kubehsm/kubehsm/plugin/agent/token"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/plugin/externalsigner"
 	signer "github.com/kubehsm/kubehsm/plugin/externalsigner/wire"
-	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
 // keys are those that the external signer protocol may use: for connections past
@@ -22,7 +23,7 @@ import (
 type keys struct {
 	store    enrollment.Store
 	policies *auditing.Policies
-	tokens   *heldTokens
+	tokens   *token.Holders
 	epoch    *epoch
 }
 
@@ -57,14 +58,19 @@ func (s *keys) public(e enrollment.Enrollment, opts crypto.SignerOpts) (crypto.P
 	return chain[0].PublicKey, signer.CheckKey(chain[0].PublicKey, opts)
 }
 
+// touchTimeout bounds the wait for a touch that no handshake bounds. Most cards
+// give up after 15 s themselves.
+const touchTimeout = time.Minute
+
 // sign signs with the key of an enrollment, which is public's; a lock ends it.
-// client waits for it, and p is not asked for a PIN.
-func (s *keys) sign(ctx context.Context, client process.ID, e enrollment.Enrollment, public crypto.PublicKey, r signer.Request, p ask.Func) ([]byte, error) {
+// Nobody is asked for a PIN.
+func (s *keys) sign(ctx context.Context, u token.Use, e enrollment.Enrollment, public crypto.PublicKey, r signer.Request) ([]byte, error) {
 	ctx, cancel := s.epoch.untilLocked(ctx)
 	defer cancel()
 	ctx, cancelTouch := context.WithTimeout(ctx, touchTimeout)
 	defer cancelTouch()
-	key, err := s.tokens.of(e.Key).signer(ctx, client, e.Key, public, touchOnly(p))
+	u.Ask = touchOnly(u.Ask)
+	key, err := s.tokens.Of(e.Key).Signer(ctx, u, e.Key, public)
 	if err != nil {
 		return nil, lockedOr(ctx, err)
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/client"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
+	"github.com/kubehsm/kubehsm/plugin/agent/token"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/home"
@@ -137,7 +138,7 @@ func TestUnlockWindow(t *testing.T) {
 		p.Close() // the holder is unlocked by hand: nobody need be asked
 		tg, err := a.targets.target("prod")
 		check(t, err)
-		check(t, tg.held.unlock(context.Background(), auditing.Requester{}, ask.From(hsmtest.Typing(t, pin))))
+		check(t, tg.held.Unlock(context.Background(), token.Use{Ask: ask.From(hsmtest.Typing(t, pin))}, func(error) {}))
 		_, err = a.signIns.prepare(context.Background(), auditing.Requester{Enrollment: "prod", Client: caller(1)}, p)
 		check(t, err)
 	}
@@ -157,11 +158,10 @@ func TestUnlockWindow(t *testing.T) {
 		t.Fatal("not locked when idle")
 	}
 	// A stream in flight is use, but not for ever. (Its LastUsed is the real
-	// clock's, so the window's start is moved back instead.)
+	// clock's, so it never is idle here.)
 	sign()
-	h := a.tokens.of(r.e.Key)
-	h.since = time.Now().Add(-9 * time.Hour)
-	a.sweep(time.Now())
+	a.locks.window.Idle = 24 * time.Hour
+	a.sweep(time.Now().Add(9 * time.Hour))
 	if unlocked() {
 		t.Fatal("unlocked for more than the longest time")
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/agent/consents"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
+	"github.com/kubehsm/kubehsm/plugin/agent/token"
 	"github.com/kubehsm/kubehsm/plugin/audit"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/desktop"
@@ -24,7 +25,7 @@ type locks struct {
 	window   home.Unlock
 	epoch    *epoch
 	targets  *targets
-	tokens   *heldTokens
+	tokens   *token.Holders
 	sessions *bridge.Sessions
 	answers  *consents.Answers
 	records  *auditing.Records
@@ -37,8 +38,8 @@ type locks struct {
 // the tokens whose workers did not answer and were ended.
 func (l *locks) all() (ended []hsm.URI, err error) {
 	var gone []*target
-	var holders []*heldToken
-	l.epoch.next(func() { gone, holders = l.targets.forget(nil), l.tokens.list() })
+	var holders []*token.Held
+	l.epoch.next(func() { gone, holders = l.targets.forget(nil), l.tokens.List() })
 
 	l.sessions.Drop("")
 	l.answers.Forget()
@@ -48,12 +49,12 @@ func (l *locks) all() (ended []hsm.URI, err error) {
 	errs := make([]error, len(holders))
 	var wg sync.WaitGroup
 	for i, h := range holders { // a token that hangs leaves no other unlocked meanwhile
-		wg.Go(func() { errs[i] = h.lock() })
+		wg.Go(func() { errs[i] = h.Lock() })
 	}
 	wg.Wait()
 	for i, err := range errs {
 		if errors.Is(err, worker.ErrEnded) {
-			ended, errs[i] = append(ended, auditing.Public(holders[i].uri)), nil
+			ended, errs[i] = append(ended, auditing.Public(holders[i].URI())), nil
 		}
 	}
 	l.log.Info("locked", "enrollments", len(gone), "tokens", len(holders), "ended", len(ended))
@@ -82,7 +83,7 @@ func whyLocked(reason string) string {
 }
 
 // token is [locks.all] for what stands on one token.
-func (l *locks) token(h *heldToken, why string) {
+func (l *locks) token(h *token.Held, why string) {
 	for _, t := range l.targets.forget(h) {
 		l.sessions.Drop(t.e.Name)
 		t.up.CloseFor(whyLocked(why))
@@ -90,12 +91,12 @@ func (l *locks) token(h *heldToken, why string) {
 			l.notify.Say("The token was removed: " + t.e.Name + " is locked.")
 		}
 	}
-	r := audit.Record{Event: audit.Lock, Reason: why, Token: auditing.Public(h.uri)}
-	if err := h.lock(); err != nil { // the token's connections have gone all the same
-		l.log.Error("lock", "token", h.uri.String(), "error", err)
+	r := audit.Record{Event: audit.Lock, Reason: why, Token: auditing.Public(h.URI())}
+	if err := h.Lock(); err != nil { // the token's connections have gone all the same
+		l.log.Error("lock", "token", h.URI().String(), "error", err)
 		r.Outcome, r.Error = auditing.Outcome(err)
 	}
-	l.log.Info("locked", "token", h.uri.String(), "why", why)
+	l.log.Info("locked", "token", h.URI().String(), "why", why)
 	l.records.Write(r)
 }
 
@@ -106,7 +107,7 @@ func (l *locks) sweep(now time.Time) (latest time.Time) {
 		if used.After(latest) {
 			latest = used
 		}
-		since, signed, ok := h.window(now)
+		since, signed, ok := h.Window(now)
 		switch {
 		case !ok:
 			l.letGo(h, now)
@@ -119,20 +120,24 @@ func (l *locks) sweep(now time.Time) (latest time.Time) {
 	return latest
 }
 
+// unneededFor is how long a token stays open that nothing stands on: after a PIN
+// prompt that was cancelled, say.
+const unneededFor = 2 * time.Minute
+
 // letGo ends the hold of a token that is locked and that nothing stands on.
-func (l *locks) letGo(h *heldToken, now time.Time) {
-	if !h.unneeded(now) || l.targets.isReady(h) {
+func (l *locks) letGo(h *token.Held, now time.Time) {
+	if since, ok := h.Idle(); !ok || elapsed(since, now) < unneededFor || l.targets.isReady(h) {
 		return
 	}
-	if err := h.lock(); err != nil {
-		l.log.Warn("let go", "token", h.uri.String(), "error", err)
+	if err := h.Lock(); err != nil {
+		l.log.Warn("let go", "token", h.URI().String(), "error", err)
 	}
 }
 
 // uses returns each token's last use by a request.
-func (l *locks) uses() map[*heldToken]time.Time {
+func (l *locks) uses() map[*token.Held]time.Time {
 	all := l.targets.uses()
-	for _, h := range l.tokens.list() {
+	for _, h := range l.tokens.List() {
 		if _, used := all[h]; !used {
 			all[h] = time.Time{}
 		}
@@ -142,22 +147,22 @@ func (l *locks) uses() map[*heldToken]time.Time {
 
 // unlocked tells whether any token is.
 func (l *locks) unlocked() bool {
-	return slices.ContainsFunc(l.tokens.list(), (*heldToken).unlocked)
+	return slices.ContainsFunc(l.tokens.List(), (*token.Held).Unlocked)
 }
 
 // status describes the tokens.
 func (l *locks) status(now time.Time) []message.TokenStatus {
 	all := []message.TokenStatus{}
 	for h, used := range l.uses() {
-		st := message.TokenStatus{URI: h.uri}
-		since, signed, ok := h.window(now)
+		st := message.TokenStatus{URI: h.URI()}
+		since, signed, ok := h.Window(now)
 		if ok {
 			for _, t := range []time.Time{since, signed} {
 				if t.After(used) {
 					used = t
 				}
 			}
-			st.Unlocked, st.Since, st.Until = h.unlocked(), since, used.Add(l.window.Idle)
+			st.Unlocked, st.Since, st.Until = h.Unlocked(), since, used.Add(l.window.Idle)
 			if end := since.Add(l.window.Max); end.Before(st.Until) {
 				st.Until = end
 			}

@@ -39,7 +39,7 @@ func TestDesktopHearsOfARemoval(t *testing.T) {
 	said := fakeDesktop(t)
 	r := newRig(t, rigOptions{})
 	r.mustPrepare(hsmtest.NewScript(t, hsmtest.PIN(pin)))
-	r.mustAgent(func(a *agent) { a.locks.token(a.tokens.of(r.e.Key), "removed") })
+	r.mustAgent(func(a *agent) { a.locks.token(a.tokens.Of(r.e.Key), "removed") })
 	poll.Until(t, "it is told", func() bool { return strings.Contains(said(), "kubehsm|The token was removed: prod is locked.|") })
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
-	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/plugin/agent/token"
 	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
 )
 
@@ -61,7 +61,7 @@ func (s *signIns) prepare(ctx context.Context, q auditing.Requester, p *link.Ask
 		if q.Kin != nil {
 			q.Kin() // kin are read now, not when the person has answered
 		}
-		over := t.held.questions.tell(p)
+		over := t.held.Tell(p)
 		t, err = s.warmUp(ctx, q, p)
 		over()
 		if err != nil {
@@ -84,7 +84,7 @@ func (s *signIns) warmUp(ctx context.Context, q auditing.Requester, p *link.Aske
 	}
 	ctx, cancel := s.epoch.untilLocked(ctx)
 	defer cancel()
-	asked := ask.For(hsm.Purpose{Cluster: name, Action: "sign in", Command: q.Command})(p.Ask)
+	use := token.Use{Client: q.Client, Purpose: hsm.Purpose{Cluster: name, Action: "sign in", Command: q.Command}, Ask: p.Ask}
 	var t *target
 	err := s.flights.do(ctx, name, q.Client.Terminal(), func() error {
 		var err error
@@ -94,7 +94,7 @@ func (s *signIns) warmUp(ctx context.Context, q auditing.Requester, p *link.Aske
 		if t.warm(time.Now()) { // somebody was faster
 			return nil
 		}
-		err = s.connect(ctx, t, q, asked)
+		err = s.connect(ctx, t, q, use)
 		if errors.Is(err, context.Canceled) && p.HasAsked() { // ctrl-c at the prompt
 			err = hsm.ErrCancelled
 		}
@@ -124,8 +124,8 @@ func passOn(err error, elsewhere bool) bool {
 }
 
 // connect makes t warm.
-func (s *signIns) connect(ctx context.Context, t *target, q auditing.Requester, p ask.Func) error {
-	signer := func(ctx context.Context) (crypto.Signer, error) { return s.dial.signIn(ctx, t, q, p) }
+func (s *signIns) connect(ctx context.Context, t *target, q auditing.Requester, u token.Use) error {
+	signer := func(ctx context.Context) (crypto.Signer, error) { return s.dial.signIn(ctx, t, q, u) }
 	if t.ready.Load() && t.up.Live() {
 		probe, cancel := context.WithTimeout(ctx, probeTimeout)
 		err := t.up.SignIn(probe, signer)
@@ -138,7 +138,7 @@ func (s *signIns) connect(ctx context.Context, t *target, q auditing.Requester, 
 		}
 		t.up.Reset() // or the connection died while nobody looked
 	}
-	if err := s.unlock(ctx, t, q, p); err != nil {
+	if err := s.unlock(ctx, t, q, u); err != nil {
 		return err
 	}
 	if err := t.up.SignIn(ctx, signer); err != nil {
@@ -151,9 +151,9 @@ func (s *signIns) connect(ctx context.Context, t *target, q auditing.Requester, 
 
 // unlock unlocks the token, after making sure that a PIN would not be typed in
 // vain: the server answers and the key is there.
-func (s *signIns) unlock(ctx context.Context, t *target, q auditing.Requester, p ask.Func) error {
-	if t.held.unlocked() {
-		t.held.use()
+func (s *signIns) unlock(ctx context.Context, t *target, q auditing.Requester, u token.Use) error {
+	if t.held.Unlocked() {
+		t.held.Use()
 		return nil
 	}
 	reached := make(chan error, 1)
@@ -162,7 +162,7 @@ func (s *signIns) unlock(ctx context.Context, t *target, q auditing.Requester, p
 		defer cancel()
 		reached <- t.up.Reach(rctx)
 	}()
-	slot, err := t.held.find(ctx, t.e.Key, t.chain[0].PublicKey)
+	slot, err := t.held.Find(ctx, t.e.Key, t.chain[0].PublicKey)
 	if rerr := <-reached; rerr != nil {
 		return rerr
 	}
@@ -172,8 +172,8 @@ func (s *signIns) unlock(ctx context.Context, t *target, q auditing.Requester, p
 	if k := slot.Key; k != nil && (k.PIN == hsm.PINNever || k.PIN == hsm.PINAlways) {
 		return nil // none is wanted, or one with every signature
 	}
-	t.held.use()
-	return t.held.unlock(ctx, q, p)
+	t.held.Use()
+	return t.held.Unlock(ctx, u, s.records.Unlocking(q, t.held.URI()))
 }
 
 // explain finds words for a failed sign-in.
@@ -197,15 +197,16 @@ func (s *signIns) unlockAhead(ctx context.Context, q auditing.Requester, p *link
 	if err := s.bridge.ensure(); err != nil { // kubectl could not use it
 		return err
 	}
-	defer t.held.questions.tell(p)()
+	defer t.held.Tell(p)()
 	ctx, cancel := s.epoch.untilLocked(ctx)
 	defer cancel()
-	asked := ask.For(hsm.Purpose{Cluster: t.e.Name, Action: "unlock the token"})(p.Ask) // asked for by kubehsm itself
-	if _, err = t.held.find(ctx, t.e.Key, t.chain[0].PublicKey); err == nil {
-		err = t.held.unlock(ctx, q, asked)
+	// No command: it is asked for by kubehsm itself.
+	use := token.Use{Client: q.Client, Purpose: hsm.Purpose{Cluster: t.e.Name, Action: "unlock the token"}, Ask: p.Ask}
+	if _, err = t.held.Find(ctx, t.e.Key, t.chain[0].PublicKey); err == nil {
+		err = t.held.Unlock(ctx, use, s.records.Unlocking(q, t.held.URI()))
 	}
 	if err = lockedOr(ctx, err); err == nil {
-		t.held.use()
+		t.held.Use()
 		s.refusals.remember(q.Client, t.e.Name, nil, time.Now())
 	}
 	return err

@@ -13,6 +13,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/agent/link"
+	"github.com/kubehsm/kubehsm/plugin/agent/token"
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/ask/queue"
@@ -30,7 +31,7 @@ import (
 type externalSigner struct {
 	keys       *keys
 	responders *queue.Responders
-	tokens     *heldTokens
+	tokens     *token.Holders
 	epoch      *epoch
 	dial       *dialSigner
 	asker      ask.Func // the asker of [Options]
@@ -60,7 +61,7 @@ func (s *externalSigner) sign(ctx context.Context, q auditing.Requester, digest 
 		return nil, err
 	}
 	e, err := s.keys.enrolled(*r.Config.URI)
-	if errors.Is(err, enrollment.ErrUnknown) || errors.Is(err, errAsksConsent) || err == nil && !s.tokens.of(e.Key).unlocked() {
+	if errors.Is(err, enrollment.ErrUnknown) || errors.Is(err, errAsksConsent) || err == nil && !s.tokens.Of(e.Key).Unlocked() {
 		return &wire.Signed{}, nil
 	}
 	if err != nil {
@@ -70,8 +71,8 @@ func (s *externalSigner) sign(ctx context.Context, q auditing.Requester, digest 
 	if err != nil {
 		return nil, err
 	}
-	defer s.tokens.of(e.Key).questions.tell(p)()
-	signature, err := s.keys.sign(ctx, q.Client, e, public, r, p.Ask)
+	defer s.tokens.Of(e.Key).Tell(p)()
+	signature, err := s.keys.sign(ctx, token.Use{Client: q.Client, Ask: p.Ask}, e, public, r)
 	if errors.Is(err, hsm.ErrPINRequired) { // a PIN for each signature
 		return &wire.Signed{}, nil
 	}
@@ -115,13 +116,14 @@ func (s *externalSigner) answer(ctx context.Context, r externalsigner.Request, t
 		return out, err
 	}
 	q := auditing.Requester{Enrollment: e.Name, Client: process.Of(service.PeerPID(ctx))}
-	purpose := ask.For(hsm.Purpose{Cluster: e.Name, Action: "sign in", Command: consent.CommandOf(q.Client.PID)})
+	purpose := hsm.Purpose{Cluster: e.Name, Action: "sign in", Command: consent.CommandOf(q.Client.PID)}
 	err = s.life.work(func() error {
-		defer s.tokens.of(e.Key).questions.tell(announcedWaiter{q.Client, tell})()
+		defer s.tokens.Of(e.Key).Tell(announcedWaiter{q.Client, tell})()
 		if err := s.unlock(ctx, e, q, purpose, tell); err != nil {
 			return err
 		}
-		out.Signature, err = s.keys.sign(ctx, q.Client, e, public, r, purpose(service.Announced("", tell)(touchOnly(s.responders.Asker(q.Client)))))
+		touched := service.Announced("", tell)(touchOnly(s.responders.Asker(q.Client)))
+		out.Signature, err = s.keys.sign(ctx, token.Use{Client: q.Client, Purpose: purpose, Ask: touched}, e, public, r)
 		s.records.Signed(e, q, err)
 		return err
 	})
@@ -129,9 +131,9 @@ func (s *externalSigner) answer(ctx context.Context, r externalsigner.Request, t
 }
 
 // unlock sees to it that the key can be used.
-func (s *externalSigner) unlock(ctx context.Context, e enrollment.Enrollment, q auditing.Requester, purpose ask.Middleware, tell func(string)) error {
-	h := s.tokens.of(e.Key)
-	if h.unlocked() {
+func (s *externalSigner) unlock(ctx context.Context, e enrollment.Enrollment, q auditing.Requester, purpose hsm.Purpose, tell func(string)) error {
+	h := s.tokens.Of(e.Key)
+	if h.Unlocked() {
 		return nil
 	}
 	if err := s.refusals.recall(q.Client, e.Name, time.Now()); err != nil { // clients ask again and again
@@ -147,7 +149,7 @@ func (s *externalSigner) unlock(ctx context.Context, e enrollment.Enrollment, q 
 	defer settled()
 	ctx, cancel := s.epoch.untilLocked(ctx)
 	defer cancel()
-	err := lockedOr(ctx, h.unlock(ctx, q, purpose(p)))
+	err := lockedOr(ctx, h.Unlock(ctx, token.Use{Client: q.Client, Purpose: purpose, Ask: p}, s.records.Unlocking(q, h.URI())))
 	if errors.Is(err, hsm.ErrNoTerminal) {
 		err = fmt.Errorf("%s: %w: the agent does not hold the key unlocked: %w", e.Name, hsm.ErrPINRequired, err)
 		if hint.Of(err) == "" {
@@ -156,4 +158,31 @@ func (s *externalSigner) unlock(ctx context.Context, e enrollment.Enrollment, q 
 	}
 	s.refusals.remember(q.Client, e.Name, err, time.Now())
 	return err
+}
+
+// waitDelay is how long a client of the external signer's socket waits before it
+// is told why; others know that themselves.
+const waitDelay = time.Second
+
+// announcedWaiter is a client that takes words.
+type announcedWaiter struct {
+	client process.ID
+	tell   func(text string)
+}
+
+// Sees implements [ask.Waiter]: what is asked for the client itself it hears of from
+// [service.Announced], whoever is asked.
+func (t announcedWaiter) Sees(w ask.Wait, _ ask.Responder) bool {
+	return t.client.Known() && w.Client == t.client
+}
+
+// Process implements [ask.Waiter].
+func (t announcedWaiter) Process() process.ID { return t.client }
+
+// ShowWait implements [ask.Waiter].
+func (t announcedWaiter) ShowWait(w ask.Wait) (done func()) {
+	late := time.AfterFunc(waitDelay, func() {
+		t.tell(w.Words(consent.CommandOf(w.Client.PID), func(s string) string { return s }))
+	})
+	return func() { late.Stop() }
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
+	"github.com/kubehsm/kubehsm/plugin/agent/token"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
 	"github.com/kubehsm/kubehsm/plugin/consent"
@@ -31,7 +32,7 @@ type target struct {
 	policy  consent.Policy          // the strictest policy of all enrollments of the key
 	others  []enrollment.Enrollment // other enrollments of the key
 	version atomic.Pointer[string]
-	held    *heldToken
+	held    *token.Held
 	up      *upstream.Upstream
 	ready   atomic.Bool // the API server has taken our certificate
 
@@ -77,7 +78,7 @@ func (t *target) inDate(now time.Time) error {
 type targets struct {
 	store     enrollment.Store
 	policies  *auditing.Policies
-	tokens    *heldTokens
+	tokens    *token.Holders
 	sessions  *bridge.Sessions
 	signer    func(context.Context, *target) (crypto.Signer, error) // function that signs for a new connection
 	handshake time.Duration                                         // limit of [upstream.Options]
@@ -142,7 +143,7 @@ func (s *targets) load(name string) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &target{e: e, chain: chain, policy: policy, others: others, held: s.tokens.of(e.Key), seen: time.Unix(0, 0)}
+	t := &target{e: e, chain: chain, policy: policy, others: others, held: s.tokens.Of(e.Key), seen: time.Unix(0, 0)}
 	t.version.Store(&version)
 	t.up, err = upstream.New(upstream.Options{Enrollment: e, Policy: policy, Chain: chain, Log: s.log, Handshake: s.handshake,
 		Signer: func(ctx context.Context) (crypto.Signer, error) { return s.signer(ctx, t) }})
@@ -194,7 +195,7 @@ func (s *targets) drop(t *target) {
 
 // forget takes out those that stand on a token, or all if h is nil. Their upstreams
 // are the caller's to close.
-func (s *targets) forget(h *heldToken) (gone []*target) {
+func (s *targets) forget(h *token.Held) (gone []*target) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, t := range s.all {
@@ -221,7 +222,7 @@ func (s *targets) follow() {
 }
 
 // isReady tells whether a connection stands on the token; its key may want no PIN.
-func (s *targets) isReady(h *heldToken) bool {
+func (s *targets) isReady(h *token.Held) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for _, t := range s.all {
@@ -233,10 +234,10 @@ func (s *targets) isReady(h *heldToken) bool {
 }
 
 // uses returns the last use by a request of each token that is in use.
-func (s *targets) uses() map[*heldToken]time.Time {
+func (s *targets) uses() map[*token.Held]time.Time {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	all := map[*heldToken]time.Time{}
+	all := map[*token.Held]time.Time{}
 	for _, t := range s.all {
 		if used := t.lastUse(); used.After(all[t.held]) {
 			all[t.held] = used

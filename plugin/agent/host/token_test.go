@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
@@ -13,25 +12,6 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/agent/wire"
 	"github.com/kubehsm/kubehsm/plugin/worker"
 )
-
-// lockedMeanwhile is a token that is locked while it answers.
-type lockedMeanwhile struct {
-	worker.Token
-	lock func()
-}
-
-func (l lockedMeanwhile) Unlock(context.Context, hsm.Prompter) error {
-	l.lock()
-	return nil
-}
-
-func (l lockedMeanwhile) Unlocked() bool {
-	l.lock()
-	return true
-}
-
-func (lockedMeanwhile) Lock() error  { return nil }
-func (lockedMeanwhile) Close() error { return nil }
 
 // oneToken is where that token comes from.
 type oneToken struct {
@@ -44,29 +24,6 @@ func (o oneToken) Open(context.Context, hsm.URI) (worker.Token, error) { return 
 func (oneToken) Removed(ctx context.Context, _ worker.Token) error {
 	<-ctx.Done()
 	return ctx.Err()
-}
-
-// TestLockWhileItAnswers: what a token said before it was locked does not count
-// after: its unlock window does not begin.
-func TestLockWhileItAnswers(t *testing.T) {
-	for name, f := range map[string]func(*heldToken) error{
-		"unlock": func(h *heldToken) error { return h.unlock(t.Context(), auditing.Requester{}, nil) },
-		"window": func(h *heldToken) error {
-			_, err := h.open(t.Context())
-			h.window(time.Now())
-			return err
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var h *heldToken
-			token := &lockedMeanwhile{lock: func() { check(t, h.lock()) }}
-			h = newHeldToken(hsm.URI{}, oneToken{token: token})
-			check(t, f(h))
-			if since, _, ok := h.window(time.Now()); ok {
-				t.Errorf("unlocked since %s", since)
-			}
-		})
-	}
 }
 
 // lockedWhileLooking is a token that the agent is locked at when a key is looked

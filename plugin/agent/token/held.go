@@ -1,4 +1,4 @@
-package host
+package token
 
 import (
 	"context"
@@ -10,21 +10,14 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
-	"github.com/kubehsm/kubehsm/plugin/agent/auditing"
 	"github.com/kubehsm/kubehsm/plugin/ask"
-	"github.com/kubehsm/kubehsm/plugin/process"
 	"github.com/kubehsm/kubehsm/plugin/worker"
 )
 
-// heldToken keeps one token open while it is used.
-type heldToken struct {
-	uri     hsm.URI // of the token alone
-	tokens  worker.Tokens
-	tried   func(auditing.Requester, error) // called with the end of each attempt to unlock; may be nil
-	removed func()                          // called when the token has gone; may be nil
-	// notice is what a person is to be told at a prompt, and is told when it was said;
-	// may be nil.
-	notice    func() (sentences string, told func())
+// Held keeps one token open while it is used. It is safe for concurrent use.
+type Held struct {
+	uri       hsm.URI // of the token alone
+	o         Options
 	opening   chan struct{} // semaphore of opening
 	asking    chan struct{} // semaphore of unlocking: one prompt per token
 	questions *openQuestions
@@ -48,12 +41,19 @@ type closing struct {
 	locked bool // somebody wants it locked: nothing of it is to be looked after
 }
 
-func newHeldToken(uri hsm.URI, tokens worker.Tokens) *heldToken {
-	return &heldToken{uri: uri, tokens: tokens, opening: make(chan struct{}, 1), asking: make(chan struct{}, 1), questions: newOpenQuestions()}
+func newHeld(uri hsm.URI, o Options) *Held {
+	return &Held{uri: uri, o: o, opening: make(chan struct{}, 1), asking: make(chan struct{}, 1), questions: newOpenQuestions()}
 }
 
+// URI names the token, and none of its keys.
+func (h *Held) URI() hsm.URI { return h.uri }
+
+// Tell tells w of the questions about the token that are open elsewhere, until over is
+// called.
+func (h *Held) Tell(w ask.Waiter) (over func()) { return h.questions.tell(w) }
+
 // open returns the token, opened if it is not.
-func (h *heldToken) open(ctx context.Context) (worker.Token, error) {
+func (h *Held) open(ctx context.Context) (worker.Token, error) {
 	select {
 	case h.opening <- struct{}{}:
 		defer func() { <-h.opening }()
@@ -63,7 +63,7 @@ func (h *heldToken) open(ctx context.Context) (worker.Token, error) {
 	if t := h.current(); t != nil {
 		return t, nil
 	}
-	t, err := h.tokens.Open(ctx, h.uri)
+	t, err := h.o.Tokens.Open(ctx, h.uri)
 	if errors.Is(err, hsm.ErrNoToken) {
 		err = hint.With(err, "plug it in")
 	}
@@ -83,9 +83,9 @@ func (h *heldToken) open(ctx context.Context) (worker.Token, error) {
 
 // lookAfter tells when the token has gone. What cannot tell now, such as a smart
 // card service that is started again, is asked again.
-func (h *heldToken) lookAfter(ctx context.Context, t worker.Token) {
+func (h *Held) lookAfter(ctx context.Context, t worker.Token) {
 	for {
-		err := h.tokens.Removed(ctx, t)
+		err := h.o.Tokens.Removed(ctx, t)
 		if ctx.Err() != nil || h.current() != t {
 			return
 		}
@@ -94,9 +94,7 @@ func (h *heldToken) lookAfter(ctx context.Context, t worker.Token) {
 			return
 		}
 		if err == nil {
-			if h.removed != nil {
-				h.removed()
-			}
+			h.o.Removed(h)
 			return
 		}
 		select {
@@ -109,7 +107,7 @@ func (h *heldToken) lookAfter(ctx context.Context, t worker.Token) {
 // close ends the handle t, or whichever there is if t is nil, by how. Who comes
 // meanwhile waits for the end and hears how it went: mine is false for him. It is
 // nil if there is none.
-func (h *heldToken) close(t worker.Token, lock bool, how func(worker.Token) error) (c *closing, mine bool) {
+func (h *Held) close(t worker.Token, lock bool, how func(worker.Token) error) (c *closing, mine bool) {
 	h.mu.Lock()
 	if lock {
 		h.since = time.Time{}
@@ -146,7 +144,7 @@ func (h *heldToken) close(t worker.Token, lock bool, how func(worker.Token) erro
 // drop closes a handle that is no longer good, if it still is the current one.
 // What it signed may be open still, and must not outlast the token: unless it is
 // used before, it is opened again soon, to be looked after.
-func (h *heldToken) drop(t worker.Token) error {
+func (h *Held) drop(t worker.Token) error {
 	c, mine := h.close(t, false, worker.Token.Close)
 	if !mine {
 		return nil
@@ -165,7 +163,7 @@ func (h *heldToken) drop(t worker.Token) error {
 const lookLate = time.Minute
 
 // lookAgain opens the token, or tells that it has gone, unless ctx ends before.
-func (h *heldToken) lookAgain(ctx context.Context) {
+func (h *Held) lookAgain(ctx context.Context) {
 	for pause := worker.LookEvery; ; pause = min(2*pause, lookLate) {
 		select {
 		case <-ctx.Done():
@@ -177,16 +175,14 @@ func (h *heldToken) lookAgain(ctx context.Context) {
 		case err == nil || ctx.Err() != nil:
 			return
 		case errors.Is(err, hsm.ErrNoToken):
-			if h.removed != nil {
-				h.removed()
-			}
+			h.o.Removed(h)
 			return
 		}
 	}
 }
 
 // with calls f with the token, once more with a new handle if the old one is dead.
-func (h *heldToken) with(ctx context.Context, f func(worker.Token) error) error {
+func (h *Held) with(ctx context.Context, f func(worker.Token) error) error {
 	h.mu.Lock()
 	h.busy++
 	h.mu.Unlock()
@@ -210,8 +206,8 @@ func (h *heldToken) with(ctx context.Context, f func(worker.Token) error) error 
 	}
 }
 
-// find looks the key up and compares it with the one on record.
-func (h *heldToken) find(ctx context.Context, key hsm.URI, want crypto.PublicKey) (hsm.Slot, error) {
+// Find looks the key up and compares it with the one on record.
+func (h *Held) Find(ctx context.Context, key hsm.URI, want crypto.PublicKey) (hsm.Slot, error) {
 	var slot hsm.Slot
 	err := h.with(ctx, func(t worker.Token) (err error) {
 		slot, err = t.Slot(ctx, key)
@@ -226,22 +222,22 @@ func (h *heldToken) find(ctx context.Context, key hsm.URI, want crypto.PublicKey
 	return slot, nil
 }
 
-// unlock asks p for the PIN, for q, unless the token is unlocked. Whoever comes while
-// somebody is asked waits for that.
-func (h *heldToken) unlock(ctx context.Context, q auditing.Requester, p ask.Func) error {
+// Unlock asks for the PIN unless the token is unlocked. Whoever comes while somebody is
+// asked waits for that. tried is called with the end of an attempt.
+func (h *Held) Unlock(ctx context.Context, u Use, tried func(error)) error {
 	select {
 	case h.asking <- struct{}{}:
 		defer func() { <-h.asking }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if h.unlocked() {
+	if h.Unlocked() {
 		return nil
 	}
 	var of worker.Token
 	err := h.with(ctx, func(t worker.Token) error {
 		of = t
-		return t.Unlock(ctx, h.noting(q.Client, p).Prompter())
+		return t.Unlock(ctx, h.ask(u, newTouches(ctx)).Prompter())
 	})
 	if err == nil {
 		h.mu.Lock()
@@ -250,50 +246,51 @@ func (h *heldToken) unlock(ctx context.Context, q auditing.Requester, p ask.Func
 		}
 		h.mu.Unlock()
 	}
-	if h.tried != nil {
-		h.tried(q, err)
-	}
+	tried(err)
 	return err
 }
 
 // current returns the open handle or nil. Tokens are called without h.mu held:
 // they may take as long as a touch.
-func (h *heldToken) current() worker.Token {
+func (h *Held) current() worker.Token {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.token
 }
 
-func (h *heldToken) unlocked() bool {
+// Unlocked tells whether the token is. One that cannot tell counts as locked.
+func (h *Held) Unlocked() bool {
 	t := h.current()
 	return t != nil && t.Unlocked()
 }
 
-// signer returns the key for one signature, for which client's person is asked by p.
-func (h *heldToken) signer(ctx context.Context, client process.ID, key hsm.URI, want crypto.PublicKey, p ask.Func) (crypto.Signer, error) {
-	h.use()
-	defer h.use() // a person may have been asked
-	w := &touchWatch{next: p, ctx: ctx}
+// Signer returns the key for one signature within ctx. Errors: [hsm.ErrTouchTimeout] if ctx
+// ended while a touch was awaited.
+func (h *Held) Signer(ctx context.Context, u Use, key hsm.URI, want crypto.PublicKey) (crypto.Signer, error) {
+	h.Use()
+	defer h.Use() // a person may have been asked
+	w := newTouches(ctx)
 	var s crypto.Signer
 	err := h.with(ctx, func(t worker.Token) (err error) {
-		s, err = t.Signer(ctx, key, want, h.noting(client, w.ask).Prompter())
+		s, err = t.Signer(ctx, key, want, h.ask(u, w).Prompter())
 		return err
 	})
 	if err != nil {
 		return nil, w.explain(err)
 	}
-	return touchedSigner{s, w}, nil
+	return touchedSigner{s, w, u.Ask}, nil
 }
 
-func (h *heldToken) use() {
+// Use notes that the token is used now.
+func (h *Held) Use() {
 	h.mu.Lock()
 	h.used = time.Now()
 	h.mu.Unlock()
 }
 
-// window returns since when the token is unlocked and when it was last used; ok
+// Window returns since when the token is unlocked and when it was last used; ok
 // is false when it is locked and nothing stands on an earlier unlock.
-func (h *heldToken) window(now time.Time) (since, used time.Time, ok bool) {
+func (h *Held) Window(now time.Time) (since, used time.Time, ok bool) {
 	t := h.current()
 	unlocked := t != nil && t.Unlocked()
 	h.mu.Lock()
@@ -304,19 +301,16 @@ func (h *heldToken) window(now time.Time) (since, used time.Time, ok bool) {
 	return h.since, h.used, !h.since.IsZero()
 }
 
-// unneededFor is how long a token stays open that nothing stands on: after a PIN
-// prompt that was cancelled, say.
-const unneededFor = 2 * time.Minute
-
-// unneeded tells whether the token is open for nothing.
-func (h *heldToken) unneeded(now time.Time) bool {
+// Idle returns since when the token is open without use; ok is false if it is in use, or
+// not open.
+func (h *Held) Idle() (since time.Time, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.token != nil && h.busy == 0 && elapsed(h.used, now) >= unneededFor
+	return h.used, h.token != nil && h.busy == 0
 }
 
-// lock forgets the PIN and lets the token go.
-func (h *heldToken) lock() error {
+// Lock forgets the PIN and lets the token go.
+func (h *Held) Lock() error {
 	c, _ := h.close(nil, true, func(t worker.Token) error { return errors.Join(t.Lock(), t.Close()) })
 	if c == nil || errors.Is(c.err, hsm.ErrRemoved) || errors.Is(c.err, hsm.ErrNoToken) {
 		return nil // it took its state along

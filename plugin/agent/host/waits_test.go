@@ -215,15 +215,12 @@ func TestTellsInWords(t *testing.T) {
 // TestToldOnceOfItsOwn: a client of the external signer's socket hears of what is
 // asked for itself from who asks; others hear that it is asked elsewhere.
 func TestToldOnceOfItsOwn(t *testing.T) {
-	own, ui := away(t), away(t)
-	asks := newOpenQuestions()
-	shown, done := asks.note(ask.Wait{For: ask.ForPIN, Kind: "PIN", Token: "lab", Client: own})
-	defer done()
-	shown(&link.Asker{Client: ui})
-	if w, _ := asks.elsewhere(announcedWaiter{client: own}); w != nil {
-		t.Errorf("it is told %+v", w)
+	own, ui := away(t), &link.Asker{Client: away(t)}
+	w := ask.Wait{For: ask.ForPIN, Kind: "PIN", Token: "lab", Client: own, Asker: ui.Client}
+	if !(announcedWaiter{client: own}).Sees(w, ui) {
+		t.Error("it is told")
 	}
-	if w, _ := asks.elsewhere(announcedWaiter{client: away(t)}); w == nil || w.Client != own || w.Asker != ui {
-		t.Errorf("another is told %+v", w)
+	if (announcedWaiter{client: away(t)}).Sees(w, ui) {
+		t.Error("another is not told")
 	}
 }

@@ -1,0 +1,153 @@
+package token
+
+import (
+	"cmp"
+	"context"
+	"crypto"
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/plugin/process"
+)
+
+// Use is what a token is used for.
+type Use struct {
+	// Client is the program that it is for.
+	Client process.ID
+	// Purpose is said at prompts.
+	Purpose hsm.Purpose
+	// Ask asks the person; nil asks nobody.
+	Ask ask.Func
+}
+
+// ask puts the token's questions to whom u asks. It says what the token is used for and
+// what the person is to be told, keeps the question among those that are open, and has w
+// know of touches. Nil if u asks nobody.
+func (h *Held) ask(u Use, w *touches) ask.Func {
+	if u.Ask == nil {
+		return nil
+	}
+	return ask.For(u.Purpose)(func(ctx context.Context, q ask.Question) (ask.Answer, error) {
+		if q.Reach {
+			return u.Ask(ctx, q)
+		}
+		var over func()
+		q.Shown, over = h.questions.note(h.waitFor(u.Client, q))
+		told := func() {}
+		if q.Confirm == nil && h.o.Notice != nil {
+			var notice string
+			notice, told = h.o.Notice(h.uri)
+			q = ask.Noticed(q, notice)
+		}
+		if q.Touch != nil {
+			return w.show(ctx, u.Ask, q, over, told), nil
+		}
+		defer over()
+		a, err := u.Ask(ctx, q)
+		if err == nil {
+			told()
+		}
+		return a, err
+	})
+}
+
+// waitFor is what others wait for while q is open, which is asked for client.
+func (h *Held) waitFor(client process.ID, q ask.Question) ask.Wait {
+	w := ask.Wait{Client: client}
+	switch {
+	case q.PIN != nil:
+		w.For, w.Kind, w.Token = ask.ForPIN, string(q.PIN.Kind), q.PIN.Token.Name()
+	case q.Touch == nil:
+		w.For, w.Token = ask.ForAnswer, cmp.Or(h.uri.Token, h.uri.Serial)
+	case q.Touch.Pad != "":
+		w.For, w.Kind, w.Token = ask.ForPIN, string(q.Touch.Pad), q.Touch.Token.Name()
+	default:
+		w.For, w.Token = ask.ForTouch, q.Touch.Token.Name()
+	}
+	return w
+}
+
+// touches knows whether a touch was awaited when ctx ended: some tokens wait for
+// one without end, and whoever waits for the signature gives up first.
+type touches struct {
+	ctx     context.Context
+	awaited atomic.Int32
+	shown   atomic.Bool
+}
+
+func newTouches(ctx context.Context) *touches { return &touches{ctx: ctx} }
+
+// readTime is how long a touch line is shown for what it says to count as told.
+const readTime = 2 * time.Second
+
+// show has next show a touch. When it is done, over is called, and told if there was time
+// to read. The token waits for its touch although nothing is shown.
+func (w *touches) show(ctx context.Context, next ask.Func, q ask.Question, over, told func()) ask.Answer {
+	w.shown.Store(true)
+	began := time.Now()
+	a, err := next(ctx, q)
+	if err != nil {
+		a = ask.Answer{}
+	}
+	onPad := q.Touch.Pad != ""
+	if !onPad {
+		w.awaited.Add(1)
+	}
+	return ask.Answer{Done: sync.OnceFunc(func() {
+		over()
+		if !onPad && w.ctx.Err() == nil {
+			w.awaited.Add(-1)
+		}
+		a.Down()
+		if time.Since(began) >= readTime {
+			told()
+		}
+	})}
+}
+
+// takenDownTimeout bounds the wait for a touch line to be gone.
+const takenDownTimeout = 2 * time.Second
+
+// takenDown waits until the touch line that was shown is gone from the terminal, which
+// the program that has waited writes to next. Who shows it, asked by p, does one thing after
+// the other: a question that comes after the end of a touch is answered after it.
+func (w *touches) takenDown(p ask.Func) {
+	if !w.shown.Load() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(w.ctx, takenDownTimeout)
+	defer cancel()
+	_, _ = p(ctx, ask.Question{Reach: true}) // the answer does not matter: the touch line is gone by then
+}
+
+// explain tells of the touch, if it was one that nobody made in time.
+func (w *touches) explain(err error) error {
+	if w.awaited.Load() == 0 || !errors.Is(w.ctx.Err(), context.DeadlineExceeded) || hsm.ErrorCode(err) != "" {
+		return err
+	}
+	return hint.With(hsm.ErrTouchTimeout, "touch the token while it blinks")
+}
+
+// touchedSigner returns when the touch line is gone: who has waited for the signature
+// writes to the terminal next.
+type touchedSigner struct {
+	crypto.Signer
+	touches *touches
+	person  ask.Func
+}
+
+// Sign implements [crypto.Signer].
+func (s touchedSigner) Sign(rand io.Reader, digest []byte, opts crypto.SignerOpts) ([]byte, error) {
+	signature, err := s.Signer.Sign(rand, digest, opts)
+	if err != nil {
+		return nil, s.touches.explain(err)
+	}
+	s.touches.takenDown(s.person)
+	return signature, nil
+}

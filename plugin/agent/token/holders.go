@@ -1,0 +1,51 @@
+package token
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/worker"
+)
+
+// Options say where tokens come from, and who is told of them.
+type Options struct {
+	Tokens worker.Tokens
+	// Removed is called when a token has gone.
+	Removed func(*Held)
+	// Notice is what a person is to be told at a prompt about the token, and what to call
+	// when it was said; nil for nothing.
+	Notice func(token hsm.URI) (sentences string, told func())
+}
+
+// Holders has the one holder of each token. Make it with [NewHolders]. It is safe for
+// concurrent use.
+type Holders struct {
+	o   Options
+	mu  sync.Mutex
+	all map[string]*Held // tokens by URI
+}
+
+// NewHolders returns Holders of no token so far.
+func NewHolders(o Options) *Holders { return &Holders{o: o, all: map[string]*Held{}} }
+
+// Of returns the one holder of the token that a key is on.
+func (s *Holders) Of(key hsm.URI) *Held {
+	u := key.TokenOnly()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.all[u.String()]
+	if h == nil {
+		h = newHeld(u, s.o)
+		s.all[u.String()] = h
+	}
+	return h
+}
+
+// List returns all of them.
+func (s *Holders) List() []*Held {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Values(s.all))
+}

@@ -1,0 +1,131 @@
+package token
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/ask"
+	"github.com/kubehsm/kubehsm/plugin/process"
+)
+
+// client is one that can be asked and waits.
+type client struct {
+	id  process.ID
+	now *ask.Wait // what it is told
+}
+
+func (c *client) Process() process.ID                    { return c.id }
+func (c *client) Sees(_ ask.Wait, by ask.Responder) bool { return by == ask.Responder(c) }
+func (c *client) ShowWait(w ask.Wait) (done func())      { c.now = &w; return func() { c.now = nil } }
+
+// TestTold: who waits hears of the question that is asked elsewhere, and of who shows it,
+// until it is answered; who shows it does not, nor does whom it is asked for.
+func TestTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		asked, ui, other := &client{id: process.ID{PID: 1 << 30, Start: 1}}, &client{id: process.ID{PID: 1<<30 + 1, Start: 1}},
+			&client{id: process.ID{PID: 1<<30 + 2, Start: 1}}
+		h := newHeld(hsm.URI{}, Options{})
+		for _, c := range []*client{asked, ui, other} {
+			defer h.Tell(c)()
+		}
+		answer := make(chan struct{})
+		ended := make(chan error, 1)
+		p := h.ask(Use{Client: asked.id, Purpose: hsm.Purpose{Cluster: "prod", Action: "sign in"},
+			Ask: func(_ context.Context, q ask.Question) (ask.Answer, error) {
+				if q.PIN.Purpose.Cluster != "prod" {
+					t.Errorf("purpose %+v", q.PIN.Purpose)
+				}
+				<-answer
+				q.ShownBy(ui)
+				<-answer
+				return ask.Answer{}, hsm.ErrCancelled
+			}}, newTouches(t.Context()))
+		go func() {
+			_, err := p.PIN(t.Context(), hsm.PINPrompt{Kind: hsm.UserPIN, Token: hsm.TokenInfo{Label: "lab"}})
+			ended <- err
+		}()
+		want := ask.Wait{For: ask.ForPIN, Kind: "PIN", Token: "lab", Client: asked.id}
+		synctest.Wait()
+		if asked.now != nil || ui.now == nil || *ui.now != want || other.now == nil || *other.now != want {
+			t.Errorf("before it is shown: %v, %v, %v", asked.now, ui.now, other.now)
+		}
+		want.Asker = ui.id
+		answer <- struct{}{}
+		synctest.Wait()
+		if ui.now != nil || asked.now == nil || *asked.now != want || other.now == nil || *other.now != want {
+			t.Errorf("where it is shown elsewhere: %v, %v, %v", asked.now, ui.now, other.now)
+		}
+		answer <- struct{}{}
+		synctest.Wait()
+		if err := <-ended; !errors.Is(err, hsm.ErrCancelled) || asked.now != nil || other.now != nil {
+			t.Errorf("after it: %v, %v, %v", err, asked.now, other.now)
+		}
+	})
+}
+
+// TestNotice: what a person is to be told comes with a PIN prompt and with a touch. It was
+// told when the PIN was given, or when the touch line could be read.
+func TestNotice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told := 0
+		h := newHeld(hsm.URI{}, Options{Notice: func(hsm.URI) (string, func()) { return "read this", func() { told++ } }})
+		var notice string
+		failure := hsm.ErrCancelled
+		p := h.ask(Use{Ask: func(_ context.Context, q ask.Question) (ask.Answer, error) {
+			switch {
+			case q.PIN != nil:
+				notice = q.PIN.Purpose.Notice
+			case q.Touch != nil:
+				notice = q.Touch.Purpose.Notice
+			}
+			return ask.Answer{}, failure
+		}}, newTouches(t.Context()))
+		step := func(what string, f func(), want int) {
+			t.Helper()
+			notice = ""
+			f()
+			if notice != "read this" || told != want {
+				t.Errorf("%s: notice %q, told %d times", what, notice, told)
+			}
+		}
+		pin := func() { _, _ = p.PIN(t.Context(), hsm.PINPrompt{}) }
+		touch := func(d time.Duration) func() {
+			return func() { done := p.Touch(t.Context(), hsm.TouchPrompt{}); time.Sleep(d); done(); done() }
+		}
+		step("declined", pin, 0)
+		failure = nil
+		step("answered", pin, 1)
+		step("a short touch", touch(readTime-1), 1)
+		step("a touch", touch(readTime), 2)
+	})
+}
+
+// TestTouchThatNobodyMakes: the end of the time in which a touch was awaited is told as
+// that, and any other end as what it is.
+func TestTouchThatNobodyMakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		h := newHeld(hsm.URI{}, Options{})
+		w := newTouches(ctx)
+		p := h.ask(Use{Ask: ask.Nobody(hsm.ErrNoTerminal)}, w)
+		p.Touch(ctx, hsm.TouchPrompt{})() // made
+		awaited := p.Touch(ctx, hsm.TouchPrompt{})
+		lost := errors.New("the connection was lost")
+		if err := w.explain(lost); !errors.Is(err, lost) {
+			t.Errorf("in time: %v", err)
+		}
+		<-ctx.Done()
+		awaited()
+		if err := w.explain(lost); !errors.Is(err, hsm.ErrTouchTimeout) {
+			t.Errorf("too late: %v", err)
+		}
+		if err := w.explain(hsm.ErrRemoved); !errors.Is(err, hsm.ErrRemoved) {
+			t.Errorf("the token's own error: %v", err)
+		}
+	})
+}
