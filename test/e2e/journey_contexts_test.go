@@ -20,7 +20,7 @@ func TestJourneyContexts(t *testing.T) {
 	u.KeepSecret(t, u.secrets...)
 	whoami := []string{"auth", "whoami", "-o", "jsonpath={.status.userInfo.username}"}
 	s := u.screen("2")
-	s.WaitFor("● "+lab.Context, "! key in here")
+	s.WaitFor("● "+lab.Context, "! embedded key")
 	s.Press(term.Enter)
 	s.WaitFor("the cluster takes you for " + lab.Filer)
 	s.Type("w")
@@ -63,7 +63,7 @@ func TestJourneyContexts(t *testing.T) {
 		s.WaitFor("Take prod out?")
 		lab.Insist(s, "y", "the yes is taken", lab.Shows("the context is gone"))
 		s.WaitFor("● " + enrolled)
-		s.WaitGone("key in here")
+		s.WaitGone("embedded key")
 	}
 	out()
 	if text := u.kubeconfig(); strings.Contains(text, "client-key-data") || !strings.Contains(text, "keep this line") {
@@ -72,7 +72,7 @@ func TestJourneyContexts(t *testing.T) {
 	s.Type("u")
 	s.WaitFor("Take this back?", "+- cluster:")
 	lab.Insist(s, "y", "the yes is taken", lab.Shows("is taken back"))
-	s.WaitFor("! key in here")
+	s.WaitFor("! embedded key")
 	if out := u.kubectl(append([]string{"--context", lab.Context}, whoami...)...); out != lab.Filer {
 		t.Errorf("the old context, brought back, is %q", out)
 	}

@@ -29,7 +29,7 @@ func wizard(s *term.Session) {
 	s.Type(lab.DevelopersGroup)
 	s.WaitFor("jane", lab.DevelopersGroup)
 	s.Press(term.Enter)
-	s.WaitFor("This is what will be done", "new ecdsa-p256", "prod-hsm", "enter enroll")
+	s.WaitFor("This is what will be done", "new, ecdsa-p256", "prod-hsm", "enter enroll")
 }
 
 func TestEnrollInTheTerminalUI(t *testing.T) {

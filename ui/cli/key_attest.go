@@ -39,16 +39,7 @@ func attestationDocOf(source string, at token.Attestation) attestationDoc {
 // attestationWords says what an attestation of source states and what that is worth.
 // Alone: the reason for a no follows as the command's error.
 func attestationWords(w *words, source string, at token.Attestation, alone bool) {
-	facts := []present.Fact{{Name: "Source", Value: source}}
-	if at.Statement.Algorithm != "" || at.Err == nil {
-		fips := ""
-		if at.Statement.FIPS {
-			fips = "of a FIPS series"
-		}
-		facts = append(facts, present.Fact{Name: "Says", Value: at.Statement.String()}, present.Fact{Name: "Slot", Value: at.Statement.Slot},
-			present.Fact{Name: "Key", Value: string(at.Statement.Algorithm)}, present.Fact{Name: "FIPS", Value: fips})
-	}
-	w.facts(facts)
+	w.facts(append([]present.Fact{{Name: "Source", Value: source}}, present.Attestation(at)...))
 	if v := present.Verdict(at); at.Err == nil || !alone {
 		w.line("%s", marked(v.Words, v.Level))
 	}

@@ -41,7 +41,7 @@ func (a *app) kubeconfigHistory() *cobra.Command {
 		}
 		return a.emit(o, doc, func(w *words) {
 			if len(rows) == 0 {
-				w.line("No changes.")
+				w.line("Nothing was changed from here yet.")
 				return
 			}
 			w.table([]string{"STEP", "WHEN", "CHANGE", "FILES"}, rows)

@@ -214,9 +214,9 @@ func (w *words) sections(all []present.Section) {
 			w.line("%s:", s.Title)
 		}
 		for _, l := range s.Lines {
-			lead := "- "
-			if l.Level >= present.Warn {
-				lead = ""
+			lead := ""
+			if len(s.Lines) > 1 && l.Level < present.Warn { // one alone is no list
+				lead = "- "
 			}
 			w.line("%s%s", lead, marked(l.Words, l.Level))
 		}

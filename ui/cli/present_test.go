@@ -11,12 +11,14 @@ import (
 
 	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/attest"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 	"github.com/kubehsm/kubehsm/plugin/agent/message"
 	"github.com/kubehsm/kubehsm/plugin/bridge"
 	"github.com/kubehsm/kubehsm/plugin/bridge/upstream"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
 	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/desk"
@@ -24,6 +26,8 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/enroll"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
+	"github.com/kubehsm/kubehsm/ui/flow/session"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
 	"github.com/kubehsm/kubehsm/ui/present"
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
 	"github.com/kubehsm/kubehsm/ui/tui/widget"
@@ -56,8 +60,8 @@ func TestBothSayTheSame(t *testing.T) {
 			Attestation: "verified to a maker", Attested: true, Rights: []string{"edit in dev", "view in prod"}, RightsUnknown: []string{"roles"}}, now),
 		"what speaks against it": {{Lines: present.Verdicts(request.View{Refusals: []string{"revoked"}, Warnings: []string{"for somebody else"}})}},
 		"a context of ours": facts(present.ContextFacts(contexts.View{Name: "prod", Cluster: "prod", Server: "https://127.0.0.1:1", APIServer: "https://prod",
-			UserKind: string(kubeconfig.UserOurs), Enrollment: "prod-hsm"}, &enroll.Expiring{NotAfter: now})),
-		"a context with a key": facts(present.ContextFacts(contexts.View{Name: "old", UserKind: string(kubeconfig.UserKeyFile)}, &enroll.Expiring{Err: errors.New("gone")})),
+			UserKind: string(kubeconfig.UserOurs), Enrollment: "prod-hsm"}, &enroll.Expiring{NotAfter: now}, now)),
+		"a context with a key": facts(present.ContextFacts(contexts.View{Name: "old", UserKind: string(kubeconfig.UserKeyFile)}, &enroll.Expiring{Err: errors.New("gone")}, now)),
 		"the agent":            facts(present.AgentFacts(message.Status{Version: "1", PID: 2, Started: now, Bridge: "127.0.0.1:3", Memory: 3 << 20}, now)),
 		"an agent in need":     facts(present.AgentFacts(message.Status{Started: now, BridgeError: "in use", AuditError: "disk full"}, now)),
 		"a revocation":         present.Revocation(lost),
@@ -76,6 +80,10 @@ func TestBothSayTheSame(t *testing.T) {
 			Options: enrolling.Options{Join: &enrolling.Join{Ticket: "abcdef"}, Expiration: 48 * time.Hour}})),
 		"a result": {{Facts: present.ResultFacts(enrolling.Result{Groups: []string{"dev", "system:authenticated"}, Context: "prod", NotAfter: until}, now)},
 			{Facts: present.RecordFacts(enrolling.Result{Key: card.URI(), Fingerprint: "ab", Request: "jane-1", Kubeconfig: "/k"})}},
+		"a check":               facts(present.HealthFacts(session.Health{Groups: []string{"dev"}, Took: time.Second})),
+		"what is removed":       present.Unenroll(contexts.Unenrollment{Enrollment: enrollment.Enrollment{Name: "prod-hsm", User: "jane", Key: card.URI()}, SameKey: []string{"dev-hsm"}}),
+		"an attestation":        present.Attested(token.Attestation{Statement: attest.Statement{Slot: "9a", Model: "YubiKey 5C", Algorithm: hsm.ECDSAP256, FIPS: true}, Checked: true}),
+		"no attestation":        present.Attested(token.Attestation{Err: attest.ErrMalformed}),
 		"a ticket":              present.Ticket(made),
 		"what cannot be listed": facts(present.Problems([]hsm.Problem{{Source: "/lib/broken.so", Err: hint.With(hsm.ErrModule, "replace it")}, {Source: "none", Err: hsm.ErrNoToken}}, true)),
 	} {

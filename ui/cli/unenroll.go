@@ -1,11 +1,10 @@
 package cli
 
 import (
-	"strings"
-
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/ui/flow/contexts"
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 func (a *app) unenroll() *cobra.Command {
@@ -45,7 +44,7 @@ PIN: to end the user's access, remove their role bindings.`,
 			return err
 		}
 		if !ch.dryRun {
-			if err := a.confirm(ctx, ch.yes, "Remove the enrollment?"); err != nil {
+			if err := a.confirm(ctx, ch.yes, present.UnenrollQuestion); err != nil {
 				return err
 			}
 			if err := contexts.New(env).Unenroll(ctx, u); err != nil {
@@ -69,8 +68,7 @@ PIN: to end the user's access, remove their role bindings.`,
 }
 
 func unenrollWords(w *words, u contexts.Unenrollment) {
-	w.fields("Enrollment", u.Enrollment.Name, "Cluster", u.Enrollment.Cluster.Server, "User", u.Enrollment.User, "Key", shortURI(u.Enrollment.Key),
-		"Same key", strings.Join(u.SameKey, ", "))
+	w.sections(present.Unenroll(u))
 	w.diff(u.Kubeconfig.Diff())
 	for _, n := range u.Kubeconfig.Notes() {
 		w.line("note: %s", n)

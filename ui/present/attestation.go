@@ -7,13 +7,22 @@ import (
 	"github.com/kubehsm/kubehsm/ui/text"
 )
 
-// Attestation says what a token states of a key, and what that is worth, in lines.
-func Attestation(a token.Attestation) []string {
-	verdict := Verdict(a).Words
-	if a.Statement == (attest.Statement{}) { // no statement could be read
-		return []string{verdict}
+// Attestation says what a token states of a key, none if it could not be read.
+func Attestation(a token.Attestation) []Fact {
+	s := a.Statement
+	if s == (attest.Statement{}) {
+		return nil
 	}
-	return []string{text.Clean(a.Statement.String()), "", verdict}
+	fips := ""
+	if s.FIPS {
+		fips = "of a FIPS series"
+	}
+	return []Fact{
+		{Name: "Says", Value: text.Clean(s.String())},
+		{Name: "Slot", Value: text.Clean(s.Slot)},
+		{Name: "Key", Value: text.Clean(string(s.Algorithm))},
+		{Name: "FIPS", Value: fips},
+	}
 }
 
 // Verdict says what an attestation is worth.
@@ -26,4 +35,9 @@ func Verdict(a token.Attestation) Line {
 			", and is for this very key: the key was made on the device and cannot leave it.", Level: Good}
 	}
 	return Line{Words: "It is verified to " + text.Clean(a.Statement.Root) + ". Which key it is for was not compared."}
+}
+
+// Attested is an attestation with the [Verdict] on it.
+func Attested(a token.Attestation) []Section {
+	return []Section{{Facts: Attestation(a)}, {Lines: []Line{Verdict(a)}}}
 }

@@ -1,6 +1,7 @@
 package present
 
 import (
+	"strings"
 	"time"
 
 	"github.com/kubehsm/kubehsm/kubeconfig"
@@ -22,13 +23,13 @@ func SignsInBy(c contexts.View) (string, Level) {
 	case kubeconfig.UserExternalSigner:
 		return "token, patched", Good
 	case kubeconfig.UserKeyFile:
-		return "key in a file", Warn
+		return "key file", Warn
 	case kubeconfig.UserKeyData:
-		return "key in here", Warn
+		return "embedded key", Warn
 	case kubeconfig.UserToken, kubeconfig.UserBasic:
-		return "secret in here", Warn
+		return "embedded secret", Warn
 	case kubeconfig.UserTokenFile:
-		return "secret in file", Warn
+		return "secret file", Warn
 	case kubeconfig.UserExec:
 		return "program", Quiet
 	case kubeconfig.UserMissing:
@@ -69,7 +70,7 @@ func Ending(e enroll.Expiring, now time.Time) Fact {
 
 // ContextFacts are what is known of a context beside its name; e is its enrollment's
 // end, nil if it has none.
-func ContextFacts(c contexts.View, e *enroll.Expiring) []Fact {
+func ContextFacts(c contexts.View, e *enroll.Expiring, now time.Time) []Fact {
 	kind, _ := SignsInBy(c)
 	facts := []Fact{
 		{Name: "Cluster", Value: join(text.Clean(c.Cluster), Server(c))},
@@ -79,14 +80,24 @@ func ContextFacts(c contexts.View, e *enroll.Expiring) []Fact {
 		{Name: "Bridge", Value: bridgeOf(c)},
 		{Name: "File", Value: text.Clean(c.File)},
 	}
-	switch {
-	case e == nil:
-	case e.Err != nil:
-		facts = append(facts, Fact{Name: "Expires", Value: text.Clean(ui.Message(e.Err))})
-	default:
-		facts = append(facts, Fact{Name: "Expires", Value: Date(e.NotAfter)})
+	if e == nil {
+		return facts
 	}
+	end := Ending(*e, now)
+	end.Name = "Until"
+	if end.Value = Date(e.NotAfter) + " (" + end.Value + ")"; e.Err != nil {
+		end.Value = "unknown: " + end.Note
+	}
+	if end.Level == Good {
+		end.Level = Quiet
+	}
+	facts = append(facts, end)
 	return facts
+}
+
+// HealthFacts are what a check of a context found beside [Works].
+func HealthFacts(h session.Health) []Fact {
+	return []Fact{{Name: "Groups", Value: text.Clean(strings.Join(h.Groups, ", "))}}
 }
 
 // Works says what a check of a context found.

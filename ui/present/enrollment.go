@@ -186,12 +186,16 @@ func ResultFacts(r enrolling.Result, now time.Time) []Fact {
 
 // RecordFacts are what is kept of an enrollment.
 func RecordFacts(r enrolling.Result) []Fact {
-	key := r.Key
-	key.ModulePath, key.Manufacturer, key.Model = "", "", "" // long, and not needed to name it
 	return []Fact{
-		{Name: "Key", Value: text.Clean(key.String())},
+		{Name: "Key", Value: keyURI(r.Key)},
 		{Name: "Fingerprint", Value: text.Clean(r.Fingerprint)},
 		{Name: "Request", Value: text.Clean(r.Request)},
 		{Name: "Kubeconfig", Value: text.Clean(r.Kubeconfig)},
 	}
+}
+
+// keyURI names a key without what is long and not needed for that.
+func keyURI(u hsm.URI) string {
+	u.ModulePath, u.Manufacturer, u.Model = "", "", ""
+	return text.Clean(u.String())
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/dialog"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
+	"github.com/kubehsm/kubehsm/ui/tui/widget"
 )
 
 // Acts implements [screen.Actor]: what can be done with the context under the cursor.
@@ -175,11 +176,8 @@ func (d deeds) remove(c contexts.View) tea.Cmd {
 			if err != nil {
 				return screen.Report{}, err
 			}
-			detail := "The kubeconfig entry, the record and the certificates here go. The key stays on the token, and its certificate stays valid until it ends.\n"
-			if len(u.SameKey) > 0 {
-				detail += "Enrollments with the same key stay: " + strings.Join(u.SameKey, ", ") + "\n"
-			}
-			if err := sure(ctx, p, "Remove "+c.Enrollment+"?", u.Kubeconfig, detail); err != nil {
+			detail := strings.Join(widget.PlainSections(present.Unenroll(u)), "\n") + "\n"
+			if err := sure(ctx, p, present.UnenrollQuestion, u.Kubeconfig, detail); err != nil {
 				return screen.Report{}, err
 			}
 			return screen.Report{Said: c.Enrollment + " is removed"}, d.Contexts.Unenroll(ctx, u)

@@ -26,7 +26,7 @@ func open(t *testing.T) *screentest.Rig {
 	key := w.Generate(card, hsm.GenerateOptions{Algorithm: hsm.ECDSAP256, Slot: "9a"})
 	w.Enroll("zeta-hsm", key, w.Certify(card, key, "jane", "dev"))
 	r := w.Open("2")
-	r.Sees("trial-admin", "staging", "zeta-hsm", "secret in here")
+	r.Sees("trial-admin", "staging", "zeta-hsm", "embedded secret")
 	return r
 }
 
@@ -138,14 +138,14 @@ func TestRemove(t *testing.T) {
 	r.Press("home", "X")
 	r.Sees("remove enrollment: it is not kubehsm's")
 	r.Press("end", "X")
-	r.Sees("Remove zeta-hsm?", "The key stays on the token")
+	r.Sees("Remove the enrollment?", "The key stays on the token")
 	r.Press("esc")
 	r.Sees("Remove the enrollment: cancelled")
 	if _, err := enrolled(t, r); err != nil {
 		t.Fatal(err)
 	}
 	r.Press("X")
-	r.Sees("Remove zeta-hsm?")
+	r.Sees("Remove the enrollment?")
 	r.Press("y")
 	r.Sees("zeta-hsm is removed")
 	if _, err := enrolled(t, r); err == nil || strings.Contains(r.World.Kubeconfig(), "name: zeta-hsm") {

@@ -69,6 +69,7 @@ func (m *Model) details(f screen.Frame, w int) []string {
 	}
 	t := f.Theme
 	lines := []string{t.Title.Render(widget.Cut(clean(c.Name), w))}
+	var found []present.Fact
 	if h := m.checks[c.Name]; h != nil {
 		switch {
 		case !h.done:
@@ -77,11 +78,12 @@ func (m *Model) details(f screen.Frame, w int) []string {
 			lines = append(lines, widget.Failure(t, h.err, w)...)
 		default:
 			lines = append(lines, widget.Paragraph(t.Good, t.Glyphs.Done+" "+present.Works(h.Health), w)...)
+			found = present.HealthFacts(h.Health)
 		}
 	}
 	var end *enroll.Expiring
 	if e, ok := m.ends[c.Enrollment]; ok && c.Ours {
 		end = &e
 	}
-	return append(append(lines, widget.Facts(t, present.ContextFacts(c, end), w)...), "")
+	return append(append(lines, widget.Facts(t, append(found, present.ContextFacts(c, end, f.Now)...), w)...), "")
 }

@@ -102,7 +102,7 @@ func (d work) verify() tea.Cmd {
 						return screen.Report{}, err
 					}
 				}
-				return screen.Report{Title: "What " + text.Clean(path) + " states", Lines: present.Attestation(token.VerifyAttestation(statement, key, nil))}, nil
+				return screen.Report{Title: "What " + text.Clean(path) + " states", Sections: present.Attested(token.VerifyAttestation(statement, key, nil))}, nil
 			}})
 	})
 }

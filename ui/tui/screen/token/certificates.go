@@ -38,7 +38,7 @@ func (c contents) attest(s hsm.Slot) tea.Cmd {
 			if err != nil {
 				return screen.Report{}, err
 			}
-			return screen.Report{Title: "What the token says of the key in slot " + s.ID, Lines: present.Attestation(a)}, nil
+			return screen.Report{Title: "What the token says of the key in slot " + s.ID, Sections: present.Attested(a)}, nil
 		}})
 }
 
