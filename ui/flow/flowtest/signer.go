@@ -31,7 +31,7 @@ func (s *Server) File(name, requester, user string, groups []string, change func
 		Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), Username: requester,
 		SignerName: certificatesv1.KubeAPIServerClientSignerName, ExpirationSeconds: &hour,
 		Usages: []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth, certificatesv1.UsageDigitalSignature}}}
-	r.Name = name
+	r.APIVersion, r.Kind, r.Name = "certificates.k8s.io/v1", "CertificateSigningRequest", name // a watch tells the kind
 	if change != nil {
 		change(r)
 	}
