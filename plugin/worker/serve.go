@@ -29,6 +29,9 @@ const letGo = 6 * time.Second
 // for any more. A card gives up its wait for a touch far sooner.
 const abandonedPatience = 30 * time.Second
 
+// errHung is the cause when a library takes too long.
+var errHung = errors.New("the worker takes too long")
+
 // worker is the child's side: it holds one token, by drivers of its own.
 type worker struct {
 	tokens   Tokens

@@ -41,9 +41,6 @@ type workerToken struct {
 	told    sync.Once
 }
 
-// errHung is the cause when a worker takes too long.
-var errHung = errors.New("the worker takes too long")
-
 func (t *workerToken) connect() (*link.Client, error) {
 	if t.process.gone() {
 		t.tell()
@@ -67,46 +64,25 @@ func callWorker[A, Q any](ctx context.Context, t *workerToken, op string, q Q, p
 	return askWorker[A](ctx, t, c, op, q, p, limit)
 }
 
-// askWorker asks on c. A limit of 0 is none.
+// askWorker asks on c. A worker that takes longer than limit is ended, not counting what a
+// person takes; 0 is no limit.
 func askWorker[A, Q any](ctx context.Context, t *workerToken, c *link.Client, op string, q Q, p hsm.Prompter, limit time.Duration) (A, error) {
+	if limit > 0 && t.o.Longest > 0 {
+		limit = min(limit, t.o.Longest)
+	}
 	var out workerAnswer[A]
 	r := &workerRequest[Q]{Header: link.Header{Op: op}, Token: q}
-	err := t.bounded(ctx, p, limit, func(ctx context.Context, p hsm.Prompter) error {
-		return c.Call(ctx, r, &out, link.Options{Prompter: ask.From(p)})
-	})
-	return out.Token, err
-}
-
-// bounded runs f, a request to the worker. A worker that takes longer than limit is
-// ended, not counting what a person takes.
-func (t *workerToken) bounded(
-	ctx context.Context, p hsm.Prompter, limit time.Duration, f func(context.Context, hsm.Prompter) error,
-) error {
-	asking, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	if limit > 0 {
-		if t.o.Longest > 0 {
-			limit = min(limit, t.o.Longest)
-		}
-		clock := newPatience(limit, func() { cancel(errHung) })
-		defer clock.stop()
-		if p != nil {
-			p = pausing(p, clock)
-		}
-	}
-	err := f(asking, p)
+	err := c.Call(ctx, r, &out, link.Options{Prompter: ask.From(p), Limit: limit})
 	_, lost := errors.AsType[*link.Lost](err)
 	switch {
-	case err == nil:
-		return nil
-	case errors.Is(context.Cause(asking), errHung):
+	case errors.Is(err, link.ErrSlow):
 		t.process.kill()
 		t.tell()
-		return hint.With(fmt.Errorf("%w: the %s did not answer for %s, so its process was ended", hsm.ErrModule, t.library, limit), "run the command again; plug the token out and in if that does not help")
-	case lost && ctx.Err() == nil:
-		return t.crashed()
+		err = hint.With(fmt.Errorf("%w: the %s did not answer for %s, so its process was ended", hsm.ErrModule, t.library, limit), "run the command again; plug the token out and in if that does not help")
+	case lost:
+		err = t.crashed()
 	}
-	return err
+	return out.Token, err
 }
 
 // crashed says why a connection to the worker broke.
@@ -288,40 +264,4 @@ func (s *workerSigner) Sign(_ io.Reader, digest []byte, o crypto.SignerOpts) ([]
 		return nil, err
 	}
 	return out.Signature, nil
-}
-
-// patience is a time limit that stands still while a person is asked.
-type patience struct {
-	limit time.Duration
-	mu    sync.Mutex
-	timer *time.Timer
-	asked int
-}
-
-func newPatience(limit time.Duration, over func()) *patience {
-	return &patience{limit: limit, timer: time.AfterFunc(limit, over)}
-}
-
-func (c *patience) stop() { c.timer.Stop() }
-
-func (c *patience) wait(by int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.asked += by; c.asked > 0 {
-		c.timer.Stop()
-	} else {
-		c.timer.Reset(c.limit)
-	}
-}
-
-// pausing has the clock stand still while p is asked.
-func pausing(p hsm.Prompter, clock *patience) hsm.Prompter {
-	next := ask.From(p)
-	return ask.Func(func(ctx context.Context, q ask.Question) (ask.Answer, error) {
-		if q.PIN != nil || q.Confirm != nil {
-			clock.wait(1)
-			defer clock.wait(-1)
-		}
-		return next(ctx, q)
-	})
 }

@@ -57,24 +57,29 @@ type Options struct {
 	Waiting func(ask.Wait) (done func())
 	// Patience is how long the server may be without a word; 0 is without end.
 	Patience time.Duration
+	// Limit is how long the server may take, but for the time in which a person is asked for
+	// a PIN or a yes; 0 is without end.
+	Limit time.Duration
 	// Offered, if not nil, is told when the server knows that it can ask.
 	Offered func()
 }
 
 // Call makes a request, serves the questions that come meanwhile, and puts the answer
 // into out unless that is nil. A cancelled ctx closes the connection, and so cancels
-// the questions and the work. Errors: ctx's, [*Lost], [wire.ErrFrame] and those of
-// the operation.
+// the questions and the work. Errors: ctx's, [ErrSlow], [*Lost], [wire.ErrFrame] and those
+// of the operation.
 func (c *Client) Call(ctx context.Context, r Request, out any, o Options) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	ctx, clock, stop := within(ctx, o.Limit)
+	defer stop()
 	defer c.cancelWith(ctx)()
 	h := r.Head()
 	h.V, h.Waits = wire.Version, o.Waiting != nil
 	if err := c.write(r); err != nil {
 		return lost(ctx, err)
 	}
-	prompts := newPrompts(ctx, c, o)
+	prompts := newPrompts(ctx, c, o, clock)
 	defer prompts.close()
 	for {
 		f, err := wire.ReadWithin(c.conn, o.Patience)
@@ -143,7 +148,10 @@ func (c *Client) answerPIN(a answer, pin *hsm.Secret) error {
 }
 
 func lost(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	switch {
+	case errors.Is(context.Cause(ctx), ErrSlow):
+		return ErrSlow
+	case ctx.Err() != nil:
 		return ctx.Err()
 	}
 	return &Lost{err}

@@ -27,6 +27,7 @@ type prompts struct {
 	cancel context.CancelFunc
 	client *Client
 	o      Options
+	clock  *clock
 	wg     sync.WaitGroup
 
 	mu    sync.Mutex
@@ -34,12 +35,12 @@ type prompts struct {
 	waits map[int]bool // prompts that say why the client waits
 }
 
-func newPrompts(ctx context.Context, c *Client, o Options) *prompts {
+func newPrompts(ctx context.Context, c *Client, o Options, clock *clock) *prompts {
 	ctx, cancel := context.WithCancel(ctx)
 	if o.Prompter == nil {
 		o.Prompter = nobody
 	}
-	return &prompts{ctx: ctx, cancel: cancel, client: c, o: o, shown: map[int]shownPrompt{}, waits: map[int]bool{}}
+	return &prompts{ctx: ctx, cancel: cancel, client: c, o: o, clock: clock, shown: map[int]shownPrompt{}, waits: map[int]bool{}}
 }
 
 // nobody is at the client.
@@ -75,8 +76,13 @@ func (s *prompts) show(p prompt) {
 		s.waits[p.ID] = true
 	}
 	s.mu.Unlock()
+	resume := func() {}
+	if p.PIN != nil || p.Confirm != nil {
+		resume = s.clock.hold()
+	}
 	if p.PIN != nil || p.Confirm != nil || p.Reach {
 		s.wg.Go(func() {
+			defer resume()
 			defer s.done(p.ID)
 			s.answer(ctx, p.ID, q)
 		})
