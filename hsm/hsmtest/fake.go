@@ -93,6 +93,7 @@ type fakeSlot struct {
 	key       crypto.Signer
 	info      hsm.Key
 	cert      *x509.Certificate
+	attested  *hsm.Attestation
 }
 
 // Add adds a token, plugged in and locked.

@@ -8,7 +8,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 )
 
-// FakePUK is the PUK that an administered fake begins with.
+// FakePUK is the PUK that an administered fake begins with, or its SO PIN if it is no card.
 const FakePUK = "12345678"
 
 // Administered is what a card can do beside what every fake can, for
@@ -24,7 +24,7 @@ func (t *FakeToken) PIN() string {
 	return t.options.PIN
 }
 
-// PUK returns the token's PUK.
+// PUK returns the token's PUK, or its SO PIN.
 func (t *FakeToken) PUK() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -53,8 +53,8 @@ func (h *fakeHandle) Details(ctx context.Context) (hsm.Details, error) {
 	}, nil
 }
 
-// askPUK verifies the PUK.
-func (h *fakeHandle) askPUK(ctx context.Context, p hsm.Prompter) error {
+// askSecond verifies the PUK or the SO PIN.
+func (h *fakeHandle) askSecond(ctx context.Context, kind hsm.PINKind, p hsm.Prompter) error {
 	state := func() (hsm.TokenInfo, error) {
 		info, err := h.describe(ctx)
 		h.mu.Lock()
@@ -62,12 +62,12 @@ func (h *fakeHandle) askPUK(ctx context.Context, p hsm.Prompter) error {
 		info.PIN = hsm.PINState{Retries: h.pukTries, Locked: h.pukTries == 0, MinLen: 6, MaxLen: 8}
 		return info, err
 	}
-	return hsm.AskPIN(ctx, p, hsm.PUK, state, func(typed *hsm.Secret) error {
+	return hsm.AskPIN(ctx, p, kind, state, func(typed *hsm.Secret) error {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if string(typed.Bytes()) != h.puk {
 			h.pukTries--
-			return &hsm.PINError{Kind: hsm.PUK, Retries: h.pukTries}
+			return &hsm.PINError{Kind: kind, Retries: h.pukTries}
 		}
 		h.pukTries = h.options.Tries
 		return nil
@@ -101,11 +101,11 @@ func (h *fakeHandle) ChangePIN(ctx context.Context, kind hsm.PINKind, p hsm.Prom
 	if err := h.admit(ctx, h.info.Can.ChangePIN); err != nil {
 		return err
 	}
-	if kind == hsm.PUK {
-		if err := h.askPUK(ctx, p); err != nil {
+	if second := h.info.Kind().Unblocks; kind == second {
+		if err := h.askSecond(ctx, second, p); err != nil {
 			return err
 		}
-		return h.choose(ctx, hsm.PUK, p, h.setPUK)
+		return h.choose(ctx, second, p, h.setPUK)
 	}
 	if err := h.ask(ctx, p); err != nil {
 		return err
@@ -118,7 +118,7 @@ func (h *fakeHandle) Unblock(ctx context.Context, p hsm.Prompter) error {
 	if err := h.admit(ctx, h.info.Can.ChangePIN); err != nil {
 		return err
 	}
-	if err := h.askPUK(ctx, p); err != nil {
+	if err := h.askSecond(ctx, h.info.Kind().Unblocks, p); err != nil {
 		return err
 	}
 	return h.choose(ctx, h.pinKind(), p, h.setPIN)

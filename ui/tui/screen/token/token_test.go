@@ -13,6 +13,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/attest"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/tui/screentest"
@@ -351,4 +352,190 @@ func TestCancelled(t *testing.T) {
 	if r.card.PIN() != pin || r.card.Tries() != 3 {
 		t.Errorf("the PIN is %s, %d tries left", r.card.PIN(), r.card.Tries())
 	}
+}
+
+// TestCopies: the URI of what is under the cursor, and the key's fingerprint.
+func TestCopies(t *testing.T) {
+	r := open(t)
+	r.Press("c")
+	r.Until("the URI", func() bool { return r.Copied() == "piv:serial=12345678;slot=9a" })
+	want, err := hsm.Fingerprint(r.key.Key.Public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Press("f")
+	r.Until("the fingerprint", func() bool { return r.Copied() == want })
+	r.steps("kubehsm token info --token piv:serial=12345678", "x")
+	r.Sees("kubehsm key show --key 'piv:serial=12345678;slot=9a'", "kubehsm certificate show")
+	r.Press("esc", "end", "f")
+	r.Sees("copy fingerprint: there is no key")
+}
+
+// TestTypedPUK: a new PUK is typed twice.
+func TestTypedPUK(t *testing.T) {
+	r := open(t)
+	r.steps("A new PUK", "P")
+	r.Press("enter")
+	r.Type("PUK of", hsmtest.FakePUK)
+	r.Sees("New")
+	r.Press(`"97531864"`, "enter", `"97531864"`, "enter")
+	r.Sees("the PUK is changed")
+	if got := r.card.PUK(); got != "97531864" {
+		t.Errorf("the PUK is %s", got)
+	}
+}
+
+// TestEnroll opens the wizard on the slot under the cursor.
+func TestEnroll(t *testing.T) {
+	r := open(t)
+	r.steps("Which cluster", "e")
+	r.Press("esc")
+	r.Sees("change PIN")
+	r.Press("end", "e")
+	r.Sees("What shall the new key be like")
+}
+
+// TestAttestation: what the token says of a key is worth what its maker vouches for.
+func TestAttestation(t *testing.T) {
+	statement, err := os.ReadFile("../../../../hsm/attest/testdata/yubikey5.pem")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := attest.DecodePEM(statement)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unproven := a
+	unproven.Intermediate = a.Statement // a chain that ends with no maker
+	for _, c := range []struct {
+		says hsm.Attestation
+		want []string
+	}{
+		{a, []string{"generated on YubiKey 5C Nano 15732500, firmware 5.4.3", "It is verified to Yubico PIV Root CA Serial 263751",
+			"for this very key"}},
+		{unproven, []string{"It is NOT verified", "can claim anything"}},
+	} {
+		w := screentest.New(t)
+		card := w.Cards.Add(hsmtest.FakeOptions{Serial: "12345678", Can: hsmtest.Administered()})
+		if err := card.AddAttested("9a", c.says); err != nil {
+			t.Fatal(err)
+		}
+		r := &rig{Rig: w.Open(""), card: card}
+		r.show()
+		r.steps("What the token says of the key in slot 9a", "t")
+		for _, s := range c.want {
+			r.Sees(s)
+		}
+		r.Press("esc", "x")
+		r.Sees("kubehsm key attest --key")
+	}
+}
+
+// soft shows the screen of a PKCS#11 token that can be set up.
+func soft(t *testing.T, blank bool) *rig {
+	t.Helper()
+	w := screentest.New(t)
+	tok := w.Tokens.Add(hsmtest.FakeOptions{Label: "blue", PINNotSet: blank})
+	tok.Describe(func(i *hsm.TokenInfo) { i.Can.ChangePIN, i.Can.Initialize, i.Initialized = true, true, !blank })
+	if err := w.Env.Dirs.Prepare(); err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{Rig: w.Open(""), card: tok}
+	r.Sees("blue")
+	r.Press("enter")
+	r.Sees("Tokens › blue")
+	return r
+}
+
+// TestSetUp: a blank token gets a label, an SO PIN and a PIN.
+func TestSetUp(t *testing.T) {
+	r := soft(t, true)
+	r.Sees("It is not set up yet: I sets it up")
+	r.steps("change PIN: the token is not set up yet", "p")
+	r.steps("It gets an SO PIN and a PIN.", "I")
+	r.Press("ctrl+u", "enter")
+	r.Sees("1 to 32 bytes")
+	r.Press(`"green"`, "enter")
+	r.Sees("New SO PIN of blue")
+	r.Press(`"87654321"`, "enter", `"87654321"`, "enter")
+	r.Sees("New PIN of blue")
+	r.Press(`"648219"`, "enter", `"648219"`, "enter")
+	r.Sees("the token is set up")
+	if i := r.card.Info(); !i.Initialized || i.Label != "green" || r.card.PIN() != "648219" || r.card.PUK() != "87654321" {
+		t.Errorf("%+v with the PIN %s and the SO PIN %s", i, r.card.PIN(), r.card.PUK())
+	}
+}
+
+// TestSetUpAnew: what is on the token is erased only after its serial was typed, and
+// with its SO PIN.
+func TestSetUpAnew(t *testing.T) {
+	r := soft(t, false)
+	r.World.Generate(r.card, hsm.GenerateOptions{Algorithm: hsm.ECDSAP256, Label: "old"})
+	r.Press("r")
+	r.Sees("ecdsa-p256")
+	serial := r.card.Info().Serial
+	r.steps("Everything on it is erased; its SO PIN stays.", "I")
+	r.Press("enter")
+	r.Sees("Erase the token?", "Type "+serial)
+	r.Press("esc")
+	r.Sees("Set up the token: cancelled")
+	if len(r.slots()) != 1 {
+		t.Fatal("it was erased without a yes")
+	}
+	r.steps("Everything on it is erased", "I")
+	r.Press("enter")
+	r.Sees("Type " + serial)
+	r.Press(`"`+serial+`"`, "enter")
+	r.Type("SO PIN", hsmtest.FakePUK)
+	r.Sees("New")
+	r.Press(`"648219"`, "enter", `"648219"`, "enter")
+	r.Sees("the token is set up")
+	if len(r.slots()) != 0 || r.card.PIN() != "648219" {
+		t.Errorf("%d keys are left, the PIN is %s", len(r.slots()), r.card.PIN())
+	}
+}
+
+// TestSOPIN: the secret that unblocks the PIN of a token that is no card is its SO PIN.
+func TestSOPIN(t *testing.T) {
+	r := soft(t, false)
+	r.Press("P")
+	r.Type("SO PIN", hsmtest.FakePUK)
+	r.Sees("New")
+	r.Press(`"97531864"`, "enter", `"97531864"`, "enter")
+	r.Sees("the SO PIN is changed")
+	if got := r.card.PUK(); got != "97531864" {
+		t.Errorf("the SO PIN is %s", got)
+	}
+	for k, says := range map[string]string{"M": "management key: only PIV cards have this", "T": "number of tries: only PIV cards have this",
+		"m": "move key: only PIV cards have this", "t": "attestation: only PIV cards have this"} {
+		r.steps(says, k)
+	}
+	r.steps("A new key on blue", "n")
+	r.Press("tab", `"spare"`, "enter")
+	r.Type("PIN of", pin)
+	r.Sees("the key is made")
+	for _, s := range r.slots() {
+		if s.Label != "spare" {
+			t.Errorf("made: %+v", s)
+		}
+	}
+}
+
+// TestBusy: a card that GnuPG's daemon holds can be had from where that is told.
+func TestBusy(t *testing.T) {
+	r := open(t)
+	r.card.Fail(hsmtest.OpAdminister, &hsm.BusyError{Reader: "Yubico", Holders: []string{hsm.Scdaemon + " (process 7)"}})
+	r.steps("s have scdaemon let go", "u")
+}
+
+// TestComesBack: a token that is pulled and plugged in again is seen without a key.
+func TestComesBack(t *testing.T) {
+	r := open(t)
+	r.card.Unplug()
+	r.Time = r.Time.Add(5 * time.Second)
+	r.Sees("The token is not there. Plug it in again.")
+	r.card.Plug()
+	r.Time = r.Time.Add(5 * time.Second)
+	r.Loses("Plug it in again")
+	r.Sees("PUK default")
 }

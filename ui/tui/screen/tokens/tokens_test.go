@@ -104,3 +104,16 @@ func TestOpens(t *testing.T) {
 	r.Press("esc", "e")
 	r.Sees("A new key")
 }
+
+// TestBusy: a card that GnuPG's daemon holds can be had from where that is told.
+func TestBusy(t *testing.T) {
+	w := screentest.New(t)
+	w.Tokens.Add(hsmtest.FakeOptions{Label: "blue"})
+	r := w.Open("")
+	r.Sees("blue")
+	r.Press("s")
+	r.Sees("have scdaemon let go: scdaemon holds no card")
+	w.Cards.SetProblems(hsm.Problem{Source: "Yubico", Err: &hsm.BusyError{Reader: "Yubico", Holders: []string{hsm.Scdaemon + " (process 7)"}}})
+	r.Press("r")
+	r.Sees("s have scdaemon let go")
+}
