@@ -82,7 +82,7 @@ func TestFront(t *testing.T) {
 // TestFrontGrace: keys typed ahead are not meant for a dialog that pops up.
 func TestFrontGrace(t *testing.T) {
 	w := newWorld(t)
-	r := &rig{&screentest.Rig{World: w.World}, w}
+	r := &rig{Rig: &screentest.Rig{World: w.World}, world: w}
 	o := tui.Options{Flow: w.Env, Env: []string{"LANG=C.UTF-8"}}
 	var end func(time.Duration)
 	r.Rig.Rig = tuitest.New(t, 100, 30, func(clock func() time.Time) (m tea.Model) {

@@ -1,6 +1,7 @@
 package tui_test
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"os"
@@ -146,7 +147,7 @@ func (w *world) unfinished() { w.begun("staging-hsm", enrolling.Progress{}) }
 // begun records an enrollment that is not finished.
 func (w *world) begun(name string, p enrolling.Progress) {
 	w.T.Helper()
-	p.Options = enrolling.Options{Name: name, Context: "staging", User: "jane", Token: w.soft.Info().URI()}
+	p.Options = enrolling.Options{Name: name, Context: cmp.Or(p.Options.Context, "staging"), User: cmp.Or(p.Options.User, "jane"), Token: w.soft.Info().URI()}
 	p.Done = []enrolling.Step{enrolling.StepToken, enrolling.StepKey, enrolling.StepRequest}
 	store := enrolling.NewStore(w.Env)
 	err := errors.Join(w.Env.Dirs.Prepare(), os.MkdirAll(w.Env.ProgressDir(), 0o700), store.Save(&p))
@@ -219,7 +220,7 @@ func TestGolden(t *testing.T) {
 	t.Run("building", func(t *testing.T) {
 		w := newWorld(t)
 		o, _ := building(t, `{"phase":"building","done":412,"total":1180,"message":"k8s.io/kubernetes/pkg/apis/core","started":"2026-11-21T09:26:00Z"}`)
-		r := &rig{w.Start(120, 40, o), w}
+		r := &rig{Rig: w.Start(120, 40, o), world: w}
 		toPolicy(r)
 		r.Press("enter")
 		r.Sees("412 of 1180")

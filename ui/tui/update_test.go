@@ -128,7 +128,7 @@ func TestQuitAsksWhileRunning(t *testing.T) {
 func TestClusterBecomesReady(t *testing.T) {
 	w := newWorld(t)
 	o, path := building(t, `{"phase":"building","done":1,"total":2}`)
-	r := &rig{w.Start(80, 24, o), w}
+	r := &rig{Rig: w.Start(80, 24, o), world: w}
 	toPolicy(r)
 	r.Press("enter")
 	r.Sees("1 of 2 packages", "50%")
@@ -147,7 +147,7 @@ func TestClusterBecomesReady(t *testing.T) {
 func TestClusterMeanwhile(t *testing.T) {
 	w := newWorld(t)
 	o, path := building(t, `{"phase":"starting"}`)
-	r := &rig{w.Start(80, 24, o), w}
+	r := &rig{Rig: w.Start(80, 24, o), world: w}
 	toPolicy(r)
 	r.Press("enter")
 	r.Sees("made ready")
@@ -167,7 +167,7 @@ func TestClusterMeanwhile(t *testing.T) {
 func TestClusterFails(t *testing.T) {
 	w := newWorld(t)
 	o, _ := building(t, `{"phase":"failed","message":"no space left\u001b[2J"}`)
-	r := &rig{w.Start(80, 24, o), w}
+	r := &rig{Rig: w.Start(80, 24, o), world: w}
 	toPolicy(r)
 	r.Press("enter")
 	r.Sees("no space left", "hint:", "staging")

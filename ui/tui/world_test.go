@@ -67,7 +67,7 @@ func newWorld(t testing.TB) *world {
 	c := w.Generate(w.card, hsm.GenerateOptions{Slot: "9c", Algorithm: hsm.ECDSAP384, PIN: hsm.PINAlways, Touch: hsm.TouchNever})
 	w.CertifyFor(w.card, c, tuitest.Now().Add(-300*day), tuitest.Now().Add(5*day), "田中 太郎")
 	w.misses(w.card)
-	w.bind()
+	w.bind("jane", "dev")
 	w.request("kubehsm-jane-7x2kp", "jane", "jane", 7*time.Minute, "dev")
 	w.request("kubehsm-mallory-7x2kp", "system:bootstrap:abcdef", "mallory", 30*time.Second, "system:masters")
 	w.bootstrapToken("abcdef", ticket.Terms{User: "jane", Groups: []string{"dev"}}.Description(), 4*time.Minute)
@@ -83,17 +83,17 @@ func (w *world) ours() {
 	w.Enroll("prod-hsm", key, w.Certify(w.soft, key, "jane", "dev"))
 }
 
-// bind binds jane and her group to roles.
-func (w *world) bind() {
+// bind binds a user and a group to roles.
+func (w *world) bind(user, of string) {
 	const group = "rbac.authorization.k8s.io"
 	bind := func(collection, kind, name, namespace, role string, subject flowtest.Object) {
 		w.server.Put(collection, flowtest.Object{"apiVersion": group + "/v1", "kind": kind, "metadata": flowtest.Object{"name": name, "namespace": namespace},
 			"roleRef": flowtest.Object{"apiGroup": group, "kind": "ClusterRole", "name": role}, "subjects": []flowtest.Object{subject}})
 	}
-	bind("/apis/"+group+"/v1/namespaces/dev/rolebindings", "RoleBinding", "jane-edit", "dev", "edit",
-		flowtest.Object{"apiGroup": group, "kind": "User", "name": "jane"})
-	bind("/apis/"+group+"/v1/clusterrolebindings", "ClusterRoleBinding", "devs", "", "view",
-		flowtest.Object{"apiGroup": group, "kind": "Group", "name": "dev"})
+	bind("/apis/"+group+"/v1/namespaces/dev/rolebindings", "RoleBinding", user+"-edit", "dev", "edit",
+		flowtest.Object{"apiGroup": group, "kind": "User", "name": user})
+	bind("/apis/"+group+"/v1/clusterrolebindings", "ClusterRoleBinding", of+"s", "", "view",
+		flowtest.Object{"apiGroup": group, "kind": "Group", "name": of})
 }
 
 // misses has a wrong PIN typed once.
@@ -162,12 +162,12 @@ type rig struct {
 
 func (w *world) open(width, height int) *rig {
 	w.T.Helper()
-	return &rig{w.Start(width, height, tui.Options{}), w}
+	return &rig{Rig: w.Start(width, height, tui.Options{}), world: w}
 }
 
 func (w *world) openWizard(width, height int) *rig {
 	w.T.Helper()
-	return &rig{w.Start(width, height, tui.Options{Start: tui.ScreenEnroll}), w}
+	return &rig{Rig: w.Start(width, height, tui.Options{Start: tui.ScreenEnroll}), world: w}
 }
 
 // opens presses a key and waits for the dialog that it opens.

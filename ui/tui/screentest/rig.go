@@ -2,6 +2,7 @@ package screentest
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -15,7 +16,12 @@ import (
 type Rig struct {
 	*tuitest.Rig
 	World *World
+
+	end func()
 }
+
+// Close ends the program and its work before the test ends.
+func (r *Rig) Close() { r.end() }
 
 // Open shows the terminal UI with the section of the top level that has that
 // number in front, on a terminal of 120 columns and 40 lines.
@@ -57,10 +63,11 @@ func (w *World) Start(width, height int, o tui.Options) *Rig {
 		m, end = tui.Model(ctx, o, clock)
 		return m
 	})}
-	w.T.Cleanup(func() {
+	r.end = sync.OnceFunc(func() {
 		cancel()
 		end(tuitest.Patience)
 	})
+	w.T.Cleanup(r.end)
 	return r
 }
 

@@ -106,10 +106,7 @@ func (r *Rig) Until(what string, cond func() bool) {
 	for !cond() {
 		select {
 		case msg := <-r.msgs:
-			r.pending.Add(-1)
-			if _, nothing := msg.(answered); !nothing {
-				r.Send(msg)
-			}
+			r.take(msg)
 		case <-deadline:
 			r.T.Fatalf("never: %s; the screen is\n%s", what, r.View())
 		}
@@ -123,6 +120,31 @@ func (r *Rig) Settle(waiting func() int) {
 	r.Until("settled", func() bool {
 		return r.Quit || int(r.pending.Load()) == waiting() && len(r.msgs) == 0
 	})
+}
+
+// quiet is how long nothing comes from a model that waits for something from outside.
+const quiet = 5 * time.Millisecond
+
+// Idle is Settle where more may wait for something from outside than is known: a
+// model that is quiet for a while does.
+func (r *Rig) Idle(waiting func() int) {
+	r.T.Helper()
+	for !r.Quit && (int(r.pending.Load()) > waiting() || len(r.msgs) > 0) {
+		select {
+		case msg := <-r.msgs:
+			r.take(msg)
+		case <-time.After(quiet):
+			return
+		}
+	}
+}
+
+// take gives the model what a command returned.
+func (r *Rig) take(msg tea.Msg) {
+	r.pending.Add(-1)
+	if _, nothing := msg.(answered); !nothing {
+		r.Send(msg)
+	}
 }
 
 // Sees runs the model until its screen holds every text.
