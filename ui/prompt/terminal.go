@@ -111,7 +111,7 @@ func (t *Terminal) pin(ctx context.Context, p hsm.PINPrompt, shared func() bool)
 			return err
 		}
 		for range maxRounds {
-			s, same, err := t.twice(ctx, c, block{above: above, label: label, keep: shared}, "Repeat it: ")
+			s, same, err := t.twice(ctx, c, block{above: above, label: label, keep: shared}, question.Repeat+": ")
 			if err != nil {
 				return err
 			}
@@ -119,7 +119,7 @@ func (t *Terminal) pin(ctx context.Context, p hsm.PINPrompt, shared func() bool)
 				secret = s
 				return nil
 			}
-			above = []string{above[0], "The two entries differ."}
+			above = []string{above[0], question.Differ}
 		}
 		return fmt.Errorf("%w: the two entries differ", hsm.ErrPINInvalid)
 	})

@@ -160,7 +160,7 @@ func TestNewSecret(t *testing.T) {
 	}()
 	r.Sees("New PIV PIN")
 	r.Press(`"123456"`, "enter")
-	r.Sees("again")
+	r.Sees("Repeat it")
 	r.Press(`"123457"`, "enter")
 	r.Sees("not the same")
 	r.Press(`"123"`, "enter")

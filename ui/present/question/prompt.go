@@ -17,7 +17,7 @@ func PIN(p hsm.PINPrompt) (above []string, label string) {
 	if p.Purpose.Notice != "" {
 		above = append(above, text.Clean(p.Purpose.Notice))
 	}
-	for _, note := range []string{Rule(p), Default(p), Last(p)} {
+	for _, note := range []string{Rule(p), Default(p), Few(p), Last(p)} {
 		if note != "" {
 			above = append(above, note)
 		}
@@ -67,7 +67,7 @@ func Confirm(p hsm.ConfirmPrompt) (above []string, label string) {
 		if asked != "" {
 			above = append(above, asked)
 		}
-		label = "Type " + text.Clean(p.Type) + " to confirm: "
+		label = Type(p) + " "
 	case p.DefaultYes:
 		label = asked + " [Y/n] "
 	default:

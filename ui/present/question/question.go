@@ -80,3 +80,21 @@ func Last(p hsm.PINPrompt) string {
 	}
 	return ""
 }
+
+// Few says that few tries are left of a token that does not count them, "" if that is
+// not so.
+func Few(p hsm.PINPrompt) string {
+	if !p.New && p.Token.PIN.Low && p.Retries < 0 && Last(p) == "" {
+		return "Few tries are left."
+	}
+	return ""
+}
+
+// Repeat asks for a new secret once more.
+const Repeat = "Repeat it"
+
+// Differ is said where the second entry of a new secret is not the first.
+const Differ = "The two entries differ."
+
+// Type asks for the words that confirm something which cannot be undone.
+func Type(p hsm.ConfirmPrompt) string { return "Type " + text.Clean(p.Type) + " to confirm:" }

@@ -60,7 +60,7 @@ func (w window) pin(ctx context.Context, prompt hsm.PINPrompt) (*hsm.Secret, err
 	s, err := w.secret(ctx, above[0], title, strings.Join(above[1:], "\n"))
 	for round := 1; err == nil && prompt.New; round++ {
 		var again *hsm.Secret
-		if again, err = w.secret(ctx, above[0], "Repeat it", ""); err != nil {
+		if again, err = w.secret(ctx, above[0], question.Repeat, ""); err != nil {
 			break
 		}
 		same := bytes.Equal(s.Bytes(), again.Bytes())
@@ -72,7 +72,7 @@ func (w window) pin(ctx context.Context, prompt hsm.PINPrompt) (*hsm.Secret, err
 		if round == maxRounds {
 			return nil, fmt.Errorf("%w: the two entries differ", hsm.ErrPINInvalid)
 		}
-		s, err = w.secret(ctx, above[0], title, "The two entries differ.")
+		s, err = w.secret(ctx, above[0], title, question.Differ)
 	}
 	if err != nil {
 		s.Zero()

@@ -8,6 +8,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/present/question"
 	"github.com/kubehsm/kubehsm/ui/text"
 	"github.com/kubehsm/kubehsm/ui/tui/keys"
 	"github.com/kubehsm/kubehsm/ui/tui/screen"
@@ -113,7 +114,7 @@ func (d *Confirm) View(f screen.Frame) string {
 	t, w := f.Theme, f.Width
 	lines := d.detail(f)
 	if d.prompt.Type != "" {
-		ask := "Type " + text.Clean(d.prompt.Type) + " to confirm:"
+		ask := question.Type(d.prompt)
 		lines = append(lines, widget.Paragraph(t.Text, ask, w)...)
 		return strings.Join(append(lines, t.Accent.Render(t.Glyphs.Sep)+" "+d.input.View(t, w-2, true)), "\n")
 	}

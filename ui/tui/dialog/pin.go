@@ -121,7 +121,7 @@ func (d *PIN) twice(s *hsm.Secret) (closed bool) {
 	d.first = nil
 	if !same {
 		s.Zero()
-		d.problem = "the two are not the same: type it twice again"
+		d.problem = question.Differ
 		return false
 	}
 	d.reply.give(s)
@@ -134,7 +134,7 @@ func (d *PIN) View(f screen.Frame) string {
 	lines := widget.Paragraph(t.Muted, purpose(d.prompt.Purpose, d.prompt.Token), w)
 	label := string(d.prompt.Kind)
 	if d.first != nil {
-		label = "again"
+		label = question.Repeat
 	}
 	lines = append(lines, "", t.Title.Render(label)+"  "+d.field.View(t, w-widget.Width(label)-3), "")
 	switch {
@@ -165,8 +165,8 @@ func (d *PIN) tries() string {
 		return "! " + question.Last(d.prompt)
 	case n > 0:
 		return hsm.TriesLeft(n)
-	case d.prompt.Token.PIN.Low && d.prompt.Retries < 0:
-		return "! Few tries are left."
+	case question.Few(d.prompt) != "":
+		return "! " + question.Few(d.prompt)
 	}
 	return ""
 }
