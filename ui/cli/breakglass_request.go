@@ -25,7 +25,7 @@ func (f *breakGlassFlags) bindTo(flags *pflag.FlagSet) {
 		"reason": "`words` to the second person, kept in every record (required)",
 		"name":   "`name` of the enrollment and its context", "token": "`URI` of the token", "key": "`URI` of an existing key",
 	})
-	f.acceptRisk(flags, "use a token with a default PIN, PUK or management key: `"+enrolling.RiskFactory+"`")
+	f.acceptRisk(flags, "use a token with a default PIN, PUK or management key: `"+enrolling.RiskDefaults+"`")
 	f.bindBegin(flags)
 }
 
@@ -54,7 +54,7 @@ kubehsm breakglass request --context prod-hsm --lifetime 20m --reason 'INC-4711'
 		}
 		options, err := desk.NewBreakGlass(env).Request(c.Context(), desk.BreakGlassOptions{
 			Context: a.context, Name: shared.Name, Reason: shared.Reason, Lifetime: f.lifetime, Token: shared.Token, Key: shared.Key,
-			Generate: shared.Generate, AcceptFactory: shared.AcceptFactory, Timeout: shared.Timeout,
+			Generate: shared.Generate, AcceptDefaults: shared.AcceptDefaults, Timeout: shared.Timeout,
 		})
 		if err != nil {
 			return usage(err)

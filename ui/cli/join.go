@@ -142,7 +142,7 @@ func (f *joinFlags) options(a *app, c *cobra.Command, args []string) (enrolling.
 // accepted that.
 func (f *joinFlags) refuseDefaults(ctx context.Context, env *env.Env) error {
 	o, err := f.enroll.read()
-	if err != nil || o.Name != "" || o.AcceptFactory || f.enroll.plan {
+	if err != nil || o.Name != "" || o.AcceptDefaults || f.enroll.plan {
 		return err
 	}
 	return enroll.NewJoins(env).RefuseDefaults(ctx, o.Token, !f.generatePUK)

@@ -55,7 +55,7 @@ kubehsm token info -o json`,
 		if err != nil {
 			return err
 		}
-		if err := a.factoryNotes(d); err != nil {
+		if err := a.defaultNotes(d); err != nil {
 			return err
 		}
 		return a.emit(o, detailsDocOf(d), func(w *words) {
@@ -100,8 +100,8 @@ func slotTable(w *words, slots []hsm.Slot, all bool) {
 	}
 }
 
-// factoryNotes warns of values that everybody knows.
-func (a *app) factoryNotes(d token.Details) error {
+// defaultNotes warns of values that everybody knows.
+func (a *app) defaultNotes(d token.Details) error {
 	w := a.err()
 	for _, n := range present.NotedIn(present.Secrets(d.Info, d.Details)) {
 		w.line("note: %s", n)

@@ -41,7 +41,7 @@ kubehsm token reset --token 'piv:serial=12345678' --accept-risk serial:12345678`
 		if err := a.changed(o, d, "The PIV application is as new.", &freshSecret{}); err != nil {
 			return err
 		}
-		return a.factoryNotes(d)
+		return a.defaultNotes(d)
 	})
 	tokenFlag(c, &uri)
 	r.bind(c.Flags())

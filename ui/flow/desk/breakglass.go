@@ -41,10 +41,10 @@ type BreakGlassOptions struct {
 	// Token and Key say where the key is; by default it is that of the context,
 	// if that is kubehsm's own.
 	Token, Key hsm.URI
-	// Generate, AcceptFactory and Timeout are as in [EnrollOptions].
-	Generate      hsm.GenerateOptions
-	AcceptFactory bool
-	Timeout       time.Duration
+	// Generate, AcceptDefaults and Timeout are as in [enrolling.Options].
+	Generate       hsm.GenerateOptions
+	AcceptDefaults bool
+	Timeout        time.Duration
 }
 
 // ErrNoReason: break-glass wants a reason.
@@ -71,7 +71,7 @@ func (b BreakGlass) Request(ctx context.Context, o BreakGlassOptions) (enrolling
 		return enrolling.Options{}, hint.Withf(fmt.Errorf("%w for %s", request.ErrForecast, o.Lifetime), "break-glass is for %s to %s", csr.MinExpiration, BreakGlassLifetime)
 	}
 	out, err := b.asCaller(ctx, o.Context, o.Name, "-break-glass", enrolling.Options{
-		Token: o.Token, Key: o.Key, Generate: o.Generate, AcceptFactory: o.AcceptFactory, Timeout: o.Timeout,
+		Token: o.Token, Key: o.Key, Generate: o.Generate, AcceptDefaults: o.AcceptDefaults, Timeout: o.Timeout,
 		Groups: []string{request.BreakGlassGroup}, Expiration: o.Lifetime, Reason: o.Reason, KeepCurrent: true,
 	})
 	return out, err

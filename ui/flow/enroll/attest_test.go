@@ -58,7 +58,7 @@ func TestRequestCarriesAttestation(t *testing.T) {
 			} else if err != nil {
 				return
 			}
-			info, err := csr.InspectRequest(r.j.Request.Spec.Request)
+			info, err := csr.InspectRequest(r.record.Request.Spec.Request)
 			if err != nil {
 				t.Fatal(err)
 			}

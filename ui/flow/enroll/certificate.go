@@ -21,7 +21,7 @@ import (
 // storeCertificate checks the chain once more against the key in the slot,
 // keeps it in the state folder and writes the leaf to the token.
 func (r *attempt) storeCertificate(ctx context.Context) (outcome, error) {
-	cert, err := csr.ParseCertificate(r.j.Certificate)
+	cert, err := csr.ParseCertificate(r.record.Certificate)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -31,10 +31,10 @@ func (r *attempt) storeCertificate(ctx context.Context) (outcome, error) {
 	if err := r.refuseUntrusted(ctx, cert); err != nil {
 		return outcome{}, err
 	}
-	if err := save(r.env, r.j.Enrollment(), cert); err != nil {
+	if err := save(r.env, r.record.Enrollment(), cert); err != nil {
 		return outcome{}, err
 	}
-	slot, err := r.token.Slot(ctx, r.j.Request.Key)
+	slot, err := r.token.Slot(ctx, r.record.Request.Key)
 	if err != nil {
 		return outcome{}, err
 	}
@@ -44,7 +44,7 @@ func (r *attempt) storeCertificate(ctx context.Context) (outcome, error) {
 	case slot.Certificate != nil && slot.CertificateMatches() && slot.Certificate.NotAfter.After(cert.Leaf.NotAfter):
 		return outcome{message: "kept in the state folder; the slot keeps the longer-lived one of another cluster"}, nil
 	}
-	err = r.token.StoreCertificate(ctx, r.j.Request.Key, cert.Leaf, r.asking("store the certificate"))
+	err = r.token.StoreCertificate(ctx, r.record.Request.Key, cert.Leaf, r.asking("store the certificate"))
 	if errors.Is(err, hsm.ErrUnsupported) {
 		r.note("this token stores no certificates; it is kept in the state folder")
 		return outcome{message: "kept in the state folder"}, nil
@@ -53,7 +53,7 @@ func (r *attempt) storeCertificate(ctx context.Context) (outcome, error) {
 		return outcome{}, err
 	}
 	r.pins.prove()
-	back, err := r.token.Slot(ctx, r.j.Request.Key)
+	back, err := r.token.Slot(ctx, r.record.Request.Key)
 	if err != nil {
 		return outcome{}, fmt.Errorf("read the certificate back: %w", err)
 	}
@@ -67,7 +67,7 @@ func (r *attempt) storeCertificate(ctx context.Context) (outcome, error) {
 // refuseUntrusted is the error for a certificate that is certain not to sign in,
 // before it takes the place of another one; unless that was accepted.
 func (r *attempt) refuseUntrusted(ctx context.Context, cert *csr.Certificate) error {
-	accepted := cluster.AcceptedBy(ctx, r.j.Cluster)
+	accepted := cluster.AcceptedBy(ctx, r.record.Cluster)
 	if accepted == nil {
 		return nil
 	}
@@ -76,7 +76,7 @@ func (r *attempt) refuseUntrusted(ctx context.Context, cert *csr.Certificate) er
 	switch {
 	case err == nil:
 		return nil
-	case r.j.Options.AcceptForecast:
+	case r.record.Options.AcceptForecast:
 		r.note("%v", err)
 		return nil
 	}

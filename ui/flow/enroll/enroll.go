@@ -26,12 +26,12 @@ type Enroller struct{ env *env.Env }
 // NewEnroller returns the one that works with e.
 func NewEnroller(e *env.Env) Enroller { return Enroller{env: e} }
 
-// Enroll takes a key from nothing to a working kubeconfig context: see [Steps].
+// Enroll takes a key from nothing to a working kubeconfig context: see [enrolling.Steps].
 // It resumes what an earlier call of the same name began. p is asked for PINs,
 // report (which may be nil) hears of every step.
 //
 // Errors: those of the token (package hsm) and of the cluster (package csr),
-// [*SendToAdmin] where somebody else must act, [*ConflictError] where an
+// [*request.SendToAdmin] where somebody else must act, [*enrolling.ConflictError] where an
 // enrollment of that name was begun with other options.
 func (n Enroller) Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompter, report func(enrolling.Event)) (enrolling.Result, error) {
 	o, err := n.Complete(ctx, o)
@@ -57,7 +57,7 @@ func (n Enroller) Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompte
 // attempt is one run of an enrollment or of a renewal, or a look at what one would do.
 type attempt struct {
 	env    *env.Env // its prompter asks by pins
-	j      *enrolling.Progress
+	record *enrolling.Progress
 	given  enrolling.Options // of this run: a request that is still to be made has its terms
 	pins   *onePIN
 	report func(enrolling.Event)
@@ -82,7 +82,7 @@ func newAttempt(e *env.Env, j *enrolling.Progress, given enrolling.Options, p hs
 	if report == nil {
 		report = func(enrolling.Event) {}
 	}
-	return &attempt{env: &own, j: j, given: given, pins: pins, report: report}
+	return &attempt{env: &own, record: j, given: given, pins: pins, report: report}
 }
 
 func (r *attempt) close() {
@@ -119,11 +119,11 @@ func (r *attempt) step(ctx context.Context, s enrolling.Step) error {
 	}[s]
 	out, err := do(ctx)
 	if err == nil {
-		r.j.Mark(s)
-		err = enrolling.NewStore(r.env).Save(r.j)
+		r.record.Mark(s)
+		err = enrolling.NewStore(r.env).Save(r.record)
 	}
 	if err != nil {
-		err = fmt.Errorf("%s: %w", s.Title(), resumable(r.j, err))
+		err = fmt.Errorf("%s: %w", s.Title(), resumable(r.record, err))
 		r.report(enrolling.Event{Step: s, State: enrolling.StepFailed, Err: err})
 		return err
 	}
@@ -198,25 +198,25 @@ func (n Enroller) readCluster(ctx context.Context, j *enrolling.Progress) error 
 
 // asking names the enrollment and the action on the prompts of a step.
 func (r *attempt) asking(action string) hsm.Prompter {
-	return ask.With(r.env.Prompter, hsm.Purpose{Cluster: r.j.Options.Name, Action: action})
+	return ask.With(r.env.Prompter, hsm.Purpose{Cluster: r.record.Options.Name, Action: action})
 }
 
 func (r *attempt) findToken(ctx context.Context) (outcome, error) {
 	if err := r.openToken(ctx); err != nil {
 		return outcome{}, err
 	}
-	if err := r.j.Options.Join.RefuseSerial(r.info); err != nil {
+	if err := r.record.Options.Join.RefuseSerial(r.info); err != nil {
 		return outcome{}, err
 	}
-	if err := r.refuseFactory(ctx); err != nil {
+	if err := r.refuseDefaults(ctx); err != nil {
 		return outcome{}, err
 	}
-	r.j.Options.Token = r.info.URI()
-	return outcome{message: r.info.Name(), reused: r.j.Did(enrolling.StepToken)}, nil
+	r.record.Options.Token = r.info.URI()
+	return outcome{message: r.info.Name(), reused: r.record.Did(enrolling.StepToken)}, nil
 }
 
 func (r *attempt) openToken(ctx context.Context) error {
-	t, err := r.env.Drivers.Open(ctx, r.j.Options.Token)
+	t, err := r.env.Drivers.Open(ctx, r.record.Options.Token)
 	if err != nil {
 		return err
 	}
@@ -229,25 +229,25 @@ func (r *attempt) openToken(ctx context.Context) error {
 // still valid; one that expired or did not sign in is forgotten, so that a new
 // request is filed.
 func (r *attempt) haveCertificate() (*csr.Certificate, error) {
-	if len(r.j.Certificate) == 0 {
+	if len(r.record.Certificate) == 0 {
 		return nil, nil
 	}
-	c, err := csr.ParseCertificate(r.j.Certificate)
+	c, err := csr.ParseCertificate(r.record.Certificate)
 	if err != nil {
 		return nil, fmt.Errorf("the certificate on record: %w", err)
 	}
 	switch {
 	case time.Now().After(c.Leaf.NotAfter):
 		r.note("the certificate on record expired on %s; a new one is asked for", expiry.Day(c.Leaf.NotAfter))
-	case r.j.Rejected && !r.j.Options.AcceptForecast:
+	case r.record.Rejected && !r.record.Options.AcceptForecast:
 		r.note("the API server did not accept the certificate on record, issued by %q; a new one was requested", c.Leaf.Issuer.String())
 	default:
 		return c, nil
 	}
-	r.j.Request.Forget()
-	r.j.Certificate, r.j.Rejected = nil, false
-	r.j.Unmark(enrolling.StepRequest)
-	return nil, enrolling.NewStore(r.env).Save(r.j)
+	r.record.Request.Forget()
+	r.record.Certificate, r.record.Rejected = nil, false
+	r.record.Unmark(enrolling.StepRequest)
+	return nil, enrolling.NewStore(r.env).Save(r.record)
 }
 
 func (r *attempt) note(format string, args ...any) {

@@ -32,15 +32,15 @@ func foresee(ctx context.Context, client *csr.Client, j *enrolling.Progress) ([]
 	return client.Forecast(ctx, j.Prospect(cluster.AcceptedBy(ctx, j.Cluster)))
 }
 
-// refuseVain stops an enrollment before a key is made for a request that cannot
+// preflight stops an enrollment before a key is made for a request that cannot
 // be filed, cannot be approved as was asked for, or cannot succeed; the last only
 // if that was not accepted.
-func (r *attempt) refuseVain(ctx context.Context) error {
-	if r.j.Filed() {
+func (r *attempt) preflight(ctx context.Context) error {
+	if r.record.Filed() {
 		return nil
 	}
-	o := r.j.Options
-	makes := r.j.Request.KeyHash == "" && o.Key.Scheme == ""
+	o := r.record.Options
+	makes := r.record.Request.KeyHash == "" && o.Key.Scheme == ""
 	if o.AcceptForecast && !makes {
 		return nil
 	}
@@ -50,7 +50,7 @@ func (r *attempt) refuseVain(ctx context.Context) error {
 	}
 	if makes {
 		if err := reach(ctx, client); err != nil {
-			return noKeyYet(r.j.ExpiredToken(err))
+			return noKeyYet(r.record.ExpiredToken(err))
 		}
 		if o.ApproveWith != "" {
 			if err := request.NewRequests(r.env).CheckApprover(ctx, o.ApproveWith, o.SignerName); err != nil {
@@ -61,7 +61,7 @@ func (r *attempt) refuseVain(ctx context.Context) error {
 	if o.AcceptForecast {
 		return nil
 	}
-	points, err := foresee(ctx, client, r.j)
+	points, err := foresee(ctx, client, r.record)
 	if err != nil {
 		return err
 	}

@@ -56,10 +56,10 @@ func TestImportForAnEnrollment(t *testing.T) {
 	if _, err := (keyMaker{r}).make(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := enrolling.NewStore(e).Save(r.j); err != nil {
+	if err := enrolling.NewStore(e).Save(r.record); err != nil {
 		t.Fatal(err)
 	}
-	other, err := keys(e).Generate(ctx, r.j.Options.Token, hsm.GenerateOptions{Label: "other"}, &typist{})
+	other, err := keys(e).Generate(ctx, r.record.Options.Token, hsm.GenerateOptions{Label: "other"}, &typist{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestImportForAnEnrollment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := certificateOf(t, e, r.j.Request.Key)
+	own := certificateOf(t, e, r.record.Request.Key)
 	if _, err := keys(e).Import(ctx, hsm.URI{}, "prod-hsm", own, &typist{}); err == nil || errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("under a run that goes on: %v", err)
 	}

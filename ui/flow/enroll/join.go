@@ -40,13 +40,13 @@ func (n Joins) Begun(name string) error {
 
 // discover finds the cluster of a join, once.
 func (r *attempt) discover(ctx context.Context) (outcome, error) {
-	if r.j.Cluster.Server != "" {
-		return outcome{message: r.j.Cluster.Server, reused: true}, nil
+	if r.record.Cluster.Server != "" {
+		return outcome{message: r.record.Cluster.Server, reused: true}, nil
 	}
-	if err := NewEnroller(r.env).discoverInto(ctx, r.j, func(reason error) { r.progress(enrolling.StepDiscover, "waiting: %v", reason) }); err != nil {
+	if err := NewEnroller(r.env).discoverInto(ctx, r.record, func(reason error) { r.progress(enrolling.StepDiscover, "waiting: %v", reason) }); err != nil {
 		return outcome{}, err
 	}
-	return outcome{message: r.j.Cluster.Server}, nil
+	return outcome{message: r.record.Cluster.Server}, nil
 }
 
 // discoverInto fills in the cluster that j is for.
@@ -74,7 +74,7 @@ func (r *attempt) client(ctx context.Context) (*csr.Client, error) {
 	if r.filing != nil {
 		return r.filing, nil
 	}
-	return NewEnroller(r.env).filer(ctx, r.j)
+	return NewEnroller(r.env).filer(ctx, r.record)
 }
 
 func (n Enroller) filer(ctx context.Context, j *enrolling.Progress) (*csr.Client, error) {

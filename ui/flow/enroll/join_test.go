@@ -80,8 +80,8 @@ func TestJoinRecord(t *testing.T) {
 		t.Errorf("before it is begun: %v", err)
 	}
 	r := begin(t, e, o, &typist{})
-	r.j.Cluster = cluster.Cluster{Server: k.Server}
-	if err := enrolling.NewStore(e).Save(r.j); err != nil {
+	r.record.Cluster = cluster.Cluster{Server: k.Server}
+	if err := enrolling.NewStore(e).Save(r.record); err != nil {
 		t.Fatal(err)
 	}
 	if err := NewJoins(e).Begun(o.Name); err != nil {

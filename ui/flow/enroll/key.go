@@ -13,7 +13,7 @@ import (
 // keyForRequest makes the key, once it is known that its request can be filed: a key
 // that nothing comes of would stand in the next one's way.
 func (r *attempt) keyForRequest(ctx context.Context) (outcome, error) {
-	if err := r.refuseVain(ctx); err != nil {
+	if err := r.preflight(ctx); err != nil {
 		return outcome{}, err
 	}
 	return keyMaker{r}.make(ctx)
@@ -25,10 +25,10 @@ type keyMaker struct{ run *attempt }
 // make generates the key on the token, or finds the one on record or asked for.
 func (k keyMaker) make(ctx context.Context) (outcome, error) {
 	switch {
-	case k.run.j.Request.KeyHash != "":
-		return k.reuse(ctx, k.run.j.Request.Key)
-	case k.run.j.Options.Key.Scheme != "":
-		return k.reuse(ctx, k.run.j.Options.Key)
+	case k.run.record.Request.KeyHash != "":
+		return k.reuse(ctx, k.run.record.Request.Key)
+	case k.run.record.Options.Key.Scheme != "":
+		return k.reuse(ctx, k.run.record.Options.Key)
 	}
 	found, before, err := k.inPlace(ctx)
 	if err != nil {
@@ -43,11 +43,11 @@ func (k keyMaker) make(ctx context.Context) (outcome, error) {
 			return k.take(*found, true)
 		}
 	}
-	k.run.j.Generating, k.run.j.Before = true, before
-	if err := enrolling.NewStore(k.run.env).Save(k.run.j); err != nil {
+	k.run.record.Generating, k.run.record.Before = true, before
+	if err := enrolling.NewStore(k.run.env).Save(k.run.record); err != nil {
 		return outcome{}, err
 	}
-	slot, err := k.run.token.Generate(ctx, k.run.j.Options.Generate, k.run.asking("generate a key"))
+	slot, err := k.run.token.Generate(ctx, k.run.record.Options.Generate, k.run.asking("generate a key"))
 	if err != nil {
 		return outcome{}, err
 	}
@@ -103,12 +103,12 @@ func (k keyMaker) take(slot hsm.Slot, reused bool) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	if k.run.j.Request.KeyHash != "" && k.run.j.Request.KeyHash != hash {
+	if k.run.record.Request.KeyHash != "" && k.run.record.Request.KeyHash != hash {
 		return outcome{}, hint.Withf(fmt.Errorf("%s: %w", slot.URI, hsm.ErrKeyMismatch),
 			"the key was replaced since; start anew with --restart or another --name")
 	}
 	k.run.public = slot.Key.Public
-	k.run.j.Request.Key, k.run.j.Request.KeyHash, k.run.j.Generating = slot.URI, hash, false
+	k.run.record.Request.Key, k.run.record.Request.KeyHash, k.run.record.Generating = slot.URI, hash, false
 	return outcome{message: fmt.Sprintf("%s, %s", slot.Key.Algorithm, shortHash(hash)), reused: reused}, nil
 }
 
@@ -121,7 +121,7 @@ func (k keyMaker) inPlace(ctx context.Context) (ours *hsm.Slot, hashes []string,
 	if err != nil {
 		return nil, nil, err
 	}
-	o := k.run.j.Options.Generate
+	o := k.run.record.Options.Generate
 	for _, s := range slots {
 		here, place := s.Label == o.Label, s.Label
 		if k.run.info.Kind().HasSlots() {
@@ -135,7 +135,7 @@ func (k keyMaker) inPlace(ctx context.Context) (ours *hsm.Slot, hashes []string,
 			return nil, nil, err
 		}
 		switch {
-		case k.run.j.Generating && !slices.Contains(k.run.j.Before, hash):
+		case k.run.record.Generating && !slices.Contains(k.run.record.Before, hash):
 			return &s, nil, nil
 		case !o.Overwrite:
 			return nil, nil, hint.Withf(fmt.Errorf("token %q has a key %q already: %w", k.run.info.Name(), place, hsm.ErrOccupied),

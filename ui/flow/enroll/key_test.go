@@ -48,7 +48,7 @@ func TestMakeKeySurvivesACrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The process dies between the token's answer and the record of it.
-	lost := *first.j
+	lost := *first.record
 	lost.Request.Key, lost.Request.KeyHash, lost.Generating = hsm.URI{}, "", true
 	if err := enrolling.NewStore(e).Save(&lost); err != nil {
 		t.Fatal(err)
@@ -58,7 +58,7 @@ func TestMakeKeySurvivesACrash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !out.reused || second.j.Request.KeyHash != first.j.Request.KeyHash {
+	if !out.reused || second.record.Request.KeyHash != first.record.Request.KeyHash {
 		t.Errorf("made another key: %+v", out)
 	}
 }
@@ -90,9 +90,9 @@ func TestMakeKeyReplacesHalfAKey(t *testing.T) {
 	if _, err := (keyMaker{first}).make(ctx); err != nil {
 		t.Fatal(err)
 	}
-	half := first.j.Request.KeyHash
+	half := first.record.Request.KeyHash
 	// The process died while the token was making the pair.
-	lost := *first.j
+	lost := *first.record
 	lost.Request.Key, lost.Request.KeyHash, lost.Generating = hsm.URI{}, "", true
 	if err := enrolling.NewStore(e).Save(&lost); err != nil {
 		t.Fatal(err)
@@ -104,7 +104,7 @@ func TestMakeKeyReplacesHalfAKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out.reused || second.j.Request.KeyHash == half || second.j.Request.KeyHash == "" {
+	if out.reused || second.record.Request.KeyHash == half || second.record.Request.KeyHash == "" {
 		t.Errorf("took half a key: %+v", out)
 	}
 	slots, err := second.token.Slots(ctx, nil)
@@ -132,7 +132,7 @@ func TestMakeKeyRefusesAForeignKey(t *testing.T) {
 	if !errors.Is(err, hsm.ErrOccupied) || hinting.Of(err) == "" {
 		t.Errorf("got %v (hint %q)", err, hinting.Of(err))
 	}
-	if r.j.Generating {
+	if r.record.Generating {
 		t.Error("the foreign key could be taken for ours on the next run")
 	}
 }
@@ -144,7 +144,7 @@ func TestMakeKeyNoticesAReplacedKey(t *testing.T) {
 	if _, err := (keyMaker{r}).make(ctx); err != nil {
 		t.Fatal(err)
 	}
-	r.j.Request.KeyHash = "00" + r.j.Request.KeyHash[2:]
+	r.record.Request.KeyHash = "00" + r.record.Request.KeyHash[2:]
 	if _, err := (keyMaker{r}).make(ctx); !errors.Is(err, hsm.ErrKeyMismatch) {
 		t.Errorf("got %v", err)
 	}
@@ -161,8 +161,8 @@ func TestWrongPINKeepsNothingHalf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(slots) != 0 || r.j.Request.KeyHash != "" {
-		t.Errorf("left behind: %v, %q", slots, r.j.Request.KeyHash)
+	if len(slots) != 0 || r.record.Request.KeyHash != "" {
+		t.Errorf("left behind: %v, %q", slots, r.record.Request.KeyHash)
 	}
 }
 

@@ -23,7 +23,7 @@ func planEntry(ctx context.Context, e *env.Env, j *enrolling.Progress) (change *
 // writeKubeconfig writes the entries and makes the context current, in one change,
 // now that it has signed in; a second run finds them as they should be.
 func (r *attempt) writeKubeconfig(ctx context.Context) (outcome, error) {
-	change, kept, err := planEntry(ctx, r.env, r.j)
+	change, kept, err := planEntry(ctx, r.env, r.record)
 	if err != nil {
 		return outcome{}, err
 	}

@@ -87,8 +87,8 @@ func (n Renewer) renewal(ctx context.Context, name string, o RenewOptions) (*enr
 	}
 	j := &enrolling.Progress{Cluster: en.Cluster, Namespace: en.Namespace, Options: enrolling.Options{
 		Name: name, Token: en.Key.TokenOnly(), Context: en.Context, User: en.User, Groups: en.Groups,
-		AcceptFactory: true, // it is no new token
-		KeepCurrent:   true, Renewal: &enrolling.Renewal{With: o.With},
+		AcceptDefaults: true, // it is no new token
+		KeepCurrent:    true, Renewal: &enrolling.Renewal{With: o.With},
 	}}
 	j.Options.TakeRenewal(o.Options, false)
 	if old != nil {
@@ -143,8 +143,8 @@ func (n Renewer) placeNewKey(ctx context.Context, j *enrolling.Progress) error {
 // signInFirst signs in with the certificate that is to be renewed, while the
 // token is not held here: the agent needs it.
 func (r *attempt) signInFirst(ctx context.Context) error {
-	o := r.j.Options
-	if o.Renewal.With != "" || r.j.Did(enrolling.StepApproval) {
+	o := r.record.Options
+	if o.Renewal.With != "" || r.record.Did(enrolling.StepApproval) {
 		return nil
 	}
 	en, err := r.env.Enrollments().Load(o.Name)

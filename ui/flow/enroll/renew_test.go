@@ -25,13 +25,13 @@ func TestRenewTooLate(t *testing.T) {
 	if _, err := (keyMaker{r}).make(ctx); err != nil {
 		t.Fatal(err)
 	}
-	cert, err := csr.ParseCertificate(certificateFor(t, e, r.j.Request.Key, "jane", time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour)))
+	cert, err := csr.ParseCertificate(certificateFor(t, e, r.record.Request.Key, "jane", time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for context, offered := range map[string]string{"": "kubehsm join --name prod-hsm --ticket -", "it's": `kubehsm certificate renew prod-hsm --with 'it'\''s'`} {
-		r.j.Options.Context, r.j.Namespace = context, "team"
-		if err := save(r.env, r.j.Enrollment(), cert); err != nil {
+		r.record.Options.Context, r.record.Namespace = context, "team"
+		if err := save(r.env, r.record.Enrollment(), cert); err != nil {
 			t.Fatal(err)
 		}
 		en, err := e.Enrollments().Load("prod-hsm")
@@ -79,12 +79,12 @@ func TestUnwritableState(t *testing.T) {
 func TestFullDisk(t *testing.T) {
 	e, _ := flowtest.Env(t, "blue")
 	r := begin(t, e, enrolling.Options{Name: "prod-hsm", User: "jane"}, &typist{})
-	err := resumable(r.j, errors.Join(errors.New("write"), syscall.ENOSPC))
+	err := resumable(r.record, errors.Join(errors.New("write"), syscall.ENOSPC))
 	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(hinting.Of(err), "kubehsm enroll --name prod-hsm") {
 		t.Errorf("%v, hint %q", err, hinting.Of(err))
 	}
-	r.j.Options.Renewal = &enrolling.Renewal{With: "it's", OldKey: r.j.Options.Token}
-	if hint := hinting.Of(waitHint(r.j, context.Canceled)); !strings.Contains(hint, `kubehsm certificate renew prod-hsm --new-key --with 'it'\''s'`) {
+	r.record.Options.Renewal = &enrolling.Renewal{With: "it's", OldKey: r.record.Options.Token}
+	if hint := hinting.Of(waitHint(r.record, context.Canceled)); !strings.Contains(hint, `kubehsm certificate renew prod-hsm --new-key --with 'it'\''s'`) {
 		t.Errorf("of a renewal: %q", hint)
 	}
 }
@@ -92,10 +92,10 @@ func TestFullDisk(t *testing.T) {
 // TestHintsOfRenewal: an enrollment that was joined is renewed with its certificate,
 // so its hints name no ticket and no bootstrap token.
 func TestHintsOfRenewal(t *testing.T) {
-	r := &attempt{j: &enrolling.Progress{Options: enrolling.Options{Name: "prod-hsm", Join: &enrolling.Join{Ticket: "abcdef"}, Renewal: &enrolling.Renewal{}}}}
+	r := &attempt{record: &enrolling.Progress{Options: enrolling.Options{Name: "prod-hsm", Join: &enrolling.Join{Ticket: "abcdef"}, Renewal: &enrolling.Renewal{}}}}
 	for what, err := range map[string]error{
-		"denied":       endHint(r.j, hinting.With(errors.New("denied"), "file another")),
-		"unauthorized": r.j.ExpiredToken(hinting.With(apierror.ErrUnauthorized, "it has ended")),
+		"denied":       endHint(r.record, hinting.With(errors.New("denied"), "file another")),
+		"unauthorized": r.record.ExpiredToken(hinting.With(apierror.ErrUnauthorized, "it has ended")),
 	} {
 		if hint := hinting.Of(err); hint == "" || strings.Contains(hint, "ticket") || strings.Contains(hint, "bootstrap token") {
 			t.Errorf("%s: %q", what, hint)

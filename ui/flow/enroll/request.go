@@ -28,49 +28,49 @@ func (r *attempt) fileRequest(ctx context.Context) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	if r.j.Request.UID != "" {
+	if r.record.Request.UID != "" {
 		filed, err := r.stillFiled(ctx, client)
 		if err != nil || filed {
-			return outcome{message: r.j.Request.Name, reused: true}, r.j.ExpiredToken(err)
+			return outcome{message: r.record.Request.Name, reused: true}, r.record.ExpiredToken(err)
 		}
 	}
-	if len(r.j.Request.Spec.Request) == 0 {
+	if len(r.record.Request.Spec.Request) == 0 {
 		if err := r.signRequest(ctx); err != nil {
 			return outcome{}, err
 		}
 	}
-	if _, err := request.File(ctx, client, &r.j.Request, r.j.OtherFiler()); err != nil {
+	if _, err := request.File(ctx, client, &r.record.Request, r.record.OtherFiler()); err != nil {
 		return outcome{}, err
 	}
-	return outcome{message: r.j.Request.Name}, nil
+	return outcome{message: r.record.Request.Name}, nil
 }
 
 // stillFiled tells whether the request on record is there and not at a dead
 // end; if not, it is forgotten so that a new one is filed.
 func (r *attempt) stillFiled(ctx context.Context, client *csr.Client) (bool, error) {
-	obj, err := client.Get(ctx, r.j.Request.Name)
+	obj, err := client.Get(ctx, r.record.Request.Name)
 	switch {
 	case errors.Is(err, csr.ErrNotFound):
-		r.note("the request %s was gone; a new one was filed", r.j.Request.Name)
+		r.note("the request %s was gone; a new one was filed", r.record.Request.Name)
 	case err != nil:
 		return false, err
-	case string(obj.UID) != r.j.Request.UID:
-		r.note("the request %s was replaced by somebody; a new one was filed", r.j.Request.Name)
+	case string(obj.UID) != r.record.Request.UID:
+		r.note("the request %s was replaced by somebody; a new one was filed", r.record.Request.Name)
 	default:
 		refused := csr.StateOf(obj).Err()
 		if refused == nil {
 			return true, nil
 		}
-		if before, err := reported(r.env, r.j); err != nil {
+		if before, err := reported(r.env, r.record); err != nil {
 			return false, err
 		} else if !before {
-			return false, endHint(r.j, refused)
+			return false, endHint(r.record, refused)
 		}
 		r.progress(enrolling.StepRequest, "%v; a new one is filed", refused)
-		r.note("the earlier request %s ended: %v; a new one was filed", r.j.Request.Name, refused)
+		r.note("the earlier request %s ended: %v; a new one was filed", r.record.Request.Name, refused)
 	}
-	r.j.Request.Forget()
-	return false, enrolling.NewStore(r.env).Save(r.j)
+	r.record.Request.Forget()
+	return false, enrolling.NewStore(r.env).Save(r.record)
 }
 
 // reported tells whether a run has reported the end of the request on record before, and
@@ -92,13 +92,13 @@ func endHint(j *enrolling.Progress, refused error) error {
 }
 
 func (r *attempt) signRequest(ctx context.Context) error {
-	signer, err := r.token.Signer(ctx, r.j.Request.Key, r.public, r.asking("sign the certificate request"))
+	signer, err := r.token.Signer(ctx, r.record.Request.Key, r.public, r.asking("sign the certificate request"))
 	if err != nil {
 		return err
 	}
-	r.j.Options.TakeTerms(r.given)
-	r.j.Request.Server = r.j.Cluster.Server
-	unattested, err := request.Sign(ctx, r.token, r.info.Can, signer, &r.j.Options, &r.j.Request)
+	r.record.Options.TakeTerms(r.given)
+	r.record.Request.Server = r.record.Cluster.Server
+	unattested, err := request.Sign(ctx, r.token, r.info.Can, signer, &r.record.Options, &r.record.Request)
 	if errors.Is(err, hsm.ErrNoKey) { // it was hidden, or a public object stood for it, until the PIN was given
 		return hinting.With(err, "the token has no private key for it; use another --key or another --name")
 	}
@@ -109,54 +109,54 @@ func (r *attempt) signRequest(ctx context.Context) error {
 		r.note("the request carries no attestation: %v", unattested)
 	}
 	r.pins.prove()
-	return enrolling.NewStore(r.env).Save(r.j)
+	return enrolling.NewStore(r.env).Save(r.record)
 }
 
 // awaitApproval approves the request where that was asked for, and waits for
 // the certificate.
 func (r *attempt) awaitApproval(ctx context.Context) (outcome, error) {
-	if len(r.j.Certificate) > 0 {
+	if len(r.record.Certificate) > 0 {
 		return outcome{message: "already issued", reused: true}, nil
 	}
 	client, err := r.client(ctx)
 	if err != nil {
 		return outcome{}, err
 	}
-	if with := r.j.Options.ApproveWith; with != "" {
+	if with := r.record.Options.ApproveWith; with != "" {
 		r.progress(enrolling.StepApproval, "approving as %s", with)
-		if err := request.NewRequests(r.env).ApproveFiled(ctx, with, r.j.Cluster.Server, r.j.Request.Ref(), r.j.Request.Spec.Request); err != nil {
+		if err := request.NewRequests(r.env).ApproveFiled(ctx, with, r.record.Cluster.Server, r.record.Request.Ref(), r.record.Request.Spec.Request); err != nil {
 			return outcome{}, err
 		}
 	}
-	if r.j.Options.Timeout > 0 {
+	if r.record.Options.Timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, r.j.Options.Timeout)
+		ctx, cancel = context.WithTimeout(ctx, r.record.Options.Timeout)
 		defer cancel()
 	}
-	if words, err := csr.FingerprintWords(r.j.Request.KeyHash); err == nil && r.j.Options.ApproveWith == "" {
+	if words, err := csr.FingerprintWords(r.record.Request.KeyHash); err == nil && r.record.Options.ApproveWith == "" {
 		r.progress(enrolling.StepApproval, "if the approver asks, the key's words are: %s", strings.Join(words, " "))
 	}
-	status, err := client.Wait(ctx, r.j.Request.Ref(), func(s csr.Status) {
-		r.progress(enrolling.StepApproval, "%s", request.StatusLine(r.j.Request.Name, s))
+	status, err := client.Wait(ctx, r.record.Request.Ref(), func(s csr.Status) {
+		r.progress(enrolling.StepApproval, "%s", request.StatusLine(r.record.Request.Name, s))
 	})
 	if err != nil {
 		if refused := status.Err(); refused != nil {
-			_, saved := reported(r.env, r.j)
-			return outcome{}, errors.Join(endHint(r.j, err), saved)
+			_, saved := reported(r.env, r.record)
+			return outcome{}, errors.Join(endHint(r.record, err), saved)
 		}
-		if hint := vainWait(ctx, client, r.j.Options.SignerName, r.env.Finishing, err); hint != "" {
+		if hint := endlessHint(ctx, client, r.record.Options.SignerName, r.env.Finishing, err); hint != "" {
 			return outcome{}, hinting.With(err, hint)
 		}
-		return outcome{}, waitHint(r.j, r.j.ExpiredToken(err))
+		return outcome{}, waitHint(r.record, r.record.ExpiredToken(err))
 	}
-	got, err := csr.Collect(status.Object, csr.Want{PublicKey: r.public, Request: r.j.Request.Spec.Request})
+	got, err := csr.Collect(status.Object, csr.Want{PublicKey: r.public, Request: r.record.Request.Spec.Request})
 	if err != nil {
 		return outcome{}, err
 	}
 	for _, n := range got.Notes {
 		r.note("%s", n)
 	}
-	r.j.Certificate, r.roots = got.PEM, client.ControlPlane().AcceptedRoots(ctx)
+	r.record.Certificate, r.roots = got.PEM, client.ControlPlane().AcceptedRoots(ctx)
 	return outcome{message: "issued, valid until " + expiry.Day(got.Leaf.NotAfter)}, nil
 }
 
@@ -172,9 +172,9 @@ func interrupted(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
-// vainWait is the hint for a wait that was left and could come to no end, "" if
+// endlessHint is the hint for a wait that was left and could come to no end, "" if
 // it may go on.
-func vainWait(ctx context.Context, client *csr.Client, signer string, finishing hsm.Finishing, err error) string {
+func endlessHint(ctx context.Context, client *csr.Client, signer string, finishing hsm.Finishing, err error) string {
 	if !interrupted(err) {
 		return ""
 	}

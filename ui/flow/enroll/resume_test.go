@@ -45,17 +45,17 @@ func TestPoliciesOfALaterRun(t *testing.T) {
 	begin(t, e, o, &typist{})
 	o.Generate.Touch = hsm.TouchCached
 	second := begin(t, e, o, &typist{})
-	if got := second.j.Options.Generate.Touch; got != hsm.TouchCached {
+	if got := second.record.Options.Generate.Touch; got != hsm.TouchCached {
 		t.Errorf("before there is a key: touch policy %v", got)
 	}
-	second.j.Options.Generate.Touch = hsm.TouchDefault // PKCS#11 tokens have none
+	second.record.Options.Generate.Touch = hsm.TouchDefault // PKCS#11 tokens have none
 	if _, err := (keyMaker{second}).make(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := enrolling.NewStore(e).Save(second.j); err != nil {
+	if err := enrolling.NewStore(e).Save(second.record); err != nil {
 		t.Fatal(err)
 	}
-	other := second.j.Request.Key
+	other := second.record.Request.Key
 	other.ID = []byte("another")
 	for option, o := range map[string]enrolling.Options{
 		"touch policy": {Name: o.Name, Generate: hsm.GenerateOptions{Touch: hsm.TouchAlways}},
@@ -104,7 +104,7 @@ func TestClusterOfALaterRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := begin(t, e, o, &typist{})
-	if got := second.j.Cluster.Server; got != "https://10.0.0.9:6443" {
+	if got := second.record.Cluster.Server; got != "https://10.0.0.9:6443" {
 		t.Errorf("before there is a key: %s", got)
 	}
 }

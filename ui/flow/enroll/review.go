@@ -35,7 +35,7 @@ func (n Enroller) Review(ctx context.Context, o enrolling.Options) (Review, erro
 		return Review{}, err
 	}
 	rev := Review{Options: o, Server: j.Cluster.Server, Resumes: j.Done, Token: r.info, Commands: []string{o.Command(n.env.Kubeconfig)}}
-	known, err := factorySecrets(ctx, r.token, r.info)
+	known, err := defaultSecrets(ctx, r.token, r.info)
 	if err != nil {
 		return Review{}, err
 	}
@@ -64,9 +64,9 @@ func (n Enroller) Review(ctx context.Context, o enrolling.Options) (Review, erro
 		rev.Notes = append(rev.Notes, "somebody with the right to approve must approve the request")
 	}
 	if len(known) > 0 {
-		rev.Notes = append(rev.Notes, factoryNote(known, o.AcceptFactory))
-		if !o.AcceptFactory {
-			rev.Refused = factoryRefusal(known, rev.Token)
+		rev.Notes = append(rev.Notes, defaultsNote(known, o.AcceptDefaults))
+		if !o.AcceptDefaults {
+			rev.Refused = defaultsRefusal(known, rev.Token)
 		}
 	}
 	return rev, nil

@@ -23,7 +23,7 @@ func (r *attempt) verify(ctx context.Context) (outcome, error) {
 	case errors.Is(err, message.ErrRejected), errors.Is(err, apierror.ErrUnauthorized):
 		err = r.rejected(ctx, err)
 	case err != nil:
-		err = notSwitched(ctx, r.env, r.j, err, "goes on from here")
+		err = notSwitched(ctx, r.env, r.record, err, "goes on from here")
 	}
 	return out, err
 }
@@ -31,10 +31,10 @@ func (r *attempt) verify(ctx context.Context) (outcome, error) {
 // rejected records that the certificate does not sign in: the next run asks for
 // another one.
 func (r *attempt) rejected(ctx context.Context, err error) error {
-	r.j.Rejected = true
-	err = hinting.With(errors.Join(err, enrolling.NewStore(r.env).Save(r.j)),
+	r.record.Rejected = true
+	err = hinting.With(errors.Join(err, enrolling.NewStore(r.env).Save(r.record)),
 		"ask whoever runs the cluster whether its API server accepts that issuer (--client-ca-file)")
-	return notSwitched(ctx, r.env, r.j, err, "then asks for another certificate")
+	return notSwitched(ctx, r.env, r.record, err, "then asks for another certificate")
 }
 
 // notSwitched adds to the reason why an enrollment does not sign in which context
@@ -58,7 +58,7 @@ func notSwitched(ctx context.Context, e *env.Env, j *enrolling.Progress, err err
 // signIn goes through the agent and its bridge, and asks the API server who we
 // are and whether we may do anything.
 func (r *attempt) signIn(ctx context.Context) (outcome, error) {
-	name := r.j.Options.Name
+	name := r.record.Options.Name
 	// The token is let go first: the agent may need it to itself.
 	r.token.Close()
 	r.token = nil
@@ -68,12 +68,12 @@ func (r *attempt) signIn(ctx context.Context) (outcome, error) {
 	}
 	me, err := client.Rights().WhoAmI(ctx)
 	if errors.Is(err, csr.ErrNotServed) { // before Kubernetes 1.28
-		me, err = csr.Identity{User: r.j.Options.User, Groups: r.j.Options.Groups}, nil
+		me, err = csr.Identity{User: r.record.Options.User, Groups: r.record.Options.Groups}, nil
 	}
 	if err != nil {
 		return outcome{}, err
 	}
-	r.result = resultOf(r.j, r.env.Kubeconfig, me)
+	r.result = resultOf(r.record, r.env.Kubeconfig, me)
 	has, complete, err := client.Rights().HasAny(ctx, "default")
 	if err != nil {
 		return outcome{}, err

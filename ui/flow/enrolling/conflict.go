@@ -20,6 +20,7 @@ func (o Options) Conflict(option, recorded, asked string) error {
 	return &ConflictError{Name: o.Name, Option: option, Recorded: recorded, Asked: asked, begun: o}
 }
 
+// Error implements error.
 func (e *ConflictError) Error() string {
 	return fmt.Sprintf("the enrollment %q was begun with %s %q, not %q", e.Name, e.Option, e.Recorded, e.Asked)
 }
@@ -88,7 +89,7 @@ func (o Options) differs(now Options, at stage) error {
 	return nil
 }
 
-// sameKey is [sameToken] for keys.
+// sameKey is [SameToken] for keys.
 func sameKey(asked, recorded hsm.URI) bool {
 	return SameToken(asked, recorded) && (asked.Object == "" || asked.Object == recorded.Object) &&
 		(len(asked.ID) == 0 || bytes.Equal(asked.ID, recorded.ID)) && (asked.Slot == "" || asked.Slot == recorded.Slot)

@@ -29,8 +29,8 @@ func (o *Join) SealPUK(serial string, puk []byte) (string, error) {
 	return ticket.Ticket{Seal: o.Seal}.SealTo(puk, ticket.PUKInfo(o.Ticket, serial))
 }
 
-// Join say how a cluster is found that no kubeconfig names, and who
-// files the request there. What is secret in them is not recorded: a run that
+// Join says how a cluster is found that no kubeconfig names, and who
+// files the request there. What is secret in it is not recorded: a run that
 // still needs it must be given it again.
 type Join struct {
 	// Endpoint, Pins and UnsafeSkipCAVerification are for discovery by token;
@@ -54,7 +54,7 @@ type Join struct {
 	Serial string        `json:"serial,omitempty"`
 	Seal   []byte        `json:"seal,omitempty"`
 
-	// Found is what a [Enroller.Review] has found, for the enrollment that follows.
+	// Found is what a review has found, for the enrollment that follows.
 	Found *cluster.Cluster `json:"-"`
 }
 
@@ -120,6 +120,7 @@ func (o *Options) usePolicy(p ticket.Policy) error {
 	return nil
 }
 
+// Discovery is how the cluster is looked for; waiting hears why that takes long.
 func (o *Join) Discovery(waiting func(error)) discovery.Options {
 	d := discovery.Options{Limits: discovery.Limits{Timeout: o.Timeout, Waiting: waiting}, File: o.File}
 	switch o.File {
@@ -161,7 +162,7 @@ func (o *Join) RefuseSerial(info hsm.TokenInfo) error {
 	return hint.With(fmt.Errorf("token %q has the serial number %q: %w: that is for %q", info.Name(), info.Serial, ErrTicket, o.Serial), "insert that token, or ask the help desk for a ticket for this one")
 }
 
-// With is the record of a join, gone on with what is given now.
+// With is a join as it is recorded, continued with what is given now.
 func (o *Join) With(now *Join) *Join {
 	if o == nil || now == nil {
 		return o

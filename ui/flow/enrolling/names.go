@@ -42,6 +42,7 @@ func Slug(s string) string {
 	return strings.Trim(b.String(), "-.")
 }
 
+// Fill makes *to from, if it is the zero value.
 func Fill[T comparable](to *T, from T) {
 	var zero T
 	if *to == zero {
@@ -87,7 +88,7 @@ type NameTemplate struct {
 	Context string
 }
 
-// placeholders are those that a name may hold.
+// value is what stands for a placeholder.
 func (t NameTemplate) value(placeholder string) (string, error) {
 	switch placeholder {
 	case "login":
@@ -135,7 +136,7 @@ func (t NameTemplate) Fill(field, s string) (string, error) {
 	}
 }
 
-// FillAll fills lists in place of copies.
+// FillAll replaces the placeholders in a list of names, which stays as it is.
 func (t NameTemplate) FillAll(field string, list []string) ([]string, error) {
 	var out []string
 	for _, s := range list {

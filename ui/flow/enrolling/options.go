@@ -44,9 +44,9 @@ type Options struct {
 	// NoAttestation leaves the token's attestation of the key out of the
 	// request, for signers that refuse extensions they do not know.
 	NoAttestation bool `json:"noAttestation,omitempty"`
-	// AcceptFactory enrolls a token whose PIN, PUK or management key is the
+	// AcceptDefaults enrolls a token whose PIN, PUK or management key is the
 	// default one, which is an error otherwise.
-	AcceptFactory bool `json:"acceptFactory,omitempty"`
+	AcceptDefaults bool `json:"acceptFactory,omitempty"`
 	// AcceptForecast files also a request that is certain to be refused, which is
 	// an error otherwise.
 	AcceptForecast bool `json:"acceptForecast,omitempty"`
@@ -85,7 +85,7 @@ type Renewal struct {
 
 // The risks that can be accepted of an enrollment, by their names on the command line.
 const (
-	RiskFactory  = "factory-secrets"
+	RiskDefaults = "factory-secrets"
 	RiskForecast = "forecast"
 	// RiskUnverified is followed by the host.
 	RiskUnverified = "unverified:"
@@ -195,7 +195,7 @@ func table() []Option {
 			Flag: "request-label", Usage: "`key=value` to label the request with; may be repeated",
 			On: OfEnroll | OfRequest, fixed: fromBegin, renewed: true, field: func(o *Options) any { return &o.Labels },
 		},
-		{Risk: RiskFactory, On: OfEnroll | OfBreakGlass, field: func(o *Options) any { return &o.AcceptFactory }},
+		{Risk: RiskDefaults, On: OfEnroll | OfBreakGlass, field: func(o *Options) any { return &o.AcceptDefaults }},
 		{Risk: RiskForecast, On: OfEnroll | OfRequest | OfRenewal | OfBreakGlass, field: func(o *Options) any { return &o.AcceptForecast }},
 		{Risk: RiskUnverified, On: OfEnroll | OfBreakGlass, field: func(o *Options) any { return &o.AcceptUnverified }},
 		{

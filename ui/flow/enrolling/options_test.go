@@ -26,7 +26,7 @@ func whole() *Progress {
 			Join: &Join{Endpoint: "10.0.0.1:6443", Pins: []discovery.Pin{{1}}, UnsafeSkipCAVerification: true, File: "f", Ticket: "abcdef",
 				Policy: ticket.Attested, Serial: "123", Seal: []byte("seal")},
 			Renewal: &Renewal{With: "admin", OldKey: key}, User: "jane", Groups: []string{"dev", "a,b"}, SignerName: "example.com/s",
-			Expiration: time.Hour, Reason: "new laptop", NoAttestation: true, AcceptFactory: true, AcceptForecast: true, AcceptUnverified: "10.0.0.1:6443",
+			Expiration: time.Hour, Reason: "new laptop", NoAttestation: true, AcceptDefaults: true, AcceptForecast: true, AcceptUnverified: "10.0.0.1:6443",
 			AltNames: AltNames{DNS: []string{"d"}, Email: []string{"e@x"}, IP: []string{"10.0.0.2"}, URI: []string{"spiffe://x"}},
 			Labels:   map[string]string{"team": "a b", "k": "v"}, ApproveWith: "/a b", KeepCurrent: true, Replace: true, Restart: true, Timeout: time.Minute,
 		},

@@ -48,6 +48,7 @@ type Progress struct {
 // Did tells whether step s was finished.
 func (j *Progress) Did(s Step) bool { return slices.Contains(j.Done, s) }
 
+// Mark records that step s was finished.
 func (j *Progress) Mark(s Step) {
 	if !j.Did(s) {
 		j.Done = append(j.Done, s)
@@ -71,6 +72,7 @@ func (j *Progress) Filed() bool { return j.Request.UID != "" || len(j.Certificat
 // once more to go on.
 var ErrTokenNeeded = errors.New("the bootstrap token or ticket is needed to go on")
 
+// TokenNeeded is [ErrTokenNeeded] with how to give it.
 func (j *Progress) TokenNeeded() error {
 	return hint.Withf(ErrTokenNeeded, "give it again, or another if it has ended: `kubehsm join --name %s --ticket -` (or --token -); it is not kept anywhere. "+"If you were sent the certificate: --certificate FILE", j.Options.Name)
 }

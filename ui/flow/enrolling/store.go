@@ -106,6 +106,7 @@ func serverMark(server string) string {
 	return hex.EncodeToString(sum[:4])
 }
 
+// SaveRequest writes the record of a request whole or not at all.
 func (s Store) SaveRequest(o Request) error {
 	if err := home.WriteRecord(s.RequestPath(o.Server, o.Name), format(), o); err != nil {
 		return fmt.Errorf("record of request %s: %w", o.Name, err)
@@ -151,11 +152,11 @@ func (s Store) Requests(server string) ([]Request, error) {
 		}
 		all = append(all, o)
 	}
-	journals, err := s.All()
+	begun, err := s.All()
 	if err != nil {
 		return nil, err
 	}
-	for _, j := range journals {
+	for _, j := range begun {
 		if j.Request.Name == "" || j.Finished() || j.Cluster.Server != server {
 			continue
 		}

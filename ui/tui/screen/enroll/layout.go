@@ -52,7 +52,7 @@ func (m *Model) View(f screen.Frame) string {
 
 // body is the page, below what stops the enrollment.
 func (m *Model) body(f screen.Frame) string {
-	if m.refused == nil || m.opts.AcceptFactory || m.at < stageKey || m.at > stageReview {
+	if m.refused == nil || m.opts.AcceptDefaults || m.at < stageKey || m.at > stageReview {
 		return m.page().view(f)
 	}
 	words := text.Clean(ui.Message(m.refused)) + "; the enrollment stops until they are changed"

@@ -91,7 +91,7 @@ func (p *reviewPage) update(msg tea.Msg, now time.Time) tea.Cmd {
 		p.m.opts.Restart = true
 		return p.start(now)
 	case acceptMsg:
-		p.m.opts.AcceptForecast, p.m.opts.AcceptFactory = true, true
+		p.m.opts.AcceptForecast, p.m.opts.AcceptDefaults = true, true
 		return p.start(now)
 	case unverifiedMsg:
 		p.m.opts.AcceptUnverified = msg.host

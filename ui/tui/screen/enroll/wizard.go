@@ -96,7 +96,7 @@ type refusedMsg struct {
 func (m *wizard) lookForDefaults(now time.Time) tea.Cmd {
 	m.looking.Cancel()
 	m.refused = nil
-	if m.token == nil || m.opts.AcceptFactory {
+	if m.token == nil || m.opts.AcceptDefaults {
 		return nil
 	}
 	u := m.token.Info.URI()

@@ -17,9 +17,9 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 )
 
-// TestVainKey: before a key is made the API server must answer; a run that has
+// TestNoKeyWithoutCluster: before a key is made the API server must answer; a run that has
 // its key asks nothing more than it did.
-func TestVainKey(t *testing.T) {
+func TestNoKeyWithoutCluster(t *testing.T) {
 	ctx := context.Background()
 	e, _ := flowtest.Env(t, "blue")
 	var mu sync.Mutex
@@ -35,8 +35,8 @@ func TestVainKey(t *testing.T) {
 	defer server.Close()
 	flowtest.PointAt(t, e, server)
 	r := begin(t, e, enrolling.Options{User: "jane", AcceptForecast: true}, &typist{})
-	if _, err := r.keyForRequest(ctx); !errors.Is(err, apierror.ErrUnauthorized) || r.j.Request.KeyHash != "" {
-		t.Errorf("a credential that is not known: %v, key %q", err, r.j.Request.KeyHash)
+	if _, err := r.keyForRequest(ctx); !errors.Is(err, apierror.ErrUnauthorized) || r.record.Request.KeyHash != "" {
+		t.Errorf("a credential that is not known: %v, key %q", err, r.record.Request.KeyHash)
 	}
 	if _, err := (keyMaker{r}).make(ctx); err != nil {
 		t.Fatal(err)
@@ -52,14 +52,14 @@ func TestVainKey(t *testing.T) {
 	}
 	server.Close()
 	other := begin(t, e, enrolling.Options{Name: "other", User: "jane"}, &typist{})
-	if _, err := other.keyForRequest(ctx); !errors.Is(err, apierror.ErrUnreachable) || other.j.Request.KeyHash != "" || other.j.Generating {
-		t.Errorf("a server that is away: %v, key %q", err, other.j.Request.KeyHash)
+	if _, err := other.keyForRequest(ctx); !errors.Is(err, apierror.ErrUnreachable) || other.record.Request.KeyHash != "" || other.record.Generating {
+		t.Errorf("a server that is away: %v, key %q", err, other.record.Request.KeyHash)
 	}
 }
 
-// TestVainKeyOnEKS: where client certificates are not signed no key is made,
+// TestNoKeyOnEKS: where client certificates are not signed no key is made,
 // even if another request looks signed; and nobody is told to wait on.
-func TestVainKeyOnEKS(t *testing.T) {
+func TestNoKeyOnEKS(t *testing.T) {
 	ctx := context.Background()
 	e, _ := flowtest.Env(t, "blue")
 	pending := `{"apiVersion":"certificates.k8s.io/v1","kind":"CertificateSigningRequest","metadata":{"name":"x","uid":"u","resourceVersion":"1"},` +
@@ -82,10 +82,10 @@ func TestVainKeyOnEKS(t *testing.T) {
 	defer server.Close()
 	flowtest.PointAt(t, e, server)
 	r := begin(t, e, enrolling.Options{User: "jane"}, &typist{})
-	if _, err := r.keyForRequest(ctx); !errors.Is(err, request.ErrForecast) || !strings.Contains(err.Error(), "Amazon EKS") || r.j.Request.KeyHash != "" {
-		t.Errorf("a key on EKS: %v, key %q", err, r.j.Request.KeyHash)
+	if _, err := r.keyForRequest(ctx); !errors.Is(err, request.ErrForecast) || !strings.Contains(err.Error(), "Amazon EKS") || r.record.Request.KeyHash != "" {
+		t.Errorf("a key on EKS: %v, key %q", err, r.record.Request.KeyHash)
 	}
-	r.j.Request.Name, r.j.Request.UID, r.j.Options.Timeout = "x", "u", time.Millisecond
+	r.record.Request.Name, r.record.Request.UID, r.record.Options.Timeout = "x", "u", time.Millisecond
 	_, err := r.awaitApproval(ctx)
 	if hint := hinting.Of(err); !errors.Is(err, context.DeadlineExceeded) || strings.Contains(hint, "nothing is lost") || !strings.Contains(hint, "Amazon EKS") {
 		t.Errorf("a wait on EKS: %v, hint: %s", err, hint)

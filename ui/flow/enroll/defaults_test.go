@@ -21,9 +21,9 @@ type detailed struct {
 
 func (d detailed) Details(context.Context) (hsm.Details, error) { return d.says, d.err }
 
-func TestFactorySecrets(t *testing.T) {
+func TestDefaultSecrets(t *testing.T) {
 	broken := errors.New("the card was pulled out")
-	mine, factory := &hsm.Tries{Left: 3}, &hsm.Tries{Left: 3, Default: true}
+	mine, known := &hsm.Tries{Left: 3}, &hsm.Tries{Left: 3, Default: true}
 	key := hsm.ManagementKeyState{Default: true}
 	for name, tc := range map[string]struct {
 		says  hsm.Details
@@ -36,9 +36,9 @@ func TestFactorySecrets(t *testing.T) {
 		"cannot tell":      {err: hsm.ErrUnsupported},
 		"fails to tell":    {err: broken},
 		"the PUK, locked":  {says: hsm.Details{PIN: mine, PUK: &hsm.Tries{Default: true}}},
-		"PIN":              {says: hsm.Details{PIN: factory}, named: "the default PIN", hint: "`kubehsm token pin change --token"},
-		"PUK":              {says: hsm.Details{PUK: factory}, named: "the default PUK", hint: "`kubehsm token puk change --token"},
-		"all":              {says: hsm.Details{PIN: factory, PUK: factory, ManagementKey: key}, named: "the default PIN, PUK and management key", hint: "change --token"},
+		"PIN":              {says: hsm.Details{PIN: known}, named: "the default PIN", hint: "`kubehsm token pin change --token"},
+		"PUK":              {says: hsm.Details{PUK: known}, named: "the default PUK", hint: "`kubehsm token puk change --token"},
+		"all":              {says: hsm.Details{PIN: known, PUK: known, ManagementKey: key}, named: "the default PIN, PUK and management key", hint: "change --token"},
 		"a management key": {says: hsm.Details{ManagementKey: key}, named: "the default management key", hint: "`kubehsm token management-key set --protect --token"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -46,7 +46,7 @@ func TestFactorySecrets(t *testing.T) {
 			e, _ := flowtest.Env(t, "blue")
 			r := begin(t, e, enrolling.Options{User: "jane"}, &typist{})
 			r.token = detailed{r.token, tc.says, tc.err}
-			err := r.refuseFactory(ctx)
+			err := r.refuseDefaults(ctx)
 			switch {
 			case errors.Is(tc.err, broken):
 				if !errors.Is(err, broken) {
@@ -55,11 +55,11 @@ func TestFactorySecrets(t *testing.T) {
 				return
 			case tc.named == "" && err != nil:
 				t.Fatal(err)
-			case tc.named != "" && (!errors.Is(err, ErrFactorySecrets) || !strings.HasSuffix(err.Error(), ": "+tc.named) || !strings.Contains(hinting.Of(err), tc.hint)):
+			case tc.named != "" && (!errors.Is(err, ErrDefaultSecrets) || !strings.HasSuffix(err.Error(), ": "+tc.named) || !strings.Contains(hinting.Of(err), tc.hint)):
 				t.Fatalf("error %v, hint %q", err, hinting.Of(err))
 			}
-			r.j.Options.AcceptFactory = true
-			if err := r.refuseFactory(ctx); err != nil {
+			r.record.Options.AcceptDefaults = true
+			if err := r.refuseDefaults(ctx); err != nil {
 				t.Fatalf("although it was accepted: %v", err)
 			}
 			if notes := strings.Join(r.notes, "\n"); !strings.Contains(notes, tc.named) || (tc.named == "") != (notes == "") {
@@ -70,26 +70,26 @@ func TestFactorySecrets(t *testing.T) {
 }
 
 // A blocked PIN cannot change itself: the hint names the command that works.
-func TestFactoryPINBlocked(t *testing.T) {
+func TestDefaultPINBlocked(t *testing.T) {
 	blocked := hsm.TokenInfo{Scheme: hsm.SchemePIV, Serial: "7", PIN: hsm.PINState{Default: true, Locked: true}}
-	all, err := factorySecrets(t.Context(), detailed{err: hsm.ErrUnsupported}, blocked)
+	all, err := defaultSecrets(t.Context(), detailed{err: hsm.ErrUnsupported}, blocked)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if hint := hinting.Of(factoryRefusal(all, blocked)); !strings.Contains(hint, "`kubehsm token pin unblock --token piv:serial=7`") {
+	if hint := hinting.Of(defaultsRefusal(all, blocked)); !strings.Contains(hint, "`kubehsm token pin unblock --token piv:serial=7`") {
 		t.Errorf("hint %q", hint)
 	}
 }
 
-// TestFactoryAcceptanceIsRecorded: who goes on need not accept it again.
-func TestFactoryAcceptanceIsRecorded(t *testing.T) {
+// TestAcceptedDefaultsAreRecorded: who goes on need not accept it again.
+func TestAcceptedDefaultsAreRecorded(t *testing.T) {
 	e, _ := flowtest.Env(t, "blue")
-	r := begin(t, e, enrolling.Options{User: "jane", AcceptFactory: true}, &typist{})
-	again := begin(t, e, enrolling.Options{Name: r.j.Options.Name}, &typist{})
-	if !again.j.Options.AcceptFactory {
+	r := begin(t, e, enrolling.Options{User: "jane", AcceptDefaults: true}, &typist{})
+	again := begin(t, e, enrolling.Options{Name: r.record.Options.Name}, &typist{})
+	if !again.record.Options.AcceptDefaults {
 		t.Error("it was forgotten")
 	}
-	if line := again.j.Options.Command(""); !strings.Contains(line, "--accept-risk factory-secrets") {
+	if line := again.record.Options.Command(""); !strings.Contains(line, "--accept-risk factory-secrets") {
 		t.Errorf("the same as: %s", line)
 	}
 }

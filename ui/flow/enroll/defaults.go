@@ -13,15 +13,15 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
 
-// ErrFactorySecrets: the token's PIN, PUK or management key is the default
+// ErrDefaultSecrets: the token's PIN, PUK or management key is the default
 // one, which everybody knows.
-var ErrFactorySecrets = errors.New("the token still has secrets that everybody knows")
+var ErrDefaultSecrets = errors.New("the token still has secrets that everybody knows")
 
-// factorySecret is one that is to be changed, and the command that does it.
-type factorySecret struct{ name, command string }
+// defaultSecret is one that is to be changed, and the command that does it.
+type defaultSecret struct{ name, command string }
 
-// factorySecrets lists the default values in force, as far as the token tells.
-func factorySecrets(ctx context.Context, t hsm.Token, info hsm.TokenInfo) ([]factorySecret, error) {
+// defaultSecrets lists the default values in force, as far as the token tells.
+func defaultSecrets(ctx context.Context, t hsm.Token, info hsm.TokenInfo) ([]defaultSecret, error) {
 	d, err := token.ReadDetails(ctx, t)
 	if err != nil {
 		return nil, err
@@ -29,27 +29,27 @@ func factorySecrets(ctx context.Context, t hsm.Token, info hsm.TokenInfo) ([]fac
 	if d == nil {
 		d = &hsm.Details{}
 	}
-	var all []factorySecret
+	var all []defaultSecret
 	if info.PIN.Default || d.PIN != nil && d.PIN.Default {
 		command := "token pin change"
 		if info.PIN.Blocked() { // the PIN cannot change itself
 			command = "token pin unblock"
 		}
-		all = append(all, factorySecret{"PIN", command})
+		all = append(all, defaultSecret{"PIN", command})
 	}
 	if d.PUK != nil && d.PUK.Default && d.PUK.Left > 0 { // a blocked one opens nothing
-		all = append(all, factorySecret{pukName, "token puk change"})
+		all = append(all, defaultSecret{pukName, "token puk change"})
 	}
 	if d.ManagementKey.Default {
-		all = append(all, factorySecret{"management key", "token management-key set --protect"})
+		all = append(all, defaultSecret{"management key", "token management-key set --protect"})
 	}
 	return all, nil
 }
 
 const pukName = "PUK"
 
-// factoryWords names the secrets: "the default PIN and PUK".
-func factoryWords(all []factorySecret) string {
+// defaultWords names the secrets: "the default PIN and PUK".
+func defaultWords(all []defaultSecret) string {
 	names := make([]string, len(all))
 	for i, s := range all {
 		names[i] = s.name
@@ -61,29 +61,29 @@ func factoryWords(all []factorySecret) string {
 	return "the default " + strings.Join(names, " and ")
 }
 
-// factoryNote says beforehand what the secrets mean for the enrollment.
-func factoryNote(all []factorySecret, accepted bool) string {
+// defaultsNote says beforehand what the secrets mean for the enrollment.
+func defaultsNote(all []defaultSecret, accepted bool) string {
 	if accepted {
-		return factoryWords(all) + ": in force, known to everybody, and accepted"
+		return defaultWords(all) + ": in force, known to everybody, and accepted"
 	}
-	return factoryWords(all) + ": in force and known to everybody; the enrollment stops until they are changed"
+	return defaultWords(all) + ": in force and known to everybody; the enrollment stops until they are changed"
 }
 
-// refuseFactory is the error while default secrets are in force, unless
+// refuseDefaults is the error while default secrets are in force, unless
 // that was accepted.
-func (r *attempt) refuseFactory(ctx context.Context) error {
-	all, err := factorySecrets(ctx, r.token, r.info)
+func (r *attempt) refuseDefaults(ctx context.Context) error {
+	all, err := defaultSecrets(ctx, r.token, r.info)
 	if err != nil || len(all) == 0 {
 		return err
 	}
-	if r.j.Options.AcceptFactory {
-		r.note("%s", factoryNote(all, true))
+	if r.record.Options.AcceptDefaults {
+		r.note("%s", defaultsNote(all, true))
 		return nil
 	}
-	return factoryRefusal(all, r.info)
+	return defaultsRefusal(all, r.info)
 }
 
-// RefuseDefaults is [ErrFactorySecrets] for a token that cannot be enrolled before
+// RefuseDefaults is [ErrDefaultSecrets] for a token that cannot be enrolled before
 // its default PIN, PUK or management key is changed; the PUK counts only with puk.
 // The zero URI is the only token there is. Where no token can be looked at yet it
 // is nil: the enrollment tells.
@@ -103,25 +103,25 @@ func (n Joins) RefuseDefaults(ctx context.Context, u hsm.URI, puk bool) error {
 	if err != nil {
 		return ctx.Err()
 	}
-	all, err := factorySecrets(ctx, t, info)
+	all, err := defaultSecrets(ctx, t, info)
 	if err != nil {
 		return ctx.Err()
 	}
 	if !puk {
-		all = slices.DeleteFunc(all, func(s factorySecret) bool { return s.name == pukName })
+		all = slices.DeleteFunc(all, func(s defaultSecret) bool { return s.name == pukName })
 	}
 	if len(all) == 0 {
 		return nil
 	}
-	return factoryRefusal(all, info)
+	return defaultsRefusal(all, info)
 }
 
-// factoryRefusal is the error for secrets that are to be changed first.
-func factoryRefusal(all []factorySecret, info hsm.TokenInfo) error {
+// defaultsRefusal is the error for secrets that are to be changed first.
+func defaultsRefusal(all []defaultSecret, info hsm.TokenInfo) error {
 	commands := make([]string, len(all))
 	for i, s := range all {
 		commands[i] = fmt.Sprintf("`kubehsm %s --token %s`", s.command, shell.Quote(info.URI().String()))
 	}
-	return hint.Withf(fmt.Errorf("%w: %s", ErrFactorySecrets, factoryWords(all)),
+	return hint.Withf(fmt.Errorf("%w: %s", ErrDefaultSecrets, defaultWords(all)),
 		"set your own first with %s; then run the same command again", strings.Join(commands, ", "))
 }
