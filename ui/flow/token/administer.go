@@ -165,7 +165,10 @@ func (ts Tokens) Init(ctx context.Context, u hsm.URI, o hsm.InitializeOptions, p
 		if err := LockAgent(ctx, ts.Env); err != nil {
 			return hsm.TokenInfo{}, err
 		}
-		return can.Initialize(ctx, u, o, ask.With(p, hsm.Purpose{Action: "set it up"}))
+		info, err := can.Initialize(ctx, u, o, ask.With(p, hsm.Purpose{Action: "set it up"}))
+		if !errors.Is(err, hsm.ErrUnsupported) {
+			return info, err
+		}
 	}
 	return hsm.TokenInfo{}, hinting.With(fmt.Errorf("setting up tokens of the kind %q: %w", u.Scheme, hsm.ErrUnsupported), "a PIV card is ready for use; `kubehsm token reset` makes it as new")
 }
