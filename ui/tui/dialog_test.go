@@ -162,7 +162,7 @@ func TestNewSecret(t *testing.T) {
 	r.Press(`"123456"`, "enter")
 	r.Sees("Repeat it")
 	r.Press(`"123457"`, "enter")
-	r.Sees("not the same")
+	r.Sees("The two entries differ.")
 	r.Press(`"123"`, "enter")
 	r.Sees("at least 6")
 	r.Press(`"246810"`, "enter", `"246810"`, "enter")
