@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"time"
@@ -76,7 +77,7 @@ func cooldown(err error) time.Duration {
 			return personCooldown
 		}
 	}
-	if errors.Is(err, upstream.ErrUnreachable) {
+	if errors.Is(err, upstream.ErrUnreachable) && !errors.Is(err, context.Canceled) { // else it is the client that went
 		return networkCooldown
 	}
 	return 0

@@ -35,7 +35,7 @@ type UseCase struct {
 	// Done, if not nil, looks at what it did.
 	Done func(t testing.TB, w *World)
 	// Passes are the failures that it does without: it succeeds. Each is the beginning
-	// of a failure's name, as in "forbidden: list secrets".
+	// of a failure's name, as in "forbidden: list secrets", or after "=" the whole name.
 	Passes []string
 	// Skips are those that are not tried.
 	Skips []string
@@ -215,9 +215,9 @@ func (c UseCase) succeed(t *testing.T) (steps []step, done []string) {
 	return steps, shape(w.State())
 }
 
-// begins tells whether one of the prefixes is name's.
+// begins tells whether one of the prefixes is name's, or "=" and name is among them.
 func begins(name string, prefixes []string) bool {
-	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) })
+	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) || p == "="+name })
 }
 
 func (c UseCase) fail(t *testing.T, steps []step, at step, f failure, done []string) {
