@@ -28,7 +28,7 @@ var killed struct {
 // faultPoints says where the faults are put: in these files, old text for new.
 var faultPoints = map[string][2]string{
 	"hsm/shared/atomicfile/file.go": {"os.Rename(", "fault.Rename("},
-	"csr/client.go":                 {"	c := &Client{", "	transport.Transport = fault.Wrap(transport.Transport)\n	c := &Client{"},
+	"csr/api.go":                    {"	a := &api{", "	transport.Transport = fault.Wrap(transport.Transport)\n	a := &api{"},
 	"kubeconfig/discovery/fetch.go": {"func (t target) client() *http.Client {\n",
 		"func (t target) client() *http.Client {\n	c := t.unwrapped()\n	c.Transport = fault.Wrap(c.Transport)\n	return c\n}\n\nfunc (t target) unwrapped() *http.Client {\n"},
 }
