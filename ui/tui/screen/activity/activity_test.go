@@ -81,9 +81,12 @@ func TestAgent(t *testing.T) {
 	r := busy(t, func(w *screentest.World) *screentest.Rig { return w.Open("4") })
 	r.Press("tab")
 	r.Sees("token 12345678", "unlocked, ")
-	r.Press("L")
+	if err := (session.Agent{Env: r.World.Env}).LockAgent(t.Context(), nil); err != nil { // from elsewhere
+		t.Fatal(err)
+	}
+	r.Time = r.Time.Add(2 * time.Second)
 	r.Loses("unlocked, ")
-	r.Press("tab")
+	r.Press("tab", "L")
 	locked(r)
 	r.Press("S")
 	r.Sees("the agent has ended", "The agent is not running")

@@ -19,6 +19,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 	flow "github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/tui/screentest"
@@ -111,23 +112,15 @@ func TestApprove(t *testing.T) {
 	if kind, _ := condition(t, server, "kubehsm-jane"); kind != "" {
 		t.Fatalf("it is %s", kind)
 	}
-	var filed certificatesv1.CertificateSigningRequest
-	server.Get(flowtest.Requests, "kubehsm-jane", &filed)
-	found, err := csr.InspectRequest(filed.Spec.Request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	words, err := csr.FingerprintWords(found.SPKIHash)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Press("ctrl+u", `"`+strings.Join(words, " ")+`"`, "tab", `"asked on the phone"`, "enter")
+	r.Press("ctrl+u", `"`+words(t, server, "kubehsm-jane")+`"`, "tab", `"asked on the phone"`, "enter")
 	r.Sees("kubehsm-jane: approved", "State     approved")
 	if kind, message := condition(t, server, "kubehsm-jane"); kind != "Approved" || !strings.Contains(message, "asked on the phone") {
 		t.Errorf("%s: %q", kind, message)
 	}
 	r.Press("a")
 	r.Sees("approve: it is approved")
+	var filed certificatesv1.CertificateSigningRequest
+	server.Get(flowtest.Requests, "kubehsm-jane", &filed)
 	filed.Status.Certificate = []byte("issued")
 	filed.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved, Status: "True"}}
 	server.Put(flowtest.Requests, &filed)
@@ -283,15 +276,92 @@ func TestSecondPerson(t *testing.T) {
 	}
 }
 
+// putTicket has the cluster keep the ticket abcdef.
+func putTicket(server *flowtest.Server, user string, groups ...string) {
+	server.Put(flowtest.Secrets, flowtest.Object{"apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token",
+		"metadata": flowtest.Object{"name": "bootstrap-token-abcdef", "namespace": "kube-system"},
+		"data": map[string][]byte{"token-id": []byte("abcdef"), "token-secret": []byte("0123456789abcdef"), "expiration": []byte("2126-11-21T09:30:00Z"),
+			"usage-bootstrap-authentication": []byte("true"), "description": []byte(ticket.Terms{User: user, Groups: groups}.Description())}})
+}
+
+// words are those of the key in a request.
+func words(t *testing.T, server *flowtest.Server, name string) string {
+	t.Helper()
+	var filed certificatesv1.CertificateSigningRequest
+	server.Get(flowtest.Requests, name, &filed)
+	found, err := csr.InspectRequest(filed.Spec.Request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := csr.FingerprintWords(found.SPKIHash)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(all, " ")
+}
+
+// TestTicket: where nothing else proves the key its words must be typed; the ticket is
+// ended with the decision.
+func TestTicket(t *testing.T) {
+	w := screentest.New(t)
+	server := w.Cluster("admin", "system:masters")
+	putTicket(server, "jane", "dev")
+	asked := request(t, "joined-1", "system:bootstrap:abcdef", "jane", time.Minute, "dev")
+	asked.Spec.Groups = []string{ticket.Group}
+	server.Put(flowtest.Requests, asked)
+	r := w.Open("3")
+	r.Sees("jane")
+	r.Press("enter")
+	r.Sees("nothing proves whose key this is: have jane read the words to you")
+	r.Press("a")
+	r.Sees("Approve it?")
+	r.Press("enter")
+	r.Sees("error: request joined-1 was not approved: nothing proves whose key this is", "hint: have the eight words read to you")
+	if kind, _ := condition(t, server, "joined-1"); kind != "" {
+		t.Fatalf("it is %s", kind)
+	}
+	r.Press("esc", "a")
+	r.Sees("Approve it?")
+	r.Press(`"`+words(t, server, "joined-1")+`"`, "enter")
+	r.Until("approved", func() bool { kind, _ := condition(t, server, "joined-1"); return kind == "Approved" })
+	server.Issue("joined-1")
+	r.Sees("joined-1: approved", "issued")
+	if left := server.Names(flowtest.Secrets); len(left) != 0 {
+		t.Errorf("the ticket is there: %q", left)
+	}
+}
+
+// TestBreakGlass: the second person's approval is on record.
+func TestBreakGlass(t *testing.T) {
+	w := screentest.New(t)
+	server := w.Cluster("admin", "system:masters")
+	asked := request(t, "break-1", "jane", "jane", time.Minute, flow.BreakGlassGroup)
+	asked.Spec.ExpirationSeconds = new(int32(3600))
+	asked.Annotations = map[string]string{csr.ReasonAnnotation: "the cluster is on fire"}
+	server.Put(flowtest.Requests, asked)
+	r := w.Open("3")
+	r.Sees(flow.BreakGlassGroup)
+	r.Press("enter")
+	r.Sees("the cluster is on fire")
+	r.Press("a")
+	r.Sees("Approve it?")
+	r.Press("tab", `"called back"`, "enter")
+	r.Sees("break-1: approved")
+	if kind, _ := condition(t, server, "break-1"); kind != "Approved" {
+		t.Errorf("it is %s", kind)
+	}
+	done, err := deeds.NewLog(w.Env).All()
+	if err != nil || len(done) != 1 || done[0].Request != "break-1" || done[0].Reason != "the cluster is on fire" || done[0].Note != "called back" {
+		t.Errorf("on record: %+v, %v", done, err)
+	}
+}
+
 // TestRefusals: what is not what its ticket is for cannot be approved, and says why;
 // denying it goes.
 func TestRefusals(t *testing.T) {
 	w := screentest.New(t)
 	server := w.Cluster("admin", "system:masters")
-	server.Put(flowtest.Secrets, flowtest.Object{"apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token",
-		"metadata": flowtest.Object{"name": "bootstrap-token-abcdef", "namespace": "kube-system"},
-		"data": map[string][]byte{"token-id": []byte("abcdef"), "token-secret": []byte("0123456789abcdef"), "expiration": []byte("2126-11-21T09:30:00Z"),
-			"usage-bootstrap-authentication": []byte("true"), "description": []byte(ticket.Terms{User: "jane", Groups: []string{"dev"}}.Description())}})
+	putTicket(server, "jane", "dev")
 	asked := request(t, "mallory-1", "system:bootstrap:abcdef", "mallory", time.Minute, "system:masters")
 	asked.Spec.Groups = []string{ticket.Group}
 	server.Put(flowtest.Requests, asked)
