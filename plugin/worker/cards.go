@@ -16,7 +16,7 @@ import (
 type cards struct {
 	hsm.Driver
 	lister
-	limit  time.Duration   // cardsPatience
+	limit  time.Duration   // cardsTimeout
 	asking func() bool     // tells that a reading waits for a person
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -27,28 +27,28 @@ var (
 	_ hsm.Watcher = (*cards)(nil)
 )
 
-// cardsPatience is how long the smart card service may take for all readers: a card
+// cardsTimeout is how long the smart card service may take for all readers: a card
 // that others hold is waited for, and a slow one has many slots.
-const cardsPatience = 20 * time.Second
+const cardsTimeout = 20 * time.Second
 
 func newCards(d hsm.Driver, asking func() bool) *cards {
-	c := &cards{Driver: d, limit: cardsPatience, asking: asking, lister: lister{name: "smart cards"}}
+	c := &cards{Driver: d, limit: cardsTimeout, asking: asking, lister: lister{name: "smart cards"}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c
 }
 
 // Views implements [hsm.Viewer].
 func (c *cards) Views(
-	ctx context.Context, patience time.Duration, skip func(hsm.TokenInfo) bool,
+	ctx context.Context, wait time.Duration, skip func(hsm.TokenInfo) bool,
 ) ([]hsm.View, []hsm.Problem, error) {
 	r := c.begin(func() ([]hsm.View, []hsm.Problem, error) { return hsm.ReadViews(c.ctx, c.Driver, skip) })
 	for {
-		late, stop := lateAfter(cmp.Or(patience, c.limit))
+		late, stop := lateAfter(cmp.Or(wait, c.limit))
 		views, problems, err := c.result(ctx, r, late)
 		stop()
 		pending := len(problems) == 1 && errors.Is(problems[0].Err, hsm.ErrPending)
 		switch {
-		case err != nil || !pending || patience > 0:
+		case err != nil || !pending || wait > 0:
 			return views, problems, err
 		case !c.asking():
 			return nil, nil, hint.With(fmt.Errorf("%w: the smart card service did not answer for %s", hsm.ErrModule, c.limit), "restart the service, for example with `sudo systemctl restart pcscd`")
@@ -75,11 +75,11 @@ func (c *cards) Close() error {
 	if r != nil {
 		select {
 		case <-r.done:
-		case <-time.After(closePatience):
+		case <-time.After(closeTimeout):
 		}
 	}
 	return c.Driver.Close()
 }
 
-// closePatience is how long a reading that was cancelled may take to end.
-const closePatience = 500 * time.Millisecond
+// closeTimeout is how long a reading that was cancelled may take to end.
+const closeTimeout = 500 * time.Millisecond

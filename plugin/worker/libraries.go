@@ -37,7 +37,7 @@ func Apart(exe string, drivers hsm.Drivers, asking func() bool) hsm.Drivers {
 type libraries struct {
 	inner   hsm.Surveyor
 	workers *workers
-	limit   time.Duration   // surveyPatience
+	limit   time.Duration   // surveyTimeout
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
 
@@ -52,7 +52,7 @@ var (
 )
 
 func newLibraries(inner hsm.Surveyor, ws *workers) *libraries {
-	l := &libraries{inner: inner, workers: ws, limit: surveyPatience, listers: map[string]*listingWorker{}}
+	l := &libraries{inner: inner, workers: ws, limit: surveyTimeout, listers: map[string]*listingWorker{}}
 	// A library that only lists has no use for where a service manager keeps credentials.
 	ws.env = child.Environ("CREDENTIALS_DIRECTORY", "NOTIFY_SOCKET")
 	l.ctx, l.cancel = context.WithCancel(context.Background())
@@ -102,10 +102,10 @@ func (l *libraries) List(ctx context.Context) (hsm.Listing, error) {
 
 // Views implements [hsm.Viewer].
 func (l *libraries) Views(
-	ctx context.Context, patience time.Duration, skip func(hsm.TokenInfo) bool,
+	ctx context.Context, wait time.Duration, skip func(hsm.TokenInfo) bool,
 ) ([]hsm.View, []hsm.Problem, error) {
 	listers, problems := l.listersFor(hsm.URI{})
-	late, stop := lateAfter(patience)
+	late, stop := lateAfter(wait)
 	defer stop()
 	readings := make([]*reading, len(listers))
 	for i, s := range listers {
@@ -166,18 +166,18 @@ func (l *libraries) Initialize(
 	return i.Initialize(ctx, u, o, p)
 }
 
-// sightPatience is how long sight waits for the other libraries once one of them has
+// sightTimeout is how long sight waits for the other libraries once one of them has
 // a token that fits.
-const sightPatience = 1500 * time.Millisecond
+const sightTimeout = 1500 * time.Millisecond
 
 // sight looks for the tokens that u names in all libraries at the same time, and
 // returns the answers in the libraries' order. Once a library has such a token, sight
-// waits for the others no longer than sightPatience, and not at all if u has a serial.
+// waits for the others no longer than sightTimeout, and not at all if u has a serial.
 func (l *libraries) sight(ctx context.Context, u hsm.URI) ([]sighting, error) {
 	listers, _ := l.listersFor(u)
 	limit := l.limit
 	if u.ModulePath != "" { // the URI names its library; some libraries look through networks
-		limit = openPatience
+		limit = openTimeout
 	}
 	looking, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -200,7 +200,7 @@ func (l *libraries) sight(ctx context.Context, u hsm.URI) ([]sighting, error) {
 			}
 			if len(a.found) > 0 && late == nil {
 				var stop func()
-				late, stop = lateAfter(sightPatience)
+				late, stop = lateAfter(sightTimeout)
 				defer stop()
 			}
 		case <-late:

@@ -17,8 +17,8 @@ import (
 // How long a library may take where nobody is asked anything: to be loaded and to
 // list its tokens, and to read what is on one of them.
 const (
-	surveyPatience = 4500 * time.Millisecond
-	readPatience   = 10 * time.Second
+	surveyTimeout = 4500 * time.Millisecond
+	readTimeout   = 10 * time.Second
 )
 
 // shunFor is how long a library that crashed or hung is not tried again.
@@ -30,7 +30,7 @@ type listingWorker struct {
 	lister
 	source  hsm.Source
 	workers *workers
-	limit   time.Duration // surveyPatience
+	limit   time.Duration // surveyTimeout
 	uses    func() (n int, open bool)
 
 	state   sync.Mutex
@@ -134,7 +134,7 @@ func (s *listingWorker) slots(ctx context.Context, u hsm.URI) (all []hsm.Slot, e
 		}
 		defer c.Close()
 		for all = nil; ; {
-			out, err := askWorker[slotsAnswer](ctx, t, c, opSlots, slotsRequest{named{u}, len(all)}, nil, readPatience)
+			out, err := askWorker[slotsAnswer](ctx, t, c, opSlots, slotsRequest{named{u}, len(all)}, nil, readTimeout)
 			if err != nil {
 				return err
 			}
@@ -183,15 +183,15 @@ func (p *workerProcess) dismissed() bool {
 	}
 }
 
-// leavePatience is how long a library that holds no login may take to end in order.
-const leavePatience = 300 * time.Millisecond
+// leaveTimeout is how long a library that holds no login may take to end in order.
+const leaveTimeout = 300 * time.Millisecond
 
 // leave ends a process that has nothing to lock.
 func (p *workerProcess) leave() {
 	p.once.Do(func() { close(p.asked); _ = p.control.Close() })
 	select {
 	case <-p.exited:
-	case <-time.After(leavePatience):
+	case <-time.After(leaveTimeout):
 		p.kill()
 	}
 }

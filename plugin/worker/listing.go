@@ -77,11 +77,11 @@ func (l *lister) result(ctx context.Context, r *reading, late <-chan struct{}) (
 	return nil, []hsm.Problem{{Source: l.name, Err: err}}, nil
 }
 
-// lateAfter returns what is closed when patience is over; never if that is 0.
-func lateAfter(patience time.Duration) (late <-chan struct{}, stop func()) {
-	if patience == 0 {
+// lateAfter returns what is closed when wait is over; never if that is 0.
+func lateAfter(wait time.Duration) (late <-chan struct{}, stop func()) {
+	if wait == 0 {
 		return nil, func() {}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), wait)
 	return ctx.Done(), cancel
 }

@@ -25,21 +25,21 @@ import (
 // letGo bounds how long a worker tries to lock its token before it ends.
 const letGo = 6 * time.Second
 
-// abandonedPatience bounds how long a library may go on with what nobody waits
+// abandonedTimeout bounds how long a library may go on with what nobody waits
 // for any more. A card gives up its wait for a touch far sooner.
-const abandonedPatience = 30 * time.Second
+const abandonedTimeout = 30 * time.Second
 
 // errHung is the cause when a library takes too long.
 var errHung = errors.New("the worker takes too long")
 
 // worker is the child's side: it holds one token, by drivers of its own.
 type worker struct {
-	tokens   Tokens
-	drivers  hsm.Drivers
-	patience time.Duration // limit of abandonedPatience
-	hung     func()        // called when the limit has passed
-	mu       sync.Mutex
-	token    Token
+	tokens  Tokens
+	drivers hsm.Drivers
+	limit   time.Duration // limit of abandonedTimeout
+	hung    func()        // called when the limit has passed
+	mu      sync.Mutex
+	token   Token
 }
 
 // Serve is the worker process: it does what the process that started it asks
@@ -59,7 +59,7 @@ func Serve(ctx context.Context, drivers hsm.Drivers, control *os.File) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	w := &worker{tokens: InProcess(drivers), drivers: drivers, patience: abandonedPatience, hung: func() { end(errHung) }}
+	w := &worker{tokens: InProcess(drivers), drivers: drivers, limit: abandonedTimeout, hung: func() { end(errHung) }}
 	for {
 		c, err := child.ReceiveConn(conn)
 		if err != nil { // the parent has gone, or wants us to
@@ -121,7 +121,7 @@ func (w *worker) watch(ctx context.Context) (over func()) {
 	stop := context.AfterFunc(ctx, func() {
 		select {
 		case <-done:
-		case <-time.After(w.patience):
+		case <-time.After(w.limit):
 			w.hung()
 		}
 	})

@@ -28,12 +28,12 @@ func (s stuckToken) Unlocked() bool {
 // ctrl-c, so nobody else notices that it hangs.
 func TestAbandonedLibraryEndsItsWorker(t *testing.T) {
 	for _, c := range []struct {
-		patience time.Duration
-		hung     bool
+		limit time.Duration
+		hung  bool
 	}{{time.Millisecond, true}, {time.Hour, false}} {
 		token := stuckToken{release: make(chan struct{})}
 		hung := make(chan struct{})
-		w := &worker{patience: c.patience, hung: func() { close(hung) }, token: token}
+		w := &worker{limit: c.limit, hung: func() { close(hung) }, token: token}
 		ours, theirs := net.Pipe()
 		served := make(chan struct{})
 		go func() {

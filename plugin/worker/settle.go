@@ -11,16 +11,16 @@ import (
 // How long a card is waited for that does not answer, or is not found, which a reader
 // may say of a card that it is not done with; and the pause between two tries.
 const (
-	settlePatience = time.Minute
-	findPatience   = time.Second
-	settleEvery    = 100 * time.Millisecond
+	settleTimeout = time.Minute
+	findTimeout   = time.Second
+	settleEvery   = 100 * time.Millisecond
 )
 
 // Settle sees to it that the token of that URI is locked, after the process that
 // held it was killed: a reader may be busy with what that process had begun. A token
 // that has gone is locked.
 func Settle[T Token](ctx context.Context, open func(context.Context, hsm.URI) (T, error), u hsm.URI) error {
-	ctx, cancel := context.WithTimeout(ctx, settlePatience)
+	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	found := time.Now()
 	for {
@@ -34,7 +34,7 @@ func Settle[T Token](ctx context.Context, open func(context.Context, hsm.URI) (T
 			found = time.Now()
 		case !errors.Is(err, hsm.ErrNoToken) && !errors.Is(err, hsm.ErrRemoved):
 			return err
-		case time.Since(found) >= findPatience:
+		case time.Since(found) >= findTimeout:
 			return nil
 		}
 		select {

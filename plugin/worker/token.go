@@ -23,12 +23,12 @@ import (
 // How long a worker may take, not counting what a person takes to answer. Then
 // its library hangs, and the process is ended.
 const (
-	openPatience  = 30 * time.Second // some libraries look through networks
-	lookPatience  = 30 * time.Second
-	statePatience = 2 * time.Second
-	lockPatience  = 8 * time.Second
-	livePatience  = 500 * time.Millisecond // a sign of life
-	signPatience  = 90 * time.Second       // with a touch; a PIN may be typed on the reader
+	openTimeout  = 30 * time.Second // some libraries look through networks
+	infoTimeout  = 30 * time.Second
+	stateTimeout = 2 * time.Second
+	lockTimeout  = 8 * time.Second
+	liveTimeout  = 500 * time.Millisecond // a sign of life
+	signTimeout  = 90 * time.Second       // with a touch; a PIN may be typed on the reader
 )
 
 // workerToken is a token that a worker holds. Each call has a connection of its own.
@@ -119,7 +119,7 @@ func (t *workerToken) tell() {
 
 // Info implements [Token].
 func (t *workerToken) Info(ctx context.Context) (hsm.TokenInfo, error) {
-	out, err := callWorker[infoAnswer](ctx, t, opTokenInfo, nothing{}, nil, lookPatience)
+	out, err := callWorker[infoAnswer](ctx, t, opTokenInfo, nothing{}, nil, infoTimeout)
 	if err != nil {
 		return hsm.TokenInfo{}, err
 	}
@@ -131,7 +131,7 @@ func (t *workerToken) Info(ctx context.Context) (hsm.TokenInfo, error) {
 
 // Slot implements [Token].
 func (t *workerToken) Slot(ctx context.Context, u hsm.URI) (hsm.Slot, error) {
-	out, err := callWorker[slotAnswer](ctx, t, opTokenSlot, named{u}, nil, lookPatience)
+	out, err := callWorker[slotAnswer](ctx, t, opTokenSlot, named{u}, nil, infoTimeout)
 	if err != nil {
 		return hsm.Slot{}, err
 	}
@@ -143,7 +143,7 @@ func (t *workerToken) Slot(ctx context.Context, u hsm.URI) (hsm.Slot, error) {
 
 // Unlock implements [Token].
 func (t *workerToken) Unlock(ctx context.Context, p hsm.Prompter) error {
-	_, err := callWorker[nothing](ctx, t, opTokenUnlock, asking{p != nil}, p, signPatience)
+	_, err := callWorker[nothing](ctx, t, opTokenUnlock, asking{p != nil}, p, signTimeout)
 	return err
 }
 
@@ -154,7 +154,7 @@ func (t *workerToken) Unlocked() bool {
 		return false
 	}
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), statePatience)
+	ctx, cancel := context.WithTimeout(context.Background(), stateTimeout)
 	defer cancel()
 	out, err := askWorker[stateAnswer](ctx, t, c, opTokenState, nothing{}, nil, 0)
 	return err == nil && out.Unlocked
@@ -164,10 +164,10 @@ func (t *workerToken) Unlocked() bool {
 func (t *workerToken) Lock() error {
 	done := make(chan error, 1)
 	go func() {
-		_, err := callWorker[nothing](context.Background(), t, opTokenLock, nothing{}, nil, lockPatience)
+		_, err := callWorker[nothing](context.Background(), t, opTokenLock, nothing{}, nil, lockTimeout)
 		done <- err
 	}()
-	tick := time.NewTicker(livePatience)
+	tick := time.NewTicker(liveTimeout)
 	defer tick.Stop()
 	for t.answers() {
 		select {
@@ -200,7 +200,7 @@ func (t *workerToken) answers() bool {
 		return t.process.gone()
 	}
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*livePatience)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*liveTimeout)
 	defer cancel()
 	_, err = askWorker[nothing](ctx, t, c, opTokenAlive, nothing{}, nil, 0)
 	return !errors.Is(err, context.DeadlineExceeded)
@@ -231,7 +231,7 @@ func (t *workerToken) Signer(ctx context.Context, u hsm.URI, want crypto.PublicK
 	if err != nil {
 		return nil, err
 	}
-	out, err := askWorker[signerAnswer](ctx, t, c, opTokenSigner, r, p, signPatience)
+	out, err := askWorker[signerAnswer](ctx, t, c, opTokenSigner, r, p, signTimeout)
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
@@ -259,7 +259,7 @@ func (s *workerSigner) Public() crypto.PublicKey { return s.public }
 func (s *workerSigner) Sign(_ io.Reader, digest []byte, o crypto.SignerOpts) ([]byte, error) {
 	r := newSignatureRequest(digest, o)
 	r.Asks = s.p != nil
-	out, err := askWorker[signatureAnswer](s.ctx, s.token, s.client, opTokenSign, r, s.p, signPatience)
+	out, err := askWorker[signatureAnswer](s.ctx, s.token, s.client, opTokenSign, r, s.p, signTimeout)
 	if err != nil {
 		return nil, err
 	}

@@ -15,9 +15,9 @@ import (
 	"github.com/kubehsm/kubehsm/ui/tui/tuitest"
 )
 
-// TestFront: what the agent asks while the terminal UI is open comes up as a
+// TestResponder: what the agent asks while the terminal UI is open comes up as a
 // dialog that absorbs what was typed before, and goes when the asker goes.
-func TestFront(t *testing.T) {
+func TestResponder(t *testing.T) {
 	w := newWorld(t)
 	offered := w.Told(message.Status{})
 	r := w.open(100, 30)
@@ -79,8 +79,8 @@ func TestFront(t *testing.T) {
 	}
 }
 
-// TestFrontGrace: keys typed ahead are not meant for a dialog that pops up.
-func TestFrontGrace(t *testing.T) {
+// TestResponderGrace: keys typed ahead are not meant for a dialog that pops up.
+func TestResponderGrace(t *testing.T) {
 	w := newWorld(t)
 	r := &rig{Rig: &screentest.Rig{World: w.World}, world: w}
 	o := tui.Options{Flow: w.Env, Env: []string{"LANG=C.UTF-8"}}

@@ -21,11 +21,11 @@ import (
 // log is read with the first enrollment, and again when an enrollment's policy differs
 // from the one that is known.
 type Policies struct {
-	Store   enrollment.Store // all enrollments
-	Records *Records
-	Notify  *desktop.Notifier
-	Log     *slog.Logger
-	Lowered func(key hsm.URI) // called when a policy of that key was lowered
+	Store     enrollment.Store // all enrollments
+	Records   *Records
+	Notify    *desktop.Notifier
+	Log       *slog.Logger
+	OnLowered func(key hsm.URI) // called when a policy of that key was lowered
 
 	mu    sync.Mutex
 	read  bool
@@ -52,7 +52,7 @@ func (s *Policies) Of(e enrollment.Enrollment) (p consent.Policy, others []enrol
 		}
 	}
 	if s.follow(e, p, found) {
-		s.Lowered(e.Key)
+		s.OnLowered(e.Key)
 	}
 	return p, others
 }
@@ -128,8 +128,8 @@ func (s *Policies) changes(e enrollment.Enrollment, inForce consent.Policy,
 }
 
 // Notice returns the policy changes that the next question about token has to tell, and
-// told, a function to call when the person has answered.
-func (s *Policies) Notice(token hsm.URI) (sentences string, told func()) {
+// seen, a function to call when the person has answered.
+func (s *Policies) Notice(token hsm.URI) (sentences string, seen func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	name := Public(token).String()
@@ -146,20 +146,20 @@ func (s *Policies) Notice(token hsm.URI) (sentences string, told func()) {
 	}
 	slices.SortFunc(changes, func(x, y audit.Record) int { return x.Time.Compare(y.Time) })
 	var lines []string
-	if more := len(changes) - maxTold; more > 0 {
+	if more := len(changes) - maxNotices; more > 0 {
 		lines = append(lines, fmt.Sprintf("There were %d more changes of consent policies; `kubehsm audit` shows each.", more))
 	}
-	for _, r := range changes[max(0, len(changes)-maxTold):] {
+	for _, r := range changes[max(0, len(changes)-maxNotices):] {
 		lines = append(lines, r.Sentence())
 	}
-	return strings.Join(lines, " "), sync.OnceFunc(func() { s.told(changes) })
+	return strings.Join(lines, " "), sync.OnceFunc(func() { s.seen(changes) })
 }
 
-// maxTold is how many changes one prompt tells: the latest ones.
-const maxTold = 3
+// maxNotices is how many changes one prompt tells: the latest ones.
+const maxNotices = 3
 
-// told records that a person was told of changes.
-func (s *Policies) told(changes []audit.Record) {
+// seen records that a person was told of changes.
+func (s *Policies) seen(changes []audit.Record) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	done := map[string]bool{}

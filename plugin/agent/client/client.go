@@ -117,11 +117,11 @@ func (c *Client) endBy(ctx context.Context, op string) error {
 	if err := c.plain(ctx, op, nil); err != nil {
 		return err
 	}
-	patience := slowPatience
+	silence := slowSilence
 	if message.Urgent(op) {
-		patience = livePatience
+		silence = liveSilence
 	}
-	return c.lost(c.link.AwaitEnd(ctx, patience))
+	return c.lost(c.link.AwaitEnd(ctx, silence))
 }
 
 // plain runs an operation that says no more, and asks nothing.
@@ -133,7 +133,7 @@ func (c *Client) plain(ctx context.Context, op string, out any) error {
 func (c *Client) call(ctx context.Context, r link.Request, out any, o link.Options) error {
 	h := r.Head()
 	h.Beats = c.beats || message.Urgent(h.Op)
-	o.Waiting, o.Patience = c.Waiting, c.patience(h.Op)
+	o.Waiting, o.Silence = c.Waiting, c.silence(h.Op)
 	return c.lost(c.link.Call(ctx, r, out, o))
 }
 
@@ -153,12 +153,12 @@ func (c *Client) lost(err error) error {
 	return hinting.With(fmt.Errorf("%w: %w", message.ErrStopped, lost.Err), "run the command again; it starts a new agent")
 }
 
-// Front offers p to the agent for what no terminal can be asked: consents,
+// Respond offers p to the agent for what no terminal can be asked: consents,
 // touches and PINs that come up while requests run. It returns when ctx ends
 // (nil) or the agent goes ([ErrStopped]). ready, if not nil, is called once the
 // agent knows. The connection serves nothing else meanwhile, nor after.
-func (c *Client) Front(ctx context.Context, p hsm.Prompter, ready func()) error {
-	return c.offer(ctx, &message.PlainRequest{Header: link.Header{Op: message.OpFront}}, p, ready)
+func (c *Client) Respond(ctx context.Context, p hsm.Prompter, ready func()) error {
+	return c.offer(ctx, &message.PlainRequest{Header: link.Header{Op: message.OpRespond}}, p, ready)
 }
 
 func (c *Client) offer(ctx context.Context, r link.Request, p hsm.Prompter, ready func()) error {
@@ -169,25 +169,25 @@ func (c *Client) offer(ctx context.Context, r link.Request, p hsm.Prompter, read
 	return err
 }
 
-// Attend offers p for the requests of one client process; see [Client.Front].
+// Attend offers p for the requests of one client process; see [Client.Respond].
 func (c *Client) Attend(ctx context.Context, client process.ID, p hsm.Prompter, ready func()) error {
 	return c.offer(ctx, &message.AttendRequest{Header: link.Header{Op: message.OpAttend}, Client: client}, p, ready)
 }
 
 // How long a client waits for a word from its agent.
 const (
-	quickPatience = wire.Patience          // quick answers, and the time between beats
-	slowPatience  = 40 * time.Second       // an agent's end, which a token may slow down
-	livePatience  = 500 * time.Millisecond // limit of urgent answers; ReadWithin adds a second
+	quickSilence = wire.MaxSilence        // quick answers, and the time between beats
+	slowSilence  = 40 * time.Second       // an agent's end, which a token may slow down
+	liveSilence  = 500 * time.Millisecond // limit of urgent answers; ReadWithin adds a second
 )
 
-// patience is how long an operation may be without a word; 0 is without end.
-func (c *Client) patience(op string) time.Duration {
+// silence is how long an operation may be without a word; 0 is without end.
+func (c *Client) silence(op string) time.Duration {
 	switch {
 	case message.Urgent(op):
-		return livePatience
+		return liveSilence
 	case c.beats, op == message.OpHello, op == message.OpStatus, op == message.OpRetire:
-		return quickPatience
+		return quickSilence
 	}
 	return 0
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/socket"
 )
 
-// endPatience is how long the system may take to end a process that is killed.
-const endPatience = time.Second
+// endTimeout is how long the system may take to end a process that is killed.
+const endTimeout = time.Second
 
 // endByForce kills the agent, which listens at the other end of conn, and its
 // workers. conn is nil where no connection could be made: then the agent is who
@@ -107,7 +107,7 @@ func end(all []pinned) error {
 			return fmt.Errorf("process %d: %w", p.Pid, err)
 		}
 	}
-	deadline := time.NewTimer(endPatience)
+	deadline := time.NewTimer(endTimeout)
 	defer deadline.Stop()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

@@ -88,7 +88,7 @@ func newAgent(o Options, program wire.Build, log *slog.Logger, to *audit.Log, st
 		keys    = &keys{store: store, policies: policies, tokens: tokens, epoch: epoch}
 	)
 	lock = locks.token
-	policies.Lowered = func(key hsm.URI) { lock(tokens.Of(key), lockPolicy) }
+	policies.OnLowered = func(key hsm.URI) { lock(tokens.Of(key), lockPolicy) }
 	host.serve = func(cert tls.Certificate) *bridge.Server {
 		s := bridge.NewServer(cert, sessions, targets.route, log)
 		s.Denied, s.Consent, s.Whose = records.Denial, questions.consent, o.whose
@@ -123,7 +123,7 @@ func (a *agent) status() *message.Status {
 	s := &message.Status{Version: a.o.Version, PID: a.o.pid, Started: a.life.started, Memory: child.Memory(a.o.pid), Workers: a.o.Tokens.Workers(),
 		Tokens: a.locks.status(time.Now()), Sessions: a.sessions.Status()}
 	s.Upstreams, s.Signatures, s.Dials = a.targets.status()
-	s.Consents, s.Fronts = a.questions.status(), a.responders.Open()
+	s.Consents, s.Responders = a.questions.status(), a.responders.Open()
 	s.Bridge, s.BridgeError = a.bridge.describe()
 	s.Program, s.Supervised, s.Newer = a.program, a.o.Supervised, a.life.newer.Load()
 	s.AuditError = a.records.Problem()

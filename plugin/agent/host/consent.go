@@ -196,7 +196,7 @@ func (s *questions) put(ctx context.Context, t *target, about consent.Statement,
 			question = "allow it, and touch the token then?"
 		}
 		detail := words(about, t)
-		notice, told := s.policies.Notice(t.held.URI())
+		notice, seen := s.policies.Notice(t.held.URI())
 		if notice != "" {
 			detail = notice + "\n" + detail
 		}
@@ -204,7 +204,7 @@ func (s *questions) put(ctx context.Context, t *target, about consent.Statement,
 		if err != nil {
 			return nil, how, err
 		}
-		told()
+		seen()
 		if !yes {
 			return nil, how, errRefused
 		}

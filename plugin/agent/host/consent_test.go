@@ -93,7 +93,7 @@ func running(t *testing.T) (id process.ID, end func()) {
 	return process.Of(c.Process.Pid), end
 }
 
-// attended has p offered for the client, or as a front for the zero client.
+// attended has p offered for the client, or as a responder for the zero client.
 func (r *rig) attended(client process.ID, p *asker) (leave func()) {
 	r.t.Helper()
 	c := r.dial()
@@ -103,7 +103,7 @@ func (r *rig) attended(client process.ID, p *asker) (leave func()) {
 		if client.Known() {
 			done <- c.Attend(ctx, client, ask.Func(p.ask), func() { close(ready) })
 		} else {
-			done <- c.Front(ctx, ask.Func(p.ask), func() { close(ready) })
+			done <- c.Respond(ctx, ask.Func(p.ask), func() { close(ready) })
 		}
 	}()
 	select {
@@ -244,13 +244,13 @@ func TestNobodyToAsk(t *testing.T) {
 		t.Fatalf("%d %s", code, body)
 	}
 	leave := r.attended(process.ID{}, &asker{answer: always(false, hsm.ErrNoTerminal)})
-	front := &asker{answer: always(true, nil)}
-	r.attended(process.ID{}, front)
-	if n := r.status().Fronts; n != 2 {
+	ui := &asker{answer: always(true, nil)}
+	r.attended(process.ID{}, ui)
+	if n := r.status().Responders; n != 2 {
 		t.Errorf("%d fronts", n)
 	}
 	leave()
-	if code, body := r.send(ctx, c, "POST", pods); code != served || front.asked() != 1 {
+	if code, body := r.send(ctx, c, "POST", pods); code != served || ui.asked() != 1 {
 		t.Fatalf("%d %s", code, body)
 	}
 	if all := r.consents(); len(all) != 2 || all[0].Reason != "nobody" || all[0].Outcome != audit.Refused {
@@ -286,12 +286,12 @@ func TestQuestionIsTakenDown(t *testing.T) {
 	r := newRig(t, rigOptions{})
 	r.policy(consent.Policy{Mode: consent.Writes})
 	down := make(chan error, 16)
-	front := &asker{answer: func(ctx context.Context, _ ask.Question) (bool, error) {
+	ui := &asker{answer: func(ctx context.Context, _ ask.Question) (bool, error) {
 		<-ctx.Done()
 		down <- ctx.Err()
 		return false, ctx.Err()
 	}}
-	r.attended(process.ID{}, front)
+	r.attended(process.ID{}, ui)
 	for i, give := range []func(cancel, end func()){
 		func(cancel, _ func()) { cancel() },
 		func(_, end func()) { end() },
@@ -306,7 +306,7 @@ func TestQuestionIsTakenDown(t *testing.T) {
 			code, body, err := r.trySend(ctx, c, "POST", pods)
 			done <- strings.Join([]string{http.StatusText(code), body, errText(err)}, " ")
 		}()
-		poll.Until(t, "the question is asked", func() bool { return front.asked() == i+1 })
+		poll.Until(t, "the question is asked", func() bool { return ui.asked() == i+1 })
 		give(cancel, end)
 		<-down
 		if got := <-done; strings.Contains(got, "teapot") {
@@ -320,14 +320,14 @@ func TestQuestionIsTakenDown(t *testing.T) {
 		_, c := r.sessionOf(client)
 		r.unattended()
 		ctx, cancel := context.WithCancel(context.Background())
-		before := front.asked()
+		before := ui.asked()
 		go r.trySend(ctx, c, "POST", pods) // it is given up
-		poll.Until(t, "asked", func() bool { return front.asked() == before+1 })
+		poll.Until(t, "asked", func() bool { return ui.asked() == before+1 })
 		cancel()
 		<-down
 	}
-	if r.status().Fronts != 1 {
-		t.Error("the front was sent away")
+	if r.status().Responders != 1 {
+		t.Error("the open UI was sent away")
 	}
 }
 

@@ -127,7 +127,7 @@ func (a *agent) operateFor(l *link.Server, r link.Received, p *link.Asker, out *
 			*out = message.SignAnswer{Signed: s}
 			return err
 		})
-	case message.OpFront:
+	case message.OpRespond:
 		p.Client = l.Peer()
 		return a.offer(l, &queue.Responder{Person: p})
 	case message.OpAttend:

@@ -163,7 +163,7 @@ func TestAgentIsExternalSigner(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	ready, left := make(chan struct{}), make(chan error, 1)
 	no := hsmtest.NewScript(t, hsmtest.Cancel())
-	go func() { left <- r.dial().Front(ctx, no, func() { close(ready) }) }()
+	go func() { left <- r.dial().Respond(ctx, no, func() { close(ready) }) }()
 	<-ready
 	for range 2 {
 		fails("a no", hsm.ErrCancelled.Error(), config)
@@ -187,7 +187,7 @@ func TestAgentIsExternalSigner(t *testing.T) {
 	// Somebody who has offered to answer is asked, and the client is told.
 	ctx, leave = context.WithCancel(t.Context())
 	ready, left = make(chan struct{}), make(chan error, 1)
-	go func() { left <- r.dial().Front(ctx, hsmtest.Typing(t, pin), func() { close(ready) }) }()
+	go func() { left <- r.dial().Respond(ctx, hsmtest.Typing(t, pin), func() { close(ready) }) }()
 	<-ready
 	var shown prompts
 	if user, err := r.whoami(&shown, config); err != nil || user != r.e.User {

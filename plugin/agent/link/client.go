@@ -55,8 +55,8 @@ type Options struct {
 	// Waiting, if not nil, shows why the request waits, until done is called. It
 	// returns at once, and may wait a moment before it shows anything.
 	Waiting func(ask.Wait) (done func())
-	// Patience is how long the server may be without a word; 0 is without end.
-	Patience time.Duration
+	// Silence is how long the server may be without a word; 0 is without end.
+	Silence time.Duration
 	// Limit is how long the server may take, but for the time in which a person is asked for
 	// a PIN or a yes; 0 is without end.
 	Limit time.Duration
@@ -82,7 +82,7 @@ func (c *Client) Call(ctx context.Context, r Request, out any, o Options) error 
 	prompts := newPrompts(ctx, c, o, clock)
 	defer prompts.close()
 	for {
-		f, err := wire.ReadWithin(c.conn, o.Patience)
+		f, err := wire.ReadWithin(c.conn, o.Silence)
 		if err != nil {
 			return lost(ctx, err)
 		}
@@ -113,12 +113,12 @@ func (c *Client) Call(ctx context.Context, r Request, out any, o Options) error 
 }
 
 // AwaitEnd returns nil when the server has closed the connection. Errors: ctx's, and
-// [*Lost] if the server is without a word for longer than patience.
-func (c *Client) AwaitEnd(ctx context.Context, patience time.Duration) error {
+// [*Lost] if the server is without a word for longer than silence.
+func (c *Client) AwaitEnd(ctx context.Context, silence time.Duration) error {
 	defer c.cancelWith(ctx)()
 	var err error
 	for err == nil { // beats are signs of life
-		_, err = wire.ReadWithin(c.conn, patience)
+		_, err = wire.ReadWithin(c.conn, silence)
 	}
 	if ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		return lost(ctx, err)

@@ -21,7 +21,7 @@ const (
 	OpStop    = "stop"
 	OpHello   = "hello"
 	OpRetire  = "retire" // stop, unless something is open
-	OpFront   = "front"  // offer a person who can be asked
+	OpRespond = "front"  // offer a responder; programs of other versions know it by this word
 	OpAttend  = "attend" // the same for one client's requests
 )
 
@@ -137,10 +137,10 @@ type Status struct {
 	Tokens    []TokenStatus          `json:"tokens"`
 	Upstreams []upstream.Status      `json:"upstreams"`
 	Sessions  []bridge.SessionStatus `json:"sessions"`
-	// Consents are the questions that wait for an answer; Fronts counts the open
+	// Consents are the questions that wait for an answer; Responders counts the open
 	// UIs that can ask one.
-	Consents []ConsentStatus `json:"consents"`
-	Fronts   int             `json:"fronts,omitempty"`
+	Consents   []ConsentStatus `json:"consents"`
+	Responders int             `json:"fronts,omitempty"`
 }
 
 // TokenStatus describes a token that the agent holds.

@@ -22,7 +22,7 @@ func TestRequestsOfOlderAgents(t *testing.T) {
 			Header: link.Header{V: wire.Version, Op: OpPrepare, Waits: true}, Enrollment: "prod", Client: who,
 			Purpose: hsm.Purpose{Command: "kubectl"}},
 		`{"v":1,"op":"attend","client":{"pid":7,"start":8}}`: &AttendRequest{Header: head(OpAttend), Client: who},
-		`{"v":1,"op":"front"}`:                               &PlainRequest{Header: head(OpFront)},
+		`{"v":1,"op":"front"}`:                               &PlainRequest{Header: head(OpRespond)},
 	} {
 		b, err := json.Marshal(r)
 		if err != nil || string(b) != want {

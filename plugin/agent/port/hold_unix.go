@@ -27,9 +27,9 @@ import (
 
 // Times of a holder: how long it and an agent wait, and how often it checks its clients.
 const (
-	holdPatience = 2 * time.Second
-	handPatience = 5 * time.Second
-	holdSweep    = 5 * time.Second
+	holdTimeout = 2 * time.Second
+	handTimeout = 5 * time.Second
+	holdSweep   = 5 * time.Second
 )
 
 // Holder is the agent's side of a holder, see [Serve].
@@ -65,9 +65,9 @@ func (h *Holder) Leave(nobody bool) {
 	if nobody {
 		select {
 		case <-h.done:
-		case <-time.After(holdPatience):
+		case <-time.After(holdTimeout):
 		}
-	} else if h.link.SetReadDeadline(time.Now().Add(holdPatience)) == nil {
+	} else if h.link.SetReadDeadline(time.Now().Add(holdTimeout)) == nil {
 		_, _ = h.link.Read(make([]byte, 1)) // the holder says once that it listens; the holder may have ended
 	}
 	_ = h.link.Close() // the link is closed already where the holder has ended
@@ -88,7 +88,7 @@ func (h *Holder) Tell(clients []process.ID) error {
 	if err != nil {
 		return err
 	}
-	if err := h.link.SetWriteDeadline(time.Now().Add(holdPatience)); err != nil {
+	if err := h.link.SetWriteDeadline(time.Now().Add(holdTimeout)); err != nil {
 		return err
 	}
 	_, err = h.link.Write(append(b, '\n'))
@@ -98,7 +98,7 @@ func (h *Holder) Tell(clients []process.ID) error {
 // Take asks the holder that an earlier agent has left for the bridge's port. The
 // listener is nil if there is no holder. A holder that is suspended is ended.
 func Take(d home.Dirs) (net.Listener, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), handPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), handTimeout)
 	defer cancel()
 	c, err := client.DialSocket(ctx, d.PortSocket())
 	if errors.Is(err, client.ErrNotRunning) {
@@ -111,7 +111,7 @@ func Take(d home.Dirs) (net.Listener, error) {
 	if ended, err := client.EndSuspended(c); ended || err != nil {
 		return nil, err
 	}
-	if err := c.SetDeadline(time.Now().Add(handPatience)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(handTimeout)); err != nil {
 		return nil, err
 	}
 	f, err := child.ReceiveFile(c.(*net.UnixConn))
@@ -209,7 +209,7 @@ func serve(ctx context.Context, d home.Dirs, exe string, control *os.File) error
 			select {
 			case err := <-handed:
 				return err
-			case <-time.After(handPatience):
+			case <-time.After(handTimeout):
 				return errors.New("the new agent did not ask for the port")
 			}
 		case <-told:
@@ -240,7 +240,7 @@ func handOver(l net.Listener, name socket.Name, held *os.File, orphaned <-chan s
 			case <-orphaned:
 				// The next agent may start a holder at once.
 				return errors.Join(name.Remove(), child.SendFile(c.(*net.UnixConn), held), c.Close())
-			case <-time.After(handPatience):
+			case <-time.After(handTimeout):
 			}
 		}
 		_ = c.Close() // the process gets no port

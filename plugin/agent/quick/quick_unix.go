@@ -13,8 +13,8 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
-// patience bounds the round trip; an agent at hand takes a millisecond.
-const patience = 2 * time.Second
+// timeout bounds the round trip; an agent at hand takes a millisecond.
+const timeout = 2 * time.Second
 
 // Credential asks the agent on socket for the ExecCredential that answers
 // execInfo. It is nil if the agent has none at hand. It is the caller's to clear.
@@ -60,7 +60,7 @@ func dial(path string) (*os.File, error) {
 }
 
 func connect(fd int, path string) error {
-	t := unix.NsecToTimeval(patience.Nanoseconds())
+	t := unix.NsecToTimeval(timeout.Nanoseconds())
 	for _, option := range []int{unix.SO_RCVTIMEO, unix.SO_SNDTIMEO} { // the latter bounds connect, too
 		if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, option, &t); err != nil {
 			return err

@@ -37,7 +37,7 @@ type Agent struct {
 	// there is an agent. Nil names none.
 	Command func(pid int) string
 
-	patience time.Duration // 0 is [wire.Patience]
+	silence time.Duration // 0 is [wire.MaxSilence]
 }
 
 var _ externalsigner.Remote = Agent{}
@@ -102,7 +102,7 @@ func (a Agent) Sign(ctx context.Context, u hsm.URI, digest []byte, opts crypto.S
 	}()
 	for {
 		var r reply
-		f, err := wire.ReadWithin(conn, cmp.Or(a.patience, wire.Patience))
+		f, err := wire.ReadWithin(conn, cmp.Or(a.silence, wire.MaxSilence))
 		if err != nil || f.Decode(&r) != nil {
 			return nil, false, ctx.Err()
 		}

@@ -39,19 +39,19 @@ func (h *Held) ask(u Use, w *touches) ask.Func {
 		}
 		var over func()
 		q.Shown, over = h.questions.note(h.waitFor(u.Client, q))
-		told := func() {}
+		seen := func() {}
 		if q.Confirm == nil && h.o.Notice != nil {
 			var notice string
-			notice, told = h.o.Notice(h.uri)
+			notice, seen = h.o.Notice(h.uri)
 			q = ask.Noticed(q, notice)
 		}
 		if q.Touch != nil {
-			return w.show(ctx, u.Ask, q, over, told), nil
+			return w.show(ctx, u.Ask, q, over, seen), nil
 		}
 		defer over()
 		a, err := u.Ask(ctx, q)
 		if err == nil {
-			told()
+			seen()
 		}
 		return a, err
 	})
@@ -83,12 +83,12 @@ type touches struct {
 
 func newTouches(ctx context.Context) *touches { return &touches{ctx: ctx} }
 
-// readTime is how long a touch line is shown for what it says to count as told.
+// readTime is how long a touch line is shown for what it says to count as seen.
 const readTime = 2 * time.Second
 
-// show has next show a touch. When it is done, over is called, and told if there was time
+// show has next show a touch. When it is done, over is called, and seen if there was time
 // to read. The token waits for its touch although nothing is shown.
-func (w *touches) show(ctx context.Context, next ask.Func, q ask.Question, over, told func()) ask.Answer {
+func (w *touches) show(ctx context.Context, next ask.Func, q ask.Question, over, seen func()) ask.Answer {
 	w.shown.Store(true)
 	began := time.Now()
 	a, err := next(ctx, q)
@@ -106,7 +106,7 @@ func (w *touches) show(ctx context.Context, next ask.Func, q ask.Question, over,
 		}
 		a.Down()
 		if time.Since(began) >= readTime {
-			told()
+			seen()
 		}
 	})}
 }

@@ -15,8 +15,8 @@ type Options struct {
 	// Removed is called when a token has gone.
 	Removed func(*Held)
 	// Notice is what a person is to be told at a prompt about the token, and what to call
-	// when it was said; nil for nothing.
-	Notice func(token hsm.URI) (sentences string, told func())
+	// when the person has seen it; nil for nothing.
+	Notice func(token hsm.URI) (sentences string, seen func())
 }
 
 // Holders has the one holder of each token. Make it with [NewHolders]. It is safe for

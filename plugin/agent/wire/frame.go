@@ -83,8 +83,8 @@ func ReadFrame(r io.Reader) (Frame, error) {
 	return f, nil
 }
 
-// Patience is how long an agent that gives signs of life may be without a word.
-const Patience = 10 * time.Second
+// MaxSilence is how long an agent that gives signs of life may be without a word.
+const MaxSilence = 10 * time.Second
 
 // Conn is a connection to read from.
 type Conn interface {

@@ -99,10 +99,10 @@ func (a Agent) settleCards(ctx context.Context, say func(string)) error {
 	return errors.Join(errs...)
 }
 
-// OfferPerson offers p to the running agent for what comes up while requests
-// run and no terminal can be asked; see [client.Client.Front].
-func (a Agent) OfferPerson(ctx context.Context, p hsm.Prompter, ready func()) error {
-	return a.withAgent(ctx, func(c *client.Client) error { return c.Front(ctx, p, ready) })
+// OfferResponder offers p to the running agent for what comes up while requests
+// run and no terminal can be asked; see [client.Client.Respond].
+func (a Agent) OfferResponder(ctx context.Context, p hsm.Prompter, ready func()) error {
+	return a.withAgent(ctx, func(c *client.Client) error { return c.Respond(ctx, p, ready) })
 }
 
 // Audit calls each with the agent's records that f takes, the oldest first; see

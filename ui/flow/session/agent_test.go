@@ -82,7 +82,7 @@ func TestLockAndStop(t *testing.T) {
 		if name == "lock" {
 			continue
 		}
-		for _, again := range []error{do(t.Context(), a), a.LockAgent(t.Context(), silent), a.OfferPerson(t.Context(), nil, nil)} {
+		for _, again := range []error{do(t.Context(), a), a.LockAgent(t.Context(), silent), a.OfferResponder(t.Context(), nil, nil)} {
 			if !errors.Is(again, client.ErrNotRunning) {
 				t.Errorf("without an agent: %v", again)
 			}
@@ -109,27 +109,27 @@ func TestAgentHangsUp(t *testing.T) {
 	a := Agent{w.Env}
 	_, status := a.AgentStatus(t.Context())
 	for name, err := range map[string]error{"status": status, "lock": a.LockAgent(t.Context(), nil), "stop": a.StopAgent(t.Context(), nil),
-		"offer": a.OfferPerson(t.Context(), hsmtest.NewScript(t), nil)} {
+		"offer": a.OfferResponder(t.Context(), hsmtest.NewScript(t), nil)} {
 		if !errors.Is(err, message.ErrStopped) || hinting.Of(err) == "" {
 			t.Errorf("%s: %v, hint %q", name, err, hinting.Of(err))
 		}
 	}
 }
 
-// TestOfferPerson: who offers to be asked is known to the agent until they go.
-func TestOfferPerson(t *testing.T) {
+// TestOfferResponder: who offers to be asked is known to the agent until they go.
+func TestOfferResponder(t *testing.T) {
 	w := served(t)
 	a := Agent{w.Env}
 	ctx, stop := context.WithCancel(t.Context())
 	ready, ended := make(chan struct{}), make(chan error, 1)
-	go func() { ended <- a.OfferPerson(ctx, hsmtest.NewScript(t), func() { close(ready) }) }()
+	go func() { ended <- a.OfferResponder(ctx, hsmtest.NewScript(t), func() { close(ready) }) }()
 	select {
 	case <-ready:
 	case err := <-ended:
 		t.Fatal(err)
 	}
-	if s, err := a.AgentStatus(t.Context()); err != nil || s.Fronts != 1 {
-		t.Errorf("%d to be asked, %v", s.Fronts, err)
+	if s, err := a.AgentStatus(t.Context()); err != nil || s.Responders != 1 {
+		t.Errorf("%d to be asked, %v", s.Responders, err)
 	}
 	stop()
 	if err := <-ended; err != nil {

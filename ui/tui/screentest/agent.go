@@ -61,7 +61,7 @@ func (w *World) tell(ctx context.Context, conn net.Conn, status message.Status, 
 		switch r.Op {
 		case message.OpStatus:
 			return server.Answer(message.StatusAnswer{Status: &status})
-		case message.OpFront: // as long as it is open
+		case message.OpRespond: // as long as it is open
 			if err := server.Offered(); err != nil {
 				return err
 			}
