@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 func (a *app) certificateDelete() *cobra.Command {
@@ -31,14 +32,14 @@ kubehsm certificate delete --key 'pkcs11:token=trial;object=prod' --accept-risk 
 			return fmt.Errorf("%s: %w", slot.URI, hsm.ErrNoCertificate)
 		}
 		l.Enrollments = nil // they have a copy
-		detail := fmt.Sprintf("The certificate %s of token %q is removed. The key stays.", place(slot), l.Token.Name())
-		if err := a.confirmLoss(ctx, &r, l, detail, "Remove it?"); err != nil {
+		question, detail := present.RemoveCertificate(l)
+		if err := a.confirmLoss(ctx, &r, l, detail, question); err != nil {
 			return err
 		}
 		if err := keys.DeleteCertificate(ctx, slot.URI, l, a.prompter()); err != nil {
 			return err
 		}
-		return a.emit(o, deletedDoc{Deleted: slotDocOf(slot)}, func(w *words) { w.line("The certificate %s is removed.", place(slot)) })
+		return a.emit(o, deletedDoc{Deleted: slotDocOf(slot)}, func(w *words) { w.line("The certificate %s is removed.", present.Place(slot)) })
 	})
 	keyFlag(c, &key)
 	r.bind(c.Flags())

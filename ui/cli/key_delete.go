@@ -9,6 +9,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/token"
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 // deletedDoc is what was deleted, in JSON and YAML.
@@ -40,14 +41,14 @@ kubehsm key delete --key 'pkcs11:token=trial;object=old' --accept-risk serial:a1
 		if slot.Key == nil {
 			return hint.With(fmt.Errorf("%s: %w", slot.URI, hsm.ErrNoKey), "`kubehsm certificate delete` removes a certificate")
 		}
-		detail := fmt.Sprintf("The key %s of token %q, and its certificate, are destroyed. Nothing brings the key back.", place(slot), l.Token.Name())
-		if err := a.confirmLoss(ctx, &r, l, detail, "Destroy it?"); err != nil {
+		question, detail := present.DestroyKey(l)
+		if err := a.confirmLoss(ctx, &r, l, detail, question); err != nil {
 			return err
 		}
 		if err := keys.Delete(ctx, slot.URI, l, a.prompter()); err != nil {
 			return err
 		}
-		return a.emit(o, deletedDoc{slotDocOf(slot), l.Enrollments}, func(w *words) { w.line("The key %s is destroyed.", place(slot)) })
+		return a.emit(o, deletedDoc{slotDocOf(slot), l.Enrollments}, func(w *words) { w.line("The key %s is destroyed.", present.Place(slot)) })
 	})
 	keyFlag(c, &key)
 	r.bind(c.Flags())
@@ -64,15 +65,4 @@ func (a *app) lossAt(ctx context.Context, key string) (token.Keys, token.Loss, e
 	}
 	l, err := token.Tokens(keys).Loss(ctx, u)
 	return keys, l, err
-}
-
-// place names a slot in a sentence.
-func place(s hsm.Slot) string {
-	switch {
-	case s.URI.Kind().HasSlots():
-		return "in slot " + s.ID
-	case s.Label != "":
-		return fmt.Sprintf("%q", s.Label)
-	}
-	return s.ID
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/present"
 )
 
 // fits refuses what means nothing to tokens of a kind: left out silently, a key
@@ -120,11 +121,8 @@ func (a *app) confirmOverwrite(ctx context.Context, u hsm.URI, slot string) (boo
 	if typed == "" {
 		typed = info.Name()
 	}
-	yes, err := a.prompter().Confirm(ctx, hsm.ConfirmPrompt{
-		Detail:   fmt.Sprintf("The key in slot %s of token %q will be destroyed. Nothing brings it back.", slot, info.Name()),
-		Question: "Destroy it?",
-		Type:     typed,
-	})
+	question, detail := present.Overwrite(info, slot)
+	yes, err := a.prompter().Confirm(ctx, hsm.ConfirmPrompt{Detail: detail, Question: question, Type: typed})
 	if err == nil && !yes {
 		err = fmt.Errorf("%w: nothing was changed", hsm.ErrCancelled)
 	}

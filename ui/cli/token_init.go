@@ -44,8 +44,8 @@ kubehsm token init --label trial --token 'pkcs11:token=old' --erase`,
 			if err != nil {
 				return err
 			}
-			detail := "All keys, certificates and data on the token are destroyed for good. The SO PIN remains."
-			if err := a.confirmLoss(ctx, &r, l, detail, "Erase token "+l.Token.Name()+"?"); err != nil {
+			question, detail := present.Erase(l.Token)
+			if err := a.confirmLoss(ctx, &r, l, detail, question); err != nil {
 				return err
 			}
 			u = l.Token.URI()

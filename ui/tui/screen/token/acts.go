@@ -145,7 +145,7 @@ func (c contents) initialize() tea.Cmd {
 		}
 		return screen.Change("Set up the token", by(command, u), "the token is set up", func(ctx context.Context, p hsm.Prompter) error {
 			if o.Erase {
-				if _, err := c.confirmLoss(ctx, u, p, "Erase the token?", "Everything on it is erased. Nothing brings it back."); err != nil {
+				if _, err := c.confirmLoss(ctx, u, p, func(l token.Loss) (question, detail string) { return present.Erase(l.Token) }); err != nil {
 					return err
 				}
 			}

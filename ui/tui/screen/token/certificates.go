@@ -92,8 +92,8 @@ func (c contents) deleteCertificate(s hsm.Slot) tea.Cmd {
 			return err
 		}
 		l.Enrollments = nil // they have a copy
-		err = screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Remove the certificate?", Type: l.Serial(),
-			Detail: "The certificate in " + present.Slot(s) + " is removed. The key stays, and enrollments keep a copy."})
+		question, detail := present.RemoveCertificate(l)
+		err = screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: question, Detail: detail, Type: l.Serial()})
 		if err != nil {
 			return err
 		}

@@ -61,7 +61,7 @@ func (c contents) generate(s hsm.Slot) tea.Cmd {
 		}
 		return screen.Change("Generate a key", by(command, u), "the key is made", func(ctx context.Context, p hsm.Prompter) error {
 			if o.Overwrite {
-				if _, err := c.confirmLoss(ctx, s.URI, p, "Destroy what is in slot "+s.ID+"?", "A new key takes its place. Nothing brings the old one back."); err != nil {
+				if _, err := c.confirmLoss(ctx, s.URI, p, func(l token.Loss) (question, detail string) { return present.Overwrite(l.Token, s.ID) }); err != nil {
 					return err
 				}
 			}
@@ -72,11 +72,12 @@ func (c contents) generate(s hsm.Slot) tea.Cmd {
 }
 
 // confirmLoss shows what is lost and has the token's serial typed.
-func (c contents) confirmLoss(ctx context.Context, u hsm.URI, p hsm.Prompter, question, detail string) (token.Loss, error) {
+func (c contents) confirmLoss(ctx context.Context, u hsm.URI, p hsm.Prompter, say func(token.Loss) (question, detail string)) (token.Loss, error) {
 	l, err := c.Tokens.Loss(ctx, u)
 	if err != nil {
 		return l, err
 	}
+	question, detail := say(l)
 	return l, screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: question, Detail: strings.Join(append(present.Loss(l), detail), "\n"), Type: l.Serial()})
 }
 
@@ -109,7 +110,7 @@ func (c contents) move(s hsm.Slot) tea.Cmd {
 
 func (c contents) deleteKey(s hsm.Slot) tea.Cmd {
 	return screen.Change("Delete the key", by("key delete", s.URI), "the key is destroyed", func(ctx context.Context, p hsm.Prompter) error {
-		l, err := c.confirmLoss(ctx, s.URI, p, "Destroy the key?", "Key and certificate are destroyed. Nothing brings the key back.")
+		l, err := c.confirmLoss(ctx, s.URI, p, present.DestroyKey)
 		if err != nil {
 			return err
 		}
