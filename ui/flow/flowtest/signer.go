@@ -116,3 +116,13 @@ func certify(t testing.TB, subject pkix.Name, key any, from, until time.Time) []
 	}
 	return der
 }
+
+// Issued is the certificate that was issued for a request, in PEM.
+func (s *Server) Issued(name string) []byte {
+	s.t.Helper()
+	var r certificatesv1.CertificateSigningRequest
+	if !s.Get(Requests, name, &r) || len(r.Status.Certificate) == 0 {
+		s.t.Fatalf("there is no certificate for %s", name)
+	}
+	return r.Status.Certificate
+}

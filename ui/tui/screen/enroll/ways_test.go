@@ -1,0 +1,272 @@
+package enroll_test
+
+import (
+	"encoding/pem"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/kubeconfig/bootstraptoken"
+	"github.com/kubehsm/kubehsm/kubeconfig/discovery"
+	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
+	"github.com/kubehsm/kubehsm/ui/tui"
+	"github.com/kubehsm/kubehsm/ui/tui/screentest"
+)
+
+// openCard shows the wizard where a card with the default PUK is plugged in that has
+// a key in slot 9a.
+func openCard(t *testing.T, width, height int) *rig {
+	t.Helper()
+	w := screentest.New(t)
+	r := &rig{server: w.Cluster("admin", "system:masters"), token: w.Cards.Add(hsmtest.FakeOptions{Serial: "12345678", Can: hsmtest.Administered()})}
+	key := w.Generate(r.token, hsm.GenerateOptions{Slot: "9a"})
+	w.Certify(r.token, key, "jane")
+	r.Rig = w.Start(width, height, tui.Options{Start: tui.ScreenEnroll})
+	r.Sees("Which token", "12345678")
+	return r
+}
+
+// TestOverwrite: an occupied slot is given up only after its serial is typed,
+// and reusing another key afterwards overwrites nothing.
+func TestOverwrite(t *testing.T) {
+	r := openCard(t, 100, 30)
+	r.Press("enter")
+	r.Sees("reuse its")
+	r.Press("end", "o") // 9e is empty
+	r.Sees("overwrite: the slot is empty")
+	r.Press("home", "o")
+	r.Sees("Overwrite slot 9a?", "certificate for jane", "Type 12345678")
+	r.Press("enter", "y")
+	r.Sees("Type 12345678") // a y is not enough
+	r.Press("backspace", `"12345678"`, "enter")
+	r.Sees("What shall the new key be like")
+	r.Press("x")
+	r.Sees("--slot 9a")
+	r.Press("esc", "esc")
+	r.Sees("reuse its")
+	r.Press("enter")
+	r.Sees("Which cluster")
+	r.Press("x")
+	r.Sees("kubehsm enroll --key")
+}
+
+// TestDefaultsAreToldFirst: what stops the enrollment is said before its questions.
+func TestDefaultsAreToldFirst(t *testing.T) {
+	for _, size := range [][2]int{{80, 24}, {60, 15}} {
+		r := openCard(t, size[0], size[1])
+		r.Press("enter")
+		r.Sees("that everybody knows", "PUK", "A new key, or one")
+	}
+}
+
+// TestAcceptRisk: what stands against an enrollment is done only after a yes to it.
+func TestAcceptRisk(t *testing.T) {
+	r := openCard(t, 100, 40)
+	r.Press("enter")
+	r.Sees("reuse its")
+	r.Press("end", "enter")
+	r.Sees("Algorithm")
+	r.Press("enter")
+	r.Sees("Which cluster", "trial-admin")
+	r.Press("home", "down", "enter")
+	r.Sees("Who is it for")
+	r.Press(`"jane"`, "enter")
+	r.Sees("This is what will be done", "accept the risk")
+	r.Press("enter")
+	r.Sees("enroll: ", "that everybody knows")
+	r.Press("A")
+	r.Sees("Go on all the same?")
+	r.Press("y")
+	r.Loses("accept the risk", "Go on all")
+	r.Sees("Lifetime")
+	r.Press("enter")
+	r.Sees("PIN of")
+}
+
+// TestUnverified: a cluster that is not verified is enrolled only by typing its host.
+func TestUnverified(t *testing.T) {
+	w := screentest.New(t)
+	r := &rig{server: w.Cluster("admin", "system:masters"), token: w.Tokens.Add(hsmtest.FakeOptions{Label: "blue"})}
+	unverified := regexp.MustCompile(`certificate-authority-data: .*`).ReplaceAllString(w.Kubeconfig(), "insecure-skip-tls-verify: true")
+	if err := os.WriteFile(w.Env.Kubeconfig, []byte(unverified), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.Rig = w.OpenWizard()
+	r.fill("jane")
+	r.Sees("does not verify its API server", "accepts the risk")
+	r.Press("A")
+	host := strings.TrimPrefix(r.server.URL, "https://")
+	r.Sees("Enroll it without verifying it?", host)
+	r.Press(`"`+host+`"`, "enter")
+	r.Sees("This is what will be done", "Lifetime")
+	r.Press("enter")
+	r.Type("PIN of blue", pin)
+	r.filed()
+}
+
+// TestBegunAnewOnce: trying again after what was begun anew has failed goes on from
+// there, and makes no second key.
+func TestBegunAnewOnce(t *testing.T) {
+	r := open(t)
+	r.toPIN()
+	r.Press("esc")
+	r.Sees("Not finished")
+	other := r.World.OpenWizard()
+	other.Sees("Resume trial-admin-hsm")
+	other.Press("down", "enter")
+	again := &rig{Rig: other, token: r.token, server: r.server}
+	again.fill("joe")
+	again.Sees("was begun with user", "begin anew")
+	again.Press("a")
+	again.Sees("Begin anew?")
+	again.Press("y")
+	again.Sees("This is what will be done", "Lifetime")
+	r.server.Break(500)
+	again.Press("enter")
+	again.Type("PIN of blue", pin)
+	again.Sees("Not finished")
+	r.server.Break(0)
+	again.Press("r")
+	again.filed()
+	if n := len(r.World.Slots(r.token)); n != 1 {
+		t.Errorf("%d keys", n)
+	}
+}
+
+// pins are those of the API server's authority.
+func (r *rig) pins() []discovery.Pin {
+	r.T.Helper()
+	pins, err := discovery.PinsOf(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.server.Certificate().Raw}))
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	return pins
+}
+
+// ticket is a line from the help desk.
+func (r *rig) ticket(terms ticket.Terms) (line, id string) {
+	r.T.Helper()
+	secret, err := bootstraptoken.Generate()
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	tk := ticket.Ticket{Server: r.server.URL, Token: secret, Expires: time.Now().Add(time.Hour).Truncate(time.Second), Terms: terms, Pins: r.pins()}
+	if line, err = tk.Reveal(); err != nil {
+		r.T.Fatal(err)
+	}
+	return line, secret.ID()
+}
+
+func (r *rig) toCluster() {
+	r.T.Helper()
+	r.Sees("Which token", "blue")
+	r.Press("enter")
+	r.Sees("A new key")
+	r.Press("enter")
+	r.Sees("Algorithm")
+	r.Press("enter")
+	r.Sees("Which cluster", "trial-admin")
+}
+
+// TestTicket: a ticket says which cluster and who; it is read like a secret and is
+// nowhere on the screen.
+func TestTicket(t *testing.T) {
+	r := open(t)
+	line, _ := r.ticket(ticket.Terms{User: "jane", Groups: []string{"dev"}})
+	r.toCluster()
+	r.Press("end", "enter")
+	r.Sees("Ticket", "enter continue")
+	r.Press(`"nonsense"`, "enter")
+	r.Sees("error: ")
+	r.Press("esc", "enter")
+	r.Sees("enter continue")
+	r.Press(`"`+line+`"`, "enter")
+	r.Loses("enter continue")
+	r.Sees("✓ Subject", "jane")
+	if strings.Contains(r.View(), line[:20]) {
+		t.Error("the ticket is on the screen")
+	}
+}
+
+// TestJoin: a cluster that no kubeconfig names is joined by address, hash and bootstrap
+// token, or by a discovery file; the token is a secret.
+func TestJoin(t *testing.T) {
+	const token = "abcdef.0123456789abcdef"
+	r := open(t)
+	r.toCluster()
+	r.Press("end", "up", "up", "enter")
+	r.Sees("CA hash")
+	r.Press(`"10.0.0.1:6443"`, "enter")
+	r.Sees("✗ ") // without a hash anybody could pretend to be the cluster
+	r.Press("tab", `"nonsense"`, "enter")
+	r.Sees("✗ ")
+	r.Press("ctrl+u", `"`+r.pins()[0].String()+`"`, "enter")
+	r.Sees("Bootstrap token", "enter continue")
+	r.Press(`"` + token + `"`)
+	if strings.Contains(r.View(), "abcdef") {
+		t.Error("the token is on the screen")
+	}
+	r.Press("enter")
+	r.Sees("Who is it for", "10.0.0.1:6443")
+
+	r = open(t)
+	r.toCluster()
+	r.Press("end", "up", "enter")
+	r.Sees("A file, or an https URL.")
+	r.Press("enter")
+	r.Sees("name a file")
+	r.Press(`"/etc/cluster.conf"`, "enter")
+	r.Sees("Bootstrap token", "enter continue")
+	r.Press(`"`+token+`"`, "enter")
+	r.Sees("Who is it for", "/etc/cluster.conf")
+}
+
+// TestSentCertificate: who may not read the certificate from the cluster goes on with
+// a file, once there is a key for it.
+func TestSentCertificate(t *testing.T) {
+	r := open(t)
+	keyless := enrolling.Progress{Options: enrolling.Options{Name: "fresh", Context: "staging", User: "jane", Token: r.token.Info().URI()}}
+	store := enrolling.NewStore(r.World.Env)
+	r.toPIN()
+	r.Type("PIN of blue", pin)
+	r.Sees("waiting for")
+	name := r.filed()
+	r.server.Forbid("get certificatesigningrequests", "list certificatesigningrequests", "watch certificatesigningrequests")
+	r.Press("esc")
+	r.Sees("Stop here?")
+	r.Press("y")
+	r.Sees("Stopped")
+	r.server.Issue(name)
+	if err := store.Save(&keyless); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "sent.pem")
+	if err := os.WriteFile(path, r.server.Issued(name), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again := r.World.OpenWizard()
+	again.Sees("Resume fresh")
+	again.Press("/", `"fresh"`, "enter", "i")
+	again.Sees("a certificate was sent: it has no key yet")
+	again.Press("esc", "end", "i")
+	again.Sees("a certificate was sent: choose an enrollment")
+	again.Press("/", `"trial"`, "enter", "i")
+	again.Sees("Go on with a certificate that was sent")
+	again.Press("enter")
+	again.Sees("name a file")
+	again.Press(`"`+path+`x"`, "enter")
+	again.Sees("no such file")
+	again.Press("esc", "i")
+	again.Sees("Go on with a certificate that was sent")
+	again.Press(`"`+path+`"`, "enter")
+	again.Sees("This is what will be done")
+	if p, err := store.Load("trial-admin-hsm"); err != nil || len(p.Certificate) == 0 {
+		t.Errorf("the certificate was not taken: %v", err)
+	}
+}
