@@ -10,8 +10,12 @@ import (
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
+	"github.com/kubehsm/kubehsm/plugin/enrollment"
+	"github.com/kubehsm/kubehsm/plugin/home"
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
+	"github.com/kubehsm/kubehsm/ui/flow/token"
 )
 
 // scene is a world with an empty card and an agent, whose cluster approves and signs
@@ -46,4 +50,209 @@ func TestEnroll(t *testing.T) {
 			}
 			return err
 		}}.Try(t)
+}
+
+// enrolled is scene with the enrollment prod-hsm.
+func enrolled(t testing.TB) *flowtest.World {
+	t.Helper()
+	w := scene(t)
+	_, err := NewEnroller(w.Env).Enroll(t.Context(), enrolling.Options{Name: "prod-hsm", User: "jane"}, hsmtest.Typing(t, w.Card.PIN()), nil)
+	if err == nil {
+		err = token.LockAgent(t.Context(), w.Env)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// TestRenew: whatever a renewal fails at, the old certificate stays in use until the new
+// one is there, and the same once more gets it done.
+func TestRenew(t *testing.T) {
+	in := func(w *flowtest.World) string { // the certificate that is in use
+		en, err := w.Env.Enrollments().Load("prod-hsm")
+		if err != nil {
+			t.Fatal(err)
+		}
+		chain, err := w.Env.Enrollments().Certificate(en)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(chain[0].Signature)
+	}
+	var old string
+	flowtest.UseCase{Name: "renew", World: func(t testing.TB) *flowtest.World {
+		w := enrolled(t)
+		old = in(w)
+		return w
+	}, Answers: []hsmtest.Answer{hsmtest.PIN("123456")},
+		Leaves: []string{""},                                                                 // its record, by which it goes on
+		Skips:  []string{"forbidden", "500", "gone", "cut", "ctrl-c: get", "ctrl-c: create"}, // as of an enrollment
+		Do: func(ctx context.Context, w *flowtest.World, p hsm.Prompter) error {
+			_, err := NewRenewer(w.Env).Renew(ctx, "prod-hsm", RenewOptions{Options: enrolling.Options{Timeout: 2 * time.Second}}, p, nil)
+			if err == nil && in(w) == old {
+				err = errors.New("the old certificate is in use")
+			}
+			return err
+		}}.Try(t)
+	w := enrolled(t)
+	if _, err := NewRenewer(w.Env).Renew(t.Context(), "other", RenewOptions{}, hsmtest.NewScript(t), nil); !errors.Is(err, enrollment.ErrUnknown) {
+		t.Errorf("of what is not enrolled: %v", err)
+	}
+	w.Server.Gone()
+	if _, err := NewRenewer(w.Env).Renew(t.Context(), "prod-hsm", RenewOptions{}, hsmtest.Typing(t, w.Card.PIN()), nil); err == nil || hinting.Of(err) == "" {
+		t.Errorf("where nobody answers: %v, hint %q", err, hinting.Of(err))
+	}
+}
+
+// TestExpiring: who enrolled is told what ends, and what cannot be read.
+func TestExpiring(t *testing.T) {
+	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "jane")
+	en := w.Enroll("prod-hsm", "jane")
+	en.Name, en.KeyHash = "broken", strings.Repeat("0", 64)
+	if err := w.Env.Enrollments().Save(en); err != nil {
+		t.Fatal(err)
+	}
+	all, err := NewRenewer(w.Env).Expiring()
+	if err != nil || len(all) != 2 || all[0].Err == nil || all[1].Name != "prod-hsm" || all[1].Err != nil || all[1].NotAfter.IsZero() {
+		t.Errorf("%+v, %v", all, err)
+	}
+	warnings, err := NewRenewer(w.Env).ExpiryWarnings()
+	due := 0
+	for _, x := range all {
+		if x.Due {
+			due++
+		}
+	}
+	if err != nil || len(warnings) != due {
+		t.Errorf("%q for %d, %v", warnings, due, err)
+	}
+}
+
+// TestReview: what an enrollment would do is told, and nothing is changed and nobody
+// asked; what the cluster does not say is a remark.
+func TestReview(t *testing.T) {
+	flowtest.UseCase{Name: "review", World: func(t testing.TB) *flowtest.World {
+		w := scene(t)
+		if err := errors.Join(w.Env.Dirs.Prepare(), home.MakeDir(w.Env.ProgressDir())); err != nil {
+			t.Fatal(err)
+		}
+		return w
+	},
+		Passes: []string{"forbidden", "500", "gone", "cut", "ctrl-c: create", "ctrl-c: get", "ctrl-c: list"},
+		Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
+			r, err := NewEnroller(w.Env).Review(ctx, enrolling.Options{Name: "prod-hsm", User: "jane"})
+			if err == nil && (r.Server != w.Server.URL || !strings.Contains(r.KubeconfigDiff, "prod-hsm") || len(r.Remarks()) == 0) {
+				err = errors.New("something is missing")
+			}
+			return err
+		}}.Try(t)
+}
+
+// TestTakeCertificate: a certificate that was sent is for the enrollment that waits for
+// it, or refused with what to do.
+func TestTakeCertificate(t *testing.T) {
+	w := enrolled(t)
+	other := w.Generate(hsm.GenerateOptions{Slot: "9d"})
+	j, err := enrolling.NewStore(w.Env).Load("prod-hsm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	certificate := func(u hsm.URI, user string) []byte {
+		return certificateFor(t, w.Env, u, user, now.Add(-time.Hour), now.Add(time.Hour))
+	}
+	joins, before := NewJoins(w.Env), w.State()
+	for name, c := range map[string]struct {
+		enrollment string
+		pem        []byte
+		want       error
+		hint       string
+	}{
+		"another key's":  {"prod-hsm", certificate(other.URI, "jane"), hsm.ErrKeyMismatch, "see --name"},
+		"another user's": {"prod-hsm", certificate(j.Request.Key, "joe"), nil, "ask who issued it"},
+		"not begun":      {"other", certificate(other.URI, "jane"), os.ErrNotExist, "--name"},
+		"no certificate": {"prod-hsm", []byte("x"), nil, ""},
+	} {
+		if err := joins.TakeCertificate(t.Context(), c.enrollment, c.pem); err == nil || c.want != nil && !errors.Is(err, c.want) || !strings.Contains(hinting.Of(err), c.hint) {
+			t.Errorf("%s: %v, hint %q", name, err, hinting.Of(err))
+		}
+	}
+	w.Unchanged(before)
+	own := certificate(j.Request.Key, "jane")
+	if err := joins.TakeCertificate(t.Context(), "prod-hsm", own); err != nil {
+		t.Fatal(err)
+	}
+	if j, err = enrolling.NewStore(w.Env).Load("prod-hsm"); err != nil || string(j.Certificate) != string(own) {
+		t.Errorf("the record has %q, %v", j.Certificate, err)
+	}
+	if err := joins.Begun("none"); err == nil {
+		t.Error("what was not begun was")
+	}
+}
+
+// TestNewPUK: a card that joins gets a PUK of its own once, which is sealed for the help
+// desk or shown; it is never in force unseen.
+func TestNewPUK(t *testing.T) {
+	administered := func(t testing.TB) *flowtest.World {
+		t.Helper()
+		return flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{Can: hsmtest.Administered()}, "jane")
+	}
+	var out *JoinPUK
+	o := enrolling.Options{Name: "prod-hsm", User: "jane"}
+	flowtest.UseCase{Name: "change", World: administered, Answers: []hsmtest.Answer{hsmtest.PIN(hsmtest.FakePUK)},
+		Leaves: []string{""}, // the PUK is made up anew
+		Do: func(ctx context.Context, w *flowtest.World, p hsm.Prompter) (err error) {
+			out, err = NewJoins(w.Env).NewPUK(ctx, o, nil, p)
+			if puk := w.Card.PUK(); puk != hsmtest.FakePUK && (out == nil || out.Secret == nil || string(out.Secret.Bytes()) != puk) {
+				t.Errorf("the PUK %s is in force, and nobody knows: %v", puk, err)
+			}
+			return err
+		}}.Try(t)
+	w := administered(t)
+	unwilling := errors.New("there is no terminal to show it on")
+	if _, err := NewJoins(w.Env).NewPUK(t.Context(), o, func() error { return unwilling }, hsmtest.NewScript(t)); !errors.Is(err, unwilling) || w.Card.PUK() != hsmtest.FakePUK {
+		t.Errorf("where it cannot be shown: %v, PUK %s", err, w.Card.PUK())
+	}
+	if err := NewJoins(w.Env).RefuseDefaults(t.Context(), w.Card.Info().URI(), true); err == nil {
+		t.Error("a card with default secrets is not refused")
+	}
+	change := func() error {
+		_, err := token.Tokens{Env: w.Env}.ChangePIN(t.Context(), w.Card.Info().URI(), hsm.PUK, hsmtest.NewScript(t, hsmtest.PIN(hsmtest.FakePUK), hsmtest.PIN("87654321")))
+		return err
+	}
+	if err := change(); err != nil {
+		t.Fatal(err)
+	}
+	if kept, err := NewJoins(w.Env).NewPUK(t.Context(), o, nil, hsmtest.NewScript(t)); err != nil || !kept.Kept || w.Card.PUK() != "87654321" {
+		t.Errorf("a PUK that was changed: %+v, %v", kept, err)
+	}
+	soft := flowtest.NewWorld(t, hsm.SchemePKCS11, hsmtest.FakeOptions{}, "jane")
+	if _, err := NewJoins(soft.Env).NewPUK(t.Context(), o, nil, hsmtest.NewScript(t)); !errors.Is(err, hsm.ErrUnsupported) {
+		t.Errorf("of a token without: %v", err)
+	}
+}
+
+// TestSignInAtTheEnd: a certificate that does not sign in is not taken for one that does:
+// the kubeconfig stays, and the next run asks for another. Who signs in and may do
+// nothing is told what to send to an admin.
+func TestSignInAtTheEnd(t *testing.T) {
+	w := scene(t)
+	w.Server.Fail(401, "get /version")
+	o := enrolling.Options{Name: "prod-hsm", User: "jane"}
+	_, err := NewEnroller(w.Env).Enroll(t.Context(), o, hsmtest.Typing(t, w.Card.PIN()), nil)
+	hint := hinting.Of(err)
+	if err == nil || !strings.Contains(hint, "--client-ca-file") || !strings.Contains(hint, "the kubeconfig was not changed") {
+		t.Errorf("rejected: %v, hint %q", err, hint)
+	}
+	if j, err := enrolling.NewStore(w.Env).Load("prod-hsm"); err != nil || !j.Rejected || j.Finished() {
+		t.Errorf("rejected: %v", err)
+	}
+	w = scene(t)
+	w.Server.Forbid("*")
+	o.AcceptForecast = true
+	r, err := NewEnroller(w.Env).Enroll(t.Context(), o, hsmtest.Typing(t, w.Card.PIN()), nil)
+	if err != nil || r.Rights || !strings.HasPrefix(r.Ask, "kubectl create clusterrolebinding jane-view --clusterrole=view --user=jane") {
+		t.Errorf("without rights: %+v, %v", r, err)
+	}
 }
