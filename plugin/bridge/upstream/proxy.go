@@ -26,7 +26,8 @@ import (
 // short. It is leaner than httputil.ReverseProxy: the server's header map and
 // request are used again instead of cloned, and buffers are large and pooled.
 func (u *Upstream) Serve(w http.ResponseWriter, r *http.Request, path string, client process.ID) error {
-	defer u.record.begin()()
+	u.record.begin()
+	defer u.record.end()
 	upgrade := ""
 	if r.ProtoMajor == 1 { // HTTP/2 has no such thing (RFC 9113 section 8.2.2), nor a connection to hand over
 		upgrade = upgradeType(r.Header)

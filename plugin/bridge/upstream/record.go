@@ -17,15 +17,16 @@ type record struct {
 	lastError                            atomic.Value // string
 }
 
-// begin counts a request; what it returns is to be called at its end.
-func (r *record) begin() (end func()) {
+// begin counts a request, until end.
+func (r *record) begin() {
 	r.requests.Add(1)
 	r.inFlight.Add(1)
 	r.lastUsed.Store(time.Now().UnixNano())
-	return func() {
-		r.lastUsed.Store(time.Now().UnixNano())
-		r.inFlight.Add(-1)
-	}
+}
+
+func (r *record) end() {
+	r.lastUsed.Store(time.Now().UnixNano())
+	r.inFlight.Add(-1)
 }
 
 // note keeps an error, if it is one.
