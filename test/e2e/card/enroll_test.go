@@ -30,7 +30,7 @@ func TestEnroll(t *testing.T) {
 	p.own()
 	s := p.terminal(p.Binary, "enroll", "--token", p.uri, "--touch-policy", "always", "--user", "jane", "--group", lab.DevelopersGroup,
 		"--approve-with", p.Cluster.AdminKubeconfig())
-	s.WaitFor("in slot 9a, PIN default, touch always", "Begin? [y/N]")
+	s.WaitFor("in slot 9a, touch always", "Begin? [y/N]")
 	s.Type("y\r")
 	s.Answer(pinPrompt, ownPIN)
 	p.touch(s) // the request is signed

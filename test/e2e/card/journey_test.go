@@ -189,7 +189,7 @@ func (p *person) way(s *term.Session) {
 	s.Press(term.Tab)
 	s.Type(lab.DevelopersGroup)
 	s.Press(term.Enter)
-	s.WaitFor("new in slot 9a, ecdsa-p256, PIN default, touch always")
+	s.WaitFor("new, ecdsa-p256, in slot 9a, touch always")
 }
 
 // TestJourneyCard: a card as it comes from the shop is refused, made one's own,
