@@ -34,7 +34,7 @@ func (n Enroller) Review(ctx context.Context, o enrolling.Options) (Review, erro
 	if err := r.openToken(ctx); err != nil {
 		return Review{}, err
 	}
-	rev := Review{Options: o, Server: j.Cluster.Server, Resumes: j.Done, Token: r.info, Commands: []string{o.Command(n.env.Kubeconfig)}}
+	rev := Review{Options: o, Server: j.Cluster.Server, Resumes: j.Done, Token: r.info, Commands: []string{n.Command(o)}}
 	known, err := defaultSecrets(ctx, r.token, r.info)
 	if err != nil {
 		return Review{}, err
@@ -71,6 +71,9 @@ func (n Enroller) Review(ctx context.Context, o enrolling.Options) (Review, erro
 	}
 	return rev, nil
 }
+
+// Command is what a person would type to enroll with o; what is still open is left out.
+func (n Enroller) Command(o enrolling.Options) string { return o.Command(n.env.Kubeconfig) }
 
 // Remarks are the notes, and those points of the forecast that want attention.
 func (r Review) Remarks() []string {

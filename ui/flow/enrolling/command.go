@@ -7,12 +7,9 @@ import (
 )
 
 // Command is what a person would type to enroll with these options; kubeconfig is the
-// file that was named for it, "" if none was.
+// file that was named for it, "" if none was. What is still open is left out.
 func (o Options) Command(kubeconfig string) string {
-	line := append(o.sourceFlags(), "--user", shell.Quote(o.User))
-	if kubeconfig != "" {
-		line = append(line, "--kubeconfig", shell.Quote(kubeconfig))
-	}
+	line := appendFlag(appendFlag(o.sourceFlags(), "--user", o.User), "--kubeconfig", kubeconfig)
 	for _, x := range table() {
 		if given := !x.value(&o).IsZero(); x.shown == nil && !given || x.shown != nil && !x.shown(&o) {
 			continue
@@ -25,7 +22,7 @@ func (o Options) Command(kubeconfig string) string {
 // appendTo adds the option with its words to a command line.
 func (x Option) appendTo(line, words []string) []string {
 	switch last := len(line) - 1; {
-	case x.Risk != "" && line[last-1] == riskFlag:
+	case x.Risk != "" && last > 0 && line[last-1] == riskFlag:
 		line[last] += "," + x.Risk + strings.Join(words, "")
 		return line
 	case x.Risk != "":
@@ -34,9 +31,17 @@ func (x Option) appendTo(line, words []string) []string {
 		return append(line, "--"+x.Flag)
 	}
 	for _, w := range words {
-		line = append(line, "--"+x.Flag, shell.Quote(w))
+		line = appendFlag(line, "--"+x.Flag, w)
 	}
 	return line
+}
+
+// appendFlag adds a flag, if it has a value.
+func appendFlag(line []string, flag, value string) []string {
+	if value == "" {
+		return line
+	}
+	return append(line, flag, shell.Quote(value))
 }
 
 // riskFlag is followed by the risks that are accepted.
@@ -68,11 +73,14 @@ func (o Options) Resume() string {
 // sourceFlags are the command's name and the flags for name, token and cluster.
 // No secret is among them: "-" stands for it.
 func (o Options) sourceFlags() []string {
-	named := []string{"--name", shell.Quote(o.Name)}
-	if o.Join == nil {
-		return append([]string{"kubehsm enroll"}, append(named, "--token", shell.Quote(o.Token.String()), "--context", shell.Quote(o.Context))...)
+	token := ""
+	if o.Token.Scheme != "" {
+		token = o.Token.String()
 	}
-	line := append([]string{"kubehsm join"}, named...)
+	line := appendFlag([]string{"kubehsm " + o.verb()}, "--name", o.Name)
+	if o.Join == nil {
+		return appendFlag(appendFlag(line, "--token", token), "--context", o.Context)
+	}
 	switch j := o.Join; {
 	case j.Ticket != "":
 		line = append(line, "--ticket", "-")
@@ -87,5 +95,5 @@ func (o Options) sourceFlags() []string {
 			line = append(line, "--discovery-token-unsafe-skip-ca-verification")
 		}
 	}
-	return append(line, "--hsm", shell.Quote(o.Token.String()))
+	return appendFlag(line, "--hsm", token)
 }

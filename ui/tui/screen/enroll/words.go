@@ -2,10 +2,7 @@ package enroll
 
 import (
 	"fmt"
-	"strings"
 
-	"github.com/kubehsm/kubehsm/hsm"
-	"github.com/kubehsm/kubehsm/hsm/shared/shell"
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
 )
 
@@ -14,43 +11,7 @@ func (m *wizard) commands() []string {
 	if m.at >= stageReview && m.plan.ready {
 		return m.plan.Commands
 	}
-	o := m.opts
-	args := []string{"kubehsm", "enroll"}
-	add := func(flag, value string) {
-		if value != "" {
-			args = append(args, flag, shell.Quote(value))
-		}
-	}
-	uri := func(flag string, u hsm.URI) {
-		if u.Scheme != "" {
-			add(flag, u.String())
-		}
-	}
-	add("--name", o.Name)
-	if o.Key.Scheme != "" {
-		uri("--key", o.Key)
-	} else {
-		uri("--token", o.Token)
-		add("--slot", o.Generate.Slot)
-		add("--label", o.Generate.Label)
-		add("--algorithm", string(o.Generate.Algorithm))
-		if o.Generate.PIN != hsm.PINDefault {
-			add("--pin-policy", o.Generate.PIN.String())
-		}
-		if o.Generate.Touch != hsm.TouchDefault {
-			add("--touch-policy", o.Generate.Touch.String())
-		}
-	}
-	add("--context", o.Context)
-	add("--user", o.User)
-	for _, g := range o.Groups {
-		add("--group", g)
-	}
-	if o.Expiration != 0 {
-		add("--expiration", o.Expiration.String())
-	}
-	add("--reason", o.Reason)
-	return []string{strings.Join(args, " ")}
+	return []string{m.Enroller.Command(m.opts)}
 }
 
 // heading draws a page's question, and a blank line where there is room.
