@@ -42,10 +42,6 @@ type decision struct {
 func (a *app) decide(approve bool, c *cobra.Command) (*cobra.Command, *decision) {
 	var o *format
 	d := &decision{DecideOptions: request.DecideOptions{Approve: approve}}
-	question := "Deny this request?"
-	if approve {
-		question = "Approve this request?"
-	}
 	c.Args = oneName("request")
 	a.command(c, func(c *cobra.Command, args []string) error {
 		ctx := c.Context()
@@ -70,10 +66,16 @@ func (a *app) decide(approve bool, c *cobra.Command) (*cobra.Command, *decision)
 		}
 		w := a.err()
 		requestWords(w, seen, present.Request(seen, time.Now()))
+		question, consequence := present.Decision(seen, approve)
+		asks := !approve || len(seen.Refusals) == 0
+		if asks {
+			w.line("")
+			w.line("%s", consequence)
+		}
 		if err := w.flush(); err != nil {
 			return err
 		}
-		if !approve || len(seen.Refusals) == 0 { // nothing to ask of a refused approval
+		if asks {
 			if err := a.confirm(ctx, d.yes, question); err != nil {
 				return err
 			}

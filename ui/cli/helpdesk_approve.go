@@ -87,7 +87,7 @@ func (a *app) approveTicket(ctx context.Context, env *env.Env, look request.Tick
 		return err
 	}
 	if len(seen.Refusals) == 0 {
-		question := "Approve this request?"
+		question, _ := present.Decision(seen, true)
 		if !look.Proven && d.Words == "" {
 			question = "Has " + seen.User + " read just these words to you?"
 			if d.yes {

@@ -95,34 +95,28 @@ kubehsm key generate --token 'piv:serial=1234567' --slot 9a --touch-policy cache
 	return c
 }
 
-// confirmOverwrite has the serial of the token typed before a key is destroyed.
+// confirmOverwrite says what is lost with a slot, and has the serial of the token typed.
 // In an empty slot there is nothing to write over: then it asks nothing and
 // returns false.
 func (a *app) confirmOverwrite(ctx context.Context, u hsm.URI, slot string) (bool, error) {
-	env, err := a.env()
-	if err != nil {
-		return false, err
-	}
-	t, err := env.Drivers.Open(ctx, u)
-	if err != nil {
-		return false, err
-	}
-	defer t.Close()
-	info, err := t.Info(ctx)
+	tokens, err := a.tokens()
 	if err != nil {
 		return false, err
 	}
 	at := u.TokenOnly()
 	at.Slot = slot
-	if _, err := t.Slot(ctx, at); errors.Is(err, hsm.ErrNoKey) {
+	l, err := tokens.Loss(ctx, at)
+	if errors.Is(err, hsm.ErrNoKey) {
 		return false, nil
 	}
-	typed := info.Serial
-	if typed == "" {
-		typed = info.Name()
+	if err != nil {
+		return false, err
 	}
-	question, detail := present.Overwrite(info, slot)
-	yes, err := a.prompter().Confirm(ctx, hsm.ConfirmPrompt{Detail: detail, Question: question, Type: typed})
+	if err := a.lossWords(l); err != nil {
+		return false, err
+	}
+	question, detail := present.Overwrite(l.Token, slot)
+	yes, err := a.prompter().Confirm(ctx, hsm.ConfirmPrompt{Detail: detail, Question: question, Type: l.Serial()})
 	if err == nil && !yes {
 		err = fmt.Errorf("%w: nothing was changed", hsm.ErrCancelled)
 	}

@@ -110,6 +110,18 @@ func allowedBy(v request.View) Section {
 	return s
 }
 
+// Decision is what to ask before a request is approved or denied, and what comes of it.
+func Decision(v request.View, approve bool) (question, consequence string) {
+	if approve {
+		who := v.User
+		if len(v.Groups) > 0 {
+			who += " in " + strings.Join(v.Groups, ", ")
+		}
+		return "Approve it?", Note("A certificate for " + who + " is made for the key in this request.")
+	}
+	return "Deny it, for good?", Note("The certificate for " + v.User + " is not made. A decision cannot be taken back.")
+}
+
 // RequestLevel is how good the state of a request is.
 func RequestLevel(state string) Level {
 	switch state {

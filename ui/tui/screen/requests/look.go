@@ -159,14 +159,13 @@ func (l *look) decide(approve bool) tea.Cmd {
 	seen, kubeContext := l.view, l.context
 	message := &widget.Field{ID: "message", Label: "Message", Input: widget.NewInput("", "none"), Note: "A sentence, kept with the decision."}
 	fields := []*widget.Field{message}
-	title, verb := "Deny it, for good?", "deny"
-	intro := "The certificate for " + seen.User + " is not made. A decision cannot be taken back."
-	if seen.TicketID() != "" {
+	title, intro := present.Decision(seen, approve)
+	verb := "deny"
+	if !approve && seen.TicketID() != "" {
 		intro += " The ticket that it was filed with is ended, too."
 	}
 	if approve {
-		title, verb = "Approve it?", "approve"
-		intro = "A certificate for " + who(seen) + " is made for the key in this request."
+		verb = "approve"
 		fields = append([]*widget.Field{{ID: "words", Label: "Words", Input: widget.NewInput("", "not compared"),
 			Note: "What the requester reads out over the phone: the words of the key. They are compared, and a wrong one refuses."}}, message)
 		if !slices.Contains(seen.Groups, request.BreakGlassGroup) && !slices.Contains(seen.Groups, request.SealedGroup) { // requests of these groups take a second person
@@ -197,14 +196,6 @@ func (l *look) decide(approve bool) tea.Cmd {
 			}})
 	})
 	return screen.Send(dialog.OpenMsg{Dialog: form})
-}
-
-func who(v request.View) string {
-	s := v.User
-	if len(v.Groups) > 0 {
-		s += " in " + strings.Join(v.Groups, ", ")
-	}
-	return s
 }
 
 // Actions implements [screen.Screen].
