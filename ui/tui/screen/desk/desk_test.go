@@ -2,11 +2,15 @@ package desk_test
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/kubehsm/kubehsm/hsm/hsmtest"
+	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
+	"github.com/kubehsm/kubehsm/ui/flow/desk"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 	"github.com/kubehsm/kubehsm/ui/tui/screentest"
 	"github.com/kubehsm/kubehsm/ui/tui/tuitest"
@@ -229,5 +233,102 @@ func TestReadOnly(t *testing.T) {
 	for key, says := range map[string]string{"t": "new ticket", "D": "delete", "w": "take access away"} {
 		r.Press(key)
 		r.Sees(fmt.Sprintf("%s: read-only mode", says))
+	}
+}
+
+// TestSpareTicket: two tickets, one after the other, each shown once. The first is
+// shown even if there is no second.
+func TestSpareTicket(t *testing.T) {
+	r, server := open(t)
+	ask := func() {
+		r.Press("t")
+		r.Sees("A ticket for one person")
+		r.Press(`"jane"`, "tab", "tab", "tab", "tab", "tab", `"prod"`, "tab", "tab", "down", "enter")
+	}
+	ask()
+	r.Sees("Ticket for jane", "the next one; this is not shown again")
+	if n := len(server.Names(flowtest.Secrets)); n != 4 {
+		t.Errorf("%d tokens", n)
+	}
+	r.Press("esc")
+	r.Sees("Spare ticket for jane", "close; it is not shown again")
+	r.Press("esc", "x")
+	r.Sees("--name prod --spare -o qr")
+	r.Press("esc")
+	r.Loses("--spare")
+}
+
+// TestSeal enrolls a token for the safe, and asks for what it needs first.
+func TestSeal(t *testing.T) {
+	r, server := open(t)
+	r.World.Agent()
+	r.Press("s")
+	r.Sees("A token for the safe", "blue")
+	r.Press("enter")
+	r.Sees("it is needed")
+	r.Press(`"sealed-1"`, "tab", `"safe in room 12"`, "enter")
+	r.Type("PIN of blue", "123456")
+	r.Until("filed", func() bool { return len(server.Names(flowtest.Requests)) == 1 })
+	server.Issue(server.Names(flowtest.Requests)[0])
+	r.Sees("context trial-admin-sealed")
+	r.Press("esc")
+	r.Sees("sealed: ")
+}
+
+// TestSealNeedsAToken: what is to be sealed must be there.
+func TestSealNeedsAToken(t *testing.T) {
+	w := screentest.New(t)
+	w.Cluster("admin")
+	r := w.Open("5")
+	r.Sees("There is no ticket")
+	r.Press("s")
+	r.Sees("seal a token: insert the one that goes into the safe")
+}
+
+// TestVerifyAttestation says in capitals what is not verified.
+func TestVerifyAttestation(t *testing.T) {
+	r, _ := open(t)
+	path := filepath.Join(t.TempDir(), "a.pem")
+	if err := os.WriteFile(path, []byte("nothing"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.Press("v")
+	r.Sees("Against Yubico's published roots.")
+	r.Press("enter")
+	r.Sees("name a file")
+	r.Press(`"`+path+`"`, "enter")
+	r.Sees("It is NOT verified", "no PEM certificate")
+	r.Press("esc", "v")
+	r.Sees("Against Yubico's published roots.")
+	r.Press(`"`+path+`x"`, "enter")
+	r.Sees("error: ", "no such file")
+}
+
+// TestOpenSealed shows a PUK that was sealed for a ticket of this desk once.
+func TestOpenSealed(t *testing.T) {
+	r, _ := open(t)
+	made, err := desk.NewTickets(r.World.Env).Make(t.Context(), "", desk.TicketOptions{Terms: ticket.Terms{User: "kim"}, TTL: time.Hour, Seal: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tk, err := ticket.Parse([]byte(made.Text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := tk.Token.ID()
+	sealed, err := tk.SealTo([]byte("73519264"), ticket.PUKInfo(id, "12345678"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Press("r", "/", `"kim"`, "enter")
+	r.Sees(id)
+	r.Press("p")
+	r.Sees("Open a sealed PUK", id) // the ticket under the cursor
+	r.Press("tab", `"12345678"`, "tab", `"`+sealed+`"`, "enter")
+	r.Sees("The PUK of the token 12345678, which is not shown again:", "73519264")
+	r.Press("y")
+	r.Sees("the PUK was shown")
+	if strings.Contains(r.View(), "73519264") {
+		t.Error("the PUK is still there")
 	}
 }
