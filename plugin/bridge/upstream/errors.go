@@ -1,8 +1,6 @@
 package upstream
 
-import (
-	"errors"
-)
+import "errors"
 
 // The errors of an upstream.
 var (
