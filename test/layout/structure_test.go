@@ -38,6 +38,7 @@ var measures = []struct {
 	{"functions that list a folder of records", 1, 1, recordStores},
 	{"structs that describe a cluster", 1, 1, clusters},
 	{"screens without a test of their own", 0, 0, untestedScreens},
+	{"use cases that no test of their package reaches", 0, 0, untestedUseCases},
 }
 
 // result is a figure and what went into it, each with its place.

@@ -34,9 +34,11 @@ type part struct {
 	lines int // lines that are not blank, of all platforms
 	count int // files, of all platforms
 	tests int // files of tests
-	types *types.Package
-	info  *types.Info
-	deps  []string // packages of ours, by name
+	// inside and outside are the files of tests in the package and beside it.
+	inside, outside []string
+	types           *types.Package
+	info            *types.Info
+	deps            []string // packages of ours, by name
 }
 
 // apart are packages that are not the product's.
@@ -112,10 +114,11 @@ func within(path string) string {
 
 // check parses and types one package; what it imports is read from the compiler's export data.
 func (tr *tree) check(name string, l listed) (*part, error) {
-	p := &part{name: name, dir: l.Dir, tests: len(l.TestGoFiles) + len(l.XTestGoFiles), info: &types.Info{
-		Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{},
-		Selections: map[*ast.SelectorExpr]*types.Selection{},
-	}}
+	p := &part{name: name, dir: l.Dir, tests: len(l.TestGoFiles) + len(l.XTestGoFiles),
+		inside: l.TestGoFiles, outside: l.XTestGoFiles, info: &types.Info{
+			Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{}, Defs: map[*ast.Ident]types.Object{},
+			Selections: map[*ast.SelectorExpr]*types.Selection{},
+		}}
 	for _, imp := range l.Imports {
 		if under(imp, module) {
 			p.deps = append(p.deps, within(imp))

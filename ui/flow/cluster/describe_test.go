@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kubehsm/kubehsm/csr"
 	hinting "github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
@@ -137,5 +138,29 @@ func TestReadProgress(t *testing.T) {
 	}
 	if _, err := cluster.ReadProgress(filepath.Dir(file)); err == nil {
 		t.Error("a folder")
+	}
+}
+
+// TestAnonymous: a cluster is reached without a credential, by its own authority only and
+// by the proxy that it names.
+func TestAnonymous(t *testing.T) {
+	w := plain(t)
+	at, err := cluster.Access{Env: w.Env}.Verified(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		proxy string
+		ca    bool
+		ok    bool
+	}{"direct": {"", true, true}, "by a proxy that is away": {"http://127.0.0.1:1", true, false}, "of an authority that nobody knows": {"", false, false}} {
+		other := at
+		if other.ProxyURL = c.proxy; !c.ca {
+			other.CAData = nil
+		}
+		client, err := csr.NewClient(cluster.Anonymous(other))
+		if err := whoAmI(t.Context(), client, err); (err == nil) != c.ok {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

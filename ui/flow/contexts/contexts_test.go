@@ -171,6 +171,9 @@ func TestMoveServer(t *testing.T) {
 			e, _ := enrolled(t, cluster.Cluster{Server: old.URL, CAData: old.CAPEM, Direct: true})
 			m, err := New(e).MoveServer(c.ctx, "prod-hsm", c.server)
 			if err == nil {
+				if m.Proof() != "a certificate of the authority that you enrolled" {
+					t.Errorf("it is proven by %s", m.Proof())
+				}
 				err = m.ApplyAll(c.ctx)
 			}
 			if !errors.Is(err, c.want) {

@@ -188,6 +188,9 @@ func TestSteps(t *testing.T) {
 	if Step("odd").Title() != "odd" {
 		t.Error("an unknown step")
 	}
+	if j.Request.Ask("jane-1", []byte("x"), &j.Options); j.Request.Spec.Name != "jane-1" || j.Request.Spec.SignerName != csr.ClientSigner || j.Request.Context != "prod" {
+		t.Errorf("%+v", j.Request)
+	}
 	j.Request.UID = "u"
 	if ref := j.Request.Ref(); !j.Filed() || ref.Name != "jane-1" || ref.UID != "u" {
 		t.Errorf("%+v", ref)
