@@ -149,7 +149,7 @@ type failedDoc struct {
 }
 
 func renewedWords(w *words, r enrolling.Result) {
-	w.line("%s: renewed until %s (%s)", r.Name, present.Date(r.NotAfter), time.Until(r.NotAfter).Round(time.Minute))
+	w.line("%s", present.Renewed(r, time.Now()))
 	for _, n := range r.Notes {
 		w.line("note: %s", n)
 	}

@@ -173,15 +173,40 @@ func ResultFacts(r enrolling.Result, now time.Time) []Fact {
 	groups := slices.DeleteFunc(slices.Clone(r.Groups), func(g string) bool {
 		return g == "system:authenticated" // everybody is in it
 	})
-	end := ""
-	if !r.NotAfter.IsZero() {
-		end = Date(r.NotAfter) + " (in " + Span(r.NotAfter.Sub(now)) + ")"
-	}
 	return []Fact{
 		{Name: "Groups", Value: text.Clean(strings.Join(groups, ", "))},
 		{Name: "Context", Value: text.Clean(r.Context)},
-		{Name: "Until", Value: end},
+		{Name: "Until", Value: ends(r.NotAfter, now)},
 	}
+}
+
+// Result is a finished enrollment in parts.
+func Result(r enrolling.Result, now time.Time) []Section {
+	sections := []Section{{Lines: []Line{{Words: Enrolled(r)}}}, {Facts: append(ResultFacts(r, now), RecordFacts(r)...)}}
+	add := func(title string, lines ...string) {
+		if len(lines) > 0 {
+			sections = append(sections, Section{Title: title, Lines: linesOf("", lines, Quiet)})
+		}
+	}
+	if !r.Rights && r.Ask != "" {
+		add(AskTitle, r.Ask)
+	}
+	add("Notes", r.Notes...)
+	add(NextTitle, r.Next...)
+	return sections
+}
+
+// ends says when something ends, and how long that is, "" for never.
+func ends(at, now time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return Date(at) + " (in " + Span(at.Sub(now)) + ")"
+}
+
+// Renewed says until when a renewed certificate is good.
+func Renewed(r enrolling.Result, now time.Time) string {
+	return text.Clean(r.Name) + ": renewed until " + ends(r.NotAfter, now)
 }
 
 // RecordFacts are what is kept of an enrollment.

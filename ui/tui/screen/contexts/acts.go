@@ -103,7 +103,7 @@ func (d deeds) renew(c contexts.View) tea.Cmd {
 		Command: "kubehsm certificate renew " + shell.Quote(c.Enrollment),
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
 			r, err := d.Renewer.Renew(ctx, c.Enrollment, enroll.RenewOptions{}, p, screen.Steps(ctx))
-			return screen.Report{Said: "renewed until " + present.Date(r.NotAfter), Title: "Renewed, with notes", Lines: r.Notes}, err
+			return screen.Report{Said: present.Renewed(r, time.Now()), Title: "Renewed, with notes", Lines: r.Notes}, err
 		}})
 }
 
