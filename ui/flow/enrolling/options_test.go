@@ -3,7 +3,10 @@ package enrolling
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -142,6 +145,89 @@ func TestTable(t *testing.T) {
 		}
 		if x.On != 0 && x.Risk == "" && x.Usage == "" {
 			t.Errorf("%s has no words", name)
+		}
+	}
+}
+
+// other makes an option of o something else.
+func (x Option) other(o *Options) {
+	switch p := x.In(o).(type) {
+	case *string:
+		*p += "x"
+	case *[]string:
+		*p = []string{"x"}
+	case *bool:
+		*p = !*p
+	case *time.Duration:
+		*p += time.Hour
+	case *map[string]string:
+		*p = map[string]string{"x": "y"}
+	case *hsm.URI:
+		p.Serial += "x"
+	case *hsm.Algorithm:
+		*p = hsm.RSA2048
+	case *hsm.PINPolicy:
+		*p = hsm.PINNever
+	case *hsm.TouchPolicy:
+		*p = hsm.TouchNever
+	}
+}
+
+// TestEveryOptionAtEveryStage: at each stage of an enrollment a later run changes what is still open,
+// is refused what cannot be changed any more, and leaves the rest as it was.
+func TestEveryOptionAtEveryStage(t *testing.T) {
+	for name, tc := range map[string]struct {
+		closed []stage
+		at     func(*Progress)
+	}{
+		"begun": {[]stage{fromBegin}, func(*Progress) {}},
+		"token": {[]stage{fromBegin, fromToken}, func(j *Progress) { j.Mark(StepToken) }},
+		"key": {[]stage{fromBegin, fromToken, fromKey}, func(j *Progress) {
+			j.Mark(StepToken)
+			j.Request.Key, j.Request.KeyHash = j.Options.Key, "0102"
+		}},
+		"request": {[]stage{fromBegin, fromToken, fromKey, fromRequest}, func(j *Progress) {
+			j.Mark(StepToken)
+			j.Request.Key, j.Request.KeyHash = j.Options.Key, "0102"
+			j.Request.Ask("jane-1", []byte("pem"), &j.Options)
+		}},
+	} {
+		for _, x := range table() {
+			j := &Progress{Options: whole().Options}
+			tc.at(j)
+			now := j.Options
+			x.other(&now)
+			closed := slices.Contains(tc.closed, x.fixed)
+			refused := closed && (x.Called != "" || x.Flag == "token" || x.Flag == "key")
+			err := j.Continue(now)
+			var conflict *ConflictError
+			if errors.As(err, &conflict) != refused || (err != nil) != refused {
+				t.Errorf("%s, another %s: %v", name, x.Flag+x.Risk, err)
+				continue
+			}
+			if took := reflect.DeepEqual(x.In(&j.Options), x.In(&now)); took == closed {
+				t.Errorf("%s, another %s: taken is %v", name, x.Flag+x.Risk, took)
+			}
+		}
+	}
+}
+
+// TestAcceptRisk: a risk is accepted by its name, if the command has it.
+func TestAcceptRisk(t *testing.T) {
+	for name, want := range map[string]Options{
+		RiskDefaults: {AcceptDefaults: true}, RiskForecast: {AcceptForecast: true}, RiskUnverified + "h:1": {AcceptUnverified: "h:1"},
+	} {
+		var o Options
+		if !o.AcceptRisk(OfEnroll, name) || !reflect.DeepEqual(o, want) {
+			t.Errorf("%s: %+v", name, o)
+		}
+		if took := new(Options).AcceptRisk(OfRenewal, name); took != (name == RiskForecast) {
+			t.Errorf("%s of a renewal: %v", name, took)
+		}
+	}
+	for _, name := range []string{"", "x", RiskUnverified} {
+		if o := (Options{}); o.AcceptRisk(OfEnroll, name) {
+			t.Errorf("%q is accepted: %+v", name, o)
 		}
 	}
 }
