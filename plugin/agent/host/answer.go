@@ -68,6 +68,9 @@ func (s *credentials) atHand(plugin process.ID, r wire.Credential) []byte {
 		return nil
 	}
 	now := time.Now()
+	if t := s.targets.current(name); t == nil || !t.warm(now) {
+		return nil // what a cold one needs is checked once, when it is asked for in full
+	}
 	t, err := s.targets.target(name)
 	if err != nil || t.inDate(now) != nil || s.bridge.ensure() != nil || !t.warm(now) || entry.Check(t.e, q) != nil {
 		return nil

@@ -33,6 +33,11 @@ func TestCredentialAtHand(t *testing.T) {
 	if b := quick.Credential(socket, "prod", good); b != nil {
 		t.Fatal("a cold agent answered")
 	}
+	r.mustAgent(func(a *agent) {
+		if a.targets.current("prod") != nil {
+			t.Error("a refused credential was checked as far as it will be again")
+		}
+	})
 	s, err := r.prepare(r.dial(), process.Parent(), hsmtest.NewScript(t, hsmtest.PIN(pin)))
 	check(t, err)
 
