@@ -2,10 +2,14 @@ package queue
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/kubehsm/kubehsm/hsm"
+	"github.com/kubehsm/kubehsm/plugin/ask"
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
@@ -40,5 +44,63 @@ func TestResponderSoon(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// person answers yes, and shows touches.
+type person struct {
+	Person
+	id    process.ID
+	asked int
+}
+
+func (p *person) Process() process.ID { return p.id }
+
+func (p *person) Ask(_ context.Context, q ask.Question) (ask.Answer, error) {
+	p.asked++
+	return ask.Answer{Yes: true, Done: func() {}}, nil
+}
+
+// TestWhoIsAsked: a client's own attendant comes first, then the open UIs, the latest
+// first; another client's attendant is nobody.
+func TestWhoIsAsked(t *testing.T) {
+	s := NewResponders(time.Now().Add(-time.Hour))
+	client, other := process.ID{PID: 1 << 30, Start: 1}, process.ID{PID: 1<<30 + 1, Start: 1}
+	if s.First(client) != nil || s.Asker(client) != nil {
+		t.Error("somebody is there")
+	}
+	if _, err := s.Instead(client).Confirm(t.Context(), hsm.ConfirmPrompt{}); !errors.Is(err, hsm.ErrNoTerminal) {
+		t.Errorf("nobody: %v", err)
+	}
+	own, foreign, ui, later := &person{id: client}, &person{id: other}, &person{id: other}, &person{id: other}
+	s.Add(&Responder{Person: foreign, Client: other})
+	s.Add(&Responder{Person: ui})
+	gone := s.Add(&Responder{Person: later})
+	if s.Open() != 2 {
+		t.Errorf("%d open UIs", s.Open())
+	}
+	asked := func(want *person) {
+		t.Helper()
+		before := want.asked
+		if yes, err := s.Instead(client).Confirm(t.Context(), hsm.ConfirmPrompt{}); !yes || err != nil || want.asked != before+1 {
+			t.Errorf("asked %d times, %v, %v", want.asked-before, yes, err)
+		}
+	}
+	asked(later)
+	gone()
+	asked(ui)
+	if got := s.First(client).Where(); !strings.HasPrefix(got, "in the open kubehsm") {
+		t.Errorf("where: %s", got)
+	}
+	s.Add(&Responder{Person: own, Client: client})
+	asked(own)
+	if got := s.First(client).Where(); got != "where the command runs" {
+		t.Errorf("where: %s", got)
+	}
+	if a, err := s.Instead(client)(t.Context(), ask.Question{Touch: &hsm.TouchPrompt{}}); err != nil || a.Done == nil {
+		t.Errorf("a touch is not shown for a client without terminal: %v", err)
+	}
+	if foreign.asked != 0 {
+		t.Error("another client's attendant was asked")
 	}
 }
