@@ -12,7 +12,8 @@ var _ hsm.Initializer = (*Fake)(nil)
 
 // Initialize implements [hsm.Initializer] for tokens that are described as able to be
 // set up.
-func (f *Fake) Initialize(ctx context.Context, u hsm.URI, o hsm.InitializeOptions, p hsm.Prompter) (hsm.TokenInfo, error) {
+func (f *Fake) Initialize(ctx context.Context, u hsm.URI, o hsm.InitializeOptions,
+	p hsm.Prompter) (hsm.TokenInfo, error) {
 	f.mu.Lock()
 	at := slices.IndexFunc(f.tokens, func(t *FakeToken) bool { return t.Present() && u.MatchToken(t.Info()) })
 	var h *fakeHandle

@@ -53,12 +53,14 @@ func (f *factory) sections() []*section {
 			return tokens.New(f.store, f.keys, tokens.Openers{Enroll: f.wizardFor, Token: f.token})
 		}},
 		{id: screen.Contexts, title: "Contexts", make: func() screen.Screen {
-			return contexts.New(contexts.Services{Tools: f.tools(), Contexts: flowcontexts.New(f.flow), Renewer: flowenroll.NewRenewer(f.flow),
-				Agent: session.Agent{Env: f.flow}, Store: f.store,
+			return contexts.New(contexts.Services{Tools: f.tools(), Contexts: flowcontexts.New(f.flow),
+				Renewer: flowenroll.NewRenewer(f.flow),
+				Agent:   session.Agent{Env: f.flow}, Store: f.store,
 				Enroll: func(o enrolling.Options) screen.Screen { return f.wizard(enroll.Start{Options: o}) }})
 		}},
 		{id: screen.Requests, title: "Requests", make: func() screen.Screen {
-			return requests.New(requests.Services{Tools: f.tools(), Requests: request.NewRequests(f.flow), Own: request.NewOwn(f.flow),
+			return requests.New(requests.Services{Tools: f.tools(), Requests: request.NewRequests(f.flow),
+				Own:       request.NewOwn(f.flow),
 				Approvals: flowdesk.NewApprovals(f.flow)})
 		}},
 		{id: screen.Activity, title: "Activity", make: func() screen.Screen {
@@ -88,6 +90,7 @@ func (f *factory) wizardFor(token *hsm.View, slot *hsm.Slot) screen.Screen {
 
 // token makes the screen of one token.
 func (f *factory) token(v hsm.View, slot *hsm.Slot) screen.Screen {
-	return token.New(token.Services{Tools: f.tools(), Tokens: flowtoken.Tokens{Env: f.flow}, TokenKeys: flowtoken.Keys{Env: f.flow},
-		Requests: request.NewOwn(f.flow), Store: f.store, Enroll: f.wizardFor}, v, slot)
+	return token.New(token.Services{Tools: f.tools(), Tokens: flowtoken.Tokens{Env: f.flow},
+		TokenKeys: flowtoken.Keys{Env: f.flow},
+		Requests:  request.NewOwn(f.flow), Store: f.store, Enroll: f.wizardFor}, v, slot)
 }

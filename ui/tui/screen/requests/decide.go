@@ -23,7 +23,7 @@ func breaksGlass(v request.View) bool {
 
 // inspect looks at a request, and compares it with its ticket or with the rules of
 // break-glass if it is of that kind.
-func (s Services) inspect(ctx context.Context, kubeContext, name string) (request.View, error) {
+func inspect(ctx context.Context, s Services, kubeContext, name string) (request.View, error) {
 	ticket := request.TicketLook{Context: kubeContext}
 	v, err := s.Requests.Look(ctx, kubeContext, name, request.LookOptions{Ticket: &ticket})
 	if err == nil && breaksGlass(v) {
@@ -40,7 +40,8 @@ var errWordsNeeded = errors.New("nothing proves whose key this is")
 
 // carryOut decides as the request's kind wants it: a ticket is ended with its
 // decision, break-glass is recorded.
-func (s Services) carryOut(ctx context.Context, kubeContext string, seen request.View, o request.DecideOptions) (request.View, error) {
+func carryOut(ctx context.Context, s Services, kubeContext string, seen request.View,
+	o request.DecideOptions) (request.View, error) {
 	switch {
 	case !o.Approve:
 		done, err := s.Requests.Deny(ctx, kubeContext, seen, o, false)
@@ -54,7 +55,8 @@ func (s Services) carryOut(ctx context.Context, kubeContext string, seen request
 			return seen, err
 		}
 		if !look.Proven && o.Words == "" {
-			return seen, hint.With(fmt.Errorf("request %s was not approved: %w", seen.Name, errWordsNeeded), "have the eight words read to you, and type them")
+			return seen, hint.With(fmt.Errorf("request %s was not approved: %w", seen.Name, errWordsNeeded),
+				"have the eight words read to you, and type them")
 		}
 		if !look.Known { // perhaps it is no ticket's, but a token for several
 			return s.Requests.Decide(ctx, kubeContext, seen, o)

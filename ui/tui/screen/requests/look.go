@@ -78,7 +78,7 @@ func (l *look) read(now time.Time) tea.Cmd {
 	l.readAt = now
 	l.job.Cancel()
 	h, cmd := l.Runner.Start(now, func(ctx context.Context, id task.ID) tea.Msg {
-		v, err := l.inspect(ctx, l.context, l.name)
+		v, err := inspect(ctx, l.Services, l.context, l.name)
 		return lookedMsg{id: id, view: v, err: err}
 	})
 	l.job = h
@@ -191,7 +191,7 @@ func (l *look) decide(approve bool) tea.Cmd {
 		}
 		return screen.Operate(screen.Operation{Title: strings.TrimSuffix(title, "?"), Command: command, Writes: true,
 			Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
-				v, err := l.carryOut(ctx, kubeContext, seen, o)
+				v, err := carryOut(ctx, l.Services, kubeContext, seen, o)
 				return screen.Report{Said: v.Name + ": " + v.State}, err
 			}})
 	})
