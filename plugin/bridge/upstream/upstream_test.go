@@ -105,7 +105,18 @@ func TestSignIn(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "not now") || asked != 1 || signed != 2 {
 			t.Errorf("HTTP/1.1 %v: %v, signed %d times, asked %d times", http1, err, signed, asked)
 		}
+		err = up.SignIn(t.Context(), func(context.Context) (crypto.Signer, error) { return leaver{r.key}, nil })
+		if !errors.Is(err, context.Canceled) || errors.Is(err, ErrUnreachable) {
+			t.Errorf("HTTP/1.1 %v: who was asked left: %v", http1, err)
+		}
 	}
+}
+
+// leaver is a key whose owner leaves when asked.
+type leaver struct{ crypto.Signer }
+
+func (leaver) Sign(io.Reader, []byte, crypto.SignerOpts) ([]byte, error) {
+	return nil, context.Canceled
 }
 
 // slow is a key that says when it is asked to sign, and waits.
