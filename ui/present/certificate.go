@@ -25,7 +25,8 @@ func Certificate(c *x509.Certificate) string {
 	return "serial " + c.SerialNumber.Text(16)
 }
 
-// is left, 0 to 1.
+// Expiry says how long a certificate is still good, which share of its life is left, 0
+// to 1, and how good that is. c may be nil.
 func Expiry(c *x509.Certificate, now time.Time) (words string, left float64, l Level) {
 	if c == nil {
 		return "", 0, Quiet

@@ -107,7 +107,7 @@ type TokenRow struct {
 // TokenRowOf puts a ticket or a bootstrap token into a row.
 func TokenRowOf(t desk.BootstrapToken, now time.Time) TokenRow {
 	r := TokenRow{Kind: "token", Token: text.Clean(t.Token), Expires: "never", For: Note(t.Description),
-		Usages: text.Clean(strings.Join(t.Usages, ", ")), Groups: text.Clean(strings.Join(PlainGroups(t.Groups), ", "))}
+		Usages: text.Clean(strings.Join(t.Usages, ", ")), Groups: text.Clean(strings.Join(plainGroups(t.Groups), ", "))}
 	if terms, err := ticket.ParseDescription(t.Description); err == nil {
 		r.Kind, r.For = "ticket", Note(strings.Join(append([]string{terms.User}, terms.Groups...), ", "))
 	}

@@ -49,8 +49,8 @@ func PINWords(t hsm.TokenInfo, d *hsm.Details) string {
 // blocked is the state of a PIN or PUK without tries left.
 const blocked = "blocked"
 
-// TriesWords is the counter of a PUK: "default, 2 of 3 tries left". t may be nil.
-func TriesWords(t *hsm.Tries) string {
+// triesOf is the counter of a PUK: "default, 2 of 3 tries left". t may be nil.
+func triesOf(t *hsm.Tries) string {
 	switch {
 	case t == nil:
 		return ""
@@ -69,8 +69,8 @@ func triesLeft(t hsm.Tries) string {
 	return hsm.TriesLeft(t.Left)
 }
 
-// ManagementKeyWords describes a PIV management key: "aes-192, default".
-func ManagementKeyWords(m hsm.ManagementKeyState) string {
+// managementKey describes a PIV management key: "aes-192, default".
+func managementKey(m hsm.ManagementKeyState) string {
 	var parts []string
 	if m.Algorithm != "" {
 		parts = append(parts, string(m.Algorithm))
@@ -103,7 +103,7 @@ func Secrets(t hsm.TokenInfo, d *hsm.Details) []Fact {
 		return facts
 	}
 	if d.PUK != nil {
-		puk := Fact{Name: "PUK", Value: TriesWords(d.PUK)}
+		puk := Fact{Name: "PUK", Value: triesOf(d.PUK)}
 		switch {
 		case d.PUK.Left == 0:
 			puk.Level = Bad
@@ -112,7 +112,7 @@ func Secrets(t hsm.TokenInfo, d *hsm.Details) []Fact {
 		}
 		facts = append(facts, puk)
 	}
-	key := Fact{Name: "Management key", Value: ManagementKeyWords(d.ManagementKey)}
+	key := Fact{Name: "Management key", Value: managementKey(d.ManagementKey)}
 	if d.ManagementKey.Default {
 		key.Level = Warn
 		key.Note = "the default management key is in force; `kubehsm token management-key set --protect` replaces it"

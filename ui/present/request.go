@@ -18,8 +18,8 @@ const (
 	maxCell = 64
 )
 
-// Foreign is what somebody else wrote, cut for a cell of a list.
-func Foreign(s string) string { return text.Truncate(text.Clean(s), maxCell) }
+// foreign is what somebody else wrote, cut for a cell of a list.
+func foreign(s string) string { return text.Truncate(text.Clean(s), maxCell) }
 
 // Note is what somebody else wrote, cut where it would push the rest out of sight.
 func Note(s string) string { return text.Truncate(text.Clean(s), maxNote) }
@@ -50,11 +50,11 @@ func Filed(v request.View, now time.Time) []Section {
 func requestFacts(v request.View, now time.Time) []Fact {
 	state := text.Clean(v.State)
 	if v.Reason != "" {
-		state += " (" + Foreign(v.Reason) + ")"
+		state += " (" + foreign(v.Reason) + ")"
 	}
 	ticketFor, groups, filed := "", v.RequesterGroups, ""
 	if v.Ticket != nil {
-		ticketFor, groups = request.TermsWords(*v.Ticket), PlainGroups(groups)
+		ticketFor, groups = request.TermsWords(*v.Ticket), plainGroups(groups)
 	}
 	if !v.Created.IsZero() {
 		filed = Date(v.Created) + " (" + Age(now.Sub(v.Created)) + " ago)"
@@ -140,15 +140,15 @@ type RequestRow struct {
 
 // RequestRowOf puts a request into a row.
 func RequestRowOf(v request.View, now time.Time) RequestRow {
-	return RequestRow{Age: Age(now.Sub(v.Created)), State: text.Clean(v.State), Requester: Foreign(v.Requester), User: Foreign(v.User),
-		Groups: Foreign(strings.Join(v.Groups, ", ")), Name: text.Clean(v.Name), Signer: text.Clean(v.SignerName)}
+	return RequestRow{Age: Age(now.Sub(v.Created)), State: text.Clean(v.State), Requester: foreign(v.Requester), User: foreign(v.User),
+		Groups: foreign(strings.Join(v.Groups, ", ")), Name: text.Clean(v.Name), Signer: text.Clean(v.SignerName)}
 }
 
 // NoRequests is said where there are none.
 const NoRequests = "There are no requests."
 
-// PlainGroups leaves out the groups that carry a ticket's terms, which are said in
+// plainGroups leaves out the groups that carry a ticket's terms, which are said in
 // words.
-func PlainGroups(groups []string) []string {
+func plainGroups(groups []string) []string {
 	return slices.DeleteFunc(slices.Clone(groups), func(g string) bool { return strings.HasPrefix(g, ticket.TermsPrefix) })
 }
