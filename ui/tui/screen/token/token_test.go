@@ -408,12 +408,13 @@ func TestAttestation(t *testing.T) {
 	unproven := a
 	unproven.Intermediate = a.Statement // a chain that ends with no maker
 	for _, c := range []struct {
+		name string
 		says hsm.Attestation
 		want []string
 	}{
-		{a, []string{"generated on YubiKey 5C Nano 15732500, firmware 5.4.3", "It is verified to Yubico PIV Root CA Serial 263751",
+		{"verified", a, []string{"generated on YubiKey 5C Nano 15732500, firmware 5.4.3", "It is verified to Yubico PIV Root CA Serial 263751",
 			"for this very key"}},
-		{unproven, []string{"It is NOT verified", "can claim anything"}},
+		{"unproven", unproven, []string{"It is NOT verified", "can claim anything"}},
 	} {
 		w := screentest.New(t)
 		card := w.Cards.Add(hsmtest.FakeOptions{Serial: "12345678", Can: hsmtest.Administered()})
@@ -426,6 +427,8 @@ func TestAttestation(t *testing.T) {
 		for _, s := range c.want {
 			r.Sees(s)
 		}
+		t.Run(c.name, r.Golden)
+		r.Send(tea.WindowSizeMsg{Width: 120, Height: 40})
 		r.Press("esc", "x")
 		r.Sees("kubehsm key attest --key")
 	}
