@@ -53,7 +53,10 @@ func TestOverwrite(t *testing.T) {
 	r.Press("enter")
 	r.Sees("Which cluster")
 	r.Press("x")
-	r.Sees("kubehsm enroll --key")
+	r.Sees("kubehsm enroll", "--key", "'piv:serial=12345678;slot=9a'")
+	if strings.Contains(r.View(), "--slot") {
+		t.Errorf("a key that is reused is made:\n%s", r.View())
+	}
 }
 
 // TestDefaultsAreToldFirst: what stops the enrollment is said before its questions.

@@ -3,6 +3,7 @@ package enroll
 import (
 	"fmt"
 
+	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/ui/tui/theme"
 )
 
@@ -11,7 +12,11 @@ func (m *wizard) commands() []string {
 	if m.at >= stageReview && m.plan.ready {
 		return m.plan.Commands
 	}
-	return []string{m.Enroller.Command(m.opts)}
+	o := m.opts
+	if o.Key.Scheme != "" { // which names its token, and is not made
+		o.Token, o.Generate = hsm.URI{}, hsm.GenerateOptions{}
+	}
+	return []string{m.Enroller.Command(o)}
 }
 
 // heading draws a page's question, and a blank line where there is room.
