@@ -79,7 +79,7 @@ type failure struct {
 	name string
 	kind string // of the steps that can fail so
 	// strike has it happen.
-	strike func(w *World, stop func()) (error, Fate)
+	strike func(w *World, stop func()) (Fate, error)
 	// answers take the place of the answer to a question.
 	answers func(stop func()) []hsmtest.Answer
 	is      func(error) bool
@@ -102,9 +102,9 @@ func unreachable(err error) bool {
 // failures are the ways in which something fails.
 var failures = []failure{
 	{name: "removed", kind: "token", is: oneOf(hsm.ErrRemoved, hsm.ErrNoToken),
-		strike: func(w *World, _ func()) (error, Fate) { w.Card.Unplug(); return nil, 0 }},
+		strike: func(w *World, _ func()) (Fate, error) { w.Card.Unplug(); return 0, nil }},
 	{name: "ctrl-c", kind: "token", is: oneOf(context.Canceled),
-		strike: func(_ *World, stop func()) (error, Fate) { stop(); return context.Canceled, 0 }},
+		strike: func(_ *World, stop func()) (Fate, error) { stop(); return 0, context.Canceled }},
 	{name: "cancelled", kind: "prompt", is: oneOf(hsm.ErrCancelled),
 		answers: func(func()) []hsmtest.Answer { return []hsmtest.Answer{hsmtest.Cancel()} }},
 	{name: "nobody to ask", kind: "prompt", is: oneOf(hsm.ErrNoTerminal),
@@ -117,15 +117,15 @@ var failures = []failure{
 		}},
 	{name: "forbidden", kind: "request", is: func(err error) bool {
 		return apierrors.IsForbidden(err) || errors.Is(err, bootstraptoken.ErrForbidden)
-	}, strike: func(*World, func()) (error, Fate) { return nil, 403 }},
+	}, strike: func(*World, func()) (Fate, error) { return 403, nil }},
 	{name: "500", kind: "request", is: func(err error) bool { return err != nil },
-		strike: func(*World, func()) (error, Fate) { return nil, 500 }},
+		strike: func(*World, func()) (Fate, error) { return 500, nil }},
 	{name: "gone", kind: "request", hints: true, is: unreachable,
-		strike: func(w *World, _ func()) (error, Fate) { w.Server.Gone(); return nil, Dropped }},
+		strike: func(w *World, _ func()) (Fate, error) { w.Server.Gone(); return Dropped, nil }},
 	{name: "cut", kind: "request", is: unreachable,
-		strike: func(*World, func()) (error, Fate) { return nil, Cut }},
+		strike: func(*World, func()) (Fate, error) { return Cut, nil }},
 	{name: "ctrl-c", kind: "request", is: oneOf(context.Canceled),
-		strike: func(_ *World, stop func()) (error, Fate) { stop(); return nil, Held }},
+		strike: func(_ *World, stop func()) (Fate, error) { stop(); return Held, nil }},
 }
 
 // Try runs all tries.
@@ -150,7 +150,7 @@ func (c UseCase) Try(t *testing.T) {
 }
 
 // watch calls each at every step of w; asked is to be called as something is asked.
-func watch(w *World, each func(step) (error, Fate)) (asked func()) {
+func watch(w *World, each func(step) (Fate, error)) (asked func()) {
 	var mu sync.Mutex
 	seen := map[string]int{}
 	count := func(kind, what string) step {
@@ -160,12 +160,12 @@ func watch(w *World, each func(step) (error, Fate)) (asked func()) {
 		return step{kind: kind, what: what, nth: seen[kind+what]}
 	}
 	w.Card.Before(func(_ context.Context, op hsmtest.Op) error {
-		err, _ := each(count("token", string(op)))
+		_, err := each(count("token", string(op)))
 		return err
 	})
 	if w.Server != nil {
 		w.Server.Before(func(right string) Fate {
-			_, fate := each(count("request", right))
+			fate, _ := each(count("request", right))
 			return fate
 		})
 	}
@@ -184,11 +184,11 @@ func (w *World) rest() {
 func (c UseCase) succeed(t *testing.T) (steps []step, done []string) {
 	w := c.World(t)
 	var mu sync.Mutex
-	asks := watch(w, func(s step) (error, Fate) {
+	asks := watch(w, func(s step) (Fate, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		steps = append(steps, s)
-		return nil, 0
+		return 0, nil
 	})
 	answers := slices.Clone(c.Answers)
 	for i := range answers {
@@ -239,12 +239,12 @@ func (c UseCase) fail(t *testing.T, steps []step, at step, f failure, done []str
 		answers = slices.Concat(c.Answers[:nth-1], f.answers(stop))
 	}
 	var struck atomic.Bool
-	watch(w, func(s step) (error, Fate) {
+	watch(w, func(s step) (Fate, error) {
 		if f.strike != nil && s.kind == at.kind && s.what == at.what && s.nth == at.nth {
 			struck.Store(true)
 			return f.strike(w, stop)
 		}
-		return nil, 0
+		return 0, nil
 	})
 	err := c.Do(ctx, w, hsmtest.NewScript(t, answers...).Lax())
 	w.rest()
