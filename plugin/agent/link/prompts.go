@@ -40,7 +40,8 @@ func newPrompts(ctx context.Context, c *Client, o Options, clock *clock) *prompt
 	if o.Prompter == nil {
 		o.Prompter = nobody
 	}
-	return &prompts{ctx: ctx, cancel: cancel, client: c, o: o, clock: clock, shown: map[int]shownPrompt{}, waits: map[int]bool{}}
+	return &prompts{ctx: ctx, cancel: cancel, client: c, o: o, clock: clock,
+		shown: map[int]shownPrompt{}, waits: map[int]bool{}}
 }
 
 // nobody is at the client.

@@ -42,7 +42,8 @@ type closing struct {
 }
 
 func newHeld(uri hsm.URI, o Options) *Held {
-	return &Held{uri: uri, o: o, opening: make(chan struct{}, 1), asking: make(chan struct{}, 1), questions: newOpenQuestions()}
+	return &Held{uri: uri, o: o, opening: make(chan struct{}, 1), asking: make(chan struct{}, 1),
+		questions: newOpenQuestions()}
 }
 
 // URI names the token, and none of its keys.
