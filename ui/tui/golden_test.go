@@ -43,10 +43,11 @@ func scenes() []scene {
 		{name: "reset", walk: func(r *rig) { atToken(r); r.Press("X"); r.Sees("Type 12345678") }},
 		{name: "attestation", walk: func(r *rig) {
 			atDesk(r)
-			r.Press("ctrl+p", `"verify"`)
-			r.opens("enter")
+			r.Press("v")
+			r.Sees("Against Yubico's published roots.")
 			r.Press(`"../../hsm/attest/testdata/yubikey5.pem"`, "enter")
 			r.Sees("What ../../hsm/attest/testdata/yubikey5.pem states", "firmware")
+			r.settle()
 		}},
 		{name: "requests", walk: atRequests},
 		{name: "look", walk: toLook},
