@@ -102,7 +102,7 @@ func TestJourneyAdministration(t *testing.T) {
 	lab.Fill(s, "╭─ PIV PIN of", "PIV PIN", ownPIN)
 	s.WaitFor("the key is made", "ecdsa-p256")
 	s.Type("t")
-	s.WaitFor("What the token says of the key in slot 9a", serial+", firmware 5.7.1, PIN once, touch never", "NOT verified")
+	s.WaitFor("What the token says of the key in slot 9a", serial+", firmware 5.7.1", "touch never", "NOT verified")
 	s.Press(term.Escape)
 	s.WaitGone("What the token says")
 	s.Type("T")
