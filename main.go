@@ -49,7 +49,7 @@ func terminalUI(ctx context.Context, o cli.TUIOptions) error {
 	if o.Enroll {
 		start = tui.ScreenEnroll
 	}
-	outcome, err := tui.Run(ctx, tui.Options{Flow: o.Env, Start: start, Enroll: o.Options,
+	outcome, err := tui.Run(ctx, tui.Options{Env: o.Env, Start: start, Enroll: o.Options,
 		ClusterProgress: o.ClusterProgress, ReadOnly: o.ReadOnly, Finishing: o.Env.Finishing})
 	if err == nil && outcome.Interrupted && outcome.Result == nil {
 		return context.Canceled

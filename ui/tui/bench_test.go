@@ -74,7 +74,7 @@ func BenchmarkKeyToFrame(b *testing.B) {
 func BenchmarkFirstFrame(b *testing.B) {
 	w := screentest.New(b)
 	for b.Loop() {
-		m, end := tui.Model(b.Context(), tui.Options{Flow: w.Env, Env: []string{"LANG=C.UTF-8"}}, tuitest.Now)
+		m, end := tui.Model(b.Context(), tui.Options{Env: w.Env, Environ: []string{"LANG=C.UTF-8"}}, tuitest.Now)
 		m.Init()
 		m.Update(tea.WindowSizeMsg{Width: 120, Height: 40})
 		if m.View().Content == "" {

@@ -55,7 +55,7 @@ func start(t *testing.T) *program {
 	t.Helper()
 	w := newWorld(t)
 	began := time.Now() // a clock that goes, from the tests' day on
-	o := tui.Options{Flow: w.Env, Start: tui.ScreenEnroll, Env: []string{"LANG=C.UTF-8"}}
+	o := tui.Options{Env: w.Env, Start: tui.ScreenEnroll, Environ: []string{"LANG=C.UTF-8"}}
 	m, end := tui.Model(context.Background(), o, func() time.Time { return tuitest.Now().Add(time.Since(began)) })
 	s := &program{t: t, w: &watched{Model: m}, world: w}
 	s.tm = teatest.NewTestModel(t, s.w, teatest.WithInitialTermSize(100, 30),

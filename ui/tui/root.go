@@ -60,7 +60,7 @@ func Model(ctx context.Context, o Options, clock func() time.Time) (root tea.Mod
 }
 
 func newModelWith(ctx context.Context, o Options, t timing) *model {
-	flow := *o.Flow
+	flow := *o.Env
 	all := shared{flow: &flow, runner: task.New(ctx), keys: keys.Default()}
 	all.runner.Finishing = o.Finishing
 	sources := store.Sources{Tokens: token.Tokens{Env: &flow}, Contexts: contexts.New(&flow), Unfinished: enrolling.NewStore(&flow)}
@@ -70,8 +70,8 @@ func newModelWith(ctx context.Context, o Options, t timing) *model {
 	flow.Prompter, flow.Waiting = all.prompter, waits
 	screens := &factory{shared: all}
 	m := &model{
-		shared: all, clock: t.clock, now: t.clock(), readOnly: o.ReadOnly, terminal: newTerminal(o.Env),
-		getenv: func(name string) string { return lookup(o.Env, name) },
+		shared: all, clock: t.clock, now: t.clock(), readOnly: o.ReadOnly, terminal: newTerminal(o.Environ),
+		getenv: func(name string) string { return lookup(o.Environ, name) },
 		nav:    navigation{sections: screens.sections()},
 	}
 	m.operations = operations{shared: all, dialogs: &m.dialogs, toasts: &m.toasts, readOnly: o.ReadOnly}

@@ -31,9 +31,9 @@ const (
 
 // Options say what to run and where.
 type Options struct {
-	// Flow is what the use cases work with. It is copied, and its questions are asked
+	// Env is what the use cases work with. It is copied, and its questions are asked
 	// on the screen.
-	Flow *env.Env
+	Env *env.Env
 	// Start is the first screen; "" is [ScreenTokens].
 	Start ScreenID
 	// Enroll pre-fills the enrollment wizard.
@@ -46,8 +46,8 @@ type Options struct {
 	// In and Out are the terminal; nil means the standard streams.
 	In  io.Reader
 	Out io.Writer
-	// Env is the environment that tells what the terminal can do; nil means the process's.
-	Env []string
+	// Environ is the environment that tells what the terminal can do; nil means the process's.
+	Environ []string
 	// Finishing is told while something goes on that must not be left half-way; may be nil.
 	Finishing hsm.Finishing
 }
@@ -75,10 +75,10 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 	if o.Out == nil {
 		o.Out = os.Stdout
 	}
-	if o.Env == nil {
-		o.Env = os.Environ()
+	if o.Environ == nil {
+		o.Environ = os.Environ()
 	}
-	if err := Usable(o.In, o.Out, o.Env); err != nil {
+	if err := Usable(o.In, o.Out, o.Environ); err != nil {
 		return Outcome{}, err
 	}
 	// bubbletea writes every key into the file that TEA_TRACE names, typed PINs too.
@@ -91,7 +91,7 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 	}
 	m := newModel(ctx, o)
 	_, err = tea.NewProgram(m,
-		tea.WithContext(ctx), tea.WithInput(o.In), tea.WithOutput(o.Out), tea.WithEnvironment(o.Env),
+		tea.WithContext(ctx), tea.WithInput(o.In), tea.WithOutput(o.Out), tea.WithEnvironment(o.Environ),
 		tea.WithoutSignalHandler(),
 	).Run()
 	m.close(closeGrace)

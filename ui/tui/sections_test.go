@@ -54,7 +54,7 @@ func TestNumbersAreTextInForms(t *testing.T) {
 // TestWheel moves as the arrows do, where the mouse was asked for.
 func TestWheel(t *testing.T) {
 	w := newWorld(t)
-	r := &rig{Rig: w.Start(100, 30, tui.Options{Env: []string{"KUBEHSM_MOUSE=1"}}), world: w}
+	r := &rig{Rig: w.Start(100, 30, tui.Options{Environ: []string{"KUBEHSM_MOUSE=1"}}), world: w}
 	atTokens(r)
 	if r.Frame().MouseMode == tea.MouseModeNone {
 		t.Error("the mouse is off")

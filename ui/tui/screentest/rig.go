@@ -56,7 +56,7 @@ func (w *World) at(section string, o tui.Options) *Rig {
 func (w *World) Start(width, height int, o tui.Options) *Rig {
 	w.T.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	o.Flow, o.Env = w.Env, append([]string{"LANG=C.UTF-8"}, o.Env...)
+	o.Env, o.Environ = w.Env, append([]string{"LANG=C.UTF-8"}, o.Environ...)
 	var end func(time.Duration)
 	r := &Rig{World: w, Rig: tuitest.New(w.T, width, height, func(clock func() time.Time) tea.Model {
 		var m tea.Model
