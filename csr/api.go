@@ -26,7 +26,7 @@ const callTimeout = 60 * time.Second
 // forecastTimeout bounds each question: a forecast is worth a moment, no more.
 const forecastTimeout = 10 * time.Second
 
-// api is how one API server is spoken to.
+// api holds the clients that speak to one API server.
 type api struct {
 	host           string // its address as configured
 	params         runtime.ParameterCodec

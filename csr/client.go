@@ -16,10 +16,10 @@ import (
 // cluster. It is safe for concurrent use.
 type Client struct{ *api }
 
-// Rights is who the caller is in this cluster, and what is allowed there.
+// Rights returns what tells who the caller is in this cluster, and what is allowed there.
 func (c *Client) Rights() Rights { return Rights{c.api} }
 
-// ControlPlane is what can be seen of what runs this cluster.
+// ControlPlane returns what tells of this cluster's control plane.
 func (c *Client) ControlPlane() ControlPlane { return ControlPlane{c.api} }
 
 // Ref names one request for good: a name can be used again, a UID cannot.

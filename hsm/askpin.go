@@ -12,13 +12,12 @@ import (
 // maxAsks bounds how often one call of [AskPIN] or [AskNewPIN] asks.
 const maxAsks = 3
 
-// AskPIN is the one way a PIN reaches a token. It reads the PIN state (state
-// must not spend a try, and is that of the secret that is asked for), refuses a locked
-// one before anybody types, wants a separate yes for the last try, asks p, turns away what cannot be the PIN (a
-// YubiKey one-time password typed by a touch, a wrong length) without spending
-// a try, and hands the rest to try. A refused PIN ([*PINError]) is asked for
-// again, at most three times in all; nothing is ever tried that was not typed
-// for it.
+// AskPIN is the one way a PIN reaches a token. It reads the state of the secret that it
+// asks for (state must not spend a try), refuses a blocked PIN before anybody types, wants
+// a separate yes for the last try, and asks p. It turns away what cannot be the PIN (a
+// YubiKey one-time password typed by a touch, a wrong length) without spending a try, and
+// hands the rest to try. It asks again for a refused PIN ([*PINError]), at most three times
+// in all. It never tries a PIN that was not typed for that try.
 //
 // Errors: [ErrPINLocked], [ErrPINNotSet], [ErrCancelled], [ErrNoTerminal],
 // [*PINError], or whatever state and try return.

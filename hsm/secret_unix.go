@@ -5,8 +5,9 @@ package hsm
 import "golang.org/x/sys/unix"
 
 // KeepInRAM keeps the pages of b, and of its capacity, out of swap (mlock(2)) for the life
-// of the process. It is done where the user's limit allows, which must not keep a person
-// from signing in; a page is 4 KiB or so, and the usual limit is some MiB.
+// of the process, as far as the user's limit allows. Beyond the limit it does nothing,
+// since that must not keep a person from signing in. A page is 4 KiB or so, and the usual
+// limit is some MiB.
 func KeepInRAM(b []byte) {
 	if cap(b) > 0 {
 		_ = unix.Mlock(b[:cap(b)])

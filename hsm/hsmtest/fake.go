@@ -46,8 +46,8 @@ type FakeOptions struct {
 	TouchPolicy hsm.TouchPolicy
 	// Can is what it can do beside what every fake can, see [Administered].
 	Can hsm.Abilities
-	// Seed, if not "", makes the keys of elliptic curves that are generated on it the same in every
-	// run.
+	// Seed, if not "", makes the elliptic-curve keys that the token generates the same in
+	// every run.
 	Seed string
 }
 
@@ -65,7 +65,7 @@ const (
 	OpDelete           Op = "delete"
 	OpSign             Op = "sign"       // before the touch
 	OpAdminister       Op = "administer" // all of [hsm.Administration] but AllSlots
-	OpChange           Op = "change"     // what of it changes the token, after all answers
+	OpChange           Op = "change"     // the part of it that changes the token, after all answers
 )
 
 // FakeToken is one token of a [Fake], with the strings a test pulls.

@@ -11,8 +11,9 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 )
 
-// AddAttested puts a key into a slot that the token attests from now on, by a statement of
-// a real one. The key is the statement's, which the token shows and cannot use.
+// AddAttested puts a key into a slot. The token attests it from now on with a, the
+// statement of a real token. The key is the one in the statement: the fake token shows it,
+// but cannot sign with it.
 func (t *FakeToken) AddAttested(slot string, a hsm.Attestation) error {
 	cert, err := x509.ParseCertificate(a.Statement)
 	if err != nil {
@@ -27,7 +28,7 @@ func (t *FakeToken) AddAttested(slot string, a hsm.Attestation) error {
 	return nil
 }
 
-// shown is a key of which only the public half is there.
+// shown is a key whose private half is not on the fake token.
 type shown struct{ public crypto.PublicKey }
 
 func (s shown) Public() crypto.PublicKey { return s.public }

@@ -60,7 +60,7 @@ func (t *Token) Details(ctx context.Context) (hsm.Details, error) {
 		if _, d.Attests, err = s.Objects.Attester(); err != nil && !applet.Refused(err) {
 			return d, err
 		}
-		d.FormFactor, d.FIPS, err = s.FormFactor() // last: it leaves the application
+		d.FormFactor, d.FIPS, err = s.FormFactor() // the form factor comes last: reading it leaves the application
 		return d, err
 	})
 }

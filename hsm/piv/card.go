@@ -90,7 +90,7 @@ func (c *card) order(readers []pcsc.Reader) []pcsc.Reader {
 		case !r.Present:
 		case r.Name == c.reader:
 			first = append(first, r)
-		case c.info.Serial != "": // a card that cannot be known is known by its place
+		case c.info.Serial != "": // a card without an identity is known by its reader alone
 			rest = append(rest, r)
 		}
 	}
@@ -135,7 +135,7 @@ func (c *card) begin(s *applet.Session) error {
 	return s.Commit()
 }
 
-// keep keeps a PIN that the card accepted where it is now.
+// keep keeps a PIN that the card accepted in the reader where it is now.
 func (c *card) keep(pin *hsm.Secret) {
 	in := pcsc.Reader{Name: c.place()}
 	readers, err := c.cards.system.Readers()

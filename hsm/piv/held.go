@@ -63,7 +63,7 @@ func (h *heldPIN) notice(r pcsc.Reader) {
 }
 
 // prove proves the PIN to the card. It never spends the last try on it, and forgets a
-// PIN that the card refuses: both ask again (errNeedPIN).
+// PIN that the card refuses. In both cases it returns errNeedPIN, so that a person is asked.
 func (h *heldPIN) prove(s *applet.Session) error {
 	pin := h.copy()
 	if pin == nil {

@@ -17,7 +17,7 @@ func manage(ctx context.Context, t *Token, p hsm.Prompter, f func(*applet.Sessio
 	return err
 }
 
-// managed runs f with the management key proved, asking for what it takes.
+// managed runs f with the management key proved, and asks p for whatever that takes.
 func managed[T any](ctx context.Context, t *Token, p hsm.Prompter, f func(*applet.Session) (T, error)) (T, error) {
 	for asked := false; ; asked = true {
 		v, err := on(ctx, t.card, func(s *applet.Session) (T, error) {

@@ -14,7 +14,7 @@ import (
 type Token struct {
 	card   *card
 	asking chan struct{} // one question about the PIN at a time
-	closed func(*Token)  // is told of the end
+	closed func(*Token)  // callback for when the token is closed
 }
 
 var _ hsm.Token = (*Token)(nil)
@@ -74,7 +74,7 @@ func (t *Token) Lock() error {
 	ctx, cancel := context.WithTimeout(context.Background(), lockPatience)
 	defer cancel()
 	err := do(ctx, t.card, func(s *applet.Session) error {
-		s.PINs.LeftVerified() // the session's end forgets it
+		s.PINs.LeftVerified() // the end of the session makes the card forget the PIN
 		return nil
 	})
 	if errors.Is(err, hsm.ErrRemoved) || errors.Is(err, hsm.ErrNoToken) || errors.Is(err, hsm.ErrBusy) ||

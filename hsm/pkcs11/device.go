@@ -15,8 +15,8 @@ import (
 // device is one token, shared by all who opened it.
 type device struct {
 	users  atomic.Int32
-	asking gate // held while the PIN is asked for
-	gate   gate // held while the token works; guards the session
+	asking gate // gate of questions: one question for the PIN at a time
+	gate   gate // gate of the session: one piece of work at a time
 	session
 }
 

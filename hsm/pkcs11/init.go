@@ -50,7 +50,7 @@ func (d *Driver) Initialize(ctx context.Context, u hsm.URI, o hsm.InitializeOpti
 	default:
 		err = s.begin(ctx, p)
 	}
-	if err == nil || s.done.Initialized { // what was opened before is no more
+	if err == nil || s.done.Initialized { // sessions that were opened before are gone
 		d.forget(s.d)
 		return s.done, err
 	}
@@ -154,7 +154,7 @@ func (s *setup) format(so, user *hsm.Secret) error {
 	if s.done, err = m.token(slot); err == nil && s.done.Label != s.label {
 		err = fmt.Errorf("%w: the token is in another slot now", hsm.ErrModule)
 	}
-	s.done.Initialized = true // whatever else goes wrong
+	s.done.Initialized = true // the token is erased, whatever goes wrong now
 	if err == nil {
 		err = m.readWrite(slot, func(sh p11.SessionHandle) error {
 			return m.asSO(sh, so, func() error { return m.lib.initPIN(m.ctx, sh, user) })

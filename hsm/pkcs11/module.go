@@ -88,7 +88,7 @@ func load(ctx context.Context, m Module, o Options) (*module, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(m.Path); err != nil { // said plainly; the loader's own words differ by system
+	if _, err := os.Stat(m.Path); err != nil { // plain words: the loader's own differ by system
 		return nil, hint.With(fmt.Errorf("%w: %s does not exist", hsm.ErrModule, m.Path),
 			"install the token's PKCS#11 library")
 	}

@@ -31,7 +31,7 @@ type Module struct {
 	// many libraries find their configuration by it. It stays there.
 	Env map[string]string
 
-	real string // its identity, see [p11kit.Real], once it was looked up
+	real string // identity of the module, see [p11kit.Real]; "" until it was looked up
 }
 
 // named tells whether a URI's module-name (RFC 7512 section 2.3) means m.

@@ -44,7 +44,7 @@ func (s *session) ensure(ctx context.Context) error {
 			return err
 		}
 	}
-	s.seen = time.Time{} // whatever comes next looks again
+	s.seen = time.Time{} // the next caller looks again
 	var state p11.SessionInfo
 	err := s.module.lock.shared(ctx, func() (err error) {
 		s.sh, err = s.module.ctx.OpenSession(s.slot, p11.CKF_SERIAL_SESSION)
@@ -93,7 +93,7 @@ func (s *session) stillUsable() bool {
 // drop forgets a session that is gone, and the login with it.
 func (s *session) drop() {
 	if s.open {
-		_ = s.module.ctx.CloseSession(s.sh) // it is gone, or of no more use
+		_ = s.module.ctx.CloseSession(s.sh) // the session is gone, or of no more use
 	}
 	s.open = false
 	s.unlocked.Store(false)

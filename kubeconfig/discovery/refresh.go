@@ -85,7 +85,7 @@ func refresh(ctx context.Context, info cluster.Cluster, l Limits, p pace) (Updat
 	return u, nil
 }
 
-// merge is old with what fresh says.
+// merge returns old, changed by what fresh says.
 func merge(old, fresh cluster.Cluster) cluster.Cluster {
 	old.Server = fresh.Server
 	if len(fresh.CAData) > 0 {

@@ -32,7 +32,8 @@ type Wait struct {
 type Waiter interface {
 	// Process is the program that waits.
 	Process() process.ID
-	// Sees tells whether its person sees the question that w is about, which by shows.
+	// Sees tells whether the person at that program sees the question that w is about and
+	// that by shows.
 	Sees(w Wait, by Responder) bool
 	// ShowWait shows w until done is called.
 	ShowWait(w Wait) (done func())

@@ -29,8 +29,8 @@ var (
 type Enrollment struct {
 	// Name matches ^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$.
 	Name string `json:"name"`
-	// Cluster is the API server as the user enrolled it. That it is not verified the
-	// user has asked for by the server's name; no kubeconfig can.
+	// Cluster is the API server as the user enrolled it. It is unverified only if the user
+	// has asked for that by the server's name: a kubeconfig cannot turn verification off.
 	Cluster cluster.Cluster `json:"cluster"`
 	// Key names the key on its token.
 	Key hsm.URI `json:"key"`

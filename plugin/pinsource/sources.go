@@ -88,9 +88,9 @@ func (p *Sources) Before(next ask.Func) ask.Func {
 	return func(ctx context.Context, q ask.Question) (ask.Answer, error) { return p.first(ctx, next, q) }
 }
 
-// Lazy is [Sources.Before] with sources, and with who is asked next, that made returns. It
-// is called once, when somebody is asked: most runs ask nobody, and need not read the
-// user's configuration.
+// Lazy is [Sources.Before] with the sources, and the next to ask, that made returns. made is
+// called once, when somebody is asked: most runs ask nobody, and need not read the user's
+// configuration.
 func Lazy(made func() (p *Sources, next ask.Func, err error)) ask.Func {
 	var (
 		once sync.Once

@@ -77,7 +77,7 @@ func (l *lister) result(ctx context.Context, r *reading, late <-chan struct{}) (
 	return nil, []hsm.Problem{{Source: l.name, Err: err}}, nil
 }
 
-// lateAfter returns what is closed when wait is over; never if that is 0.
+// lateAfter returns a channel that is closed when wait is over, or never if wait is 0.
 func lateAfter(wait time.Duration) (late <-chan struct{}, stop func()) {
 	if wait == 0 {
 		return nil, func() {}

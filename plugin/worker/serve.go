@@ -36,8 +36,8 @@ var errHung = errors.New("the worker takes too long")
 type worker struct {
 	tokens  Tokens
 	drivers hsm.Drivers
-	limit   time.Duration // limit of abandonedTimeout
-	hung    func()        // called when the limit has passed
+	limit   time.Duration // abandonedTimeout, or a test's
+	hung    func()        // callback for when the limit has passed
 	mu      sync.Mutex
 	token   Token
 }

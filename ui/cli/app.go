@@ -160,7 +160,7 @@ func (a *app) prompter(options ...func(*prompt.Options)) hsm.Prompter {
 			}
 			sources := a.sources
 			switch {
-			case a.pinFD >= 0: // given for this very run
+			case a.pinFD >= 0: // the PIN was given for this very run
 				sources = nil
 			case a.environ == nil: // no drivers yet
 				if sources, err = pinsource.Entries(config); err != nil {

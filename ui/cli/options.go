@@ -12,14 +12,14 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/enrolling"
 )
 
-// optionFlags are the flags that are options of an enrollment, of a request or of a
-// key: those of its table that a command has.
+// optionFlags are the flags of one command that are options of an enrollment, of a request
+// or of a key, as the table of options in package enrolling has them.
 type optionFlags struct {
 	on    enrolling.Commands
 	hsm   string // the flag of the token where --token is a bootstrap token
 	given enrolling.Options
-	texts []func() error // each reads a flag that is more than a word
-	risks []string       // as --accept-risk names them
+	texts []func() error // readers of the flags that are more than a word
+	risks []string       // names of risks, as given with --accept-risk
 }
 
 // bind adds the flags of commands.
@@ -81,7 +81,7 @@ func (f *optionFlags) read() (enrolling.Options, error) {
 	return f.given, nil
 }
 
-// unknown is the error for a risk that there is not.
+// unknown is the error for a risk that the command does not have.
 func (f *optionFlags) unknown(risk string) error {
 	of := "an enrollment"
 	switch {

@@ -215,7 +215,7 @@ func (w *words) sections(all []present.Section) {
 		}
 		for _, l := range s.Lines {
 			lead := ""
-			if len(s.Lines) > 1 && l.Level < present.Warn { // one alone is no list
+			if len(s.Lines) > 1 && l.Level < present.Warn { // a single line is no list
 				lead = "- "
 			}
 			w.line("%s%s", lead, marked(l.Words, l.Level))

@@ -19,8 +19,8 @@ type AuditRow struct {
 	Event      string
 	Outcome    Line
 	Enrollment string
-	Program    string // is empty where no program was concerned
-	Detail     string // is what the record tells beyond event and outcome
+	Program    string // command and process id; "" where no program was concerned
+	Detail     string // anything else that the record tells
 }
 
 // AuditRowOf puts a record into a row. verify checks the token's signature in a record

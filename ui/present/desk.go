@@ -95,8 +95,8 @@ func Rights(all []desk.RBACRight) Section {
 // TokenRow is a ticket or a bootstrap token in a list.
 type TokenRow struct {
 	Kind  string // "ticket" or "token"
-	Token string // as it may be shown
-	// Left is how long it is still good, Expires until when.
+	Token string // the token without its secret
+	// Left says how long the token is still good, Expires until when.
 	Left    Line
 	Expires string
 	// For is the user of a ticket with the groups, or what a token's maker wrote.

@@ -27,8 +27,8 @@ func respond(next ask.Func, busy func() bool) ask.Func {
 // second later, and has nobody to ask until it was found.
 const offerAgain = 100 * time.Millisecond
 
-// offer keeps offering as long as ctx lives, to whichever agent runs. once offers until
-// that one goes.
+// offer keeps offering to whichever agent runs, until ctx ends. once offers to one agent,
+// until that agent ends.
 func offer(ctx context.Context, once func(context.Context) error) error {
 	for {
 		if err := once(ctx); errors.Is(err, errors.ErrUnsupported) {

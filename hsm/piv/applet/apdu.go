@@ -34,7 +34,7 @@ const (
 // Status is a card's status word other than 9000.
 type Status uint16
 
-// NotSatisfied wants a PIN, a management key, or a touch that did not come.
+// NotSatisfied says that a PIN, a management key or a touch is missing.
 const NotSatisfied Status = 0x6982
 
 const (

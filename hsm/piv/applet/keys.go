@@ -73,7 +73,7 @@ func (k Keys) Attest(slot byte) ([]byte, error) {
 }
 
 // Sign applies the private key in a slot to a block, see [AlgorithmCode]. PIN and touch
-// are up to the caller. [NotSatisfied] if they are missing.
+// are up to the caller: without them the error is [NotSatisfied].
 func (k Keys) Sign(slot, code byte, block []byte) ([]byte, error) {
 	b, err := k.c.send(command{
 		ins: insAuthenticate, p1: code, p2: slot, data: tlv(0x7c, tlv(0x82), tlv(0x81, block)),
@@ -92,7 +92,7 @@ func (k Keys) Sign(slot, code byte, block []byte) ([]byte, error) {
 // [hsm.ErrUnsupported].
 func (k Keys) Delete(slot byte) error { return k.Move(slot, 0xff) }
 
-// Move moves a key (Yubico's MOVE KEY, firmware 5.7), the certificate beside it not.
+// Move moves a key (Yubico's MOVE KEY, firmware 5.7), but not the certificate beside it.
 func (k Keys) Move(from, to byte) error {
 	if v := k.c.version; v.Known() && !v.Since(5, 7) {
 		return errNoMove(v)
@@ -118,8 +118,8 @@ func errNoMove(v Version) error {
 }
 
 // Generate makes a key in a slot (GENERATE ASYMMETRIC KEY PAIR) by the options and the
-// code of their algorithm. Policies left to the card are not
-// sent: plain PIV cards do not know them.
+// code of their algorithm. It does not send policies that are left to the card: plain PIV
+// cards do not know them.
 func (k Keys) Generate(slot, code byte, o hsm.GenerateOptions) (*hsm.Key, error) {
 	template := tlv(0x80, []byte{code})
 	if o.PIN != hsm.PINDefault {

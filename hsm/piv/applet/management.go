@@ -100,12 +100,13 @@ func (st ManagementState) codes(n int) []byte {
 	return all
 }
 
-// ErrWrongKey: the management key was refused.
+// ErrWrongKey says that the card refused the management key.
 var ErrWrongKey = errors.New("the management key was refused")
 
-// Authenticate proves the management key to the card, and the card's knowledge
-// of it to us (SP 800-73-4 part 2 appendix A.1.1, mutual authentication). touch shows that a touch
-// may be awaited, until what it returns is called. [ErrWrongKey] if it is another key.
+// Authenticate proves the management key to the card, and the card's knowledge of it to
+// us (SP 800-73-4 part 2 appendix A.1.1, mutual authentication). touch shows that a touch
+// may be awaited, until the function that it returns is called. If the card has another
+// key, the error is [ErrWrongKey].
 func (k Management) Authenticate(st ManagementState, key []byte, touch func() func()) error {
 	for _, code := range st.codes(len(key)) {
 		err := k.mutual(code, key, st.Touch, touch)

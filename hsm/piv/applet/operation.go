@@ -46,7 +46,7 @@ func (o *Operation) Show(ctx context.Context, show func() (down func())) (done f
 	}
 	down := sync.OnceFunc(show())
 	o.line.Store(&down)
-	if o.phase.Load() == givenUp { // by somebody who did not see it
+	if o.phase.Load() == givenUp { // the one who gave it up did not see what is shown
 		down()
 	}
 	stop := context.AfterFunc(ctx, down)

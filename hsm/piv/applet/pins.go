@@ -43,7 +43,8 @@ func (p PINs) State() (hsm.PINState, error) {
 	return state, nil
 }
 
-// tries asks by an empty VERIFY. -1: the PIN is verified, and the card does not say.
+// tries asks for the PIN's tries with an empty VERIFY. It returns -1 if the card does not
+// say, for example because the PIN is verified.
 func (p PINs) tries() (int, error) {
 	_, err := p.c.send(command{ins: insVerify, p2: refPIN})
 	if err == nil {
@@ -78,7 +79,7 @@ func (p PINs) Counters() (pin, puk *hsm.Tries, err error) {
 	return pin, puk, nil
 }
 
-// counter reads the counter of PIN or PUK, nil if the card does not tell it so.
+// counter reads the counter of PIN or PUK; nil if the card's metadata do not have it.
 func (p PINs) counter(ref byte) (*hsm.Tries, error) {
 	m, err := p.c.metadata(ref)
 	switch {
@@ -132,7 +133,7 @@ func (p PINs) Verify(pin *hsm.Secret) error {
 	return pinError(hsm.PIVPIN, err)
 }
 
-// Change replaces the PIN or, with kind [hsm.PUK], that (CHANGE REFERENCE DATA,
+// Change replaces the PIN or, with kind [hsm.PUK], the PUK (CHANGE REFERENCE DATA,
 // SP 800-73-4 part 2 section 3.2.2).
 func (p PINs) Change(kind hsm.PINKind, old, fresh *hsm.Secret) error {
 	ref := byte(refPIN)

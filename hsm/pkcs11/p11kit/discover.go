@@ -21,7 +21,7 @@ import (
 type Module struct {
 	Name string // p11-kit's name, if it has one
 	Path string
-	Real string // its identity, see [Real]
+	Real string // identity of the module, see [Real]
 }
 
 // Real is the identity of the module at a path: two paths to one file are one module.

@@ -64,8 +64,8 @@ func (e *Error) Hint() string {
 	return e.Advice
 }
 
-// Of is err, which op failed with at the API server host, in words: an [*Error] where it
-// is one of this package's kinds, and else err itself, said of op.
+// Of puts into words the error err with which op failed at the API server host. The result
+// is an [*Error] where it is of one of this package's kinds, and else err with op before it.
 func Of(op, host string, err error) error {
 	switch withheld := Withheld(err); {
 	case err == nil:
@@ -87,8 +87,8 @@ func Of(op, host string, err error) error {
 	return fmt.Errorf("%s: %w", op, err)
 }
 
-// Withheld is what kubehsm's own bridge said, in place of the cluster, as it
-// refused a request (401 and 403); "" if err is anything else.
+// Withheld returns the words of kubehsm's own bridge, if it refused a request (401 and 403)
+// before the cluster saw it; "" if err is anything else.
 func Withheld(err error) string {
 	var s apierrors.APIStatus
 	if !errors.As(err, &s) || s.Status().Code != http.StatusUnauthorized && s.Status().Code != http.StatusForbidden {
@@ -101,8 +101,9 @@ func Withheld(err error) string {
 	return words
 }
 
-// Said is err in the words of the answer raw that it was made of, if these are the API
-// server's: a client without a scheme does not read them itself.
+// Said returns the error that the answer raw states, if raw is a Status of the API server,
+// and else err, which the client made of that answer: a client without a scheme does not
+// read a Status itself.
 func Said(raw []byte, err error) error {
 	var s metav1.Status
 	if err == nil || json.Unmarshal(raw, &s) != nil || s.Kind != "Status" || s.Message == "" {

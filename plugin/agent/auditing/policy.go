@@ -25,7 +25,7 @@ type Policies struct {
 	Records   *Records
 	Notify    *desktop.Notifier
 	Log       *slog.Logger
-	OnLowered func(key hsm.URI) // called when a policy of that key was lowered
+	OnLowered func(key hsm.URI) // callback for a policy of that key that was lowered
 
 	mu    sync.Mutex
 	read  bool

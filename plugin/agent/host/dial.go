@@ -47,8 +47,8 @@ func (s *dialSigner) reconnect(ctx context.Context, t *target) (crypto.Signer, e
 	return signer, err
 }
 
-// signIn returns the key of t for the connection that q waits for. Its plugin, which u
-// asks, knows the user's PIN sources itself.
+// signIn returns the key of t for the connection that q waits for. Questions go to q's
+// plugin, by u: the plugin knows the user's PIN sources itself.
 func (s *dialSigner) signIn(ctx context.Context, t *target, q auditing.Requester, u token.Use) (crypto.Signer, error) {
 	return s.signer(ctx, t, q, u, func() {})
 }

@@ -27,7 +27,8 @@ type keys struct {
 	epoch    *epoch
 }
 
-// errAsksConsent says that the agent signs nothing with a key for others.
+// errAsksConsent says that the agent signs nothing for other programs with a key whose
+// enrollment asks for consent.
 var errAsksConsent = errors.New("its enrollment asks for consent, which such a signature would go round")
 
 // enrolled finds an enrollment of the key. The error wraps
@@ -48,8 +49,8 @@ func (s *keys) enrolled(u hsm.URI) (found enrollment.Enrollment, err error) {
 	return all[i], nil
 }
 
-// public is that of an enrollment, if its kind signs with such options: a card
-// would take a text of any length where no hash is named.
+// public returns the public key of an enrollment, if keys of its kind sign with such
+// options: a card would take a text of any length where no hash is named.
 func (s *keys) public(e enrollment.Enrollment, opts crypto.SignerOpts) (crypto.PublicKey, error) {
 	chain, err := s.store.Certificate(e)
 	if err != nil {
@@ -62,8 +63,8 @@ func (s *keys) public(e enrollment.Enrollment, opts crypto.SignerOpts) (crypto.P
 // give up after 15 s themselves.
 const touchTimeout = time.Minute
 
-// sign signs with the key of an enrollment, which is public's; a lock ends it.
-// Nobody is asked for a PIN.
+// sign signs with the key of an enrollment, whose public half is public. It ends when the
+// agent locks, and asks nobody for a PIN.
 func (s *keys) sign(ctx context.Context, u token.Use, e enrollment.Enrollment, public crypto.PublicKey, r signer.Request) ([]byte, error) {
 	ctx, cancel := s.epoch.untilLocked(ctx)
 	defer cancel()
@@ -81,8 +82,8 @@ func (s *keys) sign(ctx context.Context, u token.Use, e enrollment.Enrollment, p
 	return signature, err
 }
 
-// certificate is that of the enrollment that the configuration names, or
-// of any with its key.
+// certificate returns the certificate of the enrollment that the configuration names, or
+// of any enrollment with the configuration's key.
 func (s *keys) certificate(c signer.Config) (out externalsigner.Answer, err error) {
 	var e enrollment.Enrollment
 	key := c.URI.Identity().String()

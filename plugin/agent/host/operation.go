@@ -136,8 +136,8 @@ func (a *agent) operateFor(l *link.Server, r link.Received, p *link.Asker, out *
 			return err
 		}
 		p.Client = q.Client
-		// Whoever says so attends that client: it is the same user's, and could as well read
-		// the client's terminal.
+		// The attendant's word is enough for which client it attends: it is a process of the
+		// same user, and could as well read that client's terminal.
 		if !q.Client.Known() || !q.Client.Alive() {
 			return fmt.Errorf("attend process %d: it does not run", q.Client.PID)
 		}

@@ -200,7 +200,7 @@ func (s *signIns) unlockAhead(ctx context.Context, q auditing.Requester, p *link
 	defer t.held.Tell(p)()
 	ctx, cancel := s.epoch.untilLocked(ctx)
 	defer cancel()
-	// No command: it is asked for by kubehsm itself.
+	// The purpose has no command, since kubehsm itself asks.
 	use := token.Use{Client: q.Client, Purpose: hsm.Purpose{Cluster: t.e.Name, Action: "unlock the token"}, Ask: p.Ask}
 	if _, err = t.held.Find(ctx, t.e.Key, t.chain[0].PublicKey); err == nil {
 		err = t.held.Unlock(ctx, use, s.records.Unlocking(q, t.held.URI()))

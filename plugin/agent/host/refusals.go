@@ -77,7 +77,7 @@ func cooldown(err error) time.Duration {
 			return personCooldown
 		}
 	}
-	if errors.Is(err, upstream.ErrUnreachable) && !errors.Is(err, context.Canceled) { // else it is the client that went
+	if errors.Is(err, upstream.ErrUnreachable) && !errors.Is(err, context.Canceled) { // a cancelled dial says nothing of the network
 		return networkCooldown
 	}
 	return 0

@@ -170,8 +170,8 @@ type announcedWaiter struct {
 	tell   func(text string)
 }
 
-// Sees implements [ask.Waiter]: what is asked for the client itself it hears of from
-// [service.Announced], whoever is asked.
+// Sees implements [ask.Waiter]. [service.Announced] tells the client of the questions that
+// are asked for it, whoever is asked.
 func (t announcedWaiter) Sees(w ask.Wait, _ ask.Responder) bool {
 	return t.client.Known() && w.Client == t.client
 }

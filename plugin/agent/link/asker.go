@@ -18,15 +18,15 @@ const promptTimeout = 5 * time.Minute
 
 // Asker asks the person at a client, for the length of one request.
 type Asker struct {
-	// Client is the program on whose terminal it is asked, if that is known.
+	// Client is the program on whose terminal the person is asked, if that is known.
 	Client process.ID
 	// Waits says that the client understands why it waits, see [Header].
 	Waits bool
 	// Shared tells whether other programs may write to the client's terminal now; may
 	// be nil.
 	Shared func() bool
-	// Else is asked where the client has nobody, and shows a touch too; it returns
-	// [hsm.ErrNoTerminal] if it has nobody, or nothing to show. It may be nil.
+	// Else is asked where nobody is at the client, and shows a touch too. It returns
+	// [hsm.ErrNoTerminal] if there is nobody to ask, or nothing to show. It may be nil.
 	Else ask.Func
 
 	server *Server

@@ -44,7 +44,7 @@ func newPrompts(ctx context.Context, c *Client, o Options, clock *clock) *prompt
 		shown: map[int]shownPrompt{}, waits: map[int]bool{}}
 }
 
-// nobody is at the client.
+// nobody is the prompter of a client that nobody sits at.
 func nobody(_ context.Context, q ask.Question) (ask.Answer, error) {
 	if q.Reach {
 		return ask.Answer{}, hsm.ErrUnsupported

@@ -47,10 +47,11 @@ type Hello struct {
 	Program    wire.Build `json:"program"`
 	Supervised bool       `json:"supervised,omitempty"`
 	Unlocked   bool       `json:"unlocked,omitempty"`
-	Beats      bool       `json:"beats,omitempty"` // it gives signs of life
+	Beats      bool       `json:"beats,omitempty"` // whether the agent gives signs of life
 }
 
-// SessionRequest wants an enrollment's session or, of an unlock, its token unlocked.
+// SessionRequest asks for a session of an enrollment or, with the operation unlock, for its
+// token to be unlocked.
 type SessionRequest struct {
 	link.Header
 	Enrollment string        `json:"enrollment,omitempty"`

@@ -18,17 +18,17 @@ import (
 
 // Use is what a token is used for.
 type Use struct {
-	// Client is the program that it is for.
+	// Client is the program that the token is used for.
 	Client process.ID
-	// Purpose is said at prompts.
+	// Purpose is shown on prompts.
 	Purpose hsm.Purpose
 	// Ask asks the person; nil asks nobody.
 	Ask ask.Func
 }
 
-// ask puts the token's questions to whom u asks. It says what the token is used for and
-// what the person is to be told, keeps the question among those that are open, and has w
-// know of touches. Nil if u asks nobody.
+// ask returns what puts the token's questions to u.Ask; nil if u asks nobody. It adds what
+// the token is used for and what the person is to be told, keeps the question among the
+// open ones, and lets w know of touches.
 func (h *Held) ask(u Use, w *touches) ask.Func {
 	if u.Ask == nil {
 		return nil
@@ -57,7 +57,7 @@ func (h *Held) ask(u Use, w *touches) ask.Func {
 	})
 }
 
-// waitFor is what others wait for while q is open, which is asked for client.
+// waitFor says what others wait for while the question q, asked for client, is open.
 func (h *Held) waitFor(client process.ID, q ask.Question) ask.Wait {
 	w := ask.Wait{Client: client}
 	switch {
@@ -83,11 +83,11 @@ type touches struct {
 
 func newTouches(ctx context.Context) *touches { return &touches{ctx: ctx} }
 
-// readTime is how long a touch line is shown for what it says to count as seen.
+// readTime is how long a touch line must be shown before its notices count as seen.
 const readTime = 2 * time.Second
 
-// show has next show a touch. When it is done, over is called, and seen if there was time
-// to read. The token waits for its touch although nothing is shown.
+// show has next show a touch. When the touch is done it calls over, and seen if there was
+// time to read. An error of next is none here: the token waits for its touch anyway.
 func (w *touches) show(ctx context.Context, next ask.Func, q ask.Question, over, seen func()) ask.Answer {
 	w.shown.Store(true)
 	began := time.Now()
@@ -114,9 +114,9 @@ func (w *touches) show(ctx context.Context, next ask.Func, q ask.Question, over,
 // takenDownTimeout bounds the wait for a touch line to be gone.
 const takenDownTimeout = 2 * time.Second
 
-// takenDown waits until the touch line that was shown is gone from the terminal, which
-// the program that has waited writes to next. Who shows it, asked by p, does one thing after
-// the other: a question that comes after the end of a touch is answered after it.
+// takenDown waits until the touch line is gone from the terminal, since the program that
+// has waited writes there next. To find out it puts a question by p: whoever shows the line
+// does one thing after the other, and so answers when the line is gone.
 func (w *touches) takenDown(p ask.Func) {
 	if !w.shown.Load() {
 		return
@@ -126,7 +126,8 @@ func (w *touches) takenDown(p ask.Func) {
 	_, _ = p(ctx, ask.Question{Reach: true}) // the answer does not matter: the touch line is gone by then
 }
 
-// explain tells of the touch, if it was one that nobody made in time.
+// explain returns [hsm.ErrTouchTimeout] in place of err, if nobody touched the token in
+// time.
 func (w *touches) explain(err error) error {
 	if w.awaited.Load() == 0 || !errors.Is(w.ctx.Err(), context.DeadlineExceeded) || hsm.ErrorCode(err) != "" {
 		return err

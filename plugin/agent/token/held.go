@@ -259,7 +259,7 @@ func (h *Held) current() worker.Token {
 	return h.token
 }
 
-// Unlocked tells whether the token is. One that cannot tell counts as locked.
+// Unlocked tells whether the token is unlocked. A token that cannot tell counts as locked.
 func (h *Held) Unlocked() bool {
 	t := h.current()
 	return t != nil && t.Unlocked()

@@ -14,8 +14,8 @@ type Options struct {
 	Tokens worker.Tokens
 	// Removed is called when a token has gone.
 	Removed func(*Held)
-	// Notice is what a person is to be told at a prompt about the token, and what to call
-	// when the person has seen it; nil for nothing.
+	// Notice returns what a person is to be told at a prompt about the token, and a function
+	// to call when the person has seen it. A nil Notice has nothing to tell.
 	Notice func(token hsm.URI) (sentences string, seen func())
 }
 

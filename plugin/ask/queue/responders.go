@@ -177,9 +177,8 @@ func (s *Responders) Asker(client process.ID) ask.Func {
 	return nil
 }
 
-// Instead asks a responder what cannot be asked where the client runs. A touch is shown
-// there only if the client has no terminal. It returns [hsm.ErrNoTerminal] if there is
-// none.
+// Instead asks a responder what cannot be asked where the client runs. It shows a touch
+// only if the client has no terminal. Errors: [hsm.ErrNoTerminal] if there is no responder.
 func (s *Responders) Instead(client process.ID) ask.Func {
 	hasTerminal := client.Terminal() != 0
 	return func(ctx context.Context, q ask.Question) (ask.Answer, error) {
@@ -196,8 +195,8 @@ func (s *Responders) Instead(client process.ID) ask.Func {
 	}
 }
 
-// startGrace is how long after its start an agent has the open UIs find it: they
-// look for one a few times a second, and whoever has started it asks at once.
+// startGrace is how long an agent that has just started gives open UIs to find it. They
+// look for an agent a few times a second, but the program that started it asks at once.
 const startGrace = 500 * time.Millisecond
 
 // soon waits for an open UI where the agent has just started and none has

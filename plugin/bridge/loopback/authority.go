@@ -13,13 +13,13 @@ import (
 
 // Authority is a certificate authority whose key is in memory alone.
 type Authority struct {
-	// Certificate vouches for what the authority issues. It is its own.
+	// Certificate is the authority's own, which it signed itself.
 	Certificate *x509.Certificate
 
 	key *ecdsa.PrivateKey
 }
 
-// NewAuthority makes one called name, with a P-256 key.
+// NewAuthority makes an authority called name, with a P-256 key.
 func NewAuthority(name string, life time.Duration) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -48,9 +48,9 @@ func NewAuthority(name string, life time.Duration) (*Authority, error) {
 	return &Authority{ca, key}, err
 }
 
-// Issue makes a certificate for a new P-256 key, which signs. Names, dates and what it
-// is for are t's, which is changed. It returns the certificate as DER and the key as
-// PEM, which the caller clears.
+// Issue makes a certificate for a new P-256 key that signs. Names, dates and usages are
+// those of t, which Issue changes. It returns the certificate as DER and the key as PEM,
+// which the caller clears.
 func (a *Authority) Issue(t *x509.Certificate) (der, keyPEM []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -28,7 +28,7 @@ const (
 	handshakeTimeout = 30 * time.Second
 )
 
-// connections makes TLS connections to one API server and has those that are open.
+// connections makes TLS connections to one API server, and keeps count of the open ones.
 type connections struct {
 	o       Options
 	dialer  *dialer
@@ -39,7 +39,7 @@ type connections struct {
 	cancel  context.CancelCauseFunc
 
 	mu   sync.Mutex
-	open map[*conn]bool // true for those that take requests of any client, which tunnels do not
+	open map[*conn]bool // true: the connection takes requests of any client; false: a tunnel
 
 	alert atomic.Pointer[net.OpError] // the last TLS alert, not yet reported
 }
@@ -77,8 +77,8 @@ func tlsConfig(c cluster.Cluster, server *url.URL) (*tls.Config, error) {
 	return cfg, nil
 }
 
-// dial makes a TLS connection, for which sign has the key. It is cut when the upstream
-// is closed. shared says that it takes requests of any client.
+// dial makes a TLS connection, signed with the key that sign returns. The connection is cut
+// when the upstream is closed. shared says that it takes requests of any client.
 func (c *connections) dial(ctx context.Context, sign Signing, shared bool, protos ...string) (_ *conn, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -35,11 +35,11 @@ func newDialer(server *url.URL, proxyURL string, direct bool) (*dialer, error) {
 	case direct:
 	case proxyURL != "":
 		d.proxy, err = url.Parse(proxyURL)
-	default: // of an enrollment that does not say, or whose proxy has a password
+	default: // the enrollment names no proxy, or one with a password
 		d.proxy, err = http.ProxyFromEnvironment(&http.Request{URL: server})
 	}
 	if err != nil {
-		return nil, errors.New("the proxy URL is malformed") // it may hold a password
+		return nil, errors.New("the proxy URL is malformed") // the error may hold a password
 	}
 	return d, nil
 }

@@ -34,8 +34,8 @@ type dialCall struct {
 	err     error
 }
 
-// signedPool is a pool as an [http2.ClientConnPool], whose new connections sign signs
-// for.
+// signedPool is a pool as an [http2.ClientConnPool]; sign has the key for its new
+// connections.
 type signedPool struct {
 	*pool
 	sign Signing
@@ -66,8 +66,9 @@ func (p *pool) get(ctx context.Context, sign Signing) (*http2.ClientConn, error)
 	return nil, fmt.Errorf("%w: it closes new connections at once", ErrUnreachable)
 }
 
-// join starts a dial or joins the one in flight. p.mu is held. The dial has the
-// values of the first caller's context (who can be asked) and its sign, not its end.
+// join starts a dial or joins the one in flight. p.mu is held. The dial uses the
+// first caller's sign and the values of its context (who can be asked), but does not end
+// with that context.
 func (p *pool) join(ctx context.Context, sign Signing) *dialCall {
 	if p.call == nil {
 		dctx, cancel := context.WithCancel(context.WithoutCancel(ctx))

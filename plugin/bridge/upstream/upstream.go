@@ -108,7 +108,7 @@ func (u *Upstream) roundTripError(ctx context.Context, err error) error {
 		return ctx.Err()
 	case hsm.ErrorCode(err) != "" || errors.Is(err, ErrUnreachable) || errors.Is(err, ErrUnauthorized) || errors.Is(err, ErrNotSigned):
 		return err
-	case errors.Is(err, context.Canceled): // who was asked for the signature has left
+	case errors.Is(err, context.Canceled): // the person who was asked for the signature has left
 		return err
 	case alert != nil:
 		u.rejected.Store(true)

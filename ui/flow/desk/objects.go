@@ -104,7 +104,8 @@ func (c *objects) do(ctx context.Context, op string, r *rest.Request) (object, e
 	return o, nil
 }
 
-// objectError is err, which op failed with, with what to do about it.
+// objectError puts into words the error err with which op failed at host, and adds what to
+// do about it.
 func objectError(op, host string, err error) error {
 	err = apierror.Of(op, host, err)
 	switch {

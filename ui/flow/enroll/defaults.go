@@ -85,8 +85,8 @@ func (r *attempt) refuseDefaults(ctx context.Context) error {
 
 // RefuseDefaults is [ErrDefaultSecrets] for a token that cannot be enrolled before
 // its default PIN, PUK or management key is changed; the PUK counts only with puk.
-// The zero URI is the only token there is. Where no token can be looked at yet it
-// is nil: the enrollment tells.
+// The zero URI is the only token there is. It returns nil where no token can be looked at
+// yet: then the enrollment checks.
 func (n Joins) RefuseDefaults(ctx context.Context, u hsm.URI, puk bool) error {
 	if u.Scheme == "" {
 		var err error

@@ -56,9 +56,9 @@ func (n Enroller) Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompte
 
 // attempt is one run of an enrollment or of a renewal, or a look at what one would do.
 type attempt struct {
-	env    *env.Env // its prompter asks by pins
+	env    *env.Env // environment whose prompter asks by pins
 	record *enrolling.Progress
-	given  enrolling.Options // of this run: a request that is still to be made has its terms
+	given  enrolling.Options // options of this run: a request that is still to be made takes its terms from them
 	pins   *onePIN
 	report func(enrolling.Event)
 
@@ -71,8 +71,8 @@ type attempt struct {
 	roots  *x509.CertPool // the authorities of client certificates, where the cluster shows them
 }
 
-// newAttempt goes on from j with what is given now. p is asked for PINs, and nobody if it
-// is nil; report hears of every step, and may be nil.
+// newAttempt goes on from j with what is given now. It asks p for PINs, or nobody if p is
+// nil; report hears of every step, and may be nil.
 func newAttempt(e *env.Env, j *enrolling.Progress, given enrolling.Options, p hsm.Prompter, report func(enrolling.Event)) *attempt {
 	own, pins := *e, newOnePIN()
 	own.Prompter = nil
@@ -174,7 +174,8 @@ func (n Enroller) recordFor(ctx context.Context, o enrolling.Options) (*enrollin
 	if err := j.Continue(o); err != nil {
 		return nil, err
 	}
-	if j.Request.KeyHash == "" && o.Join == nil && j.Options.Renewal == nil { // nothing was asked of a cluster: the context may name another by now
+	// Nothing was asked of a cluster yet, and the context may name another one by now.
+	if j.Request.KeyHash == "" && o.Join == nil && j.Options.Renewal == nil {
 		return j, n.readCluster(ctx, j)
 	}
 	return j, nil

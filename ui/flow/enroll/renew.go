@@ -87,7 +87,7 @@ func (n Renewer) renewal(ctx context.Context, name string, o RenewOptions) (*enr
 	}
 	j := &enrolling.Progress{Cluster: en.Cluster, Namespace: en.Namespace, Options: enrolling.Options{
 		Name: name, Token: en.Key.TokenOnly(), Context: en.Context, User: en.User, Groups: en.Groups,
-		AcceptDefaults: true, // it is no new token
+		AcceptDefaults: true, // the token is in use already
 		KeepCurrent:    true, Renewal: &enrolling.Renewal{With: o.With},
 	}}
 	j.Options.TakeRenewal(o.Options, false)

@@ -15,28 +15,28 @@ import (
 // Option is what there is to know of one option of an enrollment, or of one risk that
 // can be accepted.
 type Option struct {
-	// Flag is its name on the command line, and Usage what it is, with the kind of the
-	// value in back quotes.
+	// Flag is the option's name on the command line, without dashes. Usage describes it,
+	// with the kind of the value in back quotes.
 	Flag, Usage string
-	// Risk is the value of --accept-risk that stands in a flag's place. One that ends
-	// with a colon is followed by what is accepted.
+	// Risk is the value of --accept-risk, for an option without a flag of its own. After a
+	// Risk that ends with a colon stands what is accepted.
 	Risk string
-	// On are the commands that have the flag.
+	// On are the commands that have the option.
 	On Commands
-	// Called is the option in the words of a [ConflictError]. Without it what was begun
-	// goes on as it was, whatever a later run says.
+	// Called is the option in the words of a [ConflictError]. An option without it is no
+	// conflict: an enrollment that was begun keeps what it has, whatever a later run says.
 	Called string
 
-	// fixed says until when a later run may change it.
+	// fixed is the stage from which on a later run cannot change the option.
 	fixed stage
-	// anew: each run says it again; what an earlier one said is not taken from the record.
+	// anew says that a later run does not take the option from the record of an earlier one.
 	anew bool
-	// renewed: a renewal takes it from the record of the enrollment.
+	// renewed says that a renewal takes the option from the record of the enrollment.
 	renewed bool
-	// shown tells whether the command that does the same has it; nil if that is where
-	// it was given.
+	// shown tells whether the command that does the same shows the option. With nil it
+	// does if the option has a value.
 	shown func(*Options) bool
-	// field points to it.
+	// field returns a pointer to the option's field.
 	field func(*Options) any
 }
 
@@ -56,7 +56,7 @@ const (
 type stage int
 
 const (
-	never stage = iota // each run may say something else
+	never stage = iota // each run may change the option
 	fromBegin
 	fromToken   // once the token is found
 	fromKey     // once there is a key
@@ -79,16 +79,17 @@ func Risks(on Commands) []string {
 	return names
 }
 
-// In points to the option in o: to a string, a list of them, a bool, a [time.Duration],
-// a map of strings, an [hsm.URI], [hsm.Algorithm], [hsm.PINPolicy] or [hsm.TouchPolicy].
+// In returns a pointer to the option's field in o: to a string, a list or map of strings, a
+// bool, a [time.Duration], [hsm.URI], [hsm.Algorithm], [hsm.PINPolicy] or
+// [hsm.TouchPolicy].
 func (x Option) In(o *Options) any { return x.field(o) }
 
 func (x Option) value(o *Options) reflect.Value { return reflect.ValueOf(x.field(o)).Elem() }
 
-// copy makes the option in to what it is in from.
+// copy copies the option's value from one set of options to another.
 func (x Option) copy(to, from *Options) { x.value(to).Set(x.value(from)) }
 
-// fill makes the option in to what it is in from, if it is left open there.
+// fill is copy, if to leaves the option open.
 func (x Option) fill(to, from *Options) {
 	if x.value(to).IsZero() {
 		x.copy(to, from)
@@ -168,7 +169,7 @@ func (o *Options) FillRenewed(old Options) {
 	o.Join = old.Join
 }
 
-// TakeTerms takes from what is asked for now what counts until there is a request.
+// TakeTerms takes from now the options that a later run may change until there is a request.
 func (o *Options) TakeTerms(now Options) {
 	for _, x := range table() {
 		if x.fixed == fromRequest {
@@ -177,8 +178,8 @@ func (o *Options) TakeTerms(now Options) {
 	}
 }
 
-// TakeRenewal takes what a renewal says, but for the key; of one that was begun before
-// only what each run may say anew.
+// TakeRenewal takes from now the options of a renewal, without those of the key. Of a renewal
+// that was begun before it takes only the options that each run may change.
 func (o *Options) TakeRenewal(now Options, begun bool) {
 	for _, x := range table() {
 		if x.On&OfRenewal != 0 && (!begun || x.fixed == never) {
@@ -189,7 +190,7 @@ func (o *Options) TakeRenewal(now Options, begun bool) {
 
 // The conditions on which the same command shows an option.
 
-func inSource(*Options) bool { return false } // it begins with it
+func inSource(*Options) bool { return false } // the command line begins with the option
 
 func forNewKey(o *Options) bool { return o.Key.Scheme == "" }
 

@@ -61,14 +61,14 @@ func (w *World) Stuck() (gone func() error) {
 		w.T.Fatal(err)
 	}
 	gone = sync.OnceValue(l.Close)
-	w.T.Cleanup(func() { _ = gone() }) // the last of it
+	w.T.Cleanup(func() { _ = gone() }) // the error was the test's to look at
 	go func() {
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
-			_ = c.Close() // what it is for
+			_ = c.Close() // hanging up is the purpose
 		}
 	}()
 	return gone

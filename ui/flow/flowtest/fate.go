@@ -95,7 +95,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case fate == Held:
-		_, _ = io.Copy(io.Discard, r.Body) // else the server does not notice that the client goes
+		_, _ = io.Copy(io.Discard, r.Body) // without it the server does not notice that the client goes
 		<-r.Context().Done()
 		panic(http.ErrAbortHandler)
 	case fate == Dropped:

@@ -203,7 +203,7 @@ func spend(state map[string]string, kind hsm.PINKind) {
 	if kind == hsm.PUK {
 		key = "PUK tries"
 	}
-	left, _ := strconv.Atoi(state[key]) // it was made by State
+	left, _ := strconv.Atoi(state[key]) // State has written a number
 	state[key] = strconv.Itoa(left - 1)
 }
 

@@ -34,16 +34,18 @@ type UseCase struct {
 	Do func(ctx context.Context, w *World, p hsm.Prompter) error
 	// Done, if not nil, looks at what it did.
 	Done func(t testing.TB, w *World)
-	// Passes are the failures that it does without: it succeeds. Each is the beginning
+	// Passes are the failures in spite of which the use case succeeds. Each is the beginning
 	// of a failure's name, as in "forbidden: list secrets", or after "=" the whole name.
 	Passes []string
-	// Skips are those that are not tried.
+	// Skips are the failures that are not tried, named as in Passes.
 	Skips []string
-	// Leaves are those after which something is left: what, is for a test of its own.
+	// Leaves are the failures after which something is left, named as in Passes. A test of
+	// its own looks at what is left.
 	Leaves []string
-	// Says has the errors that are not those of the failure: of those with that beginning.
+	// Says has the errors that differ from the usual error of a failure, by the beginning
+	// of the failure's name.
 	Says map[string]error
-	// Resumes tells that it gets to its end when it is done again.
+	// Resumes says that the use case succeeds when it is run again after a failure.
 	Resumes bool
 }
 
@@ -63,7 +65,7 @@ func Failing(rights ...string) (all []string) {
 type step struct {
 	kind string // "token", "prompt" or "request"
 	what string
-	nth  int // of its kind and what, from 1
+	nth  int // number among the steps of that kind and what, from 1
 	pin  hsm.PINKind
 }
 
@@ -77,14 +79,14 @@ func (s step) String() string {
 // failure is a way in which a step fails.
 type failure struct {
 	name string
-	kind string // of the steps that can fail so
-	// strike has it happen.
+	kind string // kind of the steps that can fail so
+	// strike makes the step fail.
 	strike func(w *World, stop func()) (Fate, error)
 	// answers take the place of the answer to a question.
 	answers func(stop func()) []hsmtest.Answer
 	is      func(error) bool
-	spends  bool // one try
-	hints   bool // it is said what to do
+	spends  bool // a try of the PIN is spent
+	hints   bool // the error has a hint
 }
 
 func oneOf(want ...error) func(error) bool {
@@ -93,7 +95,8 @@ func oneOf(want ...error) func(error) bool {
 	}
 }
 
-// unreachable is what clients say of an API server that does not answer, and the bridge.
+// unreachable tells whether err is what clients, or the bridge, say of an API server that
+// does not answer.
 func unreachable(err error) bool {
 	return oneOf(apierror.ErrUnreachable, upstream.ErrUnreachable)(err) ||
 		strings.Contains(err.Error(), "kubehsm: cannot reach the API server")
@@ -268,7 +271,7 @@ func (c UseCase) fail(t *testing.T, steps []step, at step, f failure, done []str
 	}
 }
 
-// judge says whether err is what there is to say of a failure.
+// judge fails the test if err is not the error for that failure.
 func (c UseCase) judge(t *testing.T, name string, f failure, err error) {
 	t.Helper()
 	is := f.is
@@ -280,7 +283,7 @@ func (c UseCase) judge(t *testing.T, name string, f failure, err error) {
 	}
 	switch passes := begins(name, c.Passes); {
 	case passes && err != nil:
-		t.Errorf("does without, and yet: %v", err)
+		t.Errorf("failed, although the use case passes this failure: %v", err)
 	case !passes && (err == nil || !is(err)):
 		t.Errorf("got %v", err)
 	case !passes && f.hints && hint.Of(err) == "" && !strings.Contains(err.Error(), "cannot reach the API server 127.0.0.1:"): // the bridge's words
@@ -288,7 +291,7 @@ func (c UseCase) judge(t *testing.T, name string, f failure, err error) {
 	}
 }
 
-// blocked tries it with a PIN that no try is left for: nobody is asked for it.
+// blocked runs the use case with a blocked PIN: nobody is asked for that.
 func (c UseCase) blocked(t *testing.T) {
 	w := c.World(t)
 	w.Card.Block()

@@ -38,9 +38,9 @@ func Sign(ctx context.Context, t hsm.Token, able hsm.Abilities, signer crypto.Si
 	return unattested, nil
 }
 
-// File files a request that is recorded, or finds it filed: by an earlier run, or by an
-// admin in our stead. Its UID is known then. A refusal that only somebody else can mend
-// is a [*SendToAdmin]; or is another way, a clause.
+// File files a request that is recorded, or finds that an earlier run or an admin has filed
+// it, and notes its UID in r. A refusal that only somebody else can mend is a
+// [*SendToAdmin], with or as the clause that names another way.
 func File(ctx context.Context, client *csr.Client, r *enrolling.Request, or string) (*certificatesv1.CertificateSigningRequest, error) {
 	obj, err := client.Create(ctx, r.Spec)
 	if csr.IsForbidden(err) {

@@ -93,7 +93,7 @@ func opened(ctx context.Context, drivers hsm.Drivers, u hsm.URI) ([]hsm.TokenInf
 	}
 	info, err := t.Info(ctx)
 	if errors.Join(err, t.Close()) != nil {
-		return nil, ctx.Err() // it was pulled again
+		return nil, ctx.Err() // the token was pulled again
 	}
 	return []hsm.TokenInfo{info}, nil
 }

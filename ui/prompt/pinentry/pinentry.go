@@ -27,11 +27,11 @@ const (
 	maxRounds = 3
 )
 
-// New asks in a window that program shows, a path or a name on PATH, for at most timeout.
-// The program must come from the user's own configuration. A new secret is asked for
-// twice. Where something must be typed for a yes it is typed in a field that does not hide
-// it on principle but may. A touch is not shown, as a window that nobody answers would
-// stay after it. Errors wrap [hsm.ErrNoTerminal] if the program cannot show its window.
+// New asks in a window that program, a path or a name on PATH, shows for at most timeout.
+// The program must come from the user's own configuration. It asks for a new secret twice.
+// Where a person must type something for a yes, the program may hide what is typed, as it
+// hides a PIN. A touch is not shown: the window would stay when the touch is done. Errors
+// wrap [hsm.ErrNoTerminal] if the program cannot show its window.
 func New(program string, timeout time.Duration) ask.Func {
 	w := window{program, timeout}
 	return func(ctx context.Context, q ask.Question) (a ask.Answer, err error) {

@@ -36,7 +36,7 @@ func Sure(ctx context.Context, p hsm.Prompter, q hsm.ConfirmPrompt) error {
 	return err
 }
 
-// Wrong puts an error that follows what was reported into words; none is nothing.
+// Wrong puts into words an error that stands below a report; nil has no sections.
 func Wrong(err error) []present.Section {
 	if err == nil {
 		return nil

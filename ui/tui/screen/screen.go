@@ -188,7 +188,7 @@ type (
 		Lines []string // raw
 		// Sections are shown below the lines.
 		Sections []present.Section
-		What     string // is copied: "certificate"
+		What     string // the name of what Copy holds, such as "certificate"
 		Copy     string
 	}
 	// GoMsg asks for another screen at the top level, to show what Argument names

@@ -19,8 +19,8 @@ func (w *World) Agent() {
 	flowtest.Agent(w.T, w.Env)
 }
 
-// Told has an agent run that tells status and does nothing, until the test ends: what
-// a real one tells differs from run to run. Who offers to be asked by it is sent on
+// Told has an agent run until the test ends that tells status and does nothing: what a real
+// agent tells differs from run to run. Each responder that is offered to it is sent on
 // offered.
 func (w *World) Told(status message.Status) (offered <-chan ask.Func) {
 	w.T.Helper()
@@ -38,7 +38,7 @@ func (w *World) Told(status message.Status) (offered <-chan ask.Func) {
 		for {
 			conn, err := l.Accept()
 			if err != nil {
-				return // closed
+				return // the listener is closed
 			}
 			clients.Go(func() { w.tell(ctx, conn, status, offers) })
 		}
@@ -61,13 +61,13 @@ func (w *World) tell(ctx context.Context, conn net.Conn, status message.Status, 
 		switch r.Op {
 		case message.OpStatus:
 			return server.Answer(message.StatusAnswer{Status: &status})
-		case message.OpRespond: // as long as it is open
+		case message.OpRespond: // the responder is offered as long as its connection is open
 			if err := server.Offered(); err != nil {
 				return err
 			}
 			select {
 			case offers <- link.NewAsker(server).Ask:
-			default: // nobody asks
+			default: // the test takes one offer
 			}
 			<-server.Context().Done()
 			return nil

@@ -36,8 +36,8 @@ func (r *Rig) Golden(t *testing.T) {
 	CheckFrame(t, r.Frame(), 300, 80)
 }
 
-// CheckFrame wants every line to be exactly as wide as the terminal, exactly as many
-// as it has, and the cursor inside.
+// CheckFrame fails the test unless the frame has exactly as many lines as the terminal, each
+// exactly as wide as that, and the cursor inside.
 func CheckFrame(t testing.TB, v tea.View, w, h int) {
 	t.Helper()
 	lines := strings.Split(v.Content, "\n")

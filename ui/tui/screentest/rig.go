@@ -51,8 +51,8 @@ func (w *World) at(section string, o tui.Options) *Rig {
 	return r
 }
 
-// Start shows the terminal UI on a terminal of width columns and height lines. What o
-// says of the use cases is this world's.
+// Start shows the terminal UI on a terminal of width columns and height lines. It sets
+// o.Flow to the world's environment.
 func (w *World) Start(width, height int, o tui.Options) *Rig {
 	w.T.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -26,15 +26,15 @@ func folder(t testing.TB) string {
 	return dir
 }
 
-// unsteady are what differs from run to run, and what stands in its place: as wide, so
-// that lines break where they did.
+// unsteady has what differs from run to run, and what takes its place. Both are equally
+// wide, so that lines break where they did.
 var unsteady = []struct {
 	what *regexp.Regexp
-	as   string // its last rune goes on as long as what was there
+	as   string // text in its place; the last rune is repeated to the same width
 }{
 	{regexp.MustCompile(`/tmp/khsm-[0-9a-f]{8}`), "/home/jane/a-world"},
 	{regexp.MustCompile(`127\.0\.0\.1:\d{5}`), "127.0.0.1:40123"},
-	{regexp.MustCompile(`\d{5}/c/`), "40123/c/"}, // what a dialog leaves of it
+	{regexp.MustCompile(`\d{5}/c/`), "40123/c/"}, // a dialog may cut the host off
 	{regexp.MustCompile(certificate + `[A-Za-z0-9+/]+`), certificate + "A"},
 }
 

@@ -122,11 +122,11 @@ func (r *Rig) Settle(waiting func() int) {
 	})
 }
 
-// quiet is how long nothing comes from a model that waits for something from outside.
+// quiet is how long a model must send nothing to count as waiting for something from outside.
 const quiet = 5 * time.Millisecond
 
-// Idle is Settle where more may wait for something from outside than is known: a
-// model that is quiet for a while does.
+// Idle is Settle for a model of which more parts may wait for something from outside than
+// waiting counts: it also returns when the model was quiet for a while.
 func (r *Rig) Idle(waiting func() int) {
 	r.T.Helper()
 	for !r.Quit && (int(r.pending.Load()) > waiting() || len(r.msgs) > 0) {

@@ -285,7 +285,7 @@ func forecast(t theme.Theme, points []csr.Point, w int) []string {
 		glyph, st, said := "?", t.Muted, pt.Reason+pt.Evidence
 		switch pt.Verdict.Level {
 		case present.Good:
-			glyph, st, said = t.Glyphs.Done, t.Good, pt.Reason // on what good news rest can be read by command
+			glyph, st, said = t.Glyphs.Done, t.Good, pt.Reason // the evidence of a good point is left to the command line
 		case present.Warn:
 			glyph, st = t.Glyphs.Warn, t.Warn
 		case present.Bad:

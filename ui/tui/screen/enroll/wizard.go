@@ -73,13 +73,13 @@ type wizard struct {
 	result enrolling.Result
 	pages  []page
 	at     stage
-	trail  []stage // where esc goes back to
+	trail  []stage // the stages that esc goes back through
 
 	looking task.Handle // the check for default secrets of the token
 	refused error       // the error that the check found
 }
 
-// plan is what would be done, if ready.
+// plan is the review, once it is ready.
 type plan struct {
 	enroll.Review
 	ready bool
@@ -91,8 +91,8 @@ type refusedMsg struct {
 	err error
 }
 
-// lookForDefaults finds out whether the token's secrets stop the enrollment, so that
-// it is said before anything is asked.
+// lookForDefaults finds out whether the token's secrets stop the enrollment, so that the
+// wizard can say so before it asks anything.
 func (m *wizard) lookForDefaults(now time.Time) tea.Cmd {
 	m.looking.Cancel()
 	m.refused = nil

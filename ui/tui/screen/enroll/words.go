@@ -13,7 +13,7 @@ func (m *wizard) commands() []string {
 		return m.plan.Commands
 	}
 	o := m.opts
-	if o.Key.Scheme != "" { // which names its token, and is not made
+	if o.Key.Scheme != "" { // the key names its token, and is not generated
 		o.Token, o.Generate = hsm.URI{}, hsm.GenerateOptions{}
 	}
 	return []string{m.Enroller.Command(o)}
