@@ -75,16 +75,24 @@ func (t *transport) signIn(r *http.Request, sign Signing) (*http.Response, error
 			return resp, err
 		}
 	}
-	// The HTTP/1.1 transport does not say for which request it dials: it finds a
-	// connection made.
-	if _, shared := t.conns.count(); shared == 0 {
-		c, err := t.conns.dial(r.Context(), sign, true, "http/1.1")
-		if err != nil {
-			return nil, err
-		}
-		t.setSpare(c)
+	return t.h1.RoundTrip(r.WithContext(&signInContext{r.Context(), sign}))
+}
+
+// signInContext is the context of a sign-in, with who signs: the HTTP/1.1 transport says
+// in no other way for which request it dials.
+type signInContext struct {
+	context.Context
+	sign Signing
+}
+
+// signInKey carries the sign-in itself.
+type signInKey struct{}
+
+func (c *signInContext) Value(key any) any {
+	if _, ok := key.(signInKey); ok {
+		return c
 	}
-	return t.h1.RoundTrip(r)
+	return c.Context.Value(key)
 }
 
 func (t *transport) dialH2(ctx context.Context, sign Signing) (*http2.ClientConn, error) {
@@ -112,10 +120,13 @@ func (t *transport) dialH1(ctx context.Context) (net.Conn, error) {
 	if c != nil {
 		return c, nil
 	}
+	if by, ok := ctx.Value(signInKey{}).(*signInContext); ok { // this dial ends with its sign-in
+		return t.conns.dial(by, by.sign, true, "http/1.1")
+	}
 	return t.conns.dial(ctx, t.conns.o.Signer, true, "http/1.1")
 }
 
-// setSpare keeps c for the next HTTP/1.1 connection that is wanted.
+// setSpare keeps c, which has cost a signature, for the first HTTP/1.1 request.
 func (t *transport) setSpare(c *conn) {
 	t.mu.Lock()
 	old := t.spare

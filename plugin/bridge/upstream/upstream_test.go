@@ -112,6 +112,45 @@ func TestSignIn(t *testing.T) {
 	}
 }
 
+// TestSignInBesideWatch: where the API server speaks HTTP/1.1 only, and others keep its
+// connections busy, who signs in signs for the one that this opens. It ends with who waits.
+func TestSignInBesideWatch(t *testing.T) {
+	r := newRig(t, bridgetest.Options{HTTP1: true})
+	asked := 0
+	up := r.upstream(func(o *Options) {
+		o.Signer = func(ctx context.Context) (crypto.Signer, error) { asked++; return r.sign(ctx) }
+	})
+	signed := 0
+	check(t, up.SignIn(t.Context(), func(ctx context.Context) (crypto.Signer, error) { signed++; return r.sign(ctx) }))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.api.URL+"/watch", nil)
+	check(t, err)
+	watch, err := up.transport.RoundTrip(req)
+	check(t, err)
+	defer watch.Body.Close()
+	up.Forget()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan struct{})
+	err = up.SignIn(ctx, func(ctx context.Context) (crypto.Signer, error) {
+		cancel()
+		<-ctx.Done()
+		close(ended)
+		return nil, ctx.Err()
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("who signs in left: %v", err)
+	}
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		t.Fatal("who signs in was not asked, or the question outlived them")
+	}
+	check(t, up.SignIn(t.Context(), func(ctx context.Context) (crypto.Signer, error) { signed++; return r.sign(ctx) }))
+	if asked != 0 || signed != 2 {
+		t.Errorf("signed %d times, others were asked %d times", signed, asked)
+	}
+}
+
 // leaver is a key whose owner leaves when asked.
 type leaver struct{ crypto.Signer }
 
