@@ -95,7 +95,7 @@ func merge(old, fresh cluster.Cluster) cluster.Cluster {
 		old.TLSServerName = fresh.TLSServerName
 	}
 	if fresh.ProxyURL != "" {
-		old.ProxyURL = fresh.ProxyURL
+		old.ProxyURL, old.Direct = fresh.ProxyURL, false
 	}
 	return old
 }

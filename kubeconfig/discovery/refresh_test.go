@@ -183,7 +183,7 @@ func TestChangesFromTheSystem(t *testing.T) {
 }
 
 // TestProxies: a cluster is reached by its proxy, by none if it says so, else as the
-// environment says; what is found anew keeps that.
+// environment says; what is found anew keeps that, unless it names a proxy itself.
 func TestProxies(t *testing.T) {
 	for _, tt := range []struct {
 		known cluster.Cluster
@@ -214,6 +214,10 @@ func TestProxies(t *testing.T) {
 		}
 		if fresh := merge(tt.known, cluster.Cluster{Server: "https://b:1"}); fresh.Direct != tt.known.Direct || fresh.ProxyURL != tt.known.ProxyURL {
 			t.Errorf("%+v became %+v", tt.known, fresh)
+		}
+		named := merge(tt.known, cluster.Cluster{Server: "https://b:1", ProxyURL: "http://q:1"})
+		if named.Direct || named.ProxyURL != "http://q:1" { // both at once could not be saved
+			t.Errorf("%+v with another proxy became %+v", tt.known, named)
 		}
 	}
 }
