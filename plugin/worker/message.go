@@ -31,9 +31,9 @@ const (
 	opSlots  = "slots"  // the slots of a token, a part at a time
 )
 
-// workerRequest is what a worker is asked for, with the operation's own message. The
-// worker may be of a newer program than its parent, where that file was replaced: the
-// rules of package wire hold here too.
+// workerRequest is what a worker is asked for, with the operation's own message. Except
+// on Linux the worker may be of another program than its parent, where that file was
+// replaced: the rules of package message hold here too.
 type workerRequest[T any] struct {
 	link.Header
 	Token T `json:"token"`
