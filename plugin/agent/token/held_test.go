@@ -2,6 +2,9 @@ package token
 
 import (
 	"context"
+	"crypto"
+	"errors"
+	"io"
 	"testing"
 	"time"
 
@@ -62,6 +65,60 @@ func TestLockWhileItAnswers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// pulled is a token whose first handle is dead when its key is looked for, and which is
+// pulled out whenever it signs.
+type pulled struct {
+	lockedMeanwhile
+	opened, signed int
+}
+
+func (p *pulled) Signer(context.Context, hsm.URI, crypto.PublicKey, hsm.Prompter) (crypto.Signer, error) {
+	if p.opened == 1 {
+		return nil, hsm.ErrRemoved
+	}
+	return pulledKey{token: p}, nil
+}
+
+// pulledKey is its key.
+type pulledKey struct {
+	crypto.Signer
+	token *pulled
+}
+
+func (k pulledKey) Sign(io.Reader, []byte, crypto.SignerOpts) ([]byte, error) {
+	k.token.signed++
+	return nil, hsm.ErrRemoved
+}
+
+// pulledTokens is where that token comes from.
+type pulledTokens struct {
+	oneToken
+	token *pulled
+}
+
+func (p pulledTokens) Open(context.Context, hsm.URI) (worker.Token, error) {
+	p.token.opened++
+	return p.token, nil
+}
+
+// TestSignatureIsTriedOnce: a token that was put in again is opened again for its key. A
+// signature that fails is not tried again, as a person may have touched the token for it.
+func TestSignatureIsTriedOnce(t *testing.T) {
+	token := &pulled{}
+	h := newHeld(hsm.URI{}, Options{Tokens: pulledTokens{token: token}})
+	for i := range 2 {
+		key, err := h.Signer(t.Context(), Use{}, hsm.URI{}, nil)
+		check(t, err)
+		if _, err := key.Sign(nil, nil, nil); !errors.Is(err, hsm.ErrRemoved) {
+			t.Error(err)
+		}
+		if token.opened != 2 || token.signed != i+1 {
+			t.Errorf("opened %d times, asked for %d signatures, want 2 and %d", token.opened, token.signed, i+1)
+		}
+	}
+	check(t, h.Lock())
 }
 
 func check(t *testing.T, err error) {
