@@ -125,8 +125,8 @@ func TestAskPINEdges(t *testing.T) {
 	}
 }
 
-// TestAskPINOfEveryKind: no kind of secret is asked for when it is blocked, and the last
-// try of each has a question of its own. Both say which secret that is.
+// TestAskPINOfEveryKind: nobody is asked for a blocked secret of any kind, and the last try
+// of each kind has a question of its own. Error and question name the secret.
 func TestAskPINOfEveryKind(t *testing.T) {
 	for kind, says := range map[hsm.PINKind]struct{ last, blocked, hint string }{
 		hsm.UserPIN: {`for the PIN of token "tok". A wrong one blocks it.`, `token "tok": `, "token pin unblock"},
@@ -151,7 +151,8 @@ func TestAskPINOfEveryKind(t *testing.T) {
 	}
 }
 
-// TestAskNewPIN: what does not fit is asked for again, three times in all, and zeroed.
+// TestAskNewPIN: a new PIN that does not fit is zeroed and asked for again, three times in
+// all.
 func TestAskNewPIN(t *testing.T) {
 	info := newLockable(3).info
 	fit := func(s *hsm.Secret) error {

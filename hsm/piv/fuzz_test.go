@@ -12,7 +12,7 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/piv/pcsc"
 )
 
-// codeP256 is what [applet.AlgorithmCode] has for ecdsa-p256.
+// codeP256 is the code of ecdsa-p256, see [applet.AlgorithmCode].
 const codeP256 = 0x11
 
 // scripted is a card that answers with what it was given, then with 6A82.

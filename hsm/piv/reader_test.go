@@ -197,7 +197,7 @@ func (f failing) Connect(context.Context, string, time.Duration) (pcsc.Card, err
 	return nil, f.err
 }
 
-// TestNoCardAtAll: why there is no card to work with is what the driver says.
+// TestNoCardAtAll: the driver says why there is no card to work with.
 func TestNoCardAtAll(t *testing.T) {
 	for _, why := range []error{pcsc.ErrNoService, pcsc.ErrDenied, pcsc.ErrNoReader} {
 		d := New(Options{})

@@ -19,7 +19,7 @@ type hash256 struct{}
 
 func (hash256) HashFunc() crypto.Hash { return crypto.SHA256 }
 
-// TestRefusesToPad: what no card is to sign.
+// TestRefusesToPad: input that no card may sign is refused.
 func TestRefusesToPad(t *testing.T) {
 	k, err := rsa.GenerateKey(rand.Reader, 1024)
 	if err != nil {

@@ -182,8 +182,9 @@ func TestChangesFromTheSystem(t *testing.T) {
 	}
 }
 
-// TestProxies: a cluster is reached by its proxy, by none if it says so, else as the
-// environment says; what is found anew keeps that, unless it names a proxy itself.
+// TestProxies: a cluster is reached by the proxy that its description names, by none if the
+// description says so, and else by the environment's. A refresh keeps that, unless it names a
+// proxy itself.
 func TestProxies(t *testing.T) {
 	for _, tt := range []struct {
 		known cluster.Cluster

@@ -31,7 +31,7 @@ func BenchmarkBridge(b *testing.B) {
 		cert := tls.Certificate{Certificate: [][]byte{r.options.Chain[0].Raw}, PrivateKey: key}
 		roots := x509.NewCertPool()
 		roots.AppendCertsFromPEM(r.api.CAPEM)
-		return &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{cert}} // without tickets, as client-go has it
+		return &tls.Config{RootCAs: roots, Certificates: []tls.Certificate{cert}} // client-go uses no session tickets either
 	}
 	ways := []way{{"direct", r.api.URL, direct}, {"bridge", r.ep.URL("prod"), func() *tls.Config { return r.tls(cred) }}}
 	transport := func(w way) *http2.Transport {

@@ -37,7 +37,7 @@ type rig struct {
 	api      *bridgetest.Server
 	ep       loopback.Endpoint
 	sessions *Sessions
-	options  upstream.Options // of up
+	options  upstream.Options // options of up
 	up       *upstream.Upstream
 	clock    *clock
 	log      *bytes.Buffer

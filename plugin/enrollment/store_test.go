@@ -61,8 +61,8 @@ func sample(t *testing.T, cert *x509.Certificate) Enrollment {
 		Context: "admin@prod", Namespace: "web", Kubeconfig: "/home/a/.kube/config", Created: time.Now().UTC().Truncate(time.Second)}
 }
 
-// TestGolden: a record of an enrollment is these bytes, whatever describes its
-// cluster here, and they are read as what was written.
+// TestGolden: the record of an enrollment is these bytes, and reading them gives what was
+// written.
 func TestGolden(t *testing.T) {
 	ca := encodeChain([]*x509.Certificate{certificate(t, "ca")})
 	e := Enrollment{Name: "prod", KeyHash: strings.Repeat("0", 64), User: "jane", Key: hsm.URI{Scheme: hsm.SchemePKCS11, Token: "trial"},

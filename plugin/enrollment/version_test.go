@@ -27,7 +27,7 @@ const written = `{
 }
 `
 
-// TestVersions: an enrollment of a later version serves where that says that it can,
+// TestVersions: an enrollment of a later version serves where its record says that it can,
 // is refused where it does not, and is never written anew here.
 func TestVersions(t *testing.T) {
 	for name, tc := range map[string]struct {

@@ -84,7 +84,8 @@ func TestEntries(t *testing.T) {
 	}
 }
 
-// TestLazy: nothing is made before somebody is asked, and a failure is each question's.
+// TestLazy: nothing is made before somebody is asked, and every question gets the same
+// failure.
 func TestLazy(t *testing.T) {
 	failure, made := errors.New("no folder"), 0
 	p := Lazy(func() (*Sources, ask.Func, error) { made++; return nil, nil, failure })

@@ -38,7 +38,7 @@ type part struct {
 	inside, outside []string
 	types           *types.Package
 	info            *types.Info
-	deps            []string // packages of ours, by name
+	deps            []string // names of our packages
 }
 
 // apart are packages that are not the product's.

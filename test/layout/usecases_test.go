@@ -18,7 +18,7 @@ var asked = []string{"Error", "Unwrap", "Hint", "Details", "String", "MarshalJSO
 func untestedUseCases(tr *tree) result {
 	var found []string
 	for _, p := range tr.packages {
-		if !under(p.name, "ui/flow") || p.name == "ui/flow/env" { // env is no use case
+		if !under(p.name, "ui/flow") || p.name == "ui/flow/env" { // package env has no use case
 			continue
 		}
 		named, err := tr.namedByTests(p)

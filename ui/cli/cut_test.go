@@ -9,8 +9,8 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
-// TestAnswerBreaksOff: an answer that breaks off is told once, as everything is, and in
-// our words: client-go's go nowhere, also not past us to the process's stderr.
+// TestAnswerBreaksOff: an answer that breaks off is reported once, in our words. client-go's
+// own words appear nowhere, not even on the process's stderr.
 func TestAnswerBreaksOff(t *testing.T) {
 	b := newBench(t)
 	server := flowtest.New(t, "jane")

@@ -8,7 +8,8 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/consent"
 )
 
-// TestAuditRows: a record is told in full, also what its signature is worth.
+// TestAuditRows: a row has everything that the record tells, including whether its signature
+// is good.
 func TestAuditRows(t *testing.T) {
 	long := "0123456789abcdef0123"
 	for name, c := range map[string]struct {

@@ -22,7 +22,7 @@ func Prompter(m tea.Model) ask.Func { return m.(*model).prompter }
 // Top is the screen in front.
 func Top(m tea.Model) screen.Screen { return m.(*model).nav.top() }
 
-// OutcomeOf is what came of it so far.
+// OutcomeOf returns the outcome of an operation so far.
 func OutcomeOf(m tea.Model) Outcome { return m.(*model).outcome }
 
 // Operating tells whether an operation runs.
@@ -48,10 +48,10 @@ func Ticks(m tea.Model) int {
 	return n
 }
 
-// Tick is a tick of what moves.
+// Tick is the message that animations wait for.
 func Tick() tea.Msg { return tickMsg{} }
 
-// Poll is a tick of what is looked at again.
+// Poll is the message that makes screens look again.
 func Poll() tea.Msg { return pollMsg{} }
 
 // ModelWithGrace is [Model], whose dialogs drop keys that were typed ahead.

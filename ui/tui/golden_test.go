@@ -28,8 +28,8 @@ import (
 // scene is a moment worth looking at.
 type scene struct {
 	name   string
-	world  func(*world) // what is otherwise in it, nil for nothing
-	wizard bool         // it starts there
+	world  func(*world) // changes to the usual world; may be nil
+	wizard bool         // whether the program starts with the wizard
 	walk   func(*rig)
 }
 
@@ -138,11 +138,11 @@ func (r *rig) enroll() {
 	r.world.issue(before)
 }
 
-// issue signs the requests that were filed since.
+// issue signs the requests that the wizard has filed.
 func (w *world) issue(before []string) {
 	for _, name := range w.server.Names(flowtest.Requests) {
 		if !slices.Contains(before, name) {
-			w.server.IssueFor(name, tuitest.Now().AddDate(-1, 0, 0), tuitest.Now().AddDate(90, 0, 0)) // whatever the real time is
+			w.server.IssueFor(name, tuitest.Now().AddDate(-1, 0, 0), tuitest.Now().AddDate(90, 0, 0)) // certificates that are good now, whatever the real time is
 		}
 	}
 }
@@ -168,7 +168,7 @@ func (w *world) begun(name string, p enrolling.Progress) {
 	}
 }
 
-// busy has an agent that is used, and a log of what it did.
+// busy adds an agent that is in use, and an audit log.
 func busy(w *world) {
 	card := w.card.Info().URI()
 	at := func(d time.Duration) time.Time { return tuitest.Now().Add(-d) }
@@ -200,7 +200,7 @@ func atBusy(r *rig) {
 	r.Sees("1 token unlocked", "14 signatures", "pin-incorrect", "denial", `waits for a yes: delete pods "web-1"`)
 }
 
-// sealed has access for emergencies.
+// sealed adds an enrollment for emergencies.
 func sealed(w *world) {
 	key := w.Generate(w.soft, hsm.GenerateOptions{Label: "safe"})
 	w.Enroll("safe", key, w.Certify(w.soft, key, "break-glass", request.SealedGroup))

@@ -54,7 +54,7 @@ type program struct {
 func start(t *testing.T) *program {
 	t.Helper()
 	w := newWorld(t)
-	began := time.Now() // a clock that goes, from the tests' day on
+	began := time.Now() // the clock runs, from the tests' day on
 	o := tui.Options{Env: w.Env, Start: tui.ScreenEnroll, Environ: []string{"LANG=C.UTF-8"}}
 	m, end := tui.Model(context.Background(), o, func() time.Time { return tuitest.Now().Add(time.Since(began)) })
 	s := &program{t: t, w: &watched{Model: m}, world: w}

@@ -98,12 +98,12 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestQuitAsksWhileRunning: q does not throw a running enrollment away unasked.
+// TestQuitAsksWhileRunning: q asks before it ends a running enrollment.
 func TestQuitAsksWhileRunning(t *testing.T) {
 	w := newWorld(t)
 	r := w.openWizard(80, 24)
 	toReview(r)
-	w.soft.Before(func(ctx context.Context, op hsmtest.Op) error { // it hangs
+	w.soft.Before(func(ctx context.Context, op hsmtest.Op) error { // the token hangs
 		if op != hsmtest.OpOpen {
 			return nil
 		}
@@ -173,7 +173,7 @@ func TestClusterFails(t *testing.T) {
 	r.Sees("no space left", "hint:", "staging")
 }
 
-// TestListFailureStays: where no tokens can be listed, why stays.
+// TestListFailureStays: where no tokens can be listed, the reason stays on the screen.
 func TestListFailureStays(t *testing.T) {
 	w := newWorld(t)
 	if err := errors.Join(w.Tokens.Close(), w.Cards.Close()); err != nil {

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 
 const pin = "648219"
 
-// world is what the program is shown in: two tokens, and a cluster with requests,
+// world is what the program works with: two tokens, and a cluster with requests,
 // tickets and roles.
 type world struct {
 	*screentest.World
@@ -76,7 +76,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// ours has a context of kubehsm's own among the others.
+// ours adds a context of kubehsm's own.
 func (w *world) ours() {
 	w.T.Helper()
 	key := w.Generate(w.soft, hsm.GenerateOptions{Label: "prod"})
@@ -96,7 +96,7 @@ func (w *world) bind(user, of string) {
 		flowtest.Object{"apiGroup": group, "kind": "Group", "name": of})
 }
 
-// misses has a wrong PIN typed once.
+// misses spends a try of the PIN.
 func (w *world) misses(tok *hsmtest.FakeToken) {
 	w.T.Helper()
 	t, err := w.Env.Drivers.Open(w.T.Context(), tok.Info().URI())
@@ -132,7 +132,7 @@ func (w *world) request(name, requester, user string, age time.Duration, groups 
 	})
 }
 
-// bootstrapToken has the cluster keep one, for ever if left is 0.
+// bootstrapToken adds a bootstrap token to the cluster, without an end if left is 0.
 func (w *world) bootstrapToken(id, description string, left time.Duration) {
 	data := map[string][]byte{"token-id": []byte(id), "token-secret": []byte("0123456789abcdef"), "description": []byte(description),
 		"usage-bootstrap-signing": []byte("true"), "usage-bootstrap-authentication": []byte("true")}
@@ -143,8 +143,8 @@ func (w *world) bootstrapToken(id, description string, left time.Duration) {
 		"metadata": flowtest.Object{"name": "bootstrap-token-" + id, "namespace": "kube-system"}, "data": data})
 }
 
-// building has the program wait for a cluster that is being built, as progress says.
-// It returns the file that says so.
+// building makes the program wait for a cluster that is being built. It returns the file
+// that has progress in it.
 func building(t *testing.T, progress string) (o tui.Options, file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "progress.json")

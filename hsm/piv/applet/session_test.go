@@ -9,10 +9,10 @@ import (
 	"github.com/kubehsm/kubehsm/hsm"
 )
 
-// stubborn is a card with a PIN that it forgets, or not.
+// stubborn is a card with a PIN that it may refuse to forget.
 type stubborn struct {
 	verified         bool
-	forgets, selects bool // by VERIFY with P1 = FF, by a change of application
+	forgets, selects bool // whether VERIFY with P1 = FF, or a change of application, clears the PIN
 	sent             []byte
 	held             []byte // the last VERIFY's data, as the reader got it
 	ended, reset     bool
@@ -67,7 +67,7 @@ func TestEndForgets(t *testing.T) {
 			t.Errorf("%s: %+v", name, c.card)
 		}
 		if last := c.card.sent[len(c.card.sent)-1]; c.card.forgets && last != insVerify {
-			t.Errorf("%s: it ended with %02x", name, last)
+			t.Errorf("%s: the session ended with %02x", name, last)
 		}
 	}
 	card := &stubborn{}

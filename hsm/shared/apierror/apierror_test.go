@@ -56,8 +56,8 @@ func TestErrorKeepsInnerHint(t *testing.T) {
 	}
 }
 
-// TestSaid: an answer that is a Status is told in its words; any other stays what the
-// client made of it.
+// TestSaid: an answer that is a Status becomes an error in its words; for any other answer
+// the client's error stays.
 func TestSaid(t *testing.T) {
 	status := []byte(`{"kind":"Status","message":"it is not there","reason":"NotFound","code":404}`)
 	plain := apierrors.NewGenericServerResponse(http.StatusNotFound, "get", schema.GroupResource{}, "", "404 page not found", 0, true)

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestPadding lets crypto/rsa judge what a bare RSA operation over our blocks gives, for
-// moduli of all lengths modulo 8.
+// TestPadding lets crypto/rsa check the signatures that a bare RSA operation over our blocks
+// gives, for moduli of all lengths modulo 8.
 func TestPadding(t *testing.T) {
 	for bits := 1024; bits < 1033; bits++ {
 		k, err := rsa.GenerateKey(rand.Reader, bits)
@@ -56,7 +56,7 @@ func TestPadding(t *testing.T) {
 	}
 }
 
-// TestTooLong: a key that is too short for what it is to sign.
+// TestTooLong: a key that is too short for the digest and salt is refused.
 func TestTooLong(t *testing.T) {
 	k, err := rsa.GenerateKey(rand.Reader, 1024)
 	if err != nil {

@@ -36,7 +36,7 @@ func records(t *testing.T) (s *Records, path string) {
 	path = filepath.Join(t.TempDir(), "audit.log")
 	log, err := audit.Open(path)
 	check(t, err)
-	t.Cleanup(func() { _ = log.Close() }) // a test may have closed it
+	t.Cleanup(func() { _ = log.Close() }) // the test may have closed the log
 	return NewRecords(log, path, agentPID, slog.New(slog.DiscardHandler)), path
 }
 
@@ -78,8 +78,8 @@ func TestOutcome(t *testing.T) {
 	}
 }
 
-// TestWhatIsOnRecord: a record says who wanted it and on which token, and nothing that may
-// be a secret: no arguments, no way to the token or its PIN, no name that is none.
+// TestWhatIsOnRecord: a record says which program used which token. It has nothing that may
+// be a secret: no arguments, no path to the token or its PIN, and no malformed name.
 func TestWhatIsOnRecord(t *testing.T) {
 	s, path := records(t)
 	e := enrollment.Enrollment{Name: "prod", KeyHash: "abc", Key: key(t)}
@@ -170,7 +170,7 @@ func TestPolicyIsLowered(t *testing.T) {
 	}
 	e.Policy = consent.Session
 	p.Of(e)
-	p.Of(e) // no news
+	p.Of(e) // the same policy is no news
 	if len(lowered) != 1 || lowered[0].String() != e.Key.String() {
 		t.Errorf("lowered %v", lowered)
 	}
@@ -179,7 +179,7 @@ func TestPolicyIsLowered(t *testing.T) {
 	if sentences, _ := p.Notice(other); sentences != "" {
 		t.Errorf("another token's prompt tells: %s", sentences)
 	}
-	for range 2 { // it is told again until it was seen
+	for range 2 { // a notice is repeated until a person has seen it
 		if sentences, _ := p.Notice(e.Key); !strings.Contains(sentences, "from writes to session, which is less strict") {
 			t.Errorf("the prompt tells %q", sentences)
 		}
@@ -188,7 +188,7 @@ func TestPolicyIsLowered(t *testing.T) {
 	seen()
 	seen()
 	if sentences, _ := p.Notice(e.Key); sentences != "" {
-		t.Errorf("it is told again: %s", sentences)
+		t.Errorf("a notice that was seen is repeated: %s", sentences)
 	}
 	var reasons []string
 	for _, r := range read(t, path) {

@@ -212,15 +212,15 @@ func TestTellsInWords(t *testing.T) {
 	})
 }
 
-// TestToldOnceOfItsOwn: a client of the external signer's socket hears of what is
-// asked for itself from who asks; others hear that it is asked elsewhere.
+// TestToldOnceOfItsOwn: a client of the external signer's socket hears of a question that is
+// asked for it from whoever asks. Other clients hear that the question is asked elsewhere.
 func TestToldOnceOfItsOwn(t *testing.T) {
 	own, ui := away(t), &link.Asker{Client: away(t)}
 	w := ask.Wait{For: ask.ForPIN, Kind: "PIN", Token: "lab", Client: own, Asker: ui.Client}
 	if !(announcedWaiter{client: own}).Sees(w, ui) {
-		t.Error("it is told")
+		t.Error("the client is told again of its own question")
 	}
 	if (announcedWaiter{client: away(t)}).Sees(w, ui) {
-		t.Error("another is not told")
+		t.Error("another client is not told why it waits")
 	}
 }

@@ -64,7 +64,7 @@ func started(t *testing.T) (home.Dirs, *net.TCPListener, *Holder) {
 	check(t, err)
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	check(t, err)
-	t.Cleanup(func() { _ = l.Close() }) // a test may have closed it
+	t.Cleanup(func() { _ = l.Close() }) // the test may have closed the listener
 	h, err := Start(exe, l.(*net.TCPListener))
 	check(t, err)
 	return d, l.(*net.TCPListener), h
@@ -75,7 +75,7 @@ func running(t *testing.T) *exec.Cmd {
 	t.Helper()
 	c := exec.Command("sleep", "3600")
 	check(t, c.Start())
-	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() }) // it may have gone
+	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() }) // the program may have ended
 	return c
 }
 
@@ -116,8 +116,8 @@ func TestHolder(t *testing.T) {
 	}
 }
 
-// TestHandOver: the next agent gets the port that an earlier one has left, and the holder
-// ends.
+// TestHandOver: the next agent gets the port that an earlier agent has left, and the port
+// holder ends.
 func TestHandOver(t *testing.T) {
 	d, l, h := started(t)
 	address := l.Addr().String()
@@ -168,7 +168,7 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// TestNoClients: a holder that nobody has a session of ends with its agent.
+// TestNoClients: a port holder ends with its agent if no client has a session.
 func TestNoClients(t *testing.T) {
 	_, l, h := started(t)
 	address := l.Addr().String()

@@ -12,18 +12,18 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/process"
 )
 
-// client is one that can be asked and waits.
+// client is a program that can be asked, and waits meanwhile.
 type client struct {
 	id  process.ID
-	now *ask.Wait // what it is told
+	now *ask.Wait // what the client waits for, as it was told
 }
 
 func (c *client) Process() process.ID                    { return c.id }
 func (c *client) Sees(_ ask.Wait, by ask.Responder) bool { return by == ask.Responder(c) }
 func (c *client) ShowWait(w ask.Wait) (done func())      { c.now = &w; return func() { c.now = nil } }
 
-// TestTold: who waits hears of the question that is asked elsewhere, and of who shows it,
-// until it is answered; who shows it does not, nor does whom it is asked for.
+// TestTold: a client that waits hears of the question that is open elsewhere, until it is
+// answered. The client that shows the question, and the one that it is asked for, do not.
 func TestTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		asked, ui, other := &client{id: process.ID{PID: 1 << 30, Start: 1}}, &client{id: process.ID{PID: 1<<30 + 1, Start: 1}},
@@ -67,8 +67,8 @@ func TestTold(t *testing.T) {
 	})
 }
 
-// TestNotice: what a person is to be told comes with a PIN prompt and with a touch. It was
-// told when the PIN was given, or when the touch line could be read.
+// TestNotice: a notice comes with a PIN prompt and with a touch. It counts as seen when the
+// PIN was given, or when there was time to read the touch line.
 func TestNotice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := 0
@@ -104,8 +104,8 @@ func TestNotice(t *testing.T) {
 	})
 }
 
-// TestTouchThatNobodyMakes: the end of the time in which a touch was awaited is told as
-// that, and any other end as what it is.
+// TestTouchThatNobodyMakes: the error says so when nobody touched the token in time. Any
+// other error stays what it is.
 func TestTouchThatNobodyMakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -113,7 +113,7 @@ func TestTouchThatNobodyMakes(t *testing.T) {
 		h := newHeld(hsm.URI{}, Options{})
 		w := newTouches(ctx)
 		p := h.ask(Use{Ask: ask.Nobody(hsm.ErrNoTerminal)}, w)
-		p.Touch(ctx, hsm.TouchPrompt{})() // made
+		p.Touch(ctx, hsm.TouchPrompt{})() // the touch was made
 		awaited := p.Touch(ctx, hsm.TouchPrompt{})
 		lost := errors.New("the connection was lost")
 		if err := w.explain(lost); !errors.Is(err, lost) {

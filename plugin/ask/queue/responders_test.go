@@ -61,8 +61,8 @@ func (p *person) Ask(_ context.Context, q ask.Question) (ask.Answer, error) {
 	return ask.Answer{Yes: true, Done: func() {}}, nil
 }
 
-// TestWhoIsAsked: a client's own attendant comes first, then the open UIs, the latest
-// first; another client's attendant is nobody.
+// TestWhoIsAsked: a client's own attendant comes first, then the open UIs, the latest first.
+// Another client's attendant is never asked.
 func TestWhoIsAsked(t *testing.T) {
 	s := NewResponders(time.Now().Add(-time.Hour))
 	client, other := process.ID{PID: 1 << 30, Start: 1}, process.ID{PID: 1<<30 + 1, Start: 1}

@@ -6,7 +6,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
-// TestWarning: a warning is read as it was worded, but for the ends of lines.
+// TestWarning: a warning keeps its words; only line ends are replaced.
 func TestWarning(t *testing.T) {
 	warnings, errs := utilnet.ParseWarningHeaders([]string{warning("a \"b\" \\ c\nd")})
 	if len(errs) > 0 || len(warnings) != 1 || warnings[0].Text != `a "b" \ c d` {

@@ -46,10 +46,10 @@ func newRig(t testing.TB, o bridgetest.Options) *rig {
 	return r
 }
 
-// sign gives the key.
+// sign returns the key.
 func (r *rig) sign(context.Context) (crypto.Signer, error) { return r.key, nil }
 
-// upstream is one to the API server, with options changed.
+// upstream returns an upstream to the API server, with options that change may alter.
 func (r *rig) upstream(change func(*Options)) *Upstream {
 	r.t.Helper()
 	o := r.options
@@ -67,8 +67,8 @@ func check(t testing.TB, err error) {
 	}
 }
 
-// TestSignIn: who signs in signs for the connection that this opens, whatever the server
-// speaks; a later one is signed for as the upstream was told.
+// TestSignIn: the signer that SignIn is given signs for the connection that it opens,
+// whatever protocol the server speaks. A later connection uses the upstream's own signer.
 func TestSignIn(t *testing.T) {
 	for _, http1 := range []bool{false, true} {
 		r := newRig(t, bridgetest.Options{HTTP1: http1})
@@ -304,8 +304,8 @@ func TestAuthority(t *testing.T) {
 	}
 }
 
-// TestFailures: a server that does not take the certificate, or is not trusted, is told
-// apart; the latter is given no signature.
+// TestFailures: a server that refuses the certificate and a server that is not trusted give
+// different errors. The latter gets no signature.
 func TestFailures(t *testing.T) {
 	r := newRig(t, bridgetest.Options{Strict: true})
 	other := bridgetest.New(t, bridgetest.Options{})

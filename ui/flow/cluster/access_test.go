@@ -39,23 +39,23 @@ func plain(t testing.TB) *flowtest.World {
 	return flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "jane", "dev")
 }
 
-// whoAmI asks who somebody is to a cluster.
+// whoAmI asks a cluster who the caller is.
 func whoAmI(ctx context.Context, client *csr.Client, err error) error {
 	if err != nil {
 		return err
 	}
 	me, err := client.Rights().WhoAmI(ctx)
 	if err == nil && me.User != "jane" {
-		err = fmt.Errorf("it is %s", me.User)
+		err = fmt.Errorf("the user is %s", me.User)
 	}
 	return err
 }
 
-// TestAccess: clusters are reached as their contexts say. With a context of ours that
-// takes the token, the agent and its bridge.
+// TestAccess: clusters are reached as their contexts say. A context of ours needs the token,
+// the agent and its bridge.
 func TestAccess(t *testing.T) {
 	pin := []hsmtest.Answer{hsmtest.PIN("123456")}
-	signedIn := []string{"forbidden: get /version", "500: get /version"} // whatever it says, the cluster has answered
+	signedIn := []string{"forbidden: get /version", "500: get /version"} // any answer of the cluster will do
 	for _, c := range []flowtest.UseCase{
 		{Name: "a context of ours", World: enrolled, Answers: pin, Passes: signedIn,
 			Do: func(ctx context.Context, w *flowtest.World, p hsm.Prompter) error {
@@ -81,8 +81,8 @@ func TestAccess(t *testing.T) {
 	}
 }
 
-// TestConsent: where the policy wants a yes for each request, whoever signs in is asked
-// about their own, and without a yes nothing reaches the cluster.
+// TestConsent: where the policy wants a yes for each request, the person is asked about the
+// program's own requests too. Without a yes nothing reaches the cluster.
 func TestConsent(t *testing.T) {
 	for _, c := range []struct {
 		answer hsmtest.Answer

@@ -47,8 +47,8 @@ func TestEndpoint(t *testing.T) {
 	}
 }
 
-// TestEndpointOfWhatIsNotThere: a context, a cluster, an enrollment or a file that is
-// missing is named, by all who ask for it.
+// TestEndpointOfWhatIsNotThere: every error names the context, cluster, enrollment or file
+// that is missing.
 func TestEndpointOfWhatIsNotThere(t *testing.T) {
 	for name, c := range map[string]struct {
 		context, from, to string
@@ -90,7 +90,7 @@ func TestEndpointOfWhatIsNotThere(t *testing.T) {
 	}
 }
 
-// TestAcceptedBy: a cluster that cannot be asked tells nothing, which is no error.
+// TestAcceptedBy: a cluster that cannot be asked is no error: nothing is known of it.
 func TestAcceptedBy(t *testing.T) {
 	w := plain(t)
 	at, err := cluster.Access{Env: w.Env}.Verified(t.Context(), "")
@@ -103,7 +103,7 @@ func TestAcceptedBy(t *testing.T) {
 	for _, proxy := range []string{"http://127.0.0.1:1", ""} {
 		other := at
 		if other.ProxyURL = proxy; proxy == "" {
-			other.CAData = nil // it is not to be trusted
+			other.CAData = nil // the server must not be trusted
 		}
 		if accepted := cluster.AcceptedBy(t.Context(), other); accepted != nil {
 			t.Errorf("by %q: %+v", proxy, accepted)

@@ -172,7 +172,7 @@ func TestMoveServer(t *testing.T) {
 			m, err := New(e).MoveServer(c.ctx, "prod-hsm", c.server)
 			if err == nil {
 				if m.Proof() != "a certificate of the authority that you enrolled" {
-					t.Errorf("it is proven by %s", m.Proof())
+					t.Errorf("the move is proven by %s", m.Proof())
 				}
 				err = m.ApplyAll(c.ctx)
 			}

@@ -58,8 +58,8 @@ func names(t testing.TB, w *flowtest.World) string {
 	return strings.Join(out, " ")
 }
 
-// TestChanges: each change of the kubeconfig is planned without touching it, made wholly,
-// and taken back by its step. With ctrl-c nothing is changed.
+// TestChanges: planning a change leaves the kubeconfig as it is. The change is made wholly,
+// and undo takes it back. After ctrl-c nothing is changed.
 func TestChanges(t *testing.T) {
 	cancelled, stop := context.WithCancel(t.Context())
 	stop()
@@ -105,7 +105,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestNoSuchContext: what is not there is named, and nothing is changed.
+// TestNoSuchContext: the error names what is not there, and nothing is changed.
 func TestNoSuchContext(t *testing.T) {
 	w := world(t)
 	k, ctx, before := New(w.Env), t.Context(), w.State()
@@ -134,7 +134,8 @@ func TestNoSuchContext(t *testing.T) {
 	w.Unchanged(before)
 }
 
-// TestUnenrollSteps: an enrollment that cannot be removed wholly can be once more.
+// TestUnenrollSteps: where the removal of an enrollment fails half-way, it works the second
+// time.
 func TestUnenrollSteps(t *testing.T) {
 	for name, spoil := range map[string]func(*flowtest.World) (mend func() error){
 		"ctrl-c":                  nil,
@@ -218,15 +219,15 @@ func TestKeptCurrent(t *testing.T) {
 	}
 }
 
-// TestRefreshed: a cluster that says the same of itself changes nothing; what it says
-// that does not prove true is refused unless it is accepted, and then followed.
+// TestRefreshed: a cluster that describes itself as before changes nothing. A change that
+// is not proven is refused, unless the user accepts it; then the enrollment follows.
 func TestRefreshed(t *testing.T) {
 	flowtest.UseCase{Name: "refresh", World: func(t testing.TB) *flowtest.World {
 		w := world(t)
 		says(w, w.Server.URL)
 		return w
 	},
-		Passes: []string{"500", "cut"}, // it is asked once more
+		Passes: []string{"500", "cut"}, // the cluster is asked once more
 		Says:   map[string]error{"forbidden": errAny, "gone": errAny},
 		Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
 			r, err := New(w.Env).Refresh(ctx, "prod-hsm")
@@ -273,9 +274,9 @@ func saidHow(ctx context.Context, err error) error {
 	return err
 }
 
-// says has the cluster publish of itself that it is at server.
+// says makes the cluster publish that it is at server.
 func says(w *flowtest.World, server string) {
-	w.Env.RequestTimeout = 300 * time.Millisecond // a look is repeated until then
+	w.Env.RequestTimeout = 300 * time.Millisecond // the look is repeated until the timeout
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: w.Server.Certificate().Raw})
 	config := "apiVersion: v1\nkind: Config\nclusters:\n- name: \"\"\n  cluster: {server: \"" + server + "\", certificate-authority-data: " +
 		base64.StdEncoding.EncodeToString(ca) + "}\n"
@@ -283,8 +284,8 @@ func says(w *flowtest.World, server string) {
 		"metadata": flowtest.Object{"name": "cluster-info"}, "data": flowtest.Object{"kubeconfig": config}})
 }
 
-// TestMigrationOfKeys: whom a certificate in the kubeconfig, or in a file, stands for is
-// read from it; no cluster is asked. What cannot be read is said.
+// TestMigrationOfKeys: user and groups are read from the certificate in the kubeconfig or in
+// a file, and no cluster is asked. A remark says what cannot be read.
 func TestMigrationOfKeys(t *testing.T) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -339,7 +340,7 @@ func TestMigrationOfKeys(t *testing.T) {
 	}
 }
 
-// TestUnverifiedStays: what does not verify its server can be followed nowhere.
+// TestUnverifiedStays: an enrollment that does not verify its server cannot follow a move.
 func TestUnverifiedStays(t *testing.T) {
 	w := world(t)
 	en, err := w.Env.Enrollments().Load("prod-hsm")
@@ -362,7 +363,7 @@ func TestUnverifiedStays(t *testing.T) {
 	}
 }
 
-// TestBridgeAddress: the contexts of ours lead there.
+// TestBridgeAddress: our contexts lead to the bridge's address.
 func TestBridgeAddress(t *testing.T) {
 	w := world(t)
 	address, err := New(w.Env).BridgeAddress()

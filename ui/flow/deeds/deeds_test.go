@@ -55,14 +55,14 @@ func TestHugeDeed(t *testing.T) {
 	}
 }
 
-// TestDeedThatCannotBeKept: a deed is on record wholly or not at all, and why not is said.
+// TestDeedThatCannotBeKept: a deed is on record wholly or not at all; the error says why not.
 func TestDeedThatCannotBeKept(t *testing.T) {
 	log := testLog(t)
 	if err := log.Add(t.Context(), Deed{Action: "ticket", Ticket: "abcdef"}); err != nil {
 		t.Fatal(err)
 	}
 	lock := flock.New(log.path() + ".lock")
-	if err := lock.Lock(); err != nil { // as another kubehsm does
+	if err := lock.Lock(); err != nil { // another kubehsm does the same
 		t.Fatal(err)
 	}
 	cancelled, stop := context.WithCancel(t.Context())

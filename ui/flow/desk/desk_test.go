@@ -37,7 +37,7 @@ func desk(t testing.TB) *flowtest.World {
 	t.Helper()
 	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "admin")
 	s := w.Server
-	s.Forbid("get configmaps") // as many clusters do
+	s.Forbid("get configmaps") // many clusters do
 	s.Put(flowtest.Secrets, flowtest.Object{"metadata": flowtest.Object{"name": "bootstrap-token-abcdef", "namespace": "kube-system"}, "type": "bootstrap.kubernetes.io/token",
 		"data": map[string][]byte{"token-id": []byte("abcdef"), "token-secret": []byte("0123456789abcdef"), "description": []byte(ticket.Terms{User: "jane"}.Description()),
 			"expiration": []byte(time.Now().Add(time.Hour).UTC().Format(time.RFC3339)), "usage-bootstrap-signing": []byte("true"),
@@ -86,7 +86,7 @@ func record(w *flowtest.World) string {
 	return strings.TrimSpace(d.Action + " " + d.User)
 }
 
-// TestBootstrapTokens: they are made, listed and deleted wholly, or not at all.
+// TestBootstrapTokens: bootstrap tokens are made, listed and deleted wholly, or not at all.
 func TestBootstrapTokens(t *testing.T) {
 	token, err := bootstraptoken.Generate()
 	if err != nil {
@@ -142,7 +142,7 @@ func TestBootstrapTokens(t *testing.T) {
 // cluster may have it all the same, see [TestTicketThatWasNotMade].
 func TestMakeTicket(t *testing.T) {
 	flowtest.UseCase{Name: "make", World: desk,
-		Skips:  []string{"gone: get configmaps"}, // it is tried for 10 seconds
+		Skips:  []string{"gone: get configmaps"}, // the look-up is repeated for 10 seconds
 		Passes: append(flowtest.Failing("get configmaps"), "ctrl-c: get configmaps"),
 		Leaves: append(flowtest.Failing("create secrets"), "ctrl-c: create secrets"),
 		Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
@@ -177,7 +177,7 @@ func TestMakeTicket(t *testing.T) {
 	}
 }
 
-// TestOpenSealed: what the ticket's user sends back is opened for the token that it is of,
+// TestOpenSealed: the PUK that the ticket's user sends back is opened for its own token,
 // once.
 func TestOpenSealed(t *testing.T) {
 	w := desk(t)
@@ -209,8 +209,8 @@ func TestOpenSealed(t *testing.T) {
 	}
 }
 
-// TestApprove: an approval is on record, with all that goes with it, also where the rest
-// fails. A failure before it changes nothing.
+// TestApprove: an approval is on record with its details, even if a later step fails. A
+// failure before the approval changes nothing.
 func TestApprove(t *testing.T) {
 	var of request.TicketLook
 	var seen request.View
@@ -255,7 +255,8 @@ func TestApprove(t *testing.T) {
 		}}.Try(t)
 }
 
-// TestBreakGlassApproval: the second person's yes is on record; without the event it is said.
+// TestBreakGlassApproval: the second person's yes is on record. A note says so where the
+// cluster's event could not be written.
 func TestBreakGlassApproval(t *testing.T) {
 	var seen request.View
 	var notes []string
@@ -300,7 +301,7 @@ func TestBreakGlassApproval(t *testing.T) {
 	}
 }
 
-// TestAskForBreakGlass: what is asked for is complete and within the rules, or nothing is.
+// TestAskForBreakGlass: a request is complete and within the rules, or none is made.
 func TestAskForBreakGlass(t *testing.T) {
 	card := hsm.URI{Scheme: hsm.SchemePIV, Serial: "7"}
 	var got enrolling.Options
@@ -352,8 +353,8 @@ func TestAskForBreakGlass(t *testing.T) {
 	}
 }
 
-// TestBreakGlassEnrolled: what is enrolled for emergencies is on record and listed, with
-// until when it is good.
+// TestBreakGlassEnrolled: an enrollment for emergencies is on record, and is listed with the
+// date until which it is good.
 func TestBreakGlassEnrolled(t *testing.T) {
 	for group, c := range map[string]struct {
 		action, state string
@@ -371,7 +372,7 @@ func TestBreakGlassEnrolled(t *testing.T) {
 		if err != nil || len(all) != 1 || all[0].Sealed != c.sealed || all[0].State != c.state || all[0].Name != "night" {
 			t.Errorf("%+v, %v", all, err)
 		}
-		en.Name = "new" // it has no certificate yet
+		en.Name = "new" // the enrollment has no certificate yet
 		if err := w.Env.Enrollments().Save(en); err != nil {
 			t.Fatal(err)
 		}

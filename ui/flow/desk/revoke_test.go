@@ -15,8 +15,8 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
-// TestLookUp: what a user has is found. What may not be looked at is said; what cannot be
-// is an error, and a look changes nothing.
+// TestLookUp: a look finds what a user has, and changes nothing. It says what the caller may
+// not look at; any other failure is an error.
 func TestLookUp(t *testing.T) {
 	unseen := func(r Revocation) string { return strings.Join(r.Unseen, "; ") }
 	flowtest.UseCase{Name: "look up", World: desk,
@@ -42,8 +42,8 @@ func TestLookUp(t *testing.T) {
 	}
 }
 
-// TestLookUpFromRecord: who may not list what the cluster has is told what is on record
-// here.
+// TestLookUpFromRecord: a caller who may not list what the cluster has is told what is on
+// record here.
 func TestLookUpFromRecord(t *testing.T) {
 	w := desk(t)
 	later := time.Now().Add(time.Hour)
@@ -62,13 +62,13 @@ func TestLookUpFromRecord(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	past, err := log.All()
-	if out := TicketsOut(past, later.AddDate(0, 0, -1)); err != nil || len(out) != 0 { // they have no terms
+	if out := TicketsOut(past, later.AddDate(0, 0, -1)); err != nil || len(out) != 0 { // the tickets on record have no terms
 		t.Errorf("%+v, %v", out, err)
 	}
 }
 
-// TestRevoke: what can be taken away is; each failure is told and the rest goes on, and
-// what was done is on record, interrupted or not.
+// TestRevoke: everything that can be taken away is taken away. A failure is reported and the
+// rest goes on. What was done is on record, interrupted or not.
 func TestRevoke(t *testing.T) {
 	var r Revocation
 	all := flowtest.Failing("delete", "update", "get", "create", "patch")
@@ -106,8 +106,8 @@ func TestRevoke(t *testing.T) {
 		}}.Try(t)
 }
 
-// TestRoles: what the cluster has is compared and made as it should be; what may not be
-// read is said.
+// TestRoles: the cluster's roles and policies are compared with those that it needs, and
+// applied. Objects that the caller may not read are named.
 func TestRoles(t *testing.T) {
 	states := func(all []RBACObject, err error) (RBACState, error) {
 		if err == nil && len(all) == 0 {

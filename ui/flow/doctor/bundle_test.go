@@ -14,7 +14,7 @@ import (
 	"github.com/kubehsm/kubehsm/ui/present"
 )
 
-// TestWriteBundle: a report is a new file for its owner's eyes, whole or not there.
+// TestWriteBundle: a report is a new file that only its owner can read, whole or not there.
 func TestWriteBundle(t *testing.T) {
 	m := newMachine(t)
 	path := filepath.Join(t.TempDir(), "report.zip")
@@ -41,7 +41,7 @@ func TestWriteBundle(t *testing.T) {
 	}
 }
 
-// TestAdvice: what is wrong is said with why it matters and what mends it.
+// TestAdvice: each problem comes with why it matters and what mends it.
 func TestAdvice(t *testing.T) {
 	for state, level := range map[State]present.Level{OK: present.Good, Unknown: present.Warn, Warning: present.Warn, Failed: present.Bad, State("odd"): present.Quiet} {
 		c := Check{State: state, Why: "it matters", Fix: "do this"}

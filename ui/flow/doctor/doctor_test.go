@@ -301,7 +301,7 @@ func TestCertificates(t *testing.T) {
 	now := time.Now()
 	day := 24 * time.Hour
 	m.enroll("good", "https://a.example.com", nil, now.Add(-day), now.Add(90*day))
-	m.enroll("short", "https://a.example.com", nil, now.Add(-day), now.Add(4*day)) // a third is not reached
+	m.enroll("short", "https://a.example.com", nil, now.Add(-day), now.Add(4*day)) // more than a third of its life is left
 	m.enroll("soon", "https://a.example.com", nil, now.Add(-80*day), now.Add(10*day))
 	m.enroll("over", "https://a.example.com", nil, now.Add(-2*day), now.Add(-day))
 	m.enroll("early", "https://a.example.com", nil, now.Add(day), now.Add(2*day))

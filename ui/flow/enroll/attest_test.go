@@ -23,8 +23,8 @@ type attesting struct {
 
 func (a attesting) Attest(context.Context, hsm.URI) (hsm.Attestation, error) { return a.says, a.err }
 
-// TestRequestCarriesAttestation: a token that cannot attest is noted, one that
-// fails to stops the enrollment, and whoever wants none gets none.
+// TestRequestCarriesAttestation: a note says that a token cannot attest. A token that fails
+// to attest stops the enrollment, and --no-attestation leaves the attestation out.
 func TestRequestCarriesAttestation(t *testing.T) {
 	whole := hsm.Attestation{Statement: []byte("statement"), Intermediate: []byte("device")}
 	broken := errors.New("the card was pulled out")

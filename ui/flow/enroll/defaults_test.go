@@ -81,7 +81,7 @@ func TestDefaultPINBlocked(t *testing.T) {
 	}
 }
 
-// TestAcceptedDefaultsAreRecorded: who goes on need not accept it again.
+// TestAcceptedDefaultsAreRecorded: a run that goes on need not accept the risk again.
 func TestAcceptedDefaultsAreRecorded(t *testing.T) {
 	e, _ := flowtest.Env(t, "blue")
 	r := begin(t, e, enrolling.Options{User: "jane", AcceptDefaults: true}, &typist{})

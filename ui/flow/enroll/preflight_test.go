@@ -57,7 +57,7 @@ func TestNoKeyWithoutCluster(t *testing.T) {
 	}
 }
 
-// TestNoKeyOnEKS: where client certificates are not signed no key is made,
+// TestNoKeyOnEKS: where the cluster signs no client certificates no key is made,
 // even if another request looks signed; and nobody is told to wait on.
 func TestNoKeyOnEKS(t *testing.T) {
 	ctx := context.Background()

@@ -48,7 +48,7 @@ func TestPoliciesOfALaterRun(t *testing.T) {
 	if got := second.record.Options.Generate.Touch; got != hsm.TouchCached {
 		t.Errorf("before there is a key: touch policy %v", got)
 	}
-	second.record.Options.Generate.Touch = hsm.TouchDefault // PKCS#11 tokens have none
+	second.record.Options.Generate.Touch = hsm.TouchDefault // PKCS#11 tokens have no touch policy
 	if _, err := (keyMaker{second}).make(ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -28,15 +28,15 @@ func scene(t testing.TB) *flowtest.World {
 	return w
 }
 
-// TestEnroll: whatever an enrollment fails at, the same once more gets it done, with one
-// key, one request and one entry; and nothing that failed is taken for done.
+// TestEnroll: wherever an enrollment fails, the same command finishes it the second time,
+// with one key, one request and one entry. No step that failed counts as done.
 func TestEnroll(t *testing.T) {
 	flowtest.UseCase{Name: "enroll", World: scene, Answers: []hsmtest.Answer{hsmtest.PIN("123456")}, Resumes: true,
-		Leaves: []string{""}, // its record, by which it goes on
-		Passes: append(flowtest.Failing("get configmaps"), "=forbidden: create selfsubjectreviews", "=500: create selfsubjectreviews", // an answer is what is wanted
+		Leaves: []string{""}, // the progress record, with which the enrollment goes on
+		Passes: append(flowtest.Failing("get configmaps"), "=forbidden: create selfsubjectreviews", "=500: create selfsubjectreviews", // any answer will do
 			"500: get certificatesigningrequests", "cut: get certificatesigningrequests", // the wait goes on
 			"forbidden: get /version", "500: get /version", "=cut: get /version"),
-		Skips: []string{"gone: get certificatesigningrequests", "gone: get configmaps", "cut: get /version (2)"}, // it waits on, or the agent says the same again for a while
+		Skips: []string{"gone: get certificatesigningrequests", "gone: get configmaps", "cut: get /version (2)"}, // the wait has no end, or the agent repeats its refusal for a while
 		Do: func(ctx context.Context, w *flowtest.World, p hsm.Prompter) error {
 			o := enrolling.Options{Name: "prod-hsm", User: "jane", Timeout: 2 * time.Second, AcceptForecast: true}
 			r, err := NewEnroller(w.Env).Enroll(ctx, o, p, nil)
@@ -66,8 +66,8 @@ func enrolled(t testing.TB) *flowtest.World {
 	return w
 }
 
-// TestRenew: whatever a renewal fails at, the old certificate stays in use until the new
-// one is there, and the same once more gets it done.
+// TestRenew: wherever a renewal fails, the old certificate stays in use until the new one is
+// there, and the same command finishes the renewal the second time.
 func TestRenew(t *testing.T) {
 	in := func(w *flowtest.World) string { // the certificate that is in use
 		en, err := w.Env.Enrollments().Load("prod-hsm")
@@ -86,8 +86,8 @@ func TestRenew(t *testing.T) {
 		old = in(w)
 		return w
 	}, Answers: []hsmtest.Answer{hsmtest.PIN("123456")},
-		Leaves: []string{""},                                                                 // its record, by which it goes on
-		Skips:  []string{"forbidden", "500", "gone", "cut", "ctrl-c: get", "ctrl-c: create"}, // as of an enrollment
+		Leaves: []string{""},                                                                 // the progress record, with which the renewal goes on
+		Skips:  []string{"forbidden", "500", "gone", "cut", "ctrl-c: get", "ctrl-c: create"}, // the same as in TestEnroll
 		Do: func(ctx context.Context, w *flowtest.World, p hsm.Prompter) error {
 			_, err := NewRenewer(w.Env).Renew(ctx, "prod-hsm", RenewOptions{Options: enrolling.Options{Timeout: 2 * time.Second}}, p, nil)
 			if err == nil && in(w) == old {
@@ -105,7 +105,7 @@ func TestRenew(t *testing.T) {
 	}
 }
 
-// TestExpiring: who enrolled is told what ends, and what cannot be read.
+// TestExpiring: a person is told which certificates end, and which cannot be read.
 func TestExpiring(t *testing.T) {
 	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "jane")
 	en := w.Enroll("prod-hsm", "jane")
@@ -129,8 +129,8 @@ func TestExpiring(t *testing.T) {
 	}
 }
 
-// TestReview: what an enrollment would do is told, and nothing is changed and nobody
-// asked; what the cluster does not say is a remark.
+// TestReview: a review says what an enrollment would do. It changes nothing and asks nobody;
+// a remark says what the cluster does not tell.
 func TestReview(t *testing.T) {
 	flowtest.UseCase{Name: "review", World: func(t testing.TB) *flowtest.World {
 		w := scene(t)
@@ -149,8 +149,8 @@ func TestReview(t *testing.T) {
 		}}.Try(t)
 }
 
-// TestTakeCertificate: a certificate that was sent is for the enrollment that waits for
-// it, or refused with what to do.
+// TestTakeCertificate: a certificate that was sent belongs to the enrollment that waits for
+// it, or is refused with a hint.
 func TestTakeCertificate(t *testing.T) {
 	w := enrolled(t)
 	other := w.Generate(hsm.GenerateOptions{Slot: "9d"})
@@ -191,8 +191,8 @@ func TestTakeCertificate(t *testing.T) {
 	}
 }
 
-// TestNewPUK: a card that joins gets a PUK of its own once, which is sealed for the help
-// desk or shown; it is never in force unseen.
+// TestNewPUK: a card that joins gets a new PUK once. The PUK is sealed for the help desk or
+// shown, and is never in force unseen.
 func TestNewPUK(t *testing.T) {
 	administered := func(t testing.TB) *flowtest.World {
 		t.Helper()
@@ -233,9 +233,9 @@ func TestNewPUK(t *testing.T) {
 	}
 }
 
-// TestSignInAtTheEnd: a certificate that does not sign in is not taken for one that does:
-// the kubeconfig stays, and the next run asks for another. Who signs in and may do
-// nothing is told what to send to an admin.
+// TestSignInAtTheEnd: where the certificate does not sign in, the kubeconfig stays and the
+// next run asks for another certificate. A user who signs in without rights is told what to
+// send to an admin.
 func TestSignInAtTheEnd(t *testing.T) {
 	w := scene(t)
 	w.Server.Fail(401, "get /version")

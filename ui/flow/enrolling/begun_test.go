@@ -45,8 +45,8 @@ func store(t *testing.T) (*env.Env, Store) {
 	return e, NewStore(e)
 }
 
-// TestStore: records are kept whole; what cannot be read is said, with what to do, and is
-// not taken for none.
+// TestStore: records are kept whole. A record that cannot be read is an error with a hint,
+// and does not count as missing.
 func TestStore(t *testing.T) {
 	e, s := store(t)
 	if all, err := s.All(); err != nil || len(all) != 0 {
@@ -71,7 +71,7 @@ func TestStore(t *testing.T) {
 	if _, err := s.Unfinished(cancelled); !errors.Is(err, context.Canceled) {
 		t.Errorf("ctrl-c: %v", err)
 	}
-	if all, err := s.Requests(server); err != nil || len(all) != 3 { // with those of what is not finished
+	if all, err := s.Requests(server); err != nil || len(all) != 3 { // requests of unfinished enrollments count too
 		t.Errorf("requests: %+v, %v", all, err)
 	}
 	if got, err := s.LoadRequest(server, "own"); err != nil || got.KeyHash != "c0ffee" {
@@ -120,8 +120,9 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// TestContinue: an enrollment goes on with what it was begun with; what cannot be changed
-// any more is a conflict that names the option and how to go on.
+// TestContinue: an enrollment goes on with the options that it was begun with. Another value
+// for an option that cannot be changed any more is a conflict, which names the option and
+// says how to go on.
 func TestContinue(t *testing.T) {
 	for name, c := range map[string]struct {
 		done   []Step
@@ -161,7 +162,7 @@ func TestContinue(t *testing.T) {
 	}
 }
 
-// TestSteps: steps are done in their order, and forgotten from one on.
+// TestSteps: steps are done in their order, and can be forgotten from any step on.
 func TestSteps(t *testing.T) {
 	j := begun("prod-hsm")
 	if j.Filed() || j.Finished() {
@@ -206,7 +207,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// TestUseTicket: a ticket says what to ask for; what is asked for otherwise is refused.
+// TestUseTicket: a ticket says what to ask for. Options that say otherwise are refused.
 func TestUseTicket(t *testing.T) {
 	token, err := bootstraptoken.Generate()
 	if err != nil {
@@ -246,7 +247,8 @@ func TestUseTicket(t *testing.T) {
 	}
 }
 
-// TestJoin: a join finds the cluster as it was told, and holds the token to the ticket.
+// TestJoin: a join finds the cluster by its options, and refuses a token that the ticket does
+// not allow.
 func TestJoin(t *testing.T) {
 	var none *Join
 	full := &Join{Endpoint: "https://api.example:6443", Ticket: "abcdef", Serial: "7", Policy: ticket.PINOnce, File: ""}

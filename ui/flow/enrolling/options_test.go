@@ -18,7 +18,7 @@ import (
 	"github.com/kubehsm/kubehsm/kubeconfig/ticket"
 )
 
-// whole is a record in which everything is said.
+// whole is a record in which every field has a value.
 func whole() *Progress {
 	key := hsm.URI{Scheme: hsm.SchemePIV, Serial: "123", Slot: "9c"}
 	return &Progress{
@@ -126,8 +126,8 @@ func TestCommandSaysEverything(t *testing.T) {
 	}
 }
 
-// TestTable: every option of the table is one of a record with everything said, and its
-// name is used once.
+// TestTable: every option of the table is in the record with every field, and no two options
+// share a name.
 func TestTable(t *testing.T) {
 	all, names, fields := whole().Options, map[string]bool{}, map[any]bool{}
 	for _, x := range table() {
@@ -149,7 +149,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// other makes an option of o something else.
+// other gives an option of o another value.
 func (x Option) other(o *Options) {
 	switch p := x.In(o).(type) {
 	case *string:
@@ -173,8 +173,8 @@ func (x Option) other(o *Options) {
 	}
 }
 
-// TestEveryOptionAtEveryStage: at each stage of an enrollment a later run changes what is still open,
-// is refused what cannot be changed any more, and leaves the rest as it was.
+// TestEveryOptionAtEveryStage: at each stage of an enrollment a later run can change the
+// options that are open. It is refused when it changes a fixed one, and leaves the rest.
 func TestEveryOptionAtEveryStage(t *testing.T) {
 	for name, tc := range map[string]struct {
 		closed []stage

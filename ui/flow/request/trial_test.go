@@ -53,7 +53,7 @@ func unfiled(t testing.TB) *flowtest.World {
 	w := keyed(t)
 	w.Server.Fail(500, "create certificatesigningrequests")
 	if _, err := NewOwn(w.Env).Create(t.Context(), "mine", options(w), hsmtest.Typing(t, w.Card.PIN())); err == nil {
-		t.Fatal("it was filed")
+		t.Fatal("the request was filed")
 	}
 	w.Server.Before(nil)
 	return w
@@ -61,8 +61,8 @@ func unfiled(t testing.TB) *flowtest.World {
 
 func requests(w *flowtest.World) string { return strings.Join(w.Server.Names(flowtest.Requests), " ") }
 
-// TestOwn: a request is signed, recorded and filed, in that order; whatever fails, the
-// same again gets it filed, once.
+// TestOwn: a request is signed, recorded and filed, in that order. Wherever that fails, the
+// same command files it the second time, and only once.
 func TestOwn(t *testing.T) {
 	for _, c := range []flowtest.UseCase{
 		{Name: "create", World: keyed, Answers: []hsmtest.Answer{hsmtest.PIN("123456")}, Resumes: true,
@@ -90,7 +90,7 @@ func TestOwn(t *testing.T) {
 			Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
 				err := NewOwn(w.Env).Cancel(ctx, "", "mine")
 				if errors.Is(err, csr.ErrNotFound) && requests(w) == "" {
-					err = nil // it is taken back already
+					err = nil // the request is taken back already
 				}
 				return err
 			}, Done: func(t testing.TB, w *flowtest.World) {
@@ -102,7 +102,7 @@ func TestOwn(t *testing.T) {
 			w := filed(t)
 			w.Server.Issue("mine")
 			return w
-		}, Passes: []string{"500", "cut"}, Skips: []string{"gone"}, // it waits on
+		}, Passes: []string{"500", "cut"}, Skips: []string{"gone"}, // the wait has no end
 			Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
 				pem, err := NewOwn(w.Env).Wait(ctx, "", "mine", func(string) {})
 				if err == nil && len(pem) == 0 {
@@ -115,7 +115,7 @@ func TestOwn(t *testing.T) {
 	}
 }
 
-// TestForecastOfOwn: what is certain to be refused is not filed.
+// TestForecastOfOwn: a request that is certain to be refused is not filed.
 func TestForecastOfOwn(t *testing.T) {
 	w := keyed(t)
 	w.Server.Forbid("create certificatesigningrequests", "*")
@@ -130,7 +130,7 @@ func TestForecastOfOwn(t *testing.T) {
 	}
 }
 
-// TestOwnRefusals: what is not one's own, or not there, is left alone.
+// TestOwnRefusals: requests of others are left alone, and missing ones are an error.
 func TestOwnRefusals(t *testing.T) {
 	w := filed(t)
 	w.Server.File("joes", "joe", "joe", nil, nil)
@@ -194,7 +194,7 @@ func state(w *flowtest.World, name string) csr.State {
 	return csr.StateOf(&r).State
 }
 
-// TestDecide: who decides sees what is asked for, and decides on that or not at all.
+// TestDecide: a decision is about the request that was shown, or is not made.
 func TestDecide(t *testing.T) {
 	var seen View
 	shown := func(name string, o LookOptions) func(t testing.TB) *flowtest.World {
@@ -210,7 +210,7 @@ func TestDecide(t *testing.T) {
 	is := func(name string, want csr.State) func(testing.TB, *flowtest.World) {
 		return func(t testing.TB, w *flowtest.World) {
 			if s := state(w, name); s != want {
-				t.Errorf("it is %s", s)
+				t.Errorf("the request is %s", s)
 			}
 		}
 	}
@@ -257,7 +257,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestDecideRefusals: what must not be approved is not, and the error says why.
+// TestDecideRefusals: requests that must not be approved are refused, and the error says why.
 func TestDecideRefusals(t *testing.T) {
 	w := asked(t)
 	q, ctx := NewRequests(w.Env), t.Context()
@@ -300,8 +300,8 @@ func changed(w *flowtest.World, name string) *certificatesv1.CertificateSigningR
 	return &r
 }
 
-// TestApproveFiled: only what was filed from here is approved together with it, by
-// another credential.
+// TestApproveFiled: another credential approves the request that was filed from here, and no
+// other one.
 func TestApproveFiled(t *testing.T) {
 	for name, c := range map[string]struct {
 		before func(*flowtest.World)
@@ -347,7 +347,8 @@ func TestApproveFiled(t *testing.T) {
 	}
 }
 
-// TestWatch: what comes and goes is told until ctrl-c, also past an answer that breaks off.
+// TestWatch: the watch tells which requests come and go until ctrl-c, even after an answer
+// that breaks off.
 func TestWatch(t *testing.T) {
 	w := asked(t)
 	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)

@@ -51,8 +51,8 @@ func TestUnlock(t *testing.T) {
 	}
 }
 
-// TestLockAndStop: the agent forgets the PIN, or ends; with none there is nothing to do,
-// and with ctrl-c it is as it was.
+// TestLockAndStop: the agent forgets the PIN, or ends. Without an agent there is nothing to
+// do, and after ctrl-c the agent is as it was.
 func TestLockAndStop(t *testing.T) {
 	cancelled, stop := context.WithCancel(t.Context())
 	stop()
@@ -90,7 +90,7 @@ func TestLockAndStop(t *testing.T) {
 	}
 }
 
-// TestAgentThatCannotStart: why is said, and where to look.
+// TestAgentThatCannotStart: the error says why, and where to look.
 func TestAgentThatCannotStart(t *testing.T) {
 	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "jane")
 	w.Enroll("prod-hsm", "jane")
@@ -102,7 +102,7 @@ func TestAgentThatCannotStart(t *testing.T) {
 	}
 }
 
-// TestAgentHangsUp: an agent that goes while it is spoken to is said to have.
+// TestAgentHangsUp: the error says that the agent ended in the middle of an operation.
 func TestAgentHangsUp(t *testing.T) {
 	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "")
 	w.Stuck()
@@ -116,7 +116,7 @@ func TestAgentHangsUp(t *testing.T) {
 	}
 }
 
-// TestOfferResponder: who offers to be asked is known to the agent until they go.
+// TestOfferResponder: the agent counts a responder until that goes.
 func TestOfferResponder(t *testing.T) {
 	w := served(t)
 	a := Agent{w.Env}
@@ -137,8 +137,8 @@ func TestOfferResponder(t *testing.T) {
 	}
 }
 
-// TestSettleCards: after an agent was ended by force, each card of an enrollment is
-// locked; a card that cannot be is said to be, with what to do.
+// TestSettleCards: after an agent was ended by force, each card of an enrollment is locked.
+// The error names a card that could not be locked, and says what to do.
 func TestSettleCards(t *testing.T) {
 	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "jane")
 	en := w.Enroll("prod-hsm", "jane")
@@ -163,7 +163,8 @@ func TestSettleCards(t *testing.T) {
 	}
 }
 
-// TestAudit: what is on record is read; the token's signature in it is checked against the certificate of then.
+// TestAudit: the audit log is read, and the token's signature in a record is checked against
+// the certificate that the enrollment had then.
 func TestAudit(t *testing.T) {
 	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "jane")
 	en := w.Enroll("prod-hsm", "jane")
@@ -227,17 +228,17 @@ func sign(t *testing.T, w *flowtest.World, u hsm.URI, text string) (signature []
 	return signature
 }
 
-// TestRecordThatCannotBeWritten: no policy is in force that is not on record.
+// TestRecordThatCannotBeWritten: a policy that cannot be recorded does not come into force.
 func TestRecordThatCannotBeWritten(t *testing.T) {
 	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "jane")
 	w.Enroll("prod-hsm", "jane")
-	if err := os.Mkdir(audit.Path(w.Env.Dirs), 0o700); err != nil { // where the log belongs
+	if err := os.Mkdir(audit.Path(w.Env.Dirs), 0o700); err != nil { // a folder stands where the log belongs
 		t.Fatal(err)
 	}
 	before := fmt.Sprint(w.Env.Enrollments().Load("prod-hsm"))
 	_, err := Agent{w.Env}.SetConsent(t.Context(), "prod-hsm", consent.Policy{Mode: consent.Always}, hsmtest.NewScript(t))
 	if now := fmt.Sprint(w.Env.Enrollments().Load("prod-hsm")); err == nil || now != before {
-		t.Errorf("%v: it is %s, was %s", err, now, before)
+		t.Errorf("%v: the policy is %s, was %s", err, now, before)
 	}
 	if _, err := (Agent{w.Env}).SetConsent(t.Context(), "other", consent.Policy{}, nil); !errors.Is(err, enrollment.ErrUnknown) {
 		t.Errorf("of what is not enrolled: %v", err)

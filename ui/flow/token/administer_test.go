@@ -118,8 +118,8 @@ func TestAdminister(t *testing.T) {
 	}
 }
 
-// TestManagementKeyIsShown: a key that is in force is returned, also where the card is
-// pulled at once.
+// TestManagementKeyIsShown: a management key that is in force is returned, even if the card
+// is pulled right after it was set.
 func TestManagementKeyIsShown(t *testing.T) {
 	w := card(t)
 	changed := false
@@ -147,8 +147,8 @@ func (initializer) Initialize(ctx context.Context, u hsm.URI, _ hsm.InitializeOp
 	return hsm.TokenInfo{Scheme: u.Scheme, Initialized: err == nil}, err
 }
 
-// TestUnable: what a token cannot do is refused before anybody is asked, with how to
-// do without; nothing changes.
+// TestUnable: what a token cannot do is refused before anybody is asked, with a hint at
+// another way. Nothing changes.
 func TestUnable(t *testing.T) {
 	w := flowtest.NewWorld(t, hsm.SchemePIV, hsmtest.FakeOptions{}, "")
 	key := w.Generate(hsm.GenerateOptions{Slot: "9a"}).URI
@@ -185,7 +185,7 @@ func TestUnable(t *testing.T) {
 	w.Unchanged(before)
 }
 
-// TestInit: a token is set up by the driver that can, once the agent has let go.
+// TestInit: a driver that can set tokens up does so, once the agent has let the token go.
 func TestInit(t *testing.T) {
 	w := card(t)
 	w.Env.Drivers[0] = initializer{w.Env.Drivers[0]}
@@ -205,8 +205,8 @@ func TestInit(t *testing.T) {
 	}
 }
 
-// TestAgentThatDoesNotLock: while the agent may still have the PIN, none is changed,
-// and nobody types one.
+// TestAgentThatDoesNotLock: while the agent may still have the PIN, no PIN is changed, and
+// nobody is asked for one.
 func TestAgentThatDoesNotLock(t *testing.T) {
 	w := card(t)
 	w.Stuck()

@@ -18,11 +18,11 @@ import (
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
-// attesting is a driver whose card attests, as a real one did.
+// attesting is a driver whose card answers with the attestation of a real one.
 type attesting struct {
 	hsm.Driver
 	says hsm.Attestation
-	own  bool // of the key in the slot; else it's another one's
+	own  bool // whether the attestation is of the key in the slot, or of another key
 }
 
 func (a attesting) Open(ctx context.Context, u hsm.URI) (hsm.Token, error) {
@@ -116,7 +116,7 @@ func TestVerifyAttestation(t *testing.T) {
 	for name, c := range map[string]struct {
 		data    []byte
 		key     any
-		want    string // of the verdict, "" is good
+		want    string // part of the verdict's error; "" for a good verdict
 		checked bool
 	}{
 		"genuine":                   {data: file},
@@ -133,7 +133,7 @@ func TestVerifyAttestation(t *testing.T) {
 	}
 }
 
-// TestPublicKey: the key of whatever has one, in PEM.
+// TestPublicKey: the public key is found in a certificate, a request or a public key in PEM.
 func TestPublicKey(t *testing.T) {
 	w := card(t)
 	key := loss(t, w, "9a").Slots[0].Key.Public

@@ -48,7 +48,7 @@ func lock(t testing.TB, w *flowtest.World) {
 	}
 }
 
-// certificate is one for the key in a slot, by its own word, in PEM.
+// certificate returns a self-signed certificate for the key in a slot, in PEM.
 func certificate(t testing.TB, w *flowtest.World, slot string) []byte {
 	t.Helper()
 	var der []byte
@@ -69,7 +69,7 @@ func certificate(t testing.TB, w *flowtest.World, slot string) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// loss is what would be gone with a slot of w.
+// loss returns what would be lost with a slot of w.
 func loss(t testing.TB, w *flowtest.World, slot string) Loss {
 	t.Helper()
 	l, err := Tokens{w.Env}.Loss(t.Context(), at(w, slot))
@@ -79,7 +79,7 @@ func loss(t testing.TB, w *flowtest.World, slot string) Loss {
 	return l
 }
 
-// TestKeys: what makes, moves or destroys a key does so wholly, or not at all.
+// TestKeys: keys are made, moved and destroyed wholly, or not at all.
 func TestKeys(t *testing.T) {
 	pin := []hsmtest.Answer{hsmtest.PIN("123456")}
 	try(t, "9a, 9c", content, flowtest.UseCase{Name: "generate", Answers: pin,
@@ -131,7 +131,7 @@ func TestKeys(t *testing.T) {
 		}})
 }
 
-// TestReadings: what only reads asks nobody and changes nothing.
+// TestReadings: use cases that only read ask nobody and change nothing.
 func TestReadings(t *testing.T) {
 	for _, c := range []flowtest.UseCase{
 		{Name: "details", Do: func(ctx context.Context, w *flowtest.World, _ hsm.Prompter) error {
@@ -187,7 +187,7 @@ func TestReadings(t *testing.T) {
 	}
 }
 
-// TestListed: tokens are listed with their slots, and so is what is wrong.
+// TestListed: tokens are listed with their slots, and problems are listed too.
 func TestListed(t *testing.T) {
 	w := certified(t)
 	w.Card.Fail(hsmtest.OpSlots, hsm.ErrBusy)
@@ -205,7 +205,7 @@ func TestListed(t *testing.T) {
 	}
 }
 
-// TestOnly: nobody has to name the one token that there is; else the error says how.
+// TestOnly: the only token need not be named. With several, the error says how to name one.
 func TestOnly(t *testing.T) {
 	for name, c := range map[string]struct {
 		before func(*flowtest.World, *hsmtest.Fake)
@@ -227,8 +227,8 @@ func TestOnly(t *testing.T) {
 	}
 }
 
-// TestKeysThatAreNotThere: what is named and is not there, or is another one by now, is
-// said; nobody is asked, and nothing is changed.
+// TestKeysThatAreNotThere: the error says that a key is missing or was replaced. Nobody is
+// asked, and nothing is changed.
 func TestKeysThatAreNotThere(t *testing.T) {
 	w := certified(t)
 	k, nobody, ctx := Keys{w.Env}, hsmtest.NewScript(t), t.Context()
@@ -261,7 +261,8 @@ func TestKeysThatAreNotThere(t *testing.T) {
 	w.Unchanged(before)
 }
 
-// TestImportUnderARun: a run that goes on would write over what is imported.
+// TestImportUnderARun: an import is refused while an enrollment runs, which would write over
+// it.
 func TestImportUnderARun(t *testing.T) {
 	w := certified(t)
 	text := certificate(t, w, "9c")

@@ -21,8 +21,8 @@ type watched struct {
 	over    <-chan struct{}
 }
 
-// change tells of a change n times. A look has ended whose beginning was told of
-// two changes ago.
+// change tells of n changes. When it returns, every look that began two changes ago has
+// ended.
 func (w watched) change(n int) {
 	for range n {
 		select {
@@ -87,7 +87,7 @@ func TestWait(t *testing.T) {
 			asked := 0
 			o.Waiting = func([]hsm.Problem) {
 				if asked++; c.waiting == nil {
-					t.Error("it waits")
+					t.Error("the call waits")
 					stop()
 					return
 				}
@@ -132,7 +132,7 @@ func TestReleaseScdaemon(t *testing.T) {
 	}
 }
 
-// TestFreshPUK: a PUK that was made up is shown if it may be in force, and wiped if not.
+// TestFreshPUK: a generated PUK is shown if it may be in force, and wiped if not.
 func TestFreshPUK(t *testing.T) {
 	again := hsm.PINPrompt{Kind: hsm.PUK, New: true, Again: "it is too short"}
 	for name, c := range map[string]struct {

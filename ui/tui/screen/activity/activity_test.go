@@ -81,7 +81,7 @@ func TestAgent(t *testing.T) {
 	r := busy(t, func(w *screentest.World) *screentest.Rig { return w.Open("4") })
 	r.Press("tab")
 	r.Sees("token 12345678", "unlocked, ")
-	if err := (session.Agent{Env: r.World.Env}).LockAgent(t.Context(), nil); err != nil { // from elsewhere
+	if err := (session.Agent{Env: r.World.Env}).LockAgent(t.Context(), nil); err != nil { // another program locks the agent
 		t.Fatal(err)
 	}
 	r.Time = r.Time.Add(2 * time.Second)
@@ -91,13 +91,13 @@ func TestAgent(t *testing.T) {
 	r.Press("S")
 	r.Sees("the agent has ended", "The agent is not running")
 	if _, err := (session.Agent{Env: r.World.Env}).AgentStatus(t.Context()); !errors.Is(err, client.ErrNotRunning) {
-		t.Errorf("it runs, or %v", err)
+		t.Errorf("the agent runs, or %v", err)
 	}
 	r.Press("L")
 	r.Sees("lock: the agent is not running")
 }
 
-// TestReadOnly: the agent is locked there too, which keeps nothing from anybody, and
+// TestReadOnly: in read-only mode the agent can be locked, since that takes nothing away, but
 // not ended.
 func TestReadOnly(t *testing.T) {
 	r := busy(t, func(w *screentest.World) *screentest.Rig { return w.OpenReadOnly("4") })
@@ -107,7 +107,7 @@ func TestReadOnly(t *testing.T) {
 	locked(r)
 }
 
-// TestWaits: who waits for a yes is named above the log, as long as it is so.
+// TestWaits: a program that waits for a yes is named above the log, as long as it waits.
 func TestWaits(t *testing.T) {
 	w := screentest.New(t)
 	status := message.Status{Version: "1.0.0", PID: 4711, Started: ago(2 * time.Hour), Signatures: 14,
@@ -124,7 +124,7 @@ func TestWaits(t *testing.T) {
 	r.Loses("12 requests, 1 open")
 }
 
-// TestCommands names the commands that say the same.
+// TestCommands: the screen names the commands that show the same.
 func TestCommands(t *testing.T) {
 	r := open(t)
 	r.Press("x")

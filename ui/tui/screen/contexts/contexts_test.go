@@ -223,8 +223,8 @@ func TestRequestsThere(t *testing.T) {
 	r.Sees("is https://127.0.0.1:2 up, and reachable from here?")
 }
 
-// TestSignsIn asks the cluster whom it takes a context of kubehsm's own for, with the
-// token's key.
+// TestSignsIn: a check of a context of kubehsm's signs in with the token's key, and shows as
+// whom.
 func TestSignsIn(t *testing.T) {
 	r, _, card := live(t)
 	r.Press("end", "enter")
@@ -235,7 +235,7 @@ func TestSignsIn(t *testing.T) {
 	}
 }
 
-// TestUnlock has the agent unlock the token of the enrollment.
+// TestUnlock: the agent unlocks the token of the enrollment.
 func TestUnlock(t *testing.T) {
 	r, _, card := live(t)
 	r.Press("home", "o")
@@ -249,7 +249,7 @@ func TestUnlock(t *testing.T) {
 	}
 }
 
-// TestRenew tells how far it is, can be cancelled, and goes on where it was.
+// TestRenew: a renewal tells how far it is, can be cancelled, and goes on where it was.
 func TestRenew(t *testing.T) {
 	r, server, card := live(t)
 	before, err := enrolled(t, r)
@@ -283,12 +283,12 @@ func TestRenew(t *testing.T) {
 		t.Errorf("of another key, or %v", err)
 	}
 	chain, err := r.World.Env.Enrollments().Certificate(after)
-	if err != nil || chain[0].SerialNumber.Int64() != 7 { // that of the test's signer
+	if err != nil || chain[0].SerialNumber.Int64() != 7 { // the test's signer issues this number
 		t.Errorf("not the new certificate, or %v", err)
 	}
 }
 
-// TestMigrate opens the wizard for whom the old credential stands for, and leaves the
+// TestMigrate: the wizard opens with user and groups of the old credential, and leaves the
 // old context as it is.
 func TestMigrate(t *testing.T) {
 	r, _, _ := live(t)
@@ -312,14 +312,14 @@ func TestMigrate(t *testing.T) {
 	}
 }
 
-// TestFollow follows a cluster that says where it is now.
+// TestFollow: an enrollment follows a cluster that says where it is now.
 func TestFollow(t *testing.T) {
 	r, server, _ := live(t)
 	moved := flowtest.New(t, "admin")
 	r.Press("end", "F")
 	r.Sees("ask the cluster")
 	r.Press("enter")
-	r.Sees("error: ", "hint: ") // it says nothing of itself
+	r.Sees("error: ", "hint: ") // the cluster publishes no cluster-info
 	r.Press("esc")
 	clusterInfo(server, server)
 	follow := func() { r.Press("F"); r.Sees("ask the cluster"); r.Press("enter") }
@@ -339,12 +339,12 @@ func TestFollow(t *testing.T) {
 	r.Press("y")
 	r.Sees("zeta-hsm follows its cluster")
 	if e, err := enrolled(t, r); err != nil || e.Cluster.Server != moved.URL {
-		t.Errorf("it leads to %s, %v", e.Cluster.Server, err)
+		t.Errorf("the enrollment leads to %s, %v", e.Cluster.Server, err)
 	}
 	r.World.HasKubeconfig("server: " + moved.URL)
 }
 
-// clusterInfo has a cluster say of itself, to everybody, that it is at another server.
+// clusterInfo makes a cluster publish that it is at another server.
 func clusterInfo(at, said *flowtest.Server) {
 	const in = "/api/v1/namespaces/kube-public/configmaps"
 	kubeconfig := "apiVersion: v1\nkind: Config\nclusters:\n- name: \"\"\n  cluster: {server: \"" + said.URL +
@@ -353,8 +353,8 @@ func clusterInfo(at, said *flowtest.Server) {
 		"data": flowtest.Object{"kubeconfig": kubeconfig}})
 }
 
-// TestFollowTo follows to an address that a person names, if what answers there proves
-// to be the cluster.
+// TestFollowTo: an enrollment follows to an address that a person names, if the server there
+// proves to be the same cluster.
 func TestFollowTo(t *testing.T) {
 	r, server, _ := live(t)
 	moved := flowtest.New(t, "admin")
@@ -373,12 +373,12 @@ func TestFollowTo(t *testing.T) {
 	r.Press("y")
 	r.Sees("zeta-hsm follows its cluster")
 	if e, err := enrolled(t, r); err != nil || e.Cluster.Server != moved.URL {
-		t.Errorf("it leads to %s, %v", e.Cluster.Server, err)
+		t.Errorf("the enrollment leads to %s, %v", e.Cluster.Server, err)
 	}
 	r.World.HasKubeconfig("server: " + moved.URL)
 }
 
-// TestTakeOutAnothers: a context of somebody else's goes and comes back as well.
+// TestTakeOutAnothers: a context that is not kubehsm's can be taken out and brought back too.
 func TestTakeOutAnothers(t *testing.T) {
 	r := open(t)
 	r.Press("home", "D")
@@ -393,7 +393,7 @@ func TestTakeOutAnothers(t *testing.T) {
 	r.World.HasKubeconfig("name: staging")
 }
 
-// TestSameKey: what is removed with an enrollment is not what others need.
+// TestSameKey: removing an enrollment leaves what others with the same key need.
 func TestSameKey(t *testing.T) {
 	r := open(t)
 	e, err := enrolled(t, r)
@@ -413,7 +413,7 @@ func TestSameKey(t *testing.T) {
 	}
 }
 
-// TestNames copies a context's name, names the commands and finds contexts.
+// TestNames: the screen copies a context's name, names the commands and finds contexts.
 func TestNames(t *testing.T) {
 	r := open(t)
 	r.Press("end", "c")

@@ -236,8 +236,8 @@ func TestReadOnly(t *testing.T) {
 	}
 }
 
-// TestSpareTicket: two tickets, one after the other, each shown once. The first is
-// shown even if there is no second.
+// TestSpareTicket: two tickets are made, one after the other, and each is shown once. The
+// first is shown even if the second fails.
 func TestSpareTicket(t *testing.T) {
 	r, server := open(t)
 	ask := func() {
@@ -258,7 +258,7 @@ func TestSpareTicket(t *testing.T) {
 	r.Loses("--spare")
 }
 
-// TestSeal enrolls a token for the safe, and asks for what it needs first.
+// TestSeal: a token for the safe is enrolled, once all that is needed was given.
 func TestSeal(t *testing.T) {
 	r, server := open(t)
 	r.World.Agent()
@@ -275,7 +275,7 @@ func TestSeal(t *testing.T) {
 	r.Sees("sealed: ")
 }
 
-// TestSealNeedsAToken: what is to be sealed must be there.
+// TestSealNeedsAToken: without a token nothing can be sealed.
 func TestSealNeedsAToken(t *testing.T) {
 	w := screentest.New(t)
 	w.Cluster("admin")
@@ -285,7 +285,7 @@ func TestSealNeedsAToken(t *testing.T) {
 	r.Sees("seal a token: insert the one that goes into the safe")
 }
 
-// TestVerifyAttestation says in capitals what is not verified.
+// TestVerifyAttestation: the verdict says in capitals that an attestation is not verified.
 func TestVerifyAttestation(t *testing.T) {
 	r, _ := open(t)
 	path := filepath.Join(t.TempDir(), "a.pem")
@@ -304,7 +304,7 @@ func TestVerifyAttestation(t *testing.T) {
 	r.Sees("error: ", "no such file")
 }
 
-// TestOpenSealed shows a PUK that was sealed for a ticket of this desk once.
+// TestOpenSealed: a PUK that was sealed for a ticket of this desk is shown once.
 func TestOpenSealed(t *testing.T) {
 	r, _ := open(t)
 	made, err := desk.NewTickets(r.World.Env).Make(t.Context(), "", desk.TicketOptions{Terms: ticket.Terms{User: "kim"}, TTL: time.Hour, Seal: true})

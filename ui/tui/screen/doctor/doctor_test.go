@@ -30,7 +30,7 @@ func open(t *testing.T) *screentest.Rig {
 	return r
 }
 
-// TestGolden: the worst is under the cursor, with what mends it.
+// TestGolden: the cursor is on the worst finding, with what mends it.
 func TestGolden(t *testing.T) {
 	w := screentest.New(t)
 	r := w.Open("6")

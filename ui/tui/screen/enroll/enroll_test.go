@@ -67,7 +67,7 @@ func (r *rig) filed() string {
 	return names[0]
 }
 
-// TestEnrolled goes all the way, and signs in by agent and bridge.
+// TestEnrolled: the wizard enrolls a token, and signs in through agent and bridge.
 func TestEnrolled(t *testing.T) {
 	r := open(t)
 	r.World.Agent()

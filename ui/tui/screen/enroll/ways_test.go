@@ -43,7 +43,7 @@ func TestOverwrite(t *testing.T) {
 	r.Press("home", "o")
 	r.Sees("Overwrite slot 9a?", "certificate for jane", "Type 12345678")
 	r.Press("enter", "y")
-	r.Sees("Type 12345678") // a y is not enough
+	r.Sees("Type 12345678") // "y" is not enough
 	r.Press("backspace", `"12345678"`, "enter")
 	r.Sees("What shall the new key be like")
 	r.Press("x")
@@ -59,7 +59,8 @@ func TestOverwrite(t *testing.T) {
 	}
 }
 
-// TestDefaultsAreToldFirst: what stops the enrollment is said before its questions.
+// TestDefaultsAreToldFirst: default secrets, which stop the enrollment, are named before any
+// question.
 func TestDefaultsAreToldFirst(t *testing.T) {
 	for _, size := range [][2]int{{80, 24}, {60, 15}} {
 		r := openCard(t, size[0], size[1])
@@ -68,7 +69,7 @@ func TestDefaultsAreToldFirst(t *testing.T) {
 	}
 }
 
-// TestAcceptRisk: what stands against an enrollment is done only after a yes to it.
+// TestAcceptRisk: an enrollment with a risk begins only after a yes to that risk.
 func TestAcceptRisk(t *testing.T) {
 	r := openCard(t, 100, 40)
 	r.Press("enter")
@@ -113,8 +114,8 @@ func TestUnverified(t *testing.T) {
 	r.filed()
 }
 
-// TestBegunAnewOnce: trying again after what was begun anew has failed goes on from
-// there, and makes no second key.
+// TestBegunAnewOnce: when an enrollment that was begun anew fails, trying again goes on from
+// there and makes no second key.
 func TestBegunAnewOnce(t *testing.T) {
 	r := open(t)
 	r.toPIN()
@@ -142,7 +143,7 @@ func TestBegunAnewOnce(t *testing.T) {
 	}
 }
 
-// pins are those of the API server's authority.
+// pins returns the pins of the API server's authority.
 func (r *rig) pins() []discovery.Pin {
 	r.T.Helper()
 	pins, err := discovery.PinsOf(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.server.Certificate().Raw}))
@@ -177,7 +178,7 @@ func (r *rig) toCluster() {
 	r.Sees("Which cluster", "trial-admin")
 }
 
-// TestTicket: a ticket says which cluster and who; it is read like a secret and is
+// TestTicket: a ticket names the cluster and the user. It is typed like a secret and appears
 // nowhere on the screen.
 func TestTicket(t *testing.T) {
 	r := open(t)
@@ -198,7 +199,7 @@ func TestTicket(t *testing.T) {
 }
 
 // TestJoin: a cluster that no kubeconfig names is joined by address, hash and bootstrap
-// token, or by a discovery file; the token is a secret.
+// token, or by a discovery file. The bootstrap token is typed like a secret.
 func TestJoin(t *testing.T) {
 	const token = "abcdef.0123456789abcdef"
 	r := open(t)
@@ -230,8 +231,8 @@ func TestJoin(t *testing.T) {
 	r.Sees("Who is it for", "/etc/cluster.conf")
 }
 
-// TestSentCertificate: who may not read the certificate from the cluster goes on with
-// a file, once there is a key for it.
+// TestSentCertificate: a user who may not read the certificate from the cluster goes on with
+// a file, once the enrollment has a key.
 func TestSentCertificate(t *testing.T) {
 	r := open(t)
 	keyless := enrolling.Progress{Options: enrolling.Options{Name: "fresh", Context: "staging", User: "jane", Token: r.token.Info().URI()}}

@@ -252,7 +252,7 @@ func TestMine(t *testing.T) {
 	r.Until("taken back", func() bool { return len(server.Names(flowtest.Requests)) == 0 })
 }
 
-// TestSecondPerson: break-glass takes one, so that nobody approves his own.
+// TestSecondPerson: nobody approves a break-glass request of their own.
 func TestSecondPerson(t *testing.T) {
 	w := screentest.New(t)
 	server := w.Cluster("jane", "dev")
@@ -284,7 +284,7 @@ func putTicket(server *flowtest.Server, user string, groups ...string) {
 			"usage-bootstrap-authentication": []byte("true"), "description": []byte(ticket.Terms{User: user, Groups: groups}.Description())}})
 }
 
-// words are those of the key in a request.
+// words are the eight words of the key in a request.
 func words(t *testing.T, server *flowtest.Server, name string) string {
 	t.Helper()
 	var filed certificatesv1.CertificateSigningRequest
@@ -300,8 +300,8 @@ func words(t *testing.T, server *flowtest.Server, name string) string {
 	return strings.Join(all, " ")
 }
 
-// TestTicket: where nothing else proves the key its words must be typed; the ticket is
-// ended with the decision.
+// TestTicket: where nothing else proves the key, the approver must type its words. The
+// decision ends the ticket.
 func TestTicket(t *testing.T) {
 	w := screentest.New(t)
 	server := w.Cluster("admin", "system:masters")
@@ -356,8 +356,8 @@ func TestBreakGlass(t *testing.T) {
 	}
 }
 
-// TestRefusals: what is not what its ticket is for cannot be approved, and says why;
-// denying it goes.
+// TestRefusals: a request that does not match its ticket cannot be approved, and the screen
+// says why. It can be denied.
 func TestRefusals(t *testing.T) {
 	w := screentest.New(t)
 	server := w.Cluster("admin", "system:masters")
@@ -372,7 +372,7 @@ func TestRefusals(t *testing.T) {
 	r.Press("a")
 	r.Sees("approve: ")
 	if strings.Contains(r.View(), "Approve it?") {
-		t.Errorf("it can be approved:\n%s", r.View())
+		t.Errorf("the request can be approved:\n%s", r.View())
 	}
 	r.Press("x")
 	r.Sees("--accept-risk=mismatch")
@@ -388,7 +388,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestManyRequests: as many as a busy cluster has come in, are filtered and walked.
+// TestManyRequests: the list takes as many requests as a busy cluster has, and can be
+// filtered and walked.
 func TestManyRequests(t *testing.T) {
 	w := screentest.New(t)
 	server := w.Cluster("admin", "system:masters")
@@ -405,8 +406,8 @@ func TestManyRequests(t *testing.T) {
 	r.Sees("user-999") // names are sorted where the age is the same
 }
 
-// TestIssued: the closer look at a request that is approved tells by itself when the
-// certificate is there.
+// TestIssued: the details of an approved request tell, without a key, when the certificate is
+// there.
 func TestIssued(t *testing.T) {
 	r, server := look(t)
 	r.Press("a")
@@ -420,7 +421,8 @@ func TestIssued(t *testing.T) {
 	r.Sees("deny: it is issued")
 }
 
-// TestCopies: names and the fingerprint, and the commands that do the same.
+// TestCopies: the screen copies the name and the fingerprint, and shows the commands that do
+// the same.
 func TestCopies(t *testing.T) {
 	r, server := open(t)
 	copied := func(key, want string) {

@@ -354,7 +354,8 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// TestCopies: the URI of what is under the cursor, and the key's fingerprint.
+// TestCopies: the screen copies the URI of the slot under the cursor, and the key's
+// fingerprint.
 func TestCopies(t *testing.T) {
 	r := open(t)
 	r.Press("c")
@@ -385,7 +386,7 @@ func TestTypedPUK(t *testing.T) {
 	}
 }
 
-// TestEnroll opens the wizard on the slot under the cursor.
+// TestEnroll: the wizard opens on the slot under the cursor.
 func TestEnroll(t *testing.T) {
 	r := open(t)
 	r.steps("Which cluster", "e")
@@ -395,7 +396,7 @@ func TestEnroll(t *testing.T) {
 	r.Sees("What shall the new key be like")
 }
 
-// TestAttestation: what the token says of a key is worth what its maker vouches for.
+// TestAttestation: an attestation counts only if its chain ends with the maker's root.
 func TestAttestation(t *testing.T) {
 	statement, err := os.ReadFile("../../../../hsm/attest/testdata/yubikey5.pem")
 	if err != nil {
@@ -483,7 +484,7 @@ func TestSetUpAnew(t *testing.T) {
 	r.Press("esc")
 	r.Sees("Set up the token: cancelled")
 	if len(r.slots()) != 1 {
-		t.Fatal("it was erased without a yes")
+		t.Fatal("the token was erased without a yes")
 	}
 	r.steps("Everything on it is erased", "I")
 	r.Press("enter")
@@ -498,7 +499,7 @@ func TestSetUpAnew(t *testing.T) {
 	}
 }
 
-// TestSOPIN: the secret that unblocks the PIN of a token that is no card is its SO PIN.
+// TestSOPIN: the SO PIN unblocks the PIN of a PKCS#11 token.
 func TestSOPIN(t *testing.T) {
 	r := soft(t, false)
 	r.Press("P")
@@ -524,14 +525,14 @@ func TestSOPIN(t *testing.T) {
 	}
 }
 
-// TestBusy: a card that GnuPG's daemon holds can be had from where that is told.
+// TestBusy: where the screen says that GnuPG's daemon holds the card, a key releases it.
 func TestBusy(t *testing.T) {
 	r := open(t)
 	r.card.Fail(hsmtest.OpAdminister, &hsm.BusyError{Reader: "Yubico", Holders: []string{hsm.Scdaemon + " (process 7)"}})
 	r.steps("s have scdaemon let go", "u")
 }
 
-// TestComesBack: a token that is pulled and plugged in again is seen without a key.
+// TestComesBack: a token that is pulled and plugged in again appears without a key press.
 func TestComesBack(t *testing.T) {
 	r := open(t)
 	r.card.Unplug()

@@ -105,7 +105,7 @@ func TestOpens(t *testing.T) {
 	r.Sees("A new key")
 }
 
-// TestBusy: a card that GnuPG's daemon holds can be had from where that is told.
+// TestBusy: where the screen says that GnuPG's daemon holds the card, a key releases it.
 func TestBusy(t *testing.T) {
 	w := screentest.New(t)
 	w.Tokens.Add(hsmtest.FakeOptions{Label: "blue"})
