@@ -12,16 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// WaitOption changes how Wait waits.
-type WaitOption func(*waitConfig)
-
-// NoteStallAfter sets how long an approved request may stay unsigned before
-// the user is told once; 0 never tells. The default is 10 s.
-func NoteStallAfter(d time.Duration) WaitOption {
-	return func(c *waitConfig) { c.stall = d }
-}
-
 type waitConfig struct {
+	// stall is how long an approved request may stay unsigned before the user is told
+	// once; 0 never tells.
 	stall time.Duration
 	// retryMin and retryMax bound the doubling pause between attempts.
 	retryMin, retryMax time.Duration
@@ -56,12 +49,8 @@ func defaultWait() waitConfig {
 // status, at each change of state, once when the connection is lost and once
 // when it is back (Status.Lost), and with a Status.Note once. If ref has no
 // UID, the first request found by the name is the one followed.
-func (c *Client) Wait(ctx context.Context, ref Ref, onChange func(Status), opts ...WaitOption) (Status, error) {
-	cfg := defaultWait()
-	for _, o := range opts {
-		o(&cfg)
-	}
-	return c.wait(ctx, ref, onChange, cfg)
+func (c *Client) Wait(ctx context.Context, ref Ref, onChange func(Status)) (Status, error) {
+	return c.wait(ctx, ref, onChange, defaultWait())
 }
 
 func (c *Client) wait(ctx context.Context, ref Ref, onChange func(Status), cfg waitConfig) (Status, error) {

@@ -24,9 +24,6 @@ const (
 	Rules Mode = "rules"
 )
 
-// Modes lists them, the weakest first.
-func Modes() []Mode { return []Mode{Session, Writes, Rules, Always} }
-
 // Policy says which requests need a person's yes.
 type Policy struct {
 	Mode Mode `json:"mode,omitempty"`

@@ -25,9 +25,6 @@ func Top(m tea.Model) screen.Screen { return m.(*model).nav.top() }
 // OutcomeOf returns the outcome of an operation so far.
 func OutcomeOf(m tea.Model) Outcome { return m.(*model).outcome }
 
-// Operating tells whether an operation runs.
-func Operating(m tea.Model) bool { return m.(*model).operations.job.Active() }
-
 // Working tells whether the dialog in front only shows that an operation runs.
 func Working(m tea.Model) bool {
 	if OpenDialogs(m) == 0 {

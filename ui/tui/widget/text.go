@@ -143,12 +143,6 @@ func Block(s string, w, h int) string {
 	return strings.Join(out, "\n")
 }
 
-// Indent puts n spaces before every line.
-func Indent(s string, n int) string {
-	pad := strings.Repeat(" ", n)
-	return pad + strings.ReplaceAll(s, "\n", "\n"+pad)
-}
-
 // Beside puts two blocks side by side, the left one w columns wide.
 func Beside(left string, w int, gap string, right string) string {
 	l, r := strings.Split(left, "\n"), strings.Split(right, "\n")
