@@ -11,7 +11,7 @@ import (
 func (o Options) Command(kubeconfig string) string {
 	line := appendFlag(appendFlag(o.sourceFlags(), "--user", o.User), "--kubeconfig", kubeconfig)
 	for _, x := range table() {
-		if given := !x.value(&o).IsZero(); x.shown == nil && !given || x.shown != nil && !x.shown(&o) {
+		if x.shown == nil && !x.given(&o) || x.shown != nil && !x.shown(&o) {
 			continue
 		}
 		line = x.appendTo(line, x.words(&o))

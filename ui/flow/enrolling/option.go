@@ -96,6 +96,16 @@ func (x Option) fill(to, from *Options) {
 	}
 }
 
+// given tells whether a command is to say the option. It cannot say that a list is empty.
+func (x Option) given(o *Options) bool {
+	switch v := x.value(o); v.Kind() {
+	case reflect.Slice, reflect.Map:
+		return v.Len() > 0
+	default:
+		return !v.IsZero()
+	}
+}
+
 // words are the option's value as the command line has it, one for each time that the
 // flag is given. A bool has none.
 func (x Option) words(o *Options) []string {

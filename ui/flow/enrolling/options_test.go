@@ -72,6 +72,8 @@ func TestCommand(t *testing.T) {
 	all.Join, all.Renewal = nil, nil
 	few := Options{Name: "blue-hsm", Token: hsm.URI{Scheme: hsm.SchemePKCS11, Token: "blue"}, Context: "blue", User: "jane"}
 	few.FillDefaults()
+	none := few
+	none.Groups, none.AltNames, none.Labels = []string{}, AltNames{DNS: []string{}}, map[string]string{}
 	labelled := few
 	labelled.Generate.Label, labelled.Groups, labelled.AcceptForecast = "my key", []string{"dev"}, true
 	card := few
@@ -90,6 +92,7 @@ func TestCommand(t *testing.T) {
 		{Options{AcceptForecast: true}, "", "kubehsm enroll --accept-risk forecast"},
 		{Options{Token: few.Token, User: "jane"}, "", "kubehsm enroll --token pkcs11:token=blue --user jane"},
 		{few, "/k b", `kubehsm enroll --name blue-hsm --token pkcs11:token=blue --context blue --user jane --kubeconfig '/k b' --algorithm ecdsa-p256`},
+		{none, "", `kubehsm enroll --name blue-hsm --token pkcs11:token=blue --context blue --user jane --algorithm ecdsa-p256`},
 		{labelled, "", `kubehsm enroll --name blue-hsm --token pkcs11:token=blue --context blue --user jane --group dev --algorithm ecdsa-p256 --label 'my key' --accept-risk forecast`},
 		{card, "", `kubehsm enroll --name blue-hsm --token piv:serial=123 --context blue --user jane --algorithm ecdsa-p256 --slot 9a --pin-policy default --touch-policy default`},
 		{joined, "", `kubehsm join --name blue-hsm 10.0.0.1:6443 --token - --discovery-token-ca-cert-hash sha256:0100000000000000000000000000000000000000000000000000000000000000 --discovery-token-unsafe-skip-ca-verification --hsm piv:serial=123 --user jane --algorithm ecdsa-p256 --slot 9a --pin-policy default --touch-policy default`},
