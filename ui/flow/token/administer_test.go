@@ -3,6 +3,7 @@ package token
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -202,6 +203,24 @@ func TestInit(t *testing.T) {
 	w.Stuck()
 	if err := init(hsmtest.PIN("12345678")); err == nil || !strings.Contains(hinting.Of(err), "agent stop") {
 		t.Errorf("beside an agent that cannot be locked: %v", err)
+	}
+}
+
+// refusing is a driver whose token lets itself be erased, and then does not go on.
+type refusing struct{ hsm.Driver }
+
+func (refusing) Initialize(_ context.Context, u hsm.URI, _ hsm.InitializeOptions, _ hsm.Prompter) (hsm.TokenInfo, error) {
+	return hsm.TokenInfo{Scheme: u.Scheme, Initialized: true}, hinting.With(fmt.Errorf("no PIN yet: %w", hsm.ErrUnsupported), "set it")
+}
+
+// TestInitRefused: why a token was not set up whole, and what became of it, are the
+// driver's to say.
+func TestInitRefused(t *testing.T) {
+	w := flowtest.NewWorld(t, hsm.SchemePKCS11, hsmtest.FakeOptions{}, "")
+	w.Env.Drivers[0] = refusing{w.Env.Drivers[0]}
+	info, err := Tokens{w.Env}.Init(t.Context(), w.Card.Info().URI(), hsm.InitializeOptions{}, hsmtest.NewScript(t))
+	if !info.Initialized || err == nil || !strings.Contains(err.Error(), "no PIN yet") || hinting.Of(err) != "set it" {
+		t.Errorf("%+v, %v, hint %q", info, err, hinting.Of(err))
 	}
 }
 
