@@ -64,5 +64,6 @@ func transient(err error) bool {
 // proxy's, or that of a server that does not serve the group (yet).
 func isObjectNotFound(err error) bool {
 	var s apierrors.APIStatus
-	return apierrors.IsNotFound(err) && !apierror.NotServed(err) && errors.As(err, &s) && s.Status().Details != nil && s.Status().Details.Name != ""
+	return apierrors.IsNotFound(err) && !apierror.NotServed(err) && errors.As(err, &s) &&
+		s.Status().Details != nil && s.Status().Details.Name != ""
 }

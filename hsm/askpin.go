@@ -67,7 +67,8 @@ func admit(ctx context.Context, p Prompter, kind PINKind, info TokenInfo) error 
 	case s.Blocked():
 		return blocked(kind, info)
 	case s.NotSet:
-		return hint.With(fmt.Errorf("token %s: %w", quote(info.Name()), ErrPINNotSet), "`kubehsm token pin unblock` sets one by the SO PIN")
+		return hint.With(fmt.Errorf("token %s: %w", quote(info.Name()), ErrPINNotSet),
+			"`kubehsm token pin unblock` sets one by the SO PIN")
 	case s.Final || s.Retries == 1:
 		detail := fmt.Sprintf("One try is left for the %s of token %s. A wrong one blocks it.", kind, quote(info.Name()))
 		if kind == PUK {
@@ -88,9 +89,11 @@ func admit(ctx context.Context, p Prompter, kind PINKind, info TokenInfo) error 
 func blocked(kind PINKind, info TokenInfo) error {
 	switch kind {
 	case PUK:
-		return hint.With(fmt.Errorf("the PUK: %w", ErrPINLocked), "only a reset of the PIV application helps; it destroys its keys")
+		return hint.With(fmt.Errorf("the PUK: %w", ErrPINLocked),
+			"only a reset of the PIV application helps; it destroys its keys")
 	case SOPIN:
-		return hint.With(fmt.Errorf("the SO PIN of token %s: %w", quote(info.Name()), ErrPINLocked), "only the maker's tools can help now")
+		return hint.With(fmt.Errorf("the SO PIN of token %s: %w", quote(info.Name()), ErrPINLocked),
+			"only the maker's tools can help now")
 	}
 	return hint.With(fmt.Errorf("token %s: %w", quote(info.Name()), ErrPINLocked), unblockHint)
 }
@@ -110,7 +113,8 @@ func askOnce(ctx context.Context, p Prompter, prompt PINPrompt, try func(*Secret
 // AskNewPIN asks p for a new PIN of that kind until it has a fit form, at most three
 // times in all. check turns away what [CheckPIN] does not ([ErrPINInvalid]); nil is
 // nothing. The caller zeroes what is returned.
-func AskNewPIN(ctx context.Context, p Prompter, kind PINKind, info TokenInfo, check func(*Secret) error) (*Secret, error) {
+func AskNewPIN(ctx context.Context, p Prompter, kind PINKind, info TokenInfo,
+	check func(*Secret) error) (*Secret, error) {
 	prompt := PINPrompt{Kind: kind, Token: info, Retries: -1, New: true}
 	for ask := 1; ; ask++ {
 		fresh, err := p.PIN(ctx, prompt)

@@ -58,7 +58,8 @@ type URI struct {
 func ParseURI(s string) (URI, error) {
 	u, err := parseURI(s)
 	if err != nil {
-		return URI{}, hint.With(fmt.Errorf("%w: %w", ErrBadURI, err), "a token URI looks like 'pkcs11:token=LABEL;serial=…' or 'piv:serial=…;slot=9a'; `kubehsm token list` shows them")
+		return URI{}, hint.With(fmt.Errorf("%w: %w", ErrBadURI, err),
+			"a token URI looks like 'pkcs11:token=LABEL;serial=…' or 'piv:serial=…;slot=9a'; `kubehsm token list` shows them")
 	}
 	return u, nil
 }

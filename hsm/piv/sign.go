@@ -152,7 +152,8 @@ func prepare(random io.Reader, pub crypto.PublicKey, digest []byte, opts crypto.
 
 // prepareRSA pads a digest. A hash of 0 is a block that brings its own prefix, as
 // crypto/rsa allows.
-func prepareRSA(random io.Reader, k *rsa.PublicKey, h crypto.Hash, digest []byte, opts crypto.SignerOpts) ([]byte, error) {
+func prepareRSA(random io.Reader, k *rsa.PublicKey, h crypto.Hash, digest []byte,
+	opts crypto.SignerOpts) ([]byte, error) {
 	if o, ok := opts.(*rsa.PSSOptions); ok {
 		if h == 0 || !h.Available() {
 			return nil, fmt.Errorf("PSS with hash %d: %w", h, hsm.ErrUnsupported)

@@ -39,7 +39,8 @@ func planKey(o hsm.GenerateOptions) (keyPlan, error) {
 		p11.NewAttribute(p11.CKA_TOKEN, true), p11.NewAttribute(p11.CKA_ID, id), p11.NewAttribute(p11.CKA_LABEL, o.Label),
 	}
 	plan := keyPlan{algorithm: a}
-	plan.public = append(append(plan.public, both...), p11.NewAttribute(p11.CKA_VERIFY, true), p11.NewAttribute(p11.CKA_PRIVATE, false))
+	plan.public = append(append(plan.public, both...), p11.NewAttribute(p11.CKA_VERIFY, true),
+		p11.NewAttribute(p11.CKA_PRIVATE, false))
 	plan.private = append(append(plan.private, both...),
 		p11.NewAttribute(p11.CKA_PRIVATE, true), p11.NewAttribute(p11.CKA_SENSITIVE, true),
 		p11.NewAttribute(p11.CKA_EXTRACTABLE, false), p11.NewAttribute(p11.CKA_SIGN, true))

@@ -48,7 +48,8 @@ func (c coolDown) pin(ctx context.Context, next Func, q Question) (Answer, error
 	of := q.PIN.Token
 	path := c.path("cancelled", of.Scheme, of.Label, of.Model, of.Serial)
 	if since, hot := c.hot(path); hot {
-		return Answer{}, hint.With(fmt.Errorf("the PIN prompt was %w %d s ago", hsm.ErrCancelled, int(since.Seconds())), "wait a moment, or run `kubehsm unlock`")
+		return Answer{}, hint.With(fmt.Errorf("the PIN prompt was %w %d s ago", hsm.ErrCancelled, int(since.Seconds())),
+			"wait a moment, or run `kubehsm unlock`")
 	}
 	a, err := next(ctx, q)
 	switch {
@@ -69,7 +70,8 @@ func (c coolDown) confirm(ctx context.Context, next Func, q Question) (Answer, e
 	p := q.Confirm
 	path := c.path("declined", p.Question, p.Detail, p.Type)
 	if since, hot := c.hot(path); hot {
-		return Answer{}, hint.With(fmt.Errorf("the question was %w %d s ago", hsm.ErrCancelled, int(since.Seconds())), "wait a moment")
+		return Answer{}, hint.With(fmt.Errorf("the question was %w %d s ago", hsm.ErrCancelled, int(since.Seconds())),
+			"wait a moment")
 	}
 	a, err := next(ctx, q)
 	if err == nil && !a.Yes || errors.Is(err, hsm.ErrCancelled) {

@@ -32,7 +32,8 @@ func (s *Server) judge(r *http.Request) (*session, string, *refusal) {
 	}
 	name, path := loopback.SplitPath(r.RequestURI)
 	if name != nil && *name == "" {
-		return sess, "", &refusal{http.StatusNotFound, DeniedPath, "paths here begin with " + loopback.PathPrefix + "NAME/, as in the kubeconfig that kubehsm writes"}
+		return sess, "", &refusal{http.StatusNotFound, DeniedPath,
+			"paths here begin with " + loopback.PathPrefix + "NAME/, as in the kubeconfig that kubehsm writes"}
 	}
 	if name != nil && *name != sess.enrollment {
 		return sess, "", &refusal{http.StatusForbidden, DeniedEnrollment,

@@ -35,7 +35,8 @@ type Server struct {
 // NewServer returns a server that identifies itself with cert, knows the
 // sessions, and finds an enrollment's upstream by route, which returns nil for
 // one that is not prepared.
-func NewServer(cert tls.Certificate, sessions *Sessions, route func(enrollment string) *upstream.Upstream, log *slog.Logger) *Server {
+func NewServer(cert tls.Certificate, sessions *Sessions, route func(enrollment string) *upstream.Upstream,
+	log *slog.Logger) *Server {
 	s := &Server{sessions: sessions, route: route, log: log}
 	s.http = &http.Server{
 		Handler: s,

@@ -73,7 +73,8 @@ func (e Enrollment) Anew() string {
 // ValidName says why name cannot name an enrollment, or nil. Errors wrap [ErrInvalid].
 func ValidName(name string) error {
 	if !validName(name) {
-		return hint.With(fmt.Errorf("name %q: %w", name, ErrInvalid), "use 1 to 63 lower-case letters, digits, dots and dashes, beginning and ending with a letter or digit")
+		return hint.With(fmt.Errorf("name %q: %w", name, ErrInvalid),
+			"use 1 to 63 lower-case letters, digits, dots and dashes, beginning and ending with a letter or digit")
 	}
 	return nil
 }

@@ -59,7 +59,8 @@ func (s Store) Load(name string) (Enrollment, error) {
 	}
 	b, err := read(s.file(name))
 	if errors.Is(err, fs.ErrNotExist) {
-		return Enrollment{}, hint.With(fmt.Errorf("%q: %w", name, ErrUnknown), "enroll it with `kubehsm enroll`; `kubehsm kubeconfig list` shows what is enrolled")
+		return Enrollment{}, hint.With(fmt.Errorf("%q: %w", name, ErrUnknown),
+			"enroll it with `kubehsm enroll`; `kubehsm kubeconfig list` shows what is enrolled")
 	}
 	if err != nil {
 		return Enrollment{}, fmt.Errorf("enrollment %s: %w", name, err)
@@ -87,7 +88,8 @@ func damaged(err error, name string) error {
 	if errors.Is(err, record.ErrNewer) {
 		return err // the error is whole, and its own hint says the next step
 	}
-	return hint.With(err, "`kubehsm enroll --name "+name+"` (join, if the cluster was joined) writes it anew from the record of the enrollment")
+	return hint.With(err,
+		"`kubehsm enroll --name "+name+"` (join, if the cluster was joined) writes it anew from the record of the enrollment")
 }
 
 // List returns the enrollments in the order of their names. Those that cannot
@@ -152,7 +154,8 @@ func (s Store) SaveCertificate(e Enrollment, chain []*x509.Certificate) error {
 func (s Store) Certificate(e Enrollment) ([]*x509.Certificate, error) {
 	b, err := read(s.chain(e))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, hint.Withf(fmt.Errorf("enrollment %s has no certificate yet: %w", e.Name, hsm.ErrNoCertificate), "finish it with `%s`", e.Command())
+		return nil, hint.Withf(fmt.Errorf("enrollment %s has no certificate yet: %w", e.Name, hsm.ErrNoCertificate),
+			"finish it with `%s`", e.Command())
 	}
 	if err != nil {
 		return nil, fmt.Errorf("certificate of %s: %w", e.Name, err)
@@ -192,7 +195,8 @@ func checkLeaf(e Enrollment, chain []*x509.Certificate) error {
 		return fmt.Errorf("certificate of %s: %w", e.Name, err)
 	}
 	if hash != e.KeyHash {
-		return hint.Withf(fmt.Errorf("the certificate of %s is for another key: %w", e.Name, hsm.ErrKeyMismatch), "enroll again with `%s`", e.Command())
+		return hint.Withf(fmt.Errorf("the certificate of %s is for another key: %w", e.Name, hsm.ErrKeyMismatch),
+			"enroll again with `%s`", e.Command())
 	}
 	return nil
 }

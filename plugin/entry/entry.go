@@ -61,7 +61,9 @@ func Name(name string, r execcredential.Request) (string, error) {
 	case name == "":
 		return e.Enrollment, enrollment.ValidName(e.Enrollment)
 	case e.Enrollment != "" && e.Enrollment != name:
-		return "", hint.With(fmt.Errorf("the kubeconfig's user is for the enrollment %q, its cluster for %q", name, e.Enrollment), rewriteHint)
+		return "", hint.With(
+			fmt.Errorf("the kubeconfig's user is for the enrollment %q, its cluster for %q", name, e.Enrollment),
+			rewriteHint)
 	}
 	return name, enrollment.ValidName(name)
 }
@@ -73,17 +75,21 @@ func Name(name string, r execcredential.Request) (string, error) {
 func Check(known enrollment.Enrollment, r execcredential.Request) error {
 	name := known.Name
 	if r.Cluster != nil && r.Cluster.Server != "" && !toBridge(r.Cluster.Server, name) {
-		return hint.With(fmt.Errorf("the kubeconfig's cluster leads to %s, not to kubehsm's bridge", r.Cluster.Server), rewriteHint)
+		return hint.With(fmt.Errorf("the kubeconfig's cluster leads to %s, not to kubehsm's bridge", r.Cluster.Server),
+			rewriteHint)
 	}
 	if r.Cluster != nil && r.Cluster.InsecureSkipTLSVerify {
-		return hint.With(errors.New("the kubeconfig's cluster, or the command, does not verify kubehsm's bridge (insecure-skip-tls-verify)"), "leave that out; what the bridge verifies of the API server is said when it is enrolled")
+		return hint.With(
+			errors.New("the kubeconfig's cluster, or the command, does not verify kubehsm's bridge (insecure-skip-tls-verify)"),
+			"leave that out; what the bridge verifies of the API server is said when it is enrolled")
 	}
 	e, err := extensionOf(r)
 	if err != nil {
 		return err
 	}
 	if e.Server != "" && e.Server != known.Cluster.Server {
-		return hint.With(&MovedError{Name: name, Enrolled: known.Cluster.Server, Server: e.Server}, "if it has moved, `kubehsm kubeconfig refresh "+name+" --server URL` follows it; if not, "+rewriteHint)
+		return hint.With(&MovedError{Name: name, Enrolled: known.Cluster.Server, Server: e.Server},
+			"if it has moved, `kubehsm kubeconfig refresh "+name+" --server URL` follows it; if not, "+rewriteHint)
 	}
 	return nil
 }

@@ -82,7 +82,8 @@ func Assume(version string) (Request, error) {
 // where there is a next step. They quote none of the request but its version.
 func Read(env string) (Request, error) {
 	if strings.TrimSpace(env) == "" {
-		return Request{}, hint.With(ErrNoRequest, "this command is called by kubectl; to use a key run kubectl with a context that kubehsm has set up")
+		return Request{}, hint.With(ErrNoRequest,
+			"this command is called by kubectl; to use a key run kubectl with a context that kubehsm has set up")
 	}
 	if len(env) > MaxRequest {
 		return Request{}, fmt.Errorf("%w: %d bytes, at most %d are read", ErrRequest, len(env), MaxRequest)
@@ -101,11 +102,13 @@ func checkVersion(version, k string) error {
 	switch version {
 	case V1, V1beta1:
 	case v1alpha1:
-		return hint.With(fmt.Errorf("%w: %s was removed from Kubernetes in 1.24", ErrVersion, v1alpha1), "set apiVersion: "+V1beta1+" in the kubeconfig user's exec section")
+		return hint.With(fmt.Errorf("%w: %s was removed from Kubernetes in 1.24", ErrVersion, v1alpha1),
+			"set apiVersion: "+V1beta1+" in the kubeconfig user's exec section")
 	case "":
 		return fmt.Errorf("%w: it has no apiVersion", ErrRequest)
 	default:
-		return hint.With(fmt.Errorf("%w: %.80q", ErrVersion, version), "set apiVersion: "+V1beta1+" or "+V1+" in the kubeconfig user's exec section")
+		return hint.With(fmt.Errorf("%w: %.80q", ErrVersion, version),
+			"set apiVersion: "+V1beta1+" or "+V1+" in the kubeconfig user's exec section")
 	}
 	if k != kind {
 		return fmt.Errorf("%w: kind is %.80q, not %s", ErrRequest, k, kind)

@@ -44,7 +44,8 @@ func (o Options) find(ctx context.Context, drivers hsm.Drivers, p place, r Reque
 		o.warn("slot numbers move when tokens come and go; instead of slotId and objectId give uri: %s", k.slot.URI)
 	}
 	if k.slot.Certificate != nil && k.slot.Key != nil && !k.slot.CertificateMatches() {
-		err := hint.With(fmt.Errorf("%s: the certificate on the token is for another key: %w", k.slot.URI, hsm.ErrKeyMismatch), "`kubehsm certificate import` puts the right one there")
+		err := hint.With(fmt.Errorf("%s: the certificate on the token is for another key: %w", k.slot.URI, hsm.ErrKeyMismatch),
+			"`kubehsm certificate import` puts the right one there")
 		return nil, errors.Join(err, k.token.Close())
 	}
 	return k, nil
@@ -68,7 +69,8 @@ func (k *key) lookup(ctx context.Context, u hsm.URI) (hsm.Slot, error) {
 func (k *key) certificate() (*x509.Certificate, error) {
 	switch {
 	case k.slot.Certificate == nil:
-		return nil, hint.With(fmt.Errorf("%s: %w", k.slot.URI, hsm.ErrNoCertificate), "`kubehsm certificate import` puts one on the token")
+		return nil, hint.With(fmt.Errorf("%s: %w", k.slot.URI, hsm.ErrNoCertificate),
+			"`kubehsm certificate import` puts one on the token")
 	case k.slot.Key == nil:
 		return nil, fmt.Errorf("%s: there is a certificate, but its key is missing: %w", k.slot.URI, hsm.ErrNoKey)
 	}

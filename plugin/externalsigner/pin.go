@@ -40,9 +40,13 @@ func fromFile(pin *hsm.Secret, person ask.Func) ask.Func {
 		}
 		switch {
 		case used && p.Again != "": // the first reason counts
-			err = hint.With(fmt.Errorf("%w: the one in the kubeconfig", hsm.ErrPINIncorrect), "take it out of there, and type it")
+			err = hint.With(fmt.Errorf("%w: the one in the kubeconfig", hsm.ErrPINIncorrect),
+				"take it out of there, and type it")
 		case fits && p.Again == "" && p.Token.PIN.Counted():
-			err = hint.With(fmt.Errorf("%w, and the PIN in the kubeconfig is not used: the token counts wrong PINs, or has few tries", err), "type the right PIN once, which sets the counter back: run the same in a terminal or, if the key is enrolled, `kubehsm agent lock` and then `kubehsm unlock`")
+			err = hint.With(
+				fmt.Errorf("%w, and the PIN in the kubeconfig is not used: the token counts wrong PINs, or has few tries", err),
+				"type the right PIN once, which sets the counter back: run the same in a terminal "+
+					"or, if the key is enrolled, `kubehsm agent lock` and then `kubehsm unlock`")
 		}
 		return ask.Answer{}, err
 	}

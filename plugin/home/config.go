@@ -92,7 +92,8 @@ func LoadConfig(d Dirs) (Config, error) {
 		return Config{}, fmt.Errorf("configuration: %s is larger than %d bytes", path, maxConfig)
 	}
 	if err := c.parse(b); err != nil {
-		return Config{}, hint.With(fmt.Errorf("configuration: %s: %w", path, err), "correct the file, or move it away to start afresh")
+		return Config{}, hint.With(fmt.Errorf("configuration: %s: %w", path, err),
+			"correct the file, or move it away to start afresh")
 	}
 	c.defaults()
 	return c, nil

@@ -20,7 +20,8 @@ func Lock(path string) (*flock.Flock, error) {
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
-		return nil, hint.With(fmt.Errorf("%s is there already and is not a regular file", path), "remove it: kubehsm makes a lock file there")
+		return nil, hint.With(fmt.Errorf("%s is there already and is not a regular file", path),
+			"remove it: kubehsm makes a lock file there")
 	}
 	return flock.New(path, flock.SetPermissions(0o600)), nil
 }

@@ -32,7 +32,8 @@ func (s Source) open(getenv func(string) string) (f *os.File, identity string, e
 	case credential:
 		dir := getenv(credentialsVar)
 		if !filepath.IsAbs(dir) {
-			return nil, "", hint.With(fmt.Errorf("%s is not set", credentialsVar), "let systemd pass it: LoadCredential="+s.name+":/path")
+			return nil, "", hint.With(fmt.Errorf("%s is not set", credentialsVar),
+				"let systemd pass it: LoadCredential="+s.name+":/path")
 		}
 		path, check = filepath.Join(dir, s.name), checkCredential
 	}

@@ -37,7 +37,8 @@ func Parse(s string) (Source, error) {
 	case strings.HasPrefix(s, "/"):
 		return parseFile(s)
 	case strings.HasPrefix(s, "|"):
-		return Source{}, hint.With(errors.New("a program is no PIN source"), "have it write to a private file, or to an open descriptor (--pin-fd)")
+		return Source{}, hint.With(errors.New("a program is no PIN source"),
+			"have it write to a private file, or to an open descriptor (--pin-fd)")
 	case !ok:
 		return Source{}, badSource(s)
 	case scheme == "file" && strings.HasPrefix(rest, "//"):
@@ -66,7 +67,8 @@ func Parse(s string) (Source, error) {
 
 func parseFile(path string) (Source, error) {
 	if !filepath.IsAbs(path) || filepath.Clean(path) != path || strings.ContainsRune(path, 0) {
-		return Source{}, hint.With(fmt.Errorf("the PIN source's path %q is not absolute and plain", path), "write it in full, without . and ..")
+		return Source{}, hint.With(fmt.Errorf("the PIN source's path %q is not absolute and plain", path),
+			"write it in full, without . and ..")
 	}
 	return Source{file, path}, nil
 }
@@ -122,7 +124,8 @@ func newEntry(from home.PINSource) (e Entry, err error) {
 	}
 	switch u := e.Token; {
 	case u.Serial == "":
-		return e, hint.With(errors.New("the token is named without its serial, and a label is easily imitated"), "`kubehsm token list` shows the whole URI")
+		return e, hint.With(errors.New("the token is named without its serial, and a label is easily imitated"),
+			"`kubehsm token list` shows the whole URI")
 	case u.Slot != "" || u.Object != "" || len(u.ID) > 0 || u.Type != "" || u.PINSource != "":
 		return e, errors.New("the token's URI names more than a token")
 	}
@@ -144,7 +147,8 @@ func Listed(entries []Entry, u hsm.URI) error {
 			return nil
 		}
 	}
-	return hint.With(fmt.Errorf("the pin-source %s is not used: config.yaml does not list it for this token", asked), "add {token: <its URI with the serial>, source: "+asked.String()+"} to pinSources there, if you trust it")
+	return hint.With(fmt.Errorf("the pin-source %s is not used: config.yaml does not list it for this token", asked),
+		"add {token: <its URI with the serial>, source: "+asked.String()+"} to pinSources there, if you trust it")
 }
 
 func compatible(a, b hsm.URI) bool {

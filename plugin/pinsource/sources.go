@@ -165,7 +165,8 @@ func (p *Sources) answer(ctx context.Context, e Entry, q hsm.PINPrompt) (*hsm.Se
 		return nil, err
 	}
 	if e.closed != nil {
-		return nil, hinting.With(fmt.Errorf("PIN source %s: %w", s, e.closed), "open it in the shell: kubehsm … "+s.name+"< <(print-it)")
+		return nil, hinting.With(fmt.Errorf("PIN source %s: %w", s, e.closed),
+			"open it in the shell: kubehsm … "+s.name+"< <(print-it)")
 	}
 	if err := p.take(ctx, s, q); err != nil {
 		return nil, err
@@ -193,7 +194,9 @@ func (p *Sources) verdict(s Source, q hsm.PINPrompt) error {
 	case q.Again != "": // a person's was wrong, and is counted even where the token does not tell
 		return errors.New(q.Again)
 	case q.Token.PIN.Counted():
-		return hinting.With(fmt.Errorf("the PIN from %s is not used: the token counts wrong PINs, or has few tries", s), "use it once with the right PIN typed, as with `kubehsm agent lock` and then `kubehsm unlock`; a right PIN sets the counter back")
+		return hinting.With(fmt.Errorf("the PIN from %s is not used: the token counts wrong PINs, or has few tries", s),
+			"use it once with the right PIN typed, as with `kubehsm agent lock` and then `kubehsm unlock`; "+
+				"a right PIN sets the counter back")
 	}
 	return nil
 }

@@ -51,7 +51,8 @@ func (c *cards) Views(
 		case err != nil || !pending || wait > 0:
 			return views, problems, err
 		case !c.asking():
-			return nil, nil, hint.With(fmt.Errorf("%w: the smart card service did not answer for %s", hsm.ErrModule, c.limit), "restart the service, for example with `sudo systemctl restart pcscd`")
+			return nil, nil, hint.With(fmt.Errorf("%w: the smart card service did not answer for %s", hsm.ErrModule, c.limit),
+				"restart the service, for example with `sudo systemctl restart pcscd`")
 		}
 	}
 }

@@ -94,7 +94,9 @@ func (s *listingWorker) shun(p *workerProcess, err error) error {
 	if !errors.Is(err, hsm.ErrModule) {
 		err = fmt.Errorf("%w: the library %s ended its process (%s)", hsm.ErrModule, s.source.Path, p.cmd.ProcessState)
 	}
-	err = hint.With(err, "update or repair it; to leave it out, take it out of config.yaml, "+"put `disable-in: kubehsm` into its p11-kit .module file, or list your own libraries in config.yaml with `onlyModules: true`")
+	err = hint.With(err,
+		"update or repair it; to leave it out, take it out of config.yaml, "+
+			"put `disable-in: kubehsm` into its p11-kit .module file, or list your own libraries in config.yaml with `onlyModules: true`")
 	s.state.Lock()
 	defer s.state.Unlock()
 	s.failure, s.failed = err, time.Now()

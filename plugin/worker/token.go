@@ -78,7 +78,9 @@ func askWorker[A, Q any](ctx context.Context, t *workerToken, c *link.Client, op
 	case errors.Is(err, link.ErrSlow):
 		t.process.kill()
 		t.tell()
-		err = hint.With(fmt.Errorf("%w: the %s did not answer for %s, so its process was ended", hsm.ErrModule, t.library, limit), "run the command again; plug the token out and in if that does not help")
+		err = hint.With(
+			fmt.Errorf("%w: the %s did not answer for %s, so its process was ended", hsm.ErrModule, t.library, limit),
+			"run the command again; plug the token out and in if that does not help")
 	case lost:
 		err = t.crashed()
 	}
@@ -105,7 +107,8 @@ func (t *workerToken) crashed() error {
 	if how == "" {
 		how = t.process.cmd.ProcessState.String()
 	}
-	return hint.With(fmt.Errorf("%w: the %s crashed (%s)", hsm.ErrModule, t.library, how), "run the command again; the agent and its other tokens go on")
+	return hint.With(fmt.Errorf("%w: the %s crashed (%s)", hsm.ErrModule, t.library, how),
+		"run the command again; the agent and its other tokens go on")
 }
 
 // tell counts the death, once.
@@ -213,7 +216,8 @@ func (t *workerToken) Close() error {
 	before := t.process.forced.Load() // that has been told
 	err := t.process.end()
 	if err == nil && !before && t.process.forced.Load() {
-		err = hint.With(fmt.Errorf("%w: the %s did not let the token go, so its process was ended", hsm.ErrModule, t.library), untoldHint)
+		err = hint.With(fmt.Errorf("%w: the %s did not let the token go, so its process was ended", hsm.ErrModule, t.library),
+			untoldHint)
 	}
 	return err
 }

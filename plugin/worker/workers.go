@@ -111,7 +111,10 @@ func (ws *workers) admit(u hsm.URI, now time.Time) error {
 	if len(recent) < maxDeaths {
 		return nil
 	}
-	return hint.Withf(fmt.Errorf("%w: the %s ended its process %d times within a minute", hsm.ErrModule, libraryOf(u), len(recent)), "wait %s; if it goes on, update the library or reach the token by another one", (deathWindow - now.Sub(recent[0])).Round(time.Second))
+	return hint.Withf(
+		fmt.Errorf("%w: the %s ended its process %d times within a minute", hsm.ErrModule, libraryOf(u), len(recent)),
+		"wait %s; if it goes on, update the library or reach the token by another one",
+		(deathWindow - now.Sub(recent[0])).Round(time.Second))
 }
 
 func (ws *workers) note(u hsm.URI) {

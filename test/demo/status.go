@@ -57,7 +57,8 @@ func awaitCluster(ctx context.Context, t *trial) error {
 		case p.Failed():
 			return hint.Withf(fmt.Errorf("the control plane: %s", p.Message), "the whole story is in %s", t.clusterLog())
 		case !alive:
-			return hint.Withf(errors.New("the control plane's start ended before it was ready"), "look into %s, and run `make demo` again", t.clusterLog())
+			return hint.Withf(errors.New("the control plane's start ended before it was ready"),
+				"look into %s, and run `make demo` again", t.clusterLog())
 		}
 		if line := describe(p); line != said && (time.Since(last) > 5*time.Second || !sameKind(line, said)) {
 			fmt.Println("  " + line)

@@ -41,7 +41,9 @@ func newTrial(dir string) (*trial, error) {
 	}
 	t := &trial{dir: dir}
 	if n := len(t.socket()); n > longestSocket {
-		return nil, hint.Withf(fmt.Errorf("%s is too deep: the agent's socket would need %d of at most %d bytes", dir, n, longestSocket), "choose another folder: make demo DEMO_DIR=/tmp/kubehsm-demo-$USER")
+		return nil, hint.Withf(
+			fmt.Errorf("%s is too deep: the agent's socket would need %d of at most %d bytes", dir, n, longestSocket),
+			"choose another folder: make demo DEMO_DIR=/tmp/kubehsm-demo-$USER")
 	}
 	return t, nil
 }

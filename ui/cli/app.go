@@ -167,7 +167,8 @@ func (a *app) prompter(options ...func(*prompt.Options)) hsm.Prompter {
 					return nil, nil, err
 				}
 			}
-			s := pinsource.New(pinsource.Options{Entries: sources, State: dirs.State, Getenv: a.Getenv, Descriptors: true, Waiting: waiting.Shown(a.Stderr)})
+			s := pinsource.New(pinsource.Options{Entries: sources, State: dirs.State, Getenv: a.Getenv, Descriptors: true,
+				Waiting: waiting.Shown(a.Stderr)})
 			a.closers = append(a.closers, s.Close)
 			return s, p, nil
 		})
@@ -250,7 +251,8 @@ func (a *app) enrollment(ctx context.Context, name string) (enrollment.Enrollmen
 	}
 	switch len(all) {
 	case 0:
-		return enrollment.Enrollment{}, hint.With(errors.New("nothing is enrolled yet"), "`kubehsm enroll` makes an enrollment")
+		return enrollment.Enrollment{}, hint.With(errors.New("nothing is enrolled yet"),
+			"`kubehsm enroll` makes an enrollment")
 	case 1:
 		return all[0], nil
 	}

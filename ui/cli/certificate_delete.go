@@ -39,7 +39,8 @@ kubehsm certificate delete --key 'pkcs11:token=trial;object=prod' --accept-risk 
 		if err := keys.DeleteCertificate(ctx, slot.URI, l, a.prompter()); err != nil {
 			return err
 		}
-		return a.emit(o, deletedDoc{Deleted: slotDocOf(slot)}, func(w *words) { w.line("The certificate %s is removed.", present.Place(slot)) })
+		return a.emit(o, deletedDoc{Deleted: slotDocOf(slot)},
+			func(w *words) { w.line("The certificate %s is removed.", present.Place(slot)) })
 	})
 	keyFlag(c, &key)
 	r.bind(c.Flags())

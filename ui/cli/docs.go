@@ -115,7 +115,8 @@ func parseKey(uri string) (hsm.URI, error) {
 		return u, err
 	}
 	if u.Slot == "" && u.Object == "" && len(u.ID) == 0 {
-		return u, hint.With(&ui.UsageError{Err: errors.New("--key: the URI names a token, not a key on it")}, "`kubehsm key list` shows the keys' URIs")
+		return u, hint.With(&ui.UsageError{Err: errors.New("--key: the URI names a token, not a key on it")},
+			"`kubehsm key list` shows the keys' URIs")
 	}
 	return u, nil
 }

@@ -209,7 +209,8 @@ func (a *app) awaitCluster(ctx context.Context, file string) error {
 			return nil
 		}
 		if p.Failed() {
-			return hint.With(fmt.Errorf("the cluster could not be started: %s", p.Message), "mend that, then run the same command again")
+			return hint.With(fmt.Errorf("the cluster could not be started: %s", p.Message),
+				"mend that, then run the same command again")
 		}
 		line := "the cluster is " + text.Clean(p.Phase)
 		if p.Total > 0 {

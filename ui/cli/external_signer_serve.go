@@ -67,11 +67,14 @@ func socketPath(s string) (string, error) {
 	path, address := strings.CutPrefix(s, service.Scheme)
 	switch {
 	case s == "":
-		return "", &ui.UsageError{Err: hint.With(errors.New("--socket is empty"), "leave it out for the default, "+service.SocketName+" in the run folder")}
+		return "", &ui.UsageError{Err: hint.With(errors.New("--socket is empty"),
+			"leave it out for the default, "+service.SocketName+" in the run folder")}
 	case address && !filepath.IsAbs(path):
-		return "", &ui.UsageError{Err: hint.With(fmt.Errorf("--socket: no absolute path follows %s in %q", service.Scheme, s), "write it as "+service.Scheme+"/PATH")}
+		return "", &ui.UsageError{Err: hint.With(fmt.Errorf("--socket: no absolute path follows %s in %q", service.Scheme, s),
+			"write it as "+service.Scheme+"/PATH")}
 	case !address && scheme().MatchString(s):
-		return "", &ui.UsageError{Err: hint.With(fmt.Errorf("--socket: %q is no address of a unix socket", s), "write a path, or "+service.Scheme+" and an absolute path; ./ before it makes it a file's name")}
+		return "", &ui.UsageError{Err: hint.With(fmt.Errorf("--socket: %q is no address of a unix socket", s),
+			"write a path, or "+service.Scheme+" and an absolute path; ./ before it makes it a file's name")}
 	}
 	path, err := filepath.Abs(path)
 	if err != nil {

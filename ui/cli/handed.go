@@ -43,7 +43,8 @@ func (a *app) handed(ctx context.Context, flag, value string, kind hsm.PINKind) 
 	}
 	b, err := readHanded(value)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(b) > maxHanded {
-		return nil, &ui.UsageError{Err: hint.With(fmt.Errorf("--%s: neither a %s nor a file with one", flag, kind), "give - to read it from standard input, or leave the flag out to be asked")}
+		return nil, &ui.UsageError{Err: hint.With(fmt.Errorf("--%s: neither a %s nor a file with one", flag, kind),
+			"give - to read it from standard input, or leave the flag out to be asked")}
 	}
 	if err != nil {
 		return nil, &ui.UsageError{Err: fmt.Errorf("--%s: %w", flag, errors.Unwrap(err))}

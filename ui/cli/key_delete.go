@@ -48,7 +48,8 @@ kubehsm key delete --key 'pkcs11:token=trial;object=old' --accept-risk serial:a1
 		if err := keys.Delete(ctx, slot.URI, l, a.prompter()); err != nil {
 			return err
 		}
-		return a.emit(o, deletedDoc{slotDocOf(slot), l.Enrollments}, func(w *words) { w.line("The key %s is destroyed.", present.Place(slot)) })
+		return a.emit(o, deletedDoc{slotDocOf(slot), l.Enrollments},
+			func(w *words) { w.line("The key %s is destroyed.", present.Place(slot)) })
 	})
 	keyFlag(c, &key)
 	r.bind(c.Flags())

@@ -31,7 +31,8 @@ its PIN or a touch. Without a name it takes the current context.`,
 		}
 		return a.emit(o, h, func(w *words) {
 			w.line("%s.", present.Works(h))
-			facts := []present.Fact{{Name: "Context", Value: h.Context}, {Name: "Server", Value: h.Server}, {Name: "Took", Value: h.Took.String()}}
+			facts := []present.Fact{{Name: "Context", Value: h.Context}, {Name: "Server", Value: h.Server},
+				{Name: "Took", Value: h.Took.String()}}
 			w.facts(append(facts, present.HealthFacts(h)...))
 		})
 	})

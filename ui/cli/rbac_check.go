@@ -58,7 +58,8 @@ kubehsm rbac check breakglass -o json`,
 func rbacWrong(all []desk.RBACObject) error {
 	for _, o := range all {
 		if o.State == desk.RBACMissing || o.State == desk.RBACDiffers {
-			return hint.With(errors.New("the cluster's roles and policies are not as they should be"), "a cluster admin mends it with `kubehsm rbac apply`")
+			return hint.With(errors.New("the cluster's roles and policies are not as they should be"),
+				"a cluster admin mends it with `kubehsm rbac apply`")
 		}
 	}
 	return desk.RBACUnenforced(all)

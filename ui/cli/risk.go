@@ -85,7 +85,8 @@ func typed(p hsm.Prompter) hsm.Prompter {
 	return ask.Func(func(ctx context.Context, q ask.Question) (ask.Answer, error) {
 		a, err := next(ctx, q)
 		if q.Confirm != nil && q.Confirm.Type != "" && errors.Is(err, hsm.ErrNoTerminal) {
-			err = hint.With(err, "run it in a terminal, or with --accept-risk="+riskPrefix+q.Confirm.Type+" once you know what is lost")
+			err = hint.With(err,
+				"run it in a terminal, or with --accept-risk="+riskPrefix+q.Confirm.Type+" once you know what is lost")
 		}
 		return a, err
 	})

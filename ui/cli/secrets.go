@@ -40,10 +40,12 @@ func (a *app) descriptorsOpen() error {
 			continue
 		}
 		if err := pinsource.CheckDescriptor(d.fd); err != nil {
-			return hint.With(ui.Usagef("--%s: descriptor %d: %v", d.flag, d.fd, err), fmt.Sprintf("open it in the shell: kubehsm … --%s 3 3< <(print-it)", d.flag))
+			return hint.With(ui.Usagef("--%s: descriptor %d: %v", d.flag, d.fd, err),
+				fmt.Sprintf("open it in the shell: kubehsm … --%s 3 3< <(print-it)", d.flag))
 		}
 		if other, ok := used[d.fd]; ok {
-			return hint.With(ui.Usagef("--%s and --%s: descriptor %d is read only once", other, d.flag, d.fd), "give each secret a descriptor of its own")
+			return hint.With(ui.Usagef("--%s and --%s: descriptor %d is read only once", other, d.flag, d.fd),
+				"give each secret a descriptor of its own")
 		}
 		used[d.fd] = d.flag
 	}

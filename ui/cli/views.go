@@ -60,7 +60,8 @@ func (v views) late() []hsm.View {
 }
 
 // errUnread is the answer to scripts where what is not listed may yet be there.
-var errUnread = hint.With(errors.New("some tokens or libraries could not be read: the notes above say which"), "`kubehsm doctor` checks each of them")
+var errUnread = hint.With(errors.New("some tokens or libraries could not be read: the notes above say which"),
+	"`kubehsm doctor` checks each of them")
 
 // unread is [errUnread] if a token could not be read, or nothing was found and a
 // library failed; else nil. A library that fails beside what is found is often one

@@ -15,7 +15,8 @@ type leftOut struct{ scheme, tokens, config string }
 var _ hsm.Driver = leftOut{}
 
 func (l leftOut) err() error {
-	return hint.Withf(fmt.Errorf("%w: `onlyModules: true` in %s leaves %s out", hsm.ErrNoToken, l.config, l.tokens), "take onlyModules out of %s, or list the PKCS#11 library of that token there", l.config)
+	return hint.Withf(fmt.Errorf("%w: `onlyModules: true` in %s leaves %s out", hsm.ErrNoToken, l.config, l.tokens),
+		"take onlyModules out of %s, or list the PKCS#11 library of that token there", l.config)
 }
 
 // Scheme implements [hsm.Driver].

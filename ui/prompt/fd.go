@@ -93,7 +93,8 @@ func readFD(flag string, fd int) (*hsm.Secret, error) {
 	hsm.KeepInRAM(buf)
 	s, err := hsm.ReadSecret(file, buf)
 	if err != nil {
-		return nil, hinting.Withf(fmt.Errorf("%s: reading from descriptor %d: %w", flag, fd, err), "open it in the shell: kubehsm … %s %d %d< <(print-it)", flag, fd, fd)
+		return nil, hinting.Withf(fmt.Errorf("%s: reading from descriptor %d: %w", flag, fd, err),
+			"open it in the shell: kubehsm … %s %d %d< <(print-it)", flag, fd, fd)
 	}
 	return s, nil
 }

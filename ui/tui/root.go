@@ -63,7 +63,8 @@ func newModelWith(ctx context.Context, o Options, t timing) *model {
 	flow := *o.Env
 	all := shared{flow: &flow, runner: task.New(ctx), keys: keys.Default()}
 	all.runner.Finishing = o.Finishing
-	sources := store.Sources{Tokens: token.Tokens{Env: &flow}, Contexts: contexts.New(&flow), Unfinished: enrolling.NewStore(&flow)}
+	sources := store.Sources{Tokens: token.Tokens{Env: &flow}, Contexts: contexts.New(&flow),
+		Unfinished: enrolling.NewStore(&flow)}
 	all.store = store.New(sources, all.runner, o.ClusterProgress)
 	dialogs := dialog.NewPrompter(all.runner.Send, all.keys, t.grace, t.touchDelay)
 	all.prompter, all.dialogID = dialogs.Ask, dialogs.NextID

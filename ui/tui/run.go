@@ -115,7 +115,8 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 // shown it has a method Plain that tells true.
 func Usable(in io.Reader, out io.Writer, env []string) error {
 	no := func(why string) error {
-		return hint.With(fmt.Errorf("%w: %s", hsm.ErrNoTerminal, why), "use the commands instead: `kubehsm token list`, `kubehsm enroll`")
+		return hint.With(fmt.Errorf("%w: %s", hsm.ErrNoTerminal, why),
+			"use the commands instead: `kubehsm token list`, `kubehsm enroll`")
 	}
 	for _, s := range []any{in, out} {
 		if f, ok := s.(interface{ Fd() uintptr }); !ok || !term.IsTerminal(f.Fd()) {

@@ -67,7 +67,8 @@ func (f *factory) sections() []*section {
 			return activity.New(f.tools(), session.Agent{Env: f.flow}, flowcontexts.New(f.flow))
 		}},
 		{id: screen.HelpDesk, title: "Help desk", make: func() screen.Screen {
-			return desk.New(desk.Services{Tools: f.tools(), Store: f.store, Tickets: flowdesk.NewTickets(f.flow), Bootstrap: flowdesk.NewBootstrapTokens(f.flow),
+			return desk.New(desk.Services{Tools: f.tools(), Store: f.store, Tickets: flowdesk.NewTickets(f.flow),
+				Bootstrap:  flowdesk.NewBootstrapTokens(f.flow),
 				BreakGlass: flowdesk.NewBreakGlass(f.flow), Revocations: flowdesk.NewRevocations(f.flow), Roles: flowdesk.NewRoles(f.flow),
 				Deeds: deeds.NewLog(f.flow), Enroller: flowenroll.NewEnroller(f.flow)})
 		}},
@@ -79,7 +80,8 @@ func (f *factory) sections() []*section {
 
 // wizard makes the screen that enrolls.
 func (f *factory) wizard(start enroll.Start) screen.Screen {
-	return enroll.New(enroll.Services{Tools: f.tools(), Enroller: flowenroll.NewEnroller(f.flow), Joins: flowenroll.NewJoins(f.flow),
+	return enroll.New(enroll.Services{Tools: f.tools(), Enroller: flowenroll.NewEnroller(f.flow),
+		Joins: flowenroll.NewJoins(f.flow),
 		Store: f.store, Prompter: f.prompter, Draft: &f.draft}, start)
 }
 

@@ -68,7 +68,8 @@ func EnsureProgram(ctx context.Context, d home.Dirs, p Program) (*Client, error)
 			return nil, err
 		}
 	}
-	return nil, hint.With(fmt.Errorf("%w, again and again", message.ErrStopped), "see `kubehsm audit` and the agent's log, "+d.LogFile())
+	return nil, hint.With(fmt.Errorf("%w, again and again", message.ErrStopped),
+		"see `kubehsm audit` and the agent's log, "+d.LogFile())
 }
 
 // errGaveWay says that the agent has ended for us.

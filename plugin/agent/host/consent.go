@@ -27,7 +27,9 @@ import (
 var (
 	errRefused = errors.New("it was refused")
 	errTooMany = hint.With(errors.New("too many requests wait for an answer already"), "answer or end those first")
-	errNobody  = hint.With(errors.New("there is nobody to ask"), "run the command in the foreground of a terminal that no pager or other full-screen program holds, or keep `kubehsm` open in another terminal, or set pinentry in kubehsm's config.yaml")
+	errNobody  = hint.With(errors.New("there is nobody to ask"),
+		"run the command in the foreground of a terminal that no pager or other full-screen program holds, "+
+			"or keep `kubehsm` open in another terminal, or set pinentry in kubehsm's config.yaml")
 )
 
 // questions asks people about requests.
@@ -142,7 +144,8 @@ func (s *questions) question(ctx, answered context.Context, q bridge.Question) e
 		if leave, err = s.queue.Ask(ctx, answered, q.Client, here); err != nil {
 			return err
 		}
-		r.Signature, r.Reason, err = s.put(ctx, t, statement, text, who, token.Use{Client: q.Client, Purpose: purpose, Ask: p})
+		r.Signature, r.Reason, err = s.put(ctx, t, statement, text, who,
+			token.Use{Client: q.Client, Purpose: purpose, Ask: p})
 		asked := !errors.Is(err, hsm.ErrNoTerminal)
 		leave(asked)
 		if asked {

@@ -55,7 +55,8 @@ func (s *dialSigner) signIn(ctx context.Context, t *target, q auditing.Requester
 
 // signer returns the key of t, and has each signature recorded. settled is as in
 // [dialSigner.sourced].
-func (s *dialSigner) signer(ctx context.Context, t *target, q auditing.Requester, u token.Use, settled func()) (crypto.Signer, error) {
+func (s *dialSigner) signer(ctx context.Context, t *target, q auditing.Requester, u token.Use,
+	settled func()) (crypto.Signer, error) {
 	signer, err := t.held.Signer(ctx, u, t.e.Key, t.chain[0].PublicKey)
 	settled()
 	if err != nil {

@@ -22,7 +22,9 @@ func identify(plugin, claimed process.ID) (client process.ID, kin func() []proce
 	if client, ok := claimedBy(plugin, claimed); ok {
 		return client, sync.OnceValue(func() []process.ID { return slices.Collect(client.Ancestors()) }), nil
 	}
-	return process.ID{}, nil, hint.With(fmt.Errorf("%w: process %d asks for a session for process %d, which did not start it", message.ErrNotClient, plugin.PID, claimed.PID), "a session is made only for the program that runs `kubehsm credential`, while that program runs")
+	return process.ID{}, nil, hint.With(
+		fmt.Errorf("%w: process %d asks for a session for process %d, which did not start it", message.ErrNotClient, plugin.PID, claimed.PID),
+		"a session is made only for the program that runs `kubehsm credential`, while that program runs")
 }
 
 // claimedBy finds the claimed process among the plugin and those that started it.

@@ -65,7 +65,8 @@ const touchTimeout = time.Minute
 
 // sign signs with the key of an enrollment, whose public half is public. It ends when the
 // agent locks, and asks nobody for a PIN.
-func (s *keys) sign(ctx context.Context, u token.Use, e enrollment.Enrollment, public crypto.PublicKey, r signer.Request) ([]byte, error) {
+func (s *keys) sign(ctx context.Context, u token.Use, e enrollment.Enrollment, public crypto.PublicKey,
+	r signer.Request) ([]byte, error) {
 	ctx, cancel := s.epoch.untilLocked(ctx)
 	defer cancel()
 	ctx, cancelTouch := context.WithTimeout(ctx, touchTimeout)
@@ -95,7 +96,8 @@ func (s *keys) certificate(c signer.Config) (out externalsigner.Answer, err erro
 		if lerr != nil {
 			return out, lerr
 		}
-		err = hint.With(fmt.Errorf("%s: no enrollment has this key: %w", c.URI, enrollment.ErrUnknown), "`kubehsm enroll` makes one")
+		err = hint.With(fmt.Errorf("%s: no enrollment has this key: %w", c.URI, enrollment.ErrUnknown),
+			"`kubehsm enroll` makes one")
 		for _, each := range all {
 			if each.Key.Identity().String() == key {
 				e, err = each, nil

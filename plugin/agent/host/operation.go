@@ -79,7 +79,8 @@ func (a *agent) operate(l *link.Server, r link.Received) (out any, then func(), 
 	case r.Op == wire.OpCredential:
 		err = errInFull
 	case r.V != a.o.protocol:
-		err = hint.With(fmt.Errorf("%w: it speaks protocol %d, you speak %d", message.ErrVersion, a.o.protocol, r.V), message.VersionHint)
+		err = hint.With(fmt.Errorf("%w: it speaks protocol %d, you speak %d", message.ErrVersion, a.o.protocol, r.V),
+			message.VersionHint)
 	default:
 		p := link.NewAsker(l)
 		defer p.Close()

@@ -48,7 +48,8 @@ type externalSigner struct {
 // nobody's yes: by an enrolled key that is held unlocked now, and whose
 // enrollments all leave it at signing in. For any other the token itself is asked,
 // and so is its user.
-func (s *externalSigner) sign(ctx context.Context, q auditing.Requester, digest *wire.Sign, p *link.Asker) (*wire.Signed, error) {
+func (s *externalSigner) sign(ctx context.Context, q auditing.Requester, digest *wire.Sign,
+	p *link.Asker) (*wire.Signed, error) {
 	if digest == nil {
 		return nil, fmt.Errorf("%w: nothing to sign", wire.ErrFrame)
 	}
@@ -102,14 +103,17 @@ func (s *externalSigner) answer(ctx context.Context, r externalsigner.Request, t
 	defer r.Zero()
 	s.life.active()
 	if r.Config.URI == nil {
-		return out, hint.With(fmt.Errorf("%w: the agent knows keys by their uri", externalsigner.ErrRequest), "`kubehsm kubeconfig set --mode external-signer` writes it")
+		return out, hint.With(fmt.Errorf("%w: the agent knows keys by their uri", externalsigner.ErrRequest),
+			"`kubehsm kubeconfig set --mode external-signer` writes it")
 	}
 	if r.Operation == signer.Certificate {
 		return s.keys.certificate(r.Config)
 	}
 	e, err := s.keys.enrolled(*r.Config.URI)
 	if err != nil {
-		return out, hint.With(err, "the agent signs with enrolled keys whose policy is session; `kubehsm external-signer serve` signs with any, and asks for the PIN")
+		return out, hint.With(err,
+			"the agent signs with enrolled keys whose policy is session; "+
+				"`kubehsm external-signer serve` signs with any, and asks for the PIN")
 	}
 	public, err := s.keys.public(e, r.Opts)
 	if err != nil {
@@ -131,7 +135,8 @@ func (s *externalSigner) answer(ctx context.Context, r externalsigner.Request, t
 }
 
 // unlock sees to it that the key can be used.
-func (s *externalSigner) unlock(ctx context.Context, e enrollment.Enrollment, q auditing.Requester, purpose hsm.Purpose, tell func(string)) error {
+func (s *externalSigner) unlock(ctx context.Context, e enrollment.Enrollment, q auditing.Requester,
+	purpose hsm.Purpose, tell func(string)) error {
 	h := s.tokens.Of(e.Key)
 	if h.Unlocked() {
 		return nil
@@ -149,7 +154,8 @@ func (s *externalSigner) unlock(ctx context.Context, e enrollment.Enrollment, q 
 	defer settled()
 	ctx, cancel := s.epoch.untilLocked(ctx)
 	defer cancel()
-	err := lockedOr(ctx, h.Unlock(ctx, token.Use{Client: q.Client, Purpose: purpose, Ask: p}, s.records.Unlocking(q, h.URI())))
+	err := lockedOr(ctx, h.Unlock(ctx, token.Use{Client: q.Client, Purpose: purpose, Ask: p},
+		s.records.Unlocking(q, h.URI())))
 	if errors.Is(err, hsm.ErrNoTerminal) {
 		err = fmt.Errorf("%s: %w: the agent does not hold the key unlocked: %w", e.Name, hsm.ErrPINRequired, err)
 		if hint.Of(err) == "" {

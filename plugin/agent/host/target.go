@@ -69,7 +69,9 @@ func (t *target) inDate(now time.Time) error {
 		}
 		return hint.Withf(err, "get a new one with `%s`", t.e.Anew())
 	case now.Before(leaf.NotBefore):
-		return hint.With(fmt.Errorf("%s: %w: it begins on %s", name, message.ErrCertificateExpired, leaf.NotBefore.Local().Format(time.DateTime)), "check this computer's clock")
+		return hint.With(
+			fmt.Errorf("%s: %w: it begins on %s", name, message.ErrCertificateExpired, leaf.NotBefore.Local().Format(time.DateTime)),
+			"check this computer's clock")
 	}
 	return nil
 }

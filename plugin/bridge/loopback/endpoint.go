@@ -34,7 +34,9 @@ var ErrPortTaken = errors.New("the bridge's port is taken")
 func Listen(ep Endpoint) (net.Listener, error) {
 	l, err := net.Listen("tcp4", ep.Address())
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, hint.Withf(fmt.Errorf("%w: another program listens on %s", ErrPortTaken, ep.Address()), "find it with `ss -ltnp 'sport = :%d'` or `lsof -iTCP:%d` and stop it, or move the bridge with `kubehsm agent port`", ep.Port, ep.Port)
+		return nil, hint.Withf(fmt.Errorf("%w: another program listens on %s", ErrPortTaken, ep.Address()),
+			"find it with `ss -ltnp 'sport = :%d'` or `lsof -iTCP:%d` and stop it, or move the bridge with `kubehsm agent port`",
+			ep.Port, ep.Port)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("bridge: %w", err)

@@ -95,7 +95,8 @@ func Load(d home.Dirs) (Endpoint, tls.Certificate, error) {
 	}
 	ep, cert, err := load(d)
 	if err != nil {
-		err = hinting.Withf(fmt.Errorf("the bridge's identity is damaged: %v", err), "remove %s, then write the kubeconfig entries again with `kubehsm kubeconfig set`", dir(d))
+		err = hinting.Withf(fmt.Errorf("the bridge's identity is damaged: %v", err),
+			"remove %s, then write the kubeconfig entries again with `kubehsm kubeconfig set`", dir(d))
 	}
 	return ep, cert, err
 }

@@ -165,7 +165,11 @@ func (c *connections) handshakeError(err error) error {
 	var untrusted *tls.CertificateVerificationError
 	switch {
 	case errors.As(err, &untrusted):
-		return hint.Withf(fmt.Errorf("%w %s: its certificate is not trusted: %w", ErrUnreachable, c.dialer.address, untrusted.Err), "if the cluster has moved: `kubehsm kubeconfig refresh %s --server URL`; if its authority was changed, enroll again with `%s`", c.o.Enrollment.Name, c.o.Enrollment.Command())
+		return hint.Withf(
+			fmt.Errorf("%w %s: its certificate is not trusted: %w", ErrUnreachable, c.dialer.address, untrusted.Err),
+			"if the cluster has moved: `kubehsm kubeconfig refresh %s --server URL`; "+
+				"if its authority was changed, enroll again with `%s`",
+			c.o.Enrollment.Name, c.o.Enrollment.Command())
 	case hsm.ErrorCode(err) != "": // the key was not to be had
 		return fmt.Errorf("sign in to %s: %w", c.dialer.address, err)
 	case alertOf(err) != nil:
@@ -178,7 +182,8 @@ func (c *connections) handshakeError(err error) error {
 // there: it has asked for one.
 func (c *connections) notSigned(ctx context.Context, err error) error {
 	if hsm.ErrorCode(err) == "" && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		err = hint.With(fmt.Errorf("%w: %w", ErrNotSigned, ctx.Err()), "run the command again, and answer the token's question within half a minute")
+		err = hint.With(fmt.Errorf("%w: %w", ErrNotSigned, ctx.Err()),
+			"run the command again, and answer the token's question within half a minute")
 	}
 	return fmt.Errorf("sign in to %s: %w", c.dialer.address, err)
 }

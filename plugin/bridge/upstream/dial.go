@@ -52,9 +52,12 @@ func (d *dialer) dial(ctx context.Context) (net.Conn, error) {
 	}
 	err = fmt.Errorf("%w %s: %w", ErrUnreachable, d.address, shorten(err))
 	if d.proxy != nil {
-		return nil, hint.Withf(err, "it is reached through the proxy %s; check that, the network and the VPN", d.proxy.Redacted())
+		return nil, hint.Withf(err,
+			"it is reached through the proxy %s; check that, the network and the VPN", d.proxy.Redacted())
 	}
-	return nil, hint.Withf(err, "check the network, the VPN, and that the API server runs; if it has moved: `kubehsm kubeconfig refresh %s --server URL`", d.name)
+	return nil, hint.Withf(err,
+		"check the network, the VPN, and that the API server runs; if it has moved: `kubehsm kubeconfig refresh %s --server URL`",
+		d.name)
 }
 
 // shorten leaves out what the message around it says already.

@@ -102,7 +102,8 @@ func (c *Config) parsePlace(values map[string]text) error {
 	}
 	slot, object := string(values[KeySlotID]), string(values[KeyObjectID])
 	if c.PathLib == "" || slot == "" || object == "" {
-		return hint.With(errors.New("the configuration names no key: it has neither a uri nor pathLib, slotId and objectId"), "`kubehsm key list` shows the URIs of keys")
+		return hint.With(errors.New("the configuration names no key: it has neither a uri nor pathLib, slotId and objectId"),
+			"`kubehsm key list` shows the URIs of keys")
 	}
 	n, err := strconv.ParseUint(slot, 10, 64)
 	if err != nil {
@@ -110,7 +111,8 @@ func (c *Config) parsePlace(values map[string]text) error {
 	}
 	id, err := strconv.ParseUint(object, 10, 8)
 	if err != nil {
-		return hint.With(fmt.Errorf("objectId %.40q is not a number between 0 and 255", object), "give the key's uri instead; `kubehsm key list` shows it")
+		return hint.With(fmt.Errorf("objectId %.40q is not a number between 0 and 255", object),
+			"give the key's uri instead; `kubehsm key list` shows it")
 	}
 	b := byte(id)
 	c.SlotID, c.ObjectID = &n, &b

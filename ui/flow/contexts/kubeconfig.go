@@ -152,7 +152,8 @@ func (k Contexts) Undo(ctx context.Context, step string) (*Change, error) {
 		}
 		all = slices.DeleteFunc(all, func(s kubeconfig.Step) bool { return !strings.HasPrefix(s.ID, step) })
 		if len(all) != 1 {
-			return nil, hint.With(fmt.Errorf("%w: %d of them begin with %q", kubeconfig.ErrNoStep, len(all), step), "`kubehsm kubeconfig history` shows those there are")
+			return nil, hint.With(fmt.Errorf("%w: %d of them begin with %q", kubeconfig.ErrNoStep, len(all), step),
+				"`kubehsm kubeconfig history` shows those there are")
 		}
 		step = all[0].ID
 	}

@@ -47,7 +47,8 @@ func (k Contexts) Migration(ctx context.Context, kubeContext string) (Migration,
 	}
 	switch c.User.Kind {
 	case kubeconfig.UserOurs, kubeconfig.UserExternalSigner:
-		return m, hint.With(fmt.Errorf("context %q signs in with a token already", c.Name), "`kubehsm kubeconfig list` shows the others")
+		return m, hint.With(fmt.Errorf("context %q signs in with a token already", c.Name),
+			"`kubehsm kubeconfig list` shows the others")
 	case kubeconfig.UserKeyData, kubeconfig.UserKeyFile:
 		m.Subject, err = k.certificateSubject(ctx, c.Name)
 		return m, err

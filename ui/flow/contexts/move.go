@@ -55,7 +55,8 @@ func (k Contexts) MoveServer(ctx context.Context, name, server string) (*ServerM
 		return nil, fmt.Errorf("%w: %.80q is not a plain address", ErrUnproven, server)
 	}
 	if en.Cluster.InsecureSkipTLSVerify {
-		return nil, hint.With(fmt.Errorf("%w: the enrollment %s does not verify its server", ErrUnproven, name), "enroll it anew with `kubehsm enroll --restart --name "+name+"`")
+		return nil, hint.With(fmt.Errorf("%w: the enrollment %s does not verify its server", ErrUnproven, name),
+			"enroll it anew with `kubehsm enroll --restart --name "+name+"`")
 	}
 	return m, nil
 }
@@ -86,7 +87,9 @@ func (m *ServerMove) Prove(ctx context.Context) error {
 	}
 	resp, err := transport.RoundTrip(req)
 	if err != nil {
-		return hint.With(fmt.Errorf("%w: %s: %w", ErrUnproven, m.Host, err), "ask the cluster's administrators; if its authority was changed too, "+"enroll again with `kubehsm enroll --restart --name "+m.Name+"`")
+		return hint.With(fmt.Errorf("%w: %s: %w", ErrUnproven, m.Host, err),
+			"ask the cluster's administrators; if its authority was changed too, "+
+				"enroll again with `kubehsm enroll --restart --name "+m.Name+"`")
 	}
 	m.proven = true
 	return resp.Body.Close()

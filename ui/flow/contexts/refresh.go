@@ -41,11 +41,14 @@ func (k Contexts) Refresh(ctx context.Context, name string) (*Refresh, error) {
 		return nil, err
 	}
 	if en.Cluster.InsecureSkipTLSVerify {
-		return nil, hint.With(fmt.Errorf("%w: the enrollment %s does not verify %s at all", ErrUnproven, name, en.Host()), "put the cluster's CA into its context, then `kubehsm enroll --restart --name "+name+"`")
+		return nil, hint.With(fmt.Errorf("%w: the enrollment %s does not verify %s at all", ErrUnproven, name, en.Host()),
+			"put the cluster's CA into its context, then `kubehsm enroll --restart --name "+name+"`")
 	}
 	update, err := discovery.Refresh(ctx, en.Cluster, discovery.Limits{Timeout: k.env.RequestTimeout})
 	if err != nil {
-		return nil, hint.Withf(err, "check that %s is up and reachable from here; if the cluster has moved, "+"give its new address: `kubehsm kubeconfig refresh %s --server URL`", en.Host(), name)
+		return nil, hint.Withf(err,
+			"check that %s is up and reachable from here; if the cluster has moved, "+
+				"give its new address: `kubehsm kubeconfig refresh %s --server URL`", en.Host(), name)
 	}
 	r := &Refresh{Name: name, Changes: append([]discovery.Change{}, update.Changes...), from: k, next: en}
 	if update.Unproven != nil {
@@ -63,7 +66,8 @@ func (c *Refresh) Apply(ctx context.Context, accept bool) error {
 		return nil
 	}
 	if c.Unproven != "" && !accept {
-		return hint.With(fmt.Errorf("%w: %s", ErrUnproven, c.Unproven), "ask the cluster's administrators; --accept-risk=unproven takes it all the same")
+		return hint.With(fmt.Errorf("%w: %s", ErrUnproven, c.Unproven),
+			"ask the cluster's administrators; --accept-risk=unproven takes it all the same")
 	}
 	release, err := c.from.env.Lock(ctx, c.Name)
 	if err != nil {

@@ -106,7 +106,8 @@ func (a Approvals) Ticket(ctx context.Context, look request.TicketLook, seen req
 	err = deeds.NewLog(a.env).Add(over, deeds.Deed{Action: "approve", Server: server.Server, Ticket: look.ID, Request: v.Name,
 		Fingerprint: v.Fingerprint, Certificate: fingerprint, User: v.User, Expires: done.Issued, Reason: v.Note, Note: strings.Join(done.Notes, "; ")})
 	if err == nil && ctx.Err() != nil {
-		err = hint.Withf(fmt.Errorf("request %s is approved, and its ticket is not ended yet: %w", v.Name, ctx.Err()), "run the same command again to end it, or `kubehsm bootstrap-token delete %s`", look.ID)
+		err = hint.Withf(fmt.Errorf("request %s is approved, and its ticket is not ended yet: %w", v.Name, ctx.Err()),
+			"run the same command again to end it, or `kubehsm bootstrap-token delete %s`", look.ID)
 	}
 	return done, err
 }

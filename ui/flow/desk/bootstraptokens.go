@@ -67,7 +67,8 @@ func (b BootstrapTokens) Create(ctx context.Context, kubeContext string, r boots
 	v := viewToken(r, true)
 	if join {
 		if !r.Signs() {
-			return BootstrapToken{}, hint.With(fmt.Errorf("%w: nobody can find the cluster with it", bootstraptoken.ErrInvalid), "a join command needs the usage \"signing\"")
+			return BootstrapToken{}, hint.With(fmt.Errorf("%w: nobody can find the cluster with it", bootstraptoken.ErrInvalid),
+				"a join command needs the usage \"signing\"")
 		}
 		at, err := b.access.Verified(ctx, kubeContext)
 		if err != nil {
@@ -104,7 +105,9 @@ func joinCommand(server string, authorities []byte, token string) (string, error
 // clusterPins are the pins of a server's authorities, which are PEM.
 func clusterPins(server string, authorities []byte) ([]discovery.Pin, error) {
 	if len(authorities) == 0 {
-		return nil, hint.With(fmt.Errorf("the context of %s names no certificate authority", server), "it trusts the system's; who joins by token needs the hash of the cluster's own: put certificate-authority-data into the context's cluster")
+		return nil, hint.With(fmt.Errorf("the context of %s names no certificate authority", server),
+			"it trusts the system's; who joins by token needs the hash of the cluster's own: "+
+				"put certificate-authority-data into the context's cluster")
 	}
 	return discovery.PinsOf(authorities)
 }

@@ -62,13 +62,15 @@ func NewBreakGlass(e *env.Env) BreakGlass { return BreakGlass{env: e, access: cl
 // Request is the enrollment that asks for break-glass.
 func (b BreakGlass) Request(ctx context.Context, o BreakGlassOptions) (enrolling.Options, error) {
 	if strings.TrimSpace(o.Reason) == "" {
-		return enrolling.Options{}, hint.With(ErrNoReason, "say why with --reason: the second person and the record want to know")
+		return enrolling.Options{}, hint.With(ErrNoReason,
+			"say why with --reason: the second person and the record want to know")
 	}
 	if o.Lifetime == 0 {
 		o.Lifetime = BreakGlassLifetime
 	}
 	if o.Lifetime < csr.MinExpiration || o.Lifetime > BreakGlassLifetime {
-		return enrolling.Options{}, hint.Withf(fmt.Errorf("%w for %s", request.ErrForecast, o.Lifetime), "break-glass is for %s to %s", csr.MinExpiration, BreakGlassLifetime)
+		return enrolling.Options{}, hint.Withf(fmt.Errorf("%w for %s", request.ErrForecast, o.Lifetime),
+			"break-glass is for %s to %s", csr.MinExpiration, BreakGlassLifetime)
 	}
 	out, err := b.asCaller(ctx, o.Context, o.Name, "-break-glass", enrolling.Options{
 		Token: o.Token, Key: o.Key, Generate: o.Generate, AcceptDefaults: o.AcceptDefaults, Timeout: o.Timeout,
@@ -115,7 +117,8 @@ func (b BreakGlass) Seal(ctx context.Context, kubeContext, name string, o enroll
 	case strings.TrimSpace(o.Reason) == "":
 		return o, hint.With(ErrNoReason, "say with --reason where the token is kept and who may open the safe")
 	case o.User == "":
-		return o, hint.With(errors.New("no user name is given"), "give the sealed token a name of its own with --user, such as sealed-1: the audit log then shows when it is used")
+		return o, hint.With(errors.New("no user name is given"),
+			"give the sealed token a name of its own with --user, such as sealed-1: the audit log then shows when it is used")
 	case o.Token.Scheme == "" && o.Key.Scheme == "":
 		return o, hint.With(errors.New("no token is named"), "name the one that goes into the safe with --token")
 	}

@@ -122,7 +122,8 @@ func isForbidden(err error) bool { return apierrors.IsForbidden(err) }
 
 // isUnserved: the cluster does not know the kind.
 func isUnserved(err error) bool {
-	return apierrors.IsNotFound(err) && (apierror.NotServed(err) || strings.Contains(err.Error(), "could not find the requested resource"))
+	return apierrors.IsNotFound(err) &&
+		(apierror.NotServed(err) || strings.Contains(err.Error(), "could not find the requested resource"))
 }
 
 func (c *objects) get(ctx context.Context, o object) (object, error) {

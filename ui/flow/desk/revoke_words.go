@@ -20,7 +20,9 @@ func (r Revocation) Err() error {
 	case len(r.Failed) > 0:
 		return hint.With(errors.New("not all access could be removed"), r.sendOn())
 	case len(r.Unseen) > 0:
-		return hint.With(fmt.Errorf("you may not look at everything, so some access may remain: %s", strings.Join(r.Unseen, "; ")), r.sendOn())
+		return hint.With(
+			fmt.Errorf("you may not look at everything, so some access may remain: %s", strings.Join(r.Unseen, "; ")),
+			r.sendOn())
 	}
 	return nil
 }

@@ -84,13 +84,15 @@ func (k Tickets) Make(ctx context.Context, kubeContext string, o TicketOptions) 
 		o.TTL = DefaultTicketTTL
 	}
 	if o.TTL < time.Minute || o.TTL > ticket.MaxTTL {
-		return IssuedTicket{}, hint.Withf(fmt.Errorf("%w: a ticket for %s", bootstraptoken.ErrInvalid, o.TTL), "it is good for a minute to %s", ticket.MaxTTL)
+		return IssuedTicket{}, hint.Withf(fmt.Errorf("%w: a ticket for %s", bootstraptoken.ErrInvalid, o.TTL),
+			"it is good for a minute to %s", ticket.MaxTTL)
 	}
 	if err := (csr.Subject{User: o.User, Groups: o.Groups}).Validate(cmp.Or(o.Signer, csr.ClientSigner)); err != nil {
 		return IssuedTicket{}, err
 	}
 	if o.Lifetime != 0 && o.Lifetime < csr.MinExpiration {
-		return IssuedTicket{}, hint.With(fmt.Errorf("%w: a certificate for %s", bootstraptoken.ErrInvalid, o.Lifetime), "the shortest that Kubernetes signs is 10m")
+		return IssuedTicket{}, hint.With(fmt.Errorf("%w: a certificate for %s", bootstraptoken.ErrInvalid, o.Lifetime),
+			"the shortest that Kubernetes signs is 10m")
 	}
 	at, err := k.access.Verified(ctx, kubeContext)
 	if err != nil {
@@ -133,7 +135,8 @@ func (k Tickets) Make(ctx context.Context, kubeContext string, o TicketOptions) 
 	}
 	if err := client.Create(ctx, record); err != nil {
 		left := k.notMade(context.WithoutCancel(ctx), client, issued.ID, err)
-		return IssuedTicket{}, hint.With(errors.Join(policyHint(err), k.ForgetSealKey(issued.ID), left), cmp.Or(hint.Of(left), hint.Of(policyHint(err))))
+		return IssuedTicket{}, hint.With(errors.Join(policyHint(err), k.ForgetSealKey(issued.ID), left),
+			cmp.Or(hint.Of(left), hint.Of(policyHint(err))))
 	}
 	// Many clusters show no cluster-info, or sign none: better told here than there.
 	_, err = discovery.Discover(ctx, discovery.Options{Limits: discovery.Limits{Timeout: ticketTry}, Endpoint: t.Server, Token: t.Token, Pins: t.Pins})
@@ -149,7 +152,8 @@ func policyHint(err error) error {
 	if !strings.Contains(err.Error(), "of the group "+ticket.Group+" only") {
 		return err
 	}
-	return hint.With(err, "the cluster has the policies of an earlier kubehsm: have a cluster admin run `kubehsm rbac apply`")
+	return hint.With(err,
+		"the cluster has the policies of an earlier kubehsm: have a cluster admin run `kubehsm rbac apply`")
 }
 
 // notMade takes a ticket out of the record that the cluster does not know. One
@@ -158,7 +162,8 @@ func policyHint(err error) error {
 func (k Tickets) notMade(ctx context.Context, client *bootstraptoken.Client, id string, why error) error {
 	if bootstraptoken.MayHaveArrived(why) {
 		if err := client.Delete(ctx, id); err != nil && !errors.Is(err, bootstraptoken.ErrNotFound) {
-			return hint.Withf(fmt.Errorf("the cluster may have the ticket %s all the same: %w", id, err), "when the cluster answers again: `kubehsm bootstrap-token delete %s`", id)
+			return hint.Withf(fmt.Errorf("the cluster may have the ticket %s all the same: %w", id, err),
+				"when the cluster answers again: `kubehsm bootstrap-token delete %s`", id)
 		}
 	}
 	return deeds.NewLog(k.env).Add(ctx, deeds.Deed{Action: deeds.NotMade, Ticket: id, Note: why.Error()})
@@ -217,7 +222,8 @@ func (k Tickets) OpenSealed(id, serial string, sealed []byte) (*hsm.Secret, erro
 		return nil, err
 	}
 	if err := home.CheckFile(k.sealPath(id)); errors.Is(err, fs.ErrNotExist) {
-		return nil, hint.With(fmt.Errorf("there is no key for the ticket %q here", id), "only the computer and user that made the ticket, with --seal-puk, can open it, and for a week")
+		return nil, hint.With(fmt.Errorf("there is no key for the ticket %q here", id),
+			"only the computer and user that made the ticket, with --seal-puk, can open it, and for a week")
 	} else if err != nil {
 		return nil, err
 	}

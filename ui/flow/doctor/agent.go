@@ -27,7 +27,8 @@ func theAgent(ctx context.Context, o *Options) []Check {
 	if err != nil {
 		return []Check{c.with(Failed, err.Error(), "kubectl signs in through it.", fixOr(err, "kubehsm agent stop"))}
 	}
-	found := fmt.Sprintf("%s, process %d, %s, %s", s.Version, s.PID, present.Count(len(s.Sessions), "session"), present.Count(int(s.Signatures), "signature"))
+	found := fmt.Sprintf("%s, process %d, %s, %s", s.Version, s.PID, present.Count(len(s.Sessions), "session"),
+		present.Count(int(s.Signatures), "signature"))
 	checks := []Check{c.ok(found)}
 	if s.Newer != nil {
 		checks[0] = c.with(Note, found+": a newer program waits to take over", "It does so when nothing is open.", "kubehsm agent stop")

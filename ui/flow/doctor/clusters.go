@@ -31,7 +31,8 @@ func clusters(ctx context.Context, o *Options) []Check {
 	checks := []Check{c.ok(present.Count(len(all), "enrollment"))}
 	switch {
 	case err != nil:
-		checks[0] = c.with(Failed, err.Error(), "What cannot be read cannot be used.", fixOr(err, "enroll again with `kubehsm enroll`"))
+		checks[0] = c.with(Failed, err.Error(), "What cannot be read cannot be used.",
+			fixOr(err, "enroll again with `kubehsm enroll`"))
 	case len(all) == 0:
 		checks[0] = c.with(Note, "nothing is enrolled yet", "kubectl has no key on a token to use.", enrollAnew)
 	}

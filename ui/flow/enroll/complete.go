@@ -36,7 +36,8 @@ func (n Enroller) Complete(ctx context.Context, o enrolling.Options) (enrolling.
 	}
 	o.FillDefaults()
 	if o.User == "" {
-		return o, hint.With(errors.New("no user name is given"), "say who the certificate is for: --user NAME (and --group NAME)")
+		return o, hint.With(errors.New("no user name is given"),
+			"say who the certificate is for: --user NAME (and --group NAME)")
 	}
 	if err := n.completeNames(ctx, &o); err != nil {
 		return o, err

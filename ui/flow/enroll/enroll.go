@@ -73,7 +73,8 @@ type attempt struct {
 
 // newAttempt goes on from j with what is given now. It asks p for PINs, or nobody if p is
 // nil; report hears of every step, and may be nil.
-func newAttempt(e *env.Env, j *enrolling.Progress, given enrolling.Options, p hsm.Prompter, report func(enrolling.Event)) *attempt {
+func newAttempt(e *env.Env, j *enrolling.Progress, given enrolling.Options, p hsm.Prompter,
+	report func(enrolling.Event)) *attempt {
 	own, pins := *e, newOnePIN()
 	own.Prompter = nil
 	if next := ask.From(p); next != nil {

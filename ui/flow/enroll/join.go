@@ -31,9 +31,11 @@ func (n Joins) Begun(name string) error {
 	j, err := enrolling.NewStore(n.env).Load(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return hint.With(fmt.Errorf("%q: %w", name, ErrNoJoin), "say which cluster: --ticket -, or an address and --token -, or --discovery-file FILE")
+		return hint.With(fmt.Errorf("%q: %w", name, ErrNoJoin),
+			"say which cluster: --ticket -, or an address and --token -, or --discovery-file FILE")
 	case err == nil && j.Options.Join == nil:
-		return hint.Withf(fmt.Errorf("%q: %w: it was begun from a context", name, ErrNoJoin), "go on with `kubehsm enroll --name %s`", name)
+		return hint.Withf(fmt.Errorf("%q: %w: it was begun from a context", name, ErrNoJoin),
+			"go on with `kubehsm enroll --name %s`", name)
 	}
 	return err
 }
@@ -88,7 +90,9 @@ func (n Enroller) filer(ctx context.Context, j *enrolling.Progress) (*csr.Client
 		client, err := (cluster.Access{Env: n.env}).Client(ctx, j.Options.Context)
 		if errors.Is(err, kubeconfig.ErrNoContext) {
 			if _, loadErr := n.env.Enrollments().Load(j.Options.Name); loadErr == nil {
-				err = hint.Withf(err, "%s was enrolled from that context; file the request with another one: `kubehsm certificate renew %s --with CONTEXT`", j.Options.Name, j.Options.Name)
+				err = hint.Withf(err,
+					"%s was enrolled from that context; file the request with another one: `kubehsm certificate renew %s --with CONTEXT`",
+					j.Options.Name, j.Options.Name)
 			}
 		}
 		return client, err
@@ -126,10 +130,13 @@ func (n Joins) TakeCertificate(ctx context.Context, name string, pem []byte) err
 		return err
 	}
 	if hash != j.Request.KeyHash {
-		return hint.With(fmt.Errorf("the certificate is for another key: %w", hsm.ErrKeyMismatch), "it belongs to another request, or another enrollment: see --name")
+		return hint.With(fmt.Errorf("the certificate is for another key: %w", hsm.ErrKeyMismatch),
+			"it belongs to another request, or another enrollment: see --name")
 	}
 	if got := cert.Subject(); !got.Equal(csr.Subject{User: j.Options.User, Groups: j.Options.Groups}) {
-		return hint.With(fmt.Errorf("the certificate is for %q in %q, not %q in %q", got.User, got.Groups, j.Options.User, j.Options.Groups), "ask who issued it")
+		return hint.With(
+			fmt.Errorf("the certificate is for %q in %q, not %q in %q", got.User, got.Groups, j.Options.User, j.Options.Groups),
+			"ask who issued it")
 	}
 	j.Certificate, j.Rejected = cert.PEM, false
 	return enrolling.NewStore(n.env).Save(j)

@@ -10,7 +10,8 @@ import (
 
 // planEntry works out how the kubeconfig gets its entries, and says why the current
 // context stays as it is, if that was not asked for.
-func planEntry(ctx context.Context, e *env.Env, j *enrolling.Progress) (change *contexts.Change, kept string, err error) {
+func planEntry(ctx context.Context, e *env.Env,
+	j *enrolling.Progress) (change *contexts.Change, kept string, err error) {
 	o := j.Options
 	current := contexts.New(e).KeptCurrent(ctx, j.Enrollment())
 	change, err = contexts.New(e).PlanEntry(ctx, j.Enrollment(), !o.KeepCurrent && current == "", o.Replace)

@@ -129,7 +129,8 @@ func (n Renewer) placeNewKey(ctx context.Context, j *enrolling.Progress) error {
 				return nil
 			}
 		}
-		return hint.With(fmt.Errorf("every retired slot of the token is taken: %w", hsm.ErrOccupied), "name one with --slot, or delete a key: `kubehsm key delete`")
+		return hint.With(fmt.Errorf("every retired slot of the token is taken: %w", hsm.ErrOccupied),
+			"name one with --slot, or delete a key: `kubehsm key delete`")
 	}
 	if g.Label == "" {
 		g.Label = j.Options.Name + time.Now().UTC().Format("-20060102")
@@ -170,10 +171,13 @@ func (n Renewer) renewable(en enrollment.Enrollment) error {
 	if now := time.Now(); now.After(chain[0].NotAfter) {
 		err := fmt.Errorf("the certificate of %q %s: it cannot ask for its own successor any more", en.Name, expiry.Left(chain[0].NotAfter, now))
 		if en.Context == "" { // it was joined
-			return hint.Withf(err, "ask the help desk for a ticket: `kubehsm join --name %s --ticket -`; or file the request with another credential: "+
-				"`kubehsm certificate renew %s --with CONTEXT`; if the date surprises, check this machine's clock", en.Name, en.Name)
+			return hint.Withf(err,
+				"ask the help desk for a ticket: `kubehsm join --name %s --ticket -`; or file the request with another credential: "+
+					"`kubehsm certificate renew %s --with CONTEXT`; if the date surprises, check this machine's clock", en.Name, en.Name)
 		}
-		return hint.Withf(err, "file the request with another credential: `kubehsm certificate renew %s --with %s`; if the date surprises, check this machine's clock",
+		return hint.Withf(err,
+			"file the request with another credential: `kubehsm certificate renew %s --with %s`; "+
+				"if the date surprises, check this machine's clock",
 			en.Name, shell.Quote(en.Context))
 	}
 	return nil

@@ -86,7 +86,8 @@ func reported(e *env.Env, j *enrolling.Progress) (before bool, err error) {
 // endHint says how to go on from a request that was denied, or refused by the signer.
 func endHint(j *enrolling.Progress, refused error) error {
 	if o := j.Options; o.Renewal == nil && o.Join != nil && o.Join.Ticket != "" {
-		return hinting.Withf(refused, "%s, with another ticket if the help desk has ended yours: `%s --ticket -`", hinting.Of(refused), o.Resume())
+		return hinting.Withf(refused,
+			"%s, with another ticket if the help desk has ended yours: `%s --ticket -`", hinting.Of(refused), o.Resume())
 	}
 	return hinting.Withf(refused, "%s: `%s`", hinting.Of(refused), j.Options.Resume())
 }

@@ -44,7 +44,8 @@ func (j *Progress) Continue(o Options) error {
 		j.Options.Renewal = nil // it is over; this is none
 	}
 	j.Options.Join = o.Join
-	open := map[stage]bool{never: true, fromToken: !j.Did(StepToken), fromKey: j.Request.KeyHash == "", fromRequest: len(j.Request.Spec.Request) == 0}
+	open := map[stage]bool{never: true, fromToken: !j.Did(StepToken), fromKey: j.Request.KeyHash == "",
+		fromRequest: len(j.Request.Spec.Request) == 0}
 	for _, x := range table() {
 		if open[x.fixed] {
 			x.copy(&j.Options, &o)

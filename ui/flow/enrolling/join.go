@@ -68,7 +68,8 @@ func (o *Options) UseTicket(t ticket.Ticket) error {
 		return err
 	}
 	differs := func(what, asked, says string) error {
-		return hint.With(fmt.Errorf("%s %q: %w: that says %q", what, asked, ErrTicket, says), "leave it out, or ask the help desk for another ticket")
+		return hint.With(fmt.Errorf("%s %q: %w: that says %q", what, asked, ErrTicket, says),
+			"leave it out, or ask the help desk for another ticket")
 	}
 	groups := strings.Join(t.Groups, ", ")
 	switch {
@@ -115,7 +116,8 @@ func (o *Options) usePolicy(p ticket.Policy) error {
 	Fill(&o.Generate.Touch, touch)
 	Fill(&o.Generate.PIN, pin)
 	if o.Generate.Touch < touch || o.Generate.PIN < pin { // policies in rising order
-		return hint.With(fmt.Errorf("PIN policy %s, touch policy %s: %w", o.Generate.PIN, o.Generate.Touch, ErrTicket), "the ticket asks for "+p.String())
+		return hint.With(fmt.Errorf("PIN policy %s, touch policy %s: %w", o.Generate.PIN, o.Generate.Touch, ErrTicket),
+			"the ticket asks for "+p.String())
 	}
 	return nil
 }
@@ -151,7 +153,8 @@ func (o *Join) RefusePolicy(attested bool, why error) error {
 	if o == nil || o.Policy == 0 || attested {
 		return nil
 	}
-	return hint.With(fmt.Errorf("the ticket asks for a key that its token attests: %w: %w", ErrTicket, why), "use a token that attests its keys, such as a YubiKey, or ask the help desk for another ticket")
+	return hint.With(fmt.Errorf("the ticket asks for a key that its token attests: %w: %w", ErrTicket, why),
+		"use a token that attests its keys, such as a YubiKey, or ask the help desk for another ticket")
 }
 
 // RefuseSerial is the error for another token than the ticket's.
@@ -159,7 +162,9 @@ func (o *Join) RefuseSerial(info hsm.TokenInfo) error {
 	if o == nil || o.Serial == "" || o.Serial == info.Serial {
 		return nil
 	}
-	return hint.With(fmt.Errorf("token %q has the serial number %q: %w: that is for %q", info.Name(), info.Serial, ErrTicket, o.Serial), "insert that token, or ask the help desk for a ticket for this one")
+	return hint.With(
+		fmt.Errorf("token %q has the serial number %q: %w: that is for %q", info.Name(), info.Serial, ErrTicket, o.Serial),
+		"insert that token, or ask the help desk for a ticket for this one")
 }
 
 // With is a join as it is recorded, continued with what is given now.

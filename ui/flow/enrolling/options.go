@@ -196,7 +196,8 @@ func table() []Option {
 			On: OfEnroll | OfRequest, fixed: fromBegin, renewed: true, field: func(o *Options) any { return &o.Labels },
 		},
 		{Risk: RiskDefaults, On: OfEnroll | OfBreakGlass, field: func(o *Options) any { return &o.AcceptDefaults }},
-		{Risk: RiskForecast, On: OfEnroll | OfRequest | OfRenewal | OfBreakGlass, field: func(o *Options) any { return &o.AcceptForecast }},
+		{Risk: RiskForecast, On: OfEnroll | OfRequest | OfRenewal | OfBreakGlass,
+			field: func(o *Options) any { return &o.AcceptForecast }},
 		{Risk: RiskUnverified, On: OfEnroll | OfBreakGlass, field: func(o *Options) any { return &o.AcceptUnverified }},
 		{
 			Flag: "approve-with", Usage: "kubeconfig `file` of somebody who may approve the request, to do it at once",

@@ -74,7 +74,9 @@ var ErrTokenNeeded = errors.New("the bootstrap token or ticket is needed to go o
 
 // TokenNeeded is [ErrTokenNeeded] with how to give it.
 func (j *Progress) TokenNeeded() error {
-	return hint.Withf(ErrTokenNeeded, "give it again, or another if it has ended: `kubehsm join --name %s --ticket -` (or --token -); it is not kept anywhere. "+"If you were sent the certificate: --certificate FILE", j.Options.Name)
+	return hint.Withf(ErrTokenNeeded,
+		"give it again, or another if it has ended: `kubehsm join --name %s --ticket -` (or --token -); it is not kept anywhere. "+
+			"If you were sent the certificate: --certificate FILE", j.Options.Name)
 }
 
 // ExpiredToken explains a credential that was good when the run began.
@@ -82,7 +84,10 @@ func (j *Progress) ExpiredToken(err error) error {
 	if j.Options.Join == nil || j.Options.Renewal != nil || !errors.Is(err, apierror.ErrUnauthorized) {
 		return err
 	}
-	return hint.Withf(err, "the bootstrap token has expired or was deleted, as the help desk does once a request is approved or denied: "+"ask for the certificate and go on with `kubehsm join --name %s --certificate FILE`, or for another ticket", j.Options.Name)
+	return hint.Withf(err,
+		"the bootstrap token has expired or was deleted, as the help desk does once a request is approved or denied: "+
+			"ask for the certificate and go on with `kubehsm join --name %s --certificate FILE`, or for another ticket",
+		j.Options.Name)
 }
 
 // OtherFiler says who else could file the request of a renewal.

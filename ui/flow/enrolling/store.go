@@ -60,7 +60,8 @@ func (s Store) Load(name string) (*Progress, error) {
 	case errors.Is(err, record.ErrNewer):
 		return nil, fmt.Errorf("enrollment record %s: %w", s.Path(name), err)
 	case err != nil:
-		return nil, hint.Withf(fmt.Errorf("enrollment record %s: %w", s.Path(name), err), "remove it and enroll again; the key on the token can be reused with --key")
+		return nil, hint.Withf(fmt.Errorf("enrollment record %s: %w", s.Path(name), err),
+			"remove it and enroll again; the key on the token can be reused with --key")
 	}
 	return &j, nil
 }

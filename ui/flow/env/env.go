@@ -103,7 +103,9 @@ func (e *Env) Lock(ctx context.Context, name string) (release func(), err error)
 	case ctx.Err() != nil:
 		return nil, errors.Join(ctx.Err(), lock.Close())
 	case errors.Is(err, context.DeadlineExceeded): // the error is not wrapped: nothing timed out for the person
-		return nil, hint.With(errors.Join(fmt.Errorf("the enrollment %q is being worked on by another kubehsm", name), lock.Close()), "let that one end, or stop it")
+		return nil, hint.With(
+			errors.Join(fmt.Errorf("the enrollment %q is being worked on by another kubehsm", name), lock.Close()),
+			"let that one end, or stop it")
 	case err != nil:
 		return nil, e.Unwritable(fmt.Errorf("lock the enrollment %q: %w", name, err))
 	}

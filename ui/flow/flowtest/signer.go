@@ -16,13 +16,15 @@ import (
 
 // File has requester file a request in the name of user, with a key that nobody has.
 // change, if not nil, changes it before.
-func (s *Server) File(name, requester, user string, groups []string, change func(*certificatesv1.CertificateSigningRequest)) {
+func (s *Server) File(name, requester, user string, groups []string,
+	change func(*certificatesv1.CertificateSigningRequest)) {
 	s.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: user, Organization: groups}}, key)
+	der, err := x509.CreateCertificateRequest(rand.Reader,
+		&x509.CertificateRequest{Subject: pkix.Name{CommonName: user, Organization: groups}}, key)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -77,7 +79,8 @@ func (s *Server) Signs(approves bool) {
 }
 
 func (s *Server) approve(r *certificatesv1.CertificateSigningRequest) {
-	r.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved, Status: "True", Reason: "Test"}}
+	r.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved,
+		Status: "True", Reason: "Test"}}
 }
 
 func (s *Server) sign(r *certificatesv1.CertificateSigningRequest, from, until time.Time) {
@@ -110,7 +113,8 @@ func certify(t testing.TB, subject pkix.Name, key any, from, until time.Time) []
 	}
 	template := &x509.Certificate{SerialNumber: big.NewInt(7), Subject: subject, NotBefore: from, NotAfter: until,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
-	der, err := x509.CreateCertificate(rand.Reader, template, &x509.Certificate{Subject: pkix.Name{CommonName: "kubernetes"}}, key, authority)
+	der, err := x509.CreateCertificate(rand.Reader, template,
+		&x509.Certificate{Subject: pkix.Name{CommonName: "kubernetes"}}, key, authority)
 	if err != nil {
 		t.Fatal(err)
 	}

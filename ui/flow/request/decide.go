@@ -29,7 +29,8 @@ func (q Requests) ApproveFiled(ctx context.Context, file, server string, ref csr
 		return fmt.Errorf("approve: %w", err)
 	}
 	if obj.UID != ref.UID || string(obj.Spec.Request) != string(filed) {
-		return hinting.With(fmt.Errorf("request %s is not the one that was filed; it was not approved", ref.Name), "look at it with `kubehsm csr show` before anybody approves it")
+		return hinting.With(fmt.Errorf("request %s is not the one that was filed; it was not approved", ref.Name),
+			"look at it with `kubehsm csr show` before anybody approves it")
 	}
 	if csr.StateOf(obj).State != csr.Pending {
 		return nil // decided already; the wait tells how
@@ -40,7 +41,9 @@ func (q Requests) ApproveFiled(ctx context.Context, file, server string, ref csr
 	}
 	v := ViewOf(obj)
 	if refusals, _ := revoked(past, server, &v); len(refusals) > 0 {
-		return hinting.Withf(fmt.Errorf("request %s was not approved: %s", ref.Name, strings.Join(refusals, "; ")), "if you know the reason: `kubehsm csr approve %s --accept-risk=%s`, then run this command again", ref.Name, RiskRevoked)
+		return hinting.Withf(fmt.Errorf("request %s was not approved: %s", ref.Name, strings.Join(refusals, "; ")),
+			"if you know the reason: `kubehsm csr approve %s --accept-risk=%s`, then run this command again",
+			ref.Name, RiskRevoked)
 	}
 	_, err = client.Approve(ctx, obj, csr.Decision{Message: "approved together with the enrollment"})
 	return err
@@ -208,7 +211,8 @@ func mayApprove(me csr.Identity, seen View, o DecideOptions) error {
 		return hinting.With(fmt.Errorf("request %s was not approved: %s", seen.Name, strings.Join(seen.Refusals, "; ")), hint)
 	}
 	if o.Words != "" && !csr.SameWords(o.Words, seen.Words) {
-		return hinting.With(fmt.Errorf("request %s was not approved: %w", seen.Name, ErrWords), "have them read out once more; if they differ again, somebody else has filed this request: deny it")
+		return hinting.With(fmt.Errorf("request %s was not approved: %w", seen.Name, ErrWords),
+			"have them read out once more; if they differ again, somebody else has filed this request: deny it")
 	}
 	if o.Own {
 		return nil

@@ -30,7 +30,9 @@ func ForecastRefusal(points []csr.Point) error {
 			why[i] += " (" + p.Evidence + ")"
 		}
 	}
-	return hint.With(fmt.Errorf("%w: %s", ErrForecast, strings.Join(why, "; ")), "ask for what the signer signs, or for another signer with --signer-name; --accept-risk=forecast files the request anyway")
+	return hint.With(fmt.Errorf("%w: %s", ErrForecast, strings.Join(why, "; ")),
+		"ask for what the signer signs, or for another signer with --signer-name; "+
+			"--accept-risk=forecast files the request anyway")
 }
 
 // Forecast says what is likely to become of the request that o

@@ -79,7 +79,8 @@ func (f Own) Create(ctx context.Context, name string, o enrolling.Options, p hsm
 }
 
 // sign signs the request and records it, or takes the one on record.
-func (f Own) sign(ctx context.Context, t hsm.Token, able hsm.Abilities, o enrolling.Options, own *enrolling.Request, p hsm.Prompter) error {
+func (f Own) sign(ctx context.Context, t hsm.Token, able hsm.Abilities, o enrolling.Options, own *enrolling.Request,
+	p hsm.Prompter) error {
 	signer, err := t.Signer(ctx, o.Key, nil, ask.With(p, hsm.Purpose{Action: "sign the certificate request"}))
 	if err != nil {
 		return err
@@ -93,7 +94,9 @@ func (f Own) sign(ctx context.Context, t hsm.Token, able hsm.Abilities, o enroll
 		*own = old
 		return nil
 	case err == nil:
-		return hinting.With(fmt.Errorf("a request %q was made here before", name), fmt.Sprintf("follow it with `kubehsm csr wait %s`, take it back with `kubehsm csr cancel %s`, or choose another --name", name, name))
+		return hinting.With(fmt.Errorf("a request %q was made here before", name),
+			fmt.Sprintf("follow it with `kubehsm csr wait %s`, take it back with `kubehsm csr cancel %s`, "+
+				"or choose another --name", name, name))
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
@@ -127,7 +130,8 @@ func (f Own) Resume(ctx context.Context, kubeContext, name string) (View, error)
 	}
 	own, err := enrolling.NewStore(f.env).LoadRequest(server, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = hinting.With(fmt.Errorf("no request %q was made here for this cluster", name), "`kubehsm csr list --mine` shows those that were")
+		err = hinting.With(fmt.Errorf("no request %q was made here for this cluster", name),
+			"`kubehsm csr list --mine` shows those that were")
 	}
 	if err != nil {
 		return View{}, err
@@ -239,7 +243,9 @@ func (f Own) Cancel(ctx context.Context, kubeContext, name string) error {
 	err = client.Delete(ctx, csr.RefOf(obj))
 	var forbidden *csr.ForbiddenError
 	if errors.As(err, &forbidden) {
-		return hinting.With(err, "if it is not decided, the cluster deletes it after 24 hours; an approver can deny it: kubectl certificate deny "+name)
+		return hinting.With(err,
+			"if it is not decided, the cluster deletes it after 24 hours; "+
+				"an approver can deny it: kubectl certificate deny "+name)
 	}
 	if err != nil {
 		return err
@@ -254,7 +260,8 @@ func ownByRequester(ctx context.Context, client *csr.Client, obj *certificatesv1
 		return err
 	}
 	if obj.Spec.Username != me.User {
-		return hinting.With(fmt.Errorf("request %s was filed by %q, not by you (%q)", obj.Name, obj.Spec.Username, me.User), "deny what should not be signed: `kubehsm csr deny "+obj.Name+"`")
+		return hinting.With(fmt.Errorf("request %s was filed by %q, not by you (%q)", obj.Name, obj.Spec.Username, me.User),
+			"deny what should not be signed: `kubehsm csr deny "+obj.Name+"`")
 	}
 	return nil
 }

@@ -17,7 +17,8 @@ import (
 // Sign makes of r the request that o asks for: a PKCS#10 signed by signer, which is r's
 // key on t, and a name, unless r has one. Where it carries no attestation although it
 // was to, unattested says why.
-func Sign(ctx context.Context, t hsm.Token, able hsm.Abilities, signer crypto.Signer, o *enrolling.Options, r *enrolling.Request) (unattested, err error) {
+func Sign(ctx context.Context, t hsm.Token, able hsm.Abilities, signer crypto.Signer, o *enrolling.Options,
+	r *enrolling.Request) (unattested, err error) {
 	with := csr.RequestOptions{SignerName: o.SignerName}
 	if err := o.AltNames.Into(&with); err != nil {
 		return nil, err
@@ -41,7 +42,8 @@ func Sign(ctx context.Context, t hsm.Token, able hsm.Abilities, signer crypto.Si
 // File files a request that is recorded, or finds that an earlier run or an admin has filed
 // it, and notes its UID in r. A refusal that only somebody else can mend is a
 // [*SendToAdmin], with or as the clause that names another way.
-func File(ctx context.Context, client *csr.Client, r *enrolling.Request, or string) (*certificatesv1.CertificateSigningRequest, error) {
+func File(ctx context.Context, client *csr.Client, r *enrolling.Request,
+	or string) (*certificatesv1.CertificateSigningRequest, error) {
 	obj, err := client.Create(ctx, r.Spec)
 	if csr.IsForbidden(err) {
 		if got, getErr := client.Get(ctx, r.Name); getErr == nil && string(got.Spec.Request) == string(r.Spec.Request) {

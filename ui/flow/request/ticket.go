@@ -109,9 +109,13 @@ func (q Requests) ticketTerms(ctx context.Context, look *TicketLook, v *View, id
 	given := look.Ticket.Terms
 	switch {
 	case look.Ticket.Token.ID() != id:
-		return nil, nil, hint.With(fmt.Errorf("the request was filed with the ticket %q, this is %q: %w", id, look.Ticket.Token.ID(), enrolling.ErrTicket), "give the right one")
+		return nil, nil, hint.With(
+			fmt.Errorf("the request was filed with the ticket %q, this is %q: %w", id, look.Ticket.Token.ID(), enrolling.ErrTicket),
+			"give the right one")
 	case known != nil && known.Description() != given.Description():
-		return nil, nil, hint.With(fmt.Errorf("the ticket %q was made for other terms than this one says: %w", id, enrolling.ErrTicket), "somebody has changed it: deny the request, and end the ticket with `kubehsm bootstrap-token delete "+id+"`")
+		return nil, nil, hint.With(
+			fmt.Errorf("the ticket %q was made for other terms than this one says: %w", id, enrolling.ErrTicket),
+			"somebody has changed it: deny the request, and end the ticket with `kubehsm bootstrap-token delete "+id+"`")
 	}
 	return &given, wrong, nil
 }

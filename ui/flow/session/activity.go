@@ -93,7 +93,8 @@ func (a Agent) settleCards(ctx context.Context, say func(string)) error {
 		err := worker.Settle(ctx, a.Env.Drivers.Open, u)
 		late.Stop()
 		if err != nil {
-			errs = append(errs, hint.With(fmt.Errorf("the card %s may still have its PIN verified: %w", u.Serial, err), "unplug the card, then plug it in again"))
+			errs = append(errs, hint.With(fmt.Errorf("the card %s may still have its PIN verified: %w", u.Serial, err),
+				"unplug the card, then plug it in again"))
 		}
 	}
 	return errors.Join(errs...)

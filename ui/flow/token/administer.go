@@ -170,7 +170,8 @@ func (ts Tokens) Init(ctx context.Context, u hsm.URI, o hsm.InitializeOptions, p
 			return info, err
 		}
 	}
-	return hsm.TokenInfo{}, hinting.With(fmt.Errorf("setting up tokens of the kind %q: %w", u.Scheme, hsm.ErrUnsupported), "a PIV card is ready for use; `kubehsm token reset` makes it as new")
+	return hsm.TokenInfo{}, hinting.With(fmt.Errorf("setting up tokens of the kind %q: %w", u.Scheme, hsm.ErrUnsupported),
+		"a PIV card is ready for use; `kubehsm token reset` makes it as new")
 }
 
 // Reset sets the token's application to the state of a new card. Confirm is told

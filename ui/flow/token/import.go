@@ -83,7 +83,9 @@ func hasKey(j *enrolling.Progress, slot hsm.Slot) error {
 		return err
 	}
 	if hash != j.Request.KeyHash {
-		return hint.Withf(fmt.Errorf("%s holds another key than the enrollment %q: %w", slot.URI, j.Options.Name, hsm.ErrKeyMismatch), "leave --key out, or --enrollment")
+		return hint.Withf(
+			fmt.Errorf("%s holds another key than the enrollment %q: %w", slot.URI, j.Options.Name, hsm.ErrKeyMismatch),
+			"leave --key out, or --enrollment")
 	}
 	return nil
 }

@@ -33,7 +33,8 @@ func (k Keys) Certificate(ctx context.Context, u hsm.URI) (*x509.Certificate, er
 		return nil, err
 	}
 	if s.Certificate == nil {
-		return nil, hint.With(fmt.Errorf("%s: %w", s.URI, hsm.ErrNoCertificate), "`kubehsm csr create` asks a cluster for one")
+		return nil, hint.With(fmt.Errorf("%s: %w", s.URI, hsm.ErrNoCertificate),
+			"`kubehsm csr create` asks a cluster for one")
 	}
 	return s.Certificate, nil
 }

@@ -18,7 +18,8 @@ import (
 func ReleaseScdaemon(ctx context.Context) error {
 	path, err := exec.LookPath("gpgconf")
 	if err != nil {
-		return hint.With(fmt.Errorf("gpgconf, which ends GnuPG's scdaemon, is not to be had: %w", err), "install GnuPG, or end scdaemon yourself")
+		return hint.With(fmt.Errorf("gpgconf, which ends GnuPG's scdaemon, is not to be had: %w", err),
+			"install GnuPG, or end scdaemon yourself")
 	}
 	out, err := exec.CommandContext(ctx, path, "--kill", hsm.Scdaemon).CombinedOutput()
 	if err == nil {
@@ -27,5 +28,6 @@ func ReleaseScdaemon(ctx context.Context) error {
 	if words := strings.TrimSpace(string(bytes.ToValidUTF8(out, nil))); words != "" {
 		err = errors.New(words)
 	}
-	return hint.With(fmt.Errorf("gpgconf --kill scdaemon: %w", err), "end scdaemon yourself, or unplug the token and plug it in again")
+	return hint.With(fmt.Errorf("gpgconf --kill scdaemon: %w", err),
+		"end scdaemon yourself, or unplug the token and plug it in again")
 }

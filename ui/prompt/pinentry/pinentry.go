@@ -164,7 +164,8 @@ func (w window) run(ctx context.Context, f func(*assuan) error) error {
 		return err
 	}
 	if err := cmd.Start(); err != nil {
-		return hint.With(fmt.Errorf("%w: starting pinentry: %w", hsm.ErrNoTerminal, err), "check the pinentry program in the configuration file")
+		return hint.With(fmt.Errorf("%w: starting pinentry: %w", hsm.ErrNoTerminal, err),
+			"check the pinentry program in the configuration file")
 	}
 	a := newAssuan(in, out)
 	defer a.zero()

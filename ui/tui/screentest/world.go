@@ -119,7 +119,8 @@ func (w *World) Certify(tok *hsmtest.FakeToken, s hsm.Slot, user string, groups 
 
 // CertifyFor is Certify with a beginning and an end. The authority is the same in every
 // test.
-func (w *World) CertifyFor(tok *hsmtest.FakeToken, s hsm.Slot, from, until time.Time, user string, groups ...string) *x509.Certificate {
+func (w *World) CertifyFor(tok *hsmtest.FakeToken, s hsm.Slot, from, until time.Time, user string,
+	groups ...string) *x509.Certificate {
 	w.T.Helper()
 	authority := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 	template := &x509.Certificate{

@@ -27,13 +27,15 @@ func (m *Model) Acts() screen.Acts {
 		screen.On(screen.Action{Key: keys.Letter("L", "lock"), Reason: idle}, "agent lock", func() tea.Cmd {
 			return screen.Operate(screen.Operation{Title: "Lock everything", Command: "kubehsm agent lock",
 				Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
-					return insisted("Locked", "locked: the next command asks for the PIN", func(say func(string)) error { return m.agent.LockAgent(ctx, say) })
+					return insisted("Locked", "locked: the next command asks for the PIN",
+						func(say func(string)) error { return m.agent.LockAgent(ctx, say) })
 				}})
 		}),
 		screen.On(screen.Action{Key: keys.Letter("S", "stop the agent"), Reason: idle, Writes: true}, "agent stop", func() tea.Cmd {
 			return screen.Operate(screen.Operation{Title: "Stop the agent", Command: "kubehsm agent stop", Writes: true,
 				Run: func(ctx context.Context, _ hsm.Prompter) (screen.Report, error) {
-					return insisted("Stopped", "the agent has ended", func(say func(string)) error { return m.agent.StopAgent(ctx, say) })
+					return insisted("Stopped", "the agent has ended",
+						func(say func(string)) error { return m.agent.StopAgent(ctx, say) })
 				}})
 		}),
 		screen.On(screen.Action{Key: keys.Letter("b", "move the bridge"), Writes: true, Quiet: true}, "agent port", m.move),
@@ -43,7 +45,8 @@ func (m *Model) Acts() screen.Acts {
 			return screen.Send(screen.CopyMsg{What: "fingerprint", Text: r.Key})
 		}),
 		screen.On(screen.Action{Key: m.Keys.Command, Quiet: true}, "", func() tea.Cmd {
-			return screen.Send(screen.CommandMsg{Title: present.SameTitle, Lines: []string{"kubehsm agent status", "kubehsm audit -f"}})
+			return screen.Send(screen.CommandMsg{Title: present.SameTitle,
+				Lines: []string{"kubehsm agent status", "kubehsm audit -f"}})
 		}),
 	}
 }

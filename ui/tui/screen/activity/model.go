@@ -85,8 +85,9 @@ type (
 func New(t screen.Tools, agent session.Agent, contexts contexts.Contexts) *Model {
 	m := &Model{Tools: t, agent: agent, contexts: contexts}
 	m.list = widget.List[record]{
-		Columns: []widget.Column{{Title: "WHEN", Width: 5}, {Title: "EVENT", Width: 11}, {Title: "OUTCOME", Width: 9}, {Title: "ENROLLMENT", Width: 18, From: 64}, {Title: "PROGRAM", Width: 16, From: 84}, {Title: "DETAIL"}},
-		Key:     func(r record) string { return strconv.Itoa(r.number) },
+		Columns: []widget.Column{{Title: "WHEN", Width: 5}, {Title: "EVENT", Width: 11}, {Title: "OUTCOME", Width: 9},
+			{Title: "ENROLLMENT", Width: 18, From: 64}, {Title: "PROGRAM", Width: 16, From: 84}, {Title: "DETAIL"}},
+		Key: func(r record) string { return strconv.Itoa(r.number) },
 		Words: func(r record) string {
 			return strings.Join([]string{r.said.Event, r.said.Outcome.Words, r.said.Enrollment, r.said.Program, r.said.Detail}, " ")
 		},

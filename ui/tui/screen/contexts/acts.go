@@ -56,7 +56,8 @@ func (m *Model) acts(now time.Time) screen.Acts {
 		screen.On(screen.Action{Key: keys.Letter("F", "follow the cluster"), Reason: notOurs, Writes: true, Quiet: true}, "kubeconfig refresh", func() tea.Cmd { return do.follow(c) }),
 		screen.On(screen.Action{Key: keys.Letter("H", "history"), Quiet: true}, "kubeconfig history", do.history),
 		screen.On(screen.Action{Key: keys.Letter("D", "take out"), Reason: none, Writes: true, Quiet: true}, "kubeconfig remove", func() tea.Cmd { return do.drop(c) }),
-		screen.On(screen.Action{Key: keys.Letter("X", "remove enrollment"), Reason: notOurs, Writes: true, Quiet: true}, "unenroll", func() tea.Cmd { return do.remove(c) }),
+		screen.On(screen.Action{Key: keys.Letter("X", "remove enrollment"), Reason: notOurs, Writes: true, Quiet: true},
+			"unenroll", func() tea.Cmd { return do.remove(c) }),
 		screen.On(screen.Action{Key: keys.As(m.Keys.Copy, "copy name"), Reason: none, Quiet: true}, "", func() tea.Cmd {
 			return screen.Send(screen.CopyMsg{What: "name", Text: c.Name})
 		}),
@@ -170,7 +171,8 @@ func (d deeds) drop(c contexts.View) tea.Cmd {
 }
 
 func (d deeds) remove(c contexts.View) tea.Cmd {
-	return screen.Operate(screen.Operation{Title: "Remove the enrollment", Command: "kubehsm unenroll " + shell.Quote(c.Enrollment), Writes: true,
+	return screen.Operate(screen.Operation{Title: "Remove the enrollment",
+		Command: "kubehsm unenroll " + shell.Quote(c.Enrollment), Writes: true,
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
 			u, err := d.Contexts.Unenrollment(ctx, c.Enrollment)
 			if err != nil {

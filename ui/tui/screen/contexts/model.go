@@ -70,8 +70,9 @@ type (
 func New(s Services) *Model {
 	m := &Model{Services: s, checks: map[string]*health{}, ends: map[string]enroll.Expiring{}}
 	m.list = widget.List[contexts.View]{
-		Columns: []widget.Column{{Title: "CONTEXT"}, {Title: "SIGNS IN BY", Width: 17}, {Title: "EXPIRES", Width: 11}, {Title: "HEALTH", Width: 9}, {Title: "SERVER", From: 84}},
-		Key:     func(c contexts.View) string { return c.Name },
+		Columns: []widget.Column{{Title: "CONTEXT"}, {Title: "SIGNS IN BY", Width: 17}, {Title: "EXPIRES", Width: 11},
+			{Title: "HEALTH", Width: 9}, {Title: "SERVER", From: 84}},
+		Key: func(c contexts.View) string { return c.Name },
 		Words: func(c contexts.View) string {
 			return strings.Join([]string{c.Name, c.Cluster, c.Server, c.User, c.UserKind, c.Enrollment}, " ")
 		},

@@ -166,9 +166,11 @@ func (d work) makeToken(ctx context.Context, description string, ttl time.Durati
 }
 
 func (d work) delete(r row) tea.Cmd {
-	return screen.Operate(screen.Operation{Title: "Delete the " + r.words().Kind, Command: "kubehsm bootstrap-token delete " + r.ID, Writes: true,
+	return screen.Operate(screen.Operation{Title: "Delete the " + r.words().Kind,
+		Command: "kubehsm bootstrap-token delete " + r.ID, Writes: true,
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
-			err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Delete " + r.words().Kind + " " + r.ID + "?", Detail: "It is for: " + r.words().For + ". Whoever has it can use it no more."})
+			err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Delete " + r.words().Kind + " " + r.ID + "?",
+				Detail: "It is for: " + r.words().For + ". Whoever has it can use it no more."})
 			if err != nil {
 				return screen.Report{}, err
 			}

@@ -45,7 +45,8 @@ func (d work) enroll(ctx context.Context, p hsm.Prompter, o enrolling.Options) (
 	if err != nil {
 		return screen.Report{}, err
 	}
-	return screen.Report{Said: "context " + r.Context, Title: "Context " + r.Context, Sections: present.Result(r, time.Now())}, d.BreakGlass.Record(ctx, r, o.Reason)
+	return screen.Report{Said: "context " + r.Context, Title: "Context " + r.Context,
+		Sections: present.Result(r, time.Now())}, d.BreakGlass.Record(ctx, r, o.Reason)
 }
 
 // seal enrolls a token in advance, to be kept in a safe.

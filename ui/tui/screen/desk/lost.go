@@ -43,7 +43,8 @@ func (d work) revoke() tea.Cmd {
 				if err := d.Revocations.Revoke(ctx, "", &r); err != nil {
 					return screen.Report{}, err
 				}
-				return screen.Report{Title: "What became of the access of " + user, Sections: append(present.Revoked(r), screen.Wrong(r.Err())...)}, nil
+				return screen.Report{Title: "What became of the access of " + user,
+					Sections: append(present.Revoked(r), screen.Wrong(r.Err())...)}, nil
 			}})
 	})
 }

@@ -44,7 +44,8 @@ func (d work) checkRoles() tea.Msg {
 			if err != nil {
 				return screen.Report{}, err
 			}
-			return screen.Report{Title: "Roles and policies in the cluster", Sections: append(compared(all), present.Rights(rights))}, nil
+			return screen.Report{Title: "Roles and policies in the cluster",
+				Sections: append(compared(all), present.Rights(rights))}, nil
 		}}}
 }
 
@@ -102,7 +103,8 @@ func (d work) verify() tea.Cmd {
 						return screen.Report{}, err
 					}
 				}
-				return screen.Report{Title: "What " + text.Clean(path) + " states", Sections: present.Attested(token.VerifyAttestation(statement, key, nil))}, nil
+				return screen.Report{Title: "What " + text.Clean(path) + " states",
+					Sections: present.Attested(token.VerifyAttestation(statement, key, nil))}, nil
 			}})
 	})
 }

@@ -19,7 +19,8 @@ func (m *Model) View(f screen.Frame) string {
 	case !m.loaded:
 		head = append(head, widget.Working(t, "Asking the cluster", m.job.Began, f.Now))
 	case m.tokens.Len() == 0:
-		head = append(head, t.Text.Render(present.NoTokens), t.Muted.Render("t makes a ticket, with which one person joins the cluster."))
+		head = append(head, t.Text.Render(present.NoTokens),
+			t.Muted.Render("t makes a ticket, with which one person joins the cluster."))
 	}
 	if m.own && m.err == nil {
 		head = append(head, widget.Paragraph(t.Muted, "Only tickets that were made from here: whoever may list a cluster's can read all its secrets.", f.Width)...)
@@ -31,7 +32,8 @@ func (m *Model) View(f screen.Frame) string {
 	m.tokens.Cells = func(r row) []widget.Cell {
 		said := present.TokenRowOf(r.BootstrapToken, f.Now)
 		left := t.Marked(present.Fact{Value: said.Left.Words, Level: said.Left.Level})
-		return []widget.Cell{{Text: said.Kind, Style: t.Strong}, {Text: text.Clean(r.ID), Style: t.Muted}, {Text: left, Style: t.Level(said.Left.Level)},
+		return []widget.Cell{{Text: said.Kind, Style: t.Strong}, {Text: text.Clean(r.ID), Style: t.Muted},
+			{Text: left, Style: t.Level(said.Left.Level)},
 			{Text: said.For, Style: t.Text}, {Text: said.Usages, Style: t.Muted}}
 	}
 	room := f.Height - len(head) - len(foot)

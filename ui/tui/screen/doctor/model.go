@@ -137,7 +137,8 @@ func (m *Model) Acts() screen.Acts {
 		}),
 		screen.On(screen.Action{Key: keys.Letter("b", "write a report")}, "", m.report),
 		screen.On(screen.Action{Key: m.Keys.Command, Quiet: true}, "doctor", func() tea.Cmd {
-			return screen.Send(screen.CommandMsg{Title: present.SameTitle, Lines: []string{"kubehsm doctor", "kubehsm doctor --bundle report.zip"}})
+			return screen.Send(screen.CommandMsg{Title: present.SameTitle,
+				Lines: []string{"kubehsm doctor", "kubehsm doctor --bundle report.zip"}})
 		}),
 	}
 }

@@ -132,7 +132,8 @@ func (p *clusterPage) view(f screen.Frame) string {
 	case s.Building():
 		return strings.Join(append(lines, clusterProgress(s, f)...), "\n")
 	case s.Cluster.Value.Failed():
-		err := hint.With(errors.New("the cluster could not be started: "+s.Cluster.Value.Message), "what is listed below can be joined all the same")
+		err := hint.With(errors.New("the cluster could not be started: "+s.Cluster.Value.Message),
+			"what is listed below can be joined all the same")
 		lines = append(append(lines, widget.Failure(t, err, f.Width)...), "")
 	}
 	switch {

@@ -96,11 +96,13 @@ func (p *resumePage) begun() (j enrolling.Progress, ok bool) {
 func (p *resumePage) sent() screen.Action {
 	j, ok := p.begun()
 	return screen.Action{Key: keys.Letter("i", "a certificate was sent"), Writes: true,
-		Reason: screen.Because(screen.When(!ok, "choose an enrollment that was begun"), screen.When(j.Request.KeyHash == "", "it has no key yet"))}
+		Reason: screen.Because(screen.When(!ok, "choose an enrollment that was begun"),
+			screen.When(j.Request.KeyHash == "", "it has no key yet"))}
 }
 
 func (p *resumePage) takeSent(o enrolling.Options) tea.Cmd {
-	file := &widget.Field{ID: "file", Label: "File", Input: widget.NewInput("", "sent.pem"), Note: "The certificate for this enrollment's key, in PEM."}
+	file := &widget.Field{ID: "file", Label: "File", Input: widget.NewInput("", "sent.pem"),
+		Note: "The certificate for this enrollment's key, in PEM."}
 	return screen.Send(dialog.OpenMsg{Dialog: dialog.NewForm(p.m.Keys, "Go on with a certificate that was sent", "", []*widget.Field{file}, func(*widget.Form) tea.Cmd {
 		path := screen.Path(file.Input.Value())
 		if path == "" {

@@ -72,7 +72,8 @@ func (c contents) generate(s hsm.Slot) tea.Cmd {
 }
 
 // confirmLoss shows what is lost and has the token's serial typed.
-func (c contents) confirmLoss(ctx context.Context, u hsm.URI, p hsm.Prompter, say func(token.Loss) (question, detail string)) (token.Loss, error) {
+func (c contents) confirmLoss(ctx context.Context, u hsm.URI, p hsm.Prompter,
+	say func(token.Loss) (question, detail string)) (token.Loss, error) {
 	l, err := c.Tokens.Loss(ctx, u)
 	if err != nil {
 		return l, err
@@ -95,17 +96,18 @@ func (c contents) move(s hsm.Slot) tea.Cmd {
 			field.Index = len(field.Options) - 1
 		}
 	}
-	return openForm(c.Keys, "Move the key in slot "+s.ID, "The certificate goes with it, and enrollments follow.", []*widget.Field{field}, func(f *widget.Form) tea.Cmd {
-		to := field.Options[field.Index]
-		if to.Reason != "" {
-			field.Problem = "no slot is empty"
-			return nil
-		}
-		return screen.Change("Move the key", by("key move --to "+to.Label, s.URI), "the key is in slot "+to.Label+" now", func(ctx context.Context, p hsm.Prompter) error {
-			_, _, err := c.TokenKeys.Move(ctx, s.URI, to.Label, p)
-			return err
+	return openForm(c.Keys, "Move the key in slot "+s.ID, "The certificate goes with it, and enrollments follow.",
+		[]*widget.Field{field}, func(f *widget.Form) tea.Cmd {
+			to := field.Options[field.Index]
+			if to.Reason != "" {
+				field.Problem = "no slot is empty"
+				return nil
+			}
+			return screen.Change("Move the key", by("key move --to "+to.Label, s.URI), "the key is in slot "+to.Label+" now", func(ctx context.Context, p hsm.Prompter) error {
+				_, _, err := c.TokenKeys.Move(ctx, s.URI, to.Label, p)
+				return err
+			})
 		})
-	})
 }
 
 func (c contents) deleteKey(s hsm.Slot) tea.Cmd {

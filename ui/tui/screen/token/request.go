@@ -31,7 +31,8 @@ func (c contents) request(s hsm.Slot) tea.Cmd {
 	intro := "It is signed by the key and filed in the current context's cluster; no context is made. Enroll does all of it."
 	return openForm(c.Keys, "A request for the key in "+present.Slot(s), intro, fields, func(f *widget.Form) tea.Cmd {
 		value := func(id string) string { return strings.TrimSpace(f.Field(id).Input.Value()) }
-		o := enrolling.Options{Key: s.URI, User: value("user"), SignerName: value("signer"), Expiration: lifetimes[life.Index], Reason: value("reason")}
+		o := enrolling.Options{Key: s.URI, User: value("user"), SignerName: value("signer"),
+			Expiration: lifetimes[life.Index], Reason: value("reason")}
 		command := "csr create --user " + shell.Quote(o.User)
 		for _, g := range strings.Split(value("groups"), ",") {
 			if g = strings.TrimSpace(g); g != "" {
