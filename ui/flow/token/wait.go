@@ -92,10 +92,10 @@ func opened(ctx context.Context, drivers hsm.Drivers, u hsm.URI) ([]hsm.TokenInf
 		return nil, ctx.Err() // the next look may find it
 	}
 	info, err := t.Info(ctx)
-	if errors.Join(err, t.Close()) != nil {
+	if err = errors.Join(err, t.Close()); errors.Is(err, hsm.ErrRemoved) || errors.Is(err, hsm.ErrNoToken) {
 		return nil, ctx.Err() // the token was pulled again
 	}
-	return []hsm.TokenInfo{info}, nil
+	return []hsm.TokenInfo{info}, err
 }
 
 // place tells tokens apart, also two of one kind without serials.

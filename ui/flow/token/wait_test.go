@@ -67,6 +67,9 @@ func TestWait(t *testing.T) {
 			o:       func(w *flowtest.World) WaitOptions { return WaitOptions{Token: w.Card.Info().URI()} },
 			before:  func(w *flowtest.World) { w.Card.Fail(hsmtest.OpInfo, hsm.ErrRemoved) },
 			waiting: func(w *flowtest.World, d watched, _ func()) { w.Card.Before(nil); d.change(1) }},
+		"by its name, of a library that fails": {kind: hsm.SchemePKCS11,
+			o:      func(w *flowtest.World) WaitOptions { return WaitOptions{Token: w.Card.Info().URI()} },
+			before: func(w *flowtest.World) { w.Card.Fail(hsmtest.OpInfo, hsm.ErrModule) }, want: hsm.ErrModule},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.kind == "" {
