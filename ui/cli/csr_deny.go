@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kubehsm/kubehsm/csr"
 	"github.com/kubehsm/kubehsm/ui/flow/env"
 	"github.com/kubehsm/kubehsm/ui/flow/request"
 	"github.com/kubehsm/kubehsm/ui/present"
@@ -68,7 +69,8 @@ func (a *app) decide(approve bool, c *cobra.Command) (*cobra.Command, *decision)
 		requestWords(w, seen, present.Request(seen, time.Now()))
 		question, consequence := present.Decision(seen, approve)
 		asks := !approve || len(seen.Refusals) == 0
-		if asks {
+		// Nothing comes of a request that is decided.
+		if asks && seen.State == csr.Pending.String() {
 			w.line("")
 			w.line("%s", consequence)
 		}

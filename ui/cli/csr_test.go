@@ -165,6 +165,9 @@ func TestCSRDecide(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	b.fails(1, "error: ", "csr", "deny", "jane-1", "--yes")
+	if _, _, errs := b.run("csr", "deny", "jane-1", "--yes"); strings.Contains(errs, "is not made") {
+		t.Errorf("an approved request is told to come to nothing: %q", errs)
+	}
 }
 
 func TestCSRCreate(t *testing.T) {

@@ -109,7 +109,7 @@ func (a *app) emitTickets(o *format, f ticketFlags, made []desk.IssuedTicket) er
 		}
 		w.sections(said)
 	}
-	w.line(present.TicketNext)
+	w.line("%s    %s", present.TicketTheirs, present.TicketYours)
 	if err := w.flush(); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package present
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +25,7 @@ func Deeds(past []deeds.Deed) []Section {
 		t.Rows = append(t.Rows, cells(Date(d.Time), text.Clean(d.Action), text.Clean(d.Request), text.Clean(d.Ticket),
 			text.Clean(d.User), text.Clean(d.Server), until, Note(d.Reason), Note(d.Note)))
 	}
+	t.Lead = map[int]string{slices.Index(t.Heading, "UNTIL"): "until"}
 	return []Section{{Table: t}}
 }
 
@@ -156,5 +158,8 @@ func Ticket(t desk.IssuedTicket) []Section {
 	}}}
 }
 
-// TicketNext is what to do with a ticket.
-const TicketNext = "They type: kubehsm join --ticket -    You then: kubehsm helpdesk approve REQUEST"
+// What to do with a ticket.
+const (
+	TicketTheirs = "They type: kubehsm join --ticket -"
+	TicketYours  = "You then: kubehsm helpdesk approve REQUEST"
+)

@@ -41,6 +41,9 @@ type Section struct {
 type Table struct {
 	Heading []string
 	Rows    [][]Line // a cell for each column
+	// Lead has what is said before the cells of a column where a row is a sentence,
+	// which shows no heading.
+	Lead map[int]string
 }
 
 // Line is a sentence, an item of a list, or a cell of a table.

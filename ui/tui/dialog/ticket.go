@@ -76,8 +76,16 @@ func (d *Ticket) Update(msg tea.Msg, _ time.Time) (bool, tea.Cmd) {
 // View implements [Dialog].
 func (d *Ticket) View(f screen.Frame) string {
 	t := f.Theme
-	lines := []string{t.Warn.Render("Good for " + present.Elapsed(d.expires.Sub(f.Now)) + ", once.")}
-	lines = append(lines, widget.Paragraph(t.Text, present.TicketNext, f.Width)...)
+	lines := []string{t.Warn.Render("Good for " + present.Elapsed(d.expires.Sub(f.Now)) + ", once. " + present.TicketTheirs)}
+	var facts []present.Section
+	for _, s := range d.Says {
+		if len(s.Facts) > 0 {
+			facts = append(facts, s)
+			continue
+		}
+		// The QR code must not push warnings out of sight.
+		lines = append(lines, widget.Sections(t, []present.Section{s}, f.Width)...)
+	}
 	lines = append(lines, widget.Paragraph(t.Strong, d.text, f.Width)...)
 	code, err := qr.Draw(d.text, t.Light)
 	height := strings.Count(code, "\n")
@@ -90,7 +98,8 @@ func (d *Ticket) View(f screen.Frame) string {
 	default:
 		lines = append(lines, t.Muted.Render("A larger window shows the QR code too."))
 	}
-	lines = append(append(lines, ""), widget.Sections(t, d.Says, f.Width)...)
+	lines = append(append(lines, ""), widget.Paragraph(t.Text, present.TicketYours, f.Width)...)
+	lines = append(append(lines, ""), widget.Sections(t, facts, f.Width)...)
 	return d.scroll.View(t, lines, f.Width, min(len(lines), max(f.Height-2, 1)))
 }
 

@@ -67,7 +67,7 @@ func PlainSections(sections []present.Section) []string {
 		}
 		lines = append(lines, PlainFacts(s.Facts)...)
 		for _, r := range s.Table.Rows {
-			lines = append(lines, inOneLine(r, marked))
+			lines = append(lines, inOneLine(s.Table, r, marked))
 		}
 	}
 	return lines
@@ -109,7 +109,7 @@ func Table(t theme.Theme, table present.Table, w int) []string {
 			for _, c := range r {
 				worst = max(worst, c.Level)
 			}
-			lines = append(lines, Paragraph(style(worst), inOneLine(r, word), w)...)
+			lines = append(lines, Paragraph(style(worst), inOneLine(table, r, word), w)...)
 		}
 		return lines
 	}
@@ -128,11 +128,11 @@ func Table(t theme.Theme, table present.Table, w int) []string {
 }
 
 // inOneLine joins the cells of a row that say something.
-func inOneLine(row []present.Line, word func(present.Line) string) string {
+func inOneLine(table present.Table, row []present.Line, word func(present.Line) string) string {
 	var parts []string
-	for _, c := range row {
+	for i, c := range row {
 		if c.Words != "" {
-			parts = append(parts, word(c))
+			parts = append(parts, strings.TrimLeft(table.Lead[i]+" "+word(c), " "))
 		}
 	}
 	return strings.Join(parts, ", ")

@@ -83,7 +83,7 @@ func TestTicket(t *testing.T) {
 	r.Press("enter")
 	r.Sees("a user name is needed")
 	r.Press(`"jane"`, "tab", `"dev, ops"`, "enter")
-	r.Sees("KHSM1-", "Good for")
+	r.Sees("KHSM1-", "Good for", "They type: kubehsm join --ticket -", "You then: kubehsm helpdesk approve REQUEST")
 	r.Press("c")
 	if r.Copied() != "" {
 		t.Errorf("copied %s", r.Copied())
@@ -97,7 +97,7 @@ func TestTicket(t *testing.T) {
 	r.Press("x")
 	r.Sees("kubehsm helpdesk ticket --for jane --group dev --group ops")
 	r.Press("esc", "d")
-	r.Sees("What was done from here, the latest first", "jane")
+	r.Sees("What was done from here, the latest first", "jane", "until")
 }
 
 // TestOfARole: who may not list a cluster's tokens sees the tickets that were made
