@@ -10,8 +10,9 @@ import (
 	"crypto/x509"
 	"encoding/hex"
 	"fmt"
-	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"strings"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // Algorithm names a key's type and size.

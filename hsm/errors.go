@@ -63,7 +63,7 @@ func ErrorCode(err error) string {
 	return ""
 }
 
-// FromCode rebuilds an error from what [ErrorCode], Error and [Hint] gave in
+// FromCode rebuilds an error from what [ErrorCode], Error and [hinting.Of] gave in
 // another process: its text is message, it wraps the sentinel that code names
 // (if any) and carries hint (if not empty).
 func FromCode(code, message, hint string) error {

@@ -2,8 +2,9 @@ package hsm
 
 import (
 	"fmt"
-	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"strings"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // PINPolicy says when a token asks for the PIN before a key is used. The zero

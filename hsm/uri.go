@@ -3,11 +3,12 @@ package hsm
 import (
 	"encoding/hex"
 	"fmt"
-	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"net/url"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // The URI schemes.

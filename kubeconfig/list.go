@@ -14,9 +14,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/tools/clientcmd/api"
 
-	"github.com/kubehsm/kubehsm/hsm/shared/hint"
-
 	"github.com/kubehsm/kubehsm/hsm/shared/cluster"
+	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 
 // UserKind says how a kubeconfig user authenticates.

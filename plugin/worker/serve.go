@@ -43,7 +43,7 @@ type worker struct {
 }
 
 // Serve is the worker process: it does what the process that started it asks
-// until that closes control, [WorkerControl], or ctx ends; then it locks its
+// until that closes control, see [child.Control], or ctx ends; then it locks its
 // token. It makes the process non-dumpable. The caller should exit when it
 // returns: a library that hangs may still be at it.
 func Serve(ctx context.Context, drivers hsm.Drivers, control *os.File) error {

@@ -63,9 +63,9 @@ func (c *Client) Close() error { return c.link.Close() }
 // agent may ask p for a PIN, a touch or a yes (p may be nil: nobody can be
 // asked). A cancelled ctx cancels the prompt and the work.
 //
-// Errors: [enrollment.ErrUnknown], [hsm.ErrNoCertificate], [ErrCertificateExpired],
+// Errors: [enrollment.ErrUnknown], [hsm.ErrNoCertificate], [message.ErrCertificateExpired],
 // [hsm.ErrKeyMismatch], [loopback.ErrPortTaken], [upstream.ErrUnreachable],
-// [hsm.ErrNoToken], [hsm.ErrNoKey], those of [hsm.AskPIN], [ErrRejected].
+// [hsm.ErrNoToken], [hsm.ErrNoKey], those of [hsm.AskPIN], [message.ErrRejected].
 func (c *Client) Prepare(ctx context.Context, r PrepareRequest, p hsm.Prompter) (message.Session, error) {
 	var out message.SessionAnswer
 	err := c.call(ctx, &message.SessionRequest{Header: link.Header{Op: message.OpPrepare}, Enrollment: r.Enrollment, Client: r.Client, Purpose: r.Purpose}, &out, link.Options{Prompter: ask.From(p)})
@@ -110,7 +110,7 @@ func (c *Client) Stop(ctx context.Context) ([]hsm.URI, error) {
 	return nil, c.endBy(ctx, message.OpStop)
 }
 
-// Retire is stop, unless something is open: [ErrInUse].
+// Retire is stop, unless something is open: [message.ErrInUse].
 func (c *Client) Retire(ctx context.Context) error { return c.endBy(ctx, message.OpRetire) }
 
 func (c *Client) endBy(ctx context.Context, op string) error {
@@ -155,7 +155,7 @@ func (c *Client) lost(err error) error {
 
 // Respond offers p to the agent for what no terminal can be asked: consents,
 // touches and PINs that come up while requests run. It returns when ctx ends
-// (nil) or the agent goes ([ErrStopped]). ready, if not nil, is called once the
+// (nil) or the agent goes ([message.ErrStopped]). ready, if not nil, is called once the
 // agent knows. The connection serves nothing else meanwhile, nor after.
 func (c *Client) Respond(ctx context.Context, p hsm.Prompter, ready func()) error {
 	return c.offer(ctx, &message.PlainRequest{Header: link.Header{Op: message.OpRespond}}, p, ready)

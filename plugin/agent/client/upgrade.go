@@ -39,7 +39,7 @@ type Program struct {
 // One that runs from an older program is replaced while nothing is open on it;
 // else it goes on, and its status says so. The clients of a replaced agent ask
 // for a new session when the old one is refused. Errors: those of Ensure, and
-// [ErrVersion] if the running agent speaks another protocol and is in use, or is
+// [message.ErrVersion] if the running agent speaks another protocol and is in use, or is
 // the newer one.
 func EnsureProgram(ctx context.Context, d home.Dirs, p Program) (*Client, error) {
 	mine, err := message.BuildOf(p.Path, p.Path, p.Version)
@@ -91,7 +91,7 @@ func (c *Client) hello(ctx context.Context, mine wire.Build) (message.Hello, err
 }
 
 // settle decides what becomes of a running agent: nil to use it, errGaveWay if
-// it has ended, [ErrVersion] if it can be neither used nor ended.
+// it has ended, [message.ErrVersion] if it can be neither used nor ended.
 func (p Program) settle(ctx context.Context, c *Client, mine wire.Build, h message.Hello, replaced *bool) error {
 	usable := h.Protocol == wire.Version
 	mayEnd := mine.Replaces(h.Program) && !*replaced &&

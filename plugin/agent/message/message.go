@@ -71,7 +71,7 @@ type StatusAnswer struct {
 	Status *Status `json:"status,omitempty"`
 }
 
-// LockAnswer is the answer to a lock, see [Ended].
+// LockAnswer is the answer to a lock, see client.Ended.
 type LockAnswer struct {
 	link.OK
 	Ended []hsm.URI `json:"ended,omitempty"`
@@ -108,7 +108,7 @@ type Session struct {
 	// CertificateExpires is when the hardware key's certificate does.
 	CertificateExpires time.Time `json:"certificateExpires"`
 	// Attend says that requests may need the user's consent and nobody attends the
-	// client yet, see [Client.Attend].
+	// client yet, see client.Client.Attend.
 	Attend bool `json:"attend,omitempty"`
 }
 
@@ -121,7 +121,7 @@ type Status struct {
 	// which has asked for the agent and will replace it once nothing is open.
 	Program wire.Build  `json:"program"`
 	Newer   *wire.Build `json:"newer,omitempty"`
-	// Supervised tells whether a service manager started it, see [Options].
+	// Supervised tells whether a service manager started it, see host.Options.
 	Supervised bool `json:"supervised,omitempty"`
 	// Bridge is the address it listens on; BridgeError why it does not.
 	Bridge      string `json:"bridge,omitempty"`

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/kubehsm/kubehsm/csr"
-
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/kubeconfig"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"

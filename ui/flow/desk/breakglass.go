@@ -185,7 +185,7 @@ func (b BreakGlass) List() ([]BreakGlassView, error) {
 	return views, nil
 }
 
-// BreakGlassCheck holds a request to the rules, for [RequestLook.Checks]. The
+// BreakGlassCheck holds a request to the rules, for [request.LookOptions].Checks. The
 // cluster's policy does the same, if it is installed.
 func BreakGlassCheck(_ context.Context, _ *csr.Client, v *request.View) error {
 	sealed := slices.Contains(v.Groups, request.SealedGroup)

@@ -2,7 +2,6 @@ package session
 
 import (
 	"github.com/kubehsm/kubehsm/assets"
-
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 )
 

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/kubehsm/kubehsm/csr"
-
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
 	"github.com/kubehsm/kubehsm/ui/flow/cluster"
 )
