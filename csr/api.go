@@ -28,7 +28,7 @@ const forecastTimeout = 10 * time.Second
 
 // api holds the clients that speak to one API server.
 type api struct {
-	host           string // its address as configured
+	host           string // address of the API server, as configured
 	params         runtime.ParameterCodec
 	certificates   rest.Interface
 	authorization  rest.Interface

@@ -58,7 +58,8 @@ func apiError(op, host string, err error) error {
 		return fmt.Errorf("%s: %w", op, err)
 	case isObjectNotFound(err):
 		e.Kind = ErrNotFound
-		e.Advice = "clusters delete requests that stay undecided for 24 hours, and ended ones after 1 hour"
+		e.Advice = "clusters delete requests that stay undecided for 24 hours, and ended ones after 1 hour; " +
+			"`kubehsm csr list` shows those there are"
 		return e
 	case apierrors.IsAlreadyExists(err):
 		e.Kind, e.Advice = ErrExists, "choose another name, or delete the old request first"

@@ -37,7 +37,7 @@ func (r Rights) WhoAmI(ctx context.Context) (Identity, error) {
 	if err := apiError(op, r.host, err); err != nil {
 		var e *apierror.Error
 		if errors.As(err, &e) && errors.Is(e.Kind, ErrNotServed) {
-			e.Advice = "this cluster is older than Kubernetes 1.28, which is the first that can tell"
+			e.Advice = "ask a cluster admin who you are there: Kubernetes before 1.28 cannot tell"
 		}
 		return Identity{}, err
 	}

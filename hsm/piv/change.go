@@ -66,7 +66,7 @@ func exchange(
 			})
 		})
 	if err == nil && newKind == hsm.PIVPIN {
-		t.card.pin.drop() // what is held may be the old one
+		t.card.pin.drop() // the PIN that is held may be the old one
 	}
 	return err
 }

@@ -209,7 +209,7 @@ func (t *workerToken) answers() bool {
 	return !errors.Is(err, context.DeadlineExceeded)
 }
 
-const untoldHint = "the PIN has gone with it; pull the token out once, as it may not have been told"
+const untoldHint = "the process has forgotten the PIN, but the token may still be unlocked: pull it out once"
 
 // Close implements [Token]: the worker ends.
 func (t *workerToken) Close() error {

@@ -153,7 +153,7 @@ func TestKeyDelete(t *testing.T) {
 	key := slot.URI.String()
 	script := hsmtest.NewScript(t, hsmtest.No())
 	b.ask = script
-	b.fails(130, "could no more: prod-hsm", "key", "delete", "--key", key)
+	b.fails(130, "could no longer sign in: prod-hsm", "key", "delete", "--key", key)
 	if asked := script.Prompts(); len(asked) != 1 || asked[0].Confirm.Type != "10000001" {
 		t.Errorf("asked %+v", asked)
 	}

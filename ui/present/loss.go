@@ -37,7 +37,7 @@ func Loss(l token.Loss) []string {
 		lines = append(lines, "  no key and no certificate that can be seen without a PIN")
 	}
 	if len(l.Enrollments) > 0 {
-		lines = append(lines, "Enrollments that sign in with it, and could no more: "+text.Clean(strings.Join(l.Enrollments, ", ")))
+		lines = append(lines, "Enrollments that could no longer sign in: "+text.Clean(strings.Join(l.Enrollments, ", ")))
 	}
 	return lines
 }

@@ -105,7 +105,7 @@ func allowedBy(v request.View) Section {
 	case len(v.RightsUnknown) > 0:
 		s.Lines = append(s.Lines, Line{Words: "could not be looked up: " + text.Clean(strings.Join(v.RightsUnknown, "; ")), Level: Warn})
 	case len(v.Rights) == 0:
-		s.Lines = []Line{{Words: "nothing beyond what everybody may who is signed in"}}
+		s.Lines = []Line{{Words: "nothing beyond what every signed-in user may do"}}
 	}
 	return s
 }

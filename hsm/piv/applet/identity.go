@@ -10,7 +10,7 @@ import (
 // What a card is known by, as in [hsm.Details].
 const (
 	FromSerial = "serial"
-	FromGUID   = "guid" // of the card holder unique identifier
+	FromGUID   = "guid" // the GUID in the card holder unique identifier
 	FromKey    = "key"  // a hash of the first key that has a certificate
 )
 

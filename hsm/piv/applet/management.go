@@ -65,7 +65,7 @@ type ManagementState struct {
 	Told    bool // Default is the card's word
 	Touch   hsm.TouchPolicy
 
-	code byte // of the cipher; 0: not told
+	code byte // code of the cipher; 0: not told
 }
 
 // State reads what the card tells.

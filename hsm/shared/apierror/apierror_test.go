@@ -26,7 +26,7 @@ func TestOf(t *testing.T) {
 	}{
 		"nothing":        {},
 		"cancelled":      {err: &url.Error{Op: "Get", URL: "https://x", Err: context.Canceled}, kind: context.Canceled, text: `read: Get "https://x": context canceled`},
-		"the credential": {err: apierrors.NewUnauthorized("no"), kind: apierror.ErrUnauthorized, text: "read: credential not accepted: no", hint: "the certificate or token used for host is unknown to it or has expired"},
+		"the credential": {err: apierrors.NewUnauthorized("no"), kind: apierror.ErrUnauthorized, text: "read: credential not accepted: no", hint: "the certificate or token used for host is unknown to it or has expired: get a new one, or use another context"},
 		"the exec plugin": {err: errors.New("getting credentials: exec: exit 1"), kind: apierror.ErrUnauthorized,
 			text: "read: credential not accepted: getting credentials: exec: exit 1", hint: "the kubeconfig's exec plugin failed; run its command by hand"},
 		"missing rights": {err: apierrors.NewForbidden(secrets, "", nil), text: `read: secrets is forbidden: <nil>`},

@@ -69,7 +69,7 @@ func (s *credentials) atHand(plugin process.ID, r wire.Credential) []byte {
 	}
 	now := time.Now()
 	if t := s.targets.current(name); t == nil || !t.warm(now) {
-		return nil // what a cold one needs is checked once, when it is asked for in full
+		return nil // a cold command checks the rest once, when it asks in full
 	}
 	t, err := s.targets.target(name)
 	if err != nil || t.inDate(now) != nil || s.bridge.ensure() != nil || !t.warm(now) || entry.Check(t.e, q) != nil {

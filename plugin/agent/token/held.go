@@ -16,7 +16,7 @@ import (
 
 // Held keeps one token open while it is used. It is safe for concurrent use.
 type Held struct {
-	uri       hsm.URI // of the token alone
+	uri       hsm.URI // URI of the token, without a key
 	o         Options
 	opening   chan struct{} // semaphore of opening
 	asking    chan struct{} // semaphore of unlocking: one prompt per token

@@ -85,14 +85,14 @@ func (k Tickets) Make(ctx context.Context, kubeContext string, o TicketOptions) 
 	}
 	if o.TTL < time.Minute || o.TTL > ticket.MaxTTL {
 		return IssuedTicket{}, hint.Withf(fmt.Errorf("%w: a ticket for %s", bootstraptoken.ErrInvalid, o.TTL),
-			"it is good for a minute to %s", ticket.MaxTTL)
+			"choose a time from a minute to %s", ticket.MaxTTL)
 	}
 	if err := (csr.Subject{User: o.User, Groups: o.Groups}).Validate(cmp.Or(o.Signer, csr.ClientSigner)); err != nil {
 		return IssuedTicket{}, err
 	}
 	if o.Lifetime != 0 && o.Lifetime < csr.MinExpiration {
 		return IssuedTicket{}, hint.With(fmt.Errorf("%w: a certificate for %s", bootstraptoken.ErrInvalid, o.Lifetime),
-			"the shortest that Kubernetes signs is 10m")
+			"choose 10m or longer: Kubernetes signs nothing shorter")
 	}
 	at, err := k.access.Verified(ctx, kubeContext)
 	if err != nil {

@@ -215,7 +215,7 @@ func firmware(t hsm.TokenInfo) []Check {
 			"Such a key can be computed from its certificate.", "use P-256 keys on it, or another token; firmware cannot be updated")}
 	case slices.Compare(v, []int{5, 7, 0}) < 0:
 		return []Check{c.with(Note, t.Firmware+": with the token in a laboratory an ECDSA key could be measured out of it (YSA-2024-03)",
-			"It matters to who may lose the token to such an attacker.", "treat a token that was lost and found as lost; firmware 5.7 and later do not have this")}
+			"It matters if you could lose the token to such an attacker.", "treat a token that was lost and found as lost; firmware 5.7 and later do not have this")}
 	}
 	return []Check{c.ok(t.Firmware)}
 }

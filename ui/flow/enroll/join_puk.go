@@ -3,6 +3,7 @@ package enroll
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/kubehsm/kubehsm/hsm"
 	"github.com/kubehsm/kubehsm/hsm/shared/hint"
@@ -34,7 +35,7 @@ func (n Joins) NewPUK(ctx context.Context, o enrolling.Options, showable func() 
 		return nil, err
 	}
 	if o.Token.Kind().Unblocks != hsm.PUK {
-		return nil, hint.With(hsm.ErrUnsupported, "this is no PIV card; it has no PUK")
+		return nil, hint.With(fmt.Errorf("a PUK: %w", hsm.ErrUnsupported), "only a PIV card has one: join without a new PUK")
 	}
 	before, err := (token.Tokens{Env: n.env}).Details(ctx, o.Token)
 	if err != nil {

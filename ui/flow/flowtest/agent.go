@@ -16,7 +16,7 @@ import (
 // Agent has a real agent run in this process, over the tokens of e, until the test ends.
 func Agent(t testing.TB, e *env.Env) {
 	t.Helper()
-	if _, err := e.Bridge(); err != nil { // else the agent makes it while the test looks on
+	if _, err := e.Bridge(); err != nil { // the agent must not make the bridge's files while the test compares
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

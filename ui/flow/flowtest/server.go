@@ -49,7 +49,7 @@ type Server struct {
 	broken    int // answer everything with this status, if not 0
 	before    func(right string) Fate
 	asked     []string
-	control   func(request Object) Object // what the cluster makes of a request, if not nil
+	control   func(request Object) Object // the cluster's change to each request; may be nil
 }
 
 type event struct {

@@ -36,7 +36,7 @@ func (q Requests) Deny(ctx context.Context, kubeContext string, seen View, o Dec
 	if !keepTicket {
 		err := q.EndTicket(over, kubeContext, id)
 		if done.TicketEnded = err == nil; err != nil {
-			done.Notes = append(done.Notes, fmt.Sprintf("its ticket is not ended: %v; who may end it does so with `kubehsm bootstrap-token delete %s`", err, id))
+			done.Notes = append(done.Notes, fmt.Sprintf("its ticket is not ended: %v; somebody who may end it does so with `kubehsm bootstrap-token delete %s`", err, id))
 		}
 	}
 	server, err := q.access.Verified(over, kubeContext)

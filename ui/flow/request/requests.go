@@ -138,7 +138,7 @@ func ViewOf(obj *certificatesv1.CertificateSigningRequest) View {
 func requesterKind(user string) string {
 	for prefix, kind := range map[string]string{
 		"system:bootstrap:":      "the bootstrap token %s: whoever holds it; ask who that is",
-		"system:serviceaccount:": "the service account %s: a program, or who can use it",
+		"system:serviceaccount:": "the service account %s: a program, or somebody who can use it",
 		"system:node:":           "the node %s",
 	} {
 		if rest, ok := strings.CutPrefix(user, prefix); ok {

@@ -61,7 +61,7 @@ func (q Requests) ticketCheck(look *TicketLook, accept []string) Check {
 		}
 		v.Ticket = terms
 		if terms == nil && len(wrong) == 0 && !look.Must { // perhaps it is no ticket's, but somebody's bootstrap token
-			v.Warnings = append(v.Warnings, "no ticket is known here that it was filed with; who was given one by its maker compares them: `kubehsm helpdesk approve "+v.Name+" --ticket FILE`")
+			v.Warnings = append(v.Warnings, "no ticket is known here that it was filed with; if its maker gave you the ticket, compare them: `kubehsm helpdesk approve "+v.Name+" --ticket FILE`")
 			return nil
 		}
 		if look.Known = terms != nil; look.Known {

@@ -170,7 +170,7 @@ func (d work) delete(r row) tea.Cmd {
 		Command: "kubehsm bootstrap-token delete " + r.ID, Writes: true,
 		Run: func(ctx context.Context, p hsm.Prompter) (screen.Report, error) {
 			err := screen.Sure(ctx, p, hsm.ConfirmPrompt{Question: "Delete " + r.words().Kind + " " + r.ID + "?",
-				Detail: "It is for: " + r.words().For + ". Whoever has it can use it no more."})
+				Detail: "It is for: " + r.words().For + ". Nobody can use it any more."})
 			if err != nil {
 				return screen.Report{}, err
 			}
