@@ -95,6 +95,7 @@ func Load(d home.Dirs) (Endpoint, tls.Certificate, error) {
 	}
 	ep, cert, err := load(d)
 	if err != nil {
+		// The error is not wrapped: a file that is missing here does not mean "not set up".
 		err = hinting.Withf(fmt.Errorf("the bridge's identity is damaged: %v", err),
 			"remove %s, then write the kubeconfig entries again with `kubehsm kubeconfig set`", dir(d))
 	}
