@@ -44,7 +44,7 @@ PIN: to end the user's access, remove their role bindings.`,
 			return err
 		}
 		if !ch.dryRun {
-			if err := a.confirm(ctx, ch.yes, present.UnenrollQuestion); err != nil {
+			if err := a.confirm(ctx, ch.yes, present.UnenrollQuestion(u)); err != nil {
 				return err
 			}
 			if err := contexts.New(env).Unenroll(ctx, u); err != nil {

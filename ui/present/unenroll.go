@@ -7,8 +7,11 @@ import (
 	"github.com/kubehsm/kubehsm/ui/text"
 )
 
-// UnenrollQuestion is what to ask before an enrollment is removed.
-const UnenrollQuestion = "Remove the enrollment?"
+// UnenrollQuestion is what to ask before the enrollment is removed. It has the name,
+// since what [Unenroll] says may be out of sight by then.
+func UnenrollQuestion(u contexts.Unenrollment) string {
+	return "Remove the enrollment " + text.Clean(u.Enrollment.Name) + "?"
+}
 
 // Unenroll says which enrollment would be removed, what goes with it and what stays.
 func Unenroll(u contexts.Unenrollment) []Section {

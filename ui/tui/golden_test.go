@@ -59,7 +59,7 @@ func scenes() []scene {
 		{name: "activity", world: busy, walk: atBusy},
 		{name: "open", world: busy, walk: func(r *rig) { atBusy(r); r.Press("tab"); r.Sees("waits for a yes: delete pods") }},
 		{name: "contexts", world: (*world).ours, walk: func(r *rig) { atOurs(r); r.Press("enter"); r.Sees("takes you for admin") }},
-		{name: "remove", world: (*world).ours, walk: func(r *rig) { atOurs(r); r.Press("home"); r.opens("X"); r.Sees("Remove the enrollment?") }},
+		{name: "remove", world: (*world).ours, walk: func(r *rig) { atOurs(r); r.Press("home"); r.opens("X"); r.Sees("Remove the enrollment ") }},
 		{name: "consent", world: (*world).ours, walk: func(r *rig) {
 			atOurs(r)
 			r.Press("home")

@@ -179,7 +179,7 @@ func (d deeds) remove(c contexts.View) tea.Cmd {
 				return screen.Report{}, err
 			}
 			detail := strings.Join(widget.PlainSections(present.Unenroll(u)), "\n") + "\n"
-			if err := sure(ctx, p, present.UnenrollQuestion, u.Kubeconfig, detail); err != nil {
+			if err := sure(ctx, p, present.UnenrollQuestion(u), u.Kubeconfig, detail); err != nil {
 				return screen.Report{}, err
 			}
 			return screen.Report{Said: c.Enrollment + " is removed"}, d.Contexts.Unenroll(ctx, u)

@@ -138,14 +138,14 @@ func TestRemove(t *testing.T) {
 	r.Press("home", "X")
 	r.Sees("remove enrollment: it is not kubehsm's")
 	r.Press("end", "X")
-	r.Sees("Remove the enrollment?", "The key stays on the token")
+	r.Sees("Remove the enrollment zeta-hsm?", "The key stays on the token")
 	r.Press("esc")
 	r.Sees("Remove the enrollment: cancelled")
 	if _, err := enrolled(t, r); err != nil {
 		t.Fatal(err)
 	}
 	r.Press("X")
-	r.Sees("Remove the enrollment?")
+	r.Sees("Remove the enrollment zeta-hsm?")
 	r.Press("y")
 	r.Sees("zeta-hsm is removed")
 	if _, err := enrolled(t, r); err == nil || strings.Contains(r.World.Kubeconfig(), "name: zeta-hsm") {
