@@ -6,16 +6,19 @@
 //
 //	{"version": 3, "needs": 2, …}
 //
-// Without "version" it is version 1, which says neither, so that programs from before
-// this rule read it. "needs" is the version itself where it is not said. A program
-// that knows less than a record needs refuses it ([ErrNewer]): a field that it does
-// not know may be a restriction. A program that knows less than the record's version,
-// and as much as it needs, uses it and ignores what it does not know: whoever wrote
-// the record has said that nothing there restricts. It never writes such a record
-// anew, which would lose those fields.
+// A record without "version" is of version 1. Records of version 1 have neither member, so
+// that programs from before this rule read them. Without "needs", a program must know the
+// record's version.
 //
-// Who adds a field therefore raises the version; who adds a field that an older
-// program must not ignore writes what it needs as well, in the records that have it.
+// A program refuses a record that needs a version that it does not know ([ErrNewer]), since
+// a field that it does not know may be a restriction. It uses a record that is newer but
+// needs only what it knows, and ignores the fields that it does not know: by "needs" the
+// record says that none of them is a restriction. It never rewrites such a record, which
+// would lose those fields.
+//
+// A new field therefore raises the version. If older programs may ignore the field, "needs"
+// stays at the version that they know; if not, "needs" is raised too, in the records that
+// have the field.
 package record
 
 import (
@@ -31,12 +34,12 @@ import (
 	"github.com/kubehsm/kubehsm/hsm/shared/strict"
 )
 
-// ErrNewer: the record is of a later version of the program.
+// ErrNewer says that a later version of the program wrote the record.
 var ErrNewer = errors.New("a later version of kubehsm wrote it")
 
 // Format is what a program knows of a kind of records.
 type Format struct {
-	// Version is the newest that it knows.
+	// Version is the newest version of the format that the program knows.
 	Version int
 	// Lenient ignores unknown fields in records of versions that it knows. It is for
 	// kinds that were always read so, and that restrict nothing.
