@@ -76,7 +76,7 @@ func Of(op, host string, err error) error {
 	case apierrors.IsUnauthorized(err):
 		return &Error{Op: op, Kind: ErrUnauthorized, Err: err, Detail: Cause(err),
 			Advice: "the certificate or token used for " + host + " is unknown to it or has expired: get a new one, or use another context"}
-	case IsStatus(err):
+	case isStatus(err):
 	case strings.Contains(err.Error(), "getting credentials: "):
 		// client-go's exec plugin wraps with this text only; there is no type to ask for.
 		return &Error{Op: op, Kind: ErrUnauthorized, Err: err, Detail: Cause(err),
@@ -112,8 +112,8 @@ func Said(raw []byte, err error) error {
 	return &apierrors.StatusError{ErrStatus: s}
 }
 
-// IsStatus tells whether err is an answer of the API server.
-func IsStatus(err error) bool {
+// isStatus tells whether err is an answer of the API server.
+func isStatus(err error) bool {
 	var s apierrors.APIStatus
 	return errors.As(err, &s)
 }

@@ -81,15 +81,15 @@ func (a AltNames) Into(o *csr.RequestOptions) error {
 // All are the names of every kind.
 func (a AltNames) All() []string { return slices.Concat(a.DNS, a.Email, a.IP, a.URI) }
 
-// NameTemplate fills the placeholders of names: {login} and {host} of this
+// nameTemplate fills the placeholders of names: {login} and {host} of this
 // machine, {serial} and {token} of the token, {context} of the kubeconfig.
-type NameTemplate struct {
+type nameTemplate struct {
 	Token   hsm.TokenInfo
 	Context string
 }
 
 // value is what stands for a placeholder.
-func (t NameTemplate) value(placeholder string) (string, error) {
+func (t nameTemplate) value(placeholder string) (string, error) {
 	switch placeholder {
 	case "login":
 		u, err := user.Current()
@@ -111,8 +111,8 @@ func (t NameTemplate) value(placeholder string) (string, error) {
 	return "", fmt.Errorf("{%s} is none of {login}, {host}, {serial}, {token}, {context}", placeholder)
 }
 
-// Fill replaces the placeholders in a name.
-func (t NameTemplate) Fill(field, s string) (string, error) {
+// fill replaces the placeholders in a name.
+func (t nameTemplate) fill(field, s string) (string, error) {
 	var out strings.Builder
 	for rest := s; ; {
 		before, after, open := strings.Cut(rest, "{")
@@ -136,11 +136,11 @@ func (t NameTemplate) Fill(field, s string) (string, error) {
 	}
 }
 
-// FillAll replaces the placeholders in a list of names, which stays as it is.
-func (t NameTemplate) FillAll(field string, list []string) ([]string, error) {
+// fillAll replaces the placeholders in a list of names, which stays as it is.
+func (t nameTemplate) fillAll(field string, list []string) ([]string, error) {
 	var out []string
 	for _, s := range list {
-		v, err := t.Fill(field, s)
+		v, err := t.fill(field, s)
 		if err != nil {
 			return nil, err
 		}
@@ -149,13 +149,13 @@ func (t NameTemplate) FillAll(field string, list []string) ([]string, error) {
 	return out, nil
 }
 
-func (t NameTemplate) fillNames(a AltNames) (out AltNames, err error) {
+func (t nameTemplate) fillNames(a AltNames) (out AltNames, err error) {
 	for _, l := range []struct {
 		field string
 		from  []string
 		to    *[]string
 	}{{"DNS name", a.DNS, &out.DNS}, {"email address", a.Email, &out.Email}, {"IP address", a.IP, &out.IP}, {"URI", a.URI, &out.URI}} {
-		if *l.to, err = t.FillAll(l.field, l.from); err != nil {
+		if *l.to, err = t.fillAll(l.field, l.from); err != nil {
 			return AltNames{}, err
 		}
 	}
@@ -164,11 +164,11 @@ func (t NameTemplate) fillNames(a AltNames) (out AltNames, err error) {
 
 // FillNames replaces the placeholders in the names that o asks for.
 func (o *Options) FillNames(token hsm.TokenInfo) (err error) {
-	t := NameTemplate{Token: token, Context: o.Context}
-	if o.User, err = t.Fill("user", o.User); err != nil {
+	t := nameTemplate{Token: token, Context: o.Context}
+	if o.User, err = t.fill("user", o.User); err != nil {
 		return err
 	}
-	if o.Groups, err = t.FillAll("group", o.Groups); err != nil {
+	if o.Groups, err = t.fillAll("group", o.Groups); err != nil {
 		return err
 	}
 	o.AltNames, err = t.fillNames(o.AltNames)

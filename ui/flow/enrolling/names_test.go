@@ -21,7 +21,7 @@ func TestNameTemplate(t *testing.T) {
 		t.Fatal(err)
 	}
 	host, _, _ = strings.Cut(host, ".")
-	tpl := NameTemplate{Token: hsm.TokenInfo{Label: "blue", Serial: "42"}, Context: "prod"}
+	tpl := nameTemplate{Token: hsm.TokenInfo{Label: "blue", Serial: "42"}, Context: "prod"}
 	for in, want := range map[string]string{
 		"jane":                      "jane",
 		"":                          "",
@@ -31,18 +31,18 @@ func TestNameTemplate(t *testing.T) {
 		"{context}":                 "prod",
 		"a}b":                       "a}b",
 	} {
-		if got, err := tpl.Fill("user", in); err != nil || got != want {
+		if got, err := tpl.fill("user", in); err != nil || got != want {
 			t.Errorf("%q: %q, %v, want %q", in, got, err, want)
 		}
 	}
 	for _, bad := range []string{"{", "{login", "{nobody}", "{}", "x{log{in}}"} {
 		var e *csr.InputError
-		if got, err := tpl.Fill("user", bad); !errors.As(err, &e) || e.Field != "user" {
+		if got, err := tpl.fill("user", bad); !errors.As(err, &e) || e.Field != "user" {
 			t.Errorf("%q: %q, %v", bad, got, err)
 		}
 	}
 	var e *csr.InputError
-	if _, err := (NameTemplate{}).Fill("user", "{serial}"); !errors.As(err, &e) {
+	if _, err := (nameTemplate{}).fill("user", "{serial}"); !errors.As(err, &e) {
 		t.Errorf("a token without a serial: %v", err)
 	}
 }
