@@ -28,7 +28,7 @@ type Wait struct {
 	Asker  process.ID `json:"asker,omitzero"`
 }
 
-// Waiter is who waits for what somebody else is asked.
+// Waiter is a program that waits for the answer to a question that somebody else is asked.
 type Waiter interface {
 	// Process is the program that waits.
 	Process() process.ID

@@ -135,10 +135,10 @@ func stillGood(until *time.Time, now time.Time) (string, Level) {
 	}
 }
 
-// NoTokens is said where neither a ticket nor a bootstrap token is.
+// NoTokens is the sentence in place of an empty list of tickets and bootstrap tokens.
 const NoTokens = "There is no ticket and no bootstrap token."
 
-// Ticket is what a ticket is for, without the ticket itself.
+// Ticket says what a ticket is for. The ticket itself, a secret, is not in it.
 func Ticket(t desk.IssuedTicket) []Section {
 	s := Section{Facts: []Fact{
 		{Name: "Ticket", Value: text.Clean(t.ID)},

@@ -19,25 +19,29 @@ func Place(s hsm.Slot) string {
 	return text.Clean(s.ID)
 }
 
-// DestroyKey is what to ask before the one key in l is destroyed, and what to say of it.
+// DestroyKey returns the question before the one key in l is destroyed, and the sentence
+// below it.
 func DestroyKey(l token.Loss) (question, detail string) {
 	return "Destroy the key?", fmt.Sprintf("The key %s of token %q, and its certificate, are destroyed. Nothing brings the key back.",
 		Place(l.Slots[0]), Token(l.Token))
 }
 
-// RemoveCertificate is what to ask before the one certificate in l is removed.
+// RemoveCertificate returns the question before the one certificate in l is removed, and the
+// sentence below it.
 func RemoveCertificate(l token.Loss) (question, detail string) {
 	return "Remove the certificate?", fmt.Sprintf("The certificate %s of token %q is removed. The key stays, and enrollments keep a copy.",
 		Place(l.Slots[0]), Token(l.Token))
 }
 
-// Overwrite is what to ask before a new key takes the place of what is in a slot.
+// Overwrite returns the question before a new key takes the place of what is in a slot, and
+// the sentence below it.
 func Overwrite(t hsm.TokenInfo, slot string) (question, detail string) {
 	return "Destroy what is in slot " + text.Clean(slot) + "?",
 		fmt.Sprintf("A new key takes its place on token %q. Nothing brings the old one back.", Token(t))
 }
 
-// Erase is what to ask before a token that is set up is set up anew.
+// Erase returns the question before a token that is set up is set up anew, and the sentence
+// below it.
 func Erase(t hsm.TokenInfo) (question, detail string) {
 	return "Erase the token?",
 		fmt.Sprintf("All keys, certificates and data on token %q are destroyed for good. Its SO PIN stays.", Token(t))

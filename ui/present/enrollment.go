@@ -140,7 +140,7 @@ func Lifetime(d time.Duration) string {
 	return d.String()
 }
 
-// ChangesTitle is that of what a kubeconfig file would gain and lose.
+// ChangesTitle is the title above the changes to a kubeconfig file.
 func ChangesTitle(file string) string { return "Changes to " + text.Clean(file) }
 
 // NoChanges is said where a kubeconfig stays as it is.

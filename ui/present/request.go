@@ -110,7 +110,8 @@ func allowedBy(v request.View) Section {
 	return s
 }
 
-// Decision is what to ask before a request is approved or denied, and what comes of it.
+// Decision returns the question before a request is approved or denied, and a sentence with
+// the consequence.
 func Decision(v request.View, approve bool) (question, consequence string) {
 	if approve {
 		who := v.User

@@ -61,7 +61,7 @@ func staying(r desk.Revocation) []Line {
 	return lines
 }
 
-// RevocationQuestion is what to ask before access is taken away.
+// RevocationQuestion is the question before access is taken away.
 func RevocationQuestion(r desk.Revocation) string {
 	if r.Removable() {
 		return "Remove, deny and end these?"

@@ -7,8 +7,8 @@ import (
 	"github.com/kubehsm/kubehsm/ui/text"
 )
 
-// UnenrollQuestion is what to ask before the enrollment is removed. It has the name,
-// since what [Unenroll] says may be out of sight by then.
+// UnenrollQuestion is the question before an enrollment is removed. It repeats the name,
+// since the sections of [Unenroll] may be out of sight by then.
 func UnenrollQuestion(u contexts.Unenrollment) string {
 	return "Remove the enrollment " + text.Clean(u.Enrollment.Name) + "?"
 }

@@ -31,8 +31,8 @@ const (
 
 // Options say what to run and where.
 type Options struct {
-	// Env is what the use cases work with. It is copied, and its questions are asked
-	// on the screen.
+	// Env is the environment of the use cases. The program copies it, and asks its
+	// questions on the screen.
 	Env *env.Env
 	// Start is the first screen; "" is [ScreenTokens].
 	Start ScreenID

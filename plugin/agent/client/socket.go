@@ -12,6 +12,8 @@ import (
 	"github.com/kubehsm/kubehsm/plugin/socket"
 )
 
+// DialSocket connects to the agent's socket at path. Errors: [ErrNotRunning] if no agent
+// listens there, or those of [socket.Dial].
 func DialSocket(ctx context.Context, path string) (net.Conn, error) {
 	conn, err := socket.Dial(ctx, path)
 	switch {

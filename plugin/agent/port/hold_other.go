@@ -16,12 +16,19 @@ import (
 // no agent runs.
 type Holder struct{}
 
+// Start starts nothing.
 func Start(string, *net.TCPListener) (*Holder, error) { return &Holder{}, nil }
 
-func (h *Holder) Ended() bool             { return false }
-func (h *Holder) Tell([]process.ID) error { return nil }
-func (h *Holder) Leave(bool)              {}
+// Ended is always false.
+func (h *Holder) Ended() bool { return false }
 
+// Tell does nothing.
+func (h *Holder) Tell([]process.ID) error { return nil }
+
+// Leave does nothing.
+func (h *Holder) Leave(bool) {}
+
+// Take returns no listener, since nobody holds the port.
 func Take(home.Dirs) (net.Listener, error) { return nil, nil }
 
 // Serve is not for this system.

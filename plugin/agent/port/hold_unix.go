@@ -73,6 +73,7 @@ func (h *Holder) Leave(nobody bool) {
 	_ = h.link.Close() // the link is closed already where the holder has ended
 }
 
+// Ended tells whether the port holder has ended.
 func (h *Holder) Ended() bool {
 	select {
 	case <-h.done:

@@ -19,7 +19,7 @@ import (
 // a secret: it cannot be copied.
 type Ticket struct {
 	base
-	// Says is what the ticket is for, and what speaks against its working.
+	// Says tells what the ticket is for, and why it may not work.
 	Says []present.Section
 	// Next, if not nil, is shown once this is closed.
 	Next *Ticket
