@@ -97,7 +97,8 @@ func (p ControlPlane) SignsNever(ctx context.Context, signer string) string {
 func (p ControlPlane) version(ctx context.Context) (version string, date time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, forecastTimeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.certificates.Get().AbsPath("/version").URL().String(), nil)
+	url := p.certificates.Get().AbsPath("/version").URL().String()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return "", time.Time{}, err
 	}
@@ -124,7 +125,8 @@ func (p ControlPlane) version(ctx context.Context) (version string, date time.Ti
 func (p ControlPlane) AcceptedRoots(ctx context.Context) *x509.CertPool {
 	ctx, cancel := context.WithTimeout(ctx, forecastTimeout)
 	defer cancel()
-	stream, err := p.certificates.Get().AbsPath("/api/v1/namespaces/kube-system/configmaps/" + authenticationMap).Stream(ctx)
+	stream, err := p.certificates.Get().
+		AbsPath("/api/v1/namespaces/kube-system/configmaps/" + authenticationMap).Stream(ctx)
 	if err != nil {
 		return nil
 	}

@@ -56,7 +56,8 @@ func (t *Token) Details(ctx context.Context) (hsm.Details, error) {
 		if err != nil {
 			return d, err
 		}
-		d.ManagementKey = hsm.ManagementKeyState{Algorithm: st.Algorithm(), Default: st.Default, Protected: kept, Touch: st.Touch}
+		d.ManagementKey = hsm.ManagementKeyState{
+			Algorithm: st.Algorithm(), Default: st.Default, Protected: kept, Touch: st.Touch}
 		if _, d.Attests, err = s.Objects.Attester(); err != nil && !applet.Refused(err) {
 			return d, err
 		}

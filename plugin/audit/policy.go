@@ -88,7 +88,8 @@ func (r Record) Sentence() string {
 	case PolicyFirst:
 		return "The audit log had no record of the consent policy of " + name + ", which is " + r.Policy + ": the log is new, or was removed."
 	case PolicyRemoved, PolicyGone:
-		return "The enrollment " + name + " is gone (found " + at + "). Its consent policy " + was + " no longer applies to its key."
+		return "The enrollment " + name + " is gone (found " + at + "). Its consent policy " + was +
+			" no longer applies to its key."
 	}
 	return ""
 }

@@ -147,7 +147,8 @@ func (s *Sessions) issue(o owner, now time.Time) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &session{owner: o, hash: sha256.Sum256(der), cert: loopback.CertificatePEM(der), key: key, created: now, notAfter: notAfter}, nil
+	return &session{owner: o, hash: sha256.Sum256(der), cert: loopback.CertificatePEM(der), key: key,
+		created: now, notAfter: notAfter}, nil
 }
 
 // find returns the session of a certificate, nil if it is none of ours. The

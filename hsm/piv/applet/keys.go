@@ -142,7 +142,8 @@ func (k Keys) Generate(slot, code byte, o hsm.GenerateOptions) (*hsm.Key, error)
 		return nil, errors.Join(gone, err)
 	}
 	if isStatus(err, swWrongData, swFunction) {
-		return nil, fmt.Errorf("key %s with PIN policy %s and touch policy %s: %w: %w", o.Algorithm, o.PIN, o.Touch, hsm.ErrUnsupported, err)
+		return nil, fmt.Errorf("key %s with PIN policy %s and touch policy %s: %w: %w",
+			o.Algorithm, o.PIN, o.Touch, hsm.ErrUnsupported, err)
 	}
 	if err != nil {
 		return nil, err

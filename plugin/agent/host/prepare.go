@@ -84,7 +84,8 @@ func (s *signIns) warmUp(ctx context.Context, q auditing.Requester, p *link.Aske
 	}
 	ctx, cancel := s.epoch.untilLocked(ctx)
 	defer cancel()
-	use := token.Use{Client: q.Client, Purpose: hsm.Purpose{Cluster: name, Action: "sign in", Command: q.Command}, Ask: p.Ask}
+	use := token.Use{Client: q.Client, Ask: p.Ask,
+		Purpose: hsm.Purpose{Cluster: name, Action: "sign in", Command: q.Command}}
 	var t *target
 	err := s.flights.do(ctx, name, q.Client.Terminal(), func() error {
 		var err error

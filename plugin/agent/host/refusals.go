@@ -77,7 +77,8 @@ func cooldown(err error) time.Duration {
 			return personCooldown
 		}
 	}
-	if errors.Is(err, upstream.ErrUnreachable) && !errors.Is(err, context.Canceled) { // a cancelled dial says nothing of the network
+	// A cancelled dial says nothing of the network.
+	if errors.Is(err, upstream.ErrUnreachable) && !errors.Is(err, context.Canceled) {
 		return networkCooldown
 	}
 	return 0

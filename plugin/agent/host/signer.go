@@ -62,7 +62,8 @@ func (s *externalSigner) sign(ctx context.Context, q auditing.Requester, digest 
 		return nil, err
 	}
 	e, err := s.keys.enrolled(*r.Config.URI)
-	if errors.Is(err, enrollment.ErrUnknown) || errors.Is(err, errAsksConsent) || err == nil && !s.tokens.Of(e.Key).Unlocked() {
+	if errors.Is(err, enrollment.ErrUnknown) || errors.Is(err, errAsksConsent) ||
+		err == nil && !s.tokens.Of(e.Key).Unlocked() {
 		return &wire.Signed{}, nil
 	}
 	if err != nil {

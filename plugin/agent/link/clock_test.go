@@ -16,7 +16,7 @@ import (
 func TestLimit(t *testing.T) {
 	const limit = 30 * time.Second
 	for name, c := range map[string]struct {
-		works, thinks time.Duration // of the server, before and after the question; of the person
+		works, thinks time.Duration // time of the server before and after the question; time of the person
 		want          error
 	}{
 		"in time":           {limit - time.Second, 4 * time.Minute, nil},

@@ -106,7 +106,8 @@ func (u *Upstream) roundTripError(ctx context.Context, err error) error {
 		return context.Cause(u.conns.ctx)
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case hsm.ErrorCode(err) != "" || errors.Is(err, ErrUnreachable) || errors.Is(err, ErrUnauthorized) || errors.Is(err, ErrNotSigned):
+	case hsm.ErrorCode(err) != "" || errors.Is(err, ErrUnreachable) || errors.Is(err, ErrUnauthorized) ||
+		errors.Is(err, ErrNotSigned):
 		return err
 	case errors.Is(err, context.Canceled): // the person who was asked for the signature has left
 		return err

@@ -29,7 +29,8 @@ func AcceptedBy(ctx context.Context, c cluster.Cluster) *csr.Accepted {
 
 // Anonymous says how to reach a cluster, without any credential.
 func Anonymous(c cluster.Cluster) *rest.Config {
-	config := &rest.Config{Host: c.Server, TLSClientConfig: rest.TLSClientConfig{CAData: c.CAData, ServerName: c.TLSServerName}}
+	config := &rest.Config{Host: c.Server,
+		TLSClientConfig: rest.TLSClientConfig{CAData: c.CAData, ServerName: c.TLSServerName}}
 	if u, err := url.Parse(c.ProxyURL); c.ProxyURL != "" && err == nil { // checked when it was found
 		config.Proxy = http.ProxyURL(u)
 	}

@@ -58,7 +58,7 @@ func (n Enroller) Enroll(ctx context.Context, o enrolling.Options, p hsm.Prompte
 type attempt struct {
 	env    *env.Env // environment whose prompter asks by pins
 	record *enrolling.Progress
-	given  enrolling.Options // options of this run: a request that is still to be made takes its terms from them
+	given  enrolling.Options // options of this run, with the terms of a request that is still to be made
 	pins   *onePIN
 	report func(enrolling.Event)
 

@@ -27,7 +27,8 @@ type Request struct {
 // Ask makes r the request that o describes, with its PKCS#10.
 func (r *Request) Ask(name string, pem []byte, o *Options) {
 	r.Name, r.Context = name, o.Context
-	r.Spec = csr.Spec{Name: name, Request: pem, SignerName: o.SignerName, Expiration: o.Expiration, Reason: o.Reason, Labels: o.Labels}
+	r.Spec = csr.Spec{Name: name, Request: pem, SignerName: o.SignerName, Expiration: o.Expiration,
+		Reason: o.Reason, Labels: o.Labels}
 }
 
 // Forget leaves nothing but the key.

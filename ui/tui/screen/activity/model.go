@@ -89,7 +89,8 @@ func New(t screen.Tools, agent session.Agent, contexts contexts.Contexts) *Model
 			{Title: "ENROLLMENT", Width: 18, From: 64}, {Title: "PROGRAM", Width: 16, From: 84}, {Title: "DETAIL"}},
 		Key: func(r record) string { return strconv.Itoa(r.number) },
 		Words: func(r record) string {
-			return strings.Join([]string{r.said.Event, r.said.Outcome.Words, r.said.Enrollment, r.said.Program, r.said.Detail}, " ")
+			said := r.said
+			return strings.Join([]string{said.Event, said.Outcome.Words, said.Enrollment, said.Program, said.Detail}, " ")
 		},
 	}
 	m.sessions = widget.List[present.Open]{
