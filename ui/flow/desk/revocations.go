@@ -3,7 +3,6 @@ package desk
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -267,8 +266,14 @@ func (w Revocations) lookUpTickets(ctx context.Context, kubeContext string, r *R
 // no request for them is approved from here unnoticed.
 func (w Revocations) Revoke(ctx context.Context, kubeContext string, r *Revocation) error {
 	err := w.takeAway(ctx, kubeContext, r)
-	d := deeds.Deed{Action: "revoke", Server: r.Server, User: r.User,
-		Note: fmt.Sprintf("done: %s; failed: %s", strings.Join(r.Done, ", "), strings.Join(slices.Concat(r.Failed, r.Unseen), ", "))}
+	var note []string
+	if len(r.Done) > 0 {
+		note = append(note, "done: "+strings.Join(r.Done, ", "))
+	}
+	if failed := slices.Concat(r.Failed, r.Unseen); len(failed) > 0 {
+		note = append(note, "failed: "+strings.Join(failed, ", "))
+	}
+	d := deeds.Deed{Action: "revoke", Server: r.Server, User: r.User, Note: strings.Join(note, "; ")}
 	add := func(to *[]string, name string) {
 		if name != "" && !slices.Contains(*to, name) {
 			*to = append(*to, name)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kubehsm/kubehsm/ui/flow/deeds"
 	"github.com/kubehsm/kubehsm/ui/flow/flowtest"
 )
 
@@ -31,5 +32,13 @@ func TestRevokeEndedTicket(t *testing.T) {
 	}
 	if len(r.Done) != 1 || !strings.Contains(r.Done[0], "abcdef") || len(r.Failed) != 1 || !strings.Contains(r.Failed[0], "ghijkl") {
 		t.Errorf("done %q, failed %q", r.Done, r.Failed)
+	}
+	if err := NewRevocations(e).Revoke(t.Context(), "", &Revocation{User: "joe"}); err != nil {
+		t.Fatal(err)
+	}
+	on, err := deeds.NewLog(e).All()
+	if err != nil || len(on) != 2 || !strings.HasPrefix(on[0].Note, "done: ") ||
+		!strings.Contains(on[0].Note, "; failed: ") || on[1].Note != "" {
+		t.Errorf("on record: %+v, %v", on, err)
 	}
 }
